@@ -73,9 +73,9 @@ func (r Rule) asDaily() Rule {
 	return r
 }
 
-// expiryOf returns the instant from which a rule with Days no longer counts an event that happened
-// at the instant at: the start of the date Days later.
-func (r Rule) expiryOf(at time.Time) time.Time {
+// expiryByDate returns the instant from which a rule with Days no longer counts an event that
+// happened at the instant at: the start of the date Days later.
+func (r Rule) expiryByDate(at time.Time) time.Time {
 	wall, _, _ := r.asDaily().periodAround(at)
 	end := time.Unix(firstInstantOf(wall+int64(r.Days)*secondsPerDay, r.zone()), 0).UTC()
 	if _, kept, _ := r.asDaily().periodAround(at.Add(r.Keep())); kept.Before(end) {
@@ -128,7 +128,7 @@ func (r Rule) cutoff(now int64) int64 {
 	if !r.Calendar() {
 		return now - r.Window.Microseconds()
 	}
-	start, _ := r.Period(instant(now))
+	start, _ := r.Period(microsToTime(now))
 	return start.UnixMicro() - 1
 }
 

@@ -207,7 +207,7 @@ func TestDatesAreLocal(t *testing.T) {
 		what := c.zone + ", " + c.about
 		same(t, what+": start", start, parse(t, c.start).UTC())
 		same(t, what+": end", end, parse(t, c.end).UTC())
-		same(t, what+": leaves", r.expiryOf(now), parse(t, c.leaves).UTC())
+		same(t, what+": leaves", r.expiryByDate(now), parse(t, c.leaves).UTC())
 		d := Evaluate([]Rule{r}, map[Scope][]Event{Recipient: {{ID: "now", At: now}}}, now)
 		same(t, what+": wait", d.RetryAfter(), parse(t, c.leaves).Sub(now))
 		same(t, what+": window", d.Rules[0].Window, end.Sub(start))
@@ -216,7 +216,7 @@ func TestDatesAreLocal(t *testing.T) {
 
 // What counts is computed again from the dates alone that the zone's clock shows at the event and
 // now. In Kwajalein, which had a date twice on 30 September 1969, an event only leaves when
-// expiryOf says, and counts for no longer than it is kept.
+// expiryByDate says, and counts for no longer than it is kept.
 func TestDatesOfManyInstants(t *testing.T) {
 	dice := rand.New(rand.NewPCG(21, 0))
 	for name, from := range map[string]string{
@@ -239,7 +239,7 @@ func TestDatesOfManyInstants(t *testing.T) {
 			if want := date(at) > date(now)-int64(r.Days); counts != want && !twice {
 				t.Fatalf("%s, %d dates: at %v, %v counts: %v, want %v", name, r.Days, now, at, counts, want)
 			}
-			end := r.expiryOf(at)
+			end := r.expiryByDate(at)
 			if counts != now.Before(end) {
 				t.Fatalf("%s, %d dates: at %v, %v counts: %v, and leaves at %v", name, r.Days, now, at, counts, end)
 			}

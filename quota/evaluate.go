@@ -11,7 +11,7 @@ import (
 func Cutoffs(rules []Rule, now time.Time) []time.Time {
 	cutoffs := make([]time.Time, len(rules))
 	for i, r := range rules {
-		cutoffs[i] = instant(r.cutoff(now.UnixMicro()))
+		cutoffs[i] = microsToTime(r.cutoff(now.UnixMicro()))
 	}
 	return cutoffs
 }
@@ -21,7 +21,7 @@ func Cutoffs(rules []Rule, now time.Time) []time.Time {
 // more event would be admitted. All instants must be of one clock; the caller sets Decision.Clock.
 func Evaluate(rules []Rule, history map[Scope][]Event, now time.Time) Decision {
 	at := now.UnixMicro()
-	d := Decision{At: instant(at), Rules: make([]State, len(rules))}
+	d := Decision{At: microsToTime(at), Rules: make([]State, len(rules))}
 	sorted := map[Scope][]int64{}
 	for i, r := range rules {
 		times, ok := sorted[r.Scope]
@@ -64,8 +64,8 @@ func ceil(d, unit time.Duration) int64 {
 	return int64((d-1)/unit) + 1
 }
 
-// instant converts µs since 1970 to a time in UTC.
-func instant(µs int64) time.Time { return time.UnixMicro(µs).UTC() }
+// microsToTime converts µs since 1970 to a time in UTC.
+func microsToTime(µs int64) time.Time { return time.UnixMicro(µs).UTC() }
 
 // sortedTimes returns the instants of events in µs since 1970, ascending.
 func sortedTimes(events []Event) []int64 {
@@ -138,9 +138,9 @@ func (t tally) state(r Rule, now int64) State {
 // withPeriodWaits fills in the window and waits of a calendar rule: all its events leave together,
 // when the period ends.
 func (s State) withPeriodWaits(now int64) State {
-	start, end := s.Period(instant(now))
+	start, end := s.Period(microsToTime(now))
 	s.Window = end.Sub(start)
-	left := end.Sub(instant(now))
+	left := end.Sub(microsToTime(now))
 	if s.Used > 0 {
 		s.ResetAfter = left
 	}
@@ -153,8 +153,8 @@ func (s State) withPeriodWaits(now int64) State {
 // withDateWaits fills in the window and waits of a rule with Days: the events of one date leave
 // together, when a later date begins.
 func (t tally) withDateWaits(s State, now int64) State {
-	start, end := s.Period(instant(now))
-	wait := func(at int64) time.Duration { return s.expiryOf(instant(min(at, now))).Sub(instant(now)) }
+	start, end := s.Period(microsToTime(now))
+	wait := func(at int64) time.Duration { return s.expiryByDate(microsToTime(min(at, now))).Sub(microsToTime(now)) }
 	if t.used > 0 {
 		s.ResetAfter = wait(t.oldest)
 	}

@@ -66,7 +66,7 @@ func (m *Memory) Take(_ context.Context, req Request) (Decision, error) {
 		if b.refunded(req.ID, now) {
 			return Decision{}, ErrRefunded
 		}
-		held[i] = b.counts(req.ID, now, p.keeps[i])
+		held[i] = b.countsID(req.ID, now, p.keeps[i])
 	}
 	d := m.states(p, now)
 	for i, s := range d.Rules {
@@ -141,10 +141,10 @@ func (m *Memory) clampToNow(buckets []string, now int64) {
 	}
 }
 
-func (m *Memory) states(p plan, now int64) Decision {
-	d := Decision{At: instant(now), Clock: m.clock, Rules: make([]State, len(p.rules))}
+func (m *Memory) states(p requestPlan, now int64) Decision {
+	d := Decision{At: microsToTime(now), Clock: m.clock, Rules: make([]State, len(p.rules))}
 	for i, r := range p.rules {
-		d.Rules[i] = r.tally(m.find(p.buckets[p.bucketOf[i]], now).history(), now).state(r, now)
+		d.Rules[i] = r.tally(m.find(p.buckets[p.bucketOf[i]], now).eventTimes(), now).state(r, now)
 	}
 	return d
 }

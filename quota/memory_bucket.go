@@ -11,14 +11,14 @@ type bucket struct {
 	times     []int64
 	ids       []string         // ids[i] is the ID of the event at times[i]
 	index     map[string]int64 // instant of each ID; nil until there were more than indexedAbove
-	refunds   *refunds         // nil without refunds
+	refunds   *tombstones      // nil without refunds
 	expiresAt int64            // from this instant nothing counts; a sweep may delete the bucket
 }
 
 // clampToNow moves the events in the future to now. Such events exist if the clock was set back.
 // The expiry moves back by as much as the newest event, but not to before the tombstones end.
 func (b *bucket) clampToNow(now int64) {
-	times := b.history()
+	times := b.eventTimes()
 	last := len(times) - 1
 	if last < 0 || times[last] <= now {
 		return
@@ -36,8 +36,8 @@ func (b *bucket) clampToNow(now int64) {
 // indexedAbove is the number of events above which a bucket keeps an index by ID.
 const indexedAbove = 32
 
-// history returns the instants of the events, oldest first.
-func (b *bucket) history() []int64 {
+// eventTimes returns the instants of the events, oldest first.
+func (b *bucket) eventTimes() []int64 {
 	if b == nil {
 		return nil
 	}
@@ -49,8 +49,8 @@ func (b *bucket) refunded(id string, now int64) bool {
 	return b != nil && b.refunds != nil && b.refunds.until[id] > now
 }
 
-// counts reports whether the bucket has an event with the ID that is younger than keep.
-func (b *bucket) counts(id string, now int64, keep time.Duration) bool {
+// countsID reports whether the bucket has an event with the ID that is younger than keep.
+func (b *bucket) countsID(id string, now int64, keep time.Duration) bool {
 	if b == nil {
 		return false
 	}
@@ -116,7 +116,7 @@ func (b *bucket) remove(id string) {
 func (b *bucket) refund(id string, now int64) {
 	b.remove(id)
 	if b.refunds == nil {
-		b.refunds = &refunds{until: map[string]int64{}}
+		b.refunds = &tombstones{until: map[string]int64{}}
 	}
 	b.refunds.prune(now)
 	b.refunds.add(id, now+tombstoneLife.Microseconds())
@@ -141,20 +141,20 @@ func (b *bucket) setExpiry(keep time.Duration) {
 	}
 }
 
-// refunds are the tombstones of a bucket.
-type refunds struct {
+// tombstones are the tombstones of a bucket.
+type tombstones struct {
 	until map[string]int64 // end of each ID's tombstone
 	order []string         // IDs, oldest refund first; an ID that was refunded twice appears twice
 	last  int64            // the latest end
 }
 
-func (r *refunds) add(id string, until int64) {
+func (r *tombstones) add(id string, until int64) {
 	r.until[id] = until
 	r.order = append(r.order, id)
 	r.last = max(r.last, until)
 }
 
-func (r *refunds) prune(now int64) {
+func (r *tombstones) prune(now int64) {
 	for len(r.order) > 0 && r.until[r.order[0]] <= now {
 		delete(r.until, r.order[0])
 		r.order = r.order[1:]

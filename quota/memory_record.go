@@ -14,13 +14,13 @@ func (m *Memory) Events(_ context.Context, bucket string) ([]Event, time.Time, e
 	defer m.lock([]string{bucket})()
 	now := m.now().UnixMicro()
 	b := m.find(bucket, now)
-	events := make([]Event, 0, min(len(b.history()), MaxEvents))
-	for i, at := range slices.Backward(b.history()) {
+	events := make([]Event, 0, min(len(b.eventTimes()), MaxEvents))
+	for i, at := range slices.Backward(b.eventTimes()) {
 		if len(events) < MaxEvents {
-			events = append(events, Event{b.ids[i], instant(min(at, now))})
+			events = append(events, Event{b.ids[i], microsToTime(min(at, now))})
 		}
 	}
-	return events, instant(now), nil
+	return events, microsToTime(now), nil
 }
 
 // Record sets the instants of events in the bucket; see [Limiter].

@@ -38,27 +38,27 @@ const (
 // place stops waiting.
 type Queue struct {
 	mu          sync.Mutex
-	lines       map[string]*line
-	places      map[string][]*place         // taken waiting places by tenant, in order of arrival
-	waiting     int                         // number of taken waiting places
-	sharedWaits map[queuedEvent]*sharedWait // waits of Repeated requests
-	ended       chan struct{}               // closed by End
+	lines       map[string]*waitingLine
+	places      map[string][]*waitingPlace    // taken waiting places by tenant, in order of arrival
+	waiting     int                           // number of taken waiting places
+	sharedWaits map[sharedWaitKey]*sharedWait // waits of Repeated requests
+	ended       chan struct{}                 // closed by End
 }
 
 // NewQueue makes an empty queue.
 func NewQueue() *Queue {
-	return &Queue{lines: map[string]*line{}, places: map[string][]*place{}, sharedWaits: map[queuedEvent]*sharedWait{},
+	return &Queue{lines: map[string]*waitingLine{}, places: map[string][]*waitingPlace{}, sharedWaits: map[sharedWaitKey]*sharedWait{},
 		ended: make(chan struct{})}
 }
 
-// place is the waiting place of one caller, one of MaxWaiting.
-type place struct {
+// waitingPlace is the waiting place of one caller, one of MaxWaiting.
+type waitingPlace struct {
 	tenant string
 	lost   chan struct{} // closed when another tenant takes the place
 }
 
-// queuedEvent is the ID of an event and the key of the line for its buckets.
-type queuedEvent struct{ line, id string }
+// sharedWaitKey is the ID of an event and the key of the line for its buckets.
+type sharedWaitKey struct{ line, id string }
 
 // sharedWait is the wait of the first of several requests with the same event; the others share it.
 type sharedWait struct {
@@ -67,8 +67,8 @@ type sharedWait struct {
 	err    error
 }
 
-// line is the callers that wait for places in the same buckets.
-type line struct {
+// waitingLine is the callers that wait for places in the same buckets.
+type waitingLine struct {
 	waiters []*waiter // in the order of arrival; the first one asks the limiter
 	last    Decision  // the limiter's last answer
 	heard   time.Time // when last arrived; zero: never
@@ -76,7 +76,7 @@ type line struct {
 
 // waiter is one caller in a line.
 type waiter struct {
-	*place
+	*waitingPlace
 	deadline time.Time     // zero: none
 	asks     bool          // it is or was the first of its line
 	first    chan struct{} // closed when it becomes the first
@@ -107,13 +107,13 @@ func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context
 	error) {
 	key := lineKey(req)
 	if !req.Repeated {
-		return q.wait(ctx, key, req, take)
+		return q.waitUnshared(ctx, key, req, take)
 	}
 	for {
-		t, first := q.sharedWaitOf(queuedEvent{key, req.ID})
+		t, first := q.sharedWaitOf(sharedWaitKey{key, req.ID})
 		if first {
-			defer q.endSharedWait(queuedEvent{key, req.ID}, t)
-			t.answer, t.err = q.wait(ctx, key, req, take)
+			defer q.endSharedWait(sharedWaitKey{key, req.ID}, t)
+			t.answer, t.err = q.waitUnshared(ctx, key, req, take)
 			return t.answer, t.err
 		}
 		over, err := q.awaitShared(ctx, req.Tenant, t)
@@ -157,7 +157,7 @@ func (q *Queue) awaitShared(ctx context.Context, tenant string, t *sharedWait) (
 
 // sharedWaitOf returns the shared wait of an event, and whether the caller is the first to wait:
 // the first one must call endSharedWait.
-func (q *Queue) sharedWaitOf(e queuedEvent) (t *sharedWait, first bool) {
+func (q *Queue) sharedWaitOf(e sharedWaitKey) (t *sharedWait, first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if t = q.sharedWaits[e]; t != nil {
@@ -168,15 +168,15 @@ func (q *Queue) sharedWaitOf(e queuedEvent) (t *sharedWait, first bool) {
 	return t, true
 }
 
-func (q *Queue) endSharedWait(e queuedEvent, t *sharedWait) {
+func (q *Queue) endSharedWait(e sharedWaitKey, t *sharedWait) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.sharedWaits, e)
 	close(t.over)
 }
 
-// wait is Wait without shared waits.
-func (q *Queue) wait(ctx context.Context, key string, req Request,
+// waitUnshared is Wait without shared waits.
+func (q *Queue) waitUnshared(ctx context.Context, key string, req Request,
 	take func(context.Context, Request) (Decision, error)) (Decision, error) {
 	counting := context.WithoutCancel(ctx) // the end of ctx interrupts no call
 	if req.Repeated {                      // the event may be counted already
@@ -200,7 +200,7 @@ func (q *Queue) wait(ctx context.Context, key string, req Request,
 		case <-late:
 		case <-lost:
 		}
-		if d, left, err := q.giveUp(ctx, key, w); left {
+		if d, left, err := q.finalRefusal(ctx, key, w); left {
 			return d, err
 		}
 		if again {
@@ -221,7 +221,7 @@ func (q *Queue) wait(ctx context.Context, key string, req Request,
 			last = true
 		}
 		if last {
-			if d, left, err := q.giveUp(ctx, key, w); left {
+			if d, left, err := q.finalRefusal(ctx, key, w); left {
 				return d, err
 			}
 		}
@@ -258,11 +258,11 @@ func (q *Queue) join(ctx context.Context, key, tenant string) *waiter {
 	if l != nil && l.tooLate(w, len(l.waiters)) {
 		return nil
 	}
-	if w.place = q.takePlace(tenant); w.place == nil {
+	if w.waitingPlace = q.takePlace(tenant); w.waitingPlace == nil {
 		return nil
 	}
 	if l == nil {
-		l = &line{}
+		l = &waitingLine{}
 		q.lines[key] = l
 	}
 	q.setWaiters(key, l, append(l.waiters, w))
@@ -272,7 +272,7 @@ func (q *Queue) join(ctx context.Context, key, tenant string) *waiter {
 // takePlace takes a waiting place for a caller of the tenant. If all are taken, it takes the place
 // of the newest caller of the tenant with most places, provided that tenant still has at least as
 // many as the caller's tenant afterwards. It returns nil if there is no place. q.mu must be locked.
-func (q *Queue) takePlace(tenant string) *place {
+func (q *Queue) takePlace(tenant string) *waitingPlace {
 	if q.waiting == MaxWaiting {
 		most := tenant
 		for other, places := range q.places {
@@ -288,14 +288,14 @@ func (q *Queue) takePlace(tenant string) *place {
 		q.freePlace(newest)
 		close(newest.lost)
 	}
-	p := &place{tenant: tenant, lost: make(chan struct{})}
+	p := &waitingPlace{tenant: tenant, lost: make(chan struct{})}
 	q.places[tenant] = append(q.places[tenant], p)
 	q.waiting++
 	return p
 }
 
 // freePlace frees a waiting place, unless another tenant has taken it. q.mu must be locked.
-func (q *Queue) freePlace(p *place) {
+func (q *Queue) freePlace(p *waitingPlace) {
 	places := q.places[p.tenant]
 	i := slices.Index(places, p)
 	if i < 0 {
@@ -308,7 +308,7 @@ func (q *Queue) freePlace(p *place) {
 }
 
 // setWaiters replaces the waiters of a line, and tells a new first waiter that it is the first.
-func (q *Queue) setWaiters(key string, l *line, waiters []*waiter) {
+func (q *Queue) setWaiters(key string, l *waitingLine, waiters []*waiter) {
 	if l.waiters = waiters; len(waiters) == 0 {
 		delete(q.lines, key)
 	} else if first := waiters[0]; !first.asks {
@@ -321,7 +321,7 @@ func (q *Queue) setWaiters(key string, l *line, waiters []*waiter) {
 func (q *Queue) leave(key string, w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.freePlace(w.place)
+	q.freePlace(w.waitingPlace)
 	if l := q.lines[key]; l != nil {
 		q.setWaiters(key, l, slices.DeleteFunc(slices.Clone(l.waiters), func(x *waiter) bool { return x == w }))
 	}
@@ -357,7 +357,7 @@ func (q *Queue) askDelay(key string) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[key]
-	pause := min(l.wait(0), recheckInterval)
+	pause := min(l.minWaitBehind(0), recheckInterval)
 	if !l.heard.IsZero() && !l.last.Admitted {
 		pause = max(pause, minSleep)
 	}
@@ -373,15 +373,15 @@ func (q *Queue) refusalBehindLine(req Request) (Decision, bool) {
 		return Decision{}, false
 	}
 	l := q.lines[lineKey(req)]
-	if l == nil || l.wait(len(l.waiters)) <= 0 {
+	if l == nil || l.minWaitBehind(len(l.waiters)) <= 0 {
 		return Decision{}, false
 	}
 	return l.answerBehind(len(l.waiters)), true
 }
 
-// giveUp returns the answer to a waiter whose wait has ended. left: the waiter must leave the line
-// with that answer or error; else the limiter's last answer does not refuse the waiter.
-func (q *Queue) giveUp(ctx context.Context, key string, w *waiter) (d Decision, left bool, err error) {
+// finalRefusal returns the answer to a waiter whose wait has ended. left: the waiter must leave the
+// line with that answer or error; else the limiter's last answer does not refuse the waiter.
+func (q *Queue) finalRefusal(ctx context.Context, key string, w *waiter) (d Decision, left bool, err error) {
 	if err := cancelError(ctx); err != nil {
 		return d, true, err
 	}
@@ -394,7 +394,7 @@ func (q *Queue) giveUp(ctx context.Context, key string, w *waiter) (d Decision, 
 	}
 	l := q.lines[key]
 	ahead := slices.Index(l.waiters, w)
-	return l.answerBehind(ahead), l.wait(ahead) > 0, nil
+	return l.answerBehind(ahead), l.minWaitBehind(ahead) > 0, nil
 }
 
 // cancelError returns ErrUnavailable if ctx was canceled; nil if ctx has not ended or its deadline
@@ -407,20 +407,20 @@ func cancelError(ctx context.Context) error {
 }
 
 // tooLate reports whether a waiter with ahead others before it cannot be admitted in time.
-func (l *line) tooLate(w *waiter, ahead int) bool {
-	return !w.deadline.IsZero() && l.wait(ahead) > time.Until(w.deadline)
+func (l *waitingLine) tooLate(w *waiter, ahead int) bool {
+	return !w.deadline.IsZero() && l.minWaitBehind(ahead) > time.Until(w.deadline)
 }
 
-// wait returns the shortest time until a caller with ahead others before it can be admitted; 0 if
-// the limiter has not answered yet.
-func (l *line) wait(ahead int) (longest time.Duration) {
+// minWaitBehind returns the shortest time until a caller with ahead others before it can be
+// admitted; 0 if the limiter has not answered yet.
+func (l *waitingLine) minWaitBehind(ahead int) (longest time.Duration) {
 	if l.heard.IsZero() {
 		return 0
 	}
 	passed := time.Since(l.heard)
 	for _, s := range l.last.Rules {
 		if !s.Observe {
-			longest = max(longest, s.earliestAdmission(ahead, l.last.At)-passed)
+			longest = max(longest, s.minWaitBehind(ahead, l.last.At)-passed)
 		}
 	}
 	return longest
@@ -428,21 +428,21 @@ func (l *line) wait(ahead int) (longest time.Duration) {
 
 // answerBehind returns the limiter's last answer to a caller with ahead others before it, with
 // waits that count from now.
-func (l *line) answerBehind(ahead int) Decision {
+func (l *waitingLine) answerBehind(ahead int) Decision {
 	passed := time.Since(l.heard).Truncate(time.Microsecond)
 	d := l.last.aged(passed)
 	d.Admitted = false
 	for i, s := range l.last.Rules {
 		d.Rules[i].ResetAfter = max(0, d.Rules[i].ResetAfter)
-		d.Rules[i].RetryAfter = max(0, s.earliestAdmission(ahead, l.last.At)-passed)
+		d.Rules[i].RetryAfter = max(0, s.minWaitBehind(ahead, l.last.At)-passed)
 	}
 	return d
 }
 
-// earliestAdmission returns the shortest time until the rule admits an event after ahead others.
+// minWaitBehind returns the shortest time until the rule admits an event after ahead others.
 // The time counts from now, the instant of the decision. One window admits at most Limit events, so
 // each further Limit events add a window.
-func (s State) earliestAdmission(ahead int, now time.Time) time.Duration {
+func (s State) minWaitBehind(ahead int, now time.Time) time.Duration {
 	free := s.Remaining()
 	if s.RetryAfter > 0 {
 		free = 0
@@ -469,7 +469,7 @@ func (s State) earliestAdmission(ahead int, now time.Time) time.Duration {
 // leavesAt returns the instant from which the rule no longer counts an event of the instant at.
 func (r Rule) leavesAt(at time.Time) time.Time {
 	if r.Days > 0 {
-		return r.expiryOf(at)
+		return r.expiryByDate(at)
 	}
 	if r.Calendar() {
 		_, end := r.Period(at)

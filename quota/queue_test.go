@@ -418,7 +418,7 @@ func TestWaitBehindOthers(t *testing.T) {
 		{State{Rule: Rule{Scope: Failures, Limit: 1, Window: time.Minute}, Used: 1, RetryAfter: time.Second}, 9,
 			time.Second},
 	} {
-		if got := c.state.earliestAdmission(c.ahead, now); got != c.want {
+		if got := c.state.minWaitBehind(c.ahead, now); got != c.want {
 			t.Errorf("%+v behind %d: %v, want %v", c.state, c.ahead, got, c.want)
 		}
 	}

@@ -41,7 +41,7 @@ type Redis struct {
 	client  redis.UniversalClient
 	prefix  string
 	cluster *redis.ClusterClient // client, if it is a Cluster's; else nil
-	pipe    *pipe                // nil on Cluster
+	pipe    *callBatcher         // nil on Cluster
 	health  nodeHealth           // of the nodes of a Cluster
 	seen    atomic.Int64         // last instant of the server's clock in an answer, µs since 1970
 
@@ -71,7 +71,7 @@ func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
 		events: script(eventsScript), reset: script(resetScript), probe: redis.NewScript(head + clock + probeScript),
 	}
 	if cluster == nil {
-		r.pipe = &pipe{client: client, budget: &r.Budget}
+		r.pipe = &callBatcher{client: client, budget: &r.Budget}
 	}
 	return r
 }
@@ -128,7 +128,7 @@ func (r *Redis) Peek(ctx context.Context, req Request) (Decision, error) {
 	clear(p.keeps)
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
-	ask := func(p plan) (answer, error) { return r.runTake(ctx, "", modeLook, 0, p) }
+	ask := func(p requestPlan) (scriptAnswer, error) { return r.runTake(ctx, "", modeLook, 0, p) }
 	if r.cluster != nil && len(p.buckets) > 1 {
 		parts := p.split()
 		answers, err := r.askEach(parts, ask)
@@ -174,11 +174,11 @@ func (r *Redis) runOnBuckets(ctx context.Context, script *redis.Script, buckets 
 // runTake runs take.lua in the mode take or look. tombstone is how long a refused ID gets a
 // tombstone; 0: none. It runs the script up to takeTries times, while the server's clock is outside
 // of the calendar periods that were sent. Errors: ErrRefunded, ErrUnavailable.
-func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Duration, p plan) (answer, error) {
+func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Duration, p requestPlan) (scriptAnswer, error) {
 	for range takeTries {
-		cmd, err := r.runScript(ctx, r.take, p.buckets, p.scriptArgs(id, mode, tombstone, instant(r.seen.Load())))
+		cmd, err := r.runScript(ctx, r.take, p.buckets, p.scriptArgs(id, mode, tombstone, microsToTime(r.seen.Load())))
 		if err != nil {
-			return answer{}, err
+			return scriptAnswer{}, err
 		}
 		a, err := p.parseAnswer(cmd)
 		if err == nil || errors.Is(err, errOutsidePeriods) {
@@ -188,7 +188,7 @@ func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Dur
 			return a, err
 		}
 	}
-	return answer{}, fmt.Errorf("%w: the clock of Redis does not stay where it is", ErrUnavailable)
+	return scriptAnswer{}, fmt.Errorf("%w: the clock of Redis does not stay where it is", ErrUnavailable)
 }
 
 // takeTries is how often runTake runs the script at most. The second run gets the calendar periods

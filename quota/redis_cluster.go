@@ -19,11 +19,11 @@ import (
 
 // planPart is the part of a plan that concerns one bucket.
 type planPart struct {
-	plan
+	requestPlan
 	ruleIndexes []int // indexes of its rules in the whole plan
 }
 
-func (p plan) split() []planPart {
+func (p requestPlan) split() []planPart {
 	parts := make([]planPart, len(p.buckets))
 	for i := range parts {
 		parts[i].buckets, parts[i].keeps = p.buckets[i:i+1], p.keeps[i:i+1]
@@ -39,7 +39,7 @@ func (p plan) split() []planPart {
 // merge combines the answers of the parts to one Decision with Admitted false. Its At comes from
 // the recipient's bucket, since the database compares At with the recipient's other events; without
 // a recipient, from the first rule's bucket.
-func (p plan) merge(parts []planPart, answers []answer) Decision {
+func (p requestPlan) merge(parts []planPart, answers []scriptAnswer) Decision {
 	if answers == nil {
 		return Decision{}
 	}
@@ -61,12 +61,12 @@ func (p plan) merge(parts []planPart, answers []answer) Decision {
 // buckets to which this call has added it. In the same step, the refusal leaves a tombstone in its
 // own bucket, so that no other call with this ID is admitted there during the refunds. After an
 // error nothing is refunded: the caller repeats the Take, or refunds the ID.
-func (r *Redis) takeEach(ctx context.Context, id string, p plan) (Decision, error) {
+func (r *Redis) takeEach(ctx context.Context, id string, p requestPlan) (Decision, error) {
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Budget) // outlives ctx
 	defer cancel()
 	parts := p.split()
-	answers, err := r.askEach(parts, func(one plan) (answer, error) { return r.runTake(ctx, id, modeLook, 0, one) })
-	if err != nil || slices.ContainsFunc(answers, func(a answer) bool { return !a.Admitted }) {
+	answers, err := r.askEach(parts, func(one requestPlan) (scriptAnswer, error) { return r.runTake(ctx, id, modeLook, 0, one) })
+	if err != nil || slices.ContainsFunc(answers, func(a scriptAnswer) bool { return !a.Admitted }) {
 		return p.merge(parts, answers), err
 	}
 	seen := slices.Clone(answers)
@@ -79,7 +79,7 @@ func (r *Redis) takeEach(ctx context.Context, id string, p plan) (Decision, erro
 		if len(mine) > 0 {
 			keepOut = tombstoneLife
 		}
-		answers[i], err = r.runTake(ctx, id, modeTake, keepOut, one.plan)
+		answers[i], err = r.runTake(ctx, id, modeTake, keepOut, one.requestPlan)
 		if errors.Is(err, ErrUnavailable) {
 			return Decision{}, err
 		}
@@ -101,10 +101,10 @@ func (r *Redis) takeEach(ctx context.Context, id string, p plan) (Decision, erro
 }
 
 // askEach calls ask for all parts concurrently and waits for all. Error: the first one.
-func (r *Redis) askEach(parts []planPart, ask func(plan) (answer, error)) ([]answer, error) {
-	answers := make([]answer, len(parts))
+func (r *Redis) askEach(parts []planPart, ask func(requestPlan) (scriptAnswer, error)) ([]scriptAnswer, error) {
+	answers := make([]scriptAnswer, len(parts))
 	err := concurrently(len(parts), func(i int) (err error) {
-		answers[i], err = ask(parts[i].plan)
+		answers[i], err = ask(parts[i].requestPlan)
 		return err
 	})
 	if err != nil {
@@ -128,8 +128,8 @@ type nodeState struct {
 	paused  time.Time // end of the node's pause
 }
 
-// state reports whether a node is paused, and whether another node answers.
-func (n *nodeHealth) state(addr string) (paused, others bool) {
+// availability reports whether a node is paused, and whether another node answers.
+func (n *nodeHealth) availability(addr string) (paused, others bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for other, x := range n.at {
@@ -162,7 +162,7 @@ func (r *Redis) runOnNode(ctx context.Context, script *redis.Script, keys []stri
 		return nil, err
 	}
 	addr := master.Options().Addr
-	paused, others := r.health.state(addr)
+	paused, others := r.health.availability(addr)
 	if err = fmt.Errorf("%s could not be reached less than %v ago", addr, nodePause); !paused {
 		cmd = script.Run(ctx, r.client, keys, args...)
 		if err = cmd.Err(); !errors.Is(err, context.Canceled) {

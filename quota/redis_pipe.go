@@ -12,23 +12,23 @@ import (
 // Bounds of a pipe. With two lanes, one round trip is under way while callers read the answers of
 // the other; if one hangs, the other still works.
 const (
-	lanes    = 2   // round trips at once
-	maxBatch = 256 // calls in one round trip
+	roundTripLanes = 2   // round trips at once
+	maxBatch       = 256 // calls in one round trip
 )
 
-// pipe batches calls: calls that arrive while all lanes are busy share the next round trip. With a
-// free lane, a call runs at once, without waiting for others.
-type pipe struct {
+// callBatcher batches calls: calls that arrive while all lanes are busy share the next round trip.
+// With a free lane, a call runs at once, without waiting for others.
+type callBatcher struct {
 	client redis.UniversalClient
 	budget *time.Duration // of each round trip: Redis.Budget
 
 	mu      sync.Mutex
-	waiting []*call
+	waiting []*scriptCall
 	busy    int // lanes in use
 }
 
-// call is one script call that waits for a lane.
-type call struct {
+// scriptCall is one script call that waits for a lane.
+type scriptCall struct {
 	ctx    context.Context
 	script *redis.Script
 	keys   []string
@@ -39,7 +39,7 @@ type call struct {
 
 // run runs the script, alone or in a shared round trip, and returns its answer. If ctx ends first,
 // a script that was sent may still run; a queued one does not.
-func (p *pipe) run(ctx context.Context, script *redis.Script, keys []string, args []any) (*redis.Cmd, error) {
+func (p *callBatcher) run(ctx context.Context, script *redis.Script, keys []string, args []any) (*redis.Cmd, error) {
 	x := p.takeLaneOrQueue(ctx, script, keys, args)
 	if x == nil {
 		defer p.releaseLane()
@@ -55,21 +55,21 @@ func (p *pipe) run(ctx context.Context, script *redis.Script, keys []string, arg
 }
 
 // takeLaneOrQueue takes a free lane and returns nil, or queues the call and returns it.
-func (p *pipe) takeLaneOrQueue(ctx context.Context, script *redis.Script, keys []string, args []any) *call {
+func (p *callBatcher) takeLaneOrQueue(ctx context.Context, script *redis.Script, keys []string, args []any) *scriptCall {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.busy < lanes {
+	if p.busy < roundTripLanes {
 		p.busy++
 		return nil
 	}
-	x := &call{ctx: ctx, script: script, keys: keys, args: args, done: make(chan struct{})}
+	x := &scriptCall{ctx: ctx, script: script, keys: keys, args: args, done: make(chan struct{})}
 	p.waiting = append(p.waiting, x)
 	return x
 }
 
 // releaseLane releases the lane, or keeps it in a new goroutine to run the calls that were queued
 // meanwhile. It does not block.
-func (p *pipe) releaseLane() {
+func (p *callBatcher) releaseLane() {
 	if batch := p.nextBatch(); batch != nil {
 		go func() {
 			for ; batch != nil; batch = p.nextBatch() {
@@ -81,7 +81,7 @@ func (p *pipe) releaseLane() {
 
 // nextBatch removes the next batch from the queue, oldest first. With an empty queue it releases
 // the lane and returns nil.
-func (p *pipe) nextBatch() []*call {
+func (p *callBatcher) nextBatch() []*scriptCall {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := min(len(p.waiting), maxBatch)
@@ -98,12 +98,12 @@ func (p *pipe) nextBatch() []*call {
 
 // runBatch runs the scripts of the batch in one round trip, and wakes their callers. Scripts that
 // Redis did not know are loaded and run again. It skips calls whose context has ended.
-func (p *pipe) runBatch(batch []*call) {
+func (p *callBatcher) runBatch(batch []*scriptCall) {
 	// the round trip is part of the oldest call's trace; each caller has its own deadline too
 	oldest := context.WithoutCancel(batch[0].ctx)
 	ctx, cancel := context.WithTimeout(oldest, *p.budget)
 	defer cancel()
-	batch = slices.DeleteFunc(batch, (*call).canceled)
+	batch = slices.DeleteFunc(batch, (*scriptCall).canceled)
 	unknown := p.roundTrip(ctx, batch)
 	if len(unknown) > 0 {
 		one := unknown[0]
@@ -119,7 +119,7 @@ func (p *pipe) runBatch(batch []*call) {
 
 // roundTrip runs the calls in one round trip and stores their answers. It returns those whose
 // script Redis did not know.
-func (p *pipe) roundTrip(ctx context.Context, batch []*call) (unknown []*call) {
+func (p *callBatcher) roundTrip(ctx context.Context, batch []*scriptCall) (unknown []*scriptCall) {
 	if len(batch) == 0 {
 		return nil
 	}
@@ -137,4 +137,4 @@ func (p *pipe) roundTrip(ctx context.Context, batch []*call) (unknown []*call) {
 }
 
 // canceled reports whether the caller's context has ended.
-func (x *call) canceled() bool { return x.ctx.Err() != nil }
+func (x *scriptCall) canceled() bool { return x.ctx.Err() != nil }

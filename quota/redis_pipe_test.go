@@ -42,10 +42,10 @@ func newCrowd(t *testing.T) *crowd {
 		}
 		return next(cmds)
 	}))
-	for i := range lanes {
+	for i := range roundTripLanes {
 		c.callers.Go(func() { must(t, c.Refund(t.Context(), "lane", Bucket("lane", fmt.Sprint(i)))) })
 	}
-	servertest.Await(t, "the lanes to be taken", func() bool { return len(c.sizes()) == lanes })
+	servertest.Await(t, "the lanes to be taken", func() bool { return len(c.sizes()) == roundTripLanes })
 	return c
 }
 
@@ -55,7 +55,7 @@ func (c *crowd) sizes() []int {
 	return slices.Clone(c.trips)
 }
 
-func (c *crowd) awaitPipe(what string, is func(*pipe) bool) {
+func (c *crowd) awaitPipe(what string, is func(*callBatcher) bool) {
 	servertest.Await(c.t, what, func() bool {
 		c.pipe.mu.Lock()
 		defer c.pipe.mu.Unlock()
@@ -64,7 +64,7 @@ func (c *crowd) awaitPipe(what string, is func(*pipe) bool) {
 }
 
 func (c *crowd) awaitWaiting(n int) {
-	c.awaitPipe("the others to wait", func(p *pipe) bool { return len(p.waiting) == n })
+	c.awaitPipe("the others to wait", func(p *callBatcher) bool { return len(p.waiting) == n })
 }
 
 func recipientRequest(id, name string) Request {
@@ -102,7 +102,7 @@ func TestCallersWhoComeMeanwhileShareARoundTrip(t *testing.T) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
-	trips := c.sizes()[lanes:]
+	trips := c.sizes()[roundTripLanes:]
 	slices.Sort(trips)
 	sameList(t, "scripts of each round trip", trips, []int{50, maxBatch})
 }
@@ -130,7 +130,7 @@ func TestASharedRoundTripBelongsToItsOldestCaller(t *testing.T) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
-	sameList(t, "whose trips", c.of[lanes:], []any{"oldest"})
+	sameList(t, "whose trips", c.of[roundTripLanes:], []any{"oldest"})
 }
 
 // A caller that leaves while it waits asks nothing; one that is alone goes by itself.
@@ -146,7 +146,7 @@ func TestWhoLeavesBeforeItsTurnAsksNothing(t *testing.T) {
 	same(t, "unavailable", errors.Is(left, ErrUnavailable) && errors.Is(left, context.Canceled), true)
 	close(c.open)
 	c.callers.Wait()
-	c.awaitPipe("the lanes to be free", func(p *pipe) bool { return p.busy == 0 })
+	c.awaitPipe("the lanes to be free", func(p *callBatcher) bool { return p.busy == 0 })
 	for i := range 3 {
 		must(t, c.take(fmt.Sprint(i)))
 	}

@@ -40,12 +40,12 @@ func parseInstant(text string) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	return instant(at), nil
+	return microsToTime(at), nil
 }
 
-// recordStep is how many events one run of the script writes at most, so that other callers do not
-// wait for a long history.
-const recordStep = 1000
+// recordBatchSize is how many events one run of the script writes at most, so that other callers do
+// not wait for a long history.
+const recordBatchSize = 1000
 
 // Record sets the instants of events in the bucket, in steps of at most 1,000; see [Limiter]. After
 // a failure some of the events may be written.
@@ -55,7 +55,7 @@ func (r *Redis) Record(ctx context.Context, bucket string, keep time.Duration, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
-	for some := range slices.Chunk(events, recordStep) {
+	for some := range slices.Chunk(events, recordBatchSize) {
 		args := []any{keep.Microseconds(), tombstoneLife.Microseconds()}
 		for _, e := range some {
 			args = append(args, e.ID, e.At.UnixMicro())

@@ -37,7 +37,7 @@ const (
 // scriptArgs returns the arguments of take.lua. tombstone is how long a refused ID gets a
 // tombstone; 0: none. near is a guess of the server's time: the script gets the calendar periods
 // around near, and finds the current one by its own clock.
-func (p plan) scriptArgs(id, mode string, tombstone time.Duration, near time.Time) []any {
+func (p requestPlan) scriptArgs(id, mode string, tombstone time.Duration, near time.Time) []any {
 	numbers := make([]int64, 0, 1+len(p.keeps)+10*len(p.rules))
 	numbers = append(numbers, tombstone.Microseconds())
 	for _, keep := range p.keeps {
@@ -91,40 +91,40 @@ const (
 	codeRefused = iota
 	codeAdmitted
 	codeRefunded
-	codeOutside   // the clock is in none of the given periods of a calendar rule
-	codeUnchanged // admitted, and all buckets had the ID already
+	codeOutside        // the clock is in none of the given periods of a calendar rule
+	codeAdmittedBefore // admitted, and all buckets had the ID already
 )
 
-// answer is a decision. In the mode take, added says that this call added the ID to a bucket; an
-// admission without added found the ID in all buckets.
-type answer struct {
+// scriptAnswer is a decision. In the mode take, added says that this call added the ID to a bucket;
+// an admission without added found the ID in all buckets.
+type scriptAnswer struct {
 	Decision
 	added bool
 }
 
 // parseAnswer parses the answer of take.lua. Errors: ErrRefunded, errOutsidePeriods with the
 // server's instant in At, ErrUnavailable.
-func (p plan) parseAnswer(cmd *redis.Cmd) (answer, error) {
+func (p requestPlan) parseAnswer(cmd *redis.Cmd) (scriptAnswer, error) {
 	numbers, err := cmd.Int64Slice()
 	if err != nil {
-		return answer{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return scriptAnswer{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	const head, each = 2, 4
 	if len(numbers) == head && numbers[0] == codeOutside {
-		return answer{Decision: Decision{At: instant(numbers[1])}}, errOutsidePeriods
+		return scriptAnswer{Decision: Decision{At: microsToTime(numbers[1])}}, errOutsidePeriods
 	}
 	if len(numbers) == head && numbers[0] == codeRefunded {
-		return answer{}, ErrRefunded
+		return scriptAnswer{}, ErrRefunded
 	}
-	if len(numbers) != head+each*len(p.rules) || !slices.Contains([]int64{codeRefused, codeAdmitted, codeUnchanged}, numbers[0]) {
-		return answer{}, fmt.Errorf("%w: an answer of %d numbers to %d rules", ErrUnavailable, len(numbers),
+	if len(numbers) != head+each*len(p.rules) || !slices.Contains([]int64{codeRefused, codeAdmitted, codeAdmittedBefore}, numbers[0]) {
+		return scriptAnswer{}, fmt.Errorf("%w: an answer of %d numbers to %d rules", ErrUnavailable, len(numbers),
 			len(p.rules))
 	}
 	now := numbers[1]
-	d := Decision{Admitted: numbers[0] != codeRefused, At: instant(now), Clock: "redis", Rules: make([]State, len(p.rules))}
+	d := Decision{Admitted: numbers[0] != codeRefused, At: microsToTime(now), Clock: "redis", Rules: make([]State, len(p.rules))}
 	for i, rule := range p.rules {
 		n := numbers[head+each*i:]
 		d.Rules[i] = tally{used: int(n[0]), oldest: n[1], pivot: n[2], ages: n[3]}.state(rule, now)
 	}
-	return answer{d, numbers[0] == codeAdmitted}, nil
+	return scriptAnswer{d, numbers[0] == codeAdmitted}, nil
 }

@@ -108,7 +108,7 @@ func third[T, U any](_ T, _ U, err error) error { return err }
 func TestALongHistoryIsRecordedInSteps(t *testing.T) {
 	limiter, client := real(t)
 	patient(limiter)
-	events := make([]Event, recordStep+1)
+	events := make([]Event, recordBatchSize+1)
 	for i := range events {
 		events[i] = Event{fmt.Sprint(i), time.Now()}
 	}

@@ -33,8 +33,8 @@ type Remembering struct {
 
 type cacheShard struct {
 	mu       sync.Mutex
-	refusals generations[*refusal]
-	ids      generations[bool]
+	refusals generationCache[*refusal]
+	ids      generationCache[bool]
 }
 
 // refusal is a cached refusal for one list of rules and their buckets. It stays in the cache after

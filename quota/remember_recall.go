@@ -122,14 +122,14 @@ func (m *Remembering) version(req Request) (sum uint64) {
 	return sum
 }
 
-// generations is a cache of the entries used last, in two generations of at most capacity entries
-// each. When the young one is full, it becomes the old one, and the old one is dropped.
-type generations[V any] struct {
+// generationCache is a cache of the entries used last, in two generations of at most capacity
+// entries each. When the young one is full, it becomes the old one, and the old one is dropped.
+type generationCache[V any] struct {
 	capacity   int
 	young, old map[uint64]V
 }
 
-func (r *generations[V]) get(key uint64) (V, bool) {
+func (r *generationCache[V]) get(key uint64) (V, bool) {
 	if v, ok := r.young[key]; ok {
 		return v, true
 	}
@@ -140,7 +140,7 @@ func (r *generations[V]) get(key uint64) (V, bool) {
 	return v, ok
 }
 
-func (r *generations[V]) put(key uint64, v V) {
+func (r *generationCache[V]) put(key uint64, v V) {
 	if _, ok := r.young[key]; !ok && len(r.young) >= r.capacity {
 		r.young, r.old = nil, r.young
 	}
@@ -151,7 +151,7 @@ func (r *generations[V]) put(key uint64, v V) {
 	delete(r.old, key)
 }
 
-func (r *generations[V]) drop(key uint64) {
+func (r *generationCache[V]) drop(key uint64) {
 	delete(r.young, key)
 	delete(r.old, key)
 }

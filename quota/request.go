@@ -17,8 +17,8 @@ const tombstoneLife = time.Minute
 // exactly; it lies in the year 2255.
 const maxExactInstant = int64(1) << 53
 
-// plan is a checked request, with its buckets sorted and deduplicated.
-type plan struct {
+// requestPlan is a checked request, with its buckets sorted and deduplicated.
+type requestPlan struct {
 	rules    []Rule
 	buckets  []string        // each once, sorted, so that all callers use the same order
 	keeps    []time.Duration // how long each bucket keeps events; 0 if it is only read
@@ -27,29 +27,29 @@ type plan struct {
 
 // planTake makes the plan of a Take. Unlike planPeek it fails if a rule has no bucket. Error:
 // ErrBadRequest.
-func planTake(req Request) (plan, error) {
+func planTake(req Request) (requestPlan, error) {
 	if err := checkID(req.ID); err != nil {
-		return plan{}, err
+		return requestPlan{}, err
 	}
 	if len(req.Rules) == 0 {
-		return plan{}, fmt.Errorf("%w: no rules", ErrBadRequest)
+		return requestPlan{}, fmt.Errorf("%w: no rules", ErrBadRequest)
 	}
 	for _, r := range req.Rules {
 		if req.Buckets[r.Scope] == "" {
-			return plan{}, fmt.Errorf("%w: rule %q has no bucket for scope %q", ErrBadRequest, r.Name, r.Scope)
+			return requestPlan{}, fmt.Errorf("%w: rule %q has no bucket for scope %q", ErrBadRequest, r.Name, r.Scope)
 		}
 	}
 	return newPlan(req.Rules, req.Buckets)
 }
 
 // planPeek makes the plan of a Peek, without the rules that have no bucket. Error: ErrBadRequest.
-func planPeek(req Request) (plan, error) {
+func planPeek(req Request) (requestPlan, error) {
 	rules := slices.DeleteFunc(slices.Clone(req.Rules), func(r Rule) bool { return req.Buckets[r.Scope] == "" })
 	return newPlan(rules, req.Buckets)
 }
 
-func newPlan(rules []Rule, buckets map[Scope]string) (plan, error) {
-	p := plan{rules: rules, bucketOf: make([]int, len(rules)), buckets: make([]string, 0, len(rules))}
+func newPlan(rules []Rule, buckets map[Scope]string) (requestPlan, error) {
+	p := requestPlan{rules: rules, bucketOf: make([]int, len(rules)), buckets: make([]string, 0, len(rules))}
 	for i, r := range rules {
 		var err error
 		r.checkBounds(func(field, problem string) {
@@ -57,7 +57,7 @@ func newPlan(rules []Rule, buckets map[Scope]string) (plan, error) {
 				&RuleError{Index: i, Rule: r.Name, Field: field, Problem: problem})
 		})
 		if err != nil {
-			return plan{}, err
+			return requestPlan{}, err
 		}
 		p.buckets = append(p.buckets, buckets[r.Scope])
 	}
@@ -98,7 +98,7 @@ func checkRecord(bucket string, keep time.Duration, events []Event) error {
 		if err := checkID(e.ID); err != nil {
 			return err
 		}
-		if e.At.After(instant(maxExactInstant)) {
+		if e.At.After(microsToTime(maxExactInstant)) {
 			return fmt.Errorf("%w: an event in the year %d", ErrBadRequest, e.At.Year())
 		}
 	}

@@ -22,7 +22,7 @@ const namePattern = `[a-z][a-z0-9_-]{0,31}`
 
 var validName = regexp.MustCompile(`^` + namePattern + `$`).MatchString
 
-var scopes = []Scope{Recipient, IP, Network, App, Purpose, Country, Prefix, Global, Failures}
+var policyScopes = []Scope{Recipient, IP, Network, App, Purpose, Country, Prefix, Global, Failures}
 
 // RuleError names an invalid field of a rule, and the reason.
 type RuleError struct {
@@ -65,8 +65,8 @@ func problems(rules []Rule) (all []error) {
 		} else if named[r.Name]++; named[r.Name] > 1 {
 			wrong("name", "is used before")
 		}
-		if !slices.Contains(scopes, r.Scope) {
-			wrong("scope", fmt.Sprintf("%q is none of %s", r.Scope, scopes))
+		if !slices.Contains(policyScopes, r.Scope) {
+			wrong("scope", fmt.Sprintf("%q is none of %s", r.Scope, policyScopes))
 		}
 		r.checkBounds(wrong)
 	}

@@ -32,8 +32,8 @@ type CodeService interface {
 	Cancel(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Channels(purpose string) ([]verification.ChannelInfo, error)
 	Appearance(caller verification.Caller, purpose, languages string) verification.Appearance
-	SendsOverloaded() error
-	ChecksOverloaded() error
+	SendsOverloadError() error
+	ChecksOverloadError() error
 }
 
 // API answers under /v1. Set its fields before Register.
@@ -102,13 +102,13 @@ type route struct {
 
 func (a *API) routes() []route {
 	return []route{
-		{http.MethodPost, "/v1/verifications", KeyScopeSend, withBody(a.send), "", verificationNotFound, CodeService.SendsOverloaded},
+		{http.MethodPost, "/v1/verifications", KeyScopeSend, withBody(a.send), "", verificationNotFound, CodeService.SendsOverloadError},
 		{http.MethodGet, "/v1/verifications/:id", KeyScopeRead, a.get, "", verificationNotFound, nil},
 		{http.MethodPost, "/v1/verifications/:id/check", KeyScopeCheck, withBody(a.check), "", verificationNotFound,
-			CodeService.ChecksOverloaded},
+			CodeService.ChecksOverloadError},
 		{http.MethodPost, "/v1/verifications/:id/cancel", KeyScopeSend, a.cancel, "", verificationNotFound, nil},
 		{http.MethodPost, "/v1/verifications/check", KeyScopeCheck, withBody(a.checkByRecipient), "check without an ID",
-			pendingNotFound, CodeService.ChecksOverloaded},
+			pendingNotFound, CodeService.ChecksOverloadError},
 		// browsers carry proofs
 		{http.MethodPost, "/v1/proofs/redeem", KeyScopeCheck, withBody(a.redeem), "redeem proofs", "", nil},
 		{http.MethodPost, "/v1/quota", KeyScopeRead, withBody(a.quota), "ask for a recipient's quota", "", nil},

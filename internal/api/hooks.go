@@ -141,7 +141,7 @@ const (
 func (h *authHooks) sendRetryingBusy(ctx context.Context, ask verification.Request) (verification.Answer, error) {
 	for until := time.Now().Add(busyKeyRetryTimeout); ; {
 		answer, err := h.codes.Send(ctx, ask)
-		if !errors.Is(err, verification.ErrBusy) || time.Now().After(until) {
+		if !errors.Is(err, verification.ErrKeyInProgress) || time.Now().After(until) {
 			return answer, err
 		}
 		select {

@@ -63,7 +63,7 @@ func admitted(id string) func() (verification.Answer, error) {
 	}
 }
 
-func busy() (verification.Answer, error) { return verification.Answer{}, verification.ErrBusy }
+func busy() (verification.Answer, error) { return verification.Answer{}, verification.ErrKeyInProgress }
 
 const change = `{"user":{"email":"a@example.com","new_email":"b@example.com"},"email_data":{"email_action_type":"email_change","token":"123456","token_new":"654321"}}`
 

@@ -33,7 +33,7 @@ func (a *API) redeem(c echo.Context, who verification.Caller, body redeemBody) e
 		return err
 	}
 	r, err := a.Proofs.Redeem(c.Request().Context(), who.App,
-		redemption.Request{Proof: body.Proof, Reference: body.Reference, Key: key})
+		redemption.RedeemRequest{Proof: body.Proof, Reference: body.Reference, Key: key})
 	if err != nil {
 		return err
 	}

@@ -44,8 +44,8 @@ type full struct {
 	sends, checks error
 }
 
-func (f full) SendsOverloaded() error  { return f.sends }
-func (f full) ChecksOverloaded() error { return f.checks }
+func (f full) SendsOverloadError() error  { return f.sends }
+func (f full) ChecksOverloadError() error { return f.checks }
 
 // unread is a body that fails the test if it is read.
 type unread struct{ *testing.T }

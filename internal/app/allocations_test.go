@@ -59,7 +59,7 @@ func TestAllocationsOfARefusalInAnOverload(t *testing.T) {
 	l.parts.stands = make(chan chan struct{})
 	var waiting sync.WaitGroup
 	var all []chan struct{}
-	for l.core.Codes.SendsOverloaded() == nil {
+	for l.core.Codes.SendsOverloadError() == nil {
 		decided, ended := make(chan struct{}), make(chan struct{})
 		waiting.Go(func() { l.send(); close(ended) })
 		select {

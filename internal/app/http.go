@@ -123,7 +123,7 @@ func (a *App) addRoutes() error {
 	}
 	a.registerPages(front)
 	a.registerConsole(back)
-	a.metrics.RegisterRebuilds(a.core.Gates.Rebuilds)
+	a.metrics.RegisterRebuilds(a.core.Gates.EventLosses)
 	a.metrics.RegisterClockDifference(a.core.Gates.ClocksApart)
 	a.metrics.RegisterStorage(a.storageStatus)
 	if a.redis != nil {

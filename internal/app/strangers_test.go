@@ -643,9 +643,9 @@ func names(t *testing.T, name string, patterns ...string) (all []string) {
 var refusedWith = map[string]string{
 	"fault.InvalidError": "invalid-field", "fault.NotFound": "not-found", "fault.Unavailable": "unavailable",
 	"fault.Uncertain":      "unavailable",
-	"quota.ErrUnavailable": "unavailable", "verification.HeldError": "unavailable",
+	"quota.ErrUnavailable": "unavailable", "verification.HoldUntilError": "unavailable",
 	"admission.OverloadedError": "unavailable", "verification.TooManyChecksError": "too-many-checks",
-	"verification.ErrBusy": "conflict", "verification.ErrKeyReused": "idempotency-key-reused",
+	"verification.ErrKeyInProgress": "conflict", "verification.ErrKeyReused": "idempotency-key-reused",
 	"verification.ErrCallerCode": "caller-checks",
 	"redemption.ErrRedeemed":     "proof-redeemed", "redemption.ErrErased": "erased", "echo.HTTPError": "bad-request",
 	"context.Canceled": "unavailable",

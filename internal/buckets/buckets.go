@@ -60,20 +60,20 @@ func NetworkFailedChecks(app string, ip netip.Addr, ch recipient.Channel) map[qu
 	return all
 }
 
-// Area has the properties of a recipient by which some rules count instead of the recipient itself:
-// the country and prefix of a phone number, or the mailbox of a mail address. An empty field is
-// unknown; a peek leaves out the rules that count by it.
-type Area struct {
+// RecipientGroups has the properties of a recipient by which some rules count instead of the
+// recipient itself: the country and prefix of a phone number, or the mailbox of a mail address. An
+// empty field is unknown; a peek leaves out the rules that count by it.
+type RecipientGroups struct {
 	Country, Prefix string
 	Mailbox         recipient.Hash
 }
 
-// AreaOf returns the area of a recipient with these hashes.
-func AreaOf(k keys.Vault, r recipient.Recipient, h recipient.Hashes) Area {
+// GroupsOf returns the area of a recipient with these hashes.
+func GroupsOf(k keys.Vault, r recipient.Recipient, h recipient.Hashes) RecipientGroups {
 	if r.Channel() != recipient.SMS {
-		return Area{Mailbox: h.Mailbox}
+		return RecipientGroups{Mailbox: h.Mailbox}
 	}
-	return Area{Country: r.Country(), Prefix: k.PrefixHash(r)}
+	return RecipientGroups{Country: r.Country(), Prefix: k.PrefixHash(r)}
 }
 
 // Subject has the properties of a request by which rules count it.
@@ -82,7 +82,7 @@ type Subject struct {
 	IP        netip.Addr
 	Channel   recipient.Channel
 	Recipient recipient.Hash
-	Area      Area
+	Area      RecipientGroups
 	Purpose   policy.Purpose
 	Class     store.Class // of the request
 }
@@ -111,8 +111,8 @@ func (s Subject) Buckets() map[quota.Scope]string {
 	return all
 }
 
-// everyone is the subject of scopes that have only one bucket.
-const everyone = "all"
+// globalSubject is the subject of scopes that have only one bucket.
+const globalSubject = "all"
 
 // bucket returns the subject's bucket of one scope; empty if the subject has no value for it.
 func (s Subject) bucket(scope quota.Scope) string {
@@ -127,7 +127,7 @@ func (s Subject) bucket(scope quota.Scope) string {
 			return Spellings(s.App, s.Area.Mailbox)
 		}
 	case policy.BreakerScope:
-		return quota.Bucket("", "", "", string(policy.BreakerScope), everyone)
+		return quota.Bucket("", "", "", string(policy.BreakerScope), globalSubject)
 	case quota.Recipient:
 		return Recipient(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient)
 	case quota.IP:
@@ -143,7 +143,7 @@ func (s Subject) bucket(scope quota.Scope) string {
 	case quota.Prefix:
 		subject = s.Area.Prefix
 	case quota.Global:
-		app, subject = "", everyone // no app has an empty name, so this bucket is no app's
+		app, subject = "", globalSubject // no app has an empty name, so this bucket is no app's
 	}
 	if subject == "" {
 		return ""

@@ -14,8 +14,8 @@ const maxPastedLength = 2000
 // Patterns of words that may be a code or a part of one, by alphabet. Find skips a word with
 // letters that no code has, such as BOX.
 var (
-	digitWords = regexp.MustCompile(`\p{Nd}+`)
-	latinWords = regexp.MustCompile(`[0-9A-Za-z０-９Ａ-Ｚａ-ｚ]+`)
+	digitWordPattern = regexp.MustCompile(`\p{Nd}+`)
+	latinWordPattern = regexp.MustCompile(`[0-9A-Za-z０-９Ａ-Ｚａ-ｚ]+`)
 )
 
 // Find returns a typed code, or the code in a pasted message such as "293848 is your code for
@@ -30,9 +30,9 @@ func (s Shape) Find(typed string) (string, error) {
 		len(typed) > maxPastedLength {
 		return read, err // a code alone, or too much to search
 	}
-	pattern := digitWords
+	pattern := digitWordPattern
 	if s.Alphabet == Unambiguous {
-		pattern = latinWords
+		pattern = latinWordPattern
 	}
 	text, end := strings.Map(dropInvisible, typed), 0 // the end of the word before
 	var words, joined []string

@@ -17,7 +17,7 @@ func (g *Gates) peekWithoutLimiter(ctx context.Context, s buckets.Subject,
 	buckets map[quota.Scope]string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	rules, look := s.Purpose.Policy.Rules, g.lookOf(s)
+	rules, look := s.Purpose.Policy.Rules, g.historyQuery(s)
 	h, err := g.readRows(ctx, look)
 	if err != nil {
 		return Answer{}, err

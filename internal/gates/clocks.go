@@ -8,10 +8,10 @@ import (
 	"sendcode/quota"
 )
 
-// clocks measures by how much the clocks of the limiter and of the database are ahead of this
+// clockOffsets measures by how much the clocks of the limiter and of the database are ahead of this
 // process's monotonic clock, and so of each other. Each answer that contains an instant is a
 // reading. Safe for concurrent use.
-type clocks struct {
+type clockOffsets struct {
 	now   func() time.Time
 	start time.Time
 
@@ -25,21 +25,21 @@ type clockOffset struct {
 	read  bool // the clock was read
 }
 
-func newClocks(now func() time.Time) *clocks {
-	return &clocks{now: now, start: now()}
+func newClockOffsets(now func() time.Time) *clockOffsets {
+	return &clockOffsets{now: now, start: now()}
 }
 
 // noteLimiter notes an instant of the limiter's clock, from a call that began at asked and has just
 // ended.
-func (c *clocks) noteLimiter(at, asked time.Time) { c.note(&c.limiter, at, asked) }
+func (c *clockOffsets) noteLimiter(at, asked time.Time) { c.noteReading(&c.limiter, at, asked) }
 
 // noteDatabase notes an instant of the database's clock, from a call that began at asked and has
 // just ended.
-func (c *clocks) noteDatabase(at, asked time.Time) { c.note(&c.db, at, asked) }
+func (c *clockOffsets) noteDatabase(at, asked time.Time) { c.noteReading(&c.db, at, asked) }
 
-// note moves an estimate into the range that the reading allows, and no further, so that a slow
-// call does not make the estimate worse. The first estimate is the middle of the range.
-func (c *clocks) note(x *clockOffset, at, asked time.Time) {
+// noteReading moves an estimate into the range that the reading allows, and no further, so that a
+// slow call does not make the estimate worse. The first estimate is the middle of the range.
+func (c *clockOffsets) noteReading(x *clockOffset, at, asked time.Time) {
 	most := at.Sub(c.start) - asked.Sub(c.start)
 	least := at.Sub(c.start) - c.now().Sub(c.start)
 	c.mu.Lock()
@@ -52,7 +52,7 @@ func (c *clocks) note(x *clockOffset, at, asked time.Time) {
 
 // limiterAhead returns by how much the limiter's clock is ahead of the database's clock; 0 until
 // both were read.
-func (c *clocks) limiterAhead() time.Duration {
+func (c *clockOffsets) limiterAhead() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.limiter.read || !c.db.read {
@@ -62,14 +62,14 @@ func (c *clocks) limiterAhead() time.Duration {
 }
 
 // databaseNow returns the time on the database's clock. Call noteDatabase before.
-func (c *clocks) databaseNow() time.Time {
+func (c *clockOffsets) databaseNow() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.start.Add(c.now().Sub(c.start) + c.db.ahead)
 }
 
 // wasSetSince reports whether one of the clocks was set since limiterAhead returned by.
-func (c *clocks) wasSetSince(by time.Duration) bool {
+func (c *clockOffsets) wasSetSince(by time.Duration) bool {
 	return (c.limiterAhead() - by).Abs() > store.MaxClockSkew/2
 }
 

@@ -86,23 +86,24 @@ type Gates struct {
 	awayUntil atomic.Int64 // shared is not called before this instant; µs since 1970
 	deciding  sync.RWMutex // write lock: local decides alone; read lock: local counts what shared admitted
 	lastAlone time.Time    // when local last admitted an event alone; guarded by deciding
-	outage    outage
+	outage    outageLog
 	lines     logthrottle.Throttle // of logUncompared
 	rebuilds  atomic.Int64
-	clocks    *clocks
+	clocks    *clockOffsets
 	reads     sharedReads
 	only      limiterOnlyCache
 	refunded  recentInstants // by ID: events that the limiter may count again after a failover
 	rewrites  recentInstants // by bucket of the limiter
 }
 
-// Rebuilds returns how often, since the start, the limiter had lost events of a bucket although no
-// call had failed shortly before. The lost events were then written to it from the database.
-func (g *Gates) Rebuilds() int64 { return g.rebuilds.Load() }
+// EventLosses returns how often, since the start, the limiter had lost events of a bucket although
+// no call had failed shortly before. The lost events were then written to it from the database.
+func (g *Gates) EventLosses() int64 { return g.rebuilds.Load() }
 
-// countRebuild counts a bucket of which the limiter lost events. It does not count if a call of the
-// limiter failed within the last mayLackEventsFor, since that call may not have written its event.
-func (g *Gates) countRebuild() {
+// countEventLoss counts a bucket of which the limiter lost events. It does not count if a call of
+// the limiter failed within the last mayLackEventsFor, since that call may not have written its
+// event.
+func (g *Gates) countEventLoss() {
 	if g.now().Add(-mayLackEventsFor).UnixMicro() >= g.awayUntil.Load() {
 		g.rebuilds.Add(1)
 	}
@@ -110,7 +111,7 @@ func (g *Gates) countRebuild() {
 
 // New makes a Gates of a limiter and a database.
 func New(shared Limiter, db Database, p *policy.CurrentSet, now func() time.Time, logger *slog.Logger) *Gates {
-	g := &Gates{shared: shared, db: db, policy: p, now: now, logger: logger, clocks: newClocks(now),
+	g := &Gates{shared: shared, db: db, policy: p, now: now, logger: logger, clocks: newClockOffsets(now),
 		reads: newSharedReads(), only: newLimiterOnlyCache(), lines: logthrottle.Throttle{Every: time.Minute},
 		RefundLater: func(string, map[quota.Scope]string) {}}
 	if _, inProcess := shared.(*quota.Memory); !inProcess { // a quota.Memory is never unavailable
@@ -119,9 +120,9 @@ func New(shared Limiter, db Database, p *policy.CurrentSet, now func() time.Time
 	return g
 }
 
-// outage makes the process log one line when the limiter becomes unavailable and one when the
+// outageLog makes the process log one line when the limiter becomes unavailable and one when the
 // limiter is back, not one for each request.
-type outage struct {
+type outageLog struct {
 	lasts atomic.Bool
 	sends atomic.Int64 // number of sends decided without the limiter since the outage began
 }
@@ -151,15 +152,15 @@ func (g *Gates) logUncompared(ctx context.Context, err error) {
 // decide without it.
 var errLimiterAway = errors.New("gates: limiter unavailable")
 
-// decider is a limiter's Take or Peek.
-type decider func(context.Context, quota.Request) (quota.Decision, error)
+// limiterCall is a limiter's Take or Peek.
+type limiterCall func(context.Context, quota.Request) (quota.Decision, error)
 
 // callLimiter runs call, a method of the limiter, unless the limiter failed less than
 // LimiterRetryDelay ago. refundable: if this process refuses an event that the limiter admitted,
 // the event may be refunded. Errors: errLimiterAway if the limiter was not called; errLimiterAway
 // joined with the cause if it did not answer, in which case it may have counted the event; other
 // errors of call, and those of confirmLocally.
-func (g *Gates) callLimiter(ctx context.Context, r quota.Request, call decider,
+func (g *Gates) callLimiter(ctx context.Context, r quota.Request, call limiterCall,
 	refundable bool) (quota.Decision, error) {
 	asked := g.now()
 	began := asked.UnixMicro()

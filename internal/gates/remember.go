@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	rememberedFor   = 250 * time.Millisecond // how long events that only the limiter has are used for refusals
-	RewriteEvery    = time.Second            // least time between two rewrites of a limiter's bucket by one process
-	maxRemembered   = 16_384                 // entries of each generation of a recentMap
-	versionCounters = 4096                   // number of version counters; buckets share them by hash
+	limiterOnlyCacheLife    = 250 * time.Millisecond // how long events that only the limiter has are used for refusals
+	RewriteEvery            = time.Second            // least time between two rewrites of a limiter's bucket by one process
+	maxEntriesPerGeneration = 16_384                 // entries of each generation of a recentMap
+	versionCounters         = 4096                   // number of version counters; buckets share them by hash
 )
 
 // limiterOnlyCache remembers the events that only the limiter has, so that each refusal in a flood
@@ -75,7 +75,7 @@ func (r *recentMap[V]) get(key string) (V, bool) {
 func (r *recentMap[V]) put(key string, v V) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.young) >= maxRemembered {
+	if len(r.young) >= maxEntriesPerGeneration {
 		r.young, r.old = nil, r.young
 	}
 	if r.young == nil {

@@ -43,7 +43,7 @@ func (g *Gates) repairLimiter(ctx context.Context, s buckets.Subject, f database
 		if g.clocks.wasSetSince(ahead) {
 			return nil, errClockSet
 		}
-		keep := g.keepOf(s, scope)
+		keep := g.keepDuration(s, scope)
 		c, only, err := g.compareBucket(ctx, s, scope, d.Clock, f, limited, keep)
 		if err != nil {
 			return nil, err
@@ -74,9 +74,9 @@ func (g *Gates) limiterEvents(ctx context.Context, bucket string) ([]quota.Event
 	return g.shared.Events(ctx, bucket)
 }
 
-// keepOf returns how long the limiter keeps the events of a subject's bucket. All purposes share
-// the bucket of failures, so it keeps events for the longest window of any purpose.
-func (g *Gates) keepOf(s buckets.Subject, scope quota.Scope) time.Duration {
+// keepDuration returns how long the limiter keeps the events of a subject's bucket. All purposes
+// share the bucket of failures, so it keeps events for the longest window of any purpose.
+func (g *Gates) keepDuration(s buckets.Subject, scope quota.Scope) time.Duration {
 	if scope == quota.Failures {
 		return g.policy.Get().FailureWindow()
 	}
@@ -189,7 +189,7 @@ func (g *Gates) eventOfSend(row store.Send, scope quota.Scope, clock string, f d
 // rewriteBucket changes a bucket of the limiter. Error: of the limiter.
 func (g *Gates) rewriteBucket(ctx context.Context, c bucketChange) error {
 	if c.lacks {
-		g.countRebuild()
+		g.countEventLoss()
 	}
 	ctx, cancel := context.WithTimeout(ctx, LimiterTimeout)
 	defer cancel()

@@ -53,14 +53,14 @@ type databaseFacts struct {
 // repetition a moment later has an answer.
 var errClockSet = fault.Unavailable.Wrap(errors.New("gates: clock was set meanwhile"))
 
-// clockSetRetries is how often Peek computes an answer at most, if a clock is set each time.
-const clockSetRetries = 3
+// maxPeekTries is how often Peek computes an answer at most, if a clock is set each time.
+const maxPeekTries = 3
 
 // Peek returns the state of every rule for a subject now, and counts nothing. While the limiter is
 // unavailable, the database and this process answer. Errors: of the database, or of a bad request;
 // fault.Unavailable if a clock was set each time.
 func (g *Gates) Peek(ctx context.Context, s buckets.Subject) (told Answer, err error) {
-	for range clockSetRetries {
+	for range maxPeekTries {
 		if told, err = g.peek(ctx, s); !errors.Is(err, errClockSet) {
 			break
 		}
@@ -79,19 +79,19 @@ func (g *Gates) peek(ctx context.Context, s buckets.Subject) (Answer, error) {
 	if err != nil {
 		return Answer{Decision: d}, err
 	}
-	return g.tellFromRows(ctx, s, g.correctBackoff(ctx, s, d), false)
+	return g.answerFromRows(ctx, s, g.correctBackoff(ctx, s, d), false)
 }
 
-// TellRefusal returns the answer after TakeSend refused a send by d. If the answer is Allowed, the
-// limiter's bucket was wrong and has been rewritten: repeat the Take. repeated: d is the decision
-// of the repeated Take; the answer then has the wait of each rule by which the limiter still
-// refuses. Errors: of the database; fault.Unavailable if a clock was set each time.
-func (g *Gates) TellRefusal(ctx context.Context, s buckets.Subject, d quota.Decision, repeated bool) (Answer, error) {
+// AnswerRefusal returns the answer after TakeSend refused a send by d. If the answer is Allowed,
+// the limiter's bucket was wrong and has been rewritten: repeat the Take. repeated: d is the
+// decision of the repeated Take; the answer then has the wait of each rule by which the limiter
+// still refuses. Errors: of the database; fault.Unavailable if a clock was set each time.
+func (g *Gates) AnswerRefusal(ctx context.Context, s buckets.Subject, d quota.Decision, repeated bool) (Answer, error) {
 	d = g.correctBackoff(ctx, s, d)
 	if d.Clock == store.DatabaseClock { // TakeSend has asked the database
 		return Answer{Decision: d}, nil
 	}
-	told, err := g.tellFromRows(ctx, s, d, true)
+	told, err := g.answerFromRows(ctx, s, d, true)
 	if errors.Is(err, errClockSet) {
 		told, err = g.Peek(ctx, s)
 	}
@@ -101,11 +101,11 @@ func (g *Gates) TellRefusal(ctx context.Context, s buckets.Subject, d quota.Deci
 	return told, err
 }
 
-// TellAdmitted returns the decision on a send that both gates admitted, with the states that follow
-// from the rows that Begin read under its lock. ago is how long ago the Take was. If begun is a
-// repetition, or the limiter was unavailable, it returns taken, and the caller must read the
+// AnswerAdmitted returns the decision on a send that both gates admitted, with the states that
+// follow from the rows that Begin read under its lock. ago is how long ago the Take was. If begun
+// is a repetition, or the limiter was unavailable, it returns taken, and the caller must read the
 // states.
-func (g *Gates) TellAdmitted(ctx context.Context, s buckets.Subject, taken quota.Decision, ago time.Duration,
+func (g *Gates) AnswerAdmitted(ctx context.Context, s buckets.Subject, taken quota.Decision, ago time.Duration,
 	begun store.BeginAnswer) quota.Decision {
 	if begun.Repeated || taken.Clock == store.DatabaseClock {
 		return taken
@@ -118,7 +118,7 @@ func (g *Gates) TellAdmitted(ctx context.Context, s buckets.Subject, taken quota
 	}
 	f := g.factsOfBegin(s, begun, append(slices.Clone(begun.History), own), taken.At, ago)
 	f.moved = slow
-	told, err := g.tell(ctx, s, taken, f, false)
+	told, err := g.answerFromFacts(ctx, s, taken, f, false)
 	if errors.Is(err, errClockSet) {
 		told, err = g.Peek(ctx, s)
 	}
@@ -155,7 +155,7 @@ func (g *Gates) RefundOverruled(ctx context.Context, s buckets.Subject, id uuid.
 	}
 	f := g.factsOfBegin(s, begun, begun.History, taken.At, ago)
 	f.overrule = true
-	now, err := g.tell(ctx, s, d, f, false)
+	now, err := g.answerFromFacts(ctx, s, d, f, false)
 	if errors.Is(err, errClockSet) {
 		now, err = g.Peek(ctx, s)
 	}
@@ -166,10 +166,10 @@ func (g *Gates) RefundOverruled(ctx context.Context, s buckets.Subject, id uuid.
 	return now, false
 }
 
-// tellFromRows reads the rows of the database and runs tell with them. refused: d is a refusal of a
-// Take; refusals share reads. Errors: errClockSet, or of the database.
-func (g *Gates) tellFromRows(ctx context.Context, s buckets.Subject, d quota.Decision, refused bool) (Answer, error) {
-	look := g.lookOf(s)
+// answerFromRows reads the rows of the database and runs tell with them. refused: d is a refusal of
+// a Take; refusals share reads. Errors: errClockSet, or of the database.
+func (g *Gates) answerFromRows(ctx context.Context, s buckets.Subject, d quota.Decision, refused bool) (Answer, error) {
+	look := g.historyQuery(s)
 	if look.Counting == 0 && look.Rejected == 0 {
 		return Answer{Decision: d}, nil
 	}
@@ -198,12 +198,12 @@ func (g *Gates) tellFromRows(ctx context.Context, s buckets.Subject, d quota.Dec
 	}
 	if look.Rejected > 0 {
 		f.rules = append(slices.Clip(f.rules), quota.OfScope(s.Purpose.Policy.Rules, quota.Failures)...)
-		f.events[quota.Failures] = shifted(h.RejectedSends(look.Rejected), at.Sub(h.Now))
+		f.events[quota.Failures] = shiftedEvents(h.RejectedSends(look.Rejected), at.Sub(h.Now))
 		if !refused {
 			f.failuresNoise = store.MaxClockSkew
 		}
 	}
-	return g.tell(ctx, s, d, f, refused)
+	return g.answerFromFacts(ctx, s, d, f, refused)
 }
 
 // WithHistory returns told with the database's rows at told.At. Error: of the database.
@@ -211,7 +211,7 @@ func (g *Gates) WithHistory(ctx context.Context, s buckets.Subject, told Answer)
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	decided := g.now()
-	h, err := g.readRows(ctx, g.lookOf(s))
+	h, err := g.readRows(ctx, g.historyQuery(s))
 	if err == nil {
 		h = h.AfterDelay(decided.Sub(g.now())) // at told.At
 		told.History = &h
@@ -219,8 +219,8 @@ func (g *Gates) WithHistory(ctx context.Context, s buckets.Subject, told Answer)
 	return told, err
 }
 
-// lookOf returns the query for the rows of a subject's recipient that a rule counts.
-func (g *Gates) lookOf(s buckets.Subject) gate.HistoryQuery {
+// historyQuery returns the query for the rows of a subject's recipient that a rule counts.
+func (g *Gates) historyQuery(s buckets.Subject) gate.HistoryQuery {
 	look := gate.HistoryQuery{Bucket: s.DatabaseBucket()}
 	if window := s.Purpose.LongestRecipientWindow(); window > 0 {
 		look.Counting = window + HistoryMargin + store.MaxClockSkew // on another clock a row may be younger
@@ -239,13 +239,13 @@ func (g *Gates) factsOfBegin(s buckets.Subject, begun store.BeginAnswer, counted
 	return databaseFacts{
 		rules: policy.ComputableFromDatabase(s.Purpose.Policy.Rules), at: taken, heard: g.now().Add(-ago),
 		noise: store.MaxClockSkew, failuresNoise: store.MaxClockSkew,
-		events: map[quota.Scope][]quota.Event{quota.Recipient: shifted(counted, apart),
-			quota.Failures: shifted(begun.Rejected, apart)},
+		events: map[quota.Scope][]quota.Event{quota.Recipient: shiftedEvents(counted, apart),
+			quota.Failures: shiftedEvents(begun.Rejected, apart)},
 	}
 }
 
-// shifted returns the events, each later by the duration by.
-func shifted(events []quota.Event, by time.Duration) []quota.Event {
+// shiftedEvents returns the events, each later by the duration by.
+func shiftedEvents(events []quota.Event, by time.Duration) []quota.Event {
 	if by == 0 {
 		return events
 	}
@@ -256,11 +256,11 @@ func shifted(events []quota.Event, by time.Duration) []quota.Event {
 	return all
 }
 
-// tell returns d with the states of the rules on the recipient at f.at, and rewrites the limiter's
-// bucket if it differs. refused: d refuses a Take; if the database would admit the Take, the bucket
-// is rewritten in any case. If the limiter fails meanwhile, the answer has the stricter state of
-// each rule. Errors: errClockSet, or of the database.
-func (g *Gates) tell(ctx context.Context, s buckets.Subject, d quota.Decision, f databaseFacts, refused bool) (Answer, error) {
+// answerFromFacts returns d with the states of the rules on the recipient at f.at, and rewrites the
+// limiter's bucket if it differs. refused: d refuses a Take; if the database would admit the Take,
+// the bucket is rewritten in any case. If the limiter fails meanwhile, the answer has the stricter
+// state of each rule. Errors: errClockSet, or of the database.
+func (g *Gates) answerFromFacts(ctx context.Context, s buckets.Subject, d quota.Decision, f databaseFacts, refused bool) (Answer, error) {
 	states, at := quota.Evaluate(f.rules, f.events, d.At).Rules, d.At
 	differ := f.differingScopes(states, statesInOrder(f.rules, d.Rules))
 	if f.moved && !slices.Contains(differ, quota.Recipient) {
@@ -319,16 +319,17 @@ func (f databaseFacts) differingScopes(told, limited []quota.State) (scopes []qu
 	return scopes
 }
 
-// recentLimiterOnlyEvents returns the remembered events that only the limiter has. It returns false if d
-// is no refusal, if the events were not read less than rememberedFor ago, if this process has since
-// taken events out, or if the database with these events would admit the Take that d refuses.
+// recentLimiterOnlyEvents returns the remembered events that only the limiter has. It returns false
+// if d is no refusal, if the events were not read less than limiterOnlyCacheLife ago, if this
+// process has since taken events out, or if the database with these events would admit the Take
+// that d refuses.
 func (g *Gates) recentLimiterOnlyEvents(s buckets.Subject, f databaseFacts, d quota.Decision,
 	refused bool) (map[quota.Scope][]quota.Event, bool) {
 	if !refused {
 		return nil, false
 	}
 	known, ok := g.only.recent.get(strings.Join(bucketsInDatabase(s), "\x00"))
-	if age := f.heard.Sub(known.heard); !ok || known.version != g.only.version(s) || age < 0 || age >= rememberedFor {
+	if age := f.heard.Sub(known.heard); !ok || known.version != g.only.version(s) || age < 0 || age >= limiterOnlyCacheLife {
 		return nil, false
 	}
 	return known.events, !withStates(s, d, quota.Evaluate(f.rules, mergeEvents(f.events, known.events), f.at).Rules).Allowed()

@@ -317,7 +317,7 @@ func TestQuota11NothingIsToldThatNeitherGateKnows(t *testing.T) {
 func TestRebuildsAreCounted(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		var counts []int64
-		count := func() { counts = append(counts, r.Svc.Gates.Rebuilds()) }
+		count := func() { counts = append(counts, r.Svc.Gates.EventLosses()) }
 		for range 3 {
 			r.QuotaAt(r.Svc)
 			r.SendTo(vtest.Ana)
@@ -376,7 +376,7 @@ func TestASlowGateIsNoLoss(t *testing.T) {
 				r.Sleep(2 * time.Second)
 				r.QuotaAt(s)
 			}
-			if n := s.Gates.Rebuilds(); n != 0 {
+			if n := s.Gates.EventLosses(); n != 0 {
 				t.Errorf("%s is slow: %d rebuilds are counted", name, n)
 			}
 		})
@@ -844,7 +844,7 @@ func TestHowOftenABucketIsRewritten(t *testing.T) {
 			[]quota.Event{{ID: string(id[:]), At: time.Now()}}))
 		r.Want("a send", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true) }),
 			"Take ReadHistory Events Record Take Begin")
-		r.Want("histories that the limiter lacked", w.Gates.Rebuilds(), 1)
+		r.Want("histories that the limiter lacked", w.Gates.EventLosses(), 1)
 	})
 }
 

@@ -262,7 +262,7 @@ func (u *Page) sendOnce(ctx context.Context, ask verification.Request) (verifica
 	for range maxDuplicateTries {
 		a, err := u.Codes.Send(ctx, ask)
 		switch {
-		case errors.Is(err, verification.ErrBusy):
+		case errors.Is(err, verification.ErrKeyInProgress):
 			<-again.C
 		case err == nil && a.Replayed && a.View.Now.Sub(a.View.Send.At) >= duplicateWindow:
 			ask.Key = ""

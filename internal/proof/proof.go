@@ -25,8 +25,8 @@ import (
 // Life is how long a proof is valid: long enough for the way from a browser to a back end.
 const Life = 5 * time.Minute
 
-// issuer is the claim iss of every proof.
-const issuer = "sendcode"
+// issuerClaim is the claim iss of every proof.
+const issuerClaim = "sendcode"
 
 // seedLabel separates the seeds of these keys from all other keys of the ring.
 const seedLabel = "proof ed25519"
@@ -88,7 +88,7 @@ func (s *Signer) Sign(f Claims, now time.Time) (string, error) {
 	// Package jwt would marshal the claims twice, which is a fifth of the time of a proof.
 	payload, err := json.Marshal(jwtClaims{
 		Claims: jwt.Claims{
-			Issuer: issuer, Subject: f.Recipient, ID: f.ID,
+			Issuer: issuerClaim, Subject: f.Recipient, ID: f.ID,
 			IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(Life)),
 		},
 		Audience: []string{f.App}, Channel: f.Channel, Purpose: f.Purpose, Test: f.Test,
@@ -127,7 +127,7 @@ func (s *Signer) VerifySignature(token string) (f Claims, expires time.Time, err
 		return Claims{}, time.Time{}, errInvalid
 	}
 	var c jwtClaims
-	if parsed.Claims(key.Public(), &c) != nil || c.Issuer != issuer || len(c.Audience) != 1 || c.Expiry == nil {
+	if parsed.Claims(key.Public(), &c) != nil || c.Issuer != issuerClaim || len(c.Audience) != 1 || c.Expiry == nil {
 		return Claims{}, time.Time{}, errInvalid
 	}
 	return Claims{ID: c.ID, App: c.Audience[0], Recipient: c.Subject, Channel: c.Channel, Purpose: c.Purpose,

@@ -16,30 +16,30 @@ const (
 	maxInputLength     = 1024 // before normalising: an IDN in Unicode may be longer than its A-labels
 )
 
-func parseEmail(raw string) (parts, error) {
+func parseEmail(raw string) (recipientData, error) {
 	s := strings.Trim(raw, " ")
 	if err := checkText(s); err != nil {
-		return parts{}, err
+		return recipientData{}, err
 	}
 	if err := checkBareAddress(s); err != nil {
-		return parts{}, err
+		return recipientData{}, err
 	}
 	local, typed, err := splitAddress(s)
 	if err != nil {
-		return parts{}, err
+		return recipientData{}, err
 	}
 	if err := checkLocal(local); err != nil {
-		return parts{}, err
+		return recipientData{}, err
 	}
 	domain, display, err := parseDomain(typed)
 	if err != nil {
-		return parts{}, err
+		return recipientData{}, err
 	}
 	address := local + "@" + domain
 	if len(address) > maxAddressLength {
-		return parts{}, errTooLong
+		return recipientData{}, errTooLong
 	}
-	return parts{
+	return recipientData{
 		channel: Email,
 		address: address,
 		folded:  foldLocal(local) + "@" + domain,

@@ -145,7 +145,7 @@ func checkParsed(t *testing.T, raw string, r Recipient, err error) {
 			utf8.RuneCountInString(letters[0]) != 1 {
 			t.Errorf("mask %q shows more than a letter", masked)
 		}
-		if back, _, err := parseDomain(DomainOf(masked)); err != nil || back != domain {
+		if back, _, err := parseDomain(DomainOfMasked(masked)); err != nil || back != domain {
 			t.Errorf("the domain in mask %q is not the domain of the address", masked)
 		}
 		loud := regexp.MustCompile(`[a-z]+`).ReplaceAllStringFunc(address, strings.ToUpper)

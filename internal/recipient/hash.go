@@ -21,10 +21,10 @@ const hashLabel = "sendcode recipient 1"
 // A-labels, the local part in lower case and NFC, so "a@X.de" and "A@x.DE" have the same hash. It
 // panics if the key is empty, since addresses could then be guessed.
 func (r Recipient) Hash(key []byte) Hash {
-	return r.parts().hash(key)
+	return r.data().hash(key)
 }
 
-func (p parts) hash(key []byte) Hash {
+func (p recipientData) hash(key []byte) Hash {
 	if len(key) == 0 {
 		panic("recipient: Hash without a key")
 	}
@@ -97,7 +97,7 @@ type Hashes struct {
 
 // Hashes returns all three hashes. For most recipients they are equal, and are computed only once.
 func (f Folding) Hashes(r Recipient, key []byte) Hashes {
-	p, domain := r.parts(), r.Domain()
+	p, domain := r.data(), r.Domain()
 	h := p.hash(key)
 	if domain == "" {
 		return Hashes{h, h, h}
@@ -106,7 +106,7 @@ func (f Folding) Hashes(r Recipient, key []byte) Hashes {
 		if folded == p.folded {
 			return h
 		}
-		return parts{channel: p.channel, folded: folded}.hash(key)
+		return recipientData{channel: p.channel, folded: folded}.hash(key)
 	}
 	counted := f[domain].foldAddress(p.folded, domain)
 	isGoogle := slices.Contains(googleDomains, domain)

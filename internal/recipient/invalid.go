@@ -48,8 +48,8 @@ var (
 	errInvalidDomain    = newInvalidError("invalid_domain", "The part after the @ is not a valid domain name.")
 	errNoCountryCode    = newInvalidError("no_country_code", "The number must begin with + and the country code.")
 	errInvalidNumber    = newInvalidError("invalid_number", "This is not a valid phone number.")
-	errTooShort         = newInvalidError("too_short", "Digits are missing, or the area code is.")
-	errNumberType       = newInvalidError("number_not_allowed", "Premium-rate and shared-cost numbers are not accepted.")
+	errNumberTooShort   = newInvalidError("too_short", "Digits are missing, or the area code is.")
+	errNumberNotAllowed = newInvalidError("number_not_allowed", "Premium-rate and shared-cost numbers are not accepted.")
 )
 
 // Reasons returns all possible values of InvalidError.Reason, sorted, so that pages can check that

@@ -21,29 +21,29 @@ const minPhoneDigits = 3
 // East Asian keyboard.
 const phoneSeparators = " -.()/\u00a0\u2010\u2011\u3000－（）"
 
-func parsePhone(raw, country string) (parts, error) {
+func parsePhone(raw, country string) (recipientData, error) {
 	s := strings.Trim(raw, " ")
 	if err := checkText(s); err != nil {
-		return parts{}, err
+		return recipientData{}, err
 	}
 	digits, international, err := parseDigits(s)
 	if err != nil {
-		return parts{}, err
+		return recipientData{}, err
 	}
 	number, err := parseNumber(digits, international, country)
 	if err != nil {
-		return parts{}, err
+		return recipientData{}, err
 	}
 	kind := phonenumbers.GetNumberType(number)
 	if kind == phonenumbers.PREMIUM_RATE || kind == phonenumbers.SHARED_COST {
-		return parts{}, errNumberType
+		return recipientData{}, errNumberNotAllowed
 	}
 	address := phonenumbers.Format(number, phonenumbers.E164)
 	if len(address) > 1+maxPhoneDigits {
-		return parts{}, errTooLong
+		return recipientData{}, errTooLong
 	}
 	code := strconv.Itoa(int(number.GetCountryCode()))
-	return parts{
+	return recipientData{
 		channel: SMS,
 		address: address,
 		folded:  address,
@@ -59,7 +59,7 @@ func parsePhone(raw, country string) (parts, error) {
 // own code and no prefix. Error: *InvalidError.
 func parseNumber(digits string, international bool, country string) (*phonenumbers.PhoneNumber, error) {
 	if n := len(digits); 0 < n && n < minPhoneDigits && (international || country != "") {
-		return nil, errTooShort
+		return nil, errNumberTooShort
 	}
 	if international {
 		return checkAssigned(phonenumbers.Parse("+"+digits, ""))
@@ -79,7 +79,7 @@ func parseNumber(digits string, international bool, country string) (*phonenumbe
 // plan assigns it, else an *InvalidError that says what is probably wrong.
 func checkAssigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.PhoneNumber, error) {
 	if errors.Is(err, phonenumbers.ErrTooShortNSN) || errors.Is(err, phonenumbers.ErrTooShortAfterIDD) {
-		return nil, errTooShort
+		return nil, errNumberTooShort
 	}
 	if err != nil {
 		return nil, errInvalidNumber
@@ -89,7 +89,7 @@ func checkAssigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.P
 	}
 	switch phonenumbers.IsPossibleNumberWithReason(number) {
 	case phonenumbers.TOO_SHORT, phonenumbers.IS_POSSIBLE_LOCAL_ONLY: // the latter lacks its area code
-		return nil, errTooShort
+		return nil, errNumberTooShort
 	}
 	return nil, errInvalidNumber
 }

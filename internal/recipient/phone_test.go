@@ -96,7 +96,7 @@ func TestMaskedDomain(t *testing.T) {
 			t.Errorf("%q: %q, %v", typed, got, err)
 		}
 	}
-	if got := DomainOf("+49 151•••021"); got != "" {
+	if got := DomainOfMasked("+49 151•••021"); got != "" {
 		t.Errorf("a phone number has the domain %q", got)
 	}
 }

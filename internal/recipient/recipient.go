@@ -44,11 +44,11 @@ type Recipient struct {
 	// A pointer to a pointer: if a Recipient is in an unexported field, fmt does not call its
 	// methods but prints its fields, and for a verb that does not fit ("%s") it follows a pointer
 	// to a struct.
-	p **parts
+	p **recipientData
 	_ [0]func() // not comparable with ==, which would compare pointers
 }
 
-type parts struct {
+type recipientData struct {
 	channel Channel
 	address string
 	folded  string // the form that Hash hashes
@@ -73,7 +73,7 @@ func Parse(ch Channel, raw string) (Recipient, error) {
 // written as people dial it there: "0151 23456789" in DE, or with 00 instead of the "+". With an
 // empty or unknown country ParseInCountry is Parse.
 func ParseInCountry(ch Channel, raw, country string) (Recipient, error) {
-	var p parts
+	var p recipientData
 	var err error
 	switch ch {
 	case Email:
@@ -90,9 +90,9 @@ func ParseInCountry(ch Channel, raw, country string) (Recipient, error) {
 	return Recipient{p: &inner}, nil
 }
 
-func (r Recipient) parts() parts {
+func (r Recipient) data() recipientData {
 	if r.p == nil {
-		return parts{}
+		return recipientData{}
 	}
 	return **r.p
 }
@@ -106,12 +106,12 @@ func (r Recipient) Equal(other Recipient) bool {
 }
 
 // Channel returns the recipient's channel.
-func (r Recipient) Channel() Channel { return r.parts().channel }
+func (r Recipient) Channel() Channel { return r.data().channel }
 
 // Address returns the unmasked address. For e-mail it has the local part as typed and the domain as
 // lower-case A-labels (RFC 5890), so that only the local part can need SMTPUTF8 (RFC 6531); for SMS
 // it is the number in E.164 form.
-func (r Recipient) Address() string { return r.parts().address }
+func (r Recipient) Address() string { return r.data().address }
 
 // Domain returns the domain of an e-mail address, in lower-case A-labels; "" for a phone number.
 func (r Recipient) Domain() string {
@@ -129,22 +129,22 @@ func MaskedDomain(typed string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return DomainOf(r.Masked()), nil
+	return DomainOfMasked(r.Masked()), nil
 }
 
-// DomainOf returns the domain in a masked form; "" if it has none.
-func DomainOf(masked string) string {
+// DomainOfMasked returns the domain in a masked form; "" if it has none.
+func DomainOfMasked(masked string) string {
 	_, domain, _ := strings.Cut(masked, "@")
 	return domain
 }
 
 // Masked returns the form for people and logs: "a•••@example.com", "+86 138•••021". It does not
 // reveal the length of the hidden part.
-func (r Recipient) Masked() string { return r.parts().masked }
+func (r Recipient) Masked() string { return r.data().masked }
 
 // Country returns a phone number's country as ISO 3166-1 alpha-2, such as "DE"; nonGeographic,
 // "001", if it belongs to none; "" for e-mail.
-func (r Recipient) Country() string { return r.parts().country }
+func (r Recipient) Country() string { return r.data().country }
 
 // Prefix returns a phone number without its last four digits; "" for e-mail. Fraudsters often use
 // blocks of numbers with one prefix.
@@ -171,14 +171,14 @@ func (r Recipient) VisiblePrefix() string {
 
 // VoIP reports whether the numbering plan assigns this phone number to internet telephony.
 func (r Recipient) VoIP() bool {
-	return r.Channel() == SMS && r.parts().kind == phonenumbers.VOIP
+	return r.Channel() == SMS && r.data().kind == phonenumbers.VOIP
 }
 
 // Landline reports whether the numbering plan assigns this phone number to fixed lines, most of
 // which get no text messages. In some countries, such as the United States, the plan does not
 // distinguish them from mobile numbers; then it returns false.
 func (r Recipient) Landline() bool {
-	return r.Channel() == SMS && r.parts().kind == phonenumbers.FIXED_LINE
+	return r.Channel() == SMS && r.data().kind == phonenumbers.FIXED_LINE
 }
 
 // Formatted returns Address as people write one: a phone number with spaces between its groups,

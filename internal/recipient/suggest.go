@@ -93,7 +93,7 @@ func (r Recipient) OneTypoAway() []Recipient {
 	var all []Recipient
 	for _, slip := range withOneTypo(typed, letters) {
 		other, err := Parse(r.Channel(), fixed+slip)
-		if err != nil || seen[other.Address()] || other.parts().folded == r.parts().folded {
+		if err != nil || seen[other.Address()] || other.data().folded == r.data().folded {
 			continue
 		}
 		seen[other.Address()] = true

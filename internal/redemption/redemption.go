@@ -49,14 +49,14 @@ const ReferenceLife = 5 * time.Minute
 // referenceLabel separates the key of references from the other keys of the ring.
 const referenceLabel = "return reference"
 
-// Request is a request to redeem a proof or a reference.
-type Request struct {
+// RedeemRequest is a request to redeem a proof or a reference.
+type RedeemRequest struct {
 	Proof, Reference string // exactly one of them
 	Key              string // Idempotency-Key; empty: none
 }
 
-// Redeemed is the approved verification, with the full address.
-type Redeemed struct {
+// RedeemedVerification is the approved verification, with the full address.
+type RedeemedVerification struct {
 	ID         string
 	Channel    recipient.Channel
 	To         string // the whole address or number
@@ -72,30 +72,30 @@ type Redeemed struct {
 // *fault.InvalidError if not exactly one of proof and reference is given, or if the given one is
 // expired, forged, or of another app; ErrErased; fault.Unavailable if the database fails or the
 // address cannot be decrypted.
-func (s *Service) Redeem(ctx context.Context, app string, r Request) (Redeemed, error) {
-	id, expires, err := s.openRequest(app, r)
+func (s *Service) Redeem(ctx context.Context, app string, r RedeemRequest) (RedeemedVerification, error) {
+	id, expires, err := s.openToken(app, r)
 	if err != nil {
-		return Redeemed{}, err
+		return RedeemedVerification{}, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	v, _, now, err := s.Store.Verification(ctx, id)
 	switch {
 	case errors.Is(err, fault.NotFound):
-		return Redeemed{}, invalidProofError(r)
+		return RedeemedVerification{}, invalidProofError(r)
 	case err != nil:
-		return Redeemed{}, err
+		return RedeemedVerification{}, err
 	case v.App != app || v.ApprovedAt.IsZero():
-		return Redeemed{}, invalidProofError(r)
+		return RedeemedVerification{}, invalidProofError(r)
 	case !now.Before(expires):
-		return Redeemed{}, fault.Invalid(r.fieldName(), "expired", "It has expired; have the person enter a code again.")
+		return RedeemedVerification{}, fault.Invalid(r.fieldName(), "expired", "It has expired; have the person enter a code again.")
 	case len(v.Sealed) == 0:
-		return Redeemed{}, ErrErased
+		return RedeemedVerification{}, ErrErased
 	}
 	return s.redeem(ctx, v, r)
 }
 
-func (s *Service) redeem(ctx context.Context, v store.Verification, r Request) (Redeemed, error) {
+func (s *Service) redeem(ctx context.Context, v store.Verification, r RedeemRequest) (RedeemedVerification, error) {
 	var by []byte
 	if r.Key != "" {
 		hash := s.Vault.KeyedHash("redemption", v.App, r.Key)
@@ -104,35 +104,35 @@ func (s *Service) redeem(ctx context.Context, v store.Verification, r Request) (
 	if v.RedeemedAt.IsZero() {
 		won, err := s.Store.Redeem(ctx, v.ID, by)
 		if err != nil {
-			return Redeemed{}, err
+			return RedeemedVerification{}, err
 		}
 		if !won { // another request was first
 			if v, _, _, err = s.Store.Verification(ctx, v.ID); err != nil {
-				return Redeemed{}, err
+				return RedeemedVerification{}, err
 			}
 		}
 	}
 	if !v.RedeemedAt.IsZero() && (len(by) == 0 || !bytes.Equal(v.RedeemedBy, by)) {
-		return Redeemed{}, ErrRedeemed
+		return RedeemedVerification{}, ErrRedeemed
 	}
 	return s.newRedeemed(v)
 }
 
-func (s *Service) newRedeemed(v store.Verification) (Redeemed, error) {
+func (s *Service) newRedeemed(v store.Verification) (RedeemedVerification, error) {
 	to, err := s.Vault.OpenRecipient(v)
 	if err != nil { // its key left the ring
-		return Redeemed{}, fault.Unavailable.Wrap(fmt.Errorf("recipient not decrypted: %w", err))
+		return RedeemedVerification{}, fault.Unavailable.Wrap(fmt.Errorf("recipient not decrypted: %w", err))
 	}
 	_, test := s.Policy.Get().TestRecipients.Of(s.Vault, v, s.Now())
-	return Redeemed{
+	return RedeemedVerification{
 		ID: v.ID, Channel: v.Channel, To: to.Address(), Recipient: s.Vault.AddressHash(to).String(), Purpose: v.Purpose,
 		ApprovedAt: v.ApprovedAt, Method: v.Method, Test: test,
 	}, nil
 }
 
-// openRequest returns the verification's ID from the proof or the reference, and the instant at
+// openToken returns the verification's ID from the proof or the reference, and the instant at
 // which the token expires. Error: *fault.InvalidError.
-func (s *Service) openRequest(app string, r Request) (id string, expires time.Time, err error) {
+func (s *Service) openToken(app string, r RedeemRequest) (id string, expires time.Time, err error) {
 	switch {
 	case (r.Proof == "") == (r.Reference == ""):
 		return "", time.Time{}, fault.Invalid("proof", "missing", "Give one of proof and reference, and not both.")
@@ -146,7 +146,7 @@ func (s *Service) openRequest(app string, r Request) (id string, expires time.Ti
 	return f.ID, expires, nil
 }
 
-func (r Request) fieldName() string {
+func (r RedeemRequest) fieldName() string {
 	if r.Reference != "" {
 		return "reference"
 	}
@@ -155,7 +155,7 @@ func (r Request) fieldName() string {
 
 // invalidProofError returns the same error for a forged proof, a proof of another app, and a proof
 // whose verification is gone, so that the error does not tell them apart.
-func invalidProofError(r Request) error {
+func invalidProofError(r RedeemRequest) error {
 	return fault.Invalid(r.fieldName(), "invalid", "This is not a proof or reference of this app, or it is not complete.")
 }
 
@@ -167,7 +167,7 @@ func (s *Service) NewReference(app, id string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(sealed), err
 }
 
-func (s *Service) openReference(app string, r Request) (id string, expires time.Time, err error) {
+func (s *Service) openReference(app string, r RedeemRequest) (id string, expires time.Time, err error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(r.Reference)
 	if err != nil {
 		return "", time.Time{}, invalidProofError(r)

@@ -38,12 +38,12 @@ func (r *redeeming) reference(app string) string {
 
 func TestRedeemTellsTheAddressOnce(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
-		by := redemption.Request{Proof: r.approved.Proof, Key: "a key"}
+		by := redemption.RedeemRequest{Proof: r.approved.Proof, Key: "a key"}
 		got, err := r.Redeem(r.Context(), "shop", by)
 		r.NoError(err)
 		facts, _, err := r.Proofs.VerifySignature(r.approved.Proof)
 		r.NoError(err)
-		want := redemption.Redeemed{
+		want := redemption.RedeemedVerification{
 			ID: r.approved.ID, Channel: "email", To: vtest.Ana, Recipient: facts.Recipient, Purpose: "default",
 			ApprovedAt: got.ApprovedAt,
 		}
@@ -53,7 +53,7 @@ func TestRedeemTellsTheAddressOnce(t *testing.T) {
 		if again, err := r.Redeem(r.Context(), "shop", by); err != nil || again != got {
 			r.Errorf("the same request again: %+v, %v", again, err)
 		}
-		for _, other := range []redemption.Request{
+		for _, other := range []redemption.RedeemRequest{
 			{Proof: r.approved.Proof, Key: "another"}, {Proof: r.approved.Proof}, {Reference: r.reference("shop")},
 		} {
 			r.WantError(vtest.Err(r.Redeem(r.Context(), "shop", other)), redemption.ErrRedeemed)
@@ -65,10 +65,10 @@ func TestRedeemTellsTheAddressOnce(t *testing.T) {
 
 func TestAReferenceIsRedeemedAsItsProof(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
-		got, err := r.Redeem(r.Context(), "shop", redemption.Request{Reference: r.reference("shop")})
+		got, err := r.Redeem(r.Context(), "shop", redemption.RedeemRequest{Reference: r.reference("shop")})
 		r.NoError(err)
 		r.Want("the address", got.To, vtest.Ana)
-		r.WantError(vtest.Err(r.Redeem(r.Context(), "shop", redemption.Request{Proof: r.approved.Proof})),
+		r.WantError(vtest.Err(r.Redeem(r.Context(), "shop", redemption.RedeemRequest{Proof: r.approved.Proof})),
 			redemption.ErrRedeemed)
 	})
 }
@@ -83,30 +83,30 @@ func TestRedeemRefuses(t *testing.T) {
 		unknown, err := r.NewReference("shop", "no such id")
 		r.NoError(err)
 		own := r.reference("shop")
-		refused := func(app string, ask redemption.Request, field, reason string) {
+		refused := func(app string, ask redemption.RedeemRequest, field, reason string) {
 			got, err := r.Redeem(r.Context(), app, ask)
 			r.WantInvalid(err, field, reason)
-			r.Want("what it tells", got, redemption.Redeemed{})
+			r.Want("what it tells", got, redemption.RedeemedVerification{})
 		}
-		refused("shop", redemption.Request{}, "proof", "missing")
-		refused("shop", redemption.Request{Proof: r.approved.Proof, Reference: own}, "proof", "missing")
-		refused("another", redemption.Request{Proof: r.approved.Proof}, "proof", "invalid")
-		refused("another", redemption.Request{Reference: own}, "reference", "invalid")
+		refused("shop", redemption.RedeemRequest{}, "proof", "missing")
+		refused("shop", redemption.RedeemRequest{Proof: r.approved.Proof, Reference: own}, "proof", "missing")
+		refused("another", redemption.RedeemRequest{Proof: r.approved.Proof}, "proof", "invalid")
+		refused("another", redemption.RedeemRequest{Reference: own}, "reference", "invalid")
 		for _, forged := range []string{"abc", r.approved.Proof + "x"} {
-			refused("shop", redemption.Request{Proof: forged}, "proof", "invalid")
+			refused("shop", redemption.RedeemRequest{Proof: forged}, "proof", "invalid")
 		}
 		for _, forged := range []string{"!", own[1:], unapproved, unknown} {
-			refused("shop", redemption.Request{Reference: forged}, "reference", "invalid")
+			refused("shop", redemption.RedeemRequest{Reference: forged}, "reference", "invalid")
 		}
 		r.Sleep(redemption.ReferenceLife)
-		refused("shop", redemption.Request{Reference: own}, "reference", "expired")
-		r.NoError(vtest.Err(r.Redeem(r.Context(), "shop", redemption.Request{Reference: r.reference("shop")})))
+		refused("shop", redemption.RedeemRequest{Reference: own}, "reference", "expired")
+		r.NoError(vtest.Err(r.Redeem(r.Context(), "shop", redemption.RedeemRequest{Reference: r.reference("shop")})))
 	})
 }
 
 func TestNoAddressIsToldOnceErased(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
-		ask := redemption.Request{Proof: r.approved.Proof, Key: "a key"}
+		ask := redemption.RedeemRequest{Proof: r.approved.Proof, Key: "a key"}
 		r.NoError(vtest.Err(r.Redeem(r.Context(), "shop", ask)))
 		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
 		if got, err := r.Redeem(r.Context(), "shop", ask); err != redemption.ErrErased || got.To != "" {
@@ -119,7 +119,7 @@ func TestNoAddressIsToldOnceErased(t *testing.T) {
 // the address.
 func TestRedeemWithoutTheDatabase(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
-		ask := redemption.Request{Proof: r.approved.Proof, Key: "a key"}
+		ask := redemption.RedeemRequest{Proof: r.approved.Proof, Key: "a key"}
 		r.Rig.CutStore()
 		r.WantError(vtest.Err(r.Redeem(r.Context(), "shop", ask)), fault.Unavailable)
 		r.Rig.MendStore()

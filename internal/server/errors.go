@@ -33,7 +33,7 @@ var errorTable = []func(error) *Problem{
 		}
 		return RetryLaterProblem(TooManyChecks, "The next code can be "+next+" in "+SecondsInWords(wait)+".", wait)
 	}),
-	mapErrorType(func(e *verification.HeldError) *Problem {
+	mapErrorType(func(e *verification.HoldUntilError) *Problem {
 		return unavailableProblem("No code is sent before "+e.Until.UTC().Format(time.RFC3339)+".", e.RetryAfter)
 	}),
 	mapErrorType(func(e *admission.OverloadedError) *Problem {
@@ -53,7 +53,7 @@ var errorTable = []func(error) *Problem{
 		}
 		return p
 	},
-	mapErrorValue(verification.ErrBusy, Problem{Kind: conflict, Header: http.Header{"Retry-After": {"1"}}}),
+	mapErrorValue(verification.ErrKeyInProgress, Problem{Kind: conflict, Header: http.Header{"Retry-After": {"1"}}}),
 	mapErrorValue(verification.ErrKeyReused, Problem{Kind: keyReused}),
 	mapErrorValue(verification.ErrCallerCode, Problem{Kind: checkedByCallerKind}),
 	mapErrorValue(redemption.ErrRedeemed, Problem{Kind: proofRedeemedKind}),

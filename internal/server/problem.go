@@ -182,7 +182,7 @@ func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
 	kind := ProblemOf(err).Kind
 	_, bare := err.(fault.Kind)
 	_, answered := errors.AsType[*Problem](err)
-	_, held := errors.AsType[*verification.HeldError](err)
+	_, held := errors.AsType[*verification.HoldUntilError](err)
 	switch {
 	case ctx.Err() != nil || kind != internalError && (kind != Unavailable || bare || answered || held):
 	case errors.Is(err, keys.ErrUnknownKey):

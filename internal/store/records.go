@@ -248,7 +248,7 @@ func (s Send) StatusForApp(reports bool) (status Status, final bool) {
 
 // Columns returns the columns of the row.
 func (s *Send) Columns() []Column {
-	domain := recipient.DomainOf(s.To)
+	domain := recipient.DomainOfMasked(s.To)
 	return []Column{
 		{"id", &s.ID, InsertedByBegin | InsertedByRefusal},
 		{"verification_id", &s.VerificationID, InsertedByBegin | InsertedByRefusal},
@@ -309,7 +309,7 @@ func (f Filter) Matches(s SendOrRefusal) bool {
 		f.Provider != "" && s.Provider != f.Provider,
 		f.Country != "" && s.Country != f.Country,
 		f.Support != "" && !hasSupportReference(s.ID, f.Support),
-		f.Domain != "" && recipient.DomainOf(s.To) != f.Domain,
+		f.Domain != "" && recipient.DomainOfMasked(s.To) != f.Domain,
 		!f.From.IsZero() && s.LoggedAt.Before(f.From),
 		!f.To.IsZero() && !s.LoggedAt.Before(f.To),
 		f.Before != nil && CompareLogged(s, f.Before.asRow()) >= 0,

@@ -21,7 +21,7 @@ type Request struct {
 	// international form
 	Country   string
 	Purpose   string        // empty: default
-	Locale    string        // a BCP 47 tag of at most 35 characters; empty: see Languages
+	Locale    string        // a BCP 47 tag of at most 35 characters; empty: see LocaleChooser
 	Languages string        // an Accept-Language list; invalid parts are ignored
 	Site      string        // browsers: host of the page that asks; empty: our own
 	Reference string        // the app's own name for the request, at most 64 characters

@@ -41,7 +41,7 @@ type checkInProgress struct {
 // fault.NotFound, ErrCallerCode, *TooManyChecksError, *admission.OverloadedError,
 // fault.Unavailable, and fault.Uncertain if the attempt may count.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result CheckResult, err error) {
-	leave, err := s.enterAdmission(s.checks, checksAdmission, c.class())
+	leave, err := s.enterAdmission(s.checks, checksAdmissionName, c.class())
 	if err != nil {
 		return CheckResult{}, err
 	}
@@ -53,11 +53,11 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 	// From here the check goes on, even if the client hangs up.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	checked, err := s.Store.Check(ctx, store.CheckRequest{ID: id, Network: c.network(), Judge: s.judge(k)})
+	checked, err := s.Store.Check(ctx, store.CheckRequest{ID: id, Network: c.network(), Judge: s.judgeFunc(k)})
 	if wrong := err == nil && checked.Counted && !checked.Approved; !wrong && len(k.failed.Buckets) > 0 {
 		s.Outbox.RefundLater(k.failed.ID, k.failed.Buckets)
 	}
-	switch s.teller().WakeForEvent(checked.Event); {
+	switch s.eventMaker().WakeForEvent(checked.Event); {
 	// The limiter is asked as often as for a verification that exists. The answer still takes less
 	// time.
 	case errors.Is(err, fault.NotFound):
@@ -76,11 +76,11 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 	return s.approvedResult(c, checked), nil
 }
 
-// judge returns the function that tells the database whether the typed code is right, and which
+// judgeFunc returns the function that tells the database whether the typed code is right, and which
 // event to write. If the check does not count, the function only parses the code. Errors of the
 // function: those of parseTypedCode, and fault.Unavailable if it cannot derive the code or make the
 // event.
-func (s *Service) judge(k *checkInProgress) func(store.Verification, bool) (bool, store.NewEvent, error) {
+func (s *Service) judgeFunc(k *checkInProgress) func(store.Verification, bool) (bool, store.NewEvent, error) {
 	return func(v store.Verification, counts bool) (right bool, tell store.NewEvent, err error) {
 		if err := s.parseTypedCode(k, v); err != nil || !counts {
 			return false, tell, err
@@ -90,7 +90,7 @@ func (s *Service) judge(k *checkInProgress) func(store.Verification, bool) (bool
 			return false, tell, fault.Unavailable.Wrap(err)
 		}
 		if right = code.Equal(k.code, expected); right || v.Attempts+1 >= v.MaxAttempts {
-			tell, err = s.teller().NewEvent(v, store.CheckEventTypes[right])
+			tell, err = s.eventMaker().NewEvent(v, store.CheckEventTypes[right])
 		}
 		return right && err == nil, tell, store.WrapUnavailable(err)
 	}
@@ -200,11 +200,11 @@ func (s *Service) Cancel(ctx context.Context, c Caller, id string) (Answer, erro
 	if err != nil {
 		return Answer{}, err
 	}
-	tell, err := s.teller().NewEvent(v.Verification, store.VerificationCanceled)
+	tell, err := s.eventMaker().NewEvent(v.Verification, store.VerificationCanceled)
 	if err == nil {
 		_, err = s.Store.Cancel(ctx, id, tell)
 	}
-	if s.teller().WakeForEvent(tell); err != nil {
+	if s.eventMaker().WakeForEvent(tell); err != nil {
 		return Answer{}, err
 	}
 	return s.Get(ctx, c, id)

@@ -84,7 +84,7 @@ func TestASendHasOneDeadline(t *testing.T) {
 			release: 1500*time.Millisecond - tick},
 			want: answered{after: 7500*time.Millisecond - tick, err: fault.Unavailable}},
 		"no release": {late: late{claim: 2 * time.Second, begin: time.Minute, release: time.Minute},
-			want: answered{after: 7500 * time.Millisecond, err: fault.Unavailable, own: verification.ErrBusy}},
+			want: answered{after: 7500 * time.Millisecond, err: fault.Unavailable, own: verification.ErrKeyInProgress}},
 	}, nil, func(r *vtest.Rig, c aCase) {
 		c.Database = r.Store
 		slow := r.ReplicaOn(&c.late, r.MailServer, r.Carrier)

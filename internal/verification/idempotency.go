@@ -24,15 +24,15 @@ import (
 // the database certainly has no row and can take the release. After an outage that may have written
 // the send, the next request with the key continues with the same send ID.
 
-// KeyLife is how long an idempotency key is kept.
-const KeyLife = 24 * time.Hour
+// IdempotencyKeyLife is how long an idempotency key is kept.
+const IdempotencyKeyLife = 24 * time.Hour
 
-// claimLease is how long a claim keeps other requests with the key out: they get ErrBusy. It is
-// longer than both gates may take together.
+// claimLease is how long a claim keeps other requests with the key out: they get ErrKeyInProgress.
+// It is longer than both gates may take together.
 func claimLease() time.Duration { return 3 * store.CallTimeout }
 
-// claim is the send ID that a request uses, and its claimed idempotency key if it has one.
-type claim struct {
+// keyClaim is the send ID that a request uses, and its claimed idempotency key if it has one.
+type keyClaim struct {
 	send  uuid.UUID
 	key   [32]byte
 	keyed bool
@@ -42,17 +42,17 @@ type claim struct {
 }
 
 // claimKey makes the ID of a send and claims the request's idempotency key, if it has one. ctx must
-// not end if the client hangs up. Errors: ErrBusy, ErrKeyReused, fault.Unavailable.
-func (s *Service) claimKey(ctx context.Context, a parsedRequest) (claim, error) {
+// not end if the client hangs up. Errors: ErrKeyInProgress, ErrKeyReused, fault.Unavailable.
+func (s *Service) claimKey(ctx context.Context, a parsedRequest) (keyClaim, error) {
 	id, err := s.newID()
 	if err != nil || a.Key == "" {
-		return claim{send: id}, err
+		return keyClaim{send: id}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	c := claim{send: id, key: s.idempotencyKeyHash(a), keyed: true}
+	c := keyClaim{send: id, key: s.idempotencyKeyHash(a), keyed: true}
 	got, err := s.Store.ClaimIdempotencyKey(ctx,
-		store.IdempotencyClaim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease(), Life: KeyLife})
+		store.IdempotencyClaim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease(), Life: IdempotencyKeyLife})
 	if errors.Is(err, fault.Uncertain) {
 		err = fault.Unavailable.Wrap(errors.New(err.Error())) // only the claim is uncertain: nothing was counted
 	}
@@ -61,7 +61,7 @@ func (s *Service) claimKey(ctx context.Context, a parsedRequest) (claim, error) 
 	}
 	switch got.State {
 	case store.IdempotencyClaimBusy:
-		return c, ErrBusy
+		return c, ErrKeyInProgress
 	case store.IdempotencyClaimMismatched:
 		return c, ErrKeyReused
 	case store.IdempotencyClaimDone:
@@ -75,7 +75,7 @@ func (s *Service) claimKey(ctx context.Context, a parsedRequest) (claim, error) 
 // releaseKey releases the key of a request that was not admitted, before a deadline. If the release
 // fails, the key stays bound to this request and send ID, and the next request with the key can
 // continue after the lease.
-func (s *Service) releaseKey(ctx context.Context, deadline time.Time, c claim, answer Answer, err error) {
+func (s *Service) releaseKey(ctx context.Context, deadline time.Time, c keyClaim, answer Answer, err error) {
 	if !c.keyed || answer.Admitted {
 		return
 	}

@@ -29,7 +29,7 @@ func TestSameKeyIsOneSend(t *testing.T) {
 		again = r.WantReplay(keyed, first)
 		r.Want("the send again", again.View.Send, first.View.Send)
 		r.WantLine("the state", vtest.Line("pending", first.View.ExpiresAt), again.View.State, again.View.ExpiresAt)
-		r.Sleep(verification.KeyLife - 30*time.Second - time.Microsecond)
+		r.Sleep(verification.IdempotencyKeyLife - 30*time.Second - time.Microsecond)
 		r.WantReplay(keyed, first)
 		r.Sleep(time.Microsecond)
 		r.Want("replayed after a day", r.Send(keyed).Replayed, false)
@@ -130,7 +130,7 @@ func TestCrashesWithAKey(t *testing.T) {
 			dead.Outbox.Run(ended)
 		}
 		if c.fault != sqlitetest.Lost {
-			r.WantError(r.SendError(keyed), verification.ErrBusy)
+			r.WantError(r.SendError(keyed), verification.ErrKeyInProgress)
 		}
 		r.Sleep(verification.ClaimLease)
 		err := r.SendError(keyed)

@@ -10,11 +10,11 @@ import (
 	"sendcode/quota"
 )
 
-// MinResendLife of a code is min(maxMinResendLife, life/minResendLifeShare). A resend with less
+// MinResendLife of a code is min(minResendLifeCap, life/minResendLifeDivisor). A resend with less
 // life left opens a new verification instead, since the code would expire soon after it arrives.
 const (
-	maxMinResendLife   = 120 * time.Second
-	minResendLifeShare = 5
+	minResendLifeCap     = 120 * time.Second
+	minResendLifeDivisor = 5
 )
 
 // newIntent builds the argument of Store.Begin: the row to write, the verification to join or to
@@ -66,5 +66,5 @@ func (s *Service) newVerification(r *sendInProgress, id string) (store.Verificat
 // MinResendLife returns how much life a code must have left for a resend to send the same code
 // again.
 func MinResendLife(life time.Duration) time.Duration {
-	return min(maxMinResendLife, life/minResendLifeShare)
+	return min(minResendLifeCap, life/minResendLifeDivisor)
 }

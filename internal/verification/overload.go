@@ -9,13 +9,13 @@ import (
 
 // The names of the two admissions in metrics and log lines.
 const (
-	sendsAdmission  = "sends"
-	checksAdmission = "checks"
+	sendsAdmissionName  = "sends"
+	checksAdmissionName = "checks"
 )
 
 // AdmissionStates returns how full the two admissions are, by name: sends and checks.
 func (s *Service) AdmissionStates() map[string]admission.Stats {
-	return map[string]admission.Stats{sendsAdmission: s.sends.Stats(), checksAdmission: s.checks.Stats()}
+	return map[string]admission.Stats{sendsAdmissionName: s.sends.Stats(), checksAdmissionName: s.checks.Stats()}
 }
 
 // enterAdmission lets a request of a class enter the admission a, whose name is what. It counts a
@@ -35,16 +35,16 @@ func (s *Service) countOverload(what string, err error) error {
 	return err
 }
 
-// SendsOverloaded returns the *admission.OverloadedError with which Send would refuse any request
-// now, and counts it as a refusal; nil: Send would not. Callers use it before they read a request,
-// because reading costs more than refusing.
-func (s *Service) SendsOverloaded() error {
-	return s.countOverload(sendsAdmission, s.sends.RefuseIfFull(admission.ClassUnread))
+// SendsOverloadError returns the *admission.OverloadedError with which Send would refuse any
+// request now, and counts it as a refusal; nil: Send would not. Callers use it before they read a
+// request, because reading costs more than refusing.
+func (s *Service) SendsOverloadError() error {
+	return s.countOverload(sendsAdmissionName, s.sends.RefuseIfFull(admission.ClassUnread))
 }
 
-// ChecksOverloaded is SendsOverloaded for Check and CheckByRecipient.
-func (s *Service) ChecksOverloaded() error {
-	return s.countOverload(checksAdmission, s.checks.RefuseIfFull(admission.ClassUnread))
+// ChecksOverloadError is SendsOverloadError for Check and CheckByRecipient.
+func (s *Service) ChecksOverloadError() error {
+	return s.countOverload(checksAdmissionName, s.checks.RefuseIfFull(admission.ClassUnread))
 }
 
 // refuseIfOverloaded returns the *admission.OverloadedError with which Send would refuse a request
@@ -54,5 +54,5 @@ func (s *Service) refuseIfOverloaded(ask Request) error {
 	if ask.Kind == Browser && (ask.Resend != "" || len(ask.Known) > 0) {
 		return nil
 	}
-	return s.countOverload(sendsAdmission, s.sends.RefuseIfFull(admission.ClassOf(ask.Caller.class().IsStranger())))
+	return s.countOverload(sendsAdmissionName, s.sends.RefuseIfFull(admission.ClassOf(ask.Caller.class().IsStranger())))
 }

@@ -193,10 +193,10 @@ func (s *Service) subjectWithRules(
 	set policy.Set, c Caller, class store.Class, p policy.Purpose, r recipient.Recipient,
 	h recipient.Hashes) buckets.Subject {
 	p = s.purposeWithRules(set, c, class, p, r.Channel(), h.Address)
-	return subjectOf(c, class, r.Channel(), h.Counted, buckets.AreaOf(s.Vault, r, h), p)
+	return subjectOf(c, class, r.Channel(), h.Counted, buckets.GroupsOf(s.Vault, r, h), p)
 }
 
-func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Hash, in buckets.Area,
+func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Hash, in buckets.RecipientGroups,
 	p policy.Purpose) buckets.Subject {
 	return buckets.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Area: in, Purpose: p, Class: class}
 }

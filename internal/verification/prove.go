@@ -27,9 +27,9 @@ var (
 
 // Prove opens an approved verification for a browser that has proved its address. Nothing is sent,
 // and no rule counts it. Each nonce works once, since the verification's ID is made from the nonce.
-// Errors: *fault.InvalidError, ErrNonceUsed, ErrStopped, *HeldError before Dependencies.HoldUntil,
-// *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the verification may have
-// been written.
+// Errors: *fault.InvalidError, ErrNonceUsed, ErrStopped, *HoldUntilError before
+// Dependencies.HoldUntil, *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the
+// verification may have been written.
 func (s *Service) Prove(ctx context.Context, ask Request, p AddressEvidence) (result CheckResult, err error) {
 	a, err := s.parseRequest(ctx, ask)
 	switch {
@@ -42,7 +42,7 @@ func (s *Service) Prove(ctx context.Context, ask Request, p AddressEvidence) (re
 	if err := s.refuseProofIfStopped(a); err != nil {
 		return CheckResult{}, err
 	}
-	leave, err := s.enterAdmission(s.checks, checksAdmission, a.subject.Class)
+	leave, err := s.enterAdmission(s.checks, checksAdmissionName, a.subject.Class)
 	if err != nil {
 		return CheckResult{}, err
 	}
@@ -58,7 +58,7 @@ func (s *Service) Prove(ctx context.Context, ask Request, p AddressEvidence) (re
 	}
 	row := r.sendRow()
 	row.ID, row.VerificationID = r.send, v.ID
-	tell, err := s.teller().NewEvent(v, store.VerificationApproved)
+	tell, err := s.eventMaker().NewEvent(v, store.VerificationApproved)
 	if err != nil {
 		return CheckResult{}, err
 	}
@@ -73,20 +73,20 @@ func (s *Service) Prove(ctx context.Context, ask Request, p AddressEvidence) (re
 	case !fresh:
 		return CheckResult{}, ErrNonceUsed
 	}
-	s.teller().WakeForEvent(tell)
+	s.eventMaker().WakeForEvent(tell)
 	return s.approvedResult(a.Caller, store.CheckAnswer{Verification: begun.Verification, Now: begun.Now, Counted: true,
 		Approved: true, Event: tell}), nil
 }
 
-// refuseProofIfStopped returns ErrStopped or a *HeldError if no code could be sent now: a stop of
-// codes is also a stop of proofs.
+// refuseProofIfStopped returns ErrStopped or a *HoldUntilError if no code could be sent now: a stop
+// of codes is also a stop of proofs.
 func (s *Service) refuseProofIfStopped(a parsedRequest) error {
 	set := s.Policy.Get()
 	if _, paused := set.Paused(a.to.Channel(), a.subject.Purpose.Name); paused || set.Blocks.Contains(a.to, a.address) {
 		return ErrStopped
 	}
 	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
-		return &HeldError{s.HoldUntil, left}
+		return &HoldUntilError{s.HoldUntil, left}
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 // sendInProgress is a request on its way through both gates.
 type sendInProgress struct {
 	parsedRequest
-	claim
+	keyClaim
 	slot     *admission.Slot
 	leave    func(decided bool) // see admission.Admission.Enter
 	longCode bool               // a new code has at least LongCodeLength characters
@@ -38,9 +38,9 @@ func decisionTimeout() time.Duration { return store.CallTimeout * 6 / 5 }
 func answerTimeout() time.Duration { return store.CallTimeout * 3 / 2 }
 
 // Send decides a request for a code and, if both gates admit it, starts its delivery before it
-// returns. Errors: *fault.InvalidError, *TooManyChecksError during a lockout, *HeldError before
-// Dependencies.HoldUntil, *admission.OverloadedError, ErrCallerCode, fault.NotFound,
-// fault.Unavailable, fault.Uncertain, ErrBusy, ErrKeyReused.
+// returns. Errors: *fault.InvalidError, *TooManyChecksError during a lockout, *HoldUntilError
+// before Dependencies.HoldUntil, *admission.OverloadedError, ErrCallerCode, fault.NotFound,
+// fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused.
 func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err error) {
 	if err := s.refuseIfOverloaded(ask); err != nil {
 		return Answer{}, err
@@ -61,20 +61,20 @@ func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err err
 		return Answer{}, fault.Unavailable
 	}
 	defer r.slot.ReleaseLater()
-	if r.leave, err = s.enterAdmission(s.sends, sendsAdmission, a.subject.Class); err != nil {
+	if r.leave, err = s.enterAdmission(s.sends, sendsAdmissionName, a.subject.Class); err != nil {
 		return Answer{}, err
 	}
 	defer func() { r.leave(!errors.Is(err, fault.Unavailable)) }()
 	deciding, cancel := context.WithDeadline(context.WithoutCancel(ctx), began.Add(decisionTimeout()))
 	defer cancel()
-	if r.claim, err = s.claimKey(deciding, a); err != nil {
+	if r.keyClaim, err = s.claimKey(deciding, a); err != nil {
 		return Answer{}, err
 	}
 	if r.done != nil {
 		return s.replay(ctx, a, *r.done)
 	}
 	answer, err = s.decide(deciding, ctx, r)
-	s.releaseKey(ctx, began.Add(answerTimeout()), r.claim, answer, err)
+	s.releaseKey(ctx, began.Add(answerTimeout()), r.keyClaim, answer, err)
 	return answer, err
 }
 
@@ -83,7 +83,7 @@ func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err err
 // send could be counted and never delivered. Only the wait for the outcome ends with waiting.
 func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answer, error) {
 	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
-		return Answer{}, &HeldError{s.HoldUntil, left}
+		return Answer{}, &HoldUntilError{s.HoldUntil, left}
 	}
 	if answer, err := s.refuseIfHeld(ctx, r.parsedRequest); answer != nil {
 		return *answer, err
@@ -93,10 +93,10 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	var told gates.Answer
 	if err == nil && !decision.Admitted {
 		// If the database would allow the send, the limiter's bucket was wrong.
-		if told, err = s.tellRefusal(ctx, r.parsedRequest, decision, false); err == nil && told.Allowed() {
+		if told, err = s.correctRefusal(ctx, r.parsedRequest, decision, false); err == nil && told.Allowed() {
 			began, r.keyed = s.Now(), true // makes takeQuota ask the limiter, not its cache
 			if decision, err = s.takeQuota(ctx, r); err == nil && !decision.Admitted {
-				told, err = s.tellRefusal(ctx, r.parsedRequest, decision, true)
+				told, err = s.correctRefusal(ctx, r.parsedRequest, decision, true)
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 		return s.replay(ctx, r.parsedRequest,
 			store.IdempotencyClaimAnswer{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
-	return s.deliverAdmitted(waiting, r, s.Gates.TellAdmitted(ctx, r.subject, decision, s.Now().Sub(began), begun),
+	return s.deliverAdmitted(waiting, r, s.Gates.AnswerAdmitted(ctx, r.subject, decision, s.Now().Sub(began), begun),
 		begun)
 }
 
@@ -250,17 +250,17 @@ func (s *Service) refreshStates(ctx context.Context, a parsedRequest, old quota.
 	return told.Decision
 }
 
-// tellRefusal corrects a refusal by the limiter with the database's counts; see
-// gates.Gates.TellRefusal. If a rule of another scope than recipient, failures or backoff refuses a
-// browser, tellRefusal returns the refusal unchanged: such a browser is told nothing about the
+// correctRefusal corrects a refusal by the limiter with the database's counts; see
+// gates.Gates.AnswerRefusal. If a rule of another scope than recipient, failures or backoff refuses
+// a browser, correctRefusal returns the refusal unchanged: such a browser is told nothing about the
 // recipient's rules. Error: fault.Unavailable if the database does not answer, since only the
 // database knows how long to wait.
-func (s *Service) tellRefusal(ctx context.Context, a parsedRequest, d quota.Decision, repeated bool) (gates.Answer, error) {
+func (s *Service) correctRefusal(ctx context.Context, a parsedRequest, d quota.Decision, repeated bool) (gates.Answer, error) {
 	if worst, _ := d.Blocking(); a.Kind != BackEnd && !policy.CountedInDatabase(worst.Rule) &&
 		worst.Scope != quota.Backoff {
 		return gates.Answer{Decision: d}, nil
 	}
-	return s.Gates.TellRefusal(ctx, a.subject, d, repeated)
+	return s.Gates.AnswerRefusal(ctx, a.subject, d, repeated)
 }
 
 // refusedByDatabase records and answers a send that the limiter admitted and the database refused.

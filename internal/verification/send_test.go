@@ -57,7 +57,7 @@ func TestHeldSendsCountNothing(t *testing.T) {
 		for _, left := range []time.Duration{2 * time.Minute, time.Microsecond} {
 			r.Sleep(time.Until(until) - left)
 			_, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))
-			held, ok := errors.AsType[*verification.HeldError](err)
+			held, ok := errors.AsType[*verification.HoldUntilError](err)
 			if !ok {
 				t.Fatalf("%v before the end: %v", left, err)
 			}

@@ -67,9 +67,9 @@ type Outbox interface {
 	ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string) // refunds the send if the database has no row of it
 }
 
-// Languages chooses a language for which there are templates. Implementations: message.Renderer and
-// message.TextRenderer.
-type Languages interface {
+// LocaleChooser chooses a language for which there are templates. Implementations: message.Renderer
+// and message.TextRenderer.
+type LocaleChooser interface {
 	PreferredLocale(app, list string) string // tag in an Accept-Language list that fits the app's templates best
 }
 
@@ -102,9 +102,9 @@ type Dependencies struct {
 	Refusals *refusals.Batch
 	Policy   *policy.CurrentSet
 	Vault    keys.Vault
-	Mails    Languages
-	Texts    Languages // nil: there are no text messages
-	Prover   Prover    // nil: approvals carry no proof
+	Mails    LocaleChooser
+	Texts    LocaleChooser // nil: there are no text messages
+	Prover   Prover        // nil: approvals carry no proof
 	Observer Observer
 	IDs      *store.IDGenerator // makes the IDs of sends, checks and events
 	Lease    time.Duration      // lease of a row that Begin writes; must be the outbox's
@@ -133,7 +133,7 @@ func New(p Dependencies) *Service {
 	return &Service{Dependencies: p, recipients: admission.NewBulkhead(), sends: admission.New(), checks: admission.New()}
 }
 
-func (s *Service) teller() webhook.EventMaker {
+func (s *Service) eventMaker() webhook.EventMaker {
 	return webhook.EventMaker{Policy: s.Policy, Vault: s.Vault, IDs: s.IDs, Now: s.Now, Notify: s.Notify}
 }
 
@@ -177,8 +177,8 @@ func (s *Service) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
 
 // Errors of the use cases. Package server maps each to a status.
 var (
-	// ErrBusy: another request with the same idempotency key is being worked on.
-	ErrBusy = errors.New("verification: the same request is being worked on")
+	// ErrKeyInProgress: another request with the same idempotency key is being worked on.
+	ErrKeyInProgress = errors.New("verification: the same request is being worked on")
 	// ErrCallerCode: the caller made the verification's code, which is neither checked nor sent
 	// again here.
 	ErrCallerCode = errors.New("verification: the code is the caller's")
@@ -195,14 +195,14 @@ type TooManyChecksError struct {
 
 func (e *TooManyChecksError) Error() string { return "verification: too many failed checks" }
 
-// HeldError refuses a send before Dependencies.HoldUntil. It is a fault.Unavailable: nothing was
-// sent or counted.
-type HeldError struct {
+// HoldUntilError refuses a send before Dependencies.HoldUntil. It is a fault.Unavailable: nothing
+// was sent or counted.
+type HoldUntilError struct {
 	Until      time.Time
 	RetryAfter time.Duration // positive
 }
 
-func (e *HeldError) Error() string { return "verification: sends are held" }
+func (e *HoldUntilError) Error() string { return "verification: sends are held" }
 
 // Is reports whether target is fault.Unavailable. errors.Is calls it.
-func (e *HeldError) Is(target error) bool { return target == fault.Unavailable }
+func (e *HoldUntilError) Is(target error) bool { return target == fault.Unavailable }

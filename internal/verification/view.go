@@ -162,7 +162,7 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 		return Answer{View: view}, nil
 	}
 	p = s.purposeWithRules(set, c, v.Class, p, v.Channel, address)
-	of := subjectOf(c, v.Class, v.Channel, v.Recipient, s.areaOf(p, v.Verification), p)
+	of := subjectOf(c, v.Class, v.Channel, v.Recipient, s.recipientGroups(p, v.Verification), p)
 	d, err := s.peek(ctx, of)
 	if err != nil {
 		return Answer{}, err
@@ -170,20 +170,20 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 	return Answer{View: view, Quota: s.redact(ctx, of, d, c, v.state(), v.Chain()), Policy: p.Policy}, nil
 }
 
-// areaOf returns the area of a verification's recipient; zero if no rule needs it, or if the
-// recipient cannot be decrypted.
-func (s *Service) areaOf(p policy.Purpose, v store.Verification) buckets.Area {
+// recipientGroups returns the area of a verification's recipient; zero if no rule needs it, or if
+// the recipient cannot be decrypted.
+func (s *Service) recipientGroups(p policy.Purpose, v store.Verification) buckets.RecipientGroups {
 	if !slices.ContainsFunc(p.Policy.Rules, func(r quota.Rule) bool {
 		return policy.CountsByArea(r) ||
 			r.Scope == policy.SpellingsScope
 	}) {
-		return buckets.Area{}
+		return buckets.RecipientGroups{}
 	}
 	r, err := s.Vault.OpenRecipient(v)
 	if err != nil {
-		return buckets.Area{}
+		return buckets.RecipientGroups{}
 	}
-	return buckets.AreaOf(s.Vault, r, s.Vault.Hashes(r))
+	return buckets.GroupsOf(s.Vault, r, s.Vault.Hashes(r))
 }
 
 // Quota returns the states of a recipient's rules now, and counts nothing. Errors:

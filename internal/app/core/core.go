@@ -59,13 +59,13 @@ type Database interface {
 type MailRenderer interface {
 	outbox.MailRenderer
 	support.MailRenderer
-	verification.Languages
+	verification.LocaleChooser
 }
 
 // TextRenderer renders text messages. Implementation: message.TextRenderer.
 type TextRenderer interface {
 	support.TextRenderer
-	verification.Languages
+	verification.LocaleChooser
 }
 
 // Tracer makes traces of what happens without a request. Implementation: traces.Traces.

@@ -51,7 +51,7 @@ type Codes struct {
 
 	db    *sqlitetest.DB
 	began time.Time
-	texts verification.Languages
+	texts verification.LocaleChooser
 	held  sync.RWMutex // a Send waits for it
 
 	mu      sync.Mutex
