@@ -184,7 +184,7 @@ func (s *Stack) checkLog() {
 }
 
 // Logged reports whether the log has a text.
-func (s *Stack) Logged(text string) bool { return s.LinesOf(text) != "" }
+func (s *Stack) Logged(text string) bool { return strings.Contains(s.Printed.String(), text) }
 
 // LinesOf returns the lines of the log that have a text.
 func (s *Stack) LinesOf(text string) string {
