@@ -53,7 +53,7 @@ func (h *authHooks) receive(c echo.Context) error {
 	if !ok {
 		return echo.ErrNotFound
 	}
-	body, err := readBody(c.Request(), hooks.MaxBody)
+	body, err := readBody(c.Request(), hooks.MaxBodyBytes)
 	if err != nil {
 		return err
 	}

@@ -165,7 +165,7 @@ func TestWhatSupabaseIsTold(t *testing.T) {
 			4)), "422 There is nothing after the @.")
 		r.Want("a notification", s.call(s.body("notification")), "200 ")
 		r.Want("no body of this hook", s.call(`{"sms":{"otp":"123456"}}`), "500 Invalid payload sent to hook")
-		r.Want("too large", s.call(`{"user":"`+strings.Repeat("a", hooks.MaxBody)+`"}`),
+		r.Want("too large", s.call(`{"user":"`+strings.Repeat("a", hooks.MaxBodyBytes)+`"}`),
 			"500 Unexpected status code returned from hook: 413")
 		s.secret = [][]byte{[]byte("another secret, which is no one's")}
 		r.Want("a forged request", s.call(again(signup, 5)), "500 Hook requires authorization token")

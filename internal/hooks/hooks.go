@@ -41,9 +41,9 @@ type Hook struct {
 	TTL      time.Duration     // how long the server's codes are valid; 0: messages do not say
 }
 
-// MaxBody bounds a request's body, in bytes. The body for a person with many identities is
+// MaxBodyBytes bounds a request's body, in bytes. The body for a person with many identities is
 // large.
-const MaxBody = 256 << 10
+const MaxBodyBytes = 256 << 10
 
 // errMalformedBody says that a body is not of the form of the hook's server.
 var errMalformedBody = errors.New("hooks: the body is not of this hook")

@@ -130,7 +130,7 @@ func TestStrangersPauseStrangersAlone(t *testing.T) {
 			r.WantStatus(r.Send(byStranger(62)), "failed paused")
 		}
 		r.Want("strangers", r.Refuse(byStranger(62)).Quota.Violated(), "[backoff]")
-		_, err = r.Svc.Desk.LiftPrefix(r.Context(), list[0].ID, "ours, ticket 7", vtest.AuditEntry("prefix.lift"))
+		_, err = r.Svc.Desk.LiftPrefixPause(r.Context(), list[0].ID, "ours, ticket 7", vtest.AuditEntry("prefix.lift"))
 		r.NoError(err)
 		r.Sleep(time.Second)
 		r.WantStatus(r.Send(byStranger(62)), "sent")
@@ -146,7 +146,7 @@ func TestLiftPrefix(t *testing.T) {
 		if err != nil || len(list) != 1 {
 			r.Fatalf("%v, %v", list, err)
 		}
-		p, err := r.Svc.Desk.LiftPrefix(r.Context(), list[0].ID, "ours, ticket 7", vtest.AuditEntry("prefix.lift"))
+		p, err := r.Svc.Desk.LiftPrefixPause(r.Context(), list[0].ID, "ours, ticket 7", vtest.AuditEntry("prefix.lift"))
 		r.WantLine("lifted by", "mei <nil>", p.LiftedBy, err)
 		r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60))), "sent")
 		r.Sleep(30 * time.Minute)

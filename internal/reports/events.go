@@ -19,7 +19,7 @@ import (
 // EventMeaning is the meaning of an event, however the provider names it.
 type EventMeaning string
 
-// The outcomes. Bounced: the mail came back for a reason that may pass. BouncedForGood: the mailbox
+// The meanings. Bounced: the mail came back for a reason that may pass. BouncedForGood: the mailbox
 // does not exist. OptedOut: the person wants no more mails.
 const (
 	Ignored        EventMeaning = "ignored"

@@ -112,7 +112,7 @@ func checkSuppressionReason(why, to string) error {
 
 // LiftPrefixPause ends the pause of a prefix early, and records the action, unless the pause had
 // ended before. Errors: fault.NotFound, *fault.InvalidError, fault.Unavailable.
-func (d *Desk) LiftPrefix(ctx context.Context, id uuid.UUID, reason string,
+func (d *Desk) LiftPrefixPause(ctx context.Context, id uuid.UUID, reason string,
 	act store.AuditEntry) (store.PrefixPause, error) {
 	if err := CheckReason(reason, ""); err != nil {
 		return store.PrefixPause{}, err

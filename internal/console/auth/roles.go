@@ -32,7 +32,7 @@ var roleRanks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
 var allowedActions = map[Role][]string{
 	Reader: {ActionRead, actionFactor, actionSession}, // factor and sessions of the account itself
 	Operator: {
-		ActionSuppress, ActionLiftSuppression, ActionLiftPrefix, ActionResetQuota, ActionResend, ActionCancel, ActionRevealRecipient,
+		ActionSuppress, ActionLiftSuppression, ActionLiftPrefixPause, ActionResetQuota, ActionResend, ActionCancel, ActionRevealRecipient,
 		ActionExport, ActionPreview, ActionAcceptSubscription,
 	},
 	Owner: {ActionEraseRecipient, actionAccounts},
@@ -50,7 +50,7 @@ const (
 	ActionSuppress        = "suppression.add"
 	ActionLiftSuppression = "suppression.lift"
 
-	ActionLiftPrefix = "prefix.lift"
+	ActionLiftPrefixPause = "prefix.lift"
 
 	ActionResetQuota         = "quota.reset"
 	ActionResend             = "verification.resend"

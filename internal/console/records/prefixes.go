@@ -71,7 +71,7 @@ func (a *Handlers) showPrefixes(c echo.Context, status int, raw string, typed ur
 	if err != nil {
 		return err
 	}
-	may := auth.ActorOf(c).May(auth.ActionLiftPrefix)
+	may := auth.ActorOf(c).May(auth.ActionLiftPrefixPause)
 	return a.Layout.Show(c, status, "prefixes",
 		prefixesView{frame.NewPage(c, "prefixes.title", "prefixes"), p, may, problem, typed})
 }
@@ -100,11 +100,11 @@ func (a *Handlers) liftPrefix(c echo.Context, id, reason string) (store.PrefixPa
 	if err != nil {
 		return store.PrefixPause{}, fault.Invalid("id", "invalid", "This is no ID of a pause.")
 	}
-	act, err := a.Auth.NewAuditEntry(c, auth.ActionLiftPrefix)
+	act, err := a.Auth.NewAuditEntry(c, auth.ActionLiftPrefixPause)
 	if err != nil {
 		return store.PrefixPause{}, err
 	}
-	return a.Desk.LiftPrefix(c.Request().Context(), pause, strings.TrimSpace(reason), act)
+	return a.Desk.LiftPrefixPause(c.Request().Context(), pause, strings.TrimSpace(reason), act)
 }
 
 func (a *Handlers) liftPrefixJSON(c echo.Context) error {

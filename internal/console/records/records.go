@@ -55,7 +55,7 @@ func (a *Handlers) Routes() []auth.Route {
 		{Method: post, Path: suppressionsPath + "/lift", Handler: frame.FormHandler(a.liftSuppressionsForm), Action: auth.ActionLiftSuppression},
 		{Method: get, Path: prefixesPath, Handler: a.prefixesPage, Action: auth.ActionRead},
 		{Method: post, Path: prefixesPath + "/lift", Handler: frame.FormHandler(a.liftPrefixForm),
-			Action: auth.ActionLiftPrefix},
+			Action: auth.ActionLiftPrefixPause},
 		{Method: get, Path: "/admin/webhooks", Handler: a.webhookEventsPage, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/acts", Handler: a.auditEntryList().ServeJSON, Action: auth.ActionRead},
 		{Method: post, Path: "/v1/admin/subscriptions", Handler: a.acceptSubscriptionJSON, Action: auth.ActionAcceptSubscription},
@@ -63,7 +63,7 @@ func (a *Handlers) Routes() []auth.Route {
 		{Method: post, Path: "/v1" + suppressionsPath, Handler: a.suppressJSON, Action: auth.ActionSuppress},
 		{Method: post, Path: "/v1" + suppressionsPath + "/lift", Handler: a.liftSuppressionsJSON, Action: auth.ActionLiftSuppression},
 		{Method: get, Path: "/v1" + prefixesPath, Handler: a.prefixPauseList().ServeJSON, Action: auth.ActionRead},
-		{Method: post, Path: "/v1" + prefixesPath + "/lift", Handler: a.liftPrefixJSON, Action: auth.ActionLiftPrefix},
+		{Method: post, Path: "/v1" + prefixesPath + "/lift", Handler: a.liftPrefixJSON, Action: auth.ActionLiftPrefixPause},
 		{Method: get, Path: "/v1/admin/webhooks", Handler: a.webhookEventList().ServeJSON, Action: auth.ActionRead},
 	}
 }
