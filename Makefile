@@ -17,7 +17,11 @@ GOTESTSUM := go tool gotestsum --format=pkgname-and-test-fails --format-icons=te
 # For each package's tests: a hang ends here with every goroutine's stack.
 TIMEOUT ?= 30m
 # Each package's tests are a program to link, every time; without tables for debuggers that takes a third less.
-TESTFLAGS := -vet=off -ldflags=-s -shuffle=on -count=1 -p=2 -timeout=$(TIMEOUT)
+TESTFLAGS := -vet=off -ldflags=-s -p=2 -timeout=$(TIMEOUT)
+# Runs each test again, in another order: go shows the result of before for tests that passed and read nothing that has changed.
+FRESH := -count=1 -shuffle=on
+# Files of tests with this tag are run by `make nightly` alone.
+NIGHTLY := -tags=nightly
 # What checks or tests the code runs for minutes: with four times the memory it spends less time on collecting garbage.
 LESS_GC := GOGC=400
 # What `make race` runs: the packages that are made of goroutines, and the whole service under load and faults. RACED=./... is every test.
@@ -47,11 +51,11 @@ MUTANTS ?=
 BENCH_ROUNDS ?= 5
 # What is measured, and all that it starts, has two processors, so that machines with more give the same ratios.
 BENCH_CPUS ?= 0,1
-BENCH = $(if $(shell command -v taskset),taskset -c $(BENCH_CPUS)) go test -run='^TestBench$$' -count=1 -v -timeout=0 ./tools/bench \
+BENCH = $(if $(shell command -v taskset),taskset -c $(BENCH_CPUS)) go test $(NIGHTLY) -run='^TestBench$$' -count=1 -v -timeout=0 ./tools/bench \
 	-perf.rounds=$(BENCH_ROUNDS) -perf.write=$(CURDIR)
 OUT ?= dist
 
-.PHONY: help build run demo test race lint bench bench-rows bench-retention bench-hour drill fuzz soak prove simulate mutants up release version screenshots tools
+.PHONY: help build run demo test tests race lint bench bench-rows bench-retention bench-hour drill fuzz soak prove simulate mutants up release version screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,20 +70,24 @@ run: build ## the service on http://127.0.0.1:8080/, needing only Go
 demo: build ## the same with a week of made-up sends in it
 	@exec bin/sendcode serve --demo
 
-test: tools ## every test, on servers and a browser of its own
+test: tools ## the tests that every commit passes, on servers and a browser of their own
 	@bin/ensure
-	@$(LESS_GC) $(GOTESTSUM) $(TESTFLAGS) $(LONG) ./...
+	@$(LESS_GC) $(GOTESTSUM) $(TESTFLAGS) $(if $(CI),$(FRESH)) $(LONG) ./...
+
+tests: tools ## every test, those too that only nightly runs
+	@bin/ensure
+	@$(LESS_GC) $(GOTESTSUM) $(NIGHTLY) $(TESTFLAGS) $(FRESH) $(LONG) ./...
 
 race: tools ## the tests of what goroutines share, under the race detector
 	@bin/ensure
-	@$(LESS_GC) GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) $(RACE) $(TESTFLAGS) -skip='$(RACED_NOT)' $(RACED)
+	@$(LESS_GC) GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) $(RACE) $(TESTFLAGS) $(FRESH) -skip='$(RACED_NOT)' $(RACED)
 
 lint: ## gofmt, go vet, go.mod, staticcheck; where the network allows, govulncheck and the specification under tools from npm
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted:" $$unformatted; exit 1; fi
-	$(LESS_GC) go vet ./...
+	$(LESS_GC) go vet $(NIGHTLY) ./...
 	go mod tidy -diff
 	go mod verify
-	$(LESS_GC) go run $(STATICCHECK) ./...
+	$(LESS_GC) go run $(STATICCHECK) $(NIGHTLY) ./...
 	tools/outside/outside.sh
 
 bench: ## what requests cost over HTTP, sends beside floors, into docs/PERFORMANCE.md and tools/bench/RESULTS.md; fails if a goal is missed; some eight minutes (BENCH_ROUNDS=5 BENCH_CPUS=0,1)
@@ -96,33 +104,33 @@ bench-hour: ## an hour of sends with autovacuum, into the same document; 20 GB o
 
 drill: tools ## somebody asks "where is my code?", many times over, among a million sends, in a browser; some five minutes (SEED=n: the same ones)
 	@bin/ensure
-	go test -run='^TestDrill$$' -count=1 -v -timeout=20m ./tools/drill -drill.rows=1000000 -drill.kinds=0 -drill.each=4 -drill.limit=1s -drill.seed=$(SEED)
+	go test $(NIGHTLY) -run='^TestDrill$$' -count=1 -v -timeout=20m ./tools/drill -drill.rows=1000000 -drill.kinds=0 -drill.each=4 -drill.limit=1s -drill.seed=$(SEED)
 
 fuzz: ## every fuzz target, each for FUZZTIME=30s
-	@set -o pipefail; go test -list='^Fuzz' ./... \
+	@set -o pipefail; go test $(NIGHTLY) -list='^Fuzz' ./... \
 	| awk '/^Fuzz/ { names[++n] = $$1 } $$1 == "ok" { for (i = 1; i <= n; i++) print $$2, names[i]; n = 0 }' \
 	| while read -r package name; do \
 		echo "$$package $$name"; \
-		go test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "$$package" < /dev/null || exit 1; \
+		go test $(NIGHTLY) -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "$$package" < /dev/null || exit 1; \
 	done
 
 soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=100 times, replicas restarted RESTARTS=20 times behind each proxy, STEPS=100000 random steps, a snapshot held for ten minutes, LOSSES=10000 schedules of a limiter that forgets, PEOPLE=1000 impatient people at the page and at the widget, REQUESTS=10000 held against the specification, and CODES=10000000 counted
 	@bin/ensure
-	go test -run='UnderLoad$$' -count=1 -v -timeout=20m ./internal/e2e/faults -faults.time=$(SOAKTIME) -faults.kills=$(KILLS)
-	go test -run='^TestRollingRestarts$$' -count=1 -v -timeout=60m ./internal/e2e/outages -outages.restarts=$(RESTARTS)
-	go test -run='RandomScheduleOfManySteps' -count=1 -v -timeout=20m ./quota -quota.steps=$(STEPS)
-	go test -run='GateOnManySteps' -count=1 -v -timeout=20m ./internal/store/postgres ./internal/store/sqlite -store.steps=$(STEPS)
-	go test -run='WhileASnapshotIsHeld' -count=1 -v -timeout=20m ./internal/store/postgres -store.held=10m
-	go test -run='^TestQuota11RandomLosses$$' -count=1 -v -timeout=20m ./internal/gates -gates.losses=$(LOSSES)
-	go test -run='^TestRandomRequestsMatch' -count=1 -v -timeout=20m ./internal/e2e/clients -clients.requests=$(REQUESTS)
-	go test -run='^TestInABrowser$$/^impatient' -count=1 -v -timeout=40m ./internal/page -page.people=$(PEOPLE)
-	go test -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/code -code.codes=$(CODES)
+	go test $(NIGHTLY) -run='UnderLoad$$' -count=1 -v -timeout=20m ./internal/e2e/faults -faults.time=$(SOAKTIME) -faults.kills=$(KILLS)
+	go test $(NIGHTLY) -run='^TestRollingRestarts$$' -count=1 -v -timeout=60m ./internal/e2e/outages -outages.restarts=$(RESTARTS)
+	go test $(NIGHTLY) -run='RandomScheduleOfManySteps' -count=1 -v -timeout=20m ./quota -quota.steps=$(STEPS)
+	go test $(NIGHTLY) -run='GateOnManySteps' -count=1 -v -timeout=20m ./internal/store/postgres ./internal/store/sqlite -store.steps=$(STEPS)
+	go test $(NIGHTLY) -run='WhileASnapshotIsHeld' -count=1 -v -timeout=20m ./internal/store/postgres -store.held=10m
+	go test $(NIGHTLY) -run='^TestQuota11RandomLosses$$' -count=1 -v -timeout=20m ./internal/gates -gates.losses=$(LOSSES)
+	go test $(NIGHTLY) -run='^TestRandomRequestsMatch' -count=1 -v -timeout=20m ./internal/e2e/clients -clients.requests=$(REQUESTS)
+	go test $(NIGHTLY) -run='^TestInABrowser$$/^impatient' -count=1 -v -timeout=40m ./internal/page -page.people=$(PEOPLE)
+	go test $(NIGHTLY) -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/code -code.codes=$(CODES)
 
 prove: ## in a minute: what is promised, counted while replicas are killed and Redis is flushed, stalled and replaced (SEED=n)
-	@go test -run='^TestProve$$' -count=1 -v -timeout=10m ./tools/prove -prove.time=45s -prove.seed=$(SEED) 2>&1 | grep -vE '^(===|--- PASS|PASS|ok)'; exit $${PIPESTATUS[0]}
+	@go test $(NIGHTLY) -run='^TestProve$$' -count=1 -v -timeout=10m ./tools/prove -prove.time=45s -prove.seed=$(SEED) 2>&1 | grep -vE '^(===|--- PASS|PASS|ok)'; exit $${PIPESTATUS[0]}
 
 simulate: ## SEEDS=100000 worlds by seed in PROCESSES=2 processes; stopped, it goes on where it was. SEED=n: the story of one
-	@go test -c -o bin/simulate ./internal/simulate
+	@go test $(NIGHTLY) -c -o bin/simulate ./internal/simulate
 ifneq ($(SEED),0)
 	@bin/simulate -test.run='^TestWorld$$' -test.v -simulate.from=$(SEED) -simulate.replicas=$(REPLICAS)
 else

@@ -4,6 +4,6 @@
 // whatever else the machine does meets all of them.
 //
 // It has tests only: `make bench`, `make bench-rows`, `make bench-retention` and `make bench-hour`
-// run TestBench with the flags of main_test.go, `make test` a short run of it that says nothing
-// about speed.
+// run TestBench with the flags of main_test.go. Only make nightly runs these tests besides: a short
+// run that says nothing about speed.
 package bench

@@ -1,3 +1,7 @@
+//go:build nightly
+
+// Only make nightly runs these tests: nothing of the product is in them.
+
 package main
 
 import (

@@ -1,3 +1,7 @@
+//go:build nightly
+
+// Only make nightly runs these tests: they run go test on a sample.
+
 package main
 
 import (

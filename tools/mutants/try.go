@@ -90,7 +90,7 @@ const (
 
 // run returns the innermost test that failed first; "": none.
 func (t tester) run(ctx context.Context, overlay string, x tests) (name string, err error) {
-	args := []string{"test", "-vet=off", "-count=1", "-short", "-failfast", "-timeout=" + t.timeout.String(),
+	args := []string{"test", "-tags=nightly", "-vet=off", "-count=1", "-short", "-failfast", "-timeout=" + t.timeout.String(),
 		"-overlay=" + overlay, x.Package}
 	cmd := exec.CommandContext(ctx, "go", append(args, x.Flags...)...)
 	cmd.Dir = t.root

@@ -1,3 +1,7 @@
+//go:build nightly
+
+// Only make nightly runs these tests: they build archives and images.
+
 package main
 
 import (

@@ -1,3 +1,7 @@
+//go:build nightly
+
+// Only make nightly runs these tests: they build the service and start its servers.
+
 package main
 
 import (
