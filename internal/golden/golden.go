@@ -27,7 +27,7 @@ func File(t testing.TB, path, got string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lines := diffLines(path, string(want), got); lines != "" {
+	if lines := Diff(path, string(want), got); lines != "" {
 		t.Errorf("%s is not what the test gets; run it with -update if the change is meant:\n%s", path, lines)
 	}
 }
@@ -35,8 +35,8 @@ func File(t testing.TB, path, got string) {
 // maxDiffLines is the most lines of a difference that are printed.
 const maxDiffLines = 60
 
-// diffLines returns the lines that differ, with those around them; "" if there are none.
-func diffLines(path, want, got string) string {
+// Diff returns the lines that differ, with those around them; "" if there are none.
+func Diff(path, want, got string) string {
 	text := string(diff.Diff(path, []byte(want), "now", []byte(got)))
 	_, text, _ = strings.Cut(text, "\n") // "diff path now"
 	lines := strings.SplitAfter(text, "\n")

@@ -155,14 +155,14 @@ func (r *serverWithBreaker) try(ctx context.Context, otherUp func() bool, mail *
 	if r.tried != nil {
 		r.tried(ctx, r.Address(), fail, time.Since(began))
 	}
-	end(breakerVerdict(ctx, fail))
+	end(BreakerVerdict(ctx, fail))
 	return reply, true, fail
 }
 
-// breakerVerdict returns the verdict on the server for its circuit breaker: fail, if the server is
-// at fault; ErrNoVerdict, if the outcome tells nothing about it, as after the final dot, or that we
+// BreakerVerdict returns the verdict on the server for its circuit breaker: fail, if the server is
+// at fault; ErrNoHealthVerdict, if the outcome tells nothing about it, as after the final dot, or that we
 // send too fast; else nil, also if the recipient or the content was refused.
-func breakerVerdict(ctx context.Context, fail *delivery.Error) error {
+func BreakerVerdict(ctx context.Context, fail *delivery.Error) error {
 	switch {
 	case fail == nil:
 		return nil

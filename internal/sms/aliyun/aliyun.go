@@ -62,15 +62,15 @@ func (c *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *de
 	}
 	filled, _ := json.Marshal(params) // texts always encode
 	return c.Attempt(ctx, c.signedRequest("SendSms", map[string]string{
-		"PhoneNumbers": formatNumber(m.To, m.Country), "SignName": c.Sign, "TemplateCode": template,
+		"PhoneNumbers": FormatNumber(m.To, m.Country), "SignName": c.Sign, "TemplateCode": template,
 		"TemplateParam": string(filled),
 		"OutId":         m.ID,
 	}), parseSendAnswer)
 }
 
-// formatNumber returns the national number for mainland China, else country code and number without
+// FormatNumber returns the national number for mainland China, else country code and number without
 // a plus.
-func formatNumber(number, country string) string {
+func FormatNumber(number, country string) string {
 	digits := strings.TrimPrefix(number, "+")
 	if country == "CN" {
 		return strings.TrimPrefix(digits, "86")
@@ -83,7 +83,7 @@ const acs3Algorithm = "ACS3-HMAC-SHA256"
 // signedRequest returns the signed request of an action
 // (help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature).
 func (c *carrier) signedRequest(action string, params map[string]string) exchange.Request {
-	query := canonicalQuery(params)
+	query := CanonicalQuery(params)
 	signed := map[string]string{
 		"host": exchange.Host(c.Endpoint), "x-acs-action": action, "x-acs-version": "2017-05-25",
 		"x-acs-date": c.CurrentTime().UTC().Format("2006-01-02T15:04:05Z"), "x-acs-signature-nonce": rand.Text(),
@@ -95,21 +95,21 @@ func (c *carrier) signedRequest(action string, params map[string]string) exchang
 			header.Set(name, value)
 		}
 	}
-	header.Set("Authorization", signACS3(c.KeyID, c.Secret, http.MethodPost, query, signed))
+	header.Set("Authorization", SignACS3(c.KeyID, c.Secret, http.MethodPost, query, signed))
 	return exchange.Request{Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/?" + query,
 		Header: header}
 }
 
-// signACS3 returns the Authorization header of a request to /. The names of the signed headers are in
+// SignACS3 returns the Authorization header of a request to /. The names of the signed headers are in
 // lower case, and one of them is the hash of the body.
-func signACS3(id, secret, method, query string, signed map[string]string) string {
+func SignACS3(id, secret, method, query string, signed map[string]string) string {
 	canonical, list := exchange.CanonicalRequest(method, "/", query, signed, signed["x-acs-content-sha256"])
 	signature := hex.EncodeToString(exchange.HMACSHA256([]byte(secret), acs3Algorithm+"\n"+exchange.HexSHA256(canonical)))
 	return acs3Algorithm + " Credential=" + id + ",SignedHeaders=" + list + ",Signature=" + signature
 }
 
-// canonicalQuery returns the parameters sorted by name and escaped by RFC 3986.
-func canonicalQuery(params map[string]string) string {
+// CanonicalQuery returns the parameters sorted by name and escaped by RFC 3986.
+func CanonicalQuery(params map[string]string) string {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		pairs = append(pairs, exchange.EscapeURL(name)+"="+exchange.EscapeURL(params[name]))
@@ -186,7 +186,7 @@ var chinaTimeZone = time.FixedZone("UTC+8", 8*60*60)
 // 1 is under way, 2 failed, 3 delivered; OutId is what SendSms was given.
 func (c *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
 	a, err := c.Query(ctx, c.signedRequest("QuerySendDetails", map[string]string{
-		"PhoneNumber": formatNumber(q.To, q.Country), "BizId": q.ID, "SendDate": q.At.In(chinaTimeZone).Format("20060102"),
+		"PhoneNumber": FormatNumber(q.To, q.Country), "BizId": q.ID, "SendDate": q.At.In(chinaTimeZone).Format("20060102"),
 		"PageSize": "50", "CurrentPage": "1",
 	}))
 	if err != nil {

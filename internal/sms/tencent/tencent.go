@@ -96,16 +96,16 @@ func (c *carrier) signedRequest(action string, content map[string]any) exchange.
 	return exchange.Request{
 		Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/", Body: body,
 		Header: http.Header{
-			"Authorization": {signTC3(c.KeyID, c.Secret, tc3Service, now, http.MethodPost, "", signed, string(body))},
+			"Authorization": {SignTC3(c.KeyID, c.Secret, tc3Service, now, http.MethodPost, "", signed, string(body))},
 			"Content-Type":  {contentType}, "X-Tc-Action": {action}, "X-Tc-Version": {"2021-01-11"},
 			"X-Tc-Timestamp": {strconv.FormatInt(now.Unix(), 10)}, "X-Tc-Region": {c.Region},
 		},
 	}
 }
 
-// signTC3 returns the Authorization header of a request to /. The names of the signed headers are in
+// SignTC3 returns the Authorization header of a request to /. The names of the signed headers are in
 // lower case.
-func signTC3(id, secret, service string, at time.Time, method, query string, signed map[string]string,
+func SignTC3(id, secret, service string, at time.Time, method, query string, signed map[string]string,
 	body string) string {
 	canonical, list := exchange.CanonicalRequest(method, "/", query, signed, exchange.HexSHA256(body))
 	date := at.UTC().Format(time.DateOnly)

@@ -183,7 +183,7 @@ func (t *carrier) ParseReports(in sms.IncomingRequest, send string) ([]sms.Repor
 		return nil, "", sms.ErrUnreadableReport
 	}
 	if t.Key == "" && !hmac.Equal([]byte(in.Header.Get("X-Twilio-Signature")),
-		[]byte(webhookSignature(t.Secret, in.URL, form))) {
+		[]byte(WebhookSignature(t.Secret, in.URL, form))) {
 		return nil, "", sms.ErrForged
 	}
 	switch form.Get("MessageStatus") {
@@ -197,10 +197,10 @@ func (t *carrier) ParseReports(in sms.IncomingRequest, send string) ([]sms.Repor
 	return nil, "", nil
 }
 
-// webhookSignature returns what X-Twilio-Signature must be
+// WebhookSignature returns what X-Twilio-Signature must be
 // (twilio.com/docs/usage/security#validating-requests): the HMAC-SHA1 of the exact URL, followed by
 // name and value of each form field, sorted by name and then value, equal pairs once.
-func webhookSignature(token, address string, form url.Values) string {
+func WebhookSignature(token, address string, form url.Values) string {
 	var text strings.Builder
 	text.WriteString(address)
 	for _, name := range slices.Sorted(maps.Keys(form)) {

@@ -1,0 +1,23 @@
+package internal_test
+
+import (
+	"testing"
+
+	"sendcode/internal/editdistance"
+)
+
+func TestEditDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"", "abc", 3}, {"gmail", "gmail", 0}, {"gmial", "gmail", 1}, {"gmal", "gmail", 1},
+		{"gmaiil", "gmail", 1},
+		{"gmaul", "gmail", 1}, {"ca", "abc", 3}, {"zürich", "zurich", 1}, {"policies", "polices", 1},
+		{"brand", "breaker", 4},
+	} {
+		if got, back := editdistance.Of(c.a, c.b), editdistance.Of(c.b, c.a); got != c.want || back != c.want {
+			t.Errorf("%q and %q: %d and %d, not %d", c.a, c.b, got, back, c.want)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package internal_test
+
+import (
+	"testing"
+	"time"
+
+	"sendcode/internal/fault"
+	"sendcode/internal/proof"
+	"sendcode/internal/redemption"
+	"sendcode/internal/verification"
+	vtest "sendcode/internal/verification/verificationtest"
+)
+
+// redeeming is a process with one approval of Ana's.
+type redeeming struct {
+	*vtest.Rig
+	*redemption.Service
+	approved verification.CheckResult
+}
+
+func inRedemption(t *testing.T, test func(r *redeeming)) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		c := r.Check(a.View.ID, r.Code(0))
+		if !c.Valid || c.Proof == "" {
+			t.Fatalf("%+v", c)
+		}
+		test(&redeeming{r, r.Svc.Proofs, c})
+	})
+}
+
+func (r *redeeming) reference(app string) string {
+	r.Helper()
+	text, err := r.NewReference(app, r.approved.ID)
+	r.NoError(err)
+	return text
+}
+
+func TestRedeemTellsTheAddressOnce(t *testing.T) {
+	inRedemption(t, func(r *redeeming) {
+		by := redemption.RedeemRequest{Proof: r.approved.Proof, Key: "a key"}
+		got, err := r.Redeem(r.Context(), "shop", by)
+		r.NoError(err)
+		facts, _, err := r.Proofs.VerifySignature(r.approved.Proof)
+		r.NoError(err)
+		want := redemption.RedeemedVerification{
+			ID: r.approved.ID, Channel: "email", To: vtest.Ana, Recipient: facts.Recipient, Purpose: "default",
+			ApprovedAt: got.ApprovedAt,
+		}
+		if got != want || time.Since(got.ApprovedAt).Abs() > time.Second {
+			r.Errorf("%+v, want %+v", got, want)
+		}
+		if again, err := r.Redeem(r.Context(), "shop", by); err != nil || again != got {
+			r.Errorf("the same request again: %+v, %v", again, err)
+		}
+		for _, other := range []redemption.RedeemRequest{
+			{Proof: r.approved.Proof, Key: "another"}, {Proof: r.approved.Proof}, {Reference: r.reference("shop")},
+		} {
+			r.WantError(vtest.Err(r.Redeem(r.Context(), "shop", other)), redemption.ErrRedeemed)
+		}
+		r.Sleep(proof.Life)
+		r.WantInvalid(vtest.Err(r.Redeem(r.Context(), "shop", by)), "proof", "expired")
+	})
+}
+
+func TestAReferenceIsRedeemedAsItsProof(t *testing.T) {
+	inRedemption(t, func(r *redeeming) {
+		got, err := r.Redeem(r.Context(), "shop", redemption.RedeemRequest{Reference: r.reference("shop")})
+		r.NoError(err)
+		r.Want("the address", got.To, vtest.Ana)
+		r.WantError(vtest.Err(r.Redeem(r.Context(), "shop", redemption.RedeemRequest{Proof: r.approved.Proof})),
+			redemption.ErrRedeemed)
+	})
+}
+
+// What is forged, of another app, expired, or of no approval gets one answer, and nothing of it is
+// redeemed.
+func TestRedeemRefuses(t *testing.T) {
+	inRedemption(t, func(r *redeeming) {
+		pending := r.SendTo("bea@example.com")
+		unapproved, err := r.NewReference("shop", pending.View.ID)
+		r.NoError(err)
+		unknown, err := r.NewReference("shop", "no such id")
+		r.NoError(err)
+		own := r.reference("shop")
+		refused := func(app string, ask redemption.RedeemRequest, field, reason string) {
+			got, err := r.Redeem(r.Context(), app, ask)
+			r.WantInvalid(err, field, reason)
+			r.Want("what it tells", got, redemption.RedeemedVerification{})
+		}
+		refused("shop", redemption.RedeemRequest{}, "proof", "missing")
+		refused("shop", redemption.RedeemRequest{Proof: r.approved.Proof, Reference: own}, "proof", "missing")
+		refused("another", redemption.RedeemRequest{Proof: r.approved.Proof}, "proof", "invalid")
+		refused("another", redemption.RedeemRequest{Reference: own}, "reference", "invalid")
+		for _, forged := range []string{"abc", r.approved.Proof + "x"} {
+			refused("shop", redemption.RedeemRequest{Proof: forged}, "proof", "invalid")
+		}
+		for _, forged := range []string{"!", own[1:], unapproved, unknown} {
+			refused("shop", redemption.RedeemRequest{Reference: forged}, "reference", "invalid")
+		}
+		r.Sleep(redemption.ReferenceLife)
+		refused("shop", redemption.RedeemRequest{Reference: own}, "reference", "expired")
+		r.NoError(vtest.Err(r.Redeem(r.Context(), "shop", redemption.RedeemRequest{Reference: r.reference("shop")})))
+	})
+}
+
+func TestNoAddressIsToldOnceErased(t *testing.T) {
+	inRedemption(t, func(r *redeeming) {
+		ask := redemption.RedeemRequest{Proof: r.approved.Proof, Key: "a key"}
+		r.NoError(vtest.Err(r.Redeem(r.Context(), "shop", ask)))
+		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		if got, err := r.Redeem(r.Context(), "shop", ask); err != redemption.ErrErased || got.To != "" {
+			r.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+// The database that is away, or that took the redemption unheard: the same request again is told
+// the address.
+func TestRedeemWithoutTheDatabase(t *testing.T) {
+	inRedemption(t, func(r *redeeming) {
+		ask := redemption.RedeemRequest{Proof: r.approved.Proof, Key: "a key"}
+		r.Rig.CutStore()
+		r.WantError(vtest.Err(r.Redeem(r.Context(), "shop", ask)), fault.Unavailable)
+		r.Rig.MendStore()
+		if got, err := r.Redeem(r.Context(), "shop", ask); err != nil || got.To != vtest.Ana {
+			r.Errorf("back: %+v, %v", got, err)
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package internal_test
+
+import (
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+	"go.yaml.in/yaml/v3"
+
+	"sendcode/docs"
+	"sendcode/internal/reference"
+	"sendcode/internal/server"
+)
+
+func referencePage(t *testing.T) string {
+	t.Helper()
+	e := echo.New()
+	reference.Register(e)
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/docs", nil))
+	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/html; charset=utf-8" {
+		t.Fatal(w.Code, w.Header())
+	}
+	return w.Body.String()
+}
+
+var (
+	htmlTag    = regexp.MustCompile(`<[^>]*>`)
+	htmlSpaces = regexp.MustCompile(`\s+`)
+)
+
+func plainText(text string) string {
+	return htmlSpaces.ReplaceAllString(strings.ReplaceAll(text, "`", ""), " ")
+}
+
+// The page has every text of the specification: each path, name, description, pattern, status and
+// word of an enumeration.
+func TestReferenceHasTheWholeSpecification(t *testing.T) {
+	body := referencePage(t)
+	shown := plainText(html.UnescapeString(htmlTag.ReplaceAllString(body, "")))
+	var spec yaml.Node
+	if err := yaml.Unmarshal(docs.OpenAPI, &spec); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	has := func(what, text string) {
+		if seen++; !strings.Contains(shown, strings.TrimSpace(plainText(text))) {
+			t.Errorf("the page lacks the %s %q", what, text)
+		}
+	}
+	var walk func(n *yaml.Node, under string, shared bool)
+	walk = func(n *yaml.Node, under string, shared bool) {
+		for i, child := range n.Content {
+			name := under
+			if n.Kind == yaml.MappingNode {
+				if name = n.Content[i-i%2].Value; i%2 == 0 {
+					continue
+				}
+				if under == "paths" || under == "properties" || under == "schemas" ||
+					(under == "responses" || under == "headers") && !shared {
+					has(under, name)
+				}
+			}
+			if name == "servers" || under == "responses" && name == "Problem" { // its problems are named in its place
+				continue
+			}
+			if child.Kind == yaml.ScalarNode {
+				switch name {
+				case "description", "summary", "pattern", "enum", "format", "name", "maxLength", "minLength", "maximum":
+					has(name, child.Value)
+				}
+			}
+			walk(child, name, shared || name == "components")
+		}
+	}
+	walk(&spec, "", false)
+	if seen < 1000 {
+		t.Errorf("%d texts were looked for", seen)
+	}
+	for _, k := range server.ProblemKinds() {
+		has("problem", k.Slug)
+		has("cause", k.Cause)
+	}
+}
+
+// Nothing of the page comes from elsewhere, nothing runs, and each link on it leads to something.
+func TestReferenceStandsAlone(t *testing.T) {
+	html := referencePage(t)
+	for _, part := range []string{"<script", "style=", "http://", "//"} {
+		for _, found := range regexp.MustCompile(`<[^>]*`+part+`[^>]*>`).FindAllString(html, -1) {
+			t.Errorf("the page has %s", found)
+		}
+	}
+	links := regexp.MustCompile(`href="#([^"]+)"`).FindAllStringSubmatch(html, -1)
+	for _, link := range links {
+		if strings.Count(html, ` id="`+link[1]+`"`) != 1 {
+			t.Errorf("#%s is there %d times", link[1], strings.Count(html, ` id="`+link[1]+`"`))
+		}
+	}
+	if len(links) < 60 {
+		t.Errorf("%d links", len(links))
+	}
+}
+
+func TestReferenceListsProblems(t *testing.T) {
+	e, w := echo.New(), httptest.NewRecorder()
+	reference.Register(e)
+	e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/problems", nil))
+	if at := w.Header().Get("Location"); w.Code != http.StatusFound || at != "/docs#problems" ||
+		!strings.Contains(referencePage(t), `<h2 id="problems">`) {
+		t.Errorf("%d, at %q", w.Code, at)
+	}
+}

@@ -1,0 +1,76 @@
+package internal_test
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/standardwebhooks"
+)
+
+// The vector that the specification's reference libraries are tested with
+// (libraries/go/webhook_test.go, TestWebhookSign).
+func TestSignAgainstThePublishedVector(t *testing.T) {
+	secret, _ := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	at := time.Unix(1614265330, 999)
+	got := standardwebhooks.Sign([][]byte{secret}, "msg_p5jXN8AQM9LWM0D4loKWxJek", at, []byte(`{"test": 2432232314}`))
+	if got != "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" {
+		t.Errorf("signature %s", got)
+	}
+	// While secrets are replaced: one signature each, the first secret's first.
+	both := strings.Split(standardwebhooks.Sign([][]byte{secret, []byte("another secret of 24 bytes")}, "msg_p5jXN8AQM9LWM0D4loKWxJek",
+		at, []byte(`{"test": 2432232314}`)), " ")
+	if len(both) != 2 || both[0] != got || both[1] == got || !strings.HasPrefix(both[1], "v1,") {
+		t.Errorf("%q", both)
+	}
+}
+
+func TestStandardWebhooksVerify(t *testing.T) {
+	now, body := time.Unix(1_800_000_000, 0), []byte(`{"a":1}`)
+	one, two, other := []byte("the first secret of a sender"), []byte("the second secret of a sender"),
+		[]byte("a secret of nobody here......")
+	secrets := [][]byte{one, two}
+	sign := func(by ...[]byte) string { return standardwebhooks.Sign(by, "id-1", now, body) }
+	supabase := strings.ReplaceAll(sign(other, one), " ", ", ") // joined by a comma and a space
+	for name, c := range map[string]struct {
+		id, signature string
+		age           time.Duration
+		body          string
+		want          bool
+	}{
+		"one":                       {"id-1", sign(one), 0, `{"a":1}`, true},
+		"the other secret":          {"id-1", sign(two), 0, `{"a":1}`, true},
+		"several":                   {"id-1", sign(other, two), 0, `{"a":1}`, true},
+		"the first of two, commas":  {"id-1", strings.ReplaceAll(sign(one, other), " ", ", "), 0, `{"a":1}`, true},
+		"the second of two, commas": {"id-1", supabase, 0, `{"a":1}`, true},
+		"asymmetric beside":         {"id-1", "v1a,AAAA " + sign(one), 0, `{"a":1}`, true},
+		"another secret":            {"id-1", sign(other), 0, `{"a":1}`, false},
+		"another body":              {"id-1", sign(one), 0, `{"a":2}`, false},
+		"another id":                {"id-2", sign(one), 0, `{"a":1}`, false},
+		"no id":                     {"", sign(one), 0, `{"a":1}`, false},
+		"old":                       {"id-1", sign(one), standardwebhooks.MaxAge + time.Second, `{"a":1}`, false},
+		"of the future":             {"id-1", sign(one), -standardwebhooks.MaxAge - time.Second, `{"a":1}`, false},
+		"nearly old":                {"id-1", sign(one), standardwebhooks.MaxAge, `{"a":1}`, true},
+		"none":                      {"id-1", "", 0, `{"a":1}`, false},
+		"another version":           {"id-1", "v2" + sign(one)[2:], 0, `{"a":1}`, false},
+		"no base64":                 {"id-1", "v1,*", 0, `{"a":1}`, false},
+	} {
+		h := http.Header{}
+		h.Set("Webhook-Id", c.id)
+		h.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
+		h.Set("Webhook-Signature", c.signature)
+		if got := standardwebhooks.Verify(h, standardwebhooks.HeaderPrefix, []byte(c.body), secrets, now.Add(c.age)); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+		if standardwebhooks.Verify(h, standardwebhooks.HeaderPrefix, []byte(c.body), nil, now) {
+			t.Errorf("%s: right by no secret", name)
+		}
+	}
+	h := http.Header{"Webhook-Id": {"id-1"}, "Webhook-Timestamp": {"soon"}, "Webhook-Signature": {sign(one)}}
+	if standardwebhooks.Verify(h, standardwebhooks.HeaderPrefix, body, secrets, now) {
+		t.Error("right at no time")
+	}
+}

@@ -1,0 +1,241 @@
+package store_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
+	"sendcode/quota"
+)
+
+var gateNow = time.Date(2030, 3, 1, 12, 0, 0, 123457000, time.UTC)
+
+// askGate is an intent under one sliding rule; change adds to it.
+func askGate(limit int, window time.Duration, change ...func(*store.Intent)) store.Intent {
+	in := store.Intent{
+		Send: store.Send{ID: uuid.UUID{15: 9}, App: "shop", Channel: recipient.Email, Purpose: "login",
+			Recipient: recipient.Hash{1},
+			Clock:     store.DatabaseClock},
+		Verification: store.Verification{ID: "new", App: "shop", Channel: recipient.Email, Purpose: "login",
+			Recipient: recipient.Hash{1},
+			Holder:    "session", MaxAttempts: 5},
+		Purposes: []string{"login"}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
+		Rules: []quota.Rule{{Name: "rule", Scope: quota.Recipient, Limit: limit, Window: window}},
+	}
+	for _, c := range change {
+		c(&in)
+	}
+	return in
+}
+
+// A limiter's clock is believed where a row has it too and the database's age differs by a second
+// at most.
+func TestDecideOnALimitersClock(t *testing.T) {
+	row := func(taken, logged time.Duration) gate.PastSend {
+		return gate.PastSend{ID: uuid.New(), Clock: "redis", TakenAt: gateNow.Add(-taken), LoggedAt: gateNow.Add(-logged)}
+	}
+	on := func(clock string, ahead time.Duration) func(*store.Intent) {
+		return func(in *store.Intent) { in.Send.Clock, in.Send.TakenAt = clock, gateNow.Add(ahead) }
+	}
+	for name, c := range map[string]struct {
+		clock string
+		ahead time.Duration
+		row   gate.PastSend
+		want  bool
+	}{
+		"a minute by the limiter, a little less by the database": {"redis", 0,
+			row(time.Minute, time.Minute-store.MaxClockSkew), true},
+		"more than a second less by the database": {"redis", 0,
+			row(time.Minute, time.Minute-store.MaxClockSkew-time.Microsecond), false},
+		"a little less by the limiter": {"redis", 0,
+			row(time.Minute-store.MaxClockSkew, time.Minute), false},
+		"more than a second less by the limiter": {"redis", 0,
+			row(time.Minute-store.MaxClockSkew-time.Microsecond, time.Minute), true},
+		"a limiter that was set back": {"redis", -time.Hour,
+			row(0, time.Minute-time.Microsecond), false},
+		"the same when the minute has passed": {"redis", -time.Hour, row(0, time.Minute), true},
+		"another clock: by the database": {"other", 0,
+			row(time.Hour, time.Minute-time.Microsecond), false},
+		"another clock: a minute by the database": {"other", 0, row(0, time.Minute), true},
+		"no limiter: by the database, not by this process's clock": {store.DatabaseClock, store.MaxClockSkew,
+			gate.PastSend{
+				Clock: store.DatabaseClock, TakenAt: gateNow.Add(time.Microsecond - time.Minute),
+				LoggedAt: gateNow.Add(time.Microsecond - time.Minute),
+			}, false},
+		"a limiter set far ahead": {"redis", time.Hour, row(0, 0), false},
+	} {
+		if d := gate.Decide(askGate(1, time.Minute, on(c.clock, c.ahead)), gateNow,
+			gate.Facts{Past: []gate.PastSend{c.row}}); d.Admitted != c.want {
+			t.Errorf("%s: admitted %v", name, d.Admitted)
+		}
+	}
+}
+
+// Failed checks lock out the codes of one class of callers: 20 in a day, or 100 in a row in a
+// month.
+func TestLockout(t *testing.T) {
+	tried := func(n int, attempts int, ago time.Duration, change ...func(*store.Verification)) (
+		list []store.Verification) {
+		for range n {
+			c := store.Verification{Attempts: attempts, ExpiresAt: gateNow.Add(20 * time.Hour),
+				Checks: slices.Repeat([]store.Check{{At: gateNow.Add(-ago)}}, attempts)}
+			for _, x := range change {
+				x(&c)
+			}
+			list = append(list, c)
+		}
+		return list
+	}
+	approved := func(c *store.Verification) { c.ApprovedAt = c.Checks[0].At }
+	month := func() (list []store.Verification) { // 99 in a row, few on each day
+		for day := range 25 {
+			list = append(list, tried(1, 4, time.Duration(day+2)*24*time.Hour)...)
+		}
+		list[0].Attempts = 3
+		return list
+	}
+	for name, c := range map[string]struct {
+		list []store.Verification
+		want time.Duration
+	}{
+		"19 in a day":                        {tried(19, 1, time.Hour), 0},
+		"20 in a day":                        {tried(20, 1, time.Hour), 23 * time.Hour},
+		"20, and the oldest no longer count": {append(tried(19, 1, time.Hour), tried(1, 1, gate.FailedCheckWindow)...), 0},
+		"to the microsecond": {append(tried(19, 1, time.Hour),
+			tried(1, 1, gate.FailedCheckWindow-time.Microsecond)...), time.Microsecond},
+		"an approved code's last try": {tried(4, 5, time.Hour, approved), 0},
+		"right ones":                  {tried(20, 1, time.Hour, approved), 0},
+		"forgiven ones": {tried(4, 5, time.Hour, func(c *store.Verification) { c.Forgiven = 1 }),
+			0},
+		"tries after a reset": {append(tried(19, 1, time.Hour),
+			tried(1, 2, time.Hour, func(c *store.Verification) { c.Forgiven = 1 })...), 23 * time.Hour},
+		"the right one among the forgiven": {append(tried(20, 1, time.Hour),
+			tried(1, 1, 2*time.Hour, approved, func(c *store.Verification) { c.Forgiven = 1 })...), 23 * time.Hour},
+		"until the oldest code ends": {append(tried(3, 5, time.Hour), tried(1, 5, 4*time.Hour)...),
+			20 * time.Hour},
+		"until enough of them have ended": {append(tried(5, 4, time.Hour), tried(1, 1, 4*time.Hour)...),
+			23 * time.Hour},
+		"99 in a row":  {month(), 0},
+		"100 in a row": {append(month(), tried(1, 1, time.Hour)...), gate.ConsecutiveFailedCheckWindow - 26*24*time.Hour},
+		"one that ended with the right one": {append(append(month(), tried(1, 1, 26*24*time.Hour)...),
+			tried(1, 1, 26*24*time.Hour-time.Minute, approved)...), 0},
+		"an erased one that was approved": {tried(25, 5, time.Hour, approved, func(c *store.Verification) {
+			c.Class, c.Checks = store.KnownBrowser, nil
+		}), 0},
+		"a right one between": {append(append(month(), tried(1, 1, 12*time.Hour)...),
+			tried(1, 1, 36*time.Hour, approved)...), 0},
+	} {
+		if out := gate.LockoutOf(c.list, store.SecretKeyClass, gateNow); out.Wait != c.want {
+			t.Errorf("%s: %v, wanted %v", name, out.Wait, c.want)
+		}
+	}
+	if got := gate.LockoutOf(append(tried(19, 1, time.Hour), tried(1, 1, gate.FailedCheckWindow)...), store.SecretKeyClass,
+		gateNow); got.Failures != 19 {
+		t.Errorf("%d failures in a day", got.Failures)
+	}
+	// a code of a day, and its failures an hour apart
+	spread := store.Verification{Attempts: gate.FailedCheckLimit, ExpiresAt: gateNow}
+	for hour := range gate.FailedCheckLimit {
+		spread.Checks = append(spread.Checks, store.Check{At: gateNow.Add(time.Duration(hour-gate.FailedCheckLimit) * time.Hour)})
+	}
+	if out := gate.LockoutOf([]store.Verification{spread}, store.SecretKeyClass, gateNow); out.Wait != 4*time.Hour {
+		t.Errorf("failures count from the expiry: %v", out.Wait)
+	}
+	spread.Checks = nil
+	if out := gate.LockoutOf([]store.Verification{spread}, store.SecretKeyClass, gateNow); out.Wait != gate.FailedCheckWindow {
+		t.Errorf("failures whose instants were erased do not count from the expiry: %v", out.Wait)
+	}
+	soon := tried(20, 1, gate.FailedCheckWindow-time.Microsecond)
+	if d := gate.Decide(askGate(1, time.Minute), gateNow, gate.Facts{Tried: soon}); d.Admitted || d.Lockout.Wait != time.Microsecond {
+		t.Errorf("a microsecond before the end: %+v", d.Lockout)
+	}
+	browsers := tried(20, 1, time.Hour, func(c *store.Verification) { c.Class = store.UnknownBrowser })
+	if d := gate.Decide(askGate(1, time.Minute), gateNow, gate.Facts{Tried: browsers}); !d.Admitted {
+		t.Errorf("wrong codes of browsers lock out a back end: %+v", d.Lockout)
+	}
+	row := append(month(), tried(1, 1, time.Hour, func(c *store.Verification) { c.Class = store.KnownBrowser })...)
+	if d := gate.Decide(askGate(1, time.Minute), gateNow, gate.Facts{Tried: row}); d.Lockout.Failures != 100 {
+		t.Errorf("a row of two classes: %+v", d.Lockout)
+	}
+	row = append(row, tried(1, 1, time.Minute, approved,
+		func(c *store.Verification) { c.Class = store.UnknownBrowser })...)
+	if d := gate.Decide(askGate(1, time.Minute), gateNow, gate.Facts{Tried: row}); !d.Admitted {
+		t.Errorf("a browser's right code does not end the row: %+v", d.Lockout)
+	}
+	byBrowser := func(in *store.Intent) { in.Verification.Class, in.Verification.Holder = store.UnknownBrowser, "" }
+	if d := gate.Decide(askGate(1, time.Minute, byBrowser), gateNow, gate.Facts{Tried: browsers}); d.Admitted ||
+		d.Lockout.Wait != 23*time.Hour ||
+		d.Lockout.Class != store.UnknownBrowser {
+		t.Errorf("a browser is let in: %+v", d.Lockout)
+	}
+}
+
+// Each text that a caller gives of a send is in its row, and is refused where a database cannot
+// hold it.
+func TestEveryTextIsCheckedAndWritten(t *testing.T) {
+	tried := 0
+	for i, c := range new(store.Send).Columns() {
+		if _, ok := c.Field.(*string); !ok || c.Flags&store.InsertedByBegin == 0 ||
+			slices.Contains([]string{"verification_id", "status", "domain"}, c.Name) {
+			continue
+		}
+		tried++
+		bad := askGate(1, time.Minute)
+		*bad.Send.Columns()[i].Field.(*string) = "\x00"
+		if _, err := store.ValidatedIntent(bad); !errors.Is(err, store.ErrBadRequest) {
+			t.Errorf("%s with a NUL: %v", c.Name, err)
+		}
+		good := askGate(1, time.Minute)
+		*good.Send.Columns()[i].Field.(*string) = "text"
+		written := gate.Decide(good, gateNow, gate.Facts{}).Send
+		if got := *written.Columns()[i].Field.(*string); got != "text" {
+			t.Errorf("%s is written as %q", c.Name, got)
+		}
+	}
+	if tried < 9 {
+		t.Errorf("%d texts", tried)
+	}
+}
+
+// The newest of the verifications that can be resent is, in whatever order they are read; one
+// without a holder is not.
+func TestNewestIsResent(t *testing.T) {
+	old, newest := askGate(1, time.Minute).Verification, askGate(1, time.Minute).Verification
+	old.ID, old.CreatedAt, old.ExpiresAt = "old", gateNow.Add(-time.Minute), gateNow.Add(9*time.Minute)
+	newest.ID, newest.CreatedAt, newest.ExpiresAt = "newest", gateNow.Add(-time.Second), gateNow.Add(9*time.Minute)
+	if d := gate.Decide(askGate(1, time.Minute), gateNow,
+		gate.Facts{Candidates: []store.Verification{old, newest, old}}); d.Verification.ID != "newest" {
+		t.Errorf("joined %q", d.Verification.ID)
+	}
+	named := func(in *store.Intent) { in.Join = "old" }
+	if d := gate.Decide(askGate(1, time.Minute, named), gateNow,
+		gate.Facts{Candidates: []store.Verification{newest, old}}); d.Verification.ID != "old" {
+		t.Errorf("joined %q, want the named one", d.Verification.ID)
+	}
+	old.Holder = ""
+	none := func(in *store.Intent) { in.Verification.Holder = "" }
+	if d := gate.Decide(askGate(1, time.Minute, none), gateNow, gate.Facts{Candidates: []store.Verification{old}}); d.Joined {
+		t.Error("a verification without a holder was joined")
+	}
+}
+
+// The history of an answer is oldest first, in whatever order the rows are read.
+func TestHistoryIsOldestFirst(t *testing.T) {
+	var rows []gate.PastSend
+	for _, age := range []time.Duration{2, 3, 1} {
+		at := gateNow.Add(-age * time.Second)
+		rows = append(rows, gate.PastSend{ID: uuid.UUID{byte(age)}, Clock: store.DatabaseClock, TakenAt: at,
+			LoggedAt: at})
+	}
+	history := gate.Decide(askGate(9, time.Minute), gateNow, gate.Facts{Past: rows}).History
+	if !slices.IsSortedFunc(history, func(a, b quota.Event) int { return a.At.Compare(b.At) }) ||
+		len(history) != len(rows) {
+		t.Errorf("history: %v", history)
+	}
+}
