@@ -58,7 +58,7 @@ func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.Com
 	return p
 }
 
-// whyUnwritable returns why the database can't be written; nil if it can. It waits up to recent.Wait
+// whyUnwritable returns why the database can't be written; nil if it can. It waits up to recent.MaxWait
 // for the probe, and then takes the last result.
 func (p *databaseProbe) whyUnwritable(ctx context.Context) *server.HealthReason {
 	p.latest.Get(ctx)

@@ -64,7 +64,7 @@ sms:
   carriers: [{name: twilio, type: twilio, account: AC00000000000000000000000000000001, secret_env: CARRIER_TOKEN, service: MG00000000000000000000000000000002, prices: {default: 1}}]
 `
 
-// whatRefuses are all refusals that depend on what others did. TestEveryRefusal compares the list
+// whatRefuses are all refusals that depend on what others did. TestEveryRefusalHasARow compares the list
 // with the code's own lists.
 var whatRefuses = []refusal{
 	{

@@ -291,7 +291,7 @@ func (w *world) scopeOf(rule string) string {
 			return string(r.Scope)
 		}
 	}
-	return rule // verification.CarrierRule
+	return rule // verification.CarrierRuleName
 }
 
 // refusalOf has an honest caller ask for a code and enter it, and returns what refused; "" if it

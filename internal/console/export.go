@@ -169,7 +169,7 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRe
 		if len(rows) < f.Limit || n >= maxExportRows {
 			return n, nil
 		}
-		if err := rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil { // the server's is for a whole answer
+		if err := rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil { // the server's own timeout is for a whole answer
 			return n, err
 		}
 		f.Before = new(cursorOf(rows[len(rows)-1].Send))

@@ -27,7 +27,7 @@ type unfilledMail interface {
 type MailEncoder struct {
 	mu      sync.RWMutex
 	kept    map[sharedPartsKey]*sharedParts // nil: mails of this kind are encoded one by one
-	buffers sync.Pool                       // of *Rendered
+	buffers sync.Pool                       // of *RenderedMail
 }
 
 // sharedPartsKey is everything that parts depend on.

@@ -1,3 +1,7 @@
+//go:build nightly
+
+// Only make nightly runs these tests: nothing but the demo has its week.
+
 package demo
 
 import (

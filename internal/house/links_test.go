@@ -67,7 +67,8 @@ var ranTest = regexp.MustCompile(`go test \./([\w/]+) -run '?\^?(Test\w+)`)
 var namedTest = regexp.MustCompile("\\[`((?:Test|Fuzz)\\w+)`\\]\\(([\\w/.]+_test\\.go)\\)")
 
 // The tests that a document names are where it says. README names one for each of five promises,
-// and docs/PROMISES.md, which names no test without a link, at least two for each of seven.
+// and docs/PROMISES.md, which names no test without a link, at least two for each of seven, all of
+// which make test runs.
 func TestDocumentsNameTestsThatExist(t *testing.T) {
 	for _, path := range documents(t) {
 		for _, m := range namedTest.FindAllStringSubmatch(readFile(t, path), -1) {
@@ -100,6 +101,11 @@ func TestDocumentsNameTestsThatExist(t *testing.T) {
 		}
 	}
 	page := readFile(t, "docs/PROMISES.md")
+	for _, m := range namedTest.FindAllStringSubmatch(page, -1) {
+		if file := filepath.Join("docs", m[2]); isNightly(readFile(t, file)) {
+			t.Errorf("docs/PROMISES.md names %s, which make test does not run", m[1])
+		}
+	}
 	linked := namesOf(namedTest, page)
 	for _, name := range namesOf(regexp.MustCompile("`((?:Test|Fuzz)\\w+)`"), page) {
 		if !slices.Contains(linked, name) {

@@ -14,7 +14,7 @@ const (
 	readingValidFor    = 15 * time.Second // how long a value is shown after the next reading could have begun
 )
 
-// reading is a value of the database or of Redis for gauges. A scrape waits at most recent.Wait
+// reading is a value of the database or of Redis for gauges. A scrape waits at most recent.MaxWait
 // for it.
 type reading[T any] struct{ recent.Value[T] }
 

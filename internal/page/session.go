@@ -219,7 +219,7 @@ func (u *Page) loadKnownTokens(c echo.Context) []string {
 	return tokens[:min(len(tokens), verification.MaxKnownTokens)]
 }
 
-// saveKnownTokens writes the cookie with at most verification.MaxKnown tokens; without tokens it
+// saveKnownTokens writes the cookie with at most verification.MaxKnownTokens tokens; without tokens it
 // removes the cookie.
 func (u *Page) saveKnownTokens(c echo.Context, tokens ...string) {
 	cookie := &http.Cookie{

@@ -79,7 +79,7 @@ func (s Set) reserve(p Purpose, app string, class store.Class, r quota.Rule) int
 }
 
 // ForBackEnd returns the purpose with the rules for requests of a back end: those of WithLimits and
-// the breaker for the class SecretKey, those of ForBrowser if the back end acts for strangers. If
+// the breaker for store.SecretKeyClass, those of ForBrowser if the back end acts for strangers. If
 // the end user's address is not given, the rules on addresses and networks are left out, since the
 // back end's own address stands for all its users.
 func (s Set) ForBackEnd(p Purpose, app string, class store.Class, client netip.Addr) Purpose {

@@ -1,3 +1,7 @@
+//go:build nightly
+
+// Only make nightly runs these tests: they are of a kit, and of nothing that is served.
+
 package servertest
 
 import (

@@ -96,7 +96,7 @@ func (a Account) NeedsSecret() bool { return true }
 // CanBePolled implements CarrierSettings.
 func (a Account) CanBePolled() bool { return true }
 
-// SettingsWithAccountCallback returns true: the address for receipts is entered in the console of
+// HasAccountCallback returns true: the address for receipts is entered in the console of
 // the account, once for all messages.
 func (a Account) HasAccountCallback() bool { return true }
 

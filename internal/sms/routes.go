@@ -171,9 +171,9 @@ func (r *routeWithBreaker) acceptsNumber(number string) bool {
 }
 
 // breakerVerdict returns the verdict on the carrier for its circuit breaker: fail, if the carrier
-// is at fault; nil, if it did its work; ErrNoVerdict, if the outcome tells nothing about it, as an
-// answer that may be about the number: strangers choose theirs, and a caller has many of one
-// prefix.
+// is at fault; nil, if it did its work; ErrNoHealthVerdict, if the outcome tells nothing about it. An
+// answer that may be about the number tells nothing: strangers choose the numbers, and one caller can
+// ask for many of one prefix.
 func (r *routeWithBreaker) breakerVerdict(ctx context.Context, m Message, fail *delivery.Error) error {
 	switch {
 	case fail == nil, fail.Class == delivery.Rejected:

@@ -50,7 +50,7 @@ type IdempotencyClaimRow struct {
 	SendID      uuid.UUID
 }
 
-// IdempotencyClaimAnswer returns the answer to c. r is the stored row of c's key; s is the send
+// Answer returns the answer to c. r is the stored row of c's key; s is the send
 // with r.SendID, or zero if there is none; v is that send's verification. held: the caller holds
 // the claim now.
 func (r IdempotencyClaimRow) Answer(c IdempotencyClaim, held bool, s Send, v Verification, now time.Time) IdempotencyClaimAnswer {

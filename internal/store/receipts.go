@@ -11,7 +11,7 @@ type PendingReceipt struct {
 	Carrier string    // its name in the configuration
 	ID      string    // the carrier's ID of the message
 	Send    uuid.UUID // ID of the send
-	At      time.Time // when AwaitReceipt added it, on the database's clock
+	At      time.Time // when ExpectReceipt added it, on the database's clock
 }
 
 // Columns returns the columns of the row.

@@ -28,7 +28,7 @@ func TestLookalikes(t *testing.T) {
 	})
 }
 
-// ValidateRecipient names the reason for which a recipient is turned away before anything is
+// TestValidateRecipient: it names the reason for which a recipient is turned away before anything is
 // written.
 func TestValidateRecipient(t *testing.T) {
 	r := vtest.NewRig(t, func(s *vtest.Settings) { s.Blocks.Disposable = map[string]bool{"short.example": true} })

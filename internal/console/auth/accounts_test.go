@@ -98,7 +98,7 @@ func TestLoginTellsNothingOfAccounts(t *testing.T) {
 	want(t, fresh.Login(consoletest.Password), http.StatusSeeOther) // another account is another matter
 }
 
-// TestEveryRouteWithEveryRole of console tries each role.
+// Each action that the log has is told in words of the reader.
 func TestAuditLogHasWords(t *testing.T) {
 	for _, action := range []string{
 		"account.add", "account.role", "account.identity", "account.password", "account.factor", "account.close",

@@ -49,7 +49,7 @@ const (
 // is closed. With a patience of 0 it still waits for growAfter, if one more connection may be
 // opened.
 func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session, ok bool, fail *delivery.Error) {
-	if ctx.Err() != nil { // select would choose by chance
+	if ctx.Err() != nil { // select picks among ready cases at random
 		return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.PrivateData{})
 	}
 	s, ok, t, fail := p.acquireOrQueue(patience)

@@ -1,4 +1,4 @@
-// Package columns makes SQL and parameters from the store.Columns of a type: SELECT lists and their
+// Package columns makes SQL and parameters from the columns of a type: SELECT lists and their
 // scan destinations, INSERTs, and array parameters in Postgres's binary form.
 package columns
 

@@ -110,7 +110,7 @@ func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*begin
 	return nil, true, errClockJumps
 }
 
-// decide returns an answer to each call: admitted or refused, repeated, or ErrDrift.
+// decide returns an answer to each call: admitted or refused, repeated, or store.ErrIDTimeDrift.
 func (v batchFacts) decide(batch []*beginCall) []beginAnswer {
 	answers := make([]beginAnswer, len(batch))
 	for i, x := range batch {
@@ -167,7 +167,7 @@ func (p *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, batch []*begin
 }
 
 // readFacts takes a round trip: it runs the queued statements, which return nothing, locks the
-// candidates and reads the gate's facts on the calls.
+// candidates and reads what the gate needs to decide the calls.
 func (p *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch, calls []*beginCall, list []joinCandidate,
 	b idBounds) (v batchFacts, err error) {
 	before := queued.Len()

@@ -213,7 +213,7 @@ func parseURL(url string) (*pgxpool.Config, error) {
 }
 
 // OpenConnsAhead is whether pools open their connections before they are used. Tests set it to
-// false: most use two or three of eleven, and each has its statements prepared.
+// false: most tests use two of the eleven pools, and each connection prepares its statements.
 var OpenConnsAhead = true
 
 // poolOptions are the differences between the pools.

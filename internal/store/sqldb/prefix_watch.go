@@ -107,7 +107,7 @@ func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 }
 
 // usualPercent returns the percentage of the class's codes that were approved outside the prefix.
-// It is the higher one of the prefix's country and of all countries; UsualUnknown if there were too
+// It is the higher one of the prefix's country and of all countries; store.UnknownUsualPercent if there were too
 // few sends. It counts the week before, so that an attack on a whole country does not lower it.
 func (q Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Time) (int, error) {
 	most := store.UnknownUsualPercent

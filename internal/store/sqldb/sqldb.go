@@ -80,7 +80,7 @@ type PerDatabase interface {
 	// it, and writes no second one.
 	Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error)
 	// ClaimIdempotencyKey claims an idempotency key for a request; see the type
-	// store.IdempotencyClaim. While another request holds the claim, the answer is ClaimBusy. If
+	// store.IdempotencyClaim. While another request holds the claim, the answer is IdempotencyClaimBusy. If
 	// its lease has ended and there is no send, the next request with the same fingerprint gets the
 	// claim.
 	ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error)

@@ -22,7 +22,7 @@ func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 }
 
 // begin decides an intent and writes its rows if it is admitted. If its send already has a row, it
-// returns gate.AnswerRepeated. Errors: ErrDrift, and those of AnswerRepeated.
+// returns gate.AnswerRepeated. Errors: store.ErrIDTimeDrift, and those of AnswerRepeated.
 func begin(q sqldb.Tx, in store.Intent) (store.BeginAnswer, error) {
 	earlier, err := q.Send(in.Send.ID)
 	if err == nil {

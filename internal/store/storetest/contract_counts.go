@@ -84,8 +84,9 @@ func onlyRecipientsRejectionsCount(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Channel = recipient.SMS }))
 }
 
-// FailedSends returns the sends of a class that failed for another reason than their address since
-// the last message that was sent, and says of those that a pause stopped whether one is in force.
+// readFailedSends: FailedSends returns the sends of a class that failed for another reason than their
+// address since the last message that was sent, and says of those that a pause stopped whether one is
+// in force.
 func readFailedSends(t *testing.T, f *Fixture) {
 	of := func(class store.Class) func(*store.Intent) {
 		return func(in *store.Intent) { in.Verification.Class = class }
@@ -156,8 +157,8 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	expect("after a reset")
 }
 
-// AllRejected returns the sends that the mail server refused for good, by when they ended, oldest
-// first.
+// readMailServerRejections: AllRejectedSends returns the sends that the mail server refused for good,
+// by when they ended, oldest first.
 func readMailServerRejections(t *testing.T, f *Fixture) {
 	one := f.Intent(1)
 	f.reject(t, one)
@@ -221,8 +222,8 @@ func historyOfVerifications(t *testing.T, f *Fixture) {
 	Is(t, Err(f.Begin(t.Context(), one)), store.ErrBadRequest)
 }
 
-// CountedSends tells the sends that count, oldest first, on the clock that is asked for where they
-// were taken on it.
+// countingSends: CountedSends tells the sends that count, oldest first, on the clock that is asked for
+// where they were taken on it.
 func countingSends(t *testing.T, f *Fixture) {
 	old := f.Admit(t, f.Intent(1, takenAt("redis", Epoch.Add(-time.Hour)))).Send
 	f.Pass(time.Second)

@@ -93,7 +93,7 @@ func pagesOverMonths(t *testing.T, f *Fixture) {
 		t).Opened, 30)
 }
 
-// StorageStatus reports the oldest row, and the rows that are due for deletion.
+// storageStatus: StorageStatus reports the oldest row, and the rows that are due for deletion.
 func storageStatus(t *testing.T, f *Fixture) {
 	look := func() store.StorageStatus {
 		e := Must(f.StorageStatus(t.Context(), time.Hour))(t)

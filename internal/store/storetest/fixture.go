@@ -221,7 +221,6 @@ func (f *Fixture) All(t *testing.T) []store.SendOrRefusal {
 	return f.pages(t, store.Filter{Limit: store.MaxPageRows}, false)
 }
 
-// Row reads one send.
 // RowOf returns a send as lists have it.
 func RowOf(s store.Send) store.SendOrRefusal {
 	return store.SendOrRefusal{Send: s, Refusal: store.Refusal{Count: 1}}
