@@ -25,12 +25,14 @@ NIGHTLY := -tags=nightly
 # What checks or tests the code runs for minutes: with four times the memory it spends less time on collecting garbage.
 LESS_GC := GOGC=400
 # What `make race` runs: the packages that are made of goroutines, and the whole service under load and faults. RACED=./... is every test.
-RACED ?= ./internal/admission ./internal/e2e/faults ./quota/... ./internal/reports ./internal/delivery ./internal/gates ./internal/jobs ./internal/limits ./internal/logthrottle \
+RACED ?= ./internal ./internal/admission ./internal/e2e/faults ./quota/... ./internal/reports ./internal/delivery ./internal/gates \
 	./internal/outbox ./internal/refusals ./internal/server ./internal/webhook ./internal/delivery/smtp
 # Tests of how many requests are served under overload are run by `make test` alone: under the detector no rate means anything.
 RACED_NOT := UnderOverload$$
 # SQLite is C made into Go: it computes much under the race detector, is called under a lock of database/sql, and shares no memory of ours.
 RACE := -race "-gcflags=modernc.org/...=-race=false -d=checkptr=0"
+# The packages with tests for each commit; `make lint` compiles the others.
+TESTED = $(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 # The packages whose tests take longest, which begin first: the last to end would otherwise run alone. Two run at once: with
 # three, each test waited longer, and all of them together were not done sooner.
 LONG := ./internal/page ./internal/store/postgres ./internal/e2e/... ./internal/console/...
@@ -54,8 +56,18 @@ BENCH_CPUS ?= 0,1
 BENCH = $(if $(shell command -v taskset),taskset -c $(BENCH_CPUS)) go test $(NIGHTLY) -run='^TestBench$$' -count=1 -v -timeout=0 ./tools/bench \
 	-perf.rounds=$(BENCH_ROUNDS) -perf.write=$(CURDIR)
 OUT ?= dist
+# What `make nightly` runs, one after another, and how long each part may take. Two processors need some ten hours.
+PARTS ?= outside tests soak fuzz prove release simulate mutants
+BOUND_outside ?= 15m
+BOUND_tests ?= 90m
+BOUND_soak ?= 90m
+BOUND_fuzz ?= 40m
+BOUND_prove ?= 10m
+BOUND_release ?= 20m
+BOUND_simulate ?= 4h
+BOUND_mutants ?= 2h
 
-.PHONY: help build run demo test tests race lint bench bench-rows bench-retention bench-hour drill fuzz soak prove simulate mutants up release version screenshots tools
+.PHONY: help build run demo test tests nightly race lint outside bench bench-rows bench-retention bench-hour drill fuzz soak prove simulate mutants up release version screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,22 +84,28 @@ demo: build ## the same with a week of made-up sends in it
 
 test: tools ## the tests that every commit passes, on servers and a browser of their own
 	@bin/ensure
-	@$(LESS_GC) $(GOTESTSUM) $(TESTFLAGS) $(if $(CI),$(FRESH)) $(LONG) ./...
+	@$(LESS_GC) SENDCODE_TEST_RUN=$$(date +%s) $(GOTESTSUM) $(TESTFLAGS) $(if $(CI),$(FRESH)) $(LONG) $(TESTED)
 
 tests: tools ## every test, those too that only nightly runs
 	@bin/ensure
 	@$(LESS_GC) $(GOTESTSUM) $(NIGHTLY) $(TESTFLAGS) $(FRESH) $(LONG) ./...
 
+nightly: ## all that `make test` leaves out, then a page: what ran, how long, what failed, what was skipped (PARTS="tests fuzz" BOUND_fuzz=1h)
+	@$(BUILD) ./tools/nightly
+	@SEEDS=20000 OUT=bin/nightly/dist bin/nightly $(foreach part,$(PARTS),$(part):$(BOUND_$(part)))
+
 race: tools ## the tests of what goroutines share, under the race detector
 	@bin/ensure
 	@$(LESS_GC) GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) $(RACE) $(TESTFLAGS) $(FRESH) -skip='$(RACED_NOT)' $(RACED)
 
-lint: ## gofmt, go vet, go.mod, staticcheck; where the network allows, govulncheck and the specification under tools from npm
+lint: ## gofmt, go vet, go.mod, staticcheck
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted:" $$unformatted; exit 1; fi
 	$(LESS_GC) go vet $(NIGHTLY) ./...
 	go mod tidy -diff
 	go mod verify
 	$(LESS_GC) go run $(STATICCHECK) $(NIGHTLY) ./...
+
+outside: ## what asks other machines: govulncheck, the specification and the Dockerfile under tools from npm, schemas of Kubernetes and compose
 	tools/outside/outside.sh
 
 bench: ## what requests cost over HTTP, sends beside floors, into docs/PERFORMANCE.md and tools/bench/RESULTS.md; fails if a goal is missed; some eight minutes (BENCH_ROUNDS=5 BENCH_CPUS=0,1)
@@ -156,7 +174,7 @@ version: ## what this tree calls itself
 
 screenshots: ## pictures of every page, the console's too, and those of the README (docs/pictures)
 	@go run ./tools/screenshots
-	@SENDCODE_TEST_SCREENSHOTS=$(CURDIR)/screenshots go test -run='^TestInABrowser$$/^fits$$' -count=1 ./internal/console
+	@SENDCODE_TEST_SCREENSHOTS=$(CURDIR)/screenshots go test $(NIGHTLY) -run='^TestInABrowser$$/^fits$$' -count=1 ./internal/console
 
 tools:
 	@$(BUILD) ./tools/ensure

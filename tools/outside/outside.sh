@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The part of `make lint` that asks other machines: govulncheck, whose database is at vuln.go.dev, and Redocly's linter of
+# What `make outside` checks, which asks other machines: govulncheck, whose database is at vuln.go.dev, and Redocly's linter of
 # docs/openapi.yaml from npm; a linter of the Dockerfile, systemd's of the unit, and the schemas of Kubernetes and
 # compose (manifest). A check that cannot have what it needs is skipped with a line that says so; one that
 # finds something fails. Versions are exact, so that a check finds tomorrow what it finds today, but for what is new in the database.

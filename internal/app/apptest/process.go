@@ -49,6 +49,11 @@ type Process struct {
 // serves is the environment variable that makes a test's program run the service, or rekey.
 const serves = "SENDCODE_TEST_SERVES"
 
+// eachRun is a variable that `make test` sets to another value each time. Go keeps the result of tests
+// only while the variables that they read stay the same, and what happens between processes on real
+// servers differs from run to run.
+const eachRun = "SENDCODE_TEST_RUN"
+
 // Main is the TestMain of packages whose tests call Spawn. It returns the exit code. So many tests
 // run beside each other, more than there are processors, for they mostly wait; they share a
 // Postgres. The service waits times as long for its parts as in the product; 1 is for tests of
@@ -86,6 +91,7 @@ func (s *Stack) Program(what string) *exec.Cmd {
 	s.Helper()
 	program, err := os.Executable()
 	Must(s.T, err)
+	_ = os.Getenv(eachRun)
 	cmd := exec.Command(program)
 	cmd.Env = append(s.environ(), "PATH="+os.Getenv("PATH"), "HOME="+s.TempDir(), "GORACE="+os.Getenv("GORACE"),
 		serves+"="+what)
