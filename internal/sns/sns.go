@@ -49,11 +49,11 @@ const (
 	maxAge             = time.Hour + maxClockDifference
 )
 
-// ErrForged: a message is not of the topic, too old, or not signed by SNS. Errors that wrap it say
-// what was wrong, without any text of the message.
+// ErrForged means that a message is not of the topic, too old, or not signed by SNS. Errors that wrap
+// it say what was wrong, without any text of the message.
 var ErrForged = errors.New("sns: not a message of the topic")
 
-// ErrOldSignature: a message has a signature of version 1. It wraps ErrForged.
+// ErrOldSignature means that a message has a signature of version 1. It wraps ErrForged.
 var ErrOldSignature = newForgedError("its signature is of version 1, by SHA-1; set the topic's attribute SignatureVersion to 2")
 
 func newForgedError(why string) error { return &forgedError{why} }

@@ -90,8 +90,8 @@ import (
 	"time"
 )
 
-// ErrBadRequest: the arguments are invalid (a bug of the caller) or conflict with a row, as with
-// ErrNameTaken. Nothing was written. All other errors of the store are of package fault. After
+// ErrBadRequest means that the arguments are invalid (a bug of the caller) or conflict with a row, as
+// with ErrNameTaken. Nothing was written. All other errors of the store are of package fault. After
 // fault.Uncertain, do not refund the send at once: look up its row later, or repeat Begin with the
 // same Send.ID, which writes the send at most once.
 var ErrBadRequest = errors.New("store: bad request")
@@ -121,8 +121,8 @@ func (c KeyCheckValues) Differing(other KeyCheckValues) (names []string) {
 	return names
 }
 
-// OtherKeysError: the database was written with other secret keys. Names are the names of the keys
-// that differ.
+// OtherKeysError means that the database was written with other secret keys. Names are the names of
+// the keys that differ.
 type OtherKeysError struct{ Names []string }
 
 func (e *OtherKeysError) Error() string {

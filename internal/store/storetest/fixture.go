@@ -255,7 +255,7 @@ func Must3[A, B, C any](a A, b B, c C, err error) func(testing.TB) (A, B, C) {
 	return func(t testing.TB) (A, B, C) { t.Helper(); OK(t, err); return a, b, c }
 }
 
-// Err, err2 and err3 return the error of a call alone.
+// Err returns the error of a call alone, as err2 and err3 do of calls with more results.
 func Err[A any](_ A, err error) error { return err }
 
 func err2[A, B any](_ A, _ B, err error) error { return err }

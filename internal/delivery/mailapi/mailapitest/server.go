@@ -236,7 +236,7 @@ func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 	}
 }
 
-// Accept, Close and Addr make the pipes a listener.
+// Accept returns the next pipe: with Close and Addr the pipes are a listener.
 func (s *Server) Accept() (net.Conn, error) {
 	select {
 	case c := <-s.pipes:
