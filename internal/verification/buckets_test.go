@@ -247,6 +247,33 @@ func TestSpellingsBindStrangersAlone(t *testing.T) {
 	})
 }
 
+// Sends that fail for a reason of ours take no place of the rule on spellings: 20 of them refuse
+// neither an unknown browser nor a back end that acts for a stranger, also if the limiter was away
+// when their places were given back.
+func TestSpellingsGetTheirPlacesBack(t *testing.T) {
+	vtest.EachInBubble(t, map[string]bool{"limiter": false, "limiter away": true}, vtest.MinuteTick(spelled),
+		func(r *vtest.Rig, away bool) {
+			if away {
+				r.Limiter.Around(vtest.Unreachable("Refund"))
+			}
+			for n := range 20 {
+				failMany(r, 1, spelling(n), badReputation)
+			}
+			if away {
+				r.Want("while no refund succeeds", r.Refuse(spelling(20)).Quota.Violated(), "[spellings]")
+			}
+			r.Limiter.Around(nil)
+			r.Sleep(10 * time.Minute)
+			stranger := spelling(20)
+			stranger.Caller, stranger.Stranger = vtest.BackEnd, true
+			r.WantStatus(r.Send(stranger), "sent")
+			for n := range 19 {
+				r.WantStatus(r.Send(spelling(21+n)), "sent")
+			}
+			r.Want("what was sent counts", r.Refuse(spelling(40)).Quota.Violated(), "[spellings]")
+		})
+}
+
 func ruleNames(d quota.Decision) (all []string) {
 	for _, s := range d.Rules {
 		all = append(all, s.Name)
