@@ -42,6 +42,7 @@ func newError(ctx context.Context, stage string, err error, private delivery.Pri
 			Code: parseEnhancedCode(reply.Code, reply.Msg)}
 		if stage != delivery.StageAuth {
 			e.Text = delivery.RedactReply(withoutEnhancedCode(reply.Msg, e.Code), private)
+			e.Says = delivery.MeaningOf(reply.Msg)
 		}
 		if reply.Code < 400 {
 			e.Err = errUnexpectedReply
