@@ -155,11 +155,10 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
-// spelled has the rule on spellings, 20 a day, beside wide rules of the recipient.
+// spelled has wide rules of the recipient beside the built-in rule on spellings, 20 a day.
 func spelled(s *vtest.Settings) {
 	vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 30, Window: time.Hour})(s)
 	s.Numbers.Everywhere = true
-	s.Spellings = quota.Rule{Name: policy.SpellingsName, Scope: policy.SpellingsScope, Limit: 20, Window: 24 * time.Hour}
 }
 
 // spelling is a vtest.Browser's request for the nth spelling of one mailbox, from an address of its
