@@ -1,7 +1,9 @@
 package internal_test
 
 import (
+	"crypto/hmac"
 	"encoding/base64"
+	"hash"
 	"net/http"
 	"strconv"
 	"strings"
@@ -72,5 +74,37 @@ func TestStandardWebhooksVerify(t *testing.T) {
 	h := http.Header{"Webhook-Id": {"id-1"}, "Webhook-Timestamp": {"soon"}, "Webhook-Signature": {sign(one)}}
 	if standardwebhooks.Verify(h, standardwebhooks.HeaderPrefix, body, secrets, now) {
 		t.Error("right at no time")
+	}
+}
+
+// A forged request costs one MAC for each secret, and none if its header cannot be right, however
+// many signatures it has.
+func TestVerifyComputesOneMACForEachSecret(t *testing.T) {
+	computed := 0
+	newMAC = func(h func() hash.Hash, key []byte) hash.Hash { computed++; return hmac.New(h, key) }
+	t.Cleanup(func() { newMAC = hmac.New })
+	now, body := time.Unix(1_800_000_000, 0), []byte(`{"a":1}`)
+	secrets := [][]byte{[]byte("the first secret of a sender"), []byte("the second secret of a sender")}
+	right := Sign(secrets[1:], "id-1", now, body)
+	forged := Sign([][]byte{[]byte("a secret of nobody here......")}, "id-1", now, body)
+	for name, c := range map[string]struct {
+		signatures string
+		want       bool
+		macs       int
+	}{
+		"one forged":               {forged, false, 2},
+		"eight forged":             {strings.Repeat(forged+" ", 8), false, 2},
+		"the last of eight":        {strings.Repeat(forged+" ", 7) + right, true, 2},
+		"the first of nine":        {right + strings.Repeat(" "+forged, 8), false, 0},
+		"the ninth":                {strings.Repeat(forged+" ", 8) + right, false, 0},
+		"as many as a header has":  {strings.Repeat(forged+" ", 20_000), false, 0},
+		"as many, all of them bad": {strings.Repeat("v1,* ", 200_000), false, 0},
+	} {
+		h := http.Header{"Webhook-Id": {"id-1"}, "Webhook-Signature": {c.signatures},
+			"Webhook-Timestamp": {strconv.FormatInt(now.Unix(), 10)}}
+		computed = 0
+		if got := Verify(h, HeaderPrefix, body, secrets, now); got != c.want || computed != c.macs {
+			t.Errorf("%s: %v after %d MACs, want %v after %d", name, got, computed, c.want, c.macs)
+		}
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// The runtime keeps within the container, unless the environment names another limit.
+// The runtime keeps within the container, and the heap within three times what is in use, unless the
+// environment says otherwise.
 func TestMemoryLimitOfTheRuntime(t *testing.T) {
 	before, gc := debug.SetMemoryLimit(-1), debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetMemoryLimit(before); debug.SetGCPercent(gc) })
@@ -15,7 +16,11 @@ func TestMemoryLimitOfTheRuntime(t *testing.T) {
 	TuneGC(memlimit.WithProvider(memlimit.Limit(1_000_000_000_000)))
 	t.Setenv("GOMEMLIMIT", "8TiB")
 	TuneGC(memlimit.WithProvider(memlimit.Limit(5_000_000_000)))
-	if limit, gc := debug.SetMemoryLimit(-1), debug.SetGCPercent(100); limit != 900_000_000_000 || gc != gcPercent {
+	if limit, gc := debug.SetMemoryLimit(-1), debug.SetGCPercent(100); limit != 900_000_000_000 || gc != 200 {
 		t.Errorf("the limit is %d, GOGC %d", limit, gc)
+	}
+	t.Setenv("GOGC", "100")
+	if TuneGC(); debug.SetGCPercent(100) != 100 {
+		t.Error("the environment's GOGC does not hold")
 	}
 }

@@ -59,6 +59,8 @@ type Error struct {
 	// Text has the mail server's words, redacted by RedactReply; empty for a failed login, and for
 	// carriers.
 	Text string
+	// Says is the MeaningOf the server's words; Nothing where Text is left out.
+	Says Meaning
 	// Reason is a word for a rejection that rows tell apart, such as ReasonTemplate; empty for others.
 	Reason string
 	// RetryAfter is the wait that the carrier asked for, with Temporary; 0: it asked for none.

@@ -44,7 +44,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	defer o.notifyWaiter(s.ID, out) // after the refund: the waiting caller may send again at once
 	o.Observer.Finished(s.Channel, s.App, out.Status, f.work.Verification.CallerChecks, o.Now().Sub(s.LoggedAt))
 	if out.Refund {
-		r := store.Refund{AttemptID: held, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient}
+		r := store.Refund{AttemptID: held, Verification: f.work.Verification}
 		_ = o.refundRow(context.WithoutCancel(ctx), r) // repeatRefunds repeats it
 	}
 	switch {

@@ -52,12 +52,17 @@ func (o *Outbox) repeatRefunds(ctx context.Context) error {
 	return nil
 }
 
-// refundRow refunds a send in the limiter and confirms that to the database. It refunds only the
+// refundRow refunds a send in the limiter and confirms that to the database. It refunds the
 // recipient's buckets, under each policy that the purpose has had, since policies may have changed
-// after the send was counted. It logs the first failure of the limiter until a refund succeeds.
+// after the send was counted, and the bucket of the rule on spellings, unless the address was erased.
+// It logs the first failure of the limiter until a refund succeeds.
 func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
-	buckets := o.recipientBuckets(r.App, r.Channel, r.Purpose, r.Recipient)
-	err := o.Limiter.Refund(ctx, string(r.ID[:]), buckets...)
+	v := r.Verification
+	counted := o.recipientBuckets(v.App, v.Channel, v.Purpose, v.Recipient)
+	if to, err := o.Vault.OpenRecipient(v); err == nil && v.Class.IsStranger() && v.Channel == recipient.Email {
+		counted = append(counted, buckets.Spellings(v.App, o.Vault.Hashes(to).Mailbox))
+	}
+	err := o.Limiter.Refund(ctx, string(r.ID[:]), counted...)
 	o.mu.Lock()
 	known := o.refundsWait
 	o.refundsWait = err != nil

@@ -212,8 +212,8 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	r := newIdle(t)
 	for n := range byte(2) {
 		r.db.due = append(r.db.due, store.Refund{
-			AttemptID: store.AttemptID{ID: uuid.UUID{n + 1}, Attempt: 1}, App: "shop", Channel: recipient.Email, Purpose: "login",
-			Recipient: recipient.Hash{n},
+			AttemptID: store.AttemptID{ID: uuid.UUID{n + 1}, Attempt: 1}, Verification: store.Verification{App: "shop",
+				Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{n}},
 		})
 	}
 	repeat := func() {
@@ -231,7 +231,8 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	servertest.Same(t, "limit after a failure", r.db.limit, 1)
 	var told []string
 	for _, due := range r.db.due {
-		s := buckets.Subject{App: due.App, Channel: due.Channel, Recipient: due.Recipient, Purpose: login}
+		v := due.Verification
+		s := buckets.Subject{App: v.App, Channel: v.Channel, Recipient: v.Recipient, Purpose: login}
 		told = append(told, fmt.Sprintf("refund %s [%s]", string(due.ID[:]), s.Buckets()[quota.Recipient]))
 	}
 	r.asked("back", []string{"RefundsDue", "Refunded 1", "Refunded 2"}, told...)

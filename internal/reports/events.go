@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"sendcode/internal/delivery"
 )
 
 // EventMeaning is the meaning of an event, however the provider names it.
@@ -41,6 +43,7 @@ type Event struct {
 	// reply code and enhanced status code, or a single word; never a sentence, which may hold an
 	// address
 	Detail string
+	Says   delivery.Meaning // of the words at EventFormat.Detail
 }
 
 // Source has the settings of a provider. Package config reads its tags and comments.

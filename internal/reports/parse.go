@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/delivery"
 	"sendcode/internal/jsonpath"
 )
 
@@ -40,8 +41,8 @@ func (s Source) Parse(body []byte) ([]Event, error) {
 }
 
 func (s EventFormat) parseEvent(value any) Event {
-	e := Event{To: firstText(value, s.To), At: parseTime(firstText(value, s.Time)),
-		Detail: extractDetail(value, s.Detail)}
+	e := Event{To: firstText(value, s.To), At: parseTime(firstText(value, s.Time))}
+	e.Detail, e.Says = extractDetail(value, s.Detail)
 	var parts []string
 	for _, p := range s.Type {
 		if t := asText(p.Find(value)); t != "" {
@@ -101,11 +102,13 @@ var (
 	singleWordPattern   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,39}$`)
 )
 
-// extractDetail returns what may be stored of a provider's text: the codes in it, or a single word.
-func extractDetail(value any, paths []JSONPath) string {
-	var reply, enhanced, single string
+// extractDetail returns what may be stored of a provider's text, the codes in it or a single word,
+// and what all its words say.
+func extractDetail(value any, paths []JSONPath) (detail string, says delivery.Meaning) {
+	var reply, enhanced, single, all string
 	for _, p := range paths {
 		t := asText(p.Find(value))
+		all += t + "\n"
 		if m := replyCodePattern.FindStringSubmatch(t); m != nil && reply == "" {
 			reply = m[1]
 		}
@@ -118,9 +121,9 @@ func extractDetail(value any, paths []JSONPath) string {
 	}
 	codes := slices.DeleteFunc([]string{reply, enhanced}, func(s string) bool { return s == "" })
 	if len(codes) > 0 {
-		return strings.Join(codes, " ")
+		single = strings.Join(codes, " ")
 	}
-	return single
+	return single, delivery.MeaningOf(all)
 }
 
 // findEnhancedCode returns the enhanced status code in a detail; "" if there is none.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/delivery"
 	"sendcode/internal/jsonpath"
 
 	"github.com/google/uuid"
@@ -65,7 +66,9 @@ func TestParse(t *testing.T) {
 		"no time":         {`{"at":"yesterday"}`, Event{Outcome: Ignored}},
 		"a time too far":  {`{"at":1e300}`, Event{Outcome: Ignored}},
 		"codes in words": {`{"why":"smtp; 550 5.1.1 <ana@example.com>: no such user (1.2.3.4)"}`,
-			Event{Outcome: Ignored, Detail: "550 5.1.1"}},
+			Event{Outcome: Ignored, Detail: "550 5.1.1", Says: delivery.MissingMailbox}},
+		"words of two parts": {`{"code":"552","why":"the mailbox of <ana@example.com> is full"}`,
+			Event{Outcome: Ignored, Detail: "552", Says: delivery.AnotherReason}},
 		"one word":         {`{"code":"","why":"HardBounce"}`, Event{Outcome: Ignored, Detail: "HardBounce"}},
 		"a sentence":       {`{"why":"ana@example.com is away"}`, Event{Outcome: Ignored}},
 		"an address":       {`{"why":"ana@example.com"}`, Event{Outcome: Ignored}},

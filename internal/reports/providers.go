@@ -125,21 +125,18 @@ func (s *ProviderEvents) sameRecipient(named string, to recipient.Recipient) boo
 	return err == nil && s.Vault.AddressHash(other) == s.Vault.AddressHash(to)
 }
 
-// suppressionCause returns why an event suppresses its recipient; empty: it does not. For a bounce,
-// the enhanced status code decides before the provider's own classification: 5.7.x is a policy
-// refusal and 4.x.x is temporary, so neither suppresses.
+// suppressionCause returns why an event suppresses its recipient; empty: it does not. A bounce does
+// if its code and words say that there is no such mailbox, or if the provider says so and they do not
+// contradict: then there is no code, and no word of another reason.
 func suppressionCause(e Event) store.SuppressionCause {
-	code := findEnhancedCode(e.Detail)
-	switch e.Outcome {
-	case Complained:
+	switch code := findEnhancedCode(e.Detail); {
+	case e.Outcome == Complained:
 		return store.CauseComplaint
-	case OptedOut:
+	case e.Outcome == OptedOut:
 		return store.CauseOptOut
-	case Bounced, BouncedForGood:
-		if delivery.IsNoMailboxCode(code) || e.Outcome == BouncedForGood && !strings.HasPrefix(code, "5.7.") &&
-			!strings.HasPrefix(code, "4.") {
-			return store.CauseHardBounce
-		}
+	case e.Outcome == BouncedForGood && code == "" && e.Says != delivery.AnotherReason,
+		(e.Outcome == Bounced || e.Outcome == BouncedForGood) && delivery.SaysNoMailbox(code, e.Says):
+		return store.CauseHardBounce
 	}
 	return ""
 }

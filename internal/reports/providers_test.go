@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/delivery"
 	"sendcode/internal/fault"
 	"sendcode/internal/reports"
 	"sendcode/internal/store"
@@ -22,20 +23,26 @@ func TestWhatAProviderTells(t *testing.T) {
 			detail  string
 			kind    store.ProviderEventKind
 			want    store.SuppressionCause
+			says    delivery.Meaning
 		}{
-			"a@example.com":    {reports.Delivered, "", store.ProviderDelivered, ""},
-			"b@example.com":    {reports.Bounced, "", store.ProviderBounced, ""},
-			"c@example.com":    {reports.BouncedForGood, "", store.ProviderBounced, store.CauseHardBounce},
-			"d@example.com":    {reports.Bounced, "550 5.1.1", store.ProviderBounced, store.CauseHardBounce},
-			"e@example.com":    {reports.BouncedForGood, "550 5.7.1", store.ProviderBounced, ""},
-			"k@example.com":    {reports.BouncedForGood, "4.4.7", store.ProviderBounced, ""},
-			"f@example.com":    {reports.BouncedForGood, "550 5.1.1", store.ProviderBounced, store.CauseHardBounce},
-			"g@example.com":    {reports.Bounced, "5.2.2", store.ProviderBounced, ""},
-			"h@example.com":    {reports.Complained, "", store.ProviderComplained, store.CauseComplaint},
-			"i@example.com":    {reports.OptedOut, "", store.ProviderOptedOut, store.CauseOptOut},
-			"j@simulator.test": {reports.Complained, "", store.ProviderComplained, ""},
+			"a@example.com":    {reports.Delivered, "", store.ProviderDelivered, "", ""},
+			"b@example.com":    {reports.Bounced, "", store.ProviderBounced, "", ""},
+			"c@example.com":    {reports.BouncedForGood, "", store.ProviderBounced, store.CauseHardBounce, ""},
+			"d@example.com":    {reports.Bounced, "550 5.1.1", store.ProviderBounced, store.CauseHardBounce, ""},
+			"e@example.com":    {reports.BouncedForGood, "550 5.7.1", store.ProviderBounced, "", ""},
+			"k@example.com":    {reports.BouncedForGood, "4.4.7", store.ProviderBounced, "", ""},
+			"f@example.com":    {reports.BouncedForGood, "550 5.1.1", store.ProviderBounced, store.CauseHardBounce, ""},
+			"g@example.com":    {reports.Bounced, "5.2.2", store.ProviderBounced, "", ""},
+			"h@example.com":    {reports.Complained, "", store.ProviderComplained, store.CauseComplaint, ""},
+			"i@example.com":    {reports.OptedOut, "", store.ProviderOptedOut, store.CauseOptOut, ""},
+			"l@example.com":    {reports.Bounced, "550 5.1.1", store.ProviderBounced, "", delivery.AnotherReason},
+			"m@example.com":    {reports.BouncedForGood, "", store.ProviderBounced, "", delivery.AnotherReason}, // Mailgun's "Too old"
+			"n@example.com":    {reports.BouncedForGood, "552 5.2.2", store.ProviderBounced, "", ""},            // SendGrid, a full mailbox
+			"o@example.com":    {reports.BouncedForGood, "550 5.0.0", store.ProviderBounced, "", ""},
+			"p@example.com":    {reports.Bounced, "550", store.ProviderBounced, store.CauseHardBounce, delivery.MissingMailbox},
+			"j@simulator.test": {reports.Complained, "", store.ProviderComplained, "", ""},
 		} {
-			told := reports.Event{Send: r.SendID(to), Outcome: c.outcome, Detail: c.detail}
+			told := reports.Event{Send: r.SendID(to), Outcome: c.outcome, Detail: c.detail, Says: c.says}
 			r.Ingest(reports.IngestResult(c.kind), told)
 			r.Ingest(reports.Repeated, told)
 			story, err := r.Store.SendDetails(r.Context(), told.Send)

@@ -134,13 +134,11 @@ type Postponement struct {
 	ProviderCode string
 }
 
-// Refund is a refund that the limiter has not confirmed yet.
+// Refund is a refund that the limiter has not confirmed yet, of a send of the verification.
+// RefundsDue reads of it only the ID, App, Channel, Purpose, Recipient, Class and Sealed.
 type Refund struct {
 	AttemptID
-	App       string
-	Channel   recipient.Channel
-	Purpose   string
-	Recipient recipient.Hash
+	Verification Verification
 }
 
 // CountedSend is a counted or rejected send, from which a limiter is rebuilt.

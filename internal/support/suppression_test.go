@@ -20,7 +20,7 @@ import (
 func TestMail16BounceSuppresses(t *testing.T) {
 	for reply, want := range map[string]bool{
 		"rejected rcpt 5.1.1": true, "rejected dot 5.1.1": true, "rejected data 5.1.10": true,
-		"rejected rcpt 5.1.0": true,
+		"rejected rcpt 5.1.0": false, "rejected rcpt 5.1.90": false,
 		"rejected mail 5.1.1": false,                               // no recipient had been named
 		"rejected rcpt 5.1.8": false, "rejected rcpt 5.1.7": false, // about the sender
 		"rejected rcpt 5.2.1": false, "rejected rcpt 5.2.2": false, // a mailbox that is there

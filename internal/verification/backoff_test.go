@@ -217,10 +217,10 @@ func TestWhatAFailureSays(t *testing.T) {
 		"the sender's address":           {rejected("rcpt", "5.1.8"), "rejected 0 1"},
 		"before the recipient was named": {rejected("mail", "5.1.0"), "rejected 0 1"},
 		"reputation":                     {mail(badReputation), "rejected 0 1"},
-		"a full mailbox":                 {rejected("rcpt", "5.2.2"), "rejected 1 0"},
+		"a full mailbox":                 {rejected("rcpt", "5.2.2"), "rejected 0 1"},
 		"a bare 550":                     {rejected("rcpt", ""), "rejected 1 0"},
 		"a bare 550, of policy": {mail(func(context.Context) error {
-			return &delivery.Error{Class: delivery.Rejected, Stage: "rcpt", Status: 550, Text: "relay not permitted"}
+			return &delivery.Error{Class: delivery.Rejected, Stage: "rcpt", Status: 550, Says: delivery.AnotherReason}
 		}), "rejected 0 1"},
 		"a bare 550, after the mail": {rejected("dot", ""), "rejected 0 1"},
 		"sent":                       {mail(func(context.Context) error { return nil }), " 0 0"},

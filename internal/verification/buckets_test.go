@@ -155,11 +155,10 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
-// spelled has the rule on spellings, 20 a day, beside wide rules of the recipient.
+// spelled has wide rules of the recipient beside the built-in rule on spellings, 20 a day.
 func spelled(s *vtest.Settings) {
 	vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 30, Window: time.Hour})(s)
 	s.Numbers.Everywhere = true
-	s.Spellings = quota.Rule{Name: policy.SpellingsName, Scope: policy.SpellingsScope, Limit: 20, Window: 24 * time.Hour}
 }
 
 // spelling is a vtest.Browser's request for the nth spelling of one mailbox, from an address of its
@@ -245,6 +244,33 @@ func TestSpellingsBindStrangersAlone(t *testing.T) {
 		look, err := r.Svc.Get(r.Context(), vtest.BackEnd, r.Send(known).View.ID)
 		r.WantLine("a look", "[] <nil>", look.Quota.Violated(), err)
 	})
+}
+
+// Sends that fail for a reason of ours take no place of the rule on spellings: 20 of them refuse
+// neither an unknown browser nor a back end that acts for a stranger, also if the limiter was away
+// when their places were given back.
+func TestSpellingsGetTheirPlacesBack(t *testing.T) {
+	vtest.EachInBubble(t, map[string]bool{"limiter": false, "limiter away": true}, vtest.MinuteTick(spelled),
+		func(r *vtest.Rig, away bool) {
+			if away {
+				r.Limiter.Around(vtest.Unreachable("Refund"))
+			}
+			for n := range 20 {
+				failMany(r, 1, spelling(n), badReputation)
+			}
+			if away {
+				r.Want("while no refund succeeds", r.Refuse(spelling(20)).Quota.Violated(), "[spellings]")
+			}
+			r.Limiter.Around(nil)
+			r.Sleep(10 * time.Minute)
+			stranger := spelling(20)
+			stranger.Caller, stranger.Stranger = vtest.BackEnd, true
+			r.WantStatus(r.Send(stranger), "sent")
+			for n := range 19 {
+				r.WantStatus(r.Send(spelling(21+n)), "sent")
+			}
+			r.Want("what was sent counts", r.Refuse(spelling(40)).Quota.Violated(), "[spellings]")
+		})
 }
 
 func ruleNames(d quota.Decision) (all []string) {

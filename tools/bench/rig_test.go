@@ -243,7 +243,7 @@ func (b *rig) startContender(name string, to addresses) contender {
 	kind, _, _ := strings.Cut(name, " ")
 	cmd := exec.Command(b.path("floor"))
 	cmd.Env = []string{
-		"GOGC=400", // as the service has
+		"GOGC=200", // as the service has
 		"FLOOR_KIND=" + kind, "FLOOR_SAMPLES=" + b.path(samplesFile), "FLOOR_REDIS_URL=redis://" + to.redis + "/0",
 		"FLOOR_DATABASE_URL=" + strings.Replace(database, b.postgres.Addr(), to.postgres, 1),
 		"FLOOR_SMTP_ADDR=" + to.mail,

@@ -33,6 +33,9 @@ func (d *doctor) checkMailServers(ctx context.Context) {
 }
 
 func (d *doctor) checkMailServer(ctx context.Context, name string, c mailserver.Config) (string, error) {
+	if c.Hint != "" {
+		d.remark(name, c.Hint)
+	}
 	seen, err := c.Examine(ctx)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", c.Address, err)

@@ -197,7 +197,7 @@ func (s *Client) requestOnce(ctx context.Context, r exchange.Request, private de
 		fail.Class = delivery.ErrorClass(m)
 	}
 	private.Login = []string{s.config.Username, s.config.Password}
-	fail.Text = delivery.RedactReply(words, private)
+	fail.Text, fail.Says = delivery.RedactReply(words, private), delivery.MeaningOf(words)
 	return "", fail
 }
 

@@ -19,6 +19,8 @@ type Config struct {
 	API bool
 	// RequiresTLS is false if mails may go to the server in the clear.
 	RequiresTLS bool
+	// Hint says what to write where the port does not fit the scheme; empty where it may fit.
+	Hint string
 	// Open makes the server; hello is our name in EHLO if the URL gives none. It dials nothing.
 	Open func(hello string) (Server, error)
 	// Examine connects and logs in as configured, without sending a mail.
@@ -46,6 +48,7 @@ func parseURL(text string) (Config, error) {
 		c, err := smtp.ParseURL(text)
 		return Config{
 			Host: c.Host, Address: c.Address(), RequiresTLS: c.TLS == smtp.TLSRequired || c.TLS == smtp.TLSImplicit,
+			Hint: c.PortHint(),
 			Open: func(hello string) (Server, error) {
 				named := c
 				named.Hello = cmp.Or(c.Hello, hello)

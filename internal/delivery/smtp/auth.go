@@ -2,24 +2,37 @@ package smtp
 
 import (
 	"crypto/tls"
+	"errors"
 	"net"
+	"net/textproto"
 	"slices"
 	"strings"
 
 	"github.com/wneessen/go-mail/smtp"
 )
 
-// authenticate logs in (RFC 4954). Without TLS it refuses, unless the peer is this machine.
+// authenticate logs in (RFC 4954). Without TLS it refuses, unless the peer is this machine: so even a
+// forged refusal of a mechanism that does not show the password lets nobody else see it. It notes in
+// config.passwordWorks how the next session shall log in.
 func (s *session) authenticate() error {
 	if s.state == nil && !s.peerIsLoopback() {
 		return errCleartextLogin
 	}
-	_, offered := s.client.Extension("AUTH")
-	mechanism := chooseMechanism(strings.Fields(strings.ToUpper(offered)), s.config, s.state)
-	if mechanism == nil {
+	_, extension := s.client.Extension("AUTH")
+	offered := strings.Fields(strings.ToUpper(extension))
+	name := chooseMechanism(offered, s.config, s.state)
+	switch {
+	case name == "" && slices.Contains(offered, "XOAUTH2"):
+		return errOAuth
+	case name == "":
 		return errNoAuth
 	}
-	return s.client.Auth(mechanism)
+	err := s.client.Auth(newMechanism(name, s.config, s.state))
+	var reply *textproto.Error
+	if errors.As(err, &reply) && reply.Code == 535 && s.config.Mechanism == "" {
+		s.config.passwordWorks.Store(!showsPassword(name) && slices.ContainsFunc(offered, showsPassword))
+	}
+	return err
 }
 
 // peerIsLoopback reports whether the peer's address is on loopback. It does not trust the configured
@@ -29,28 +42,42 @@ func (s *session) peerIsLoopback() bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// chooseMechanism returns the strongest mechanism on offer, nil if none is known: first those that
-// do not show the server the password, channel binding before none (RFC 5802; under TLS 1.3 by RFC
-// 9266).
-func chooseMechanism(offered []string, config Config, state *tls.ConnectionState) smtp.Auth {
-	user, password := config.Username, config.Password
-	bound := state != nil && state.Version >= tls.VersionTLS13
-	has := func(name string) bool { return slices.Contains(offered, name) }
-	switch {
-	case bound && has("SCRAM-SHA-256-PLUS"):
-		return smtp.ScramSHA256PlusAuth(user, password, state)
-	case has("SCRAM-SHA-256"):
-		return smtp.ScramSHA256Auth(user, password)
-	case bound && has("SCRAM-SHA-1-PLUS"):
-		return smtp.ScramSHA1PlusAuth(user, password, state)
-	case has("SCRAM-SHA-1"):
-		return smtp.ScramSHA1Auth(user, password)
-	case has("CRAM-MD5"):
-		return smtp.CRAMMD5Auth(user, password)
-	case has("PLAIN"):
-		return smtp.PlainAuth("", user, password, config.Host, true) // authenticate has looked at the encryption
-	case has("LOGIN"):
-		return smtp.LoginAuth(user, password, config.Host, true)
+// mechanisms are those that are known, the strongest first: those that do not show the server the
+// password, channel binding before none (RFC 5802; under TLS 1.3 by RFC 9266).
+var mechanisms = []string{"SCRAM-SHA-256-PLUS", "SCRAM-SHA-256", "SCRAM-SHA-1-PLUS", "SCRAM-SHA-1", "CRAM-MD5", "PLAIN",
+	"LOGIN"}
+
+func showsPassword(mechanism string) bool { return mechanism == "PLAIN" || mechanism == "LOGIN" }
+
+// chooseMechanism returns the strongest mechanism on offer that the configuration allows, "" if there
+// is none.
+func chooseMechanism(offered []string, config Config, state *tls.ConnectionState) string {
+	show := config.passwordWorks != nil && config.passwordWorks.Load() && slices.ContainsFunc(offered, showsPassword)
+	for _, name := range mechanisms {
+		bound := strings.HasSuffix(name, "-PLUS")
+		if slices.Contains(offered, name) && (config.Mechanism == "" || name == config.Mechanism) &&
+			(!show || showsPassword(name)) && (!bound || state != nil && state.Version >= tls.VersionTLS13) {
+			return name
+		}
 	}
-	return nil
+	return ""
+}
+
+func newMechanism(name string, config Config, state *tls.ConnectionState) smtp.Auth {
+	user, password := config.Username, config.Password
+	switch name {
+	case "SCRAM-SHA-256-PLUS":
+		return smtp.ScramSHA256PlusAuth(user, password, state)
+	case "SCRAM-SHA-256":
+		return smtp.ScramSHA256Auth(user, password)
+	case "SCRAM-SHA-1-PLUS":
+		return smtp.ScramSHA1PlusAuth(user, password, state)
+	case "SCRAM-SHA-1":
+		return smtp.ScramSHA1Auth(user, password)
+	case "CRAM-MD5":
+		return smtp.CRAMMD5Auth(user, password)
+	case "PLAIN":
+		return smtp.PlainAuth("", user, password, config.Host, true) // authenticate has looked at the encryption
+	}
+	return smtp.LoginAuth(user, password, config.Host, true)
 }

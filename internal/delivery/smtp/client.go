@@ -86,9 +86,9 @@ func (s *Client) deliver(ctx context.Context, kept *session, mail *delivery.Rend
 }
 
 // worthFreshConnection reports whether a kept connection broke before the server asked for the
-// content. The server then has accepted nothing, and probably closed the connection because it was
-// idle.
+// content, or the server refused a command for what was said before in the session (503, bad sequence
+// of commands). The server then has accepted nothing.
 func worthFreshConnection(fail *delivery.Error) bool {
 	early := fail.Stage == delivery.StageMail || fail.Stage == delivery.StageRcpt || fail.Stage == delivery.StageData
-	return early && !leavesSessionUsable(fail)
+	return early && (!leavesSessionUsable(fail) || fail.Status == 503)
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/loopback"
@@ -36,9 +37,13 @@ type Config struct {
 	// RootCAs are the authorities that the server's certificate may come from; nil means the
 	// system's.
 	RootCAs *x509.CertPool
-	// Username and Password log in, if Username is set: by the strongest mechanism that is offered,
-	// and in the clear only to a loopback address.
+	// Username and Password log in, if Username is set: by Mechanism or, where that is empty, by the
+	// strongest mechanism that is offered, and in the clear only to a loopback address.
 	Username, Password string
+	Mechanism          string
+	// passwordWorks: the server refused the strongest mechanism, and then took the password by PLAIN
+	// or LOGIN; see openSession. nil: not known.
+	passwordWorks *atomic.Bool
 	// Hello is our name in EHLO, by default "localhost". A public relay wants the sending domain
 	// here.
 	Hello string
@@ -79,16 +84,32 @@ func (c Config) GoString() string { return c.String() }
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 // Address returns host:port.
-func (c Config) Address() string { return net.JoinHostPort(c.Host, strconv.Itoa(c.Port)) }
+func (c Config) Address() string { return net.JoinHostPort(c.Host, strconv.Itoa(c.port())) }
+
+func (c Config) port() int {
+	if c.TLS == TLSImplicit {
+		return cmp.Or(c.Port, portSubmissions)
+	}
+	return cmp.Or(c.Port, portSubmission)
+}
+
+// PortHint says what to write where the port is for the other kind of encryption; empty where it may
+// fit.
+func (c Config) PortHint() string {
+	switch implicit := c.TLS == TLSImplicit; {
+	case !implicit && c.port() == portSubmissions:
+		return "port 465 is for TLS from the first byte: write smtps://, or port 587"
+	case implicit && c.port() == portSubmission:
+		return "port 587 is for STARTTLS: write smtp://, or port 465"
+	}
+	return ""
+}
 
 // withDefaults returns the configuration with the defaults in its zero fields. The error is the
 // first thing that is wrong; it has no credentials.
 func (c Config) withDefaults() (Config, error) {
-	port := portSubmission
-	if c.TLS == TLSImplicit {
-		port = portSubmissions
-	}
-	c.Port = cmp.Or(c.Port, port)
+	c.Port = c.port()
+	c.passwordWorks = cmp.Or(c.passwordWorks, new(atomic.Bool))
 	c.Hello = cmp.Or(c.Hello, "localhost")
 	c.MaxConns = cmp.Or(c.MaxConns, defaultConns)
 	c.MinConns = cmp.Or(c.MinConns, min(defaultConns, c.MaxConns))

@@ -16,7 +16,8 @@
 // What go-mail/smtp leaves open is closed here, each with a test:
 //
 //   - net/textproto takes the rest of a line that broke off for a whole line, so "550 5." and a reset would
-//     be a rejection. tornLineRecorder remembers that a line broke, and the reply then does not count.
+//     be a rejection. replyReader remembers that a line broke, and the reply then does not count.
+//   - net/textproto takes a reply without text, such as a bare "250", for none. replyReader adds the blank that it misses.
 //   - Replies have no length limit. countedConn gives each step a bounded number of bytes.
 //   - Bytes sent in the clear behind the answer to STARTTLS are dropped in silence. Here they end the
 //     handshake (RFC 3207 section 4.2, CVE-2011-0411 and its kin).

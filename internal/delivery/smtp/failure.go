@@ -29,8 +29,10 @@ const (
 	errInjectedBytes   = delivery.SafeError("bytes in the clear behind the answer to STARTTLS")
 	errCleartextLogin  = delivery.SafeError("refusing to log in over an unencrypted connection")
 	errNoAuth          = delivery.SafeError("the server offers no way to log in that is known here")
-	errLogin           = delivery.SafeError("logging in failed")
-	errUTF8            = delivery.SafeError("the server does not take non-ASCII local parts (SMTPUTF8)")
+	errOAuth           = delivery.SafeError("the server takes OAuth 2.0 alone (XOAUTH2), which is not known here: with Google use an " +
+		"app password, with Microsoft 365 a connector that needs no login, or resend:// or ses://")
+	errLogin = delivery.SafeError("logging in failed")
+	errUTF8  = delivery.SafeError("the server does not take non-ASCII local parts (SMTPUTF8)")
 )
 
 // newError returns the error of a step that failed with err. If there was a whole reply, its code
@@ -42,6 +44,7 @@ func newError(ctx context.Context, stage string, err error, private delivery.Pri
 			Code: parseEnhancedCode(reply.Code, reply.Msg)}
 		if stage != delivery.StageAuth {
 			e.Text = delivery.RedactReply(withoutEnhancedCode(reply.Msg, e.Code), private)
+			e.Says = delivery.MeaningOf(reply.Msg)
 		}
 		if reply.Code < 400 {
 			e.Err = errUnexpectedReply

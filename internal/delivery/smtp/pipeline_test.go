@@ -87,6 +87,31 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestRepliesWithoutText: a reply is one without text too (RFC 5321 section 4.2), in one piece or byte
+// by byte.
+func TestRepliesWithoutText(t *testing.T) {
+	bothWays(t, func(t *testing.T, extensions []string) {
+		for _, slow := range []bool{false, true} {
+			bare := func(stage smtptest.Stage, reply string) smtptest.Rule {
+				return smtptest.Rule{Stage: stage, Reply: reply, Slow: slow}
+			}
+			server, s := overTCP(t, smtptest.Script{Extensions: extensions, Rules: []smtptest.Rule{
+				bare(smtptest.Greet, "220-protected\r\n220"), bare(smtptest.Mail, "250"),
+				{Stage: smtptest.Rcpt, Skip: 1, Reply: "550"}, bare(smtptest.Rcpt, "250"), bare(smtptest.Data, "354"),
+				bare(smtptest.Dot, "250-\r\n250"),
+			}})
+			receipt, err := s.Send(t.Context(), smtptest.Sample(1))
+			expect(t, err, outcome{})
+			if receipt.Code != "250" {
+				t.Errorf("accepted by %q", receipt.Code)
+			}
+			_, err = s.Send(t.Context(), smtptest.Sample(2))
+			expect(t, err, outcome{Class: delivery.Rejected, Stage: delivery.StageRcpt, Status: 550})
+			expectCounts(t, server, 1, 1)
+		}
+	})
+}
+
 // TestKeptConnectionThatFails: whatever happens on it before 354, the mail goes out once, over a
 // fresh one. Not so twice, nor once the server has said 354 or has given a whole refusal.
 func TestKeptConnectionThatFails(t *testing.T) {
@@ -105,6 +130,10 @@ func TestKeptConnectionThatFails(t *testing.T) {
 		"closed at MAIL": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Close: true}, sent, 2, 2},
 		"421 at MAIL": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Reply: "421 4.4.5 busy"},
 			sent, 2, 2},
+		"503 at MAIL": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Reply: "503 5.5.1 Sender already specified"},
+			sent, 2, 2},
+		"503 at MAIL, on the fresh one too": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Reply: "503 5.5.1 no"},
+			outcome{delivery.Rejected, delivery.StageMail, 503, "5.5.1"}, 1, 2},
 		"half a refusal at MAIL": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Raw: "550 5.1", Close: true},
 			sent, 2, 2},
 		"closed at RCPT": {smtptest.Rule{Stage: smtptest.Rcpt, Skip: 1, Times: 1, Close: true}, sent, 2, 2},

@@ -16,7 +16,7 @@ import (
 type session struct {
 	config Config
 	conn   *countedConn
-	guard  *tornLineRecorder
+	guard  *replyReader
 	client *smtp.Client
 	// state is the TLS state, nil in the clear.
 	state *tls.ConnectionState
@@ -37,15 +37,28 @@ type session struct {
 	idleSince time.Time
 }
 
-// openSession dials, greets, encrypts and logs in. Cancelling ctx closes the socket.
+// openSession dials, greets, encrypts and logs in. If the server refuses a login that does not show
+// it the password, openSession tries once more, by PLAIN or LOGIN on a fresh connection: some servers
+// offer mechanisms that they cannot check. What worked is tried first from then on. Cancelling ctx
+// closes the socket.
 func openSession(ctx context.Context, config Config) (*session, *delivery.Error) {
+	before := config.passwordWorks.Load()
+	s, fail := connect(ctx, config)
+	if fail != nil && fail.Stage == delivery.StageAuth && !before && config.passwordWorks.Load() {
+		return connect(ctx, config)
+	}
+	return s, fail
+}
+
+// connect is openSession with one try.
+func connect(ctx context.Context, config Config) (*session, *delivery.Error) {
 	dialing, done := context.WithTimeout(ctx, dialTimeout)
 	defer done()
 	conn, err := config.Dial(dialing, "tcp", config.Address())
 	if err != nil {
 		return nil, newError(ctx, delivery.StageDial, err, delivery.PrivateData{})
 	}
-	s := &session{config: config, conn: &countedConn{Conn: conn}, guard: &tornLineRecorder{},
+	s := &session{config: config, conn: &countedConn{Conn: conn}, guard: &replyReader{},
 		private: delivery.PrivateData{Login: []string{config.Username, config.Password}}}
 	stop := context.AfterFunc(ctx, s.closeSocket)
 	fail := s.setUp(ctx)
@@ -127,7 +140,7 @@ func (s *session) startTLS() error {
 		return err
 	}
 	// From here on lines are what TLS carries, so the guard moves above it.
-	s.guard = &tornLineRecorder{source: s.client.Text.R}
+	s.guard = &replyReader{source: s.client.Text.R}
 	s.client.Text.R = bufio.NewReader(s.guard)
 	return nil
 }

@@ -183,6 +183,47 @@ func TestPasswordStaysHome(t *testing.T) {
 	})
 }
 
+// TestLoginByAnotherMechanism: a server that refuses a mechanism which it offers is shown the password,
+// once more and under TLS alone; what worked is tried first from then on.
+func TestLoginByAnotherMechanism(t *testing.T) {
+	refused := smtptest.Rule{Stage: smtptest.Auth, Reply: "535 5.7.8 no"}
+	once := refused
+	once.Times = 1
+	no := outcome{delivery.Temporary, delivery.StageAuth, 535, "5.7.8"}
+	for name, c := range map[string]struct {
+		offered, given string
+		rule           smtptest.Rule
+		want           outcome
+		tried          string // by two mails, each on a connection of its own
+	}{
+		"the challenge is refused": {"CRAM-MD5 PLAIN LOGIN", "", once, outcome{}, "CRAM-MD5 PLAIN PLAIN"},
+		"both are refused":         {"CRAM-MD5 LOGIN", "", refused, no, "CRAM-MD5 LOGIN CRAM-MD5 LOGIN"},
+		"nothing else is offered":  {"CRAM-MD5 GSSAPI", "", refused, no, "CRAM-MD5 CRAM-MD5"},
+		"the password is refused":  {"PLAIN LOGIN", "", refused, no, "PLAIN PLAIN"},
+		"one is configured":        {"CRAM-MD5 PLAIN", "CRAM-MD5", refused, no, "CRAM-MD5 CRAM-MD5"},
+		"a weaker is configured":   {"CRAM-MD5 PLAIN LOGIN", "LOGIN", smtptest.Rule{}, outcome{}, "LOGIN LOGIN"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			script := login(password, strings.Fields(c.offered)...)
+			script.Rules = []smtptest.Rule{c.rule, {Stage: smtptest.Idle, Close: true}}
+			server, s := overTCP(t, script, func(config *smtp.Config) { config.Mechanism = c.given })
+			for n := range 2 {
+				_, err := s.Send(t.Context(), smtptest.Sample(n))
+				expect(t, err, c.want)
+			}
+			var tried []string
+			for _, line := range server.Commands() {
+				if words := strings.Fields(line); words[0] == "AUTH" {
+					tried = append(tried, words[1])
+				}
+			}
+			if got := strings.Join(tried, " "); got != c.tried {
+				t.Errorf("tried %s, want %s", got, c.tried)
+			}
+		})
+	}
+}
+
 func TestExamine(t *testing.T) {
 	script := login(password)
 	server := smtptest.Start(t, script)

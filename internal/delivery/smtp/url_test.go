@@ -16,6 +16,7 @@ func TestParseURL(t *testing.T) {
 		"smtp://u:p@mail.example?hello=codes.example": {Host: "mail.example", Username: "u", Password: "p",
 			Hello: "codes.example"},
 		"smtp://mail.example?conns=1000&conns_min=9": {Host: "mail.example", MaxConns: 1000, MinConns: 9},
+		"smtp://u:p@mail.example?auth=login":         {Host: "mail.example", Username: "u", Password: "p", Mechanism: "LOGIN"},
 		"smtp://u%40x:p%2Fq%3A%2C@mail.example":      {Host: "mail.example", Username: "u@x", Password: "p/q:,"},
 		"smtps://mail.example":                       {Host: "mail.example", TLS: smtp.TLSImplicit},
 		"smtp://mail.example?tls=opportunistic":      {Host: "mail.example", TLS: smtp.TLSOpportunistic},
@@ -36,7 +37,7 @@ func TestParseURL(t *testing.T) {
 
 // fieldsOf takes the fields that a URL sets, with the password, past the masking String.
 func fieldsOf(c smtp.Config) []any {
-	return []any{c.Host, c.Port, c.TLS, c.Username, c.Password, c.Hello, c.RootCAs != nil, c.MaxConns, c.MinConns}
+	return []any{c.Host, c.Port, c.TLS, c.Username, c.Password, c.Mechanism, c.Hello, c.RootCAs != nil, c.MaxConns, c.MinConns}
 }
 
 func TestParseURLRefuses(t *testing.T) {

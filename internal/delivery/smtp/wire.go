@@ -3,6 +3,7 @@ package smtp
 import (
 	"io"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -46,16 +47,24 @@ func (w *countedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// tornLineRecorder remembers whether the stream broke in the middle of a line:
-// bufio.Reader.ReadLine hands out the part before the break as a line and swallows the error, be it
-// a timeout, a reset or an end.
-type tornLineRecorder struct {
+// replyReader is between the connection and net/textproto. It remembers whether the stream broke in
+// the middle of a line: bufio.Reader.ReadLine hands out the part before the break as a line and
+// swallows the error, be it a timeout, a reset or an end. And it writes a blank after the code of a
+// line without text (RFC 5321 section 4.2), which net/textproto takes for no reply.
+type replyReader struct {
 	source io.Reader
 	within bool
 	torn   error
+	digits int    // of the line so far, if it has nothing else; else -1
+	rest   []byte // does not fit into what was asked for
 }
 
-func (g *tornLineRecorder) Read(p []byte) (int, error) {
+func (g *replyReader) Read(p []byte) (int, error) {
+	if len(g.rest) > 0 {
+		n := copy(p, g.rest)
+		g.rest = g.rest[n:]
+		return n, nil
+	}
 	n, err := g.source.Read(p)
 	if n > 0 {
 		g.within = p[n-1] != '\n'
@@ -63,13 +72,33 @@ func (g *tornLineRecorder) Read(p []byte) (int, error) {
 	if err != nil && g.within {
 		g.torn = err
 	}
+	out := g.withBlanks(p[:n])
+	n = copy(p, out)
+	g.rest = out[n:]
 	return n, err
 }
 
-// recordedConn is a connection that is read through a tornLineRecorder.
+// withBlanks returns what was read, with the blanks.
+func (g *replyReader) withBlanks(read []byte) []byte {
+	for i := 0; i < len(read); i++ {
+		switch c := read[i]; {
+		case g.digits == 3 && (c == '\r' || c == '\n'):
+			read, g.digits = slices.Insert(slices.Clip(read), i, ' '), -1
+		case c == '\n':
+			g.digits = 0
+		case c >= '0' && c <= '9' && g.digits >= 0:
+			g.digits++
+		default:
+			g.digits = -1
+		}
+	}
+	return read
+}
+
+// recordedConn is a connection that is read through a replyReader.
 type recordedConn struct {
 	net.Conn
-	guard *tornLineRecorder
+	guard *replyReader
 }
 
 func (c recordedConn) Read(p []byte) (int, error) { return c.guard.Read(p) }

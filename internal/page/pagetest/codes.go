@@ -77,8 +77,9 @@ func newCodes(now func() time.Time, rules []quota.Rule, ring *keys.Ring, logger 
 		return nil, err
 	}
 	c := &Codes{db: db, began: now(), life: 10 * time.Minute, shape: ofDigits}
-	c.offered = policy.Set{Apps: map[string]policy.App{"shop": {Title: "Shop"}, "news": {Title: "News"},
-		"branded": {Title: "Shop"}}, Purposes: map[string]policy.Purpose{}}
+	c.offered = verificationtest.BuiltIn()
+	c.offered.SuppressFor, c.offered.Numbers = 0, policy.ServedNumbers{}
+	c.offered.Apps = map[string]policy.App{"shop": {Title: "Shop"}, "news": {Title: "News"}, "branded": {Title: "Shop"}}
 	names := []string{policy.DefaultPurpose, "gift", "confirm"}
 	for _, name := range names {
 		c.offered.Purposes[name] = policy.Purpose{Name: name, Shares: names,

@@ -165,8 +165,9 @@ WITH clock AS MATERIALIZED (
     UPDATE refunds r SET since = clock.now FROM due, clock WHERE r.id = ANY (ARRAY(SELECT due.id FROM due)) AND r.id = due.id
     RETURNING r.id, r.attempt, due.since
 )
-SELECT leased.id, leased.attempt, s.app, s.channel, s.purpose, s.recipient
-FROM leased CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = leased.id LIMIT 1) s ORDER BY leased.since, leased.id`
+SELECT leased.id, leased.attempt, ` + sqldb.RefundColumns + `
+FROM leased CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = leased.id LIMIT 1) s
+LEFT JOIN verifications v ON v.id = s.verification_id ORDER BY leased.since, leased.id`
 
 // changeRows runs a statement that changes rows, and returns the rows of its RETURNING clause. It
 // is not repeated.

@@ -71,7 +71,13 @@ func WorkFields(w *store.Work) []any {
 // VerificationColumns into.
 func WorkAndCodeFields(w *store.Work) []any { return append([]any{&w.Code}, WorkFields(w)...) }
 
-// RefundFields returns the variables into which a row of RefundsDue is scanned.
+// RefundColumns are the columns that RefundsDue reads of sends s and their verifications v, after
+// the attempt's: a send may outlive its verification.
+const RefundColumns = `s.app, s.channel, s.purpose, s.recipient, s.verification_id, coalesce(v.class, ''), v.sealed`
+
+// RefundFields returns the destinations to scan an attempt and RefundColumns into.
 func RefundFields(r *store.Refund) []any {
-	return []any{&r.ID, &r.Attempt, &r.App, &r.Channel, &r.Purpose, columns.ScannerFor(&r.Recipient)}
+	v := &r.Verification
+	return []any{&r.ID, &r.Attempt, &v.App, &v.Channel, &v.Purpose, columns.ScannerFor(&v.Recipient), &v.ID, &v.Class,
+		&v.Sealed}
 }

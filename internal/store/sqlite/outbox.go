@@ -150,8 +150,8 @@ func (s *DB) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]
 	}
 	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) ([]store.Refund, error) {
 		refunds, err := sqldb.QueryAll(q, sqldb.RefundFields, `
-SELECT r.id, r.attempt, s.app, s.channel, s.purpose, s.recipient FROM refunds r CROSS JOIN sends s ON s.id = r.id
-WHERE r.since <= @now - @lease ORDER BY r.since, r.id LIMIT @limit`, sqldb.Args{"lease": lease, "limit": limit})
+SELECT r.id, r.attempt, `+sqldb.RefundColumns+` FROM refunds r CROSS JOIN sends s ON s.id = r.id
+LEFT JOIN verifications v ON v.id = s.verification_id WHERE r.since <= @now - @lease ORDER BY r.since, r.id LIMIT @limit`, sqldb.Args{"lease": lease, "limit": limit})
 		for i := 0; i < len(refunds) && err == nil; i++ {
 			err = q.ExecAll(sqldb.Args{"id": refunds[i].ID}, `UPDATE refunds SET since = @now WHERE id = @id`)
 		}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"sendcode/internal/api"
 	"sendcode/internal/app/core"
+	"sendcode/internal/config"
 	"sendcode/internal/keys"
 	"sendcode/internal/message"
 	"sendcode/internal/outbox"
@@ -51,14 +53,34 @@ var templatesOnce = sync.OnceValues(func() (*message.Renderer, *message.TextRend
 	return mails, texts
 })
 
-// DefaultRules is the default policy.
-func DefaultRules() []quota.Rule {
-	return []quota.Rule{
-		{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
-		{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
-		{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
+// builtIn is the configuration of a service without settings.
+var builtIn = sync.OnceValue(func() config.Config {
+	c, err := config.Load(nil, nil)
+	if err != nil {
+		panic(err)
 	}
+	return c
+})
+
+// BuiltIn returns the policies of a service without settings, without the rules of these names. Every
+// set of a test begins with it, so that a new built-in rule or bound meets all tests.
+func BuiltIn(without ...string) policy.Set {
+	set := builtIn().PolicySet(time.Now())
+	named := func(r quota.Rule) bool { return slices.Contains(without, r.Name) }
+	for name, p := range set.Purposes {
+		p.Policy.Rules = slices.DeleteFunc(p.Policy.Rules, named)
+		set.Purposes[name] = p
+	}
+	for _, r := range []*quota.Rule{&set.Spellings, &set.Breaker} {
+		if named(*r) {
+			*r = quota.Rule{}
+		}
+	}
+	return set
 }
+
+// DefaultRules is the default policy without the rule on failures.
+func DefaultRules() []quota.Rule { return BuiltIn("failures").Purposes["default"].Policy.Rules }
 
 // Process is a core with its use cases at hand.
 type Process struct {
@@ -139,11 +161,7 @@ func (p *Process) Terms() policy.Set { return p.Policy.Get() }
 func (p *Process) Change(to policy.Set) bool { return p.Policy.Change(withChecks(to)) }
 
 // Checks are the bounds on failed checks where a test sets none.
-var Checks = policy.FailedCheckRules{
-	Network:     quota.Rule{Name: "network", Scope: quota.IP, Limit: 100, Window: time.Hour},
-	WideNetwork: quota.Rule{Name: "wide_network", Scope: quota.Network, Limit: 300, Window: time.Hour},
-	App:         quota.Rule{Name: "app", Scope: quota.App, Limit: 10_000, Window: time.Hour},
-}
+var Checks = BuiltIn().Checks
 
 func withChecks(s policy.Set) policy.Set {
 	s.Checks = cmp.Or(s.Checks, Checks)

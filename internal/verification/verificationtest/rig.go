@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"sendcode/internal/app/core"
-	"sendcode/internal/code"
 	"sendcode/internal/code/codetest"
 	"sendcode/internal/keys"
 	"sendcode/internal/outbox"
@@ -153,28 +152,27 @@ func (r *Rig) ReplicaOn(db core.Database, sender outbox.MailSender, c outbox.Car
 	})}
 }
 
-// TestSettings are the default policy, shared by the purposes default and login.
+// TestSettings are the built-in policies, shared by the purposes default and login of an app shop,
+// without what would end most tests: failures and suppressions (SuppressBounces has them), a reserve
+// (WithReserve), retention and numbers of every country.
 func TestSettings(t testing.TB) Settings {
 	t.Helper()
-	purpose := policy.Purpose{
-		Name: "default", Shares: []string{"default", "login"}, TTL: 10 * time.Minute, CodeLength: 6,
-		Alphabet: code.Digits,
-		Policy:   quota.Policy{Name: "default", Rules: DefaultRules()},
-	}
+	set := BuiltIn("failures")
+	set.SuppressFor, set.Retention, set.Numbers = 0, 0, policy.ServedNumbers{}
+	purpose := set.Purposes["default"]
+	purpose.Shares, purpose.BuiltIn, purpose.Reserve = []string{"default", "login"}, false, nil
 	login := purpose
 	login.Name = "login"
-	return Settings{
-		Set: policy.Set{
-			Purposes: map[string]policy.Purpose{"default": purpose, "login": login},
-			Apps:     map[string]policy.App{"shop": {Title: "Shop"}},
-		},
-		Vault: keys.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: KeyRing(t, "k1:"+OldKey)},
-	}
+	set.Purposes = map[string]policy.Purpose{"default": purpose, "login": login}
+	set.Apps = map[string]policy.App{"shop": {Title: "Shop"}}
+	return Settings{Set: set,
+		Vault: keys.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: KeyRing(t, "k1:"+OldKey)}}
 }
 
-// Terms are the policies of the settings with p for all purposes.
+// Terms are the settings' policies with p for all purposes.
 func (r *Rig) Terms(p quota.Policy) policy.Set {
-	t := policy.Set{Purposes: maps.Clone(r.Settings.Purposes), Apps: r.Settings.Apps}
+	t := r.Settings.Set
+	t.Purposes = maps.Clone(t.Purposes)
 	for name, purpose := range t.Purposes {
 		purpose.Policy = p
 		t.Purposes[name] = purpose

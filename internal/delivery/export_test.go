@@ -1,4 +1,0 @@
-package delivery
-
-// PolicyWords are policyRefusalWords.
-var PolicyWords = policyRefusalWords
