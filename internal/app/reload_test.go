@@ -1,4 +1,4 @@
-package operators
+package app_test
 
 import (
 	"crypto/sha256"
