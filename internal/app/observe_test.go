@@ -3,12 +3,15 @@ package app_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 
 	"sendcode/internal/app/apptest"
+	"sendcode/internal/servertest"
 )
 
 // series are the names and labels of all that /metrics shows.
@@ -86,5 +89,34 @@ func TestServeProfiles(t *testing.T) {
 	}
 	if a := s.Get("/debug/pprof/heap"); a.StatusCode != http.StatusNotFound {
 		t.Errorf("/debug/pprof/heap of the API: %d", a.StatusCode)
+	}
+}
+
+// A send is traced from the request, in the caller's trace, to the mail server; a stop exports what
+// was not exported yet. What else spans have, and what they never have, is tested in
+// internal/traces.
+func TestTracesOfASend(t *testing.T) {
+	var raw servertest.Text
+	collector := httptest.NewServer(http.HandlerFunc(
+		func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(&raw, r.Body) }))
+	defer collector.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	s := apptest.Embedded(t).Start(1)
+	trace := []byte("a-callers-trace!") // 16 bytes
+	a := s.Ask(0, apptest.Ana, apptest.Patiently, func(r *http.Request) {
+		r.Header.Set("Traceparent", fmt.Sprintf("00-%x-00f067aa0ba902b7-01", trace))
+	})
+	s.Is("a send", a, http.StatusAccepted, a.Send.Status == "sent",
+		a.Header.Get("X-Request-Id") == fmt.Sprintf("%x", trace))
+	s.Stop(0)
+	for _, span := range []string{string(trace), "POST /v1/verifications", "limiter take", "database begin", "attempt",
+		"offer", "database finish"} {
+		if !strings.Contains(raw.String(), span) {
+			t.Errorf("no span has %q", span)
+		}
+	}
+	if code := s.CodeIn(s.AwaitMail(apptest.Ana, 1)[0]); strings.Contains(raw.String(), code) ||
+		strings.Contains(raw.String(), "ana.maria") {
+		t.Error("a span shows the code or the recipient")
 	}
 }

@@ -5,7 +5,6 @@
 package outages
 
 import (
-	"fmt"
 	"net/http"
 	"os"
 	"strings"

@@ -25,7 +25,11 @@ import (
 	"sendcode/internal/servertest"
 )
 
-func init() { proxies = append(proxies, servertest.Nginx, servertest.Caddy) }
+func TestRollingRestartsBehindOthers(t *testing.T) {
+	for _, proxy := range []servertest.ReverseProxy{servertest.Nginx, servertest.Caddy} {
+		t.Run(proxy.Name, func(t *testing.T) { t.Parallel(); restartBehind(t, proxy) })
+	}
+}
 
 // A slow Postgres takes no replica out: all answers are the replicas' own. A replica that alone has
 // lost Postgres is taken out, and the other one serves everything. The proxies wait four times as

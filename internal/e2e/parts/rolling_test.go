@@ -19,9 +19,6 @@ import (
 // deploy is the directory of the files that operators copy.
 const deploy = "../../../deploy"
 
-// proxies are those of TestRollingRestarts.
-var proxies = []servertest.ReverseProxy{servertest.HAProxy}
-
 // restarts is how often TestRollingRestarts restarts both replicas; `make soak` does it twenty
 // times.
 var restarts = flag.Int("parts.restarts", 1, "how often both replicas are restarted behind each proxy")
@@ -65,55 +62,53 @@ func steady(ctx context.Context, s *apptest.Stack, base, name string) (wait func
 
 // Two replicas are restarted one after the other, behind a proxy as operators configure it: no
 // request is answered by the proxy. make nightly has two proxies more.
-func TestRollingRestarts(t *testing.T) {
-	for _, proxy := range proxies {
-		t.Run(proxy.Name, func(t *testing.T) {
-			s := apptest.OnRealParts(t)
-			s.Env["SENDCODE_DRAIN"] = "5s"
-			var addresses [2]string
-			var replicas [2]*apptest.Process
-			start := func(i int) {
-				s.Env["SENDCODE_ADDR"] = addresses[i]
-				replicas[i] = s.Spawn()
-			}
-			for i := range replicas {
-				addresses[i] = fmt.Sprint("127.0.0.1:", servertest.FreePort(t))
-				start(i)
-			}
-			base := servertest.Proxy(t, proxy, deploy, addresses)
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			wait := steady(ctx, s, base, "rolling")
-			reached := func(i int) { // by the proxy
-				s.Await("a replica to be used", func() bool {
-					a, err := s.At(replicas[i].Base, http.MethodGet, "/metrics", "")
-					return err == nil && admitted.Match(a.Raw)
-				})
-			}
-			for range *restarts {
-				for i, p := range replicas {
-					reached(0)
-					reached(1)
-					apptest.Must(t, p.Cmd.Process.Signal(syscall.SIGTERM))
-					if err := p.Cmd.Wait(); err != nil {
-						t.Errorf("the process ended with %v", err)
-					}
-					start(i)
-				}
-			}
-			stop()
-			sent, failed := wait()
-			// A replica on a busy machine may answer 503 once, and two that answer the proxy's check
-			// late leave the proxy without one; a replica that starts or stops would do it often.
-			allowed := map[int]int{http.StatusServiceUnavailable: sent / 100, -http.StatusServiceUnavailable: sent / 500}
-			for status, n := range failed {
-				if n > allowed[status] {
-					t.Errorf("%d requests, of which failed, by status (negative: of the proxy): %v", sent, failed)
-				}
-			}
-			if sent < 60 {
-				t.Errorf("%d requests were sent", sent)
-			}
+func TestRollingRestarts(t *testing.T) { restartBehind(t, servertest.HAProxy) }
+
+func restartBehind(t *testing.T, proxy servertest.ReverseProxy) {
+	s := apptest.OnRealParts(t)
+	s.Env["SENDCODE_DRAIN"] = "5s"
+	var addresses [2]string
+	var replicas [2]*apptest.Process
+	start := func(i int) {
+		s.Env["SENDCODE_ADDR"] = addresses[i]
+		replicas[i] = s.Spawn()
+	}
+	for i := range replicas {
+		addresses[i] = fmt.Sprint("127.0.0.1:", servertest.FreePort(t))
+		start(i)
+	}
+	base := servertest.Proxy(t, proxy, deploy, addresses)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	wait := steady(ctx, s, base, "rolling")
+	reached := func(i int) { // by the proxy
+		s.Await("a replica to be used", func() bool {
+			a, err := s.At(replicas[i].Base, http.MethodGet, "/metrics", "")
+			return err == nil && admitted.Match(a.Raw)
 		})
+	}
+	for range *restarts {
+		for i, p := range replicas {
+			reached(0)
+			reached(1)
+			apptest.Must(t, p.Cmd.Process.Signal(syscall.SIGTERM))
+			if err := p.Cmd.Wait(); err != nil {
+				t.Errorf("the process ended with %v", err)
+			}
+			start(i)
+		}
+	}
+	stop()
+	sent, failed := wait()
+	// A replica on a busy machine may answer 503 once, and two that answer the proxy's check
+	// late leave the proxy without one; a replica that starts or stops would do it often.
+	allowed := map[int]int{http.StatusServiceUnavailable: sent / 100, -http.StatusServiceUnavailable: sent / 500}
+	for status, n := range failed {
+		if n > allowed[status] {
+			t.Errorf("%d requests, of which failed, by status (negative: of the proxy): %v", sent, failed)
+		}
+	}
+	if sent < 60 {
+		t.Errorf("%d requests were sent", sent)
 	}
 }
