@@ -25,7 +25,7 @@ NIGHTLY := -tags=nightly
 # What checks or tests the code runs for minutes: with four times the memory it spends less time on collecting garbage.
 LESS_GC := GOGC=400
 # What `make race` runs: the packages that are made of goroutines, and the whole service under load and faults. RACED=./... is every test.
-RACED ?= ./internal ./internal/admission ./internal/e2e/faults ./quota/... ./internal/reports ./internal/delivery ./internal/gates \
+RACED ?= ./internal ./internal/admission ./internal/e2e/parts ./quota/... ./internal/reports ./internal/delivery ./internal/gates \
 	./internal/outbox ./internal/refusals ./internal/server ./internal/webhook ./internal/delivery/smtp
 # Tests of how many requests are served under overload are run by `make test` alone: under the detector no rate means anything.
 RACED_NOT := UnderOverload$$
@@ -38,7 +38,6 @@ TESTED = $(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}
 LONG := ./internal/page ./internal/store/postgres ./internal/e2e/... ./internal/console/...
 FUZZTIME ?= 30s
 SOAKTIME ?= 20s
-KILLS ?= 100
 RESTARTS ?= 20
 STEPS ?= 100000
 LOSSES ?= 10000
@@ -132,10 +131,10 @@ fuzz: ## every fuzz target, each for FUZZTIME=30s
 		go test $(NIGHTLY) -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "$$package" < /dev/null || exit 1; \
 	done
 
-soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=100 times, replicas restarted RESTARTS=20 times behind each proxy, STEPS=100000 random steps, a snapshot held for ten minutes, LOSSES=10000 schedules of a limiter that forgets, PEOPLE=1000 impatient people at the page and at the widget, REQUESTS=10000 held against the specification, and CODES=10000000 counted
+soak: tools ## faults under load for SOAKTIME=20s, replicas restarted RESTARTS=20 times behind each proxy, STEPS=100000 random steps, a snapshot held for ten minutes, LOSSES=10000 schedules of a limiter that forgets, PEOPLE=1000 impatient people at the page and at the widget, REQUESTS=10000 held against the specification, and CODES=10000000 counted
 	@bin/ensure
-	go test $(NIGHTLY) -run='UnderLoad$$' -count=1 -v -timeout=20m ./internal/e2e/faults -faults.time=$(SOAKTIME) -faults.kills=$(KILLS)
-	go test $(NIGHTLY) -run='^TestRollingRestarts$$' -count=1 -v -timeout=60m ./internal/e2e/outages -outages.restarts=$(RESTARTS)
+	go test $(NIGHTLY) -run='^TestProve|UnderLoad$$' -count=1 -v -timeout=60m ./internal/e2e/parts -prove.time=$(SOAKTIME)
+	go test $(NIGHTLY) -run='^TestRollingRestarts' -count=1 -v -timeout=60m ./internal/e2e/parts -parts.restarts=$(RESTARTS)
 	go test $(NIGHTLY) -run='RandomScheduleOfManySteps' -count=1 -v -timeout=20m ./quota -quota.steps=$(STEPS)
 	go test $(NIGHTLY) -run='GateOnManySteps' -count=1 -v -timeout=20m ./internal/store/postgres ./internal/store/sqlite -store.steps=$(STEPS)
 	go test $(NIGHTLY) -run='WhileASnapshotIsHeld' -count=1 -v -timeout=20m ./internal/store/postgres -store.held=10m
@@ -144,8 +143,8 @@ soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=
 	go test $(NIGHTLY) -run='^TestInABrowser$$/^impatient' -count=1 -v -timeout=40m ./internal/page -page.people=$(PEOPLE)
 	go test $(NIGHTLY) -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/code -code.codes=$(CODES)
 
-prove: ## in a minute: what is promised, counted while replicas are killed and Redis is flushed, stalled and replaced (SEED=n)
-	@go test $(NIGHTLY) -run='^TestProve$$' -count=1 -v -timeout=10m ./tools/prove -prove.time=45s -prove.seed=$(SEED) 2>&1 | grep -vE '^(===|--- PASS|PASS|ok)'; exit $${PIPESTATUS[0]}
+prove: ## in a minute: what is promised, counted while replicas are killed, stopped and frozen, Redis is flushed, stalled and replaced, Postgres restarted and links cut (SEED=n)
+	@go test $(NIGHTLY) -run='^TestProve$$' -count=1 -v -timeout=20m ./internal/e2e/parts -prove.time=45s -prove.seed=$(SEED) 2>&1 | grep -vE '^(===|--- PASS|PASS|ok)'; exit $${PIPESTATUS[0]}
 
 simulate: ## SEEDS=100000 worlds by seed in PROCESSES=2 processes; stopped, it goes on where it was. SEED=n: the story of one
 	@go test $(NIGHTLY) -c -o bin/simulate ./internal/simulate

@@ -263,7 +263,7 @@ var whatRefuses = []refusal{
 		by: "unavailable", text: "more connections than the machines carry", secret: true, known: true, others: true,
 		abroad: true,
 		price:  "a flood from many networks; each is bounded",
-		test:   "internal/e2e/faults/isolation_test.go TestHonestRequestsBesideAnAttack",
+		test:   "internal/server/requests_test.go TestRequestsOfANetworkAreBounded",
 	},
 
 	{

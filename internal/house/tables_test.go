@@ -169,9 +169,7 @@ var modules = map[string]string{
 	"go.opentelemetry.io/contrib":           "internal/traces",
 	// the last two write traceparent
 	"go.opentelemetry.io/otel":              "internal/traces internal/exchange internal/webhook",
-	"go.opentelemetry.io/proto/otlp":        "internal/app/apptest",
 	"go.uber.org/goleak":                    testsOnly,
-	"google.golang.org/protobuf":            "internal/app/apptest", // reads spans
 	"golang.org/x/crypto":                   "internal/keys internal/console/auth internal/console/consoletest",
 	"golang.org/x/net":                      "internal/recipient internal/delivery internal/message",
 	"golang.org/x/oauth2":                   "internal/openid",

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -144,14 +143,4 @@ func (p *Process) Freeze(t *testing.T) {
 	if !status.Stopped() {
 		t.Fatalf("the process did not stop, it ended: %v", status)
 	}
-}
-
-// SendToAnaBy asks a process to send Ana a code, and fails the test unless the answer is 202.
-func (s *Stack) SendToAnaBy(p *Process) Answer {
-	s.Helper()
-	a, err := s.At(p.Base, http.MethodPost, "/v1/verifications", sendBody(Ana))
-	if err != nil || a.StatusCode != http.StatusAccepted {
-		s.Fatalf("%d %s %v", a.StatusCode, a.Raw, err)
-	}
-	return a
 }

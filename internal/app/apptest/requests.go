@@ -83,7 +83,6 @@ func (s *Stack) RedisClient() *redis.Client {
 // takes on a busy machine; Roomy refuses nothing, so that only failures can.
 const (
 	SevenAtMost = "    - {name: seven, scope: recipient, limit: 7, window: 300s}\n"
-	OneAtMost   = "    - {name: one, scope: recipient, limit: 1, window: 300s}\n"
 	Roomy       = "    - {name: wide, scope: recipient, limit: 1000, window: 300s}\n"
 	FiveAnHour  = "    - {name: hourly, scope: recipient, limit: 5, window: 1h}\n"
 	TwoAnHour   = "    - {name: hourly, scope: recipient, limit: 2, window: 1h}\n"

@@ -1,3 +1,8 @@
+//go:build nightly
+
+// Package operators tests what operators do to the whole, by the commands of the documents: restore
+// a backup, roll keys, encrypt again, deploy with nothing but variables. Only make nightly runs it,
+// for these change rarely.
 package operators
 
 import (
@@ -17,6 +22,8 @@ import (
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/app/doctor"
 )
+
+func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5, 4)) }
 
 const (
 	indexKey      = "8mF2hT0cJr4xWq7nZl9sVb3yKd6gPe1uAoXiRtNwQzE="
@@ -49,54 +56,6 @@ func says(s *apptest.Stack, what, text string, pieces ...string) {
 			s.Errorf("%s: a key is shown: %s", what, text)
 		}
 	}
-}
-
-// A process with another index key, or with other bytes under a known ID, does not start, and the
-// commands that look or write say so. An unknown ID is entered.
-func TestOtherKeysDoNotStart(t *testing.T) {
-	apptest.OnEach(t, func(s *apptest.Stack) {
-		otherBytes := "k1:" + strings.TrimPrefix(newKey, "k2:")
-		withKeys(s, oldKey, indexKey)
-		s.Start(1)
-		s.Stop(0)
-		for what, c := range map[string]struct{ ring, index, said string }{
-			"another index key": {oldKey, otherIndexKey,
-				"with other keys: index key: set SENDCODE_INDEX_KEY to the one that the database was written with"},
-			"other bytes": {otherBytes, indexKey,
-				"with other keys: key k1: in SENDCODE_SECRET_KEYS key k1 has other bytes than before"},
-			"both": {otherBytes + ",k9:" + strings.TrimPrefix(oldKey, "k1:"), otherIndexKey,
-				"with other keys: index key, key k1: "},
-		} {
-			withKeys(s, c.ring, c.index)
-			a, err := s.New(s.Config())
-			if err == nil {
-				s.Errorf("%s: it starts", what)
-				s.Serve(a)
-				continue
-			}
-			says(s, what, err.Error(), c.said, "docs/operations.md#keys")
-			says(s, what+", rekey", fmt.Sprint(app.Rekey(s.Context(), s.Config(), io.Discard)), c.said)
-			if s.Postgres != nil {
-				said, faulty := examined(s)
-				says(s, what+", the doctor", said, "✗ keys: ", c.said)
-				if !faulty {
-					s.Errorf("%s: the doctor finds no fault", what)
-				}
-			}
-		}
-		withKeys(s, newKey+","+oldKey, indexKey)
-		s.Start(1) // k2 is entered, and nothing of k9
-		known, err := s.Replicas[1].DB().KeyCheckValues(s.Context())
-		apptest.Must(s.T, err)
-		if len(known) != 3 || known["key k2"] == nil {
-			s.Errorf("the database knows %d keys", len(known))
-		}
-		s.Stop(1)
-		withKeys(s, "k2:"+strings.TrimPrefix(oldKey, "k1:"), indexKey)
-		if _, err := s.New(s.Config()); err == nil {
-			s.Error("k2 was not entered")
-		}
-	})
 }
 
 // Of two replicas that come to an empty database at once with different index keys, one starts. The
@@ -139,25 +98,6 @@ func TestOneOfTwoIndexKeysStarts(t *testing.T) {
 		withKeys(s, oldKey, otherIndexKey)
 	}
 	s.Start(1)
-}
-
-// A replica whose database is exchanged after its start takes itself out.
-func TestADatabaseOfOtherKeysTakesAReplicaOut(t *testing.T) {
-	t.Parallel()
-	s := apptest.OnRealParts(t)
-	a, err := s.New(s.Config())
-	apptest.Must(t, err)
-	owner, err := pgx.Connect(s.Context(), s.Env["SENDCODE_DATABASE_URL"])
-	apptest.Must(t, err)
-	defer func() { _ = owner.Close(context.Background()) }()
-	_, err = owner.Exec(s.Context(), `UPDATE key_checks SET value = sha256('another') WHERE name = 'index key'`)
-	apptest.Must(t, err)
-	s.Serve(a)
-	s.AwaitReady(0, http.StatusServiceUnavailable,
-		"unavailable: other_keys: The database was written with other keys than this replica's.")
-	if !s.Logged(`"msg":"keys differ from those of database: `) {
-		t.Error("nothing is logged")
-	}
 }
 
 // fleet is two replicas, which are replaced one after the other.

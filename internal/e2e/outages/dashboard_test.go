@@ -1,3 +1,5 @@
+//go:build nightly
+
 package outages
 
 import (
@@ -6,13 +8,11 @@ import (
 	"math"
 	"net/http"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"sendcode/internal/app/apptest"
-	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/servertest"
 )
 
@@ -55,18 +55,6 @@ func (d dashboard) shown(t *testing.T, p *servertest.PrometheusServer, panel str
 	return slices.DeleteFunc(p.Query(t, d[panel][n]), func(s servertest.Sample) bool { return math.IsNaN(s.Value) })
 }
 
-// sum adds the values of a panel's first query whose label matches.
-func (d dashboard) sum(t *testing.T, p *servertest.PrometheusServer, panel, label, pattern string) (sum float64) {
-	t.Helper()
-	matching := regexp.MustCompile("^(?:" + pattern + ")$")
-	for _, s := range d.shown(t, p, panel, 0) {
-		if matching.MatchString(s.Labels[label]) {
-			sum += s.Value
-		}
-	}
-	return sum
-}
-
 // target is what Prometheus scrapes of a stack.
 func target(s *apptest.Stack) string { return strings.TrimPrefix(s.Replicas[0].Base, "http://") }
 
@@ -102,58 +90,5 @@ provider_events:
 				return false
 			})
 		}
-	}
-}
-
-// What an operator looks for at night is found by the panels alone.
-func TestIncidentsOnTheDashboard(t *testing.T) {
-	d := readDashboard(t)
-	for name, incident := range map[string]func(s *apptest.Stack){
-		"Postgres is slow": func(s *apptest.Stack) {
-			late(s, "SENDCODE_DATABASE_URL")
-			p := servertest.Prometheus(s, target(s.Start(1)))
-			n := 0
-			s.Await("slow calls of the database, and quick ones of Redis", func() bool {
-				n++
-				s.Ask(0, fmt.Sprintf("r%d@example.com", n))
-				begin := d.sum(s.T, p, "Calls of the database, mean", "kind", "begin")
-				redis := d.sum(s.T, p, "Calls of Redis, mean", "call", "evalsha|pipeline")
-				return begin > .25 && redis > 0 && redis < begin
-			})
-		},
-		"the mail server refuses": func(s *apptest.Stack) {
-			s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "550 5.7.1 blocked"})
-			p := servertest.Prometheus(s, target(s.Start(1)))
-			const attempts, sends = "Attempts by server and answer", "Sends by outcome"
-			n := 0
-			s.Await("attempts that a server rejects, and no send", func() bool {
-				n++
-				s.Ask(0, fmt.Sprintf("r%d@example.com", n))
-				return d.sum(s.T, p, attempts, "class", "rejected") > 0 &&
-					d.sum(s.T, p, attempts, "class", "accepted") == 0 &&
-					d.sum(s.T, p, sends, "outcome", "failed") > 0 && d.sum(s.T, p, sends, "outcome", "sent") == 0
-			})
-		},
-		"a bot asks and guesses": func(s *apptest.Stack) {
-			p := servertest.Prometheus(s, target(s.Start(1)))
-			const victim, requests, checks = "victim@example.com", "Requests by decision", "Checks by outcome"
-			a := s.Ask(0, victim, apptest.Patiently)
-			right := s.CodeIn(s.AwaitMail(victim, 1)[0])
-			s.Await("more refusals than codes, by the rule of persons, and more wrong codes than right ones",
-				func() bool {
-					s.Ask(0, victim)
-					s.Check(0, a.ID, s.Wrong(right))
-					return d.sum(s.T, p, "Refusals by app and rule", "rule", "person") > d.sum(s.T, p,
-						requests, "outcome",
-						"admitted") &&
-						d.sum(s.T, p, checks, "outcome", "wrong|ended|locked_out|refused") > d.sum(s.T, p, checks,
-							"outcome", "approved")
-				})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			incident(apptest.OnRealParts(t).Policy("    - {name: person, scope: recipient, limit: 3, window: 1h}\n"))
-		})
 	}
 }

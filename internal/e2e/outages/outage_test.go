@@ -1,22 +1,19 @@
+//go:build nightly
+
 // Package outages tests the whole while a part is away, slow or full, and how an operator sees it.
-// There is no load as in package faults.
+// Only make nightly runs it: the parts of the service hold the rules, each with a test of its own.
 package outages
 
 import (
-	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/app/doctor"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
 )
 
@@ -79,34 +76,6 @@ func TestPostgresAway(t *testing.T) {
 	s.AwaitReady(0, 200, "")
 }
 
-// A Postgres that is 300 ms and one that is a second further away answers sends, so no load
-// balancer may take its replicas out.
-func TestPostgresFarAway(t *testing.T) {
-	t.Parallel()
-	s := apptest.OnOwnPostgres(t)
-	link := s.Through("SENDCODE_DATABASE_URL")
-	s.Start(1)
-	for _, late := range []int{300, 1000} {
-		_, err := link.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(
-			`{"name":"late%[1]d","type":"latency","stream":"downstream","attributes":{"latency":%[1]d}}`, late)))
-		apptest.Must(t, err)
-		s.AwaitDatabaseSlow(0)
-		s.Await("the console to call the database slow, not away", func() bool {
-			database := s.Replicas[0].Status(t.Context()).Parts[0]
-			return database.Kind == "database" && database.Up && database.Slow
-		})
-		stop := time.Now().Add(5 * time.Second) // five tries
-		for time.Now().Before(stop) {
-			if status, body := s.Ready(0); status != http.StatusOK {
-				t.Fatalf("%d ms late: %d %s", late, status, body)
-			}
-		}
-		s.Is("a send", s.Ask(0, fmt.Sprintf("late-%d@example.com", late)), http.StatusAccepted)
-		apptest.Must(t, link.Toxics.RemoveToxic(t.Context(), fmt.Sprint("late", late)))
-	}
-	s.Await("a fast database", func() bool { return string(s.Do(0, http.MethodGet, "/readyz", "").Raw) == "ok" })
-}
-
 // Without its mail server a send waits, and the service is ready. Of two servers the one that is
 // away is named where people look, in metrics, console, log and doctor, and the other one sends; it
 // is preferred again when it is back.
@@ -157,107 +126,4 @@ func TestMailServerAway(t *testing.T) {
 		s.Ask(0, "e"+time.Now().Format("150405.000")+"@example.com", apptest.Patiently)
 		return up("1", away.Addr()) == "1"
 	})
-}
-
-// While all mail servers or all carriers are suspended, /readyz says so, and no address; each part
-// that is away has a line.
-func TestMailServersAndCarriersAway(t *testing.T) {
-	t.Parallel()
-	var carrierUp atomic.Bool
-	carrier := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !carrierUp.Load() {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	}))
-	t.Cleanup(carrier.Close)
-	s := apptest.Embedded(t).Write(`sms:
-  countries: [DE]
-  carriers: [{name: rest, type: http, url: "` + carrier.URL + `/", body: "to={to}&text={text}"}]
-`)
-	one, two := smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{}),
-		smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{})
-	s.Env["SENDCODE_SMTP_URL"] = one.URL() + "," + two.URL()
-	one.Stop()
-	two.Stop()
-	s.Start(1)
-	s.AwaitReady(0, http.StatusOK, "ok")
-	n := 0
-	awaitReady := func(channel, body string) { // while sends come
-		t.Helper()
-		s.Await("readiness: "+body, func() bool {
-			n++
-			to := map[string]string{"email": fmt.Sprintf("r%d@example.com", n),
-				"sms": fmt.Sprintf("+4915123%06d", n)}[channel]
-			s.Is("a send", s.Do(0, http.MethodPost, "/v1/verifications",
-				fmt.Sprintf(`{"channel":%q,"to":%q}`, channel, to)), http.StatusAccepted)
-			status, got := s.Ready(0)
-			return status == http.StatusOK && got == body
-		})
-	}
-	const mail = "degraded: mail_servers_suspended: All mail servers are suspended after failures: mails wait."
-	const text = "degraded: carriers_suspended: All carriers, or all that take some numbers, are suspended after failures: those text messages wait."
-	awaitReady("email", mail)
-	awaitReady("sms", mail+"\n"+text)
-	two.Restart()
-	awaitReady("email", text)
-	carrierUp.Store(true)
-	awaitReady("sms", "ok")
-}
-
-// A replica that has no mail to send tells of a suspension for as long as no mail would be tried:
-// the server is still away when /readyz is ok again. While a mail waits, it tells.
-func TestASuspensionIsToldWhileItLastsOrMailsWait(t *testing.T) {
-	t.Parallel()
-	s := apptest.Embedded(t)
-	away := smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{})
-	s.Env["SENDCODE_SMTP_URL"] = away.URL()
-	away.Stop()
-	s.Start(1)
-	s.AwaitReady(0, http.StatusOK, "ok")
-	var ids []string
-	body := ""
-	tells := func() bool {
-		_, body = s.Ready(0)
-		return strings.Contains(body, "mail_servers_suspended: ") // on a busy machine the database may be slow too
-	}
-	s.Await("the suspension", func() bool {
-		ids = append(ids, s.Ask(0, fmt.Sprintf("w%d@example.com", len(ids))).ID)
-		return tells() && len(ids) > 2
-	})
-	s.Await("mails to wait beside the one that is tried", func() bool {
-		waits, err := s.Replicas[0].DB().AnySendWaits(t.Context(), recipient.Email)
-		return err == nil && waits
-	})
-	const tried = `sendcode_delivery_attempt_seconds_count{channel="email",class="temporary"`
-	before := s.Metric(0, tried)
-	s.Await("two more attempts", func() bool {
-		if !tells() {
-			t.Fatalf("%q is told, though %d mails wait", body, len(ids))
-		}
-		now, _ := strconv.Atoi(s.Metric(0, tried))
-		then, _ := strconv.Atoi(before)
-		return now >= then+2
-	})
-	for _, id := range ids {
-		s.Is("canceled", s.Post("/v1/verifications/"+id+"/cancel", ""), http.StatusOK)
-	}
-	s.AwaitReady(0, http.StatusOK, "ok")
-}
-
-// A mailbox that takes nothing costs nothing: the next code for it may be asked for at once, in
-// both gates.
-func TestRefusedMailboxCostsNothing(t *testing.T) {
-	t.Parallel()
-	s := apptest.OnRealParts(t)
-	s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, To: apptest.Ana, Times: 1,
-		Reply: "550 5.2.1 takes no mail " + apptest.Ana})
-	s.Start(2)
-	a := s.Ask(0, apptest.Ana)
-	s.Await("the failure", func() bool {
-		got := s.Look(a.ID)
-		return got.Send.Status == "failed" && got.Send.Reason == "rejected" && got.Quota.Allowed
-	})
-	again := s.Ask(1, apptest.Ana)
-	s.Is("a send", again, http.StatusAccepted, again.ID == a.ID, again.Send.Number == 2)
-	s.AwaitMail(apptest.Ana, 1)
 }

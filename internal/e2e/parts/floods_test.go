@@ -1,4 +1,9 @@
-package faults
+//go:build nightly
+
+// Only make nightly runs these tests: each stands beside TestSlowPostgresUnderOverload with another
+// part that is slow.
+
+package parts
 
 import (
 	"context"
@@ -12,45 +17,64 @@ import (
 	"time"
 
 	"sendcode/internal/app/apptest"
+	"sendcode/internal/delivery/smtptest"
 )
 
-// While an attacker asks for one recipient as fast as they are answered, all others get their
-// codes. How long they wait is what `make bench` says.
-func TestHonestRequestsBesideAnAttack(t *testing.T) {
+// Rates of a flood, in requests a second: the usual one, and ten times as many.
+const usual, ten = 40, 400
+
+// Whatever is slow or stands still, a send is served, or refused by the policy, or refused at once:
+// none that was accepted is lost, nobody gets more than the policy, and nothing stays under way.
+func TestEachPartIsSlowUnderOverload(t *testing.T) {
 	t.Parallel()
-	s := apptest.OnRealParts(t).Start(2)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	attack := newLoad(s)
-	var attackers, honest sync.WaitGroup
-	for i := range 64 {
-		attackers.Go(func() {
-			for ctx.Err() == nil {
-				attack.ask(s.Replicas[i%2].Base, "victim@example.com")
+	for name, disturb := range map[string]func(s *apptest.Stack) (disturb, mend func()){
+		"nothing is slow, ten times the rate": func(*apptest.Stack) (disturb, mend func()) {
+			return func() {},
+				func() {}
+		},
+		"Redis is 600 ms away": func(s *apptest.Stack) (disturb, mend func()) {
+			link := s.Through("SENDCODE_REDIS_URL")
+			streams := []string{"upstream", "downstream"}
+			return func() {
+					for _, stream := range streams {
+						_, err := link.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(
+							`{"name":%q,"type":"latency","stream":%[1]q,"attributes":{"latency":300}}`, stream)))
+						apptest.Must(s.T, err)
+					}
+				}, func() {
+					for _, stream := range streams {
+						apptest.Must(s.T, link.Toxics.RemoveToxic(s.Context(), stream))
+					}
+				}
+		},
+		"Redis stalls": func(s *apptest.Stack) (disturb, mend func()) {
+			redis := s.RedisClient()
+			return func() { apptest.Must(s.T, redis.Do(s.Context(), "CLIENT", "PAUSE", 4000, "ALL").Err()) }, func() {}
+		},
+		"the mail server takes nothing": func(s *apptest.Stack) (disturb, mend func()) {
+			return func() { s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "452 4.3.1 queue is full"}) },
+				func() { s.MailRules() }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := apptest.OnRealParts(t).Policy(apptest.LongRules)
+			begin, mend := disturb(s)
+			s.Start(1)
+			f := newFlood(s)
+			f.wave(usual, time.Second)
+			begin()
+			f.wave(ten, 3*time.Second)
+			mend()
+			t.Logf("%d accepted, %d refused by the policy, %d at once, %d not served in time", f.Accepted.Load(),
+				f.Limited.Load(), f.Shed.Load(), f.Unserved.Load())
+			if n := f.Unserved.Load(); n > int64(f.sent)/20 || f.Accepted.Load() < int64(f.sent)/10 {
+				t.Errorf("of %d requests, %d were accepted, and %d waited in vain", f.sent, f.Accepted.Load(), n)
 			}
+			f.nothingIsLost(s.Replicas[0].DB())
+			s.Counts(`sendcode_admission_under_way{class="known",of="sends"`, "0")
+			s.Counts(`sendcode_admission_refusals_total{class="unread",of="sends"`, fmt.Sprint(f.Shed.Load()))
 		})
-	}
-	const people = 150
-	var admitted atomic.Int64
-	every(ctx, 10*time.Millisecond, func(n int) {
-		honest.Go(func() {
-			if a := s.Ask(n%2, fmt.Sprintf("honest%d@example.com", n)); a.StatusCode == http.StatusAccepted {
-				admitted.Add(1)
-			} else {
-				t.Errorf("an honest request: %d %s", a.StatusCode, a.Raw)
-			}
-		})
-		if n == people-1 {
-			honest.Wait()
-			s.Await("an attack worth the name", func() bool { return attack.Refused.Load() >= 500 })
-			stop()
-		}
-	})
-	attackers.Wait()
-	t.Logf("%d honest requests let in; of the attack %d, and %d refused", admitted.Load(), attack.Admitted.Load(),
-		attack.Refused.Load())
-	if admitted.Load() < people || attack.Admitted.Load() != 1 || attack.Cut.Load() > 0 {
-		t.Error("that is not as it should be")
 	}
 }
 

@@ -1,4 +1,8 @@
-package faults
+//go:build nightly
+
+// Only make nightly runs this test: it must run alone.
+
+package parts
 
 import (
 	"testing"

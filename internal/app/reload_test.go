@@ -1,4 +1,4 @@
-package operators
+package app_test
 
 import (
 	"crypto/sha256"
@@ -130,4 +130,24 @@ apps: [{name: default, title: Corner Store, %s}, {name: shop, title: The Shop, t
 	s.Hangup(0, "applied")
 	sent := ask(s.Key, "")
 	s.Is("not paused any more", sent, http.StatusAccepted, sent.Send.Status == "sent", len(s.Mails()) == 3)
+}
+
+// A receiver moves, and its secret is exchanged, while the service runs.
+func TestAReceiverMoves(t *testing.T) {
+	t.Parallel()
+	hook, moved := apptest.NewReceiver(t), apptest.NewReceiver(t)
+	moved.Secret = apptest.HookSecrets[1]
+	s := apptest.Embedded(t).WithWebhook(hook, "").Watching()
+	delete(s.Env, "SENDCODE_WEBHOOK_SECRETS")
+	secrets := filepath.Join(t.TempDir(), "secrets")
+	s.Env["SENDCODE_WEBHOOK_SECRETS_FILE"] = secrets
+	apptest.Must(t, os.WriteFile(secrets, []byte("default:"+apptest.HookSecrets[0]+"\n"), 0o600))
+	s.Start(1)
+	s.Ask(0, apptest.Ana)
+	s.AwaitTold(hook, 1)
+	apptest.Must(t, os.WriteFile(secrets, []byte("default:"+apptest.HookSecrets[1]), 0o600))
+	s.WriteWebhook(moved.URL, "")
+	s.Hangup(0, "applied")
+	s.Ask(0, "cleo@example.com")
+	s.AwaitTold(moved, 1)
 }

@@ -1,9 +1,10 @@
-package faults
+package parts
 
 import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -88,7 +89,6 @@ func (f *flood) ask(n, recipient int) {
 // serve: no fewer sends are served than under half of that load, the rest is refused at once, no
 // connection is closed, nothing accepted is lost, and nobody gets more than the policy.
 func TestSlowPostgresUnderOverload(t *testing.T) {
-	t.Parallel()
 	s := apptest.OnOwnPostgres(t).Policy(apptest.LongRules)
 	link := s.Through("SENDCODE_DATABASE_URL")
 	s.Start(1)
@@ -102,14 +102,14 @@ func TestSlowPostgresUnderOverload(t *testing.T) {
 	width := 120
 	add(fmt.Sprintf(narrow, width))
 	f := newFlood(s)
-	half := f.wave(50, 4*time.Second)
+	half := f.wave(50, 3*time.Second)
 	if n := f.Shed.Load() + f.Unserved.Load(); n > 0 {
 		t.Errorf("%d not served under half load", n)
 	}
 	opened := sessions(s)
 	var waves []int64
-	for range 3 { // it does not wear off
-		waves = append(waves, f.wave(800, 4*time.Second))
+	for range 2 { // it does not wear off
+		waves = append(waves, f.wave(800, 3*time.Second))
 	}
 	opened = sessions(s) - opened
 	t.Logf(
@@ -124,7 +124,7 @@ func TestSlowPostgresUnderOverload(t *testing.T) {
 		width /= 2
 		apptest.Must(t, link.Toxics.RemoveToxic(t.Context(), "narrow"))
 		add(fmt.Sprintf(narrow, width))
-		f.wave(800, 4*time.Second)
+		f.wave(800, 3*time.Second)
 		t.Logf("%d refused at once where the link takes %d kB/s", f.Shed.Load(), width)
 	}
 	if n := f.Unserved.Load(); n > int64(f.sent)/5 || f.Shed.Load() == 0 {
@@ -159,6 +159,17 @@ func (f *flood) nothingIsLost(db apptest.Sends) {
 	if lost := f.Accepted.Load() - int64(len(h)); lost > 0 {
 		f.Errorf("%d accepted sends are not there", lost)
 	}
+}
+
+// ended waits until no send is in flight and no place is owed, and returns the sends as they are
+// then.
+func ended(s *apptest.Stack, db apptest.Sends) (h apptest.History) {
+	s.Helper()
+	s.Await("every send and refund to end", func() bool {
+		h = s.HistoryIn(db)
+		return !slices.ContainsFunc(h, func(r store.SendOrRefusal) bool { return r.Status.InFlight() || r.RefundDue })
+	})
+	return h
 }
 
 // sessions returns how many connections Postgres has had.
