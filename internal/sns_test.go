@@ -66,7 +66,8 @@ func TestSNSForged(t *testing.T) {
 		"no time":       with(good, "Timestamp", ""), "another type": with(good, "Type", "Publication"),
 		"version 1": with(good, "SignatureVersion", "1"),
 		"version 3": with(good, "SignatureVersion", "3"), "two lines": with(good, "MessageId", "1\nTimestamp\n2"),
-		"another host": elsewhere("https://sns.eu-west-1.amazonaws.com.example/SimpleNotificationService-0.pem"),
+		"a subject of two lines": with(good, "Subject", "1\nTimestamp\n2"),
+		"another host":           elsewhere("https://sns.eu-west-1.amazonaws.com.example/SimpleNotificationService-0.pem"),
 		"another region": elsewhere(
 			"https://sns.eu-west-2.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem"),
 		"another service": elsewhere(

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/hooks"
 	"sendcode/internal/server"
 	"sendcode/internal/servertest"
@@ -87,20 +88,38 @@ func TestARepetitionWaitsForTheFirst(t *testing.T) {
 	})
 }
 
-// If the second of two codes is refused after all, the first is canceled, since the server forgets
-// both.
+// If the second of two codes is refused after all, or fails, the first is canceled, since the server
+// forgets both.
 func TestTheFirstOfTwoCodesIsCanceled(t *testing.T) {
 	refused := func() (verification.Answer, error) {
 		return verification.Answer{Quota: quota.Decision{Rules: []quota.State{{Rule: quota.Rule{Name: "minute",
 			Scope: quota.Recipient, Limit: 1, Window: time.Minute},
 			Used: 1, RetryAfter: 42 * time.Second, ResetAfter: 42 * time.Second}}}}, nil
 	}
-	c := &stubCodes{answers: []func() (verification.Answer, error){admitted("v1"), refused}}
-	if got := c.post(t,
-		change); got != `200 {"error":{"http_code":429,"message":"The next code can be sent in 42 s."}}` {
-		t.Error(got)
+	failed := func() (verification.Answer, error) { return verification.Answer{}, fault.Unavailable }
+	for answer, second := range map[string]func() (verification.Answer, error){
+		`{"error":{"http_code":429,"message":"The next code can be sent in 42 s."}}`: refused,
+		`{"error":{"http_code":503,"message":"` + server.Unavailable.Say + `"}}`:     failed,
+	} {
+		c := &stubCodes{answers: []func() (verification.Answer, error){admitted("v1"), second}}
+		servertest.Same(t, "answer", c.post(t, change), "200 "+answer)
+		servertest.Same(t, answer, strings.Join(c.asked, ", "), "send a@example.com, send b@example.com, cancel v1")
 	}
-	if got := strings.Join(c.asked, ", "); got != "send a@example.com, send b@example.com, cancel v1" {
-		t.Error(got)
+}
+
+// Each message of each hook has a key of its own: what one hook sent is no repetition for another.
+func TestCodeRequestsHaveKeysOfTheirOwn(t *testing.T) {
+	h := NewHooks(nil, &stubCodes{}, nil)
+	body, keys := []byte(change), map[string]bool{}
+	for _, name := range []string{"auth", "other"} {
+		hook := hooks.Hook{Name: name, App: "shop", Server: hooks.SupabaseEmail}
+		r, err := hook.Parse(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ask := range h.codeRequests(t.Context(), hook, r) {
+			keys[ask.Key] = true
+		}
 	}
+	servertest.Same(t, "keys of two messages of two hooks", len(keys), 4)
 }

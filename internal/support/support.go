@@ -23,7 +23,6 @@
 //	internal/console/testdata/pages.txt         by go test ./internal/console -run TestPages -update
 //	docs/openapi.yaml                           the path below /v1/admin
 //	internal/e2e/clients/apps_test.go           adminNudge: no app's key reaches anything by it
-//	internal/e2e/clients/openapi_test.go        a request that is answered as the specification says
 //	docs/operations.md                          which role may do it, and what it does
 package support
 

@@ -2,7 +2,6 @@ package verification_test
 
 import (
 	"encoding/base64"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -105,70 +104,4 @@ func TestKnownBrowsers(t *testing.T) {
 		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
 		r.Want("erased", limit(r.Svc, byBrowser(vtest.Ana, presenting(token))), 100)
 	})
-}
-
-// Strangers from 50 networks use up every limit and every try of a recipient, for a day and two
-// hours, with the default policy and its reserve. A back end and a known browser each send within
-// 60 s and get in, also while the limiter is away, and no window of the database has more than 1,
-// 5, 10.
-func TestStrangersStopNobody(t *testing.T) {
-	builtIn := vtest.WithReserve(map[string]int{"hour": 1, "day": 2}, func(*vtest.Settings) {})
-	for _, guessing := range []bool{false, true} {
-		for _, known := range []bool{false, true} {
-			vtest.InBubbleWith(t, vtest.MinuteTick(builtIn), func(r *vtest.Rig) {
-				honest := vtest.AskFor(vtest.Ana)
-				if known {
-					honest = byBrowser(vtest.Ana, presenting(knownBrowser(r)))
-				}
-				getsIn := func() {
-					t.Helper()
-					ask := honest
-					a, err := r.Svc.Send(r.Context(), ask)
-					r.NoError(err)
-					if wait := a.Quota.RetryAfter(); !a.Admitted {
-						if wait > time.Minute {
-							t.Fatalf("guessing %v, known %v: %v until %s", guessing, known, wait, a.Quota.Violated())
-						}
-						r.Sleep(wait)
-						a = r.Send(ask)
-					}
-					r.Sleep(time.Second)
-					checked, _, _ := r.Try(ask.Caller, a.View.ID, r.LastCode())
-					r.WantChecked("the honest caller", checked, "approved true")
-				}
-				sent := 0
-				for n := range 26 * 60 {
-					stranger := vtest.Browser
-					stranger.IP = netip.AddrFrom4([4]byte{10, byte(n % 50), 0, 1})
-					if a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana, vtest.By(stranger))); err == nil &&
-						a.Admitted {
-						if sent++; guessing {
-							r.Guess(stranger, 5, a.View.ID)
-						}
-					}
-					r.Sleep(time.Minute)
-					if n == 4*60 || n == 20*60 {
-						if n == 20*60 {
-							r.LoseLimiter()
-						}
-						getsIn()
-					}
-				}
-				if want := map[bool]int{false: 8, true: 4}[guessing]; sent < want {
-					t.Errorf("strangers sent %d", sent)
-				}
-				r.Sleep(time.Minute) // the outbox writes the last one
-				all, err := r.Store.Sends(r.Context(), store.Filter{Status: store.Sent, Limit: store.MaxPageRows})
-				r.NoError(err)
-				for i, s := range all { // the newest first
-					for _, rule := range r.Settings.Purposes["default"].Policy.Rules {
-						if i+rule.Limit < len(all) && s.LoggedAt.Sub(all[i+rule.Limit].LoggedAt) < rule.Window {
-							t.Errorf("more than %d within %v", rule.Limit, rule.Window)
-						}
-					}
-				}
-				r.Want("sends in the database", len(all) > sent, true)
-			})
-		}
-	}
 }

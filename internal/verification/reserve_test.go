@@ -12,11 +12,6 @@ import (
 	"sendcode/quota"
 )
 
-// wideScopes are the scopes of rules in which all classes of callers count together, beside that of
-// recipients.
-var wideScopes = []quota.Scope{quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix,
-	quota.Global, policy.BreakerScope}
-
 // withWideRule is a rule of the scope with the limit 5 and the reserve 2.
 func withWideRule(scope quota.Scope) func(*vtest.Settings) {
 	own := quota.Rule{Name: "own", Scope: quota.Recipient, Limit: 100, Window: time.Second}
@@ -32,13 +27,13 @@ func withWideRule(scope quota.Scope) func(*vtest.Settings) {
 	}
 }
 
-// In each wide rule strangers stop at the limit less the reserve, and a secret key has the rest of
+// In a rule that many share strangers stop at the limit less the reserve, and a secret key has the rest of
 // the same bucket: all together never have more than the limit. Strangers are told when the count
 // is below theirs, and are admitted then and not before; also while the limiter is away.
 func TestStrangersLeaveTheReserveOfWideRules(t *testing.T) {
 	stranger := vtest.BackEnd
 	stranger.Stranger = true
-	for _, scope := range wideScopes {
+	for _, scope := range []quota.Scope{quota.App, quota.Country, policy.BreakerScope} {
 		for what, by := range map[string]verification.Caller{"browser": vtest.Browser,
 			"back end for a stranger": stranger} {
 			for _, alone := range []bool{false, true} {
@@ -50,7 +45,7 @@ func TestStrangersLeaveTheReserveOfWideRules(t *testing.T) {
 						n := 0
 						ask := func(c verification.Caller) verification.Request {
 							n++
-							if scope == quota.Country || scope == quota.Prefix {
+							if scope == quota.Country {
 								text := vtest.TextTo(vtest.NthNumber(n))
 								text.Caller = c
 								return text
@@ -79,27 +74,6 @@ func TestStrangersLeaveTheReserveOfWideRules(t *testing.T) {
 				})
 			}
 		}
-	}
-}
-
-// A browser that is known for a recipient has the reserve of the recipient's rules, and none of a
-// wider one: with a mailbox for a whole domain it would be known for each address there.
-func TestKnownBrowsersAreStrangersToWideRules(t *testing.T) {
-	for _, scope := range wideScopes {
-		if scope == quota.Country || scope == quota.Prefix { // of text messages; browsers are known in the same way
-			continue
-		}
-		t.Run(string(scope), func(t *testing.T) {
-			vtest.InBubbleWith(t, withWideRule(scope), func(r *vtest.Rig) {
-				known := presenting(knownBrowser(r))
-				r.Send(byBrowser(vtest.Ana, known))
-				r.Send(byBrowser(vtest.Ana, known))
-				r.WantBlockedBy(r.Refuse(byBrowser(vtest.Ana, known)).Quota, "wide", 10*time.Minute)
-				r.SendTo(vtest.Ana)
-				r.SendTo(vtest.Ana)
-				r.RefuseTo(vtest.Ana)
-			})
-		})
 	}
 }
 

@@ -1,14 +1,15 @@
+//go:build nightly
+
+// Only make nightly runs these tests: they need libraries from npm.
+
 package clients
 
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/cookiejar"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -35,8 +36,8 @@ func TestAuthLibraries(t *testing.T) {
 	s := apptest.Embedded(t).Start(1)
 	for i, library := range []struct {
 		driver string
-		signUp func(*person)
-	}{{"better-auth.mjs", (*person).byBetterAuth}, {"auth-js.mjs", (*person).byAuthJS}} {
+		signUp func(*shopper)
+	}{{"better-auth.mjs", (*shopper).byBetterAuth}, {"auth-js.mjs", (*shopper).byAuthJS}} {
 		t.Run(library.driver, func(t *testing.T) {
 			t.Parallel()
 			sample := blocks[i][1]
@@ -52,20 +53,9 @@ func TestAuthLibraries(t *testing.T) {
 				apptest.Must(t, err)
 				apptest.Must(t, os.WriteFile(filepath.Join(dir, to), text, 0o600))
 			}
-			port := servertest.FreePort(t)
-			p := &person{T: t, s: s, shop: fmt.Sprintf("http://127.0.0.1:%d", port),
-				to: "ana." + strings.TrimSuffix(library.driver, ".mjs") + "@example.com"}
-			server := exec.CommandContext(t.Context(), node, library.driver)
-			server.Dir, server.Stdout, server.Stderr = dir, s.Printed, s.Printed
-			server.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key,
-				fmt.Sprint("PORT=", port), "SESSION_SECRET=a secret of this test, and long enough",
-				"BETTER_AUTH_SECRET=a secret of this test, and long enough", "BETTER_AUTH_URL="+p.shop,
-				"BETTER_AUTH_TELEMETRY=0", "NODE_ENV=development")
-			apptest.Must(t, server.Start())
-			t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
-			p.Jar, _ = cookiejar.New(nil)
-			p.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-			s.Await("the server of "+library.driver, func() bool { _, err := p.Get(p.shop); return err == nil })
+			p := newShopper(t, s, "ana."+strings.TrimSuffix(library.driver, ".mjs")+"@example.com")
+			p.starts(dir, []string{node, library.driver}, "BETTER_AUTH_SECRET=a secret of this test, and long enough",
+				"BETTER_AUTH_URL="+p.shop, "BETTER_AUTH_TELEMETRY=0", "NODE_ENV=development")
 			library.signUp(p)
 			if n := len(s.AwaitMail(p.to, 1)); n != 1 {
 				t.Errorf("%d mails", n)
@@ -74,32 +64,7 @@ func TestAuthLibraries(t *testing.T) {
 	}
 }
 
-// person signs up at a shop.
-type person struct {
-	*testing.T
-	http.Client
-	s        *apptest.Stack
-	shop, to string
-}
-
-// ask sends a request, and returns its answer with its body read.
-func (p *person) ask(method, path, kind, body string) (answer *http.Response, text string) {
-	p.Helper()
-	r, err := http.NewRequest(method, p.shop+path, strings.NewReader(body))
-	apptest.Must(p.T, err)
-	r.Header.Set("Origin", p.shop)
-	if kind != "" {
-		r.Header.Set("Content-Type", kind)
-	}
-	answer, err = p.Do(r)
-	apptest.Must(p.T, err)
-	defer answer.Body.Close()
-	raw, err := io.ReadAll(answer.Body)
-	apptest.Must(p.T, err)
-	return answer, string(raw)
-}
-
-func (p *person) byBetterAuth() {
+func (p *shopper) byBetterAuth() {
 	p.Helper()
 	post := func(path, more string) (*http.Response, string) {
 		return p.ask(http.MethodPost, "/api/auth"+path, "application/json", fmt.Sprintf(`{"email":%q%s}`, p.to, more))
@@ -129,7 +94,7 @@ func (p *person) byBetterAuth() {
 	}
 }
 
-func (p *person) byAuthJS() {
+func (p *shopper) byAuthJS() {
 	p.Helper()
 	_, body := p.ask(http.MethodGet, "/api/auth/csrf", "", "")
 	var csrf struct{ CSRFToken string }

@@ -1,12 +1,10 @@
 package clients
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"sendcode/internal/app/apptest"
 )
@@ -18,10 +16,11 @@ func with(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
 
-// The pages of an app's origins, and no others, may use its public key and read what is answered.
+// The pages of an app's origins, and no others, may use its public key and read what is answered,
+// also that their network asks too much, of which a secret key has no bound.
 func TestOriginsOfAPublicKey(t *testing.T) {
 	t.Parallel()
-	s := apptest.Embedded(t).Tenants().Start(1)
+	s := apptest.Embedded(t).Tenants().Add("requests_per_minute: 20\n").Start(1)
 	for name, c := range map[string]struct {
 		header, value string
 		status        int
@@ -54,6 +53,13 @@ func TestOriginsOfAPublicKey(t *testing.T) {
 		a.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("a secret key: %d %v", a.StatusCode, a.Header)
 	}
+	var refused apptest.Answer
+	for range 100 {
+		refused = s.Ask(0, apptest.Ana, apptest.As(apptest.PublicKey))
+	}
+	s.Is("too many requests", refused, http.StatusTooManyRequests, refused.Problem() == "too-many-requests",
+		refused.Header.Get("Access-Control-Allow-Origin") == shop)
+	s.Is("a secret key", s.Ask(0, apptest.Ana), http.StatusAccepted)
 	ask := func(from, path string) http.Header {
 		return s.Do(0, http.MethodOptions, path, "", with("Origin", from), with("Authorization", ""),
 			with("Access-Control-Request-Method", "POST"),
@@ -73,57 +79,6 @@ func TestOriginsOfAPublicKey(t *testing.T) {
 			t.Errorf("%v: %v", c, h)
 		}
 	}
-}
-
-// Of two keys of one app the older has ended: that is how a key is changed without a pause. The
-// metrics say when each was used.
-func TestKeysEndAndAreSeen(t *testing.T) {
-	t.Parallel()
-	s := apptest.Embedded(t)
-	const older, newer = "sk_old_abcdefghijklmnop", "sk_new_abcdefghijklmnop"
-	s.Write(
-		fmt.Sprintf(
-			"apps: [{name: shop, keys: [{id: old, kind: secret, sha256: %x, expires: %s}, {id: new, kind: secret, sha256: %x, expires: %s}]}]\n",
-			sha256.Sum256([]byte(older)), time.Now().Add(-time.Second).Format(time.RFC3339),
-			sha256.Sum256([]byte(newer)), time.Now().Add(time.Hour).Format(time.RFC3339))).Start(1)
-	for key, status := range map[string]int{older: 401, newer: 200} {
-		s.Is(fmt.Sprintf("%.6s…", key),
-			s.Post("/v1/quota", `{"channel":"email","to":"`+apptest.Ana+`"}`, apptest.As(key)), status)
-	}
-	const used = `sendcode_api_key_last_used_timestamp_seconds{app="shop",key="`
-	if never, just := s.Metric(0, used+"old"), s.Metric(0, used+"new"); never != "0" || !strings.HasPrefix(just, "1.") {
-		t.Errorf("%s, %s", never, just)
-	}
-}
-
-// Browsers of a network have a number of requests in common, whatever for; back ends and the
-// service's own addresses have none. What is refused can be read by the page that asked, and says
-// when to come again.
-func TestRequestsOfBrowsersAreBounded(t *testing.T) {
-	t.Parallel()
-	s := apptest.Embedded(t).Tenants().Add("requests_per_minute: 5\n").Start(1)
-	browser := apptest.As(apptest.PublicKey)
-	for i := range 5 {
-		s.Is(fmt.Sprintf("request %d", i), s.Ask(0, apptest.Ana, browser), 202)
-	}
-	for _, path := range []string{"/v1/verifications", "/v1/verifications/unknown/check", "/v1/quota"} {
-		a := s.Post(path, `{"channel":"email","to":"`+apptest.Ana+`"}`, browser)
-		s.Is(path, a, 429, a.Problem() == "too-many-requests", a.RetryAfter >= 1, a.RetryAfter <= 120,
-			a.Header.Get("Retry-After") != "")
-		if a.Header.Get("Access-Control-Allow-Origin") != shop ||
-			!strings.Contains(a.Header.Get("Access-Control-Expose-Headers"), "Retry-After") {
-			t.Errorf("%s: the page cannot read the answer: %v", path, a.Header)
-		}
-	}
-	s.Is("a secret key", s.Ask(0, "ben@example.com"), 202)
-	for _, path := range []string{"/livez", "/readyz", "/metrics", "/widget.js", "/problems/too-many-requests",
-		"/openapi.yaml", "/admin/login"} {
-		s.Is(path, s.Get(path), 200)
-	}
-	page := s.Get("/", with("Accept-Language", "en"))
-	s.Is("the page", page, 429, strings.Contains(string(page.Raw), "Too many requests from your network"),
-		page.Header.Get("Retry-After") != "")
-	s.Counts("sendcode_network_refusals_total", "4")
 }
 
 // cookieOf posts a form as a browser does and returns the first cookie that is set.

@@ -98,20 +98,12 @@ func TestNoSinkShowsACallersCode(t *testing.T) {
 	}
 	s.Stop(0)
 	after := s.Dump()
-	for sink, content := range map[string]string{
+	showNone(t, map[string]string{
 		"log lines": s.Printed.String(), "answers": s.Answered.String(), "metrics": string(metrics.Raw),
 		"webhooks":       told.String(),
 		"rows in flight": during, "rows afterwards": after, "limiter": keysAndValues(s),
 		"SQL arguments": s.Postgres.Log(),
-	} {
-		for what, code := range codes {
-			low := strings.ToLower(content)
-			if content == "" || strings.Contains(low, strings.ToLower(code)) ||
-				strings.Contains(low, fmt.Sprintf("%x", code)) {
-				t.Errorf("%s, of %d bytes: empty, or they show the code that was %s", sink, len(content), what)
-			}
-		}
-	}
+	}, codes)
 	for _, code := range inFlight {
 		if !strings.Contains(during, code) || strings.Contains(after, code) {
 			t.Error("an encrypted code is not in the dump while its send is in flight, or is there afterwards")

@@ -1,3 +1,7 @@
+//go:build nightly
+
+// Only make nightly runs these tests: they need a Redis Cluster.
+
 package clients
 
 import (

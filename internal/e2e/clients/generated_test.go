@@ -1,3 +1,7 @@
+//go:build nightly
+
+// Only make nightly runs these tests: they need generators from npm and the Go module proxy.
+
 package clients
 
 import (

@@ -1,3 +1,7 @@
+//go:build nightly
+
+// Only make nightly runs these tests: they need node and Python.
+
 package clients
 
 import (
@@ -5,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html"
 	"net/http"
 	"os"
 	"os/exec"
@@ -181,37 +184,6 @@ func withCalls(t *testing.T, page, program string) string {
 		t.Fatalf("the page has the calls %q", calls)
 	}
 	return strings.NewReplacer("{send}", calls[0], "{again}", calls[1], "{check}", calls[2]).Replace(program)
-}
-
-// The page of the API begins with two requests that work as they are, with a key: one asks for a
-// code, the other checks it.
-func TestThePageOfTheAPIBeginsWithARequest(t *testing.T) {
-	t.Parallel()
-	s := apptest.Embedded(t).Start(1)
-	page := string(s.Get("/docs").Raw)
-	blocks := regexp.MustCompile(`(?s)<pre[^>]*><code>(.*?)</code></pre>`).FindAllStringSubmatch(page, 2)
-	if len(blocks) < 2 || strings.Index(page, blocks[1][0]) > strings.Index(page, "<nav") {
-		t.Fatalf("it begins with %q", blocks)
-	}
-	const to = "ana@example.com"
-	run := func(block string, environ ...string) (answer string) {
-		t.Helper()
-		_, line, _ := strings.Cut(html.UnescapeString(block), "\n")
-		c := exec.CommandContext(t.Context(), "sh", "-c", line)
-		c.Env = append(append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key), environ...)
-		said, err := c.Output()
-		apptest.Must(t, err)
-		return string(said)
-	}
-	sent := run(blocks[0][1])
-	id := regexp.MustCompile(`"id":"(\w+)"`).FindStringSubmatch(sent)
-	if !strings.HasPrefix(sent, "HTTP/1.1 202 ") || id == nil {
-		t.Fatal(sent)
-	}
-	if checked := run(blocks[1][1], "id="+id[1], "code="+s.CodeIn(s.AwaitMail(to, 1)[0])); !strings.Contains(checked,
-		`"valid":true`) {
-		t.Error(checked)
-	}
 }
 
 // newestCode runs the line that reads the mailbox: it prints the codes of the mails, newest first,

@@ -1,3 +1,7 @@
+//go:build nightly
+
+// Only make nightly runs these tests: they need frameworks from npm and pip.
+
 package clients
 
 import (
@@ -97,33 +101,22 @@ func TestSamplesOfFrameworks(t *testing.T) {
 				text := strings.Replace(driver[1], "{}", strings.Join(goBlocks(t, string(quickStart)), "\n"), 1)
 				apptest.Must(t, os.WriteFile(filepath.Join(dir, driver[0]), []byte(text), 0o600))
 			}
-			port := servertest.FreePort(t)
-			command := func(words []string) *exec.Cmd {
-				c := exec.CommandContext(t.Context(), words[0], words[1:]...)
-				c.Dir = dir
-				c.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key,
-					"SESSION_SECRET=of a test", fmt.Sprint("PORT=", port), "GOWORK=off")
-				return c
-			}
 			if sample.fetch != nil {
-				if said, err := command(sample.fetch).CombinedOutput(); err != nil && os.Getenv("CI") == "" &&
+				fetch := exec.CommandContext(t.Context(), sample.fetch[0], sample.fetch[1:]...)
+				fetch.Dir, fetch.Env = dir, append(os.Environ(), "GOWORK=off")
+				if said, err := fetch.CombinedOutput(); err != nil && os.Getenv("CI") == "" &&
 					sample.fetch[0] == "npm" {
 					t.Skipf("%v: %v: %s", sample.fetch, err, said)
 				} else if err != nil {
 					t.Fatalf("%v: %v: %s", sample.fetch, err, said)
 				}
 			}
-			backEnd := command(program)
-			backEnd.Stderr = s.Printed
-			apptest.Must(t, backEnd.Start())
-			t.Cleanup(func() { _ = backEnd.Process.Kill(); _ = backEnd.Wait() })
-			p := &shopper{T: t, shop: fmt.Sprintf("http://127.0.0.1:%d", port), to: "ana." + name + "@example.com"}
-			p.Jar, _ = cookiejar.New(nil)
-			s.Await("the back end of "+name, func() bool { _, err := p.Get(p.shop); return err == nil })
+			p := newShopper(t, s, "ana."+name+"@example.com")
+			p.starts(dir, program)
 			if sample.proof {
-				p.signsInByProof(s)
+				p.signsInByProof()
 			} else {
-				p.signsInByCode(s)
+				p.signsInByCode()
 			}
 		})
 	}
@@ -140,24 +133,66 @@ func goBlocks(t *testing.T, page string) []string {
 	return []string{blocks[0][1], blocks[len(blocks)-1][1]}
 }
 
-// shopper is a person at a shop.
+// shopper is a person at a shop whose back end runs on this machine.
 type shopper struct {
 	*testing.T
 	http.Client
-	shop, to string
+	s        *apptest.Stack
+	port     int
+	shop, to string // the shop's address, and the person's
 }
 
-func (p *shopper) post(path string, form url.Values) (status int, body string) {
+func newShopper(t *testing.T, s *apptest.Stack, to string) *shopper {
+	t.Helper()
+	p := &shopper{T: t, s: s, port: servertest.FreePort(t), to: to}
+	p.shop = fmt.Sprintf("http://127.0.0.1:%d", p.port)
+	p.Jar, _ = cookiejar.New(nil) // fails for no options
+	p.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return p
+}
+
+// starts starts the shop's back end in a folder, with more variables, and waits until it listens.
+func (p *shopper) starts(dir string, command []string, more ...string) {
 	p.Helper()
-	answer, err := p.PostForm(p.shop+path, form)
+	c := exec.CommandContext(p.Context(), command[0], command[1:]...)
+	c.Dir, c.Stdout, c.Stderr = dir, p.s.Printed, p.s.Printed
+	c.Env = append(append(os.Environ(), "CODES_URL="+p.s.Replicas[0].Base, "CODES_KEY="+p.s.Key, "SHOP_URL="+p.shop,
+		fmt.Sprint("PORT=", p.port), "SESSION_SECRET=a secret of this test, and long enough"), more...)
+	apptest.Must(p.T, c.Start())
+	p.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	p.s.Await("the back end of "+p.to, func() bool {
+		answer, err := p.Get(p.shop)
+		if err == nil {
+			answer.Body.Close()
+		}
+		return err == nil
+	})
+}
+
+// ask sends a request, and returns its answer with its body read.
+func (p *shopper) ask(method, path, kind, body string) (answer *http.Response, text string) {
+	p.Helper()
+	r, err := http.NewRequest(method, p.shop+path, strings.NewReader(body))
+	apptest.Must(p.T, err)
+	r.Header.Set("Origin", p.shop)
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
+	answer, err = p.Do(r)
 	apptest.Must(p.T, err)
 	defer answer.Body.Close()
 	raw, err := io.ReadAll(answer.Body)
 	apptest.Must(p.T, err)
-	return answer.StatusCode, string(raw)
+	return answer, string(raw)
 }
 
-func (p *shopper) signsInByCode(s *apptest.Stack) {
+func (p *shopper) post(path string, form url.Values) (status int, body string) {
+	p.Helper()
+	answer, body := p.ask(http.MethodPost, path, "application/x-www-form-urlencoded", form.Encode())
+	return answer.StatusCode, body
+}
+
+func (p *shopper) signsInByCode() {
 	p.Helper()
 	enter := func(code string) (int, string) {
 		return p.post("/code/check", url.Values{"code": {code}, "to": {"eve@example.com"}})
@@ -182,8 +217,8 @@ func (p *shopper) signsInByCode(s *apptest.Stack) {
 		!strings.Contains(body, `"retry_after"`) {
 		p.Errorf("too early: %d %s", status, body)
 	}
-	code := s.CodeIn(s.AwaitMail(p.to, 1)[0])
-	if status, body := enter(s.Wrong(code)); status != http.StatusOK || strings.Contains(body, "Welcome") {
+	code := p.s.CodeIn(p.s.AwaitMail(p.to, 1)[0])
+	if status, body := enter(p.s.Wrong(code)); status != http.StatusOK || strings.Contains(body, "Welcome") {
 		p.Errorf("a wrong code: %d %s", status, body)
 	}
 	if status, body := enter(code); status != http.StatusOK || body != "Welcome, "+p.to {
@@ -191,8 +226,9 @@ func (p *shopper) signsInByCode(s *apptest.Stack) {
 	}
 }
 
-func (p *shopper) signsInByProof(s *apptest.Stack) {
+func (p *shopper) signsInByProof() {
 	p.Helper()
+	s := p.s
 	sent := s.Ask(0, p.to)
 	checked := s.Check(0, sent.ID, s.CodeIn(s.AwaitMail(p.to, 1)[0]))
 	signIn := func(proof string) (int, string) {

@@ -1,3 +1,7 @@
+//go:build nightly
+
+// Only make nightly runs these tests: they need node and Python.
+
 package clients
 
 import (
@@ -7,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,27 +52,20 @@ func TestASignUpInFewLines(t *testing.T) {
 func signUpWith(t *testing.T, program, file string) {
 	t.Helper()
 	const key = "sk_ofthesignupabcdefghijABCDEFGHIJ"
-	shop := fmt.Sprintf("http://127.0.0.1:%d", servertest.FreePort(t))
 	s := apptest.Embedded(t)
-	s.Env["SENDCODE_CONFIG"] = filepath.Join(t.TempDir(), "sendcode.yaml")
+	shopper := newShopper(t, s, apptest.Ana)
+	shop := shopper.shop
 	s.Write(
 		fmt.Sprintf(
 			"purposes: {newsletter: {kind: confirm, code: {length: 8}}}\n"+
 				"apps: [{name: shop, page_purposes: [newsletter], return_urls: [%q], keys: [{id: k, kind: secret, scopes: [check], sha256: %x}]}]\n",
 			shop+"/signup", sha256.Sum256([]byte(key))))
 	s.Start(1)
-	backEnd := exec.Command(program, file)
-	backEnd.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+key, "SHOP_URL="+shop)
-	backEnd.Stderr = s.Printed
-	apptest.Must(t, backEnd.Start())
-	t.Cleanup(func() { _ = backEnd.Process.Kill(); _ = backEnd.Wait() })
-
+	shopper.starts(filepath.Dir(file), []string{program, file}, "CODES_KEY="+key)
 	person := pagetest.NewVisitor(s.Replicas[0].Base + "/")
 	get := func(v *pagetest.Visitor, address string) string {
 		answer, err := v.Client().Get(address)
-		if err != nil {
-			return ""
-		}
+		apptest.Must(t, err)
 		defer answer.Body.Close()
 		raw, err := io.ReadAll(answer.Body)
 		apptest.Must(t, err)
@@ -78,7 +74,9 @@ func signUpWith(t *testing.T, program, file string) {
 		}
 		return string(raw)
 	}
-	s.Await("the back end", func() bool { return strings.Contains(get(person, shop+"/signup"), `value="send"`) })
+	if page := get(person, shop+"/signup"); !strings.Contains(page, `value="send"`) {
+		t.Fatalf("the back end leads to %s", page)
+	}
 	back := approved(s, person, "shop", apptest.Ana)
 	if got := get(pagetest.NewVisitor(""), back.String()); strings.HasPrefix(got, "Welcome, ") {
 		t.Errorf("another browser: %s", got)

@@ -1,6 +1,8 @@
 package clients
 
 import (
+	"fmt"
+	"html"
 	"net/http"
 	"os"
 	"os/exec"
@@ -80,5 +82,50 @@ func TestTheLinesOfLimitsAndOfOnesOwnCode(t *testing.T) {
 	s.Is("one's own code", s.Post("/v1/verifications", body), http.StatusAccepted)
 	if mail := s.AwaitMail("ana@example.com", 1)[0]; s.CodeIn(mail) != "739154" {
 		t.Errorf("another code than in %s: %s", body, s.CodeIn(mail))
+	}
+}
+
+// The lines of docs/SIX-LIMITERS.md, in both languages: each is admitted, and a second code or gift
+// is not.
+func TestTheLinesOfSixLimiters(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"docs/SIX-LIMITERS.md", "docs/SIX-LIMITERS.zh-CN.md"} {
+		s := apptest.Embedded(t).Write(blocksOf(t, name, "yaml")[0]).Start(1)
+		page, err := os.ReadFile("../../../" + name)
+		apptest.Must(t, err)
+		take, lines := regexp.MustCompile(`(?m)^take\(\) .*$`).FindString(string(page)), blocksOf(t, name, "sh")
+		if len(lines) != 6 {
+			t.Errorf("%s has %d lines", name, len(lines))
+		}
+		for _, line := range lines {
+			once := strings.Contains(line, "take codes ") || strings.Contains(line, "take gift ")
+			for n := range 2 {
+				want := map[bool]string{false: "HTTP/1.1 200 ", true: "HTTP/1.1 429 "}[once && n == 1]
+				if said := sh(t, s, take+"\n"+line); !strings.HasPrefix(said, want) {
+					t.Errorf("%s: not %q: %s%s", name, want, line, said)
+				}
+			}
+		}
+	}
+}
+
+// The page of the API begins with two requests that work as they are, with a key: one asks for a
+// code, the other checks it.
+func TestThePageOfTheAPIBeginsWithARequest(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t).Start(1)
+	page := string(s.Get("/docs").Raw)
+	blocks := regexp.MustCompile(`(?s)<pre[^>]*><code>[^\n]*\n(.*?)</code></pre>`).FindAllStringSubmatch(page, 2)
+	if len(blocks) < 2 || strings.Index(page, blocks[1][0]) > strings.Index(page, "<nav") {
+		t.Fatalf("it begins with %q", blocks)
+	}
+	sent := sh(t, s, html.UnescapeString(blocks[0][1]))
+	id := regexp.MustCompile(`"id":"(\w+)"`).FindStringSubmatch(sent)
+	if !strings.HasPrefix(sent, "HTTP/1.1 202 ") || id == nil {
+		t.Fatal(sent)
+	}
+	given := fmt.Sprintf("id=%s code=%s\n", id[1], s.CodeIn(s.AwaitMail("ana@example.com", 1)[0]))
+	if checked := sh(t, s, given+html.UnescapeString(blocks[1][1])); !strings.Contains(checked, `"valid":true`) {
+		t.Error(checked)
 	}
 }
