@@ -4,21 +4,16 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"reflect"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"sendcode/internal/admission"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery"
-	"sendcode/internal/metrics"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
@@ -30,10 +25,6 @@ import (
 // which a proxy asks another replica while this one still decides
 // (docs/decisions/0013-admission.md).
 const mostAllocations = 195
-
-// mostOfARefusal is what a send may take that is refused at once in an overload. What refusals
-// take, those that are admitted lack.
-const mostOfARefusal = 83
 
 // A send takes no more allocations than it did: each costs twice, when it is made and when it is
 // collected.
@@ -49,75 +40,8 @@ func TestAllocationsOfASend(t *testing.T) {
 	for range 200 {
 		send()
 	}
-	atMost(t, "a send", mostAllocations, send)
-}
-
-// Nor does a send that is refused at once.
-func TestAllocationsOfARefusalInAnOverload(t *testing.T) {
-	servertest.SkipUnderRace(t)
-	l := newLight(t)
-	l.parts.stands = make(chan chan struct{})
-	var waiting sync.WaitGroup
-	var all []chan struct{}
-	for l.core.Codes.SendsOverloadError() == nil {
-		decided, ended := make(chan struct{}), make(chan struct{})
-		waiting.Go(func() { l.send(); close(ended) })
-		select {
-		case l.parts.stands <- decided:
-			all = append(all, decided)
-		case <-ended: // it was refused: fewer have a place once the oldest has waited for a while
-		}
-	}
-	before := l.core.Codes.AdmissionStates()["sends"]
-	atMost(t, "a refusal", mostOfARefusal, func() {
-		if w := l.send(); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
-			t.Fatalf("%d %s", w.Code, w.Body)
-		}
-	})
-	// What is true when the metrics are written is true before and after.
-	var now admission.Stats
-	var lines string
-	for again := true; again; again = !reflect.DeepEqual(now, l.core.Codes.AdmissionStates()["sends"]) {
-		now = l.core.Codes.AdmissionStates()["sends"]
-		lines = admissionLines(l.metrics)
-	}
-	servertest.Same(t, "metrics", lines, fmt.Sprintf(`places{of="sends"} %d
-refusals_total{class="known",of="sends"} %d
-refusals_total{class="stranger",of="sends"} %d
-refusals_total{class="unread",of="sends"} %d
-under_way{class="known",of="sends"} %d
-under_way{class="stranger",of="sends"} %d
-`, now.Most, now.Refused["known"], now.Refused["stranger"], now.Refused["unread"], now.UnderWay["known"],
-		now.UnderWay["stranger"]))
-	want := maps.Clone(before.Refused)
-	want["unread"] += 501 // AllocsPerRun runs once more
-	servertest.Same(t, "refusals", fmt.Sprint(now.Refused), fmt.Sprint(want))
-	servertest.Same(t, "under way", fmt.Sprint(now.UnderWay), fmt.Sprintf("map[known:%d stranger:0]", len(all)))
-	for _, one := range all {
-		close(one)
-	}
-	waiting.Wait()
-}
-
-// admissionLines returns the metrics of the admission of sends, without the prefix of their names.
-func admissionLines(m *metrics.Metrics) string {
-	w := httptest.NewRecorder()
-	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	var lines []string
-	for line := range strings.Lines(w.Body.String()) {
-		if strings.HasPrefix(line, "sendcode_admission_") && strings.Contains(line, `of="sends"`) {
-			lines = append(lines, strings.TrimPrefix(line, "sendcode_admission_"))
-		}
-	}
-	return strings.Join(lines, "")
-}
-
-func atMost(t *testing.T, what string, most float64, do func()) {
-	t.Helper()
-	got := testing.AllocsPerRun(500, do)
-	t.Logf("%s takes %v allocations, of at most %v", what, got, most)
-	if got > most {
-		t.Errorf("%s takes %v allocations, want at most %v", what, got, most)
+	if got := testing.AllocsPerRun(500, send); got > mostAllocations {
+		t.Errorf("a send takes %v allocations, want at most %v", got, mostAllocations)
 	}
 }
 
@@ -184,14 +108,10 @@ func (l *light) send() *httptest.ResponseRecorder {
 type lightParts struct {
 	*sqldb.DB
 	finished chan struct{}
-	stands   chan chan struct{} // tells a send for what to wait before it is decided; nil: for nothing
 }
 
 // Begin implements verification.Store.
 func (l *lightParts) Begin(_ context.Context, in store.Intent) (store.BeginAnswer, error) {
-	if l.stands != nil {
-		<-<-l.stands
-	}
 	in, err := store.ValidatedIntent(in)
 	now, v, s := time.Now(), in.Verification, in.Send
 	v.CreatedAt, v.ExpiresAt, v.Sends = now, now.Add(in.TTL), 1

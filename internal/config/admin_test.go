@@ -27,19 +27,3 @@ func TestOIDC(t *testing.T) {
 	must(t, strings.NewReplacer("https://id.example", "http://127.0.0.1:5556", "https://console.example",
 		"http://localhost:8080").Replace(oidcYAML))
 }
-
-func TestMistakesOfAdmin(t *testing.T) {
-	hash := strings.Repeat("ab", 32)
-	refused(t, map[string]string{
-		strings.Replace(oidcYAML, "issuer: https://id.example/realms/main\n    ", "", 1): "issuer is missing",
-		oidcYAML +
-			"    role_claim: groups\n    roles: {a: root}": "roles.a: must be reader, operator or owner",
-		oidcYAML +
-			"    role_claim: groups\n    roles: {\"\": owner}": "a value that is empty gives no role",
-		oidcYAML + "    roles: {a: owner}": "admin.oidc: role_claim is missing",
-		"admin: {tokens: [{id: a}]}":       "sha256 is missing",
-		"admin: {tokens: [{id: a, sha256: \"" + hash + "\"}, {id: b, sha256: \"" + hash +
-			"\"}]}": "another token has the same hash",
-	})
-	refused(t, map[string]string{"": "SENDCODE_ADMIN_TOKEN_ROLE: must be reader"}, "SENDCODE_ADMIN_TOKEN_ROLE=root")
-}

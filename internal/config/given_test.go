@@ -68,19 +68,6 @@ func is[T any](t *testing.T, what string, got, want T) {
 	}
 }
 
-// refused checks that each file has exactly the mistake that is given, at least in part, and that
-// the mistake shows nothing hidden.
-func refused(t *testing.T, wants map[string]string, environ ...string) {
-	t.Helper()
-	for yaml, want := range wants {
-		_, err := loadYAML(yaml, environ...)
-		if got := mistakes(err); len(got) != 1 || !strings.Contains(got[0], want) ||
-			strings.Contains(got[0], "hidden") {
-			t.Errorf("%s\ngot  %q\nwant %q", yaml, got, want)
-		}
-	}
-}
-
 // readBack returns what a printed configuration loads as, and wants it to print the same.
 func readBack(t *testing.T, c Config) Config {
 	t.Helper()

@@ -123,25 +123,3 @@ func TestProvidersArePrinted(t *testing.T) {
 	is(t, "key and header", []any{len(standard.SourceWithSecret().Auth.Secrets[0]), standard.Auth.Header},
 		[]any{24, "webhook-"})
 }
-
-func TestMistakesOfProviders(t *testing.T) {
-	const event = "message: a, type: b, outcomes: {c: delivered}"
-	const rest = "secret_env: SECRET, " + event
-	of := func(fields string) string { return "provider_events: [{name: a, " + fields + "}]" }
-	refused(t, map[string]string{
-		of("scheme: hmac, " + rest):   "provider_events[0]: header is missing",
-		of("scheme: basic, " + event): "provider_events[0]: secret_env is missing",
-		of(
-			"scheme: basic, secret_env: SECRET, message: a, type: b, outcomes: {c: lost}"): "provider_events[0].outcomes.c: must be delivered, bounced, bounced_for_good, complained, opted_out or ignored",
-		of("scheme: basic, message_header: Bcc, " +
-			rest): "provider_events[0].message_header: must begin with X-",
-		of("scheme: standard_webhooks, " +
-			rest): "provider_events[0]: the secret must be whsec_ and base64 of at least 16 bytes",
-		of("scheme: sns, " +
-			event): "provider_events[0]: topic is missing",
-		of("scheme: sns, topic: ses-events, " +
-			event): "provider_events[0].topic: must be the ARN of a standard topic, such as arn:aws:sns:eu-west-1:123456789012:ses-events",
-		of("scheme: basic, secret_env: SHORT, " +
-			event): "provider_events[0]: the secret must have at least 16 characters",
-	})
-}

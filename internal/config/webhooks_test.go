@@ -49,21 +49,6 @@ func TestWebhooks(t *testing.T) {
 	}
 }
 
-func TestWebhookMistakes(t *testing.T) {
-	of := func(webhook string) string { return "apps: [{name: shop, webhook: {" + webhook + "}}]" }
-	refused(t, map[string]string{
-		of(
-			"url: https://shop.example/hooks"): "apps[0].webhook.url: needs a secret: give SENDCODE_WEBHOOK_SECRETS=shop:whsec_",
-		of("events: [send.sent]"): "url is missing",
-	})
-	refused(t, map[string]string{
-		"":                                   "there is no app shop",
-		of("url: http://shop.example/hooks"): "must begin with https://",
-		of(
-			"url: https://a.example, events: [send.snt]"): "verification.canceled or verification.locked, did you mean send.sent?",
-	}, "SENDCODE_WEBHOOK_SECRETS=shop:"+hookOne)
-}
-
 // The settings and the documents name the events that there are, in one order.
 func TestEventsAreThoseOfTheTable(t *testing.T) {
 	var names []string

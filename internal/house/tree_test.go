@@ -1,7 +1,6 @@
 package house
 
 import (
-	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -23,7 +22,7 @@ type source struct {
 	pkg     string // the directory of name
 	test    bool
 	imports []string
-	file    *ast.File
+	text    string
 }
 
 // root is the repository's: a package's tests run in its folder.
@@ -77,14 +76,14 @@ func read(root, file string) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.ParseComments)
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.ImportsOnly)
 	if err != nil {
 		return source{}, err
 	}
 	name = filepath.ToSlash(name)
 	s := source{
 		name: name, pkg: path.Dir(name), test: strings.HasSuffix(name, "_test.go"),
-		file: parsed,
+		text: string(text),
 	}
 	for _, spec := range parsed.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)

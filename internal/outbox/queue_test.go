@@ -52,20 +52,6 @@ func persons(r *vtest.Rig, n int) (order []int) {
 	return order
 }
 
-// A receiver that takes a second for each mail changes no answer: all are given at once, and all
-// mails go out, in the order of the requests, as fast as the workers are.
-func TestSlowReceiverChangesNoAnswer(t *testing.T) {
-	slowly(t, time.Second, 16, outbox.MaxFlights, func(r *vtest.Rig) {
-		r.SendMany(0, 160)
-		r.Sleep(11 * time.Second)
-		for i, who := range persons(r, 160) {
-			if who < i-16 || who > i+16 {
-				t.Errorf("mail %d was for person %d", i, who)
-			}
-		}
-	})
-}
-
 // Sends that memory has no room for wait in the database, queued. They are delivered in turn: a
 // later one does not go first, though there be room for it at that moment.
 func TestWhatHasNoRoomWaitsInTheDatabase(t *testing.T) {

@@ -90,43 +90,6 @@ func TestFromTheWireToTheRow(t *testing.T) {
 	}
 }
 
-// The mail server is down for two minutes while people ask. When it is back, every code that is
-// still alive arrives, once and soon; the others are failed for the reason that they expired, and
-// cost nothing.
-func TestReceiverDownForTwoMinutes(t *testing.T) {
-	onTheWire(t, func(s *vtest.Settings) {
-		brief := s.Purposes["default"]
-		brief.Name, brief.TTL, brief.Shares, brief.Policy.Name = "brief", time.Minute, []string{"brief"}, "brief"
-		s.Purposes["brief"] = brief
-	}, smtptest.Script{}, func(r *wire) {
-		r.down.Store(true)
-		var all []verification.Answer
-		const n = 60
-		for i := range n {
-			all = append(all, r.SendTo(vtest.NthAddress(i), vtest.For([]string{"brief", "", ""}[i%3])))
-			r.Sleep(2 * time.Second)
-		}
-		r.down.Store(false)
-		soon := time.Now().Add(45 * time.Second) // the longest backoff and the breaker's rest
-		r.Sleep(45 * time.Second)
-		arrived, expired, mails := 0, 0, r.server.ByID()
-		for i, a := range all {
-			switch got, n := r.Status(a), mails[a.View.Send.ID+"@shop.example"]; {
-			case got == "sent" && n == 1:
-				arrived++
-			case got == "failed expired" && n == 0 && !a.View.ExpiresAt.After(soon):
-				expired++
-			default:
-				t.Errorf("%d: %s with %d mails, its code lived until %v", i, got, n, a.View.ExpiresAt)
-			}
-		}
-		if arrived < n*2/3 || expired < n/8 {
-			t.Errorf("%d arrived, %d expired", arrived, expired)
-		}
-		r.SendTo(vtest.NthAddress(0), vtest.For("brief")) // one that expired: its place was given back
-	})
-}
-
 // Row and log of a send tell a server that was set aside, and so not tried, from one that could not
 // be reached.
 func TestServerSetAside(t *testing.T) {

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"testing/fstest"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
@@ -185,86 +183,11 @@ func TestPostgresErrorsTellNoPassword(t *testing.T) {
 	}
 }
 
-// Behind a PgBouncer as it comes, two replicas keep the contract of a send's way, from Begin to its
-// end: every pool works. The settings of each connection and their number are tested beside it.
-func TestBehindPgBouncer(t *testing.T) {
-	server := shared.Server(t)
-	// The pool size is that of docs/operations.md for two replicas. Each case has a database, and
-	// with it a pool: those of cases that are over make room.
-	bouncer := servertest.PgBouncer(t, server, "max_user_connections = 300", "max_client_conn = 300",
-		fmt.Sprint("default_pool_size = ", 2*ConnsPerReplica+6))
-	storetest.Run(t, func(t *testing.T) *storetest.Fixture {
-		return postgresFixture(t, bouncer.Through(newTestSchema(t)))
-	}, "flight")
-}
-
-// Each connection has the settings, as if they had been in its startup message, and begins as the
-// role.
-func TestSettingsBehindPgBouncer(t *testing.T) {
-	server := shared.Server(t)
-	makeAppRole(t)
-	bouncer := servertest.PgBouncer(t, server)
-	direct := server.NewDatabase(t)
-	through := bouncer.Through(direct) + "&statement_timeout=7s"
-	storetest.OK(t, Migrate(t.Context(), through, appRole))
-	p := storetest.Must(Open(t.Context(), through, appRole))(t)
-	t.Cleanup(func() { storetest.OK(t, p.Close()) })
-	for setting, want := range map[string]string{
-		"lock_timeout": "1s", "statement_timeout": "7s", "TimeZone": "UTC", "enable_seqscan": "off", "jit": "off",
-		"role":               appRole,
-		"application_name":   "sendcode",
-		"synchronous_commit": "on",
-	} {
-		for name, pool := range map[string]*pgxpool.Pool{"writers": p.writers, "finishers": p.finishers,
-			"others": p.pool} {
-			got := one[string](t, pool, `SELECT current_setting($1)`, setting)
-			if got != want {
-				t.Errorf("%s: %s is %s, want %s", name, setting, got, want)
-			}
-		}
-	}
-}
-
-func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
-	t.Parallel()
-	server := shared.Server(t)
-	direct := newDatabase(t)
-	for name, settings := range map[string][]string{
-		"transactions": {"pool_mode = transaction"},
-		"transactions, all ignored": {"pool_mode = transaction",
-			"ignore_startup_parameters = extra_float_digits,lock_timeout,role"},
-		"transactions, in turn": {"pool_mode = transaction", "server_round_robin = 1", "min_pool_size = 3"},
-		"transactions, one":     {"pool_mode = transaction", "default_pool_size = 1"},
-		"statements":            {"pool_mode = statement"},
-		"one session":           {"default_pool_size = 1"}, // one for each of two connections is the least
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url := servertest.PgBouncer(t, server, settings...).Through(direct)
-			_, opened := Open(t.Context(), url, "")
-			for _, err := range []error{opened, Migrate(t.Context(), url, "")} {
-				want := map[bool]string{true: "pool_mode = session",
-					false: "default_pool_size"}[strings.HasPrefix(settings[0], "pool_mode")]
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("%v", err)
-				}
-			}
-		})
-	}
-	for _, url := range []string{direct,
-		servertest.PgBouncer(t, server, "server_round_robin = 1", "min_pool_size = 3").Through(direct)} {
-		config := storetest.Must(pgx.ParseConfig(url))(t)
-		storetest.OK(t, checkSessions(t.Context(), config))
-	}
-}
-
 // A server that says yes to every lock, as CockroachDB before 26.2 does, is refused, and two that
 // start at once are not taken for one.
 func TestServerWithoutLocks(t *testing.T) {
 	t.Parallel()
-	server := servertest.Postgres(t)
-	direct := server.URL()
-	storetest.OK(t, Migrate(t.Context(), direct, ""))
+	direct := newDatabase(t)
 	conn := storetest.Must(pgx.Connect(t.Context(), direct))(t)
 	defer conn.Close(t.Context())
 	storetest.Must(conn.Exec(t.Context(),

@@ -21,19 +21,6 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// Migrating a file costs more than most of these tests do with it, so it is done once, and each has
-// a copy.
-func TestSQLite(t *testing.T) {
-	path := storetest.TempFile(t)
-	storetest.OK(t, openSQLite(t, path, &storetest.TestClock{At: storetest.Epoch}).Close())
-	empty := storetest.Must(os.ReadFile(path))(t)
-	storetest.Run(t, func(t *testing.T) *storetest.Fixture {
-		path := storetest.TempFile(t)
-		storetest.OK(t, os.WriteFile(path, empty, 0o600))
-		return sqliteFixture(t, path)
-	})
-}
-
 func TestSQLiteGateOnManySteps(t *testing.T) { storetest.RunGateSchedule(t, newSQLiteFixture(t)) }
 
 func newSQLiteFixture(t *testing.T) *storetest.Fixture {
