@@ -115,7 +115,7 @@ soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=
 	go test -run='WhileASnapshotIsHeld' -count=1 -v -timeout=20m ./internal/store/postgres -store.held=10m
 	go test -run='^TestQuota11RandomLosses$$' -count=1 -v -timeout=20m ./internal/gates -gates.losses=$(LOSSES)
 	go test -run='^TestRandomRequestsMatch' -count=1 -v -timeout=20m ./internal/e2e/clients -clients.requests=$(REQUESTS)
-	go test -run='^TestInABrowser$$/^impatient' -count=1 -v -timeout=40m ./internal/page -page.people=$(PEOPLE)
+	go test -tags=nightly -run='^TestAllInABrowser$$/^impatient' -count=1 -v -timeout=40m ./internal/page -page.people=$(PEOPLE)
 	go test -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/code -code.codes=$(CODES)
 
 prove: ## in a minute: what is promised, counted while replicas are killed and Redis is flushed, stalled and replaced (SEED=n)

@@ -154,6 +154,7 @@ func typesWrongCodes(b *tab) {
 	b.keys(kb.Backspace) // what is left was sent before
 	b.rest(longer)
 	is(b, b.world.Codes.Checks(), 2)
+	b.clear("code")
 	b.pass(61 * time.Second)
 	b.ready()
 	b.click("#again")
