@@ -140,7 +140,7 @@ soak: tools ## faults under load for SOAKTIME=20s, replicas restarted RESTARTS=2
 	go test $(NIGHTLY) -run='WhileASnapshotIsHeld' -count=1 -v -timeout=20m ./internal/store/postgres -store.held=10m
 	go test $(NIGHTLY) -run='^TestQuota11RandomLosses$$' -count=1 -v -timeout=20m ./internal/gates -gates.losses=$(LOSSES)
 	go test $(NIGHTLY) -run='^TestRandomRequestsMatch' -count=1 -v -timeout=20m ./internal/e2e/clients -clients.requests=$(REQUESTS)
-	go test $(NIGHTLY) -run='^TestInABrowser$$/^impatient' -count=1 -v -timeout=40m ./internal/page -page.people=$(PEOPLE)
+	go test $(NIGHTLY) -run='^TestAllInABrowser$$/^impatient' -count=1 -v -timeout=40m ./internal/page -page.people=$(PEOPLE)
 	go test $(NIGHTLY) -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/code -code.codes=$(CODES)
 
 prove: ## in a minute: what is promised, counted while replicas are killed, stopped and frozen, Redis is flushed, stalled and replaced, Postgres restarted and links cut (SEED=n)

@@ -23,6 +23,22 @@ import (
 // They show what no other test can: scripts, focus, clocks, tabs, the connection, and how pages
 // look. Which card is shown when is in testdata/cards.json.
 func TestInABrowser(t *testing.T) {
+	browser, engine := chromium(t)
+	inTabs(t, browser, theWholeWay, theCountdownRunsOut, backAndForwardShowTheTruth, lettersThroughAnInputMethod,
+		aPressIsNotLost, anOutage, withoutScripts, numbersWhileTheyAreTyped, aWidgetsRefusal, aWidgetOnAPageThatMayNot,
+		aWidgetAndAnOutage, severalWidgets, aWidgetThatIsRequired, aWidgetTellsItsPage, aWidgetIsResetWhileItAsks,
+		aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetByItsDocumentation, aWidgetByPhone, aWidgetsOtherChannel,
+		aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes, offline, aWidgetSpeaksALanguage,
+		aReturnByItself, aCodeFromATextMessage, aBounceChangesTheCard, aWidgetKeepsTokens)
+	t.Run("theMainCards", func(t *testing.T) {
+		t.Parallel()
+		theMainCards(t, browser, engine)
+	})
+}
+
+// chromium starts a browser.
+func chromium(t *testing.T) (context.Context, *pagetest.Axe) {
+	t.Helper()
 	engine, err := pagetest.LoadAxe(t.Context(), servertest.Chromium(t))
 	if err != nil {
 		t.Fatal(err)
@@ -32,54 +48,19 @@ func TestInABrowser(t *testing.T) {
 	if err := chromedp.Do(browser); err != nil { // it is started, before tabs are opened side by side
 		t.Fatal(err)
 	}
-	for _, test := range []func(*testing.T, context.Context){
-		theWholeWay, theCountdownRunsOut, aReloadMovesNothing, backAndForwardShowTheTruth, lettersThroughAnInputMethod,
-		aPressIsNotLost, typingDuringASend, anOutage, withoutScripts,
-		numbersWhileTheyAreTyped, aNumberBeingTypedStays, aWidgetsRefusal, aWidgetOnAPageThatMayNot, aWidgetAndAnOutage,
-		severalWidgets, aWidgetThatIsRequired, aWidgetTellsItsPage,
-		aWidgetIsResetWhileItAsks, aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetInNoLanguageOfOurs,
-		aWidgetByItsDocumentation, aWidgetByPhone,
-		aWidgetsOtherChannel, aWidgetWithoutTextMessages, aWidgetInReact, aWidgetInVue, aWidgetInAFormLibrary,
-		aWidgetsModel, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes, wrongForAnotherCode, aSlipIsMended,
-		ourMessagesArePasted, offline, offlineAtASend, anEmptyFieldIsExplained, aSlowAnswerIsAwaited,
-		waitsAreTold, aWidgetSpeaksItsLanguage,
-		aReturnByItself, aCodeFromATextMessage, aKnownBrowser, aBounceChangesTheCard, aWidgetKeepsTokens,
-	} {
+	return browser, engine
+}
+
+// inTabs runs tests beside each other, each named after its function.
+func inTabs(t *testing.T, browser context.Context, tests ...func(*testing.T, context.Context)) {
+	t.Helper()
+	for _, test := range tests {
 		name := runtime.FuncForPC(reflect.ValueOf(test).Pointer()).Name()
 		t.Run(name[strings.LastIndexByte(name, '.')+1:], func(t *testing.T) {
 			t.Parallel()
 			test(t, browser)
 		})
 	}
-	for name, test := range map[string]func(*testing.T, context.Context, *pagetest.Axe){
-		"a widget in one accent": oneAccentColoursAWidget, "every other page can be used": everyOtherPage,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, browser, engine)
-		})
-	}
-	for _, kind := range []string{"page", "widget"} {
-		t.Run("impatient people at the "+kind, func(t *testing.T) {
-			t.Parallel()
-			impatientPeople(t, browser, kind)
-		})
-	}
-	const shares = 4 // run beside each other
-	for n := range shares {
-		t.Run(fmt.Sprintf("every state holds, is readable and can be reached %d", n), func(t *testing.T) {
-			t.Parallel()
-			everyState(t, browser, engine, shareOf(pagetest.States(), n, shares))
-		})
-		t.Run(fmt.Sprintf("a widget holds %d", n), func(t *testing.T) {
-			t.Parallel()
-			everyStateOfAWidget(t, browser, engine, shareOf(pagetest.WidgetStates(), n, shares))
-		})
-	}
-}
-
-func shareOf[T any](all []T, n, shares int) []T {
-	return all[n*len(all)/shares : (n+1)*len(all)/shares]
 }
 
 // tab is a tab on a world's page.

@@ -1,3 +1,7 @@
+//go:build nightly
+
+// Only make nightly runs these tests: they need npm.
+
 package page_test
 
 import (

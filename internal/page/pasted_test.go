@@ -1,12 +1,7 @@
 package page_test
 
 import (
-	"context"
-	"encoding/json"
-	"os"
 	"testing"
-
-	"github.com/chromedp/chromedp"
 
 	"sendcode/internal/code"
 	"sendcode/internal/message"
@@ -72,33 +67,4 @@ func TestOurMessagesArePasted(t *testing.T) {
 			t.Errorf("%q, %v in\n%s", got, err, m.Text)
 		}
 	}
-}
-
-// ourMessagesArePasted into a page or a widget; one of them with all that follows.
-func ourMessagesArePasted(t *testing.T, browser context.Context) {
-	b := open(t, browser, world(t), pagetest.Look{})
-	b.do(chromedp.Navigate("about:blank"))
-	script, err := pagetest.Bundle(withScript{os.DirFS("../../web"),
-		"import { codeIn } from './static/code.js'; window.codeIn = codeIn;"}, "all.js", true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := json.Marshal(ourMessages(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.run("(() => { " + string(script) + " })()")
-	// A field makes spaces of the ends of lines, and takes 1000 characters.
-	const pastes = `.filter((m) => codeIn(m.Text.replaceAll('\n', ' ').slice(0, 1000), m.Code.length, m.Letters) !== m.Code).map((m) => m.Text)`
-	for _, text := range eval[[]string](b, string(all)+pastes) {
-		t.Errorf("no code is read in\n%s", text)
-	}
-	onPageAndWidget(t, browser, func(b *tab) {
-		b.card("code")
-		b.focus("code")
-		b.paste(pagetest.Code +
-			" is your Shop code. It is valid for 10 min. Do not share it with anyone.\n@codes.shop.example #" +
-			pagetest.Code)
-		b.card("approved")
-	})
 }

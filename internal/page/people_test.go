@@ -1,3 +1,7 @@
+//go:build nightly
+
+// Only make nightly runs these tests: hundreds of people take minutes.
+
 package page_test
 
 import (
@@ -25,7 +29,7 @@ import (
 )
 
 var (
-	people  = flag.Int("page.people", 20, "how many impatient people are tried at the page, and as many at the widget")
+	people  = flag.Int("page.people", 1000, "how many impatient people are tried at the page, and as many at the widget")
 	firstOf = flag.Int("page.person", 1, "the first of them: its seed")
 )
 

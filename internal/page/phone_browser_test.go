@@ -18,11 +18,21 @@ func phoning(t *testing.T) *pagetest.World {
 }
 
 // numbersWhileTheyAreTyped: digits come out as the country writes them, and the country is the one
-// that a number says.
+// that a number says; what is typed stays when the page asks how things stand meanwhile.
 func numbersWhileTheyAreTyped(t *testing.T, browser context.Context) {
-	b := open(t, browser, phoning(t), pagetest.Look{Lang: "de-DE,en"})
-	b.visit("?view=instead")
+	w := phoning(t)
+	b := open(t, browser, w, pagetest.Look{Lang: "de-DE,en"})
+	b.visit("")
 	b.card("ask")
+	b.click("#by-sms")
+	b.click("#phone")
+	b.keys("0151")
+	before := len(w.Log.String())
+	b.jump(2*time.Second, 2*time.Second)
+	b.await("a look", func() bool { return len(w.Log.String()) > before })
+	b.keys("2345")
+	b.until(
+		`document.querySelector('#phone').value.replaceAll(' ', '') === '01512345' && document.querySelector('#by-sms').checked`)
 	for _, c := range []struct{ typed, shown, country string }{
 		{"03023125000", "030 23125000", "DE"},
 		{"0151 234 567 89", "01512 3456789", "DE"},
@@ -50,27 +60,6 @@ func numbersWhileTheyAreTyped(t *testing.T, browser context.Context) {
 	b.keys("9") // mended in the middle: nothing jumps
 	b.until(
 		`document.querySelector('#phone').value === '015912 3456789' && document.querySelector('#phone').selectionStart === 4`)
-}
-
-// aNumberBeingTypedStays, also when the page asks how things stand meanwhile.
-func aNumberBeingTypedStays(t *testing.T, browser context.Context) {
-	w := phoning(t)
-	b := open(t, browser, w, pagetest.Look{Lang: "en-US"})
-	b.visit("")
-	b.card("ask")
-	look := func(later time.Duration) {
-		before := len(w.Log.String())
-		b.jump(later, later)
-		b.await("a look", func() bool { return len(w.Log.String()) > before })
-	}
-	b.click("#by-sms")
-	look(0)
-	b.click("#phone")
-	b.keys("0151")
-	look(2 * time.Second)
-	b.keys("2345")
-	b.until(
-		`document.querySelector('#phone').value.replaceAll(' ', '') === '01512345' && document.querySelector('#by-sms').checked`)
 }
 
 // messages stands in for a browser that reads text messages (WebOTP).

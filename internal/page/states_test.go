@@ -2,11 +2,13 @@ package page_test
 
 import (
 	"context"
+	"encoding/json"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,7 +17,6 @@ import (
 
 	"sendcode/internal/page/pagetest"
 	"sendcode/internal/recipient"
-	"sendcode/internal/reference"
 )
 
 // faults is a function of what holds the card. It lists what axe does not find: what scrolls
@@ -91,56 +92,75 @@ const faults = `((scope) => {
   return out;
 })`
 
-// everyState can be used at 320 CSS pixels, which is also 1280 at 400 % zoom, in dark colours, and
-// at 1280 in light ones: in turns in one of four languages, of which one is written from right to
-// left.
-func everyState(t *testing.T, browser context.Context, engine *pagetest.Axe, states []pagetest.State) {
-	b := open(t, browser, world(t), pagetest.Look{})
-	b.tolerate = "status of"                 // 503 of an outage, 429 of a limit
+// everyCard of the page and of the widget can be used at 320 CSS pixels, which is also 1280 at
+// 400 % zoom, in dark colours, and at 1280 in light ones, and axe-core finds nothing wrong with it.
+func everyCard(b *tab, engine *pagetest.Axe, pages []pagetest.State, widgets []pagetest.WidgetState, lang string) {
+	b.tolerate = "e"                         // refusals and outages are in the console too; what is wrong is searched for
 	var shown atomic.Pointer[pagetest.World] // all at one address, so that the browser keeps scripts and styles
 	mux := http.NewServeMux()
 	mux.Handle("/axe.js", engine)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { shown.Load().ServeHTTP(w, r) })
 	site := httptest.NewServer(mux)
-	t.Cleanup(site.Close)
-	for n, s := range states {
+	b.Cleanup(site.Close)
+	look := pagetest.Look{Width: 320, Height: 640, Lang: lang}
+	for _, s := range pages {
 		if s.NoScript || s.Offline {
 			continue // the same pages as others, to the eye
 		}
 		w, err := s.New("en")
 		if err != nil {
-			t.Fatal(err)
+			b.Fatal(err)
 		}
-		t.Cleanup(w.Close)
+		b.Cleanup(w.Close)
 		shown.Store(w)
-		look := lookOf(n)
 		b.do(w.Adopt(), look.Apply(), chromedp.Navigate(site.URL+"/"+s.Query))
 		b.run(`document.head.append(Object.assign(document.createElement('script'), { src: '/axe.js' }))`)
 		b.until(`window.axe`)
-		b.fits(engine, s.Name, look, n, "html")
+		b.fits(engine, s.Name, look, "html")
 		if eval[bool](b, `[...document.querySelectorAll('.bar')].some((e) => e.checkVisibility())`) {
-			t.Errorf("%s: the bar moves where motion is not welcome", s.Name)
+			b.Errorf("%s: the bar moves where motion is not welcome", s.Name)
+		}
+	}
+	b.root = `document.querySelector('send-code').shadowRoot`
+	for _, s := range widgets {
+		w, site, err := s.World(lang)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(w.Close)
+		b.Cleanup(site.Close)
+		b.do(look.Apply(), chromedp.Navigate(site.URL))
+		if err := s.Reach(b.ctx, w); err != nil {
+			b.Fatalf("%s: %v", s.Name, err)
+		}
+		b.fits(engine, s.Name, look, "send-code")
+		if lang == "zh" && eval[bool](b,
+			`/[A-Za-z]{3,}/.test(`+b.q("#card")+`.innerText.replaceAll(/\S+@?example\.com|S-\w{4}-\w{4}/g, ''))`) {
+			b.Errorf("%s says in Chinese: %s", s.Name, eval[string](b, b.q("#card")+`.innerText`))
 		}
 	}
 }
 
-// lookOf is that of the nth state.
-func lookOf(n int) pagetest.Look {
-	return pagetest.Look{Width: 320, Height: 640, Lang: []string{"en", "zh", "ar", "es"}[n%4]}
+// theMainCards stand for all, in English: all cards in all languages are make nightly's.
+func theMainCards(t *testing.T, browser context.Context, engine *pagetest.Axe) {
+	main := strings.Fields(`ask code-counting code-wrong enough-hour failed expired away approved phone-ask-choice
+		widget-ask widget-code widget-enough-hour widget-approved widget-phone-ask`)
+	pages := slices.DeleteFunc(pagetest.States(), func(s pagetest.State) bool { return !slices.Contains(main, s.Name) })
+	widgets := slices.DeleteFunc(pagetest.WidgetStates(),
+		func(s pagetest.WidgetState) bool { return !slices.Contains(main, s.Name) })
+	is(t, len(pages)+len(widgets), len(main))
+	everyCard(open(t, browser, world(t), pagetest.Look{}), engine, pages, widgets, "en")
 }
 
-// fits: the nth state can be used in both looks, and axe-core finds nothing wrong with a part of it
-// in one of them.
-func (b *tab) fits(engine *pagetest.Axe, name string, look pagetest.Look, n int, part string) {
+// fits: a state can be used in both looks, and axe-core finds nothing wrong with a part of it.
+func (b *tab) fits(engine *pagetest.Axe, name string, look pagetest.Look, part string) {
 	b.Helper()
-	for i, look := range look.WideAndDark() {
+	for _, look := range look.WideAndDark() {
 		b.do(look.Apply())
 		for _, fault := range eval[[]string](b, faults+"("+b.root+")") {
 			b.Errorf("%s in %s at %d px, dark %v: %s", name, look.Lang, look.Width, look.Dark, fault)
 		}
-		if i == n/4%2 {
-			b.accessible(engine, name, look, part)
-		}
+		b.accessible(engine, name, look, part)
 	}
 }
 
@@ -153,40 +173,6 @@ func (b *tab) accessible(engine *pagetest.Axe, name string, look pagetest.Look, 
 	}
 	for _, v := range found {
 		b.Errorf("%s at %d px, dark %v: %s", name, look.Width, look.Dark, v)
-	}
-}
-
-// everyOtherPage is those beside the page that asks for codes: the dev mailbox, a page that
-// explains a problem, and the specification.
-func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe) {
-	w, mails := world(t), &box{}
-	b := open(t, browser, w, pagetest.Look{})
-	b.tolerate = "e" // the mail's frame may run no scripts, and says so
-	pages := serveMailbox(w, mails)
-	reference.Register(pages)
-	site := httptest.NewServer(pages)
-	defer site.Close()
-	look := pagetest.Look{Width: 320, Height: 640, Lang: "en"}
-	for _, step := range []struct{ name, path string }{
-		{"no mail", "/mailbox"}, {"a mail", "/mailbox"}, {"a problem", "/problems/quota-exceeded"},
-		{"what happened", "/problems/none"},
-		{"the specification", "/docs"},
-	} {
-		if step.name == "a mail" {
-			mails.add(first())
-		}
-		for _, look := range look.WideAndDark() {
-			b.do(look.Apply(), chromedp.Navigate(site.URL+step.path))
-			b.accessible(engine, step.name, look, "html")
-			if eval[bool](b, `document.documentElement.scrollWidth > document.documentElement.clientWidth`) {
-				t.Errorf("%s scrolls sideways at %d px", step.name, look.Width)
-			}
-			low := eval[int](b,
-				`Math.min(99, ...[...document.querySelectorAll('main.card a')].map((a) => a.offsetHeight))`)
-			if low < 40 {
-				t.Errorf("a link of %s is %d px high at %d px", step.name, low, look.Width)
-			}
-		}
 	}
 }
 
@@ -350,6 +336,15 @@ func theTableOfCards(t *testing.T, browser context.Context) {
 	}
 	if wrong := eval[[]string](b, pasted); len(wrong) > 0 {
 		t.Errorf("of pasted texts another code is read than %q", wrong)
+	}
+	messages, err := json.Marshal(ourMessages(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A field makes spaces of the ends of lines, and takes 1000 characters.
+	const unread = `.filter((m) => widget.codeIn(m.Text.replaceAll('\n', ' ').slice(0, 1000), m.Code.length, m.Letters) !== m.Code).map((m) => m.Text)`
+	for _, text := range eval[[]string](b, string(messages)+unread) {
+		t.Errorf("no code is read in\n%s", text)
 	}
 	for _, differs := range eval[[]string](b, `(`+drawing+`)(`+string(cases)+`)`) {
 		t.Error(differs)

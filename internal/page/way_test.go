@@ -52,7 +52,21 @@ func onItsWay(t *testing.T) *pagetest.World {
 	return w
 }
 
-// theWholeWay goes by keyboard alone.
+// every is a rule of one send in a time.
+func every(window time.Duration) quota.Rule {
+	return quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: window}
+}
+
+// onPageAndWidget runs a test in a tab that shows the page and in another that shows a widget, each
+// at its first card and in a world of its own.
+func onPageAndWidget(t *testing.T, browser context.Context, make func(*testing.T) *pagetest.World, test func(b *tab)) {
+	t.Run("page", func(t *testing.T) { test(visiting(t, browser, make(t))) })
+	t.Run("widget", func(t *testing.T) { test(embedded(t, browser, make(t), pagetest.Look{}, tag(""))) })
+}
+
+func acceptingAll(t *testing.T) *pagetest.World { t.Helper(); return accepting(t) }
+
+// theWholeWay goes by keyboard alone. What is pasted in excess is mended by a deletion.
 func theWholeWay(t *testing.T, browser context.Context) {
 	w := running(t)
 	b := visiting(t, browser, w)
@@ -64,12 +78,13 @@ func theWholeWay(t *testing.T, browser context.Context) {
 	b.focused("code")
 	b.nothingKept()
 	is(t, eval[string](b, "document.title"), "On its way · Shop")
-	b.keys("482")
+	b.keys("48291")
 	w.Codes.Settle(store.Sent)
 	b.card("code", "Check your mail", "Code sent to a•••@example.com")
-	is(b, b.value("#code"), "482")
+	is(b, b.value("#code"), "48291")
 	b.focused("code")
-	b.keys("913") // checked without a further press
+	b.paste("31")
+	b.keys(kb.Backspace) // checked without a further press
 	b.card("approved", "a•••@example.com is confirmed.", "You can close this page.")
 	b.focused("heading")
 	b.says("Email confirmed. You can close this page.")
@@ -80,31 +95,35 @@ func theWholeWay(t *testing.T, browser context.Context) {
 	b.card("approved")
 }
 
-// onPageAndWidget runs a test in a tab that shows the page and in another that shows a widget, each
-// where a code was sent a moment ago.
-func onPageAndWidget(t *testing.T, browser context.Context, test func(b *tab)) {
-	t.Run("page", func(t *testing.T) { test(visiting(t, browser, sent(t))) })
-	t.Run("widget", func(t *testing.T) {
-		b := embedded(t, browser, accepting(t), pagetest.Look{}, tag(""))
-		b.asked(pagetest.Address)
-		test(b)
-	})
+// wrongCodes are explained at the field, each time that one is submitted. Each whole code that was
+// not sent before is checked by itself; slips stay in the field, cost no try, and are mended by the
+// next key or by a message that is pasted over them. What was wrong is asked for anew once another
+// message was sent, which may have another code.
+func wrongCodes(t *testing.T, browser context.Context) {
+	onPageAndWidget(t, browser, acceptingAll, typesWrongCodes)
 }
 
-// wrongCodes are explained at the field. Each whole code that was not sent before is checked by
-// itself; slips stay in the field, cost no try, and are mended by the next key.
-func wrongCodes(t *testing.T, browser context.Context) { onPageAndWidget(t, browser, typesWrongCodes) }
-
 func typesWrongCodes(b *tab) {
+	b.asked(pagetest.Address)
 	b.card("code")
 	tries := func(n int) {
 		b.Helper()
 		b.card("code", fmt.Sprintf("That code is wrong. %d tr", n))
 		is(b, b.world.Codes.Checks(), 5-n)
 	}
-	for typed, words := range map[string]string{
-		"48291": "The code has 6 digits.", "48291x": "digits only", " ": "Enter the code from the mail.",
-	} {
+	again := func(said string, act func()) { // it is said again
+		b.Helper()
+		before := eval[int](b, `said.length`)
+		act()
+		b.until(fmt.Sprintf(`said.length > %d && said.at(-1).startsWith(%q)`, before, said))
+		b.until(b.q("#code[aria-invalid=true]") + `.getAttribute('aria-describedby').split(' ').includes('code-error')`)
+		b.focused("code")
+	}
+	const nothing = "Enter the code from the mail."
+	b.focus("code")
+	again(nothing, func() { b.keys(kb.Enter) })
+	again(nothing, func() { b.click("#check") })
+	for typed, words := range map[string]string{"48291": "The code has 6 digits.", "48291x": "digits only", " ": nothing} {
 		b.clear("code")
 		b.paste(typed)
 		b.keys(kb.Enter)
@@ -116,166 +135,114 @@ func typesWrongCodes(b *tab) {
 		b.keys(kb.Backspace)
 	}
 	is(b, b.world.Codes.Checks(), 0)
-	again := func(code string, n int) { // it is said again, and costs nothing
-		b.Helper()
-		before := eval[int](b, `said.length`)
-		b.keys(code)
-		tries(n)
-		b.until(fmt.Sprintf(`said.length > %d && said.at(-1).startsWith('That code is wrong. %d tr')`, before, n))
-		b.until(b.q("#code[aria-invalid=true]") + `.getAttribute('aria-describedby').split(' ').includes('code-error')`)
-		is(b, b.value("#code"), "")
-		b.focused("code")
-	}
-	for n := 4; n >= 3; n-- {
-		b.clear("code")
-		b.keys("11111" + fmt.Sprint(n)) // no further press
-		tries(n)
-		b.focused("code")
-		b.until(b.q("#code[aria-invalid=true]") + `.getAttribute('aria-describedby').split(' ').includes('code-error')`)
-		is(b, b.value("#code"), "")
-		b.keys(kb.Enter) // out of habit
-		tries(n)
-		again("11111"+fmt.Sprint(n), n)
-	}
-	again("111114", 3) // the first one
-	rest := func() {   // longer than after a deletion
-		b.run(`window.rested = false`, `setTimeout(() => { window.rested = true }, 1200)`)
-		b.until(`window.rested`)
-	}
+	b.clear("code")
+	b.paste("1111145")
+	b.keys(kb.Enter)
+	b.card("code", "The code has 6 digits.")
+	b.paste("Shop 24: your code is 111114. It works for 10 minutes.")
+	tries(4)
+	is(b, b.value("#code"), "")
+	again("That code is wrong. 4 tr", func() { b.keys("111114") }) // and costs nothing
+	b.keys(kb.Enter)                                               // out of habit
+	tries(4)
+	b.clear("code")
+	b.keys("111113") // no further press
+	tries(3)
 	b.paste("1111137") // too long
 	b.keys(kb.Enter)
 	b.card("code", "The code has 6 digits.")
 	b.keys(kb.Backspace) // what is left was sent before
-	rest()
+	b.rest(longer)
 	is(b, b.world.Codes.Checks(), 2)
-	b.keys(kb.Backspace + "9") // on the way to another code
+	b.clear("code")
+	b.pass(61 * time.Second)
+	b.ready()
+	b.click("#again")
+	b.card("code", "Send again in 0:")
+	b.clear("code")
+	b.keys("111114") // the first one
 	tries(2)
 	b.keys("2222225" + kb.Enter) // a seventh digit comes while the sixth is answered, or is too short a code
-	b.await("the third answer", func() bool { return b.world.Codes.Checks() == 4 })
+	b.await("the fourth answer", func() bool { return b.world.Codes.Checks() == 4 })
 	b.until(b.q("#code"))
-	rest()
+	b.rest(longer)
 	is(b, b.world.Codes.Checks(), 4)
+	b.run(`freeze()`)
 	b.clear("code")
 	b.keys("333333")
 	b.card("ended", "Too many wrong codes", "You can have a new one sent to a•••@example.com", "Send a new code in 0:")
 	b.focused("heading")
+	b.says("Too many wrong codes. ")
+	is(b, strings.TrimSpace(eval[string](b, `said.at(-1)`)), // what is said of the wait is what is left of it
+		"Too many wrong codes. "+eval[string](b, b.q("[role=timer]")+`.textContent`))
 }
 
-// anEmptyFieldIsExplained each time that it is submitted: what to enter, at first and once more.
-func anEmptyFieldIsExplained(t *testing.T, browser context.Context) {
-	onPageAndWidget(t, browser, func(b *tab) {
-		b.card("code")
-		b.focus("code")
-		b.keys(kb.Enter)
-		b.card("code", "Enter the code from the mail.")
-		b.says("Enter the code from the mail.")
-		before := eval[int](b, `said.length`)
-		b.click("#check")
-		b.until(fmt.Sprintf(`said.length > %d && said.at(-1).startsWith('Enter the code from the mail.')`, before))
-		b.focused("code")
-		is(b, b.world.Codes.Checks(), 0)
-	})
-}
-
-// aSlowAnswerIsAwaited aloud: a screen reader is told that a request is under way.
-func aSlowAnswerIsAwaited(t *testing.T, browser context.Context) {
-	onPageAndWidget(t, browser, func(b *tab) {
-		b.card("code")
-		b.pass(61 * time.Second)
-		b.ready()
-		letGo := b.world.Codes.BlockSends()
-		b.click("#again")
-		b.says("One moment…")
-		letGo()
-		b.says("Check your mail")
-	})
-}
-
-// waitsAreTold as they are: the button that waits is described by a text that changes with each
-// minute, and not with each second; and what is said of a wait is what is left of it then.
-func waitsAreTold(t *testing.T, browser context.Context) {
-	test := func(b *tab) {
-		told := func(text string) {
-			b.Helper()
-			b.until(b.q("#"+eval[string](b, b.q("#again")+`.getAttribute('aria-describedby')`)) +
-				fmt.Sprintf(`.textContent === %q`, text))
-		}
-		const timer = `[role=timer]`
-		pass := func(d time.Duration) { // nothing is asked meanwhile
-			b.Helper()
-			b.world.Advance(d)
-			b.run(fmt.Sprintf(`jump(%d, %[1]d)`, d.Milliseconds()))
-		}
-		b.card("code", "Send again in")
-		b.run(`freeze()`)
-		told("Available within 3 min.")
-		pass(130 * time.Second)
-		told("Available within 1 min.")
-		before := eval[string](b, b.q(timer)+`.textContent`)
-		pass(5 * time.Second)
-		b.until(b.q(timer) + fmt.Sprintf(`.textContent !== %q`, before))
-		told("Available within 1 min.")
-		b.focus("code")
-		for n := range 5 {
-			b.keys(fmt.Sprint("11111", n))
-			b.await("an answer", func() bool { return b.world.Codes.Checks() == n+1 })
-			b.until(b.q("#code:placeholder-shown") + ` || ` + b.q("[data-kind=ended]"))
-		}
-		b.card("ended")
-		b.says("Too many wrong codes. ")
-		is(b, strings.TrimSpace(eval[string](b, `said.at(-1)`)),
-			"Too many wrong codes. "+eval[string](b, b.q(timer)+`.textContent`))
-		pass(time.Minute)
-		told("")
+// theCountdownRunsOut second by second, and is told by the minute; a press before its end does
+// nothing, and one after it sends. That the request is under way is said, and what is pasted
+// meanwhile is checked then; which texts have a code is in theTableOfCards.
+func theCountdownRunsOut(t *testing.T, browser context.Context) {
+	still := func(t *testing.T) *pagetest.World { // its clock moves by hand
+		w := world(t, every(3*time.Minute), quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})
+		w.Codes.Immediately = store.Sent
+		return w
 	}
-	rule := every(3 * time.Minute)
-	t.Run("page", func(t *testing.T) {
-		w := accepting(t, rule)
-		post(t, w, "", "send", "to", pagetest.Address)
-		test(visiting(t, browser, w))
-	})
-	t.Run("widget", func(t *testing.T) {
-		b := embedded(t, browser, accepting(t, rule), pagetest.Look{}, tag(""))
-		b.asked(pagetest.Address)
-		test(b)
-	})
+	onPageAndWidget(t, browser, still, countsDown)
 }
 
-// wrongForAnotherCode: what was wrong is asked for anew once another message was sent, which may
-// have another code.
-func wrongForAnotherCode(t *testing.T, browser context.Context) {
-	onPageAndWidget(t, browser, func(b *tab) {
-		b.card("code")
-		b.focus("code")
-		b.keys("111111")
-		b.card("code", "That code is wrong. 4 tries left.")
-		b.pass(61 * time.Second)
-		b.ready()
-		b.click("#again")
-		b.card("code", "Send again in 0:")
-		b.focus("code")
-		b.keys("111111")
-		b.card("code", "That code is wrong. 3 tries left.")
-		is(b, b.world.Codes.Checks(), 2)
-	})
-}
-
-// aSlipIsMended by a message that is pasted over it, or by what is deleted.
-func aSlipIsMended(t *testing.T, browser context.Context) {
-	onPageAndWidget(t, browser, func(b *tab) {
-		b.card("code")
-		b.focus("code")
-		b.paste("4829131")
-		b.keys(kb.Enter)
-		b.card("code", "The code has 6 digits.")
-		b.paste("Shop 24: your code is 111111. It works for 10 minutes.")
-		b.card("code", "That code is wrong. 4 tries left.")
-		b.keys("48291")
-		b.paste("31")
-		b.keys(kb.Backspace) // nothing more follows
-		b.card("approved", "Email confirmed")
-		is(b, b.world.Codes.Checks(), 2)
-	})
+func countsDown(b *tab) {
+	b.do(pagetest.Look{Width: 800, Height: 700, Lang: "en", Motion: true}.Apply())
+	b.card("ask")
+	b.run(`freeze()`) // a busy machine may skip a second, and so may the page on it
+	b.asked(pagetest.Address)
+	b.card("code", "Send again in 3:00")
+	b.until(b.q(".bar") + ".checkVisibility()")
+	const timer = `[role=timer]`
+	shows := func(told, button string) {
+		b.Helper()
+		b.until(b.q("#"+eval[string](b, b.q("#again")+`.getAttribute('aria-describedby')`)) +
+			fmt.Sprintf(`.textContent === %q`, told))
+		b.until(b.q("#again") + fmt.Sprintf(`.innerText.replace(/\s+/g, ' ').trim() === %q`, button))
+	}
+	pass := func(d time.Duration) { // nothing is asked meanwhile
+		b.Helper()
+		b.world.Advance(d)
+		b.run(fmt.Sprintf(`jump(%d, %[1]d)`, d.Milliseconds()))
+	}
+	shows("Available within 3 min.", "Send again in 3:00")
+	pass(130 * time.Second)
+	shows("Available within 1 min.", "Send again in 0:50")
+	pass(45 * time.Second)
+	shows("Available within 1 min.", "Send again in 0:05")
+	b.click("#again")
+	b.focused("again") // it waits, and can be reached all the same
+	b.keys(kb.Enter)
+	is(b, eval[string](b, b.q(timer)+`.textContent`), "You can request another code in 5 s.")
+	for n := range 4 {
+		if longest := eval[float64](b, `Math.max(...naps.slice(-5))`); longest > 1000 {
+			b.Errorf("the countdown looks at the clock after %v ms", longest)
+		}
+		pass(time.Second)
+		shows("Available within 1 min.", fmt.Sprintf("Send again in 0:0%d", 4-n))
+	}
+	pass(time.Second)
+	shows("", "Send again")
+	b.ready()
+	b.says("You can request another code now.")
+	b.card("code", "4 left") // the marks follow
+	b.until(`!` + b.q(".blocked"))
+	if said := eval[[]string](b, "said"); len(said) > 4 {
+		b.Errorf("%d announcements in one countdown: %q", len(said), said)
+	}
+	is(b, len(b.world.Codes.Asks()), 1)
+	letGo := b.world.Codes.BlockSends()
+	b.click("#again")
+	b.says("One moment…")
+	b.click("#code")
+	b.paste("Shop 24: your code is 482 913. It works for 10 minutes.")
+	letGo()
+	b.card("approved")
+	is(b, b.world.Codes.Sends(), 2)
+	is(b, b.world.Codes.Checks(), 1)
 }
 
 // aPressIsNotLost: a new card that the person did not ask for waits until a press is over, or its
@@ -311,57 +278,76 @@ func aPressIsNotLost(t *testing.T, browser context.Context) {
 	b.card("code", "Send again in 0:")
 }
 
-// typingDuringASend: what is pasted while the page waits for an answer is not lost. The code in it
-// is checked then; which texts have one is in theTableOfCards.
-func typingDuringASend(t *testing.T, browser context.Context) {
-	w := sent(t)
-	w.Advance(61 * time.Second)
-	b := visiting(t, browser, w)
-	b.card("code")
-	letGo := w.Codes.BlockSends()
-	b.click("#again")
-	b.until(`document.querySelector('#again.busy')`)
-	b.click("#code")
-	b.paste("Shop 24: your code is 482 913. It works for 10 minutes.")
-	letGo()
-	b.card("approved")
-	is(t, w.Codes.Sends(), 2)
-	is(t, w.Codes.Checks(), 1)
+// offline: what was pressed without a connection is sent once when there is one, unless something
+// else was typed meanwhile. The countdown goes on, also while the machine sleeps and its steady
+// clock stands still. A code that was typed meanwhile is checked once, when the connection is back,
+// even if the first request then fails.
+func offline(t *testing.T, browser context.Context) {
+	onPageAndWidget(t, browser, acceptingAll, losesItsConnection)
 }
 
-// offline: the countdown goes on, also while the machine sleeps and its steady clock stands still.
-// A code that was typed meanwhile is checked once, when the connection is back, even if the first
-// request then fails. What else clocks do
-// is in impatientPeople.
-func offline(t *testing.T, browser context.Context) { onPageAndWidget(t, browser, losesItsConnection) }
+// lose disconnects a tab, and waits until it says so; back connects it again.
+func (b *tab) lose() {
+	b.Helper()
+	b.do(pagetest.Offline(true))
+	b.until(b.q("#offline") + `.innerText.startsWith("You're offline.")`)
+}
+
+func (b *tab) back() {
+	b.Helper()
+	b.do(pagetest.Offline(false))
+	b.until(b.q("#offline") + `.hidden`)
+}
+
+// longer than a code waits for more digits, or its last request for the next.
+const longer = 1200 * time.Millisecond
+
+// rest has a time pass in which nothing may happen.
+func (b *tab) rest(d time.Duration) {
+	b.Helper()
+	b.run(`window.rested = false`, fmt.Sprintf(`setTimeout(() => { window.rested = true }, %d)`, d.Milliseconds()))
+	b.until(`window.rested`)
+}
 
 // answersAfterItIsLost has a question be answered that set out before the connection was lost: the
 // box stays.
 func (b *tab) answersAfterItIsLost() {
 	b.Helper()
-	b.do(pagetest.Offline(false))
-	b.until(b.q("#offline") + `.hidden`)
 	b.run(`window.connected = fetch`, `window.held = null`, `window.fetch = (url, options) => {
 		window.fetch = connected;
 		return connected(url, options).then((answer) => new Promise((go) => { held = () => go(answer); }));
 	}`, looks)
 	b.until(`held`)
-	b.do(pagetest.Offline(true))
-	b.until(b.q("#offline") + `.innerText.startsWith("You're offline.")`)
-	b.run(`window.rested = false`, `held()`, `setTimeout(() => { window.rested = true }, 500)`)
-	b.until(`window.rested`)
+	b.lose()
+	b.run(`held()`)
+	b.rest(500 * time.Millisecond)
 	if !eval[bool](b, b.q("#offline")+`.checkVisibility()`) {
 		b.Error("an answer from before hides that there is no connection")
 	}
 }
 
 func losesItsConnection(b *tab) {
-	w := b.world
-	b.tolerate = "ERR_INTERNET_DISCONNECTED"
-	b.card("code", "Send again in 0:")
+	b.tolerate = "e" // the browser's own words for a request that fails
+	codes := b.world.Codes
+	b.card("ask")
+	lost := func(to string) {
+		b.Helper()
+		b.lose()
+		b.clear("to")
+		b.keys(to + kb.Enter)
+		b.until(b.q("#send:not([aria-disabled])") + ` && ` + b.q("#offline") + `.innerText.includes("We'll continue")`)
+		b.until(`said.at(-1)?.startsWith("You're offline.")`)
+	}
+	lost("ben@example.com")
+	b.keys("x")
+	b.do(pagetest.Offline(false))
+	b.says("You're back online.")
+	b.rest(longer)
+	is(b, codes.Sends(), 0)
+	lost(pagetest.Address)
+	b.do(pagetest.Offline(false))
+	b.card("code", "a•••@example.com", "Send again in 0:")
 	before := b.left()
-	b.do(pagetest.Offline(true))
-	b.until(b.q("#offline") + `.innerText.startsWith("You're offline.")`)
 	b.answersAfterItIsLost()
 	b.focus("code")
 	b.keys("111111")
@@ -380,63 +366,23 @@ func losesItsConnection(b *tab) {
 		window.fetch = connected;
 		return Promise.reject(new TypeError('not connected yet'));
 	}`)
-	b.do(pagetest.Offline(false))
-	b.until(b.q("#offline") + `.hidden`)
+	b.back()
 	b.until(`said.includes("You're back online.")`)
 	b.card("code", "That code is wrong. 4 tries left.")
-	is(b, w.Codes.Checks(), 1)
-	b.do(pagetest.Offline(true))
-	b.until(b.q("#offline") + `.innerText.startsWith("You're offline.")`)
+	is(b, codes.Checks(), 1)
+	b.lose()
 	b.keys(pagetest.Code[:5]) // less than a code
 	b.do(pagetest.Offline(false))
 	b.says("You're back online.")
 	b.run(b.q("#card")+`.dataset.rev = 'another'`, looks)
 	b.until(b.q("#card") + `.dataset.rev !== 'another'`) // the card that comes submits nothing by itself
 	is(b, b.value("#code"), pagetest.Code[:5])
-	is(b, w.Codes.Checks(), 1)
+	is(b, codes.Checks(), 1)
 	b.focus("code")
 	b.keys(pagetest.Code[5:])
 	b.card("approved")
-	is(b, w.Codes.Checks(), 2)
-}
-
-// offlineAtASend: what was pressed without a connection is sent once when there is one, unless
-// something else was typed meanwhile.
-func offlineAtASend(t *testing.T, browser context.Context) {
-	sends := func(b *tab) {
-		b.tolerate = "e" // the browser's own words for a request that fails
-		b.card("ask")
-		lost := func(to string) {
-			b.Helper()
-			b.do(pagetest.Offline(true))
-			b.until(`!navigator.onLine`)
-			b.clear("to")
-			b.keys(to + kb.Enter)
-			b.until(b.q("#send:not([aria-disabled])") + ` && ` + b.q("#offline") +
-				`.innerText.startsWith("You're offline. We'll continue")`)
-			b.until(`said.at(-1)?.startsWith("You're offline.")`)
-		}
-		lost("ben@example.com")
-		b.keys("x")
-		b.do(pagetest.Offline(false))
-		b.says("You're back online.")
-		b.run(`window.rested = false`, `setTimeout(() => { window.rested = true }, 1200)`)
-		b.until(`window.rested`)
-		is(b, b.world.Codes.Sends(), 0)
-		lost(pagetest.Address)
-		b.do(pagetest.Offline(false))
-		b.card("code", "a•••@example.com")
-		b.do(pagetest.Offline(true))
-		b.until(b.q("#offline") + `.innerText.startsWith("You're offline.")`)
-		b.do(pagetest.Offline(false))
-		b.until(b.q("#offline") + `.hidden`)
-		b.run(`window.rested = false`, `setTimeout(() => { window.rested = true }, 1200)`)
-		b.until(`window.rested`)
-		is(b, b.world.Codes.Sends(), 1)
-		is(b, len(b.world.Codes.Asks()), 1)
-	}
-	t.Run("page", func(t *testing.T) { sends(visiting(t, browser, accepting(t))) })
-	t.Run("widget", func(t *testing.T) { sends(embedded(t, browser, accepting(t), pagetest.Look{}, tag(""))) })
+	is(b, codes.Checks(), 2)
+	is(b, len(codes.Asks()), 1)
 }
 
 // anOutage: the state cannot be read, the page says so in its own words, and comes back by itself.
@@ -493,7 +439,45 @@ func anOutage(t *testing.T, browser context.Context) {
 	b.card("approved")
 }
 
-// withoutScripts a person waits, errs, enters the code and gets back to the app.
+// aBounceChangesTheCard: what a provider reports of this very send is on its card within five
+// seconds.
+func aBounceChangesTheCard(t *testing.T, browser context.Context) {
+	onPageAndWidget(t, browser, acceptingAll, func(b *tab) {
+		b.asked(pagetest.Address)
+		b.card("code", "Check your mail")
+		b.world.Codes.Bounce()
+		b.card("failed", "It did not arrive", "This address does not take our mail.", "Change the address",
+			"The last code still works until")
+	})
+}
+
+func backAndForwardShowTheTruth(t *testing.T, browser context.Context) {
+	w := onItsWay(t)
+	b := visiting(t, browser, w)
+	// a page that was kept alive whole fires no load event
+	history := func(way string) { b.run("setTimeout(() => history." + way + "())") }
+	b.card("code", "Send again in")
+	before := b.left()
+	b.click(".lead a")
+	b.card("ask", "Back to the code")
+	w.Advance(25 * time.Second)
+	history("back")
+	b.card("code", "Send again in")
+	b.until(fmt.Sprintf(`Number(document.querySelector('#again').innerText.split(':')[1]) <= %d`, before-25))
+	w.Codes.Settle(store.Sent)
+	history("forward")
+	b.card("ask")
+	history("back")
+	b.card("code", "Check your mail")
+	b.until(`document.readyState === 'complete'`) // its scripts have run; the browser need not have kept it
+	// A page that the browser kept alive whole asks again when it is shown again.
+	w.Advance(11 * time.Minute)
+	b.run(`dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`)
+	b.card("ended")
+}
+
+// withoutScripts a person waits, enters the code and gets back to the app; what each form leads to
+// is in TestAPersonWithoutScriptsGetsInWithFormsAlone.
 func withoutScripts(t *testing.T, browser context.Context) {
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.URL.RequestURI())
@@ -508,14 +492,11 @@ func withoutScripts(t *testing.T, browser context.Context) {
 		act()
 		b.until(`window.left === undefined && document.readyState === 'complete'`)
 	}
-	enter := func(field, value string) { leave(func() { b.focus(field); b.keys(value + kb.Enter) }) }
-	enter("to", pagetest.Address)
+	leave(func() { b.focus("to"); b.keys(pagetest.Address + kb.Enter) })
 	b.card("code", "Check your mail", "Send again in", "See what's new")
 	leave(func() { b.click("#again") }) // it looks like waiting, and the server says the same
 	b.card("code", "Send again in")
-	enter("code", "111111")
-	b.card("code", "That code is wrong. 4 tries left.")
-	enter("code", "482 913")
+	leave(func() { b.focus("code"); b.keys("482 913" + kb.Enter) })
 	b.card("approved")
 	b.nothingKept()
 	is(t, w.Codes.Sends(), 1)

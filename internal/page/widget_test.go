@@ -3,6 +3,7 @@ package page_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -159,4 +160,39 @@ func severalWidgets(t *testing.T, browser context.Context) {
 	b.card("code", "a•••@example.com")
 	b.root = two
 	b.card("code", "b•••@example.com")
+}
+
+// aWidgetKeepsTokens of right codes, at most five, the newest first, until it is told to forget
+// them. Without storage it keeps none.
+func aWidgetKeepsTokens(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	b, s := embeddedBeside(t, browser, w, pagetest.Look{}, tag(""), "")
+	enter := func(known ...string) {
+		t.Helper()
+		w.Advance(24 * time.Hour)
+		b.do(chromedp.Navigate(s.URL))
+		b.asked(pagetest.Address)
+		b.card("code")
+		if asks := w.Codes.Asks(); !slices.Equal(asks[len(asks)-1].Known, known) {
+			t.Errorf("presented %v, want %v", asks[len(asks)-1].Known, known)
+		}
+		b.paste(pagetest.Code)
+		b.card("approved")
+	}
+	enter()
+	var known []string
+	for n := range 6 {
+		known = append([]string{fmt.Sprint("token-", n+1)}, known[:min(4, len(known))]...)
+		enter(known...)
+	}
+	b.do(chromedp.Navigate(s.URL))
+	b.card("ask", "Forget this device")
+	b.click("[data-act=forget]")
+	b.until("!" + b.q("[data-act=forget]"))
+	b.focused("to")
+	enter()
+	b.first(`Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('', 'SecurityError') } })`)
+	enter()
+	enter()
+	is(t, eval[bool](b, b.q("[data-act=forget]")+" === null"), true)
 }

@@ -110,31 +110,6 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	}
 }
 
-// everyStateOfAWidget can be used as everyState of the page.
-func everyStateOfAWidget(t *testing.T, browser context.Context, engine *pagetest.Axe, states []pagetest.WidgetState) {
-	b := open(t, browser, world(t), pagetest.Look{})
-	b.tolerate = "e" // refusals and outages are in the console too; what is wrong is searched for below
-	b.root = `document.querySelector('send-code').shadowRoot`
-	for n, s := range states {
-		look := lookOf(n)
-		w, site, err := s.World(look.Lang)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(w.Close)
-		t.Cleanup(site.Close)
-		b.do(look.Apply(), chromedp.Navigate(site.URL))
-		if err := s.Reach(b.ctx, w); err != nil {
-			t.Fatalf("%s: %v", s.Name, err)
-		}
-		b.fits(engine, s.Name, look, n, "send-code")
-		if look.Lang == "zh" && eval[bool](b,
-			`/[A-Za-z]{3,}/.test(`+b.q("#card")+`.innerText.replaceAll(/\S+@?example\.com|S-\w{4}-\w{4}/g, ''))`) {
-			t.Errorf("%s says in Chinese: %s", s.Name, eval[string](b, b.q("#card")+`.innerText`))
-		}
-	}
-}
-
 // example gives the blocks of a language of docs/widget.md.
 func example(t *testing.T, language string) []string {
 	t.Helper()

@@ -2,10 +2,13 @@ package pagetest
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/chromedp/chromedp"
@@ -17,10 +20,7 @@ import (
 // tools, which any tab can be sent to. So a machine that can run the browser's tests can run these,
 // with nothing more to fetch and no code of others in this repository. A browser without it fails
 // the test.
-type Axe struct {
-	Version string
-	source  string
-}
+type Axe struct{ source string }
 
 // axeBundle is the script of Chromium's developer tools that has axe-core in it, as one text.
 const axeBundle = "devtools://devtools/bundled/third_party/lighthouse/lighthouse-dt-bundle.js"
@@ -28,34 +28,57 @@ const axeBundle = "devtools://devtools/bundled/third_party/lighthouse/lighthouse
 // axeOpening is how that text begins.
 const axeOpening = "/*! axe v"
 
-// LoadAxe takes the engine out of a Chromium, which it starts and ends. program is the path of one
-// with developer tools: the headless shell has none.
+// LoadAxe takes the engine out of a Chromium, which it starts and ends, once for each version: it
+// is kept in the user's folder for caches. program is the path of one with developer tools: the
+// headless shell has none.
 func LoadAxe(ctx context.Context, program string) (*Axe, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	about, err := os.Stat(program)
+	if err != nil {
+		return nil, err
+	}
+	of := fmt.Sprint(program, about.Size(), about.ModTime().UnixNano())
+	kept := filepath.Join(cache, "sendcode", fmt.Sprintf("axe-%x.js", sha256.Sum256([]byte(of))))
+	if source, err := os.ReadFile(kept); err == nil {
+		return &Axe{string(source)}, nil
+	}
+	source, err := axeOf(ctx, program)
+	if err != nil {
+		return nil, fmt.Errorf("axe: %w", err)
+	}
+	written := fmt.Sprint(kept, ".", os.Getpid()) // another process may be at it, too
+	if err := errors.Join(os.MkdirAll(filepath.Dir(kept), 0o755), os.WriteFile(written, []byte(source), 0o600),
+		os.Rename(written, kept)); err != nil {
+		return nil, err
+	}
+	return &Axe{source}, nil
+}
+
+// axeOf returns axe-core's source.
+func axeOf(ctx context.Context, program string) (string, error) {
 	tab, end := Browser(ctx, program)
 	defer end()
 	if err := chromedp.Do(tab, chromedp.Navigate(axeBundle)); err != nil {
-		return nil, fmt.Errorf("axe: the browser shows no %s: %w", axeBundle, err)
+		return "", fmt.Errorf("the browser shows no %s: %w", axeBundle, err)
 	}
-	script, err := chromedp.Run(tab, chromedp.Evaluate[string](`document.body.textContent`))
+	script, err := Eval(tab, `document.body.textContent`)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	text, err := quotedSource(script)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	if err := chromedp.Do(tab, chromedp.Navigate("about:blank")); err != nil {
-		return nil, err
+		return "", err
 	}
-	e := &Axe{}
-	if e.source, err = chromedp.Run(tab, chromedp.Evaluate[string](text)); err != nil {
-		return nil, fmt.Errorf("axe: the browser's copy cannot be read: %w", err)
-	}
-	e.Version, _, _ = strings.Cut(strings.TrimPrefix(e.source, axeOpening), "\n")
-	return e, nil
+	return Eval(tab, text)
 }
 
-var errNoAxe = errors.New("axe: the browser brings no axe-core")
+var errNoAxe = errors.New("the browser brings no axe-core")
 
 // quotedSource returns the string literal of a script that holds axe-core, with its quotes.
 func quotedSource(script string) (string, error) {

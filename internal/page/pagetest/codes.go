@@ -211,6 +211,17 @@ func (c *Codes) Settle(status store.Status) { c.settle(status, 0) }
 // recipient for a while.
 func (c *Codes) FailByCarrier(d time.Duration) { c.settle(store.Failed, d) }
 
+// Bounce has a provider report that the newest send, a mail, bounced for good.
+func (c *Codes) Bounce() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	event := store.ProviderEvent{Send: c.newest.Send.ID, Kind: store.ProviderBounced, Provider: "postmark"}
+	hard := store.NewSuppression{Cause: store.CauseHardBounce}
+	if _, err := c.db.IngestProviderEvent(context.Background(), event, hard); err != nil {
+		panic(err)
+	}
+}
+
 // settle ends the newest send, unless the status is one in flight, and returns it.
 func (c *Codes) settle(status store.Status, hold time.Duration) store.Send {
 	receipt := status == store.Delivered || status == store.Undelivered
