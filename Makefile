@@ -51,7 +51,7 @@ BENCH = $(if $(shell command -v taskset),taskset -c $(BENCH_CPUS)) go test -run=
 	-perf.rounds=$(BENCH_ROUNDS) -perf.write=$(CURDIR)
 OUT ?= dist
 
-.PHONY: help build run demo test race lint bench bench-rows bench-retention bench-hour drill fuzz soak prove simulate mutants up release version screenshots tools
+.PHONY: help build run demo test race lint bench bench-rows bench-retention bench-hour fuzz soak prove simulate mutants up release version screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,10 +93,6 @@ bench-retention: ## sends while a week of 10 million is dropped, and a million r
 
 bench-hour: ## an hour of sends with autovacuum, into the same document; 20 GB of room
 	$(BENCH) -perf.hour=1h
-
-drill: tools ## somebody asks "where is my code?", many times over, among a million sends, in a browser; some five minutes (SEED=n: the same ones)
-	@bin/ensure
-	go test -run='^TestDrill$$' -count=1 -v -timeout=20m ./tools/drill -drill.rows=1000000 -drill.kinds=0 -drill.each=4 -drill.limit=1s -drill.seed=$(SEED)
 
 fuzz: ## every fuzz target, each for FUZZTIME=30s
 	@set -o pipefail; go test -list='^Fuzz' ./... \
