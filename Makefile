@@ -66,7 +66,7 @@ BOUND_release ?= 20m
 BOUND_simulate ?= 4h
 BOUND_mutants ?= 2h
 
-.PHONY: help build run demo test tests nightly race lint outside bench bench-rows bench-retention bench-hour drill fuzz soak prove simulate mutants up release version screenshots tools
+.PHONY: help build run demo test tests nightly race lint outside bench bench-rows bench-retention bench-hour fuzz soak prove simulate mutants up release version screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,10 +118,6 @@ bench-retention: ## sends while a week of 10 million is dropped, and a million r
 
 bench-hour: ## an hour of sends with autovacuum, into the same document; 20 GB of room
 	$(BENCH) -perf.hour=1h
-
-drill: tools ## somebody asks "where is my code?", many times over, among a million sends, in a browser; some five minutes (SEED=n: the same ones)
-	@bin/ensure
-	go test $(NIGHTLY) -run='^TestDrill$$' -count=1 -v -timeout=20m ./tools/drill -drill.rows=1000000 -drill.kinds=0 -drill.each=4 -drill.limit=1s -drill.seed=$(SEED)
 
 fuzz: ## every fuzz target, each for FUZZTIME=30s
 	@set -o pipefail; go test $(NIGHTLY) -list='^Fuzz' ./... \

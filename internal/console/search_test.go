@@ -22,6 +22,7 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 	"sendcode/internal/texts"
+	"sendcode/quota"
 )
 
 // A search leads to a recipient's hash, a send or a reference. A phone number is found as it is
@@ -316,9 +317,12 @@ func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
 	r := newRig(t)
 	for _, c := range []struct{ purpose, rule, scope string }{{"login", "minute", "recipient"}, {"login", "gone", ""},
 		{"signup", "minute", ""}} {
-		if got := r.console.refusingScope(store.SendOrRefusal{Send: store.Send{Purpose: c.purpose},
-			Refusal: store.Refusal{BlockedBy: c.rule}}); string(got) != c.scope {
-			t.Errorf("%v: %q", c, got)
+		row := store.SendDetails{Send: store.SendOrRefusal{Send: store.Send{Purpose: c.purpose, Status: store.Refused},
+			Refusal: store.Refusal{BlockedBy: c.rule}}}
+		got, err := r.console.readVerdictFacts(t.Context(), row, quota.Decision{}, errSeveralRecipients)
+		r.Must(err)
+		if string(got.Rule) != c.scope {
+			t.Errorf("%v: %q", c, got.Rule)
 		}
 	}
 }
