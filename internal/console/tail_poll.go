@@ -63,7 +63,7 @@ func (t *tailPoller) poll(ctx context.Context, now time.Time) (rows []store.Send
 	}
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	rows, err = t.db.SendsByID(ctx, open)
+	rows, _, err = t.db.SendsByID(ctx, open)
 	return t.recordAndSelect(rows), false, err
 }
 

@@ -68,7 +68,7 @@ func (d *Desk) ReplaySends(ctx context.Context, p Policy, rules []quota.Rule, pe
 		ReplayResult: ReplayResult{ByRule: map[string]int{}}, rules: rules, longest: quota.LongestKeep(rules),
 		since: d.Now().Add(-period), history: map[replayedBucket]*replayedHistory{},
 	}
-	err := d.Store.CountedSends(ctx, store.DatabaseClock, period+r.longest, func(c store.CountedSend) error {
+	err := d.Store.CountedSends(ctx, period+r.longest, func(c store.CountedSend) error {
 		if !slices.Contains(p.Purposes, c.Purpose) {
 			return nil
 		}

@@ -151,8 +151,8 @@ func (s *environment) age(i *incident, by time.Duration) {
 	s.Helper()
 	shift := fmt.Sprintf("%d microseconds", by.Microseconds())
 	for _, sql := range []string{
-		`UPDATE sends SET taken_at = taken_at - $1::interval, logged_at = logged_at - $1::interval, finished_at = finished_at - $1::interval WHERE recipient = $2`,
-		`UPDATE refusals SET taken_at = taken_at - $1::interval, logged_at = logged_at - $1::interval WHERE recipient = $2`,
+		`UPDATE sends SET logged_at = logged_at - $1::interval, finished_at = finished_at - $1::interval WHERE recipient = $2`,
+		`UPDATE refusals SET logged_at = logged_at - $1::interval WHERE recipient = $2`,
 		`UPDATE failures SET logged_at = logged_at - $1::interval, finished_at = finished_at - $1::interval WHERE recipient = $2`,
 		`UPDATE verifications SET created_at = created_at - $1::interval, expires_at = expires_at - $1::interval, approved_at = approved_at - $1::interval, canceled_at = canceled_at - $1::interval,
 			checks = (SELECT coalesce(string_agg(split_part(c, ' ', 1)::bigint - extract(epoch FROM $1::interval)::bigint * 1000000 || ' ' || split_part(c, ' ', 2), ',' ORDER BY n), '')

@@ -17,7 +17,6 @@ import (
 	"sendcode/internal/delivery/smtptest"
 	history "sendcode/internal/historytest"
 	"sendcode/internal/servertest"
-	"sendcode/internal/store"
 )
 
 // Each run has two replicas under load while something fails in one way, again and again.
@@ -142,7 +141,7 @@ func TestRedisClockIsSetUnderLoad(t *testing.T) {
 		"    - {name: short, scope: recipient, limit: 1, window: 3s}\n    - {name: long, scope: recipient, limit: 2, window: 10s}\n").Start(2)
 	l := newLoad(s)
 	// on a busy machine a wait that is told during a step may be too long
-	l.Seen.Skew, l.Seen.FewerLeft = store.MaxClockSkew, true
+	l.Seen.Skew, l.Seen.FewerLeft = time.Second, true
 	var done atomic.Int32
 	under(l, 6, 1, func(ctx context.Context) int {
 		return every(ctx, 1300*time.Millisecond, func(n int) {

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"sendcode/internal/app/apptest"
 	history "sendcode/internal/historytest"
 	"sendcode/internal/servertest"
@@ -134,16 +132,6 @@ func (l *load) recovers() {
 				return false
 			})
 		s.Await("the metrics to say so", func() bool { return s.Metric(i, "sendcode_limiter_up") == "1" })
-		tries := 0
-		s.Await("a decision by Redis", func() bool {
-			tries++
-			a := l.ask(s.Replicas[i].Base, fmt.Sprintf("after%d.%d@example.com", i, tries))
-			if a.StatusCode != http.StatusAccepted {
-				return false
-			}
-			story, err := s.Replicas[i].DB().SendDetails(s.Context(), uuid.MustParse(a.Send.ID))
-			return err == nil && story.Send.Clock == "redis"
-		})
 	}
 }
 
