@@ -60,7 +60,7 @@ func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 		var left []int
 		for range 3 {
 			rows := 0
-			r.NoError(r.Store.CountedSends(r.Context(), store.DatabaseClock, 2*twoDays,
+			r.NoError(r.Store.CountedSends(r.Context(), 2*twoDays,
 				func(store.CountedSend) error { rows++; return nil }))
 			left = append(left, rows)
 			r.Sleep(5 * time.Minute)

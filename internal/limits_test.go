@@ -81,7 +81,7 @@ var limitsSet = limits.Set{
 func inLimits(t *testing.T, test func(r *limitsRig)) {
 	t.Helper()
 	vtest.InBubbleIdle(t, nil, func(v *vtest.Rig) {
-		r := &limitsRig{v, v.Svc.Limits, v.Svc.Gates, &sharedLimiter{Memory: quota.NewMemory(time.Now, "shared")}}
+		r := &limitsRig{v, v.Svc.Limits, v.Svc.Gates, &sharedLimiter{Memory: quota.NewMemory(time.Now)}}
 		r.Limiter.Set(r.limiter)
 		r.SetLimits(limitsSet)
 		test(r)
@@ -105,7 +105,7 @@ func (r *limitsRig) expect(o limits.Operation, limit, id, keys, want string) {
 	for _, s := range a.Public().Rules {
 		left = append(left, s.Remaining())
 	}
-	if got := fmt.Sprint(a.Admitted, left, a.RetryAfter(), a.Degraded); err != nil || got != want {
+	if got := fmt.Sprint(a.Admitted, left, a.RetryAfter(), a.Alone); err != nil || got != want {
 		r.Errorf("%s %s, %s: %s, want %s; %v", o, limit, keys, got, want, err)
 	}
 }
@@ -305,13 +305,13 @@ func TestTakesWaitForAPlace(t *testing.T) {
 		}
 		asked := r.limiter.calls(true)
 		r.expect(limits.Take, "web", "", keys, "false [0] 1m20s true") // behind two
-		if a, err := wait(10 * time.Second); err != nil || a.Admitted || !a.Degraded ||
+		if a, err := wait(10 * time.Second); err != nil || a.Admitted || !a.Alone ||
 			a.RetryAfter() != 80*time.Second {
 			r.Errorf("%+v %v", a, err)
 		}
 		servertest.Same(r.T, "calls for the refused", r.limiter.calls(false), asked)
 		for range 2 {
-			if a := <-done; !a.Admitted || a.Degraded {
+			if a := <-done; !a.Admitted || a.Alone {
 				r.Errorf("%+v", a)
 			}
 		}

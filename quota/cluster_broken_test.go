@@ -100,7 +100,7 @@ func TestClusterThatBreaks(t *testing.T) {
 			"peek":   second(limiter.Peek(ctx, two("", home[0], home[1]))),
 			"refund": limiter.Refund(ctx, "x", home[0], home[1]),
 			"reset":  limiter.Reset(ctx, home[0], home[1]),
-			"record": limiter.Record(ctx, home[1], time.Hour, []Event{{"x", time.Now()}}),
+			"record": limiter.Record(ctx, home[1], time.Hour, []AgedEvent{{ID: "x"}}),
 			"ping":   limiter.Ping(ctx),
 		})
 		same(t, "ping says that others answer", errors.Is(limiter.Ping(ctx), ErrPartly), true)

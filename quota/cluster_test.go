@@ -116,7 +116,7 @@ func refusedLate(t *testing.T, after func(others *Redis)) (limiter, others *Redi
 			return run()
 		}
 		must(t, others.Record(t.Context(), clusterFor[1], time.Hour,
-			[]Event{{"rival", time.Now()}, {"other", time.Now()}}))
+			[]AgedEvent{{ID: "rival"}, {ID: "other"}}))
 		defer after(others)
 		return run()
 	})
@@ -161,50 +161,12 @@ func TestQuota10ACopyOfARefusedCallIsNotAdmitted(t *testing.T) {
 // A repetition that is refused late refunds nothing of an ID that an earlier call had admitted.
 func TestQuota10ARefusedRepetitionKeepsWhatWasAdmitted(t *testing.T) {
 	limiter, others := refusedLate(t, func(*Redis) {})
-	must(t, others.Record(t.Context(), clusterFor[0], time.Hour, []Event{{"one", time.Now()}}))
+	must(t, others.Record(t.Context(), clusterFor[0], time.Hour, []AgedEvent{{ID: "one"}}))
 	d, err := limiter.Take(t.Context(), request("one", twice...))
 	must(t, err)
 	same(t, "admitted", d.Admitted, false)
 	sameList(t, "counted still", counted(t, others, clusterFor[0]), []string{"one"})
 	must(t, second(others.Take(t.Context(), request("one", twice...)))) // there is no tombstone
-}
-
-// Each bucket is on the clock of its node, and the decision on that of the recipient's.
-func TestQuota10TheInstantIsThatOfTheRecipientsNode(t *testing.T) {
-	client := newClient(t, sharedCluster(t))
-	limiter := newRedis(client, "q:", toldClock)
-	later := epoch.Add(90 * time.Second)
-	client.AddHook(tellClock(func(key string) time.Time {
-		if key == limiter.key(ann()) {
-			return later
-		}
-		return epoch
-	}))
-	flushAll(t, client)
-	app := Rule{Name: "app", Scope: App, Limit: 1, Window: time.Hour}
-	for i, c := range []struct {
-		call  func(context.Context, Request) (Decision, error)
-		rules []Rule
-		want  time.Time
-		waits []time.Duration
-	}{
-		{limiter.Peek, twice, later, []time.Duration{0, 0}},
-		{limiter.Take, twice, later, []time.Duration{0, 0}},
-		{limiter.Take, []Rule{twice[1], twice[0]}, later, []time.Duration{time.Hour, time.Hour}},
-		{limiter.Take, twice, later, []time.Duration{time.Hour, time.Hour}}, // refused
-		{limiter.Take, []Rule{app}, epoch, []time.Duration{time.Hour}},      // without a recipient
-	} {
-		req := request(fmt.Sprint(i), c.rules...)
-		req.Buckets[App] = Bucket("app")
-		d, err := c.call(t.Context(), req)
-		must(t, err)
-		same(t, fmt.Sprint(i, ": instant"), d.At, c.want)
-		var waits []time.Duration
-		for _, s := range d.Rules {
-			waits = append(waits, s.RetryAfter)
-		}
-		sameList(t, fmt.Sprint(i, ": waits"), waits, c.waits)
-	}
 }
 
 // On Cluster a bucket that is only read is asked once, before anything is counted: a late refusal
@@ -226,7 +188,7 @@ func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 	}
 	same(t, "scripts of both: two looks and one take each", steps.Load(), 6)
 	same(t, "what stands in the bucket", others.client.Exists(t.Context(), limiter.key(req.Buckets[Failures])).Val(), 0)
-	must(t, limiter.Record(t.Context(), req.Buckets[Failures], time.Hour, []Event{{"x", time.Now()}}))
+	must(t, limiter.Record(t.Context(), req.Buckets[Failures], time.Hour, []AgedEvent{{ID: "x"}}))
 	req.ID = "two"
 	d, err := limiter.Take(t.Context(), req)
 	must(t, err)

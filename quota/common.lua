@@ -4,8 +4,9 @@
 -- A bucket is one sorted set. Its members and their scores:
 --   a counted ID             the instant of its event
 --   the tombstone of an ID   minus the instant at which the tombstone ends: below 0, so it never counts
+-- The tombstone of the empty ID, which no event has, is the mark of a reset.
 
-local call = redis.call
+local call, RESET_MARK = redis.call, ''
 
 -- Returns the digits of a whole number. redis.call would print the number as a double, slowly;
 -- Lua's tostring rounds to 14 digits.

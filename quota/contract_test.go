@@ -97,17 +97,8 @@ func TestReserveInAnyOrder(t *testing.T) {
 	})
 }
 
-// sameDecision compares all but the name of the clock.
 func sameDecision(t tester, got, want Decision) {
 	t.Helper()
-	got.Clock, want.Clock = "", ""
-	got.Rules = slices.Clone(got.Rules)
-	for i := range got.Rules {
-		// with tombstones and old events there are more than 16 members
-		if got.Rules[i].Ages == Unsummed && i < len(want.Rules) {
-			got.Rules[i].Ages = want.Rules[i].Ages
-		}
-	}
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("got  %+v\nwant %+v", got, want)
 	}
@@ -120,7 +111,7 @@ func TestQuota4AStepBackOfTheClockFreesNothing(t *testing.T) {
 		"a take": func(w *world, r Rule) State { return w.admits(false, r).Rules[0] },
 		"a look": func(w *world, r Rule) State { return w.peek(r).Rules[0] },
 		"a record": func(w *world, r Rule) State {
-			must(w.t, w.Record(w.t.Context(), ann(), time.Minute, []Event{{"late", w.now.Add(-time.Hour)}}))
+			must(w.t, w.Record(w.t.Context(), ann(), time.Minute, []AgedEvent{{"late", time.Hour}}))
 			return w.peek(r).Rules[0]
 		},
 	} {
@@ -170,25 +161,22 @@ func TestInvalidCallsChangeNothing(t *testing.T) {
 			same(t, "admitted", d.Admitted, false)
 			return err
 		}
-		ctx, at := t.Context(), w.now
+		ctx, one := t.Context(), []AgedEvent{{ID: "one"}}
 		for name, err := range map[string]error{
-			"no ID":              take(func(r *Request) { r.ID = "" }),
-			"long ID":            take(func(r *Request) { r.ID = strings.Repeat("x", 65) }),
-			"no rules":           take(func(r *Request) { r.Rules = nil }),
-			"no bucket":          take(func(r *Request) { delete(r.Buckets, Recipient) }),
-			"limit 0":            take(func(r *Request) { r.Rules = []Rule{good, sliding(Recipient, 0, time.Minute)} }),
-			"peek limit 0":       second(w.Peek(ctx, request("", sliding(Recipient, 0, time.Minute)))),
-			"refund no ID":       w.Refund(ctx, "", ann()),
-			"refund no bucket":   w.Refund(ctx, "one", ann(), ""),
-			"reset no bucket":    w.Reset(ctx, ""),
-			"record no bucket":   w.Record(ctx, "", time.Minute, []Event{{"one", at}}),
-			"record keep 0":      w.Record(ctx, ann(), 0, []Event{{"one", at}}),
-			"record keep over":   w.Record(ctx, ann(), MaxWindow+maxTurnBack+1, []Event{{"one", at}}),
-			"record no ID":       w.Record(ctx, ann(), time.Minute, []Event{{"one", at}, {"", at}}),
-			"record year 2300":   w.Record(ctx, ann(), time.Minute, []Event{{"one", at.AddDate(260, 0, 0)}}),
-			"record year 300000": w.Record(ctx, ann(), time.Minute, []Event{{"one", at.AddDate(297960, 0, 0)}}),
-			"record keep of ms":  w.Record(ctx, ann(), time.Millisecond, []Event{{"one", at}}),
-			"events no bucket":   third(w.Events(ctx, "")),
+			"no ID":             take(func(r *Request) { r.ID = "" }),
+			"long ID":           take(func(r *Request) { r.ID = strings.Repeat("x", 65) }),
+			"no rules":          take(func(r *Request) { r.Rules = nil }),
+			"no bucket":         take(func(r *Request) { delete(r.Buckets, Recipient) }),
+			"limit 0":           take(func(r *Request) { r.Rules = []Rule{good, sliding(Recipient, 0, time.Minute)} }),
+			"peek limit 0":      second(w.Peek(ctx, request("", sliding(Recipient, 0, time.Minute)))),
+			"refund no ID":      w.Refund(ctx, "", ann()),
+			"refund no bucket":  w.Refund(ctx, "one", ann(), ""),
+			"reset no bucket":   w.Reset(ctx, ""),
+			"record no bucket":  w.Record(ctx, "", time.Minute, one),
+			"record keep 0":     w.Record(ctx, ann(), 0, one),
+			"record keep over":  w.Record(ctx, ann(), MaxWindow+maxTurnBack+1, one),
+			"record no ID":      w.Record(ctx, ann(), time.Minute, append(one, AgedEvent{})),
+			"record keep of ms": w.Record(ctx, ann(), time.Millisecond, one),
 		} {
 			if !errors.Is(err, ErrBadRequest) {
 				t.Errorf("%s: %v", name, err)
@@ -197,81 +185,8 @@ func TestInvalidCallsChangeNothing(t *testing.T) {
 		same(t, "used", w.peek(good).Rules[0].Used, 0)
 		same(t, "longest ID", w.takeID(strings.Repeat("x", 64), good).Admitted, true)
 		for _, keep := range []time.Duration{MinWindow, MaxWindow} {
-			must(t, w.Record(ctx, ann(), keep, []Event{{"one", at}}))
+			must(t, w.Record(ctx, ann(), keep, one))
 		}
-	})
-}
-
-type aged struct {
-	ID  string
-	Age time.Duration
-}
-
-func ages(events []Event, now time.Time) (all []aged) {
-	for _, e := range events {
-		all = append(all, aged{e.ID, now.Sub(e.At)})
-	}
-	return all
-}
-
-// The sum of the ages is that of the events that a rule counts, up to 16.
-func TestAgesAreThoseOfTheCountedEvents(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		rules := []Rule{sliding(Recipient, 20, time.Hour), sliding(Recipient, 20, time.Minute)}
-		var want time.Duration
-		for n := range 17 {
-			w.pass(time.Second + µs)
-			want += time.Duration(n) * (time.Second + µs)
-			if n == 16 {
-				want = Unsummed
-			}
-			for _, d := range []Decision{w.take(rules...), w.peek(rules...)} {
-				same(t, fmt.Sprintf("of %d events", n+1), d.Rules[0].Ages, want)
-			}
-		}
-		w.pass(time.Minute)
-		for n := range time.Duration(4) {
-			if got := w.take(rules...).Rules[1].Ages; got != Unsummed { // Redis does not sum a part of many
-				same(t, "of some among many", got, n*(n+1)/2*time.Second)
-			}
-			w.pass(time.Second)
-		}
-		w.flush()
-		w.take(rules...)
-		w.pass(time.Minute)
-		d := w.peek(rules...)
-		same(t, "of one", d.Rules[0].Ages, time.Minute)
-		same(t, "of one that does not count", d.Rules[1].Ages, 0)
-	})
-}
-
-// Events returns the newest events only, without the refunded ones, and changes nothing.
-func TestEvents(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		events := func(what string, want ...aged) {
-			t.Helper()
-			for range 2 {
-				got, now, err := w.Events(t.Context(), ann())
-				must(t, err)
-				same(t, what, fmt.Sprint(ages(got, now)), fmt.Sprint(want))
-			}
-		}
-		events("of an empty bucket")
-		w.takeID("\x00\xff", perHour)
-		w.pass(time.Second)
-		w.takeID("refunded", perHour)
-		must(t, w.Refund(t.Context(), "refunded", ann()))
-		events("of one", aged{"\x00\xff", time.Second})
-		w.pass(-time.Minute)
-		events("after a step back", aged{"\x00\xff", 0})
-		var many []Event
-		for i := range MaxEvents + 5 {
-			many = append(many, Event{fmt.Sprint("many", i), w.now.Add(-time.Duration(i) * µs)})
-		}
-		must(t, w.Record(t.Context(), ann(), time.Hour, many))
-		got, _, err := w.Events(t.Context(), ann())
-		must(t, err)
-		same(t, "at most", len(got), MaxEvents)
 	})
 }
 
@@ -301,57 +216,6 @@ func TestQuota9ParallelTakesAdmitTheLimit(t *testing.T) {
 	})
 }
 
-func TestRecord(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		r := sliding(Recipient, 2, time.Minute)
-		w.takeID("taken", r)
-		w.pass(10 * time.Second)
-		history := []Event{
-			{"taken", w.now.Add(-5 * time.Second)}, // counts from the instant that is recorded
-			{"fresh", w.now.Add(-40 * time.Second)},
-			{"fresh", w.now.Add(-30 * time.Second)}, // the last one counts
-			{"ahead", w.now.Add(5 * time.Second)},   // from a clock that was ahead
-			{"edge", w.now.Add(µs - time.Minute)},
-			{"lapsed", w.now.Add(-time.Minute)},
-			{"ancient", time.Time{}},
-		}
-		for range 2 {
-			must(t, w.Record(t.Context(), ann(), time.Minute, history))
-			d := w.peek(r)
-			same(t, "used, over the limit", d.Rules[0].Used, 4)
-			same(t, "reset: the edge", d.Rules[0].ResetAfter, µs)
-			same(t, "wait: taken", d.Rules[0].RetryAfter, 55*time.Second)
-		}
-		must(t, w.Record(t.Context(), ann(), time.Minute, nil))
-		events, now, err := w.Events(t.Context(), ann())
-		must(t, err)
-		same(t, "the limiter's time", now, w.now)
-		same(t, "events, the newest first", fmt.Sprint(ages(events, now)),
-			"[{ahead 0s} {taken 5s} {fresh 30s} {edge 59.999999s}]")
-		must(t, w.Record(t.Context(), ann(), time.Minute,
-			[]Event{{"fresh", w.now.Add(-50 * time.Second)}, {"taken", w.now.Add(-time.Minute)}}))
-		events, now, err = w.Events(t.Context(), ann())
-		must(t, err)
-		same(t, "moved, and taken out", fmt.Sprint(ages(events, now)), "[{ahead 0s} {fresh 50s} {edge 59.999999s}]")
-		w.pass(time.Minute - µs)
-		same(t, "the one ahead counts from now on", w.peek(r).Rules[0].Used, 1)
-		w.pass(µs)
-		same(t, "a minute later", w.peek(r).Rules[0].Used, 0)
-	})
-}
-
-// A record, too, sets events from the future to now: those that it adds, and those that lie there
-// since the clock was set back.
-func TestWhatIsRecordedFromTheFutureCountsFromNow(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		w.takeID("taken", perHour)
-		w.pass(-time.Minute)
-		must(t, w.Record(t.Context(), ann(), time.Hour, []Event{{"ahead", w.now.Add(5 * time.Second)}}))
-		w.pass(2 * time.Second)
-		same(t, "ages", w.peek(perHour).Rules[0].Ages, 4*time.Second)
-	})
-}
-
 // A refunded ID is refused for exactly a minute: also if it never was taken, if the bucket's events
 // leave earlier, if other events are added, and if the clock steps back before another ID is
 // refunded or the bucket is read.
@@ -378,21 +242,19 @@ func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 			both(t, func(t *testing.T, w *world) {
 				c.before(w)
 				must(t, w.Refund(t.Context(), "refunded", ann()))
-				at := w.now
 				c.after(w)
 				w.pass(c.rest - µs)
 				used := w.peek(c.rule).Rules[0].Used
 				_, err := w.Take(t.Context(), request("refunded", sliding(IP, 9, time.Hour), c.rule))
 				same(t, "refused 1 µs before the end", errors.Is(err, ErrRefunded), true)
-				must(t, w.Record(t.Context(), ann(), c.rule.Window, []Event{{ID: "refunded", At: at}}))
+				must(t, w.Record(t.Context(), ann(), c.rule.Window, []AgedEvent{{ID: "refunded"}}))
 				same(t, "used", w.peek(c.rule).Rules[0].Used, used)
 				w.pass(µs)
 				d := w.takeID("refunded", c.rule)
 				same(t, "admitted after a minute", d.Admitted, true)
 				same(t, "used after a minute", d.Rules[0].Used, used+1)
-				must(t, w.Reset(t.Context(), ann()))
-				must(t, w.Record(t.Context(), ann(), c.rule.Window, []Event{{ID: "refunded", At: w.now}}))
-				same(t, "recorded after a minute", w.peek(c.rule).Rules[0].Used, 1)
+				must(t, w.Record(t.Context(), ann(), c.rule.Window, []AgedEvent{{ID: "another"}}))
+				same(t, "recorded after a minute", w.peek(c.rule).Rules[0].Used, used+2)
 			})
 		})
 	}
@@ -425,30 +287,61 @@ func TestAReadBucketRefusesNoID(t *testing.T) {
 	})
 }
 
-// An ID that is admitted elsewhere after its refund counts: a tombstone keeps out what is not
-// younger than itself.
-func TestAnEventAfterItsRefundCounts(t *testing.T) {
+// Record adds events by their ages, and only ever makes a bucket stricter.
+func TestRecordOnlyMakesStricter(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
-		record := func(at time.Time, want int) {
+		r := sliding(Recipient, 2, time.Minute)
+		record := func(events ...AgedEvent) {
 			t.Helper()
-			must(t, w.Record(t.Context(), ann(), time.Hour, []Event{{"again", at}}))
-			same(t, "used", w.peek(perHour).Rules[0].Used, want)
+			must(t, w.Record(t.Context(), ann(), time.Minute, events))
 		}
-		for range 2 { // an event that counts is refunded like any other
-			w.takeID("again", perHour)
-			must(t, w.Refund(t.Context(), "again", ann()))
-			gone := w.now
-			w.pass(20 * time.Second)
-			record(gone, 0)
-			// later, and too old for the bucket
-			must(t, w.Record(t.Context(), ann(), time.Second, []Event{{"again", gone.Add(µs)}}))
-			_, err := w.Take(t.Context(), request("again", perHour))
-			same(t, "refused", errors.Is(err, ErrRefunded), true)
-			record(gone.Add(µs), 1)
-			same(t, "its repetition is admitted", w.takeID("again", perHour).Admitted, true)
-			same(t, "used", w.peek(perHour).Rules[0].Used, 1)
-			must(t, w.Refund(t.Context(), "again", ann()))
-			w.pass(time.Minute)
+		is := func(what string, used int, reset, wait time.Duration) {
+			t.Helper()
+			s := w.peek(r).Rules[0]
+			same(t, what, fmt.Sprint(s.Used, s.ResetAfter, s.RetryAfter), fmt.Sprint(used, reset, wait))
 		}
+		w.takeID("taken", r)
+		w.pass(10 * time.Second)
+		for range 2 {
+			record(AgedEvent{"taken", 20 * time.Second}, AgedEvent{"fresh", 40 * time.Second}, AgedEvent{"fresh", 30 * time.Second},
+				AgedEvent{"edge", time.Minute - µs}, AgedEvent{"lapsed", time.Minute})
+			is("added, and none of them earlier", 3, µs, 30*time.Second)
+		}
+		record()
+		record(AgedEvent{"taken", 5 * time.Second}, AgedEvent{"ahead", -5 * time.Second}, AgedEvent{"ns", time.Minute - time.Nanosecond})
+		is("later, and none in the future", 4, µs, 55*time.Second)
+		w.pass(time.Minute - µs)
+		is("the one ahead counts from when it was recorded", 1, µs, 0)
+	})
+}
+
+// Until the mark of a reset ends, a record adds nothing of before it, nor of the time in which a
+// record may be late.
+func TestResetKeepsOutWhatWasReadBefore(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		record := func(what string, age time.Duration, want int) {
+			t.Helper()
+			must(t, w.Record(t.Context(), ann(), time.Hour, []AgedEvent{{w.id(), age}}))
+			same(t, what, w.peek(perHour).Rules[0].Used, want)
+		}
+		must(t, w.Reset(t.Context(), ann()))
+		record("at once", 0, 0)
+		w.take(perHour)
+		same(t, "taken after the reset", w.peek(perHour).Rules[0].Used, 1)
+		must(t, w.Reset(t.Context(), ann()))
+		same(t, "after the reset", w.peek(perHour).Rules[0].Used, 0)
+		w.pass(resetSlack)
+		record("of the time in which a record may be late", 0, 0)
+		w.pass(µs)
+		record("later", 0, 1)
+		w.pass(tombstoneLife - resetSlack - 2*µs)
+		record("read before, at the end of the mark", tombstoneLife, 1)
+		record("read after", tombstoneLife-resetSlack-2*µs, 2)
+		w.pass(µs)
+		record("after the mark", 2*tombstoneLife, 3)
+		must(t, w.Reset(t.Context(), ann()))
+		w.pass(-time.Minute)
+		record("before a reset of the future", 0, 0)
+		same(t, "taken", w.take(perHour).Rules[0].Used, 1)
 	})
 }

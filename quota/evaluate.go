@@ -18,7 +18,7 @@ func Cutoffs(rules []Rule, now time.Time) []time.Time {
 
 // Evaluate computes the state of each rule at now from the events of its scope, in any order; a
 // scope missing from history has no events. It counts nothing: Decision.Allowed reports whether one
-// more event would be admitted. All instants must be of one clock; the caller sets Decision.Clock.
+// more event would be admitted. All instants must be of one clock.
 func Evaluate(rules []Rule, history map[Scope][]Event, now time.Time) Decision {
 	at := now.UnixMicro()
 	d := Decision{At: microsToTime(at), Rules: make([]State, len(rules))}
@@ -85,12 +85,7 @@ type tally struct {
 	// if used ≥ limit: the (used-limit+1)-th oldest counted event; when it leaves, one more event
 	// is admitted
 	pivot int64
-	ages  int64 // sum of the ages of the counted events; Unsummed if there are more than 16
 }
-
-// Unsummed is State.Ages if the rule counts more than 16 events or, in Redis, its bucket has more
-// than 16 members.
-const Unsummed time.Duration = -1
 
 // tally summarizes the events that the rule counts at now; times must ascend.
 func (r Rule) tally(times []int64, now int64) tally {
@@ -103,23 +98,13 @@ func (r Rule) tally(times []int64, now int64) tally {
 	if t.used >= r.Limit {
 		t.pivot = counted[t.used-r.Limit]
 	}
-	if t.used > 16 {
-		t.ages = int64(Unsummed)
-		return t
-	}
-	for _, at := range counted {
-		t.ages += max(0, now-at)
-	}
 	return t
 }
 
 // state computes the rule's State from the tally. Memory, Redis and Evaluate all use it, and
 // through Evaluate so do the database's answers.
 func (t tally) state(r Rule, now int64) State {
-	s := State{Rule: r, Used: t.used, Ages: Unsummed}
-	if t.ages >= 0 {
-		s.Ages = time.Duration(t.ages) * time.Microsecond
-	}
+	s := State{Rule: r, Used: t.used}
 	if r.Days > 0 {
 		return t.withDateWaits(s, now)
 	}

@@ -22,7 +22,7 @@ func at() (now func() time.Time, pass func(time.Duration)) {
 func ExampleMemory_Take_codes() {
 	ctx := context.Background()
 	now, pass := at()
-	limiter := quota.NewMemory(now, "process")
+	limiter := quota.NewMemory(now)
 
 	codes := []quota.Rule{
 		{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
@@ -59,7 +59,7 @@ func ExampleMemory_Take_codes() {
 func ExampleMemory_Record_gateway() {
 	ctx := context.Background()
 	now, pass := at()
-	limiter := quota.NewMemory(now, "gateway")
+	limiter := quota.NewMemory(now)
 
 	rule := quota.Rule{Name: "route", Scope: quota.Purpose, Limit: 1000, Window: time.Second}
 	bucket := quota.Bucket("route", "GET /v1/search")
@@ -70,8 +70,8 @@ func ExampleMemory_Record_gateway() {
 		r.ID = id
 		return limiter.Take(ctx, r)
 	}
-	count := func(id string, at time.Time) error { // at is on the limiter's clock, such as look's d.At
-		return limiter.Record(ctx, bucket, rule.Keep(), []quota.Event{{ID: id, At: at}})
+	count := func(id string) error {
+		return limiter.Record(ctx, bucket, rule.Keep(), []quota.AgedEvent{{ID: id}})
 	}
 
 	for i := range 999 {
@@ -82,7 +82,7 @@ func ExampleMemory_Record_gateway() {
 	pass(250 * time.Millisecond)
 	d, err := look()
 	fmt.Println("left:", d.Rules[0].Remaining(), err)
-	fmt.Println("counted:", count("internal call", d.At))
+	fmt.Println("counted:", count("internal call"))
 	d, err = both("call 1000")
 	fmt.Println("admitted:", d.Admitted, "wait:", quota.Milliseconds(d.RetryAfter()), "ms", err)
 	// Output:
@@ -95,7 +95,7 @@ func ExampleMemory_Record_gateway() {
 func ExampleRule_dates() {
 	ctx := context.Background()
 	now, pass := at()
-	limiter := quota.NewMemory(now, "process")
+	limiter := quota.NewMemory(now)
 
 	shanghai, err := time.LoadLocation("Asia/Shanghai")
 	gift := []quota.Rule{
@@ -128,7 +128,7 @@ func ExampleRule_dates() {
 func ExampleRule_hours() {
 	ctx := context.Background()
 	now, pass := at()
-	limiter := quota.NewMemory(now, "process")
+	limiter := quota.NewMemory(now)
 
 	clock := quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 3, Per: quota.Hour}
 	sliding := quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 3, Window: time.Hour}

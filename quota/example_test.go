@@ -17,7 +17,7 @@ var policy = quota.Policy{Name: "default", Rules: []quota.Rule{
 // A send that failed for good gives its place back, once; a late copy of its Take cannot spend it
 // again.
 func ExampleMemory_Refund() {
-	ctx, limiter := context.Background(), quota.NewMemory(time.Now, "process")
+	ctx, limiter := context.Background(), quota.NewMemory(time.Now)
 	bucket := quota.Bucket("recipient", "ann")
 	request := quota.Request{ID: "send 1", Rules: policy.Rules,
 		Buckets: map[quota.Scope]string{quota.Recipient: bucket}}
@@ -63,7 +63,7 @@ func ExampleValidate() {
 // A queue lets callers wait for a place, in the order of their arrival. A caller that cannot be
 // admitted in time is refused at once.
 func ExampleQueue_Wait() {
-	limiter, queue := quota.NewMemory(time.Now, "process"), quota.NewQueue()
+	limiter, queue := quota.NewMemory(time.Now), quota.NewQueue()
 	request := quota.Request{
 		Rules:   []quota.Rule{{Name: "second", Scope: quota.Purpose, Limit: 1, Window: time.Second}},
 		Buckets: map[quota.Scope]string{quota.Purpose: "export"},

@@ -31,10 +31,7 @@ func calls(t *testing.T, r *Redis, takes int) map[string]error {
 	same(t, "an answer", len(d.Rules) == 1, err == nil)
 	errs["peek"] = err
 	errs["refund"] = r.Refund(ctx, "call0", ann())
-	errs["record"] = r.Record(ctx, ann(), time.Minute, []Event{{"older", time.Now()}})
-	events, _, err := r.Events(ctx, ann())
-	same(t, "events", len(events) > 0, err == nil)
-	errs["events"] = err
+	errs["record"] = r.Record(ctx, ann(), time.Minute, []AgedEvent{{ID: "older"}})
 	errs["reset"] = r.Reset(ctx, ann())
 	errs["ping"] = r.Ping(ctx)
 	return errs
@@ -143,22 +140,17 @@ func TestQuota14WhateverRedisSaysInsteadOfAnAnswerAdmitsNothing(t *testing.T) {
 		errors.New("CROSSSLOT Keys in request don't hash to the same slot"),
 		errors.New("BUSY Redis is busy running a script"),
 		redis.Nil, io.ErrUnexpectedEOF, int64(1), nil, "OK", list(), list(1),
-		list(1, 5), list(0, 5), list(1, 5, 1, 1, 0), // too short for a rule
-		list(3, 5, 0, 0, 0, 0), list(-1, 5, 0, 0, 0, 0), // no such outcome
-		list(2, 5, 0, 0, 0, 0),                                             // refunded, but with rules
-		append(list(1, 5), "x", 0, 0, 0), append(list(1, 5), nil, 0, 0, 0), // no numbers
+		list(1, 5), list(0, 5), list(1, 5, 1, 1), // too short for a rule
+		list(3, 5, 0, 0, 0), list(-1, 5, 0, 0, 0), // no such outcome
+		list(2, 5, 0, 0, 0),                                          // refunded, but with rules
+		append(list(1, 5), "x", 0, 0), append(list(1, 5), nil, 0, 0), // no numbers
 	} {
 		d, err := limiter.Take(t.Context(), request("one", sliding(Recipient, 1, time.Hour)))
 		if !errors.Is(err, ErrUnavailable) || d.Admitted {
 			t.Errorf("%v: %+v, %v", reply, d, err)
 		}
 	}
-	for _, reply = range []any{int64(1), list(), list(1, 5), []any{"5", "id"}, []any{"x"}, []any{"5", "id", "x"}} {
-		if events, _, err := limiter.Events(t.Context(), "bucket"); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("events of %v: %v, %v", reply, events, err)
-		}
-	}
-	reply = list(1, 5, 1, 5, 5, 0)
+	reply = list(1, 5, 1, 5, 5)
 	d, err := limiter.Take(t.Context(), request("one", sliding(Recipient, 1, time.Hour)))
 	must(t, err)
 	same(t, "admitted by a good answer", d.Admitted, true)

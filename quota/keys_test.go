@@ -37,9 +37,9 @@ func TestABucketExpiresWhenNothingInItCounts(t *testing.T) {
 		lasts("its own longest window", IP, time.Second)
 		w.takeID("two", sliding(Recipient, 9, time.Minute))
 		lasts("not shortened by a take", Recipient, time.Hour)
-		must(t, w.Record(ctx, ann(), time.Minute, []Event{{"three", w.now}}))
+		must(t, w.Record(ctx, ann(), time.Minute, []AgedEvent{{ID: "three"}}))
 		lasts("not shortened by a record", Recipient, time.Hour)
-		must(t, w.Record(ctx, ann(), 2*time.Hour, []Event{{"four", w.now}}))
+		must(t, w.Record(ctx, ann(), 2*time.Hour, []AgedEvent{{ID: "four"}}))
 		lasts("lengthened by a record", Recipient, 2*time.Hour)
 		must(t, w.Refund(ctx, "four", ann()))
 		lasts("not shortened by a refund", Recipient, 2*time.Hour)
@@ -47,13 +47,13 @@ func TestABucketExpiresWhenNothingInItCounts(t *testing.T) {
 		lasts("a refund alone", IP, tombstoneLife)
 		w.pass(time.Second)
 		must(t, w.Reset(ctx, ann()))
-		lasts("a refund that a reset keeps", Recipient, tombstoneLife-time.Second)
+		lasts("the mark of a reset", Recipient, tombstoneLife)
 		w.pass(time.Hour)
 		w.takeID("five", sliding(Recipient, 9, time.Minute))
 		must(t, w.Reset(ctx, ann()))
-		lasts("empty", Recipient, 0)
+		lasts("the mark of another", Recipient, tombstoneLife)
 		must(t, w.Record(ctx, ann(), time.Minute, nil))
-		lasts("recorded nothing", Recipient, 0)
+		lasts("recorded nothing", Recipient, tombstoneLife)
 	}
 }
 
@@ -110,11 +110,11 @@ func TestWhatCountsNoMoreIsDropped(t *testing.T) {
 		w.pass(µs)
 		w.admits(true, r)
 		holds("two events", 2)
-		must(t, w.Record(t.Context(), ann(), time.Minute, []Event{{"lapsed", w.now.Add(-time.Minute)}}))
+		must(t, w.Record(t.Context(), ann(), time.Minute, []AgedEvent{{"lapsed", time.Minute}}))
 		holds("after a record of an event that does not count", 2)
 		for range 10 { // as failures, which no Take counts
 			w.pass(20 * time.Second)
-			must(t, w.Record(t.Context(), ann(), time.Minute, []Event{{w.id(), w.now}}))
+			must(t, w.Record(t.Context(), ann(), time.Minute, []AgedEvent{{ID: w.id()}}))
 		}
 		holds("three recorded events", 3)
 	}
@@ -154,7 +154,7 @@ func TestAKeyEndsWithItsWindowAfterAStepBack(t *testing.T) {
 	minute := sliding(Recipient, 21, time.Minute)
 	for name, see := range map[string]func(w *world){
 		"take": func(w *world) { w.admits(true, minute) }, "look": func(w *world) { w.peek(minute) },
-		"record": func(w *world) { must(w.t, w.Record(w.t.Context(), ann(), time.Minute, []Event{{"late", w.now}})) },
+		"record": func(w *world) { must(w.t, w.Record(w.t.Context(), ann(), time.Minute, []AgedEvent{{ID: "late"}})) },
 	} {
 		for _, events := range []int{1, 20} { // read as a whole, and by rank
 			w := redisWorld(t)

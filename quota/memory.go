@@ -17,7 +17,6 @@ const shards = 64
 // Safe for concurrent use.
 type Memory struct {
 	now    func() time.Time
-	clock  string
 	seed   maphash.Seed
 	most   int // largest number of buckets of a shard; 0: no bound
 	shards [shards]shard
@@ -31,9 +30,9 @@ type shard struct {
 	peak    int   // largest number of buckets since the map was made
 }
 
-// NewMemory makes an empty limiter that reads the time from now. clock becomes Decision.Clock.
-func NewMemory(now func() time.Time, clock string) *Memory {
-	m := &Memory{now: now, clock: clock, seed: maphash.MakeSeed()}
+// NewMemory makes an empty limiter that reads the time from now.
+func NewMemory(now func() time.Time) *Memory {
+	m := &Memory{now: now, seed: maphash.MakeSeed()}
 	for i := range m.shards {
 		m.shards[i].buckets = map[string]*bucket{}
 	}
@@ -42,8 +41,8 @@ func NewMemory(now func() time.Time, clock string) *Memory {
 
 // NewBoundedMemory is NewMemory with a bound of about the given number of buckets, but at least 64.
 // At the bound, a new bucket replaces a random other one.
-func NewBoundedMemory(now func() time.Time, clock string, buckets int) *Memory {
-	m := NewMemory(now, clock)
+func NewBoundedMemory(now func() time.Time, buckets int) *Memory {
+	m := NewMemory(now)
 	m.most = max(1, buckets/shards)
 	return m
 }
@@ -111,11 +110,8 @@ func (m *Memory) Refund(_ context.Context, id string, buckets ...string) error {
 
 // Reset deletes the events of the buckets; see [Limiter].
 func (m *Memory) Reset(_ context.Context, buckets ...string) error {
-	return m.updateEach(buckets, func(name string, _ int64) {
-		// reset an expired bucket too: its events would count again if the clock is set back
-		if b := m.shards[m.shardOf(name)].buckets[name]; b != nil {
-			b.reset()
-		}
+	return m.updateEach(buckets, func(name string, now int64) {
+		m.findOrAdd(name, now).reset(now)
 	})
 }
 
@@ -142,7 +138,7 @@ func (m *Memory) clampToNow(buckets []string, now int64) {
 }
 
 func (m *Memory) states(p requestPlan, now int64) Decision {
-	d := Decision{At: microsToTime(now), Clock: m.clock, Rules: make([]State, len(p.rules))}
+	d := Decision{At: microsToTime(now), Rules: make([]State, len(p.rules))}
 	for i, r := range p.rules {
 		d.Rules[i] = r.tally(m.find(p.buckets[p.bucketOf[i]], now).eventTimes(), now).state(r, now)
 	}

@@ -123,9 +123,20 @@ func (b *bucket) refund(id string, now int64) {
 	b.setExpiry(0)
 }
 
-func (b *bucket) reset() {
+// resetMark is the ID whose tombstone is the mark of a reset: no event has it.
+const resetMark = ""
+
+func (b *bucket) reset(now int64) {
 	b.times, b.ids, b.index = nil, nil, nil
-	b.setExpiry(0)
+	b.refund(resetMark, now)
+}
+
+// resetUntil returns the instant up to which Record skips events because of a reset; 0 without one.
+func (b *bucket) resetUntil(now int64) int64 {
+	if !b.refunded(resetMark, now) {
+		return 0
+	}
+	return b.refunds.until[resetMark] - (tombstoneLife - resetSlack).Microseconds()
 }
 
 // setExpiry sets when the bucket expires: keep after its newest event, and not before its last

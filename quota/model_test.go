@@ -1,7 +1,6 @@
 package quota
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -67,18 +66,13 @@ func (n *naive) see(now time.Time, names ...string) {
 
 func (n *naive) state(r Rule, name string, now time.Time) State {
 	var waits []time.Duration // of counted events
-	var ages time.Duration
 	for _, at := range n.bucket(name) {
 		if end, _ := leaves(r, at); end.After(now) {
 			waits = append(waits, end.Sub(now))
-			ages += max(0, now.Sub(at))
 		}
 	}
-	if len(waits) > 16 {
-		ages = Unsummed
-	}
 	slices.Sort(waits)
-	s := State{Rule: r, Used: len(waits), Ages: ages}
+	s := State{Rule: r, Used: len(waits)}
 	_, s.Window = leaves(r, now)
 	if s.Used > 0 {
 		s.ResetAfter = waits[0]
@@ -145,47 +139,24 @@ func (n *naive) refund(name, id string, now time.Time) {
 	n.gone[name][id] = now.Add(time.Minute)
 }
 
-func (n *naive) record(name string, keep time.Duration, events []Event, now time.Time) (takenOut int) {
+func (n *naive) record(name string, keep time.Duration, events []AgedEvent, now time.Time) (skipped int) {
 	if len(events) == 0 {
 		return 0 // it says nothing, so it is not looked at
 	}
 	n.see(now, name)
 	for _, e := range events {
-		if e.At.After(now) {
-			e.At = now
-		}
-		old := now.Sub(e.At) >= keep
-		if gone := n.gone[name]; n.refunded(name, e.ID, now) {
-			if old || !e.At.After(gone[e.ID].Add(-time.Minute)) {
-				continue
-			}
-			delete(gone, e.ID)
-		}
-		if n.bucket(name)[e.ID] = e.At; old {
-			delete(n.events[name], e.ID)
-			takenOut++
+		at := now.Add(-max(0, e.Age))
+		read := n.gone[name][resetMark].Add(resetSlack - time.Minute)
+		if now.Sub(at) >= keep || n.refunded(name, e.ID, now) || n.refunded(name, resetMark, now) && !at.After(read) {
+			skipped++
+		} else if known := n.bucket(name)[e.ID]; at.After(known) {
+			n.bucket(name)[e.ID] = at
 		}
 	}
-	return takenOut
+	return skipped
 }
 
-// newest returns the events of a bucket that are younger than keep, the newest first.
-func (n *naive) newest(name string, now time.Time, keep time.Duration) (events []Event) {
-	for id, at := range n.bucket(name) {
-		if at.After(now) {
-			at = now
-		}
-		if now.Sub(at) < keep {
-			events = append(events, Event{id, at})
-		}
-	}
-	return sorted(events)
+func (n *naive) reset(name string, now time.Time) {
+	clear(n.bucket(name))
+	n.refund(name, resetMark, now)
 }
-
-// sorted sorts events: the newest first, and by ID.
-func sorted(events []Event) []Event {
-	slices.SortFunc(events, func(a, b Event) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.ID, b.ID)) })
-	return events
-}
-
-func (n *naive) reset(name string) { clear(n.bucket(name)) }

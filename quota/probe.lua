@@ -5,7 +5,7 @@
 local key, denied = ARGV[1], {}
 for _, command in ipairs({
   {'EVAL', '', '1', key}, {'EVALSHA', '', '1', key}, {'TIME'}, {'ZADD', key, '0', 'id'}, {'ZCARD', key}, {'ZCOUNT', key, '0', '1'}, {'ZRANGE', key, '0', '0'},
-  {'ZREM', key, 'id'}, {'ZREMRANGEBYSCORE', key, '0', '1'}, {'ZSCORE', key, 'id'}, 
+  {'ZREMRANGEBYSCORE', key, '0', '1'}, {'ZSCORE', key, 'id'}, 
   {'PEXPIREAT', key, '1'}, {'PEXPIRETIME', key},
 }) do
   if not redis.acl_check_cmd(unpack(command)) then

@@ -72,7 +72,14 @@ type Policy struct {
 // Event is one counted event of a bucket.
 type Event struct {
 	ID string    // opaque, at most 64 bytes; the same ID is the same event
-	At time.Time // on the clock of the limiter that counted it, whole µs
+	At time.Time // whole µs; all events of a call of Evaluate are on one clock
+}
+
+// AgedEvent is an event that Record adds. It has an age instead of an instant, so that it can be
+// read on one clock and recorded on another.
+type AgedEvent struct {
+	ID  string        // as Event.ID
+	Age time.Duration // when Record runs; 0 if it is negative
 }
 
 // Request names one event and the buckets that it falls into.
@@ -97,9 +104,6 @@ type State struct {
 	ResetAfter time.Duration // until the oldest counted event leaves; 0 if none is counted
 	// until Used is below Limit; 0 if it is now. An observing rule has it too, but refuses nothing
 	RetryAfter time.Duration
-	// sum of the ages of the counted events, to compare them with another list of events; Unsummed
-	// if not computed
-	Ages time.Duration
 }
 
 // Remaining returns how many more events the rule admits now, never negative.
@@ -112,9 +116,11 @@ func (s State) blocks() bool { return s.RetryAfter > 0 && !s.Observe }
 // after the decision.
 type Decision struct {
 	Admitted bool      // Take counted the event; always false from Peek
-	At       time.Time // instant of the decision, whole µs
-	Clock    string    // clock of At; instants of different clocks are not comparable
+	At       time.Time // instant of the decision, whole µs, on the limiter's clock
 	Rules    []State   // in the order of the request
+	// a caller decided in its own process, since its shared limiter was unavailable. No limiter of
+	// this package sets it
+	Alone bool
 }
 
 // Allowed reports whether the next event would be admitted at the instant of the decision.
@@ -180,6 +186,10 @@ func (d Decision) Observed() []string {
 
 // Limiter is implemented by [Memory], [Redis] and [Remembering]. One contract suite tests Memory
 // and Redis.
+//
+// A limiter may lose what it counted: Memory when its process ends, Redis when it is flushed,
+// restarts, evicts keys or fails over. Then it admits more than the rules say. A caller that must
+// not do so counts the events elsewhere, too, and adds what was lost with Record.
 type Limiter interface {
 	// Take counts the event in every bucket of the request if all rules admit it, else in none. An
 	// observing rule never refuses, but its bucket counts. A rule of a scope that is not Counted
@@ -195,24 +205,20 @@ type Limiter interface {
 
 	// Refund removes this ID from the buckets and leaves a tombstone for 60 s, also in a bucket
 	// that never had the ID. Until the tombstone ends, Take returns ErrRefunded for the ID, so a
-	// late copy of a Take cannot count it again, and Record skips the ID's events from before the
-	// refund. Repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
+	// late copy of a Take cannot count it again, and Record skips the ID. Repeating is harmless.
+	// Errors: ErrBadRequest, ErrUnavailable.
 	Refund(ctx context.Context, id string, buckets ...string) error
 
-	// Events returns the newest events of a bucket, at most MaxEvents, the newest first, and the
-	// limiter's time. Some of the events may be too old to count. It writes nothing. Errors:
-	// ErrBadRequest, ErrUnavailable.
-	Events(ctx context.Context, bucket string) ([]Event, time.Time, error)
-
-	// Record sets the instants of events in a bucket, without a decision, so the bucket may exceed
-	// a limit. An ID that is new to the bucket is added. keep is LongestKeep of the bucket's rules;
-	// events older than keep are removed. Events older than their refund are skipped, and an event
-	// in the future gets the present instant. Repeating is harmless. Errors: ErrBadRequest,
+	// Record adds events to a bucket, without a decision, so the bucket may exceed a limit. It only
+	// ever makes the bucket stricter: of an ID that the bucket counts, the later instant stays. It
+	// skips events that are as old as keep, which is LongestKeep of the bucket's rules, and those
+	// that a refund or a reset keeps out. Repeating is harmless. Errors: ErrBadRequest,
 	// ErrUnavailable.
-	Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error
+	Record(ctx context.Context, bucket string, keep time.Duration, events []AgedEvent) error
 
-	// Reset deletes the events of the buckets. A refunded ID stays refunded. Errors: ErrBadRequest,
-	// ErrUnavailable.
+	// Reset deletes the events of the buckets and leaves a mark for 60 s. Until the mark ends,
+	// Record skips events from before the reset and from the 10 s after it: they may have been read
+	// before the reset. A refunded ID stays refunded. Errors: ErrBadRequest, ErrUnavailable.
 	Reset(ctx context.Context, buckets ...string) error
 }
 
@@ -221,9 +227,6 @@ var (
 	_ Limiter = (*Redis)(nil)
 	_ Limiter = (*Remembering)(nil)
 )
-
-// MaxEvents is how many events of a bucket Events returns at most.
-const MaxEvents = 1000
 
 // ErrUnavailable wraps every failure to reach a decision. The caller must treat the event as not
 // admitted, although it may have been counted: refund its ID, or repeat the Take, which counts it

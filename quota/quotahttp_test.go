@@ -16,7 +16,7 @@ import (
 )
 
 func decisions(t *rapid.T) quota.Decision {
-	d := quota.Decision{At: time.UnixMicro(rapid.Int64Range(1e15, 2e15).Draw(t, "at")).UTC(), Clock: "redis"}
+	d := quota.Decision{At: time.UnixMicro(rapid.Int64Range(1e15, 2e15).Draw(t, "at")).UTC()}
 	for i := range rapid.IntRange(1, 5).Draw(t, "rules") {
 		w := time.Duration(rapid.IntRange(1, 2_678_400).Draw(t, "window")) * time.Second
 		s := quota.State{Rule: quota.Rule{

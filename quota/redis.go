@@ -45,7 +45,7 @@ type Redis struct {
 	health  nodeHealth           // of the nodes of a Cluster
 	seen    atomic.Int64         // last instant of the server's clock in an answer, µs since 1970
 
-	take, refund, record, events, reset, probe *redis.Script
+	take, refund, record, reset, probe *redis.Script
 }
 
 // NewRedis makes a limiter whose keys start with prefix; keep it short, since every key has it. Get
@@ -68,7 +68,7 @@ func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
 	r := &Redis{
 		Budget: redisurl.CallBudget, client: client, cluster: cluster, prefix: prefix,
 		take: script(takeScript), refund: script(refundScript), record: script(recordScript),
-		events: script(eventsScript), reset: script(resetScript), probe: redis.NewScript(head + clock + probeScript),
+		reset: script(resetScript), probe: redis.NewScript(head + clock + probeScript),
 	}
 	if cluster == nil {
 		r.pipe = &callBatcher{client: client, budget: &r.Budget}
@@ -152,7 +152,7 @@ func (r *Redis) Reset(ctx context.Context, buckets ...string) error {
 	if err := checkBuckets(buckets); err != nil {
 		return err
 	}
-	return r.runOnBuckets(ctx, r.reset, buckets)
+	return r.runOnBuckets(ctx, r.reset, buckets, tombstoneLife.Microseconds())
 }
 
 func (r *Redis) runOnBuckets(ctx context.Context, script *redis.Script, buckets []string, args ...any) error {

@@ -36,15 +36,13 @@ func (p requestPlan) split() []planPart {
 	return parts
 }
 
-// merge combines the answers of the parts to one Decision with Admitted false. Its At comes from
-// the recipient's bucket, since the database compares At with the recipient's other events; without
-// a recipient, from the first rule's bucket.
+// merge combines the answers of the parts to one Decision with Admitted false. Its At is the first
+// bucket's.
 func (p requestPlan) merge(parts []planPart, answers []scriptAnswer) Decision {
 	if answers == nil {
 		return Decision{}
 	}
-	recipient := max(0, slices.IndexFunc(p.rules, func(r Rule) bool { return r.Scope == Recipient }))
-	d := Decision{At: answers[p.bucketOf[recipient]].At, Clock: answers[0].Clock, Rules: make([]State, len(p.rules))}
+	d := Decision{At: answers[0].At, Rules: make([]State, len(p.rules))}
 	for i, part := range parts {
 		for j, at := range part.ruleIndexes {
 			d.Rules[at] = answers[i].Rules[j]

@@ -89,8 +89,7 @@ func TestTheProbeKnowsEveryCommand(t *testing.T) {
 	asked = slices.DeleteFunc(asked, func(c string) bool { return strings.HasPrefix(c, "EVAL") })
 	slices.Sort(asked)
 	sameList(t, "commands", asked,
-		commandsIn(`call\('([A-Z]+)'`, clockScript, commonScript, takeScript, refundScript, recordScript, eventsScript,
-			resetScript))
+		commandsIn(`call\('([A-Z]+)'`, clockScript, commonScript, takeScript, refundScript, recordScript, resetScript))
 }
 
 func commandsIn(pattern string, scripts ...string) (names []string) {

@@ -20,8 +20,6 @@ var (
 	refundScript string
 	//go:embed record.lua
 	recordScript string
-	//go:embed events.lua
-	eventsScript string
 	//go:embed reset.lua
 	resetScript string
 	//go:embed probe.lua
@@ -109,7 +107,7 @@ func (p requestPlan) parseAnswer(cmd *redis.Cmd) (scriptAnswer, error) {
 	if err != nil {
 		return scriptAnswer{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	const head, each = 2, 4
+	const head, each = 2, 3
 	if len(numbers) == head && numbers[0] == codeOutside {
 		return scriptAnswer{Decision: Decision{At: microsToTime(numbers[1])}}, errOutsidePeriods
 	}
@@ -121,10 +119,10 @@ func (p requestPlan) parseAnswer(cmd *redis.Cmd) (scriptAnswer, error) {
 			len(p.rules))
 	}
 	now := numbers[1]
-	d := Decision{Admitted: numbers[0] != codeRefused, At: microsToTime(now), Clock: "redis", Rules: make([]State, len(p.rules))}
+	d := Decision{Admitted: numbers[0] != codeRefused, At: microsToTime(now), Rules: make([]State, len(p.rules))}
 	for i, rule := range p.rules {
 		n := numbers[head+each*i:]
-		d.Rules[i] = tally{used: int(n[0]), oldest: n[1], pivot: n[2], ages: n[3]}.state(rule, now)
+		d.Rules[i] = tally{used: int(n[0]), oldest: n[1], pivot: n[2]}.state(rule, now)
 	}
 	return scriptAnswer{d, numbers[0] == codeAdmitted}, nil
 }

@@ -130,17 +130,12 @@ func (m *Remembering) Refund(ctx context.Context, id string, buckets ...string) 
 }
 
 // Record calls the limiter and invalidates cached refusals of the bucket; see [Limiter].
-func (m *Remembering) Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error {
+func (m *Remembering) Record(ctx context.Context, bucket string, keep time.Duration, events []AgedEvent) error {
 	for _, e := range events {
 		m.rememberID(e.ID)
 	}
 	defer m.invalidate(bucket)
 	return m.limiter.Record(ctx, bucket, keep, events)
-}
-
-// Events calls the limiter; see [Limiter].
-func (m *Remembering) Events(ctx context.Context, bucket string) ([]Event, time.Time, error) {
-	return m.limiter.Events(ctx, bucket)
 }
 
 // Reset calls the limiter and invalidates cached refusals of the buckets; see [Limiter].
@@ -170,8 +165,7 @@ func (d Decision) cacheFor() time.Duration {
 	return life
 }
 
-// aged returns the decision as it is after the time passed: with a later instant, shorter waits and
-// higher ages.
+// aged returns the decision as it is after the time passed: with a later instant and shorter waits.
 func (d Decision) aged(passed time.Duration) Decision {
 	d.At = d.At.Add(passed)
 	d.Rules = slices.Clone(d.Rules)
@@ -182,9 +176,6 @@ func (d Decision) aged(passed time.Duration) Decision {
 		}
 		if s.RetryAfter > 0 {
 			s.RetryAfter -= passed
-		}
-		if s.Ages >= 0 {
-			s.Ages += time.Duration(s.Used) * passed
 		}
 	}
 	return d

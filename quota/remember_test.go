@@ -106,7 +106,7 @@ func TestWhatIsChangedThroughTheMemoryIsNoticedAtOnce(t *testing.T) {
 		"refund": func(w *world) error { return w.Refund(ctx, "first", ann()) },
 		"reset":  func(w *world) error { return w.Reset(ctx, ann()) },
 		"record": func(w *world) error {
-			return w.Record(ctx, ann(), time.Minute, []Event{{"more", w.now.Add(-time.Second)}})
+			return w.Record(ctx, ann(), time.Minute, []AgedEvent{{"more", time.Second}})
 		},
 		"take": func(w *world) error { w.take(sliding(Recipient, 9, time.Minute)); return nil },
 	} {
@@ -157,7 +157,7 @@ func TestAnIDThatWasAdmittedIsAdmittedWhileOthersAreRefused(t *testing.T) {
 	for _, id := range []string{"mine", "lost"} {
 		same(t, id, w.takeID(id, two).Admitted, true)
 	}
-	must(t, behind.Record(t.Context(), ann(), time.Minute, []Event{{"elsewhere", w.now.Add(-time.Second)}}))
+	must(t, behind.Record(t.Context(), ann(), time.Minute, []AgedEvent{{"elsewhere", time.Second}}))
 	w.admits(false, two)
 	w.pass(time.Millisecond)
 	req := request("elsewhere", two)
@@ -184,7 +184,7 @@ func TestARefusalByAnEventFromTheFutureIsRemembered(t *testing.T) {
 
 func TestCallersShareOneQuestionWhenTheMemoryRunsOut(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		memory := NewMemory(time.Now, "memory")
+		memory := NewMemory(time.Now)
 		behind := &counting{Limiter: memory, slow: 10 * time.Millisecond}
 		m := Remember(behind, time.Now)
 		var admitted atomic.Int64
@@ -226,7 +226,7 @@ func TestCallersShareOneQuestionWhenTheMemoryRunsOut(t *testing.T) {
 		go func() { _ = take(t.Context(), 4) }()
 		synctest.Wait()
 		// makes the first one's answer outdated
-		must(t, m.Record(t.Context(), ann(), time.Minute, []Event{{"more", time.Now()}}))
+		must(t, m.Record(t.Context(), ann(), time.Minute, []AgedEvent{{ID: "more"}}))
 		time.Sleep(behind.slow)
 		synctest.Wait()
 		must(t, take(t.Context(), 5)) // the second one asks now; this one goes on
@@ -248,7 +248,7 @@ func TestTheMemoryOfRefusalsIsBounded(t *testing.T) {
 	m := w.Limiter.(*Remembering)
 	for i := range 18_000 {
 		name := Bucket("r", fmt.Sprint(i))
-		must(t, behind.Record(t.Context(), name, time.Minute, []Event{{"x", w.now.Add(-time.Second)}}))
+		must(t, behind.Record(t.Context(), name, time.Minute, []AgedEvent{{"x", time.Second}}))
 		d, err := m.Take(t.Context(), Request{ID: fmt.Sprint("x", i), Rules: []Rule{minute},
 			Buckets: map[Scope]string{Recipient: name}})
 		must(t, err)

@@ -13,9 +13,9 @@ const maxIDBytes = 64
 // can be under way.
 const tombstoneLife = time.Minute
 
-// maxExactInstant is the largest instant, in µs since 1970, that a Redis score (a double) holds
-// exactly; it lies in the year 2255.
-const maxExactInstant = int64(1) << 53
+// resetSlack is how much later than a reset an event must be for Record to add it while the mark of
+// the reset lasts: longer than a Record comes after its events were read.
+const resetSlack = 10 * time.Second
 
 // requestPlan is a checked request, with its buckets sorted and deduplicated.
 type requestPlan struct {
@@ -88,18 +88,14 @@ func checkBuckets(buckets []string) error {
 	return nil
 }
 
-// checkRecord checks the arguments of Record. It rejects instants after maxExactInstant: they would
-// block a bucket for ever. Error: ErrBadRequest.
-func checkRecord(bucket string, keep time.Duration, events []Event) error {
+// checkRecord checks the arguments of Record. Error: ErrBadRequest.
+func checkRecord(bucket string, keep time.Duration, events []AgedEvent) error {
 	if keep < MinWindow || keep > MaxWindow+maxTurnBack {
 		return fmt.Errorf("%w: keep %v is not within 1 s and %v", ErrBadRequest, keep, MaxWindow+maxTurnBack)
 	}
 	for _, e := range events {
 		if err := checkID(e.ID); err != nil {
 			return err
-		}
-		if e.At.After(microsToTime(maxExactInstant)) {
-			return fmt.Errorf("%w: an event in the year %d", ErrBadRequest, e.At.Year())
 		}
 	}
 	return checkBuckets([]string{bucket})

@@ -1,6 +1,7 @@
--- Removes the events of the buckets in KEYS. Tombstones stay.
+-- Removes the events of the buckets in KEYS, and leaves a mark. Tombstones stay. ARGV: how long the mark lasts.
+local till = clock() + ARGV[1]
 for _, key in ipairs(KEYS) do
   call('ZREMRANGEBYSCORE', key, 0, '+inf')
-  expire(key, 0)
+  put_tombstone(key, RESET_MARK, till)
 end
 return 1

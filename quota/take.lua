@@ -10,12 +10,11 @@
 --     -1, the starts of four dates, and for each of the first three the first instant that counts
 -- The script is clock.lua, common.lua and this file, in this order.
 --
--- Returns a code and the instant of the decision. Unless the code is REFUNDED or OUTSIDE, four
+-- Returns a code and the instant of the decision. Unless the code is REFUNDED or OUTSIDE, three
 -- numbers follow for each rule:
 --   how many events it counts
 --   the instant of the oldest counted event, 0 for none
 --   the instant of the event that must leave before the next one is admitted, 0 for none
---   the sum of the counted events' ages, -1 if not all were read
 local REFUSED, ADMITTED, REFUNDED, OUTSIDE, UNCHANGED = 0, 1, 2, 3, 4 -- UNCHANGED: admitted, and all buckets had the ID
 local id, writes, tombstone, now = ARGV[1], ARGV[2] == 'take', ARGV[3] + 0, clock()
 
@@ -121,10 +120,5 @@ for i = 1, #rules do
   answer[last + 1] = n
   answer[last + 2] = n > 0 and event(b, n) or 0
   answer[last + 3] = n >= rule.limit and event(b, rule.limit) or 0
-  local ages = b.all and n <= few and 0 or -1
-  for rank = 1, ages < 0 and 0 or n do
-    ages = ages + now - b.newest[rank]
-  end
-  answer[last + 4] = ages
 end
 return answer

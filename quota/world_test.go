@@ -58,7 +58,7 @@ func both(t *testing.T, test func(t *testing.T, w *world)) {
 func memoryWorld(t tester) *world {
 	w := &world{t: t}
 	w.set = func(now time.Time) { w.now = now }
-	fresh := func() { w.Limiter = NewMemory(func() time.Time { return w.now }, "memory") }
+	fresh := func() { w.Limiter = NewMemory(func() time.Time { return w.now }) }
 	w.flush = fresh
 	w.set(epoch)
 	fresh()

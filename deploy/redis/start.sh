@@ -7,5 +7,5 @@ exec redis-server - "$@" <<CONFIG
 appendonly yes
 maxmemory-policy noeviction
 user default reset
-user sendcode reset on >$password ~sendcode* -@all +eval +evalsha +time +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zscore +pexpireat +pexpiretime +ping +config|get +dbsize +info
+user sendcode reset on >$password ~sendcode* -@all +eval +evalsha +time +zadd +zcard +zcount +zrange +zremrangebyscore +zscore +pexpireat +pexpiretime +ping +config|get +dbsize +info
 CONFIG

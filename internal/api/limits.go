@@ -36,7 +36,7 @@ func (a *API) limitHandler(o limits.Operation) func(echo.Context, verification.C
 		case err != nil:
 			return err
 		case !state.Refused(o):
-			return writeJSONWithQuota(c, state.Decision, limitAnswerJSON{toLimitQuota(state), state.Degraded})
+			return writeJSONWithQuota(c, state.Decision, limitAnswerJSON{toLimitQuota(state), state.Alone})
 		}
 		if err := quotahttp.SetRateLimit(c.Response().Header(), state.Decision); err != nil {
 			return err
@@ -59,7 +59,7 @@ func toLimitQuota(a limits.Answer) *quotahttp.Quota {
 func limitProblem(a limits.Answer) *server.Problem {
 	p := refusalProblem(a.Decision, "request is let in after")
 	p.Extra["quota"] = toLimitQuota(a)
-	if a.Degraded {
+	if a.Alone {
 		p.Extra["degraded"] = true
 	}
 	return p

@@ -27,7 +27,7 @@ type eventIngester interface {
 // replayGuard stores used signatures, for all replicas if they share it. Implementation:
 // gates.Gates.
 type replayGuard interface {
-	TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
+	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
 	Refund(ctx context.Context, id string, buckets ...string) error
 }
 
@@ -145,7 +145,7 @@ func (p *eventHandlers) ingestOnce(ctx context.Context, source reports.Source, b
 		return p.ingestAll(ctx, source.Name, all)
 	}
 	id, bucket := rand.Text(), quota.Bucket("provider", source.Name, signature)
-	d, _, err := p.used.TakeOrLocal(ctx,
+	d, err := p.used.TakeOrLocal(ctx,
 		quota.Request{ID: id, Rules: []quota.Rule{replayRule}, Buckets: map[quota.Scope]string{replayRule.Scope: bucket}})
 	switch {
 	case err != nil:

@@ -50,7 +50,7 @@ func newProviderAPI(t *testing.T) *providerAPI {
 
 // signatures stores those that were used.
 type signatures interface {
-	TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
+	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
 	Refund(ctx context.Context, id string, buckets ...string) error
 }
 

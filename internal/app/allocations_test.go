@@ -116,8 +116,7 @@ func (l *lightParts) Begin(_ context.Context, in store.Intent) (store.BeginAnswe
 	now, v, s := time.Now(), in.Verification, in.Send
 	v.CreatedAt, v.ExpiresAt, v.Sends = now, now.Add(in.TTL), 1
 	s.LoggedAt, s.Status, s.Number, s.Attempt, s.VerificationID = now, store.Sending, 1, 1, v.ID
-	return store.BeginAnswer{Admitted: true, Verification: v, Send: s, At: in.Send.TakenAt, Now: now,
-		NowClock: store.DatabaseClock}, err
+	return store.BeginAnswer{Admitted: true, Verification: v, Send: s, Now: now}, err
 }
 
 // Send implements outbox.MailSender.

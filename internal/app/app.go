@@ -58,7 +58,6 @@ type App struct {
 	limiter     gates.Limiter
 	redis       *quota.Redis // of the limiter, like redisClient; nil when the limiter is in process
 	redisClient redis.UniversalClient
-	clock       string // the name of the clock of a limiter in process
 	servers     mailserver.Servers
 	sender      outbox.MailSender     // servers, or the demonstration's
 	mailbox     *mailbox.Mailbox      // nil when a real server is configured

@@ -65,7 +65,7 @@ func fillDemo(ctx context.Context, cfg config.Config, until time.Time) (err erro
 	a := newApp(cfg, slog.New(slog.DiscardHandler), clock.Now)
 	defer func() { err = errors.Join(err, a.close()) }()
 	mails := demo.NewMailServer(clock)
-	a.limiter, a.sender, a.carrier = quota.NewMemory(clock.Now, processClockName), mails, demo.Carrier{MailServer: mails}
+	a.limiter, a.sender, a.carrier = quota.NewMemory(clock.Now), mails, demo.Carrier{MailServer: mails}
 	if a.texts, err = a.newTextRenderer(""); err != nil {
 		return err
 	}

@@ -123,8 +123,7 @@ func (a *App) addRoutes() error {
 	}
 	a.registerPages(front)
 	a.registerConsole(back)
-	a.metrics.RegisterRebuilds(a.core.Gates.EventLosses)
-	a.metrics.RegisterClockDifference(a.core.Gates.ClocksApart)
+	a.core.Gates.OnEventLoss = a.metrics.CountRebuild
 	a.metrics.RegisterStorage(a.storageStatus)
 	if a.redis != nil {
 		a.metrics.RegisterRedis(a.redis.Size)

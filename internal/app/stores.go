@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,9 +26,6 @@ import (
 	"sendcode/internal/store/sqlite"
 	"sendcode/quota"
 )
-
-// processClockName names the clock that a limiter in this process shares with SQLite.
-const processClockName = "process"
 
 // RedisPrefix begins every key, so that a Redis can be shared.
 const RedisPrefix = "sendcode"
@@ -71,13 +67,7 @@ func openStore(ctx context.Context, cfg config.Config, now func() time.Time,
 
 func (a *App) openLimiter(ctx context.Context) error {
 	if a.cfg.RedisURL == "" {
-		// With Postgres the name is unique, since only this process has this clock: rows of other
-		// processes are compared by the database's clock. With SQLite the database has the same
-		// clock.
-		if a.clock = processClockName; a.cfg.DatabaseURL != "" {
-			a.clock += "-" + rand.Text()[:12]
-		}
-		a.limiter = quota.NewMemory(a.now, a.clock)
+		a.limiter = quota.NewMemory(a.now)
 		return nil
 	}
 	SetRedisLogger(a.logger)
@@ -188,7 +178,7 @@ func (a *App) rebuildLimiter(ctx context.Context) error {
 	if a.cfg.RedisURL != "" {
 		return nil
 	}
-	return a.core.Gates.Rebuild(ctx, a.clock)
+	return a.core.Gates.Rebuild(ctx)
 }
 
 // openMailServers opens the configured mail servers; without any, the dev mailbox behind a real

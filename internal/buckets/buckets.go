@@ -20,9 +20,9 @@ func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, 
 	return quota.Bucket(app, string(ch), policy, string(scope), subject)
 }
 
-// Recipient returns the bucket of a recipient's sends under one policy.
-func Recipient(app string, ch recipient.Channel, policy string, h recipient.Hash) string {
-	return bucket(app, ch, policy, quota.Recipient, h.String())
+// Recipient returns the bucket of a recipient's sends under one policy.Purpose.CountedAs.
+func Recipient(app string, ch recipient.Channel, countedAs string, h recipient.Hash) string {
+	return bucket(app, ch, countedAs, quota.Recipient, h.String())
 }
 
 // Failures returns the bucket of a recipient's sends that failed because of its address, under all
@@ -129,7 +129,7 @@ func (s Subject) bucket(scope quota.Scope) string {
 	case policy.BreakerScope:
 		return quota.Bucket("", "", "", string(policy.BreakerScope), globalSubject)
 	case quota.Recipient:
-		return Recipient(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient)
+		return Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient)
 	case quota.IP:
 		subject = ClientPrefix(s.IP)
 	case quota.Network:

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -127,7 +126,7 @@ func TestRetentionOutlastsEveryRule(t *testing.T) {
 	}
 	longest := quota.LongestKeep([]quota.Rule{
 		{Window: quota.MaxWindow}, {Days: quota.MaxDays, Zone: berlin}, {Per: quota.Month, Zone: berlin},
-	}) + store.MaxClockSkew
+	})
 	for hours := int(longest.Hours()); hours > 0; hours /= 2 {
 		if _, err := loadYAML(fmt.Sprintf("retention: %dh", hours)); err == nil {
 			t.Errorf("a retention of %d h is taken, and a rule counts for %v", hours, longest)

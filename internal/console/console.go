@@ -39,7 +39,7 @@ type database interface {
 	LatestRowPerRecipient(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error)
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
 	VerificationsByID(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)
-	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.SendOrRefusal, error)
+	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.SendOrRefusal, time.Time, error)
 }
 
 // Config has the settings and dependencies of a console.

@@ -91,7 +91,7 @@ func (r *rig) row(to string) store.Send {
 	return store.Send{
 		ID: r.id(), App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: hash, To: p.Masked(),
 		Locale: "en",
-		IP:     "203.0.113.0/24", TakenAt: r.Clock.Now(), Clock: "process",
+		IP:     "203.0.113.0/24",
 	}
 }
 

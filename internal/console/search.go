@@ -106,7 +106,7 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 		return "", fault.Invalid("q", "required", "")
 	}
 	if id, err := uuid.Parse(typed); err == nil && strings.EqualFold(id.String(), typed) {
-		rows, err := a.DB.SendsByID(ctx, []uuid.UUID{id})
+		rows, _, err := a.DB.SendsByID(ctx, []uuid.UUID{id})
 		return a.fallBackToRequestAddress(ctx, typed, explain.SendPageAddress(id), rows, err)
 	}
 	if h, err := recipient.ParseHash(typed); err == nil {

@@ -2,12 +2,9 @@ package gates
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"time"
 
 	"sendcode/internal/buckets"
-	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -19,85 +16,55 @@ import (
 // rows are read to find the sends that no longer count: those before the recipient's last sent
 // message, and those that a pause stopped, if the pause is over.
 
-// RecordBackoff counts a failed send in a bucket of BackoffRule, in this process and in the
-// limiter. e.At and now are on the same clock. If the limiter does not answer, only this process
-// counts the send.
-func (g *Gates) RecordBackoff(ctx context.Context, bucket string, e quota.Event, now time.Time) {
-	keep := policy.BackoffRule.Window
-	if g.local != nil {
-		_ = g.local.Record(ctx, bucket, keep, []quota.Event{{ID: e.ID, At: g.now().Add(e.At.Sub(now))}})
-	}
-	_ = g.recordAged(ctx, bucket, keep, e, now)
-}
-
 // correctBackoff replaces the state of BackoffRule in d, if the rule refuses, by the state that
-// follows from the database. If the number of events differs, it rewrites the bucket. It reads the
-// rows of a bucket at most once in RewriteEvery; between reads, or if the database or the limiter
-// fails, it returns d.
+// follows from the database. If that admits, the sends that no longer count are refunded. If the
+// database fails, it returns d.
 func (g *Gates) correctBackoff(ctx context.Context, s buckets.Subject, d quota.Decision) quota.Decision {
 	i := slices.IndexFunc(d.Rules, func(r quota.State) bool { return r.Scope == quota.Backoff && r.RetryAfter > 0 })
-	bucket := s.Buckets()[quota.Backoff]
-	if i < 0 || !g.rewrites.mayRewrite(bucket, g.now()) {
+	if i < 0 {
 		return d
 	}
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
-	rule := d.Rules[i].Rule
-	failed, now, err := g.db.FailedSends(ctx, store.FailedSendsQuery{
-		App: s.App, Channel: s.Channel, Recipient: s.Recipient, Class: s.Class, Within: rule.Window,
-	})
-	ages := g.agesOfFailedSends(s, failed, now)
-	if err == nil && len(ages) != d.Rules[i].Used {
-		err = g.replaceBackoffEvents(ctx, bucket, rule, ages, d)
-	}
-	if err != nil {
-		g.logUncompared(ctx, err)
+	bucket, rule := s.Buckets()[quota.Backoff], d.Rules[i].Rule
+	x := g.backoffs.read(ctx, readKey{bucket: bucket, stranger: s.Class.IsStranger()}, g.now,
+		func(ctx context.Context) (quota.State, error) { return g.backoffState(ctx, s, bucket, rule) })
+	if x.err != nil {
+		g.logNotAdded(ctx, x.err)
 		return d
 	}
-	events := map[quota.Scope][]quota.Event{quota.Backoff: eventsFromAges(ages, d.At)}
 	d.Rules = slices.Clone(d.Rules)
-	d.Rules[i] = quota.Evaluate([]quota.Rule{rule}, events, d.At).Rules[0]
+	d.Rules[i] = x.rows
 	return d
 }
 
-// agesOfFailedSends returns the ages at now of the failed sends that still count, by their IDs. A
-// send that a pause stopped does not count once the pause is over.
-func (g *Gates) agesOfFailedSends(s buckets.Subject, failed []store.FailedSend, now time.Time) map[string]time.Duration {
-	set, ages := g.policy.Get(), map[string]time.Duration{}
+// backoffState returns the state of BackoffRule that follows from the database. If the state admits,
+// it refunds the sends that no longer count. Error: of the database, or of the limiter.
+func (g *Gates) backoffState(ctx context.Context, s buckets.Subject, bucket string, rule quota.Rule) (quota.State, error) {
+	failed, now, err := g.db.FailedSends(ctx, store.FailedSendsQuery{
+		App: s.App, Channel: s.Channel, Recipient: s.Recipient, Class: s.Class, Within: rule.Window,
+	})
+	if err != nil {
+		return quota.State{}, err
+	}
+	set := g.policy.Get()
+	var counted []quota.Event
+	var over []string
 	for _, f := range failed {
 		_, paused := set.Paused(s.Channel, f.Purpose)
-		if !f.Paused || f.Held || paused {
-			ages[string(f.ID[:])] = now.Sub(f.EndedAt)
+		if f.Counts && (!f.Paused || f.Held || paused) {
+			counted = append(counted, quota.Event{ID: string(f.ID[:]), At: f.EndedAt})
+		} else {
+			over = append(over, string(f.ID[:]))
 		}
 	}
-	return ages
-}
-
-// eventsFromAges returns the events that have these ages at an instant, oldest first.
-func eventsFromAges(ages map[string]time.Duration, at time.Time) (events []quota.Event) {
-	for id, age := range ages {
-		events = append(events, quota.Event{ID: id, At: at.Add(-age)})
+	state := quota.Evaluate([]quota.Rule{rule}, map[quota.Scope][]quota.Event{quota.Backoff: counted}, now).Rules[0]
+	refund := g.Refund
+	if g.now().UnixMicro() < g.awayUntil.Load() {
+		refund = g.local.Refund
 	}
-	slices.SortFunc(events, func(a, b quota.Event) int { return a.At.Compare(b.At) })
-	return events
-}
-
-// replaceBackoffEvents replaces the events of a bucket of BackoffRule, in this process and, unless
-// d was made without the limiter, in the limiter. Error: of the limiter.
-func (g *Gates) replaceBackoffEvents(ctx context.Context, bucket string, rule quota.Rule, ages map[string]time.Duration,
-	d quota.Decision) error {
-	replace := func(in Limiter, at time.Time) error {
-		if err := in.Reset(ctx, bucket); err != nil || len(ages) == 0 {
-			return err
+	for _, id := range over {
+		if state.RetryAfter == 0 && err == nil {
+			err = refund(ctx, id, bucket)
 		}
-		return in.Record(ctx, bucket, rule.Window, eventsFromAges(ages, at))
 	}
-	var err error
-	if g.local != nil {
-		err = replace(g.local, g.now())
-	}
-	if d.Clock != store.DatabaseClock {
-		err = errors.Join(err, replace(g.shared, d.At))
-	}
-	return err
+	return state, err
 }

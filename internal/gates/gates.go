@@ -1,7 +1,8 @@
 // Package gates combines two gates: the limiter, which is fast and may lose events, and the
-// database, which counts every send of a recipient. Gates decides in the limiter, computes answers
-// from the database, and writes events that the limiter lost to the limiter again. While the
-// limiter is unavailable, Gates decides without it.
+// database, which counts every send of a recipient. Each gate decides alone, by its own events and
+// its own clock, and computes durations. What is told of a rule is the stricter state of the two.
+// Events that the limiter lost are added to it again. While the limiter is unavailable, Gates
+// decides without it.
 //
 // Packages verification and outbox (for refunds) call this package, which calls package quota. The
 // database's own decision is in store.Begin.
@@ -11,12 +12,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/google/uuid"
 
 	"sendcode/internal/buckets"
 	"sendcode/internal/logthrottle"
@@ -32,16 +30,14 @@ type Limiter interface {
 	Take(ctx context.Context, r quota.Request) (quota.Decision, error)
 	Peek(ctx context.Context, r quota.Request) (quota.Decision, error)
 	Refund(ctx context.Context, id string, buckets ...string) error
-	Events(ctx context.Context, bucket string) ([]quota.Event, time.Time, error)
-	Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error
+	Record(ctx context.Context, bucket string, keep time.Duration, events []quota.AgedEvent) error
 	Reset(ctx context.Context, buckets ...string) error
 }
 
 // Database reads the events of recipients. Implementation: sqldb.DB.
 type Database interface {
 	ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error)
-	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.SendOrRefusal, error)
-	CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error
+	CountedSends(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error
 	FailedSends(ctx context.Context, q store.FailedSendsQuery) ([]store.FailedSend, time.Time, error)
 	AllRejectedSends(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error
 }
@@ -62,17 +58,18 @@ const (
 // apptest changes it, before anything runs.
 var LimiterTimeout = 2 * time.Second
 
-// maxTimeBetweenGates returns a duration that exceeds the time from a send's Take to the end of its
-// Begin.
-func maxTimeBetweenGates() time.Duration { return LimiterTimeout + store.CallTimeout + 3*time.Second }
-
 // Gates decides sends and other events. While the limiter is unavailable, the database decides the
 // recipient's rules alone, exactly; this process decides the other scopes, from all events that it
 // admitted. Safe for concurrent use.
+//
+// callLimiter owns awayUntil; takeLocally and countLocally own local, deciding and lastAlone.
 type Gates struct {
 	// RefundLater refunds a refused event that the limiter may have counted, once the limiter is
-	// available again. Set RefundLater before the first call.
+	// available again. Set the functions before the first call.
 	RefundLater func(id string, buckets map[quota.Scope]string)
+	// OnEventLoss is called after the limiter had lost events of a recipient although no call had
+	// failed shortly before, and they were added again.
+	OnEventLoss func()
 
 	shared Limiter
 	// the limiter in this process: while shared is unavailable, it decides the scopes that the
@@ -87,35 +84,19 @@ type Gates struct {
 	deciding  sync.RWMutex // write lock: local decides alone; read lock: local counts what shared admitted
 	lastAlone time.Time    // when local last admitted an event alone; guarded by deciding
 	outage    outageLog
-	lines     logthrottle.Throttle // of logUncompared
-	rebuilds  atomic.Int64
-	clocks    *clockOffsets
-	reads     sharedReads
-	only      limiterOnlyCache
-	refunded  recentInstants // by ID: events that the limiter may count again after a failover
-	rewrites  recentInstants // by bucket of the limiter
-}
-
-// EventLosses returns how often, since the start, the limiter had lost events of a bucket although
-// no call had failed shortly before. The lost events were then written to it from the database.
-func (g *Gates) EventLosses() int64 { return g.rebuilds.Load() }
-
-// countEventLoss counts a bucket of which the limiter lost events. It does not count if a call of
-// the limiter failed within the last mayLackEventsFor, since that call may not have written its
-// event.
-func (g *Gates) countEventLoss() {
-	if g.now().Add(-mayLackEventsFor).UnixMicro() >= g.awayUntil.Load() {
-		g.rebuilds.Add(1)
-	}
+	lines     logthrottle.Throttle // of logNotAdded
+	histories sharedReads[gate.History]
+	backoffs  sharedReads[quota.State] // of correctBackoff
 }
 
 // New makes a Gates of a limiter and a database.
 func New(shared Limiter, db Database, p *policy.CurrentSet, now func() time.Time, logger *slog.Logger) *Gates {
-	g := &Gates{shared: shared, db: db, policy: p, now: now, logger: logger, clocks: newClockOffsets(now),
-		reads: newSharedReads(), only: newLimiterOnlyCache(), lines: logthrottle.Throttle{Every: time.Minute},
-		RefundLater: func(string, map[quota.Scope]string) {}}
+	g := &Gates{shared: shared, db: db, policy: p, now: now, logger: logger,
+		histories: newSharedReads[gate.History](), backoffs: newSharedReads[quota.State](),
+		lines:       logthrottle.Throttle{Every: time.Minute},
+		RefundLater: func(string, map[quota.Scope]string) {}, OnEventLoss: func() {}}
 	if _, inProcess := shared.(*quota.Memory); !inProcess { // a quota.Memory is never unavailable
-		g.local = quota.NewBoundedMemory(now, store.DatabaseClock, maxLocalBuckets)
+		g.local = quota.NewBoundedMemory(now, maxLocalBuckets)
 	}
 	return g
 }
@@ -140,11 +121,11 @@ func (g *Gates) logRecovery() {
 	}
 }
 
-// logUncompared logs that limiter and database could not be compared, at most once a minute, since
+// logNotAdded logs that the limiter was not corrected by the database, at most once a minute, since
 // a slow limiter causes the error in every request.
-func (g *Gates) logUncompared(ctx context.Context, err error) {
-	if _, due := g.lines.Add("uncompared", g.now()); due {
-		g.logger.WarnContext(ctx, "could not compare limiter with database", "error", err, runbook.Redis.See())
+func (g *Gates) logNotAdded(ctx context.Context, err error) {
+	if _, due := g.lines.Add("not added", g.now()); due {
+		g.logger.WarnContext(ctx, "could not correct limiter by database", "error", err, runbook.Redis.See())
 	}
 }
 
@@ -162,8 +143,7 @@ type limiterCall func(context.Context, quota.Request) (quota.Decision, error)
 // errors of call, and those of confirmLocally.
 func (g *Gates) callLimiter(ctx context.Context, r quota.Request, call limiterCall,
 	refundable bool) (quota.Decision, error) {
-	asked := g.now()
-	began := asked.UnixMicro()
+	began := g.now().UnixMicro()
 	if began < g.awayUntil.Load() {
 		return quota.Decision{}, errLimiterAway
 	}
@@ -175,7 +155,6 @@ func (g *Gates) callLimiter(ctx context.Context, r quota.Request, call limiterCa
 			g.logRecovery()
 		}
 		if err == nil {
-			g.clocks.noteLimiter(d.At, asked)
 			d, err = g.confirmLocally(bounded, r, d, refundable)
 		}
 		return d, err
@@ -202,7 +181,7 @@ func (g *Gates) confirmLocally(ctx context.Context, r quota.Request, d quota.Dec
 			d.Rules = g.refundRefused(ctx, r, d.Rules)
 		}
 	}
-	d.Rules = stricterStates(slices.Clone(d.Rules), own.Rules)
+	d.Rules = mergeStates(r.Rules, d.Rules, own.Rules, 0, 0)
 	return d, nil
 }
 
@@ -250,21 +229,22 @@ func (g *Gates) refundRefused(ctx context.Context, r quota.Request, states []quo
 	return states
 }
 
-// takeLocally decides and counts an event in this process alone.
+// takeLocally decides and counts an event in this process alone. The decision is Alone.
 func (g *Gates) takeLocally(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	g.deciding.Lock()
 	defer g.deciding.Unlock()
 	d, err := g.local.Take(ctx, r)
-	if d.Admitted {
+	if d.Alone = true; d.Admitted {
 		g.lastAlone = g.now()
 	}
 	return d, err
 }
 
 // TakeSend counts a send in every bucket or in none. While the limiter is unavailable, this process
-// decides the scopes that the database does not. The decision then has the database's clock, so
-// that Begin uses the database's own time. A refused send does not stay counted in any bucket.
-func (g *Gates) TakeSend(ctx context.Context, s buckets.Subject, r quota.Request) (quota.Decision, error) {
+// decides the scopes that the database does not, and the decision has the states of their rules
+// alone. A refused send does not stay counted in any bucket. If the process dies after TakeSend, the
+// limiter may count a send that does not exist until its windows end.
+func (g *Gates) TakeSend(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	d, err := g.callLimiter(ctx, r, g.shared.Take, true) // the database knows which sends were admitted
 	if !errors.Is(err, errLimiterAway) {
 		return d, err
@@ -272,23 +252,20 @@ func (g *Gates) TakeSend(ctx context.Context, s buckets.Subject, r quota.Request
 	g.outage.sends.Add(1)
 	own := r
 	if own.Rules = policy.ForLimiterAlone(r.Rules); len(own.Rules) == 0 {
-		return quota.Decision{Admitted: true, At: g.now(), Clock: store.DatabaseClock}, nil
+		return quota.Decision{Admitted: true, At: g.now(), Alone: true}, nil
 	}
-	d, err = g.takeLocally(ctx, own)
-	if err != nil || d.Admitted {
-		return d, err
+	if d, err = g.takeLocally(ctx, own); err == nil && !d.Admitted {
+		g.RefundLater(r.ID, r.Buckets)
 	}
-	g.RefundLater(r.ID, r.Buckets)
-	told, err := g.peekWithoutLimiter(ctx, s, r.Buckets)
-	return told.Decision, err
+	return d, err
 }
 
 // TakeOrLocal counts an event in the limiter or, while the limiter is unavailable, in this process
 // alone. It does so even if ctx is canceled meanwhile. It is for events that are not in the
 // database. Without rules it admits the event and counts nothing.
-func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
+func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	if len(r.Rules) == 0 {
-		return quota.Decision{Admitted: true}, false, nil
+		return quota.Decision{Admitted: true}, nil
 	}
 	ctx = context.WithoutCancel(ctx)
 	// Another process may have admitted an event with the caller's ID before. A refund would remove
@@ -296,21 +273,22 @@ func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decis
 	refundable := !r.Repeated
 	d, away := g.callLimiter(ctx, r, g.shared.Take, refundable)
 	if !errors.Is(away, errLimiterAway) {
-		return d, false, away
+		return d, away
 	}
-	d, err = g.takeLocally(ctx, r)
+	d, err := g.takeLocally(ctx, r)
 	// the limiter was called, and may have counted the event
 	if err == nil && !d.Admitted && refundable && errors.Is(away, quota.ErrUnavailable) {
 		g.RefundLater(r.ID, r.Buckets)
 	}
-	return d, true, err
+	return d, err
 }
 
 // PeekOrLocal is TakeOrLocal without counting. The request must have rules.
-func (g *Gates) PeekOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
-	if d, err = g.callLimiter(ctx, r, g.shared.Peek, false); !errors.Is(err, errLimiterAway) {
-		return d, false, err
+func (g *Gates) PeekOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	d, err := g.callLimiter(ctx, r, g.shared.Peek, false)
+	if errors.Is(err, errLimiterAway) {
+		d, err = g.local.Peek(ctx, r)
+		d.Alone = true
 	}
-	d, err = g.local.Peek(ctx, r)
-	return d, true, err
+	return d, err
 }

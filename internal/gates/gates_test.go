@@ -16,22 +16,20 @@ import (
 	"sendcode/quota"
 )
 
-// The limiter may lose everything at any time: the database decides again, and the limiter learns
-// its history. If it cannot, the answer is the database's.
+// The limiter may lose everything at any time: the database decides again, and its events are added to
+// the limiter. If they cannot be, the answer is the database's.
 func TestDatabaseIsTheSecondGate(t *testing.T) {
 	for name, c := range map[string]struct {
-		clock  string
 		around vtest.Around
 		learns bool
 	}{
-		"flushed":             {"process", nil, true},
-		"on another clock":    {"another process", nil, false},
-		"refuses the history": {"process", vtest.Unreachable("Record", "Events"), false},
+		"flushed":             {nil, true},
+		"refuses the history": {vtest.Unreachable("Record"), false},
 	} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			r.SendTo(vtest.Ana)
 			r.Sleep(10 * time.Second)
-			r.Limiter.Set(quota.NewMemory(time.Now, c.clock))
+			r.Limiter.Set(quota.NewMemory(time.Now))
 			r.Limiter.Around(c.around)
 			r.WantQuota(name, r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", 50*time.Second)
 			if c.learns {
@@ -105,7 +103,7 @@ func TestDatabasesRefusalCostsTheNetworkNothing(t *testing.T) {
 			r.EmptyLimiter()
 			r.WantQuota("a refusal", r.RefuseTo(vtest.Ana).Quota, "[0 4 9 9]", time.Minute)
 			r.EmptyLimiter()
-			r.Limiter.Around(vtest.Unreachable("Record", "Events"))
+			r.Limiter.Around(vtest.Unreachable("Record"))
 			r.WantQuota("when the limiter does not take the history", r.RefuseTo(vtest.Ana).Quota, "[0 4 9 9]",
 				time.Minute)
 		})
@@ -143,7 +141,6 @@ func TestDatabaseDecidesAlone(t *testing.T) {
 		r.Sleep(2 * time.Second)
 		d := r.QuotaOf("")
 		r.WantQuota("looking when it is back", d, "[0 3 8]", 48*time.Second)
-		servertest.Same(t, "clock", d.Clock, "process")
 		r.RefuseTo(vtest.Ana)
 		r.Sleep(48 * time.Second)
 		r.SendTo(vtest.Ana)
@@ -263,17 +260,17 @@ func TestLimiterOutageIsLoggedOnceAtEachEnd(t *testing.T) {
 	})
 }
 
-// A limiter that does not tell its events is one line a minute, not one for each look.
-func TestWhatCannotBeComparedIsLoggedOnceAMinute(t *testing.T) {
+// A limiter to which nothing can be added is one line a minute, not one for each look.
+func TestWhatCannotBeAddedIsLoggedOnceAMinute(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		for minutes := range 2 {
 			r.EmptyLimiter()
-			r.Limiter.Around(vtest.Unreachable("Events"))
+			r.Limiter.Around(vtest.Unreachable("Record"))
 			for range 5 {
 				r.QuotaAt(r.Svc)
 			}
-			r.Want("lines", strings.Count(r.Printed.String(), "could not compare"), minutes+1)
+			r.Want("lines", strings.Count(r.Printed.String(), "could not correct"), minutes+1)
 			r.Sleep(time.Minute)
 		}
 	})
@@ -331,7 +328,7 @@ func TestAnOverruledPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.EmptyLimiter()
-		r.Limiter.Around(vtest.Unreachable("Refund", "Record", "Events"))
+		r.Limiter.Around(vtest.Unreachable("Refund", "Record"))
 		r.RefuseTo(vtest.Ana)
 		r.WantCounted("the overruled place", 1)
 		r.Limiter.Around(nil)
@@ -340,33 +337,12 @@ func TestAnOverruledPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	})
 }
 
-// A failover that loses the refund of a send that the database refused spends its place again, but
-// for the process that refunded it.
-func TestAPlaceWhoseRefundWasLostComesBack(t *testing.T) {
-	vtest.EachInBubble(t, map[string]time.Duration{"on its clock": 0, "on a clock ahead": time.Hour}, nil,
-		func(r *vtest.Rig, ahead time.Duration) {
-			server := vtest.NewFakeRedis("redis")
-			server.Step(ahead)
-			r.Limiter.Set(server)
-			r.SendTo(vtest.Ana)
-			r.Sleep(time.Second)
-			server.Flush()
-			r.RefuseTo(vtest.Ana)
-			r.WantCounted("after the refund", 1)
-			r.Sleep(time.Second)
-			server.FailOver(2) // the refund and the database's history
-			r.WantQuota("at another process", r.QuotaAt(r.Replica(r.MailServer)), "[0 3 8]", 59*time.Second)
-			r.WantQuota("after the failover", r.QuotaAt(r.Svc), "[0 4 9]", 58*time.Second)
-			r.WantCounted("by the limiter", 1)
-		})
-}
-
 // A send that the database admitted alone is recorded with its age, also if the limiter's clock is
 // not the database's.
 func TestWhatTheDatabaseAdmittedAloneKeepsItsAge(t *testing.T) {
 	for _, ahead := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
-			server := vtest.NewFakeRedis("redis")
+			server := vtest.NewFakeRedis()
 			server.Step(ahead)
 			r.Limiter.Set(server)
 			r.SendTo(vtest.Ana)
@@ -390,7 +366,7 @@ func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
 		var refunded []string
 		g.RefundLater = func(id string, _ map[quota.Scope]string) { refunded = append(refunded, id) }
 		take := func(id string) bool {
-			d, _, err := g.TakeOrLocal(t.Context(),
+			d, err := g.TakeOrLocal(t.Context(),
 				quota.Request{ID: id, Buckets: map[quota.Scope]string{"key:user": "a"},
 					Rules: []quota.Rule{{Name: "only", Scope: "key:user", Limit: 2, Window: time.Minute}}})
 			r.Sleep(gates.LimiterRetryDelay)
@@ -405,9 +381,6 @@ func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
 		admitted = append(admitted, take("d"))
 		servertest.Same(t, "admitted, refunded later", fmt.Sprint(admitted, refunded), "[true true false false] [c d]")
 		servertest.Same(t, "reset", g.Reset(t.Context(), "a"), nil)
-		limiter.Around(vtest.Unreachable("Events"))
-		servertest.Same(t, "a reset whose events are unknown",
-			errors.Is(g.Reset(t.Context(), "a"), quota.ErrUnavailable), true)
 		limiter.Around(vtest.Unreachable())
 		servertest.Same(t, "admitted after a reset", fmt.Sprint(take("e"), take("f"), take("g")), "true true false")
 	})

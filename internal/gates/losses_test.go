@@ -61,7 +61,7 @@ func TestQuota11RandomLosses(t *testing.T) {
 }
 
 func newLoss(r *vtest.Rig, seed uint64) *loss {
-	l := &loss{Rig: r, seed: seed, rand: rand.New(rand.NewPCG(seed, 11)), server: vtest.NewFakeRedis("process")}
+	l := &loss{Rig: r, seed: seed, rand: rand.New(rand.NewPCG(seed, 11)), server: vtest.NewFakeRedis()}
 	r.Limiter.Set(l.server)
 	r.Store = sqlitetest.Open(r.T, time.Now) // that of the rig's own service stays as it is
 	for range 2 {
@@ -156,8 +156,8 @@ func (l *loss) judge(i int, what string, told quota.Decision) {
 	l.NoError(err)
 	h, err := l.Store.ReadHistory(l.Context(), gate.HistoryQuery{Bucket: bucket, Counting: quota.LongestKeep(req.Rules)})
 	l.NoError(err)
-	events := h.Sends(quota.LongestKeep(req.Rules), "process", limited.At)
-	logged := quota.Evaluate(req.Rules, map[quota.Scope][]quota.Event{quota.Recipient: events}, limited.At)
+	events := h.Sends(quota.LongestKeep(req.Rules))
+	logged := quota.Evaluate(req.Rules, map[quota.Scope][]quota.Event{quota.Recipient: events}, h.Now)
 	for n, s := range told.Rules {
 		if want := max(limited.Rules[n].RetryAfter, logged.Rules[n].RetryAfter); s.RetryAfter != want {
 			l.Errorf("seed %d: %s: %s waits %v; the limiter says %v, the database %v", l.seed, what, s.Name,

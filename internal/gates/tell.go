@@ -4,391 +4,230 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"sendcode/internal/buckets"
-	"sendcode/internal/fault"
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/quota"
 )
 
-// The states of a recipient's rules in an answer are computed from the rows of the database, and
-// from events that only the limiter has. These are of sends that are not written yet, or whose rows
-// the database lost in a failover. If the limiter's bucket differs, it is rewritten: events are
-// added, and moved to other instants. An event is taken out only if the database has its row and
-// does not count it in this bucket, or if this process refunded it.
+// Each gate computes the states of a recipient's rules from its own events on its own clock. What is
+// told is, rule by rule, the stricter one. A state has durations, so no instant of one clock meets an
+// instant of the other. The limiter is only added to: if the rows count more, their events are
+// recorded by age.
 
-// Answer has the states of a subject's rules for the response to a request.
+// Answer has the states of a subject's rules for the response to a request. At is on the database's
+// clock if the database was asked, else on the limiter's.
 type Answer struct {
 	quota.Decision
-	History *gate.History // the database's rows at the instant of the decision; nil: the database was not asked
+	History *gate.History // the database's rows, HistoryMargin further back than rules count; nil: they were not read
 }
 
 // HistoryMargin is how much further back than the longest window an Answer.History reaches, since
 // package verification rounds waits by up to this duration.
 const HistoryMargin = 5 * time.Minute
 
-// databaseFacts are what the database counts for a subject at an instant.
-type databaseFacts struct {
-	rules    []quota.Rule                  // rules whose states follow from events
-	events   map[quota.Scope][]quota.Event // on the clock of at; a scope that was not read is missing
-	at       time.Time                     // the instant, on the limiter's clock
-	heard    time.Time                     // the same instant on this process's clock
-	history  *gate.History
-	moved    bool // one of the events has another instant than the limiter's Take
-	overrule bool // the limiter admitted a send that the database refused
-	// The instants of sends may differ from the limiter's by up to noise, and those of failures by
-	// up to failuresNoise, since they were computed from the database's clock.
-	noise, failuresNoise time.Duration
+// stricter returns the stricter one of two states of a rule: that with the longer wait; of equal
+// waits, that which counts more; then that whose oldest event leaves later. It returns a if they are
+// equally strict.
+func stricter(a, b quota.State) quota.State {
+	if cmp.Or(cmp.Compare(b.RetryAfter, a.RetryAfter), cmp.Compare(b.Used, a.Used),
+		cmp.Compare(b.ResetAfter, a.ResetAfter)) > 0 {
+		return b
+	}
+	return a
 }
 
-// errClockSet says that a clock was set while an answer was computed. Nothing was counted, and a
-// repetition a moment later has an answer.
-var errClockSet = fault.Unavailable.Wrap(errors.New("gates: clock was set meanwhile"))
-
-// maxPeekTries is how often Peek computes an answer at most, if a clock is set each time.
-const maxPeekTries = 3
-
-// Peek returns the state of every rule for a subject now, and counts nothing. While the limiter is
-// unavailable, the database and this process answer. Errors: of the database, or of a bad request;
-// fault.Unavailable if a clock was set each time.
-func (g *Gates) Peek(ctx context.Context, s buckets.Subject) (told Answer, err error) {
-	for range maxPeekTries {
-		if told, err = g.peek(ctx, s); !errors.Is(err, errClockSet) {
-			break
-		}
-	}
-	return told, err
-}
-
-func (g *Gates) peek(ctx context.Context, s buckets.Subject) (Answer, error) {
-	buckets := s.Buckets()
-	d, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}, g.shared.Peek, false)
-	if errors.Is(err, errLimiterAway) {
-		told, err := g.peekWithoutLimiter(ctx, s, buckets)
-		told.Decision = g.correctBackoff(ctx, s, told.Decision)
-		return told, err
-	}
-	if err != nil {
-		return Answer{Decision: d}, err
-	}
-	return g.answerFromRows(ctx, s, g.correctBackoff(ctx, s, d), false)
-}
-
-// AnswerRefusal returns the answer after TakeSend refused a send by d. If the answer is Allowed,
-// the limiter's bucket was wrong and has been rewritten: repeat the Take. repeated: d is the
-// decision of the repeated Take; the answer then has the wait of each rule by which the limiter
-// still refuses. Errors: of the database; fault.Unavailable if a clock was set each time.
-func (g *Gates) AnswerRefusal(ctx context.Context, s buckets.Subject, d quota.Decision, repeated bool) (Answer, error) {
-	d = g.correctBackoff(ctx, s, d)
-	if d.Clock == store.DatabaseClock { // TakeSend has asked the database
-		return Answer{Decision: d}, nil
-	}
-	told, err := g.answerFromRows(ctx, s, d, true)
-	if errors.Is(err, errClockSet) {
-		told, err = g.Peek(ctx, s)
-	}
-	if err == nil && repeated && told.Allowed() {
-		told.Rules = stricterStates(slices.Clone(told.Rules), d.Rules)
-	}
-	return told, err
-}
-
-// AnswerAdmitted returns the decision on a send that both gates admitted, with the states that
-// follow from the rows that Begin read under its lock. ago is how long ago the Take was. If begun
-// is a repetition, or the limiter was unavailable, it returns taken, and the caller must read the
-// states.
-func (g *Gates) AnswerAdmitted(ctx context.Context, s buckets.Subject, taken quota.Decision, ago time.Duration,
-	begun store.BeginAnswer) quota.Decision {
-	if begun.Repeated || taken.Clock == store.DatabaseClock {
-		return taken
-	}
-	g.clocks.noteDatabase(begun.Now, g.now().Add(-ago))
-	own := quota.Event{ID: string(begun.Send.ID[:]), At: begun.At}
-	slow := ago > store.MaxClockSkew // then the database counts the send at a later instant
-	if slow {
-		own.At = own.At.Add(ago)
-	}
-	f := g.factsOfBegin(s, begun, append(slices.Clone(begun.History), own), taken.At, ago)
-	f.moved = slow
-	told, err := g.answerFromFacts(ctx, s, taken, f, false)
-	if errors.Is(err, errClockSet) {
-		told, err = g.Peek(ctx, s)
-	}
-	if err != nil { // the limiter's own states may lack events that it has lost
-		told = Answer{Decision: withStates(s, taken,
-			stricterStates(quota.Evaluate(f.rules, f.events, taken.At).Rules, taken.Rules))}
-	}
-	taken.Rules = told.Rules
-	return taken
-}
-
-// RefundOverruled handles a send that the limiter admitted and the database refused: it refunds the
-// send in the limiter, and returns the answer. ago is how long ago the Take was. giveBack: the
-// limiter could not refund the send, so the caller must.
-func (g *Gates) RefundOverruled(ctx context.Context, s buckets.Subject, id uuid.UUID, taken quota.Decision,
-	ago time.Duration,
-	begun store.BeginAnswer) (told Answer, giveBack bool) {
-	// at the instant of Begin, since the limiter's clock may be in another calendar period
-	refusing := quota.Evaluate(policy.ComputableFromDatabase(s.Purpose.Policy.Rules),
-		map[quota.Scope][]quota.Event{quota.Recipient: begun.History, quota.Failures: begun.Rejected}, begun.Now).Rules
-	told = Answer{Decision: withStates(s, quota.Decision{At: begun.Now, Clock: begun.NowClock, Rules: taken.Rules},
-		refusing)}
-	if taken.Clock == store.DatabaseClock {
-		return told, true // the limiter may have counted the send before it became unavailable
-	}
-	told.At = taken.At // begun.Now is at most a second after the database's time
-	all := s.Buckets()
-	if err := g.Refund(ctx, string(id[:]), buckets.OfCountedScopes(all)...); err != nil {
-		return told, true
-	}
-	d, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: all}, g.shared.Peek, false)
-	if err != nil {
-		return told, false
-	}
-	f := g.factsOfBegin(s, begun, begun.History, taken.At, ago)
-	f.overrule = true
-	now, err := g.answerFromFacts(ctx, s, d, f, false)
-	if errors.Is(err, errClockSet) {
-		now, err = g.Peek(ctx, s)
-	}
-	if err != nil {
-		return told, false
-	}
-	now.Rules = stricterStates(slices.Clone(now.Rules), refusing)
-	return now, false
-}
-
-// answerFromRows reads the rows of the database and runs tell with them. refused: d is a refusal of
-// a Take; refusals share reads. Errors: errClockSet, or of the database.
-func (g *Gates) answerFromRows(ctx context.Context, s buckets.Subject, d quota.Decision, refused bool) (Answer, error) {
-	look := g.historyQuery(s)
-	if look.Counting == 0 && look.Rejected == 0 {
-		return Answer{Decision: d}, nil
-	}
-	decided := g.now() // d.At on this process's clock
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
-	read := g.readRows
-	if refused {
-		read = func(ctx context.Context, look gate.HistoryQuery) (gate.History, error) {
-			return g.readForRefusal(ctx, s, look)
-		}
-	}
-	h, err := read(ctx, look)
-	if err != nil {
-		return Answer{Decision: d}, err
-	}
-	heard := g.now()
-	at := d.At.Add(heard.Sub(decided))
-	f := databaseFacts{at: at, heard: heard, history: &h, events: map[quota.Scope][]quota.Event{}}
-	if look.Counting > 0 {
-		f.rules = quota.OfScope(s.Purpose.Policy.Rules, quota.Recipient)
-		f.events[quota.Recipient] = h.Sends(s.Purpose.LongestRecipientWindow(), d.Clock, at)
-		if !refused && !h.AllTakenOnClock(d.Clock, f.events[quota.Recipient]) {
-			f.noise = store.MaxClockSkew
-		}
-	}
-	if look.Rejected > 0 {
-		f.rules = append(slices.Clip(f.rules), quota.OfScope(s.Purpose.Policy.Rules, quota.Failures)...)
-		f.events[quota.Failures] = shiftedEvents(h.RejectedSends(look.Rejected), at.Sub(h.Now))
-		if !refused {
-			f.failuresNoise = store.MaxClockSkew
-		}
-	}
-	return g.answerFromFacts(ctx, s, d, f, refused)
-}
-
-// WithHistory returns told with the database's rows at told.At. Error: of the database.
-func (g *Gates) WithHistory(ctx context.Context, s buckets.Subject, told Answer) (Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
-	decided := g.now()
-	h, err := g.readRows(ctx, g.historyQuery(s))
-	if err == nil {
-		h = h.AfterDelay(decided.Sub(g.now())) // at told.At
-		told.History = &h
-	}
-	return told, err
-}
-
-// historyQuery returns the query for the rows of a subject's recipient that a rule counts.
-func (g *Gates) historyQuery(s buckets.Subject) gate.HistoryQuery {
-	look := gate.HistoryQuery{Bucket: s.DatabaseBucket()}
-	if window := s.Purpose.LongestRecipientWindow(); window > 0 {
-		look.Counting = window + HistoryMargin + store.MaxClockSkew // on another clock a row may be younger
-	}
-	if len(quota.OfScope(s.Purpose.Policy.Rules, quota.Failures)) > 0 {
-		look.Rejected = g.policy.Get().FailureWindow()
-	}
-	return look
-}
-
-// factsOfBegin returns the facts that Begin read of a subject, with counted as its counted sends.
-// taken is the instant of the Take on the limiter's clock, and ago is how long ago it was.
-func (g *Gates) factsOfBegin(s buckets.Subject, begun store.BeginAnswer, counted []quota.Event, taken time.Time,
-	ago time.Duration) databaseFacts {
-	apart := taken.Sub(begun.At)
-	return databaseFacts{
-		rules: policy.ComputableFromDatabase(s.Purpose.Policy.Rules), at: taken, heard: g.now().Add(-ago),
-		noise: store.MaxClockSkew, failuresNoise: store.MaxClockSkew,
-		events: map[quota.Scope][]quota.Event{quota.Recipient: shiftedEvents(counted, apart),
-			quota.Failures: shiftedEvents(begun.Rejected, apart)},
-	}
-}
-
-// shiftedEvents returns the events, each later by the duration by.
-func shiftedEvents(events []quota.Event, by time.Duration) []quota.Event {
-	if by == 0 {
-		return events
-	}
-	all := slices.Clone(events)
-	for i := range all {
-		all[i].At = all[i].At.Add(by)
-	}
-	return all
-}
-
-// answerFromFacts returns d with the states of the rules on the recipient at f.at, and rewrites the
-// limiter's bucket if it differs. refused: d refuses a Take; if the database would admit the Take,
-// the bucket is rewritten in any case. If the limiter fails meanwhile, the answer has the stricter
-// state of each rule. Errors: errClockSet, or of the database.
-func (g *Gates) answerFromFacts(ctx context.Context, s buckets.Subject, d quota.Decision, f databaseFacts, refused bool) (Answer, error) {
-	states, at := quota.Evaluate(f.rules, f.events, d.At).Rules, d.At
-	differ := f.differingScopes(states, statesInOrder(f.rules, d.Rules))
-	if f.moved && !slices.Contains(differ, quota.Recipient) {
-		differ = append(differ, quota.Recipient)
-	}
-	var failed error
-	if only, ok := g.recentLimiterOnlyEvents(s, f, d, refused); ok {
-		f.events, at = mergeEvents(f.events, only), time.Time{}
-	} else if len(differ) > 0 {
-		began := g.now()
-		if only, failed = g.repairLimiter(ctx, s, f, d, differ, refused); failed == nil {
-			f.events = mergeEvents(f.events, only)
-			if f.history != nil { // time has passed since the rows were read
-				took := g.now().Sub(began)
-				later := f.history.AfterDelay(took)
-				f.at, f.history = f.at.Add(took), &later
-			}
-		} else if !errors.Is(failed, quota.ErrUnavailable) {
-			return Answer{Decision: d}, failed
-		}
-	}
-	d = decisionAt(d, f.at)
-	if len(differ) > 0 || !f.at.Equal(at) {
-		states = quota.Evaluate(f.rules, f.events, f.at).Rules
-	}
-	if failed != nil {
-		g.logUncompared(ctx, failed)
-		states = stricterStates(states, d.Rules)
-	}
-	return Answer{withStates(s, d, states), f.history}, nil
-}
-
-// differingScopes returns the scopes of the rules for which the limiter counts other events than
-// the database. Events are other ones if their number differs, or if the sum of their ages differs
-// by more than the noise of each event. If the ages were not summed, the waits of the states are
-// compared instead, except for calendar rules: the clocks may show different times until the
-// period's end.
-func (f databaseFacts) differingScopes(told, limited []quota.State) (scopes []quota.Scope) {
-	apart := func(a, b, by time.Duration) bool { return (a - b).Abs() > by }
-	for i, t := range told {
-		l, by := limited[i], f.noise
-		if t.Scope == quota.Failures {
-			by = f.failuresNoise
-		}
-		differs := t.Used != l.Used
+// mergeStates returns the stricter state of each rule by the limiter and by the rows, in the order of
+// the rules. The limiter's states are between least and most earlier than those of the rows. They are
+// compared as they are after most, so that the rows' state is told of a send that both count, and
+// told as they are after least.
+func mergeStates(rules []quota.Rule, limited, rows []quota.State, least, most time.Duration) []quota.State {
+	merged := make([]quota.State, 0, len(rules))
+	for _, rule := range rules {
+		named := func(s quota.State) bool { return s.Name == rule.Name && s.Scope == rule.Scope }
+		l, r := slices.IndexFunc(limited, named), slices.IndexFunc(rows, named)
 		switch {
-		case t.Ages != quota.Unsummed && l.Ages != quota.Unsummed:
-			differs = differs || apart(t.Ages, l.Ages, time.Duration(t.Used)*by)
-		case !t.Calendar():
-			differs = differs || apart(t.ResetAfter, l.ResetAfter, by) || apart(t.RetryAfter, l.RetryAfter, by)
-		}
-		if differs && !slices.Contains(scopes, t.Scope) {
-			scopes = append(scopes, t.Scope)
-		}
-	}
-	return scopes
-}
-
-// recentLimiterOnlyEvents returns the remembered events that only the limiter has. It returns false
-// if d is no refusal, if the events were not read less than limiterOnlyCacheLife ago, if this
-// process has since taken events out, or if the database with these events would admit the Take
-// that d refuses.
-func (g *Gates) recentLimiterOnlyEvents(s buckets.Subject, f databaseFacts, d quota.Decision,
-	refused bool) (map[quota.Scope][]quota.Event, bool) {
-	if !refused {
-		return nil, false
-	}
-	known, ok := g.only.recent.get(strings.Join(bucketsInDatabase(s), "\x00"))
-	if age := f.heard.Sub(known.heard); !ok || known.version != g.only.version(s) || age < 0 || age >= limiterOnlyCacheLife {
-		return nil, false
-	}
-	return known.events, !withStates(s, d, quota.Evaluate(f.rules, mergeEvents(f.events, known.events), f.at).Rules).Allowed()
-}
-
-// mergeEvents returns the events of the database and those that only the limiter has. An event in
-// both is returned once: the database may have got a remembered event since.
-func mergeEvents(events, only map[quota.Scope][]quota.Event) map[quota.Scope][]quota.Event {
-	merged := maps.Clone(events)
-	for scope, some := range only {
-		for _, e := range some {
-			if !slices.ContainsFunc(events[scope], func(known quota.Event) bool { return known.ID == e.ID }) {
-				merged[scope] = append(slices.Clip(merged[scope]), e)
-			}
+		case r >= 0 && (l < 0 || stricter(rows[r], later(limited[l], most)) == rows[r]):
+			merged = append(merged, rows[r])
+		case l >= 0:
+			merged = append(merged, later(limited[l], least))
 		}
 	}
 	return merged
 }
 
-// withStates returns d with these states in place of its states of the same rules. The states are
-// in the order of the policy's rules.
-func withStates(s buckets.Subject, d quota.Decision, states []quota.State) quota.Decision {
-	if slices.EqualFunc(states, d.Rules, func(a, b quota.State) bool { return a.Name == b.Name }) {
-		d.Rules = states
-		return d
+// later returns a state as it is after a time in which no event was counted, or a stricter one.
+func later(s quota.State, passed time.Duration) quota.State {
+	if s.RetryAfter > 0 && s.RetryAfter <= passed {
+		s.Used = min(s.Used, s.Limit-1)
 	}
-	all := slices.Clone(states)
-	for _, o := range d.Rules {
-		if !slices.ContainsFunc(states, func(t quota.State) bool { return t.Name == o.Name }) {
-			all = append(all, o)
-		}
-	}
-	d.Rules = statesInOrder(s.Purpose.Policy.Rules, all)
-	return d
+	s.RetryAfter, s.ResetAfter = max(0, s.RetryAfter-passed), max(0, s.ResetAfter-passed)
+	return s
 }
 
-// decisionAt returns d as of a later instant of its clock, if no event was counted since d.At.
-func decisionAt(d quota.Decision, at time.Time) quota.Decision {
-	passed := at.Sub(d.At)
-	if passed <= 0 {
-		return d
-	}
-	d.At, d.Rules = at, slices.Clone(d.Rules)
-	for i := range d.Rules {
-		r := &d.Rules[i]
-		r.ResetAfter, r.RetryAfter = max(0, r.ResetAfter-passed), max(0, r.RetryAfter-passed)
-	}
-	return d
+// databaseRows are what the database counts for a subject.
+type databaseRows struct {
+	events map[quota.Scope][]quota.Event
+	states []quota.State // of the rules whose states follow from the events
+	now    time.Time     // on the database's clock
+	asked  time.Time     // before now, on this process's clock
 }
 
-// stricterStates replaces each state by the state of the same rule in others, if the latter has a
-// longer wait or, with equal waits, counts more events. It changes states in place.
-func stricterStates(states, others []quota.State) []quota.State {
-	for i, s := range states {
-		for _, o := range others {
-			if o.Name == s.Name && cmp.Or(cmp.Compare(o.RetryAfter, s.RetryAfter), cmp.Compare(o.Used, s.Used)) > 0 {
-				states[i], s = o, o
+func newDatabaseRows(s buckets.Subject, sends, rejected []quota.Event, now, asked time.Time) databaseRows {
+	events := map[quota.Scope][]quota.Event{quota.Recipient: sends, quota.Failures: rejected}
+	return databaseRows{events, quota.Evaluate(policy.ComputableFromDatabase(s.Purpose.Policy.Rules), events, now).Rules, now, asked}
+}
+
+func (g *Gates) rowsOfHistory(s buckets.Subject, h *gate.History, asked time.Time) databaseRows {
+	return newDatabaseRows(s, h.Sends(s.Purpose.LongestRecipientWindow()), h.RejectedSends(g.policy.Get().FailureWindow()), h.Now, asked)
+}
+
+// Peek returns the state of every rule for a subject now, and counts nothing. While the limiter is
+// unavailable, the database and this process answer. Errors: of the database, or of a bad request.
+func (g *Gates) Peek(ctx context.Context, s buckets.Subject) (Answer, error) {
+	asked := g.now()
+	d, err := g.peekLimiter(ctx, s)
+	if errors.Is(err, errLimiterAway) {
+		return g.peekWithoutLimiter(ctx, s, false)
+	}
+	if err != nil {
+		return Answer{Decision: d}, err
+	}
+	heard := g.now()
+	d = g.correctBackoff(ctx, s, d)
+	h, read, err := g.readHistory(ctx, s, false)
+	if err != nil || h == nil {
+		return Answer{Decision: d}, err
+	}
+	return Answer{g.tell(ctx, s, d, asked, heard, g.rowsOfHistory(s, h, read)), h}, nil
+}
+
+func (g *Gates) peekLimiter(ctx context.Context, s buckets.Subject) (quota.Decision, error) {
+	return g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: s.Buckets()}, g.shared.Peek, false)
+}
+
+// peekWithoutLimiter is Peek without the limiter. The states of rules on the recipient and its
+// failures come from the database, those of other rules from this process. shared: other refusals may
+// share the read. Errors: of the database, or of a bad request.
+func (g *Gates) peekWithoutLimiter(ctx context.Context, s buckets.Subject, shared bool) (Answer, error) {
+	d, err := g.local.Peek(ctx, quota.Request{Rules: policy.ForLimiterAlone(s.Purpose.Policy.Rules), Buckets: s.Buckets()})
+	if err != nil {
+		return Answer{}, err
+	}
+	d.Alone = true
+	d = g.correctBackoff(ctx, s, d)
+	h, read, err := g.readHistory(ctx, s, shared)
+	if err == nil && h != nil {
+		r := g.rowsOfHistory(s, h, read)
+		d.At, d.Rules = r.now, mergeStates(s.Purpose.Policy.Rules, d.Rules, r.states, 0, 0)
+	}
+	return Answer{d, h}, err
+}
+
+// AnswerRefusal returns the answer after TakeSend, called at asked, refused a send by d. If the
+// answer is Allowed, a wait has ended meanwhile, or the sends that the rule backoff counted no longer
+// count: repeat the Take. Error: of the database.
+func (g *Gates) AnswerRefusal(ctx context.Context, s buckets.Subject, d quota.Decision, asked time.Time) (Answer, error) {
+	if d.Alone {
+		return g.peekWithoutLimiter(ctx, s, true)
+	}
+	heard := g.now()
+	d = g.correctBackoff(ctx, s, d)
+	h, read, err := g.readHistory(ctx, s, true)
+	if err != nil || h == nil {
+		return Answer{Decision: d}, err
+	}
+	r, now := g.rowsOfHistory(s, h, read), g.now()
+	d.At, d.Rules = r.now, mergeStates(s.Purpose.Policy.Rules, d.Rules, r.states, now.Sub(heard), now.Sub(asked))
+	return Answer{d, h}, nil
+}
+
+// AnswerAdmitted returns the decision on a send that both gates admitted. TakeSend, called at asked,
+// returned taken, and Begin returned begun. If the limiter was unavailable, other rules than the
+// recipient's have the states of this process.
+func (g *Gates) AnswerAdmitted(ctx context.Context, s buckets.Subject, taken quota.Decision, asked time.Time,
+	begun store.BeginAnswer) quota.Decision {
+	own := quota.Event{ID: string(begun.Send.ID[:]), At: begun.Now}
+	return g.tell(ctx, s, taken, asked, g.now(), newDatabaseRows(s, append(slices.Clip(begun.History), own), begun.Rejected, begun.Now, asked))
+}
+
+// AnswerOverruled handles a send that the limiter admitted and the database refused: it refunds the
+// send, adds the events that the limiter lacked, and returns the answer. refunded is false if the
+// limiter could not refund the send, so the caller must.
+func (g *Gates) AnswerOverruled(ctx context.Context, s buckets.Subject, id uuid.UUID, taken quota.Decision, asked time.Time,
+	begun store.BeginAnswer) (told Answer, refunded bool) {
+	r := newDatabaseRows(s, begun.History, begun.Rejected, begun.Now, asked)
+	// Without a later look only the rows' states are told: those of the Take contain the send.
+	told = Answer{Decision: quota.Decision{At: r.now, Rules: r.states, Alone: taken.Alone}}
+	if taken.Alone || g.Refund(ctx, string(id[:]), buckets.OfCountedScopes(s.Buckets())...) != nil {
+		return told, false
+	}
+	if err := g.add(ctx, s, r, quota.Recipient, quota.Failures); err != nil {
+		g.logNotAdded(ctx, err)
+	}
+	if d, err := g.peekLimiter(ctx, s); err == nil {
+		told.Rules = mergeStates(s.Purpose.Policy.Rules, d.Rules, r.states, 0, 0)
+	}
+	return told, true
+}
+
+// tell returns d with the stricter states of d and of the rows, at the rows' instant. The limiter was
+// asked for d at asked, and had answered at heard. If the rows count more, their events are added to
+// the limiter, which is then asked again.
+func (g *Gates) tell(ctx context.Context, s buckets.Subject, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
+	if scopes := lackingScopes(d.Rules, r.states); len(scopes) > 0 && !d.Alone {
+		again := g.now()
+		err := g.add(ctx, s, r, scopes...)
+		if err == nil {
+			var added quota.Decision
+			if added, err = g.peekLimiter(ctx, s); err == nil {
+				if len(lackingScopes(d.Rules, added.Rules)) > 0 && again.Add(-mayLackEventsFor).UnixMicro() >= g.awayUntil.Load() {
+					g.OnEventLoss()
+				}
+				d.Rules, asked, heard = added.Rules, again, g.now()
 			}
 		}
+		if err != nil {
+			g.logNotAdded(ctx, err)
+		}
 	}
-	return states
+	now := g.now()
+	d.At, d.Rules = r.now, mergeStates(s.Purpose.Policy.Rules, d.Rules, r.states, now.Sub(heard), now.Sub(asked))
+	return d
+}
+
+// lackingScopes returns the scopes of the rules for which the limiter counts fewer events than rows.
+func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
+	for _, r := range rows {
+		if slices.ContainsFunc(limited, func(l quota.State) bool { return l.Name == r.Name && l.Used < r.Used }) &&
+			!slices.Contains(scopes, r.Scope) {
+			scopes = append(scopes, r.Scope)
+		}
+	}
+	return scopes
+}
+
+// add records the rows' events of some scopes in the limiter, by their ages. Error: as of Record.
+func (g *Gates) add(ctx context.Context, s buckets.Subject, r databaseRows, scopes ...quota.Scope) (err error) {
+	names := s.Buckets()
+	for _, scope := range scopes {
+		keep := s.Purpose.LongestRecipientWindow()
+		if scope == quota.Failures { // all purposes share the bucket
+			keep = g.policy.Get().FailureWindow()
+		}
+		var events []quota.AgedEvent
+		for _, e := range r.events[scope] {
+			events = append(events, quota.AgedEvent{ID: e.ID, Age: r.now.Sub(e.At)})
+		}
+		if len(events) > 0 && names[scope] != "" {
+			err = errors.Join(err, g.Record(ctx, scope, names[scope], keep, r.asked, events...))
+		}
+	}
+	return err
 }

@@ -63,20 +63,17 @@ type Request struct {
 	Wait      time.Duration     // how long a Take may wait for a place, at most MaxWait; see quota.Queue
 }
 
-// Answer is the state of the limit after the operation.
-type Answer struct {
-	quota.Decision
-	Degraded bool // the limiter was unavailable, so this process decided from its own events
-}
+// Answer is the state of the limit after the operation. If it is Alone, the limiter was unavailable,
+// and this process decided from its own events.
+type Answer struct{ quota.Decision }
 
 // Refused reports whether a Take was refused by a rule; false for other operations.
 func (a Answer) Refused(o Operation) bool { return o == Take && !a.Admitted }
 
-// limiter decides events. alone: the limiter was unavailable, and this process decided.
-// Implementation: gates.Gates.
+// limiter decides events. Implementation: gates.Gates.
 type limiter interface {
-	TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
-	PeekOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
+	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
+	PeekOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
 }
 
 // Service applies the configured limits. Safe for concurrent use.
@@ -85,7 +82,6 @@ type Service struct {
 	secret  []byte
 	observe func(limit string, o Operation, outcome string)
 	queue   *quota.Queue
-	alone   atomic.Pointer[string] // the clock of decisions without the limiter; nil before the first
 	set     atomic.Pointer[map[string]preparedRules]
 }
 
@@ -162,12 +158,12 @@ func (s *Service) run(ctx context.Context, l preparedRules, ask Request, r quota
 	counting := context.WithoutCancel(ctx)
 	switch {
 	case ask.Operation == Peek:
-		a.Decision, err = s.noteLocalClock(s.limiter.PeekOrLocal(counting, r))
+		a.Decision, err = s.limiter.PeekOrLocal(counting, r)
 	case ask.Operation == Record:
 		// Observing rules count and never refuse, so one Take writes the event to all buckets. The
 		// answer shows the rules as configured.
 		r.Rules = l.observing
-		a.Decision, err = s.take(counting, r)
+		a.Decision, err = s.limiter.TakeOrLocal(counting, r)
 		for i := range a.Rules {
 			a.Rules[i].Observe = l.rules[i].Observe
 		}
@@ -178,27 +174,12 @@ func (s *Service) run(ctx context.Context, l preparedRules, ask Request, r quota
 			if !r.Repeated { // the ID of a refused call may have been refunded
 				r.ID, _ = eventID("")
 			}
-			return s.take(ctx, r)
+			return s.limiter.TakeOrLocal(ctx, r)
 		})
 	default:
-		a.Decision, err = s.queue.Take(counting, r, s.take)
+		a.Decision, err = s.queue.Take(counting, r, s.limiter.TakeOrLocal)
 	}
-	clock := s.alone.Load()
-	a.Degraded = clock != nil && a.Clock == *clock
 	return a, err
-}
-
-func (s *Service) take(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	return s.noteLocalClock(s.limiter.TakeOrLocal(ctx, r))
-}
-
-// noteLocalClock notes the clock of a decision that was made without the limiter. run sets Degraded
-// by this clock, since the queue may later answer from an earlier decision.
-func (s *Service) noteLocalClock(d quota.Decision, alone bool, err error) (quota.Decision, error) {
-	if known := s.alone.Load(); alone && err == nil && (known == nil || *known != d.Clock) {
-		s.alone.Store(&d.Clock)
-	}
-	return d, err
 }
 
 func (s *Service) quotaRequest(l preparedRules, ask Request) (quota.Request, error) {

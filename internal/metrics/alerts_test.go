@@ -33,8 +33,6 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	m.RegisterLimiter(nil)
 	m.RegisterSettings(nil)
 	m.RegisterAdmissions(nil)
-	m.RegisterRebuilds(func() int64 { return 0 })
-	m.RegisterClockDifference(func() time.Duration { return 0 })
 	m.RegisterDatabaseWritable(func(context.Context) error { return nil })
 	m.RegisterStorage(nil)
 	m.RegisterRedis(nil)
@@ -182,8 +180,6 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeDiskNearlyFull", 5 * m, 8 * m, 0, map[string]string{
 			`node_filesystem_avail_bytes{mountpoint="/var/lib/postgresql"}`: "50+0x8 9+0x400",
 			`node_filesystem_size_bytes{mountpoint="/var/lib/postgresql"}`:  "100+0x400"}},
-		{"SendcodeClocksApart", 2 * m, 5 * m, 0,
-			map[string]string{`sendcode_limiter_clock_ahead_seconds`: "0+0x8 -2+0x400"}},
 		{"SendcodeGuessing", 10 * m, 20 * m, 0, map[string]string{
 			`sendcode_checks_total{outcome="wrong"}`:    "0+0x8 0+10x400",
 			`sendcode_checks_total{outcome="approved"}`: "0+1x400"}},

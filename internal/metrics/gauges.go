@@ -50,22 +50,6 @@ func (m *Metrics) RegisterDatabaseWritable(check func(context.Context) error) {
 		func() float64 { return oneIfSucceeds(check) })
 }
 
-// RegisterRebuilds adds a counter of histories that were rewritten from the database because the
-// limiter had lost events.
-func (m *Metrics) RegisterRebuilds(n func() int64) {
-	promauto.With(m.registry).NewCounterFunc(prometheus.CounterOpts{
-		Name: "sendcode_limiter_rebuilds_total",
-		Help: "Histories of recipients written from the database to the limiter, which lacked events although it had answered.",
-	}, func() float64 { return float64(n()) })
-}
-
-// RegisterClockDifference adds a gauge of the limiter's clock minus the database's.
-func (m *Metrics) RegisterClockDifference(apart func() time.Duration) {
-	m.gauge("sendcode_limiter_clock_ahead_seconds",
-		"By how much the limiter's clock is ahead of the database's, as last measured.", nil,
-		func() float64 { return apart().Seconds() })
-}
-
 // RegisterPausedPrefixes adds a gauge of how many prefixes are paused now; -1 if count fails.
 func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error)) {
 	paused := newReading(count)

@@ -32,7 +32,7 @@ type Metrics struct {
 	jobs *prometheus.CounterVec
 
 	finished, arrived, tried, served *prometheus.HistogramVec
-	crowded                          prometheus.Counter
+	crowded, rebuilt                 prometheus.Counter
 	reloaded                         prometheus.Gauge
 }
 
@@ -74,6 +74,10 @@ func New() *Metrics {
 		crowded: promauto.With(registry).NewCounter(prometheus.CounterOpts{
 			Name: "sendcode_network_refusals_total",
 			Help: "Requests of browsers that were refused because their network made too many.",
+		}),
+		rebuilt: promauto.With(registry).NewCounter(prometheus.CounterOpts{
+			Name: "sendcode_limiter_rebuilds_total",
+			Help: "Histories of recipients added to the limiter from the database, which lacked events although it had answered.",
 		}),
 		finished: seconds("sendcode_send_seconds",
 			"Time from the admission of a send to its outcome. code: ours, or caller, which is checked elsewhere.",
@@ -119,6 +123,10 @@ func (m *Metrics) Decided(ch recipient.Channel, app, outcome, rule string) {
 func (m *Metrics) RuleWouldRefuse(ch recipient.Channel, app, rule string) {
 	m.observed.WithLabelValues(string(ch), app, rule).Inc()
 }
+
+// CountRebuild counts a history that was added to the limiter from the database, since the limiter had
+// lost events.
+func (m *Metrics) CountRebuild() { m.rebuilt.Inc() }
 
 // Checked implements verification.Observer.
 func (m *Metrics) Checked(ch recipient.Channel, app, outcome string) {

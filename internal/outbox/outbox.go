@@ -43,16 +43,14 @@ type Store interface {
 	AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
 
 	Ping(ctx context.Context) error
-	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.SendOrRefusal, error)
+	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.SendOrRefusal, time.Time, error)
 }
 
 // limiter has the changes that the outbox makes in the limiter. Implementation: *gates.Gates.
 type limiter interface {
 	Refund(ctx context.Context, id string, buckets ...string) error
-	RefundLocal(ctx context.Context, id string, buckets ...string) error
-	Record(ctx context.Context, bucket string, keep time.Duration, e quota.Event) error
-	RecordFailure(ctx context.Context, bucket string, e quota.Event, now time.Time) error
-	RecordBackoff(ctx context.Context, bucket string, e quota.Event, now time.Time)
+	Record(ctx context.Context, scope quota.Scope, bucket string, keep time.Duration, read time.Time,
+		events ...quota.AgedEvent) error
 }
 
 // MailRenderer renders a mail. Implementation: message.Renderer.

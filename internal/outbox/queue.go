@@ -202,10 +202,8 @@ func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from t
 	defer cancel()
 	work, err := from(ctx, q, o.Lease, limit)
 	for _, w := range work {
-		if w.Send.Clock == store.DatabaseClock && w.Send.Counts { // a send that was reset does not count
-			o.recordTakenOver(w.Send)
-		}
 		if w.Send.InDoubt {
+			o.recordTakenOver(w.Send)
 			o.Logger.Warn("abandoned send taken over", "send", w.Send.ID, "attempt", w.Send.Attempt,
 				runbook.DatabaseSlow.See())
 		}

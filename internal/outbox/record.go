@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sendcode/internal/buckets"
+	"sendcode/internal/policy"
 	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/internal/testrecipient"
@@ -52,9 +53,10 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	case out.BadAddress:
 		o.recordFailure(s)
 	case store.CountsForBackoff(out.Reason):
-		o.Limiter.RecordBackoff(context.WithoutCancel(ctx),
-			buckets.Backoff(s.App, s.Channel, s.Recipient, f.work.Verification.Class),
-			quota.Event{ID: string(s.ID[:]), At: o.Now()}, o.Now())
+		// if Redis does not answer, only this process counts the send
+		_ = o.Limiter.Record(context.WithoutCancel(ctx), quota.Backoff,
+			buckets.Backoff(s.App, s.Channel, s.Recipient, f.work.Verification.Class), policy.BackoffRule.Window, o.Now(),
+			quota.AgedEvent{ID: string(s.ID[:])})
 	}
 }
 

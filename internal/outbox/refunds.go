@@ -20,9 +20,12 @@ import (
 func (o *Outbox) recordFailure(s store.Send) {
 	p := limiterSync{
 		id: string(s.ID[:]), buckets: []string{buckets.Failures(s.App, s.Channel, s.Recipient)},
-		at: o.Now(), failed: true, keep: o.Policy.Get().FailureWindow(),
+		scope: quota.Failures, keep: o.Policy.Get().FailureWindow(),
 	}
-	if err := o.applySync(context.Background(), p); err != nil {
+	if p.keep == 0 { // no rule counts it
+		return
+	}
+	if err := o.applySync(context.Background(), p, o.Now()); err != nil {
 		o.Logger.Warn("rejected send not counted yet: Redis away", "send", s.ID, "error", err,
 			runbook.Redis.See())
 		o.enqueueSync(p)
@@ -53,7 +56,7 @@ func (o *Outbox) repeatRefunds(ctx context.Context) error {
 }
 
 // refundRow refunds a send in the limiter and confirms that to the database. It refunds the
-// recipient's buckets, under each policy that the purpose has had, since policies may have changed
+// recipient's buckets, under each name that the purpose has had, since policies may have changed
 // after the send was counted, and the bucket of the rule on spellings, unless the address was erased.
 // It logs the first failure of the limiter until a refund succeeds.
 func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
@@ -76,9 +79,10 @@ func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 	return o.Store.ConfirmRefund(ctx, r.AttemptID)
 }
 
-// recipientBuckets returns a recipient's buckets under each policy that the purpose has had.
+// recipientBuckets returns a recipient's buckets under each policy.Purpose.CountedAs that the purpose
+// has had.
 func (o *Outbox) recipientBuckets(app string, ch recipient.Channel, purpose string, h recipient.Hash) (all []string) {
-	for _, name := range o.Policy.Get().CurrentAndFormerPolicies(purpose) {
+	for _, name := range o.Policy.Get().CurrentAndFormerNames(purpose) {
 		all = append(all, buckets.Recipient(app, ch, name, h))
 	}
 	return all
@@ -89,9 +93,9 @@ func (o *Outbox) recipientBuckets(app string, ch recipient.Channel, purpose stri
 type limiterSync struct {
 	id      string
 	buckets []string
+	scope   quota.Scope   // of the one bucket in which a send or failure is recorded; empty for a refund
+	age     time.Duration // of a recorded event, when its row was read
 	since   time.Time     // when it was queued
-	at      time.Time     // of a send on the database's clock, of a failure on this process's; zero for a refund
-	failed  bool          // it is a failure
 	keep    time.Duration // how long the change is retried; after that the event no longer counts
 	due     time.Time     // when a recorded event is recorded once more; else zero
 }
@@ -111,9 +115,9 @@ const (
 // maxPendingSyncs changes wait already, the refund is dropped.
 func (o *Outbox) RefundLater(id string, in map[quota.Scope]string) {
 	counted := buckets.OfCountedScopes(in)
-	if err := o.Limiter.RefundLocal(context.Background(), id, counted...); err != nil {
-		o.Logger.Warn("could not refund event in this process", "error", err, runbook.Redis.See())
-	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = o.Limiter.Refund(ended, id, counted...) // in this process alone
 	o.enqueueSync(limiterSync{id: id, buckets: counted, keep: retryRefundFor})
 }
 
@@ -127,18 +131,19 @@ func (o *Outbox) RefundNow(ctx context.Context, id string, in map[quota.Scope]st
 
 // RecordLater queues a send that the database admitted alone: it is recorded in the limiter when
 // that is back.
-func (o *Outbox) RecordLater(s buckets.Subject, id string, at time.Time) {
-	bucket := buckets.Recipient(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient)
-	o.enqueueSync(limiterSync{id: id, at: at, buckets: []string{bucket}, keep: s.Purpose.LongestRecipientWindow()})
+func (o *Outbox) RecordLater(s buckets.Subject, send uuid.UUID) {
+	if keep := s.Purpose.LongestRecipientWindow(); keep > 0 {
+		bucket := buckets.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient)
+		o.enqueueSync(limiterSync{id: string(send[:]), scope: quota.Recipient, buckets: []string{bucket}, keep: keep})
+	}
 }
 
-// recordTakenOver calls RecordLater for a send that this process took over and that the database
-// admitted alone: the process that had the send may have died before it recorded the send in the
-// limiter. It does nothing if the purpose is no longer configured.
+// recordTakenOver calls RecordLater for a send that this process took over: the process that had the
+// send may have died before it recorded, in the limiter, a send that the database admitted alone. It
+// does nothing if the purpose is no longer configured.
 func (o *Outbox) recordTakenOver(s store.Send) {
 	if p, ok := o.Policy.Get().Purposes[s.Purpose]; ok {
-		o.RecordLater(buckets.Subject{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: p},
-			string(s.ID[:]), s.LoggedAt)
+		o.RecordLater(buckets.Subject{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: p}, s.ID)
 	}
 }
 
@@ -157,24 +162,29 @@ func (o *Outbox) enqueueSync(p limiterSync) {
 
 // refundUncounted replaces, in list, each event that no longer counts in the database by a refund,
 // and returns these refunds. An administrator may have reset or erased it through another process,
-// after it was recorded in the limiter. Error: of the database.
+// after it was recorded in the limiter. The others get the age of their row. Error: of the database.
 func (o *Outbox) refundUncounted(ctx context.Context, list []limiterSync) (places []limiterSync, err error) {
 	var ids []uuid.UUID
 	for _, p := range list {
-		if !p.at.IsZero() {
+		if p.scope != "" {
 			ids = append(ids, uuid.UUID([]byte(p.id)))
 		}
 	}
-	rows, err := o.sendsByID(ctx, ids)
+	rows, now, err := o.sendsByID(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
 	for i, p := range list {
-		if p.at.IsZero() {
+		if p.scope == "" {
 			continue
 		}
 		row, there := rows[uuid.UUID([]byte(p.id))]
-		if !there || !row.Counts && !(p.failed && row.Status == store.Failed && !row.Forgiven) {
+		at, counts := row.LoggedAt, row.Counts
+		if p.scope == quota.Failures {
+			at, counts = row.FinishedAt, row.Status == store.Failed && !row.Forgiven
+		}
+		list[i].age = now.Sub(at)
+		if !there || !counts {
 			list[i] = limiterSync{id: p.id, buckets: p.buckets, since: o.Now(), keep: retryRefundFor}
 			places = append(places, list[i])
 		}
@@ -213,6 +223,7 @@ func (o *Outbox) syncLimiter(ctx context.Context) {
 // before the limiter. So if an event no longer counts in the database after it was recorded, it may
 // have been recorded after the reset, and a refund is returned for it.
 func (o *Outbox) syncBatch(ctx context.Context, list []limiterSync) (left []limiterSync, err error) {
+	read := o.Now()
 	if _, err := o.refundUncounted(ctx, list); err != nil {
 		return list, err
 	}
@@ -221,11 +232,11 @@ func (o *Outbox) syncBatch(ctx context.Context, list []limiterSync) (left []limi
 		if o.Now().Sub(p.since) > p.keep {
 			continue // the event has left its window
 		}
-		if err = o.applySync(ctx, p); err != nil {
+		if err = o.applySync(ctx, p, read); err != nil {
 			left = list[i:]
 			break
 		}
-		if p.at.IsZero() {
+		if p.scope == "" {
 			continue
 		}
 		written = append(written, p)
@@ -244,16 +255,12 @@ func (o *Outbox) syncBatch(ctx context.Context, list []limiterSync) (left []limi
 }
 
 // applySync makes one pending change in the limiter: it refunds an event, or records a send or a
-// failure.
-func (o *Outbox) applySync(ctx context.Context, p limiterSync) error {
-	event := quota.Event{ID: p.id, At: p.at}
-	switch {
-	case p.at.IsZero():
+// failure whose age was read at read.
+func (o *Outbox) applySync(ctx context.Context, p limiterSync, read time.Time) error {
+	if p.scope == "" {
 		return o.Limiter.Refund(ctx, p.id, p.buckets...)
-	case p.failed:
-		return o.Limiter.RecordFailure(ctx, p.buckets[0], event, o.Now())
 	}
-	return o.Limiter.Record(ctx, p.buckets[0], p.keep, event)
+	return o.Limiter.Record(ctx, p.scope, p.buckets[0], p.keep, read, quota.AgedEvent{ID: p.id, Age: p.age})
 }
 
 // A request that ended in fault.Unavailable must not count. If the database certainly wrote
@@ -333,7 +340,7 @@ const maxRowsPerLookup = 1000
 
 // writtenRows reads the rows of requests. It first calls Store.Ping, which writes: after that write, a
 // transaction that SQLite did not commit cannot appear any more.
-func (o *Outbox) writtenRows(ctx context.Context, list []pendingReconciliation) (map[uuid.UUID]store.Send, error) {
+func (o *Outbox) writtenRows(ctx context.Context, list []pendingReconciliation) (rows map[uuid.UUID]store.Send, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	if err := o.Store.Ping(ctx); err != nil {
@@ -343,22 +350,24 @@ func (o *Outbox) writtenRows(ctx context.Context, list []pendingReconciliation) 
 	for i, x := range list {
 		ids[i] = x.send
 	}
-	return o.sendsByID(ctx, ids)
+	rows, _, err = o.sendsByID(ctx, ids)
+	return rows, err
 }
 
-// sendsByID reads the rows of sends, by their IDs. Sends without a row are not in the map.
-func (o *Outbox) sendsByID(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]store.Send, error) {
+// sendsByID reads the rows of sends, by their IDs. Sends without a row are not in the map. The time is
+// on the database's clock; zero if no row was found.
+func (o *Outbox) sendsByID(ctx context.Context, ids []uuid.UUID) (found map[uuid.UUID]store.Send, now time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	found := map[uuid.UUID]store.Send{}
+	found = map[uuid.UUID]store.Send{}
 	for some := range slices.Chunk(ids, maxRowsPerLookup) {
-		rows, err := o.Store.SendsByID(ctx, some)
-		if err != nil {
-			return nil, err
+		var rows []store.SendOrRefusal
+		if rows, now, err = o.Store.SendsByID(ctx, some); err != nil {
+			return nil, now, err
 		}
 		for _, row := range rows {
 			found[row.ID] = row.Send
 		}
 	}
-	return found, nil
+	return found, now, nil
 }

@@ -40,25 +40,17 @@ func (l *fakeLimiter) call(format string, args ...any) error {
 	return nil
 }
 
-func (l *fakeLimiter) Refund(_ context.Context, id string, buckets ...string) error {
+func (l *fakeLimiter) Refund(ctx context.Context, id string, buckets ...string) error {
+	if ctx.Err() != nil {
+		l.calls = append(l.calls, fmt.Sprintf("local %s %v", id, buckets))
+		return ctx.Err()
+	}
 	return l.call("refund %s %v", id, buckets)
 }
 
-func (l *fakeLimiter) RefundLocal(_ context.Context, id string, buckets ...string) error {
-	l.calls = append(l.calls, fmt.Sprintf("local %s %v", id, buckets))
-	return nil
-}
-
-func (l *fakeLimiter) Record(_ context.Context, bucket string, keep time.Duration, e quota.Event) error {
-	return l.call("record %s %v %s", bucket, keep, strings.TrimSpace(e.ID))
-}
-
-func (l *fakeLimiter) RecordFailure(_ context.Context, bucket string, e quota.Event, _ time.Time) error {
-	return l.call("failure %s %s", bucket, e.ID)
-}
-
-func (l *fakeLimiter) RecordBackoff(_ context.Context, bucket string, e quota.Event, _ time.Time) {
-	_ = l.call("backoff %s %s", bucket, e.ID)
+func (l *fakeLimiter) Record(_ context.Context, _ quota.Scope, bucket string, keep time.Duration, _ time.Time,
+	events ...quota.AgedEvent) error {
+	return l.call("record %s %v %s", bucket, keep, strings.TrimSpace(events[0].ID))
 }
 
 // fakeDatabase notes the calls that it gets.
@@ -83,7 +75,7 @@ func (l *fakeDatabase) call(call string) error {
 
 func (l *fakeDatabase) Ping(context.Context) error { return l.call("Ping") }
 
-func (l *fakeDatabase) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.SendOrRefusal, err error) {
+func (l *fakeDatabase) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.SendOrRefusal, now time.Time, err error) {
 	for _, id := range ids {
 		if status, there := l.rows[id]; there || l.rows == nil {
 			row := store.Send{ID: id, Status: status, App: "shop", Channel: recipient.Email, Purpose: "login",
@@ -92,9 +84,9 @@ func (l *fakeDatabase) SendsByID(_ context.Context, ids []uuid.UUID) (rows []sto
 		}
 	}
 	if err = l.call(fmt.Sprint("SendsByID ", len(ids))); err != nil {
-		return nil, err
+		return nil, now, err
 	}
-	return rows, nil
+	return rows, now, nil
 }
 
 func (l *fakeDatabase) RefundsDue(_ context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
@@ -171,7 +163,7 @@ func place(name string) map[quota.Scope]string { return map[quota.Scope]string{q
 // sent is a send of the recipient that the database let in alone.
 func (r *idle) sent(h byte, id string) (bucket string) {
 	s := buckets.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: login}
-	r.RecordLater(s, fmt.Sprintf("%-16s", id), r.now)
+	r.RecordLater(s, uuid.UUID([]byte(fmt.Sprintf("%-16s", id))))
 	return s.Buckets()[quota.Recipient]
 }
 
@@ -363,7 +355,7 @@ func TestARowIsMissingForAWhileBeforeItsPlaceIsGivenBack(t *testing.T) {
 func TestASendThatIsAnotherRecipientsTakesNoPlace(t *testing.T) {
 	s := newIdle(t)
 	id := uuid.UUID{1}
-	s.ReconcileLater(id, place(buckets.Recipient("shop", recipient.Email, login.Policy.Name, recipient.Hash{})))
+	s.ReconcileLater(id, place(buckets.Recipient("shop", recipient.Email, login.CountedAs(), recipient.Hash{})))
 	s.ReconcileLater(id, map[quota.Scope]string{quota.Recipient: "another", quota.IP: "kept"})
 	s.reconcile(t.Context())
 	s.asked("there", []string{"Ping", "SendsByID 2"}, fmt.Sprintf("local %s [another]", id[:]))

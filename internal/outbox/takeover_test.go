@@ -172,7 +172,7 @@ func TestTakeoverOfMoreThanABatch(t *testing.T) {
 func TestFailuresAreRecordedOnTheLimitersClock(t *testing.T) {
 	for _, off := range []time.Duration{-time.Hour, time.Hour} {
 		vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
-			r.Limiter.Set(quota.NewMemory(func() time.Time { return time.Now().Add(off) }, "redis"))
+			r.Limiter.Set(quota.NewMemory(func() time.Time { return time.Now().Add(off) }))
 			r.FailSends(1) // a minute passes
 			got := r.CountedFailures()
 			r.WantLine(off.String(), "1 23h59m0s", got.Used, got.ResetAfter)

@@ -10,6 +10,7 @@ package policy
 import (
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -33,7 +34,7 @@ type Purpose struct {
 	// IsStrangerInScope
 	Reserve    map[string]int
 	BuiltIn    bool     // the policy is the built-in one; its reserve applies only in apps with ReachedByStrangers
-	Shares     []string // all purposes with the same policy, including this one; they share its buckets
+	Shares     []string // all purposes with the same policy, including this one, sorted; they share its buckets
 	CodeLength int      // characters, 6 to 10
 	Alphabet   code.Alphabet
 	Titles     message.PurposeTitles // use of the codes, in words for messages
@@ -70,7 +71,14 @@ type Set struct {
 	// Subscriptions are the events that each app receives, by app.
 	Subscriptions subscriptions
 
-	former map[string][]string // former policies by purpose; their buckets may still count its sends
+	former map[string][]string // former CountedAs by purpose; their buckets may still count its sends
+}
+
+// CountedAs returns the name by which the recipient's bucket of the purpose's sends is called: that
+// of the policy with those of the purposes that share it. So a purpose that no longer shares a
+// policy leaves the others' bucket.
+func (p Purpose) CountedAs() string {
+	return p.Policy.Name + store.PurposeSeparator + strings.Join(p.Shares, store.PurposeSeparator)
 }
 
 // Purpose returns a purpose by name; "" is the default purpose.
@@ -112,15 +120,15 @@ func (s Set) HasApp(name string) bool {
 	return known
 }
 
-// CurrentAndFormerPolicies returns the names of the purpose's policies: of the current one, and of
-// the last 16 that the purpose had before in this process. A send may be counted under any of them.
-// If the purpose was removed, only the former policies are returned.
-func (s Set) CurrentAndFormerPolicies(purpose string) []string {
-	policies := slices.Clone(s.former[purpose])
-	if p, ok := s.Purposes[purpose]; ok && !slices.Contains(policies, p.Policy.Name) {
-		policies = append(policies, p.Policy.Name)
+// CurrentAndFormerNames returns the purpose's current CountedAs, and the last 16 that it had before
+// in this process. A send may be counted under any of them. If the purpose was removed, only the
+// former names are returned.
+func (s Set) CurrentAndFormerNames(purpose string) []string {
+	names := slices.Clone(s.former[purpose])
+	if p, ok := s.Purposes[purpose]; ok && !slices.Contains(names, p.CountedAs()) {
+		names = append(names, p.CountedAs())
 	}
-	return policies
+	return names
 }
 
 // FailureWindow returns the longest window of all rules on failures; 0 if there is no such rule.
@@ -221,8 +229,8 @@ func (f *CurrentSet) Change(s Set) (wider bool) {
 			after.former = map[string][]string{}
 		}
 		for name, was := range before.Purposes {
-			if s.Purposes[name].Policy.Name != was.Policy.Name { // or the purpose is gone
-				after.former[name] = appendFormer(after.former[name], was.Policy.Name)
+			if s.Purposes[name].CountedAs() != was.CountedAs() { // or the purpose is gone
+				after.former[name] = appendFormer(after.former[name], was.CountedAs())
 			}
 		}
 		if f.set.CompareAndSwap(before, &after) {
@@ -231,15 +239,15 @@ func (f *CurrentSet) Change(s Set) (wider bool) {
 	}
 }
 
-// appendFormer appends a policy, unless it is in the list, and drops the oldest policies beyond 16.
-// Events under a dropped policy are no longer refunded.
-func appendFormer(policies []string, policy string) []string {
+// appendFormer appends a name, unless it is in the list, and drops the oldest names beyond 16.
+// Events under a dropped name are no longer refunded.
+func appendFormer(names []string, name string) []string {
 	const most = 16
-	if slices.Contains(policies, policy) {
-		return policies
+	if slices.Contains(names, name) {
+		return names
 	}
-	policies = append(slices.Clone(policies), policy)
-	return policies[max(0, len(policies)-most):]
+	names = append(slices.Clone(names), name)
+	return names[max(0, len(names)-most):]
 }
 
 // needsLimiterRebuild reports whether a rule may need events that the limiter lacks; see
@@ -249,9 +257,8 @@ func needsLimiterRebuild(before, after Set) bool {
 		return true
 	}
 	for name, is := range after.Purposes {
-		was := before.Purposes[name] // zero for a new purpose, so its policy differs
-		if was.Policy.Name != is.Policy.Name || was.LongestRecipientWindow() < is.LongestRecipientWindow() ||
-			!slices.Equal(was.Shares, is.Shares) {
+		was := before.Purposes[name] // zero for a new purpose, so its name differs
+		if was.CountedAs() != is.CountedAs() || was.LongestRecipientWindow() < is.LongestRecipientWindow() {
 			return true
 		}
 	}

@@ -164,9 +164,6 @@ func (r *Replica) commit(ctx context.Context, method string) (fault sqlitetest.F
 	return sqlitetest.None
 }
 
-// clockName names the limiter's clock.
-const clockName = "redis"
-
 // reach lets a call of the limiter through at its turn. What happened and was not heard is
 // ErrUnavailable to its caller.
 func (r *Replica) reach(ctx context.Context, name string, call func() error) error {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -63,25 +62,23 @@ const (
 
 // request is a request with its answer.
 type request struct {
-	event           Event
-	kind            string // sending, checking, looking or canceling
-	by              actor
-	person          *person
-	began, ended    time.Time
-	answered        bool
-	databaseTrouble bool // while it was under way
-	anyTrouble      bool
-	afterOutage     bool // the limiter was away a moment ago
-	known           bool // the browser presented a token
-	status          int
-	body            body
-	to, key         string
-	counted         recipient.Hash // by which the replica counts to
-	header          http.Header
-	raw             []byte
-	code            string // the entered one
-	right           bool   // the code is that of the verification
-	verification    string // the named one
+	event        Event
+	kind         string // sending, checking, looking or canceling
+	by           actor
+	person       *person
+	began, ended time.Time
+	answered     bool
+	anyTrouble   bool // while it was under way
+	known        bool // the browser presented a token
+	status       int
+	body         body
+	to, key      string
+	counted      recipient.Hash // by which the replica counts to
+	header       http.Header
+	raw          []byte
+	code         string // the entered one
+	right        bool   // the code is that of the verification
+	verification string // the named one
 }
 
 // body has the fields of answers that oracles read.
@@ -152,7 +149,7 @@ func (w *world) do(e Event, kind string, by actor, p *person, o outgoing) *reque
 		troubled[k] = troubled[k] || w.troubled(r)[k]
 	}
 	troubled[0] = troubled[0] || w.failures() != failed
-	q.databaseTrouble, q.anyTrouble, q.afterOutage = troubled[0], troubled[0] || troubled[1], w.afterOutage(q.began)
+	q.anyTrouble = troubled[0] || troubled[1]
 	if q.answered {
 		q.header, q.raw = out.Header(), out.Body.Bytes()
 		q.status, q.body.replayed = out.Code, out.Header().Get("Idempotent-Replayed") == "true"
@@ -179,17 +176,6 @@ func (w *world) troubled(r *Replica) [2]bool {
 	db := r.isDead() || w.wrong(DatabaseAway, DatabaseSlow)
 	w.locked(func() { db = db || len(r.commits) > 0 || until(r.frozen) })
 	return [2]bool{db, w.wrong(LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls)}
-}
-
-// afterOutage reports whether within a tick before the limiter was away, or the database, which is
-// read before the limiter gets anything.
-func (w *world) afterOutage(at time.Time) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.ContainsFunc([]Kind{LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls, DatabaseAway, DatabaseSlow},
-		func(k Kind) bool {
-			return at.Before(w.lasts[k].Add(w.tick() + 5*time.Second))
-		})
 }
 
 // tick is the interval of an outbox. It is longer than in the service, since most looks find

@@ -116,9 +116,7 @@ func (w *world) cancel(e Event, p *person) {
 	q.verification = id
 }
 
-// waitAsTold asks until it is refused, waits, and must be admitted then. If the database was slow
-// when an earlier send began, it may refuse once more, for the timeout of its call at most
-// (docs/PROMISES.md); that wait must be true.
+// waitAsTold asks until it is refused, waits, and must be admitted then.
 func (w *world) waitAsTold(e Event, p *person) {
 	for range 4 {
 		before := w.state(p)
@@ -128,18 +126,11 @@ func (w *world) waitAsTold(e Event, p *person) {
 			time.Sleep(time.Second)
 			continue
 		}
-		if q.body.RetryAfterMS > 180_000 || q.anyTrouble || q.afterOutage || !w.databaseNow().Equal(time.Now()) {
+		if q.body.RetryAfterMS > 180_000 || q.anyTrouble || !w.databaseNow().Equal(time.Now()) {
 			return
 		}
 		again, calm := w.waitOnce(e, p, q, before)
-		if calm && again.refused() && w.databaseWasSlow(p, again) &&
-			again.body.RetryAfter <= int(store.CallTimeout.Seconds()) {
-			w.count("waited as told, and the database's stall more")
-			before = w.state(p)
-			q = again
-			again, calm = w.waitOnce(e, p, q, before)
-		}
-		if calm && again.refused() && !(w.slightly && again.body.RetryAfter <= 1) { // apart, and not corrected
+		if calm && again.refused() {
 			w.broke("told wait", "person %d was told to wait %d ms, waited, and was refused by %s for %d s more",
 				p.index, q.body.RetryAfterMS, again.body.BlockedBy, again.body.RetryAfter)
 		}
@@ -162,18 +153,6 @@ func (w *world) waitOnce(e Event, p *person, told *request, before moment) (agai
 // refused reports whether a rule refused the request.
 func (q *request) refused() bool {
 	return q.answered && q.status == http.StatusTooManyRequests && q.body.problem() == "quota-exceeded"
-}
-
-// databaseWasSlow reports whether the database or the limiter was in trouble while a send of the
-// person began, within the refusing rule's window.
-func (w *world) databaseWasSlow(p *person, refused *request) bool {
-	window := map[string]time.Duration{"minute": time.Minute, "hour": time.Hour,
-		"day": 24 * time.Hour}[refused.body.BlockedBy]
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.requests, func(q *request) bool {
-		return q.person == p && q.kind == sending && q.anyTrouble && refused.began.Sub(q.began) < window+10*time.Second
-	})
 }
 
 // moment is the state that may change the answer to a person.
@@ -350,9 +329,6 @@ func (w *world) disturb(e Event) (fault bool) {
 	w.mu.Lock()
 	w.troubles++
 	w.lasts[e.Kind] = time.Now().Add(e.For)
-	if e.Kind == Flush || e.Kind == FailOver || e.Kind == OtherClock {
-		w.lost = append(w.lost, time.Now())
-	}
 	w.mu.Unlock()
 	switch e.Kind {
 	case Flush:
@@ -390,9 +366,8 @@ func (w *world) disturb(e Event) (fault bool) {
 func (w *world) setClock(ahead time.Duration) {
 	if ahead != w.ahead {
 		w.redis.Step(ahead - w.ahead)
-		slight := (ahead-w.ahead).Abs() <= tolerance || ahead != 0 && ahead.Abs() <= tolerance
 		w.locked(func() {
-			w.ahead, w.slightly = ahead, slight
+			w.ahead = ahead
 			if w.stepped.IsZero() {
 				w.stepped = time.Now()
 			}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	history "sendcode/internal/historytest"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
@@ -52,7 +50,7 @@ func (l *ledger) asSeen() {
 		}) {
 		return
 	}
-	h := history.History{Crashes: l.crashed, Slack: l.tick() + 5*time.Second, Skew: tolerance,
+	h := history.History{Crashes: l.crashed, Slack: l.tick() + 5*time.Second,
 		FewerLeft: l.crashes > 0 || l.movedWrites > 0}
 	for _, r := range policySet(l.plan, 0).Purposes["default"].Policy.Rules {
 		if r.Scope == quota.Recipient {
@@ -66,7 +64,7 @@ func (l *ledger) asSeen() {
 			Header: q.header, Body: q.raw,
 			Key: q.key, Verification: q.verification, Code: q.code,
 			// a known browser waits less than others
-			Browser: q.by != backEnd, MayLack: q.afterOutage || q.known || l.unrecorded(q),
+			Browser: q.by != backEnd, MayLack: q.known,
 		})
 	}
 	for _, a := range l.acts {
@@ -90,14 +88,6 @@ func (l *ledger) asSeen() {
 	for _, v := range found {
 		l.broke("as seen: "+v.Promise, "%s", v.Detail)
 	}
-}
-
-// unrecorded reports whether a process may have died before it recorded a send in the limiter that
-// the database admitted alone.
-func (l *ledger) unrecorded(q *request) bool {
-	return l.crashes > 0 && slices.ContainsFunc(l.sends, func(row store.SendOrRefusal) bool {
-		return l.of[row.Recipient] == q.person && row.Clock == store.DatabaseClock && row.LoggedAt.Before(q.ended)
-	})
 }
 
 func (w *world) ledger() *ledger {
@@ -163,47 +153,15 @@ func (l *ledger) counted(row store.SendOrRefusal, at time.Time) bool {
 	return row.FinishedAt.After(at)
 }
 
-// age returns how long before an instant a send was admitted, by the limiter's clock or else by the
-// database's. After a step of the limiter's clock only the database's is valid.
-func (l *ledger) age(row store.SendOrRefusal, of store.SendOrRefusal, at time.Time) time.Duration {
-	switch {
-	case l.steppedBy(at) || l.databaseStepped:
-		return at.Sub(row.LoggedAt)
-	case row.Clock == clockName && (of.Clock == clockName || of.ID == uuid.Nil):
-		return at.Sub(row.TakenAt)
-	}
-	return at.Sub(row.LoggedAt)
-}
-
-// steppedBy reports whether the limiter's clock was set up to an instant.
-func (w *world) steppedBy(at time.Time) bool { return !w.stepped.IsZero() && !w.stepped.After(at) }
-
-// tolerance is how far the database follows the limiter's clock ahead of its own (PROMISES.md,
-// "What may fail").
-const tolerance = time.Second
-
-// neverOverThePolicy is promise 1. If the limiter lost what it counted between two sends, the
-// database decided alone, by its own instants: where it was slow, these are later than the
-// limiter's.
+// neverOverThePolicy is promise 1, on the database's clock.
 func (l *ledger) neverOverThePolicy() {
 	for i, row := range l.sends {
-		at := row.LoggedAt
-		if row.Clock == clockName && !l.steppedBy(row.LoggedAt) && !l.databaseStepped {
-			at = row.TakenAt
-		}
 		for rule, limit := range l.limitsAt(row.LoggedAt) {
 			n := 0
 			for _, before := range l.sends[:i] {
 				// the database's clock was set back between them
 				later := l.databaseStepped && before.ID.Time() > row.ID.Time()
-				age := l.age(before, row, at)
-				if slices.ContainsFunc(l.lost, func(t time.Time) bool {
-					return t.After(before.TakenAt) &&
-						t.Before(row.TakenAt)
-				}) {
-					age = row.LoggedAt.Sub(before.LoggedAt)
-				}
-				if !later && l.shares(before, row.Recipient, row.Purpose, row.LoggedAt) && age < rule-tolerance &&
+				if !later && l.shares(before, row.Recipient, row.Purpose, row.LoggedAt) && row.LoggedAt.Sub(before.LoggedAt) < rule &&
 					l.counted(before, row.LoggedAt) {
 					n++
 				}

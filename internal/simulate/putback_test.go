@@ -32,9 +32,6 @@ func TestMendedBugsAreFound(t *testing.T) {
 		"B1: a send that the database did not take keeps its place": {func(r *simulate.Replica) {
 			r.Dependencies.DB = neverSettles{r.Dependencies.DB}
 		}, "refunds", 1},
-		"N2: an age is computed on two clocks": {func(r *simulate.Replica) {
-			r.Dependencies.DB = oneClock{r.Dependencies.DB}
-		}, "told wait", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := simulate.Options{Break: c.put, NoReserve: c.put == nil}
@@ -66,17 +63,6 @@ func (l tellsNoHistory) Begin(ctx context.Context, in store.Intent) (store.Begin
 func (l tellsNoHistory) ReadHistory(ctx context.Context, look gate.HistoryQuery) (gate.History, error) {
 	h, err := l.Database.ReadHistory(ctx, look)
 	h.Past, h.Rejections = nil, nil
-	return h, err
-}
-
-// oneClock is a database that takes the limiter's instants for its own.
-type oneClock struct{ core.Database }
-
-func (l oneClock) ReadHistory(ctx context.Context, look gate.HistoryQuery) (gate.History, error) {
-	h, err := l.Database.ReadHistory(ctx, look)
-	for i := range h.Past {
-		h.Past[i].LoggedAt, h.Past[i].Clock = h.Past[i].TakenAt, store.DatabaseClock
-	}
 	return h, err
 }
 

@@ -20,7 +20,7 @@ func (l *ledger) toldWaits() {
 		return
 	}
 	for _, q := range l.requests {
-		if q.by != backEnd || !q.answered || q.body.Quota == nil || q.databaseTrouble || q.kind == checking {
+		if q.by != backEnd || !q.answered || q.body.Quota == nil || q.kind == checking {
 			continue
 		}
 		for _, told := range q.body.Quota.Rules {
@@ -52,16 +52,12 @@ func (l *ledger) countedFor(q *request) recipient.Hash {
 
 func (l *ledger) toldRule(q *request, name string, limit int, window time.Duration, remaining int, wait time.Duration) {
 	var counted []time.Time // sends that an answer then must include
-	early := tolerance      // by how much the wait may be too short
 	for _, row := range l.sends {
 		own := q.kind == sending && q.accepted() && row.ID.String() == q.body.Send.ID && !q.body.replayed
 		if row.Recipient == l.countedFor(q) && l.shares(row, row.Recipient, l.purpose(q), q.ended) &&
 			(row.LoggedAt.Before(q.began) || own && row.Counts) && l.counted(row, q.ended) &&
-			l.age(row, store.SendOrRefusal{}, q.ended) < window-tolerance && !l.resetDuring(q) && !l.mayLack(q, row, own) {
-			counted = append(counted, q.ended.Add(-l.age(row, store.SendOrRefusal{}, q.ended)))
-			if l.writtenLate(q.person, row) { // the database counts the send from later
-				early = store.CallTimeout
-			}
+			q.ended.Sub(row.LoggedAt) < window && !l.resetDuring(q) {
+			counted = append(counted, row.LoggedAt)
 		}
 	}
 	if remaining > max(0, limit-len(counted)) {
@@ -71,34 +67,10 @@ func (l *ledger) toldRule(q *request, name string, limit int, window time.Durati
 	if len(counted) < limit {
 		return
 	}
-	if free := counted[len(counted)-limit].Add(window).Sub(q.ended); wait < free-early {
+	if free := counted[len(counted)-limit].Add(window).Sub(q.ended); wait < free {
 		l.broke("told wait", "at %s person %d's back end was told to wait %v for %s, and the place is free in %v",
 			clock(q.ended.Sub(l.begin)), q.person.index, wait, name, free)
 	}
-}
-
-// writtenLate reports whether the database may have written a send later than the limiter took it.
-// After a step of the limiter's clock these two instants are not comparable: then it reports
-// whether the database was in trouble while the person asked for a code just before.
-func (l *ledger) writtenLate(p *person, row store.SendOrRefusal) bool {
-	if !l.steppedBy(row.LoggedAt) {
-		return row.LoggedAt.Sub(row.TakenAt) > tolerance
-	}
-	return slices.ContainsFunc(l.requests, func(q *request) bool {
-		ago := row.LoggedAt.Sub(q.began)
-		return q.person == p && q.kind == sending && q.databaseTrouble && ago > tolerance && ago < 2*store.CallTimeout
-	})
-}
-
-// mayLack reports whether a limiter that was away may lack a send: the send's process adds it
-// within a tick, unless it died or does not know that the row was written.
-func (l *ledger) mayLack(q *request, row store.SendOrRefusal, own bool) bool {
-	if row.Clock != store.DatabaseClock || own {
-		return false
-	}
-	// until another takes it over, which a lease is for
-	unheard := row.InDoubt && q.began.Sub(row.LoggedAt) < 4*l.tick()
-	return q.afterOutage || l.crashes > 0 || unheard
 }
 
 func (l *ledger) resetDuring(q *request) bool {
@@ -108,8 +80,9 @@ func (l *ledger) resetDuring(q *request) bool {
 	})
 }
 
-// exactRefunds is promise 4: in the end the limiter counts what the database counts. A crash
-// between the gates may cost a place, and a failover what it lost; nothing may give one away.
+// exactRefunds is promise 4: in the end an answer counts what the database counts. A crash between the
+// gates, a failover that lost a refund and a step back of the limiter's clock may cost a place;
+// nothing may give one away.
 func (l *ledger) exactRefunds() {
 	for _, p := range l.people {
 		q := p.last
@@ -128,16 +101,16 @@ func (l *ledger) exactRefunds() {
 					!l.counted(row, q.ended) {
 					continue
 				}
-				if l.age(row, store.SendOrRefusal{}, q.ended) < window-2*tolerance && !l.mayLack(q, row, false) {
+				if q.ended.Sub(row.LoggedAt) < window {
 					surely++
 				}
-				if l.age(row, store.SendOrRefusal{}, q.began) < window+2*tolerance {
+				if q.began.Sub(row.LoggedAt) < window {
 					atMost++
 				}
 			}
 			used := told.Limit - told.Remaining
 			undone := slices.ContainsFunc(l.resets[p], func(a administered) bool { return !a.done })
-			if !undone && l.crashes == 0 && l.movedWrites == 0 && used > min(told.Limit, atMost) {
+			if !undone && l.crashes == 0 && l.movedWrites == 0 && l.stepped.IsZero() && used > min(told.Limit, atMost) {
 				l.broke("refunds", "in the end person %d has used %d of %s, and %d sends count", p.index, used,
 					told.Name, atMost)
 			}

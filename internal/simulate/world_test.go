@@ -49,9 +49,7 @@ type world struct {
 	crashes         int           // kills and freezes so far
 	crashed         []time.Time   // when
 	movedWrites     int           // of the limiter: lost by failovers, or made late after a stall
-	lost            []time.Time   // when the limiter lost writes
 	stepped         time.Time     // when the limiter's clock was first set
-	slightly        bool          // the limiter's clock was last set by a second at most, or is off by as little
 	ahead           time.Duration // of the limiter's clock
 	databaseAhead   time.Duration // of the database's clock
 	databaseStepped bool
@@ -74,7 +72,7 @@ func newWorld(t *testing.T, p Plan, o Options) *world {
 		lasts: map[Kind]time.Time{}, calls: map[string]int{}, counts: map[string]int{}, hooks: map[string]string{},
 		verifications: map[string]string{}, answers: &servertest.Text{},
 	}
-	w.redis, w.db = verificationtest.NewFakeRedis(clockName), sqlitetest.Open(t, w.databaseNow)
+	w.redis, w.db = verificationtest.NewFakeRedis(), sqlitetest.Open(t, w.databaseNow)
 	w.policies = []inForce{{from: w.begin}}
 	if p.Split {
 		w.policies[0].number = split

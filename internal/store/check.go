@@ -41,16 +41,11 @@ func AreValidTexts(texts ...string) bool {
 }
 
 // ValidatedIntent copies the fields that an intent's send and verification share from the send to
-// the verification, rounds its instants to microseconds and validates it. Errors wrap
-// ErrBadRequest.
+// the verification, and validates it. Errors wrap ErrBadRequest.
 func ValidatedIntent(in Intent) (Intent, error) {
 	s, v := &in.Send, &in.Verification
 	v.App, v.Channel, v.Purpose, v.Recipient = s.App, s.Channel, s.Purpose, s.Recipient
 	v.To, v.Locale, v.Reference = s.To, s.Locale, s.Reference
-	s.TakenAt = TruncateToMicroseconds(s.TakenAt)
-	if s.Clock == "" || s.Clock == DatabaseClock {
-		s.Clock, s.TakenAt = DatabaseClock, time.Time{}
-	}
 	switch {
 	case s.ID == uuid.Nil || v.ID == "" || s.App == "" || s.Channel == "" || s.Purpose == "":
 		return in, BadRequestf("an intent names its send, verification, app, channel and purpose")
@@ -62,7 +57,7 @@ func ValidatedIntent(in Intent) (Intent, error) {
 		return in, BadRequestf("purpose %q does not share its own policy", s.Purpose)
 	case !AreValidTexts(s.App, string(s.Channel), s.Purpose, s.To, s.Country, s.Prefix, s.Locale, s.Reference,
 		s.IP, s.Site,
-		s.RequestID, s.Clock, v.ID, v.Holder, v.KeyID, in.Join):
+		s.RequestID, v.ID, v.Holder, v.KeyID, in.Join):
 		return in, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxTextBytes)
 	case slices.ContainsFunc(in.Purposes, func(p string) bool {
 		return !AreValidTexts(p) ||
@@ -137,10 +132,7 @@ func sanitizedRefusal(r SendOrRefusal) SendOrRefusal {
 			*text = sanitized(*text)
 		}
 	}
-	r.Status, r.TakenAt, r.RetryAfter = Refused, TruncateToMicroseconds(r.TakenAt), r.RetryAfter.Truncate(time.Microsecond)
-	if r.Clock == "" || r.TakenAt.IsZero() {
-		r.Clock = DatabaseClock
-	}
+	r.Status, r.RetryAfter = Refused, r.RetryAfter.Truncate(time.Microsecond)
 	return r
 }
 

@@ -52,17 +52,18 @@ func CountsAsRejected(reason string) bool {
 // is false if an administrator or the caller ended the send.
 func CountsForBackoff(reason string) bool { return reason != ReasonEnded && reason != ReasonErased }
 
-// FailedSend is a send for which CountsForBackoff is true, of one class of callers.
+// FailedSend is a failed send, of one class of callers.
 type FailedSend struct {
 	ID      uuid.UUID
 	EndedAt time.Time // on the database's clock
 	Purpose string
-	Paused  bool // a pause stopped it
-	Held    bool // a pause of its prefix and class is in force now
+	// CountsForBackoff is true, it was not forgiven, and no message to the recipient was sent since
+	Counts bool
+	Paused bool // a pause stopped it
+	Held   bool // a pause of its prefix and class is in force now
 }
 
-// FailedSendsQuery selects the FailedSends of a recipient that ended less than Within ago, and
-// after the recipient's last sent message.
+// FailedSendsQuery selects the FailedSends of a recipient that ended less than Within ago.
 type FailedSendsQuery struct {
 	App       string
 	Channel   recipient.Channel

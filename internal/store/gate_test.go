@@ -20,8 +20,7 @@ var gateNow = time.Date(2030, 3, 1, 12, 0, 0, 123457000, time.UTC)
 func askGate(limit int, window time.Duration, change ...func(*store.Intent)) store.Intent {
 	in := store.Intent{
 		Send: store.Send{ID: uuid.UUID{15: 9}, App: "shop", Channel: recipient.Email, Purpose: "login",
-			Recipient: recipient.Hash{1},
-			Clock:     store.DatabaseClock},
+			Recipient: recipient.Hash{1}},
 		Verification: store.Verification{ID: "new", App: "shop", Channel: recipient.Email, Purpose: "login",
 			Recipient: recipient.Hash{1},
 			Holder:    "session", MaxAttempts: 5},
@@ -34,45 +33,17 @@ func askGate(limit int, window time.Duration, change ...func(*store.Intent)) sto
 	return in
 }
 
-// A limiter's clock is believed where a row has it too and the database's age differs by a second
-// at most.
-func TestDecideOnALimitersClock(t *testing.T) {
-	row := func(taken, logged time.Duration) gate.PastSend {
-		return gate.PastSend{ID: uuid.New(), Clock: "redis", TakenAt: gateNow.Add(-taken), LoggedAt: gateNow.Add(-logged)}
-	}
-	on := func(clock string, ahead time.Duration) func(*store.Intent) {
-		return func(in *store.Intent) { in.Send.Clock, in.Send.TakenAt = clock, gateNow.Add(ahead) }
-	}
-	for name, c := range map[string]struct {
-		clock string
-		ahead time.Duration
-		row   gate.PastSend
-		want  bool
-	}{
-		"a minute by the limiter, a little less by the database": {"redis", 0,
-			row(time.Minute, time.Minute-store.MaxClockSkew), true},
-		"more than a second less by the database": {"redis", 0,
-			row(time.Minute, time.Minute-store.MaxClockSkew-time.Microsecond), false},
-		"a little less by the limiter": {"redis", 0,
-			row(time.Minute-store.MaxClockSkew, time.Minute), false},
-		"more than a second less by the limiter": {"redis", 0,
-			row(time.Minute-store.MaxClockSkew-time.Microsecond, time.Minute), true},
-		"a limiter that was set back": {"redis", -time.Hour,
-			row(0, time.Minute-time.Microsecond), false},
-		"the same when the minute has passed": {"redis", -time.Hour, row(0, time.Minute), true},
-		"another clock: by the database": {"other", 0,
-			row(time.Hour, time.Minute-time.Microsecond), false},
-		"another clock: a minute by the database": {"other", 0, row(0, time.Minute), true},
-		"no limiter: by the database, not by this process's clock": {store.DatabaseClock, store.MaxClockSkew,
-			gate.PastSend{
-				Clock: store.DatabaseClock, TakenAt: gateNow.Add(time.Microsecond - time.Minute),
-				LoggedAt: gateNow.Add(time.Microsecond - time.Minute),
-			}, false},
-		"a limiter set far ahead": {"redis", time.Hour, row(0, 0), false},
-	} {
-		if d := gate.Decide(askGate(1, time.Minute, on(c.clock, c.ahead)), gateNow,
-			gate.Facts{Past: []gate.PastSend{c.row}}); d.Admitted != c.want {
-			t.Errorf("%s: admitted %v", name, d.Admitted)
+// A row counts while it is younger than the window, also if the database's clock was set back.
+func TestDecideByTheDatabasesClock(t *testing.T) {
+	for age, want := range map[time.Duration]bool{time.Minute: true, time.Minute - time.Microsecond: false, 0: false, -time.Hour: false} {
+		rows := []gate.PastSend{{ID: uuid.New(), At: gateNow.Add(-age)}}
+		if d := gate.Decide(askGate(1, time.Minute), gateNow, gate.Facts{Past: rows}); d.Admitted != want || !d.Now.Equal(gateNow) {
+			t.Errorf("a row of %v ago: admitted %v at %v", age, d.Admitted, d.Now)
+		}
+		in := askGate(1, time.Minute)
+		in.Rules, in.Rejections = nil, quota.Rule{Limit: 1, Window: time.Minute}
+		if d := gate.Decide(in, gateNow, gate.Facts{Rejections: rows}); d.Admitted != want {
+			t.Errorf("a rejection of %v ago: admitted %v", age, d.Admitted)
 		}
 	}
 }
@@ -229,9 +200,7 @@ func TestNewestIsResent(t *testing.T) {
 func TestHistoryIsOldestFirst(t *testing.T) {
 	var rows []gate.PastSend
 	for _, age := range []time.Duration{2, 3, 1} {
-		at := gateNow.Add(-age * time.Second)
-		rows = append(rows, gate.PastSend{ID: uuid.UUID{byte(age)}, Clock: store.DatabaseClock, TakenAt: at,
-			LoggedAt: at})
+		rows = append(rows, gate.PastSend{ID: uuid.UUID{byte(age)}, At: gateNow.Add(-age * time.Second)})
 	}
 	history := gate.Decide(askGate(9, time.Minute), gateNow, gate.Facts{Past: rows}).History
 	if !slices.IsSortedFunc(history, func(a, b quota.Event) int { return a.At.Compare(b.At) }) ||

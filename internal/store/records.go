@@ -35,9 +35,6 @@ const (
 // InFlight reports whether the send still waits for its outcome.
 func (s Status) InFlight() bool { return s == Queued || s == Sending }
 
-// DatabaseClock names the database's own clock. Rows that no limiter counted have it as Clock.
-const DatabaseClock = "log"
-
 // Class is the class of a caller: how much it is trusted with the places and tries of a recipient.
 type Class string
 
@@ -214,9 +211,7 @@ type Send struct {
 	InDoubt        bool      // an earlier attempt ended without an outcome, so its message may have gone out
 	Counts         bool      // the recipient's rules count this send
 	RefundDue      bool      // the limiter has not yet confirmed the refund
-	TakenAt        time.Time // when the limiter took it, on the clock Clock
-	Clock          string    // the name of that clock
-	LoggedAt       time.Time // when the row was written, on the database's clock
+	LoggedAt       time.Time // when the row was written
 	DueAt          time.Time // while in flight: the next attempt's time, or the end of the lease
 	FinishedAt     time.Time // zero while in flight
 	Provider       string    // host of the mail server, or the carrier; with Proven the issuer of the token
@@ -269,8 +264,6 @@ func (s *Send) Columns() []Column {
 		{"in_doubt", &s.InDoubt, 0},
 		{"counts", &s.Counts, InsertedByBegin},
 		{"refund_due", &s.RefundDue, 0},
-		{"taken_at", &s.TakenAt, InsertedByBegin | InsertedByRefusal},
-		{"clock", &s.Clock, InsertedByBegin | InsertedByRefusal},
 		{"logged_at", &s.LoggedAt, InsertedByBegin | InsertedByRefusal},
 		{"due_at", &s.DueAt, 0},
 		{"finished_at", &s.FinishedAt, InsertedByProve},

@@ -12,15 +12,11 @@ import (
 // SetRefusedAt sets the instants of a refusal that is logged at now.
 func (s *Send) SetRefusedAt(now time.Time) {
 	s.LoggedAt, s.FinishedAt = now, now
-	if s.Clock == DatabaseClock {
-		s.TakenAt = now
-	}
 }
 
 // Intent is the argument of Begin: the send to decide and write.
 type Intent struct {
-	// ID, App, Channel, Purpose, Recipient, To, Locale, Reference, IP, TakenAt, Clock, Observed are
-	// read
+	// ID, App, Channel, Purpose, Recipient, To, Locale, Reference, IP, Observed are read
 	Send    Send
 	Address recipient.Hash // of the address as spelled; Begin looks for suppressions by it
 	Rules   []quota.Rule   // the recipient's rules, which Begin decides
@@ -51,11 +47,8 @@ func (in Intent) HolderToJoin() string {
 
 // BeginAnswer is what Begin decided.
 //
-// History, Rejected and At are the input of the decision: quota.Evaluate computes the states of the
-// rules from them. These three have instants of the intent's clock, even if Now is on the
-// database's. Each event's instant is At minus the event's age; see PastSend in package gate for
-// the age. A repeated Begin has no History, Rejected and At. A refusal by a lockout has no History
-// and Rejected.
+// History, Rejected and Now are the input of the decision: quota.Evaluate computes the states of the
+// rules from them. A repeated Begin and a refusal by a lockout have no History and Rejected.
 type BeginAnswer struct {
 	Admitted     bool
 	Repeated     bool         // the row existed already; another process may be delivering it
@@ -67,10 +60,7 @@ type BeginAnswer struct {
 	History  []quota.Event
 	Rejected []quota.Event // the sends that Intent.Rejections counts, oldest first
 	Lockout  Lockout       // Wait > 0: the rules admitted the send, but its recipient is locked out
-	At       time.Time     // Intent.Send.TakenAt, on Intent.Send.Clock, but at most 1 s after the database's time
-	Now      time.Time     // admitted: Send.LoggedAt, on the database's clock; refused: At
-	// the clock of Now. Admitted: DatabaseClock; refused: Intent.Send.Clock
-	NowClock string
+	Now      time.Time     // on the database's clock; admitted: Send.LoggedAt
 }
 
 // Opened reports whether this Begin opened a new verification.
@@ -147,10 +137,8 @@ type CountedSend struct {
 	Channel   recipient.Channel
 	Purpose   string
 	Recipient recipient.Hash
-	Event     quota.Event // ID is the 16 bytes of Send.ID; At on Clock
-	// the clock of Event.At: the one that the caller named if the row was taken on it, else
-	// DatabaseClock
-	Clock string
+	Event     quota.Event // ID is the 16 bytes of Send.ID; At is LoggedAt, or FinishedAt of a rejected send
+	Now       time.Time   // when it was read
 }
 
 // Filter selects sends and refusals. Zero fields select all.

@@ -77,9 +77,7 @@
 //
 // # Instants
 //
-// Instants are whole microseconds, UTC. A send has two: TakenAt on the clock of the limiter that
-// admitted it (named by Clock), and LoggedAt on the database's clock, read after the lock. An age is
-// the difference of two instants of one clock; see MaxClockSkew.
+// Instants are whole microseconds, UTC, and on the database's clock. Begin reads it after the lock.
 package store
 
 import (
@@ -95,13 +93,6 @@ import (
 // fault.Uncertain, do not refund the send at once: look up its row later, or repeat Begin with the
 // same Send.ID, which writes the send at most once.
 var ErrBadRequest = errors.New("store: bad request")
-
-// MaxClockSkew is the largest accepted difference between an event's age on the limiter's clock and
-// its age on the database's clock. Beyond it, the limiter's clock was set, and the age on the
-// database's clock counts. So a limiter whose clock jumps frees a place at most one second early.
-// It is not 0, because the time from a take to Begin varies, and a request after the announced wait
-// must be admitted.
-const MaxClockSkew = time.Second
 
 // CallTimeout bounds a call to the database. It also bounds calls that go on after the client
 // disconnected.

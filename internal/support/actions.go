@@ -98,7 +98,7 @@ func (d *Desk) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) e
 		for _, class := range store.Classes {
 			limited = append(limited, buckets.Backoff(app, p.Channel, p.Recipient, class))
 		}
-		for _, name := range set.CurrentAndFormerPolicies(purpose.Name) {
+		for _, name := range set.CurrentAndFormerNames(purpose.Name) {
 			limited = append(limited, buckets.Recipient(app, p.Channel, name, p.Recipient))
 		}
 	}

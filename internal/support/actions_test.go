@@ -38,7 +38,7 @@ func TestResetClearsBothGates(t *testing.T) {
 // A reset also clears what limiters of this process and of others remember or are still to be told.
 func TestResetIsNoticedEverywhere(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		shared := quota.NewMemory(time.Now, "redis")
+		shared := quota.NewMemory(time.Now)
 		r.Limiter.Set(quota.Remember(shared, time.Now))
 		other := r.Replica(r.MailServer)
 		other.Limiter.Set(quota.Remember(shared, time.Now))

@@ -55,7 +55,7 @@ type Store interface {
 	LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest, act *store.AuditEntry) (store.PrefixPause, bool, error)
 	LatestRowPerRecipient(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error)
 	Lockout(ctx context.Context, v store.Verification) (store.Lockout, error)
-	CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error
+	CountedSends(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error
 	HeavyRecipients(ctx context.Context, q store.HeavyRecipientsQuery) ([]store.HeavyRecipient, int, error)
 }
 

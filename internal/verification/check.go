@@ -61,7 +61,7 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 	// The limiter is asked as often as for a verification that exists. The answer still takes less
 	// time.
 	case errors.Is(err, fault.NotFound):
-		_, _, _ = s.Gates.PeekOrLocal(ctx, s.wrongCodeRequest(c.App, recipient.Email))
+		_, _ = s.Gates.PeekOrLocal(ctx, s.wrongCodeRequest(c.App, recipient.Email))
 		return CheckResult{}, err
 	case err != nil:
 		return CheckResult{}, err

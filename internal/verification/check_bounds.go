@@ -38,7 +38,7 @@ func (s *Service) takeNetworkQuota(ctx context.Context, k *checkInProgress) erro
 		Buckets: buckets.NetworkFailedChecks(k.App, k.IP, v.Channel)}
 	switch {
 	case errors.Is(err, fault.NotFound): // the limiter is asked as often as for a known verification
-		_, _, _ = s.Gates.PeekOrLocal(ctx, r)
+		_, _ = s.Gates.PeekOrLocal(ctx, r)
 		return nil
 	case err != nil || StateOf(v, now) != Pending:
 		return err
@@ -61,8 +61,7 @@ func (s *Service) takeWithNewID(ctx context.Context, r *quota.Request) (quota.De
 		return quota.Decision{}, err
 	}
 	r.ID = string(id[:])
-	d, _, err := s.Gates.TakeOrLocal(ctx, *r)
-	return d, err
+	return s.Gates.TakeOrLocal(ctx, *r)
 }
 
 // wrongCodeRequest returns the request that counts a wrong code for an app, without an ID.

@@ -26,7 +26,7 @@ func (s *Service) newIntent(r *sendInProgress, d quota.Decision) (store.Intent, 
 		return store.Intent{}, err
 	}
 	row := r.sendRow()
-	row.ID, row.TakenAt, row.Clock, row.VerificationID = r.send, d.At, d.Clock, ""
+	row.ID, row.VerificationID = r.send, ""
 	row.Observed = d.Observed()
 	in := store.Intent{
 		Send: row, Verification: fresh, Join: r.joins.id, Address: r.address,

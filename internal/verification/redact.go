@@ -33,15 +33,13 @@ func roundedEnd(r quota.Rule, ends time.Time) time.Time {
 	return ends
 }
 
-// sendHistory has counted sends to a recipient, oldest first, with times on the clock of a
-// decision.
+// sendHistory has counted sends to a recipient, oldest first.
 type sendHistory struct {
 	Own []quota.Event // of the verification that a browser names or has just opened, and of those that it replaces
 	All []quota.Event // by all callers, for at least 5 minutes longer than the longest window; empty after an admission
 }
 
-// redact returns what the caller may see of a decision (redactDecision), on the database's clock.
-// chain has the ID of the verification that the caller names, and the IDs of those that it
+// redact returns what the caller may see of a decision (redactDecision). chain has the ID of the verification that the caller names, and the IDs of those that it
 // replaces; it is empty if the caller names none. If the database does not answer, a browser sees
 // as much as a browser that names no verification.
 func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Answer, c Caller, state State,
@@ -49,8 +47,8 @@ func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Ans
 	var sends sendHistory
 	if c.Kind != BackEnd && len(chain) > 0 {
 		if told.History == nil {
-			var err error
-			if told, err = s.Gates.WithHistory(ctx, of, told); err != nil {
+			looked, err := s.Gates.Peek(ctx, of)
+			if told.History = looked.History; err != nil {
 				s.Logger.WarnContext(ctx, "quota shortened for browser: database did not answer", "error", err,
 					runbook.DatabaseAway.See())
 				state = ""
@@ -58,14 +56,14 @@ func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Ans
 		}
 		sends = sendHistoryOf(told, of.Purpose.LongestRecipientWindow()+roundingStep, chain)
 	}
-	return s.Gates.OnDatabaseClock(redactDecision(told.Decision, c, state, sends))
+	return redactDecision(told.Decision, c, state, sends)
 }
 
 // sendHistoryOf returns the sends of a history within a window: all, and those of the verifications
 // in chain.
 func sendHistoryOf(told gates.Answer, within time.Duration, chain []string) (sends sendHistory) {
 	if h := told.History; h != nil {
-		sends.All, sends.Own = h.Sends(within, told.Clock, told.At), h.SendsOfVerifications(chain, within, told.Clock, told.At)
+		sends.All, sends.Own = h.Sends(within), h.SendsOfVerifications(chain, within)
 	}
 	return sends
 }

@@ -88,15 +88,16 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	if answer, err := s.refuseIfHeld(ctx, r.parsedRequest); answer != nil {
 		return *answer, err
 	}
-	began := s.Now()
+	asked := s.Now()
 	decision, err := s.takeQuota(ctx, r)
 	var told gates.Answer
 	if err == nil && !decision.Admitted {
-		// If the database would allow the send, the limiter's bucket was wrong.
-		if told, err = s.correctRefusal(ctx, r.parsedRequest, decision, false); err == nil && told.Allowed() {
-			began, r.keyed = s.Now(), true // makes takeQuota ask the limiter, not its cache
+		if told, err = s.completeRefusal(ctx, r.parsedRequest, decision, asked); err == nil && told.Allowed() {
+			asked, r.keyed = s.Now(), true // makes takeQuota ask the limiter, not its cache
 			if decision, err = s.takeQuota(ctx, r); err == nil && !decision.Admitted {
-				told, err = s.correctRefusal(ctx, r.parsedRequest, decision, true)
+				if told, err = s.completeRefusal(ctx, r.parsedRequest, decision, asked); err == nil && told.Allowed() {
+					told.Rules = decision.Rules // a wait that has ended meanwhile is told, too
+				}
 			}
 		}
 	}
@@ -116,13 +117,12 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 		s.lockouts.remember(r.lockoutKey(begun.Lockout.Class), begun.Lockout.Wait, s.Now())
 		return Answer{}, s.refusedByLockout(r.parsedRequest, begun.Lockout.Wait)
 	case !begun.Admitted:
-		return s.refusedByDatabase(ctx, r, decision, s.Now().Sub(began), begun), nil
+		return s.refusedByDatabase(ctx, r, decision, asked, begun), nil
 	case begun.Repeated: // another request with the key has written the send
 		return s.replay(ctx, r.parsedRequest,
 			store.IdempotencyClaimAnswer{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
-	return s.deliverAdmitted(waiting, r, s.Gates.AnswerAdmitted(ctx, r.subject, decision, s.Now().Sub(began), begun),
-		begun)
+	return s.deliverAdmitted(waiting, r, s.Gates.AnswerAdmitted(ctx, r.subject, decision, asked, begun), begun)
 }
 
 // refuseIfHeld refuses a send during a cached lockout of the recipient or a carrier's hold. It
@@ -157,12 +157,9 @@ func (s *Service) takeQuota(ctx context.Context, r *sendInProgress) (quota.Decis
 	take := s.withFailedChecksRule(r.parsedRequest, quota.Request{
 		ID: string(r.send[:]), Rules: r.subject.Purpose.Policy.Rules, Buckets: r.buckets, Repeated: r.keyed,
 	})
-	d, err := s.Gates.TakeSend(ctx, r.subject, take)
+	d, err := s.Gates.TakeSend(ctx, take)
 	if errors.Is(err, quota.ErrRefunded) { // an inherited ID that was just refunded: the next request gets a new ID
 		return d, fault.Unavailable
-	}
-	if r.inherited && err == nil && d.Admitted {
-		s.Gates.UpdateEventTime(ctx, r.subject, take.ID, d)
 	}
 	d, r.longCode = splitFailedChecksRule(d)
 	return d, err
@@ -199,9 +196,9 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quot
 	r.slot.ReleaseNow()
 	r.leave(true)
 	outcome := "admitted"
-	if d.Clock == store.DatabaseClock {
+	if d.Alone {
 		outcome = "admitted_by_database_alone"
-		s.Outbox.RecordLater(r.subject, string(begun.Send.ID[:]), begun.Send.LoggedAt)
+		s.Outbox.RecordLater(r.subject, begun.Send.ID)
 	}
 	s.Observer.Decided(r.to.Channel(), r.App, outcome, "")
 	for _, rule := range begun.Send.Observed {
@@ -213,14 +210,14 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quot
 		work.To, work.Address = r.to, r.address
 	}
 	send := s.Outbox.Deliver(ctx, work, min(r.Wait, MaxWait))
-	if r.Wait > 0 || d.Clock == store.DatabaseClock {
+	if r.Wait > 0 || d.Alone {
 		d = s.refreshStates(ctx, r.parsedRequest, d)
 	}
 	seen := s.view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began)), work.Address)
 	var told quota.Decision
 	if begun.Opened() && len(begun.Verification.Replaces) == 0 { // it has only this send: no read is needed
-		told = s.Gates.OnDatabaseClock(redactDecision(d, r.Caller, Pending,
-			sendHistory{Own: []quota.Event{eventOfSend(begun.Send, d.Clock)}}))
+		told = redactDecision(d, r.Caller, Pending,
+			sendHistory{Own: []quota.Event{{ID: string(begun.Send.ID[:]), At: begun.Send.LoggedAt}}})
 	} else {
 		told = s.redact(context.WithoutCancel(ctx), r.subject, gates.Answer{Decision: d}, r.Caller, Pending,
 			begun.Verification.Chain())
@@ -228,20 +225,11 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quot
 	return Answer{Admitted: true, View: seen, Quota: told, Policy: r.subject.Purpose.Policy}, nil
 }
 
-// eventOfSend returns a send as an event on the named clock: the database's, or that of the limiter
-// that admitted the send.
-func eventOfSend(s store.Send, clock string) quota.Event {
-	if clock == store.DatabaseClock {
-		return quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}
-	}
-	return quota.Event{ID: string(s.ID[:]), At: s.TakenAt}
-}
-
 // refreshStates reads the states of the rules again, since time has passed, the send may have been
 // refunded, or the database decided alone. If the read fails, it returns old.
 func (s *Service) refreshStates(ctx context.Context, a parsedRequest, old quota.Decision) quota.Decision {
 	told, err := s.Gates.Peek(ctx, a.subject)
-	if err == nil && old.Clock != store.DatabaseClock {
+	if err == nil && !old.Alone {
 		told.Decision, err = s.withCarrierHold(ctx, a.subject, told.Decision)
 	}
 	if err != nil {
@@ -250,29 +238,34 @@ func (s *Service) refreshStates(ctx context.Context, a parsedRequest, old quota.
 	return told.Decision
 }
 
-// correctRefusal corrects a refusal by the limiter with the database's counts; see
-// gates.Gates.AnswerRefusal. If a rule of another scope than recipient, failures or backoff refuses
-// a browser, correctRefusal returns the refusal unchanged: such a browser is told nothing about the
-// recipient's rules. Error: fault.Unavailable if the database does not answer, since only the
-// database knows how long to wait.
-func (s *Service) correctRefusal(ctx context.Context, a parsedRequest, d quota.Decision, repeated bool) (gates.Answer, error) {
-	if worst, _ := d.Blocking(); a.Kind != BackEnd && !policy.CountedInDatabase(worst.Rule) &&
-		worst.Scope != quota.Backoff {
+// completeRefusal returns the answer to a refusal by the limiter; see gates.Gates.AnswerRefusal. A
+// browser that a rule of another scope than recipient, failures or backoff refuses is told nothing
+// about the recipient's rules, so the database is asked only if the browser has a verification, and
+// then it need not answer. Error: fault.Unavailable if the database does not answer, since only both
+// gates know how long to wait.
+func (s *Service) completeRefusal(ctx context.Context, a parsedRequest, d quota.Decision, asked time.Time) (gates.Answer, error) {
+	worst, _ := d.Blocking()
+	wide := a.Kind != BackEnd && !policy.CountedInDatabase(worst.Rule) && worst.Scope != quota.Backoff
+	if wide && len(a.joins.chain) == 0 {
 		return gates.Answer{Decision: d}, nil
 	}
-	return s.Gates.AnswerRefusal(ctx, a.subject, d, repeated)
+	told, err := s.Gates.AnswerRefusal(ctx, a.subject, d, asked)
+	if wide && err != nil {
+		return gates.Answer{Decision: d}, nil
+	}
+	return told, err
 }
 
 // refusedByDatabase records and answers a send that the limiter admitted and the database refused.
 // It removes the send from the limiter.
-func (s *Service) refusedByDatabase(ctx context.Context, r *sendInProgress, taken quota.Decision, ago time.Duration,
+func (s *Service) refusedByDatabase(ctx context.Context, r *sendInProgress, taken quota.Decision, asked time.Time,
 	begun store.BeginAnswer) Answer {
-	d, giveBack := s.Gates.RefundOverruled(ctx, r.subject, r.send, taken, ago, begun)
-	if giveBack {
+	d, refunded := s.Gates.AnswerOverruled(ctx, r.subject, r.send, taken, asked, begun)
+	if !refunded {
 		s.Outbox.RefundLater(string(r.send[:]), r.buckets)
 	}
 	outcome := "refused_by_database"
-	if taken.Clock == store.DatabaseClock {
+	if taken.Alone {
 		outcome = "refused_by_database_alone"
 	}
 	return s.refusalAnswer(ctx, r.parsedRequest, d, outcome)

@@ -2,7 +2,7 @@
 // The steps of one send:
 //
 //	Send ─▶ gates.TakeSend ─ refused ─▶ refusals.Add (batched)
-//	     ─▶ Store.Begin    ─ refused ─▶ gates.RefundOverruled: the place is given back
+//	     ─▶ Store.Begin    ─ refused ─▶ gates.AnswerOverruled: the place is given back
 //	     ─▶ Outbox.Deliver ─▶ answer 202
 //
 // Files: ask.go, callers_code.go and parse_ask.go read a request; send.go, idempotency.go,
@@ -62,8 +62,7 @@ type Outbox interface {
 	RefundLater(id string, buckets map[quota.Scope]string) // refunds in the background
 	// refunds at once; in the background if that fails
 	RefundNow(ctx context.Context, id string, buckets map[quota.Scope]string)
-	RecordLater(s buckets.Subject, id string,
-		at time.Time) // records in the limiter a send that the database admitted alone
+	RecordLater(s buckets.Subject, send uuid.UUID)                 // records in the limiter a send that the database admitted alone
 	ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string) // refunds the send if the database has no row of it
 }
 

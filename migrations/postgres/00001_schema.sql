@@ -108,7 +108,6 @@ CREATE INDEX verifications_tried ON verifications (recipient, app, channel, expi
 -- them. Nothing refers to sends, and sends to nothing, by a foreign key: partitions are dropped whole.
 CREATE TABLE sends (
     id              uuid        NOT NULL PRIMARY KEY,
-    taken_at        timestamptz NOT NULL,             -- on the clock named below, of the limiter that let it in
     logged_at       timestamptz NOT NULL,             -- on this database's clock, read after the lock on the recipient
     finished_at     timestamptz,
     took            bigint      NOT NULL DEFAULT 0,   -- µs
@@ -134,7 +133,6 @@ CREATE TABLE sends (
     country         text        NOT NULL,             -- of a phone number; else ''
     prefix          text        NOT NULL,             -- that a phone number begins with; else ''
     verification_id text        NOT NULL,
-    clock           text        NOT NULL,             -- 'log': no limiter let it in, and taken_at is logged_at
     locale          text        NOT NULL,
     reference       text        NOT NULL,
     ip              text        NOT NULL,             -- the client's network, never its address
@@ -159,7 +157,6 @@ CREATE INDEX sends_country ON sends (country, logged_at) WHERE country <> '';
 -- not make the check of its own sends slower.
 CREATE TABLE refusals (
     id              uuid        NOT NULL PRIMARY KEY, -- version 7
-    taken_at        timestamptz NOT NULL,             -- as in sends
     logged_at       timestamptz NOT NULL,
     retry_after     bigint      NOT NULL,             -- µs, as answered last
     requests        integer     NOT NULL,             -- that the row stands for
@@ -173,7 +170,6 @@ CREATE TABLE refusals (
     country         text        NOT NULL,
     prefix          text        NOT NULL,
     verification_id text        NOT NULL,             -- '': it belongs to none
-    clock           text        NOT NULL,
     locale          text        NOT NULL,
     ip              text        NOT NULL,
     blocked_by      text        NOT NULL              -- the rule

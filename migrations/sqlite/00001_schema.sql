@@ -52,7 +52,6 @@ CREATE INDEX verifications_tried ON verifications (recipient, app, channel, expi
 
 CREATE TABLE sends (
     id              TEXT    NOT NULL PRIMARY KEY,
-    taken_at        INTEGER NOT NULL,
     logged_at       INTEGER NOT NULL,
     finished_at     INTEGER,
     took            INTEGER NOT NULL DEFAULT 0,
@@ -78,7 +77,6 @@ CREATE TABLE sends (
     country         TEXT    NOT NULL,
     prefix          TEXT    NOT NULL,
     verification_id TEXT    NOT NULL,
-    clock           TEXT    NOT NULL,
     locale          TEXT    NOT NULL,
     reference       TEXT    NOT NULL,
     ip              TEXT    NOT NULL,
@@ -95,7 +93,6 @@ CREATE INDEX sends_country   ON sends (country, logged_at, id) WHERE country <> 
 
 CREATE TABLE refusals (
     id              TEXT    NOT NULL PRIMARY KEY,
-    taken_at        INTEGER NOT NULL,
     logged_at       INTEGER NOT NULL,
     retry_after     INTEGER NOT NULL,
     requests        INTEGER NOT NULL,
@@ -109,7 +106,6 @@ CREATE TABLE refusals (
     country         TEXT    NOT NULL,
     prefix          TEXT    NOT NULL,
     verification_id TEXT    NOT NULL,
-    clock           TEXT    NOT NULL,
     locale          TEXT    NOT NULL,
     ip              TEXT    NOT NULL,
     blocked_by      TEXT    NOT NULL

@@ -27,7 +27,7 @@ import (
 type Limiter interface {
 	Take(ctx context.Context, req quota.Request) (quota.Decision, error)
 	Peek(ctx context.Context, req quota.Request) (quota.Decision, error)
-	Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error
+	Record(ctx context.Context, bucket string, keep time.Duration, events []quota.AgedEvent) error
 }
 
 // Namer returns the name under which a request is counted. Requests with the same name are counted
@@ -151,17 +151,12 @@ func (g *Guard) Record(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // Count counts one event in every bucket of the request, even above a limit. Each call counts once
-// more. It first reads the limiter's clock with a Peek, since events carry its time. Errors:
-// quota.ErrUnavailable.
+// more. Errors: quota.ErrUnavailable.
 func (g *Guard) Count(c echo.Context) error {
 	ctx, req := uncanceled(c), g.quotaRequest(c)
-	d, err := g.c.Limiter.Peek(ctx, req)
-	if err != nil {
-		return err
-	}
 	for _, scope := range slices.Sorted(maps.Keys(req.Buckets)) {
 		if err := g.c.Limiter.Record(ctx, req.Buckets[scope], g.keep[scope],
-			[]quota.Event{{ID: req.ID, At: d.At}}); err != nil {
+			[]quota.AgedEvent{{ID: req.ID}}); err != nil {
 			return err
 		}
 	}

@@ -30,7 +30,7 @@ type web struct {
 func serve(t *testing.T, c Config) *web {
 	w := &web{Echo: echo.New(), t: t, now: time.Date(2026, 5, 1, 12, 0, 0, 123_457_000, time.UTC)}
 	if c.Limiter == nil {
-		c.Limiter = quota.NewMemory(func() time.Time { return w.now }, "test")
+		c.Limiter = quota.NewMemory(func() time.Time { return w.now })
 	}
 	if c.Policy.Name == "" {
 		c.Policy = visits
@@ -208,7 +208,7 @@ func TestWhatNewRefuses(t *testing.T) {
 }
 
 func TestPoliciesOfTwoNamesCountApart(t *testing.T) {
-	limiter := quota.NewMemory(time.Now, "test")
+	limiter := quota.NewMemory(time.Now)
 	serve(t, Config{Limiter: limiter}).spend("/stock", ann, 0)
 	serve(t, Config{Limiter: limiter}).wants(http.StatusTooManyRequests, "/stock", ann)
 	other := quota.Policy{Name: "other", Rules: visits.Rules}
@@ -268,7 +268,7 @@ func TestClosedWithoutALimiter(t *testing.T) {
 
 // A client that hangs up at once is counted, and does not pass an open Guard that way.
 func TestHangingUp(t *testing.T) {
-	limiter := failing{quota.NewMemory(time.Now, "test"), func(ctx context.Context) error { // as one over the network
+	limiter := failing{quota.NewMemory(time.Now), func(ctx context.Context) error { // as one over the network
 		if ctx.Err() != nil {
 			return quota.ErrUnavailable
 		}

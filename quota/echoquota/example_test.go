@@ -16,7 +16,7 @@ import (
 func Example() {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // in a service: time.Now, or quota.NewRedis
 	guard, err := echoquota.New(echoquota.Config{
-		Limiter: quota.NewMemory(func() time.Time { return now }, "process"),
+		Limiter: quota.NewMemory(func() time.Time { return now }),
 		Policy: quota.Policy{Name: "web", Rules: []quota.Rule{
 			{Name: "visits", Scope: quota.IP, Limit: 100, Window: time.Minute},
 		}},
@@ -46,7 +46,7 @@ func Example() {
 // A login counts what failed: Peek refuses without counting, and the handler calls Count.
 func ExampleGuard_Peek() {
 	guard, err := echoquota.New(echoquota.Config{
-		Limiter: quota.NewMemory(time.Now, "process"),
+		Limiter: quota.NewMemory(time.Now),
 		Policy: quota.Policy{Name: "login",
 			Rules: []quota.Rule{{Name: "wrong", Scope: quota.IP, Limit: 3, Window: time.Hour}}},
 	})
@@ -76,7 +76,7 @@ func ExampleGuard_Peek() {
 // What is counted without looking is never refused, but leaves less for who is looked at.
 func ExampleGuard_Record() {
 	guard, err := echoquota.New(echoquota.Config{
-		Limiter: quota.NewMemory(time.Now, "process"),
+		Limiter: quota.NewMemory(time.Now),
 		Policy: quota.Policy{Name: "tenant",
 			Rules: []quota.Rule{{Name: "calls", Scope: quota.App, Limit: 3, Window: time.Minute}}},
 		Resource: func(echo.Context) string { return "" }, // one place for all routes

@@ -11,11 +11,11 @@ WITH row AS (
     FROM row
 ), written AS (
     INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, ip, status, reason,
-                       attempt, counts, taken_at, clock, logged_at, finished_at, provider, provider_code, took)
+                       attempt, counts, logged_at, finished_at, provider, provider_code, took)
     SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(random, 1, 3) || '8' || substr(random, 4, 15))::uuid,
            'old' || random, 1, 'shop', 'email', 'login', decode(random, 'hex'), 'a•••@example.com', 'example.com', '', '', 'en', '', '192.0.2.0/24',
            CASE WHEN n % 31 = 7 THEN 'failed' ELSE 'sent' END, CASE WHEN n % 31 = 7 THEN 'rejected' ELSE '' END,
-           1, n % 31 <> 7, at, 'process', at, at + interval '180 ms', 'mx1.example.net', '250 2.0.0', 184000
+           1, n % 31 <> 7, at, at + interval '180 ms', 'mx1.example.net', '250 2.0.0', 184000
     FROM row
     RETURNING id, status, logged_at, finished_at, app, channel, recipient
 )

@@ -26,18 +26,18 @@ WITH row AS (
     FROM kind
 ), written AS (
 INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, ip, status, reason, attempt, counts,
-                   taken_at, clock, logged_at, finished_at, provider, provider_code, took)
+                   logged_at, finished_at, provider, provider_code, took)
 SELECT id, CASE WHEN n % 10 = 0 THEN 'v' || random ELSE '' END, 1, app, channel, purpose, recipient, masked, domain, country, prefix, 'en', reference, '192.0.2.0/24', status,
        CASE status WHEN 'failed' THEN 'rejected' WHEN 'unknown' THEN 'no_answer' ELSE '' END,
-       1, status IN ('sent', 'unknown'), at, 'process', at, at + interval '180 ms',
+       1, status IN ('sent', 'unknown'), at, at + interval '180 ms',
        CASE WHEN n % 100000 = 22222 THEN 'mx9.example.net' ELSE 'mx1.example.net' END, CASE status WHEN 'sent' THEN '250 2.0.0' WHEN 'failed' THEN '550 5.1.1' ELSE '' END,
        184000
 FROM request WHERE status <> 'refused'
 RETURNING id, status, reason, logged_at, finished_at, app, channel, recipient, provider
 ), refused AS (
-INSERT INTO refusals (id, verification_id, app, channel, purpose, recipient, masked, domain, country, prefix, locale, ip, taken_at, clock, logged_at, blocked_by, retry_after,
+INSERT INTO refusals (id, verification_id, app, channel, purpose, recipient, masked, domain, country, prefix, locale, ip, logged_at, blocked_by, retry_after,
                       requests, recipients)
-SELECT id, '', app, channel, purpose, recipient, masked, domain, country, prefix, 'en', '192.0.2.0/24', at, 'process', at,
+SELECT id, '', app, channel, purpose, recipient, masked, domain, country, prefix, 'en', '192.0.2.0/24', at,
        CASE WHEN n % 10000 = 4444 THEN 'office' WHEN n % 7 = 1 THEN 'hour' ELSE 'minute' END, 42000000, 1, 0
 FROM request WHERE status = 'refused'
 ), failed AS (

@@ -20,7 +20,7 @@ import (
 // limiter counts attempts to log in, over all replicas or, while that is not possible, in this
 // process: the console is needed most when something is down. Implementation: gates.Gates.
 type limiter interface {
-	TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
+	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
 }
 
 // attemptLimiter counts logins, codes, logins by the provider, and tokens, and decides whether one
@@ -115,7 +115,7 @@ func (a attemptLimiter) takeWrongToken(ctx context.Context, address netip.Addr) 
 
 func (a attemptLimiter) take(ctx context.Context, rules []quota.Rule,
 	buckets map[quota.Scope]string) (quota.Decision, error) {
-	d, _, err := a.limiter.TakeOrLocal(ctx, quota.Request{ID: rand.Text(), Rules: rules, Buckets: buckets})
+	d, err := a.limiter.TakeOrLocal(ctx, quota.Request{ID: rand.Text(), Rules: rules, Buckets: buckets})
 	return d, err
 }
 

@@ -77,30 +77,17 @@ func (t rowTimeline) entries() []TimelineEntry {
 		return []TimelineEntry{t.datedEntry(t.row.LoggedAt, Warn, key)}
 	}
 	if t.row.Status == store.Proven {
-		return []TimelineEntry{t.datedEntry(t.requestedAt(), Neutral, "line.asked"), t.datedEntry(t.row.FinishedAt, Good, "line.proven")}
+		return []TimelineEntry{t.datedEntry(t.row.LoggedAt, Neutral, "line.asked"), t.datedEntry(t.row.FinishedAt, Good, "line.proven")}
 	}
 	asked := "line.asked"
 	if t.row.Number > 1 {
 		asked = "line.again"
 	}
-	all := []TimelineEntry{t.datedEntry(t.requestedAt(), Neutral, asked), t.datedEntry(t.row.LoggedAt, Neutral, "line.admitted")}
+	all := []TimelineEntry{t.datedEntry(t.row.LoggedAt, Neutral, asked), t.datedEntry(t.row.LoggedAt, Neutral, "line.admitted")}
 	if t.row.InDoubt {
 		all = append(all, t.undatedEntry(t.row.LoggedAt, Warn, "line.doubt"))
 	}
 	return append(all, t.outcomeEntry())
-}
-
-// maxClockLead is the longest time by which TakenAt, on the limiter's clock, may precede LoggedAt, on the
-// database's. requestedAt ignores an earlier TakenAt, since the clocks then disagree.
-const maxClockLead = 10 * time.Second
-
-// requestedAt returns TakenAt if the two clocks agree, else LoggedAt.
-func (t rowTimeline) requestedAt() time.Time {
-	lead := t.row.LoggedAt.Sub(t.row.TakenAt)
-	if t.row.TakenAt.IsZero() || lead < 0 || lead > maxClockLead {
-		return t.row.LoggedAt
-	}
-	return t.row.TakenAt
 }
 
 func (t rowTimeline) outcomeEntry() TimelineEntry {

@@ -33,7 +33,7 @@ func told(name string, change change) situation {
 		MaxAttempts: 5, Sends: 1}
 	s := store.SendOrRefusal{Refusal: store.Refusal{Count: 1}, Send: store.Send{
 		Number: 1, App: "shop", Purpose: "login", Locale: "zh-CN", IP: "203.0.113.0/24", Attempt: 1, Counts: true,
-		TakenAt: consoletest.Start.Add(-3 * time.Millisecond), LoggedAt: consoletest.Start,
+		LoggedAt:   consoletest.Start,
 		DueAt:      consoletest.Start.Add(3*time.Minute + 4*time.Second),
 		FinishedAt: consoletest.Start.Add(184 * time.Millisecond),
 		Provider:   "mx1.example.net", Took: 184 * time.Millisecond,
@@ -311,8 +311,7 @@ func timelines() []situation {
 	resend := told("three requests, two sends",
 		sentAs(store.Sent, "250 2.0.0", approved, func(s *store.SendOrRefusal, v *store.Verification) {
 			s.Number, v.Sends = 2, 2
-			s.TakenAt, s.LoggedAt = consoletest.Start.Add(time.Minute),
-				consoletest.Start.Add(time.Minute+2*time.Millisecond)
+			s.LoggedAt = consoletest.Start.Add(time.Minute + 2*time.Millisecond)
 			s.FinishedAt = consoletest.Start.Add(time.Minute + 99*time.Millisecond)
 		}))
 	first := told("", failedAs("rejected", "550 5.1.1", false,
@@ -320,14 +319,7 @@ func timelines() []situation {
 	blocked := told("", refusedBy("minute", 42*time.Second, 3))
 	blocked.story.Send.ID[0], blocked.story.Send.LoggedAt = 2, consoletest.Start.Add(18*time.Second)
 	resend.story.Related = []store.SendOrRefusal{first.story.Send, blocked.story.Send, resend.story.Send}
-	taken := func(d time.Duration) change {
-		return func(s *store.SendOrRefusal, _ *store.Verification) { s.TakenAt = consoletest.Start.Add(d) }
-	}
-	return []situation{
-		resend, told("clocks that disagree", sentAs(store.Sent, "250", taken(time.Hour))),
-		told("a limiter's clock far behind", sentAs(store.Sent, "250", taken(-time.Hour))),
-		told("tried and pending", sentAs(store.Sent, "250", halfTried)),
-	}
+	return []situation{resend, told("tried and pending", sentAs(store.Sent, "250", halfTried))}
 }
 
 // stopped is the row that a suppression stopped.

@@ -33,14 +33,14 @@ type Decision struct {
 // lockout. now is on the database's clock. An admitted send joins a verification or opens one; the
 // caller writes the rows. For a send that already has a row, call AnswerRepeated instead.
 func Decide(in store.Intent, now time.Time, has Facts) Decision {
-	events, failed := eventsWithin(quota.LongestKeep(in.Rules), in, now, has.Past),
-		eventsWithin(in.Rejections.Window, in, now, has.Rejections)
+	events, failed := eventsWithin(quota.LongestKeep(in.Rules), now, has.Past),
+		eventsWithin(in.Rejections.Window, now, has.Rejections)
 	if !rulesAdmit(in, now, events) || !rejectionsAdmit(in, failed) {
-		return Decision{BeginAnswer: refusedAnswer(in, now, events, failed, store.Lockout{})}
+		return Decision{BeginAnswer: refusedAnswer(now, events, failed, store.Lockout{})}
 	}
 	v, joined := joinOrOpen(in, now, has.Candidates)
 	if out := LockoutOf(has.Tried, v.Class, now); out.Wait > 0 && !v.CallerChecks { // its checks are the caller's
-		return Decision{BeginAnswer: refusedAnswer(in, now, nil, nil, out)}
+		return Decision{BeginAnswer: refusedAnswer(now, nil, nil, out)}
 	}
 	v.Sends++
 	return Decision{admittedAnswer(in, v, has.Suppression, now, events, failed), joined}
@@ -61,11 +61,6 @@ func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification)
 	return newVerification(in, now), false
 }
 
-// MaxRowAge returns the largest age, on the database's clock, of a row that counts for the intent.
-func MaxRowAge(in store.Intent) time.Duration {
-	return quota.LongestKeep(in.Rules) + store.MaxClockSkew
-}
-
 // LargestLimit returns the largest limit of the intent's rules; 0 without rules.
 func LargestLimit(in store.Intent) (n int) {
 	for _, r := range in.Rules {
@@ -78,71 +73,23 @@ func LargestLimit(in store.Intent) (n int) {
 // life of a code.
 const ResendWithin = store.MaxCodeLife
 
-// PastSend is a counted send of the intent's bucket, or a rejected send of the recipient. For a
-// rejected send, Clock is empty and LoggedAt is the time of its end.
+// PastSend is a counted send of the intent's bucket, or a rejected send of the recipient.
 type PastSend struct {
 	ID           uuid.UUID
-	Clock        string
-	TakenAt      time.Time
-	LoggedAt     time.Time
-	Verification string // ID; only set in a History
-}
-
-// age returns the row's age. It is measured on the limiter's clock if the row has the intent's
-// clock and the result differs by at most store.MaxClockSkew from the age on the database's clock;
-// else on the database's clock. If the database's clock was set back, the age may be negative; such
-// a row counts.
-func (p PastSend) age(in store.Intent, now time.Time) time.Duration {
-	limited, logged := in.Send.TakenAt.Sub(p.TakenAt), now.Sub(p.LoggedAt)
-	if p.Clock == in.Send.Clock && in.Send.Clock != store.DatabaseClock &&
-		(limited-logged).Abs() <= store.MaxClockSkew {
-		return limited
-	}
-	return logged
+	At           time.Time // when it was logged; of a rejected send, when it ended
+	Verification string    // ID; only set in a History
 }
 
 // eventsWithin returns the rows younger than window as events, oldest first. If window is 0, it
-// returns none. An event's instant is decisionTime minus the row's age.
-func eventsWithin(window time.Duration, in store.Intent, now time.Time, rows []PastSend) (events []quota.Event) {
-	at := decisionTime(in, now)
+// returns none. If the database's clock was set back, a row may lie in the future; such a row
+// counts.
+func eventsWithin(window time.Duration, now time.Time, rows []PastSend) (events []quota.Event) {
 	for _, row := range rows {
-		if age := row.age(in, now); window > 0 && age < window {
-			events = append(events, quota.Event{ID: string(row.ID[:]), At: at.Add(-age)})
+		if window > 0 && now.Sub(row.At) < window {
+			events = append(events, quota.Event{ID: string(row.ID[:]), At: row.At})
 		}
 	}
 	slices.SortFunc(events, func(a, b quota.Event) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
-	return events
-}
-
-// decisionTime returns the time for which the intent is decided: takenAt, but at most
-// store.MaxClockSkew after now, the database's time. Only rules by calendar period depend on it;
-// the others compare ages.
-func decisionTime(in store.Intent, now time.Time) time.Time {
-	if at := takenAt(in, now); at.Before(now.Add(store.MaxClockSkew)) {
-		return at
-	}
-	return now.Add(store.MaxClockSkew)
-}
-
-// takenAt returns the intent's TakenAt. If no limiter counted the send, it returns now, the
-// database's time.
-func takenAt(in store.Intent, now time.Time) time.Time {
-	if in.Send.Clock == store.DatabaseClock {
-		return now
-	}
-	return in.Send.TakenAt
-}
-
-// EventsOnClock returns the rows younger than within as events, oldest first. An event's instant,
-// on the named clock, is at minus the row's age. now is the database's time; if clock is
-// DatabaseClock, it replaces at.
-func EventsOnClock(rows []PastSend, within time.Duration, clock string, at, now time.Time) []quota.Event {
-	in := store.Intent{Send: store.Send{Clock: clock, TakenAt: at}}
-	events := eventsWithin(within.Truncate(time.Microsecond), in, now, rows)
-	shift := takenAt(in, now).Sub(decisionTime(in, now))
-	for i := range events {
-		events[i].At = events[i].At.Add(shift)
-	}
 	return events
 }
 
@@ -154,7 +101,7 @@ func rejectionsAdmit(in store.Intent, events []quota.Event) bool {
 
 // rulesAdmit reports whether every rule has room for one more event.
 func rulesAdmit(in store.Intent, now time.Time, events []quota.Event) bool {
-	cutoffs := quota.Cutoffs(in.Rules, decisionTime(in, now))
+	cutoffs := quota.Cutoffs(in.Rules, now)
 	for i, rule := range in.Rules {
 		used := 0
 		for _, e := range events {
@@ -212,7 +159,7 @@ func newVerification(in store.Intent, now time.Time) store.Verification {
 func newSend(in store.Intent, v store.Verification, number int, suppression uuid.UUID, now time.Time) store.Send {
 	s := in.Send
 	s.VerificationID, s.Number, s.Suppression = v.ID, number, suppression
-	s.TakenAt, s.LoggedAt, s.Observed = takenAt(in, now), now, slices.Clone(s.Observed)
+	s.LoggedAt, s.Observed = now, slices.Clone(s.Observed)
 	return asFirstWritten(s, in.Lease)
 }
 
@@ -234,8 +181,7 @@ func AnswerRepeated(in store.Intent, s store.Send, v store.Verification) (store.
 		return store.BeginAnswer{}, store.BadRequestf("the ID belongs to another row")
 	}
 	s = asFirstWritten(s, in.Lease)
-	return store.BeginAnswer{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt,
-		NowClock: store.DatabaseClock}, nil
+	return store.BeginAnswer{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt}, nil
 }
 
 // admittedAnswer returns the answer to an intent that the gate admits.
@@ -243,13 +189,12 @@ func admittedAnswer(in store.Intent, v store.Verification, suppression uuid.UUID
 	events, rejections []quota.Event) store.BeginAnswer {
 	return store.BeginAnswer{
 		Admitted: true, Verification: v, Send: newSend(in, v, v.Sends, suppression, now), Code: slices.Clone(in.Code),
-		History: events, Rejected: rejections, At: decisionTime(in, now), Now: now, NowClock: store.DatabaseClock,
+		History: events, Rejected: rejections, Now: now,
 	}
 }
 
 // refusedAnswer returns the answer to an intent that the rules refuse, or whose recipient is locked
 // out.
-func refusedAnswer(in store.Intent, now time.Time, events, rejections []quota.Event, out store.Lockout) store.BeginAnswer {
-	at := decisionTime(in, now)
-	return store.BeginAnswer{History: events, Rejected: rejections, Lockout: out, At: at, Now: at, NowClock: in.Send.Clock}
+func refusedAnswer(now time.Time, events, rejections []quota.Event, out store.Lockout) store.BeginAnswer {
+	return store.BeginAnswer{History: events, Rejected: rejections, Lockout: out, Now: now}
 }

@@ -22,12 +22,12 @@ type kinds struct{ nothing, erased, hash string }
 // erasable names every column of every table. WriteTraces must write into those that are erased.
 var erasable = map[string]kinds{
 	"sends": {
-		nothing: `id verification_id number app channel purpose status reason attempt in_doubt counts taken_at clock
+		nothing: `id verification_id number app channel purpose status reason attempt in_doubt counts
 			logged_at finished_at provider provider_code took observed forgiven suppression_id afterwards receipt site bounced`,
 		erased: `masked domain country prefix reference ip locale request_id`, hash: `recipient`,
 	},
 	"refusals": {
-		nothing: `id verification_id app channel purpose taken_at clock logged_at blocked_by retry_after requests recipients`,
+		nothing: `id verification_id app channel purpose logged_at blocked_by retry_after requests recipients`,
 		erased:  `masked domain country prefix ip locale`, hash: `recipient`,
 	},
 	// sealed: a caller's code, which names nobody; WriteTraces has one, and an erasure removes it

@@ -85,7 +85,7 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 		"Sends": func() error { _, err := f.Sends(t.Context(), store.Filter{Limit: 1}); return err },
 		"Ping":  func() error { return f.Ping(t.Context()) },
 		"CountedSends": func() error {
-			return f.CountedSends(t.Context(), "", time.Hour, func(store.CountedSend) error { return nil })
+			return f.CountedSends(t.Context(), time.Hour, func(store.CountedSend) error { return nil })
 		},
 	} {
 		p.arm(cuts{mode: cutAny, times: 1})

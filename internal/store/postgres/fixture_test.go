@@ -211,7 +211,7 @@ func divide(t *testing.T, conn *pgx.Conn, at ...time.Time) {
 // logged.
 func copySends(logged string) string {
 	const same = "verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, ip, " +
-		"attempt, counts, taken_at, clock"
+		"attempt, counts"
 	return `INSERT INTO sends (id, status, logged_at, ` + same + `) SELECT ` + randomID + `, 'sent', ` + logged + `, ` +
 		same + ` FROM sends s`
 }

@@ -50,9 +50,9 @@ WITH clock AS MATERIALIZED (
     SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[], $5::bigint[], $6::bigint[])
         WITH ORDINALITY AS u(app, channel, recipient, purposes, counting, rejecting, i)
 )
-SELECT 0::bigint AS i, NULL::uuid AS id, NULL::text AS clock, NULL::timestamptz AS taken, now AS at, NULL::text AS verification FROM clock
+SELECT 0::bigint AS i, NULL::uuid AS id, NULL::boolean AS rejected, now AS at, NULL::text AS verification FROM clock
 UNION ALL
-SELECT u.i, s.id, s.clock, s.taken_at, s.logged_at, s.verification_id FROM clock, u CROSS JOIN LATERAL (
+SELECT u.i, s.id, false, s.logged_at, s.verification_id FROM clock, u CROSS JOIN LATERAL (
     SELECT * FROM sends s
     WHERE s.recipient <= u.recipient
       AND (s.recipient, s.logged_at) > (u.recipient, clock.now - u.counting * interval '1 microsecond')
@@ -61,7 +61,7 @@ SELECT u.i, s.id, s.clock, s.taken_at, s.logged_at, s.verification_id FROM clock
     OFFSET 0
 ) s WHERE u.counting > 0
 UNION ALL
-SELECT u.i, f.id, NULL, NULL, f.finished_at, NULL FROM clock, u CROSS JOIN LATERAL (
+SELECT u.i, f.id, true, f.finished_at, NULL FROM clock, u CROSS JOIN LATERAL (
     SELECT * FROM failures f
     WHERE f.recipient = u.recipient AND f.app = u.app AND f.channel = u.channel AND f.counts
       AND f.finished_at > clock.now - u.rejecting * interval '1 microsecond'
@@ -242,21 +242,20 @@ func readHistoryRows(rows pgx.Rows, n int) (seen []gate.History, now time.Time, 
 	seen = make([]gate.History, n)
 	var i int64
 	var id pgtype.UUID
-	var clock, verification pgtype.Text
-	var taken, at pgtype.Timestamptz
-	_, err = pgx.ForEachRow(rows, []any{&i, &id, &clock, &taken, &at, &verification}, func() error {
+	var verification pgtype.Text
+	var rejected pgtype.Bool
+	var at pgtype.Timestamptz
+	_, err = pgx.ForEachRow(rows, []any{&i, &id, &rejected, &at, &verification}, func() error {
 		if i == 0 {
 			now = store.TruncateToMicroseconds(at.Time)
 			return nil
 		}
 		x := &seen[i-1]
-		row := gate.PastSend{ID: id.Bytes, Clock: clock.String, TakenAt: store.TruncateToMicroseconds(taken.Time),
-			LoggedAt:     store.TruncateToMicroseconds(at.Time),
-			Verification: verification.String}
-		if clock.Valid {
-			x.Past = append(x.Past, row)
-		} else {
+		row := gate.PastSend{ID: id.Bytes, At: store.TruncateToMicroseconds(at.Time), Verification: verification.String}
+		if rejected.Bool {
 			x.Rejections = append(x.Rejections, row)
+		} else {
+			x.Past = append(x.Past, row)
 		}
 		return nil
 	})

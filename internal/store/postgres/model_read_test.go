@@ -31,11 +31,10 @@ func (m *model) read(*rapid.T) {
 	within := max(0, m.span("within"))
 	bucket := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
 		Purposes: []string{"login", "signup"}}
-	clock, at := pick(m, "clock", "redis", store.DatabaseClock), storetest.Epoch.Add(m.span("at"))
 	rejected := max(0, m.span("rejected"))
 	m.same("ReadHistory", func(f *storetest.Fixture) []any {
 		h, err := f.ReadHistory(m.ctx, gate.HistoryQuery{Bucket: bucket, Counting: within, Rejected: rejected})
-		return answers(h.Sends(within, clock, at), h.SendsOfVerifications([]string{id}, within, clock, at), h.RejectedSends(rejected),
+		return answers(h.Sends(within), h.SendsOfVerifications([]string{id}, within), h.RejectedSends(rejected),
 			h.Now, err)
 	})
 	m.same("LatestRowPerRecipient", func(f *storetest.Fixture) []any {
@@ -44,7 +43,7 @@ func (m *model) read(*rapid.T) {
 	m.same("SendsByID", func(f *storetest.Fixture) []any { return answers(f.SendsByID(m.ctx, []uuid.UUID{send})) })
 	m.same("CountedSends", func(f *storetest.Fixture) []any {
 		var all []store.CountedSend
-		err := f.CountedSends(m.ctx, clock, within,
+		err := f.CountedSends(m.ctx, within,
 			func(c store.CountedSend) error { all = append(all, c); return nil })
 		return answers(all, err)
 	})

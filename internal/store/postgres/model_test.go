@@ -64,9 +64,8 @@ type model struct {
 	sends      []uuid.UUID // refusals too
 	refusals   []uuid.UUID
 	codes      []string
-	told       []uuid.UUID              // events
-	taken      map[string]time.Duration // of each limiter's clock, since epoch
-	claimed    map[[32]byte]uuid.UUID   // the sends of claims, by keys
+	told       []uuid.UUID            // events
+	claimed    map[[32]byte]uuid.UUID // the sends of claims, by keys
 }
 
 var modelRules = [][]quota.Rule{
@@ -132,16 +131,6 @@ func (m *model) pass(*rapid.T) {
 func (m *model) begin(*rapid.T) {
 	in := m.real.Intent(m.number("recipient", 1, 2))
 	in.Rules = pick(m, "rules", modelRules...)
-	if clock := pick(m, "clock", "", store.DatabaseClock, "redis", "redis", "redis", "other"); clock != "" {
-		if m.taken == nil {
-			m.taken = map[string]time.Duration{}
-		}
-		m.taken[clock] += m.span("later")
-		if m.number("back", 0, 9) == 0 {
-			m.taken[clock] -= m.span("earlier") * 2
-		}
-		in.Send.Clock, in.Send.TakenAt = clock, storetest.Epoch.Add(m.taken[clock])
-	}
 	in.Send.Purpose = pick(m, "purpose", "login", "login", "signup", "gift")
 	if in.Send.Purpose == "gift" {
 		in.Purposes = []string{"gift"}
@@ -372,8 +361,7 @@ func (m *model) refused(*rapid.T) {
 	var rows []store.SendOrRefusal
 	for range m.number("rows", 1, 3) {
 		r := m.real.Refusal(m.number("recipient", 1, 2), func(s *store.SendOrRefusal) {
-			s.Count, s.RetryAfter, s.Clock, s.TakenAt = m.number("count", 0, 3), max(0, m.span("wait")), "redis",
-				storetest.Epoch
+			s.Count, s.RetryAfter = m.number("count", 0, 3), max(0, m.span("wait"))
 			s.BlockedBy, s.Recipients = pick(m, "rule", "minute", "hour"), m.number("recipients", 0, 2)
 		})
 		if len(m.refusals) > 0 && rapid.Bool().Draw(m.T, "old") {

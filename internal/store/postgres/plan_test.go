@@ -326,7 +326,7 @@ func TestPostgresCountsPageByPage(t *testing.T) {
 		copySends("logged_at + n / 1500 * interval '1 microsecond'"), more))
 	seen := map[string]bool{}
 	var last quota.Event
-	storetest.OK(t, db.CountedSends(t.Context(), "", time.Hour, func(c store.CountedSend) error {
+	storetest.OK(t, db.CountedSends(t.Context(), time.Hour, func(c store.CountedSend) error {
 		if c.Event.At.Before(last.At) || c.Event.At.Equal(last.At) && c.Event.ID <= last.ID {
 			t.Fatal("out of order")
 		}

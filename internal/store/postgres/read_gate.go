@@ -76,27 +76,27 @@ WITH clock AS MATERIALIZED (
         $10::text[], $11::bool[])
         WITH ORDINALITY AS u(id, app, channel, recipient, purposes, longest, most, rejecting, address, holder, once, i)
 )
-SELECT 0::bigint AS i, 0 AS kind, NULL::uuid AS id, NULL::text AS clock, NULL::timestamptz AS taken, now AS at,
+SELECT 0::bigint AS i, 0 AS kind, NULL::uuid AS id, NULL::timestamptz AS approved, now AS at,
   NULL::int AS attempts, NULL::int AS forgiven, NULL::text AS class, NULL::text AS checks, NULL::text AS held FROM clock
 UNION ALL
-SELECT u.i, 1, s.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+SELECT u.i, 1, s.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM u CROSS JOIN LATERAL (SELECT s.id FROM sends s WHERE s.id = u.id AND s.id BETWEEN $14 AND $15 LIMIT 1) s
 UNION ALL
-SELECT u.i, 2, x.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM u CROSS JOIN LATERAL (
+SELECT u.i, 2, x.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM u CROSS JOIN LATERAL (
     SELECT x.id FROM suppressions x
     WHERE x.lifted_at IS NULL AND x.address = u.address AND x.channel = u.channel AND x.until > (SELECT now FROM clock)
       AND x.app IN ('', u.app)
     ORDER BY x.until DESC, x.id DESC LIMIT 1
 ) x
 UNION ALL
-SELECT u.i, 4, f.id, NULL, NULL, f.finished_at, NULL, NULL, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
+SELECT u.i, 4, f.id, NULL, f.finished_at, NULL, NULL, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
     SELECT f.id, f.finished_at FROM failures f
     WHERE f.recipient = u.recipient AND f.app = u.app AND f.channel = u.channel AND f.counts
       AND f.finished_at > clock.now - u.rejecting * interval '1 microsecond'
     ORDER BY f.finished_at DESC LIMIT 1000
 ) f
 UNION ALL
-SELECT u.i, 5, NULL, NULL, o.approved_at, o.expires_at, o.attempts, o.forgiven, o.class, o.checks, NULL
+SELECT u.i, 5, NULL, o.approved_at, o.expires_at, o.attempts, o.forgiven, o.class, o.checks, NULL
 FROM clock, u CROSS JOIN LATERAL (` + verificationsWithChecksSQL("u", "clock.now") + `) o
 UNION ALL` + strings.Join(sends, `
 UNION ALL`)
@@ -104,10 +104,10 @@ UNION ALL`)
 
 // countedSendsSQL reads the counted sends of calls without u.once (see holderSendsCoverRules).
 var countedSendsSQL = `
-SELECT u.i, 3, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
-    SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
+SELECT u.i, 3, s.id, NULL, s.logged_at, NULL, NULL, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
+    SELECT s.id, s.logged_at FROM sends s
     WHERE s.recipient <= u.recipient
-      AND (s.recipient, s.logged_at) > (u.recipient, clock.now - (u.longest + ` + clockSkewSQL + `) * interval '1 microsecond')
+      AND (s.recipient, s.logged_at) > (u.recipient, clock.now - u.longest * interval '1 microsecond')
       AND (s.counts AND ` + bucketConditionEnd + `
     ORDER BY s.recipient DESC, s.logged_at DESC LIMIT u.most
 ) s WHERE NOT u.once`
@@ -116,13 +116,13 @@ SELECT u.i, 3, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL, NULL, N
 // day, and the counted sends of calls with u.once. It does not lock the verifications, so calls
 // that may join one are not decided by this read.
 var sendsOfHoldersSQL = `
-SELECT u.i, CASE WHEN s.past THEN 3 ELSE 6 END, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL, NULL, v.id
+SELECT u.i, CASE WHEN s.past THEN 3 ELSE 6 END, s.id, NULL, s.logged_at, NULL, NULL, NULL, NULL, v.id
 FROM clock, u CROSS JOIN LATERAL (
-    SELECT s.id, s.clock, s.taken_at, s.logged_at, s.verification_id, u.once AND s.counts
-      AND s.logged_at > clock.now - (u.longest + ` + clockSkewSQL + `) * interval '1 microsecond' AS past
+    SELECT s.id, s.logged_at, s.verification_id, u.once AND s.counts
+      AND s.logged_at > clock.now - u.longest * interval '1 microsecond' AS past
     FROM sends s
     WHERE s.recipient <= u.recipient
-      AND (s.recipient, s.logged_at) > (u.recipient, clock.now - (` + resendWithinSQL + ` + ` + clockSkewSQL + `) * interval '1 microsecond')
+      AND (s.recipient, s.logged_at) > (u.recipient, clock.now - ` + resendWithinSQL + ` * interval '1 microsecond')
       AND (` + bucketConditionEnd + `
     OFFSET 0
 ) s LEFT JOIN LATERAL (
@@ -157,24 +157,20 @@ func holderSendsCoverRules(in store.Intent) bool {
 	return in.HolderToJoin() != "" && quota.LongestKeep(in.Rules) <= gate.ResendWithin
 }
 
-// clockSkewSQL and resendWithinSQL are MaxClockSkew and ResendWithin in µs.
-var (
-	clockSkewSQL    = strconv.FormatInt(store.MaxClockSkew.Microseconds(), 10)
-	resendWithinSQL = strconv.FormatInt(gate.ResendWithin.Microseconds(), 10)
-)
+// resendWithinSQL is ResendWithin in µs.
+var resendWithinSQL = strconv.FormatInt(gate.ResendWithin.Microseconds(), 10)
 
-// extraHistoryRows is how many more rows of a bucket are read than the largest limit. If a
-// limiter's clock was wrong, the rows that count may not be the newest.
+// extraHistoryRows is how many more rows of a bucket are read than the largest limit. More than the
+// limit may count after a change of the policy, and the answer tells when the oldest leaves.
 const extraHistoryRows = 100
 
 // gateRow is one row of gateSQL.
 type gateRow struct {
-	i     int64
-	kind  int32
-	id    pgtype.UUID
-	clock pgtype.Text
-	taken pgtype.Timestamptz
-	at    pgtype.Timestamptz
+	i        int64
+	kind     int32
+	id       pgtype.UUID
+	approved pgtype.Timestamptz
+	at       pgtype.Timestamptz
 
 	attempts, forgiven pgtype.Int4
 	class              pgtype.Text
@@ -186,7 +182,7 @@ type gateRow struct {
 // withChecksFields returns the destinations to scan the columns of verificationsWithChecksSQL into.
 // All are NULL if there is no such row.
 func (r *gateRow) withChecksFields() []any {
-	return []any{&r.taken, &r.at, &r.attempts, &r.forgiven, &r.class, columns.ScannerFor(&r.checks)}
+	return []any{&r.approved, &r.at, &r.attempts, &r.forgiven, &r.class, columns.ScannerFor(&r.checks)}
 }
 
 // verificationWithChecks returns the fields of a row of verificationsWithChecksSQL, by which
@@ -195,8 +191,8 @@ func (r *gateRow) verificationWithChecks() store.Verification {
 	v := store.Verification{ExpiresAt: store.TruncateToMicroseconds(r.at.Time), Attempts: int(r.attempts.Int32),
 		Forgiven: int(r.forgiven.Int32),
 		Class:    store.Class(r.class.String), Checks: r.checks}
-	if r.taken.Valid {
-		v.ApprovedAt = store.TruncateToMicroseconds(r.taken.Time)
+	if r.approved.Valid {
+		v.ApprovedAt = store.TruncateToMicroseconds(r.approved.Time)
 	}
 	return v
 }
@@ -227,11 +223,9 @@ func (v *batchFacts) addRow(r gateRow) {
 	case suppressionRow:
 		has.Suppression = r.id.Bytes
 	case countedSendRow:
-		has.Past = append(has.Past, gate.PastSend{ID: r.id.Bytes, Clock: r.clock.String,
-			TakenAt:  store.TruncateToMicroseconds(r.taken.Time),
-			LoggedAt: store.TruncateToMicroseconds(r.at.Time)})
+		has.Past = append(has.Past, gate.PastSend{ID: r.id.Bytes, At: store.TruncateToMicroseconds(r.at.Time)})
 	case rejectedSendRow:
-		has.Rejections = append(has.Rejections, gate.PastSend{ID: r.id.Bytes, LoggedAt: store.TruncateToMicroseconds(r.at.Time)})
+		has.Rejections = append(has.Rejections, gate.PastSend{ID: r.id.Bytes, At: store.TruncateToMicroseconds(r.at.Time)})
 	case verificationWithChecksRow:
 		has.Tried = append(has.Tried, r.verificationWithChecks())
 	}
@@ -242,7 +236,7 @@ func (v *batchFacts) addRow(r gateRow) {
 func readBatchFacts(rows pgx.Rows, n int) (v batchFacts, err error) {
 	v = batchFacts{facts: make([]gate.Facts, n), repeated: make([]bool, n), ofHolders: make([][]string, n)}
 	var r gateRow
-	fields := append(append([]any{&r.i, &r.kind, &r.id, &r.clock}, r.withChecksFields()...), &r.held)
+	fields := append(append([]any{&r.i, &r.kind, &r.id}, r.withChecksFields()...), &r.held)
 	_, err = pgx.ForEachRow(rows, fields, func() error { v.addRow(r); return nil })
 	if err == nil && v.now.IsZero() {
 		err = errNoClock
@@ -349,7 +343,7 @@ const maxClockSetBack = 31 * 24 * time.Hour
 func idBoundsOfBatch(batch []*beginCall, near time.Time) idBounds {
 	reach := gate.ResendWithin
 	for _, x := range batch {
-		reach = max(reach, gate.MaxRowAge(x.In))
+		reach = max(reach, quota.LongestKeep(x.In.Rules))
 	}
 	b := idBoundsAround(near, reach)
 	b.earliest, b.latest = idRange(batch)

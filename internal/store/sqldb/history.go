@@ -25,12 +25,12 @@ func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields 
 // from an index on app, channel and purpose, which would read the rows of all recipients. Postgres
 // has historySQL and gateSQL.
 var CountedInBucketSQL = `
-SELECT s.id, s.clock, s.taken_at, s.logged_at, s.verification_id FROM sends s
+SELECT s.id, s.logged_at, s.verification_id FROM sends s
 WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, @after)
   AND (s.app = @app AND s.channel = @channel AND s.purpose ` + SQLite.inList("purposes") + `) IS TRUE AND (s.counts = true) IS TRUE`
 
 func pastSendFields(p *gate.PastSend) []any {
-	return []any{&p.ID, &p.Clock, columns.ScannerFor(&p.TakenAt), columns.ScannerFor(&p.LoggedAt), &p.Verification}
+	return []any{&p.ID, columns.ScannerFor(&p.At), &p.Verification}
 }
 
 // rejectedSendsSQL selects the rejected sends of a recipient that ended after @after.
@@ -38,7 +38,7 @@ const rejectedSendsSQL = `
 SELECT f.id, f.finished_at FROM failures f
 WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.counts = true AND f.finished_at > @after`
 
-func rejectedSendFields(p *gate.PastSend) []any { return []any{&p.ID, columns.ScannerFor(&p.LoggedAt)} }
+func rejectedSendFields(p *gate.PastSend) []any { return []any{&p.ID, columns.ScannerFor(&p.At)} }
 
 // bucketArgs are the parameters of CountedInBucketSQL and rejectedSendsSQL, except @after.
 func bucketArgs(b store.Bucket) Args {
@@ -80,16 +80,15 @@ func (db *DB) FailedSends(ctx context.Context, q store.FailedSendsQuery) (failed
 	err error) {
 	now, err = db.readWithClock(ctx, func(tx Tx, now time.Time) error {
 		failed, err = QueryAll(tx, func(f *store.FailedSend) []any {
-			return []any{&f.ID, columns.ScannerFor(&f.EndedAt), &f.Purpose, &f.Paused, &f.Held}
+			return []any{&f.ID, columns.ScannerFor(&f.EndedAt), &f.Purpose, &f.Counts, &f.Paused, &f.Held}
 		}, `
-SELECT s.id, f.finished_at, s.purpose, s.reason = '`+store.ReasonPaused+`', EXISTS (SELECT 1 FROM prefix_pauses p
+SELECT s.id, f.finished_at, s.purpose, s.forgiven = false AND s.reason NOT IN ('`+store.ReasonEnded+`', '`+store.ReasonErased+`')
+  AND NOT EXISTS (SELECT 1 FROM sends o WHERE o.recipient = @recipient AND o.logged_at > @after AND o.app = @app AND o.channel = @channel
+    AND o.status = 'sent' AND o.finished_at > f.finished_at), s.reason = '`+store.ReasonPaused+`', EXISTS (SELECT 1 FROM prefix_pauses p
     WHERE p.app = s.app AND p.prefix = s.prefix AND p.class = v.class AND p.lifted_at IS NULL AND p.until > @at)
 FROM `+tx.Dialect.pick(failuresFromSQL)+` JOIN verifications v ON v.id = s.verification_id
 WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.finished_at > @after
-  AND f.status = 'failed' AND f.counts = false AND s.forgiven = false
-  AND s.reason NOT IN ('`+store.ReasonEnded+`', '`+store.ReasonErased+`') AND v.class = @class
-  AND NOT EXISTS (SELECT 1 FROM sends o WHERE o.recipient = @recipient AND o.logged_at > @after AND o.app = @app AND o.channel = @channel
-    AND o.status = 'sent' AND o.finished_at > f.finished_at)
+  AND f.status = 'failed' AND f.counts = false AND v.class = @class
 ORDER BY f.finished_at, f.id`, Args{"recipient": q.Recipient, "app": q.App, "channel": q.Channel, "class": q.Class, "at": now,
 			"after": now.Add(-q.Within.Truncate(time.Microsecond))})
 		return err
@@ -100,16 +99,15 @@ ORDER BY f.finished_at, f.id`, Args{"recipient": q.Recipient, "app": q.App, "cha
 // AllRejectedSends calls yield for every rejected send that ended less than within ago, oldest
 // first; Event.At is the send's end. It stops at the first error of yield and returns that error.
 func (db *DB) AllRejectedSends(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error {
-	rows, err := readSince(ctx, db, within, sendFields, `
-SELECT `+SendColumns+` FROM `+db.Dialect.pick(failuresFromSQL)+` WHERE f.counts = true AND f.finished_at > @after
+	var now time.Time
+	rows, err := readSince(ctx, db, within, withClockColumn(&now, sendFields), `
+SELECT @now, `+SendColumns+` FROM `+db.Dialect.pick(failuresFromSQL)+` WHERE f.counts = true AND f.finished_at > @after
   ORDER BY f.finished_at, f.id`, Args{})
 	if err != nil {
 		return err
 	}
 	for _, s := range rows {
-		c := countedSendOnClock(s, store.DatabaseClock)
-		c.Event.At, c.Clock = s.FinishedAt, store.DatabaseClock
-		if err := yield(c); err != nil {
+		if err := yield(countedSend(s, s.FinishedAt, now)); err != nil {
 			return err
 		}
 	}

@@ -54,6 +54,6 @@ func provenAnswer(in store.Intent, issuer string, q Tx) store.BeginAnswer {
 	v, s := in.Verification, in.Send
 	v.CreatedAt, v.ApprovedAt, v.ExpiresAt, v.Method = q.Now, q.Now, q.Now.Add(in.TTL), store.MethodEVP
 	s.VerificationID, s.Number, s.Status, s.Provider = v.ID, 0, store.Proven, issuer
-	s.Clock, s.TakenAt, s.LoggedAt, s.FinishedAt = store.DatabaseClock, q.Now, q.Now, q.Now
-	return store.BeginAnswer{Admitted: true, Verification: v, Send: s, Now: q.Now, NowClock: store.DatabaseClock}
+	s.LoggedAt, s.FinishedAt = q.Now, q.Now
+	return store.BeginAnswer{Admitted: true, Verification: v, Send: s, Now: q.Now}
 }

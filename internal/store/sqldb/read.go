@@ -65,13 +65,16 @@ func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.SendOrRef
 	return rows, err
 }
 
-// SendsByID reads up to 1,000 rows, in no order. Unknown IDs are left out.
-func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.SendOrRefusal, error) {
+// SendsByID reads up to 1,000 rows, in no order. Unknown IDs are left out. The time is on the
+// database's clock; zero if no row was found.
+func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) (all []store.SendOrRefusal, now time.Time, err error) {
 	if len(ids) == 0 {
-		return nil, nil
+		return nil, now, nil
 	}
-	return ReadAll(ctx, db, sendOrRefusalFields, sendsAndRefusalsSQL(`s.id `+db.Dialect.inList("ids")+` AND s.id BETWEEN @first AND @last`),
+	all, err = ReadAll(ctx, db, withClockColumn(&now, sendOrRefusalFields),
+		`SELECT @now, s.* FROM (`+sendsAndRefusalsSQL(`s.id `+db.Dialect.inList("ids")+` AND s.id BETWEEN @first AND @last`)+`) s`,
 		Args{"ids": ids, "first": slices.MinFunc(ids, compareIDs), "last": slices.MaxFunc(ids, compareIDs)})
+	return all, now, err
 }
 
 // VerificationsByID reads up to 1,000 verifications by their IDs, in no order. Unknown IDs are left
@@ -195,10 +198,8 @@ func refusalSearchHash(h recipient.Hash) []byte {
 const CountedSendsPageSize = 2000
 
 // CountedSends calls yield for every counted send whose LoggedAt is less than within ago, oldest
-// first. Event.At is on the named clock if the row has an instant on it, else on the database's. It
-// stops at the first error of yield and returns that error.
-func (db *DB) CountedSends(ctx context.Context, clock string, within time.Duration,
-	yield func(store.CountedSend) error) error {
+// first. It stops at the first error of yield and returns that error.
+func (db *DB) CountedSends(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error {
 	mark := store.Cursor{ID: uuid.Max} // with the largest ID, the first page begins after mark.At
 	err := db.Read(ctx, func(q Tx) error {
 		now, err := q.Clock()
@@ -207,11 +208,12 @@ func (db *DB) CountedSends(ctx context.Context, clock string, within time.Durati
 	})
 	for err == nil {
 		var page []store.Send
-		page, err = ReadAll(ctx, db, sendFields, sendSQL+`
+		var now time.Time
+		page, err = ReadAll(ctx, db, withClockColumn(&now, sendFields), `SELECT @now, `+SendColumns+` FROM sends s
 WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = true AND `+db.Dialect.loggedSince("@at")+` ORDER BY s.logged_at, s.id LIMIT @page`,
 			Args{"at": mark.At, "id": mark.ID, "page": CountedSendsPageSize})
 		for _, s := range page {
-			if err := yield(countedSendOnClock(s, clock)); err != nil {
+			if err := yield(countedSend(s, s.LoggedAt, now)); err != nil {
 				return err
 			}
 			mark = store.Cursor{At: s.LoggedAt, ID: s.ID}
@@ -223,16 +225,10 @@ WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = true AND `+db.Dialect.logg
 	return err
 }
 
-// countedSendOnClock converts a row to a CountedSend. Its instant is TakenAt if the row has the
-// named clock, else LoggedAt.
-func countedSendOnClock(s store.Send, clock string) store.CountedSend {
-	c := store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient,
-		Clock: store.DatabaseClock}
-	c.Event = quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}
-	if s.Clock == clock {
-		c.Event.At, c.Clock = s.TakenAt, clock
-	}
-	return c
+// countedSend returns a row as an event of the instant at, read at now.
+func countedSend(s store.Send, at, now time.Time) store.CountedSend {
+	return store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient,
+		Event: quota.Event{ID: string(s.ID[:]), At: at}, Now: now}
 }
 
 // ConfirmRefund confirms that the limiter has made a refund.

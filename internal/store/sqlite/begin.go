@@ -10,6 +10,7 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqldb"
+	"sendcode/quota"
 )
 
 // Begin implements sqldb.PerDatabase.
@@ -53,7 +54,7 @@ func begin(q sqldb.Tx, in store.Intent) (store.BeginAnswer, error) {
 func readFacts(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
 	s := in.Send
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: in.Purposes}
-	if has.Past, err = q.CountedInBucket(bucket, gate.MaxRowAge(in)); err != nil {
+	if has.Past, err = q.CountedInBucket(bucket, quota.LongestKeep(in.Rules)); err != nil {
 		return has, err
 	}
 	if has.Rejections, err = q.RejectedSends(bucket, in.Rejections.Window); err != nil {

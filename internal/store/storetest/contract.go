@@ -13,7 +13,7 @@ import (
 // contract is what every database must do, by group. A case is named after its function, and gets
 // an empty database.
 var contract = map[string][]func(t *testing.T, f *Fixture){
-	"begin": {beginWrites, onlyBucketsSendsCount, youngerByTheLimiter, repeatedBegin, badIntents,
+	"begin": {beginWrites, onlyBucketsSendsCount, repeatedBegin, badIntents,
 		rejectionsOfARecipient, onlyRecipientsRejectionsCount,
 		sixtyCallers, MixedRecipients},
 	"join": {joins, strangersJoinNone},

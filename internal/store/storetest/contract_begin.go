@@ -14,8 +14,7 @@ import (
 )
 
 func beginWrites(t *testing.T, f *Fixture) {
-	taken := Epoch.Add(-7 * time.Hour).Add(123 * time.Nanosecond).In(time.FixedZone("east", 3600))
-	in := f.Intent(1, takenAt("redis", taken), WithRules(DefaultRules))
+	in := f.Intent(1, WithRules(DefaultRules))
 	in.Send.Observed = []string{"office", "stricter"}
 	in.Verification.Alphabet, in.Verification.Holder = "unambiguous", "s:1"
 	in.TTL, in.Lease = in.TTL+999, in.Lease+999 // both databases have whole microseconds
@@ -37,12 +36,11 @@ func beginWrites(t *testing.T, f *Fixture) {
 	s := store.Send{
 		ID: in.Send.ID, VerificationID: v.ID, Number: 1, App: "shop", Channel: recipient.Email, Purpose: "login",
 		Recipient: in.Send.Recipient, To: "a•••@example.com", Locale: "en", Reference: "order 7", IP: "192.0.2.0/24",
-		Status: store.Sending, Attempt: 1, Counts: true, TakenAt: Epoch.Add(-7 * time.Hour), Clock: "redis",
+		Status: store.Sending, Attempt: 1, Counts: true,
 		LoggedAt: f.Now,
 		DueAt:    f.Now.Add(8 * time.Second), Observed: []string{"office", "stricter"},
 	}
-	Equal(t, "begun", got, store.BeginAnswer{Admitted: true, Verification: v, Send: s, At: s.TakenAt, Now: f.Now,
-		NowClock: store.DatabaseClock})
+	Equal(t, "begun", got, store.BeginAnswer{Admitted: true, Verification: v, Send: s, Now: f.Now})
 	Equal(t, "row", f.Row(t, s.ID), RowOf(s))
 	read, newest, now := Must3(f.Verification(t.Context(), v.ID))(t)
 	Equal(t, "verification", read, v)
@@ -66,32 +64,14 @@ func onlyBucketsSendsCount(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose, in.Purposes = "new", []string{"new"} }))
 }
 
-// A send counts for as long as it is younger than the window on the limiter's clock, although its
-// row is older: of a browser, and of a back end, whose rows of the last day are read for another
-// reason too.
-func youngerByTheLimiter(t *testing.T, f *Fixture) {
-	for n, window := range []time.Duration{time.Hour, 24 * time.Hour, 30 * time.Hour} {
-		for i, holder := range []string{"", "s:1"} {
-			first := f.Now
-			ask := func(age time.Duration) store.Intent {
-				return f.Intent(2*n+i, WithRules(Rule(1, window)), heldBy(holder), takenAt("redis", first.Add(age)))
-			}
-			f.Admit(t, ask(0))
-			f.Pass(window + store.MaxClockSkew - 2*time.Microsecond)
-			f.Refuse(t, ask(window-time.Microsecond))
-			f.Admit(t, ask(window))
-		}
-	}
-}
-
 func repeatedBegin(t *testing.T, f *Fixture) {
-	in := f.Intent(1, takenAt("redis", Epoch), WithRules(DefaultRules))
+	in := f.Intent(1, WithRules(DefaultRules))
 	in.Send.Observed = []string{"office"}
 	first := f.Admit(t, in)
 	f.Pass(time.Second)
 	again := f.MustBegin(t, in)
 	Equal(t, "told to be so", again.Repeated && !first.Repeated, true)
-	again.Repeated, first.At = false, time.Time{} // it decides nothing
+	again.Repeated = false
 	Equal(t, "repeated", again, first)
 	Equal(t, "rows", len(f.All(t)), 1)
 
@@ -142,8 +122,7 @@ func (f *Fixture) Both(i int) *sqldb.DB { return []*sqldb.DB{f.DB, f.Replica}[i%
 
 func sixtyCallers(t *testing.T, f *Fixture) {
 	begun, admitted := f.BeginAll(t, 60, func(i int) store.Intent {
-		return f.Intent(1, takenAt(fmt.Sprint("clock", i%3), Epoch.Add(time.Duration(i))),
-			WithRules(Rule(7, time.Hour)))
+		return f.Intent(1, WithRules(Rule(7, time.Hour)))
 	})
 	Equal(t, "admitted", admitted, 7)
 	for _, b := range begun {

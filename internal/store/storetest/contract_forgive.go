@@ -50,7 +50,7 @@ func forgives(t *testing.T, f *Fixture) {
 	failed := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Rejections
 	Equal(t, "rejected", len(failed), 0)
 	none := func(c store.CountedSend) error { t.Errorf("%v still counts", c); return nil }
-	OK(t, f.CountedSends(t.Context(), store.DatabaseClock, 24*time.Hour, none))
+	OK(t, f.CountedSends(t.Context(), 24*time.Hour, none))
 	OK(t, f.AllRejectedSends(t.Context(), 24*time.Hour, none))
 	row := f.Row(t, sent.Send.ID)
 	Equal(t, "the send can be read", []any{row.Status, row.Counts, row.Forgiven, row.To},
@@ -189,7 +189,7 @@ func forgets(t *testing.T, f *Fixture) {
 	Equal(t, "the new row", f.Row(t, back.Send.ID), RowOf(back.Send))
 	Equal(t, "the old verification", f.Code(t, old.Verification.ID).Recipient, recipient.Hash{})
 	Equal(t, "acts on them", f.ListActs(t, store.AuditFilter{Recipient: &back.Send.Recipient}), nil)
-	events := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Sends(24*time.Hour, store.DatabaseClock, time.Time{})
+	events := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Sends(24 * time.Hour)
 	Equal(t, "history", events, []quota.Event{{ID: string(back.Send.ID[:]), At: back.Send.LoggedAt}})
 
 	f.erase(t, 1, time.Hour) // again, of what came since

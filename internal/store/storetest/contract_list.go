@@ -65,9 +65,9 @@ func windowOverMonths(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, rules))
 	counts()
 	seen := 0
-	OK(t, f.CountedSends(t.Context(), store.DatabaseClock, month, func(store.CountedSend) error { seen++; return nil }))
+	OK(t, f.CountedSends(t.Context(), month, func(store.CountedSend) error { seen++; return nil }))
 	Equal(t, "counting", seen, 4)
-	Is(t, f.CountedSends(t.Context(), "", month, func(store.CountedSend) error { return fault.NotFound }),
+	Is(t, f.CountedSends(t.Context(), month, func(store.CountedSend) error { return fault.NotFound }),
 		fault.NotFound)
 	crowd, _, err := f.HeavyRecipients(t.Context(),
 		store.HeavyRecipientsQuery{Purposes: []string{"login"}, Within: month, AtLeast: 4, Limit: 10})

@@ -144,11 +144,6 @@ func WithRules(rules []quota.Rule) func(*store.Intent) {
 	return func(in *store.Intent) { in.Rules = rules }
 }
 
-// takenAt gives an intent the clock of its limiter and the instant on it.
-func takenAt(clock string, at time.Time) func(*store.Intent) {
-	return func(in *store.Intent) { in.Send.Clock, in.Send.TakenAt = clock, at }
-}
-
 // MustBegin begins a send, whether it is let in or not.
 func (f *Fixture) MustBegin(t *testing.T, in store.Intent) store.BeginAnswer {
 	t.Helper()

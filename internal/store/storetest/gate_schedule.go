@@ -17,7 +17,7 @@ var gateSteps = flag.Int("store.steps", 1200, "steps of the gates' random schedu
 // RunGateSchedule holds a database's gate against the naive one, to the µs: what it decides, and
 // what quota.Evaluate makes of its refusals.
 func RunGateSchedule(t *testing.T, f *Fixture) {
-	s := &gateSchedule{T: t, Fixture: f, dice: rand.New(rand.NewPCG(1, 2)).IntN, limiter: Epoch, seen: map[string]int{}}
+	s := &gateSchedule{T: t, Fixture: f, dice: rand.New(rand.NewPCG(1, 2)).IntN, seen: map[string]int{}}
 	for i := range *gateSteps {
 		const life = 200 // a naive gate gets slow with all that it never forgets
 		if i%life == 0 {
@@ -27,28 +27,27 @@ func RunGateSchedule(t *testing.T, f *Fixture) {
 			t.Fatalf("step %d", i)
 		}
 	}
-	for _, situation := range []string{"a limiter far behind", "a limiter far ahead", "refusals", "refunds"} {
+	for _, situation := range []string{"steps back", "refusals", "refunds"} {
 		if s.seen[situation] == 0 {
 			t.Errorf("there were no %s", situation)
 		}
 	}
 }
 
-// gateSchedule plays random sends on clocks that go together, mostly.
+// gateSchedule plays random sends on a clock that goes back now and then.
 type gateSchedule struct {
 	*testing.T
 	*Fixture
 	naive     naiveGate
 	recipient int
 	dice      func(n int) int
-	limiter   time.Time       // the limiter's clock
 	free      []time.Duration // waits that the last refusal named
 	seen      map[string]int  // how often each situation came up
 }
 
 func (s *gateSchedule) step() {
 	s.Helper()
-	s.moveClocks()
+	s.moveClock()
 	if n := len(s.naive.sends); n > 0 && s.dice(6) == 0 {
 		s.seen["refunds"]++
 		s.refund(s.dice(n))
@@ -56,9 +55,9 @@ func (s *gateSchedule) step() {
 	s.compareDecision(s.randomIntent())
 }
 
-// moveClocks goes to where something may just have happened: whole seconds and the ends of waits,
-// give or take a µs. Now and then one clock goes alone.
-func (s *gateSchedule) moveClocks() {
+// moveClock goes to where something may just have happened: whole seconds and the ends of waits, give
+// or take a µs.
+func (s *gateSchedule) moveClock() {
 	jump := []time.Duration{0, 0, 0, 0, time.Microsecond, -time.Microsecond, time.Millisecond}[s.dice(7)]
 	switch n := s.dice(10); {
 	case n < 4 && len(s.free) > 0:
@@ -69,23 +68,9 @@ func (s *gateSchedule) moveClocks() {
 		jump += time.Duration(s.dice(50)) * time.Minute
 	}
 	s.Pass(jump)
-	s.limiter = s.limiter.Add(jump)
-	alone := time.Duration(s.dice(8)) * time.Second
-	switch n := s.dice(60); {
-	case n < 3:
-		s.limiter = s.limiter.Add(alone)
-	case n < 6:
-		s.limiter = s.limiter.Add(-alone)
-	case n < 8:
-		s.Pass(-alone)
-	case n < 9:
-		s.limiter = s.Now
-	case n < 10 && s.dice(10) == 0:
-		s.seen["a limiter far ahead"]++
-		s.limiter = s.limiter.Add(90 * time.Minute)
-	case n < 11:
-		s.seen["a limiter far behind"]++
-		s.Pass(24*time.Hour + time.Duration(s.dice(70))*time.Second)
+	if s.dice(30) == 0 {
+		s.seen["steps back"]++
+		s.Pass(-time.Duration(s.dice(8)) * time.Second)
 	}
 }
 
@@ -99,15 +84,6 @@ func (s *gateSchedule) randomIntent() store.Intent {
 	if s.dice(3) == 0 {
 		in.Rules = append(in.Rules, hourInIndia(1+s.dice(4)))
 	}
-	in.Send.Clock = []string{"redis", "redis", "redis", "redis", "redis", "redis", "redis", "other",
-		store.DatabaseClock,
-		store.DatabaseClock}[s.dice(10)]
-	if in.Send.Clock != store.DatabaseClock {
-		in.Send.TakenAt = s.limiter
-	}
-	if in.Send.Clock == "other" {
-		in.Send.TakenAt = s.limiter.Add(-1234567 * time.Microsecond)
-	}
 	return in
 }
 
@@ -116,8 +92,7 @@ func (s *gateSchedule) compareDecision(in store.Intent) {
 	room, states := s.naive.decide(in, s.Now)
 	begun := s.MustBegin(s.T, in)
 	if begun.Admitted != room {
-		s.Fatalf("admitted %v, want %v: %s at %v and %v\nby %+v", begun.Admitted, room, in.Send.Clock, in.Send.TakenAt,
-			s.Now, states)
+		s.Fatalf("admitted %v, want %v at %v\nby %+v", begun.Admitted, room, s.Now, states)
 	}
 	s.free = nil
 	for _, state := range states {
@@ -158,45 +133,15 @@ type naiveSend struct {
 	refunded bool
 }
 
-// oneSecond is by how much a limiter's clock may differ and is believed.
-const oneSecond = time.Second
-
-// elapsed is the time that has passed since a send: what the limiter's clock says, unless the
-// database's differs by more than a second. Sends of another clock are known by the database's
-// alone.
-func (s naiveSend) elapsed(in store.Intent, now time.Time) time.Duration {
-	byDatabase := now.Sub(s.logged)
-	if in.Send.Clock != s.intent.Send.Clock || in.Send.Clock == store.DatabaseClock {
-		return byDatabase
-	}
-	byLimiter := in.Send.TakenAt.Sub(s.intent.Send.TakenAt)
-	if byLimiter-byDatabase > oneSecond || byDatabase-byLimiter > oneSecond {
-		return byDatabase
-	}
-	return byLimiter
-}
-
 // hourInIndia is the calendar rule of the schedules: the clock hour, half an hour off that of UTC.
 func hourInIndia(limit int) quota.Rule {
 	return quota.Rule{Name: "hourly", Scope: quota.Recipient, Limit: limit, Per: quota.Hour,
 		Zone: time.FixedZone("India", 19800)}
 }
 
-// at is the limiter's time, where it is not more than a second ahead of the database's.
-func (g *naiveGate) at(in store.Intent, now time.Time) time.Time {
-	switch {
-	case in.Send.Clock == store.DatabaseClock:
-		return now
-	case in.Send.TakenAt.Sub(now) > oneSecond:
-		return now.Add(oneSecond)
-	}
-	return in.Send.TakenAt
-}
-
 // decide says of each rule how many sends it counts, and for how long there is no place.
 func (g *naiveGate) decide(in store.Intent, now time.Time) (room bool, states []quota.State) {
-	at := g.at(in, now)
-	intoHour := at.Add(30*time.Minute).UnixMicro() % time.Hour.Microseconds()
+	intoHour := now.Add(30*time.Minute).UnixMicro() % time.Hour.Microseconds()
 	room = true
 	for _, r := range in.Rules {
 		window := r.Window
@@ -205,16 +150,13 @@ func (g *naiveGate) decide(in store.Intent, now time.Time) (room bool, states []
 		}
 		var ages []time.Duration
 		for _, s := range g.sends {
-			age := s.elapsed(in, now)
+			age := now.Sub(s.logged)
 			if !s.refunded && s.intent.Send.Recipient == in.Send.Recipient && age < window {
 				ages = append(ages, max(0, age))
 			}
 		}
 		slices.Sort(ages)
 		state := quota.State{Rule: r, Used: len(ages)}
-		for _, age := range ages {
-			state.Ages += age
-		}
 		if state.Used > 0 {
 			state.ResetAfter = r.Window - ages[len(ages)-1]
 		}

@@ -70,7 +70,7 @@ func (r *Rig) LoseFirstRefund() {
 
 // EmptyLimiter exchanges the limiter for one that has counted nothing.
 func (r *Rig) EmptyLimiter() *quota.Memory {
-	m := quota.NewMemory(time.Now, "process")
+	m := quota.NewMemory(time.Now)
 	r.Limiter.Set(m)
 	return m
 }
@@ -104,14 +104,8 @@ func (c calls) Refund(ctx context.Context, id string, buckets ...string) error {
 }
 
 // Record implements gates.Limiter.
-func (c calls) Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error {
+func (c calls) Record(ctx context.Context, bucket string, keep time.Duration, events []quota.AgedEvent) error {
 	return c(ctx, "Record", func(l gates.Limiter) error { return l.Record(ctx, bucket, keep, events) })
-}
-
-// Events implements gates.Limiter.
-func (c calls) Events(ctx context.Context, bucket string) (events []quota.Event, now time.Time, err error) {
-	err = c(ctx, "Events", func(l gates.Limiter) (err error) { events, now, err = l.Events(ctx, bucket); return err })
-	return events, now, err
 }
 
 // Reset implements gates.Limiter.

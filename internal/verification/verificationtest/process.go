@@ -105,7 +105,7 @@ func New(s Settings, p core.Dependencies) *Process {
 		p.Now = time.Now
 	}
 	if p.Limiter == nil {
-		p.Limiter = quota.NewMemory(p.Now, "process")
+		p.Limiter = quota.NewMemory(p.Now)
 	}
 	if p.Sender == nil {
 		p.Sender = &MailServer{}

@@ -158,7 +158,7 @@ func (r *Rig) FailSends(n int) {
 // Rebuild fills the limiter from the database.
 func (r *Rig) Rebuild() {
 	r.Helper()
-	r.NoError(r.Svc.Gates.Rebuild(r.Context(), "process"))
+	r.NoError(r.Svc.Gates.Rebuild(r.Context()))
 }
 
 // SuppressBounces has bounces suppress for 30 days, and room for sends.

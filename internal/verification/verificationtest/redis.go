@@ -14,7 +14,6 @@ import (
 // for the script.
 type FakeRedis struct {
 	calls
-	clock string
 
 	mu        sync.Mutex
 	memory    *quota.Memory
@@ -29,9 +28,9 @@ type write struct {
 	do func(gates.Limiter) error
 }
 
-// NewFakeRedis returns a limiter whose clock has this name.
-func NewFakeRedis(clock string) *FakeRedis {
-	s := &FakeRedis{clock: clock}
+// NewFakeRedis returns an empty limiter.
+func NewFakeRedis() *FakeRedis {
+	s := &FakeRedis{}
 	s.calls = s.call
 	s.Flush()
 	return s
@@ -48,7 +47,7 @@ func (s *FakeRedis) now() time.Time {
 func (s *FakeRedis) Flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.memory, s.writes = quota.NewMemory(s.now, s.clock), nil
+	s.memory, s.writes = quota.NewMemory(s.now), nil
 }
 
 // FailOver loses the newest writes, and returns how many.
@@ -57,7 +56,7 @@ func (s *FakeRedis) FailOver(lost int) int {
 	defer s.mu.Unlock()
 	kept := s.writes[:max(0, len(s.writes)-lost)]
 	lost = len(s.writes) - len(kept)
-	s.memory = quota.NewMemory(s.now, s.clock)
+	s.memory = quota.NewMemory(s.now)
 	for _, w := range kept {
 		s.replaying = w.at
 		_ = w.do(s.memory)
@@ -73,11 +72,11 @@ func (s *FakeRedis) Step(by time.Duration) {
 	s.ahead += by
 }
 
-// call makes a call. All but Peek and Events are writes.
+// call makes a call. All but Peek are writes.
 func (s *FakeRedis) call(_ context.Context, name string, do func(gates.Limiter) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if name != "Peek" && name != "Events" {
+	if name != "Peek" {
 		s.writes = append(s.writes, write{s.now(), do})
 	}
 	return do(s.memory)

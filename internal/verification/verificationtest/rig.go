@@ -128,7 +128,7 @@ func NewRig(t *testing.T, change func(*Settings)) *Rig {
 func NewRigAt(t *testing.T, now func() time.Time, change func(*Settings)) *Rig {
 	t.Helper()
 	r := &Rig{
-		T: t, Store: sqlitetest.Open(t, now), Limiter: NewLimiter(quota.NewMemory(now, "process"), nil), now: now,
+		T: t, Store: sqlitetest.Open(t, now), Limiter: NewLimiter(quota.NewMemory(now), nil), now: now,
 		MailServer: &MailServer{}, Carrier: &Carrier{}, Printed: &servertest.Text{}, Settings: TestSettings(t),
 		WrongCode: codetest.WrongCodes(t.Name()), Observed: &Observed{counts: map[string]int{}},
 	}
