@@ -4,6 +4,6 @@
 // after two actions at most. What is right stands in a table (kinds_…_test.go), in the words that a
 // caller needs to hear and not in those of the console's texts.
 //
-// It has tests only: `make drill` runs them over a million rows. Only make nightly runs them besides:
-// ten kinds over a few thousand rows.
+// It has tests only: `make drill` runs them over a million rows, `make test` ten kinds over a few
+// thousand.
 package drill
