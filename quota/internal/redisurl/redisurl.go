@@ -37,19 +37,19 @@ const (
 func Open(rawURL string) (redis.UniversalClient, error) {
 	switch scheme, _, _ := strings.Cut(rawURL, "://"); scheme {
 	case "redis", "rediss":
-		o, err := standaloneOptions(rawURL)
+		o, err := StandaloneOptions(rawURL)
 		if err != nil {
 			return nil, err
 		}
 		return redis.NewClient(o), nil
 	case "redis+sentinel", "rediss+sentinel":
-		o, err := sentinelOptions(rawURL)
+		o, err := SentinelOptions(rawURL)
 		if err != nil {
 			return nil, err
 		}
 		return redis.NewFailoverClient(o), nil
 	case "redis+cluster", "rediss+cluster":
-		o, err := clusterOptions(rawURL)
+		o, err := ClusterOptions(rawURL)
 		if err != nil {
 			return nil, err
 		}
@@ -59,7 +59,8 @@ func Open(rawURL string) (redis.UniversalClient, error) {
 	}
 }
 
-func standaloneOptions(rawURL string) (*redis.Options, error) {
+// StandaloneOptions parses the URL of a single server. Errors never show the URL.
+func StandaloneOptions(rawURL string) (*redis.Options, error) {
 	if u, err := parseURL(rawURL); err != nil {
 		return nil, err
 	} else if u.Hostname() == "" {
@@ -105,7 +106,8 @@ func setDefault[T comparable](v *T, to T) {
 	}
 }
 
-func sentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
+// SentinelOptions parses the URL of a master that Sentinels watch. Errors never show the URL.
+func SentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
 	rest, pool, err := extractCA(rawURL)
 	if err != nil {
 		return nil, err
@@ -146,9 +148,9 @@ func sentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
 	return o, nil
 }
 
-// clusterOptions parses a Cluster URL. The cluster client repeats a call up to MaxRedirects times;
+// ClusterOptions parses a Cluster URL. The cluster client repeats a call up to MaxRedirects times;
 // the node clients repeat none unless the URL says max_retries.
-func clusterOptions(rawURL string) (*redis.ClusterOptions, error) {
+func ClusterOptions(rawURL string) (*redis.ClusterOptions, error) {
 	rest, pool, err := extractCA(rawURL)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package policy
+package internal_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -14,6 +15,9 @@ func TestRulesForBrowsers(t *testing.T) {
 	own := quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute}
 	net := quota.Rule{Name: "client", Scope: quota.Network, Limit: 5, Window: time.Minute}
 	office := quota.Rule{Name: "office", Scope: quota.IP, Limit: 5, Window: time.Minute, Observe: true}
+	forBrowser := func(rules []quota.Rule) []quota.Rule {
+		return policy.Set{}.ForBrowser(policy.Purpose{Policy: quota.Policy{Rules: rules}}, "shop", store.KnownBrowser).Policy.Rules
+	}
 	for _, c := range []struct {
 		rules []quota.Rule
 		want  []string
@@ -24,14 +28,14 @@ func TestRulesForBrowsers(t *testing.T) {
 		{[]quota.Rule{own, net, office}, []string{"minute", "client", "office"}},
 	} {
 		var got []string
-		for _, r := range withBrowserRules(c.rules, quota.Rule{}) {
+		for _, r := range forBrowser(c.rules) {
 			got = append(got, r.Name)
 		}
 		if fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%v, want %v", got, c.want)
 		}
 	}
-	if err := quota.Validate(withBrowserRules([]quota.Rule{own}, quota.Rule{})); err != nil {
+	if err := quota.Validate(forBrowser([]quota.Rule{own})); err != nil {
 		t.Error(err)
 	}
 }
@@ -39,11 +43,11 @@ func TestRulesForBrowsers(t *testing.T) {
 // Each class of callers has its own limit in each rule's one bucket. A known browser is known to
 // rules on recipients alone.
 func TestStrangersLeaveEachReserve(t *testing.T) {
-	set := Set{
-		Breaker: quota.Rule{Name: "breaker", Scope: BreakerScope, Limit: 10}, BreakerReserve: 3,
-		Apps: map[string]App{"open": {ReachedByStrangers: true}},
+	set := policy.Set{
+		Breaker: quota.Rule{Name: "breaker", Scope: policy.BreakerScope, Limit: 10}, BreakerReserve: 3,
+		Apps: map[string]policy.App{"open": {ReachedByStrangers: true}},
 	}
-	p := Purpose{Reserve: map[string]int{}}
+	p := policy.Purpose{Reserve: map[string]int{}}
 	for _, scope := range []quota.Scope{quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose,
 		quota.Country, quota.Prefix, quota.Global} {
 		p.Policy.Rules = append(p.Policy.Rules, quota.Rule{Name: string(scope), Scope: scope, Limit: 5})
@@ -87,10 +91,10 @@ func TestStrangersLeaveEachReserve(t *testing.T) {
 // others have all.
 func TestStrangersHaveHalfOfTheFailures(t *testing.T) {
 	for limit, half := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 20: 10} {
-		p := Purpose{Policy: quota.Policy{Rules: []quota.Rule{{Name: "bad", Scope: quota.Failures, Limit: limit}}}}
+		p := policy.Purpose{Policy: quota.Policy{Rules: []quota.Rule{{Name: "bad", Scope: quota.Failures, Limit: limit}}}}
 		for class, want := range map[store.Class]int{store.SecretKeyClass: limit, store.KnownBrowser: limit,
 			store.UnknownBrowser: half} {
-			if got := (Set{}).WithLimits(p, "shop", class).Policy.Rules[0].Limit; got != want {
+			if got := (policy.Set{}).WithLimits(p, "shop", class).Policy.Rules[0].Limit; got != want {
 				t.Errorf("of %d failures %q has %d, want %d", limit, class, got, want)
 			}
 		}

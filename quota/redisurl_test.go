@@ -1,4 +1,4 @@
-package redisurl
+package quota_test
 
 import (
 	"crypto/tls"
@@ -9,12 +9,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/servertest"
+	"sendcode/quota/internal/redisurl"
 )
 
 // shortSteps fails the test unless each step of a client ends well within Budget.
 func shortSteps(t *testing.T, dial, read, write, pool time.Duration) {
 	t.Helper()
-	if least, most := min(dial, read, write, pool), max(dial, read, write, pool); least <= 0 || most > CallBudget/2 {
+	if least, most := min(dial, read, write, pool), max(dial, read, write, pool); least <= 0 || most > redisurl.CallBudget/2 {
 		t.Errorf("timeouts of %v to %v", least, most)
 	}
 }
@@ -22,15 +23,15 @@ func shortSteps(t *testing.T, dial, read, write, pool time.Duration) {
 func secure(c *tls.Config) bool { return c.MinVersion >= tls.VersionTLS12 && !c.InsecureSkipVerify }
 
 func TestURLs(t *testing.T) {
-	o, err := standaloneOptions("rediss://user:p%40ss@redis.example:7000/3?pool_size=7")
-	must(t, err)
+	o, err := redisurl.StandaloneOptions("rediss://user:p%40ss@redis.example:7000/3?pool_size=7")
+	mustBeNil(t, err)
 	servertest.Same(t, "host, user and password", o.Addr+" "+o.Username+" "+o.Password, "redis.example:7000 user p@ss")
 	servertest.Same(t, "db, pool and dials", [3]int{o.DB, o.PoolSize, o.DialerRetries}, [3]int{3, 7, 1})
 	servertest.Same(t, "TLS", secure(o.TLSConfig) && o.TLSConfig.ServerName == "redis.example", true)
 	servertest.Same(t, "retries, and a context's deadline", o.MaxRetries > 0 && o.ContextTimeoutEnabled, true)
 	shortSteps(t, o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout)
-	o, err = standaloneOptions("redis://h?read_timeout=300ms&max_retries=1")
-	must(t, err)
+	o, err = redisurl.StandaloneOptions("redis://h?read_timeout=300ms&max_retries=1")
+	mustBeNil(t, err)
 	servertest.Same(t, "chosen read timeout", o.ReadTimeout, 300*time.Millisecond)
 	servertest.Same(t, "chosen retries, and a context's deadline", o.MaxRetries == 1 && o.ContextTimeoutEnabled, true)
 	for url, want := range map[string]string{"redis://h": "h:6379", "redis://[::1]:6380/0": "[::1]:6380"} {
@@ -39,9 +40,9 @@ func TestURLs(t *testing.T) {
 }
 
 func TestSentinelURLs(t *testing.T) {
-	o, err := sentinelOptions(
+	o, err := redisurl.SentinelOptions(
 		"rediss+sentinel://user:p%40s%2Fs@one,two:7000,[::1]:7001/main/4?sentinel_username=su&sentinel_password=sp")
-	must(t, err)
+	mustBeNil(t, err)
 	servertest.Same(t, "sentinels", strings.Join(o.SentinelAddrs, " "), "one:26379 two:7000 [::1]:7001")
 	servertest.Same(t, "users", o.Username+" "+o.Password+" "+o.SentinelUsername+" "+o.SentinelPassword,
 		"user p@s/s su sp")
@@ -51,20 +52,20 @@ func TestSentinelURLs(t *testing.T) {
 	servertest.Same(t, "replicas", o.ReplicaOnly || o.RouteByLatency || o.RouteRandomly, false)
 	servertest.Same(t, "retries, and a context's deadline", o.MaxRetries > 0 && o.ContextTimeoutEnabled, true)
 	shortSteps(t, o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout)
-	o, err = sentinelOptions("redis+sentinel://one/main")
-	must(t, err)
+	o, err = redisurl.SentinelOptions("redis+sentinel://one/main")
+	mustBeNil(t, err)
 	servertest.Same(t, "no TLS, first database", o.TLSConfig == nil && o.DB == 0, true)
 }
 
 func TestClusterURLs(t *testing.T) {
-	o, err := clusterOptions("rediss+cluster://user:p%40s%2Fs@one,two:7000,[::1]:7001?pool_size=7&max_redirects=2")
-	must(t, err)
+	o, err := redisurl.ClusterOptions("rediss+cluster://user:p%40s%2Fs@one,two:7000,[::1]:7001?pool_size=7&max_redirects=2")
+	mustBeNil(t, err)
 	servertest.Same(t, "nodes", strings.Join(o.Addrs, " "), "one:6379 two:7000 [::1]:7001")
 	servertest.Same(t, "user", o.Username+" "+o.Password, "user p@s/s")
 	servertest.Same(t, "TLS", secure(o.TLSConfig) && o.TLSConfig.ServerName == "", true)
 	servertest.Same(t, "chosen pool and redirects", [2]int{o.PoolSize, o.MaxRedirects}, [2]int{7, 2})
-	o, err = clusterOptions("redis+cluster://one/")
-	must(t, err)
+	o, err = redisurl.ClusterOptions("redis+cluster://one/")
+	mustBeNil(t, err)
 	servertest.Same(t, "no TLS", o.TLSConfig == nil, true)
 	shortSteps(t, o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout)
 	servertest.Same(t, "dials, and a context's deadline", o.DialerRetries == 1 && o.ContextTimeoutEnabled, true)
@@ -73,13 +74,13 @@ func TestClusterURLs(t *testing.T) {
 
 func opened(t *testing.T, url string) *redis.Client {
 	t.Helper()
-	client, err := Open(url)
-	must(t, err)
+	client, err := redisurl.Open(url)
+	mustBeNil(t, err)
 	t.Cleanup(func() { client.Close() })
 	return client.(*redis.Client)
 }
 
-func must(t *testing.T, err error) {
+func mustBeNil(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +109,7 @@ func TestWrongURLsAreExplainedWithoutTheirSecrets(t *testing.T) {
 		"redis+sentinel://user:hunter2@h/m/-1":                        "database",
 		"redis+sentinel://user:hunter2@h/m/0?db=1":                    `"db"`,
 	} {
-		client, err := Open(url)
+		client, err := redisurl.Open(url)
 		if err == nil || client != nil {
 			t.Errorf("%s: accepted", url)
 		} else if !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hunter2") {

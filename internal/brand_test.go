@@ -1,0 +1,77 @@
+package internal_test
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"testing"
+
+	"sendcode/internal/brand"
+)
+
+// Whatever the accent is, its text can be read on every surface, and text on it too; one that can
+// be read already stays as it is.
+func TestColoursCanBeRead(t *testing.T) {
+	for r := 0; r < 256; r += 17 {
+		for g := 0; g < 256; g += 17 {
+			for b := 0; b < 256; b += 51 {
+				accent := fmt.Sprintf("#%02x%02x%02x", r, g, b)
+				branded := brand.New("", accent, "")
+				for tone, surfaces := range map[brand.Palette][]string{
+					branded.Light: {"#f6f5f2", "#ffffff", branded.Light.Wash},
+					branded.Dark:  {"#131417", "#1b1d21", branded.Dark.Wash},
+				} {
+					for _, under := range surfaces {
+						if c := contrast(tone.Accent, under); c < 4.45 { // 4.5, of colours that were rounded
+							t.Fatalf("%s: %s on %s has %.2f", accent, tone.Accent, under, c)
+						}
+					}
+					if c := contrast(tone.On, tone.Accent); c < 4.45 {
+						t.Fatalf("%s: %s on %s has %.2f", accent, tone.On, tone.Accent, c)
+					}
+				}
+			}
+		}
+	}
+	if got := brand.New("", "#1f5fd1", "").Light.Accent; got != "#1f5fd1" {
+		t.Errorf("an accent that can be read became %s", got)
+	}
+	if got := brand.New("", "", "").Light; got != (brand.Palette{}) || (brand.Brand{}).StyleSheet() != "" {
+		t.Errorf("without an accent there is %v", got)
+	}
+}
+
+func TestCheckAccent(t *testing.T) {
+	for _, good := range []string{"#1f5fd1", "#FFFFFF"} {
+		if problem := brand.AccentProblem(good); problem != "" {
+			t.Errorf("%s: %s", good, problem)
+		}
+	}
+	for _, bad := range []string{"", "#", "red", "#fff", "#12345g", "1f5fd1#", "#1f5fd1;", "#+1f5fd"} {
+		if brand.AccentProblem(bad) == "" {
+			t.Errorf("%q passes", bad)
+		}
+	}
+	if brand.New("", "#1f5fd1", "").StyleVersion() == brand.New("", "#1f5fd2", "").StyleVersion() {
+		t.Error("two accents have one version")
+	}
+}
+
+// contrast is that of WCAG 2.2 between two colours, #rrggbb.
+func contrast(a, b string) float64 {
+	luminance := func(colour string) (sum float64) {
+		for i, share := range []float64{0.2126, 0.7152, 0.0722} {
+			n, _ := strconv.ParseUint(colour[1+2*i:3+2*i], 16, 8)
+			v := float64(n) / 255
+			if v > 0.04045 {
+				v = math.Pow((v+0.055)/1.055, 2.4)
+			} else {
+				v /= 12.92
+			}
+			sum += share * v
+		}
+		return sum
+	}
+	x, y := luminance(a), luminance(b)
+	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
+}
