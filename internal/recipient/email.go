@@ -17,10 +17,11 @@ const (
 )
 
 func parseEmail(raw string) (recipientData, error) {
-	s := strings.Trim(raw, " ")
+	s := strings.TrimFunc(raw, isBlank)
 	if err := checkText(s); err != nil {
 		return recipientData{}, err
 	}
+	s = unwrapAddress(s)
 	if err := checkBareAddress(s); err != nil {
 		return recipientData{}, err
 	}
@@ -47,6 +48,19 @@ func parseEmail(raw string) (recipientData, error) {
 	}, nil
 }
 
+// unwrapAddress returns the address in "mailto:address" or "Name <address>", as address books copy one.
+// A name with an at sign may be another address: then it returns s.
+func unwrapAddress(s string) string {
+	if scheme := "mailto:"; len(s) > len(scheme) && strings.EqualFold(s[:len(scheme)], scheme) {
+		return s[len(scheme):]
+	}
+	name, inner, _ := strings.Cut(s, "<")
+	if bare, ok := strings.CutSuffix(inner, ">"); ok && !strings.Contains(name, "@") {
+		return strings.TrimFunc(bare, isBlank)
+	}
+	return s
+}
+
 // checkText returns an error for a text that is no recipient on any channel: it is empty, too long,
 // not UTF-8, or has characters that are never valid.
 func checkText(s string) error {
@@ -57,13 +71,21 @@ func checkText(s string) error {
 		return errTooLong
 	case !utf8.ValidString(s):
 		return errEncoding
-	case strings.ContainsFunc(s, isControl):
-		return errControlCharacter
-	case strings.ContainsFunc(s, isInvisible):
-		return errInvisibleCharacter
+	}
+	for _, r := range s {
+		switch {
+		case isControl(r):
+			return naming(errControlCharacter, r)
+		case isInvisible(r):
+			return naming(errInvisibleCharacter, r)
+		}
 	}
 	return nil
 }
+
+// isBlank reports whether r is a blank of any kind or invisible: copied together with an address or a
+// number, it changes neither.
+func isBlank(r rune) bool { return unicode.IsSpace(r) || isInvisible(r) }
 
 // isControl reports whether r is a control character: C0 (with CR, LF and NUL), DEL, C1, or a
 // Unicode line break.
@@ -108,7 +130,7 @@ func splitAddress(s string) (local, domain string, err error) {
 	case domain == "":
 		return "", "", errNoDomain
 	case strings.ContainsFunc(s, unicode.IsSpace):
-		return "", "", errSpace
+		return "", "", naming(errSpace, []rune(s[strings.IndexFunc(s, unicode.IsSpace):])[0])
 	}
 	return local, domain, nil
 }
@@ -124,9 +146,9 @@ func checkLocal(local string) error {
 		switch {
 		case isAtext(r), r == '.':
 		case isFullWidth(r):
-			return errFullWidth
+			return naming(errFullWidth, r)
 		case !isNonASCIILetterOrDigit(r), i == 0 && unicode.IsMark(r): // a leading mark would sit on whatever is printed before it
-			return errInvalidCharacter
+			return naming(errInvalidCharacter, r)
 		}
 	}
 	return nil

@@ -1,6 +1,9 @@
 package recipient
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // InvalidError says why an input is not a recipient, without the input.
 type InvalidError struct {
@@ -18,6 +21,13 @@ var reasons []string
 func newInvalidError(reason, detail string) error {
 	reasons = append(reasons, reason)
 	return &InvalidError{reason, detail}
+}
+
+// naming returns the error with the character that it is about, such as U+2019 '’'.
+func naming(err error, r rune) error {
+	e := *err.(*InvalidError)
+	e.Detail = fmt.Sprintf("%s It is %#U.", e.Detail, r)
+	return &e
 }
 
 var (

@@ -90,7 +90,7 @@ func (s *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (
 	}
 	var suppress store.NewSuppression
 	if why := suppressionCause(e); known && why != "" && to.Domain() != delivery.SimulatorDomain {
-		suppress = store.NewSuppression{Cause: why, Address: s.Vault.AddressHash(to), For: s.Policy.Get().SuppressFor}
+		suppress = store.NewSuppression{Cause: why, Address: s.Vault.SuppressionHash(to), For: s.Policy.Get().SuppressFor}
 	}
 	tell, err := s.Teller.NewEvent(*story.Verification, appEventByKind[kind])
 	if err != nil {
