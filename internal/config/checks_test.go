@@ -50,8 +50,8 @@ func TestChecks(t *testing.T) {
 			[]string{"mail.example.net:587", "smtp://u:12#hidden@h", "smtp://h,smtp://h?tls=maybe"},
 		},
 		"mail_from": {
-			[]string{"a@b.example", "Ü <" + long + "@SHOP.example>"},
-			[]string{"Shop", "a@b.example, c@d.example", `<"a b"@c.example>`, "a" + long + "@b.example",
+			[]string{"a@b.example", "Ü <" + long + "@SHOP.example>", `"Acme, Inc. (Billing)" <a@b.example>`},
+			[]string{"Shop", "a@b.example, c@d.example", "Shop (Billing) <a@b.example>", "Acme, Inc. <a@b.example>", `<"a b"@c.example>`, "a" + long + "@b.example",
 				"=?utf-8?q?a=0D=0ABcc?= <a@b.example>"},
 		},
 		"ring": {[]string{goodRing + "," + otherRing}, []string{goodRing + ",k2:hidden", "hidden"}},
