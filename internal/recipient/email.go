@@ -21,7 +21,7 @@ func parseEmail(raw string) (recipientData, error) {
 	if err := checkText(s); err != nil {
 		return recipientData{}, err
 	}
-	s = unwrapAddress(s)
+	s, quoted := cutQuotes(unwrapAddress(s))
 	if err := checkBareAddress(s); err != nil {
 		return recipientData{}, err
 	}
@@ -29,7 +29,7 @@ func parseEmail(raw string) (recipientData, error) {
 	if err != nil {
 		return recipientData{}, err
 	}
-	if err := checkLocal(local); err != nil {
+	if err := checkLocal(local, quoted); err != nil {
 		return recipientData{}, err
 	}
 	domain, display, err := parseDomain(typed)
@@ -37,6 +37,9 @@ func parseEmail(raw string) (recipientData, error) {
 		return recipientData{}, err
 	}
 	address := local + "@" + domain
+	if hasMisplacedDot(local) {
+		address = `"` + local + `"@` + domain
+	}
 	if len(address) > maxAddressLength {
 		return recipientData{}, errTooLong
 	}
@@ -59,6 +62,17 @@ func unwrapAddress(s string) string {
 		return strings.TrimFunc(bare, isBlank)
 	}
 	return s
+}
+
+// cutQuotes returns an address without the quotes around its local part, and whether it had them. In
+// some mailboxes' names dots stand at the end or twice in a row, which only a quoted local part may
+// have (RFC 5321 section 4.1.2); all else that quotes allow is refused later.
+func cutQuotes(s string) (bare string, quoted bool) {
+	inner, opened := strings.CutPrefix(s, `"`)
+	if local, domain, closed := strings.Cut(inner, `"@`); opened && closed {
+		return local + "@" + domain, true
+	}
+	return s, false
 }
 
 // checkText returns an error for a text that is no recipient on any channel: it is empty, too long,
@@ -135,11 +149,13 @@ func splitAddress(s string) (local, domain string, err error) {
 	return local, domain, nil
 }
 
-func checkLocal(local string) error {
+// checkLocal returns an error for a local part that is no dot-atom. If it was quoted, its dots may
+// stand anywhere.
+func checkLocal(local string, quoted bool) error {
 	if len(local) > maxLocalPartLength {
 		return errLocalTooLong
 	}
-	if hasMisplacedDot(local) {
+	if hasMisplacedDot(local) && !quoted {
 		return errMisplacedDot
 	}
 	for i, r := range local {
