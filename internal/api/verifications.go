@@ -4,14 +4,15 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/fault"
 	"sendcode/internal/requestid"
+	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
 	"sendcode/internal/verification"
@@ -108,11 +109,11 @@ func setClientIP(who *verification.Caller, clientIP string) error {
 	if who.Kind != verification.BackEnd {
 		return fault.Invalid("client_ip", "not_allowed", "Only secret keys may name the client's address.")
 	}
-	ip, err := netip.ParseAddr(clientIP)
-	if err != nil || ip.Zone() != "" {
+	ip, ok := server.ParseHop(clientIP)
+	if !ok || strings.Contains(clientIP, "%") {
 		return fault.Invalid("client_ip", "invalid", "This is not an IPv4 or IPv6 address.")
 	}
-	who.IP = ip.Unmap()
+	who.IP = ip
 	return nil
 }
 

@@ -180,6 +180,10 @@ func networkCheck(problem string) func(string) string {
 func checkMailFrom(value string) string {
 	const want = "must be one sender such as Shop <no-reply@shop.example>"
 	sender, err := mail.ParseAddress(value)
+	// ParseAddress takes parentheses outside of quotes for a comment, and drops it
+	if special := ",()"; strings.ContainsAny(value, special) && (err != nil || !strings.ContainsAny(sender.Name, special)) {
+		return want + `; a name with a comma or parentheses stands in quotes, as in "Shop (Billing)" <no-reply@shop.example>`
+	}
 	if err != nil {
 		return want
 	}

@@ -55,13 +55,28 @@ func TestDocumentedProviders(t *testing.T) {
 	}{
 		{"postmark.json", "postmark", basic.Header, []string{"Bounce.HardBounce bounced_for_good 550 5.1.1"}},
 		{"postmark-delivery.json", "postmark", basic.Header, []string{"Delivery delivered "}},
+		{"postmark-auto.json", "postmark", basic.Header, []string{"Bounce.AutoResponder ignored AutoResponder"}},
+		{"postmark-subscription.json", "postmark", basic.Header, []string{
+			"SubscriptionChange.true.ManualSuppression opted_out ", "SubscriptionChange.true.HardBounce bounced_for_good ",
+			"SubscriptionChange.true.SpamComplaint complained ", "SubscriptionChange.false ignored ",
+		}},
+		{"sendgrid-more.json", "sendgrid", basic.Header, []string{
+			"bounce.bounce bounced_for_good 552 5.2.2", "dropped bounced ", "unsubscribe opted_out ",
+			"group_unsubscribe opted_out ", "group_resubscribe ignored ", "deferred ignored 451", "processed ignored ",
+		}},
 		{"sendgrid.json", "sendgrid", basic.Header, []string{
 			"delivered delivered 250", "bounce.bounce bounced_for_good 550 5.1.1", "bounce.blocked bounced 554 5.7.1",
 			"open ignored ", "spamreport complained ",
 		}},
 		{"resend.json", "resend", svix("resend.json"), []string{"email.bounced.Permanent bounced_for_good 550 5.1.1"}},
 		{"resend-delivery.json", "resend", svix("resend-delivery.json"), []string{"email.delivered delivered "}},
-		{"mailgun.json", "mailgun", nil, []string{"failed.permanent bounced_for_good 550 5.1.1"}},
+		{"resend-suppressed.json", "resend", svix("resend-suppressed.json"), []string{"email.suppressed bounced_for_good "}},
+		{"resend-failed.json", "resend", svix("resend-failed.json"), []string{"email.failed bounced reached_daily_quota"}},
+		{"mailgun.json", "mailgun", nil, []string{"failed.permanent.suppress-bounce bounced_for_good 550 5.1.1"}},
+		{"mailgun-old.json", "mailgun", nil, []string{"failed.permanent.old bounced old"}},
+		{"mailgun-rejected.json", "mailgun", nil, []string{"rejected bounced "}},
+		{"mailgun-unsubscribed.json", "mailgun", nil, []string{
+			"failed.permanent.suppress-unsubscribe opted_out suppress-unsubscribe"}},
 	} {
 		body := strings.NewReplacer("SEND", send, "SIGNATURE",
 			hex.EncodeToString(mac.Sum(nil))).Replace(read(t, "testdata/events/"+x.file))
@@ -86,7 +101,8 @@ func TestDocumentedProviders(t *testing.T) {
 		"bounce": "Bounce.Permanent bounced_for_good 550 5.1.1", "full": "Bounce.Transient bounced 552 5.2.2",
 		"complaint": "Complaint complained abuse",
 		"delivery":  "Delivery delivered 250 2.6.0", "reject": "Reject bounced ", "delay": "DeliveryDelay ignored ",
-		"identity": "Bounce.Undetermined bounced ",
+		"identity": "Bounce.Undetermined bounced ", "rendering": "Rendering Failure bounced ",
+		"unsubscribe": "Subscription.true opted_out ",
 	} {
 		text := strings.ReplaceAll(read(t, "testdata/events/ses-"+file+".json"), "SEND", send)
 		body := amazon.Sign(snstest.Notification(text, at))

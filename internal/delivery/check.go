@@ -77,15 +77,17 @@ func hasControlCharacters(s string) bool {
 }
 
 // normalizeAddress returns an address with its domain as A-labels; false if the text is no
-// dot-atom@domain (RFC 5322 section 3.4.1, RFC 6531). It refuses quoted local parts, comments and
-// address literals.
+// dot-atom@domain (RFC 5322 section 3.4.1, RFC 6531), which may be quoted because of its dots. It
+// refuses all else in quotes, comments and address literals.
 func normalizeAddress(text string) (string, bool) {
 	at := strings.LastIndexByte(text, '@')
 	if at < 1 || at > maxLocalPart || !utf8.ValidString(text) {
 		return "", false
 	}
 	local, domain := text[:at], text[at+1:]
-	if !isDotAtom(local) {
+	inner := strings.TrimSuffix(strings.TrimPrefix(local, `"`), `"`)
+	quoted := inner != "" && local == `"`+inner+`"` && isDotAtom(strings.ReplaceAll(inner, ".", "-"))
+	if !quoted && !isDotAtom(local) {
 		return "", false
 	}
 	if isASCII(domain) { // idna refuses some domains that exist

@@ -44,6 +44,15 @@ func (k Vault) Hash(r recipient.Recipient) recipient.Hash { return k.Hashes(r).C
 // AddressHash returns the hash of the address as spelled, ignoring case.
 func (k Vault) AddressHash(r recipient.Recipient) recipient.Hash { return r.Hash(k.IndexKey) }
 
+// SuppressionHash returns the hash by which a recipient is suppressed: a mail address as spelled, a
+// number as it is counted, since a handset has one owner.
+func (k Vault) SuppressionHash(r recipient.Recipient) recipient.Hash {
+	if r.Channel() == recipient.SMS {
+		return k.Hash(r)
+	}
+	return k.AddressHash(r)
+}
+
 // Hashes returns all hashes of a recipient.
 func (k Vault) Hashes(r recipient.Recipient) recipient.Hashes { return k.Folding.Hashes(r, k.IndexKey) }
 

@@ -214,7 +214,7 @@ func (o *Outbox) suppression(v store.Verification, why store.SuppressionCause, l
 	if err != nil || to.Domain() == delivery.SimulatorDomain {
 		return store.NewSuppression{}
 	}
-	return store.NewSuppression{Cause: why, Address: o.Vault.AddressHash(to), For: lasts}
+	return store.NewSuppression{Cause: why, Address: o.Vault.SuppressionHash(to), For: lasts}
 }
 
 // expectReceipt writes to the database that a receipt is expected, if the carrier reports by its

@@ -17,10 +17,11 @@ const (
 )
 
 func parseEmail(raw string) (recipientData, error) {
-	s := strings.Trim(raw, " ")
+	s := strings.TrimFunc(raw, isBlank)
 	if err := checkText(s); err != nil {
 		return recipientData{}, err
 	}
+	s, quoted := cutQuotes(unwrapAddress(s))
 	if err := checkBareAddress(s); err != nil {
 		return recipientData{}, err
 	}
@@ -28,7 +29,7 @@ func parseEmail(raw string) (recipientData, error) {
 	if err != nil {
 		return recipientData{}, err
 	}
-	if err := checkLocal(local); err != nil {
+	if err := checkLocal(local, quoted); err != nil {
 		return recipientData{}, err
 	}
 	domain, display, err := parseDomain(typed)
@@ -36,6 +37,9 @@ func parseEmail(raw string) (recipientData, error) {
 		return recipientData{}, err
 	}
 	address := local + "@" + domain
+	if hasMisplacedDot(local) {
+		address = `"` + local + `"@` + domain
+	}
 	if len(address) > maxAddressLength {
 		return recipientData{}, errTooLong
 	}
@@ -45,6 +49,30 @@ func parseEmail(raw string) (recipientData, error) {
 		folded:  foldLocal(local) + "@" + domain,
 		masked:  firstCharacter(local) + maskBullets + "@" + display,
 	}, nil
+}
+
+// unwrapAddress returns the address in "mailto:address" or "Name <address>", as address books copy one.
+// A name with an at sign may be another address: then it returns s.
+func unwrapAddress(s string) string {
+	if scheme := "mailto:"; len(s) > len(scheme) && strings.EqualFold(s[:len(scheme)], scheme) {
+		return s[len(scheme):]
+	}
+	name, inner, _ := strings.Cut(s, "<")
+	if bare, ok := strings.CutSuffix(inner, ">"); ok && !strings.Contains(name, "@") {
+		return strings.TrimFunc(bare, isBlank)
+	}
+	return s
+}
+
+// cutQuotes returns an address without the quotes around its local part, and whether it had them. In
+// some mailboxes' names dots stand at the end or twice in a row, which only a quoted local part may
+// have (RFC 5321 section 4.1.2); all else that quotes allow is refused later.
+func cutQuotes(s string) (bare string, quoted bool) {
+	inner, opened := strings.CutPrefix(s, `"`)
+	if local, domain, closed := strings.Cut(inner, `"@`); opened && closed {
+		return local + "@" + domain, true
+	}
+	return s, false
 }
 
 // checkText returns an error for a text that is no recipient on any channel: it is empty, too long,
@@ -57,13 +85,21 @@ func checkText(s string) error {
 		return errTooLong
 	case !utf8.ValidString(s):
 		return errEncoding
-	case strings.ContainsFunc(s, isControl):
-		return errControlCharacter
-	case strings.ContainsFunc(s, isInvisible):
-		return errInvisibleCharacter
+	}
+	for _, r := range s {
+		switch {
+		case isControl(r):
+			return naming(errControlCharacter, r)
+		case isInvisible(r):
+			return naming(errInvisibleCharacter, r)
+		}
 	}
 	return nil
 }
+
+// isBlank reports whether r is a blank of any kind or invisible: copied together with an address or a
+// number, it changes neither.
+func isBlank(r rune) bool { return unicode.IsSpace(r) || isInvisible(r) }
 
 // isControl reports whether r is a control character: C0 (with CR, LF and NUL), DEL, C1, or a
 // Unicode line break.
@@ -108,25 +144,27 @@ func splitAddress(s string) (local, domain string, err error) {
 	case domain == "":
 		return "", "", errNoDomain
 	case strings.ContainsFunc(s, unicode.IsSpace):
-		return "", "", errSpace
+		return "", "", naming(errSpace, []rune(s[strings.IndexFunc(s, unicode.IsSpace):])[0])
 	}
 	return local, domain, nil
 }
 
-func checkLocal(local string) error {
+// checkLocal returns an error for a local part that is no dot-atom. If it was quoted, its dots may
+// stand anywhere.
+func checkLocal(local string, quoted bool) error {
 	if len(local) > maxLocalPartLength {
 		return errLocalTooLong
 	}
-	if hasMisplacedDot(local) {
+	if hasMisplacedDot(local) && !quoted {
 		return errMisplacedDot
 	}
 	for i, r := range local {
 		switch {
 		case isAtext(r), r == '.':
 		case isFullWidth(r):
-			return errFullWidth
+			return naming(errFullWidth, r)
 		case !isNonASCIILetterOrDigit(r), i == 0 && unicode.IsMark(r): // a leading mark would sit on whatever is printed before it
-			return errInvalidCharacter
+			return naming(errInvalidCharacter, r)
 		}
 	}
 	return nil

@@ -82,12 +82,12 @@ type FoldRules struct {
 // spelling does not prove another. The zero value folds nothing.
 type Folding map[string]FoldRules
 
-// Hashes are the three hashes of a recipient. For a phone number they are equal.
+// Hashes are the three hashes of a recipient. For most phone numbers they are equal.
 type Hashes struct {
 	Address Hash // of the address as spelled, ignoring case: Recipient.Hash
 	// Counted is the hash of the folded spelling, by which events are counted. For the simplest
 	// spelling it is equal to Address, so the counts of that spelling stay when the folding
-	// changes.
+	// changes. A number of Argentina is counted with the 9 of a mobile.
 	Counted Hash
 	// Mailbox is the same for spellings that are probably one mailbox. In addition to the folding,
 	// it drops tags at all domains, treats Google's two domains as one, and drops dots there. Two
@@ -99,14 +99,15 @@ type Hashes struct {
 func (f Folding) Hashes(r Recipient, key []byte) Hashes {
 	p, domain := r.data(), r.Domain()
 	h := p.hash(key)
-	if domain == "" {
-		return Hashes{h, h, h}
-	}
 	hash := func(folded string) Hash {
 		if folded == p.folded {
 			return h
 		}
 		return recipientData{channel: p.channel, folded: folded}.hash(key)
+	}
+	if domain == "" {
+		counted := hash(p.counted)
+		return Hashes{h, counted, counted}
 	}
 	counted := f[domain].foldAddress(p.folded, domain)
 	isGoogle := slices.Contains(googleDomains, domain)

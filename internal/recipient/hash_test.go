@@ -61,6 +61,8 @@ func TestSpellings(t *testing.T) {
 
 		{"an.a+shop@gmail.com", "ana@gmail.com", counted},
 		{"ana+a.b+c@gmail.com", "ana@gmail.com", counted},
+		{"+54 9 11 6677-3399", "+54 11 6677-3399", counted}, // one handset
+		{"+52 1 55 1234 5678", "+52 55 1234 5678", address},
 		{"+a.na@gmail.com", "+ana@gmail.com", counted}, // a tag without a name is no tag
 		{"an.a+shop@tags.example", "an.a@tags.example", counted},
 		{"an.a+sh.op@dots.example", "ana+shop@dots.example", counted},
@@ -82,7 +84,7 @@ func TestSpellings(t *testing.T) {
 		{"an.a@gmail.com.example", "ana@gmail.com.example", none},
 	} {
 		channel := Email
-		if strings.HasPrefix(c.a, "+49") {
+		if !strings.Contains(c.a, "@") {
 			channel = SMS
 		}
 		a, b := mustParse(t, channel, c.a), mustParse(t, channel, c.b)

@@ -1,6 +1,9 @@
 package recipient
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // InvalidError says why an input is not a recipient, without the input.
 type InvalidError struct {
@@ -20,6 +23,13 @@ func newInvalidError(reason, detail string) error {
 	return &InvalidError{reason, detail}
 }
 
+// naming returns the error with the character that it is about, such as U+2019 '’'.
+func naming(err error, r rune) error {
+	e := *err.(*InvalidError)
+	e.Detail = fmt.Sprintf("%s It is %#U.", e.Detail, r)
+	return &e
+}
+
 var (
 	errUnknownChannel   = newInvalidError("unknown_channel", `The channel must be "email" or "sms".`)
 	errEmpty            = newInvalidError("empty", "The recipient is empty.")
@@ -35,14 +45,15 @@ var (
 	errSpace            = newInvalidError("space", "The address contains a space.")
 	errDisplayName      = newInvalidError("display_name", "Give the bare address, without a name or angle brackets.")
 	errComment          = newInvalidError("comment", "Give the bare address, without a comment in parentheses.")
-	errQuotedLocalPart  = newInvalidError("quoted_local_part", "Addresses with a quoted part before the @ are not accepted.")
+	errQuotedLocalPart  = newInvalidError("quoted_local_part", "In quotes before the @, only letters, digits, dots and signs such as + and - may stand.")
 	errSeveralAddresses = newInvalidError("several_addresses", "Give exactly one address.")
 	errIPLiteral        = newInvalidError("ip_literal", "The part after the @ must be a domain name, not an IP address.")
 	errNoAtSign         = newInvalidError("no_at_sign", "The address has no @.")
 	errNoLocalPart      = newInvalidError("no_local_part", "There is nothing before the @.")
 	errLocalTooLong     = newInvalidError("local_part_too_long", "The part before the @ is longer than 64 octets.")
 	errMisplacedDot     = newInvalidError("misplaced_dot",
-		"There is a dot where none may stand: at the beginning, at the end or twice in a row.")
+		"There is a dot where none may stand: at the beginning, at the end or twice in a row. If the mailbox has it, "+
+			`quote what is before the @: "ana."@example.com.`)
 	errNoDomain         = newInvalidError("no_domain", "There is nothing after the @.")
 	errIncompleteDomain = newInvalidError("domain_incomplete", "The part after the @ is not a complete domain name.")
 	errInvalidDomain    = newInvalidError("invalid_domain", "The part after the @ is not a valid domain name.")

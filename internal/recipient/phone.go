@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/nyaruka/phonenumbers"
 )
@@ -17,12 +18,19 @@ const maxPhoneDigits = 15
 // minPhoneDigits is the least number of digits of any phone number.
 const minPhoneDigits = 3
 
-// phoneSeparators stand between the digits of a number as people write and copy it, also with an
-// East Asian keyboard.
-const phoneSeparators = " -.()/\u00a0\u2010\u2011\u3000－（）"
+// isPhoneSeparator reports whether r may stand between the digits of a number as people write and copy
+// it, also with an East Asian keyboard: a dash of any kind, a dot, a slash or a parenthesis.
+func isPhoneSeparator(r rune) bool {
+	return unicode.Is(unicode.Pd, r) || strings.ContainsRune(".()/−（）", r)
+}
 
 func parsePhone(raw, country string) (recipientData, error) {
-	s := strings.Trim(raw, " ")
+	s := strings.Map(func(r rune) rune {
+		if isBlank(r) {
+			return -1
+		}
+		return r
+	}, raw)
 	if err := checkText(s); err != nil {
 		return recipientData{}, err
 	}
@@ -42,12 +50,17 @@ func parsePhone(raw, country string) (recipientData, error) {
 	if len(address) > 1+maxPhoneDigits {
 		return recipientData{}, errTooLong
 	}
-	code := strconv.Itoa(int(number.GetCountryCode()))
+	code, national := strconv.Itoa(int(number.GetCountryCode())), phonenumbers.GetNationalSignificantNumber(number)
+	counted := address
+	if rest, ok := strings.CutPrefix(address, "+54"); ok && !strings.HasPrefix(rest, "9") {
+		counted = "+549" + rest // in Argentina one handset has both numbers
+	}
 	return recipientData{
 		channel: SMS,
 		address: address,
 		folded:  address,
-		masked:  maskNumber(code, phonenumbers.GetNationalSignificantNumber(number)),
+		counted: counted,
+		masked:  maskNumber(code, national),
 		country: phonenumbers.GetRegionCodeForNumber(number),
 		kind:    kind,
 	}, nil
@@ -62,7 +75,7 @@ func parseNumber(digits string, international bool, country string) (*phonenumbe
 		return nil, errNumberTooShort
 	}
 	if international {
-		return checkAssigned(phonenumbers.Parse("+"+digits, ""))
+		return parseInternational(digits)
 	}
 	if phonenumbers.GetCountryCodeForRegion(country) == 0 {
 		return nil, errNoCountryCode
@@ -70,9 +83,18 @@ func parseNumber(digits string, international bool, country string) (*phonenumbe
 	number, err := checkAssigned(phonenumbers.Parse(digits, country))
 	// 00 is the international prefix of most countries, and understood in all
 	if rest, ok := strings.CutPrefix(digits, "00"); ok && err != nil {
-		return checkAssigned(phonenumbers.Parse("+"+rest, ""))
+		return parseInternational(rest)
 	}
 	return number, err
+}
+
+// parseInternational parses digits that begin with a country code. It drops the 1 that mobile numbers
+// of Mexico had behind it until 2019: the number is the same without it.
+func parseInternational(digits string) (*phonenumbers.PhoneNumber, error) {
+	if rest, ok := strings.CutPrefix(digits, "521"); ok && len(rest) == 10 {
+		digits = "52" + rest
+	}
+	return checkAssigned(phonenumbers.Parse("+"+digits, ""))
 }
 
 // checkAssigned takes the results of phonenumbers.Parse. It returns the number if the numbering
@@ -108,8 +130,8 @@ func parseDigits(s string) (digits string, international bool, err error) {
 		switch {
 		case ok:
 			out.WriteRune(d)
-		case !strings.ContainsRune(phoneSeparators, r):
-			return "", false, errInvalidCharacter
+		case !isPhoneSeparator(r):
+			return "", false, naming(errInvalidCharacter, r)
 		}
 	}
 	return out.String(), plus, nil

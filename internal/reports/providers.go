@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 
 	"github.com/google/uuid"
 
@@ -13,6 +14,7 @@ import (
 	"sendcode/internal/keys"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/internal/webhook"
 )
@@ -61,6 +63,8 @@ type ProviderEvents struct {
 	Vault  keys.Vault
 	Teller webhook.EventMaker
 	Logger *slog.Logger
+
+	unmapped sync.Map // the types that were logged, each behind its provider
 }
 
 // Ingest records an event that an authenticated mail provider reports on a message that it
@@ -70,6 +74,7 @@ func (s *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (
 	kind, means := kindByMeaning[e.Outcome]
 	switch {
 	case !means && !e.Known:
+		s.logUnmapped(provider, e.Type)
 		return Unmapped, nil
 	case !means:
 		return Unrecorded, nil
@@ -90,7 +95,7 @@ func (s *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (
 	}
 	var suppress store.NewSuppression
 	if why := suppressionCause(e); known && why != "" && to.Domain() != delivery.SimulatorDomain {
-		suppress = store.NewSuppression{Cause: why, Address: s.Vault.AddressHash(to), For: s.Policy.Get().SuppressFor}
+		suppress = store.NewSuppression{Cause: why, Address: s.Vault.SuppressionHash(to), For: s.Policy.Get().SuppressFor}
 	}
 	tell, err := s.Teller.NewEvent(*story.Verification, appEventByKind[kind])
 	if err != nil {
@@ -110,6 +115,15 @@ func (s *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (
 	s.Logger.Info("provider event recorded", "send", e.Send, "provider", provider, "kind", string(kind),
 		"detail", e.Detail)
 	return IngestResult(kind), nil
+}
+
+// logUnmapped logs once for each type of a provider that its configuration does not map: the events
+// may be some that end a send.
+func (s *ProviderEvents) logUnmapped(provider, name string) {
+	if _, known := s.unmapped.LoadOrStore(provider+" "+name, true); !known && singleWordPattern.MatchString(name) {
+		s.Logger.Warn("provider event is not mapped: see provider_events", "provider", provider, "type", name,
+			runbook.Events.See())
+	}
 }
 
 // sameRecipient reports whether named, the recipient in a provider's event, is to. named may have

@@ -1,6 +1,7 @@
 package reports_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -79,7 +80,10 @@ func TestWhomAProviderMeans(t *testing.T) {
 		r.Ingest(reports.UnknownMessage, complaint(uuid.Nil, ""))
 		r.Ingest(reports.UnknownMessage, complaint(uuid.UUID{1}, vtest.Ana))
 		r.Ingest(reports.Unrecorded, reports.Event{Outcome: reports.Ignored, Known: true, Send: id})
-		r.Ingest(reports.Unmapped, reports.Event{Outcome: reports.Ignored, Send: id})
+		for range 2 {
+			r.Ingest(reports.Unmapped, reports.Event{Outcome: reports.Ignored, Send: id, Type: "email.new"})
+		}
+		r.Want("lines", strings.Count(r.Printed.String(), "type=email.new"), 1)
 		r.RefuseTo("ana.maria@EXAMPLE.com") // written as a row of its own, which is no send
 		r.Sleep(2 * time.Second)
 		for _, row := range r.Rows() {

@@ -19,7 +19,7 @@ import (
 )
 
 // ReadJSON decodes the body, one JSON object, into v. Names are case-sensitive. Error: a *Problem
-// for another media type or charset, unknown or duplicate names, wrong types, or data after the
+// for another media type or charset, a content coding, unknown or duplicate names, wrong types, or data after the
 // object, with the position if there is one; or echo's error for a body that is too large.
 func ReadJSON(c echo.Context, v any) error {
 	media, parameters, err := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
@@ -27,10 +27,15 @@ func ReadJSON(c echo.Context, v any) error {
 	if err != nil || media != echo.MIMEApplicationJSON || charset != "" && charset != "utf-8" && charset != "us-ascii" {
 		return &Problem{Kind: UnsupportedMedia}
 	}
+	if coding := c.Request().Header.Get(echo.HeaderContentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
+		return &Problem{Kind: UnsupportedMedia, Detail: "The body has the Content-Encoding " + truncateName(coding) +
+			". Send it as it is."}
+	}
 	body, err := readBody(c.Request())
 	if err != nil {
 		return unreadableBodyProblem(err)
 	}
+	body = bytes.TrimPrefix(body, []byte("\ufeff")) // a byte order mark, which a reader may ignore (RFC 8259 section 8.1)
 	if first := bytes.TrimLeft(body, " \t\r\n"); len(first) > 0 && first[0] != '{' && jsontext.Value(body).IsValid() {
 		return malformedJSONProblem("The body is JSON, but not an object", body, int64(len(body)-len(first)))
 	}

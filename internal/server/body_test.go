@@ -35,6 +35,7 @@ func TestReadJSONSaysWhereAndWhat(t *testing.T) {
 		{`{"to":"x"}`, `application/json; CHARSET="US-ASCII"`, "", "", nil},
 		{`{"to":"x"}`, "application/json; charset=utf-16", UnsupportedMedia.Slug, "", nil},
 		{`{"to":"x"}`, "application/json; charset=latin1", UnsupportedMedia.Slug, "", nil},
+		{"\ufeff" + `{"to":"x"}`, "application/json", "", "", nil}, // a byte order mark
 		{`{"to":"x"}`, "text/json", "unsupported-media-type", "", nil},
 		{`{"to":"x"`, "application/json", "malformed-json", "", int64(9)},
 		{`{"to":x}`, "application/json", "malformed-json", "", int64(6)},
@@ -63,6 +64,20 @@ func TestReadJSONSaysWhereAndWhat(t *testing.T) {
 		if (err != nil) != (c.slug != "") || p.Kind.Slug != c.slug || field != c.field ||
 			p.Extra["position"] != c.position {
 			t.Errorf("%s: %v, %v, want %v", c.body, err, p.Extra, c)
+		}
+	}
+}
+
+// A body that is coded is refused by the name of the coding.
+func TestReadJSONRefusesContentCodings(t *testing.T) {
+	for coding, refused := range map[string]bool{"gzip": true, "br": true, "identity": false, "Identity": false} {
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"to":"x"}`))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Content-Encoding", coding)
+		err := ReadJSON(echo.New().NewContext(r, httptest.NewRecorder()), &sample{})
+		p := &Problem{}
+		if errors.As(err, &p) != refused || refused && (p.Kind.Slug != UnsupportedMedia.Slug || !strings.Contains(p.Detail, coding)) {
+			t.Errorf("%s: %v", coding, err)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 // peer's address; "" for a peer without one, as on a Unix socket.
 func clientIPExtractor(proxies []netip.Prefix) echo.IPExtractor {
 	return func(r *http.Request) string {
-		peer, _ := parseHop(r.RemoteAddr)
+		peer, _ := ParseHop(r.RemoteAddr)
 		client := peer
 		hops := strings.Split(strings.Join(r.Header[echo.HeaderXForwardedFor], ","), ",")
 		if len(r.Header[echo.HeaderXForwardedFor]) == 0 {
@@ -31,7 +31,7 @@ func clientIPExtractor(proxies []netip.Prefix) echo.IPExtractor {
 			if !isTrustedProxy(proxies, client) {
 				break
 			}
-			next, ok := parseHop(text)
+			next, ok := ParseHop(text)
 			if !ok {
 				client = peer
 				break
@@ -45,9 +45,9 @@ func clientIPExtractor(proxies []netip.Prefix) echo.IPExtractor {
 	}
 }
 
-// parseHop parses an address that may have a port or brackets: 192.0.2.1, 192.0.2.1:80,
+// ParseHop parses an address that may have a port or brackets: 192.0.2.1, 192.0.2.1:80,
 // 2001:db8::1, [2001:db8::1], [2001:db8::1]:443. It returns false for any other text.
-func parseHop(text string) (netip.Addr, bool) {
+func ParseHop(text string) (netip.Addr, bool) {
 	text = strings.TrimSpace(text)
 	if with, err := netip.ParseAddrPort(text); err == nil {
 		return with.Addr().Unmap().WithZone(""), true
@@ -73,7 +73,7 @@ const forwardingWarnInterval = time.Hour
 func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() time.Time) echo.MiddlewareFunc {
 	lines := logthrottle.Throttle{Every: forwardingWarnInterval}
 	warn := func(c echo.Context) {
-		peer, ok := parseHop(c.Request().RemoteAddr)
+		peer, ok := ParseHop(c.Request().RemoteAddr)
 		if !ok || isTrustedProxy(proxies, peer) {
 			return
 		}
@@ -134,7 +134,7 @@ func isForwarded(r *http.Request) bool {
 // loopback, and no proxy passed it on. Its Host must be loopback too, so that another site cannot
 // point its own name here.
 func IsLocal(r *http.Request) bool {
-	peer, ok := parseHop(r.RemoteAddr)
+	peer, ok := ParseHop(r.RemoteAddr)
 	return ok && peer.IsLoopback() && loopback.IsHost((&url.URL{Host: r.Host}).Hostname()) && !isForwarded(r)
 }
 

@@ -138,6 +138,17 @@ func TestTwilioReceipts(t *testing.T) {
 			t.Errorf("%s: %v, %v", status, got, err)
 		}
 	}
+	const ported = "https://codes.example.com:1234/v1/receipts/twilio?send=s1&token=abc"
+	for at, signedAt := range map[string]string{
+		ported:  address, // signed without its port
+		address: "https://codes.example.com:443/v1/receipts/twilio?send=s1&token=abc",
+	} {
+		in := signed("delivered", signedAt, smstest.Private)
+		in.URL = at
+		if got, _, err := r.ParseReports(in, "s1"); err != nil || len(got) != 1 {
+			t.Errorf("at %s, signed as %s: %v, %v", at, signedAt, got, err)
+		}
+	}
 	replayed := signed("delivered", address, smstest.Private)
 	replayed.URL = "https://codes.example.com/v1/receipts/twilio?send=s2&token=abc"
 	changed := signed("undelivered", address, smstest.Private)
@@ -145,6 +156,7 @@ func TestTwilioReceipts(t *testing.T) {
 	for name, in := range map[string]sms.IncomingRequest{
 		"another token":   signed("delivered", address, "x"),
 		"another address": signed("delivered", "http"+address[5:], smstest.Private),
+		"another port":    signed("delivered", ported, smstest.Private),
 		"of another send": replayed,
 		"another word":    changed, "no signature": {URL: address, Body: []byte("MessageStatus=delivered")},
 	} {

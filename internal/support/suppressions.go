@@ -42,7 +42,7 @@ func (d *Desk) Suppress(ctx context.Context, b SuppressRequest, act store.AuditE
 		return store.Suppression{}, err
 	}
 	row, _, err := d.Store.Suppress(ctx, store.Suppression{
-		ID: id, App: b.App, Channel: to.Channel(), Address: d.Vault.AddressHash(to), Recipient: d.Vault.Hash(to),
+		ID: id, App: b.App, Channel: to.Channel(), Address: d.Vault.SuppressionHash(to), Recipient: d.Vault.Hash(to),
 		To:    to.Masked(),
 		Cause: store.CauseManual, Detail: b.Reason, By: act.Who,
 	}, cmp.Or(b.For, d.Policy.Get().SuppressFor, DefaultSuppressionPeriod), d.auditEntryFor(act, to, b.App, b.Reason))
@@ -70,7 +70,7 @@ func (d *Desk) LiftSuppressions(ctx context.Context, l LiftSuppressionsRequest, 
 		if err != nil {
 			return nil, err
 		}
-		lifting.Channel, lifting.Address = to.Channel(), d.Vault.AddressHash(to)
+		lifting.Channel, lifting.Address = to.Channel(), d.Vault.SuppressionHash(to)
 		record = d.auditEntryFor(act, to, l.App, l.Reason)
 	} else if err := checkSuppressionReason(l.Reason, ""); err != nil {
 		return nil, err

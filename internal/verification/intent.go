@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -28,8 +29,12 @@ func (s *Service) newIntent(r *sendInProgress, d quota.Decision) (store.Intent, 
 	row := r.sendRow()
 	row.ID, row.VerificationID = r.send, ""
 	row.Observed = d.Observed()
+	suppressed := r.address // as Vault.SuppressionHash
+	if r.to.Channel() == recipient.SMS {
+		suppressed = r.subject.Recipient
+	}
 	in := store.Intent{
-		Send: row, Verification: fresh, Join: r.joins.id, Address: r.address,
+		Send: row, Verification: fresh, Join: r.joins.id, Address: suppressed,
 		Rules:      policy.ForDatabase(r.subject.Purpose.Policy.Rules),
 		Rejections: policy.FailureRule(r.subject.Purpose.Policy.Rules), Purposes: r.subject.Purpose.Shares,
 		TTL: cmp.Or(r.TTL, r.subject.Purpose.TTL), MinLife: MinResendLife(r.subject.Purpose.TTL), Lease: s.Lease,

@@ -103,6 +103,7 @@ func plainLines(t *testing.T, data []byte) {
 func TestEnvelope(t *testing.T) {
 	for _, c := range []struct{ from, to, sender, recipient, options string }{
 		{`"Codes, Ltd." <No.Reply@Codes.example>`, "A+b=c@X.example", "No.Reply@Codes.example", "A+b=c@X.example", ""},
+		{"no-reply@codes.example", `"ada..l."@example.org`, "no-reply@codes.example", `"ada..l."@example.org`, ""},
 		{"Codes <no-reply@bücher.example>", "ada@bücher.example", "no-reply@xn--bcher-kva.example",
 			"ada@xn--bcher-kva.example", ""},
 		{"no-reply@codes.example", "用户@例子.example", "no-reply@codes.example", "用户@xn--fsqu00a.example", " SMTPUTF8"},

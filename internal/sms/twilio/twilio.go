@@ -182,8 +182,7 @@ func (t *carrier) ParseReports(in sms.IncomingRequest, send string) ([]sms.Repor
 	if err != nil || send == "" {
 		return nil, "", sms.ErrUnreadableReport
 	}
-	if t.Key == "" && !hmac.Equal([]byte(in.Header.Get("X-Twilio-Signature")),
-		[]byte(WebhookSignature(t.Secret, in.URL, form))) {
+	if t.Key == "" && !t.hasSigned(in, form) {
 		return nil, "", sms.ErrForged
 	}
 	switch form.Get("MessageStatus") {
@@ -195,6 +194,24 @@ func (t *carrier) ParseReports(in sms.IncomingRequest, send string) ([]sms.Repor
 		return nil, "", sms.ErrUnreadableReport
 	}
 	return nil, "", nil
+}
+
+// hasSigned reports whether the request has Twilio's signature, of its URL with or without the port:
+// which one Twilio signs differs, so its own libraries try both.
+func (t *carrier) hasSigned(in sms.IncomingRequest, form url.Values) bool {
+	addresses := []string{in.URL}
+	if u, err := url.Parse(in.URL); err == nil {
+		if u.Port() != "" {
+			u.Host = strings.TrimSuffix(u.Host, ":"+u.Port())
+		} else {
+			u.Host += map[string]string{"https": ":443", "http": ":80"}[u.Scheme]
+		}
+		addresses = append(addresses, u.String())
+	}
+	given := []byte(in.Header.Get("X-Twilio-Signature"))
+	return slices.ContainsFunc(addresses, func(address string) bool {
+		return hmac.Equal(given, []byte(WebhookSignature(t.Secret, address, form)))
+	})
 }
 
 // WebhookSignature returns what X-Twilio-Signature must be

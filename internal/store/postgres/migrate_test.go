@@ -183,6 +183,27 @@ func TestPostgresErrorsTellNoPassword(t *testing.T) {
 	}
 }
 
+// A database in another encoding than UTF-8 is refused, with the remedy.
+func TestOpenRefusesAnotherEncoding(t *testing.T) {
+	t.Parallel()
+	server := shared.Server(t)
+	conn := storetest.Must(pgx.Connect(t.Context(), server.AdminURL()))(t)
+	defer conn.Close(t.Context())
+	for _, encoding := range []string{"LATIN1", "SQL_ASCII"} {
+		name := strings.ToLower(encoding)
+		storetest.Must(conn.Exec(t.Context(), "CREATE DATABASE "+name+" ENCODING '"+encoding+
+			"' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"))(t)
+		at := storetest.Must(url.Parse(server.AdminURL()))(t)
+		at.Path = name
+		_, opened := Open(t.Context(), at.String(), "")
+		for _, err := range []error{opened, Migrate(t.Context(), at.String(), "")} {
+			if err == nil || !strings.Contains(err.Error(), encoding+": create one with ENCODING 'UTF8'") {
+				t.Errorf("%s: %v", encoding, err)
+			}
+		}
+	}
+}
+
 // A server that says yes to every lock, as CockroachDB before 26.2 does, is refused, and two that
 // start at once are not taken for one.
 func TestServerWithoutLocks(t *testing.T) {

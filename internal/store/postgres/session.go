@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -53,11 +54,14 @@ var (
 		"store: the pooler in front of Postgres gives no second connection: raise default_pool_size in PgBouncer")
 )
 
-// checkOwnSession returns an error if a pooler before Postgres gives connections to transactions
+// checkOwnSession returns an error if the database is not in UTF-8, or if a pooler before Postgres gives connections to transactions
 // and not to sessions, since prepared statements and settings belong to a session. It also returns
 // an error if an advisory lock of one session does not lock out another. To find out, it opens a
 // second connection.
 func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
+	if encoding := conn.PgConn().ParameterStatus("server_encoding"); encoding != "" && encoding != "UTF8" {
+		return fmt.Errorf("store: the database has the encoding %s: create one with ENCODING 'UTF8' TEMPLATE template0", encoding)
+	}
 	server, err := serverPID(ctx, conn)
 	if err != nil {
 		return err
