@@ -22,7 +22,7 @@ func TestExactlySeven(t *testing.T) {
 		start   func(*testing.T) *apptest.Stack
 		flushed bool
 	}{
-		"in process": {embedded, false},
+		"in process": {embedded, false}, "two replicas": {replicas, false},
 		"two replicas without Redis, which share the database alone": {withoutRedis, false},
 		"two replicas, flushed every 10 ms":                          {replicas, true},
 	} {
