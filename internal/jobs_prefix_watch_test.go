@@ -136,20 +136,3 @@ func TestStrangersPauseStrangersAlone(t *testing.T) {
 		r.WantStatus(r.Send(byStranger(62)), "sent")
 	})
 }
-
-// A lifted pause ends at once, and the sends that caused it cause no second one.
-func TestLiftPrefix(t *testing.T) {
-	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
-		r.Pump(0, 20)
-		r.Sleep(12 * time.Minute)
-		list, _, err := r.Store.PrefixPauses(r.Context(), store.PrefixPauseFilter{Active: true, Limit: 9})
-		if err != nil || len(list) != 1 {
-			r.Fatalf("%v, %v", list, err)
-		}
-		p, err := r.Svc.Desk.LiftPrefixPause(r.Context(), list[0].ID, "ours, ticket 7", vtest.AuditEntry("prefix.lift"))
-		r.WantLine("lifted by", "mei <nil>", p.LiftedBy, err)
-		r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60))), "sent")
-		r.Sleep(30 * time.Minute)
-		r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(61))), "sent")
-	})
-}

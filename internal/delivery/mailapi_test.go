@@ -164,7 +164,7 @@ func TestMailAPIUnknown(t *testing.T) {
 	})
 }
 
-// TestMailAPITimes: no answer within the time of a request is unknown, a dial that ends with ctx is not.
+// TestMailAPITimes: no answer within the time of a request is unknown; a dial that ends with ctx, or a handshake that fails, is not.
 func TestMailAPITimes(t *testing.T) {
 	each(t, func(t *testing.T, rig mailapitest.Rig, s *mailapitest.Server) {
 		s.Script(mailapitest.Stalls)
@@ -181,6 +181,11 @@ func TestMailAPITimes(t *testing.T) {
 		if _, fail := deliver(t, t.Context(), untrusted, 3); fail == nil || fail.Class != delivery.Temporary ||
 			len(s.Mails()) != 1 {
 			t.Errorf("%+v, %d mails", fail, len(s.Mails()))
+		}
+		s.BreakHandshakes(1)
+		if _, fail := deliver(t, t.Context(), s.Account(t), 4); fail == nil || fail.Class != delivery.Temporary ||
+			len(s.Mails()) != 1 {
+			t.Errorf("a handshake that broke: %+v, %d mails", fail, len(s.Mails()))
 		}
 	})
 }

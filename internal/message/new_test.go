@@ -3,9 +3,13 @@ package message
 import (
 	"cmp"
 	"io/fs"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"sendcode/internal/golden"
 )
 
 func files(named map[string]string) fstest.MapFS {
@@ -90,111 +94,52 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
-// privateText keeps the code back far enough, so that a case below has one fault only.
-const privateText = "This sentence is here to be long enough that nothing of what follows it can be seen in a list of mails or on a " +
-	"locked screen.\n"
-
+// TestNewFindsEveryFault compares what New says of the files of testdata/faults.txt with what stands
+// there: each fault once.
 func TestNewFindsEveryFault(t *testing.T) {
-	const subject, text, page, layout = "mail/default/en/subject.txt", "mail/default/en/text.txt",
-		"mail/default/en/html.html",
-		"mail/layout.html"
-	body := "<p>" + privateText + "</p>"
-	for name, c := range map[string]struct{ file, text, want string }{
-		"syntax":               {text, "one\ntwo\n{{if}}\n{{.Code}}", text + ":3: missing value for if"},
-		"syntax in HTML":       {page, "\n{{end}}", page + ":2: unexpected {{end}}"},
-		"syntax in the layout": {layout, "\n{{define}}", layout + ":2:"},
-		"unknown field":        {subject, "{{.Name}}", subject + ":1:2: unknown field .Name"},
-		"unknown field, rare branch": {subject, "Hello\n{{if false}}{{if .Glance}}{{.Name}}{{end}}{{end}}",
-			subject + ":2:28: unknown field .Name"},
-		"unknown field of root": {subject, "Hello{{with .Purpose}}{{$.Name}}{{end}}", "unknown field .Name"},
-		"unknown field in a template": {subject, `Hello{{template "x" .Name}}{{define "x"}}{{end}}`,
-			"unknown field .Name"},
-		"field of a field": {subject, "Hello{{if false}}{{.App.Name}}{{end}}", "unknown field .App.Name"},
-		"field of a value": {subject, "Hello{{if false}}{{(print .App).Name}}{{end}}",
-			"unknown field .Name"},
-		"field where dot is text": {subject, "Hello{{with .Support}}{{.App}}{{end}}", subject + ":1:"},
-		"missing template":        {page, body + `<p>{{.Code}}</p>{{template "nowhere" .}}`, "nowhere"},
-		"HTML context":            {page, body + `<p>{{.Code}}</p>{{if .Glance}}<a href="{{end}}x`, page},
-		"empty subject":           {subject, "\n", subject + ": the subject is empty"},
-		"always a time": {text, privateText + "Good for {{.Minutes}} min.\n{{.Code}}",
-			text + ": it tells 0 minutes"},
-		"code inside a line": {text, privateText + "Code: {{.Code}}",
-			text + ": the code is not alone on a line"},
-		"html without code":   {page, body, page + ": the code is not alone on a line"},
-		"private: first half": {subject, "Code {{slice .Code 0 3}}", subject + ": notify private"},
-		"private: digit by digit": {text,
-			"{{slice .Code 0 1}} {{slice .Code 1 2}} - {{slice .Code 2 3}}\n" + privateText + "{{.Code}}",
-			text + ": notify private"},
-		"fault under glance only": {subject, "{{if .Glance}}{{else}}Hello{{end}}",
-			subject + ": the subject is empty"},
-		"html, hidden attribute": {page, body + `<p hidden>{{.Code}}</p>`,
-			page + ": the code is not alone on a line"},
-		"html without a body": {page, `{{define "x"}}{{end}}`, page},
-		"private: text, by padding": {text, "Hello" + strings.Repeat("\u200b\u00a0", 200) + "\n{{.Code}}\n",
-			text + ": notify private"},
-		"private: html, preheader": {page, `<div style="display:none">{{.Code}}</div>` + body + "<p>{{.Code}}</p>",
-			page + ": notify private"},
-		"private: html, hidden words": {page, `<div style="display:none">` + privateText + "</div><p>{{.Code}}</p>",
-			page + ": notify private"},
-		"private: html, by padding": {page,
-			"<p>Hello" + strings.Repeat("&#847;&zwnj;&nbsp;", 100) + "</p><p>{{.Code}}</p>",
-			page + ": notify private"},
-		"private: html, by a comment": {page, "<p>Hello</p><style>" + privateText + "</style><p>{{.Code}}</p>",
-			page + ": notify private"},
-		"private: long names only": {text, "{{.App}}{{.App}}{{.Purpose}}\n{{.Code}}\n", text + ": notify private"},
-		"misspelt file": {"mail/default/en/subject.text", "Hello",
-			"mail/default/en/subject.text: no such template"},
-		"bad purpose": {"mail/Gift Card/en/subject.txt", "Hello",
-			"mail/Gift Card/en/subject.txt: the purpose"},
-		"locale not canonical":     {"mail/default/zh-hans/subject.txt", "Hello", "zh-hans/subject.txt: the locale"},
-		"half a language":          {"mail/default/fr/subject.txt", "Bonjour", "mail/default/fr/text.txt: missing"},
-		"not utf-8":                {subject, "Hello \xff", subject + ": not valid UTF-8"},
-		"text without code":        {"sms/default/en/text.txt", "Hello", "code must stand in it once"},
-		"text with the code twice": {"sms/default/en/text.txt", "{{.Code}} {{.Code}}", "code must stand in it once"},
-		"text with a code in parts": {"sms/default/en/text.txt", "{{range .Groups}}{{.}} {{end}}",
-			"code must stand in it once"},
-		"text with an address behind": {"sms/default/en/text.txt", "{{.Code}}\n@evil.example #1", "begins with @"},
-		"misspelt file of texts":      {"sms/default/en/html.html", "x", "no such template"},
-		"empty directory":             {"default/en/subject.txt", "Hello", `no directory "mail"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r, err := New(builtin(), files(map[string]string{c.file: c.text}))
-			if strings.HasPrefix(c.file, "sms/") {
-				r, err = nil, textsError(c.file, c.text)
+	expand := strings.NewReplacer("«bad byte»", "\xff", "«200 blanks»", strings.Repeat("\u200b\u00a0", 200),
+		"«100 blanks»", strings.Repeat("&#847;&zwnj;&nbsp;", 100),
+		"«private»", "This sentence is here to be long enough that nothing of what follows it can be seen in a list of mails "+
+			"or on a locked screen.")
+	list, err := os.ReadFile("testdata/faults.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parts []string
+	for part := range strings.SplitSeq(strings.TrimSpace(string(list)), "\n\n") {
+		given, file, texts := "", "", map[string]string{}
+		for line := range strings.Lines(part + "\n") {
+			switch text := line[2:]; line[:2] {
+			case "=>":
+				continue
+			case "# ":
+			case "| ":
+				texts[file] += expand.Replace(text)
+			default:
+				file = strings.TrimSpace(line)
+			}
+			given += line
+		}
+		if file != "" {
+			r, err := New(builtin(), files(texts))
+			if strings.HasPrefix(file, "sms/") {
+				r, err = nil, textsError(file, strings.TrimSuffix(texts[file], "\n"))
 			}
 			if err == nil || r != nil {
-				t.Fatal("accepted")
-			}
-			if !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error:\n%v\nwant %q", err, c.want)
+				t.Errorf("accepted: %s", given)
+				continue
 			}
 			lines := strings.Split(err.Error(), "\n")
-			for i, line := range lines[1:] {
-				if strings.Contains(strings.Join(lines[:i+1], "\n"), line) {
+			for _, line := range slices.Compact(slices.Sorted(slices.Values(lines))) {
+				if strings.Count(err.Error(), line) > 1 {
 					t.Errorf("reported twice: %s", line)
 				}
 			}
-		})
-	}
-}
-
-func TestNewReportsAllFaultsTogether(t *testing.T) {
-	_, err := New(builtin(), files(map[string]string{
-		"mail/default/en/subject.txt":    "{{.Name}}",
-		"mail/default/zh-Hans/html.html": "{{if}}",
-		"mail/gift/en/text.txt":          "no code",
-		"mail/x.txt":                     "x",
-	}))
-	if err == nil {
-		t.Fatal("accepted")
-	}
-	for _, want := range []string{"en/subject.txt:1:2: unknown field .Name", "zh-Hans/html.html:1:",
-		"gift/en/text.txt: the code",
-		"mail/x.txt: no such"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("no %q in:\n%v", want, err)
+			given += "=> " + strings.Join(lines, "\n=> ") + "\n"
 		}
+		parts = append(parts, given)
 	}
+	golden.File(t, "testdata/faults.txt", strings.Join(parts, "\n"))
 }
 
 func TestNewWantsEnglish(t *testing.T) {

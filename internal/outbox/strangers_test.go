@@ -65,12 +65,12 @@ func attempted(r *vtest.Rig, to string, after int) time.Duration {
 	return 0
 }
 
-// 1,000 strangers' mails wait for a mail server that takes 2 s for each. The mails of a secret key
+// 400 strangers' mails wait for a mail server that takes 2 s for each. The mails of a secret key
 // and of a known browser are attempted at once all the same: where memory has room for all, where
 // most wait in the database, and where the connections are fewer than the workers. The strangers'
 // mails go out, too, as fast as half of the attempts allow.
 func TestStrangersMailsDelayNoOthers(t *testing.T) {
-	const n, each = 1000, 2 * time.Second
+	const n, each = 400, 2 * time.Second
 	for name, c := range map[string]struct{ workers, conns, room int }{
 		"in memory": {16, 16, outbox.MaxFlights}, "in the database": {16, 16, memory},
 		"few connections": {16, 4, outbox.MaxFlights},

@@ -36,7 +36,7 @@ func (s Source) checks(t *testing.T, name string, h http.Header, body string, at
 	servertest.Same(t, name, s.Verify(h, []byte(body), at), want)
 }
 
-// The example of the scheme's own libraries, and what is not it.
+// The example of the scheme's own libraries; standardwebhooks.TestVerify has what is not it.
 func TestStandardWebhooks(t *testing.T) {
 	key, err := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {
@@ -50,26 +50,10 @@ func TestStandardWebhooks(t *testing.T) {
 	}
 	stamp := strconv.FormatInt(now.Unix(), 10)
 	s.checks(t, "right", with(id, stamp, right), body, now, true)
-	s.checks(t, "one of several", with(id, stamp, "v1,AAAA v2,"+right[3:]+" "+right), body, now, true)
-	s.checks(t, "five minutes old", with(id, stamp, right), body, now.Add(MaxAge), true)
-	s.checks(t, "five minutes ahead", with(id, stamp, right), body, now.Add(-MaxAge), true)
-	for name, c := range map[string]struct {
-		h    http.Header
-		body string
-		at   time.Time
-	}{
-		"too old":         {with(id, stamp, right), body, now.Add(MaxAge + 1)},
-		"too far ahead":   {with(id, stamp, right), body, now.Add(-MaxAge - 1)},
-		"another body":    {with(id, stamp, right), body + " ", now},
-		"another ID":      {with(id+"x", stamp, right), body, now},
-		"no ID":           {with("", stamp, right), body, now},
-		"another version": {with(id, stamp, "v1a"+right[2:]), body, now},
-		"no signature":    {with(id, stamp, ""), body, now},
-	} {
-		s.checks(t, name, c.h, c.body, c.at, false)
-	}
-	s.Auth.Secrets = [][]byte{[]byte("another")}
-	s.checks(t, "another key", with(id, stamp, right), body, now, false)
+	s.checks(t, "another body", with(id, stamp, right), body+" ", now, false)
+	s.checks(t, "too old", with(id, stamp, right), body, now.Add(MaxAge+1), false)
+	s.Auth.Header = "webhook-"
+	s.checks(t, "another prefix", with(id, stamp, right), body, now, false)
 }
 
 func TestHMAC(t *testing.T) {

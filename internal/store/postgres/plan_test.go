@@ -283,37 +283,6 @@ func planOf(t *testing.T, db *DB, statement, parameters string) string {
 	return strings.Join(plan, "\n")
 }
 
-// The same on the server's own clock, with which no test can meddle: two replicas, batches, real
-// concurrency.
-func TestPostgresOnItsOwnClock(t *testing.T) {
-	address := newDatabase(t)
-	f := storetest.NewFixture(openTest(t, address, serverClockSQL)).Beside(openTest(t, address, serverClockSQL))
-	storetest.MixedRecipients(t, f)
-	sixty := storetest.NewFixture(f.DB).Beside(f.Replica).Numbered(1 << 20)
-	seven := func(int) store.Intent { return sixty.Intent(1000, storetest.WithRules(storetest.Rule(7, time.Hour))) }
-	sixty.BeginAll(t, 60, seven)
-	who := seven(0).Send.Recipient
-	rows := storetest.Must(f.Sends(t.Context(), store.Filter{Recipient: &who, Limit: store.MaxPageRows}))(t)
-	storetest.Equal(t, "rows", len(rows), 7)
-
-	// It tells the true wait: who comes when it is over is let in, who comes earlier is not.
-	short := []quota.Rule{{Name: "short", Scope: quota.Recipient, Limit: 1, Window: 300 * time.Millisecond}}
-	first := f.Admit(t, sixty.Intent(2000, storetest.WithRules(short)))
-	for {
-		got := f.MustBegin(t, sixty.Intent(2000, storetest.WithRules(short)))
-		if got.Admitted {
-			if age := got.Now.Sub(first.Now); age < 300*time.Millisecond {
-				t.Errorf("let in after %v", age)
-			}
-			return
-		}
-		d := quota.Evaluate(short, map[quota.Scope][]quota.Event{quota.Recipient: got.History}, got.Now)
-		if age := got.Now.Sub(first.Now); age+d.RetryAfter() != 300*time.Millisecond {
-			t.Errorf("told to wait %v at the age of %v", d.RetryAfter(), age)
-		}
-	}
-}
-
 // A rebuild reads more rows than one page has, many of one instant: none is left out, none told
 // twice.
 func TestPostgresCountsPageByPage(t *testing.T) {
