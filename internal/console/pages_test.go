@@ -124,7 +124,6 @@ func everyPage(r *rig) map[string]string {
 		"unknown":  "/admin/sends/x",
 		"norows":   "/admin?recipient=" + mistyped.String() + "&near=" + failed[0].Recipient.String(),
 		"prefixes": "/admin/prefixes?state=all",
-		"policies": "/admin/policies?policy=default&limit.minute=1&window.minute=10m",
 	})
 	return pages
 }
