@@ -3,9 +3,14 @@ package console
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	devtools "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -14,13 +19,14 @@ import (
 	"sendcode/internal/console/explain"
 	"sendcode/internal/page/pagetest"
 	"sendcode/internal/servertest"
+	"sendcode/internal/store"
 )
 
 // These tests share one browser; each has a window with cookies of its own. What make nightly runs
 // besides is in nightly_test.go.
 func TestInABrowser(t *testing.T) {
 	inWindows(t, map[string]func(*testing.T, chromium){"fits": mainPagesFit, "resets": resetsAQuota,
-		"list": worksTheList, "provider": logsInByTheProvider})
+		"list": worksTheList, "ticks": followsTheList, "provider": logsInByTheProvider})
 }
 
 func inWindows(t *testing.T, tests map[string]func(*testing.T, chromium)) {
@@ -197,6 +203,68 @@ func worksTheList(t *testing.T, browser chromium) {
 	w.leads("/admin/webhooks", chromedp.Focus(chromedp.CSS(".menu summary")),
 		chromedp.KeyEvent(kb.Enter+kb.Tab+kb.Tab+kb.Tab+kb.Enter))
 	w.quietAt()
+}
+
+// New rows and changed states come by themselves while the page is seen; the focus stays, what
+// matches the filters no more goes, and an outage is told.
+func followsTheList(t *testing.T, browser chromium) {
+	r := newRig(t)
+	busy(r)
+	var asked atomic.Int64
+	console := r.Handler
+	r.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		asked.Add(1)
+		console.ServeHTTP(w, req)
+	})
+	w := openWindow(r, browser)
+	w.do(pagetest.Command(devtools.AddScriptToEvaluateOnNewDocument, devtools.AddScriptToEvaluateOnNewDocumentParams{
+		Source: `{ const sleep = setTimeout; window.setTimeout = (run, ms) => sleep(run, Math.min(ms, 50)) }`}))
+	w.logIn()
+	const top, state = `document.querySelector("tbody tr").innerText`, `document.querySelector(".live").innerText.trim()`
+	w.goTo("/admin?app=shop")
+	w.shot("live")
+	r.Clock.Add(time.Second)
+	s := r.begin("nora@example.org").Send
+	r.begin("other@example.com", func(s *store.Send) { s.App = "desk" })
+	w.until(top + `.includes("` + s.To + `") && ` + top + `.includes("sending")`)
+	w.do(chromedp.KeyEvent("j"))
+	r.finish(s, store.Outcome{Status: store.Sent, Provider: "mx.example.net", ProviderCode: "250"})
+	w.until(top + `.includes("mx.example.net") && ` + top + `.includes("9 min")`)
+	w.says(`document.activeElement.closest("tr").innerText`, s.To)
+	if zone := w.eval(`document.querySelector("tbody time").textContent`); strings.Contains(zone,
+		s.LoggedAt.UTC().Format("15:04:05.000")) {
+		t.Errorf("the changed row's time is not the reader's: %s", zone)
+	}
+	w.quietAt()
+	r.Break()
+	w.until(state + ` !== ""`)
+	r.Store.SetFault(nil)
+	w.until(state + ` === ""`)
+
+	w.eval(`Object.defineProperty(document, "hidden", { get: () => true }); ""`)
+	rest := func() int64 { // longer than until the next question
+		w.eval(`window.ticks = 0; (function more() { if (++ticks < 10) setTimeout(more, 50); })(); ""`)
+		w.until(`ticks === 10`)
+		return asked.Load()
+	}
+	if before := rest(); rest() != before {
+		t.Error("a page that is not seen asks for changes")
+	}
+
+	late := r.begin("quinn@example.com").Send
+	w.goTo("/admin?status=sending&app=shop")
+	w.until(top + `.includes("` + late.To + `")`)
+	r.finish(late, store.Outcome{Status: store.Sent})
+	w.until(`!document.body.innerText.includes("` + late.To + `")`)
+
+	// On a recipient's page the verdict changes with the row.
+	w.goTo("/admin?recipient=" + s.Recipient.String())
+	r.Clock.Add(2 * time.Minute)
+	const verdict = `document.querySelector("h1").innerText`
+	before := w.eval(verdict)
+	again := r.begin("nora@example.org").Send
+	r.finish(again, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected})
+	w.until(verdict + ` !== ` + strconv.Quote(before) + ` && ` + top + `.includes("failed")`)
 }
 
 // A real browser goes to the provider, which is another site, and comes back to the page that it

@@ -1,13 +1,17 @@
 //go:build nightly
 
-// Only make nightly runs these tests: every page at three widths takes a minute.
+// Only make nightly runs these tests: every page at three widths takes a minute, and so do exports of
+// ten thousand rows.
 
 package console
 
 import (
+	"cmp"
 	"context"
+	"io"
 	"maps"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,10 +19,14 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/google/uuid"
 
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/console/explain"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/page/pagetest"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
 )
 
 func TestAllInABrowser(t *testing.T) {
@@ -136,4 +144,36 @@ func setsUpASecondFactor(t *testing.T, browser chromium) {
 	w.fits("a wrong code")
 	w.leads("/admin/overview", code(d.Next()))
 	w.quietAt()
+}
+
+// However many rows an export has, no more than a page of them is kept.
+func TestExportKeepsNoRows(t *testing.T) {
+	r, base := served(t)
+	const n = 50 * frame.MaxPageRows
+	var rows []store.SendOrRefusal
+	for i := range n {
+		rows = append(rows, store.SendOrRefusal{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop",
+			Channel: "email", Reference: strings.Repeat("r", 64)},
+			Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
+	}
+	r.Must(r.Store.RecordRefusals(t.Context(), rows))
+	clear(rows)
+	pages, first, most := 0, uint64(0), uint64(0)
+	r.Store.SetFault(func(method string) sqlitetest.Fault {
+		if method == "Sends" {
+			if pages++; pages%10 == 0 {
+				var m runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&m)
+				first, most = cmp.Or(first, m.HeapAlloc), max(most, m.HeapAlloc)
+			}
+		}
+		return sqlitetest.None
+	})
+	written, err := io.Copy(io.Discard, exported(t, base))
+	r.Must(err)
+	if pages != n/frame.MaxPageRows+1 || written < 1<<20 || most > first+512<<10 {
+		t.Errorf("%d pages, %d bytes: %d KiB of memory after ten pages, %d at most", pages, written,
+			first>>10, most>>10)
+	}
 }
