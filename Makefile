@@ -169,7 +169,7 @@ version: ## what this tree calls itself
 
 screenshots: ## pictures of every page, the console's too, and those of the README (docs/pictures)
 	@go run ./tools/screenshots
-	@SENDCODE_TEST_SCREENSHOTS=$(CURDIR)/screenshots go test $(NIGHTLY) -run='^TestInABrowser$$/^fits$$' -count=1 ./internal/console
+	@SENDCODE_TEST_SCREENSHOTS=$(CURDIR)/screenshots go test $(NIGHTLY) -run='^TestAllInABrowser$$/^fits$$' -count=1 ./internal/console
 
 tools:
 	@$(BUILD) ./tools/ensure

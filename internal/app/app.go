@@ -18,7 +18,6 @@ import (
 	"sendcode/internal/api"
 	"sendcode/internal/app/core"
 	"sendcode/internal/config"
-	"sendcode/internal/console"
 	"sendcode/internal/delivery/mailbox"
 	"sendcode/internal/delivery/mailserver"
 	"sendcode/internal/gates"
@@ -80,8 +79,7 @@ type App struct {
 	database  *databaseProbe
 	keyCheck  *keyCheck
 	health    *server.Health
-	console   *console.Console // nil when it is off
-	closers   []func() error   // in the order of making; closed in reverse
+	closers   []func() error // in the order of making; closed in reverse
 }
 
 // Run builds the service and runs it until ctx ends. It prints the banner to out, with the

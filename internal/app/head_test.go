@@ -27,8 +27,7 @@ func TestHeadOfEveryRoute(t *testing.T) {
 	if err := os.WriteFile(file, []byte(headSettings), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	printed := &servertest.Text{}
-	a := newAlone(t, slog.New(slog.NewJSONHandler(printed, nil)), "SENDCODE_API_KEY="+key,
+	a := newAlone(t, slog.New(slog.DiscardHandler), "SENDCODE_API_KEY="+key,
 		"SENDCODE_ADMIN_PASSWORD="+password, "SENDCODE_CONFIG="+file)
 	a.serveUntilTheEnd(t)
 	jar, err := cookiejar.New(nil)
@@ -75,9 +74,7 @@ func TestHeadOfEveryRoute(t *testing.T) {
 	slices.Sort(paths)
 	for _, path := range paths {
 		get := ask(http.MethodGet, path)
-		if get.Header.Get("Content-Type") != "text/event-stream" { // which has no end
-			_, _ = io.Copy(io.Discard, get.Body)
-		}
+		_, _ = io.Copy(io.Discard, get.Body)
 		_ = get.Body.Close()
 		head := ask(http.MethodHead, path)
 		body, err := io.ReadAll(head.Body)
@@ -114,9 +111,6 @@ func TestHeadOfEveryRoute(t *testing.T) {
 		}
 	}
 	servertest.Same(t, "audit entries of exports", exports, 2) // the begin and the end of that of GET
-	servertest.Await(t, "HEAD of the stream to end", func() bool {
-		return strings.Contains(printed.String(), `"method":"HEAD","route":"/v1/admin/tail"`)
-	})
 	if good < 35 {
 		t.Errorf("%d of %d routes were found", good, len(paths))
 	}

@@ -265,7 +265,7 @@ func (a *App) registerConsole(e *echo.Echo) {
 			topics = append(topics, p.Name)
 		}
 	}
-	a.console = console.New(console.Config{
+	pages := console.New(console.Config{
 		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk, Topics: topics,
 		Logger: a.logger, Status: a.Status, Carriers: carriers, StorageStatus: a.storageStatus,
 		Auth: auth.Config{
@@ -276,7 +276,7 @@ func (a *App) registerConsole(e *echo.Echo) {
 			Tokens: adminTokens(a.cfg), DemandFactor: a.cfg.Admin.SecondFactor == config.SecondFactorRequired,
 		},
 	})
-	a.console.Register(e)
+	pages.Register(e)
 }
 
 // registerMetricsRoute adds /metrics, with the metrics token if one is set. Without a token it adds
@@ -325,9 +325,6 @@ func (a *App) serveHTTP(ctx context.Context) error {
 		a.drain(ctx)
 	case err = <-a.failed:
 		a.core.Limits.EndWaits()
-	}
-	if a.console != nil {
-		a.console.Stop()
 	}
 	return errors.Join(err, a.shutdown())
 }

@@ -3,16 +3,14 @@ package console
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
-	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	devtools "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -24,8 +22,15 @@ import (
 	"sendcode/internal/store"
 )
 
-// These tests share one browser; each has a window with cookies of its own.
+// These tests share one browser; each has a window with cookies of its own. What make nightly runs
+// besides is in nightly_test.go.
 func TestInABrowser(t *testing.T) {
+	inWindows(t, map[string]func(*testing.T, chromium){"fits": mainPagesFit, "resets": resetsAQuota,
+		"list": worksTheList, "ticks": followsTheList, "provider": logsInByTheProvider})
+}
+
+func inWindows(t *testing.T, tests map[string]func(*testing.T, chromium)) {
+	t.Helper()
 	engine, err := pagetest.LoadAxe(t.Context(), servertest.Chromium(t))
 	if err != nil {
 		t.Fatal(err)
@@ -35,66 +40,25 @@ func TestInABrowser(t *testing.T) {
 	if err := chromedp.Do(browser); err != nil { // it lives as long as the context that starts it
 		t.Fatal(err)
 	}
-	for name, test := range map[string]func(*testing.T, chromium){
-		"fits": everyPageFits, "broken": fitsWhileBroken, "resets": resetsAQuota, "list": worksTheList, "ticks": followsTheList,
-		"factor":   setsUpASecondFactor,
-		"provider": logsInByTheProvider,
-	} {
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { test(t, chromium{browser, engine}) })
 	}
 }
 
-// Every page fits every width, axe-core finds nothing wrong with it, and nothing on it is refused
-// by the policy.
-func everyPageFits(t *testing.T, browser chromium) {
+// mainPagesFit stands for all, which make nightly looks at.
+func mainPagesFit(t *testing.T, browser chromium) {
 	r, _ := besideProvider(t)
-	pages := everyPage(r)
-	elsewhere := r.Browser()
-	elsewhere.From = "[2001:db8:1:2::9]:1"
-	elsewhere.Post("/admin/login", url.Values{"password": {consoletest.Password}}, "User-Agent",
-		"SamsungBrowser/28.0 CrOS")
+	row := busy(r)
 	w := openWindow(r, browser)
 	w.goTo("/admin/login")
 	w.fits("login")
 	w.logIn()
-	for _, name := range slices.Sorted(maps.Keys(pages)) {
-		w.goTo(pages[name])
+	for name, path := range map[string]string{"overview": "/admin/overview", "sends": "/admin?limit=5",
+		"refused": explain.SendPageAddress(row.ID)} {
+		w.goTo(path)
 		w.fits(name)
 	}
-	// A mail fits the frame that it has at 320 px.
-	for _, locale := range []string{"en", "ar"} {
-		w.goTo("/admin/preview/html?app=shop&purpose=login&locale=" + locale)
-		w.look(pagetest.Look{Width: 262})
-		w.says(
-			`document.documentElement.scrollWidth + " " + document.querySelector(".card").getBoundingClientRect().right + document.querySelector("h1").innerText.length`, "262 2")
-	}
-	w.quietAt("recipient window's origin ('null')") // axe-core asks the mail's frame, which has no origin
-}
-
-// The status line and the pages below it fit, and axe-core finds nothing wrong with them, while
-// parts of the service, or all of them, are slow, away or suspended; so does the page that is shown
-// while the database is away.
-func fitsWhileBroken(t *testing.T, browser chromium) {
-	var status atomic.Pointer[ServiceStatus]
-	r := newRig(t, func(c *Config) { c.Status = func(context.Context) ServiceStatus { return *status.Load() } })
-	row := busy(r)
-	w := openWindow(r, browser)
-	s := partlyBroken()
-	status.Store(&s)
-	w.logIn()
-	for name, s := range map[string]ServiceStatus{"partly-broken": partlyBroken(), "all-broken": allBroken()} {
-		status.Store(&s)
-		for page, path := range map[string]string{"overview": "/admin/overview", "sends": "/admin",
-			"refused": explain.SendPageAddress(row.ID)} {
-			w.goTo(path)
-			w.fits(name + "-" + page)
-		}
-	}
-	r.Break()
-	w.goTo("/admin/overview")
-	w.says(`document.querySelector("h1").innerText`, "The database does not answer")
-	w.fits("database-away")
-	w.quietAt("status of 503")
+	w.quietAt()
 }
 
 // fits reports what stands out of the page, with all its details open, at three widths, and what
@@ -204,36 +168,12 @@ func worksTheList(t *testing.T, browser chromium) {
 		w.do(chromedp.KeyEvent("?"))
 		w.says(`String(`+keys+`)`, shown)
 	}
-	// A row is one line, of which at least 20 fit, unless its reason is long or its code waits, and
-	// the numbers beside the marks come with the focus.
-	w.look(pagetest.Look{Width: 1280})
-	w.says(`(rows => rows.filter(r => r.querySelector(".why").innerText.length < 25 && !r.querySelector(".left") && r.offsetHeight * 20 + rows[0].getBoundingClientRect().top + scrollY > 900)
-		.map(r => r.offsetHeight + ": " + r.innerText).join() || "all")([...document.querySelectorAll("tbody tr")])`, "all")
-	const numbers = `getComputedStyle(document.querySelector("tbody .count")).display`
-	w.says(numbers, "none")
-	w.do(chromedp.KeyEvent("j"))
-	w.says(numbers, "block")
-	// Everything can be reached by Tab.
-	w.eval(`document.querySelector(".skip").focus(); ""`)
-	var reached []string
-	for range 30 {
-		w.do(chromedp.KeyEvent(kb.Tab))
-		reached = append(reached, w.eval(
-			`(e => e.name || e.className || e.tagName + ("row" in e.dataset ? "row" : ""))(document.activeElement)`))
-	}
-	for _, name := range []string{"brand", "here", "quiet", "own", "q", "last", "status", "channel",
-		"SUMMARY", "Arow"} {
-		if !slices.Contains(reached, name) {
-			t.Errorf("%s cannot be reached by Tab: %v", name, reached)
-		}
-	}
 	// Empty fields stay out of the address, and a click anywhere in a row opens it.
 	w.leads("/admin?status=refused", chromedp.SetValue(chromedp.CSS(`[name=status]`), "refused"),
 		chromedp.Click(chromedp.CSS(".filter button")))
 	w.leads("/admin/sends/", chromedp.Click(chromedp.CSS("td.why")))
 
-	// Waits count down, and their end is shown: of a code in the list, and of a recipient's rules
-	// above their rows and on a send's page.
+	// Waits count down, and their end is shown: of a code in the list, and of a recipient's rules.
 	w.goTo("/admin")
 	const left = `document.querySelector("td.code .left").innerText`
 	first := w.eval(left)
@@ -241,22 +181,18 @@ func worksTheList(t *testing.T, browser chromium) {
 	w.eval(`performance.now = () => 601e3; ""`)
 	w.until(left + ` === "expired"`)
 	const note = `document.querySelector(".pips-row .pips-note").innerText`
-	for _, page := range []string{"/admin?app=shop&channel=email&recipient=" + row.Recipient.String(),
-		explain.SendPageAddress(row.ID)} {
-		w.goTo(page)
-		w.eval(`performance.now = () => 30e3; ""`)
-		w.until(note + ` === "free in 8 s" && document.querySelector(".pips-row.blocked") !== null`)
-		w.eval(`performance.now = () => 39e3; ""`)
-		w.until(note + ` === "free now" && document.querySelector(".pips-row.blocked") === null`)
-	}
+	w.goTo("/admin?app=shop&channel=email&recipient=" + row.Recipient.String())
+	w.eval(`performance.now = () => 30e3; ""`)
+	w.until(note + ` === "free in 8 s" && document.querySelector(".pips-row.blocked") !== null`)
+	w.eval(`performance.now = () => 39e3; ""`)
+	w.until(note + ` === "free now" && document.querySelector(".pips-row.blocked") === null`)
 
-	// A page is in the zone of the browser; a switch leads to UTC and back, and another to Chinese,
-	// each by keyboard and for good.
+	// A page is in the zone of the browser; a switch leads to UTC, and another to Chinese, each by
+	// keyboard and for good.
 	const list = "/admin?channel=email"
 	w.goTo(list)
 	for _, c := range []struct{ press, want string }{
-		{"", "UTC+8 03-04 22:03 en"}, {"zone", "UTC 03-04 14:03 en"}, {"zone", "UTC+8 03-04 22:03 en"},
-		{"language", "UTC+8 03-04 22:03 zh-Hans"},
+		{"", "UTC+8 03-04 22:03 en"}, {"zone", "UTC 03-04 14:03 en"}, {"language", "UTC 03-04 14:03 zh-Hans"},
 	} {
 		if c.press != "" {
 			w.leads(list, chromedp.Focus(chromedp.CSS(`.prefer button[name=`+c.press+`]`)), chromedp.KeyEvent(kb.Enter))
@@ -269,119 +205,66 @@ func worksTheList(t *testing.T, browser chromium) {
 	w.quietAt()
 }
 
-// New rows are counted above the list until a click brings them; shown ones change in their place,
-// go when they match the filters no more, and what came during a break is told after it.
+// New rows and changed states come by themselves while the page is seen; the focus stays, what
+// matches the filters no more goes, and an outage is told.
 func followsTheList(t *testing.T, browser chromium) {
 	r := newRig(t)
 	busy(r)
-	var held atomic.Bool // streams begin later
-	let, console := make(chan struct{}), r.Handler
+	var asked atomic.Int64
+	console := r.Handler
 	r.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if held.Load() && req.URL.Path == "/v1/admin/tail" {
-			select {
-			case <-let:
-			case <-req.Context().Done():
-			}
-		}
+		asked.Add(1)
 		console.ServeHTTP(w, req)
 	})
 	w := openWindow(r, browser)
-	t.Cleanup(r.console.Stop)
+	w.do(pagetest.Command(devtools.AddScriptToEvaluateOnNewDocument, devtools.AddScriptToEvaluateOnNewDocumentParams{
+		Source: `{ const sleep = setTimeout; window.setTimeout = (run, ms) => sleep(run, Math.min(ms, 50)) }`}))
 	w.logIn()
-	state := func(s string) {
-		t.Helper()
-		w.until(`document.querySelector(".live").innerText.trim() === "` + s + `"`)
-	}
-	top := func(s string) {
-		t.Helper()
-		w.until(`document.querySelector("tbody tr").innerText.includes("` + s + `")`)
-	}
-	bring := chromedp.Click(chromedp.CSS(".live a"))
-	const list, following = "/admin?app=shop", "rows change by themselves, new ones are counted here"
-	w.goTo(list)
-	state(following)
+	const top, state = `document.querySelector("tbody tr").innerText`, `document.querySelector(".live").innerText.trim()`
+	w.goTo("/admin?app=shop")
 	w.shot("live")
-	rows := w.eval(`String(document.querySelectorAll("tbody tr").length)`)
 	r.Clock.Add(time.Second)
 	s := r.begin("nora@example.org").Send
-	state("Show 1 new row")
-	r.Clock.Add(time.Second)
-	r.sent("paula@example.com")
-	state("Show 2 new rows")
 	r.begin("other@example.com", func(s *store.Send) { s.App = "desk" })
-	servertest.Same(t, "rows", w.eval(`String(document.querySelectorAll("tbody tr").length)`), rows)
-	w.fits("new rows")
-	w.leads(list, bring)
-	state(following)
-	top("p•••@example.com")
-	w.until(`String(document.querySelectorAll("tbody tr").length - 2) === "` + rows + `"`)
-
-	const second = `document.querySelectorAll("tbody tr")[1]`
-	w.says(second+`.innerText`, "sending", s.To)
-	w.do(chromedp.KeyEvent("jj"))
+	w.until(top + `.includes("` + s.To + `") && ` + top + `.includes("sending")`)
+	w.do(chromedp.KeyEvent("j"))
 	r.finish(s, store.Outcome{Status: store.Sent, Provider: "mx.example.net", ProviderCode: "250"})
-	w.until(second + `.innerText.includes("mx.example.net") && ` + second + `.innerText.includes("9 min")`)
-	w.says(`document.activeElement.closest("tr").innerText`, s.To) // the focus stays
-	if zone := w.eval(second + `.querySelector("time").textContent`); strings.Contains(zone,
+	w.until(top + `.includes("mx.example.net") && ` + top + `.includes("9 min")`)
+	w.says(`document.activeElement.closest("tr").innerText`, s.To)
+	if zone := w.eval(`document.querySelector("tbody time").textContent`); strings.Contains(zone,
 		s.LoggedAt.UTC().Format("15:04:05.000")) {
 		t.Errorf("the changed row's time is not the reader's: %s", zone)
 	}
-	state(following)
 	w.quietAt()
-	w.site.CloseClientConnections() // which the browser complains about
-	r.Clock.Add(time.Second)
-	late := r.begin("quinn@example.com").Send
-	state("Show 1 new row")
+	r.Break()
+	w.until(state + ` !== ""`)
+	r.Store.SetFault(nil)
+	w.until(state + ` === ""`)
 
-	held.Store(true) // it ends when the page is there and its stream has not begun
+	w.eval(`Object.defineProperty(document, "hidden", { get: () => true }); ""`)
+	rest := func() int64 { // longer than until the next question
+		w.eval(`window.ticks = 0; (function more() { if (++ticks < 10) setTimeout(more, 50); })(); ""`)
+		w.until(`ticks === 10`)
+		return asked.Load()
+	}
+	if before := rest(); rest() != before {
+		t.Error("a page that is not seen asks for changes")
+	}
+
+	late := r.begin("quinn@example.com").Send
 	w.goTo("/admin?status=sending&app=shop")
-	top(late.To)
+	w.until(top + `.includes("` + late.To + `")`)
 	r.finish(late, store.Outcome{Status: store.Sent})
-	close(let)
-	w.until(`!document.querySelector("tbody").innerText.includes("` + late.To + `")`)
+	w.until(`!document.body.innerText.includes("` + late.To + `")`)
 
 	// On a recipient's page the verdict changes with the row.
 	w.goTo("/admin?recipient=" + s.Recipient.String())
 	r.Clock.Add(2 * time.Minute)
-	again := r.begin("nora@example.org").Send
-	state("Show 1 new row")
-	w.leads("/admin?recipient=", bring)
 	const verdict = `document.querySelector("h1").innerText`
 	before := w.eval(verdict)
+	again := r.begin("nora@example.org").Send
 	r.finish(again, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected})
-	w.until(verdict + ` !== ` + strconv.Quote(before))
-	top("failed")
-}
-
-// A person who gets the password wrong at first sets up an app, which is demanded, and logs in with
-// it. Every page on the way fits.
-func setsUpASecondFactor(t *testing.T, browser chromium) {
-	r := newRig(t, func(c *Config) { c.Auth.DemandFactor = true })
-	w := openWindow(r, browser)
-	password := func(text string) step {
-		return chromedp.Steps(chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(text+kb.Enter))
-	}
-	code := func(text string) step {
-		return chromedp.Steps(chromedp.Focus(chromedp.CSS("#code")), chromedp.KeyEvent(text+kb.Enter))
-	}
-	w.goTo("/admin")
-	w.shows("#problem", password("wrong"))
-	w.fits("a wrong password")
-	w.leads("/admin/factor", password(consoletest.Password))
-	w.shows(".qr", password(consoletest.Password))
-	w.fits("a second factor to be")
-	d := r.Phone(strings.ReplaceAll(w.eval(`document.querySelector(".shown").innerText`), " ", ""))
-	w.shows(".codes", code(d.Code()))
-	w.says(`String(document.querySelectorAll(".codes li").length)`, "10")
-	w.fits("recovery codes")
-	w.leads("/admin/login", chromedp.Click(chromedp.CSS(logout)))
-	w.goTo("/admin/overview")
-	w.leads("/admin/login/code?next=%2Fadmin%2Foverview", password(consoletest.Password))
-	w.until(`document.activeElement.id === "code"`) // which a browser may see to after the page has been loaded
-	w.shows("#problem", chromedp.KeyEvent(d.Wrong()+kb.Enter))
-	w.fits("a wrong code")
-	w.leads("/admin/overview", code(d.Next()))
-	w.quietAt()
+	w.until(verdict + ` !== ` + strconv.Quote(before) + ` && ` + top + `.includes("failed")`)
 }
 
 // A real browser goes to the provider, which is another site, and comes back to the page that it

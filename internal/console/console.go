@@ -69,13 +69,9 @@ type (
 // Console has the pages and the JSON API. Safe for concurrent use.
 type Console struct {
 	Config
-	layout     *frame.Layout
-	auth       *auth.Auth
-	streams    chan struct{} // bounds the streams at once
-	beat, life time.Duration // of a stream
-	stopping   context.Context
-	stop       context.CancelFunc
-	exports    chan struct{} // bounds the exports at once
+	layout  *frame.Layout
+	auth    *auth.Auth
+	exports chan struct{} // bounds the exports at once
 }
 
 // New makes a console. Nothing runs in the background.
@@ -88,17 +84,11 @@ func New(c Config) *Console {
 		s.Now = c.Now()
 		return s
 	})
-	a := &Console{
-		Config: c, layout: l, auth: auth.New(c.Auth, l, c.Logger, c.Now), streams: make(chan struct{}, maxConcurrentStreams),
-		beat: tailHeartbeat, life: maxTailAge,
+	return &Console{
+		Config: c, layout: l, auth: auth.New(c.Auth, l, c.Logger, c.Now),
 		exports: make(chan struct{}, maxConcurrentExports),
 	}
-	a.stopping, a.stop = context.WithCancel(context.Background())
-	return a
 }
-
-// Stop ends the streams, so that the server's stop does not wait for them.
-func (a *Console) Stop() { a.stop() }
 
 // routes returns the routes of the pages and of the JSON API (below /v1), without those of records,
 // auth and layout. Paths and answers are a public contract.
@@ -120,7 +110,6 @@ func (a *Console) routes() []auth.Route {
 		{Method: get, Path: "/v1/admin/stats", Handler: a.statsJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/sends.csv", Handler: a.exportCSV, Action: auth.ActionExport},
 		{Method: post, Path: "/v1/admin/search", Handler: a.searchJSON, Action: auth.ActionRead},
-		{Method: get, Path: "/v1/admin/tail", Handler: a.tailStream, Action: auth.ActionRead},
 		{Method: post, Path: "/v1/admin/quota/reset",
 			Handler: a.recipientActionJSON(auth.ActionResetQuota, a.Desk.ResetQuota),
 			Action:  auth.ActionResetQuota},

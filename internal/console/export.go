@@ -34,6 +34,7 @@ var exportColumns = []string{
 const (
 	maxExportRows        = 1_000_000
 	maxConcurrentExports = 2
+	writeTimeout         = 10 * time.Second // a client that reads nothing for so long is disconnected
 )
 
 // byteOrderMark makes spreadsheets read the file as UTF-8.

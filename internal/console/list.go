@@ -2,6 +2,8 @@ package console
 
 import (
 	"context"
+	"fmt"
+	"hash/fnv"
 	"net/http"
 	"net/url"
 	"slices"
@@ -53,8 +55,8 @@ type listView struct {
 	// of a recipient's page: on the newest row, or on why there are no rows; nil: there is none
 	Verdict *explain.Verdict
 	Export  string              // address of all rows as a file; empty: no rows, or not allowed
-	Stream  string              // address of the stream of changes; empty: none fits the filters
-	Again   string              // address of a page with the present state of the same rows
+	Again   string              // address at which the open page reads itself again; empty: it stays as it is
+	Tag     string              // differs where rows or their states do
 	Choices map[string][]string // suggestions for fields of the filter, by the ID of their list
 }
 
@@ -124,8 +126,12 @@ func (a *Console) showList(c echo.Context, status int, q listQuery, s searchView
 	if q.filter.Support != "" && len(found.Rows) > 1 {
 		v.Shared = w.Sentence("list.shared", texts.Strong("support", store.SupportReference(found.Rows[0].ID)))
 	}
-	if status == http.StatusOK {
-		v.addStreamAddresses(q, a.Now())
+	if status == http.StatusOK && q.filter.Before == nil && q.filter.After == nil {
+		v.Again, v.Tag = v.AddressWith("", ""), v.rowsTag()
+		c.Response().Header().Set("ETag", v.Tag)
+		if c.Request().Header.Get("If-None-Match") == v.Tag {
+			return c.NoContent(http.StatusNotModified)
+		}
 	}
 	if auth.ActorOf(c).May(auth.ActionExport) && len(found.Rows) > 0 {
 		v.Export = exportAddress(q.given)
@@ -150,19 +156,17 @@ func (a *Console) filterSuggestions() map[string][]string {
 	return all
 }
 
-// addStreamAddresses adds the addresses by which the open page keeps itself current. Again begins
-// at the newest row on the page, so that later rows push none off it. A recipient's page also
-// takes later rows, since its verdict is on the newest one.
-func (v *listView) addStreamAddresses(q listQuery, now time.Time) {
-	newest := store.Cursor{At: now}
-	v.Again = v.AddressWith("", "")
-	if len(v.Rows) > 0 {
-		newest = cursorOf(v.Rows[0].Send)
-		if q.filter.Recipient == nil {
-			v.Again = v.AddressWith("cursor", frame.EncodeCursor(store.Cursor{At: newest.At, ID: uuid.Max}))
+// rowsTag returns an entity tag of the rows and their states. It leaves out what only passes with
+// time, which the open page counts down itself.
+func (v *listView) rowsTag() string {
+	h := fnv.New128a()
+	for _, r := range v.Rows {
+		fmt.Fprintln(h, r.ID, r.Status, r.Why(), r.Attempt, r.Count, r.Code.Word)
+		for _, p := range r.Quota {
+			fmt.Fprintln(h, p.Name, p.Used)
 		}
 	}
-	v.Stream = streamAddress(q, newest)
+	return fmt.Sprintf(`W/"%x"`, h.Sum(nil))
 }
 
 // addRecipientHeader adds the recipient of the rows, the verdict on the newest row, and what the

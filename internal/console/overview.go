@@ -21,7 +21,7 @@ import (
 	"sendcode/internal/texts"
 )
 
-// overviewView is the page of statistics: numbers beside those of the time before, charts, failures
+// overviewView is the page of statistics: numbers beside those of the time before, a chart, failures
 // and refusals.
 type overviewView struct {
 	frame.Page
@@ -30,10 +30,8 @@ type overviewView struct {
 	Figures    []figureView
 	Sends      statistics.Chart
 	Became     statistics.Table // of the sends
-	Measures   []statistics.Chart
-	Measured   statistics.Table
-	Prefixes   string          // how many are paused now; empty: none
-	By         store.Dimension // how the table of codes is grouped
+	Prefixes   string           // how many are paused now; empty: none
+	By         store.Dimension  // how the table of codes is grouped
 	Codes      []store.ApprovalTally
 	Storage    []string // sentences on the oldest rows and on the rows due to be deleted
 	Partitions []store.Partition
@@ -93,7 +91,6 @@ func (a *Console) overviewPage(c echo.Context) error {
 	}
 	d := statistics.ChartBuilder{Stretches: v.Stretches, Each: v.query.Each, W: w, Rows: v.rowsAddressBetween}
 	v.Sends, v.Became = d.SendsChart()
-	v.Measures, v.Measured = d.MeasureCharts()
 	by := []store.Dimension{v.By}
 	if v.By == "" { // domains if there is no country, since mail has none
 		by = []store.Dimension{store.ByCountry, store.ByDomain}

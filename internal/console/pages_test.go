@@ -110,7 +110,6 @@ func everyPage(r *rig) map[string]string {
 	r.As("operator")
 	r.PutAccount(store.Account{Name: "mei", Role: "reader",
 		Identity: "mei.with-a-long-name.of-the-support-department@example.org"})
-	r.Cleanup(r.console.Stop)
 	failed, err := r.Store.Sends(r.Context(), store.Filter{Status: store.Failed, Limit: 1})
 	r.Must(err)
 	_, mistyped := r.recipient("w.zhang@qq.co")
@@ -124,7 +123,6 @@ func everyPage(r *rig) map[string]string {
 		"unknown":  "/admin/sends/x",
 		"norows":   "/admin?recipient=" + mistyped.String() + "&near=" + failed[0].Recipient.String(),
 		"prefixes": "/admin/prefixes?state=all",
-		"policies": "/admin/policies?policy=default&limit.minute=1&window.minute=10m",
 	})
 	return pages
 }
@@ -143,13 +141,16 @@ func TestPages(t *testing.T) {
 	several := r.refused("anna@example.com", "office", time.Hour, 90, func(s *store.SendOrRefusal) {
 		s.Recipient, s.To, s.Recipients, s.IP = recipient.Hash{}, "", 42, "192.0.2.0/24"
 	})
+	many := r.refused("anna@example.com", "office", time.Hour, 900, func(s *store.SendOrRefusal) {
+		s.Recipient, s.To, s.Recipients = recipient.Hash{}, "", store.ManyRecipients
+	})
 	gone := r.refused("gil@example.com", "minute", time.Minute, 1, func(s *store.SendOrRefusal) { s.Purpose = "gone" })
 	bounced := r.sent("flo@example.com")
 	r.Must(r.Store.IngestProviderEvent(r.Context(),
 		store.ProviderEvent{Send: bounced.ID, Kind: store.ProviderBounced, Provider: "postmark"}, store.NewSuppression{}))
 	paused := r.begin("hal@example.com", texted("+49151")).Send
 	r.finish(paused, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
-	for name, s := range map[string]store.Send{"tried": tried, "several": several.Send, "bounced": bounced,
+	for name, s := range map[string]store.Send{"tried": tried, "several": several.Send, "many": many.Send, "bounced": bounced,
 		"gone":   gone.Send,
 		"paused": paused} {
 		pages[name], pages[name+".json"] = explain.SendPageAddress(s.ID), "/v1"+explain.SendPageAddress(s.ID)

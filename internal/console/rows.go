@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,10 +63,6 @@ func (r sendRow) State() explain.StateLabel {
 	return explain.StateLabel{Sign: statusSigns[r.Status], Word: r.W.Or("status", string(r.Status)),
 		Tone: explain.ToneOf(r.Status)}
 }
-
-// ChangeKey returns a text that differs whenever the row's status or counts differ. The page's
-// script compares it with the key of the row from the stream.
-func (r sendRow) ChangeKey() string { return fmt.Sprint(r.Status, " ", r.Count, " ", r.Attempt) }
 
 // Why returns the reason in words, and then the server's code: "mailbox full · 552 5.2.2 · did not
 // count", "minute · 42 s left · ×3".

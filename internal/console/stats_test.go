@@ -68,14 +68,11 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 		"Codes approved 33.3 % &#43;33.3 points ✓ better · previous: 0.0 %",
 		"Send time, median 184 ms ±0 % · previous: 184 ms", "4 2 0", "Refused by rule minute 3",
 		"Failure reasons rejected by the server 1",
-		" 1 0 0 0 3 ", "100 % 50 % 0", "Send time 200 ms 100 ms 0", "100.0 % 184 ms 184 ms", "0.0 % – –",
-		"example.com 33.3 % 1 1 3")
+		" 1 0 0 0 3 ", "example.com 33.3 % 1 1 3")
 	// The hour with one sent and three refused is the highest bar: a quarter is green, the rest
 	// above it.
 	contains(t, rec, `class="good" x="665.3" y="120.0" width="23.0" height="40.0"`,
 		`class="warn" x="665.3" y="0.0" width="23.0" height="120.0"`,
-		`class="good" x="665.3" y="0.0" width="23.0" height="160.0"`,  // all of that hour's codes were approved
-		`class="good" x="665.3" y="12.8" width="23.0" height="147.2"`, // and took 184 ms on a grid of 200
 		`<span class="mark minor">06:00</span>`, `<span class="mark">12:00</span>`,
 		`<a href="/admin?from=2026-03-05T15%3A00%3A00Z&amp;to=2026-03-05T16%3A00%3A00Z" tabindex="-1" `+
 			`aria-label="03-05 15:00–16:00: Sent 1, Refused requests 3"><title>`,

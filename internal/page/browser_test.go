@@ -26,7 +26,8 @@ func TestInABrowser(t *testing.T) {
 	browser, engine := chromium(t)
 	inTabs(t, browser, theWholeWay, theCountdownRunsOut, backAndForwardShowTheTruth, lettersThroughAnInputMethod,
 		aPressIsNotLost, anOutage, withoutScripts, numbersWhileTheyAreTyped, aWidgetsRefusal, aWidgetOnAPageThatMayNot,
-		aWidgetAndAnOutage, severalWidgets, aWidgetThatIsRequired, aWidgetTellsItsPage, aWidgetIsResetWhileItAsks,
+		aWidgetAndAnOutage, aProofThatIsLost, whereBrowsersThrow,
+		severalWidgets, aWidgetThatIsRequired, aWidgetTellsItsPage, aWidgetIsResetWhileItAsks,
 		aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetByItsDocumentation, aWidgetByPhone, aWidgetsOtherChannel,
 		aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes, offline, aWidgetSpeaksALanguage,
 		aReturnByItself, aCodeFromATextMessage, aBounceChangesTheCard, aWidgetKeepsTokens)

@@ -247,7 +247,7 @@ const drawing = `(async (cases) => {
     };
     const drawn = draw(words, {
       view, quota, channel, refused: state.refused, note: state.note && { kind: notes[state.note] }, screen: state.screen, known: state.known,
-      channels: ['email', 'sms'], moment: new Moment(), pick, cards, phones: numbers, country: 'DE', countries: [], to: 'ana@example.com',
+      channels: ['email', 'sms'], moment: new Moment(), pick, cards, phones: numbers, country: 'DE', countries: [], to: 'ana@example.com', proof: 'a.b.c',
     });
     const text = (keys) => keys.split(' ').map((key) => !key ? '' : w[key].one ? w[key][tries === 1 ? 'one' : 'other'].replace('{n}', tries) : w[key].replace('{n}', 6)).join(w.Separator);
     const find = (selector) => drawn.querySelector(selector)?.textContent ?? '';

@@ -443,6 +443,7 @@ func anOutage(t *testing.T, browser context.Context) {
 // seconds.
 func aBounceChangesTheCard(t *testing.T, browser context.Context) {
 	onPageAndWidget(t, browser, acceptingAll, func(b *tab) {
+		b.world.Codes.ExpectReports()
 		b.asked(pagetest.Address)
 		b.card("code", "Check your mail")
 		b.world.Codes.Bounce()

@@ -110,6 +110,59 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	}
 }
 
+// aProofThatIsLost: the answer to a right code does not arrive, and no other has its proof. The card
+// says that the code is used, not that the address is confirmed, and a new one is a press away.
+func aProofThatIsLost(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	b := embedded(t, browser, w, pagetest.Look{}, `<form>`+tag(`name="proof" required`)+`</form>`)
+	b.asked(pagetest.Address)
+	b.card("code")
+	b.run(`window.real = fetch`, `window.fetch = async (...all) => { const answer = await real(...all);
+		if (String(all[0]).endsWith('/check')) { window.fetch = real; throw new TypeError('lost') } return answer }`)
+	b.focus("code")
+	b.keys(pagetest.Code)
+	b.await("a check", func() bool { return w.Codes.Checks() == 1 })
+	b.pass(61 * time.Second)
+	b.card("ended", "This code was already used", "It works once.")
+	const form = `document.querySelector('form').checkValidity() + ' ' + document.querySelector('send-code').value`
+	is(t, eval[string](b, form), "false ")
+	b.ready()
+	b.click("#again")
+	b.card("code", "Check your mail")
+	b.focus("code")
+	b.keys(pagetest.Code)
+	b.card("approved")
+	is(t, eval[bool](b, form+` !== 'false '`), true)
+}
+
+// whereBrowsersThrow: with cookies blocked, some have the channel between tabs and storage throw.
+func whereBrowsersThrow(t *testing.T, browser context.Context) {
+	const blocked = `{ const refuse = () => { throw new DOMException('', 'SecurityError') };
+		window.BroadcastChannel = class { constructor() { refuse() } };
+		for (const name of ['localStorage', 'sessionStorage']) Object.defineProperty(window, name, { get: refuse }) }`
+	w := accepting(t)
+	w.Codes.SetCountries("DE")
+	on, site := embeddedBeside(t, browser, w, pagetest.Look{}, tag(`channels="sms email" country="DE"`), "")
+	for _, b := range []*tab{open(t, browser, w, pagetest.Look{}), on} {
+		b.first(blocked)
+		if b == on {
+			b.do(chromedp.Navigate(site.URL))
+			b.until(b.q("#country"))
+		} else {
+			b.visit("")
+			b.card("ask")
+			b.click("#by-sms")
+		}
+		b.clear("phone")
+		b.keys(pagetest.Number + kb.Enter)
+		b.card("code", "+49 151•••789")
+		b.focus("code")
+		b.keys(pagetest.Code)
+		b.card("approved")
+		w.Advance(61 * time.Second)
+	}
+}
+
 // example gives the blocks of a language of docs/widget.md.
 func example(t *testing.T, language string) []string {
 	t.Helper()

@@ -47,14 +47,14 @@
 //
 //	migrations/{postgres,sqlite}             indexes of sends and, if they have it, refusals; the list of queries at the head of the Postgres schema
 //	internal/store/requests.go, check.go     Filter; MayMatchAny, MayMatchRefusals
-//	internal/store/records.go                Matches, for the live list
+//	internal/store/records.go                Matches, with which the model of the tests says what a list has
 //	internal/store/sqldb/filter.go           the condition
 //	internal/store/postgres/filter.go        rareColumn, matchesMany
 //	internal/console/query.go                the parameter; without an index, the list is bounded to 24 h
 //	internal/console/export.go               the column, and the filters in the audit entry
 //	web/admin/list.html                      the field
 //	internal/texts/en.json, zh-Hans.json     filter.device
-//	docs/openapi.yaml                        the parameter of sends, sends.csv and the live list
+//	docs/openapi.yaml                        the parameter of sends and sends.csv
 //
 // # A new table
 //

@@ -1,5 +1,5 @@
-// Package support has the actions of administrators on recipients, codes and policies: reset,
-// erase, cancel, resend, reveal, suppress, preview, and replaying past sends under other rules.
+// Package support has the actions of administrators on recipients and codes: reset, erase, cancel,
+// resend, reveal, suppress and preview.
 // Each action is recorded in the audit log before it is carried out, or in the same transaction.
 // Package console checks the administrator's role before it calls this package.
 //
@@ -55,7 +55,6 @@ type Store interface {
 	LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest, act *store.AuditEntry) (store.PrefixPause, bool, error)
 	LatestRowPerRecipient(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error)
 	Lockout(ctx context.Context, v store.Verification) (store.Lockout, error)
-	CountedSends(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error
 	HeavyRecipients(ctx context.Context, q store.HeavyRecipientsQuery) ([]store.HeavyRecipient, int, error)
 }
 

@@ -96,8 +96,8 @@ document.addEventListener("keydown", (event) => {
 });
 
 // A click anywhere in a row opens it, unless text was being selected.
-document.querySelector("table.sends")?.addEventListener("click", (event) => {
-  if (event.target.closest("a") || !getSelection().isCollapsed) return;
+document.addEventListener("click", (event) => {
+  if (!event.target.closest("table.sends") || event.target.closest("a") || !getSelection().isCollapsed) return;
   event.target.closest("tr")?.querySelector("a[data-row]")?.click();
 });
 
@@ -124,100 +124,41 @@ for (const button of document.querySelectorAll("button[data-copy]")) {
   });
 }
 
-// The list follows what changes: rows that it shows change in place, and new ones are counted above it, where a link brings them. Tabs that
-// are not seen follow nothing, since a browser has few connections to one site.
-const most = 999; // rows that are counted
-const live = document.querySelector("[data-stream]");
-const fresh = new Set(); // IDs of new rows
-const changed = new Set(); // of shown rows
-let source = null;
-let last = ""; // ID of the newest event
-let missed = false; // rows that the stream left out
-let connected = false;
-let refreshing = false;
+// The list reads itself again every 5 s, at its own address, which answers 304 while neither rows nor their states have changed. Tabs that are
+// not seen ask for nothing, and nothing changes under a text that is being selected.
+const every = 5000;
+const live = document.querySelector("#live");
+let tag = live?.dataset.tag;
 
-function say() {
-  const link = live.querySelector("a");
-  const many = missed || fresh.size === most;
-  link.hidden = fresh.size === 0 && !missed;
-  link.textContent = fresh.size === 1 && !many ? live.dataset.single.replace("{n}", 1) : live.dataset.several.replace("{n}", `${fresh.size || ""}${many ? "+" : ""}`);
-  live.querySelector("span").textContent = !connected ? live.dataset.lost : link.hidden ? live.dataset.live : "";
-}
-
-// A row that is not shown is new, unless it is older than the last one of a full page.
-function take(send) {
-  const row = document.getElementById(`r-${send.id}`);
-  if (row !== null && row.dataset.told !== `${send.status} ${send.count} ${send.attempts}`) {
-    changed.add(row.id);
-    refresh();
-  } else if (row === null && fresh.size < most && !(document.querySelector("[rel=next]") && send.at < [...document.querySelectorAll("a[data-row] time")].at(-1).dateTime)) {
-    fresh.add(send.id);
-    say();
-  }
-}
-
-// The server draws what changed, at most once a second. A row that does not match the filters any more goes.
 async function refresh() {
-  if (refreshing) return;
-  refreshing = true;
-  await new Promise((done) => { setTimeout(done, 1000); });
+  if (document.hidden || !getSelection().isCollapsed) return;
   const begun = performance.now();
-  const ids = [...changed];
-  changed.clear();
-  try {
-    const answer = await fetch(live.dataset.again);
-    if (answer.ok && !answer.redirected) {
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      for (const wait of page.querySelectorAll("[data-left]")) wait.dataset.left = Number(wait.dataset.left) + begun;
-      for (const id of [...ids, "verdict", "person"]) exchange(document.getElementById(id), page.getElementById(id));
-      tick();
-    }
-  } catch {
-    for (const id of ids) changed.add(id); // the network is away
-  }
-  refreshing = false;
-  if (changed.size > 0) refresh();
+  const answer = await fetch(live.dataset.again, { headers: { "If-None-Match": tag } });
+  if (answer.status === 304) return;
+  if (!answer.ok || answer.redirected) throw new Error(answer.status); // redirected: the session has ended
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  for (const wait of page.querySelectorAll("[data-left]")) wait.dataset.left = Number(wait.dataset.left) + begun;
+  for (const id of ["list", "verdict", "person"]) exchange(document.getElementById(id), page.getElementById(id));
+  tag = page.querySelector("#live").dataset.tag;
+  tick();
 }
 
 function exchange(before, now) {
-  if (before === null) return;
-  if (now === null) {
-    if (before.matches("tr")) before.remove();
-    return;
-  }
-  const focused = before.contains(document.activeElement);
+  if (before === null || now === null) return;
+  const focused = document.activeElement.closest("tr")?.id;
   before.replaceWith(now);
   shortenIn(now);
-  if (focused) now.querySelector("a")?.focus({ preventScroll: true });
+  if (focused && !document.activeElement.closest("tr")) document.getElementById(focused)?.querySelector("a")?.focus({ preventScroll: true });
 }
 
-function follow() {
-  if (document.hidden) {
-    source?.close();
-    source = null;
-    return;
+async function follow() {
+  try {
+    await refresh();
+    live.textContent = "";
+  } catch {
+    live.textContent = live.dataset.lost;
   }
-  if (source !== null && source.readyState !== EventSource.CLOSED) return;
-  const address = new URL(live.dataset.stream, location.href);
-  if (last !== "") address.searchParams.set("newer", last);
-  source = new EventSource(address);
-  source.addEventListener("open", () => {
-    connected = true;
-    say();
-    // What has ended before the stream began may match no filter of it any more.
-    for (const row of document.querySelectorAll("[data-told^=queued], [data-told^=sending]")) changed.add(row.id);
-    if (changed.size > 0) refresh();
-  });
-  source.addEventListener("error", () => {
-    connected = false;
-    say();
-    if (source.readyState === EventSource.CLOSED) setTimeout(follow, 5000); // refused: a browser does not come back then
-  });
-  source.addEventListener("send", (event) => { last = event.lastEventId; take(JSON.parse(event.data)); });
-  source.addEventListener("gap", () => { missed = true; say(); });
+  setTimeout(follow, every);
 }
 
-if (live !== null) {
-  follow();
-  document.addEventListener("visibilitychange", follow);
-}
+if (live !== null) setTimeout(follow, every);

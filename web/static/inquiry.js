@@ -102,7 +102,9 @@ export class Inquiry {
     addEventListener('online', () => { connected(true); this.#anew(); }, { signal });
     addEventListener('offline', () => connected(false), { signal });
     if (!navigator.onLine) connected(false);
-    this.#tabs = new BroadcastChannel('sendcode');
+    try {
+      this.#tabs = new BroadcastChannel('sendcode');
+    } catch { return; } // as where a browser blocks cookies: the other tabs are not heard of
     this.#tabs.onmessage = () => {
       this.#asked = undefined;
       this.#anew();

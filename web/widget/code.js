@@ -27,15 +27,16 @@ export const polls = ({ view }) => view?.status === 'pending' && !view.send.fina
 
 const first = ({ send }, ...ends) => send.number <= 1 && ends.includes(send.status); // how the first message ended
 
-// pick says which card is true. It is the page's (internal/page/visit.go), from what the API says instead of the database.
-export function pick({ view, quota, refused, note, screen }) {
+// pick says which card is true. It is the page's (internal/page/visit.go), from what the API says instead of the database. The proof of a
+// right code comes once, with the answer: without it nothing is confirmed here, and the code is used.
+export function pick({ view, quota, refused, note, screen, proof }) {
   if (note?.kind === 'misplaced' || note?.kind === 'loading') return note.kind;
   if (screen === 'change' || screen === 'instead' || !view) {
     if (note?.kind === 'away') return 'away';
     return !screen && refused ? 'enough' : 'ask';
   }
   if (note?.kind === 'away' && note.reading) return 'away';
-  if (view.status === 'approved') return note?.kind === 'used' ? 'ended' : 'approved';
+  if (view.status === 'approved') return proof ? 'approved' : 'ended';
   const held = quota.blocked_by === 'carrier' && first(view, 'failed'); // by the mobile network, which told its wait
   if ((refused || held) && quota.retry_after > soon && screen !== 'code') return 'enough';
   if (view.status !== 'pending') return 'ended';

@@ -17,6 +17,7 @@ import { act, box, dots, field, heading, lead, link } from './parts.js';
 //   there    the same of the other channel: {view, to, wait}
 //   title    what a code of the purpose is for
 //   moment   at which quota was told
+//   proof    of a right code: the value of the element
 //   known    there are tokens of earlier codes, which can be forgotten
 //
 // words are the catalogue by channel, countries those that numbers may be of, and country where they are dialled. pick, cards and supported

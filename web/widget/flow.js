@@ -227,11 +227,11 @@ export class Flow {
 
   #checked({ id, status, valid, attempts_remaining, proof, test, known }) {
     const view = { ...this.#state.view, status, attempts_remaining: attempts_remaining ?? 0 };
-    const kind = valid ? undefined : { pending: 'wrong', approved: 'used' }[status];
+    const wrong = status === 'pending';
     const { quota, to, country } = this.#state;
-    this.#state = { channel: this.desk.channel(), view, quota, to, country, note: kind && { kind } };
+    this.#state = { channel: this.desk.channel(), view, quota, to, country, note: wrong && { kind: 'wrong' } };
     if (status === 'approved') this.desk.kept.forget();
-    if (kind === 'wrong') this.#tell('wrong', { id, attempts_remaining: view.attempts_remaining });
+    if (wrong) this.#tell('wrong', { id, attempts_remaining: view.attempts_remaining });
     if (!valid) return this.#over();
     if (known) this.desk.known.set([known, ...this.#known()].slice(0, mostKnown).join('.'));
     this.desk.there = undefined;

@@ -291,7 +291,7 @@ export class SendCode extends HTMLElement {
     if (this.#words) this.#words = wordsOf(this.#words.email.Lang); // a module may have brought some
     const { state, there, countries, moment, title } = this.#desk, phones = this.#phones;
     const card = draw(this.#words, {
-      ...this.#code, ...state, title, moment, refused: state.refused && (state.view || !moment.parted() && state.quota.retry_after * second > moment.certain()), countries, phones, channel: this.#channel, channels: this.#channels, known: this.#desk.known.get() !== '',
+      ...this.#code, ...state, proof: this.#proof, title, moment, refused: state.refused && (state.view || !moment.parted() && state.quota.retry_after * second > moment.certain()), countries, phones, channel: this.#channel, channels: this.#channels, known: this.#desk.known.get() !== '',
       country: state.country ?? phones?.here(countries, this.getAttribute('country')),
       there: there && { ...there, wait: phones.left(there.quota, there.moment, moment) },
     });

@@ -89,14 +89,3 @@ func (a *Auth) requireTokenOrSession(next echo.HandlerFunc) echo.HandlerFunc {
 		return next(c)
 	}
 }
-
-// StillAdmitted reports whether the request of a long response would still be admitted: its token has
-// not expired, or its session has not ended. It reports true if the store does not answer.
-func (a *Auth) StillAdmitted(c echo.Context) bool {
-	if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
-		token, known := a.findToken(c)
-		return known && !token.expired(a.now())
-	}
-	v, ok, err := a.currentSession(c)
-	return err != nil || ok && v.lacks == ""
-}

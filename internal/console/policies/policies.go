@@ -1,12 +1,11 @@
-// Package policies has the console's page of the rules in force: the rules, the recipients at their
-// limits, and a trial that replays past sends against changed rules.
+// Package policies has the console's page of the rules in force, and of the recipients at their
+// limits.
 package policies
 
 import (
 	"cmp"
 	"context"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -20,26 +19,23 @@ import (
 	"sendcode/quota"
 )
 
-// Desk returns the rules in force and the recipients at a rule's limit (the first few, and the
-// number of all), and replays sends against other rules. Implementation: *support.Desk.
+// Desk returns the rules in force and the recipients at a rule's limit: the first few, and the
+// number of all. Implementation: *support.Desk.
 type Desk interface {
 	Policies() []support.Policy
 	RecipientsAtLimit(ctx context.Context, p support.Policy, rule quota.Rule, most int) ([]store.HeavyRecipient,
 		int, error)
-	ReplaySends(ctx context.Context, p support.Policy, rules []quota.Rule,
-		period time.Duration) (support.ReplayResult, error)
 }
 
 // policiesPage is the page's handler. Safe for concurrent use.
 type policiesPage struct {
-	desk    Desk
-	layout  *frame.Layout
-	replays chan struct{} // bounds the replays at once
+	desk   Desk
+	layout *frame.Layout
 }
 
 // New makes the page.
 func New(desk Desk, l *frame.Layout) *policiesPage {
-	return &policiesPage{desk: desk, layout: l, replays: make(chan struct{}, 1)}
+	return &policiesPage{desk: desk, layout: l}
 }
 
 // maxAtLimitShown is how many recipients are shown at one rule's limit.
@@ -53,7 +49,6 @@ type policiesView struct {
 type policyView struct {
 	support.Policy
 	Rules []ruleView
-	Trial trialView
 }
 
 // ruleView is a rule and, if its scope is the recipient, the recipients at its limit.
@@ -66,28 +61,15 @@ type ruleView struct {
 
 // Show is the page's handler.
 func (a *policiesPage) Show(c echo.Context) error {
-	asked, err := a.parseTrial(c.Request().URL.RawQuery)
-	if err != nil {
-		return err
-	}
 	v := policiesView{Page: frame.NewPage(c, "policies.title", "policies")}
-	status := http.StatusOK
 	for _, p := range a.desk.Policies() {
-		shown := policyView{Policy: p}
-		if shown.Rules, err = a.ruleViews(c.Request().Context(), p, v.W); err != nil {
+		rules, err := a.ruleViews(c.Request().Context(), p, v.W)
+		if err != nil {
 			return err
 		}
-		values := url.Values{}
-		if asked.Get("policy") == p.Name {
-			values = asked
-		}
-		shown.Trial = newTrialView(p, values, v.W)
-		if len(values) > 0 {
-			status = a.runTrial(c.Request().Context(), p, values, v.W, &shown.Trial)
-		}
-		v.Policies = append(v.Policies, shown)
+		v.Policies = append(v.Policies, policyView{p, rules})
 	}
-	return a.layout.Show(c, status, "policies", v)
+	return a.layout.Show(c, http.StatusOK, "policies", v)
 }
 
 func (a *policiesPage) ruleViews(ctx context.Context, p support.Policy, w texts.Words) (rules []ruleView, err error) {
@@ -131,7 +113,7 @@ func (v policiesView) LimitText(p policyView, r quota.Rule) string {
 func (v policiesView) PeriodText(r quota.Rule) string {
 	switch {
 	case r.Calendar():
-	case r.Window%time.Hour == 0 && r.Window < 72*time.Hour: // as the form has it: 24 h, not 1 d
+	case r.Window%time.Hour == 0 && r.Window < 72*time.Hour: // as the settings have it: 24 h, not 1 d
 		return strconv.Itoa(int(r.Window/time.Hour)) + " " + v.W.Get("unit.h")
 	default:
 		return v.W.Wait(r.Window)

@@ -12,7 +12,6 @@ import (
 
 // Chart is one drawing over all stretches of a time, with what its colours stand for.
 type Chart struct {
-	Title     string
 	Alt       string
 	Top, Half string // what the grid's two lines stand for
 	Bars      []barView
@@ -33,7 +32,7 @@ type barPart struct{ Class, Y, Height string }
 
 type legendEntry struct{ Class, Name string }
 
-// Table is the table that has the charts' numbers, a row for each stretch of time.
+// Table is the table that has a chart's numbers, a row for each stretch of time.
 type Table struct {
 	W     texts.Words
 	Heads []string
@@ -52,16 +51,11 @@ const (
 	chartHeight = 160.0
 )
 
-// barAmount is one amount of a bar: a part on top of the parts before it, or a level, which is a line at
-// its height above the axis.
+// barAmount is one amount of a bar, drawn on top of those before it.
 type barAmount struct {
 	class string
 	n     float64
-	level bool
 }
-
-// levelLineHeight is how thick a level's line is, in units of the drawing.
-const levelLineHeight = 3
 
 // chartedOutcomes are what became of requests, in the order of bars, legend and table.
 var chartedOutcomes = []struct {
@@ -75,7 +69,7 @@ var chartedOutcomes = []struct {
 	{"warn", "overview.refused", func(c sendCounts) int { return c.Refused }},
 }
 
-// ChartBuilder makes the charts of a page.
+// ChartBuilder makes the chart of a page.
 type ChartBuilder struct {
 	Stretches []interval
 	Each      time.Duration
@@ -84,16 +78,14 @@ type ChartBuilder struct {
 }
 
 // bars returns a bar for each stretch, with the stretch's amounts stacked. The height of the chart
-// stands for top, which is at least the highest sum or level.
+// stands for top, which is at least the highest sum.
 func (d ChartBuilder) bars(of func(interval) (stack []barAmount, said string)) (bars []barView, top float64) {
 	highest := 1.0
 	for _, s := range d.Stretches {
 		sum := 0.0
 		stack, _ := of(s)
 		for _, a := range stack {
-			if highest = max(highest, a.n); !a.level {
-				sum += a.n
-			}
+			sum += a.n
 		}
 		highest = max(highest, sum)
 	}
@@ -107,11 +99,7 @@ func (d ChartBuilder) bars(of func(interval) (stack []barAmount, said string)) (
 		bar.Mark, bar.Minor = d.axisLabel(i, s.begins)
 		bar.Title = d.W.Get("overview.bar", "time", d.intervalText(s.begins), "numbers", said)
 		for _, a := range stack {
-			switch high := chartHeight * a.n / top; {
-			case a.n <= 0:
-			case a.level:
-				bar.Parts = append(bar.Parts, barPart{a.class, unit(chartHeight - high), unit(levelLineHeight)})
-			default:
+			if high := chartHeight * a.n / top; a.n > 0 {
 				y -= high
 				bar.Parts = append(bar.Parts, barPart{a.class, unit(y), unit(high)})
 			}
@@ -165,7 +153,7 @@ func (d ChartBuilder) SendsChart() (Chart, Table) {
 		var parts []string
 		for _, o := range chartedOutcomes {
 			n := o.of(s.sendCounts)
-			stack = append(stack, barAmount{class: o.class, n: float64(n)})
+			stack = append(stack, barAmount{o.class, float64(n)})
 			if n > 0 {
 				parts = append(parts, fmt.Sprint(d.W.Get(o.key), " ", n))
 			}
@@ -185,36 +173,6 @@ func (d ChartBuilder) SendsChart() (Chart, Table) {
 		}
 		return cells
 	})
-}
-
-// MeasureCharts returns the charts of how many codes were approved and how long sending took, and
-// their numbers.
-func (d ChartBuilder) MeasureCharts() ([]Chart, Table) {
-	w := d.W
-	rate, half, most := w.Get("overview.rate"), w.Get("overview.half"), w.Get("overview.most")
-	approved, _ := d.bars(func(s interval) ([]barAmount, string) {
-		if s.Rate == nil {
-			return nil, FormatRate(nil)
-		}
-		// of a chart that is 2 high at least
-		return []barAmount{{class: "good", n: 2 * *s.Rate}}, FormatRate(s.Rate)
-	})
-	times, longest := d.bars(func(s interval) (stack []barAmount, said string) {
-		if s.P95MS != nil {
-			stack = []barAmount{{class: "good", n: float64(*s.MedianMS)},
-				{class: "still", n: float64(*s.P95MS), level: true}}
-		}
-		return stack, half + " " + FormatTook(s.MedianMS, w) + w.Get("list.comma") + most + " " + FormatTook(s.P95MS, w)
-	})
-	took := func(ms float64) string { return w.Took(time.Duration(ms) * time.Millisecond) }
-	return []Chart{
-			{Title: rate, Alt: w.Get("overview.chart.rate"), Top: "100 %", Half: "50 %", Bars: approved},
-			{Title: w.Get("overview.took"), Alt: w.Get("overview.chart.took"), Top: took(longest),
-				Half: took(longest / 2), Bars: times,
-				Keys: []legendEntry{{"good", half}, {"still", most}}},
-		}, d.table([]string{rate, half, most}, func(s interval) []string {
-			return []string{FormatRate(s.Rate), FormatTook(s.MedianMS, w), FormatTook(s.P95MS, w)}
-		})
 }
 
 func (d ChartBuilder) table(heads []string, of func(interval) []string) Table {

@@ -223,7 +223,6 @@ func attempts(owner *tenant) map[string][]attempt {
 		"adminSend":         admin(send, ""),
 		"adminStats":        admin("/v1/admin/stats?app="+owner.name, ""),
 		"export":            admin("/v1/admin/sends.csv?app="+owner.name, ""),
-		"tail":              admin("", ""),
 		"events":            admin("", ""),
 		"adminSearch":       admin("", `{`+person("ana")+`}`),
 		"adminSuppressions": admin("", ""),

@@ -211,6 +211,11 @@ func (c *Codes) Settle(status store.Status) { c.settle(status, 0) }
 // recipient for a while.
 func (c *Codes) FailByCarrier(d time.Duration) { c.settle(store.Failed, d) }
 
+// ExpectReports makes providers of mails send reports, so that a mail that was sent is not final.
+func (c *Codes) ExpectReports() {
+	c.change(func() { c.offered.Reports = map[recipient.Channel]bool{recipient.Email: true} })
+}
+
 // Bounce has a provider report that the newest send, a mail, bounced for good.
 func (c *Codes) Bounce() {
 	c.mu.Lock()

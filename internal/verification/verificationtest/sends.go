@@ -14,7 +14,6 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
-	"sendcode/internal/support"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -179,19 +178,6 @@ func (r *Rig) Pump(from, n int) {
 	for i := range n {
 		r.Send(TextTo(PumpedNumber(from + i)))
 	}
-}
-
-// SendFive sends to Ana at 0, 1, 2 and 3 minutes, the last for the purpose login, and to another
-// recipient once.
-func (r *Rig) SendFive() support.Policy {
-	for n := range 4 {
-		r.SendTo(Ana, For([]string{"", "", "", "login"}[n]))
-		if n == 0 {
-			r.SendTo("bob@example.com")
-		}
-		r.Sleep(time.Minute)
-	}
-	return r.Svc.Desk.Policies()[0]
 }
 
 // WantReplay asks again, and fails the test unless the answer is the first one's.

@@ -1,0 +1,43 @@
+package support
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// Policy is a current policy with the names of the purposes that share it.
+type Policy struct {
+	quota.Policy
+	Purposes []string       // sorted
+	Reserve  map[string]int // of each rule, by name; see policy.Purpose
+}
+
+// Policies returns the current policies, sorted by name.
+func (d *Desk) Policies() []Policy {
+	byName := map[string]Policy{}
+	for _, p := range d.Policy.Get().Purposes {
+		byName[p.Policy.Name] = Policy{p.Policy, slices.Sorted(slices.Values(p.Shares)), p.Reserve}
+	}
+	var all []Policy
+	for _, p := range byName {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b Policy) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// RecipientsAtLimit returns the recipients who have used up a rule of the policy, at most limit,
+// those with the newest send first, and the number of all of them. The rule must have the scope
+// recipient, since the database counts no other. Error: fault.Unavailable.
+func (d *Desk) RecipientsAtLimit(ctx context.Context, p Policy, rule quota.Rule, limit int) ([]store.HeavyRecipient,
+	int, error) {
+	now := d.Now()
+	within := now.Sub(quota.Cutoffs([]quota.Rule{rule}, now)[0])
+	crowds, all, err := d.Store.HeavyRecipients(ctx,
+		store.HeavyRecipientsQuery{Purposes: p.Purposes, Within: within, AtLeast: rule.Limit, Limit: limit})
+	return crowds, all, err
+}
