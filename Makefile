@@ -52,8 +52,7 @@ MUTANTS ?=
 BENCH_ROUNDS ?= 5
 # What is measured, and all that it starts, has two processors, so that machines with more give the same ratios.
 BENCH_CPUS ?= 0,1
-BENCH = $(if $(shell command -v taskset),taskset -c $(BENCH_CPUS)) go test $(NIGHTLY) -run='^TestBench$$' -count=1 -v -timeout=0 ./tools/bench \
-	-perf.rounds=$(BENCH_ROUNDS) -perf.write=$(CURDIR)
+BENCH_FLAGS ?=
 OUT ?= dist
 # What `make nightly` runs, one after another, and how long each part may take. Two processors need some ten hours.
 PARTS ?= outside tests soak fuzz prove release simulate mutants
@@ -66,7 +65,7 @@ BOUND_release ?= 20m
 BOUND_simulate ?= 4h
 BOUND_mutants ?= 2h
 
-.PHONY: help build run demo test tests nightly race lint outside bench bench-rows bench-retention bench-hour fuzz soak prove simulate mutants up release version screenshots tools
+.PHONY: help build run demo test tests nightly race lint outside bench fuzz soak prove simulate mutants up release version screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -107,17 +106,9 @@ lint: ## gofmt, go vet, go.mod, staticcheck
 outside: ## what asks other machines: govulncheck, the specification and the Dockerfile under tools from npm, schemas of Kubernetes and compose
 	tools/outside/outside.sh
 
-bench: ## what requests cost over HTTP, sends beside floors, into docs/PERFORMANCE.md and tools/bench/RESULTS.md; fails if a goal is missed; some eight minutes (BENCH_ROUNDS=5 BENCH_CPUS=0,1)
-	$(BENCH)
-
-bench-rows: ## what a send costs on 1 and 10 million rows, into the same document; some fifteen minutes, and 20 GB of room
-	$(BENCH) -perf.rows=1000000,10000000
-
-bench-retention: ## sends while a week of 10 million is dropped, and a million rows of the next are deleted, into tools/bench/RESULTS.md; some 25 minutes, and 30 GB of room
-	$(BENCH) -perf.retention=10000000
-
-bench-hour: ## an hour of sends with autovacuum, into the same document; 20 GB of room
-	$(BENCH) -perf.hour=1h
+bench: ## what requests cost beside a floor, into docs/PERFORMANCE.md and tools/bench/RESULTS.md; fails if a goal is missed; a quarter of an hour (BENCH_ROUNDS=5 BENCH_CPUS=0,1 BENCH_FLAGS="-perf.older=COMMIT": see tools/bench)
+	$(if $(shell command -v taskset),taskset -c $(BENCH_CPUS)) go test $(NIGHTLY) -run='^TestBench$$' -count=1 -v -timeout=6h ./tools/bench \
+		-perf.rounds=$(BENCH_ROUNDS) -perf.write $(BENCH_FLAGS)
 
 fuzz: ## every fuzz target, each for FUZZTIME=30s
 	@set -o pipefail; go test $(NIGHTLY) -list='^Fuzz' ./... \

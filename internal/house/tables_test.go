@@ -152,8 +152,8 @@ var modules = map[string]string{
 	"github.com/go-logr/logr":               "internal/traces", // OpenTelemetry's libraries log by it
 	"github.com/gofrs/flock":                "internal/app internal/config internal/servertest",
 	"github.com/google/uuid":                anywhere,
-	"github.com/jackc/pgx":                  "internal/store/columns internal/store/postgres internal/app internal/traces internal/servertest tools/rows tools/floor",
-	"github.com/labstack/echo":              "web internal/reference internal/api internal/page internal/console internal/console/frame internal/console/records internal/console/policies internal/console/auth internal/server internal/app quota/echoquota tools/floor tools/up",
+	"github.com/jackc/pgx":                  "internal/store/columns internal/store/postgres internal/app internal/traces internal/servertest tools/floor",
+	"github.com/labstack/echo":              "web internal/reference internal/api internal/page internal/console internal/console/frame internal/console/records internal/console/policies internal/console/auth internal/server internal/app quota/echoquota tools/up",
 	"github.com/nyaruka/phonenumbers":       "internal/recipient",
 	"github.com/pquerna/otp":                "internal/console/auth internal/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/postgres internal/store/sqlite migrations",

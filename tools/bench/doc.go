@@ -1,9 +1,9 @@
-// Package bench measures whole sends over HTTP, until the mail has arrived, against the floors of
-// tools/floor, and writes docs/PERFORMANCE.md. All programs run as processes of their own on one
-// Redis, one Postgres on a disk that it waits for, and one mail server; they take turns, so that
-// whatever else the machine does meets all of them.
+// Package bench is the load generator: it asks this build, older commits, the fair floor (tools/floor)
+// and otpgateway for codes over HTTP, all in turns, and says what each request costs. The programs
+// run as processes of their own on one Redis, one Postgres on a disk that it waits for, and one mail
+// server, all on this machine.
 //
-// It has tests only: `make bench`, `make bench-rows`, `make bench-retention` and `make bench-hour`
-// run TestBench with the flags of main_test.go. Only make nightly runs these tests besides: a short
-// run that says nothing about speed.
+// It has tests only. `make bench` runs TestBench with the flags of bench_test.go and writes
+// docs/PERFORMANCE.md and RESULTS.md. `make nightly` runs it for a second for each workload, which
+// says nothing about speed.
 package bench

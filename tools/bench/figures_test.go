@@ -3,122 +3,265 @@
 package bench
 
 import (
-	"fmt"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"regexp"
 	"slices"
+	"strconv"
+	"sync/atomic"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/prometheus/procfs"
 )
 
-// The contenders, as the document names them.
+// The figures of one run. Those from service on are of one request, but for memory.
 const (
-	ours       = "ours"
-	embedded   = "embedded"
-	fairFloor  = "fair floor"
-	plainFloor = "plain floor"
-	bareHTTP   = "bare HTTP"
+	rate = iota // requests a second, until the last answer and mail were there
+	p50
+	p99
+	service // processor time, as the next two
+	inRedis
+	inPostgres
+	allocations
+	statements
+	walBytes // without whole pages, which follow upon a checkpoint
+	diskBytes
+	redisBytes
+	memory // resident, of the program, after the run
+	figureCount
 )
 
-// The processes that a send costs time of.
-const (
-	inProgram  = "program"
-	inPostgres = "Postgres"
-	inRedis    = "Redis"
-	inCallers  = "callers" // and the mail server
-)
+var figureNames = [figureCount]string{"a second", "p50, ms", "p99, ms", "program, µs", "Redis, µs", "Postgres, µs",
+	"allocations", "statements", "WAL, B", "disk, B", "Redis, B", "memory, MB"}
 
-// run is one run of one contender.
-type run struct {
-	sends   int
-	took    time.Duration            // until the last mail, or answer, was there
-	answers []time.Duration          // from request to 202
-	mails   []time.Duration          // from the 202 to the final dot of the mail; 0: the mail was there before
-	cpu     map[string]time.Duration // by process
-	wal     walRecords
-	mallocs float64
-	foreign float64 // share of the machine's processors that other programs had meanwhile
+type figures [figureCount]float64
+
+// unknown is a figure that a contender has not.
+var unknown = math.NaN()
+
+// processor is the processor time of a request in the program and its servers, in µs.
+func processor(f figures) float64 {
+	if math.IsNaN(f[inPostgres]) {
+		return f[service] + f[inRedis]
+	}
+	return f[service] + f[inRedis] + f[inPostgres]
 }
 
-// walRecords are what a run added to the write-ahead log of Postgres.
-type walRecords struct {
-	bytes, images float64 // images: of whole pages, which follow upon a checkpoint; not in bytes
-	entries       float64 // records that add an entry to a B-tree
-	commits       float64
-}
+// figure is one of the figures.
+func figure(i int) func(figures) float64 { return func(f figures) float64 { return f[i] } }
 
-// figure is a value of one run.
-type figure func(run) float64
+// quiet is how long what follows upon the last answer of a run, such as outcomes, may take.
+const quiet = 200 * time.Millisecond
 
-// rate is sends a second.
-func rate(r run) float64 { return float64(r.sends) / max(r.took.Seconds(), 1e-9) }
-
-// each is a sum for one send.
-func each(sum figure) figure { return func(r run) float64 { return sum(r) / float64(max(1, r.sends)) } }
-
-// cpu is the processor time of a send in µs; of all processes if none is named.
-func cpu(processes ...string) figure {
-	return each(func(r run) (sum float64) {
-		for name, spent := range r.cpu {
-			if len(processes) == 0 || slices.Contains(processes, name) {
-				sum += float64(spent) / float64(time.Microsecond)
+// measure has a contender asked for a time, or until every code of the list was asked about, and
+// returns what that cost.
+func (b *rig) measure(c *contender, callers int, workload string) (f figures) {
+	counts, position := b.counts(c)
+	spent := b.spent(c)
+	var samples []sample
+	if callers == openLoop {
+		samples = b.open(c, b.half, *length)
+	} else {
+		samples = b.closed(c, callers, workload, b.supply(c, workload))
+	}
+	if len(samples) == 0 {
+		b.Fatalf("%s, %s: nothing was asked", c.name, workload)
+	}
+	var began, ended time.Time
+	var waits []float64
+	var list []*opened
+	for _, s := range samples {
+		if began.IsZero() || s.asked.Before(began) {
+			began = s.asked
+		}
+		last := s.answered
+		if workload == send || workload == keyedSend {
+			if at := b.collect(s.opened); at.After(last) {
+				last = at
 			}
 		}
-		return sum
-	})
-}
-
-var walBytes = each(func(r run) float64 { return r.wal.bytes })
-
-// answered and mailed are quantiles of the waits of a run, in ms.
-func answered(q float64) figure { return func(r run) float64 { return quantile(q, r.answers) } }
-func mailed(q float64) figure   { return func(r run) float64 { return quantile(q, r.mails) } }
-
-// quantile of some waits, in ms; 0 of none.
-func quantile(q float64, waits []time.Duration) float64 {
-	if len(waits) == 0 {
-		return 0
+		if last.After(ended) {
+			ended = last
+		}
+		waits = append(waits, float64(s.answered.Sub(s.asked))/float64(time.Millisecond))
+		list = append(list, s.opened)
 	}
-	all := slices.Sorted(slices.Values(waits))
-	return float64(all[min(len(all)-1, int(q*float64(len(all))))]) / float64(time.Millisecond)
-}
-
-// spread is a value over the rounds.
-type spread struct{ median, low, high float64 }
-
-func spreadOf(list []float64) spread {
-	if len(list) == 0 {
-		return spread{}
+	switch {
+	case callers == openLoop, workload == keyedSend, workload == flood:
+	default:
+		c.list = list[:min(len(list), mostListed)]
 	}
-	s := slices.Sorted(slices.Values(list))
-	n := len(s)
-	return spread{median: (s[(n-1)/2] + s[n/2]) / 2, low: s[0], high: s[n-1]}
-}
-
-// String is the median and, in brackets, the lowest and the highest.
-func (s spread) String() string {
-	if s.low == s.high {
-		return number(s.median)
+	<-time.After(quiet)
+	for i, after := range b.spent(c) {
+		f[service+i] = after - spent[i]
 	}
-	return fmt.Sprintf("%s (%s–%s)", number(s.median), number(s.low), number(s.high))
-}
-
-func over(runs []run, value figure) spread {
-	var list []float64
-	for _, r := range runs {
-		list = append(list, value(r))
+	after, _ := b.counts(c)
+	for i := allocations; i <= redisBytes; i++ {
+		f[i] = after[i] - counts[i]
 	}
-	return spreadOf(list)
+	f[walBytes] = b.walSince(c, position)
+	for i := service; i <= redisBytes; i++ {
+		f[i] = max(f[i], 0) / float64(len(samples))
+	}
+	f[rate] = float64(len(samples)) / ended.Sub(began).Seconds()
+	f[p50], f[p99] = quantile(waits, .5), quantile(waits, .99)
+	now, most := memoryOf(c.process.PID())
+	if f[memory] = now; c.name == ours {
+		b.most = max(b.most, most)
+	}
+	return f
 }
 
-// median is that of a value over the rounds.
-func median(runs []run, value figure) float64 { return over(runs, value).median }
+// supply returns what is asked about next, nil at the end: recipients of their own, or the list.
+func (b *rig) supply(c *contender, workload string) func() *opened {
+	deadline := time.Now().Add(*length)
+	var asked atomic.Int64
+	return func() *opened {
+		if time.Now().After(deadline) {
+			return nil
+		}
+		switch n := int(asked.Add(1)) - 1; {
+		case workload == send || workload == keyedSend:
+			return b.recipient()
+		case workload == flood:
+			return c.list[n%min(len(c.list), floodRecipients)]
+		case n < len(c.list):
+			return c.list[n]
+		}
+		return nil
+	}
+}
 
-// ratio is the median of a value of some runs, each divided by that of the run of others in the
-// same round: what disturbed one run most likely disturbed its neighbor.
-func ratio(one, other []run, value figure) float64 {
-	var list []float64
-	for i := range min(len(one), len(other)) {
-		if v := value(other[i]); v > 0 {
-			list = append(list, value(one[i])/v)
+// spent is the processor time so far of the program, Redis and Postgres, in µs, in steps of the
+// kernel's clock (10 ms).
+func (b *rig) spent(c *contender) [3]float64 {
+	postgres := []int{b.postgres.PID()}
+	all, err := procfs.AllProcs()
+	b.must(err)
+	for _, p := range all {
+		if stat, err := p.Stat(); err == nil && stat.PPID == b.postgres.PID() {
+			postgres = append(postgres, p.PID)
 		}
 	}
-	return spreadOf(list).median
+	s := [3]float64{processorTime(c.process.PID()), processorTime(b.redis.PID()), processorTime(postgres...)}
+	if c.database == "" {
+		s[2] = unknown
+	}
+	return s
+}
+
+// processorTime is that of processes, with that of their children that have ended.
+func processorTime(pids ...int) (µs float64) {
+	const ticks = 1e6 / 100 // of USER_HZ
+	for _, pid := range pids {
+		if p, err := procfs.NewProc(pid); err == nil {
+			if s, err := p.Stat(); err == nil { // else it ended since
+				µs += ticks * (float64(s.UTime) + float64(s.STime) + float64(s.CUTime) + float64(s.CSTime))
+			}
+		}
+	}
+	return µs
+}
+
+// memoryOf is the resident memory of a process, now and at most so far, in MB.
+func memoryOf(pid int) (now, most float64) {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return unknown, unknown
+	}
+	status, err := p.NewStatus()
+	if err != nil {
+		return unknown, unknown
+	}
+	return float64(status.VmRSS) / 1e6, float64(status.VmHWM) / 1e6
+}
+
+// counts are allocations, statements and bytes so far, and the position of the log of Postgres.
+func (b *rig) counts(c *contender) (f figures, position string) {
+	f[allocations] = mallocs(c.base)
+	f[statements], f[diskBytes] = unknown, unknown
+	if c.database != "" {
+		b.must(b.admin.QueryRow(b.Context(), `
+SELECT coalesce(sum(calls), 0)::float8, pg_database_size($1::text)::float8, pg_current_wal_flush_lsn()::text
+FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = $1)`, c.database).Scan(
+			&f[statements], &f[diskBytes], &position))
+	}
+	info, err := b.client.InfoMap(b.Context(), "memory").Result()
+	b.must(err)
+	f[redisBytes], err = strconv.ParseFloat(info["Memory"]["used_memory"], 64)
+	b.must(err)
+	return f, position
+}
+
+var mallocsTotal = regexp.MustCompile(`(?m)^go_memstats_mallocs_total (\S+)$`)
+
+// mallocs are the allocations of a program so far, as its metrics say; unknown if it has none.
+func mallocs(base string) float64 {
+	answer, err := http.Get("http://" + base + "/metrics")
+	if err != nil {
+		return unknown
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(answer.Body)
+	if found := mallocsTotal.FindSubmatch(text); found != nil {
+		if n, err := strconv.ParseFloat(string(found[1]), 64); err == nil {
+			return n
+		}
+	}
+	return unknown
+}
+
+// walSince is what was written to the log of Postgres since a position, without whole pages.
+func (b *rig) walSince(c *contender, position string) (bytes float64) {
+	if c.database == "" {
+		return unknown
+	}
+	err := b.admin.QueryRow(b.Context(), `
+SELECT coalesce(sum(record_size), 0)::float8 FROM pg_get_wal_stats($1::text::pg_lsn, pg_current_wal_flush_lsn())`, position).Scan(&bytes)
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && nothingWritten.MatchString(refused.Message) {
+		return 0
+	}
+	b.must(err)
+	return bytes
+}
+
+// nothingWritten is what Postgres says where no whole record was flushed since a position.
+var nothingWritten = regexp.MustCompile(`^(cannot accept future start LSN|could not find a valid record)`)
+
+// quantile of some values; unknown of none, or if one is.
+func quantile(list []float64, q float64) float64 {
+	if len(list) == 0 || slices.ContainsFunc(list, math.IsNaN) {
+		return unknown
+	}
+	s := slices.Sorted(slices.Values(list))
+	at := q * float64(len(s)-1)
+	low := int(at)
+	return s[low] + (at-float64(low))*(s[min(low+1, len(s)-1)]-s[low])
+}
+
+// median is that of a figure over the rounds.
+func (b *rig) median(at cell, of func(figures) float64) float64 {
+	return quantile(each(b.results[at], of), .5)
+}
+
+func each(runs []figures, of func(figures) float64) (list []float64) {
+	for _, f := range runs {
+		list = append(list, of(f))
+	}
+	return list
+}
+
+// ratios divides a figure of this build by that of another contender, round by round: what disturbed
+// one run most likely disturbed its neighbor.
+func (b *rig) ratios(at cell, of func(figures) float64) (list []float64) {
+	own := each(b.results[cell{ours, at.workload, at.callers}], of)
+	for i, v := range each(b.results[at], of) {
+		if v > 0 && i < len(own) {
+			list = append(list, own[i]/v)
+		}
+	}
+	return list
 }

@@ -3,78 +3,96 @@
 package bench
 
 import (
-	"bufio"
+	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
 
+	"sendcode/internal/app"
+	"sendcode/internal/config"
 	"sendcode/internal/servertest"
+	"sendcode/internal/store/postgres"
 )
 
-const apiKey = "sk_0123456789abcdefghijABCDEFGHIJ"
+// The contenders beside older commits, as the tables name them.
+const (
+	ours       = "ours"
+	fairFloor  = "fair floor"
+	otpgateway = "otpgateway"
+)
 
-// firstRecipient makes all recipients equally long.
-const firstRecipient = 1_000_000
-
-// rig is what all contenders share, the contenders, and what of one part the later ones need.
+// rig is the servers that all contenders share, and what was measured.
 type rig struct {
 	*testing.T
-	plan
 	dir        string // on the disk
 	redis      *servertest.RedisServer
+	client     *redis.Client
 	postgres   *servertest.PostgresServer
 	admin      *pgx.Conn // of a superuser
 	mails      *receiver
-	contenders []contender
+	contenders []*contender
 	recipients atomic.Int64 // no recipient is used twice
-
-	sent, half, others, takes []*entry
-	capacity                  float64 // sends a second at random times that the service keeps up with
-	memory                    string
-	units                     units
-	goals                     *goals   // of a whole run
-	asked                     []*goals // all
+	half       float64      // sends a second of the open loop
+	results    map[cell][]figures
+	skipped    string // why the peer is
+	most       float64
 }
 
-func openRig(t *testing.T, p plan) *rig {
+// cell is what has one figure in each round.
+type cell struct {
+	contender, workload string
+	callers             int // openLoop: none, at half load
+}
+
+const openLoop = 0
+
+// contender is a program that is measured.
+type contender struct {
+	name, base string // host:port
+	ask        func(workload string, o *opened) request
+	knows      []string // workloads
+	process    *servertest.Process
+	database   string    // name; empty: it has none
+	list       []*opened // that it was last asked to send
+}
+
+func openRig(t *testing.T) *rig {
 	t.Helper()
-	b := &rig{T: t, plan: p}
-	b.goals = b.newGoals()
-	b.recipients.Store(firstRecipient)
+	b := &rig{T: t, results: map[cell][]figures{}}
+	b.recipients.Store(1_000_000)
 	var err error
 	b.dir, err = os.MkdirTemp(realDisk(t), "sendcode-bench-")
 	b.must(err)
-	b.Cleanup(func() { b.must(os.RemoveAll(b.dir)) })
+	t.Cleanup(func() { b.must(os.RemoveAll(b.dir)) })
 	b.must(os.Chmod(b.dir, 0o755)) // Postgres may run as another user
 	b.redis = servertest.Redis(t, "--dir", b.dir, "--appendonly", "yes", "--appendfsync", "everysec")
-	// Postgres is set as by default where it matters for speed, but that no checkpoint falls into a
-	// run.
-	b.postgres = servertest.PostgresIn(t, b.dir, "fsync=on", "full_page_writes=on", "shared_buffers=1GB",
-		"max_wal_size=8GB", "min_wal_size=1GB", "checkpoint_timeout=1h", "maintenance_work_mem=512MB")
-	b.admin, err = pgx.Connect(b.Context(), b.postgres.AdminURL())
+	b.client = b.redis.Client(t)
+	// As by default where it matters for speed, but that no checkpoint falls into a run.
+	b.postgres = servertest.PostgresIn(t, b.dir, "fsync=on", "full_page_writes=on", "shared_buffers=1GB", "max_wal_size=8GB",
+		"min_wal_size=1GB", "checkpoint_timeout=1h", "maintenance_work_mem=512MB", "shared_preload_libraries=pg_stat_statements")
+	b.admin, err = pgx.Connect(t.Context(), b.postgres.AdminURL())
 	b.must(err)
-	b.Cleanup(func() { _ = b.admin.Close(context.Background()) })
-	b.mails, err = startReceiver()
+	t.Cleanup(func() { _ = b.admin.Close(context.Background()) })
+	_, err = b.admin.Exec(t.Context(), "CREATE EXTENSION pg_walinspect; CREATE EXTENSION pg_stat_statements")
 	b.must(err)
-	b.Cleanup(func() { _ = b.mails.Close() })
-	_, err = b.admin.Exec(b.Context(), "CREATE EXTENSION IF NOT EXISTS pg_walinspect")
+	b.mails = &receiver{}
+	b.mails.Listener, err = net.Listen("tcp", "127.0.0.1:0")
 	b.must(err)
-	build := exec.CommandContext(b.Context(), "go", "build", "-buildvcs=false", "-o", b.dir, "sendcode/cmd/sendcode",
-		"sendcode/tools/floor")
-	if said, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("building: %v: %s", err, said)
-	}
+	t.Cleanup(func() { _ = b.mails.Close() })
+	go b.mails.serve()
 	return b
 }
 
@@ -86,167 +104,225 @@ func (b *rig) must(err error) {
 	}
 }
 
-func (b *rig) path(name string) string { return filepath.Join(b.dir, name) }
+func (b *rig) recipient() *opened { return &opened{n: b.recipients.Add(1)} }
 
-// startAll starts the service, has it show an answer and a mail, and starts the floors with these.
-func (b *rig) startAll() {
-	for _, name := range []string{ours, embedded, fairFloor, plainFloor, bareHTTP} { // in the order of the tables
-		c := b.startContender(name, b.direct())
-		if name == ours {
-			b.takeSamples(c)
+// realDisk is a directory on a disk, not in memory, where fsync would wait for nothing.
+func realDisk(t *testing.T) string {
+	t.Helper()
+	for _, dir := range []string{os.TempDir(), "/var/tmp", "."} {
+		said, _ := exec.Command("df", "--output=fstype", dir).Output()
+		if _, kind, _ := strings.Cut(strings.TrimSpace(string(said)), "\n"); kind != "" && kind != "tmpfs" && kind != "ramfs" {
+			return dir
 		}
-		b.contenders = append(b.contenders, c)
+	}
+	t.Skip("the directory for temporary files is in memory: set TMPDIR to one on a disk")
+	return ""
+}
+
+// run runs a program that helps.
+func (b *rig) run(dir, name string, args ...string) {
+	b.Helper()
+	cmd := exec.CommandContext(b.Context(), name, args...)
+	cmd.Dir = dir
+	if said, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("%s: %v: %s", strings.Join(cmd.Args, " "), err, said)
 	}
 }
 
-// contender is a program that is measured.
-type contender struct {
-	name    string
-	base    string // host:port
-	process *child
+// floorHead is at most what the head of the floor's answer has.
+const floorHead = 100
 
-	database string // URL
+// startAll builds and starts the contenders. The floor learns from this build how much it says.
+func (b *rig) startAll() {
+	root, err := filepath.Abs("../..")
+	b.must(err)
+	b.run(root, "go", "build", "-buildvcs=false", "-o", b.dir, "./cmd/sendcode", "./tools/floor")
+	b.startService(ours, filepath.Join(b.dir, "sendcode"))
+	answer, text := b.bytesOf(b.contenders[0])
+	for _, commit := range strings.FieldsFunc(*older, func(r rune) bool { return r == ',' }) {
+		program, name := filepath.Join(b.dir, "sendcode-"+commit), commit
+		if _, err := os.Stat(program); err == nil {
+			name += " again"
+		} else {
+			tree := filepath.Join(b.dir, "tree-"+commit)
+			b.run(root, "git", "worktree", "add", "--detach", tree, commit)
+			b.run(tree, "go", "build", "-buildvcs=false", "-o", program, "./cmd/sendcode")
+			b.run(root, "git", "worktree", "remove", "--force", tree)
+		}
+		b.startService(name, program)
+	}
+	url, name := b.createDatabase()
+	cmd := exec.Command(filepath.Join(b.dir, "floor"))
+	cmd.Env = []string{"GOGC=200", // as the service has
+		fmt.Sprintf("FLOOR_BYTES=%d %d", answer-floorHead, text), "FLOOR_REDIS_URL=" + b.redisURL(),
+		"FLOOR_DATABASE_URL=" + url, "FLOOR_SMTP_ADDR=" + b.mails.Addr().String()}
+	floor := &contender{name: fairFloor, ask: askService, knows: []string{send, wrongCheck, rightCheck}, database: name}
+	b.start(floor, cmd)
+	if a, t := b.bytesOf(floor); a < answer || t != text { // none wins by saying less
+		b.Fatalf("the floor answers with %d bytes and mails %d, the service %d and %d", a, t, answer, text)
+	}
+	if *peer == "" {
+		b.skipped = "otpgateway was not measured: -perf.otpgateway names no program.\n"
+		return
+	}
+	b.startOTPGateway()
 }
 
-func (b *rig) contender(name string) contender {
-	return b.contenders[slices.IndexFunc(b.contenders, func(c contender) bool { return c.name == name })]
+// bytesOf has a contender send one code, and returns how many bytes answer and mail have.
+func (b *rig) bytesOf(c *contender) (answer, text int) {
+	x := &caller{base: c.base}
+	defer x.close()
+	s, err := c.one(x, send, b.recipient(), time.Now())
+	b.must(err)
+	b.collect(s.opened)
+	return x.size, int(b.mails.size.Load())
 }
 
-// child is a program that SIGTERM ends.
-type child struct {
-	*servertest.Process
-	output *bufio.Reader
-	ended  bool
+// redisURL gives each contender a database of its own.
+func (b *rig) redisURL() string {
+	return fmt.Sprintf("redis://%s/%d", b.redis.Addr(), len(b.contenders))
 }
 
-// startProcess starts a program. log is the file with what it writes to the standard error.
-func (b *rig) startProcess(name string, cmd *exec.Cmd) (c contender, log string) {
+func (b *rig) createDatabase() (url, name string) {
+	url, err := b.postgres.CreateDatabase(b.Context())
+	b.must(err)
+	config, err := pgx.ParseConfig(url)
+	b.must(err)
+	return url, config.Database
+}
+
+// startService runs `sendcode serve` with the default settings.
+func (b *rig) startService(name, program string) {
+	url, database := b.createDatabase()
+	data, err := os.MkdirTemp(b.dir, "data-")
+	b.must(err)
+	if *prefilled > 0 {
+		b.fill(url, data)
+	}
+	cmd := exec.Command(program, "serve")
+	cmd.Env = []string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s", "SENDCODE_API_KEY=" + apiKey,
+		"SENDCODE_DATA_DIR=" + data, "SENDCODE_SMTP_URL=smtp://" + b.mails.Addr().String() + "?conns=16",
+		"SENDCODE_REDIS_URL=" + b.redisURL(), "SENDCODE_DATABASE_URL=" + url}
+	b.start(&contender{name: name, ask: askService, knows: workloads, database: database}, cmd)
+}
+
+// startOTPGateway runs it with as many connections to the mail server as the others have.
+func (b *rig) startOTPGateway() {
+	host, mailPort, err := net.SplitHostPort(b.mails.Addr().String())
+	b.must(err)
+	_, redisPort, err := net.SplitHostPort(b.redis.Addr())
+	b.must(err)
+	file := filepath.Join(b.dir, "otpgateway.toml")
+	b.must(os.WriteFile(file, fmt.Appendf(nil, `[app]
+address = "127.0.0.1:%d"
+server_timeout = "60s"
+otp_ttl = 300
+otp_max_attempts = 5
+otp_max_generate = 3
+root_url = "http://127.0.0.1"
+[store.redis]
+host = "%s"
+port = "%s"
+[auth.bench]
+namespace = "bench"
+secret = "secret"
+[providers.smtp]
+enabled = true
+subject = "Your code"
+template = "static/smtp.tpl"
+from_email = "no-reply@localhost"
+host = "%[2]s"
+port = %[4]s
+auth_protocol = "none"
+max_conns = 16
+timeout = "60s"
+tls_type = "none"
+`, servertest.FreePort(b), host, redisPort, mailPort), 0o600))
+	program, err := filepath.Abs(*peer)
+	b.must(err)
+	cmd := exec.Command(program, "--config", file)
+	cmd.Dir = filepath.Dir(program) // where static is
+	b.start(&contender{name: otpgateway, ask: askOTPGateway, knows: []string{send, wrongCheck, rightCheck}}, cmd)
+}
+
+// serving is the line of a log that says where a program listens.
+var serving = regexp.MustCompile(`(?:"serving","addr":"|starting server.* address="?)([0-9.:]+)`)
+
+// start runs a program until it can be reached, and ends it after the test.
+func (b *rig) start(c *contender, cmd *exec.Cmd) {
 	b.Helper()
 	file, err := os.CreateTemp(b.dir, "log-")
 	b.must(err)
 	defer file.Close()
-	output, printed, err := os.Pipe()
+	cmd.Stderr, cmd.Stdout = file, file
+	c.process, err = servertest.Run(cmd)
 	b.must(err)
-	cmd.Stderr, cmd.Stdout = file, printed
-	process, err := servertest.Run(cmd)
-	b.must(errors.Join(err, printed.Close()))
-	c = contender{name: name, process: &child{Process: process, output: bufio.NewReader(output)}}
-	b.Cleanup(func() { b.end(c); _ = output.Close() })
-	return c, file.Name()
-}
-
-// start runs a program until it prints an address.
-func (b *rig) start(name string, cmd *exec.Cmd) contender {
-	b.Helper()
-	c, log := b.startProcess(name, cmd)
-	for c.base == "" {
-		line, err := c.process.output.ReadString('\n')
-		if err != nil {
-			said, _ := os.ReadFile(log)
-			b.Fatalf("%s did not start: %v: %s", name, err, said)
+	b.Cleanup(func() {
+		_ = c.process.Signal(syscall.SIGTERM) // that it has ended is as good
+		ctx, cancel := context.WithTimeout(context.Background(), settle)
+		defer cancel()
+		if _ = c.process.Wait(ctx); ctx.Err() != nil {
+			c.process.Kill()
 		}
-		_, address, _ := strings.Cut(line, "http://")
-		c.base = strings.TrimRight(address, "/\n")
-	}
-	return c
-}
-
-// end ends a program and returns what it says at last; the second time nothing.
-func (b *rig) end(c contender) (said string) {
-	b.Helper()
-	if c.process.ended {
-		return ""
-	}
-	c.process.ended = true
-	errSignal := c.process.Signal(syscall.SIGTERM)
-	rest, err := io.ReadAll(c.process.output)
-	if err := errors.Join(errSignal, err, c.process.Wait(context.Background())); err != nil {
-		b.Errorf("%s: %v", c.name, err)
-	}
-	return string(rest)
-}
-
-// addresses are where a program finds its servers.
-type addresses struct{ redis, postgres, mail string }
-
-func (b *rig) direct() addresses {
-	return addresses{redis: b.redis.Addr(), postgres: b.postgres.Addr(), mail: b.mails.Addr().String()}
-}
-
-// serviceSettings are those in which services of one bench differ.
-type serviceSettings struct {
-	dir      string    // of its data; empty: a new one
-	database string    // URL; empty: a new one
-	to       addresses // empty: directly
-	embedded bool      // with SQLite and limits in process
-
-	retention string // empty: the default
-}
-
-// startService runs `sendcode serve`. Its file has a limit that refuses nothing here.
-func (b *rig) startService(s serviceSettings) contender {
-	if s.to == (addresses{}) {
-		s.to = b.direct()
-	}
-	if s.database == "" && !s.embedded {
-		var err error
-		s.database, err = b.postgres.CreateDatabase(b.Context())
-		b.must(err)
-	}
-	if s.dir == "" {
-		var err error
-		s.dir, err = os.MkdirTemp(b.dir, "data-")
-		b.must(err)
-	}
-	cmd := exec.Command(b.path("sendcode"), "serve")
-	const limits = "limits: {user: [{name: minute, key: user, limit: 100000, window: 60s}]}\n" +
-		"policies: {again: [{name: hour, scope: recipient, limit: 1000, window: 1h}], twice: [{name: hour, scope: recipient, limit: 2, window: 1h}]}\n" +
-		"purposes: {default: {}, again: {policy: again}, twice: {policy: twice}}\n"
-	settings := limits
-	if s.retention != "" {
-		settings += "retention: " + s.retention + "\n"
-	}
-	file := s.dir + ".yaml"
-	b.must(os.WriteFile(file, []byte(settings), 0o600))
-	cmd.Env = []string{"SENDCODE_CONFIG=" + file,
-		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s", "SENDCODE_API_KEY=" + apiKey, "SENDCODE_DATA_DIR=" + s.dir,
-		"SENDCODE_SMTP_URL=smtp://" + s.to.mail + "?conns=16"}
-	name := embedded
-	if !s.embedded {
-		name = ours
-		cmd.Env = append(cmd.Env, "SENDCODE_REDIS_URL=redis://"+s.to.redis+"/0",
-			"SENDCODE_DATABASE_URL="+strings.Replace(s.database, b.postgres.Addr(), s.to.postgres, 1))
-	}
-	c, log := b.startProcess(name, cmd)
-	servertest.Await(b, name, func() bool {
-		said, err := os.ReadFile(log)
-		b.must(err)
-		if found := serving.FindSubmatch(said); found != nil {
-			c.base = string(found[1])
-		}
-		return c.base != ""
 	})
-	c.database = s.database
-	return c
+	b.contenders = append(b.contenders, c)
+	servertest.Await(b, c.name, func() bool {
+		said, err := os.ReadFile(file.Name())
+		b.must(err)
+		found := serving.FindSubmatch(said)
+		if found == nil {
+			return false
+		}
+		c.base = string(found[1])
+		conn, err := net.Dial("tcp", c.base)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	})
 }
 
-// serving is the line of the service's log that says where it listens.
-var serving = regexp.MustCompile(`"msg":"serving","addr":"([^"]+)"`)
+// fillSQL writes sends of recipients of their own, of the last 90 days, each with a verification: $1 is
+// the first number, $2 the last, $3 how many there are in all.
+const fillSQL = `
+WITH row AS (
+    SELECT n, md5(n::text) AS random, clock_timestamp() - ($3 - n) * (interval '90 days' / $3::bigint) AS at
+    FROM generate_series($1::bigint, $2::bigint) AS n
+), verification AS (
+    INSERT INTO verifications (id, app, channel, purpose, recipient, masked, sealed, holder, nonce, key_id, code_length, alphabet, locale, reference,
+                               created_at, expires_at, attempts, max_attempts, sends, approved_at)
+    SELECT 'old' || random, 'default', 'email', 'default', decode(random, 'hex'), 'a•••@example.com', NULL, '', decode(random, 'hex'), 'k1', 6,
+           'digits', 'en', '', at, at + interval '10 minutes', 1, 5, 1, at + interval '30 s'
+    FROM row
+)
+INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, ip, status,
+                   reason, attempt, counts, taken_at, clock, logged_at, finished_at, provider, provider_code, took)
+SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(random, 1, 3) || '8' || substr(random, 4, 15))::uuid,
+       'old' || random, 1, 'default', 'email', 'default', decode(random, 'hex'), 'a•••@example.com', 'example.com', '', '', 'en', '',
+       '192.0.2.0/24', 'sent', '', 1, true, at, 'process', at, at + interval '180 ms', 'mx1.example.net', '250 2.0.0', 184000
+FROM row`
 
-// startContender starts the service or a floor, on a new database.
-func (b *rig) startContender(name string, to addresses) contender {
-	if name == ours || name == embedded {
-		return b.startService(serviceSettings{to: to, embedded: name == embedded})
-	}
-	database, err := b.postgres.CreateDatabase(b.Context())
+// fill makes the schema of this build and the rows, and counts the hours of them, as the service
+// would do beside the sends.
+func (b *rig) fill(url, data string) {
+	ctx := b.Context()
+	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR=" + data, "SENDCODE_DATABASE_URL=" + url}, os.ReadFile)
 	b.must(err)
-	kind, _, _ := strings.Cut(name, " ")
-	cmd := exec.Command(b.path("floor"))
-	cmd.Env = []string{
-		"GOGC=200", // as the service has
-		"FLOOR_KIND=" + kind, "FLOOR_SAMPLES=" + b.path(samplesFile), "FLOOR_REDIS_URL=redis://" + to.redis + "/0",
-		"FLOOR_DATABASE_URL=" + strings.Replace(database, b.postgres.Addr(), to.postgres, 1),
-		"FLOOR_SMTP_ADDR=" + to.mail,
+	b.must(app.Migrate(ctx, cfg, io.Discard))
+	conn, err := pgx.Connect(ctx, url)
+	b.must(err)
+	defer conn.Close(ctx)
+	const step = 100_000
+	for first := 1; first <= *prefilled; first += step {
+		_, err := conn.Exec(ctx, fillSQL, first, min(first+step-1, *prefilled), *prefilled)
+		b.must(err)
 	}
-	return b.start(name, cmd)
+	_, err = conn.Exec(ctx, "VACUUM ANALYZE")
+	b.must(err)
+	db, err := postgres.Open(ctx, url, "")
+	b.must(err)
+	_, err = db.CountHours(ctx, 10*time.Minute, 90*24*time.Hour, 10_000)
+	b.must(cmp.Or(err, db.Close()))
+	_, err = b.admin.Exec(ctx, "CHECKPOINT")
+	b.must(err)
 }

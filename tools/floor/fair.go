@@ -3,14 +3,11 @@ package main
 import (
 	"context"
 	"hash/fnv"
-	"log"
-	"net/http"
 	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/labstack/echo/v4"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -27,8 +24,6 @@ redis.call('PEXPIRE', KEYS[1], 86400000)
 return 1`)
 
 const tables = `
-CREATE TABLE IF NOT EXISTS plain (
-	id uuid PRIMARY KEY, recipient text NOT NULL, purpose text NOT NULL, status text NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp());
 CREATE TABLE IF NOT EXISTS verifications (
 	id text PRIMARY KEY, recipient text NOT NULL, nonce bytea NOT NULL, attempts int NOT NULL DEFAULT 0, created_at timestamptz NOT NULL, expires_at timestamptz NOT NULL, approved_at timestamptz);
 CREATE TABLE IF NOT EXISTS sends (
@@ -53,6 +48,13 @@ WITH admitted AS MATERIALIZED (
 )
 INSERT INTO sends (id, verification, recipient, purpose, status, at) SELECT id, verification, recipient, purpose, 'sending', at FROM admitted RETURNING id`
 	finishSQL = `UPDATE sends SET status = 'sent', finished_at = clock_timestamp() WHERE id = ANY ($1::uuid[])`
+	// Of a check the first trip locks and reads, the second counts, approves and commits.
+	readSQL = `
+SELECT id, nonce FROM verifications WHERE id = ANY ($1::text[]) AND attempts < 5 AND approved_at IS NULL AND expires_at > clock_timestamp()
+ORDER BY id FOR NO KEY UPDATE`
+	countSQL = `
+UPDATE verifications v SET attempts = v.attempts + 1, approved_at = CASE WHEN c.correct THEN clock_timestamp() END
+FROM unnest($1::text[], $2::bool[]) AS c(id, correct) WHERE v.id = ANY ($1::text[]) AND v.id = c.id`
 )
 
 func openDatabase(ctx context.Context, url string) (*pgxpool.Pool, error) {
@@ -70,42 +72,6 @@ func openDatabase(ctx context.Context, url string) (*pgxpool.Pool, error) {
 		_, err = db.Exec(ctx, tables)
 	}
 	return db, err
-}
-
-// fair shares trips: as many at once as the service makes.
-type fair struct {
-	takes, begins, ends, checks *sharing
-}
-
-func newFair(f *floor) *fair {
-	return &fair{takes: &sharing{most: 2, trip: f.take}, begins: &sharing{most: 2, trip: f.begin},
-		ends: &sharing{most: 1, trip: f.end}, checks: &sharing{most: 2, trip: f.decide}}
-}
-
-func (f *floor) sendFair(c echo.Context) error {
-	x, err := f.read(c)
-	if err != nil {
-		return err
-	}
-	for _, gate := range []*sharing{f.fair.takes, f.fair.begins} {
-		if admitted, err := gate.do(x); err != nil {
-			return err
-		} else if !admitted {
-			return c.NoContent(http.StatusTooManyRequests)
-		}
-	}
-	go f.deliver(x)
-	return f.answer(c, x)
-}
-
-func (f *floor) deliver(x *code) {
-	err := f.mail(x)
-	if err == nil {
-		_, err = f.fair.ends.do(x)
-	}
-	if err != nil {
-		log.Print(err)
-	}
 }
 
 func (f *floor) take(ctx context.Context, batch []*code) (map[uuid.UUID]bool, error) {
@@ -173,4 +139,39 @@ func (x *code) key() int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(x.to))
 	return int64(h.Sum64())
+}
+
+func (f *floor) decide(ctx context.Context, batch []*code) (map[uuid.UUID]bool, error) {
+	var ids []string
+	for _, x := range batch {
+		ids = append(ids, x.verification)
+	}
+	conn, err := f.db.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release() // closes a connection in a transaction
+	var read, write pgx.Batch
+	sends, correct := map[string]uuid.UUID{}, map[uuid.UUID]bool{}
+	read.Queue("BEGIN")
+	read.Queue(readSQL, ids).Query(func(rows pgx.Rows) error {
+		var id string
+		var nonce []byte
+		_, err := pgx.ForEachRow(rows, []any{&id, &nonce}, func() error { sends[id] = uuid.UUID(nonce); return nil })
+		return err
+	})
+	if err := conn.SendBatch(ctx, &read).Close(); err != nil {
+		return nil, err
+	}
+	ids = ids[:0]
+	var right []bool
+	for _, x := range batch {
+		if send, pending := sends[x.verification]; pending {
+			correct[x.send] = digitsOf(send) == x.digits
+			ids, right = append(ids, x.verification), append(right, correct[x.send])
+		}
+	}
+	write.Queue(countSQL, ids, right)
+	write.Queue("COMMIT")
+	return correct, conn.SendBatch(ctx, &write).Close()
 }

@@ -36,14 +36,12 @@ func (m *mailer) say(text string, replies ...int) error {
 	return nil
 }
 
-// mail sends one mail over a connection that is free.
-func (f *floor) mail(x *code) error {
-	m := <-f.mails
-	defer func() { f.mails <- m }()
-	if err := m.say("MAIL FROM:<no-reply@localhost>\r\nRCPT TO:<"+x.to+">\r\nDATA\r\n", 250, 25, 354); err != nil {
+// mail sends one mail.
+func (m *mailer) mail(to string, text []byte) error {
+	if err := m.say("MAIL FROM:<no-reply@localhost>\r\nRCPT TO:<"+to+">\r\nDATA\r\n", 250, 250, 354); err != nil {
 		return err
 	}
-	if _, err := m.W.Write(f.like.mail.fill(x)); err != nil {
+	if _, err := m.W.Write(text); err != nil {
 		return err
 	}
 	return m.say(".\r\n", 250)

@@ -1,104 +1,90 @@
-// Command floor is what sending a code costs at least. tools/bench measures the service against it;
-// it is of no other use, retries nothing and stops without a word. FLOOR_KIND says how much it
-// does:
+// Command floor is what sending and checking a code cost at least: the record that the service
+// keeps, and no more. tools/bench measures the service against it; it is of no other use, retries
+// nothing and stops without a word.
 //
-//   - bare: reads the request and answers.
-//   - plain: one script in Redis, one INSERT, one mail, then the answer.
-//   - fair: the record that the service keeps, and no more. One script; lock, count, verification and send in one transaction; the
-//     answer; the mail; one UPDATE for its outcome. A check is one transaction. What arrives while a trip is under way shares the next
-//     one, as in the service.
-//
-// Answers and mails have the bytes of the service's: the bench gives samples of both.
+// A send is one script in Redis; lock, count, verification and send in one transaction; the answer;
+// the mail; one UPDATE for its outcome. A check is one transaction. What arrives while a trip is
+// under way shares the next one, as in the service. Answers and mails are filled up to the lengths of
+// the service's, which the bench gives.
 package main
 
 import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/labstack/echo/v4"
 	"github.com/redis/go-redis/v9"
 )
 
 const mailConns = 16 // as the service has in the bench
 
 type floor struct {
-	redis *redis.Client
-	db    *pgxpool.Pool
-	mails chan *mailer // connections that are free
-	like  samples
-	fair  *fair
+	redis        *redis.Client
+	db           *pgxpool.Pool
+	mails        chan *mailer // connections that are free
+	answer, mail int          // bytes of each
+
+	takes, begins, ends, checks *sharing // as many trips at once as the service makes
 }
 
 func main() {
-	if err := run(os.Getenv); err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "floor:", err)
 		os.Exit(1)
 	}
 }
 
-func run(env func(string) string) error {
+func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	f := &floor{mails: make(chan *mailer, mailConns)}
-	if err := f.like.read(env("FLOOR_SAMPLES")); err != nil {
-		return err
+	f.takes, f.begins = &sharing{most: 2, trip: f.take}, &sharing{most: 2, trip: f.begin}
+	f.ends, f.checks = &sharing{most: 1, trip: f.end}, &sharing{most: 2, trip: f.decide}
+	if _, err := fmt.Sscan(os.Getenv("FLOOR_BYTES"), &f.answer, &f.mail); err != nil {
+		return fmt.Errorf("FLOOR_BYTES: %w", err)
 	}
-	send := map[string]echo.HandlerFunc{"bare": f.sendBare, "plain": f.sendPlain, "fair": f.sendFair}[env("FLOOR_KIND")]
-	if send == nil {
-		return errors.New("FLOOR_KIND is bare, plain or fair")
-	}
-	if env("FLOOR_KIND") != "bare" {
-		if err := f.open(ctx, env); err != nil {
-			return err
-		}
-	}
-	return f.serve(ctx, send)
-}
-
-func (f *floor) open(ctx context.Context, env func(string) string) (err error) {
-	options, err := redis.ParseURL(env("FLOOR_REDIS_URL"))
+	options, err := redis.ParseURL(os.Getenv("FLOOR_REDIS_URL"))
 	if err != nil {
 		return err
 	}
 	f.redis = redis.NewClient(options)
-	if f.db, err = openDatabase(ctx, env("FLOOR_DATABASE_URL")); err != nil {
+	if f.db, err = openDatabase(ctx, os.Getenv("FLOOR_DATABASE_URL")); err != nil {
 		return err
 	}
-	f.fair = newFair(f)
 	for range mailConns {
-		m, err := dialMail(env("FLOOR_SMTP_ADDR"))
+		m, err := dialMail(os.Getenv("FLOOR_SMTP_ADDR"))
 		if err != nil {
 			return err
 		}
 		f.mails <- m
 	}
-	return nil
+	return f.serve(ctx)
 }
 
-// serve prints its address, and ends on SIGTERM.
-func (f *floor) serve(ctx context.Context, send echo.HandlerFunc) error {
+// serve prints its address as the service does, and ends on SIGTERM.
+func (f *floor) serve(ctx context.Context) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	e := echo.New()
-	e.POST("/v1/verifications", send)
-	e.POST("/v1/verifications/:id/check", f.check)
-	e.GET("/metrics", allocations)
-	server := &http.Server{Handler: e, ReadHeaderTimeout: 5 * time.Second}
-	fmt.Println("http://" + listener.Addr().String())
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/verifications", f.send)
+	mux.HandleFunc("POST /v1/verifications/{id}/check", f.check)
+	mux.HandleFunc("GET /metrics", allocations)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	fmt.Printf(`"msg":"serving","addr":"%s"`+"\n", listener.Addr())
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	if err := server.Serve(listener); err != http.ErrServerClosed {
 		return err
@@ -107,13 +93,13 @@ func (f *floor) serve(ctx context.Context, send echo.HandlerFunc) error {
 }
 
 // allocations are named as the service names them.
-func allocations(c echo.Context) error {
+func allocations(w http.ResponseWriter, _ *http.Request) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return c.String(http.StatusOK, fmt.Sprintf("go_memstats_mallocs_total %d\n", m.Mallocs))
+	fmt.Fprintf(w, "go_memstats_mallocs_total %d\n", m.Mallocs)
 }
 
-// code is one request for a code.
+// code is one request for a code, or to check one.
 type code struct {
 	to, purpose  string
 	send         uuid.UUID
@@ -121,31 +107,66 @@ type code struct {
 	digits       string
 }
 
-func (f *floor) read(c echo.Context) (*code, error) {
-	var asked struct{ Channel, To, Purpose, Locale string }
-	if err := json.NewDecoder(c.Request().Body).Decode(&asked); err != nil {
-		return nil, echo.NewHTTPError(http.StatusBadRequest)
-	}
+func digitsOf(send uuid.UUID) string { return fmt.Sprintf("%06d", uint32(send.ID())%1_000_000) }
+
+func (f *floor) send(w http.ResponseWriter, r *http.Request) {
+	var asked struct{ To, Purpose string }
 	id, err := uuid.NewV7()
-	if err != nil {
-		return nil, err
+	if json.NewDecoder(r.Body).Decode(&asked) != nil || err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
 	}
-	verification := (rand.Text() + rand.Text())[:len(f.like.Verification)]
-	return &code{to: asked.To, purpose: asked.Purpose, send: id, verification: verification, digits: digitsOf(id)}, nil
+	x := &code{to: asked.To, purpose: asked.Purpose, send: id, verification: rand.Text(), digits: digitsOf(id)}
+	for _, gate := range []*sharing{f.takes, f.begins} {
+		if admitted, err := gate.do(x); err != nil {
+			fail(w, err)
+			return
+		} else if !admitted {
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+	}
+	go f.deliver(x)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusAccepted)
+	_, _ = w.Write(filled(f.answer, "-", `{"id":"`+x.verification+`","rest":"`, `"}`))
 }
 
-func (f *floor) answer(c echo.Context, x *code) error {
-	for name, values := range f.like.Headers {
-		c.Response().Header()[name] = values
+func (f *floor) check(w http.ResponseWriter, r *http.Request) {
+	var asked struct{ Code string }
+	if json.NewDecoder(r.Body).Decode(&asked) != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
 	}
-	c.Response().Header().Set("Location", "/v1/verifications/"+x.verification)
-	return c.Blob(http.StatusAccepted, f.like.Headers.Get("Content-Type"), f.like.body.fill(x))
+	id := r.PathValue("id")
+	correct, err := f.checks.do(&code{to: id, verification: id, digits: asked.Code, send: uuid.New()})
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	_, _ = fmt.Fprintf(w, `{"id":"%s","valid":%t}`, id, correct)
 }
 
-func (f *floor) sendBare(c echo.Context) error {
-	x, err := f.read(c)
-	if err != nil {
-		return err
+func fail(w http.ResponseWriter, err error) {
+	http.Error(w, err.Error(), http.StatusInternalServerError)
+}
+
+// deliver sends the mail over a connection that is free, and writes its outcome.
+func (f *floor) deliver(x *code) {
+	m := <-f.mails
+	head := "From: no-reply@localhost\r\nTo: " + x.to + "\r\nSubject: Your code\r\n\r\n" + x.digits + "\r\n"
+	err := m.mail(x.to, filled(f.mail, strings.Repeat("-", 70)+"\r\n", head, "\r\n"))
+	f.mails <- m
+	if err == nil {
+		_, err = f.ends.do(x)
 	}
-	return f.answer(c, x)
+	if err != nil {
+		log.Print(err)
+	}
+}
+
+// filled is before and after with so much filling between them that all have size bytes.
+func filled(size int, filling, before, after string) []byte {
+	left := max(0, size-len(before)-len(after))
+	return []byte(before + strings.Repeat(filling, left/len(filling)+1)[:left] + after)
 }

@@ -1,0 +1,332 @@
+//go:build nightly
+
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sendcode/internal/code/codetest"
+)
+
+// The workloads. Those after the first are about the codes that it sent, each of which is asked about
+// once, but for the flood. Refusals come before the rule's minute is over.
+const (
+	send         = "send"
+	firstRefusal = "first refusal"
+	laterRefusal = "repeated refusal"
+	flood        = "flood over many recipients"
+	firstLook    = "first look"
+	laterLook    = "later look"
+	wrongCheck   = "wrong check"
+	rightCheck   = "right check"
+	keyedSend    = "send with Idempotency-Key"
+)
+
+var workloads = []string{send, firstRefusal, laterRefusal, flood, firstLook, laterLook, wrongCheck, rightCheck, keyedSend}
+
+const (
+	apiKey = "sk_0123456789abcdefghijABCDEFGHIJ"
+	// floodRecipients bounds the recipients of a flood, which goes on for as long as sends do.
+	floodRecipients = 1000
+	// mostListed bounds the sends of which the later workloads are.
+	mostListed = 20_000
+	// settle is how long an answer, or the last mail after it, may take.
+	settle = 60 * time.Second
+)
+
+// opened is a code that was asked for.
+type opened struct {
+	n        int64 // the number of its recipient
+	id, code string
+}
+
+// to is the recipient, always as long.
+func (o *opened) to() string { return fmt.Sprintf("someone-%d@example.com", o.n) }
+
+// request is one request, and what its answer must be.
+type request struct {
+	method, path, header, body string
+	status                     int
+	says                       string
+}
+
+// askService makes requests as the service and the floor take them.
+func askService(workload string, o *opened) request {
+	const path = "/v1/verifications"
+	r := request{http.MethodPost, path, "Authorization: Bearer " + apiKey + "\r\nContent-Type: application/json\r\n",
+		`{"channel":"email","to":"` + o.to() + `","locale":"en"}`, http.StatusAccepted, ""}
+	switch workload {
+	case keyedSend:
+		r.header += fmt.Sprintf("Idempotency-Key: bench-%d\r\n", o.n)
+	case firstRefusal, laterRefusal, flood:
+		r.status = http.StatusTooManyRequests
+	case firstLook, laterLook:
+		r.method, r.path, r.body, r.status, r.says = http.MethodGet, path+"/"+o.id, "", http.StatusOK, `"quota":`
+	case wrongCheck:
+		r.path, r.status, r.says = path+"/"+o.id+"/check", http.StatusOK, `"valid":false`
+		r.body = `{"code":"` + codetest.Wrong(o.code, int(o.n)) + `"}`
+	case rightCheck:
+		r.path, r.status, r.says = path+"/"+o.id+"/check", http.StatusOK, `"valid":true`
+		r.body = `{"code":"` + o.code + `"}`
+	}
+	return r
+}
+
+// askOTPGateway makes requests as otpgateway takes them. It answers a send after the mail, with the
+// code.
+func askOTPGateway(workload string, o *opened) request {
+	auth := base64.StdEncoding.EncodeToString([]byte("bench:secret"))
+	r := request{http.MethodPut, fmt.Sprintf("/api/otp/someone-%d", o.n),
+		"Authorization: Basic " + auth + "\r\nContent-Type: application/x-www-form-urlencoded\r\n",
+		"provider=smtp&to=" + o.to(), http.StatusOK, `"otp":`}
+	switch workload {
+	case wrongCheck:
+		r.method, r.body, r.status, r.says = http.MethodPost, "otp="+codetest.Wrong(o.code, int(o.n)), http.StatusBadRequest, ""
+	case rightCheck:
+		r.method, r.body = http.MethodPost, "otp="+o.code
+	}
+	return r
+}
+
+// caller is one connection of a client in plain HTTP/1.1. net/http would take more processor time
+// than what is measured.
+type caller struct {
+	base string
+	conn net.Conn
+	in   *bufio.Reader
+	out  []byte
+	size int // of the last answer
+	body []byte
+}
+
+func (x *caller) close() {
+	if x.conn != nil {
+		_ = x.conn.Close()
+	}
+}
+
+// do makes one request, and fails unless the answer is as it must be. It is in body until the next.
+func (x *caller) do(r request) error {
+	if x.conn == nil {
+		conn, err := net.Dial("tcp", x.base)
+		if err != nil {
+			return err
+		}
+		x.conn, x.in = conn, bufio.NewReader(conn)
+	}
+	_ = x.conn.SetDeadline(time.Now().Add(settle))
+	x.out = fmt.Appendf(x.out[:0], "%s %s HTTP/1.1\r\nHost: bench\r\n%sContent-Length: %d\r\n\r\n%s",
+		r.method, r.path, r.header, len(r.body), r.body)
+	if _, err := x.conn.Write(x.out); err != nil {
+		return err
+	}
+	status, length := "", 0
+	for x.size = 0; ; {
+		line, err := x.in.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		if x.size == 0 {
+			status = string(line[min(len("HTTP/1.1 "), len(line)):])
+		}
+		x.size += len(line)
+		if name, value, _ := bytes.Cut(line, []byte(": ")); bytes.EqualFold(name, []byte("Content-Length")) {
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
+				return err
+			}
+		}
+		if len(line) == len("\r\n") {
+			break
+		}
+	}
+	x.body = slices.Grow(x.body[:0], length)[:length]
+	x.size += length
+	if _, err := io.ReadFull(x.in, x.body); err != nil {
+		return err
+	}
+	if !strings.HasPrefix(status, strconv.Itoa(r.status)) || !bytes.Contains(x.body, []byte(r.says)) {
+		return fmt.Errorf("%s %s: %s%s", r.method, r.path, status, x.body)
+	}
+	return nil
+}
+
+// field is the text of a field of the last answer; "" without one.
+func (x *caller) field(name string) string {
+	_, rest, _ := bytes.Cut(x.body, []byte(`"`+name+`":"`))
+	text, _, _ := bytes.Cut(rest, []byte(`"`))
+	return string(text)
+}
+
+// sample is one request: when it was asked, or due, and answered.
+type sample struct {
+	*opened
+	asked, answered time.Time
+}
+
+// one makes a request and notes what the answer says of its code.
+func (c *contender) one(x *caller, workload string, o *opened, asked time.Time) (sample, error) {
+	err := x.do(c.ask(workload, o))
+	s := sample{o, asked, time.Now()}
+	if o.id == "" {
+		o.id, o.code = x.field("id"), x.field("otp")
+	}
+	return s, err
+}
+
+// closed has callers make one request after the other, for as long as next returns something to ask
+// about.
+func (b *rig) closed(c *contender, callers int, workload string, next func() *opened) []sample {
+	samples, failures := make([][]sample, callers), make([]error, callers)
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			x := &caller{base: c.base}
+			defer x.close()
+			for o := next(); o != nil && failures[i] == nil; o = next() {
+				var s sample
+				s, failures[i] = c.one(x, workload, o, time.Now())
+				samples[i] = append(samples[i], s)
+			}
+		})
+	}
+	all.Wait()
+	b.must(errors.Join(failures...))
+	return slices.Concat(samples...)
+}
+
+// open sends at a rate, at random instants, also while others wait: the wait of a request begins
+// when it was due.
+func (b *rig) open(c *contender, rate float64, length time.Duration) (samples []sample) {
+	var mu sync.Mutex
+	var idle []*caller
+	var failures []error
+	var all sync.WaitGroup
+	pause := func() time.Duration { return time.Duration(rand.ExpFloat64() / rate * float64(time.Second)) }
+	for due, end := time.Now(), time.Now().Add(length); due.Before(end); due = due.Add(pause()) {
+		<-time.After(time.Until(due))
+		o := b.recipient()
+		all.Go(func() {
+			x := &caller{base: c.base}
+			mu.Lock()
+			if n := len(idle) - 1; n >= 0 {
+				x, idle = idle[n], idle[:n]
+			}
+			mu.Unlock()
+			s, err := c.one(x, send, o, due)
+			mu.Lock()
+			defer mu.Unlock()
+			samples, idle, failures = append(samples, s), append(idle, x), append(failures, err)
+		})
+	}
+	all.Wait()
+	for _, x := range idle {
+		x.close()
+	}
+	b.must(errors.Join(failures...))
+	return samples
+}
+
+// receiver is a mail server that takes everything. It is as cheap as one can be, for it shares the
+// processors with what is measured.
+type receiver struct {
+	net.Listener
+	came sync.Map // mail by the number of its recipient
+	size atomic.Int64
+}
+
+type mail struct {
+	at   time.Time // of the final dot
+	code string    // its only line of six digits
+}
+
+func (r *receiver) serve() {
+	for {
+		conn, err := r.Accept()
+		if err != nil {
+			return
+		}
+		go r.session(conn)
+	}
+}
+
+// session is one session of SMTP with PIPELINING: replies are held back while there is more to
+// read.
+func (r *receiver) session(conn net.Conn) {
+	defer conn.Close()
+	in, out := bufio.NewReaderSize(conn, 16<<10), bufio.NewWriter(conn)
+	_, _ = out.WriteString("220 localhost ready\r\n")
+	to := int64(0)
+	for in.Buffered() > 0 || out.Flush() == nil {
+		line, err := in.ReadSlice('\n')
+		if err != nil || len(line) < 4 {
+			return
+		}
+		reply := "250 2.0.0 OK\r\n"
+		switch strings.ToUpper(string(line[:4])) {
+		case "EHLO":
+			reply = "250-localhost\r\n250-PIPELINING\r\n250-8BITMIME\r\n250 SMTPUTF8\r\n"
+		case "RCPT":
+			_, rest, _ := strings.Cut(string(line), "<someone-")
+			digits, _, _ := strings.Cut(rest, "@")
+			to, _ = strconv.ParseInt(digits, 10, 64)
+		case "DATA":
+			_, _ = out.WriteString("354 go on\r\n")
+			if out.Flush() != nil {
+				return
+			}
+			code, err := r.content(in)
+			if err != nil {
+				return
+			}
+			r.came.Store(to, mail{time.Now(), code})
+		case "QUIT":
+			reply = "221 2.0.0 bye\r\n"
+		}
+		_, _ = out.WriteString(reply)
+	}
+}
+
+// content reads up to the final dot.
+func (r *receiver) content(in *bufio.Reader) (code string, err error) {
+	size := 0
+	for {
+		line, err := in.ReadSlice('\n')
+		if err != nil || string(line) == ".\r\n" {
+			r.size.Store(int64(size))
+			return code, err
+		}
+		size += len(line)
+		if line = bytes.TrimSpace(line); len(line) == 6 && len(bytes.Trim(line, "0123456789")) == 0 {
+			code = string(line)
+		}
+	}
+}
+
+// collect returns when the mail of a send came, and notes its code.
+func (b *rig) collect(o *opened) time.Time {
+	for deadline := time.Now().Add(settle); ; <-time.After(time.Millisecond) {
+		if came, ok := b.mails.came.LoadAndDelete(o.n); ok {
+			if o.code == "" {
+				o.code = came.(mail).code
+			}
+			return came.(mail).at
+		}
+		if time.Now().After(deadline) {
+			b.Fatalf("no mail to %s within %v", o.to(), settle)
+		}
+	}
+}
