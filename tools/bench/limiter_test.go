@@ -48,7 +48,7 @@ func (b *rig) openLimiter() *limiterAlone {
 	checks := set.Checks.App
 	checks.Scope = quota.FailedChecks
 	return &limiterAlone{
-		Limiter: quota.Remember(quota.NewRedis(client, app.RedisPrefix), time.Now), client: client,
+		Limiter: quota.NewRedis(client, app.RedisPrefix), client: client,
 		purpose: set.Purposes[policy.DefaultPurpose], set: set, checks: checks,
 	}
 }
