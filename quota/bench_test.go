@@ -42,17 +42,12 @@ func rivals(b *testing.B, fresh bool) []rival {
 	client := newClient(b, servertest.Redis(b).URL())
 	shared, alone := NewRedis(client, "quota:"), NewRedis(client, "quota:")
 	alone.pipe = nil
-	all := []rival{
+	return []rival{
 		bare(client),
 		{"the policy, each call by itself", client, taker(alone, fresh)},
 		{"the policy, coalesced", client, taker(shared, fresh)},
 		{"three calls of redis_rate", client, rates(redis_rate.NewLimiter(client), fresh)},
 	}
-	if !fresh {
-		all = append(all, rival{"the policy, with remembered refusals", client,
-			taker(Remember(shared, time.Now), fresh)})
-	}
-	return all
 }
 
 func bare(client redis.UniversalClient) rival {

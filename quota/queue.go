@@ -477,3 +477,27 @@ func (r Rule) leavesAt(at time.Time) time.Time {
 	}
 	return at.Add(r.Window)
 }
+
+// aged returns the decision as it is after the time passed: with a later instant and shorter waits.
+func (d Decision) aged(passed time.Duration) Decision {
+	d.At = d.At.Add(passed)
+	d.Rules = slices.Clone(d.Rules)
+	for i := range d.Rules {
+		s := &d.Rules[i]
+		if s.ResetAfter > 0 {
+			s.ResetAfter -= passed
+		}
+		if s.RetryAfter > 0 {
+			s.RetryAfter -= passed
+		}
+	}
+	return d
+}
+
+func bucketsOfRules(req Request) []string {
+	all := make([]string, len(req.Rules))
+	for i, r := range req.Rules {
+		all[i] = req.Buckets[r.Scope]
+	}
+	return all
+}

@@ -88,7 +88,7 @@ type Request struct {
 	Rules []Rule // the event is counted only if all of them admit it
 	// bucket of each scope; if a rule's scope has none, Take fails and Peek leaves the rule out
 	Buckets map[Scope]string
-	// another process may have taken the ID before; [Remembering] then always asks its limiter
+	// another process may have taken the ID before; only [Queue] reads it
 	Repeated bool
 	// the app or customer that asks, or empty; only [Queue] reads it, to share its waiting places
 	Tenant string
@@ -184,8 +184,7 @@ func (d Decision) Observed() []string {
 	return names
 }
 
-// Limiter is implemented by [Memory], [Redis] and [Remembering]. One contract suite tests Memory
-// and Redis.
+// Limiter is implemented by [Memory] and [Redis]. One contract suite tests both.
 //
 // A limiter may lose what it counted: Memory when its process ends, Redis when it is flushed,
 // restarts, evicts keys or fails over. Then it admits more than the rules say. A caller that must
@@ -225,7 +224,6 @@ type Limiter interface {
 var (
 	_ Limiter = (*Memory)(nil)
 	_ Limiter = (*Redis)(nil)
-	_ Limiter = (*Remembering)(nil)
 )
 
 // ErrUnavailable wraps every failure to reach a decision. The caller must treat the event as not

@@ -267,7 +267,7 @@ var steps = flag.Int("quota.steps", 2_500, "steps of the random schedule")
 
 // TestRandomScheduleOfManySteps compares every limiter with the naive model.
 func TestRandomScheduleOfManySteps(t *testing.T) {
-	s := newSchedule(t, rand.New(rand.NewPCG(1, 1)).IntN, memoryWorld(t), rememberingWorld(t), redisWorld(t),
+	s := newSchedule(t, rand.New(rand.NewPCG(1, 1)).IntN, memoryWorld(t), redisWorld(t),
 		sentinelWorld(t),
 		clusterWorld(t))
 	for i := range *steps {
@@ -291,8 +291,7 @@ func TestRandomSchedulesShrunk(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		redis.t = rt
 		redis.set(epoch)
-		s := newSchedule(rt, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "dice") }, memoryWorld(rt),
-			rememberingWorld(rt), redis)
+		s := newSchedule(rt, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "dice") }, memoryWorld(rt), redis)
 		s.flush()
 		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
 			s.step()

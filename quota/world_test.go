@@ -47,10 +47,9 @@ var defaults = []Rule{
 	{Name: "day", Scope: Recipient, Limit: 10, Window: 24 * time.Hour},
 }
 
-// both runs the test on every limiter: Memory, Remembering, and Redis alone and as a cluster.
+// both runs the test on every limiter: Memory, and Redis alone and as a cluster.
 func both(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Run("memory", func(t *testing.T) { test(t, memoryWorld(t)) })
-	t.Run("remembering", func(t *testing.T) { test(t, rememberingWorld(t)) })
 	t.Run("redis", func(t *testing.T) { test(t, redisWorld(t)) })
 	t.Run("cluster", func(t *testing.T) { test(t, clusterWorld(t)) })
 }
@@ -62,18 +61,6 @@ func memoryWorld(t tester) *world {
 	w.flush = fresh
 	w.set(epoch)
 	fresh()
-	return w
-}
-
-// rememberingWorld is a Remembering in front of a Memory, on the same clock.
-func rememberingWorld(t tester) *world {
-	w := memoryWorld(t)
-	flush := w.flush
-	w.flush = func() {
-		flush()
-		w.Limiter = Remember(w.Limiter, func() time.Time { return w.now })
-	}
-	w.flush()
 	return w
 }
 

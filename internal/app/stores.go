@@ -84,7 +84,7 @@ func (a *App) openLimiter(ctx context.Context) error {
 	}
 	a.redis, a.redisClient = quota.NewRedis(client, RedisPrefix), client
 	a.redis.Budget = gates.LimiterTimeout
-	a.limiter = quota.Remember(a.redis, a.now)
+	a.limiter = a.redis
 	if a.cfg.Wait > 0 {
 		away := func(err error) bool {
 			return !errors.Is(err, quota.ErrNotPermitted) && !errors.Is(err, quota.ErrPartly)

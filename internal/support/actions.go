@@ -81,8 +81,8 @@ func (d *Desk) affectedApps(p Target) []string {
 // all policies, its rejections, its pauses after failures (backoff), its spellings and its failed
 // checks. Rules of networks and apps and a carrier's hold keep their counts. The database is
 // reset first, or the limiter would learn the old history from the database again. If the limiter
-// does not answer, only the database is reset; after fault.Unavailable the caller should repeat the
-// reset. Errors: *fault.InvalidError if the purpose is not configured, fault.Unavailable.
+// does not answer, only the database is reset, and the limiter still refuses; after fault.Unavailable
+// the caller should repeat the reset. Errors: *fault.InvalidError if the purpose is not configured, fault.Unavailable.
 func (d *Desk) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) error {
 	set := d.Policy.Get()
 	purpose, err := verification.FindPurpose(set, p.Purpose)

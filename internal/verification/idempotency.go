@@ -36,9 +36,7 @@ type keyClaim struct {
 	send  uuid.UUID
 	key   [32]byte
 	keyed bool
-	// send is the ID of an earlier request with the key, which may have counted or written the send
-	inherited bool
-	done      *store.IdempotencyClaimAnswer // of an earlier request with the key, which was admitted; nil: none
+	done  *store.IdempotencyClaimAnswer // of an earlier request with the key, which was admitted; nil: none
 }
 
 // claimKey makes the ID of a send and claims the request's idempotency key, if it has one. ctx must
@@ -67,7 +65,7 @@ func (s *Service) claimKey(ctx context.Context, a parsedRequest) (keyClaim, erro
 	case store.IdempotencyClaimDone:
 		c.done = &got
 	default:
-		c.send, c.inherited = got.SendID, got.SendID != id
+		c.send = got.SendID
 	}
 	return c, nil
 }

@@ -9,12 +9,10 @@ import (
 
 	"sendcode/internal/app/core"
 	"sendcode/internal/fault"
-	"sendcode/internal/gates"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
-	"sendcode/quota"
 )
 
 var keyed = vtest.AskFor(vtest.Ana, vtest.WithKey("k"))
@@ -200,44 +198,5 @@ func TestReplayTellsTheOutcome(t *testing.T) {
 				a.View.Send.Reason)
 		}
 		r.WantMails(1)
-	})
-}
-
-// A limiter that remembers refusals is told that the ID may have been admitted before, also by
-// another process.
-func TestTheLimiterIsToldThatAnIDMayComeTwice(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		heard := &hearing{Limiter: r.Limiter}
-		r.Svc.Limiter.Set(heard)
-		for _, ask := range []verification.Request{keyed, vtest.AskFor(vtest.Ana)} {
-			r.NoError(r.SendError(ask))
-			r.Want("repeated", heard.last.Repeated, ask.Key != "")
-		}
-	})
-}
-
-type hearing struct {
-	gates.Limiter
-	last quota.Request
-}
-
-func (h *hearing) Take(ctx context.Context, req quota.Request) (quota.Decision, error) {
-	h.last = req
-	return h.Limiter.Take(ctx, req)
-}
-
-// A request that goes on with the send of an earlier one counts from its own instant in both gates,
-// also where no wait shows it.
-func TestAnInheritedSendCountsFromItsOwnInstantWhereThereIsRoom(t *testing.T) {
-	two := vtest.WithRules(quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 2, Window: time.Minute},
-		quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})
-	vtest.InBubbleWith(t, two, func(r *vtest.Rig) {
-		r.FailStore(sqlitetest.Vague, "Begin")
-		r.WantError(r.SendError(keyed), fault.Uncertain)
-		r.MendStore()
-		r.Sleep(5 * time.Second)
-		r.Send(keyed)
-		r.Sleep(time.Second)
-		r.Want("the limiter counts it for", r.Counted().Rules[0].ResetAfter, 59*time.Second)
 	})
 }

@@ -93,7 +93,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	var told gates.Answer
 	if err == nil && !decision.Admitted {
 		if told, err = s.completeRefusal(ctx, r.parsedRequest, decision, asked); err == nil && told.Allowed() {
-			asked, r.keyed = s.Now(), true // makes takeQuota ask the limiter, not its cache
+			asked = s.Now()
 			if decision, err = s.takeQuota(ctx, r); err == nil && !decision.Admitted {
 				if told, err = s.completeRefusal(ctx, r.parsedRequest, decision, asked); err == nil && told.Allowed() {
 					told.Rules = decision.Rules // a wait that has ended meanwhile is told, too
@@ -155,7 +155,7 @@ func (s *Service) refuseIfHeld(ctx context.Context, a parsedRequest) (*Answer, e
 // gates.Gates.TakeSend, and fault.Unavailable.
 func (s *Service) takeQuota(ctx context.Context, r *sendInProgress) (quota.Decision, error) {
 	take := s.withFailedChecksRule(r.parsedRequest, quota.Request{
-		ID: string(r.send[:]), Rules: r.subject.Purpose.Policy.Rules, Buckets: r.buckets, Repeated: r.keyed,
+		ID: string(r.send[:]), Rules: r.subject.Purpose.Policy.Rules, Buckets: r.buckets,
 	})
 	d, err := s.Gates.TakeSend(ctx, take)
 	if errors.Is(err, quota.ErrRefunded) { // an inherited ID that was just refunded: the next request gets a new ID
