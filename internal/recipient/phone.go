@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/nyaruka/phonenumbers"
 )
@@ -25,6 +26,9 @@ func isPhoneSeparator(r rune) bool {
 }
 
 func parsePhone(raw, country string) (recipientData, error) {
+	if !utf8.ValidString(raw) {
+		return recipientData{}, errEncoding // strings.Map would replace what is not
+	}
 	s := strings.Map(func(r rune) rune {
 		if isBlank(r) {
 			return -1
