@@ -91,7 +91,7 @@ var edges = map[string]string{
 		"internal/console/frame internal/console/statistics internal/console/auth internal/console/explain " +
 		"internal/console/records internal/console/policies",
 	"internal/console/records":    "internal/fault internal/texts internal/recipient internal/support internal/verification internal/store internal/server internal/console/auth internal/console/explain internal/console/frame",
-	"internal/console/policies":   "internal/fault quota internal/texts internal/support internal/store internal/console/frame",
+	"internal/console/policies":   "quota internal/texts internal/support internal/store internal/console/frame",
 	"internal/console/statistics": "internal/texts internal/store",
 	"internal/console/frame":      "internal/fault internal/texts internal/recipient internal/store internal/verification internal/server web",
 	// no HTTP, and nothing that reads
