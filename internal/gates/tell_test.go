@@ -710,3 +710,20 @@ func TestClocksThatStep(t *testing.T) {
 		})
 	}
 }
+
+// The limiter is in the next day already: it admits, the database refuses, and nothing is told by the
+// difference of the clocks.
+func TestALimiterThatIsInTheNextDay(t *testing.T) {
+	daily := vtest.WithRules(quota.Rule{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day})
+	vtest.InBubbleWith(t, vtest.MinuteTick(daily), func(r *vtest.Rig) { // starts at midnight
+		server := vtest.NewFakeRedis()
+		r.Limiter.Set(server)
+		r.SendTo(vtest.Ana)
+		r.Sleep(24*time.Hour - 5*time.Second)
+		server.Step(5 * time.Second)
+		r.WantQuota("5 s early", r.RefuseTo(vtest.Ana).Quota, "[0]", 5*time.Second)
+		r.Sleep(5 * time.Second)
+		r.SendTo(vtest.Ana)
+		r.WantWait(r.RefuseTo(vtest.Ana).Quota, 24*time.Hour)
+	})
+}

@@ -247,6 +247,8 @@ func (f failing) Peek(ctx context.Context, _ quota.Request) (quota.Decision, err
 	return quota.Decision{}, f.err(ctx)
 }
 
+func (f failing) Record(context.Context, string, time.Duration, []quota.AgedEvent) error { return f.err(context.Background()) }
+
 func away(err error) failing { return failing{err: func(context.Context) error { return err }} }
 
 func TestClosedWithoutALimiter(t *testing.T) {
