@@ -5,7 +5,7 @@
 // decides without it.
 //
 // Packages verification and outbox (for refunds) call this package, which calls package quota. The
-// database's own decision is in store.Begin.
+// database's own decision is in store/gate.
 package gates
 
 import (

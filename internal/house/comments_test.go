@@ -21,7 +21,7 @@ var (
 	exampleLine   = regexp.MustCompile(`(?m)^\t.*$`)
 	// othersNames are names that comments have of other programs.
 	othersNames = words("restJson1 CommonErrors BranchNode StrictMode DevTools PullSmsSendStatus SnsHostProvider TestWebhookSign " +
-		"CommandComplete TypeScript store.Begin")
+		"CommandComplete TypeScript")
 )
 
 // Names in comments exist: names of two words and those in brackets in any file, store.Send in package

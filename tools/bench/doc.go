@@ -4,6 +4,6 @@
 // server, all on this machine.
 //
 // It has tests only. `make bench` runs TestBench with the flags of bench_test.go and writes
-// docs/PERFORMANCE.md and RESULTS.md. `make nightly` runs it for a second for each workload, which
-// says nothing about speed.
+// docs/PERFORMANCE.md and RESULTS.md. Only make nightly runs these tests besides, for a second for each
+// workload, which says nothing about speed: they need the machine alone.
 package bench

@@ -25,7 +25,8 @@ func TestWhatTheFileSaysOfRecipients(t *testing.T) {
 	s := apptest.Embedded(t)
 	list := filepath.Join(t.TempDir(), "disposable.txt")
 	apptest.Must(t, os.WriteFile(list, []byte("short.example\n"), 0o600))
-	s.Policy(apptest.OneAtMost + `folding: {gmail.com: [plus_tags, dots]}
+	s.Policy(`    - {name: one, scope: recipient, limit: 1, window: 300s}
+folding: {gmail.com: [plus_tags, dots]}
 test_recipients: [{to: reviewer@example.com, code: "424242", expires: 2099-01-01}]
 stop: [{to: "*@bad.example", reason: abuse}]
 disposable_domains: ` + list + "\n").Start(1)
