@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,7 +50,7 @@ func settings(t *testing.T) (paths []string) {
 		if err != nil || len(found) == 0 {
 			t.Fatalf("no sources in %s: %v", dir, err)
 		}
-		paths = append(paths, found...)
+		paths = append(paths, slices.DeleteFunc(found, func(path string) bool { return strings.HasSuffix(path, "_test.go") })...)
 	}
 	return paths
 }
