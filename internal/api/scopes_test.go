@@ -3,6 +3,7 @@ package api_test
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -186,6 +187,28 @@ func TestASecretKeyDoesNotWorkInAPage(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A key is refused from its end on; the next key of its app is used meanwhile.
+func TestAuthenticateRefusesAKeyFromItsEndOn(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
+		api.New(full{}, api.Keys{
+			{App: "shop", ID: "older", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte("sk_older")),
+				Expires: time.Now().Add(time.Hour)},
+			{App: "shop", ID: "newer", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte("sk_newer"))},
+		}).Register(e)
+		asked := func() (answers string) {
+			for _, key := range []string{"sk_older", "sk_newer"} {
+				answers += fmt.Sprint(" ", client{t, e, "192.0.2.1", key}.do(http.MethodPost, "/v1/quota", "{", "").Code)
+			}
+			return answers
+		}
+		time.Sleep(time.Hour - time.Nanosecond)
+		servertest.Same(t, "before its end", asked(), " 400 400") // the body is no JSON
+		time.Sleep(time.Nanosecond)
+		servertest.Same(t, "at its end", asked(), " 401 400")
+	})
 }
 
 // A generated key works for programs on this machine alone, and not through a proxy on it.
