@@ -29,7 +29,7 @@ import (
 // garbage collector's time at each send. Eight are of the deadline of all steps together, without
 // which a proxy asks another replica while this one still decides
 // (docs/decisions/0013-admission.md).
-const mostAllocations = 195
+const mostAllocations = 193
 
 // mostOfARefusal is what a send may take that is refused at once in an overload. What refusals
 // take, those that are admitted lack.
