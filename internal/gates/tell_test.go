@@ -500,17 +500,6 @@ func TestARefusalNeverTellsThatThereIsNoWait(t *testing.T) {
 	})
 }
 
-// A policy may have no rule on the recipient but that on failures, which a look tells by the
-// database.
-func TestALookTellsFailuresAlone(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1,
-		Window: time.Hour}), func(r *vtest.Rig) {
-		r.FailSends(1)
-		r.EmptyLimiter()
-		r.WantQuota("a look", r.QuotaAt(r.Svc), "[0]", time.Hour-time.Minute)
-	})
-}
-
 // lateLook is a database that begins a look so late.
 type lateLook struct {
 	*sqlitetest.DB
@@ -674,8 +663,7 @@ func TestARecordThatIsLate(t *testing.T) {
 	}
 }
 
-// Rows of a policy's purposes count in a bucket of their own, so a bucket of other purposes is not added
-// to; failures, which all purposes share, are.
+// Failures are added by their ages, also on a clock that is behind.
 func TestLooksAddFailures(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
 		r.FailSends(2)

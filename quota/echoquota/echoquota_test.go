@@ -247,7 +247,9 @@ func (f failing) Peek(ctx context.Context, _ quota.Request) (quota.Decision, err
 	return quota.Decision{}, f.err(ctx)
 }
 
-func (f failing) Record(context.Context, string, time.Duration, []quota.AgedEvent) error { return f.err(context.Background()) }
+func (f failing) Record(context.Context, string, time.Duration, []quota.AgedEvent) error {
+	return f.err(context.Background())
+}
 
 func away(err error) failing { return failing{err: func(context.Context) error { return err }} }
 
