@@ -111,7 +111,7 @@ func TestQuota4AStepBackOfTheClockFreesNothing(t *testing.T) {
 		"a take": func(w *world, r Rule) State { return w.admits(false, r).Rules[0] },
 		"a look": func(w *world, r Rule) State { return w.peek(r).Rules[0] },
 		"a record": func(w *world, r Rule) State {
-			must(w.t, w.Record(w.t.Context(), ann(), time.Minute, []AgedEvent{{"late", time.Hour}}))
+			must(w.t, w.Record(w.t.Context(), ann(), time.Minute, []AgedEvent{{ID: "late", Age: time.Hour}}))
 			return w.peek(r).Rules[0]
 		},
 	} {
@@ -303,13 +303,15 @@ func TestRecordOnlyMakesStricter(t *testing.T) {
 		w.takeID("taken", r)
 		w.pass(10 * time.Second)
 		for range 2 {
-			record(AgedEvent{"taken", 20 * time.Second}, AgedEvent{"fresh", 40 * time.Second}, AgedEvent{"fresh", 30 * time.Second},
-				AgedEvent{"edge", time.Minute - µs}, AgedEvent{"lapsed", time.Minute})
+			record(AgedEvent{ID: "taken", Age: 20 * time.Second}, AgedEvent{ID: "fresh", Age: 40 * time.Second}, AgedEvent{ID: "fresh", Age: 30 * time.Second},
+				AgedEvent{ID: "edge", Age: time.Minute - µs}, AgedEvent{ID: "lapsed", Age: time.Minute})
 			is("added, and none of them earlier", 3, µs, 30*time.Second)
 		}
 		record()
-		record(AgedEvent{"taken", 5 * time.Second}, AgedEvent{"ahead", -5 * time.Second}, AgedEvent{"ns", time.Minute - time.Nanosecond})
+		record(AgedEvent{ID: "taken", Age: 5 * time.Second}, AgedEvent{ID: "ahead", Age: -5 * time.Second}, AgedEvent{ID: "ns", Age: time.Minute - time.Nanosecond})
 		is("later, and none in the future", 4, µs, 55*time.Second)
+		record(AgedEvent{ID: "late", Age: 10 * time.Second, AsOf: w.now.Add(-30 * time.Second)}, AgedEvent{ID: "later", Age: 50 * time.Second, AsOf: w.now.Add(time.Hour)})
+		is("as of an instant", 6, µs, 55*time.Second)
 		w.pass(time.Minute - µs)
 		is("the one ahead counts from when it was recorded", 1, µs, 0)
 	})
@@ -321,7 +323,7 @@ func TestResetKeepsOutWhatWasReadBefore(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		record := func(what string, age time.Duration, want int) {
 			t.Helper()
-			must(t, w.Record(t.Context(), ann(), time.Hour, []AgedEvent{{w.id(), age}}))
+			must(t, w.Record(t.Context(), ann(), time.Hour, []AgedEvent{{ID: w.id(), Age: age}}))
 			same(t, what, w.peek(perHour).Rules[0].Used, want)
 		}
 		must(t, w.Reset(t.Context(), ann()))

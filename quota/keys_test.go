@@ -110,7 +110,7 @@ func TestWhatCountsNoMoreIsDropped(t *testing.T) {
 		w.pass(µs)
 		w.admits(true, r)
 		holds("two events", 2)
-		must(t, w.Record(t.Context(), ann(), time.Minute, []AgedEvent{{"lapsed", time.Minute}}))
+		must(t, w.Record(t.Context(), ann(), time.Minute, []AgedEvent{{ID: "lapsed", Age: time.Minute}}))
 		holds("after a record of an event that does not count", 2)
 		for range 10 { // as failures, which no Take counts
 			w.pass(20 * time.Second)

@@ -18,6 +18,9 @@ func (m *Memory) Record(_ context.Context, bucket string, keep time.Duration, ev
 	after := max(now-keep.Microseconds(), b.resetUntil(now))
 	for _, e := range events {
 		at := now - ceil(e.Age, time.Microsecond)
+		if !e.AsOf.IsZero() {
+			at -= max(0, now-e.AsOf.UnixMicro())
+		}
 		if known, counts := b.instantOf(e.ID); at > after && !b.refunded(e.ID, now) && (!counts || known < at) {
 			b.add(e.ID, at)
 		}

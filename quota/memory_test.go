@@ -114,7 +114,7 @@ func TestMemoryKeepsOnlyWhatCounts(t *testing.T) {
 		w.admits(true, r)
 		w.pass(10 * time.Millisecond)
 	}
-	must(t, w.Record(t.Context(), ann(), time.Second, []AgedEvent{{"lapsed", time.Second}}))
+	must(t, w.Record(t.Context(), ann(), time.Second, []AgedEvent{{ID: "lapsed", Age: time.Second}}))
 	b, n := w.kept()
 	sameList(t, "buckets and events", []int{b, n}, []int{1, 99})
 }

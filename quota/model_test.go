@@ -146,6 +146,9 @@ func (n *naive) record(name string, keep time.Duration, events []AgedEvent, now 
 	n.see(now, name)
 	for _, e := range events {
 		at := now.Add(-max(0, e.Age))
+		if !e.AsOf.IsZero() {
+			at = at.Add(-max(0, now.Sub(e.AsOf)))
+		}
 		read := n.gone[name][resetMark].Add(resetSlack - time.Minute)
 		if now.Sub(at) >= keep || n.refunded(name, e.ID, now) || n.refunded(name, resetMark, now) && !at.After(read) {
 			skipped++

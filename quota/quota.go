@@ -79,7 +79,10 @@ type Event struct {
 // read on one clock and recorded on another.
 type AgedEvent struct {
 	ID  string        // as Event.ID
-	Age time.Duration // when Record runs; 0 if it is negative
+	Age time.Duration // 0 if it is negative
+	// the instant of the age on the limiter's clock, as of a Decision, so that a Record that runs late
+	// adds no later event; zero: when Record runs
+	AsOf time.Time
 }
 
 // Request names one event and the buckets that it falls into.

@@ -21,7 +21,11 @@ func (r *Redis) Record(ctx context.Context, bucket string, keep time.Duration, e
 	for some := range slices.Chunk(events, recordBatchSize) {
 		args := []any{keep.Microseconds(), (tombstoneLife - resetSlack).Microseconds()}
 		for _, e := range some {
-			args = append(args, e.ID, ceil(e.Age, time.Microsecond))
+			asOf := int64(0)
+			if !e.AsOf.IsZero() {
+				asOf = e.AsOf.UnixMicro()
+			}
+			args = append(args, e.ID, ceil(e.Age, time.Microsecond), asOf)
 		}
 		if _, err := r.runScript(ctx, r.record, []string{bucket}, args); err != nil {
 			return err

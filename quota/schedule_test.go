@@ -240,7 +240,11 @@ func (s *schedule) record() {
 		if scope == Purpose {
 			age += time.Duration(s.dice(4)) * 24 * time.Hour
 		}
-		events = append(events, AgedEvent{s.id(), age})
+		e := AgedEvent{ID: s.id(), Age: age}
+		if s.dice(3) == 0 {
+			e.AsOf = s.now.Add(-time.Duration(s.dice(6)-1) * time.Second)
+		}
+		events = append(events, e)
 	}
 	for _, w := range s.worlds {
 		must(s.t, w.Record(s.t.Context(), req.Buckets[scope], keepOf[scope], events))

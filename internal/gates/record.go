@@ -15,33 +15,51 @@ import (
 // for which the limiter keeps out what was read before a reset.
 const maxRecordDelay = 5 * time.Second
 
-// Record adds events to the bucket of a scope in the limiter, which only ever makes it stricter. Of
-// a scope that only the limiter counts, it also adds them in this process. The ages of the events
+// Record adds events to the bucket of a scope in the limiter, which only ever makes it stricter. It
+// first reads the limiter's clock with a Peek, so that a limiter that runs the record late adds no later
+// event. Events of the scope Backoff, which only the limiter counts, it also adds in this process. The ages of the events
 // are as of read, an instant of this process's clock: before their read began. keep is as in
 // quota.Limiter. Errors: of the limiter; errLimiterAway, if it failed less than LimiterRetryDelay ago;
 // an error if the events were read more than maxRecordDelay ago.
 func (g *Gates) Record(ctx context.Context, scope quota.Scope, bucket string, keep time.Duration, read time.Time,
 	events ...quota.AgedEvent) error {
-	now := g.now()
-	passed := now.Sub(read)
-	if passed > maxRecordDelay {
-		return fmt.Errorf("gates: events were read %v ago", passed)
-	}
-	aged := make([]quota.AgedEvent, len(events))
-	for i, e := range events {
-		aged[i] = quota.AgedEvent{ID: e.ID, Age: e.Age + passed}
-	}
 	if g.local != nil && scope == quota.Backoff {
-		if err := g.local.Record(ctx, bucket, keep, aged); err != nil {
+		if err := g.local.Record(ctx, bucket, keep, agedBy(events, g.now().Sub(read), time.Time{})); err != nil {
 			return err
 		}
 	}
-	if now.UnixMicro() < g.awayUntil.Load() {
+	if g.now().UnixMicro() < g.awayUntil.Load() {
 		return errLimiterAway
+	}
+	bounded, cancel := context.WithTimeout(ctx, LimiterTimeout)
+	defer cancel()
+	clock, err := g.shared.Peek(bounded, quota.Request{
+		Rules:   []quota.Rule{{Name: "clock", Scope: scope, Limit: 1, Window: quota.MinWindow}},
+		Buckets: map[quota.Scope]string{scope: bucket},
+	})
+	if err != nil {
+		return err
+	}
+	return g.record(ctx, bucket, keep, read, agedBy(events, g.now().Sub(read), clock.At))
+}
+
+// agedBy returns the events, older by a duration, with their ages as of an instant.
+func agedBy(events []quota.AgedEvent, by time.Duration, asOf time.Time) []quota.AgedEvent {
+	aged := make([]quota.AgedEvent, len(events))
+	for i, e := range events {
+		aged[i] = quota.AgedEvent{ID: e.ID, Age: e.Age + by, AsOf: asOf}
+	}
+	return aged
+}
+
+// record adds events that were read at read to a bucket of the limiter. Errors: as of Record.
+func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, read time.Time, events []quota.AgedEvent) error {
+	if late := g.now().Sub(read); late > maxRecordDelay {
+		return fmt.Errorf("gates: events were read %v ago", late)
 	}
 	ctx, cancel := context.WithTimeout(ctx, LimiterTimeout)
 	defer cancel()
-	return g.shared.Record(ctx, bucket, keep, aged)
+	return g.shared.Record(ctx, bucket, keep, events)
 }
 
 // Refund removes an event from buckets of this process and of the limiter. It calls the limiter

@@ -15,30 +15,6 @@ import (
 	"sendcode/quota"
 )
 
-// The database is set back by an hour, as by a failover to a standby that lags or by a backup,
-// under a limiter that has all events: nothing is admitted that the limiter counts, and its wait is
-// told until the window ends.
-func TestADatabaseThatWasSetBackAdmitsNothingTooMany(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		began := time.Now()
-		for range 5 {
-			r.SendTo(vtest.Ana)
-			r.Sleep(time.Minute)
-		}
-		r.NoError(r.Store.SetBack(began))
-		for _, s := range []*vtest.Service{r.Svc, r.Replica(r.MailServer)} {
-			r.WantQuota("a look", r.QuotaAt(s), "[1 0 5]", 55*time.Minute)
-			a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana))
-			r.NoError(err)
-			r.WantBlockedBy(a.Quota, "hour", 55*time.Minute)
-		}
-		r.Sleep(55*time.Minute - time.Microsecond)
-		r.RefuseTo(vtest.Ana)
-		r.Sleep(time.Microsecond)
-		r.WantQuota("the sixth", r.SendTo(vtest.Ana).Quota, "[0 0 4]", time.Minute)
-	})
-}
-
 // setBack is one schedule of a database and a limiter that lose data, each while the other has it.
 type setBack struct {
 	*vtest.Rig

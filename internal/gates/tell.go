@@ -168,7 +168,7 @@ func (g *Gates) AnswerOverruled(ctx context.Context, s buckets.Subject, id uuid.
 	if taken.Alone || g.Refund(ctx, string(id[:]), buckets.OfCountedScopes(s.Buckets())...) != nil {
 		return told, false
 	}
-	if err := g.add(ctx, s, r, quota.Recipient, quota.Failures); err != nil {
+	if err := g.add(ctx, s, r, taken.At, g.now(), quota.Recipient, quota.Failures); err != nil {
 		g.logNotAdded(ctx, err)
 	}
 	if d, err := g.peekLimiter(ctx, s); err == nil {
@@ -183,7 +183,7 @@ func (g *Gates) AnswerOverruled(ctx context.Context, s buckets.Subject, id uuid.
 func (g *Gates) tell(ctx context.Context, s buckets.Subject, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
 	if scopes := lackingScopes(d.Rules, r.states); len(scopes) > 0 && !d.Alone {
 		again := g.now()
-		err := g.add(ctx, s, r, scopes...)
+		err := g.add(ctx, s, r, d.At, heard, scopes...)
 		if err == nil {
 			var added quota.Decision
 			if added, err = g.peekLimiter(ctx, s); err == nil {
@@ -213,9 +213,11 @@ func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
 	return scopes
 }
 
-// add records the rows' events of some scopes in the limiter, by their ages. Error: as of Record.
-func (g *Gates) add(ctx context.Context, s buckets.Subject, r databaseRows, scopes ...quota.Scope) (err error) {
-	names := s.Buckets()
+// add records the rows' events of some scopes in the limiter, by their ages at heard, an instant of this
+// process's clock. The limiter told at, an instant of its own clock, before that, so none is recorded
+// later than it was. Error: as of Record.
+func (g *Gates) add(ctx context.Context, s buckets.Subject, r databaseRows, at, heard time.Time, scopes ...quota.Scope) (err error) {
+	names, passed := s.Buckets(), heard.Sub(r.asked)
 	for _, scope := range scopes {
 		keep := s.Purpose.LongestRecipientWindow()
 		if scope == quota.Failures { // all purposes share the bucket
@@ -226,7 +228,7 @@ func (g *Gates) add(ctx context.Context, s buckets.Subject, r databaseRows, scop
 			events = append(events, quota.AgedEvent{ID: e.ID, Age: r.now.Sub(e.At)})
 		}
 		if len(events) > 0 && names[scope] != "" {
-			err = errors.Join(err, g.Record(ctx, scope, names[scope], keep, r.asked, events...))
+			err = errors.Join(err, g.record(ctx, names[scope], keep, r.asked, agedBy(events, passed, at)))
 		}
 	}
 	return err

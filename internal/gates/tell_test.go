@@ -190,17 +190,6 @@ func TestTheWaitIsTrueAfterASlowDatabase(t *testing.T) {
 	}
 }
 
-// A send writes back what the limiter lost before it.
-func TestASendTeachesTheLimiter(t *testing.T) {
-	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
-		r.SendTo(vtest.Ana)
-		r.Sleep(time.Second)
-		r.EmptyLimiter()
-		r.NoError(vtest.Err(r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))))
-		r.WantCounted("after the second", 2)
-	})
-}
-
 // frozen is a database that a process reaches only after a while, whatever became of the caller
 // meanwhile.
 type frozen struct {
@@ -500,17 +489,6 @@ func TestARefusalNeverTellsThatThereIsNoWait(t *testing.T) {
 	})
 }
 
-// A policy may have no rule on the recipient but that on failures, which a look tells by the
-// database.
-func TestALookTellsFailuresAlone(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1,
-		Window: time.Hour}), func(r *vtest.Rig) {
-		r.FailSends(1)
-		r.EmptyLimiter()
-		r.WantQuota("a look", r.QuotaAt(r.Svc), "[0]", time.Hour-time.Minute)
-	})
-}
-
 // lateLook is a database that begins a look so late.
 type lateLook struct {
 	*sqlitetest.DB
@@ -674,8 +652,7 @@ func TestARecordThatIsLate(t *testing.T) {
 	}
 }
 
-// Rows of a policy's purposes count in a bucket of their own, so a bucket of other purposes is not added
-// to; failures, which all purposes share, are.
+// Failures are added by their ages, also on a clock that is behind.
 func TestLooksAddFailures(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
 		r.FailSends(2)
@@ -690,10 +667,8 @@ func TestLooksAddFailures(t *testing.T) {
 
 // Each clock steps, in both directions; nothing is told by the difference of the clocks.
 func TestClocksThatStep(t *testing.T) {
-	for step, c := range map[time.Duration]struct {
-		limiter time.Duration // the wait after a step of the limiter's clock
-	}{
-		-time.Hour: {time.Minute}, -time.Second: {51 * time.Second}, time.Second: {50 * time.Second}, time.Hour: {50 * time.Second},
+	for step, wait := range map[time.Duration]time.Duration{
+		-time.Hour: time.Minute, -time.Second: 51 * time.Second, time.Second: 50 * time.Second, time.Hour: 50 * time.Second,
 	} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			server := vtest.NewFakeRedis()
@@ -701,9 +676,9 @@ func TestClocksThatStep(t *testing.T) {
 			r.SendTo(vtest.Ana)
 			r.Sleep(10 * time.Second)
 			server.Step(step)
-			r.WantQuota("a look", r.QuotaAt(r.Svc), "[0 4 9]", c.limiter)
-			r.WantBlockedBy(r.RefuseTo(vtest.Ana).Quota, "minute", c.limiter)
-			r.Sleep(c.limiter - time.Microsecond)
+			r.WantQuota("a look", r.QuotaAt(r.Svc), "[0 4 9]", wait)
+			r.WantBlockedBy(r.RefuseTo(vtest.Ana).Quota, "minute", wait)
+			r.Sleep(wait - time.Microsecond)
 			r.RefuseTo(vtest.Ana)
 			r.Sleep(time.Microsecond)
 			r.SendTo(vtest.Ana)
