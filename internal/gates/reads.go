@@ -150,7 +150,8 @@ func (g *Gates) readHistory(ctx context.Context, s buckets.Subject, shared bool)
 	case look.Counting == 0 && look.Rejected == 0:
 		return nil, asked, nil
 	case shared:
-		key := readKey{buckets.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient), look.Counting, look.Rejected, s.Class.IsStranger()}
+		key := readKey{buckets.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient), look.Counting, look.Rejected,
+			s.Class.IsStranger()}
 		x := g.histories.read(ctx, key, g.now, func(ctx context.Context) (gate.History, error) { return g.db.ReadHistory(ctx, look) })
 		return &x.rows, x.asked, x.err
 	}

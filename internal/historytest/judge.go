@@ -186,7 +186,7 @@ func (j *judge) countedLate(r request) bool {
 	since := r.Begin.Add(least - j.Rules[i].Window - j.Slack)
 	return slices.ContainsFunc(j.byPerson[r.Recipient], func(s *send) bool {
 		return s.from.Before(r.End) && !s.to.Before(since) || slices.ContainsFunc(j.Stalls, func(at time.Time) bool {
-			return s.from.Before(at) && at.Sub(s.to) < j.Rules[i].Window && !at.Before(since) && at.Before(r.End)
+			return s.from.Before(at) && !at.Before(since) && at.Before(r.End)
 		})
 	})
 }

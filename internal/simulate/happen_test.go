@@ -338,6 +338,8 @@ func (w *world) disturb(e Event) (fault bool) {
 	case OtherClock:
 		w.locked(func() { w.movedWrites += w.redis.FailOver(e.N) })
 		w.setClock(e.For)
+	case LimiterStalls:
+		w.locked(func() { w.stalls = append(w.stalls, time.Now().Add(e.For)) })
 	case ClockStep:
 		w.setClock(w.ahead + e.For)
 	case ClockRight:

@@ -50,7 +50,7 @@ func (l *ledger) asSeen() {
 		}) {
 		return
 	}
-	h := history.History{Crashes: l.crashed, Slack: l.tick() + 5*time.Second,
+	h := history.History{Crashes: l.crashed, Slack: l.tick() + 5*time.Second, Stalls: l.stalls,
 		FewerLeft: l.crashes > 0 || l.movedWrites > 0}
 	for _, r := range policySet(l.plan, 0).Purposes["default"].Policy.Rules {
 		if r.Scope == quota.Recipient {

@@ -49,6 +49,7 @@ type world struct {
 	crashes         int           // kills and freezes so far
 	crashed         []time.Time   // when
 	movedWrites     int           // of the limiter: lost by failovers, or made late after a stall
+	stalls          []time.Time   // when the limiter answered again after a stall
 	stepped         time.Time     // when the limiter's clock was first set
 	ahead           time.Duration // of the limiter's clock
 	databaseAhead   time.Duration // of the database's clock
@@ -126,6 +127,7 @@ func (w *world) databaseNow() time.Time {
 // repair ends all trouble.
 func (w *world) repair() {
 	w.locked(func() {
+		w.stalls = append(w.stalls, time.Now()) // if it lasts
 		clear(w.lasts)
 		w.failing = nil
 		for _, r := range w.replicas {

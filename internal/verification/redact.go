@@ -39,9 +39,10 @@ type sendHistory struct {
 	All []quota.Event // by all callers, for at least 5 minutes longer than the longest window; empty after an admission
 }
 
-// redact returns what the caller may see of a decision (redactDecision). chain has the ID of the verification that the caller names, and the IDs of those that it
-// replaces; it is empty if the caller names none. If the database does not answer, a browser sees
-// as much as a browser that names no verification.
+// redact returns what the caller may see of a decision (redactDecision). chain has the ID of the
+// verification that the caller names, and the IDs of those that it replaces; it is empty if the
+// caller names none. If the database does not answer, a browser sees as much as a browser that names
+// no verification.
 func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Answer, c Caller, state State,
 	chain []string) quota.Decision {
 	var sends sendHistory
