@@ -250,13 +250,17 @@ func (o *Outbox) enqueue(f *flight) {
 func (o *Outbox) runWorker(l *lane) {
 	for f := o.nextFlight(l); f != nil; f = o.nextFlight(l) {
 		ctx := o.traceAttempt(f)
-		record := o.attempt(ctx, f)
+		out, again := o.attempt(ctx, f)
 		// The next message does not wait until the database has this outcome; but while the
 		// database is unavailable, sending stops.
 		o.pending <- struct{}{}
 		o.work.Go(func() {
 			defer o.untrack(f)
-			record()
+			if again != nil {
+				o.postpone(ctx, f, *again)
+			} else {
+				o.finish(ctx, f, out)
+			}
 			<-o.pending
 		})
 	}
