@@ -113,7 +113,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	case err != nil:
 		return Answer{}, err
 	case begun.Lockout.Wait > 0:
-		s.Outbox.RefundNow(ctx, string(r.send[:]), r.buckets)
+		s.Outbox.RefundLater(string(r.send[:]), r.buckets)
 		s.lockouts.remember(r.lockoutKey(begun.Lockout.Class), begun.Lockout.Wait, s.Now())
 		return Answer{}, s.refusedByLockout(r.parsedRequest, begun.Lockout.Wait)
 	case !begun.Admitted:
@@ -182,7 +182,7 @@ func (s *Service) writeSend(ctx context.Context, r *sendInProgress, d quota.Deci
 		return begun, nil
 	}
 	if errors.Is(err, fault.Uncertain) {
-		s.Outbox.ReconcileLater(r.send, buckets)
+		s.Outbox.SettleLater(r.send, buckets)
 	} else {
 		s.Outbox.RefundLater(id, buckets)
 	}
@@ -198,7 +198,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quot
 	outcome := "admitted"
 	if d.Alone {
 		outcome = "admitted_by_database_alone"
-		s.Outbox.RecordLater(r.subject, begun.Send.ID)
+		s.Outbox.SettleLater(begun.Send.ID, r.buckets)
 	}
 	s.Observer.Decided(r.to.Channel(), r.App, outcome, "")
 	for _, rule := range begun.Send.Observed {
@@ -260,10 +260,7 @@ func (s *Service) completeRefusal(ctx context.Context, a parsedRequest, d quota.
 // It removes the send from the limiter.
 func (s *Service) refusedByDatabase(ctx context.Context, r *sendInProgress, taken quota.Decision, asked time.Time,
 	begun store.BeginAnswer) Answer {
-	d, refunded := s.Gates.AnswerOverruled(ctx, r.subject, r.send, taken, asked, begun)
-	if !refunded {
-		s.Outbox.RefundLater(string(r.send[:]), r.buckets)
-	}
+	d := s.Gates.AnswerOverruled(ctx, r.subject, r.send, taken, asked, begun)
 	outcome := "refused_by_database"
 	if taken.Alone {
 		outcome = "refused_by_database_alone"
