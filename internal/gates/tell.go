@@ -158,15 +158,16 @@ func (g *Gates) AnswerAdmitted(ctx context.Context, s buckets.Subject, taken quo
 }
 
 // AnswerOverruled handles a send that the limiter admitted and the database refused: it refunds the
-// send, adds the events that the limiter lacked, and returns the answer. refunded is false if the
-// limiter could not refund the send, so the caller must.
+// send, adds the events that the limiter lacked, and returns the answer. If the refund fails,
+// RefundLater gets the send.
 func (g *Gates) AnswerOverruled(ctx context.Context, s buckets.Subject, id uuid.UUID, taken quota.Decision, asked time.Time,
-	begun store.BeginAnswer) (told Answer, refunded bool) {
+	begun store.BeginAnswer) (told Answer) {
 	r := newDatabaseRows(s, begun.History, begun.Rejected, begun.Now, asked)
 	// Without a later look only the rows' states are told: those of the Take contain the send.
 	told = Answer{Decision: quota.Decision{At: r.now, Rules: r.states, Alone: taken.Alone}}
 	if taken.Alone || g.Refund(ctx, string(id[:]), buckets.OfCountedScopes(s.Buckets())...) != nil {
-		return told, false
+		g.RefundLater(string(id[:]), s.Buckets())
+		return told
 	}
 	if err := g.add(ctx, s, r, taken.At, g.now(), quota.Recipient, quota.Failures); err != nil {
 		g.logNotAdded(ctx, err)
@@ -174,7 +175,7 @@ func (g *Gates) AnswerOverruled(ctx context.Context, s buckets.Subject, id uuid.
 	if d, err := g.peekLimiter(ctx, s); err == nil {
 		told.Rules = mergeStates(s.Purpose.Policy.Rules, d.Rules, r.states, 0, 0)
 	}
-	return told, true
+	return told
 }
 
 // tell returns d with the stricter states of d and of the rows, at the rows' instant. The limiter was

@@ -27,36 +27,32 @@ const (
 )
 
 // attempt makes one attempt to deliver a send: it checks whether the message is still wanted and
-// allowed, composes the message and sends it. It returns a function that records the outcome, or
-// the postponement, in the database; the caller must call that.
-func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
+// allowed, composes the message and sends it. It returns the outcome or, if again is not nil, the
+// postponement; the caller must record it in the database.
+func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, again *store.Postponement) {
 	set := o.Policy.Get()
 	w := o.refreshWork(ctx, f)
 	if out, ends := o.outcomeWithoutSending(set, w); ends {
-		return func() { o.finish(ctx, f, out) }
+		return out, nil
 	}
 	reason, err := o.stopReason(ctx, set, w)
 	switch {
 	case err != nil: // the database cannot say whether the prefix is paused
-		return func() {
-			o.postpone(ctx, f, store.Postponement{After: o.retryDelay(w.Send.Attempt), Reason: "temporary_log"})
-		}
+		return out, &store.Postponement{After: o.retryDelay(w.Send.Attempt), Reason: "temporary_log"}
 	case reason != "":
 		bad := reason == store.ReasonSuppressed
-		return func() {
-			o.finish(ctx, f, store.Outcome{Status: store.Failed, Reason: reason, Refund: true, BadAddress: bad})
-		}
+		return store.Outcome{Status: store.Failed, Reason: reason, Refund: true, BadAddress: bad}, nil
 	}
 	message, out := o.compose(set, w)
 	if message == nil {
-		return func() { o.finish(ctx, f, out) }
+		return out, nil
 	}
 	out, fail := o.send(ctx, w, message)
-	o.logAttempt(f, out, fail)
-	if fail == nil {
-		return func() { o.finish(ctx, f, out) }
+	if o.logAttempt(f, out, fail); fail == nil {
+		return out, nil
 	}
-	return o.classifyFailure(ctx, f, out, fail, set.SuppressFor)
+	o.recordCarrierHold(ctx, w, fail)
+	return o.classifyFailure(w, out, fail, set.SuppressFor)
 }
 
 // rereadAfter is how old a row in memory may be before an attempt reads its verification again.
@@ -165,12 +161,9 @@ func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) 
 }
 
 // classifyFailure decides what a failure means: an outcome with a refund, a suppression of the
-// address, a postponement, or unknown. It writes a carrier's hold to the database at once, and
-// returns a function that records the rest in the database.
-func (o *Outbox) classifyFailure(ctx context.Context, f *flight, out store.Outcome, fail *delivery.Error,
-	suppressFor time.Duration) (record func()) {
-	w := f.work
-	o.recordCarrierHold(ctx, w, fail)
+// address, unknown, or a postponement.
+func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery.Error,
+	suppressFor time.Duration) (store.Outcome, *store.Postponement) {
 	out.Status, out.Refund = store.Failed, true
 	switch fail.Class {
 	case delivery.Rejected:
@@ -184,15 +177,14 @@ func (o *Outbox) classifyFailure(ctx context.Context, f *flight, out store.Outco
 	case delivery.Temporary:
 		wait := max(o.retryDelay(w.Send.Attempt), fail.RetryAfter)
 		if o.Now().Add(wait).Before(w.Verification.ExpiresAt) {
-			again := store.Postponement{After: wait, Reason: "temporary_" + fail.Stage, Provider: out.Provider,
+			return out, &store.Postponement{After: wait, Reason: "temporary_" + fail.Stage, Provider: out.Provider,
 				ProviderCode: out.ProviderCode}
-			return func() { o.postpone(ctx, f, again) }
 		}
 		out.Reason = ReasonExpired
 	default:
 		out.Status, out.Reason, out.Refund = store.Unknown, ReasonNoAnswer, false
 	}
-	return func() { o.finish(ctx, f, out) }
+	return out, nil
 }
 
 // recordCarrierHold writes a carrier's hold on the recipient to the database, if the failure has a

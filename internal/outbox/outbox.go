@@ -173,16 +173,16 @@ type Outbox struct {
 	pending chan struct{} // semaphore: one element for each outcome that is not in the database yet
 	waiters sync.Map      // the chan store.Outcome of each request that waits, by the ID of its send
 
-	mu              sync.Mutex
-	flights         map[uuid.UUID]*flight
-	lanes           map[store.Queue]*lane
-	syncs           []limiterSync           // changes that the limiter must still get
-	reconciliations []pendingReconciliation // requests to look up in the database
-	wake            chan struct{}           // signalled when syncs grows
-	room            chan struct{}           // signalled when memory has room for rows that wait in the database
-	work            sync.WaitGroup
-	failedWrites    int       // since the last warning of them: see warnFailedWrite
-	warned          time.Time // when that warning was logged
+	mu           sync.Mutex
+	flights      map[uuid.UUID]*flight
+	lanes        map[store.Queue]*lane
+	refunds      []pendingRefund // that the limiter must still get
+	unsettled    []unsettled     // sends to look up in the database
+	wake         chan struct{}   // signalled when refunds grows
+	room         chan struct{}   // signalled when memory has room for rows that wait in the database
+	work         sync.WaitGroup
+	failedWrites int       // since the last warning of them: see warnFailedWrite
+	warned       time.Time // when that warning was logged
 
 	base context.Context // context of attempts; ends when a stop has waited for MaxStopWait
 	halt context.CancelFunc
@@ -232,7 +232,7 @@ func (o *Outbox) Run(ctx context.Context) {
 			o.stop()
 			return
 		case <-o.wake:
-			o.syncLimiter(o.base)
+			o.makeRefunds(o.base)
 		case <-ticks:
 			o.tick(ctx)
 		case <-o.room:
@@ -258,15 +258,16 @@ func (o *Outbox) stop() {
 		o.halt()
 		<-done
 	}
-	o.syncLimiter(context.Background())
+	o.settle(context.Background())
+	o.makeRefunds(context.Background())
 	o.halt()
 }
 
-// tick runs the periodic work: pending syncs, refunds, requests to reconcile, and takeover. After
+// tick runs the periodic work: refunds, unsettled sends, and takeover. After
 // an outage of the database, takeover pauses for one lease, so that delayed outcomes are written
 // first and no mail is sent twice.
 func (o *Outbox) tick(ctx context.Context) {
-	o.syncLimiter(ctx)
+	o.makeRefunds(ctx)
 	if err := o.repeatRefunds(ctx); err != nil {
 		if !o.away && ctx.Err() == nil {
 			o.Logger.Warn("database unavailable", "error", err, runbook.DatabaseAway.See())
@@ -279,7 +280,7 @@ func (o *Outbox) tick(ctx context.Context) {
 		o.Logger.Info("database available again")
 		o.renew(ctx)
 	}
-	o.reconcile(ctx)
+	o.settle(ctx)
 	o.takeOverIfReady(ctx)
 }
 

@@ -9,10 +9,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/delivery"
 	"sendcode/internal/recipient"
 	"sendcode/internal/runbook"
 	"sendcode/internal/store"
+	"sendcode/quota"
 )
 
 // flight is a row of the database whose lease this process holds.
@@ -202,8 +204,10 @@ func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from t
 	defer cancel()
 	work, err := from(ctx, q, o.Lease, limit)
 	for _, w := range work {
-		if w.Send.InDoubt {
-			o.recordTakenOver(w.Send)
+		if s := w.Send; s.InDoubt {
+			// its process may have died before the limiter heard of a send that the database admitted alone
+			counted := o.Policy.Get().Purposes[s.Purpose].CountedAs()
+			o.SettleLater(s.ID, map[quota.Scope]string{quota.Recipient: buckets.Recipient(s.App, s.Channel, counted, s.Recipient)})
 			o.Logger.Warn("abandoned send taken over", "send", w.Send.ID, "attempt", w.Send.Attempt,
 				runbook.DatabaseSlow.See())
 		}
@@ -250,13 +254,17 @@ func (o *Outbox) enqueue(f *flight) {
 func (o *Outbox) runWorker(l *lane) {
 	for f := o.nextFlight(l); f != nil; f = o.nextFlight(l) {
 		ctx := o.traceAttempt(f)
-		record := o.attempt(ctx, f)
+		out, again := o.attempt(ctx, f)
 		// The next message does not wait until the database has this outcome; but while the
 		// database is unavailable, sending stops.
 		o.pending <- struct{}{}
 		o.work.Go(func() {
 			defer o.untrack(f)
-			record()
+			if again != nil {
+				o.postpone(ctx, f, *again)
+			} else {
+				o.finish(ctx, f, out)
+			}
 			<-o.pending
 		})
 	}

@@ -51,12 +51,25 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	switch {
 	case out.Status != store.Failed:
 	case out.BadAddress:
-		o.recordFailure(s)
+		o.recordFailure(context.WithoutCancel(ctx), s)
 	case store.CountsForBackoff(out.Reason):
 		// if Redis does not answer, only this process counts the send
 		_ = o.Limiter.Record(context.WithoutCancel(ctx), quota.Backoff,
 			buckets.Backoff(s.App, s.Channel, s.Recipient, f.work.Verification.Class), policy.BackoffRule.Window, o.Now(),
 			quota.AgedEvent{ID: string(s.ID[:])})
+	}
+}
+
+// recordFailure counts a send whose address takes no messages in the limiter's bucket of failures:
+// now, or after the limiter is back.
+func (o *Outbox) recordFailure(ctx context.Context, s store.Send) {
+	bucket, keep := buckets.Failures(s.App, s.Channel, s.Recipient), o.Policy.Get().FailureWindow()
+	if keep == 0 { // no rule counts it
+		return
+	}
+	if o.Limiter.Record(ctx, quota.Failures, bucket, keep, o.Now(), quota.AgedEvent{ID: string(s.ID[:])}) != nil {
+		o.enqueueUnsettled(unsettled{send: s.ID, scope: quota.Failures,
+			buckets: map[quota.Scope]string{quota.Failures: bucket}})
 	}
 }
 

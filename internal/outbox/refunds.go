@@ -15,23 +15,6 @@ import (
 	"sendcode/quota"
 )
 
-// recordFailure counts a send whose address takes no messages in the limiter's bucket of failures:
-// now, or after the limiter is back.
-func (o *Outbox) recordFailure(s store.Send) {
-	p := limiterSync{
-		id: string(s.ID[:]), buckets: []string{buckets.Failures(s.App, s.Channel, s.Recipient)},
-		scope: quota.Failures, keep: o.Policy.Get().FailureWindow(),
-	}
-	if p.keep == 0 { // no rule counts it
-		return
-	}
-	if err := o.applySync(context.Background(), p, o.Now()); err != nil {
-		o.Logger.Warn("rejected send not counted yet: Redis away", "send", s.ID, "error", err,
-			runbook.Redis.See())
-		o.enqueueSync(p)
-	}
-}
-
 // repeatRefunds makes the refunds that are in the database and not yet in the limiter. It stops at
 // the first failure of the limiter, and tries one alone after that. Error: of the database.
 func (o *Outbox) repeatRefunds(ctx context.Context) error {
@@ -88,70 +71,57 @@ func (o *Outbox) recipientBuckets(app string, ch recipient.Channel, purpose stri
 	return all
 }
 
-// limiterSync is a change that the limiter must still get: a refund of a send without a row, a send
-// that the database admitted alone, or a failure.
-type limiterSync struct {
+// After a failed step of a request there are two ways back, for the request and for the background
+// work alike: RefundLater and SettleLater.
+
+// pendingRefund is an event without a row that the limiter must still refund.
+type pendingRefund struct {
 	id      string
 	buckets []string
-	scope   quota.Scope   // of the one bucket in which a send or failure is recorded; empty for a refund
-	age     time.Duration // of a recorded event, when its row was read
-	since   time.Time     // when it was queued
-	keep    time.Duration // how long the change is retried; after that the event no longer counts
-	due     time.Time     // when a recorded event is recorded once more; else zero
+	since   time.Time // when it was queued
+}
+
+// unsettled is a send of which the limiter may count another thing than the database.
+type unsettled struct {
+	send         uuid.UUID
+	scope        quota.Scope            // quota.Recipient; for a rejection quota.Failures
+	buckets      map[quota.Scope]string // in which the limiter may count the send
+	missingSince time.Time              // when the database first had no row
+	due          time.Time              // when the send is recorded once more; before its first record zero
 }
 
 const (
-	maxPendingSyncs = 10_000
+	// maxPending bounds the pending refunds, and the unsettled sends. What is dropped counts until
+	// its window ends.
+	maxPending = 10_000
 	// retryRefundFor is how long a refund of a send without a row is repeated: the longest usual window.
 	retryRefundFor = 24 * time.Hour
 	// repeatRecordAfter is the time after which an event is recorded once more. An earlier request
 	// with the same Idempotency-Key has the same ID. Its refund may have run late, in a stalled
 	// limiter, and its tombstone, which lasts 60 s, kept the first record out.
 	repeatRecordAfter = 65 * time.Second
+	// NeverWrittenAfter is how long a row must be missing from the database before it counts as never
+	// written: the server may still run a transaction whose client is gone, within its own time
+	// limits for statements and locks.
+	NeverWrittenAfter = 10 * time.Second
+	// maxRowsPerLookup bounds the rows that one statement looks up.
+	maxRowsPerLookup = 1000
 )
 
-// RefundLater refunds an event without a row, such as a send that was not written or a right check:
-// in this process at once, in the limiter in the background. It retries for retryRefundFor. If
-// maxPendingSyncs changes wait already, the refund is dropped.
+// RefundLater refunds an event that certainly has no row, such as a send that was not written or a
+// right check: in this process at once, in the limiter in the background. It retries for
+// retryRefundFor. If maxPending refunds wait already, the refund is dropped.
 func (o *Outbox) RefundLater(id string, in map[quota.Scope]string) {
-	counted := buckets.OfCountedScopes(in)
+	o.enqueueRefund(id, buckets.OfCountedScopes(in)...)
+}
+
+func (o *Outbox) enqueueRefund(id string, counted ...string) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = o.Limiter.Refund(ended, id, counted...) // in this process alone
-	o.enqueueSync(limiterSync{id: id, buckets: counted, keep: retryRefundFor})
-}
-
-// RefundNow is RefundLater, but calls the limiter at once, and queues the refund only if that
-// fails. The next request may depend on it.
-func (o *Outbox) RefundNow(ctx context.Context, id string, in map[quota.Scope]string) {
-	if err := o.Limiter.Refund(ctx, id, buckets.OfCountedScopes(in)...); err != nil {
-		o.RefundLater(id, in)
-	}
-}
-
-// RecordLater queues a send that the database admitted alone: it is recorded in the limiter when
-// that is back.
-func (o *Outbox) RecordLater(s buckets.Subject, send uuid.UUID) {
-	if keep := s.Purpose.LongestRecipientWindow(); keep > 0 {
-		bucket := buckets.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient)
-		o.enqueueSync(limiterSync{id: string(send[:]), scope: quota.Recipient, buckets: []string{bucket}, keep: keep})
-	}
-}
-
-// recordTakenOver calls RecordLater for a send that this process took over: the process that had the
-// send may have died before it recorded, in the limiter, a send that the database admitted alone. It
-// does nothing if the purpose is no longer configured.
-func (o *Outbox) recordTakenOver(s store.Send) {
-	if p, ok := o.Policy.Get().Purposes[s.Purpose]; ok {
-		o.RecordLater(buckets.Subject{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: p}, s.ID)
-	}
-}
-
-func (o *Outbox) enqueueSync(p limiterSync) {
-	p.since = o.Now()
 	o.mu.Lock()
-	if len(o.syncs) < maxPendingSyncs {
-		o.syncs = append(o.syncs, p)
+	if len(o.refunds) < maxPending {
+		o.refunds = append(o.refunds, pendingRefund{id, counted, o.Now()})
 	}
 	o.mu.Unlock()
 	select {
@@ -160,214 +130,157 @@ func (o *Outbox) enqueueSync(p limiterSync) {
 	}
 }
 
-// refundUncounted replaces, in list, each event that no longer counts in the database by a refund,
-// and returns these refunds. An administrator may have reset or erased it through another process,
-// after it was recorded in the limiter. The others get the age of their row. Error: of the database.
-func (o *Outbox) refundUncounted(ctx context.Context, list []limiterSync) (places []limiterSync, err error) {
-	var ids []uuid.UUID
-	for _, p := range list {
-		if p.scope != "" {
-			ids = append(ids, uuid.UUID([]byte(p.id)))
-		}
-	}
-	rows, now, err := o.sendsByID(ctx, ids)
-	if err != nil {
-		return nil, err
-	}
-	for i, p := range list {
-		if p.scope == "" {
+// makeRefunds makes the pending refunds. After a failure the rest waits for the next tick.
+func (o *Outbox) makeRefunds(ctx context.Context) {
+	o.mu.Lock()
+	list := o.refunds
+	o.refunds = nil
+	o.mu.Unlock()
+	for i, r := range list {
+		if o.Now().Sub(r.since) > retryRefundFor {
 			continue
 		}
-		row, there := rows[uuid.UUID([]byte(p.id))]
-		at, counts := row.LoggedAt, row.Counts
-		if p.scope == quota.Failures {
-			at, counts = row.FinishedAt, row.Status == store.Failed && !row.Forgiven
-		}
-		list[i].age = now.Sub(at)
-		if !there || !counts {
-			list[i] = limiterSync{id: p.id, buckets: p.buckets, since: o.Now(), keep: retryRefundFor}
-			places = append(places, list[i])
-		}
-	}
-	return places, nil
-}
-
-// syncLimiter makes the pending syncs; after a failure the rest waits for the next tick. The first
-// sync is tried alone, so that an unavailable limiter costs only one query of the database.
-func (o *Outbox) syncLimiter(ctx context.Context) {
-	now := o.Now()
-	o.mu.Lock()
-	list := o.syncs
-	o.syncs = nil
-	for _, p := range list {
-		if now.Before(p.due) {
-			o.syncs = append(o.syncs, p)
-		}
-	}
-	list = slices.DeleteFunc(list, func(p limiterSync) bool { return now.Before(p.due) })
-	o.mu.Unlock()
-	for n := 1; len(list) > 0; n = maxRowsPerLookup {
-		some := list[:min(n, len(list))]
-		left, err := o.syncBatch(ctx, some)
-		list = slices.Concat(left, list[len(some):])
-		if err != nil {
+		if o.Limiter.Refund(ctx, r.id, r.buckets...) != nil {
 			o.mu.Lock()
-			defer o.mu.Unlock()
-			o.syncs = append(list, o.syncs...)
+			o.refunds = append(list[i:], o.refunds...)
+			o.mu.Unlock()
 			return
 		}
 	}
 }
 
-// syncBatch makes some pending syncs and returns those that are left. A reset changes the database
-// before the limiter. So if an event no longer counts in the database after it was recorded, it may
-// have been recorded after the reset, and a refund is returned for it.
-func (o *Outbox) syncBatch(ctx context.Context, list []limiterSync) (left []limiterSync, err error) {
+// SettleLater queues a send that the database may have written, and that the limiter may or may not
+// count in these buckets. Once both answer, the row decides. If it counts, it is recorded in the
+// recipient's bucket; if it does not, it is refunded there; if there is none for NeverWrittenAfter,
+// the send is refunded in all buckets. If maxPending sends wait already, it is dropped.
+func (o *Outbox) SettleLater(send uuid.UUID, in map[quota.Scope]string) {
+	o.enqueueUnsettled(unsettled{send: send, scope: quota.Recipient, buckets: in})
+}
+
+func (o *Outbox) enqueueUnsettled(x unsettled) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.unsettled) < maxPending {
+		o.unsettled = append(o.unsettled, x)
+	}
+}
+
+// settle settles the queued sends. After a failure of the database or the limiter the rest waits for
+// the next tick. The first send is tried alone, so that an unavailable limiter costs only one query
+// of the database.
+func (o *Outbox) settle(ctx context.Context) {
+	now := o.Now()
+	o.mu.Lock()
+	var list, wait []unsettled
+	for _, x := range o.unsettled {
+		if now.Before(x.due) {
+			wait = append(wait, x)
+		} else {
+			list = append(list, x)
+		}
+	}
+	o.unsettled = wait
+	o.mu.Unlock()
+	for n := 1; len(list) > 0; n = maxRowsPerLookup {
+		some := list[:min(n, len(list))]
+		list = list[len(some):]
+		left, err := o.settleSome(ctx, some)
+		if err != nil {
+			left, list = append(left, list...), nil
+		}
+		o.mu.Lock()
+		o.unsettled = append(o.unsettled, left...)
+		o.mu.Unlock()
+	}
+}
+
+// settleSome settles some sends and returns those that are left. It first calls Store.Ping, which
+// writes: after that write, a transaction that SQLite did not commit cannot appear any more. A reset
+// changes the database before the limiter. So a send that no longer counts in the database after it
+// was recorded may have been recorded after the reset, and is refunded.
+func (o *Outbox) settleSome(ctx context.Context, list []unsettled) (left []unsettled, err error) {
 	read := o.Now()
-	if _, err := o.refundUncounted(ctx, list); err != nil {
+	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	if err := o.Store.Ping(bounded); err != nil {
 		return list, err
 	}
-	var written []limiterSync
-	for i, p := range list {
-		if o.Now().Sub(p.since) > p.keep {
-			continue // the event has left its window
-		}
-		if err = o.applySync(ctx, p, read); err != nil {
-			left = list[i:]
-			break
-		}
-		if p.scope == "" {
+	rows, now, err := o.rowsOf(ctx, list)
+	if err != nil {
+		return list, err
+	}
+	var recorded []unsettled
+	for i, x := range list {
+		row, written := rows[x.send]
+		at, keep, counts := o.countedBy(row, x)
+		bucket := x.buckets[x.scope]
+		switch {
+		case !written || row.Status == store.Refused:
+			x.missingSince = cmp.Or(x.missingSince, o.Now())
+			if o.Now().Sub(x.missingSince) < NeverWrittenAfter {
+				left = append(left, x)
+			} else {
+				o.RefundLater(string(x.send[:]), x.buckets)
+			}
+			continue
+		case bucket == "" || keep == 0 || now.Sub(at) > keep: // no rule counts it, or it has left its window
+			continue
+		case !counts:
+			o.enqueueRefund(string(x.send[:]), bucket)
 			continue
 		}
-		written = append(written, p)
-		if p.due.IsZero() {
-			p.due = o.Now().Add(repeatRecordAfter)
-			o.mu.Lock()
-			o.syncs = append(o.syncs, p)
-			o.mu.Unlock()
+		if err = o.Limiter.Record(ctx, x.scope, bucket, keep, read,
+			quota.AgedEvent{ID: string(x.send[:]), Age: now.Sub(at)}); err != nil {
+			left = append(left, list[i:]...)
+			break
+		}
+		recorded = append(recorded, x)
+	}
+	rows, _, unread := o.rowsOf(ctx, recorded)
+	for _, x := range recorded {
+		_, _, counts := o.countedBy(rows[x.send], x)
+		switch {
+		case unread != nil:
+			left = append(left, x)
+		case !counts:
+			o.enqueueRefund(string(x.send[:]), x.buckets[x.scope])
+		case x.due.IsZero():
+			x.due = o.Now().Add(repeatRecordAfter)
+			left = append(left, x)
 		}
 	}
-	places, unread := o.refundUncounted(ctx, written)
-	if unread != nil {
-		return append(written, left...), unread
+	return left, cmp.Or(err, unread)
+}
+
+// countedBy returns since when a row counts, for how long at most, and whether it counts in the bucket
+// of x. The row may be a repetition's, from a replica that tells spellings of an address apart in
+// another way. Then it counts in another bucket.
+func (o *Outbox) countedBy(row store.Send, x unsettled) (at time.Time, keep time.Duration, counts bool) {
+	set := o.Policy.Get()
+	if x.scope == quota.Failures {
+		return row.FinishedAt, set.FailureWindow(), row.Status == store.Failed && !row.Forgiven
 	}
-	return append(places, left...), err
+	own := o.recipientBuckets(row.App, row.Channel, row.Purpose, row.Recipient)
+	return row.LoggedAt, set.Purposes[row.Purpose].LongestRecipientWindow(),
+		row.Counts && slices.Contains(own, x.buckets[quota.Recipient])
 }
 
-// applySync makes one pending change in the limiter: it refunds an event, or records a send or a
-// failure whose age was read at read.
-func (o *Outbox) applySync(ctx context.Context, p limiterSync, read time.Time) error {
-	if p.scope == "" {
-		return o.Limiter.Refund(ctx, p.id, p.buckets...)
-	}
-	return o.Limiter.Record(ctx, p.scope, p.buckets[0], p.keep, read, quota.AgedEvent{ID: p.id, Age: p.age})
-}
-
-// A request that ended in fault.Unavailable must not count. If the database certainly wrote
-// nothing, its events in the limiter are refunded at once. If the connection broke at the commit,
-// the send may be in the database: it is looked up when the database answers again, and refunded if
-// it has no row.
-
-// pendingReconciliation is a request whose row must be looked up when the database answers again.
-type pendingReconciliation struct {
-	send         uuid.UUID
-	buckets      map[quota.Scope]string
-	missingSince time.Time // when the database first had no row
-}
-
-const (
-	// maxReconciliations bounds the list. Further requests are not looked up, so their events count
-	// until the window ends.
-	maxReconciliations = 10_000
-	// NeverWrittenAfter is how long a row must be missing from the database before it counts as never
-	// written: the server may still run a transaction whose client is gone, within its own time
-	// limits for statements and locks.
-	NeverWrittenAfter = 10 * time.Second
-)
-
-// ReconcileLater queues a send that the database may or may not have written. When the database
-// answers again, the send is refunded in these buckets if it has no row.
-func (o *Outbox) ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.reconciliations) < maxReconciliations {
-		o.reconciliations = append(o.reconciliations, pendingReconciliation{send: send, buckets: buckets})
-	}
-}
-
-// reconcile looks up the queued requests in the database, and refunds those that have been without
-// a row for NeverWrittenAfter. Others without a row, and all after an error, stay queued.
-func (o *Outbox) reconcile(ctx context.Context) {
-	o.mu.Lock()
-	list := o.reconciliations
-	o.reconciliations = nil
-	o.mu.Unlock()
-	if len(list) == 0 {
-		return
-	}
-	rows, err := o.writtenRows(ctx, list)
-	var left []pendingReconciliation
-	for _, x := range list {
-		switch row, written := rows[x.send]; {
-		case err != nil:
-			left = append(left, x)
-		case written && row.Status != store.Refused: // a takeover delivers it
-			own := o.recipientBuckets(row.App, row.Channel, row.Purpose, row.Recipient)
-			// The row may be a repetition's, from a replica that tells spellings of an address
-			// apart in another way. Then the send counts in that row's bucket, and not in this one.
-			if counted := x.buckets[quota.Recipient]; len(own) > 0 && counted != "" && !slices.Contains(own, counted) {
-				o.RefundLater(string(x.send[:]), map[quota.Scope]string{quota.Recipient: counted})
-			}
-		case o.missingFor(&x) < NeverWrittenAfter:
-			left = append(left, x)
-		default:
-			o.RefundLater(string(x.send[:]), x.buckets)
-		}
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.reconciliations = append(left, o.reconciliations...)
-}
-
-// missingFor returns for how long the database has been known to lack the row.
-func (o *Outbox) missingFor(x *pendingReconciliation) time.Duration {
-	x.missingSince = cmp.Or(x.missingSince, o.Now())
-	return o.Now().Sub(x.missingSince)
-}
-
-// maxRowsPerLookup bounds the rows that one statement looks up.
-const maxRowsPerLookup = 1000
-
-// writtenRows reads the rows of requests. It first calls Store.Ping, which writes: after that write, a
-// transaction that SQLite did not commit cannot appear any more.
-func (o *Outbox) writtenRows(ctx context.Context, list []pendingReconciliation) (rows map[uuid.UUID]store.Send, err error) {
+// rowsOf reads the rows of sends, by their IDs. Sends without a row are not in the map. The time is on
+// the database's clock; zero if no row was found.
+func (o *Outbox) rowsOf(ctx context.Context, list []unsettled) (found map[uuid.UUID]store.Send, now time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	if err := o.Store.Ping(ctx); err != nil {
-		return nil, err
+	found = map[uuid.UUID]store.Send{}
+	if len(list) == 0 {
+		return found, now, nil
 	}
 	ids := make([]uuid.UUID, len(list))
 	for i, x := range list {
 		ids[i] = x.send
 	}
-	rows, _, err = o.sendsByID(ctx, ids)
-	return rows, err
-}
-
-// sendsByID reads the rows of sends, by their IDs. Sends without a row are not in the map. The time is
-// on the database's clock; zero if no row was found.
-func (o *Outbox) sendsByID(ctx context.Context, ids []uuid.UUID) (found map[uuid.UUID]store.Send, now time.Time, err error) {
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
-	found = map[uuid.UUID]store.Send{}
-	for some := range slices.Chunk(ids, maxRowsPerLookup) {
-		var rows []store.SendOrRefusal
-		if rows, now, err = o.Store.SendsByID(ctx, some); err != nil {
-			return nil, now, err
-		}
-		for _, row := range rows {
-			found[row.ID] = row.Send
-		}
+	rows, now, err := o.Store.SendsByID(ctx, ids)
+	for _, row := range rows {
+		found[row.ID] = row.Send
 	}
-	return found, now, nil
+	return found, now, err
 }

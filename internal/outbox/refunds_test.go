@@ -56,13 +56,15 @@ func (l *fakeLimiter) Record(_ context.Context, _ quota.Scope, bucket string, ke
 // fakeDatabase notes the calls that it gets.
 type fakeDatabase struct {
 	Store
-	calls []string
-	away  map[string]bool            // calls that fail
-	rows  map[uuid.UUID]store.Status // those that are there; nil: all are
-	reset map[string]bool            // sends that do not count
-	due   []store.Refund
-	lease time.Duration // for which refunds were taken
-	limit int           // how many were asked for
+	calls  []string
+	away   map[string]bool            // calls that fail
+	rows   map[uuid.UUID]store.Status // those that are there; nil: all are
+	reset  map[string]bool            // sends that do not count
+	due    []store.Refund
+	logged time.Time // when the sends were written
+	clock  func() time.Time
+	lease  time.Duration // for which refunds were taken
+	limit  int           // how many were asked for
 }
 
 func (l *fakeDatabase) call(call string) error {
@@ -79,14 +81,14 @@ func (l *fakeDatabase) SendsByID(_ context.Context, ids []uuid.UUID) (rows []sto
 	for _, id := range ids {
 		if status, there := l.rows[id]; there || l.rows == nil {
 			row := store.Send{ID: id, Status: status, App: "shop", Channel: recipient.Email, Purpose: "login",
-				Counts: !l.reset[strings.TrimSpace(string(id[:]))]}
+				Recipient: recipient.Hash{1}, LoggedAt: l.logged, FinishedAt: l.logged, Counts: !l.reset[strings.TrimSpace(string(id[:]))]}
 			rows = append(rows, store.SendOrRefusal{Send: row})
 		}
 	}
 	if err = l.call(fmt.Sprint("SendsByID ", len(ids))); err != nil {
 		return nil, now, err
 	}
-	return rows, now, nil
+	return rows, l.clock(), nil
 }
 
 func (l *fakeDatabase) RefundsDue(_ context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
@@ -132,6 +134,7 @@ func newIdle(t *testing.T) *idle {
 		now: time.Date(2030, 3, 1, 12, 0, 0, 0, time.UTC),
 	}
 	now := func() time.Time { return r.now }
+	r.db.logged, r.db.clock = r.now, now
 	set := policy.Set{Purposes: map[string]policy.Purpose{"login": login}}
 	r.Outbox = New(Config{}, Dependencies{
 		Store: r.db, Limiter: r.fakeLimiter, Policy: policy.NewCurrentSet(set, now), Now: now,
@@ -156,14 +159,23 @@ func (r *idle) wants(what string, calls ...string) {
 	r.calls = nil
 }
 
-func (r *idle) flushed() { r.syncLimiter(r.Context()) }
+// flushed does what a tick does for the limiter.
+func (r *idle) flushed() {
+	r.settle(r.Context())
+	r.makeRefunds(r.Context())
+}
 
 func place(name string) map[quota.Scope]string { return map[quota.Scope]string{quota.Recipient: name} }
+
+// takenBack are the calls that refund a send: in this process, and in the limiter.
+func takenBack(id, bucket string) []string {
+	return []string{fmt.Sprintf("local %-16s [%s]", id, bucket), fmt.Sprintf("refund %-16s [%s]", id, bucket)}
+}
 
 // sent is a send of the recipient that the database let in alone.
 func (r *idle) sent(h byte, id string) (bucket string) {
 	s := buckets.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: login}
-	r.RecordLater(s, uuid.UUID([]byte(fmt.Sprintf("%-16s", id))))
+	r.SettleLater(uuid.UUID([]byte(fmt.Sprintf("%-16s", id))), s.Buckets())
 	return s.Buckets()[quota.Recipient]
 }
 
@@ -182,20 +194,6 @@ func TestPlacesAreGivenBackInOrder(t *testing.T) {
 	r.wants("back", "refund a [ana]", "refund b [ana]", "refund c [bo]")
 	r.flushed()
 	r.wants("again")
-}
-
-func TestAPlaceThatIsNeededNowIsAskedForAtOnce(t *testing.T) {
-	r := newIdle(t)
-	r.RefundNow(t.Context(), "a", place("ana"))
-	r.wants("at once", "refund a [ana]")
-	r.flushed()
-	r.wants("later")
-	r.gone = true
-	r.RefundNow(t.Context(), "b", place("ana"))
-	r.gone = false
-	r.wants("away", "local b [ana]")
-	r.flushed()
-	r.wants("back", "refund b [ana]")
 }
 
 // Refunds that only the database has are made in the limiter and confirmed. The first that the
@@ -246,11 +244,11 @@ func TestWhatWaitsForTheLimiterEnds(t *testing.T) {
 		r.now = began.Add(after)
 		r.flushed()
 		var want []string
-		if tried[0] {
-			want = append(want, "refund a [ana]")
-		}
 		if tried[1] {
 			want = append(want, "record "+bucket+" 1h0m0s b")
+		}
+		if tried[0] {
+			want = append(want, "refund a [ana]")
 		}
 		r.wants(after.String(), want...)
 	}
@@ -271,7 +269,7 @@ func TestASendIsRecordedOnceMore(t *testing.T) {
 	r.db.reset["b"] = true
 	r.now = r.now.Add(1)
 	r.flushed()
-	r.wants("after", recorded("a"), fmt.Sprintf("refund %-16s [%s]", "b", bucket))
+	r.wants("after", append([]string{recorded("a")}, takenBack("b", bucket)...)...)
 	r.now = r.now.Add(repeatRecordAfter)
 	r.flushed()
 	r.wants("no more")
@@ -284,7 +282,7 @@ func TestWhatIsResetWhileItIsRecordedIsTakenBack(t *testing.T) {
 	bucket := r.sent(1, "a")
 	r.then = func() { r.db.reset["a"] = true }
 	r.flushed()
-	r.wants("under way", "record "+bucket+" 1h0m0s a", fmt.Sprintf("refund %-16s [%s]", "a", bucket))
+	r.wants("under way", append([]string{"record " + bucket + " 1h0m0s a"}, takenBack("a", bucket)...)...)
 	r.flushed()
 	r.wants("later")
 
@@ -294,15 +292,16 @@ func TestWhatIsResetWhileItIsRecordedIsTakenBack(t *testing.T) {
 	r.db.away["SendsByID 1"], r.db.reset["b"] = false, true
 	r.wants("the database is away", "record "+bucket+" 1h0m0s b")
 	r.flushed()
-	r.wants("reset meanwhile", fmt.Sprintf("refund %-16s [%s]", "b", bucket))
+	r.wants("reset meanwhile", takenBack("b", bucket)...)
 }
 
 func TestWhatWaitsForTheLimiterIsBounded(t *testing.T) {
 	r := newIdle(t)
-	for range maxPendingSyncs + 1 {
-		r.enqueueSync(limiterSync{})
+	for range maxPending + 1 {
+		r.RefundLater("a", nil)
+		r.SettleLater(uuid.UUID{}, nil)
 	}
-	servertest.Same(t, "changes that wait", len(r.syncs), maxPendingSyncs)
+	servertest.Same(t, "what waits", [2]int{len(r.refunds), len(r.unsettled)}, [2]int{maxPending, maxPending})
 }
 
 // A message to which the carrier gave no ID awaits no receipt: there is nothing to know it by.
@@ -331,22 +330,22 @@ func TestBackoff(t *testing.T) {
 func TestARowIsMissingForAWhileBeforeItsPlaceIsGivenBack(t *testing.T) {
 	s := newIdle(t)
 	id := uuid.UUID{1}
-	s.ReconcileLater(id, place("ana"))
+	s.SettleLater(id, place("ana"))
 	s.db.rows = map[uuid.UUID]store.Status{id: store.Refused} // a refusal's row is not the send's
 	s.db.away["Ping"] = true
-	s.reconcile(t.Context())
+	s.settle(t.Context())
 	s.asked("away", []string{"Ping"})
 	s.db.away["Ping"] = false
 	looked := []string{"Ping", "SendsByID 1"}
-	s.reconcile(t.Context())
+	s.settle(t.Context())
 	s.asked("missing", looked)
 	s.now = s.now.Add(NeverWrittenAfter - 1)
-	s.reconcile(t.Context())
+	s.settle(t.Context())
 	s.asked("missing for less", looked)
 	s.now = s.now.Add(1)
-	s.reconcile(t.Context())
+	s.settle(t.Context())
 	s.asked("missing for long", looked, fmt.Sprintf("local %s [ana]", id[:]))
-	s.reconcile(t.Context())
+	s.settle(t.Context())
 	s.asked("settled", nil)
 }
 
@@ -355,22 +354,20 @@ func TestARowIsMissingForAWhileBeforeItsPlaceIsGivenBack(t *testing.T) {
 func TestASendThatIsAnotherRecipientsTakesNoPlace(t *testing.T) {
 	s := newIdle(t)
 	id := uuid.UUID{1}
-	s.ReconcileLater(id, place(buckets.Recipient("shop", recipient.Email, login.CountedAs(), recipient.Hash{})))
-	s.ReconcileLater(id, map[quota.Scope]string{quota.Recipient: "another", quota.IP: "kept"})
-	s.reconcile(t.Context())
-	s.asked("there", []string{"Ping", "SendsByID 2"}, fmt.Sprintf("local %s [another]", id[:]))
+	s.SettleLater(id, map[quota.Scope]string{quota.Recipient: "another", quota.IP: "kept"})
+	s.settle(t.Context())
+	s.asked("there", []string{"Ping", "SendsByID 1"}, fmt.Sprintf("local %s [another]", id[:]))
 }
 
-// More than one statement's worth are looked up, each of them.
+// More than one statement's worth are looked up, each of them; the first alone.
 func TestAllThatIsUncertainIsLookedUp(t *testing.T) {
 	s := newIdle(t)
 	for i := range maxRowsPerLookup + 2 {
-		id := uuid.UUID{byte(i), byte(i >> 8), 1}
-		s.ReconcileLater(id, nil)
+		s.SettleLater(uuid.UUID{byte(i), byte(i >> 8), 1}, nil)
 	}
-	s.reconcile(t.Context())
-	s.asked("there", []string{"Ping", "SendsByID 1000", "SendsByID 2"})
-	s.reconcile(t.Context())
+	s.settle(t.Context())
+	s.asked("there", []string{"Ping", "SendsByID 1", "Ping", "SendsByID 1000", "Ping", "SendsByID 1"})
+	s.settle(t.Context())
 	s.asked("settled", nil)
 }
 
@@ -428,9 +425,9 @@ func TestWaitingMailsOfAllLanesAreTriedFirst(t *testing.T) {
 // A stop tells the limiter what waits for it.
 func TestAStopFlushes(t *testing.T) {
 	s := newIdle(t)
-	s.enqueueSync(limiterSync{id: "a", buckets: []string{"ana"}, keep: time.Hour})
+	s.RefundLater("a", place("ana"))
 	s.stop()
-	s.asked("stopped", nil, "refund a [ana]")
+	s.asked("stopped", nil, "local a [ana]", "refund a [ana]")
 }
 
 // A request that stops waiting for its outcome leaves nothing behind.

@@ -2,7 +2,6 @@ package verification_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,51 +93,6 @@ func TestOutagesAndKeys(t *testing.T) {
 		r.Sleep(10 * time.Second)
 		r.WantMails(1)
 		r.WantReplay(keyed, a)
-	})
-}
-
-// A process that dies anywhere on the way leaves a key that is free again after its lease, and one
-// send at most.
-func TestCrashesWithAKey(t *testing.T) {
-	type row struct {
-		fault   sqlitetest.Fault // of Begin
-		take    error            // of the limiter
-		refunds bool             // what it took, before it dies
-	}
-	vtest.EachInBubble(t, map[string]row{
-		"after the claim":             {sqlitetest.Down, context.Canceled, false},
-		"after the limiter":           {sqlitetest.Down, nil, false},
-		"after the database":          {sqlitetest.Lost, nil, false},
-		"after giving the place back": {sqlitetest.Down, nil, true},
-	}, nil, func(r *vtest.Rig, c row) {
-		db := r.Store.Replica()
-		db.SetFault(func(method string) sqlitetest.Fault {
-			return map[string]sqlitetest.Fault{"Begin": c.fault, "ReleaseIdempotencyKey": sqlitetest.Down}[method]
-		})
-		dead := r.ReplicaOn(db, r.MailServer, r.Carrier) // it does not run
-		if c.take != nil {
-			dead.Limiter.Around(func(context.Context, string, func() error) error { return c.take })
-		}
-		if _, err := dead.Send(r.Context(), keyed); err == nil {
-			r.Fatal("it has an answer")
-		}
-		if c.refunds {
-			ended, stop := context.WithCancel(r.Context())
-			stop()
-			dead.Outbox.Run(ended)
-		}
-		if c.fault != sqlitetest.Lost {
-			r.WantError(r.SendError(keyed), verification.ErrKeyInProgress)
-		}
-		r.Sleep(verification.ClaimLease)
-		err := r.SendError(keyed)
-		if errors.Is(err, fault.Unavailable) && c.refunds {
-			err = r.SendError(keyed)
-		}
-		r.NoError(err)
-		r.Sleep(10 * time.Second)
-		r.WantMails(1)
-		r.WantLine("rows", "1 sent", len(r.Rows()), r.Rows()[0].Status)
 	})
 }
 

@@ -80,8 +80,10 @@ func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err err
 
 // decide runs the steps of a send: carrier hold and lockout, limiter, database, outbox. ctx has the
 // deadline for the steps until the send is written. It does not end if the client hangs up: else a
-// send could be counted and never delivered. Only the wait for the outcome ends with waiting.
+// send could be counted and never delivered. Only the wait for the outcome ends with waiting. Begin is
+// the commit point: before it nothing was sent, after it any replica delivers the send.
 func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answer, error) {
+	// If the process dies here, nothing counts. A key is free after ClaimLease.
 	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
 		return Answer{}, &HoldUntilError{s.HoldUntil, left}
 	}
@@ -90,6 +92,8 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	}
 	asked := s.Now()
 	decision, err := s.takeQuota(ctx, r)
+	// If the process dies here, the limiter may count a send without a row until its windows end. A
+	// repetition with the key has the same ID, and counts once.
 	var told gates.Answer
 	if err == nil && !decision.Admitted {
 		if told, err = s.completeRefusal(ctx, r.parsedRequest, decision, asked); err == nil && told.Allowed() {
@@ -108,12 +112,15 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 		return s.refusalAnswer(ctx, r.parsedRequest, told, "refused"), nil
 	}
 	begun, err := s.writeSend(ctx, r, decision)
+	// If the process dies here and the send was written, another replica takes it over after its
+	// lease, delivers it and settles it in the limiter. If it was not, the limiter may count it until its
+	// windows end.
 	ctx = context.WithoutCancel(waiting) // the database has decided: no deadline applies
 	switch {
 	case err != nil:
 		return Answer{}, err
-	case begun.Lockout.Wait > 0:
-		s.Outbox.RefundNow(ctx, string(r.send[:]), r.buckets)
+	case begun.Lockout.Wait > 0: // there is no row: the refund is lost with the process, too
+		s.Outbox.RefundLater(string(r.send[:]), r.buckets)
 		s.lockouts.remember(r.lockoutKey(begun.Lockout.Class), begun.Lockout.Wait, s.Now())
 		return Answer{}, s.refusedByLockout(r.parsedRequest, begun.Lockout.Wait)
 	case !begun.Admitted:
@@ -122,6 +129,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 		return s.replay(ctx, r.parsedRequest,
 			store.IdempotencyClaimAnswer{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
+	// The send is in the database. From here on only the answer can be lost: the same key repeats it.
 	return s.deliverAdmitted(waiting, r, s.Gates.AnswerAdmitted(ctx, r.subject, decision, asked, begun), begun)
 }
 
@@ -182,7 +190,7 @@ func (s *Service) writeSend(ctx context.Context, r *sendInProgress, d quota.Deci
 		return begun, nil
 	}
 	if errors.Is(err, fault.Uncertain) {
-		s.Outbox.ReconcileLater(r.send, buckets)
+		s.Outbox.SettleLater(r.send, buckets)
 	} else {
 		s.Outbox.RefundLater(id, buckets)
 	}
@@ -198,7 +206,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quot
 	outcome := "admitted"
 	if d.Alone {
 		outcome = "admitted_by_database_alone"
-		s.Outbox.RecordLater(r.subject, begun.Send.ID)
+		s.Outbox.SettleLater(begun.Send.ID, r.buckets)
 	}
 	s.Observer.Decided(r.to.Channel(), r.App, outcome, "")
 	for _, rule := range begun.Send.Observed {
@@ -260,10 +268,7 @@ func (s *Service) completeRefusal(ctx context.Context, a parsedRequest, d quota.
 // It removes the send from the limiter.
 func (s *Service) refusedByDatabase(ctx context.Context, r *sendInProgress, taken quota.Decision, asked time.Time,
 	begun store.BeginAnswer) Answer {
-	d, refunded := s.Gates.AnswerOverruled(ctx, r.subject, r.send, taken, asked, begun)
-	if !refunded {
-		s.Outbox.RefundLater(string(r.send[:]), r.buckets)
-	}
+	d := s.Gates.AnswerOverruled(ctx, r.subject, r.send, taken, asked, begun)
 	outcome := "refused_by_database"
 	if taken.Alone {
 		outcome = "refused_by_database_alone"

@@ -11,7 +11,6 @@ import (
 	"sendcode/internal/admission"
 	"sendcode/internal/delivery"
 	"sendcode/internal/fault"
-	"sendcode/internal/outbox"
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
@@ -229,61 +228,17 @@ func TestWhoHangsUpIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// A send of which the database could not say whether it was written is looked up once the database
-// answers. There is no row: the place comes back, in process and in the limiter, whose bucket is
-// marked as complete.
-func TestUncertainSendIsLookedUp(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.SendTo(vtest.Ana)
-		r.QuotaOf("")
-		r.Sleep(time.Minute)
-		r.FailStore(sqlitetest.Vague)
-		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), fault.Unavailable)
-		r.Sleep(20 * time.Second)
-		r.MendStore()
-		r.RefuseTo(vtest.Ana) // the database has not been asked yet
-		r.Sleep(5 * time.Second)
-		r.RefuseTo(vtest.Ana) // a transaction may still be under way
-		r.Sleep(outbox.NeverWrittenAfter)
-		r.WantQuota("without the lost send", r.SendTo(vtest.Ana).Quota, "[0 3 8]", time.Minute)
-	})
-}
-
-// There is a row: it stays counted and goes out.
-func TestUncertainSendThatWasWritten(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.FailStore(sqlitetest.Lost, "Begin")
-		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), fault.Unavailable)
-		r.MendStore()
-		r.Sleep(30 * time.Second)
-		r.WantMails(1)
-		r.RefuseTo(vtest.Ana)
-	})
-}
-
-// A failure says whether the request may count: a send that the database may have taken, a try that
-// it has counted or may have.
+// A failed check says whether the try may count: one that the database has counted or may have.
 func TestFailuresSayWhatMayCount(t *testing.T) {
-	for _, c := range []struct {
-		method  string
-		fault   sqlitetest.Fault
-		counted bool
-	}{
-		{"Begin", sqlitetest.Down, false}, {"Begin", sqlitetest.Lost, true}, {"Check", sqlitetest.Down, false},
-		{"Check", sqlitetest.Lost, true},
-	} {
+	for how, counted := range map[sqlitetest.Fault]bool{sqlitetest.Down: false, sqlitetest.Lost: true} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			a := r.SendTo(vtest.Ana)
-			r.FailStore(c.fault, c.method)
+			r.FailStore(how, "Check")
 			_, err := r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, r.Code(0))
-			if c.method == "Begin" {
-				_, err = r.Svc.Send(r.Context(), vtest.AskFor("ben@example.com"))
-			}
 			r.WantError(err, fault.Unavailable)
-			r.Want(c.method+": may count", errors.Is(err, fault.Uncertain), c.counted)
+			r.Want("may count", errors.Is(err, fault.Uncertain), counted)
 			r.MendStore()
-			r.Want("the code can be used again", r.Check(a.View.ID, r.Code(0)).Valid, c.method == "Check" &&
-				c.fault == sqlitetest.Down)
+			r.Want("the code can be used again", r.Check(a.View.ID, r.Code(0)).Valid, !counted)
 		})
 	}
 }

@@ -59,11 +59,11 @@ type Outbox interface {
 	// Deliver starts a send and waits for its outcome, at most for wait. It returns the send with
 	// its outcome, or as Queued.
 	Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send
-	RefundLater(id string, buckets map[quota.Scope]string) // refunds in the background
-	// refunds at once; in the background if that fails
-	RefundNow(ctx context.Context, id string, buckets map[quota.Scope]string)
-	RecordLater(s buckets.Subject, send uuid.UUID)                 // records in the limiter a send that the database admitted alone
-	ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string) // refunds the send if the database has no row of it
+	// RefundLater refunds, in the background, an event that certainly has no row.
+	RefundLater(id string, buckets map[quota.Scope]string)
+	// SettleLater makes the limiter agree, in the background, with the row of a send, or refunds the
+	// send if it has none.
+	SettleLater(send uuid.UUID, buckets map[quota.Scope]string)
 }
 
 // LocaleChooser chooses a language for which there are templates. Implementations: message.Renderer
