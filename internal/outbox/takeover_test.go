@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/fault"
 	"sendcode/internal/outbox"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
@@ -126,24 +125,6 @@ func TestOutcomeOutlivesTheDatabasesAbsence(t *testing.T) {
 		r.Sleep(time.Second)
 		r.WantMails(1)
 		r.WantStatus(a, "sent")
-	})
-}
-
-// A send that the database admitted alone, and whose process did not hear of it, is told to the
-// limiter by the process that takes it over.
-func TestTakeoverTellsTheLimiterOfASendThatTheDatabaseLetIn(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.SendTo(vtest.Ana)
-		r.Sleep(time.Minute)
-		r.QuotaOf("") // from now on the limiter is asked alone
-		r.LoseLimiter()
-		r.FailStore(sqlitetest.Lost, "Begin")
-		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), fault.Uncertain)
-		r.MendStore()
-		r.Limiter.Around(nil)
-		r.Sleep(15 * time.Second)
-		r.WantMails(2)
-		r.WantQuota("afterwards", r.QuotaOf(""), "[0 3 8]", 45*time.Second)
 	})
 }
 
