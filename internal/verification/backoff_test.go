@@ -182,8 +182,8 @@ func TestBackoffSharesReads(t *testing.T) {
 		failMany(r, policy.BackoffRule.Limit, vtest.AskFor(vtest.Ana), badReputation)
 		r.Sleep(time.Second)
 		var reads atomic.Int32
-		r.Store.SetFault(func(method string) sqlitetest.Fault {
-			if method == "FailedSends" {
+		r.Store.SetHook(func(_ context.Context, method string, at sqlitetest.Stage) sqlitetest.Fault { // it waits
+			if method == "FailedSends" && at == sqlitetest.Asking {
 				reads.Add(1)
 				<-time.After(time.Second)
 			}

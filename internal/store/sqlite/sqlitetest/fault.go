@@ -46,7 +46,7 @@ type hook func(ctx context.Context, method string, at Stage) Fault
 
 // SetFault makes later calls fail. f gets the name of the called method and returns the fault; nil
 // ends that. A call that writes asks f once, a call that reads asks before each statement. Calls of
-// f do not overlap, and f must not call the store.
+// f do not overlap, so f must neither call the store nor wait: SetHook is for that.
 func (d *DB) SetFault(f func(method string) Fault) {
 	if f == nil {
 		d.SetHook(nil)
