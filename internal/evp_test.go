@@ -158,7 +158,7 @@ func TestEVPVerifyRefusesBadIssuers(t *testing.T) {
 			}
 		}
 	}
-	records := func(list ...string) func(*evpRig) { return func(r *evpRig) { r.Records[name] = list } }
+	records := func(list ...string) func(*evpRig) { return func(r *evpRig) { r.SetRecords(name, list...) } }
 	for what, c := range map[string]struct {
 		make func(*evpRig)
 		why  string

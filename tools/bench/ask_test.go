@@ -71,7 +71,7 @@ func askService(workload string, o *opened) request {
 		`{"channel":"email","to":"` + o.to() + `","locale":"en"}`, http.StatusAccepted, ""}
 	switch workload {
 	case keyedSend:
-		r.header += fmt.Sprintf("Idempotency-Key: bench-%d\r\n", o.n)
+		r.header += fmt.Sprintf("Idempotency-Key: key-of-a-measured-send-%d\r\n", o.n)
 	case firstRefusal, laterRefusal, flood:
 		r.status = http.StatusTooManyRequests
 	case firstLook, laterLook:

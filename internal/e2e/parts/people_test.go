@@ -108,11 +108,9 @@ func (p *proof) person(ctx context.Context, random *rand.Rand) {
 // stranger asks in browsers of many networks for codes of other people, as often as it is let.
 func (p *proof) stranger(ctx context.Context, random *rand.Rand) {
 	for ctx.Err() == nil {
+		from := fmt.Sprintf("198.%d.%d.%d", 18+random.IntN(2), random.IntN(256), random.IntN(256))
 		a := p.ask(random, fmt.Sprintf("crowd%d@example.com", random.IntN(16)), true,
-			apptest.As(apptest.PublicKey), func(r *http.Request) {
-				r.Header.Set("X-Forwarded-For",
-					fmt.Sprintf("198.%d.%d.%d", 18+random.IntN(2), random.IntN(256), random.IntN(256)))
-			})
+			apptest.As(apptest.PublicKey), func(r *http.Request) { r.Header.Set("X-Forwarded-For", from) })
 		if a.StatusCode == http.StatusAccepted {
 			p.mu.Lock()
 			p.byBrowser[a.Send.ID] = true

@@ -36,14 +36,21 @@ const (
 // Issuer is the provider. Change its exported fields before the first request.
 type Issuer struct {
 	*httptest.Server
-	Key     *ecdsa.PrivateKey
-	Records map[string][]string // TXT records by name, with the dot at its end; each name has the address 127.0.0.1
+	Key *ecdsa.PrivateKey
 	// Before is called for each HTTP request. It returns true if it has answered.
 	Before func(http.ResponseWriter, *http.Request) bool
 
-	dns  net.PacketConn
-	mu   sync.Mutex
-	seen []string
+	dns     net.PacketConn
+	mu      sync.Mutex
+	records map[string][]string // TXT records by name, with the dot at its end; each name has the address 127.0.0.1
+	seen    []string
+}
+
+// SetRecords sets the TXT records of a name, which ends with a dot.
+func (i *Issuer) SetRecords(name string, texts ...string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.records[name] = texts
 }
 
 // New starts a provider, which ends with the test.
@@ -53,7 +60,7 @@ func New(t testing.TB) *Issuer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &Issuer{Key: key, Records: map[string][]string{"_email-verification." + Domain + ".": {"iss=" + Host}}}
+	i := &Issuer{Key: key, records: map[string][]string{"_email-verification." + Domain + ".": {"iss=" + Host}}}
 	i.Server = httptest.NewUnstartedServer(http.HandlerFunc(i.serve))
 	i.EnableHTTP2 = true
 	i.StartTLS()
@@ -109,7 +116,10 @@ func (i *Issuer) answerQueries() {
 		}
 		q := m.Questions[0]
 		m.Response, m.RecursionAvailable, m.Additionals = true, true, nil
-		for _, text := range i.Records[q.Name.String()] {
+		i.mu.Lock()
+		texts := i.records[q.Name.String()]
+		i.mu.Unlock()
+		for _, text := range texts {
 			if q.Type == dnsmessage.TypeTXT {
 				m.Answers = append(m.Answers, dnsmessage.Resource{
 					Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 60},
