@@ -27,9 +27,9 @@ var (
 		"US": "+1201555%04d"}
 )
 
-// InventRecipient makes up the n-th recipient: a phone in one of the countries, or a mailbox if no
+// inventRecipient makes up the n-th recipient: a phone in one of the countries, or a mailbox if no
 // country is given. n is at most 9,999.
-func InventRecipient(rng *rand.Rand, n int, countries ...string) Recipient {
+func inventRecipient(rng *rand.Rand, n int, countries ...string) Recipient {
 	r := Recipient{Channel: recipient.Email, Locale: locales[rng.IntN(len(locales))]}
 	if len(countries) > 0 {
 		r.Channel, r.To = recipient.SMS, fmt.Sprintf(phoneFormats[countries[rng.IntN(len(countries))]], n)
@@ -50,10 +50,10 @@ type person struct {
 func newPeople(rng *rand.Rand, n int) (all []person) {
 	oneIn := func(n int) bool { return rng.IntN(n) == 0 }
 	for i := range n {
-		p := newVisitor(InventRecipient(rng, i), "shop", randomIP(rng))
+		p := newVisitor(inventRecipient(rng, i), "shop", randomIP(rng))
 		switch {
 		case rng.IntN(10) < 3:
-			p.Recipient = InventRecipient(rng, 1000+i, "CN", "DE", "FR", "GB", "US")
+			p.Recipient = inventRecipient(rng, 1000+i, "CN", "DE", "FR", "GB", "US")
 		case oneIn(15):
 			p.To = fmt.Sprintf("leo.%d@%s", i, []string{noMailboxDomain, fullMailboxDomain}[i%2])
 		}

@@ -11,7 +11,7 @@ import (
 	"sendcode/quota"
 )
 
-// call is a person who asks where their code is. Phrases, separated by bars, are in the words that
+// call is the question of a person where their code is. Phrases, separated by bars, are in the words that
 // the person needs to hear: all of what in what happened, all of next in what to do, none of never
 // in either.
 type call struct {

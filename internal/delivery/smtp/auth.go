@@ -11,8 +11,8 @@ import (
 	"github.com/wneessen/go-mail/smtp"
 )
 
-// authenticate logs in (RFC 4954). Without TLS it refuses, unless the peer is this machine: so even a
-// forged refusal of a mechanism that does not show the password lets nobody else see it. It notes in
+// authenticate logs in (RFC 4954). Without TLS it refuses, unless the peer is this machine: so a forged
+// refusal of another mechanism never makes it show the password to a stranger. It notes in
 // config.passwordWorks how the next session shall log in.
 func (s *session) authenticate() error {
 	if s.state == nil && !s.peerIsLoopback() {
