@@ -17,7 +17,7 @@ const (
 	ProviderComplained ProviderEventKind = "complained"
 )
 
-// ProviderEventKinds are all kinds, worst last, after "" for none. Send.Afterwards has the worst
+// ProviderEventKinds are all kinds, worst last, after "" for none. Send.WorstEvent has the worst
 // kind that a provider reported.
 var ProviderEventKinds = []ProviderEventKind{"", ProviderDelivered, ProviderBounced, ProviderOptedOut,
 	ProviderComplained}
