@@ -167,8 +167,8 @@ var modules = map[string]string{
 	"github.com/wneessen/go-mail":           "internal/delivery/smtp",
 	"go.yaml.in/yaml":                       "internal/config internal/config/document internal/reference tools/mutants",
 	"go.opentelemetry.io/contrib":           "internal/traces",
-	// the last two write traceparent
-	"go.opentelemetry.io/otel":              "internal/traces internal/exchange internal/webhook",
+	// all but traces read or write traceparent alone
+	"go.opentelemetry.io/otel":              "internal/traces internal/exchange internal/webhook internal/requestid",
 	"go.uber.org/goleak":                    testsOnly,
 	"golang.org/x/crypto":                   "internal/keys internal/console/auth internal/console/consoletest",
 	"golang.org/x/net":                      "internal/recipient internal/delivery internal/message",
