@@ -71,6 +71,8 @@ type Meaning struct {
 	hold      time.Duration
 	badNumber bool
 	perNumber bool
+	// the number cannot be reached by this carrier, and may be by the next
+	unreachable bool
 }
 
 // The meanings in the carriers' tables of codes; the package comment explains them.
@@ -81,6 +83,8 @@ var (
 	MeaningPerNumber = Meaning{class: delivery.Temporary, perNumber: true}
 	MeaningUnknown   = Meaning{class: delivery.Unknown}
 	MeaningOptedOut  = Meaning{class: delivery.Rejected, reason: ReasonOptedOut, badNumber: true}
+	// MeaningUnreachable: as of a number without WhatsApp.
+	MeaningUnreachable = Meaning{class: delivery.Rejected, unreachable: true}
 )
 
 // MeaningLimited returns the meaning that the carrier takes no messages for this recipient until
@@ -109,7 +113,7 @@ func ErrorByCode(a exchange.Response, code string, table map[string]Meaning) *de
 // the carrier.
 func (v Meaning) ToError(a exchange.Response, code string) *delivery.Error {
 	e := &delivery.Error{Class: v.class, Stage: delivery.StageAnswer, Status: a.Status, Code: exchange.SafeErrorCode(code),
-		Reason: v.reason, Hold: v.hold, BadNumber: v.badNumber}
+		Reason: v.reason, Hold: v.hold, BadNumber: v.badNumber, Unreachable: v.unreachable}
 	if v.class == delivery.Temporary {
 		e.RetryAfter = exchange.RetryAfter(a)
 		e.PerNumber = v.perNumber && a.Status < 500 && !slices.Contains(accountRefusalStatuses, a.Status)

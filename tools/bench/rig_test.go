@@ -201,6 +201,7 @@ func (b *rig) startService(name, program string) {
 	}
 	cmd := exec.Command(program, "serve")
 	cmd.Env = []string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s", "SENDCODE_API_KEY=" + apiKey,
+		"SENDCODE_METRICS_TOKEN=" + servertest.MetricsToken,
 		"SENDCODE_DATA_DIR=" + data, "SENDCODE_SMTP_URL=smtp://" + b.mails.Addr().String() + "?conns=16",
 		"SENDCODE_REDIS_URL=" + b.redisURL(), "SENDCODE_DATABASE_URL=" + url}
 	b.start(&contender{name: name, ask: askService, knows: workloads, database: database}, cmd)
