@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Bounds of an ID from a client, in characters. Phone numbers have fewer than 16, so none becomes
@@ -108,33 +110,16 @@ func hasOnlyAlphanumericsAnd(text, marks string) bool {
 	return true
 }
 
-// traceID returns the trace ID of a traceparent header; "" if the header is missing or invalid. For
-// a future version it reads the fields of version 00, as section 3.2.2 demands.
+// traceID returns the trace ID of a traceparent header; "" if the header is missing or invalid.
 func traceID(header string) string {
-	const whole = len("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
-	if len(header) < whole || header[2] != '-' || header[35] != '-' || header[52] != '-' {
+	if header == "" {
 		return ""
 	}
-	version, trace, parent := header[:2], header[3:35], header[36:52]
-	tail := len(header) == whole || version != "00" && header[whole] == '-'
-	if !tail || version == "ff" || !isHex(version) || !isHex(trace) || !isHex(parent) || !isHex(header[53:55]) {
-		return ""
+	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": header})
+	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
+		return span.TraceID().String()
 	}
-	return trace
-}
-
-// isHex reports whether s has only lower-case hexadecimal digits, not all of them 0. Only version
-// and flags, which have two digits, may be 0 alone.
-func isHex(s string) bool {
-	zero := len(s) > 2
-	for i := range len(s) {
-		c := s[i]
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-		zero = zero && c == '0'
-	}
-	return !zero
+	return ""
 }
 
 // FromContext returns the ID of the request that ctx belongs to; "" if there is none.

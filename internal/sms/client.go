@@ -71,6 +71,8 @@ type Verdict struct {
 	hold      time.Duration
 	badNumber bool
 	perNumber bool
+	// the number cannot be reached by this carrier, and may be by the next
+	unreachable bool
 }
 
 // The verdicts in the carriers' tables of codes; the package comment explains them.
@@ -81,6 +83,8 @@ var (
 	VerdictPerNumber = Verdict{class: delivery.Temporary, perNumber: true}
 	VerdictUnknown   = Verdict{class: delivery.Unknown}
 	VerdictOptedOut  = Verdict{class: delivery.Rejected, reason: ReasonOptedOut, badNumber: true}
+	// VerdictUnreachable: as of a number without WhatsApp.
+	VerdictUnreachable = Verdict{class: delivery.Rejected, unreachable: true}
 )
 
 // VerdictLimited returns the verdict that the carrier takes no messages for this recipient until
@@ -109,7 +113,7 @@ func ErrorByCode(a exchange.Response, code string, table map[string]Verdict) *de
 // the carrier.
 func (v Verdict) ToError(a exchange.Response, code string) *delivery.Error {
 	e := &delivery.Error{Class: v.class, Stage: delivery.StageAnswer, Status: a.Status, Code: exchange.SafeErrorCode(code),
-		Reason: v.reason, Hold: v.hold, BadNumber: v.badNumber}
+		Reason: v.reason, Hold: v.hold, BadNumber: v.badNumber, Unreachable: v.unreachable}
 	if v.class == delivery.Temporary {
 		e.RetryAfter = exchange.RetryAfter(a)
 		e.PerNumber = v.perNumber && a.Status < 500 && !slices.Contains(accountRefusalStatuses, a.Status)

@@ -61,7 +61,8 @@
 // [VerdictTemporary] (our account, template, sender or configuration, whatever the number: another
 // carrier may do better), [VerdictPerNumber] (temporary, too, but it may be about this number, as
 // one without a route: the carrier is set aside only after such answers for numbers of several
-// prefixes) and [VerdictUnknown].
+// prefixes), [VerdictUnreachable] (this carrier certainly cannot reach the number: the next one gets
+// the message, and nothing is held against this one) and [VerdictUnknown].
 //
 // Without a verdict, what decides is whether a byte of the request has left this machine
 // ([sendcode/internal/exchange]): before, every failure is temporary; after, only an answer that

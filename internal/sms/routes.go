@@ -95,9 +95,9 @@ func NewCarriers(routes []Route, o Options) *Carriers {
 	return c
 }
 
-// Send offers the message to one carrier after the other. It goes on only after a Temporary
-// failure, after which the message was certainly not accepted. A message that was rejected or may
-// have been accepted is never offered to another carrier. The result and the error are those of the
+// Send offers the message to one carrier after the other. It goes on only after a failure that is
+// Temporary or Unreachable, after which the message was certainly not accepted. A message that was
+// rejected otherwise or may have been accepted is never offered to another carrier. The result and the error are those of the
 // last carrier that was tried; Took is the whole time.
 func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
@@ -123,7 +123,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 		}
 		report, ok := r.breaker.Allow()
 		if !ok {
-			if fail.Err == errNoRoute {
+			if fail.Err == errNoRoute || fail.Unreachable {
 				fail = aside
 			}
 			continue
@@ -145,11 +145,11 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 		if fail != nil && fail.Class != delivery.Unknown {
 			back()
 		}
-		if fail == nil || fail.Class != delivery.Temporary || ctx.Err() != nil {
+		if fail == nil || fail.Class != delivery.Temporary && !fail.Unreachable || ctx.Err() != nil {
 			break
 		}
 	}
-	if over != nil && fail != nil && fail.Err == errNoRoute { // and no carrier that may take it later
+	if over != nil && fail != nil && (fail.Err == errNoRoute || fail.Unreachable) { // and no carrier that may take it later
 		fail = over
 	}
 	return receipt, fail

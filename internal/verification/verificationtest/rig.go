@@ -23,7 +23,6 @@ import (
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
-	"sendcode/internal/testrecipient"
 	"sendcode/quota"
 )
 
@@ -212,7 +211,7 @@ func AlsoRules(rules ...quota.Rule) func(*Settings) {
 // TestRecipient makes a mail address a test recipient for an hour.
 func TestRecipient(t testing.TB, address, code string) func(*Settings) {
 	return func(s *Settings) {
-		s.TestRecipients = testrecipient.Codes{
+		s.TestRecipients = policy.TestCodes{
 			s.Vault.AddressHash(ParseEmail(t, address)): {Code: code, Expires: time.Now().Add(time.Hour)},
 		}
 	}
