@@ -54,7 +54,8 @@ func TestAdopt(t *testing.T) {
 func TestLines(t *testing.T) {
 	var out bytes.Buffer
 	logger := requestid.Logger(requestid.Logger(slog.New(slog.NewJSONHandler(&out, nil))))
-	ctx, id := requestid.NewContext(t.Context(), "order-7f3a9c2e41b0", parent)
+	ctx, _ := requestid.NewContext(t.Context(), "order-7f3a9c2e41b0", parent)
+	id := requestid.Adopt(ctx)
 	logger.With("part", "log").WarnContext(ctx, "within")
 	for _, want := range []string{`"request_id":"` + id + `"`, `"trace_id":"` + trace + `"`, `"part":"log"`} {
 		if strings.Count(out.String(), want) != 1 {

@@ -42,9 +42,9 @@ func RegisterMailbox(e *echo.Echo, box Mailbox, key, apiKey string) {
 				return c.Redirect(http.StatusSeeOther, "/mailbox")
 			}
 			cookie, err := c.Cookie(mailboxCookie)
-			bearer, _ := server.BearerToken(c)
-			if err == nil && server.SameSecret(cookie.Value, key) || server.SameSecret(bearer, key) ||
-				server.SameSecret(bearer, apiKey) {
+			bearer, ok := server.BearerToken(c)
+			if err == nil && server.SameSecret(cookie.Value, key) ||
+				ok && (server.SameSecret(bearer, key) || server.SameSecret(bearer, apiKey)) {
 				return next(c)
 			}
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The mailbox shows codes: open its link, /mailbox?k=…, " +

@@ -110,7 +110,7 @@ func TestRegisterMailboxNeedsItsKey(t *testing.T) {
 	for _, path := range []string{"/mailbox", "/mailbox/messages", "/mailbox/html?id=1@localhost"} {
 		for given, want := range map[[2]string]int{
 			{}: 401, {"sendcode_mailbox="}: 401, {"sendcode_mailbox=sk_key"}: 401, {"sendcode_mailbox=the-key"}: 200,
-			{"", "Bearer the-key"}: 200, {"", "Bearer sk_key"}: 200, {"", "Bearer "}: 401, {"", "Bearer sk_keys"}: 401,
+			{"", "Bearer the-key"}: 200, {"", "Bearer sk_key"}: 200, {"", "Bearer "}: 401, {"", "Basic the-key"}: 401, {"", "Bearer sk_keys"}: 401,
 		} {
 			w := ask(path, given[0], given[1])
 			if is(t, w.Code, want); strings.Contains(w.Body.String(), "482913") != (want == 200) {

@@ -47,7 +47,7 @@ func TestLinesOfARequestHaveItsID(t *testing.T) {
 					Msg string
 				}
 				if err := json.Unmarshal(line, &l); err != nil || id == "" || l.ID != id ||
-					bytes.Count(line, []byte("request_id")) != 1 {
+					bytes.Count(line, []byte(`"request_id"`)) != 1 {
 					t.Errorf("%s: %s, want the ID %s once", path, line, id)
 				}
 				if want := l.Msg == "request" && path == "/v1/x"; want != (l.App == "shop") {

@@ -119,9 +119,9 @@ func parseMembers(body []byte) (map[string]string, error) {
 		return nil, newForgedError("no JSON")
 	}
 	texts, value := map[string]string{}, json.RawMessage{}
-	for d.More() {
+	for n := 0; d.More(); n++ {
 		key, err := d.Token()
-		if err != nil || d.Decode(&value) != nil {
+		if n >= maxMembers || err != nil || d.Decode(&value) != nil {
 			return nil, newForgedError("no JSON")
 		}
 		name, text := key.(string), ""
@@ -141,6 +141,9 @@ func parseMembers(body []byte) (map[string]string, error) {
 	}
 	return texts, nil
 }
+
+// maxMembers bounds the members of a message; those of SNS have at most eleven.
+const maxMembers = 32
 
 // neededMembers are the signed members, and those that say by what they are signed.
 var neededMembers = func() map[string]bool {
