@@ -38,7 +38,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmitFunc, store.Outc
 		return o.failToCompose(w, ReasonUnreadable, err)
 	}
 	if set.Blocks.Contains(to, address) {
-		return nil, store.Outcome{Status: store.Failed, Reason: ReasonBlocked}
+		return nil, store.Outcome{Status: store.Failed, Reason: store.ReasonBlocked}
 	}
 	if set.Numbers.Validate(to) != nil {
 		return nil, store.Outcome{Status: store.Failed, Reason: policy.ReasonCountryNotServed, Refund: true}

@@ -36,6 +36,10 @@ type Request struct {
 	// itself; empty: the code is made here
 	Code string
 	TTL  time.Duration // how long Code is good, 1 min to store.MaxCodeLife; the message says it; 0: it does not
+	// secret keys: called once the send is admitted, before its message leaves; false: the code is
+	// canceled, no message leaves, and Send returns ErrHeld. A repetition does not call it. nil: the message
+	// leaves at once
+	Hold func() bool
 	// Idempotency-Key: requests of one caller with the same key are one request, for 24 h; empty:
 	// none
 	Key string

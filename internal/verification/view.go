@@ -207,6 +207,34 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	return Answer{Quota: s.redact(ctx, of, d, c, "", nil), Policy: of.Purpose.Policy, View: seen}, nil
 }
 
+// NeverTogether reports whether some rule has too few places for a send to each of these recipients
+// at once, because they share one of its buckets. What is wrong with the request, Send says.
+func (s *Service) NeverTogether(c Caller, channel, purpose string, to ...string) bool {
+	set := s.Policy.Get()
+	p, err := FindPurpose(set, purpose)
+	if err != nil {
+		return false
+	}
+	counted := map[string]int{}
+	for _, address := range to {
+		r, err := s.parseRecipient(channel, address, "")
+		if err != nil {
+			return false
+		}
+		of := s.subjectWithRules(set, c, c.class(), p, r, s.Vault.Hashes(r))
+		in := of.Buckets()
+		for _, bucket := range buckets.OfCountedScopes(in) {
+			counted[bucket]++
+		}
+		for _, rule := range of.Purpose.Policy.Rules {
+			if !rule.Observe && counted[in[rule.Scope]] > max(1, rule.Limit) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // RecipientQuota is Quota for administrators, by the recipient's hash, with the limits of a class.
 // It also returns the rules that quota.Decision.Public removes. It returns no rules on networks,
 // countries, prefixes and spellings, since the hash does not tell these. Errors:
