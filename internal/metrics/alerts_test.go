@@ -39,6 +39,7 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	m.RegisterBacklog(nil)
 	m.RegisterDisk("")
 	m.RegisterPausedPrefixes(nil)
+	m.RegisterHeldBursts(nil)
 	m.StatementObserver(nil)
 	m.RedisCallObserver()
 	m.RegisterCarriers(func() []delivery.Health { return []delivery.Health{{Server: "carrier"}} })
