@@ -169,6 +169,7 @@ func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery
 		switch {
 		case fail.NoMailbox():
 			out.Suppress = o.suppression(w.Verification, store.CauseHardBounce, suppressFor)
+			out.Suppress.Words = delivery.BurstWords(out.ProviderCode, fail.Text)
 		case fail.Reason == sms.ReasonOptedOut:
 			out.Suppress = o.suppression(w.Verification, store.CauseOptOut, suppressFor)
 		}

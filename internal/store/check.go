@@ -80,9 +80,14 @@ const PurposeSeparator = "\x1f"
 // store are repaired, not rejected: without a stored outcome the send would stay in flight.
 func (o Outcome) Sanitized() Outcome {
 	o.Reason, o.Provider, o.ProviderCode = sanitized(o.Reason), sanitized(o.Provider), sanitized(o.ProviderCode)
-	o.Took, o.Suppress.For = max(0, o.Took).Truncate(time.Microsecond),
-		max(0, o.Suppress.For).Truncate(time.Microsecond)
+	o.Took, o.Suppress = max(0, o.Took).Truncate(time.Microsecond), o.Suppress.sanitized()
 	return o
+}
+
+// sanitized returns the suppression as it is stored.
+func (n NewSuppression) sanitized() NewSuppression {
+	n.For, n.Words = max(0, n.For).Truncate(time.Microsecond), sanitized(n.Words)
+	return n
 }
 
 // Sanitized returns the postponement as it is stored, with its texts repaired.

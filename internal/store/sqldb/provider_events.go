@@ -50,7 +50,7 @@ var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() +
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.NewSuppression,
 	tell ...store.NewEvent) (bool, error) {
 	e, suppress = e.Sanitized(suppress)
-	return WriteWithResult(ctx, db, func(q Tx) (bool, error) {
+	recorded, err := WriteWithResult(ctx, db, func(q Tx) (bool, error) {
 		row, err := queryFirst(q, sendFields, `SELECT `+SendColumns+` FROM sends s WHERE s.id = @id`+
 			q.Dialect.pick(dialectSQL{Postgres: ` FOR NO KEY UPDATE`}), Args{"id": e.Send})
 		if err != nil {
@@ -75,6 +75,10 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 		_, err = q.Suppress(e.Suppression(suppress, row))
 		return true, err
 	})
+	if recorded && suppress.Words != "" {
+		_ = db.HoldBursts(ctx) // SettleBursts repeats it
+	}
+	return recorded, err
 }
 
 // RecordReceipt records the receipt of a text message; status is Delivered or Undelivered. False:
