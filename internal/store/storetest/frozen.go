@@ -1,0 +1,85 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/keys"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+)
+
+// FrozenAt is the database's clock when the older half of the rows of FillFrozen was written, and
+// FrozenLater when the others were and when ReadFrozen reads them.
+var (
+	FrozenAt    = time.Date(2024, 3, 6, 12, 0, 0, 0, time.UTC)
+	FrozenLater = FrozenAt.Add(3 * time.Hour)
+)
+
+var frozenSession = [32]byte{31: 9}
+
+// frozenRing returns the key that sealed a row of FillFrozen.
+func frozenRing(t *testing.T) *keys.Ring {
+	return Must(keys.Parse("k1:zN1itKvkTmKbTxiCt2rcV3ggI5QqiCzmP0aoJYeX+yk="))(t)
+}
+
+// FillFrozen writes a row into every table but write_probe, by two fixtures of one database.
+func FillFrozen(t *testing.T, early, late *Fixture) {
+	told := Sent
+	told.Provider, told.ProviderCode, told.Event = "mx.example", "250 2.0.0", early.Telling("send.sent")
+	sent := early.Ended(t, early.Intent(1), told)
+	early.approve(t, sent.Verification.ID)
+	early.Ended(t, early.Intent(2), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true, BadAddress: true})
+	early.sendTexts(t, 1, 0, text("+49151", "DE"))
+	OK(t, early.RecordRefusals(t.Context(), []store.SendOrRefusal{early.Refusal(1, nil)}))
+
+	OK(t, Err(late.AddKeyCheckValues(t.Context(), store.KeyCheckValues{"index key": make([]byte, 32)})))
+	OK(t, late.AddAccount(t.Context(), store.Account{Name: "mei", Role: "owner", Password: "$argon2id$", MadeAt: FrozenAt}, late.Act()))
+	OK(t, Err(late.BeginSession(t.Context(), store.Session{ID: frozenSession, Account: "mei"}, time.Hour, late.Act())))
+	sealed := Must(frozenRing(t).Seal("frozen", []byte("a secret"), nil))(t)
+	OK(t, Err(late.AddSecondFactor(t.Context(), store.SecondFactor{Account: "mei", Sealed: sealed}, [][32]byte{{1}}, late.Act())))
+	late.suppress(t, 4, 24*time.Hour)
+	late.ingest(t, true, store.ProviderEvent{Send: sent.Send.ID, Kind: store.ProviderComplained, Provider: "postmark"})
+	OK(t, late.ExpectReceipt(t.Context(), store.PendingReceipt{Carrier: "twilio", ID: "SM1", Send: sent.Send.ID}, time.Minute))
+	OK(t, err2(late.Spend(t.Context(), []store.Charge{{Cap: "day", Per: "day", Amount: 7, Limit: 10}})))
+	OK(t, late.AddCarrierHold(t.Context(), recipient.SMS, recipient.Hash{15: 5}, time.Hour))
+	late.onePause(t, store.PrefixWatch{Sends: 1, Approved: 10, Within: 5 * time.Hour, TTL: time.Minute, Pause: time.Hour})
+	OK(t, Err(late.AcquireJobLease(t.Context(), "watch", time.Hour)))
+	OK(t, late.Erase(t.Context(), recipient.Hash{15: 2}, time.Hour, late.Act()))
+	in := late.Intent(6, withCode("a caller's code"))
+	late.claim(t, claim(1, in), store.IdempotencyClaimGranted)
+	late.Admit(t, in)
+}
+
+// ReadFrozen reads what FillFrozen wrote, by a fixture on the clock FrozenLater.
+func ReadFrozen(t *testing.T, f *Fixture) {
+	who := recipient.Hash{15: 1}
+	rows := Must(f.Sends(t.Context(), store.Filter{Recipient: &who, Status: store.Sent, Limit: 10}))(t)
+	Equal(t, "sends", len(rows), 1)
+	story := Must(f.SendDetails(t.Context(), rows[0].ID))(t)
+	s, v := story.Send, story.Verification
+	Equal(t, "send", []any{s.To, s.Network, s.Reference, s.LoggedAt, s.Provider, s.ProviderCode, s.Counts, s.WorstEvent},
+		[]any{"a•••@example.com", "192.0.2.0/24", "order 7", FrozenAt, "mx.example", "250 2.0.0", true, store.ProviderComplained})
+	Equal(t, "verification", []any{v.ApprovedAt, v.Attempts, v.Sealed, v.KeyID}, []any{FrozenAt, 1, []byte{0, 1, 255}, "k1"})
+	Equal(t, "refusal", len(Must(f.Sends(t.Context(), store.Filter{Status: store.Refused, BlockedBy: "minute", Limit: 10}))(t)), 1)
+	Equal(t, "wait", f.Refuse(t, f.Intent(1, WithRules(Rule(1, 24*time.Hour)))).History[0].At, FrozenAt)
+	Equal(t, "account", Must(f.Account(t.Context(), "mei"))(t).Role, "owner")
+	session, _ := must2(f.Session(t.Context(), frozenSession))(t)
+	Equal(t, "session", session.Account, "mei")
+	factor := Must(f.SecondFactor(t.Context(), "mei"))(t)
+	Equal(t, "recovery codes", factor.Codes, 1)
+	Equal(t, "sealed", Must(frozenRing(t).Open("frozen", factor.Sealed, nil))(t), []byte("a secret"))
+	Equal(t, "suppressed", f.Admit(t, f.Intent(4, to(4))).Send.Suppression != uuid.Nil, true)
+	Equal(t, "receipt", Must(f.SendByMessageID(t.Context(), "twilio", "SM1"))(t), s.ID)
+	_, refusedBy, err := f.Spend(t.Context(), []store.Charge{{Cap: "day", Per: "day", Amount: 7, Limit: 10}})
+	Equal(t, "cap", []any{refusedBy, err}, []any{"day", nil})
+	_, paused := must2(f.PrefixPaused(t.Context(), "shop", "+49151", store.SecretKeyClass))(t)
+	Equal(t, "paused", paused, true)
+	Equal(t, "event", len(f.events(t, store.AppEventFilter{App: "shop"})), 1)
+	stats := Must(f.Stats(t.Context(), store.StatsQuery{From: FrozenAt.Add(-time.Hour), To: FrozenLater, Each: time.Hour}))(t)
+	Equal(t, "approved", stats.Approved, 1)
+	again := claim(1, f.Intent(6))
+	Equal(t, "repeated request", f.claim(t, again, store.IdempotencyClaimDone).Send.Status, store.Sending)
+}
