@@ -173,7 +173,7 @@ var modules = map[string]string{
 	"golang.org/x/oauth2":                   "internal/openid",
 	"golang.org/x/sync":                     anywhere,
 	"golang.org/x/sys":                      "internal/server",
-	"golang.org/x/text":                     "internal/recipient internal/message internal/texts internal/page",
+	"golang.org/x/text":                     "internal/recipient internal/message internal/texts internal/page internal/delivery",
 	"modernc.org/sqlite":                    "internal/store/sqlite",
 	"pgregory.net/rapid":                    testsOnly,
 	"github.com/KimMachineGun/automemlimit": "internal/app",

@@ -40,6 +40,7 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	m.RegisterBacklog(nil)
 	m.RegisterDisk("")
 	m.RegisterPausedPrefixes(nil)
+	m.RegisterHeldBursts(nil)
 	m.StatementObserver(nil)
 	m.RedisCallObserver()
 	m.RegisterCarriers(func() []delivery.Health { return []delivery.Health{{Server: "carrier"}} })
@@ -236,6 +237,8 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeRedisForgets", 20 * m, 0, 0, map[string]string{ // slow, so that the database knows more
 			lost: "0+0x8 30+3x400", overruled: "0+0x8 0+3x400", tookRedis: "0+3x400", askedRedis: "0+10x400"}},
 		{"SendcodePrefixPaused", 2 * m, soon, 0, map[string]string{`sendcode_prefixes_paused`: once}},
+		{"SendcodeSuppressionsHeld", 2 * m, soon, 0,
+			map[string]string{`sendcode_suppressions_held{server="mx",words="550 5.1.1"}`: once}},
 		{"SendcodeSpendCapReached", 2 * m, soon, 0, map[string]string{`sendcode_spend_refused_total{cap="day"}`: once}},
 		{"SendcodeLoginAttacked", 2 * m, soon, 0,
 			map[string]string{`sendcode_admin_refusals_total{what="login",rule="account"}`: once}},

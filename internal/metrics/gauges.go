@@ -70,6 +70,22 @@ func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error
 		})
 }
 
+// RegisterHeldBursts adds a gauge of the recipients of each burst of suppressions that is held. While
+// the database does not answer, it is missing.
+func (m *Metrics) RegisterHeldBursts(read func(context.Context) ([]store.HeldBurst, error)) {
+	held := prometheus.NewDesc("sendcode_suppressions_held", "Recipients of a burst of suppressions that is held, "+
+		"one of whom entered a code within 90 days.", []string{"server", "words"}, nil)
+	bursts := newReading(read)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{held}, collect: func(show showFunc) {
+		list, ok := bursts.get()
+		for _, b := range list {
+			if ok {
+				show(held, float64(b.Recipients), b.Server, b.Words)
+			}
+		}
+	}})
+}
+
 // RegisterMailServers adds a gauge of whether each mail server is in use.
 func (m *Metrics) RegisterMailServers(health func() []delivery.Health) {
 	m.registerHealth("sendcode_mail_server_up",

@@ -21,7 +21,6 @@ const (
 	ReasonExpired       = "expired"        // the code's life ended before the message could go out
 	ReasonUnreadable    = "unreadable"     // recipient or code can't be recovered: a key left the ring
 	ReasonNoAnswer      = "no_answer"      // no answer came after the whole message was transmitted
-	ReasonBlocked       = "blocked"        // the recipient is on the block list
 	reasonNotConfigured = "not_configured" // no provider is configured for this channel any more
 )
 
@@ -170,6 +169,7 @@ func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery
 		switch {
 		case fail.NoMailbox():
 			out.Suppress = o.suppression(w.Verification, store.CauseHardBounce, suppressFor)
+			out.Suppress.Words = delivery.BurstWords(out.ProviderCode, fail.Text)
 		case fail.Reason == sms.ReasonOptedOut:
 			out.Suppress = o.suppression(w.Verification, store.CauseOptOut, suppressFor)
 		}

@@ -16,6 +16,7 @@ const (
 	Redis         Section = "redis"
 	SendsWait     Section = "sends-wait"
 	SendsFail     Section = "sends-fail"
+	Bursts        Section = "bursts"
 	Attack        Section = "attack"
 	TextMessages  Section = "text-messages"
 	DatabaseSpace Section = "room"

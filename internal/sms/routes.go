@@ -130,7 +130,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 		}
 		back, unpaid := c.Reserve(ctx, m, r.costOf(m))
 		if unpaid != nil {
-			report(delivery.ErrNoHealthVerdict)
+			report(delivery.ErrHealthUnknown)
 			if over == nil || unpaid.Class == delivery.Temporary {
 				over = unpaid
 			}
@@ -141,7 +141,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 		if c.Tried != nil {
 			c.Tried(ctx, r.Carrier.Name(), fail, time.Since(began))
 		}
-		report(r.breakerVerdict(ctx, m, fail))
+		report(r.breakerReport(ctx, m, fail))
 		if fail != nil && fail.Class != delivery.Unknown {
 			back()
 		}
@@ -170,18 +170,18 @@ func (r *routeWithBreaker) acceptsNumber(number string) bool {
 		slices.ContainsFunc(r.Prefixes, func(p string) bool { return strings.HasPrefix(number, p) })
 }
 
-// breakerVerdict returns the verdict on the carrier for its circuit breaker: fail, if the carrier
-// is at fault; nil, if it did its work; ErrNoHealthVerdict, if the outcome tells nothing about it. An
+// breakerReport returns what an attempt says of the carrier, for its circuit breaker: fail, if the carrier
+// is at fault; nil, if it did its work; ErrHealthUnknown, if the outcome tells nothing about it. An
 // answer that may be about the number tells nothing: strangers choose the numbers, and one caller can
 // ask for many of one prefix.
-func (r *routeWithBreaker) breakerVerdict(ctx context.Context, m Message, fail *delivery.Error) error {
+func (r *routeWithBreaker) breakerReport(ctx context.Context, m Message, fail *delivery.Error) error {
 	switch {
 	case fail == nil, fail.Class == delivery.Rejected:
 		return nil
 	case ctx.Err() != nil, fail.Stage == delivery.StagePrepare:
-		return delivery.ErrNoHealthVerdict
+		return delivery.ErrHealthUnknown
 	case fail.PerNumber && (m.Stranger || !r.noteFirstFailure(m.Prefix)):
-		return delivery.ErrNoHealthVerdict
+		return delivery.ErrHealthUnknown
 	}
 	return fail
 }

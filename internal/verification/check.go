@@ -200,12 +200,17 @@ func (s *Service) Cancel(ctx context.Context, c Caller, id string) (Answer, erro
 	if err != nil {
 		return Answer{}, err
 	}
-	tell, err := s.eventMaker().NewEvent(v.Verification, store.VerificationCanceled)
-	if err == nil {
-		_, err = s.Store.Cancel(ctx, id, tell)
-	}
-	if s.eventMaker().WakeForEvent(tell); err != nil {
+	if err := s.cancel(ctx, v.Verification); err != nil {
 		return Answer{}, err
 	}
 	return s.Get(ctx, c, id)
+}
+
+func (s *Service) cancel(ctx context.Context, v store.Verification) error {
+	tell, err := s.eventMaker().NewEvent(v, store.VerificationCanceled)
+	if err == nil {
+		_, err = s.Store.Cancel(ctx, v.ID, tell)
+	}
+	s.eventMaker().WakeForEvent(tell)
+	return err
 }
