@@ -20,7 +20,8 @@ func assignRequestID(next echo.HandlerFunc) echo.HandlerFunc {
 
 // AdoptRequestID gives the request the client's own ID; see requestid.Adopt.
 func AdoptRequestID(c echo.Context) {
-	if id := requestid.Adopt(c.Request().Context()); id != "" {
-		c.Response().Header().Set(echo.HeaderXRequestID, id)
+	h := c.Response().Header()
+	if id := requestid.Adopt(c.Request().Context()); id != h.Get(echo.HeaderXRequestID) { // Set allocates
+		h.Set(echo.HeaderXRequestID, id)
 	}
 }
