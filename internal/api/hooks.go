@@ -62,6 +62,9 @@ func (h *authHooks) receive(c echo.Context) error {
 	if !hook.Verify(c.Request().Header, body, h.now()) {
 		return &server.Problem{Kind: server.Unauthorized}
 	}
+	if err := server.RefuseCoding(c.Request()); err != nil {
+		return err
+	}
 	ctx := c.Request().Context()
 	requestid.AddLogAttrs(ctx, slog.String("app", hook.App), slog.String("hook", hook.Name))
 	r, err := hook.Parse(body)

@@ -154,7 +154,7 @@ func TestWhatSupabaseIsTold(t *testing.T) {
 			t.Errorf("the ttl is not told: %s", mail.Text)
 		}
 		row := r.Rows()[0]
-		r.WantLine("the row", "shop default 203.0.113.0/24", row.App, row.Purpose, row.IP)
+		r.WantLine("the row", "shop default 203.0.113.0/24", row.App, row.Purpose, row.Network)
 		r.Want("class", r.Verification(row.VerificationID).Class, store.UnknownBrowser)
 		r.Sleep(18 * time.Second)
 		r.Want("within the minute", s.call(again(signup, 1)), "429 The next code can be sent in 42 s.")

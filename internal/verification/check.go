@@ -7,11 +7,11 @@ import (
 	"sendcode/internal/code"
 	"sendcode/internal/fault"
 	"sendcode/internal/keys"
+	"sendcode/internal/policy"
 	"sendcode/internal/proof"
 	"sendcode/internal/recipient"
 	"sendcode/internal/runbook"
 	"sendcode/internal/store"
-	"sendcode/internal/testrecipient"
 	"sendcode/quota"
 )
 
@@ -168,7 +168,7 @@ func (s *Service) CheckByRecipient(ctx context.Context, ask Request, typed strin
 	return s.Check(ctx, a.Caller, v.ID, typed)
 }
 
-func (s *Service) testCodeOf(v store.Verification) (testrecipient.Code, bool) {
+func (s *Service) testCodeOf(v store.Verification) (policy.TestCode, bool) {
 	return s.Policy.Get().TestRecipients.Of(s.Vault, v, s.Now())
 }
 

@@ -243,8 +243,12 @@ func (s *Service) idempotencyKeyHash(a parsedRequest) [32]byte {
 // same key. It ignores the client's address, which may change at a retry; see idempotencyKeyHash.
 func (s *Service) fingerprint(a parsedRequest) [32]byte {
 	parts := []string{string(a.to.Channel()), a.to.Address(), a.subject.Purpose.Name, cmp.Or(a.Locale, a.Languages),
-		a.Reference,
 		a.Session, a.Resend}
+	for name, text := range a.Labels.All() {
+		if text != "" { // a label that a later version adds leaves earlier fingerprints as they are
+			parts = append(parts, name, text)
+		}
+	}
 	if a.Stranger {
 		parts = append(parts, "stranger")
 	}

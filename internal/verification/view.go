@@ -47,8 +47,8 @@ type View struct {
 	To      string // masked
 	Purpose string
 	// title of the purpose in the verification's language; "" if there is none
-	PurposeTitle      string
-	Reference         string
+	PurposeTitle string
+	store.Labels
 	CreatedAt         time.Time
 	ExpiresAt         time.Time
 	AttemptsRemaining int
@@ -106,7 +106,7 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 	return View{
 		Recipient: address.StringOrEmpty(),
 		Test:      test, Code: s.codeShape(v), Method: v.Method,
-		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
+		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Labels: v.Labels,
 		PurposeTitle: set.Purposes[v.Purpose].Titles.ForLocale(v.Locale),
 		CreatedAt:    v.CreatedAt, ExpiresAt: v.ExpiresAt,
 		AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
