@@ -349,9 +349,7 @@ func TestAnHourOfBadReputation(t *testing.T) {
 // over, everybody gets in at once.
 func TestAnHourOfRefusalsCostsNothing(t *testing.T) {
 	builtIn := vtest.MinuteTick(func(s *vtest.Settings) {
-		vtest.FoldGmail(s)
-		vault := s.Vault
-		s.Set, s.Vault = vtest.BuiltIn(), vault
+		s.Set = vtest.BuiltIn()
 		s.Apps = map[string]policy.App{"shop": {ReachedByStrangers: true}}
 	})
 	pause := func(r *vtest.Rig, pauses ...policy.Pause) {
