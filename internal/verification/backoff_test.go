@@ -343,3 +343,48 @@ func TestAnHourOfBadReputation(t *testing.T) {
 		r.WantStatus(r.Send(hammer), "sent")
 	})
 }
+
+// For an hour our server refuses us, or we are stopped. 20 tries fail for each of four spellings of one
+// mailbox, by each class of callers, under all rules of a service without settings. When the hour is
+// over, everybody gets in at once.
+func TestAnHourOfRefusalsCostsNothing(t *testing.T) {
+	builtIn := vtest.MinuteTick(func(s *vtest.Settings) {
+		s.Set = vtest.BuiltIn()
+		s.Apps = map[string]policy.App{"shop": {ReachedByStrangers: true}}
+	})
+	pause := func(r *vtest.Rig, pauses ...policy.Pause) {
+		next := r.Svc.Terms()
+		next.Pauses = pauses
+		r.Svc.Change(next)
+	}
+	vtest.EachInBubble(t, map[string]struct{ begin, end func(*vtest.Rig) }{
+		"refused for what we are": {func(*vtest.Rig) {}, func(*vtest.Rig) {}},
+		"a stop":                  {func(r *vtest.Rig) { pause(r, policy.Pause{Channel: recipient.Email}) }, func(r *vtest.Rig) { pause(r) }},
+	}, builtIn, func(r *vtest.Rig, c struct{ begin, end func(*vtest.Rig) }) {
+		known := byBrowser(vtest.Ana, presenting(knownBrowser(r)))
+		r.Sleep(24 * time.Hour)
+		stranger := vtest.AskFor("ana.maria+3@gmail.com")
+		stranger.Stranger = true
+		asks := []verification.Request{known, vtest.AskFor(vtest.Ana), byBrowser("ana.maria@gmail.com"), byBrowser("anamaria@gmail.com"),
+			byBrowser("ana.maria+2@gmail.com"), stranger}
+		c.begin(r)
+		for range policy.BackoffRule.Limit {
+			for n, ask := range asks {
+				r.MailServer.Answer(badReputation)
+				ask.IP = netip.AddrFrom4([4]byte{10, byte(n), 0, 1})
+				if a := r.Send(ask); !a.Admitted {
+					r.Fatalf("%s: %v", ask.To, a.Quota.Violated())
+				}
+				r.Sleep(time.Second)
+			}
+			r.Sleep(3*time.Minute - time.Duration(len(asks))*time.Second)
+		}
+		r.MailServer.Answers = nil
+		c.end(r)
+		r.Sleep(time.Second)
+		for _, ask := range []verification.Request{known, byBrowser("ana.maria@gmail.com"), stranger, vtest.AskFor("bob@example.com")} {
+			r.WantStatus(r.Send(ask), "sent")
+			r.Sleep(time.Minute)
+		}
+	})
+}
