@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"time"
 
 	"sendcode/internal/console"
@@ -42,6 +43,10 @@ func (a *App) addProbes() {
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
 		checks = append(checks, a.carriersCheck(carriers))
 	}
+	if a.clock != nil {
+		a.metrics.RegisterClock(a.clock.offset)
+		checks = append(checks, a.clock.whyOff)
+	}
 	if until := a.cfg.HoldUntil; a.now().Before(until) {
 		text := until.UTC().Format(time.RFC3339)
 		a.logger.Warn("sends held: to send earlier, start without --hold-until", "until", text,
@@ -53,9 +58,27 @@ func (a *App) addProbes() {
 			return &server.HealthReason{Part: "sends", Word: "held", Values: []string{"until", text}, Err: fault.Unavailable}
 		})
 	}
+	a.metrics.RegisterHeldBursts(a.db.HeldBursts)
+	checks = append(checks, burstsCheck(&recent.Value[[]store.HeldBurst]{Ask: a.db.HeldBursts, Every: 10 * time.Second,
+		Timeout: store.CallTimeout}))
 	a.backlog = newRecentValue(a.db.Backlog)
 	a.health.MarkStarted(checks...)
 }
+
+// burstsCheck returns a check of /readyz that names the largest burst of suppressions that is held.
+func burstsCheck(held *recent.Value[[]store.HeldBurst]) server.HealthCheck {
+	return func(ctx context.Context) *server.HealthReason {
+		list := held.Get(ctx).Value
+		if len(list) == 0 {
+			return nil
+		}
+		b := list[0]
+		return &server.HealthReason{Part: "sends", Word: "suppressions_held", Err: errBurstHeld,
+			Values: []string{"recipients", strconv.Itoa(b.Recipients), "server", b.Server, "words", b.Words}}
+	}
+}
+
+var errBurstHeld = errors.New("a burst of suppressions is held")
 
 // Names of parts, in reasons of /readyz and in the console's line of status.
 const (

@@ -1,10 +1,6 @@
 package delivery
 
-import (
-	"regexp"
-	"slices"
-	"strings"
-)
+import "slices"
 
 // BadAddress reports whether a message was refused because the address takes no messages. Such a
 // send counts for the rule failures; any other failed send counts for backoff.
@@ -59,50 +55,4 @@ const (
 	Nothing        Meaning = ""
 	MissingMailbox Meaning = "missing" // there is no such mailbox
 	AnotherReason  Meaning = "other"   // policy, quota, rate, sender, a block list, spam, a full mailbox
-)
-
-// MeaningOf reads the words of a reply, before they are redacted. Addresses, hosts and URLs are left
-// out, since a mailbox may be called spam@. A reply that may have another reason has AnotherReason,
-// even if it also says that the mailbox is missing.
-func MeaningOf(reply string) Meaning {
-	reply = strings.ToLower(reply[:min(len(reply), maxReplyBytes)])
-	bare := notWords.ReplaceAllStringFunc(reply, func(token string) string {
-		if isPublicHostName(token) || !hostLike.MatchString(token) {
-			return " "
-		}
-		return token
-	})
-	switch {
-	case otherReasons.MatchString(bare):
-		return AnotherReason
-	case missingMailbox.MatchString(bare):
-		return MissingMailbox
-	case blockLists.MatchString(reply):
-		return AnotherReason
-	}
-	return Nothing
-}
-
-var (
-	// notWords are URLs, addresses, values such as relay=host, hosts, and phrases that name a list of
-	// recipients or, of Exchange Online, a missing one.
-	notWords = regexp.MustCompile(`https?://\S+|www\.\S+|[^\s<>()\[\]"':;,]+@[^\s<>()\[\]"':;,]+|\w+=\S+|(?:[\w-]+\.)+[a-z][\w-]+|` +
-		`relay recipient table|not listed in|address rejected: access denied`)
-	hostLike = regexp.MustCompile(`^[\w.-]+$`)
-
-	otherReasons = regexp.MustCompile(`\b(?:abus\w*|administrat\w*|aup|auth\w*|banned|barracuda|black-?list\w*|block\w*|bulk|busy|client|cloudmark|` +
-		`complain\w*|content|daily|deferred|denied|dkim|dmarc|dnsbl|ehlo|encrypt\w*|exceed\w*|forbidden|full|gr[ae]ylist\w*|helo|hourly?|ip|junk|later|` +
-		`limit\w*|listed|listing|llen[ao]|malware|mimecast|network|old|overloaded|over-?quota|permission|permitted|phish\w*|pleine?|polic(?:y|ies)|` +
-		`prohibit\w*|proofpoint|ptr|quota|rates?|rbl|relay\w*|reputation|restrict\w*|reverse|senders?|spam\w*|spf|spoof\w*|starttls|storage|suspicious|` +
-		`temporar\w*|throttl\w*|timed? ?out|tls|too (?:fast|large|long|many|much)|un(?:authenticated|authorized|solicited)|uribl|virus|voll)\b|` +
-		`已满|频率|限制|垃圾|拒绝`)
-	blockLists = regexp.MustCompile(`spamhaus|spamcop|dnsbl|\brbl\b|uribl|surbl`)
-
-	missingMailbox = regexp.MustCompile(`\bno such (?:\w+ ){0,2}(?:user|mailbox|recipient|address|account|person|domain|alias|customer)|` +
-		`\b(?:user|mailbox|recipient|address|addressee|account|alias|customer|e-?mail)(?:\s+[^\s.]+){0,3}\s+(?:unknown|not found|invalid|non-?existent|not known|` +
-		`not (?:be )?recogni[sz]ed|not exist|deleted|removed)\b|` +
-		`\b(?:unknown|invalid|non-?existent|undeliverable) (?:local[ -]part|user|mailbox|recipient|address|account|e-?mail|domain|alias)|` +
-		`\b(?:does|do|did)(?: not|n'?t) (?:currently )?(?:exist|have an?)\b|\bno (?:mailbox|account|user|recipient)s? (?:\w+ ){0,2}(?:here|by|with|named|called)\b|` +
-		`\bnot a (?:valid|known|local) (?:user|mailbox|recipient|address|account)|\bno longer (?:valid|exists?|in use|here|with|employed)\b|unrouteable address|` +
-		`recip(?:ient)?notfound|inconnue?\b|unbekannt|desconocid|sconosciut|inesistente|inexistente|n'existe pas|no existe|não existe|не существует|不存在|無此|无此`)
 )

@@ -48,6 +48,67 @@ rcpt 554 - missing delivery error: This user doesn't have an account at example.
 dot 554 - missing the recipient a@example.com does not exist
 rcpt 551 - missing not a local user
 answer 422 5.1.1 missing the provider takes no mail for it
+rcpt 550 5.1.1 missing There is no account at this address. Look for typos or spaces in it, then try again. - gsmtp
+rcpt 550 5.1.1 missing RESOLVER.ADR.ExRecipNotFound; not found
+rcpt 550 5.1.10 missing The recipient was not found by a lookup of its address
+rcpt 550 5.1.1 missing a@icloud.example: user does not exist
+rcpt 550 5.1.1 missing Not our customer
+rcpt 550 5.1.1 missing a@example.net: that mailbox is unallocated
+rcpt 550 5.1.1 missing Adresse d'au moins un destinataire invalide. OFR_416 [416]
+rcpt 550 5.1.1 missing a@example.com... User unknown; closing the connection
+rcpt 550 5.1.1 missing Please check the address that you entered
+rcpt 550 5.1.6 missing The recipient is no longer on this server
+rcpt 553 5.1.3 missing The syntax of the address is wrong
+rcpt 550 5.1.2 missing The domain has no mail server
+dot 550 5.1.1 missing Recipient not found in the directory
+rcpt 511 5.1.1 missing sorry, no mailbox by that name
+rcpt 550 - missing cuda_nsu 5.1.1 a@example.com... User unknown
+rcpt 550 - missing Invalid Recipient - https://community.example.com/docs/policy#550 [k3F]
+rcpt 550 - missing Invalid recipient a@example.com (#5.1.1)
+rcpt 550 - missing The email account that you tried to reach does not exist
+rcpt 550 - missing Message was not accepted -- invalid mailbox. Local mailbox a@example.ru is unavailable: user not found
+rcpt 550 - missing No such local user
+rcpt 550 - missing No such person at this address
+rcpt 550 - missing There is no user by that name
+rcpt 550 - missing a@example.com is no longer valid
+rcpt 550 - missing RCPT a@example.com does not exist
+rcpt 550 - missing The account has been deleted
+rcpt 550 - missing not a known user
+rcpt 550 - missing This is not a valid e-mail address
+rcpt 550 - missing Mailbox not found; see http://mail.example.cn/help?spam=1
+rcpt 550 - missing Addressee unknown
+rcpt 550 - missing could not find user a
+rcpt 550 - missing L'adresse e-mail n'existe pas
+rcpt 550 - missing Destinataire introuvable
+rcpt 550 - missing Aucun compte à cette adresse
+rcpt 550 - missing Der Empfänger existiert nicht
+rcpt 550 - missing Ungültige Empfängeradresse
+rcpt 550 - missing Das Postfach ist nicht vorhanden
+rcpt 550 - missing Kein Benutzer mit diesem Namen
+rcpt 550 - missing No existe ese usuario
+rcpt 550 - missing Destinatario no encontrado
+rcpt 550 - missing La cuenta no existe
+rcpt 550 - missing Usuário desconhecido
+rcpt 550 - missing O endereço não existe
+rcpt 550 - missing Caixa postal inexistente
+rcpt 550 - missing Utente sconosciuto
+rcpt 550 - missing Пользователь не найден
+rcpt 550 - missing Почтовый ящик не существует
+rcpt 550 - missing Нет такого пользователя
+rcpt 550 - missing 用户不存在
+rcpt 550 - missing 收件人地址无效，已拒绝
+rcpt 550 - missing 找不到該使用者
+rcpt 550 - missing 宛先のメールアドレスが存在しません
+rcpt 550 - missing ユーザーが見つかりませんでした
+rcpt 550 - missing 宛先不明
+rcpt 550 5.2.1 bad This account was closed by its owner
+rcpt 550 5.2.1 bad a@example.net... Addressee unknown, relay=[192.0.2.1]
+rcpt 550 - bad cuda_nsu 5.4.1 [a@example.com]: Recipient address rejected: Access denied
+rcpt 550 - bad Mailbox disabled
+rcpt 550 - bad Requested action not taken: mailbox unavailable. See http://postmaster.example.com/error?ip=192.0.2.1&c=rmvd
+rcpt 550 - bad The recipient refused this mail
+rcpt 550 - bad Mail to a@example.com failed: something went wrong
+rcpt 550 - bad Rejected, reason unknown
 rcpt 550 5.2.1 bad The email account is disabled.
 rcpt 550 5.4.1 bad Recipient address rejected: Access denied. AS(201806281)
 rcpt 550 5.5.0 bad Requested action not taken: mailbox unavailable
@@ -72,6 +133,43 @@ rcpt 550 5.1.1 other the rate of your messages is too high
 rcpt 550 5.1.1 other the account is temporarily closed
 rcpt 550 5.1.2 other refused by our policy
 rcpt 550 5.1.3 other DMARC
+rcpt 550 5.1.1 other The user is receiving mail too fast
+rcpt 550 5.1.1 other Trop de connexions, veuillez réessayer plus tard. OFR_506
+rcpt 550 5.1.1 other LDAP lookup failure
+rcpt 550 5.1.1 other Timed out while we looked for the user
+rcpt 550 5.1.1 other Your group does not exist, or you lack permission to post to it
+rcpt 550 5.1.1 other recipient rejected. AUP#In-1310
+rcpt 550 5.1.1 other client refused: low sender score
+rcpt 554 5.1.1 other This message is over the maximum size
+rcpt 550 5.1.1 other STARTTLS comes first
+rcpt 550 5.1.1 other You are greylisted; come back in a minute
+rcpt 550 5.1.2 other reverse DNS of your host is missing
+rcpt 550 5.1.1 other Buzón lleno
+rcpt 550 5.1.1 other A caixa postal está cheia
+rcpt 550 5.1.1 other Die Mailbox hat ihr Kontingent überschritten
+rcpt 550 5.1.1 other Почтовый ящик переполнен
+rcpt 550 5.1.1 other 收件人邮箱空间不足
+rcpt 550 5.1.1 other 发件人被列入黑名单，用户不存在
+rcpt 550 5.1.1 other メールボックスの容量がいっぱいです
+rcpt 550 5.1.1 other 送信者の認証に失敗しました
+rcpt 550 5.1.1 other Absender unbekannt
+rcpt 550 5.1.1 other Remitente desconocido
+rcpt 550 5.1.1 other Émetteur invalide
+rcpt 550 5.1.1 other Отправитель неизвестен
+rcpt 550 5.1.1 other IP 发送频率过高
+rcpt 550 5.1.1 other Лимит сообщений превышен
+rcpt 550 5.1.1 other Mensagem rejeitada pela política do servidor
+rcpt 550 5.1.1 other Als Spam abgelehnt
+dot 554 - other Email address is not verified. These identities failed the check: shop@example.com
+dot 554 - other Sending paused: complaints are over the limit
+dot 554 - other Message not allowed - [PH01] refused for policy reasons
+rcpt 550 - other Envelope blocked - User Entry
+rcpt 550 - other Rejected by header based Anti-Spoofing policy
+rcpt 550 - other The recipient's preferences refuse this mail
+rcpt 553 - other sorry, that domain isn't in my list of allowed rcpthosts (#5.7.1)
+rcpt 550 - other 迷惑メールとして拒否されました
+rcpt 550 - other Доступ запрещён
+rcpt 550 - other DNSBL: unknown user
 rcpt 552 5.2.2 other The recipient's inbox is out of storage.
 rcpt 550 5.2.2 other
 rcpt 550 5.2.0 other Message rejected due to DMARC

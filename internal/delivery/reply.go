@@ -74,6 +74,26 @@ func shortenReply(line string) string {
 	return line
 }
 
+// maxBurstWords bounds the result of BurstWords, in bytes.
+const maxBurstWords = 160
+
+// BurstWords returns the codes and the redacted words of a reply in the form that is the same for all
+// recipients: without what was redacted, hosts, URLs, numbers and identifiers.
+func BurstWords(codes, redacted string) string {
+	words := codes
+	for token := range strings.FieldsSeq(strings.ToLower(redacted)) {
+		word := strings.Trim(token, replyPunctuation+omissionMark)
+		if word == "" || strings.ContainsAny(word, "0123456789./=@"+omissionMark) {
+			continue
+		}
+		if words += " " + word; len(words) > maxBurstWords {
+			words = strings.ToValidUTF8(words[:maxBurstWords], "")
+			break
+		}
+	}
+	return strings.TrimSpace(words)
+}
+
 var (
 	replyURLPattern    = regexp.MustCompile(`(?i)https?://[^\s<>"'()\[\]{}]+|www\.[^\s<>"'()\[\]{}]+`)
 	replyStatusPattern = regexp.MustCompile(`^(?:[0-9]{1,3}|[245]\.[0-9]{1,3}\.[0-9]{1,3})$`)

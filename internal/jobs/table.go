@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"sendcode/internal/policy"
@@ -21,6 +22,8 @@ type Store interface {
 		event func(store.Verification) (store.NewEvent, error)) (to store.ExpiryCursor, read int, err error)
 	AcquireJobLease(ctx context.Context, name string, lasts time.Duration) (bool, error)
 	PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error)
+	SettleBursts(ctx context.Context) (lifted bool, err error)
+	HeldBursts(ctx context.Context) ([]store.HeldBurst, error)
 }
 
 // Observer counts runs of jobs and automatic pauses. It must not block.
@@ -43,6 +46,7 @@ type Maintenance struct {
 	expired   int                // rows deleted since the last log line about them
 	alarmedAt time.Time          // last alarm about partitions
 	told      store.ExpiryCursor // expiry events up to this one are written
+	held      []store.HeldBurst  // at the last look
 }
 
 // The intervals of the jobs, and how much work a job does in one run. Runs are short, so that no
@@ -53,6 +57,7 @@ const (
 	partitionsEvery   = 10 * time.Minute
 	erasureEvery      = time.Hour
 	expiryEventsEvery = 10 * time.Second
+	burstsEvery       = 10 * time.Second
 	PrefixWatchEvery  = time.Minute // all replicas together
 
 	ExpireRowsPerRun       = 2000 // of each table
@@ -74,6 +79,7 @@ func (l *Maintenance) Jobs() []Job {
 		{Name: "roll-up", Every: rollUpEvery, Run: l.countPastHours},
 		{Name: "expiries", Every: expiryEventsEvery, Run: l.addExpiryEvents},
 		{Name: "erasure", Every: erasureEvery, Run: l.deleteErasedHashes},
+		{Name: "bursts", Every: burstsEvery, Run: l.settleBursts},
 	}
 	if l.Watch.Sends > 0 {
 		table = append(table, Job{Name: "watch", Every: PrefixWatchEvery, Run: l.pausePrefixes})
@@ -169,6 +175,32 @@ func (l *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err e
 		l.Logger.Info("hashes of erased recipients deleted", "count", n)
 	}
 	return false, err
+}
+
+// settleBursts lifts the bursts of suppressions of which the server has accepted a mail since, and
+// logs each burst that begins to be held, once in each process. again is always false.
+func (l *Maintenance) settleBursts(ctx context.Context) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	lifted, err := l.Store.SettleBursts(ctx)
+	if lifted {
+		l.Logger.Info("burst of suppressions lifted: the server accepted a mail for one of them")
+	}
+	if err != nil {
+		return false, err
+	}
+	held, err := l.Store.HeldBursts(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, b := range held {
+		if !slices.ContainsFunc(l.held, func(x store.HeldBurst) bool { return x.Server == b.Server && x.Words == b.Words }) {
+			l.Logger.Error("burst of suppressions held: does the server mean the addresses", "server", b.Server, "words", b.Words,
+				"recipients", b.Recipients, runbook.Bursts.See())
+		}
+	}
+	l.held = held
+	return false, nil
 }
 
 // pausePrefixes pauses prefixes to which many codes are sent and few are entered: a sign of fraud.

@@ -35,10 +35,12 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	m.RegisterAdmissions(nil)
 	m.RegisterDatabaseWritable(func(context.Context) error { return nil })
 	m.RegisterStorage(nil)
+	m.RegisterClock(nil)
 	m.RegisterRedis(nil)
 	m.RegisterBacklog(nil)
 	m.RegisterDisk("")
 	m.RegisterPausedPrefixes(nil)
+	m.RegisterHeldBursts(nil)
 	m.StatementObserver(nil)
 	m.RedisCallObserver()
 	m.RegisterCarriers(func() []delivery.Health { return []delivery.Health{{Server: "carrier"}} })
@@ -224,6 +226,7 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeDatabaseSlow", 2 * m, 7 * m, 0, map[string]string{
 			`sendcode_statement_seconds_sum{kind="begin"}`:   "0+0.1x8 1+6x400",
 			`sendcode_statement_seconds_count{kind="begin"}`: "0+10x400"}},
+		{"SendcodeClockOff", 2 * m, 4 * m, 0, map[string]string{`sendcode_clock_offset_seconds`: "4.9x8 -5.1x400"}},
 		{"SendcodeRedisSlow", 2 * m, 7 * m, 0, map[string]string{
 			`sendcode_redis_seconds_sum{call="pipeline"}`:   "0+0.01x8 0.1+3x400",
 			`sendcode_redis_seconds_count{call="pipeline"}`: "0+10x400"}},
@@ -234,6 +237,8 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeRedisForgets", 20 * m, 0, 0, map[string]string{ // slow, so that the database knows more
 			lost: "0+0x8 30+3x400", overruled: "0+0x8 0+3x400", tookRedis: "0+3x400", askedRedis: "0+10x400"}},
 		{"SendcodePrefixPaused", 2 * m, soon, 0, map[string]string{`sendcode_prefixes_paused`: once}},
+		{"SendcodeSuppressionsHeld", 2 * m, soon, 0,
+			map[string]string{`sendcode_suppressions_held{server="mx",words="550 5.1.1"}`: once}},
 		{"SendcodeSpendCapReached", 2 * m, soon, 0, map[string]string{`sendcode_spend_refused_total{cap="day"}`: once}},
 		{"SendcodeLoginAttacked", 2 * m, soon, 0,
 			map[string]string{`sendcode_admin_refusals_total{what="login",rule="account"}`: once}},

@@ -50,6 +50,13 @@ func (m *Metrics) RegisterDatabaseWritable(check func(context.Context) error) {
 		func() float64 { return oneIfSucceeds(check) })
 }
 
+// RegisterClock adds a gauge of how far this machine's clock is ahead of the database's.
+func (m *Metrics) RegisterClock(ahead func() time.Duration) {
+	m.gauge("sendcode_clock_offset_seconds",
+		"How far this replica's clock is ahead of the database's, by which codes and waits are judged; none on SQLite.", nil,
+		func() float64 { return ahead().Seconds() })
+}
+
 // RegisterPausedPrefixes adds a gauge of how many prefixes are paused now; -1 if count fails.
 func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error)) {
 	paused := newReading(count)
@@ -61,6 +68,22 @@ func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error
 			}
 			return -1
 		})
+}
+
+// RegisterHeldBursts adds a gauge of the recipients of each burst of suppressions that is held. While
+// the database does not answer, it is missing.
+func (m *Metrics) RegisterHeldBursts(read func(context.Context) ([]store.HeldBurst, error)) {
+	held := prometheus.NewDesc("sendcode_suppressions_held", "Recipients of a burst of suppressions that is held, "+
+		"one of whom entered a code within 90 days.", []string{"server", "words"}, nil)
+	bursts := newReading(read)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{held}, collect: func(show showFunc) {
+		list, ok := bursts.get()
+		for _, b := range list {
+			if ok {
+				show(held, float64(b.Recipients), b.Server, b.Words)
+			}
+		}
+	}})
 }
 
 // RegisterMailServers adds a gauge of whether each mail server is in use.

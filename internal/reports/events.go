@@ -44,6 +44,7 @@ type Event struct {
 	// address
 	Detail string
 	Says   delivery.Meaning // of the words at EventFormat.Detail
+	Words  string           // the BurstWords of these words
 }
 
 // Source has the settings of a provider. Package config reads its tags and comments.

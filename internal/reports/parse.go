@@ -42,7 +42,10 @@ func (s Source) Parse(body []byte) ([]Event, error) {
 
 func (s EventFormat) parseEvent(value any) Event {
 	e := Event{To: firstText(value, s.To), At: parseTime(firstText(value, s.Time))}
-	e.Detail, e.Says = extractDetail(value, s.Detail)
+	var words string
+	e.Detail, words = extractDetail(value, s.Detail)
+	e.Says = delivery.MeaningOf(words)
+	e.Words = delivery.BurstWords(e.Detail, delivery.RedactReply(words, delivery.PrivateData{To: e.To}))
 	var parts []string
 	for _, p := range s.Type {
 		if t := asText(p.Find(value)); t != "" {
@@ -103,9 +106,9 @@ var (
 )
 
 // extractDetail returns what may be stored of a provider's text, the codes in it or a single word,
-// and what all its words say.
-func extractDetail(value any, paths []JSONPath) (detail string, says delivery.Meaning) {
-	var reply, enhanced, single, all string
+// and all its words.
+func extractDetail(value any, paths []JSONPath) (detail, all string) {
+	var reply, enhanced, single string
 	for _, p := range paths {
 		t := asText(p.Find(value))
 		all += t + "\n"
@@ -123,7 +126,7 @@ func extractDetail(value any, paths []JSONPath) (detail string, says delivery.Me
 	if len(codes) > 0 {
 		single = strings.Join(codes, " ")
 	}
-	return single, delivery.MeaningOf(all)
+	return single, all
 }
 
 // findEnhancedCode returns the enhanced status code in a detail; "" if there is none.

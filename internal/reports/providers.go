@@ -96,6 +96,9 @@ func (s *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (
 	var suppress store.NewSuppression
 	if why := suppressionCause(e); known && why != "" && to.Domain() != delivery.SimulatorDomain {
 		suppress = store.NewSuppression{Cause: why, Address: s.Vault.SuppressionHash(to), For: s.Policy.Get().SuppressFor}
+		if why == store.CauseHardBounce {
+			suppress.Words = e.Words
+		}
 	}
 	tell, err := s.Teller.NewEvent(*story.Verification, appEventByKind[kind])
 	if err != nil {

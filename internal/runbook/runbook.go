@@ -11,10 +11,12 @@ type Section string
 const (
 	DatabaseAway  Section = "database-away"
 	DatabaseSlow  Section = "database-slow"
+	Clock         Section = "clock"
 	Keys          Section = "keys"
 	Redis         Section = "redis"
 	SendsWait     Section = "sends-wait"
 	SendsFail     Section = "sends-fail"
+	Bursts        Section = "bursts"
 	Attack        Section = "attack"
 	TextMessages  Section = "text-messages"
 	DatabaseSpace Section = "room"

@@ -17,7 +17,7 @@ const (
 	ProviderComplained ProviderEventKind = "complained"
 )
 
-// ProviderEventKinds are all kinds, worst last, after "" for none. Send.Afterwards has the worst
+// ProviderEventKinds are all kinds, worst last, after "" for none. Send.WorstEvent has the worst
 // kind that a provider reported.
 var ProviderEventKinds = []ProviderEventKind{"", ProviderDelivered, ProviderBounced, ProviderOptedOut,
 	ProviderComplained}
@@ -47,9 +47,8 @@ func (p *ProviderEvent) Columns() []Column {
 
 // Sanitized returns the event and its suppression as they are stored.
 func (e ProviderEvent) Sanitized(suppress NewSuppression) (ProviderEvent, NewSuppression) {
-	e.At, e.Provider, e.Detail, suppress.For = TruncateToMicroseconds(e.At), sanitized(e.Provider), sanitized(e.Detail),
-		max(0, suppress.For).Truncate(time.Microsecond)
-	return e, suppress
+	e.At, e.Provider, e.Detail = TruncateToMicroseconds(e.At), sanitized(e.Provider), sanitized(e.Detail)
+	return e, suppress.sanitized()
 }
 
 // WithHeardAt returns the event with HeardAt set to now. An At that is missing or later is set to
@@ -67,6 +66,6 @@ func (e ProviderEvent) Suppression(suppress NewSuppression, row Send) Suppressio
 		ID: SuppressionID(row.ID, suppress.Cause), App: row.App, Channel: row.Channel, Address: suppress.Address,
 		Recipient: row.Recipient,
 		To:        row.To, Cause: suppress.Cause, Detail: e.Detail, Send: row.ID, Since: e.HeardAt,
-		Until: e.HeardAt.Add(suppress.For),
+		Until: e.HeardAt.Add(suppress.For), Server: row.Provider, Words: suppress.Words,
 	}
 }

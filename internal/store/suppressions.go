@@ -41,6 +41,10 @@ type Suppression struct {
 	LiftedAt  time.Time // zero: not lifted
 	LiftedBy  string
 	LiftedWhy string
+
+	Server    string    // the mail server that refused the mail; of a bounce that a provider reported, the one that took it
+	Words     string    // the server's words, normalised: with Server they name a burst; empty: never in one
+	HeldUntil time.Time // of a burst: until then it stops nothing; zero: it was in none
 }
 
 // Columns returns the columns of the row.
@@ -61,11 +65,40 @@ func (s *Suppression) Columns() []Column {
 		{"lifted_at", &s.LiftedAt, 0},
 		{"lifted_by", &s.LiftedBy, 0},
 		{"lifted_why", &s.LiftedWhy, 0},
+		{"server", &s.Server, InsertedColumn},
+		{"words", &s.Words, InsertedColumn},
+		{"held_until", &s.HeldUntil, 0},
 	}
 }
 
-// Active reports whether the suppression applies at now: it is not lifted and has not run out.
-func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.Until) }
+// Active reports whether the suppression applies at now: it is not held, not lifted and has not run
+// out.
+func (s Suppression) Active(now time.Time) bool {
+	return s.LiftedAt.IsZero() && now.Before(s.Until) && !now.Before(s.HeldUntil)
+}
+
+// Held reports whether the suppression waits at now: it stops nothing, and will, unless it is lifted.
+func (s Suppression) Held(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.HeldUntil) }
+
+// A burst: more than BurstLimit recipients suppressed within BurstWindow by one server with the same
+// words. The server may be at fault, so they are held for BurstHold. What shows that one of them is
+// wrong lifts all that the burst suppressed within BurstReach.
+const (
+	BurstLimit  = 5
+	BurstWindow = 10 * time.Minute
+	BurstHold   = time.Hour
+	BurstReach  = 24 * time.Hour
+)
+
+// LiftedAccepted is LiftedWhy of a burst's suppressions after the server accepted a mail for one of
+// them.
+const LiftedAccepted = "accepted"
+
+// HeldBurst is a burst that is held now.
+type HeldBurst struct {
+	Server, Words string
+	Recipients    int
+}
 
 // SuppressionID derives the ID of the suppression that a send causes. So a repeated report adds no
 // second row, even after the first was lifted.
@@ -79,17 +112,19 @@ type NewSuppression struct {
 	Cause   SuppressionCause
 	Address recipient.Hash // of the address as spelled
 	For     time.Duration  // length of the suppression
+	Words   string         // as Suppression.Words
 }
 
 // SuppressionFilter selects suppressions. Zero fields select all.
 type SuppressionFilter struct {
-	Active    bool // only suppressions in force now, on the database's clock
+	Active    bool // only suppressions in force or held now, on the database's clock
 	Recipient *recipient.Hash
 	Before    *Cursor // only suppressions older than this mark, by Since and then ID
 	Limit     int     // 1 to 200
 }
 
-// LiftSuppressionsRequest ends the suppressions of one address that are in force now.
+// LiftSuppressionsRequest ends the suppressions of one address that are in force or held now, and those
+// of their bursts.
 type LiftSuppressionsRequest struct {
 	Channel recipient.Channel
 	Address recipient.Hash

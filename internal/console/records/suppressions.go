@@ -47,6 +47,7 @@ func SuppressionJSON(s store.Suppression, now time.Time) frame.JSONObject {
 		"since": frame.Timestamp(s.Since),
 		"until": frame.Timestamp(s.Until), "active": s.Active(now), "lifted_at": frame.Timestamp(s.LiftedAt),
 		"lifted_by": frame.OrNull(s.LiftedBy), "lifted_reason": frame.OrNull(s.LiftedWhy),
+		"server": frame.OrNull(s.Server), "words": frame.OrNull(s.Words), "held_until": frame.Timestamp(s.HeldUntil),
 	}
 }
 
@@ -86,12 +87,22 @@ func (v suppressionsView) ReasonText(s store.Suppression) string {
 
 // State returns whether a suppression holds.
 func (v suppressionsView) State(s store.Suppression) explain.StateLabel {
+	if s.Held(v.Now) {
+		return explain.StateLabel{Sign: "–", Word: v.W.Get("suppressions.held"), Tone: explain.Warn}
+	}
 	return suppressionOrPauseLabel(s.Active(v.Now), !s.LiftedAt.IsZero(), "suppressions.active", v.W)
 }
 
-// LiftedText returns a sentence about who lifted a suppression, when and why; nil if it was not
-// lifted.
-func (v suppressionsView) LiftedText(s store.Suppression) texts.Sentence {
+// StateText returns a sentence about why a suppression is held, or about who lifted it, when and why;
+// nil if it is neither held nor lifted.
+func (v suppressionsView) StateText(s store.Suppression) texts.Sentence {
+	switch {
+	case s.Held(v.Now):
+		return v.W.Sentence("suppressions.held.why", texts.Strong("server", s.Server), texts.Plain("words", s.Words),
+			texts.AtTime("at", s.HeldUntil))
+	case s.LiftedBy == "" && s.LiftedWhy == store.LiftedAccepted:
+		return v.W.Sentence("suppressions.accepted", texts.AtTime("at", s.LiftedAt))
+	}
 	return liftedSentence(s.LiftedAt, s.LiftedBy, s.LiftedWhy, v.W)
 }
 

@@ -92,22 +92,23 @@ WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (` + deleteHeldOutboxSQ
 UPDATE sends s SET status = o.status, reason = o.reason, provider = o.provider, provider_code = o.provider_code, took = o.took,
        finished_at = (SELECT now FROM clock), counts = s.counts AND NOT (o.refund AND NOT s.in_doubt)
 FROM held, unnest($1::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[],
-       $10::bool[], $11::uuid[], $12::bytea[], $13::bigint[], $14::text[], $15::uuid[], $16::text[], $17::bool[], $18::bool[])
-     AS o(id, status, reason, provider, provider_code, took, refund, suppression, address, suppress_for, cause, event, type, test, bad)
+       $10::bool[], $11::uuid[], $12::bytea[], $13::bigint[], $14::text[], $15::uuid[], $16::text[], $17::bool[], $18::bool[],
+       $19::text[])
+     AS o(id, status, reason, provider, provider_code, took, refund, suppression, address, suppress_for, cause, event, type, test, bad, words)
 WHERE s.id = ANY ($1::uuid[]) AND s.id BETWEEN $8 AND $9 AND s.id = held.id AND o.id = held.id
 RETURNING s.id, s.provider, s.logged_at, s.status, s.reason, s.attempt, s.app, s.channel, s.recipient, s.masked, s.provider_code,
-          s.finished_at, s.forgiven, s.verification_id, o.refund AND NOT s.in_doubt AS refund, o.suppression, o.address, o.suppress_for,
-          o.cause, o.event, o.type, o.test, o.bad
+          s.finished_at, s.was_reset, s.verification_id, o.refund AND NOT s.in_doubt AS refund, o.suppression, o.address, o.suppress_for,
+          o.cause, o.event, o.type, o.test, o.bad, o.words
 )` + addToMinuteIndexSQL + `, failed AS (
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
-SELECT status, logged_at, id, finished_at, status = 'failed' AND bad AND NOT forgiven, app, channel, recipient
+SELECT status, logged_at, id, finished_at, status = 'failed' AND bad AND NOT was_reset, app, channel, recipient
 FROM ended WHERE status <> 'sent' ON CONFLICT DO NOTHING
 ), refunded AS (
 INSERT INTO refunds (id, since, attempt) SELECT id, finished_at, attempt FROM ended WHERE refund
 ), suppressed AS (
-INSERT INTO suppressions (id, app, channel, address, recipient, masked, reason, detail, send_id, created_by, since, until)
+INSERT INTO suppressions (id, app, channel, address, recipient, masked, reason, detail, send_id, created_by, since, until, server, words)
 SELECT suppression, app, channel, address, recipient, masked, cause, provider_code, id, '', finished_at,
-  finished_at + suppress_for * interval '1 microsecond'
+  finished_at + suppress_for * interval '1 microsecond', provider, words
 FROM ended WHERE suppress_for > 0
 ON CONFLICT (id) DO NOTHING
 ), notified AS (
@@ -119,7 +120,12 @@ SELECT id FROM ended`
 // Finish implements sqldb.PerDatabase. Outcomes that come while a round trip is under way share the
 // next one.
 func (p *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
-	return p.outcomes.Submit(ctx, outcome.Sanitized(), batchKeyOfRow(outcome.ID))
+	o := outcome.Sanitized()
+	done, err := p.outcomes.Submit(ctx, o, batchKeyOfRow(o.ID))
+	if done && o.Suppress.Words != "" {
+		_ = p.HoldBursts(ctx) // SettleBursts repeats it
+	}
+	return done, err
 }
 
 // Postpone implements sqldb.PerDatabase, in the same way.
@@ -216,7 +222,7 @@ func finishSentParameters(batch []*finishCall) []any {
 
 // finishParameters returns the parameters of finishSQL.
 func finishParameters(batch []*finishCall) []any {
-	p := columns.NewArrayParameters(batch, 9)
+	p := columns.NewArrayParameters(batch, 10)
 	p.Add(columns.Boolean, func(buf []byte, x *finishCall) []byte { return columns.AppendBoolean(buf, x.In.Refund) })
 	p.Add(columns.UUID, func(buf []byte, x *finishCall) []byte {
 		id := store.SuppressionID(x.In.ID, x.In.Suppress.Cause)
@@ -232,6 +238,7 @@ func finishParameters(batch []*finishCall) []any {
 	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Event.Type...) })
 	p.Add(columns.Boolean, func(buf []byte, x *finishCall) []byte { return columns.AppendBoolean(buf, x.In.Event.Test) })
 	p.Add(columns.Boolean, func(buf []byte, x *finishCall) []byte { return columns.AppendBoolean(buf, x.In.BadAddress) })
+	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Suppress.Words...) })
 	return append(finishSentParameters(batch), p.Args()...)
 }
 

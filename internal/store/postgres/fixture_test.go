@@ -269,7 +269,7 @@ func divide(t *testing.T, conn *pgx.Conn, at ...time.Time) {
 // copySends writes copies of the sends that ended, with other IDs, in SQL; logged is when each was
 // logged.
 func copySends(logged string) string {
-	const same = "verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, ip, " +
+	const same = "verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, network, " +
 		"attempt, counts"
 	return `INSERT INTO sends (id, status, logged_at, ` + same + `) SELECT ` + randomID + `, 'sent', ` + logged + `, ` +
 		same + ` FROM sends s`

@@ -29,7 +29,7 @@ INSERT INTO minute_index (field, value, minute) SELECT 'receipt', 'delivered', d
   ON CONFLICT DO NOTHING`}
 
 var (
-	setAfterwardsSQL = `UPDATE sends SET afterwards = @kind WHERE id = @id AND ` + eventRankSQL("afterwards") + ` < ` +
+	setWorstEventSQL = `UPDATE sends SET worst_event = @kind WHERE id = @id AND ` + eventRankSQL("worst_event") + ` < ` +
 		eventRankSQL("@kind")
 	markBouncedSQL = `UPDATE sends SET bounced = true WHERE id = @id AND @cause = '` + string(store.CauseHardBounce) + `'`
 )
@@ -50,7 +50,7 @@ var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() +
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.NewSuppression,
 	tell ...store.NewEvent) (bool, error) {
 	e, suppress = e.Sanitized(suppress)
-	return WriteWithResult(ctx, db, func(q Tx) (bool, error) {
+	recorded, err := WriteWithResult(ctx, db, func(q Tx) (bool, error) {
 		row, err := queryFirst(q, sendFields, `SELECT `+SendColumns+` FROM sends s WHERE s.id = @id`+
 			q.Dialect.pick(dialectSQL{Postgres: ` FOR NO KEY UPDATE`}), Args{"id": e.Send})
 		if err != nil {
@@ -69,12 +69,16 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 		if err := q.AddAppEvents(e.Send, e.Detail, tell...); err != nil {
 			return false, err
 		}
-		if err := q.exec(setAfterwardsSQL, Args{"id": e.Send, "kind": e.Kind}); err != nil || suppress.For <= 0 {
+		if err := q.exec(setWorstEventSQL, Args{"id": e.Send, "kind": e.Kind}); err != nil || suppress.For <= 0 {
 			return true, err
 		}
 		_, err = q.Suppress(e.Suppression(suppress, row))
 		return true, err
 	})
+	if recorded && suppress.Words != "" {
+		_ = db.HoldBursts(ctx) // SettleBursts repeats it
+	}
+	return recorded, err
 }
 
 // RecordReceipt records the receipt of a text message; status is Delivered or Undelivered. False:

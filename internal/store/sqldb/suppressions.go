@@ -17,9 +17,85 @@ var (
 
 	liftSuppressionsSQL = `
 UPDATE suppressions SET lifted_at = @now, lifted_by = @by, lifted_why = @why
-WHERE lifted_at IS NULL AND until > @now AND channel = @channel AND address = @address AND (@app = '' OR app = @app)
+WHERE lifted_at IS NULL AND until > @now AND (@app = '' OR app = @app) AND id IN (
+    SELECT id FROM suppressions WHERE lifted_at IS NULL AND until > @now AND channel = @channel AND address = @address
+    UNION ALL SELECT y.id FROM suppressions x JOIN suppressions y ON y.server = x.server AND y.words = x.words
+    WHERE x.address = @address AND x.channel = @channel AND ` + inBurstSQL("x") + ` AND ` + inBurstSQL("y") + `)
   RETURNING ` + suppressionTable.SelectList()
+
+	// holdBurstsSQL holds what is not held yet of every burst.
+	holdBurstsSQL = `
+UPDATE suppressions SET held_until = @held
+WHERE words <> '' AND since > @window AND held_until IS NULL AND lifted_at IS NULL AND (
+    SELECT count(DISTINCT x.recipient) FROM suppressions x
+    WHERE x.server = suppressions.server AND x.words = suppressions.words AND x.words <> '' AND x.since > @window
+  ) > @limit`
+
+	// liftAcceptedSQL lifts each burst of which the server has accepted a mail for a recipient later. If
+	// the server had accepted the refused mail too, its acceptance says nothing; delivery does.
+	liftAcceptedSQL = `
+UPDATE suppressions SET lifted_at = @now, lifted_why = '` + store.LiftedAccepted + `'
+WHERE until > @now AND ` + inBurstSQL("suppressions") + ` AND (server, words) IN (
+    SELECT x.server, x.words FROM suppressions x JOIN sends s ON s.recipient = x.recipient AND s.logged_at > x.since
+    WHERE ` + inBurstSQL("x") + ` AND s.channel = x.channel AND s.provider = x.server AND s.status = 'sent' AND (s.afterwards = 'delivered'
+      OR (SELECT c.status FROM sends c WHERE c.id = x.send_id) = 'failed'))`
+
+	heldBurstsSQL = `
+SELECT x.server, x.words, count(DISTINCT x.recipient) FROM suppressions x
+WHERE ` + inBurstSQL("x") + ` AND x.held_until > @now
+GROUP BY x.server, x.words HAVING max(CASE WHEN EXISTS (
+    SELECT 1 FROM verifications v WHERE v.recipient = x.recipient AND v.attempts > 0 AND v.channel = x.channel AND v.approved_at > @known
+  ) THEN 1 ELSE 0 END) = 1 ORDER BY 3 DESC, 1, 2 LIMIT 20`
 )
+
+// inBurstSQL returns the condition that the suppression x belongs to a burst of the last BurstReach
+// and is not lifted.
+func inBurstSQL(x string) string {
+	return x + `.lifted_at IS NULL AND ` + x + `.held_until IS NOT NULL AND ` + x + `.words <> '' AND ` + x + `.since > @reach`
+}
+
+// burstArgs are the parameters of the statements about bursts.
+func burstArgs(now time.Time) Args {
+	return Args{"now": now, "reach": now.Add(-store.BurstReach), "window": now.Add(-store.BurstWindow),
+		"held": now.Add(store.BurstHold), "limit": store.BurstLimit, "known": now.Add(-knownRecipient)}
+}
+
+// knownRecipient is how long after an approved code a recipient is no stranger.
+const knownRecipient = 90 * 24 * time.Hour
+
+// burstLockKey is the key of the lock that lets one replica at a time hold bursts.
+const burstLockKey = 0x6275727374
+
+// HoldBursts holds the suppressions of each burst. Finish and IngestProviderEvent call it after they
+// have committed a suppression, so that the last of several at once sees all.
+func (db *DB) HoldBursts(ctx context.Context) error {
+	return db.Write(ctx, func(q Tx) error {
+		if err := q.ExecAll(Args{"key": burstLockKey}, db.Dialect.pick(advisoryLockSQL)); err != nil {
+			return err
+		}
+		return q.exec(holdBurstsSQL, burstArgs(q.Now))
+	})
+}
+
+// SettleBursts holds bursts, for a process that died before it could, and lifts those of which the
+// server has accepted a mail since. It returns whether it lifted any.
+func (db *DB) SettleBursts(ctx context.Context) (lifted bool, err error) {
+	if err := db.HoldBursts(ctx); err != nil {
+		return false, err
+	}
+	return WriteWithResult(ctx, db, func(q Tx) (bool, error) { return q.Change(liftAcceptedSQL, burstArgs(q.Now)) })
+}
+
+// HeldBursts returns the bursts held now of which one recipient had an approved code within 90 days,
+// the largest 20.
+func (db *DB) HeldBursts(ctx context.Context) (list []store.HeldBurst, err error) {
+	_, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
+		list, err = QueryAll(q, func(b *store.HeldBurst) []any { return []any{&b.Server, &b.Words, &b.Recipients} }, heldBurstsSQL,
+			burstArgs(now))
+		return err
+	})
+	return list, err
+}
 
 // Suppress adds a suppression. False: there is one with this ID already, and nothing was changed.
 func (q Tx) Suppress(x store.Suppression) (added bool, err error) {
@@ -84,8 +160,8 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 	return list, now, err
 }
 
-// LiftSuppressions ends all suppressions of an address that are in force now, and returns them,
-// oldest first. The audit entry is written even if there were none. Its Detail becomes their
+// LiftSuppressions ends all suppressions of an address that are in force or held now, and with them
+// the bursts that they belong to, and returns them, oldest first. The audit entry is written even if there were none. Its Detail becomes their
 // number, and its recipient, if it has none, that of the first.
 func (db *DB) LiftSuppressions(ctx context.Context, l store.LiftSuppressionsRequest, act *store.AuditEntry) (lifted []store.Suppression,
 	err error) {
@@ -94,7 +170,8 @@ func (db *DB) LiftSuppressions(ctx context.Context, l store.LiftSuppressionsRequ
 	}
 	lifted, err = WriteWithResult(ctx, db, func(q Tx) ([]store.Suppression, error) {
 		list, err := QueryAll(q, suppressionTable.Destinations, liftSuppressionsSQL,
-			Args{"by": l.By, "why": l.Why, "channel": l.Channel, "address": l.Address, "app": l.App, "now": q.Now})
+			Args{"by": l.By, "why": l.Why, "channel": l.Channel, "address": l.Address, "app": l.App, "now": q.Now,
+				"reach": q.Now.Add(-store.BurstReach)})
 		if err != nil || act == nil {
 			return list, err
 		}

@@ -25,7 +25,7 @@ func (s *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.
 // Finish implements sqldb.PerDatabase.
 func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	o := outcome.Sanitized()
-	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
+	done, err := sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
 		held, err := q.Change(`DELETE FROM outbox WHERE id = @id AND attempt = @attempt`,
 			sqldb.Args{"id": o.ID, "attempt": o.Attempt})
 		if err != nil || !held {
@@ -33,6 +33,10 @@ func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 		}
 		return true, finish(q, o)
 	})
+	if done && o.Suppress.Words != "" {
+		_ = s.HoldBursts(ctx) // SettleBursts repeats it
+	}
+	return done, err
 }
 
 // finish writes the outcome of a send and, if the outcome has them, its failure, refund,
@@ -71,7 +75,7 @@ WHERE id = @id`
 
 	addFailureSQL = `
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
-SELECT status, logged_at, id, finished_at, status = 'failed' AND @bad AND NOT forgiven, app, channel, recipient
+SELECT status, logged_at, id, finished_at, status = 'failed' AND @bad AND NOT was_reset, app, channel, recipient
 FROM sends WHERE id = @id ON CONFLICT DO NOTHING`
 
 	addRefundSQL = `INSERT INTO refunds (id, since, attempt) SELECT id, @now, attempt FROM sends WHERE id = @id AND NOT in_doubt`

@@ -73,7 +73,7 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 		Address:   Address(1),
 		Recipient: begun.Send.Recipient,
 		To:        "a•••@example.com", Cause: store.CauseHardBounce, Detail: "550 5.1.1", Send: begun.Send.ID, Since: f.Now,
-		Until: f.Now.Add(2 * time.Hour),
+		Until: f.Now.Add(2 * time.Hour), Server: "mx",
 	}
 	Equal(t, "suppressions", f.suppressions(t, store.SuppressionFilter{}), []store.Suppression{want})
 	Equal(t, "ended", f.Row(t, begun.Send.ID).Status, store.Failed)

@@ -1,0 +1,183 @@
+package delivery
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// MeaningOf reads the words of a reply, before they are redacted. Addresses, hosts and URLs are left
+// out, since a mailbox may be called spam@. A reply that may have another reason has AnotherReason,
+// even if it also says that the mailbox is missing.
+func MeaningOf(reply string) Meaning {
+	reply = strings.ToLower(reply[:min(len(reply), maxReplyBytes)])
+	text := plainWords(notWords.ReplaceAllStringFunc(reply, func(token string) string {
+		switch {
+		case strings.Contains(token, "@") && !strings.Contains(token, "/"):
+			return " " + anAddress + " "
+		case isPublicHostName(token) || !hostLike.MatchString(token):
+			return " "
+		}
+		return token
+	}))
+	for _, phrase := range noReasons {
+		text = strings.ReplaceAll(text, phrase, " ")
+	}
+	switch {
+	case containsAny(text, otherReasons):
+		return AnotherReason
+	case containsAny(text, missing) || containsPair(text, mailboxes, missingAfter, 6) ||
+		containsPair(text, mailboxes, invalid, 2) || containsPair(text, missingBefore, mailboxes, 1):
+		return MissingMailbox
+	case containsAny(text, weakReasons) || blockLists.MatchString(reply):
+		return AnotherReason
+	}
+	return Nothing
+}
+
+var (
+	// notWords are URLs, addresses, values such as relay=host, and hosts.
+	notWords   = regexp.MustCompile(`https?://\S+|www\.\S+|[^\s<>()\[\]"':;,]+@[^\s<>()\[\]"':;,]+|\w+=\S+|(?:[\w-]+\.)+[a-z][\w-]+`)
+	hostLike   = regexp.MustCompile(`^[\w.-]+$`)
+	blockLists = regexp.MustCompile(`spamhaus|spamcop|dnsbl|\brbl\b|uribl|surbl`)
+)
+
+// anAddress stands for an address that was left out.
+const anAddress = "rcpt"
+
+// The tables of words, as plainWords has them: without accents and punctuation. "*" ends a word in
+// any way. Chinese and Japanese have no blanks between words, so their phrases may stand anywhere.
+var (
+	// noReasons sound like another reason, or like a missing mailbox, and say nothing: names of lists
+	// of recipients, and Exchange Online's "access denied" for an address that its directory lacks.
+	noReasons = phrases("relay recipient table, not listed, address rejected access denied, unknown error, unknown reason, unknown host, " +
+		"reason unknown, cause unknown, invalid message, invalid header, invalid command, invalid response")
+
+	otherReasons = phrases(
+		// full
+		"full, quota*, overquota, storage, space, disk, insufficient, exceed*, llen*, cuota, espacio, plein*, voll, uberfullt, kontingent, "+
+			"speicher*, cheia, cheio, cota, espaco, pien*, переполнен*, квот*, 满, 滿, 空间, 空間, 配额, 配額, 容量, いっぱい",
+		// rate, limit, load
+		"rate, rates, ratelimit*, limit*, hour*, daily, maximum, too many, too much, too fast, too frequent*, frequen*, throttl*, concurrent, "+
+			"connections, busy, overload*, resources, trop de, depass*, zu viele, uberschritten, ueberschritten, grenze, demasiad*, excedid*, muit*, лимит*, превыш*, "+
+			"ограничен*, слишком, 频率, 頻率, 限制, 超过, 超過, 超出, 过多, 過多, 太多, 频繁, 頻繁, 上限, 制限, 混雑",
+		// for now
+		"temporar*, later, greylist*, graylist*, grey list*, gray list*, defer*, timeout, timed out, maintenance, ldap, "+
+			"lookup fail*, lookup error, internal error, server error, local error, dns error, configuration*, misconfigur*, old, plus tard, "+
+			"ulterieurement, spater, spaeter, vorubergehend*, voruebergehend*, mas tarde, temporal*, mais tarde, позже, временн*, 稍后, 稍後, 暂时, 暫時, 一時的, しばらく",
+		// sender
+		"sender*, originat*, mail from, mailfrom, return path, envelope from, from address, from header, helo, ehlo, your ip, your domain, your server, "+
+			"your host*, expediteur*, emetteur*, absender*, remitente*, remetente*, mittente*, отправител*, 发件, 發件, 寄件, 送信者, 送信元, 差出人",
+		// authentication, encryption
+		"spf, dkim, dmarc, arc, auth*, unauth*, login, password, credential*, spoof*, forged, forgery, tls, starttls, ssl, certificate, encrypt*, "+
+			"identities, not verified, verify failed, verify sender, callout, authentifi*, verschlussel*, autentic*, аутентиф*, 认证, 認證, 認証, なりすまし",
+		// reputation, block lists
+		"reputation, score, blocked, blocking, block, blocks, blocklist*, blackl*, black list*, banned, listed, listing, rbl, dnsbl, uribl, surbl, dbl, "+
+			"sbl, barracuda, mimecast, proofpoint, cloudmark, bloqu*, liste noire, sperr*, gesperrt, blockier*, lista negra, reputa*, заблокир*, блокир*, "+
+			"репутац*, черн*, 黑名单, 黑名單, 信誉, 信譽, 屏蔽, 封禁, ブロック",
+		// spam, content
+		"spam*, junk, bulk, unsolicited, suspicio*, phish*, malware, virus*, content, attachment*, abus*, complain*, too large, too big, too long, size, "+
+			"pourriel, indesirable*, contenu, taille, unerwunscht*, inhalt*, zu gross, no deseado, contenido, tamano, lixo, conteudo, tamanho, "+
+			"спам*, вирус*, 垃圾, 病毒, 内容, 內容, 大小, 迷惑メール, スパム, ウイルス",
+		// policy, permission
+		"policy, policies, aup, rule, rules, filter*, preferences, violat*, prohibit*, administrative*, restrict*, forbidden, denied, permission*, "+
+			"permitted, not allowed, allowed rcpthosts, whitelist*, allowlist*, security, member*, moderat*, sandbox, politique*, securite, richtlinie*, politica*, "+
+			"permis*, политик*, запрещ*, 策略, 政策, ポリシー",
+		// relay, host, network
+		"relay*, loop, hops, client, ip, ptr, dns, rdns, reverse, network, country, relais, 中继, 中繼, 转发, 轉發")
+
+	// weakReasons count only where nothing says that the mailbox is missing.
+	weakReasons = phrases("拒绝, 拒絕, 拒否")
+
+	// missing says on its own that there is no such mailbox.
+	missing = phrases("no longer valid, no longer exists, no longer exist, no longer in use, no longer here, no longer with, no longer employed, " +
+		"no longer on server, by that name, not our customer, unrouteable address, unroutable address, no such address, no such domain, unknown domain, " +
+		"recipientnotfound, recipnotfound, exrecipnotfound, usernotfound, nosuchuser, invalidrecipient, userunknown, " +
+		"account deleted, account was deleted, account has been deleted, mailbox deleted, mailbox was deleted, mailbox has been deleted, user deleted, " +
+		"user was deleted, user has been deleted, 不存在, 无此, 無此, 查无, 查無, 找不到, 没有找到, 沒有找到, 无效, 無效, 未知用户, 存在しま, 存在しない, 見つかりま, 見つからな, 不明, 無効, 該当する")
+
+	// mailboxes are the nouns between or beside which missingAfter and missingBefore stand.
+	mailboxes = phrases(anAddress + ", user*, mailbox*, recipient*, address*, addressee*, account*, alias*, customer*, email*, e mail, inbox, person, " +
+		"local part, utilisateur*, destinataire*, adress*, boite*, compte, empfanger*, empfaenger*, postfach*, benutzer*, konto, nutzer*, usuari*, " +
+		"destinatari*, buzon, cuenta, direccion, casilla, utilizador*, caixa, conta, endereco, utente, casella, indirizzo, gebruiker, ontvanger, " +
+		"пользовател*, ящик*, адрес*, получател*, аккаунт*, учетн*")
+
+	missingAfter = phrases("unknown, not found, not be found, couldnt be found, cannot be found, nonexistent, non existent, not known, " +
+		"not recognized, not recognised, not be recognized, not exist*, doesnt exist, didnt exist, no longer valid, " +
+		"no longer exist*, no longer active, not have an, doesnt have an, doesnt have, not present, not in our, unallocated, unassigned, not local, " +
+		"undeliverable, inconnu*, nexiste, introuvable*, inexistant*, unbekannt*, existiert nicht, existiert hier nicht, nicht gefunden, " +
+		"nicht vorhanden, nicht bekannt, gibt es nicht, desconocid*, no existe*, no encontrad*, no se encontr*, no se ha encontrado, inexistente*, " +
+		"desconhecid*, nao existe*, nao encontrad*, nao foi encontrad*, sconosciut*, non esiste, non trovat*, inesistente*, non valid*, " +
+		"onbekend, bestaat niet, не существ*, не найден*, неизвест*, удален*, не зарегистрирован*")
+
+	// invalid stands beside its noun: farther away it may be about something else.
+	invalid = phrases("invalid*, not valid, not a valid, is wrong, ungultig*, ungueltig*, no es valid*, non valid*, nest pas valid*, недействител*")
+
+	missingBefore = phrases("no such, no such local, no such mail, no such virtual, unknown, invalid, nonexistent, non existent, undeliverable, wrong, bad, " +
+		"not a valid, not a known, not a local, no valid, no local, not valid, cannot find, could not find, couldnt find, there is no, have no, " +
+		"inconnu*, invalide*, aucun, aucune, kein, keine, unbekannt*, ungultig*, ungueltig*, no existe*, desconocid*, desconhecid*, nao existe*, sconosciut*, нет такого, " +
+		"неизвестн*, несуществ*")
+)
+
+// phrases splits lists at commas, and returns each phrase as it stands in plainWords.
+func phrases(lists ...string) (all []string) {
+	for phrase := range strings.SplitSeq(strings.Join(lists, ","), ",") {
+		words := plainWords(phrase)
+		switch {
+		case unicode.In([]rune(words)[1], unicode.Han, unicode.Hiragana, unicode.Katakana):
+			words = strings.TrimSpace(words)
+		case strings.HasSuffix(phrase, "*"):
+			words = strings.TrimSuffix(words, " ")
+		}
+		all = append(all, words)
+	}
+	return all
+}
+
+// plainWords returns a text without accents, apostrophes and punctuation, its words between single blanks.
+func plainWords(text string) string {
+	fields := strings.FieldsFunc(strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Mn, r) || r == '\'' || r == '’' {
+			return -1
+		}
+		return r
+	}, norm.NFD.String(text)), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return " " + strings.Join(fields, " ") + " "
+}
+
+func containsAny(text string, phrases []string) bool {
+	for _, phrase := range phrases {
+		if strings.Contains(text, phrase) {
+			return true
+		}
+	}
+	return false
+}
+
+// containsPair reports whether a phrase of then follows one of first, with at most gap words between.
+func containsPair(text string, first, then []string, gap int) bool {
+	for _, phrase := range first {
+		for rest, found := cutAfter(text, phrase); found; rest, found = cutAfter(rest, phrase) {
+			words := strings.SplitAfterN(rest, " ", gap+3)
+			for n := range min(gap+1, len(words)) {
+				for _, second := range then {
+					if strings.HasPrefix(" "+strings.Join(words[n:], ""), second) {
+						return true
+					}
+				}
+			}
+		}
+	}
+	return false
+}
+
+// cutAfter returns what follows a phrase, from the beginning of the next word on.
+func cutAfter(text, phrase string) (rest string, found bool) {
+	_, rest, found = strings.Cut(text, phrase)
+	if found && !strings.HasSuffix(phrase, " ") {
+		_, rest, _ = strings.Cut(rest, " ")
+	}
+	return rest, found
+}
