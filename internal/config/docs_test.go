@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sendcode/quota"
 )
 
 // Every example of a file loads, with a hash and a secret where it names none: whole files with
@@ -67,16 +69,74 @@ func yamlBlocks(t *testing.T, page string) (blocks []string) {
 	return blocks
 }
 
-// Of docs/policies.md, each YAML block declares a policy that a purpose uses.
+// The policies of docs/policies.md by what the page says of them, in its words' order, then its
+// limits.
+var documentedPolicies = []struct{ says, rules string }{
+	{"1 per 60 seconds, 5 per hour and 10 per 24 hours for an address",
+		"recipient 1 in 1m0s, recipient 5 in 1h0m0s, recipient 10 in 24h0m0s; 1 in 1m0s, 5 in 1h0m0s, 10 in 24h0m0s"},
+	{"1,000 requests per second for a route key", "recipient 5 in 1h0m0s, purpose 1000 in 1s; 1000 in 1s"},
+	{"at most 1 per calendar day and 3 per 7 days for a user",
+		"recipient 1 a day, recipient 3 in 7 days; 1 a day, 3 in 7 days"},
+	{"100 per 60 seconds for a resource and an IP address", "recipient 10 in 1h0m0s, ip 100 in 1m0s; 100 in 1m0s"},
+	{"3 per clock hour", "recipient 3 a hour; 3 a hour"},
+	{"3 in any 60 minutes", "recipient 3 in 1h0m0s; 3 in 1h0m0s"},
+	{"3 per user and calendar month", "recipient 3 a month; 3 a month"},
+	{"Bounds on all recipients, numbers and countries", "recipient 10 in 24h0m0s, network 1000 in 1h0m0s, " +
+		"app 1000 in 1s, global 50000 a month, prefix 10 in 1h0m0s, country 500 in 24h0m0s; "},
+	{"A stricter rule, tried first", "recipient 5 in 1h0m0s, recipient 3 in 1h0m0s (observe); "},
+}
+
+// Of docs/policies.md, each YAML block declares what its heading says, and a policy that a purpose
+// uses.
 func TestThePageOfPolicies(t *testing.T) {
-	for _, block := range yamlBlocks(t, "policies") {
-		c := must(t, block)
+	blocks := yamlBlocks(t, "policies")
+	page := read(t, "../../docs/policies.md")
+	if len(blocks) != len(documentedPolicies) {
+		t.Fatalf("%d blocks", len(blocks))
+	}
+	for i, block := range blocks {
+		c, want := must(t, block), documentedPolicies[i]
+		before, _, _ := strings.Cut(page, block)
+		if heading := before[strings.LastIndex(before, "\n## "):]; !strings.Contains(heading, want.says) {
+			t.Errorf("%s\nis below %s, want %s", block, heading, want.says)
+		}
+		var rules, limits []string
 		for name := range c.Policies {
 			if len(c.purposesWithPolicy(name)) == 0 {
 				t.Errorf("no purpose uses the policy %s:\n%s", name, block)
 			}
+			if strings.Contains(block, "\n  "+name+":\n") {
+				for _, r := range c.policy(name).Rules {
+					if r.Scope != quota.Failures { // of our own, beside those of the page
+						rules = append(rules, string(r.Scope)+" "+admits(r))
+					}
+				}
+			}
+		}
+		for _, limit := range c.Limits {
+			for _, r := range limit {
+				limits = append(limits, admits(r.QuotaRule()))
+			}
+		}
+		if got := strings.Join(rules, ", ") + "; " + strings.Join(limits, ", "); got != want.rules {
+			t.Errorf("%s\n got %s\nwant %s", want.says, got, want.rules)
 		}
 	}
+}
+
+// admits says how many events a rule admits in what time.
+func admits(r quota.Rule) string {
+	s := fmt.Sprintf("%d in %s", r.Limit, r.Window)
+	switch {
+	case r.Per != "":
+		s = fmt.Sprintf("%d a %s", r.Limit, r.Per)
+	case r.Days > 0:
+		s = fmt.Sprintf("%d in %d days", r.Limit, r.Days)
+	}
+	if r.Observe {
+		s += " (observe)"
+	}
+	return s
 }
 
 // The documents name no variable that the service does not know, and give clients none of the

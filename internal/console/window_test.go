@@ -131,7 +131,7 @@ func (w *window) says(script string, parts ...string) {
 // until waits for something to hold of the page that is there then.
 func (w *window) until(script string) {
 	w.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
+	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		holds, err := chromedp.Run(w.ctx, chromedp.Evaluate[bool](script))

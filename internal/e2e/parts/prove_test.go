@@ -33,7 +33,7 @@ import (
 
 var (
 	seed    = flag.Uint64("prove.seed", 0, "chooses faults, recipients and codes; 0: a random one")
-	proving = flag.Duration("prove.time", 20*time.Second, "how long faults happen at least")
+	proving = flag.Duration("prove.time", 10*time.Second, "how long faults happen at least; each happens once however little it is")
 )
 
 func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 4, 1)) }

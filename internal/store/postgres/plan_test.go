@@ -63,10 +63,10 @@ func TestPostgresHotPlans(t *testing.T) {
 // manySends gives each row n beside a row x the ID of a send of the same time.
 const manySends = "(left(x.id::text, 24) || right(md5(n::text), 12))::uuid"
 
-// multiply adds 20,000 rows n like some row x, with other fields.
+// multiply adds 5,000 rows n like some row x, with other fields.
 func multiply(t *testing.T, conn *pgx.Conn, table, fields string) {
 	t.Helper()
-	exec(t, conn, fmt.Sprintf(`INSERT INTO %[1]s SELECT y.* FROM (SELECT * FROM %[1]s LIMIT 1) x, generate_series(1, 20000) n, LATERAL
+	exec(t, conn, fmt.Sprintf(`INSERT INTO %[1]s SELECT y.* FROM (SELECT * FROM %[1]s LIMIT 1) x, generate_series(1, 5000) n, LATERAL
 jsonb_populate_record(NULL::%[1]s, to_jsonb(x) || jsonb_build_object(%[2]s)) y`, table, fields))
 }
 
@@ -111,7 +111,7 @@ func TestPostgresKeysAreFoundInFewRows(t *testing.T) {
 	db, conn := openTest(t, url, serverClockSQL), connect(t, url)
 	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1))
-	multiply(t, conn, "verifications", "'id', md5(n::text), 'expires_at', now() + (n - 10000) * interval '1 s'")
+	multiply(t, conn, "verifications", "'id', md5(n::text), 'expires_at', now() + (n - 2500) * interval '1 s'")
 	readsFew(t, db, conn, admin, func() {
 		storetest.Equal(t, "keys", storetest.Must(f.KeysOfCodes(t.Context(), 50))(t), []string{"k1"})
 		rows, next, err := f.SealedPage(t.Context(), sqldb.SealedTables[0], "", 50)

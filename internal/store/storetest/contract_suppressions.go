@@ -80,6 +80,7 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	Equal(t, "story", Must(f.SendDetails(t.Context(), begun.Send.ID))(t).Suppressions, []store.Suppression{want})
 	f.admitSuppressed(t, want.ID, to(1))
 	f.admitSuppressed(t, uuid.Nil, to(2)) // another spelling of what may be one mailbox
+	f.admitSuppressed(t, uuid.Nil, to(1), func(in *store.Intent) { in.Send.App = "desk" })
 	f.MustFinish(t, o, false)
 
 	// The same again, from an event: it is one row, and stays lifted.
