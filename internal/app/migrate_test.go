@@ -16,7 +16,8 @@ import (
 func TestMigrateSaysWhatItDid(t *testing.T) {
 	cfg := config.Config{DataDir: t.TempDir()}
 	for _, want := range []string{
-		"Migration 00001_schema.sql was applied.\nThe schema is up to date.\n",
+		"Migration 00001_schema.sql was applied.\nMigration 00002_held_suppressions.sql was applied.\n" +
+			"Migration 00003_unmapped_events.sql was applied.\nThe schema is up to date.\n",
 		"The schema is up to date: no migration was due.\n",
 	} {
 		var out strings.Builder
