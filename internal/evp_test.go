@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -295,6 +296,53 @@ func TestEVPVerifyWaits300ms(t *testing.T) {
 		servertest.Same(t, "one more, later", told(last), "300ms evp: the token is not valid: issuer too slow")
 		time.Sleep(5 * time.Second)
 	})
+}
+
+// Strangers with slow domains, or with more domains than are kept, switch off no issuer that has answered.
+func TestEVPVerifyKeepsKnownIssuers(t *testing.T) {
+	r := newEVPRig(t)
+	token := func(domain string) string {
+		return evptest.Bind(r.evt(map[string]any{"email": "ada@" + domain}), r.browser, evpOrigin, evpNonce, nil)
+	}
+	end := make(chan struct{})
+	known := r.v.TXT
+	r.v.TXT = func(ctx context.Context, name string) ([]string, error) {
+		if strings.Contains(name, ".slow.") {
+			<-end
+		}
+		if strings.Contains(name, ".stranger.") {
+			return nil, errors.New("no such name")
+		}
+		return known(ctx, name)
+	}
+	strangers := func(n int, under string) {
+		var all sync.WaitGroup
+		for i := range n {
+			domain := fmt.Sprintf("mail%d.%s.stranger.example", i, under)
+			to, _ := recipient.Parse(recipient.Email, "ada@"+domain)
+			ask := func() {
+				_, _ = r.v.Verify(t.Context(), token(domain), evp.Expected{Origin: evpOrigin, Nonce: evpNonce, Address: to})
+			}
+			if under == "slow" {
+				all.Go(ask)
+			} else {
+				ask()
+			}
+		}
+		all.Wait()
+	}
+	servertest.Await(t, "the keys", func() bool { return r.verify(t, r.token()) == nil })
+	strangers(1001, "fast")
+	if err := r.verify(t, r.token()); err != nil || len(r.Seen()) != 2 {
+		t.Error("asked again:", err, r.Seen())
+	}
+	strangers(16, "slow")
+	r.now = r.now.Add(11 * time.Minute)
+	later := map[string]any{"iat": r.now.Unix()}
+	servertest.Await(t, "the keys, anew", func() bool {
+		return r.verify(t, evptest.Bind(r.evt(later), r.browser, evpOrigin, evpNonce, later)) == nil
+	})
+	close(end)
 }
 
 // The client that the service uses calls no private address, whatever the domain's owner says.

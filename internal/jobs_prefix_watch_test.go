@@ -31,7 +31,7 @@ func TestPumpedPrefixIsPaused(t *testing.T) {
 		r.WantStatus(before, "sent")
 		r.Sleep(10*time.Minute + 2*jobs.PrefixWatchEvery)
 		alarm := regexp.MustCompile(`to prefix paused: .* prefix=\+49151 country=DE class=secret sends=21 approved=0`)
-		r.WantLine("alarms", "1 1", len(alarm.FindAllString(r.Printed.String(), -1)), r.Observed.Take("paused shop DE"))
+		r.WantLine("alarms", "1 1", len(alarm.FindAllString(r.Printed.String(), -1)), r.Metrics.Take("paused shop DE"))
 		left := len(r.Carrier.Accepted())
 		a := r.Send(vtest.TextTo(vtest.PumpedNumber(60)))
 		r.WantLine("the send, messages", vtest.Line("failed paused", left), r.Status(a), len(r.Carrier.Accepted()))

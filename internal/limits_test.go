@@ -121,9 +121,9 @@ func TestLimitsTakePeekAndRecord(t *testing.T) {
 		r.expect(limits.Record, "gift", "", "user=42", "true [0 0] 59m59s false")
 		r.expect(limits.Record, "gift", "", "user=42", "true [0 0] 1h0m0s false") // over the limit
 		r.expect(limits.Peek, "gift", "", "user=42", "false [0 0] 1h0m0s false")
-		r.WantLine("outcomes", "2 2 1 3", r.Observed.Take("limit gift peek looked"),
-			r.Observed.Take("limit gift take admitted"), r.Observed.Take("limit gift take refused"),
-			r.Observed.Take("limit gift record recorded"))
+		r.WantLine("outcomes", "2 2 1 3", r.Metrics.Take("limit gift peek looked"),
+			r.Metrics.Take("limit gift take admitted"), r.Metrics.Take("limit gift take refused"),
+			r.Metrics.Take("limit gift record recorded"))
 	})
 }
 

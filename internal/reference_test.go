@@ -4,6 +4,7 @@ import (
 	"html"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -113,5 +114,48 @@ func TestReferenceListsProblems(t *testing.T) {
 	if at := w.Header().Get("Location"); w.Code != http.StatusFound || at != "/docs#problems" ||
 		!strings.Contains(referencePage(t), `<h2 id="problems">`) {
 		t.Errorf("%d, at %q", w.Code, at)
+	}
+}
+
+// Each document is found from /docs and from /llms.txt, and what it links to is served.
+func TestDocumentsAreServedWithTheirLinks(t *testing.T) {
+	e := echo.New()
+	reference.Register(e)
+	get := func(path string) (kind, body string) {
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != http.StatusOK {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+		return w.Header().Get("Content-Type"), w.Body.String()
+	}
+	files, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(files) < 20 {
+		t.Fatal(files, err)
+	}
+	_, index := get("/llms.txt")
+	links := regexp.MustCompile(`\]\(([^)#]*)(#[^)]*)?\)`)
+	for _, file := range files {
+		path := "/docs/" + filepath.Base(file)
+		if !strings.Contains(index, "]("+path+")") || !strings.Contains(referencePage(t), `"`+path+`"`) {
+			t.Errorf("nothing leads to %s", path)
+		}
+		kind, body := get(path)
+		if kind != "text/markdown; charset=utf-8" || !strings.HasPrefix(body, "# ") || strings.Contains(body, "pictures/") {
+			t.Errorf("%s is %s, %.40q", path, kind, body)
+		}
+		for _, m := range links.FindAllStringSubmatch(body, -1) {
+			switch to := m[1]; {
+			case to == "", to == "/openapi.yaml", strings.HasPrefix(to, "https://"):
+			case strings.HasPrefix(to, "/docs/"):
+				get(to)
+			default:
+				t.Errorf("%s links to %s", path, to)
+			}
+		}
+	}
+	w := httptest.NewRecorder()
+	if e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/docs/decisions.md", nil)); w.Code != http.StatusNotFound {
+		t.Errorf("a document that does not exist: %d", w.Code)
 	}
 }

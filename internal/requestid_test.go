@@ -16,9 +16,9 @@ const (
 	parent = "00-" + trace + "-00f067aa0ba902b7-01"
 )
 
-// A well-formed ID is taken over, then that of the trace; else one is made, whose time can be read.
+// A well-formed ID is adopted, then that of the trace; else one is made, whose time can be read.
 // No header writes anything else to the log.
-func TestIDIsTakenOverOrMade(t *testing.T) {
+func TestAdopt(t *testing.T) {
 	const made = "made"
 	for _, c := range []struct{ header, parent, want string }{
 		{"order-7f3a9c2e41b0", "", "order-7f3a9c2e41b0"}, {"order-7f3a9c2e41b0", parent, "order-7f3a9c2e41b0"},
@@ -34,14 +34,18 @@ func TestIDIsTakenOverOrMade(t *testing.T) {
 		{"", "00-" + trace[:31] + "\n-00f067aa0ba902b7-01", made}, {"", parent[:54], made},
 		{"", "00-" + trace + "-00f067aa0ba902b7-0x", made},
 	} {
-		ctx, id := requestid.NewContext(t.Context(), c.header, c.parent)
+		ctx, first := requestid.NewContext(t.Context(), c.header, c.parent)
+		if own, err := uuid.Parse(first); err != nil || own.Version() != 7 || requestid.FromContext(ctx) != first {
+			t.Errorf("%q, %q: %q before it is adopted", c.header, c.parent, first)
+		}
+		id := requestid.Adopt(ctx)
 		own, err := uuid.Parse(id)
 		if c.want == made && (err != nil || own.Version() != 7) || c.want != made && id != c.want ||
 			requestid.FromContext(ctx) != id || !requestid.Valid(id) {
 			t.Errorf("%q, %q: %q, want %s", c.header, c.parent, id, c.want)
 		}
 	}
-	if requestid.FromContext(t.Context()) != "" {
+	if requestid.FromContext(t.Context())+requestid.Adopt(t.Context()) != "" {
 		t.Error("there is an ID of no request")
 	}
 }
@@ -50,7 +54,8 @@ func TestIDIsTakenOverOrMade(t *testing.T) {
 func TestLines(t *testing.T) {
 	var out bytes.Buffer
 	logger := requestid.Logger(requestid.Logger(slog.New(slog.NewJSONHandler(&out, nil))))
-	ctx, id := requestid.NewContext(t.Context(), "order-7f3a9c2e41b0", parent)
+	ctx, _ := requestid.NewContext(t.Context(), "order-7f3a9c2e41b0", parent)
+	id := requestid.Adopt(ctx)
 	logger.With("part", "log").WarnContext(ctx, "within")
 	for _, want := range []string{`"request_id":"` + id + `"`, `"trace_id":"` + trace + `"`, `"part":"log"`} {
 		if strings.Count(out.String(), want) != 1 {

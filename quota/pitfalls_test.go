@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,14 @@ func inARow(n int, step time.Duration) (all []pitfallCall) {
 		all = append(all, pitfallCall{at: time.Duration(i) * step, member: fmt.Sprint("m", i)})
 	}
 	return all
+}
+
+// after returns calls that come later by d.
+func after(calls []pitfallCall, d time.Duration) []pitfallCall {
+	for i := range calls {
+		calls[i].at += d
+	}
+	return calls
 }
 
 func berlin(t *testing.T) *time.Location {
@@ -72,6 +81,10 @@ func TestSixLimitersLetThroughWhatThePageSays(t *testing.T) {
 			epoch.Truncate(time.Second), ""},
 		{4, 0, inARow(3, 0), []Rule{{Name: "hour", Scope: Recipient, Limit: 3, Per: Hour}}, epoch, ""},
 		{5, 0, inARow(4, time.Minute), []Rule{sliding(Recipient, 3, time.Hour)}, epoch, ""},
+		{6, 0, slices.Concat(inARow(1, 0), after(inARow(4, 0), time.Hour-time.Second), after(inARow(5, 0), time.Hour+time.Second)),
+			[]Rule{sliding(Recipient, 5, time.Hour)}, epoch, ""},
+		{7, 0, append(inARow(5, 0), after(inARow(4, 12*time.Minute), 12*time.Minute)...),
+			[]Rule{sliding(Recipient, 5, time.Hour)}, epoch, ""},
 	} {
 		w.flush()
 		w.set(c.begin)

@@ -23,9 +23,10 @@ import (
 // The schemes rediss, rediss+sentinel and rediss+cluster use TLS; with Sentinel, both to Sentinel
 // and to Redis. The hosts of a Cluster URL are some of its nodes.
 //
-// The client connects at first use, to primaries only. Query parameters are those of go-redis: see
-// redis.ParseURL, and for Cluster redis.ParseClusterURL, without those that read from replicas; for
-// Sentinel only sentinel_username and sentinel_password. No parameter extends the Budget of a call.
+// The client connects at first use, to primaries only. Query parameters are those of redis.ParseURL,
+// of redis.ParseClusterURL for Cluster and of redis.ParseFailoverURL for Sentinel, without those that
+// read from replicas; for Sentinel sentinel_username and sentinel_password too. No parameter extends
+// the Budget of a call.
 // With TLS, ca=/path.pem names the certificate authorities to trust instead of the system's. Error:
 // the URL is invalid; the message never shows the URL.
 func OpenRedis(rawURL string) (redis.UniversalClient, error) { return redisurl.Open(rawURL) }

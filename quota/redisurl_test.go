@@ -41,13 +41,13 @@ func TestURLs(t *testing.T) {
 
 func TestSentinelURLs(t *testing.T) {
 	o, err := redisurl.SentinelOptions(
-		"rediss+sentinel://user:p%40s%2Fs@one,two:7000,[::1]:7001/main/4?sentinel_username=su&sentinel_password=sp")
+		"rediss+sentinel://user:p%40s%2Fs@one,two:7000,[::1]:7001/main/4?sentinel_username=su&sentinel_password=sp&pool_size=7")
 	mustBeNil(t, err)
 	servertest.Same(t, "sentinels", strings.Join(o.SentinelAddrs, " "), "one:26379 two:7000 [::1]:7001")
 	servertest.Same(t, "users", o.Username+" "+o.Password+" "+o.SentinelUsername+" "+o.SentinelPassword,
 		"user p@s/s su sp")
 	servertest.Same(t, "master", o.MasterName, "main")
-	servertest.Same(t, "db and dials", [2]int{o.DB, o.DialerRetries}, [2]int{4, 1})
+	servertest.Same(t, "db, pool and dials", [3]int{o.DB, o.PoolSize, o.DialerRetries}, [3]int{4, 7, 1})
 	servertest.Same(t, "TLS", secure(o.TLSConfig), true)
 	servertest.Same(t, "replicas", o.ReplicaOnly || o.RouteByLatency || o.RouteRandomly, false)
 	servertest.Same(t, "retries, and a context's deadline", o.MaxRetries > 0 && o.ContextTimeoutEnabled, true)
@@ -98,7 +98,7 @@ func TestWrongURLsAreExplainedWithoutTheirSecrets(t *testing.T) {
 		"redis+cluster://user:hunter2@h?route_by_latency_tolerance=1": `"route_by_latency_tolerance"`,
 		"redis+cluster://user:hunter2@h?route_randomly=1":             `"route_randomly"`,
 		"redis+cluster://user:hunter2@h?hunter=1":                     "hunter",
-		"redis://user:hunter2@":                                       "no host",
+		"redis://user:hunter2@":                                       "host 1",
 		"redis://user:hunter2%@h":                                     "not a URL",
 		"redis://user:hunter2@h/x":                                    "database number",
 		"redis://user:hunter2@h?no_such_option=1":                     "no_such_option",
@@ -108,6 +108,13 @@ func TestWrongURLsAreExplainedWithoutTheirSecrets(t *testing.T) {
 		"redis+sentinel://user:hunter2@h/m/x":                         "database",
 		"redis+sentinel://user:hunter2@h/m/-1":                        "database",
 		"redis+sentinel://user:hunter2@h/m/0?db=1":                    `"db"`,
+		"redis+sentinel://user:hunter2@h/m?route_randomly=1":          `"route_randomly"`,
+		"redis+sentinel://user:hunter2@h/m?hunter=1":                  "hunter",
+		"redis://user:7/hunter2@h/0":                                  "%XX",
+		"redis://user:7?hunter2@h":                                    "%XX",
+		"redis+cluster://user:7?hunter2@h":                            "%XX",
+		"redis+sentinel://user:7/m/hunter2@h/m":                       "%XX",
+		"redis+sentinel://h/m?sentinel_password=x&hunter2":            "%XX",
 	} {
 		client, err := redisurl.Open(url)
 		if err == nil || client != nil {

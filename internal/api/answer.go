@@ -14,23 +14,23 @@ import (
 
 // verificationJSON is a verification in API responses.
 type verificationJSON struct {
-	ID                string               `json:"id"`
-	Status            verification.State   `json:"status"`
-	Method            store.ApprovalMethod `json:"method,omitempty"`
-	Channel           string               `json:"channel"`
-	To                string               `json:"to"`
-	Purpose           string               `json:"purpose"`
-	PurposeTitle      string               `json:"purpose_title,omitempty"`
-	Reference         string               `json:"reference,omitempty"`
-	CreatedAt         string               `json:"created_at"`
-	ExpiresAt         string               `json:"expires_at"`
-	ExpiresIn         int                  `json:"expires_in"` // whole seconds, rounded down: never promised too long
-	CodeFormat        *codeFormatJSON      `json:"code_format,omitempty"`
-	AttemptsRemaining int                  `json:"attempts_remaining"`
-	Test              bool                 `json:"test,omitempty"`
-	Recipient         string               `json:"recipient,omitempty"` // to secret keys
-	Send              *sendJSON            `json:"send,omitempty"`
-	Quota             *quotahttp.Quota     `json:"quota,omitempty"`
+	ID           string               `json:"id"`
+	Status       verification.State   `json:"status"`
+	Method       store.ApprovalMethod `json:"method,omitempty"`
+	Channel      string               `json:"channel"`
+	To           string               `json:"to"`
+	Purpose      string               `json:"purpose"`
+	PurposeTitle string               `json:"purpose_title,omitempty"`
+	store.Labels
+	CreatedAt         string           `json:"created_at"`
+	ExpiresAt         string           `json:"expires_at"`
+	ExpiresIn         int              `json:"expires_in"` // whole seconds, rounded down: never promised too long
+	CodeFormat        *codeFormatJSON  `json:"code_format,omitempty"`
+	AttemptsRemaining int              `json:"attempts_remaining"`
+	Test              bool             `json:"test,omitempty"`
+	Recipient         string           `json:"recipient,omitempty"` // to secret keys
+	Send              *sendJSON        `json:"send,omitempty"`
+	Quota             *quotahttp.Quota `json:"quota,omitempty"`
 }
 
 // codeFormatJSON is what a code looks like, for the field that it is typed into.
@@ -74,7 +74,7 @@ func toVerificationJSON(a verification.Answer, kind verification.CallerKind) ver
 	send, _ := uuid.Parse(v.Send.ID) // Nil has no reference
 	out := verificationJSON{
 		ID: v.ID, Status: v.State, Method: v.Method, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose,
-		PurposeTitle: v.PurposeTitle, Reference: v.Reference,
+		PurposeTitle: v.PurposeTitle, Labels: v.Labels,
 		CreatedAt: formatTime(v.CreatedAt), ExpiresAt: formatTime(v.ExpiresAt), AttemptsRemaining: v.AttemptsRemaining,
 		Test: v.Test,
 		Send: &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status, Final: v.Send.Final,

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -14,6 +15,7 @@ import (
 	"sendcode/internal/hooks"
 	"sendcode/internal/requestid"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota/quotahttp"
 )
@@ -21,7 +23,7 @@ import (
 // hookCodeService are the use cases behind hooks. Implementation: verification.Service.
 type hookCodeService interface {
 	Send(ctx context.Context, ask verification.Request) (verification.Answer, error)
-	Quota(ctx context.Context, c verification.Caller, channel, to, purpose string) (verification.Answer, error)
+	NeverTogether(c verification.Caller, channel, purpose string, to ...string) bool
 	Cancel(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 }
 
@@ -60,102 +62,194 @@ func (h *authHooks) receive(c echo.Context) error {
 	if !hook.Verify(c.Request().Header, body, h.now()) {
 		return &server.Problem{Kind: server.Unauthorized}
 	}
+	if err := server.RefuseCoding(c.Request()); err != nil {
+		return err
+	}
 	ctx := c.Request().Context()
 	requestid.AddLogAttrs(ctx, slog.String("app", hook.App), slog.String("hook", hook.Name))
 	r, err := hook.Parse(body)
 	if err != nil {
 		return &server.Problem{Kind: server.MalformedJSON, Detail: "The body is not of the form of this hook's server."}
 	}
+	if r.Missing != "" {
+		h.logger.WarnContext(ctx, "hook without what is to be sent: nothing was sent", "hook", hook.Name, "action", r.Action)
+		return refuse(c, hook, &server.Problem{Kind: server.InvalidField, Detail: r.Missing})
+	}
 	if len(r.Messages) == 0 {
 		h.logger.InfoContext(ctx, "hook without a code: nothing was sent", "hook", hook.Name, "action", r.Action)
 		return c.JSON(http.StatusOK, hook.SuccessBody())
 	}
 	if p := h.send(ctx, hook, r); p != nil {
-		requestid.AddLogAttrs(ctx, slog.Int("refused", p.Kind.Status))
-		return c.JSON(http.StatusOK, hook.RefusalBody(p.Kind.Status, p.Detail))
+		return refuse(c, hook, p)
 	}
 	return c.JSON(http.StatusOK, hook.SuccessBody())
 }
 
-// send sends the messages of a request. If one is not admitted, it stops, cancels the verifications
-// of the earlier ones, and returns the problem, whose detail the person may read. Else it returns
-// nil.
+// refuse answers with a problem whose detail the person may read.
+func refuse(c echo.Context, hook hooks.Hook, p *server.Problem) error {
+	requestid.AddLogAttrs(c.Request().Context(), slog.Int("refused", p.Kind.Status))
+	return c.JSON(http.StatusOK, hook.RefusalBody(p.Kind.Status, p.Detail))
+}
+
+// All of a hook's request has one deadline, which is less than the 5 s for which auth servers wait. A
+// step that does not keep it is left alone after hookGrace more; then its message is not sent.
+const (
+	hookDeadline = 4 * time.Second
+	hookGrace    = time.Second / 2
+)
+
+// send sends the messages of a request. All are admitted or refused first: if one is refused, or not
+// decided in time, none is sent. Then it waits until the deadline for their outcomes: if one failed,
+// it cancels the others' codes. It returns the problem, whose detail the person may read; nil: the
+// messages are on their way. The deadline does not end if the server hangs up, since it then asks
+// again.
 func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) *server.Problem {
-	var sent []verification.Answer
-	var caller verification.Caller
-	for _, ask := range h.codeRequests(ctx, hook, r) {
-		caller = ask.Caller
-		answer, err := h.sendRetryingBusy(ctx, ask)
-		if err == nil && answer.Admitted {
-			requestid.AddLogAttrs(ctx, slog.String("send", answer.View.Send.ID))
-			sent = append(sent, answer)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookDeadline)
+	defer cancel()
+	asks, to := codeRequests(hook, r), []string{}
+	for _, ask := range asks {
+		to = append(to, ask.To)
+	}
+	if caller := asks[0].Caller; len(asks) > 1 && h.codes.NeverTogether(caller, asks[0].Channel, asks[0].Purpose, to...) {
+		return &server.Problem{Kind: server.InvalidField, Detail: "The old and the new address are one mailbox here, and two codes cannot " +
+			"go to it at once. Nothing was sent. Use another address."}
+	}
+	results, agreement := make([]hookResult, len(asks)), &vote{missing: len(asks), known: make(chan struct{})}
+	var sends sync.WaitGroup
+	for i, ask := range asks {
+		var once sync.Once
+		admitted := func(yes bool) { once.Do(func() { agreement.cast(yes) }) }
+		ask.Hold = func() bool {
+			admitted(ctx.Err() == nil)
+			return agreement.result(ctx)
+		}
+		sends.Go(func() {
+			answer, err := h.codes.Send(ctx, ask)
+			results[i] = hookResult{answer, err}
+			admitted(err == nil && answer.Admitted)
+		})
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); sends.Wait() }()
+	select {
+	case <-ended:
+	case <-time.After(hookDeadline + hookGrace):
+		return problemForPerson(&server.Problem{Kind: server.Unavailable})
+	}
+	if p := h.refusal(ctx, results); p != nil {
+		return p
+	}
+	return h.failure(ctx, hook, asks[0].Caller, results)
+}
+
+// hookResult is what Send returned for one message.
+type hookResult struct {
+	verification.Answer
+	err error
+}
+
+// refusal returns the problem of messages that were not admitted: an error, or else the longest wait;
+// nil: all were. If all were admitted too late, the service is slow.
+func (h *authHooks) refusal(ctx context.Context, results []hookResult) *server.Problem {
+	longest, held := 0, false
+	for _, r := range results {
+		switch {
+		case errors.Is(r.err, verification.ErrHeld):
+			held = true
+		case r.err != nil:
+			server.LogFailure(ctx, h.logger, r.err)
+			return problemForPerson(server.ProblemOf(r.err))
+		case !r.Admitted:
+			longest = max(longest, quotahttp.RetryAfterSeconds(r.Quota))
+		}
+	}
+	switch {
+	case longest == 0 && held:
+		return problemForPerson(&server.Problem{Kind: server.Unavailable})
+	case longest == 0:
+		return nil
+	}
+	return &server.Problem{Kind: server.QuotaExceeded, Detail: "The next code can be sent in " + server.SecondsInWords(longest) + "."}
+}
+
+// failure returns the problem of the first message that failed for good, and cancels the other codes,
+// since the server forgets all codes of the request; nil: none failed. Another address helps if the
+// recipient is refused. Other failures are ours.
+func (h *authHooks) failure(ctx context.Context, hook hooks.Hook, caller verification.Caller, results []hookResult) *server.Problem {
+	failed := func(r hookResult) bool {
+		return r.View.Send.Status == store.Failed || r.View.Send.Status == store.Undelivered
+	}
+	first := slices.IndexFunc(results, failed)
+	for _, r := range results {
+		requestid.AddLogAttrs(ctx, slog.String("send", r.View.Send.ID))
+		if first < 0 || failed(r) {
 			continue
 		}
-		for _, earlier := range sent { // the server forgets all codes of the request
-			if _, err := h.codes.Cancel(context.WithoutCancel(ctx), caller, earlier.View.ID); err != nil {
-				h.logger.InfoContext(ctx, "could not cancel a code whose server forgets it", "hook", hook.Name, "send",
-					earlier.View.Send.ID, "error", err)
-			}
+		if _, err := h.codes.Cancel(context.WithoutCancel(ctx), caller, r.View.ID); err != nil {
+			h.logger.InfoContext(ctx, "could not cancel a code whose server forgets it", "hook", hook.Name, "send",
+				r.View.Send.ID, "error", err)
 		}
-		if err != nil {
-			server.LogFailure(ctx, h.logger, err)
-			return problemForPerson(server.ProblemOf(err))
-		}
-		return &server.Problem{Kind: server.QuotaExceeded,
-			Detail: "The next code can be sent in " + server.SecondsInWords(quotahttp.RetryAfterSeconds(answer.Quota)) + "."}
 	}
-	return nil
+	switch {
+	case first < 0:
+		return nil
+	case store.CountsAsRejected(results[first].View.Send.Reason) || results[first].View.Send.Reason == store.ReasonBlocked:
+		return &server.Problem{Kind: server.InvalidField, Detail: server.DeliveryFailed.Say}
+	}
+	return problemForPerson(&server.Problem{Kind: server.Unavailable})
+}
+
+// vote lets the messages of a request leave once all are admitted.
+type vote struct {
+	mu      sync.Mutex
+	missing int // votes; 0: the result is known
+	agreed  bool
+	known   chan struct{} // closed once the result is known
+}
+
+// cast counts the vote of one message. The first no decides.
+func (v *vote) cast(yes bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.missing == 0 {
+		return
+	}
+	if v.missing--; yes && v.missing > 0 {
+		return
+	}
+	v.agreed, v.missing = yes, 0
+	close(v.known)
+}
+
+// result waits for the result: no, if there is none at the end of ctx.
+func (v *vote) result(ctx context.Context) bool {
+	select {
+	case <-v.known:
+	case <-ctx.Done():
+		v.cast(false)
+	}
+	return v.agreed
 }
 
 // codeRequests returns the requests for codes that a hook's request makes. Each is a stranger's and
-// has its own idempotency key. Those that a rule would refuse now come first, so that nothing is
-// sent in vain.
-func (h *authHooks) codeRequests(ctx context.Context, hook hooks.Hook, r hooks.Request) (all []verification.Request) {
-	caller := verification.Caller{App: hook.App, Kind: verification.BackEnd, IP: r.IP, Stranger: true}
-	refused := map[string]int{}
+// has its own idempotency key.
+func codeRequests(hook hooks.Hook, r hooks.Request) (all []verification.Request) {
 	for i, m := range r.Messages {
-		ask := verification.Request{
-			Caller: caller, Channel: string(hook.Server.Channel()), To: m.To, Purpose: hook.Purposes[r.Action],
-			Code: m.Code, TTL: hook.TTL,
+		all = append(all, verification.Request{
+			Caller:  verification.Caller{App: hook.App, Kind: verification.BackEnd, IP: r.IP, Stranger: true},
+			Channel: string(hook.Server.Channel()), To: m.To, Purpose: hook.Purposes[r.Action],
+			Code: m.Code, TTL: hook.TTL, Wait: hookDeadline,
 			// with a space, so that no Idempotency-Key header can equal it
 			Key: "hook " + hook.Name + " " + r.ID + " " + strconv.Itoa(i),
-		}
-		if all = append(all, ask); len(r.Messages) > 1 {
-			if now, err := h.codes.Quota(ctx, caller, ask.Channel, ask.To, ask.Purpose); err != nil ||
-				!now.Quota.Allowed() {
-				refused[ask.Key] = 1
-			}
-		}
+		})
 	}
-	slices.SortStableFunc(all, func(a, b verification.Request) int { return refused[b.Key] - refused[a.Key] })
 	return all
 }
 
-const (
-	busyKeyRetryTimeout = 3 * time.Second // less than the servers wait for an answer
-	busyRetryInterval   = 100 * time.Millisecond
-)
-
-// sendRetryingBusy requests a code. While an earlier request with the same key is under way, it
-// tries again, for at most busyKeyRetryTimeout.
-func (h *authHooks) sendRetryingBusy(ctx context.Context, ask verification.Request) (verification.Answer, error) {
-	for until := time.Now().Add(busyKeyRetryTimeout); ; {
-		answer, err := h.codes.Send(ctx, ask)
-		if !errors.Is(err, verification.ErrKeyInProgress) || time.Now().After(until) {
-			return answer, err
-		}
-		select {
-		case <-ctx.Done():
-			return answer, err
-		case <-time.After(busyRetryInterval):
-		}
-	}
-}
-
 // problemForPerson returns the problem with a detail that a person may read: its own if a field is
-// invalid, else the text of its kind.
+// invalid or there is a wait, else the text of its kind.
 func problemForPerson(p *server.Problem) *server.Problem {
-	if p.Kind.Slug == server.InvalidField.Slug {
+	if p.Kind.Slug == server.InvalidField.Slug || p.Kind.Slug == server.TooManyChecks.Slug {
 		return p
 	}
 	return &server.Problem{Kind: p.Kind, Detail: p.Kind.Say}

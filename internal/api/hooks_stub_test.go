@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,30 +19,50 @@ import (
 	"sendcode/internal/server"
 	"sendcode/internal/servertest"
 	"sendcode/internal/standardwebhooks"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
-// stubCodes answers sends in turn, and notes what is asked.
+type sendFunc func(verification.Request) (verification.Answer, error)
+
+// stubCodes answers sends by recipient, and notes what was done.
 type stubCodes struct {
-	answers []func() (verification.Answer, error)
-	asked   []string
+	answers map[string]sendFunc
+	never   bool
+	mu      sync.Mutex
+	did     []string
+}
+
+func (c *stubCodes) note(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.did = append(c.did, what)
 }
 
 func (c *stubCodes) Send(_ context.Context, ask verification.Request) (verification.Answer, error) {
-	c.asked = append(c.asked, "send "+ask.To)
-	answer := c.answers[0]
-	c.answers = c.answers[1:]
-	return answer()
+	return c.answers[ask.To](ask)
 }
 
-func (c *stubCodes) Quota(context.Context, verification.Caller, string, string, string) (verification.Answer, error) {
-	return verification.Answer{}, nil // no rule: all is allowed
+func (c *stubCodes) NeverTogether(verification.Caller, string, string, ...string) bool {
+	return c.never
 }
 
 func (c *stubCodes) Cancel(_ context.Context, _ verification.Caller, id string) (verification.Answer, error) {
-	c.asked = append(c.asked, "cancel "+id)
+	c.note("cancel " + id)
 	return verification.Answer{}, nil
+}
+
+// ends answers a send that both gates admit, and whose message ends so.
+func (c *stubCodes) ends(status store.Status, reason string) sendFunc {
+	return func(ask verification.Request) (verification.Answer, error) {
+		if !ask.Hold() {
+			return verification.Answer{}, verification.ErrHeld
+		}
+		c.note("mail " + ask.To)
+		return verification.Answer{Admitted: true, View: verification.View{ID: ask.To,
+			Send: verification.SendView{Status: status, Reason: reason}}}, nil
+	}
 }
 
 func (c *stubCodes) post(t *testing.T, body string) string {
@@ -58,58 +80,82 @@ func (c *stubCodes) post(t *testing.T, body string) string {
 	return fmt.Sprint(w.Code, " ", strings.TrimSpace(w.Body.String()))
 }
 
-func admitted(id string) func() (verification.Answer, error) {
-	return func() (verification.Answer, error) {
-		return verification.Answer{Admitted: true, View: verification.View{ID: id}}, nil
-	}
-}
-
-func busy() (verification.Answer, error) { return verification.Answer{}, verification.ErrKeyInProgress }
-
 const change = `{"user":{"email":"a@example.com","new_email":"b@example.com"},"email_data":{"email_action_type":"email_change","token":"123456","token_new":"654321"}}`
 
-// A repetition that comes while the first request is under way has that one's answer, or says that
-// nothing is known in time.
-func TestARepetitionWaitsForTheFirst(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		c := &stubCodes{answers: []func() (verification.Answer, error){busy, busy, admitted("v1"), admitted("v2")}}
-		if got := c.post(t, change); got != "200 {}" {
-			t.Error(got)
+// Two codes of one request leave together, or none does: whatever happens to the second. If the second
+// message fails after that, the first code is canceled, since the server forgets both.
+func TestHookSendsAllCodesOrNone(t *testing.T) {
+	sent := func(c *stubCodes) sendFunc { return c.ends(store.Sent, "") }
+	fails := func(reason string) func(c *stubCodes) sendFunc {
+		return func(c *stubCodes) sendFunc {
+			return func(ask verification.Request) (verification.Answer, error) {
+				defer time.Sleep(time.Second)
+				return c.ends(store.Failed, reason)(ask)
+			}
 		}
-		began := time.Now()
-		c = &stubCodes{}
-		for range 100 {
-			c.answers = append(c.answers, busy)
-		}
-		if got := c.post(t, change); !strings.HasPrefix(got, `200 {"error":{"http_code":409,"message":"We are still`) ||
-			time.Since(began) > 4*time.Second {
-			t.Errorf("%s after %v", got, time.Since(began))
-		}
-	})
-}
-
-// If the second of two codes is refused after all, or fails, the first is canceled, since the server
-// forgets both.
-func TestTheFirstOfTwoCodesIsCanceled(t *testing.T) {
-	refused := func() (verification.Answer, error) {
-		return verification.Answer{Quota: quota.Decision{Rules: []quota.State{{Rule: quota.Rule{Name: "minute",
-			Scope: quota.Recipient, Limit: 1, Window: time.Minute},
-			Used: 1, RetryAfter: 42 * time.Second, ResetAfter: 42 * time.Second}}}}, nil
 	}
-	failed := func() (verification.Answer, error) { return verification.Answer{}, fault.Unavailable }
-	for answer, second := range map[string]func() (verification.Answer, error){
-		`{"error":{"http_code":429,"message":"The next code can be sent in 42 s."}}`: refused,
-		`{"error":{"http_code":503,"message":"` + server.Unavailable.Say + `"}}`:     failed,
+	after := func(d time.Duration, err error) func(c *stubCodes) sendFunc {
+		return func(c *stubCodes) sendFunc {
+			return func(ask verification.Request) (verification.Answer, error) {
+				time.Sleep(d) // whatever the context says
+				if err != nil {
+					return verification.Answer{}, err
+				}
+				return c.ends(store.Sent, "")(ask)
+			}
+		}
+	}
+	refused := func(*stubCodes) sendFunc {
+		return func(ask verification.Request) (verification.Answer, error) {
+			return verification.Answer{Quota: quota.Decision{Rules: []quota.State{{Rule: quota.Rule{Name: "minute",
+				Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+				Used: 1, RetryAfter: 42 * time.Second, ResetAfter: 42 * time.Second}}}}, nil
+		}
+	}
+	busy := server.ProblemOf(verification.ErrKeyInProgress).Kind
+	for name, c := range map[string]struct {
+		second func(*stubCodes) sendFunc
+		answer string
+		did    string
+	}{
+		"admitted":    {sent, "200 ", "mail a@example.com, mail b@example.com"},
+		"refused":     {refused, "429 The next code can be sent in 42 s.", ""},
+		"an error":    {after(time.Second, fault.Unavailable), "503 " + server.Unavailable.Say, ""},
+		"at work":     {after(4*time.Second, verification.ErrKeyInProgress), "409 " + busy.Say, ""},
+		"in time":     {after(4*time.Second-1, nil), "200 ", "mail a@example.com, mail b@example.com"},
+		"too late":    {after(4*time.Second+1, nil), "503 " + server.Unavailable.Say, ""},
+		"much later":  {after(time.Minute, nil), "503 " + server.Unavailable.Say, ""},
+		"no mailbox":  {fails(store.ReasonRejected), "422 " + server.DeliveryFailed.Say, "cancel a@example.com, mail a@example.com, mail b@example.com"},
+		"suppressed":  {fails(store.ReasonSuppressed), "422 " + server.DeliveryFailed.Say, "cancel a@example.com, mail a@example.com, mail b@example.com"},
+		"blocked":     {fails(store.ReasonBlocked), "422 " + server.DeliveryFailed.Say, "cancel a@example.com, mail a@example.com, mail b@example.com"},
+		"paused":      {fails(store.ReasonPaused), "503 " + server.Unavailable.Say, "cancel a@example.com, mail a@example.com, mail b@example.com"},
+		"one mailbox": {nil, "422 The old and the new address are one mailbox here, and two codes cannot go to it at once. Nothing was sent. Use another address.", ""},
 	} {
-		c := &stubCodes{answers: []func() (verification.Answer, error){admitted("v1"), second}}
-		servertest.Same(t, "answer", c.post(t, change), "200 "+answer)
-		servertest.Same(t, answer, strings.Join(c.asked, ", "), "send a@example.com, send b@example.com, cancel v1")
+		servertest.Bubble(t, func(t *testing.T) {
+			codes := &stubCodes{never: c.second == nil}
+			codes.answers = map[string]sendFunc{"a@example.com": sent(codes)}
+			if c.second != nil {
+				codes.answers["b@example.com"] = c.second(codes)
+			}
+			status, text, _ := strings.Cut(c.answer, " ")
+			want := `200 {"error":{"http_code":` + status + `,"message":"` + text + `"}}`
+			if status == "200" {
+				want = "200 {}"
+			}
+			began := time.Now()
+			servertest.Same(t, name, codes.post(t, change), want)
+			if took := time.Since(began); took > hookDeadline+hookGrace {
+				t.Errorf("%s: an answer after %v", name, took)
+			}
+			time.Sleep(2 * time.Minute)
+			slices.Sort(codes.did)
+			servertest.Same(t, name, strings.Join(codes.did, ", "), c.did)
+		})
 	}
 }
 
 // Each message of each hook has a key of its own: what one hook sent is no repetition for another.
 func TestCodeRequestsHaveKeysOfTheirOwn(t *testing.T) {
-	h := NewHooks(nil, &stubCodes{}, nil)
 	body, keys := []byte(change), map[string]bool{}
 	for _, name := range []string{"auth", "other"} {
 		hook := hooks.Hook{Name: name, App: "shop", Server: hooks.SupabaseEmail}
@@ -117,7 +163,7 @@ func TestCodeRequestsHaveKeysOfTheirOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, ask := range h.codeRequests(t.Context(), hook, r) {
+		for _, ask := range codeRequests(hook, r) {
 			keys[ask.Key] = true
 		}
 	}

@@ -87,6 +87,9 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 			return &server.Problem{Kind: server.Forbidden,
 				Detail: "A public key works on pages of its app's origins only; a back end needs a secret key."}
 		}
+		if key.Kind == verification.BackEnd {
+			server.AdoptRequestID(c)
+		}
 		requestid.AddLogAttrs(c.Request().Context(), slog.String("app", key.App), slog.String("key", key.ID))
 		who := verification.Caller{App: key.App, Kind: key.Kind}
 		// a back end may name its client's address in client_ip; its own is not its client's

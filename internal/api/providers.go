@@ -120,6 +120,10 @@ func (p *eventHandlers) receive(c echo.Context) error {
 
 // ingest records the events of an authenticated body.
 func (p *eventHandlers) ingest(c echo.Context, source reports.Source, body []byte) error {
+	if err := server.RefuseCoding(c.Request()); err != nil {
+		p.count(source.Name, outcomeMalformed)
+		return err
+	}
 	all, err := source.Parse(body)
 	if err != nil {
 		p.count(source.Name, outcomeMalformed)

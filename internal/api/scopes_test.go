@@ -245,3 +245,26 @@ func TestAGeneratedKeyIsClosedToOthers(t *testing.T) {
 		}
 	}
 }
+
+// Only a caller with a secret key chooses the request's ID.
+func TestRequestIDOfACaller(t *testing.T) {
+	keys := api.Keys{
+		{App: "shop", ID: "b", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte("sk_b"))},
+		{App: "shop", ID: "p", Kind: verification.Browser, SHA256: sha256.Sum256([]byte("pk_p")), Origins: []string{"https://shop.example"}},
+	}
+	e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
+	api.New(full{}, keys).Register(e)
+	const own = "order-7f3a9c2e41b0"
+	for key, chooses := range map[string]bool{"sk_b": true, "pk_p": false, "sk_unknown": false, "": false} {
+		r, w := httptest.NewRequest(http.MethodPost, "/v1/verifications", strings.NewReader("x")), httptest.NewRecorder()
+		r.Header = http.Header{"Authorization": {"Bearer " + key}, "Origin": {"https://shop.example"}, "X-Request-Id": {own}}
+		if key == "sk_b" {
+			r.Header.Del("Origin") // a page may not use it
+		}
+		e.ServeHTTP(w, r)
+		id := w.Header().Get("X-Request-Id")
+		if (id == own) != chooses || !strings.Contains(w.Body.String(), `"request_id":"`+id+`"`) {
+			t.Errorf("%q: %s %s", key, id, w.Body)
+		}
+	}
+}

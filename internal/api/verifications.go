@@ -20,12 +20,12 @@ import (
 )
 
 type sendBody struct {
-	Channel        string `json:"channel"`
-	To             string `json:"to"`
-	Country        string `json:"country"`
-	Purpose        string `json:"purpose"`
-	Locale         string `json:"locale"`
-	Reference      string `json:"reference"`
+	Channel string `json:"channel"`
+	To      string `json:"to"`
+	Country string `json:"country"`
+	Purpose string `json:"purpose"`
+	Locale  string `json:"locale"`
+	store.Labels
 	ClientIP       string `json:"client_ip"`
 	VerificationID string `json:"verification_id"`
 	Session        string `json:"session"`
@@ -70,8 +70,8 @@ func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error
 func parseSendRequest(c echo.Context, who verification.Caller, body sendBody) (verification.Request, error) {
 	ask := verification.Request{
 		Caller: who, Channel: body.Channel, To: body.To, Country: body.Country, Purpose: body.Purpose,
-		Locale:    body.Locale,
-		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID, Known: body.Known,
+		Locale: body.Locale,
+		Labels: body.Labels, Session: body.Session, Resend: body.VerificationID, Known: body.Known,
 		Code: body.Code,
 	}
 	if body.TTL != nil {

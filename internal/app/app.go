@@ -48,7 +48,9 @@ type App struct {
 	loaded    config.Config // as Load returned it, without generated secrets
 	reload    ReloadOptions
 	logger    *slog.Logger
-	now       func() time.Time
+	process   func() time.Time // this machine's clock
+	now       func() time.Time // the database's clock: process, unless clock is set
+	clock     *databaseClock   // nil on SQLite, whose clock is process
 	started   time.Time
 	ring      *keys.Ring
 	generated []config.ShownSecret
@@ -111,8 +113,13 @@ func TuneGC(options ...memlimit.Option) {
 }
 
 // New builds every part and opens the ports. If it fails, it closes what it opened.
-func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, err error) {
-	a := newApp(cfg, requestid.Logger(logthrottle.LimitErrors(logger)), time.Now)
+func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (*App, error) {
+	return newWithClock(ctx, cfg, logger, time.Now)
+}
+
+// newWithClock is New on a machine with this clock.
+func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, now func() time.Time) (_ *App, err error) {
+	a := newApp(cfg, requestid.Logger(logthrottle.LimitErrors(logger)), now)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())
@@ -149,7 +156,7 @@ func runSteps(steps ...func() error) error {
 }
 
 func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
-	return &App{cfg: cfg, loaded: cfg, logger: logger, now: now, metrics: metrics.New(), started: time.Now(),
+	return &App{cfg: cfg, loaded: cfg, logger: logger, process: now, now: now, metrics: metrics.New(), started: time.Now(),
 		failed: make(chan error, 2), serving: make(chan struct{})}
 }
 
@@ -181,7 +188,12 @@ func (a *App) Serve(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var work sync.WaitGroup
-	work.Go(func() { a.core.Run(background, jobs.Job{Name: "keys", Every: keyCheckEvery, Run: a.keyCheck.run}) })
+	own := []jobs.Job{{Name: "keys", Every: keyCheckEvery, Run: a.keyCheck.run}}
+	if a.clock != nil {
+		own = append(own, jobs.Job{Name: "clock", Every: clockReadEvery,
+			Run: func(ctx context.Context) (bool, error) { return false, a.clock.measure(ctx) }})
+	}
+	work.Go(func() { a.core.Run(background, own...) })
 	work.Go(func() { a.database.run(background) })
 	work.Go(func() { a.watchConfig(background) })
 	err := a.serveHTTP(ctx)

@@ -16,12 +16,14 @@ func (a *App) printBanner(out io.Writer) {
 		fmt.Fprintf(out, "  page      %s/\n", base)
 	}
 	if a.mailbox != nil {
-		fmt.Fprintf(out, "  mailbox   %s/mailbox   every code, without a password\n", base)
+		fmt.Fprintf(out, "  mailbox   %s/mailbox?k=%s   every code\n", base, a.cfg.MailboxKey())
 	}
 	if a.cfg.AdminEnabled() {
 		fmt.Fprintf(out, "  console   http://%s/admin\n", a.adminAddr())
 	}
-	if !a.cfg.PublicConsole() && !a.cfg.MetricsToken.IsSet() {
+	if token := a.cfg.TrialMetricsToken(); token != "" {
+		fmt.Fprintf(out, "  metrics   %s/metrics   with the token %s\n", base, token)
+	} else if a.cfg.AdminAddr != "" && !a.cfg.MetricsToken.IsSet() {
 		fmt.Fprintf(out, "  metrics   http://%s/metrics   without a token\n", a.adminAddr())
 	}
 	for _, g := range a.generated {
@@ -29,8 +31,7 @@ func (a *App) printBanner(out io.Writer) {
 	}
 	if a.cfg.Loopback() {
 		fmt.Fprintf(out,
-			"\nGenerated keys, and what needs no password, are open to programs on this machine alone: closed behind a proxy that "+
-				"says that it is one.\n")
+			"\nGenerated keys and the mailbox are for programs on this machine alone: closed behind a proxy that says that it is one.\n")
 	}
 	for _, g := range a.generated {
 		if g.Name != "SENDCODE_API_KEY" {

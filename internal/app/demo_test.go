@@ -26,7 +26,8 @@ func TestDemo(t *testing.T) {
 	})
 	var banner strings.Builder
 	a.printBanner(&banner)
-	for _, open := range []string{"/mailbox   every code", "/metrics   without a token", "this machine alone",
+	for _, open := range []string{"/mailbox?k=" + a.cfg.MailboxKey() + "   every code",
+		"/metrics   with the token " + a.cfg.TrialMetricsToken(), "this machine alone",
 		"API key   " + a.cfg.APIKey.Reveal(), "curl -i http://127.0.0.1:", `<send-code public-key="pk_`} {
 		if !strings.Contains(banner.String(), open) {
 			t.Errorf("the banner does not say %q: %s", open, &banner)

@@ -185,7 +185,7 @@ func (a *App) registerProofKeys(e *echo.Echo) error {
 
 func (a *App) registerPages(e *echo.Echo) {
 	if a.mailbox != nil {
-		page.RegisterMailbox(e, a.mailbox)
+		page.RegisterMailbox(e, a.mailbox, a.cfg.MailboxKey(), a.cfg.APIKey.Reveal())
 	}
 	if a.cfg.Page.App == "" {
 		return
@@ -199,7 +199,7 @@ func (a *App) registerPages(e *echo.Echo) {
 		Channels: a.cfg.Page.Channels, Country: first,
 		Codes: a.core.Codes, Cookies: a.ring, Logger: a.logger, Requests: a.requests, References: a.core.Proofs,
 		Tokens: &evp.Verifier{Client: &issuers, TXT: net.DefaultResolver.LookupTXT, Now: a.now},
-		Origin: a.cfg.PageOrigin(),
+		Origin: a.cfg.PageOrigin(), Now: a.now,
 	})
 	a.configurePage(a.cfg)
 	a.page.Register(e)
@@ -267,7 +267,7 @@ func (a *App) registerConsole(e *echo.Echo) {
 	}
 	pages := console.New(console.Config{
 		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk, Topics: topics,
-		Logger: a.logger, Status: a.Status, Carriers: carriers, StorageStatus: a.storageStatus,
+		Logger: a.logger, Status: a.Status, Carriers: carriers, StorageStatus: a.storageStatus, Now: a.now,
 		Auth: auth.Config{
 			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: a.core.Gates, Ring: a.ring,
 			Provider: IdentityProvider(a.cfg),
@@ -279,15 +279,17 @@ func (a *App) registerConsole(e *echo.Echo) {
 	pages.Register(e)
 }
 
-// registerMetricsRoute adds /metrics, with the metrics token if one is set. Without a token it adds
-// nothing to a listener of the API that other machines reach, and refuses requests through a
-// proxy.
+// registerMetricsRoute adds /metrics, with the metrics token if one is set. Without a token it is
+// on an address of its own alone, and refuses requests through a proxy. A trial has a token of its
+// own.
 func (a *App) registerMetricsRoute(e *echo.Echo) {
 	token, show := a.cfg.MetricsToken, echo.WrapHandler(a.metrics.Handler())
-	switch {
+	switch trial := a.cfg.TrialMetricsToken(); {
 	case token.IsSet():
 		e.GET("/metrics", show, server.RequireToken(token.Reveal()))
-	case a.cfg.PublicConsole():
+	case trial != "":
+		e.GET("/metrics", show, server.RequireLocal, server.RequireToken(trial))
+	case a.cfg.AdminAddr == "":
 	case config.RequiresHTTPS(a.adminAddr()):
 		e.GET("/metrics", show, server.RequireDirect)
 	default:

@@ -3,6 +3,7 @@ package app
 import (
 	"database/sql"
 	"errors"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,14 +11,19 @@ import (
 	"sendcode/internal/config"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
+	"sendcode/migrations"
 )
 
 // A migration prints what it did. A file from before fingerprints were kept is refused.
 func TestMigrateSaysWhatItDid(t *testing.T) {
 	cfg := config.Config{DataDir: t.TempDir()}
+	names, _ := fs.Glob(migrations.SQLite, "sqlite/*.sql")
+	all := ""
+	for _, name := range names {
+		all += "Migration " + filepath.Base(name) + " was applied.\n"
+	}
 	for _, want := range []string{
-		"Migration 00001_schema.sql was applied.\nMigration 00002_held_suppressions.sql was applied.\n" +
-			"Migration 00003_unmapped_events.sql was applied.\nThe schema is up to date.\n",
+		all + "The schema is up to date.\n",
 		"The schema is up to date: no migration was due.\n",
 	} {
 		var out strings.Builder

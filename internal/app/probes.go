@@ -43,6 +43,10 @@ func (a *App) addProbes() {
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
 		checks = append(checks, a.carriersCheck(carriers))
 	}
+	if a.clock != nil {
+		a.metrics.RegisterClock(a.clock.offset)
+		checks = append(checks, a.clock.whyOff)
+	}
 	if until := a.cfg.HoldUntil; a.now().Before(until) {
 		text := until.UTC().Format(time.RFC3339)
 		a.logger.Warn("sends held: to send earlier, start without --hold-until", "until", text,

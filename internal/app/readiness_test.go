@@ -221,3 +221,43 @@ func TestAReplicaThatAloneCannotWrite(t *testing.T) {
 		servertest.Same(t, "back", pass(3, true), "")
 	})
 }
+
+// The estimate lies within what an answer's delay leaves open, does not waver, and follows a step of
+// the database's clock.
+func TestDatabaseClockMeasure(t *testing.T) {
+	process := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ahead, there, back := 11*time.Minute, time.Duration(0), time.Duration(0)
+	c := &databaseClock{process: func() time.Time { return process }, logger: slog.New(slog.DiscardHandler),
+		read: func(context.Context) (time.Time, error) {
+			process = process.Add(there)
+			at := process.Add(ahead)
+			process = process.Add(back)
+			return at, nil
+		}}
+	measure := func(out, in, want time.Duration) {
+		t.Helper()
+		there, back = out, in
+		if err := c.measure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		servertest.Same(t, "the database ahead", -c.offset(), want)
+	}
+	measure(time.Second, time.Second, ahead)
+	measure(0, 4*time.Second, ahead)
+	measure(4*time.Second, 0, ahead)
+	servertest.Same(t, "off", c.whyOff(t.Context()).Word, "clock_off")
+	ahead = -time.Minute
+	measure(time.Second, 0, ahead-time.Second/2)
+	measure(0, 0, ahead)
+	ahead = -5 * time.Second
+	measure(0, 0, ahead)
+	if why := c.whyOff(t.Context()); why != nil {
+		t.Errorf("5 s off: %v", why)
+	}
+	c.read = func(context.Context) (time.Time, error) { return time.Time{}, errors.New("away") }
+	process = process.Add(time.Minute)
+	if err := c.measure(t.Context()); err == nil {
+		t.Error("an error is lost")
+	}
+	servertest.Same(t, "while the database is away", -c.offset(), ahead)
+}

@@ -38,14 +38,21 @@ func (a *App) openDatabase(ctx context.Context) error {
 			return fmt.Errorf("could not migrate database: %w", err)
 		}
 	}
-	db, err := openStore(ctx, a.cfg, a.now, a.connectionTracers()...)
+	db, err := openStore(ctx, a.cfg, a.process, a.connectionTracers()...)
 	if err != nil {
 		return fmt.Errorf("could not open database: %w", err)
 	}
 	db.Actions = a.logger
 	a.db = sqldb.WithObserver(db, a.newStatementObserver())
 	a.onClose(db.Close)
-	return nil
+	if a.cfg.DatabaseURL == "" {
+		return nil
+	}
+	a.clock = &databaseClock{process: a.process, logger: a.logger, read: func(ctx context.Context) (time.Time, error) {
+		return sqldb.ReadWithResult(ctx, a.db, sqldb.Tx.Clock)
+	}}
+	a.now = a.clock.Now
+	return a.clock.measure(ctx)
 }
 
 // openStore opens the configured store. It migrates SQLite; Postgres must have been migrated.
@@ -67,7 +74,7 @@ func openStore(ctx context.Context, cfg config.Config, now func() time.Time,
 
 func (a *App) openLimiter(ctx context.Context) error {
 	if a.cfg.RedisURL == "" {
-		a.limiter = quota.NewMemory(a.now)
+		a.limiter = quota.NewMemory(a.process) // not the database's, or a jump of its clock would age both gates
 		return nil
 	}
 	SetRedisLogger(a.logger)

@@ -42,6 +42,7 @@ var conditions = []struct {
 		[]string{"carriers_suspended"}, "suspended", "Sends wait", "SendcodeServerSuspended",
 		"has been suspended after failures", "stores.go", `" suspended after failures"`,
 	},
+	{[]string{"clock_off"}, "", "Clock", "SendcodeClockOff", "", "clock.go", `"clock off: let NTP run"`},
 	{[]string{"key_missing", "other_keys"}, "", "Keys", "", "", "", ""},
 	{[]string{"held"}, "", "Database away", "", "", "probes.go", `"sends held: `},
 }
@@ -102,7 +103,7 @@ func TestAConditionHasOneName(t *testing.T) {
 // wordsOfReadiness are the words of all reasons in this package's source.
 func wordsOfReadiness(t *testing.T) (words []string) {
 	t.Helper()
-	for _, file := range []string{"keys.go", "probes.go", "readiness.go"} {
+	for _, file := range []string{"clock.go", "keys.go", "probes.go", "readiness.go"} {
 		for _, m := range regexp.MustCompile(
 			`(?:Word: |Word = |Unready = |reasonDatabaseAway = |reasonDatabaseSlow = |Also = true, )"([a-z_]+)"`).
 			FindAllStringSubmatch(readText(t, file), -1) {

@@ -18,6 +18,8 @@
 //	policyset.go                      a setting of policies, purposes and apps goes to its user with the PolicySet
 //	internal/app/services.go, http.go any other one: to the parts, or to the server and its routes; settings.go converts
 //	internal/app/reload.go            apply: what is in Reloadable
+//	internal/delivery/message.go      a setting that changes mails: SharedFields; TestEverySharedFieldIsSent fails until
+//	                                  check.go, encode.go and mailapi/resend.go know it; internal/outbox/compose.go fills it
 //	testdata/full.yaml                a value that is not the default
 //	mistakes_test.go, reload_test.go  what is refused; the names of what changes at once and of what needs a restart
 //	docs/decisions/0012-settings.md   what sets it and what would break if it were a constant; CHANGELOG.md

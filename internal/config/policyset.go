@@ -10,7 +10,6 @@ import (
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
-	"sendcode/internal/testrecipient"
 	"sendcode/internal/texts"
 	"sendcode/quota"
 )
@@ -27,7 +26,7 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 	breaker, hourly := c.Breaker, c.FailedChecksPerHour
 	set := policy.Set{
 		Purposes: map[string]policy.Purpose{}, Apps: map[string]policy.App{}, Subscriptions: map[string][]string{},
-		TestRecipients: testrecipient.Codes{},
+		TestRecipients: policy.TestCodes{},
 		Checks: policy.FailedCheckRules{
 			Network:     quota.Rule{Name: "network", Scope: quota.IP, Limit: hourly, Window: time.Hour},
 			WideNetwork: quota.Rule{Name: "wide_network", Scope: quota.Network, Limit: 3 * hourly, Window: time.Hour},
@@ -59,7 +58,7 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 		}
 	}
 	for _, t := range c.TestRecipients {
-		set.TestRecipients[t.To.Hash(c.IndexKeyBytes())] = testrecipient.Code{Code: t.Code, Expires: t.Expires}
+		set.TestRecipients[t.To.Hash(c.IndexKeyBytes())] = policy.TestCode{Code: t.Code, Expires: t.Expires}
 	}
 	return set
 }

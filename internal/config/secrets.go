@@ -185,6 +185,25 @@ func (c *Config) addLocalPublicKey() {
 	c.LocalPublicKey = "pk_" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:apiKeyBytes])
 }
 
+// MailboxKey returns the secret that opens the dev mailbox. Call it after FillSecrets: it is derived
+// from the index key, so it stays the same and need not be stored.
+func (c Config) MailboxKey() string { return c.derivedSecret("mailbox") }
+
+// TrialMetricsToken returns the token that opens /metrics in a trial; "" outside of a trial, and
+// where a token is set or not needed. Call it after FillSecrets, as MailboxKey.
+func (c Config) TrialMetricsToken() string {
+	if !c.isTrial() || c.MetricsToken.IsSet() || c.AdminAddr != "" {
+		return ""
+	}
+	return c.derivedSecret("metrics")
+}
+
+func (c Config) derivedSecret(label string) string {
+	mac := hmac.New(sha256.New, c.IndexKeyBytes())
+	mac.Write([]byte("secret of this data directory: " + label))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:apiKeyBytes])
+}
+
 // GenerateSecretVariables returns NAME=value lines for a deployment that is set by variables alone:
 // every secret that would else be generated in the data directory, and a public key.
 func GenerateSecretVariables() string {

@@ -43,8 +43,8 @@ func (c *Config) warn(now time.Time) {
 	add(c.PublicConsole() && (c.AdminEnabled() || c.AdminToken.IsSet()),
 		"/admin is on %s, with the API, where other machines can reach it: set "+
 			"SENDCODE_ADMIN_ADDR to an address of its own, such as 127.0.0.1:8081.", c.Addr)
-	add(c.PublicConsole() && !c.MetricsToken.IsSet(),
-		"/metrics is off, because other machines can reach %s: set SENDCODE_METRICS_TOKEN, "+
+	add(!c.isTrial() && c.AdminAddr == "" && !c.MetricsToken.IsSet(),
+		"/metrics is off, because it is on %s, with the API: set SENDCODE_METRICS_TOKEN, "+
 			"or SENDCODE_ADMIN_ADDR to an address of its own.", c.Addr)
 	add(c.OIDCSecret.IsSet() && !c.Admin.OIDC.IsSet(), "SENDCODE_OIDC_CLIENT_SECRET has no effect without admin.oidc.")
 	add(c.SMTPURL != "" && c.MailDomain() == "localhost",

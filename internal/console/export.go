@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,12 +24,12 @@ import (
 
 // exportColumns are the columns of an export: all rows of a list, for a spreadsheet. Verification
 // IDs are not among them, since a reader with the ID of a valid code could act as its holder.
-var exportColumns = []string{
+var exportColumns = slices.Concat([]string{
 	"at", "id", "app", "channel", "to", "recipient", "purpose", "status", "reason", "blocked_by", "retry_after",
 	"count", "attempts",
-	"provider", "provider_code", "took_ms", "reference", "number", "locale", "network", "country", "recipients",
-	"outcome", "outcome_at",
-}
+	"provider", "provider_code", "took_ms",
+}, store.LabelNames(), []string{"number", "locale", "network", "country", "recipients",
+	"outcome", "outcome_at"})
 
 // Bounds of exports in a process.
 const (
@@ -103,15 +104,12 @@ func (a *Console) recordExportBegin(c echo.Context, q listQuery, rows []store.Se
 // "from=… status=failed app".
 func filterForAudit(given url.Values) string {
 	var parts []string
-	for _, name := range []string{"from", "to", "last", "status", "outcome", "channel", "country"} {
-		if value := given.Get(name); value != "" {
-			parts = append(parts, name+"="+value)
-		}
-	}
-	for _, name := range []string{"app", "purpose", "blocked_by", "reference", "carrier", "domain", "network",
-		"request", "support", "recipient"} {
-		if given.Has(name) {
-			parts = append(parts, name)
+	for _, p := range knownFilters {
+		switch value := given.Get(p.name); {
+		case value != "" && p.logged:
+			parts = append(parts, p.name+"="+value)
+		case value != "":
+			parts = append(parts, p.name)
 		}
 	}
 	return strings.Join(parts, " ")
@@ -195,7 +193,7 @@ func exportAddress(given url.Values) string {
 // exportRow returns the cells of a row: its JSON and more of its details.
 func (c currentCodes) exportRow(s store.SendOrRefusal) []string {
 	row := c.rowJSON(s)
-	row["number"], row["locale"], row["network"], row["country"] = s.Number, s.Locale, s.IP, s.Country
+	row["number"], row["locale"], row["network"], row["country"] = s.Number, s.Locale, s.Network, s.Country
 	cells := make([]string, len(exportColumns))
 	for i, name := range exportColumns {
 		if value := row[name]; value != nil {

@@ -69,7 +69,10 @@ func rowJSON(s store.SendOrRefusal) frame.JSONObject {
 		"reason":     frame.OrNull(s.Reason),
 		"blocked_by": frame.OrNull(s.BlockedBy), "retry_after": nil, "count": s.Count, "attempts": s.Attempt,
 		"provider": frame.OrNull(s.Provider), "provider_code": frame.OrNull(s.ProviderCode),
-		"took_ms": frame.OrNull(quota.Milliseconds(s.Took)), "reference": frame.OrNull(s.Reference),
+		"took_ms": frame.OrNull(quota.Milliseconds(s.Took)),
+	}
+	for name, text := range s.Labels.All() {
+		row[name] = frame.OrNull(text)
 	}
 	if s.Recipients > 0 {
 		row["recipient"], row["recipients"] = "", s.Recipients
@@ -99,7 +102,7 @@ func (a *Console) sendJSON(c echo.Context) error {
 	maps.Copy(story, frame.JSONObject{
 		"number": s.Send.Number, "in_doubt": s.Send.InDoubt, "counts": s.Send.Counts,
 		"locale":  frame.OrNull(s.Send.Locale),
-		"country": frame.OrNull(s.Send.Country), "network": frame.OrNull(s.Send.IP),
+		"country": frame.OrNull(s.Send.Country), "network": frame.OrNull(s.Send.Network),
 		"request_id": frame.OrNull(s.Send.RequestID), "finished_at": frame.Timestamp(s.Send.FinishedAt),
 		"verification": nil, "observed": append([]string{}, s.Send.Observed...),
 		"related": frame.JSONObjects(s.Related, codes.rowJSON), "quota": nil,

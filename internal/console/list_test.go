@@ -99,7 +99,7 @@ func TestFilters(t *testing.T) {
 	r.Clock.Add(time.Hour)
 	middle := r.Clock.Now()
 	refused := r.refused("bo@example.com", "hour", time.Minute, 1,
-		func(s *store.SendOrRefusal) { s.App, s.IP = "desk", "198.51.100.0/24" }).ID.String()
+		func(s *store.SendOrRefusal) { s.App, s.Network = "desk", "198.51.100.0/24" }).ID.String()
 	sms := r.refused("bo@example.com", "day", time.Minute, 1, func(s *store.SendOrRefusal) {
 		s.Channel, s.Purpose, s.To, s.Country = recipient.SMS, "signup", "+49 151•••021", "DE"
 	}).ID.String()

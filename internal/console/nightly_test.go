@@ -153,7 +153,7 @@ func TestExportKeepsNoRows(t *testing.T) {
 	var rows []store.SendOrRefusal
 	for i := range n {
 		rows = append(rows, store.SendOrRefusal{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop",
-			Channel: "email", Reference: strings.Repeat("r", 64)},
+			Channel: "email", Labels: store.Labels{Reference: strings.Repeat("r", 64)}},
 			Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
 	}
 	r.Must(r.Store.RecordRefusals(t.Context(), rows))

@@ -139,7 +139,7 @@ func TestPages(t *testing.T) {
 		func(s *store.Send) { s.Observed, s.Locale = []string{"office", "stricter"}, "*" }).Send
 	r.finish(tried, store.Outcome{Status: store.Failed, Reason: "rejected", ProviderCode: "550 5.1.1", Refund: true})
 	several := r.refused("anna@example.com", "office", time.Hour, 90, func(s *store.SendOrRefusal) {
-		s.Recipient, s.To, s.Recipients, s.IP = recipient.Hash{}, "", 42, "192.0.2.0/24"
+		s.Recipient, s.To, s.Recipients, s.Network = recipient.Hash{}, "", 42, "192.0.2.0/24"
 	})
 	many := r.refused("anna@example.com", "office", time.Hour, 900, func(s *store.SendOrRefusal) {
 		s.Recipient, s.To, s.Recipients = recipient.Hash{}, "", store.ManyRecipients
@@ -172,13 +172,12 @@ func TestPages(t *testing.T) {
 	})
 	b := r.LoggedIn()
 	var out strings.Builder
-	names := numbers{}
+	names, seen := numbers{}, map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(pages)) {
 		rec := b.Get(pages[name])
-		seen := map[string]bool{}
 		fmt.Fprintf(&out, "\n== %s\n", name)
 		for line := range strings.Lines(names.of(asText(rec))) {
-			if line = strings.Join(strings.Fields(line), " "); !seen[line] { // what every page has is there once
+			if line = strings.Join(strings.Fields(line), " "); !seen[line] { // what other pages have, too, is there once
 				fmt.Fprintln(&out, line)
 			}
 			seen[line] = true

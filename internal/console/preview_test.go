@@ -36,7 +36,7 @@ func TestPreviewSendsOne(t *testing.T) {
 	form := url.Values{"app": {"shop"}, "purpose": {"login"}, "locale": {"zh-Hans"}, "to": {" mei@example.com "}}
 	rec := want(t, b.Post("/admin/preview", form), http.StatusSeeOther)
 	to := rec.Header().Get("Location")
-	rows, err := r.Store.Sends(context.Background(), store.Filter{Reference: "preview", Limit: 10})
+	rows, err := r.Store.Sends(context.Background(), store.Filter{Labels: store.Labels{Reference: "preview"}, Limit: 10})
 	r.Must(err)
 	if len(rows) != 1 || to != "/admin/sends/"+rows[0].ID.String() || rows[0].Locale != "zh-Hans" ||
 		rows[0].To != "m•••@example.com" {

@@ -35,6 +35,40 @@ var (
 	timeSpanChoices = []string{"1h", "24h", "7d", "30d"}
 )
 
+// filterParameter is a parameter of the list that selects rows.
+type filterParameter struct {
+	name   string
+	parse  frame.ParseFunc
+	logged bool // the audit entry of an export has the value; else only the name, since it may name a person
+	more   bool // its field is in the second row of the form
+}
+
+// filterParameters returns all filters, which parse into f and last.
+func filterParameters(f *store.Filter, last *string, zone *time.Location) []filterParameter {
+	list := []filterParameter{
+		{"from", frame.TimeParameter(&f.From, zone), true, true}, {"to", frame.TimeParameter(&f.To, zone), true, true},
+		{"last", frame.OneOfParameter(last, timeSpanChoices...), true, false},
+		{"status", frame.OneOfParameter(&f.Status, statusChoices...), true, false},
+		{"outcome", frame.OneOfParameter(&f.Outcome, codeStateChoices...), true, false},
+		{"channel", frame.OneOfParameter(&f.Channel, channelChoices...), true, false},
+		{"country", countryParameter(&f.Country), true, true},
+		{"app", frame.ShortTextParameter(&f.App), false, true}, {"purpose", frame.ShortTextParameter(&f.Purpose), false, true},
+		{"blocked_by", frame.ShortTextParameter(&f.BlockedBy), false, true},
+	}
+	for _, c := range f.LabelColumns() {
+		list = append(list, filterParameter{c.Name, frame.ShortTextParameter(c.Field.(*string)), false, true})
+	}
+	return append(list, []filterParameter{
+		{"carrier", frame.ShortTextParameter(&f.Provider), false, true}, {"domain", domainParameter(&f.Domain), false, true},
+		{"network", networkParameter(&f.Network), false, true}, {"request", frame.ShortTextParameter(&f.Request), false, true},
+		{"support", supportReferenceParameter(&f.Support), false, false},
+		{"recipient", frame.RecipientParameter(&f.Recipient), false, false},
+	}...)
+}
+
+// knownFilters are the filters, for their names.
+var knownFilters = filterParameters(&store.Filter{}, new(string), time.UTC)
+
 // parseQuery parses a raw query. Times without a zone are in the reader's zone. q.given has all
 // times with a zone, so that the URL means the same for other readers.
 func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, err error) {
@@ -42,23 +76,17 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, er
 	f.Limit = frame.DefaultPageRows
 	var last string
 	known := frame.Parameters{
-		"recipient": frame.RecipientParameter(&f.Recipient), "status": frame.OneOfParameter(&f.Status, statusChoices...),
-		"channel": frame.OneOfParameter(&f.Channel, channelChoices...), "purpose": frame.ShortTextParameter(&f.Purpose),
-		"app":        frame.ShortTextParameter(&f.App),
-		"blocked_by": frame.ShortTextParameter(&f.BlockedBy), "reference": frame.ShortTextParameter(&f.Reference),
-		"carrier": frame.ShortTextParameter(&f.Provider),
-		"country": countryParameter(&f.Country), "domain": domainParameter(&f.Domain), "network": networkParameter(&f.Network),
-		"request": frame.ShortTextParameter(&f.Request),
-		"outcome": frame.OneOfParameter(&f.Outcome, codeStateChoices...), "support": supportReferenceParameter(&f.Support),
-		"from": frame.TimeParameter(&f.From, zone), "to": frame.TimeParameter(&f.To, zone), "last": frame.OneOfParameter(&last, timeSpanChoices...),
 		"cursor": frame.CursorParameter(&f.Before), "newer": frame.CursorParameter(&f.After), "limit": frame.LimitParameter(&f.Limit),
+	}
+	for _, p := range filterParameters(f, &last, zone) {
+		known[p.name] = p.parse
 	}
 	if q.given, err = known.Parse(raw); err != nil {
 		return q, err
 	}
 	setTimesByRequestID(&q)
 	if (f.Outcome != "" || f.Network+f.Request != "") && !q.given.Has("from") && last == "" && f.Recipient == nil &&
-		f.Reference+f.Support == "" {
+		f.Labels == (store.Labels{}) && f.Support == "" {
 		last = "24h" // no index has these filters: the time bounds how many rows are read
 		q.given.Set("last", last)
 	}
@@ -222,13 +250,13 @@ func (v filterView) DateTimeLocal(name string) string {
 
 // SecondRowFilled reports whether a field of the second row is filled in.
 func (v filterView) SecondRowFilled() bool {
-	return slices.ContainsFunc([]string{"purpose", "app", "blocked_by", "reference", "carrier", "country", "domain",
-		"network", "request",
-		"from", "to"}, v.Has)
+	return slices.ContainsFunc(knownFilters, func(p filterParameter) bool { return p.more && v.Has(p.name) })
 }
 
 // Filtered reports whether any filter is set.
 func (v filterView) Filtered() bool {
-	return v.SecondRowFilled() || slices.ContainsFunc([]string{"recipient", "support", "last", "status", "outcome",
-		"channel"}, v.Has)
+	return slices.ContainsFunc(knownFilters, func(p filterParameter) bool { return v.Has(p.name) })
 }
+
+// Labels returns the names of the fields for labels.
+func (v filterView) Labels() []string { return store.LabelNames() }

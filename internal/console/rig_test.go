@@ -90,8 +90,8 @@ func (r *rig) row(to string) store.Send {
 	p, hash := r.recipient(to)
 	return store.Send{
 		ID: r.id(), App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: hash, To: p.Masked(),
-		Locale: "en",
-		IP:     "203.0.113.0/24",
+		Locale:  "en",
+		Network: "203.0.113.0/24",
 	}
 }
 
@@ -113,7 +113,7 @@ func (r *rig) begin(to string, changes ...func(*store.Send)) store.BeginAnswer {
 			ID: id, App: row.App, Channel: row.Channel, Purpose: row.Purpose, Recipient: row.Recipient, To: row.To,
 			Sealed: sealed,
 			Nonce:  make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", Holder: "h", MaxAttempts: 5,
-			Reference: row.Reference,
+			Labels: row.Labels,
 		},
 	})
 	r.Must(err)

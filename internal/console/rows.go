@@ -82,9 +82,9 @@ func (r sendRow) Why() string {
 	add(!refused && r.Status != store.Sent && r.Status != store.Delivered, r.ProviderCode)
 	add(r.Status == store.Queued && r.Attempt > 0, r.W.Get("why.again"))
 	add(r.Status == store.Failed && !r.Counts, r.W.Get("why.given_back"))
-	add(r.Forgiven, r.W.Get("why.forgiven"))
+	add(r.WasReset, r.W.Get("why.reset"))
 	add(r.InDoubt, r.W.Get("why.doubt"))
-	add(r.Afterwards != "", r.W.Or("afterwards", string(r.Afterwards)))
+	add(r.WorstEvent != "", r.W.Or("provider_event", string(r.WorstEvent)))
 	return strings.Join(parts, " · ")
 }
 

@@ -118,7 +118,7 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 		if problem := frame.ShortTextParameter(new(string))(typed); problem != "" {
 			return "", fault.Invalid("q", "invalid", problem)
 		}
-		rows, err := a.DB.Sends(ctx, store.Filter{Reference: typed, Limit: 1})
+		rows, err := a.DB.Sends(ctx, store.Filter{Labels: store.Labels{Reference: typed}, Limit: 1})
 		return a.fallBackToRequestAddress(ctx, typed, listAddress(nil, "reference", typed), rows, err)
 	}
 	h, err := a.Desk.HashRecipient(string(ch), to)

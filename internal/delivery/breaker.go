@@ -17,9 +17,9 @@ const (
 	BreakerOpenFor          = 5 * time.Second
 )
 
-// ErrNoHealthVerdict is the verdict on an attempt that was neither a success nor a fault of the
+// ErrHealthUnknown is reported after an attempt that was neither a success nor a fault of the
 // server or carrier.
-var ErrNoHealthVerdict = errors.New("nothing is known about the part")
+var ErrHealthUnknown = errors.New("nothing is known about the part")
 
 // Health is the health of one server or carrier.
 type Health struct {
@@ -52,7 +52,7 @@ func NewBreaker(name string, byRate bool) *Breaker {
 		Timeout:       BreakerOpenFor,
 		ReadyToTrip:   func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= FaultsToOpenBreaker },
 		OnStateChange: func(_ string, _, to gobreaker.State) { b.onStateChange(to) },
-		IsExcluded:    func(err error) bool { return errors.Is(err, ErrNoHealthVerdict) },
+		IsExcluded:    func(err error) bool { return errors.Is(err, ErrHealthUnknown) },
 	}
 	if byRate {
 		settings.Interval = faultRatePeriod
@@ -65,20 +65,20 @@ func NewBreaker(name string, byRate bool) *Breaker {
 }
 
 // Allow admits an attempt; false while the breaker is open. report must be called once, with the
-// verdict on the attempt: nil is success, ErrNoHealthVerdict leaves the breaker as it is, and any
+// result of the attempt: nil is success, ErrHealthUnknown leaves the breaker as it is, and any
 // other error is a fault, whose text becomes Health.Why.
-func (b *Breaker) Allow() (report func(verdict error), ok bool) {
+func (b *Breaker) Allow() (report func(result error), ok bool) {
 	done, err := b.breaker.Allow()
 	if err != nil {
 		return nil, false
 	}
-	return func(verdict error) {
-		if verdict != nil && !errors.Is(verdict, ErrNoHealthVerdict) {
+	return func(result error) {
+		if result != nil && !errors.Is(result, ErrHealthUnknown) {
 			b.mu.Lock()
-			b.fault = verdict.Error()
+			b.fault = result.Error()
 			b.mu.Unlock()
 		}
-		done(verdict)
+		done(result)
 	}, true
 }
 
@@ -127,7 +127,7 @@ func (b *Breaker) AttemptsAllowed() int {
 	case gobreaker.StateClosed:
 		return UnlimitedAttempts
 	case gobreaker.StateHalfOpen:
-		n := b.breaker.Counts() // those without a verdict have ended, too
+		n := b.breaker.Counts() // those whose result is unknown have ended, too
 		return max(0, 1-int(n.Requests)+int(n.TotalExclusions))
 	}
 	return 0

@@ -11,10 +11,10 @@ import (
 )
 
 // try makes one attempt, if it is let in.
-func try(b *delivery.Breaker, verdict error) bool {
+func try(b *delivery.Breaker, result error) bool {
 	report, ok := b.Allow()
 	if ok {
-		report(verdict)
+		report(result)
 	}
 	return ok
 }
@@ -25,8 +25,8 @@ func TestFaultsInRowSetAPartAsideForAWhile(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		b, heard := delivery.NewBreaker("a", false), []bool(nil)
 		b.OnHealthChange(func(h delivery.Health) { heard = append(heard, h.Up) })
-		for _, verdict := range []error{errBroken, errBroken, nil, errBroken, delivery.ErrNoHealthVerdict, errBroken} {
-			try(b, verdict)
+		for _, result := range []error{errBroken, errBroken, nil, errBroken, delivery.ErrHealthUnknown, errBroken} {
+			try(b, result)
 		}
 		if !b.Health().Up {
 			t.Fatal("set aside though never three faults came in a row")
@@ -57,7 +57,7 @@ func TestHalfOfTheAttempts(t *testing.T) {
 }
 
 // A breaker admits any number while it is closed, none while it rests, and then one at a time until
-// that has its verdict.
+// that has its result.
 func TestHowManyABreakerAdmits(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		b := delivery.NewBreaker("mx.example", false)
@@ -77,8 +77,8 @@ func TestHowManyABreakerAdmits(t *testing.T) {
 		admits("after its rest", 1)
 		report, _ := b.Allow()
 		admits("during a trial", 0)
-		report(delivery.ErrNoHealthVerdict)
-		admits("after a trial without a verdict", 1)
+		report(delivery.ErrHealthUnknown)
+		admits("after a trial of unknown result", 1)
 		report, _ = b.Allow()
 		report(nil)
 		admits("after a trial", delivery.UnlimitedAttempts)

@@ -32,9 +32,9 @@ type MailEncoder struct {
 
 // sharedPartsKey is everything that parts depend on.
 type sharedPartsKey struct {
-	form           unfilledMail
-	from, language string
-	fill           int // length
+	form   unfilledMail
+	fields SharedFields
+	fill   int // length
 }
 
 // maxKeptParts bounds the forms whose parts are kept, some 7 KB each.
@@ -90,7 +90,7 @@ func (e *MailEncoder) Release(r *RenderedMail) {
 
 // partsOf returns the kept parts of a mail's form; if there are none, it encodes the mail's own.
 func (e *MailEncoder) partsOf(m Mail) (*sharedParts, *Error) {
-	key := sharedPartsKey{m.Form, m.From, m.Language, len(m.Fill)}
+	key := sharedPartsKey{m.Form, m.SharedFields, len(m.Fill)}
 	e.mu.RLock()
 	known, ok := e.kept[key]
 	e.mu.RUnlock()

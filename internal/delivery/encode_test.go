@@ -29,9 +29,8 @@ var usual = fillForm{"Your code", "§\n", "<p>§</p>"}
 
 func formed(f *fillForm, fill string) Mail {
 	return Mail{
-		ID: "0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example", From: "Codes <no-reply@codes.example>",
-		To:       "ana@example.org",
-		Language: "en", Date: time.Unix(1_700_000_000, 0), Form: f, Fill: fill,
+		ID: "0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example", To: "ana@example.org",
+		SharedFields: SharedFields{From: "Codes <no-reply@codes.example>", Language: "en"}, Date: time.Unix(1_700_000_000, 0), Form: f, Fill: fill,
 		IDHeaders: map[string]string{"X-Send": "0199a1b2-c3d4-7e5f-8a6b-0123456789ab"},
 	}
 }

@@ -73,6 +73,9 @@ type Error struct {
 	// PerNumber: the carrier's Temporary answer may be about this number alone, for example because it
 	// has no route to it, and not about our account.
 	PerNumber bool
+	// Unreachable: the carrier's Rejected answer says that it cannot reach this number, as a number
+	// without WhatsApp. Another carrier may.
+	Unreachable bool
 	// Err is a cause that the reply does not tell, in our own words; nil if there is none.
 	Err error
 }

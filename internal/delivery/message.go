@@ -23,9 +23,7 @@ const SimulatorDomain = "simulator.test"
 type Mail struct {
 	// ID is the Message-ID without angle brackets, "<send id>@<sending domain>".
 	ID string
-	// From is "Name <addr>" as configured; its address is the envelope sender too, so bounces come
-	// back.
-	From string
+	SharedFields
 	// To is a bare addr-spec. A non-ASCII local part needs a server with SMTPUTF8 (RFC 6531);
 	// a non-ASCII domain does not, it is sent as an A-label.
 	To string
@@ -38,13 +36,22 @@ type Mail struct {
 	// one form are encoded once.
 	Form unfilledMail
 	Fill string
-	// Language is a BCP 47 tag and becomes Content-Language; may be empty.
-	Language string
 	// IDHeaders are further headers, each with the send's ID, for providers that replace the
 	// Message-ID.
 	IDHeaders map[string]string
 	// Date becomes the Date header, in UTC, whole seconds.
 	Date time.Time
+}
+
+// SharedFields are the fields that mails of one form may share: a [MailEncoder] keeps parts for each
+// form with the same fields. TestEverySharedFieldIsSent fails for a field that is not checked, or
+// that one kind of server does not send.
+type SharedFields struct {
+	// From is "Name <addr>" as configured; its address is the envelope sender too, so bounces come
+	// back.
+	From string
+	// Language is a BCP 47 tag and becomes Content-Language; may be empty.
+	Language string
 }
 
 // WithTexts returns the mail with Subject, Text and HTML from its form; unchanged if it has no

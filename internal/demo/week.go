@@ -1,6 +1,6 @@
-// Package demo plays a plausible week: people who ask for codes and enter them, mistype, ask too
-// often, have no mailbox or guess, a slow mail server, an attack from one network, and what
-// administrators do about it. It is what `sendcode serve --demo` shows.
+// Package demo plays a plausible week: people who ask for codes and enter them, ask too often, have
+// no mailbox or guess, an attack from one network, and what an administrator does about it. It is
+// what `sendcode serve --demo` shows.
 //
 // Everything goes the way of real requests: package app gives it the use cases, the outbox, both
 // gates and a database in SQLite, all on the week's clock ([NewSimulatedClock]). Only mail servers
@@ -13,11 +13,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 	"sendcode/internal/verification"
@@ -55,7 +58,6 @@ page: {app: shop}
 // PlayWeek plays the week that begins at the clock's time.
 func PlayWeek(ctx context.Context, p Dependencies) error {
 	w := &week{Dependencies: p, rng: newRand(2), begin: p.Clock.Now()}
-	w.people = newPeople(w.rng, peopleCount)
 	w.plan()
 	return w.play(ctx)
 }
@@ -68,11 +70,10 @@ const (
 // week is the state of one PlayWeek.
 type week struct {
 	Dependencies
-	rng    *rand.Rand
-	begin  time.Time
-	people []person
-	steps  []scheduledStep // by time; at the same time in the order in which they were added
-	ids    store.IDGenerator
+	rng   *rand.Rand
+	begin time.Time
+	steps []scheduledStep // by time; at the same time in the order in which they were added
+	ids   store.IDGenerator
 }
 
 // weekStep is one event of the week.
@@ -91,53 +92,153 @@ func (w *week) schedule(at time.Time, do weekStep) {
 	}
 }
 
-// scheduleAfter schedules a step so long after the present one.
-func (w *week) scheduleAfter(d time.Duration, do weekStep) { w.schedule(w.Clock.Now().Add(d), do) }
-
-// timeOn returns the instant at a time of day on day 0, 1, … of the week.
-func (w *week) timeOn(day int, clock time.Duration) time.Time {
-	midnight := w.begin.Truncate(24 * time.Hour)
-	return midnight.AddDate(0, 0, day).Add(clock)
+// scheduleAfter schedules a step so many seconds after the present one.
+func (w *week) scheduleAfter(seconds int, do weekStep) {
+	w.schedule(w.Clock.Now().Add(time.Duration(seconds)*time.Second), do)
 }
+
+func (w *week) oneIn(n int) bool { return w.rng.IntN(n) == 0 }
+
+func pick[T any](w *week, of []T) T { return of[w.rng.IntN(len(of))] }
+
+// person is a recipient with the app and the client that ask for its codes. The mailboxes are of
+// domains that are reserved for examples (RFC 2606).
+type person struct {
+	verification.Caller
+	channel       recipient.Channel
+	to, locale    string
+	entersNothing bool
+}
+
+// newVisitor returns a person with a browser on a page of an app.
+func newVisitor(to, app string, ip netip.Addr) person {
+	return person{Caller: verification.Caller{App: app, Kind: verification.Browser, IP: ip}, channel: recipient.Email, to: to,
+		locale: "en"}
+}
+
+var (
+	personNames  = strings.Fields("ana ben chen dora emil fatima hanna jonas maria.diaz olga.novak rosa.berg tomas wei zoe")
+	mailDomains  = strings.Fields("mail mail mail mail mail mail mail mail post post post post inbox inbox campus gone broken")
+	phoneFormats = []string{"+8613812%06d", "+4915123%06d", "+336123%05d", "+447400%06d", "+1201555%04d"}
+	attackerIP   = netip.AddrFrom4([4]byte{192, 0, 2, 77})
+)
+
+// newPerson makes up the n-th person; three in ten have a phone.
+func (w *week) newPerson(n int) person {
+	p := newVisitor(fmt.Sprintf("%s.%d@%s.example", pick(w, personNames), n, pick(w, mailDomains)), "shop",
+		netip.AddrFrom4([4]byte{198, 51, 100, byte(1 + w.rng.IntN(254))})) // of a network for documentation (RFC 5737)
+	if w.rng.IntN(10) < 3 {
+		p.channel, p.to = recipient.SMS, fmt.Sprintf(pick(w, phoneFormats), n)
+	}
+	if w.oneIn(4) {
+		p.App = "bank"
+	}
+	if w.oneIn(2) {
+		p.Kind = verification.BackEnd
+	}
+	p.locale, p.entersNothing = pick(w, []string{"en", "en", "zh-CN", "de"}), w.oneIn(14)
+	return p
+}
+
+// People with a scene of their own. The last one asks an administrator for no more mail.
+const (
+	impatientPerson  = "theo@post.example"
+	guessedPerson    = "nina@inbox.example"
+	suppressedPerson = "ines@campus.example"
+)
 
 // plan schedules every step that does not follow from an earlier one.
 func (w *week) plan() {
+	var people []person
+	for n := range peopleCount {
+		people = append(people, w.newPerson(n))
+	}
 	for range signInCount {
-		who := w.people[w.rng.IntN(len(w.people))]
-		w.schedule(w.randomTime(), w.signIn(who, w.randomPurpose(who)))
-	}
-	w.schedulePace(w.timeOn(3, 14*time.Hour), 50*time.Minute, slowPace)
-	w.schedulePace(w.timeOn(5, 10*time.Hour), time.Hour, breakOffPace)
-	w.scheduleImpatient(w.timeOn(2, 18*time.Hour+10*time.Minute))
-	w.scheduleGuesser(w.timeOn(4, 20*time.Hour))
-	w.scheduleAttack(w.timeOn(6, 2*time.Hour))
-	w.scheduleAdministrators()
-	w.scheduleSuppressed(w.timeOn(5, 9*time.Hour))
-}
-
-// randomTime returns an instant of the week: few are at night, most in the evening.
-func (w *week) randomTime() time.Time {
-	weights := [24]int{3, 2, 1, 1, 1, 2, 5, 9, 13, 15, 15, 14, 15, 14, 13, 13, 14, 16, 19, 22, 23, 19, 12, 6}
-	for {
 		at := w.begin.Add(time.Duration(w.rng.Int64N(int64(WeekLength))))
-		if w.rng.IntN(24) < weights[at.Hour()] {
-			return at
+		if at.Hour() < 7 && !w.oneIn(5) { // few are awake
+			at = at.Add(12 * time.Hour)
 		}
+		w.schedule(at, w.signIn(pick(w, people), pick(w, []string{"login", "login", "signup", "payment"})))
+	}
+	day := func(n, hour int) time.Time {
+		return w.begin.Truncate(24*time.Hour).AddDate(0, 0, n).Add(time.Duration(hour) * time.Hour)
+	}
+	for n := range 50 { // one person asks for ten minutes
+		w.schedule(day(2, 18).Add(time.Duration(n)*12*time.Second),
+			w.signIn(newVisitor(impatientPerson, "shop", attackerIP.Next()), "login"))
+	}
+	for n := range 6 { // one guesses codes for another one's address, until the lockout
+		w.schedule(day(4, 20).Add(time.Duration(n)*11*time.Minute), w.guess)
+	}
+	for n := range 170 { // one network asks for codes for invented mailboxes
+		p := newVisitor(fmt.Sprintf("user%03d@%s", n, []string{noMailboxDomain, "mail.example"}[n%2]), "shop", attackerIP)
+		p.entersNothing = true
+		w.schedule(day(6, 2).Add(time.Duration(n)*3*time.Second), w.signIn(p, "signup"))
+	}
+	w.scheduleAction(day(2, 19), "quota.reset", "called support, ticket 4711", func(ctx context.Context, entry store.AuditEntry) error {
+		person, err := w.Desk.ParseTarget("shop", string(recipient.Email), impatientPerson, "login", entry.Reason)
+		if err != nil {
+			return err
+		}
+		return w.Desk.ResetQuota(ctx, person, entry)
+	})
+	w.scheduleAction(day(5, 9), "suppression.add", "asked for no more mail, ticket 4725",
+		func(ctx context.Context, entry store.AuditEntry) error {
+			_, err := w.Desk.Suppress(ctx,
+				support.SuppressRequest{Channel: string(recipient.Email), To: suppressedPerson, Reason: entry.Reason}, entry)
+			return err
+		})
+	w.schedule(day(5, 10), w.signIn(newVisitor(suppressedPerson, "shop", attackerIP.Next()), "login"))
+}
+
+// signIn returns a step: a person asks for a code, and mostly enters it.
+func (w *week) signIn(who person, purpose string) weekStep {
+	return func(ctx context.Context) error {
+		answer, err := w.requestCode(ctx, who, purpose)
+		if err != nil || !answer.Admitted {
+			return err
+		}
+		status := store.Delivered
+		if who.channel == recipient.SMS {
+			if w.oneIn(30) {
+				status = store.Undelivered
+			}
+			w.scheduleAfter(4, func(ctx context.Context) error {
+				id, err := uuid.Parse(answer.View.Send.ID)
+				if err == nil {
+					_, err = w.Receipts.RecordReceipt(ctx, id, status)
+				}
+				return err
+			})
+		}
+		if code := w.MailServer.lastCode(who.to); code != "" && !who.entersNothing && status == store.Delivered {
+			w.scheduleAfter(9+w.rng.IntN(100), w.enterCode(who, answer.View.ID, code))
+		}
+		return nil
 	}
 }
 
-func (w *week) randomPurpose(who person) string {
-	if n := w.rng.IntN(10); n < 6 {
-		return "login"
-	} else if n < 8 || who.App == "shop" {
-		return "signup"
+// guess is a step: one asks for a code for another one's address and guesses five times.
+func (w *week) guess(ctx context.Context) error {
+	who := newVisitor(guessedPerson, "bank", attackerIP)
+	answer, err := w.requestCode(ctx, who, "login")
+	for n := 0; n < 5 && err == nil && answer.Admitted; n++ {
+		w.scheduleAfter(3+4*n, w.enterCode(who, answer.View.ID, "000000"))
 	}
-	return "payment"
+	return err
 }
 
-func (w *week) schedulePace(from time.Time, lasts time.Duration, now serverPace) {
-	w.schedule(from, func(context.Context) error { w.MailServer.setPace(now); return nil })
-	w.schedule(from.Add(lasts), func(context.Context) error { w.MailServer.setPace(usualPace); return nil })
+// scheduleAction adds an action of an administrator, with its audit entry.
+func (w *week) scheduleAction(at time.Time, what, reason string,
+	do func(ctx context.Context, entry store.AuditEntry) error) {
+	w.schedule(at, func(ctx context.Context) error {
+		id, err := w.ids.New(w.Clock.Now())
+		if err != nil {
+			return err
+		}
+		return do(ctx, store.AuditEntry{ID: id, Who: "mei", Role: "operator", Network: "203.0.113.0/24", What: what, Reason: reason,
+			Outcome: store.AuditDone})
+	})
 }
 
 func (w *week) play(ctx context.Context) error {
@@ -160,11 +261,9 @@ func (w *week) play(ctx context.Context) error {
 }
 
 // requestCode asks for a code.
-func (w *week) requestCode(ctx context.Context, who person, purpose, resend string) (verification.Answer, error) {
-	answer, err := w.Codes.Send(ctx, verification.Request{
-		Caller: who.Caller, Channel: string(who.Channel), To: who.To, Purpose: purpose, Locale: who.Locale,
-		Resend: resend,
-	})
+func (w *week) requestCode(ctx context.Context, who person, purpose string) (verification.Answer, error) {
+	answer, err := w.Codes.Send(ctx, verification.Request{Caller: who.Caller, Channel: string(who.channel), To: who.to,
+		Purpose: purpose, Locale: who.locale})
 	return answer, ignoreLockout(err)
 }
 

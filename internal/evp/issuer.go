@@ -65,18 +65,23 @@ func (v *Verifier) issuerOf(ctx context.Context, domain string) (*cachedIssuer, 
 }
 
 // findOrLookUp returns the cached issuer of a domain. If there is none, or if it has expired, it
-// starts a look-up. It returns nil if too many look-ups are under way.
+// starts a look-up. It returns nil if too many look-ups are under way, unless the domain's issuer
+// answered before: strangers with slow domains do not switch that one off.
 func (v *Verifier) findOrLookUp(domain string) *cachedIssuer {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if e := v.known[domain]; e != nil && (e.until.IsZero() || v.Now().Before(e.until)) {
-		return e
+	before := v.known[domain]
+	if before != nil && (before.until.IsZero() || v.Now().Before(before.until)) {
+		return before
 	}
-	if v.underWay == maxLookUpsAtOnce {
+	if v.underWay >= maxLookUpsAtOnce && (before == nil || before.err != nil) {
 		return nil
 	}
-	if len(v.known) >= maxCachedDomains || v.known == nil {
-		v.known = map[string]*cachedIssuer{} // a look-up under way is then only repeated
+	if v.known == nil {
+		v.known = map[string]*cachedIssuer{}
+	}
+	if before == nil && len(v.known) >= maxCachedDomains {
+		v.dropOldest()
 	}
 	e := &cachedIssuer{ready: make(chan struct{})}
 	v.known[domain] = e
@@ -94,6 +99,17 @@ func (v *Verifier) findOrLookUp(domain string) *cachedIssuer {
 		close(e.ready)
 	}()
 	return e
+}
+
+// dropOldest removes the domain whose answer expires first. The caller holds the lock.
+func (v *Verifier) dropOldest() {
+	var oldest string
+	for domain, e := range v.known {
+		if !e.until.IsZero() && (oldest == "" || e.until.Before(v.known[oldest].until)) {
+			oldest = domain
+		}
+	}
+	delete(v.known, oldest)
 }
 
 // hostPattern matches a host in lower case without scheme, port and path, as the TXT record has it.

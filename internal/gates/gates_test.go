@@ -75,7 +75,7 @@ func TestRefusalsAreRecordedAlsoAfterTheDatabasesAbsence(t *testing.T) {
 			rows, err := r.Store.Sends(r.Context(), store.Filter{Status: store.Refused, Limit: 10})
 			got := ""
 			for _, row := range rows {
-				got += fmt.Sprintf("%d %s %s %v %s", row.Count, row.BlockedBy, row.To, row.RetryAfter, row.IP)
+				got += fmt.Sprintf("%d %s %s %v %s", row.Count, row.BlockedBy, row.To, row.RetryAfter, row.Network)
 			}
 			servertest.Same(t, what, fmt.Sprint(got, err), want+"<nil>")
 		}

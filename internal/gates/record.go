@@ -43,11 +43,12 @@ func (g *Gates) Record(ctx context.Context, scope quota.Scope, bucket string, ke
 	return g.record(ctx, bucket, keep, read, agedBy(events, g.now().Sub(read), clock.At))
 }
 
-// agedBy returns the events, older by a duration, with their ages as of an instant.
+// agedBy returns the events, older by a duration, with their ages as of an instant. A negative
+// duration, which a clock that was set back gives, counts as 0.
 func agedBy(events []quota.AgedEvent, by time.Duration, asOf time.Time) []quota.AgedEvent {
 	aged := make([]quota.AgedEvent, len(events))
 	for i, e := range events {
-		aged[i] = quota.AgedEvent{ID: e.ID, Age: e.Age + by, AsOf: asOf}
+		aged[i] = quota.AgedEvent{ID: e.ID, Age: e.Age + max(0, by), AsOf: asOf}
 	}
 	return aged
 }

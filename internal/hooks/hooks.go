@@ -53,7 +53,10 @@ type Request struct {
 	ID       string // the same for each repetition
 	Action   string // what the codes are for, in the server's words
 	IP       netip.Addr
-	Messages []codeMessage // none for a request without a code
+	Messages []codeMessage // none for a notification, which has no code
+	// Missing is what the body lacks, in words for a person, though something is to be sent; then
+	// there are no messages. Empty: nothing
+	Missing string
 }
 
 // codeMessage is one code and its recipient, an address or a number in E.164 form.

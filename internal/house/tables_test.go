@@ -19,8 +19,7 @@ var edges = map[string]string{
 	"quota/internal/redisurl":   "",
 	"quota/quotahttp":           "quota",
 	"quota/echoquota":           "quota quota/quotahttp",
-	"internal/recipient":        "internal/editdistance",
-	"internal/editdistance":     "",
+	"internal/recipient":        "",
 	"internal/brand":            "",
 	"internal/fault":            "",
 	"internal/code":             "internal/fault",
@@ -64,19 +63,18 @@ var edges = map[string]string{
 	"internal/store/postgres": "internal/fault internal/peek quota internal/recipient internal/store internal/store/batch internal/store/columns internal/store/gate internal/store/sqldb migrations",
 	"internal/store/sqlite":   "internal/fault quota internal/recipient internal/store internal/store/batch internal/store/columns internal/store/gate internal/store/sqldb migrations",
 	"internal/keys":           "internal/code internal/recipient internal/store",
-	"internal/testrecipient":  "internal/keys internal/recipient internal/store",
-	"internal/policy":         "quota internal/brand internal/store/gate internal/recipient internal/code internal/message internal/store internal/testrecipient",
+	"internal/policy":         "quota internal/brand internal/store/gate internal/recipient internal/code internal/message internal/store",
 	"internal/buckets":        "quota internal/keys internal/policy internal/recipient internal/store",
 	"internal/webhook":        "internal/standardwebhooks internal/runbook internal/keys internal/policy internal/store",
 	"internal/gates":          "internal/fault internal/logthrottle internal/runbook quota internal/buckets internal/policy internal/store internal/store/gate",
 	"internal/refusals":       "internal/runbook quota internal/recipient internal/store",
-	"internal/outbox": "internal/runbook internal/buckets internal/testrecipient internal/webhook quota internal/policy internal/keys internal/message internal/delivery internal/sms " +
+	"internal/outbox": "internal/runbook internal/buckets internal/webhook quota internal/policy internal/keys internal/message internal/delivery internal/sms " +
 		"internal/recipient internal/store", // not internal/verification: the outbox knows no use case
 	"internal/reports":   "internal/standardwebhooks internal/runbook internal/webhook internal/fault internal/jsonpath internal/policy internal/keys internal/delivery internal/sms internal/recipient internal/store",
 	"internal/jobs":      "internal/runbook internal/webhook internal/policy internal/store",
 	"internal/admission": "internal/fault internal/store",
 	"internal/limits":    "internal/fault quota", // not internal/gates: it asks an interface
-	"internal/verification": "internal/runbook internal/buckets internal/testrecipient internal/admission internal/fault internal/requestid quota internal/policy internal/gates internal/refusals internal/keys internal/code internal/message " +
+	"internal/verification": "internal/runbook internal/buckets internal/admission internal/fault internal/requestid quota internal/policy internal/gates internal/refusals internal/keys internal/code internal/message " +
 		"internal/recipient internal/proof internal/store internal/store/gate internal/webhook", // not internal/outbox: it hands over to an interface
 	"internal/redemption": "internal/fault internal/policy internal/proof internal/recipient internal/store internal/keys internal/verification",
 	"internal/support": "internal/runbook internal/buckets internal/webhook internal/fault quota internal/verification internal/policy internal/keys internal/code internal/message " +
@@ -102,8 +100,8 @@ var edges = map[string]string{
 	"internal/reference": "docs internal/server web",
 
 	// Settings, and the only place where parts are put together.
-	"internal/config/document": "internal/editdistance",
-	"internal/config": "internal/hooks internal/sns internal/testrecipient internal/brand internal/policy internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/mailserver internal/reports " +
+	"internal/config/document": "internal/recipient",
+	"internal/config": "internal/hooks internal/sns internal/brand internal/policy internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/mailserver internal/reports " +
 		"internal/message internal/sms internal/sms/* internal/texts", // kind: confirm has a title in each language
 	// plays a week on the real use cases
 	"internal/demo":    "internal/delivery internal/recipient internal/sms internal/store internal/support internal/verification",
@@ -167,8 +165,8 @@ var modules = map[string]string{
 	"github.com/wneessen/go-mail":           "internal/delivery/smtp",
 	"go.yaml.in/yaml":                       "internal/config internal/config/document internal/reference tools/mutants",
 	"go.opentelemetry.io/contrib":           "internal/traces",
-	// the last two write traceparent
-	"go.opentelemetry.io/otel":              "internal/traces internal/exchange internal/webhook",
+	// all but traces read or write traceparent alone
+	"go.opentelemetry.io/otel":              "internal/traces internal/exchange internal/webhook internal/requestid",
 	"go.uber.org/goleak":                    testsOnly,
 	"golang.org/x/crypto":                   "internal/keys internal/console/auth internal/console/consoletest",
 	"golang.org/x/net":                      "internal/recipient internal/delivery internal/message",

@@ -35,6 +35,7 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	m.RegisterAdmissions(nil)
 	m.RegisterDatabaseWritable(func(context.Context) error { return nil })
 	m.RegisterStorage(nil)
+	m.RegisterClock(nil)
 	m.RegisterRedis(nil)
 	m.RegisterBacklog(nil)
 	m.RegisterDisk("")
@@ -225,6 +226,7 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeDatabaseSlow", 2 * m, 7 * m, 0, map[string]string{
 			`sendcode_statement_seconds_sum{kind="begin"}`:   "0+0.1x8 1+6x400",
 			`sendcode_statement_seconds_count{kind="begin"}`: "0+10x400"}},
+		{"SendcodeClockOff", 2 * m, 4 * m, 0, map[string]string{`sendcode_clock_offset_seconds`: "4.9x8 -5.1x400"}},
 		{"SendcodeRedisSlow", 2 * m, 7 * m, 0, map[string]string{
 			`sendcode_redis_seconds_sum{call="pipeline"}`:   "0+0.01x8 0.1+3x400",
 			`sendcode_redis_seconds_count{call="pipeline"}`: "0+10x400"}},

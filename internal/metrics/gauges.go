@@ -50,6 +50,13 @@ func (m *Metrics) RegisterDatabaseWritable(check func(context.Context) error) {
 		func() float64 { return oneIfSucceeds(check) })
 }
 
+// RegisterClock adds a gauge of how far this machine's clock is ahead of the database's.
+func (m *Metrics) RegisterClock(ahead func() time.Duration) {
+	m.gauge("sendcode_clock_offset_seconds",
+		"How far this replica's clock is ahead of the database's, by which codes and waits are judged; none on SQLite.", nil,
+		func() float64 { return ahead().Seconds() })
+}
+
 // RegisterPausedPrefixes adds a gauge of how many prefixes are paused now; -1 if count fails.
 func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error)) {
 	paused := newReading(count)

@@ -13,7 +13,6 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
-	"sendcode/internal/testrecipient"
 )
 
 // Reasons of a send that failed or is unknown, as rows, responses and the console show them. Others
@@ -22,7 +21,6 @@ const (
 	ReasonExpired       = "expired"        // the code's life ended before the message could go out
 	ReasonUnreadable    = "unreadable"     // recipient or code can't be recovered: a key left the ring
 	ReasonNoAnswer      = "no_answer"      // no answer came after the whole message was transmitted
-	ReasonBlocked       = "blocked"        // the recipient is on the block list
 	reasonNotConfigured = "not_configured" // no provider is configured for this channel any more
 )
 
@@ -93,7 +91,7 @@ func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.
 		return failed, true
 	}
 	_, test := set.TestRecipients.Of(o.Vault, v, now)
-	return store.Outcome{Status: store.Sent, Provider: testrecipient.Provider}, test
+	return store.Outcome{Status: store.Sent, Provider: policy.TestProvider}, test
 }
 
 // stopReason returns why a send must not go out: its recipient is suppressed, or its channel,

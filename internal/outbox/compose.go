@@ -41,7 +41,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmitFunc, store.Outc
 		address = w.Send.Recipient // as Vault.SuppressionHash
 	}
 	if set.Blocks.Contains(to, address) {
-		return nil, store.Outcome{Status: store.Failed, Reason: ReasonBlocked}
+		return nil, store.Outcome{Status: store.Failed, Reason: store.ReasonBlocked}
 	}
 	if set.Numbers.Validate(to) != nil {
 		return nil, store.Outcome{Status: store.Failed, Reason: policy.ReasonCountryNotServed, Refund: true}
@@ -88,8 +88,8 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	}
 	id := w.Send.ID.String()
 	mail := delivery.Mail{
-		ID: id + "@" + o.Domain, From: from, To: to.Address(), Form: m.Form, Fill: m.Fill, Language: m.Language,
-		Date: w.Send.LoggedAt,
+		ID: id + "@" + o.Domain, To: to.Address(), Form: m.Form, Fill: m.Fill,
+		SharedFields: delivery.SharedFields{From: from, Language: m.Language}, Date: w.Send.LoggedAt,
 	}
 	if len(o.IDHeaders) > 0 {
 		mail.IDHeaders = map[string]string{}

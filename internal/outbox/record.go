@@ -8,7 +8,6 @@ import (
 	"sendcode/internal/policy"
 	"sendcode/internal/runbook"
 	"sendcode/internal/store"
-	"sendcode/internal/testrecipient"
 	"sendcode/internal/webhook"
 	"sendcode/quota"
 )
@@ -22,7 +21,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	defer o.endAttemptTrace(ctx, out.Status, out.Reason)
 	s := f.work.Send
 	event, err := webhook.NewEvent(o.Policy.Get().Subscriptions[s.App], "send."+string(out.Status),
-		out.Provider == testrecipient.Provider, o.IDs, o.Now())
+		out.Provider == policy.TestProvider, o.IDs, o.Now())
 	if err != nil {
 		o.Logger.Error("could not make event ID", "send", s.ID, "error", err, runbook.Defect.See())
 	}

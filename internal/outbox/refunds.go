@@ -258,7 +258,7 @@ func (o *Outbox) settleSome(ctx context.Context, list []unsettled) (left []unset
 func (o *Outbox) countedBy(row store.Send, x unsettled) (at time.Time, keep time.Duration, counts bool) {
 	set := o.Policy.Get()
 	if x.scope == quota.Failures {
-		return row.FinishedAt, set.FailureWindow(), row.Status == store.Failed && !row.Forgiven
+		return row.FinishedAt, set.FailureWindow(), row.Status == store.Failed && !row.WasReset
 	}
 	own := o.recipientBuckets(row.App, row.Channel, row.Purpose, row.Recipient)
 	return row.LoggedAt, set.Purposes[row.Purpose].LongestRecipientWindow(),

@@ -80,8 +80,8 @@ func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 		return nil, &delivery.Error{Class: delivery.Rejected, Stage: sms.StageBudget, Reason: sms.ReasonSpendCap}
 	}
 	for _, s := range spent {
-		if limit := caps[s.Account].Limit; limit > 0 && s.Used >= limit/100*alarmPercent {
-			b.logOnce(s.Account+" "+s.Period+" near", slog.LevelWarn, "spend cap used to 80 %", s.Account,
+		if limit := caps[s.Cap].Limit; limit > 0 && s.Used >= limit/100*alarmPercent {
+			b.logOnce(s.Cap+" "+s.Period+" near", slog.LevelWarn, "spend cap used to 80 %", s.Cap,
 				runbook.TextMessages.See())
 		}
 	}
@@ -102,7 +102,7 @@ func (b *budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]
 			account += " country " + m.Country
 		}
 		caps[account] = c
-		charge := store.Charge{Account: account, Per: c.Per, Amount: cost, Limit: c.Limit}
+		charge := store.Charge{Cap: account, Per: c.Per, Amount: cost, Limit: c.Limit}
 		if m.Stranger {
 			charge.Limit -= c.Reserve
 		}

@@ -24,9 +24,9 @@ func TestAccountsOfCaps(t *testing.T) {
 	for stranger, limits := range map[bool][3]int64{false: {10, 20, 30}, true: {7, 16, 30}} {
 		charges, caps := b.charges(sms.Message{App: "shop", Country: "DE", Stranger: stranger}, 7)
 		want := []store.Charge{
-			{Account: "all", Per: quota.Day, Amount: 7, Limit: limits[0]},
-			{Account: "apps app shop", Per: quota.Month, Amount: 7, Limit: limits[1]},
-			{Account: "lands country DE", Per: quota.Day, Amount: 7, Limit: limits[2]},
+			{Cap: "all", Per: quota.Day, Amount: 7, Limit: limits[0]},
+			{Cap: "apps app shop", Per: quota.Month, Amount: 7, Limit: limits[1]},
+			{Cap: "lands country DE", Per: quota.Day, Amount: 7, Limit: limits[2]},
 		}
 		if !slices.Equal(charges, want) || caps["apps app shop"] != b.caps[1] || len(caps) != 3 {
 			t.Errorf("%+v, %v", charges, caps)
@@ -39,13 +39,13 @@ type counted map[string]int64
 
 func (c counted) Spend(_ context.Context, charges []store.Charge) (spent []store.SpentCharge, refusedBy string, err error) {
 	for _, x := range charges {
-		if c[x.Account]+x.Amount > x.Limit {
-			return nil, x.Account, nil
+		if c[x.Cap]+x.Amount > x.Limit {
+			return nil, x.Cap, nil
 		}
 	}
 	for _, x := range charges {
-		c[x.Account] += x.Amount
-		spent = append(spent, store.SpentCharge{Charge: x, Used: c[x.Account]})
+		c[x.Cap] += x.Amount
+		spent = append(spent, store.SpentCharge{Charge: x, Used: c[x.Cap]})
 	}
 	return spent, "", nil
 }

@@ -24,12 +24,33 @@ const (
 		"frame-ancestors 'self'"
 )
 
-// RegisterMailbox adds the routes of the developer's mailbox, which shows codes. It answers only
-// requests that come straight from this machine. Call it only if the server listens on loopback and
-// has no real mail server. Call RegisterStatic too.
-func RegisterMailbox(e *echo.Echo, box Mailbox) {
+// mailboxCookie holds the mailbox's key in a browser that has opened its link.
+const mailboxCookie = "sendcode_mailbox"
+
+// RegisterMailbox adds the routes of the developer's mailbox, which shows codes. key opens it: as
+// the parameter k of its link, which is redirected away into a cookie, or as a bearer token; apiKey,
+// if it is not empty, as a bearer token too. It answers only requests that come straight from this
+// machine. Call it only if the server listens on loopback and has no real mail server. Call
+// RegisterStatic too.
+func RegisterMailbox(e *echo.Echo, box Mailbox, key, apiKey string) {
 	pages := parseTemplates("mailbox/*.html")
-	g := e.Group("/mailbox", server.RequireLocal)
+	g := e.Group("/mailbox", server.RequireLocal, func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if k := c.QueryParam("k"); server.SameSecret(k, key) {
+				c.SetCookie(&http.Cookie{Name: mailboxCookie, Value: key, Path: "/mailbox", HttpOnly: true,
+					SameSite: http.SameSiteLaxMode})
+				return c.Redirect(http.StatusSeeOther, "/mailbox")
+			}
+			cookie, err := c.Cookie(mailboxCookie)
+			bearer, ok := server.BearerToken(c)
+			if err == nil && server.SameSecret(cookie.Value, key) ||
+				ok && (server.SameSecret(bearer, key) || server.SameSecret(bearer, apiKey)) {
+				return next(c)
+			}
+			return &server.Problem{Kind: server.Unauthorized, Detail: "The mailbox shows codes: open its link, /mailbox?k=…, " +
+				"as the service printed it at its start, or send SENDCODE_API_KEY as a bearer token."}
+		}
+	})
 	g.GET("", func(c echo.Context) error {
 		var page bytes.Buffer
 		if err := pages.ExecuteTemplate(&page, "mailbox", box.Messages()); err != nil {

@@ -45,7 +45,7 @@ func first() mailbox.Mail {
 func serveMailbox(w *pagetest.World, b *box) *echo.Echo {
 	e := server.New(server.Config{Logger: w.Logger})
 	page.RegisterStatic(e)
-	page.RegisterMailbox(e, b)
+	page.RegisterMailbox(e, b, "the-key", "sk_key")
 	return e
 }
 
@@ -55,6 +55,7 @@ func TestTheMailboxShowsMailsAtOnce(t *testing.T) {
 	ask := func(target, host string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodGet, target, nil)
 		r.Host, r.RemoteAddr = host, "127.0.0.1:5000"
+		r.Header.Set("Authorization", "Bearer sk_key")
 		w := httptest.NewRecorder()
 		e.ServeHTTP(w, r)
 		return w
@@ -85,4 +86,40 @@ func TestTheMailboxShowsMailsAtOnce(t *testing.T) {
 		}
 	}
 	is(t, ask("/mailbox/html?id=2@localhost", "localhost").Code, http.StatusNotFound) // it has no HTML
+}
+
+// The link sets a cookie and is redirected away; cookie and tokens open each route, nothing else does.
+func TestRegisterMailboxNeedsItsKey(t *testing.T) {
+	b := &box{}
+	b.add(first())
+	e := serveMailbox(world(t), b)
+	ask := func(target, cookie, token string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodGet, target, nil)
+		r.Host, r.RemoteAddr = "127.0.0.1:8080", "127.0.0.1:5000"
+		r.Header.Set("Cookie", cookie)
+		r.Header.Set("Authorization", token)
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, r)
+		return w
+	}
+	w := ask("/mailbox?k=the-key", "", "")
+	is(t, w.Code, http.StatusSeeOther)
+	is(t, w.Header().Get("Location"), "/mailbox")
+	is(t, w.Header().Get("Referrer-Policy"), "no-referrer")
+	is(t, w.Header().Get("Set-Cookie"), "sendcode_mailbox=the-key; Path=/mailbox; HttpOnly; SameSite=Lax")
+	for _, path := range []string{"/mailbox", "/mailbox/messages", "/mailbox/html?id=1@localhost"} {
+		for given, want := range map[[2]string]int{
+			{}: 401, {"sendcode_mailbox="}: 401, {"sendcode_mailbox=sk_key"}: 401, {"sendcode_mailbox=the-key"}: 200,
+			{"", "Bearer the-key"}: 200, {"", "Bearer sk_key"}: 200, {"", "Bearer "}: 401, {"", "Basic the-key"}: 401, {"", "Bearer sk_keys"}: 401,
+		} {
+			w := ask(path, given[0], given[1])
+			if is(t, w.Code, want); strings.Contains(w.Body.String(), "482913") != (want == 200) {
+				t.Errorf("%s with %q: %s", path, given, w.Body)
+			}
+		}
+	}
+	without := server.New(server.Config{Logger: world(t).Logger})
+	page.RegisterMailbox(without, b, "the-key", "") // no API key is no way in
+	e = without
+	is(t, ask("/mailbox/messages", "", "Bearer ").Code, http.StatusUnauthorized)
 }

@@ -20,7 +20,6 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
-	"sendcode/internal/testrecipient"
 	"sendcode/quota"
 )
 
@@ -67,7 +66,7 @@ type Set struct {
 	// Reports has the channels whose providers send receipts, bounces or complaints.
 	Reports map[recipient.Channel]bool
 	// TestRecipients have a configured code, and nothing is sent to them.
-	TestRecipients testrecipient.Codes
+	TestRecipients TestCodes
 	// Subscriptions are the events that each app receives, by app.
 	Subscriptions subscriptions
 

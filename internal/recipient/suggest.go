@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"sendcode/internal/editdistance"
-
 	"golang.org/x/net/publicsuffix"
 )
 
@@ -44,7 +42,7 @@ func SuggestDomain(address string) (string, bool) {
 	}
 	best, bestDistance := "", 3
 	for _, known := range wellKnownDomains {
-		if d := editdistance.Of(typed, known); d < bestDistance && isPlausibleTypo(typed, known, d) {
+		if d := EditDistance(typed, known); d < bestDistance && isPlausibleTypo(typed, known, d) {
 			best, bestDistance = known, d
 		}
 	}

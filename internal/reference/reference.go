@@ -1,5 +1,6 @@
 // Package reference serves the specification of the HTTP API (docs/openapi.yaml) as a page, at
-// /docs. Package server serves the page of each problem.
+// /docs, and the documents of docs/ beside it, for people and programs. Package server serves the
+// page of each problem.
 package reference
 
 import (
@@ -19,27 +20,51 @@ import (
 	"sendcode/web"
 )
 
-// Register adds the route of the page, and a redirect to its list of problems. The page is rendered
-// at the first request.
+// Register adds the routes of the page, of the documents and of /llms.txt, and a redirect to the
+// page's list of problems. All are rendered at the first request.
 func Register(e *echo.Echo) {
-	page := sync.OnceValues(func() (*web.File, error) {
-		text, err := render(docs.OpenAPI)
-		return web.NewFile("text/html; charset=utf-8", text), err
-	})
-	e.GET("/docs", func(c echo.Context) error {
-		file, err := page()
+	files := sync.OnceValues(render)
+	serve := func(c echo.Context) error {
+		all, err := files()
 		if err != nil {
 			return err
 		}
+		file, ok := all[c.Request().URL.Path]
+		if !ok {
+			return echo.ErrNotFound
+		}
 		file.ServeHTTP(c.Response(), c.Request())
 		return nil
-	})
+	}
+	e.GET("/docs", serve)
+	e.GET("/docs/:name", serve)
+	e.GET("/llms.txt", serve)
 	// The shortened URL of a problem leads to the list of all problems.
 	e.GET("/problems", func(c echo.Context) error { return c.Redirect(http.StatusFound, "/docs#problems") })
 }
 
-// render returns the page of an OpenAPI document.
-func render(specification []byte) ([]byte, error) {
+// render returns what is served, by path.
+func render() (map[string]*web.File, error) {
+	all, err := pages()
+	if err != nil {
+		return nil, err
+	}
+	specification, err := renderSpecification(docs.OpenAPI, all)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]*web.File{
+		"/docs":     web.NewFile("text/html; charset=utf-8", specification),
+		"/llms.txt": web.NewFile("text/plain; charset=utf-8", llms(all)),
+	}
+	for _, p := range all {
+		files["/docs/"+p.Name] = web.NewFile("text/markdown; charset=utf-8", []byte(p.text))
+	}
+	return files, nil
+}
+
+// renderSpecification returns the page of an OpenAPI document, with links to the documents.
+func renderSpecification(specification []byte, all []page) ([]byte, error) {
 	var d document
 	if err := yaml.Unmarshal(specification, &d); err != nil {
 		return nil, err
@@ -55,7 +80,8 @@ func render(specification []byte) ([]byte, error) {
 	err = t.Execute(&b, struct {
 		document
 		Problems []server.ProblemKind
-	}{d, server.ProblemKinds()})
+		Pages    []page
+	}{d, server.ProblemKinds(), all})
 	return b.Bytes(), err
 }
 

@@ -55,7 +55,7 @@ type refusalKey struct {
 }
 
 func keyOf(row store.SendOrRefusal) refusalKey {
-	return refusalKey{row.App, row.Channel, row.Purpose, row.Recipient, row.BlockedBy, row.IP, row.VerificationID}
+	return refusalKey{row.App, row.Channel, row.Purpose, row.Recipient, row.BlockedBy, row.Network, row.VerificationID}
 }
 
 // networkKey is the key by which the first recipients of a network are counted.
@@ -156,7 +156,7 @@ func (o *openRow) accepts(now time.Time) bool {
 // its deadline has passed, it makes one with the deadline until. It returns nil if there would be
 // more than maxNetworks.
 func (r *Batch) networkCounter(row store.SendOrRefusal, until, now time.Time) *firstRecipientCounter {
-	key := networkKey{row.App, row.BlockedBy, row.IP}
+	key := networkKey{row.App, row.BlockedBy, row.Network}
 	f := r.networks[key]
 	switch {
 	case f == nil && len(r.networks) >= maxNetworks:
@@ -178,7 +178,7 @@ func (r *Batch) sharedRow(row store.SendOrRefusal, now time.Time) *openRow {
 		return open
 	}
 	if len(r.shared) >= maxSharedRows {
-		row.IP = ""
+		row.Network = ""
 		if open := r.shared[keyOf(row)]; open.accepts(now) {
 			return open
 		}

@@ -29,7 +29,7 @@ func stranger(n int) recipient.Hash {
 
 func refusal(n int, ip string) store.SendOrRefusal {
 	return store.SendOrRefusal{Send: store.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: stranger(n),
-		To: "a•••@example.com", IP: ip}, Refusal: store.Refusal{BlockedBy: "rule", RetryAfter: time.Hour, Count: 1}}
+		To: "a•••@example.com", Network: ip}, Refusal: store.Refusal{BlockedBy: "rule", RetryAfter: time.Hour, Count: 1}}
 }
 
 // drained wants that so many rows of their own and shared ones are written, for so many requests,

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
@@ -80,11 +81,21 @@ type mailgunSignature struct {
 	token, signature string
 }
 
-// parseMailgunSignature returns the zero value for a body that is no JSON.
+// parseMailgunSignature returns the zero value for a body that is no JSON. It decodes these members
+// alone, since the sender is not known yet.
 func parseMailgunSignature(body []byte) mailgunSignature {
-	value, _ := decodeJSON(body)
-	member := func(name string) string { return asText(JSONPath{"signature", name}.Find(value)) }
-	return mailgunSignature{time: member("timestamp"), token: member("token"), signature: member("signature")}
+	var given struct {
+		Signature struct{ Timestamp, Token, Signature json.RawMessage }
+	}
+	if json.Unmarshal(body, &given) != nil {
+		return mailgunSignature{}
+	}
+	text := func(member json.RawMessage) string {
+		value, _ := decodeJSON(member)
+		return asText(value)
+	}
+	s := given.Signature
+	return mailgunSignature{time: text(s.Timestamp), token: text(s.Token), signature: text(s.Signature)}
 }
 
 // ReplayKey returns a hash of the signed members of a verified request from Mailgun; "" for other

@@ -5,10 +5,13 @@ package requestid
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Bounds of an ID from a client, in characters. Phone numbers have fewer than 16, so none becomes
@@ -24,6 +27,7 @@ const (
 type requestContext struct {
 	context.Context
 	id, trace string
+	claimed   string // the client's own ID, which Adopt makes the request's; "": none
 
 	mu    sync.Mutex
 	notes []slog.Attr
@@ -40,26 +44,45 @@ func (r *requestContext) Value(name any) any {
 	return r.Context.Value(name)
 }
 
-// NewContext returns a context with the request's ID: that of the header X-Request-Id or, without a
-// valid one, the trace ID of the header traceparent (W3C Trace Context, section 3.2), or else a new
-// one, a UUID of version 7 (RFC 9562), whose time the console's search reads. A header is valid if
-// it has 16 to 64 letters, digits and "-", "_", ".". An invalid header is logged as
-// client_request_id if it has a letter and at most 128 characters, which are these and "=", ";",
-// ":", "/".
+// NewContext returns a context with the request's ID: a new one, a UUID of version 7 (RFC 9562),
+// whose time the console's search reads. The client's own ID becomes the request's if Adopt is
+// called: that of the header X-Request-Id or, without a valid one, the trace ID of the header
+// traceparent (W3C Trace Context, section 3.2). A header is valid if it has 16 to 64 letters, digits
+// and "-", "_", ".". A header that is not adopted is logged as client_request_id if it has a letter
+// and at most 128 characters, which are these and "=", ";", ":", "/".
 func NewContext(ctx context.Context, header, traceparent string) (_ context.Context, id string) {
-	r := &requestContext{Context: ctx, id: header, trace: traceID(traceparent)}
-	switch {
-	case Valid(header):
-	case r.trace != "":
-		r.id = r.trace
-	default:
-		r.id = uuid.Must(uuid.NewV7()).String() // fails only without randomness, with which Go ends the process
+	// NewV7 fails only without randomness, with which Go ends the process
+	r := &requestContext{Context: ctx, id: uuid.Must(uuid.NewV7()).String(), trace: traceID(traceparent)}
+	if r.claimed = r.trace; Valid(header) {
+		r.claimed = header
 	}
 	r.notes = r.room[:0]
-	if r.id != header && isLoggable(header) {
-		r.notes = append(r.notes, slog.String("client_request_id", header))
+	if isLoggable(header) {
+		r.notes = append(r.notes, slog.String(clientIDName, header))
 	}
 	return r, r.id
+}
+
+// clientIDName is the attribute of a client's own ID that is not the request's.
+const clientIDName = "client_request_id"
+
+// Adopt makes the client's own ID that of the request, if it has a valid one, and returns the
+// request's ID. Call it for a client that has shown a secret, before anything works on the request:
+// a stranger could bury requests among thousands of one ID.
+func Adopt(ctx context.Context) (id string) {
+	r, ok := ctx.Value(contextKey{}).(*requestContext)
+	if !ok {
+		return ""
+	}
+	if r.claimed != "" {
+		r.id = r.claimed
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.notes = slices.DeleteFunc(r.notes, func(a slog.Attr) bool {
+			return a.Key == clientIDName && a.Value.String() == r.id
+		})
+	}
+	return r.id
 }
 
 // Valid reports whether a text may be an ID.
@@ -87,33 +110,16 @@ func hasOnlyAlphanumericsAnd(text, marks string) bool {
 	return true
 }
 
-// traceID returns the trace ID of a traceparent header; "" if the header is missing or invalid. For
-// a future version it reads the fields of version 00, as section 3.2.2 demands.
+// traceID returns the trace ID of a traceparent header; "" if the header is missing or invalid.
 func traceID(header string) string {
-	const whole = len("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
-	if len(header) < whole || header[2] != '-' || header[35] != '-' || header[52] != '-' {
+	if header == "" {
 		return ""
 	}
-	version, trace, parent := header[:2], header[3:35], header[36:52]
-	tail := len(header) == whole || version != "00" && header[whole] == '-'
-	if !tail || version == "ff" || !isHex(version) || !isHex(trace) || !isHex(parent) || !isHex(header[53:55]) {
-		return ""
+	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": header})
+	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
+		return span.TraceID().String()
 	}
-	return trace
-}
-
-// isHex reports whether s has only lower-case hexadecimal digits, not all of them 0. Only version
-// and flags, which have two digits, may be 0 alone.
-func isHex(s string) bool {
-	zero := len(s) > 2
-	for i := range len(s) {
-		c := s[i]
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-		zero = zero && c == '0'
-	}
-	return !zero
+	return ""
 }
 
 // FromContext returns the ID of the request that ctx belongs to; "" if there is none.

@@ -11,6 +11,7 @@ type Section string
 const (
 	DatabaseAway  Section = "database-away"
 	DatabaseSlow  Section = "database-slow"
+	Clock         Section = "clock"
 	Keys          Section = "keys"
 	Redis         Section = "redis"
 	SendsWait     Section = "sends-wait"

@@ -27,9 +27,8 @@ func ReadJSON(c echo.Context, v any) error {
 	if err != nil || media != echo.MIMEApplicationJSON || charset != "" && charset != "utf-8" && charset != "us-ascii" {
 		return &Problem{Kind: UnsupportedMedia}
 	}
-	if coding := c.Request().Header.Get(echo.HeaderContentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
-		return &Problem{Kind: UnsupportedMedia, Detail: "The body has the Content-Encoding " + truncateName(coding) +
-			". Send it as it is."}
+	if err := RefuseCoding(c.Request()); err != nil {
+		return err
 	}
 	body, err := readBody(c.Request())
 	if err != nil {
@@ -41,6 +40,15 @@ func ReadJSON(c echo.Context, v any) error {
 	}
 	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil {
 		return jsonErrorProblem(err, body)
+	}
+	return nil
+}
+
+// RefuseCoding returns a 415 that names the body's content coding, if it has one.
+func RefuseCoding(r *http.Request) error {
+	if coding := r.Header.Get(echo.HeaderContentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
+		return &Problem{Kind: UnsupportedMedia, Detail: "The body has the Content-Encoding " + truncateName(coding) +
+			". Send it as it is."}
 	}
 	return nil
 }

@@ -132,7 +132,8 @@ func isForwarded(r *http.Request) bool {
 
 // IsLocal reports whether a request came straight from a program on this machine: its peer is
 // loopback, and no proxy passed it on. Its Host must be loopback too, so that another site cannot
-// point its own name here.
+// point its own name here. It is a guess: a proxy on this machine that adds no header can pass on a
+// loopback Host that its client names. So it is never the only lock.
 func IsLocal(r *http.Request) bool {
 	peer, ok := ParseHop(r.RemoteAddr)
 	return ok && peer.IsLoopback() && loopback.IsHost((&url.URL{Host: r.Host}).Hostname()) && !isForwarded(r)
@@ -151,7 +152,7 @@ func refuseUnless(admits func(*http.Request) bool, next echo.HandlerFunc) echo.H
 	return func(c echo.Context) error {
 		if !admits(c.Request()) {
 			return &Problem{Kind: Forbidden,
-				Detail: "What is here needs no password, so it is closed to requests that came through a " +
+				Detail: "What is here is for programs on this machine: it is closed to requests that came through a " +
 					"proxy, or for another host than this machine."}
 		}
 		return next(c)

@@ -18,7 +18,7 @@ import (
 // its sentence in package texts. /readyz, the console and the alerts show that sentence; it has no
 // paths and no secrets.
 type HealthReason struct {
-	Part    string // the part that fails: database, keys, redis, mail, sms or sends
+	Part    string // the part that fails: database, clock, keys, redis, mail, sms or sends
 	Word    string
 	Values  []string // for the sentence: names and values in turn
 	Also    string   // word of a second sentence to show; empty: none

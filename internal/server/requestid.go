@@ -17,3 +17,10 @@ func assignRequestID(next echo.HandlerFunc) echo.HandlerFunc {
 		return next(c)
 	}
 }
+
+// AdoptRequestID gives the request the client's own ID; see requestid.Adopt.
+func AdoptRequestID(c echo.Context) {
+	if id := requestid.Adopt(c.Request().Context()); id != "" {
+		c.Response().Header().Set(echo.HeaderXRequestID, id)
+	}
+}

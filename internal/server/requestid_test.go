@@ -24,6 +24,7 @@ func TestLinesOfARequestHaveItsID(t *testing.T) {
 	logger := requestid.Logger(slog.New(slog.NewJSONHandler(&out, nil)))
 	e := New(Config{Logger: logger})
 	e.GET("/v1/x", func(c echo.Context) error {
+		AdoptRequestID(c)
 		logger.With("part", "log").WarnContext(c.Request().Context(), "within")
 		requestid.AddLogAttrs(c.Request().Context(), slog.String("app", "shop"))
 		return errors.New("broken")
@@ -36,7 +37,7 @@ func TestLinesOfARequestHaveItsID(t *testing.T) {
 			r.Header.Set(echo.HeaderXRequestID, given)
 			e.ServeHTTP(w, r)
 			id, lines := w.Header().Get(echo.HeaderXRequestID), 0
-			if requestid.Valid(given) != (id == given) || !strings.Contains(w.Body.String(), `"request_id":"`+id+`"`) {
+			if (path == "/v1/x" && requestid.Valid(given)) != (id == given) || !strings.Contains(w.Body.String(), `"request_id":"`+id+`"`) {
 				t.Errorf("%s: %q became %q: %s", path, given, id, w.Body)
 			}
 			for line := range bytes.Lines(out.Bytes()) {
@@ -46,7 +47,7 @@ func TestLinesOfARequestHaveItsID(t *testing.T) {
 					Msg string
 				}
 				if err := json.Unmarshal(line, &l); err != nil || id == "" || l.ID != id ||
-					bytes.Count(line, []byte("request_id")) != 1 {
+					bytes.Count(line, []byte(`"request_id"`)) != 1 {
 					t.Errorf("%s: %s, want the ID %s once", path, line, id)
 				}
 				if want := l.Msg == "request" && path == "/v1/x"; want != (l.App == "shop") {
@@ -71,9 +72,10 @@ func TestAccessLineTellsNetworkAndGivenID(t *testing.T) {
 	e := New(Config{Logger: slog.New(slog.NewJSONHandler(&out, nil)),
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	e.GET("/v1/x", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
+	e.GET("/v1/secret", func(c echo.Context) error { AdoptRequestID(c); return c.NoContent(http.StatusNoContent) })
 	const root = "Root=1-67891233-abcdef012345678912345678"
 	for _, c := range []struct{ client, network, given, logged string }{
-		{"198.51.100.23", "198.51.100.0/24", "order-7f3a9c2e41b0", ""},
+		{"198.51.100.23", "198.51.100.0/24", "order-7f3a9c2e41b0", "order-7f3a9c2e41b0"},
 		{"2001:db8:1:2:3:4:5:6", "2001:db8:1::/48", root, root},
 		{"198.51.100.23", "198.51.100.0/24", "job-7", "job-7"},
 		{"198.51.100.23", "198.51.100.0/24", "4915112345678", ""},
@@ -87,7 +89,7 @@ func TestAccessLineTellsNetworkAndGivenID(t *testing.T) {
 		{"", "", "", ""}, // as on a Unix socket
 	} {
 		out.Reset()
-		r := httptest.NewRequest(http.MethodGet, "/v1/x", nil)
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/v1/x", nil)
 		r.RemoteAddr = "127.0.0.1:1234"
 		r.Header.Set(echo.HeaderXForwardedFor, c.client)
 		if c.client == "" {
@@ -95,7 +97,10 @@ func TestAccessLineTellsNetworkAndGivenID(t *testing.T) {
 			r.Header.Del(echo.HeaderXForwardedFor)
 		}
 		r.Header.Set(echo.HeaderXRequestID, c.given)
-		e.ServeHTTP(httptest.NewRecorder(), r)
+		e.ServeHTTP(w, r)
+		if c.given != "" && w.Header().Get(echo.HeaderXRequestID) == c.given {
+			t.Errorf("%s was chosen by a client without a secret", c.given)
+		}
 		var line map[string]any
 		if err := json.Unmarshal(out.Bytes(), &line); err != nil {
 			t.Fatal(err)
@@ -108,5 +113,12 @@ func TestAccessLineTellsNetworkAndGivenID(t *testing.T) {
 		if c.client != "" && strings.Contains(out.String(), c.client) {
 			t.Errorf("the whole address is in %s", &out)
 		}
+	}
+	out.Reset()
+	r := httptest.NewRequest(http.MethodGet, "/v1/secret", nil)
+	r.Header.Set(echo.HeaderXRequestID, "order-7f3a9c2e41b0")
+	if e.ServeHTTP(httptest.NewRecorder(), r); strings.Contains(out.String(), "client_request_id") ||
+		!strings.Contains(out.String(), `"request_id":"order-7f3a9c2e41b0"`) {
+		t.Errorf("adopted: %s", &out)
 	}
 }

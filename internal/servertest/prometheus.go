@@ -20,6 +20,9 @@ import (
 // PrometheusServer scrapes what a test runs.
 type PrometheusServer struct{ *server }
 
+// MetricsToken is the bearer token with which [Prometheus] scrapes.
+const MetricsToken = "metrics-token-of-the-tests"
+
 // Prometheus starts a Prometheus for one test that scrapes /metrics of targets (host:port) every
 // two seconds as the job sendcode, and closes it afterwards.
 func Prometheus(t testing.TB, targets ...string) *PrometheusServer {
@@ -29,7 +32,8 @@ func Prometheus(t testing.TB, targets ...string) *PrometheusServer {
 	need(t, err)
 	file := filepath.Join(place.dir, "prometheus.yml")
 	need(t, os.WriteFile(file, fmt.Appendf(nil, "global: {scrape_interval: 2s, scrape_timeout: 2s}\nscrape_configs:\n"+
-		"  - {job_name: sendcode, static_configs: [{targets: [\"%s\"]}]}\n", strings.Join(targets, `", "`)), 0o600))
+		"  - {job_name: sendcode, authorization: {credentials: %s}, static_configs: [{targets: [\"%s\"]}]}\n",
+		MetricsToken, strings.Join(targets, `", "`)), 0o600))
 	s := &server{place: place, last: syscall.SIGKILL}
 	s.command = func() *exec.Cmd {
 		return exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(place.dir, "data"),

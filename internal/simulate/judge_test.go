@@ -146,7 +146,7 @@ func (l *ledger) counted(row store.SendOrRefusal, at time.Time) bool {
 		return false
 	case row.Counts || l.databaseStepped: // then no instants tell what came first
 		return row.Counts
-	case row.Forgiven: // by a reset, at one of these instants
+	case row.WasReset: // by a reset, at one of these instants
 		return (row.Status != store.Failed || row.FinishedAt.After(at)) &&
 			!slices.ContainsFunc(l.resets[l.of[row.Recipient]], func(a administered) bool { return !a.began.After(at) })
 	}

@@ -64,52 +64,56 @@ func NoteEndpointProblem(wrong map[string]error, endpoint string) {
 	}
 }
 
-// Verdict is the meaning of a carrier's code for a message that was not accepted.
-type Verdict struct {
+// Meaning is what a carrier's code means for a message that was not accepted.
+type Meaning struct {
 	class     delivery.ErrorClass
 	reason    string
 	hold      time.Duration
 	badNumber bool
 	perNumber bool
+	// the number cannot be reached by this carrier, and may be by the next
+	unreachable bool
 }
 
-// The verdicts in the carriers' tables of codes; the package comment explains them.
+// The meanings in the carriers' tables of codes; the package comment explains them.
 var (
-	VerdictRejected  = Verdict{class: delivery.Rejected}
-	VerdictBadNumber = Verdict{class: delivery.Rejected, badNumber: true}
-	VerdictTemporary = Verdict{class: delivery.Temporary}
-	VerdictPerNumber = Verdict{class: delivery.Temporary, perNumber: true}
-	VerdictUnknown   = Verdict{class: delivery.Unknown}
-	VerdictOptedOut  = Verdict{class: delivery.Rejected, reason: ReasonOptedOut, badNumber: true}
+	MeaningRejected  = Meaning{class: delivery.Rejected}
+	MeaningBadNumber = Meaning{class: delivery.Rejected, badNumber: true}
+	MeaningTemporary = Meaning{class: delivery.Temporary}
+	MeaningPerNumber = Meaning{class: delivery.Temporary, perNumber: true}
+	MeaningUnknown   = Meaning{class: delivery.Unknown}
+	MeaningOptedOut  = Meaning{class: delivery.Rejected, reason: ReasonOptedOut, badNumber: true}
+	// MeaningUnreachable: as of a number without WhatsApp.
+	MeaningUnreachable = Meaning{class: delivery.Rejected, unreachable: true}
 )
 
-// VerdictLimited returns the verdict that the carrier takes no messages for this recipient until
+// MeaningLimited returns the meaning that the carrier takes no messages for this recipient until
 // hold is over.
-func VerdictLimited(hold time.Duration) Verdict {
-	return Verdict{class: delivery.Rejected, reason: ReasonCarrierLimit, hold: hold}
+func MeaningLimited(hold time.Duration) Meaning {
+	return Meaning{class: delivery.Rejected, reason: ReasonCarrierLimit, hold: hold}
 }
 
 // ErrorByCode returns the error of a message that was not accepted, by its code in the table. The
-// verdict of any other code is VerdictUnknown if the status is 5xx other than 503, else
-// VerdictPerNumber.
-func ErrorByCode(a exchange.Response, code string, table map[string]Verdict) *delivery.Error {
+// meaning of any other code is MeaningUnknown if the status is 5xx other than 503, else
+// MeaningPerNumber.
+func ErrorByCode(a exchange.Response, code string, table map[string]Meaning) *delivery.Error {
 	v, known := table[code]
 	switch {
 	case known:
 	case a.Status >= 500 && a.Status != http.StatusServiceUnavailable:
-		v = VerdictUnknown
+		v = MeaningUnknown
 	default:
-		v = VerdictPerNumber
+		v = MeaningPerNumber
 	}
 	return v.ToError(a, code)
 }
 
-// ToError returns the error of a message with this verdict. A temporary one has the wait that the
+// ToError returns the error of a message with this meaning. A temporary one has the wait that the
 // answer asks for. It is not PerNumber if the status shows that the failure is about our account or
 // the carrier.
-func (v Verdict) ToError(a exchange.Response, code string) *delivery.Error {
+func (v Meaning) ToError(a exchange.Response, code string) *delivery.Error {
 	e := &delivery.Error{Class: v.class, Stage: delivery.StageAnswer, Status: a.Status, Code: exchange.SafeErrorCode(code),
-		Reason: v.reason, Hold: v.hold, BadNumber: v.badNumber}
+		Reason: v.reason, Hold: v.hold, BadNumber: v.badNumber, Unreachable: v.unreachable}
 	if v.class == delivery.Temporary {
 		e.RetryAfter = exchange.RetryAfter(a)
 		e.PerNumber = v.perNumber && a.Status < 500 && !slices.Contains(accountRefusalStatuses, a.Status)

@@ -36,7 +36,7 @@
 //	it sends templates that it has approved                   Config embeds [Account] (aliyun, tencent)
 //
 // The interfaces are in carrier.go. An API that has to be told the coding asks [NeedsUCS2]. If an
-// answer has a verdict for each part of a message, it is a failure only if no part was accepted.
+// answer has a code for each part of a message, it is a failure only if no part was accepted.
 //
 // Receipts come by GET or POST; those of GET are in the query of IncomingRequest.URL, beside our
 // send and token. Of several for one send the first final one stays. The answer to them is 204 if
@@ -49,21 +49,22 @@
 // its code, and the failure. Where the HTTP status tells failures apart, that is
 // [exchange.ErrorByStatus], after a table of the codes that say more (twilio). Where the answer is
 // always 200 and a code in it tells, it is [ErrorByCode] (aliyun, tencent): a code that is not in
-// its table is VerdictPerNumber, which exchange.ErrorByStatus would call unknown. An answer that
+// its table is MeaningPerNumber, which exchange.ErrorByStatus would call unknown. An answer that
 // can't be read is exchange.ErrorByStatus.
 //
 // # What a failure means
 //
-// The verdicts of a table are [VerdictBadNumber] (the number gets no text messages: it counts for
-// the rule on failures), [VerdictRejected] (this message), [VerdictOptedOut] (the person asked the
-// carrier for no more: it also suppresses the recipient), [VerdictLimited] (too many messages to
+// The meanings in a table are [MeaningBadNumber] (the number gets no text messages: it counts for
+// the rule on failures), [MeaningRejected] (this message), [MeaningOptedOut] (the person asked the
+// carrier for no more: it also suppresses the recipient), [MeaningLimited] (too many messages to
 // this recipient: refused, with a hold, since trying again does not get around it),
-// [VerdictTemporary] (our account, template, sender or configuration, whatever the number: another
-// carrier may do better), [VerdictPerNumber] (temporary, too, but it may be about this number, as
+// [MeaningTemporary] (our account, template, sender or configuration, whatever the number: another
+// carrier may do better), [MeaningPerNumber] (temporary, too, but it may be about this number, as
 // one without a route: the carrier is set aside only after such answers for numbers of several
-// prefixes) and [VerdictUnknown].
+// prefixes), [MeaningUnreachable] (this carrier certainly cannot reach the number: the next one gets
+// the message, and nothing is held against this one) and [MeaningUnknown].
 //
-// Without a verdict, what decides is whether a byte of the request has left this machine
+// Without a code in the table, what decides is whether a byte of the request has left this machine
 // ([sendcode/internal/exchange]): before, every failure is temporary; after, only an answer that
 // can be read as the carrier's documentation has it is more than "unknown". A server's 500, 502 or
 // 504 is no such answer.

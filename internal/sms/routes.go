@@ -95,9 +95,9 @@ func NewCarriers(routes []Route, o Options) *Carriers {
 	return c
 }
 
-// Send offers the message to one carrier after the other. It goes on only after a Temporary
-// failure, after which the message was certainly not accepted. A message that was rejected or may
-// have been accepted is never offered to another carrier. The result and the error are those of the
+// Send offers the message to one carrier after the other. It goes on only after a failure that is
+// Temporary or Unreachable, after which the message was certainly not accepted. A message that was
+// rejected otherwise or may have been accepted is never offered to another carrier. The result and the error are those of the
 // last carrier that was tried; Took is the whole time.
 func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
@@ -123,14 +123,14 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 		}
 		report, ok := r.breaker.Allow()
 		if !ok {
-			if fail.Err == errNoRoute {
+			if fail.Err == errNoRoute || fail.Unreachable {
 				fail = aside
 			}
 			continue
 		}
 		back, unpaid := c.Reserve(ctx, m, r.costOf(m))
 		if unpaid != nil {
-			report(delivery.ErrNoHealthVerdict)
+			report(delivery.ErrHealthUnknown)
 			if over == nil || unpaid.Class == delivery.Temporary {
 				over = unpaid
 			}
@@ -141,15 +141,15 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 		if c.Tried != nil {
 			c.Tried(ctx, r.Carrier.Name(), fail, time.Since(began))
 		}
-		report(r.breakerVerdict(ctx, m, fail))
+		report(r.breakerReport(ctx, m, fail))
 		if fail != nil && fail.Class != delivery.Unknown {
 			back()
 		}
-		if fail == nil || fail.Class != delivery.Temporary || ctx.Err() != nil {
+		if fail == nil || fail.Class != delivery.Temporary && !fail.Unreachable || ctx.Err() != nil {
 			break
 		}
 	}
-	if over != nil && fail != nil && fail.Err == errNoRoute { // and no carrier that may take it later
+	if over != nil && fail != nil && (fail.Err == errNoRoute || fail.Unreachable) { // and no carrier that may take it later
 		fail = over
 	}
 	return receipt, fail
@@ -170,18 +170,18 @@ func (r *routeWithBreaker) acceptsNumber(number string) bool {
 		slices.ContainsFunc(r.Prefixes, func(p string) bool { return strings.HasPrefix(number, p) })
 }
 
-// breakerVerdict returns the verdict on the carrier for its circuit breaker: fail, if the carrier
-// is at fault; nil, if it did its work; ErrNoHealthVerdict, if the outcome tells nothing about it. An
+// breakerReport returns what an attempt says of the carrier, for its circuit breaker: fail, if the carrier
+// is at fault; nil, if it did its work; ErrHealthUnknown, if the outcome tells nothing about it. An
 // answer that may be about the number tells nothing: strangers choose the numbers, and one caller can
 // ask for many of one prefix.
-func (r *routeWithBreaker) breakerVerdict(ctx context.Context, m Message, fail *delivery.Error) error {
+func (r *routeWithBreaker) breakerReport(ctx context.Context, m Message, fail *delivery.Error) error {
 	switch {
 	case fail == nil, fail.Class == delivery.Rejected:
 		return nil
 	case ctx.Err() != nil, fail.Stage == delivery.StagePrepare:
-		return delivery.ErrNoHealthVerdict
+		return delivery.ErrHealthUnknown
 	case fail.PerNumber && (m.Stranger || !r.noteFirstFailure(m.Prefix)):
-		return delivery.ErrNoHealthVerdict
+		return delivery.ErrHealthUnknown
 	}
 	return fail
 }

@@ -52,6 +52,8 @@ func TestFailover(t *testing.T) {
 		"unknown":   {failing(delivery.Unknown), n, 1},
 		"temporary": {failing(delivery.Temporary), n, n + 1},
 		"limit":     {&delivery.Error{Class: delivery.Rejected, Reason: ReasonCarrierLimit, Hold: time.Minute}, n + 1, 0},
+		// nothing is held against the carrier
+		"unreachable": {&delivery.Error{Class: delivery.Rejected, Unreachable: true}, n + 1, n + 1},
 	} {
 		first, second := &scripted{name: "first", fail: c.fail}, &scripted{name: "second"}
 		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{})
@@ -66,6 +68,37 @@ func TestFailover(t *testing.T) {
 		if len(first.got) != c.first || len(second.got) != c.second {
 			t.Errorf("%s: %d, %d", name, len(first.got), len(second.got))
 		}
+	}
+}
+
+// A number that no carrier reaches is rejected. It waits for a carrier that is set aside, or whose
+// cap is used up for now.
+func TestSendToAnUnreachableNumber(t *testing.T) {
+	unreachable := &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer, Status: 200, Unreachable: true}
+	first, second := &scripted{name: "first", fail: unreachable}, &scripted{name: "second", fail: unreachable}
+	routes := []Route{{Carrier: first}, {Carrier: second}}
+	if fail := send(NewCarriers(routes, Options{})); fail != unreachable || len(second.got) != 1 {
+		t.Errorf("%v, %d", fail, len(second.got))
+	}
+	capped := &delivery.Error{Class: delivery.Temporary, Reason: "spend_cap"}
+	if fail := send(NewCarriers(routes, Options{Reserve: func(_ context.Context, m Message, _ int64) (func(), *delivery.Error) {
+		if len(first.got) > 1 {
+			return nil, capped
+		}
+		return func() {}, nil
+	}})); fail != capped || len(second.got) != 1 {
+		t.Errorf("%v, %d", fail, len(second.got))
+	}
+	all := NewCarriers(routes, Options{})
+	first.fail = nil
+	second.fail = failing(delivery.Temporary)
+	all.routes[0].Prefixes = []string{"+1"}
+	for range delivery.FaultsToOpenBreaker {
+		_ = send(all)
+	}
+	all.routes[0].Prefixes, first.fail = nil, unreachable
+	if fail := send(all); fail == nil || fail.Class != delivery.Temporary || fail.Err != errAllSetAside {
+		t.Errorf("%v", fail)
 	}
 }
 

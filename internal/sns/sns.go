@@ -12,6 +12,7 @@
 package sns
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/rsa"
@@ -109,16 +110,25 @@ func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message
 	return Message{Kind: typeOf, Text: m["Message"], token: m["Token"]}, nil
 }
 
-// parseMembers returns the members of a message that are strings. Only Message may have several lines:
-// textToSign joins members by line breaks, so a line break in any other could imitate a member.
+// parseMembers returns the members of a message that it needs, of those that are strings. It decodes
+// no others, since the sender is not known yet. Only Message may have several lines: textToSign joins
+// members by line breaks, so a line break in any other could imitate a member.
 func parseMembers(body []byte) (map[string]string, error) {
-	var members map[string]any
-	if json.Unmarshal(body, &members) != nil {
+	d := json.NewDecoder(bytes.NewReader(body))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
 		return nil, newForgedError("no JSON")
 	}
-	texts := map[string]string{}
-	for name, value := range members {
-		text, ok := value.(string)
+	texts, value := map[string]string{}, json.RawMessage{}
+	for n := 0; d.More(); n++ {
+		key, err := d.Token()
+		if n >= maxMembers || err != nil || d.Decode(&value) != nil {
+			return nil, newForgedError("no JSON")
+		}
+		name, text := key.(string), ""
+		if !neededMembers[name] {
+			continue
+		}
+		ok := value[0] == '"' && json.Unmarshal(value, &text) == nil
 		if ok && name != "Message" && strings.ContainsAny(text, "\r\n") {
 			return nil, newForgedError("a member of several lines")
 		}
@@ -126,8 +136,25 @@ func parseMembers(body []byte) (map[string]string, error) {
 			texts[name] = text
 		}
 	}
+	if _, err := d.Token(); err != nil || d.More() {
+		return nil, newForgedError("no JSON")
+	}
 	return texts, nil
 }
+
+// maxMembers bounds the members of a message; those of SNS have at most eleven.
+const maxMembers = 32
+
+// neededMembers are the signed members, and those that say by what they are signed.
+var neededMembers = func() map[string]bool {
+	needed := map[string]bool{"SignatureVersion": true, "Signature": true, "SigningCertURL": true}
+	for _, names := range signedMembers {
+		for _, name := range names {
+			needed[name] = true
+		}
+	}
+	return needed
+}()
 
 func textToSign(m map[string]string) string {
 	var all strings.Builder

@@ -45,7 +45,7 @@ func AreValidTexts(texts ...string) bool {
 func ValidatedIntent(in Intent) (Intent, error) {
 	s, v := &in.Send, &in.Verification
 	v.App, v.Channel, v.Purpose, v.Recipient = s.App, s.Channel, s.Purpose, s.Recipient
-	v.To, v.Locale, v.Reference = s.To, s.Locale, s.Reference
+	v.To, v.Locale, v.Labels = s.To, s.Locale, s.Labels
 	switch {
 	case s.ID == uuid.Nil || v.ID == "" || s.App == "" || s.Channel == "" || s.Purpose == "":
 		return in, BadRequestf("an intent names its send, verification, app, channel and purpose")
@@ -55,9 +55,7 @@ func ValidatedIntent(in Intent) (Intent, error) {
 		return in, BadRequestf("a known browser holds its verifications by their IDs")
 	case !slices.Contains(in.Purposes, s.Purpose):
 		return in, BadRequestf("purpose %q does not share its own policy", s.Purpose)
-	case !AreValidTexts(s.App, string(s.Channel), s.Purpose, s.To, s.Country, s.Prefix, s.Locale, s.Reference,
-		s.IP, s.Site,
-		s.RequestID, v.ID, v.Holder, v.KeyID, in.Join):
+	case !validColumns(s.Columns()) || !validColumns(v.Columns()) || !AreValidTexts(in.Join):
 		return in, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxTextBytes)
 	case slices.ContainsFunc(in.Purposes, func(p string) bool {
 		return !AreValidTexts(p) ||
@@ -144,9 +142,8 @@ func sanitizedRefusal(r SendOrRefusal) SendOrRefusal {
 // MayMatchAny reports whether a row can match the filter's texts. If not, the caller returns no
 // rows without a query.
 func (f Filter) MayMatchAny() bool {
-	return AreValidTexts(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference, f.Provider,
-		f.Country, f.Domain,
-		f.Network) &&
+	return AreValidTexts(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Provider,
+		f.Country, f.Domain, f.Network) && validColumns(f.LabelColumns()) &&
 		(f.Support == "" || IsSupportReference(f.Support)) && (f.MayMatchSends() || f.MayMatchRefusals())
 }
 
@@ -155,7 +152,7 @@ func (f Filter) MayMatchSends() bool { return f.Status != Refused && f.BlockedBy
 
 // MayMatchRefusals reports whether the filter can match refusals.
 func (f Filter) MayMatchRefusals() bool {
-	return (f.Status == "" || f.Status == Refused) && f.Provider+f.Request+f.Reference == "" && f.Outcome == ""
+	return (f.Status == "" || f.Status == Refused) && f.Provider+f.Request == "" && f.Labels == Labels{} && f.Outcome == ""
 }
 
 // RuleSeparator joins the names of rules in a column. No name contains it.

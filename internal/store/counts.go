@@ -28,9 +28,9 @@ func RecipientLockKey(s Send) int64 {
 }
 
 // Reasons of failed sends. ReasonRejected: the mail server or the carrier refused the message for
-// good. ReasonOptedOut: the person told the carrier to send nothing more. ReasonPaused: the
-// channel, the purpose or the prefix was paused. ReasonEnded: the verification was approved or
-// canceled while the send waited.
+// good. ReasonOptedOut: the person told the carrier to send nothing more. ReasonBlocked: the recipient
+// is on the block list. ReasonPaused: the channel, the purpose or the prefix was paused. ReasonEnded:
+// the verification was approved or canceled while the send waited.
 //
 // Failed sends are refunded. So that they are not unlimited, two rules count them, over all
 // purposes of a recipient. A failure of the address (Outcome.BadAddress) counts for a day; see
@@ -38,6 +38,7 @@ func RecipientLockKey(s Send) int64 {
 const (
 	ReasonRejected = "rejected"
 	ReasonOptedOut = "opted_out"
+	ReasonBlocked  = "blocked"
 	ReasonPaused   = "paused"
 	ReasonEnded    = "ended"
 )
@@ -57,7 +58,7 @@ type FailedSend struct {
 	ID      uuid.UUID
 	EndedAt time.Time // on the database's clock
 	Purpose string
-	// CountsForBackoff is true, it was not forgiven, and no message to the recipient was sent since
+	// CountsForBackoff is true, it was not reset, and no message to the recipient was sent since
 	Counts bool
 	Paused bool // a pause stopped it
 	Held   bool // a pause of its prefix and class is in force now

@@ -18,7 +18,7 @@ const (
 	ProviderUnmapped   ProviderEventKind = "unmapped" // of a type that the configuration does not map; it has no rank
 )
 
-// ProviderEventKinds are all kinds that have a rank, worst last, after "" for none. Send.Afterwards has the worst
+// ProviderEventKinds are all kinds that have a rank, worst last, after "" for none. Send.WorstEvent has the worst
 // kind that a provider reported.
 var ProviderEventKinds = []ProviderEventKind{"", ProviderDelivered, ProviderBounced, ProviderOptedOut,
 	ProviderComplained}

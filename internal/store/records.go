@@ -80,21 +80,21 @@ func (w Work) Queue() Queue {
 
 // Verification is a row of the table verifications: one code and its state.
 type Verification struct {
-	ID          string // from NewVerificationID; secret, since it allows to read and check the verification
-	App         string
-	Channel     recipient.Channel
-	Purpose     string
-	Recipient   recipient.Hash
-	To          string // masked
-	Sealed      []byte // the full recipient, encrypted; empty once erased
-	Holder      string // requests with the same holder may resend without the ID; empty: a browser opened it
-	Class       Class  // class of the caller that opened it; the bounds on failed checks are per class
-	Nonce       []byte // 16 random bytes from which the code is derived; stored nowhere else
-	KeyID       string // names the key in the ring from which the code is derived
-	CodeLength  int
-	Alphabet    string // of the code; a code.Alphabet
-	Locale      string
-	Reference   string
+	ID         string // from NewVerificationID; secret, since it allows to read and check the verification
+	App        string
+	Channel    recipient.Channel
+	Purpose    string
+	Recipient  recipient.Hash
+	To         string // masked
+	Sealed     []byte // the full recipient, encrypted; empty once erased
+	Holder     string // requests with the same holder may resend without the ID; empty: a browser opened it
+	Class      Class  // class of the caller that opened it; the bounds on failed checks are per class
+	Nonce      []byte // 16 random bytes from which the code is derived; stored nowhere else
+	KeyID      string // names the key in the ring from which the code is derived
+	CodeLength int
+	Alphabet   string // of the code; a code.Alphabet
+	Locale     string
+	Labels
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
 	Attempts    int     // checks counted so far
@@ -106,8 +106,8 @@ type Verification struct {
 	RedeemedAt  time.Time // zero: its proof was not redeemed
 	RedeemedBy  []byte    // hash of the Idempotency-Key of the redemption; empty: it had none
 	Replaces    []string  // IDs of the verifications that it replaced, newest first, at most MaxReplacedIDs
-	// number of Attempts that an administrator forgave: the bounds on failed checks ignore them
-	Forgiven int
+	// number of Attempts that a reset of the quota took back: the bounds on failed checks ignore them
+	AttemptsReset int
 	// CallerChecks: the caller made the code and checks it. It is never checked, approved or sent
 	// again here; see Intent.Code.
 	CallerChecks bool
@@ -123,7 +123,7 @@ const MethodEVP ApprovalMethod = "evp"
 
 // Columns returns the columns of the row.
 func (v *Verification) Columns() []Column {
-	return []Column{
+	return append(v.LabelColumns(), []Column{
 		{"id", &v.ID, InsertedByBegin},
 		{"app", &v.App, InsertedByBegin},
 		{"channel", (*string)(&v.Channel), InsertedByBegin},
@@ -138,7 +138,6 @@ func (v *Verification) Columns() []Column {
 		{"code_length", &v.CodeLength, InsertedByBegin},
 		{"alphabet", &v.Alphabet, InsertedByBegin},
 		{"locale", &v.Locale, InsertedByBegin | PersonalColumn},
-		{"reference", &v.Reference, InsertedByBegin | PersonalColumn},
 		{"created_at", &v.CreatedAt, InsertedByBegin},
 		{"expires_at", &v.ExpiresAt, InsertedByBegin},
 		{"attempts", &v.Attempts, 0},
@@ -150,16 +149,16 @@ func (v *Verification) Columns() []Column {
 		{"redeemed_at", &v.RedeemedAt, 0},
 		{"redeemed_by", &v.RedeemedBy, NullableColumn},
 		{"replaces", &v.Replaces, InsertedByBegin},
-		{"forgiven", &v.Forgiven, 0},
+		{"attempts_reset", &v.AttemptsReset, 0},
 		{"caller_checks", &v.CallerChecks, InsertedByBegin},
 		{"method", (*string)(&v.Method), InsertedByProve},
-	}
+	}...)
 }
 
 // Check is one counted check of a code.
 type Check struct {
 	At      time.Time
-	Network string // the client's, as Send.IP; empty: not known, or erased
+	Network string // the client's, as Send.Network; empty: not known, or erased
 }
 
 // MaxReplacedIDs bounds Verification.Replaces, so that its text has at most MaxTextBytes bytes.
@@ -203,27 +202,27 @@ type Send struct {
 	Country        string // of a phone number, ISO 3166-1 or "001"; empty: mail, or erased
 	Prefix         string // first digits of a phone number that To shows: "+86138"
 	Locale         string
-	Reference      string
-	IP             string // client's network: /24 for IPv4, /48 for IPv6; only displayed
-	Status         Status
-	Reason         string    // machine word. Failed, Unknown: why; Queued: why it was postponed
-	Attempt        int       // number of the current or last attempt; writes of earlier attempts change nothing
-	InDoubt        bool      // an earlier attempt ended without an outcome, so its message may have gone out
-	Counts         bool      // the recipient's rules count this send
-	RefundDue      bool      // the limiter has not yet confirmed the refund
-	LoggedAt       time.Time // when the row was written
-	DueAt          time.Time // while in flight: the next attempt's time, or the end of the lease
-	FinishedAt     time.Time // zero while in flight
-	Provider       string    // host of the mail server, or the carrier; with Proven the issuer of the token
-	ProviderCode   string    // "250 2.0.0"
-	Took           time.Duration
-	Afterwards     ProviderEventKind // the worst kind that a provider reported later; empty: none
-	Bounced        bool              // a provider reported later that the address takes no mail
-	Suppression    uuid.UUID         // the suppression in force at Begin, so no message is sent; Nil: none
-	Forgiven       bool              // an administrator's reset forgave this send, so it no longer counts
-	Site           string            // host on which a code of a text message is entered; empty: the page's
-	RequestID      string            // of the HTTP request, as in log lines; empty: it came otherwise
-	Observed       []string          // observing rules that would have refused this send; none for a refusal
+	Labels
+	Network      string // client's network: /24 for IPv4, /48 for IPv6; only displayed
+	Status       Status
+	Reason       string    // machine word. Failed, Unknown: why; Queued: why it was postponed
+	Attempt      int       // number of the current or last attempt; writes of earlier attempts change nothing
+	InDoubt      bool      // an earlier attempt ended without an outcome, so its message may have gone out
+	Counts       bool      // the recipient's rules count this send
+	RefundDue    bool      // the limiter has not yet confirmed the refund
+	LoggedAt     time.Time // when the row was written
+	DueAt        time.Time // while in flight: the next attempt's time, or the end of the lease
+	FinishedAt   time.Time // zero while in flight
+	Provider     string    // host of the mail server, or the carrier; with Proven the issuer of the token
+	ProviderCode string    // "250 2.0.0"
+	Took         time.Duration
+	WorstEvent   ProviderEventKind // the worst kind that a provider reported later; empty: none
+	Bounced      bool              // a provider reported later that the address takes no mail
+	Suppression  uuid.UUID         // the suppression in force at Begin, so no message is sent; Nil: none
+	WasReset     bool              // a reset of the quota took this send back, so it no longer counts
+	Site         string            // host on which a code of a text message is entered; empty: the page's
+	RequestID    string            // of the HTTP request, as in log lines; empty: it came otherwise
+	Observed     []string          // observing rules that would have refused this send; none for a refusal
 }
 
 // StatusForApp returns the status for the app: a mail that bounced for good is Undelivered. final:
@@ -244,7 +243,7 @@ func (s Send) StatusForApp(reports bool) (status Status, final bool) {
 // Columns returns the columns of the row.
 func (s *Send) Columns() []Column {
 	domain := recipient.DomainOfMasked(s.To)
-	return []Column{
+	return append(s.LabelColumns(), []Column{
 		{"id", &s.ID, InsertedByBegin | InsertedByRefusal},
 		{"verification_id", &s.VerificationID, InsertedByBegin | InsertedByRefusal},
 		{"number", &s.Number, InsertedByBegin},
@@ -256,8 +255,7 @@ func (s *Send) Columns() []Column {
 		{"country", &s.Country, InsertedByBegin | InsertedByRefusal | PersonalColumn},
 		{"prefix", &s.Prefix, InsertedByBegin | InsertedByRefusal | PersonalColumn},
 		{"locale", &s.Locale, InsertedByBegin | InsertedByRefusal | PersonalColumn},
-		{"reference", &s.Reference, InsertedByBegin | PersonalColumn},
-		{"ip", &s.IP, InsertedByBegin | InsertedByRefusal | PersonalColumn},
+		{"network", &s.Network, InsertedByBegin | InsertedByRefusal | PersonalColumn},
 		{"status", (*string)(&s.Status), InsertedByBegin},
 		{"reason", &s.Reason, 0},
 		{"attempt", &s.Attempt, InsertedByBegin},
@@ -270,15 +268,15 @@ func (s *Send) Columns() []Column {
 		{"provider", &s.Provider, InsertedByProve},
 		{"provider_code", &s.ProviderCode, 0},
 		{"took", &s.Took, 0},
-		{"afterwards", (*string)(&s.Afterwards), 0},
+		{"worst_event", (*string)(&s.WorstEvent), 0},
 		{"bounced", &s.Bounced, 0},
 		{"suppression_id", &s.Suppression, NullableColumn | InsertedByBegin},
-		{"forgiven", &s.Forgiven, 0},
+		{"was_reset", &s.WasReset, 0},
 		{"site", &s.Site, InsertedByBegin},
 		{"request_id", &s.RequestID, InsertedByBegin | PersonalColumn},
 		{"observed", &s.Observed, InsertedByBegin},
 		{"domain", &domain, InsertedByBegin | InsertedByRefusal | WriteOnlyColumn | PersonalColumn},
-	}
+	}...)
 }
 
 // ManyRecipients is the largest value of Refusal.Recipients. It means that many recipients or more.
@@ -298,7 +296,7 @@ func (f Filter) Matches(s SendOrRefusal) bool {
 		f.Purpose != "" && s.Purpose != f.Purpose,
 		f.App != "" && s.App != f.App,
 		f.BlockedBy != "" && s.BlockedBy != f.BlockedBy,
-		f.Reference != "" && s.Reference != f.Reference,
+		!f.Labels.match(s.Labels),
 		f.Provider != "" && s.Provider != f.Provider,
 		f.Country != "" && s.Country != f.Country,
 		f.Support != "" && !hasSupportReference(s.ID, f.Support),

@@ -16,7 +16,7 @@ func (s *Send) SetRefusedAt(now time.Time) {
 
 // Intent is the argument of Begin: the send to decide and write.
 type Intent struct {
-	// ID, App, Channel, Purpose, Recipient, To, Locale, Reference, IP, Observed are read
+	// ID, App, Channel, Purpose, Recipient, To, Locale, Labels, Network, Observed are read
 	Send    Send
 	Address recipient.Hash // of the address as spelled; Begin looks for suppressions by it
 	Rules   []quota.Rule   // the recipient's rules, which Begin decides
@@ -149,18 +149,18 @@ type Filter struct {
 	Purpose   string
 	App       string
 	BlockedBy string
-	Reference string
-	Provider  string    // mail server or carrier
-	Country   string    // of a phone number
-	Domain    string    // of a mail address, as in Send.To
-	Support   string    // a support reference
-	Outcome   CodeState // of the send's code, now
-	Network   string    // the client's, as Send.IP
-	Request   string    // as Send.RequestID; refusals have none
-	From, To  time.Time // LoggedAt in [From, To)
-	Before    *Cursor   // only older rows
-	After     *Cursor   // rows newer than this mark: those nearest to it, but returned newest first
-	Limit     int       // 1 to 200; of the console's stream 500
+	Labels
+	Provider string    // mail server or carrier
+	Country  string    // of a phone number
+	Domain   string    // of a mail address, as in Send.To
+	Support  string    // a support reference
+	Outcome  CodeState // of the send's code, now
+	Network  string    // the client's, as Send.Network
+	Request  string    // as Send.RequestID; refusals have none
+	From, To time.Time // LoggedAt in [From, To)
+	Before   *Cursor   // only older rows
+	After    *Cursor   // rows newer than this mark: those nearest to it, but returned newest first
+	Limit    int       // 1 to 200; of the console's stream 500
 }
 
 // MaxBacklogCounted is the largest number of sends that Backlog counts, over all channels.
@@ -227,7 +227,7 @@ type Lockout struct {
 // CheckRequest is one check of a typed code.
 type CheckRequest struct {
 	ID      string // of the verification
-	Network string // the client's, as Send.IP
+	Network string // the client's, as Send.Network
 	// Judge says whether the typed code is right. The store calls it while it holds locks, maybe
 	// more than once. If it returns an error, nothing is written. If counts is false, the check
 	// will not count and only the error matters. tell is the event to write.

@@ -6,19 +6,19 @@ import (
 	"sendcode/quota"
 )
 
-// Charge is the cost of one text message, charged to one account of a spend cap.
+// Charge is the cost of one text message, charged to one spend cap.
 type Charge struct {
-	Account string       // the caller's name of the account; unique in one call of Spend
-	Per     quota.Period // quota.Day or quota.Month, in UTC on the database's clock
-	Amount  int64        // millionths of the currency, not negative
-	Limit   int64        // largest sum of the account in one period, including this charge
+	Cap    string       // names the cap, and the app or country it is counted for; unique in one call of Spend
+	Per    quota.Period // quota.Day or quota.Month, in UTC on the database's clock
+	Amount int64        // millionths of the currency, not negative
+	Limit  int64        // largest sum in one period, including this charge
 }
 
 // SpentCharge is a charge that was made.
 type SpentCharge struct {
 	Charge
 	Period string // the first day of the period, "2006-01-02"
-	Used   int64  // sum of the account in the period, including this charge
+	Used   int64  // sum in the period, including this charge
 }
 
 // CarrierHold is a time in which a carrier would refuse messages to a recipient.

@@ -14,54 +14,41 @@
 //
 // # A new field of a send
 //
-// The base list is for "device": a text that only back ends give, shown on the console's page of a
-// send. Refusals and lists do not have it, and a resend does not inherit it.
+// A label is a text by which callers find their sends, as "campaign" may be. Refusals do not have
+// it, and a resend inherits it. These are all places, with the list, its filter, the export, the page
+// of a send and the erasure:
 //
-//	internal/api/verifications.go          sendBody, parseSendRequest
-//	internal/verification/ask.go           Request; validateOptions: bound it by IsPlainText, and refuse it without a secret key
-//	internal/verification/parse_ask.go     sendRow: copy it
-//	internal/verification/idempotency.go   fingerprint: append it only if it is set, so that earlier fingerprints stay
-//	internal/store/records.go              Send; its Columns: {"device", &s.Device, InsertedByBegin | PersonalColumn}
-//	internal/store/check.go                ValidatedIntent: pass it to AreValidTexts
-//	migrations/{postgres,sqlite}           sends: device text NOT NULL DEFAULT ''; in 00001_schema.sql until 0.1.0 is released, then in a new file
-//	internal/store/postgres/erase_test.go  erasable: sends, erased
-//	internal/store/storetest/kit.go        Traces, WriteTraces: a text that an erasure must remove
-//	web/admin/send.html                    after facts.reference
-//	internal/texts/en.json, zh-Hans.json   facts.device; action.recipient.erase.what
-//	internal/console/json.go               sendJSON
-//	docs/openapi.yaml                      Ask; Story
-//	docs/operations.md                     what an erasure removes
-//	internal/console/testdata/pages.txt    go test ./internal/console -update
-//	internal/verification/*_test.go        its bounds; TestKeyOfAnotherRequest
+//	internal/store/labels.go              Labels, with the name in requests; LabelColumns
+//	migrations/{postgres,sqlite}          a new file: sends and verifications: campaign text NOT NULL DEFAULT ''; an index as sends_reference
+//	internal/texts/en.json, zh-Hans.json  label.campaign
+//	docs/openapi.yaml                     Ask, Verification, Row; the parameter of sends and sends.csv
+//	internal/console/testdata/pages.txt   go test ./internal/console -update
 //
-// Exceptions:
+// Another field has its places in what makes it and in what shows it:
 //
-//   - Refusals have it, too: the flag InsertedByRefusal, and a column of the table refusals. Not for free text.
-//   - Lists have it, too: rowJSON instead of sendJSON (schema Row), export.go, and sends-heads and sends-cells of
-//     web/admin/layout.html.
-//   - A resend inherits it: Verification and its Columns, ValidatedIntent, fillFromVerification (parse_ask.go) and
-//     newVerification (intent.go) of package verification.
-//   - An attempt finds it: [Outcome], postgres/finish.go and sqlite/outbox.go instead of api, Request and InsertedByBegin.
+//	internal/store/records.go              Send; its Columns, with PersonalColumn if it tells of a person
+//	migrations/{postgres,sqlite}           a new file: sends; refusals, too, with the flag InsertedByRefusal
+//	internal/store/postgres/erase_test.go  erasable; WriteTraces of storetest/kit.go writes what an erasure must remove
+//	internal/verification/parse_ask.go     sendRow, if the request has it: then also api, ask.go and fingerprint (idempotency.go)
+//	postgres/finish.go, sqlite/outbox.go   if an attempt finds it, with [Outcome]
+//	internal/console/json.go               sendJSON; rowJSON if lists have it, and exportColumns (export.go)
+//	web/admin/send.html, internal/texts    the fact; sends-heads and sends-cells of web/admin/layout.html if lists have it
+//	docs/openapi.yaml                      Story, or Row
 //
-// A filter of the list by it, as by the reference:
+// A filter by it:
 //
-//	migrations/{postgres,sqlite}             indexes of sends and, if they have it, refusals; the list of queries at the head of the Postgres schema
-//	internal/store/requests.go, check.go     Filter; MayMatchAny, MayMatchRefusals
-//	internal/store/records.go                Matches, with which the model of the tests says what a list has
-//	internal/store/sqldb/filter.go           the condition
-//	internal/store/postgres/filter.go        rareColumn, matchesMany
-//	internal/console/query.go                the parameter; without an index, the list is bounded to 24 h
-//	internal/console/export.go               the column, and the filters in the audit entry
-//	web/admin/list.html                      the field
-//	internal/texts/en.json, zh-Hans.json     filter.device
-//	docs/openapi.yaml                        the parameter of sends and sends.csv
+//	migrations/{postgres,sqlite}          indexes of sends and, if they have it, refusals
+//	internal/store/requests.go, check.go  Filter; MayMatchAny, MayMatchRefusals; Matches (records.go), for the tests' model
+//	internal/store/sqldb/filter.go        the condition; rareColumn and matchesMany of postgres/filter.go if few rows have a value
+//	internal/console/query.go             filterParameters; without an index, parseQuery bounds the list to 24 h
+//	web/admin/list.html, internal/texts   the field; docs/openapi.yaml: the parameter of sends and sends.csv
 //
 // # A new table
 //
 // The base list is for "notes": personal notes about a recipient. TestEveryColumnIsNamed fails until
 // erasable names each column.
 //
-//	migrations/{postgres,sqlite}           the same columns in both, and an index for each condition; file: as for a field
+//	migrations/{postgres,sqlite}           the same columns in both, and an index for each condition, in a new file
 //	internal/store/records.go              the type of a row and its Columns, or in a file of its own
 //	internal/store/sqldb/fields.go         notesTable, by columns.New
 //	internal/store/sqldb                   a file with its methods and statements

@@ -68,7 +68,7 @@ func TestResetWithoutTheLimiter(t *testing.T) {
 		r.WantError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")), fault.Unavailable)
 		r.Limiter.Around(nil)
 		r.Sleep(2 * gates.LimiterRetryDelay)
-		r.RefuseTo(vtest.Ana) // the limiter counts what the database has forgiven
+		r.RefuseTo(vtest.Ana) // the limiter counts what the database has reset
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.SendTo(vtest.Ana)
 		r.WantActions("quota.reset begun; quota.reset failed limiter; quota.reset begun; quota.reset done")
@@ -90,7 +90,7 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 		v := r.Get(a.View.ID)
 		r.WantLine("afterwards", "failed erased canceled "+store.ErasedMask, r.Status(a), v.State, v.To)
 		for _, s := range r.Rows() {
-			r.WantLine("a row", vtest.Line(store.ErasedMask, "", ""), s.To, s.Reference, s.IP)
+			r.WantLine("a row", vtest.Line(store.ErasedMask, "", ""), s.To, s.Reference, s.Network)
 		}
 		r.Want("rows, with the refusal that waited to be written", len(r.Rows()), 2)
 		r.SendTo(vtest.Ana)

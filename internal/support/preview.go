@@ -115,8 +115,8 @@ func (d *Desk) SendPreview(ctx context.Context, t PreviewRequest, act store.Audi
 	}
 	return d.sendWithAuditEntries(ctx, verification.Request{
 		Caller: verification.Caller{App: t.App, Kind: verification.BackEnd, IP: t.From}, Channel: t.Channel, To: t.To,
-		Purpose:   t.Purpose,
-		Locale:    t.Locale,
-		Reference: "preview", Session: previewSession,
+		Purpose: t.Purpose,
+		Locale:  t.Locale,
+		Labels:  store.Labels{Reference: "preview"}, Session: previewSession,
 	}, p.addToEntry(act))
 }

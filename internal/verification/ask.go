@@ -10,6 +10,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 // Request is one request for a code, before it is parsed.
@@ -19,15 +20,15 @@ type Request struct {
 	To      string
 	// ISO 3166-1 alpha-2: country of a phone number in national form; empty: To must be in
 	// international form
-	Country   string
-	Purpose   string        // empty: default
-	Locale    string        // a BCP 47 tag of at most 35 characters; empty: see LocaleChooser
-	Languages string        // an Accept-Language list; invalid parts are ignored
-	Site      string        // browsers: host of the page that asks; empty: our own
-	Reference string        // the app's own name for the request, at most 64 characters
-	Session   string        // secret keys: names the end user's session, at most 128 characters
-	Wait      time.Duration // secret keys: how long to wait for the outcome, at most MaxWait; 0: answer at once
-	Resend    string        // ID of a verification; Channel, To and Purpose may then be left out
+	Country      string
+	Purpose      string        // empty: default
+	Locale       string        // a BCP 47 tag of at most 35 characters; empty: see LocaleChooser
+	Languages    string        // an Accept-Language list; invalid parts are ignored
+	Site         string        // browsers: host of the page that asks; empty: our own
+	store.Labels               // of at most 64 characters
+	Session      string        // secret keys: names the end user's session, at most 128 characters
+	Wait         time.Duration // secret keys: how long to wait for the outcome, at most MaxWait; 0: answer at once
+	Resend       string        // ID of a verification; Channel, To and Purpose may then be left out
 	// browsers: tokens of earlier right codes, the newest first, at most MaxKnownTokens; see
 	// CheckResult.Known
 	Known []string
@@ -35,6 +36,10 @@ type Request struct {
 	// itself; empty: the code is made here
 	Code string
 	TTL  time.Duration // how long Code is good, 1 min to store.MaxCodeLife; the message says it; 0: it does not
+	// secret keys: called once the send is admitted, before its message leaves; false: the code is
+	// canceled, no message leaves, and Send returns ErrHeld. A repetition does not call it. nil: the message
+	// leaves at once
+	Hold func() bool
 	// Idempotency-Key: requests of one caller with the same key are one request, for 24 h; empty:
 	// none
 	Key string
@@ -42,14 +47,17 @@ type Request struct {
 
 // Bounds of a request's free texts, in characters.
 const (
-	maxReferenceLength = 64
-	maxSessionLength   = 128
+	maxLabelLength   = 64
+	maxSessionLength = 128
 )
 
 func validateOptions(ask Request) error {
+	for name, text := range ask.Labels.All() {
+		if !IsPlainText(text, maxLabelLength) {
+			return fault.Invalid(name, "invalid", "A "+name+" has at most 64 characters and no control characters.")
+		}
+	}
 	switch {
-	case !IsPlainText(ask.Reference, maxReferenceLength):
-		return fault.Invalid("reference", "invalid", "A reference has at most 64 characters and no control characters.")
 	case !IsPlainText(ask.Session, maxSessionLength):
 		return fault.Invalid("session", "invalid", "A session has at most 128 characters and no control characters.")
 	case ask.Session != "" && ask.Kind != BackEnd:

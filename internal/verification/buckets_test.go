@@ -110,7 +110,7 @@ func TestRulesOfNetworksNeedAnAddress(t *testing.T) {
 			r.WantLine("rules", "[day] 1", ruleNames(a.Quota), len(a.Policy.Rules))
 		}
 		for _, row := range r.Rows() {
-			r.Want("the address in the row", row.IP, "")
+			r.Want("the address in the row", row.Network, "")
 		}
 		r.Send(from(vtest.BackEnd, 10, "192.0.2.1"))
 		r.WantBlockedBy(r.Refuse(from(vtest.BackEnd, 11, "192.0.2.1")).Quota, "address", time.Hour)

@@ -7,11 +7,11 @@ import (
 	"sendcode/internal/code"
 	"sendcode/internal/fault"
 	"sendcode/internal/keys"
+	"sendcode/internal/policy"
 	"sendcode/internal/proof"
 	"sendcode/internal/recipient"
 	"sendcode/internal/runbook"
 	"sendcode/internal/store"
-	"sendcode/internal/testrecipient"
 	"sendcode/quota"
 )
 
@@ -168,7 +168,7 @@ func (s *Service) CheckByRecipient(ctx context.Context, ask Request, typed strin
 	return s.Check(ctx, a.Caller, v.ID, typed)
 }
 
-func (s *Service) testCodeOf(v store.Verification) (testrecipient.Code, bool) {
+func (s *Service) testCodeOf(v store.Verification) (policy.TestCode, bool) {
 	return s.Policy.Get().TestRecipients.Of(s.Vault, v, s.Now())
 }
 
@@ -200,12 +200,17 @@ func (s *Service) Cancel(ctx context.Context, c Caller, id string) (Answer, erro
 	if err != nil {
 		return Answer{}, err
 	}
-	tell, err := s.eventMaker().NewEvent(v.Verification, store.VerificationCanceled)
-	if err == nil {
-		_, err = s.Store.Cancel(ctx, id, tell)
-	}
-	if s.eventMaker().WakeForEvent(tell); err != nil {
+	if err := s.cancel(ctx, v.Verification); err != nil {
 		return Answer{}, err
 	}
 	return s.Get(ctx, c, id)
+}
+
+func (s *Service) cancel(ctx context.Context, v store.Verification) error {
+	tell, err := s.eventMaker().NewEvent(v, store.VerificationCanceled)
+	if err == nil {
+		_, err = s.Store.Cancel(ctx, v.ID, tell)
+	}
+	s.eventMaker().WakeForEvent(tell)
+	return err
 }

@@ -133,7 +133,7 @@ func TestFailuresOfANetwork(t *testing.T) {
 		r.Want("tries left", r.Get(right.View.ID).AttemptsRemaining, verification.MaxAttempts)
 		r.Sleep(time.Hour)
 		want("192.0.2.1", 1, 1)
-		r.Observed.Take("checked refused")
+		r.Metrics.Take("checked refused")
 		for _, network := range []string{"203.0.113.%d", "2001:db8:1:%d::1"} {
 			for i := range 3 {
 				want(fmt.Sprintf(network, i), 100, 100)
@@ -142,7 +142,7 @@ func TestFailuresOfANetwork(t *testing.T) {
 		}
 		want("203.0.114.9", 1, 1)
 		want("2001:db8:2:9::1", 1, 1)
-		r.WantLine("refused by the wide bound", "4 4", r.Observed.Take("bound wide_network"), r.Observed.Take("checked refused"))
+		r.WantLine("refused by the wide bound", "4 4", r.Metrics.Take("bound wide_network"), r.Metrics.Take("checked refused"))
 		r.Sleep(2 * time.Minute)
 		if out := r.Printed.String(); !strings.Contains(out, `level=WARN msg="checks refused`) ||
 			!strings.Contains(out, "shop email wide_network:") || strings.Contains(out, "203.0.113") {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,9 +28,118 @@ import (
 // IdempotencyKeyLife is how long an idempotency key is kept.
 const IdempotencyKeyLife = 24 * time.Hour
 
-// claimLease is how long a claim keeps other requests with the key out: they get ErrKeyInProgress.
+// claimLease is how long a claim keeps other requests with the key out: they wait.
 // It is longer than both gates may take together.
 func claimLease() time.Duration { return 3 * store.CallTimeout }
+
+// A repetition waits for the answer of the first request with its key, within its own deadline. In
+// the first one's process it waits in keyTurns: without a slot, a place in the admission or a
+// statement. In another process the first repetition claims again and again, and all others wait for
+// it. Beyond these bounds a repetition gets ErrKeyInProgress at once.
+const (
+	maxWaitingPerKey = 32   // requests of this process that wait for one key
+	maxWaiting       = 1024 // for all keys
+	minClaimInterval = 100 * time.Millisecond
+	maxClaimInterval = time.Second
+)
+
+// keyTurns lets one request of this process at a time work on an idempotency key.
+type keyTurns struct {
+	mu      sync.Mutex
+	turns   map[turnName]*keyTurn
+	waiting int
+}
+
+// turnName has the hashes of a key and of a request's content, so that no other request delays a
+// repetition; zero without a key.
+type turnName struct{ key, fingerprint [32]byte }
+
+type keyTurn struct {
+	waiting  int
+	ended    chan struct{}
+	admitted bool // set before ended is closed
+}
+
+func (s *Service) turnOf(a parsedRequest) (n turnName) {
+	if a.Key != "" {
+		n = turnName{s.idempotencyKeyHash(a), s.fingerprint(a)}
+	}
+	return n
+}
+
+// take waits until no other request has the turn of this name, or one of them was admitted: then its
+// repetitions need none. The caller must call end, of which only the first call counts. Error:
+// ErrKeyInProgress after the end of ctx or deciding, or if too many requests wait.
+func (t *keyTurns) take(ctx, deciding context.Context, name turnName) (end func(admitted bool), err error) {
+	for name != (turnName{}) {
+		t.mu.Lock()
+		turn, taken := t.turns[name]
+		if !taken {
+			if t.turns == nil {
+				t.turns = map[turnName]*keyTurn{}
+			}
+			turn = &keyTurn{ended: make(chan struct{})}
+			t.turns[name] = turn
+			t.mu.Unlock()
+			var once sync.Once
+			return func(admitted bool) {
+				once.Do(func() {
+					t.mu.Lock()
+					defer t.mu.Unlock()
+					delete(t.turns, name)
+					turn.admitted = admitted
+					close(turn.ended)
+				})
+			}, nil
+		}
+		full := turn.waiting >= maxWaitingPerKey
+		turn.waiting++
+		t.mu.Unlock()
+		ended := !full && t.wait(ctx, deciding, turn.ended)
+		t.mu.Lock()
+		turn.waiting--
+		t.mu.Unlock()
+		if !ended {
+			return nil, ErrKeyInProgress
+		}
+		if turn.admitted {
+			break
+		}
+	}
+	return func(bool) {}, nil
+}
+
+// pause waits for d. False: ctx or deciding ended, or too many requests wait.
+func (t *keyTurns) pause(ctx, deciding context.Context, d time.Duration) bool {
+	over := make(chan struct{})
+	defer time.AfterFunc(d, func() { close(over) }).Stop()
+	return t.wait(ctx, deciding, over)
+}
+
+// wait waits until over is closed. False: ctx or deciding ended, or too many requests wait.
+func (t *keyTurns) wait(ctx, deciding context.Context, over <-chan struct{}) bool {
+	t.mu.Lock()
+	full := t.waiting >= maxWaiting
+	if !full {
+		t.waiting++
+	}
+	t.mu.Unlock()
+	if full {
+		return false
+	}
+	defer func() {
+		t.mu.Lock()
+		t.waiting--
+		t.mu.Unlock()
+	}()
+	select {
+	case <-over:
+		return true
+	case <-ctx.Done():
+	case <-deciding.Done():
+	}
+	return false
+}
 
 // keyClaim is the send ID that a request uses, and its claimed idempotency key if it has one.
 type keyClaim struct {
@@ -133,8 +243,12 @@ func (s *Service) idempotencyKeyHash(a parsedRequest) [32]byte {
 // same key. It ignores the client's address, which may change at a retry; see idempotencyKeyHash.
 func (s *Service) fingerprint(a parsedRequest) [32]byte {
 	parts := []string{string(a.to.Channel()), a.to.Address(), a.subject.Purpose.Name, cmp.Or(a.Locale, a.Languages),
-		a.Reference,
 		a.Session, a.Resend}
+	for name, text := range a.Labels.All() {
+		if text != "" { // a label that a later version adds leaves earlier fingerprints as they are
+			parts = append(parts, name, text)
+		}
+	}
 	if a.Stranger {
 		parts = append(parts, "stranger")
 	}

@@ -58,7 +58,7 @@ func (s *Service) newVerification(r *sendInProgress, id string) (store.Verificat
 		To:     r.to.Masked(),
 		Sealed: sealed, Holder: r.holder, Class: r.subject.Class, Nonce: nonce, KeyID: keyID,
 		CodeLength: r.codeLength(),
-		Alphabet:   string(r.subject.Purpose.Alphabet), Locale: r.locale, Reference: r.Reference,
+		Alphabet:   string(r.subject.Purpose.Alphabet), Locale: r.locale, Labels: r.Labels,
 		MaxAttempts: MaxAttempts,
 		Replaces:    r.joins.chain[:min(len(r.joins.chain), store.MaxReplacedIDs)],
 	}

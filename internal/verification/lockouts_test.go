@@ -128,8 +128,8 @@ func TestAnAppUnderAttack(t *testing.T) {
 		both(8)
 		extra := vtest.AskFor("more@attacker.example", vtest.By(from("10.9.9.9")))
 		r.Guess(extra.Caller, 5, r.Send(extra).View.ID)
-		r.WantLine("bounds met, and refusals", "true 0 0", r.Observed.Take("bound app") > 0, r.Observed.Take("bound network"),
-			r.Observed.Take("checked refused"))
+		r.WantLine("bounds met, and refusals", "true 0 0", r.Metrics.Take("bound app") > 0, r.Metrics.Take("bound network"),
+			r.Metrics.Take("checked refused"))
 		alarms := func() int {
 			return strings.Count(r.Printed.String(),
 				"level=ERROR msg=\"failed checks exceed the app")
@@ -323,8 +323,8 @@ func TestAnAppsBoundIsPassedByTheNextFailure(t *testing.T) {
 		r.WantApproved(id, r.LastCode()) // the third, while it is compared
 		id = r.SendTo("bea@example.com").View.ID
 		r.Guess(vtest.BackEnd, 1, id)
-		r.Want("alarms at the bound", r.Observed.Take("bound app"), 0)
+		r.Want("alarms at the bound", r.Metrics.Take("bound app"), 0)
 		r.Guess(vtest.BackEnd, 1, id)
-		r.Want("alarms over the bound", r.Observed.Take("bound app"), 1)
+		r.Want("alarms over the bound", r.Metrics.Take("bound app"), 1)
 	})
 }

@@ -95,7 +95,7 @@ func (s *Service) parseFields(ctx context.Context, ask Request) (parsedRequest, 
 }
 
 // fillFromVerification fills the empty fields of a resend from the verification that it names. To,
-// Channel and Purpose must match the verification if they are given; Reference and Languages may
+// Channel and Purpose must match the verification if they are given; labels and Languages may
 // differ. Errors: *fault.InvalidError; fault.NotFound, also if the recipient was erased;
 // ErrCallerCode; fault.Unavailable.
 func (s *Service) fillFromVerification(ctx context.Context, a *parsedRequest) error {
@@ -134,7 +134,7 @@ func (s *Service) fillFromVerification(ctx context.Context, a *parsedRequest) er
 	a.Channel, a.To, a.Purpose = string(v.Channel), to.Address(), v.Purpose
 	a.joins = joinedVerification{v.ID, v.Chain(), v.Class, v.state()}
 	a.Languages = cmp.Or(a.Languages, v.Locale)
-	a.Reference = cmp.Or(a.Reference, v.Reference)
+	a.Labels = a.Labels.Or(v.Labels)
 	return nil
 }
 
@@ -243,9 +243,9 @@ func (a parsedRequest) sendRow() store.Send {
 	return store.Send{
 		App: a.App, Channel: a.to.Channel(), Purpose: a.subject.Purpose.Name, Recipient: a.subject.Recipient,
 		To:      a.to.Masked(),
-		Country: a.to.Country(), Prefix: a.to.VisiblePrefix(), Locale: a.locale, Reference: a.Reference,
+		Country: a.to.Country(), Prefix: a.to.VisiblePrefix(), Locale: a.locale, Labels: a.Labels,
 		VerificationID: a.joins.id,
-		IP:             a.network(), Site: a.Site, RequestID: a.request,
+		Network:        a.network(), Site: a.Site, RequestID: a.request,
 	}
 }
 

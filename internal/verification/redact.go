@@ -15,22 +15,23 @@ import (
 // An answer to a browser does not show whether or when others requested codes for a recipient,
 // except as far as the browser's own wait depends on it. For a rule that does not refuse, the
 // answer follows from the browser's own sends. A wait that depends on others' events is rounded up
-// to a whole instant (roundedEnd), which stays the same in later answers.
+// to a whole instant (roundedWait), which stays the same in later answers.
 
-// MinRoundedWindow is the shortest window of a rule whose waits are rounded up for browsers. A
-// rounded wait may be longer than the window.
+// MinRoundedWindow is the shortest window of a rule whose waits are rounded up for browsers.
 const MinRoundedWindow = time.Hour
 
-// roundingStep is the unit to which roundedEnd rounds an instant up.
+// roundingStep is the unit to which roundedWait rounds an instant up.
 const roundingStep = gates.HistoryMargin
 
-// roundedEnd returns the end of a rule's refusal that a browser is told; ends is the actual end. If
-// the rule's window is an hour or longer, ends is rounded up to a multiple of 5 minutes in UTC.
-func roundedEnd(r quota.Rule, ends time.Time) time.Time {
+// roundedWait returns the wait at an instant until the end of a rule's refusal that a browser is
+// told; ends is the actual end. If the rule's window is an hour or longer, ends is rounded up to a
+// multiple of 5 minutes in UTC. No rounding makes the wait longer than the window.
+func roundedWait(r quota.Rule, ends, at time.Time) time.Duration {
+	wait := ends.Sub(at)
 	if whole := ends.Truncate(roundingStep); r.Window >= MinRoundedWindow && whole.Before(ends) {
-		return whole.Add(roundingStep)
+		return max(wait, min(whole.Add(roundingStep).Sub(at), r.Window))
 	}
-	return ends
+	return wait
 }
 
 // sendHistory has counted sends to a recipient, oldest first.
@@ -114,7 +115,7 @@ func (k sendHistory) visibleState(actual quota.State, at time.Time) quota.State 
 	case actual.RetryAfter == 0:
 		told.RetryAfter, ends = 0, k.refusedUntil(actual.Rule)
 	}
-	if wait := roundedEnd(actual.Rule, ends).Sub(at); wait > 0 {
+	if wait := roundedWait(actual.Rule, ends, at); wait > 0 {
 		told.Used, told.ResetAfter, told.RetryAfter = told.Limit, wait, wait
 	}
 	return told
@@ -122,10 +123,10 @@ func (k sendHistory) visibleState(actual quota.State, at time.Time) quota.State 
 
 // tooManyChecks returns the error for a caller that must wait because bound allows no more failed
 // checks. wait was measured at the instant at. Callers without a secret key are told a rounded wait
-// (roundedEnd).
+// (roundedWait).
 func tooManyChecks(c Caller, bound quota.Rule, wait time.Duration, at time.Time) *TooManyChecksError {
 	if c.Kind != BackEnd {
-		wait = roundedEnd(bound, at.Add(wait)).Sub(at)
+		wait = roundedWait(bound, at.Add(wait), at)
 	}
 	return &TooManyChecksError{RetryAfter: wait}
 }

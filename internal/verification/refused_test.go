@@ -25,7 +25,7 @@ func TestStrangersDoNotFillTheDatabase(t *testing.T) {
 	office := vtest.AlsoRules(quota.Rule{Name: "office", Scope: quota.IP, Limit: 1, Window: time.Hour})
 	vtest.InBubbleWith(t, office, func(r *vtest.Rig) {
 		ask := verification.Request{Caller: vtest.Browser, Channel: "email", To: vtest.Ana, Languages: "de-CH, de;q=0.9",
-			Reference: "not needed"}
+			Labels: store.Labels{Reference: "not needed"}}
 		r.Send(ask)
 		for i := range strangers {
 			ask.To = vtest.NthAddress(i)
@@ -65,7 +65,7 @@ func TestRefusalsAreCountedByGate(t *testing.T) {
 		} {
 			before()
 			r.RefuseTo(vtest.Ana)
-			if n := r.Observed.Take("decided " + outcome + " minute"); n != 1 {
+			if n := r.Metrics.Take("decided " + outcome + " minute"); n != 1 {
 				t.Errorf("%s is counted %d times", outcome, n)
 			}
 			r.EmptyLimiter()

@@ -13,6 +13,7 @@ import (
 	"sendcode/internal/gates"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -22,8 +23,10 @@ type sendInProgress struct {
 	parsedRequest
 	keyClaim
 	slot     *admission.Slot
-	leave    func(decided bool) // see admission.Admission.Enter
-	longCode bool               // a new code has at least LongCodeLength characters
+	leave    func(decided bool)  // see admission.Admission.Enter
+	endTurn  func(admitted bool) // see keyTurns.take
+	answerBy time.Time
+	longCode bool // a new code has at least LongCodeLength characters
 }
 
 // decisionTimeout bounds the time until a send is decided. The key, the limiter and the database
@@ -38,9 +41,10 @@ func decisionTimeout() time.Duration { return store.CallTimeout * 6 / 5 }
 func answerTimeout() time.Duration { return store.CallTimeout * 3 / 2 }
 
 // Send decides a request for a code and, if both gates admit it, starts its delivery before it
-// returns. Errors: *fault.InvalidError, *TooManyChecksError during a lockout, *HoldUntilError
-// before Dependencies.HoldUntil, *admission.OverloadedError, ErrCallerCode, fault.NotFound,
-// fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused.
+// returns. A deadline of ctx bounds the decision too. While another request with the Idempotency-Key
+// is under way, Send waits for that one's answer. Errors: *fault.InvalidError, *TooManyChecksError
+// during a lockout, *HoldUntilError before Dependencies.HoldUntil, *admission.OverloadedError,
+// ErrCallerCode, fault.NotFound, fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused, ErrHeld.
 func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err error) {
 	if err := s.refuseIfOverloaded(ask); err != nil {
 		return Answer{}, err
@@ -55,7 +59,29 @@ func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err err
 			s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
 		}
 	}()
-	r := &sendInProgress{parsedRequest: a}
+	r := &sendInProgress{parsedRequest: a, answerBy: began.Add(answerTimeout())}
+	decideBy := began.Add(decisionTimeout())
+	if end, ok := ctx.Deadline(); ok && end.Before(decideBy) {
+		decideBy, r.answerBy = end, end
+	}
+	deciding, cancel := context.WithDeadline(context.WithoutCancel(ctx), decideBy)
+	defer cancel()
+	if r.endTurn, err = s.turns.take(ctx, deciding, s.turnOf(a)); err != nil {
+		return Answer{}, err
+	}
+	defer func() { r.endTurn(err == nil && answer.Admitted) }()
+	for wait := minClaimInterval; ; wait = min(2*wait, maxClaimInterval) {
+		answer, err = s.sendOnce(ctx, deciding, r)
+		if !errors.Is(err, ErrKeyInProgress) || !s.turns.pause(ctx, deciding, wait) {
+			return answer, err
+		}
+	}
+}
+
+// sendOnce is Send for a request that was read. Error ErrKeyInProgress: a request with the key is
+// under way in another process; the slot and the place in the admission are given back.
+func (s *Service) sendOnce(ctx, deciding context.Context, r *sendInProgress) (answer Answer, err error) {
+	a := r.parsedRequest
 	r.slot, err = s.recipients.Acquire(ctx, a.buckets[quota.Recipient], a.subject.Class.IsStranger())
 	if err != nil { // no slot in time, or the client hung up
 		return Answer{}, fault.Unavailable
@@ -65,8 +91,6 @@ func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err err
 		return Answer{}, err
 	}
 	defer func() { r.leave(!errors.Is(err, fault.Unavailable)) }()
-	deciding, cancel := context.WithDeadline(context.WithoutCancel(ctx), began.Add(decisionTimeout()))
-	defer cancel()
 	if r.keyClaim, err = s.claimKey(deciding, a); err != nil {
 		return Answer{}, err
 	}
@@ -74,7 +98,7 @@ func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err err
 		return s.replay(ctx, a, *r.done)
 	}
 	answer, err = s.decide(deciding, ctx, r)
-	s.releaseKey(ctx, began.Add(answerTimeout()), r.keyClaim, answer, err)
+	s.releaseKey(ctx, r.answerBy, r.keyClaim, answer, err)
 	return answer, err
 }
 
@@ -203,6 +227,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quot
 	begun store.BeginAnswer) (Answer, error) {
 	r.slot.ReleaseNow()
 	r.leave(true)
+	held := r.Hold != nil && !r.Hold()
 	outcome := "admitted"
 	if d.Alone {
 		outcome = "admitted_by_database_alone"
@@ -217,6 +242,15 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quot
 	if begun.Opened() { // a joined verification may have another spelling of the address
 		work.To, work.Address = r.to, r.address
 	}
+	if held {
+		if err := s.cancel(context.WithoutCancel(ctx), work.Verification); err != nil {
+			s.Logger.WarnContext(ctx, "a code that was not sent stays open", "send", work.Send.ID, "error", err, runbook.DatabaseAway.See())
+		}
+		work.Verification.CanceledAt = began // the outbox sends nothing, whatever the database says
+		s.Outbox.Deliver(ctx, work, 0)
+		return Answer{}, ErrHeld
+	}
+	r.endTurn(true)
 	send := s.Outbox.Deliver(ctx, work, min(r.Wait, MaxWait))
 	if r.Wait > 0 || d.Alone {
 		d = s.refreshStates(ctx, r.parsedRequest, d)

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/reports"
@@ -245,7 +244,7 @@ func TestBlockedRecipients(t *testing.T) {
 	}
 	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
 		for _, to := range []string{"Abuser@EXAMPLE.com", "a@bad.example", "a@very.bad.example"} {
-			r.WantStatus(r.SendTo(to), "failed "+outbox.ReasonBlocked)
+			r.WantStatus(r.SendTo(to), "failed "+store.ReasonBlocked)
 			r.RefuseTo(to)
 		}
 		r.WantMails(0)

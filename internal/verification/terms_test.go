@@ -214,7 +214,7 @@ func TestObservingRulesRefuseNothingAndAreInTheDatabase(t *testing.T) {
 		}
 		r.WantQuota("a look", r.QuotaOf(""), "[1]", 0)
 		r.WantObserved(nil, nil, []string{"stricter"}, []string{"stricter", "office"})
-		r.WantLine("metrics", "2 1", r.Observed.Take("observed email shop stricter"), r.Observed.Take("observed email shop office"))
+		r.WantLine("metrics", "2 1", r.Metrics.Take("observed email shop stricter"), r.Metrics.Take("observed email shop office"))
 	})
 }
 

@@ -120,6 +120,7 @@ type Service struct {
 	recipients *admission.Bulkhead
 	sends      *admission.Admission
 	checks     *admission.Admission
+	turns      keyTurns
 	lockouts   lockouts
 	overload   alarm // requests that an admission refused
 	breaker    alarm // sends that the breaker refused
@@ -181,6 +182,8 @@ var (
 	// ErrCallerCode: the caller made the verification's code, which is neither checked nor sent
 	// again here.
 	ErrCallerCode = errors.New("verification: the code is the caller's")
+	// ErrHeld: Request.Hold kept the message back. The send failed and gave its places back.
+	ErrHeld = errors.New("verification: the message was kept back")
 	// ErrKeyReused: the idempotency key was used with another request.
 	ErrKeyReused = errors.New("verification: the key belongs to another request")
 )

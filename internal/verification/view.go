@@ -47,8 +47,8 @@ type View struct {
 	To      string // masked
 	Purpose string
 	// title of the purpose in the verification's language; "" if there is none
-	PurposeTitle      string
-	Reference         string
+	PurposeTitle string
+	store.Labels
 	CreatedAt         time.Time
 	ExpiresAt         time.Time
 	AttemptsRemaining int
@@ -106,7 +106,7 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 	return View{
 		Recipient: address.StringOrEmpty(),
 		Test:      test, Code: s.codeShape(v), Method: v.Method,
-		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
+		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Labels: v.Labels,
 		PurposeTitle: set.Purposes[v.Purpose].Titles.ForLocale(v.Locale),
 		CreatedAt:    v.CreatedAt, ExpiresAt: v.ExpiresAt,
 		AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
@@ -205,6 +205,34 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	}
 	seen := View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}
 	return Answer{Quota: s.redact(ctx, of, d, c, "", nil), Policy: of.Purpose.Policy, View: seen}, nil
+}
+
+// NeverTogether reports whether some rule has too few places for a send to each of these recipients
+// at once, because they share one of its buckets. What is wrong with the request, Send says.
+func (s *Service) NeverTogether(c Caller, channel, purpose string, to ...string) bool {
+	set := s.Policy.Get()
+	p, err := FindPurpose(set, purpose)
+	if err != nil {
+		return false
+	}
+	counted := map[string]int{}
+	for _, address := range to {
+		r, err := s.parseRecipient(channel, address, "")
+		if err != nil {
+			return false
+		}
+		of := s.subjectWithRules(set, c, c.class(), p, r, s.Vault.Hashes(r))
+		in := of.Buckets()
+		for _, bucket := range buckets.OfCountedScopes(in) {
+			counted[bucket]++
+		}
+		for _, rule := range of.Purpose.Policy.Rules {
+			if !rule.Observe && counted[in[rule.Scope]] > max(1, rule.Limit) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // RecipientQuota is Quota for administrators, by the recipient's hash, with the limits of a class.

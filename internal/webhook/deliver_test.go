@@ -28,7 +28,7 @@ func TestEventsAreDeliveredAtOnce(t *testing.T) {
 		r.is(second, store.EventDelivered, 1)
 		r.is(other, store.EventPending, 0)
 		r.WantLine("attempts, and what is observed of them", "2 2 0", len(r.posts),
-			r.Observed.Take("attempted shop delivered"), r.Observed.Take("attempted no receiver retried"))
+			r.Metrics.Take("attempted shop delivered"), r.Metrics.Take("attempted no receiver retried"))
 	})
 }
 
@@ -63,7 +63,7 @@ func TestEventsAreTriedForADay(t *testing.T) {
 		}
 		r.is(id, store.EventGivenUp, n)
 		r.WantLine("the answer, given up, retried", vtest.Line("500", 1, n-1), r.event(id).Answer,
-			r.Observed.Take("attempted shop given_up"), r.Observed.Take("attempted shop retried"))
+			r.Metrics.Take("attempted shop given_up"), r.Metrics.Take("attempted shop retried"))
 		if !strings.Contains(r.Printed.String(), `level=ERROR msg="webhook event given up" event=`+id.String()) {
 			t.Errorf("no line says so: %s", r.Printed)
 		}
@@ -136,7 +136,7 @@ func TestABacklogIsWorkedOffWithoutPauses(t *testing.T) {
 		_, stop := r.replica("shop")
 		defer stop()
 		r.Sleep(100 * time.Millisecond)
-		servertest.Same(t, "arrived", r.Observed.Take("attempted shop delivered"), 10*webhook.MaxShare)
+		servertest.Same(t, "arrived", r.Metrics.Take("attempted shop delivered"), 10*webhook.MaxShare)
 	})
 }
 
@@ -159,7 +159,7 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 		close(release) // the sleeper's word comes too late
 		r.Sleep(webhook.Tick)
 		if e := r.event(id); e != delivered || len(r.posts) != 2 ||
-			r.Observed.Take("attempted shop delivered") != 1 ||
+			r.Metrics.Take("attempted shop delivered") != 1 ||
 			r.posts[0].id != r.posts[1].id {
 			t.Errorf("%+v %v", e, r.posts)
 		}
@@ -228,7 +228,7 @@ func TestChange(t *testing.T) {
 		lost := r.happens("shop")
 		r.Sleep(webhook.Keep + 2*webhook.Sweep)
 		r.is(lost, store.EventGivenUp, 0)
-		r.Want("given up", r.Observed.Take("attempted  given_up"), 1)
+		r.Want("given up", r.Metrics.Take("attempted  given_up"), 1)
 		r.Sleep(webhook.Keep + 2*webhook.Sweep)
 		if events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{Limit: 200}); err != nil ||
 			len(events) != 0 {
@@ -258,5 +258,5 @@ func TestForgetsInSteps(t *testing.T) {
 	d.DB = db
 	webhook.DeleteOld(d, t.Context())
 	r.WantLine("steps left, given up", vtest.Line(0, 2*webhook.SweepLimit-7), len(db.steps),
-		r.Observed.Take("attempted  given_up"))
+		r.Metrics.Take("attempted  given_up"))
 }

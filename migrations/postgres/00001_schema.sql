@@ -46,7 +46,7 @@
 -- has the ID, so no plan can look a row up by its ID in any other index, whatever the statistics say.
 
 -- The SHA-256, in hex, of the file that each migration was applied from: what differs from the program's files is another schema (package
--- sqldb, migrate.go).
+-- migrations).
 CREATE TABLE schema_fingerprints (
     version bigint NOT NULL PRIMARY KEY,
     sha256  text   NOT NULL
@@ -74,7 +74,7 @@ CREATE TABLE verifications (
     attempts     integer     NOT NULL DEFAULT 0,
     max_attempts integer     NOT NULL,
     sends        integer     NOT NULL,
-    forgiven     integer     NOT NULL DEFAULT 0, -- of the attempts: an administrator forgave them, and no bound counts them
+    attempts_reset integer   NOT NULL DEFAULT 0, -- of the attempts: a reset of the quota took them back, and no bound counts them
     code_length  smallint    NOT NULL,
     caller_checks boolean    NOT NULL DEFAULT false, -- the caller made the code and checks it: this service only sends it, and never approves it
     method       text        NOT NULL DEFAULT '', -- how it was approved: by its code (''), or by a token of the browser (evp)
@@ -115,14 +115,14 @@ CREATE TABLE sends (
     attempt         integer     NOT NULL,             -- fences late writers
     in_doubt        boolean     NOT NULL DEFAULT false, -- an earlier attempt ended without an outcome
     counts          boolean     NOT NULL,             -- uses one of the recipient's rules
-    forgiven        boolean     NOT NULL DEFAULT false, -- an administrator forgave it: it counted until then
+    was_reset       boolean     NOT NULL DEFAULT false, -- a reset of the quota took it back: it counted until then
     suppression_id  uuid,                             -- that Begin met: the send goes to nobody
     status          text        NOT NULL,             -- queued, sending, sent, failed, unknown; proven: no message was needed
     reason          text        NOT NULL DEFAULT '',
     provider        text        NOT NULL DEFAULT '',
     provider_code   text        NOT NULL DEFAULT '',
     receipt         text        NOT NULL DEFAULT '',  -- what a carrier said later: delivered, undelivered
-    afterwards      text        NOT NULL DEFAULT '',  -- the worst that a mail provider said later
+    worst_event     text        NOT NULL DEFAULT '',  -- the worst that a mail provider said later
     bounced         boolean     NOT NULL DEFAULT false, -- one said that the address takes no mail
     app             text        NOT NULL,
     channel         text        NOT NULL,
@@ -135,7 +135,7 @@ CREATE TABLE sends (
     verification_id text        NOT NULL,
     locale          text        NOT NULL,
     reference       text        NOT NULL,
-    ip              text        NOT NULL,             -- the client's network, never its address
+    network         text        NOT NULL,             -- the client's network, never its address
     site            text        NOT NULL DEFAULT '',  -- host on which a code of a text message is entered; '': the page's
     request_id      text        NOT NULL DEFAULT '',  -- of the HTTP request, as in log lines
     observed        text        NOT NULL DEFAULT ''   -- rules in mode observe that would have refused it, by commas
@@ -171,7 +171,7 @@ CREATE TABLE refusals (
     prefix          text        NOT NULL,
     verification_id text        NOT NULL,             -- '': it belongs to none
     locale          text        NOT NULL,
-    ip              text        NOT NULL,
+    network         text        NOT NULL,
     blocked_by      text        NOT NULL              -- the rule
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 CREATE INDEX refusals_recipient ON refusals (recipient, logged_at);
@@ -345,7 +345,6 @@ CREATE INDEX app_events_given_up ON app_events (id) WHERE state = 'given_up';
 -- has passed; then it goes everywhere, and this row with it.
 CREATE TABLE erasures (
     recipient bytea       NOT NULL PRIMARY KEY CHECK (octet_length(recipient) = 16),
-    erased_at timestamptz NOT NULL,
     forget_at timestamptz NOT NULL
 );
 CREATE INDEX erasures_forget ON erasures (forget_at);
@@ -353,10 +352,10 @@ CREATE INDEX erasures_forget ON erasures (forget_at);
 -- What text messages have cost in a period, by what a cap looks at. One statement adds to it and looks at the cap, so that parallel
 -- sends never pass it (package sqldb, spending.go).
 CREATE TABLE spending (
-    account text   NOT NULL,
+    cap     text   NOT NULL,
     period  date   NOT NULL, -- its first day, in UTC
     used    bigint NOT NULL CHECK (used >= 0), -- millionths of the currency
-    PRIMARY KEY (account, period)
+    PRIMARY KEY (cap, period)
 );
 
 -- Recipients for which a carrier takes nothing more for a while.
@@ -396,7 +395,7 @@ CREATE INDEX pending_receipts_ask ON pending_receipts (ask_at) WHERE ask_at IS N
 CREATE INDEX pending_receipts_at ON pending_receipts (at);
 
 -- Prefixes of phone numbers to which an app's text messages for one class of callers rest, because codes went there and hardly any came
--- back (package sqldb, watch.go). Rows are few, and a part of the record.
+-- back (package sqldb, prefix_watch.go). Rows are few, and a part of the record.
 CREATE TABLE prefix_pauses (
     id         uuid        NOT NULL PRIMARY KEY,
     app        text        NOT NULL,

@@ -25,7 +25,7 @@ CREATE TABLE verifications (
     attempts     INTEGER NOT NULL DEFAULT 0,
     max_attempts INTEGER NOT NULL,
     sends        INTEGER NOT NULL,
-    forgiven     INTEGER NOT NULL DEFAULT 0,
+    attempts_reset INTEGER NOT NULL DEFAULT 0,
     code_length  INTEGER NOT NULL,
     caller_checks INTEGER NOT NULL DEFAULT 0,
     method       TEXT    NOT NULL DEFAULT '',
@@ -59,14 +59,14 @@ CREATE TABLE sends (
     attempt         INTEGER NOT NULL,
     in_doubt        INTEGER NOT NULL DEFAULT 0,
     counts          INTEGER NOT NULL,
-    forgiven        INTEGER NOT NULL DEFAULT 0,
+    was_reset       INTEGER NOT NULL DEFAULT 0,
     suppression_id  TEXT,
     status          TEXT    NOT NULL,
     reason          TEXT    NOT NULL DEFAULT '',
     provider        TEXT    NOT NULL DEFAULT '',
     provider_code   TEXT    NOT NULL DEFAULT '',
     receipt         TEXT    NOT NULL DEFAULT '',
-    afterwards      TEXT    NOT NULL DEFAULT '',
+    worst_event     TEXT    NOT NULL DEFAULT '',
     bounced         INTEGER NOT NULL DEFAULT 0,
     app             TEXT    NOT NULL,
     channel         TEXT    NOT NULL,
@@ -79,7 +79,7 @@ CREATE TABLE sends (
     verification_id TEXT    NOT NULL,
     locale          TEXT    NOT NULL,
     reference       TEXT    NOT NULL,
-    ip              TEXT    NOT NULL,
+    network         TEXT    NOT NULL,
     site            TEXT    NOT NULL DEFAULT '',
     request_id      TEXT    NOT NULL DEFAULT '',
     observed        TEXT    NOT NULL DEFAULT ''
@@ -107,7 +107,7 @@ CREATE TABLE refusals (
     prefix          TEXT    NOT NULL,
     verification_id TEXT    NOT NULL,
     locale          TEXT    NOT NULL,
-    ip              TEXT    NOT NULL,
+    network         TEXT    NOT NULL,
     blocked_by      TEXT    NOT NULL
 ) STRICT;
 CREATE INDEX refusals_recipient  ON refusals (recipient, logged_at, id);
@@ -242,7 +242,6 @@ CREATE INDEX app_events_given_up ON app_events (id) WHERE state = 'given_up';
 
 CREATE TABLE erasures (
     recipient BLOB    NOT NULL PRIMARY KEY CHECK (length(recipient) = 16),
-    erased_at INTEGER NOT NULL,
     forget_at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX erasures_forget ON erasures (forget_at);
@@ -250,10 +249,10 @@ CREATE INDEX erasures_forget ON erasures (forget_at);
 CREATE INDEX suppressions_recipient ON suppressions (recipient);
 
 CREATE TABLE spending (
-    account TEXT    NOT NULL,
+    cap     TEXT    NOT NULL,
     period  TEXT    NOT NULL,
     used    INTEGER NOT NULL CHECK (used >= 0),
-    PRIMARY KEY (account, period)
+    PRIMARY KEY (cap, period)
 ) STRICT;
 
 CREATE TABLE carrier_holds (

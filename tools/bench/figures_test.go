@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sendcode/internal/servertest"
+
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/procfs"
 )
@@ -200,7 +202,12 @@ var mallocsTotal = regexp.MustCompile(`(?m)^go_memstats_mallocs_total (\S+)$`)
 
 // mallocs are the allocations of a program so far, as its metrics say; unknown if it has none.
 func mallocs(base string) float64 {
-	answer, err := http.Get("http://" + base + "/metrics")
+	request, err := http.NewRequest(http.MethodGet, "http://"+base+"/metrics", nil)
+	if err != nil {
+		return unknown
+	}
+	request.Header.Set("Authorization", "Bearer "+servertest.MetricsToken)
+	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return unknown
 	}

@@ -201,6 +201,7 @@ func (b *rig) startService(name, program string) {
 	}
 	cmd := exec.Command(program, "serve")
 	cmd.Env = []string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s", "SENDCODE_API_KEY=" + apiKey,
+		"SENDCODE_METRICS_TOKEN=" + servertest.MetricsToken,
 		"SENDCODE_DATA_DIR=" + data, "SENDCODE_SMTP_URL=smtp://" + b.mails.Addr().String() + "?conns=16",
 		"SENDCODE_REDIS_URL=" + b.redisURL(), "SENDCODE_DATABASE_URL=" + url}
 	b.start(&contender{name: name, ask: askService, knows: workloads, database: database}, cmd)
@@ -295,11 +296,11 @@ WITH row AS (
            'digits', 'en', '', at, at + interval '10 minutes', 1, 5, 1, at + interval '30 s'
     FROM row
 )
-INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, ip, status,
-                   reason, attempt, counts, taken_at, clock, logged_at, finished_at, provider, provider_code, took)
+INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, network, status,
+                   reason, attempt, counts, logged_at, finished_at, provider, provider_code, took)
 SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(random, 1, 3) || '8' || substr(random, 4, 15))::uuid,
        'old' || random, 1, 'default', 'email', 'default', decode(random, 'hex'), 'a•••@example.com', 'example.com', '', '', 'en', '',
-       '192.0.2.0/24', 'sent', '', 1, true, at, 'process', at, at + interval '180 ms', 'mx1.example.net', '250 2.0.0', 184000
+       '192.0.2.0/24', 'sent', '', 1, true, at, at + interval '180 ms', 'mx1.example.net', '250 2.0.0', 184000
 FROM row`
 
 // fill makes the schema of this build and the rows, and counts the hours of them, as the service

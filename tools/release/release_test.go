@@ -231,7 +231,14 @@ func asTheReadmeSays(t *testing.T, folder string) {
 		!strings.HasPrefix(string(said), "HTTP/1.1 202 ") {
 		t.Errorf("%s\n%s (%v)", line, said, err)
 	}
-	if page, err := http.Get("http://" + address.FindStringSubmatch(banner)[1] + "/mailbox"); err != nil ||
+	// the link of the banner, whose cookie a client without a jar does not keep
+	mailbox := regexp.MustCompile(`mailbox +(http\S+/mailbox)\?k=(\S+)`).FindStringSubmatch(banner)
+	request, err := http.NewRequest(http.MethodGet, mailbox[1], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.AddCookie(&http.Cookie{Name: "sendcode_mailbox", Value: mailbox[2]})
+	if page, err := http.DefaultClient.Do(request); err != nil ||
 		page.StatusCode != http.StatusOK {
 		t.Errorf("mailbox: %v %v", page, err)
 	}

@@ -45,10 +45,10 @@ func drawDemo(ctx context.Context, browser context.Context) (err error) {
 		_ = out.CloseWithError(errors.Join(io.ErrUnexpectedEOF, failed))
 		ended <- failed
 	}()
-	base, password, err := readBanner(banner)
+	base, key, password, err := readBanner(banner)
 	if err == nil {
 		// with cookies of its own
-		err = errors.Join(drawStory(browser, strings.Replace(base, "127.0.0.1", "localhost", 1)),
+		err = errors.Join(drawStory(browser, strings.Replace(base, "127.0.0.1", "localhost", 1), key),
 			drawScenes(browser, base, password))
 	}
 	stop()
@@ -57,22 +57,26 @@ func drawDemo(ctx context.Context, browser context.Context) (err error) {
 
 var (
 	pageLine     = regexp.MustCompile(`page +(http://\S+?)/?$`)
+	keyLine      = regexp.MustCompile(`API key +(\S+)$`)
 	passwordLine = regexp.MustCompile(`password +(\S+)$`)
 )
 
 // readBanner waits until the service says where it is, and goes on reading what else it says.
-func readBanner(banner io.Reader) (base, password string, err error) {
+func readBanner(banner io.Reader) (base, key, password string, err error) {
 	lines := bufio.NewScanner(banner)
 	for lines.Scan() {
 		if found := pageLine.FindStringSubmatch(lines.Text()); found != nil {
 			base = found[1]
 		}
+		if found := keyLine.FindStringSubmatch(lines.Text()); found != nil {
+			key = found[1]
+		}
 		if found := passwordLine.FindStringSubmatch(lines.Text()); found != nil {
 			go func() { _, _ = io.Copy(io.Discard, banner) }()
-			return base, found[1], nil
+			return base, key, found[1], nil
 		}
 	}
-	return "", "", fmt.Errorf("the demonstration did not start: %w", lines.Err())
+	return "", "", "", fmt.Errorf("the demonstration did not start: %w", lines.Err())
 }
 
 func drawScenes(browser context.Context, base, password string) error {

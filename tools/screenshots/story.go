@@ -37,8 +37,8 @@ type beat struct {
 }
 
 // drawStory draws the moving picture of the README on the page at base: a person asks for a code,
-// waits, asks too early, and enters the code.
-func drawStory(browser context.Context, base string) error {
+// waits, asks too early, and enters the code. key is an API key, which opens the mailbox.
+func drawStory(browser context.Context, base, key string) error {
 	ctx, stop := context.WithTimeout(browser, time.Minute)
 	defer stop()
 	tab, end := pagetest.Tab(ctx)
@@ -69,7 +69,7 @@ func drawStory(browser context.Context, base string) error {
 	if err != nil {
 		return err
 	}
-	code, err := newestCode(base, to)
+	code, err := newestCode(base, key, to)
 	if err != nil {
 		return err
 	}
@@ -194,8 +194,13 @@ func changed(a, b *image.Paletted) (where image.Rectangle) {
 }
 
 // newestCode asks the developer's mailbox for the newest code to an address.
-func newestCode(base, to string) (string, error) {
-	answer, err := http.Get(base + "/mailbox/messages")
+func newestCode(base, key, to string) (string, error) {
+	request, err := http.NewRequest(http.MethodGet, base+"/mailbox/messages", nil)
+	if err != nil {
+		return "", err
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return "", err
 	}

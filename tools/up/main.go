@@ -80,13 +80,14 @@ func up(ctx context.Context, dir, mailAddr string, environ []string, out io.Writ
 	}
 	e := echo.New()
 	page.RegisterStatic(e)
-	page.RegisterMailbox(e, mails)
+	key := rand.Text()
+	page.RegisterMailbox(e, mails, key, "")
 	server := &http.Server{Handler: e, ReadHeaderTimeout: 5 * time.Second}
 	closers = append(closers, server.Close)
 	go server.Serve(reader) // until Close
 	fmt.Fprintf(out,
-		"redis     %s\npostgres  %s\nsmtp      %s\nmails     http://%s/mailbox   (what the SMTP server received)\n%s\n",
-		redis.URL(), postgres.URL(), mails.URL(), reader.Addr(), secrets)
+		"redis     %s\npostgres  %s\nsmtp      %s\nmails     http://%s/mailbox?k=%s   (what the SMTP server received)\n%s\n",
+		redis.URL(), postgres.URL(), mails.URL(), reader.Addr(), key, secrets)
 	settings := append(strings.Fields(secrets), "SENDCODE_REDIS_URL="+redis.URL(),
 		"SENDCODE_DATABASE_URL="+postgres.URL(),
 		"SENDCODE_SMTP_URL="+mails.URL(), "SENDCODE_DATA_DIR="+dir, "SENDCODE_DRAIN=0s",

@@ -8,6 +8,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"regexp"
 	"strings"
 	"testing"
@@ -40,7 +41,11 @@ func TestUp(t *testing.T) {
 	mails := regexp.MustCompile(`mails +(\S+)`).FindStringSubmatch(out.String())[1]
 	for url, want := range map[string]string{base.FindStringSubmatch(out.String())[1] + "/readyz": "ok",
 		mails: "<html"} {
-		answer, err := http.Get(url)
+		jar, err := cookiejar.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := (&http.Client{Jar: jar}).Get(url) // the mails' link sets a cookie
 		if err != nil {
 			t.Fatal(err)
 		}

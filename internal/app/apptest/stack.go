@@ -73,6 +73,7 @@ func newStack(t *testing.T) *Stack {
 		Answered: &servertest.Text{}, Env: map[string]string{
 			"SENDCODE_ADDR": "127.0.0.1:0", "SENDCODE_DRAIN": "0s", "SENDCODE_API_KEY": APIKey,
 			"SENDCODE_ADMIN_TOKEN": Token, "SENDCODE_ADMIN_TOKEN_ROLE": "owner",
+			"SENDCODE_METRICS_TOKEN": servertest.MetricsToken,
 		}}
 	t.Cleanup(s.checkLog)
 	return s
@@ -255,6 +256,9 @@ func (s *Stack) At(base, method, path, body string, change ...func(*http.Request
 		return a, err
 	}
 	req.Header.Set("Authorization", "Bearer "+s.Key)
+	if path == "/metrics" {
+		req.Header.Set("Authorization", "Bearer "+servertest.MetricsToken)
+	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"sendcode/internal/editdistance"
+	"sendcode/internal/recipient"
 )
 
 // Mistake is one thing that is wrong, in plain words.
@@ -57,7 +57,7 @@ func DidYouMean(typed string, known []string) string {
 	}
 	best, bestDistance := "", min(len(typed)/3+1, 3)
 	for _, k := range known {
-		if d := editdistance.Of(typed, k); d < bestDistance || d == bestDistance && best == "" {
+		if d := recipient.EditDistance(typed, k); d < bestDistance || d == bestDistance && best == "" {
 			best, bestDistance = k, d
 		}
 	}

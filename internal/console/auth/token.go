@@ -39,6 +39,7 @@ func (a *Auth) authenticateToken(c echo.Context) (Actor, error) {
 	ctx := c.Request().Context()
 	token, known := a.findToken(c)
 	if known && !token.expired(a.now()) {
+		server.AdoptRequestID(c)
 		return token.actor(), nil
 	}
 	d, err := a.attempts.takeWrongToken(ctx, server.ClientIP(c))

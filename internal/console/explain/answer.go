@@ -35,7 +35,7 @@ func newPersonReply(c verdictInput, reader texts.Words) personReply {
 // reply returns what to tell the person; nil for a send to a test recipient.
 func (c verdictInput) reply() texts.Sentence {
 	// the message came back, whatever the server said at first
-	if c.Afterwards == store.ProviderBounced && c.state != verification.Approved {
+	if c.WorstEvent == store.ProviderBounced && c.state != verification.Approved {
 		if _, gone := c.suppressionOf(store.SuppressionID(c.ID, store.CauseHardBounce)); gone {
 			return c.replyText("failed.rejected.address")
 		}

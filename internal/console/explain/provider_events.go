@@ -66,7 +66,7 @@ func providerEventEntries(s store.SendDetails, w texts.Words) (all []TimelineEnt
 			}
 		}
 		line.What = w.Sentence("line.told", texts.Strong("provider", e.Provider),
-			texts.Plain("kind", w.Or("afterwards", string(e.Kind))),
+			texts.Plain("kind", w.Or("provider_event", string(e.Kind))),
 			texts.Plain("words", inBrackets(w, e.Detail)))
 		all = append(all, line)
 	}

@@ -38,7 +38,7 @@ func ToneOf(s store.Status) tone {
 
 // NotDelivered reports whether it is known that a send did not reach its recipient.
 func NotDelivered(s store.SendOrRefusal) bool {
-	return s.Status == store.Failed || s.Status == store.Undelivered || s.Afterwards == store.ProviderBounced
+	return s.Status == store.Failed || s.Status == store.Undelivered || s.WorstEvent == store.ProviderBounced
 }
 
 // RequestedLocale returns the language that was asked for; "" for any language, which is "*" or

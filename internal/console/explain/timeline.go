@@ -134,7 +134,7 @@ func (t rowTimeline) sentence(key string) texts.Sentence {
 	return t.Sentence(key,
 		texts.Strong("app", r.App), texts.Plain("purpose", r.Purpose),
 		texts.Plain("locale", textIfKnown(t.Words, "line.locale", RequestedLocale(r))),
-		texts.Plain("network", textIfKnown(t.Words, "line.from", r.IP)),
+		texts.Plain("network", textIfKnown(t.Words, "line.from", r.Network)),
 		texts.Plain("number", strconv.Itoa(r.Number)), texts.Plain("attempt", strconv.Itoa(r.Attempt)),
 		texts.Strong("rule", r.BlockedBy), texts.Plain("wait", t.Wait(r.RetryAfter)),
 		texts.Plain("n", strconv.Itoa(r.Count)),

@@ -145,7 +145,7 @@ func (c verdictInput) text(key string, more ...texts.Substitution) texts.Sentenc
 		texts.Plain("through", cmp.Or(c.Provider, c.Get(c.channelKey("through.unknown")))),
 		texts.Plain("reply", inBrackets(c.Words, c.ProviderCode)), texts.Plain("reason", c.Or("reason", c.Reason)),
 		texts.Plain("attempt", strconv.Itoa(c.Attempt)), texts.Strong("app", c.App), texts.Plain("purpose", c.Purpose),
-		texts.Plain("network", cmp.Or(c.IP, "–")), c.timePart("asked", c.LoggedAt), c.timePart("ended", ended),
+		texts.Plain("network", cmp.Or(c.Network, "–")), c.timePart("asked", c.LoggedAt), c.timePart("ended", ended),
 		c.timePart("due", c.DueAt), texts.Plain("wait", c.Wait(c.RetryAfter)), texts.Plain("n", strconv.Itoa(c.Count)),
 		texts.Plain("recipients", strconv.Itoa(c.Recipients)),
 	}, more...)

@@ -71,7 +71,7 @@ func (s situation) wide() situation {
 }
 
 func (s situation) forgotten() situation {
-	s.story.Send.To, s.story.Send.Locale, s.story.Send.IP = store.ErasedMask, "", ""
+	s.story.Send.To, s.story.Send.Locale, s.story.Send.Network = store.ErasedMask, "", ""
 	return s
 }
 

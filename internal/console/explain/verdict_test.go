@@ -32,7 +32,7 @@ func told(name string, change change) situation {
 	v := store.Verification{CreatedAt: consoletest.Start, ExpiresAt: consoletest.Start.Add(10 * time.Minute),
 		MaxAttempts: 5, Sends: 1}
 	s := store.SendOrRefusal{Refusal: store.Refusal{Count: 1}, Send: store.Send{
-		Number: 1, App: "shop", Purpose: "login", Locale: "zh-CN", IP: "203.0.113.0/24", Attempt: 1, Counts: true,
+		Number: 1, App: "shop", Purpose: "login", Locale: "zh-CN", Network: "203.0.113.0/24", Attempt: 1, Counts: true,
 		LoggedAt:   consoletest.Start,
 		DueAt:      consoletest.Start.Add(3*time.Minute + 4*time.Second),
 		FinishedAt: consoletest.Start.Add(184 * time.Millisecond),
@@ -338,7 +338,7 @@ func (s situation) later(kind store.ProviderEventKind, detail string) situation 
 	s.story.Events = append(s.story.Events,
 		store.ProviderEvent{Kind: kind, At: consoletest.Start.Add(n * time.Second),
 			HeardAt: consoletest.Start.Add(time.Minute), Provider: "postmark", Detail: detail})
-	s.story.Send.Afterwards = kind
+	s.story.Send.WorstEvent = kind
 	return s
 }
 

@@ -143,7 +143,7 @@ func (r *serverWithBreaker) try(ctx context.Context, otherUp func() bool, mail *
 	case otherUp():
 		patience = maxConnWait
 	}
-	var end func(verdict error)
+	var end func(result error)
 	var began time.Time
 	reply, tried, fail = r.Deliver(ctx, patience, func() bool {
 		began, end = time.Now(), r.startAttempt(otherUp)
@@ -155,20 +155,20 @@ func (r *serverWithBreaker) try(ctx context.Context, otherUp func() bool, mail *
 	if r.tried != nil {
 		r.tried(ctx, r.Address(), fail, time.Since(began))
 	}
-	end(BreakerVerdict(ctx, fail))
+	end(BreakerReport(ctx, fail))
 	return reply, true, fail
 }
 
-// BreakerVerdict returns the verdict on the server for its circuit breaker: fail, if the server is
-// at fault; ErrNoHealthVerdict, if the outcome tells nothing about it, as after the final dot, or that we
+// BreakerReport returns what the attempt says of the server, for its circuit breaker: fail, if the server is
+// at fault; ErrHealthUnknown, if the outcome tells nothing about it, as after the final dot, or that we
 // send too fast; else nil, also if the recipient or the content was refused.
-func BreakerVerdict(ctx context.Context, fail *delivery.Error) error {
+func BreakerReport(ctx context.Context, fail *delivery.Error) error {
 	switch {
 	case fail == nil:
 		return nil
 	case fail.Stage == delivery.StageDot && fail.Class == delivery.Unknown, fail.Status == 0 && ctx.Err() != nil,
 		fail.Status == http.StatusTooManyRequests:
-		return delivery.ErrNoHealthVerdict
+		return delivery.ErrHealthUnknown
 	case fail.Class == delivery.Rejected:
 		return nil
 	case fail.Status/100 != 4, fail.Status == 421:
@@ -180,9 +180,9 @@ func BreakerVerdict(ctx context.Context, fail *delivery.Error) error {
 }
 
 // startAttempt starts an attempt, and returns nil if the breaker admits none. The caller calls end
-// once, with the verdict on the attempt. An attempt that takes longer than slowAfter counts as a
+// once, with the result of the attempt. An attempt that takes longer than slowAfter counts as a
 // fault if another server is up by then, as otherUp reports.
-func (r *serverWithBreaker) startAttempt(otherUp func() bool) (end func(verdict error)) {
+func (r *serverWithBreaker) startAttempt(otherUp func() bool) (end func(result error)) {
 	report, ok := r.health.Allow()
 	if !ok {
 		return nil
@@ -193,9 +193,9 @@ func (r *serverWithBreaker) startAttempt(otherUp func() bool) (end func(verdict 
 			once.Do(func() { report(errSlow) })
 		}
 	})
-	return func(verdict error) {
+	return func(result error) {
 		slow.Stop()
-		once.Do(func() { report(verdict) })
+		once.Do(func() { report(result) })
 	}
 }
 

@@ -183,8 +183,8 @@ func FuzzHeaders(f *testing.F) {
 	f.Add("a@b", "\"\\\"\" <a@b>", "a@b", " =?x?= ", "-", "--\r\n\r\n", "\x00")
 	f.Fuzz(func(t *testing.T, id, from, to, subject, language, text, html string) {
 		server, s := inBubble(t, smtptest.Script{})
-		m := delivery.Mail{ID: id, From: from, To: to, Subject: subject, Language: language, Text: text, HTML: html,
-			Date: time.Unix(1, 0)}
+		m := delivery.Mail{ID: id, To: to, Subject: subject, Text: text, HTML: html, Date: time.Unix(1, 0),
+			SharedFields: delivery.SharedFields{From: from, Language: language}}
 		if _, err := s.Send(t.Context(), m); err != nil {
 			if o := outcomeOf(t, err); o != (outcome{Class: delivery.Rejected, Stage: delivery.StagePrepare}) ||
 				server.Connections() != 0 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sendcode/internal/app/apptest"
+	"sendcode/internal/servertest"
 )
 
 const shop = "https://shop.example"
@@ -101,9 +102,10 @@ func cookieOf(s *apptest.Stack, path, form string, change ...func(*http.Request)
 // not trusted and nothing says https.
 func TestAListenerThatOtherMachinesReach(t *testing.T) {
 	t.Parallel()
-	const metricsToken = "metrics-token-of-the-tests"
+	const metricsToken = servertest.MetricsToken
 	s := apptest.OnRealParts(t)
 	s.Env["SENDCODE_ADDR"] = "0.0.0.0:0"
+	delete(s.Env, "SENDCODE_METRICS_TOKEN")
 	s.Start(1)
 	for _, given := range []string{"", "Bearer ", "Bearer " + apptest.Token, "Bearer " + apptest.APIKey,
 		"Bearer " + metricsToken} {
@@ -140,7 +142,11 @@ func TestAProxyOnTheSameMachine(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)
 	s.Env["SENDCODE_ADMIN_PASSWORD"] = "the-password-of-the-console"
+	delete(s.Env, "SENDCODE_METRICS_TOKEN")
 	s.Start(1)
+	cfg := s.Config()
+	_, err := cfg.FillSecrets(cfg.DataDir)
+	apptest.Must(t, err)
 	for name, c := range map[string]struct {
 		change func(*http.Request)
 		status int
@@ -152,8 +158,8 @@ func TestAProxyOnTheSameMachine(t *testing.T) {
 		"a site":      {func(r *http.Request) { r.Host = "codes.example" }, http.StatusForbidden, "__Host-sendcode"},
 		"a CDN's via": {with("Via", "1.1 proxy"), http.StatusForbidden, "__Host-sendcode"},
 	} {
-		for _, path := range []string{"/metrics", "/mailbox"} {
-			s.Is(name+", "+path, s.Get(path, c.change), c.status)
+		for path, secret := range map[string]string{"/metrics": cfg.TrialMetricsToken(), "/mailbox": cfg.MailboxKey()} {
+			s.Is(name+", "+path, s.Get(path, with("Authorization", "Bearer "+secret), c.change), c.status)
 		}
 		for path, form := range map[string]string{"/": "act=send&to=ana%40example.com",
 			"/admin/login": "password=" + s.Env["SENDCODE_ADMIN_PASSWORD"]} {
@@ -163,9 +169,15 @@ func TestAProxyOnTheSameMachine(t *testing.T) {
 			}
 		}
 	}
-	s.Env["SENDCODE_METRICS_TOKEN"] = "metrics-token-of-the-tests"
+	// a proxy that adds no header may pass on the loopback Host that its client names
+	for _, path := range []string{"/metrics", "/mailbox", "/mailbox/messages", "/mailbox/html?id=1", "/mailbox?k=", "/mailbox?k=x"} {
+		for _, given := range []string{"", "Bearer ", "Bearer " + cfg.MailboxKey()[1:], "Basic " + cfg.MailboxKey()} {
+			s.Is(path+" of a guest, "+given, s.Get(path, with("Authorization", given)), http.StatusUnauthorized)
+		}
+	}
+	s.Env["SENDCODE_METRICS_TOKEN"] = servertest.MetricsToken
 	s.Restart()
 	s.Is("metrics without the token", s.Get("/metrics", with("Authorization", "")), http.StatusUnauthorized)
 	s.Is("metrics with the token",
-		s.Get("/metrics", with("Authorization", "Bearer metrics-token-of-the-tests"), with("Via", "x")), http.StatusOK)
+		s.Get("/metrics", with("Via", "x")), http.StatusOK)
 }

@@ -160,7 +160,7 @@ func TestQuickStarts(t *testing.T) {
 				t.Errorf("sent again was %s, after %s", again, code)
 			}
 			if language == "sh" {
-				newestCode(t, string(text), s.Replicas[0].Base, code)
+				newestCode(t, string(text), s, code)
 			}
 			if got := call("check", sent.ID, s.Wrong(code), ip); got.Valid || got.Status != "pending" {
 				t.Errorf("a wrong code: %+v", got)
@@ -188,11 +188,11 @@ func withCalls(t *testing.T, page, program string) string {
 
 // newestCode runs the line that reads the mailbox: it prints the codes of the mails, newest first,
 // of which this is one.
-func newestCode(t *testing.T, page, base, code string) {
+func newestCode(t *testing.T, page string, s *apptest.Stack, code string) {
 	t.Helper()
-	line := regexp.MustCompile(`curl -s "\$CODES_URL/mailbox/messages".*`).FindString(page)
+	line := regexp.MustCompile(`curl -s .*"\$CODES_URL/mailbox/messages".*`).FindString(page)
 	list := exec.CommandContext(t.Context(), "sh", "-c", strings.TrimSuffix(line, " | head -n 1"))
-	list.Env = append(os.Environ(), "CODES_URL="+base)
+	list.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key)
 	if said, err := list.Output(); err != nil || !strings.HasSuffix(line, " | head -n 1") ||
 		!strings.Contains(string(said), `"code":"`+code+`"`+"\n") {
 		t.Errorf("%q prints %q (%v)", line, said, err)

@@ -7,18 +7,29 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"sendcode/internal/app/apptest"
 	history "sendcode/internal/historytest"
+	"sendcode/internal/standardwebhooks"
 )
 
 // call makes a request at some replica and notes it with its answer.
 func (p *proof) call(random *rand.Rand, method, path, body string, q history.Request,
 	change ...func(*http.Request)) apptest.Answer {
+	q, a := p.reach(random, method, path, body, q, change...)
+	p.note(q)
+	return a
+}
+
+// reach makes a request at some replica and returns it with its answer.
+func (p *proof) reach(random *rand.Rand, method, path, body string, q history.Request,
+	change ...func(*http.Request)) (history.Request, apptest.Answer) {
 	p.mu.Lock()
 	base := p.replicas[random.IntN(len(p.replicas))].Base
 	p.mu.Unlock()
@@ -29,24 +40,30 @@ func (p *proof) call(random *rand.Rand, method, path, body string, q history.Req
 		a = apptest.Answer{}
 	}
 	q.Status, q.Header, q.Body = a.StatusCode, a.Header, a.Raw
+	return q, a
+}
+
+// note notes a request with its answer.
+func (p *proof) note(q history.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.seen.Requests = append(p.seen.Requests, q)
-	switch {
-	case a.StatusCode == 0:
+	switch q.Status {
+	case 0:
 		p.cut++
-	case a.StatusCode == http.StatusServiceUnavailable:
+	case http.StatusServiceUnavailable:
 		p.unavailable++
 	}
-	return a
 }
 
-// ask asks for a code, as a browser or with a secret key, and with an Idempotency-Key.
-func (p *proof) ask(random *rand.Rand, to string, browser bool, change ...func(*http.Request)) (a apptest.Answer) {
+// ask asks for a code, as a browser or with a secret key, and with an Idempotency-Key. The body has
+// the members more too, each after a comma.
+func (p *proof) ask(random *rand.Rand, to, more string, browser bool,
+	change ...func(*http.Request)) (a apptest.Answer) {
 	key := fmt.Sprintf("the-key-of-a-request-%016x", random.Uint64())
 	q := history.Request{Kind: history.Send, Recipient: to, Browser: browser, Key: key}
 	once := func(random *rand.Rand) apptest.Answer {
-		a := p.call(random, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"}`, q,
+		a := p.call(random, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"`+more+`}`, q,
 			append(change, apptest.WithKey(key))...)
 		switch a.StatusCode {
 		case 0, http.StatusAccepted, http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable:
@@ -70,7 +87,7 @@ func (p *proof) ask(random *rand.Rand, to string, browser bool, change ...func(*
 // person asks for a code as a back end does: mostly for one of a thousand recipients, else for one
 // of eight whose rules are at their end, and whom the stranger attacks. It looks at what is left,
 // enters wrong codes and the right one, in any order and number, and asks again once it has waited
-// as told.
+// as told. One code in six is the back end's own.
 func (p *proof) person(ctx context.Context, random *rand.Rand) {
 	to := fmt.Sprintf("r%d@example.com", random.IntN(1000))
 	switch random.IntN(16) {
@@ -83,8 +100,12 @@ func (p *proof) person(ctx context.Context, random *rand.Rand) {
 		p.call(random, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+to+`"}`,
 			history.Request{Kind: history.Look, Recipient: to})
 	}
-	a := p.ask(random, to, false)
-	if a.StatusCode == http.StatusAccepted && random.IntN(2) == 0 {
+	own := ""
+	if random.IntN(6) == 0 {
+		own = fmt.Sprintf(`,"code":%q,"ttl":60`, ownCode(random))
+	}
+	a := p.ask(random, to, own, false)
+	if a.StatusCode == http.StatusAccepted && own == "" && random.IntN(2) == 0 {
 		code := p.codeOf(ctx, a.Send.ID)
 		for range random.IntN(8) {
 			entered := code
@@ -98,26 +119,110 @@ func (p *proof) person(ctx context.Context, random *rand.Rand) {
 				history.Request{Kind: history.Check, Recipient: to, Verification: a.ID, Code: entered})
 		}
 	}
-	if wait := time.Duration(a.RetryAfterMS) * time.Millisecond; wait > 0 && wait < time.Second {
-		sleep(ctx, wait)
-	} else {
-		sleep(ctx, time.Duration(random.IntN(200))*time.Millisecond)
-	}
+	pause(ctx, random, time.Duration(a.RetryAfterMS)*time.Millisecond)
 }
 
-// stranger asks in browsers of many networks for codes of other people, as often as it is let.
+// ownCode returns a code that a back end made itself.
+func ownCode(random *rand.Rand) string {
+	const letters = "BCDFGHJKLMNPQRSTVWXZ"
+	code := make([]byte, 8)
+	for i := range code {
+		code[i] = letters[random.IntN(len(letters))]
+	}
+	return string(code)
+}
+
+// pause waits as told, unless that is a second or longer.
+func pause(ctx context.Context, random *rand.Rand, told time.Duration) {
+	if told <= 0 || told >= time.Second {
+		told = time.Duration(random.IntN(200)) * time.Millisecond
+	}
+	sleep(ctx, told)
+}
+
+// stranger asks in browsers of many networks for codes of other people, as often as it is let. Every
+// second one asks for the same code again after the wait that it was told.
 func (p *proof) stranger(ctx context.Context, random *rand.Rand) {
 	for ctx.Err() == nil {
 		from := fmt.Sprintf("198.%d.%d.%d", 18+random.IntN(2), random.IntN(256), random.IntN(256))
-		a := p.ask(random, fmt.Sprintf("crowd%d@example.com", random.IntN(16)), true,
-			apptest.As(apptest.PublicKey), func(r *http.Request) { r.Header.Set("X-Forwarded-For", from) })
-		if a.StatusCode == http.StatusAccepted {
-			p.mu.Lock()
-			p.byBrowser[a.Send.ID] = true
-			p.mu.Unlock()
+		to := fmt.Sprintf("crowd%d@example.com", random.IntN(16))
+		ask := func(more string) apptest.Answer {
+			a := p.ask(random, to, more, true, apptest.As(apptest.PublicKey),
+				func(r *http.Request) { r.Header.Set("X-Forwarded-For", from) })
+			if a.StatusCode == http.StatusAccepted {
+				p.mu.Lock()
+				p.byBrowser[a.Send.ID] = true
+				p.mu.Unlock()
+			}
+			return a
 		}
+		a := ask("")
 		sleep(ctx, 50*time.Millisecond)
+		if a.StatusCode == http.StatusAccepted && random.IntN(2) == 0 {
+			sleep(ctx, time.Duration(a.Quota.RetryAfter)*time.Second)
+			ask(fmt.Sprintf(`,"verification_id":%q`, a.ID))
+		}
 	}
+}
+
+// deputy asks for codes for strangers, of eight recipients that nothing else asks for: as a back end
+// that says so, and as an auth server by its hook.
+func (p *proof) deputy(ctx context.Context, random *rand.Rand, name string) {
+	for ctx.Err() == nil {
+		to := fmt.Sprintf("%s%d@example.com", name, random.IntN(8))
+		if random.IntN(2) == 0 {
+			pause(ctx, random, p.hook(random, to))
+		} else {
+			a := p.ask(random, to, `,"trust":"stranger"`, false)
+			pause(ctx, random, time.Duration(a.RetryAfterMS)*time.Millisecond)
+		}
+	}
+}
+
+// toldByHook finds the wait in the text by which a hook refuses.
+var toldByHook = regexp.MustCompile(`"http_code":429,.* in (\d+) seconds?\.`)
+
+// hook sends an auth server's request with a code of its own, notes the answer as that of a back
+// end, and returns the wait that it tells.
+func (p *proof) hook(random *rand.Rand, to string) time.Duration {
+	body := fmt.Sprintf(`{"metadata":{"uuid":"%016x"},"user":{"email":%q},"email_data":{"token":%q,`+
+		`"email_action_type":"signup"}}`, random.Uint64(), to, ownCode(random))
+	q, a := p.reach(random, http.MethodPost, "/v1/hooks/auth", body, history.Request{Kind: history.Send, Recipient: to},
+		func(r *http.Request) {
+			r.Header.Del("Authorization")
+			r.Header.Set("Webhook-Id", "1")
+			r.Header.Set("Webhook-Timestamp", strconv.FormatInt(time.Now().Unix(), 10))
+			r.Header.Set("Webhook-Signature",
+				standardwebhooks.Sign([][]byte{[]byte(hookSecret)}, "1", time.Now(), []byte(body)))
+		})
+	seconds := 0
+	switch told := toldByHook.FindSubmatch(a.Raw); {
+	case told != nil:
+		seconds, _ = strconv.Atoi(string(told[1]))
+		rule := "short"
+		if seconds > 2 {
+			rule = "long"
+		}
+		q.Status, q.Header = http.StatusTooManyRequests, http.Header{"Retry-After": {string(told[1])}}
+		q.Body = fmt.Appendf(nil, `{"type":"/problems/quota-exceeded","retry_after":%d,"blocked_by":%q}`, seconds, rule)
+	case string(a.Raw) == "{}\n": // the list knows the send
+		_, listed := p.reach(random, http.MethodGet, "/v1/admin/sends?request="+a.Header.Get("X-Request-Id"), "",
+			history.Request{}, apptest.AsAdmin)
+		var list struct {
+			Sends []struct {
+				ID           string
+				Verification string `json:"verification_id"`
+			}
+		}
+		if q.Status = 0; json.Unmarshal(listed.Raw, &list) == nil && len(list.Sends) == 1 {
+			q.Status = http.StatusAccepted
+			q.Body = fmt.Appendf(nil, `{"id":%q,"send":{"id":%q}}`, list.Sends[0].Verification, list.Sends[0].ID)
+		}
+	default:
+		q.Status = 0
+	}
+	p.note(q)
+	return time.Duration(seconds) * time.Second
 }
 
 // codeOf returns the code of a send's mail, or "" if none came in time.

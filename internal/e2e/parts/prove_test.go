@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"flag"
 	"fmt"
 	"maps"
@@ -46,7 +47,10 @@ const settings = `policies:
 purposes: {default: {code: {length: 8, alphabet: unambiguous}}}
 trusted_proxies: [127.0.0.1/32]
 apps: [{name: default, origins: ["https://shop.example"], keys: [{id: web, kind: public, sha256: %x}]}]
+hooks: [{name: auth, server: supabase-email, secret_env: AUTH_SECRETS}]
 `
+
+const hookSecret = "a secret of the auth server's hook"
 
 // strangers are all that callers without a secret key may get of the rule long.
 var strangers = history.Rule{Name: "long, but for its reserve", Limit: 2, Window: 6 * time.Second}
@@ -117,6 +121,7 @@ func newProof(s *apptest.Stack, parts string) *proof {
 			fmt.Printf("FAILED with seed %d\n", chosen)
 		}
 	})
+	s.Env["AUTH_SECRETS"] = "v1,whsec_" + base64.StdEncoding.EncodeToString([]byte(hookSecret))
 	p := &proof{Stack: s.Write(fmt.Sprintf(settings, sha256.Sum256([]byte(apptest.PublicKey)))),
 		random: rand.New(rand.NewPCG(chosen, 1000)), happened: map[string]int{}, byBrowser: map[string]bool{}}
 	// where the database stalls, a client that waited as told may be refused for 5 s more
@@ -156,6 +161,8 @@ func (p *proof) underLoad(faults func(ctx context.Context)) {
 	for i := range 3 {
 		random := rand.New(rand.NewPCG(p.random.Uint64(), uint64(100+i)))
 		clients.Go(func() { p.stranger(ctx, random) })
+		own := rand.New(rand.NewPCG(p.random.Uint64(), uint64(200+i)))
+		clients.Go(func() { p.deputy(ctx, own, fmt.Sprintf("deputy%d.", i)) })
 	}
 	sleep(ctx, time.Second)
 	faults(ctx)
@@ -167,7 +174,7 @@ func (p *proof) underLoad(faults func(ctx context.Context)) {
 			a, err := p.At(r.Base, http.MethodGet, "/readyz", "")
 			whole := err == nil && (string(a.Raw) == "ok" || string(a.Raw) == apptest.DatabaseSlow)
 			if asked++; !whole && asked%20 == 0 { // only a mail can tell that a suspended mail server is back
-				p.ask(p.random, fmt.Sprintf("whole%d.%d@example.com", i, asked), false)
+				p.ask(p.random, fmt.Sprintf("whole%d.%d@example.com", i, asked), "", false)
 			}
 			return whole
 		})

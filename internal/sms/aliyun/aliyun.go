@@ -117,24 +117,24 @@ func CanonicalQuery(params map[string]string) string {
 	return strings.Join(pairs, "&")
 }
 
-// verdicts are those of help.aliyun.com/zh/sms/developer-reference/api-error-codes. Any other code
+// meanings are those of help.aliyun.com/zh/sms/developer-reference/api-error-codes. Any other code
 // means that the message was not accepted; it may be about the number.
-var verdicts = map[string]sms.Verdict{
-	"isv.MOBILE_NUMBER_ILLEGAL":         sms.VerdictBadNumber,
-	"isv.MOBILE_COUNT_OVER_LIMIT":       sms.VerdictRejected,
-	"isv.BLACK_KEY_CONTROL_LIMIT":       sms.VerdictRejected,
-	"isv.PARAM_LENGTH_LIMIT":            sms.VerdictRejected,
-	"isv.PARAM_NOT_SUPPORT_URL":         sms.VerdictRejected,
-	"isv.DOMESTIC_NUMBER_NOT_SUPPORTED": sms.VerdictPerNumber,
-	"isv.DAY_LIMIT_CONTROL":             sms.VerdictTemporary, // ours for the day: the account's or the signature's
-	"isv.AMOUNT_NOT_ENOUGH":             sms.VerdictTemporary,
-	"isv.OUT_OF_SERVICE":                sms.VerdictTemporary,
-	"isv.ACCOUNT_ABNORMAL":              sms.VerdictTemporary,
-	"isv.ACCOUNT_NOT_EXISTS":            sms.VerdictTemporary,
-	"isv.SMS_SIGNATURE_ILLEGAL":         sms.VerdictTemporary,
-	"isv.SMS_TEMPLATE_ILLEGAL":          sms.VerdictTemporary,
-	"isp.SYSTEM_ERROR":                  sms.VerdictUnknown, // their fault; they may have sent it before
-	"isp.GATEWAY_ERROR":                 sms.VerdictUnknown,
+var meanings = map[string]sms.Meaning{
+	"isv.MOBILE_NUMBER_ILLEGAL":         sms.MeaningBadNumber,
+	"isv.MOBILE_COUNT_OVER_LIMIT":       sms.MeaningRejected,
+	"isv.BLACK_KEY_CONTROL_LIMIT":       sms.MeaningRejected,
+	"isv.PARAM_LENGTH_LIMIT":            sms.MeaningRejected,
+	"isv.PARAM_NOT_SUPPORT_URL":         sms.MeaningRejected,
+	"isv.DOMESTIC_NUMBER_NOT_SUPPORTED": sms.MeaningPerNumber,
+	"isv.DAY_LIMIT_CONTROL":             sms.MeaningTemporary, // ours for the day: the account's or the signature's
+	"isv.AMOUNT_NOT_ENOUGH":             sms.MeaningTemporary,
+	"isv.OUT_OF_SERVICE":                sms.MeaningTemporary,
+	"isv.ACCOUNT_ABNORMAL":              sms.MeaningTemporary,
+	"isv.ACCOUNT_NOT_EXISTS":            sms.MeaningTemporary,
+	"isv.SMS_SIGNATURE_ILLEGAL":         sms.MeaningTemporary,
+	"isv.SMS_TEMPLATE_ILLEGAL":          sms.MeaningTemporary,
+	"isp.SYSTEM_ERROR":                  sms.MeaningUnknown, // their fault; they may have sent it before
+	"isp.GATEWAY_ERROR":                 sms.MeaningUnknown,
 }
 
 const recipientLimitErrorCode = "isv.BUSINESS_LIMIT_CONTROL"
@@ -171,9 +171,9 @@ func parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error
 	case err != nil || said.Code == "":
 		return "", "", exchange.ErrorByStatus(a, "")
 	case said.Code == recipientLimitErrorCode:
-		fail = sms.VerdictLimited(limitDuration(said.Message)).ToError(a, said.Code)
+		fail = sms.MeaningLimited(limitDuration(said.Message)).ToError(a, said.Code)
 	case said.Code != "OK" || a.Status >= 300:
-		fail = sms.ErrorByCode(a, said.Code, verdicts)
+		fail = sms.ErrorByCode(a, said.Code, meanings)
 	}
 	return said.BizId, said.Code, fail
 }

@@ -52,8 +52,8 @@ type answerSettings struct {
 	ID extraction `yaml:"id,omitempty"`
 	// The carrier's code, likewise.
 	Code extraction `yaml:"code,omitempty"`
-	// Code to `accepted`, `rejected`, `temporary`, `unknown`, `opted_out`, or a limit such as
-	// `limit 60s`. Unless a code is `accepted`, every 2xx accepts.
+	// Code to `accepted`, `rejected`, `temporary`, `unreachable`, `unknown`, `opted_out`, or a limit
+	// such as `limit 60s`. Unless a code is `accepted`, every 2xx accepts.
 	Codes map[string]codeMeaning `yaml:"codes,omitempty"`
 	// What HTTP statuses mean if no code decides, in the same words but `accepted`.
 	Statuses map[string]codeMeaning `yaml:"statuses,omitempty"`
@@ -64,8 +64,8 @@ type carrier struct {
 	*sms.Client
 }
 
-// codeMeaning is what a code or a status means: accepted, rejected, temporary, unknown, opted_out, or a
-// limit such as "limit 60s".
+// codeMeaning is what a code or a status means: accepted, rejected, temporary, unreachable, unknown,
+// opted_out, or a limit such as "limit 60s".
 type codeMeaning string
 
 const meansAccepted codeMeaning = "accepted"
@@ -75,23 +75,23 @@ func (a answerSettings) acceptsByCode() bool {
 	return slices.Contains(slices.Collect(maps.Values(a.Codes)), meansAccepted)
 }
 
-// verdict returns what a failure means.
-func (m codeMeaning) verdict() (sms.Verdict, error) {
+// meaning returns what a failure means.
+func (m codeMeaning) meaning() (sms.Meaning, error) {
 	if wait, isLimit := strings.CutPrefix(string(m), "limit "); isLimit {
 		hold, err := time.ParseDuration(strings.TrimSpace(wait))
 		if err != nil || hold < time.Second || hold > maxHold {
-			return sms.Verdict{}, errors.New("a limit lasts from 1s to 24h, as in: limit 60s")
+			return sms.Meaning{}, errors.New("a limit lasts from 1s to 24h, as in: limit 60s")
 		}
-		return sms.VerdictLimited(hold), nil
+		return sms.MeaningLimited(hold), nil
 	}
-	known := map[codeMeaning]sms.Verdict{
-		"rejected": sms.VerdictRejected, "temporary": sms.VerdictPerNumber, "unknown": sms.VerdictUnknown,
-		"opted_out": sms.VerdictOptedOut,
+	known := map[codeMeaning]sms.Meaning{
+		"rejected": sms.MeaningRejected, "temporary": sms.MeaningPerNumber, "unknown": sms.MeaningUnknown,
+		"opted_out": sms.MeaningOptedOut, "unreachable": sms.MeaningUnreachable,
 	}
 	v, ok := known[m]
 	if !ok {
-		return sms.Verdict{}, errors.New(
-			"must be rejected, temporary, unknown, opted_out or a limit such as: limit 60s")
+		return sms.Meaning{}, errors.New(
+			"must be rejected, temporary, unreachable, unknown, opted_out or a limit such as: limit 60s")
 	}
 	return v, nil
 }
@@ -124,12 +124,12 @@ func (g Config) Check() map[string]error {
 		note("body", errors.New("neither URL nor body holds both the number, {to}, and the text, {text}"))
 	}
 	for key, m := range g.Answer.Codes {
-		if _, err := m.verdict(); err != nil && m != meansAccepted {
+		if _, err := m.meaning(); err != nil && m != meansAccepted {
 			note("answer", fmt.Errorf("%s: %w; a code may also be accepted", key, err))
 		}
 	}
 	for key, m := range g.Answer.Statuses {
-		if _, err := m.verdict(); err != nil {
+		if _, err := m.meaning(); err != nil {
 			note("answer", fmt.Errorf("%s: %w", key, err))
 		}
 	}
@@ -237,14 +237,14 @@ func (g *carrier) parseSendAnswer(a exchange.Response) (id, code string, fail *d
 	if m == "" || accepts {
 		m = g.Answer.Statuses[strconv.Itoa(a.Status)]
 	}
-	switch v, _ := m.verdict(); {
+	switch v, _ := m.meaning(); {
 	case m != "":
 		fail = v.ToError(a, code)
 	case a.Status < 200 || a.Status >= 300:
 		fail = exchange.ErrorByStatus(a, code)
 	case accepts || !g.Answer.acceptsByCode():
 	case coded:
-		fail = sms.VerdictPerNumber.ToError(a, code) // it answered, and not with yes
+		fail = sms.MeaningPerNumber.ToError(a, code) // it answered, and not with yes
 	default:
 		fail = &delivery.Error{Class: delivery.Unknown, Stage: delivery.StageAnswer, Status: a.Status,
 			Err: exchange.ErrUnreadableAnswer}

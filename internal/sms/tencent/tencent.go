@@ -117,31 +117,31 @@ func SignTC3(id, secret, service string, at time.Time, method, query string, sig
 		hex.EncodeToString(exchange.HMACSHA256(key, text))
 }
 
-// verdicts are those of cloud.tencent.com/document/product/382/55981#6.-错误码. Any other code means
+// meanings are those of cloud.tencent.com/document/product/382/55981#6.-错误码. Any other code means
 // that the message was not accepted; it may be about the number.
-var verdicts = map[string]sms.Verdict{
-	"LimitExceeded.PhoneNumberThirtySecondLimit":                sms.VerdictLimited(30 * time.Second),
-	"LimitExceeded.PhoneNumberOneHourLimit":                     sms.VerdictLimited(time.Hour),
-	"LimitExceeded.PhoneNumberDailyLimit":                       sms.VerdictLimited(24 * time.Hour),
-	"LimitExceeded.PhoneNumberSameContentDailyLimit":            sms.VerdictLimited(24 * time.Hour),
-	"LimitExceeded.DeliveryFrequencyLimit":                      sms.VerdictLimited(30 * time.Second),
-	"InvalidParameterValue.IncorrectPhoneNumber":                sms.VerdictBadNumber,
-	"InvalidParameterValue.ProhibitedUseUrlInTemplateParameter": sms.VerdictRejected,
-	"InvalidParameterValue.TemplateParameterLengthLimit":        sms.VerdictRejected,
-	"FailedOperation.ContainSensitiveWord":                      sms.VerdictRejected,
-	"FailedOperation.PhoneNumberInBlacklist":                    sms.VerdictOptedOut,
-	"FailedOperation.InsufficientBalanceInSmsPackage":           sms.VerdictTemporary,
-	"LimitExceeded.AppDailyLimit":                               sms.VerdictTemporary,
-	"FailedOperation.SignatureIncorrectOrUnapproved":            sms.VerdictTemporary,
-	"FailedOperation.TemplateIncorrectOrUnapproved":             sms.VerdictTemporary,
-	"AuthFailure.SecretIdNotFound":                              sms.VerdictTemporary,
-	"AuthFailure.SignatureExpire":                               sms.VerdictTemporary,
-	"AuthFailure.SignatureFailure":                              sms.VerdictTemporary,
-	"InternalError.OtherError":                                  sms.VerdictUnknown,
-	"InternalError.SendAndRecvFail":                             sms.VerdictUnknown,
-	"InternalError.Timeout":                                     sms.VerdictUnknown,
-	"InternalError.UnknownError":                                sms.VerdictUnknown,
-	"InternalError":                                             sms.VerdictUnknown,
+var meanings = map[string]sms.Meaning{
+	"LimitExceeded.PhoneNumberThirtySecondLimit":                sms.MeaningLimited(30 * time.Second),
+	"LimitExceeded.PhoneNumberOneHourLimit":                     sms.MeaningLimited(time.Hour),
+	"LimitExceeded.PhoneNumberDailyLimit":                       sms.MeaningLimited(24 * time.Hour),
+	"LimitExceeded.PhoneNumberSameContentDailyLimit":            sms.MeaningLimited(24 * time.Hour),
+	"LimitExceeded.DeliveryFrequencyLimit":                      sms.MeaningLimited(30 * time.Second),
+	"InvalidParameterValue.IncorrectPhoneNumber":                sms.MeaningBadNumber,
+	"InvalidParameterValue.ProhibitedUseUrlInTemplateParameter": sms.MeaningRejected,
+	"InvalidParameterValue.TemplateParameterLengthLimit":        sms.MeaningRejected,
+	"FailedOperation.ContainSensitiveWord":                      sms.MeaningRejected,
+	"FailedOperation.PhoneNumberInBlacklist":                    sms.MeaningOptedOut,
+	"FailedOperation.InsufficientBalanceInSmsPackage":           sms.MeaningTemporary,
+	"LimitExceeded.AppDailyLimit":                               sms.MeaningTemporary,
+	"FailedOperation.SignatureIncorrectOrUnapproved":            sms.MeaningTemporary,
+	"FailedOperation.TemplateIncorrectOrUnapproved":             sms.MeaningTemporary,
+	"AuthFailure.SecretIdNotFound":                              sms.MeaningTemporary,
+	"AuthFailure.SignatureExpire":                               sms.MeaningTemporary,
+	"AuthFailure.SignatureFailure":                              sms.MeaningTemporary,
+	"InternalError.OtherError":                                  sms.MeaningUnknown,
+	"InternalError.SendAndRecvFail":                             sms.MeaningUnknown,
+	"InternalError.Timeout":                                     sms.MeaningUnknown,
+	"InternalError.UnknownError":                                sms.MeaningUnknown,
+	"InternalError":                                             sms.MeaningUnknown,
 }
 
 // answer is the answer to every action here. Each action fills in one of the lists.
@@ -166,7 +166,7 @@ func parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error
 	case code == "":
 		fail = exchange.ErrorByStatus(a, "")
 	case code != "Ok" || a.Status >= 300:
-		fail = sms.ErrorByCode(a, code, verdicts)
+		fail = sms.ErrorByCode(a, code, meanings)
 	}
 	return id, code, fail
 }

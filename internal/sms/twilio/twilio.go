@@ -115,32 +115,32 @@ func (t *carrier) statusRequest(sid string) exchange.Request {
 	return t.newRequest(http.MethodGet, "/Messages/"+sid, nil)
 }
 
-// verdicts are the codes that say more than their HTTP status (twilio.com/docs/api/errors). Any other
+// meanings are the codes that say more than their HTTP status (twilio.com/docs/api/errors). Any other
 // code counts by its status.
-var verdicts = map[string]sms.Verdict{
-	"20003": sms.VerdictTemporary, // authentication
-	"20429": sms.VerdictTemporary, // too many requests
-	"21211": sms.VerdictBadNumber, // To is not a valid number
-	"21214": sms.VerdictBadNumber, // To can't be reached
-	"21217": sms.VerdictBadNumber, // To does not look valid
-	"21265": sms.VerdictBadNumber, // To is a short code
-	"21408": sms.VerdictPerNumber, // the account may not send to the region: ours to change
-	"21602": sms.VerdictRejected,  // no body
-	"21603": sms.VerdictTemporary, // no sender
-	"21606": sms.VerdictPerNumber, // the sender is not ours, or can't send there
-	"21608": sms.VerdictPerNumber, // a trial account, which has not confirmed the number
-	"21610": sms.VerdictOptedOut,  // the person wrote STOP
-	"21611": sms.VerdictTemporary, // the sender's queue is full
-	"21612": sms.VerdictPerNumber, // no route from this sender
-	"21614": sms.VerdictBadNumber, // To is not a mobile number
-	"21617": sms.VerdictRejected,  // too long
-	"21635": sms.VerdictBadNumber, // To is a landline
-	"21659": sms.VerdictTemporary, // the sender is not ours
-	"21660": sms.VerdictTemporary, // the sender belongs to another account
-	"21703": sms.VerdictPerNumber, // the messaging service has no sender for it
-	"30450": sms.VerdictRejected,  // blocked by the vendor's fraud guard
-	"30453": sms.VerdictRejected,
-	"63038": sms.VerdictTemporary, // the account's daily limit
+var meanings = map[string]sms.Meaning{
+	"20003": sms.MeaningTemporary, // authentication
+	"20429": sms.MeaningTemporary, // too many requests
+	"21211": sms.MeaningBadNumber, // To is not a valid number
+	"21214": sms.MeaningBadNumber, // To can't be reached
+	"21217": sms.MeaningBadNumber, // To does not look valid
+	"21265": sms.MeaningBadNumber, // To is a short code
+	"21408": sms.MeaningPerNumber, // the account may not send to the region: ours to change
+	"21602": sms.MeaningRejected,  // no body
+	"21603": sms.MeaningTemporary, // no sender
+	"21606": sms.MeaningPerNumber, // the sender is not ours, or can't send there
+	"21608": sms.MeaningPerNumber, // a trial account, which has not confirmed the number
+	"21610": sms.MeaningOptedOut,  // the person wrote STOP
+	"21611": sms.MeaningTemporary, // the sender's queue is full
+	"21612": sms.MeaningPerNumber, // no route from this sender
+	"21614": sms.MeaningBadNumber, // To is not a mobile number
+	"21617": sms.MeaningRejected,  // too long
+	"21635": sms.MeaningBadNumber, // To is a landline
+	"21659": sms.MeaningTemporary, // the sender is not ours
+	"21660": sms.MeaningTemporary, // the sender belongs to another account
+	"21703": sms.MeaningPerNumber, // the messaging service has no sender for it
+	"30450": sms.MeaningRejected,  // blocked by the vendor's fraud guard
+	"30453": sms.MeaningRejected,
+	"63038": sms.MeaningTemporary, // the account's daily limit
 }
 
 func parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error) {
@@ -152,14 +152,14 @@ func parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error
 	}
 	readable := json.Unmarshal(a.Body, &said) == nil
 	code = cmp.Or(unquotedDigits(said.Code), unquotedDigits(said.ErrorCode))
-	v, known := verdicts[code]
+	v, known := meanings[code]
 	switch {
 	case readable && known:
 		fail = v.ToError(a, code)
 	case a.Status >= 300 || a.Status < 200 || !readable || said.SID == "":
 		fail = exchange.ErrorByStatus(a, code)
 	case slices.Contains([]string{`"failed"`, `"undelivered"`, `"canceled"`}, string(said.Status)):
-		fail = sms.VerdictRejected.ToError(a, code)
+		fail = sms.MeaningRejected.ToError(a, code)
 	}
 	return said.SID, code, fail
 }

@@ -76,7 +76,7 @@ func LockoutOf(all []store.Verification, class store.Class, now time.Time) store
 	return inDay
 }
 
-// failedCheckTimes returns the times of a verification's failed checks, without the forgiven ones
+// failedCheckTimes returns the times of a verification's failed checks, without those before a reset
 // and without the right check that approved it. If an erasure removed the times, the failures count
 // from the expiry.
 func failedCheckTimes(t store.Verification) (failed []time.Time) {
@@ -84,7 +84,7 @@ func failedCheckTimes(t store.Verification) (failed []time.Time) {
 	if !t.ApprovedAt.IsZero() {
 		n--
 	}
-	for i := t.Forgiven; i < n; i++ {
+	for i := t.AttemptsReset; i < n; i++ {
 		at := t.ExpiresAt
 		if i < len(t.Checks) {
 			at = t.Checks[i].At

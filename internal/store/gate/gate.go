@@ -151,7 +151,7 @@ func newVerification(in store.Intent, now time.Time) store.Verification {
 	v := in.Verification
 	v.Sealed, v.Nonce = slices.Clone(v.Sealed), slices.Clone(v.Nonce)
 	v.CreatedAt, v.ExpiresAt = now, now.Add(in.TTL.Truncate(time.Microsecond))
-	v.Attempts, v.Sends, v.ApprovedAt, v.CanceledAt, v.Forgiven = 0, 0, time.Time{}, time.Time{}, 0
+	v.Attempts, v.Sends, v.ApprovedAt, v.CanceledAt, v.AttemptsReset = 0, 0, time.Time{}, time.Time{}, 0
 	return v
 }
 
@@ -167,9 +167,9 @@ func newSend(in store.Intent, v store.Verification, number int, suppression uuid
 // row as the first one wrote it. Its caller then continues as attempt 1; if a later attempt has
 // begun, the writes of that caller change nothing.
 func asFirstWritten(s store.Send, lease time.Duration) store.Send {
-	s.Status, s.Attempt, s.InDoubt, s.Counts, s.RefundDue, s.Forgiven = store.Sending, 1, false, true, false, false
+	s.Status, s.Attempt, s.InDoubt, s.Counts, s.RefundDue, s.WasReset = store.Sending, 1, false, true, false, false
 	s.Reason, s.Provider, s.ProviderCode, s.Took = "", "", "", 0
-	s.Afterwards = ""
+	s.WorstEvent = ""
 	s.DueAt, s.FinishedAt = s.LoggedAt.Add(lease.Truncate(time.Microsecond)), time.Time{}
 	return s
 }

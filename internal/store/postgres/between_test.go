@@ -77,7 +77,7 @@ func TestPostgresBetweenTheTrips(t *testing.T) {
 		v, newest, _ := storetest.Must3(f.Verification(t.Context(), first.Verification.ID))(t)
 		storetest.Equal(t, "sends", v.Sends, 2)
 		storetest.Equal(t, "newest", newest.ID, in.Send.ID)
-		storetest.Equal(t, "reset", row.Forgiven, what == 3)
+		storetest.Equal(t, "reset", row.WasReset, what == 3)
 		storetest.Equal(t, "counts", row.Counts, what != 3)
 	}
 }

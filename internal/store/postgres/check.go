@@ -48,7 +48,7 @@ SELECT pg_advisory_xact_lock(key) FROM (
 // readCheckedSQL reads and locks the verifications, each with those of its recipient that have
 // checks.
 var readCheckedSQL = `
-SELECT @now, o.approved_at, o.expires_at, o.attempts, o.forgiven, o.class, o.checks, ` + sqldb.VerificationColumns + `
+SELECT @now, o.approved_at, o.expires_at, o.attempts, o.attempts_reset, o.class, o.checks, ` + sqldb.VerificationColumns + `
 FROM verifications v LEFT JOIN LATERAL (` + verificationsWithChecksSQL("v", "(SELECT @now)") + `) o ON true
 WHERE v.id = ANY ($1::text[]) ORDER BY v.id FOR NO KEY UPDATE OF v`
 

@@ -19,16 +19,18 @@ import (
 // of a recipient, they are erased, or they are the keyed hash, which goes when its time has come.
 type kinds struct{ nothing, erased, hash string }
 
+var labels = strings.Join(store.LabelNames(), " ")
+
 // erasable names every column of every table. WriteTraces must write into those that are erased.
 var erasable = map[string]kinds{
 	"sends": {
 		nothing: `id verification_id number app channel purpose status reason attempt in_doubt counts
-			logged_at finished_at provider provider_code took observed forgiven suppression_id afterwards receipt site bounced`,
-		erased: `masked domain country prefix reference ip locale request_id`, hash: `recipient`,
+			logged_at finished_at provider provider_code took observed was_reset suppression_id worst_event receipt site bounced`,
+		erased: `masked domain country prefix network locale request_id ` + labels, hash: `recipient`,
 	},
 	"refusals": {
 		nothing: `id verification_id app channel purpose logged_at blocked_by retry_after requests recipients`,
-		erased:  `masked domain country prefix ip locale`, hash: `recipient`,
+		erased:  `masked domain country prefix network locale`, hash: `recipient`,
 	},
 	// sealed: a caller's code, which names nobody; WriteTraces has one, and an erasure removes it
 	// too
@@ -38,15 +40,15 @@ var erasable = map[string]kinds{
 	"minute_index": {nothing: `field value minute`},
 	"verifications": {
 		// redeemed_by: the keyed hash of an Idempotency-Key
-		nothing: `id app channel purpose key_id code_length alphabet created_at expires_at attempts max_attempts sends approved_at canceled_at forgiven class replaces redeemed_at redeemed_by caller_checks method`,
-		erased:  `masked sealed holder nonce checks locale reference`, hash: `recipient`,
+		nothing: `id app channel purpose key_id code_length alphabet created_at expires_at attempts max_attempts sends approved_at canceled_at attempts_reset class replaces redeemed_at redeemed_by caller_checks method`,
+		erased:  `masked sealed holder nonce checks locale ` + labels, hash: `recipient`,
 	},
 	"audit_recipients": {nothing: `entry`, erased: `masked`, hash: `recipient`},
 	// of the administrator; a reason that names a person is refused
 	"audit_entries": {
 		nothing: `id at actor role network action app channel purpose target reason outcome detail completes`},
 	"idempotency_keys": {nothing: `key fingerprint send_id created_at held_until`}, // keyed hashes, for a day
-	"erasures":         {nothing: `erased_at forget_at`, hash: `recipient`},
+	"erasures":         {nothing: `forget_at`, hash: `recipient`},
 	"suppressions": {
 		nothing: `id app channel reason send_id created_by since until lifted_at lifted_by`,
 		erased:  `masked detail lifted_why`,
@@ -59,7 +61,7 @@ var erasable = map[string]kinds{
 	"second_factors":  {nothing: `account sealed step created_at`},
 	"recovery_codes":  {nothing: `account hash`},
 	"provider_events": {nothing: `send_id kind at heard_at provider detail`}, // detail: a code or one word
-	"spending":        {nothing: `account period used`},
+	"spending":        {nothing: `cap period used`},
 	"carrier_holds":   {nothing: `channel since until`, hash: `recipient`},
 	// of numbers, not of a number
 	"prefix_pauses": {

@@ -19,7 +19,7 @@ type postgresFilter struct{ sqldb.SendFilter }
 // matchesMany reports whether the filter has no condition that usually matches few rows, apart from
 // app, channel, purpose and provider.
 func (f postgresFilter) matchesMany() bool {
-	return f.Recipient == nil && f.Reference+f.BlockedBy+f.Country+f.Domain+f.Support == "" &&
+	return f.Recipient == nil && f.Labels == store.Labels{} && f.BlockedBy+f.Country+f.Domain+f.Support == "" &&
 		(f.Status == "" || f.Status == store.Sent || f.Status == store.Delivered || f.Status == store.Proven ||
 			f.Status == store.Refused)
 }
@@ -107,7 +107,7 @@ func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, col
 // rareColumn returns the column that has its own index and in which few rows have the filter's
 // value, and the filter without that condition. It returns "" if there is no such column.
 func (f postgresFilter) rareColumn() (column, value string, rest postgresFilter) {
-	if f.Recipient != nil || f.Reference+f.Support != "" || f.Status.InFlight() || f.ReadsFailures() {
+	if f.Recipient != nil || f.Labels != (store.Labels{}) || f.Support != "" || f.Status.InFlight() || f.ReadsFailures() {
 		return "", "", f
 	}
 	rest = f

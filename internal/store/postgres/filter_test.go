@@ -134,8 +134,8 @@ func TestPostgresReadsOneRecipientsRows(t *testing.T) {
 		begun := f.Admit(t, in)
 		askOfRecipient(t, f, begun, 12) // connections choose their plans here
 		exec(t, admin, `
-INSERT INTO sends (id, status, logged_at, verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, ip, attempt, counts)
-SELECT `+randomID+`, 'sent', logged_at, verification_id, number, app, channel, purpose, decode(md5(n::text), 'hex'), masked, domain, country, prefix, locale, reference, ip, attempt, counts
+INSERT INTO sends (id, status, logged_at, verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, network, attempt, counts)
+SELECT `+randomID+`, 'sent', logged_at, verification_id, number, app, channel, purpose, decode(md5(n::text), 'hex'), masked, domain, country, prefix, locale, reference, network, attempt, counts
 FROM (SELECT * FROM sends LIMIT 1) s, generate_series(1, 2000) n`)
 		later := storetest.Must(Open(t.Context(), address, ""))(t)
 		for name, db := range map[string]*DB{"before": db, "after": later} {

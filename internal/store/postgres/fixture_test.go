@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -18,33 +19,79 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// The whole contract is kept by the role that has the fewest rights.
+// The whole contract is kept by the role that has the fewest rights. The cases take turns with a few
+// databases and their open connections: a server's process for each connection of each case costs
+// several times what the cases do.
 func TestPostgres(t *testing.T) {
 	makeAppRole(t)
-	storetest.Run(t, func(t *testing.T) *storetest.Fixture {
-		url := newTestSchema(t, appRole)
-		t.Cleanup(func() { wantNoTableScanned(t, url) })
-		return postgresFixture(t, url, appRole)
+	var mu sync.Mutex
+	idle := map[bool][]*replicas{} // by whether the cases erase
+	erasing := regexp.MustCompile(`/erase/|/(checksAreKept|forgivesNothingElse|reseals|storageStatus)$`)
+	storetest.Run(t, func(sub *testing.T) *storetest.Fixture {
+		if strings.Contains(sub.Name(), "/end/") { // its case closes the database
+			return newPostgresFixture(sub, appRole)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		erases := erasing.MatchString(sub.Name())
+		list := idle[erases]
+		if len(list) == 0 {
+			list = append(list, newReplicas(t, erases))
+		}
+		r := list[len(list)-1]
+		idle[erases] = list[:len(list)-1]
+		r.cases = append(r.cases, sub.Name())
+		sub.Cleanup(func() {
+			r.renew(sub)
+			mu.Lock()
+			defer mu.Unlock()
+			idle[erases] = append(idle[erases], r)
+		})
+		return fixtureOf(r.db, r.other, r.clock)
 	})
 }
 
-// wantNoTableScanned tests that no statement since the database was emptied has read a table of the
-// flow from end to end.
-func wantNoTableScanned(t *testing.T, url string) {
+// replicas are two replicas on one database, the connection that steps its clock, and the cases of
+// the contract that have worked on them.
+type replicas struct {
+	db, other    *DB
+	clock, admin *pgx.Conn
+	cases        []string
+}
+
+// newReplicas opens replicas until the end of t. Then it tests that no statement of a case has read
+// a table of the flow from end to end; verifications may be where the cases erase, for an erasure
+// looks for them without an index.
+func newReplicas(t *testing.T, erases bool) *replicas {
 	t.Helper()
-	ctx := context.Background() // the test is over
-	conn := storetest.Must(pgx.Connect(ctx, as(t, url, "postgres")))(t)
-	defer conn.Close(ctx)
-	counts := scans(ctx, t, conn)
-	var erased bool // which looks for a recipient's verifications without an index
-	storetest.OK(t, conn.QueryRow(ctx,
-		`SELECT n_tup_ins > 0 FROM pg_stat_user_tables WHERE relname = 'erasures'`).Scan(&erased))
-	for _, table := range []string{"sends", "refusals", "verifications", "suppressions", "app_events",
-		"provider_events", "outbox", "failures", "refunds",
-		"minute_index"} {
-		if counts[table] > 0 && !(erased && table == "verifications") {
-			t.Errorf("%s was read from end to end %d times", table, counts[table])
+	url := newTestSchema(t, appRole)
+	r := &replicas{}
+	t.Cleanup(func() {
+		ctx := context.Background() // the test is over
+		admin := storetest.Must(pgx.Connect(ctx, as(t, url, "postgres")))(t)
+		defer admin.Close(ctx)
+		counts := scans(ctx, t, admin)
+		for _, table := range []string{"sends", "refusals", "verifications", "suppressions", "app_events",
+			"provider_events", "outbox", "failures", "refunds", "minute_index"} {
+			if n := counts[table]; n > 0 && !(erases && table == "verifications") {
+				t.Errorf("%s was read from end to end %d times, by %q", table, n, r.cases)
+			}
 		}
+	})
+	r.db, r.other = openTest(t, url+unhurried, testClockSQL, appRole), openTest(t, url+unhurried, testClockSQL, appRole)
+	r.clock, r.admin = connect(t, url), connect(t, as(t, url, "postgres"))
+	return r
+}
+
+// renew takes back all that a case has done.
+func (r *replicas) renew(t *testing.T) {
+	t.Helper()
+	deleteRows(t, r.admin)
+	for _, db := range []*DB{r.db, r.other} {
+		db.seen.Store(storetest.Epoch.UnixMicro())
+		db.searches.marks, db.Actions = nil, nil
+		db.committed.Store(nil)
+		db.roomy.Store(false)
 	}
 }
 
@@ -151,8 +198,20 @@ func empty(t *testing.T, url string) {
 	conn := storetest.Must(pgx.Connect(ctx, as(t, url, "postgres")))(t)
 	defer conn.Close(ctx)
 	storetest.Must(conn.Exec(ctx, `
+SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`))(t)
+	deleteRows(t, conn)
+	for _, statement := range []string{`SELECT pg_stat_force_next_flush()`, `SELECT pg_stat_reset()`} {
+		storetest.Must(conn.Exec(ctx, statement))(t)
+	}
+}
+
+// deleteRows deletes every row of a database as its administrator, and sets the clock of the tests
+// back. The server does not count what it does.
+func deleteRows(t *testing.T, admin *pgx.Conn) {
+	t.Helper()
+	storetest.Must(admin.Exec(context.Background(), `
 SET session_replication_role = replica; -- foreign keys are not looked at
-SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid();
+SET track_counts = off;
 DO $$ DECLARE name regclass; BEGIN
 ALTER TABLE audit_entries DISABLE TRIGGER audit_entries_append_only;
 ALTER TABLE audit_recipients DISABLE TRIGGER audit_recipients_append_only;
@@ -164,24 +223,24 @@ ALTER TABLE audit_entries ENABLE ALWAYS TRIGGER audit_entries_append_only;
 ALTER TABLE audit_recipients ENABLE ALWAYS TRIGGER audit_recipients_append_only;
 IF to_regclass('test_clock') IS NOT NULL THEN UPDATE test_clock SET at = '`+storetest.Epoch.Format(time.RFC3339Nano)+`'; END IF;
 END $$`, pgx.QueryExecModeSimpleProtocol))(t)
-	for _, statement := range []string{`SELECT pg_stat_force_next_flush()`, `SELECT pg_stat_reset()`} {
-		storetest.Must(conn.Exec(ctx, statement))(t)
-	}
 }
 
-// postgresFixture opens two replicas on a database that newTestSchema has made. What two dozen do
-// to one row at once waits for its lock as long as a busy machine takes, not for the second that is
-// the service's.
+// postgresFixture opens two replicas on a database that newTestSchema has made.
 func postgresFixture(t *testing.T, url string, role ...string) *storetest.Fixture {
 	t.Helper()
 	conn := connect(t, url)
-	url += "&lock_timeout=1min"
-	step := func(d time.Duration) {
-		storetest.Must(conn.Exec(t.Context(), `UPDATE test_clock SET at = at + $1 * interval '1 microsecond'`,
-			d.Microseconds()))(t)
-	}
-	return storetest.NewFixture(openTest(t, url, testClockSQL, role...)).Beside(openTest(t, url, testClockSQL,
-		role...)).Clocked(storetest.Epoch, step)
+	return fixtureOf(openTest(t, url+unhurried, testClockSQL, role...), openTest(t, url+unhurried, testClockSQL, role...), conn)
+}
+
+// fixtureOf has two replicas on a database whose clock conn steps.
+func fixtureOf(db, other *DB, conn *pgx.Conn) *storetest.Fixture {
+	return storetest.NewFixture(db).Beside(other).Clocked(storetest.Epoch, func(d time.Duration) {
+		_, err := conn.Exec(context.Background(), `UPDATE test_clock SET at = at + $1 * interval '1 microsecond'`,
+			d.Microseconds())
+		if err != nil {
+			panic(err)
+		}
+	})
 }
 
 // divide makes other partitions than those of the present, from the beginning of time to its end.
@@ -210,7 +269,7 @@ func divide(t *testing.T, conn *pgx.Conn, at ...time.Time) {
 // copySends writes copies of the sends that ended, with other IDs, in SQL; logged is when each was
 // logged.
 func copySends(logged string) string {
-	const same = "verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, ip, " +
+	const same = "verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, network, " +
 		"attempt, counts"
 	return `INSERT INTO sends (id, status, logged_at, ` + same + `) SELECT ` + randomID + `, 'sent', ` + logged + `, ` +
 		same + ` FROM sends s`

@@ -44,7 +44,7 @@ func TestModel(t *testing.T) {
 			"renew":     m.renew,
 			"take over": m.takeOver, "refunds": m.refunds, "refunded": m.refunded, "attempt": m.attempt,
 			"approve": m.approve,
-			"cancel":  m.cancel, "suppress": m.suppress, "lift": m.lift, "forgive": m.forgive, "erase": m.erase,
+			"cancel":  m.cancel, "suppress": m.suppress, "lift": m.lift, "reset": m.reset, "erase": m.erase,
 			"forget":  m.forget,
 			"refused": m.refused, "claim": m.claim, "events": m.events, "report": m.report, "read": m.read,
 			"": m.invariant,
@@ -333,7 +333,7 @@ func (m *model) report(*rapid.T) {
 	})
 }
 
-func (m *model) forgive(*rapid.T) {
+func (m *model) reset(*rapid.T) {
 	b := store.Bucket{App: "shop", Channel: recipient.Email,
 		Purposes:  pick(m, "purposes", []string{"login", "signup"}, []string{"gift"}),
 		Recipient: recipient.Hash{15: byte(m.number("recipient", 1, 2))}}

@@ -54,7 +54,7 @@ const (
 func verificationsWithChecksSQL(of, now string) string {
 	key := of + ".recipient, " + of + ".app, " + of + ".channel"
 	return `
-    SELECT o.approved_at, o.expires_at, o.attempts, o.forgiven, o.class, o.checks FROM verifications o
+    SELECT o.approved_at, o.expires_at, o.attempts, o.attempts_reset, o.class, o.checks FROM verifications o
     WHERE o.attempts > 0 AND o.recipient = ` + of + `.recipient AND o.app = ` + of + `.app AND o.channel = ` + of + `.channel
       AND (o.recipient, o.app, o.channel, o.expires_at) > (` + key + `, ` + now + ` - ` + sqldb.IntervalSQL(gate.ConsecutiveFailedCheckWindow) + `)
     OFFSET 0`
@@ -77,7 +77,7 @@ WITH clock AS MATERIALIZED (
         WITH ORDINALITY AS u(id, app, channel, recipient, purposes, longest, most, rejecting, address, holder, once, i)
 )
 SELECT 0::bigint AS i, 0 AS kind, NULL::uuid AS id, NULL::timestamptz AS approved, now AS at,
-  NULL::int AS attempts, NULL::int AS forgiven, NULL::text AS class, NULL::text AS checks, NULL::text AS held FROM clock
+  NULL::int AS attempts, NULL::int AS attempts_reset, NULL::text AS class, NULL::text AS checks, NULL::text AS held FROM clock
 UNION ALL
 SELECT u.i, 1, s.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM u CROSS JOIN LATERAL (SELECT s.id FROM sends s WHERE s.id = u.id AND s.id BETWEEN $14 AND $15 LIMIT 1) s
@@ -97,7 +97,7 @@ SELECT u.i, 4, f.id, NULL, f.finished_at, NULL, NULL, NULL, NULL, NULL FROM cloc
     ORDER BY f.finished_at DESC LIMIT 1000
 ) f
 UNION ALL
-SELECT u.i, 5, NULL, o.approved_at, o.expires_at, o.attempts, o.forgiven, o.class, o.checks, NULL
+SELECT u.i, 5, NULL, o.approved_at, o.expires_at, o.attempts, o.attempts_reset, o.class, o.checks, NULL
 FROM clock, u CROSS JOIN LATERAL (` + verificationsWithChecksSQL("u", "clock.now") + `) o
 UNION ALL` + strings.Join(sends, `
 UNION ALL`)
@@ -173,9 +173,9 @@ type gateRow struct {
 	approved pgtype.Timestamptz
 	at       pgtype.Timestamptz
 
-	attempts, forgiven pgtype.Int4
-	class              pgtype.Text
-	checks             []store.Check
+	attempts, attemptsReset pgtype.Int4
+	class                   pgtype.Text
+	checks                  []store.Check
 
 	held pgtype.Text // an open verification of the call's holder, not locked
 }
@@ -183,15 +183,15 @@ type gateRow struct {
 // withChecksFields returns the destinations to scan the columns of verificationsWithChecksSQL into.
 // All are NULL if there is no such row.
 func (r *gateRow) withChecksFields() []any {
-	return []any{&r.approved, &r.at, &r.attempts, &r.forgiven, &r.class, columns.ScannerFor(&r.checks)}
+	return []any{&r.approved, &r.at, &r.attempts, &r.attemptsReset, &r.class, columns.ScannerFor(&r.checks)}
 }
 
 // verificationWithChecks returns the fields of a row of verificationsWithChecksSQL, by which
 // lockouts are decided.
 func (r *gateRow) verificationWithChecks() store.Verification {
 	v := store.Verification{ExpiresAt: store.TruncateToMicroseconds(r.at.Time), Attempts: int(r.attempts.Int32),
-		Forgiven: int(r.forgiven.Int32),
-		Class:    store.Class(r.class.String), Checks: r.checks}
+		AttemptsReset: int(r.attemptsReset.Int32),
+		Class:         store.Class(r.class.String), Checks: r.checks}
 	if r.approved.Valid {
 		v.ApprovedAt = store.TruncateToMicroseconds(r.approved.Time)
 	}

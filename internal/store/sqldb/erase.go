@@ -93,8 +93,8 @@ const (
 	// addErasureSQL schedules Forget. If a recipient is erased again, forget_at is set anew, also
 	// for the rows that the first erasure changed.
 	addErasureSQL = `
-INSERT INTO erasures (recipient, erased_at, forget_at) VALUES (@recipient, @now, @until)
-ON CONFLICT (recipient) DO UPDATE SET erased_at = excluded.erased_at, forget_at = excluded.forget_at`
+INSERT INTO erasures (recipient, forget_at) VALUES (@recipient, @until)
+ON CONFLICT (recipient) DO UPDATE SET forget_at = excluded.forget_at`
 
 	dueErasuresSQL = `SELECT recipient FROM erasures WHERE forget_at <= @now ORDER BY forget_at LIMIT 100`
 

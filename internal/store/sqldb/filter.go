@@ -93,10 +93,12 @@ func (f SendFilter) Conditions(d dialect, args Args) Conditions {
 		c.Add("s.recipient = ?", f.Recipient[:])
 	}
 	AddIfSet(&c, "s.blocked_by = ?", f.BlockedBy)
-	AddIfSet(&c, "s.reference = ? AND s.reference <> ''", f.Reference)
+	for name, text := range f.Labels.All() {
+		AddIfSet(&c, fmt.Sprintf("s.%[1]s = ? AND s.%[1]s <> ''", name), text)
+	}
 	AddIfSet(&c, "s.country = ? AND s.country <> ''", f.Country)
 	AddIfSet(&c, "s.domain = ? AND s.domain <> ''", f.Domain)
-	AddIfSet(&c, "s.ip = ?", f.Network)
+	AddIfSet(&c, "s.network = ?", f.Network)
 	AddIfSet(&c, "s.request_id = ?", f.Request)
 	if f.Outcome != "" {
 		c.Add("EXISTS (SELECT 1 FROM verifications v WHERE v.id = s.verification_id AND " + codeStateConditions[f.Outcome] + ")")
@@ -159,8 +161,7 @@ func (f SendFilter) PageSQL(columns ...string) string {
 // ReadsFailures reports whether the filter's rows are best found through the table failures.
 func (f SendFilter) ReadsFailures() bool {
 	return (f.Status == store.Failed || f.Status == store.Unknown || f.Status == store.Undelivered) &&
-		f.Recipient == nil &&
-		f.Reference+f.Support == ""
+		f.Recipient == nil && f.Labels == store.Labels{} && f.Support == ""
 }
 
 // RowSource is a table whose rows are listed.

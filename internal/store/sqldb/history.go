@@ -82,7 +82,7 @@ func (db *DB) FailedSends(ctx context.Context, q store.FailedSendsQuery) (failed
 		failed, err = QueryAll(tx, func(f *store.FailedSend) []any {
 			return []any{&f.ID, columns.ScannerFor(&f.EndedAt), &f.Purpose, &f.Counts, &f.Paused, &f.Held}
 		}, `
-SELECT s.id, f.finished_at, s.purpose, s.forgiven = false AND s.reason NOT IN ('`+store.ReasonEnded+`', '`+store.ReasonErased+`')
+SELECT s.id, f.finished_at, s.purpose, s.was_reset = false AND s.reason NOT IN ('`+store.ReasonEnded+`', '`+store.ReasonErased+`')
   AND NOT EXISTS (SELECT 1 FROM sends o WHERE o.recipient = @recipient AND o.logged_at > @after AND o.app = @app AND o.channel = @channel
     AND o.status = 'sent' AND o.finished_at > f.finished_at), s.reason = '`+store.ReasonPaused+`', EXISTS (SELECT 1 FROM prefix_pauses p
     WHERE p.app = s.app AND p.prefix = s.prefix AND p.class = v.class AND p.lifted_at IS NULL AND p.until > @at)

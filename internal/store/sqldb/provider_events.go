@@ -29,7 +29,7 @@ INSERT INTO minute_index (field, value, minute) SELECT 'receipt', 'delivered', d
   ON CONFLICT DO NOTHING`}
 
 var (
-	setAfterwardsSQL = `UPDATE sends SET afterwards = @kind WHERE id = @id AND ` + eventRankSQL("afterwards") + ` < ` +
+	setWorstEventSQL = `UPDATE sends SET worst_event = @kind WHERE id = @id AND ` + eventRankSQL("worst_event") + ` < ` +
 		eventRankSQL("@kind")
 	markBouncedSQL = `UPDATE sends SET bounced = true WHERE id = @id AND @cause = '` + string(store.CauseHardBounce) + `'`
 )
@@ -69,7 +69,7 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 		if err := q.AddAppEvents(e.Send, e.Detail, tell...); err != nil {
 			return false, err
 		}
-		if err := q.exec(setAfterwardsSQL, Args{"id": e.Send, "kind": e.Kind}); err != nil || suppress.For <= 0 {
+		if err := q.exec(setWorstEventSQL, Args{"id": e.Send, "kind": e.Kind}); err != nil || suppress.For <= 0 {
 			return true, err
 		}
 		_, err = q.Suppress(e.Suppression(suppress, row))

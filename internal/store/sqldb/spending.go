@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// spendSQL adds an amount to an account, and returns no row if that would exceed the limit. Of
+	// spendSQL adds an amount to a cap, and returns no row if that would exceed the limit. Of
 	// two parallel calls, the second waits for the row lock and then sees the sum of the first.
 	spendSQL = `
-INSERT INTO spending AS s (account, period, used) SELECT @account, @period, CAST(@amount AS bigint) WHERE CAST(@amount AS bigint) <= @limit
-ON CONFLICT (account, period) DO UPDATE SET used = s.used + excluded.used WHERE s.used + excluded.used <= @limit
+INSERT INTO spending AS s (cap, period, used) SELECT @cap, @period, CAST(@amount AS bigint) WHERE CAST(@amount AS bigint) <= @limit
+ON CONFLICT (cap, period) DO UPDATE SET used = s.used + excluded.used WHERE s.used + excluded.used <= @limit
 RETURNING used`
 
 	undoChargeSQL = `
-UPDATE spending SET used = CASE WHEN used > @amount THEN used - @amount ELSE 0 END WHERE account = @account AND period = @period`
+UPDATE spending SET used = CASE WHEN used > @amount THEN used - @amount ELSE 0 END WHERE cap = @cap AND period = @period`
 
 	addCarrierHoldSQL = `
 INSERT INTO carrier_holds AS e (channel, recipient, since, until)
@@ -33,18 +33,18 @@ ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = e
 )
 
 // Spend makes all charges, or none if one of them would exceed its Limit; then refusedBy is that
-// charge's account, else "". Parallel calls never exceed a limit together. After an error nothing
+// charge's Cap, else "". Parallel calls never exceed a limit together. After an error nothing
 // was charged, unless it is fault.Uncertain.
 func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.SpentCharge, refusedBy string, err error) {
-	charges = slices.Clone(charges) // sorted, so that all callers lock the accounts in one order and cannot deadlock
-	slices.SortFunc(charges, func(a, b store.Charge) int { return strings.Compare(a.Account, b.Account) })
+	charges = slices.Clone(charges) // sorted, so that all callers lock the caps in one order and cannot deadlock
+	slices.SortFunc(charges, func(a, b store.Charge) int { return strings.Compare(a.Cap, b.Cap) })
 	spent, err = WriteWithResult(ctx, db, func(q Tx) (spent []store.SpentCharge, err error) {
 		for _, c := range charges {
 			at := store.SpentCharge{Charge: c, Period: store.PeriodStart(c.Per, q.Now)}
 			at.Used, err = queryFirst(q, OneColumn[int64], spendSQL,
-				Args{"account": c.Account, "period": at.Period, "amount": c.Amount, "limit": c.Limit})
+				Args{"cap": c.Cap, "period": at.Period, "amount": c.Amount, "limit": c.Limit})
 			if errors.Is(err, fault.NotFound) {
-				refusedBy = c.Account
+				refusedBy = c.Cap
 			}
 			if err != nil {
 				return nil, err
@@ -63,7 +63,7 @@ func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.
 func (db *DB) UndoSpend(ctx context.Context, spent []store.SpentCharge) error {
 	return db.Write(ctx, func(q Tx) error {
 		for _, x := range spent {
-			if err := q.exec(undoChargeSQL, Args{"amount": x.Amount, "account": x.Account,
+			if err := q.exec(undoChargeSQL, Args{"amount": x.Amount, "cap": x.Cap,
 				"period": x.Period}); err != nil {
 				return err
 			}

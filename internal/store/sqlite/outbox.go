@@ -75,7 +75,7 @@ WHERE id = @id`
 
 	addFailureSQL = `
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
-SELECT status, logged_at, id, finished_at, status = 'failed' AND @bad AND NOT forgiven, app, channel, recipient
+SELECT status, logged_at, id, finished_at, status = 'failed' AND @bad AND NOT was_reset, app, channel, recipient
 FROM sends WHERE id = @id ON CONFLICT DO NOTHING`
 
 	addRefundSQL = `INSERT INTO refunds (id, since, attempt) SELECT id, @now, attempt FROM sends WHERE id = @id AND NOT in_doubt`

@@ -233,7 +233,7 @@ func TestSQLitePlans(t *testing.T) {
 		"all":       {filter(store.Filter{}), "sends_logged"},
 		"page":      {filter(store.Filter{Before: &store.Cursor{}}), "sends_logged"},
 		"recipient": {filter(store.Filter{Recipient: &who, Before: &store.Cursor{}}), "sends_recipient"},
-		"reference": {filter(store.Filter{Reference: "x", Before: &store.Cursor{}}), "sends_reference"},
+		"reference": {filter(store.Filter{Labels: store.Labels{Reference: "x"}, Before: &store.Cursor{}}), "sends_reference"},
 		"expired":   {sqldb.SQLite.ExpiredVerificationsSQL(), "verifications_expires"},
 		"counting": {
 			`SELECT id FROM sends s WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = 1 ORDER BY s.logged_at, s.id LIMIT 9`, "sends_logged"},

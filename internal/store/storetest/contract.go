@@ -32,7 +32,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"suppressed": {bounceSuppresses, suppressionList, suppressionActs, burstOfAServer, burstOfMissing, burstIsLifted},
 	"events":     {eventOfASend, eventShares, eventsOnce, eventsOfExpiry},
 	"accounts":   {accounts, accountsAtOnce, sessions, secondFactors, secondFactorsAtOnce},
-	"forgive":    {forgives, forgivesNothingElse},
+	"reset":      {resetsCounters, resetsNothingElse},
 	"erase":      {erases, eraseFreesNothing, forgets, forgottenAreDistinct, erasedAndSuppressed},
 	"reseal":     {reseals},
 	"keys":       {keysAreChecked, otherKeysAtOnce, keysOfCodes},

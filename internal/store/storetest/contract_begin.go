@@ -21,7 +21,7 @@ func beginWrites(t *testing.T, f *Fixture) {
 	// A send and a verification begin anew, whatever the caller says of them.
 	in.Verification.Locale, in.Verification.App, in.Verification.Attempts, in.Verification.Sends = "ignored",
 		"ignored", 3, 3
-	in.Verification.ApprovedAt, in.Verification.CanceledAt, in.Verification.Forgiven = f.Now, f.Now, 3
+	in.Verification.ApprovedAt, in.Verification.CanceledAt, in.Verification.AttemptsReset = f.Now, f.Now, 3
 	in.Send.Status, in.Send.Attempt, in.Send.Reason = store.Failed, 7, "ignored"
 	got := f.Admit(t, in)
 
@@ -29,13 +29,13 @@ func beginWrites(t *testing.T, f *Fixture) {
 		ID: in.Verification.ID, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: in.Send.Recipient,
 		To: "a•••@example.com", Sealed: []byte{0, 1, 255}, Holder: "s:1", Nonce: []byte("0123456789abcdef"),
 		KeyID:      "k1",
-		CodeLength: 6, Alphabet: "unambiguous", Locale: "en", Reference: "order 7", CreatedAt: f.Now,
+		CodeLength: 6, Alphabet: "unambiguous", Locale: "en", Labels: store.Labels{Reference: "order 7"}, CreatedAt: f.Now,
 		ExpiresAt:   f.Now.Add(10 * time.Minute),
 		MaxAttempts: 5, Sends: 1,
 	}
 	s := store.Send{
 		ID: in.Send.ID, VerificationID: v.ID, Number: 1, App: "shop", Channel: recipient.Email, Purpose: "login",
-		Recipient: in.Send.Recipient, To: "a•••@example.com", Locale: "en", Reference: "order 7", IP: "192.0.2.0/24",
+		Recipient: in.Send.Recipient, To: "a•••@example.com", Locale: "en", Labels: store.Labels{Reference: "order 7"}, Network: "192.0.2.0/24",
 		Status: store.Sending, Attempt: 1, Counts: true,
 		LoggedAt: f.Now,
 		DueAt:    f.Now.Add(8 * time.Second), Observed: []string{"office", "stricter"},

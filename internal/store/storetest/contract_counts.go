@@ -158,7 +158,7 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	expect("later", again)
 	sms := ana
 	sms.Channel = recipient.SMS
-	f.forgive(t, sms)
+	f.reset(t, sms)
 	expect("after a reset")
 }
 

@@ -49,7 +49,7 @@ func refusalsAddUp(t *testing.T, f *Fixture) {
 		Send: store.Send{
 			ID: a.ID, VerificationID: "v-named", App: "shop", Channel: recipient.Email, Purpose: "login",
 			Recipient: a.Recipient,
-			To:        "a•••@example.com", Locale: "en", IP: "192.0.2.0/24",
+			To:        "a•••@example.com", Locale: "en", Network: "192.0.2.0/24",
 			Status: store.Refused, LoggedAt: first, FinishedAt: first,
 		},
 		Refusal: store.Refusal{BlockedBy: "minute", RetryAfter: 30 * time.Second, Count: 7},
@@ -70,7 +70,7 @@ func codeStates(t *testing.T, f *Fixture) {
 			f.Pass(10 * time.Minute) // to the instant at which the others expire
 		}
 		b := f.Admit(t, f.Intent(n, func(in *store.Intent) {
-			in.Verification.MaxAttempts, in.Send.IP, in.Send.RequestID = 1, fmt.Sprintf("192.0.2.%d/32", n),
+			in.Verification.MaxAttempts, in.Send.Network, in.Send.RequestID = 1, fmt.Sprintf("192.0.2.%d/32", n),
 				fmt.Sprint("request", n)
 			if state == store.CodeOfCaller {
 				withCode("sealed")(in)
@@ -191,7 +191,7 @@ func hostileTexts(t *testing.T, f *Fixture) {
 
 	text := `'";--\ $1 ? %d 😀 ` + "\n\t\u202e"
 	in := f.Intent(1, func(in *store.Intent) {
-		in.Send.Reference, in.Send.Locale, in.Send.IP, in.Send.To, in.Send.App = text, text, text, text, text
+		in.Send.Reference, in.Send.Locale, in.Send.Network, in.Send.To, in.Send.App = text, text, text, text, text
 		in.Send.Purpose, in.Purposes = text, []string{"a,b", "{x}", text}
 		in.Verification.Holder, in.Verification.KeyID, in.Verification.Sealed = text, text, nil
 	}, WithRules(Rule(1, time.Hour)))

@@ -164,7 +164,7 @@ func providerEvents(t *testing.T, f *Fixture) {
 	events[1].At, events[2].At, events[3].At = Epoch.Add(time.Minute), f.Now, f.Now
 	story := Must(f.SendDetails(t.Context(), begun.Send.ID))(t)
 	Equal(t, "events", story.Events, events)
-	before.Afterwards = store.ProviderComplained
+	before.WorstEvent = store.ProviderComplained
 	Equal(t, "row", story.Send, before)
 	Equal(t, "suppressions", len(story.Suppressions), 0)
 	refusal := f.Refusal(1, nil)
@@ -184,7 +184,7 @@ func providerEventsAtOnce(t *testing.T, f *Fixture) {
 			store.ProviderEvent{Send: id, Kind: kinds[i%len(kinds)], Provider: "p"},
 			store.NewSuppression{Cause: store.CauseComplaint, Address: Address(1), For: time.Hour})
 	}), len(kinds))
-	Equal(t, "afterwards", f.Row(t, id).Afterwards, store.ProviderComplained)
+	Equal(t, "afterwards", f.Row(t, id).WorstEvent, store.ProviderComplained)
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 1)
 }
 

@@ -339,7 +339,7 @@ func leaseOfOneReplica(t *testing.T, f *Fixture) {
 }
 
 func charge(account string, amount, limit int64) store.Charge {
-	return store.Charge{Account: account, Per: quota.Day, Amount: amount, Limit: limit}
+	return store.Charge{Cap: account, Per: quota.Day, Amount: amount, Limit: limit}
 }
 
 // spend makes charges and says by whom they were refused.
@@ -375,7 +375,7 @@ func spendTogether(t *testing.T, f *Fixture) {
 }
 
 func spendPeriods(t *testing.T, f *Fixture) {
-	month := store.Charge{Account: "month", Per: quota.Month, Amount: 10, Limit: 10}
+	month := store.Charge{Cap: "month", Per: quota.Month, Amount: 10, Limit: 10}
 	first, _ := f.spend(t, charge("day", 10, 10), month)
 	f.Pass(12*time.Hour - 123457*time.Microsecond - time.Microsecond) // the last microsecond of the day
 	_, by := f.spend(t, charge("day", 1, 10))

@@ -111,7 +111,7 @@ func (f *Fixture) Intent(n int, changes ...func(*store.Intent)) store.Intent {
 		Send: store.Send{
 			ID: id, App: "shop", Channel: recipient.Email, Purpose: "login",
 			Recipient: recipient.Hash{15: byte(n), 14: byte(n >> 8)},
-			To:        "a•••@example.com", Locale: "en", Reference: "order 7", IP: "192.0.2.0/24",
+			To:        "a•••@example.com", Locale: "en", Labels: store.Labels{Reference: "order 7"}, Network: "192.0.2.0/24",
 		},
 		Purposes: []string{"login", "signup"}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 		Verification: store.Verification{

@@ -2,16 +2,20 @@ package storetest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/uuid"
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/migrations"
 )
 
 // Show writes a value so that values compare as texts: an instant with its zone, a list that is nil
@@ -61,8 +65,10 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 	t.Helper()
 	f.Serial += 1000
 	mark := func(in *store.Intent) {
-		in.Send.To, in.Send.Reference, in.Send.IP, in.Send.Locale = Traces["masked"], Traces["reference"],
-			Traces["network"], Traces["locale"]
+		in.Send.To, in.Send.Network, in.Send.Locale = Traces["masked"], Traces["network"], Traces["locale"]
+		for _, c := range in.Send.LabelColumns() {
+			*c.Field.(*string) = Traces["reference"]
+		}
 		in.Send.RequestID, in.Send.Prefix, in.Send.Country = Traces["request"], Traces["prefix"], "ZZ"
 		in.Verification.Holder, in.MinLife = Traces["holder"], time.Hour
 		in.Verification.Sealed, in.Verification.Nonce = []byte(Traces["address"]), []byte(Traces["nonce"])
@@ -84,7 +90,7 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 	Must(f.Check(t.Context(), wrong))(t)
 	OK(t, f.AddCarrierHold(t.Context(), recipient.Email, recipient.Hash{15: byte(n)}, time.Millisecond))
 	refusal := f.Refusal(n, func(s *store.SendOrRefusal) {
-		s.To, s.IP, s.Locale = Traces["masked"], Traces["network"], Traces["locale"]
+		s.To, s.Network, s.Locale = Traces["masked"], Traces["network"], Traces["locale"]
 		s.Prefix, s.Country = Traces["prefix"], "ZZ"
 	})
 	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{refusal}))
@@ -120,4 +126,20 @@ var OnActs = []string{
 	`UPDATE audit_recipients SET entry = '00000000-0000-7000-8000-000000000000', masked = '•••'`,
 	`INSERT INTO audit_entries SELECT * FROM audit_entries ON CONFLICT (id) DO UPDATE SET actor = 'other'`,
 	`INSERT INTO audit_recipients SELECT * FROM audit_recipients ON CONFLICT (entry) DO UPDATE SET masked = 'x'`,
+}
+
+// MigrateLater applies one more migration than the program has, twice, to a database that has all
+// others.
+func MigrateLater(t *testing.T, own fs.FS, dir string, migrate func(context.Context, fs.FS) error) {
+	t.Helper()
+	files := fstest.MapFS{dir + "/99998_later.sql": {Data: []byte("-- +goose Up\nALTER TABLE sends ADD later integer NOT NULL DEFAULT 0;\n")}}
+	for _, name := range Must(fs.Glob(own, dir+"/*.sql"))(t) {
+		files[name] = &fstest.MapFile{Data: Must(fs.ReadFile(own, name))(t)}
+	}
+	var applied []string
+	ctx := migrations.WithReport(t.Context(), func(file string) { applied = append(applied, file) })
+	for range 2 {
+		OK(t, migrate(ctx, files))
+	}
+	Equal(t, "applied", applied, []string{"99998_later.sql"})
 }

@@ -93,14 +93,14 @@ func (r *Rig) WantLockedOut(ask verification.Request) (wait time.Duration) {
 	return many.RetryAfter
 }
 
-// Observed counts what the processes of a rig observe, by lines such as "checked wrong".
-type Observed struct {
+// Metrics counts what the processes of a rig observe, by lines such as "checked wrong".
+type Metrics struct {
 	mu     sync.Mutex
 	counts map[string]int
 }
 
 // Take returns how often a line was observed since the last time.
-func (o *Observed) Take(line string) int {
+func (o *Metrics) Take(line string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := o.counts[line]
@@ -108,7 +108,7 @@ func (o *Observed) Take(line string) int {
 	return n
 }
 
-func (o *Observed) count(line ...any) {
+func (o *Metrics) count(line ...any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.counts != nil {
@@ -117,36 +117,36 @@ func (o *Observed) count(line ...any) {
 }
 
 // Decided implements verification.Observer.
-func (o *Observed) Decided(_ recipient.Channel, _, outcome, rule string) {
+func (o *Metrics) Decided(_ recipient.Channel, _, outcome, rule string) {
 	o.count("decided", outcome, rule)
 }
 
 // RuleWouldRefuse implements verification.Observer.
-func (o *Observed) RuleWouldRefuse(ch recipient.Channel, app, rule string) {
+func (o *Metrics) RuleWouldRefuse(ch recipient.Channel, app, rule string) {
 	o.count("observed", ch, app, rule)
 }
 
 // Finished implements outbox.Observer.
-func (o *Observed) Finished(recipient.Channel, string, store.Status, bool, time.Duration) {}
+func (o *Metrics) Finished(recipient.Channel, string, store.Status, bool, time.Duration) {}
 
 // Checked implements verification.Observer.
-func (o *Observed) Checked(_ recipient.Channel, _, outcome string) { o.count("checked", outcome) }
+func (o *Metrics) Checked(_ recipient.Channel, _, outcome string) { o.count("checked", outcome) }
 
 // CheckBoundExceeded implements verification.Observer.
-func (o *Observed) CheckBoundExceeded(_ recipient.Channel, _, rule string) { o.count("bound", rule) }
+func (o *Metrics) CheckBoundExceeded(_ recipient.Channel, _, rule string) { o.count("bound", rule) }
 
 // JobRan implements jobs.Observer. The runs of jobs are not counted.
-func (o *Observed) JobRan(string, bool) {}
+func (o *Metrics) JobRan(string, bool) {}
 
 // PrefixPaused implements jobs.Observer.
-func (o *Observed) PrefixPaused(app, country string) { o.count("paused", app, country) }
+func (o *Metrics) PrefixPaused(app, country string) { o.count("paused", app, country) }
 
 // Attempted implements webhook.Observer.
-func (o *Observed) Attempted(app, outcome string, _ time.Duration) {
+func (o *Metrics) Attempted(app, outcome string, _ time.Duration) {
 	o.count("attempted", app, outcome)
 }
 
 // LimitAnswered implements core.Observer.
-func (o *Observed) LimitAnswered(limit string, op limits.Operation, outcome string) {
+func (o *Metrics) LimitAnswered(limit string, op limits.Operation, outcome string) {
 	o.count("limit", limit, op, outcome)
 }

@@ -96,7 +96,7 @@ type Process struct {
 func New(s Settings, p core.Dependencies) *Process {
 	p.Mails, p.Texts = templatesOnce()
 	if p.Observer == nil {
-		p.Observer = &Observed{}
+		p.Observer = &Metrics{}
 	}
 	if p.Logger == nil {
 		p.Logger = slog.New(slog.DiscardHandler)

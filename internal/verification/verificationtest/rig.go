@@ -23,7 +23,6 @@ import (
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
-	"sendcode/internal/testrecipient"
 	"sendcode/quota"
 )
 
@@ -58,7 +57,7 @@ type Rig struct {
 	Carrier    *Carrier
 	Printed    *servertest.Text // what was logged
 	Logger     *slog.Logger     // writes to Printed
-	Observed   *Observed        // by all processes
+	Metrics    *Metrics         // by all processes
 	Settings   Settings
 	now        func() time.Time
 	Stop       context.CancelFunc
@@ -130,7 +129,7 @@ func NewRigAt(t *testing.T, now func() time.Time, change func(*Settings)) *Rig {
 	r := &Rig{
 		T: t, Store: sqlitetest.Open(t, now), Limiter: NewLimiter(quota.NewMemory(now), nil), now: now,
 		MailServer: &MailServer{}, Carrier: &Carrier{}, Printed: &servertest.Text{}, Settings: TestSettings(t),
-		WrongCode: codetest.WrongCodes(t.Name()), Observed: &Observed{counts: map[string]int{}},
+		WrongCode: codetest.WrongCodes(t.Name()), Metrics: &Metrics{counts: map[string]int{}},
 	}
 	r.Logger = slog.New(slog.NewTextHandler(r.Printed, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if change != nil {
@@ -147,7 +146,7 @@ func (r *Rig) Replica(s outbox.MailSender) *Service { return r.ReplicaOn(r.Store
 func (r *Rig) ReplicaOn(db core.Database, sender outbox.MailSender, c outbox.Carrier) *Service {
 	limiter := NewLimiter(r.Limiter, nil)
 	return &Service{Limiter: limiter, Process: New(r.Settings, core.Dependencies{
-		Limiter: limiter, DB: db, Sender: sender, Carrier: c, Observer: r.Observed,
+		Limiter: limiter, DB: db, Sender: sender, Carrier: c, Observer: r.Metrics,
 		Logger: r.Logger, Now: r.now,
 	})}
 }
@@ -212,7 +211,7 @@ func AlsoRules(rules ...quota.Rule) func(*Settings) {
 // TestRecipient makes a mail address a test recipient for an hour.
 func TestRecipient(t testing.TB, address, code string) func(*Settings) {
 	return func(s *Settings) {
-		s.TestRecipients = testrecipient.Codes{
+		s.TestRecipients = policy.TestCodes{
 			s.Vault.AddressHash(ParseEmail(t, address)): {Code: code, Expires: time.Now().Add(time.Hour)},
 		}
 	}

@@ -3,10 +3,6 @@ package redisurl
 
 import (
 	"errors"
-	"fmt"
-	"net"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,202 +13,113 @@ import (
 // CallBudget bounds one call including its retries. It is the default of quota.Redis.Budget.
 const CallBudget = 2 * time.Second
 
-// Default timeouts and retries, chosen so that a call ends within CallBudget. If a server refuses
-// connections, a call fails within 0.2 s. stepTimeout bounds each dial, read, write, and wait for a
-// pooled connection.
+// defaults are the parameters that keep a call within CallBudget, where the URL sets no other
+// value: each dial, read, write and wait for a pooled connection ends within a second. If a server
+// refuses connections, a call fails within 0.2 s.
+var defaults = map[string]string{"dial_timeout": "1s", "read_timeout": "1s", "write_timeout": "1s",
+	"pool_timeout": "1s", "min_retry_backoff": "10ms", "max_retry_backoff": "100ms"}
+
+// retries of a call, and one dial in each of them: the repeated call dials again.
 const (
-	stepTimeout = time.Second
-	retries     = 2
-	minBackoff  = 10 * time.Millisecond
-	maxBackoff  = 100 * time.Millisecond
+	retries = "2"
+	dials   = 1
 )
 
-// Default ports of the hosts in a URL.
-const (
-	redisPort    = "6379"
-	sentinelPort = "26379"
-)
+// refused are parameters of go-redis for Sentinel and Cluster that a URL of ours says elsewhere, or
+// by which a replica, whose data are old, would decide.
+var refused = []string{"addr", "db", "master_name", "username", "password", "read_only", "replica_only",
+	"use_disconnected_replicas", "route_by_latency", "route_by_latency_tolerance", "route_randomly"}
+
+// errNotURL hides the error of a parser, which could show a password.
+var errNotURL = errors.New("redis URL: it is not a URL; in a user name or password, write special characters as %XX")
 
 // Open makes a client without connecting; see quota.OpenRedis. Errors never show the URL.
 func Open(rawURL string) (redis.UniversalClient, error) {
 	switch scheme, _, _ := strings.Cut(rawURL, "://"); scheme {
 	case "redis", "rediss":
-		o, err := StandaloneOptions(rawURL)
-		if err != nil {
-			return nil, err
-		}
-		return redis.NewClient(o), nil
+		return open(StandaloneOptions, redis.NewClient, rawURL)
 	case "redis+sentinel", "rediss+sentinel":
-		o, err := SentinelOptions(rawURL)
-		if err != nil {
-			return nil, err
-		}
-		return redis.NewFailoverClient(o), nil
+		return open(SentinelOptions, redis.NewFailoverClient, rawURL)
 	case "redis+cluster", "rediss+cluster":
-		o, err := ClusterOptions(rawURL)
-		if err != nil {
-			return nil, err
-		}
-		return redis.NewClusterClient(o), nil
+		return open(ClusterOptions, redis.NewClusterClient, rawURL)
 	default:
 		return nil, errors.New("redis URL: it starts with redis://, rediss://, redis+sentinel:// or redis+cluster://")
 	}
 }
 
+func open[O any, C redis.UniversalClient](
+	options func(string) (O, error), client func(O) C, rawURL string,
+) (redis.UniversalClient, error) {
+	o, err := options(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	return client(o), nil
+}
+
 // StandaloneOptions parses the URL of a single server. Errors never show the URL.
 func StandaloneOptions(rawURL string) (*redis.Options, error) {
-	if u, err := parseURL(rawURL); err != nil {
-		return nil, err
-	} else if u.Hostname() == "" {
-		return nil, errors.New("redis URL: no host")
-	}
-	rest, pool, err := extractCA(rawURL)
+	a, err := parse(rawURL, "6379")
 	if err != nil {
 		return nil, err
 	}
-	o, err := redis.ParseURL(rest)
+	a.setDefault("max_retries", retries)
+	o, err := redis.ParseURL(a.text())
 	if err != nil {
-		return nil, fmt.Errorf("redis URL: %w", err)
+		return nil, a.explain(err)
 	}
-	if pool != nil {
-		o.TLSConfig.RootCAs = pool
-	}
-	o.ContextTimeoutEnabled = true
-	setTimeouts(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout)
-	setBackoff(&o.MinRetryBackoff, &o.MaxRetryBackoff, &o.DialerRetries)
-	setDefault(&o.MaxRetries, retries)
+	o.ContextTimeoutEnabled, o.DialerRetries = true, dials
+	a.trust(o.TLSConfig, a.url.Hostname())
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return o, nil
 }
 
-// setTimeouts and setBackoff set the defaults that keep a call within CallBudget, where the URL
-// sets no other value. A caller's own deadline still applies.
-func setTimeouts(steps ...*time.Duration) {
-	for _, s := range steps {
-		setDefault(s, stepTimeout)
-	}
-}
-
-func setBackoff(least, most *time.Duration, dials *int) {
-	setDefault(least, minBackoff)
-	setDefault(most, maxBackoff)
-	setDefault(dials, 1) // the repeated call dials again
-}
-
-func setDefault[T comparable](v *T, to T) {
-	var unset T
-	if *v == unset {
-		*v = to
-	}
-}
-
 // SentinelOptions parses the URL of a master that Sentinels watch. Errors never show the URL.
 func SentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
-	rest, pool, err := extractCA(rawURL)
+	a, err := parse(rawURL, "26379", refused...)
 	if err != nil {
 		return nil, err
 	}
-	hosts, u, err := splitHosts(rest, sentinelPort)
-	if err != nil {
-		return nil, err
-	}
-	o := &redis.FailoverOptions{
-		SentinelAddrs: hosts, Username: u.User.Username(),
-		ContextTimeoutEnabled: true, DialTimeout: stepTimeout, ReadTimeout: stepTimeout, WriteTimeout: stepTimeout,
-		PoolTimeout: stepTimeout,
-		MaxRetries:  retries, MinRetryBackoff: minBackoff, MaxRetryBackoff: maxBackoff, DialerRetries: 1,
-	}
-	o.Password, _ = u.User.Password()
-	if u.Scheme == "rediss+sentinel" {
-		o.TLSConfig = tlsConfig(pool)
-	}
-	master, db, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
-	if o.MasterName = master; master == "" {
+	master, db, _ := strings.Cut(strings.TrimPrefix(a.url.Path, "/"), "/")
+	if master == "" {
 		return nil, errors.New("redis URL: no name of the master, as in redis+sentinel://host/master/0")
 	}
-	if db != "" {
-		if o.DB, err = strconv.Atoi(db); err != nil || o.DB < 0 {
-			return nil, fmt.Errorf("redis URL: %q is not a number of a database", db)
-		}
+	user, password := a.query.Get("sentinel_username"), a.query.Get("sentinel_password")
+	a.query.Del("sentinel_username")
+	a.query.Del("sentinel_password")
+	a.setDefault("max_retries", retries)
+	a.url.Path = db
+	o, err := redis.ParseFailoverURL(a.text())
+	if err == nil && o.DB < 0 {
+		err = errors.New("the number of the database is below 0")
 	}
-	for name, values := range u.Query() {
-		switch value := values[len(values)-1]; name {
-		case "sentinel_username":
-			o.SentinelUsername = value
-		case "sentinel_password":
-			o.SentinelPassword = value
-		default:
-			return nil, fmt.Errorf("redis URL: unknown parameter %q", name)
-		}
+	if err != nil {
+		return nil, a.explain(err)
 	}
+	o.MasterName, o.SentinelAddrs = master, a.hosts
+	o.Username, o.Password, o.SentinelUsername, o.SentinelPassword = o.SentinelUsername, o.SentinelPassword, user, password
+	o.ContextTimeoutEnabled, o.DialerRetries = true, dials
+	a.trust(o.TLSConfig, "")
 	return o, nil
 }
 
 // ClusterOptions parses a Cluster URL. The cluster client repeats a call up to MaxRedirects times;
 // the node clients repeat none unless the URL says max_retries.
 func ClusterOptions(rawURL string) (*redis.ClusterOptions, error) {
-	rest, pool, err := extractCA(rawURL)
+	a, err := parse(rawURL, "6379", refused...)
 	if err != nil {
 		return nil, err
 	}
-	hosts, u, err := splitHosts(rest, redisPort)
-	if err != nil {
-		return nil, err
-	}
-	if u.Path != "" && u.Path != "/" {
+	if a.url.Path != "" && a.url.Path != "/" {
 		return nil, errors.New("redis URL: Cluster has no numbered databases, nothing goes behind the hosts")
 	}
-	for name := range u.Query() {
-		switch name {
-		case "read_only", "route_by_latency", "route_by_latency_tolerance", "route_randomly", "addr":
-			return nil, fmt.Errorf("redis URL: unknown parameter %q", name)
-		}
-	}
-	secure := u.Scheme == "rediss+cluster"
-	u.Scheme = "redis"
-	o, err := redis.ParseClusterURL(u.String())
+	o, err := redis.ParseClusterURL(a.text())
 	if err != nil {
-		return nil, fmt.Errorf("redis URL: %w", err)
+		return nil, a.explain(err)
 	}
-	if o.Addrs = hosts; secure {
-		o.TLSConfig = tlsConfig(pool)
-	}
-	o.ContextTimeoutEnabled = true
-	setTimeouts(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout)
-	setBackoff(&o.MinRetryBackoff, &o.MaxRetryBackoff, &o.DialerRetries)
+	o.Addrs = a.hosts
+	o.ContextTimeoutEnabled, o.DialerRetries = true, dials
+	a.trust(o.TLSConfig, "")
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return o, nil
-}
-
-// splitHosts returns the host:port list of a URL, and the parsed URL with the host name "host" in
-// place of the list, since net/url does not parse host lists.
-func splitHosts(rawURL, defaultPort string) ([]string, *url.URL, error) {
-	scheme, rest, _ := strings.Cut(rawURL, "://")
-	end := len(rest)
-	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
-		end = i
-	}
-	start := strings.LastIndex(rest[:end], "@") + 1
-	hosts := strings.Split(rest[start:end], ",")
-	for i, host := range hosts {
-		u, err := parseURL("redis://" + host)
-		if err != nil || u.Hostname() == "" || u.Host != host {
-			return nil, nil, fmt.Errorf("redis URL: host %d is not of the form host or host:port", i+1)
-		}
-		port := u.Port()
-		setDefault(&port, defaultPort)
-		hosts[i] = net.JoinHostPort(u.Hostname(), port)
-	}
-	u, err := parseURL(scheme + "://" + rest[:start] + "host" + rest[end:])
-	return hosts, u, err
-}
-
-// parseURL replaces the error of url.Parse, which could show a password.
-func parseURL(rawURL string) (*url.URL, error) {
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		return nil, errors.New(
-			"redis URL: it is not a URL; in a user name or password, write special characters as %XX")
-	}
-	return u, nil
 }

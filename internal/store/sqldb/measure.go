@@ -30,7 +30,7 @@ type Observer interface {
 // WithObserver returns the store with an observer of each call.
 func WithObserver(db *DB, told Observer) *DB {
 	o := observer{told}
-	return &DB{db.Dialect, observedEngine{db.Engine, o}, observedPerDatabase{db.PerDatabase, o}, db.Actions}
+	return &DB{db.Dialect, measuredEngine{db.Engine, o}, measuredPerDatabase{db.PerDatabase, o}, db.Actions}
 }
 
 type observer struct{ told Observer }
@@ -64,41 +64,41 @@ func calledMethod() string {
 	}
 }
 
-type observedEngine struct {
+type measuredEngine struct {
 	Engine
 	observer
 }
 
 // Read implements Engine.
-func (e observedEngine) Read(ctx context.Context, f func(q Tx) error) error {
+func (e measuredEngine) Read(ctx context.Context, f func(q Tx) error) error {
 	ctx, began := e.begin(ctx, "read")
 	defer e.end(ctx, began, "read")
 	return e.Engine.Read(ctx, f)
 }
 
 // Write implements Engine.
-func (e observedEngine) Write(ctx context.Context, f func(q Tx) error) error {
+func (e measuredEngine) Write(ctx context.Context, f func(q Tx) error) error {
 	ctx, began := e.begin(ctx, "write")
 	defer e.end(ctx, began, "write")
 	return e.Engine.Write(ctx, f)
 }
 
 // Run implements Engine.
-func (e observedEngine) Run(ctx context.Context, steps ...*Statement) error {
+func (e measuredEngine) Run(ctx context.Context, steps ...*Statement) error {
 	ctx, began := e.begin(ctx, "write")
 	defer e.end(ctx, began, "write")
 	return e.Engine.Run(ctx, steps...)
 }
 
 // ReadHistory implements Engine.
-func (e observedEngine) ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error) {
+func (e measuredEngine) ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error) {
 	ctx, began := e.begin(ctx, "look")
 	defer e.end(ctx, began, "look")
 	return e.Engine.ReadHistory(ctx, l)
 }
 
 // Verification implements Engine.
-func (e observedEngine) Verification(ctx context.Context, id string) (store.Verification, store.Send,
+func (e measuredEngine) Verification(ctx context.Context, id string) (store.Verification, store.Send,
 	time.Time, error) {
 	ctx, began := e.begin(ctx, "verification")
 	defer e.end(ctx, began, "verification")
@@ -106,75 +106,75 @@ func (e observedEngine) Verification(ctx context.Context, id string) (store.Veri
 }
 
 // ReadShared implements Engine.
-func (e observedEngine) ReadShared(ctx context.Context, s *Statement) error {
+func (e measuredEngine) ReadShared(ctx context.Context, s *Statement) error {
 	ctx, began := e.begin(ctx, "read")
 	defer e.end(ctx, began, "read")
 	return e.Engine.ReadShared(ctx, s)
 }
 
-type observedPerDatabase struct {
+type measuredPerDatabase struct {
 	PerDatabase
 	observer
 }
 
 // Begin implements PerDatabase, as do the methods below.
-func (n observedPerDatabase) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error) {
+func (n measuredPerDatabase) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error) {
 	ctx, began := n.begin(ctx, "begin")
 	defer n.end(ctx, began, "begin")
 	return n.PerDatabase.Begin(ctx, intent)
 }
 
 // ClaimIdempotencyKey implements PerDatabase.
-func (n observedPerDatabase) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
+func (n measuredPerDatabase) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
 	ctx, began := n.begin(ctx, "claim")
 	defer n.end(ctx, began, "claim")
 	return n.PerDatabase.ClaimIdempotencyKey(ctx, c)
 }
 
 // ReleaseIdempotencyKey implements PerDatabase.
-func (n observedPerDatabase) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
+func (n measuredPerDatabase) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
 	ctx, began := n.begin(ctx, "release")
 	defer n.end(ctx, began, "release")
 	return n.PerDatabase.ReleaseIdempotencyKey(ctx, key, id, forget)
 }
 
 // RecordRefusals implements PerDatabase.
-func (n observedPerDatabase) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error {
+func (n measuredPerDatabase) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error {
 	ctx, began := n.begin(ctx, "refused")
 	defer n.end(ctx, began, "refused")
 	return n.PerDatabase.RecordRefusals(ctx, refusals)
 }
 
 // Check implements PerDatabase.
-func (n observedPerDatabase) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
+func (n measuredPerDatabase) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
 	ctx, began := n.begin(ctx, "check")
 	defer n.end(ctx, began, "check")
 	return n.PerDatabase.Check(ctx, c)
 }
 
 // RenewLeases implements PerDatabase.
-func (n observedPerDatabase) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error {
+func (n measuredPerDatabase) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error {
 	ctx, began := n.begin(ctx, "renew")
 	defer n.end(ctx, began, "renew")
 	return n.PerDatabase.RenewLeases(ctx, lease, held)
 }
 
 // Finish implements PerDatabase.
-func (n observedPerDatabase) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
+func (n measuredPerDatabase) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	ctx, began := n.begin(ctx, "finish")
 	defer n.end(ctx, began, "finish")
 	return n.PerDatabase.Finish(ctx, outcome)
 }
 
 // Postpone implements PerDatabase.
-func (n observedPerDatabase) Postpone(ctx context.Context, p store.Postponement) (bool, error) {
+func (n measuredPerDatabase) Postpone(ctx context.Context, p store.Postponement) (bool, error) {
 	ctx, began := n.begin(ctx, "postpone")
 	defer n.end(ctx, began, "postpone")
 	return n.PerDatabase.Postpone(ctx, p)
 }
 
 // TakeOver implements PerDatabase.
-func (n observedPerDatabase) TakeOver(ctx context.Context, q store.Queue, lease time.Duration,
+func (n measuredPerDatabase) TakeOver(ctx context.Context, q store.Queue, lease time.Duration,
 	limit int) ([]store.Work, error) {
 	ctx, began := n.begin(ctx, "take_over")
 	defer n.end(ctx, began, "take_over")
@@ -182,7 +182,7 @@ func (n observedPerDatabase) TakeOver(ctx context.Context, q store.Queue, lease 
 }
 
 // TakeOverExpired implements PerDatabase.
-func (n observedPerDatabase) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration,
+func (n measuredPerDatabase) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration,
 	limit int) ([]store.Work, error) {
 	ctx, began := n.begin(ctx, "take_over")
 	defer n.end(ctx, began, "take_over")
@@ -190,35 +190,35 @@ func (n observedPerDatabase) TakeOverExpired(ctx context.Context, q store.Queue,
 }
 
 // RefundsDue implements PerDatabase.
-func (n observedPerDatabase) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
+func (n measuredPerDatabase) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
 	ctx, began := n.begin(ctx, "refunds_due")
 	defer n.end(ctx, began, "refunds_due")
 	return n.PerDatabase.RefundsDue(ctx, lease, limit)
 }
 
 // RecordAppEventEnd implements PerDatabase.
-func (n observedPerDatabase) RecordAppEventEnd(ctx context.Context, end store.AppEventEnd) (bool, error) {
+func (n measuredPerDatabase) RecordAppEventEnd(ctx context.Context, end store.AppEventEnd) (bool, error) {
 	ctx, began := n.begin(ctx, "app_event_ended")
 	defer n.end(ctx, began, "app_event_ended")
 	return n.PerDatabase.RecordAppEventEnd(ctx, end)
 }
 
 // CountHours implements PerDatabase.
-func (n observedPerDatabase) CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error) {
+func (n measuredPerDatabase) CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error) {
 	ctx, began := n.begin(ctx, "count_hours")
 	defer n.end(ctx, began, "count_hours")
 	return n.PerDatabase.CountHours(ctx, life, keep, limit)
 }
 
 // EnsurePartitions implements PerDatabase.
-func (n observedPerDatabase) EnsurePartitions(ctx context.Context) (time.Time, error) {
+func (n measuredPerDatabase) EnsurePartitions(ctx context.Context) (time.Time, error) {
 	ctx, began := n.begin(ctx, "ensure_partitions")
 	defer n.end(ctx, began, "ensure_partitions")
 	return n.PerDatabase.EnsurePartitions(ctx)
 }
 
 // Ping implements PerDatabase.
-func (n observedPerDatabase) Ping(ctx context.Context) error {
+func (n measuredPerDatabase) Ping(ctx context.Context) error {
 	ctx, began := n.begin(ctx, "ping")
 	defer n.end(ctx, began, "ping")
 	return n.PerDatabase.Ping(ctx)

@@ -20,12 +20,12 @@ import (
 var ana = store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
 	Purposes: []string{"login", "signup"}}
 
-func (f *Fixture) forgive(t *testing.T, buckets ...store.Bucket) {
+func (f *Fixture) reset(t *testing.T, buckets ...store.Bucket) {
 	t.Helper()
 	OK(t, f.ResetCounters(t.Context(), buckets, f.Act()))
 }
 
-func forgives(t *testing.T, f *Fixture) {
+func resetsCounters(t *testing.T, f *Fixture) {
 	one, rejections := WithRules(Rule(1, time.Hour)), withRejections(1, time.Hour)
 	sent := f.Admit(t, f.Intent(1, one))
 	f.reject(t, f.Intent(1))
@@ -53,7 +53,7 @@ func forgives(t *testing.T, f *Fixture) {
 	OK(t, f.CountedSends(t.Context(), 24*time.Hour, none))
 	OK(t, f.AllRejectedSends(t.Context(), 24*time.Hour, none))
 	row := f.Row(t, sent.Send.ID)
-	Equal(t, "the send can be read", []any{row.Status, row.Counts, row.Forgiven, row.To},
+	Equal(t, "the send can be read", []any{row.Status, row.Counts, row.WasReset, row.To},
 		[]any{store.Sent, false, true, "a•••@example.com"})
 	f.checkLockedOut(t, fresh, 0)
 	Equal(t, "a try", tryOnce(t, f, fresh.ID), true)
@@ -61,15 +61,15 @@ func forgives(t *testing.T, f *Fixture) {
 
 	// The row of a hundred, too.
 	for range 5 {
-		f.forgive(t, ana)
+		f.reset(t, ana)
 		f.spendAllTries(t, 1, 4)
 		f.Pass(gate.FailedCheckWindow + 10*time.Minute)
 	}
 	row100 := f.Admit(t, f.Intent(1)).Verification
-	Equal(t, "a try after five days of them, each forgiven but the last", tryOnce(t, f, row100.ID), true)
+	Equal(t, "a try after five days of them, each reset but the last", tryOnce(t, f, row100.ID), true)
 	partly := f.Admit(t, f.Intent(1)).Verification
 	useTries(t, f, partly.ID, 1)
-	f.forgive(t, ana)
+	f.reset(t, ana)
 
 	// From here all counts again, also at a code that was tried before.
 	f.Admit(t, f.Intent(1, one, rejections))
@@ -83,7 +83,7 @@ func forgives(t *testing.T, f *Fixture) {
 	Equal(t, "the twenty-first", tryOnce(t, f, last.ID), false)
 }
 
-func forgivesNothingElse(t *testing.T, f *Fixture) {
+func resetsNothingElse(t *testing.T, f *Fixture) {
 	one := WithRules(Rule(1, time.Hour))
 	change := map[string]func(*store.Intent){
 		"another recipient": func(in *store.Intent) { in.Send.Recipient = recipient.Hash{15: 2} },
@@ -96,7 +96,7 @@ func forgivesNothingElse(t *testing.T, f *Fixture) {
 	}
 	f.Admit(t, f.Intent(1, one))
 	other := f.spendAllTries(t, 2, 4)
-	f.forgive(t, ana)
+	f.reset(t, ana)
 	f.Admit(t, f.Intent(1, one))
 	for what, c := range change {
 		t.Log(what)
@@ -105,14 +105,14 @@ func forgivesNothingElse(t *testing.T, f *Fixture) {
 	f.checkLockedOut(t, other[0], other[0].CreatedAt.Add(gate.FailedCheckWindow).Sub(f.Now))
 	gift, desk := ana, ana
 	gift.Purposes, desk.App = []string{"gift"}, "desk"
-	f.forgive(t, gift, desk) // several at once
+	f.reset(t, gift, desk) // several at once
 	f.Admit(t, f.Intent(1, change["another policy"], one))
 	f.Admit(t, f.Intent(1, change["another app"], one))
 	f.Refuse(t, f.Intent(1, change["another channel"], one))
 	before := len(f.ListActs(t, store.AuditFilter{}))
 	Is(t, f.ResetCounters(t.Context(), []store.Bucket{ana}, f.Act(func(a *store.AuditEntry) { a.Who = "" })),
 		store.ErrBadRequest)
-	f.Refuse(t, f.Intent(1, one)) // and nothing was forgiven
+	f.Refuse(t, f.Intent(1, one)) // and nothing was reset
 	Equal(t, "acts", len(f.ListActs(t, store.AuditFilter{})), before)
 }
 
@@ -141,7 +141,7 @@ func erases(t *testing.T, f *Fixture) {
 	Equal(t, "acts", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{act, before})
 	for id, status := range map[uuid.UUID]store.Status{mine.Send.ID: store.Sent, desk.Send.ID: store.Sending} {
 		row := f.Row(t, id)
-		Equal(t, "row", []any{row.To, row.Reference, row.IP, row.Locale, row.Recipient, row.Status, row.Counts},
+		Equal(t, "row", []any{row.To, row.Reference, row.Network, row.Locale, row.Recipient, row.Status, row.Counts},
 			[]any{store.ErasedMask, "", "", "", mine.Send.Recipient, status, true})
 	}
 	for _, id := range []string{mine.Verification.ID, approved.ID} {

@@ -1,10 +1,9 @@
-// Package editdistance measures by how many typing errors two words differ.
-package editdistance
+package recipient
 
-// Of returns the edit distance of two words: the least number of edits that turn one into the
+// EditDistance returns the edit distance of two words: the least number of edits that turn one into the
 // other. An edit inserts, removes or replaces a character, or swaps two neighbours (optimal string
 // alignment, the restricted Damerau-Levenshtein distance).
-func Of(a, b string) int {
+func EditDistance(a, b string) int {
 	s, t := []rune(a), []rune(b)
 	before, last := make([]int, len(t)+1), make([]int, len(t)+1)
 	for j := range last {

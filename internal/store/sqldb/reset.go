@@ -11,14 +11,14 @@ import (
 
 func (d dialect) resetCountersSQL() []string {
 	return []string{
-		`UPDATE sends SET counts = false, forgiven = true
+		`UPDATE sends SET counts = false, was_reset = true
 WHERE recipient = @recipient AND counts = true AND app = @app AND channel = @channel AND purpose ` + d.inList("purposes"),
-		`UPDATE sends SET forgiven = true
+		`UPDATE sends SET was_reset = true
 WHERE recipient = @recipient AND status = 'failed' AND reason NOT IN ('` + store.ReasonEnded + `', '` + store.ReasonErased + `')
-  AND forgiven = false AND app = @app AND channel = @channel`,
+  AND was_reset = false AND app = @app AND channel = @channel`,
 		`UPDATE failures SET counts = false WHERE recipient = @recipient AND app = @app AND channel = @channel AND counts = true`,
-		`UPDATE verifications SET forgiven = attempts
-WHERE attempts > 0 AND attempts > forgiven AND recipient = @recipient AND app = @app AND channel = @channel
+		`UPDATE verifications SET attempts_reset = attempts
+WHERE attempts > 0 AND attempts > attempts_reset AND recipient = @recipient AND app = @app AND channel = @channel
   AND expires_at > (SELECT @now - CAST(@window AS interval))`,
 	}
 }

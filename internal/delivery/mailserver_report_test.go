@@ -27,7 +27,7 @@ func TestWhatIsHeldAgainstAServer(t *testing.T) {
 		nil: slices.Concat([]*delivery.Error{nil}, of(delivery.Rejected, 422, delivery.StageAnswer),
 			of(delivery.Rejected, 550, slices.Concat([]string{delivery.StageMail}, after)...),
 			of(delivery.Temporary, 451, after...), of(delivery.Temporary, 452, after...)),
-		delivery.ErrNoHealthVerdict: slices.Concat(of(delivery.Unknown, 0, delivery.StageDot),
+		delivery.ErrHealthUnknown: slices.Concat(of(delivery.Unknown, 0, delivery.StageDot),
 			of(delivery.Temporary, 429, delivery.StageAnswer)),
 		fault: slices.Concat(of(delivery.Temporary, 0, slices.Concat(before, after)...),
 			of(delivery.Temporary, 421, slices.Concat(before, after)...),
@@ -37,14 +37,14 @@ func TestWhatIsHeldAgainstAServer(t *testing.T) {
 			of(delivery.Unknown, 500, delivery.StageAnswer), of(delivery.Unknown, 0, delivery.StageRequest)),
 	} {
 		for _, fail := range fails {
-			if got := mailserver.BreakerVerdict(t.Context(), fail); got != want && (want != fault || got != fail) {
+			if got := mailserver.BreakerReport(t.Context(), fail); got != want && (want != fault || got != fail) {
 				t.Errorf("%v: %v, want %v", fail, got, want)
 			}
 		}
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if got := mailserver.BreakerVerdict(ended, of(delivery.Temporary, 0, delivery.StageRcpt)[0]); got != delivery.ErrNoHealthVerdict {
+	if got := mailserver.BreakerReport(ended, of(delivery.Temporary, 0, delivery.StageRcpt)[0]); got != delivery.ErrHealthUnknown {
 		t.Errorf("our own haste: %v", got)
 	}
 }

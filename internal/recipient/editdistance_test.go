@@ -1,10 +1,6 @@
-package internal_test
+package recipient
 
-import (
-	"testing"
-
-	"sendcode/internal/editdistance"
-)
+import "testing"
 
 func TestEditDistance(t *testing.T) {
 	for _, c := range []struct {
@@ -16,7 +12,7 @@ func TestEditDistance(t *testing.T) {
 		{"gmaul", "gmail", 1}, {"ca", "abc", 3}, {"zürich", "zurich", 1}, {"policies", "polices", 1},
 		{"brand", "breaker", 4},
 	} {
-		if got, back := editdistance.Of(c.a, c.b), editdistance.Of(c.b, c.a); got != c.want || back != c.want {
+		if got, back := EditDistance(c.a, c.b), EditDistance(c.b, c.a); got != c.want || back != c.want {
 			t.Errorf("%q and %q: %d and %d, not %d", c.a, c.b, got, back, c.want)
 		}
 	}

@@ -1,0 +1,112 @@
+package redisurl
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+)
+
+// address is a URL of ours with what go-redis does not read taken out: all hosts but the first, the
+// second half of the scheme, and ca.
+type address struct {
+	url   *url.URL
+	query url.Values
+	rest  string         // path and query as they were written
+	hosts []string       // host:port
+	pool  *x509.CertPool // certificate authorities; nil: the system's
+}
+
+func parse(rawURL, defaultPort string, refused ...string) (a address, err error) {
+	scheme, rest, _ := strings.Cut(rawURL, "://")
+	scheme, _, _ = strings.Cut(scheme, "+")
+	end := len(rest)
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		end = i
+	}
+	start := strings.LastIndex(rest[:end], "@") + 1
+	a.rest, a.hosts = rest[end:], strings.Split(rest[start:end], ",")
+	for i, host := range a.hosts {
+		u, err := url.Parse(scheme + "://" + host)
+		if err != nil || u.Hostname() == "" || u.Host != host {
+			return a, fmt.Errorf("redis URL: host %d is not of the form host or host:port", i+1)
+		}
+		if u.Port() == "" {
+			a.hosts[i] = net.JoinHostPort(u.Hostname(), defaultPort)
+		}
+	}
+	if a.url, err = url.Parse(scheme + "://" + rest[:start] + a.hosts[0] + a.rest); err != nil {
+		return a, errNotURL
+	}
+	a.query = a.url.Query()
+	for _, name := range refused {
+		if a.query.Has(name) {
+			return a, fmt.Errorf("redis URL: unknown parameter %q", name)
+		}
+	}
+	for name, value := range defaults {
+		a.setDefault(name, value)
+	}
+	err = a.takeCA()
+	return a, err
+}
+
+func (a *address) setDefault(name, value string) {
+	if a.query.Get(name) == "" {
+		a.query.Set(name, value)
+	}
+}
+
+func (a *address) text() string {
+	a.url.RawQuery = a.query.Encode()
+	return a.url.String()
+}
+
+// explain returns err, or another error where err could show a part of a password: an unescaped
+// character moves the rest of a password into the path or the query.
+func (a *address) explain(err error) error {
+	if strings.Contains(a.rest, "@") || strings.Contains(a.rest, "sentinel_password") {
+		return errNotURL
+	}
+	return fmt.Errorf("redis URL: %w", err)
+}
+
+// takeCA reads the certificate authorities that the parameter ca names. Its errors do not show the
+// path: with an unescaped & in the URL, the path may be a part of a password.
+func (a *address) takeCA() error {
+	files := a.query["ca"]
+	switch a.query.Del("ca"); {
+	case len(files) == 0:
+		return nil
+	case len(files) > 1:
+		return errors.New("redis URL: ca is given twice")
+	case a.url.Scheme != "rediss":
+		return errors.New("redis URL: ca is of no use without TLS; the URL would begin with rediss")
+	case files[0] == "":
+		return errors.New("redis URL: ca names no file")
+	}
+	pem, err := os.ReadFile(files[0])
+	if cause := (*fs.PathError)(nil); errors.As(err, &cause) {
+		err = cause.Err
+	}
+	if err != nil {
+		return fmt.Errorf("redis URL: ca names a file that cannot be read: %w", err)
+	}
+	if a.pool = x509.NewCertPool(); !a.pool.AppendCertsFromPEM(pem) {
+		return errors.New("redis URL: ca names a file without a certificate in PEM form")
+	}
+	return nil
+}
+
+// trust completes a TLS configuration, if there is one. Without a name, each certificate must match
+// the host name that was dialled.
+func (a *address) trust(c *tls.Config, name string) {
+	if c != nil {
+		c.MinVersion, c.RootCAs, c.ServerName = tls.VersionTLS12, a.pool, name
+	}
+}
