@@ -84,8 +84,10 @@ func TestWhomAProviderMeans(t *testing.T) {
 			r.Ingest(reports.Unmapped, reports.Event{Outcome: reports.Ignored, Send: id, Type: "email.new"})
 		}
 		r.Want("lines", strings.Count(r.Printed.String(), "type=email.new"), 1)
-		told := storetest.Must(r.Store.SendDetails(r.Context(), id))(t).Events
-		r.Want("on the send's page", told[len(told)-1].Kind+" "+store.ProviderEventKind(told[len(told)-1].Detail), "unmapped email.new")
+		story, err := r.Store.SendDetails(r.Context(), id)
+		r.NoError(err)
+		last := story.Events[len(story.Events)-1]
+		r.WantLine("on the send's page", "unmapped email.new", last.Kind, last.Detail)
 		r.RefuseTo("ana.maria@EXAMPLE.com") // written as a row of its own, which is no send
 		r.Sleep(2 * time.Second)
 		for _, row := range r.Rows() {
