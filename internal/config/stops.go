@@ -75,9 +75,9 @@ func (c Config) stopsInForce(now time.Time) (policy.BlockLists, []policy.Pause) 
 		case s.Domain != "":
 			blocks.Domains[s.Domain] = true
 		case s.Prefix != "":
-			blocks.Prefixes = append(blocks.Prefixes, s.Prefix)
+			blocks.Prefixes = append(blocks.Prefixes, recipient.CountedPrefix(s.Prefix))
 		case !s.Recipient.IsZero():
-			blocks.Recipients[s.Recipient.Hash(c.IndexKeyBytes())] = true
+			blocks.Recipients[recipient.Folding{}.Hashes(s.Recipient, c.IndexKeyBytes()).Counted] = true
 		default:
 			pauses = append(pauses, policy.Pause{Channel: s.Channel, Purpose: s.Purpose, Reason: s.Reason})
 		}

@@ -48,3 +48,27 @@ stop:
 	number := c.Stops[1].Recipient
 	is(t, "a number", c.PolicySet(last).Blocks.Contains(number, number.Hash(c.IndexKeyBytes())), true)
 }
+
+// A stop of a number or a prefix stops the handset, with or without Argentina's 9 and Mexico's 1.
+func TestStopsFollowTheCountedForm(t *testing.T) {
+	for _, x := range []struct {
+		stop, number string
+		want         bool
+	}{
+		{"+541166773399", "+5491166773399", true},
+		{"+5491166773399", "+541166773399", true},
+		{"+5215512345678", "+525512345678", true},
+		{"+5411*", "+5491166773399", true},
+		{"+54911*", "+541166773399", true},
+		{"+54*", "+541166773399", true},
+		{"+5411*", "+5493514567890", false},
+		{"+52155*", "+525512345678", true},
+		{"+5255*", "+5215512345678", true},
+	} {
+		c := must(t, "stop:\n  - {to: \""+x.stop+"\"}\n", "SENDCODE_INDEX_KEY="+goodIndex)
+		number, err := recipient.Parse(recipient.SMS, x.number)
+		is(t, x.number, err, nil)
+		counted := recipient.Folding{}.Hashes(number, c.IndexKeyBytes()).Counted
+		is(t, x.stop+" stops "+x.number, c.PolicySet(time.Time{}).Blocks.Contains(number, counted), x.want)
+	}
+}

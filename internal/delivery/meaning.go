@@ -29,7 +29,7 @@ func MeaningOf(reply string) Meaning {
 	case containsAny(text, otherReasons):
 		return AnotherReason
 	case containsAny(text, missing) || containsPair(text, mailboxes, missingAfter, 6) ||
-		containsPair(text, mailboxes, invalid, 2) || containsPair(text, missingBefore, mailboxes, 1):
+		containsPair(text, mailboxes, invalid, 3) || containsPair(text, missingBefore, mailboxes, 2):
 		return MissingMailbox
 	case containsAny(text, weakReasons) || blockLists.MatchString(reply):
 		return AnotherReason
@@ -74,11 +74,11 @@ var (
 		"spf, dkim, dmarc, arc, auth*, unauth*, login, password, credential*, spoof*, forged, forgery, tls, starttls, ssl, certificate, encrypt*, "+
 			"identities, not verified, verify failed, verify sender, callout, authentifi*, verschlussel*, autentic*, аутентиф*, 认证, 認證, 認証, なりすまし",
 		// reputation, block lists
-		"reputation, score, blocked, blocking, block, blocks, blocklist*, blackl*, black list*, banned, listed, listing, rbl, dnsbl, uribl, surbl, dbl, "+
+		"reputation, score, rp, dt, blocked, blocking, block, blocks, blocklist*, blackl*, black list*, banned, listed, listing, rbl, dnsbl, uribl, surbl, dbl, "+
 			"sbl, barracuda, mimecast, proofpoint, cloudmark, bloqu*, liste noire, sperr*, gesperrt, blockier*, lista negra, reputa*, заблокир*, блокир*, "+
 			"репутац*, черн*, 黑名单, 黑名單, 信誉, 信譽, 屏蔽, 封禁, ブロック",
 		// spam, content
-		"spam*, junk, bulk, unsolicited, suspicio*, phish*, malware, virus*, content, attachment*, abus*, complain*, too large, too big, too long, size, "+
+		"spam*, junk, bulk, unsolicited, suspicio*, suspected, phish*, malware, virus*, content, attachment*, abus*, complain*, too large, too big, too long, size, "+
 			"pourriel, indesirable*, contenu, taille, unerwunscht*, inhalt*, zu gross, no deseado, contenido, tamano, lixo, conteudo, tamanho, "+
 			"спам*, вирус*, 垃圾, 病毒, 内容, 內容, 大小, 迷惑メール, スパム, ウイルス",
 		// policy, permission
@@ -86,14 +86,14 @@ var (
 			"permitted, not allowed, allowed rcpthosts, whitelist*, allowlist*, security, member*, moderat*, sandbox, politique*, securite, richtlinie*, politica*, "+
 			"permis*, политик*, запрещ*, 策略, 政策, ポリシー",
 		// relay, host, network
-		"relay*, loop, hops, client, ip, ptr, dns, rdns, reverse, network, country, relais, 中继, 中繼, 转发, 轉發")
+		"relay*, loop, loops, hops, client, ip, ptr, dns, rdns, reverse, network, country, relais, 中继, 中繼, 转发, 轉發")
 
 	// weakReasons count only where nothing says that the mailbox is missing.
-	weakReasons = phrases("拒绝, 拒絕, 拒否")
+	weakReasons = phrases("拒绝, 拒絕, 拒收, 拒否")
 
 	// missing says on its own that there is no such mailbox.
 	missing = phrases("no longer valid, no longer exists, no longer exist, no longer in use, no longer here, no longer with, no longer employed, " +
-		"no longer on server, by that name, not our customer, unrouteable address, unroutable address, no such address, no such domain, unknown domain, " +
+		"no longer on server, no longer works, no mailbox found, no mailbox here, no user found, no user here, no account found, no account here, by that name, not our customer, unrouteable address, unroutable address, no such address, no such domain, unknown domain, " +
 		"recipientnotfound, recipnotfound, exrecipnotfound, usernotfound, nosuchuser, invalidrecipient, userunknown, " +
 		"account deleted, account was deleted, account has been deleted, mailbox deleted, mailbox was deleted, mailbox has been deleted, user deleted, " +
 		"user was deleted, user has been deleted, 不存在, 无此, 無此, 查无, 查無, 找不到, 没有找到, 沒有找到, 无效, 無效, 未知用户, 存在しま, 存在しない, 見つかりま, 見つからな, 不明, 無効, 該当する")
@@ -118,7 +118,7 @@ var (
 	missingBefore = phrases("no such, no such local, no such mail, no such virtual, unknown, invalid, nonexistent, non existent, undeliverable, wrong, bad, " +
 		"not a valid, not a known, not a local, no valid, no local, not valid, cannot find, could not find, couldnt find, there is no, have no, " +
 		"inconnu*, invalide*, aucun, aucune, kein, keine, unbekannt*, ungultig*, ungueltig*, no existe*, desconocid*, desconhecid*, nao existe*, sconosciut*, нет такого, " +
-		"неизвестн*, несуществ*")
+		"неизвестн*, несуществ*, недействительн*")
 )
 
 // phrases splits lists at commas, and returns each phrase as it stands in plainWords.

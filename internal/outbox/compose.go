@@ -37,6 +37,9 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmitFunc, store.Outc
 	if err != nil {
 		return o.failToCompose(w, ReasonUnreadable, err)
 	}
+	if to.Channel() == recipient.SMS {
+		address = w.Send.Recipient // as Vault.SuppressionHash
+	}
 	if set.Blocks.Contains(to, address) {
 		return nil, store.Outcome{Status: store.Failed, Reason: store.ReasonBlocked}
 	}

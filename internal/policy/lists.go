@@ -11,13 +11,13 @@ import (
 
 // BlockLists are recipients that get no codes.
 type BlockLists struct {
-	Recipients map[recipient.Hash]bool // by the hash of the address as spelled, ignoring case
+	Recipients map[recipient.Hash]bool // by the hash of the mail address as spelled, or of the number as counted
 	Domains    map[string]bool         // of mail addresses, with their subdomains; lower-case A-labels
-	Prefixes   []string                // of phone numbers, with their "+"
+	Prefixes   []string                // of phone numbers, as recipient.CountedPrefix returns them
 	Disposable map[string]bool         // domains of throw-away addresses, with their subdomains
 }
 
-// Contains reports whether a recipient is blocked. address is the hash of r's address as spelled.
+// Contains reports whether a recipient is blocked. address is keys.Vault.SuppressionHash of r.
 // It ignores Disposable. A send to a blocked recipient is written and fails, and browsers do not
 // see the reason. The send is not refunded, so that such requests use up quota.
 func (b BlockLists) Contains(r recipient.Recipient, address recipient.Hash) bool {
@@ -25,7 +25,7 @@ func (b BlockLists) Contains(r recipient.Recipient, address recipient.Hash) bool
 		return true
 	}
 	for _, prefix := range b.Prefixes {
-		if r.Channel() == recipient.SMS && strings.HasPrefix(r.Address(), prefix) {
+		if r.Channel() == recipient.SMS && strings.HasPrefix(recipient.CountedPrefix(r.Address()), prefix) {
 			return true
 		}
 	}

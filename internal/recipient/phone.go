@@ -55,19 +55,28 @@ func parsePhone(raw, country string) (recipientData, error) {
 		return recipientData{}, errTooLong
 	}
 	code, national := strconv.Itoa(int(number.GetCountryCode())), phonenumbers.GetNationalSignificantNumber(number)
-	counted := address
-	if rest, ok := strings.CutPrefix(address, "+54"); ok && !strings.HasPrefix(rest, "9") {
-		counted = "+549" + rest // in Argentina one handset has both numbers
-	}
 	return recipientData{
 		channel: SMS,
 		address: address,
 		folded:  address,
-		counted: counted,
+		counted: CountedPrefix(address),
 		masked:  maskNumber(code, national),
 		country: phonenumbers.GetRegionCodeForNumber(number),
 		kind:    kind,
 	}, nil
+}
+
+// CountedPrefix returns the beginning of the counted form of the numbers that begin with prefix, or the
+// counted form of a whole number. In Argentina one handset has a number with the 9 of a mobile and one
+// without; the 1 behind Mexico's country code, which Parse drops, ended in 2019.
+func CountedPrefix(prefix string) string {
+	if rest, ok := strings.CutPrefix(prefix, "+54"); ok && rest != "" && rest[0] != '9' {
+		return "+549" + rest
+	}
+	if rest, ok := strings.CutPrefix(prefix, "+521"); ok {
+		return "+52" + rest
+	}
+	return prefix
 }
 
 // parseNumber parses the digits of a phone number. International digits (typed with +) begin with a

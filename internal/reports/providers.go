@@ -73,12 +73,21 @@ type ProviderEvents struct {
 func (s *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (IngestResult, error) {
 	kind, means := kindByMeaning[e.Outcome]
 	switch {
-	case !means && !e.Known:
-		s.logUnmapped(provider, e.Type)
-		return Unmapped, nil
+	case !means && !e.Known: // it may have ended the send, whose page shows it
+		if s.logUnmapped(provider, e.Type); singleWordPattern.MatchString(e.Type) {
+			e.Detail = e.Type
+		}
+		_, err := s.record(ctx, provider, store.ProviderUnmapped, e)
+		return Unmapped, err
 	case !means:
 		return Unrecorded, nil
-	case e.Send == uuid.Nil:
+	}
+	return s.record(ctx, provider, kind, e)
+}
+
+// record records an event as one of a kind.
+func (s *ProviderEvents) record(ctx context.Context, provider string, kind store.ProviderEventKind, e Event) (IngestResult, error) {
+	if e.Send == uuid.Nil {
 		return UnknownMessage, nil
 	}
 	story, err := s.Store.SendDetails(ctx, e.Send)

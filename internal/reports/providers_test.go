@@ -84,6 +84,10 @@ func TestWhomAProviderMeans(t *testing.T) {
 			r.Ingest(reports.Unmapped, reports.Event{Outcome: reports.Ignored, Send: id, Type: "email.new"})
 		}
 		r.Want("lines", strings.Count(r.Printed.String(), "type=email.new"), 1)
+		story, err := r.Store.SendDetails(r.Context(), id)
+		r.NoError(err)
+		last := story.Events[len(story.Events)-1]
+		r.WantLine("on the send's page", "unmapped email.new", last.Kind, last.Detail)
 		r.RefuseTo("ana.maria@EXAMPLE.com") // written as a row of its own, which is no send
 		r.Sleep(2 * time.Second)
 		for _, row := range r.Rows() {

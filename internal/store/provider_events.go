@@ -15,9 +15,10 @@ const (
 	ProviderBounced    ProviderEventKind = "bounced"
 	ProviderOptedOut   ProviderEventKind = "opted_out"
 	ProviderComplained ProviderEventKind = "complained"
+	ProviderUnmapped   ProviderEventKind = "unmapped" // of a type that the configuration does not map; it has no rank
 )
 
-// ProviderEventKinds are all kinds, worst last, after "" for none. Send.WorstEvent has the worst
+// ProviderEventKinds are all kinds that have a rank, worst last, after "" for none. Send.WorstEvent has the worst
 // kind that a provider reported.
 var ProviderEventKinds = []ProviderEventKind{"", ProviderDelivered, ProviderBounced, ProviderOptedOut,
 	ProviderComplained}

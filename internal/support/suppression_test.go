@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
+	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 	vtest "sendcode/internal/verification/verificationtest"
@@ -142,6 +143,34 @@ func TestSuppressByHandAndLift(t *testing.T) {
 		_, err = lift(support.LiftSuppressionsRequest{Channel: "email", Address: again.Address, Reason: "ticket \u202e7"})
 		r.WantInvalid(err, "reason", "hidden_character")
 	})
+}
+
+// What is stopped, lifted or erased of a number is so for its handset, with or without Argentina's 9 and
+// Mexico's 1.
+func TestSuppressionsOfNumbersFollowTheCountedForm(t *testing.T) {
+	for _, pair := range [][2]string{{"+541166773399", "+5491166773399"}, {"+5491166773399", "+541166773399"},
+		{"+5215512345678", "+525512345678"}, {"+525512345678", "+5215512345678"}} {
+		vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.SuppressBounces(s); vtest.ServeCountries("AR", "MX")(s) }, func(r *vtest.Rig) {
+			r.Svc.Desk.Suppress(r.Context(), support.SuppressRequest{Channel: "sms", To: pair[0], Reason: "asked"}, vtest.AuditEntry("suppression.add"))
+			r.Want("suppressed", r.Status(r.Send(vtest.TextTo(pair[1]))), "failed suppressed")
+			lifted, err := r.Svc.Desk.LiftSuppressions(r.Context(),
+				support.LiftSuppressionsRequest{Channel: "sms", To: pair[1], Reason: "asked"}, vtest.AuditEntry("suppression.lift"))
+			r.WantLine("lifted", "1 <nil>", len(lifted), err)
+
+			r.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonOptedOut})
+			r.Sleep(time.Hour)
+			r.Want("opted out", r.Status(r.Send(vtest.TextTo(pair[0]))), "failed opted_out")
+			r.Carrier.Fail(nil)
+			r.Want("after it", r.Status(r.Send(vtest.TextTo(pair[1]))), "failed suppressed")
+
+			target, err := r.Svc.Desk.ParseTarget("", "sms", pair[0], "", "asked")
+			r.NoError(err)
+			r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), target, vtest.AuditEntry("erase")))
+			for _, row := range r.Rows() {
+				r.Want("erased", row.To, "•••")
+			}
+		})
+	}
 }
 
 // A process that dies after Begin leaves the row to another one, which does not send it either; nor

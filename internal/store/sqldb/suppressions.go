@@ -37,7 +37,7 @@ WHERE words <> '' AND since > @window AND held_until IS NULL AND lifted_at IS NU
 UPDATE suppressions SET lifted_at = @now, lifted_why = '` + store.LiftedAccepted + `'
 WHERE until > @now AND ` + inBurstSQL("suppressions") + ` AND (server, words) IN (
     SELECT x.server, x.words FROM suppressions x JOIN sends s ON s.recipient = x.recipient AND s.logged_at > x.since
-    WHERE ` + inBurstSQL("x") + ` AND s.channel = x.channel AND s.provider = x.server AND s.status = 'sent' AND (s.afterwards = 'delivered'
+    WHERE ` + inBurstSQL("x") + ` AND s.channel = x.channel AND s.provider = x.server AND s.status = 'sent' AND (s.worst_event = 'delivered'
       OR (SELECT c.status FROM sends c WHERE c.id = x.send_id) = 'failed'))`
 
 	heldBurstsSQL = `
