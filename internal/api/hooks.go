@@ -72,7 +72,7 @@ func (h *authHooks) receive(c echo.Context) error {
 		return &server.Problem{Kind: server.MalformedJSON, Detail: "The body is not of the form of this hook's server."}
 	}
 	if r.Missing != "" {
-		h.logger.WarnContext(ctx, "hook without what is to be sent: nothing was sent", "hook", hook.Name, "action", r.Action)
+		h.logger.InfoContext(ctx, "hook without what is to be sent: nothing was sent", "hook", hook.Name, "action", r.Action)
 		return refuse(c, hook, &server.Problem{Kind: server.InvalidField, Detail: r.Missing})
 	}
 	if len(r.Messages) == 0 {
