@@ -21,7 +21,6 @@ import (
 	"sendcode/internal/verification"
 	"sendcode/internal/verification/verificationtest"
 	"sendcode/internal/webhook"
-	"sendcode/quota"
 )
 
 // Replica is one process of the service.
@@ -67,35 +66,36 @@ func must[T any](v T, err error) T {
 // whether each purpose has a policy of its own.
 const otherLimits, split = 1, 2
 
-// policySet returns the policies of a number.
+// policySet returns the policies of a number: the built-in ones with other limits, fewer bounds on
+// failed checks and failed sends, and a second purpose. No oracle knows suppressions.
 func policySet(p Plan, number int) policy.Set {
-	limits := [][3]int{{1, 5, 10}, {2, 4, 8}}[number&otherLimits]
-	rules := []quota.Rule{
-		{Name: "minute", Scope: quota.Recipient, Limit: limits[0], Window: time.Minute},
-		{Name: "hour", Scope: quota.Recipient, Limit: limits[1], Window: time.Hour},
-		{Name: "day", Scope: quota.Recipient, Limit: limits[2], Window: 24 * time.Hour},
-	}
+	without := []string{"failures"}
 	if p.Failures {
-		rules = append(rules, quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 3, Window: time.Hour})
+		without = nil
 	}
-	shared := policy.Purpose{
-		Name: "default", Policy: quota.Policy{Name: "default", Rules: rules}, Shares: []string{"default", "login"},
-		TTL:        5 * time.Minute,
-		CodeLength: 8, Alphabet: code.Unambiguous, Reserve: map[string]int{"hour": 1, "day": 2},
+	s := verificationtest.BuiltIn(without...)
+	shared := s.Purposes["default"]
+	limits := map[string]int{"minute": 1, "hour": 5, "day": 10, "failures": 3}
+	if number&otherLimits != 0 {
+		limits = map[string]int{"minute": 2, "hour": 4, "day": 8, "failures": 3}
 	}
+	for i, r := range shared.Policy.Rules {
+		if limit, ok := limits[r.Name]; ok {
+			shared.Policy.Rules[i].Limit = limit
+		}
+	}
+	shared.Shares, shared.Reserve = []string{"default", "login"}, map[string]int{"hour": 1, "day": 2}
+	shared.TTL, shared.CodeLength, shared.Alphabet = 5*time.Minute, 8, code.Unambiguous
 	login := shared
 	login.Name, login.CodeLength, login.Alphabet = "login", 6, code.Digits
 	if number&split != 0 {
 		shared.Shares, login.Shares, login.Policy.Name = []string{"default"}, []string{"login"}, "other"
 	}
-	checks := verificationtest.Checks
-	checks.App.Limit = 15
-	return policy.Set{
-		Purposes: map[string]policy.Purpose{"default": shared, "login": login},
-		Apps:     map[string]policy.App{app: {Title: "Shop"}},
-		Checks:   checks, Numbers: policy.ServedNumbers{Everywhere: true},
-		Subscriptions: map[string][]string{app: {"send.sent", "send.failed", "send.unknown", "verification.approved"}},
-	}
+	s.Purposes = map[string]policy.Purpose{"default": shared, "login": login}
+	s.Apps = map[string]policy.App{app: {Title: "Shop", ReachedByStrangers: true}}
+	s.Checks.App.Limit, s.SuppressFor, s.Numbers = 15, 0, policy.ServedNumbers{Everywhere: true}
+	s.Subscriptions = map[string][]string{app: {"send.sent", "send.failed", "send.unknown", "verification.approved"}}
+	return s
 }
 
 func (w *world) policySet(number int) policy.Set {
