@@ -50,8 +50,8 @@ var erasable = map[string]kinds{
 	"idempotency_keys": {nothing: `key fingerprint send_id created_at held_until`}, // keyed hashes, for a day
 	"erasures":         {nothing: `forget_at`, hash: `recipient`},
 	"suppressions": {
-		nothing: `id app channel reason send_id created_by since until lifted_at lifted_by`,
-		erased:  `masked detail lifted_why`,
+		nothing: `id app channel reason send_id created_by since until lifted_at lifted_by server held_until`,
+		erased:  `masked detail lifted_why words`,
 		hash:    `address recipient`,
 	},
 	"app_events": {

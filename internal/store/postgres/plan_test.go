@@ -195,7 +195,7 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 		{stmtCountChecks, strings.Repeat(", NULL", 8), []string{"verifications_pkey"}},
 		{stmtUpdateJoined, ", NULL, NULL", []string{"verifications_pkey"}},
 		{stmtFinishSent, strings.Repeat(", NULL", 7) + own, []string{"outbox_pkey", key}},
-		{stmtFinish, strings.Repeat(", NULL", 7) + own + strings.Repeat(", NULL", 9),
+		{stmtFinish, strings.Repeat(", NULL", 7) + own + strings.Repeat(", NULL", 10),
 			[]string{"outbox_pkey", key}},
 		{stmtPostpone, strings.Repeat(", NULL", 6) + own, []string{"outbox_pkey", key}},
 		{stmtRenew, ", NULL, NULL, NULL", []string{"outbox_pkey"}},

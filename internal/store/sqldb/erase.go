@@ -70,7 +70,7 @@ WHERE recipient = @recipient AND masked <> '•••'`,
 			// A suppression in force needs its hash to stop messages. So the hash is removed after
 			// the suppression has ended.
 			Erase: `
-UPDATE suppressions SET masked = '•••', detail = CASE WHEN reason = 'manual' THEN '' ELSE detail END, lifted_why = ''
+UPDATE suppressions SET masked = '•••', detail = CASE WHEN reason = 'manual' THEN '' ELSE detail END, lifted_why = '', words = ''
 WHERE recipient = @recipient AND masked <> '•••'`,
 			Forget: `
 UPDATE suppressions SET recipient = @none, address = @none

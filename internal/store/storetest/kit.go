@@ -57,7 +57,8 @@ var Traces = map[string]string{
 	"domain": "unusual.example", "prefix": "+9997771", "address": "quentin.unusual@unusual.example", "locale": "gsw-CH",
 	"nonce":         "nonce of quentin",
 	"caller's code": "code for quentin", "why it was suppressed": "Quentin called",
-	"why that ended": "Quentin called again",
+	"why that ended":     "Quentin called again",
+	"the server's words": "quentin is unknown here",
 }
 
 // WriteTraces has a recipient leave what they can, in every table and state.
@@ -97,7 +98,7 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 	h := recipient.Hash{15: byte(n)}
 	must2(f.Suppress(t.Context(), store.Suppression{
 		ID: uuid.New(), Channel: recipient.Email, Address: h, Recipient: h, To: Traces["masked"], Cause: store.CauseManual,
-		Detail: Traces["why it was suppressed"],
+		Detail: Traces["why it was suppressed"], Server: "mx", Words: Traces["the server's words"],
 	}, time.Hour, nil))(t)
 	Must(f.LiftSuppressions(t.Context(), store.LiftSuppressionsRequest{Channel: recipient.Email, Address: h, Why: Traces["why that ended"]},
 		nil))(t)
