@@ -103,7 +103,8 @@ func TestProviderEvents(t *testing.T) {
 	id := uuid.MustParse(eventID)
 	want := []reports.Event{
 		{Type: "ok", Known: true, Outcome: reports.Delivered, Send: id},
-		{Type: "gone", Known: true, Outcome: reports.BouncedForGood, Send: id, To: "ana@example.com", Detail: "550 5.1.1"},
+		{Type: "gone", Known: true, Outcome: reports.BouncedForGood, Send: id, To: "ana@example.com", Detail: "550 5.1.1",
+			Words: "550 5.1.1"},
 	}
 	if !slices.Equal(x.events.heard, want) {
 		t.Errorf("%+v", x.events.heard)

@@ -264,7 +264,7 @@ var whatRefuses = []refusal{
 
 	{
 		by: "delivery-failed/suppressed", text: "`suppressed`", secret: true, known: true, file: roomy + "]}",
-		price: "{n} message that bounces, that the person reports as spam, or answers with STOP",
+		price: "{n} message that bounces (in a [burst](docs/policies.md#bursts-of-suppressions) after an hour), that the person reports as spam, or answers with STOP",
 		exhaust: func(w *world) {
 			w.spend("delivery-failed/suppressed", func(n int) reply {
 				a := w.send(nth(n), w.person(), "")

@@ -18,7 +18,7 @@ type page struct {
 }
 
 var (
-	link    = regexp.MustCompile(`\[([^\]]*)\]\(([^)#\s]*)(#[^)\s]*)?\)`)
+	link    = regexp.MustCompile(`\[([^\]]*)\]\(([^)#\s]*)(#[^)\s]*)?(?:\s+"[^"]*")?\)`)
 	picture = regexp.MustCompile(`(?m)^(!\[.*\]\(.*\)|<img .*>)\n+`)
 )
 
