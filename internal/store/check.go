@@ -55,7 +55,8 @@ func ValidatedIntent(in Intent) (Intent, error) {
 		return in, BadRequestf("a known browser holds its verifications by their IDs")
 	case !slices.Contains(in.Purposes, s.Purpose):
 		return in, BadRequestf("purpose %q does not share its own policy", s.Purpose)
-	case !validColumns(s.Columns()) || !validColumns(v.Columns()) || !AreValidTexts(in.Join):
+	case !s.Labels.valid() || !AreValidTexts(s.App, string(s.Channel), s.Purpose, s.To, s.Country, s.Prefix, s.Locale,
+		s.Network, s.Site, s.RequestID, v.ID, v.Holder, v.KeyID, in.Join):
 		return in, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxTextBytes)
 	case slices.ContainsFunc(in.Purposes, func(p string) bool {
 		return !AreValidTexts(p) ||
@@ -143,7 +144,7 @@ func sanitizedRefusal(r SendOrRefusal) SendOrRefusal {
 // rows without a query.
 func (f Filter) MayMatchAny() bool {
 	return AreValidTexts(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Provider,
-		f.Country, f.Domain, f.Network) && validColumns(f.LabelColumns()) &&
+		f.Country, f.Domain, f.Network) && f.Labels.valid() &&
 		(f.Support == "" || IsSupportReference(f.Support)) && (f.MayMatchSends() || f.MayMatchRefusals())
 }
 

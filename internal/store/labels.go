@@ -2,7 +2,6 @@ package store
 
 import (
 	"iter"
-	"slices"
 )
 
 // Labels are texts that a caller gives a request, so that its sends are found by them. A label has
@@ -11,28 +10,52 @@ type Labels struct {
 	Reference string `json:"reference,omitempty"`
 }
 
+// label is the name of a label and where its text is.
+type label struct {
+	name string
+	text *string
+}
+
+// fields are all labels. They are an array, so that nothing is allocated.
+func (l *Labels) fields() [1]label { return [...]label{{"reference", &l.Reference}} }
+
 // LabelColumns returns the columns of the labels, in the tables sends and verifications.
-func (l *Labels) LabelColumns() []Column {
-	return []Column{{"reference", &l.Reference, InsertedByBegin | PersonalColumn}}
+func (l *Labels) LabelColumns() []Column { return l.appendLabelColumns(nil) }
+
+func (l *Labels) appendLabelColumns(all []Column) []Column {
+	for _, f := range l.fields() {
+		all = append(all, Column{f.name, f.text, InsertedByBegin | PersonalColumn})
+	}
+	return all
 }
 
 // All returns the name and the text of each label.
 func (l Labels) All() iter.Seq2[string, string] {
 	return func(yield func(name, text string) bool) {
-		for _, c := range l.LabelColumns() {
-			if !yield(c.Name, *c.Field.(*string)) {
+		for _, f := range l.fields() {
+			if !yield(f.name, *f.text) {
 				return
 			}
 		}
 	}
 }
 
+// valid reports whether every database can store the labels.
+func (l Labels) valid() bool {
+	for _, text := range l.All() {
+		if !AreValidTexts(text) {
+			return false
+		}
+	}
+	return true
+}
+
 // Or returns the labels with those of other in place of empty ones.
 func (l Labels) Or(other Labels) Labels {
-	others := other.LabelColumns()
-	for i, c := range l.LabelColumns() {
-		if text := c.Field.(*string); *text == "" {
-			*text = *others[i].Field.(*string)
+	others := other.fields()
+	for i, f := range l.fields() {
+		if *f.text == "" {
+			*f.text = *others[i].text
 		}
 	}
 	return l
@@ -48,11 +71,3 @@ func LabelNames() (names []string) {
 
 // match reports whether a row has all labels of the filter l that are not empty.
 func (l Labels) match(row Labels) bool { return l.Or(row) == row }
-
-// validColumns reports whether every database can store the texts of these columns.
-func validColumns(columns []Column) bool {
-	return !slices.ContainsFunc(columns, func(c Column) bool {
-		text, ok := c.Field.(*string)
-		return ok && !AreValidTexts(*text)
-	})
-}

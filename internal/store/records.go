@@ -123,7 +123,7 @@ const MethodEVP ApprovalMethod = "evp"
 
 // Columns returns the columns of the row.
 func (v *Verification) Columns() []Column {
-	return append(v.LabelColumns(), []Column{
+	all := [...]Column{
 		{"id", &v.ID, InsertedByBegin},
 		{"app", &v.App, InsertedByBegin},
 		{"channel", (*string)(&v.Channel), InsertedByBegin},
@@ -152,7 +152,8 @@ func (v *Verification) Columns() []Column {
 		{"attempts_reset", &v.AttemptsReset, 0},
 		{"caller_checks", &v.CallerChecks, InsertedByBegin},
 		{"method", (*string)(&v.Method), InsertedByProve},
-	}...)
+	}
+	return v.appendLabelColumns(append(make([]Column, 0, len(all)+8), all[:]...))
 }
 
 // Check is one counted check of a code.
@@ -243,7 +244,7 @@ func (s Send) StatusForApp(reports bool) (status Status, final bool) {
 // Columns returns the columns of the row.
 func (s *Send) Columns() []Column {
 	domain := recipient.DomainOfMasked(s.To)
-	return append(s.LabelColumns(), []Column{
+	all := [...]Column{
 		{"id", &s.ID, InsertedByBegin | InsertedByRefusal},
 		{"verification_id", &s.VerificationID, InsertedByBegin | InsertedByRefusal},
 		{"number", &s.Number, InsertedByBegin},
@@ -276,7 +277,8 @@ func (s *Send) Columns() []Column {
 		{"request_id", &s.RequestID, InsertedByBegin | PersonalColumn},
 		{"observed", &s.Observed, InsertedByBegin},
 		{"domain", &domain, InsertedByBegin | InsertedByRefusal | WriteOnlyColumn | PersonalColumn},
-	}...)
+	}
+	return s.appendLabelColumns(append(make([]Column, 0, len(all)+8), all[:]...))
 }
 
 // ManyRecipients is the largest value of Refusal.Recipients. It means that many recipients or more.
