@@ -14,6 +14,15 @@ import (
 const refusals = `
 rcpt 550 5.1.1 missing The email account does not exist.
 rcpt 550 5.1.1 missing
+rcpt 550 - missing L'utilisateur n'existe pas
+rcpt 550 - missing unroutable mail domain "example.com"
+rcpt 550 - missing Usuário inexistente
+rcpt 550 5.1.1 other Your account has been suspended for sending
+rcpt 550 5.1.1 other Envío masivo no permitido
+rcpt 550 5.1.1 other Адресат не принимает письма с вашего сервера
+rcpt 550 5.1.1 other Error: need fully-qualified hostname
+rcpt 550 5.1.1 other Only members may post to this list
+rcpt 550 5.1.1 other Reverse DNS required
 rcpt 550 5.1.1 missing <spam@policy.example>: Recipient address rejected: User unknown in virtual mailbox table
 rcpt 550 5.1.1 missing <a@example.com>: Recipient address rejected: User unknown in relay recipient table
 rcpt 550 5.1.1 missing a@example.com... User unknown; see https://example.org/policy/spam

@@ -69,7 +69,7 @@ var (
 			"ulterieurement, spater, spaeter, vorubergehend*, voruebergehend*, mas tarde, temporal*, mais tarde, позже, временн*, 稍后, 稍後, 暂时, 暫時, 一時的, しばらく",
 		// sender
 		"sender*, originat*, mail from, mailfrom, return path, envelope from, from address, from header, helo, ehlo, your ip, your domain, your server, "+
-			"your host*, expediteur*, emetteur*, absender*, remitente*, remetente*, mittente*, отправител*, 发件, 發件, 寄件, 送信者, 送信元, 差出人",
+			"your host*, your account, hostname, fully qualified, expediteur*, emetteur*, absender*, remitente*, remetente*, mittente*, отправител*, вашего сервера, не принима*, 发件, 發件, 寄件, 送信者, 送信元, 差出人",
 		// authentication, encryption
 		"spf, dkim, dmarc, arc, auth*, unauth*, login, password, credential*, spoof*, forged, forgery, tls, starttls, ssl, certificate, encrypt*, "+
 			"identities, not verified, verify failed, verify sender, callout, authentifi*, verschlussel*, autentic*, аутентиф*, 认证, 認證, 認証, なりすまし",
@@ -78,13 +78,13 @@ var (
 			"sbl, barracuda, mimecast, proofpoint, cloudmark, bloqu*, liste noire, sperr*, gesperrt, blockier*, lista negra, reputa*, заблокир*, блокир*, "+
 			"репутац*, черн*, 黑名单, 黑名單, 信誉, 信譽, 屏蔽, 封禁, ブロック",
 		// spam, content
-		"spam*, junk, bulk, unsolicited, suspicio*, suspected, phish*, malware, virus*, content, attachment*, abus*, complain*, too large, too big, too long, size, "+
+		"spam*, junk, bulk, masiv*, massiv*, unsolicited, suspicio*, suspected, phish*, malware, virus*, content, attachment*, abus*, complain*, too large, too big, too long, size, "+
 			"pourriel, indesirable*, contenu, taille, unerwunscht*, inhalt*, zu gross, no deseado, contenido, tamano, lixo, conteudo, tamanho, "+
 			"спам*, вирус*, 垃圾, 病毒, 内容, 內容, 大小, 迷惑メール, スパム, ウイルス",
 		// policy, permission
 		"policy, policies, aup, rule, rules, filter*, preferences, violat*, prohibit*, administrative*, restrict*, forbidden, denied, permission*, "+
-			"permitted, not allowed, allowed rcpthosts, whitelist*, allowlist*, security, member*, moderat*, sandbox, politique*, securite, richtlinie*, politica*, "+
-			"permis*, политик*, запрещ*, 策略, 政策, ポリシー",
+			"permitted, not allowed, allowed rcpthosts, whitelist*, allowlist*, security, member*, moderat*, sandbox, suspend*, politique*, securite, richtlinie*, politica*, "+
+			"permis*, permitid*, autoris*, autoriz*, политик*, запрещ*, 策略, 政策, ポリシー",
 		// relay, host, network
 		"relay*, loop, loops, hops, client, ip, ptr, dns, rdns, reverse, network, country, relais, 中继, 中繼, 转发, 轉發")
 
@@ -93,14 +93,14 @@ var (
 
 	// missing says on its own that there is no such mailbox.
 	missing = phrases("no longer valid, no longer exists, no longer exist, no longer in use, no longer here, no longer with, no longer employed, " +
-		"no longer on server, no longer works, no mailbox found, no mailbox here, no user found, no user here, no account found, no account here, by that name, not our customer, unrouteable address, unroutable address, no such address, no such domain, unknown domain, " +
+		"no longer on server, no longer works, no mailbox found, no mailbox here, no user found, no user here, no account found, no account here, by that name, not our customer, unrouteable*, unroutable*, no such address, no such domain, unknown domain, " +
 		"recipientnotfound, recipnotfound, exrecipnotfound, usernotfound, nosuchuser, invalidrecipient, userunknown, " +
 		"account deleted, account was deleted, account has been deleted, mailbox deleted, mailbox was deleted, mailbox has been deleted, user deleted, " +
 		"user was deleted, user has been deleted, 不存在, 无此, 無此, 查无, 查無, 找不到, 没有找到, 沒有找到, 无效, 無效, 未知用户, 存在しま, 存在しない, 見つかりま, 見つからな, 不明, 無効, 該当する")
 
 	// mailboxes are the nouns between or beside which missingAfter and missingBefore stand.
 	mailboxes = phrases(anAddress + ", user*, mailbox*, recipient*, address*, addressee*, account*, alias*, customer*, email*, e mail, inbox, person, " +
-		"local part, utilisateur*, destinataire*, adress*, boite*, compte, empfanger*, empfaenger*, postfach*, benutzer*, konto, nutzer*, usuari*, " +
+		"local part, utilisateur*, lutilisateur, ladresse, destinataire*, adress*, boite*, compte, empfanger*, empfaenger*, postfach*, benutzer*, konto, nutzer*, usuari*, " +
 		"destinatari*, buzon, cuenta, direccion, casilla, utilizador*, caixa, conta, endereco, utente, casella, indirizzo, gebruiker, ontvanger, " +
 		"пользовател*, ящик*, адрес*, получател*, аккаунт*, учетн*")
 
