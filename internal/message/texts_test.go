@@ -128,7 +128,7 @@ func TestAnAppsOwnMessages(t *testing.T) {
 	all.SetApps(map[string]*Renderer{"shop": renderer(t, ofAll, files(map[string]string{
 		"mail/default/en/subject.txt": "From {{.App}}", "mail/default/fr/subject.txt": "De {{.App}}",
 		"mail/default/fr/text.txt": french + "\n{{.Code}}",
-		"mail/default/fr/html.html": "<p>" + french +
+		"mail/default/fr/html.html": "<p>" + french + french + french +
 			`</p><p>{{.Code}}</p><a href="{{.Home}}" style="color:{{.Accent}};">{{.DarkAccent}}</a>`,
 	}))})
 	branded := shop()
