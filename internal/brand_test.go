@@ -36,6 +36,10 @@ func TestColoursCanBeRead(t *testing.T) {
 	if got := brand.New("", "#1f5fd1", "").Light.Accent; got != "#1f5fd1" {
 		t.Errorf("an accent that can be read became %s", got)
 	}
+	// as Chromium gives oklch(from #0f766e max(l, 0.74) c h): the page's text in the accent
+	if got := brand.New("", "#0f766e", "").Dark.Accent; got != "#65bdb3" {
+		t.Errorf("on dark #0f766e became %s", got)
+	}
 	if got := brand.New("", "", "").Light; got != (brand.Palette{}) || (brand.Brand{}).StyleSheet() != "" {
 		t.Errorf("without an accent there is %v", got)
 	}

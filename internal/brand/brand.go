@@ -36,21 +36,25 @@ type Palette struct {
 }
 
 // scheme has the colours of a light or dark scheme, as in web/static/tokens.css and
-// templates/mail/layout.html: two backgrounds, the text on an accent, and the colour towards which
-// an accent is mixed until it is legible.
-type scheme struct{ paper, card, on, towards colour }
+// templates/mail/layout.html: two backgrounds, the text on an accent, the colour towards which
+// an accent is mixed until it is legible, and the least lightness of an accent in OKLab.
+type scheme struct {
+	paper, card, on, towards colour
+	lightness                float64
+}
 
 var (
 	lightScheme = scheme{paper: colourFromRGB(0xf6f5f2), card: colourFromRGB(0xffffff), on: colourFromRGB(0xffffff), towards: colourFromRGB(0x000000)}
-	darkScheme  = scheme{paper: colourFromRGB(0x131417), card: colourFromRGB(0x1b1d21), on: colourFromRGB(0x131417), towards: colourFromRGB(0xffffff)}
+	darkScheme  = scheme{paper: colourFromRGB(0x131417), card: colourFromRGB(0x1b1d21), on: colourFromRGB(0x131417), towards: colourFromRGB(0xffffff), lightness: 0.74}
 )
 
 // minContrast is the least contrast of text (WCAG 2.2, criterion 1.4.3).
 const minContrast = 4.5
 
 // paletteOn returns the accent, darkened or lightened until it is legible on each background of the
-// scheme.
+// scheme. On dark it is at least as light as tokens.css makes text in it, so that page and mail have one.
 func (c colour) paletteOn(s scheme) Palette {
+	c = c.withLightness(s.lightness)
 	const steps, washed = 50, 0.1
 	for step := range steps + 1 {
 		shade := c.mix(s.towards, float64(step)/steps)
@@ -124,13 +128,36 @@ func (c colour) mix(other colour, share float64) colour {
 
 // luminance returns the colour's relative luminance, from 0 to 1 (WCAG 2.2).
 func (c colour) luminance() float64 {
-	linear := func(v float64) float64 {
-		if v <= 0.04045 {
-			return v / 12.92
-		}
-		return math.Pow((v+0.055)/1.055, 2.4)
-	}
 	return 0.2126*linear(c[0]) + 0.7152*linear(c[1]) + 0.0722*linear(c[2])
+}
+
+// linear returns a part of an sRGB colour without its gamma.
+func linear(v float64) float64 {
+	if v <= 0.04045 {
+		return v / 12.92
+	}
+	return math.Pow((v+0.055)/1.055, 2.4)
+}
+
+// withLightness returns the colour of the same hue and chroma with at least this lightness in OKLab
+// (bottosson.github.io/posts/oklab), cut to what sRGB has.
+func (c colour) withLightness(least float64) colour {
+	r, g, b := linear(c[0]), linear(c[1]), linear(c[2])
+	long, medium, short := math.Cbrt(0.4122214708*r+0.5363325363*g+0.0514459929*b),
+		math.Cbrt(0.2119034982*r+0.6806995451*g+0.1073969566*b), math.Cbrt(0.0883024619*r+0.2817188376*g+0.6299787005*b)
+	more := least - (0.2104542553*long + 0.7936177850*medium - 0.0040720468*short)
+	if more <= 0 {
+		return c
+	}
+	long, medium, short = math.Pow(long+more, 3), math.Pow(medium+more, 3), math.Pow(short+more, 3)
+	for i, v := range [3]float64{4.0767416621*long - 3.3077115913*medium + 0.2309699292*short,
+		-1.2684380046*long + 2.6097574011*medium - 0.3413193965*short,
+		-0.0041960863*long - 0.7034186147*medium + 1.7076147010*short} {
+		if c[i] = 12.92 * max(v, 0); v > 0.0031308 {
+			c[i] = min(1.055*math.Pow(v, 1/2.4)-0.055, 1)
+		}
+	}
+	return c
 }
 
 func contrast(a, b colour) float64 {

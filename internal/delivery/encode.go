@@ -186,6 +186,7 @@ func encodeSharedParts(m Mail, from *mail.Address) (*sharedParts, SafeError) {
 	head := appendField(nil, "From", formatFrom(from))
 	head = appendField(head, "Subject", encodeHeader(m.Subject))
 	head = appendField(head, "Auto-Submitted", "auto-generated") // RFC 3834 section 5
+	head = appendField(head, "X-Auto-Response-Suppress", "All")  // the same for Exchange
 	if m.Language != "" {
 		head = appendField(head, "Content-Language", m.Language)
 	}
@@ -228,13 +229,15 @@ func appendField(out []byte, name, value string) []byte {
 }
 
 // appendMail appends a mail: text, then HTML (RFC 2046 section 5.1.4: the best alternative is the
-// last).
+// last). References and X-Entity-Ref-ID have the send's ID, so that Gmail makes a thread of each send:
+// two mails of one subject would be one thread, with the newer code folded away.
 func (p *sharedParts) appendMail(out []byte, m Mail, to, id string) []byte {
 	const textHead = "Content-Transfer-Encoding: quoted-printable\r\nContent-Type: text/plain; charset=UTF-8\r\n\r\n"
 	const htmlHead = "Content-Transfer-Encoding: quoted-printable\r\nContent-Type: text/html; charset=UTF-8\r\n\r\n"
 	out = m.Date.UTC().AppendFormat(append(out, "Date: "...), time.RFC1123Z)
-	out = append(append(append(out, "\r\nMessage-ID: <"...), id...), ">\r\nTo: <"...)
-	out = append(append(out, to...), ">\r\n"...)
+	out = append(append(append(out, "\r\nMessage-ID: <"...), id...), ">\r\nReferences: <thread-"...)
+	out = append(append(append(out, id...), ">\r\nX-Entity-Ref-ID: "...), id...)
+	out = append(append(append(out, "\r\nTo: <"...), to...), ">\r\n"...)
 	if len(m.IDHeaders) > 0 {
 		for _, name := range slices.Sorted(maps.Keys(m.IDHeaders)) {
 			out = appendField(out, name, m.IDHeaders[name])

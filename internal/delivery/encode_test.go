@@ -107,6 +107,7 @@ func sameMail(t *testing.T, e *MailEncoder, m Mail) {
 	servertest.Same(t, "SMTPUTF8", got.UTF8, !isASCII(local))
 	is := read{header: mail.Header{
 		"Date": {m.Date.UTC().Format(time.RFC1123Z)}, "Message-Id": {"<" + m.ID + ">"},
+		"References": {"<thread-" + m.ID + ">"}, "X-Entity-Ref-Id": {m.ID}, "X-Auto-Response-Suppress": {"All"},
 		"From": {`"Codes" <no-reply@codes.example>`},
 		"To":   {"<" + got.To + ">"}, "Subject": {plain.Subject}, "Auto-Submitted": {"auto-generated"},
 		"Mime-Version":     {"1.0"},

@@ -108,6 +108,7 @@ func TestMailAPIMailArrivesWhole(t *testing.T) {
 			t.Errorf("it is from %q (%v)", got.From, err)
 		}
 		for name, want := range map[string]string{"Message-Id": "<" + m.ID + ">", "Content-Language": "de",
+			"References": "<thread-" + m.ID + ">", "X-Entity-Ref-Id": m.ID, "X-Auto-Response-Suppress": "All",
 			"Auto-Submitted": "auto-generated", "X-Pm-Metadata-Send": "mark-1", "X-Mailgun-Variables": "mark-2"} {
 			if got.Header[name] != want {
 				t.Errorf("%s is %q, want %q", name, got.Header[name], want)

@@ -26,7 +26,8 @@ import (
 type NotifyMode string
 
 const (
-	// NotifyPrivate keeps the code out of the subject and of the first 120 characters. It is the default.
+	// NotifyPrivate keeps the code out of the subject, of the first 120 characters of the text and of the
+	// first 256 of the HTML. It is the default.
 	NotifyPrivate NotifyMode = "private"
 	// NotifyGlance puts the code into the subject and at the beginning, where notifications and logs of
 	// mail servers show it.

@@ -253,7 +253,7 @@ func TestEscaping(t *testing.T) {
 	if strings.Contains(m.HTML, "<b>") || strings.Contains(m.HTML, "<script>") {
 		t.Error("text of the request became markup")
 	}
-	if !strings.Contains(htmlText(m.HTML, false), "Your code for "+data.App) {
+	if !strings.Contains(htmlText(m.HTML, false), data.App+": your code ") {
 		t.Errorf("the app name is garbled in HTML: %s", htmlText(m.HTML, false))
 	}
 	if m.Subject != "Your code for "+data.App || !strings.Contains(m.Text, "{{.Code}}<script>") {

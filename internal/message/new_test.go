@@ -30,10 +30,14 @@ func readBuiltin(t *testing.T, name, old, replacement string) string {
 }
 
 func TestPreviewRuleCountsExactly(t *testing.T) {
-	for n, ok := range map[int]bool{0: false, 60: false, 119: false, 120: true, 121: true, 500: true} {
+	end := map[int]string{textPart: "\n", htmlPart: "<br>"} // one character
+	for _, n := range []int{0, 60, 118, 119, 120, 254, 255, 500} {
 		for _, filler := range []string{"x", "宽"} {
-			if err := checkPreviewHidesCode(strings.Repeat(filler, n) + sampleCode); (err == nil) != ok {
-				t.Errorf("%d characters in front: %v", n, err)
+			for part, length := range map[int]int{textPart: 120, htmlPart: 256} {
+				faults := mailFaults(part, strings.Repeat(filler, n)+end[part]+sampleCode, false)
+				if (len(faults) == 0) != (n+1 >= length) {
+					t.Errorf("part %d, %d characters in front: %v", part, n, faults)
+				}
 			}
 		}
 	}
@@ -52,7 +56,7 @@ func TestTidy(t *testing.T) {
 // An override replaces single files, adds purposes, of which each file may be that of the default,
 // and languages. The layout is of all mails.
 func TestOverrides(t *testing.T) {
-	long := strings.Repeat("Bonjour, voici votre code. ", 6)
+	long := strings.Repeat("Bonjour, voici votre code. ", 10)
 	plain, own := renderer(t), renderer(t, files(map[string]string{
 		"mail/default/en/subject.txt": "\ufeffHello from {{.App}}\r\n",
 		"mail/layout.html":            readBuiltin(t, "mail/layout.html", "\n", "\r\n"),
@@ -99,8 +103,8 @@ func TestOverrides(t *testing.T) {
 func TestNewFindsEveryFault(t *testing.T) {
 	expand := strings.NewReplacer("«bad byte»", "\xff", "«200 blanks»", strings.Repeat("\u200b\u00a0", 200),
 		"«100 blanks»", strings.Repeat("&#847;&zwnj;&nbsp;", 100),
-		"«private»", "This sentence is here to be long enough that nothing of what follows it can be seen in a list of mails "+
-			"or on a locked screen.")
+		"«private»", strings.Repeat("This sentence is here to be long enough that nothing of what follows it can be seen in a "+
+			"list of mails or on a locked screen. ", 2))
 	list, err := os.ReadFile("testdata/faults.txt")
 	if err != nil {
 		t.Fatal(err)

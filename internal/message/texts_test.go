@@ -128,11 +128,11 @@ func TestAnAppsOwnMessages(t *testing.T) {
 	all.SetApps(map[string]*Renderer{"shop": renderer(t, ofAll, files(map[string]string{
 		"mail/default/en/subject.txt": "From {{.App}}", "mail/default/fr/subject.txt": "De {{.App}}",
 		"mail/default/fr/text.txt": french + "\n{{.Code}}",
-		"mail/default/fr/html.html": "<p>" + french +
+		"mail/default/fr/html.html": "<p>" + french + french + french +
 			`</p><p>{{.Code}}</p><a href="{{.Home}}" style="color:{{.Accent}};">{{.DarkAccent}}</a>`,
 	}))})
 	branded := shop()
-	branded.Home, branded.Accent, branded.DarkAccent = "https://shop.example/?a=1&b=2", "#0b7a5c", "#38a385"
+	branded.Home, branded.Accent, branded.DarkAccent = "https://shop.example/?a=1&b=2", "#0b7a5c", "#63c09e"
 	for _, c := range []struct {
 		app, purpose, locale, subject string
 		data                          Data
@@ -148,7 +148,7 @@ func TestAnAppsOwnMessages(t *testing.T) {
 		if m.Subject != c.subject {
 			t.Errorf("%s %s: %q, want %q", c.app, c.locale, m.Subject, c.subject)
 		}
-		for _, of := range []string{"color:#0b7a5c;", "#38a385", `href="https://shop.example/?a=1&amp;b=2"`} {
+		for _, of := range []string{"color:#0b7a5c;", "#63c09e", `href="https://shop.example/?a=1&amp;b=2"`} {
 			if strings.Contains(m.HTML, of) != (c.app == "shop") {
 				t.Errorf("%s %s: %s in %s", c.app, c.locale, of, m.HTML)
 			}

@@ -8,8 +8,12 @@ import (
 	"unicode"
 )
 
-// previewLength is how many characters of a mail an inbox or a notification may show.
-const previewLength = 120
+// How many characters of a part an inbox or a notification may show. Exchange tells phones the first
+// 256 of the part that it shows, which is the HTML part of a mail that has one.
+const (
+	previewLength     = 120
+	htmlPreviewLength = 256
+)
 
 // sampleCode is the code of all samples. Templates must not contain it as fixed text. It may be
 // shown in two groups.
@@ -81,12 +85,13 @@ func mailFaults(part int, out string, glance bool) (faults []error) {
 	case htmlPart:
 		faults = append(faults, checkCodeOnOwnLine(htmlText(out, false)))
 	}
-	if !glance {
-		if part == htmlPart {
-			faults = append(faults, checkPreviewHidesCode(htmlText(out, true)))
-			out = htmlText(out, false)
-		}
-		faults = append(faults, checkPreviewHidesCode(out))
+	switch {
+	case glance:
+	case part == htmlPart:
+		faults = append(faults, checkPreviewHidesCode(htmlText(out, true), htmlPreviewLength),
+			checkPreviewHidesCode(htmlText(out, false), htmlPreviewLength))
+	default:
+		faults = append(faults, checkPreviewHidesCode(out, previewLength))
 	}
 	return slices.DeleteFunc(faults, func(err error) bool { return err == nil })
 }
@@ -123,18 +128,18 @@ func checkCodeOnOwnLine(text string) error {
 
 // checkPreviewHidesCode returns an error if the preview has either half of the code, so that codes
 // in groups are found too.
-func checkPreviewHidesCode(text string) error {
+func checkPreviewHidesCode(text string, length int) error {
 	const half = len(sampleCode) / 2
 	beginning := strings.Map(func(r rune) rune {
 		if notLetterOrDigit(r) {
 			return -1
 		}
 		return r
-	}, inboxPreview(text, previewLength+half-1)) // a half that begins within the preview ends here
+	}, inboxPreview(text, length+half-1)) // a half that begins within the preview ends here
 	if strings.Contains(beginning, sampleCode[:half]) || strings.Contains(beginning, sampleCode[half:]) {
 		return fmt.Errorf(
 			"notify private: the code stands in the subject or within the first %d characters; write it under {{if .Glance}}, "+
-				"or further down", previewLength)
+				"or further down", length)
 	}
 	return nil
 }

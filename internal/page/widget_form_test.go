@@ -205,7 +205,7 @@ func shifting(least float64) string {
 // accent of the site around goes first.
 func aWidgetIsItsApps(t *testing.T, browser context.Context) {
 	for css, want := range map[string][2]string{ // the colour of the button, in light and in dark colours
-		"":                                      {"rgb(11, 122, 92)", "rgb(74, 157, 134)"},
+		"":                                      {"rgb(11, 122, 92)", "rgb(99, 192, 158)"},
 		`send-code { --accent: rebeccapurple }`: {"rgb(102, 51, 153)", "rgb(102, 51, 153)"},
 	} {
 		w := accepting(t)

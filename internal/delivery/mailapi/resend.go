@@ -29,7 +29,8 @@ func (r resendAPI) buildRequest(mail *delivery.RenderedMail) (exchange.Request, 
 		return exchange.Request{}, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare,
 			Reason: delivery.ReasonTemplate, Err: exchange.ErrIncompleteMessage}
 	}
-	headers := map[string]string{"Message-ID": "<" + m.ID + ">", "Auto-Submitted": "auto-generated"}
+	headers := map[string]string{"Message-ID": "<" + m.ID + ">", "References": "<thread-" + m.ID + ">",
+		"X-Entity-Ref-ID": m.ID, "Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All"}
 	if m.Language != "" {
 		headers["Content-Language"] = m.Language
 	}

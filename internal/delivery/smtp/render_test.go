@@ -69,9 +69,9 @@ func TestMessageOnTheWire(t *testing.T) {
 		}
 		all := server.Messages()
 		want := "Auto-Submitted: auto-generated\n" + language + kind + "Date: Wed, 04 Mar 2026 04:06:07 +0000\n" +
-			"From: Läden & Söhne <no-reply@codes.example>\nMessage-Id: <" + m.ID + ">\nMime-Version: 1.0\nSubject: " +
-			m.Subject +
-			"\nTo: <" + recipient + ">\n" + marks + "text/plain; charset=UTF-8\n" + m.Text + html
+			"From: Läden & Söhne <no-reply@codes.example>\nMessage-Id: <" + m.ID + ">\nMime-Version: 1.0\nReferences: <thread-" + m.ID +
+			">\nSubject: " + m.Subject + "\nTo: <" + recipient + ">\nX-Auto-Response-Suppress: All\nX-Entity-Ref-Id: " +
+			m.ID + "\n" + marks + "text/plain; charset=UTF-8\n" + m.Text + html
 		if got := decoded(t, all[len(all)-1].Data); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
@@ -206,7 +206,7 @@ func checkFuzzed(t *testing.T, got smtptest.Message, m delivery.Mail) {
 	}
 	known := []string{"Auto-Submitted", "Content-Language", "Content-Transfer-Encoding", "Content-Type", "Date", "From",
 		"Message-Id",
-		"Mime-Version", "Subject", "To"}
+		"Mime-Version", "References", "Subject", "To", "X-Auto-Response-Suppress", "X-Entity-Ref-Id"}
 	for name, values := range header.Header {
 		if !slices.Contains(known, name) || len(values) != 1 {
 			t.Fatalf("header %q %d times", name, len(values))
