@@ -98,6 +98,15 @@ func (rekeyCommand) Run(ctx context.Context, p program, cfg config.Config) error
 	return app.Rekey(ctx, cfg, p.out)
 }
 
+type backupCommand struct {
+	File        string `arg:"" type:"path" help:"Where the copy goes; a file that exists is refused."`
+	WithSecrets bool   `help:"Also copy the secrets that the data directory has, to FILE.secrets.yaml."`
+}
+
+func (b backupCommand) Run(ctx context.Context, p program, cfg config.Config) error {
+	return app.Backup(ctx, cfg, b.File, b.WithSecrets, p.out)
+}
+
 type configCommand struct {
 	Example bool `help:"Print a file with every setting, what it means and what holds by default, instead." xor:"instead"`
 	Schema  bool `help:"Print the JSON Schema of the file, by which editors complete and check it, instead." xor:"instead"`

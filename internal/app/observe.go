@@ -35,6 +35,10 @@ func (a *App) registerPartMetrics(front *echo.Echo) {
 	a.metrics.RegisterAdmissions(a.core.Codes.AdmissionStates)
 	if a.cfg.DatabaseURL == "" {
 		a.metrics.RegisterDisk(a.cfg.DataDir)
+		a.metrics.RegisterLastBackup(func() (time.Time, bool) {
+			at := config.LastBackup(a.cfg.DataDir)
+			return at, NeedsBackup(a.cfg) || !at.IsZero()
+		})
 	}
 	var routes []string
 	for _, r := range front.Routes() {

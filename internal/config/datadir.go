@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"sendcode/internal/config/document"
 
@@ -130,22 +131,68 @@ func parseSecrets(path string, content []byte) (map[string]string, error) {
 	return secrets, nil
 }
 
-// writeSecrets writes the file of secrets in one step: contents reach the disk before the name,
-// so a crash leaves the whole file or none.
-func writeSecrets(path string, secrets map[string]string) (err error) {
+func writeSecrets(path string, secrets map[string]string) error {
 	body := secretsFileHead
 	for _, s := range storedSecrets { // quotes show where a file was cut
 		if secrets[s.key] != "" {
 			body += fmt.Sprintf("%s: %q\n", s.key, secrets[s.key])
 		}
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), secretsFileName+".*") // 0600
+	return WriteFile(path, func(f *os.File) error {
+		_, err := f.WriteString(body)
+		return err
+	})
+}
+
+// CopySecrets writes a copy of the data directory's file of secrets to path. Like WriteFile it
+// replaces a file that is there.
+func CopySecrets(dir, path string) error {
+	from := filepath.Join(dir, secretsFileName)
+	secrets, err := readSecrets(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no %s: keep a copy of SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY instead",
+			document.Printable(from))
+	}
+	if err != nil {
+		return err
+	}
+	return writeSecrets(path, secrets)
+}
+
+// HasSecretsFile reports whether the data directory has a file of secrets.
+func HasSecretsFile(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, secretsFileName))
+	return err == nil
+}
+
+const lastBackupFileName = "last_backup"
+
+// RecordBackup keeps the instant of the last backup in the data directory. All users may read it,
+// since another user than the service's may make backups.
+func RecordBackup(dir string, at time.Time) error {
+	return WriteFile(filepath.Join(dir, lastBackupFileName), func(f *os.File) error {
+		_, err := f.WriteString(at.UTC().Format(time.RFC3339) + "\n")
+		return errors.Join(err, f.Chmod(0o644))
+	})
+}
+
+// LastBackup returns what RecordBackup kept, to the second; zero if nothing can be read.
+func LastBackup(dir string) time.Time {
+	text, _ := os.ReadFile(filepath.Join(dir, lastBackupFileName))
+	at, _ := time.Parse(time.RFC3339, strings.TrimSpace(string(text)))
+	return at
+}
+
+// WriteFile makes a file in one step, which only its owner may read: fill writes f under another
+// name, and the contents reach the disk before the name path does. So a crash leaves the whole file
+// or none.
+func WriteFile(path string, fill func(f *os.File) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // after the rename there is nothing to remove
-	_, err = f.WriteString(body)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(fill(f), f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(f.Name(), path); err != nil {

@@ -30,6 +30,7 @@ var edges = map[string]string{
 	"internal/runbook":          "", // the sections of the runbooks that log lines name
 	"internal/logthrottle":      "",
 	"internal/peek":             "",
+	"internal/disk":             "",
 	"internal/standardwebhooks": "",
 	"internal/sns":              "",
 	"internal/hooks":            "internal/recipient internal/standardwebhooks",
@@ -106,17 +107,17 @@ var edges = map[string]string{
 	// plays a week on the real use cases
 	"internal/demo":    "internal/delivery internal/recipient internal/sms internal/store internal/support internal/verification",
 	"internal/traces":  "internal/store",
-	"internal/metrics": "internal/admission internal/delivery internal/limits internal/recent internal/recipient internal/store internal/webhook",
+	"internal/metrics": "internal/admission internal/delivery internal/disk internal/limits internal/recent internal/recipient internal/store internal/webhook",
 	"internal/app/core": "internal/gates internal/jobs internal/keys internal/limits internal/outbox internal/policy internal/proof internal/redemption internal/refusals " +
 		"internal/reports internal/store internal/support internal/verification internal/webhook",
-	"internal/app": "internal/evp internal/recent internal/logthrottle internal/hooks internal/sns internal/runbook internal/admission internal/app/core internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics quota docs migrations templates web internal/recipient internal/keys internal/message " +
+	"internal/app": "internal/disk internal/evp internal/recent internal/logthrottle internal/hooks internal/sns internal/runbook internal/admission internal/app/core internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics quota docs migrations templates web internal/recipient internal/keys internal/message " +
 		"internal/delivery internal/delivery/mailserver internal/delivery/mailbox " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/policy internal/gates " +
 		"internal/outbox internal/jobs internal/limits internal/traces",
 
 	"internal/historytest": "", // judges the whole, so it must not share its mistakes
-	"internal/app/doctor":  "quota internal/app internal/config internal/delivery internal/delivery/mailserver internal/loopback internal/sms internal/store internal/store/postgres",
+	"internal/app/doctor":  "quota internal/app internal/config internal/delivery internal/delivery/mailserver internal/disk internal/loopback internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite",
 }
 
 // support is what no production package imports: kits for tests.

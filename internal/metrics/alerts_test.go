@@ -39,6 +39,7 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	m.RegisterRedis(nil)
 	m.RegisterBacklog(nil)
 	m.RegisterDisk("")
+	m.RegisterLastBackup(nil)
 	m.RegisterPausedPrefixes(nil)
 	m.RegisterHeldBursts(nil)
 	m.StatementObserver(nil)
@@ -182,6 +183,12 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeDiskNearlyFull", 5 * m, 8 * m, 0, map[string]string{
 			`node_filesystem_avail_bytes{mountpoint="/var/lib/postgresql"}`: "50+0x8 9+0x400",
 			`node_filesystem_size_bytes{mountpoint="/var/lib/postgresql"}`:  "100+0x400"}},
+		{"SendcodeBackupOld", 2 * m, soon, 0, map[string]string{ // the series begin in 1970
+			`sendcode_last_backup_timestamp_seconds`: "-172680+0x400"}},
+		{"SendcodeBackupOld", 2 * m, soon, 0, map[string]string{ // never
+			`sendcode_last_backup_timestamp_seconds`: stays, `sendcode_database_oldest_timestamp_seconds`: "-172680+0x400"}},
+		{"SendcodeBackupOld", 20 * m, 0, 0, map[string]string{ // a trial, or Postgres
+			`sendcode_database_oldest_timestamp_seconds`: "-172680+0x400"}},
 		{"SendcodeGuessing", 10 * m, 20 * m, 0, map[string]string{
 			`sendcode_checks_total{outcome="wrong"}`:    "0+0x8 0+10x400",
 			`sendcode_checks_total{outcome="approved"}`: "0+1x400"}},

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"sendcode/internal/admission"
+	"sendcode/internal/disk"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/webhook"
@@ -104,9 +105,22 @@ func (m *Metrics) RegisterDisk(dir string) {
 	free := prometheus.NewDesc("sendcode_disk_free_bytes", "Room left on the disk of the database's file.", nil, nil)
 	size := prometheus.NewDesc("sendcode_disk_size_bytes", "Size of that disk.", nil, nil)
 	m.registry.MustRegister(collector{described: []*prometheus.Desc{free, size}, collect: func(show showFunc) {
-		if left, all, ok := diskSpace(dir); ok {
+		if left, all, ok := disk.Space(dir); ok {
 			show(free, left)
 			show(size, all)
+		}
+	}})
+}
+
+// RegisterLastBackup adds a gauge of the instant of the last backup of SQLite's file. While watched
+// is false, it is missing.
+func (m *Metrics) RegisterLastBackup(read func() (at time.Time, watched bool)) {
+	last := prometheus.NewDesc("sendcode_last_backup_timestamp_seconds",
+		"What instant the last copy by sendcode backup has; 0: there is none. Missing with Postgres, and before the first one "+
+			"without a mail server.", nil, nil)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{last}, collect: func(show showFunc) {
+		if at, watched := read(); watched {
+			show(last, unixSeconds(at))
 		}
 	}})
 }

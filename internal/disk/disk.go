@@ -1,0 +1,26 @@
+//go:build unix
+
+// Package disk asks the operating system about disks and files.
+package disk
+
+import (
+	"os"
+	"syscall"
+)
+
+// Space returns the free space for unprivileged users on the disk that holds a directory, and the
+// disk's size, in bytes. ok is false if the system does not report them.
+func Space(dir string) (free, size float64, ok bool) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return 0, 0, false
+	}
+	return float64(s.Bavail) * float64(s.Bsize), float64(s.Blocks) * float64(s.Bsize), true
+}
+
+// SameOwner reports whether two files belong to the same user; true where files have no owner.
+func SameOwner(a, b os.FileInfo) bool {
+	x, known := a.Sys().(*syscall.Stat_t)
+	y, also := b.Sys().(*syscall.Stat_t)
+	return !known || !also || x.Uid == y.Uid
+}
