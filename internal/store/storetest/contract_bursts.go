@@ -121,6 +121,28 @@ func BurstOfMissing(t *testing.T, f *Fixture, good int) {
 	Equal(t, "in force", f.inForce(t), missing+3)
 }
 
+// Six dead addresses that a stranger types within minutes page nobody and change nothing for others:
+// the older suppression of a person who has entered a code and one by hand stay in force, and the
+// server's other mails are sent.
+func burstOfAStranger(t *testing.T, f *Fixture) {
+	f.approve(t, f.Ended(t, f.person(100), acceptedByMX).Verification.ID)
+	f.refuse(t, 100, 1, "550 5.1.1 unknown")
+	f.Pass(store.BurstWindow)
+	f.suppress(t, 101, 24*time.Hour)
+	for n := 1; n <= 6; n++ {
+		f.refuse(t, n, 1, "550 5.1.1 unknown")
+		f.Pass(time.Minute)
+	}
+	Equal(t, "told", len(Must(f.HeldBursts(t.Context()))(t)), 0)
+	Equal(t, "in force", f.inForce(t), 2)
+	for n, stopped := range map[int]bool{100: true, 101: true, 102: false} {
+		Equal(t, "stopped", f.Ended(t, f.person(n), acceptedByMX).Send.Suppression != uuid.Nil, stopped)
+	}
+	f.settle(t, false)
+	f.Pass(store.BurstHold)
+	Equal(t, "in force", f.inForce(t), 2+6)
+}
+
 // A person who lifts one suppression of a burst lifts all of it. A provider's bounces are a burst too;
 // there only a delivery lifts it, since the server has accepted those mails as well.
 func burstIsLifted(t *testing.T, f *Fixture) {
