@@ -85,6 +85,7 @@ func (w moduleWords) prependTo(body string) []byte {
 func moduleWordsFor(w texts.Words, names []string) moduleWords {
 	pick := func(section string) map[string]any {
 		forms := w.TextsWithForms(section)
+		delete(forms, "BadCharacter") // the page alone shows it
 		maps.DeleteFunc(forms, func(name string, _ any) bool { return names != nil && !slices.Contains(names, name) })
 		return forms
 	}

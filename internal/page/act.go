@@ -116,7 +116,7 @@ func (u *Page) saveAndRedirect(c echo.Context, s session) error {
 func (u *Page) send(ctx context.Context, s session, p postedForm) session {
 	to, err := recipient.ParseInCountry(p.channel, p.to, p.country)
 	if err != nil {
-		return s.withDraft(p, postNote{Kind: noteBadAddress, Reason: invalidReason(err)})
+		return s.withDraft(p, badAddressNote(err))
 	}
 	if doubt, ok := needsConfirmation(to, p); ok {
 		return s.withDraft(p, postNote{Kind: doubt})
@@ -177,12 +177,13 @@ func (s session) withDraft(p postedForm, n postNote) session {
 	return s
 }
 
-// invalidReason returns the reason of an InvalidError; "" for other errors.
-func invalidReason(err error) string {
+// badAddressNote returns the note about an invalid recipient, with the reason of an InvalidError.
+func badAddressNote(err error) postNote {
+	n := postNote{Kind: noteBadAddress}
 	if bad, ok := errors.AsType[*recipient.InvalidError](err); ok {
-		return bad.Reason
+		n.Reason, n.Character = bad.Reason, bad.Character
 	}
-	return ""
+	return n
 }
 
 // sendAgain asks for another code for the remembered recipient.

@@ -105,6 +105,9 @@ func (l *visit) addAskNote(k *card, t words) {
 	switch n.Kind {
 	case noteBadAddress:
 		f.Error = cmp.Or(t["BadAddress."+n.Reason], t["BadAddressElse"])
+		if n.Character != "" {
+			f.Error += t["Separator"] + t.fill("BadCharacter", "character", n.Character)
+		}
 		if len(k.Ask.Choices) > 1 && slices.Contains([]string{"country_not_served", "voip", "number_not_allowed"},
 			n.Reason) {
 			f.Error += t["Separator"] + t["MailInstead"]

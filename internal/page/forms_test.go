@@ -122,6 +122,15 @@ func TestADraftLeavesTheVerificationAlone(t *testing.T) {
 	shows(t, post(t, w, "?view=change", "send", "to", "ben@example.com"), "code", "b•••@example.com")
 }
 
+// A refused address or number is answered with the character at fault.
+func TestSendNamesTheRefusedCharacter(t *testing.T) {
+	w := world(t)
+	shows(t, post(t, w, "", "send", "to", "ana’s@example.com"), "ask", "Check this character: U+2019")
+	w.Codes.SetCountries("DE")
+	shows(t, post(t, w, "", "send", "channel", "sms", "phone", "0151x2345678", "country", "DE"), "ask",
+		"Check this character: U+0078")
+}
+
 // No form and no address makes the page fail, and nothing that was typed is shown as markup.
 func FuzzPage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, act, typed, query string) {

@@ -96,6 +96,8 @@ type postNote struct {
 	Kind   noteKind  `json:"k,omitempty"`
 	Reason string    `json:"r,omitempty"` // machine word of an *InvalidError
 	At     time.Time `json:"a,omitzero"`
+	// Character is that of a *recipient.InvalidError
+	Character string `json:"c,omitempty"`
 }
 
 type noteKind string

@@ -11,6 +11,8 @@ type InvalidError struct {
 	// not served
 	Reason string
 	Detail string // plain sentence for the caller
+	// Character that the reason is about, such as U+2019 '’'; empty: the reason is about none
+	Character string
 }
 
 func (e *InvalidError) Error() string { return "invalid recipient: " + e.Reason }
@@ -20,13 +22,14 @@ var reasons []string
 
 func newInvalidError(reason, detail string) error {
 	reasons = append(reasons, reason)
-	return &InvalidError{reason, detail}
+	return &InvalidError{Reason: reason, Detail: detail}
 }
 
-// naming returns the error with the character that it is about, such as U+2019 '’'.
+// naming returns the error with the character that it is about.
 func naming(err error, r rune) error {
 	e := *err.(*InvalidError)
-	e.Detail = fmt.Sprintf("%s It is %#U.", e.Detail, r)
+	e.Character = fmt.Sprintf("%#U", r)
+	e.Detail += " It is " + e.Character + "."
 	return &e
 }
 
