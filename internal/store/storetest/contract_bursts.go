@@ -97,9 +97,12 @@ func burstOfAServer(t *testing.T, f *Fixture) {
 }
 
 // Mailboxes that are missing take effect after the hour, though the server accepts all other mails.
-// Nobody who types dead addresses changes anything for others, or pages anybody.
-func burstOfMissing(t *testing.T, f *Fixture) {
-	const missing, good = 500, 50
+// It pages nobody, since they are strangers' addresses.
+func burstOfMissing(t *testing.T, f *Fixture) { BurstOfMissing(t, f, 50) }
+
+// BurstOfMissing is burstOfMissing with this number of mails that the server accepts.
+func BurstOfMissing(t *testing.T, f *Fixture, good int) {
+	const missing = 500
 	f.refuse(t, 1000, 1, "550 5.1.1 unknown")
 	f.Pass(store.BurstWindow)
 	f.refuse(t, 1001, 1, "550 5.1.1 no such user")
@@ -114,8 +117,30 @@ func burstOfMissing(t *testing.T, f *Fixture) {
 	Equal(t, "in force", f.inForce(t), missing+2)
 	Equal(t, "stopped", f.Admit(t, f.person(9)).Send.Suppression == uuid.Nil, false)
 	f.Pass(time.Hour)
-	f.refuse(t, 3000, 1, "550 5.1.1 unknown")
+	f.refuse(t, 1002, 1, "550 5.1.1 unknown")
 	Equal(t, "in force", f.inForce(t), missing+3)
+}
+
+// Six dead addresses that a stranger types within minutes page nobody and change nothing for others:
+// the older suppression of a person who has entered a code and one by hand stay in force, and the
+// server's other mails are sent.
+func burstOfAStranger(t *testing.T, f *Fixture) {
+	f.approve(t, f.Ended(t, f.person(100), acceptedByMX).Verification.ID)
+	f.refuse(t, 100, 1, "550 5.1.1 unknown")
+	f.Pass(store.BurstWindow)
+	f.suppress(t, 101, 24*time.Hour)
+	for n := 1; n <= 6; n++ {
+		f.refuse(t, n, 1, "550 5.1.1 unknown")
+		f.Pass(time.Minute)
+	}
+	Equal(t, "told", len(Must(f.HeldBursts(t.Context()))(t)), 0)
+	Equal(t, "in force", f.inForce(t), 2)
+	for n, stopped := range map[int]bool{100: true, 101: true, 102: false} {
+		Equal(t, "stopped", f.Ended(t, f.person(n), acceptedByMX).Send.Suppression != uuid.Nil, stopped)
+	}
+	f.settle(t, false)
+	f.Pass(store.BurstHold)
+	Equal(t, "in force", f.inForce(t), 2+6)
 }
 
 // A person who lifts one suppression of a burst lifts all of it. A provider's bounces are a burst too;
