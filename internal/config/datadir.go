@@ -65,9 +65,7 @@ func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string
 	case len(keys) > 0 && !first:
 		return nil, damagedError(path, keys...)
 	case len(keys) > 0 && DatabaseFileExists(dir):
-		return nil, fmt.Errorf("%s is missing, but %s beside it was written with its keys: put back a copy, or give "+
-			"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew",
-			document.Printable(path), DatabaseFile)
+		return nil, lostKeysError(path)
 	case first:
 		secrets = map[string]string{}
 	}
@@ -79,6 +77,34 @@ func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string
 			reasonWithoutPath(err))
 	}
 	return secrets, nil
+}
+
+// WithStoredKeys returns the configuration with the database's keys of the data directory where no
+// setting gives them. It writes nothing; a missing key is an error.
+func (c Config) WithStoredKeys() (Config, error) {
+	missing := slices.DeleteFunc(c.missingSecrets(), func(s storedSecret) bool { return !s.isDatabaseKey() })
+	if len(missing) == 0 {
+		return c, nil
+	}
+	path := filepath.Join(c.DataDir, secretsFileName)
+	secrets, err := readSecrets(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, lostKeysError(path)
+	}
+	for _, s := range missing {
+		if err == nil && secrets[s.key] == "" {
+			err = damagedError(path, s.key)
+		}
+		*s.of(&c) = newSecret(secrets[s.key])
+	}
+	return c, err
+}
+
+// lostKeysError returns the error for a file of secrets that is missing beside a database.
+func lostKeysError(path string) error {
+	return fmt.Errorf("%s is missing, but %s beside it was written with its keys: put back a copy, or give "+
+		"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew",
+		document.Printable(path), DatabaseFile)
 }
 
 // damagedError returns the error for a file of secrets that lacks some or was changed.
