@@ -72,6 +72,27 @@ INSERT INTO schema_fingerprints (version, sha256) VALUES (%d, '%s') ON CONFLICT 
 	return nil
 }
 
+// Check returns an error, which wraps store.ErrSchema, unless the database has exactly this
+// program's migrations. It only reads.
+func Check(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS, dir string) error {
+	own, err := Fingerprints(files, dir)
+	if err != nil {
+		return WrapError(err)
+	}
+	applied, err := readApplied(ctx, dialect, db)
+	if err != nil {
+		return err
+	}
+	if err := CheckFingerprints(own, applied); err != nil {
+		return err
+	}
+	if last := slices.Max(slices.Collect(maps.Keys(applied))); own[last] == "" {
+		return fmt.Errorf("%w: migration %d is of a later version, beside which this one works: install that version again",
+			store.ErrSchema, last)
+	}
+	return nil
+}
+
 // Fingerprints returns the SHA-256 of each migration file of a directory in hex, by its version.
 func Fingerprints(files fs.FS, dir string) (map[int64]string, error) {
 	names, err := fs.Glob(files, dir+"/*.sql")
@@ -107,31 +128,39 @@ var errUnreleasedSchema = fmt.Errorf("%w: its schema does not fit: begin with an
 // compareApplied is CheckFingerprints for the fingerprints in a database. It ignores migrations
 // that are not applied yet.
 func compareApplied(ctx context.Context, dialect goose.Dialect, db *sql.DB, own map[int64]string) error {
+	applied, err := readApplied(ctx, dialect, db)
+	if err != nil {
+		return err
+	}
+	both := maps.Clone(own)
+	maps.Copy(both, applied)
+	return CheckFingerprints(own, both)
+}
+
+// readApplied returns the fingerprints of a database's migrations, by their version.
+func readApplied(ctx context.Context, dialect goose.Dialect, db *sql.DB) (map[int64]string, error) {
 	var tables int
 	if err := db.QueryRowContext(ctx, countFingerprintTablesSQL[dialect]).Scan(&tables); err != nil {
-		return WrapError(err)
+		return nil, WrapError(err)
 	}
 	if tables == 0 {
-		return errUnreleasedSchema
+		return nil, errUnreleasedSchema
 	}
 	rows, err := db.QueryContext(ctx, FingerprintsSQL)
 	if err != nil {
-		return WrapError(err)
+		return nil, WrapError(err)
 	}
 	defer rows.Close()
-	applied := maps.Clone(own)
+	applied := map[int64]string{}
 	for rows.Next() {
 		var version int64
 		var sum string
 		if err := rows.Scan(&version, &sum); err != nil {
-			return WrapError(err)
+			return nil, WrapError(err)
 		}
 		applied[version] = sum
 	}
-	if err := rows.Err(); err != nil {
-		return WrapError(err)
-	}
-	return CheckFingerprints(own, applied)
+	return applied, WrapError(rows.Err())
 }
 
 // CheckFingerprints compares the fingerprints of the program's own migrations with those applied to
@@ -146,7 +175,8 @@ func CheckFingerprints(own, applied map[int64]string) error {
 				store.ErrSchema, version)
 		default:
 			return fmt.Errorf(
-				"%w: migration %d was applied from another file than this program's, so another build made this schema",
+				"%w: migration %d was applied from another file than this program's, so another build made this schema: "+
+					"start that build, or begin with an empty database (see UPGRADING.md)",
 				store.ErrSchema, version)
 		}
 	}

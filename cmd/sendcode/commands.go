@@ -25,7 +25,7 @@ import (
 type serveCommand struct {
 	Demo bool `help:"With a week of sends that are made up, on this machine alone; of the settings only SENDCODE_ADDR holds, and nothing of it stays." xor:"demo,demo-until,demo-debug"`
 
-	Wait time.Duration `default:"60s" help:"How long the start waits for a database or Redis that does not answer. 0s: it tries once, and starts without Redis."`
+	Wait time.Duration `default:"60s" help:"How long the start waits for a database or Redis that does not answer, and for another process that has the data directory. 0s: it tries once, and starts without Redis."`
 
 	HoldUntil time.Time `placeholder:"INSTANT" help:"After a restore: no code is sent before this instant (RFC 3339), at most 48 hours ahead; all else works." xor:"demo-until"`
 

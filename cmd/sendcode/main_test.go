@@ -397,19 +397,39 @@ func TestServesWithNothingGiven(t *testing.T) {
 		t.Errorf("secrets: %v", err)
 	}
 	second := process(t)
-	second.Dir = cmd.Dir
+	second.Dir, second.Args = cmd.Dir, append(second.Args, "serve", "--wait=0s")
 	var refused bytes.Buffer
 	second.Stderr = &refused
 	if _ = second.Run(); second.ProcessState.ExitCode() != 1 ||
 		!strings.Contains(refused.String(), "is in use by another sendcode process") {
 		t.Errorf("a second process: code %d, %s", second.ProcessState.ExitCode(), refused.String())
 	}
+	third := process(t) // it serves once the first has ended
+	var waits servertest.Text
+	third.Dir, third.Stderr = cmd.Dir, &waits
+	pipe, err := third.StdoutPipe()
+	if err == nil {
+		err = third.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	itsOut := bufio.NewReader(pipe)
+	servertest.Await(t, "the third to wait", func() bool { return strings.Contains(waits.String(), "start waits: another process") })
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	rest, _ := io.ReadAll(out)
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, rest)
+	}
+	said(t, itsOut, "running")
+	if err := third.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.ReadAll(itsOut)
+	if err := third.Wait(); err != nil {
+		t.Error(err)
 	}
 	if left, err := filepath.Glob(filepath.Join(cmd.Dir, "data", "*-wal*")); err != nil || len(left) != 0 {
 		t.Errorf("the database was not closed: %v, %v", left, err)

@@ -14,9 +14,18 @@ type checkBody struct {
 	ClientIP string `json:"client_ip"`
 }
 
+// setCheckFields sets the caller's IP and Idempotency-Key. Errors: those of setClientIP and
+// idempotencyKey.
+func setCheckFields(c echo.Context, who *verification.Caller, clientIP string) (err error) {
+	if who.Key, err = idempotencyKey(c.Request().Header); err != nil {
+		return err
+	}
+	return setClientIP(who, clientIP)
+}
+
 // check is POST /v1/verifications/{id}/check.
 func (a *API) check(c echo.Context, who verification.Caller, body checkBody) error {
-	if err := setClientIP(&who, body.ClientIP); err != nil {
+	if err := setCheckFields(c, &who, body.ClientIP); err != nil {
 		return err
 	}
 	checked, err := a.codes.Check(c.Request().Context(), who, c.Param("id"), body.Code)
@@ -39,7 +48,7 @@ type checkByRecipientBody struct {
 // checkByRecipient is POST /v1/verifications/check. Secret keys only: else a browser could use up
 // the attempts of another person's code by the address alone.
 func (a *API) checkByRecipient(c echo.Context, who verification.Caller, body checkByRecipientBody) error {
-	if err := setClientIP(&who, body.ClientIP); err != nil {
+	if err := setCheckFields(c, &who, body.ClientIP); err != nil {
 		return err
 	}
 	ask := verification.Request{Caller: who, Channel: body.Channel, To: body.To, Purpose: body.Purpose,

@@ -236,11 +236,11 @@ func (v *vote) result(ctx context.Context) bool {
 func codeRequests(hook hooks.Hook, r hooks.Request) (all []verification.Request) {
 	for i, m := range r.Messages {
 		all = append(all, verification.Request{
-			Caller:  verification.Caller{App: hook.App, Kind: verification.BackEnd, IP: r.IP, Stranger: true},
+			Caller: verification.Caller{App: hook.App, Kind: verification.BackEnd, IP: r.IP, Stranger: true,
+				// with a space, so that no Idempotency-Key header can equal it
+				Key: "hook " + hook.Name + " " + r.ID + " " + strconv.Itoa(i)},
 			Channel: string(hook.Server.Channel()), To: m.To, Purpose: hook.Purposes[r.Action],
 			Code: m.Code, TTL: hook.TTL, Wait: hookDeadline,
-			// with a space, so that no Idempotency-Key header can equal it
-			Key: "hook " + hook.Name + " " + r.ID + " " + strconv.Itoa(i),
 		})
 	}
 	return all

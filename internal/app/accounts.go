@@ -115,7 +115,7 @@ func openStoreForCommand(ctx context.Context, cfg config.Config, advice string) 
 	unlock := func() error { return nil }
 	if cfg.DatabaseURL == "" {
 		var err error
-		if unlock, err = config.LockDataDir(cfg.DataDir); err != nil {
+		if unlock, err = config.LockDataDir(ctx, cfg.DataDir, 0); err != nil {
 			return nil, nil, fmt.Errorf("%w; %s", err, advice)
 		}
 		if !config.DatabaseFileExists(cfg.DataDir) {

@@ -130,7 +130,7 @@ func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, n
 	}
 	return a, runSteps(
 		func() error { return a.openTraces(ctx) },
-		a.fillSecrets,
+		func() error { return a.fillSecrets(ctx) },
 		a.openPorts,
 		func() error {
 			return a.retryAtStart(ctx, "SENDCODE_DATABASE_URL", postgres.IsUnreachable, a.openDatabase)
@@ -161,10 +161,15 @@ func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
 }
 
 // fillSecrets fills in the secrets of the data directory that no setting gives, and parses the
-// keys. A directory with SQLite's file is first locked for this process.
-func (a *App) fillSecrets() (err error) {
+// keys. A directory with SQLite's file is first locked for this process. While the process before
+// this one ends, it waits for the lock, at most Config.Wait.
+func (a *App) fillSecrets(ctx context.Context) (err error) {
 	if a.cfg.DatabaseURL == "" {
-		unlock, err := config.LockDataDir(a.cfg.DataDir)
+		unlock, err := config.LockDataDir(ctx, a.cfg.DataDir, 0)
+		if errors.Is(err, config.ErrDataDirInUse) && a.cfg.Wait > 0 {
+			a.logger.Info("start waits: another process has the data directory", "wait", a.cfg.Wait.String())
+			unlock, err = config.LockDataDir(ctx, a.cfg.DataDir, a.cfg.Wait)
+		}
 		if err != nil {
 			return err
 		}

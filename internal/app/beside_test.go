@@ -12,7 +12,7 @@ import (
 func TestCommandsBesideTheService(t *testing.T) {
 	cfg := config.Config{}
 	cfg.DataDir = t.TempDir()
-	unlock, err := config.LockDataDir(cfg.DataDir)
+	unlock, err := config.LockDataDir(t.Context(), cfg.DataDir, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

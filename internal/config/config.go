@@ -56,7 +56,8 @@ type Config struct {
 	// `host:port` for `/admin` and `/metrics` alone.
 	AdminAddr string `yaml:"admin_addr" env:"plain" check:"addr" unset:"/admin and /metrics are on addr"`
 	// After SIGTERM: how long `/readyz` is 503 and requests are still answered, `0s` to `10m`.
-	// Longer than a load balancer needs to notice.
+	// Longer than a load balancer needs to notice. With SQLite by default `0s`, since no other
+	// replica could answer instead.
 	Drain time.Duration `yaml:"drain" env:"plain" default:"10s" range:"0s 10m"`
 	// The directory of the SQLite file and the generated secrets.
 	DataDir string `yaml:"data_dir" env:"plain" default:"./data"`
@@ -102,8 +103,8 @@ type Config struct {
 	LocalPublicKey string `yaml:"-"`
 
 	Warnings []string `yaml:"-"` // settings that work but may surprise, a sentence each for the log
-	// How long the start waits for a database or Redis that does not answer; 0: not at all, and it
-	// does without Redis. Of the command line.
+	// How long the start waits for a database or Redis that does not answer, and for another process
+	// that has the data directory; 0: not at all, and it does without Redis. Of the command line.
 	Wait time.Duration `yaml:"-"`
 	// Until when sends are refused; zero: they are not. Of the command line.
 	HoldUntil time.Time `yaml:"-"`

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -64,9 +65,7 @@ func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string
 	case len(keys) > 0 && !first:
 		return nil, damagedError(path, keys...)
 	case len(keys) > 0 && DatabaseFileExists(dir):
-		return nil, fmt.Errorf("%s is missing, but %s beside it was written with its keys: put back a copy, or give "+
-			"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew",
-			document.Printable(path), DatabaseFile)
+		return nil, lostKeysError(path)
 	case first:
 		secrets = map[string]string{}
 	}
@@ -78,6 +77,34 @@ func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string
 			reasonWithoutPath(err))
 	}
 	return secrets, nil
+}
+
+// WithStoredKeys returns the configuration with the database's keys of the data directory where no
+// setting gives them. It writes nothing; a missing key is an error.
+func (c Config) WithStoredKeys() (Config, error) {
+	missing := slices.DeleteFunc(c.missingSecrets(), func(s storedSecret) bool { return !s.isDatabaseKey() })
+	if len(missing) == 0 {
+		return c, nil
+	}
+	path := filepath.Join(c.DataDir, secretsFileName)
+	secrets, err := readSecrets(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, lostKeysError(path)
+	}
+	for _, s := range missing {
+		if err == nil && secrets[s.key] == "" {
+			err = damagedError(path, s.key)
+		}
+		*s.of(&c) = newSecret(secrets[s.key])
+	}
+	return c, err
+}
+
+// lostKeysError returns the error for a file of secrets that is missing beside a database.
+func lostKeysError(path string) error {
+	return fmt.Errorf("%s is missing, but %s beside it was written with its keys: put back a copy, or give "+
+		"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew",
+		document.Printable(path), DatabaseFile)
 }
 
 // damagedError returns the error for a file of secrets that lacks some or was changed.
@@ -213,21 +240,37 @@ func syncDir(dir string) error {
 	return errors.Join(err, d.Close())
 }
 
-// LockDataDir locks a data directory for this process and creates it (0700) if it is missing.
-// release, or the end of the process, ends the lock. The lock file stays: if it were removed, two
-// processes could lock two files of the same name.
-func LockDataDir(dir string) (release func() error, err error) {
+// lockRetryEvery is the time between two tries of LockDataDir.
+const lockRetryEvery = 20 * time.Millisecond
+
+// ErrDataDirInUse is the error if another process has locked the data directory.
+var ErrDataDirInUse = errors.New("is in use by another sendcode process")
+
+// LockDataDir locks a data directory for this process and creates it (0700) if it is missing. If
+// another process has the lock, it tries again until wait is over or ctx ends; the error is then
+// ErrDataDirInUse. release, or the end of the process, ends the lock. The lock file stays: if it
+// were removed, two processes could lock two files of the same name.
+func LockDataDir(ctx context.Context, dir string, wait time.Duration) (release func() error, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err
 	}
 	lock := flock.New(filepath.Join(dir, "lock"), flock.SetPermissions(0o600))
-	switch locked, err := lock.TryLock(); {
+	locked, err := lock.TryLock()
+	if err == nil && !locked && wait > 0 {
+		bounded, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		if locked, err = lock.TryLockContext(bounded, lockRetryEvery); bounded.Err() != nil {
+			err = ctx.Err()
+		}
+	}
+	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the data directory %s cannot be locked: %s", document.Printable(dir),
 			reasonWithoutPath(err))
 	case !locked:
-		return nil, fmt.Errorf("the data directory %s is in use by another sendcode process: "+
-			"stop that one, or give this one a directory of its own with SENDCODE_DATA_DIR", document.Printable(dir))
+		return nil, fmt.Errorf("the data directory %s %w: "+
+			"stop that one, or give this one a directory of its own with SENDCODE_DATA_DIR", document.Printable(dir),
+			ErrDataDirInUse)
 	}
 	return lock.Unlock, nil
 }

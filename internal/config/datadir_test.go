@@ -222,7 +222,7 @@ func TestDataDirThatCannotBe(t *testing.T) {
 	c := loaded(t)
 	_, err := c.FillSecrets(file)
 	failsWith(t, "fill", err, "cannot be made: not a directory")
-	_, err = LockDataDir(file)
+	_, err = LockDataDir(t.Context(), file, 0)
 	failsWith(t, "lock", err, "cannot be made: not a directory")
 }
 

@@ -64,6 +64,9 @@ func (b *pageSettings) Check(p *document.Mapping) {
 // reports the problems of policies, purposes, apps and recipients, and names that nothing declares.
 func (d *loader) complete() {
 	c := d.config
+	if c.DatabaseURL == "" && d.root.Given["drain"] == nil {
+		c.Drain = 0
+	}
 	d.completeApps()
 	d.completePolicies()
 	d.completePurposes()

@@ -217,8 +217,9 @@ func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p postedForm) 
 func (u *Page) requestCode(ctx context.Context, s session, p postedForm) session {
 	ask := verification.Request{
 		Caller: p.caller, Channel: string(s.channel()), To: s.To, Purpose: u.purpose.Name, Languages: p.locale,
-		Resend: s.ID, Key: p.key, Known: p.known,
+		Resend: s.ID, Known: p.known,
 	}
+	ask.Key = p.key
 	a, err := u.sendOnce(ctx, ask)
 	if errors.Is(err, fault.NotFound) { // the verification was erased: open a new one
 		s.ID, ask.Resend = "", ""

@@ -55,6 +55,7 @@ var errorTable = []func(error) *Problem{
 	},
 	mapErrorValue(verification.ErrKeyInProgress, Problem{Kind: conflict, Header: http.Header{"Retry-After": {"1"}}}),
 	mapErrorValue(verification.ErrKeyReused, Problem{Kind: keyReused}),
+	mapErrorValue(verification.ErrKeyOfOtherCode, Problem{Kind: keyOfOtherCode}),
 	mapErrorValue(verification.ErrCallerCode, Problem{Kind: checkedByCallerKind}),
 	mapErrorValue(redemption.ErrRedeemed, Problem{Kind: proofRedeemedKind}),
 	mapErrorValue(redemption.ErrErased, Problem{Kind: erasedKind}),

@@ -94,6 +94,10 @@ var (
 		"This Idempotency-Key came with another request in the last 24 hours.",
 		"Use a new key for a new request, and the same key with the same body for a repetition. Nothing was done.",
 		ourFaultMessage})
+	keyOfOtherCode = registerProblemKind(ProblemKind{"key-of-other-code", http.StatusConflict, "Idempotency-Key of another code",
+		"The last check of this verification had this Idempotency-Key and another code.",
+		"Make a new key for each code that a person enters, and repeat a check with its own key and code. This was no try.",
+		ourFaultMessage})
 	TooLarge = registerProblemKind(ProblemKind{"too-large", http.StatusRequestEntityTooLarge, "Body too large",
 		"The body is larger than 16 KiB.",
 		"Send a smaller body. Events of mail providers may have 1 MiB, receipts of carriers 256 KiB. Nothing was done.",

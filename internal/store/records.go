@@ -112,7 +112,15 @@ type Verification struct {
 	// again here; see Intent.Code.
 	CallerChecks bool
 	Method       ApprovalMethod // how it was approved; empty: not, or by its code
+	// CheckKey has keyed hashes of the last counted check: of its caller and Idempotency-Key, and of
+	// these with the code, each of CheckKeyHashSize bytes. Behind them is a byte for each check since
+	// then with this key and another code. After MaxAttempts of these only the first hash is left, so
+	// that no check repeats the counted one. Empty: it had no key, or the recipient was erased.
+	CheckKey []byte
 }
+
+// CheckKeyHashSize is the size in bytes of each hash in Verification.CheckKey.
+const CheckKeyHashSize = 32
 
 // ApprovalMethod is how a verification was approved without its code.
 type ApprovalMethod string
@@ -152,6 +160,7 @@ func (v *Verification) Columns() []Column {
 		{"attempts_reset", &v.AttemptsReset, 0},
 		{"caller_checks", &v.CallerChecks, InsertedByBegin},
 		{"method", (*string)(&v.Method), InsertedByProve},
+		{"check_key", &v.CheckKey, NullableColumn},
 	}
 	return v.appendLabelColumns(append(make([]Column, 0, len(all)+8), all[:]...))
 }

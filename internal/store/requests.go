@@ -74,6 +74,7 @@ type HolderQuery struct {
 	Recipient recipient.Hash
 	Purpose   string
 	Holder    string // must not be empty: knowing an address gives no right to its verifications
+	CheckKey  []byte // the hash of an Idempotency-Key, first in CheckKey of the verification that is preferred; nil: none
 }
 
 // Work is a send in flight with everything that an attempt needs.
@@ -228,17 +229,21 @@ type Lockout struct {
 type CheckRequest struct {
 	ID      string // of the verification
 	Network string // the client's, as Send.Network
-	// Judge says whether the typed code is right. The store calls it while it holds locks, maybe
-	// more than once. If it returns an error, nothing is written. If counts is false, the check
-	// will not count and only the error matters. tell is the event to write.
-	Judge func(v Verification, counts bool) (right bool, tell NewEvent, err error)
+	// Parse parses the typed code and returns the check's Verification.CheckKey; empty: it has no
+	// Idempotency-Key. Judge says whether the code is right, if the check counts; tell is the event to
+	// write. The store calls them while it holds locks, maybe more than once. After an error of one of
+	// them nothing is written.
+	Parse func(v Verification) (key []byte, err error)
+	Judge func(v Verification) (right bool, tell NewEvent, err error)
 }
 
 // CheckAnswer is the result of a check.
 type CheckAnswer struct {
 	Verification Verification // as the check left it
 	Now          time.Time    // of the check, on the database's clock
-	Counted      bool         // false: the verification was not pending, or its recipient is locked out
+	Counted      bool         // false: the verification was not pending, its recipient is locked out, or of the next two
+	Repeated     bool         // the last counted check had the same Idempotency-Key and code: its answer is this one's
+	KeyReused    bool         // it had the same Idempotency-Key, and another code
 	Approved     bool         // by this check: the code was right
 	Event        NewEvent     // written with it, of an approval or of the last wrong code; zero: none
 	Lockout      Lockout      // Wait > 0: the verification is pending, but its recipient is locked out

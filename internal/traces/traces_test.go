@@ -246,3 +246,16 @@ func TestBadVariables(t *testing.T) {
 		t.Errorf("the log: %s", said)
 	}
 }
+
+// An attempt has a trace of its own also within a request's.
+func TestBeginAttemptBeginsATrace(t *testing.T) {
+	traces, exported := exporting(t)
+	ctx, request := traces.tracer.Start(t.Context(), "request")
+	traces.EndAttempt(traces.BeginAttempt(ctx, store.Send{RequestID: "r-1"}), store.Sent, "")
+	request.End()
+	spans := exported()
+	if len(spans) != 2 || spans[0].Name != "attempt" || spans[0].Parent.IsValid() ||
+		spans[0].SpanContext.TraceID() == spans[1].SpanContext.TraceID() {
+		t.Errorf("%+v", spans)
+	}
+}

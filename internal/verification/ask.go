@@ -40,9 +40,6 @@ type Request struct {
 	// canceled, no message leaves, and Send returns ErrHeld. A repetition does not call it. nil: the message
 	// leaves at once
 	Hold func() bool
-	// Idempotency-Key: requests of one caller with the same key are one request, for 24 h; empty:
-	// none
-	Key string
 }
 
 // Bounds of a request's free texts, in characters.

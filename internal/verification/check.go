@@ -3,6 +3,7 @@ package verification
 import (
 	"context"
 	"errors"
+	"time"
 
 	"sendcode/internal/code"
 	"sendcode/internal/fault"
@@ -36,9 +37,11 @@ type checkInProgress struct {
 
 // Check compares a typed code with a verification's code and approves the verification if they are
 // equal. The database counts the check and approves in one transaction, which is committed before
-// any caller learns the result. Of several right checks exactly one approves. Errors:
-// *fault.InvalidError for a text without the code's characters or length, which costs no attempt;
-// fault.NotFound, ErrCallerCode, *TooManyChecksError, *admission.OverloadedError,
+// any caller learns the result. Of several right checks exactly one approves. A check with the
+// Idempotency-Key and the code of the last counted one is answered as that one and counts nothing:
+// if it approved, with the same proof, while that is valid. Errors:
+// *fault.InvalidError for a text without the code's characters or length, and ErrKeyOfOtherCode,
+// which cost no attempt; fault.NotFound, ErrCallerCode, *TooManyChecksError, *admission.OverloadedError,
 // fault.Unavailable, and fault.Uncertain if the attempt may count.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result CheckResult, err error) {
 	leave, err := s.enterAdmission(s.checks, checksAdmissionName, c.class())
@@ -53,7 +56,8 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 	// From here the check goes on, even if the client hangs up.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	checked, err := s.Store.Check(ctx, store.CheckRequest{ID: id, Network: c.network(), Judge: s.judgeFunc(k)})
+	checked, err := s.Store.Check(ctx, store.CheckRequest{ID: id, Network: c.network(), Judge: s.judgeFunc(k),
+		Parse: func(v store.Verification) ([]byte, error) { return s.checkKey(k, v) }})
 	if wrong := err == nil && checked.Counted && !checked.Approved; !wrong && len(k.failed.Buckets) > 0 {
 		s.Outbox.RefundLater(k.failed.ID, k.failed.Buckets)
 	}
@@ -65,6 +69,12 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 		return CheckResult{}, err
 	case err != nil:
 		return CheckResult{}, err
+	case checked.KeyReused:
+		return CheckResult{}, ErrKeyOfOtherCode
+	case checked.Repeated && s.repeatsApproval(k, checked):
+		return s.approvedResult(c, checked), nil
+	case checked.Repeated:
+		return s.checkResult(checked, "repeated", recipient.Hash{}), nil
 	case checked.Lockout.Wait > 0:
 		return CheckResult{}, s.lockoutError(c, checked)
 	case !checked.Counted:
@@ -76,15 +86,31 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 	return s.approvedResult(c, checked), nil
 }
 
+// checkKey parses the typed code and returns the check's store.Verification.CheckKey. Errors: those
+// of parseTypedCode.
+func (s *Service) checkKey(k *checkInProgress, v store.Verification) ([]byte, error) {
+	if err := s.parseTypedCode(k, v); err != nil || k.Key == "" {
+		return nil, err
+	}
+	key := s.idempotencyKeyHash(checkKeyLabel, k.Caller)
+	withCode := s.Vault.KeyedHash("check", string(key[:]), v.ID, k.code)
+	return append(key[:], withCode[:]...), nil
+}
+
+// repeatsApproval reports whether a repeated check is the one that approved, and its proof is still
+// valid. The code is compared once more: a replica of an earlier version approves without a key.
+func (s *Service) repeatsApproval(k *checkInProgress, checked store.CheckAnswer) bool {
+	v := checked.Verification
+	expected, err := s.rightCode(v)
+	return err == nil && code.Equal(k.code, expected) && !v.ApprovedAt.IsZero() &&
+		checked.Now.Before(v.ApprovedAt.Truncate(time.Second).Add(proof.Life)) // as exp, in whole seconds
+}
+
 // judgeFunc returns the function that tells the database whether the typed code is right, and which
-// event to write. If the check does not count, the function only parses the code. Errors of the
-// function: those of parseTypedCode, and fault.Unavailable if it cannot derive the code or make the
+// event to write. Error of the function: fault.Unavailable if it cannot derive the code or make the
 // event.
-func (s *Service) judgeFunc(k *checkInProgress) func(store.Verification, bool) (bool, store.NewEvent, error) {
-	return func(v store.Verification, counts bool) (right bool, tell store.NewEvent, err error) {
-		if err := s.parseTypedCode(k, v); err != nil || !counts {
-			return false, tell, err
-		}
+func (s *Service) judgeFunc(k *checkInProgress) func(store.Verification) (bool, store.NewEvent, error) {
+	return func(v store.Verification) (right bool, tell store.NewEvent, err error) {
 		expected, err := s.rightCode(v)
 		if err != nil { // the key is no longer in the ring
 			return false, tell, fault.Unavailable.Wrap(err)
@@ -112,11 +138,14 @@ func (s *Service) parseTypedCode(k *checkInProgress, v store.Verification) (err 
 	return err
 }
 
-// approvedResult returns the result of a check that approved, or of Prove. It decrypts the address
-// only once.
+// approvedResult returns the result of a check that approved or repeats it, or of Prove. It decrypts
+// the address only once.
 func (s *Service) approvedResult(c Caller, checked store.CheckAnswer) CheckResult {
 	v, outcome := checked.Verification, "approved"
-	if v.Method == store.MethodEVP {
+	switch {
+	case checked.Repeated:
+		outcome = "repeated"
+	case v.Method == store.MethodEVP:
 		outcome = "proven"
 	}
 	// The hash is of the address as spelled, not of the mailbox: a code that was read at one
@@ -130,7 +159,7 @@ func (s *Service) approvedResult(c Caller, checked store.CheckAnswer) CheckResul
 	if err == nil && s.Prover != nil {
 		result.Proof, err = s.Prover.Sign(proof.Claims{ID: v.ID, App: v.App, Recipient: spelling.String(),
 			Channel: string(v.Channel),
-			Purpose: v.Purpose, Test: result.Test}, checked.Now)
+			Purpose: v.Purpose, Test: result.Test}, v.ApprovedAt)
 	}
 	if err != nil { // the approval is valid without a proof or token
 		s.Logger.Error("could not sign proof", "error", err, runbook.Defect.See())
@@ -147,7 +176,8 @@ func (s *Service) checkResult(checked store.CheckAnswer, outcome string, address
 
 // CheckByRecipient is Check for a back end that did not keep the ID. It checks the newest pending
 // verification that was requested with a secret key for the recipient, purpose and session of ask.
-// It never checks a verification of a browser or of another session. Errors: those of Check, and
+// It never checks a verification of a browser or of another session. One that was last checked with
+// the Idempotency-Key of ask goes before the newest. Errors: those of Check, and
 // *fault.InvalidError for ask; fault.NotFound also if no such verification is pending, or if the
 // caller has no secret key.
 func (s *Service) CheckByRecipient(ctx context.Context, ask Request, typed string) (CheckResult, error) {
@@ -158,10 +188,15 @@ func (s *Service) CheckByRecipient(ctx context.Context, ask Request, typed strin
 	if err != nil {
 		return CheckResult{}, err
 	}
-	v, err := s.Store.NewestPending(ctx, store.HolderQuery{
+	query := store.HolderQuery{
 		App: a.App, Channel: a.to.Channel(), Recipient: a.subject.Recipient, Purpose: a.subject.Purpose.Name,
 		Holder: a.holder,
-	})
+	}
+	if a.Key != "" {
+		key := s.idempotencyKeyHash(checkKeyLabel, a.Caller)
+		query.CheckKey = key[:]
+	}
+	v, err := s.Store.NewestPending(ctx, query)
 	if err != nil {
 		return CheckResult{}, err
 	}

@@ -62,7 +62,7 @@ type keyTurn struct {
 
 func (s *Service) turnOf(a parsedRequest) (n turnName) {
 	if a.Key != "" {
-		n = turnName{s.idempotencyKeyHash(a), s.fingerprint(a)}
+		n = turnName{s.idempotencyKeyHash(sendKeyLabel, a.Caller), s.fingerprint(a)}
 	}
 	return n
 }
@@ -158,7 +158,7 @@ func (s *Service) claimKey(ctx context.Context, a parsedRequest) (keyClaim, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	c := keyClaim{send: id, key: s.idempotencyKeyHash(a), keyed: true}
+	c := keyClaim{send: id, key: s.idempotencyKeyHash(sendKeyLabel, a.Caller), keyed: true}
 	got, err := s.Store.ClaimIdempotencyKey(ctx,
 		store.IdempotencyClaim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease(), Life: IdempotencyKeyLife})
 	if errors.Is(err, fault.Uncertain) {
@@ -229,15 +229,23 @@ func asAdmitted(v store.Verification, s store.Send) (store.Verification, store.S
 // that two apps, or a browser and a back end, never share a key. If a browser's key can be guessed,
 // its network is hashed too. Else a guess from another network would get the answer, and with it
 // the verification.
-func (s *Service) idempotencyKeyHash(a parsedRequest) [32]byte {
+func (s *Service) idempotencyKeyHash(label string, c Caller) [32]byte {
+	kind := "secret"
 	switch {
-	case a.Kind == BackEnd:
-		return s.Vault.KeyedHash("idempotency key", a.App, "secret", a.Key)
-	case isRandomKey(a.Key):
-		return s.Vault.KeyedHash("idempotency key", a.App, "browser", a.Key)
+	case c.Kind == BackEnd:
+	case isRandomKey(c.Key):
+		kind = "browser"
+	default:
+		kind = "browser of " + buckets.ClientPrefix(c.IP)
 	}
-	return s.Vault.KeyedHash("idempotency key", a.App, "browser of "+buckets.ClientPrefix(a.IP), a.Key)
+	return s.Vault.KeyedHash(label, c.App, kind, c.Key)
 }
+
+// The labels of idempotencyKeyHash: a send and a check never share a key.
+const (
+	sendKeyLabel  = "idempotency key"
+	checkKeyLabel = "check key"
+)
 
 // fingerprint hashes the content of a request, to tell a repetition from another request with the
 // same key. It ignores the client's address, which may change at a retry; see idempotencyKeyHash.

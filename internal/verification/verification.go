@@ -83,7 +83,8 @@ type Observer interface {
 	// admitted it), refused_by_database_alone, unavailable
 	Decided(channel recipient.Channel, app, outcome, rule string)
 	RuleWouldRefuse(channel recipient.Channel, app, rule string) // an observing rule would have refused a send
-	// outcome: approved, proven (no code was needed), wrong, ended, locked_out, refused
+	// outcome: approved, proven (no code was needed), repeated (answered again), wrong, ended,
+	// locked_out, refused
 	Checked(channel recipient.Channel, app, outcome string)
 	// a check exceeded a bound on failed checks: a network's bound, which refuses the check, or the
 	// app's bound, which only logs an alarm
@@ -153,6 +154,11 @@ type Caller struct {
 	IP   netip.Addr // of the end user's client, which a back end may name; invalid: not known
 
 	Stranger bool // a back end acts for a person that it does not know: its class is UnknownBrowser
+
+	// Key is the Idempotency-Key of a send or a check: requests of one caller with the same key are one
+	// request. A send's is kept for IdempotencyKeyLife, a check's until the next check counts. Empty:
+	// none
+	Key string
 }
 
 // network returns the client's network in the form that rows have; empty: not known.
@@ -186,6 +192,9 @@ var (
 	ErrHeld = errors.New("verification: the message was kept back")
 	// ErrKeyReused: the idempotency key was used with another request.
 	ErrKeyReused = errors.New("verification: the key belongs to another request")
+	// ErrKeyOfOtherCode: the last check had the same idempotency key and another code. This one is no
+	// try.
+	ErrKeyOfOtherCode = errors.New("verification: the key belongs to another code")
 )
 
 // TooManyChecksError says that a recipient or a network has too many failed checks. Nothing was

@@ -45,7 +45,11 @@ func (d *doctor) examine(ctx context.Context) error {
 				"is one, and open behind any other, such as one for TCP: before others can reach "+d.cfg.Addr+
 				", give SENDCODE_API_KEY, or an app's keys")
 	}
-	d.runCheck(ctx, "database", d.checkDatabase)
+	if d.cfg.DatabaseURL == "" {
+		d.checkFile(ctx)
+	} else {
+		d.runCheck(ctx, "database", d.checkDatabase)
+	}
 	d.runCheck(ctx, "redis", d.checkRedis)
 	d.checkMailServers(ctx)
 	d.checkSenderDomains(ctx)
@@ -105,9 +109,6 @@ func (d *doctor) remark(what, said string) { fmt.Fprintf(d.out, "! %s: %s\n", wh
 
 func (d *doctor) checkDatabase(ctx context.Context) (said string, err error) {
 	defer func() { err = explainPermissionDenied(err) }()
-	if d.cfg.DatabaseURL == "" {
-		return "SQLite in " + d.cfg.DataDir, nil
-	}
 	db, err := postgres.Open(ctx, d.cfg.DatabaseURL, d.cfg.DatabaseRole)
 	if err != nil {
 		return "", err
@@ -117,9 +118,9 @@ func (d *doctor) checkDatabase(ctx context.Context) (said string, err error) {
 		d.remark("acts", why+"; see SENDCODE_DATABASE_ROLE")
 	}
 	d.compareClock(ctx, "Postgres", db.Clock)
-	d.checkKeys(ctx, db)
-	said, err = d.checkStorage(ctx, db)
-	return "Postgres answers, and its schema fits: " + said, errors.Join(err, db.Ping(ctx))
+	d.checkKeys(ctx, d.cfg, db.Store())
+	said, err = d.checkStorage(ctx, db.Store())
+	return "Postgres answers, and its schema fits" + said, errors.Join(err, db.Ping(ctx))
 }
 
 // explainPermissionDenied adds advice to Postgres's error for a missing right. It returns other

@@ -99,7 +99,7 @@ func TestDoctorOnMissingRights(t *testing.T) {
 
 func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
 	t.Parallel()
-	s := apptest.Embedded(t)
+	s := embedded(t)
 	for _, c := range []struct {
 		script smtptest.Script
 		late   time.Duration
@@ -124,7 +124,7 @@ func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
 
 func TestDoctorTriesProvidersOfMails(t *testing.T) {
 	t.Parallel()
-	s := apptest.Embedded(t)
+	s := embedded(t)
 	for _, rig := range mailapitest.Rigs() {
 		provider := mailapitest.Start(t, rig)
 		s.Env["SENDCODE_SMTP_URL"] = provider.URL()
@@ -259,7 +259,7 @@ func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
 // The doctor asks no one but what is configured and the DNS.
 func TestDoctorWithNothingConfigured(t *testing.T) {
 	t.Parallel()
-	s := apptest.Embedded(t)
+	s := embedded(t)
 	said := examine(s, dns{}, 0, false)
 	if strings.Contains(said, "PTR") || strings.Contains(said, "DKIM") || strings.Contains(said, "clock of") {
 		t.Error(said)
@@ -274,7 +274,7 @@ func TestDoctorWithNothingConfigured(t *testing.T) {
 // The doctor warns of a generated key, which a proxy that adds no header would open to others.
 func TestDoctorWarnsOfGeneratedKeys(t *testing.T) {
 	t.Parallel()
-	s := apptest.Embedded(t)
+	s := embedded(t)
 	const warning = "! keys: no app has a key"
 	if said := examine(s, dns{}, 0, false); strings.Contains(said, warning) {
 		t.Errorf("a key is given: %s", said)

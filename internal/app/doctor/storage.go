@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"sendcode/internal/app"
+	"sendcode/internal/config"
 	"sendcode/internal/store"
-	"sendcode/internal/store/postgres"
+	"sendcode/internal/store/sqldb"
 )
 
 // minPartitionWeeksAhead is the least number of coming weeks with partitions for which the doctor
@@ -19,21 +20,21 @@ const minPartitionWeeksAhead = 2
 // checkKeys compares the keys with the database's check values, and counts the rows that are
 // encrypted under each key. It stops after half of checkTimeout; sendcode rekey counts any
 // number of rows.
-func (d *doctor) checkKeys(ctx context.Context, db *postgres.DB) {
+func (d *doctor) checkKeys(ctx context.Context, cfg config.Config, db *sqldb.DB) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout/2)
 	defer cancel()
-	missing, err := app.CompareKeysWithDatabase(ctx, d.cfg, db.Store())
+	missing, err := app.CompareKeysWithDatabase(ctx, cfg, db)
 	if err != nil {
 		d.fail("keys", err.Error())
 	}
 	for _, id := range missing {
 		d.fail("keys", fmt.Sprintf("codes that have not expired need key %q, which is not in SENDCODE_SECRET_KEYS", id))
 	}
-	ring := app.RingIDs(d.cfg)
+	ring := app.RingIDs(cfg)
 	if len(ring) == 0 { // the service uses generated keys
 		return
 	}
-	counts, err := app.CountRowsByKey(ctx, db.Store())
+	counts, err := app.CountRowsByKey(ctx, db)
 	d.pass("keys", describeRowCounts(ring[0], counts, err == nil))
 	for id := range counts {
 		switch {
@@ -59,13 +60,13 @@ func describeRowCounts(first string, counts map[string]int, all bool) string {
 	return "no rows were counted in time; the first key is " + first
 }
 
-// checkStorage returns a sentence about what the database holds, and prints remarks on faults.
-func (d *doctor) checkStorage(ctx context.Context, db *postgres.DB) (string, error) {
+// checkStorage returns the end of a sentence about what the database holds, and prints remarks on faults.
+func (d *doctor) checkStorage(ctx context.Context, db *sqldb.DB) (string, error) {
 	e, err := db.StorageStatus(ctx, d.cfg.Retention)
 	if err != nil {
 		return "", err
 	}
-	if store.PartitionWeeksAhead(e.PartitionsUntil(), e.Now) < minPartitionWeeksAhead {
+	if len(e.Partitions) > 0 && store.PartitionWeeksAhead(e.PartitionsUntil(), e.Now) < minPartitionWeeksAhead {
 		d.remark("partitions", "rows can be written until "+e.PartitionsUntil().Format(time.DateOnly)+
 			" alone; the service makes more while it runs, "+
 			"and sendcode migrate does")
@@ -82,7 +83,10 @@ func (d *doctor) checkStorage(ctx context.Context, db *postgres.DB) (string, err
 		d.remark("erasures", fmt.Sprintf(
 			"the keyed hashes of %d erased persons should be gone; the service deletes them while it runs", e.Late))
 	}
-	said := fmt.Sprintf("%d partitions, until %s", len(e.Partitions), e.PartitionsUntil().Format(time.DateOnly))
+	said := ""
+	if len(e.Partitions) > 0 {
+		said = fmt.Sprintf(": %d partitions, until %s", len(e.Partitions), e.PartitionsUntil().Format(time.DateOnly))
+	}
 	if !e.Oldest.IsZero() {
 		said += "; the oldest row is of " + e.Oldest.Format(time.DateOnly)
 	}

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -27,25 +28,48 @@ const (
 
 // DecideCheck decides a check of v. tried are the recipient's verifications with checks, of all
 // classes; now is on the database's clock. The caller writes a Counted check, with its approval and
-// event. Errors: those of Judge.
+// event, and CheckKey if it is KeyReused. Errors: those of Parse and Judge.
 func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verification,
 	now time.Time) (d store.CheckAnswer, err error) {
 	d = store.CheckAnswer{Verification: v, Now: now}
+	key, err := c.Parse(v)
+	if err != nil {
+		return d, err
+	}
+	if len(key) > 0 && bytes.HasPrefix(v.CheckKey, key[:store.CheckKeyHashSize]) {
+		d.Repeated = bytes.HasPrefix(v.CheckKey, key)
+		if d.KeyReused = !d.Repeated; d.KeyReused {
+			d.Verification.CheckKey = addReuse(v)
+		}
+		return d, nil
+	}
 	if IsPending(v, now) {
 		d.Lockout = LockoutOf(tried, v.Class, now)
 		d.Counted = d.Lockout.Wait <= 0
 	}
-	right, tell, err := c.Judge(v, d.Counted)
 	if !d.Counted {
-		return d, err
+		return d, nil
 	}
+	right, tell, err := c.Judge(v)
 	d.Verification.Attempts++
+	d.Verification.CheckKey = key
 	d.Verification.Checks = append(slices.Clip(v.Checks), store.Check{At: now, Network: c.Network})
 	d.Event = tell
 	if right {
 		d.Approved, d.Verification.ApprovedAt = true, now
 	}
 	return d, err
+}
+
+// addReuse returns v's CheckKey after a check with its Idempotency-Key and another code. Such checks
+// are no tries, so their number is bounded: else a caller that knows the key, but not the code of an
+// approval, could guess the code without end.
+func addReuse(v store.Verification) []byte {
+	const hashes = 2 * store.CheckKeyHashSize
+	if n := len(v.CheckKey); n < hashes || n >= hashes+v.MaxAttempts-1 {
+		return v.CheckKey[:store.CheckKeyHashSize]
+	}
+	return append(slices.Clip(v.CheckKey), 0)
 }
 
 // LockoutOf returns the lockout of a class. all are the recipient's verifications, of all classes.

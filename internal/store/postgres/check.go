@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,12 +30,13 @@ const (
 	stmtLockChecks  = "sendcode_lock_tries"
 	stmtReadChecked = "sendcode_read_checked"
 	stmtCountChecks = "sendcode_count"
+	stmtKeepKey     = "sendcode_keep_check_key"
 )
 
 // checkStatements are the statements of checks.
 func (p *DB) checkStatements() []statement {
 	return []statement{{stmtLockChecks, lockChecksSQL}, {stmtReadChecked, p.replaceNow(readCheckedSQL)},
-		{stmtCountChecks, countChecksSQL}}
+		{stmtCountChecks, countChecksSQL}, {stmtKeepKey, keepKeySQL}}
 }
 
 // lockChecksSQL takes the locks on the recipients' checks. It is a separate statement, so that the
@@ -52,13 +54,16 @@ SELECT @now, o.approved_at, o.expires_at, o.attempts, o.attempts_reset, o.class,
 FROM verifications v LEFT JOIN LATERAL (` + verificationsWithChecksSQL("v", "(SELECT @now)") + `) o ON true
 WHERE v.id = ANY ($1::text[]) ORDER BY v.id FOR NO KEY UPDATE OF v`
 
+// keepKeySQL is sqldb.KeepCheckKeySQL.
+var keepKeySQL = strings.NewReplacer("@id", "$1", "@key", "$2").Replace(sqldb.KeepCheckKeySQL)
+
 // countChecksSQL writes the counted checks. It changes no verification that has ended.
 const countChecksSQL = `
 WITH counted AS (
 UPDATE verifications v SET attempts = v.attempts + 1, checks = v.checks || CASE WHEN v.checks = '' THEN '' ELSE ',' END || c.entry,
-       approved_at = CASE WHEN c.approves THEN c.at END
-FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::bool[], $5::uuid[], $6::text[], $7::bool[], $8::text[])
-     AS c(id, at, entry, approves, event, type, test, told)
+       approved_at = CASE WHEN c.approves THEN c.at END, check_key = c.key
+FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::bool[], $5::uuid[], $6::text[], $7::bool[], $8::text[], $9::bytea[])
+     AS c(id, at, entry, approves, event, type, test, told, key)
 WHERE v.id = ANY ($1::text[]) AND v.id = c.id
   AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > c.at
 RETURNING v.id, c.at, v.app, c.event, c.type, c.told, c.test
@@ -195,17 +200,25 @@ var errCheckNotCounted = errors.New("store: the verification ended during its ch
 // writeChecks writes the counted checks and commits. notCommitted means, with an error, that
 // nothing was committed. Only what the statement returns was counted.
 func (p *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*checkCall) (notCommitted bool, err error) {
+	var trip pgx.Batch
 	counted := map[string]*checkCall{}
 	for _, x := range decided {
 		if x.Err == nil && x.Answer.Counted {
 			counted[x.In.ID], x.Err = x, store.WrapUnavailable(errCheckNotCounted)
+		} else if x.Err == nil && x.Answer.KeyReused {
+			trip.Queue(p.text[stmtKeepKey], x.In.ID, x.Answer.Verification.CheckKey)
 		}
 	}
-	var trip pgx.Batch
+	kept := trip.Len()
 	if len(counted) > 0 {
 		trip.Queue(p.text[stmtCountChecks], countChecksParameters(slices.Collect(maps.Values(counted)))...)
 	}
 	return p.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error {
+		for range kept {
+			if _, err := results.Exec(); err != nil {
+				return err
+			}
+		}
 		if len(counted) == 0 {
 			return nil
 		}
@@ -218,7 +231,7 @@ func (p *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*che
 
 // countChecksParameters returns the parameters of countChecksSQL.
 func countChecksParameters(counted []*checkCall) []any {
-	p := columns.NewArrayParameters(counted, 8)
+	p := columns.NewArrayParameters(counted, 9)
 	p.Add(columns.Text, func(buf []byte, x *checkCall) []byte { return append(buf, x.In.ID...) })
 	p.Add(columns.Instant, func(buf []byte, x *checkCall) []byte { return columns.AppendInstant(buf, x.Answer.Now) })
 	p.Add(columns.Text, func(buf []byte, x *checkCall) []byte {
@@ -229,5 +242,11 @@ func countChecksParameters(counted []*checkCall) []any {
 	p.Add(columns.Text, func(buf []byte, x *checkCall) []byte { return append(buf, x.Answer.Event.Type...) })
 	p.Add(columns.Boolean, func(buf []byte, x *checkCall) []byte { return columns.AppendBoolean(buf, x.Answer.Event.Test) })
 	p.Add(columns.Text, func(buf []byte, x *checkCall) []byte { return append(buf, x.Answer.Event.Status...) })
+	p.Add(columns.Bytes, func(buf []byte, x *checkCall) []byte {
+		if len(x.Answer.Verification.CheckKey) == 0 {
+			return nil
+		}
+		return append(buf, x.Answer.Verification.CheckKey...)
+	})
 	return p.Args()
 }

@@ -53,7 +53,7 @@ WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = 
 		},
 		{
 			Erase: `
-UPDATE verifications SET ` + VerificationTable.EraseSQL(store.InsertedByBegin) + `, checks = '',
+UPDATE verifications SET ` + VerificationTable.EraseSQL(store.InsertedByBegin) + `, checks = '', check_key = NULL,
        canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END
 WHERE recipient = @recipient AND masked <> '•••'`,
 			Forget: forgetRowsSQL("verifications"),

@@ -93,8 +93,8 @@ type PerDatabase interface {
 	RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error
 	// Check checks a code: it counts the check, and approves the verification if Judge finds the
 	// code right, in one transaction, which is committed when it returns. Of several right checks
-	// exactly one approves. Errors: fault.NotFound and those of Judge, with which nothing was
-	// written.
+	// exactly one approves. Errors: fault.NotFound and those of Parse and Judge, with which nothing
+	// was written.
 	Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error)
 	// RenewLeases makes the leases of rows end lease after now. It skips rows that are not Sending,
 	// and those with another current attempt.

@@ -44,6 +44,9 @@ func (db *DB) Redeem(ctx context.Context, id string, by []byte) (bool, error) {
 	return db.runOne(ctx, redeemSQL, Args{"id": id, "by": by})
 }
 
+// KeepCheckKeySQL sets the CheckKey of a verification whose check does not count.
+const KeepCheckKeySQL = `UPDATE verifications SET check_key = @key WHERE id = @id`
+
 // CancelByAdministrator is Cancel by an administrator: it also writes the audit entry, with
 // AuditFailed if it returns false.
 func (db *DB) CancelByAdministrator(ctx context.Context, id string, act store.AuditEntry, tell ...store.NewEvent) (bool, error) {
@@ -63,8 +66,8 @@ func (db *DB) CancelByAdministrator(ctx context.Context, id string, act store.Au
 	})
 }
 
-// newestPendingSQL selects the newest pending verification of a holder, among those whose codes
-// were sent to the recipient lately.
+// newestPendingSQL selects the verification of a holder whose last counted check had @key, else the
+// newest pending one, among those whose codes were sent to the recipient lately.
 func (d dialect) newestPendingSQL() string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
@@ -73,19 +76,21 @@ WHERE v.id ` + d.inSubquery(`
     WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, (SELECT @now - CAST(@life AS interval)))
       AND (s.app = @app AND s.channel = @channel AND s.purpose = @purpose) IS TRUE`) + `
   AND v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.purpose = @purpose AND v.holder = @holder
-  AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now
-ORDER BY v.created_at DESC, v.id DESC LIMIT 1`
+  AND (` + checkedWithKeySQL + ` OR v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now)
+ORDER BY (` + checkedWithKeySQL + `) IS TRUE DESC, v.created_at DESC, v.id DESC LIMIT 1`
 }
 
-// NewestPending returns the newest pending verification of a holder for a recipient and purpose, or
-// fault.NotFound.
+const checkedWithKeySQL = `substr(v.check_key, 1, 32) = @key` // store.CheckKeyHashSize
+
+// NewestPending returns the verification that was checked last with h.CheckKey, else the newest
+// pending one, of a holder for a recipient and purpose, or fault.NotFound.
 func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Verification, error) {
 	if err := h.Validate(); err != nil {
 		return store.Verification{}, err
 	}
 	found, err := readAllShared(ctx, db, VerificationFields, db.Dialect.newestPendingSQL(),
 		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder,
-			"life": gate.ResendWithin})
+			"key": h.CheckKey, "life": gate.ResendWithin + time.Hour}) // a proof outlives the code
 	if err != nil {
 		return store.Verification{}, err
 	}

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"sendcode/internal/store"
+	"sendcode/migrations"
+
+	"github.com/pressly/goose/v3"
 )
 
 // Backup copies the store in the file at path to the empty file at to, as it is at one instant. It
@@ -17,6 +20,31 @@ func Backup(ctx context.Context, path, to string) error {
 	}
 	_, err = db.readers.ExecContext(ctx, `VACUUM INTO ?`, to)
 	return errors.Join(store.WrapUnavailable(sqliteCause(err)), db.Close())
+}
+
+// QuickCheck returns an error if the file is damaged, by PRAGMA quick_check, which reads all of it
+// but not whether indexes have every row.
+func (s *DB) QuickCheck(ctx context.Context) error {
+	var said string
+	if err := s.readers.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&said); err != nil || said == "ok" {
+		return err
+	}
+	return errors.New(said)
+}
+
+// CheckSchema returns an error, which wraps store.ErrSchema and says what to do, unless the file
+// has the schema of this program, neither an older nor a newer one.
+func (s *DB) CheckSchema(ctx context.Context) error {
+	return migrations.Check(ctx, goose.DialectSQLite3, s.readers, migrations.SQLite, "sqlite")
+}
+
+// BytesADay returns by how much the file grew within the last 24 hours, by its mean size of a send;
+// 0 if there is no send. What retention deletes is not deducted.
+func (s *DB) BytesADay(ctx context.Context) (n float64, err error) {
+	err = s.readers.QueryRowContext(ctx, `
+SELECT coalesce((SELECT count(*) FROM sends WHERE logged_at > ?) * page_count * page_size * 1.0 / (SELECT count(*) FROM sends), 0)
+FROM pragma_page_count(), pragma_page_size()`, s.now().Add(-24*time.Hour).UnixMicro()).Scan(&n)
+	return n, err
 }
 
 // OpenBeside opens the store in an existing file to read alone, beside a process that may write it.

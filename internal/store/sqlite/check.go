@@ -13,7 +13,7 @@ import (
 const (
 	countCheckSQL = `
 UPDATE verifications SET attempts = attempts + 1, checks = checks || CASE WHEN checks = '' THEN '' ELSE ',' END || @entry,
-       approved_at = CASE WHEN @approves THEN @now END
+       approved_at = CASE WHEN @approves THEN @now END, check_key = @key
 WHERE id = @id`
 )
 
@@ -31,14 +31,19 @@ func (s *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer
 		if err != nil {
 			return d, err
 		}
-		if d, err = gate.DecideCheck(c, v, tried, q.Now); err != nil || !d.Counted {
-			return d, err
-		}
-		err = q.ExecAll(sqldb.Args{
-			"id": c.ID, "approves": d.Approved,
+		d, err = gate.DecideCheck(c, v, tried, q.Now)
+		args := sqldb.Args{
+			"id": c.ID, "approves": d.Approved, "key": d.Verification.CheckKey,
 			"entry": string(columns.AppendCheck(nil, store.Check{At: q.Now, Network: c.Network})),
-		}, countCheckSQL)
-		if err != nil {
+		}
+		switch {
+		case err != nil:
+		case d.KeyReused:
+			err = q.ExecAll(args, sqldb.KeepCheckKeySQL)
+		case d.Counted:
+			err = q.ExecAll(args, countCheckSQL)
+		}
+		if err != nil || !d.Counted {
 			return d, err
 		}
 		return d, q.AddAppEvents(c.ID, "", d.Event)

@@ -17,7 +17,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 		rejectionsOfARecipient, onlyRecipientsRejectionsCount,
 		sixtyCallers, MixedRecipients},
 	"join": {joins, strangersJoinNone},
-	"check": {guessesAtOnce, checksAreKept, failuresOfARecipient, failuresApart, failuresByClass, failuresInARow,
+	"check": {guessesAtOnce, checksAreKept, checksWithKeys, failuresOfARecipient, failuresApart, failuresByClass, failuresInARow,
 		failuresAtOnce,
 		cancelOrApprove, redeemedOnce, newestOfHolder},
 	"prove": {proves, provesOnce},

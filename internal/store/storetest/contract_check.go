@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"bytes"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,10 +43,46 @@ func checksAreKept(t *testing.T, f *Fixture) {
 	Equal(t, "checks of an erased recipient", len(f.Code(t, v.ID).Checks), 0)
 }
 
+// A check with the key and the code of the last counted one repeats it; with the key and another code
+// it counts nothing, and after five of these nothing repeats it.
+func checksWithKeys(t *testing.T, f *Fixture) {
+	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
+	v := f.Admit(t, f.Intent(1, held)).Verification
+	check := func(c store.CheckRequest, key, code byte, want string) {
+		t.Helper()
+		hashes := append(bytes.Repeat([]byte{key}, store.CheckKeyHashSize), bytes.Repeat([]byte{code}, store.CheckKeyHashSize)...)
+		c.Parse = func(store.Verification) ([]byte, error) { return hashes, nil }
+		got := Must(f.Check(t.Context(), c))(t)
+		Equal(t, "check", fmt.Sprint(got.Counted, got.Approved, got.Repeated, got.KeyReused), want)
+		Equal(t, "as read", got.Verification, f.Code(t, v.ID))
+	}
+	check(Wrong(v.ID), 1, 1, "true false false false")
+	check(Right(v.ID), 1, 1, "false false true false")
+	check(Right(v.ID), 1, 2, "false false false true")
+	check(Wrong(v.ID), 2, 1, "true false false false")
+	check(Right(v.ID), 1, 2, "true true false false")
+	f.Pass(time.Second)
+	newer := f.Admit(t, f.Intent(1, held)).Verification
+	query := store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: v.Recipient, Purpose: "login", Holder: "s:1"}
+	Equal(t, "newest", Must(f.NewestPending(t.Context(), query))(t).ID, newer.ID)
+	query.CheckKey = bytes.Repeat([]byte{1}, store.CheckKeyHashSize)
+	Equal(t, "of the key", Must(f.NewestPending(t.Context(), query))(t).ID, v.ID)
+	for range v.MaxAttempts - 1 {
+		check(Right(v.ID), 1, 3, "false false false true")
+		check(Right(v.ID), 1, 2, "false false true false")
+	}
+	check(Right(v.ID), 1, 3, "false false false true")
+	check(Right(v.ID), 1, 2, "false false false true")
+	Equal(t, "tries", f.Code(t, v.ID).Attempts, 3)
+	OK(t, f.Erase(t.Context(), v.Recipient, time.Hour, f.Act()))
+	Equal(t, "key of an erased recipient", len(f.Code(t, v.ID).CheckKey), 0)
+}
+
 // Wrong is a check of a wrong code.
 func Wrong(id string) store.CheckRequest {
 	return store.CheckRequest{ID: id, Network: "192.0.2.0/24",
-		Judge: func(store.Verification, bool) (bool, store.NewEvent, error) {
+		Parse: func(store.Verification) ([]byte, error) { return nil, nil },
+		Judge: func(store.Verification) (bool, store.NewEvent, error) {
 			return false, store.NewEvent{}, nil
 		}}
 }
@@ -52,7 +90,7 @@ func Wrong(id string) store.CheckRequest {
 // Right is a check of the right code, with the event of its approval, if any.
 func Right(id string, tell ...store.NewEvent) store.CheckRequest {
 	c := Wrong(id)
-	c.Judge = func(store.Verification, bool) (bool, store.NewEvent, error) {
+	c.Judge = func(store.Verification) (bool, store.NewEvent, error) {
 		return true, append(tell, store.NewEvent{})[0], nil
 	}
 	return c
