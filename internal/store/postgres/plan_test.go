@@ -192,7 +192,7 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 			bucket, "sends_4_recipient_logged_at_idx"}},
 		{stmtLockChecks, ", NULL", []string{"verifications_pkey"}},
 		{stmtReadChecked, ", NULL", []string{"verifications_pkey", "verifications_tried"}},
-		{stmtCountChecks, strings.Repeat(", NULL", 8), []string{"verifications_pkey"}},
+		{stmtCountChecks, strings.Repeat(", NULL", 9), []string{"verifications_pkey"}},
 		{stmtUpdateJoined, ", NULL, NULL", []string{"verifications_pkey"}},
 		{stmtFinishSent, strings.Repeat(", NULL", 7) + own, []string{"outbox_pkey", key}},
 		{stmtFinish, strings.Repeat(", NULL", 7) + own + strings.Repeat(", NULL", 10),
