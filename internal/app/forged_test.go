@@ -37,7 +37,7 @@ func credentials(long string) map[string]http.Header {
 		"signatures": {"Webhook-Id": {"1"}, "Webhook-Timestamp": {"1"}, "Webhook-Signature": {strings.ReplaceAll(long, ".", " v1,")},
 			"X-Twilio-Signature": {long}},
 		"the page": cookie("sendcode"), "a known browser": cookie("known_sendcode"), "the console": cookie("sendcode-admin"),
-		"the console's factor": cookie("sendcode-admin-known"), "the mailbox": cookie("sendcode_mailbox"),
+		"the console's factor": cookie("sendcode-admin-browser-8c6976e5"), "the mailbox": cookie("sendcode_mailbox"),
 	}
 }
 

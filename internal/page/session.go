@@ -217,7 +217,7 @@ func (u *Page) loadKnownTokens(c echo.Context) []string {
 	if err != nil || cookie.Value == "" {
 		return nil
 	}
-	tokens := strings.Split(cookie.Value, ".")
+	tokens := strings.SplitN(cookie.Value, ".", verification.MaxKnownTokens+1)
 	return tokens[:min(len(tokens), verification.MaxKnownTokens)]
 }
 
