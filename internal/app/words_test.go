@@ -43,7 +43,7 @@ var conditions = []struct {
 		"has been suspended after failures", "stores.go", `" suspended after failures"`,
 	},
 	{[]string{"clock_off"}, "", "Clock", "SendcodeClockOff", "", "clock.go", `"clock off: let NTP run"`},
-	{[]string{"suppressions_held"}, "", "Bursts", "SendcodeSuppressionsHeld", "", "", ""},
+	{[]string{"suppressions_held"}, "", "Bursts", "SendcodeSuppressionsHeld", "addresses within minutes with", "", ""},
 	{[]string{"key_missing", "other_keys"}, "", "Keys", "", "", "", ""},
 	{[]string{"held"}, "", "Database away", "", "", "probes.go", `"sends held: `},
 }
