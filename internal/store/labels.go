@@ -20,9 +20,11 @@ type label struct {
 func (l *Labels) fields() [1]label { return [...]label{{"reference", &l.Reference}} }
 
 // LabelColumns returns the columns of the labels, in the tables sends and verifications.
-func (l *Labels) LabelColumns() []Column { return l.appendLabelColumns(nil) }
+func (l *Labels) LabelColumns() []Column { return l.withColumns(nil) }
 
-func (l *Labels) appendLabelColumns(all []Column) []Column {
+// withColumns returns a row's own columns and those of its labels, in one allocation.
+func (l *Labels) withColumns(own []Column) []Column {
+	all := append(make([]Column, 0, len(own)+len(l.fields())), own...)
 	for _, f := range l.fields() {
 		all = append(all, Column{f.name, f.text, InsertedByBegin | PersonalColumn})
 	}

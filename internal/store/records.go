@@ -131,7 +131,7 @@ const MethodEVP ApprovalMethod = "evp"
 
 // Columns returns the columns of the row.
 func (v *Verification) Columns() []Column {
-	all := [...]Column{
+	own := [...]Column{
 		{"id", &v.ID, InsertedByBegin},
 		{"app", &v.App, InsertedByBegin},
 		{"channel", (*string)(&v.Channel), InsertedByBegin},
@@ -162,7 +162,7 @@ func (v *Verification) Columns() []Column {
 		{"method", (*string)(&v.Method), InsertedByProve},
 		{"check_key", &v.CheckKey, NullableColumn},
 	}
-	return v.appendLabelColumns(append(make([]Column, 0, len(all)+8), all[:]...))
+	return v.withColumns(own[:])
 }
 
 // Check is one counted check of a code.
@@ -253,7 +253,7 @@ func (s Send) StatusForApp(reports bool) (status Status, final bool) {
 // Columns returns the columns of the row.
 func (s *Send) Columns() []Column {
 	domain := recipient.DomainOfMasked(s.To)
-	all := [...]Column{
+	own := [...]Column{
 		{"id", &s.ID, InsertedByBegin | InsertedByRefusal},
 		{"verification_id", &s.VerificationID, InsertedByBegin | InsertedByRefusal},
 		{"number", &s.Number, InsertedByBegin},
@@ -287,7 +287,7 @@ func (s *Send) Columns() []Column {
 		{"observed", &s.Observed, InsertedByBegin},
 		{"domain", &domain, InsertedByBegin | InsertedByRefusal | WriteOnlyColumn | PersonalColumn},
 	}
-	return s.appendLabelColumns(append(make([]Column, 0, len(all)+8), all[:]...))
+	return s.withColumns(own[:])
 }
 
 // ManyRecipients is the largest value of Refusal.Recipients. It means that many recipients or more.

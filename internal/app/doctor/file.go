@@ -87,17 +87,18 @@ func (d *doctor) checkGrowth(ctx context.Context, db *sqlite.DB, path string) (s
 		d.remark("database", fmt.Sprintf("%s-wal has %d MB: a command that reads the file for long keeps it; let it end, or "+
 			"restart the service", path, wal.Size()>>20))
 	}
+	said = "SQLite in " + d.cfg.DataDir + ", whose schema fits" + said
 	perDay, err := db.BytesADay(ctx)
 	free, _, ok := disk.Space(d.cfg.DataDir)
 	if err != nil || !ok || perDay <= 0 {
-		return "SQLite in " + d.cfg.DataDir + ", whose schema fits" + said, err
+		return said, err
 	}
 	if days := int(free / perDay); days < fewDays {
 		d.remark("room", fmt.Sprintf("the disk is full in %d days at today's growth: enlarge it, or shorten retention", days))
 	} else {
 		said += fmt.Sprintf("; the disk has room for %d days at today's growth", days)
 	}
-	return "SQLite in " + d.cfg.DataDir + ", whose schema fits" + said, nil
+	return said, nil
 }
 
 // checkBackup prints how old the last backup is.

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/pressly/goose/v3"
+
 	"sendcode/internal/store"
 	"sendcode/migrations"
-
-	"github.com/pressly/goose/v3"
 )
 
 // Backup copies the store in the file at path to the empty file at to, as it is at one instant. It

@@ -18,8 +18,8 @@ func (f *Fixture) person(n int) store.Intent {
 	return in
 }
 
-// refusedAs is the outcome of a mail to person n whom the server refuses with words, as one who has no
-// mailbox.
+// refusedAs is the outcome of a mail to recipient n that the server refused with words: there is no
+// such mailbox.
 func refusedAs(n int, words string) store.Outcome {
 	return store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true, Provider: "mx", ProviderCode: "550 5.1.1",
 		Suppress: store.NewSuppression{Cause: store.CauseHardBounce, For: 30 * 24 * time.Hour, Words: words,
@@ -69,7 +69,7 @@ func (f *Fixture) settle(t *testing.T, lifts bool) {
 	Equal(t, "lifted", Must(f.SettleBursts(t.Context()))(t), lifts)
 }
 
-// A server's bad hour: whoever is refused is sent to as before, and nothing is left of it once the
+// A server's bad hour: recipients that it refuses are sent to as before, and nothing is left of it once the
 // server accepts a mail for one of them. One of them has entered a code, so it pages.
 func burstOfAServer(t *testing.T, f *Fixture) {
 	f.approve(t, f.Ended(t, f.person(3), acceptedByMX).Verification.ID)
@@ -97,7 +97,7 @@ func burstOfAServer(t *testing.T, f *Fixture) {
 }
 
 // Mailboxes that are missing take effect after the hour, though the server accepts all other mails.
-// It pages nobody, since they are strangers' addresses.
+// It pages no administrator, since they are strangers' addresses.
 func burstOfMissing(t *testing.T, f *Fixture) { BurstOfMissing(t, f, 50) }
 
 // BurstOfMissing is burstOfMissing with this number of mails that the server accepts.
@@ -121,7 +121,7 @@ func BurstOfMissing(t *testing.T, f *Fixture, good int) {
 	Equal(t, "in force", f.inForce(t), missing+3)
 }
 
-// Six dead addresses that a stranger types within minutes page nobody and change nothing for others:
+// Six dead addresses that a stranger types within minutes page no administrator and change nothing for others:
 // the older suppression of a person who has entered a code and one by hand stay in force, and the
 // server's other mails are sent.
 func burstOfAStranger(t *testing.T, f *Fixture) {
