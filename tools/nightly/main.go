@@ -21,7 +21,7 @@ import (
 )
 
 // resumed are the parts that do as much as fits into their time, and the rest the next time.
-var resumed = []string{"mutants"}
+var resumed = []string{"simulate", "mutants"}
 
 // grace is how long a part that was interrupted may take to end its servers.
 const grace = time.Minute
