@@ -7,6 +7,7 @@ import (
 
 	"sendcode/internal/app"
 	"sendcode/internal/app/apptest"
+	"sendcode/internal/config"
 	"sendcode/internal/delivery/smtptest"
 )
 
@@ -29,7 +30,7 @@ func TestCopy(t *testing.T) {
 	before := s.Ask(0, apptest.Ana)
 	s.Is("a refusal", before, http.StatusTooManyRequests, before.RetryAfter > 0)
 	person := `{"channel":"email","to":"` + stopped + `","reason":"asked to be left alone"}`
-	s.Is("suppress", s.ByAdmin(0, "/v1/admin/suppressions", person), http.StatusNoContent)
+	s.Is("suppress", s.ByAdmin(0, "/v1/admin/suppressions", person), http.StatusCreated)
 	s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "450 4.7.1 greylisted"})
 	waits := s.Ask(0, late)
 	s.Is("a send that waits", waits, http.StatusAccepted)
@@ -49,9 +50,10 @@ func TestCopy(t *testing.T) {
 	s.Replicas = nil
 	apptest.Must(t, app.ChangeAccount(t.Context(), cfg, app.AccountChange{Do: "add", Name: "mei", Role: "owner", Reason: "on call"}, &printed))
 	refused("no URL", copied("db"), "--to must be")
-	other := cfg
-	other.SecretKeys, other.IndexKey = cfg.IndexKey, cfg.IndexKey
-	refused("other keys", app.Copy(t.Context(), other, database, &printed), "in SENDCODE_SECRET_KEYS")
+	index := s.Env["SENDCODE_INDEX_KEY"]
+	s.Env["SENDCODE_INDEX_KEY"] = config.NewIndexKey()
+	refused("other keys", app.Copy(t.Context(), s.Config(), database, &printed), "set SENDCODE_INDEX_KEY to")
+	s.Env["SENDCODE_INDEX_KEY"] = index
 	apptest.Must(t, copied(database))
 	_, err := s.New(cfg)
 	refused("a start on the file", err, "set SENDCODE_DATABASE_URL")
