@@ -224,6 +224,9 @@ func (s *DB) Pools() (all []store.PoolStats) {
 	return all
 }
 
+// ForgetHour implements sqldb.Engine: there are no counts.
+func (s *DB) ForgetHour(sqldb.Tx, time.Time) error { return nil }
+
 // BeforeErase implements sqldb.Engine.
 func (s *DB) BeforeErase(sqldb.Tx, recipient.Hash) error { return nil }
 
