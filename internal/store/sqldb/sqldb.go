@@ -60,6 +60,9 @@ type Engine interface {
 	DropPartition(ctx context.Context, age time.Duration) (name string, err error)
 	// BeforeErase runs in the transaction of Erase, before anything is erased.
 	BeforeErase(q Tx, h recipient.Hash) error
+	// ForgetHour deletes the counts of the hour of an instant, if it has any: a row that it counts is
+	// about to change, and CountHours counts the hour again.
+	ForgetHour(q Tx, at time.Time) error
 	// PurgeDeleted removes what a committed deletion left on the disk. After an error, the deletion
 	// is committed all the same.
 	PurgeDeleted(ctx context.Context) error
