@@ -272,8 +272,8 @@ func ReadAll[T any](ctx context.Context, db *DB, fields func(*T) []any, statemen
 }
 
 // readAllShared is ReadAll through ReadShared.
-func readAllShared[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (rows []T,
-	err error) {
+func readAllShared[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string,
+	args Args) (rows []T, err error) {
 	s := Statement{SQL: statement, Args: args, Each: AppendTo(&rows, fields), Restart: func() { rows = nil }}
 	if err = db.ReadShared(ctx, &s); err != nil {
 		return nil, err
