@@ -42,6 +42,7 @@ var agedTables = [...]struct {
 	{"provider_events", `o.send_id < @lowest`, "o.send_id, o.kind", 1, false},
 	{"suppressions", `o.since < @before AND o.until < @before`, "o.since, o.id", 1, false},
 	{"refusals", `o.logged_at < @before`, "o.logged_at, o.id", 1, false},
+	{"limiter_events", `o.until <= @now`, "o.until", 1, false},
 	{"minute_index", `o.minute < CAST(@before AS timestamptz) - interval '1 minute'`, "o.minute", 1, true},
 }
 
@@ -112,7 +113,8 @@ func (e storageStatus) combined() store.StorageStatus {
 // DeleteAged deletes rows that were logged longer than age ago: up to limit rows of sends, oldest
 // first, and of each of agedTables. A send in flight or with a refund due stays until it has its
 // outcome or its refund, and so does its verification. With partitions, it first drops the oldest
-// partition if no row in it has to stay. Several replicas may call it at once.
+// partition if no row in it has to stay. With age 0 it deletes only events of the limiter that have
+// ended. Several replicas may call it at once.
 func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gone store.ExpiredRows, err error) {
 	dropped, err := db.DropPartition(ctx, age)
 	if err != nil {
@@ -127,7 +129,7 @@ func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gon
 }
 
 func (q Tx) deleteAged(before time.Time, limit int) (gone store.ExpiredRows, err error) {
-	args := Args{"before": before, "limit": limit, "lowest": store.LowestID(before.Add(-store.MaxIDTimeDrift))}
+	args := Args{"now": q.Now, "before": before, "limit": limit, "lowest": store.LowestID(before.Add(-store.MaxIDTimeDrift))}
 	ids, err := QueryAll(q, OneColumn[uuid.UUID], q.Dialect.lockRows(expiredSendsSQL), args)
 	if err != nil {
 		return gone, err
