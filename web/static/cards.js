@@ -94,7 +94,6 @@ export class Cards {
   }
 
   #prepare() {
-    for (const each of this.card.querySelectorAll('[data-scripted]')) each.hidden = false;
     for (const each of this.card.querySelectorAll('[data-at]')) {
       each.textContent = put(each.dataset.text, { c: this.countdown.clock(each.dataset.at, each.dataset.round) });
     }
@@ -121,7 +120,8 @@ export class Cards {
     const code = same && field && this.find('#code');
     if (code && (!mine?.contains(field) || 'keep' in code.dataset)) code.value = field.value;
     if (code && !mine && !field.matches('[aria-invalid="true"]')) this.#mend(code);
-    for (const each of next.querySelectorAll('details')) each.open ||= same && old.querySelector(`.${each.className}`)?.open;
+    const help = next.querySelector('details');
+    if (help) help.open ||= same && !mine && old.querySelector('details').open;
     this.#prepare();
     if (mine || this.find('#heading')?.textContent !== heading) this.say(next.dataset.say, mine);
     if (!mine && !focused) return true;
