@@ -107,6 +107,14 @@ func (b backupCommand) Run(ctx context.Context, p program, cfg config.Config) er
 	return app.Backup(ctx, cfg, b.File, b.WithSecrets, p.out)
 }
 
+type copyCommand struct {
+	To string `required:"" placeholder:"URL" help:"The database: postgres://…, as the tables' owner. With PGPASSWORD or PGPASSFILE the URL needs no password."`
+}
+
+func (c copyCommand) Run(ctx context.Context, p program, cfg config.Config) error {
+	return app.Copy(ctx, cfg, c.To, p.out)
+}
+
 type configCommand struct {
 	Example bool `help:"Print a file with every setting, what it means and what holds by default, instead." xor:"instead"`
 	Schema  bool `help:"Print the JSON Schema of the file, by which editors complete and check it, instead." xor:"instead"`

@@ -114,7 +114,7 @@ func TestCommands(t *testing.T) {
 			"--demo and --hold-until can't be used together"},
 		{"doctor --dkim-selector=s1._domainkey", mistakes, 2, "", "DKIM selector"},
 		{"sevre", nil, 2, "", "there is no command sevre, did you mean serve?|\n  migrate  Bring"},
-		{"nope", nil, 2, "", "there is no command nope\n|\n  doctor   Try"},
+		{"nothing", nil, 2, "", "there is no command nothing\n|\n  doctor   Try"},
 		{"admin", nil, 2, "", "usage: admin <do>|add, role, identity, password, factor, close, open or list"},
 		{"admin add", nil, 2, "", "add needs <name> and --reason"},
 		{"admin close ana", nil, 2, "", "close needs --reason"}, {"key --kind=rsa", nil, 2, "", "sendcode: error: "},

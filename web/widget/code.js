@@ -1,5 +1,6 @@
 import { CodeField } from '../static/code.js';
 import codes from '../static/code.css';
+import { Countdown } from '../static/countdown.js';
 import pips from '../static/pips.css';
 import { clockFrom, lasting, minute, put, second } from '../static/time.js';
 import { emphasised, h } from './dom.js';
@@ -10,7 +11,7 @@ import { act, box, dots, heading, lead, link } from './parts.js';
 
 export const { lang, mails, phones } = SENDCODE;
 export const styles = [pips, codes];
-export { CodeField, Flow };
+export { CodeField, Countdown, Flow };
 
 const helpAfter = 15 * second;
 const underway = new Set(['queued', 'sending']);

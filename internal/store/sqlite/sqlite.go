@@ -52,7 +52,8 @@ const (
 )
 
 // Open opens the store in the file at path and migrates its schema. The directory must exist; only
-// the file's owner may read it. now is the database's clock.
+// the file's owner may read it. now is the database's clock. A file that SetMoved has marked is
+// ErrMoved.
 func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if err := makePrivate(path); err != nil {
 		return nil, fmt.Errorf("store: database file: %w", err)
@@ -68,7 +69,15 @@ func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
-	return New(writer, reader, now), nil
+	s := New(writer, reader, now)
+	moved, err := s.Moved(ctx)
+	if moved {
+		err = ErrMoved
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
 // New returns the store on two pools, which may be the same one. The schema must exist. writer has
