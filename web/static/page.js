@@ -1,5 +1,7 @@
+import { attempt } from './browser.js';
 import { Cards } from './cards.js';
 import { CodeField } from './code.js';
+import { Countdown } from './countdown.js';
 import { Inquiry } from './inquiry.js';
 import { attendPhones } from './phone.js';
 import { loaded, second } from './time.js';
@@ -12,6 +14,7 @@ const inquiry = new Inquiry({ look, polls: () => 'poll' in cards.card.dataset })
 
 const cards = new Cards(document, inquiry, act);
 cards.code = new CodeField(cards);
+cards.countdown = new Countdown(cards);
 attendPhones(document, document.body.dataset.plans);
 
 async function ask(url, options) {
@@ -39,7 +42,7 @@ function show(answer, mine, force) {
   const again = () => { show(answer); inquiry.follow(); };
   if (!cards.show(answer.card, answer.moment, { mine, force, again })) return;
   acceptToken();
-  if (location.href !== answer.url) history.replaceState(null, '', answer.url);
+  if (location.href !== answer.url) attempt(() => history.replaceState(null, '', answer.url)); // browsers bound how often
   document.title = answer.card.dataset.title;
 }
 
@@ -58,6 +61,6 @@ document.title = cards.card.dataset.title;
 cards.speak(JSON.parse(document.body.dataset.words), document.documentElement.lang);
 cards.begin(loaded());
 acceptToken();
-if (matchMedia('(pointer: fine)').matches && document.activeElement === document.body) cards.find('[data-focus]')?.focus(); // elsewhere a keyboard would cover the page
+if (attempt(() => matchMedia('(pointer: fine)').matches) && document.activeElement === document.body) cards.find('[data-focus]')?.focus(); // elsewhere a keyboard would cover the page
 inquiry.follow();
 inquiry.attend({ woke: () => cards.tick(), connected: (yes) => cards.connected(yes) });

@@ -1,5 +1,7 @@
 import { CodeField } from '../static/code.js';
+import { attempt } from '../static/browser.js';
 import codes from '../static/code.css';
+import { Countdown } from '../static/countdown.js';
 import pips from '../static/pips.css';
 import { clockFrom, lasting, minute, put, second } from '../static/time.js';
 import { emphasised, h } from './dom.js';
@@ -10,7 +12,7 @@ import { act, box, dots, heading, lead, link } from './parts.js';
 
 export const { lang, mails, phones } = SENDCODE;
 export const styles = [pips, codes];
-export { CodeField, Flow };
+export { CodeField, Countdown, Flow };
 
 const helpAfter = 15 * second;
 const underway = new Set(['queued', 'sending']);
@@ -49,7 +51,7 @@ export function supported(w, kind, view) {
   return ref && ['help', 'enough', 'failed', 'ended'].includes(kind) && h('p', { class: 'support', part: 'support' }, put(w.SupportReference, { ref }));
 }
 
-const plural = (w, text, n) => put(text[new Intl.PluralRules(w.Lang).select(n)] ?? text.other, { n });
+const plural = (w, text, n) => put(text[attempt(() => new Intl.PluralRules(w.Lang).select(n))] ?? text.other, { n });
 
 const used = (quota) => quota?.rules.map((r) => r.remaining);
 
