@@ -266,7 +266,7 @@ func (a *App) registerConsole(e *echo.Echo) {
 		}
 	}
 	pages := console.New(console.Config{
-		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk, Topics: topics,
+		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk, Topics: topics, Webhooks: a.core.Hooks,
 		Logger: a.logger, Status: a.Status, Carriers: carriers, StorageStatus: a.storageStatus, Now: a.now,
 		Auth: auth.Config{
 			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: a.core.Gates, Ring: a.ring,
