@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"unicode"
-
 )
 
 // deriveCodes is how many codes of each alphabet are looked at; make soak asks for 10 million.

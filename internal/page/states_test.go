@@ -178,7 +178,7 @@ func (b *tab) accessible(engine *pagetest.Axe, name string, look pagetest.Look, 
 
 var (
 	spoken = regexp.MustCompile(
-		`(?:data-say|data-title|aria-label|data-text|data-short|data-long|placeholder)="[^"]*"`)
+		`(?:data-say|data-title|aria-label|data-text|data-short|data-long)="[^"]*"`)
 	aboutMails = regexp.MustCompile(`(?i)mail|inbox|spam|address|@|邮|信箱|来信|地址|封`)
 	// the last is a title in the language of the request
 	names = regexp.MustCompile(
@@ -227,7 +227,7 @@ const drawing = `(async (cases) => {
   const words = { email: mails, sms: { ...mails, ...phones } };
   const windows = { minute: 60, hour: 3600, day: 86400 };
   const notes = { wrong: 'wrong', many: 'many', away: 'away', required: 'required', foreign: 'foreign', length: 'length' };
-  const parts = { help: 'details.help', rules: '.rules', open: '.rules[open]', instead: '.instead', forget: '[data-act="forget"]', last: '[data-act="code"]' };
+  const parts = { help: 'details.help', rules: '.rules', instead: '.instead', forget: '[data-act="forget"]', last: '[data-act="code"]' };
   const differ = [];
   for (const { name, state, card } of cases) {
     const channel = state.channel ?? 'email', w = words[channel], tries = state.tries ?? 5, wait = state.wait ?? 0;

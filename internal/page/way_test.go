@@ -70,7 +70,7 @@ func acceptingAll(t *testing.T) *pagetest.World { t.Helper(); return accepting(t
 func theWholeWay(t *testing.T, browser context.Context) {
 	w := running(t)
 	b := visiting(t, browser, w)
-	b.card("ask", "Your code for Shop")
+	b.card("ask", "Confirm your email")
 	b.keys(kb.Tab)
 	b.focused("to")
 	b.keys(pagetest.Address + kb.Enter)

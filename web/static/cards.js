@@ -1,3 +1,4 @@
+import { offline } from './browser.js';
 import { put, second } from './time.js';
 
 // Cards shows one card, #card, in a root that is the page's document or a widget's shadow tree, and swaps it as a whole
@@ -40,7 +41,7 @@ export class Cards {
     inquiry.posting = false;
     this.warn();
     show?.();
-    const lost = !navigator.onLine, again = lost || this.#back;
+    const lost = offline(), again = lost || this.#back;
     this.#unsent = !show && again && form;
     code?.answered(show, again);
     if (show) return;
@@ -75,6 +76,9 @@ export class Cards {
 
   get card() { return this.find('#card'); }
 
+  // typed are the fields that a person has changed.
+  get typed() { return [...this.card.querySelectorAll('input, select')].filter(touched); }
+
   find(selector) { return this.root.querySelector(selector); }
 
   tick() { this.countdown?.tick(); }
@@ -94,7 +98,6 @@ export class Cards {
   }
 
   #prepare() {
-    for (const each of this.card.querySelectorAll('[data-scripted]')) each.hidden = false;
     for (const each of this.card.querySelectorAll('[data-at]')) {
       each.textContent = put(each.dataset.text, { c: this.countdown.clock(each.dataset.at, each.dataset.round) });
     }
@@ -114,14 +117,15 @@ export class Cards {
       this.#waiting = setTimeout(again, 100);
       return false;
     }
-    if (!mine && [...old.querySelectorAll('.ask :is(input, select)')].some(touched)) return false; // a person is typing
+    if (!mine && this.typed.some((field) => field.closest('.ask'))) return false; // a person is typing
     const same = old.dataset.kind === next.dataset.kind;
     this.moment = moment;
     this.replace(next);
     const code = same && field && this.find('#code');
     if (code && (!mine?.contains(field) || 'keep' in code.dataset)) code.value = field.value;
     if (code && !mine && !field.matches('[aria-invalid="true"]')) this.#mend(code);
-    for (const each of next.querySelectorAll('details')) each.open ||= same && old.querySelector(`.${each.className}`)?.open;
+    const help = next.querySelector('details');
+    if (help) help.open ||= same && !mine && old.querySelector('details').open;
     this.#prepare();
     if (mine || this.find('#heading')?.textContent !== heading) this.say(next.dataset.say, mine);
     if (!mine && !focused) return true;
@@ -166,7 +170,7 @@ export class Cards {
   // warn shows a text about the connection below the form that failed, or the card's first; without a text it hides the box, but not
   // while there is no connection: an answer may arrive after that was lost.
   warn(text = '', form) {
-    if (!text && !navigator.onLine) return;
+    if (!text && offline()) return;
     const box = this.find('#offline');
     box.hidden = !text;
     box.textContent = text;

@@ -182,8 +182,8 @@ func (db *DB) PrefixPaused(ctx context.Context, app, prefix string, class store.
 
 // PrefixPauses returns pauses, newest first, by Since and then ID, and the time on the database's
 // clock.
-func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list []store.PrefixPause, now time.Time,
-	err error) {
+func (db *DB) PrefixPauses(ctx context.Context,
+	f store.PrefixPauseFilter) (list []store.PrefixPause, now time.Time, err error) {
 	now, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
 		var c Conditions
 		if f.Active {

@@ -33,6 +33,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"suppressed": {bounceSuppresses, suppressionList, suppressionActs, burstOfAServer, burstOfMissing, burstOfAStranger, burstIsLifted},
 	"events":     {eventOfASend, eventShares, eventsOnce, eventsOfExpiry},
 	"accounts":   {accounts, accountsAtOnce, sessions, secondFactors, secondFactorsAtOnce},
+	"limiter":    {keepsLimiterEvents, limiterEventsOfReplicas},
 	"reset":      {resetsCounters, resetsNothingElse},
 	"erase":      {erases, eraseFreesNothing, forgets, forgottenAreDistinct, erasedAndSuppressed},
 	"reseal":     {reseals},
