@@ -37,6 +37,7 @@ type commandLine struct {
 	Health  healthCommand  `cmd:"" help:"Ask a running service whether it is ready; exit 1 if it is not."`
 	Admin   adminCommand   `cmd:"" help:"Add, change or list the accounts of the console."`
 	Key     keyCommand     `cmd:"" help:"Make a key."`
+	Webhook webhookCommand `cmd:"" help:"Send a sample of an event to an app's webhook, and print the answer."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 	Help    helpCommand    `cmd:"" help:"Print this list, or what a command takes."`
 }
