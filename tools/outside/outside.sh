@@ -54,7 +54,8 @@ else
 fi
 if (cd tools/outside/manifest && go mod download) 2> /dev/null; then
   checker=$(mktemp)
-  found manifest go build -C tools/outside/manifest -o "$checker" . && found manifest "$checker" deploy/kubernetes compose.yaml
+  found manifest go build -C tools/outside/manifest -o "$checker" . && found manifest "$checker" deploy/kubernetes compose.yaml &&
+    found manifest "$checker" deploy/kubernetes-postgres compose.postgres.yaml
   rm "$checker"
 else
   skip manifest 'its modules cannot be had'

@@ -50,8 +50,8 @@ func TestArchive(t *testing.T) {
 	files := unpack(t, filepath.Join(out, name+".tar.gz"), filepath.Dir(folder))
 	for _, want := range []string{"README.md", "UPGRADING.md", "SECURITY.md", "sendcode", "sendcode.1", "sendcode.yaml",
 		"completions/_sendcode",
-		"compose.yaml", "Dockerfile", "deploy/systemd/sendcode.service", "deploy/nginx.conf",
-		"deploy/kubernetes/sendcode.yaml", "deploy/grafana/sendcode.json", "docs/sms.md",
+		"compose.yaml", "compose.postgres.yaml", "Dockerfile", "deploy/systemd/sendcode.service", "deploy/nginx.conf",
+		"deploy/kubernetes/sendcode.yaml", "deploy/kubernetes-postgres/kustomization.yaml", "deploy/grafana/sendcode.json", "docs/sms.md",
 		"docs/decisions/0001-two-gates.md", "docs/examples/SignIn.jsx", "docs/pictures/page.png", "licences/go/LICENSE",
 		"licences/github.com/jackc/pgx/v5/LICENSE", "sbom.cdx.json"} {
 		if !slices.Contains(files, name+"/"+want) {
@@ -187,7 +187,7 @@ func TestImageFile(t *testing.T) {
 	_, want, _ := strings.Cut(string(tree), "\nUSER ")
 	if err != nil || !strings.HasSuffix(got, want) || !strings.Contains(got, "\nCOPY sendcode /sendcode\n") ||
 		!strings.Contains(got, "\nARG VERSION=0.1.0-test\n") ||
-		strings.Contains(got, "RUN") || strings.Count(got, "\nCOPY") != 2 {
+		strings.Contains(got, "RUN") || strings.Count(got, "\nCOPY") != 3 {
 		t.Errorf("%s (%v)", got, err)
 	}
 	if got, err := imageFile("FROM scratch\n", "1"); err == nil {

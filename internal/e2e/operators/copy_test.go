@@ -1,7 +1,10 @@
+// Package operators tests what operators do to the whole, by the commands of the documents: move to
+// Postgres, restart, restore a backup, roll keys, encrypt again, deploy with nothing but variables.
 package operators
 
 import (
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -10,6 +13,8 @@ import (
 	"sendcode/internal/config"
 	"sendcode/internal/delivery/smtptest"
 )
+
+func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5, 4)) }
 
 // A service on one file goes on in Postgres: the same recipients are refused for the same wait, a
 // send in flight arrives, a code from before is approved, and accounts, suppressions and the audit
