@@ -23,7 +23,7 @@ func TestBundled(t *testing.T) {
 	files := map[string][]byte{}
 	named := map[string][]string{}
 	for _, name := range []string{
-		"static/tokens.css", "static/pips.css", "static/page.css", "static/brand.css", "static/mailbox.css",
+		"static/tokens.css", "static/pips.css", "static/page.css", "static/mailbox.css",
 		"static/docs.css",
 		"static/page.js", "static/mailbox.js",
 		"widget/send-code.js", "widget/code.js", "widget/phones.js", "widget/client.js",

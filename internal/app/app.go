@@ -58,6 +58,7 @@ type App struct {
 
 	db          *sqldb.DB
 	limiter     gates.Limiter
+	kept        *gates.Kept  // of the limiter in process; with Redis it only reads what was kept before
 	redis       *quota.Redis // of the limiter, like redisClient; nil when the limiter is in process
 	redisClient redis.UniversalClient
 	servers     mailserver.Servers
@@ -146,6 +147,7 @@ func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, n
 		a.openCarriers,
 		func() error { return a.newCore(nil) },
 		func() error { return a.rebuildLimiter(ctx) },
+		func() error { return a.loadKept(ctx) },
 		a.addRoutes,
 	)
 }

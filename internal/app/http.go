@@ -21,6 +21,7 @@ import (
 	"sendcode/internal/console/auth"
 	"sendcode/internal/evp"
 	"sendcode/internal/fault"
+	"sendcode/internal/gates"
 	"sendcode/internal/hooks"
 	"sendcode/internal/message"
 	"sendcode/internal/page"
@@ -289,7 +290,7 @@ func (a *App) registerConsole(e *echo.Echo) {
 		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk, Topics: topics,
 		Logger: a.logger, Status: a.Status, Carriers: carriers, StorageStatus: a.storageStatus, Now: a.now,
 		Auth: auth.Config{
-			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: a.core.Gates, Ring: a.ring,
+			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: gates.Committed{Gates: a.core.Gates, Kept: a.keptHere()}, Ring: a.ring,
 			Provider: IdentityProvider(a.cfg),
 			Refused:  a.metrics.AdminRefused,
 			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(),

@@ -44,29 +44,25 @@ func ShapeOf(code string) Shape {
 	return Shape{Unambiguous, len(code)}
 }
 
-// maxTypedLength bounds a typed code, in bytes: it is enough for ten digits of any script with
-// separators.
-const maxTypedLength = 64
-
-// normalize converts a typed or pasted code to the form in which codes are compared. It drops
-// spaces, dashes and invisible characters. For Digits it converts decimal digits of any script, for
-// Unambiguous small and full-width letters. Error: *fault.InvalidError if nothing is left, if a
-// character is not of the alphabet, or if the rest has not the shape's length; such a text need not
-// count as an attempt.
+// normalize converts a typed or pasted code to the form in which codes are compared. It takes off
+// what is neither a letter nor a number: spaces, dashes, punctuation and invisible characters. For
+// Digits it converts decimal digits of any script, for Unambiguous small and full-width letters. A
+// code that stands there several times, and nothing else, is one. Error: *fault.InvalidError if
+// nothing is left, if a character is not of the alphabet, or if the rest has not the shape's length;
+// such a text need not count as an attempt.
 func (s Shape) normalize(typed string) (string, error) {
-	if len(typed) > maxTypedLength {
-		return "", s.lengthError("too_long")
-	}
-	read, err := s.Alphabet.normalize(typed)
+	read, ok := s.Alphabet.read(typed)
 	switch {
-	case err != nil:
-		return "", err
+	case !ok:
+		return "", s.Alphabet.characterError()
+	case read == "":
+		return "", codeError("required", "The code is missing.")
 	case len(read) < s.Length:
 		return "", s.lengthError("too_short")
-	case len(read) > s.Length:
+	case read != strings.Repeat(read[:s.Length], len(read)/s.Length):
 		return "", s.lengthError("too_long")
 	}
-	return read, nil
+	return read[:s.Length], nil
 }
 
 func (s Shape) lengthError(reason string) error {
@@ -76,31 +72,32 @@ func (s Shape) lengthError(reason string) error {
 	return codeError(reason, "The code has "+strconv.Itoa(s.Length)+" digits.")
 }
 
-// normalize is Shape.normalize for a code of any length.
-func (a Alphabet) normalize(typed string) (string, error) {
+// read returns the letters and numbers of a text as characters of the alphabet; false if one is of
+// another alphabet.
+func (a Alphabet) read(typed string) (string, bool) {
 	var b strings.Builder
 	for _, r := range typed {
-		if unicode.IsSpace(r) || unicode.In(r, unicode.Dash, unicode.Cf) {
+		if isMark(r) {
 			continue
 		}
 		c, ok := a.toCharacter(r)
 		if !ok {
-			return "", a.characterError()
+			return "", false
 		}
 		b.WriteByte(c)
 	}
-	if b.Len() == 0 {
-		return "", codeError("required", "The code is missing.")
-	}
-	return b.String(), nil
+	return b.String(), true
 }
+
+// isMark reports whether r is no part of a word: neither a letter nor a number.
+func isMark(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) }
 
 func (a Alphabet) characterError() error {
 	if a == Unambiguous {
 		return codeError("not_in_alphabet",
-			"This code consists of the letters "+alphabets[Unambiguous]+"; case, spaces and dashes are ignored.")
+			"This code consists of the letters "+alphabets[Unambiguous]+"; case, spaces and punctuation are ignored.")
 	}
-	return codeError("not_digits", "A code consists of digits; spaces and dashes are ignored.")
+	return codeError("not_digits", "A code consists of digits; spaces and punctuation are ignored.")
 }
 
 // toCharacter converts r to a character of the alphabet; false if it is none.

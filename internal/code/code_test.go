@@ -3,59 +3,14 @@ package code
 import (
 	"encoding/binary"
 	"flag"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
 	"unicode"
-
-	"sendcode/internal/servertest"
 )
 
 // deriveCodes is how many codes of each alphabet are looked at; make soak asks for 10 million.
 var deriveCodes = flag.Int("code.codes", 100_000, "codes to derive for the test of their distribution")
-
-func TestNormalize(t *testing.T) {
-	for a, texts := range map[Alphabet]map[string][]string{
-		Digits: {
-			"123456": {"123456", " 123 456 ", "123-456", "123–456", "１２３４５６", "١٢٣٤٥٦", "१२३४५६", "𝟏𝟐𝟑𝟒𝟓𝟔",
-				"12\u00a034\u200b56"},
-			"000000": {"000000"},
-		},
-		Unambiguous: {
-			"BCDFGHJK": {"BCDFGHJK", "bCdF-GhJk", " BCDF GHJK\n", "BCDF–GHJK", "ｂｃｄｆ　ｇｈｊｋ",
-				"BC\u00a0DF\u200bGHJK"},
-			"BCDFGHJKLMNPQRSTVWXZ": {"bcdfghjklmnpqrstvwxz"}, // RFC 8628 section 6.1
-			"BCDF":                 {"ＢＣ－ＤＦ"},
-		},
-	} {
-		for want, typed := range texts {
-			for _, in := range typed {
-				got, err := Shape{a, len(want)}.normalize(in)
-				servertest.Same(t, in, fmt.Sprint(got, err), want+"<nil>")
-			}
-		}
-	}
-	for a, texts := range map[Alphabet]map[string][]string{
-		Digits: {
-			"required": {"", " - "}, "not_digits": {"12345a", "１2３4５⑥", "½", "1.2", "1e5"},
-			"too_short": {"12345", "1-2-3-4 5"},
-			"too_long":  {"1234567", "１２３４５６７", "123 456 7", string(make([]byte, 65))},
-		},
-		Unambiguous: {
-			"required": {"", " - "}, "too_short": {"BCDFG", "BCDF-G"}, "too_long": {"BCDFGHJ", strings.Repeat("B", 65)},
-			"not_in_alphabet": {"BCDFGHJ1", "BCDFGHJA", "bcdfghjy", "BCDFGHJ１", "BCDFGHJЗ", "ſ", "\u212a", "Ⓑ", "В",
-				"B\xff", "！"},
-		},
-	} {
-		for reason, typed := range texts {
-			for _, in := range typed {
-				_, err := Shape{a, 6}.normalize(in)
-				servertest.Same(t, in, fmt.Sprint(err), "code: "+reason)
-			}
-		}
-	}
-}
 
 // normalize gives characters of the alphabet alone; for letters, it takes only other cases and
 // widths for them.

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxPastedLength bounds the text that Find searches, in bytes: a long text message.
-const maxPastedLength = 2000
+// maxTypedLength bounds a typed or pasted text, in bytes: a long text message.
+const maxTypedLength = 2000
 
 // Patterns of words that may be a code or a part of one, by alphabet. Find skips a word with
 // letters that no code has, such as BOX.
@@ -20,15 +20,18 @@ var (
 
 // Find returns a typed code, or the code in a pasted message such as "293848 is your code for
 // Shop". In a message it looks for words of the code's length; if there are none, for words that
-// are joined by one space or dash and together have that length, such as "293 848". A code that
-// stands in the message more than once, as in the line for browsers of our text messages, is one.
-// If it does not find exactly one, or if typed is a code alone, it returns what normalize returns
-// for typed.
+// are joined by one mark, such as "293 848", and together have that length. A code that stands in
+// the message more than once, as in the line for browsers of our text messages, is one. If it does
+// not find exactly one, or if typed has nothing but characters of codes, spaces and dashes, it
+// returns what normalize returns for typed. codeIn in web/static/code.js does the same, and both
+// read testdata/typed.json in their tests.
 func (s Shape) Find(typed string) (string, error) {
+	if len(typed) > maxTypedLength {
+		return "", s.lengthError("too_long")
+	}
 	read, err := s.normalize(typed)
-	if _, other := s.Alphabet.normalize(typed); err == nil || other == nil && len(typed) <= maxTypedLength ||
-		len(typed) > maxPastedLength {
-		return read, err // a code alone, or too much to search
+	if _, own := s.Alphabet.read(typed); err == nil || own && !strings.ContainsFunc(typed, isPunctuation) {
+		return read, err
 	}
 	pattern := digitWordPattern
 	if s.Alphabet == Unambiguous {
@@ -37,12 +40,12 @@ func (s Shape) Find(typed string) (string, error) {
 	text, end := strings.Map(dropInvisible, typed), 0 // the end of the word before
 	var words, joined []string
 	for _, at := range pattern.FindAllStringIndex(text, -1) {
-		word, foreign := s.Alphabet.normalize(text[at[0]:at[1]])
-		if foreign != nil {
+		word, own := s.Alphabet.read(text[at[0]:at[1]])
+		if !own {
 			continue
 		}
 		words = append(words, word)
-		if last := len(joined) - 1; last >= 0 && isSeparator(text[end:at[0]]) {
+		if last := len(joined) - 1; last >= 0 && isOneMark(text[end:at[0]]) {
 			joined[last] += word
 		} else {
 			joined = append(joined, word)
@@ -72,8 +75,13 @@ func dropInvisible(r rune) rune {
 	return r
 }
 
-// isSeparator reports whether the text between two words is one space or dash.
-func isSeparator(between string) bool {
+// isPunctuation reports whether r is a mark, but no space, dash or invisible character.
+func isPunctuation(r rune) bool {
+	return isMark(r) && !unicode.IsSpace(r) && !unicode.In(r, unicode.Dash, unicode.Cf)
+}
+
+// isOneMark reports whether the text between two words is one mark.
+func isOneMark(between string) bool {
 	r, size := utf8.DecodeRuneInString(between)
-	return size == len(between) && (unicode.IsSpace(r) || unicode.Is(unicode.Dash, r))
+	return size > 0 && size == len(between) && isMark(r)
 }

@@ -43,11 +43,12 @@ func (l *visit) askCard(on recipient.Channel) *card {
 	t, offers := l.t.forChannel(on), l.offeredChannels()
 	k := l.newCard("ask", t["AskHeading"])
 	k.Say = ""
-	if l.Title != "" {
-		k.Heading = t.fill("AskHeadingApp", "app", l.Title)
-	}
+	title := ""
 	if l.purpose.Title != nil {
-		k.Heading += t.purposeTitleSuffix(l.purpose.Title(t["Lang"]))
+		title = l.purpose.Title(t["Lang"])
+	}
+	if title != "" || len(offers) > 1 {
+		k.Heading = t["AskHeadingEither"] + t.purposeTitleSuffix(title)
 	}
 	k.Ask = &askForm{Channel: on, Back: (l.view == viewChangeRecipient || l.view == viewOtherChannelField) && l.session.ID != ""}
 	lead := "AskLead"

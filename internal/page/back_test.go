@@ -140,7 +140,7 @@ func TestThePageOfAPurpose(t *testing.T) {
 	w := world(t)
 	const query = "?purpose=confirm"
 	shows(t, get(t, w, query+"&return_url=https://shop.example/welcome"), "ask",
-		"Your code for Shop to confirm your address", "a code of 8 characters")
+		"Get a code to confirm your address", "a code of 8 characters")
 	post(t, w, "", "send", "to", "bea@example.com")
 	w.Codes.Immediately = store.Sent
 	sent := post(t, w, query, "send", "to", pagetest.Address)

@@ -268,10 +268,11 @@ func (b *tab) press(selector string, times int) {
 	}
 }
 
-// middle scrolls to an element and says where it then is.
+// middle unfolds an element, scrolls to it and says where it then is.
 func (b *tab) middle(selector string) []float64 {
 	b.Helper()
-	return eval[[]float64](b, `(() => { const e = `+b.q(selector)+`; e.scrollIntoView({ block: 'center' });
+	return eval[[]float64](b, `(() => { const e = `+b.q(selector)+`;
+		e.closest('summary') || e.closest('details')?.setAttribute('open', ''); e.scrollIntoView({ block: 'center' });
 		const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`)
 }
 

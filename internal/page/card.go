@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"html/template"
 	"strings"
 	"time"
@@ -33,7 +32,6 @@ type card struct {
 	Typo      *suggestion // about the recipient; nil: none
 	Again     resendButton
 	Rows      []web.Pips
-	RulesOpen bool              // the rows are not folded
 	Instead   *otherChannelLink // nil: there is no other channel
 
 	Ask    *askForm
@@ -143,10 +141,6 @@ type codeForm struct {
 	Expiry  relativeTime
 	Help    *deliveryHelp
 }
-
-// Placeholder returns a dash for each character of the code, for the empty field; a space if the
-// length is not known.
-func (f codeForm) Placeholder() string { return cmp.Or(strings.Repeat("–", f.Length), " ") }
 
 // deliveryHelp is the advice for a mail that does not arrive.
 type deliveryHelp struct {

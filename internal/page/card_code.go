@@ -19,7 +19,7 @@ func (l *visit) codeCard(v verification.View) *card {
 	heading, sentTo := progressTextKeys(v.Send)
 	k := l.newCard("code", l.t[heading])
 	k.Lead, k.Again = l.t.fillHTML(sentTo, "to", v.To)+escapeHTML(l.t.purposeTitleSuffix(v.PurposeTitle)), l.resendButton("SendAgain")
-	l.addRules(k)
+	k.Again.Quiet, k.Rows = true, l.t.quotaPips(l.answer.Quota)
 	k.Poll, k.Follow = inFlight(v.Send.Status), !v.Send.Final
 	switch wait := l.answer.Quota.RetryAfter(); {
 	case k.Poll:
@@ -104,23 +104,29 @@ func (t words) invalidCodeText(reason string, shape code.Shape) string {
 }
 
 // helpFor returns the advice for a message that does not arrive: the state of its delivery, where
-// to look, and when to ask for another. It returns nil if the send failed, or while it is too
-// early. It does not show why a send failed.
+// to look, and when to ask for another. It opens by itself, but not for a person who has a code and
+// typed it wrongly. It does not show why a send failed.
 func (l *visit) helpFor(v verification.View) *deliveryHelp {
 	since := v.Now.Sub(v.Send.At)
 	if !v.Send.FinishedAt.IsZero() {
 		since = v.Now.Sub(v.Send.FinishedAt)
 	}
 	lost := v.Send.Status == store.Failed || v.Send.Status == store.Undelivered && v.Channel == recipient.Email
-	if lost || inFlight(v.Send.Status) && since < helpAfter {
-		return nil
+	h := &deliveryHelp{Wrong: l.t["WrongAddress"], Facts: []relativeTime{l.nextMailText(v)}}
+	switch {
+	case l.typedCode():
+	case lost, v.Send.Status == store.Unknown, since >= helpAfter:
+		h.Open = true
+	default:
+		h.OpenIn = (helpAfter - since).Milliseconds()
 	}
-	h := &deliveryHelp{Open: since >= helpAfter, OpenIn: max(0, (helpAfter - since).Milliseconds())}
-	if v.Send.Status == store.Unknown {
-		h.Open, h.OpenIn = true, 0
+	if lost {
+		return h
 	}
-	h.Spam, h.Wrong = l.spamAdvice(), l.t["WrongAddress"]
-	h.Facts = []relativeTime{l.t.serverAnswerText(v.Send.Status, since), l.nextMailText(v)}
+	h.Facts = append([]relativeTime{l.t.serverAnswerText(v.Send.Status, since)}, h.Facts...)
+	if !inFlight(v.Send.Status) {
+		h.Spam = l.spamAdvice()
+	}
 	return h
 }
 

@@ -16,8 +16,7 @@ func (l *visit) refusedSendCard(v verification.View) *card {
 	heading, detail := l.t.ruleExplanation(worst, v.To)
 	k := l.newCard("enough", heading)
 	k.Since, k.Instead = detail, l.otherChannelLink()
-	l.addRules(k)
-	k.Again = l.resendButton("SendCode")
+	k.Rows, k.Again = l.t.quotaPips(l.answer.Quota), l.resendButton("SendCode")
 	k.Say += l.t["Stop"] + k.Again.Reason
 	if v.State == verification.Pending && !firstSendFailed(v) {
 		l.addLastCode(k, v)
@@ -122,8 +121,7 @@ func (l *visit) endedCard(v verification.View) *card {
 	k := l.newCard("ended", l.t[key])
 	lead := l.t.fill(key+"Lead", "d", l.t.durationRoundedUp(v.ExpiresAt.Sub(v.CreatedAt)))
 	k.Lead = escapeHTML(lead+l.t["Separator"]) + l.t.fillHTML("GoesTo", "to", v.To)
-	k.Instead, k.Again = l.otherChannelLink(), l.resendButton("NewCode")
-	l.addRules(k)
+	k.Instead, k.Again, k.Rows = l.otherChannelLink(), l.resendButton("NewCode"), l.t.quotaPips(l.answer.Quota)
 	k.Say += l.t["Stop"] + k.Again.Reason
 	l.addNotSentNote(k)
 	return k

@@ -55,9 +55,9 @@ func aReloadMovesNothing(t *testing.T, browser context.Context) {
 		b.do(pagetest.Command(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: noon}))
 		b.first(shifting(0.0003))
 		b.visit("")
-		b.until(`!document.querySelector('#code-hint').hidden`)
+		b.until(`document.querySelector('#code-expiry').innerText.includes(':')`)
 		b.do(slow(300*time.Millisecond, 400_000/8), chromedp.Reload())
-		b.until(`document.querySelector('#code-hint')?.hidden === false`)
+		b.until(`document.querySelector('#code-expiry')?.innerText.includes(':')`)
 		b.run(`requestAnimationFrame(() => requestAnimationFrame(() => { window.drawn = true }))`)
 		b.until(`window.drawn`)
 		if moved := eval[[]string](b, `shifts`); len(moved) > 0 {

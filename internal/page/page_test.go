@@ -127,7 +127,7 @@ func silent(t testing.TB, page string, words ...string) {
 
 func TestAPersonWithoutScriptsGetsInWithFormsAlone(t *testing.T) {
 	w := world(t)
-	shows(t, get(t, w, ""), "ask", "Your code for Shop", "6-digit code", "Send code")
+	shows(t, get(t, w, ""), "ask", "Confirm your email", "6-digit code", "Send code")
 	for _, nothing := range []string{"", " "} {
 		shows(t, post(t, w, "", "send", "to", nothing), "ask", "Enter your email address.")
 	}
@@ -261,12 +261,14 @@ func TestAnAddressIsNotWatchedAfterARefusal(t *testing.T) {
 func TestHelpComesWhenItIsNeeded(t *testing.T) {
 	w := world(t)
 	page := post(t, w, "", "send", "to", pagetest.Address)
-	silent(t, page, `class="help"`)
+	contains(t, page, `<details class="help" data-open="15000">`)
+	silent(t, page, "Look in spam")
 	w.Codes.Settle(store.Sent)
 	w.Advance(14 * time.Second)
 	contains(t, get(t, w, ""), `<details class="help" data-open="1000">`)
 	w.Advance(time.Second)
-	contains(t, get(t, w, ""), `<details class="help" open>`)
+	contains(t, get(t, w, ""), `<details class="help" open>`, "Look in spam")
+	contains(t, post(t, w, "", "check", "code", "111111"), `<details class="help">`) // who has a code has the mail
 }
 
 // A resend near the end of a code's life brings another code, and the page says so.

@@ -243,8 +243,8 @@ func TestAKnownBrowser(t *testing.T) {
 		w.Keep(append(w.Cookies(), answer.Cookies()...))
 		tokens = append([]string{fmt.Sprint("token-", n+1)}, tokens[:min(4, len(tokens))]...)
 	}
-	shows(t, get(t, w, ""), "approved", "Forget this device")
-	shows(t, post(t, w, "", "forget"), "ask")
+	shows(t, get(t, w, "?view=new"), "ask", "Forget this device")
+	shows(t, post(t, w, "?view=new", "forget"), "ask")
 	silent(t, get(t, w, ""), "Forget this device", pagetest.Address)
 	post(t, w, "?view=new", "send", "to", pagetest.Address)
 	if asks := w.Codes.Asks(); len(asks[len(asks)-1].Known) > 0 {

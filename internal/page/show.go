@@ -83,11 +83,3 @@ func (u *Page) serveBrandStyle(c echo.Context) error {
 	return c.Blob(http.StatusOK, "text/css; charset=utf-8", []byte(u.Brand.StyleSheet()))
 }
 
-// Header returns the app to name above the card. It is nil for an app without a brand whose visits
-// need not name it.
-func (u *Page) Header() *AppPage {
-	if u.Brand == (brand.Brand{}) && !u.inURL {
-		return nil
-	}
-	return &u.AppPage
-}

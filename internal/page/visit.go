@@ -65,7 +65,7 @@ const maxUnexplainedWait = time.Minute
 // card returns the card for the present state of the browser's verification.
 func (l *visit) card() *card {
 	k := l.chooseCard()
-	k.Known = l.known && (k.Ask != nil || k.Kind == "approved")
+	k.Known = l.known && k.Ask != nil
 	k.Rev = l.contentHash(k)
 	return k
 }
@@ -135,8 +135,12 @@ func (l *visit) cardFor(v verification.View) *card {
 // showsBounce reports whether to show that the first message came back: unless the person asks for
 // the field, or has just typed a code.
 func (l *visit) showsBounce(v verification.View) bool {
-	typed := slices.Contains([]noteKind{noteWrongCode, noteBadCode, noteTooManyChecks}, l.session.Note.Kind)
-	return v.Send.Status == store.Undelivered && v.Send.Number <= 1 && l.view != viewCodeField && !typed
+	return v.Send.Status == store.Undelivered && v.Send.Number <= 1 && l.view != viewCodeField && !l.typedCode()
+}
+
+// typedCode reports whether the last post was a code, which was not right.
+func (l *visit) typedCode() bool {
+	return slices.Contains([]noteKind{noteWrongCode, noteBadCode, noteTooManyChecks}, l.session.Note.Kind)
 }
 
 // rememberedRefusalCard returns the card of a refusal that only the cookie records, as there is no
@@ -190,8 +194,7 @@ func (l *visit) contentHash(k *card) string {
 	s.Ends, s.Until, s.Other.Until, s.Nonce, s.NonceAt = time.Time{}, time.Time{}, time.Time{}, "", time.Time{}
 	h := fnv.New64a()
 	fmt.Fprint(h, k.Kind, k.Heading, s, l.view, v.State, v.Send.ID, v.Send.Status, v.AttemptsRemaining,
-		k.Last != nil, k.Known,
-		k.Code != nil && k.Code.Help != nil)
+		k.Last != nil, k.Known)
 	for _, rule := range l.answer.Quota.Rules {
 		fmt.Fprint(h, rule.Name, rule.Used, rule.RetryAfter > 0)
 	}

@@ -3,7 +3,6 @@ package page
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -77,28 +76,6 @@ func (t words) waitInMinutes(d time.Duration) (wait web.PageCountdown, now strin
 		return wait, fill(wait.Short, "d", t.durationRoundedUp((d + time.Minute - 1).Truncate(time.Minute)))
 	}
 	return wait, t.fill("AgainElse", "d", t.durationRoundedUp(d))
-}
-
-// fewPlacesLeft is the most places left of a rule at which the card shows its rules unfolded.
-const fewPlacesLeft = 2
-
-// addRules adds the rules to a card. They are folded while every rule of the recipient, except the
-// shortest, has many places left.
-func (l *visit) addRules(k *card) {
-	rules := l.answer.Quota.Rules
-	k.Rows = l.t.quotaPips(l.answer.Quota)
-	var shortest time.Duration
-	for _, s := range rules {
-		if s.Scope == quota.Recipient && (shortest == 0 || s.Window < shortest) {
-			shortest = s.Window
-		}
-	}
-	k.RulesOpen = slices.ContainsFunc(rules, func(s quota.State) bool {
-		if s.Scope != quota.Recipient {
-			return s.RetryAfter > 0 && sharedRuleTextKey(s.Scope) != ""
-		}
-		return s.Remaining() <= fewPlacesLeft && (s.Limit > fewPlacesLeft || s.Window > shortest)
-	})
 }
 
 // quotaPips returns the pips of each rule of the recipient, and of a rule of a network or an app

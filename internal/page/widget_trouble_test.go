@@ -200,7 +200,7 @@ func aWidgetByItsDocumentation(t *testing.T, browser context.Context) {
 	b.root = `document.querySelector('send-code').shadowRoot`
 	b.first(listening + `; addEventListener('approved', (e) => { window.proof = e.detail.proof })`)
 	b.do(chromedp.Navigate(site.URL))
-	b.card("ask", "Get a code")
+	b.card("ask", "Confirm your email")
 	b.focus("to")
 	b.keys(pagetest.Address)
 	from := time.Now()

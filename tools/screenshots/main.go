@@ -1,6 +1,6 @@
 // Command screenshots draws every state of the page and of the widget, at three widths, light and
-// dark, in both languages, into ./screenshots: to be looked at by people. It needs a Chromium and
-// no back end.
+// dark, in English, Chinese and Arabic, into ./screenshots: to be looked at by people. It needs a
+// Chromium and no back end.
 //
 //	go run ./tools/screenshots            all of them
 //	go run ./tools/screenshots code       those whose name begins with "code"
@@ -71,7 +71,7 @@ func drawAll(browser context.Context, prefix string) error {
 			return nil
 		})
 	}
-	for _, lang := range []string{"en", "zh"} {
+	for _, lang := range []string{"en", "zh", "ar"} {
 		for _, s := range pagetest.States() {
 			each(s.Name, lang, func() error { return drawState(browser, s, lang) })
 		}
@@ -122,7 +122,7 @@ func drawState(browser context.Context, s pagetest.State, lang string) error {
 }
 
 func shootAll(tab context.Context, name string, first pagetest.Look) error {
-	for _, width := range []int64{320, 768, 1280} {
+	for _, width := range []int64{320, 375, 1280} {
 		for _, dark := range []bool{false, true} {
 			look := first
 			look.Width, look.Height, look.Dark = width, height(width), dark

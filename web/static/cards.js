@@ -1,26 +1,21 @@
-import { Countdown } from './countdown.js';
 import { put, second } from './time.js';
 
 // Cards shows one card, #card, in a root that is the page's document or a widget's shadow tree, and swaps it as a whole
 // for the next one, keeping focus and what is being typed. The root also has a status line, #say, and a box for
 // trouble with the connection, #offline, which is in the card below the form that failed.
 export class Cards {
-  #countdown;
   #said = '';
   #waiting; // for the end of a press
   #unsent; // the form that was submitted without a connection, until something is typed
   #back; // the connection came back, and no request has failed since
 
   code; // what looks after the field for a code (code.js), once it is there
+  countdown; // what moves the waits (countdown.js), likewise
 
   // act takes a form and asks for what it says; it resolves to a function that shows the answer, to undefined if none came, and to false
   // if none is awaited any more. inquiry asks unprompted (inquiry.js).
   constructor(root, inquiry, act) {
     Object.assign(this, { root, inquiry, act });
-    this.#countdown = new Countdown({
-      card: () => this.card, next: () => inquiry.refresh(), unsure: (moment) => inquiry.unsure(moment),
-      over: (text) => { this.say(text); inquiry.soon(); },
-    });
     root.addEventListener('submit', (event) => {
       const button = event.submitter ?? event.target.querySelector('button');
       event.preventDefault();
@@ -75,34 +70,32 @@ export class Cards {
 
   // speak sets the words for durations and for a request, and the language for times of the day.
   speak(words, lang) {
-    this.words = this.#countdown.words = words;
-    this.#countdown.lang = lang;
+    Object.assign(this, { words, lang });
   }
 
   get card() { return this.find('#card'); }
 
   find(selector) { return this.root.querySelector(selector); }
 
-  tick() { this.#countdown.tick(); }
+  tick() { this.countdown?.tick(); }
 
   stop() {
-    this.#countdown.stop();
+    this.countdown?.stop();
     clearTimeout(this.#waiting);
     this.code?.stop();
   }
 
   // begin takes the first card as it stands.
   begin(moment) {
-    this.#countdown.receive(moment);
+    this.moment = moment;
     this.#prepare();
     // A live region speaks of changes, so it must have been there before.
     setTimeout(() => { if (!this.#said) this.say(this.card?.dataset.say); }, 100);
   }
 
   #prepare() {
-    for (const each of this.card.querySelectorAll('[data-scripted]')) each.hidden = false;
     for (const each of this.card.querySelectorAll('[data-at]')) {
-      each.textContent = put(each.dataset.text, { c: this.#countdown.clock(each.dataset.at, each.dataset.round) });
+      each.textContent = put(each.dataset.text, { c: this.countdown.clock(each.dataset.at, each.dataset.round) });
     }
     this.tick();
     this.code?.drawn();
@@ -122,12 +115,13 @@ export class Cards {
     }
     if (!mine && [...old.querySelectorAll('.ask :is(input, select)')].some(touched)) return false; // a person is typing
     const same = old.dataset.kind === next.dataset.kind;
-    this.#countdown.receive(moment);
+    this.moment = moment;
     this.replace(next);
     const code = same && field && this.find('#code');
     if (code && (!mine?.contains(field) || 'keep' in code.dataset)) code.value = field.value;
     if (code && !mine && !field.matches('[aria-invalid="true"]')) this.#mend(code);
-    for (const each of next.querySelectorAll('details')) each.open ||= same && old.querySelector(`.${each.className}`)?.open;
+    const help = next.querySelector('details');
+    if (help) help.open ||= same && !mine && old.querySelector('details').open;
     this.#prepare();
     if (mine || this.find('#heading')?.textContent !== heading) this.say(next.dataset.say, mine);
     if (!mine && !focused) return true;
@@ -143,7 +137,7 @@ export class Cards {
     const waits = (c) => [...c.querySelectorAll('[data-wait]')];
     const ours = waits(old), theirs = waits(next), help = old.querySelector('details[data-open]');
     if (ours.length !== theirs.length) return false;
-    this.#countdown.receive(moment);
+    this.moment = moment;
     ours.forEach((each, i) => { each.dataset.wait = theirs[i].dataset.wait; });
     if (next.dataset.next) old.dataset.next = next.dataset.next;
     if (help) help.dataset.open = next.querySelector('.help').dataset.open ?? 0;

@@ -1,27 +1,45 @@
 import { second } from './time.js';
 
-// bare is a text as codes are compared: without spaces, dashes and what is not seen.
-export const bare = (text) => text.normalize('NFKC').replace(/[\s\p{Pd}\p{Cf}]/gu, '').toUpperCase();
+// ascii is a digit of any script, or a Latin letter of any case and width, as a code has it. A script's ten digits follow each other.
+const ascii = (c) => {
+  if (/\p{L}/u.test(c)) return c.normalize('NFKC').toUpperCase();
+  let at = c.codePointAt(), n = -1;
+  for (; /\p{Nd}/u.test(String.fromCodePoint(at--)); n++);
+  return n % 10;
+};
+
+// bare is a text as codes are compared: its letters and numbers.
+const bare = (text) => text.replace(/[^\p{L}\p{N}]/gu, '').replace(/\p{Nd}|[a-zＡ-Ｚａ-ｚ]/gu, ascii);
 
 // consists says that a text has nothing but what codes consist of.
-const consists = (text, letters) => (letters ? /^[BCDFGHJ-NP-TV-XZ]+$/ : /^\p{Nd}+$/u).test(bare(text));
+const consists = (text, letters) => (letters ? /^[B-DF-HJ-NP-TV-XZ]+$/ : /^\d+$/).test(bare(text));
 
-// codeIn is the one code of a length in a text that holds other things too, as internal/code has it: of the runs of digits, or of
-// the letters of codes, the one that is as long; or of those runs that a space or a dash parts. The same one again, as in the last line of
-// a text message, does not count. Empty: there is none, or several, or the text is nothing but a code.
+// codeIn is the code of a length in a text, as internal/code finds it (Shape.Find), with the same table of tests. Empty: there is none, or
+// several.
 export function codeIn(text, length, letters) {
-  if (!length || consists(text, letters)) return '';
-  const plain = text.normalize('NFKC').replace(/\p{Cf}/gu, '');
-  const words = [...plain.matchAll(letters ? /[a-z0-9]+/gi : /\p{Nd}+/gu)].filter(([run]) => consists(run, letters));
-  const joined = [];
-  for (const [i, word] of words.entries()) {
-    const before = words[i - 1], between = before && plain.slice(before.index + before[0].length, word.index);
-    if (before && /^[\s\p{Pd}]$/u.test(between)) joined.push(joined.pop() + word[0]);
-    else joined.push(word[0]);
+  if (!length) return '';
+  const read = bare(text), one = read.slice(0, length), own = consists(text, letters);
+  if (own && read.length >= length && read === one.repeat(read.length / length)) return one;
+  if (own && !/[^\p{L}\p{N}\p{White_Space}\p{Dash}\p{Cf}]/u.test(text)) return '';
+  const plain = text.replace(/\p{Cf}/gu, ''), words = [], joined = [];
+  let end;
+  for (const { 0: word, index } of plain.matchAll(letters ? /[\da-zＡ-Ｚａ-ｚ０-９]+/gi : /\p{Nd}+/gu)) {
+    if (!consists(word, letters)) continue;
+    words.push(word);
+    joined.push(words[1] && /^[^\p{L}\p{N}]$/u.test(plain.slice(end, index)) ? joined.pop() + word : word);
+    end = index + word.length;
   }
-  const fit = (runs) => runs.filter((run) => [...run].length === length);
-  const whole = fit(words.map(([run]) => run)), found = new Set((whole.length ? whole : fit(joined)).map(bare));
-  return found.size === 1 ? [...found][0] : '';
+  for (const all of [words, joined]) {
+    const fit = new Set(all.map(bare).filter((word) => word.length === length));
+    if (fit.size) return fit.size === 1 ? [...fit][0] : '';
+  }
+  return '';
+}
+
+// slipIn says what a text without a code has instead: a slip of the finger must not cost a try.
+export function slipIn(text, letters) {
+  if (!bare(text)) return 'required';
+  return consists(text, letters) ? 'length' : 'foreign';
 }
 
 // CodeField looks after the field #code of cards (cards.js). A whole code is checked by itself: typed, pasted, from a text message, or
@@ -36,26 +54,29 @@ export class CodeField {
 
   constructor(cards) {
     this.cards = cards;
-    cards.root.addEventListener('input', ({ target, isComposing, inputType }) => { if (!isComposing) this.#entered(target, inputType); });
-    cards.root.addEventListener('compositionend', ({ target }) => this.#entered(target)); // no input event comes after it
+    cards.root.addEventListener('input', ({ target, isComposing, inputType, data }) => { if (!isComposing) this.#entered(target, data, inputType); });
+    cards.root.addEventListener('compositionend', ({ target, data }) => this.#entered(target, data)); // no input event comes after it
   }
 
   get #field() { return this.cards.find('#code'); }
 
   get #data() { return this.#field?.dataset ?? {}; }
 
-  get #typed() { return bare(this.#field?.value ?? ''); }
+  get #typed() { return this.#read(this.#field?.value ?? '') || bare(this.#field?.value ?? ''); }
+
+  #read(text) { return codeIn(text, +this.#data.length, this.#data.letters !== undefined); }
 
   // ready says that there is a whole code, which was not sent yet.
   get ready() {
-    const { length, letters } = this.#data, typed = this.#typed;
-    return [...typed].length === +length && consists(typed, letters !== undefined) && typed !== this.#sent && !this.#wrong.has(typed);
+    const code = this.#read(this.#field?.value ?? '');
+    return code && code !== this.#sent && !this.#wrong.has(code);
   }
 
-  #entered(field, how) {
+  // #entered takes in what is in the field. A whole code that came at once replaces what was there.
+  #entered(field, added, how) {
     if (field.id !== 'code') return;
-    const { length, letters } = field.dataset, found = codeIn(field.value, +length, letters !== undefined);
-    if (found) field.value = found;
+    const found = this.#read(added ?? '') || this.#read(field.value);
+    if (found && bare(field.value) !== found) field.value = found;
     clearTimeout(this.#pause);
     if (how?.startsWith('delete')) this.#pause = setTimeout(() => this.check(), second);
     else if (this.#wrong.has(this.#typed)) this.#repeat(field);

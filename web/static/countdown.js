@@ -1,27 +1,17 @@
-import { clockFrom, digits, lasting, minute, put, second } from './time.js';
+import { clock, clockFrom, digits, lasting, minute, put, second } from './time.js';
 
 const glance = second / 2; // how often the clocks are compared while something waits: timers know nothing of a sleep
 
-// Countdown moves the waits of one card. Every step is worked out from the deadline, so a throttled or frozen tab is right
-// again at once. What waits has data-wait, its milliseconds from the answer on, patterns for what it says, and data-minutes if
-// that changes with the minutes alone. On the card, data-next is when its state changes by itself; on the help, data-open is
-// when that opens.
+// Countdown moves the waits of the card of cards (cards.js). Every step is worked out from the deadline, so a throttled or frozen tab is
+// right again at once. What waits has data-wait, its milliseconds from the answer on, patterns for what it says, and data-minutes if
+// that changes with the minutes alone. The button that can be pressed again has in data-over what is said then. On the card, data-next
+// is when its state changes by itself; on the help, data-open is when that opens.
 export class Countdown {
   #ticking;
 
-  // card finds the card; over is called when the button can be pressed again, with what its data-over says, next when the state
-  // has changed. unsure has the server asked, where the clocks have parted since a moment, and says whether its answer is to be
-  // awaited.
-  constructor(parts) { Object.assign(this, parts); }
+  constructor(cards) { this.cards = cards; }
 
-  // receive says which moment the waits count from.
-  receive(moment) {
-    this.moment = moment;
-  }
-
-  clock(ms, round) {
-    return this.moment.clock(ms, this.lang, round);
-  }
+  clock(ms, round) { return clock(this.cards.moment, ms, this.cards.lang, round); }
 
   stop() {
     clearTimeout(this.#ticking);
@@ -29,8 +19,8 @@ export class Countdown {
 
   tick() {
     this.stop();
-    const alone = this.moment.parted() && !this.unsure(this.moment); // with clocks of which one is wrong
-    const gone = this.moment.elapsed(), certain = this.moment.certain(), steps = [minute], card = this.card(), help = card.querySelector('.help');
+    const { card, moment, inquiry } = this.cards, alone = moment.parted() && !inquiry.unsure(moment); // with clocks of which one is wrong
+    const gone = moment.elapsed(), certain = moment.certain(), steps = [minute], help = card.querySelector('.help');
     for (const each of card.querySelectorAll('[data-wait]')) {
       const { wait } = each.dataset;
       if (wait > (alone ? gone : certain)) steps.push(glance, this.#count(each, Math.max(wait - gone, Math.min(wait - certain, second))));
@@ -43,7 +33,7 @@ export class Countdown {
       delete element.dataset[name];
       run();
     };
-    after(card, 'next', this.next);
+    after(card, 'next', () => inquiry.refresh());
     after(help, 'open', () => { help.open = true; });
     this.#ticking = setTimeout(() => this.tick(), Math.max(10, Math.min(...steps)));
   }
@@ -51,7 +41,7 @@ export class Countdown {
   // #count writes what is left and returns the milliseconds until that changes.
   #count(each, left) {
     const { wait, short, long, minutes } = each.dataset, far = left >= clockFrom, step = far || minutes !== undefined ? minute : second;
-    const values = { t: digits(left), d: lasting(Math.ceil(left / step) * step, this.words), c: far ? this.clock(wait, 'up') : '' };
+    const values = { t: digits(left), d: lasting(Math.ceil(left / step) * step, this.cards.words), c: far ? this.clock(wait, 'up') : '' };
     const text = put(far ? long : short, values);
     if (each.textContent !== text) each.textContent = text;
     const button = each.closest('#again');
@@ -69,6 +59,7 @@ export class Countdown {
     button.querySelector('.label').textContent = button.dataset.ready;
     button.querySelector('.bar').remove();
     each.remove();
-    this.over(button.dataset.over);
+    this.cards.say(button.dataset.over);
+    this.cards.inquiry.soon();
   }
 }

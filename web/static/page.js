@@ -1,5 +1,6 @@
 import { Cards } from './cards.js';
 import { CodeField } from './code.js';
+import { Countdown } from './countdown.js';
 import { Inquiry } from './inquiry.js';
 import { attendPhones } from './phone.js';
 import { loaded, second } from './time.js';
@@ -12,6 +13,7 @@ const inquiry = new Inquiry({ look, polls: () => 'poll' in cards.card.dataset })
 
 const cards = new Cards(document, inquiry, act);
 cards.code = new CodeField(cards);
+cards.countdown = new Countdown(cards);
 attendPhones(document, document.body.dataset.plans);
 
 async function ask(url, options) {

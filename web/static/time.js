@@ -10,9 +10,6 @@ export const put = (pattern, values) => pattern.replace(/\{(\w+)\}(\.?)/g, (whol
   return value === undefined || value === null ? whole : String(value).endsWith('.') ? value : value + dot;
 });
 
-// hourCycle is that of the browser's region: 14:02 or 2:02 PM.
-const { hourCycle = 'h23' } = new Intl.DateTimeFormat(undefined, { hour: 'numeric' }).resolvedOptions();
-
 const apart = second / 4; // clocks that differ by less agree
 
 // Moment is when an answer came in; at is that on performance.now's clock. An answer is old if the clocks parted on its way.
@@ -38,16 +35,17 @@ export class Moment {
   parted() {
     return this.old || Math.abs(Date.now() - this.wall - this.certain()) > apart;
   }
+}
 
-  // clock is the time of the day that lies ms after the moment: to the minute, rounded up where a wait must be over by
-  // then, but for the time that an answer takes. No line breaks within it.
-  clock(ms, lang, round) {
-    const exact = this.wall + Number(ms);
-    const date = new Date(round === 'up' ? Math.ceil(exact / minute - 1 / 30) * minute : exact);
-    const parts = { hour: hourCycle.startsWith('h2') ? '2-digit' : 'numeric', minute: '2-digit', hourCycle, numberingSystem: 'latn' }; // as the counts beside it
-    if (date.toDateString() !== new Date().toDateString()) parts.weekday = 'short';
-    return new Intl.DateTimeFormat(lang, parts).format(date).replaceAll(' ', '\u00a0');
-  }
+// clock is the time of the day that lies ms after a moment: to the minute, rounded up where a wait must be over by then, but for the
+// time that an answer takes, and 14:02 or 2:02 PM as in the browser's region. No line breaks within it.
+export function clock(moment, ms, lang, round) {
+  const { hourCycle = 'h23' } = new Intl.DateTimeFormat(undefined, { hour: 'numeric' }).resolvedOptions();
+  const exact = moment.wall + Number(ms);
+  const date = new Date(round === 'up' ? Math.ceil(exact / minute - 1 / 30) * minute : exact);
+  const parts = { hour: hourCycle.startsWith('h2') ? '2-digit' : 'numeric', minute: '2-digit', hourCycle, numberingSystem: 'latn' }; // as the counts beside it
+  if (date.toDateString() !== new Date().toDateString()) parts.weekday = 'short';
+  return new Intl.DateTimeFormat(lang, parts).format(date).replaceAll(' ', '\u00a0');
 }
 
 // loaded is when the page's own answer came in.

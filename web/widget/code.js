@@ -1,5 +1,6 @@
 import { CodeField } from '../static/code.js';
 import codes from '../static/code.css';
+import { Countdown } from '../static/countdown.js';
 import pips from '../static/pips.css';
 import { clockFrom, lasting, minute, put, second } from '../static/time.js';
 import { emphasised, h } from './dom.js';
@@ -10,7 +11,7 @@ import { act, box, dots, heading, lead, link } from './parts.js';
 
 export const { lang, mails, phones } = SENDCODE;
 export const styles = [pips, codes];
-export { CodeField, Flow };
+export { CodeField, Countdown, Flow };
 
 const helpAfter = 15 * second;
 const underway = new Set(['queued', 'sending']);
@@ -43,10 +44,10 @@ export function pick({ view, quota, refused, note, screen, proof }) {
   return first(view, 'failed', screen !== 'code' && 'undelivered') ? 'failed' : 'code';
 }
 
-// supported names the send to support.
+// supported names the send to support, on the cards of these kinds.
 export function supported(w, kind, view) {
   const ref = view?.send?.support;
-  return ref && ['code', 'enough', 'failed', 'ended'].includes(kind) && h('p', { class: 'support', part: 'support' }, put(w.SupportReference, { ref }));
+  return ref && ['help', 'enough', 'failed', 'ended'].includes(kind) && h('p', { class: 'support', part: 'support' }, put(w.SupportReference, { ref }));
 }
 
 const plural = (w, text, n) => put(text[new Intl.PluralRules(w.Lang).select(n)] ?? text.other, { n });
@@ -110,24 +111,22 @@ function code(w, state) {
     rev: [view.id, view.send, view.attempts_remaining, used(quota), quota.allowed, there(state)], next: view.expires_in * second + second,
     say: wrong || trouble || (flying ? head : [head, waiting(w, state) || w.AvailableNow].join(w.Stop)),
     body: [
-      heading([head, flying && dots()]), lead(emphasised(sent, { to: view.to }), view.purpose_title && put(w.AndTitle, { title: view.purpose_title }), ' ', link('change', w.ChangeAddress)),
+      heading([head, flying && dots()]),
+      lead(emphasised(sent, { to: view.to }), view.purpose_title && put(w.AndTitle, { title: view.purpose_title }), w.Stop, h('span', { id: 'code-expiry' }, until(view.expires_in * second, w.WorksUntil))),
       box('bad', trouble),
       act('check', h('div', { class: 'field' },
         h('label', { for: 'code', part: 'label' }, w.CodeLabel),
         h('div', { class: 'code-row' },
           h('input', {
             id: 'code', class: 'code', type: 'text', inputmode: letters ? 'text' : 'numeric', autocapitalize: letters ? 'characters' : 'none',
-            'data-letters': letters, autocomplete: 'one-time-code', autocorrect: 'off', spellcheck: 'false', required: true, dir: 'ltr', placeholder: '–'.repeat(n ?? 0) || ' ', maxlength: 1000,
+            'data-letters': letters, autocomplete: 'one-time-code', autocorrect: 'off', spellcheck: 'false', required: true, dir: 'ltr', maxlength: 1000,
             'data-length': n, 'data-sms': state.channel === 'sms', 'data-focus': true, 'data-keep': slips.has(note?.kind), 'data-wrong': note?.kind === 'wrong', part: 'input code', 'aria-invalid': wrong && 'true',
             'aria-describedby': [wrong && 'code-error', n && 'code-hint', 'code-expiry'].filter(Boolean).join(' '),
           }),
-          h('button', { id: 'check', class: 'button quiet', part: 'button quiet' }, w.CheckCode)),
+          h('button', { id: 'check', class: 'button', part: 'button' }, w.CheckCode)),
         wrong && h('p', { id: 'code-error', class: 'error', part: 'error' }, wrong),
-        h('p', { class: 'under' },
-          n && h('span', { id: 'code-hint' }, put(letters ? w.CodeHintCharacters : w.CodeHint, { n }), w.Separator),
-          h('span', { id: 'code-expiry' }, until(view.expires_in * second, w.WorksUntil))))),
-      again(w, w.SendAgain, quota), rules(w, quota), help(w, view),
-      instead(w, state, true),
+        n && h('p', { id: 'code-hint', hidden: true }, put(letters ? w.CodeHintCharacters : w.CodeHint, { n })))),
+      again(w, w.SendAgain, quota, { quiet: true }), help(w, state, wrong),
     ],
   };
 }
@@ -140,17 +139,17 @@ function sending(w, { status, number }) {
   return [w.CheckMail, number > 1 && status === 'sent' ? w.SentAgainTo : w.SentTo];
 }
 
-// help is what one can do when no mail comes.
-function help(w, view) {
-  const { status } = view.send, lost = status === 'failed' || status === 'undelivered' && view.channel === 'email';
-  if (lost || underway.has(status)) return null;
-  return h('details', { class: 'help', part: 'help', open: status === 'unknown', 'data-open': status !== 'unknown' && helpAfter },
+// help is what one can do when no mail comes. It opens by itself, but not for a person who has a code and typed it wrongly.
+function help(w, state, wrong) {
+  const { view, quota } = state, { status } = view.send, flying = underway.has(status), lost = status === 'failed' || status === 'undelivered' && view.channel === 'email';
+  return h('details', { class: 'help', part: 'help', open: !wrong && (lost || status === 'unknown'), 'data-open': !wrong && !flying && helpAfter },
     h('summary', {}, w.NothingYet),
     h('ul', {},
-      h('li', {}, w.LookInSpamElse),
+      !lost && !flying && h('li', {}, w.LookInSpamElse),
       h('li', {}, link('change', w.WrongAddress)),
       status === 'unknown' && h('li', {}, w.AcceptedHow),
-      status === 'delivered' && h('li', {}, w.HasArrived)));
+      status === 'delivered' && h('li', {}, w.HasArrived)),
+    rules(w, quota), instead(w, state, true), supported(w, 'help', view));
 }
 
 function enough(w, state) {
@@ -229,17 +228,12 @@ function misplaced(w) {
 // wide are the names of rules that are not the recipient's, by scope: of the network, and of all.
 const wide = (w, scope) => ({ ip: w.YourNetwork, network: w.YourNetwork, app: w.AllTogether, purpose: w.AllTogether, global: w.AllTogether, everything: w.AllTogether })[scope];
 
-// rules draws the pips: what the recipient's rules have left, and the one of a network or of all while it refuses. They are folded
-// while all but the shortest have many places left.
+// rules draws the pips: what the recipient's rules have left, and the one of a network or of all while it refuses.
 function rules(w, quota) {
   const own = quota?.rules.filter((r) => r.scope === 'recipient' || r.retry_after > 0 && wide(w, r.scope)) ?? [];
-  const shortest = Math.min(...own.map((r) => r.window)), tells = (r) => wide(w, r.scope) || r.remaining <= few && (r.limit > few || r.window > shortest);
-  return own.length > 0 && h('details', { class: 'rules', part: 'rules', open: own.some(tells) },
-    h('summary', {}, w.PipsLabel),
-    h('ul', { class: 'pips', role: 'list' }, own.map((r) => row(w, r))));
+  return own.length > 0 && h('div', { class: 'rules', part: 'rules' }, w.PipsLabel, h('ul', { class: 'pips', role: 'list' }, own.map((r) => row(w, r))));
 }
 
-const few = 2; // places left, of which the card tells unasked
 const longest = 12; // marks in a row; more are one bar, as in web/pips.go
 
 function row(w, r) {

@@ -29,10 +29,8 @@ export function draw(words, state) {
   return h('section', {
     id: 'card', class: 'card', part: 'card', 'data-kind': kind, 'data-say': say, 'data-next': next,
     'data-rev': JSON.stringify([kind, rev, state.note, state.known]), 'aria-labelledby': drawn && 'heading',
-  }, body, drawn && [forgettable(w, kind, state.known), state.supported?.(w, kind, state.view)]);
+  }, body, drawn && [state.known && name === 'ask' && h('p', { class: 'aside' }, link('forget', w.ForgetDevice)), state.supported?.(w, kind, state.view)]);
 }
-
-const forgettable = (w, kind, known) => known && ['ask', 'approved'].includes(kind) && h('p', { class: 'aside' }, link('forget', w.ForgetDevice));
 
 const loading = () => ({ body: h('p', { class: 'lead' }, dots()) });
 
@@ -48,7 +46,7 @@ function ask(words, { note, to, draft, view, channel, channels, asking, country,
   return {
     say: wrong || many, rev: [on, typed(on), channels, countries.length, title],
     body: [
-      heading(w.AskHeading + (title ? put(w.AndTitle, { title }) : ''), 'heading'), lead(h('slot', { name: 'lead' }, either ? w.AskLeadEither : w.AskLead)), box('bad', many),
+      heading(title || either ? w.AskHeadingEither + (title ? put(w.AndTitle, { title }) : '') : w.AskHeading, 'heading'), lead(h('slot', { name: 'lead' }, either ? w.AskLeadEither : w.AskLead)), box('bad', many),
       act('send', either && phones.choice(w, channels, on), channels.map(one), h('button', { id: 'send', class: 'button', part: 'button' }, w.SendCode)),
       h('p', { class: 'aside' }, view ? link('back', w.BackToCode) : w.HaveCode),
     ],

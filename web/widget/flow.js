@@ -1,6 +1,6 @@
 import { Moment, second } from '../static/time.js';
 import { Client, mistaken } from './client.js';
-import { bare, codeIn } from '../static/code.js';
+import { codeIn, slipIn } from '../static/code.js';
 
 // What a widget asks the service for, and what comes of it.
 
@@ -98,9 +98,9 @@ export class Flow {
 
   async check(form) {
     const { view } = this.#state, { alphabet, length } = view.code_format ?? {}, { era } = this.desk, { value } = form.querySelector('#code');
-    const typed = codeIn(value, length, alphabet === 'unambiguous') || value, slip = slipOf(typed, view.code_format);
-    if (slip) return this.#note(slip);
-    const a = await this.client.check(view.id, typed);
+    const letters = alphabet === 'unambiguous', code = codeIn(value, length, letters);
+    if (length && !code) return this.#note(slipIn(value, letters));
+    const a = await this.client.check(view.id, code || value);
     if (era !== this.desk.era) return undefined;
     if (a.status === 200) return this.#checked(a.body);
     if (a.status === 422) return this.#note(slips[a.body.reason] ?? 'foreign');
@@ -277,11 +277,3 @@ export class Flow {
 
 // tag is a language as the API takes it; what a page around has for one may be none.
 const tag = (locale) => /^[a-z]{2,8}([-_][a-z0-9]{1,8})*$/i.test(locale) && locale.length <= 35 ? locale : undefined;
-
-// slipOf says what no code of this format looks like: a slip of the finger must not cost a try.
-function slipOf(typed, format) {
-  const read = [...bare(typed)];
-  if (read.length === 0) return 'required';
-  if (format?.alphabet === 'digits' && !read.every((c) => /\p{Nd}/u.test(c))) return 'foreign';
-  return format && read.length !== format.length ? 'length' : '';
-}

@@ -227,6 +227,7 @@ export class SendCode extends HTMLElement {
     const code = await bring(addresses.code);
     if (!code || !this.isConnected) return undefined;
     this.#cards.code ??= new code.CodeField(this.#cards);
+    this.#cards.countdown ??= new code.Countdown(this.#cards);
     this.#flow ??= new code.Flow(Object.assign(this.#desk, {
       element: this, home, inquiry: this.#inquiry, cards: this.#cards, phones: () => this.#phones, channels: () => this.#channels, channel: () => this.#channel,
       words: () => wordsOf(this.#words.email.Lang), locale: () => this.#locale, introduce: (all) => this.#introduce(all), prove: (proof) => this.#prove(proof), show: () => this.#show(),
@@ -275,7 +276,6 @@ export class SendCode extends HTMLElement {
     const { email: w } = this.#words, frame = this.#cards.find('#frame');
     frame.lang = w.Lang;
     frame.dir = w.Dir;
-    this.#cards.speak(w, w.Lang);
     this.#begin();
   }
 
@@ -288,7 +288,10 @@ export class SendCode extends HTMLElement {
   #drawn() {
     const worn = this.#root.adoptedStyleSheets, all = this.#brand ? [...sheets, this.#brand] : sheets;
     if (all.some((each, i) => each !== worn[i])) this.#root.adoptedStyleSheets = all;
-    if (this.#words) this.#words = wordsOf(this.#words.email.Lang); // a module may have brought some
+    if (this.#words) {
+      this.#words = wordsOf(this.#words.email.Lang); // a module may have brought some
+      this.#cards.speak(this.#words.email, this.#words.email.Lang);
+    }
     const { state, there, countries, moment, title } = this.#desk, phones = this.#phones;
     const card = draw(this.#words, {
       ...this.#code, ...state, proof: this.#proof, title, moment, refused: state.refused && (state.view || !moment.parted() && state.quota.retry_after * second > moment.certain()), countries, phones, channel: this.#channel, channels: this.#channels, known: this.#desk.known.get() !== '',
