@@ -159,12 +159,6 @@ func aWidgetsModel(t *testing.T, browser context.Context) {
 	b.until(`document.querySelector('output').textContent === ''`) // the proof of another purpose is gone
 }
 
-// proof is the element's value.
-func (b *tab) proof() string {
-	b.Helper()
-	return eval[string](b, `document.querySelector('send-code').value`)
-}
-
 // aWidgetWhoseValueIsSet by a framework: ” takes back a proof and nothing else, and no other text
 // does anything.
 func aWidgetWhoseValueIsSet(b *tab, w *pagetest.World, set func(value string) (expression string)) {

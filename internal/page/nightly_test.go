@@ -29,6 +29,14 @@ func TestAllInABrowser(t *testing.T) {
 			test(t, browser, engine)
 		})
 	}
+	for _, l := range lacks {
+		for _, how := range l.how {
+			t.Run(fmt.Sprintf("a browser without %s (%c)", l.feature, how), func(t *testing.T) {
+				t.Parallel()
+				aWayWithout(t, browser, []string{l.feature}, how)
+			})
+		}
+	}
 	for _, kind := range []string{"page", "widget"} {
 		t.Run("impatient people at the "+kind, func(t *testing.T) {
 			t.Parallel()

@@ -110,56 +110,52 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	}
 }
 
-// aProofThatIsLost: the answer to a right code does not arrive, and no other has its proof. The card
-// says that the code is used, not that the address is confirmed, and a new one is a press away.
-func aProofThatIsLost(t *testing.T, browser context.Context) {
-	w := accepting(t)
-	b := embedded(t, browser, w, pagetest.Look{}, `<form>`+tag(`name="proof" required`)+`</form>`)
-	b.asked(pagetest.Address)
-	b.card("code")
-	b.run(`window.real = fetch`, `window.fetch = async (...all) => { const answer = await real(...all);
-		if (String(all[0]).endsWith('/check')) { window.fetch = real; throw new TypeError('lost') } return answer }`)
-	b.focus("code")
-	b.keys(pagetest.Code)
-	b.await("a check", func() bool { return w.Codes.Checks() == 1 })
-	b.pass(61 * time.Second)
-	b.card("ended", "This code was already used", "It works once.")
-	const form = `document.querySelector('form').checkValidity() + ' ' + document.querySelector('send-code').value`
-	is(t, eval[string](b, form), "false ")
-	b.ready()
-	b.click("#again")
-	b.card("code", "Check your mail")
-	b.focus("code")
-	b.keys(pagetest.Code)
-	b.card("approved")
-	is(t, eval[bool](b, form+` !== 'false '`), true)
-}
+// losing is a script that has the answers to checks lost, n times; how is what the script then does.
+const losing = `window.real = fetch; window.lose = %d; window.fetch = async (...all) => { const answer = await real(...all);
+	if (String(all[0]).endsWith('/check') && lose > 0) { lose--; %s } return answer }`
 
-// whereBrowsersThrow: with cookies blocked, some have the channel between tabs and storage throw.
-func whereBrowsersThrow(t *testing.T, browser context.Context) {
-	const blocked = `{ const refuse = () => { throw new DOMException('', 'SecurityError') };
-		window.BroadcastChannel = class { constructor() { refuse() } };
-		for (const name of ['localStorage', 'sessionStorage']) Object.defineProperty(window, name, { get: refuse }) }`
-	w := accepting(t)
-	w.Codes.SetCountries("DE")
-	on, site := embeddedBeside(t, browser, w, pagetest.Look{}, tag(`channels="sms email" country="DE"`), "")
-	for _, b := range []*tab{open(t, browser, w, pagetest.Look{}), on} {
-		b.first(blocked)
-		if b == on {
-			b.do(chromedp.Navigate(site.URL))
-			b.until(b.q("#country"))
-		} else {
-			b.visit("")
-			b.card("ask")
-			b.click("#by-sms")
+// theAnswerToACodeIsLost: it is asked for again with the same key, which counts nothing, and confirmed is what has its proof. Without a
+// key the card says that the code is used, and a new one is a press away.
+func theAnswerToACodeIsLost(t *testing.T, browser context.Context) {
+	const lost, away = `throw new TypeError('lost')`, `return new Response('{}', { status: 503 })`
+	const form = `document.querySelector('form').checkValidity() + ' ' + document.querySelector('send-code').value.split('.').length`
+	for name, c := range map[string]struct {
+		times     int
+		how, card string
+	}{
+		"once": {1, lost, "approved"}, "twice, with a proxy's word": {2, away, "approved"},
+		"until somebody looks": {3, lost, "approved"}, "without a key": {1, lost, "ended"},
+	} {
+		t.Log(name)
+		w := accepting(t)
+		b := embedded(t, browser, w, pagetest.Look{}, `<form>`+tag(`name="proof" required`)+`</form>`)
+		b.asked(pagetest.Address)
+		b.card("code")
+		b.run(fmt.Sprintf(losing, min(c.times, 2), c.how))
+		if c.card == "ended" {
+			b.run(`lose = 0`, `delete Crypto.prototype.getRandomValues`)
 		}
-		b.clear("phone")
-		b.keys(pagetest.Number + kb.Enter)
-		b.card("code", "+49 151•••789")
+		b.focus("code")
+		b.keys("111111")
+		b.hears("wrong", `"attempts_remaining":4`)
+		b.run(fmt.Sprintf(`lose = %d`, c.times))
 		b.focus("code")
 		b.keys(pagetest.Code)
-		b.card("approved")
-		w.Advance(61 * time.Second)
+		b.card(c.card)
+		is(t, w.Codes.Checks(), 2)
+		if c.card == "ended" {
+			b.card("ended", "This code was already used", "It works once.")
+			is(t, eval[string](b, form), "false 1")
+			b.pass(61 * time.Second)
+			b.ready()
+			b.click("#again")
+			b.card("code", "Check your mail")
+			b.focus("code")
+			b.keys(pagetest.Code)
+			b.card("approved")
+		}
+		is(t, eval[string](b, form), "true 3")
+		is(t, eval[int](b, `heard.filter(([name]) => name === 'approved').length`), 1)
 	}
 }
 

@@ -1,3 +1,4 @@
+import { offline } from './browser.js';
 import { put, second } from './time.js';
 
 // Cards shows one card, #card, in a root that is the page's document or a widget's shadow tree, and swaps it as a whole
@@ -40,7 +41,7 @@ export class Cards {
     inquiry.posting = false;
     this.warn();
     show?.();
-    const lost = !navigator.onLine, again = lost || this.#back;
+    const lost = offline(), again = lost || this.#back;
     this.#unsent = !show && again && form;
     code?.answered(show, again);
     if (show) return;
@@ -74,6 +75,9 @@ export class Cards {
   }
 
   get card() { return this.find('#card'); }
+
+  // typed are the fields that a person has changed.
+  get typed() { return [...this.card.querySelectorAll('input, select')].filter(touched); }
 
   find(selector) { return this.root.querySelector(selector); }
 
@@ -113,7 +117,7 @@ export class Cards {
       this.#waiting = setTimeout(again, 100);
       return false;
     }
-    if (!mine && [...old.querySelectorAll('.ask :is(input, select)')].some(touched)) return false; // a person is typing
+    if (!mine && this.typed.some((field) => field.closest('.ask'))) return false; // a person is typing
     const same = old.dataset.kind === next.dataset.kind;
     this.moment = moment;
     this.replace(next);
@@ -166,7 +170,7 @@ export class Cards {
   // warn shows a text about the connection below the form that failed, or the card's first; without a text it hides the box, but not
   // while there is no connection: an answer may arrive after that was lost.
   warn(text = '', form) {
-    if (!text && !navigator.onLine) return;
+    if (!text && offline()) return;
     const box = this.find('#offline');
     box.hidden = !text;
     box.textContent = text;

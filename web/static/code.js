@@ -1,3 +1,4 @@
+import { attempt, offline } from './browser.js';
 import { second } from './time.js';
 
 // ascii is a digit of any script, or a Latin letter of any case and width, as a code has it. A script's ten digits follow each other.
@@ -94,8 +95,8 @@ export class CodeField {
 
   check() {
     if (!this.ready || this.cards.inquiry.posting) return;
-    if (navigator.onLine) this.#field.form.requestSubmit();
-    else this.cards.say(this.cards.words.Offline);
+    if (offline()) this.cards.say(this.cards.words.Offline);
+    else this.#field.form.requestSubmit();
   }
 
   // done says that a form has nothing to submit, and to the person what was wrong with what the field had: Enter was pressed after
@@ -127,7 +128,8 @@ export class CodeField {
     if (sms === undefined) return this.stop();
     if (this.#message || !window.OTPCredential) return undefined;
     this.#message = new AbortController();
-    return navigator.credentials.get({ otp: { transport: ['sms'] }, signal: this.#message.signal }).then(({ code }) => {
+    const { signal } = this.#message, asked = attempt(() => navigator.credentials.get({ otp: { transport: ['sms'] }, signal }));
+    return asked?.then(({ code }) => {
       this.#message = undefined;
       const field = this.#field;
       field.value = code;

@@ -1,6 +1,5 @@
+import { attempt, offline, within } from './browser.js';
 import { Moment, second } from './time.js';
-
-const patience = 15 * second;
 
 // Inquiry asks the server: one request at a time, and automatic ones at least a second apart. When one of
 // these fails, what is shown stays, the countdown goes on, and it is asked again.
@@ -24,16 +23,17 @@ export class Inquiry {
   // ask fetches, giving up whatever was being asked, and keeps the moment at which the answer came.
   async ask(url, options) {
     this.#flight?.abort();
-    const mine = this.#flight = new AbortController();
-    const began = new Moment(), signal = AbortSignal.any([mine.signal, AbortSignal.timeout(patience)]);
+    const mine = this.#flight = new AbortController(), began = new Moment();
     try {
-      const answer = await fetch(url, { ...options, signal });
-      const moment = new Moment(undefined, began.parted());
-      if (options?.body) {
-        this.#tabs?.postMessage('');
-        this.#follows = 0;
-      }
-      return { answer, moment, text: await answer.text() };
+      return await within(async (signal) => {
+        const answer = await fetch(url, { ...options, signal });
+        const moment = new Moment(undefined, began.parted());
+        if (options?.body) {
+          attempt(() => this.#tabs?.postMessage(''));
+          this.#follows = 0;
+        }
+        return { answer, moment, text: await answer.text() };
+      }, mine);
     } finally {
       if (this.#flight === mine) this.#flight = undefined;
     }
@@ -101,14 +101,14 @@ export class Inquiry {
     }, { signal });
     addEventListener('online', () => { connected(true); this.#anew(); }, { signal });
     addEventListener('offline', () => connected(false), { signal });
-    if (!navigator.onLine) connected(false);
-    try {
-      this.#tabs = new BroadcastChannel('sendcode');
-    } catch { return; } // as where a browser blocks cookies: the other tabs are not heard of
-    this.#tabs.onmessage = () => {
-      this.#asked = undefined;
-      this.#anew();
-    };
+    if (offline()) connected(false);
+    this.#tabs = attempt(() => new BroadcastChannel('sendcode')); // else other tabs are not heard of
+    if (this.#tabs) {
+      this.#tabs.onmessage = () => {
+        this.#asked = undefined;
+        this.#anew();
+      };
+    }
   }
 
   // anew asks although something is being asked: what set out before the page slept may never be answered.
@@ -117,10 +117,11 @@ export class Inquiry {
     this.refresh(force);
   }
 
+  // stop ends what nobody waits for.
   stop() {
     clearTimeout(this.#later);
-    this.#flight?.abort();
+    if (!this.posting) this.#flight?.abort();
     this.#ends?.abort();
-    this.#tabs?.close();
+    attempt(() => this.#tabs?.close());
   }
 }

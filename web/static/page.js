@@ -1,3 +1,4 @@
+import { attempt } from './browser.js';
 import { Cards } from './cards.js';
 import { CodeField } from './code.js';
 import { Countdown } from './countdown.js';
@@ -41,7 +42,7 @@ function show(answer, mine, force) {
   const again = () => { show(answer); inquiry.follow(); };
   if (!cards.show(answer.card, answer.moment, { mine, force, again })) return;
   acceptToken();
-  if (location.href !== answer.url) history.replaceState(null, '', answer.url);
+  if (location.href !== answer.url) attempt(() => history.replaceState(null, '', answer.url)); // browsers bound how often
   document.title = answer.card.dataset.title;
 }
 
@@ -60,6 +61,6 @@ document.title = cards.card.dataset.title;
 cards.speak(JSON.parse(document.body.dataset.words), document.documentElement.lang);
 cards.begin(loaded());
 acceptToken();
-if (matchMedia('(pointer: fine)').matches && document.activeElement === document.body) cards.find('[data-focus]')?.focus(); // elsewhere a keyboard would cover the page
+if (attempt(() => matchMedia('(pointer: fine)').matches) && document.activeElement === document.body) cards.find('[data-focus]')?.focus(); // elsewhere a keyboard would cover the page
 inquiry.follow();
 inquiry.attend({ woke: () => cards.tick(), connected: (yes) => cards.connected(yes) });

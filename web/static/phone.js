@@ -5,11 +5,13 @@
 // plain has the digits that phones offer as ASCII: full-width, Arabic and Persian ones, whose last four bits are their value.
 const plain = (text) => text.replace('\uff0b', '+').replace(/[\uff10-\uff19\u0660-\u0669\u06f0-\u06f9]/g, (d) => d.charCodeAt(0) & 15);
 
+const nothing = { countries: {}, codes: {} }; // is known while the module has not come
+
 // attendPhones looks after the field #phone and the choice #country of a root, whichever card they are on. plans is where the module
 // with the countries' ways of writing is.
 export function attendPhones(root, plans) {
   let loaded; // it is large, so not before such a field has the focus
-  const load = () => loaded ??= import(plans);
+  const load = () => loaded ??= import(plans).catch(() => { loaded = undefined; return nothing; });
   const find = (id) => root.getElementById(id);
   root.addEventListener('focusin', ({ target }) => { if (target.id === 'phone' || target.id === 'country') load(); });
   root.addEventListener('change', async ({ target }) => {

@@ -1,6 +1,8 @@
 // Waits and clocks. The server tells waits from the moment that its answer came in, and knows no reader's time zone:
 // what lies ahead or behind is written as a time of the day here.
 
+import { attempt } from './browser.js';
+
 export const second = 1000, minute = 60 * second;
 export const clockFrom = 10 * minute; // from here on the time of the day says more than a count of seconds
 
@@ -40,17 +42,17 @@ export class Moment {
 // clock is the time of the day that lies ms after a moment: to the minute, rounded up where a wait must be over by then, but for the
 // time that an answer takes, and 14:02 or 2:02 PM as in the browser's region. No line breaks within it.
 export function clock(moment, ms, lang, round) {
-  const { hourCycle = 'h23' } = new Intl.DateTimeFormat(undefined, { hour: 'numeric' }).resolvedOptions();
+  const { hourCycle = 'h23' } = attempt(() => new Intl.DateTimeFormat(undefined, { hour: 'numeric' }).resolvedOptions(), {});
   const exact = moment.wall + Number(ms);
   const date = new Date(round === 'up' ? Math.ceil(exact / minute - 1 / 30) * minute : exact);
   const parts = { hour: hourCycle.startsWith('h2') ? '2-digit' : 'numeric', minute: '2-digit', hourCycle, numberingSystem: 'latn' }; // as the counts beside it
   if (date.toDateString() !== new Date().toDateString()) parts.weekday = 'short';
-  return new Intl.DateTimeFormat(lang, parts).format(date).replaceAll(' ', '\u00a0');
+  return attempt(() => new Intl.DateTimeFormat(lang, parts).format(date).replaceAll(' ', '\u00a0'), /\d+:\d+/.exec(date.toTimeString())[0]);
 }
 
 // loaded is when the page's own answer came in.
 export function loaded() {
-  const { timeOrigin } = performance, at = performance.getEntriesByType('navigation')[0]?.responseStart || performance.now();
+  const { timeOrigin } = performance, at = attempt(() => performance.getEntriesByType('navigation')[0].responseStart) || performance.now();
   return new Moment(at, Math.abs(timeOrigin + performance.now() - Date.now()) > apart);
 }
 

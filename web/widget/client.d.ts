@@ -53,7 +53,7 @@ export declare class Moment {
 export declare class Client {
   constructor(options: { key: string; api?: string | URL }); // throws without a key, and with a secret one
   send(what: Ask | { verification_id: string; locale?: string; known?: string[] }): Promise<Answer<Verification>>;
-  check(id: string, code: string): Promise<Answer<Checked>>;
+  check(id: string, code: string): Promise<Answer<Checked>>; // a lost answer is asked for again, also when you call it again: that is no try
   get(id: string): Promise<Answer<Verification>>;
   channels(purpose?: string): Promise<{ channel: Channel; countries?: { country: string; dial_code: string; example?: string }[] }[] | undefined>;
   reachable(): Promise<boolean>;

@@ -1,3 +1,4 @@
+import { attempt, offline, within } from '../static/browser.js';
 import { Moment, second } from '../static/time.js';
 
 // What a browser and the API (docs/openapi.yaml) say to each other, without a card: /client.js. <send-code> asks through it too.
@@ -9,7 +10,10 @@ const hex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, '0'))
 // How often and how far apart a request is repeated while its twin is worked on (409).
 const twins = 20, twinWait = second / 2;
 
-const patience = 15 * second;
+const repeats = 2; // of a check that came to nothing
+const longest = 5; // seconds before one: a service that names more is away
+
+const rest = (ms) => new Promise((go) => setTimeout(go, ms));
 
 // mistaken says why a page must not ask with a key; undefined: it may.
 export const mistaken = (key) => !key ? 'it has no public key: pk_…'
@@ -25,7 +29,7 @@ export const waiting = ({ body, moment }) => {
 // retry}: moment is when it came, retry the seconds of Retry-After, 0 where none was told; the body of one that is not ok is a problem.
 // Status 0 is no answer: `error` says why, and `barred` that the service is there and does not let this page read its answers.
 export class Client {
-  #intent; // the request whose answer has not come: a repetition of it has the same key
+  #open = {}; // by path: the request whose answer has not come, and its key, which a repetition has too
 
   constructor({ key, api = new URL('./', import.meta.url), ask = asked }) {
     const why = mistaken(key);
@@ -37,22 +41,30 @@ export class Client {
   }
 
   // send asks for a code: {channel, to, purpose, locale, reference, country, known}, or {verification_id} for another one.
-  async send(what) {
-    const body = JSON.stringify(what);
-    if (this.#intent?.body !== body) this.#intent = { body, key: hex(crypto.getRandomValues(new Uint8Array(16))) };
-    for (let n = 0; ; n++) {
-      const answer = await this.#post('v1/verifications', body, { 'Idempotency-Key': this.#intent.key });
-      if (answer.status === 409 && n < twins) {
-        await new Promise((go) => setTimeout(go, twinWait));
-        continue;
-      }
-      if (answer.status !== 0 && answer.status < 500 && answer.status !== 409) this.#intent = undefined;
-      return answer;
-    }
-  }
+  send(what) { return this.#once('v1/verifications', what); }
 
-  check(id, code) {
-    return this.#post(`v1/verifications/${encodeURIComponent(id)}/check`, JSON.stringify({ code }));
+  // check compares a code. Without an answer it asks again, by itself or when it is called again: that counts nothing, and a right code's
+  // answer still comes.
+  check(id, code) { return this.#once(`v1/verifications/${encodeURIComponent(id)}/check`, { code }, repeats); }
+
+  // #once posts what counts once. A browser that makes no random numbers sends no key, and nothing again.
+  async #once(path, what, left = 0) {
+    const body = JSON.stringify(what), headers = { 'Content-Type': 'application/json' };
+    if (this.#open[path]?.body !== body) this.#open[path] = { body, key: attempt(() => hex(crypto.getRandomValues(new Uint8Array(16)))) };
+    const mine = this.#open[path];
+    if (mine.key) headers['Idempotency-Key'] = mine.key;
+    for (let n = 0; ; n++) {
+      const answer = await this.#ask(path, { method: 'POST', body, headers }), { status, error, barred, retry = 0 } = answer;
+      const twin = status === 409 && String(answer.body.type).endsWith('/conflict'), lost = status === 0 || status >= 500;
+      if (twin && n < twins) await rest(twinWait);
+      else if (mine.key && lost && left > 0 && retry <= longest && !barred && !offline() && error?.name !== 'AbortError') {
+        left -= error?.name === 'TimeoutError' ? repeats : 1;
+        await rest((retry || 1) * second);
+      } else {
+        if (!twin && !lost && (status !== 429 || answer.body.quota) && this.#open[path] === mine) delete this.#open[path]; // it was looked at
+        return answer;
+      }
+    }
   }
 
   get(id) {
@@ -72,21 +84,15 @@ export class Client {
 
   // reachable tells a page that may not ask from a service that is away: browsers say the same of both, but everybody may
   // read the widget itself.
-  async reachable() {
-    try {
-      return (await fetch(new URL('widget.js', this.api), { method: 'HEAD', cache: 'no-store', credentials: 'omit', signal: AbortSignal.timeout(patience) })).ok;
-    } catch {
-      return false;
-    }
+  reachable() {
+    return within(async (signal) => (await fetch(new URL('widget.js', this.api), { method: 'HEAD', cache: 'no-store', credentials: 'omit', signal })).ok)
+      .catch(() => false);
   }
 
   // #barred asks once more: a connection that was lost for a moment is back by then.
   async #barred({ Authorization }) {
-    return await this.reachable() && !await fetch(new URL('v1/channels', this.api), { method: 'HEAD', headers: { Authorization } }).catch(() => {});
-  }
-
-  #post(path, body, headers) {
-    return this.#ask(path, { method: 'POST', body, headers: { 'Content-Type': 'application/json', ...headers } });
+    const ask = (signal) => fetch(new URL('v1/channels', this.api), { method: 'HEAD', headers: { Authorization }, signal });
+    return await this.reachable() && !await within(ask).catch(() => {});
   }
 
   async #ask(path, options, ask = this.ask) {
@@ -95,7 +101,7 @@ export class Client {
     try {
       got = await ask(new URL(path, this.api), { ...options, headers, credentials: 'omit', referrerPolicy: 'no-referrer' });
     } catch (error) {
-      return { ok: false, status: 0, error, barred: error instanceof TypeError && navigator.onLine && await this.#barred(headers) };
+      return { ok: false, status: 0, error, barred: error instanceof TypeError && !offline() && await this.#barred(headers) };
     }
     const { answer, moment, text } = got;
     return { ok: answer.ok, status: answer.status, body: read(text), moment, retry: Number(answer.headers.get('Retry-After')) || 0 };
@@ -103,14 +109,11 @@ export class Client {
 }
 
 async function asked(url, options) {
-  const answer = await fetch(url, { ...options, signal: AbortSignal.timeout(patience) }), moment = new Moment();
-  return { answer, moment, text: await answer.text() };
+  return within(async (signal) => {
+    const answer = await fetch(url, { ...options, signal }), moment = new Moment();
+    return { answer, moment, text: await answer.text() };
+  });
 }
 
-function read(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return {}; // an HTML page of a proxy
-  }
-}
+// read is the object in a text; an HTML page of a proxy has none.
+const read = (text) => attempt(() => JSON.parse(text)) ?? {};

@@ -1,4 +1,5 @@
 import { CodeField } from '../static/code.js';
+import { attempt } from '../static/browser.js';
 import codes from '../static/code.css';
 import { Countdown } from '../static/countdown.js';
 import pips from '../static/pips.css';
@@ -50,7 +51,7 @@ export function supported(w, kind, view) {
   return ref && ['help', 'enough', 'failed', 'ended'].includes(kind) && h('p', { class: 'support', part: 'support' }, put(w.SupportReference, { ref }));
 }
 
-const plural = (w, text, n) => put(text[new Intl.PluralRules(w.Lang).select(n)] ?? text.other, { n });
+const plural = (w, text, n) => put(text[attempt(() => new Intl.PluralRules(w.Lang).select(n))] ?? text.other, { n });
 
 const used = (quota) => quota?.rules.map((r) => r.remaining);
 

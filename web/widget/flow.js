@@ -21,12 +21,17 @@ export class Flow {
   #wanted; // the last send that was tried
   #undelivered; // the send that was last told to have failed
   #ended; // the verification whose code was last told to be good no more
+  #tried; // {id, code} of a check whose answer was lost
 
   constructor(desk) {
     this.desk = desk;
-    const key = desk.element.publicKey, api = this.#get('api') ?? desk.home;
+    const key = desk.element.publicKey, api = this.#get('api') ?? desk.home, { era } = desk;
+    const ask = async (...all) => {
+      if (era !== desk.era) throw new DOMException('', 'AbortError'); // a repetition of what nobody waits for
+      return desk.inquiry.ask(...all);
+    };
     this.mistaken = mistaken(key);
-    if (!this.mistaken) this.client = new Client({ key, api, ask: (...all) => desk.inquiry.ask(...all) });
+    if (!this.mistaken) this.client = new Client({ key, api, ask });
   }
 
   #get(name) { return this.desk.element.getAttribute(name) ?? undefined; }
@@ -100,7 +105,8 @@ export class Flow {
     const { view } = this.#state, { alphabet, length } = view.code_format ?? {}, { era } = this.desk, { value } = form.querySelector('#code');
     const letters = alphabet === 'unambiguous', code = codeIn(value, length, letters);
     if (length && !code) return this.#note(slipIn(value, letters));
-    const a = await this.client.check(view.id, code || value);
+    this.#tried = { id: view.id, code: code || value };
+    const a = await this.client.check(view.id, this.#tried.code);
     if (era !== this.desk.era) return undefined;
     if (a.status === 200) return this.#checked(a.body);
     if (a.status === 422) return this.#note(slips[a.body.reason] ?? 'foreign');
@@ -122,13 +128,15 @@ export class Flow {
       desk.show();
       return;
     }
-    const a = await this.client.get(id);
+    const a = await this.client.get(id), tried = a.body?.status === 'approved' && this.#tried?.id === id && this.#tried;
+    const again = tried && await this.client.check(id, tried.code); // for its proof
     if (!desk.element.isConnected || era !== desk.era || id !== asked()) return; // the person went to the other channel meanwhile
     if (a.status > 0 && a.status < 500) desk.cards.warn();
     if (a.status === 404) await this.#forgotten();
     else if (a.status === 200) this.#take(a);
     else if (this.#state.view || a.error?.name === 'AbortError') throw a.error ?? new Error(`status ${a.status}`);
     else if (this.#elsewise(a, { reading: true }) === 'misplaced') return;
+    if (again?.ok) this.#checked(again.body);
     if (!desk.inquiry.posting) desk.show();
   }
 
@@ -185,7 +193,6 @@ export class Flow {
 
   #sent(a, wanted) {
     const { view: before, to: last } = this.#state, { id, send, to, channel } = a.body;
-    this.desk.prove('');
     this.#state = this.#arrive(wanted);
     this.#take(a);
     if (before && (before.channel !== channel || wanted.to !== last)) this.#tell('changed', { id, to, channel });
@@ -217,6 +224,7 @@ export class Flow {
   #forgotten({ to, country } = {}) {
     const channel = this.desk.channel();
     this.desk.kept.forget();
+    this.desk.prove('');
     this.#state = { channel, to, country };
     return to ? this.#send({ channel, to, country }) : undefined;
   }
@@ -228,6 +236,7 @@ export class Flow {
   #checked({ id, status, valid, attempts_remaining, proof, test, known }) {
     const view = { ...this.#state.view, status, attempts_remaining: attempts_remaining ?? 0 };
     const wrong = status === 'pending';
+    this.#tried = undefined;
     const { quota, to, country } = this.#state;
     this.#state = { channel: this.desk.channel(), view, quota, to, country, note: wrong && { kind: 'wrong' } };
     if (status === 'approved') this.desk.kept.forget();
@@ -245,7 +254,10 @@ export class Flow {
     this.desk.moment = a.moment;
     this.#state = { ...rest, channel: view.channel, view, quota: view.quota, note: note?.reading || note?.kind === 'loading' ? undefined : note };
     if (view.status === 'approved') this.desk.kept.forget();
-    else this.desk.kept.set(view.id);
+    else {
+      this.desk.kept.set(view.id);
+      this.desk.prove(''); // there is no proof of it yet
+    }
     this.#over();
     if (view.send.status !== 'failed' || this.#undelivered === view.send.id) return;
     this.#undelivered = view.send.id;

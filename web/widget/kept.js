@@ -1,3 +1,5 @@
+import { attempt } from '../static/browser.js';
+
 // Kept is a text in a storage of this site. In sessionStorage a widget keeps the ID of its verification, for a reload of this tab. With the
 // ID and the public key, a script can read the masked address, try codes and ask for another one: each script of the site could do
 // that with the widget's own fields. In localStorage it keeps the tokens of a known browser. No address and no code is ever stored. Where
@@ -10,22 +12,14 @@ export class Kept {
   }
 
   get() {
-    return this.#try((storage) => storage.getItem(this.name)) ?? '';
+    return attempt(() => window[this.area].getItem(this.name)) ?? '';
   }
 
   set(text) {
-    this.#try((storage) => storage.setItem(this.name, text));
+    attempt(() => window[this.area].setItem(this.name, text));
   }
 
   forget() {
-    this.#try((storage) => storage.removeItem(this.name));
-  }
-
-  #try(act) {
-    try {
-      return act(window[this.area]);
-    } catch {
-      return undefined;
-    }
+    attempt(() => window[this.area].removeItem(this.name));
   }
 }

@@ -1,3 +1,4 @@
+import { attempt } from '../static/browser.js';
 import look from '../static/phone.css';
 import { attendPhones } from '../static/phone.js';
 import { second } from '../static/time.js';
@@ -33,14 +34,14 @@ function hinted(w, countries, code) {
 }
 
 const named = (w) => {
-  const names = new Intl.DisplayNames([w.Lang], { type: 'region' });
-  return (code) => names.of(code);
+  const names = attempt(() => new Intl.DisplayNames([w.Lang], { type: 'region' }));
+  return (code) => names?.of(code) ?? code;
 };
 
 function choiceOfCountry(w, countries, chosen) {
   if (countries.length < 2) return countries.length > 0 && h('input', { type: 'hidden', id: 'country', value: countries[0].country });
-  const name = named(w), order = new Intl.Collator(w.Lang);
-  const sorted = countries.map((c) => ({ ...c, name: name(c.country) })).sort((a, b) => order.compare(a.name, b.name));
+  const name = named(w);
+  const sorted = countries.map((c) => ({ ...c, name: name(c.country) })).sort((a, b) => attempt(() => a.name.localeCompare(b.name, w.Lang)));
   return [
     h('label', { for: 'country', part: 'label' }, w.CountryLabel),
     h('select', { id: 'country', autocomplete: 'country', part: 'input' },
@@ -51,8 +52,8 @@ function choiceOfCountry(w, countries, chosen) {
 // here is the country offered first: the region that the browser names, then the one that the site names, then
 // where the language is mostly spoken.
 export function here(countries, site) {
-  const served = (code) => countries.some((c) => c.country === code), languages = navigator.languages.map((l) => new Intl.Locale(l));
-  return [...languages.map((l) => l.region), site, ...languages.map((l) => l.maximize().region)].find(served) ?? countries[0]?.country;
+  const served = (code) => countries.some((c) => c.country === code), languages = navigator.languages?.map((l) => attempt(() => new Intl.Locale(l))) ?? [];
+  return [...languages.map((l) => l?.region), site, ...languages.map((l) => l?.maximize().region)].find(served) ?? countries[0]?.country;
 }
 
 // patient says that the message may still come: most do within the shortest wait.

@@ -1,3 +1,4 @@
+import { attempt, within } from '../static/browser.js';
 import { Cards } from '../static/cards.js';
 import controls from '../static/controls.css';
 import { Inquiry } from '../static/inquiry.js';
@@ -55,7 +56,7 @@ const set = (element, name, value) => value == null ? element.removeAttribute(na
 // flow.js asks the service.
 export class SendCode extends HTMLElement {
   static formAssociated = true;
-  static observedAttributes = [...identity, 'channels', 'channel', 'country', 'locale', 'required', 'to'];
+  static observedAttributes = [...identity, 'channels', 'channel', 'country', 'locale', 'required', 'to', 'value'];
 
   #internals = this.attachInternals();
   #root = this.attachShadow({ mode: 'open' });
@@ -104,31 +105,42 @@ export class SendCode extends HTMLElement {
     this.#start();
   }
 
-  // #start begins in a microtask, so that attributes which a framework sets one by one, before or after it adds the element, begin once.
+  // An element that is moved keeps what it has, and so does one that is put back.
+  disconnectedCallback() { this.#start(); }
+  connectedMoveCallback() { this.#start(); }
+
+  // #start begins, or stops, in a microtask, so that attributes which a framework sets one by one, before or after it adds the element,
+  // begin once.
   #start() {
     if (this.#starting) return;
     this.#starting = true;
     queueMicrotask(() => {
       this.#starting = false;
+      this.#inquiry.stop();
       if (this.isConnected) this.#startNow();
+      else this.#cards.stop();
     });
   }
 
   #startNow() {
-    const { state } = this.#desk, key = this.publicKey;
-    this.#inquiry.stop();
-    this.#desk.kept = new Kept('sessionStorage', key, this.getAttribute('purpose') ?? '', this.id);
-    this.#desk.known = new Kept('localStorage', this.getAttribute('api') ?? home, key);
-    const id = state.view ? '' : this.#desk.kept.get(), sms = this.#channels.includes('sms');
-    if (id) this.#desk.state = { id, note: { kind: 'loading' } };
-    else state.to ??= this.getAttribute('to') ?? '';
-    this.#flow = undefined;
-    this.#speak();
+    const desk = this.#desk, key = this.publicKey, anew = !desk.kept;
+    if (anew) {
+      desk.kept = new Kept('sessionStorage', key, this.getAttribute('purpose') ?? '', this.id);
+      desk.known = new Kept('localStorage', this.getAttribute('api') ?? home, key);
+      if (!desk.state.id) this.#expect(desk.kept.get());
+    }
+    if (!desk.state.id && !desk.state.view) desk.state.to ??= this.getAttribute('to') ?? '';
+    this.#speak(anew);
     this.#inquiry.attend({ woke: () => this.#cards.tick(), connected: (yes) => this.#cards.connected(yes) });
-    if (id) this.#inquiry.refresh();
+    if (desk.state.id) this.#inquiry.refresh();
     else this.#inquiry.follow();
-    if (sms) this.#phone();
-    else if (!id) this.#vet(key);
+    if (this.#channels.includes('sms')) this.#phone();
+    else if (!desk.state.id) this.#vet(key);
+  }
+
+  // #expect has a verification asked for, of which there is nothing but its id.
+  #expect(id) {
+    if (id) this.#desk.state = { id, note: { kind: 'loading' } };
   }
 
   // #vet asks for what the first card shows, and has it said at once if the key, the origin or the purpose is wrong.
@@ -136,8 +148,11 @@ export class SendCode extends HTMLElement {
     if (this.#vetted) return;
     this.#vetted = true;
     const address = `${this.api || home}`.replace(/\/?$/, `/v1/channels?purpose=${this.purpose}&locale=${this.#locale}`);
-    const a = key && !key.startsWith('sk_') && await fetch(new URL(address, document.baseURI), { headers: { Authorization: `Bearer ${key}` } })
-      .then((answer) => answer.ok && answer.json()).catch(() => {});
+    const ask = async (signal) => {
+      const answer = await fetch(new URL(address, document.baseURI), { headers: { Authorization: `Bearer ${key}` }, signal });
+      return answer.ok && answer.json();
+    };
+    const a = key && !key.startsWith('sk_') && await within(ask).catch(() => {});
     if (a) this.#introduce(a);
     else (await this.#begun())?.learn();
   }
@@ -149,16 +164,12 @@ export class SendCode extends HTMLElement {
     if (title || accent) this.#show();
   }
 
-  disconnectedCallback() {
-    this.#cards.stop();
-    this.#inquiry.stop();
-  }
-
   attributeChangedCallback(name, before, after) {
     if (before === after) return;
     if (name === 'required') this.#validate();
-    if (name === 'required' || !this.#desk.kept) return; // it has not started
-    if (identity.includes(name)) { this.#clear(); this.#desk.offered = this.#vetted = undefined; }
+    if (name === 'value') this.value = after ?? '';
+    if (['required', 'value'].includes(name) || !this.#desk.known) return; // it has not started
+    if (identity.includes(name)) { this.#clear(); this.#desk.kept = this.#desk.offered = this.#vetted = undefined; }
     if (name === 'to' && !this.#desk.state.view) this.#desk.state.to = after ?? '';
     if (name !== 'locale') this.#start();
     else if (this.isConnected) {
@@ -177,8 +188,19 @@ export class SendCode extends HTMLElement {
   set required(yes) { this.toggleAttribute('required', Boolean(yes)); }
   get type() { return this.localName; }
   get value() { return this.#proof; }
-  // Frameworks set '' when they begin, just when the card of before a reload comes: it takes a proof back, and nothing else.
-  set value(text) { if (text === '' && this.#proof) this.reset(); }
+  // Frameworks set '' when they begin, just when the card of before a reload comes: it takes a proof back, and nothing else. A proof is
+  // that of an element which the page had before.
+  set value(text) {
+    if (this.#proof) return void (text === '' && this.reset());
+    const id = attempt(() => JSON.parse(atob(text.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))).jti);
+    if (!id) return;
+    this.#clear(true);
+    this.#expect(id);
+    this.#prove(text, true);
+    if (!this.#desk.kept) return; // it has not started
+    this.#begin([]);
+    this.#start();
+  }
   get validity() { return this.#internals.validity; }
   get validationMessage() { return this.#internals.validationMessage; }
   get willValidate() { return this.#internals.willValidate; }
@@ -193,11 +215,12 @@ export class SendCode extends HTMLElement {
   reset() {
     this.#desk.kept?.forget();
     this.#clear(true);
-    if (this.isConnected) this.#begin(); // whatever is being typed
+    if (this.isConnected) this.#begin([]); // whatever is being typed
   }
 
   #clear(quiet) {
     this.#desk.era++;
+    this.#flow = undefined;
     this.#inquiry.posting = false; // its answer is no longer awaited
     this.#desk.there = undefined;
     this.#desk.state = { to: this.getAttribute('to') ?? '' };
@@ -225,7 +248,7 @@ export class SendCode extends HTMLElement {
   // #begun is what asks the service; undefined: its module did not come.
   async #begun() {
     const code = await bring(addresses.code);
-    if (!code || !this.isConnected) return undefined;
+    if (!code) return undefined;
     this.#cards.code ??= new code.CodeField(this.#cards);
     this.#cards.countdown ??= new code.Countdown(this.#cards);
     this.#flow ??= new code.Flow(Object.assign(this.#desk, {
@@ -247,7 +270,7 @@ export class SendCode extends HTMLElement {
   }
 
   get #locale() {
-    return this.getAttribute('locale') || this.closest('[lang]')?.lang || navigator.language;
+    return this.getAttribute('locale') || this.closest('[lang]')?.lang || navigator.language || fallback;
   }
 
   // #channels are those that the site wants, and that the service has.
@@ -263,24 +286,28 @@ export class SendCode extends HTMLElement {
 
   // #speak draws what is true in the language that is asked for, or in English where there is no such one; while its words are on their
   // way there is a card without any.
-  async #speak() {
-    const wanted = this.#locale, lang = spoken(wanted) ?? fallback;
+  async #speak(anew) {
+    const wanted = this.#locale, lang = spoken(wanted) ?? fallback, frame = this.#cards.find('#frame');
     if (!spoken(wanted)) console.warn(`<send-code>: no texts in ${wanted}; speaks ${lang}`);
-    this.#words = wordsOf(lang);
-    if (!this.#words) {
-      this.#begin();
-      const there = await bring(addresses.languages[lang]);
-      if (this.#locale !== wanted) return;
-      this.#words = wordsOf(there ? lang : addresses.lang);
+    let words = wordsOf(lang);
+    if (!words) {
+      if (!this.#words) this.#begin();
+      words = await bring(addresses.languages[lang]) ? wordsOf(lang) : wordsOf(addresses.lang);
+      if (this.#locale !== wanted || !this.isConnected) return;
     }
-    const { email: w } = this.#words, frame = this.#cards.find('#frame');
+    this.#words = words;
+    const { email: w } = words, same = !anew && frame.lang === w.Lang;
     frame.lang = w.Lang;
     frame.dir = w.Dir;
-    this.#begin();
+    if (same) this.#show();
+    else this.#begin();
+    if (same) this.#cards.begin(this.#desk.moment);
   }
 
-  #begin() {
+  // #begin draws a card anew, with what was typed.
+  #begin(typed = this.#cards.typed) {
     this.#cards.replace(this.#drawn());
+    for (const { id, value, checked } of typed) Object.assign(this.#cards.find(`#${id}`) ?? {}, { value, checked });
     this.#cards.begin(this.#desk.moment);
     this.#validate();
   }
@@ -298,21 +325,22 @@ export class SendCode extends HTMLElement {
       country: state.country ?? phones?.here(countries, this.getAttribute('country')),
       there: there && { ...there, wait: phones.left(there.quota, there.moment, moment) },
     });
-    this.#internals.states?.[first.includes(card.dataset.kind) ? 'delete' : 'add']('begun');
+    attempt(() => this.#internals.states[first.includes(card.dataset.kind) ? 'delete' : 'add']('begun')); // some take dashed names alone
     return card;
   }
 
   #show({ mine } = {}) {
     this.#cards.show(this.#drawn(), this.#desk.moment, { mine, again: () => this.#show() });
     this.#validate();
-    this.#inquiry.follow();
+    if (this.isConnected) this.#inquiry.follow();
+    else this.#cards.stop();
   }
 
   async #act(form) {
     const { era } = this.#desk, flow = await this.#begun();
     const done = flow && era === this.#desk.era ? await flow[form.dataset.act](form) : 'lost';
     if (era !== this.#desk.era) return false;
-    if (done !== 'lost') return () => this.isConnected && this.#show({ mine: form });
+    if (done !== 'lost') return () => this.#show({ mine: form });
     this.dispatchEvent(new CustomEvent('failed', { detail: { reason: 'network' }, bubbles: true }));
     return undefined;
   }

@@ -33,7 +33,7 @@ export declare class SendCode extends HTMLElement {
   name: string;
   required: boolean;
   readonly type: string;
-  value: string; // the proof, or empty; setting '' takes a proof back
+  value: string; // the proof, or empty; setting '' takes a proof back, and setting a proof gives an element that is drawn again what it had
   readonly validity: ValidityState;
   readonly validationMessage: string;
   readonly willValidate: boolean;
