@@ -115,6 +115,10 @@ func (c copyCommand) Run(ctx context.Context, p program, cfg config.Config) erro
 	return app.Copy(ctx, cfg, c.To, p.out)
 }
 
+type initCommand struct{ app.Installation }
+
+func (i initCommand) Run(p program) error { return app.Install(i.Installation, os.Stdin, p.out) }
+
 type configCommand struct {
 	Example bool `help:"Print a file with every setting, what it means and what holds by default, instead." xor:"instead"`
 	Schema  bool `help:"Print the JSON Schema of the file, by which editors complete and check it, instead." xor:"instead"`
