@@ -287,7 +287,7 @@ func (a *App) registerConsole(e *echo.Echo) {
 		}
 	}
 	pages := console.New(console.Config{
-		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk, Topics: topics,
+		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk, Topics: topics, Webhooks: a.core.Hooks,
 		Logger: a.logger, Status: a.Status, Carriers: carriers, StorageStatus: a.storageStatus, Now: a.now,
 		Auth: auth.Config{
 			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: gates.Committed{Gates: a.core.Gates, Kept: a.keptHere()}, Ring: a.ring,

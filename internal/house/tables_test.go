@@ -66,7 +66,7 @@ var edges = map[string]string{
 	"internal/keys":           "internal/code internal/recipient internal/store",
 	"internal/policy":         "quota internal/brand internal/store/gate internal/recipient internal/code internal/message internal/store",
 	"internal/buckets":        "quota internal/keys internal/policy internal/recipient internal/store",
-	"internal/webhook":        "internal/standardwebhooks internal/runbook internal/keys internal/policy internal/store",
+	"internal/webhook":        "internal/standardwebhooks internal/runbook internal/fault internal/keys internal/policy internal/recipient internal/store",
 	"internal/gates":          "internal/fault internal/logthrottle internal/runbook quota internal/buckets internal/policy internal/store internal/store/gate",
 	"internal/refusals":       "internal/runbook quota internal/recipient internal/store",
 	"internal/outbox": "internal/runbook internal/buckets internal/webhook quota internal/policy internal/keys internal/message internal/delivery internal/sms " +

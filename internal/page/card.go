@@ -12,27 +12,27 @@ import (
 // card is one state of the page, as its templates show it. Fields that a kind does not use are
 // empty.
 type card struct {
-	Kind      string // ask, code, enough, failed, ended, away or approved: the name of its template
-	T         words
-	Page      *Page
-	Heading   string
-	Lead      template.HTML
-	Say       string        // text for screen readers when the card appears
-	Poll      bool          // the mail is under way
-	Follow    bool          // the script asks again soon
-	Next      int64         // ms until time alone changes the state; 0: never
-	Away      bool          // a part of the service does not answer: status 503
-	Crowded   time.Duration // the network made too many requests: the wait of a 429; 0: it did not
-	Rev       string        // hash of what the card shows but for times; see contentHash
-	Of        string        // mark of the verification that the forms belong to; see verificationMark
-	Intent    string        // random ID of this rendering, so that a double click sends or checks once
-	Note      *notice
-	Known     bool        // offer to forget this device
-	Support   string      // sentence with the reference of the send for support; empty: not shown
-	Typo      *suggestion // about the recipient; nil: none
-	Again     resendButton
-	Rows      []web.Pips
-	Instead   *otherChannelLink // nil: there is no other channel
+	Kind    string // ask, code, enough, failed, ended, away or approved: the name of its template
+	T       words
+	Page    *Page
+	Heading string
+	Lead    template.HTML
+	Say     string        // text for screen readers when the card appears
+	Poll    bool          // the mail is under way
+	Follow  bool          // the script asks again soon
+	Next    int64         // ms until time alone changes the state; 0: never
+	Away    bool          // a part of the service does not answer: status 503
+	Crowded time.Duration // the network made too many requests: the wait of a 429; 0: it did not
+	Rev     string        // hash of what the card shows but for times; see contentHash
+	Of      string        // mark of the verification that the forms belong to; see verificationMark
+	Intent  string        // random ID of this rendering, so that a double click sends or checks once
+	Note    *notice
+	Known   bool        // offer to forget this device
+	Support string      // sentence with the reference of the send for support; empty: not shown
+	Typo    *suggestion // about the recipient; nil: none
+	Again   resendButton
+	Rows    []web.Pips
+	Instead *otherChannelLink // nil: there is no other channel
 
 	Ask    *askForm
 	Code   *codeForm

@@ -82,4 +82,3 @@ func (u *Page) serveBrandStyle(c echo.Context) error {
 	c.Response().Header().Set("Cache-Control", "public, max-age=3600")
 	return c.Blob(http.StatusOK, "text/css; charset=utf-8", []byte(u.Brand.StyleSheet()))
 }
-

@@ -47,6 +47,90 @@ func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 	valid(true) // where it is not required
 }
 
+// contract has what a page may expect of a field of a form: each row is tried with an <input> and with a widget, and gives the same.
+const contract = `(async () => {
+  const until = (holds) => new Promise((go) => { const t = setInterval(() => { if (holds()) { clearInterval(t); go(); } }, 20); });
+  const focused = (el) => [document.activeElement === el, el.matches(':focus'), el.matches(':focus-within')];
+  const key = (el, init) => (el.shadowRoot?.activeElement ?? el).dispatchEvent(new KeyboardEvent('keydown', { bubbles: true, composed: true, ...init }));
+  const rows = {
+    focus: (el) => { el.focus(); return focused(el); },
+    label: (el) => { const label = document.querySelector('label'); label.click(); return [el.labels.length, el.labels[0] === label, focused(el)]; },
+    required: (el, form) => [el.willValidate, el.validity.valueMissing, form.checkValidity()],
+    disabled: (el, form) => { el.disabled = true; el.focus(); return [el.hasAttribute('disabled'), el.matches(':disabled'), el.willValidate, form.checkValidity(), focused(el)]; },
+    fieldset: (el, form) => [true, false].map((yes) => { form.firstChild.disabled = yes; el.focus(); return [el.disabled, el.matches(':disabled'), el.willValidate, form.checkValidity(), focused(el)]; }),
+    setCustomValidity: (el, form) => ['no', ''].map((text) => { el.setCustomValidity(text); el.required = false; return [el.validity.customError, el.validationMessage, form.checkValidity()]; }),
+    form: (el, form) => { document.body.append(el); el.setAttribute('form', 'f'); return [el.form === form, [...form.elements].includes(el), form.checkValidity()]; },
+    reset: (el, form) => { form.reset(); return [el.value, el.validity.valid]; },
+    restore: (el) => [el.value, el.name, el.matches(':required'), el.matches(':invalid')],
+    dialog: (el) => {
+      const dialog = document.createElement('dialog'), close = document.createElement('button');
+      el.autofocus = true;
+      dialog.append(close, el);
+      document.body.append(dialog);
+      dialog.showModal();
+      const got = focused(el);
+      dialog.remove();
+      return got;
+    },
+    keys: (el) => {
+      const eaten = [], hotkey = ({ target, key }) => { if (key === 'Escape' || !/^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName)) eaten.push(key); };
+      document.addEventListener('keydown', hotkey);
+      el.focus();
+      for (const init of [{ key: '4' }, { key: 'x' }, { key: 'Escape' }]) key(el, init);
+      document.removeEventListener('keydown', hotkey);
+      return eaten;
+    },
+  };
+  const differ = [];
+  for (const [name, row] of Object.entries(rows)) {
+    const got = [];
+    for (const kind of ['input', 'send-code']) {
+      const form = Object.assign(document.createElement('form'), { id: 'f' }), label = document.createElement('label'), el = document.createElement(kind);
+      form.append(document.createElement('fieldset'));
+      Object.assign(label, { htmlFor: 'x', textContent: 'Code' });
+      Object.assign(el, { id: 'x', name: 'n', required: true, publicKey: '` + pagetest.PublicKey + `' });
+      form.firstChild.append(label, el);
+      document.querySelector('main').replaceChildren(form);
+      if (el.shadowRoot) await until(() => el.shadowRoot.querySelector('#to'));
+      got.push(JSON.stringify(row(el, form)));
+      el.remove();
+    }
+    if (got[0] !== got[1]) differ.push([name, ...got].join(' '));
+  }
+  return differ;
+})()`
+
+// aWidgetKeepsTheContractOfAField of a form, and takes the focus where its page begins with it.
+func aWidgetKeepsTheContractOfAField(t *testing.T, browser context.Context) {
+	b := embedded(t, browser, accepting(t), pagetest.Look{}, `<main></main>`+tag(`autofocus`))
+	b.focused("to")
+	for _, differs := range eval[[]string](b, contract) {
+		t.Error(differs)
+	}
+	b.clear("to")
+	b.keys("x")
+	b.run(`document.querySelector('send-code').disabled = true`)
+	b.run(b.q("#send") + `.click()`)
+	is(t, eval[string](b, b.q("#to")+`.value + `+b.q("#to")+`.matches(':disabled')`), "xtrue")
+	is(t, len(b.world.Codes.Asks()), 0)
+}
+
+// aWidgetUnderForeignCSS looks as it does without: of what its page sets for its own text, nothing is inherited.
+func aWidgetUnderForeignCSS(t *testing.T, browser context.Context) {
+	b := embedded(t, browser, accepting(t), pagetest.Look{}, tag(""))
+	const styles = `[...document.querySelector('send-code').shadowRoot.querySelectorAll('*')].flatMap((e, i) => { const s = getComputedStyle(e); return [...s].map((name) => i + e.localName + ' ' + name + ' ' + s.getPropertyValue(name)) })`
+	const foreign = `html { font-size: 62.5% } body, body * { color: red; font: italic 700 30px/3 cursive; font-variant: small-caps; letter-spacing: 3px; word-spacing: 9px; white-space: nowrap;
+		text-align: right; text-indent: 2em; text-transform: uppercase; text-shadow: 1px 1px red; word-break: break-all; hyphens: auto; cursor: wait; list-style: square; line-break: anywhere;
+		-webkit-text-fill-color: red; -webkit-text-stroke: 1px red; quotes: none; tab-size: 1; writing-mode: vertical-rl; text-orientation: upright; accent-color: red; caret-color: red; user-select: none }
+		send-code { writing-mode: horizontal-tb; inline-size: 400px }`
+	b.card("ask")
+	b.run(`document.querySelector('send-code').style.width = '400px'`, `window.plain = `+styles)
+	b.run(`(() => { const s = new CSSStyleSheet(); s.replaceSync(` + "`" + foreign + "`" + `); document.adoptedStyleSheets = [s] })()`)
+	if got := eval[[]string](b, styles+`.filter((each, i) => each !== plain[i])`); len(got) > 0 {
+		t.Errorf("%d styles come from the page around: %q", len(got), got[:min(8, len(got))])
+	}
+}
+
 // aWidgetHasPropertiesEarly: a page sets them before the widget's script has come. React then
 // writes publicKey as an attribute, which HTML knows in small letters.
 func aWidgetHasPropertiesEarly(t *testing.T, browser context.Context) {

@@ -20,7 +20,7 @@ export class Cards {
     root.addEventListener('submit', (event) => {
       const button = event.submitter ?? event.target.querySelector('button');
       event.preventDefault();
-      if (!inquiry.posting && button.ariaDisabled !== 'true' && !this.code?.done(event.target)) this.#submit(event.target, button);
+      if (!inquiry.posting && button.ariaDisabled !== 'true' && !button.matches(':disabled') && !this.code?.done(event.target)) this.#submit(event.target, button);
     });
     root.addEventListener('input', ({ target }) => {
       this.#unsent = null;
@@ -130,7 +130,9 @@ export class Cards {
     if (mine || this.find('#heading')?.textContent !== heading) this.say(next.dataset.say, mine);
     if (!mine && !focused) return true;
     const kept = same && focused && this.root.getElementById(focused);
-    (mine && next.querySelector('[aria-invalid="true"]') || kept || next.querySelector('[data-focus]') || this.find('#heading'))?.focus();
+    const title = this.find('#heading'), to = mine && next.querySelector('[aria-invalid="true"]') || kept || next.querySelector('[data-focus]') || title;
+    if (title === to) title.tabIndex = -1; // not before: a widget's own focus is for what can be used
+    to.focus();
     if (kept && kept === code) kept.setSelectionRange(field.selectionStart, field.selectionEnd);
     this.code?.check(); // what was typed while an answer was awaited
     return true;

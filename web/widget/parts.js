@@ -12,7 +12,7 @@ export const link = (does, text) => h('button', { type: 'button', class: 'link c
 export const lead = (...children) => h('p', { class: 'lead', part: 'lead' }, children);
 
 // heading has a slot where a site may put its own words.
-export const heading = (text, slot) => h('h2', { id: 'heading', tabindex: -1, part: 'heading' }, slot ? h('slot', { name: slot }, text) : text);
+export const heading = (text, slot) => h('h2', { id: 'heading', part: 'heading' }, slot ? h('slot', { name: slot }, text) : text);
 
 export const dots = () => h('span', { class: 'dots', 'aria-hidden': 'true' }, h('i'), h('i'), h('i'));
 

@@ -59,11 +59,13 @@ export class SendCode extends HTMLElement {
   static observedAttributes = [...identity, 'channels', 'channel', 'country', 'locale', 'required', 'to', 'value'];
 
   #internals = this.attachInternals();
-  #root = this.attachShadow({ mode: 'open' });
+  #root = this.attachShadow({ mode: 'open', delegatesFocus: true });
   #words; // by channel; undefined: they have not come
   #cards;
   #flow;
   #proof = '';
+  #fault = ''; // that the page found
+  #offered = false; // a field was there, for autofocus
   #attended = false; // numbers that are typed
   #starting = false;
   #vetted; // the key and the purpose were looked at
@@ -83,10 +85,13 @@ export class SendCode extends HTMLElement {
   constructor() {
     super();
     this.#root.append(
-      h('div', { id: 'frame' }, h('section', { id: 'card' }), h('p', { id: 'offline', class: 'box warn', hidden: true }),
+      h('fieldset', { id: 'frame', role: 'presentation' }, h('section', { id: 'card' }), h('p', { id: 'offline', class: 'box warn', hidden: true }),
         h('p', { id: 'say', role: 'status', class: 'visually-hidden' })));
     this.#cards = new Cards(this.#root, this.#inquiry, (form) => this.#act(form));
-    this.#root.addEventListener('input', (event) => event.stopPropagation()); // what is typed is not the element's value
+    // What is typed is not the element's value, nor are its keys those of the page: they come from no field that the page can see.
+    for (const name of ['input', 'keydown', 'keypress', 'keyup']) {
+      this.#root.addEventListener(name, (event) => { if (!(event.key?.length > 1 || event.ctrlKey || event.metaKey)) event.stopPropagation(); });
+    }
     this.#root.addEventListener('focusin', () => bring(addresses.code), { once: true });
     this.#root.addEventListener('click', (event) => {
       const pressed = event.target.closest?.('button[type="button"][data-act]');
@@ -186,6 +191,9 @@ export class SendCode extends HTMLElement {
   set publicKey(key) { set(this, 'public-key', key); }
   get required() { return this.hasAttribute('required'); }
   set required(yes) { this.toggleAttribute('required', Boolean(yes)); }
+  get disabled() { return this.hasAttribute('disabled'); }
+  set disabled(yes) { this.toggleAttribute('disabled', Boolean(yes)); }
+  get labels() { return this.#internals.labels; }
   get type() { return this.localName; }
   get value() { return this.#proof; }
   // Frameworks set '' when they begin, just when the card of before a reload comes: it takes a proof back, and nothing else. A proof is
@@ -206,10 +214,21 @@ export class SendCode extends HTMLElement {
   get willValidate() { return this.#internals.willValidate; }
   checkValidity() { return this.#internals.checkValidity(); }
   reportValidity() { return this.#internals.reportValidity(); }
-  formResetCallback() { this.reset(); }
+  setCustomValidity(text) {
+    this.#fault = String(text);
+    this.#validate();
+  }
 
-  // focus goes to the field of the card, or to its heading.
-  focus(options) { (this.#cards.find('[data-focus]') ?? this.#cards.find('#heading'))?.focus(options); }
+  formResetCallback() { this.reset(); }
+  formDisabledCallback(yes) { this.#cards.find('#frame').disabled = yes; }
+  formStateRestoreCallback(proof) { this.value = proof; }
+
+  // focus goes to the field of the card, or to the first thing that can be used.
+  focus(options) {
+    const field = this.#cards.find('[data-focus]');
+    if (field) field.focus(options);
+    else super.focus(options);
+  }
 
   // reset forgets the verification, the proof and the recipient, and begins with the first card.
   reset() {
@@ -239,7 +258,7 @@ export class SendCode extends HTMLElement {
 
   #validate() {
     const field = this.#cards.find('[data-focus]') ?? this.#cards.card;
-    this.#internals.setValidity({ valueMissing: this.required && !this.#proof }, this.#w?.Unconfirmed ?? '…', field);
+    this.#internals.setValidity({ customError: this.#fault !== '', valueMissing: this.required && !this.#proof }, this.#fault || (this.#w?.Unconfirmed ?? '…'), field);
   }
 
   get #code() { return modules[addresses.code]; }
@@ -310,6 +329,9 @@ export class SendCode extends HTMLElement {
     for (const { id, value, checked } of typed) Object.assign(this.#cards.find(`#${id}`) ?? {}, { value, checked });
     this.#cards.begin(this.#desk.moment);
     this.#validate();
+    if (!this.#cards.find('[data-focus]') || this.#offered) return;
+    this.#offered = true;
+    if (this.autofocus && document.activeElement === document.body) this.focus();
   }
 
   #drawn() {

@@ -14,7 +14,7 @@ export interface SendCodeEvents {
 
 export interface SendCodeAttributes {
   'public-key'?: string; api?: string; purpose?: string; channels?: string; country?: string; to?: string; locale?: string; reference?: string;
-  name?: string; required?: boolean; value?: string;
+  name?: string; required?: boolean; disabled?: boolean; value?: string;
 }
 
 type Listeners = { [E in keyof SendCodeEvents as `on${E}`]?: (event: CustomEvent<SendCodeEvents[E]>) => void };
@@ -32,6 +32,8 @@ export declare class SendCode extends HTMLElement {
   reference: string;
   name: string;
   required: boolean;
+  disabled: boolean;
+  readonly labels: NodeList;
   readonly type: string;
   value: string; // the proof, or empty; setting '' takes a proof back, and setting a proof gives an element that is drawn again what it had
   readonly validity: ValidityState;
@@ -39,6 +41,7 @@ export declare class SendCode extends HTMLElement {
   readonly willValidate: boolean;
   checkValidity(): boolean;
   reportValidity(): boolean;
+  setCustomValidity(text: string): void;
   reset(): void;
   addEventListener<E extends keyof SendCodeEvents>(type: E, listener: (event: CustomEvent<SendCodeEvents[E]>) => void, options?: boolean | AddEventListenerOptions): void;
   addEventListener(type: string, listener: EventListenerOrEventListenerObject, options?: boolean | AddEventListenerOptions): void;

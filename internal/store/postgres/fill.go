@@ -224,6 +224,13 @@ func (f *fill) copyTable(table string) error {
 	if !slices.Equal(own, names) {
 		return errors.New("it has other columns in the file")
 	}
+	// what each database numbers for itself
+	numbered, _ := f.tx.Query(f.ctx, `SELECT attname::text FROM pg_attribute WHERE attrelid = $1::regclass AND attidentity <> ''`, table)
+	skipped, err := pgx.CollectRows(numbered, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(skipped, name) })
 	rows, err := f.from(f.ctx, `SELECT "`+strings.Join(names, `", "`)+`" FROM `+table)
 	if err != nil {
 		return err

@@ -44,6 +44,8 @@ func TestFill(t *testing.T) {
 		one[string](t, conn, `SELECT sendcode_lowest_id(min(begins))::text FROM sendcode_partitions`)+`')`) // one for 140 weeks
 	const later = 4102444800000000 // µs since 1970, in the year 2100
 	storetest.Must(file.Query(t.Context(), `UPDATE outbox SET attempt = 7, due_at = ? RETURNING id`, later))(t).Close()
+	storetest.Must(file.Query(t.Context(), `INSERT INTO limiter_events (bucket, id, at, until, writer) VALUES (x'01', x'02', 5, ?, 7) RETURNING id`,
+		later))(t).Close() // a table of a later migration
 	copied := map[string]int64{}
 	storetest.OK(t, Fill(t.Context(), url, file.Query, func(table string, n int64) { copied[table] = n }, nothing))
 	for table, n := range copied {
@@ -53,6 +55,7 @@ func TestFill(t *testing.T) {
 	}
 	storetest.Equal(t, "in flight", one[string](t, conn,
 		`SELECT string_agg(DISTINCT attempt || ' ' || (due_at <= clock_timestamp()), ',') FROM outbox`), "7 true")
+	storetest.Equal(t, "an event of a limiter is read after 0", one[int64](t, conn, `SELECT min(seq) FROM limiter_events`), 1)
 	f := frozenAt(t, url, storetest.FrozenLater).Numbered(1000)
 	storetest.ReadFrozen(t, f)
 	by := store.Filter{Provider: "mx.example", Limit: 10}
