@@ -1,6 +1,9 @@
 package verification_test
 
 import (
+	"errors"
+	"fmt"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -155,5 +158,57 @@ func TestCheckByRecipientRepeatsAnApproval(t *testing.T) {
 		got, err := checkWith(r, vtest.BackEnd, checkKey, a.View.ID, r.Code(0))
 		r.Want("valid once erased", got.Valid || got.Proof != "", false)
 		r.NoError(err)
+	})
+}
+
+// Ten thousand guesses with keys compare no more codes than those without, whether each has a key of its own or all have one. As many
+// with the key of an approval, which is random and so holds from anywhere, read all the same.
+func TestCheckGuessesWithKeys(t *testing.T) {
+	const guesses, rounds = 10_000, 5
+	compared := map[string]int{}
+	for name, key := range map[string]func(n int) string{
+		"none":      func(int) string { return "" },
+		"one each":  func(n int) string { return fmt.Sprintf("%032x", n) },
+		"one alone": func(int) string { return checkKey },
+	} {
+		vtest.InBubble(t, func(r *vtest.Rig) {
+			for round := range rounds {
+				if round > 0 {
+					r.Sleep(time.Minute)
+				}
+				a, err := r.Svc.Send(r.Context(), byBrowser(vtest.Ana))
+				if err != nil || !a.Admitted {
+					break // locked out
+				}
+				r.Sleep(time.Second)
+				right := r.LastCode()
+				for n := range guesses / rounds {
+					if code := fmt.Sprintf("%06d", n); code != right {
+						_, _ = checkWith(r, vtest.Browser, key(n), a.View.ID, code)
+					}
+				}
+				compared[name] += r.Verification(a.View.ID).Attempts
+			}
+		})
+	}
+	if n := compared["none"]; n < verification.MaxAttempts || compared["one each"] != n || compared["one alone"] > n {
+		t.Errorf("codes that were compared: %v", compared)
+	}
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		id := r.Send(byBrowser(vtest.Ana)).View.ID
+		right, elsewhere := r.Code(0), vtest.Browser
+		_, err := checkWith(r, vtest.Browser, checkKey, id, right)
+		r.NoError(err)
+		elsewhere.IP = netip.MustParseAddr("198.51.100.7")
+		for n := range guesses {
+			code := fmt.Sprintf("%06d", n)
+			if code == right {
+				continue
+			}
+			if _, err := checkWith(r, elsewhere, checkKey, id, code); !errors.Is(err, verification.ErrKeyOfOtherCode) {
+				t.Fatalf("guess %d: %v", n, err)
+			}
+		}
+		r.WantError(vtest.Err(checkWith(r, elsewhere, checkKey, id, right)), verification.ErrKeyOfOtherCode)
 	})
 }
