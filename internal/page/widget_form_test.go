@@ -62,6 +62,15 @@ const contract = `(async () => {
     form: (el, form) => { document.body.append(el); el.setAttribute('form', 'f'); return [el.form === form, [...form.elements].includes(el), form.checkValidity()]; },
     reset: (el, form) => { form.reset(); return [el.value, el.validity.valid]; },
     restore: (el) => [el.value, el.name, el.matches(':invalid')],
+    dialog: (el) => {
+      const dialog = document.createElement('dialog');
+      dialog.append(el, document.createElement('button'));
+      document.body.append(dialog);
+      dialog.showModal();
+      const got = focused(el);
+      dialog.remove();
+      return got;
+    },
     keys: (el) => {
       const eaten = [], hotkey = ({ target, key }) => { if (key === 'Escape' || !/^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName)) eaten.push(key); };
       document.addEventListener('keydown', hotkey);
