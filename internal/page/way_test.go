@@ -195,7 +195,7 @@ func countsDown(b *tab) {
 	b.run(`freeze()`) // a busy machine may skip a second, and so may the page on it
 	b.asked(pagetest.Address)
 	b.card("code", "Send again in 3:00")
-	b.until(b.q(".bar") + ".checkVisibility()")
+	b.until("!" + b.q(".bar") + ".checkVisibility()") // beside Check, the wait is a line of text
 	const timer = `[role=timer]`
 	shows := func(told, button string) {
 		b.Helper()
@@ -218,7 +218,8 @@ func countsDown(b *tab) {
 	b.keys(kb.Enter)
 	is(b, eval[string](b, b.q(timer)+`.textContent`), "You can request another code in 5 s.")
 	for n := range 4 {
-		if longest := eval[float64](b, `Math.max(...naps.slice(-5))`); longest > 1000 {
+		// a request, and the help, wait 15 s
+		if longest := eval[float64](b, `Math.max(...naps.filter((ms) => ms < 15_000).slice(-5))`); longest > 1000 {
 			b.Errorf("the countdown looks at the clock after %v ms", longest)
 		}
 		pass(time.Second)
