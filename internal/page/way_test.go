@@ -288,6 +288,18 @@ func offline(t *testing.T, browser context.Context) {
 	onPageAndWidget(t, browser, acceptingAll, losesItsConnection)
 }
 
+// aChangeOfClocks: a time of the day misleads beyond it, so a code's life is counted down.
+func aChangeOfClocks(t *testing.T, browser context.Context) {
+	onPageAndWidget(t, browser, acceptingAll, func(b *tab) {
+		b.card("ask")
+		b.run(`Date.prototype.getTimezoneOffset = function () { return this - Date.now() > 60_000 ? 300 : 240 }`)
+		b.asked(pagetest.Address)
+		b.card("code", "Valid for 10 min.")
+		b.jump(time.Minute, time.Minute)
+		b.card("code", "Valid for 9 min.")
+	})
+}
+
 // lose disconnects a tab, and waits until it says so; back connects it again.
 func (b *tab) lose() {
 	b.Helper()
