@@ -34,10 +34,10 @@ func aWidgetIsMoved(t *testing.T, browser context.Context) {
 		moved()
 		is(t, b.value("#to"), "ana@exa")
 		b.run(`el.setAttribute('locale', 'es')`) // which is drawn anew
-		b.card("ask", "Pide un código")
+		b.card("ask", "Confirma tu correo")
 		is(t, b.value("#to"), "ana@exa")
 		b.run(`el.removeAttribute('locale')`)
-		b.card("ask", "Get a code")
+		b.card("ask", "Confirm your email")
 		b.focus("to")
 		b.keys("mple.com")
 		letGo := w.Codes.BlockSends()
