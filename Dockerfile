@@ -13,6 +13,10 @@ RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags="-s -w -X sendcode
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /sendcode /sendcode
+# The SQLite file; with Postgres nothing is written there. An empty folder of the base image gives it an owner. Docker did not run this here.
+COPY --from=build --chown=65532:65532 /srv /data
+ENV SENDCODE_DATA_DIR=/data
+VOLUME /data
 ARG VERSION=
 LABEL org.opencontainers.image.title="sendcode" \
       org.opencontainers.image.description="Verification codes by e-mail and text message, never more often than a policy says" \

@@ -73,7 +73,7 @@ INSERT INTO schema_fingerprints (version, sha256) VALUES (%d, '%s') ON CONFLICT 
 }
 
 // Check returns an error, which wraps store.ErrSchema, unless the database has exactly this
-// program's migrations. It only reads.
+// program's migrations; if it has later ones too, store.ErrLaterSchema. It only reads.
 func Check(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS, dir string) error {
 	own, err := Fingerprints(files, dir)
 	if err != nil {
@@ -88,7 +88,7 @@ func Check(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS, 
 	}
 	if last := slices.Max(slices.Collect(maps.Keys(applied))); own[last] == "" {
 		return fmt.Errorf("%w: migration %d is of a later version, beside which this one works: install that version again",
-			store.ErrSchema, last)
+			store.ErrLaterSchema, last)
 	}
 	return nil
 }

@@ -13,13 +13,25 @@ import (
 const shards = 64
 
 // Memory is the in-process limiter. Tests compare Redis with it. It keeps each event for as long as
-// a rule can need it, and loses everything when the process ends. It never returns ErrUnavailable.
-// Safe for concurrent use.
+// a rule can need it, and loses everything when the process ends, unless OnChange keeps it. It never
+// returns ErrUnavailable. Safe for concurrent use.
 type Memory struct {
+	// OnChange is called for each change with the context of the call that made it: the changes of a
+	// bucket in their order, with the bucket locked. It must not block. Set it before the first call.
+	OnChange func(ctx context.Context, c Change)
+
 	now    func() time.Time
 	seed   maphash.Seed
 	most   int // largest number of buckets of a shard; 0: no bound
 	shards [shards]shard
+}
+
+// Change is a change of a bucket of a Memory: an event that counts from At for Keep; without Keep,
+// the refund of the event; without ID, the reset of the bucket.
+type Change struct {
+	Bucket, ID string
+	At         time.Time
+	Keep       time.Duration
 }
 
 type shard struct {
@@ -32,7 +44,7 @@ type shard struct {
 
 // NewMemory makes an empty limiter that reads the time from now.
 func NewMemory(now func() time.Time) *Memory {
-	m := &Memory{now: now, seed: maphash.MakeSeed()}
+	m := &Memory{now: now, seed: maphash.MakeSeed(), OnChange: func(context.Context, Change) {}}
 	for i := range m.shards {
 		m.shards[i].buckets = map[string]*bucket{}
 	}
@@ -48,7 +60,7 @@ func NewBoundedMemory(now func() time.Time, buckets int) *Memory {
 }
 
 // Take counts the event in all buckets or in none; see [Limiter].
-func (m *Memory) Take(_ context.Context, req Request) (Decision, error) {
+func (m *Memory) Take(ctx context.Context, req Request) (Decision, error) {
 	p, err := planTake(req)
 	if err != nil {
 		return Decision{}, err
@@ -79,6 +91,7 @@ func (m *Memory) Take(_ context.Context, req Request) (Decision, error) {
 			b.prune(now, p.keeps[i])
 			b.add(req.ID, now)
 			b.setExpiry(p.keeps[i])
+			m.OnChange(ctx, Change{Bucket: name, ID: req.ID, At: microsToTime(now), Keep: p.keeps[i]})
 		}
 	}
 	d = m.states(p, now)
@@ -99,19 +112,21 @@ func (m *Memory) Peek(_ context.Context, req Request) (Decision, error) {
 }
 
 // Refund removes the event and leaves a tombstone; see [Limiter].
-func (m *Memory) Refund(_ context.Context, id string, buckets ...string) error {
+func (m *Memory) Refund(ctx context.Context, id string, buckets ...string) error {
 	if err := checkID(id); err != nil {
 		return err
 	}
 	return m.updateEach(buckets, func(name string, now int64) {
 		m.findOrAdd(name, now).refund(id, now)
+		m.OnChange(ctx, Change{Bucket: name, ID: id})
 	})
 }
 
 // Reset deletes the events of the buckets; see [Limiter].
-func (m *Memory) Reset(_ context.Context, buckets ...string) error {
+func (m *Memory) Reset(ctx context.Context, buckets ...string) error {
 	return m.updateEach(buckets, func(name string, now int64) {
 		m.findOrAdd(name, now).reset(now)
+		m.OnChange(ctx, Change{Bucket: name})
 	})
 }
 

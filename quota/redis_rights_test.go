@@ -35,11 +35,11 @@ func documented(t *testing.T, file, pattern string) []string {
 	return strings.Fields(rights[1])
 }
 
-// The documented rights, which are those of compose.yaml, are enough for every call, and the probe
+// The documented rights, which are those of compose.postgres.yaml, are enough for every call, and the probe
 // finds each missing one.
 func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	rights := documented(t, operations, limiterRights)
-	sameList(t, "those of compose.yaml", documented(t, "../deploy/redis/start.sh", limiterRights), rights)
+	sameList(t, "those of compose.postgres.yaml", documented(t, "../deploy/redis/start.sh", limiterRights), rights)
 	server := servertest.Redis(t, "--appendonly", "yes")
 	limiter := limiterOf(t, server, rights)
 	sameList(t, "warnings", limiter.Warnings(t.Context()), nil)

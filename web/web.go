@@ -8,7 +8,8 @@
 //
 // The page and the widget share time.js (waits and clocks), countdown.js (counts waits down),
 // cards.js (shows a card, and replaces it with the next), code.js (the field for the code),
-// phone.js (groups numbers while they are typed) and inquiry.js (requests to the server).
+// phone.js (groups numbers while they are typed), inquiry.js (requests to the server) and browser.js
+// (what a browser may lack or refuse).
 package web
 
 import "embed"

@@ -107,6 +107,18 @@ func (b backupCommand) Run(ctx context.Context, p program, cfg config.Config) er
 	return app.Backup(ctx, cfg, b.File, b.WithSecrets, p.out)
 }
 
+type copyCommand struct {
+	To string `required:"" placeholder:"URL" help:"The database: postgres://…, as the tables' owner. With PGPASSWORD or PGPASSFILE the URL needs no password."`
+}
+
+func (c copyCommand) Run(ctx context.Context, p program, cfg config.Config) error {
+	return app.Copy(ctx, cfg, c.To, p.out)
+}
+
+type initCommand struct{ app.Installation }
+
+func (i initCommand) Run(p program) error { return app.Install(i.Installation, os.Stdin, p.out) }
+
 type configCommand struct {
 	Example bool `help:"Print a file with every setting, what it means and what holds by default, instead." xor:"instead"`
 	Schema  bool `help:"Print the JSON Schema of the file, by which editors complete and check it, instead." xor:"instead"`
@@ -252,6 +264,16 @@ func (k keyCommand) Run(p program) error {
 func (p program) println(text string) error {
 	_, err := fmt.Fprintln(p.out, text)
 	return err
+}
+
+type webhookCommand struct {
+	Sample string `required:"" placeholder:"EVENT" help:"Which event, such as send.bounced. It is made up, signed, and marked as a test."`
+	App    string `default:"default" help:"The app to whose webhook it goes."`
+}
+
+// Run returns an error if the app does not accept the event.
+func (w webhookCommand) Run(ctx context.Context, p program, cfg config.Config) error {
+	return app.PostSample(ctx, cfg, w.App, w.Sample, p.out)
 }
 
 // helpCommand is --help as a command. It also prints the manual page and completion scripts, which

@@ -28,14 +28,17 @@ import (
 // commandLine declares the commands. Without a command, the program serves.
 type commandLine struct {
 	Serve   serveCommand   `cmd:"" default:"withargs" help:"Run the service (default)."`
+	Init    initCommand    `cmd:"" help:"Ask five questions, and write settings, secrets and systemd's units or a compose file."`
 	Migrate migrateCommand `cmd:"" help:"Bring the database to the schema of this version."`
 	Rekey   rekeyCommand   `cmd:"" help:"Encrypt stored addresses and second factors with the first of the secret keys; exit 1 while rows under others remain."`
 	Backup  backupCommand  `cmd:"" help:"Copy the SQLite file, beside the service if it runs."`
+	Copy    copyCommand    `cmd:"" help:"Move the SQLite file to an empty Postgres, while the service is stopped."`
 	Config  configCommand  `cmd:"" help:"Print the effective configuration without its secrets, or everything that is wrong with it."`
 	Doctor  doctorCommand  `cmd:"" help:"Try every connection and look at what often goes wrong."`
 	Health  healthCommand  `cmd:"" help:"Ask a running service whether it is ready; exit 1 if it is not."`
 	Admin   adminCommand   `cmd:"" help:"Add, change or list the accounts of the console."`
 	Key     keyCommand     `cmd:"" help:"Make a key."`
+	Webhook webhookCommand `cmd:"" help:"Send a sample of an event to an app's webhook, and print the answer."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 	Help    helpCommand    `cmd:"" help:"Print this list, or what a command takes."`
 }

@@ -114,7 +114,7 @@ func TestCommands(t *testing.T) {
 			"--demo and --hold-until can't be used together"},
 		{"doctor --dkim-selector=s1._domainkey", mistakes, 2, "", "DKIM selector"},
 		{"sevre", nil, 2, "", "there is no command sevre, did you mean serve?|\n  migrate  Bring"},
-		{"nope", nil, 2, "", "there is no command nope\n|\n  doctor   Try"},
+		{"nothing", nil, 2, "", "there is no command nothing\n|\n  doctor   Try"},
 		{"admin", nil, 2, "", "usage: admin <do>|add, role, identity, password, factor, close, open or list"},
 		{"admin add", nil, 2, "", "add needs <name> and --reason"},
 		{"admin close ana", nil, 2, "", "close needs --reason"}, {"key --kind=rsa", nil, 2, "", "sendcode: error: "},
@@ -480,5 +480,24 @@ func TestDrains(t *testing.T) {
 			strings.Contains(lines, `"shutdown ended`) != (want == 0) {
 			t.Errorf("%v: code %d, want %d: %s", signals, code, want, lines)
 		}
+	}
+}
+
+// The command webhook posts a sample and prints the answer.
+func TestWebhookCommand(t *testing.T) {
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Webhook-Signature") == "" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	t.Cleanup(hook.Close)
+	environ := []string{"SENDCODE_CONFIG_YAML=webhook_networks: [127.0.0.0/8]\napps: [{name: shop, webhook: {url: " + hook.URL + "}}]",
+		"SENDCODE_WEBHOOK_SECRETS=shop:whsec_Q2hlZXIgdXAsIGl0IGlzIGEgdGVzdCBzZWNyZXQh"}
+	out, said, code := sendcode(t, environ, "webhook", "--sample", "send.bounced", "--app", "shop")
+	if out != "200\n" || said != "" || code != 0 {
+		t.Errorf("%q, %q, %d", out, said, code)
+	}
+	if _, said, code := sendcode(t, environ, "webhook", "--sample", "send.bounced"); code != 1 || !strings.Contains(said, "no webhook") {
+		t.Errorf("of another app: %q, %d", said, code)
 	}
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Starts Redis for compose.yaml, with the one user that the service needs. The configuration goes in by standard input: a
+# Starts Redis for compose.postgres.yaml, with the one user that the service needs. The configuration goes in by standard input: a
 # password among the arguments could be listed by every user of the machine. Further arguments win over it.
 set -eu
 password=$(cat "$REDIS_PASSWORD_FILE")

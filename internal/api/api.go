@@ -17,6 +17,7 @@ import (
 	"sendcode/internal/limits"
 	"sendcode/internal/redemption"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 	"sendcode/quota/quotahttp"
@@ -30,6 +31,8 @@ type CodeService interface {
 	Check(ctx context.Context, c verification.Caller, id, code string) (verification.CheckResult, error)
 	CheckByRecipient(ctx context.Context, ask verification.Request, code string) (verification.CheckResult, error)
 	Cancel(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
+	Report(ctx context.Context, c verification.Caller, id, outcome string) (store.Verification, error)
+	ReportByRecipient(ctx context.Context, ask verification.Request, outcome string) (store.Verification, error)
 	Channels(purpose string) ([]verification.ChannelInfo, error)
 	Appearance(caller verification.Caller, purpose, languages string) verification.Appearance
 	SendsOverloadError() error
@@ -109,6 +112,8 @@ func (a *API) routes() []route {
 		{http.MethodPost, "/v1/verifications/:id/cancel", KeyScopeSend, a.cancel, "", verificationNotFound, nil},
 		{http.MethodPost, "/v1/verifications/check", KeyScopeCheck, withBody(a.checkByRecipient), "check without an ID",
 			pendingNotFound, CodeService.ChecksOverloadError},
+		{http.MethodPost, "/v1/verifications/:id/outcome", KeyScopeCheck, withBody(a.report), reportPhrase, verificationNotFound, nil},
+		{http.MethodPost, "/v1/verifications/outcome", KeyScopeCheck, withBody(a.reportByRecipient), reportPhrase, reportNotFound, nil},
 		// browsers carry proofs
 		{http.MethodPost, "/v1/proofs/redeem", KeyScopeCheck, withBody(a.redeem), "redeem proofs", "", nil},
 		{http.MethodPost, "/v1/quota", KeyScopeRead, withBody(a.quota), "ask for a recipient's quota", "", nil},
@@ -122,12 +127,17 @@ func (a *API) routes() []route {
 	}
 }
 
-const useLimitsPhrase = "use limits" // only with secret keys: the caller chooses whose events are counted
+// What only secret keys may do: the caller chooses whose events are counted, or which codes.
+const (
+	useLimitsPhrase = "use limits"
+	reportPhrase    = "report outcomes"
+)
 
 // Details of a 404.
 const (
 	verificationNotFound = "There is no verification of this ID for this key: it is not known, belongs to another app or caller, or was erased."
 	pendingNotFound      = "No verification is pending for this channel, recipient, purpose and session that a secret key asked for."
+	reportNotFound       = "No code that you check was sent for this channel, recipient and purpose in the last 25 hours."
 	limitNotFound        = "No limit of this name is configured."
 )
 

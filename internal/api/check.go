@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
@@ -73,4 +74,42 @@ func (a *API) cancel(c echo.Context, who verification.Caller) error {
 		return err
 	}
 	return writeJSONWithQuota(c, v.Quota, toVerificationJSON(v, who.Kind))
+}
+
+type reportBody struct {
+	Outcome string `json:"outcome"`
+}
+
+// report is POST /v1/verifications/{id}/outcome.
+func (a *API) report(c echo.Context, who verification.Caller, body reportBody) error {
+	return a.writeReport(c, who, func(who verification.Caller) (store.Verification, error) {
+		return a.codes.Report(c.Request().Context(), who, c.Param("id"), body.Outcome)
+	})
+}
+
+type reportByRecipientBody struct {
+	Channel string `json:"channel"`
+	To      string `json:"to"`
+	Purpose string `json:"purpose"`
+	Outcome string `json:"outcome"`
+}
+
+// reportByRecipient is POST /v1/verifications/outcome.
+func (a *API) reportByRecipient(c echo.Context, who verification.Caller, body reportByRecipientBody) error {
+	return a.writeReport(c, who, func(who verification.Caller) (store.Verification, error) {
+		return a.codes.ReportByRecipient(c.Request().Context(),
+			verification.Request{Caller: who, Channel: body.Channel, To: body.To, Purpose: body.Purpose}, body.Outcome)
+	})
+}
+
+// writeReport writes what became of a report by a caller with its Idempotency-Key.
+func (a *API) writeReport(c echo.Context, who verification.Caller, report func(verification.Caller) (store.Verification, error)) error {
+	if err := setCheckFields(c, &who, ""); err != nil {
+		return err
+	}
+	v, err := report(who)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, map[string]string{"id": v.ID, "outcome": string(v.Reported)})
 }

@@ -240,7 +240,7 @@ func codeRequests(hook hooks.Hook, r hooks.Request) (all []verification.Request)
 				// with a space, so that no Idempotency-Key header can equal it
 				Key: "hook " + hook.Name + " " + r.ID + " " + strconv.Itoa(i)},
 			Channel: string(hook.Server.Channel()), To: m.To, Purpose: hook.Purposes[r.Action],
-			Code: m.Code, TTL: hook.TTL, Wait: hookDeadline,
+			Code: m.Code, TTL: hook.TTL, Reports: hook.Reports, Wait: hookDeadline,
 		})
 	}
 	return all

@@ -43,11 +43,15 @@ type supabase struct {
 	lost   int      // of the next call so many answers are lost, since the connection broke
 }
 
-func newSupabase(r *vtest.Rig, kind hooks.HookKind) *supabase {
+func newSupabase(r *vtest.Rig, kind hooks.HookKind, change ...func(*hooks.Hook)) *supabase {
 	logger := slog.New(slog.NewJSONHandler(io.Discard, nil))
 	e := server.New(server.Config{Logger: logger})
-	api.NewHooks([]hooks.Hook{{Name: "auth", App: "shop", Server: kind, Secrets: hookSecrets[:1], TTL: time.Hour,
-		Purposes: map[string]string{"email_change": "login"}}}, r.Svc, logger).Register(e)
+	hook := hooks.Hook{Name: "auth", App: "shop", Server: kind, Secrets: hookSecrets[:1], TTL: time.Hour,
+		Purposes: map[string]string{"email_change": "login"}}
+	for _, f := range change {
+		f(&hook)
+	}
+	api.NewHooks([]hooks.Hook{hook}, r.Svc, logger).Register(e)
 	return &supabase{Rig: r, e: e, hook: "auth", secret: [][]byte{hookSecrets[1], hookSecrets[0]}}
 }
 

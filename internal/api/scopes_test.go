@@ -107,17 +107,19 @@ func allowed(t *testing.T, e *echo.Echo, method, path, key string) bool {
 // A route that this table does not name, or that asks for no scope, fails the test.
 func TestEveryRouteAsksForItsScope(t *testing.T) {
 	want := map[string]api.KeyScope{
-		"POST /v1/verifications":            api.KeyScopeSend,
-		"POST /v1/verifications/:id/cancel": api.KeyScopeSend,
-		"POST /v1/verifications/:id/check":  api.KeyScopeCheck,
-		"POST /v1/verifications/check":      api.KeyScopeCheck,
-		"GET /v1/verifications/:id":         api.KeyScopeRead,
-		"POST /v1/proofs/redeem":            api.KeyScopeCheck,
-		"POST /v1/quota":                    api.KeyScopeRead,
-		"GET /v1/channels":                  api.KeyScopeRead,
-		"POST /v1/limits/:limit/take":       api.KeyScopeLimit,
-		"POST /v1/limits/:limit/peek":       api.KeyScopeLimit,
-		"POST /v1/limits/:limit/record":     api.KeyScopeLimit,
+		"POST /v1/verifications":             api.KeyScopeSend,
+		"POST /v1/verifications/:id/cancel":  api.KeyScopeSend,
+		"POST /v1/verifications/:id/check":   api.KeyScopeCheck,
+		"POST /v1/verifications/check":       api.KeyScopeCheck,
+		"POST /v1/verifications/:id/outcome": api.KeyScopeCheck,
+		"POST /v1/verifications/outcome":     api.KeyScopeCheck,
+		"GET /v1/verifications/:id":          api.KeyScopeRead,
+		"POST /v1/proofs/redeem":             api.KeyScopeCheck,
+		"POST /v1/quota":                     api.KeyScopeRead,
+		"GET /v1/channels":                   api.KeyScopeRead,
+		"POST /v1/limits/:limit/take":        api.KeyScopeLimit,
+		"POST /v1/limits/:limit/peek":        api.KeyScopeLimit,
+		"POST /v1/limits/:limit/record":      api.KeyScopeLimit,
 	}
 	e, missing := scoped(t), maps.Clone(want)
 	for _, route := range e.Routes() {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -57,6 +58,7 @@ type App struct {
 
 	db          *sqldb.DB
 	limiter     gates.Limiter
+	kept        *gates.Kept  // of the limiter in process; with Redis it only reads what was kept before
 	redis       *quota.Redis // of the limiter, like redisClient; nil when the limiter is in process
 	redisClient redis.UniversalClient
 	servers     mailserver.Servers
@@ -75,8 +77,9 @@ type App struct {
 
 	traces    *traces.Traces // nil without an exporter
 	listeners []*listener
-	failed    chan error    // the error that ended a listener's server
-	serving   chan struct{} // closed by Serve
+	passed    []net.Listener // by systemd, and not yet used
+	failed    chan error     // the error that ended a listener's server
+	serving   chan struct{}  // closed by Serve
 	backlog   *recent.Value[map[recipient.Channel]store.Backlog]
 	database  *databaseProbe
 	keyCheck  *keyCheck
@@ -93,6 +96,9 @@ func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *s
 	}
 	a.SetReload(reload)
 	a.printBanner(out)
+	if cfg.DatabaseURL == "" {
+		a.logger.Info("one-file mode: all that must be kept is in this directory, for one process", "data_dir", cfg.DataDir)
+	}
 	a.logger.Info("serving", "addr", a.Addr(), "admin_addr", a.adminAddr())
 	return a.Serve(ctx)
 }
@@ -141,6 +147,7 @@ func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, n
 		a.openCarriers,
 		func() error { return a.newCore(nil) },
 		func() error { return a.rebuildLimiter(ctx) },
+		func() error { return a.loadKept(ctx) },
 		a.addRoutes,
 	)
 }

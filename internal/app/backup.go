@@ -32,22 +32,28 @@ func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, o
 		return errors.New("the database is Postgres: back it up with pg_dump (docs/operations.md#backup-and-restore)")
 	}
 	from, secretsPath := filepath.Join(cfg.DataDir, config.DatabaseFile), path+".secrets.yaml"
-	if err := errors.Join(refuseExisting(path), checkRoomFor(from, path)); err != nil {
+	if err := checkRoomFor(from, path); err != nil {
 		return err
 	}
-	if secrets {
-		if err := refuseExisting(secretsPath); err != nil {
-			return err
-		}
-		if err := config.CopySecrets(cfg.DataDir, secretsPath); err != nil {
-			return err
-		}
+	if err := reserve(path); err != nil {
+		return err
 	}
-	began := time.Now()
-	err := config.WriteFile(path, func(f *os.File) error { return sqlite.Backup(ctx, from, f.Name()) })
-	if err != nil {
+	made, began := []string{path}, time.Now()
+	err := func() error {
 		if secrets {
-			err = errors.Join(err, os.Remove(secretsPath))
+			if err := reserve(secretsPath); err != nil {
+				return err
+			}
+			made = append(made, secretsPath)
+			if err := config.CopySecrets(cfg.DataDir, secretsPath); err != nil {
+				return err
+			}
+		}
+		return config.WriteFile(path, func(f *os.File) error { return sqlite.Backup(ctx, from, f.Name()) })
+	}()
+	if err != nil {
+		for _, file := range made {
+			err = errors.Join(err, os.Remove(file))
 		}
 		return fmt.Errorf("no backup was made: %w", err)
 	}
@@ -63,11 +69,16 @@ func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, o
 	return err
 }
 
-func refuseExisting(path string) error {
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+// reserve makes an empty file. Of two backups to one name, the second one fails here.
+func reserve(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is there already: name another file, or move it away", path)
 	}
-	return nil
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // checkRoomFor returns an error if the disk of path has no room for a copy of the SQLite file from

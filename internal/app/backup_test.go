@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -121,6 +122,19 @@ func TestBackupRefuses(t *testing.T) {
 	refused(file("there"), false, "is there already")
 	refused(file("b"), true, "b.secrets.yaml is there already")
 	refused(filepath.Join(dir, "none", "a"), false, "no such file or directory")
+	won, lost := make(chan error, 2), 0
+	for range 2 {
+		go func() { won <- app.Backup(t.Context(), cfg, file("twice"), false, io.Discard) }()
+	}
+	for range 2 {
+		if err := <-won; err != nil && strings.Contains(err.Error(), "is there already") {
+			lost++
+		}
+	}
+	if info, err := os.Stat(file("twice")); lost != 1 || err != nil || info.Size() == 0 {
+		t.Errorf("%d of two backups to one name were refused: %v %v", lost, info, err)
+	}
+	apptest.Must(t, errors.Join(os.Remove(file("twice")), os.Remove(filepath.Join(cfg.DataDir, "last_backup"))))
 	// so large that no disk has room for a copy; it takes none
 	wal := filepath.Join(cfg.DataDir, config.DatabaseFile+"-wal")
 	apptest.Must(t, os.WriteFile(wal, nil, 0o600))

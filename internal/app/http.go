@@ -21,6 +21,7 @@ import (
 	"sendcode/internal/console/auth"
 	"sendcode/internal/evp"
 	"sendcode/internal/fault"
+	"sendcode/internal/gates"
 	"sendcode/internal/hooks"
 	"sendcode/internal/message"
 	"sendcode/internal/page"
@@ -39,6 +40,8 @@ import (
 type listener struct {
 	net.Listener
 	server  *http.Server
+	unread  server.UnreadConns
+	ended   chan struct{} // closed when Serve has returned
 	routes  *echo.Echo
 	handler atomic.Pointer[http.Handler]
 }
@@ -50,6 +53,11 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (l *listener) setHandler(h http.Handler) { l.handler.Store(&h) }
 
+func (l *listener) serve(failed chan<- error) {
+	failed <- l.server.Serve(l)
+	close(l.ended)
+}
+
 // shutdownWait is how long a stop waits for requests under way, after Config.Drain.
 const shutdownWait = 10 * time.Second
 
@@ -58,16 +66,19 @@ const shutdownWait = 10 * time.Second
 var ErrInterrupted = errors.New("interrupted")
 
 // openPorts opens the port of the API, the console's if it has an address of its own, and that of
-// the profiles. Until addRoutes, all requests get 503.
-func (a *App) openPorts() error {
+// the profiles. Until addRoutes, all requests get 503; those on a passed socket wait until Serve.
+func (a *App) openPorts() (err error) {
 	a.health = &server.Health{}
+	if a.passed, err = passedSockets(); err != nil {
+		return err
+	}
 	for _, address := range []string{a.cfg.Addr, a.cfg.AdminAddr} {
 		if address == "" {
 			continue
 		}
-		port, err := net.Listen("tcp", address)
+		port, err := a.listen(address)
 		if err != nil {
-			return fmt.Errorf("can't listen on %s: %w", address, err)
+			return err
 		}
 		newEcho := func(health *server.Health) *echo.Echo {
 			e := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies,
@@ -81,12 +92,22 @@ func (a *App) openPorts() error {
 		}
 		starting := newEcho(&server.Health{}) // its Health never starts, so its /readyz answers 503
 		starting.Any("/*", func(echo.Context) error { return fault.Unavailable })
-		l := &listener{Listener: port, routes: newEcho(a.health)}
+		l := &listener{Listener: port, routes: newEcho(a.health), ended: make(chan struct{})}
 		l.setHandler(starting)
-		l.server = server.NewHTTPServer(a.traceRequests(a.health.EndConnections(l)), a.logger)
+		l.server = server.NewHTTPServer(l.unread.Read(a.traceRequests(a.health.EndConnections(l))), a.logger)
+		l.server.ConnState = l.unread.Changed
 		a.onClose(l.server.Close)
 		a.listeners = append(a.listeners, l)
-		go func() { a.failed <- l.server.Serve(l) }()
+		if _, passed := port.(server.PassedListener); passed {
+			l.unread.Idle = true                                     // while they are waited for, no one is refused
+			a.onClose(func() error { _ = port.Close(); return nil }) // which Serve may have done
+			continue
+		}
+		go l.serve(a.failed)
+	}
+	for _, l := range a.passed {
+		return fmt.Errorf("systemd passed a socket for %s, and neither SENDCODE_ADDR nor SENDCODE_ADMIN_ADDR has its port: "+
+			"correct ListenStream", l.Addr())
 	}
 	return a.serveProfiles()
 }
@@ -266,10 +287,10 @@ func (a *App) registerConsole(e *echo.Echo) {
 		}
 	}
 	pages := console.New(console.Config{
-		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk, Topics: topics,
+		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk, Topics: topics, Webhooks: a.core.Hooks,
 		Logger: a.logger, Status: a.Status, Carriers: carriers, StorageStatus: a.storageStatus, Now: a.now,
 		Auth: auth.Config{
-			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: a.core.Gates, Ring: a.ring,
+			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: gates.Committed{Gates: a.core.Gates, Kept: a.keptHere()}, Ring: a.ring,
 			Provider: IdentityProvider(a.cfg),
 			Refused:  a.metrics.AdminRefused,
 			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(),
@@ -319,6 +340,9 @@ func (a *App) serveHTTP(ctx context.Context) error {
 	close(a.serving)
 	for _, l := range a.listeners {
 		l.setHandler(l.routes)
+		if _, passed := l.Listener.(server.PassedListener); passed {
+			go l.serve(a.failed)
+		}
 	}
 	var err error
 	select {
@@ -349,7 +373,10 @@ func (a *App) shutdown() error {
 	var wg sync.WaitGroup
 	for i, l := range a.listeners {
 		wg.Go(func() {
-			server.EndAccepting(l.Listener)
+			if server.EndAccepting(l.Listener) {
+				<-l.ended // so that unread knows all connections
+			}
+			l.unread.Wait() // for Shutdown drops a request that is read after it began
 			errs[i] = l.server.Shutdown(ctx)
 		})
 	}

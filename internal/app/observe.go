@@ -92,6 +92,7 @@ func (a *App) pools() []store.PoolStats {
 const (
 	slowStatementThreshold = 250 * time.Millisecond
 	slowLogEvery           = 10 * time.Second // between two lines about slow statements of one name
+	slowTillLog            = 3                // slow ones in that time; one or two are the load of others
 )
 
 // statementObserver counts calls of the database, logs slow ones by name, and adds spans to traces.
@@ -124,8 +125,8 @@ func (s *statementObserver) Ended(ctx context.Context, kind string, name func() 
 		return
 	}
 	statement := name()
-	if n, due := s.lines.Add(statement, time.Now()); due {
-		s.logger.Warn("slow statement", "statement", statement, "took_ms", took.Milliseconds(), "count", n,
+	if later, first := s.lines.Add(statement, time.Now()); !first && later == slowTillLog-1 {
+		s.logger.Warn("slow statement", "statement", statement, "took_ms", took.Milliseconds(), "count", slowTillLog,
 			runbook.DatabaseSlow.See())
 	}
 }

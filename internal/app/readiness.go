@@ -35,7 +35,7 @@ type databaseProbe struct {
 	pinged time.Time            // when the last ping began
 	misses int                  // pings in a row without an answer
 	wrote  time.Time            // when a write last succeeded
-	slow   bool                 // set by a write of slowWriteThreshold or longer, cleared by one of less than half
+	late   int                  // writes of slowWriteThreshold or longer since one of less than half
 	reason *server.HealthReason // why it can't be written; nil: it can
 	beaten time.Time            // the value of wrote at the last heartbeat
 	seen   string               // the heartbeat last read while the database is away; "": none
@@ -47,6 +47,7 @@ const (
 	maxPingAge          = 10 * time.Second // a commit does not show that the schema fits; a ping does
 	slowWriteThreshold  = recent.MaxWait
 	missedPingsTillAway = 3
+	lateWritesTillLog   = 3 // so that the load of others on an idle machine is no line
 	heartbeatEvery      = time.Second
 	heartbeatLife       = 5 * time.Second // how long a heartbeat says that its replica can write
 )
@@ -99,13 +100,16 @@ func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Durat
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case reason == nil && !p.slow && took >= slowWriteThreshold:
-		p.slow = true
-		p.logger.Warn("database slow: look at its load and its network", "took_ms", took.Milliseconds(),
-			runbook.DatabaseSlow.See())
-	case reason == nil && p.slow && took < slowWriteThreshold/2:
-		p.slow = false
-		p.logger.Info("database fast again")
+	case reason == nil && took >= slowWriteThreshold:
+		if p.late++; p.late == lateWritesTillLog {
+			p.logger.Warn("database slow: look at its load and its network", "took_ms", took.Milliseconds(),
+				runbook.DatabaseSlow.See())
+		}
+	case reason == nil && took < slowWriteThreshold/2:
+		if p.late >= lateWritesTillLog {
+			p.logger.Info("database fast again")
+		}
+		p.late = 0
 	}
 	if reason == nil || reason.Word != reasonDatabaseAway {
 		p.misses = 0
@@ -127,7 +131,7 @@ func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Durat
 func (p *databaseProbe) whySlow(context.Context) *server.HealthReason {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.reason != nil || !p.slow {
+	if p.reason != nil || p.late == 0 {
 		return nil
 	}
 	return &server.HealthReason{Part: databasePartName, Word: reasonDatabaseSlow, Err: errors.New("slow")}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/config"
 	"sendcode/internal/delivery"
 	"sendcode/internal/server"
 	"sendcode/internal/servertest"
@@ -151,6 +152,36 @@ func TestASlowDatabaseIsReady(t *testing.T) {
 		d.commit = &sqldb.CommitTiming{At: time.Now(), Took: slowWriteThreshold}
 		servertest.Same(t, "a late commit", word(p.whyUnwritable(t.Context()))+word(p.whySlow(t.Context())),
 			"database_slow")
+	})
+}
+
+// One or two late answers of the database, as the load of others on its machine causes, are no line;
+// more are one, and so is the end.
+func TestSlowDatabaseIsLoggedOnce(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		var log servertest.Text
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		p := newDatabaseProbe(nil, nil, nil, logger)
+		a := newApp(config.Config{}, logger, time.Now)
+		statements := a.newStatementObserver()
+		for _, step := range []struct {
+			late, pause time.Duration
+			times       int
+			lines       string
+		}{
+			{2 * time.Second, 10 * time.Second, 2, "0 0 0"},
+			{0, 0, 1, "0 0 0"},
+			{2 * time.Second, time.Second, 5, "1 0 1"},
+			{0, 0, 2, "1 1 1"},
+		} {
+			for range step.times {
+				p.recordWrite(nil, step.late)
+				statements.Ended(t.Context(), "begin", func() string { return "begin" }, step.late)
+				time.Sleep(step.pause)
+			}
+			lines := func(text string) int { return strings.Count(log.String(), text) }
+			servertest.Same(t, "lines", fmt.Sprint(lines("database slow"), lines("database fast again"), lines("slow statement")), step.lines)
+		}
 	})
 }
 

@@ -73,8 +73,13 @@ func openStore(ctx context.Context, cfg config.Config, now func() time.Time,
 }
 
 func (a *App) openLimiter(ctx context.Context) error {
+	// on the process's clock, not the database's, or a jump of its clock would age both gates
+	a.kept = gates.NewKept(a.db, a.process, a.keys.SealBucket, a.keys.OpenBucket)
+	if a.kept.Shared = a.clock != nil; a.kept.Shared {
+		a.kept.Ahead = a.clock.offset
+	}
 	if a.cfg.RedisURL == "" {
-		a.limiter = quota.NewMemory(a.process) // not the database's, or a jump of its clock would age both gates
+		a.limiter = a.kept.Limiter()
 		return nil
 	}
 	SetRedisLogger(a.logger)
@@ -177,6 +182,29 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
 	for _, w := range r.Warnings(ctx) {
 		a.logger.Warn(w)
 	}
+}
+
+// keptHere returns the Kept of the limiter in process; nil with Redis.
+func (a *App) keptHere() *gates.Kept {
+	if a.cfg.RedisURL != "" {
+		return nil
+	}
+	return a.kept
+}
+
+// loadKept adds the kept events to the limiter. If that is Redis, a process without Redis kept them,
+// and they go there; without an answer of Redis the next start tries again.
+func (a *App) loadKept(ctx context.Context) error {
+	if a.cfg.RedisURL == "" {
+		return a.kept.Load(ctx)
+	}
+	switch n, err := a.kept.MoveTo(ctx, a.redis); {
+	case err != nil:
+		a.logger.Warn("kept events of the limiter not recorded in Redis", "error", err, runbook.Redis.See())
+	case n > 0:
+		a.logger.Info("kept events of the limiter recorded in Redis", "events", n)
+	}
+	return nil
 }
 
 // rebuildLimiter fills a limiter in this process from the database, so that a restart neither frees

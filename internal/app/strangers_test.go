@@ -398,7 +398,7 @@ var ofTheRequest = []string{
 	"malformed-json", "unknown-field", "bad-request", "unauthorized", "forbidden", "insufficient-scope",
 	"secret-key-in-page", "not-found", "method-not-allowed",
 	"too-large", "unsupported-media-type", "invalid-field", "internal",
-	"caller-checks", "key-of-other-code", "not-done", "proof-redeemed", "erased", "too-many-attempts", // of proofs and administrators
+	"caller-checks", "checked-here", "key-of-other-code", "not-done", "proof-redeemed", "erased", "too-many-attempts", // of proofs and administrators
 }
 
 // cause tries a row: strangers use up what they can. Then each honest caller asks, and at last a

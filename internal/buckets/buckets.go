@@ -5,6 +5,7 @@ package buckets
 
 import (
 	"net/netip"
+	"strings"
 
 	"sendcode/internal/keys"
 	"sendcode/internal/policy"
@@ -29,6 +30,16 @@ func Recipient(app string, ch recipient.Channel, countedAs string, h recipient.H
 // policies: a bad address is bad for every purpose.
 func Failures(app string, ch recipient.Channel, h recipient.Hash) string {
 	return bucket(app, ch, "", quota.Failures, h.String())
+}
+
+// InDatabase reports whether the rows of sends tell the events of the bucket with this name: those
+// that Recipient and Failures name.
+func InDatabase(name string) bool {
+	for range 3 {
+		_, name, _ = strings.Cut(name, ":")
+	}
+	scope, _, _ := strings.Cut(name, ":")
+	return scope == string(quota.Recipient) || scope == string(quota.Failures)
 }
 
 // Backoff returns the bucket of policy.BackoffRule for a recipient and a class of callers, under

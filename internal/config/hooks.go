@@ -26,6 +26,9 @@ type authHook struct {
 	// How long the server's codes are good, `1m` to `24h`, which messages tell; by default they do
 	// not.
 	TTL time.Duration `yaml:"ttl,omitempty" range:"1m 24h"`
+	// The app [reports each code that was entered](supabase.md#reports), so one without a report
+	// counts as not entered.
+	Reports bool `yaml:"reports,omitempty"`
 }
 
 // hookSecretSeparator separates secrets, and hookSecretPrefix begins each, as in Supabase's
@@ -81,5 +84,5 @@ func (h *authHook) Check(p *document.Mapping) {
 // Hook returns the hook with its secrets.
 func (h authHook) Hook() hooks.Hook {
 	return hooks.Hook{Name: h.Name, App: h.App, Server: h.Server, Secrets: h.secrets(), Purposes: h.Purposes,
-		TTL: h.TTL}
+		TTL: h.TTL, Reports: h.Reports}
 }

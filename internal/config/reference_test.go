@@ -210,7 +210,9 @@ func exampleFile(t *testing.T) string {
 	return "# yaml-language-server: $schema=schema.json\n" +
 		"# Editors complete by this schema; `sendcode config --schema > schema.json` writes it.\n\n" +
 		"# All settings of the file that SENDCODE_CONFIG names, with what holds by default. Leave out what you do not change.\n" +
-		"# docs/configuration.md, docs/sms.md and docs/provider-events.md say more.\n" + body.String()
+		"# docs/configuration.md, docs/sms.md and docs/provider-events.md say more.\n" +
+		// a file that is kept when SENDCODE_DATABASE_URL is added must not say 0s
+		strings.Replace(body.String(), "\ndrain: 0s\n", "\n# drain: 10s\n", 1)
 }
 
 // annotate writes comments above keys. Of lists, and of what is printed on one line or not at all,

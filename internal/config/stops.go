@@ -67,8 +67,8 @@ func (s stop) isOver(now time.Time) bool { return !s.Until.IsZero() && !now.Befo
 // stopsInForce returns the stops in force at an instant: those of recipients, and the paused
 // channels and purposes.
 func (c Config) stopsInForce(now time.Time) (policy.BlockLists, []policy.Pause) {
-	blocks, pauses := policy.BlockLists{Recipients: map[recipient.Hash]bool{}, Domains: map[string]bool{},
-		Disposable: c.Disposable}, []policy.Pause(nil)
+	blocks := policy.BlockLists{Recipients: map[recipient.Hash]bool{}, Domains: map[string]bool{}, Disposable: c.Disposable}
+	var pauses []policy.Pause
 	for _, s := range c.Stops {
 		switch {
 		case s.isOver(now):

@@ -25,9 +25,9 @@ func (c *Config) warn(now time.Time) {
 	add(shared && c.RedisURL == "",
 		"SENDCODE_REDIS_URL is not set: each replica counts by itself. The rules of recipients stay exact, "+
 			"since Postgres decides them again; the rules of networks and apps admit their limit in each replica.")
-	add(!shared && (c.RedisURL != "" || !c.Loopback()),
-		"SENDCODE_DATABASE_URL is not set: the database is a SQLite file in %s. Run one "+
-			"process only, and keep that directory: without it, a restart forgets all sends.",
+	add(!shared && c.RedisURL != "",
+		"SENDCODE_REDIS_URL is set without SENDCODE_DATABASE_URL: the database is a SQLite file in %s, which is one process's, "+
+			"and one process needs no Redis.",
 		document.Printable(c.DataDir))
 	add(!shared && c.DatabaseRole != "",
 		"SENDCODE_DATABASE_ROLE has no effect without SENDCODE_DATABASE_URL: SQLite has no roles.")

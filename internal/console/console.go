@@ -35,6 +35,7 @@ type database interface {
 	ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dimension) ([]store.ApprovalTally, error)
 	Sends(ctx context.Context, filter store.Filter) ([]store.SendOrRefusal, error)
 	SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
+	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	SendsBySupportReference(ctx context.Context, support string) ([]store.SendOrRefusal, error)
 	LatestRowPerRecipient(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error)
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
@@ -54,7 +55,8 @@ type Config struct {
 	Status   func(context.Context) ServiceStatus
 	Carriers []string // names of the carriers of text messages
 	// names of the mail providers that report by a topic of Amazon SNS
-	Topics []string
+	Topics   []string
+	Webhooks records.Webhooks
 	// the age of the oldest rows, and the number of rows that are due to be deleted
 	StorageStatus func(context.Context) (store.StorageStatus, error)
 }
@@ -129,7 +131,8 @@ func (a *Console) routes() []auth.Route {
 
 // Register adds the pages and the JSON API.
 func (a *Console) Register(e *echo.Echo) {
-	lists := &records.Handlers{Store: a.DB, Desk: a.Desk, Auth: a.auth, Layout: a.layout, Now: a.Now, Topics: a.Topics}
+	lists := &records.Handlers{Store: a.DB, Desk: a.Desk, Auth: a.auth, Layout: a.layout, Now: a.Now, Topics: a.Topics,
+		Webhooks: a.Webhooks}
 	a.auth.AddRoutes(e, append(a.routes(), lists.Routes()...))
 	a.layout.Register(e)
 	a.auth.Register(e)

@@ -127,3 +127,29 @@ func TestPrefixesAreLifted(t *testing.T) {
 	lacks(t, b.Get("/admin/overview"), "number range")
 	r.Acts("test|account.add|done|||", "admin|prefix.lift|done|||ticket 7", "token|prefix.lift|done|||ours")
 }
+
+// sampler has one app's webhook.
+type sampler struct{ posted []string }
+
+func (*sampler) Apps() []string { return []string{"shop"} }
+
+func (s *sampler) PostSample(_ context.Context, app, event string) (string, bool, error) {
+	s.posted = append(s.posted, app+" "+event)
+	return "401", false, nil
+}
+
+// An operator sends a sample of an event to an app that has a webhook, and reads the answer; it is
+// recorded.
+func TestPostSampleForm(t *testing.T) {
+	hooks := &sampler{}
+	r := newRig(t, func(c *Config) { c.Webhooks = hooks })
+	b := r.LoggedIn()
+	lacks(t, r.As("reader").Get("/admin/webhooks"), "Send a sample")
+	contains(t, b.Get("/admin/webhooks"), "Send a sample", "<option>verification.locked</option>")
+	form := url.Values{"app": {"shop"}, "event": {"send.bounced"}}
+	contains(t, want(t, b.Post("/admin/webhooks", form), http.StatusOK), `<p class="note bad" role="status">shop, send.bounced: 401</p>`)
+	form.Set("app", "gym")
+	want(t, b.Post("/admin/webhooks", form), http.StatusNotFound)
+	servertest.Same(t, "posted", strings.Join(hooks.posted, ", "), "shop send.bounced")
+	servertest.Same(t, "recorded", len(b.List("acts", "/v1/admin/acts?what=event.sample")), 1)
+}

@@ -45,7 +45,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 			Ring:     r.Ring(), Refused: func(string, string) {},
 			Tokens: []auth.Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: auth.Owner}},
 		},
-		Status: func(context.Context) ServiceStatus { return ServiceStatus{Counted: true} }, Topics: []string{"ses"},
+		Status: func(context.Context) ServiceStatus { return ServiceStatus{Counted: true} }, Topics: []string{"ses"}, Webhooks: r.Svc.Hooks,
 		StorageStatus: func(ctx context.Context) (store.StorageStatus, error) {
 			return r.Store.StorageStatus(ctx, 90*24*time.Hour)
 		},

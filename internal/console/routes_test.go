@@ -33,7 +33,7 @@ var routes = map[string]auth.Role{
 	"GET /v1/admin/sends": auth.Reader, "GET /v1/admin/sends/:id": auth.Reader, "GET /v1/admin/acts": auth.Reader,
 	"POST /v1/admin/search":   auth.Reader,
 	"GET /admin/suppressions": auth.Reader, "GET /v1/admin/suppressions": auth.Reader,
-	"GET /admin/webhooks": auth.Reader, "GET /v1/admin/webhooks": auth.Reader,
+	"GET /admin/webhooks": auth.Reader, "POST /admin/webhooks": auth.Operator, "GET /v1/admin/webhooks": auth.Reader,
 
 	"POST /admin/sends/:id/reset": auth.Operator, "POST /admin/sends/:id/resend": auth.Operator,
 	"POST /admin/sends/:id/cancel": auth.Operator,

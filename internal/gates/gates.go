@@ -187,8 +187,8 @@ func (g *Gates) confirmLocally(ctx context.Context, r quota.Request, d quota.Dec
 
 // countLocally counts an event in this process if the limiter admitted it. decides: this process
 // decided as well, and own is its decision.
-func (g *Gates) countLocally(ctx context.Context, r quota.Request, admitted bool) (own quota.Decision, decides bool,
-	err error) {
+func (g *Gates) countLocally(ctx context.Context, r quota.Request,
+	admitted bool) (own quota.Decision, decides bool, err error) {
 	if g.local == nil {
 		return own, false, nil
 	}

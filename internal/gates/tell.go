@@ -32,9 +32,9 @@ type Answer struct {
 // package verification rounds waits by up to this duration.
 const HistoryMargin = 5 * time.Minute
 
-// stricter returns the stricter one of two states of a rule: that with the longer wait; of equal
-// waits, that which counts more; then that whose oldest event leaves later. It returns a if they are
-// equally strict.
+// stricter returns the stricter one of two states of a rule: the one with the longer wait; of equal
+// waits, the one that counts more events; then the one whose oldest event leaves later. It returns a
+// if they are equally strict.
 func stricter(a, b quota.State) quota.State {
 	if cmp.Or(cmp.Compare(b.RetryAfter, a.RetryAfter), cmp.Compare(b.Used, a.Used),
 		cmp.Compare(b.ResetAfter, a.ResetAfter)) > 0 {

@@ -39,6 +39,7 @@ type Hook struct {
 	Secrets  [][]byte          // any one of them is enough, so that they can be replaced without an interruption
 	Purposes map[string]string // purpose by action; other actions have the default purpose
 	TTL      time.Duration     // how long the server's codes are valid; 0: messages do not say
+	Reports  bool              // the app reports each approval: a code without a report was not entered
 }
 
 // MaxBodyBytes bounds a request's body, in bytes. The body for a person with many identities is

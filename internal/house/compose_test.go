@@ -41,10 +41,13 @@ type composeService struct {
 	PidsLimit                int      `yaml:"pids_limit"`
 }
 
-func readCompose(t *testing.T) compose {
+// composeFiles are the form on one file, and that with Postgres and Redis.
+var composeFiles = []string{"compose.yaml", "compose.postgres.yaml"}
+
+func readCompose(t *testing.T, file string) compose {
 	t.Helper()
 	var c compose
-	if err := yaml.Unmarshal([]byte(readFile(t, "compose.yaml")), &c); err != nil {
+	if err := yaml.Unmarshal([]byte(readFile(t, file)), &c); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -79,7 +82,14 @@ case "$2" in ring) printf k1: && openssl rand -base64 32;; index) openssl rand -
 // The program takes what compose sets and the script makes, without a warning; each secret is a
 // file, given to the containers that need it.
 func TestComposeConfiguresTheProgram(t *testing.T) {
-	c, folder := readCompose(t), madeSecrets(t)
+	folder := madeSecrets(t)
+	for _, file := range composeFiles {
+		t.Run(file, func(t *testing.T) { configuresTheProgram(t, readCompose(t, file), folder) })
+	}
+}
+
+func configuresTheProgram(t *testing.T, c compose, folder string) {
+	t.Helper()
 	for name, s := range c.Secrets {
 		if info, err := os.Stat(filepath.Join(folder, name)); s.File != "./secrets/"+name || err != nil ||
 			info.Mode().Perm() != 0o644 {
@@ -110,7 +120,12 @@ func TestComposeConfiguresTheProgram(t *testing.T) {
 }
 
 func TestComposeKeepsItsData(t *testing.T) {
-	c := readCompose(t)
+	one := readCompose(t, "compose.yaml")
+	if _, declared := one.Volumes["data"]; !declared || !slices.Contains(one.Services["sendcode"].Volumes, "data:/data") ||
+		!strings.Contains(readFile(t, "Dockerfile"), "\nENV SENDCODE_DATA_DIR=/data\nVOLUME /data\n") {
+		t.Error("the SQLite file is in no volume")
+	}
+	c := readCompose(t, "compose.postgres.yaml")
 	for name, want := range map[string]string{"redis": "redis:/data", "postgres": "postgres:/var/lib/postgresql/data"} {
 		service := c.Services[name]
 		if _, declared := c.Volumes[name]; !declared || !slices.Contains(service.Volumes, want) {
@@ -143,8 +158,11 @@ func TestContainersHaveTheMemoryThatWasMeasured(t *testing.T) {
 	if kubernetes == nil {
 		t.Fatal("Kubernetes sets no limit of memory")
 	}
-	for where, limit := range map[string]string{"Kubernetes": kubernetes[1],
-		"compose": readCompose(t).Services["sendcode"].MemLimit} {
+	limits := map[string]string{"Kubernetes": kubernetes[1]}
+	for _, file := range composeFiles {
+		limits[file] = readCompose(t, file).Services["sendcode"].MemLimit
+	}
+	for where, limit := range limits {
 		n, err := strconv.Atoi(strings.TrimRight(limit, "mMgG"))
 		if err != nil {
 			t.Fatal(err)

@@ -14,13 +14,20 @@ import (
 )
 
 // Every relative link of a document leads to a file that exists, and to a heading in it where it
-// names one.
+// names one. No heading is there twice, as after a merge that kept both sides.
 func TestLinksOfDocuments(t *testing.T) {
 	found := map[string]bool{}
 	for _, name := range documents(t) {
 		text := readFile(t, name)
 		for _, l := range markdown.Links(name, text) {
 			found[name+" → "+l.Target] = true
+		}
+		headings := map[string]bool{}
+		for _, h := range regexp.MustCompile(`(?m)^#+ .+$`).FindAllString(text, -1) {
+			if headings[h] {
+				t.Errorf("%s: twice: %s", name, h)
+			}
+			headings[h] = true
 		}
 		for _, problem := range markdown.DeadLinks(name, text, func(target string) (string, error) {
 			file := filepath.Join(root, target)

@@ -66,7 +66,7 @@ var edges = map[string]string{
 	"internal/keys":           "internal/code internal/recipient internal/store",
 	"internal/policy":         "quota internal/brand internal/store/gate internal/recipient internal/code internal/message internal/store",
 	"internal/buckets":        "quota internal/keys internal/policy internal/recipient internal/store",
-	"internal/webhook":        "internal/standardwebhooks internal/runbook internal/keys internal/policy internal/store",
+	"internal/webhook":        "internal/standardwebhooks internal/runbook internal/fault internal/keys internal/policy internal/recipient internal/store",
 	"internal/gates":          "internal/fault internal/logthrottle internal/runbook quota internal/buckets internal/policy internal/store internal/store/gate",
 	"internal/refusals":       "internal/runbook quota internal/recipient internal/store",
 	"internal/outbox": "internal/runbook internal/buckets internal/webhook quota internal/policy internal/keys internal/message internal/delivery internal/sms " +
@@ -109,7 +109,7 @@ var edges = map[string]string{
 	"internal/traces":  "internal/store",
 	"internal/metrics": "internal/admission internal/delivery internal/disk internal/limits internal/recent internal/recipient internal/store internal/webhook",
 	"internal/app/core": "internal/gates internal/jobs internal/keys internal/limits internal/outbox internal/policy internal/proof internal/redemption internal/refusals " +
-		"internal/reports internal/store internal/support internal/verification internal/webhook",
+		"internal/reports internal/runbook internal/store internal/support internal/verification internal/webhook",
 	"internal/app": "internal/disk internal/evp internal/recent internal/logthrottle internal/hooks internal/sns internal/runbook internal/admission internal/app/core internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics quota docs migrations templates web internal/recipient internal/keys internal/message " +
 		"internal/delivery internal/delivery/mailserver internal/delivery/mailbox " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/page " +

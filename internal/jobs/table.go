@@ -90,13 +90,9 @@ func (l *Maintenance) Jobs() []Job {
 // expire deletes rows and partitions that are older than the retention: in one run up to
 // ExpireRowsPerRun rows of each table and at most one partition. again: more may be left.
 func (l *Maintenance) expire(ctx context.Context) (again bool, err error) {
-	keep := l.Policy.Get().Retention
-	if keep == 0 {
-		return false, nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	gone, err := l.Store.DeleteAged(ctx, keep, ExpireRowsPerRun)
+	gone, err := l.Store.DeleteAged(ctx, l.Policy.Get().Retention, ExpireRowsPerRun)
 	l.expired += gone.Rows
 	if gone.Partition != "" {
 		l.Logger.Info("expired partition dropped", "partition", gone.Partition)

@@ -2,6 +2,8 @@ package keys
 
 import (
 	"cmp"
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -169,4 +171,37 @@ func (k Vault) KeyedHash(label string, texts ...string) [32]byte {
 		mac.Write([]byte(text))
 	}
 	return [32]byte(mac.Sum(nil))
+}
+
+// SealBucket encrypts the name of a bucket, which may have an address or a cookie in it. The same
+// name gives the same bytes, by which its rows are found.
+func (k Vault) SealBucket(name string) []byte {
+	tag := k.KeyedHash("bucket", name)
+	sealed := append(tag[:aes.BlockSize:aes.BlockSize], name...)
+	k.bucketStream(sealed).XORKeyStream(sealed[aes.BlockSize:], sealed[aes.BlockSize:])
+	return sealed
+}
+
+// OpenBucket decrypts the name of a bucket. It fails if SealBucket of another index key made it.
+func (k Vault) OpenBucket(sealed []byte) (string, error) {
+	if len(sealed) < aes.BlockSize {
+		return "", errCannotOpen
+	}
+	name := make([]byte, len(sealed)-aes.BlockSize)
+	k.bucketStream(sealed).XORKeyStream(name, sealed[aes.BlockSize:])
+	if tag := k.KeyedHash("bucket", string(name)); !hmac.Equal(tag[:aes.BlockSize], sealed[:aes.BlockSize]) {
+		return "", errCannotOpen
+	}
+	return string(name), nil
+}
+
+// bucketStream returns the stream that encrypts the name of a bucket: its keyed hash, with which
+// sealed begins, is the initial counter, so that two names never share a part of the stream.
+func (k Vault) bucketStream(sealed []byte) cipher.Stream {
+	key := k.KeyedHash("bucket names")
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		panic(err) // 32 bytes are a key of AES-256
+	}
+	return cipher.NewCTR(block, sealed[:aes.BlockSize])
 }

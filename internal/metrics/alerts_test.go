@@ -149,6 +149,15 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeUnavailable", 20 * m, 0, 0, map[string]string{
 			`sendcode_requests_total{outcome="unavailable"}`: down,
 			`sendcode_requests_total{outcome="admitted"}`:    "0+90x400"}},
+		{"SendcodeUnavailable", 2 * m, soon, 8 * m, map[string]string{
+			`sendcode_requests_total{outcome="unavailable",instance="a"}`: "0+0x8 0+3x12 36+0x400",
+			`sendcode_requests_total{outcome="unavailable",instance="b"}`: "0+0x8 0+3x12 36+0x400",
+			`sendcode_requests_total{outcome="admitted",instance="b"}`:    "0+2x400"}},
+		{"SendcodeUnavailable", 20 * m, 0, 0, map[string]string{
+			`sendcode_requests_total{outcome="unavailable",instance="a"}`:                              down,
+			`sendcode_requests_total{outcome="admitted",instance="b"}`:                                 "0+2x400",
+			`sendcode_http_request_seconds_count{route="/v1/proofs/redeem",status="5xx",instance="a"}`: down,
+			`sendcode_http_request_seconds_count{route="/v1/proofs/redeem",status="2xx",instance="b"}`: "0+2x400"}},
 		{"SendcodeOverload", 2 * m, soon, 11 * m, map[string]string{
 			`sendcode_admission_refusals_total{of="sends",class="unread"}`: "0+0x8 0+30x12 360+0x400",
 			`sendcode_requests_total{outcome="admitted"}`:                  "0+20x400",

@@ -286,6 +286,8 @@ func (o *Outbox) endAttemptTrace(ctx context.Context, s store.Status, reason str
 	}
 }
 
+// nextFlight takes the first flight of a lane's queue. If there is none, it returns nil, and its
+// caller, a worker, must end: it is no longer counted.
 func (o *Outbox) nextFlight(l *lane) *flight {
 	o.mu.Lock()
 	defer o.mu.Unlock()

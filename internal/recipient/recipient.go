@@ -61,8 +61,10 @@ type recipientData struct {
 // Parse checks and normalises a recipient that a person or a back end typed. It drops blanks and
 // invisible characters around the recipient, and within a number.
 //
-// E-mail: one addr-spec, also behind "mailto:" or as "Name <address>", with a dot-atom local part, which is kept as typed, at a public domain
-// name (RFC 5321 section 4.1.2, RFC 6531; no quoted string, comment, group or address literal). SMS: an international number that begins with "+" and that the numbering plan knows.
+// E-mail: one addr-spec, also behind "mailto:" or as "Name <address>", with a dot-atom local part,
+// which is kept as typed, at a public domain name (RFC 5321 section 4.1.2, RFC 6531; no quoted
+// string, comment, group or address literal). SMS: an international number that begins with "+" and
+// that the numbering plan knows.
 //
 // The error is always an *InvalidError. Parsing Address again gives a Recipient that is Equal.
 func Parse(ch Channel, raw string) (Recipient, error) {

@@ -15,17 +15,21 @@ const endAcceptingTimeout = time.Second
 // made. It waits, at most a second, until all of them are accepted. Closing the port would reset
 // them: a proxy that does not ask /readyz, such as nginx, has already sent its request on one, and
 // would answer 502. A refused connection is harmless, since the proxy then tries another replica. A
-// handshake that is under way is still reset.
-func EndAccepting(l net.Listener) {
+// handshake that is under way is still reset. A PassedListener stays open, and connections wait in
+// it for the next process. ended reports whether Accept fails from now on.
+func EndAccepting(l net.Listener) (ended bool) {
+	if passed, ok := l.(PassedListener); ok {
+		return passed.endAccepting()
+	}
 	port, ok := l.(syscall.Conn)
 	if !ok {
-		return
+		return false
 	}
 	conn, err := port.SyscallConn()
 	if err != nil {
-		return
+		return false
 	}
-	for began, ended := time.Now(), false; !ended && time.Since(began) < endAcceptingTimeout; <-time.After(time.Millisecond) {
+	for began := time.Now(); !ended && time.Since(began) < endAcceptingTimeout; <-time.After(time.Millisecond) {
 		_ = conn.Control(func(fd uintptr) {
 			info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 			if ended = err != nil || info.Unacked == 0; ended { // of a listening socket: how many wait to be accepted
@@ -33,4 +37,5 @@ func EndAccepting(l net.Listener) {
 			}
 		})
 	}
+	return ended
 }

@@ -4,5 +4,9 @@ package server
 
 import "net"
 
-// EndAccepting does nothing: only Linux tells how many connections wait to be accepted.
-func EndAccepting(net.Listener) {}
+// EndAccepting stops accepting on a PassedListener. For others it does nothing: only Linux tells
+// how many connections wait to be accepted.
+func EndAccepting(l net.Listener) (ended bool) {
+	passed, ok := l.(PassedListener)
+	return ok && passed.endAccepting()
+}

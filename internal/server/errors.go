@@ -57,6 +57,7 @@ var errorTable = []func(error) *Problem{
 	mapErrorValue(verification.ErrKeyReused, Problem{Kind: keyReused}),
 	mapErrorValue(verification.ErrKeyOfOtherCode, Problem{Kind: keyOfOtherCode}),
 	mapErrorValue(verification.ErrCallerCode, Problem{Kind: checkedByCallerKind}),
+	mapErrorValue(verification.ErrOurCode, Problem{Kind: checkedHereKind}),
 	mapErrorValue(redemption.ErrRedeemed, Problem{Kind: proofRedeemedKind}),
 	mapErrorValue(redemption.ErrErased, Problem{Kind: erasedKind}),
 	mapErrorType(func(e *echo.HTTPError) *Problem {

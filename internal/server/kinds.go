@@ -85,6 +85,9 @@ var (
 	checkedByCallerKind = registerProblemKind(ProblemKind{"caller-checks", http.StatusConflict, "The caller checks this code",
 		"The code came with the request for it, so it is not known here: it was sent, and is neither checked nor sent again.",
 		"Compare it where you made it. To send it once more, ask with `code` again, under a new Idempotency-Key. Nothing was done.", ourFaultMessage})
+	checkedHereKind = registerProblemKind(ProblemKind{"checked-here", http.StatusConflict, "This service checks this code",
+		"The service made this code, so its own check decides what becomes of it.",
+		"Check what the person typed with `/v1/verifications/{id}/check`. Report the outcome only of a code that you brought. Nothing was done.", ourFaultMessage})
 	erasedKind = registerProblemKind(ProblemKind{"erased", http.StatusGone, "Erased",
 		"The recipient was erased since, so its address is not kept any more.",
 		"Nothing brings the address back. Have the person ask for a new code.",

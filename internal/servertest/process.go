@@ -22,11 +22,11 @@ type Process struct {
 // Run starts cmd as a child that dies with this process. It has a process group of its own, so that
 // a Ctrl-C in the terminal ends the parent first. The caller must not read cmd's fields afterwards.
 func Run(cmd *exec.Cmd) (*Process, error) {
-	return run(cmd, syscall.SIGKILL)
+	return startProcess(cmd, syscall.SIGKILL)
 }
 
-// run has the kernel send the given signal to the child when this process dies.
-func run(cmd *exec.Cmd, lastSignal syscall.Signal) (*Process, error) {
+// startProcess is Run with the signal that the kernel sends to the child when this process dies.
+func startProcess(cmd *exec.Cmd, lastSignal syscall.Signal) (*Process, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}

@@ -60,7 +60,7 @@ func (s *server) start(ctx context.Context) error {
 	defer log.Close()
 	cmd := s.command()
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.place.dir, log, log
-	if s.process, err = run(cmd, s.last); err != nil {
+	if s.process, err = startProcess(cmd, s.last); err != nil {
 		return err
 	}
 	if err := await(ctx, s.process, s.probe); err != nil {

@@ -120,6 +120,7 @@ func runPiece(t *testing.T, first, n uint64) piece {
 		}
 		if len(r.Violations) > 0 {
 			p.Violations++
+			fmt.Printf("--- FAIL: TestWorlds: seed %d\n", seed) // t's own words are lost when the run is stopped
 			less := simulate.Shrink(t, plan, r.Violations[0].Oracle, simulate.Options{})
 			t.Errorf("%s", simulate.Run(t, less, simulate.Options{}).Story())
 		}

@@ -51,6 +51,8 @@ func ValidatedIntent(in Intent) (Intent, error) {
 		return in, BadRequestf("an intent names its send, verification, app, channel and purpose")
 	case v.CallerChecks != (len(in.Code) > 0) || v.CallerChecks && in.Join != "":
 		return in, BadRequestf("a caller's code opens a verification that the caller checks")
+	case v.Reported != "" && (!v.CallerChecks || v.Reported != ReportDue):
+		return in, BadRequestf("a report is due for a code that the caller checks")
 	case v.Class == KnownBrowser && v.Holder != "":
 		return in, BadRequestf("a known browser holds its verifications by their IDs")
 	case !slices.Contains(in.Purposes, s.Purpose):

@@ -70,14 +70,18 @@ func LowestID(at time.Time) (id uuid.UUID) {
 	return id
 }
 
+// TimeOfID returns the instant that an ID begins with, in UTC, to the millisecond.
+func TimeOfID(id uuid.UUID) time.Time {
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)).UTC()
+}
+
 // CheckIDTimeDrift returns an error that wraps ErrIDTimeDrift and fault.Unavailable if the time in
 // the ID is more than MaxIDTimeDrift before or after now; else nil.
 func CheckIDTimeDrift(id uuid.UUID, now time.Time) error {
 	first, last := LowestID(now.Add(-MaxIDTimeDrift)), LowestID(now.Add(MaxIDTimeDrift))
 	if bytes.Compare(id[:], first[:]) < 0 || bytes.Compare(id[:], last[:]) > 0 {
-		at := time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)).UTC() // what the ID begins with
-		return fmt.Errorf("%w: %w: that says %s, this %s", fault.Unavailable, ErrIDTimeDrift, at.Format(time.RFC3339),
-			now.Format(time.RFC3339))
+		return fmt.Errorf("%w: %w: that says %s, this %s", fault.Unavailable, ErrIDTimeDrift,
+			TimeOfID(id).Format(time.RFC3339), now.Format(time.RFC3339))
 	}
 	return nil
 }

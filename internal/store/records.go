@@ -108,19 +108,32 @@ type Verification struct {
 	Replaces    []string  // IDs of the verifications that it replaced, newest first, at most MaxReplacedIDs
 	// number of Attempts that a reset of the quota took back: the bounds on failed checks ignore them
 	AttemptsReset int
-	// CallerChecks: the caller made the code and checks it. It is never checked, approved or sent
-	// again here; see Intent.Code.
+	// CallerChecks: the caller made the code and checks it. It is never checked or sent again here;
+	// see Intent.Code.
 	CallerChecks bool
+	Reported     Report         // what the caller said of a code that it checks; with ReportApproved ApprovedAt is set
 	Method       ApprovalMethod // how it was approved; empty: not, or by its code
 	// CheckKey has keyed hashes of the last counted check: of its caller and Idempotency-Key, and of
 	// these with the code, each of CheckKeyHashSize bytes. Behind them is a byte for each check since
 	// then with this key and another code. After MaxAttempts of these only the first hash is left, so
-	// that no check repeats the counted one. Empty: it had no key, or the recipient was erased.
+	// that no check repeats the counted one. Empty: it had no key, or the recipient was erased. Of a
+	// code that its caller checks it has the first hash alone: of the report's Idempotency-Key.
 	CheckKey []byte
 }
 
 // CheckKeyHashSize is the size in bytes of each hash in Verification.CheckKey.
 const CheckKeyHashSize = 32
+
+// Report is what a caller said of a code that it checks itself. Statistics, the watch on pumping and
+// the events of expiry leave a code with the zero Report out.
+type Report string
+
+// The reports. ReportDue: the caller tells each approval, so without one the code was not entered.
+const (
+	ReportDue      Report = "due"
+	ReportFailed   Report = "failed"
+	ReportApproved Report = "approved"
+)
 
 // ApprovalMethod is how a verification was approved without its code.
 type ApprovalMethod string
@@ -161,6 +174,7 @@ func (v *Verification) Columns() []Column {
 		{"caller_checks", &v.CallerChecks, InsertedByBegin},
 		{"method", (*string)(&v.Method), InsertedByProve},
 		{"check_key", &v.CheckKey, NullableColumn},
+		{"reported", (*string)(&v.Reported), InsertedByBegin},
 	}
 	return v.withColumns(own[:])
 }

@@ -36,6 +36,8 @@ type Request struct {
 	// itself; empty: the code is made here
 	Code string
 	TTL  time.Duration // how long Code is good, 1 min to store.MaxCodeLife; the message says it; 0: it does not
+	// with Code: the caller reports each approval, so a code without a report counts as not entered
+	Reports bool
 	// secret keys: called once the send is admitted, before its message leaves; false: the code is
 	// canceled, no message leaves, and Send returns ErrHeld. A repetition does not call it. nil: the message
 	// leaves at once

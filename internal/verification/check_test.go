@@ -231,8 +231,8 @@ func TestAWrongLengthCostsNoTry(t *testing.T) {
 				})
 				for slip, reason := range map[string]string{
 					right[:1]: "too_short", right[1:]: "too_short", " - " + right[2:] + "- -": "too_short",
-					right + right[:1]: "too_long", right + " " + right: "too_long",
-					strings.Repeat(right, 20): "too_long",
+					right + right[:1]: "too_long", right + " " + right + right[1:]: "too_long",
+					strings.Repeat(right, 20) + right[:1]: "too_long",
 				} {
 					for _, err := range []error{
 						vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, id, slip)),

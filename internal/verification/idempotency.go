@@ -241,10 +241,11 @@ func (s *Service) idempotencyKeyHash(label string, c Caller) [32]byte {
 	return s.Vault.KeyedHash(label, c.App, kind, c.Key)
 }
 
-// The labels of idempotencyKeyHash: a send and a check never share a key.
+// The labels of idempotencyKeyHash: a send, a check and a report never share a key.
 const (
-	sendKeyLabel  = "idempotency key"
-	checkKeyLabel = "check key"
+	sendKeyLabel   = "idempotency key"
+	checkKeyLabel  = "check key"
+	reportKeyLabel = "report key"
 )
 
 // fingerprint hashes the content of a request, to tell a repetition from another request with the

@@ -64,6 +64,9 @@ func (s *Service) newVerification(r *sendInProgress, id string) (store.Verificat
 	}
 	if r.Code != "" { // a caller's code is not derived
 		v.CallerChecks, v.Nonce, v.CodeLength, v.Alphabet = true, nil, 0, ""
+		if r.Reports {
+			v.Reported = store.ReportDue
+		}
 	}
 	return v, nil
 }

@@ -7,7 +7,7 @@
 //
 // Files: ask.go, callers_code.go and parse_ask.go read a request; send.go, idempotency.go,
 // lockouts.go, overload.go and intent.go decide it; view.go and redact.go decide what a caller may
-// see; check.go and check_bounds.go compare codes; prove.go approves without a code; alarm.go logs
+// see; check.go and check_bounds.go compare codes; report.go takes reports of callers' own checks; prove.go approves without a code; alarm.go logs
 // alarms.
 //
 // After the Take, work continues even if the client hangs up. Package outbox delivers the sends
@@ -50,6 +50,8 @@ type Store interface {
 	NewestPending(ctx context.Context, h store.HolderQuery) (store.Verification, error)
 	Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error)
 	Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error)
+	NewestCallerCode(ctx context.Context, h store.HolderQuery) (store.Verification, error)
+	Report(ctx context.Context, id string, r store.Report, key []byte, tell store.NewEvent) (store.Verification, error)
 	InsertProven(ctx context.Context, intent store.Intent, issuer string, tell store.NewEvent) (store.BeginAnswer, bool, error)
 }
 
@@ -188,6 +190,8 @@ var (
 	// ErrCallerCode: the caller made the verification's code, which is neither checked nor sent
 	// again here.
 	ErrCallerCode = errors.New("verification: the code is the caller's")
+	// ErrOurCode: the code is checked here, so nobody else tells its outcome.
+	ErrOurCode = errors.New("verification: the code is ours")
 	// ErrHeld: Request.Hold kept the message back. The send failed and gave its places back.
 	ErrHeld = errors.New("verification: the message was kept back")
 	// ErrKeyReused: the idempotency key was used with another request.

@@ -1,6 +1,6 @@
 // Command nightly runs targets of the Makefile, one after another, and goes on where one fails. It
 // ends with a page: what ran, how long, what failed, what was skipped and why. The page is also
-// bin/nightly/page.md, beside each part's output. `make nightly` runs it; an argument is a part and
+// bin/night/page.md, beside each part's output. `make nightly` runs it; an argument is a part and
 // how long it may take: fuzz:30m. It exits with 1 if a part failed.
 package main
 
@@ -21,7 +21,7 @@ import (
 )
 
 // resumed are the parts that do as much as fits into their time, and the rest the next time.
-var resumed = []string{"mutants"}
+var resumed = []string{"simulate", "mutants"}
 
 // grace is how long a part that was interrupted may take to end its servers.
 const grace = time.Minute
@@ -37,7 +37,7 @@ type part struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	failed, err := nightly(ctx, os.Args[1:], "make", filepath.Join("bin", "nightly"), os.Stdout)
+	failed, err := nightly(ctx, os.Args[1:], "make", filepath.Join("bin", "night"), os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "nightly:", err)
 	}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What `make outside` checks, which asks other machines: govulncheck, whose database is at vuln.go.dev, and Redocly's linter of
-# docs/openapi.yaml from npm; a linter of the Dockerfile, systemd's of the unit, and the schemas of Kubernetes and
+# docs/openapi.yaml from npm; a linter of the Dockerfile, systemd's of the units, and the schemas of Kubernetes and
 # compose (manifest). A check that cannot have what it needs is skipped with a line that says so; one that
 # finds something fails. Versions are exact, so that a check finds tomorrow what it finds today, but for what is new in the database.
 set -u
@@ -47,14 +47,16 @@ fi
 if command -v systemd-analyze > /dev/null; then
   unit=$(mktemp -d)/sendcode.service
   sed 's|/usr/local/bin/sendcode|/bin/true|' deploy/systemd/sendcode.service > "$unit"
-  found systemd-analyze systemd-analyze verify "$unit"
+  cp deploy/systemd/sendcode.socket "$(dirname "$unit")"
+  found systemd-analyze systemd-analyze verify "$unit" "${unit%.service}.socket"
   rm -r "$(dirname "$unit")"
 else
   skip systemd-analyze 'it is not installed'
 fi
 if (cd tools/outside/manifest && go mod download) 2> /dev/null; then
   checker=$(mktemp)
-  found manifest go build -C tools/outside/manifest -o "$checker" . && found manifest "$checker" deploy/kubernetes compose.yaml
+  found manifest go build -C tools/outside/manifest -o "$checker" . && found manifest "$checker" deploy/kubernetes compose.yaml &&
+    found manifest "$checker" deploy/kubernetes-postgres compose.postgres.yaml
   rm "$checker"
 else
   skip manifest 'its modules cannot be had'

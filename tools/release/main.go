@@ -38,7 +38,7 @@ var copied = map[string]string{
 	"CHANGELOG.md": "CHANGELOG.md",
 	"UPGRADING.md": "UPGRADING.md",
 	"SECURITY.md":  "SECURITY.md",
-	"compose.yaml": "compose.yaml",
+	"compose.yaml": "compose.yaml", "compose.postgres.yaml": "compose.postgres.yaml",
 }
 
 // printed are the files that the program prints itself: the arguments by the name in the archive.

@@ -173,7 +173,7 @@ export class SendCode extends HTMLElement {
     if (before === after) return;
     if (name === 'required') this.#validate();
     if (name === 'value') this.value = after ?? '';
-    if (['required', 'value'].includes(name) || !this.#desk.kept) return; // it has not started
+    if (['required', 'value'].includes(name) || !this.#desk.known) return; // it has not started
     if (identity.includes(name)) { this.#clear(); this.#desk.kept = this.#desk.offered = this.#vetted = undefined; }
     if (name === 'to' && !this.#desk.state.view) this.#desk.state.to = after ?? '';
     if (name !== 'locale') this.#start();

@@ -35,7 +35,7 @@ export declare class SendCode extends HTMLElement {
   disabled: boolean;
   readonly labels: NodeList;
   readonly type: string;
-  value: string; // the proof, or empty; setting '' takes a proof back
+  value: string; // the proof, or empty; setting '' takes a proof back, and setting a proof gives an element that is drawn again what it had
   readonly validity: ValidityState;
   readonly validationMessage: string;
   readonly willValidate: boolean;

@@ -100,9 +100,11 @@ func (s *Stack) Program(what string) *exec.Cmd {
 // Spawn starts the service in a process, configured by the environment alone, and waits until it
 // prints its address. The process is the test's own program: nothing has to be built, and where the
 // race detector watches the test, it watches the process too.
-func (s *Stack) Spawn() *Process {
+func (s *Stack) Spawn() *Process { s.Helper(); return s.SpawnCommand(s.Program("serve")) }
+
+// SpawnCommand is Spawn with a command of Program that was changed.
+func (s *Stack) SpawnCommand(cmd *exec.Cmd) *Process {
 	s.Helper()
-	cmd := s.Program("serve")
 	out, err := cmd.StdoutPipe()
 	Must(s.T, err)
 	cmd.Stderr = s.Printed

@@ -24,6 +24,7 @@ import (
 	"sendcode/internal/redemption"
 	"sendcode/internal/refusals"
 	"sendcode/internal/reports"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 	"sendcode/internal/verification"
@@ -87,6 +88,7 @@ type Observer interface {
 type Dependencies struct {
 	DB        Database
 	Limiter   gates.Limiter
+	Kept      *gates.Kept // keeps the events of a Limiter in this process; nil: nothing does
 	Mails     MailRenderer
 	Sender    outbox.MailSender
 	Texts     TextRenderer          // set if Carrier is
@@ -180,6 +182,9 @@ func (c *Core) jobs() []jobs.Job {
 		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.InfallibleRun(c.Refusals.Flush), AtStop: true},
 		jobs.Job{Name: "alarms", Every: jobs.DefaultTick, Run: jobs.InfallibleRun(c.Codes.LogAlarms)},
 	)
+	if k := c.dependencies.Kept; k != nil {
+		table = append(table, jobs.Job{Name: "limiter", Every: gates.KeepEvery, Run: k.Sync})
+	}
 	if c.dependencies.Receipts != nil && c.settings.Outbox.PollAfter > 0 {
 		table = append(table, jobs.Job{Name: "receipts", Every: jobs.DefaultTick, Run: c.Receipts.Poll})
 	}
@@ -187,7 +192,7 @@ func (c *Core) jobs() []jobs.Job {
 }
 
 // Run delivers messages and webhooks and runs the jobs, those of more too, until ctx ends. Then it
-// ends or releases the sends in flight.
+// ends or releases the sends in flight, and writes what Dependencies.Kept has not written yet.
 func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
 	var work sync.WaitGroup
 	work.Go(func() { c.Outbox.Run(ctx) })
@@ -196,4 +201,9 @@ func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
 	})
 	work.Go(func() { c.Hooks.Run(ctx) })
 	work.Wait()
+	if k := c.dependencies.Kept; k != nil {
+		if err := k.Flush(context.WithoutCancel(ctx)); err != nil {
+			c.dependencies.Logger.Warn("limiter's last events not written", "error", err, runbook.Jobs.See())
+		}
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/app"
 	"sendcode/internal/config"
 	"sendcode/internal/disk"
+	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 )
 
@@ -62,8 +63,14 @@ func (d *doctor) checkFile(ctx context.Context) {
 		d.fail(what, path+" is damaged: "+err.Error()+"; put back a backup, docs/operations.md#one-file")
 		return
 	}
-	if err := db.CheckSchema(ctx); err != nil {
+	if err := db.CheckSchema(ctx); errors.Is(err, store.ErrLaterSchema) {
+		d.remark(what, err.Error())
+	} else if err != nil {
 		d.fail(what, err.Error())
+		return
+	}
+	if moved, err := db.Moved(ctx); moved || err != nil {
+		d.fail(what, path+": "+errors.Join(sqlite.ErrMoved, err).Error())
 		return
 	}
 	cfg, err := d.cfg.WithStoredKeys()

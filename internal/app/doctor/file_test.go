@@ -53,7 +53,7 @@ func TestDoctorLooksAtTheFile(t *testing.T) {
 		"of this program is not applied: run sendcode migrate": change(`DELETE FROM schema_fingerprints WHERE version = 3`),
 		"migration 1 was applied from another file than this program's, so another build made this schema: start that build": change(
 			`UPDATE schema_fingerprints SET sha256 = 'x' WHERE version = 1`),
-		"migration 999 is of a later version": change(`INSERT INTO schema_fingerprints (version, sha256) VALUES (999, 'x')`),
+		"sendcode copy has moved this file's rows": change(`PRAGMA user_version = 1`),
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
@@ -70,4 +70,6 @@ func TestDoctorLooksAtTheFile(t *testing.T) {
 	apptest.Must(t, app.Backup(t.Context(), s.Config(), filepath.Join(t.TempDir(), "copy"), false, io.Discard))
 	examine(s, dns{}, 0, false, "✓ backup: the last one is 0 hours old")
 	examine(s, dns{}, -50*time.Hour, false, "! backup: the last one is 2 days old: run sendcode backup")
+	change(`INSERT INTO schema_fingerprints (version, sha256) VALUES (999, 'x')`)(s, filepath.Join(s.Env["SENDCODE_DATA_DIR"], config.DatabaseFile))
+	examine(s, dns{}, 0, false, "! database: ", "migration 999 is of a later version", "✓ keys: rows by key")
 }

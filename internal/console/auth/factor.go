@@ -103,8 +103,9 @@ type codeRefusal struct {
 	text   string
 }
 
-// tryCode tries a code of the account's second factor, or a recovery code; each is good once. It counts the attempt before it compares. It returns nil if the code was right, else the
-// refusal to show.
+// tryCode tries a code of the account's second factor, or a recovery code; each is good once. It
+// counts the attempt before it compares. It returns nil if the code was right, else the refusal to
+// show.
 func (a *Auth) tryCode(c echo.Context, v session, typed string) (*codeRefusal, error) {
 	ctx, w, code := c.Request().Context(), frame.Words(c), normalizeCode(typed)
 	if code == "" {

@@ -33,7 +33,7 @@ var allowedActions = map[Role][]string{
 	Reader: {ActionRead, actionFactor, actionSession}, // factor and sessions of the account itself
 	Operator: {
 		ActionSuppress, ActionLiftSuppression, ActionLiftPrefixPause, ActionResetQuota, ActionResend, ActionCancel, ActionRevealRecipient,
-		ActionExport, ActionPreview, ActionAcceptSubscription,
+		ActionExport, ActionPreview, ActionSampleEvent, ActionAcceptSubscription,
 	},
 	Owner: {ActionEraseRecipient, actionAccounts},
 }
@@ -60,6 +60,7 @@ const (
 	actionAccounts           = "account" // the record adds a dot and what was changed
 	ActionExport             = "sends.export"
 	ActionPreview            = "preview.send"
+	ActionSampleEvent        = "event.sample"
 	ActionAcceptSubscription = support.AcceptSubscriptionAction
 )
 

@@ -59,7 +59,7 @@ var codeStates = map[verification.State]store.CodeState{
 
 // CodeStateOf returns the state of a code; now is on the database's clock.
 func CodeStateOf(v store.Verification, now time.Time) store.CodeState {
-	if v.CallerChecks && v.CanceledAt.IsZero() {
+	if v.CallerChecks && v.ApprovedAt.IsZero() && v.CanceledAt.IsZero() {
 		return store.CodeOfCaller
 	}
 	return codeStates[verification.StateOf(v, now)]
@@ -68,7 +68,7 @@ func CodeStateOf(v store.Verification, now time.Time) store.CodeState {
 // CodeEndedAt returns when a code ended; zero while it can be entered, and if the time is not
 // known.
 func CodeEndedAt(v store.Verification, now time.Time) time.Time {
-	if v.CallerChecks {
+	if v.CallerChecks && v.ApprovedAt.IsZero() {
 		return v.CanceledAt
 	}
 	return map[verification.State]time.Time{

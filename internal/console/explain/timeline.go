@@ -179,6 +179,9 @@ func codeEntries(v store.Verification, now time.Time, w texts.Words) []TimelineE
 		if v.Method != "" { // no code was entered
 			return all
 		}
+		if v.CallerChecks {
+			return append(all, line(v.ApprovedAt, Good, "line.reported"))
+		}
 		return append(all, line(v.ApprovedAt, Good, "line.approved"))
 	case verification.Canceled:
 		return append(all, line(v.CanceledAt, Warn, "line.canceled"))

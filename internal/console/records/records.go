@@ -23,16 +23,24 @@ type Store interface {
 	Suppressions(ctx context.Context, f store.SuppressionFilter) ([]store.Suppression, time.Time, error)
 	AppEvents(ctx context.Context, filter store.AppEventFilter) ([]store.AppEvent, error)
 	PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) ([]store.PrefixPause, time.Time, error)
+	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
+}
+
+// Webhooks posts made-up events to apps. Implementation: *webhook.Deliverer.
+type Webhooks interface {
+	Apps() []string // those that have a webhook
+	PostSample(ctx context.Context, app, event string) (answer string, ok bool, err error)
 }
 
 // Handlers has the pages and the JSON. Safe for concurrent use.
 type Handlers struct {
-	Store  Store
-	Desk   *support.Desk
-	Auth   *auth.Auth
-	Layout *frame.Layout
-	Now    func() time.Time
-	Topics []string // names of the mail providers whose subscription can be accepted
+	Store    Store
+	Desk     *support.Desk
+	Auth     *auth.Auth
+	Layout   *frame.Layout
+	Now      func() time.Time
+	Webhooks Webhooks
+	Topics   []string // names of the mail providers whose subscription can be accepted
 }
 
 // formProblemText returns what was wrong with the form of a list, in the reader's language; most is how
@@ -57,6 +65,7 @@ func (a *Handlers) Routes() []auth.Route {
 		{Method: post, Path: prefixesPath + "/lift", Handler: frame.FormHandler(a.liftPrefixForm),
 			Action: auth.ActionLiftPrefixPause},
 		{Method: get, Path: "/admin/webhooks", Handler: a.webhookEventsPage, Action: auth.ActionRead},
+		{Method: post, Path: "/admin/webhooks", Handler: frame.FormHandler(a.postSampleForm), Action: auth.ActionSampleEvent},
 		{Method: get, Path: "/v1/admin/acts", Handler: a.auditEntryList().ServeJSON, Action: auth.ActionRead},
 		{Method: post, Path: "/v1/admin/subscriptions", Handler: a.acceptSubscriptionJSON, Action: auth.ActionAcceptSubscription},
 		{Method: get, Path: "/v1" + suppressionsPath, Handler: a.suppressionList().ServeJSON, Action: auth.ActionRead},

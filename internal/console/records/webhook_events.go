@@ -3,12 +3,16 @@ package records
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"slices"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/console/auth"
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/frame"
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
 )
 
@@ -56,16 +60,51 @@ type webhookEventsView struct {
 	frame.Page
 	frame.ListPage[webhookEventFilter, store.AppEvent]
 	States []frame.FieldOption
+	Apps   []string          // to which a sample may be sent; none: the reader may send none
+	Types  []store.EventType // of samples
+	Posted postedSample
+}
+
+// postedSample is a sample that was posted; its zero value: none was.
+type postedSample struct {
+	App, Event, Answer string
+	OK                 bool
 }
 
 func (a *Handlers) webhookEventsPage(c echo.Context) error {
+	return a.showWebhookEvents(c, http.StatusOK, postedSample{})
+}
+
+// postSampleForm posts a sample of an event to an app, and shows the answer.
+func (a *Handlers) postSampleForm(c echo.Context, form url.Values) error {
+	s := postedSample{App: form.Get("app"), Event: form.Get("event")}
+	act, err := a.Auth.NewAuditEntry(c, auth.ActionSampleEvent)
+	if err != nil {
+		return err
+	}
+	if act.App, act.Target = s.App, s.Event; !slices.Contains(a.Webhooks.Apps(), s.App) {
+		return fault.NotFound
+	}
+	if err := a.Store.AddAuditEntry(c.Request().Context(), act); err != nil {
+		return err
+	}
+	if s.Answer, s.OK, err = a.Webhooks.PostSample(c.Request().Context(), s.App, s.Event); err != nil {
+		return err
+	}
+	return a.showWebhookEvents(c, http.StatusOK, s)
+}
+
+func (a *Handlers) showWebhookEvents(c echo.Context, status int, posted postedSample) error {
 	p, err := a.webhookEventList().PageForQuery(c.Request().Context(), c.Request().URL.RawQuery, webhookEventFilter{})
 	if err != nil {
 		return err
 	}
-	v := webhookEventsView{frame.NewPage(c, "events.title", "webhooks"), p, nil}
+	v := webhookEventsView{Page: frame.NewPage(c, "events.title", "webhooks"), ListPage: p, Types: store.EventTypes, Posted: posted}
+	if auth.ActorOf(c).May(auth.ActionSampleEvent) {
+		v.Apps = a.Webhooks.Apps()
+	}
 	v.States = frame.FieldOptions(v.W, "events.state", "events.state", p.Filter.State, webhookEventStates...)
-	return a.Layout.Show(c, http.StatusOK, "events", v)
+	return a.Layout.Show(c, status, "events", v)
 }
 
 // State returns whether an event arrived.

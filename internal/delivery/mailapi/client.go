@@ -125,7 +125,7 @@ func (s *Client) acquire(ctx context.Context, patience time.Duration) (ok bool, 
 	switch {
 	case s.closed.Load():
 		return false, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errClosed}
-	case ctx.Err() != nil: // select would choose by chance
+	case ctx.Err() != nil: // select picks among ready cases at random
 		return false, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: ctx.Err()}
 	}
 	select {

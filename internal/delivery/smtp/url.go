@@ -16,10 +16,11 @@ import (
 //
 // The scheme is smtp (STARTTLS, port 587) or smtps (TLS from the first byte, port 465). tls is
 // required (the default), opportunistic or none (the default on loopback hosts); it has no place
-// with smtps. auth is the mechanism of the login, such as plain; without it, see openSession. ca is a PEM file that takes the place of the system's authorities. hello is our name
-// in EHLO. conns is how many connections may be open at once, 1 to 1,000, and conns_min how many
-// are opened without a backlog. Characters of user and password that have a meaning in URLs are
-// written as %XX. Errors never quote the URL, it holds the password.
+// with smtps. auth is the mechanism of the login, such as plain; without it, see openSession. ca is
+// a PEM file that takes the place of the system's authorities. hello is our name in EHLO. conns is
+// how many connections may be open at once, 1 to 1,000, and conns_min how many are opened without a
+// backlog. Characters of user and password that have a meaning in URLs are written as %XX. Errors
+// never quote the URL, since it has the password.
 func ParseURL(text string) (Config, error) {
 	u, err := url.Parse(text)
 	switch {

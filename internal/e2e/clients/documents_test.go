@@ -85,6 +85,18 @@ func TestTheLinesOfLimitsAndOfOnesOwnCode(t *testing.T) {
 	}
 }
 
+// The lines of docs/supabase.md report the code of a text message.
+func TestTheLinesOfReports(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t).Write("sms: {countries: [DE]}").Start(1)
+	sent := s.Post("/v1/verifications", `{"channel":"sms","to":"+4915123456789","code":"739154"}`)
+	s.Is("the code", sent, http.StatusAccepted)
+	lines := blocksOf(t, "docs/supabase.md", "sh")
+	if said := sh(t, s, lines[len(lines)-1]); said != fmt.Sprintf(`{"id":"%s","outcome":"approved"}`+"\n", sent.ID) {
+		t.Error(said)
+	}
+}
+
 // The lines of docs/SIX-LIMITERS.md, in both languages: each is admitted, and a second code or gift
 // is not.
 func TestTheLinesOfSixLimiters(t *testing.T) {

@@ -1,8 +1,6 @@
 //go:build nightly
 
-// Package operators tests what operators do to the whole, by the commands of the documents: restore
-// a backup, roll keys, encrypt again, deploy with nothing but variables. Only make nightly runs it,
-// for these change rarely.
+// Only make nightly runs these tests: keys are rolled rarely.
 package operators
 
 import (
@@ -22,8 +20,6 @@ import (
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/app/doctor"
 )
-
-func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5, 4)) }
 
 const (
 	indexKey      = "8mF2hT0cJr4xWq7nZl9sVb3yKd6gPe1uAoXiRtNwQzE="

@@ -26,7 +26,7 @@ import (
 
 const deploy = "../../../deploy"
 
-// asComposed is a stack on what compose.yaml starts: Redis by its script, Postgres with its two
+// asComposed is a stack on what compose.postgres.yaml starts: Redis by its script, Postgres with its two
 // roles, migrated by the owner.
 func asComposed(t *testing.T) *apptest.Stack {
 	t.Helper()
@@ -90,7 +90,7 @@ func redisByScript(s *apptest.Stack, password string) string {
 	return address
 }
 
-// What compose.yaml starts carries the service, with no superuser and no open Redis in it.
+// What compose.postgres.yaml starts carries the service, with no superuser and no open Redis in it.
 func TestComposedPartsCarryTheService(t *testing.T) {
 	t.Parallel()
 	s := asComposed(t).Start(2)

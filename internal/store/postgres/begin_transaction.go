@@ -157,7 +157,7 @@ func (p *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, batch []*begin
 	if err != nil {
 		return v, err
 	}
-	if w.now.After(v.now) { // the earlier reading has all rows that count at the later time
+	if w.now.After(v.now) { // the rows of the earlier reading include all that count now
 		v.now = w.now
 	}
 	for i, x := range joining {

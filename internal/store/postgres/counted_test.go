@@ -29,6 +29,9 @@ func TestPostgresCountsAhead(t *testing.T) {
 		}
 	}
 	begin := f.Now
+	reported := f.Ended(t, f.Intent(4999, func(in *store.Intent) {
+		in.Verification.CallerChecks, in.Code = true, []byte("sealed")
+	}), storetest.Sent).Verification.ID
 	traffic(t, f, 3)
 	// its hour can't be counted yet
 	waiting := f.Admit(t, f.Intent(5000, func(in *store.Intent) { in.Lease = 100 * time.Hour }))
@@ -54,6 +57,12 @@ func TestPostgresCountsAhead(t *testing.T) {
 	count(f.DB, 100)
 	statsEqualRows(t, f, "with that counted", asked)
 	storetest.Equal(t, "hours counted twice", count(f.DB, 100), 0)
+	for range 2 { // the repetition changes nothing
+		storetest.Must(f.Report(t.Context(), reported, store.ReportApproved, nil, store.NewEvent{}))(t)
+		statsEqualRows(t, f, "after a late report", asked)
+		count(f.DB, 100)
+		statsEqualRows(t, f, "with that counted", asked)
+	}
 }
 
 // Counting begins at the hour of the first row: an empty database has nothing to count.
@@ -142,6 +151,7 @@ func traffic(t *testing.T, f *storetest.Fixture, hours int) {
 			}
 			if in.Verification.CallerChecks = random.IntN(4) == 0; in.Verification.CallerChecks {
 				in.Code = []byte("sealed")
+				in.Verification.Reported = []store.Report{"", store.ReportDue}[n%2]
 			}
 		})
 		begun := f.Admit(t, in)

@@ -34,13 +34,15 @@ var erasable = map[string]kinds{
 	},
 	// sealed: a caller's code, which names nobody; WriteTraces has one, and an erasure removes it
 	// too
-	"outbox":       {nothing: `id due_at attempt queued channel stranger expires_at sealed`},
-	"refunds":      {nothing: `id since attempt`},
-	"failures":     {nothing: `status logged_at id finished_at counts app channel`, hash: `recipient`},
-	"minute_index": {nothing: `field value minute`},
+	"outbox": {nothing: `id due_at attempt queued channel stranger expires_at sealed`},
+	// bucket: encrypted, id: random
+	"limiter_events": {nothing: `bucket id at until refunded writer seq`},
+	"refunds":        {nothing: `id since attempt`},
+	"failures":       {nothing: `status logged_at id finished_at counts app channel`, hash: `recipient`},
+	"minute_index":   {nothing: `field value minute`},
 	"verifications": {
 		// redeemed_by: the keyed hash of an Idempotency-Key
-		nothing: `id app channel purpose key_id code_length alphabet created_at expires_at attempts max_attempts sends approved_at canceled_at attempts_reset class replaces redeemed_at redeemed_by caller_checks method`,
+		nothing: `id app channel purpose key_id code_length alphabet created_at expires_at attempts max_attempts sends approved_at canceled_at attempts_reset class replaces redeemed_at redeemed_by caller_checks method reported`,
 		erased:  `masked sealed holder nonce checks check_key locale ` + labels, hash: `recipient`,
 	},
 	"audit_recipients": {nothing: `entry`, erased: `masked`, hash: `recipient`},

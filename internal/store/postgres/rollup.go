@@ -37,12 +37,14 @@ WHERE h.hour > clock.first - interval '1 hour' AND NOT EXISTS (SELECT FROM count
   AND h.hour NOT IN (SELECT under_way.hour FROM under_way)
 ORDER BY h.hour DESC LIMIT 1`
 
+// deleteHoursSQL returns the statements that delete the counts of hours with a condition.
+func deleteHoursSQL(which string) []string {
+	return columns.MapSlice([]string{"counted_hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"},
+		func(table string) string { return `DELETE FROM ` + table + ` WHERE ` + which })
+}
+
 // deleteOldHoursSQL deletes the counts of hours that are older than @age.
-var deleteOldHoursSQL = columns.MapSlice([]string{"counted_hours", "hour_tallies", "hour_times", "hour_domains",
-	"hour_codes"},
-	func(table string) string {
-		return `DELETE FROM ` + table + ` WHERE hour < (SELECT @now - CAST(@age AS interval))`
-	})
+var deleteOldHoursSQL = deleteHoursSQL(`hour < (SELECT @now - CAST(@age AS interval))`)
 
 // countHourSQL stores the counts of the hour that begins at @hour. It is one statement, so that all
 // counts come from one snapshot.
@@ -52,7 +54,7 @@ WITH row AS MATERIALIZED (
       '' AS blocked_by, 1 AS requests, CASE WHEN s.number > 0 THEN s.domain ELSE '' END AS domain, s.country, s.provider,
            v.id IS NOT NULL AS opened, v.approved_at IS NOT NULL AS approved,
            CASE WHEN s.status IN ('sent', 'delivered', 'undelivered') THEN s.finished_at - s.logged_at END AS took
-    FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id AND NOT v.caller_checks
+    FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id AND ` + sqldb.CountedCodeSQL + `
     WHERE s.logged_at >= @hour AND s.logged_at < @hour + interval '1 hour' AND ` + sqldb.LoggedSinceSQL("@hour") + `
     UNION ALL
     SELECT s.app, s.channel, s.purpose, 'refused', '', s.blocked_by, s.requests, '', '', '', false, false, NULL
@@ -121,6 +123,16 @@ func (p *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
 		subtractDomainsSQL, subtractCodesSQL)
 }
 
+// ForgetHour implements sqldb.Engine. The lock keeps CountHours from counting the hour before the
+// change is committed. An hour whose end is younger than hourCountDelay has no counts.
+func (p *DB) ForgetHour(q sqldb.Tx, at time.Time) error {
+	if q.Now.Sub(at) < hourCountDelay {
+		return nil
+	}
+	return q.ExecAll(sqldb.Args{"hour": at.Truncate(time.Hour), "key": int64(countHoursLockKey)},
+		append([]string{`SELECT pg_advisory_xact_lock(@key)`}, deleteHoursSQL(`hour = @hour`)...)...)
+}
+
 // subtractDomainsSQL and subtractCodesSQL subtract a recipient's sends from the stored counts by
 // domain and country. They run before the erasure removes domain and country from the rows.
 var (
@@ -133,7 +145,7 @@ var (
 	subtractCodesSQL = subtractCountsSQL("hour_codes", `
     SELECT date_trunc('hour', s.logged_at, 'UTC') AS hour, s.app, s.channel, s.purpose, k.dimension, k.value, count(*) AS opened,
            count(v.approved_at) AS approved
-    FROM sends s JOIN verifications v ON v.id = s.verification_id AND NOT v.caller_checks
+    FROM sends s JOIN verifications v ON v.id = s.verification_id AND `+sqldb.CountedCodeSQL+`
     CROSS JOIN LATERAL (VALUES ('country', s.country), ('domain', s.domain)) AS k (dimension, value)
     WHERE s.recipient = @recipient AND s.number = 1 AND s.masked <> '•••' AND k.value <> '' GROUP BY 1, 2, 3, 4, 5, 6`,
 		[]string{"dimension", "value"}, "opened", "approved")

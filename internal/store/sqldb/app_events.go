@@ -32,13 +32,13 @@ SELECT @event, s.app, @type, s.id, s.verification_id, @told, @why, @test, @now, 
 
 // ExpiredVerificationsSQL returns the statement that selects the verifications of @apps that
 // expired at @from or later, and before @until. It leaves out verifications that ended otherwise
-// and those that the caller checks. Of those that expired at @from, it selects only IDs after
+// and codes without CountedCodeSQL. Of those that expired at @from, it selects only IDs after
 // @after; the others were read before.
 func (d dialect) ExpiredVerificationsSQL() string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
 WHERE v.expires_at >= @from AND v.expires_at < @until AND (v.expires_at > @from OR v.id > @after)
-  AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND NOT v.caller_checks AND v.app ` + d.inList("apps") + `
+  AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND ` + CountedCodeSQL + ` AND v.app ` + d.inList("apps") + `
 ORDER BY v.expires_at, v.id LIMIT @limit`
 }
 

@@ -76,8 +76,8 @@ func (db *DB) ReadHistoryUnshared(ctx context.Context, l gate.HistoryQuery) (see
 }
 
 // FailedSends returns the sends that q selects, oldest first, and the time on the database's clock.
-func (db *DB) FailedSends(ctx context.Context, q store.FailedSendsQuery) (failed []store.FailedSend, now time.Time,
-	err error) {
+func (db *DB) FailedSends(ctx context.Context,
+	q store.FailedSendsQuery) (failed []store.FailedSend, now time.Time, err error) {
 	now, err = db.readWithClock(ctx, func(tx Tx, now time.Time) error {
 		failed, err = QueryAll(tx, func(f *store.FailedSend) []any {
 			return []any{&f.ID, columns.ScannerFor(&f.EndedAt), &f.Purpose, &f.Counts, &f.Paused, &f.Held}

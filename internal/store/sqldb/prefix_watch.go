@@ -16,14 +16,13 @@ var prefixPauseSQL = `SELECT ` + prefixPauseTable.SelectList() + ` FROM prefix_p
 
 const (
 	// acceptedByCarrierSQL is the condition that a carrier took the message of send s, or may have.
-	// It excludes test recipients, to whom nothing is sent. Codes that their callers check are left
-	// out too: they are never approved here.
+	// It excludes test recipients, to whom nothing is sent.
 	acceptedByCarrierSQL = `s.channel = 'sms' AND s.prefix <> '' AND s.status IN ('sent', 'unknown')
   AND NOT (s.provider = 'test' AND s.provider_code = '')`
 
 	lowConversionPrefixesSQL = `
 SELECT s.app, max(s.country), s.prefix, v.class, count(*), count(v.approved_at)
-FROM sends s JOIN verifications v ON v.id = s.verification_id AND NOT v.caller_checks
+FROM sends s JOIN verifications v ON v.id = s.verification_id AND ` + CountedCodeSQL + `
 WHERE ` + acceptedByCarrierSQL + ` AND s.logged_at > @from AND s.logged_at <= @to
   AND NOT EXISTS (SELECT 1 FROM prefix_pauses p WHERE p.app = s.app AND p.prefix = s.prefix AND p.class = v.class
     AND coalesce(p.lifted_at, p.until) >= s.logged_at)
@@ -32,7 +31,7 @@ ORDER BY count(*) DESC, s.app, s.prefix, v.class LIMIT @most`
 
 	conversionElsewhereSQL = `
 SELECT '', '', '', '', count(*), count(v.approved_at)
-FROM (SELECT s.verification_id FROM sends s JOIN verifications c ON c.id = s.verification_id AND c.class = @class AND NOT c.caller_checks
+FROM (SELECT s.verification_id FROM sends s JOIN verifications v ON v.id = s.verification_id AND v.class = @class AND ` + CountedCodeSQL + `
       WHERE ` + acceptedByCarrierSQL + ` AND s.app = @app AND s.prefix <> @prefix AND (@country = '' OR s.country = @country)
         AND s.logged_at > @from AND s.logged_at <= @to
       ORDER BY s.logged_at DESC, s.id DESC LIMIT @most) n JOIN verifications v ON v.id = n.verification_id`
@@ -183,8 +182,8 @@ func (db *DB) PrefixPaused(ctx context.Context, app, prefix string, class store.
 
 // PrefixPauses returns pauses, newest first, by Since and then ID, and the time on the database's
 // clock.
-func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list []store.PrefixPause, now time.Time,
-	err error) {
+func (db *DB) PrefixPauses(ctx context.Context,
+	f store.PrefixPauseFilter) (list []store.PrefixPause, now time.Time, err error) {
 	now, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
 		var c Conditions
 		if f.Active {

@@ -18,7 +18,7 @@ var SealedTables = []store.SealedTable{{Name: "verifications", Key: "id"}, {Name
 // sealed it.
 const sealedPrefixLength = 2 + 16
 
-func sealedRowFields(r *store.SealedRow) []any { return []any{&r.Key, &r.Sealed} }
+func sealedRowDestinations(r *store.SealedRow) []any { return []any{&r.Key, &r.Sealed} }
 
 // Reseal replaces the sealed data of the rows with these keys by the result of seal, in one
 // transaction. It skips rows that another transaction has locked, so that it never waits, and rows
@@ -30,7 +30,7 @@ func (db *DB) Reseal(ctx context.Context, t store.SealedTable, rows []string,
 		if err != nil {
 			return 0, err
 		}
-		found, err := QueryAll(q, sealedRowFields, q.Dialect.lockRows(`SELECT CAST(`+t.Key+` AS text), sealed FROM `+t.Name+`
+		found, err := QueryAll(q, sealedRowDestinations, q.Dialect.lockRows(`SELECT CAST(`+t.Key+` AS text), sealed FROM `+t.Name+`
 WHERE sealed IS NOT NULL AND `+t.Key+` `+q.Dialect.inList("keys")), Args{"keys": keys})
 		if err != nil {
 			return 0, err
@@ -103,7 +103,7 @@ func (db *DB) SealedPage(ctx context.Context, t store.SealedTable, after string,
 	if t.UUID {
 		after = cmp.Or(after, uuid.Nil.String())
 	}
-	rows, err = ReadAll(ctx, db, sealedRowFields, `SELECT CAST(`+t.Key+` AS text), substr(sealed, 1, @head) FROM `+t.Name+`
+	rows, err = ReadAll(ctx, db, sealedRowDestinations, `SELECT CAST(`+t.Key+` AS text), substr(sealed, 1, @head) FROM `+t.Name+`
 WHERE `+t.Key+` > @after ORDER BY `+t.Key+` LIMIT @limit`, Args{"after": after, "limit": limit, "head": sealedPrefixLength})
 	if err != nil {
 		return nil, "", err

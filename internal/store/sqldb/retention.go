@@ -42,6 +42,7 @@ var agedTables = [...]struct {
 	{"provider_events", `o.send_id < @lowest`, "o.send_id, o.kind", 1, false},
 	{"suppressions", `o.since < @before AND o.until < @before`, "o.since, o.id", 1, false},
 	{"refusals", `o.logged_at < @before`, "o.logged_at, o.id", 1, false},
+	{"limiter_events", `o.until <= @now`, "o.until", 1, false},
 	{"minute_index", `o.minute < CAST(@before AS timestamptz) - interval '1 minute'`, "o.minute", 1, true},
 }
 
@@ -112,22 +113,67 @@ func (e storageStatus) combined() store.StorageStatus {
 // DeleteAged deletes rows that were logged longer than age ago: up to limit rows of sends, oldest
 // first, and of each of agedTables. A send in flight or with a refund due stays until it has its
 // outcome or its refund, and so does its verification. With partitions, it first drops the oldest
-// partition if no row in it has to stay. Several replicas may call it at once.
+// partition if no row in it has to stay. With age 0 it deletes only events of the limiter that have
+// ended. Several replicas may call it at once.
 func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gone store.ExpiredRows, err error) {
 	dropped, err := db.DropPartition(ctx, age)
 	if err != nil {
 		return gone, err
 	}
-	gone, err = WriteWithResult(ctx, db, func(q Tx) (store.ExpiredRows,
-		error) {
-		return q.deleteAged(store.RetentionCutoff(q.Now, age), limit)
-	})
+	if db.Dialect == SQLite {
+		return db.deleteInSteps(ctx, age, limit)
+	}
+	gone, _, err = db.deleteStep(ctx, age, limit)
 	gone.Partition, gone.More = dropped, gone.More || dropped != ""
 	return gone, err
 }
 
+const (
+	// maxHeld is how long a transaction of deleteInSteps should hold SQLite's only writer.
+	maxHeld = 10 * time.Millisecond
+	// maxDeleting is how long one call of deleteInSteps goes on.
+	maxDeleting = time.Second
+	// firstStep is the size of its first transaction: some 5 ms.
+	firstStep = 10
+)
+
+// deleteInSteps is DeleteAged in transactions so small that each ends within maxHeld. After each it
+// leaves the writer to others for as long. After maxDeleting it leaves the rest to the next call.
+func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (gone store.ExpiredRows, err error) {
+	began, size := time.Now(), firstStep
+	for done := 0; ; {
+		size = min(size, limit-done)
+		step, took, err := db.deleteStep(Behind(ctx), age, size)
+		gone.Rows += step.Rows
+		gone.More = step.More
+		if done += size; err != nil || !step.More || done == limit || time.Since(began) > maxDeleting {
+			return gone, err
+		}
+		if took > maxHeld {
+			size = max(1, size/2)
+		} else if took < maxHeld/2 {
+			size *= 2
+		}
+		select {
+		case <-time.After(took):
+		case <-ctx.Done():
+			return gone, nil
+		}
+	}
+}
+
+// deleteStep is DeleteAged in one transaction. It returns how long its statements took.
+func (db *DB) deleteStep(ctx context.Context, age time.Duration, limit int) (gone store.ExpiredRows, took time.Duration, err error) {
+	gone, err = WriteWithResult(ctx, db, func(q Tx) (store.ExpiredRows, error) {
+		began := time.Now()
+		defer func() { took = time.Since(began) }()
+		return q.deleteAged(store.RetentionCutoff(q.Now, age), limit)
+	})
+	return gone, took, err
+}
+
 func (q Tx) deleteAged(before time.Time, limit int) (gone store.ExpiredRows, err error) {
-	args := Args{"before": before, "limit": limit, "lowest": store.LowestID(before.Add(-store.MaxIDTimeDrift))}
+	args := Args{"now": q.Now, "before": before, "limit": limit, "lowest": store.LowestID(before.Add(-store.MaxIDTimeDrift))}
 	ids, err := QueryAll(q, OneColumn[uuid.UUID], q.Dialect.lockRows(expiredSendsSQL), args)
 	if err != nil {
 		return gone, err

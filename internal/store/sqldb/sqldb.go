@@ -17,6 +17,16 @@ import (
 	"sendcode/internal/store/gate"
 )
 
+// behindKey marks the context of a write that nobody waits for.
+type behindKey struct{}
+
+// Behind returns a context for a write that lets others go first, where one writer does all: in
+// SQLite. Keep it below maxHeld.
+func Behind(ctx context.Context) context.Context { return context.WithValue(ctx, behindKey{}, true) }
+
+// IsBehind reports whether Behind made the context.
+func IsBehind(ctx context.Context) bool { return ctx.Value(behindKey{}) != nil }
+
 // DB is the store: the methods here, which are the same in both databases, and those of
 // PerDatabase. postgres.DB and sqlite.DB embed it.
 type DB struct {
@@ -60,6 +70,9 @@ type Engine interface {
 	DropPartition(ctx context.Context, age time.Duration) (name string, err error)
 	// BeforeErase runs in the transaction of Erase, before anything is erased.
 	BeforeErase(q Tx, h recipient.Hash) error
+	// ForgetHour deletes the counts of the hour of an instant, if it has any: a row that it counts is
+	// about to change, and CountHours counts the hour again.
+	ForgetHour(q Tx, at time.Time) error
 	// PurgeDeleted removes what a committed deletion left on the disk. After an error, the deletion
 	// is committed all the same.
 	PurgeDeleted(ctx context.Context) error
@@ -269,8 +282,8 @@ func ReadAll[T any](ctx context.Context, db *DB, fields func(*T) []any, statemen
 }
 
 // readAllShared is ReadAll through ReadShared.
-func readAllShared[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (rows []T,
-	err error) {
+func readAllShared[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string,
+	args Args) (rows []T, err error) {
 	s := Statement{SQL: statement, Args: args, Each: AppendTo(&rows, fields), Restart: func() { rows = nil }}
 	if err = db.ReadShared(ctx, &s); err != nil {
 		return nil, err

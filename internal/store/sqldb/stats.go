@@ -119,7 +119,7 @@ FROM hour_tallies s%s`, `
 SELECT `+tx.Dialect.intervalSQL("s.logged_at", q)+` AS interval_no, s.status,
   CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason, '' AS blocked_by, count(*) AS n,
   count(*) AS requests, count(v.id) AS opened, count(v.approved_at) AS approved
-FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id AND NOT v.caller_checks%[1]s GROUP BY 1, 2, 3
+FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id AND `+CountedCodeSQL+`%[1]s GROUP BY 1, 2, 3
 UNION ALL
 SELECT `+tx.Dialect.intervalSQL("s.logged_at", q)+`, 'refused', '', s.blocked_by, count(*), sum(s.requests), 0, 0
 FROM refusals s%[1]s GROUP BY 1, 4`)
@@ -326,7 +326,7 @@ func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dime
 			return nil, err
 		}
 		subquery, args := tx.unionOfParts(parts, hours, `SELECT `+column+` AS value, count(*) AS opened, count(v.approved_at) AS approved
-FROM sends s JOIN verifications v ON v.id = s.verification_id AND NOT v.caller_checks%s AND s.number = 1 AND `+column+` <> '' GROUP BY 1`)
+FROM sends s JOIN verifications v ON v.id = s.verification_id AND `+CountedCodeSQL+`%s AND s.number = 1 AND `+column+` <> '' GROUP BY 1`)
 		query := fmt.Sprintf(`SELECT value, %s FROM %s GROUP BY 1 HAVING sum(opened) > 0 ORDER BY 2 DESC, 1 LIMIT %d`,
 			sumColumns("opened", "approved"), subquery, maxApprovals)
 		return QueryAll(tx, func(x *store.ApprovalTally) []any { return []any{&x.Value, &x.Opened, &x.Approved} },

@@ -66,16 +66,22 @@ func (db *DB) CancelByAdministrator(ctx context.Context, id string, act store.Au
 	})
 }
 
-// newestPendingSQL selects the verification of a holder whose last counted check had @key, else the
-// newest pending one, among those whose codes were sent to the recipient lately.
-func (d dialect) newestPendingSQL() string {
+// recipientCodesSQL returns the statement that selects the verifications of an app, recipient and
+// purpose to whom a send s went for the last @life.
+func recipientCodesSQL(d dialect, sends string) string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
 WHERE v.id ` + d.inSubquery(`
     SELECT s.verification_id FROM sends s
     WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, (SELECT @now - CAST(@life AS interval)))
-      AND (s.app = @app AND s.channel = @channel AND s.purpose = @purpose) IS TRUE`) + `
-  AND v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.purpose = @purpose AND v.holder = @holder
+      AND (s.app = @app AND s.channel = @channel AND s.purpose = @purpose`+sends+`) IS TRUE`) + `
+  AND v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.purpose = @purpose`
+}
+
+// newestPendingSQL selects the verification of a holder whose last counted check had @key, else the
+// newest pending one, among those whose codes were sent to the recipient lately.
+func (d dialect) newestPendingSQL() string {
+	return recipientCodesSQL(d, "") + ` AND v.holder = @holder
   AND (` + checkedWithKeySQL + ` OR v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now)
 ORDER BY (` + checkedWithKeySQL + `) IS TRUE DESC, v.created_at DESC, v.id DESC LIMIT 1`
 }
@@ -88,9 +94,15 @@ func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Ver
 	if err := h.Validate(); err != nil {
 		return store.Verification{}, err
 	}
-	found, err := readAllShared(ctx, db, VerificationFields, db.Dialect.newestPendingSQL(),
+	return db.firstOfRecipient(ctx, db.Dialect.newestPendingSQL(), h, gate.ResendWithin+time.Hour) // a proof outlives the code
+}
+
+// firstOfRecipient returns the first verification that a statement of recipientCodesSQL selects, or
+// fault.NotFound.
+func (db *DB) firstOfRecipient(ctx context.Context, statement string, h store.HolderQuery, life time.Duration) (store.Verification, error) {
+	found, err := readAllShared(ctx, db, VerificationFields, statement,
 		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder,
-			"key": h.CheckKey, "life": gate.ResendWithin + time.Hour}) // a proof outlives the code
+			"key": h.CheckKey, "life": life})
 	if err != nil {
 		return store.Verification{}, err
 	}

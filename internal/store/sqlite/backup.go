@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"time"
 
@@ -56,3 +57,35 @@ func OpenBeside(path string, now func() time.Time) (*DB, error) {
 	}
 	return New(pool, pool, now), nil
 }
+
+// OpenToCopy opens the store in an existing file, of which the caller has the lock, to copy its rows
+// to Postgres. Like OpenBeside it does not migrate, and it opens a file that was moved.
+func OpenToCopy(path string, now func() time.Time) (*DB, error) {
+	pool, err := openPool(path, writerPragmas, 1)
+	if err != nil {
+		return nil, err
+	}
+	return New(pool, pool, now), nil
+}
+
+// Query reads rows outside of the store's statements. The next call waits until they are closed.
+func (s *DB) Query(ctx context.Context, statement string, args ...any) (*sql.Rows, error) {
+	return s.readers.QueryContext(ctx, statement, args...)
+}
+
+// SetMoved marks the file as moved to Postgres, so that Open fails, or takes the mark back. The mark
+// is in user_version of the file's header, which copies of the file have too.
+func (s *DB) SetMoved(ctx context.Context, moved bool) error {
+	_, err := s.writer.ExecContext(ctx, map[bool]string{false: `PRAGMA user_version = 0`, true: `PRAGMA user_version = 1`}[moved])
+	return err
+}
+
+// Moved reports whether the file is marked by SetMoved.
+func (s *DB) Moved(ctx context.Context) (moved bool, err error) {
+	err = s.readers.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&moved)
+	return moved, err
+}
+
+// ErrMoved is the error of Open for a file that SetMoved has marked.
+var ErrMoved = errors.New("sendcode copy has moved this file's rows to Postgres, and two services would send its mails twice: " +
+	"set SENDCODE_DATABASE_URL; to go on with a file, put back a backup from before (docs/operations.md#to-postgres)")

@@ -38,7 +38,7 @@ type DB struct {
 	writer  *sql.DB
 	readers *sql.DB
 	now     func() time.Time
-	writes  *batch.Batcher[func(sqldb.Tx) error, struct{}]
+	writes  *batch.Batcher[write, struct{}]
 	written atomic.Int64 // writes so far
 }
 
@@ -52,7 +52,8 @@ const (
 )
 
 // Open opens the store in the file at path and migrates its schema. The directory must exist; only
-// the file's owner may read it. now is the database's clock.
+// the file's owner may read it. now is the database's clock. A file that SetMoved has marked is
+// ErrMoved.
 func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if err := makePrivate(path); err != nil {
 		return nil, fmt.Errorf("store: database file: %w", err)
@@ -68,7 +69,15 @@ func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
-	return New(writer, reader, now), nil
+	s := New(writer, reader, now)
+	moved, err := s.Moved(ctx)
+	if moved {
+		err = ErrMoved
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
 // New returns the store on two pools, which may be the same one. The schema must exist. writer has
@@ -76,7 +85,7 @@ func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 func New(writer, readers *sql.DB, now func() time.Time) *DB {
 	s := &DB{writer: writer, readers: readers, now: now}
 	s.DB = sqldb.DB{Dialect: sqldb.SQLite, Engine: s, PerDatabase: s}
-	s.writes = batch.New(1, s.writeBatch)
+	s.writes = batch.New(1, s.writeInOrder)
 	s.writes.Waits = true // a write uses its caller's variables, and ends within milliseconds
 	return s
 }
@@ -120,14 +129,38 @@ func (s *DB) Close() error {
 
 // Write implements sqldb.Engine. If ctx ends before f has begun, f does not run; a begun f runs to
 // its end, which takes milliseconds. Writes that arrive while a transaction is under way share the
-// next one, in the order of their arrival. Each sees the rows of the ones before it, and has its
-// own time. If f fails, only its own changes are undone.
+// next one, in the order of their arrival; those with sqldb.Behind share one after it. Each sees the
+// rows of the ones before it, and has its own time. If f fails, only its own changes are undone.
 func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
-	_, err := s.writes.Submit(ctx, f, s.written.Add(1)) // no two have the same key
+	_, err := s.writes.Submit(ctx, write{f, sqldb.IsBehind(ctx)}, s.written.Add(1)) // no two have the same key
 	return err
 }
 
-type queuedWrite = batch.Call[func(sqldb.Tx) error, struct{}]
+// write is a write, and whether it lets others go first.
+type write struct {
+	run    func(sqldb.Tx) error
+	behind bool
+}
+
+type queuedWrite = batch.Call[write, struct{}]
+
+// writeInOrder runs sends, checks and outcomes in one transaction, then the writes of sqldb.Behind in
+// another one, so that no answer waits for these.
+func (s *DB) writeInOrder(writes []*queuedWrite) {
+	var now, later []*queuedWrite
+	for _, x := range writes {
+		if x.In.behind {
+			later = append(later, x)
+		} else {
+			now = append(now, x)
+		}
+	}
+	for _, share := range [][]*queuedWrite{now, later} {
+		if len(share) > 0 {
+			s.writeBatch(share)
+		}
+	}
+}
 
 // writeBatch runs writes in one transaction. Every write gets an answer or an error.
 func (s *DB) writeBatch(writes []*queuedWrite) {
@@ -151,14 +184,14 @@ func (s *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err er
 		return failures, store.WrapUnavailable(sqliteCause(err))
 	}
 	if len(writes) == 1 {
-		if failures[0] = writes[0].In(s.tx(ctx, tx)); failures[0] != nil {
+		if failures[0] = writes[0].In.run(s.tx(ctx, tx)); failures[0] != nil {
 			failures[0] = errors.Join(failures[0], tx.Rollback())
 			return failures, nil
 		}
 		return failures, commitError(tx.Commit())
 	}
 	for i, x := range writes {
-		if failures[i], err = s.writeShared(ctx, tx, x.In); err != nil {
+		if failures[i], err = s.writeShared(ctx, tx, x.In.run); err != nil {
 			return failures, store.WrapUnavailable(sqliteCause(errors.Join(err, tx.Rollback())))
 		}
 	}
@@ -214,6 +247,9 @@ func (s *DB) Pools() (all []store.PoolStats) {
 	}
 	return all
 }
+
+// ForgetHour implements sqldb.Engine: there are no counts.
+func (s *DB) ForgetHour(sqldb.Tx, time.Time) error { return nil }
 
 // BeforeErase implements sqldb.Engine.
 func (s *DB) BeforeErase(sqldb.Tx, recipient.Hash) error { return nil }

@@ -101,6 +101,51 @@ func TestSQLiteSettings(t *testing.T) {
 	}
 }
 
+// A write that nobody waits for begins after the others that wait are committed, even if it came
+// first.
+func TestWriteDoesWhatIsBehindLast(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		db := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
+		leave := make(chan struct{})
+		var writes sync.WaitGroup
+		write := func(ctx context.Context, f func(sqldb.Tx) error) {
+			writes.Go(func() { storetest.OK(t, db.Write(ctx, f)) })
+			synctest.Wait()
+		}
+		write(t.Context(), func(sqldb.Tx) error { <-leave; return nil })
+		var seen int
+		write(sqldb.Behind(t.Context()), func(sqldb.Tx) error {
+			return db.readers.QueryRow(`SELECT count(*) FROM leases`).Scan(&seen)
+		})
+		write(t.Context(), func(q sqldb.Tx) error {
+			_, err := q.Change(`INSERT INTO leases (name, until) VALUES ('test', 0)`, nil)
+			return err
+		})
+		close(leave)
+		writes.Wait()
+		storetest.Equal(t, "rows of the later write", seen, 1)
+	})
+}
+
+// Old rows are deleted in transactions of a few rows each, between which others write.
+func TestDeleteAgedInSteps(t *testing.T) {
+	f := newSQLiteFixture(t)
+	for n := range 60 {
+		f.Ended(t, f.Intent(n), storetest.Sent)
+	}
+	f.Pass(time.Hour + store.MaxCodeLife + time.Second)
+	db := f.Engine.(*DB)
+	before, rows := db.written.Load(), 0
+	for more := true; more; {
+		gone := storetest.Must(f.DeleteAged(t.Context(), time.Hour, 2000))(t)
+		rows, more = rows+gone.Rows, gone.More
+	}
+	storetest.Equal(t, "deleted", rows, 60)
+	if n := db.written.Load() - before; n < 3 {
+		t.Errorf("%d transactions", n)
+	}
+}
+
 // The wait for the one writer ends with the caller's patience, and then nothing was written.
 func TestSQLiteWaitForTheWriter(t *testing.T) {
 	f := newSQLiteFixture(t)

@@ -122,6 +122,7 @@ func eventsOfExpiry(t *testing.T, f *Fixture) {
 	open := f.admitAll(t, 10, func(i int) store.Intent { return f.Intent(i) }) // of one instant, on the tests' clock
 	f.Admit(t, f.Intent(11, inApp("other")))
 	f.Admit(t, f.Intent(12, withCode("sealed"))) // whose end is the caller's
+	open = append(open, f.Admit(t, f.Intent(13, withReport)))
 	f.approve(t, open[0].Verification.ID)
 	Equal(t, "canceled", Must(f.Cancel(t.Context(), open[1].Verification.ID))(t), true)
 	for range 5 {
@@ -148,7 +149,7 @@ func eventsOfExpiry(t *testing.T, f *Fixture) {
 	for read = 3; read == 3; pages = append(pages, read) {
 		mark, read = tell(f.DB, mark)
 	}
-	Equal(t, "pages", pages, []int{3, 3, 1})
+	Equal(t, "pages", pages, []int{3, 3, 2})
 	_, read = tell(f.DB, mark)
 	Equal(t, "read again", read, 0)
 	_, read = tell(f.Replica, store.ExpiryCursor{})

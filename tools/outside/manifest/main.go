@@ -48,6 +48,7 @@ func checkKustomization(folder string) error {
 func checkObject(kind string, text []byte) error {
 	types := map[string]any{
 		"v1 Namespace": &corev1.Namespace{}, "v1 ConfigMap": &corev1.ConfigMap{}, "v1 Service": &corev1.Service{},
+		"v1 PersistentVolumeClaim":           &corev1.PersistentVolumeClaim{},
 		"apps/v1 Deployment":                 &appsv1.Deployment{},
 		"policy/v1 PodDisruptionBudget":      &policyv1.PodDisruptionBudget{},
 		"networking.k8s.io/v1 NetworkPolicy": &networkingv1.NetworkPolicy{},

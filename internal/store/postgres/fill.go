@@ -1,0 +1,305 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"sendcode/internal/store"
+	"sendcode/migrations"
+)
+
+// FileQuery reads rows of a SQLite file, as the method QueryContext of its pool does.
+type FileQuery func(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
+
+// notCopied has the tables whose rows Fill does not copy, and why.
+var notCopied = map[string]string{
+	migrations.MigrationsTable: "each database has its own migrations",
+	"schema_fingerprints":      "they belong to the migrations",
+	"leases":                   "they end within minutes, and no replica runs",
+	"write_probe":              "it has no rows",
+}
+
+// rebuilt has the tables that a file lacks. Fill makes the rows of minute_index. CountHours makes
+// those of the others, four hours a second; until then statistics read the sends.
+var rebuilt = []string{"minute_index", "counted_hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"}
+
+// maxFillClockDifference is how far the clocks of file and database may differ: each wait is wrong
+// by as much.
+const maxFillClockDifference = 5 * time.Second
+
+// fillMinutesSQL makes the rows of minute_index that the writes of the copied sends would have made.
+const fillMinutesSQL = `
+INSERT INTO minute_index (field, value, minute) SELECT DISTINCT m.field, m.value, date_trunc('minute', s.logged_at) FROM sends s
+  CROSS JOIN LATERAL (VALUES ('provider', s.provider), ('receipt', s.receipt), ('status', s.status)) AS m (field, value)
+  WHERE m.field = 'provider' AND m.value <> '' OR m.value IN ('delivered', 'proven') ON CONFLICT DO NOTHING`
+
+// Fill copies all rows of a SQLite file into the migrated and empty database at url, in one
+// transaction: after an error the database is empty as before. No process may use the file
+// meanwhile. Sends in flight are due at once. Before the commit it compares the number of rows and
+// the check values of keys, and then calls last, which may still fail. report is called after each
+// table. url must log in as the tables' owner. An error of the commit wraps fault.Uncertain if the
+// rows may be there.
+func Fill(ctx context.Context, url string, from FileQuery, report func(table string, rows int64), last func() error) error {
+	parsed, err := parseURL(url)
+	if err != nil {
+		return err
+	}
+	apply := deferSettings(parsed.ConnConfig)
+	conn, err := pgx.ConnectConfig(ctx, parsed.ConnConfig)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	if err := apply(ctx, conn); err != nil {
+		return err
+	}
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	f := fill{ctx: ctx, tx: tx, from: from, report: report}
+	if err := f.run(); err != nil {
+		return err // and closing the connection rolls back
+	}
+	if err := last(); err != nil {
+		return err
+	}
+	return wrapWriteError(tx.Commit(ctx))
+}
+
+// fill is one call of Fill.
+type fill struct {
+	ctx    context.Context
+	tx     pgx.Tx
+	from   FileQuery
+	report func(table string, rows int64)
+}
+
+func (f *fill) run() error {
+	if _, err := f.tx.Exec(f.ctx, `SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '10s', true),
+  set_config('synchronous_commit', 'on', true)`); err != nil {
+		return err
+	}
+	tables, err := f.tables()
+	if err != nil {
+		return err
+	}
+	if err := f.checkTarget(append(slices.Clone(rebuilt), tables...)); err != nil {
+		return err
+	}
+	if err := f.makePartitions(); err != nil {
+		return err
+	}
+	for _, table := range tables {
+		if err := f.copyTable(table); err != nil {
+			return fmt.Errorf("store: table %s: %w", table, err)
+		}
+	}
+	for _, statement := range []string{fillMinutesSQL,
+		`UPDATE outbox SET due_at = clock_timestamp() WHERE due_at > clock_timestamp()`,
+		`ANALYZE ` + strings.Join(tables, ", ")} {
+		if _, err := f.tx.Exec(f.ctx, statement); err != nil {
+			return err
+		}
+	}
+	return f.agree("check values of keys",
+		`SELECT coalesce(group_concat(x, ' '), '') FROM (SELECT name || hex(value) AS x FROM key_checks ORDER BY name)`,
+		`SELECT coalesce(string_agg(name || upper(encode(value, 'hex')), ' ' ORDER BY name COLLATE "C"), '') FROM key_checks`)
+}
+
+// tables returns the names of the file's tables that are copied.
+func (f *fill) tables() ([]string, error) {
+	all, err := f.fileTexts(`SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name`)
+	return slices.DeleteFunc(all, func(name string) bool { return notCopied[name] != "" }), err
+}
+
+// fileTexts returns the first column of a query's rows from the file.
+func (f *fill) fileTexts(query string) (all []string, err error) {
+	rows, err := f.from(f.ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text sql.NullString
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		all = append(all, text.String)
+	}
+	return all, rows.Err()
+}
+
+// checkTarget locks the tables against writers, and returns an error if one has a row or the
+// database's clock differs from the machine's.
+func (f *fill) checkTarget(tables []string) error {
+	if _, err := f.tx.Exec(f.ctx, "LOCK TABLE "+strings.Join(tables, ", ")+" IN EXCLUSIVE MODE"); err != nil {
+		return err
+	}
+	var full []string
+	for _, table := range tables {
+		var is bool
+		if err := f.tx.QueryRow(f.ctx, "SELECT EXISTS (SELECT FROM "+table+")").Scan(&is); err != nil {
+			return err
+		}
+		if is {
+			full = append(full, table)
+		}
+	}
+	if len(full) > 0 {
+		return fmt.Errorf("store: the database is not empty, and nothing was copied (rows in %s): name an empty one",
+			strings.Join(full, ", "))
+	}
+	var now time.Time
+	if err := f.tx.QueryRow(f.ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
+		return err
+	}
+	if off := time.Until(now); off.Abs() > maxFillClockDifference {
+		return fmt.Errorf("store: Postgres's clock is %v off this machine's, and each wait would change by as much: set both by NTP",
+			off.Round(time.Second))
+	}
+	return nil
+}
+
+// makePartitions makes the partitions of sends from the file's oldest row on. Those that a new
+// database has begin a month ago; as they are empty, they are made again after the first one.
+func (f *fill) makePartitions() error {
+	oldest, err := f.fileTexts(`SELECT min(id) FROM sends`)
+	if err != nil || oldest[0] == "" {
+		return err
+	}
+	id, err := uuid.Parse(oldest[0])
+	if err != nil {
+		return err
+	}
+	at := store.TimeOfID(id)
+	monday := at.Truncate(24*time.Hour).AddDate(0, 0, -(int(at.Weekday())+6)%7)
+	rows, _ := f.tx.Query(f.ctx, `SELECT name FROM sendcode_partitions WHERE $1 < (SELECT min(begins) FROM sendcode_partitions)`, monday)
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	year, week := monday.ISOWeek()
+	first := fmt.Sprintf("sends_%04d_w%02d", year, week)
+	for _, statement := range []string{
+		"DROP TABLE " + strings.Join(names, ", "),
+		"CREATE TABLE " + first + " (LIKE sends INCLUDING ALL) WITH (fillfactor = 50)",
+		fmt.Sprintf("ALTER TABLE sends ATTACH PARTITION %s FOR VALUES FROM ('%v') TO ('%v')", first, store.LowestID(monday),
+			store.LowestID(monday.AddDate(0, 0, 7))),
+		"SELECT sendcode_make_partitions()",
+	} {
+		if _, err := f.tx.Exec(f.ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyTable copies the rows of a table, and compares their number.
+func (f *fill) copyTable(table string) error {
+	described, _ := f.tx.Query(f.ctx, "SELECT * FROM "+table+" LIMIT 0")
+	described.Close()
+	if err := described.Err(); err != nil {
+		return err
+	}
+	types := map[string]uint32{}
+	for _, d := range described.FieldDescriptions() {
+		types[d.Name] = d.DataTypeOID
+	}
+	names := slices.Sorted(maps.Keys(types))
+	own, err := f.fileTexts("SELECT name FROM pragma_table_info('" + table + "') ORDER BY name")
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(own, names) {
+		return errors.New("it has other columns in the file")
+	}
+	// what each database numbers for itself
+	numbered, _ := f.tx.Query(f.ctx, `SELECT attname::text FROM pg_attribute WHERE attrelid = $1::regclass AND attidentity <> ''`, table)
+	skipped, err := pgx.CollectRows(numbered, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(skipped, name) })
+	rows, err := f.from(f.ctx, `SELECT "`+strings.Join(names, `", "`)+`" FROM `+table)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	values, places := make([]any, len(names)), make([]any, len(names))
+	for i := range values {
+		places[i] = &values[i]
+	}
+	n, err := f.tx.CopyFrom(f.ctx, pgx.Identifier{table}, names, pgx.CopyFromFunc(func() ([]any, error) {
+		if !rows.Next() {
+			return nil, rows.Err()
+		}
+		if err := rows.Scan(places...); err != nil {
+			return nil, err
+		}
+		for i, name := range names {
+			if values[i], err = fromFile(types[name], values[i]); err != nil {
+				return nil, err
+			}
+		}
+		return values, nil
+	}))
+	if err = errors.Join(err, rows.Close()); err != nil {
+		return err
+	}
+	f.report(table, n)
+	return f.agree("number of rows", "SELECT count(*) FROM "+table, "SELECT count(*)::text FROM "+table)
+}
+
+// fromFile converts a value of a SQLite file, as migrations/sqlite describes them, for a column of
+// this type.
+func fromFile(of uint32, value any) (any, error) {
+	switch v := value.(type) {
+	case []byte:
+		if len(v) == 0 {
+			return []byte{}, nil // the driver's is nil, which pgx takes for NULL
+		}
+	case int64:
+		switch of {
+		case pgtype.TimestamptzOID:
+			return time.UnixMicro(v), nil
+		case pgtype.BoolOID:
+			return v != 0, nil
+		}
+	case string:
+		switch of {
+		case pgtype.UUIDOID:
+			id, err := uuid.Parse(v)
+			return [16]byte(id), err
+		case pgtype.DateOID:
+			return time.Parse(time.DateOnly, v)
+		}
+	}
+	return value, nil
+}
+
+// agree returns an error unless both queries return the same text.
+func (f *fill) agree(what, fileSQL, ownSQL string) error {
+	want, err := f.fileTexts(fileSQL)
+	if err != nil {
+		return err
+	}
+	var got string
+	if err := f.tx.QueryRow(f.ctx, ownSQL).Scan(&got); err != nil {
+		return err
+	}
+	if got != want[0] {
+		return fmt.Errorf("store: the copy differs from the file, and nothing was copied: %s: %s, not %s", what, got, want[0])
+	}
+	return nil
+}

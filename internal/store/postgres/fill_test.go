@@ -1,0 +1,118 @@
+package postgres
+
+import (
+	"compress/gzip"
+	"context"
+	"database/sql"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/storetest"
+)
+
+// frozenSQLite opens a file that has rows in every table but write_probe.
+func frozenSQLite(t *testing.T) *sqlite.DB {
+	t.Helper()
+	packed := storetest.Must(os.Open("../sqlite/testdata/frozen.db.gz"))(t)
+	defer packed.Close()
+	path, now := storetest.TempFile(t), func() time.Time { return storetest.FrozenLater }
+	storetest.OK(t, os.WriteFile(path, storetest.Must(io.ReadAll(storetest.Must(gzip.NewReader(packed))(t)))(t), 0o600))
+	storetest.OK(t, storetest.Must(sqlite.Open(t.Context(), path, now))(t).Close()) // migrates
+	file := storetest.Must(sqlite.OpenToCopy(path, now))(t)
+	t.Cleanup(func() { _ = file.Close() })
+	return file
+}
+
+func ignored(string, int64) {}
+func nothing() error        { return nil }
+
+// A file's rows are all read by a replica afterwards, by whatever way the console finds them; what
+// is in flight is due at once, by the same attempt.
+func TestFill(t *testing.T) {
+	file, url := frozenSQLite(t), newDatabase(t)
+	conn := connect(t, url)
+	exec(t, conn, `CREATE TABLE sends_old PARTITION OF sends FOR VALUES FROM (MINVALUE) TO ('`+
+		one[string](t, conn, `SELECT sendcode_lowest_id(min(begins))::text FROM sendcode_partitions`)+`')`) // one for 140 weeks
+	const later = 4102444800000000 // µs since 1970, in the year 2100
+	storetest.Must(file.Query(t.Context(), `UPDATE outbox SET attempt = 7, due_at = ? RETURNING id`, later))(t).Close()
+	storetest.Must(file.Query(t.Context(), `INSERT INTO limiter_events (bucket, id, at, until, writer) VALUES (x'01', x'02', 5, ?, 7) RETURNING id`,
+		later))(t).Close() // a table of a later migration
+	copied := map[string]int64{}
+	storetest.OK(t, Fill(t.Context(), url, file.Query, func(table string, n int64) { copied[table] = n }, nothing))
+	for table, n := range copied {
+		if n == 0 {
+			t.Errorf("%s has no rows: write some into it", table)
+		}
+	}
+	storetest.Equal(t, "in flight", one[string](t, conn,
+		`SELECT string_agg(DISTINCT attempt || ' ' || (due_at <= clock_timestamp()), ',') FROM outbox`), "7 true")
+	storetest.Equal(t, "an event of a limiter is read after 0", one[int64](t, conn, `SELECT min(seq) FROM limiter_events`), 1)
+	f := frozenAt(t, url, storetest.FrozenLater).Numbered(1000)
+	storetest.ReadFrozen(t, f)
+	by := store.Filter{Provider: "mx.example", Limit: 10}
+	storetest.Equal(t, "by provider", len(storetest.Must(f.Sends(t.Context(), by))(t)), 1)
+	storetest.Equal(t, "hours counted", storetest.Must(f.CountHours(t.Context(), 0, 1e6*time.Hour, 9))(t) > 0, true)
+
+	err := Fill(t.Context(), url, file.Query, ignored, nothing)
+	storetest.Equal(t, "a second time", err != nil && strings.Contains(err.Error(), "the database is not empty"), true)
+}
+
+// Fill leaves nothing behind if it does not reach its end, or if the copy has another number of rows
+// or other keys than the file, and can be repeated. The partitions reach back to the oldest row.
+func TestFillFails(t *testing.T) {
+	file, url := frozenSQLite(t), newDatabase(t)
+	oldest := time.Now().Add(-80 * day)
+	storetest.Must(file.Query(t.Context(), `UPDATE sends SET id = ? || substr(id, 14) RETURNING id`,
+		store.LowestID(oldest).String()[:13]))(t).Close()
+	stopped := errors.New("stopped")
+	replaced := func(old, by string) FileQuery {
+		return func(ctx context.Context, statement string, args ...any) (*sql.Rows, error) {
+			return file.Query(ctx, strings.ReplaceAll(statement, old, by), args...)
+		}
+	}
+	for want, c := range map[string]struct {
+		from FileQuery
+		last func() error
+	}{
+		"stopped":                           {file.Query, func() error { return stopped }},
+		"differs from the file":             {replaced("SELECT count(*) FROM sends", "SELECT 1 + count(*) FROM sends"), nothing},
+		"check values of keys":              {replaced("hex(value)", "'00'"), nothing},
+		"table sends: it has other columns": {replaced("pragma_table_info('sends')", "pragma_table_info('outbox')"), nothing},
+	} {
+		err := Fill(t.Context(), url, c.from, ignored, c.last)
+		storetest.Equal(t, want, err != nil && strings.Contains(err.Error(), want), true)
+	}
+	storetest.OK(t, Fill(t.Context(), url, file.Query, ignored, nothing))
+	storetest.Equal(t, "partitions from the oldest row on, without a gap", one[bool](t, connect(t, url), `
+SELECT min(begins) BETWEEN $1::timestamptz - interval '1 week' AND $1 AND sum(ends - begins) = max(ends) - min(begins) FROM sendcode_partitions`,
+		oldest), true)
+}
+
+// Each table of both schemas is copied, made from others, or named as left.
+func TestFillKnowsEveryTable(t *testing.T) {
+	file, conn := frozenSQLite(t), connect(t, lentDatabase(t))
+	f := fill{ctx: t.Context(), from: file.Query}
+	copied := storetest.Must(f.tables())(t)
+	rows := storetest.Must(conn.Query(t.Context(),
+		`SELECT relname::text FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition`))(t)
+	own := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
+	for _, table := range own {
+		if notCopied[table] == "" && !slices.Contains(rebuilt, table) && !slices.Contains(copied, table) {
+			t.Errorf("%s is neither copied nor made: name it in rebuilt or notCopied", table)
+		}
+	}
+	for _, table := range copied {
+		if !slices.Contains(own, table) {
+			t.Errorf("%s of a file has no table in Postgres: name it in notCopied", table)
+		}
+	}
+}

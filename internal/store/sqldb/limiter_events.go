@@ -1,0 +1,125 @@
+package sqldb
+
+import (
+	"context"
+	"encoding/hex"
+	"strconv"
+	"time"
+
+	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
+)
+
+// limiterEventsLockKey is the key of the advisory lock under which one replica writes its events,
+// so that the numbers of rows grow in the order of commits.
+const limiterEventsLockKey = 0x73656e64636f6476
+
+// refundedEventLife is how long the row of a refunded event tells the other replicas of it.
+const refundedEventLife = time.Minute
+
+// changesSQL is a table of the events in @added or @ended; see limiterEventsJSON.
+func (d dialect) changesSQL(list string) string {
+	return d.pick(dialectSQL{`(SELECT decode(x.value ->> 0, 'hex') AS bucket, decode(x.value ->> 1, 'hex') AS id,
+    timestamptz 'epoch' + (x.value ->> 2)::bigint * interval '1 microsecond' AS at,
+    timestamptz 'epoch' + (x.value ->> 3)::bigint * interval '1 microsecond' AS until
+  FROM jsonb_array_elements(CAST(CAST(@` + list + ` AS text) AS jsonb)) AS x(value))`,
+		`(SELECT unhex(x.value ->> 0) AS bucket, unhex(x.value ->> 1) AS id, x.value ->> 2 AS at, x.value ->> 3 AS until FROM json_each(@` + list + `) x)`})
+}
+
+// endEventsSQL marks the events that a refund or a reset ended, if they have a row. One writes a row
+// anew to give it a new number.
+func (d dialect) endEventsSQL(list, same string) string {
+	return `
+INSERT INTO limiter_events (bucket, id, at, until, refunded, writer)
+SELECT e.bucket, e.id, e.at, @now + CAST(@life AS interval), CAST(@refunded AS boolean), CAST(@writer AS bigint)
+FROM ` + d.changesSQL(list) + ` c CROSS JOIN limiter_events e WHERE ` + same + ` AND e.refunded = @counts
+ON CONFLICT (bucket, id) DO UPDATE SET until = excluded.until, refunded = @refunded, writer = excluded.writer, seq = excluded.seq`
+}
+
+// addEventsSQL adds events. One that counts already keeps its instant, as in the limiter.
+func (d dialect) addEventsSQL() string {
+	return `
+INSERT INTO limiter_events AS e (bucket, id, at, until, writer) SELECT c.bucket, c.id, c.at, c.until, CAST(@writer AS bigint)
+FROM ` + d.changesSQL("added") + ` c WHERE true
+ON CONFLICT (bucket, id) DO UPDATE SET at = excluded.at, until = excluded.until, refunded = @counts, writer = excluded.writer, seq = excluded.seq
+WHERE e.refunded = @refunded OR e.until <= @now`
+}
+
+// KeepLimiterEvents writes changes of a limiter in one transaction: first what a reset or a refund
+// ended, then what was added. writer is a random number of the process. An event that is known
+// stays as it is.
+func (db *DB) KeepLimiterEvents(ctx context.Context, writer int64, changes []store.LimiterEvent) error {
+	var added, refunded, reset []store.LimiterEvent
+	for _, e := range changes {
+		switch {
+		case e.ID == "":
+			reset = append(reset, e)
+		case e.Refunded:
+			refunded = append(refunded, e)
+		default:
+			added = append(added, e)
+		}
+	}
+	d := db.Dialect
+	args := Args{"writer": writer, "life": refundedEventLife, "key": int64(limiterEventsLockKey), "refunded": true, "counts": false,
+		"added": limiterEventsJSON(added), "ended": limiterEventsJSON(refunded), "reset": limiterEventsJSON(reset)}
+	var steps []*Statement
+	for _, x := range []struct {
+		sql string
+		due bool
+	}{
+		{d.pick(advisoryLockSQL), d == Postgres},
+		{d.endEventsSQL("reset", "e.bucket = c.bucket"), len(reset) > 0},
+		{d.endEventsSQL("ended", "e.bucket = c.bucket AND e.id = c.id"), len(refunded) > 0},
+		{d.addEventsSQL(), len(added) > 0},
+	} {
+		if x.due {
+			steps = append(steps, &Statement{SQL: x.sql, Args: args})
+		}
+	}
+	return db.Run(Behind(ctx), steps...)
+}
+
+// limiterEventsJSON returns [["bucket", "id", at, until], …]: hex and µs since 1970.
+func limiterEventsJSON(events []store.LimiterEvent) string {
+	list := []byte{'['}
+	for i, e := range events {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(hex.AppendEncode(append(list, `["`...), e.Bucket), `","`...)
+		list = append(hex.AppendEncode(list, []byte(e.ID)), `",`...)
+		list = append(strconv.AppendInt(list, e.At.UnixMicro(), 10), ',')
+		list = append(strconv.AppendInt(list, e.Until.UnixMicro(), 10), ']')
+	}
+	return string(append(list, ']'))
+}
+
+// LimiterEvents calls yield for the events that other processes than reader wrote and that may still
+// count: in Postgres up to limit of those whose number is greater than after, in the order of their
+// numbers; in SQLite, which has one process, for all.
+func (db *DB) LimiterEvents(ctx context.Context, reader, after int64, limit int, yield func(store.LimiterEvent) error) error {
+	order := db.Dialect.pick(dialectSQL{Postgres: ` ORDER BY seq LIMIT @limit`})
+	return db.Read(ctx, func(q Tx) error {
+		_, err := q.Run(`
+SELECT bucket, id, at, until, refunded, seq FROM limiter_events WHERE seq > @after AND writer <> @reader AND until > @now`+order,
+			Args{"reader": reader, "after": after, "limit": limit}, func(read Scan) error {
+				var e store.LimiterEvent
+				var id []byte
+				err := read(&e.Bucket, &id, columns.ScannerFor(&e.At), columns.ScannerFor(&e.Until), &e.Refunded, &e.Seq)
+				if err != nil {
+					return err
+				}
+				e.ID = string(id)
+				return yield(e)
+			})
+		return err
+	})
+}
+
+// DeleteLimiterEvents deletes the events up to the number last. It is for a service that has Redis
+// now, which has them.
+func (db *DB) DeleteLimiterEvents(ctx context.Context, last int64) error {
+	_, err := db.runOne(ctx, `DELETE FROM limiter_events WHERE seq <= @last`, Args{"last": last})
+	return err
+}

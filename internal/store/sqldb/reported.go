@@ -1,0 +1,56 @@
+package sqldb
+
+import (
+	"context"
+	"time"
+
+	"sendcode/internal/fault"
+	"sendcode/internal/store"
+)
+
+// CountedCodeSQL is the condition that statistics, the watch on pumping and the events of expiry
+// count the code of a verification v: it is checked here, or its caller reports its outcome.
+const CountedCodeSQL = `(NOT v.caller_checks OR v.reported <> '')`
+
+const reportSQL = `
+UPDATE verifications SET reported = @report, approved_at = CASE WHEN @approves THEN @now END, check_key = @key
+WHERE id = @id AND caller_checks AND reported NOT IN (@report, 'approved')`
+
+// Report writes what the caller said of a code that it checks, with the hash of its Idempotency-Key
+// (nil: none), and tell with ReportApproved. A repetition, and any report after an approval, change
+// nothing. It returns the verification as it is then. Error: fault.NotFound.
+func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte, tell store.NewEvent) (v store.Verification, err error) {
+	if !store.AreValidTexts(id) {
+		return v, fault.NotFound
+	}
+	err = db.Write(ctx, func(q Tx) error {
+		if v, err = q.Verification(id); err != nil || v.Reported == r || v.Reported == store.ReportApproved {
+			return err
+		}
+		if err := db.ForgetHour(q, v.CreatedAt); err != nil {
+			return err
+		}
+		changed, err := q.Change(reportSQL, Args{"id": id, "report": r, "approves": r == store.ReportApproved, "key": key})
+		if changed && err == nil && r == store.ReportApproved {
+			err = q.AddAppEvents(id, "", tell)
+		}
+		if err == nil {
+			v, err = q.Verification(id)
+		}
+		return err
+	})
+	return v, err
+}
+
+// callerCodeSQL selects a recipient's code that its caller checks: the one that was reported with
+// @key, else the newest that has no report, else the newest.
+func (d dialect) callerCodeSQL() string {
+	return recipientCodesSQL(d, ` AND s.status <> 'failed'`) + ` AND v.caller_checks
+ORDER BY (` + checkedWithKeySQL + `) IS TRUE DESC, v.canceled_at IS NULL AND v.reported IN ('', 'due') DESC, v.created_at DESC, v.id DESC LIMIT 1`
+}
+
+// NewestCallerCode returns the verification of an app, recipient and purpose that a report means, or
+// fault.NotFound. It looks back for an hour more than codes live. h has no Holder.
+func (db *DB) NewestCallerCode(ctx context.Context, h store.HolderQuery) (store.Verification, error) {
+	return db.firstOfRecipient(ctx, db.Dialect.callerCodeSQL(), h, store.MaxCodeLife+time.Hour)
+}

@@ -1,0 +1,98 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+)
+
+// limiterEvent is one of a bucket that began now.
+func (f *Fixture) limiterEvent(bucket, id string, lasts time.Duration) store.LimiterEvent {
+	return store.LimiterEvent{Bucket: []byte(bucket), ID: id, At: f.Now, Until: f.Now.Add(lasts)}
+}
+
+func (f *Fixture) keep(t *testing.T, changes ...store.LimiterEvent) {
+	t.Helper()
+	OK(t, f.KeepLimiterEvents(t.Context(), 1, changes))
+}
+
+// limiterEvents are those that a new process reads, without their numbers.
+func (f *Fixture) limiterEvents(t *testing.T, reader int64) map[string]store.LimiterEvent {
+	t.Helper()
+	all := map[string]store.LimiterEvent{}
+	OK(t, f.LimiterEvents(t.Context(), reader, -1, 100, func(e store.LimiterEvent) error {
+		e.Seq = 0
+		all[string(e.Bucket)+"/"+e.ID] = e
+		return nil
+	}))
+	return all
+}
+
+// An event is read with the instant of its first write until it ends. Of one that was refunded or
+// reset others are told for a minute, and it can come again.
+func keepsLimiterEvents(t *testing.T, f *Fixture) {
+	a, b, other := f.limiterEvent("net", "\x00a", time.Hour), f.limiterEvent("net", "b\xff", 2*time.Hour), f.limiterEvent("app", "c", 30*time.Hour)
+	f.keep(t, a, b, other)
+	want := map[string]store.LimiterEvent{"net/\x00a": a, "net/b\xff": b, "app/c": other}
+	Equal(t, "written", f.limiterEvents(t, 2), want)
+	Equal(t, "of the reader", len(f.limiterEvents(t, 1)), 0)
+
+	f.Pass(time.Minute)
+	again := a
+	again.At, again.Until = f.Now, f.Now.Add(time.Hour)
+	f.keep(t, again, store.LimiterEvent{Bucket: []byte("net"), ID: "never written", Refunded: true})
+	Equal(t, "written again", f.limiterEvents(t, 2), want)
+
+	f.keep(t, store.LimiterEvent{Bucket: []byte("net"), ID: a.ID, Refunded: true})
+	a.Refunded, a.Until = true, f.Now.Add(time.Minute)
+	want["net/\x00a"] = a
+	Equal(t, "refunded", f.limiterEvents(t, 2), want)
+	f.keep(t, store.LimiterEvent{Bucket: []byte("net"), Refunded: true}, again)
+	b.Refunded, b.Until = true, f.Now.Add(time.Minute)
+	want["net/\x00a"], want["net/b\xff"] = again, b
+	Equal(t, "reset, and one that came after it", f.limiterEvents(t, 2), want)
+
+	f.Pass(time.Hour)
+	Equal(t, "ended", f.limiterEvents(t, 2), map[string]store.LimiterEvent{"app/c": other})
+	f.keep(t, f.limiterEvent("net", a.ID, time.Hour))
+	Equal(t, "one that ended comes again", f.limiterEvents(t, 2)["net/\x00a"], f.limiterEvent("net", a.ID, time.Hour))
+	for _, age := range []time.Duration{0, time.Hour} { // also where rows stay for ever
+		f.Pass(time.Hour)
+		Must(f.DeleteAged(t.Context(), age, 10))(t)
+	}
+	f.Pass(-2 * time.Hour)
+	Equal(t, "deleted", f.limiterEvents(t, 2), map[string]store.LimiterEvent{"app/c": other})
+	OK(t, f.DeleteLimiterEvents(t.Context(), 100))
+	Equal(t, "left", len(f.limiterEvents(t, 2)), 0)
+}
+
+// Of events that replicas write at once, a reader that goes on behind the last one it read misses
+// none.
+func limiterEventsOfReplicas(t *testing.T, f *Fixture) {
+	const writers, each = 7, 20
+	read, last := map[string]bool{}, int64(-1)
+	next := func() {
+		OK(t, f.LimiterEvents(t.Context(), 0, last, writers*each, func(e store.LimiterEvent) error {
+			read[e.ID], last = true, e.Seq
+			return nil
+		}))
+	}
+	Together(writers+1, func(i int) {
+		for n := range each {
+			if i == writers {
+				next()
+			} else if err := f.Both(i).KeepLimiterEvents(t.Context(), int64(i+1), []store.LimiterEvent{{Bucket: []byte("net"),
+				ID: fmt.Sprint(i, " ", n), At: f.Now, Until: f.Now.Add(time.Hour)}}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if f.Dialect == sqldb.SQLite {
+		last = -1 // one process reads all, at its start
+	}
+	next()
+	Equal(t, "read", len(read), writers*each)
+}

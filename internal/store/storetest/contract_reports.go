@@ -1,0 +1,112 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"sendcode/internal/fault"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+)
+
+// withReport is withCode for a caller that reports each approval.
+func withReport(in *store.Intent) {
+	withCode("sealed")(in)
+	in.Verification.Reported = store.ReportDue
+}
+
+// report reports what became of a code, by its ID.
+func (f *Fixture) report(t *testing.T, id string, r store.Report) store.Verification {
+	t.Helper()
+	return Must(f.Report(t.Context(), id, r, nil, f.Telling(store.VerificationApproved)))(t)
+}
+
+// A report is written once, with one event for the approval; a failed code may become approved, an
+// approved one stays so. A code that is checked here has none.
+func reportsOfCallers(t *testing.T, f *Fixture) {
+	ours := f.Admit(t, f.Intent(1)).Verification
+	Equal(t, "our code", f.report(t, ours.ID, store.ReportApproved), ours)
+	v := f.Admit(t, f.Intent(2, withCode("sealed"))).Verification
+	Equal(t, "before", v.Reported, store.Report(""))
+	f.Pass(store.MaxCodeLife) // after its own life, too
+	approvedAt := time.Time{}
+	for _, step := range []struct{ told, want store.Report }{
+		{store.ReportFailed, store.ReportFailed}, {store.ReportFailed, store.ReportFailed},
+		{store.ReportApproved, store.ReportApproved}, {store.ReportApproved, store.ReportApproved},
+		{store.ReportFailed, store.ReportApproved},
+	} {
+		f.Pass(time.Second)
+		if step.want == store.ReportApproved && approvedAt.IsZero() {
+			approvedAt = f.Now
+		}
+		got := f.report(t, v.ID, step.told)
+		Equal(t, "after "+string(step.told), []any{got.Reported, got.ApprovedAt}, []any{step.want, approvedAt})
+	}
+	events := f.events(t, store.AppEventFilter{})
+	Equal(t, "events", len(events), 1)
+	Equal(t, "event", []string{events[0].Type, events[0].VerificationID}, []string{store.VerificationApproved, v.ID})
+	Is(t, Err(f.Report(t.Context(), "v\x00", store.ReportFailed, nil, store.NewEvent{})), fault.NotFound)
+	Is(t, Err(f.Report(t.Context(), "v-none", store.ReportFailed, nil, store.NewEvent{})), fault.NotFound)
+}
+
+// By recipient the newest code without a report is meant, and with a key the one that was reported
+// with it. Codes that failed, ended, are checked here or are of another app or purpose are not.
+func reportsByRecipient(t *testing.T, f *Fixture) {
+	for _, other := range []func(*store.Intent){inApp("gym"), func(in *store.Intent) { in.Verification.Holder = "s:1" },
+		func(in *store.Intent) { in.Send.Purpose, in.Purposes = "reset", []string{"reset"} }} {
+		f.Admit(t, f.Intent(1, other, func(in *store.Intent) {
+			if in.Verification.Holder == "" {
+				withCode("sealed")(in)
+			}
+		}))
+	}
+	code := func() string {
+		f.Pass(time.Second)
+		return f.Ended(t, f.Intent(1, withCode("sealed")), Sent).Verification.ID
+	}
+	query := store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: f.Intent(1).Send.Recipient, Purpose: "login"}
+	Is(t, Err(f.NewestCallerCode(t.Context(), query)), fault.NotFound)
+	meant := func(what, want string) {
+		t.Helper()
+		Equal(t, what, Must(f.NewestCallerCode(t.Context(), query))(t).ID, want)
+	}
+	older, newer, canceled := code(), code(), code()
+	Must(f.Cancel(t.Context(), canceled))(t)
+	f.Pass(time.Second)
+	lost := f.Admit(t, f.Intent(1, withReport))
+	f.End(t, lost.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected})
+	meant("newest that was sent", newer)
+	key := make([]byte, store.CheckKeyHashSize)
+	Must(f.Report(t.Context(), newer, store.ReportFailed, key, store.NewEvent{}))(t)
+	meant("without a report", older)
+	query.CheckKey = key
+	meant("with the key", newer)
+	query.CheckKey = key[1:]
+	f.report(t, older, store.ReportApproved)
+	Equal(t, "none is without", Must(f.NewestCallerCode(t.Context(), query))(t).ID, canceled)
+	f.Pass(store.MaxCodeLife + time.Hour)
+	Is(t, Err(f.NewestCallerCode(t.Context(), query)), fault.NotFound)
+}
+
+// The watch counts what callers report: a code whose report is due is not entered until it comes.
+func watchCountsReports(t *testing.T, f *Fixture) {
+	send := func(prefix string, n int, kind func(*store.Intent), r store.Report, reports int) {
+		begun := f.admitAll(t, n, func(i int) store.Intent { return f.Intent(i, text(prefix, "DE"), kind) })
+		f.endAll(t, begun, func(int) store.Outcome { return store.Outcome{Status: store.Sent, Provider: "carrier"} })
+		for _, b := range begun[:reports] {
+			f.report(t, b.Verification.ID, r)
+		}
+	}
+	send("+49160", 10, withReport, store.ReportApproved, 6)
+	f.Pass(2 * time.Hour)
+	send("+49151", 10, withReport, store.ReportApproved, 0)        // none came
+	send("+49152", 10, withReport, store.ReportApproved, 5)        // as usual
+	send("+49153", 10, withCode("sealed"), store.ReportFailed, 10) // all failed
+	send("+49154", 90, withCode("sealed"), store.ReportFailed, 9)  // too few reports
+	f.Pass(10 * time.Minute)
+	var got []any
+	for _, p := range f.pausePrefixes(t, watching) {
+		got = append(got, p.Prefix, p.Sends, p.Approved, p.Usual)
+	}
+	Equal(t, "paused", got, []any{"+49151", 10, 0, 60, "+49153", 10, 0, 60})
+}
