@@ -39,10 +39,11 @@ func relativeTimeIn(d time.Duration, pattern, otherwise string) relativeTime {
 	return relativeTime{MS: d.Milliseconds(), Pattern: pattern, Else: otherwise}
 }
 
-// validity returns the time that a code is valid for, by the texts key+"Until" and key+"Else".
-func (t words) validity(key string, left time.Duration) relativeTime {
-	m := relativeTimeIn(left, t[key+"Until"], t.fill(key+"Else", "d", t.durationRoundedDown(left)))
-	m.Counted = t[key+"Else"]
+// validity returns the time that a code is valid for, by the keys of two texts: the time of the day
+// when it ends, and how long that is.
+func (t words) validity(until, otherwise string, left time.Duration) relativeTime {
+	m := relativeTimeIn(left, t[until], t.fill(otherwise, "d", t.durationRoundedDown(left)))
+	m.Counted = t[otherwise]
 	return m
 }
 
