@@ -72,9 +72,9 @@ func (a *Console) showSend(c echo.Context, status int, s store.SendDetails, n ac
 	}
 	v.Title = verdict.What.Local()
 	if s.Verification != nil {
-		v.Code = w.Get("outcome.code." + string(explain.CodeStateOf(*s.Verification, s.Now)))
-		if explain.CodeStateOf(*s.Verification, s.Now) == store.CodeWaiting && explain.NotDelivered(s.Send) {
-			v.Code = w.Get("code.lost")
+		v.Code = "–"
+		if state, shown := shownCodeState(*s.Verification, s.Send, s.Now); shown {
+			v.Code = w.Get("outcome.code." + string(state))
 		}
 	}
 	return a.layout.Show(c, status, "send", v)

@@ -158,6 +158,12 @@ func (v overviewView) GroupName(value string) string {
 	return cmp.Or(v.W.Country(value), value)
 }
 
+// minForPercent is the least number of which a percentage says something.
+const minForPercent = 20
+
+// HasPercent reports whether a percentage of all is shown.
+func (v overviewView) HasPercent(all int) bool { return all >= minForPercent }
+
 // Percent returns n as a percentage of all, to one decimal place.
 func (v overviewView) Percent(n, all int) string {
 	return strconv.FormatFloat(100*float64(n)/float64(max(1, all)), 'f', 1, 64)
@@ -191,7 +197,7 @@ func figureViews(now, before statistics.Total, w texts.Words) (all []figureView)
 	// good: positive if a rise is good news, negative if it is bad news, else 0
 	count := func(key string, now, before int, good float64, rows store.Status) {
 		rise := float64(now - before)
-		add(key, strconv.Itoa(now), strconv.Itoa(before), percentChange(float64(now), float64(before)), good*rise, rows)
+		add(key, strconv.Itoa(now), strconv.Itoa(before), percentChange(float64(now), float64(before), before), good*rise, rows)
 	}
 	count("overview.sent", now.Sent, before.Sent, 0, store.Sent)
 	if now.Lost+before.Lost > 0 {
@@ -202,16 +208,23 @@ func figureViews(now, before statistics.Total, w texts.Words) (all []figureView)
 	count("overview.refused", now.Refused, before.Refused, 0, store.Refused)
 	var points string
 	var rise float64
-	if now.Rate != nil && before.Rate != nil {
+	rate := func(t statistics.Total) string {
+		if t.Opened < minForPercent {
+			return "–"
+		}
+		return statistics.FormatRate(t.Rate)
+	}
+	if now.Opened >= minForPercent && before.Opened >= minForPercent {
 		rise = *now.Rate - *before.Rate
 		points = formatSigned(100*rise, 1) + " " + w.Get("overview.points")
 	}
-	add("overview.rate", statistics.FormatRate(now.Rate), statistics.FormatRate(before.Rate), points, rise, "")
+	add("overview.rate", rate(now), rate(before), points, rise, "")
+	few := min(now.Sent, before.Sent)
 	took := func(key string, now, before *int64) {
 		var change string
 		var faster float64
 		if now != nil && before != nil {
-			change, faster = percentChange(float64(*now), float64(*before)), float64(*before-*now)
+			change, faster = percentChange(float64(*now), float64(*before), few), float64(*before-*now)
 		}
 		add(key, statistics.FormatTook(now, w), statistics.FormatTook(before, w), change, faster, "")
 	}
@@ -221,9 +234,9 @@ func figureViews(now, before statistics.Total, w texts.Words) (all []figureView)
 }
 
 // percentChange returns the change from before to now in percent, with its sign; "" if before is
-// zero.
-func percentChange(now, before float64) string {
-	if before == 0 {
+// zero, or counts fewer than minForPercent.
+func percentChange(now, before float64, counts int) string {
+	if before == 0 || counts < minForPercent {
 		return ""
 	}
 	return formatSigned(100*(now-before)/before, 0) + " %"

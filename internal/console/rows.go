@@ -149,12 +149,9 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.SendOrRefusal
 			r.Quota = *q
 		}
 		if v, found := codes.ofSend(s); found {
-			state := explain.CodeStateOf(v, codes.now)
-			waits := state == store.CodeWaiting
-			// a code that was not delivered could not be entered, so its row does not call it waiting or expired
-			if over := waits || state == store.CodeExpired; !over || !explain.NotDelivered(s) && s.To != store.ErasedMask {
+			if state, shown := shownCodeState(v, s, codes.now); shown {
 				r.Code = codeLabel(state, w)
-				if waits {
+				if state == store.CodeWaiting {
 					r.Left = v.ExpiresAt.Sub(codes.now).Milliseconds()
 				}
 			}
@@ -162,6 +159,14 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.SendOrRefusal
 		all = append(all, r)
 	}
 	return all, nil
+}
+
+// shownCodeState returns the state of a send's code. False: a code that was not delivered could not be
+// entered, so it is neither waiting nor expired.
+func shownCodeState(v store.Verification, s store.SendOrRefusal, now time.Time) (state store.CodeState, shown bool) {
+	state = explain.CodeStateOf(v, now)
+	over := state == store.CodeWaiting || state == store.CodeExpired
+	return state, !over || !explain.NotDelivered(s) && s.To != store.ErasedMask
 }
 
 // codeLabel returns the state of a code as a label.

@@ -29,7 +29,7 @@ import (
 // support reference, the caller's reference or the ID of a request. No address contains a full
 // recipient.
 func (a *Console) searchPage(c echo.Context, form url.Values) error {
-	typed := strings.TrimSpace(form.Get("q"))
+	typed := ticketText(form.Get("q"))
 	to, err := a.supportReferenceAddress(c.Request().Context(), typed)
 	if err == nil && to == "" {
 		to, err = a.searchAddress(c.Request().Context(), typed)
@@ -109,6 +109,9 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 		rows, _, err := a.DB.SendsByID(ctx, []uuid.UUID{id})
 		return a.fallBackToRequestAddress(ctx, typed, explain.SendPageAddress(id), rows, err)
 	}
+	if _, send, _, err := a.DB.Verification(ctx, typed); !errors.Is(err, fault.NotFound) {
+		return explain.SendPageAddress(send.ID), err // its ID is a capability: no address has it
+	}
 	if h, err := recipient.ParseHash(typed); err == nil {
 		rows, err := a.DB.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
 		return a.fallBackToRequestAddress(ctx, typed, listAddress(nil, "recipient", h.String()), rows, err)
@@ -135,6 +138,32 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 	}
 	hints, err := a.hintsOf(ctx, ch, to)
 	return hints.addTo(list), err
+}
+
+// ticketText returns what is to be searched for in a text copied from a ticket or a mail: the
+// address in "Ana <ana@example.com>", a mailto link or a list; the send's ID in a Message-ID or in the
+// address of its page; without spaces in an address, quotes around the text and a comma behind it.
+func ticketText(typed string) string {
+	typed = strings.TrimSpace(typed)
+	if _, rest, named := strings.Cut(typed, "<"); named {
+		if inner, _, closed := strings.Cut(rest, ">"); closed {
+			typed = inner
+		}
+	}
+	typed = strings.Trim(typed, " \t\"'“”‘’«»,;:<>")
+	if scheme := "mailto:"; len(typed) > len(scheme) && strings.EqualFold(typed[:len(scheme)], scheme) {
+		typed, _, _ = strings.Cut(typed[len(scheme):], "?")
+	}
+	if _, id, page := strings.Cut(typed, "/admin/sends/"); page {
+		typed = id[:min(len(id), 36)]
+	}
+	if local, _, address := strings.Cut(typed, "@"); address {
+		if uuid.Validate(local) == nil { // a Message-ID
+			return local
+		}
+		typed = strings.Join(strings.Fields(typed), "")
+	}
+	return strings.TrimRight(typed, ".")
 }
 
 // requestSearchTimeout bounds the search for a request's ID, which no index has.
@@ -188,7 +217,7 @@ func cleanPhoneNumber(typed string) string {
 	if scheme := "tel:"; len(typed) >= len(scheme) && strings.EqualFold(typed[:len(scheme)], scheme) {
 		typed = typed[len(scheme):]
 	}
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
+	number := strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
 		case unicode.Is(unicode.Cf, r):
 			return -1
@@ -203,6 +232,10 @@ func cleanPhoneNumber(typed string) string {
 		}
 		return r
 	}, typed))
+	if rest, abroad := strings.CutPrefix(number, "00"); abroad {
+		return "+" + rest
+	}
+	return number
 }
 
 // searchHints explain why a recipient has no rows. The list makes its verdict from them. The search

@@ -29,23 +29,27 @@ import (
 // typed.
 func TestSearchLeadsToTheHash(t *testing.T) {
 	r := newRig(t)
-	id := r.sent("ana@example.com").ID.String()
+	sent := r.sent("ana@example.com")
+	id, code := sent.ID.String(), sent.VerificationID
 	_, hash := r.recipient("ana@example.com")
 	b, list := r.LoggedIn(), "/admin?recipient="+hash.String()
 	for typed, to := range map[string]string{
 		"ana@example.com": list, "  ANA@Example.COM\t": list, hash.String(): list,
 		strings.ToUpper(id): "/admin/sends/" + id,
 		"order-7":           "/admin?reference=order-7", "a b&c=d": "/admin?reference=a+b%26c%3Dd",
-		"2+2=4":               "/admin?reference=2%2B2%3D4",
-		"C++ 20261120 123456": "/admin?reference=C%2B%2B+20261120+123456", // no number begins so
-		"order 20261120123":   "/admin?reference=order+20261120123",
+		"2+2=4":                 "/admin?reference=2%2B2%3D4",
+		"C++ 20261120 123456":   "/admin?reference=C%2B%2B+20261120+123456", // no number begins so
+		"order 20261120123":     "/admin?reference=order+20261120123",
+		"Ana <ana@example.com>": list, "mailto:ana@example.com?subject=x": list, "ana@example.com,": list, "'ana @ example.com'": list,
+		"<" + id + "@codes.example>": "/admin/sends/" + id, "https://codes.example/admin/sends/" + id + "?do=reset": "/admin/sends/" + id,
+		code: "/admin/sends/" + id,
 	} {
 		redirects(t, b.Post("/admin/search", url.Values{"q": {typed}}), to)
 	}
 	first := ""
 	for _, typed := range []string{
 		"＋8613800138000", "TEL: +86-138-0013-8000", "+86\u2011138\u20130013\u20128000", "\u202a+86 138 0013 8000\u202c",
-		"\u2066+86\u2009138\u202f00138000\u2069",
+		"\u2066+86\u2009138\u202f00138000\u2069", "0086 138 0013 8000", "0086 138 0013 8000,",
 	} {
 		to := b.Post("/admin/search", url.Values{"q": {typed}}).Header().Get("Location")
 		if first = cmp.Or(first, to); to != first || !strings.HasPrefix(to, "/admin?recipient=") ||

@@ -179,7 +179,7 @@ func (k *Kept) load(ctx context.Context, to Limiter) (n int, err error) {
 	err = k.db.LimiterEvents(ctx, k.writer, k.read, keptPerRead, func(e store.LimiterEvent) error {
 		group[string(e.Bucket)] = append(group[string(e.Bucket)], e)
 		last = e.Seq
-		if n++; n%keptPerWrite == 0 {
+		if n++; n%keptPerRead == 0 { // not while a statement of Postgres goes on
 			return add()
 		}
 		return nil

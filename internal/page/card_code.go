@@ -36,7 +36,7 @@ func (l *visit) codeCard(v verification.View) *card {
 	k.Code = &codeForm{
 		Length: v.Code.Length, Letters: v.Code.Alphabet == code.Unambiguous, SMS: v.Channel == recipient.SMS,
 		Hint: l.t.codeShapeText(v.Code, "CodeHint"), Help: l.helpFor(v),
-		Expiry: relativeTimeIn(left, l.t["WorksUntil"], l.t.fill("WorksElse", "d", l.t.durationRoundedDown(left))),
+		Expiry: l.t.validity("WorksUntil", "WorksElse", left),
 	}
 	l.addCodeNote(k, v)
 	return k

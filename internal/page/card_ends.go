@@ -28,7 +28,7 @@ func (l *visit) refusedSendCard(v verification.View) *card {
 // without the field.
 func (l *visit) addLastCode(k *card, v verification.View) {
 	if left := v.ExpiresAt.Sub(v.Now); left > 0 {
-		k.Last = new(relativeTimeIn(left, l.t["LastCodeUntil"], l.t.fill("LastCodeElse", "d", l.t.durationRoundedDown(left))))
+		k.Last = new(l.t.validity("LastCodeUntil", "LastCodeElse", left))
 		k.Next = left.Milliseconds() + 1
 	}
 }

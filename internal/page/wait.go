@@ -24,6 +24,7 @@ type relativeTime struct {
 	Pattern string // with {c}, and {d} for the duration until then
 	Round   string // "up": the time of the day is rounded up to a minute; else down
 	Else    string
+	Counted string // with {d}: the script counts the time down where the clocks change before it; "": it does not
 }
 
 // Placeholder returns a text about as long as the one that the script will write. The page reserves
@@ -36,6 +37,14 @@ func (m relativeTime) Placeholder() string {
 // and otherwise are its Pattern and Else.
 func relativeTimeIn(d time.Duration, pattern, otherwise string) relativeTime {
 	return relativeTime{MS: d.Milliseconds(), Pattern: pattern, Else: otherwise}
+}
+
+// validity returns the time that a code is valid for, by the keys of two texts: the time of the day
+// when it ends, and how long that is.
+func (t words) validity(until, otherwise string, left time.Duration) relativeTime {
+	m := relativeTimeIn(left, t[until], t.fill(otherwise, "d", t.durationRoundedDown(left)))
+	m.Counted = t[otherwise]
+	return m
 }
 
 // minutesAndSeconds returns a wait as 0:42. It rounds up, so that 0:00 never appears before the

@@ -195,7 +195,7 @@ func countsDown(b *tab) {
 	b.run(`freeze()`) // a busy machine may skip a second, and so may the page on it
 	b.asked(pagetest.Address)
 	b.card("code", "Send again in 3:00")
-	b.until(b.q(".bar") + ".checkVisibility()")
+	b.until("!" + b.q(".bar") + ".checkVisibility()") // beside Check, the wait is a line of text
 	const timer = `[role=timer]`
 	shows := func(told, button string) {
 		b.Helper()
@@ -218,7 +218,8 @@ func countsDown(b *tab) {
 	b.keys(kb.Enter)
 	is(b, eval[string](b, b.q(timer)+`.textContent`), "You can request another code in 5 s.")
 	for n := range 4 {
-		if longest := eval[float64](b, `Math.max(...naps.slice(-5))`); longest > 1000 {
+		// a request, and the help, wait 15 s
+		if longest := eval[float64](b, `Math.max(...naps.filter((ms) => ms < 15_000).slice(-5))`); longest > 1000 {
 			b.Errorf("the countdown looks at the clock after %v ms", longest)
 		}
 		pass(time.Second)
@@ -285,6 +286,18 @@ func aPressIsNotLost(t *testing.T, browser context.Context) {
 // even if the first request then fails.
 func offline(t *testing.T, browser context.Context) {
 	onPageAndWidget(t, browser, acceptingAll, losesItsConnection)
+}
+
+// aChangeOfClocks: a time of the day misleads beyond it, so a code's life is counted down.
+func aChangeOfClocks(t *testing.T, browser context.Context) {
+	onPageAndWidget(t, browser, acceptingAll, func(b *tab) {
+		b.card("ask")
+		b.run(`Date.prototype.getTimezoneOffset = function () { return this - Date.now() > 60_000 ? 300 : 240 }`)
+		b.asked(pagetest.Address)
+		b.card("code", "Valid for 10 min.")
+		b.jump(time.Minute, time.Minute)
+		b.card("code", "Valid for 9 min.")
+	})
 }
 
 // lose disconnects a tab, and waits until it says so; back connects it again.

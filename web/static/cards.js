@@ -131,8 +131,8 @@ export class Cards {
     if (!mine && !focused) return true;
     const kept = same && focused && this.root.getElementById(focused);
     const title = this.find('#heading'), to = mine && next.querySelector('[aria-invalid="true"]') || kept || next.querySelector('[data-focus]') || title;
-    if (title === to) title.tabIndex = -1; // not before: a widget's own focus is for what can be used
-    to.focus();
+    if (to && to === title) to.tabIndex = -1; // not before: a widget's own focus is for what can be used
+    to?.focus();
     if (kept && kept === code) kept.setSelectionRange(field.selectionStart, field.selectionEnd);
     this.code?.check(); // what was typed while an answer was awaited
     return true;

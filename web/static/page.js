@@ -3,7 +3,6 @@ import { Cards } from './cards.js';
 import { CodeField } from './code.js';
 import { Countdown } from './countdown.js';
 import { Inquiry } from './inquiry.js';
-import { attendPhones } from './phone.js';
 import { loaded, second } from './time.js';
 
 // The page is complete without this file: forms post, links lead, the server draws every state. This makes it smoother:
@@ -15,7 +14,17 @@ const inquiry = new Inquiry({ look, polls: () => 'poll' in cards.card.dataset })
 const cards = new Cards(document, inquiry, act);
 cards.code = new CodeField(cards);
 cards.countdown = new Countdown(cards);
-attendPhones(document, document.body.dataset.plans);
+
+// What groups a number's digits comes with the first field for one.
+let phones;
+document.addEventListener('focusin', ({ target }) => {
+  const { numbers, plans } = document.body.dataset;
+  if (target.id !== 'phone' && target.id !== 'country') return;
+  phones ??= import(numbers).then(({ attendPhones }) => {
+    attendPhones(document, plans);
+    if (target.value !== target.defaultValue) target.dispatchEvent(new InputEvent('input', { bubbles: true, inputType: 'insertText' })); // was typed meanwhile
+  }).catch(() => { phones = undefined; });
+});
 
 async function ask(url, options) {
   const { answer, moment, text } = await inquiry.ask(url, { ...options, headers: { 'X-Fragment': 'card', Accept: 'text/html' } });

@@ -55,8 +55,8 @@ const plural = (w, text, n) => put(text[attempt(() => new Intl.PluralRules(w.Lan
 
 const used = (quota) => quota?.rules.map((r) => r.remaining);
 
-// until is a time of the day that lies ms from the answer: the countdown's card writes it.
-const until = (ms, pattern) => h('span', { 'data-at': ms, 'data-text': pattern });
+// until is a time of the day that lies ms from the answer: the countdown's card writes it. counted is said where the clocks change before it.
+const until = (ms, pattern, counted) => h('span', { 'data-at': ms, 'data-text': pattern, 'data-counted': counted });
 
 // locked says that wrong codes keep another one from being sent.
 const locked = (w, note) => note?.kind === 'many' && box('bad', w.TooManyChecks);
@@ -113,7 +113,7 @@ function code(w, state) {
     say: wrong || trouble || (flying ? head : [head, waiting(w, state) || w.AvailableNow].join(w.Stop)),
     body: [
       heading([head, flying && dots()]),
-      lead(emphasised(sent, { to: view.to }), view.purpose_title && put(w.AndTitle, { title: view.purpose_title }), w.Stop, h('span', { id: 'code-expiry' }, until(view.expires_in * second, w.WorksUntil))),
+      lead(emphasised(sent, { to: view.to }), view.purpose_title && put(w.AndTitle, { title: view.purpose_title }), w.Stop, h('span', { id: 'code-expiry' }, until(view.expires_in * second, w.WorksUntil, w.WorksElse))),
       box('bad', trouble),
       act('check', h('div', { class: 'field' },
         h('label', { for: 'code', part: 'label' }, w.CodeLabel),
@@ -167,7 +167,7 @@ function enough(w, state) {
   };
 }
 
-const last = (w, view) => h('p', { class: 'aside' }, until(view.expires_in * second, w.LastCodeUntil), ' ', link('code', w.EnterIt));
+const last = (w, view) => h('p', { class: 'aside' }, until(view.expires_in * second, w.LastCodeUntil, w.LastCodeElse), ' ', link('code', w.EnterIt));
 
 // failed is for a first message that was refused at once, or came back.
 function failed(w, state) {

@@ -84,7 +84,7 @@ func TestLoginTellsNothingOfAccounts(t *testing.T) {
 	want(t, wrong, http.StatusUnauthorized)
 	want(t, unknown, http.StatusUnauthorized)
 	plain := func(s, name string) string {
-		return strings.ReplaceAll(strings.ReplaceAll(s, name, ""), "7 tries", "8 tries")
+		return strings.ReplaceAll(strings.ReplaceAll(s, name, ""), "8 tries", "9 tries")
 	}
 	if a, b := plain(wrong.Body.String(), "the-reader"), plain(unknown.Body.String(), "the-stranger"); a != b {
 		t.Errorf("the answers differ:\n%s\n%s", a, b)

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -21,6 +22,7 @@ import (
 // process: the console is needed most when something is down. Implementation: gates.Gates.
 type limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
+	Refund(ctx context.Context, id string, buckets ...string) error
 }
 
 // attemptLimiter counts logins, codes, logins by the provider, and tokens, and decides whether one
@@ -79,15 +81,30 @@ var (
 	}
 )
 
+// loginAttempt is a counted attempt with a password.
+type loginAttempt struct {
+	quota.Decision
+	id      string
+	buckets map[quota.Scope]string
+}
+
 // takeLogin counts one attempt with a password, before the password is compared. browser is the
 // cookie of a known browser, or "".
-func (a attemptLimiter) takeLogin(ctx context.Context, account, browser string, address netip.Addr) (quota.Decision, error) {
+func (a attemptLimiter) takeLogin(ctx context.Context, account, browser string, address netip.Addr) (t loginAttempt, err error) {
+	rules := loginRules
+	t.id, t.buckets = rand.Text(), networkBuckets("login", address)
+	t.buckets[accountScope] = consoleBucket("login", accountScope, account)
 	if browser != "" {
-		return a.take(ctx, knownBrowserRules, accountBucket("login", "browser", account+"/"+browser))
+		rules, t.buckets = knownBrowserRules, accountBucket("login", "browser", account+"/"+browser)
 	}
-	buckets := networkBuckets("login", address)
-	buckets[accountScope] = consoleBucket("login", accountScope, account)
-	return a.take(ctx, loginRules, buckets)
+	t.Decision, err = a.limiter.TakeOrLocal(ctx, quota.Request{ID: t.id, Rules: rules, Buckets: t.buckets})
+	return t, err
+}
+
+// giveBack takes an attempt back whose password was right: it was no guess. While the limiter is away,
+// it stays counted.
+func (a attemptLimiter) giveBack(ctx context.Context, t loginAttempt) {
+	_ = a.limiter.Refund(context.WithoutCancel(ctx), t.id, slices.Collect(maps.Values(t.buckets))...)
 }
 
 // takeSecondFactor counts one attempt at an account's second factor.

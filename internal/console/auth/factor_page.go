@@ -95,9 +95,10 @@ func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
 		return err
 	}
 	if !right {
-		problem := w.Get("login.wrong") + " " + w.Plural("login.left", attemptsLeft(count))
+		problem := w.Get("login.wrong") + " " + w.Plural("login.left", attemptsLeft(count.Decision))
 		return a.showFactorPage(c, s, http.StatusUnauthorized, factorView{Problem: problem})
 	}
+	a.attempts.giveBack(ctx, count)
 	return a.showSecret(c, http.StatusOK, s, newTOTPSecret(), "")
 }
 

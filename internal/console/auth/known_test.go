@@ -148,7 +148,7 @@ func TestLoginsRenewTheCookieOfABrowser(t *testing.T) {
 	}
 	thief := r.Browser()
 	thief.Cookies[name] = stolen
-	for range 9 { // the owner's last login was with this cookie
+	for range 10 {
 		want(t, thief.Login("wrong"), http.StatusUnauthorized)
 	}
 	want(t, thief.Login("wrong"), http.StatusTooManyRequests)

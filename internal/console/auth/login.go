@@ -62,7 +62,7 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 	name = cmp.Or(name, configuredAccount.Name)
 	ctx, address := c.Request().Context(), server.ClientIP(c)
 	count, err := a.attempts.takeLogin(ctx, name, a.knownBrowserID(c, name), address)
-	if answered, err := a.answerRefusedAttempt(c, count, err, next, name); answered {
+	if answered, err := a.answerRefusedAttempt(c, count.Decision, err, next, name); answered {
 		return err
 	}
 	who, right, err := a.tryPassword(ctx, name, form.Get("password"))
@@ -72,8 +72,9 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 	if !right {
 		a.logger.WarnContext(ctx, "login failed", "network", clientNetwork(c), runbook.Console.See())
 		return a.showLogin(c, http.StatusUnauthorized, next, name,
-			w.Get("login.wrong")+" "+w.Plural("login.left", attemptsLeft(count)))
+			w.Get("login.wrong")+" "+w.Plural("login.left", attemptsLeft(count.Decision)))
 	}
+	a.attempts.giveBack(ctx, count)
 	action := actionLogin
 	if _, half, err := a.secondFactorOf(ctx, name); err != nil {
 		return err

@@ -96,10 +96,11 @@ func limiterEventsJSON(events []store.LimiterEvent) string {
 }
 
 // LimiterEvents calls yield for the events that other processes than reader wrote and that may still
-// count: in Postgres up to limit of those whose number is greater than after, in the order of their
-// numbers; in SQLite, which has one process, for all.
+// count: in Postgres for limit of those whose number is greater than after, in the order of their
+// numbers, or more where the last ones have one number, as all rows of a copied file do; in SQLite,
+// which has one process, for all.
 func (db *DB) LimiterEvents(ctx context.Context, reader, after int64, limit int, yield func(store.LimiterEvent) error) error {
-	order := db.Dialect.pick(dialectSQL{Postgres: ` ORDER BY seq LIMIT @limit`})
+	order := db.Dialect.pick(dialectSQL{Postgres: ` ORDER BY seq FETCH FIRST (@limit) ROWS WITH TIES`})
 	return db.Read(ctx, func(q Tx) error {
 		_, err := q.Run(`
 SELECT bucket, id, at, until, refunded, seq FROM limiter_events WHERE seq > @after AND writer <> @reader AND until > @now`+order,
