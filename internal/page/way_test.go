@@ -473,7 +473,7 @@ func backAndForwardShowTheTruth(t *testing.T, browser context.Context) {
 	history := func(way string) { b.run("setTimeout(() => history." + way + "())") }
 	b.card("code", "Send again in")
 	before := b.left()
-	b.click(".lead a")
+	b.click(".change")
 	b.card("ask", "Back to the code")
 	w.Advance(25 * time.Second)
 	history("back")
