@@ -59,6 +59,7 @@ func TestReportedOutcomes(t *testing.T) {
 			{secret, byID, `{"outcome":"approved"}`, ok("approved")},
 			{secret, "/outcome", fmt.Sprintf(byNumber, "approved"), ok("approved")},
 			{secret, byID, `{"outcome":"failed"}`, ok("approved")},
+			{secret, "/" + id + "/check", `{"code":"739154"}`, "409 caller-checks"},
 		} {
 			r.Want(c.path+" "+c.body, post(c.key, c.path, c.body), c.want)
 		}

@@ -24,6 +24,7 @@ type tenant struct {
 	name, secret, public string
 	pending              apptest.Answer // of Ana
 	code, proof          string         // of Ana's verification; of Bea's
+	own                  string         // the ID of Finn's code, which the app checks itself
 	reference            string         // to an approval of the page
 	secrets              []string       // that no answer to another app may hold
 }
@@ -104,9 +105,10 @@ func (a *tenant) settle(s *apptest.Stack) {
 	for range 5 {
 		s.Post("/v1/limits/month/record", `{"keys":{"user":"`+a.name+`"}}`, a.backEnd)
 	}
+	a.own = s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"code":"739154"}`, at("finn")), a.backEnd).ID
 	a.reference = signUp(s, a, at("dora"))
 	a.secrets = []string{a.pending.ID, a.pending.Send.ID, approved.ID, approved.Send.ID, a.code, a.proof, a.reference,
-		"order-of-" + a.name, at("ana"), at("bea"), at("dora")}
+		"order-of-" + a.name, a.own, at("ana"), at("bea"), at("dora"), at("finn")}
 }
 
 // signUp goes through the app's page and is returned with a reference.
@@ -202,6 +204,9 @@ func attempts(owner *tenant) map[string][]attempt {
 			browser: 404}},
 		"cancel":     {{path: verification + "/cancel", backEnd: 404, browser: 404}},
 		"checkNamed": {{body: `{` + person("ana") + `,"code":"` + owner.code + `"}`, backEnd: 404, browser: 403}},
+		"report":     {{path: "/v1/verifications/" + owner.own + "/outcome", body: `{"outcome":"approved"}`, backEnd: 404, browser: 403}},
+		"reportNamed": {{path: "/v1/verifications/outcome", body: `{` + person("finn") + `,"outcome":"approved"}`, backEnd: 404,
+			browser: 403}},
 		"redeemProof": {{body: `{"proof":"` + owner.proof + `"}`, backEnd: 422, browser: 403},
 			{body: `{"reference":"` + owner.reference + `"}`, backEnd: 422, browser: 403}},
 		"quota":       {{body: `{` + person("ana") + `}`, backEnd: 200, browser: 403, left: 1}},
@@ -320,6 +325,9 @@ func (a *tenant) has(s *apptest.Stack) {
 	}
 	if right := do(check, fmt.Sprintf(`{"code":%q}`, a.code)); !right.Valid {
 		s.Errorf("%s: its code: %s", a.name, right.Raw)
+	}
+	if report := do("/v1/verifications/"+a.own+"/outcome", `{"outcome":"failed"}`); !strings.Contains(string(report.Raw), `"outcome":"failed"`) {
+		s.Errorf("%s: the outcome of its own code: %s", a.name, report.Raw)
 	}
 	if spent := do("/v1/limits/month/peek", `{"keys":{"user":"`+a.name+`"}}`); spent.Quota.Allowed ||
 		spent.Quota.Rules[0].Remaining != 0 {

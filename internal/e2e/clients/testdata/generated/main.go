@@ -31,7 +31,7 @@ func main() {
 			answer["retry_after"], answer["blocked_by"] = p.RetryAfter, p.BlockedBy
 		}
 	case "check":
-		a, err := c.CheckWithResponse(context.Background(), os.Args[2], CheckJSONRequestBody{Code: os.Args[3]})
+		a, err := c.CheckWithResponse(context.Background(), os.Args[2], &CheckParams{}, CheckJSONRequestBody{Code: os.Args[3]})
 		must(err)
 		right, err := a.JSON200.AsApproved()
 		must(err)
