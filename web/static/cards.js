@@ -1,5 +1,5 @@
 import { offline } from './browser.js';
-import { put, second } from './time.js';
+import { second } from './time.js';
 
 // Cards shows one card, #card, in a root that is the page's document or a widget's shadow tree, and swaps it as a whole
 // for the next one, keeping focus and what is being typed. The root also has a status line, #say, and a box for
@@ -98,9 +98,7 @@ export class Cards {
   }
 
   #prepare() {
-    for (const each of this.card.querySelectorAll('[data-at]')) {
-      each.textContent = put(each.dataset.text, { c: this.countdown.clock(each.dataset.at, each.dataset.round) });
-    }
+    this.countdown?.write();
     this.tick();
     this.code?.drawn();
   }

@@ -43,15 +43,6 @@ export function slipIn(text, letters) {
   return consists(text, letters) ? 'length' : 'foreign';
 }
 
-// countAcrossChanges has a card count a time down before which the clocks change: 1:05 may be past, or come twice.
-function countAcrossChanges(card) {
-  const zone = (ms) => new Date(Date.now() + Number(ms)).getTimezoneOffset();
-  for (const { dataset } of card.querySelectorAll('[data-at][data-counted]')) {
-    const { at, counted } = dataset;
-    if (zone(0) !== zone(at)) Object.assign(dataset, { wait: at, short: counted, long: counted, minutes: '', done: '' });
-  }
-}
-
 // CodeField looks after the field #code of cards (cards.js). A whole code is checked by itself: typed, pasted, from a text message, or
 // when the connection is back. What is too long is not, nor what is known to be wrong, of which that is said again: a key too many
 // must not cost another try.
@@ -132,8 +123,6 @@ export class CodeField {
   // drawn has the browser offer the code of a text message (WebOTP), as long as there is a field for it. A card that says nothing of a
   // wrong code may be about another one.
   drawn() {
-    countAcrossChanges(this.cards.card);
-    this.cards.tick();
     const { wrong, keep, sms } = this.#data;
     if ((wrong ?? keep) === undefined) this.#wrong.clear();
     if (sms === undefined) return this.stop();

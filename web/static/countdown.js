@@ -4,7 +4,7 @@ const glance = second / 2; // how often the clocks are compared while something 
 
 // Countdown moves the waits of the card of cards (cards.js). Every step is worked out from the deadline, so a throttled or frozen tab is
 // right again at once. What waits has data-wait, its milliseconds from the answer on, patterns for what it says, and data-minutes if
-// that changes with the minutes alone. The button that can be pressed again has in data-over what is said then. On the card, data-next
+// that changes with the minutes alone. A time of the day has data-at, its milliseconds, and data-text. The button that can be pressed again has in data-over what is said then. On the card, data-next
 // is when its state changes by itself; on the help, data-open is when that opens.
 export class Countdown {
   #ticking;
@@ -12,6 +12,16 @@ export class Countdown {
   constructor(cards) { this.cards = cards; }
 
   clock(ms, round) { return clock(this.cards.moment, ms, this.cards.lang, round); }
+
+  // write writes the times of the day. Where the clocks change before one, 1:05 may be past or come twice: what has data-counted is counted.
+  write() {
+    const zone = (ms) => new Date(Date.now() + Number(ms)).getTimezoneOffset();
+    for (const each of this.cards.card.querySelectorAll('[data-at]')) {
+      const { at, text, round, counted } = each.dataset;
+      each.textContent = put(text, { c: this.clock(at, round) });
+      if (counted && zone(0) !== zone(at)) Object.assign(each.dataset, { wait: at, short: counted, long: counted, minutes: '', done: '' });
+    }
+  }
 
   stop() {
     clearTimeout(this.#ticking);
