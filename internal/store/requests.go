@@ -232,7 +232,7 @@ type CheckRequest struct {
 	// Parse parses the typed code and returns the check's Verification.CheckKey; empty: it has no
 	// Idempotency-Key. Judge says whether the code is right, if the check counts; tell is the event to
 	// write. The store calls them while it holds locks, maybe more than once. After an error of one of
-	// them nothing is written.
+	// them nothing is written, and the check returns it as it is.
 	Parse func(v Verification) (key []byte, err error)
 	Judge func(v Verification) (right bool, tell NewEvent, err error)
 }

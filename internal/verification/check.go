@@ -56,15 +56,8 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 	// From here the check goes on, even if the client hangs up.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	var refusal error // of Parse: the database's own errors are fault.Unavailable
 	checked, err := s.Store.Check(ctx, store.CheckRequest{ID: id, Network: c.network(), Judge: s.judgeFunc(k),
-		Parse: func(v store.Verification) (key []byte, err error) {
-			key, refusal = s.checkKey(k, v)
-			return key, refusal
-		}})
-	if refusal != nil {
-		err = refusal
-	}
+		Parse: func(v store.Verification) ([]byte, error) { return s.checkKey(k, v) }})
 	if wrong := err == nil && checked.Counted && !checked.Approved; !wrong && len(k.failed.Buckets) > 0 {
 		s.Outbox.RefundLater(k.failed.ID, k.failed.Buckets)
 	}

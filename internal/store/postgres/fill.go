@@ -31,7 +31,7 @@ var notCopied = map[string]string{
 
 // rebuilt has the tables that a file lacks. Fill makes the rows of minute_index. CountHours makes
 // those of the others, four hours a second; until then statistics read the sends.
-var rebuilt = []string{"minute_index", "counted_hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"}
+var rebuilt = append([]string{"minute_index"}, hourTables...)
 
 // maxFillClockDifference is how far the clocks of file and database may differ: each wait is wrong
 // by as much.

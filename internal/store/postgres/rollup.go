@@ -37,10 +37,12 @@ WHERE h.hour > clock.first - interval '1 hour' AND NOT EXISTS (SELECT FROM count
   AND h.hour NOT IN (SELECT under_way.hour FROM under_way)
 ORDER BY h.hour DESC LIMIT 1`
 
+// hourTables are the tables that CountHours fills.
+var hourTables = []string{"counted_hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"}
+
 // deleteHoursSQL returns the statements that delete the counts of hours with a condition.
 func deleteHoursSQL(which string) []string {
-	return columns.MapSlice([]string{"counted_hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"},
-		func(table string) string { return `DELETE FROM ` + table + ` WHERE ` + which })
+	return columns.MapSlice(hourTables, func(table string) string { return `DELETE FROM ` + table + ` WHERE ` + which })
 }
 
 // deleteOldHoursSQL deletes the counts of hours that are older than @age.

@@ -22,7 +22,8 @@ func (s *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer
 	if !store.AreValidTexts(c.ID, c.Network) {
 		return store.CheckAnswer{}, fault.NotFound
 	}
-	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (d store.CheckAnswer, err error) {
+	var refusal error // of Parse or Judge: the caller's own, not the database's
+	checked, err := sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (d store.CheckAnswer, err error) {
 		v, err := q.Verification(c.ID)
 		if err != nil {
 			return d, err
@@ -31,13 +32,14 @@ func (s *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer
 		if err != nil {
 			return d, err
 		}
-		d, err = gate.DecideCheck(c, v, tried, q.Now)
+		if d, refusal = gate.DecideCheck(c, v, tried, q.Now); refusal != nil {
+			return d, nil
+		}
 		args := sqldb.Args{
 			"id": c.ID, "approves": d.Approved, "key": d.Verification.CheckKey,
 			"entry": string(columns.AppendCheck(nil, store.Check{At: q.Now, Network: c.Network})),
 		}
 		switch {
-		case err != nil:
 		case d.KeyReused:
 			err = q.ExecAll(args, sqldb.KeepCheckKeySQL)
 		case d.Counted:
@@ -48,4 +50,8 @@ func (s *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer
 		}
 		return d, q.AddAppEvents(c.ID, "", d.Event)
 	})
+	if err == nil && refusal != nil {
+		return store.CheckAnswer{}, refusal
+	}
+	return checked, err
 }

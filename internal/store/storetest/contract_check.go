@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -73,6 +74,10 @@ func checksWithKeys(t *testing.T, f *Fixture) {
 	}
 	check(Right(v.ID), 1, 3, "false false false true")
 	check(Right(v.ID), 1, 2, "false false false true")
+	own, refused := errors.New("of the caller"), Wrong(v.ID)
+	refused.Parse = func(store.Verification) ([]byte, error) { return nil, own }
+	_, err := f.Check(t.Context(), refused)
+	Equal(t, "error of Parse", err, own)
 	Equal(t, "tries", f.Code(t, v.ID).Attempts, 3)
 	OK(t, f.Erase(t.Context(), v.Recipient, time.Hour, f.Act()))
 	Equal(t, "key of an erased recipient", len(f.Code(t, v.ID).CheckKey), 0)
