@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -58,7 +57,7 @@ type App struct {
 
 	db          *sqldb.DB
 	limiter     gates.Limiter
-	kept        *gates.Kept  // of the limiter in process; with Redis it only reads what was kept before
+	kept        *gates.Kept  // of the limiter in process; nil with Redis
 	redis       *quota.Redis // of the limiter, like redisClient; nil when the limiter is in process
 	redisClient redis.UniversalClient
 	servers     mailserver.Servers
@@ -77,9 +76,8 @@ type App struct {
 
 	traces    *traces.Traces // nil without an exporter
 	listeners []*listener
-	passed    []net.Listener // by systemd, and not yet used
-	failed    chan error     // the error that ended a listener's server
-	serving   chan struct{}  // closed by Serve
+	failed    chan error    // the error that ended a listener's server
+	serving   chan struct{} // closed by Serve
 	backlog   *recent.Value[map[recipient.Channel]store.Backlog]
 	database  *databaseProbe
 	keyCheck  *keyCheck

@@ -67,16 +67,17 @@ var ErrInterrupted = errors.New("interrupted")
 
 // openPorts opens the port of the API, the console's if it has an address of its own, and that of
 // the profiles. Until addRoutes, all requests get 503; those on a passed socket wait until Serve.
-func (a *App) openPorts() (err error) {
+func (a *App) openPorts() error {
 	a.health = &server.Health{}
-	if a.passed, err = passedSockets(); err != nil {
+	passed, err := passedSockets()
+	if err != nil {
 		return err
 	}
 	for _, address := range []string{a.cfg.Addr, a.cfg.AdminAddr} {
 		if address == "" {
 			continue
 		}
-		port, err := a.listen(address)
+		port, err := listen(address, &passed)
 		if err != nil {
 			return err
 		}
@@ -105,7 +106,7 @@ func (a *App) openPorts() (err error) {
 		}
 		go l.serve(a.failed)
 	}
-	for _, l := range a.passed {
+	for _, l := range passed {
 		return fmt.Errorf("systemd passed a socket for %s, and neither SENDCODE_ADDR nor SENDCODE_ADMIN_ADDR has its port: "+
 			"correct ListenStream", l.Addr())
 	}
@@ -290,7 +291,7 @@ func (a *App) registerConsole(e *echo.Echo) {
 		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk, Topics: topics, Webhooks: a.core.Hooks,
 		Logger: a.logger, Status: a.Status, Carriers: carriers, StorageStatus: a.storageStatus, Now: a.now,
 		Auth: auth.Config{
-			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: gates.Committed{Gates: a.core.Gates, Kept: a.keptHere()}, Ring: a.ring,
+			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: gates.Committed{Gates: a.core.Gates, Kept: a.kept}, Ring: a.ring,
 			Provider: IdentityProvider(a.cfg),
 			Refused:  a.metrics.AdminRefused,
 			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(),

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"sendcode"
@@ -63,50 +64,31 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 			return err
 		}
 	}
-	settings, public := []string{fmt.Sprintf("mail_from: %q", i.MailFrom)}, ""
-	switch i.Show {
-	case "page":
-		settings = append(settings, "page: {app: default}", fmt.Sprintf("sms: {public_url: %q}", i.Origin))
-	case "widget":
-		key, sum := config.NewAPIKey("public")
-		public = fmt.Sprintf("\nYour page:\n\n  <script type=\"module\" src=\"https://…/widget.js\"></script>\n  <send-code public-key=%q></send-code>\n", key)
-		settings = append(settings, fmt.Sprintf(
-			"apps: [{name: default, origins: [%q], keys: [{id: k_%s, kind: public, sha256: %q}]}]", i.Origin, sum[:8], sum))
-	default:
-		return fmt.Errorf("%q is neither page nor widget", i.Show)
+	settings, public, err := i.settings()
+	if err != nil {
+		return err
 	}
-	secrets := "SENDCODE_SMTP_URL=" + i.SMTPURL + "\n"
+	secrets := []string{"SENDCODE_SMTP_URL=" + i.SMTPURL}
 	for line := range strings.Lines(config.GenerateSecretVariables()) {
 		if !strings.HasPrefix(line, "SENDCODE_PUBLIC_KEY=") {
-			secrets += line
+			secrets = append(secrets, strings.TrimSpace(line))
 		}
 	}
 	flow := "{" + strings.Join(settings, ", ") + "}"
-	if _, err := config.Load(append(strings.Split(strings.TrimSpace(secrets), "\n"), "SENDCODE_CONFIG_YAML="+flow), os.ReadFile); err != nil {
+	if _, err := config.Load(append(slices.Clone(secrets), "SENDCODE_CONFIG_YAML="+flow), os.ReadFile); err != nil {
 		return err
 	}
 	if strings.ContainsAny(i.MailFrom+i.SMTPURL+i.Origin, "'\n\\$") {
 		return errors.New("an answer has ', \\ or $, which shells and compose read otherwise: write %XX in URLs, and leave it out of names")
 	}
-	files := []installed{{"compose.yaml", sendcode.Compose, 0o644},
-		{".env", "SENDCODE_MAIL_FROM='" + i.MailFrom + "'\nSENDCODE_CONFIG_YAML='" + flow + "'\n", 0o600}}
-	env, next := "SENDCODE_CONFIG=/etc/sendcode/sendcode.yaml\nSENDCODE_DATA_DIR=/var/lib/sendcode\n", "docker compose up --detach"
-	for line := range strings.Lines(secrets) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		env += name + "='" + value + "'\n"
-		// the container has a user of its own, and others do not get into the folder
-		files = append(files, installed{"secrets/" + strings.ToLower(strings.TrimPrefix(name, "SENDCODE_")), value + "\n", 0o644})
-	}
+	var files []installed
+	var next string
 	switch i.Where {
 	case "compose":
+		files, next = i.composeFiles(flow, secrets), "docker compose up --detach"
 	case "systemd":
-		settings = append(settings, "addr: 127.0.0.1:8080", "admin_addr: 127.0.0.1:8081", `trusted_proxies: [127.0.0.1, "::1"]`)
-		files = []installed{
-			{"etc/sendcode/sendcode.yaml", strings.Join(settings, "\n") + "\n", 0o644}, {"etc/sendcode/env", env, 0o600},
-			{"etc/systemd/system/sendcode.service", sendcode.Service, 0o644},
-			{"etc/systemd/system/sendcode.socket", sendcode.Socket, 0o644},
-		}
-		i.Root, next = filepath.Join("/", i.Root), "systemctl daemon-reload && systemctl enable --now sendcode.socket sendcode"
+		files, next = systemdFiles(settings, secrets), "systemctl daemon-reload && systemctl enable --now sendcode.socket sendcode"
+		i.Root = filepath.Join("/", i.Root)
 	default:
 		return fmt.Errorf("%q is neither systemd nor compose", i.Where)
 	}
@@ -116,8 +98,52 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 	for _, f := range files {
 		_, _ = fmt.Fprintln(out, "wrote", filepath.Join(i.Root, f.name))
 	}
-	_, err := fmt.Fprintf(out, "The secrets are new and only there: keep a copy. Put a proxy with TLS in front (docs/operations.md), then %s\n%s", next, public)
+	_, err = fmt.Fprintf(out, "The secrets are new and only there: keep a copy. Put a proxy with TLS in front (docs/operations.md), then %s\n%s", next, public)
 	return err
+}
+
+// settings returns the lines of the settings, and what the person's page needs; "" with the page of
+// this service.
+func (i Installation) settings() (lines []string, public string, err error) {
+	lines = []string{fmt.Sprintf("mail_from: %q", i.MailFrom)}
+	switch i.Show {
+	case "page":
+		return append(lines, "page: {app: default}", fmt.Sprintf("sms: {public_url: %q}", i.Origin)), "", nil
+	case "widget":
+		key, sum := config.NewAPIKey("public")
+		public = fmt.Sprintf("\nYour page:\n\n  <script type=\"module\" src=\"https://…/widget.js\"></script>\n  <send-code public-key=%q></send-code>\n", key)
+		return append(lines, fmt.Sprintf(
+			"apps: [{name: default, origins: [%q], keys: [{id: k_%s, kind: public, sha256: %q}]}]", i.Origin, sum[:8], sum)), public, nil
+	default:
+		return nil, "", fmt.Errorf("%q is neither page nor widget", i.Show)
+	}
+}
+
+// composeFiles returns the compose file, its settings as one YAML flow, and a file for each secret.
+func (i Installation) composeFiles(flow string, secrets []string) []installed {
+	files := []installed{{"compose.yaml", sendcode.Compose, 0o644},
+		{".env", "SENDCODE_MAIL_FROM='" + i.MailFrom + "'\nSENDCODE_CONFIG_YAML='" + flow + "'\n", 0o600}}
+	for _, line := range secrets {
+		name, value, _ := strings.Cut(line, "=")
+		// the container has a user of its own, and others do not get into the folder
+		files = append(files, installed{"secrets/" + strings.ToLower(strings.TrimPrefix(name, "SENDCODE_")), value + "\n", 0o644})
+	}
+	return files
+}
+
+// systemdFiles returns the settings, the secrets and systemd's units.
+func systemdFiles(settings, secrets []string) []installed {
+	settings = append(settings, "addr: 127.0.0.1:8080", "admin_addr: 127.0.0.1:8081", `trusted_proxies: [127.0.0.1, "::1"]`)
+	env := "SENDCODE_CONFIG=/etc/sendcode/sendcode.yaml\nSENDCODE_DATA_DIR=/var/lib/sendcode\n"
+	for _, line := range secrets {
+		name, value, _ := strings.Cut(line, "=")
+		env += name + "='" + value + "'\n"
+	}
+	return []installed{
+		{"etc/sendcode/sendcode.yaml", strings.Join(settings, "\n") + "\n", 0o644}, {"etc/sendcode/env", env, 0o600},
+		{"etc/systemd/system/sendcode.service", sendcode.Service, 0o644},
+		{"etc/systemd/system/sendcode.socket", sendcode.Socket, 0o644},
+	}
 }
 
 // writeInstalled writes files below root; none if one of them exists.

@@ -28,7 +28,7 @@ func (a *App) newCore(around func(*outbox.Outbox) verification.Outbox) error {
 			Workers: max(outbox.DefaultWorkers, a.servers.MaxConns()),
 		},
 	}, a.traceCore(core.Dependencies{
-		DB: a.db, Limiter: a.limiter, Kept: a.keptHere(), Mails: a.mails, Sender: a.sender, Texts: a.texts, Carrier: a.carrier,
+		DB: a.db, Limiter: a.limiter, Kept: a.kept, Mails: a.mails, Sender: a.sender, Texts: a.texts, Carrier: a.carrier,
 		Receipts: a.receiptPoller(),
 		Observer: a.metrics, Logger: a.logger, Now: a.now, Around: around,
 	}))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 
 	"sendcode/internal/server"
@@ -36,12 +37,12 @@ func passedSockets() (all []net.Listener, err error) {
 	return all, nil
 }
 
-// listen opens an address: the passed socket of the same port, or a port of its own.
-func (a *App) listen(address string) (net.Listener, error) {
+// listen opens an address: the passed socket of the same port, which it takes out, or a port of its own.
+func listen(address string, passed *[]net.Listener) (net.Listener, error) {
 	_, wanted, _ := net.SplitHostPort(address)
-	for i, l := range a.passed {
+	for i, l := range *passed {
 		if _, port, _ := net.SplitHostPort(l.Addr().String()); port == wanted {
-			a.passed = append(a.passed[:i:i], a.passed[i+1:]...)
+			*passed = slices.Delete(*passed, i, i+1)
 			return l, nil
 		}
 	}

@@ -73,12 +73,8 @@ func openStore(ctx context.Context, cfg config.Config, now func() time.Time,
 }
 
 func (a *App) openLimiter(ctx context.Context) error {
-	// on the process's clock, not the database's, or a jump of its clock would age both gates
-	a.kept = gates.NewKept(a.db, a.process, a.keys.SealBucket, a.keys.OpenBucket)
-	if a.kept.Shared = a.clock != nil; a.kept.Shared {
-		a.kept.Ahead = a.clock.offset
-	}
 	if a.cfg.RedisURL == "" {
+		a.kept = a.newKept()
 		a.limiter = a.kept.Limiter()
 		return nil
 	}
@@ -184,21 +180,23 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
 	}
 }
 
-// keptHere returns the Kept of the limiter in process; nil with Redis.
-func (a *App) keptHere() *gates.Kept {
-	if a.cfg.RedisURL != "" {
-		return nil
+// newKept makes a limiter in this process, and the Kept of its events. Its clock is the process's, not
+// the database's, or a jump of that one would age both gates.
+func (a *App) newKept() *gates.Kept {
+	k := gates.NewKept(a.db, a.process, a.keys.SealBucket, a.keys.OpenBucket)
+	if k.Shared = a.clock != nil; k.Shared {
+		k.Ahead = a.clock.offset
 	}
-	return a.kept
+	return k
 }
 
 // loadKept adds the kept events to the limiter. If that is Redis, a process without Redis kept them,
 // and they go there; without an answer of Redis the next start tries again.
 func (a *App) loadKept(ctx context.Context) error {
-	if a.cfg.RedisURL == "" {
+	if a.kept != nil {
 		return a.kept.Load(ctx)
 	}
-	switch n, err := a.kept.MoveTo(ctx, a.redis); {
+	switch n, err := a.newKept().MoveTo(ctx, a.redis); {
 	case err != nil:
 		a.logger.Warn("kept events of the limiter not recorded in Redis", "error", err, runbook.Redis.See())
 	case n > 0:

@@ -134,12 +134,15 @@ func (k *Kept) rows(changes []quota.Change) (rows []store.LimiterEvent) {
 // Load adds to the limiter the events that other processes wrote since the last call: at the start
 // those of earlier processes as well. Errors: of the database, or of open.
 func (k *Kept) Load(ctx context.Context) error {
-	for {
-		n, err := k.load(ctx, k.limiter)
-		if err != nil || n < keptPerRead {
-			return err
-		}
+	_, err := k.loadAll(ctx, k.limiter)
+	return err
+}
+
+func (k *Kept) loadAll(ctx context.Context, to Limiter) (all int, err error) {
+	for n := keptPerRead; err == nil && n >= keptPerRead; all += n {
+		n, err = k.load(ctx, to)
 	}
+	return all, err
 }
 
 // Sync writes what changed and, if other replicas use the database, reads a part of what they wrote.
@@ -155,13 +158,8 @@ func (k *Kept) Sync(ctx context.Context) (again bool, err error) {
 // MoveTo records the kept events in a limiter that replicas share, and deletes them. It returns
 // their number. Errors: of the database, of the limiter, or of open; then call it again.
 func (k *Kept) MoveTo(ctx context.Context, shared Limiter) (moved int, err error) {
-	for n := keptPerRead; n >= keptPerRead; moved += n {
-		if n, err = k.load(ctx, shared); err != nil {
-			return moved, err
-		}
-	}
-	if moved == 0 {
-		return 0, nil
+	if moved, err = k.loadAll(ctx, shared); err != nil || moved == 0 {
+		return moved, err
 	}
 	return moved, k.db.DeleteLimiterEvents(ctx, k.read)
 }
