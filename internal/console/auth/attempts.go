@@ -81,8 +81,8 @@ var (
 	}
 )
 
-// loginAttempt is a counted attempt with a password.
-type loginAttempt struct {
+// attempt is one that was counted, such as a password, and can be given back.
+type attempt struct {
 	quota.Decision
 	id      string
 	buckets map[quota.Scope]string
@@ -90,20 +90,18 @@ type loginAttempt struct {
 
 // takeLogin counts one attempt with a password, before the password is compared. browser is the
 // cookie of a known browser, or "".
-func (a attemptLimiter) takeLogin(ctx context.Context, account, browser string, address netip.Addr) (t loginAttempt, err error) {
-	rules := loginRules
-	t.id, t.buckets = rand.Text(), networkBuckets("login", address)
-	t.buckets[accountScope] = consoleBucket("login", accountScope, account)
+func (a attemptLimiter) takeLogin(ctx context.Context, account, browser string, address netip.Addr) (attempt, error) {
 	if browser != "" {
-		rules, t.buckets = knownBrowserRules, accountBucket("login", "browser", account+"/"+browser)
+		return a.takeAttempt(ctx, knownBrowserRules, accountBucket("login", "browser", account+"/"+browser))
 	}
-	t.Decision, err = a.limiter.TakeOrLocal(ctx, quota.Request{ID: t.id, Rules: rules, Buckets: t.buckets})
-	return t, err
+	buckets := networkBuckets("login", address)
+	buckets[accountScope] = consoleBucket("login", accountScope, account)
+	return a.takeAttempt(ctx, loginRules, buckets)
 }
 
 // giveBack takes an attempt back whose password was right: it was no guess. While the limiter is away,
 // it stays counted.
-func (a attemptLimiter) giveBack(ctx context.Context, t loginAttempt) {
+func (a attemptLimiter) giveBack(ctx context.Context, t attempt) {
 	_ = a.limiter.Refund(context.WithoutCancel(ctx), t.id, slices.Collect(maps.Values(t.buckets))...)
 }
 
@@ -132,8 +130,15 @@ func (a attemptLimiter) takeWrongToken(ctx context.Context, address netip.Addr) 
 
 func (a attemptLimiter) take(ctx context.Context, rules []quota.Rule,
 	buckets map[quota.Scope]string) (quota.Decision, error) {
-	d, err := a.limiter.TakeOrLocal(ctx, quota.Request{ID: rand.Text(), Rules: rules, Buckets: buckets})
-	return d, err
+	t, err := a.takeAttempt(ctx, rules, buckets)
+	return t.Decision, err
+}
+
+func (a attemptLimiter) takeAttempt(ctx context.Context, rules []quota.Rule,
+	buckets map[quota.Scope]string) (t attempt, err error) {
+	t.id, t.buckets = rand.Text(), buckets
+	t.Decision, err = a.limiter.TakeOrLocal(ctx, quota.Request{ID: t.id, Rules: rules, Buckets: buckets})
+	return t, err
 }
 
 func consoleBucket(what string, scope quota.Scope, value string) string {

@@ -72,7 +72,7 @@ type postedSample struct {
 }
 
 func (a *Handlers) webhookEventsPage(c echo.Context) error {
-	return a.showWebhookEvents(c, http.StatusOK, postedSample{})
+	return a.showWebhookEvents(c, postedSample{})
 }
 
 // postSampleForm posts a sample of an event to an app, and shows the answer.
@@ -91,10 +91,10 @@ func (a *Handlers) postSampleForm(c echo.Context, form url.Values) error {
 	if s.Answer, s.OK, err = a.Webhooks.PostSample(c.Request().Context(), s.App, s.Event); err != nil {
 		return err
 	}
-	return a.showWebhookEvents(c, http.StatusOK, s)
+	return a.showWebhookEvents(c, s)
 }
 
-func (a *Handlers) showWebhookEvents(c echo.Context, status int, posted postedSample) error {
+func (a *Handlers) showWebhookEvents(c echo.Context, posted postedSample) error {
 	p, err := a.webhookEventList().PageForQuery(c.Request().Context(), c.Request().URL.RawQuery, webhookEventFilter{})
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (a *Handlers) showWebhookEvents(c echo.Context, status int, posted postedSa
 		v.Apps = a.Webhooks.Apps()
 	}
 	v.States = frame.FieldOptions(v.W, "events.state", "events.state", p.Filter.State, webhookEventStates...)
-	return a.Layout.Show(c, status, "events", v)
+	return a.Layout.Show(c, http.StatusOK, "events", v)
 }
 
 // State returns whether an event arrived.
