@@ -76,9 +76,15 @@ func TestProveWhileRedisClockIsSet(t *testing.T) {
 	p.seen.Skew, p.seen.FewerLeft = time.Second, true // a wait that is told during a step may be too long
 	p.start(2)
 	p.underLoad(func(ctx context.Context) {
+		var ahead time.Duration
 		for _, set := range otherClocks {
 			p.fail(ctx, 0, []fault{{"settings of Redis's clock", func(p *proof, ctx context.Context) {
+				setting := time.Now()
 				apptest.Must(t, clock.Set(set))
+				if set < ahead { // set back, Redis counts what lies in its future from now on
+					p.seen.Stalls = append(p.seen.Stalls, setting, time.Now())
+				}
+				ahead = set
 				p.pause(ctx, 1000, 1000)
 			}}})
 		}
