@@ -17,7 +17,7 @@ GOTESTSUM := go tool gotestsum --format=pkgname-and-test-fails --format-icons=te
 # For each package's tests: a hang ends here with every goroutine's stack.
 TIMEOUT ?= 30m
 # Each package's tests are a program to link, every time; without tables for debuggers that takes a third less.
-TESTFLAGS := -vet=off -ldflags=-s -p=2 -timeout=$(TIMEOUT)
+TESTFLAGS = -vet=off -ldflags=-s -p=2 -timeout=$(TIMEOUT)
 # Runs each test again, in another order: go shows the result of before for tests that passed and read nothing that has changed.
 FRESH := -count=1 -shuffle=on
 # Files of tests with this tag are run by `make nightly` alone.
@@ -84,6 +84,7 @@ test: tools ## the tests that every commit passes, on servers and a browser of t
 	@bin/ensure
 	@$(LESS_GC) SENDCODE_TEST_RUN=$$(date +%s) $(GOTESTSUM) $(TESTFLAGS) $(if $(CI),$(FRESH)) $(LONG) $(TESTED)
 
+tests: TIMEOUT := 80m
 tests: tools ## every test, those too that only nightly runs
 	@bin/ensure
 	@$(LESS_GC) $(GOTESTSUM) $(NIGHTLY) $(TESTFLAGS) $(FRESH) $(LONG) ./...
