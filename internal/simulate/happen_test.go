@@ -333,11 +333,14 @@ func (w *world) disturb(e Event) (fault bool) {
 	switch e.Kind {
 	case Flush:
 		w.redis.Flush()
-	case FailOver:
-		w.locked(func() { w.movedWrites += w.redis.FailOver(e.N) })
-	case OtherClock:
-		w.locked(func() { w.movedWrites += w.redis.FailOver(e.N) })
-		w.setClock(e.For)
+	case FailOver, OtherClock:
+		w.locked(func() {
+			n, _ := w.redis.FailOver(e.N)
+			w.movedWrites += n
+		})
+		if e.Kind == OtherClock {
+			w.setClock(e.For)
+		}
 	case LimiterStalls:
 		w.locked(func() { w.stalls = append(w.stalls, time.Now().Add(e.For)) })
 	case ClockStep:

@@ -24,8 +24,9 @@ type FakeRedis struct {
 
 // write is one that a replica may have.
 type write struct {
-	at time.Time
-	do func(gates.Limiter) error
+	at    time.Time
+	do    func(gates.Limiter) error
+	gives bool // places back
 }
 
 // NewFakeRedis returns an empty limiter.
@@ -50,19 +51,22 @@ func (s *FakeRedis) Flush() {
 	s.memory, s.writes = quota.NewMemory(s.now), nil
 }
 
-// FailOver loses the newest writes, and returns how many.
-func (s *FakeRedis) FailOver(lost int) int {
+// FailOver loses the newest writes, and returns how many, and whether one of them gave places back:
+// those may then stay taken for a window.
+func (s *FakeRedis) FailOver(lost int) (n int, gave bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	kept := s.writes[:max(0, len(s.writes)-lost)]
-	lost = len(s.writes) - len(kept)
+	for _, w := range s.writes[len(kept):] {
+		n, gave = n+1, gave || w.gives
+	}
 	s.memory = quota.NewMemory(s.now)
 	for _, w := range kept {
 		s.replaying = w.at
 		_ = w.do(s.memory)
 	}
 	s.replaying, s.writes = time.Time{}, kept
-	return lost
+	return n, gave
 }
 
 // Step sets the clock.
@@ -77,7 +81,7 @@ func (s *FakeRedis) call(_ context.Context, name string, do func(gates.Limiter) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if name != "Peek" {
-		s.writes = append(s.writes, write{s.now(), do})
+		s.writes = append(s.writes, write{s.now(), do, name == "Refund" || name == "Reset"})
 	}
 	return do(s.memory)
 }
@@ -89,7 +93,7 @@ func (s *FakeRedis) Take(ctx context.Context, r quota.Request) (quota.Decision, 
 	d, err := s.memory.Take(ctx, r)
 	if d.Admitted {
 		again := func(l gates.Limiter) error { _, err := l.Take(ctx, r); return err }
-		s.writes = append(s.writes, write{s.now(), again})
+		s.writes = append(s.writes, write{s.now(), again, false})
 	}
 	return d, err
 }
