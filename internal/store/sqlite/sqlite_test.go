@@ -101,29 +101,36 @@ func TestSQLiteSettings(t *testing.T) {
 	}
 }
 
-// A write that nobody waits for begins after the others that wait are committed, even if it came
-// first.
-func TestWriteDoesWhatIsBehindLast(t *testing.T) {
+// Writes that wait are committed by their turns: outcomes before sends, and what nobody waits for
+// last, in whatever order they came.
+func TestWriteTakesTurns(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		db := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
 		leave := make(chan struct{})
 		var writes sync.WaitGroup
-		write := func(ctx context.Context, f func(sqldb.Tx) error) {
-			writes.Go(func() { storetest.OK(t, db.Write(ctx, f)) })
+		seen := map[string]int{} // rows that are committed when a write begins
+		write := func(ctx context.Context, name string) {
+			writes.Go(func() {
+				storetest.OK(t, db.Write(ctx, func(q sqldb.Tx) error {
+					if name == "first" {
+						<-leave
+					}
+					var n int
+					err := db.readers.QueryRow(`SELECT count(*) FROM leases`).Scan(&n)
+					seen[name] = n
+					_, failed := q.Change(`INSERT INTO leases (name, until) VALUES (@name, 0)`, sqldb.Args{"name": name})
+					return errors.Join(err, failed)
+				}))
+			})
 			synctest.Wait()
 		}
-		write(t.Context(), func(sqldb.Tx) error { <-leave; return nil })
-		var seen int
-		write(sqldb.Behind(t.Context()), func(sqldb.Tx) error {
-			return db.readers.QueryRow(`SELECT count(*) FROM leases`).Scan(&seen)
-		})
-		write(t.Context(), func(q sqldb.Tx) error {
-			_, err := q.Change(`INSERT INTO leases (name, until) VALUES ('test', 0)`, nil)
-			return err
-		})
+		write(t.Context(), "first")
+		write(sqldb.Behind(t.Context()), "retention")
+		write(t.Context(), "send")
+		write(sqldb.Ahead(t.Context()), "outcome")
 		close(leave)
 		writes.Wait()
-		storetest.Equal(t, "rows of the later write", seen, 1)
+		storetest.Equal(t, "committed before", seen, map[string]int{"first": 0, "outcome": 1, "send": 2, "retention": 3})
 	})
 }
 
