@@ -142,8 +142,7 @@ type PerDatabase interface {
 	// CountHours stores the counts of up to limit past hours, newest first: those without counts
 	// and without a send in flight, whose codes have ended; each code lives at most life. It
 	// returns the number of these hours. It deletes the counts of hours that began longer than
-	// keep, or 62 days, ago. If several replicas call it at once, one counts. SQLite stores no
-	// counts and returns 0.
+	// keep, or 62 days, ago. If several replicas call it at once, one counts.
 	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
 	// EnsurePartitions creates the missing partitions of this week and the next four. It returns
 	// the end of the last partition; the zero time means that there are no partitions, and none are

@@ -17,7 +17,6 @@ import (
 
 	"github.com/pressly/goose/v3"
 
-	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
 	"sendcode/internal/store/gate"
@@ -42,6 +41,8 @@ type DB struct {
 	now     func() time.Time
 	writes  *batch.Batcher[write, struct{}]
 	written atomic.Int64 // writes so far
+
+	hourChanges int // how often counts of hours were written or forgotten; only transactions that write use it
 }
 
 // Pragmas of each connection. https://www.sqlite.org/pragma.html
@@ -226,12 +227,6 @@ func commitError(err error) error {
 // EnsurePartitions implements sqldb.PerDatabase. A file needs no partitions.
 func (s *DB) EnsurePartitions(context.Context) (until time.Time, err error) { return until, nil }
 
-// CountHours implements sqldb.PerDatabase. SQLite stores no counts. The empty transaction returns
-// an error if the store cannot write.
-func (s *DB) CountHours(ctx context.Context, _, _ time.Duration, _ int) (int, error) {
-	return 0, s.Engine.Write(ctx, func(sqldb.Tx) error { return nil })
-}
-
 // SendsQuery implements sqldb.Engine.
 func (s *DB) SendsQuery(f sqldb.SendFilter) (string, sqldb.Args) { return f.Query(sqldb.SQLite) }
 
@@ -246,12 +241,6 @@ func (s *DB) Pools() (all []store.PoolStats) {
 	}
 	return all
 }
-
-// ForgetHour implements sqldb.Engine: there are no counts.
-func (s *DB) ForgetHour(sqldb.Tx, time.Time) error { return nil }
-
-// BeforeErase implements sqldb.Engine.
-func (s *DB) BeforeErase(sqldb.Tx, recipient.Hash) error { return nil }
 
 // PurgeDeleted implements sqldb.Engine. Freed space is overwritten (secure_delete); so this only
 // copies the write-ahead log into the database file and empties it, unless a reader still needs it.

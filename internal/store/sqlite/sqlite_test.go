@@ -153,6 +153,30 @@ func TestDeleteAgedInSteps(t *testing.T) {
 	}
 }
 
+// forgetting is an engine in which counts of hours are forgotten while CountHours reads.
+type forgetting struct{ *DB }
+
+func (e forgetting) Read(ctx context.Context, f func(sqldb.Tx) error) error {
+	return errors.Join(e.DB.Read(ctx, f), e.DB.Write(ctx, func(q sqldb.Tx) error { return e.DB.ForgetHour(q, storetest.Epoch) }))
+}
+
+// An hour whose rows may have changed while they were read gets no counts then.
+func TestCountHoursLeavesWhatChanges(t *testing.T) {
+	f := newSQLiteFixture(t)
+	f.Ended(t, f.Intent(1), storetest.Sent)
+	f.Pass(3 * time.Hour)
+	db := f.Engine.(*DB)
+	count := func() int {
+		return storetest.Must(db.CountHours(t.Context(), 10*time.Minute, 100*time.Hour, 9))(t)
+	}
+	db.Engine = forgetting{db}
+	storetest.Equal(t, "hours counted while one changes", count(), 0)
+	db.Engine = db
+	if count() == 0 {
+		t.Error("no hour is counted")
+	}
+}
+
 // The wait for the one writer ends with the caller's patience, and then nothing was written.
 func TestSQLiteWaitForTheWriter(t *testing.T) {
 	f := newSQLiteFixture(t)
@@ -286,6 +310,7 @@ func TestSQLitePlans(t *testing.T) {
 		"page":      {filter(store.Filter{Before: &store.Cursor{}}), "sends_logged"},
 		"recipient": {filter(store.Filter{Recipient: &who, Before: &store.Cursor{}}), "sends_recipient"},
 		"reference": {filter(store.Filter{Labels: store.Labels{Reference: "x"}, Before: &store.Cursor{}}), "sends_reference"},
+		"hours":     {readHourSQL, "sends_logged"},
 		"expired":   {sqldb.SQLite.ExpiredVerificationsSQL(), "verifications_expires"},
 		"counting": {
 			`SELECT id FROM sends s WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = 1 ORDER BY s.logged_at, s.id LIMIT 9`, "sends_logged"},
@@ -344,12 +369,13 @@ func TestSQLiteActsAreOnlyAdded(t *testing.T) {
 
 // The file itself and what is beside it, not only what its rows say.
 func TestSQLiteKeepsNoTrace(t *testing.T) {
+	const who = 250 // the hash ends in it; the file has fewer pages, or a page's number could look like the hash
 	clock, path := &storetest.TestClock{At: storetest.Epoch}, storetest.TempFile(t)
 	f := storetest.NewFixture(openSQLite(t, path, clock)).Clocked(storetest.Epoch, clock.Step)
 	for n := range 40 {
 		f.Admit(t, f.Intent(n)) // others, before and after, so that rows move about on their pages
 		if n == 20 {
-			storetest.WriteTraces(t, f, 77)
+			storetest.WriteTraces(t, f, who)
 		}
 	}
 	files := func() []byte {
@@ -364,9 +390,9 @@ func TestSQLiteKeepsNoTrace(t *testing.T) {
 		return all
 	}
 	storetest.Equal(t, "before", len(storetest.FoundIn(files())), len(storetest.Traces))
-	storetest.OK(t, f.Erase(t.Context(), recipient.Hash{15: 77}, time.Hour, f.Act()))
+	storetest.OK(t, f.Erase(t.Context(), recipient.Hash{15: who}, time.Hour, f.Act()))
 	storetest.Equal(t, "traces", storetest.FoundIn(files()), nil)
-	hash := append(make([]byte, 15), 77)
+	hash := append(make([]byte, 15), who)
 	storetest.Equal(t, "the hash counts on", bytes.Contains(files(), hash), true)
 	f.Pass(time.Hour)
 	storetest.Equal(t, "forgotten", storetest.Must(f.ForgetErased(t.Context()))(t), 1)
