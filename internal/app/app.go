@@ -202,6 +202,8 @@ func (a *App) Serve(ctx context.Context) error {
 	if a.clock != nil {
 		own = append(own, jobs.Job{Name: "clock", Every: clockReadEvery,
 			Run: func(ctx context.Context) (bool, error) { return false, a.clock.measure(ctx) }})
+	} else if len(a.ring.IDs()) > 1 {
+		own = append(own, a.rekeyJob())
 	}
 	work.Go(func() { a.core.Run(background, own...) })
 	work.Go(func() { a.database.run(background) })

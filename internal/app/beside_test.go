@@ -19,7 +19,7 @@ func TestCommandsBesideTheService(t *testing.T) {
 	defer func() { _ = unlock() }()
 	for advice, err := range map[string]error{
 		"stop it, or start the new version": Migrate(t.Context(), cfg, io.Discard),
-		"stop the service for the time":     Rekey(t.Context(), cfg, io.Discard),
+		"does this by itself":               Rekey(t.Context(), cfg, io.Discard),
 		"use /admin/accounts":               ChangeAccount(t.Context(), cfg, AccountChange{Do: "list"}, io.Discard),
 	} {
 		if err == nil || !strings.Contains(err.Error(), advice) {

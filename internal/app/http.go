@@ -177,7 +177,7 @@ func (a *App) registerProviderEvents(e *echo.Echo) {
 		}
 		a.metrics.InitProvider(p.Name, api.ProviderOutcomes())
 	}
-	events := api.NewEventHandlers(sources, a.core.Providers, a.core.Gates, a.metrics.ProviderEvent, a.logger)
+	events := api.NewEventHandlers(sources, a.core.Providers, gates.Committed{Gates: a.core.Gates, Kept: a.kept}, a.metrics.ProviderEvent, a.logger)
 	events.Topics, events.Subscriptions = topics, a.core.Desk
 	events.Register(e)
 }

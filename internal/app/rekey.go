@@ -11,25 +11,27 @@ import (
 
 	"sendcode/internal/config"
 	"sendcode/internal/console/auth"
+	"sendcode/internal/jobs"
 	"sendcode/internal/keys"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 )
 
-// rekeyBatchSize is how many rows Rekey reads at once, and at most changes in one transaction.
-const rekeyBatchSize = 500
+// rekeyBatchSize is how many rows Rekey reads at once, and at most changes in one transaction: some
+// 5 ms of SQLite's only writer.
+const rekeyBatchSize = 100
 
 // sealLabels has the label of each of sqldb.SealedTables.
 var sealLabels = map[string]string{"verifications": keys.RecipientLabel, "second_factors": auth.SecondFactorSealLabel,
 	"outbox": keys.CallerCodeLabel}
 
 // Rekey encrypts the rows under older keys of the ring with its first key, and prints its progress
-// to out. On Postgres the service may run meanwhile. Rekey keeps no state, so it can be stopped and
+// to out. On Postgres the service may run meanwhile; one on a SQLite file does the same by itself. Rekey keeps no state, so it can be stopped and
 // called again at any time. The error says how many rows are left under other keys: such rows were
 // locked, or a replica with another first key wrote them meanwhile.
 func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	db, done, err := openStoreForCommand(ctx, cfg,
-		"stop the service for the time of this command: a SQLite file belongs to one process")
+		"a service that runs on a SQLite file does this by itself after each start; sendcode doctor counts the rows that are left")
 	if err != nil {
 		return err
 	}
@@ -42,8 +44,7 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 		return explainOtherKeys(err)
 	}
 	r := rekeyRun{db: db, ring: ring, out: out, printed: time.Now()}
-	if err := db.EachSealedPage(ctx, rekeyBatchSize,
-		func(t store.SealedTable, rows []store.SealedRow) error { return r.rekeyPage(ctx, t, rows) }); err != nil {
+	if err := r.rekey(ctx); err != nil {
 		return fmt.Errorf("%w; %d rows were re-encrypted; the command can be repeated", err, r.changed)
 	}
 	counts, err := CountRowsByKey(ctx, db)
@@ -59,13 +60,34 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	return fmt.Errorf("rows under other keys: %s; the command can be repeated", FormatRowsByKey(counts))
 }
 
-// rekeyRun is one call of Rekey, with its counts.
+// rekeyJob returns the job that does in a service on a SQLite file, after its start, what Rekey does. On
+// Postgres an operator calls Rekey, once all replicas have the same first key.
+func (a *App) rekeyJob() jobs.Job {
+	r, done := rekeyRun{db: a.db, ring: a.ring, out: io.Discard}, false
+	return jobs.Job{Name: "rekey", Every: keyCheckEvery, Run: func(ctx context.Context) (bool, error) {
+		if done {
+			return false, nil
+		}
+		err := r.rekey(ctx)
+		if done = err == nil; done && r.changed > 0 {
+			a.logger.Info("stored rows encrypted with first key of SENDCODE_SECRET_KEYS", "rows", r.changed, "key", a.ring.CurrentID())
+		}
+		return false, err
+	}}
+}
+
+// rekeyRun is one call of Rekey or of its job, with its counts.
 type rekeyRun struct {
 	db            *sqldb.DB
 	ring          *keys.Ring
 	out           io.Writer
 	read, changed int
 	printed       time.Time
+}
+
+func (r *rekeyRun) rekey(ctx context.Context) error {
+	return r.db.EachSealedPage(ctx, rekeyBatchSize,
+		func(t store.SealedTable, rows []store.SealedRow) error { return r.rekeyPage(ctx, t, rows) })
 }
 
 // rekeyPage re-encrypts those of rows that are not under the first key. Then it waits as long as
@@ -79,7 +101,7 @@ func (r *rekeyRun) rekeyPage(ctx context.Context, t store.SealedTable, rows []st
 	}
 	if r.read += len(rows); len(old) > 0 {
 		began := time.Now()
-		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
+		bounded, cancel := context.WithTimeout(sqldb.Behind(ctx), store.CallTimeout)
 		defer cancel()
 		n, err := r.db.Reseal(bounded, t, old, func(row store.SealedRow) []byte {
 			// nil where the key is missing: the row stays as it is, and CountRowsByKey counts it
@@ -108,7 +130,7 @@ func (r *rekeyRun) rekeyPage(ctx context.Context, t store.SealedTable, rows []st
 // rows are under "".
 func CountRowsByKey(ctx context.Context, db *sqldb.DB) (map[string]int, error) {
 	counts := map[string]int{}
-	err := db.EachSealedPage(ctx, 40*rekeyBatchSize, func(_ store.SealedTable, rows []store.SealedRow) error {
+	err := db.EachSealedPage(ctx, 200*rekeyBatchSize, func(_ store.SealedTable, rows []store.SealedRow) error {
 		for _, row := range rows {
 			counts[keys.SealedBy(row.Sealed)]++
 		}

@@ -183,7 +183,7 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
 // newKept makes a limiter in this process, and the Kept of its events. Its clock is the process's, not
 // the database's, or a jump of that one would age both gates.
 func (a *App) newKept() *gates.Kept {
-	k := gates.NewKept(a.db, a.process, a.keys.SealBucket, a.keys.OpenBucket)
+	k := gates.NewKept(a.db, a.process, a.keys.SealBucket, a.keys.OpenBucket, a.logger)
 	if k.Shared = a.clock != nil; k.Shared {
 		k.Ahead = a.clock.offset
 	}

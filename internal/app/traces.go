@@ -100,6 +100,9 @@ type tracedLimiter struct {
 	traces *traces.Traces
 }
 
+// Unwrap returns the limiter itself, for gates.InProcess.
+func (l tracedLimiter) Unwrap() gates.Limiter { return l.Limiter }
+
 // Take implements gates.Limiter.
 func (l tracedLimiter) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	ctx = l.traces.BeginCall(ctx)

@@ -95,10 +95,20 @@ func New(shared Limiter, db Database, p *policy.CurrentSet, now func() time.Time
 		histories: newSharedReads[gate.History](), backoffs: newSharedReads[quota.State](),
 		lines:       logthrottle.Throttle{Every: time.Minute},
 		RefundLater: func(string, map[quota.Scope]string) {}, OnEventLoss: func() {}}
-	if _, inProcess := shared.(*quota.Memory); !inProcess { // a quota.Memory is never unavailable
+	if !InProcess(shared) { // a quota.Memory is never unavailable
 		g.local = quota.NewBoundedMemory(now, maxLocalBuckets)
 	}
 	return g
+}
+
+// InProcess reports whether a limiter is a quota.Memory, or wraps one: then its method Unwrap returns
+// what it wraps.
+func InProcess(l Limiter) bool {
+	if w, ok := l.(interface{ Unwrap() Limiter }); ok {
+		return InProcess(w.Unwrap())
+	}
+	_, is := l.(*quota.Memory)
+	return is
 }
 
 // outageLog makes the process log one line when the limiter becomes unavailable and one when the

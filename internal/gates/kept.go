@@ -2,12 +2,15 @@ package gates
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"sendcode/internal/buckets"
+	"sendcode/internal/logthrottle"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -49,6 +52,7 @@ type Kept struct {
 	seal    func(bucket string) []byte
 	open    func(sealed []byte) (bucket string, err error)
 	now     func() time.Time // the limiter's clock
+	logger  *slog.Logger
 	writer  int64
 
 	writing sync.Mutex // held for a write of the queue, so that changes are written in their order
@@ -56,14 +60,15 @@ type Kept struct {
 	read    int64      // the number of the last event that was read
 	mu      sync.Mutex // guards queue
 	queue   []quota.Change
+	lines   logthrottle.Throttle // about changes that are not kept
 }
 
 // NewKept makes a limiter in this process on the clock now, and the Kept of its events. seal and
 // open encrypt and decrypt the names of buckets.
 func NewKept(db KeptDatabase, now func() time.Time, seal func(bucket string) []byte,
-	open func(sealed []byte) (bucket string, err error)) *Kept {
+	open func(sealed []byte) (bucket string, err error), logger *slog.Logger) *Kept {
 	k := &Kept{Ahead: func() time.Duration { return 0 }, limiter: quota.NewMemory(now), db: db, seal: seal, open: open, now: now,
-		writer: rand.Int64(), read: -1}
+		logger: logger, writer: rand.Int64(), read: -1, lines: logthrottle.Throttle{Every: time.Minute}}
 	k.limiter.OnChange = k.add
 	return k
 }
@@ -83,6 +88,8 @@ func (k *Kept) add(ctx context.Context, c quota.Change) {
 	defer k.mu.Unlock()
 	if len(k.queue) < maxUnwritten {
 		k.queue = append(k.queue, c)
+	} else if n, due := k.lines.Add("not kept", k.now()); due {
+		k.logger.Warn("limiter's changes not kept: too many wait for the database", "count", n, runbook.DatabaseAway.See())
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ func startKept(r *vtest.Rig, ahead time.Duration, shared bool) *keptProcess {
 	r.Helper()
 	p := &keptProcess{DB: r.Store}
 	vault := r.Settings.Vault
-	p.kept = gates.NewKept(p, func() time.Time { return time.Now().Add(ahead) }, vault.SealBucket, vault.OpenBucket)
+	p.kept = gates.NewKept(p, func() time.Time { return time.Now().Add(ahead) }, vault.SealBucket, vault.OpenBucket, r.Logger)
 	p.kept.Shared = shared
 	p.Process = vtest.New(r.Settings, core.Dependencies{DB: r.Store, Limiter: p.kept.Limiter(), Kept: p.kept, Logger: r.Logger})
 	p.Limits.SetLimits(limits.Set{"exports": {{Rule: quota.Rule{Name: "day", Limit: 2, Window: 24 * time.Hour}, Keys: []string{"user"}}}})
@@ -191,7 +192,7 @@ func TestKeptIsSharedAndMoves(t *testing.T) {
 		a.stop()
 		b.stop()
 		redis := quota.NewMemory(time.Now)
-		moving := gates.NewKept(r.Store, time.Now, r.Settings.Vault.SealBucket, r.Settings.Vault.OpenBucket)
+		moving := gates.NewKept(r.Store, time.Now, r.Settings.Vault.SealBucket, r.Settings.Vault.OpenBucket, r.Logger)
 		for _, n := range []int{10, 0} { // two sends of three rules, two of a limit and two failed checks
 			moved, err := moving.MoveTo(r.Context(), redis)
 			r.NoError(err)
@@ -200,5 +201,25 @@ func TestKeptIsSharedAndMoves(t *testing.T) {
 		d, err := redis.Peek(r.Context(), failedChecks)
 		r.NoError(err)
 		r.Want("failed checks", d.Rules[0].Used, 2)
+	})
+}
+
+// While the database is away, 200,000 changes wait; how many more there were is said once a minute.
+func TestKeptSaysWhatItDrops(t *testing.T) {
+	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+		vault := r.Settings.Vault
+		kept := gates.NewKept(r.Store, time.Now, vault.SealBucket, vault.OpenBucket, r.Logger)
+		events := make([]quota.AgedEvent, 200)
+		for i := range events {
+			events[i].ID = fmt.Sprint(i)
+		}
+		for n := range 1001 {
+			r.NoError(kept.Limiter().Record(r.Context(), fmt.Sprint("network ", n), time.Hour, events))
+		}
+		r.Sleep(time.Minute)
+		r.NoError(kept.Limiter().Record(r.Context(), "network", time.Hour, events[:1]))
+		const line = "limiter's changes not kept"
+		said := r.Printed.String()
+		r.WantLine("lines", "2 true true", strings.Count(said, line), strings.Contains(said, "count=1 "), strings.Contains(said, "count=200 "))
 	})
 }

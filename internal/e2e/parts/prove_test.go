@@ -82,25 +82,32 @@ type proof struct {
 // only the answers and the mailbox then counts what was judged by each promise of
 // docs/PROMISES.md but the last, and what broke it. The service becomes whole again by itself.
 func TestProve(t *testing.T) {
-	s, n, parts := apptest.OnOwnPostgres, 2, "two replicas on Redis and Postgres"
 	_, redis := locate.Redis.Find()
 	_, postgres := locate.Postgres.Find()
-	faults, more := slices.Concat(ofProcesses, ofRedis), ofTheRest
 	if redis != nil || postgres != nil {
-		s, n, parts = embedded, 1, "one process on its embedded parts, for Redis or Postgres is not installed"
-		faults, more = ofProcesses, nil
+		proveOneFile(t, "one process on one file, for Redis or Postgres is not installed")
+		return
 	}
-	p := newProof(s(t), parts)
-	if more != nil {
-		for _, setting := range []string{"REDIS_URL", "DATABASE_URL", "SMTP_URL"} {
-			p.links = append(p.links, p.Through("SENDCODE_"+setting))
-		}
+	p := newProof(apptest.OnOwnPostgres(t), "two replicas on Redis and Postgres")
+	for _, setting := range []string{"REDIS_URL", "DATABASE_URL", "SMTP_URL"} {
+		p.links = append(p.links, p.Through("SENDCODE_"+setting))
 	}
+	p.prove(2, slices.Concat(ofProcesses, ofRedis), ofTheRest)
+}
+
+func proveOneFile(t *testing.T, parts string) {
+	newProof(embedded(t), parts).prove(1, ofProcesses, nil)
+}
+
+// prove runs n replicas under load while faults happen, those of later too in the second half, and
+// judges.
+func (p *proof) prove(n int, faults, later []fault) {
+	p.Helper()
 	p.start(n)
 	p.underLoad(func(ctx context.Context) {
 		p.fail(ctx, *proving/2, faults)
 		p.disturbed = time.Now()
-		p.fail(ctx, *proving/2, slices.Concat(more, faults))
+		p.fail(ctx, *proving/2, slices.Concat(later, faults))
 	})
 	p.report()
 }

@@ -64,6 +64,9 @@ func (x *Call[In, Answer]) RoundTripContext() context.Context { return context.W
 type Batcher[In, Answer any] struct {
 	// Waits: Submit waits for a call that has begun even if ctx ends. Set it before the first call.
 	Waits bool
+	// Turn: of the calls that wait, those with the lowest Turn go into the next batch first, and of
+	// these the oldest. nil: the oldest go first. Set it before the first call.
+	Turn func(In) int
 	// Pause is the least time between the starts of two batches of one writer. Set it before the
 	// first call.
 	Pause time.Duration
@@ -181,12 +184,15 @@ func (c *Batcher[In, Answer]) runBatches() {
 	}
 }
 
-// takeBatch removes the oldest calls with free keys from the queue, marks their keys busy and
+// takeBatch removes the next calls with free keys from the queue, marks their keys busy and
 // returns the calls. If it returns nil, the calling writer must end: the keys of all queued calls
 // are in other writers' batches, and those writers take the calls next.
 func (c *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.Turn != nil && len(c.queued) > c.maxSize {
+		slices.SortStableFunc(c.queued, func(a, b *Call[In, Answer]) int { return c.Turn(a.In) - c.Turn(b.In) })
+	}
 	var batch []*Call[In, Answer]
 	left := c.queued[:0]
 	for _, x := range c.queued {

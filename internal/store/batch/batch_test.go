@@ -148,6 +148,31 @@ func TestBatcherKeepsKeysApart(t *testing.T) {
 	})
 }
 
+// If more calls wait than a batch takes, those with the lowest turn go first, and the oldest of them.
+func TestBatcherTurn(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		g := newGatedRuns()
+		g.maxWriters, g.maxSize = 1, 2
+		g.Turn = func(in store.Intent) int { return in.Send.Number }
+		for key, turn := range []int{0, 1, 1, 0, 1, 0} {
+			in := store.Intent{Send: store.Send{Number: turn}}
+			go func() { storetest.Must(g.Submit(t.Context(), in, int64(key)))(t) }()
+			synctest.Wait()
+		}
+		var taken [][]int64
+		for range 4 {
+			var keys []int64
+			for _, x := range <-g.begun {
+				keys = append(keys, x.Key)
+			}
+			taken = append(taken, keys)
+			g.end <- struct{}{}
+		}
+		storetest.Equal(t, "calls of each batch", taken, [][]int64{{0}, {3, 5}, {1, 2}, {4}})
+		g.Close()
+	})
+}
+
 func TestBatcherCallersWhoLeave(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		g := newGatedRuns()

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 	"sendcode/migrations"
 )
 
@@ -29,9 +30,9 @@ var notCopied = map[string]string{
 	"write_probe":              "it has no rows",
 }
 
-// rebuilt has the tables that a file lacks. Fill makes the rows of minute_index. CountHours makes
+// rebuilt has the tables whose rows are not copied. Fill makes those of minute_index. CountHours makes
 // those of the others, four hours a second; until then statistics read the sends.
-var rebuilt = append([]string{"minute_index"}, hourTables...)
+var rebuilt = append([]string{"minute_index"}, sqldb.HourTableNames...)
 
 // maxFillClockDifference is how far the clocks of file and database may differ: each wait is wrong
 // by as much.
@@ -120,7 +121,9 @@ func (f *fill) run() error {
 // tables returns the names of the file's tables that are copied.
 func (f *fill) tables() ([]string, error) {
 	all, err := f.fileTexts(`SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name`)
-	return slices.DeleteFunc(all, func(name string) bool { return notCopied[name] != "" }), err
+	return slices.DeleteFunc(all, func(name string) bool {
+		return notCopied[name] != "" || slices.Contains(rebuilt, name)
+	}), err
 }
 
 // fileTexts returns the first column of a query's rows from the file.

@@ -11,16 +11,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-const (
-	// hourCountDelay is how long after the life of its last code an hour is counted: no more
-	// refusals are added to its rows by then.
-	hourCountDelay = 50 * time.Minute
-	// maxCountedAge is the age of the oldest hour whose sends are still counted into its row: twice
-	// the longest time range of the console's statistics.
-	maxCountedAge = 2 * 31 * 24 * time.Hour
-	// countHoursLockKey is the key of the advisory lock under which one replica counts.
-	countHoursLockKey = 0x73656e64636f6475
-)
+// countHoursLockKey is the key of the advisory lock under which one replica counts.
+const countHoursLockKey = 0x73656e64636f6475
 
 // nextHourToCountSQL selects the newest hour that ended @delay ago, is at most @age old, and has no
 // counts yet. It leaves out hours before the first row, and those with a send in flight.
@@ -37,50 +29,16 @@ WHERE h.hour > clock.first - interval '1 hour' AND NOT EXISTS (SELECT FROM count
   AND h.hour NOT IN (SELECT under_way.hour FROM under_way)
 ORDER BY h.hour DESC LIMIT 1`
 
-// hourTables are the tables that CountHours fills.
-var hourTables = []string{"counted_hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"}
-
-// deleteHoursSQL returns the statements that delete the counts of hours with a condition.
-func deleteHoursSQL(which string) []string {
-	return columns.MapSlice(hourTables, func(table string) string { return `DELETE FROM ` + table + ` WHERE ` + which })
-}
-
 // deleteOldHoursSQL deletes the counts of hours that are older than @age.
-var deleteOldHoursSQL = deleteHoursSQL(`hour < (SELECT @now - CAST(@age AS interval))`)
+var deleteOldHoursSQL = sqldb.DeleteHoursSQL(`hour < (SELECT @now - CAST(@age AS interval))`)
 
-// countHourSQL stores the counts of the hour that begins at @hour. It is one statement, so that all
+// countHourSQL stores the counts of the hour from @hour to @until. It is one statement, so that all
 // counts come from one snapshot.
 var countHourSQL = `
-WITH row AS MATERIALIZED (
-    SELECT s.app, s.channel, s.purpose, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason,
-      '' AS blocked_by, 1 AS requests, CASE WHEN s.number > 0 THEN s.domain ELSE '' END AS domain, s.country, s.provider,
-           v.id IS NOT NULL AS opened, v.approved_at IS NOT NULL AS approved,
-           CASE WHEN s.status IN ('sent', 'delivered', 'undelivered') THEN s.finished_at - s.logged_at END AS took
-    FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id AND ` + sqldb.CountedCodeSQL + `
-    WHERE s.logged_at >= @hour AND s.logged_at < @hour + interval '1 hour' AND ` + sqldb.LoggedSinceSQL("@hour") + `
-    UNION ALL
-    SELECT s.app, s.channel, s.purpose, 'refused', '', s.blocked_by, s.requests, '', '', '', false, false, NULL
-    FROM refusals s WHERE s.logged_at >= @hour AND s.logged_at < @hour + interval '1 hour'
-), tallied AS (
-    INSERT INTO hour_tallies (hour, app, channel, purpose, status, reason, blocked_by, rows, requests, opened, approved)
-    SELECT @hour, app, channel, purpose, status, reason, blocked_by, count(*), sum(requests), count(*) FILTER (WHERE opened),
-      count(*) FILTER (WHERE approved)
-    FROM row GROUP BY app, channel, purpose, status, reason, blocked_by
-), timed AS (
-    INSERT INTO hour_times (hour, app, channel, purpose, bucket, n)
-    SELECT @hour, app, channel, purpose, ` + sqldb.DeliveryTimeBucketSQL("took") + `, count(*)
-    FROM row WHERE took IS NOT NULL GROUP BY app, channel, purpose, 5
-), addressed AS (
-    INSERT INTO hour_domains (hour, app, channel, purpose, domain, sends, failed, rejected)
-    SELECT @hour, app, channel, purpose, domain, count(*), count(*) FILTER (WHERE status = 'failed'),
-      count(*) FILTER (WHERE status = 'failed' AND reason = '` + store.ReasonRejected + `')
-    FROM row WHERE domain <> '' GROUP BY app, channel, purpose, domain
-), coded AS (
-    INSERT INTO hour_codes (hour, app, channel, purpose, dimension, value, opened, approved)
-    SELECT @hour, app, channel, purpose, k.dimension, k.value, count(*), count(*) FILTER (WHERE approved)
-    FROM row CROSS JOIN LATERAL (VALUES ('country', country), ('carrier', provider), ('domain', domain)) AS k (dimension, value)
-    WHERE opened AND k.value <> '' GROUP BY app, channel, purpose, k.dimension, k.value
-)
+WITH counted AS MATERIALIZED (` + sqldb.HourRowsSQL(sqldb.Postgres) + `)` +
+	strings.Join(columns.MapSlice(sqldb.HourTables, func(t sqldb.HourTable) string {
+		return `, into_` + t.Name + ` AS (INSERT INTO ` + t.Name + ` (hour, ` + t.Columns + `) SELECT @hour, x.* FROM (` + t.Query + `) AS x)`
+	}), "") + `
 INSERT INTO counted_hours (hour) VALUES (@hour)`
 
 // CountHours implements sqldb.PerDatabase. Each hour has its own transaction, so that an erasure
@@ -88,7 +46,9 @@ INSERT INTO counted_hours (hour) VALUES (@hour)`
 func (p *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
 	for n < limit {
 		more, err := sqldb.WriteWithResult(ctx, &p.DB,
-			func(q sqldb.Tx) (bool, error) { return countNextHour(q, life+hourCountDelay, min(keep, maxCountedAge)) })
+			func(q sqldb.Tx) (bool, error) {
+				return countNextHour(q, life+sqldb.HourCountDelay, min(keep, sqldb.MaxCountedAge))
+			})
 		if err != nil || !more {
 			return n, err
 		}
@@ -113,7 +73,7 @@ func countNextHour(q sqldb.Tx, delay, age time.Duration) (bool, error) {
 	if err != nil || len(hours) == 0 {
 		return false, err
 	}
-	_, err = q.Run(countHourSQL, sqldb.Args{"hour": hours[0]}, nil)
+	_, err = q.Run(countHourSQL, sqldb.Args{"hour": hours[0], "until": hours[0].Add(time.Hour)}, nil)
 	return err == nil, err
 }
 
@@ -126,13 +86,13 @@ func (p *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
 }
 
 // ForgetHour implements sqldb.Engine. The lock keeps CountHours from counting the hour before the
-// change is committed. An hour whose end is younger than hourCountDelay has no counts.
+// change is committed. An hour whose end is younger than sqldb.HourCountDelay has no counts.
 func (p *DB) ForgetHour(q sqldb.Tx, at time.Time) error {
-	if q.Now.Sub(at) < hourCountDelay {
+	if q.Now.Sub(at) < sqldb.HourCountDelay {
 		return nil
 	}
 	return q.ExecAll(sqldb.Args{"hour": at.Truncate(time.Hour), "key": int64(countHoursLockKey)},
-		append([]string{`SELECT pg_advisory_xact_lock(@key)`}, deleteHoursSQL(`hour = @hour`)...)...)
+		append([]string{`SELECT pg_advisory_xact_lock(@key)`}, sqldb.DeleteHoursSQL(`hour = @hour`)...)...)
 }
 
 // subtractDomainsSQL and subtractCodesSQL subtract a recipient's sends from the stored counts by

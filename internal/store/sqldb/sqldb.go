@@ -17,15 +17,23 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// behindKey marks the context of a write that nobody waits for.
-type behindKey struct{}
+// turnKey marks the context of a write with its turn.
+type turnKey struct{}
 
-// Behind returns a context for a write that lets others go first, where one writer does all: in
-// SQLite. Keep it below maxHeld.
-func Behind(ctx context.Context) context.Context { return context.WithValue(ctx, behindKey{}, true) }
+// Ahead returns a context for a write that goes before others that wait, where one writer does all:
+// in SQLite. It is for outcomes: a process that is killed before it has written one does the same
+// again after its start.
+func Ahead(ctx context.Context) context.Context { return context.WithValue(ctx, turnKey{}, -1) }
 
-// IsBehind reports whether Behind made the context.
-func IsBehind(ctx context.Context) bool { return ctx.Value(behindKey{}) != nil }
+// Behind returns a context for a write that nobody waits for, and that lets others go first. Keep it
+// below maxHeld.
+func Behind(ctx context.Context) context.Context { return context.WithValue(ctx, turnKey{}, 1) }
+
+// TurnOf returns -1 for a context of Ahead, 1 for one of Behind, and 0 for any other.
+func TurnOf(ctx context.Context) int {
+	turn, _ := ctx.Value(turnKey{}).(int)
+	return turn
+}
 
 // DB is the store: the methods here, which are the same in both databases, and those of
 // PerDatabase. postgres.DB and sqlite.DB embed it.
@@ -134,8 +142,7 @@ type PerDatabase interface {
 	// CountHours stores the counts of up to limit past hours, newest first: those without counts
 	// and without a send in flight, whose codes have ended; each code lives at most life. It
 	// returns the number of these hours. It deletes the counts of hours that began longer than
-	// keep, or 62 days, ago. If several replicas call it at once, one counts. SQLite stores no
-	// counts and returns 0.
+	// keep, or 62 days, ago. If several replicas call it at once, one counts.
 	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
 	// EnsurePartitions creates the missing partitions of this week and the next four. It returns
 	// the end of the last partition; the zero time means that there are no partitions, and none are

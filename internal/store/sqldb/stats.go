@@ -24,7 +24,7 @@ type statsPart struct {
 // and after them. If no counts are stored, or if they have a gap, there is one part, which is read
 // from rows.
 func (tx Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
-	if tx.Dialect == SQLite || q.Each%time.Hour != 0 {
+	if q.Each%time.Hour != 0 {
 		return []statsPart{{q, false}}, nil
 	}
 	var first, last time.Time
@@ -142,38 +142,37 @@ func sumColumns(columns ...string) string {
 	return "CAST(sum(" + strings.Join(columns, ") AS bigint), CAST(sum(") + ") AS bigint)"
 }
 
-// deliveryTimeCount is the number of messages in one interval with the same value of
-// deliveryTimeSQL.
+// deliveryTimeCount is the number of messages in one interval and one bucket of delivery times.
 type deliveryTimeCount struct {
-	at   time.Time
-	took int64
-	n    int
+	at     time.Time
+	bucket int64
+	n      int
 }
 
 // deliveryTimes sets the median and the 95th percentile of the delivery times of each interval in
 // by, and returns those of the whole time range.
 func (tx Tx) deliveryTimes(q store.StatsQuery, parts []statsPart, by map[time.Time]store.Measures) (median,
 	p95 time.Duration, err error) {
-	subquery, args := tx.unionOfParts(parts, `SELECT `+tx.Dialect.intervalSQL("s.hour", q)+` AS interval_no, s.bucket AS took, s.n FROM hour_times s%s`, `
-SELECT `+tx.Dialect.intervalSQL("s.logged_at", q)+` AS interval_no, `+tx.Dialect.pick(deliveryTimeSQL)+` AS took, count(*) AS n
+	subquery, args := tx.unionOfParts(parts, `SELECT `+tx.Dialect.intervalSQL("s.hour", q)+` AS interval_no, s.bucket, s.n FROM hour_times s%s`, `
+SELECT `+tx.Dialect.intervalSQL("s.logged_at", q)+` AS interval_no, `+tx.Dialect.pick(deliveryTimeBucketSQL)+` AS bucket, count(*) AS n
 FROM sends s%s AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL GROUP BY 1, 2`)
-	all, err := QueryAll(tx, func(d *deliveryTimeCount) []any { return []any{intervalStartScanner{&d.at, q}, &d.took, &d.n} },
-		`SELECT interval_no, took, `+sumColumns("n")+` FROM `+subquery+` GROUP BY 1, 2 ORDER BY 2, 1`, args)
+	all, err := QueryAll(tx, func(d *deliveryTimeCount) []any { return []any{intervalStartScanner{&d.at, q}, &d.bucket, &d.n} },
+		`SELECT interval_no, bucket, `+sumColumns("n")+` FROM `+subquery+` GROUP BY 1, 2 ORDER BY 2, 1`, args)
 	intervals := map[time.Time][]deliveryTimeCount{}
 	for _, d := range all {
 		intervals[d.at] = append(intervals[d.at], d)
 	}
 	for at, list := range intervals {
 		m := by[at]
-		m.Median, m.P95 = tx.percentile(list, 50), tx.percentile(list, 95)
+		m.Median, m.P95 = percentile(list, 50), percentile(list, 95)
 		by[at] = m
 	}
-	return tx.percentile(all, 50), tx.percentile(all, 95), err
+	return percentile(all, 50), percentile(all, 95), err
 }
 
 // percentile returns the time within which percent of the messages were delivered, by the nearest
 // rank; 0 if there are none. list must be sorted, shortest time first.
-func (tx Tx) percentile(list []deliveryTimeCount, percent int) time.Duration {
+func percentile(list []deliveryTimeCount, percent int) time.Duration {
 	sum := 0
 	for _, d := range list {
 		sum += d.n
@@ -181,7 +180,7 @@ func (tx Tx) percentile(list []deliveryTimeCount, percent int) time.Duration {
 	left := (percent*sum + 99) / 100
 	for _, d := range list {
 		if left -= d.n; left <= 0 {
-			return tx.Dialect.toDeliveryTime(d.took)
+			return bucketTime(d.bucket)
 		}
 	}
 	return 0
@@ -231,26 +230,19 @@ func (d dialect) instantSQL(at time.Time) string {
 	return fmt.Sprintf(d.pick(dialectSQL{"to_timestamp(%[1]d)", "%[2]d"}), at.Unix(), at.UnixMicro())
 }
 
-// deliveryTimeSQL is the expression for the delivery time of a send s, as a number; toDeliveryTime
-// converts it.
-var deliveryTimeSQL = dialectSQL{Postgres: DeliveryTimeBucketSQL("s.finished_at - s.logged_at"), SQLite: "s.finished_at - s.logged_at"}
-
-// deliveryTimeBucketBase is the ratio of the widths of two neighboring buckets of delivery times in
-// Postgres. A time is shown as the middle of its bucket, at most 2 % off.
+// deliveryTimeBucketBase is the ratio of the widths of two neighboring buckets of delivery times. A
+// time is shown as the middle of its bucket, at most 2 % off.
 const deliveryTimeBucketBase = 1.04
 
-// DeliveryTimeBucketSQL returns the SQL for the number of the bucket of a delivery time, which is
-// an interval.
-func DeliveryTimeBucketSQL(interval string) string {
-	return fmt.Sprintf(`floor(ln(greatest(extract(epoch FROM %s) * 1000000, 1)::float8) / ln(%v))::int`, interval,
-		deliveryTimeBucketBase)
+// deliveryTimeBucketSQL is the number of the bucket of the delivery time of a send s.
+var deliveryTimeBucketSQL = dialectSQL{
+	Postgres: fmt.Sprintf(`floor(ln(greatest(extract(epoch FROM s.finished_at - s.logged_at) * 1000000, 1)::float8) / ln(%v))::int`, deliveryTimeBucketBase),
+	SQLite:   fmt.Sprintf(`CAST(floor(ln(max(s.finished_at - s.logged_at, 1)) / ln(%v)) AS INTEGER)`, deliveryTimeBucketBase),
 }
 
-func (d dialect) toDeliveryTime(took int64) time.Duration {
-	if d == SQLite {
-		return time.Duration(took) * time.Microsecond
-	}
-	return time.Duration(math.Pow(deliveryTimeBucketBase, float64(took)+0.5)) * time.Microsecond
+// bucketTime returns the delivery time that is shown for a bucket.
+func bucketTime(bucket int64) time.Duration {
+	return time.Duration(math.Pow(deliveryTimeBucketBase, float64(bucket)+0.5)) * time.Microsecond
 }
 
 // DomainTallies returns at most maxDomains domains, and ApprovalsBy at most maxApprovals values.

@@ -25,7 +25,7 @@ func (s *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.
 // Finish implements sqldb.PerDatabase.
 func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	o := outcome.Sanitized()
-	done, err := sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
+	done, err := sqldb.WriteWithResult(sqldb.Ahead(ctx), &s.DB, func(q sqldb.Tx) (bool, error) {
 		held, err := q.Change(`DELETE FROM outbox WHERE id = @id AND attempt = @attempt`,
 			sqldb.Args{"id": o.ID, "attempt": o.Attempt})
 		if err != nil || !held {
@@ -91,7 +91,7 @@ func (s *DB) Postpone(ctx context.Context, postponement store.Postponement) (boo
 	p := postponement.Sanitized()
 	args := sqldb.Args{"id": p.ID, "attempt": p.Attempt, "after": p.After, "reason": p.Reason, "provider": p.Provider,
 		"code": p.ProviderCode}
-	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
+	return sqldb.WriteWithResult(sqldb.Ahead(ctx), &s.DB, func(q sqldb.Tx) (bool, error) {
 		held, err := q.Change(
 			`UPDATE outbox SET queued = 1, due_at = @now + @after WHERE id = @id AND attempt = @attempt`, args)
 		if err != nil || !held {
@@ -166,7 +166,7 @@ LEFT JOIN verifications v ON v.id = s.verification_id WHERE r.since <= @now - @l
 // RecordAppEventEnd implements sqldb.PerDatabase.
 func (s *DB) RecordAppEventEnd(ctx context.Context, end store.AppEventEnd) (bool, error) {
 	e := end.Sanitized()
-	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
+	return sqldb.WriteWithResult(sqldb.Ahead(ctx), &s.DB, func(q sqldb.Tx) (bool, error) {
 		return q.Change(`
 UPDATE app_events SET state = @state, answer = @answer, due_at = CASE WHEN @state = 'pending' THEN @now + @after END,
   ended_at = CASE WHEN @state <> 'pending' THEN @now END

@@ -7,15 +7,16 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/pressly/goose/v3"
 
-	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
 	"sendcode/internal/store/gate"
@@ -40,6 +41,8 @@ type DB struct {
 	now     func() time.Time
 	writes  *batch.Batcher[write, struct{}]
 	written atomic.Int64 // writes so far
+
+	hourChanges int // how often counts of hours were written or forgotten; only transactions that write use it
 }
 
 // Pragmas of each connection. https://www.sqlite.org/pragma.html
@@ -86,7 +89,9 @@ func New(writer, readers *sql.DB, now func() time.Time) *DB {
 	s := &DB{writer: writer, readers: readers, now: now}
 	s.DB = sqldb.DB{Dialect: sqldb.SQLite, Engine: s, PerDatabase: s}
 	s.writes = batch.New(1, s.writeInOrder)
-	s.writes.Waits = true // a write uses its caller's variables, and ends within milliseconds
+	s.writes.Turn = func(x write) int { return min(x.turn, 0) } // what nobody waits for must end too
+	// a write uses its caller's variables, and ends within milliseconds
+	s.writes.Waits = true
 	return s
 }
 
@@ -128,37 +133,32 @@ func (s *DB) Close() error {
 }
 
 // Write implements sqldb.Engine. If ctx ends before f has begun, f does not run; a begun f runs to
-// its end, which takes milliseconds. Writes that arrive while a transaction is under way share the
-// next one, in the order of their arrival; those with sqldb.Behind share one after it. Each sees the
-// rows of the ones before it, and has its own time. If f fails, only its own changes are undone.
+// its end, which takes milliseconds. Of the writes that arrive while others are under way, those with
+// sqldb.Ahead share the next transaction, those with sqldb.Behind the last one, and the others the
+// one between them, in the order of their arrival. Each sees the rows of the ones before it, and has
+// its own time. If f fails, only its own changes are undone.
 func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
-	_, err := s.writes.Submit(ctx, write{f, sqldb.IsBehind(ctx)}, s.written.Add(1)) // no two have the same key
+	_, err := s.writes.Submit(ctx, write{f, sqldb.TurnOf(ctx)}, s.written.Add(1)) // no two have the same key
 	return err
 }
 
-// write is a write, and whether it lets others go first.
+// write is a write, and its sqldb.TurnOf.
 type write struct {
-	run    func(sqldb.Tx) error
-	behind bool
+	run  func(sqldb.Tx) error
+	turn int
 }
 
 type queuedWrite = batch.Call[write, struct{}]
 
-// writeInOrder runs sends, checks and outcomes in one transaction, then the writes of sqldb.Behind in
-// another one, so that no answer waits for these.
+// writeInOrder runs the writes of each turn in a transaction of their own, so that no outcome waits
+// for sends, and no answer for what nobody waits for.
 func (s *DB) writeInOrder(writes []*queuedWrite) {
-	var now, later []*queuedWrite
+	turns := map[int][]*queuedWrite{}
 	for _, x := range writes {
-		if x.In.behind {
-			later = append(later, x)
-		} else {
-			now = append(now, x)
-		}
+		turns[x.In.turn] = append(turns[x.In.turn], x)
 	}
-	for _, share := range [][]*queuedWrite{now, later} {
-		if len(share) > 0 {
-			s.writeBatch(share)
-		}
+	for _, turn := range slices.Sorted(maps.Keys(turns)) {
+		s.writeBatch(turns[turn])
 	}
 }
 
@@ -227,12 +227,6 @@ func commitError(err error) error {
 // EnsurePartitions implements sqldb.PerDatabase. A file needs no partitions.
 func (s *DB) EnsurePartitions(context.Context) (until time.Time, err error) { return until, nil }
 
-// CountHours implements sqldb.PerDatabase. SQLite stores no counts. The empty transaction returns
-// an error if the store cannot write.
-func (s *DB) CountHours(ctx context.Context, _, _ time.Duration, _ int) (int, error) {
-	return 0, s.Engine.Write(ctx, func(sqldb.Tx) error { return nil })
-}
-
 // SendsQuery implements sqldb.Engine.
 func (s *DB) SendsQuery(f sqldb.SendFilter) (string, sqldb.Args) { return f.Query(sqldb.SQLite) }
 
@@ -247,12 +241,6 @@ func (s *DB) Pools() (all []store.PoolStats) {
 	}
 	return all
 }
-
-// ForgetHour implements sqldb.Engine: there are no counts.
-func (s *DB) ForgetHour(sqldb.Tx, time.Time) error { return nil }
-
-// BeforeErase implements sqldb.Engine.
-func (s *DB) BeforeErase(sqldb.Tx, recipient.Hash) error { return nil }
 
 // PurgeDeleted implements sqldb.Engine. Freed space is overwritten (secure_delete); so this only
 // copies the write-ahead log into the database file and empties it, unless a reader still needs it.

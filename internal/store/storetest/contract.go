@@ -38,7 +38,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"erase":      {erases, eraseFreesNothing, forgets, forgottenAreDistinct, erasedAndSuppressed},
 	"reseal":     {reseals},
 	"keys":       {keysAreChecked, otherKeysAtOnce, keysOfCodes},
-	"stats":      {statsOfTimeRange, daysOfZone},
+	"stats":      {statsOfTimeRange, daysOfZone, countsAhead, countsFromTheFirstSend, countsFromTheFirstRefusal, countsForItself},
 	"expire":     {expires, expiresWithVerification, expiresAtOnce},
 	"spending":   {spendTogether, spendPeriods, spendInParallel, carrierHolds},
 	"heard":      {providerEvents, providerEventsAtOnce, providerEventsExpire},

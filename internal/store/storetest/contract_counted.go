@@ -1,6 +1,7 @@
-package postgres
+package storetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -8,21 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
-	"sendcode/internal/store/storetest"
 )
 
 // What was counted ahead is what the rows say, whatever is asked and however far the counting has
 // come.
-func TestPostgresCountsAhead(t *testing.T) {
-	f := newPostgresFixture(t)
+func countsAhead(t *testing.T, f *Fixture) {
 	count := func(db *sqldb.DB, limit int) (n int) {
 		for {
-			k := storetest.Must(db.CountHours(t.Context(), 10*time.Minute, 1000*time.Hour, limit))(t)
+			k := Must(db.CountHours(t.Context(), 10*time.Minute, 1000*time.Hour, limit))(t)
 			if n += k; k < limit {
 				return n
 			}
@@ -31,24 +28,24 @@ func TestPostgresCountsAhead(t *testing.T) {
 	begin := f.Now
 	reported := f.Ended(t, f.Intent(4999, func(in *store.Intent) {
 		in.Verification.CallerChecks, in.Code = true, []byte("sealed")
-	}), storetest.Sent).Verification.ID
+	}), Sent).Verification.ID
 	traffic(t, f, 3)
 	// its hour can't be counted yet
 	waiting := f.Admit(t, f.Intent(5000, func(in *store.Intent) { in.Lease = 100 * time.Hour }))
 	f.Pass(f.Now.Truncate(time.Hour).Add(time.Hour).Sub(f.Now))
-	f.Ended(t, f.Intent(5001), storetest.Sent) // with an hour's first instant
+	f.Ended(t, f.Intent(5001), Sent) // with an hour's first instant
 	f.Pass(59 * time.Minute)
-	late := f.Ended(t, f.Intent(5002), storetest.Sent)
+	late := f.Ended(t, f.Intent(5002), Sent)
 	f.Pass(5 * time.Minute) // the hour is over, and a code of it still good
 	count(f.DB, 1000)
-	storetest.Must(f.Check(t.Context(), storetest.Right(late.Verification.ID)))(t)
+	Must(f.Check(t.Context(), Right(late.Verification.ID)))(t)
 	f.Pass(time.Hour)
 	traffic(t, f, 2)
 	asked := statsQueries(begin.Add(-time.Hour), f.Now.Add(time.Hour))
-	storetest.Must(f.CountHours(t.Context(), 10*time.Minute, 1000*time.Hour, 1))(t) // the newest hours first
+	Must(f.CountHours(t.Context(), 10*time.Minute, 1000*time.Hour, 1))(t) // the newest hours first
 	statsEqualRows(t, f, "partly counted", asked)
 	done := make(chan int)
-	go func() { done <- count(f.Replica, 2) }()
+	go func() { done <- count(cmp.Or(f.Replica, f.DB), 2) }()
 	count(f.DB, 3)
 	<-done
 	statsEqualRows(t, f, "counted", asked)
@@ -56,9 +53,9 @@ func TestPostgresCountsAhead(t *testing.T) {
 	statsEqualRows(t, f, "once what was under way has ended", asked)
 	count(f.DB, 100)
 	statsEqualRows(t, f, "with that counted", asked)
-	storetest.Equal(t, "hours counted twice", count(f.DB, 100), 0)
+	Equal(t, "hours counted twice", count(f.DB, 100), 0)
 	for range 2 { // the repetition changes nothing
-		storetest.Must(f.Report(t.Context(), reported, store.ReportApproved, nil, store.NewEvent{}))(t)
+		Must(f.Report(t.Context(), reported, store.ReportApproved, nil, store.NewEvent{}))(t)
 		statsEqualRows(t, f, "after a late report", asked)
 		count(f.DB, 100)
 		statsEqualRows(t, f, "with that counted", asked)
@@ -66,28 +63,24 @@ func TestPostgresCountsAhead(t *testing.T) {
 }
 
 // Counting begins at the hour of the first row: an empty database has nothing to count.
-func TestPostgresCountsFromTheFirstRow(t *testing.T) {
-	for name, first := range map[string]func(t *testing.T, f *storetest.Fixture){
-		"a send": func(t *testing.T, f *storetest.Fixture) { f.Ended(t, f.Intent(1), storetest.Sent) },
-		"a refusal": func(t *testing.T, f *storetest.Fixture) {
-			storetest.OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, nil)}))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newPostgresFixture(t)
-			f.Pass(f.Now.Truncate(time.Hour).Add(time.Hour).Sub(f.Now))
-			count := func() int {
-				return storetest.Must(f.CountHours(t.Context(), 10*time.Minute, 1000*time.Hour,
-					1000))(t)
-			}
-			storetest.Equal(t, "hours of an empty database", count(), 0)
-			first(t, f)
-			f.Pass(5 * time.Hour)
-			f.Ended(t, f.Intent(2), storetest.Sent)
-			f.Pass(2 * time.Hour)
-			storetest.Equal(t, "hours from the first row on", count(), 6)
-		})
-	}
+func countsFromTheFirstSend(t *testing.T, f *Fixture) {
+	countsFrom(t, f, func() { f.Ended(t, f.Intent(1), Sent) })
+}
+
+func countsFromTheFirstRefusal(t *testing.T, f *Fixture) {
+	countsFrom(t, f, func() { OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, nil)})) })
+}
+
+func countsFrom(t *testing.T, f *Fixture, first func()) {
+	t.Helper()
+	f.Pass(f.Now.Truncate(time.Hour).Add(time.Hour).Sub(f.Now))
+	count := func() int { return Must(f.CountHours(t.Context(), 10*time.Minute, 1000*time.Hour, 1000))(t) }
+	Equal(t, "hours of an empty database", count(), 0)
+	first()
+	f.Pass(5 * time.Hour)
+	f.Ended(t, f.Intent(2), Sent)
+	f.Pass(2 * time.Hour)
+	Equal(t, "hours from the first row on", count(), 6)
 }
 
 // statsQueries are of times that begin and end within hours, and of parts of what there is.
@@ -104,10 +97,10 @@ func statsQueries(from, to time.Time) []store.StatsQuery {
 }
 
 // uncounted reads statistics from rows alone.
-type uncounted struct{ *DB }
+type uncounted struct{ sqldb.Engine }
 
 func (u uncounted) Read(ctx context.Context, f func(sqldb.Tx) error) error {
-	return u.DB.Read(ctx, func(q sqldb.Tx) error {
+	return u.Engine.Read(ctx, func(q sqldb.Tx) error {
 		q.Conn = noHours{q.Conn}
 		return f(q)
 	})
@@ -121,24 +114,24 @@ func (c noHours) Run(statement string, args sqldb.Args, each func(sqldb.Scan) er
 }
 
 // statsEqualRows asks each question of the database and of its rows alone.
-func statsEqualRows(t *testing.T, f *storetest.Fixture, when string, asked []store.StatsQuery) {
+func statsEqualRows(t *testing.T, f *Fixture, when string, asked []store.StatsQuery) {
 	t.Helper()
-	rows := &sqldb.DB{Engine: uncounted{f.Engine.(*DB)}}
+	rows := &sqldb.DB{Dialect: f.Dialect, Engine: uncounted{f.Engine}}
 	for _, q := range asked {
 		what := fmt.Sprintf("%s, %+v", when, q)
-		storetest.Equal(t, what, storetest.Must(f.Stats(t.Context(), q))(t),
-			storetest.Must(rows.Stats(t.Context(), q))(t))
-		storetest.Equal(t, what+": domains", storetest.Must(f.DomainTallies(t.Context(), q))(t),
-			storetest.Must(rows.DomainTallies(t.Context(), q))(t))
+		Equal(t, what, Must(f.Stats(t.Context(), q))(t),
+			Must(rows.Stats(t.Context(), q))(t))
+		Equal(t, what+": domains", Must(f.DomainTallies(t.Context(), q))(t),
+			Must(rows.DomainTallies(t.Context(), q))(t))
 		for by := range sqldb.DimensionColumns {
-			storetest.Equal(t, what+": codes by "+string(by), storetest.Must(f.ApprovalsBy(t.Context(), q, by))(t),
-				storetest.Must(rows.ApprovalsBy(t.Context(), q, by))(t))
+			Equal(t, what+": codes by "+string(by), Must(f.ApprovalsBy(t.Context(), q, by))(t),
+				Must(rows.ApprovalsBy(t.Context(), q, by))(t))
 		}
 	}
 }
 
 // traffic is some hours of everything that statistics tell apart, some of it under way still.
-func traffic(t *testing.T, f *storetest.Fixture, hours int) {
+func traffic(t *testing.T, f *Fixture, hours int) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(7, uint64(hours)))
 	for n := range hours * 12 {
@@ -169,14 +162,14 @@ func traffic(t *testing.T, f *storetest.Fixture, hours int) {
 		f.End(t, begun.Send.ID, o)
 		if o.Status == store.Sent {
 			if random.IntN(2) == 0 {
-				f.Ended(t, again, storetest.Sent)
+				f.Ended(t, again, Sent)
 			}
 			if random.IntN(3) > 0 && !in.Verification.CallerChecks {
-				storetest.Must(f.Check(t.Context(), storetest.Right(begun.Verification.ID)))(t)
+				Must(f.Check(t.Context(), Right(begun.Verification.ID)))(t)
 			}
 		}
 		if random.IntN(3) == 0 {
-			storetest.OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(n, func(s *store.SendOrRefusal) {
+			OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(n, func(s *store.SendOrRefusal) {
 				s.Count, s.BlockedBy = 1+random.IntN(9), []string{"minute", "day"}[random.IntN(2)]
 			})}))
 		}
@@ -185,35 +178,30 @@ func traffic(t *testing.T, f *storetest.Fixture, hours int) {
 }
 
 // Rows that are gone were counted; who is erased takes their domain with them; old hours go.
-func TestPostgresCountsForItself(t *testing.T) {
-	f := newPostgresFixture(t)
-	db := f.Engine.(*DB)
-	rows := func(table string) (n int) {
-		storetest.OK(t, db.readOnPool(t.Context(), func(ctx context.Context, conn *pgxpool.Conn) error {
-			return conn.QueryRow(ctx, `SELECT count(*) FROM `+table).Scan(&n)
-		}))
-		return n
+func countsForItself(t *testing.T, f *Fixture) {
+	rows := func(table string) int {
+		return Must(sqldb.ReadAll(t.Context(), f.DB, sqldb.OneColumn[int], `SELECT count(*) FROM `+table, nil))(t)[0]
 	}
 	begin := f.Now.Truncate(time.Hour)
 	traffic(t, f, 6)
 	alone := f.Admit(t, f.Intent(7000, func(in *store.Intent) { in.Send.To = "q•••@quentin.example" }))
 	f.End(t, alone.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true,
 		BadAddress: true})
-	storetest.OK(t, db.ConfirmRefund(t.Context(), store.AttemptID{ID: alone.Send.ID, Attempt: 1}))
+	OK(t, f.ConfirmRefund(t.Context(), store.AttemptID{ID: alone.Send.ID, Attempt: 1}))
 	f.Pass(2 * time.Hour)
 	end := f.Now.Truncate(time.Hour).Add(-time.Hour)
 	q := store.StatsQuery{From: begin, To: end, Each: time.Hour}
-	want := storetest.Must(f.Stats(t.Context(), q))(t)
-	if n := storetest.Must(f.CountHours(t.Context(), store.MaxCodeLife, f.Now.Sub(begin)+time.Hour, 1000))(t); n != 0 {
+	want := Must(f.Stats(t.Context(), q))(t)
+	if n := Must(f.CountHours(t.Context(), store.MaxCodeLife, f.Now.Sub(begin)+time.Hour, 1000))(t); n != 0 {
 		t.Errorf("%d hours counted while their codes live", n)
 	}
-	n := storetest.Must(f.CountHours(t.Context(), 10*time.Minute, f.Now.Sub(begin)+time.Hour, 1000))(t)
+	n := Must(f.CountHours(t.Context(), 10*time.Minute, f.Now.Sub(begin)+time.Hour, 1000))(t)
 	if hours := rows("counted_hours"); n < 6 || hours != n {
 		t.Fatalf("%d hours counted, %d there", n, hours)
 	}
-	storetest.OK(t, f.Erase(t.Context(), alone.Send.Recipient, time.Hour,
+	OK(t, f.Erase(t.Context(), alone.Send.Recipient, time.Hour,
 		store.AuditEntry{ID: alone.Send.ID, Who: "ann", Role: "owner", What: "erase", Outcome: store.AuditDone}))
-	domains := storetest.Must(f.DomainTallies(t.Context(), q))(t)
+	domains := Must(f.DomainTallies(t.Context(), q))(t)
 	for _, d := range domains {
 		if d.Domain == "quentin.example" {
 			t.Error("an erased recipient's domain is left")
@@ -226,15 +214,18 @@ func TestPostgresCountsForItself(t *testing.T) {
 		rows(`hour_codes WHERE dimension = 'domain'`) == 0 {
 		t.Errorf("%d rows of codes still have the erased recipient's domain", n)
 	}
-	codes := storetest.Must(f.ApprovalsBy(t.Context(), q, store.ByCountry))(t)
-	storetest.Must(db.pool.Exec(context.Background(), `DELETE FROM sends`))(t)
-	storetest.Equal(t, "codes by country once the rows are gone",
-		storetest.Must(f.ApprovalsBy(t.Context(), q, store.ByCountry))(t), codes)
-	storetest.Equal(t, "once the rows are gone", storetest.Must(f.Stats(t.Context(), q))(t), want)
-	storetest.Must(f.CountHours(t.Context(), 10*time.Minute, time.Hour, 1))(t)
-	for _, table := range []string{"counted_hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"} {
-		if n := rows(table + ` WHERE hour < '` + end.Add(-2*time.Hour).Format(time.RFC3339) + `'`); n != 0 {
-			t.Errorf("%s still has %d rows that are too old", table, n)
-		}
+	Must(f.CountHours(t.Context(), 10*time.Minute, f.Now.Sub(begin)+time.Hour, 1000))(t) // SQLite counts the erased send's hour again
+	codes := Must(f.ApprovalsBy(t.Context(), q, store.ByCountry))(t)
+	OK(t, f.Write(t.Context(), func(q sqldb.Tx) error {
+		return q.ExecAll(sqldb.Args{"begin": begin}, `DELETE FROM sends WHERE logged_at >= @begin`)
+	}))
+	Equal(t, "codes by country once the rows are gone",
+		Must(f.ApprovalsBy(t.Context(), q, store.ByCountry))(t), codes)
+	Equal(t, "once the rows are gone", Must(f.Stats(t.Context(), q))(t), want)
+	Must(f.CountHours(t.Context(), 10*time.Minute, time.Hour, 1))(t)
+	for _, table := range sqldb.HourTableNames {
+		old := Must(sqldb.ReadAll(t.Context(), f.DB, sqldb.OneColumn[int], `SELECT count(*) FROM `+table+` WHERE hour < @end`,
+			sqldb.Args{"end": end.Add(-2 * time.Hour)}))(t)
+		Equal(t, table+": rows that are too old", old[0], 0)
 	}
 }

@@ -1,0 +1,108 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store/columns"
+	"sendcode/internal/store/sqldb"
+)
+
+// nextHourToCountSQL selects the newest hour that ended @delay ago, is at most @age old, and has no
+// counts yet. It leaves out hours before the first row, and those with a send in flight.
+const nextHourToCountSQL = `
+WITH RECURSIVE hours (hour, since) AS (
+    SELECT (@now - @delay) / @each * @each - @each, max(@now - @age, (SELECT min(first) FROM (
+        SELECT min(s.logged_at) AS first FROM sends s UNION ALL SELECT min(r.logged_at) FROM refusals r)) - @each + 1)
+    UNION ALL SELECT hour - @each, since FROM hours WHERE hour - @each >= since
+)
+SELECT h.hour FROM hours h WHERE h.hour >= h.since AND h.hour NOT IN (SELECT c.hour FROM counted_hours c)
+  AND h.hour NOT IN (SELECT s.logged_at / @each * @each FROM outbox f CROSS JOIN sends s ON s.id = f.id)
+ORDER BY h.hour DESC LIMIT 1`
+
+// readHourSQL reads the counts of the hour from @hour to @until: for each of sqldb.HourTables its name,
+// and its rows as a JSON array. It is one statement, so that all counts come from one snapshot.
+var readHourSQL = `WITH counted AS MATERIALIZED (` + sqldb.HourRowsSQL(sqldb.SQLite) + `) ` +
+	strings.Join(columns.MapSlice(sqldb.HourTables, func(t sqldb.HourTable) string {
+		return `SELECT '` + t.Name + `', json_group_array(json_array(` + t.Columns + `)) FROM (` + t.Query + `)`
+	}), " UNION ALL ")
+
+// writeHourSQL returns the statement that writes the rows of a table, in @ and its name.
+func writeHourSQL(t sqldb.HourTable) string {
+	var values strings.Builder
+	for i := range 1 + strings.Count(t.Columns, ",") {
+		fmt.Fprintf(&values, ", value ->> %d", i)
+	}
+	return `INSERT INTO ` + t.Name + ` (hour, ` + t.Columns + `) SELECT @hour` + values.String() + ` FROM json_each(@` + t.Name + `)`
+}
+
+var writeHoursSQL = append(columns.MapSlice(sqldb.HourTables, writeHourSQL), `INSERT INTO counted_hours (hour) VALUES (@hour)`)
+
+// CountHours implements sqldb.PerDatabase. It counts on a reader, so that no send waits for it.
+func (s *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
+	for n < limit {
+		more, err := s.countNextHour(sqldb.Behind(ctx), life+sqldb.HourCountDelay, min(keep, sqldb.MaxCountedAge))
+		if err != nil || !more {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// countNextHour counts the newest hour that is due, and reports whether it did. It does nothing if
+// none is due, or if other counts were written or forgotten while it counted.
+func (s *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool, error) {
+	var hours []time.Time
+	var changes int
+	err := s.Engine.Write(ctx, func(q sqldb.Tx) (err error) {
+		changes = s.hourChanges
+		args := sqldb.Args{"delay": delay, "age": age, "each": time.Hour}
+		if err = q.ExecAll(args, sqldb.DeleteHoursSQL(`hour < @now - @age`)...); err != nil {
+			return err
+		}
+		hours, err = sqldb.QueryAll(q, func(at *time.Time) []any { return []any{columns.ScannerFor(at)} }, nextHourToCountSQL, args)
+		return err
+	})
+	if err != nil || len(hours) == 0 {
+		return false, err
+	}
+	args := sqldb.Args{"hour": hours[0], "until": hours[0].Add(time.Hour)}
+	if err := s.Engine.Read(ctx, func(q sqldb.Tx) error {
+		_, err := q.Run(readHourSQL, args, func(read sqldb.Scan) error {
+			var table, rows string
+			err := read(&table, &rows)
+			args[table] = rows
+			return err
+		})
+		return err
+	}); err != nil {
+		return false, err
+	}
+	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
+		if s.hourChanges != changes {
+			return false, nil
+		}
+		s.hourChanges++
+		return true, q.ExecAll(args, writeHoursSQL...)
+	})
+}
+
+// ForgetHour implements sqldb.Engine.
+func (s *DB) ForgetHour(q sqldb.Tx, at time.Time) error {
+	return s.forgetHours(q, `hour = @hour`, sqldb.Args{"hour": at.Truncate(time.Hour)})
+}
+
+// BeforeErase implements sqldb.Engine: the hours of the recipient's sends are counted again.
+func (s *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
+	return s.forgetHours(q, `hour IN (SELECT s.logged_at / @each * @each FROM sends s WHERE s.recipient = @recipient AND s.masked <> '•••')`,
+		sqldb.Args{"recipient": h, "each": time.Hour})
+}
+
+func (s *DB) forgetHours(q sqldb.Tx, which string, args sqldb.Args) error {
+	s.hourChanges++
+	return q.ExecAll(args, sqldb.DeleteHoursSQL(which)...)
+}
