@@ -95,7 +95,7 @@ func (w *window) fits(name string) {
 const clipped = `[...document.querySelectorAll("main *")].filter(e => !e.closest(".visually-hidden, thead, option") && (e.getBoundingClientRect().right > innerWidth + 1
 	|| e.matches(".sends:not(.now) :is(td, th):not(.none)") && getComputedStyle(e).display === "none"
 	|| e.matches(".now :is(.mask, td.through)") && e.innerText.length < 20 && e.scrollWidth > e.clientWidth + 1
-	|| e.matches(".sends td") && !e.title && e.scrollWidth > e.clientWidth + 1 || e.matches("td.why") && e.scrollWidth > e.clientWidth + 1))
+	|| e.matches(".sends td") && !e.title && e.scrollWidth > e.clientWidth + 1 || e.matches("td.why, .now td.is") && e.scrollWidth > e.clientWidth + 1))
 	.map(e => e.tagName + "." + e.className).slice(0, 3).join(" ")`
 
 // From "where is my code?" to the record of what was done about it, by keyboard: find the refused
@@ -171,7 +171,7 @@ func worksTheList(t *testing.T, browser chromium) {
 	// Empty fields stay out of the address, and a click anywhere in a row opens it.
 	w.leads("/admin?status=refused", chromedp.SetValue(chromedp.CSS(`[name=status]`), "refused"),
 		chromedp.Click(chromedp.CSS(".filter button")))
-	w.leads("/admin/sends/", chromedp.Click(chromedp.CSS("td.why")))
+	w.leads("/admin/sends/", chromedp.Click(chromedp.CSS("td.is")))
 
 	// Waits count down, and their end is shown: of a code in the list, and of a recipient's rules.
 	w.goTo("/admin")
