@@ -15,7 +15,8 @@ import (
 )
 
 // The header of a check: a key is one text in quotes or bare; without one nothing is repeated. The same key with another code is 409
-// and no try, also by recipient. Another app, and a browser at a back end's verification, read that there is none.
+// and no try, also by recipient. Another app, and a browser at a back end's verification, read that there is none; another kind of key
+// is 409 and no try.
 func TestCheckByKey(t *testing.T) {
 	const key, approving, elsewhere = "5f0c9a4be1d24786a35e70c81b9f2d63", "0a1b2c3d4e5f60718293a4b5c6d7e8f9", "sk_elsewhere_0123456789abcdef"
 	verificationtest.InBubble(t, func(r *verificationtest.Rig) {
@@ -80,5 +81,17 @@ func TestCheckByKey(t *testing.T) {
 		path, body = byName(right)
 		check(browser, path, body, approving, http.StatusForbidden)
 		check(client{r.T, e, "192.0.2.1", elsewhere}, path, body, approving, http.StatusNotFound, "/problems/not-found")
+		for theirs, others := range map[client]client{browser: back, back: browser} { // at a browser's verification, which both may check
+			id = browser.admitted(theirs.key + "@example.com")
+			r.Sleep(time.Second)
+			right = r.LastCode()
+			for _, c := range []struct{ code, key, answer string }{
+				{r.WrongCode(right), strings.Repeat("0", 32), `"attempts_remaining":4`}, {right, key, `"valid":true`}} {
+				path, body := byID(c.code)
+				check(theirs, path, body, c.key, http.StatusOK, c.answer)
+				check(others, path, body, c.key, http.StatusConflict, "/problems/key-of-other-code")
+				check(theirs, path, body, c.key, http.StatusOK, c.answer)
+			}
+		}
 	})
 }

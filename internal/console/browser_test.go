@@ -95,7 +95,7 @@ func (w *window) fits(name string) {
 const clipped = `[...document.querySelectorAll("main *")].filter(e => !e.closest(".visually-hidden, thead, option") && (e.getBoundingClientRect().right > innerWidth + 1
 	|| e.matches(".sends:not(.now) :is(td, th):not(.none)") && getComputedStyle(e).display === "none"
 	|| e.matches(".now :is(.mask, td.through)") && e.innerText.length < 20 && e.scrollWidth > e.clientWidth + 1
-	|| e.matches(".sends td") && !e.title && e.scrollWidth > e.clientWidth + 1 || e.matches("td.why") && e.scrollWidth > e.clientWidth + 1))
+	|| e.matches(".sends td") && !e.title && e.scrollWidth > e.clientWidth + 1 || e.matches("td.why, .now td.is") && e.scrollWidth > e.clientWidth + 1))
 	.map(e => e.tagName + "." + e.className).slice(0, 3).join(" ")`
 
 // From "where is my code?" to the record of what was done about it, by keyboard: find the refused
@@ -144,6 +144,12 @@ func resetsAQuota(t *testing.T, browser chromium) {
 		chromedp.Click(chromedp.CSS(`nav a[href="/admin/acts"]`)))
 	w.says(`document.querySelector("tbody tr").innerText`, "reset the quota", "ticket 7", "done", "a•••@example.com")
 	r.Acts("admin|quota.reset|begun||a•••@example.com|ticket 7", "admin|quota.reset|done||a•••@example.com|ticket 7")
+	// A reason that is typed into an ended session is there again after the login.
+	w.goTo(page + "?do=reset")
+	w.Must(r.Store.EndSessions(w.ctx, "admin", nil, r.act("session.end")))
+	w.leads("/admin/login", chromedp.SetValue(chromedp.CSS("#reason"), "ticket 8"), reset)
+	w.leads(page+"?do=reset", chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(consoletest.Password+kb.Enter))
+	w.says(`document.querySelector("#reason").value + document.querySelector(".actions [role=alert]").innerText`, "ticket 8", "Your session had ended")
 	w.leads("/admin/login", chromedp.Click(chromedp.CSS(logout)))
 	w.quietAt()
 }
@@ -171,7 +177,7 @@ func worksTheList(t *testing.T, browser chromium) {
 	// Empty fields stay out of the address, and a click anywhere in a row opens it.
 	w.leads("/admin?status=refused", chromedp.SetValue(chromedp.CSS(`[name=status]`), "refused"),
 		chromedp.Click(chromedp.CSS(".filter button")))
-	w.leads("/admin/sends/", chromedp.Click(chromedp.CSS("td.why")))
+	w.leads("/admin/sends/", chromedp.Click(chromedp.CSS("td.is")))
 
 	// Waits count down, and their end is shown: of a code in the list, and of a recipient's rules.
 	w.goTo("/admin")

@@ -6,7 +6,8 @@
 // makes all changes, and records each.
 //
 // Full recipients come only in the bodies of requests, and are hashed at once; URLs contain the
-// hash. A page shows a full recipient only when an operator reveals it.
+// hash. A page shows a full recipient only when an operator reveals it, or in a form that comes back
+// after a login, to the account that typed it.
 package console
 
 import (

@@ -60,7 +60,7 @@ type listView struct {
 	Choices map[string][]string // suggestions for fields of the filter, by the ID of their list
 }
 
-// searchView is the search field with the text that could not be searched for.
+// searchView is the search field with the text that was not searched for.
 type searchView struct {
 	Typed   string
 	Problem string
@@ -85,7 +85,8 @@ func (a *Console) listPage(c echo.Context) error {
 		return c.Redirect(http.StatusSeeOther, listAddress(q.given, "", ""))
 	}
 	q.hints = hints
-	return a.showList(c, http.StatusOK, q, searchView{})
+	kept, text := a.auth.KeptForm(c)
+	return a.showList(c, http.StatusOK, q, searchView{Typed: kept.Get("q"), Problem: text})
 }
 
 func (a *Console) showList(c echo.Context, status int, q listQuery, s searchView) error {

@@ -94,7 +94,7 @@ func reachesTheList(t *testing.T, browser chromium) {
 	busy(r)
 	w := openWindow(r, browser)
 	w.logIn()
-	w.says(`(rows => rows.filter(r => r.querySelector(".why").innerText.length < 25 && !r.querySelector(".left") && r.offsetHeight * 20 + rows[0].getBoundingClientRect().top + scrollY > 900)
+	w.says(`(rows => rows.filter(r => (r.querySelector(".why")?.innerText ?? "").length < 25 && !r.querySelector(".left") && r.offsetHeight * 20 + rows[0].getBoundingClientRect().top + scrollY > 900)
 		.map(r => r.offsetHeight + ": " + r.innerText).join() || "all")([...document.querySelectorAll("tbody tr")])`, "all")
 	const numbers = `getComputedStyle(document.querySelector("tbody .count")).display`
 	w.says(numbers, "none")

@@ -52,7 +52,11 @@ func (a *Console) appAndPurpose(values url.Values) (app, purpose string, apps, p
 }
 
 func (a *Console) previewPage(c echo.Context) error {
-	return a.showPreview(c, http.StatusOK, c.QueryParams(), support.PreviewRequest{}, "")
+	kept, text := a.auth.KeptForm(c)
+	if text == "" {
+		kept = c.QueryParams()
+	}
+	return a.showPreview(c, http.StatusOK, kept, previewIn(kept), text)
 }
 
 func (a *Console) showPreview(c echo.Context, status int, values url.Values, typed support.PreviewRequest,
@@ -101,6 +105,14 @@ func (a *Console) previewHTML(c echo.Context) error {
 	return fault.NotFound
 }
 
+func previewIn(form url.Values) support.PreviewRequest {
+	return support.PreviewRequest{
+		App: form.Get("app"), Purpose: form.Get("purpose"),
+		Channel: cmp.Or(form.Get("channel"), string(recipient.Email)),
+		To:      strings.TrimSpace(form.Get("to")), Locale: form.Get("locale"),
+	}
+}
+
 // sendPreview sends a message to the recipient in the form and redirects to the page of the send.
 func (a *Console) sendPreview(c echo.Context, form url.Values) error {
 	act, err := a.auth.NewAuditEntry(c, auth.ActionPreview)
@@ -108,15 +120,12 @@ func (a *Console) sendPreview(c echo.Context, form url.Values) error {
 		return err
 	}
 	act.Reason = "preview"
-	trial := support.PreviewRequest{
-		App: form.Get("app"), Purpose: form.Get("purpose"),
-		Channel: cmp.Or(form.Get("channel"), string(recipient.Email)),
-		To:      strings.TrimSpace(form.Get("to")),
-		Locale:  form.Get("locale"), From: server.ClientIP(c),
-	}
+	trial := previewIn(form)
+	trial.From = server.ClientIP(c)
 	answer, err := a.Desk.SendPreview(c.Request().Context(), trial, act)
 	err = actionErrorOf(answer, err, "preview.problem.limited", frame.Words(c))
 	if status, problem := a.formProblem(c, err); problem != "" {
+		trial.To = "" // no page holds a whole address that was sent
 		return a.showPreview(c, status, form, trial, problem)
 	}
 	if err != nil {

@@ -98,7 +98,7 @@ var (
 		"Use a new key for a new request, and the same key with the same body for a repetition. Nothing was done.",
 		ourFaultMessage})
 	keyOfOtherCode = registerProblemKind(ProblemKind{"key-of-other-code", http.StatusConflict, "Idempotency-Key of another code",
-		"The last check of this verification had this Idempotency-Key and another code.",
+		"The last check of this verification had this Idempotency-Key, and another code or another kind of API key.",
 		"Make a new key for each code that a person enters, and repeat a check with its own key and code. This was no try.",
 		ourFaultMessage})
 	TooLarge = registerProblemKind(ProblemKind{"too-large", http.StatusRequestEntityTooLarge, "Body too large",

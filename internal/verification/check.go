@@ -87,13 +87,14 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 }
 
 // checkKey parses the typed code and returns the check's store.Verification.CheckKey. Errors: those
-// of parseTypedCode.
+// of parseTypedCode. The key's own hash is of no kind of caller, so that the key of another kind is
+// noticed, and is no try.
 func (s *Service) checkKey(k *checkInProgress, v store.Verification) ([]byte, error) {
 	if err := s.parseTypedCode(k, v); err != nil || k.Key == "" {
 		return nil, err
 	}
-	key := s.idempotencyKeyHash(checkKeyLabel, k.Caller)
-	withCode := s.Vault.KeyedHash("check", string(key[:]), v.ID, k.code)
+	key, caller := s.Vault.KeyedHash(checkKeyLabel, k.App, k.Key), s.idempotencyKeyHash(checkKeyLabel, k.Caller)
+	withCode := s.Vault.KeyedHash("check", string(caller[:]), v.ID, k.code)
 	return append(key[:], withCode[:]...), nil
 }
 
@@ -193,7 +194,7 @@ func (s *Service) CheckByRecipient(ctx context.Context, ask Request, typed strin
 		Holder: a.holder,
 	}
 	if a.Key != "" {
-		key := s.idempotencyKeyHash(checkKeyLabel, a.Caller)
+		key := s.Vault.KeyedHash(checkKeyLabel, a.App, a.Key)
 		query.CheckKey = key[:]
 	}
 	v, err := s.Store.NewestPending(ctx, query)

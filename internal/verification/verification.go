@@ -196,7 +196,7 @@ var (
 	ErrHeld = errors.New("verification: the message was kept back")
 	// ErrKeyReused: the idempotency key was used with another request.
 	ErrKeyReused = errors.New("verification: the key belongs to another request")
-	// ErrKeyOfOtherCode: the last check had the same idempotency key and another code. This one is no
+	// ErrKeyOfOtherCode: the last check had the same idempotency key, and another code or kind of caller. This one is no
 	// try.
 	ErrKeyOfOtherCode = errors.New("verification: the key belongs to another code")
 )

@@ -141,11 +141,21 @@ func height(width int64) int64 {
 	return 720
 }
 
+// shoot makes the window as tall as the page: what Chromium draws beyond a window is shifted sideways
+// where a page is written from right to left.
 func shoot(tab context.Context, name string, look pagetest.Look) error {
 	if err := chromedp.Do(tab, look.Apply()); err != nil {
 		return err
 	}
-	picture, err := chromedp.Run(tab, chromedp.FullScreenshot(100))
+	tall, err := chromedp.Run(tab, chromedp.Evaluate[int64](`document.documentElement.scrollHeight`))
+	if err != nil {
+		return err
+	}
+	look.Height = max(look.Height, tall)
+	if err := chromedp.Do(tab, look.Apply()); err != nil {
+		return err
+	}
+	picture, err := chromedp.Run(tab, chromedp.CaptureScreenshot())
 	if err != nil {
 		return err
 	}

@@ -39,13 +39,14 @@ type accountView struct {
 	Factor   bool // has a second factor
 }
 
-// FormRefused reports whether the form of an account's row was refused.
+// FormRefused reports whether the form of an account's row was refused, or comes back after a login.
 func (v accountsView) FormRefused(row accountView) bool {
 	return v.Problem != "" && v.Typed.Do != "add" && v.Typed.Name == row.Name
 }
 
 func (a *Auth) accountsPage(c echo.Context) error {
-	return a.showAccounts(c, http.StatusOK, accountsView{})
+	kept, text := a.KeptForm(c)
+	return a.showAccounts(c, http.StatusOK, accountsView{Typed: accountChangeIn(kept), Problem: text})
 }
 
 func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
@@ -68,6 +69,9 @@ func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
 			Closed:   !x.DisabledAt.IsZero(),
 			Identity: x.Identity, Password: x.Password != "", Factor: factor,
 		})
+		if row := &v.Rows[len(v.Rows)-1]; v.FormRefused(*row) && v.Typed.Role != "" {
+			row.Roles = roleOptions(w, v.Typed.Role)
+		}
 	}
 	return a.layout.Show(c, status, "accounts", v)
 }
@@ -79,15 +83,19 @@ func roleOptions(w texts.Words, chosen Role) (list []frame.FieldOption) {
 	return list
 }
 
+func accountChangeIn(form url.Values) AccountChangeRequest {
+	return AccountChangeRequest{
+		Name: strings.TrimSpace(form.Get("name")), Role: Role(form.Get("role")), Do: form.Get("do"),
+		Reason: strings.TrimSpace(form.Get("reason")), Identity: strings.TrimSpace(form.Get("identity")),
+	}
+}
+
 func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
 	act, err := a.NewAuditEntry(c, actionAccounts)
 	if err != nil {
 		return err
 	}
-	wish := AccountChangeRequest{
-		Name: strings.TrimSpace(form.Get("name")), Role: Role(form.Get("role")), Do: form.Get("do"),
-		Reason: strings.TrimSpace(form.Get("reason")), Identity: strings.TrimSpace(form.Get("identity")),
-	}
+	wish := accountChangeIn(form)
 	password, err := ChangeAccount(c.Request().Context(), a.Accounts, wish, a.now(), act)
 	w := frame.Words(c)
 	bad, refused := errors.AsType[*fault.InvalidError](err)

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,7 +14,7 @@ import (
 )
 
 // requireSession redirects requests without a session to the login page, which leads back
-// afterwards. A session that lacks the code or the second factor is redirected to the page for it.
+// afterwards; keepForm says which forms come back. A session that lacks the code or the second factor is redirected to the page for it.
 func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		v, ok, err := a.currentSession(c)
@@ -21,17 +22,22 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		if !ok {
-			return c.Redirect(http.StatusSeeOther, loginAddress("/admin/login", c.Request()))
+			return c.Redirect(http.StatusSeeOther, a.loginAddress(c, "/admin/login", v.Account))
 		}
 		switch {
 		case v.lacks == lacksCode:
-			return c.Redirect(http.StatusSeeOther, loginAddress(codePath, c.Request()))
+			return c.Redirect(http.StatusSeeOther, a.loginAddress(c, codePath, v.Account))
 		case v.lacks == lacksFactor && c.Path() != factorPath:
 			return c.Redirect(http.StatusSeeOther, factorPath)
 		}
 		if err := a.attachSession(c, v); err != nil {
 			return err
 		}
+		token, err := seal(a, formTokenSealLabel, nil, v.who.Name, formTokenLife)
+		if err != nil {
+			return err
+		}
+		frame.SetFormToken(c, token)
 		return next(c)
 	}
 }
@@ -40,9 +46,9 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 const startPagePath = "/admin"
 
 // loginAddress returns the login page's URL with the page to return to; without it for
-// startPagePath.
-func loginAddress(login string, r *http.Request) string {
-	back := consolePageOrEmpty(r.URL.RequestURI())
+// startPagePath. account is of the session that has ended or lacks the code; "" if it is not known.
+func (a *Auth) loginAddress(c echo.Context, login, account string) string {
+	back := cmp.Or(a.keepForm(c, account), consolePageOrEmpty(c.Request().URL.RequestURI()))
 	if back == startPagePath {
 		back = ""
 	}
@@ -56,11 +62,15 @@ func consolePageOrEmpty(address string) string {
 	if err != nil || u.Scheme != "" || u.Host != "" || strings.Contains(address, `\`) {
 		return ""
 	}
-	inMenu := slices.ContainsFunc(frame.MenuSections, func(s frame.MenuSection) bool { return s.Path == u.Path })
-	if !inMenu && (!strings.HasPrefix(u.Path, "/admin/sends/") || strings.Contains(u.Path, "..")) {
+	if !inMenu(u.Path) && (!strings.HasPrefix(u.Path, "/admin/sends/") || strings.Contains(u.Path, "..")) {
 		return ""
 	}
 	return address
+}
+
+// inMenu reports whether the menu has the page.
+func inMenu(path string) bool {
+	return slices.ContainsFunc(frame.MenuSections, func(s frame.MenuSection) bool { return s.Path == path })
 }
 
 // requireTokenOrSession admits requests with a valid bearer token or session. If there is a token,

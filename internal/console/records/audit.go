@@ -64,7 +64,8 @@ type auditView struct {
 }
 
 func (a *Handlers) auditPage(c echo.Context) error {
-	return a.showAuditPage(c, http.StatusOK, c.Request().URL.RawQuery, nil, "")
+	kept, text := a.Auth.KeptForm(c)
+	return a.showAuditPage(c, http.StatusOK, c.Request().URL.RawQuery, kept, text)
 }
 
 func (a *Handlers) showAuditPage(c echo.Context, status int, raw string, typed url.Values, problem string) error {

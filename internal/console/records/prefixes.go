@@ -63,7 +63,8 @@ type prefixesView struct {
 }
 
 func (a *Handlers) prefixesPage(c echo.Context) error {
-	return a.showPrefixes(c, http.StatusOK, c.Request().URL.RawQuery, nil, "")
+	kept, text := a.Auth.KeptForm(c)
+	return a.showPrefixes(c, http.StatusOK, c.Request().URL.RawQuery, kept, text)
 }
 
 func (a *Handlers) showPrefixes(c echo.Context, status int, raw string, typed url.Values, problem string) error {

@@ -57,7 +57,7 @@ type suppressionsView struct {
 	frame.ListPage[store.SuppressionFilter, store.Suppression]
 	May     bool       // the reader may add and lift
 	Problem string     // what was wrong with a form
-	Typed   url.Values // in that form, without the recipient, which must be typed again
+	Typed   url.Values // in that form, without the recipient, which must be typed again, or in one that comes back after a login
 }
 
 // FormRefused reports whether the form that lifts a suppression was refused.
@@ -67,7 +67,8 @@ func (v suppressionsView) FormRefused(s store.Suppression) bool {
 }
 
 func (a *Handlers) suppressionsPage(c echo.Context) error {
-	return a.showSuppressions(c, http.StatusOK, c.Request().URL.RawQuery, nil, "")
+	kept, text := a.Auth.KeptForm(c)
+	return a.showSuppressions(c, http.StatusOK, c.Request().URL.RawQuery, kept, text)
 }
 
 func (a *Handlers) showSuppressions(c echo.Context, status int, raw string, typed url.Values, problem string) error {
