@@ -256,15 +256,13 @@ func (p *DB) queueWrites(queued *pgx.Batch, answers []beginAnswer) int {
 		}
 		sends, admitted = append(sends, &a.Send), append(admitted, a)
 	}
-	if len(fresh) > 0 {
-		queued.Queue(p.text[stmtInsertVerifications], sqldb.VerificationTable.InsertManyArgs(store.InsertedByBegin, fresh)...)
-	}
 	if len(joined) > 0 {
 		queued.Queue(p.text[stmtUpdateJoined], updateJoinedParameters(joined)...)
 	}
 	if len(sends) > 0 {
-		queued.Queue(p.text[stmtInsertSends], sqldb.SendTable.InsertManyArgs(store.InsertedByBegin, sends)...)
-		queued.Queue(p.text[stmtInsertOutbox], insertOutboxParameters(admitted)...)
+		queued.Queue(p.text[stmtInsert], slices.Concat(outboxParameters(admitted),
+			sqldb.VerificationTable.InsertManyArgs(store.InsertedByBegin, fresh),
+			sqldb.SendTable.InsertManyArgs(store.InsertedByBegin, sends))...)
 	}
 	return queued.Len()
 }
@@ -280,8 +278,9 @@ func updateJoinedParameters(joined []*store.Verification) []any {
 	return p.Args()
 }
 
-// insertOutboxParameters returns the arrays of insertOutboxSQL, with one element for each admitted send.
-func insertOutboxParameters(admitted []*beginAnswer) []any {
+// outboxParameters returns the first six parameters of insertSQL: arrays with one element for each
+// admitted send.
+func outboxParameters(admitted []*beginAnswer) []any {
 	p := columns.NewArrayParameters(admitted, 6)
 	p.Add(columns.UUID, func(buf []byte, a *beginAnswer) []byte { return append(buf, a.Send.ID[:]...) })
 	p.Add(columns.Instant, func(buf []byte, a *beginAnswer) []byte { return columns.AppendInstant(buf, a.Send.DueAt) })
