@@ -53,11 +53,13 @@ BENCH_ROUNDS ?= 5
 # What is measured, and all that it starts, has two processors, so that machines with more give the same ratios.
 BENCH_CPUS ?= 0,1
 BENCH_FLAGS ?=
+BENCH = $(if $(shell command -v taskset),taskset -c $(BENCH_CPUS)) go test $(NIGHTLY) -run='^TestBench$$' -count=1 -v -timeout=6h ./tools/bench
 OUT ?= dist
 # What `make nightly` runs, one after another, and how long each part may take. Two processors need some ten hours.
-PARTS ?= outside tests soak fuzz prove release simulate mutants
+PARTS ?= outside tests goals soak fuzz prove release simulate mutants
 BOUND_outside ?= 15m
 BOUND_tests ?= 90m
+BOUND_goals ?= 20m
 BOUND_soak ?= 90m
 BOUND_fuzz ?= 40m
 BOUND_prove ?= 10m
@@ -65,7 +67,7 @@ BOUND_release ?= 20m
 BOUND_simulate ?= 4h
 BOUND_mutants ?= 2h
 
-.PHONY: help build run demo test tests nightly race lint outside bench fuzz soak prove simulate mutants up release version screenshots tools
+.PHONY: help build run demo test tests nightly race lint outside bench goals fuzz soak prove simulate mutants up release version screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -108,8 +110,10 @@ outside: ## what asks other machines: govulncheck, the specification and the Doc
 	tools/outside/outside.sh
 
 bench: ## what requests cost beside a floor, into docs/PERFORMANCE.md and tools/bench/RESULTS.md; fails if a goal is missed; a quarter of an hour (BENCH_ROUNDS=5 BENCH_CPUS=0,1 BENCH_FLAGS="-perf.older=COMMIT": see tools/bench)
-	$(if $(shell command -v taskset),taskset -c $(BENCH_CPUS)) go test $(NIGHTLY) -run='^TestBench$$' -count=1 -v -timeout=6h ./tools/bench \
-		-perf.rounds=$(BENCH_ROUNDS) -perf.write $(BENCH_FLAGS)
+	$(BENCH) -perf.rounds=$(BENCH_ROUNDS) -perf.write $(BENCH_FLAGS)
+
+goals: ## one round of bench, of 64 callers, against the goals in tools/bench/RESULTS.md; writes nothing
+	$(BENCH) -perf.rounds=1 -perf.callers=64 $(BENCH_FLAGS)
 
 fuzz: ## every fuzz target, each for FUZZTIME=30s
 	@set -o pipefail; go test $(NIGHTLY) -list='^Fuzz' ./... \

@@ -56,6 +56,9 @@ func (c serveCommand) Run(ctx context.Context, p program) error {
 		return err
 	}
 	cfg.Wait, cfg.HoldUntil, cfg.DebugAddr = c.Wait, c.HoldUntil, c.DebugAddr
+	if c.DebugAddr == "" {
+		runtime.MemProfileRate = 0 // without an address the heap's profile is never read
+	}
 	reload, stop := p.reloadOnHangup()
 	defer stop()
 	banner := p.out

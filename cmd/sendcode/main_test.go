@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -351,6 +352,23 @@ func TestServeGetsTheConfigurationAndALogger(t *testing.T) {
 		if code != 0 || out != "127.0.0.1:7" || !strings.Contains(stderr, want) ||
 			strings.Contains(stderr, "not this") {
 			t.Errorf("code %d, %q, %q", code, out, stderr)
+		}
+	}
+}
+
+// The heap is sampled for the profiles alone.
+func TestServeSamplesTheHeapWithADebugAddress(t *testing.T) {
+	before := runtime.MemProfileRate
+	defer func() { runtime.MemProfileRate = before }()
+	for args, want := range map[string]int{"serve": 0, "serve --debug-addr=127.0.0.1:0": 1 << 19} {
+		runtime.MemProfileRate = 1 << 19
+		got := -1
+		p := program{serve: func(context.Context, config.Config, app.ReloadOptions, *slog.Logger, io.Writer) error {
+			got = runtime.MemProfileRate
+			return nil
+		}}
+		if _, stderr, code := runInProcess(p, strings.Fields(args)...); code != 0 || got != want {
+			t.Errorf("%s: a sample each %d bytes, want %d (%d, %s)", args, got, want, code, stderr)
 		}
 	}
 }

@@ -28,6 +28,7 @@ const (
 	inRedis
 	inPostgres
 	allocations
+	allocated // bytes
 	statements
 	walBytes // without whole pages, which follow upon a checkpoint
 	diskBytes
@@ -37,7 +38,7 @@ const (
 )
 
 var figureNames = [figureCount]string{"a second", "p50, ms", "p99, ms", "program, µs", "Redis, µs", "Postgres, µs",
-	"allocations", "statements", "WAL, B", "disk, B", "Redis, B", "memory, MB"}
+	"allocations", "allocated, B", "statements", "WAL, B", "disk, B", "Redis, B", "memory, MB"}
 
 type figures [figureCount]float64
 
@@ -183,7 +184,7 @@ func memoryOf(pid int) (now, most float64) {
 
 // counts are allocations, statements and bytes so far, and the position of the log of Postgres.
 func (b *rig) counts(c *contender) (f figures, position string) {
-	f[allocations] = mallocs(c.base)
+	f[allocations], f[allocated] = allocationsOf(c.base)
 	f[statements], f[diskBytes] = unknown, unknown
 	if c.database != "" {
 		b.must(b.admin.QueryRow(b.Context(), `
@@ -198,27 +199,32 @@ FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname 
 	return f, position
 }
 
-var mallocsTotal = regexp.MustCompile(`(?m)^go_memstats_mallocs_total (\S+)$`)
+var allocationsTotal = regexp.MustCompile(`(?m)^go_memstats_(?:alloc_bytes|mallocs)_total (\S+)$`)
 
-// mallocs are the allocations of a program so far, as its metrics say; unknown if it has none.
-func mallocs(base string) float64 {
+// allocationsOf are the allocations of a program so far and their bytes, as its metrics say; unknown
+// if it has none.
+func allocationsOf(base string) (n, bytes float64) {
 	request, err := http.NewRequest(http.MethodGet, "http://"+base+"/metrics", nil)
 	if err != nil {
-		return unknown
+		return unknown, unknown
 	}
 	request.Header.Set("Authorization", "Bearer "+servertest.MetricsToken)
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return unknown
+		return unknown, unknown
 	}
 	defer answer.Body.Close()
 	text, _ := io.ReadAll(answer.Body)
-	if found := mallocsTotal.FindSubmatch(text); found != nil {
-		if n, err := strconv.ParseFloat(string(found[1]), 64); err == nil {
-			return n
-		}
+	found := allocationsTotal.FindAllSubmatch(text, -1) // in the order of their names
+	if len(found) != 2 {
+		return unknown, unknown
 	}
-	return unknown
+	bytes, errBytes := strconv.ParseFloat(string(found[0][1]), 64)
+	n, err = strconv.ParseFloat(string(found[1][1]), 64)
+	if errors.Join(err, errBytes) != nil {
+		return unknown, unknown
+	}
+	return n, bytes
 }
 
 // walSince is what was written to the log of Postgres since a position, without whole pages.

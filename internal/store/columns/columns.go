@@ -85,17 +85,18 @@ func (t Table[T]) Destinations(x *T) []any {
 }
 
 // InsertManySQL returns the Postgres INSERT of several rows, with the columns that have a flag of
-// by. InsertManyArgs returns its parameters.
-func (t Table[T]) InsertManySQL(by store.ColumnFlags) string {
-	var names, types []string
+// by. Its parameters, from InsertManyArgs, have the numbers from first to next-1. unnest stands in
+// the SELECT list, where it returns element by element: in FROM, Postgres would first copy each array
+// into a table of its own.
+func (t Table[T]) InsertManySQL(by store.ColumnFlags, first int) (sql string, next int) {
+	var names, values []string
 	for _, c := range t.columns {
 		if c.Flags&by != 0 {
+			values = append(values, fmt.Sprintf("unnest($%d::%s[])", first+len(names), elementTypes[c.of].name))
 			names = append(names, c.Name)
-			types = append(types, fmt.Sprintf("$%d::%s[]", len(names), elementTypes[c.of].name))
 		}
 	}
-	return "INSERT INTO " + t.Name + " (" + strings.Join(names, ", ") + ")\nSELECT * FROM unnest(" + strings.Join(types,
-		", ") + ")"
+	return "INSERT INTO " + t.Name + " (" + strings.Join(names, ", ") + ")\nSELECT " + strings.Join(values, ", "), first + len(names)
 }
 
 // InsertManyArgs returns the parameters of InsertManySQL: one array for each column.

@@ -25,25 +25,29 @@ const (
 	stmtGateCounted           = "sendcode_gate"
 	stmtGateHolders           = "sendcode_gate_held"
 	stmtGateCountedAndHolders = "sendcode_gate_both"
-	stmtInsertVerifications   = "sendcode_verifications"
 	stmtUpdateJoined          = "sendcode_join"
-	stmtInsertSends           = "sendcode_sends"
-	stmtInsertOutbox          = "sendcode_outbox"
+	stmtInsert                = "sendcode_insert"
 	stmtCommit                = "sendcode_commit"
 )
 
-// Statements of the second trip: the number of sends of joined verifications, and the rows of the
-// table outbox.
-const (
-	updateJoinedSQL = `
+// updateJoinedSQL writes the number of sends of joined verifications.
+const updateJoinedSQL = `
 UPDATE verifications v SET sends = x.sends FROM unnest($1::text[], $2::int[]) AS x(id, sends)
 WHERE v.id = ANY ($1::text[]) AND v.id = x.id`
-	insertOutboxSQL = `
-INSERT INTO outbox (id, due_at, attempt, queued, channel, stranger, expires_at, sealed)
-SELECT u.id, u.due_at, 1, false, u.channel, u.stranger, u.expires_at, u.sealed
-FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::boolean[], $5::timestamptz[], $6::bytea[])
-     AS u(id, due_at, channel, stranger, expires_at, sealed)`
+
+// insertSQL returns the statement that writes the rows of admitted sends, and of the verifications
+// that they open. It is one statement for three tables, since each costs the server an executor.
+func insertSQL() string {
+	opened, next := sqldb.VerificationTable.InsertManySQL(store.InsertedByBegin, 7)
+	logged, _ := sqldb.SendTable.InsertManySQL(store.InsertedByBegin, next)
+	return `
+WITH opened AS (` + opened + `
+), logged AS (` + logged + `
 )
+INSERT INTO outbox (id, due_at, attempt, queued, channel, stranger, expires_at, sealed)
+SELECT unnest($1::uuid[]), unnest($2::timestamptz[]), 1, false, unnest($3::text[]), unnest($4::boolean[]),
+       unnest($5::timestamptz[]), unnest($6::bytea[])`
+}
 
 // beginTimeout bounds a Begin, including its retries. It is less than store.CallTimeout, so that
 // callers still wait for the answer.
@@ -62,10 +66,8 @@ func (p *DB) beginStatements() []statement {
 		{stmtGateCounted, p.replaceNow(gateSQL(countedSendsSQL))},
 		{stmtGateHolders, p.replaceNow(gateSQL(sendsOfHoldersSQL))},
 		{stmtGateCountedAndHolders, p.replaceNow(gateSQL(countedSendsSQL, sendsOfHoldersSQL))},
-		{stmtInsertVerifications, sqldb.VerificationTable.InsertManySQL(store.InsertedByBegin)},
 		{stmtUpdateJoined, updateJoinedSQL},
-		{stmtInsertSends, sqldb.SendTable.InsertManySQL(store.InsertedByBegin)},
-		{stmtInsertOutbox, insertOutboxSQL},
+		{stmtInsert, insertSQL()},
 		{stmtCommit, "COMMIT"},
 	}
 }
@@ -111,7 +113,7 @@ func (p *DB) beginBatchWithin(ctx context.Context, batch []*beginCall) {
 		case answers[i].repeated:
 			x.SetAnswer(p.answerRepeated(ctx, x.In))
 		default:
-			x.SetAnswer(answers[i].BeginAnswer, answers[i].err)
+			x.SetAnswer(x.Answer, answers[i].err)
 		}
 	}
 }
@@ -185,7 +187,7 @@ func (p *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal)
 			list = append(list, &rows[i])
 		}
 		for some := range slices.Chunk(list, refusalsPerInsert) {
-			if _, err := q.Conn.(pgConn).Exec(ctx, addRefusalsSQL,
+			if _, err := q.Conn.(pgConn).Exec(ctx, insertRefusalsSQL+sqldb.MergeRefusalSQL,
 				sqldb.RefusalTable.InsertManyArgs(store.InsertedByRefusal, some)...); err != nil {
 				return err
 			}
@@ -194,4 +196,4 @@ func (p *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal)
 	})
 }
 
-var addRefusalsSQL = sqldb.RefusalTable.InsertManySQL(store.InsertedByRefusal) + sqldb.MergeRefusalSQL
+var insertRefusalsSQL, _ = sqldb.RefusalTable.InsertManySQL(store.InsertedByRefusal, 1)

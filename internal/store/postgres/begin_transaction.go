@@ -18,9 +18,10 @@ import (
 
 // beginAnswer is the answer to one call of a batch.
 type beginAnswer struct {
-	gate.Decision
-	repeated bool  // the send has a row already; nothing was decided
-	err      error // error of only this call
+	*store.BeginAnswer       // of the call, which is large: there is no second one of each
+	joined             bool  // as in gate.Decision
+	repeated           bool  // the send has a row already; nothing was decided
+	err                error // error of only this call
 }
 
 // sortedLockKeys returns the sorted lock keys of a batch. Sorted, since two replicas that lock the
@@ -110,16 +111,19 @@ func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*begin
 	return nil, true, errClockJumps
 }
 
-// decide returns an answer to each call: admitted or refused, repeated, or store.ErrIDTimeDrift.
+// decide returns an answer to each call: admitted or refused, repeated, or store.ErrIDTimeDrift. It
+// sets the calls' Answer.
 func (v batchFacts) decide(batch []*beginCall) []beginAnswer {
 	answers := make([]beginAnswer, len(batch))
 	for i, x := range batch {
-		answers[i].repeated = v.repeated[i]
-		if v.repeated[i] {
+		x.Answer = store.BeginAnswer{} // of an earlier transaction, if there was one
+		a := &answers[i]
+		if a.BeginAnswer, a.repeated = &x.Answer, v.repeated[i]; a.repeated {
 			continue
 		}
-		if answers[i].err = store.CheckIDTimeDrift(x.In.Send.ID, v.now); answers[i].err == nil {
-			answers[i].Decision = gate.Decide(x.In, v.now, v.facts[i])
+		if a.err = store.CheckIDTimeDrift(x.In.Send.ID, v.now); a.err == nil {
+			d := gate.Decide(x.In, v.now, v.facts[i])
+			x.Answer, a.joined = d.BeginAnswer, d.Joined
 		}
 	}
 	return answers
@@ -249,22 +253,20 @@ func (p *DB) queueWrites(queued *pgx.Batch, answers []beginAnswer) int {
 		switch {
 		case !a.Admitted:
 			continue
-		case a.Joined:
+		case a.joined:
 			joined = append(joined, &a.Verification)
 		default:
 			fresh = append(fresh, &a.Verification)
 		}
 		sends, admitted = append(sends, &a.Send), append(admitted, a)
 	}
-	if len(fresh) > 0 {
-		queued.Queue(p.text[stmtInsertVerifications], sqldb.VerificationTable.InsertManyArgs(store.InsertedByBegin, fresh)...)
-	}
 	if len(joined) > 0 {
 		queued.Queue(p.text[stmtUpdateJoined], updateJoinedParameters(joined)...)
 	}
 	if len(sends) > 0 {
-		queued.Queue(p.text[stmtInsertSends], sqldb.SendTable.InsertManyArgs(store.InsertedByBegin, sends)...)
-		queued.Queue(p.text[stmtInsertOutbox], insertOutboxParameters(admitted)...)
+		queued.Queue(p.text[stmtInsert], slices.Concat(outboxParameters(admitted),
+			sqldb.VerificationTable.InsertManyArgs(store.InsertedByBegin, fresh),
+			sqldb.SendTable.InsertManyArgs(store.InsertedByBegin, sends))...)
 	}
 	return queued.Len()
 }
@@ -280,8 +282,9 @@ func updateJoinedParameters(joined []*store.Verification) []any {
 	return p.Args()
 }
 
-// insertOutboxParameters returns the arrays of insertOutboxSQL, with one element for each admitted send.
-func insertOutboxParameters(admitted []*beginAnswer) []any {
+// outboxParameters returns the first six parameters of insertSQL: arrays with one element for each
+// admitted send.
+func outboxParameters(admitted []*beginAnswer) []any {
 	p := columns.NewArrayParameters(admitted, 6)
 	p.Add(columns.UUID, func(buf []byte, a *beginAnswer) []byte { return append(buf, a.Send.ID[:]...) })
 	p.Add(columns.Instant, func(buf []byte, a *beginAnswer) []byte { return columns.AppendInstant(buf, a.Send.DueAt) })
