@@ -39,7 +39,7 @@ func writeHourSQL(t sqldb.HourTable) string {
 	return `INSERT INTO ` + t.Name + ` (hour, ` + t.Columns + `) SELECT @hour` + values.String() + ` FROM json_each(@` + t.Name + `)`
 }
 
-var writeHoursSQL = append(columns.MapSlice(sqldb.HourTables, writeHourSQL), `INSERT INTO counted_hours (hour) VALUES (@hour)`)
+var writeHoursSQL = columns.MapSlice(sqldb.HourTables, writeHourSQL)
 
 // CountHours implements sqldb.PerDatabase. It counts on a reader, so that no send waits for it.
 func (s *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
@@ -54,12 +54,12 @@ func (s *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int
 }
 
 // countNextHour counts the newest hour that is due, and reports whether it did. It does nothing if
-// none is due, or if other counts were written or forgotten while it counted.
+// none is due, if counts were forgotten meanwhile, or if another process has counted the hour.
 func (s *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool, error) {
 	var hours []time.Time
-	var changes int
+	var forgotten int
 	err := s.Engine.Write(ctx, func(q sqldb.Tx) (err error) {
-		changes = s.hourChanges
+		forgotten = s.forgotten
 		args := sqldb.Args{"delay": delay, "age": age, "each": time.Hour}
 		if err = q.ExecAll(args, sqldb.DeleteHoursSQL(`hour < @now - @age`)...); err != nil {
 			return err
@@ -83,10 +83,11 @@ func (s *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool,
 		return false, err
 	}
 	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
-		if s.hourChanges != changes {
-			return false, nil
+		mine, err := q.Change(`INSERT INTO counted_hours (hour) SELECT @hour WHERE @unchanged ON CONFLICT DO NOTHING`,
+			sqldb.Args{"hour": hours[0], "unchanged": s.forgotten == forgotten})
+		if err != nil || !mine {
+			return false, err
 		}
-		s.hourChanges++
 		return true, q.ExecAll(args, writeHoursSQL...)
 	})
 }
@@ -103,6 +104,6 @@ func (s *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
 }
 
 func (s *DB) forgetHours(q sqldb.Tx, which string, args sqldb.Args) error {
-	s.hourChanges++
+	s.forgotten++
 	return q.ExecAll(args, sqldb.DeleteHoursSQL(which)...)
 }

@@ -42,7 +42,7 @@ type DB struct {
 	writes  *batch.Batcher[write, struct{}]
 	written atomic.Int64 // writes so far
 
-	hourChanges int // how often counts of hours were written or forgotten; only transactions that write use it
+	forgotten int // how often counts of hours were forgotten; only transactions that write use it
 }
 
 // Pragmas of each connection. https://www.sqlite.org/pragma.html

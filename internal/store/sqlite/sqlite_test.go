@@ -105,19 +105,22 @@ func TestSQLiteSettings(t *testing.T) {
 // last, in whatever order they came.
 func TestWriteTakesTurns(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		db := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
+		clock := &storetest.TestClock{At: storetest.Epoch}
+		db := openSQLite(t, storetest.TempFile(t), clock)
+		f := storetest.NewFixture(db).Clocked(storetest.Epoch, clock.Step)
+		held := f.Admit(t, f.Intent(1)).Send.ID
 		leave := make(chan struct{})
 		var writes sync.WaitGroup
-		seen := map[string]int{} // rows that are committed when a write begins
+		seen := map[string]string{} // what is committed when a write begins: rows of leases, and of the outbox
 		write := func(ctx context.Context, name string) {
 			writes.Go(func() {
 				storetest.OK(t, db.Write(ctx, func(q sqldb.Tx) error {
 					if name == "first" {
 						<-leave
 					}
-					var n int
-					err := db.readers.QueryRow(`SELECT count(*) FROM leases`).Scan(&n)
-					seen[name] = n
+					var rows string
+					err := db.readers.QueryRow(`SELECT (SELECT count(*) FROM leases) || ' ' || (SELECT count(*) FROM outbox)`).Scan(&rows)
+					seen[name] = rows
 					_, failed := q.Change(`INSERT INTO leases (name, until) VALUES (@name, 0)`, sqldb.Args{"name": name})
 					return errors.Join(err, failed)
 				}))
@@ -127,10 +130,11 @@ func TestWriteTakesTurns(t *testing.T) {
 		write(t.Context(), "first")
 		write(sqldb.Behind(t.Context()), "retention")
 		write(t.Context(), "send")
-		write(sqldb.Ahead(t.Context()), "outcome")
+		writes.Go(func() { f.End(t, held, storetest.Sent) })
+		synctest.Wait()
 		close(leave)
 		writes.Wait()
-		storetest.Equal(t, "committed before", seen, map[string]int{"first": 0, "outcome": 1, "send": 2, "retention": 3})
+		storetest.Equal(t, "committed before", seen, map[string]string{"first": "0 1", "send": "1 0", "retention": "2 0"})
 	})
 }
 
