@@ -3,6 +3,7 @@ package columns
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -75,6 +76,9 @@ func (a *ArrayParameters[R]) Args(more ...any) []any { return append(a.args, mor
 func (l *arrayParameter[R]) AppendArray(buf []byte, element elementType) ([]byte, error) {
 	if element != l.element {
 		return nil, fmt.Errorf("store: an array of type %d for one of type %d", l.element, element)
+	}
+	if likely := 20 * (1 + len(l.rows)); cap(buf)-len(buf) < likely {
+		buf = slices.Grow(buf, max(likely, cap(buf))) // append alone adds only a quarter to a large buffer
 	}
 	nulls := len(buf) + 4
 	buf = appendInt32(buf, 1, 0, int32(element), int32(len(l.rows)), 1)

@@ -113,7 +113,7 @@ func (p *DB) beginBatchWithin(ctx context.Context, batch []*beginCall) {
 		case answers[i].repeated:
 			x.SetAnswer(p.answerRepeated(ctx, x.In))
 		default:
-			x.SetAnswer(answers[i].BeginAnswer, answers[i].err)
+			x.SetAnswer(x.Answer, answers[i].err)
 		}
 	}
 }

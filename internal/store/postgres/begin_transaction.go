@@ -18,9 +18,10 @@ import (
 
 // beginAnswer is the answer to one call of a batch.
 type beginAnswer struct {
-	gate.Decision
-	repeated bool  // the send has a row already; nothing was decided
-	err      error // error of only this call
+	*store.BeginAnswer       // of the call, which is large: there is no second one of each
+	joined             bool  // as in gate.Decision
+	repeated           bool  // the send has a row already; nothing was decided
+	err                error // error of only this call
 }
 
 // sortedLockKeys returns the sorted lock keys of a batch. Sorted, since two replicas that lock the
@@ -110,16 +111,19 @@ func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*begin
 	return nil, true, errClockJumps
 }
 
-// decide returns an answer to each call: admitted or refused, repeated, or store.ErrIDTimeDrift.
+// decide returns an answer to each call: admitted or refused, repeated, or store.ErrIDTimeDrift. It
+// sets the calls' Answer.
 func (v batchFacts) decide(batch []*beginCall) []beginAnswer {
 	answers := make([]beginAnswer, len(batch))
 	for i, x := range batch {
-		answers[i].repeated = v.repeated[i]
-		if v.repeated[i] {
+		x.Answer = store.BeginAnswer{} // of an earlier transaction, if there was one
+		a := &answers[i]
+		if a.BeginAnswer, a.repeated = &x.Answer, v.repeated[i]; a.repeated {
 			continue
 		}
-		if answers[i].err = store.CheckIDTimeDrift(x.In.Send.ID, v.now); answers[i].err == nil {
-			answers[i].Decision = gate.Decide(x.In, v.now, v.facts[i])
+		if a.err = store.CheckIDTimeDrift(x.In.Send.ID, v.now); a.err == nil {
+			d := gate.Decide(x.In, v.now, v.facts[i])
+			x.Answer, a.joined = d.BeginAnswer, d.Joined
 		}
 	}
 	return answers
@@ -249,7 +253,7 @@ func (p *DB) queueWrites(queued *pgx.Batch, answers []beginAnswer) int {
 		switch {
 		case !a.Admitted:
 			continue
-		case a.Joined:
+		case a.joined:
 			joined = append(joined, &a.Verification)
 		default:
 			fresh = append(fresh, &a.Verification)
