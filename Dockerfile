@@ -6,7 +6,7 @@ RUN go mod download
 COPY . .
 # What "sendcode version" says: docker build --build-arg VERSION=$(make version).
 ARG VERSION=
-RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags="-s -w -X sendcode/internal/app.version=$VERSION" -o /sendcode ./cmd/sendcode
+RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags="-s -w -X sendcode/internal/run/app.version=$VERSION" -o /sendcode ./cmd/sendcode
 
 # Templates and migrations are in the binary; what is left to bring
 # are the certificates that mail servers, Redis and Postgres are checked against.

@@ -6,10 +6,10 @@ SHELL := bash
 # git refuses to name it where the checkout is another user's.
 BUILD := go build -buildvcs=false -o bin/
 # What `sendcode version` says: 0.1.0 at the tag v0.1.0, else 0.1.0-dev+ and the commit, or 0.1.0-dev without git.
-VERSION = $(shell v=$$(sed -n 's/^const nextVersion = "\(.*\)"$$/\1/p' internal/app/version.go); \
+VERSION = $(shell v=$$(sed -n 's/^const nextVersion = "\(.*\)"$$/\1/p' internal/run/app/version.go); \
 	if [ "$$(git describe --tags --exact-match --dirty 2> /dev/null)" = "v$$v" ]; then echo $$v; \
 	else echo $$v-dev$$(git rev-parse --short=12 HEAD 2> /dev/null | sed 's/^/+/'); fi)
-PROGRAM = $(BUILD) -ldflags='-X sendcode/internal/app.version=$(VERSION)' ./cmd/sendcode
+PROGRAM = $(BUILD) -ldflags='-X sendcode/internal/run/app.version=$(VERSION)' ./cmd/sendcode
 COMPILING := echo "Compiling sendcode: up to two minutes the first time, then seconds."
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Runs go test; prints a line for each package, the output of what failed, why tests were skipped, and at the end how many ran.
@@ -25,8 +25,8 @@ NIGHTLY := -tags=nightly
 # What checks or tests the code runs for minutes: with four times the memory it spends less time on collecting garbage.
 LESS_GC := GOGC=400
 # What `make race` runs: the packages that are made of goroutines, and the whole service under load and faults. RACED=./... is every test.
-RACED ?= ./internal ./internal/admission ./internal/e2e/parts ./quota/... ./internal/reports ./internal/delivery ./internal/gates \
-	./internal/outbox ./internal/refusals ./internal/server ./internal/webhook ./internal/delivery/smtp
+RACED ?= ./internal ./internal/limit/admission ./internal/prove/e2e/parts ./quota/... ./internal/deliver/reports ./internal/deliver/delivery ./internal/limit/gates \
+	./internal/deliver/outbox ./internal/limit/refusals ./internal/http/server ./internal/deliver/webhook ./internal/deliver/delivery/smtp
 # Tests of how many requests are served under overload are run by `make test` alone: under the detector no rate means anything.
 RACED_NOT := UnderOverload$$
 # SQLite is C made into Go: it computes much under the race detector, is called under a lock of database/sql, and shares no memory of ours.
@@ -35,7 +35,7 @@ RACE := -race "-gcflags=modernc.org/...=-race=false -d=checkptr=0"
 TESTED = $(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 # The packages whose tests take longest, which begin first: the last to end would otherwise run alone. Two run at once: with
 # three, each test waited longer, and all of them together were not done sooner.
-LONG := ./internal/page ./internal/store/postgres ./internal/e2e/... ./internal/console/...
+LONG := ./internal/http/page ./internal/store/postgres ./internal/prove/e2e/... ./internal/http/console/...
 FUZZTIME ?= 30s
 SOAKTIME ?= 20s
 RESTARTS ?= 20
@@ -125,21 +125,21 @@ fuzz: ## every fuzz target, each for FUZZTIME=30s
 
 soak: tools ## faults under load for SOAKTIME=20s, replicas restarted RESTARTS=20 times behind each proxy, STEPS=100000 random steps, a snapshot held for ten minutes, LOSSES=10000 schedules of a limiter that forgets, PEOPLE=1000 impatient people at the page and at the widget, REQUESTS=10000 held against the specification, and CODES=10000000 counted
 	@bin/ensure
-	go test $(NIGHTLY) -run='^TestProve|UnderLoad$$' -count=1 -v -timeout=60m ./internal/e2e/parts -prove.time=$(SOAKTIME)
-	go test $(NIGHTLY) -run='^TestRollingRestarts' -count=1 -v -timeout=60m ./internal/e2e/parts -parts.restarts=$(RESTARTS)
+	go test $(NIGHTLY) -run='^TestProve|UnderLoad$$' -count=1 -v -timeout=60m ./internal/prove/e2e/parts -prove.time=$(SOAKTIME)
+	go test $(NIGHTLY) -run='^TestRollingRestarts' -count=1 -v -timeout=60m ./internal/prove/e2e/parts -parts.restarts=$(RESTARTS)
 	go test $(NIGHTLY) -run='RandomScheduleOfManySteps' -count=1 -v -timeout=20m ./quota -quota.steps=$(STEPS)
 	go test $(NIGHTLY) -run='GateOnManySteps' -count=1 -v -timeout=20m ./internal/store/postgres ./internal/store/sqlite -store.steps=$(STEPS)
 	go test $(NIGHTLY) -run='WhileASnapshotIsHeld' -count=1 -v -timeout=20m ./internal/store/postgres -store.held=10m
-	go test $(NIGHTLY) -run='^TestQuota11RandomLosses$$' -count=1 -v -timeout=20m ./internal/gates -gates.losses=$(LOSSES)
-	go test $(NIGHTLY) -run='^TestRandomRequestsMatch' -count=1 -v -timeout=20m ./internal/e2e/clients -clients.requests=$(REQUESTS)
-	go test $(NIGHTLY) -run='^TestAllInABrowser$$/^impatient' -count=1 -v -timeout=40m ./internal/page -page.people=$(PEOPLE)
-	go test $(NIGHTLY) -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/code -code.codes=$(CODES)
+	go test $(NIGHTLY) -run='^TestQuota11RandomLosses$$' -count=1 -v -timeout=20m ./internal/limit/gates -gates.losses=$(LOSSES)
+	go test $(NIGHTLY) -run='^TestRandomRequestsMatch' -count=1 -v -timeout=20m ./internal/prove/e2e/clients -clients.requests=$(REQUESTS)
+	go test $(NIGHTLY) -run='^TestAllInABrowser$$/^impatient' -count=1 -v -timeout=40m ./internal/http/page -page.people=$(PEOPLE)
+	go test $(NIGHTLY) -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/codes/code -code.codes=$(CODES)
 
 prove: ## in two minutes: what is promised, counted while replicas are killed, stopped and frozen, Redis is flushed, stalled and replaced, Postgres restarted and links cut; then of one process on one file (SEED=n)
-	@go test $(NIGHTLY) -run='^TestProve(OneFile)?$$' -count=1 -v -timeout=20m ./internal/e2e/parts -prove.time=45s -prove.seed=$(SEED) 2>&1 | grep -vE '^(===|--- PASS|PASS|ok)'; exit $${PIPESTATUS[0]}
+	@go test $(NIGHTLY) -run='^TestProve(OneFile)?$$' -count=1 -v -timeout=20m ./internal/prove/e2e/parts -prove.time=45s -prove.seed=$(SEED) 2>&1 | grep -vE '^(===|--- PASS|PASS|ok)'; exit $${PIPESTATUS[0]}
 
 simulate: ## SEEDS=100000 worlds by seed in PROCESSES=2 processes; stopped, it goes on where it was. SEED=n: the story of one
-	@go test $(NIGHTLY) -c -o bin/simulate ./internal/simulate
+	@go test $(NIGHTLY) -c -o bin/simulate ./internal/prove/simulate
 ifneq ($(SEED),0)
 	@bin/simulate -test.run='^TestWorld$$' -test.v -simulate.from=$(SEED) -simulate.replicas=$(REPLICAS)
 else
@@ -165,7 +165,7 @@ version: ## what this tree calls itself
 
 screenshots: ## pictures of every page, the console's too, and those of the README (docs/pictures)
 	@go run ./tools/screenshots
-	@SENDCODE_TEST_SCREENSHOTS=$(CURDIR)/screenshots go test $(NIGHTLY) -run='^TestAllInABrowser$$/^fits$$' -count=1 ./internal/console
+	@SENDCODE_TEST_SCREENSHOTS=$(CURDIR)/screenshots go test $(NIGHTLY) -run='^TestAllInABrowser$$/^fits$$' -count=1 ./internal/http/console
 
 tools:
 	@$(BUILD) ./tools/ensure

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"testing"
 
-	"sendcode/internal/brand"
+	"sendcode/internal/base/brand"
 )
 
 // Whatever the accent is, its text can be read on every surface, and text on it too; one that can

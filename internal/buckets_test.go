@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"sendcode/internal/buckets"
+	"sendcode/internal/limit/buckets"
 )
 
 // A subscriber of IPv6 has a /64; a /48 is 65,536 of them.

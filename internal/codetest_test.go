@@ -3,7 +3,7 @@ package internal_test
 import (
 	"testing"
 
-	"sendcode/internal/code/codetest"
+	"sendcode/internal/codes/code/codetest"
 )
 
 // So many calls as a code has positions change each of them, and one alone; no two wrong codes are

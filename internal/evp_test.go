@@ -18,11 +18,11 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"sendcode/internal/evp"
-	"sendcode/internal/evp/evptest"
-	"sendcode/internal/recipient"
-	"sendcode/internal/servertest"
-	"sendcode/internal/webhook"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/deliver/webhook"
+	"sendcode/internal/http/evp"
+	"sendcode/internal/http/evp/evptest"
+	"sendcode/internal/kit/servertest"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/golden"
+	"sendcode/internal/kit/golden"
 )
 
 // Of a long file only the lines that differ are printed, and those around them; of a file that

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	history "sendcode/internal/historytest"
+	history "sendcode/internal/kit/historytest"
 )
 
 // historyRun is a history that is written down request by request. Each takes 10 ms.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/hooks"
+	"sendcode/internal/http/hooks"
 )
 
 func readHook(t *testing.T, name string) []byte {

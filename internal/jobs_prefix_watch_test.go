@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/delivery"
-	"sendcode/internal/jobs"
-	"sendcode/internal/policy"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/run/jobs"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
-	"sendcode/internal/verification"
-	vtest "sendcode/internal/verification/verificationtest"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
 func watched(s *vtest.Settings) {

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/fault"
-	"sendcode/internal/jobs"
+	"sendcode/internal/base/fault"
+	"sendcode/internal/run/jobs"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
-	vtest "sendcode/internal/verification/verificationtest"
+	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
 // keepFor sets the retention, and a long tick, since the test lasts for days.

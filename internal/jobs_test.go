@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/jobs"
-	"sendcode/internal/servertest"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/jobs"
 )
 
 // counter is a job that records when it ran.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/jsonpath"
+	"sendcode/internal/deliver/jsonpath"
 )
 
 func TestJSONPathFind(t *testing.T) {

@@ -12,11 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/fault"
-	"sendcode/internal/gates"
-	"sendcode/internal/limits"
-	"sendcode/internal/servertest"
-	vtest "sendcode/internal/verification/verificationtest"
+	"sendcode/internal/base/fault"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/limit/gates"
+	"sendcode/internal/limit/limits"
+	vtest "sendcode/internal/verify/verification/verificationtest"
 	"sendcode/quota"
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/logthrottle"
-	"sendcode/internal/servertest"
+	"sendcode/internal/base/logthrottle"
+	"sendcode/internal/kit/servertest"
 )
 
 // A storm of one error is a line a second, which says how many it stands for; no error is lost, and

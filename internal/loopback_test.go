@@ -3,7 +3,7 @@ package internal_test
 import (
 	"testing"
 
-	"sendcode/internal/loopback"
+	"sendcode/internal/base/loopback"
 )
 
 func TestLoopbackIsHost(t *testing.T) {

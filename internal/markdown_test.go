@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"sendcode/internal/markdown"
+	"sendcode/internal/kit/markdown"
 )
 
 func TestDeadLinks(t *testing.T) {

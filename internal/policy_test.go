@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/policy"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )

@@ -14,8 +14,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
-	"sendcode/internal/keys"
-	"sendcode/internal/proof"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/verify/proof"
 )
 
 // notAProof is the error of all that is none.

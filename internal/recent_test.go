@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/recent"
-	"sendcode/internal/servertest"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/recent"
 )
 
 // A part that hangs delays no caller, is asked once at a time, and is heard when it answers.

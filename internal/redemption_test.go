@@ -4,11 +4,11 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/fault"
-	"sendcode/internal/proof"
-	"sendcode/internal/redemption"
-	"sendcode/internal/verification"
-	vtest "sendcode/internal/verification/verificationtest"
+	"sendcode/internal/base/fault"
+	"sendcode/internal/verify/proof"
+	"sendcode/internal/verify/redemption"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
 // redeeming is a process with one approval of Ana's.

@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"sendcode/docs"
-	"sendcode/internal/reference"
-	"sendcode/internal/server"
+	"sendcode/internal/http/reference"
+	"sendcode/internal/http/server"
 )
 
 func referencePage(t *testing.T) string {

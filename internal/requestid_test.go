@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/requestid"
+	"sendcode/internal/base/requestid"
 )
 
 const (

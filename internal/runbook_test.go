@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/runbook"
+	"sendcode/internal/base/runbook"
 )
 
 func TestALineNamesItsSection(t *testing.T) {

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/servertest"
-	"sendcode/internal/sns"
-	"sendcode/internal/sns/snstest"
+	"sendcode/internal/deliver/sns"
+	"sendcode/internal/deliver/sns/snstest"
+	"sendcode/internal/kit/servertest"
 )
 
 var snsNow = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)

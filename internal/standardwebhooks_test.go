@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/standardwebhooks"
+	"sendcode/internal/deliver/standardwebhooks"
 )
 
 // The vector that the specification's reference libraries are tested with

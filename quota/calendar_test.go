@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sendcode/internal/servertest"
+	"sendcode/internal/kit/servertest"
 )
 
 func zone(t testing.TB, name string) *time.Location {

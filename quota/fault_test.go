@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sendcode/internal/servertest"
+	"sendcode/internal/kit/servertest"
 )
 
 // calls makes every call of a limiter, after as many takes, and returns their errors. 31 takes make

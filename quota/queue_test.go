@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/servertest"
+	"sendcode/internal/kit/servertest"
 )
 
 // waiters are callers of a queue before a limiter in a bubble. All arrive at once, in the order of

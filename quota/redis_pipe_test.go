@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sendcode/internal/servertest"
+	"sendcode/internal/kit/servertest"
 )
 
 // crowd is a limiter whose lanes are taken by calls that wait until open is closed.

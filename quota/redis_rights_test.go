@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sendcode/internal/servertest"
+	"sendcode/internal/kit/servertest"
 )
 
 // limiterRights finds the ACL rule of the limiter's user in a file. besideOnCluster and ofSentinel

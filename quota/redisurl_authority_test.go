@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/servertest"
+	"sendcode/internal/kit/servertest"
 	"sendcode/quota/internal/redisurl"
 )
 

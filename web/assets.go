@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/recipient"
 )
 
 // StaticPath is where ServeStatic must be mounted.

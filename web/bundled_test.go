@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/page/pagetest"
+	"sendcode/internal/http/page/pagetest"
 )
 
 var update = flag.Bool("update", false, "write the bundled files anew")

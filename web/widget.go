@@ -10,7 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/texts"
+	"sendcode/internal/base/texts"
 )
 
 // The widget is <send-code>, a card that other sites put into their pages. It asks the API with a

@@ -9,7 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/texts"
+	"sendcode/internal/base/texts"
 )
 
 func askWidget(t *testing.T, target string, headers ...string) *httptest.ResponseRecorder {

@@ -15,9 +15,9 @@ import (
 	"syscall"
 	"time"
 
-	"sendcode/internal/app"
-	checks "sendcode/internal/app/doctor"
-	"sendcode/internal/config"
+	"sendcode/internal/run/app"
+	checks "sendcode/internal/run/app/doctor"
+	"sendcode/internal/run/config"
 
 	"github.com/alecthomas/kong"
 )

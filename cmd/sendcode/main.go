@@ -20,9 +20,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"sendcode/internal/app"
-	"sendcode/internal/config"
-	"sendcode/internal/config/document"
+	"sendcode/internal/run/app"
+	"sendcode/internal/run/config"
+	"sendcode/internal/run/config/document"
 )
 
 // commandLine declares the commands. Without a command, the program serves.

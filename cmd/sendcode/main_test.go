@@ -20,9 +20,9 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/app"
-	"sendcode/internal/config"
-	"sendcode/internal/servertest"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app"
+	"sendcode/internal/run/config"
 )
 
 // role has this binary run as the real sendcode.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"sendcode/internal/fault"
+	"sendcode/internal/base/fault"
 )
 
 // Account is a person who may log in to the console.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/recipient"
 )
 
 // NewEvent is an event for the app that is written together with a change. The zero value writes

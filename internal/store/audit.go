@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/recipient"
 )
 
 // AuditEntry records one action of an administrator. Entries never change, except that an erasure

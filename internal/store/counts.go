@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/recipient"
 )
 
 // Bucket names the sends of one recipient that one policy's rules count together.

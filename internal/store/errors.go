@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"sendcode/internal/fault"
+	"sendcode/internal/base/fault"
 )
 
 // WrapUnavailable wraps err in fault.Unavailable. nil and the store's own errors are returned as

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/quota"

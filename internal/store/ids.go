@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/fault"
+	"sendcode/internal/base/fault"
 )
 
 // In Postgres, the table sends has one partition for each week. A partition is a range of IDs,

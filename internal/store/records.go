@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/recipient"
 )
 
 // Status is the state of a send.

@@ -3,7 +3,7 @@ package store
 import (
 	"time"
 
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/recipient"
 )
 
 // PartitionWeeksAhead returns how many whole weeks after the week of now have partitions. until is

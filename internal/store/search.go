@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/recipient"
 )
 
 // HeavyRecipientsQuery selects the recipients with many recent counted sends.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/recipient"
 )
 
 // StatsQuery selects the rows that were logged in [From, To). An empty App, Channel or Purpose

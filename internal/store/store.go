@@ -20,19 +20,19 @@
 //
 //	internal/store/labels.go              Labels, with the name in requests; LabelColumns
 //	migrations/{postgres,sqlite}          a new file: sends and verifications: campaign text NOT NULL DEFAULT ''; an index as sends_reference
-//	internal/texts/en.json, zh-Hans.json  label.campaign
+//	internal/base/texts/en.json, zh-Hans.json  label.campaign
 //	docs/openapi.yaml                     Ask, Verification, Row; the parameter of sends and sends.csv
-//	internal/console/testdata/pages.txt   go test ./internal/console -update
+//	internal/http/console/testdata/pages.txt   go test ./internal/http/console -update
 //
 // Another field has its places in what makes it and in what shows it:
 //
 //	internal/store/records.go              Send; its Columns, with PersonalColumn if it tells of a person
 //	migrations/{postgres,sqlite}           a new file: sends; refusals, too, with the flag InsertedByRefusal
 //	internal/store/postgres/erase_test.go  erasable; WriteTraces of storetest/kit.go writes what an erasure must remove
-//	internal/verification/parse_ask.go     sendRow, if the request has it: then also api, ask.go and fingerprint (idempotency.go)
+//	internal/verify/verification/parse_ask.go     sendRow, if the request has it: then also api, ask.go and fingerprint (idempotency.go)
 //	postgres/finish.go, sqlite/outbox.go   if an attempt finds it, with [Outcome]
-//	internal/console/json.go               sendJSON; rowJSON if lists have it, and exportColumns (export.go)
-//	web/admin/send.html, internal/texts    the fact; sends-heads and sends-cells of web/admin/layout.html if lists have it
+//	internal/http/console/json.go               sendJSON; rowJSON if lists have it, and exportColumns (export.go)
+//	web/admin/send.html, internal/base/texts    the fact; sends-heads and sends-cells of web/admin/layout.html if lists have it
 //	docs/openapi.yaml                      Story, or Row
 //
 // A filter by it:
@@ -40,8 +40,8 @@
 //	migrations/{postgres,sqlite}          indexes of sends and, if they have it, refusals
 //	internal/store/requests.go, check.go  Filter; MayMatchAny, MayMatchRefusals; Matches (records.go), for the tests' model
 //	internal/store/sqldb/filter.go        the condition; rareColumn and matchesMany of postgres/filter.go if few rows have a value
-//	internal/console/query.go             filterParameters; without an index, parseQuery bounds the list to 24 h
-//	web/admin/list.html, internal/texts   the field; docs/openapi.yaml: the parameter of sends and sends.csv
+//	internal/http/console/query.go             filterParameters; without an index, parseQuery bounds the list to 24 h
+//	web/admin/list.html, internal/base/texts   the field; docs/openapi.yaml: the parameter of sends and sends.csv
 //
 // # A new table
 //

@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
-	"sendcode/internal/servertest"
+	"sendcode/internal/kit/servertest"
 )
 
 func TestSupportReferenceVector(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/recipient"
 )
 
 // ReasonSuppressed is the reason of a failed send to a suppressed recipient.

@@ -19,7 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sendcode/internal/code/codetest"
+	"sendcode/internal/codes/code/codetest"
 )
 
 // The workloads. Those after the first are about the codes that it sent, each of which is asked about

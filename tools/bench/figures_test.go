@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sendcode/internal/servertest"
+	"sendcode/internal/kit/servertest"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/procfs"

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"sendcode/internal/golden"
+	"sendcode/internal/kit/golden"
 	"sendcode/internal/store/postgres"
 )
 

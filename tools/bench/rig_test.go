@@ -21,9 +21,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
-	"sendcode/internal/app"
-	"sendcode/internal/config"
-	"sendcode/internal/servertest"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app"
+	"sendcode/internal/run/config"
 	"sendcode/internal/store/postgres"
 )
 

@@ -46,7 +46,7 @@ func oneLine(text string) string {
 }
 
 // simulation is the package that runs the whole service by seeds.
-const simulation = "./internal/simulate"
+const simulation = "./internal/prove/simulate"
 
 // load reads the mutants of a list, in its order. A text that a file does not have exactly once is
 // an error: the list would no longer test what it says.

@@ -51,7 +51,7 @@ var printed = map[string][]string{
 }
 
 // example is the file of the tree that an archive has under another name, as the program prints it.
-var example = map[string]string{"internal/config/example.yaml": "sendcode.yaml"}
+var example = map[string]string{"internal/run/config/example.yaml": "sendcode.yaml"}
 
 // release is one run: the tree, where the archives go, what the program is to call itself, the
 // instant that every file gets, and how go build is called.
@@ -65,7 +65,7 @@ type release struct {
 // needs no C library.
 var (
 	reproducible = []string{"-trimpath", "-buildvcs=false",
-		"-ldflags=-s -w -buildid= -X sendcode/internal/app.version="}
+		"-ldflags=-s -w -buildid= -X sendcode/internal/run/app.version="}
 	anywhere = []string{"CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS="}
 )
 

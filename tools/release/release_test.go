@@ -27,7 +27,7 @@ import (
 
 	"github.com/CycloneDX/cyclonedx-go"
 
-	"sendcode/internal/markdown"
+	"sendcode/internal/kit/markdown"
 )
 
 // An archive, unpacked in an empty folder, is what its own README says: the program starts with
@@ -36,7 +36,7 @@ func TestArchive(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "dist")
 	r := release{tree: "../..", out: out, version: "0.1.0-test", at: time.Unix(1e9, 0).UTC(),
 		// what the other tests have compiled is linked once more
-		flags: []string{"-ldflags=-s -X sendcode/internal/app.version="}}
+		flags: []string{"-ldflags=-s -X sendcode/internal/run/app.version="}}
 	if err := r.make([]string{runtime.GOOS + "/" + runtime.GOARCH}); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func followLinks(t *testing.T, folder string) {
 func TestRelink(t *testing.T) {
 	files := map[string][]byte{
 		"docs/a.md": []byte(
-			"[b](b.md#b) [`TestX`](../internal/x_test.go) [t](../x_test.go \"TestT\") [all](../internal/config/example.yaml)"),
+			"[b](b.md#b) [`TestX`](../internal/x_test.go) [t](../x_test.go \"TestT\") [all](../internal/run/config/example.yaml)"),
 		"docs/b.md": []byte("# B\n"), "sendcode.yaml": nil,
 	}
 	if err := relink(files); err != nil ||

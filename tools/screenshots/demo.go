@@ -20,8 +20,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"sendcode/internal/app"
-	"sendcode/internal/page/pagetest"
+	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/run/app"
 )
 
 // pictures is where the README finds those of the page and the console.

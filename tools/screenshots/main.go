@@ -18,7 +18,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"golang.org/x/sync/errgroup"
 
-	"sendcode/internal/page/pagetest"
+	"sendcode/internal/http/page/pagetest"
 	"sendcode/tools/ensure/locate"
 )
 

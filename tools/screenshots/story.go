@@ -19,7 +19,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"sendcode/internal/page/pagetest"
+	"sendcode/internal/http/page/pagetest"
 )
 
 // What the moving picture of the README may be at most.

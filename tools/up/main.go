@@ -27,11 +27,11 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/app"
-	"sendcode/internal/config"
-	"sendcode/internal/delivery/mailbox"
-	"sendcode/internal/page"
-	"sendcode/internal/servertest"
+	"sendcode/internal/deliver/delivery/mailbox"
+	"sendcode/internal/http/page"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app"
+	"sendcode/internal/run/config"
 )
 
 func main() {

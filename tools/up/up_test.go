@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/servertest"
+	"sendcode/internal/kit/servertest"
 )
 
 // What up starts is ready on all its parts, a mail can be read, and the secrets stay for the next

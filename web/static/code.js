@@ -15,7 +15,7 @@ const bare = (text) => text.replace(/[^\p{L}\p{N}]/gu, '').replace(/\p{Nd}|[a-zï
 // consists says that a text has nothing but what codes consist of.
 const consists = (text, letters) => (letters ? /^[B-DF-HJ-NP-TV-XZ]+$/ : /^\d+$/).test(bare(text));
 
-// codeIn is the code of a length in a text, as internal/code finds it (Shape.Find), with the same table of tests. Empty: there is none, or
+// codeIn is the code of a length in a text, as internal/codes/code finds it (Shape.Find), with the same table of tests. Empty: there is none, or
 // several.
 export function codeIn(text, length, letters) {
   if (!length) return '';

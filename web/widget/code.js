@@ -29,7 +29,7 @@ export const polls = ({ view }) => view?.status === 'pending' && !view.send.fina
 
 const first = ({ send }, ...ends) => send.number <= 1 && ends.includes(send.status); // how the first message ended
 
-// pick says which card is true. It is the page's (internal/page/visit.go), from what the API says instead of the database. The proof of a
+// pick says which card is true. It is the page's (internal/http/page/visit.go), from what the API says instead of the database. The proof of a
 // right code comes once, with the answer: without it nothing is confirmed here, and the code is used.
 export function pick({ view, quota, refused, note, screen, proof }) {
   if (note?.kind === 'misplaced' || note?.kind === 'loading') return note.kind;

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/fault"
-	"sendcode/internal/servertest"
+	"sendcode/internal/base/fault"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 )
 

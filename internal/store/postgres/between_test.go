@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/servertest"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/storetest"

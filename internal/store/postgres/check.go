@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"sendcode/internal/fault"
+	"sendcode/internal/base/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
 	"sendcode/internal/store/gate"

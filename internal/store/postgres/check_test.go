@@ -8,8 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"sendcode/internal/fault"
-	"sendcode/internal/servertest"
+	"sendcode/internal/base/fault"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
 	"sendcode/internal/store/storetest"

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/servertest"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
 	"sendcode/internal/store/sqldb"

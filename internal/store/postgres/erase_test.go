@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/recipient"
-	"sendcode/internal/servertest"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/sqlite"

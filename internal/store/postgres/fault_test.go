@@ -11,9 +11,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"sendcode/internal/fault"
-	"sendcode/internal/recipient"
-	"sendcode/internal/servertest"
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
 	"sendcode/internal/store/storetest"

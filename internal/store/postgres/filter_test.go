@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/storetest"

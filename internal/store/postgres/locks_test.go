@@ -3,7 +3,7 @@ package postgres
 import (
 	"testing"
 
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 )

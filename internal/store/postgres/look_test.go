@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
 	"sendcode/internal/store/gate"

@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
-	"sendcode/internal/fault"
-	"sendcode/internal/servertest"
+	"sendcode/internal/base/fault"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 	"sendcode/migrations"

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/internal/store/storetest"

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
-	"sendcode/internal/fault"
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/store/storetest"

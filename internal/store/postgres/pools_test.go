@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"testing"
 
-	"sendcode/internal/servertest"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store/storetest"
 )
 

@@ -18,8 +18,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"sendcode/internal/fault"
-	"sendcode/internal/peek"
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/peek"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
 	"sendcode/internal/store/columns"

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/fault"
+	"sendcode/internal/base/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 )

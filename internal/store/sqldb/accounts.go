@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"sendcode/internal/fault"
+	"sendcode/internal/base/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
 )

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
 )

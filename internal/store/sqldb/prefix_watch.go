@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/fault"
+	"sendcode/internal/base/fault"
 	"sendcode/internal/store"
 )
 

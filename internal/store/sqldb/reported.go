@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"sendcode/internal/fault"
+	"sendcode/internal/base/fault"
 	"sendcode/internal/store"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"sendcode/internal/fault"
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
 )

@@ -3,7 +3,7 @@ package sqlite
 import (
 	"context"
 
-	"sendcode/internal/fault"
+	"sendcode/internal/base/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
 	"sendcode/internal/store/gate"

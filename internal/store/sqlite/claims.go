@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/fault"
+	"sendcode/internal/base/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 )

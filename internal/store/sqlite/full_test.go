@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"sendcode/internal/servertest"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store/storetest"
 )
 

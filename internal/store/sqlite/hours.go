@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
 )

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 )

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/fault"
+	"sendcode/internal/base/fault"
 	"sendcode/internal/store"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/fault"
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 )

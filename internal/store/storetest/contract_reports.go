@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/fault"
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 )
 

@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/keys"
-	"sendcode/internal/recipient"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/keys"
 	"sendcode/internal/store"
 )
 

@@ -1,7 +1,7 @@
 // Package locate finds the programs that the tests need and Go does not bring:
 // Redis, Postgres, PgBouncer, proxies, a browser, a C compiler, Node, Python, Django.
 //
-// internal/servertest starts what is found here and tools/ensure installs what is
+// internal/kit/servertest starts what is found here and tools/ensure installs what is
 // not, so both agree on what "missing" means. It has no dependencies, which
 // keeps tools/ensure quick to build on a fresh machine.
 package locate

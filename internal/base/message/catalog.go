@@ -1,0 +1,161 @@
+package message
+
+import (
+	"errors"
+	"fmt"
+	htmltemplate "html/template"
+	"io"
+	"io/fs"
+	"slices"
+	"sync"
+	"sync/atomic"
+	texttemplate "text/template"
+
+	"sendcode/internal/base/texts"
+)
+
+// template is the common interface of text/template and html/template.
+type template interface {
+	Name() string
+	Execute(io.Writer, any) error
+}
+
+// templateSet has the templates of all parts for one purpose and locale. A part is nil if it did
+// not compile, or if the kind has no such part.
+type templateSet [partCount]template
+
+// catalog has the checked templates of mails or of text messages, by purpose and locale.
+type catalog struct {
+	locales texts.Catalogue[string]
+	sets    map[templateSetKey]templateSet
+	chosen  cache[string, string] // locales by tag
+}
+
+// newCatalog reads and parses all templates of a kind, and renders samples with them. A file in an
+// override replaces the file with the same path in the trees before it. The error lists the faults
+// of all files, with lines if known.
+func newCatalog(k messageKind, builtin fs.FS, overrides []fs.FS) (*catalog, error) {
+	files, errs := k.loadSources(builtin, overrides)
+	c, locales := &catalog{sets: map[templateSetKey]templateSet{}}, map[string]string{}
+	for _, key := range files.templateSetKeys() {
+		s, faults := k.compile(files, key)
+		errs = slices.Concat(errs, faults, k.trySamples(s, key.locale))
+		c.sets[key] = s
+		if key.purpose == defaultPurpose {
+			locales[key.locale] = key.locale
+		}
+	}
+	if _, found := c.sets[templateSetKey{defaultPurpose, fallbackLocale}]; !found {
+		errs = append(errs, fmt.Errorf("%s/%s/%s: missing, every other language falls back to it", k.root,
+			defaultPurpose, fallbackLocale))
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("message templates:\n%w", errors.Join(dropRepeatedErrors(errs)...))
+	}
+	c.locales = texts.NewCatalogue(locales)
+	return c, nil
+}
+
+// dropRepeatedErrors drops errors with equal messages, since a shared file is compiled for each purpose.
+func dropRepeatedErrors(errs []error) []error {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(errs, func(err error) bool {
+		again := seen[err.Error()]
+		seen[err.Error()] = true
+		return again
+	})
+}
+
+func (k messageKind) compile(files templateFiles, key templateSetKey) (s templateSet, errs []error) {
+	for part, file := range k.files {
+		if file == "" {
+			continue
+		}
+		name, content, err := files.find(k.root, key, file)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		t, faults := compilePart(part, name, content, files[k.shared])
+		if faults == nil {
+			s[part] = t
+		}
+		errs = append(errs, faults...)
+	}
+	return s, errs
+}
+
+// compilePart parses the template of a part. layout has the templates that HTML may use.
+func compilePart(part int, name, content, layout string) (template, []error) {
+	t := texttemplate.New(name)
+	if part == htmlPart {
+		if _, err := t.New(layoutFile).Parse(layout); err != nil {
+			return nil, []error{err}
+		}
+	}
+	if _, err := t.Parse(content); err != nil {
+		return nil, []error{err}
+	}
+	var faults []error
+	html := htmltemplate.New(name)
+	for _, sub := range t.Templates() {
+		faults = append(faults, unknownFields(sub.Tree)...)
+		if part == htmlPart {
+			_, _ = html.AddParseTree(sub.Name(), sub.Tree) // fails only after a first use
+		}
+	}
+	if part == htmlPart {
+		return html.Lookup(name), faults
+	}
+	return t, faults
+}
+
+// find returns the templates for a purpose and locale, and their key. A purpose without templates has
+// those of "default".
+func (c *catalog) find(purpose, locale string) (templateSetKey, templateSet) {
+	key := templateSetKey{purpose, c.matchLocale(locale)}
+	if _, found := c.sets[key]; !found {
+		key.purpose = defaultPurpose
+	}
+	return key, c.sets[key]
+}
+
+// appRenderers holds the renderers of apps with their own templates, by app. R is the renderer type
+// that embeds it.
+type appRenderers[R any] struct {
+	apps atomic.Pointer[map[string]*R]
+}
+
+// SetApps replaces the renderers of apps with their own templates. Messages that are being rendered
+// are not affected.
+func (o *appRenderers[R]) SetApps(apps map[string]*R) { o.apps.Store(&apps) }
+
+// forApp returns the app's own renderer or, if it has no templates of its own, the shared one.
+func (o *appRenderers[R]) forApp(app string, shared *R) *R {
+	if apps := o.apps.Load(); apps != nil && (*apps)[app] != nil {
+		return (*apps)[app]
+	}
+	return shared
+}
+
+// cache keeps values that are costly to make. It is emptied when it is full.
+type cache[K comparable, V any] struct {
+	mu   sync.RWMutex
+	kept map[K]V
+}
+
+func (c *cache[K, V]) getCached(k K) (V, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	v, ok := c.kept[k]
+	return v, ok
+}
+
+func (c *cache[K, V]) putCached(k K, v V, most int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kept == nil || len(c.kept) >= most {
+		c.kept = map[K]V{}
+	}
+	c.kept[k] = v
+}

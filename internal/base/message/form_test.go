@@ -1,0 +1,133 @@
+package message
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+)
+
+func anyCode(length int) string {
+	const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZabcxyz"
+	code := make([]byte, length)
+	for i := range code {
+		code[i] = alphabet[rand.IntN(len(alphabet))]
+	}
+	return string(code)
+}
+
+// A form gives what the templates give, and delivery can encode it.
+func TestFormsGiveTheSameMails(t *testing.T) {
+	var encoder delivery.MailEncoder
+	r := renderer(t)
+	changes := map[string]func(*RenderRequest){
+		"nothing": func(*RenderRequest) {}, "app": func(q *RenderRequest) { q.Data.App = "Other" },
+		"minutes": func(q *RenderRequest) { q.Data.Minutes = 1 },
+		"purpose": func(q *RenderRequest) { q.Data.Purpose = "pay" }, "support": func(q *RenderRequest) { q.Data.Support = "S-1" },
+		"support as long":         func(q *RenderRequest) { q.Data.Support = "S-12345" },
+		"support that is escaped": func(q *RenderRequest) { q.Data.Support = "S<12345" },
+		"support that is long":    func(q *RenderRequest) { q.Data.Support = strings.Repeat("S", 21) },
+		"length": func(q *RenderRequest) {
+			q.Data.Code,
+				q.Data.Support = anyCode(minCodeLength+rand.IntN(maxCodeLength-minCodeLength+1)), "S-Q2"
+		},
+	}
+	for range 3 {
+		for _, locale := range r.Locales("") {
+			for name, change := range changes {
+				for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} {
+					req := RenderRequest{Locale: locale, Notify: notify, Data: shop()}
+					req.Data.Code, req.Data.Support = anyCode(6), "S-"+anyCode(4)
+					change(&req)
+					p, err := r.Prepare(req)
+					if err != nil {
+						t.Fatal(err)
+					}
+					m := delivery.Mail{
+						ID: "0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example", To: "ana@example.org",
+						SharedFields: delivery.SharedFields{From: "Codes <no-reply@codes.example>", Language: p.Language}, Date: time.Unix(1_700_000_000, 0), Form: p.Form, Fill: p.Fill,
+					}
+					got, err := m.WithTexts()
+					want := render(t, r, req)
+					if err != nil || got.Subject != want.Subject || got.Text != want.Text || got.HTML != want.HTML ||
+						p.Language != want.Language {
+						t.Fatalf("%s %s %s: another mail than the templates', %v", name, locale, notify, err)
+					}
+					blank := func(c rune) bool { return c < ' ' && c != '\r' && c != '\n' }
+					if r, fail := encoder.Encode(m); fail != nil || bytes.ContainsFunc(r.Content, blank) {
+						t.Fatalf("%s %s %s: %v, %q", name, locale, notify, fail, r.Content)
+					}
+				}
+			}
+		}
+	}
+}
+
+// What is kept is bounded, and holds no code.
+func TestFormsAreBoundedAndHoldNoCode(t *testing.T) {
+	r := renderer(t)
+	for i := range 2*maxUnfilledMails + 10 {
+		req := RenderRequest{Locale: "en", Data: shop()}
+		req.Data.Code, req.Data.App = "907683", fmt.Sprintf("S-%d", i)
+		if _, err := r.Prepare(req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(r.rendered.kept); n == 0 || n > maxUnfilledMails {
+		t.Errorf("%d forms are kept", n)
+	}
+	for form := range r.rendered.kept {
+		if form.data.Code+form.data.Support != "" {
+			t.Fatal("a form has a code or a reference")
+		}
+	}
+}
+
+func TestCheckName(t *testing.T) {
+	for _, s := range []string{
+		"", "Shop", "小店", "A & B's <shop>", "Node.js", "Dr. Smith", "v1.2.3", "Shop 2.0", "St. Anna", "3.14", "a.b.c",
+		"U.S. Mail",
+		strings.Repeat("宽", 64), "你好。谢谢", "24/7", "C++", "e.g. this", "...", "Straße", "क्षि",
+	} {
+		if err := CheckName(s); err != nil {
+			t.Errorf("CheckName(%q): %v", s, err)
+		}
+	}
+	for _, s := range []string{
+		strings.Repeat("a", 65), "Shop\nBcc: x", "Shop\t", "Shop\u0085", "Shop\u202e", "ev\u200bil", "Shop\xff",
+		"https://evil.example", "Win now at HTTP://X", "www.evil", "mailto:ana", "ana@evil.com",
+		"Prize at evil.com!", "Go to evil.com.", "a.b.evil.co.uk", "my_shop.com", "Go to 192.0.2.1",
+		"ｅｖｉｌ．ｃｏｍ", "evil。com", "例子.中国", "a.xn--fiqs8s", "bücher.de",
+	} {
+		if err := CheckName(s); err == nil || strings.Contains(strings.ToLower(err.Error()), "evil") {
+			t.Errorf("CheckName(%q): %v", s, err)
+		}
+	}
+}
+
+func TestRenderRefuses(t *testing.T) {
+	r := renderer(t)
+	for name, c := range map[string]struct {
+		change func(*RenderRequest)
+		want   string
+	}{
+		"no app":            {func(q *RenderRequest) { q.Data.App = "" }, "app: empty"},
+		"app with a url":    {func(q *RenderRequest) { q.Data.App = "evil.com" }, "app: a URL"},
+		"no time left":      {func(q *RenderRequest) { q.Data.Minutes = -1 }, "minutes: less than 0"},
+		"short code":        {func(q *RenderRequest) { q.Data.Code = "733" }, "code: not 4 to 16"},
+		"code with a space": {func(q *RenderRequest) { q.Data.Code = "733 914" }, "code: not 4 to 16"},
+		"unknown notify":    {func(q *RenderRequest) { q.Notify = "loud" }, "notify"},
+	} {
+		req := RenderRequest{Notify: NotifyGlance, Data: shop()}
+		c.change(&req)
+		m, err := r.Render(req)
+		if err == nil || m != (MailTexts{}) || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), req.Data.Code) {
+			t.Errorf("%s: %v, %v", name, m, err)
+		}
+	}
+}

@@ -1,0 +1,361 @@
+package message
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/text/feature/plural"
+	"golang.org/x/text/language"
+
+	"sendcode/internal/kit/golden"
+)
+
+// builtin are the files that the binary carries.
+func builtin() fs.FS { return os.DirFS("../../../templates") }
+
+func renderer(t *testing.T, overrides ...fs.FS) *Renderer {
+	t.Helper()
+	r, err := New(builtin(), overrides...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func shop() Data {
+	return Data{App: "Shop & Söhne", Code: "048213", Minutes: 10, Purpose: "to sign in", Support: "S-Q2HK"}
+}
+
+// untitled is shop without the words of a purpose.
+func untitled() Data {
+	d := shop()
+	d.Purpose = ""
+	return d
+}
+
+// titles are those of two purposes, by the English one.
+var titles = map[string]PurposeTitles{
+	"to sign in": NewPurposeTitles(map[string]string{"en": "to sign in", "es": "para entrar", "zh": "用于登录",
+		"ar": "لتسجيل الدخول"}),
+	"to confirm your address": NewPurposeTitles(map[string]string{
+		"en": "to confirm your address", "es": "para confirmar tu dirección", "zh-Hans": "用于确认您的地址",
+		"ar": "لتأكيد عنوانك",
+	}),
+}
+
+// A message says what its code is for in its own language, in the first line; one without a title
+// in that language says nothing of it.
+func TestTitles(t *testing.T) {
+	r := renderer(t)
+	for locale, want := range map[string]string{
+		"en-GB": "to sign in", "fr": "to sign in", "es-MX": "para entrar", "zh-TW": "用于登录", "zh-Hans": "用于登录",
+		"ar": "لتسجيل الدخول",
+	} {
+		req := RenderRequest{Locale: locale, Titles: titles["to sign in"], Data: untitled()}
+		m := render(t, r, req)
+		first, _, _ := strings.Cut(m.Text, "\n")
+		top, _, _ := strings.Cut(htmlText(m.HTML, false), "\n")
+		if !strings.Contains(first, want) || !strings.Contains(top, want) {
+			t.Errorf("%s: not %q but %q and %q", locale, want, first, top)
+		}
+		p, err := r.Prepare(req)
+		if _, text, html, err2 := p.Form.Texts(p.Fill); err != nil || err2 != nil || text != m.Text || html != m.HTML {
+			t.Errorf("%s: the form has other words: %v, %v", locale, err, err2)
+		}
+	}
+	for _, none := range []PurposeTitles{{}, NewPurposeTitles(nil), NewPurposeTitles(map[string]string{"es": "para entrar"})} {
+		req := RenderRequest{Locale: "en", Titles: none, Data: untitled()}
+		if m := render(t, r, req); !strings.HasPrefix(m.Text, "Your code for Shop & Söhne is below.") {
+			t.Errorf("without a title: %q", m.Text)
+		}
+	}
+}
+
+func render(t *testing.T, r *Renderer, req RenderRequest) MailTexts {
+	t.Helper()
+	m, err := r.Render(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestGolden(t *testing.T) {
+	r := renderer(t)
+	if got := r.Locales(""); !slices.Equal(got, []string{"en", "ar", "es", "zh-Hans"}) {
+		t.Errorf("locales %v", got)
+	}
+	const dir = "testdata/golden"
+	made := map[string]bool{}
+	compare := func(name, got string) { t.Helper(); made[name] = true; golden.File(t, filepath.Join(dir, name), got) }
+	for _, locale := range r.Locales("") {
+		for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} {
+			m := render(t, r, RenderRequest{Locale: locale, Notify: notify, Titles: titles["to sign in"], Data: untitled()})
+			for part, got := range map[string]string{"subject.txt": m.Subject + "\n", "text.txt": m.Text,
+				"html.html": m.HTML} {
+				compare(locale+"."+string(notify)+"."+part, got)
+			}
+		}
+		letters := untitled()
+		letters.Code, letters.Minutes = "BKVXRTNZ", 24*60
+		m := render(t, r, RenderRequest{Locale: locale, Titles: titles["to confirm your address"], Data: letters})
+		compare(locale+".letters.text.txt", m.Text)
+		compare(locale+".letters.html.html", m.HTML)
+		for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} { // a caller's code without a ttl
+			untimed := shop()
+			untimed.Minutes = 0
+			m = render(t, r, RenderRequest{Locale: locale, Notify: notify, Data: untimed})
+			compare(locale+".untimed."+string(notify)+".txt", m.Text+"\n"+htmlText(m.HTML, false))
+		}
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if !made[f.Name()] {
+			t.Errorf("%s is in %s, and no mail is compared with it", f.Name(), dir)
+		}
+	}
+}
+
+// What each mail has whatever its language and its data, and what New does not look for. All words
+// of one mail are in the golden files.
+func TestEveryMail(t *testing.T) {
+	remote := regexp.MustCompile(
+		`(?i)https?:|//[a-z]|src\s*=|url\(|@import|<(img|link|script|iframe|form|object|embed|video|a)\b`)
+	title := regexp.MustCompile(`(?s)<title>.*?</title>`)
+	bare := Data{App: "A", Code: "048213", Minutes: 1}
+	wide := Data{App: strings.Repeat("宽", 64), Code: "A1B2C3D4E5F6", Minutes: 1440, Purpose: strings.Repeat("w", 64),
+		Support: "S-Q2HK"}
+	r := renderer(t)
+	dir, align := map[string]string{"en": "ltr", "es": "ltr", "zh-Hans": "ltr", "ar": "rtl"},
+		map[string]string{"ltr": "left", "rtl": "right"}
+	check := func(req RenderRequest) {
+		m, d := render(t, r, req), req.Data
+		shown, private := htmlText(m.HTML, false), req.Notify == NotifyPrivate
+		for _, want := range []string{d.App, d.Purpose, d.Support, validity(req)} {
+			if !strings.Contains(m.Text, want) || !strings.Contains(shown, want) {
+				t.Errorf("%s: text or HTML does not say %q", req.Locale, want)
+			}
+		}
+		if !strings.Contains(m.Subject, d.App) || strings.HasPrefix(m.Subject, d.Code) == private {
+			t.Errorf("%s: subject %q", req.Locale, m.Subject)
+		}
+		if found := title.FindString(m.HTML); private && (found == "" || strings.Contains(found, d.Code)) {
+			t.Errorf("%s: title %q", req.Locale, found)
+		}
+		if words := wordsBefore(shown, d.Code); !private && d == shop() &&
+			(words > 16 || words < 3 || wordsBefore(m.Text, d.Code) > 16) {
+			t.Errorf("%s: %d words before the code: %s", req.Locale, words, shown)
+		}
+		if found := remote.FindString(m.HTML); found != "" || strings.Contains(m.HTML, "ZgotmplZ") {
+			t.Errorf("%s: remote or active content %q, or a value was filtered out", req.Locale, found)
+		}
+		if strings.Contains(m.Text+shown, "- -") || strings.Contains(m.Text+shown, ". .") {
+			t.Errorf("%s: filled up with marks: %s", req.Locale, m.Text)
+		}
+		for _, want := range []string{
+			`<!--[if mso]><table role="presentation" width="480"`, `<!--[if mso]></td></tr></table><![endif]-->`,
+			`<html lang="` + req.Locale + `" dir="` + dir[req.Locale] + `">`,
+			`<td class="ink" dir="` + dir[req.Locale] + `" align="` + align[dir[req.Locale]],
+			"prefers-color-scheme: dark", `role="presentation"`, `content="telephone=no,`,
+		} {
+			if !strings.Contains(m.HTML, want) {
+				t.Errorf("%s: no %s", req.Locale, want)
+			}
+		}
+	}
+	for _, locale := range r.Locales("") {
+		for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} {
+			for _, data := range []Data{shop(), bare, wide} {
+				check(RenderRequest{Locale: locale, Notify: notify, Data: data})
+			}
+			home := shop()
+			home.Home = "https://shop.example/"
+			m := render(t, r, RenderRequest{Locale: locale, Notify: notify, Data: home})
+			if !strings.Contains(m.Text, "\nShop & Söhne: https://shop.example/\n") || !strings.Contains(m.HTML, home.Home) {
+				t.Errorf("%s: the home page is not told: %s", locale, m.Text)
+			}
+		}
+	}
+}
+
+// The life of a code has the plural form of each language (CLDR), from a minute to a day, in the
+// text and the HTML.
+func TestLifeInWords(t *testing.T) {
+	type forms map[plural.Form]string // plural.Other stands for those without one
+	units := map[string][2]forms{
+		"en":      {{plural.One: "1 minute", plural.Other: "# minutes"}, {plural.Other: "# hours"}},
+		"es":      {{plural.One: "1 minuto", plural.Other: "# minutos"}, {plural.Other: "# horas"}},
+		"zh-Hans": {{plural.Other: "# 分钟"}, {plural.Other: "# 小时"}},
+		"ar": {{plural.One: "دقيقة واحدة", plural.Two: "دقيقتين", plural.Few: "# دقائق", plural.Other: "# دقيقة"},
+			{plural.Two: "ساعتين", plural.Few: "# ساعات", plural.Other: "# ساعة"}},
+	}
+	r := renderer(t)
+	for _, locale := range r.Locales("") {
+		for minutes := 1; minutes <= 24*60; minutes++ {
+			if minutes > 130 && minutes%60 > 1 { // whole hours are told
+				continue
+			}
+			n, unit := minutes, units[locale][0]
+			if minutes >= 120 {
+				n, unit = minutes/60, units[locale][1]
+			}
+			form := plural.Cardinal.MatchPlural(language.Make(locale), n, 0, 0, 0, 0)
+			want := strings.Replace(cmp.Or(unit[form], unit[plural.Other]), "#", strconv.Itoa(n), 1)
+			m := render(t, r, RenderRequest{Locale: locale, Data: Data{App: "A", Code: "04821379", Minutes: minutes}})
+			whole := regexp.MustCompile(`[^\p{N}]` + want + `([^\p{L}]|内)`)
+			if !whole.MatchString(m.Text) || !whole.MatchString(htmlText(m.HTML, false)) {
+				t.Fatalf("%s, %d minutes: no %q in %s", locale, minutes, want, m.Text)
+			}
+		}
+	}
+}
+
+func validity(req RenderRequest) string {
+	return map[string]map[int]string{
+		"en":      {1: " 1 minute.", 10: " 10 minutes.", 1440: " 24 hours."},
+		"zh-Hans": {1: "1 分钟内有效", 10: "10 分钟内有效", 1440: "24 小时内有效"},
+		"es":      {1: " 1 minuto.", 10: " 10 minutos.", 1440: " 24 horas."},
+		"ar":      {1: " دقيقة واحدة.", 10: " 10 دقائق.", 1440: " 24 ساعة."},
+	}[req.Locale][req.Data.Minutes]
+}
+
+var (
+	han  = regexp.MustCompile(`\p{Han}`)
+	word = regexp.MustCompile(`[\p{L}\p{N}]+`)
+)
+
+// wordsBefore counts the words before the code, two Chinese characters as one. At most 15 may stand
+// there for an app whose name is one word, unless the mail is private: it has the warning there,
+// which keeps the code out of previews.
+func wordsBefore(text, code string) int {
+	before, _, _ := strings.Cut(text, code)
+	return len(word.FindAllString(han.ReplaceAllString(before, " "), -1)) + (len(han.FindAllString(before, -1))+1)/2
+}
+
+func TestEscaping(t *testing.T) {
+	r := renderer(t)
+	data := Data{App: `<b>"A"&'B'</b>`, Code: "048213", Minutes: 5, Purpose: "{{.Code}}<script>"}
+	m := render(t, r, RenderRequest{Notify: NotifyPrivate, Data: data})
+	if strings.Contains(m.HTML, "<b>") || strings.Contains(m.HTML, "<script>") {
+		t.Error("text of the request became markup")
+	}
+	if !strings.Contains(htmlText(m.HTML, false), data.App+": your code ") {
+		t.Errorf("the app name is garbled in HTML: %s", htmlText(m.HTML, false))
+	}
+	if m.Subject != "Your code for "+data.App || !strings.Contains(m.Text, "{{.Code}}<script>") {
+		t.Errorf("plain parts are escaped: %q\n%s", m.Subject, m.Text)
+	}
+}
+
+func TestGroups(t *testing.T) {
+	for code, want := range map[string][]string{
+		"1234": {"1234"}, "12345": {"12345"}, "123456": {"123", "456"}, "1234567": {"1234567"},
+		"12345678": {"1234", "5678"},
+	} {
+		if got := newTemplateData(Data{Code: code}, false, "en").Groups; !slices.Equal(got, want) {
+			t.Errorf("%s in groups: %v, want %v", code, got, want)
+		}
+	}
+}
+
+func TestLocaleMatching(t *testing.T) {
+	r := renderer(t)
+	for locale, want := range map[string]string{
+		"": "en", "en": "en", "en-GB": "en", "EN-us": "en", "de": "en", "*": "en", "not a locale!": "en",
+		"zh": "zh-Hans", "zh-CN": "zh-Hans", "zh-SG": "zh-Hans", "zh-Hans": "zh-Hans", "zh_CN": "zh-Hans",
+		"ZH-hans-cn": "zh-Hans",
+		"zh-TW":      "zh-Hans", "zh-HK": "zh-Hans", "zh-Hant": "zh-Hans",
+		"zh-CN,zh;q=0.9,en;q=0.8": "zh-Hans", "en;q=0.1, zh;q=0.9": "zh-Hans", "fr, zh-CN;q=0.5": "zh-Hans",
+		"en-US,en;q=0.9,zh;q=0.8": "en",
+		"zh\r\nX: y":              "en", strings.Repeat("zh,", 1000): "en",
+	} {
+		if got := render(t, r, RenderRequest{Locale: locale, Data: shop()}).Language; got != want {
+			t.Errorf("locale %q gives %s, want %s", locale[:min(len(locale), 30)], got, want)
+		}
+	}
+}
+
+func TestCanonicalTags(t *testing.T) {
+	for text, want := range map[string]string{
+		"en": "en", "zh-CN": "zh-CN", "ZH-cn": "zh-CN", "zh-hans-cn": "zh-Hans-CN", "en_US": "en-US",
+		"de-1996":       "de-1996",
+		"en-x-internal": "en-x-internal", "en-garbage": "en", "sr-Latn": "sr-Latn",
+		"": "", "zh-CN,en;q=0.8": "", "en-": "", "x": "", "not a tag": "", "a\x00b": "", "…": "", "*": "",
+		"toolongasatag": "",
+		"en-x-" + strings.Repeat("a", 8) + "-" + strings.Repeat("b", 8) + "-" + strings.Repeat("c",
+			8): "en-x-aaaaaaaa-bbbbbbbb-cccccccc",
+		"en-x-aaaaaaaa-bbbbbbbb-cccccccc-ddd":  "en-x-aaaaaaaa-bbbbbbbb-cccccccc-ddd",
+		"en-x-aaaaaaaa-bbbbbbbb-cccccccc-dddd": "",
+	} {
+		if got, ok := CanonicalTag(text); ok != (want != "") || ok && got != want {
+			t.Errorf("%q is %q, %v; want %q", text, got, ok, want)
+		}
+	}
+}
+
+func TestPreferredTagChoosesAsTheListDoes(t *testing.T) {
+	r := renderer(t)
+	for list, want := range map[string]string{
+		"fr-CA, zh-CN;q=0.8, en;q=0.5": "zh-CN", "zh-TW": "zh-TW", "en-GB,zh;q=0.9": "en-GB", "fr, de": "fr", "*": "",
+		"": "", "zh": "zh",
+		"xx-yy; nonsense, zh": "", "de-CH-1996-x-aaaaaaaa-bbbbbbbb-cccccccc": "de-CH",
+		"zh" + strings.Repeat(",en", 1000): "", "zh-TW, en;q=0.5": "zh-TW",
+	} {
+		got := r.PreferredLocale("", list)
+		if list != "*" && got != want {
+			t.Errorf("of %q %q is preferred; want %q", list, got, want)
+		}
+		if r.matchLocale(got) != r.matchLocale(list) || len(got) > maxTagBytes {
+			t.Errorf("%q is written in %s and %q in %s", list, r.matchLocale(list), got, r.matchLocale(got))
+		}
+	}
+}
+
+func TestMinutes(t *testing.T) {
+	for left, want := range map[time.Duration]int{
+		10 * time.Minute: 10, 10*time.Minute - 300*time.Millisecond: 10, 10*time.Minute - 3*time.Second: 9,
+		time.Minute: 1, 10 * time.Second: 1,
+		-time.Second: 1,
+	} {
+		if got := RemainingMinutes(left); got != want {
+			t.Errorf("minutes(%v) = %d, want %d", left, got, want)
+		}
+	}
+}
+
+func TestNothingThatHoldsACodePrintsIt(t *testing.T) {
+	req := RenderRequest{Notify: NotifyGlance, Data: shop()}
+	m := render(t, renderer(t), req)
+	var out bytes.Buffer
+	prepared, err := renderer(t).Prepare(req)
+	for _, v := range []any{prepared, &prepared, req, &req, req.Data, &req.Data, m, &m, []MailTexts{m},
+		map[string]Data{"x": req.Data}, err} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			fmt.Fprintf(&out, verb, v)
+		}
+		slog.New(slog.NewTextHandler(&out, nil)).Info("x", "v", v)
+	}
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "mail", m, "data", req.Data)
+	for _, form := range []string{req.Data.Code, fmt.Sprintf("%x", req.Data.Code)} {
+		if strings.Contains(out.String(), form) {
+			t.Errorf("the code is printed as %q", form)
+		}
+	}
+	if !strings.Contains(out.String(), redactedText) {
+		t.Error("nothing is printed at all")
+	}
+}

@@ -1,0 +1,140 @@
+// Package code derives verification codes and parses typed ones. Packages keys and verification use
+// it.
+package code
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+
+	"sendcode/internal/base/fault"
+)
+
+// Alphabet names the set of characters of a code.
+type Alphabet string
+
+// The alphabets. The database stores the name with each verification, so do not change these names.
+const (
+	Digits      Alphabet = "digits"
+	Unambiguous Alphabet = "unambiguous"
+)
+
+// alphabets has the characters of each alphabet. The unambiguous ones are the consonants of RFC
+// 8628 section 6.1: without vowels no words arise by chance, and without digits none is mistaken
+// for a letter.
+var alphabets = map[Alphabet]string{
+	Digits:      "0123456789",
+	Unambiguous: "BCDFGHJKLMNPQRSTVWXZ",
+}
+
+// Characters returns the alphabet's characters, in capitals; "" for an unknown alphabet.
+func (a Alphabet) Characters() string { return alphabets[a] }
+
+// Shape is the public form of a code: its alphabet and length.
+type Shape struct {
+	Alphabet Alphabet
+	Length   int // characters
+}
+
+// ShapeOf returns the shape of a configured code: digits, or else unambiguous letters.
+func ShapeOf(code string) Shape {
+	if strings.Trim(code, alphabets[Digits]) == "" {
+		return Shape{Digits, len(code)}
+	}
+	return Shape{Unambiguous, len(code)}
+}
+
+// normalize converts a typed or pasted code to the form in which codes are compared. It takes off
+// what is neither a letter nor a number: spaces, dashes, punctuation and invisible characters. For
+// Digits it converts decimal digits of any script, for Unambiguous small and full-width letters. A
+// code that stands there several times, and nothing else, is one. Error: *fault.InvalidError if
+// nothing is left, if a character is not of the alphabet, or if the rest has not the shape's length;
+// such a text need not count as an attempt.
+func (s Shape) normalize(typed string) (string, error) {
+	read, ok := s.Alphabet.read(typed)
+	switch {
+	case !ok:
+		return "", s.Alphabet.characterError()
+	case read == "":
+		return "", codeError("required", "The code is missing.")
+	case len(read) < s.Length:
+		return "", s.lengthError("too_short")
+	case read != strings.Repeat(read[:s.Length], len(read)/s.Length):
+		return "", s.lengthError("too_long")
+	}
+	return read[:s.Length], nil
+}
+
+func (s Shape) lengthError(reason string) error {
+	if s.Alphabet == Unambiguous {
+		return codeError(reason, "The code has "+strconv.Itoa(s.Length)+" letters.")
+	}
+	return codeError(reason, "The code has "+strconv.Itoa(s.Length)+" digits.")
+}
+
+// read returns the letters and numbers of a text as characters of the alphabet; false if one is of
+// another alphabet.
+func (a Alphabet) read(typed string) (string, bool) {
+	var b strings.Builder
+	for _, r := range typed {
+		if isMark(r) {
+			continue
+		}
+		c, ok := a.toCharacter(r)
+		if !ok {
+			return "", false
+		}
+		b.WriteByte(c)
+	}
+	return b.String(), true
+}
+
+// isMark reports whether r is no part of a word: neither a letter nor a number.
+func isMark(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) }
+
+func (a Alphabet) characterError() error {
+	if a == Unambiguous {
+		return codeError("not_in_alphabet",
+			"This code consists of the letters "+alphabets[Unambiguous]+"; case, spaces and punctuation are ignored.")
+	}
+	return codeError("not_digits", "A code consists of digits; spaces and punctuation are ignored.")
+}
+
+// toCharacter converts r to a character of the alphabet; false if it is none.
+func (a Alphabet) toCharacter(r rune) (byte, bool) {
+	if a != Unambiguous {
+		if !unicode.IsDigit(r) {
+			return 0, false
+		}
+		return byte('0' + digitValue(r)), true
+	}
+	if r >= '！' && r <= '～' { // full-width forms have the same order as ASCII
+		r -= '！' - '!'
+	}
+	if r >= 'a' && r <= 'z' { // only ASCII: Unicode rules would convert "ſ" to "S" and the Kelvin sign to "k"
+		r -= 'a' - 'A'
+	}
+	if r > unicode.MaxASCII || !strings.ContainsRune(alphabets[Unambiguous], r) {
+		return 0, false
+	}
+	return byte(r), true
+}
+
+// digitValue returns the value of a decimal digit of any script. In Unicode each script's ten
+// digits are consecutive, zero first, so the ranges of the category Nd are multiples of ten
+// (Unicode Standard, section 4.6).
+func digitValue(r rune) int {
+	for _, run := range unicode.Nd.R16 {
+		if uint32(r) >= uint32(run.Lo) && uint32(r) <= uint32(run.Hi) {
+			return int(uint32(r)-uint32(run.Lo)) % 10
+		}
+	}
+	for _, run := range unicode.Nd.R32 {
+		if uint32(r) >= run.Lo && uint32(r) <= run.Hi {
+			return int(uint32(r)-run.Lo) % 10
+		}
+	}
+	return 0
+}
+
+func codeError(reason, detail string) error { return fault.Invalid("code", reason, detail) }

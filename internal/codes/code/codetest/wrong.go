@@ -1,0 +1,31 @@
+// Package codetest gives tests wrong codes. Each differs from the right one at a single position,
+// and the position goes round: a comparison that leaves out one position approves one of them.
+package codetest
+
+import (
+	"hash/fnv"
+	"strings"
+	"sync/atomic"
+
+	"sendcode/internal/codes/code"
+)
+
+// Wrong returns the nth wrong code: of the right one's shape, with another character at position n,
+// counted from 0 and around. Each round takes another character. It panics if the right code is
+// empty.
+func Wrong(right string, n int) string {
+	characters := code.ShapeOf(right).Alphabet.Characters()
+	at, step := n%len(right), 1+n/len(right)%(len(characters)-1)
+	other := characters[(strings.IndexByte(characters, right[at])+step)%len(characters)]
+	return right[:at] + string(other) + right[at+1:]
+}
+
+// WrongCodes returns a function for one test, by its name. Each call returns the next wrong code.
+// Its calls may run at once.
+func WrongCodes(test string) func(right string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(test)) // tests begin at different positions
+	var calls atomic.Int64
+	calls.Store(int64(h.Sum32() >> 1)) // an int everywhere
+	return func(right string) string { return Wrong(right, int(calls.Add(1))) }
+}

@@ -1,0 +1,40 @@
+package code
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"sendcode/internal/base/fault"
+)
+
+// What people type and paste, and what "copy message" gives on a phone, is taken; a slip stays one,
+// and what could be two codes is not guessed at. Scripts are held to the same table
+// (theTableOfCards).
+func TestFind(t *testing.T) {
+	file, err := os.ReadFile("testdata/typed.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type row struct {
+		In, Code, Reason string
+		Length           int
+		Letters          bool
+	}
+	var rows []row
+	if err := json.Unmarshal(file, &rows); err != nil {
+		t.Fatal(err)
+	}
+	rows = append(rows, row{In: strings.Repeat("x", 3000) + "293848", Length: 6, Reason: "too_long"})
+	for _, c := range rows {
+		shape, bad := Shape{Digits, c.Length}, &fault.InvalidError{}
+		if c.Letters {
+			shape.Alphabet = Unambiguous
+		}
+		if got, err := shape.Find(c.In); got != c.Code || (c.Reason == "") != (err == nil) || errors.As(err, &bad) && bad.Reason != c.Reason {
+			t.Errorf("Find(%q) = %q, %v, want %q %s", c.In, got, err, c.Code, c.Reason)
+		}
+	}
+}

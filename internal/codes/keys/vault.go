@@ -1,0 +1,207 @@
+package keys
+
+import (
+	"cmp"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/code"
+	"sendcode/internal/store"
+)
+
+// Labels separate the keys of the ring. RecipientLabel seals the address of a verification,
+// CallerCodeLabel the code of a caller.
+const (
+	RecipientLabel  = "recipient"
+	CallerCodeLabel = "caller's code"
+
+	codeLabel       = "code"
+	knownTokenLabel = "known browser"
+)
+
+// Vault holds the keys. Several spellings of an address may be folded to one recipient
+// (recipient.Folding), which the limiter, the database and the search use. But a mail goes to the
+// spelling that was typed, only the holder of that spelling may resend it, and a proof is valid
+// only for that spelling.
+type Vault struct {
+	IndexKey []byte            // key of the recipients' hashes, ≥ 32 bytes
+	Folding  recipient.Folding // which spellings of an address count as one
+	Ring     *Ring             // keys of codes and of encrypted recipients
+}
+
+// Hash returns the recipient's hash by which events are counted and searched; the same for all
+// folded spellings.
+func (k Vault) Hash(r recipient.Recipient) recipient.Hash { return k.Hashes(r).Counted }
+
+// AddressHash returns the hash of the address as spelled, ignoring case.
+func (k Vault) AddressHash(r recipient.Recipient) recipient.Hash { return r.Hash(k.IndexKey) }
+
+// SuppressionHash returns the hash by which a recipient is suppressed: a mail address as spelled, a
+// number as it is counted, since a handset has one owner.
+func (k Vault) SuppressionHash(r recipient.Recipient) recipient.Hash {
+	if r.Channel() == recipient.SMS {
+		return k.Hash(r)
+	}
+	return k.AddressHash(r)
+}
+
+// Hashes returns all hashes of a recipient.
+func (k Vault) Hashes(r recipient.Recipient) recipient.Hashes { return k.Folding.Hashes(r, k.IndexKey) }
+
+// SealRecipient encrypts an address, bound to the ID of its verification, and returns the ID of the
+// key. It fails if the ring has no key.
+func (k Vault) SealRecipient(r recipient.Recipient, id string) (sealed []byte, keyID string, err error) {
+	sealed, err = k.Ring.Seal(RecipientLabel, []byte(r.Address()), []byte(id))
+	return sealed, k.Ring.CurrentID(), err
+}
+
+// OpenRecipient decrypts the address of a verification. It fails if the address was erased, or if
+// its key is not in the ring.
+func (k Vault) OpenRecipient(v store.Verification) (recipient.Recipient, error) {
+	address, err := k.Ring.Open(RecipientLabel, v.Sealed, []byte(v.ID))
+	if err != nil {
+		return recipient.Recipient{}, err
+	}
+	return recipient.Parse(v.Channel, string(address))
+}
+
+// AddressHashOf decrypts a verification's address and returns its AddressHash. Errors: those of
+// OpenRecipient.
+func (k Vault) AddressHashOf(v store.Verification) (recipient.Hash, error) {
+	r, err := k.OpenRecipient(v)
+	if err != nil {
+		return recipient.Hash{}, err
+	}
+	return k.AddressHash(r), nil
+}
+
+// SealKnownToken returns the token of a browser in which the code of a verification was entered;
+// address is the AddressHashOf of the verification. It fails if the ring has no key.
+func (k Vault) SealKnownToken(v store.Verification, address recipient.Hash) (string, error) {
+	sealed, err := k.Ring.Seal(knownTokenLabel, []byte(v.ID), knownTokenBinding(v.App, v.Channel, address))
+	return base64.RawURLEncoding.EncodeToString(sealed), err
+}
+
+// OpenKnownToken returns the verification that a known browser's token names. It fails if the token
+// is not of this app and address, or if its key is not in the ring.
+func (k Vault) OpenKnownToken(token, app string, ch recipient.Channel, address recipient.Hash) (id string, err error) {
+	sealed, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		return "", err
+	}
+	plain, err := k.Ring.Open(knownTokenLabel, sealed, knownTokenBinding(app, ch, address))
+	return string(plain), err
+}
+
+func knownTokenBinding(app string, ch recipient.Channel, address recipient.Hash) []byte {
+	return []byte(app + "\x00" + string(ch) + "\x00" + address.String())
+}
+
+// DeriveCode derives the code of a verification. It fails if the key is not in the ring, if the
+// verification's nonce or alphabet is invalid, or if the code is the caller's.
+func (k Vault) DeriveCode(v store.Verification) (string, error) {
+	if v.CallerChecks {
+		return "", errors.New("keys: the code is the caller's")
+	}
+	key, err := k.Ring.Subkey(v.KeyID, codeLabel)
+	if err != nil {
+		return "", err
+	}
+	return code.Derive(key, v.ID, v.Nonce, CodeShapeOf(v))
+}
+
+// SealCode encrypts a caller's code, bound to the ID of its send. timed: the message tells how long
+// it is good. It fails if the ring has no key.
+func (k Vault) SealCode(code string, timed bool, send uuid.UUID) ([]byte, error) {
+	plain := untimedPrefix + code
+	if timed {
+		plain = timedPrefix + code
+	}
+	return k.Ring.Seal(CallerCodeLabel, []byte(plain), []byte(send.String()))
+}
+
+// First character of a caller's sealed code: whether its message tells how long the code is good.
+const timedPrefix, untimedPrefix = "t", "u"
+
+// Code returns the code of work in flight, derived from its verification or decrypted, and whether
+// its message tells how long it is good. It fails as DeriveCode does, or if a caller's
+// code is missing or belongs to another send.
+func (k Vault) Code(w store.Work) (code string, timed bool, err error) {
+	if !w.Verification.CallerChecks {
+		code, err = k.DeriveCode(w.Verification)
+		return code, true, err
+	}
+	plain, err := k.Ring.Open(CallerCodeLabel, w.Code, []byte(w.Send.ID.String()))
+	if err != nil || len(plain) == 0 {
+		return "", false, cmp.Or(err, errCannotOpen)
+	}
+	return string(plain[1:]), strings.HasPrefix(string(plain), timedPrefix), nil
+}
+
+// CodeShapeOf returns the shape of a verification's derived code.
+func CodeShapeOf(v store.Verification) code.Shape {
+	return code.Shape{Alphabet: code.Alphabet(v.Alphabet), Length: v.CodeLength}
+}
+
+// PrefixHash returns a keyed hash of a phone number's prefix, so that the limiter's keys do not
+// reveal most of the number.
+func (k Vault) PrefixHash(r recipient.Recipient) string {
+	mac := hmac.New(sha256.New, k.IndexKey)
+	mac.Write([]byte("sendcode prefix v1\x00" + r.Prefix()))
+	return hex.EncodeToString(mac.Sum(nil)[:16])
+}
+
+// KeyedHash returns a keyed hash of the texts, separate for each label. Without the index key,
+// guesses of the texts cannot be checked.
+func (k Vault) KeyedHash(label string, texts ...string) [32]byte {
+	mac := hmac.New(sha256.New, k.IndexKey)
+	mac.Write([]byte("sendcode " + label + " v1\x00"))
+	for _, text := range texts {
+		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
+		mac.Write([]byte(text))
+	}
+	return [32]byte(mac.Sum(nil))
+}
+
+// SealBucket encrypts the name of a bucket, which may have an address or a cookie in it. The same
+// name gives the same bytes, by which its rows are found.
+func (k Vault) SealBucket(name string) []byte {
+	tag := k.KeyedHash("bucket", name)
+	sealed := append(tag[:aes.BlockSize:aes.BlockSize], name...)
+	k.bucketStream(sealed).XORKeyStream(sealed[aes.BlockSize:], sealed[aes.BlockSize:])
+	return sealed
+}
+
+// OpenBucket decrypts the name of a bucket. It fails if SealBucket of another index key made it.
+func (k Vault) OpenBucket(sealed []byte) (string, error) {
+	if len(sealed) < aes.BlockSize {
+		return "", errCannotOpen
+	}
+	name := make([]byte, len(sealed)-aes.BlockSize)
+	k.bucketStream(sealed).XORKeyStream(name, sealed[aes.BlockSize:])
+	if tag := k.KeyedHash("bucket", string(name)); !hmac.Equal(tag[:aes.BlockSize], sealed[:aes.BlockSize]) {
+		return "", errCannotOpen
+	}
+	return string(name), nil
+}
+
+// bucketStream returns the stream that encrypts the name of a bucket: its keyed hash, with which
+// sealed begins, is the initial counter, so that two names never share a part of the stream.
+func (k Vault) bucketStream(sealed []byte) cipher.Stream {
+	key := k.KeyedHash("bucket names")
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		panic(err) // 32 bytes are a key of AES-256
+	}
+	return cipher.NewCTR(block, sealed[:aes.BlockSize])
+}

@@ -1,0 +1,141 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/store"
+)
+
+// BlockLists are recipients that get no codes.
+type BlockLists struct {
+	Recipients map[recipient.Hash]bool // by the hash of the mail address as spelled, or of the number as counted
+	Domains    map[string]bool         // of mail addresses, with their subdomains; lower-case A-labels
+	Prefixes   []string                // of phone numbers, as recipient.CountedPrefix returns them
+	Disposable map[string]bool         // domains of throw-away addresses, with their subdomains
+}
+
+// Contains reports whether a recipient is blocked. address is keys.Vault.SuppressionHash of r.
+// It ignores Disposable. A send to a blocked recipient is written and fails, and browsers do not
+// see the reason. The send is not refunded, so that such requests use up quota.
+func (b BlockLists) Contains(r recipient.Recipient, address recipient.Hash) bool {
+	if b.Recipients[address] || domainListed(r.Domain(), b.Domains) {
+		return true
+	}
+	for _, prefix := range b.Prefixes {
+		if r.Channel() == recipient.SMS && strings.HasPrefix(recipient.CountedPrefix(r.Address()), prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// domainListed reports whether the domain or one of its parent domains is listed.
+func domainListed(domain string, listed map[string]bool) bool {
+	for domain != "" {
+		if listed[domain] {
+			return true
+		}
+		_, domain, _ = strings.Cut(domain, ".")
+	}
+	return false
+}
+
+// ServedNumbers says to which phone numbers codes are sent. The zero value allows none.
+type ServedNumbers struct {
+	Countries  []string // by Recipient.Country, sorted; nil with Everywhere
+	Everywhere bool     // all countries; for carriers that send nothing, as in development
+	RefuseVoIP bool     // refuse numbers that the numbering plan assigns to internet telephony
+}
+
+// Validate returns the reason why no code is sent to a phone number; nil if codes are sent to it,
+// and nil for mail addresses.
+func (n ServedNumbers) Validate(r recipient.Recipient) *recipient.InvalidError {
+	switch {
+	case r.Channel() != recipient.SMS:
+		return nil
+	case !n.Everywhere && !slices.Contains(n.Countries, r.Country()):
+		return &recipient.InvalidError{Reason: ReasonCountryNotServed,
+			Detail: "Codes are not sent to phone numbers of this country."}
+	case n.RefuseVoIP && r.VoIP():
+		return &recipient.InvalidError{Reason: ReasonVoIP,
+			Detail: "Codes are not sent to numbers of internet telephony; use a mobile number."}
+	}
+	return nil
+}
+
+// ServedCountries returns the served countries, as ISO 3166-1 alpha-2, sorted; "001" stands for
+// international numbers.
+func (n ServedNumbers) ServedCountries() []string {
+	if n.Everywhere {
+		return recipient.Countries()
+	}
+	return n.Countries
+}
+
+// Reasons why no code is sent to a recipient. Its requests are refused before any rule decides.
+const (
+	ReasonCountryNotServed = "country_not_served"
+	ReasonVoIP             = "voip"
+	ReasonDisposable       = "disposable"
+)
+
+// IsUnservedRefusal reports whether a row is a refusal for one of these reasons. A rule may have
+// the name of a reason, but the rule's refusals have a RetryAfter.
+func IsUnservedRefusal(row store.SendOrRefusal) bool {
+	switch row.BlockedBy {
+	case ReasonCountryNotServed, ReasonVoIP, ReasonDisposable:
+		return row.RetryAfter == 0
+	}
+	return false
+}
+
+// ValidateRecipient returns the reason why requests for a recipient are refused before any rule
+// decides: the country, VoIP, or a disposable domain; nil if there is none. The response contains
+// the reason. The other lists of BlockLists are not checked.
+func (s Set) ValidateRecipient(r recipient.Recipient) *recipient.InvalidError {
+	if refusal := s.Numbers.Validate(r); refusal != nil {
+		return refusal
+	}
+	if domainListed(r.Domain(), s.Blocks.Disposable) {
+		return &recipient.InvalidError{Reason: ReasonDisposable,
+			Detail: "Addresses at this domain live for a short while only; use another one."}
+	}
+	return nil
+}
+
+// Pause stops the sends of a channel, a purpose, or a purpose on a channel. An empty field matches
+// all.
+type Pause struct {
+	Channel recipient.Channel
+	Purpose string
+	Reason  string    // an operator's words, for administrators
+	Since   time.Time // when this process first had the pause in its configuration; set by CurrentSet
+}
+
+// Paused returns the first pause that stops sends of the channel and purpose; false if none does.
+func (s Set) Paused(ch recipient.Channel, purpose string) (Pause, bool) {
+	for _, p := range s.Pauses {
+		if (p.Channel == "" || p.Channel == ch) && (p.Purpose == "" || p.Purpose == purpose) {
+			return p, true
+		}
+	}
+	return Pause{}, false
+}
+
+// withPauseStarts returns the pauses of after with Since set: for a pause that is also in before,
+// to its Since there; for a new pause, to now.
+func withPauseStarts(before, after []Pause, now time.Time) []Pause {
+	after = slices.Clone(after)
+	for i := range after {
+		after[i].Since = now
+		for _, b := range before {
+			if b.Channel == after[i].Channel && b.Purpose == after[i].Purpose && b.Reason == after[i].Reason {
+				after[i].Since = b.Since
+			}
+		}
+	}
+	return after
+}

@@ -1,0 +1,265 @@
+// Package policy has the settings that can change while the service runs: purposes with their
+// rules, the lists of recipients that get no codes, pauses, bounds of failed checks, retention. Set
+// is one snapshot; CurrentSet holds the current one.
+//
+// The package decides nothing: package buckets names the buckets in which a request is counted,
+// package quota evaluates the rules, packages gates and store count events. Packages verification,
+// outbox, jobs and support read the settings.
+package policy
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"sendcode/internal/base/brand"
+	"sendcode/internal/base/message"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/code"
+	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
+	"sendcode/quota"
+)
+
+// Purpose is what a code is for. It sets the policy, and the life and form of codes. Package config
+// reads the fields with tags from the settings file; the comments of these fields are the reference
+// of the settings.
+type Purpose struct {
+	Name   string
+	Policy quota.Policy
+	// by name of a rule of the policy: how many last places strangers may not use; see
+	// IsStrangerInScope
+	Reserve    map[string]int
+	BuiltIn    bool     // the policy is the built-in one; its reserve applies only in apps with ReachedByStrangers
+	Shares     []string // all purposes with the same policy, including this one, sorted; they share its buckets
+	CodeLength int      // characters, 6 to 10
+	Alphabet   code.Alphabet
+	Titles     message.PurposeTitles // use of the codes, in words for messages
+
+	// Life of a code, `30s` to `10m`; with `kind: confirm` to `24h`, of which text messages have
+	// `10m`. A resend does not prolong it.
+	TTL time.Duration `yaml:"ttl" default:"10m" range:"30s 24h: a code may not live longer than a day"` // see ForChannel
+	// `private`, or `glance`: the code in subject and preview.
+	Notify message.NotifyMode `yaml:"notify" default:"private" oneof:"private glance"`
+}
+
+// DefaultPurpose is the purpose of requests that name none.
+const DefaultPurpose = "default"
+
+// Set is one snapshot of the settings. A request or an attempt gets a snapshot once and uses it to
+// the end. A Set must not be changed.
+type Set struct {
+	Purposes    map[string]Purpose
+	Apps        map[string]App
+	Blocks      BlockLists       // recipients that get no codes
+	Checks      FailedCheckRules // bounds of failed checks
+	Breaker     quota.Rule       // bounds all sends together; see BreakerScope. Zero: no bound
+	Spellings   quota.Rule       // bounds unknown browsers' requests to all spellings of one mailbox; zero: no bound
+	Pauses      []Pause          // channels and purposes that send nothing for now
+	SuppressFor time.Duration    // how long a bounce or a complaint suppresses its recipient; 0: not at all
+	Numbers     ServedNumbers    // phone numbers to which codes are sent
+	Retention   time.Duration    // of rows in the database; 0: for ever
+	// BreakerReserve is how many last places of the breaker strangers may not use.
+	BreakerReserve int
+	// Reports has the channels whose providers send receipts, bounces or complaints.
+	Reports map[recipient.Channel]bool
+	// TestRecipients have a configured code, and nothing is sent to them.
+	TestRecipients TestCodes
+	// Subscriptions are the events that each app receives, by app.
+	Subscriptions subscriptions
+
+	former map[string][]string // former CountedAs by purpose; their buckets may still count its sends
+}
+
+// CountedAs returns the name by which the recipient's bucket of the purpose's sends is called: that
+// of the policy with those of the purposes that share it. So a purpose that no longer shares a
+// policy leaves the others' bucket.
+func (p Purpose) CountedAs() string {
+	return p.Policy.Name + store.PurposeSeparator + strings.Join(p.Shares, store.PurposeSeparator)
+}
+
+// Purpose returns a purpose by name; "" is the default purpose.
+func (s Set) Purpose(name string) (Purpose, bool) {
+	if name == "" {
+		name = DefaultPurpose
+	}
+	p, ok := s.Purposes[name]
+	return p, ok
+}
+
+// App says how messages present an app, and which callers can reach it.
+type App struct {
+	Title  string // its name in messages; empty: the app's name
+	Sender string // From of its mails, "Name <addr>"; empty: the service's sender
+	Brand  brand.Brand
+	Site   string // host of the page where users enter its back end's text-message codes; empty: not known
+	Hash   string // hash of its Android app, for text messages
+
+	ReachedByStrangers bool // it has a public key, or a page on an address that is not loopback
+}
+
+// subscriptions are the types of events that each app receives, by app.
+type subscriptions map[string][]string
+
+// To returns the apps that receive events of a type.
+func (s subscriptions) To(event string) (apps []string) {
+	for app, events := range s {
+		if slices.Contains(events, event) {
+			apps = append(apps, app)
+		}
+	}
+	return apps
+}
+
+// HasApp reports whether an app of this name is configured.
+func (s Set) HasApp(name string) bool {
+	_, known := s.Apps[name]
+	return known
+}
+
+// CurrentAndFormerNames returns the purpose's current CountedAs, and the last 16 that it had before
+// in this process. A send may be counted under any of them. If the purpose was removed, only the
+// former names are returned.
+func (s Set) CurrentAndFormerNames(purpose string) []string {
+	names := slices.Clone(s.former[purpose])
+	if p, ok := s.Purposes[purpose]; ok && !slices.Contains(names, p.CountedAs()) {
+		names = append(names, p.CountedAs())
+	}
+	return names
+}
+
+// FailureWindow returns the longest window of all rules on failures; 0 if there is no such rule.
+func (s Set) FailureWindow() time.Duration { return s.longestWindow(quota.Failures) }
+
+// LongestRecipientWindow returns the longest window of all rules on recipients; 0 if there is no
+// such rule.
+func (s Set) LongestRecipientWindow() time.Duration { return s.longestWindow(quota.Recipient) }
+
+func (s Set) longestWindow(scope quota.Scope) (d time.Duration) {
+	for _, p := range s.Purposes {
+		d = max(d, quota.LongestKeep(quota.OfScope(p.Policy.Rules, scope)))
+	}
+	return d
+}
+
+// RecipientHashRetention returns how long the recipient's keyed hash must be kept after an erasure:
+// the longest window of a rule or bound on recipients, plus one day. So an erasure evades none of
+// them.
+func (s Set) RecipientHashRetention() time.Duration {
+	return max(s.LongestRecipientWindow(), s.FailureWindow(), gate.ConsecutiveFailedCheckWindow+store.MaxCodeLife) + 24*time.Hour
+}
+
+// LongestCodeLife returns the longest life of a code of any purpose.
+func (s Set) LongestCodeLife() (d time.Duration) {
+	for _, p := range s.Purposes {
+		d = max(d, p.TTL)
+	}
+	return d
+}
+
+// LongestRecipientWindow returns the longest window of the purpose's rules on recipients; 0 if it
+// has no such rule.
+func (p Purpose) LongestRecipientWindow() time.Duration {
+	return quota.LongestKeep(quota.OfScope(p.Policy.Rules, quota.Recipient))
+}
+
+// MaxTextLife is the longest life of a code in a text message, and of a code for signing in (NIST
+// SP 800-63A, confirmation codes; SP 800-63B, out-of-band secrets).
+const MaxTextLife = 10 * time.Minute
+
+// ForChannel returns the purpose as it applies to a channel: for mail without rules on countries
+// and prefixes; for text messages without the rule on spellings, and with a life of at most
+// MaxTextLife.
+func (p Purpose) ForChannel(ch recipient.Channel) Purpose {
+	others := CountsByArea
+	if ch == recipient.SMS {
+		others = func(r quota.Rule) bool { return r.Scope == SpellingsScope }
+		p.TTL = min(p.TTL, MaxTextLife)
+	}
+	p.Policy.Rules = withoutRules(p.Policy.Rules, others)
+	return p
+}
+
+// withoutRules returns the rules for which some is false. If it removes none, as is usual, it
+// returns rules itself.
+func withoutRules(rules []quota.Rule, some func(quota.Rule) bool) []quota.Rule {
+	if !slices.ContainsFunc(rules, some) {
+		return rules
+	}
+	return slices.DeleteFunc(slices.Clone(rules), some)
+}
+
+// CountsByArea reports whether a rule counts by the country or the prefix of a number.
+func CountsByArea(r quota.Rule) bool {
+	return r.Scope == quota.Country || r.Scope == quota.Prefix
+}
+
+// CurrentSet holds the current Set, which a reload replaces. Safe for concurrent use.
+type CurrentSet struct {
+	set atomic.Pointer[Set]
+	now func() time.Time
+}
+
+// NewCurrentSet makes an CurrentSet that holds s.
+func NewCurrentSet(s Set, now func() time.Time) *CurrentSet {
+	f := &CurrentSet{now: now}
+	s.Pauses = withPauseStarts(nil, s.Pauses, now())
+	f.set.Store(&s)
+	return f
+}
+
+// Get returns the current set.
+func (f *CurrentSet) Get() Set { return *f.set.Load() }
+
+// Change replaces the current set. The new rules apply at once, also to events counted before. The
+// caller must not change the set's maps afterwards. wider: a rule may now need sends that the
+// limiter has dropped or has in other buckets, since a window became longer, or a purpose has
+// another policy or shares its policy with other purposes. Then call gates.Gates.Rebuild for an
+// in-process limiter; until then the database still decides correctly.
+func (f *CurrentSet) Change(s Set) (wider bool) {
+	for {
+		before := f.set.Load()
+		after := s
+		after.Pauses = withPauseStarts(before.Pauses, s.Pauses, f.now())
+		after.former = maps.Clone(before.former)
+		if after.former == nil {
+			after.former = map[string][]string{}
+		}
+		for name, was := range before.Purposes {
+			if s.Purposes[name].CountedAs() != was.CountedAs() { // or the purpose is gone
+				after.former[name] = appendFormer(after.former[name], was.CountedAs())
+			}
+		}
+		if f.set.CompareAndSwap(before, &after) {
+			return needsLimiterRebuild(*before, after)
+		}
+	}
+}
+
+// appendFormer appends a name, unless it is in the list, and drops the oldest names beyond 16.
+// Events under a dropped name are no longer refunded.
+func appendFormer(names []string, name string) []string {
+	const most = 16
+	if slices.Contains(names, name) {
+		return names
+	}
+	names = append(slices.Clone(names), name)
+	return names[max(0, len(names)-most):]
+}
+
+// needsLimiterRebuild reports whether a rule may need events that the limiter lacks; see
+// CurrentSet.Change.
+func needsLimiterRebuild(before, after Set) bool {
+	if before.FailureWindow() < after.FailureWindow() {
+		return true
+	}
+	for name, is := range after.Purposes {
+		was := before.Purposes[name] // zero for a new purpose, so its name differs
+		if was.CountedAs() != is.CountedAs() || was.LongestRecipientWindow() < is.LongestRecipientWindow() {
+			return true
+		}
+	}
+	return false
+}

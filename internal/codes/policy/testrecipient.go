@@ -1,0 +1,44 @@
+package policy
+
+import (
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/store"
+)
+
+// TestProvider is the provider that the database shows for sends to test recipients.
+const TestProvider = "test"
+
+// TestCode is the configured code of a test recipient: a recipient to which nothing is sent, for app
+// store reviewers and automated tests. No rule refuses it; attempts and the record of sends apply to
+// it as to any other.
+type TestCode struct {
+	Code    string
+	Expires time.Time // from then on the recipient is an ordinary one
+}
+
+// TestCodes are the codes of the test recipients, by the hash of the address as spelled.
+type TestCodes map[recipient.Hash]TestCode
+
+// addressHasher is keys.Vault.
+type addressHasher interface {
+	AddressHashOf(v store.Verification) (recipient.Hash, error)
+}
+
+// Of returns the code of a verification's recipient; false if that recipient is no test recipient
+// or has expired. Another spelling of its mailbox is not a test recipient: else the configured code
+// would prove that spelling too.
+func (c TestCodes) Of(addresses addressHasher, v store.Verification, now time.Time) (TestCode, bool) {
+	if !c.Has(v.Recipient, now) {
+		return TestCode{}, false
+	}
+	address, err := addresses.AddressHashOf(v)
+	return c[v.Recipient], err == nil && address == v.Recipient
+}
+
+// Has reports whether an address, as spelled, is a test recipient.
+func (c TestCodes) Has(address recipient.Hash, now time.Time) bool {
+	t, ok := c[address]
+	return ok && now.Before(t.Expires)
+}

@@ -1,0 +1,86 @@
+package delivery_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/kit/servertest"
+)
+
+// try makes one attempt, if it is let in.
+func try(b *delivery.Breaker, result error) bool {
+	report, ok := b.Allow()
+	if ok {
+		report(result)
+	}
+	return ok
+}
+
+var errBroken = errors.New("broken")
+
+func TestFaultsInRowSetAPartAsideForAWhile(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		b, heard := delivery.NewBreaker("a", false), []bool(nil)
+		b.OnHealthChange(func(h delivery.Health) { heard = append(heard, h.Up) })
+		for _, result := range []error{errBroken, errBroken, nil, errBroken, delivery.ErrHealthUnknown, errBroken} {
+			try(b, result)
+		}
+		if !b.Health().Up {
+			t.Fatal("set aside though never three faults came in a row")
+		}
+		_, changed := b.State()
+		try(b, errBroken)
+		if h := b.Health(); h.Up || h.Why != "broken" || h.Server != "a" || h.Since.IsZero() || try(b, nil) {
+			t.Errorf("%+v", h)
+		}
+		<-changed
+		time.Sleep(delivery.BreakerOpenFor + time.Millisecond)
+		if !try(b, nil) || !b.Health().Up || b.Health().Why != "" || !slices.Equal(heard, []bool{false, true}) {
+			t.Errorf("%+v, %v", b.Health(), heard)
+		}
+	})
+}
+
+func TestHalfOfTheAttempts(t *testing.T) {
+	for byRate, up := range map[bool]bool{false: true, true: false} {
+		b := delivery.NewBreaker("a", byRate)
+		for n := range delivery.MinAttemptsForFaultRate {
+			try(b, []error{nil, errBroken}[n%2])
+		}
+		if b.Health().Up != up {
+			t.Errorf("by rate %v: up %v", byRate, b.Health().Up)
+		}
+	}
+}
+
+// A breaker admits any number while it is closed, none while it rests, and then one at a time until
+// that has its result.
+func TestHowManyABreakerAdmits(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		b := delivery.NewBreaker("mx.example", false)
+		admits := func(when string, want int) {
+			t.Helper()
+			if n := b.AttemptsAllowed(); n != want {
+				t.Errorf("%s it admits %d, want %d", when, n, want)
+			}
+		}
+		admits("closed,", delivery.UnlimitedAttempts)
+		for range delivery.FaultsToOpenBreaker {
+			report, _ := b.Allow()
+			report(errBroken)
+		}
+		admits("open,", 0)
+		time.Sleep(delivery.BreakerOpenFor + time.Microsecond)
+		admits("after its rest", 1)
+		report, _ := b.Allow()
+		admits("during a trial", 0)
+		report(delivery.ErrHealthUnknown)
+		admits("after a trial of unknown result", 1)
+		report, _ = b.Allow()
+		report(nil)
+		admits("after a trial", delivery.UnlimitedAttempts)
+	})
+}

@@ -1,0 +1,234 @@
+package mailapi
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/exchange"
+)
+
+// providerAPI is the part of a provider's API that differs from other providers.
+type providerAPI interface {
+	// buildRequest returns the request that hands over a mail.
+	buildRequest(mail *delivery.RenderedMail) (exchange.Request, *delivery.Error)
+	// idempotent reports whether a repeated request sends no second mail.
+	idempotent() bool
+	// readAnswer reads an answer. accepted: the answer has the provider's ID of a mail. A status of
+	// success without such an ID may come from a gateway. code and words are those of a failure;
+	// empty if the answer has none.
+	readAnswer(a exchange.Response) (accepted bool, code, words string)
+	// codeMeanings returns the meanings of the provider's codes that their HTTP status does not tell.
+	codeMeanings() map[string]codeMeaning
+	// probeRequest returns a request that does no harm, and whether its answer shows that the login
+	// is good.
+	probeRequest() (r exchange.Request, good func(status int, code string) bool)
+}
+
+// providerKind is a kind of provider, in the table providers.
+type providerKind struct {
+	parameters []string // of its URLs, beside tls, ca and conns
+	// open checks a configuration, and fills in what depends on the provider, such as the host.
+	open func(c *Config) (providerAPI, error)
+}
+
+// providersByScheme are the providers by the scheme of their URLs.
+var providersByScheme = map[string]providerKind{
+	"resend": {nil, openResend},
+	"ses":    {[]string{"region", "configuration_set"}, openSES},
+}
+
+// Schemes returns the schemes of the providers' URLs, sorted.
+func Schemes() []string { return slices.Sorted(maps.Keys(providersByScheme)) }
+
+// IsProviderScheme reports whether a scheme is a provider's.
+func IsProviderScheme(scheme string) bool { return providersByScheme[scheme].open != nil }
+
+// codeMeaning is the meaning of a provider's code for a mail that was not accepted.
+type codeMeaning string
+
+const (
+	meansRejected  = codeMeaning(delivery.Rejected)  // this mail, for good
+	meansTemporary = codeMeaning(delivery.Temporary) // our account, key, sender or pace: another server may do better
+	meansUnknown   = codeMeaning(delivery.Unknown)   // the mail may have been accepted
+	meansNoMailbox = codeMeaning("no_mailbox")       // the provider takes no mail for this address
+)
+
+// codeNoMailbox is the enhanced status code of a bad destination mailbox (RFC 3463 section 3.2).
+const codeNoMailbox = "5.1.1"
+
+const (
+	errClosed = delivery.SafeError("the sender is closed")
+	errLogin  = delivery.SafeError("the key or the signature is refused")
+	errUTF8   = delivery.SafeError("the provider does not take non-ASCII local parts")
+)
+
+// Client is one account with a provider. Safe for concurrent use.
+type Client struct {
+	config Config
+	api    providerAPI
+	http   exchange.Client
+	slots  chan struct{}
+	waits  atomic.Int64
+	closed atomic.Bool
+}
+
+// New checks the configuration of a server, and dials nothing.
+func New(c Config) (*Client, error) {
+	a, err := c.complete()
+	if err != nil {
+		return nil, err
+	}
+	return &Client{
+		config: c, api: a, http: exchange.Client{Timeout: c.Timeout, Dial: c.Dial, RootCAs: c.RootCAs},
+		slots: make(chan struct{}, c.MaxConns),
+	}, nil
+}
+
+// Address returns host:port.
+func (s *Client) Address() string { return s.config.Address() }
+
+// MaxConns returns how many requests there may be at once, each over a connection of its own.
+func (s *Client) MaxConns() int { return cap(s.slots) }
+
+// ConnCounts returns how many requests are under way, and how many mails waited for their turn
+// since the start; no connection is kept idle.
+func (s *Client) ConnCounts() (inUse, idle int, waits int64) { return len(s.slots), 0, s.waits.Load() }
+
+// Close makes later deliveries fail as Temporary. Deliveries under way continue.
+func (s *Client) Close() { s.closed.Store(true) }
+
+// Deliver waits at most patience for a free slot, and calls begin. If begin returns true, it offers
+// the mail and returns the status of the answer that accepted it. tried is false if the mail was not
+// offered: fail says that ctx ended or the server is closed; without fail, begin returned false or
+// no slot became free.
+func (s *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
+	mail *delivery.RenderedMail) (reply string, tried bool, fail *delivery.Error) {
+	ok, fail := s.acquire(ctx, patience)
+	if !ok {
+		return "", false, fail
+	}
+	defer func() { <-s.slots }()
+	if !begin() {
+		return "", false, nil
+	}
+	reply, fail = s.send(ctx, mail)
+	return reply, true, fail
+}
+
+// acquire takes a slot within patience.
+func (s *Client) acquire(ctx context.Context, patience time.Duration) (ok bool, fail *delivery.Error) {
+	switch {
+	case s.closed.Load():
+		return false, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errClosed}
+	case ctx.Err() != nil: // select picks among ready cases at random
+		return false, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: ctx.Err()}
+	}
+	select {
+	case s.slots <- struct{}{}:
+		return true, nil
+	default:
+	}
+	if patience == 0 {
+		return false, nil
+	}
+	s.waits.Add(1)
+	over := time.NewTimer(patience)
+	defer over.Stop()
+	select {
+	case s.slots <- struct{}{}:
+		return true, nil
+	case <-over.C:
+		return false, nil
+	case <-ctx.Done():
+		return false, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: ctx.Err()}
+	}
+}
+
+// repeatPauses are the waits before the repetitions of a request whose outcome is unknown.
+var repeatPauses = []time.Duration{time.Second, 3 * time.Second}
+
+// send makes the request of a mail. If its outcome is unknown and the API is idempotent, send repeats
+// the request.
+func (s *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply string, fail *delivery.Error) {
+	r, fail := s.api.buildRequest(mail)
+	if fail != nil {
+		return "", fail
+	}
+	reply, fail = s.requestOnce(ctx, r, mail.Private)
+	if fail == nil || fail.Class != delivery.Unknown || !s.api.idempotent() {
+		return reply, fail
+	}
+	for _, pause := range repeatPauses {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return "", fail
+		}
+		again, failed := s.requestOnce(ctx, r, mail.Private)
+		if failed == nil || failed.Class == delivery.Rejected {
+			return again, failed
+		}
+	}
+	return "", fail
+}
+
+// requestOnce makes the request once.
+func (s *Client) requestOnce(ctx context.Context, r exchange.Request, private delivery.PrivateData) (reply string,
+	fail *delivery.Error) {
+	a, fail := s.http.Do(ctx, r)
+	if fail != nil {
+		return "", fail
+	}
+	accepted, code, words := s.api.readAnswer(a)
+	if accepted && a.Status/100 == 2 {
+		return delivery.FormatReplyCodes(a.Status, ""), nil
+	}
+	fail = exchange.ErrorByStatus(a, code)
+	switch m := s.api.codeMeanings()[code]; m {
+	case "":
+	case meansNoMailbox:
+		fail.Class, fail.Code = delivery.Rejected, codeNoMailbox
+	default:
+		fail.Class = delivery.ErrorClass(m)
+	}
+	private.Login = []string{s.config.Username, s.config.Password}
+	fail.Text, fail.Says = delivery.RedactReply(words, private), delivery.MeaningOf(words)
+	return "", fail
+}
+
+// sendIDOf returns the ID of the send, the Message-ID without its domain. The provider's events
+// name the send by it.
+func sendIDOf(mail *delivery.RenderedMail) string {
+	id, _, _ := strings.Cut(mail.Message.ID, "@")
+	return id
+}
+
+// Examine makes a request that does no harm, logged in and encrypted as configured. It sends no
+// mail. It returns how the connection was encrypted. The error is a [*delivery.Error], or describes
+// the problem with the configuration.
+func Examine(ctx context.Context, c Config) (delivery.Encryption, error) {
+	s, err := New(c)
+	if err != nil {
+		return delivery.Encryption{}, err
+	}
+	r, good := s.api.probeRequest()
+	a, fail := s.http.Do(ctx, r)
+	if fail != nil {
+		return delivery.Encryption{}, fail
+	}
+	if _, code, _ := s.api.readAnswer(a); !good(a.Status, code) {
+		return delivery.Encryption{}, &delivery.Error{
+			Class: delivery.Temporary, Stage: delivery.StageAuth, Status: a.Status, Code: exchange.SafeErrorCode(code),
+			Err: errLogin,
+		}
+	}
+	if a.TLS == nil {
+		return delivery.Encryption{}, nil
+	}
+	return delivery.EncryptionOf(a.TLS, true), nil
+}

@@ -1,0 +1,341 @@
+// Package mailapitest is the contract of a provider of mails as a kit for tests: a rig says what
+// the provider's API looks like on the wire, and [Server] plays the provider by it, over TLS, well
+// and badly. Only tests import this package.
+package mailapitest
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/kit/servertest"
+)
+
+// Said is one answer of a provider.
+type Said struct {
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// Mail is what a provider took.
+type Mail struct {
+	To     string
+	Send   string            // its ID, as events bring it back
+	Text   string            // all that the person reads, decoded, or the MIME
+	From   string            // as the person sees it: "Name <addr>"
+	Header map[string]string // that it arrives with, by names as [http.CanonicalHeaderKey] has them
+}
+
+// Outcome is an answer of a provider, and what it has to become.
+type Outcome struct {
+	Said
+	Class delivery.ErrorClass
+	Code  string // as rows have it, behind the status
+}
+
+// Rig is what the suites need of a provider.
+type Rig struct {
+	// Scheme, User and Parameters make the URL of an account.
+	Scheme     string
+	User       *url.Userinfo
+	Parameters url.Values
+	// Read reads a request as the provider's documentation has it, signature and all.
+	Read func(r *http.Request, body []byte) (Mail, error)
+	// Key returns what the provider knows a repeated request by; nil: it knows none.
+	Key func(r *http.Request) string
+	// Accepted, Refused and Later are the answers to a mail that is taken, refused for good, and
+	// that should come again.
+	Accepted, Refused, Later Said
+	// Outcomes are further answers, by name.
+	Outcomes map[string]Outcome
+	// Probe is a request that does no harm; Good are answers to it that show that the login is
+	// good, Bad one to a wrong login.
+	Probe string
+	Good  []Said
+	Bad   Said
+}
+
+// Rigs are those of every provider.
+func Rigs() []Rig { return []Rig{resend(), ses()} }
+
+// Step is what a provider does with a request. take takes the mail.
+type Step func(s *Server, w http.ResponseWriter, take func())
+
+// Answers has a provider give an answer, and take no mail.
+func Answers(said Said) Step {
+	return func(_ *Server, w http.ResponseWriter, _ func()) { said.write(w) }
+}
+
+func (said Said) write(w http.ResponseWriter) {
+	for name, values := range said.Header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(said.Status)
+	_, _ = io.WriteString(w, said.Body)
+}
+
+// Accepts has a provider take the mail and say so.
+func Accepts(s *Server, w http.ResponseWriter, take func()) {
+	take()
+	s.rig.Accepted.write(w)
+}
+
+// Breaks has a provider take the mail, write raw bytes, and close the connection.
+func Breaks(raw string) Step {
+	return func(s *Server, w http.ResponseWriter, take func()) {
+		take()
+		conn, rw, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			s.note(err)
+			return
+		}
+		_, _ = rw.WriteString(raw)
+		_ = rw.Flush()
+		_ = conn.Close()
+	}
+}
+
+// Stalls has a provider take the mail and say nothing.
+func Stalls(s *Server, _ http.ResponseWriter, take func()) {
+	take()
+	<-s.stopped
+}
+
+// Dawdles has a provider take the mail and say so, a byte at a time with a pause after each.
+func Dawdles(pause time.Duration) Step {
+	return func(s *Server, w http.ResponseWriter, take func()) {
+		take()
+		w.WriteHeader(s.rig.Accepted.Status)
+		for _, b := range []byte(s.rig.Accepted.Body) {
+			_, _ = w.Write([]byte{b})
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-time.After(pause):
+			case <-s.stopped:
+				return
+			}
+		}
+	}
+}
+
+// Server plays a provider. Safe for concurrent use.
+type Server struct {
+	tb        testing.TB
+	rig       Rig
+	authority *servertest.Authority
+	identity  tls.Certificate
+	http      http.Server
+	addr      string
+	pipes     chan net.Conn
+	stopped   chan struct{}
+
+	mu       sync.Mutex
+	steps    []Step
+	then     Step
+	mails    []Mail
+	known    map[string]bool // keys of requests whose mail was taken
+	requests int
+	wrong    error
+	ends     []net.Conn // of the pipes
+	broken   int        // connections to break at once
+}
+
+// New makes a provider without a port, which Dial connects to, also in a testing/synctest bubble.
+// It ends with the test, or with Stop.
+func New(tb testing.TB, rig Rig) *Server {
+	tb.Helper()
+	s := newServer(tb, rig)
+	s.addr = "127.0.0.1:443"
+	s.serve(s)
+	return s
+}
+
+// Start makes a provider on a port of loopback.
+func Start(tb testing.TB, rig Rig) *Server {
+	tb.Helper()
+	s := newServer(tb, rig)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s.addr = l.Addr().String()
+	s.serve(l)
+	return s
+}
+
+func newServer(tb testing.TB, rig Rig) *Server {
+	s := &Server{tb: tb, rig: rig, authority: servertest.NewAuthority(tb), pipes: make(chan net.Conn),
+		stopped: make(chan struct{}),
+		known:   map[string]bool{}, then: Accepts}
+	var err error
+	if s.identity, err = tls.LoadX509KeyPair(s.authority.Issue(tb)); err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+func (s *Server) serve(l net.Listener) {
+	s.http = http.Server{Handler: http.HandlerFunc(s.handle), ErrorLog: log.New(io.Discard, "", 0),
+		ReadHeaderTimeout: time.Minute}
+	go func() {
+		_ = s.http.Serve(tls.NewListener(l,
+			&tls.Config{Certificates: []tls.Certificate{s.identity}, MinVersion: tls.VersionTLS12}))
+	}()
+	s.tb.Cleanup(s.Stop)
+}
+
+// Stop ends the provider, and fails the test if a request was not as documented.
+func (s *Server) Stop() {
+	s.tb.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.stopped:
+		return
+	default:
+	}
+	close(s.stopped)
+	for _, end := range s.ends { // TLS says goodbye to an end that reads no more
+		_ = end.Close()
+	}
+	_ = s.http.Close()
+	if s.wrong != nil {
+		s.tb.Errorf("%s: a request is not as documented: %v", s.rig.Scheme, s.wrong)
+	}
+}
+
+// Dial gives the client's end of a net.Pipe; the address is not looked at.
+func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
+	near, far := net.Pipe()
+	s.mu.Lock()
+	s.ends = append(s.ends, near, far)
+	broken := s.broken > 0
+	s.broken--
+	s.mu.Unlock()
+	if broken {
+		_ = far.Close()
+		return near, nil
+	}
+	select {
+	case s.pipes <- far:
+		return near, nil
+	case <-s.stopped:
+		return nil, net.ErrClosed
+	}
+}
+
+// Accept returns the next pipe: with Close and Addr the pipes are a listener.
+func (s *Server) Accept() (net.Conn, error) {
+	select {
+	case c := <-s.pipes:
+		return c, nil
+	case <-s.stopped:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener; Stop ends the provider.
+func (s *Server) Close() error { return nil }
+
+// Addr implements net.Listener.
+func (s *Server) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443} }
+
+// URL is that of an account, with the provider's authority.
+func (s *Server) URL() string {
+	query := url.Values{"ca": {s.authority.File}, "tls": {"required"}}
+	for name, values := range s.rig.Parameters {
+		query[name] = values
+	}
+	return (&url.URL{Scheme: s.rig.Scheme, User: s.rig.User, Host: s.addr, RawQuery: query.Encode()}).String()
+}
+
+// Script sets what happens with the next requests, and then with all further ones.
+func (s *Server) Script(then Step, first ...Step) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.steps, s.then = first, then
+}
+
+// BreakHandshakes closes the next n connections of Dial before a word.
+func (s *Server) BreakHandshakes(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = n
+}
+
+// Mails are those that were taken, each once, oldest first.
+func (s *Server) Mails() []Mail {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.mails)
+}
+
+// Requests is how many came.
+func (s *Server) Requests() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests
+}
+
+func (s *Server) note(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wrong = errors.Join(s.wrong, err)
+}
+
+func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client gave up
+	}
+	mail, err := Mail{}, error(nil)
+	if r.Method+" "+r.URL.Path != s.rig.Probe {
+		mail, err = s.rig.Read(r, body)
+	}
+	if !r.Close {
+		err = errors.Join(err, errors.New("the connection is kept, so net/http may repeat a request by itself"))
+	}
+	s.note(err)
+	s.mu.Lock()
+	s.requests++
+	step := s.then
+	if len(s.steps) > 0 {
+		step, s.steps = s.steps[0], s.steps[1:]
+	}
+	s.mu.Unlock()
+	step(s, w, func() { s.take(r, mail) })
+}
+
+// take takes the mail of a request, unless the request is known.
+func (s *Server) take(r *http.Request, mail Mail) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rig.Key != nil {
+		key := s.rig.Key(r)
+		if s.known[key] {
+			return
+		}
+		s.known[key] = true
+	}
+	s.mails = append(s.mails, mail)
+}
+
+// want returns an error unless two parts of a request are the same.
+func want[T comparable](what string, got, want T) error {
+	if got != want {
+		return fmt.Errorf("%s: got %v, want %v", what, got, want)
+	}
+	return nil
+}

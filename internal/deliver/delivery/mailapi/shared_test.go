@@ -1,0 +1,56 @@
+package mailapi
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+)
+
+// texts is a form.
+type texts string
+
+// Texts implements delivery's interface of a form.
+func (f texts) Texts(string) (subject, text, html string, err error) {
+	return "Your code", string(f), "", nil
+}
+
+// Every shared field is checked for line breaks, and mails of one form that differ in it alone differ
+// in what SMTP, SES (which takes the same bytes) and Resend are given.
+func TestEverySharedFieldIsSent(t *testing.T) {
+	others := map[string]string{"From": "Other <other@codes.example>", "Language": "de"}
+	resend, err := openResend(&Config{Password: "key"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var encoder delivery.MailEncoder
+	encoded := func(shared delivery.SharedFields) (mail, request []byte, fail *delivery.Error) {
+		rendered, fail := encoder.Encode(delivery.Mail{ID: "send-1@codes.example", To: "ana@example.org", Form: texts("493817\n"),
+			Fill: "493817", Date: time.Unix(1, 0), SharedFields: shared})
+		if fail != nil {
+			return nil, nil, fail
+		}
+		r, fail := resend.buildRequest(rendered)
+		return rendered.Content, r.Body, fail
+	}
+	usual := delivery.SharedFields{From: "Codes <no-reply@codes.example>", Language: "en"}
+	mail, request, fail := encoded(usual)
+	if fail != nil {
+		t.Fatal(fail)
+	}
+	for field := range reflect.TypeFor[delivery.SharedFields]().Fields() {
+		changed := usual
+		value := reflect.ValueOf(&changed).Elem().FieldByIndex(field.Index)
+		value.SetString(others[field.Name])
+		otherMail, otherRequest, fail := encoded(changed)
+		if fail != nil || others[field.Name] == "" || bytes.Equal(mail, otherMail) || bytes.Equal(request, otherRequest) {
+			t.Errorf("%s: another value gives the same mail, or %v", field.Name, fail)
+		}
+		value.SetString(others[field.Name] + "\r\nBcc: x@example.org")
+		if _, _, fail := encoded(changed); fail == nil {
+			t.Errorf("%s: a line break in it is sent", field.Name)
+		}
+	}
+}

@@ -1,0 +1,320 @@
+package delivery_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/mail"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/delivery/mailapi"
+	"sendcode/internal/deliver/delivery/mailapi/mailapitest"
+	"sendcode/internal/deliver/delivery/smtptest"
+	"sendcode/internal/kit/servertest"
+)
+
+// deliver offers a sample mail, and looks for secrets in the failure.
+func deliver(t *testing.T, ctx context.Context, s *mailapi.Client, n int) (string, *delivery.Error) {
+	t.Helper()
+	mail, fail := new(delivery.MailEncoder).Encode(smtptest.Sample(n))
+	if fail != nil {
+		t.Fatal(fail)
+	}
+	reply, tried, fail := s.Deliver(ctx, math.MaxInt64, func() bool { return true }, mail)
+	if tried != (fail == nil || fail.Stage != delivery.StageDial || fail.Err != ctx.Err()) {
+		t.Errorf("tried: %v, %v", tried, fail)
+	}
+	for _, secret := range []string{smtptest.Recipient, "lovelace", smtptest.Code, "S3cret", "wJalr", "AKIA"} {
+		if strings.Contains(fmt.Sprintf("%v %+v %#v", fail, fail, fail), secret) {
+			t.Errorf("%q stands in %v", secret, fail)
+		}
+	}
+	return reply, fail
+}
+
+// each runs a test for every provider in a bubble, where pauses take no time.
+func each(t *testing.T, test func(t *testing.T, rig mailapitest.Rig, s *mailapitest.Server)) {
+	for _, rig := range mailapitest.Rigs() {
+		t.Run(rig.Scheme, func(t *testing.T) {
+			servertest.Bubble(t, func(t *testing.T) {
+				s := mailapitest.New(t, rig)
+				test(t, rig, s)
+				s.Stop()
+			})
+		})
+	}
+}
+
+// TestMailAPIAnswers: what an answer becomes, after how many requests.
+func TestMailAPIAnswers(t *testing.T) {
+	each(t, func(t *testing.T, rig mailapitest.Rig, s *mailapitest.Server) {
+		server := s.Account(t)
+		reply, fail := deliver(t, t.Context(), server, 1)
+		if all := s.Mails(); fail != nil || reply != fmt.Sprint(rig.Accepted.Status) || len(all) != 1 ||
+			all[0].To != smtptest.Recipient ||
+			all[0].Send != "send-1" || !strings.Contains(all[0].Text, smtptest.Code) {
+			t.Fatalf("%q, %v, %+v", reply, fail, all)
+		}
+		outcomes := map[string]mailapitest.Outcome{
+			"refused": {Said: rig.Refused, Class: delivery.Rejected, Code: "-"},
+			"later":   {Said: rig.Later, Class: delivery.Temporary, Code: "-"},
+			"200 and no ID": {Said: mailapitest.Said{Status: 200, Body: `{"message":"hello"}`},
+				Class: delivery.Unknown},
+			"200 and no JSON": {Said: mailapitest.Said{Status: 200, Body: `<html>id</html>`}, Class: delivery.Unknown},
+		}
+		for name, o := range rig.Outcomes {
+			outcomes[name] = o
+		}
+		for name, o := range outcomes {
+			s.Script(mailapitest.Answers(o.Said))
+			before := s.Requests()
+			_, fail := deliver(t, t.Context(), server, 2)
+			times := 1
+			if o.Class == delivery.Unknown && rig.Key != nil {
+				times = 3
+			}
+			if fail == nil || fail.Class != o.Class || fail.Stage != delivery.StageAnswer || fail.Status != o.Status ||
+				fail.Code != o.Code && o.Code != "-" || s.Requests()-before != times {
+				t.Errorf("%s: %+v after %d requests, want %s %q", name, fail, s.Requests()-before, o.Class, o.Code)
+			}
+		}
+	})
+}
+
+// TestMailAPIMailArrivesWhole: sender, language, ID and the marks that events are found by are the
+// message's.
+func TestMailAPIMailArrivesWhole(t *testing.T) {
+	each(t, func(t *testing.T, _ mailapitest.Rig, s *mailapitest.Server) {
+		m := smtptest.Sample(1)
+		m.From, m.Language = `"Läden, Ltd" <codes@news.shop.example>`, "de"
+		m.IDHeaders = map[string]string{"X-Pm-Metadata-Send": "mark-1", "X-Mailgun-Variables": "mark-2"}
+		encoded, fail := new(delivery.MailEncoder).Encode(m)
+		if fail != nil {
+			t.Fatal(fail)
+		}
+		if _, _, fail := s.Account(t).Deliver(t.Context(), math.MaxInt64, func() bool { return true },
+			encoded); fail != nil {
+			t.Fatal(fail)
+		}
+		got := s.Mails()[0]
+		from, err := mail.ParseAddress(got.From)
+		if err != nil || *from != (mail.Address{Name: "Läden, Ltd", Address: "codes@news.shop.example"}) {
+			t.Errorf("it is from %q (%v)", got.From, err)
+		}
+		for name, want := range map[string]string{"Message-Id": "<" + m.ID + ">", "Content-Language": "de",
+			"References": "<thread-" + m.ID + ">", "X-Entity-Ref-Id": m.ID, "X-Auto-Response-Suppress": "All",
+			"Auto-Submitted": "auto-generated", "X-Pm-Metadata-Send": "mark-1", "X-Mailgun-Variables": "mark-2"} {
+			if got.Header[name] != want {
+				t.Errorf("%s is %q, want %q", name, got.Header[name], want)
+			}
+		}
+	})
+}
+
+// TestMailAPIWait: what a provider asks for is told.
+func TestMailAPIWait(t *testing.T) {
+	each(t, func(t *testing.T, rig mailapitest.Rig, s *mailapitest.Server) {
+		later := rig.Later
+		later.Header = map[string][]string{"Retry-After": {"7"}}
+		s.Script(mailapitest.Answers(later))
+		if _, fail := deliver(t, t.Context(), s.Account(t), 1); fail == nil || fail.RetryAfter != 7*time.Second {
+			t.Errorf("%+v", fail)
+		}
+	})
+}
+
+// TestMailAPIUnknown: a request whose outcome is unknown is repeated only where the provider knows it
+// again, and then it is one mail; what fails otherwise after that leaves it unknown.
+func TestMailAPIUnknown(t *testing.T) {
+	half := "HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n{"
+	each(t, func(t *testing.T, rig mailapitest.Rig, s *mailapitest.Server) {
+		server, idempotent := s.Account(t), rig.Key != nil
+		for n, c := range []struct {
+			then, second mailapitest.Step
+			want         delivery.ErrorClass // with repetition
+			requests     int
+		}{
+			{mailapitest.Accepts, mailapitest.Accepts, "", 2},
+			{mailapitest.Accepts, mailapitest.Breaks(""), "", 3},
+			{mailapitest.Breaks(half), mailapitest.Breaks(half), delivery.Unknown, 3},
+			{mailapitest.Answers(rig.Later), mailapitest.Answers(rig.Later), delivery.Unknown, 3},
+			{mailapitest.Accepts, mailapitest.Answers(rig.Later), "", 3},
+			{mailapitest.Accepts, mailapitest.Answers(rig.Refused), delivery.Rejected, 2},
+		} {
+			s.Script(c.then, mailapitest.Breaks(half), c.second)
+			mails, requests := len(s.Mails()), s.Requests()
+			_, fail := deliver(t, t.Context(), server, n)
+			if !idempotent {
+				c.want, c.requests = delivery.Unknown, 1
+			}
+			got := delivery.ErrorClass("")
+			if fail != nil {
+				got = fail.Class
+			}
+			if got != c.want || s.Requests()-requests != c.requests || len(s.Mails())-mails != 1 {
+				t.Errorf("%d: %v after %d requests, %d mails; want %q, %d, 1", n, fail, s.Requests()-requests,
+					len(s.Mails())-mails, c.want, c.requests)
+			}
+		}
+	})
+}
+
+// TestMailAPITimes: no answer within the time of a request is unknown; a dial that ends with ctx, or a handshake that fails, is not.
+func TestMailAPITimes(t *testing.T) {
+	each(t, func(t *testing.T, rig mailapitest.Rig, s *mailapitest.Server) {
+		s.Script(mailapitest.Stalls)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, fail := deliver(t, ctx, s.Account(t), 1); fail == nil || fail.Class != delivery.Unknown {
+			t.Errorf("%+v", fail)
+		}
+		if _, fail := deliver(t, ctx, s.Account(t), 2); fail == nil || fail.Class != delivery.Temporary ||
+			len(s.Mails()) != 1 {
+			t.Errorf("%+v, %d mails", fail, len(s.Mails()))
+		}
+		untrusted := s.Account(t, func(c *mailapi.Config) { c.RootCAs = nil })
+		if _, fail := deliver(t, t.Context(), untrusted, 3); fail == nil || fail.Class != delivery.Temporary ||
+			len(s.Mails()) != 1 {
+			t.Errorf("%+v, %d mails", fail, len(s.Mails()))
+		}
+		s.BreakHandshakes(1)
+		if _, fail := deliver(t, t.Context(), s.Account(t), 4); fail == nil || fail.Class != delivery.Temporary ||
+			len(s.Mails()) != 1 {
+			t.Errorf("a handshake that broke: %+v, %d mails", fail, len(s.Mails()))
+		}
+	})
+}
+
+// TestMailAPITurns: no more requests at once than configured. A mail without patience for its turn, or
+// that may not begin, makes none.
+func TestMailAPITurns(t *testing.T) {
+	each(t, func(t *testing.T, _ mailapitest.Rig, s *mailapitest.Server) {
+		server := s.Account(t, func(c *mailapi.Config) { c.MaxConns = 2 })
+		s.Script(mailapitest.Dawdles(time.Second))
+		var all sync.WaitGroup
+		began := time.Now()
+		for n := range 2 {
+			all.Go(func() { deliver(t, t.Context(), server, n) })
+		}
+		time.Sleep(time.Millisecond)
+		mail, _ := new(delivery.MailEncoder).Encode(smtptest.Sample(9))
+		if inUse, _, _ := server.ConnCounts(); inUse != 2 || server.MaxConns() != 2 {
+			t.Errorf("%d in use", inUse)
+		}
+		for _, patience := range []time.Duration{0, time.Millisecond} {
+			if _, tried, fail := server.Deliver(t.Context(), patience, func() bool { return true }, mail); tried ||
+				fail != nil {
+				t.Errorf("%v: %v, %v", patience, tried, fail)
+			}
+		}
+		all.Go(func() { deliver(t, t.Context(), server, 3) })
+		all.Wait()
+		if took := time.Since(began); took < 40*time.Second { // two at once, each a byte a second
+			t.Errorf("three mails took %v", took)
+		}
+		requests := s.Requests()
+		if _, tried, fail := server.Deliver(t.Context(), 0, func() bool { return false }, mail); tried || fail != nil ||
+			s.Requests() != requests {
+			t.Errorf("%v, %v", tried, fail)
+		}
+		server.Close()
+		if _, tried, fail := server.Deliver(t.Context(), 0, func() bool { return true }, mail); tried || fail == nil ||
+			fail.Class != delivery.Temporary {
+			t.Errorf("%v, %v", tried, fail)
+		}
+	})
+}
+
+// TestMailAPIExamine: the doctor's request sends nothing, and tells a good login from a bad one.
+func TestMailAPIExamine(t *testing.T) {
+	for _, rig := range mailapitest.Rigs() {
+		s := mailapitest.Start(t, rig)
+		config, err := mailapi.ParseURL(s.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, said := range rig.Good {
+			s.Script(mailapitest.Answers(said))
+			if seen, err := mailapi.Examine(t.Context(), config); err != nil || seen.Version != "TLS 1.3" ||
+				!seen.Implicit || seen.Until.IsZero() {
+				t.Errorf("%s: %+v, %v", rig.Scheme, seen, err)
+			}
+		}
+		s.Script(mailapitest.Answers(rig.Bad))
+		if _, err := mailapi.Examine(t.Context(), config); err == nil || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("%s: %v", rig.Scheme, err)
+		}
+		if len(s.Mails()) != 0 {
+			t.Errorf("%s: a mail was sent", rig.Scheme)
+		}
+	}
+}
+
+func TestMailAPIParseURL(t *testing.T) {
+	for text, want := range map[string]string{
+		"resend://:re_k@api.resend.com": "api.resend.com:443",
+		"resend://:re_k@":               "api.resend.com:443",
+		"resend://:re_k@127.0.0.1:8025": "127.0.0.1:8025",
+		"ses://AKIAIOSFODNN7EXAMPLE:a%2Fb@eu-west-1?configuration_set=x":           "email.eu-west-1.amazonaws.com:443",
+		"ses://AKIAIOSFODNN7EXAMPLE:ab@us-gov-west-1":                              "email.us-gov-west-1.amazonaws.com:443",
+		"ses://AKIAIOSFODNN7EXAMPLE:ab@vpce.example?region=eu-west-1":              "vpce.example:443",
+		"ses://AKIAIOSFODNN7EXAMPLE:ab@[::1]?region=eu-west-1&tls=none&conns=1000": "[::1]:80",
+	} {
+		config, err := mailapi.ParseURL(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if server, err := mailapi.New(config); err != nil || server.Address() != want {
+			t.Errorf("%s: %v, %v", text, server, err)
+		}
+	}
+	const secret = "s3cr3t"
+	for reason, texts := range map[string][]string{
+		"scheme":    {"http://x", "unknown://:x@y"},
+		"malformed": {"resend://:" + secret + "#x@h", "resend://:" + secret + "\n@h"},
+		"must be resend": {"resend://api.resend.com", "resend://" + secret + "@api.resend.com",
+			"resend://a:" + secret + "@api.resend.com"},
+		"must be ses": {"ses://AKIAIOSFODNN7EXAMPLE@eu-west-1", "ses://a:" + secret + "@eu-west-1",
+			"ses://AKIAIOSFODNN7EXAMPLE:" + secret + "@h"},
+		"must be scheme": {"resend://:" + secret + "@h/x"},
+		"unknown parameter": {"resend://:" + secret + "@h?region=x",
+			"ses://AKIAIOSFODNN7EXAMPLE:" + secret + "@eu-west-1?x=" + secret},
+		"twice":        {"resend://:" + secret + "@h?conns=1&conns=2"},
+		"conns":        {"resend://:" + secret + "@h?conns=0", "resend://:" + secret + "@h?conns=1001"},
+		"port":         {"resend://:" + secret + "@h:0", "resend://:" + secret + "@h:65536"},
+		"tls must be":  {"resend://:" + secret + "@h?tls=opportunistic"},
+		"in the clear": {"resend://:" + secret + "@h?tls=none"},
+		"ca:":          {"resend://:" + secret + "@h?ca=missing.pem"},
+	} {
+		for _, text := range texts {
+			if _, err := mailapi.ParseURL(text); err == nil || !strings.Contains(err.Error(), reason) &&
+				reason != "malformed" ||
+				strings.Contains(err.Error(), secret) {
+				t.Errorf("%s: %v", strings.ReplaceAll(text, secret, "…"), err)
+			}
+		}
+	}
+}
+
+func TestMailAPIConfigKeepsItsKey(t *testing.T) {
+	config, err := mailapi.ParseURL("ses://AKIAIOSFODNN7EXAMPLE:s3cr3t@eu-west-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "config", config)
+	nested := struct{ Server mailapi.Config }{config}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+		fmt.Fprintf(&out, format+format+format, config, &config, nested)
+	}
+	if strings.Contains(out.String(), "s3cr3t") || strings.Contains(out.String(), "AKIA") {
+		t.Error("the key shows")
+	}
+}

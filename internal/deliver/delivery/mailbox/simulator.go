@@ -1,0 +1,58 @@
+package mailbox
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/emersion/go-smtp"
+
+	"sendcode/internal/deliver/delivery"
+)
+
+// The local parts of recipients at [delivery.SimulatorDomain] for whom the mailbox simulates an
+// outcome, so that a developer sees every state of a front end. A tag, as in
+// bounce+7@simulator.test, gives another recipient, with a quota of its own.
+const (
+	bounceLocalPart  = "bounce"  // there is no such mailbox: failed, and the place is given back
+	slowLocalPart    = "slow"    // the mail arrives after eight seconds
+	unknownLocalPart = "unknown" // nothing is heard after the whole mail was handed over
+)
+
+// simulatedOutcome returns the outcome to simulate for a recipient, such as bounceLocalPart; "" for
+// recipients of other domains.
+func simulatedOutcome(to string) string {
+	local, domain, _ := strings.Cut(strings.ToLower(to), "@")
+	if domain != delivery.SimulatorDomain {
+		return ""
+	}
+	name, _, _ := strings.Cut(local, "+")
+	return name
+}
+
+// noSuchMailbox is the reply of mail servers for an unknown mailbox (RFC 3463 section 3.2).
+var noSuchMailbox = &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "No such mailbox"}
+
+// delayIfSlow waits before a mail to slowLocalPart is kept, until the mailbox closes at the latest.
+func (d *session) delayIfSlow() {
+	if !d.simulates(slowLocalPart) {
+		return
+	}
+	select {
+	case <-time.After(d.mailbox.slow):
+	case <-d.mailbox.closed:
+	}
+}
+
+// disconnectIfUnknown closes the connection if a recipient of the mail is unknownLocalPart. The
+// mail is kept before and the answer would come after it, so the sender never hears that the mail
+// was taken.
+func (d *session) disconnectIfUnknown() {
+	if d.simulates(unknownLocalPart) {
+		_ = d.conn.Conn().Close()
+	}
+}
+
+func (d *session) simulates(name string) bool {
+	return slices.ContainsFunc(d.to, func(to string) bool { return simulatedOutcome(to) == name })
+}

@@ -1,0 +1,286 @@
+// Package mailserver offers mails to mail servers in order of preference. Each server has a circuit
+// breaker, so that a dead or slow server delays only a few mails. The kinds of servers are in
+// [sendcode/internal/deliver/delivery/smtp] and [sendcode/internal/deliver/delivery/mailapi]; [ParseURLs] chooses
+// between them by URL.
+package mailserver
+
+import (
+	"context"
+	"math"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"sendcode/internal/deliver/delivery"
+)
+
+// Server is one mail server. Implementations: smtp.Client, mailapi.Client.
+type Server interface {
+	// Address returns host:port, by which health, logs and metrics name the server.
+	Address() string
+	// Deliver waits for a connection for at most patience, and calls begin. If begin returns true,
+	// Deliver offers the mail once: tried is true, and reply is the one that accepted the mail, as
+	// rows have it. If tried is false, the mail was not offered: fail says that ctx ended or the
+	// server is closed; without fail, another server should have the mail.
+	Deliver(ctx context.Context, patience time.Duration, begin func() bool, mail *delivery.RenderedMail) (reply string,
+		tried bool, fail *delivery.Error)
+	// MaxConns returns how many mails may be under way at once.
+	MaxConns() int
+	// ConnCounts returns how many connections are in use and idle, and how many mails waited for
+	// one since the start.
+	ConnCounts() (inUse, idle int, waits int64)
+	// Close ends idle connections. Deliveries under way continue; later ones fail as Temporary.
+	Close()
+}
+
+// Servers are mail servers in order of preference. A server that failed three times in a row, or
+// made mails wait while another was up, is set aside: it gets one mail every five seconds, and is
+// preferred again once such a mail got through. Refusing a recipient or a message is no failure.
+type Servers []*serverWithBreaker
+
+// serverWithBreaker is a server with its circuit breaker.
+type serverWithBreaker struct {
+	Server
+	health  *delivery.Breaker
+	encoder *delivery.MailEncoder
+	tried   func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) // nil: not observed
+}
+
+// New returns Servers that prefer the servers in this order. There must be at least one.
+func New(all ...Server) Servers {
+	servers := make(Servers, len(all))
+	for n, server := range all {
+		servers[n] = &serverWithBreaker{Server: server, health: delivery.NewBreaker(server.Address(), false),
+			encoder: &delivery.MailEncoder{}}
+	}
+	return servers
+}
+
+const (
+	errAllSetAside = delivery.SafeError("every server is set aside after failures")
+	errSlow        = delivery.SafeError("slow: no outcome after 5s")
+)
+
+const (
+	// slowAfter is how long a mail may be under way before it counts as a fault of the server, if
+	// another server is up.
+	slowAfter = 5 * time.Second
+	// maxConnWait is how long a mail waits for a connection to a server if another server is up.
+	maxConnWait = time.Second
+	// unlimitedWait is how long a mail waits for a connection if no other server is up.
+	unlimitedWait time.Duration = math.MaxInt64
+)
+
+// Send tries one server after the other, but not those that are set aside. It goes on only after a
+// Temporary failure, after which the message was certainly not accepted. A message that was
+// rejected or may have been accepted is never offered to another server. If all servers are set
+// aside, and a mail tries one of them, Send waits up to slowAfter for the outcome of that mail;
+// else it fails at once, Temporary. The receipt and the error are those of the last server that was
+// tried; Took is the whole time.
+func (s Servers) Send(ctx context.Context, message delivery.Mail) (delivery.Result, error) {
+	began := time.Now()
+	receipt := delivery.Result{}
+	mail, fail := s[0].encoder.Encode(message)
+	defer s[0].encoder.Release(mail)
+	if fail == nil {
+		receipt, fail = s.send(ctx, mail)
+	}
+	receipt.Took = time.Since(began)
+	if fail != nil {
+		return receipt, fail
+	}
+	return receipt, nil
+}
+
+func (s Servers) send(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result, fail *delivery.Error) {
+	if receipt, fail = s.tryEach(ctx, mail); !allSetAside(fail) {
+		return receipt, fail
+	}
+	patience := time.NewTimer(slowAfter)
+	defer patience.Stop()
+	for allSetAside(fail) && s.awaitTrial(ctx, patience.C) {
+		receipt, fail = s.tryEach(ctx, mail)
+	}
+	return receipt, fail
+}
+
+// allSetAside reports whether all servers were set aside, so that none was tried.
+func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAllSetAside }
+
+// tryEach offers the mail to one server after the other, except those set aside, until a server
+// accepts it or fails otherwise than Temporary.
+func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
+	fail *delivery.Error) {
+	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
+	for _, server := range s {
+		reply, tried, failed := server.try(ctx, func() bool { return s.anotherIsUp(server) }, mail)
+		if !tried && failed == nil {
+			continue
+		}
+		receipt.Provider, _, _ = net.SplitHostPort(server.Address())
+		receipt.Code, fail = reply, failed
+		if !tried || fail == nil || fail.Class != delivery.Temporary || ctx.Err() != nil {
+			break
+		}
+	}
+	return receipt, fail
+}
+
+// try offers the mail to the server if its breaker admits an attempt; see Server.Deliver. otherUp
+// reports whether another server is up.
+func (r *serverWithBreaker) try(ctx context.Context, otherUp func() bool, mail *delivery.RenderedMail) (reply string,
+	tried bool,
+	fail *delivery.Error) {
+	patience := unlimitedWait
+	switch state, _ := r.health.State(); {
+	case state == gobreaker.StateOpen:
+		return "", false, nil
+	case state == gobreaker.StateHalfOpen:
+		patience = 0
+	case otherUp():
+		patience = maxConnWait
+	}
+	var end func(result error)
+	var began time.Time
+	reply, tried, fail = r.Deliver(ctx, patience, func() bool {
+		began, end = time.Now(), r.startAttempt(otherUp)
+		return end != nil
+	}, mail)
+	if !tried {
+		return "", false, fail
+	}
+	if r.tried != nil {
+		r.tried(ctx, r.Address(), fail, time.Since(began))
+	}
+	end(BreakerReport(ctx, fail))
+	return reply, true, fail
+}
+
+// BreakerReport returns what the attempt says of the server, for its circuit breaker: fail, if the server is
+// at fault; ErrHealthUnknown, if the outcome tells nothing about it, as after the final dot, or that we
+// send too fast; else nil, also if the recipient or the content was refused.
+func BreakerReport(ctx context.Context, fail *delivery.Error) error {
+	switch {
+	case fail == nil:
+		return nil
+	case fail.Stage == delivery.StageDot && fail.Class == delivery.Unknown, fail.Status == 0 && ctx.Err() != nil,
+		fail.Status == http.StatusTooManyRequests:
+		return delivery.ErrHealthUnknown
+	case fail.Class == delivery.Rejected:
+		return nil
+	case fail.Status/100 != 4, fail.Status == 421:
+		return fail // no readable reply, a wrong one, or a refusal of us
+	case fail.Stage == delivery.StageRcpt, fail.Stage == delivery.StageData, fail.Stage == delivery.StageDot:
+		return nil // "later" to this recipient or this message
+	}
+	return fail // no recipient has been named yet, or an API refuses our account
+}
+
+// startAttempt starts an attempt, and returns nil if the breaker admits none. The caller calls end
+// once, with the result of the attempt. An attempt that takes longer than slowAfter counts as a
+// fault if another server is up by then, as otherUp reports.
+func (r *serverWithBreaker) startAttempt(otherUp func() bool) (end func(result error)) {
+	report, ok := r.health.Allow()
+	if !ok {
+		return nil
+	}
+	var once sync.Once
+	slow := time.AfterFunc(slowAfter, func() {
+		if otherUp() {
+			once.Do(func() { report(errSlow) })
+		}
+	})
+	return func(result error) {
+		slow.Stop()
+		once.Do(func() { report(result) })
+	}
+}
+
+// anotherIsUp reports whether the circuit breaker of a server other than this one is closed.
+func (s Servers) anotherIsUp(than *serverWithBreaker) bool {
+	for _, server := range s {
+		if server != than && server.health.Health().Up {
+			return true
+		}
+	}
+	return false
+}
+
+// awaitTrial reports whether the caller should try the servers again. If a mail is trying a server
+// that was set aside, it waits for that mail's outcome. It returns false if there is no such mail,
+// or if patience or ctx ends first.
+func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool {
+	for _, server := range s {
+		state, changed := server.health.State()
+		if state == gobreaker.StateOpen {
+			continue
+		}
+		if state == gobreaker.StateClosed {
+			return true
+		}
+		select {
+		case <-changed:
+			return true
+		case <-patience:
+		case <-ctx.Done():
+		}
+		return false
+	}
+	return false
+}
+
+// AttemptsAllowed returns how many mails would be tried now: delivery.UnlimitedAttempts while a
+// server is up, else one for each server that a mail may try.
+func (s Servers) AttemptsAllowed() (n int) {
+	for _, server := range s {
+		if n += min(server.health.AttemptsAllowed(), delivery.UnlimitedAttempts-n); n == delivery.UnlimitedAttempts {
+			break
+		}
+	}
+	return n
+}
+
+// Health returns the health of each server, in order of preference.
+func (s Servers) Health() []delivery.Health {
+	all := make([]delivery.Health, len(s))
+	for n, server := range s {
+		all[n] = server.health.Health()
+	}
+	return all
+}
+
+// OnHealthChange has f called whenever a server is set aside or is up again. f must return soon, and not
+// call Servers.
+func (s Servers) OnHealthChange(f func(delivery.Health)) {
+	for _, server := range s {
+		server.health.OnHealthChange(f)
+	}
+}
+
+// OnAttempt has f called after each attempt at a server, host:port, with the context of its Send;
+// fail is nil if it accepted the mail. Call it before the first Send. f must not block.
+func (s Servers) OnAttempt(f func(ctx context.Context, server string, fail *delivery.Error, took time.Duration)) {
+	for _, server := range s {
+		server.tried = f
+	}
+}
+
+// MaxConns returns how many connections all servers may have together, which bounds how many mails
+// are under way at once.
+func (s Servers) MaxConns() (n int) {
+	for _, server := range s {
+		n += server.MaxConns()
+	}
+	return n
+}
+
+// Close closes each server. The error is nil.
+func (s Servers) Close() error {
+	for _, server := range s {
+		server.Close()
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package mailserver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/delivery/mailapi"
+	"sendcode/internal/deliver/delivery/smtp"
+)
+
+// Config is one configured mail server.
+type Config struct {
+	Host    string
+	Address string // host:port
+	// API is true of a provider by HTTPS, from whose host no mails leave.
+	API bool
+	// RequiresTLS is false if mails may go to the server in the clear.
+	RequiresTLS bool
+	// Hint says what to write where the port does not fit the scheme; empty where it may fit.
+	Hint string
+	// Open makes the server; hello is our name in EHLO if the URL gives none. It dials nothing.
+	Open func(hello string) (Server, error)
+	// Examine connects and logs in as configured, without sending a mail.
+	Examine func(ctx context.Context) (delivery.Encryption, error)
+}
+
+// ParseURLs reads the addresses of mail servers separated by commas, the preferred one first: those
+// of smtp.ParseURL and mailapi.ParseURL. Errors never quote a URL, which holds a password.
+func ParseURLs(list string) ([]Config, error) {
+	var configs []Config
+	for n, text := range strings.Split(list, ",") {
+		config, err := parseURL(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("server %d: %w", n+1, err)
+		}
+		configs = append(configs, config)
+	}
+	return configs, nil
+}
+
+func parseURL(text string) (Config, error) {
+	scheme, _, _ := strings.Cut(text, ":")
+	switch {
+	case scheme == "smtp", scheme == "smtps":
+		c, err := smtp.ParseURL(text)
+		return Config{
+			Host: c.Host, Address: c.Address(), RequiresTLS: c.TLS == smtp.TLSRequired || c.TLS == smtp.TLSImplicit,
+			Hint: c.PortHint(),
+			Open: func(hello string) (Server, error) {
+				named := c
+				named.Hello = cmp.Or(c.Hello, hello)
+				return smtp.New(named)
+			},
+			Examine: func(ctx context.Context) (delivery.Encryption, error) { return smtp.Examine(ctx, c) },
+		}, err
+	case mailapi.IsProviderScheme(scheme):
+		c, err := mailapi.ParseURL(text)
+		return Config{
+			Host: c.Host, Address: c.Address(), API: true, RequiresTLS: !c.Cleartext,
+			Open:    func(string) (Server, error) { return mailapi.New(c) },
+			Examine: func(ctx context.Context) (delivery.Encryption, error) { return mailapi.Examine(ctx, c) },
+		}, err
+	}
+	return Config{}, delivery.SafeError("the scheme must be one of smtp, smtps, " +
+		strings.Join(mailapi.Schemes(), ", "))
+}
+
+// Open makes the servers of configurations; hello is our name in EHLO where a URL gives none. It
+// dials nothing.
+func Open(configs []Config, hello string) (Servers, error) {
+	var all []Server
+	for _, c := range configs {
+		server, err := c.Open(hello)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, server)
+	}
+	return New(all...), nil
+}

@@ -1,0 +1,244 @@
+package delivery_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/delivery/mailserver"
+	"sendcode/internal/deliver/delivery/smtp"
+	"sendcode/internal/deliver/delivery/smtptest"
+	"sendcode/internal/kit/servertest"
+)
+
+// TestServersInOrder: the next server is asked only when the message was certainly not accepted and
+// may be elsewhere.
+func TestServersInOrder(t *testing.T) {
+	for name, c := range map[string]struct {
+		rule          smtptest.Rule
+		down          bool
+		want          outcome
+		first, second int
+	}{
+		"the first works":   {first: 1},
+		"the first is down": {down: true, second: 1},
+		"the first is busy": {rule: smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy", Close: true},
+			second: 1},
+		"the first defers": {rule: smtptest.Rule{Stage: smtptest.Rcpt, Reply: "451 4.7.1 later"}, second: 1},
+		"the first wants no mail": {rule: smtptest.Rule{Stage: smtptest.Greet, Reply: "554 5.3.2 no service",
+			Close: true}, second: 1},
+		"the first cannot log in": {rule: smtptest.Rule{Stage: smtptest.Mail, Reply: "530 5.7.0 log in"}, second: 1},
+		"the first rejects": {rule: smtptest.Rule{Stage: smtptest.Rcpt, Reply: "550 5.1.1 no"},
+			want: outcome{delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"}},
+		"the first is silent after the dot": {rule: smtptest.Rule{Stage: smtptest.Dot, Close: true}, first: 1,
+			want: outcome{Class: delivery.Unknown, Stage: delivery.StageDot}},
+		"the first takes all the time": {rule: smtptest.Rule{Stage: smtptest.Rcpt, Stall: true},
+			want: outcome{Class: delivery.Temporary, Stage: delivery.StageRcpt}},
+	} {
+		servertest.Bubble(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			servers, first, second := pair(t, smtptest.Misbehaving(c.rule), smtptest.Script{})
+			if c.down {
+				first.Stop()
+			}
+			receipt, err := servers.Send(ctx, smtptest.Sample(1))
+			expect(t, err, c.want)
+			if len(first.Messages()) != c.first || len(second.Messages()) != c.second ||
+				receipt.Provider != "127.0.0.1" {
+				t.Errorf("%s: %d and %d messages, want %d and %d; %+v", name, len(first.Messages()),
+					len(second.Messages()), c.first, c.second, receipt)
+			}
+		})
+	}
+}
+
+// pair is two servers, the preferred one first, in a bubble.
+func pair(t *testing.T, first, second smtptest.Script) (mailserver.Servers, *smtptest.Server, *smtptest.Server) {
+	t.Helper()
+	a, b := smtptest.New(t, first), smtptest.New(t, second)
+	return slices.Concat(a.Sender(t), b.Sender(t)), a, b
+}
+
+// post sends n mails, the first with the given number, from as many goroutines as an outbox has,
+// and gives the failures.
+func post(t *testing.T, servers mailserver.Servers, first, n int) []error {
+	t.Helper()
+	outcomes := make([]error, n)
+	var next atomic.Int32
+	var workers sync.WaitGroup
+	for range 16 {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				_, outcomes[i] = servers.Send(t.Context(), smtptest.Sample(first+i))
+			}
+		})
+	}
+	workers.Wait()
+	return slices.DeleteFunc(outcomes, func(err error) bool { return err == nil })
+}
+
+// TestDeadServerCostsFewMailsTheirTime: its dial timeout is not paid by each mail.
+func TestDeadServerCostsFewMailsTheirTime(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		var dials atomic.Int32
+		good := smtptest.New(t, smtptest.Script{})
+		servers := slices.Concat(smtptest.NewSender(t,
+			smtp.Config{Host: smtptest.BlackHole, Dial: smtptest.DialBlackHole(&dials)}), good.Sender(t))
+		began := time.Now()
+		if failures := post(t, servers, 1, 200); len(failures) != 0 {
+			t.Fatal(failures[0])
+		}
+		smtptest.AllOnce(t, 200, good)
+		if took := time.Since(began); took > 11*time.Second || dials.Load() > 4 {
+			t.Errorf("200 mails took %v and %d dials of the dead server", took, dials.Load())
+		}
+		now := servers.Health()
+		if now[0].Up || !strings.Contains(now[0].Why, "slow") && !strings.Contains(now[0].Why, "dial") || !now[1].Up ||
+			now[0].Server != "blackhole.example:587" {
+			t.Errorf("health %+v", now)
+		}
+	})
+}
+
+// TestOneMailTriesAServerSetAside: once in five seconds, and when it gets through the order is the
+// old one.
+func TestOneMailTriesAServerSetAside(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		servers, first, second := pair(t,
+			smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Greet, Delay: time.Second, Reply: "421 4.3.2 busy",
+				Close: true}), smtptest.Script{})
+		var heard []delivery.Health
+		servers.OnHealthChange(func(h delivery.Health) { heard = append(heard, h) })
+		post(t, servers, 1, 100)
+		tries := first.Connections()
+		if tries > 8 || len(second.Messages()) != 100 {
+			t.Fatalf("%d tries, %d mails", tries, len(second.Messages()))
+		}
+		time.Sleep(5*time.Second + time.Millisecond)
+		post(t, servers, 101, 100)
+		if n := first.Connections() - tries; n != 1 {
+			t.Errorf("%d mails tried the server that is set aside, want 1", n)
+		}
+		first.SetScript(smtptest.Script{})
+		time.Sleep(4900 * time.Millisecond)
+		post(t, servers, 201, 1)
+		if len(first.Messages()) != 0 {
+			t.Error("a mail went to the first server before its time")
+		}
+		time.Sleep(time.Second)
+		post(t, servers, 202, 1) // of several at once, those that choose before it is through still go to the second
+		post(t, servers, 203, 99)
+		if len(first.Messages()) < 50 || !servers.Health()[0].Up {
+			t.Errorf("the first server is back and got %d of 100 mails: %+v", len(first.Messages()), servers.Health())
+		}
+		smtptest.AllOnce(t, 301, first, second)
+		if len(heard) != 2 || heard[0].Up || heard[0].Why != "hello: temporary: 421 4.3.2" || !heard[1].Up ||
+			heard[1].Why != "" {
+			t.Errorf("heard %+v", heard)
+		}
+	})
+}
+
+// TestEveryServerSetAside: mails fail at once, and Temporary. Those that come while a lone server
+// is being tried wait for what that shows.
+func TestEveryServerSetAside(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		server := smtptest.New(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy",
+			Close: true}))
+		servers := server.Sender(t)
+		if failures := post(t, servers, 1, 16); len(failures) != 16 {
+			t.Fatalf("%d failures", len(failures))
+		}
+		tried, began := server.Connections(), time.Now()
+		failures := post(t, servers, 100, 16)
+		if len(failures) != 16 || time.Since(began) != 0 || server.Connections() != tried {
+			t.Fatalf("%d failures after %v and %d tries more", len(failures), time.Since(began),
+				server.Connections()-tried)
+		}
+		expect(t, failures[0], outcome{Class: delivery.Temporary, Stage: delivery.StageAllSetAside})
+		servertest.Same(t, "mails that would be tried", servers.AttemptsAllowed(), 0)
+		time.Sleep(5*time.Second + time.Millisecond)
+		servertest.Same(t, "mails that would be tried after five seconds", servers.AttemptsAllowed(), 1)
+		if failures := post(t, servers, 17, 16); len(failures) != 16 || server.Connections() != tried+1 {
+			t.Errorf("%d failures, %d tries, want 16 and 1", len(failures), server.Connections()-tried)
+		}
+		server.SetScript(smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: time.Second}))
+		time.Sleep(5*time.Second + time.Millisecond)
+		began = time.Now()
+		if failures := post(t, servers, 33, 16); len(failures) != 0 {
+			t.Errorf("%d mails failed though the server is back: %v", len(failures), failures[0])
+		}
+		if took := time.Since(began); took != 5*time.Second { // one tries, then four at once
+			t.Errorf("16 mails took %v over four connections", took)
+		}
+		smtptest.AllOnce(t, 16, server)
+	})
+}
+
+// inTenSeconds gives every answer late.
+func inTenSeconds() (s smtptest.Script) {
+	for _, stage := range []smtptest.Stage{smtptest.Greet, smtptest.Hello, smtptest.Mail, smtptest.Rcpt, smtptest.Data,
+		smtptest.Dot} {
+		s.Rules = append(s.Rules, smtptest.Rule{Stage: stage, Delay: 10 * time.Second})
+	}
+	return s
+}
+
+// TestPaceWithOneSlowServer: whatever the slow one does, the other's pace is the pace of the whole.
+func TestPaceWithOneSlowServer(t *testing.T) {
+	const mails, alone = 300, 300 / 4 * 100 * time.Millisecond // over four connections
+	for name, slow := range map[string]smtptest.Script{
+		"after the dot": smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 10 * time.Second}),
+		"every answer":  inTenSeconds(),
+	} {
+		servertest.Bubble(t, func(t *testing.T) {
+			servers, first, healthy := pair(t, slow,
+				smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 100 * time.Millisecond}))
+			began, failures := time.Now(), make(chan []error)
+			go func() { failures <- post(t, servers, 1, mails) }()
+			healthy.Await(mails - 30)
+			if took := time.Since(began); took > alone+6*time.Second {
+				t.Errorf("%s: the healthy server took %v, alone %v", name, took, alone)
+			}
+			if all := <-failures; len(all) != 0 {
+				t.Errorf("%s: %d failures: %v", name, len(all), all[0])
+			}
+			smtptest.AllOnce(t, mails, first, healthy)
+		})
+	}
+}
+
+// TestSlowButAlone: slowness is held against a server only while another one is up.
+func TestSlowButAlone(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		slow := smtptest.New(t, inTenSeconds())
+		servers := slow.Sender(t)
+		if failures := post(t, servers, 1, 16); len(failures) != 0 || !servers.Health()[0].Up {
+			t.Errorf("%v, %+v", failures, servers.Health())
+		}
+		smtptest.AllOnce(t, 16, slow)
+	})
+}
+
+// TestSlowOneAfterTheOther: an answer that comes at last does not undo what was held against the
+// server.
+func TestSlowOneAfterTheOther(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		servers, first, second := pair(t,
+			smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 8 * time.Second}), smtptest.Script{})
+		for n := range 4 {
+			if _, err := servers.Send(t.Context(), smtptest.Sample(n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(first.Messages()) != 3 || len(second.Messages()) != 1 {
+			t.Errorf("%d and %d mails, want 3 and 1", len(first.Messages()), len(second.Messages()))
+		}
+	})
+}

@@ -1,0 +1,110 @@
+// Package delivery has the types that mail servers and carriers share: the mail to send, rendered
+// to bytes, the result for an accepted message, and the error for one that was not accepted.
+// Package [sendcode/internal/deliver/delivery/mailserver] sends mails. Without a mail server,
+// [sendcode/internal/deliver/delivery/mailbox] receives them on the same machine. Package sms sends text
+// messages.
+//
+// A mail's parts are encoded once for all mails of a form; the recipient, the ID, the date and the
+// code are written into each.
+package delivery
+
+import (
+	"net/mail"
+	"strings"
+	"time"
+)
+
+// SimulatorDomain is the domain of recipients for whom package mailbox simulates outcomes, such as a
+// bounce. No mail for it leaves the machine: the domain is reserved (RFC 6761 section 6.2).
+const SimulatorDomain = "simulator.test"
+
+// Mail is one mail, rendered completely before anything is dialled.
+// The same Mail gives the same bytes on every try.
+type Mail struct {
+	// ID is the Message-ID without angle brackets, "<send id>@<sending domain>".
+	ID string
+	SharedFields
+	// To is a bare addr-spec. A non-ASCII local part needs a server with SMTPUTF8 (RFC 6531);
+	// a non-ASCII domain does not, it is sent as an A-label.
+	To string
+	// Subject is one line of any UTF-8.
+	Subject string
+	// Text is the plain part; required. HTML is the other alternative; without it the mail is plain
+	// text.
+	Text, HTML string
+	// Form and Fill, if Form is set, give Subject, Text and HTML, and these are empty. So the mails of
+	// one form are encoded once.
+	Form unfilledMail
+	Fill string
+	// IDHeaders are further headers, each with the send's ID, for providers that replace the
+	// Message-ID.
+	IDHeaders map[string]string
+	// Date becomes the Date header, in UTC, whole seconds.
+	Date time.Time
+}
+
+// SharedFields are the fields that mails of one form may share: a [MailEncoder] keeps parts for each
+// form with the same fields. TestEverySharedFieldIsSent fails for a field that is not checked, or
+// that one kind of server does not send.
+type SharedFields struct {
+	// From is "Name <addr>" as configured; its address is the envelope sender too, so bounces come
+	// back.
+	From string
+	// Language is a BCP 47 tag and becomes Content-Language; may be empty.
+	Language string
+}
+
+// WithTexts returns the mail with Subject, Text and HTML from its form; unchanged if it has no
+// form. The error is the form's.
+func (m Mail) WithTexts() (filled Mail, err error) {
+	if m.Form != nil {
+		m.Subject, m.Text, m.HTML, err = m.Form.Texts(m.Fill)
+	}
+	return m, err
+}
+
+// Result says which mail server or carrier accepted a message, and how. Beside an error only
+// Provider and Took are of use.
+type Result struct {
+	// Provider is the host name of the mail server, or the configured name of the carrier; empty if
+	// none was tried.
+	Provider string
+	// ID is the carrier's ID of the message; empty for mails, and if the carrier gave none.
+	ID string
+	// Code is the reply as rows have it, such as "250 2.0.0"; see [FormatReplyCodes].
+	Code string
+	// Took is the time from the call to the outcome, waiting for a connection included.
+	Took time.Duration
+}
+
+// RenderedMail is a checked and encoded mail, for every kind of mail server.
+type RenderedMail struct {
+	// Mail is what was encoded, for servers that take texts and not MIME.
+	Message Mail
+	// From and To are the addresses of the envelope, with the domains as A-labels.
+	From, To string
+	// UTF8: an address needs SMTPUTF8 (RFC 6531).
+	UTF8 bool
+	// Content is the mail (RFC 5322), every line ending with CRLF.
+	Content []byte
+	// Private is what the server's replies must not repeat into a log.
+	Private PrivateData
+}
+
+// Sender returns the sender as "Name <address>" in plain UTF-8, with the domain as A-labels, for
+// servers that write the header themselves.
+func (r *RenderedMail) Sender() string {
+	from, err := mail.ParseAddress(r.Message.From)
+	if err != nil || from.Name == "" { // Encode has parsed it
+		return r.From
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(from.Name) + `" <` + r.From + ">"
+}
+
+func rejectedError(why SafeError) *Error {
+	return &Error{Class: Rejected, Stage: StagePrepare, Err: why}
+}
+
+func isASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r > 0x7f })
+}

@@ -1,0 +1,157 @@
+package smtp_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/delivery/smtptest"
+	"sendcode/internal/kit/servertest"
+)
+
+// TestCancelling ends the context while the server thinks, at every stage, of a first mail and of
+// one on a kept connection: before the final dot nothing was sent, after it the outcome is unknown.
+func TestCancelling(t *testing.T) {
+	for stage, at := range map[smtptest.Stage]string{
+		smtptest.Greet: delivery.StageHello, smtptest.Hello: delivery.StageHello, smtptest.Mail: delivery.StageMail,
+		smtptest.Rcpt: delivery.StageRcpt, smtptest.Data: delivery.StageData, smtptest.Body: delivery.StageBody,
+		smtptest.Dot: delivery.StageDot,
+	} {
+		for kept := range 2 {
+			if kept == 1 && at == delivery.StageHello {
+				continue
+			}
+			servertest.Bubble(t, func(t *testing.T) {
+				server, s := inBubble(t, smtptest.Misbehaving(smtptest.Rule{Stage: stage, Skip: kept, Times: 1,
+					Delay: 20 * time.Second}))
+				sendAll(t, s, 1, kept)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				big := smtptest.Sample(2)
+				big.Text = strings.Repeat("a line that fills buffers\n", 1000)
+				_, err := s.Send(ctx, big)
+				want, arrived := outcome{Class: delivery.Temporary, Stage: at}, kept
+				if stage == smtptest.Dot {
+					want.Class, arrived = delivery.Unknown, kept+1
+				}
+				expect(t, err, want)
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("the cause of %q is not the context's", err)
+				}
+				time.Sleep(time.Minute) // on the bubble's clock: the server has finished by then
+				expectCounts(t, server, arrived, 1)
+				if server.Open() != 0 {
+					t.Errorf("%d connections are open", server.Open())
+				}
+				sendAll(t, s, 3, 3)
+			})
+		}
+	}
+}
+
+func TestCancelledBeforehand(t *testing.T) {
+	server, s := overTCP(t, smtptest.Script{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for n := range 20 { // it must not be a matter of chance
+		if n == 10 {
+			sendAll(t, s, 2, 2) // now a connection is kept
+		}
+		_, err := s.Send(ctx, smtptest.Sample(1))
+		expect(t, err, outcome{Class: delivery.Temporary, Stage: delivery.StageDial})
+		if !errors.Is(err, context.Canceled) || server.Connections() != n/10 {
+			t.Errorf("%v after %d connections", err, server.Connections())
+		}
+	}
+	sendAll(t, s, 3, 3) // over the kept connection, which is untouched
+	expectCounts(t, server, 2, 1)
+}
+
+// TestCancelledInTheLastMoment: the 250 counts, and the socket that is about to be closed is not
+// kept for another mail.
+func TestCancelledInTheLastMoment(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s := server.Sender(t, dialThrough(func(c *hooked) {
+		t.Cleanup(func() { _ = c.Conn.Close() })
+		c.close = func() error { return nil } // takes until the test is over
+		c.read = func(p []byte) {
+			if bytes.HasPrefix(p, []byte("250 2.0.0 accepted")) {
+				cancel()
+			}
+		}
+	}))
+	_, err := s.Send(ctx, smtptest.Sample(1))
+	expect(t, err, outcome{})
+	if ctx.Err() == nil {
+		t.Fatal("the moment was missed")
+	}
+	sendAll(t, s, 2, 2)
+	expectCounts(t, server, 2, 2)
+}
+
+// TestWireIsCutWithinTheMessage cuts at every byte around the end of the message and at some
+// within. What was not wholly written was never accepted, no dot or command follows the cut, and
+// only once the terminator has begun to leave is the outcome unknown.
+func TestWireIsCutWithinTheMessage(t *testing.T) {
+	reference := smtptest.Start(t, smtptest.Script{})
+	if _, err := reference.Sender(t).Send(t.Context(), smtptest.Sample(1)); err != nil {
+		t.Fatal(err)
+	}
+	whole := len(reference.Messages()[0].Data)
+	cuts := []int{0, 1, 2, whole / 3, whole / 2, whole - 2, whole - 1, whole, whole + 1, whole + 2}
+	for _, cut := range cuts {
+		server := smtptest.Start(t, smtptest.Script{})
+		var log servertest.Text
+		s := server.Sender(t, dialThrough(func(c *hooked) {
+			inData, left := false, cut
+			c.write = func(p []byte) (int, error) {
+				whole := p
+				if inData {
+					p = p[:min(len(p), left)]
+					left -= len(p)
+				}
+				inData = inData || string(p) == "DATA\r\n"
+				_, _ = log.Write(p)
+				if n, err := c.Conn.Write(p); err != nil || n < len(whole) {
+					return n, errors.Join(err, io.ErrShortWrite)
+				}
+				return len(whole), nil
+			}
+		}))
+		_, err := s.Send(t.Context(), smtptest.Sample(1))
+		want := outcome{Class: delivery.Temporary, Stage: delivery.StageBody}
+		if cut > whole {
+			want = outcome{Class: delivery.Unknown, Stage: delivery.StageDot}
+		}
+		expect(t, err, want)
+		s.Close()
+		server.Stop()
+		_, after, _ := strings.Cut(log.String(), "DATA\r\n")
+		if len(after) != cut || strings.Contains(after, "\r\n.\r\n") {
+			t.Errorf("cut after %d bytes: %d bytes on the wire behind DATA, ending in %q", cut, len(after),
+				after[max(0, len(after)-8):])
+		}
+		if len(server.Messages()) != 0 || server.Partial() != 1 {
+			t.Errorf("cut after %d of %d bytes: %d messages accepted, %d partial", cut, whole, len(server.Messages()),
+				server.Partial())
+		}
+	}
+}
+
+// unbuffered makes the kernel take little at once, so that a message of a megabyte cannot be
+// written while the server does not read.
+var unbuffered = dialThrough(func(c *hooked) { _ = c.Conn.(*net.TCPConn).SetWriteBuffer(4096) })
+
+func bigMessage(n int) delivery.Mail {
+	big := smtptest.Sample(n)
+	big.Text = strings.Repeat("a line that fills buffers\n", 40_000)
+	return big
+}

@@ -1,0 +1,94 @@
+package smtp
+
+import (
+	"context"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+)
+
+// Client sends mails to one mail server over connections that it keeps. Safe for concurrent use.
+type Client struct {
+	config Config
+	pool   *pool
+}
+
+// New checks the configuration of a server, and dials nothing.
+func New(config Config) (*Client, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Client{config, &pool{least: config.MinConns, most: config.MaxConns, maxMails: config.MaxMails}}, nil
+}
+
+// Address returns host:port.
+func (s *Client) Address() string { return s.config.Address() }
+
+// MaxConns returns how many connections there may be at once.
+func (s *Client) MaxConns() int { return s.config.MaxConns }
+
+// ConnCounts returns how many connections are in use and idle, and how many mails waited for one
+// since the start.
+func (s *Client) ConnCounts() (inUse, idle int, waits int64) {
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	return s.pool.open - len(s.pool.idle), len(s.pool.idle), s.pool.waits
+}
+
+// Close says QUIT to idle connections, within about a second. Deliveries under way continue; later
+// ones fail as Temporary.
+func (s *Client) Close() { s.pool.close() }
+
+// Deliver acquires a connection, or the right to open one, within patience, and calls begin. If
+// begin returns true, it offers the mail, once, and returns the reply that accepted it. tried is
+// false if the mail was not offered: because of begin; because all connections stayed in use; or,
+// with fail, because ctx ended or the server is closed.
+func (s *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
+	mail *delivery.RenderedMail) (reply string, tried bool, fail *delivery.Error) {
+	kept, ok, fail := s.pool.acquire(ctx, patience)
+	switch {
+	case !ok:
+		return "", false, fail
+	case !begin():
+		s.pool.release(kept, true)
+		return "", false, nil
+	}
+	reply, fail = s.deliver(ctx, kept, mail)
+	return reply, true, fail
+}
+
+// deliver offers the mail, and gives back what acquire returned.
+//
+// If a kept connection fails before the server asked for the content, deliver tries once more on a
+// fresh connection; it retries nothing else. If ctx ends before the final dot, the message was not
+// sent (Temporary); if it ends after the dot, the outcome is Unknown. A slow server may answer as
+// late as ten minutes after the dot.
+func (s *Client) deliver(ctx context.Context, kept *session, mail *delivery.RenderedMail) (reply string,
+	fail *delivery.Error) {
+	if kept != nil {
+		reply, usable, fail := kept.deliver(ctx, mail)
+		if fail == nil || ctx.Err() != nil || !worthFreshConnection(fail) {
+			s.pool.release(kept, usable)
+			return reply, fail
+		}
+		kept.closeSocket() // the fresh one takes its place
+		s.pool.dropIdle()
+	}
+	fresh, fail := openSession(ctx, s.config)
+	if fail != nil {
+		s.pool.release(nil, false)
+		return "", fail
+	}
+	reply, usable, fail := fresh.deliver(ctx, mail)
+	s.pool.release(fresh, usable)
+	return reply, fail
+}
+
+// worthFreshConnection reports whether a kept connection broke before the server asked for the
+// content, or the server refused a command for what was said before in the session (503, bad sequence
+// of commands). The server then has accepted nothing.
+func worthFreshConnection(fail *delivery.Error) bool {
+	early := fail.Stage == delivery.StageMail || fail.Stage == delivery.StageRcpt || fail.Stage == delivery.StageData
+	return early && (!leavesSessionUsable(fail) || fail.Status == 503)
+}

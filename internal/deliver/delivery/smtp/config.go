@@ -1,0 +1,139 @@
+package smtp
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"sendcode/internal/base/loopback"
+	"sendcode/internal/deliver/delivery"
+)
+
+// tlsRequirement says how the connection is encrypted. The zero value is the strict one.
+type tlsRequirement int
+
+const (
+	// TLSRequired: STARTTLS must be offered, and the certificate must be valid for the host.
+	TLSRequired tlsRequirement = iota
+	// TLSOpportunistic: STARTTLS, verified, where it is offered; in the clear where it is not.
+	TLSOpportunistic
+	// TLSNone: in the clear.
+	TLSNone
+	// TLSImplicit: TLS from the first byte (smtps, RFC 8314).
+	TLSImplicit
+)
+
+// Config names one mail server and how to talk to it. A zero field means its default.
+type Config struct {
+	Host string
+	// Port is by default 587, or 465 for TLSImplicit.
+	Port int
+	TLS  tlsRequirement
+	// RootCAs are the authorities that the server's certificate may come from; nil means the
+	// system's.
+	RootCAs *x509.CertPool
+	// Username and Password log in, if Username is set: by Mechanism or, where that is empty, by the
+	// strongest mechanism that is offered, and in the clear only to a loopback address.
+	Username, Password string
+	Mechanism          string
+	// passwordWorks: the server refused the strongest mechanism, and then took the password by PLAIN
+	// or LOGIN; see openSession. nil: not known.
+	passwordWorks *atomic.Bool
+	// Hello is our name in EHLO, by default "localhost". A public relay wants the sending domain
+	// here.
+	Hello string
+
+	// MaxConns bounds the connections open at once; by default 4.
+	MaxConns int
+	// MinConns is how many connections are opened without a backlog, each as soon as a mail finds
+	// none free; by default 4, or MaxConns if that is less. They are kept for 30 s without work.
+	// Further connections are opened only for mails that have waited, and end soon after the
+	// backlog.
+	MinConns int
+	// MaxMails bounds the mails over one connection; by default 100.
+	MaxMails int
+
+	// Dial opens the socket; nil means a [net.Dialer].
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+const (
+	defaultConns    = 4
+	portSubmission  = 587 // RFC 6409
+	portSubmissions = 465 // RFC 8314
+)
+
+// String gives scheme and address alone: user name and password are masked.
+func (c Config) String() string {
+	c, _ = c.withDefaults()
+	if c.TLS == TLSImplicit {
+		return "smtps://" + c.Address()
+	}
+	return "smtp://" + c.Address()
+}
+
+// GoString masks the password in %#v.
+func (c Config) GoString() string { return c.String() }
+
+// LogValue masks the password in logs.
+func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+// Address returns host:port.
+func (c Config) Address() string { return net.JoinHostPort(c.Host, strconv.Itoa(c.port())) }
+
+func (c Config) port() int {
+	if c.TLS == TLSImplicit {
+		return cmp.Or(c.Port, portSubmissions)
+	}
+	return cmp.Or(c.Port, portSubmission)
+}
+
+// PortHint says what to write where the port is for the other kind of encryption; empty where it may
+// fit.
+func (c Config) PortHint() string {
+	switch implicit := c.TLS == TLSImplicit; {
+	case !implicit && c.port() == portSubmissions:
+		return "port 465 is for TLS from the first byte: write smtps://, or port 587"
+	case implicit && c.port() == portSubmission:
+		return "port 587 is for STARTTLS: write smtp://, or port 465"
+	}
+	return ""
+}
+
+// withDefaults returns the configuration with the defaults in its zero fields. The error is the
+// first thing that is wrong; it has no credentials.
+func (c Config) withDefaults() (Config, error) {
+	c.Port = c.port()
+	c.passwordWorks = cmp.Or(c.passwordWorks, new(atomic.Bool))
+	c.Hello = cmp.Or(c.Hello, "localhost")
+	c.MaxConns = cmp.Or(c.MaxConns, defaultConns)
+	c.MinConns = cmp.Or(c.MinConns, min(defaultConns, c.MaxConns))
+	c.MaxMails = cmp.Or(c.MaxMails, 100)
+	if c.Dial == nil {
+		c.Dial = new(net.Dialer).DialContext
+	}
+	switch {
+	case c.Host == "" || strings.ContainsFunc(c.Host, isForbiddenInCommand):
+		return c, delivery.SafeError("smtp: the host name is missing or malformed")
+	case strings.ContainsFunc(c.Hello, isForbiddenInCommand):
+		return c, delivery.SafeError("smtp: the name for EHLO is malformed")
+	case (c.Username == "") != (c.Password == ""):
+		return c, delivery.SafeError("smtp: user name and password go together")
+	case c.Username != "" && c.TLS == TLSNone && !loopback.IsHost(c.Host):
+		return c, delivery.SafeError("smtp: a password with tls=none would cross the network in the clear")
+	case c.MinConns > c.MaxConns:
+		return c, delivery.SafeError("smtp: conns_min is more than conns")
+	}
+	return c, nil
+}
+
+// isForbiddenInCommand reports whether r cannot be part of a host name or address literal in a
+// command.
+func isForbiddenInCommand(r rune) bool {
+	return r <= ' ' || r > '~' || r == '<' || r == '>'
+}

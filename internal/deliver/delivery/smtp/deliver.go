@@ -1,0 +1,203 @@
+package smtp
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+
+	"sendcode/internal/deliver/delivery"
+)
+
+// deliver runs one mail transaction (RFC 5321 section 3.3). It returns the reply that accepted the
+// mail, and whether the session can be used again. Cancelling ctx closes the socket at whatever
+// stage.
+func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail) (reply string, usable bool,
+	fail *delivery.Error) {
+	stop := context.AfterFunc(ctx, s.closeSocket)
+	s.mails++
+	s.private.To, s.private.Content = mail.Private.To, mail.Private.Content
+	fail = s.openTransaction(ctx, mail)
+	if fail == nil {
+		reply, fail = s.sendContent(ctx, mail.Content)
+	}
+	usable = stop() && !s.adrift && (fail == nil || leavesSessionUsable(fail))
+	s.stale = fail != nil
+	return reply, usable, fail
+}
+
+// openTransaction sends MAIL, RCPT and DATA, after RSET if the last transaction failed. After
+// success the server waits for the content.
+func (s *session) openTransaction(ctx context.Context, mail *delivery.RenderedMail) *delivery.Error {
+	if s.stale && s.runStep(ctx, delivery.StageMail, s.client.Reset) != nil {
+		return newError(ctx, delivery.StageMail, errRSET, delivery.PrivateData{})
+	}
+	if mail.UTF8 && !s.offers("SMTPUTF8") {
+		return &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMail, Err: errUTF8}
+	}
+	commands := s.openingCommands(mail)
+	if s.offers("PIPELINING") {
+		return s.sendPipelined(ctx, commands)
+	}
+	for _, c := range commands {
+		if fail := s.runStep(ctx, c.stage, func() error { return s.sendCommands(c) }); fail != nil {
+			return fail
+		}
+	}
+	return nil
+}
+
+// sendContent sends the content with the final dot in one write, and returns the reply as rows have
+// it. Any 2xx is acceptance (RFC 5321 section 4.3.2). If the write fails before a byte of the dot
+// has left, the mail was not sent. Bytes are counted below TLS, which only adds to them.
+func (s *session) sendContent(ctx context.Context, content []byte) (accepted string, fail *delivery.Error) {
+	s.lines = append(appendDotStuffed(s.lines[:0], content), ".\r\n"...)
+	before := s.conn.sent
+	if fail = s.runStep(ctx, delivery.StageBody, func() error { return s.write(s.lines) }); fail != nil {
+		if s.conn.sent-before > int64(len(s.lines)-len(".\r\n")) {
+			fail.Class, fail.Stage = delivery.Unknown, delivery.StageDot
+		}
+		return "", fail
+	}
+	fail = s.awaitStep(ctx, delivery.StageDot, func() error {
+		code, text, err := s.readReply(2)
+		accepted = delivery.FormatReplyCodes(code, parseEnhancedCode(code, text))
+		return err
+	})
+	if fail != nil {
+		return "", fail
+	}
+	return accepted, nil
+}
+
+// appendDotStuffed appends content with one more dot before each line that begins with a dot (RFC 5321
+// section 4.5.2). The first line is a header and has none.
+func appendDotStuffed(out, content []byte) []byte {
+	for {
+		at := bytes.Index(content, []byte("\n."))
+		if at < 0 {
+			return append(out, content...)
+		}
+		out = append(append(out, content[:at+1]...), '.')
+		content = content[at+1:]
+	}
+}
+
+// write writes lines to the socket, and returns after all of them are written.
+func (s *session) write(lines []byte) error {
+	w := s.client.Text.W
+	if _, err := w.Write(lines); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// command is one line of a transaction. expect is the code of the reply that allows the next one,
+// or the first digits of that code.
+type command struct {
+	stage, verb string
+	argument    string // an address, in angle brackets on the wire
+	options     string
+	expect      int
+}
+
+func (c command) append(out []byte) []byte {
+	out = append(out, c.verb...)
+	if c.argument != "" {
+		out = append(append(append(out, '<'), c.argument...), '>')
+	}
+	return append(append(out, c.options...), "\r\n"...)
+}
+
+// openingCommands returns the commands that open a transaction for one recipient.
+func (s *session) openingCommands(mail *delivery.RenderedMail) [3]command {
+	var options string
+	if s.offers("8BITMIME") {
+		options = " BODY=8BITMIME"
+	}
+	if mail.UTF8 { // only if needed: with SMTPUTF8 a relay may be unable to pass the mail on
+		options += " SMTPUTF8"
+	}
+	return [3]command{
+		{delivery.StageMail, "MAIL FROM:", mail.From, options, 250},
+		{delivery.StageRcpt, "RCPT TO:", mail.To, "", 25},
+		{delivery.StageData, "DATA", "", "", 354},
+	}
+}
+
+func (s *session) offers(extension string) bool {
+	offered, _ := s.client.Extension(extension)
+	return offered
+}
+
+// sendCommands sends commands in one write, and reads the reply to the first.
+func (s *session) sendCommands(commands ...command) error {
+	s.lines = s.lines[:0]
+	for _, c := range commands {
+		s.lines = c.append(s.lines)
+	}
+	if err := s.write(s.lines); err != nil {
+		return err
+	}
+	return s.readExpected(commands[0])
+}
+
+func (s *session) readExpected(c command) error {
+	_, _, err := s.readReply(c.expect)
+	return err
+}
+
+// readReply reads one reply. It fails if codeMatches is false for the reply's code. Only a reply of one
+// line with the expected code is parsed here, which saves allocations; net/textproto reads others.
+func (s *session) readReply(expect int) (code int, text string, err error) {
+	if line, ok := s.peekLine(); ok && line[3] == ' ' && codeMatches(line[:3], expect) {
+		code, _ = strconv.Atoi(string(line[:3]))
+		text = string(bytes.TrimRight(line[4:], "\r\n"))
+		_, err = s.client.Text.R.Discard(len(line))
+		return code, text, err
+	}
+	return s.client.Text.ReadResponse(expect)
+}
+
+// peekLine returns the next line without consuming it; false if no whole line is buffered after the
+// first byte has arrived.
+func (s *session) peekLine() ([]byte, bool) {
+	if _, err := s.client.Text.R.Peek(1); err != nil {
+		return nil, false
+	}
+	all, _ := s.client.Text.R.Peek(s.client.Text.R.Buffered())
+	end := bytes.IndexByte(all, '\n')
+	return all[:end+1], end >= len("250 ")
+}
+
+// codeMatches reports whether a reply's code is expect, or begins with the digits of expect.
+func codeMatches(digits []byte, expect int) bool {
+	code := 0
+	for _, d := range digits {
+		if d < '0' || d > '9' {
+			return false
+		}
+		code = 10*code + int(d-'0')
+	}
+	return code >= 100 && (code == expect || code/10 == expect || code/100 == expect)
+}
+
+// sendPipelined sends all commands in one write and reads their replies in turn (RFC 2920): one round
+// trip instead of three. It returns the first refusal; later ones are its consequences. If the server
+// asks for content after a refusal, the connection is abandoned without the final dot, so that the
+// server accepts no mail that it refused before.
+func (s *session) sendPipelined(ctx context.Context, commands [3]command) (first *delivery.Error) {
+	first = s.runStep(ctx, commands[0].stage, func() error { return s.sendCommands(commands[:]...) })
+	last := first
+	for _, c := range commands[1:] {
+		if last != nil && !leavesSessionUsable(last) {
+			s.adrift = true
+			return first
+		}
+		last = s.awaitStep(ctx, c.stage, func() error { return s.readExpected(c) })
+		if first == nil {
+			first = last
+		}
+	}
+	s.adrift = first != nil && (last == nil || !leavesSessionUsable(last))
+	return first
+}

@@ -1,0 +1,140 @@
+package smtp_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+
+	"sendcode/internal/deliver/delivery/mailserver"
+	"sendcode/internal/deliver/delivery/smtp"
+	"sendcode/internal/deliver/delivery/smtptest"
+)
+
+// What must never be in an error.
+const (
+	recipient = smtptest.Recipient
+	username  = "relay-user"
+	password  = "correct horse/battery"
+	code      = smtptest.Code
+)
+
+// overTCP starts a server on a port, and makes a sender for it.
+func overTCP(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server,
+	mailserver.Servers) {
+	t.Helper()
+	server := smtptest.Start(t, script)
+	return server, server.Sender(t, change...)
+}
+
+// inBubble makes a server without a port, and a sender for it.
+func inBubble(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server,
+	mailserver.Servers) {
+	t.Helper()
+	server := smtptest.New(t, script)
+	return server, server.Sender(t, change...)
+}
+
+// pipelining are the keywords of a server that takes commands together.
+var pipelining = []string{"PIPELINING", "8BITMIME", "ENHANCEDSTATUSCODES", "SMTPUTF8"}
+
+// bothWays runs a test against servers that take commands one by one, and together.
+func bothWays(t *testing.T, test func(t *testing.T, extensions []string)) {
+	t.Run("one by one", func(t *testing.T) { test(t, nil) })
+	t.Run("pipelined", func(t *testing.T) { test(t, pipelining) })
+}
+
+type outcome smtptest.Outcome
+
+func outcomeOf(t *testing.T, err error) outcome {
+	t.Helper()
+	return outcome(smtptest.OutcomeOf(t, err, username, password, "battery"))
+}
+
+// blabbing is a reply whose text repeats everything that must not be repeated.
+func blabbing(head string) string {
+	return head + " <" + recipient + "> " + username + " " + password + " " + code
+}
+
+func expect(t *testing.T, got error, want outcome) {
+	t.Helper()
+	if o := outcomeOf(t, got); o != want {
+		t.Errorf("got %+v, want %+v", o, want)
+	}
+}
+
+func verbs(server *smtptest.Server) string {
+	all := server.Commands()
+	for i, line := range all {
+		all[i], _, _ = strings.Cut(line, " ")
+	}
+	return strings.Join(all, " ")
+}
+
+// sendAll sends mails first..last one after the other; all must be accepted.
+func sendAll(t *testing.T, s mailserver.Servers, first, last int) {
+	t.Helper()
+	for n := first; n <= last; n++ {
+		if _, err := s.Send(t.Context(), smtptest.Sample(n)); err != nil {
+			t.Fatalf("mail %d: %v", n, err)
+		}
+	}
+}
+
+// expectCounts wants so many messages, each once, over so many connections.
+func expectCounts(t *testing.T, server *smtptest.Server, messages, connections int) {
+	t.Helper()
+	if c := server.Connections(); c != connections {
+		t.Errorf("%d connections, want %d", c, connections)
+	}
+	smtptest.AllOnce(t, messages, server)
+}
+
+// hooked is a socket whose calls tests watch or replace; a nil hook leaves a call as it is.
+type hooked struct {
+	net.Conn
+	read  func(p []byte) // hears what was read
+	write func(p []byte) (n int, err error)
+	close func() error
+}
+
+func (c *hooked) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.read != nil {
+		c.read(p[:n])
+	}
+	return n, err
+}
+
+func (c *hooked) Write(p []byte) (int, error) {
+	if c.write == nil {
+		return c.Conn.Write(p)
+	}
+	return c.write(p)
+}
+
+func (c *hooked) Close() error {
+	if c.close == nil {
+		return c.Conn.Close()
+	}
+	return c.close()
+}
+
+// dialThrough puts hooks on the sockets of a sender.
+func dialThrough(hook func(c *hooked)) func(*smtp.Config) {
+	return func(c *smtp.Config) {
+		dial := c.Dial
+		if dial == nil {
+			dial = new(net.Dialer).DialContext
+		}
+		c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := dial(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			h := &hooked{Conn: conn}
+			hook(h)
+			return h, nil
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package smtp
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+)
+
+// pool keeps the connections to one server: at most `most`, including those that are saying QUIT.
+//
+// If all connections are in use and fewer than `least` are open, a mail opens another one at once.
+// Otherwise the mail first waits for growAfter, so that only a backlog opens further connections.
+// Idle connections beyond `least` are closed after shrinkAfter.
+type pool struct {
+	least, most, maxMails int
+
+	mu      sync.Mutex
+	idle    []*session // the longest idle first
+	waiting []*waiter  // the longest first
+	open    int        // sessions in use, being opened, or idle
+	quits   int        // sessions that say QUIT
+	closed  bool
+	waits   int64 // mails that ever waited
+
+	quitting sync.WaitGroup
+}
+
+// waiter is a mail that waits for a connection.
+type waiter struct {
+	served  chan *session // receives an idle session, or nil: the mail may open one
+	overdue bool          // the mail has waited for growAfter
+}
+
+const (
+	// growAfter is how long a mail waits for a connection in use before one more is opened.
+	growAfter = 2 * time.Millisecond
+	// shrinkAfter is how long a connection beyond pool.least is kept idle.
+	shrinkAfter = 5 * time.Second
+	// maxIdleTime is how long any connection is kept idle.
+	maxIdleTime = 30 * time.Second
+)
+
+// acquire returns the idle session that was used last, or waits for one. If s is nil and ok is
+// true, the caller opens a session, which is counted already. The caller calls release in both
+// cases. ok is false without fail if patience ends first; fail says that ctx ended or that the pool
+// is closed. With a patience of 0 it still waits for growAfter, if one more connection may be
+// opened.
+func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session, ok bool, fail *delivery.Error) {
+	if ctx.Err() != nil { // select picks among ready cases at random
+		return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.PrivateData{})
+	}
+	s, ok, t, fail := p.acquireOrQueue(patience)
+	if t == nil {
+		return s, ok, fail
+	}
+	grow := time.NewTimer(growAfter)
+	defer grow.Stop()
+	var crowded <-chan time.Time
+	for {
+		select {
+		case s := <-t.served:
+			return s, true, nil
+		case <-grow.C:
+			p.markOverdue(t)
+			crowded = time.After(patience - growAfter)
+		case <-crowded:
+			if p.leaveQueue(t) {
+				return nil, false, nil
+			}
+		case <-ctx.Done():
+			if !p.leaveQueue(t) {
+				p.release(<-t.served, true)
+			}
+			return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.PrivateData{})
+		}
+	}
+}
+
+// acquireOrQueue returns what takeOrOpen returns or, if that is false, queues the mail and returns
+// its waiter. It returns neither if all connections are in use and patience is 0, and an error if
+// the pool is closed.
+func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *waiter, fail *delivery.Error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, false, nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errClosed}
+	}
+	if s, ok = p.takeOrOpen(false); !ok && (patience > 0 || p.open+p.quits < p.most) {
+		t = &waiter{served: make(chan *session, 1)}
+		p.waiting = append(p.waiting, t)
+		p.waits++
+	}
+	return s, ok, t, nil
+}
+
+func (p *pool) markOverdue(t *waiter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.overdue = true
+	p.serveWaiting()
+}
+
+// leaveQueue removes a mail from the queue. It returns false if the mail has been served meanwhile.
+func (p *pool) leaveQueue(t *waiter) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := slices.Index(p.waiting, t)
+	if n < 0 {
+		return false
+	}
+	p.waiting = slices.Delete(p.waiting, n, n+1)
+	p.serveWaiting() // the next one may be overdue
+	return true
+}
+
+// takeOrOpen returns an idle session, or nil as the right to open one; false: a mail has to wait.
+// The caller holds the lock.
+func (p *pool) takeOrOpen(overdue bool) (s *session, ok bool) {
+	if n := len(p.idle); n > 0 {
+		s, p.idle = p.idle[n-1], p.idle[:n-1]
+		s.expiry.Stop()
+		return s, true
+	}
+	if p.open+p.quits >= p.most || p.open >= p.least && !overdue {
+		return nil, false
+	}
+	p.open++
+	return nil, true
+}
+
+// serveWaiting hands idle sessions, and rights to open others, to waiting mails in turn. The caller
+// holds the lock.
+func (p *pool) serveWaiting() {
+	for len(p.waiting) > 0 {
+		s, ok := p.takeOrOpen(p.waiting[0].overdue)
+		if !ok {
+			return
+		}
+		p.waiting[0].served <- s
+		p.waiting = slices.Delete(p.waiting, 0, 1)
+	}
+}
+
+// release takes back a session, or with nil the right to open one. A usable session becomes idle, or
+// goes to a waiting mail; after maxMails mails it ends with QUIT, in the background. An unusable
+// session is closed without QUIT.
+func (p *pool) release(s *session, usable bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case s == nil:
+		p.open--
+	case !usable || p.closed:
+		p.open--
+		s.closeSocket()
+	case s.mails >= p.maxMails:
+		p.quitLater(s)
+	default:
+		p.addIdle(s)
+	}
+	p.serveWaiting()
+}
+
+// addIdle makes a session idle. The caller holds the lock.
+func (p *pool) addIdle(s *session) {
+	p.idle = append(p.idle, s)
+	s.idleSince = time.Now()
+	lasts := maxIdleTime
+	if p.open > p.least {
+		lasts = shrinkAfter
+	}
+	if s.expiry == nil {
+		s.expiry = time.AfterFunc(lasts, func() { p.expire(s) })
+	} else {
+		s.expiry.Reset(lasts)
+	}
+}
+
+// quitLater says QUIT in the background. The caller holds the lock.
+func (p *pool) quitLater(s *session) {
+	p.open--
+	p.quits++
+	p.quitting.Go(func() {
+		s.quit()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.quits--
+		p.serveWaiting()
+	})
+}
+
+// expire closes a session that has been idle too long. If no more than p.least sessions are open by
+// now, the session is kept until maxIdleTime.
+func (p *pool) expire(s *session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := slices.Index(p.idle, s)
+	if n < 0 {
+		return
+	}
+	if left := maxIdleTime - time.Since(s.idleSince); left > 0 && p.open <= p.least {
+		s.expiry.Reset(left)
+		return
+	}
+	p.idle = slices.Delete(p.idle, n, n+1)
+	p.quitLater(s)
+}
+
+// dropIdle closes every idle session without QUIT. It is called after the most recently used one was
+// found dead: the others have been idle for longer.
+func (p *pool) dropIdle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.idle {
+		s.expiry.Stop()
+		s.closeSocket()
+	}
+	p.open -= len(p.idle)
+	p.idle = nil
+	p.serveWaiting()
+}
+
+// close ends the idle sessions with QUIT and waits for that. Sessions in use are closed when they
+// are released.
+func (p *pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	for _, s := range p.idle {
+		s.expiry.Stop()
+		p.quitLater(s)
+	}
+	p.idle = nil
+	p.mu.Unlock()
+	p.quitting.Wait()
+}

@@ -1,0 +1,255 @@
+package smtp_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/delivery/mailserver"
+	"sendcode/internal/deliver/delivery/smtp"
+	"sendcode/internal/deliver/delivery/smtptest"
+	"sendcode/internal/kit/servertest"
+)
+
+func TestConnectionServesHundredMails(t *testing.T) {
+	server, s := overTCP(t, smtptest.Script{})
+	sendAll(t, s, 1, 100)
+	expectCounts(t, server, 100, 1)
+	sendAll(t, s, 101, 101)
+	expectCounts(t, server, 101, 2)
+	s.Close()
+	if got := strings.Count(verbs(server), "QUIT"); got != 2 {
+		t.Errorf("%d connections ended with QUIT, want 2", got)
+	}
+}
+
+func TestIdleConnectionIsClosedByTime(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		server, s := inBubble(t, smtptest.Script{})
+		for n := range 2 { // within 30 s: the same connection, and its time starts anew
+			sendAll(t, s, n, n)
+			time.Sleep(30*time.Second - time.Millisecond)
+		}
+		for _, open := range []int{1, 0} {
+			if synctest.Wait(); server.Open() != open || server.Connections() != 1 {
+				t.Errorf("%d of %d connections are open, want %d", server.Open(), server.Connections(), open)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if !strings.HasSuffix(verbs(server), "QUIT") {
+			t.Errorf("dialogue %q", verbs(server))
+		}
+		sendAll(t, s, 3, 3)
+		expectCounts(t, server, 3, 2)
+	})
+}
+
+// TestQuitThatIsNotAnswered: only the place waits for it, and not for long.
+func TestQuitThatIsNotAnswered(t *testing.T) {
+	for name, rule := range map[string]smtptest.Rule{
+		"stalls": {Stage: smtptest.Quit, Stall: true}, "refused": {Stage: smtptest.Quit, Reply: "500 no"},
+		"closes": {Stage: smtptest.Quit, Close: true},
+	} {
+		servertest.Bubble(t, func(t *testing.T) {
+			server, s := inBubble(t, smtptest.Misbehaving(rule), func(c *smtp.Config) { c.MaxMails = 1 })
+			began := time.Now()
+			sendAll(t, s, 1, 1)
+			if sent := time.Since(began); sent != 0 {
+				t.Errorf("%s: the outcome waited %v for the QUIT", name, sent)
+			}
+			_ = s.Close()
+			if closed := time.Since(began); closed > time.Second {
+				t.Errorf("%s: Close waited %v", name, closed)
+			}
+			expectCounts(t, server, 1, 1)
+		})
+	}
+}
+
+// TestClose: a send under way ends as if nothing were; no connection is kept, and later mails fail.
+func TestClose(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		server, s := inBubble(t, smtptest.Misbehaving(
+			smtptest.Rule{Stage: smtptest.Dot, Times: 2, Delay: time.Second},
+			smtptest.Rule{Stage: smtptest.Dot, Delay: time.Minute}))
+		burst(t, s, 1, 2)
+		var last sync.WaitGroup
+		last.Go(func() { burst(t, s, 3, 1) })
+		synctest.Wait()
+		s.Close()
+		s.Close()
+		synctest.Wait()
+		if !strings.HasSuffix(verbs(server), "QUIT") || server.Open() != 1 {
+			t.Errorf("dialogue %q, %d connections", verbs(server), server.Open())
+		}
+		for range 6 { // more often than there may be connections
+			_, err := s.Send(t.Context(), smtptest.Sample(4))
+			expect(t, err, outcome{Class: delivery.Temporary, Stage: delivery.StageDial})
+		}
+		last.Wait()
+		synctest.Wait()
+		expectCounts(t, server, 3, 2)
+		if server.Open() != 0 {
+			t.Error("the connection outlived its sender")
+		}
+	})
+}
+
+// between sets how many connections there are.
+func between(least, most int) func(*smtp.Config) {
+	return func(c *smtp.Config) { c.MinConns, c.MaxConns = least, most }
+}
+
+// burst sends mails all at once, and waits for them; all must be accepted.
+func burst(t *testing.T, s mailserver.Servers, first, n int) {
+	t.Helper()
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			if _, err := s.Send(t.Context(), smtptest.Sample(first+i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// takes300ms is a receiver that takes as long for each mail.
+var takes300ms = smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 300 * time.Millisecond})
+
+// A receiver that takes 300 ms a mail gets as many mails a second as its connections allow. Those
+// beyond the least end soon after the backlog, and the others as ever.
+func TestConnectionsGrowAndShrink(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		server, s := inBubble(t, takes300ms, between(2, 20), func(c *smtp.Config) { c.MaxMails = 1000 })
+		began := time.Now()
+		burst(t, s, 0, 200)
+		if took := time.Since(began); took > 3*time.Second+100*time.Millisecond {
+			t.Errorf("200 mails took %v, want 3 s", took)
+		}
+		for _, c := range []struct {
+			after time.Duration
+			open  int
+		}{{0, 20}, {6 * time.Second, 2}, {25 * time.Second, 0}} {
+			time.Sleep(c.after)
+			if synctest.Wait(); server.Open() != c.open {
+				t.Errorf("%d connections %v later, want %d", server.Open(), c.after, c.open)
+			}
+		}
+		burst(t, s, 200, 40)
+		if synctest.Wait(); server.Open() != 20 {
+			t.Errorf("%d connections after the next backlog", server.Open())
+		}
+	})
+}
+
+// TestWornOutConnectionsAreClosed: the one that failed, and those that have been idle for longer.
+func TestWornOutConnectionsAreClosed(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		server, s := inBubble(t, takes300ms)
+		burst(t, s, 0, 3)
+		server.SetScript(smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Mail, Times: 1,
+			Reply: "421 4.3.2 going down"}))
+		sendAll(t, s, 4, 4)
+		if synctest.Wait(); server.Connections() != 4 || server.Open() != 1 {
+			t.Errorf("%d of %d connections open, want the fresh one", server.Open(), server.Connections())
+		}
+	})
+}
+
+// A receiver that takes mails at once gets them over the least connections: none is opened that
+// would have nothing to do.
+func TestQuickReceiverGetsFewConnections(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		server, s := inBubble(t, smtptest.Script{}, between(2, 20))
+		burst(t, s, 0, 60)
+		expectCounts(t, server, 60, min(server.Connections(), 2)) // on a busy machine one may serve them all
+	})
+}
+
+// A connection that ends makes room for another one at once, also while mails wait for those that
+// there are.
+func TestConnectionsThatEndAreReplaced(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		server, s := inBubble(t, smtptest.Script{}, between(1, 1000), func(c *smtp.Config) { c.MaxMails = 1 })
+		began := time.Now()
+		burst(t, s, 0, 1000)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the mails waited %v", took)
+		}
+		expectCounts(t, server, 1000, 1000)
+	})
+}
+
+// A mail that waits for a place, or for a connection that is busy, heeds its context.
+func TestWaitingHonoursTheContext(t *testing.T) {
+	for _, conns := range []int{1, 20} {
+		servertest.Bubble(t, func(t *testing.T) {
+			server, s := inBubble(t, takes300ms, between(1, conns))
+			go burst(t, s, 0, 1)
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			began := time.Now()
+			_, err := s.Send(ctx, smtptest.Sample(1))
+			expect(t, err, outcome{Class: delivery.Temporary, Stage: delivery.StageDial})
+			if took := time.Since(began); took != time.Millisecond || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("it waited %v: %v", took, err)
+			}
+			time.Sleep(time.Second)
+			burst(t, s, 2, 3)
+			expectCounts(t, server, 4, server.Connections())
+		})
+	}
+}
+
+// TestManySendersAtOnce: each outcome agrees with what the server has, whatever goes wrong in
+// between. There are never more sockets than allowed, also while connections are replaced or
+// retired.
+func TestManySendersAtOnce(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{
+		{Stage: smtptest.Mail, Skip: 5, Times: 2, Close: true},
+		{Stage: smtptest.Rcpt, Skip: 20, Times: 4, Reply: "451 4.7.1 later"},
+		{Stage: smtptest.Rcpt, Skip: 40, Times: 4, Reply: "550 5.1.1 no"},
+		{Stage: smtptest.Dot, Skip: 30, Times: 5, Close: true},
+		{Stage: smtptest.Idle, Skip: 60, Times: 6, Abort: true},
+	}})
+	var open, peak atomic.Int32
+	s := server.Sender(t, func(c *smtp.Config) { c.MaxMails = 7 }, dialThrough(func(c *hooked) {
+		peak.Store(max(peak.Load(), open.Add(1)))
+		closed := sync.OnceFunc(func() { open.Add(-1) })
+		c.close = func() error { closed(); return c.Conn.Close() }
+	}))
+	const senders, each = 8, 20
+	results := make([]error, senders*each)
+	var wg sync.WaitGroup
+	for first := range senders {
+		wg.Go(func() {
+			for n := first * each; n < (first+1)*each; n++ {
+				_, results[n] = s.Send(t.Context(), smtptest.Sample(n))
+			}
+		})
+	}
+	wg.Wait()
+	_ = s.Close()
+	server.Stop()
+	accepted, unknown := server.ByID(), 0
+	for n, err := range results {
+		got, class := accepted[smtptest.Sample(n).ID], outcomeOf(t, err).Class
+		if class == delivery.Unknown {
+			unknown++
+		} else if (class == "") != (got == 1) || got > 1 {
+			t.Errorf("mail %d: outcome %v, accepted %d times", n, err, got)
+		}
+	}
+	if unknown != 5 || peak.Load() > 4 || open.Load() != 0 {
+		t.Errorf("%d outcomes unknown, want the 5 that were made so; %d sockets at once, %d left", unknown, peak.Load(),
+			open.Load())
+	}
+}

@@ -1,0 +1,92 @@
+package smtp
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/textproto"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/wneessen/go-mail/smtp"
+
+	"sendcode/internal/deliver/delivery"
+)
+
+func TestEnhancedCodes(t *testing.T) {
+	for text, want := range map[string]string{
+		"5.1.1 no": "5.1.1", "5.1.1": "5.1.1", "5.1.1\nmore": "5.1.1", "5.123.999 x": "5.123.999",
+		"": "", "no": "", "4.1.1 x": "", "2.0.0 x": "", "5.1 x": "", "5.1.1234 x": "", "5.1.1.1 x": "", "x 5.1.1": "",
+		"5.1.1<a@b>": "", " 5.1.1": "", "5.1.1\r\nX": "5.1.1", "15.1.1 x": "",
+	} {
+		if got := parseEnhancedCode(550, text); got != want {
+			t.Errorf("%q gives %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestCauses: kinds that help are kept, all that might quote the server is not.
+func TestCauses(t *testing.T) {
+	for _, c := range []struct {
+		stage string
+		err   error
+		want  error
+	}{
+		{delivery.StageMail, fmt.Errorf("x: %w", io.EOF), errConnBroken},
+		{delivery.StageMail, io.ErrUnexpectedEOF, errConnBroken},
+		{delivery.StageMail, fmt.Errorf("x: %w", os.ErrDeadlineExceeded), os.ErrDeadlineExceeded},
+		{delivery.StageDial, context.DeadlineExceeded, os.ErrDeadlineExceeded},
+		{delivery.StageDial, fmt.Errorf("x: %w", syscall.ECONNREFUSED), syscall.ECONNREFUSED},
+		{delivery.StageDial, errors.New("ada@example.org"), errNoConnection},
+		{delivery.StageTLS, errors.New("ada@example.org"), errHandshake},
+		{delivery.StageAuth, errors.New("ada@example.org"), errLogin},
+		{delivery.StageMail, textproto.ProtocolError("ada@example.org"), errProtocol},
+		{delivery.StageMail, &textproto.Error{Code: 999, Msg: "ada@example.org"}, errProtocol},
+	} {
+		if got := newError(t.Context(), c.stage, c.err, delivery.PrivateData{}); !errors.Is(got.Err, c.want) ||
+			strings.Contains(got.Error(), "ada") {
+			t.Errorf("%s, %v: got %v, want %v", c.stage, c.err, got, c.want)
+		}
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := newError(cancelled, delivery.StageMail, io.EOF, delivery.PrivateData{}); !errors.Is(got, context.Canceled) {
+		t.Errorf("the cause of %v is not the context's", got)
+	}
+	if got := newError(cancelled, delivery.StageRcpt, &textproto.Error{Code: 550, Msg: "5.1.1 no"},
+		delivery.PrivateData{}); got.Class != delivery.Rejected ||
+		got.Err != nil {
+		t.Errorf("a whole reply became %v because the context is done", got)
+	}
+}
+
+// TestStrongestMechanism checks the order; channel binding only where TLS 1.3 gives it a meaning.
+func TestStrongestMechanism(t *testing.T) {
+	old, modern := &tls.ConnectionState{Version: tls.VersionTLS12}, &tls.ConnectionState{Version: tls.VersionTLS13}
+	all := "LOGIN PLAIN CRAM-MD5 SCRAM-SHA-1 SCRAM-SHA-1-PLUS SCRAM-SHA-256 SCRAM-SHA-256-PLUS XOAUTH2"
+	for _, c := range []struct {
+		offered string
+		state   *tls.ConnectionState
+		want    string
+		given   string
+	}{
+		{all, modern, "SCRAM-SHA-256-PLUS", ""}, {all, old, "SCRAM-SHA-256", ""}, {all, nil, "SCRAM-SHA-256", ""},
+		{"LOGIN PLAIN CRAM-MD5 SCRAM-SHA-1 SCRAM-SHA-1-PLUS", modern, "SCRAM-SHA-1-PLUS", ""},
+		{"LOGIN PLAIN CRAM-MD5 SCRAM-SHA-1 SCRAM-SHA-1-PLUS", old, "SCRAM-SHA-1", ""},
+		{"LOGIN PLAIN CRAM-MD5", modern, "CRAM-MD5", ""}, {"LOGIN PLAIN", modern, "PLAIN", ""}, {"LOGIN", modern, "LOGIN", ""},
+		{all, modern, "PLAIN", "PLAIN"}, {"LOGIN", modern, "", "PLAIN"}, {"XOAUTH2 NTLM", modern, "", ""},
+	} {
+		name := chooseMechanism(strings.Fields(c.offered), Config{Mechanism: c.given}, c.state)
+		if name == "" && c.want == "" {
+			continue
+		}
+		mechanism := newMechanism(name, Config{Username: "someone", Password: "p"}, c.state)
+		if got, _, err := mechanism.Start(&smtp.ServerInfo{}); got != c.want || err != nil {
+			t.Errorf("%s: got %s, want %s, %v", c.offered, got, c.want, err)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package smtp
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"net"
+	"time"
+
+	"github.com/wneessen/go-mail/smtp"
+
+	"sendcode/internal/deliver/delivery"
+)
+
+// session is one open connection to the server. One goroutine uses it at a time.
+type session struct {
+	config Config
+	conn   *countedConn
+	guard  *replyReader
+	client *smtp.Client
+	// state is the TLS state, nil in the clear.
+	state *tls.ConnectionState
+	// private is redacted from replies: the login, and the recipient and texts of the last mail.
+	private delivery.PrivateData
+	// mails counts the messages tried.
+	mails int
+	// stale: the last transaction was refused half-way, so the next one needs RSET first.
+	stale bool
+	// adrift: it is not known any more which command the next reply belongs to, or whether the
+	// server waits for content.
+	adrift bool
+	// lines is a buffer in which commands and content are assembled before they are sent.
+	lines []byte
+	// expiry closes the session when it has been idle for too long.
+	expiry *time.Timer
+	// idleSince is when it was used last.
+	idleSince time.Time
+}
+
+// openSession dials, greets, encrypts and logs in. If the server refuses a login that does not show
+// it the password, openSession tries once more, by PLAIN or LOGIN on a fresh connection: some servers
+// offer mechanisms that they cannot check. What worked is tried first from then on. Cancelling ctx
+// closes the socket.
+func openSession(ctx context.Context, config Config) (*session, *delivery.Error) {
+	before := config.passwordWorks.Load()
+	s, fail := connect(ctx, config)
+	if fail != nil && fail.Stage == delivery.StageAuth && !before && config.passwordWorks.Load() {
+		return connect(ctx, config)
+	}
+	return s, fail
+}
+
+// connect is openSession with one try.
+func connect(ctx context.Context, config Config) (*session, *delivery.Error) {
+	dialing, done := context.WithTimeout(ctx, dialTimeout)
+	defer done()
+	conn, err := config.Dial(dialing, "tcp", config.Address())
+	if err != nil {
+		return nil, newError(ctx, delivery.StageDial, err, delivery.PrivateData{})
+	}
+	s := &session{config: config, conn: &countedConn{Conn: conn}, guard: &replyReader{},
+		private: delivery.PrivateData{Login: []string{config.Username, config.Password}}}
+	stop := context.AfterFunc(ctx, s.closeSocket)
+	fail := s.setUp(ctx)
+	stop()
+	if fail != nil {
+		s.closeSocket()
+		return nil, fail
+	}
+	return s, nil
+}
+
+// setUp greets, encrypts and logs in on a fresh connection.
+func (s *session) setUp(ctx context.Context) *delivery.Error {
+	if fail := s.greet(ctx); fail != nil {
+		return fail
+	}
+	if fail := s.encrypt(ctx); fail != nil {
+		return fail
+	}
+	if s.config.Username == "" {
+		return nil
+	}
+	return s.runStep(ctx, delivery.StageAuth, s.authenticate)
+}
+
+// greet reads the greeting and says EHLO. With smtps it makes the TLS handshake first.
+func (s *session) greet(ctx context.Context) *delivery.Error {
+	var conn net.Conn = s.conn
+	if s.config.TLS == TLSImplicit {
+		secure := tls.Client(s.conn, s.tlsConfig())
+		fail := s.runStep(ctx, delivery.StageTLS, func() error { return secure.HandshakeContext(ctx) })
+		if fail != nil {
+			return fail
+		}
+		state := secure.ConnectionState()
+		conn, s.state = secure, &state
+	}
+	s.guard.source = conn
+	return s.runStep(ctx, delivery.StageHello, func() (err error) {
+		s.client, err = smtp.NewClient(recordedConn{conn, s.guard}, s.config.Host)
+		if err != nil {
+			return err
+		}
+		return s.client.Hello(s.config.Hello)
+	})
+}
+
+// encrypt starts TLS by STARTTLS (RFC 3207), as the configuration requires.
+func (s *session) encrypt(ctx context.Context) *delivery.Error {
+	if s.config.TLS == TLSNone || s.config.TLS == TLSImplicit {
+		return nil
+	}
+	if offered, _ := s.client.Extension("STARTTLS"); !offered {
+		if s.config.TLS == TLSOpportunistic {
+			return nil
+		}
+		return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageTLS, Err: errNoSTARTTLS}
+	}
+	if fail := s.runStep(ctx, delivery.StageTLS, s.startTLS); fail != nil {
+		return fail
+	}
+	state, _ := s.client.TLSConnectionState()
+	s.state = &state
+	return nil
+}
+
+// startTLS makes the TLS handshake. It fails if bytes in the clear follow the server's answer to
+// STARTTLS, since anyone on the network may have written them.
+func (s *session) startTLS() error {
+	clear := s.client.Text
+	config := s.tlsConfig()
+	config.VerifyConnection = func(tls.ConnectionState) error {
+		if clear.R.Buffered() > 0 {
+			return errInjectedBytes
+		}
+		return nil
+	}
+	if err := s.client.StartTLS(config); err != nil {
+		return err
+	}
+	// From here on lines are what TLS carries, so the guard moves above it.
+	s.guard = &replyReader{source: s.client.Text.R}
+	s.client.Text.R = bufio.NewReader(s.guard)
+	return nil
+}
+
+func (s *session) tlsConfig() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.config.Host, RootCAs: s.config.RootCAs}
+}
+
+// Timeouts of the parts of the dialogue.
+const (
+	dialTimeout    = 10 * time.Second // opening the socket
+	commandTimeout = 30 * time.Second // a step with all its round trips, or writing the body
+	dotTimeout     = 10 * time.Minute // the answer to the final dot (RFC 5321 section 4.5.3.2.6)
+	quitTimeout    = time.Second      // QUIT and its reply
+)
+
+// runStep runs one step of the dialogue within its timeout. It fails if a reply came before the
+// step's command, or if the connection broke within a reply.
+func (s *session) runStep(ctx context.Context, stage string, run func() error) *delivery.Error {
+	if s.client != nil && s.client.Text.R.Buffered() > 0 {
+		return &delivery.Error{Class: delivery.Temporary, Stage: stage, Err: errUnsolicited}
+	}
+	return s.awaitStep(ctx, stage, run)
+}
+
+// awaitStep is runStep for a command that was sent earlier, so its reply may have arrived already.
+func (s *session) awaitStep(ctx context.Context, stage string, run func() error) *delivery.Error {
+	limit := commandTimeout
+	if stage == delivery.StageDot {
+		limit = dotTimeout
+	}
+	s.conn.startStep(limit)
+	err := run()
+	if s.guard.torn != nil {
+		return newError(ctx, stage, s.guard.torn, s.private)
+	}
+	if err != nil {
+		return newError(ctx, stage, err, s.private)
+	}
+	return nil
+}
+
+// closeSocket closes the socket without QUIT: QUIT would end a half-written mail, and the server would
+// accept it.
+func (s *session) closeSocket() { _ = s.conn.Close() }
+
+// quit says QUIT and closes the socket. It ignores errors, since every mail has its reply.
+func (s *session) quit() {
+	s.conn.startStep(quitTimeout)
+	_ = s.client.Quit()
+	s.closeSocket()
+}
+
+// leavesSessionUsable reports whether the session can be used after a failure: after our own
+// refusal, or a whole 4xx or 5xx reply other than 421, with which the server closes (RFC 5321
+// section 3.8).
+func leavesSessionUsable(fail *delivery.Error) bool {
+	return fail.Err == errUTF8 || fail.Status >= 400 && fail.Status != 421
+}

@@ -1,0 +1,253 @@
+package smtp_test
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/delivery/smtp"
+	"sendcode/internal/deliver/delivery/smtptest"
+	"sendcode/internal/kit/servertest"
+)
+
+func tlsFailure() outcome { return outcome{Class: delivery.Temporary, Stage: delivery.StageTLS} }
+
+// encryption is one row of the table: the mail is accepted, or the client stops before MAIL, and
+// after a failure of TLS before AUTH.
+type encryption struct {
+	name   string
+	script smtptest.Script
+	// change is made to the configuration that the server's own URL gives.
+	change func(*smtp.Config)
+	want   outcome
+	// cause is part of the error's text.
+	cause string
+}
+
+func required(c *smtp.Config)      { c.TLS = smtp.TLSRequired }
+func opportunistic(c *smtp.Config) { c.TLS = smtp.TLSOpportunistic }
+func distrustful(c *smtp.Config)   { c.RootCAs = nil }
+func withUser(c *smtp.Config)      { c.Username, c.Password = username, password }
+
+// misnamed gives the server a name that its certificate has not.
+func misnamed(c *smtp.Config) {
+	at := net.JoinHostPort(c.Host, strconv.Itoa(c.Port))
+	c.Host = "other.example"
+	c.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, at)
+	}
+}
+
+func startTLS(rules ...smtptest.Rule) smtptest.Script {
+	return smtptest.Script{TLS: smtptest.STARTTLS, Rules: rules}
+}
+
+// login wants a user and this password.
+func login(password string, mechanisms ...string) smtptest.Script {
+	return smtptest.Script{TLS: smtptest.STARTTLS, Username: username, Password: password, Mechanisms: mechanisms}
+}
+
+// answers has AUTH answered by a rule.
+func answers(rule smtptest.Rule) smtptest.Script {
+	s := login(password)
+	rule.Stage = smtptest.Auth
+	s.Rules = []smtptest.Rule{rule}
+	return s
+}
+
+func loginFailure(code int, enhanced string) outcome {
+	return outcome{delivery.Temporary, delivery.StageAuth, code, enhanced}
+}
+
+func encryptions() []encryption {
+	return []encryption{
+		{name: "STARTTLS", script: startTLS()},
+		{name: "implicit", script: smtptest.Script{TLS: smtptest.Implicit}},
+		{name: "none where the policy is opportunistic", change: opportunistic},
+
+		{name: "STARTTLS stripped", change: required, want: tlsFailure(), cause: "does not offer STARTTLS"},
+		{name: "EHLO stripped to HELO",
+			script: startTLS(smtptest.Rule{Stage: smtptest.Hello, Times: 1, Reply: "502 5.5.1 no"}),
+			want:   tlsFailure(), cause: "does not offer STARTTLS"},
+		{name: "bytes injected behind the answer", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS,
+			Raw: "220 go\r\n250-evil.example\r\n250 AUTH PLAIN\r\n"}), want: tlsFailure(), cause: "bytes in the clear"},
+		{name: "bytes injected a little later", script: startTLS(smtptest.Rule{Stage: smtptest.Handshake,
+			Delay: 20 * time.Millisecond, Raw: "250 evil.example\r\n"}), want: tlsFailure()},
+		{name: "unknown authority", script: startTLS(), change: distrustful, want: tlsFailure(),
+			cause: "unknown authority"},
+		{name: "unknown authority where the policy is opportunistic", script: startTLS(), want: tlsFailure(),
+			cause:  "unknown authority",
+			change: func(c *smtp.Config) { opportunistic(c); distrustful(c) }},
+		{name: "unknown authority, implicit TLS", script: smtptest.Script{TLS: smtptest.Implicit}, change: distrustful,
+			want:  tlsFailure(),
+			cause: "unknown authority"},
+		{name: "another host's certificate", script: startTLS(), change: misnamed, want: tlsFailure(),
+			cause: "certificate"},
+		{name: "TLS 1.1", script: smtptest.Script{TLS: smtptest.STARTTLS, MaxTLS: tls.VersionTLS11},
+			want: tlsFailure()},
+		{name: "STARTTLS refused for good",
+			script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Reply: blabbing("502 5.5.1")}),
+			want:   outcome{delivery.Temporary, delivery.StageTLS, 502, "5.5.1"}},
+		{name: "closed at STARTTLS", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Close: true}),
+			want: tlsFailure()},
+		{name: "closed at the handshake", script: startTLS(smtptest.Rule{Stage: smtptest.Handshake, Close: true}),
+			want: tlsFailure()},
+		{name: "implicit expected, plain found", want: tlsFailure(),
+			change: func(c *smtp.Config) { c.TLS = smtp.TLSImplicit }},
+		{name: "refused at RCPT within TLS",
+			script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Reply: blabbing("550 5.1.1")}),
+			want:   outcome{delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"}},
+		{name: "PLAIN", script: login(password, "X-UNKNOWN", "PLAIN"), change: withUser},
+		{name: "LOGIN", script: login(password, "X-UNKNOWN", "LOGIN"), change: withUser},
+		{name: "PLAIN, wrong", script: login("another", "PLAIN"), change: withUser, want: loginFailure(535, "5.7.8")},
+		{name: "no known mechanism", script: login(password, "X-UNKNOWN"), change: withUser, want: loginFailure(0, "")},
+		{name: "no AUTH at all", script: startTLS(), change: withUser, want: loginFailure(0, "")},
+		{name: "refused", script: answers(smtptest.Rule{Reply: blabbing("535 5.7.8")}), change: withUser,
+			want: loginFailure(535, "5.7.8")},
+		{name: "closed at AUTH", script: answers(smtptest.Rule{Close: true}), change: withUser,
+			want: loginFailure(0, "")},
+		{name: "a broken challenge", script: answers(smtptest.Rule{Reply: blabbing("334 %%%")}), change: withUser,
+			want: loginFailure(0, "")},
+		{name: "half a refusal within TLS",
+			script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Raw: blabbing("550 5.1.1"), Close: true}),
+			want:   outcome{Class: delivery.Temporary, Stage: delivery.StageRcpt}},
+	}
+}
+
+func TestEncryption(t *testing.T) {
+	for _, row := range encryptions() {
+		t.Run(row.name, func(t *testing.T) {
+			server := smtptest.Start(t, row.script)
+			change := row.change
+			if change == nil {
+				change = func(*smtp.Config) {}
+			}
+			_, err := server.Sender(t, change).Send(t.Context(), smtptest.Sample(1))
+			expect(t, err, row.want)
+			if err != nil && !strings.Contains(err.Error(), row.cause) {
+				t.Errorf("%q does not say %q", err, row.cause)
+			}
+			spoken, stage := verbs(server), row.want.Stage
+			if stage == delivery.StageTLS && strings.Contains(spoken, "AUTH") ||
+				(stage == delivery.StageTLS || stage == delivery.StageAuth) &&
+					strings.Contains(spoken, "MAIL") {
+				t.Errorf("went on after the failure: %q", spoken)
+			}
+			want := 0
+			if row.want == (outcome{}) {
+				want = 1
+			}
+			if len(server.Messages()) != want {
+				t.Errorf("%d messages accepted, want %d", len(server.Messages()), want)
+			}
+		})
+	}
+}
+
+// TestNothingInTheClear listens on the wire: with TLS, neither the recipient nor the password nor
+// the code is readable there.
+func TestNothingInTheClear(t *testing.T) {
+	for _, kind := range []smtptest.Encryption{smtptest.STARTTLS, smtptest.Implicit} {
+		server := smtptest.Start(t, smtptest.Script{TLS: kind, Username: username, Password: password})
+		var log servertest.Text
+		s := server.Sender(t, dialThrough(func(c *hooked) {
+			c.write = io.MultiWriter(c.Conn, &log).Write
+		}))
+		_, err := s.Send(t.Context(), smtptest.Sample(1))
+		expect(t, err, outcome{})
+		for _, readable := range []string{"MAIL", "RCPT", "AUTH", recipient, username, code} {
+			if strings.Contains(log.String(), readable) {
+				t.Errorf("the wire shows %q", readable)
+			}
+		}
+	}
+}
+
+// TestPasswordStaysHome: no login in the clear beyond this machine, whatever the server offers.
+func TestPasswordStaysHome(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		server, s := inBubble(t, smtptest.Script{Username: username, Password: password}, func(c *smtp.Config) {
+			c.Host, c.TLS, c.Username, c.Password = "relay.example", smtp.TLSOpportunistic, username, password
+		})
+		_, err := s.Send(t.Context(), smtptest.Sample(1))
+		expect(t, err, outcome{Class: delivery.Temporary, Stage: delivery.StageAuth})
+		if got := verbs(server); got != "EHLO" {
+			t.Errorf("dialogue %q", got)
+		}
+	})
+}
+
+// TestLoginByAnotherMechanism: a server that refuses a mechanism which it offers is shown the password,
+// once more and under TLS alone; what worked is tried first from then on.
+func TestLoginByAnotherMechanism(t *testing.T) {
+	refused := smtptest.Rule{Stage: smtptest.Auth, Reply: "535 5.7.8 no"}
+	once := refused
+	once.Times = 1
+	no := outcome{delivery.Temporary, delivery.StageAuth, 535, "5.7.8"}
+	for name, c := range map[string]struct {
+		offered, given string
+		rule           smtptest.Rule
+		want           outcome
+		tried          string // by two mails, each on a connection of its own
+	}{
+		"the challenge is refused": {"CRAM-MD5 PLAIN LOGIN", "", once, outcome{}, "CRAM-MD5 PLAIN PLAIN"},
+		"both are refused":         {"CRAM-MD5 LOGIN", "", refused, no, "CRAM-MD5 LOGIN CRAM-MD5 LOGIN"},
+		"nothing else is offered":  {"CRAM-MD5 GSSAPI", "", refused, no, "CRAM-MD5 CRAM-MD5"},
+		"the password is refused":  {"PLAIN LOGIN", "", refused, no, "PLAIN PLAIN"},
+		"one is configured":        {"CRAM-MD5 PLAIN", "CRAM-MD5", refused, no, "CRAM-MD5 CRAM-MD5"},
+		"a weaker is configured":   {"CRAM-MD5 PLAIN LOGIN", "LOGIN", smtptest.Rule{}, outcome{}, "LOGIN LOGIN"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			script := login(password, strings.Fields(c.offered)...)
+			script.Rules = []smtptest.Rule{c.rule, {Stage: smtptest.Idle, Close: true}}
+			server, s := overTCP(t, script, func(config *smtp.Config) { config.Mechanism = c.given })
+			for n := range 2 {
+				_, err := s.Send(t.Context(), smtptest.Sample(n))
+				expect(t, err, c.want)
+			}
+			var tried []string
+			for _, line := range server.Commands() {
+				if words := strings.Fields(line); words[0] == "AUTH" {
+					tried = append(tried, words[1])
+				}
+			}
+			if got := strings.Join(tried, " "); got != c.tried {
+				t.Errorf("tried %s, want %s", got, c.tried)
+			}
+		})
+	}
+}
+
+func TestExamine(t *testing.T) {
+	script := login(password)
+	server := smtptest.Start(t, script)
+	config, err := smtp.ParseURL(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	examine := func(change func(*smtp.Config), want outcome) {
+		t.Helper()
+		changed := config
+		change(&changed)
+		_, err := smtp.Examine(t.Context(), changed)
+		expect(t, err, want)
+	}
+	same := func(*smtp.Config) {}
+	examine(same, outcome{})
+	if got := verbs(server); got != "EHLO STARTTLS EHLO AUTH NOOP QUIT" {
+		t.Errorf("dialogue %q", got)
+	}
+	examine(func(c *smtp.Config) { c.Password = "x" }, outcome{delivery.Temporary, delivery.StageAuth, 535, "5.7.8"})
+	examine(distrustful, tlsFailure())
+	script.Rules = []smtptest.Rule{{Stage: smtptest.Noop, Reply: "421 4.3.2 no"}}
+	server.SetScript(script)
+	examine(same, outcome{delivery.Temporary, delivery.StageHello, 421, "4.3.2"})
+	server.Stop()
+	examine(same, outcome{Class: delivery.Temporary, Stage: delivery.StageDial})
+}

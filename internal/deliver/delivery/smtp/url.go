@@ -1,0 +1,104 @@
+package smtp
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sendcode/internal/base/loopback"
+	"sendcode/internal/deliver/delivery"
+)
+
+// ParseURL reads the address of one mail server:
+//
+//	smtp://user:password@host:587?tls=required&ca=/etc/ssl/private-ca.pem&hello=mail.example.org
+//
+// The scheme is smtp (STARTTLS, port 587) or smtps (TLS from the first byte, port 465). tls is
+// required (the default), opportunistic or none (the default on loopback hosts); it has no place
+// with smtps. auth is the mechanism of the login, such as plain; without it, see openSession. ca is
+// a PEM file that takes the place of the system's authorities. hello is our name in EHLO. conns is
+// how many connections may be open at once, 1 to 1,000, and conns_min how many are opened without a
+// backlog. Characters of user and password that have a meaning in URLs are written as %XX. Errors
+// never quote the URL, since it has the password.
+func ParseURL(text string) (Config, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		// url.Error quotes its input.
+		return Config{}, delivery.SafeError("malformed (write special characters in user and password as %XX)")
+	case u.Scheme != "smtp" && u.Scheme != "smtps":
+		return Config{}, delivery.SafeError("the scheme must be smtp or smtps")
+	case u.Opaque != "" || strings.Trim(u.Path, "/") != "" || u.Fragment != "":
+		return Config{}, delivery.SafeError(
+			"must be scheme://user:password@host:port?parameters (write special characters in user " +
+				"and password as %XX)")
+	}
+	config := Config{Host: u.Hostname(), Username: u.User.Username()}
+	config.Password, _ = u.User.Password()
+	if err := config.readParameters(u); err != nil {
+		return Config{}, err
+	}
+	_, err = config.withDefaults()
+	return config, err
+}
+
+// maxConns is for relays of one's own: 1,000 at 300 ms a mail carry 3,300 mails a second.
+const maxConns = 1000
+
+func (c *Config) readParameters(u *url.URL) error {
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return delivery.SafeError("malformed parameters")
+	}
+	for name, values := range query {
+		switch {
+		case !slices.Contains([]string{"tls", "auth", "ca", "hello", "conns", "conns_min"}, name):
+			return delivery.SafeError("unknown parameter (known: tls, auth, ca, hello, conns, conns_min)")
+		case len(values) > 1:
+			return delivery.SafeError("a parameter is given twice")
+		}
+	}
+	if u.Port() != "" && !parseCount(&c.Port, u.Port(), 65535) {
+		return delivery.SafeError("the port is not within 1 to 65535")
+	}
+	if query.Has("conns") && !parseCount(&c.MaxConns, query.Get("conns"), maxConns) {
+		return delivery.SafeError("conns is not within 1 to 1000")
+	}
+	if query.Has("conns_min") && !parseCount(&c.MinConns, query.Get("conns_min"), maxConns) {
+		return delivery.SafeError("conns_min is not within 1 to 1000")
+	}
+	c.Mechanism = strings.ToUpper(query.Get("auth"))
+	if query.Has("auth") && !slices.Contains(mechanisms, c.Mechanism) {
+		return delivery.SafeError("auth must be one of " + strings.ToLower(strings.Join(mechanisms, ", ")))
+	}
+	c.Hello = query.Get("hello")
+	if c.RootCAs, err = delivery.LoadCAPool(query.Get("ca")); err != nil {
+		return err
+	}
+	c.TLS, err = parseTLSRequirement(u.Scheme, query, c.Host)
+	return err
+}
+
+// parseCount sets into to a whole number from 1 to most; false for any other text.
+func parseCount(into *int, text string, most int) bool {
+	n, err := strconv.Atoi(text)
+	*into = n
+	return err == nil && 1 <= n && n <= most
+}
+
+func parseTLSRequirement(scheme string, query url.Values, host string) (tlsRequirement, error) {
+	policy, known := map[string]tlsRequirement{"required": TLSRequired, "opportunistic": TLSOpportunistic,
+		"none": TLSNone}[query.Get("tls")]
+	switch given := query.Has("tls"); {
+	case scheme == "smtps" && given:
+		return 0, delivery.SafeError("smtps is always encrypted, tls has no place there")
+	case scheme == "smtps":
+		return TLSImplicit, nil
+	case given && !known:
+		return 0, delivery.SafeError("tls must be required, opportunistic or none")
+	case !given && loopback.IsHost(host):
+		return TLSNone, nil
+	}
+	return policy, nil
+}

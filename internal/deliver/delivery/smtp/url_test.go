@@ -1,0 +1,90 @@
+package smtp_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"sendcode/internal/deliver/delivery/smtp"
+)
+
+func TestParseURL(t *testing.T) {
+	for text, want := range map[string]smtp.Config{
+		"smtp://mail.example": {Host: "mail.example"},
+		"smtp://u:p@mail.example?hello=codes.example": {Host: "mail.example", Username: "u", Password: "p",
+			Hello: "codes.example"},
+		"smtp://mail.example?conns=1000&conns_min=9": {Host: "mail.example", MaxConns: 1000, MinConns: 9},
+		"smtp://u:p@mail.example?auth=login":         {Host: "mail.example", Username: "u", Password: "p", Mechanism: "LOGIN"},
+		"smtp://u%40x:p%2Fq%3A%2C@mail.example":      {Host: "mail.example", Username: "u@x", Password: "p/q:,"},
+		"smtps://mail.example":                       {Host: "mail.example", TLS: smtp.TLSImplicit},
+		"smtp://mail.example?tls=opportunistic":      {Host: "mail.example", TLS: smtp.TLSOpportunistic},
+		"smtp://127.0.0.1:1025":                      {Host: "127.0.0.1", Port: 1025, TLS: smtp.TLSNone},
+		"smtp://LOCALHOST":                           {Host: "LOCALHOST", TLS: smtp.TLSNone},
+		"smtp://[::1]:25":                            {Host: "::1", Port: 25, TLS: smtp.TLSNone},
+		"smtp://localhost?tls=required":              {Host: "localhost"},
+		"smtp://u:p@[2001:db8::1]:587?tls=opportunistic": {Host: "2001:db8::1", Port: 587, TLS: smtp.TLSOpportunistic,
+			Username: "u",
+			Password: "p"},
+	} {
+		got, err := smtp.ParseURL(text)
+		if err != nil || fmt.Sprintf("%#v", fieldsOf(got)) != fmt.Sprintf("%#v", fieldsOf(want)) {
+			t.Errorf("%s: got %v, %v", text, got, err)
+		}
+	}
+}
+
+// fieldsOf takes the fields that a URL sets, with the password, past the masking String.
+func fieldsOf(c smtp.Config) []any {
+	return []any{c.Host, c.Port, c.TLS, c.Username, c.Password, c.Mechanism, c.Hello, c.RootCAs != nil, c.MaxConns, c.MinConns}
+}
+
+func TestParseURLRefuses(t *testing.T) {
+	const secret = "s3cr3t"
+	for reason, texts := range map[string][]string{
+		"scheme":    {"http://mail.example"},
+		"malformed": {"smtp://user:" + secret + "#x@mail.example", "smtp://user:" + secret + "\n@mail.example"},
+		// for one of several reasons
+		"":                  {"mail.example:587", "smtp://user:" + secret + "/x@mail.example"},
+		"host":              {"smtp://"},
+		"port":              {"smtp://mail.example:0", "smtp://mail.example:65536"},
+		"must be":           {"smtp://mail.example/inbox"},
+		"tls must be":       {"smtp://mail.example?tls=maybe"},
+		"unknown parameter": {"smtp://mail.example?TLS=none", "smtp://user:" + secret + "@mail.example?x=" + secret},
+		"twice":             {"smtp://mail.example?tls=a&tls=b"},
+		"smtps":             {"smtps://mail.example?tls=required"},
+		"EHLO":              {"smtp://mail.example?hello=a%0Ab"},
+		"conns":             {"smtp://mail.example?conns=0", "smtp://mail.example?conns=1001"},
+		"conns_min":         {"smtp://mail.example?conns_min=0"},
+		"conns_min is more": {"smtp://mail.example?conns=2&conns_min=3"},
+		"ca:":               {"smtp://mail.example?ca=missing.pem"},
+		"no certificate":    {"smtp://mail.example?ca=/dev/null"},
+		"go together":       {"smtp://user@mail.example", "smtp://:" + secret + "@mail.example"},
+		"in the clear":      {"smtp://user:" + secret + "@mail.example?tls=none"},
+	} {
+		for _, text := range texts {
+			_, err := smtp.ParseURL(text)
+			if err == nil || !strings.Contains(err.Error(), reason) || strings.Contains(err.Error(), secret) {
+				t.Errorf("%q: %v", strings.ReplaceAll(text, secret, "…"), err)
+			}
+		}
+	}
+}
+
+func TestConfigKeepsItsPassword(t *testing.T) {
+	config, err := smtp.ParseURL("smtp://relay%2Fuser:s3cr3t@mail.example?tls=opportunistic&hello=codes.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "config", config)
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "config", config)
+	nested := struct{ Server smtp.Config }{config}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+		fmt.Fprintf(&log, format+format+format, config, &config, nested)
+	}
+	if strings.Contains(log.String(), "s3cr3t") {
+		t.Errorf("the password shows in %s", strings.ReplaceAll(log.String(), "s3cr3t", "…"))
+	}
+}

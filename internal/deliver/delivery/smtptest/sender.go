@@ -1,0 +1,76 @@
+package smtptest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/delivery/mailserver"
+	"sendcode/internal/deliver/delivery/smtp"
+)
+
+// Sender makes a sender for the server, on its port or without one, changed as wanted, and closed
+// with the test.
+func (s *Server) Sender(t testing.TB, change ...func(*smtp.Config)) mailserver.Servers {
+	t.Helper()
+	config := smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: s.Dial}
+	if s.Addr() != "" {
+		var err error
+		if config, err = smtp.ParseURL(s.URL()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range change {
+		c(&config)
+	}
+	return NewSender(t, config)
+}
+
+// NewSender makes a sender for one server, closed with the test.
+func NewSender(t testing.TB, config smtp.Config) mailserver.Servers {
+	t.Helper()
+	one, err := smtp.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := mailserver.New(one)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// Outcome is what a test expects of one Send; the zero Outcome is acceptance.
+type Outcome struct {
+	Class  delivery.ErrorClass
+	Stage  string
+	Status int
+	Code   string
+}
+
+// OutcomeOf reads an error of Send, and fails the test if it, or an error that it wraps, prints a
+// secret: one of a [Sample] or of these.
+func OutcomeOf(t testing.TB, err error, secrets ...string) Outcome {
+	t.Helper()
+	if err == nil {
+		return Outcome{}
+	}
+	fail, ok := err.(*delivery.Error)
+	if !ok {
+		t.Fatalf("error of type %T, want *delivery.Error", err)
+	}
+	if fail.Stage == delivery.StageAuth && fail.Text != "" {
+		t.Errorf("words about the login: %q", fail.Text)
+	}
+	for ; err != nil; err = errors.Unwrap(err) {
+		for _, format := range []string{"%v", "%+v", "%#v", "%q"} {
+			text := fmt.Sprintf(format, err)
+			for _, secret := range append(secrets, Recipient, "lovelace", Code) {
+				if strings.Contains(text, secret) {
+					t.Errorf("an error of type %T shows %d secret bytes with %s", err, len(secret), format)
+				}
+			}
+		}
+	}
+	return Outcome{fail.Class, fail.Stage, fail.Status, fail.Code}
+}

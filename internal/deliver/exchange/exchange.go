@@ -1,0 +1,189 @@
+// Package exchange makes one HTTP request to a provider. If no answer can be read, it reports
+// whether a byte of the request was written to the socket, below TLS. If none was, the provider
+// certainly has no message; else the outcome is unknown. It also has the code that providers of
+// text messages and of mails share: errors by status, safe error codes, and signatures like those
+// of AWS.
+//
+// Every connection is used once. On a kept connection that broke, net/http would repeat the request
+// by itself, and a repeated request is a second message.
+package exchange
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+
+	"sendcode/internal/deliver/delivery"
+)
+
+// Request is an HTTP request to a provider.
+type Request struct {
+	Method, URL string
+	Header      http.Header
+	Body        []byte
+}
+
+// Response is a provider's HTTP response with its whole body.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	// TLS is the state of the connection; nil without TLS.
+	TLS *tls.ConnectionState
+}
+
+const (
+	// DialTimeout bounds the opening of a connection, and then its TLS handshake.
+	DialTimeout = 10 * time.Second
+	// defaultTimeout bounds one request, from the dial to the end of the response.
+	defaultTimeout = 20 * time.Second
+	// maxResponseBytes bounds the body of a response, in bytes.
+	maxResponseBytes = 64 << 10
+)
+
+// The causes of failures, in texts without data of the request or the response.
+const (
+	ErrUnreadableAnswer  = delivery.SafeError("the answer can't be read")
+	ErrIncompleteMessage = delivery.SafeError("the message is not complete")
+	errConnect           = delivery.SafeError("no connection")
+	errConnectionBroke   = delivery.SafeError("the connection broke")
+	errAnswerTooLong     = delivery.SafeError("the answer is too long")
+	errRedirect          = delivery.SafeError("the provider points elsewhere, which is not followed")
+)
+
+// Client makes requests, each on a connection of its own. A zero field stands for its default.
+type Client struct {
+	// Timeout bounds one request; by default 20 s.
+	Timeout time.Duration
+	// Dial opens the socket; nil means a [net.Dialer].
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// RootCAs are the certificate authorities that are trusted for the server's certificate; nil
+	// means those of the system.
+	RootCAs *x509.CertPool
+}
+
+// writeTracker opens the connection of a request, and notes whether a byte of the request was
+// written to it.
+type writeTracker struct {
+	open   func(ctx context.Context, network, address string) (net.Conn, error)
+	mu     sync.Mutex // not held while writing
+	begun  bool       // the connection is ready: all bytes written from now on are of the request
+	left   bool       // a write of the request began; even if it failed, some bytes may have left
+	sealed bool       // further writes fail
+}
+
+// trackedConn is a connection whose writeTracker notes each write.
+type trackedConn struct {
+	net.Conn
+	*writeTracker
+}
+
+func (d *writeTracker) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
+	defer cancel()
+	conn, err := d.open(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return trackedConn{conn, d}, nil
+}
+
+// Write implements net.Conn. Error: also net.ErrClosed after stopAndReportSent.
+func (s trackedConn) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	sealed := s.sealed
+	s.left = s.left || s.begun && !sealed
+	s.mu.Unlock()
+	if sealed {
+		return 0, net.ErrClosed
+	}
+	return s.Conn.Write(b)
+}
+
+// onConnected is called when the connection is ready, TLS included.
+func (d *writeTracker) onConnected(httptrace.GotConnInfo) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.begun = true
+}
+
+// stopAndReportSent makes further writes fail, and reports whether a byte of the request may have
+// left. net/http may still be writing a request that was given up; since such writes fail, the
+// result stays true.
+func (d *writeTracker) stopAndReportSent() (left bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sealed = true
+	return d.left
+}
+
+// Do makes one request, and returns the response, whatever its status. The request's header
+// traceparent has the trace of ctx. The error's class says whether the provider may have the
+// message: Unknown if so, Temporary if not.
+func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
+	defer cancel()
+	gone := writeTracker{open: c.Dial}
+	if gone.open == nil {
+		gone.open = new(net.Dialer).DialContext
+	}
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: gone.onConnected})
+	req, err := http.NewRequestWithContext(traced, r.Method, r.URL, bytes.NewReader(r.Body))
+	if err != nil {
+		return Response{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StagePrepare, Err: ErrIncompleteMessage}
+	}
+	maps.Copy(req.Header, r.Header)
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header)) // adds nothing if ctx has no trace
+	client := &http.Client{
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DialContext: gone.dial, TLSHandshakeTimeout: DialTimeout,
+			TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.RootCAs},
+			DisableKeepAlives: true, // see the package comment
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	response, err := client.Do(req)
+	if err != nil {
+		return Response{}, transportError(ctx, gone.stopAndReportSent(), err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes+1))
+	switch {
+	case err != nil:
+		return Response{}, transportError(ctx, true, err)
+	case len(body) > maxResponseBytes:
+		return Response{}, &delivery.Error{Class: delivery.Unknown, Stage: delivery.StageRequest,
+			Status: response.StatusCode, Err: errAnswerTooLong}
+	}
+	return Response{response.StatusCode, response.Header, body, response.TLS}, nil
+}
+
+// transportError returns the error of a request without a whole response: Unknown if a byte of the
+// request may have left, else Temporary.
+func transportError(ctx context.Context, left bool, err error) *delivery.Error {
+	e := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errConnect}
+	if left {
+		e.Class, e.Stage, e.Err = delivery.Unknown, delivery.StageRequest, errConnectionBroke
+	}
+	var timeout net.Error
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		e.Err = context.Canceled
+	case ctx.Err() != nil, errors.As(err, &timeout) && timeout.Timeout():
+		e.Err = os.ErrDeadlineExceeded
+	}
+	return e
+}

@@ -1,0 +1,235 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/store"
+)
+
+// Reasons of a send that failed or is unknown, as rows, responses and the console show them. Others
+// are in the packages store, delivery and policy.
+const (
+	ReasonExpired       = "expired"        // the code's life ended before the message could go out
+	ReasonUnreadable    = "unreadable"     // recipient or code can't be recovered: a key left the ring
+	ReasonNoAnswer      = "no_answer"      // no answer came after the whole message was transmitted
+	reasonNotConfigured = "not_configured" // no provider is configured for this channel any more
+)
+
+// attempt makes one attempt to deliver a send: it checks whether the message is still wanted and
+// allowed, composes the message and sends it. It returns the outcome or, if again is not nil, the
+// postponement; the caller must record it in the database.
+func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, again *store.Postponement) {
+	set := o.Policy.Get()
+	w := o.refreshWork(ctx, f)
+	if out, ends := o.outcomeWithoutSending(set, w); ends {
+		return out, nil
+	}
+	reason, err := o.stopReason(ctx, set, w)
+	switch {
+	case err != nil: // the database cannot say whether the prefix is paused
+		return out, &store.Postponement{After: o.retryDelay(w.Send.Attempt), Reason: "temporary_log"}
+	case reason != "":
+		bad := reason == store.ReasonSuppressed
+		return store.Outcome{Status: store.Failed, Reason: reason, Refund: true, BadAddress: bad}, nil
+	}
+	message, out := o.compose(set, w)
+	if message == nil {
+		return out, nil
+	}
+	out, fail := o.send(ctx, w, message)
+	if o.logAttempt(f, out, fail); fail == nil {
+		return out, nil
+	}
+	o.recordCarrierHold(ctx, w, fail)
+	return o.classifyFailure(w, out, fail, set.SuppressFor)
+}
+
+// rereadAfter is how old a row in memory may be before an attempt reads its verification again.
+const rereadAfter = 2 * time.Second
+
+// refreshWork returns the flight's work. If the flight waited longer than rereadAfter, it reads the
+// verification again: it may have been approved, canceled or erased meanwhile. If the database
+// fails, the old state is used.
+func (o *Outbox) refreshWork(ctx context.Context, f *flight) store.Work {
+	w := f.work
+	if o.Now().Sub(f.read) < rereadAfter {
+		return w
+	}
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	if v, _, _, err := o.Store.Verification(ctx, w.Verification.ID); err == nil {
+		w.Verification = v
+	}
+	return w
+}
+
+// outcomeWithoutSending returns the outcome of a send that ends without a message: its verification
+// has ended or was erased, or its recipient is a test recipient. ends is false if the send must go
+// on.
+func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.Outcome, ends bool) {
+	v, now := w.Verification, o.Now()
+	// the provider of the last attempt
+	failed := store.Outcome{Status: store.Failed, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode,
+		Refund: true}
+	switch {
+	case len(v.Sealed) == 0: // erased: not refunded
+		return store.Outcome{Status: store.Failed, Reason: store.ReasonErased}, true
+	case !v.ApprovedAt.IsZero() || !v.CanceledAt.IsZero():
+		failed.Reason = store.ReasonEnded
+		return failed, true
+	case !now.Before(v.ExpiresAt):
+		failed.Reason = ReasonExpired
+		return failed, true
+	}
+	_, test := set.TestRecipients.Of(o.Vault, v, now)
+	return store.Outcome{Status: store.Sent, Provider: policy.TestProvider}, test
+}
+
+// stopReason returns why a send must not go out: its recipient is suppressed, or its channel,
+// purpose, or prefix for its class, is paused. Empty: it may go out. It reads the pauses of
+// prefixes from the database at each attempt, since they change. Error: of the database.
+func (o *Outbox) stopReason(ctx context.Context, set policy.Set, w store.Work) (reason string, err error) {
+	s := w.Send
+	if s.Suppression != uuid.Nil {
+		return store.ReasonSuppressed, nil
+	}
+	_, paused := set.Paused(s.Channel, s.Purpose)
+	if !paused {
+		paused, err = o.prefixPaused(ctx, s, w.Verification.Class)
+	}
+	if paused {
+		return store.ReasonPaused, nil
+	}
+	return "", err
+}
+
+func (o *Outbox) prefixPaused(ctx context.Context, s store.Send, class store.Class) (bool, error) {
+	if o.Watch.Sends == 0 || s.Channel != recipient.SMS || s.Prefix == "" || o.Watch.Exempts(s.Prefix) {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	_, paused, err := o.Store.PrefixPaused(ctx, s.App, s.Prefix, class)
+	return paused, err
+}
+
+// send sends the message, and notes a receipt to wait for. The outcome names the provider that
+// answered, and has the status Sent even if fail is not nil; classifyFailure then replaces it.
+func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (out store.Outcome, fail *delivery.Error) {
+	receipt, err := message(ctx)
+	out = store.Outcome{Status: store.Sent, Provider: receipt.Provider, ProviderCode: receipt.Code, Took: receipt.Took}
+	if err == nil {
+		o.expectReceipt(ctx, w, receipt)
+		return out, nil
+	}
+	fail = &delivery.Error{Class: delivery.Unknown, Stage: "send", Err: err}
+	_ = errors.As(err, &fail)
+	out.ProviderCode = fail.ReplyCodes()
+	return out, fail
+}
+
+// logAttempt logs a failed attempt. While all servers are set aside, it logs this only for the
+// first send of the lane.
+func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) {
+	suspended := fail != nil && fail.Stage == delivery.StageAllSetAside
+	o.mu.Lock()
+	l := o.lane(f)
+	known := suspended && l.logged
+	l.logged = suspended || l.logged && fail != nil && fail.Class == delivery.Temporary
+	o.mu.Unlock()
+	if fail == nil || known {
+		return
+	}
+	line := []any{"send", f.work.Send.ID, "request_id", f.work.Send.RequestID, "attempt", f.work.Send.Attempt, "server",
+		out.Provider,
+		"class", fail.Class, "stage", fail.Stage, "reply", out.ProviderCode, "cause", fail.Err}
+	if fail.Text != "" {
+		line = append(line, "reply_text", fail.Text)
+	}
+	o.Logger.Info("delivery attempt failed", line...)
+}
+
+// classifyFailure decides what a failure means: an outcome with a refund, a suppression of the
+// address, unknown, or a postponement.
+func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery.Error,
+	suppressFor time.Duration) (store.Outcome, *store.Postponement) {
+	out.Status, out.Refund = store.Failed, true
+	switch fail.Class {
+	case delivery.Rejected:
+		out.Reason, out.BadAddress = cmp.Or(fail.Reason, store.ReasonRejected), fail.BadAddress()
+		switch {
+		case fail.NoMailbox():
+			out.Suppress = o.suppression(w.Verification, store.CauseHardBounce, suppressFor)
+			out.Suppress.Words = delivery.BurstWords(out.ProviderCode, fail.Text)
+		case fail.Reason == sms.ReasonOptedOut:
+			out.Suppress = o.suppression(w.Verification, store.CauseOptOut, suppressFor)
+		}
+	case delivery.Temporary:
+		wait := max(o.retryDelay(w.Send.Attempt), fail.RetryAfter)
+		if o.Now().Add(wait).Before(w.Verification.ExpiresAt) {
+			return out, &store.Postponement{After: wait, Reason: "temporary_" + fail.Stage, Provider: out.Provider,
+				ProviderCode: out.ProviderCode}
+		}
+		out.Reason = ReasonExpired
+	default:
+		out.Status, out.Reason, out.Refund = store.Unknown, ReasonNoAnswer, false
+	}
+	return out, nil
+}
+
+// recordCarrierHold writes a carrier's hold on the recipient to the database, if the failure has a
+// hold of at least 1 s. It blocks until the database answers.
+func (o *Outbox) recordCarrierHold(ctx context.Context, w store.Work, fail *delivery.Error) {
+	if fail.Hold < time.Second {
+		return
+	}
+	o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
+		return true, o.Store.AddCarrierHold(ctx, recipient.SMS, w.Send.Recipient, fail.Hold)
+	})
+}
+
+// suppression returns the suppression of the address to which a message was sent. It returns the
+// zero value, which suppresses nothing, for addresses of the simulator, which must be able to
+// bounce again, and if the recipient cannot be decrypted.
+func (o *Outbox) suppression(v store.Verification, why store.SuppressionCause, lasts time.Duration) store.NewSuppression {
+	to, err := o.Vault.OpenRecipient(v)
+	if err != nil || to.Domain() == delivery.SimulatorDomain {
+		return store.NewSuppression{}
+	}
+	return store.NewSuppression{Cause: why, Address: o.Vault.SuppressionHash(to), For: lasts}
+}
+
+// expectReceipt writes to the database that a receipt is expected, if the carrier reports by its
+// own ID or can be polled. It blocks until the database answers.
+func (o *Outbox) expectReceipt(ctx context.Context, w store.Work, r delivery.Result) {
+	if o.Receipts == nil || r.ID == "" {
+		return
+	}
+	ask := time.Duration(0)
+	if _, can := o.Receipts.Poller(r.Provider); can {
+		ask = o.PollAfter
+	} else if !o.Receipts.ReportsUseCarrierID(r.Provider) {
+		return
+	}
+	o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
+		return true, o.Store.ExpectReceipt(ctx, store.PendingReceipt{Carrier: r.Provider, ID: r.ID, Send: w.Send.ID},
+			ask)
+	})
+}
+
+// retryDelay returns the wait after the nth attempt: 2 s, doubling up to 30 s, plus or minus a random
+// quarter, so that replicas do not retry in step. The first retry starts within 10 s of the
+// failure, including a tick.
+func (o *Outbox) retryDelay(n int) time.Duration {
+	d := min(2*time.Second<<min(max(n-1, 0), 5), 30*time.Second)
+	return d*3/4 + o.Random(d/2)
+}

@@ -1,0 +1,123 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"sendcode/internal/base/message"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// transmitFunc sends a composed message and returns the provider's answer. It is the only place that
+// holds both the code and the full recipient; they leave it only in the message.
+type transmitFunc func(context.Context) (delivery.Result, error)
+
+// failToCompose logs why a message cannot be composed, and returns the outcome of its send.
+func (o *Outbox) failToCompose(w store.Work, reason string, err error) (transmitFunc, store.Outcome) {
+	o.Logger.Error("could not compose message", "send", w.Send.ID, "reason", reason, "error", err,
+		runbook.SendsFail.See())
+	return nil, store.Outcome{Status: store.Failed, Reason: reason, Refund: true}
+}
+
+// compose decrypts the recipient of a row, derives or decrypts its code, checks block lists and
+// number rules again, since the configuration may have changed, and renders the message. It returns
+// the function that sends it, or nil and the outcome if it must not or cannot be sent.
+func (o *Outbox) compose(set policy.Set, w store.Work) (transmitFunc, store.Outcome) {
+	v := w.Verification
+	app := set.Apps[v.App]
+	to, address, err := o.recipientOf(w)
+	if err != nil {
+		return o.failToCompose(w, ReasonUnreadable, err)
+	}
+	if to.Channel() == recipient.SMS {
+		address = w.Send.Recipient // as Vault.SuppressionHash
+	}
+	if set.Blocks.Contains(to, address) {
+		return nil, store.Outcome{Status: store.Failed, Reason: store.ReasonBlocked}
+	}
+	if set.Numbers.Validate(to) != nil {
+		return nil, store.Outcome{Status: store.Failed, Reason: policy.ReasonCountryNotServed, Refund: true}
+	}
+	code, timed, err := o.Vault.Code(w)
+	if err != nil {
+		return o.failToCompose(w, ReasonUnreadable, err)
+	}
+	left := v.ExpiresAt.Sub(o.Now())
+	request := message.RenderRequest{
+		App: v.App, Locale: v.Locale, Purpose: v.Purpose, Site: w.Send.Site,
+		Data:   message.AppData(v.App, app.Title, app.Brand, app.Hash),
+		Titles: set.Purposes[v.Purpose].Titles,
+		Notify: set.Purposes[v.Purpose].Notify, // empty for a removed purpose, so the notification hides the code
+	}
+	if request.Data.Code = code; timed {
+		request.Data.Minutes = message.RemainingMinutes(left)
+	}
+	if v.Channel == recipient.SMS {
+		return o.composeText(w, to, request, left)
+	}
+	return o.composeMail(w, to, request, cmp.Or(app.Sender, o.MailFrom))
+}
+
+// recipientOf returns the recipient and its hash. It decrypts them only if the work does not carry
+// them.
+func (o *Outbox) recipientOf(w store.Work) (recipient.Recipient, recipient.Hash, error) {
+	if !w.To.IsZero() {
+		return w.To, w.Address, nil
+	}
+	to, err := o.Vault.OpenRecipient(w.Verification)
+	if err != nil {
+		return to, recipient.Hash{}, err
+	}
+	return to, o.Vault.AddressHash(to), nil
+}
+
+func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.RenderRequest, from string) (transmitFunc,
+	store.Outcome) {
+	request.Data.Support = store.SupportReference(w.Send.ID)
+	m, err := o.Mails.Prepare(request)
+	if err != nil {
+		return o.failToCompose(w, delivery.ReasonTemplate, err)
+	}
+	id := w.Send.ID.String()
+	mail := delivery.Mail{
+		ID: id + "@" + o.Domain, To: to.Address(), Form: m.Form, Fill: m.Fill,
+		SharedFields: delivery.SharedFields{From: from, Language: m.Language}, Date: w.Send.LoggedAt,
+	}
+	if len(o.IDHeaders) > 0 {
+		mail.IDHeaders = map[string]string{}
+	}
+	for _, name := range o.IDHeaders {
+		mail.IDHeaders[name] = id
+	}
+	return func(ctx context.Context) (delivery.Result, error) { return o.Sender.Send(ctx, mail) }, store.Outcome{}
+}
+
+func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request message.RenderRequest,
+	left time.Duration) (transmitFunc, store.Outcome) {
+	if o.Carrier == nil {
+		return o.failToCompose(w, reasonNotConfigured, errNoCarrier)
+	}
+	text, err := o.Texts.Render(request)
+	if err != nil {
+		return o.failToCompose(w, delivery.ReasonTemplate, err)
+	}
+	m := sms.Message{
+		ID: w.Send.ID.String(), App: w.Send.App, Stranger: policy.IsStrangerInScope(w.Verification.Class, quota.Global),
+		Segments: text.Segments,
+		To:       to.Address(), Country: to.Country(), Prefix: to.VisiblePrefix(), Text: text.Text,
+		Code: request.Data.Code, Minutes: request.Data.Minutes, Purpose: w.Send.Purpose, Language: text.Language,
+		Life: left,
+	}
+	return func(ctx context.Context) (delivery.Result, error) { return o.Carrier.Send(ctx, m) }, store.Outcome{}
+}
+
+// errNoCarrier says that no carrier is configured any more for a text message that waited.
+var errNoCarrier = errors.New("outbox: no carrier is configured")

@@ -1,0 +1,313 @@
+// Package outbox delivers the sends in the database: it queues the rows in flight, composes each
+// message, sends it through a mail server or a carrier, records the outcome, and refunds failed
+// sends in the limiter.
+//
+// Package verification passes it each row that it has just written; the outbox also takes over rows
+// that other replicas left. It uses the database, the limiter, the policies and the providers, not
+// the use cases.
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/message"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// Store is the database as the outbox needs it. Implementation: sqldb.DB.
+type Store interface {
+	RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error
+	Finish(ctx context.Context, outcome store.Outcome) (bool, error)
+	Postpone(ctx context.Context, p store.Postponement) (bool, error)
+	TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
+	TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
+	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
+	ConfirmRefund(ctx context.Context, held store.AttemptID) error
+	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
+	PrefixPaused(ctx context.Context, app, prefix string, class store.Class) (store.PrefixPause, bool, error)
+	ExpectReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error
+	AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
+
+	Ping(ctx context.Context) error
+	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.SendOrRefusal, time.Time, error)
+}
+
+// limiter has the changes that the outbox makes in the limiter. Implementation: *gates.Gates.
+type limiter interface {
+	Refund(ctx context.Context, id string, buckets ...string) error
+	Record(ctx context.Context, scope quota.Scope, bucket string, keep time.Duration, read time.Time,
+		events ...quota.AgedEvent) error
+}
+
+// MailRenderer renders a mail. Implementation: message.Renderer.
+type MailRenderer interface {
+	Prepare(message.RenderRequest) (message.PreparedMail, error)
+}
+
+// smsRenderer renders a text message. Implementation: message.TextRenderer.
+type smsRenderer interface {
+	Render(message.RenderRequest) (message.TextMessage, error)
+}
+
+// MailSender sends one mail. Implementation: mailserver.Servers.
+type MailSender interface {
+	Send(ctx context.Context, m delivery.Mail) (delivery.Result, error)
+}
+
+// Carrier sends one text message. Implementation: sms.Carriers.
+type Carrier interface {
+	Send(ctx context.Context, m sms.Message) (delivery.Result, error)
+}
+
+// suspendable is a MailSender or Carrier that may be suspended. AttemptsAllowed returns how many
+// messages it would try now; delivery.UnlimitedAttempts: any number. A Sender or Carrier without
+// this method is never suspended.
+type suspendable interface{ AttemptsAllowed() int }
+
+// connLimited is a MailSender or Carrier with a bound on the messages that are under way at once.
+// Without this method, Workers is the only bound.
+type connLimited interface{ MaxConns() int }
+
+// ReceiptSources says which carriers can be polled for receipts (Poller), and which report by their
+// own ID (ReportsUseCarrierID). Implementation: *sms.Carriers.
+type ReceiptSources interface {
+	Poller(name string) (sms.Poller, bool)
+	ReportsUseCarrierID(name string) bool
+}
+
+// Observer counts outcomes. It must not block.
+type Observer interface {
+	// Finished counts a send that ended. callers: the send has a caller's code. d is the time from
+	// Send.LoggedAt to the outcome.
+	Finished(channel recipient.Channel, app string, s store.Status, callers bool, d time.Duration)
+}
+
+// Tracer makes a trace of each attempt. BeginAttempt begins it, in the context that it returns;
+// EndAttempt ends it, with the send's status and the reason. Implementation: traces.Traces.
+type Tracer interface {
+	BeginAttempt(ctx context.Context, s store.Send) context.Context
+	EndAttempt(ctx context.Context, s store.Status, reason string)
+}
+
+// Config are the outbox's settings.
+type Config struct {
+	MailFrom  string            // Name <addr>, for apps without a sender
+	Domain    string            // right-hand side of Message-IDs
+	IDHeaders []string          // names of extra mail headers to set to the send's ID
+	Lease     time.Duration     // of a row in flight; 0 means DefaultLease
+	Tick      time.Duration     // between two looks for rows to take over; 0 means DefaultTick
+	Workers   int               // sends of one channel in flight at once, strangers' apart; 0 means DefaultWorkers
+	Capacity  int               // sends of one channel held in memory, strangers' apart; 0 means MaxFlights
+	Watch     store.PrefixWatch // settings of automatic pauses of prefixes; zero: pauses are ignored
+	// how long to wait for a carrier's report before the carrier is polled; 0: carriers are not
+	// polled
+	PollAfter time.Duration
+}
+
+// DefaultLease is Config.Lease unless that is set. After a crash another replica takes rows over within
+// a lease and a tick, under 10 s.
+var DefaultLease = 8 * time.Second
+
+const (
+	DefaultTick    = time.Second
+	DefaultWorkers = 16
+)
+
+// Bounds of the queues in memory. Beyond them, work waits in the database, and refunds happen by
+// the end of the window.
+const (
+	MaxFlights = 2000 // sends of a queue in memory, whose leases are renewed; more than are delivered within one lease
+	// outcomes not yet in the database; so many mails can be sent twice if a process dies while the
+	// database is unavailable
+	MaxPendingOutcomes = 256
+
+	refundBatch   = 64  // refunds repeated in one tick
+	takeOverBatch = 500 // rows taken over in one statement
+)
+
+// MaxStopWait is how long a stop waits for the attempts under way.
+var MaxStopWait = 10 * time.Second
+
+// Dependencies are the services that an Outbox uses.
+type Dependencies struct {
+	Store    Store
+	Limiter  limiter
+	Policy   *policy.CurrentSet
+	Vault    keys.Vault
+	Mails    MailRenderer
+	Sender   MailSender
+	Texts    smsRenderer    // with Carrier
+	Carrier  Carrier        // nil: there are no text messages
+	Receipts ReceiptSources // nil: no receipt is expected
+	Observer Observer
+	Tracer   Tracer             // nil: there are no traces
+	IDs      *store.IDGenerator // of events
+	Now      func() time.Time
+	Logger   *slog.Logger
+	Random   func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
+	// called after an app's event was written to the database. It must not block
+	Notify func()
+}
+
+// Outbox delivers the rows in flight. The process that wrote a row delivers it at once, without
+// reading it back. If that process dies, the row's lease ends and another replica takes the row
+// over. Every write names its attempt, so a process whose lease has ended changes nothing. Safe for
+// concurrent use.
+type Outbox struct {
+	Config
+	Dependencies
+	pending chan struct{} // semaphore: one element for each outcome that is not in the database yet
+	waiters sync.Map      // the chan store.Outcome of each request that waits, by the ID of its send
+
+	mu           sync.Mutex
+	flights      map[uuid.UUID]*flight
+	lanes        map[store.Queue]*lane
+	refunds      []pendingRefund // that the limiter must still get
+	unsettled    []unsettled     // sends to look up in the database
+	wake         chan struct{}   // signalled when refunds grows
+	room         chan struct{}   // signalled when memory has room for rows that wait in the database
+	work         sync.WaitGroup
+	failedWrites int       // since the last warning of them: see warnFailedWrite
+	warned       time.Time // when that warning was logged
+
+	base context.Context // context of attempts; ends when a stop has waited for MaxStopWait
+	halt context.CancelFunc
+
+	refundsWait bool // the limiter failed at the last refund of a row
+
+	noTakeoverUntil time.Time // no takeover before this instant: see tick
+	away            bool      // the database failed at the last tick
+}
+
+// New makes an outbox. Nothing runs in the background until Run.
+func New(c Config, p Dependencies) *Outbox {
+	c.Lease, c.Tick = cmp.Or(c.Lease, DefaultLease), cmp.Or(c.Tick, DefaultTick)
+	c.Workers, c.Capacity = cmp.Or(c.Workers, DefaultWorkers), cmp.Or(c.Capacity, MaxFlights)
+	if p.Random == nil {
+		p.Random = rand.N[time.Duration]
+	}
+	o := &Outbox{
+		Config: c, Dependencies: p, pending: make(chan struct{}, MaxPendingOutcomes),
+		flights: map[uuid.UUID]*flight{}, lanes: map[store.Queue]*lane{},
+		wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
+	}
+	for _, q := range store.Queues() {
+		o.lanes[q] = &lane{Queue: q, most: c.Workers}
+		if q.Strangers {
+			o.lanes[q].most = max(1, o.attemptsAtOnce(q.Channel)/2)
+		}
+	}
+	o.base, o.halt = context.WithCancel(context.Background())
+	return o
+}
+
+// Run renews leases, repeats refunds and takes over rows until ctx ends. Then it waits for the
+// attempts in flight, at most MaxStopWait, and returns. Unfinished rows are not lost: another replica,
+// or the next start, takes them over.
+func (o *Outbox) Run(ctx context.Context) {
+	ended := make(chan struct{})
+	var keeper sync.WaitGroup
+	keeper.Go(func() { o.keepLeases(ended) })
+	defer keeper.Wait()
+	defer close(ended)
+	ticks := time.Tick(o.Tick)
+	o.tick(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			o.stop()
+			return
+		case <-o.wake:
+			o.makeRefunds(o.base)
+		case <-ticks:
+			o.tick(ctx)
+		case <-o.room:
+			o.takeOverIfReady(ctx)
+		}
+	}
+}
+
+// takeOverIfReady takes over due rows, unless the database is unavailable or was until a moment
+// ago.
+func (o *Outbox) takeOverIfReady(ctx context.Context) {
+	if !o.away && !o.Now().Before(o.noTakeoverUntil) {
+		o.takeOver(ctx)
+	}
+}
+
+func (o *Outbox) stop() {
+	done := make(chan struct{})
+	go func() { o.work.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(MaxStopWait):
+		o.halt()
+		<-done
+	}
+	o.settle(context.Background())
+	o.makeRefunds(context.Background())
+	o.halt()
+}
+
+// tick runs the periodic work: refunds, unsettled sends, and takeover. After
+// an outage of the database, takeover pauses for one lease, so that delayed outcomes are written
+// first and no mail is sent twice.
+func (o *Outbox) tick(ctx context.Context) {
+	o.makeRefunds(ctx)
+	if err := o.repeatRefunds(ctx); err != nil {
+		if !o.away && ctx.Err() == nil {
+			o.Logger.Warn("database unavailable", "error", err, runbook.DatabaseAway.See())
+		}
+		o.away = true
+		return
+	}
+	if o.away {
+		o.away, o.noTakeoverUntil = false, o.Now().Add(o.Lease)
+		o.Logger.Info("database available again")
+		o.renew(ctx)
+	}
+	o.settle(ctx)
+	o.takeOverIfReady(ctx)
+}
+
+// keepLeases renews leases until the channel is closed. It waits for nothing else: a limiter or a
+// statement that hangs must not end the leases of mails under way, which another replica would then
+// send again.
+func (o *Outbox) keepLeases(ended <-chan struct{}) {
+	for renewals := time.Tick(o.Lease / 4); ; {
+		select {
+		case <-ended:
+			return
+		case <-renewals:
+			o.renew(o.base)
+		}
+	}
+}
+
+// renew renews the leases that are due for it. It ends in time for two more attempts within a
+// lease.
+func (o *Outbox) renew(ctx context.Context) {
+	held := o.leasesToRenew()
+	if len(held) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Lease/4)
+	defer cancel()
+	if err := o.Store.RenewLeases(ctx, o.Lease, held); err != nil && o.base.Err() == nil {
+		o.Logger.Warn("could not renew leases", "count", len(held), "error", err, runbook.DatabaseAway.See())
+	}
+}

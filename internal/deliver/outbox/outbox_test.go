@@ -1,0 +1,242 @@
+package outbox_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/outbox"
+	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
+	"sendcode/internal/store/storetest"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+var later = vtest.FailWith(delivery.Temporary, "rcpt", 451, "4.7.1")
+
+func TestWhatAFailureMeans(t *testing.T) {
+	type row struct {
+		answer   func(context.Context) error
+		want     string
+		refunded bool
+	}
+	vtest.EachInBubble(t, map[string]row{
+		"mailbox unknown": {vtest.NoMailbox, "failed rejected 550 5.1.1", true},
+		"policy": {vtest.FailWith(delivery.Rejected, "dot", 554, "5.7.1"),
+			"failed rejected 554 5.7.1", true},
+		"no answer after the dot": {vtest.FailWith(delivery.Unknown, "dot", 0, ""), "unknown no_answer ", false},
+		"a failure of no class": {func(context.Context) error { return context.DeadlineExceeded },
+			"unknown no_answer ", false},
+	}, nil, func(r *vtest.Rig, c row) {
+		r.MailServer.Answer(c.answer)
+		a := r.SendTo(vtest.Ana)
+		r.WantLine("the send", c.want, r.Status(a), r.Get(a.View.ID).Send.ProviderCode)
+		r.Sleep(time.Minute - time.Microsecond)
+		r.WantMails(1)
+		due, err := r.Store.RefundsDue(r.Context(), time.Microsecond, 10)
+		r.WantLine("refunds that are due though the limiter has heard", "0 <nil>", len(due), err)
+		if c.refunded {
+			r.WantCounted("in the limiter", 0)
+			r.SendTo(vtest.Ana) // in the database, or it would be refused
+			return
+		}
+		r.RefuseTo(vtest.Ana)
+	})
+}
+
+func TestRefundIsRepeated(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.MailServer.Answer(vtest.NoMailbox)
+		r.LoseFirstRefund()
+		r.SendTo(vtest.Ana)
+		r.WantCounted("the limiter did not hear of it", 1)
+		r.Sleep(outbox.DefaultLease + 2*outbox.DefaultTick)
+		r.WantCounted("later", 0)
+	})
+}
+
+func TestTemporaryFailureIsRetried(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.MailServer.Answer(later)
+		a := r.SendTo(vtest.Ana)
+		r.WantLine("after a temporary failure", "queued temporary_rcpt 451 4.7.1", r.Status(a),
+			r.Get(a.View.ID).Send.ProviderCode)
+		r.Sleep(10 * time.Second)
+		if mails := r.MailServer.Attempts(); len(mails) != 2 || mails[0].ID != mails[1].ID || r.Code(0) != r.Code(1) {
+			t.Fatalf("a retry carries the same code and Message-ID: %d mails", len(mails))
+		}
+		s := r.Get(a.View.ID).Send
+		r.WantLine("after the retry", "sent 1 2", s.Status, s.Number, s.Attempt)
+		r.RefuseTo(vtest.Ana)
+	})
+}
+
+// A retry that would come after the code's end is not waited for: the send ends at once, and its
+// place is free.
+func TestNoRetryAfterTheCodesEnd(t *testing.T) {
+	for wait, want := range map[time.Duration]store.Status{10*time.Minute - time.Second: store.Queued,
+		10 * time.Minute: store.Failed} {
+		vtest.InBubble(t, func(r *vtest.Rig) {
+			r.MailServer.Answer(func(context.Context) error {
+				return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Status: 451, RetryAfter: wait,
+					Err: errors.New("later")}
+			})
+			a := r.SendTo(vtest.Ana)
+			r.Want(wait.String(), r.Get(a.View.ID).Send.Status, want)
+		})
+	}
+}
+
+// A send whose code expired while no process was there is not sent. What the server said at the
+// last try stays with it.
+func TestExpiredInTheQueueIsNotSent(t *testing.T) {
+	for code, answer := range map[string]func(context.Context) error{
+		"": nil, "452 4.2.2": vtest.FailWith(delivery.Temporary, "rcpt", 452, "4.2.2"),
+	} {
+		vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+			a, _, release := r.Orphan(answer)
+			if answer != nil {
+				release()
+			}
+			r.Sleep(10 * time.Minute)
+			r.Start()
+			r.Sleep(time.Second)
+			r.WantLine("the send", "failed expired "+code, r.Status(a), r.Get(a.View.ID).Send.ProviderCode)
+			r.WantMails(0)
+			if answer == nil {
+				release()
+			}
+		})
+	}
+}
+
+func TestStopFinishesWhatIsInFlight(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		release := make(chan struct{})
+		r.MailServer.Answer(vtest.Hang(release))
+		a := r.SendTo(vtest.Ana)
+		r.RefuseTo(vtest.Ana)
+		r.Stop()
+		r.Sleep(5 * time.Second)
+		close(release)
+		<-r.Stopped
+		r.WantStatus(a, "sent")
+		r.Want("rows with the refusal", len(r.Rows()), 2)
+	})
+}
+
+func TestStopHandsBackWhatHangs(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.MailServer.Answer(func(ctx context.Context) error {
+			<-ctx.Done()
+			return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Err: ctx.Err()}
+		})
+		a := r.SendTo(vtest.Ana)
+		began := time.Now()
+		r.Quit()
+		if took := time.Since(began); took > outbox.MaxStopWait+time.Second {
+			t.Errorf("the stop took %v", took)
+		}
+		r.Want("the send", r.Get(a.View.ID).Send.Status, "queued")
+	})
+}
+
+// A send that cannot be composed ends at once, with its reason, and costs nothing: its place is
+// free in both gates. If an earlier attempt may have sent it, the place stays spent.
+func TestWhatCannotBeComposedFails(t *testing.T) {
+	for reason, change := range map[string]func(*vtest.Rig){
+		outbox.ReasonUnreadable: func(r *vtest.Rig) {
+			r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(r.T, "k2:"+vtest.NewKey)})
+		},
+		delivery.ReasonTemplate: func(r *vtest.Rig) {
+			r.Svc.Change(policy.Set{Purposes: r.Settings.Purposes,
+				Apps: map[string]policy.App{"shop": {Title: "https://shop.example"}}})
+		},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			vtest.InBubble(t, func(r *vtest.Rig) {
+				r.MailServer.Answer(later)
+				a := r.SendTo(vtest.Ana)
+				wantPlaces(r, 1)
+				r.Quit() // the next process has other keys
+				change(r)
+				r.Start()
+				r.Sleep(10 * time.Second)
+				r.WantStatus(a, "failed "+reason)
+				r.WantMails(1)
+				wantPlaces(r, 0)
+			})
+		})
+		t.Run(reason+" in doubt", func(t *testing.T) {
+			vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+				a, _, release := r.Orphan(nil)
+				change(r)
+				r.Sleep(outbox.DefaultLease)
+				r.Start()
+				r.Sleep(2 * time.Second)
+				r.WantStatus(a, "failed "+reason)
+				r.WantMails(0)
+				wantPlaces(r, 1)
+				release()
+			})
+		})
+	}
+}
+
+// wantPlaces fails the test unless Ana has so many places taken, by the limiter and by the
+// database.
+func wantPlaces(r *vtest.Rig, want int) {
+	r.Helper()
+	bucket := store.Bucket{App: "shop", Channel: "email", Recipient: r.Person().Recipient,
+		Purposes: []string{"default", "login"}}
+	h, err := r.Store.ReadHistory(r.Context(), gate.HistoryQuery{Bucket: bucket, Counting: time.Hour})
+	r.NoError(err)
+	r.WantLine("places of the hour by limiter and database", vtest.Line(want, want), r.Counted().Rules[1].Used,
+		len(h.Past))
+}
+
+// A send that ended while its mail waited for a worker is not sent. Its place is given back, but
+// not where the recipient was erased: to be erased frees no quota.
+func TestEndedWhileItWaited(t *testing.T) {
+	type row struct {
+		end    func(r *vtest.Rig, id string) error
+		reason string
+		used   int
+	}
+	vtest.EachInBubble(t, map[string]row{
+		"approved": {func(r *vtest.Rig, id string) error {
+			return vtest.Err(r.Store.Check(r.Context(), storetest.Right(id)))
+		}, store.ReasonEnded, 0},
+		"canceled": {func(r *vtest.Rig, id string) error { return vtest.Err(r.Store.Cancel(r.Context(), id)) },
+			store.ReasonEnded, 0},
+		"erased": {func(r *vtest.Rig, _ string) error {
+			return r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase"))
+		}, store.ReasonErased, 1},
+		"expired": {func(r *vtest.Rig, _ string) error { r.Sleep(10 * time.Minute); return nil },
+			outbox.ReasonExpired, 0},
+		"expired, without a try left": {func(r *vtest.Rig, id string) (err error) {
+			for range verification.MaxAttempts {
+				_, err = r.Store.Check(r.Context(), storetest.Wrong(id))
+			}
+			r.Sleep(10 * time.Minute)
+			return err
+		}, outbox.ReasonExpired, 0},
+	}, func(s *vtest.Settings) { s.Workers = 1 }, func(r *vtest.Rig, c row) {
+		release := make(chan struct{})
+		r.MailServer.Answer(vtest.Hang(release))
+		r.SendTo("first@example.com")
+		a := r.SendTo(vtest.Ana)
+		r.Sleep(3 * time.Second)
+		r.NoError(c.end(r, a.View.ID))
+		close(release)
+		r.Sleep(time.Second)
+		r.WantStatus(a, "failed "+c.reason)
+		r.WantMails(1)
+		wantPlaces(r, c.used)
+	})
+}

@@ -1,0 +1,336 @@
+package outbox
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// flight is a row of the database whose lease this process holds.
+type flight struct {
+	work    store.Work
+	lease   store.AttemptID
+	inDoubt bool      // an earlier attempt may have delivered the message
+	renewed time.Time // start of the current lease
+	read    time.Time // when the work was read from the database or written to it
+}
+
+// lane has the flights and the workers of one queue of the database. Each channel has lanes with
+// bounds of their own, so that a carrier that hangs delays no mail, and a mail server that hangs no
+// text message. Strangers' sends have a lane, too, with half of the attempts that can run at once:
+// however many of them wait, the others go out beside them, and do not wait for theirs.
+type lane struct {
+	store.Queue
+	queue   []*flight // flights that wait for a worker, in the order of byExpiry
+	flights int       // all flights of this lane, queued or at a worker
+	workers int       // running workers
+	most    int       // the bound of workers
+	behind  bool      // rows wait in the database, since memory was full
+	logged  bool      // logAttempt has logged that all servers are set aside
+}
+
+// byExpiry orders flights by the end of their code's life, and those that end together by age.
+func byExpiry(a, b *flight) int {
+	return cmp.Or(a.work.Verification.ExpiresAt.Compare(b.work.Verification.ExpiresAt),
+		bytes.Compare(a.work.Send.ID[:], b.work.Send.ID[:]))
+}
+
+// lane returns the flight's lane.
+func (o *Outbox) lane(f *flight) *lane { return o.lanes[f.work.Queue()] }
+
+// capacity returns how many flights of the lane memory has room for.
+func (o *Outbox) capacity(l *lane) int {
+	if l.Strangers {
+		return o.Capacity / 2
+	}
+	return o.Capacity
+}
+
+// senderOrCarrier returns the MailSender or the Carrier of a channel.
+func (o *Outbox) senderOrCarrier(ch recipient.Channel) any {
+	if ch == recipient.SMS {
+		return o.Carrier
+	}
+	return o.Sender
+}
+
+// attemptsAtOnce returns how many messages of a channel can be under way at once, without those of
+// strangers: no more than there are connections, since further workers would only wait for one.
+func (o *Outbox) attemptsAtOnce(ch recipient.Channel) int {
+	if p, ok := o.senderOrCarrier(ch).(connLimited); ok {
+		return min(o.Workers, p.MaxConns())
+	}
+	return o.Workers
+}
+
+// Deliver queues a send and waits for its outcome, at most for wait or until ctx ends. It returns
+// the send with its outcome, or as queued if it has not ended by then; delivery continues.
+func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send {
+	w.Send.Status = store.Queued // the status in the response if the attempt has not ended
+	if wait <= 0 {
+		o.queueOrPostpone(w)
+		return w.Send
+	}
+	ended := make(chan store.Outcome, 1)
+	o.waiters.Store(w.Send.ID, ended)
+	defer o.waiters.Delete(w.Send.ID)
+	o.queueOrPostpone(w)
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	select {
+	case out := <-ended:
+		w.Send.Status, w.Send.Reason, w.Send.FinishedAt = out.Status, out.Reason, o.Now()
+		w.Send.Provider, w.Send.ProviderCode, w.Send.Counts = out.Provider, out.ProviderCode, w.Send.Counts &&
+			!out.Refund
+	case <-ctx.Done():
+	}
+	return w.Send
+}
+
+// notifyWaiter passes the outcome of a send to the request that waits for it; without such a
+// request it does nothing.
+func (o *Outbox) notifyWaiter(send uuid.UUID, out store.Outcome) {
+	if ended, waits := o.waiters.LoadAndDelete(send); waits {
+		ended.(chan store.Outcome) <- out
+	}
+}
+
+// queueOrPostpone queues a row that this process has just written, and whose lease it holds. If
+// memory is full, it postpones the row, so that any replica with room takes it over. While rows
+// wait in the database, new ones are postponed too, so that the older ones come first.
+func (o *Outbox) queueOrPostpone(w store.Work) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f := o.track(w)
+	if f == nil {
+		return
+	}
+	l := o.lane(f)
+	if !l.behind && l.flights <= o.capacity(l) {
+		o.enqueue(f)
+		return
+	}
+	l.behind = true
+	o.work.Go(func() {
+		defer o.untrack(f)
+		o.postpone(o.base, f, store.Postponement{Reason: "backlog"})
+	})
+}
+
+// takeOver leases due rows of the database, which another process left or which waited there, and
+// queues them: for each lane as many as fit in memory. If the database fails, it sets o.away.
+func (o *Outbox) takeOver(ctx context.Context) {
+	for _, q := range store.Queues() {
+		if err := o.takeOverLane(ctx, o.lanes[q]); err != nil {
+			o.away = true
+			return
+		}
+	}
+}
+
+// takeOverLane takes over rows of one lane. While all its servers are suspended, it takes over only
+// as many rows as they would try, and expired ones. The other rows wait unchanged in the database:
+// an attempt could only postpone them.
+func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
+	admits := o.attemptsAllowed(l)
+	if admits == delivery.UnlimitedAttempts {
+		return o.takeOverUpTo(ctx, l, admits, o.Store.TakeOver)
+	}
+	if err := o.takeOverUpTo(ctx, l, delivery.UnlimitedAttempts, o.Store.TakeOverExpired); err != nil {
+		return err
+	}
+	return o.takeOverUpTo(ctx, l, admits, o.Store.TakeOver)
+}
+
+// attemptsAllowed returns how many more messages of the lane would be tried now.
+func (o *Outbox) attemptsAllowed(l *lane) int {
+	r, ok := o.senderOrCarrier(l.Channel).(suspendable)
+	if !ok {
+		return delivery.UnlimitedAttempts
+	}
+	n := r.AttemptsAllowed()
+	if n < delivery.UnlimitedAttempts {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		for _, other := range o.lanes {
+			if other.Channel == l.Channel {
+				n -= len(other.queue)
+			}
+		}
+	}
+	return n
+}
+
+// takeOverFunc is Store.TakeOver or Store.TakeOverExpired.
+type takeOverFunc func(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
+
+// takeOverUpTo leases rows of a lane by from, in batches, and queues their flights, until there are
+// no more rows, the lane's memory is full, or `most` rows were leased.
+func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeOverFunc) error {
+	for limit := min(o.freeCapacity(l), takeOverBatch, most); limit > 0; limit = min(o.freeCapacity(l), takeOverBatch, most) {
+		work, err := o.leaseRows(ctx, l.Queue, limit, from)
+		if err != nil {
+			return err
+		}
+		most -= len(work)
+		o.mu.Lock()
+		for _, w := range work {
+			if f := o.track(w); f != nil {
+				o.enqueue(f)
+			}
+		}
+		l.behind = len(work) == limit && most > 0 // there may be more
+		o.mu.Unlock()
+		if len(work) < limit {
+			break
+		}
+	}
+	return nil
+}
+
+func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from takeOverFunc) ([]store.Work, error) {
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	work, err := from(ctx, q, o.Lease, limit)
+	for _, w := range work {
+		if s := w.Send; s.InDoubt {
+			// its process may have died before the limiter heard of a send that the database admitted alone
+			counted := o.Policy.Get().Purposes[s.Purpose].CountedAs()
+			o.SettleLater(s.ID, map[quota.Scope]string{quota.Recipient: buckets.Recipient(s.App, s.Channel, counted, s.Recipient)})
+			o.Logger.Warn("abandoned send taken over", "send", w.Send.ID, "attempt", w.Send.Attempt,
+				runbook.DatabaseSlow.See())
+		}
+	}
+	return work, err
+}
+
+func (o *Outbox) freeCapacity(l *lane) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return max(0, o.capacity(l)-l.flights)
+}
+
+// track adds a flight for the row and returns it. If the row has a flight already, it updates its
+// attempt and returns nil. The caller holds the lock.
+func (o *Outbox) track(w store.Work) *flight {
+	held := store.AttemptID{ID: w.Send.ID, Attempt: w.Send.Attempt}
+	if f, ok := o.flights[w.Send.ID]; ok {
+		// The lease ended while the database was unavailable, and this process took over its own
+		// row: the attempt under way continues under the new number.
+		f.lease, f.inDoubt, f.renewed = held, w.Send.InDoubt, o.Now()
+		return nil
+	}
+	f := &flight{work: w, lease: held, inDoubt: w.Send.InDoubt, renewed: o.Now(), read: o.Now()}
+	o.flights[w.Send.ID] = f
+	o.lane(f).flights++
+	return f
+}
+
+// enqueue queues a flight in its lane, and starts a worker if there are too few. The caller holds
+// the lock.
+func (o *Outbox) enqueue(f *flight) {
+	l := o.lane(f)
+	i, _ := slices.BinarySearchFunc(l.queue, f, byExpiry)
+	l.queue = slices.Insert(l.queue, i, f)
+	if l.workers < l.most {
+		l.workers++
+		o.work.Go(func() { o.runWorker(l) })
+	}
+}
+
+// runWorker is a worker: it makes attempts until its lane's queue is empty. It blocks while
+// MaxPendingOutcomes outcomes wait for the database.
+func (o *Outbox) runWorker(l *lane) {
+	for f := o.nextFlight(l); f != nil; f = o.nextFlight(l) {
+		ctx := o.traceAttempt(f)
+		out, again := o.attempt(ctx, f)
+		// The next message does not wait until the database has this outcome; but while the
+		// database is unavailable, sending stops.
+		o.pending <- struct{}{}
+		o.work.Go(func() {
+			defer o.untrack(f)
+			if again != nil {
+				o.postpone(ctx, f, *again)
+			} else {
+				o.finish(ctx, f, out)
+			}
+			<-o.pending
+		})
+	}
+}
+
+// traceAttempt returns the context of an attempt, with a trace if traces are on.
+func (o *Outbox) traceAttempt(f *flight) context.Context {
+	if o.Tracer == nil {
+		return o.base
+	}
+	return o.Tracer.BeginAttempt(o.base, f.work.Send)
+}
+
+// endAttemptTrace ends the trace of the attempt whose context ctx is. In o.base, which has no
+// attempt, it does nothing.
+func (o *Outbox) endAttemptTrace(ctx context.Context, s store.Status, reason string) {
+	if o.Tracer != nil && ctx != o.base {
+		o.Tracer.EndAttempt(ctx, s, reason)
+	}
+}
+
+// nextFlight takes the first flight of a lane's queue. If there is none, it returns nil, and its
+// caller, a worker, must end: it is no longer counted.
+func (o *Outbox) nextFlight(l *lane) *flight {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if l.behind && len(l.queue) < o.capacity(l)/2 {
+		select {
+		case o.room <- struct{}{}:
+		default:
+		}
+	}
+	if len(l.queue) == 0 {
+		l.workers--
+		return nil
+	}
+	first := l.queue[0]
+	l.queue = slices.Delete(l.queue, 0, 1)
+	return first
+}
+
+func (o *Outbox) untrack(f *flight) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.flights, f.work.Send.ID)
+	o.lane(f).flights--
+}
+
+func (o *Outbox) leaseOf(f *flight) (store.AttemptID, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return f.lease, f.inDoubt
+}
+
+// leasesToRenew returns the flights whose lease began at least an eighth of its length ago, and
+// marks them as renewed. Most flights end before that.
+func (o *Outbox) leasesToRenew() []store.AttemptID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := o.Now()
+	var held []store.AttemptID
+	for _, f := range o.flights {
+		if now.Sub(f.renewed) >= o.Lease/8 {
+			f.renewed = now
+			held = append(held, f.lease)
+		}
+	}
+	return held
+}

@@ -1,0 +1,224 @@
+package outbox_test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/outbox"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+// memory is for how many sends most outboxes of these tests have room.
+const memory = 60
+
+// slowly runs a test of a service whose mail server takes a while for each mail, and whose outbox
+// has room for so many sends.
+func slowly(t *testing.T, each time.Duration, workers, room int, test func(*vtest.Rig)) {
+	t.Helper()
+	vtest.InBubbleIdle(t, func(s *vtest.Settings) {
+		s.Workers = workers
+		login := s.Purposes["login"]
+		login.TTL = 2 * time.Minute
+		s.Purposes["login"] = login
+	}, func(r *vtest.Rig) {
+		r.MailServer.Each = each
+		r.Svc.Outbox.Capacity = room
+		r.Start()
+		test(r)
+	})
+}
+
+// persons returns whom the mails were for, in their order, and fails the test unless each of n
+// persons got one.
+func persons(r *vtest.Rig, n int) (order []int) {
+	r.Helper()
+	for _, m := range r.MailServer.Attempts() {
+		var who int
+		if _, err := fmt.Sscanf(m.To, "person-%d@", &who); err != nil || slices.Contains(order, who) {
+			r.Fatalf("an unexpected mail, or a second one: %v", err)
+		}
+		order = append(order, who)
+	}
+	r.Want("mails", len(order), n)
+	return order
+}
+
+// Sends that memory has no room for wait in the database, queued. They are delivered in turn: a
+// later one does not go first, though there be room for it at that moment.
+func TestWhatHasNoRoomWaitsInTheDatabase(t *testing.T) {
+	slowly(t, 100*time.Millisecond, 10, memory, func(r *vtest.Rig) { // a hundred a second
+		const n, late, lates = memory + 120, 5, 2
+		ids := r.SendMany(0, n)
+		for k := range lates {
+			for range 8 { // until there is room, and some wait
+				r.Sleep(100 * time.Millisecond)
+				if held, _ := r.Svc.Outbox.Held(recipient.Email); held > memory {
+					t.Fatalf("%d held in memory", held)
+				}
+			}
+			ids = append(ids, r.SendMany(n+late*k, late)...)
+		}
+		r.Sleep(10 * time.Second)
+		for i, who := range persons(r, n+late*lates) {
+			if who >= n && i < n-20 { // those under way at once may change places
+				t.Errorf("person %d, who came later, was served as number %d", who, i)
+			}
+		}
+		for _, id := range ids {
+			r.Want("in the end", r.Get(id).Send.Status, "sent")
+		}
+		held, behind := r.Svc.Outbox.Held(recipient.Email)
+		r.WantLine("in the end", "0 held, behind: false", held, "held, behind:", behind)
+	})
+}
+
+// Sends that wait in the database are fetched when there is room, not only at the next tick.
+func TestWorkersNeverWaitForWhatWaitsInTheDatabase(t *testing.T) {
+	slowly(t, 20*time.Millisecond, 10, memory, func(r *vtest.Rig) { // five hundred a second
+		r.SendMany(0, memory+240)
+		r.Sleep(800 * time.Millisecond) // 0.6 s would do
+		persons(r, memory+240)
+	})
+}
+
+// While the database takes no outcome, mails stop soon: a mail that is sent and not recorded would
+// be doubled by a crash.
+func TestMailsStopWhileTheDatabaseTakesNoOutcome(t *testing.T) {
+	const sends = outbox.MaxPendingOutcomes + 400
+	slowly(t, 100*time.Millisecond, 100, outbox.MaxFlights, func(r *vtest.Rig) {
+		r.SendMany(0, sends)
+		r.Sleep(time.Millisecond)
+		r.CutStore()
+		r.Sleep(7 * time.Second) // less than a lease
+		// and those under way at either end
+		if stopped := len(r.MailServer.Attempts()); stopped > outbox.MaxPendingOutcomes+300 {
+			t.Errorf("%d mails went out that no crash may come after", stopped)
+		}
+		r.MendStore()
+		r.Sleep(10 * time.Second)
+		persons(r, sends)
+	})
+}
+
+// A stop does not wait for sends that have not begun: they are handed back, and the next process
+// delivers them at once.
+func TestStopHandsBackTheQueue(t *testing.T) {
+	slowly(t, time.Second, 4, outbox.MaxFlights, func(r *vtest.Rig) {
+		r.SendMany(0, 100)
+		r.Sleep(100 * time.Millisecond)
+		began := time.Now()
+		r.Quit()
+		if took := time.Since(began); took > outbox.MaxStopWait+time.Second {
+			t.Errorf("the stop took %v", took)
+		}
+		r.MailServer.Each = 0
+		r.Svc = r.Replica(r.MailServer)
+		r.Start()
+		r.Sleep(10 * time.Second)
+		seen := map[string]bool{}
+		for _, m := range r.MailServer.Attempts() {
+			seen[m.ID] = true
+		}
+		r.Want("sends that went out", len(seen), 100)
+	})
+}
+
+// The queue in memory is served in the order of expiry, and codes that expire together in the order
+// of the requests: one by one, for there is one worker.
+func TestBacklogLeavesInTheOrderOfItsExpiry(t *testing.T) {
+	slowly(t, time.Second, 1, memory, func(r *vtest.Rig) {
+		for n := range 12 {
+			r.SendTo(vtest.NthAddress(n), vtest.For([]string{"", "", "login"}[n%3]))
+			r.Sleep(time.Millisecond)
+		}
+		r.Sleep(5 * time.Second)
+		persons(r, 6)
+		r.Sleep(10 * time.Second)
+		r.Want("the order", persons(r, 12), "[0 2 5 8 11 1 3 4 6 7 9 10]")
+	})
+}
+
+// Memory has room for as many as it is said to have, and the next one waits in the database. While
+// one waits there, a new one does as well, also where there is room again: else the old one might
+// never have its turn.
+func TestRoomToTheLast(t *testing.T) {
+	slowly(t, time.Minute, 1, memory, func(r *vtest.Rig) {
+		r.Sleep(500 * time.Millisecond) // between two looks at the database
+		ids := r.SendMany(0, memory+1)
+		r.Sleep(time.Minute + time.Millisecond) // one was delivered
+		ids = append(ids, r.SendMany(memory+1, 1)...)
+		synctest.Wait()
+		for n, want := range map[int]string{memory - 1: "", memory: "backlog", memory + 1: "backlog"} {
+			r.Want(fmt.Sprint("send ", n), r.Get(ids[n]).Send.Reason, want)
+		}
+	})
+}
+
+// While the database takes no outcomes, a line a second says how many writes failed, however many
+// sends wait.
+func TestOneWarningASecondOfFailedWrites(t *testing.T) {
+	slowly(t, time.Millisecond, 16, memory, func(r *vtest.Rig) {
+		r.FailStore(sqlitetest.Down, "Finish")
+		r.SendMany(0, memory)
+		r.Sleep(10 * time.Second)
+		r.MendStore()
+		r.Sleep(2 * time.Second)
+		persons(r, memory)
+		failed, lines := 0, 0
+		for _, m := range regexp.MustCompile(`could not store outcomes; retrying" count=(\d+)`).FindAllStringSubmatch(
+			r.Printed.String(), -1) {
+			n, _ := strconv.Atoi(m[1])
+			failed, lines = failed+n, lines+1
+		}
+		if lines < 9 || lines > 11 || failed < 10*memory {
+			t.Errorf("%d lines of %d failed writes", lines, failed)
+		}
+	})
+}
+
+// Every message of one channel hangs, far more than there is room for. One of the other channel
+// goes out at once all the same, and so does one that had to wait in the database behind all of
+// them.
+func TestAHangingChannelHoldsUpNoOther(t *testing.T) {
+	mail := func(n int) verification.Request { return vtest.AskFor(vtest.NthAddress(n)) }
+	text := func(n int) verification.Request { return vtest.TextTo(vtest.NthNumber(n)) }
+	dead := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial}
+	for name, c := range map[string]struct {
+		hanging, other func(n int) verification.Request
+		hang, failOne  func(r *vtest.Rig)
+	}{
+		"a carrier": {text, mail, func(r *vtest.Rig) { r.Carrier.Each = 20 * time.Second; r.Carrier.Fail(dead) },
+			func(r *vtest.Rig) { r.MailServer.Answer(later) }},
+		"a mail server": {mail, text, func(r *vtest.Rig) { r.MailServer.Each = time.Minute },
+			func(r *vtest.Rig) { r.Carrier.Fail(dead) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vtest.InBubbleIdle(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
+				c.hang(r)
+				r.Svc.Outbox.Capacity = memory
+				r.Start()
+				for n := range memory + 100 {
+					r.NoError(r.SendError(c.hanging(n)))
+				}
+				synctest.Wait()
+				for n := range 3 * outbox.DefaultWorkers {
+					r.WantStatus(r.Send(c.other(n)), "sent")
+				}
+				c.failOne(r)
+				a := r.Send(c.other(1000))
+				r.Carrier.Fail(nil)
+				r.Sleep(10 * time.Second)
+				r.WantStatus(a, "sent")
+			})
+		})
+	}
+}

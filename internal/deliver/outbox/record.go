@@ -1,0 +1,113 @@
+package outbox
+
+import (
+	"context"
+	"time"
+
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/webhook"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// finish writes an outcome to the database, and repeats the write until it succeeds: without the
+// outcome another process would send the message again. It gives up only when the process stops.
+// After the write it refunds a failed send in the limiter, records a rejection there, wakes the
+// request that waits, and ends the attempt's trace. If another attempt holds the send, nothing is
+// written, and finish only logs a warning.
+func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
+	defer o.endAttemptTrace(ctx, out.Status, out.Reason)
+	s := f.work.Send
+	event, err := webhook.NewEvent(o.Policy.Get().Subscriptions[s.App], "send."+string(out.Status),
+		out.Provider == policy.TestProvider, o.IDs, o.Now())
+	if err != nil {
+		o.Logger.Error("could not make event ID", "send", s.ID, "error", err, runbook.Defect.See())
+	}
+	out.Event = event
+	applied := o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
+		out.AttemptID, _ = o.leaseOf(f)
+		return o.Store.Finish(ctx, out)
+	})
+	held, inDoubt := o.leaseOf(f)
+	if !applied {
+		o.Logger.Warn("late outcome discarded: another attempt holds the send", "send", held.ID, "attempt",
+			held.Attempt,
+			runbook.DatabaseSlow.See())
+		return
+	}
+	if out.Event.Type != "" {
+		o.Notify()
+	}
+	out.Refund = out.Refund && !inDoubt
+	defer o.notifyWaiter(s.ID, out) // after the refund: the waiting caller may send again at once
+	o.Observer.Finished(s.Channel, s.App, out.Status, f.work.Verification.CallerChecks, o.Now().Sub(s.LoggedAt))
+	if out.Refund {
+		r := store.Refund{AttemptID: held, Verification: f.work.Verification}
+		_ = o.refundRow(context.WithoutCancel(ctx), r) // repeatRefunds repeats it
+	}
+	switch {
+	case out.Status != store.Failed:
+	case out.BadAddress:
+		o.recordFailure(context.WithoutCancel(ctx), s)
+	case store.CountsForBackoff(out.Reason):
+		// if Redis does not answer, only this process counts the send
+		_ = o.Limiter.Record(context.WithoutCancel(ctx), quota.Backoff,
+			buckets.Backoff(s.App, s.Channel, s.Recipient, f.work.Verification.Class), policy.BackoffRule.Window, o.Now(),
+			quota.AgedEvent{ID: string(s.ID[:])})
+	}
+}
+
+// recordFailure counts a send whose address takes no messages in the limiter's bucket of failures:
+// now, or after the limiter is back.
+func (o *Outbox) recordFailure(ctx context.Context, s store.Send) {
+	bucket, keep := buckets.Failures(s.App, s.Channel, s.Recipient), o.Policy.Get().FailureWindow()
+	if keep == 0 { // no rule counts it
+		return
+	}
+	if o.Limiter.Record(ctx, quota.Failures, bucket, keep, o.Now(), quota.AgedEvent{ID: string(s.ID[:])}) != nil {
+		o.enqueueUnsettled(unsettled{send: s.ID, scope: quota.Failures,
+			buckets: map[quota.Scope]string{quota.Failures: bucket}})
+	}
+}
+
+func (o *Outbox) postpone(ctx context.Context, f *flight, p store.Postponement) {
+	defer o.endAttemptTrace(ctx, store.Queued, p.Reason)
+	o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
+		p.AttemptID, _ = o.leaseOf(f)
+		return o.Store.Postpone(ctx, p)
+	})
+}
+
+// retryWrite repeats a write to the database until it succeeds, and returns the write's result. If
+// the process stops first, it returns false. ctx is the attempt's; its end does not end the write.
+func (o *Outbox) retryWrite(ctx context.Context, write func(context.Context) (bool, error)) bool {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
+		applied, err := write(bounded)
+		cancel()
+		if err == nil {
+			return applied
+		}
+		o.warnFailedWrite(err)
+		select {
+		case <-time.After(wait):
+		case <-o.base.Done():
+			return false
+		}
+	}
+}
+
+// warnFailedWrite counts a failed write and logs a warning with the count, at most one each second:
+// while the database is unavailable, every flight repeats its write.
+func (o *Outbox) warnFailedWrite(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.failedWrites++
+	if now := o.Now(); now.Sub(o.warned) >= time.Second {
+		o.Logger.Warn("could not store outcomes; retrying", "count", o.failedWrites, "error", err,
+			runbook.DatabaseAway.See())
+		o.failedWrites, o.warned = 0, now
+	}
+}

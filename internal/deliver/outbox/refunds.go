@@ -1,0 +1,286 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// repeatRefunds makes the refunds that are in the database and not yet in the limiter. It stops at
+// the first failure of the limiter, and tries one alone after that. Error: of the database.
+func (o *Outbox) repeatRefunds(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	o.mu.Lock()
+	most := refundBatch
+	if o.refundsWait {
+		most = 1
+	}
+	o.mu.Unlock()
+	due, err := o.Store.RefundsDue(bounded, o.Lease, most)
+	if err != nil {
+		return err
+	}
+	for _, r := range due {
+		if o.refundRow(ctx, r) != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+// refundRow refunds a send in the limiter and confirms that to the database. It refunds the
+// recipient's buckets, under each name that the purpose has had, since policies may have changed
+// after the send was counted, and the bucket of the rule on spellings, unless the address was erased.
+// It logs the first failure of the limiter until a refund succeeds.
+func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
+	v := r.Verification
+	counted := o.recipientBuckets(v.App, v.Channel, v.Purpose, v.Recipient)
+	if to, err := o.Vault.OpenRecipient(v); err == nil && v.Class.IsStranger() && v.Channel == recipient.Email {
+		counted = append(counted, buckets.Spellings(v.App, o.Vault.Hashes(to).Mailbox))
+	}
+	err := o.Limiter.Refund(ctx, string(r.ID[:]), counted...)
+	o.mu.Lock()
+	known := o.refundsWait
+	o.refundsWait = err != nil
+	o.mu.Unlock()
+	if err != nil {
+		if !known {
+			o.Logger.Warn("refund postponed: Redis away", "send", r.ID, "error", err, runbook.Redis.See())
+		}
+		return err
+	}
+	return o.Store.ConfirmRefund(ctx, r.AttemptID)
+}
+
+// recipientBuckets returns a recipient's buckets under each policy.Purpose.CountedAs that the purpose
+// has had.
+func (o *Outbox) recipientBuckets(app string, ch recipient.Channel, purpose string, h recipient.Hash) (all []string) {
+	for _, name := range o.Policy.Get().CurrentAndFormerNames(purpose) {
+		all = append(all, buckets.Recipient(app, ch, name, h))
+	}
+	return all
+}
+
+// After a failed step of a request there are two ways back, for the request and for the background
+// work alike: RefundLater and SettleLater.
+
+// pendingRefund is an event without a row that the limiter must still refund.
+type pendingRefund struct {
+	id      string
+	buckets []string
+	since   time.Time // when it was queued
+}
+
+// unsettled is a send of which the limiter may count another thing than the database.
+type unsettled struct {
+	send         uuid.UUID
+	scope        quota.Scope            // quota.Recipient; for a rejection quota.Failures
+	buckets      map[quota.Scope]string // in which the limiter may count the send
+	missingSince time.Time              // when the database first had no row
+	due          time.Time              // when the send is recorded once more; before its first record zero
+}
+
+const (
+	// maxPending bounds the pending refunds, and the unsettled sends. What is dropped counts until
+	// its window ends.
+	maxPending = 10_000
+	// retryRefundFor is how long a refund of a send without a row is repeated: the longest usual window.
+	retryRefundFor = 24 * time.Hour
+	// repeatRecordAfter is the time after which an event is recorded once more. An earlier request
+	// with the same Idempotency-Key has the same ID. Its refund may have run late, in a stalled
+	// limiter, and its tombstone, which lasts 60 s, kept the first record out.
+	repeatRecordAfter = 65 * time.Second
+	// NeverWrittenAfter is how long a row must be missing from the database before it counts as never
+	// written: the server may still run a transaction whose client is gone, within its own time
+	// limits for statements and locks.
+	NeverWrittenAfter = 10 * time.Second
+	// maxRowsPerLookup bounds the rows that one statement looks up.
+	maxRowsPerLookup = 1000
+)
+
+// RefundLater refunds an event that certainly has no row, such as a send that was not written or a
+// right check: in this process at once, in the limiter in the background. It retries for
+// retryRefundFor. If maxPending refunds wait already, the refund is dropped.
+func (o *Outbox) RefundLater(id string, in map[quota.Scope]string) {
+	o.enqueueRefund(id, buckets.OfCountedScopes(in)...)
+}
+
+func (o *Outbox) enqueueRefund(id string, counted ...string) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = o.Limiter.Refund(ended, id, counted...) // in this process alone
+	o.mu.Lock()
+	if len(o.refunds) < maxPending {
+		o.refunds = append(o.refunds, pendingRefund{id, counted, o.Now()})
+	}
+	o.mu.Unlock()
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// makeRefunds makes the pending refunds. After a failure the rest waits for the next tick.
+func (o *Outbox) makeRefunds(ctx context.Context) {
+	o.mu.Lock()
+	list := o.refunds
+	o.refunds = nil
+	o.mu.Unlock()
+	for i, r := range list {
+		if o.Now().Sub(r.since) > retryRefundFor {
+			continue
+		}
+		if o.Limiter.Refund(ctx, r.id, r.buckets...) != nil {
+			o.mu.Lock()
+			o.refunds = append(list[i:], o.refunds...)
+			o.mu.Unlock()
+			return
+		}
+	}
+}
+
+// SettleLater queues a send that the database may have written, and that the limiter may or may not
+// count in these buckets. Once both answer, the row decides. If it counts, it is recorded in the
+// recipient's bucket; if it does not, it is refunded there; if there is none for NeverWrittenAfter,
+// the send is refunded in all buckets. If maxPending sends wait already, it is dropped.
+func (o *Outbox) SettleLater(send uuid.UUID, in map[quota.Scope]string) {
+	o.enqueueUnsettled(unsettled{send: send, scope: quota.Recipient, buckets: in})
+}
+
+func (o *Outbox) enqueueUnsettled(x unsettled) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.unsettled) < maxPending {
+		o.unsettled = append(o.unsettled, x)
+	}
+}
+
+// settle settles the queued sends. After a failure of the database or the limiter the rest waits for
+// the next tick. The first send is tried alone, so that an unavailable limiter costs only one query
+// of the database.
+func (o *Outbox) settle(ctx context.Context) {
+	now := o.Now()
+	o.mu.Lock()
+	var list, wait []unsettled
+	for _, x := range o.unsettled {
+		if now.Before(x.due) {
+			wait = append(wait, x)
+		} else {
+			list = append(list, x)
+		}
+	}
+	o.unsettled = wait
+	o.mu.Unlock()
+	for n := 1; len(list) > 0; n = maxRowsPerLookup {
+		some := list[:min(n, len(list))]
+		list = list[len(some):]
+		left, err := o.settleSome(ctx, some)
+		if err != nil {
+			left, list = append(left, list...), nil
+		}
+		o.mu.Lock()
+		o.unsettled = append(o.unsettled, left...)
+		o.mu.Unlock()
+	}
+}
+
+// settleSome settles some sends and returns those that are left. It first calls Store.Ping, which
+// writes: after that write, a transaction that SQLite did not commit cannot appear any more. A reset
+// changes the database before the limiter. So a send that no longer counts in the database after it
+// was recorded may have been recorded after the reset, and is refunded.
+func (o *Outbox) settleSome(ctx context.Context, list []unsettled) (left []unsettled, err error) {
+	read := o.Now()
+	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	if err := o.Store.Ping(bounded); err != nil {
+		return list, err
+	}
+	rows, now, err := o.rowsOf(ctx, list)
+	if err != nil {
+		return list, err
+	}
+	var recorded []unsettled
+	for i, x := range list {
+		row, written := rows[x.send]
+		at, keep, counts := o.countedBy(row, x)
+		bucket := x.buckets[x.scope]
+		switch {
+		case !written || row.Status == store.Refused:
+			x.missingSince = cmp.Or(x.missingSince, o.Now())
+			if o.Now().Sub(x.missingSince) < NeverWrittenAfter {
+				left = append(left, x)
+			} else {
+				o.RefundLater(string(x.send[:]), x.buckets)
+			}
+			continue
+		case bucket == "" || keep == 0 || now.Sub(at) > keep: // no rule counts it, or it has left its window
+			continue
+		case !counts:
+			o.enqueueRefund(string(x.send[:]), bucket)
+			continue
+		}
+		if err = o.Limiter.Record(ctx, x.scope, bucket, keep, read,
+			quota.AgedEvent{ID: string(x.send[:]), Age: now.Sub(at)}); err != nil {
+			left = append(left, list[i:]...)
+			break
+		}
+		recorded = append(recorded, x)
+	}
+	rows, _, unread := o.rowsOf(ctx, recorded)
+	for _, x := range recorded {
+		_, _, counts := o.countedBy(rows[x.send], x)
+		switch {
+		case unread != nil:
+			left = append(left, x)
+		case !counts:
+			o.enqueueRefund(string(x.send[:]), x.buckets[x.scope])
+		case x.due.IsZero():
+			x.due = o.Now().Add(repeatRecordAfter)
+			left = append(left, x)
+		}
+	}
+	return left, cmp.Or(err, unread)
+}
+
+// countedBy returns since when a row counts, for how long at most, and whether it counts in the bucket
+// of x. The row may be a repetition's, from a replica that tells spellings of an address apart in
+// another way. Then it counts in another bucket.
+func (o *Outbox) countedBy(row store.Send, x unsettled) (at time.Time, keep time.Duration, counts bool) {
+	set := o.Policy.Get()
+	if x.scope == quota.Failures {
+		return row.FinishedAt, set.FailureWindow(), row.Status == store.Failed && !row.WasReset
+	}
+	own := o.recipientBuckets(row.App, row.Channel, row.Purpose, row.Recipient)
+	return row.LoggedAt, set.Purposes[row.Purpose].LongestRecipientWindow(),
+		row.Counts && slices.Contains(own, x.buckets[quota.Recipient])
+}
+
+// rowsOf reads the rows of sends, by their IDs. Sends without a row are not in the map. The time is on
+// the database's clock; zero if no row was found.
+func (o *Outbox) rowsOf(ctx context.Context, list []unsettled) (found map[uuid.UUID]store.Send, now time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	found = map[uuid.UUID]store.Send{}
+	if len(list) == 0 {
+		return found, now, nil
+	}
+	ids := make([]uuid.UUID, len(list))
+	for i, x := range list {
+		ids[i] = x.send
+	}
+	rows, now, err := o.Store.SendsByID(ctx, ids)
+	for _, row := range rows {
+		found[row.ID] = row.Send
+	}
+	return found, now, err
+}

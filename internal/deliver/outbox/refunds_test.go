@@ -1,0 +1,443 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// limiter notes what it is asked for, and fails while it is gone.
+type fakeLimiter struct {
+	calls []string
+	gone  bool
+	then  func() // once, in the middle of a call
+}
+
+func (l *fakeLimiter) call(format string, args ...any) error {
+	if then := l.then; then != nil {
+		l.then = nil
+		then()
+	}
+	if l.gone {
+		return errors.New("away")
+	}
+	l.calls = append(l.calls, fmt.Sprintf(format, args...))
+	return nil
+}
+
+func (l *fakeLimiter) Refund(ctx context.Context, id string, buckets ...string) error {
+	if ctx.Err() != nil {
+		l.calls = append(l.calls, fmt.Sprintf("local %s %v", id, buckets))
+		return ctx.Err()
+	}
+	return l.call("refund %s %v", id, buckets)
+}
+
+func (l *fakeLimiter) Record(_ context.Context, _ quota.Scope, bucket string, keep time.Duration, _ time.Time,
+	events ...quota.AgedEvent) error {
+	return l.call("record %s %v %s", bucket, keep, strings.TrimSpace(events[0].ID))
+}
+
+// fakeDatabase notes the calls that it gets.
+type fakeDatabase struct {
+	Store
+	calls  []string
+	away   map[string]bool            // calls that fail
+	rows   map[uuid.UUID]store.Status // those that are there; nil: all are
+	reset  map[string]bool            // sends that do not count
+	due    []store.Refund
+	logged time.Time // when the sends were written
+	clock  func() time.Time
+	lease  time.Duration // for which refunds were taken
+	limit  int           // how many were asked for
+}
+
+func (l *fakeDatabase) call(call string) error {
+	l.calls = append(l.calls, call)
+	if l.away[call] {
+		return fault.Unavailable
+	}
+	return nil
+}
+
+func (l *fakeDatabase) Ping(context.Context) error { return l.call("Ping") }
+
+func (l *fakeDatabase) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.SendOrRefusal, now time.Time, err error) {
+	for _, id := range ids {
+		if status, there := l.rows[id]; there || l.rows == nil {
+			row := store.Send{ID: id, Status: status, App: "shop", Channel: recipient.Email, Purpose: "login",
+				Recipient: recipient.Hash{1}, LoggedAt: l.logged, FinishedAt: l.logged, Counts: !l.reset[strings.TrimSpace(string(id[:]))]}
+			rows = append(rows, store.SendOrRefusal{Send: row})
+		}
+	}
+	if err = l.call(fmt.Sprint("SendsByID ", len(ids))); err != nil {
+		return nil, now, err
+	}
+	return rows, l.clock(), nil
+}
+
+func (l *fakeDatabase) RefundsDue(_ context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
+	l.lease, l.limit = lease, limit
+	return l.due, l.call("RefundsDue")
+}
+
+func (l *fakeDatabase) ConfirmRefund(_ context.Context, h store.AttemptID) error {
+	return l.call(fmt.Sprint("Refunded ", h.ID[0]))
+}
+
+func (l *fakeDatabase) TakeOverExpired(context.Context, store.Queue, time.Duration, int) ([]store.Work, error) {
+	return nil, l.call("TakeOverExpired")
+}
+
+func (l *fakeDatabase) TakeOver(context.Context, store.Queue, time.Duration, int) ([]store.Work, error) {
+	return nil, l.call("TakeOver")
+}
+
+func (l *fakeDatabase) Postpone(context.Context, store.Postponement) (bool, error) { return true, nil }
+
+func (l *fakeDatabase) RenewLeases(context.Context, time.Duration, []store.AttemptID) error {
+	return l.call("RenewLeases")
+}
+
+// idle is an outbox that does not run, between a database and a limiter that note what they are
+// asked for, on a clock that the test moves.
+type idle struct {
+	*Outbox
+	*fakeLimiter
+	*testing.T
+	db  *fakeDatabase
+	now time.Time
+}
+
+var login = policy.Purpose{Name: "login", Policy: quota.Policy{Name: "own", Rules: []quota.Rule{
+	{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+}}}
+
+func newIdle(t *testing.T) *idle {
+	r := &idle{
+		fakeLimiter: &fakeLimiter{}, T: t, db: &fakeDatabase{away: map[string]bool{}, reset: map[string]bool{}},
+		now: time.Date(2030, 3, 1, 12, 0, 0, 0, time.UTC),
+	}
+	now := func() time.Time { return r.now }
+	r.db.logged, r.db.clock = r.now, now
+	set := policy.Set{Purposes: map[string]policy.Purpose{"login": login}}
+	r.Outbox = New(Config{}, Dependencies{
+		Store: r.db, Limiter: r.fakeLimiter, Policy: policy.NewCurrentSet(set, now), Now: now,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	return r
+}
+
+// asked compares what the database was asked for, and what the limiter was told, since the last
+// time.
+func (r *idle) asked(what string, calls []string, told ...string) {
+	r.Helper()
+	servertest.Same(r.T, what+": calls of the database", fmt.Sprintf("%q", r.db.calls), fmt.Sprintf("%q", calls))
+	r.wants(what, told...)
+	r.db.calls = nil
+}
+
+// wants compares the calls since the last time.
+func (r *idle) wants(what string, calls ...string) {
+	r.Helper()
+	servertest.Same(r.T, what, fmt.Sprintf("%q", r.calls), fmt.Sprintf("%q", calls))
+	r.calls = nil
+}
+
+// flushed does what a tick does for the limiter.
+func (r *idle) flushed() {
+	r.settle(r.Context())
+	r.makeRefunds(r.Context())
+}
+
+func place(name string) map[quota.Scope]string { return map[quota.Scope]string{quota.Recipient: name} }
+
+// takenBack are the calls that refund a send: in this process, and in the limiter.
+func takenBack(id, bucket string) []string {
+	return []string{fmt.Sprintf("local %-16s [%s]", id, bucket), fmt.Sprintf("refund %-16s [%s]", id, bucket)}
+}
+
+// sent is a send of the recipient that the database let in alone.
+func (r *idle) sent(h byte, id string) (bucket string) {
+	s := buckets.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: login}
+	r.SettleLater(uuid.UUID([]byte(fmt.Sprintf("%-16s", id))), s.Buckets())
+	return s.Buckets()[quota.Recipient]
+}
+
+// Places are given back in their order, each once, whatever the limiter does meanwhile.
+func TestPlacesAreGivenBackInOrder(t *testing.T) {
+	r := newIdle(t)
+	for _, id := range []string{"a", "b"} {
+		r.RefundLater(id, place("ana"))
+	}
+	r.wants("at once", "local a [ana]", "local b [ana]")
+	r.gone, r.then = true, func() { r.RefundLater("c", place("bo")) }
+	r.flushed()
+	r.gone = false
+	r.wants("away", "local c [bo]")
+	r.flushed()
+	r.wants("back", "refund a [ana]", "refund b [ana]", "refund c [bo]")
+	r.flushed()
+	r.wants("again")
+}
+
+// Refunds that only the database has are made in the limiter and confirmed. The first that the
+// limiter does not take ends the round, and the next one begins with one alone.
+func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
+	r := newIdle(t)
+	for n := range byte(2) {
+		r.db.due = append(r.db.due, store.Refund{
+			AttemptID: store.AttemptID{ID: uuid.UUID{n + 1}, Attempt: 1}, Verification: store.Verification{App: "shop",
+				Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{n}},
+		})
+	}
+	repeat := func() {
+		if err := r.repeatRefunds(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	r.gone = true
+	repeat()
+	r.asked("away", []string{"RefundsDue"})
+	servertest.Same(t, "lease", r.db.lease, r.Lease)
+	servertest.Same(t, "limit", r.db.limit, refundBatch)
+	r.gone = false
+	repeat()
+	servertest.Same(t, "limit after a failure", r.db.limit, 1)
+	var told []string
+	for _, due := range r.db.due {
+		v := due.Verification
+		s := buckets.Subject{App: v.App, Channel: v.Channel, Recipient: v.Recipient, Purpose: login}
+		told = append(told, fmt.Sprintf("refund %s [%s]", string(due.ID[:]), s.Buckets()[quota.Recipient]))
+	}
+	r.asked("back", []string{"RefundsDue", "Refunded 1", "Refunded 2"}, told...)
+	repeat()
+	servertest.Same(t, "limit after that", r.db.limit, refundBatch)
+}
+
+// A place waits for a day, a send as long as it counts.
+func TestWhatWaitsForTheLimiterEnds(t *testing.T) {
+	began := newIdle(t).now
+	var bucket string
+	for after, tried := range map[time.Duration][]bool{0: {true, true}, time.Hour: {true, true},
+		time.Hour + 1:  {true, false},
+		24 * time.Hour: {true, false}, 24*time.Hour + 1: {false, false}} {
+		r := newIdle(t)
+		r.RefundLater("a", place("ana"))
+		bucket = r.sent(1, "b")
+		r.calls = nil
+		r.now = began.Add(after)
+		r.flushed()
+		var want []string
+		if tried[1] {
+			want = append(want, "record "+bucket+" 1h0m0s b")
+		}
+		if tried[0] {
+			want = append(want, "refund a [ana]")
+		}
+		r.wants(after.String(), want...)
+	}
+}
+
+// A send is recorded a second time, when the tombstone of a late refund has ended, and then no
+// more; not if it does not count by then.
+func TestASendIsRecordedOnceMore(t *testing.T) {
+	r := newIdle(t)
+	bucket := r.sent(1, "a")
+	r.sent(1, "b")
+	recorded := func(id string) string { return "record " + bucket + " 1h0m0s " + id }
+	r.flushed()
+	r.wants("at once", recorded("a"), recorded("b"))
+	r.now = r.now.Add(repeatRecordAfter - 1)
+	r.flushed()
+	r.wants("before")
+	r.db.reset["b"] = true
+	r.now = r.now.Add(1)
+	r.flushed()
+	r.wants("after", append([]string{recorded("a")}, takenBack("b", bucket)...)...)
+	r.now = r.now.Add(repeatRecordAfter)
+	r.flushed()
+	r.wants("no more")
+}
+
+// A reset may come while a send is on its way to the limiter, or while it waits after an answer
+// that was lost. It is taken back then.
+func TestWhatIsResetWhileItIsRecordedIsTakenBack(t *testing.T) {
+	r := newIdle(t)
+	bucket := r.sent(1, "a")
+	r.then = func() { r.db.reset["a"] = true }
+	r.flushed()
+	r.wants("under way", append([]string{"record " + bucket + " 1h0m0s a"}, takenBack("a", bucket)...)...)
+	r.flushed()
+	r.wants("later")
+
+	r.sent(1, "b")
+	r.then = func() { r.gone, r.db.away["SendsByID 1"] = false, true }
+	r.flushed()
+	r.db.away["SendsByID 1"], r.db.reset["b"] = false, true
+	r.wants("the database is away", "record "+bucket+" 1h0m0s b")
+	r.flushed()
+	r.wants("reset meanwhile", takenBack("b", bucket)...)
+}
+
+func TestWhatWaitsForTheLimiterIsBounded(t *testing.T) {
+	r := newIdle(t)
+	for range maxPending + 1 {
+		r.RefundLater("a", nil)
+		r.SettleLater(uuid.UUID{}, nil)
+	}
+	servertest.Same(t, "what waits", [2]int{len(r.refunds), len(r.unsettled)}, [2]int{maxPending, maxPending})
+}
+
+// A message to which the carrier gave no ID awaits no receipt: there is nothing to know it by.
+func TestAMessageWithoutAnIDAwaitsNoReceipt(t *testing.T) {
+	o := newIdle(t)
+	o.Receipts = struct{ ReceiptSources }{} // a call would panic
+	o.expectReceipt(t.Context(), store.Work{}, delivery.Result{Provider: "fake"})
+}
+
+func TestBackoff(t *testing.T) {
+	o := New(Config{}, Dependencies{})
+	for n := range 100 {
+		low, high := time.Hour, time.Duration(0)
+		for range 200 {
+			d := o.retryDelay(n)
+			low, high = min(low, d), max(high, d)
+		}
+		if low < 1500*time.Millisecond || high > 37500*time.Millisecond || (n <= 1 && high > 2500*time.Millisecond) {
+			t.Errorf("after attempt %d: %v to %v", n, low, high)
+		}
+	}
+}
+
+// A row counts as never written once it has been missing for NeverWrittenAfter, to the instant. Before it
+// is looked up something is written.
+func TestARowIsMissingForAWhileBeforeItsPlaceIsGivenBack(t *testing.T) {
+	s := newIdle(t)
+	id := uuid.UUID{1}
+	s.SettleLater(id, place("ana"))
+	s.db.rows = map[uuid.UUID]store.Status{id: store.Refused} // a refusal's row is not the send's
+	s.db.away["Ping"] = true
+	s.settle(t.Context())
+	s.asked("away", []string{"Ping"})
+	s.db.away["Ping"] = false
+	looked := []string{"Ping", "SendsByID 1"}
+	s.settle(t.Context())
+	s.asked("missing", looked)
+	s.now = s.now.Add(NeverWrittenAfter - 1)
+	s.settle(t.Context())
+	s.asked("missing for less", looked)
+	s.now = s.now.Add(1)
+	s.settle(t.Context())
+	s.asked("missing for long", looked, fmt.Sprintf("local %s [ana]", id[:]))
+	s.settle(t.Context())
+	s.asked("settled", nil)
+}
+
+// A repetition at a replica with other settings may have written the send for another recipient:
+// the first one's place is given back.
+func TestASendThatIsAnotherRecipientsTakesNoPlace(t *testing.T) {
+	s := newIdle(t)
+	id := uuid.UUID{1}
+	s.SettleLater(id, map[quota.Scope]string{quota.Recipient: "another", quota.IP: "kept"})
+	s.settle(t.Context())
+	s.asked("there", []string{"Ping", "SendsByID 1"}, fmt.Sprintf("local %s [another]", id[:]))
+}
+
+// More than one statement's worth are looked up, each of them; the first alone.
+func TestAllThatIsUncertainIsLookedUp(t *testing.T) {
+	s := newIdle(t)
+	for i := range maxRowsPerLookup + 2 {
+		s.SettleLater(uuid.UUID{byte(i), byte(i >> 8), 1}, nil)
+	}
+	s.settle(t.Context())
+	s.asked("there", []string{"Ping", "SendsByID 1", "Ping", "SendsByID 1000", "Ping", "SendsByID 1"})
+	s.settle(t.Context())
+	s.asked("settled", nil)
+}
+
+// After an outage of the database its leases are renewed at once, and nothing is taken over for a
+// lease, by a tick or for want of work.
+func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
+	s := newIdle(t)
+	held := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
+	s.track(held)
+	s.now = s.now.Add(s.Lease) // overdue for a renewal
+	s.db.away["RefundsDue"] = true
+	s.tick(t.Context())
+	s.takeOverIfReady(t.Context())
+	s.asked("away", []string{"RefundsDue"})
+	s.db.away["RefundsDue"] = false
+	s.tick(t.Context())
+	s.asked("back", []string{"RefundsDue", "RenewLeases"})
+	s.now = s.now.Add(s.Lease - 1)
+	s.takeOverIfReady(t.Context())
+	s.tick(t.Context())
+	s.asked("within a lease", []string{"RefundsDue"})
+	s.now = s.now.Add(1)
+	s.takeOverIfReady(t.Context())
+	s.asked("afterwards", []string{"TakeOver", "TakeOver", "TakeOver", "TakeOver"})
+	s.tick(t.Context())
+	s.asked("afterwards, a tick", []string{"RefundsDue", "TakeOver", "TakeOver", "TakeOver", "TakeOver"})
+}
+
+// half admits two messages, since all but two servers are suspended.
+type half struct{ MailSender }
+
+func (half) AttemptsAllowed() int { return 2 }
+
+// While all servers are suspended, the mails that wait in memory, strangers' or not, are tried
+// first. Text messages have a provider of their own.
+func TestWaitingMailsOfAllLanesAreTriedFirst(t *testing.T) {
+	s := newIdle(t)
+	s.Sender = half{}
+	for _, q := range store.Queues() {
+		s.lanes[q].queue = make([]*flight, 1)
+	}
+	mails := store.Queue{Channel: recipient.Email}
+	s.lanes[mails].queue = nil
+	for _, q := range store.Queues() {
+		want := 1
+		if q.Channel == recipient.SMS {
+			want = delivery.UnlimitedAttempts
+		}
+		if got := s.attemptsAllowed(s.lanes[q]); got != want {
+			t.Errorf("of %+v %d more are admitted, want %d", q, got, want)
+		}
+	}
+}
+
+// A stop tells the limiter what waits for it.
+func TestAStopFlushes(t *testing.T) {
+	s := newIdle(t)
+	s.RefundLater("a", place("ana"))
+	s.stop()
+	s.asked("stopped", nil, "local a [ana]", "refund a [ana]")
+}
+
+// A request that stops waiting for its outcome leaves nothing behind.
+func TestAnEndedWaitIsForgotten(t *testing.T) {
+	s := newIdle(t)
+	s.lanes[store.Queue{Channel: recipient.Email}].behind = true // so that no worker begins
+	work := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
+	sent := s.Deliver(t.Context(), work, time.Nanosecond)
+	_, waits := s.waiters.Load(work.Send.ID)
+	servertest.Same(t, "the send, and whether a request still waits", fmt.Sprintf("%s %v", sent.Status, waits),
+		"queued false")
+	s.work.Wait()
+}

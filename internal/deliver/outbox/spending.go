@@ -1,0 +1,136 @@
+package outbox
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// SpendCap is the most that text messages may cost in a day or a month, in UTC.
+type SpendCap struct {
+	Name string // unique
+	// quota.App or quota.Country: the cap applies to each app or country separately; else to all
+	// messages together
+	Scope quota.Scope
+	Per   quota.Period
+	Limit int64 // millionths of the unit that prices are in
+	// Reserve is the part of Limit that messages for strangers may not use.
+	Reserve int64
+}
+
+// ledger counts spent amounts. Implementation: sqldb.DB.
+type ledger interface {
+	Spend(ctx context.Context, charges []store.Charge) ([]store.SpentCharge, string, error)
+	UndoSpend(ctx context.Context, spent []store.SpentCharge) error
+}
+
+// budget charges the cost of a text message in the database before the message goes to a carrier. One
+// statement compares and charges, so replicas together never exceed a cap. While the database is
+// unavailable, no text message is sent. After a crash between charge and message, the cost stays
+// charged.
+type budget struct {
+	ledger  ledger
+	caps    []SpendCap
+	logger  *slog.Logger
+	stopped func(spendCap string)
+
+	mu     sync.Mutex
+	logged map[string]bool // keys of the lines that logOnce has logged
+}
+
+const (
+	alarmPercent  = 80 // percent of a cap
+	maxLoggedKeys = 10_000
+)
+
+// NewBudget returns a budget. stopped is called for each message that a cap refused.
+func NewBudget(ledger ledger, caps []SpendCap, logger *slog.Logger, stopped func(spendCap string)) *budget {
+	return &budget{ledger: ledger, caps: caps, logger: logger, stopped: stopped, logged: map[string]bool{}}
+}
+
+// Reserve implements sms.Options.Reserve. It charges the cost of a message, and returns a function
+// that refunds it. If a cap refuses the message or the database fails, nothing is charged, the
+// function is nil, and the error says why.
+func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func(), *delivery.Error) {
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	charges, caps := b.charges(m, cost)
+	spent, refusedBy, err := b.ledger.Spend(ctx, charges)
+	switch {
+	case err != nil:
+		b.logger.Warn("text message postponed: database unavailable, cost not counted", "error", err,
+			runbook.DatabaseAway.See())
+		return nil, &delivery.Error{Class: delivery.Temporary, Stage: sms.StageBudget}
+	case refusedBy != "":
+		b.stopped(caps[refusedBy].Name)
+		callers := "all"
+		if m.Stranger {
+			callers = "strangers"
+		}
+		b.logOnce(refusedBy+time.Now().UTC().Format(" 2006-01-02 ")+callers, slog.LevelError,
+			"spend cap reached: text messages not sent", refusedBy,
+			"callers", callers, runbook.TextMessages.See())
+		return nil, &delivery.Error{Class: delivery.Rejected, Stage: sms.StageBudget, Reason: sms.ReasonSpendCap}
+	}
+	for _, s := range spent {
+		if limit := caps[s.Cap].Limit; limit > 0 && s.Used >= limit/100*alarmPercent {
+			b.logOnce(s.Cap+" "+s.Period+" near", slog.LevelWarn, "spend cap used to 80 %", s.Cap,
+				runbook.TextMessages.See())
+		}
+	}
+	return func() { b.undo(ctx, spent) }, nil
+}
+
+// charges returns a charge for each cap, and the caps by account. Strangers share an account with all
+// other callers, but have a lower limit.
+func (b *budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]SpendCap) {
+	var all []store.Charge
+	caps := map[string]SpendCap{}
+	for _, c := range b.caps {
+		account := c.Name
+		switch c.Scope {
+		case quota.App:
+			account += " app " + m.App
+		case quota.Country:
+			account += " country " + m.Country
+		}
+		caps[account] = c
+		charge := store.Charge{Cap: account, Per: c.Per, Amount: cost, Limit: c.Limit}
+		if m.Stranger {
+			charge.Limit -= c.Reserve
+		}
+		all = append(all, charge)
+	}
+	return all, caps
+}
+
+// undo refunds a charge. If the database fails, the amount stays spent.
+func (b *budget) undo(ctx context.Context, spent []store.SpentCharge) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
+	defer cancel()
+	if err := b.ledger.UndoSpend(ctx, spent); err != nil {
+		b.logger.Warn("could not refund cost: it stays charged", "error", err, runbook.DatabaseAway.See())
+	}
+}
+
+// logOnce logs a line once for each key. After maxLoggedKeys keys it forgets them all, so lines may
+// repeat.
+func (b *budget) logOnce(key string, level slog.Level, what, account string, more ...any) {
+	b.mu.Lock()
+	known := b.logged[key]
+	if len(b.logged) >= maxLoggedKeys {
+		clear(b.logged)
+	}
+	b.logged[key] = true
+	b.mu.Unlock()
+	if !known {
+		b.logger.Log(context.Background(), level, what, append([]any{"cap", account}, more...)...)
+	}
+}

@@ -1,0 +1,81 @@
+package outbox
+
+import (
+	"context"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// Each app and each country has an account of its own, and all messages have one together.
+// Strangers share these, with less of each cap.
+func TestAccountsOfCaps(t *testing.T) {
+	b := &budget{caps: []SpendCap{
+		{Name: "all", Scope: quota.Global, Per: quota.Day, Limit: 10, Reserve: 3},
+		{Name: "apps", Scope: quota.App, Per: quota.Month, Limit: 20, Reserve: 4},
+		{Name: "lands", Scope: quota.Country, Per: quota.Day, Limit: 30},
+	}}
+	for stranger, limits := range map[bool][3]int64{false: {10, 20, 30}, true: {7, 16, 30}} {
+		charges, caps := b.charges(sms.Message{App: "shop", Country: "DE", Stranger: stranger}, 7)
+		want := []store.Charge{
+			{Cap: "all", Per: quota.Day, Amount: 7, Limit: limits[0]},
+			{Cap: "apps app shop", Per: quota.Month, Amount: 7, Limit: limits[1]},
+			{Cap: "lands country DE", Per: quota.Day, Amount: 7, Limit: limits[2]},
+		}
+		if !slices.Equal(charges, want) || caps["apps app shop"] != b.caps[1] || len(caps) != 3 {
+			t.Errorf("%+v, %v", charges, caps)
+		}
+	}
+}
+
+// counted is a ledger with what is used of each account.
+type counted map[string]int64
+
+func (c counted) Spend(_ context.Context, charges []store.Charge) (spent []store.SpentCharge, refusedBy string, err error) {
+	for _, x := range charges {
+		if c[x.Cap]+x.Amount > x.Limit {
+			return nil, x.Cap, nil
+		}
+	}
+	for _, x := range charges {
+		c[x.Cap] += x.Amount
+		spent = append(spent, store.SpentCharge{Charge: x, Used: c[x.Cap]})
+	}
+	return spent, "", nil
+}
+
+func (counted) UndoSpend(context.Context, []store.SpentCharge) error { return nil }
+
+// What is logged once: strangers have reached their part of a cap, 80 % of the whole cap are used,
+// and the cap is reached for all.
+func TestWhatCapsTellOperators(t *testing.T) {
+	var lines strings.Builder
+	var stopped []string
+	b := NewBudget(counted{}, []SpendCap{{Name: "day", Scope: quota.Global, Per: quota.Day, Limit: 1000, Reserve: 300}},
+		slog.New(slog.NewTextHandler(&lines, nil)), func(cap string) { stopped = append(stopped, cap) })
+	for _, c := range []struct {
+		stranger bool
+		cost     int64
+		want     string // the lines so far
+	}{
+		{true, 700, ""}, {true, 1, "callers=strangers"}, {true, 1, "callers=strangers"},
+		{false, 100, "callers=strangers 80 %"},
+		{false, 200, "callers=strangers 80 %"}, {false, 1, "callers=strangers 80 % callers=all"},
+		{false, 1, "callers=strangers 80 % callers=all"},
+	} {
+		_, _ = b.Reserve(t.Context(), sms.Message{Stranger: c.stranger}, c.cost)
+		if told := strings.Join(regexp.MustCompile(`callers=\w+|80 %`).FindAllString(lines.String(), -1),
+			" "); told != c.want {
+			t.Errorf("%v %d: %q, want %q", c.stranger, c.cost, told, c.want)
+		}
+	}
+	if len(stopped) != 4 || stopped[0] != "day" {
+		t.Errorf("counted as stopped: %v", stopped)
+	}
+}

@@ -1,0 +1,118 @@
+package outbox_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/outbox"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+// crowded is a mail server with few connections. A mail without one waits for it, in turn.
+type crowded struct {
+	*vtest.MailServer
+	conns chan struct{}
+}
+
+func (c crowded) MaxConns() int { return cap(c.conns) }
+
+func (c crowded) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
+	c.conns <- struct{}{}
+	defer func() { <-c.conns }()
+	return c.MailServer.Send(ctx, m)
+}
+
+// askAsStrangers asks for n codes of as many browsers, each in a network of its own.
+func askAsStrangers(r *vtest.Rig, first, n int) (ids []string) {
+	r.Helper()
+	for i := first; i < first+n; i++ {
+		browser := vtest.Browser
+		browser.IP = netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1})
+		ids = append(ids, r.AskAt(r.Svc, vtest.AskFor(vtest.NthAddress(i), vtest.By(browser)), true).View.ID)
+	}
+	return ids
+}
+
+// knownBrowser is the request of a browser in which a code of Ana's was entered.
+func knownBrowser(r *vtest.Rig) verification.Request {
+	r.Helper()
+	ask := vtest.AskFor(vtest.Ana, vtest.By(vtest.Browser))
+	id := r.Send(ask).View.ID
+	checked, _, _ := r.Try(ask.Caller, id, r.LastCode())
+	ask.Known = []string{checked.Known}
+	return ask
+}
+
+// attempted returns how long after the present instant the first mail for the address is attempted.
+func attempted(r *vtest.Rig, to string, after int) time.Duration {
+	r.Helper()
+	for began := time.Now(); time.Since(began) < 5*time.Minute; r.Sleep(100 * time.Millisecond) {
+		synctest.Wait()
+		for _, m := range r.MailServer.Attempts()[after:] {
+			if m.To == to {
+				return time.Since(began)
+			}
+		}
+	}
+	r.Fatalf("no mail for %s is attempted", to)
+	return 0
+}
+
+// 400 strangers' mails wait for a mail server that takes 2 s for each. The mails of a secret key
+// and of a known browser are attempted at once all the same: where memory has room for all, where
+// most wait in the database, and where the connections are fewer than the workers. The strangers'
+// mails go out, too, as fast as half of the attempts allow.
+func TestStrangersMailsDelayNoOthers(t *testing.T) {
+	const n, each = 400, 2 * time.Second
+	for name, c := range map[string]struct{ workers, conns, room int }{
+		"in memory": {16, 16, outbox.MaxFlights}, "in the database": {16, 16, memory},
+		"few connections": {16, 4, outbox.MaxFlights},
+		"one connection":  {16, 1, outbox.MaxFlights}, "more connections": {8, 16, outbox.MaxFlights},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vtest.InBubbleIdle(t, func(s *vtest.Settings) { s.Workers = c.workers }, func(r *vtest.Rig) {
+				defer r.Quit() // also after Fatal
+				known := knownBrowser(r)
+				r.Sleep(time.Minute) // its rule
+				r.MailServer.Each = each
+				r.Svc = r.ReplicaOn(r.Store, crowded{r.MailServer, make(chan struct{}, c.conns)}, nil)
+				r.Svc.Outbox.Capacity = c.room
+				r.Start()
+				askAsStrangers(r, 0, n)
+				synctest.Wait()
+				if held, _ := r.Svc.Outbox.Held(recipient.Email); held > c.room/2 {
+					t.Errorf("memory holds %d mails of strangers, and has room for %d", held, c.room)
+				}
+				r.Sleep(each + each/2) // in the middle of attempts
+				wait := time.Duration(0)
+				if c.conns == 1 {
+					wait = each // for one mail of a stranger
+				}
+				sent := len(r.MailServer.Attempts())
+				for i := range 20 { // one after the other
+					to := fmt.Sprintf("own-%d@example.com", i)
+					r.AskAt(r.Svc, vtest.AskFor(to), true)
+					if took := attempted(r, to, 0); took > wait {
+						t.Fatalf("the mail of a secret key is attempted after %v, want %v", took, wait)
+					}
+					r.Sleep(each)
+				}
+				r.AskAt(r.Svc, known, true)
+				if took := attempted(r, vtest.Ana, 1); took > wait {
+					t.Errorf("the mail of a known browser is attempted after %v, want %v", took, wait)
+				}
+				share := max(1, min(c.workers, c.conns)/2)
+				if got := len(r.MailServer.Attempts()) - sent - 21; got < 19*share || got > 23*share {
+					t.Errorf("of the strangers %d mails were attempted in 20 times 2 s, want %d at a time", got, share)
+				}
+			})
+		})
+	}
+}

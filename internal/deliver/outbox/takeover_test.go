@@ -1,0 +1,162 @@
+package outbox_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/deliver/outbox"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+// A process that was killed between the 202 and the mail never comes back; another takes its send
+// over, and the app is told once.
+func TestCrashIsTakenOver(t *testing.T) {
+	vtest.InBubbleIdle(t, vtest.TellAll, func(r *vtest.Rig) {
+		a, dead, release := r.Orphan(nil)
+		r.Start()
+		r.Sleep(10 * time.Second)
+		mails := r.MailServer.Attempts()
+		if len(mails) != 1 || mails[0].ID != dead.Attempts()[0].ID || r.Code(0) != vtest.CodeIn(dead.Attempts()[0]) {
+			t.Fatalf("after ten seconds: %d mails", len(mails))
+		}
+		for range 2 {
+			s := r.Get(a.View.ID).Send
+			r.WantLine("the send", "sent 2 mx.example", s.Status, s.Attempt, s.Provider)
+			r.WantEvents("send.sent")
+			if release != nil { // the sleeper wakes and changes nothing
+				release()
+			}
+			release = nil
+		}
+	})
+}
+
+// The sleeper's mail was refused after another replica delivered: no refund, no failure, no step
+// back.
+func TestSleeperChangesNothing(t *testing.T) {
+	vtest.InBubbleIdle(t, vtest.BoundFailures, func(r *vtest.Rig) {
+		a, _, release := r.Orphan(vtest.NoMailbox)
+		r.Start()
+		r.Sleep(20 * time.Second)
+		release()
+		r.Sleep(time.Second)
+		r.WantLine("status, failures, places", "sent 0 1", r.Status(a), r.CountedFailures().Used,
+			r.QuotaOf("").Rules[0].Used)
+	})
+}
+
+// A row whose first attempt ended in silence may have been delivered, so its place stays spent.
+func TestDoubtIsNotRefunded(t *testing.T) {
+	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+		_, _, release := r.Orphan(nil)
+		r.MailServer.Answer(vtest.NoMailbox)
+		r.Start()
+		r.Sleep(20 * time.Second)
+		r.RefuseTo(vtest.Ana)
+		release()
+	})
+}
+
+// A lease that could not be renewed in time ends, and this process takes its own row over. The
+// attempt under way goes on under the new number: its outcome is written, and no second mail goes
+// out. The place of a refused one stays spent, for the row is in doubt.
+func TestOwnRowIsTakenOver(t *testing.T) {
+	for want, answer := range map[store.Status]func(context.Context) error{
+		store.Sent: func(context.Context) error { return nil }, store.Failed: vtest.NoMailbox,
+	} {
+		vtest.InBubble(t, func(r *vtest.Rig) {
+			release := make(chan struct{})
+			r.MailServer.Answer(func(ctx context.Context) error { <-release; return answer(ctx) })
+			a := r.SendTo(vtest.Ana)
+			r.FailStore(sqlitetest.Down, "RenewLeases")
+			r.Sleep(10 * time.Second)
+			r.MendStore()
+			r.Want("the attempt, once it is taken over", r.Get(a.View.ID).Send.Attempt, 2)
+			close(release)
+			r.Sleep(30 * time.Second)
+			s := r.Get(a.View.ID).Send
+			r.WantLine("status, attempt, places", vtest.Line(want, 2, 1), s.Status, s.Attempt,
+				r.QuotaOf("").Rules[1].Used)
+			r.WantMails(1)
+		})
+	}
+}
+
+// A limiter that hangs keeps no lease from being renewed: another replica would send the mail
+// again.
+func TestLeasesAreRenewedWhileTheLimiterHangs(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		release := make(chan struct{})
+		r.MailServer.Answer(vtest.Hang(release))
+		a := r.SendTo(vtest.Ana)
+		r.Limiter.Around(func(ctx context.Context, _ string,
+			_ func() error) error {
+			<-ctx.Done()
+			return quota.ErrUnavailable
+		})
+		// repeated at each tick
+		r.Svc.Outbox.RefundLater("a send without a row", map[quota.Scope]string{quota.Recipient: "b"})
+		r.Sleep(9 * time.Minute)
+		r.Want("the attempt", r.Get(a.View.ID).Send.Attempt, 1)
+		close(release)
+		r.Sleep(time.Second)
+		r.WantStatus(a, "sent")
+	})
+}
+
+// The mail is out, and the database is away: no process sends it again, however long that lasts.
+// The outcome is written within a second once the database is back.
+func TestOutcomeOutlivesTheDatabasesAbsence(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		release := make(chan struct{})
+		r.MailServer.Answer(vtest.Hang(release))
+		a := r.SendTo(vtest.Ana)
+		r.Sleep(time.Second)
+		r.CutStore()
+		close(release)
+		r.Sleep(3 * time.Minute)
+		r.MendStore()
+		r.Sleep(time.Second)
+		r.WantMails(1)
+		r.WantStatus(a, "sent")
+	})
+}
+
+// The sends that are due are taken over at once, batch after batch.
+func TestTakeoverOfMoreThanABatch(t *testing.T) {
+	const n = 501 // a batch is 500
+	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+		release := make(chan struct{})
+		for range outbox.DefaultWorkers {
+			r.MailServer.Answer(vtest.Hang(release))
+		}
+		r.SendMany(0, n) // of a process that does not run
+		r.Sleep(9 * time.Second)
+		r.Svc = r.Replica(&vtest.MailServer{Each: time.Minute})
+		r.Svc.Outbox.Capacity = 600 // more than half of it is full after a batch, so that no worker asks for more
+		r.Start()
+		synctest.Wait()
+		held, _ := r.Svc.Outbox.Held(recipient.Email)
+		r.Want("held", held, n)
+		close(release)
+	})
+}
+
+// A failure is as old on the limiter's clock as it is on this process's, also where the two differ
+// by an hour.
+func TestFailuresAreRecordedOnTheLimitersClock(t *testing.T) {
+	for _, off := range []time.Duration{-time.Hour, time.Hour} {
+		vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
+			r.Limiter.Set(quota.NewMemory(func() time.Time { return time.Now().Add(off) }))
+			r.FailSends(1) // a minute passes
+			got := r.CountedFailures()
+			r.WantLine(off.String(), "1 23h59m0s", got.Used, got.ResetAfter)
+		})
+	}
+}

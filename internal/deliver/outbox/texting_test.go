@@ -1,0 +1,181 @@
+package outbox_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+func textQuota(r *vtest.Rig, to string) quota.Decision {
+	a, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "sms", to, "")
+	r.NoError(err)
+	return a.Quota
+}
+
+func TestTextMessages(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
+		a := r.Send(vtest.TextTo("+49 151 23456789"))
+		got := r.Carrier.Accepted()
+		if len(got) != 1 || len(r.MailServer.Attempts()) != 0 {
+			r.Fatalf("%d text messages, %d mails", len(got), len(r.MailServer.Attempts()))
+		}
+		m := got[0]
+		want := sms.Message{
+			ID: a.View.Send.ID, App: "shop", To: vtest.Mobile, Country: "DE", Prefix: "+49151", Segments: 1,
+			Language: "zh-Hans",
+			Purpose:  "default", Code: m.Code, Minutes: 10, Life: 10 * time.Minute,
+			Text: fmt.Sprintf("【Shop】验证码 %s，10 分钟内有效，请勿告诉任何人。", m.Code),
+		}
+		r.Want("the message", fmt.Sprintf("%+v", m), fmt.Sprintf("%+v", want))
+		s := r.Get(a.View.ID).Send
+		r.WantLine("view and send", "+49 151•••789 sms sent fake 202", a.View.To, a.View.Channel, s.Status, s.Provider,
+			s.ProviderCode)
+		r.WantApproved(a.View.ID, m.Code)
+		r.SendTo(vtest.Ana) // each channel counts for itself, and so does each recipient
+		r.Send(vtest.TextTo(vtest.OtherMobile))
+		r.Refuse(vtest.TextTo(vtest.Mobile))
+	})
+}
+
+// What spend caps know of a message: whether a stranger asked for it.
+func TestCarriersKnowStrangers(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
+		stranger := vtest.BackEnd
+		stranger.Stranger = true
+		for n, by := range []verification.Caller{vtest.BackEnd, vtest.Browser, stranger} {
+			ask := vtest.TextTo(vtest.NthNumber(n))
+			ask.Caller = by
+			r.Send(ask)
+			r.Want("for a stranger", r.Carrier.Accepted()[n].Stranger, n > 0)
+		}
+	})
+}
+
+// A denied country: nothing is counted, written or sent, and the person is told. By region, not by
+// dial code.
+func TestDeniedCountries(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.ServeCountries("US"), func(r *vtest.Rig) {
+		for _, to := range []string{vtest.Jamaican, vtest.Mobile} {
+			r.WantInvalid(r.SendError(vtest.TextTo(to)), "to", "country_not_served")
+			r.Want(to, textQuota(r, to).Rules[0].Used, 0)
+		}
+		r.Send(vtest.TextTo(vtest.American))
+		r.Want("text messages", len(r.Carrier.Accepted()), 1)
+	})
+}
+
+// A country that is taken off the list while a send waits: it ends, nothing leaves, and its place
+// is given back.
+func TestCountryDeniedMeanwhile(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
+		r.Carrier.Fail(&delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial})
+		a := r.Send(vtest.TextTo(vtest.Mobile))
+		terms := r.Settings.Set
+		terms.Numbers = policy.ServedNumbers{Countries: []string{"FR"}}
+		r.Svc.Change(terms)
+		r.Carrier.Fail(nil)
+		r.Sleep(time.Minute)
+		r.WantLine("the send", "failed country_not_served 0", r.Status(a), len(r.Carrier.Accepted()))
+		r.Svc.Change(r.Settings.Set)
+		r.Want("places", textQuota(r, vtest.Mobile).Rules[1].Used, 0)
+	})
+}
+
+// A carrier's answer decides the state of the send and of its place, as with mail.
+func TestWhatACarrierSays(t *testing.T) {
+	for name, c := range map[string]struct {
+		fail delivery.Error
+		want string
+		free bool
+	}{
+		"rejected":  {delivery.Error{Class: delivery.Rejected, Status: 400, Code: "21211"}, "failed rejected", true},
+		"opted out": {delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonOptedOut}, "failed opted_out", true},
+		"limit":     {delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonCarrierLimit}, "failed carrier_limit", true},
+		"unknown": {delivery.Error{Class: delivery.Unknown, Stage: delivery.StageRequest},
+			"unknown no_answer", false},
+		"temporary": {delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer},
+			"queued temporary_answer", false},
+	} {
+		vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
+			r.Carrier.Fail(&c.fail)
+			a := r.Send(vtest.TextTo(vtest.Mobile))
+			s := r.Get(a.View.ID).Send
+			r.WantLine(name, vtest.Line(c.want, "fake", c.fail.ReplyCodes()), r.Status(a), s.Provider, s.ProviderCode)
+			r.Want(name+": allowed", textQuota(r, vtest.Mobile).Allowed(), c.free)
+			r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)
+			r.Carrier.Fail(nil)
+		})
+	}
+}
+
+// A recipient who opted out at the carrier is suppressed: the next message is not even tried.
+func TestOptingOutSuppresses(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
+		terms := r.Settings.Set
+		terms.SuppressFor = time.Hour
+		r.Svc.Change(terms)
+		r.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonOptedOut})
+		r.Send(vtest.TextTo(vtest.Mobile))
+		r.Carrier.Fail(nil)
+		a := r.Send(vtest.TextTo(vtest.Mobile))
+		r.WantLine("the send", "failed suppressed 0", r.Status(a), len(r.Carrier.Accepted()))
+	})
+}
+
+// A carrier's own limit of a second or more holds the recipient for its window, which every answer
+// tells, and no other recipient.
+func TestCarrierLimitsHoldTheRecipient(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
+		holds := map[string]time.Duration{vtest.Mobile: time.Hour, vtest.NthNumber(1): time.Second - 1,
+			vtest.NthNumber(2): time.Second}
+		for to, hold := range holds {
+			r.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonCarrierLimit, Hold: hold})
+			a := r.Send(vtest.TextTo(to))
+			r.WantStatus(a, "failed carrier_limit")
+			held, err := r.Store.CarrierHold(r.Context(), recipient.SMS, r.Verification(a.View.ID).Recipient)
+			r.NoError(err)
+			r.Want(hold.String()+": held", held.Left > 0, hold >= time.Second)
+		}
+		r.Carrier.Fail(nil)
+		r.Sleep(20 * time.Minute)
+		refused := r.Refuse(vtest.TextTo(vtest.Mobile))
+		r.WantBlockedBy(refused.Quota, verification.CarrierRuleName, 40*time.Minute)
+		r.WantBlockedBy(textQuota(r, vtest.Mobile), verification.CarrierRuleName, 40*time.Minute)
+		r.Want("messages", len(r.Carrier.Accepted()), 0)
+		r.Send(vtest.TextTo(vtest.OtherMobile))
+		r.SendTo(vtest.Ana)
+		r.Sleep(40*time.Minute - time.Microsecond)
+		r.Refuse(vtest.TextTo(vtest.Mobile))
+		r.Sleep(time.Microsecond)
+		r.Send(vtest.TextTo(vtest.Mobile))
+	})
+}
+
+// A carrier that asks to be left alone is.
+func TestRetryAfterIsHeeded(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
+		r.Carrier.Fail(&delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 429,
+			RetryAfter: 2 * time.Minute})
+		a := r.Send(vtest.TextTo(vtest.Mobile))
+		r.Carrier.Fail(nil)
+		r.Sleep(2*time.Minute - time.Second)
+		r.Want("messages", len(r.Carrier.Accepted()), 0)
+		r.Sleep(3 * time.Second)
+		r.WantLine("status and attempt", "sent 2", r.Status(a), r.Get(a.View.ID).Send.Attempt)
+	})
+}
+
+func TestWithoutACarrierThereAreNoTextMessages(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
+		r.Svc.Texts = nil
+		r.WantInvalid(r.SendError(vtest.TextTo(vtest.Mobile)), "channel", "not_configured")
+	})
+}

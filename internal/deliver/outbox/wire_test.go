@@ -1,0 +1,181 @@
+package outbox_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/delivery/smtp"
+	"sendcode/internal/deliver/delivery/smtptest"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+// wire is a service in front of a mail server with a connection of its own.
+type wire struct {
+	*vtest.Rig
+	server *smtptest.Server
+	down   atomic.Bool // connections are refused
+}
+
+func (r *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if r.down.Load() {
+		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	}
+	return r.server.Dial(ctx, network, addr)
+}
+
+func onTheWire(t *testing.T, change func(*vtest.Settings), script smtptest.Script, test func(r *wire)) {
+	t.Helper()
+	vtest.InBubbleIdle(t, change, func(rig *vtest.Rig) {
+		r := &wire{Rig: rig, server: smtptest.New(rig.T, script)}
+		servers := r.server.Sender(r, func(c *smtp.Config) { c.Dial = r.dial })
+		r.Svc = r.Replica(servers)
+		r.Start()
+		test(r)
+		_ = servers.Close()
+		r.Quit()
+		r.server.Stop()
+	})
+}
+
+// A mail server misbehaves once on the wire: the state of the send and of its place, from the
+// socket to the row. The class of each misbehaviour at each stage is tested in package smtp.
+func TestFromTheWireToTheRow(t *testing.T) {
+	const (
+		given   = "failed rejected at attempt 1, 0 mails, 0 places"
+		retried = "sent at attempt 2, 1 mails, 1 places"
+		unknown = "unknown no_answer at attempt 1, 1 mails, 1 places"
+		sent    = "sent at attempt 1, 1 mails, 1 places"
+	)
+	long := "250 " + strings.Repeat("x", 100_000) + "\r\n"
+	for _, c := range []struct {
+		rule smtptest.Rule
+		want string
+	}{
+		{smtptest.Rule{Stage: smtptest.Greet, Reply: "554 5.3.2 no service", Close: true}, retried},
+		{smtptest.Rule{Stage: smtptest.Hello, Reply: "what?", Close: true}, retried},
+		{smtptest.Rule{Stage: smtptest.Mail, Raw: long, Close: true}, retried},
+		{smtptest.Rule{Stage: smtptest.Rcpt, Stall: true}, retried},
+		{smtptest.Rule{Stage: smtptest.Rcpt, Reply: "550 5.1.1 no"}, given},
+		{smtptest.Rule{Stage: smtptest.Data, Reply: "421 4.3.2 closing", Close: true}, retried},
+		// the mail is longer than what the server had read: the dot never left
+		{smtptest.Rule{Stage: smtptest.Body, Close: true}, retried},
+		{smtptest.Rule{Stage: smtptest.Dot, Reply: "421 4.3.2 closing", Close: true}, retried},
+		{smtptest.Rule{Stage: smtptest.Dot, Reply: "550 5.7.1 not this", Slow: true, Pause: time.Second}, given},
+		{smtptest.Rule{Stage: smtptest.Dot, Reply: "250 2.0.0 taken", Slow: true, Pause: time.Second}, sent},
+		{smtptest.Rule{Stage: smtptest.Dot, Stall: true}, unknown},
+		{smtptest.Rule{Stage: smtptest.Dot, Close: true}, unknown},
+	} {
+		c.rule.Times = 1
+		slowly := func(s *vtest.Settings) {
+			s.Tick = 10 * time.Second
+			s.Apps["shop"] = policy.App{Title: strings.Repeat("宽", 64)} // for a mail that takes two writes
+		}
+		t.Run(string(c.rule.Stage)+" "+c.want, func(t *testing.T) {
+			onTheWire(t, slowly, smtptest.Script{Rules: []smtptest.Rule{c.rule}}, func(r *wire) {
+				a := r.SendTo(vtest.Ana)
+				r.Sleep(11 * time.Minute) // a stall after the dot is waited for ten
+				r.Want("in the end", fmt.Sprintf("%s at attempt %d, %d mails, %d places", r.Status(a),
+					r.Get(a.View.ID).Send.Attempt,
+					len(r.server.Messages()), r.QuotaOf("").Rules[2].Used), c.want)
+			})
+		})
+	}
+}
+
+// Row and log of a send tell a server that was set aside, and so not tried, from one that could not
+// be reached.
+func TestServerSetAside(t *testing.T) {
+	onTheWire(t, nil, smtptest.Script{}, func(r *wire) {
+		r.down.Store(true)
+		for n, want := range []string{"dial", "dial", "dial", "aside"} {
+			r.WantStatus(r.SendTo(vtest.NthAddress(n)), "queued temporary_"+want)
+		}
+		r.SendTo(vtest.NthAddress(4))
+		r.Want("lines of the log on it", strings.Count(r.Printed.String(), "stage=aside"), 1)
+		r.down.Store(false)
+		r.Sleep(10 * time.Minute) // until its connection is closed, too
+		r.down.Store(true)
+		for n := range 5 {
+			r.SendTo(vtest.NthAddress(5 + n))
+		}
+		r.Want("lines once it was in use again", strings.Count(r.Printed.String(), "stage=aside"), 2)
+	})
+}
+
+// While every server is suspended, one send tries every five seconds. The others wait as they are:
+// the log gets no lines of them and the database no changes, however many they are. When a server
+// is in use again, all go out within the first retry and a tick, each once. What expires meanwhile
+// ends, and costs nothing.
+func TestSendsWaitWhileEveryServerIsSuspended(t *testing.T) {
+	onTheWire(t, func(s *vtest.Settings) {
+		brief := s.Purposes["default"]
+		brief.Name, brief.TTL, brief.Shares, brief.Policy.Name = "brief", time.Minute, []string{"brief"}, "brief"
+		s.Purposes["brief"] = brief
+	}, smtptest.Script{}, func(r *wire) {
+		r.down.Store(true)
+		const n, rest = 450, 5 * time.Second
+		var all []verification.Answer
+		ask := func(i int, purpose string) {
+			all = append(all, r.SendTo(vtest.NthAddress(i), vtest.For(purpose)))
+			r.Sleep(200 * time.Millisecond)
+		}
+		for i := range n {
+			ask(i, []string{"brief", "", ""}[i%3])
+		}
+		lines, attempts := strings.Count(r.Printed.String(), "delivery attempt failed"), 0
+		if most := int(90*time.Second/rest) + 5; lines > most {
+			t.Errorf("%d lines of attempts in 90 s, want at most %d", lines, most)
+		}
+		for _, a := range all {
+			attempts += r.Get(a.View.ID).Send.Attempt
+		}
+		// each has one, and one more if it tried or expired
+		if most := n + lines + n/3; attempts > most {
+			t.Errorf("%d attempts of %d sends, want at most %d", attempts, n, most)
+		}
+		for i := 0; i < n; i += 3 {
+			if a := all[i]; time.Now().After(a.View.ExpiresAt.Add(2 * time.Second)) {
+				r.WantStatus(a, "failed expired")
+			}
+		}
+		r.SendTo(vtest.NthAddress(0), vtest.For("brief")) // its place was given back
+		r.down.Store(false)
+		r.Sleep(rest + 4*time.Second)
+		mails := r.server.ByID()
+		for i, a := range all {
+			got, n := r.Status(a), mails[a.View.Send.ID+"@shop.example"]
+			if lives := time.Now().Before(a.View.ExpiresAt); lives && (got != "sent" || n != 1) ||
+				got == "failed expired" && n != 0 || n > 1 {
+				t.Errorf("%d: %s with %d mails, its code lives: %v", i, got, n, lives)
+			}
+		}
+	})
+}
+
+// The limiter is away: the log says once that refunds wait, and again in the next outage.
+func TestRefundsThatWaitAreToldOnce(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		told := func() int { return strings.Count(r.Printed.String(), "refund postponed") }
+		for outage := 1; outage <= 2; outage++ {
+			r.Limiter.Around(vtest.Unreachable("Refund"))
+			for n := range 4 {
+				r.MailServer.Answer(vtest.NoMailbox)
+				r.SendTo(vtest.NthAddress(10*outage + n))
+			}
+			r.Sleep(8 * time.Minute)
+			r.Want("lines", told(), outage)
+			r.Limiter.Around(nil)
+			r.Sleep(time.Minute)
+			due, err := r.Store.RefundsDue(r.Context(), time.Microsecond, 10)
+			r.WantLine("refunds left", "0 <nil>", len(due), err)
+		}
+	})
+}

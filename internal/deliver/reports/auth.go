@@ -1,0 +1,142 @@
+package reports
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"sendcode/internal/deliver/standardwebhooks"
+)
+
+// authScheme is how a provider authenticates a request.
+type authScheme string
+
+// The schemes, the strongest first. Header and basic send the secret itself with each request, and
+// do not protect the body. Use them only over TLS, and only if the provider offers nothing
+// stronger.
+const (
+	SchemeStandardWebhooks authScheme = "standard_webhooks" // https://www.standardwebhooks.com: HMAC over ID, time and body
+	SchemeHMAC             authScheme = "hmac"              // HMAC-SHA256 over the body, in a header
+	SchemeMailgun          authScheme = "mailgun"           // HMAC-SHA256 over a time and a token, all three in the body
+	SchemeSecretHeader     authScheme = "header"            // the secret itself in a header
+	schemeBasic            authScheme = "basic"             // the secret as the password of HTTP's basic authentication
+	// a topic of Amazon SNS; package sns verifies its messages, and Source.Verify returns false
+	SchemeSNS authScheme = "sns"
+)
+
+// MaxAge is how far from now a signed time may lie, before or after.
+const MaxAge = standardwebhooks.MaxAge
+
+// Auth says how a source's requests are authenticated. Any one of the secrets is enough, so that
+// secrets can be replaced without an interruption.
+type Auth struct {
+	// `standard_webhooks` ([signature](https://www.standardwebhooks.com) over ID, time and body),
+	// `hmac` (HMAC-SHA256 of the body in a header), `mailgun` (of members of the body), `sns`
+	// (Amazon SNS), `header` (the secret in a header), `basic` (the secret as password of any
+	// user). Use the last two over TLS only.
+	Scheme  authScheme `yaml:"scheme" required:"yes" oneof:"standard_webhooks hmac mailgun sns header basic"`
+	Secrets [][]byte   `yaml:"-"`
+	// `hmac`, `header`: the header, whose value may begin with `sha256=` or `Bearer`.
+	// `standard_webhooks`: how its headers begin, `webhook-` by default.
+	Header string `yaml:"header,omitempty" check:"header"`
+	// `sns`: the topic's ARN.
+	Topic string `yaml:"topic,omitempty" check:"sns_topic"`
+}
+
+// Verify reports whether the request is the provider's, and its time, if it is signed, near now.
+// Comparisons take constant time.
+func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
+	a := s.Auth
+	switch a.Scheme {
+	case SchemeStandardWebhooks:
+		return standardwebhooks.Verify(h, a.Header, body, a.Secrets, now)
+	case SchemeHMAC:
+		return a.verifyHMAC(strings.TrimPrefix(h.Get(a.Header), "sha256="), body)
+	case SchemeMailgun:
+		return a.verifyMailgun(body, now)
+	case SchemeSecretHeader:
+		return a.matchesSecret([]byte(strings.TrimPrefix(h.Get(a.Header), "Bearer ")))
+	case schemeBasic:
+		_, password, ok := (&http.Request{Header: h}).BasicAuth()
+		return a.matchesSecret([]byte(password)) && ok
+	}
+	return false
+}
+
+func (a Auth) verifyMailgun(body []byte, now time.Time) bool {
+	s := parseMailgunSignature(body)
+	return standardwebhooks.IsRecent(s.time, now) && a.verifyHMAC(s.signature, []byte(s.time+s.token))
+}
+
+// mailgunSignature has the members of a body by which Mailgun authenticates it
+// (documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks).
+type mailgunSignature struct {
+	time             string // seconds since 1970
+	token, signature string
+}
+
+// parseMailgunSignature returns the zero value for a body that is no JSON. It decodes these members
+// alone, since the sender is not known yet.
+func parseMailgunSignature(body []byte) mailgunSignature {
+	var given struct {
+		Signature struct{ Timestamp, Token, Signature json.RawMessage }
+	}
+	if json.Unmarshal(body, &given) != nil {
+		return mailgunSignature{}
+	}
+	text := func(member json.RawMessage) string {
+		value, _ := decodeJSON(member)
+		return asText(value)
+	}
+	s := given.Signature
+	return mailgunSignature{time: text(s.Timestamp), token: text(s.Token), signature: text(s.Signature)}
+}
+
+// ReplayKey returns a hash of the signed members of a verified request from Mailgun; "" for other
+// schemes. Mailgun does not sign the events, so an attacker could send a signature again with other
+// events. Such a request has the same hash.
+func (s Source) ReplayKey(body []byte) string {
+	if s.Auth.Scheme != SchemeMailgun {
+		return ""
+	}
+	signed := parseMailgunSignature(body)
+	sum := sha256.Sum256([]byte(signed.time + signed.token))
+	return hex.EncodeToString(sum[:])
+}
+
+// verifyHMAC verifies a signature in hex or base64. The two differ in length, so neither is taken
+// for the other.
+func (a Auth) verifyHMAC(signature string, message []byte) bool {
+	given, err := hex.DecodeString(signature)
+	if err != nil {
+		given, err = base64.StdEncoding.DecodeString(signature)
+	}
+	return err == nil && a.matchesHMAC(given, message)
+}
+
+func (a Auth) matchesHMAC(given, message []byte) bool {
+	right := false
+	for _, secret := range a.Secrets {
+		mac := hmac.New(sha256.New, secret)
+		mac.Write(message)
+		right = hmac.Equal(mac.Sum(nil), given) || right
+	}
+	return right
+}
+
+// matchesSecret reports whether given is one of the secrets. It compares hashes, so that the time does
+// not depend on the length.
+func (a Auth) matchesSecret(given []byte) bool {
+	sum, right := sha256.Sum256(given), false
+	for _, secret := range a.Secrets {
+		known := sha256.Sum256(secret)
+		right = subtle.ConstantTimeCompare(known[:], sum[:]) == 1 || right
+	}
+	return right && len(given) > 0
+}

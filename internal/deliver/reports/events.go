@@ -1,0 +1,86 @@
+// Package reports records the reports of carriers and mail providers on messages that they have
+// accepted: receipts, bounces, complaints. It never refunds a send.
+//
+// A Source parses the requests in which mail providers report on mails that they accepted:
+// delivered, bounced, complained. Each provider has its own JSON and its own signature; a Source
+// describes both in settings, so that no provider needs code here.
+//
+// Package api calls Source.Verify, which checks that a request is the provider's, and Source.Parse.
+// ProviderEvents records an event, and ReceiptRecorder a receipt.
+package reports
+
+import (
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/deliver/delivery"
+)
+
+// EventMeaning is the meaning of an event, however the provider names it.
+type EventMeaning string
+
+// The meanings. Bounced: the mail came back for a reason that may pass. BouncedForGood: the mailbox
+// does not exist. OptedOut: the person wants no more mails.
+const (
+	Ignored        EventMeaning = "ignored"
+	Delivered      EventMeaning = "delivered"
+	Bounced        EventMeaning = "bounced"
+	BouncedForGood EventMeaning = "bounced_for_good"
+	Complained     EventMeaning = "complained"
+	OptedOut       EventMeaning = "opted_out"
+)
+
+// Event is one event of a provider.
+type Event struct {
+	Type    string // as the provider calls it; parts joined by points
+	Outcome EventMeaning
+	Known   bool      // the table names the type
+	Send    uuid.UUID // of the mail; Nil: the event names none of our sends
+	To      string    // as the provider has it; empty: not in the event
+	At      time.Time // zero: not in the event
+	// reply code and enhanced status code, or a single word; never a sentence, which may hold an
+	// address
+	Detail string
+	Says   delivery.Meaning // of the words at EventFormat.Detail
+	Words  string           // the BurstWords of these words
+}
+
+// Source has the settings of a provider. Package config reads its tags and comments.
+type Source struct {
+	// In the address and in metrics.
+	Name string `yaml:"name" required:"yes" check:"name"`
+	Auth Auth   `yaml:",inline"`
+	// A header `X-…` that mails carry with the send's ID, if the provider replaces Message-ID.
+	Header string      `yaml:"message_header,omitempty" check:"mail_header"`
+	Format EventFormat `yaml:",inline"`
+}
+
+// EventFormat has the paths of an event's parts in the JSON. Of several paths of a part other than
+// Type, the first with a value counts.
+type EventFormat struct {
+	// Paths whose values, joined by points, are the type.
+	Type []JSONPath `yaml:"type,omitempty" required:"yes"`
+	// Maps types to `delivered`, `bounced`, `bounced_for_good`, `complained`, `opted_out` or
+	// `ignored`. The type `Bounce` also stands for longer ones that begin with it, such as
+	// `Bounce.General`.
+	Outcomes map[string]EventMeaning `yaml:"outcomes" required:"yes" oneof:"delivered bounced bounced_for_good complained opted_out ignored"`
+	// The path of our Message-ID or of `message_header`.
+	Message []JSONPath `yaml:"message,omitempty" required:"yes"`
+	// The recipient, which must match; the first path that exists counts.
+	To []JSONPath `yaml:"recipient,omitempty"`
+	// RFC 3339, or seconds.
+	Time []JSONPath `yaml:"time,omitempty"`
+	// Codes or a word.
+	Detail []JSONPath `yaml:"detail,omitempty"`
+}
+
+// errMalformed: a body is not JSON of the source's shape.
+var errMalformed = errors.New("reports: the body cannot be read")
+
+// Bounds of one request.
+const (
+	MaxBodyBytes = 1 << 20 // bytes
+	maxEvents    = 10_000
+)

@@ -1,0 +1,177 @@
+package reports
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/jsonpath"
+)
+
+// Parse returns the events in a body, a list or one, in their order. It fails if the body is not
+// JSON of the source's shape.
+func (s Source) Parse(body []byte) ([]Event, error) {
+	value, err := decodeJSON(body)
+	if err != nil {
+		return nil, err
+	}
+	list, several := value.([]any)
+	if !several {
+		list = []any{value}
+	}
+	if len(list) > maxEvents {
+		return nil, errMalformed
+	}
+	var all []Event
+	for _, one := range list {
+		if _, ok := one.(map[string]any); !ok {
+			return nil, errMalformed
+		}
+		all = append(all, s.Format.parseEvent(one))
+	}
+	return all, nil
+}
+
+func (s EventFormat) parseEvent(value any) Event {
+	e := Event{To: firstText(value, s.To), At: parseTime(firstText(value, s.Time))}
+	var words string
+	e.Detail, words = extractDetail(value, s.Detail)
+	e.Says = delivery.MeaningOf(words)
+	e.Words = delivery.BurstWords(e.Detail, delivery.RedactReply(words, delivery.PrivateData{To: e.To}))
+	var parts []string
+	for _, p := range s.Type {
+		if t := asText(p.Find(value)); t != "" {
+			parts = append(parts, t)
+		}
+	}
+	e.Type = strings.Join(parts, ".")
+	e.Outcome, e.Known = s.meaning(parts)
+	for _, p := range s.Message {
+		if id, ok := parseSendID(asText(p.Find(value))); ok {
+			e.Send = id
+			break
+		}
+	}
+	return e
+}
+
+// meaning returns the outcome of the longest beginning of the type, whole parts only, that
+// s.Outcomes names; Ignored and false if there is none.
+func (s EventFormat) meaning(parts []string) (EventMeaning, bool) {
+	for n := len(parts); n > 0; n-- {
+		if o, ok := s.Outcomes[strings.Join(parts[:n], ".")]; ok {
+			return o, true
+		}
+	}
+	return Ignored, false
+}
+
+// parseSendID returns the send's ID in one of our Message-IDs, "<send's ID>@domain", with or
+// without angle brackets, or in the ID alone.
+func parseSendID(text string) (uuid.UUID, bool) {
+	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text), "<"), ">")
+	local, _, _ := strings.Cut(text, "@")
+	id, err := uuid.Parse(local)
+	return id, err == nil && strings.EqualFold(id.String(), local) && id != uuid.Nil
+}
+
+// parseTime parses a time; zero if it can't, or if the year can't be stored.
+func parseTime(text string) time.Time {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		seconds, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(seconds) || math.Abs(seconds) > 1e11 {
+			return time.Time{}
+		}
+		at = time.UnixMicro(int64(seconds * 1e6))
+	}
+	if at.Year() < 1970 || at.Year() > 9999 {
+		return time.Time{}
+	}
+	return at.UTC()
+}
+
+var (
+	replyCodePattern    = regexp.MustCompile(`(?:^|[^0-9.])([245][0-9]{2})(?:[^0-9.]|$)`)
+	enhancedCodePattern = regexp.MustCompile(`(?:^|[^0-9.])([245]\.[0-9]{1,3}\.[0-9]{1,3})(?:[^0-9.]|$)`)
+	singleWordPattern   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,39}$`)
+)
+
+// extractDetail returns what may be stored of a provider's text, the codes in it or a single word,
+// and all its words.
+func extractDetail(value any, paths []JSONPath) (detail, all string) {
+	var reply, enhanced, single string
+	for _, p := range paths {
+		t := asText(p.Find(value))
+		all += t + "\n"
+		if m := replyCodePattern.FindStringSubmatch(t); m != nil && reply == "" {
+			reply = m[1]
+		}
+		if m := enhancedCodePattern.FindStringSubmatch(t); m != nil && enhanced == "" {
+			enhanced = m[1]
+		}
+		if single == "" && singleWordPattern.MatchString(t) {
+			single = t
+		}
+	}
+	codes := slices.DeleteFunc([]string{reply, enhanced}, func(s string) bool { return s == "" })
+	if len(codes) > 0 {
+		single = strings.Join(codes, " ")
+	}
+	return single, all
+}
+
+// findEnhancedCode returns the enhanced status code in a detail; "" if there is none.
+func findEnhancedCode(detail string) string {
+	if m := enhancedCodePattern.FindStringSubmatch(detail); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// JSONPath leads to a value.
+type JSONPath = jsonpath.Path
+
+// asText returns a value as text, and of a list its first element; "" if it is no single value.
+func asText(value any) string {
+	if list, ok := value.([]any); ok && len(list) > 0 {
+		if _, nested := list[0].([]any); !nested {
+			return asText(list[0])
+		}
+	}
+	single, _ := jsonpath.ScalarText(value)
+	return single
+}
+
+// firstText returns the first text that one of the paths leads to; "" if none does.
+func firstText(value any, paths []JSONPath) string {
+	for _, p := range paths {
+		if s := asText(p.Find(value)); s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// decodeJSON decodes one JSON value and fails if anything follows it. Numbers stay as they were
+// written.
+func decodeJSON(body []byte) (any, error) {
+	if len(body) > MaxBodyBytes {
+		return nil, errMalformed
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	var value any
+	if d.Decode(&value) != nil || d.More() {
+		return nil, errMalformed
+	}
+	return value, nil
+}

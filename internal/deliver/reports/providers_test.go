@@ -1,0 +1,130 @@
+package reports_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/reports"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+// A bounce that comes later costs and frees nothing; what it says decides whether the recipient is
+// suppressed.
+func TestWhatAProviderTells(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
+		for to, c := range map[string]struct {
+			outcome reports.EventMeaning
+			detail  string
+			kind    store.ProviderEventKind
+			want    store.SuppressionCause
+			says    delivery.Meaning
+		}{
+			"a@example.com":    {reports.Delivered, "", store.ProviderDelivered, "", ""},
+			"b@example.com":    {reports.Bounced, "", store.ProviderBounced, "", ""},
+			"c@example.com":    {reports.BouncedForGood, "", store.ProviderBounced, store.CauseHardBounce, ""},
+			"d@example.com":    {reports.Bounced, "550 5.1.1", store.ProviderBounced, store.CauseHardBounce, ""},
+			"e@example.com":    {reports.BouncedForGood, "550 5.7.1", store.ProviderBounced, "", ""},
+			"k@example.com":    {reports.BouncedForGood, "4.4.7", store.ProviderBounced, "", ""},
+			"f@example.com":    {reports.BouncedForGood, "550 5.1.1", store.ProviderBounced, store.CauseHardBounce, ""},
+			"g@example.com":    {reports.Bounced, "5.2.2", store.ProviderBounced, "", ""},
+			"h@example.com":    {reports.Complained, "", store.ProviderComplained, store.CauseComplaint, ""},
+			"i@example.com":    {reports.OptedOut, "", store.ProviderOptedOut, store.CauseOptOut, ""},
+			"l@example.com":    {reports.Bounced, "550 5.1.1", store.ProviderBounced, "", delivery.AnotherReason},
+			"m@example.com":    {reports.BouncedForGood, "", store.ProviderBounced, "", delivery.AnotherReason}, // Mailgun's "Too old"
+			"n@example.com":    {reports.BouncedForGood, "552 5.2.2", store.ProviderBounced, "", ""},            // SendGrid, a full mailbox
+			"o@example.com":    {reports.BouncedForGood, "550 5.0.0", store.ProviderBounced, "", ""},
+			"p@example.com":    {reports.Bounced, "550", store.ProviderBounced, store.CauseHardBounce, delivery.MissingMailbox},
+			"j@simulator.test": {reports.Complained, "", store.ProviderComplained, "", ""},
+		} {
+			told := reports.Event{Send: r.SendID(to), Outcome: c.outcome, Detail: c.detail, Says: c.says}
+			r.Ingest(reports.IngestResult(c.kind), told)
+			r.Ingest(reports.Repeated, told)
+			story, err := r.Store.SendDetails(r.Context(), told.Send)
+			if err != nil || len(story.Events) != 1 || story.Events[0].Provider != "postmark" ||
+				story.Events[0].Kind != c.kind {
+				t.Fatalf("%s: %+v, %v", to, story.Events, err)
+			}
+			after := story.Send
+			r.WantLine(to, "sent true false 1", after.Status, after.Counts, after.RefundDue, after.Attempt)
+			if c.want == "" {
+				r.Want(to+": suppressions", len(story.Suppressions), 0)
+				r.SendTo(to)
+				continue
+			}
+			s := story.Suppressions[0]
+			r.WantLine(to, vtest.Line(c.want, told.Send, 30*24*time.Hour, c.detail), s.Cause, s.Send,
+				s.Until.Sub(s.Since), s.Detail)
+			r.WantStatus(r.SendTo(to), "failed suppressed")
+		}
+	})
+}
+
+// An event is of the mail that was sent, and of who got it, or it is none.
+func TestWhomAProviderMeans(t *testing.T) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.SuppressFor = 30 * 24 * time.Hour }, func(r *vtest.Rig) {
+		complaint := func(send uuid.UUID, to string) reports.Event {
+			return reports.Event{Outcome: reports.Complained, Send: send, To: to}
+		}
+		id := r.SendID(vtest.Ana)
+		for _, to := range []string{"bo@example.com", "noone", "ana.maria+x@example.com", "<>",
+			"Ana <bo@example.com>"} {
+			r.Ingest(reports.OtherRecipient, complaint(id, to))
+		}
+		r.Ingest(reports.UnknownMessage, complaint(uuid.Nil, ""))
+		r.Ingest(reports.UnknownMessage, complaint(uuid.UUID{1}, vtest.Ana))
+		r.Ingest(reports.Unrecorded, reports.Event{Outcome: reports.Ignored, Known: true, Send: id})
+		for range 2 {
+			r.Ingest(reports.Unmapped, reports.Event{Outcome: reports.Ignored, Send: id, Type: "email.new"})
+		}
+		r.Want("lines", strings.Count(r.Printed.String(), "type=email.new"), 1)
+		story, err := r.Store.SendDetails(r.Context(), id)
+		r.NoError(err)
+		last := story.Events[len(story.Events)-1]
+		r.WantLine("on the send's page", "unmapped email.new", last.Kind, last.Detail)
+		r.RefuseTo("ana.maria@EXAMPLE.com") // written as a row of its own, which is no send
+		r.Sleep(2 * time.Second)
+		for _, row := range r.Rows() {
+			if row.Status == store.Refused {
+				r.Ingest(reports.UnknownMessage, complaint(row.ID, vtest.Ana))
+			}
+		}
+		r.Want("suppressions", len(r.Suppressions()), 0)
+		r.Ingest("delivered", reports.Event{Send: id, Outcome: reports.Delivered, To: "Ana.Maria@example.COM"})
+		r.Ingest("complained", complaint(id, "Ana <"+vtest.Ana+">"))
+		r.Want("suppressions", len(r.Suppressions()), 1)
+	})
+}
+
+// While the database is away nothing is taken for told: the provider is to tell it again.
+func TestToldWhileTheDatabaseIsAway(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
+		id := r.SendID(vtest.Ana)
+		complaint := reports.Event{Send: id, Outcome: reports.Complained}
+		for _, method := range []string{"SendDetails", "IngestProviderEvent"} {
+			r.FailStore(sqlitetest.Down, method)
+			r.WantError(vtest.Err(r.Svc.Providers.Ingest(r.Context(), "postmark", complaint)), fault.Unavailable)
+		}
+		r.MendStore()
+		r.Ingest("complained", complaint)
+	})
+}
+
+// A recipient whose address can't be read any more is neither compared nor suppressed; the event is
+// kept.
+func TestEventsOfUnknownRecipients(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
+		id := r.SendID(vtest.Ana)
+		r.Settings.Vault.Ring = vtest.KeyRing(t, "k9:"+vtest.NewKey)
+		stranger := r.Replica(r.MailServer)
+		got, err := stranger.Providers.Ingest(r.Context(), "p",
+			reports.Event{Send: id, Outcome: reports.Complained, To: "bo@example.com"})
+		r.WantLine("the result, suppressions", "complained <nil> 0", got, err, len(r.Suppressions()))
+	})
+}

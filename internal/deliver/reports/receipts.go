@@ -1,0 +1,162 @@
+package reports
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/deliver/webhook"
+	"sendcode/internal/store"
+)
+
+// ReceiptStore are the database's methods for receipts. Implementation: sqldb.DB.
+type ReceiptStore interface {
+	DuePolls(ctx context.Context, limit int) ([]store.PendingReceipt, error)
+	SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error)
+	StopAwaitingReceipt(ctx context.Context, send uuid.UUID) error
+	RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status, tell ...store.NewEvent) (bool, error)
+	SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
+}
+
+// pollers finds the carriers that can be polled for receipts. Implementation: *sms.Carriers.
+type pollers interface {
+	Poller(name string) (sms.Poller, bool)
+}
+
+// ReceiptRecorder records the receipts of text messages, which carriers report or which are polled.
+// The outbox writes each message that can be polled to the database; the database gives each due
+// poll to one replica.
+type ReceiptRecorder struct {
+	Store    ReceiptStore
+	Carriers pollers // nil: none is polled
+	Vault    keys.Vault
+	Teller   webhook.EventMaker
+	Logger   *slog.Logger
+}
+
+// Bounds of polling in each replica. One carrier allows 20 polls a second for a whole account.
+const (
+	pollBatch       = 10 // polls in one tick
+	PollConcurrency = 4
+	pollTimeout     = time.Minute // for a whole batch; the carriers' own timeouts are shorter
+)
+
+// Record records a receipt in the send's status, and ends the polling for it. changed is false if
+// the send has this or a better receipt already, or if it did not go out. Error: of the database.
+func (r *ReceiptRecorder) Record(ctx context.Context, send uuid.UUID, delivered bool) (changed bool, err error) {
+	status, event := store.Undelivered, store.SendUndelivered
+	if delivered {
+		status, event = store.Delivered, store.SendDelivered
+	}
+	story, err := r.Store.SendDetails(ctx, send)
+	if errors.Is(err, fault.NotFound) || err == nil && story.Verification == nil {
+		return false, nil
+	}
+	var tell store.NewEvent
+	if err == nil {
+		tell, err = r.Teller.NewEvent(*story.Verification, event)
+	}
+	if err != nil {
+		return false, store.WrapUnavailable(err)
+	}
+	if changed, err = r.Store.RecordReceipt(ctx, send, status, tell); err == nil {
+		r.endPolling(ctx, send)
+		r.Teller.WakeForEvent(tell)
+	}
+	return changed, err
+}
+
+// RecordByCarrierID is Record for a receipt that has only the carrier's message ID. Error:
+// fault.NotFound if no send waits for a receipt with that ID.
+func (r *ReceiptRecorder) RecordByCarrierID(ctx context.Context, carrier, id string, delivered bool) (changed bool,
+	err error) {
+	send, err := r.Store.SendByMessageID(ctx, carrier, id)
+	if err != nil {
+		return false, err
+	}
+	return r.Record(ctx, send, delivered)
+}
+
+// Poll asks the carriers for up to pollBatch receipts that are due, and records them. Package jobs
+// calls it; again is always false. Error: of the database, when it reads the due polls.
+func (r *ReceiptRecorder) Poll(ctx context.Context) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	due, err := r.Store.DuePolls(ctx, pollBatch)
+	if err != nil {
+		return false, err
+	}
+	var polls errgroup.Group
+	polls.SetLimit(PollConcurrency)
+	for _, a := range due {
+		polls.Go(func() error {
+			r.poll(ctx, a)
+			return nil
+		})
+	}
+	return false, polls.Wait()
+}
+
+// poll polls a carrier once for a message's receipt and records it. If there is none yet, the
+// database has already set the next poll.
+func (r *ReceiptRecorder) poll(ctx context.Context, a store.PendingReceipt) {
+	q, err := r.statusQuery(ctx, a)
+	poller, can := r.Carriers.Poller(a.Carrier)
+	if errors.Is(err, errNoStatusQuery) || !can {
+		r.endPolling(ctx, a.Send) // the carrier is gone, or the recipient was erased
+		return
+	}
+	if err != nil {
+		return
+	}
+	report, known, err := poller.PollStatus(ctx, q)
+	fail, failed := errors.AsType[*delivery.Error](err)
+	switch {
+	case failed && fail.Class == delivery.Rejected:
+		r.endPolling(ctx, a.Send)
+	case err != nil:
+		r.Logger.Info("carrier did not answer status query", "send", a.Send, "carrier", a.Carrier, "error", err)
+	case known:
+		if _, err := r.Record(ctx, a.Send, report.Delivered); err != nil && ctx.Err() == nil {
+			r.Logger.Warn("could not store receipt", "send", a.Send, "error", err, runbook.Events.See())
+		}
+	}
+}
+
+// errNoStatusQuery: the send needs no receipt any more, or its recipient was erased.
+var errNoStatusQuery = errors.New("reports: nothing to ask for")
+
+func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceipt) (sms.StatusQuery, error) {
+	story, err := r.Store.SendDetails(ctx, a.Send)
+	switch {
+	case errors.Is(err, fault.NotFound) || err == nil && (story.Verification == nil || isFinal(story.Send.Status)):
+		return sms.StatusQuery{}, errNoStatusQuery
+	case err != nil:
+		return sms.StatusQuery{}, err
+	}
+	to, err := r.Vault.OpenRecipient(*story.Verification)
+	if err != nil {
+		return sms.StatusQuery{}, errNoStatusQuery
+	}
+	return sms.StatusQuery{Send: a.Send.String(), ID: a.ID, To: to.Address(), Country: to.Country(), At: a.At}, nil
+}
+
+// isFinal reports whether no receipt can change the status any more.
+func isFinal(s store.Status) bool {
+	return s == store.Delivered || s == store.Undelivered || s == store.Failed
+}
+
+func (r *ReceiptRecorder) endPolling(ctx context.Context, send uuid.UUID) {
+	if err := r.Store.StopAwaitingReceipt(ctx, send); err != nil && ctx.Err() == nil {
+		r.Logger.Warn("could not store that no receipt is expected", "send", send, "error", err, runbook.Events.See())
+	}
+}

@@ -1,0 +1,179 @@
+package reports_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/store"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+// oracle is a carrier that is asked for receipts.
+type oracle struct {
+	mu     sync.Mutex
+	asked  []sms.StatusQuery
+	answer func(n int) (sms.Report, bool, error) // of the nth inquiry, from 1 on
+	byID   bool
+	mute   bool
+	busy   chan struct{} // that an inquiry waits for; nil: none does
+}
+
+func (o *oracle) Poller(string) (sms.Poller, bool) { return o, !o.mute }
+
+func (o *oracle) ReportsUseCarrierID(string) bool { return o.byID }
+
+func (o *oracle) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
+	o.mu.Lock()
+	o.asked = append(o.asked, q)
+	n, busy := len(o.asked), o.busy
+	o.mu.Unlock()
+	if busy != nil {
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return sms.Report{}, false, ctx.Err()
+		}
+	}
+	if o.answer == nil {
+		return sms.Report{}, false, nil
+	}
+	return o.answer(n)
+}
+
+func (o *oracle) inquiries() []sms.StatusQuery {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return append([]sms.StatusQuery(nil), o.asked...)
+}
+
+// inquiring runs a test with a carrier that is asked from half a minute on.
+func inquiring(t *testing.T, o *oracle, test func(r *vtest.Rig)) {
+	t.Helper()
+	vtest.InBubbleWith(t, func(s *vtest.Settings) {
+		vtest.ServeCountries("DE")(s)
+		s.PollAfter, s.Receipts = 30*time.Second, o
+	}, test)
+}
+
+// Asked until it knows: then the send says so, it is not asked again, and the place stays spent.
+func TestCarriersAreAskedForReceipts(t *testing.T) {
+	for delivered, want := range map[bool]string{true: "delivered", false: "undelivered"} {
+		o := &oracle{answer: func(n int) (sms.Report, bool, error) {
+			switch n {
+			case 1:
+				return sms.Report{}, false, nil
+			case 2:
+				return sms.Report{}, false, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer,
+					Status: 503}
+			}
+			return sms.Report{Delivered: delivered}, true, nil
+		}}
+		inquiring(t, o, func(r *vtest.Rig) {
+			a := r.Send(vtest.TextTo(vtest.Mobile))
+			r.Sleep(29 * time.Second)
+			r.Want("inquiries at once", len(o.inquiries()), 0)
+			r.Sleep(3 * time.Minute)
+			q := o.inquiries()[0]
+			r.WantLine("an inquiry", vtest.Line(a.View.Send.ID, "id-1", vtest.Mobile, "DE"), q.Send, q.ID,
+				q.To, q.Country)
+			r.WantStatus(a, want)
+			r.Sleep(10 * time.Minute)
+			r.Want("inquiries", len(o.inquiries()), 3)
+			d, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "sms", vtest.Mobile, "")
+			r.NoError(err)
+			r.Want("places", vtest.Remaining(d.Quota), "[1 4 9]")
+		})
+	}
+}
+
+// A carrier that told by itself is not asked; one that refuses for good, or whose recipient was
+// erased, is asked no more.
+func TestCarriersThatAreNotAsked(t *testing.T) {
+	o := &oracle{answer: func(int) (sms.Report, bool, error) {
+		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare}
+	}}
+	inquiring(t, o, func(r *vtest.Rig) {
+		told := r.Send(vtest.TextTo(vtest.Mobile))
+		if changed, err := r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true); err != nil ||
+			!changed ||
+			r.Status(told) != "delivered" {
+			r.Errorf("%v, %v, %s", changed, err, r.Status(told))
+		}
+		for _, again := range []bool{true, false} {
+			if changed, err := r.Svc.Receipts.Record(r.Context(), uuid.MustParse(told.View.Send.ID),
+				again); err != nil || changed ||
+				r.Status(told) != "delivered" {
+				r.Errorf("again %v: %v, %v, %s", again, changed, err, r.Status(told))
+			}
+		}
+		r.WantError(vtest.Err(r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true)), fault.NotFound)
+		r.Sleep(2 * time.Minute)
+		r.Want("inquiries about what was told", len(o.inquiries()), 0)
+		quiet := r.Send(vtest.TextTo("+4915123456787"))
+		// A replica that died then wrote the receipt.
+		r.NoError(vtest.Err(r.Store.RecordReceipt(r.Context(), uuid.MustParse(quiet.View.Send.ID), store.Delivered)))
+		r.Sleep(2 * time.Minute)
+		r.Want("inquiries about what is known", len(o.inquiries()), 0)
+		r.Send(vtest.TextTo(vtest.OtherMobile))
+		r.Sleep(10 * time.Minute)
+		r.Want("inquiries of one who refuses", len(o.inquiries()), 1)
+	})
+	o = &oracle{}
+	inquiring(t, o, func(r *vtest.Rig) {
+		r.Send(vtest.TextTo(vtest.Mobile))
+		p, err := r.Svc.Desk.ParseTarget("", "sms", vtest.Mobile, "", "ticket 7")
+		r.NoError(err)
+		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), p, vtest.AuditEntry("recipient.erase")))
+		r.Sleep(10 * time.Minute)
+		r.Want("inquiries about one who was erased", len(o.inquiries()), 0)
+	})
+}
+
+// A message awaits a receipt of a carrier that cannot be asked if the carrier tells by its own ID,
+// and else not.
+func TestCarriersThatTellByTheirOwnID(t *testing.T) {
+	for _, byID := range []bool{true, false} {
+		o := &oracle{mute: true, byID: byID}
+		inquiring(t, o, func(r *vtest.Rig) {
+			r.Send(vtest.TextTo(vtest.Mobile))
+			r.Want("a receipt is awaited", vtest.Err(r.Store.SendByMessageID(r.Context(), "fake", "id-1")) == nil, byID)
+			r.Sleep(10 * time.Minute)
+			r.Want("inquiries", len(o.inquiries()), 0)
+		})
+	}
+}
+
+// Inquiries that hang hold up no message, and are never more than their bound; another replica does
+// not make the same.
+func TestHangingInquiriesHoldUpNothing(t *testing.T) {
+	o := &oracle{}
+	inquiring(t, o, func(r *vtest.Rig) {
+		o.busy = make(chan struct{})
+		_, stop := r.StartReplica(r.MailServer)
+		for n := range 30 {
+			r.Send(vtest.TextTo(vtest.NthNumber(n)))
+		}
+		r.Sleep(45 * time.Second)
+		got := o.inquiries()
+		r.Want("inquiries at once", len(got), 2*reports.PollConcurrency)
+		seen := map[string]bool{}
+		for _, q := range got {
+			if seen[q.Send] {
+				r.Errorf("%s is asked for twice", q.Send)
+			}
+			seen[q.Send] = true
+		}
+		r.WantStatus(r.Send(vtest.TextTo(vtest.Mobile)), "sent")
+		close(o.busy)
+		r.Sleep(time.Minute)
+		stop()
+	})
+}

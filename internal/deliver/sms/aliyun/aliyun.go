@@ -1,0 +1,254 @@
+// Package aliyun is the carrier Alibaba Cloud SMS: its settings, sending, receipts, polling
+// and probe.
+package aliyun
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/sms"
+)
+
+// Config is an account with Alibaba Cloud SMS, interface Dysmsapi 2017-05-25
+// (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-sendsms).
+type Config struct {
+	sms.Account `yaml:",inline"`
+	// For tests and regions.
+	Endpoint string `yaml:"endpoint" default:"https://dysmsapi.aliyuncs.com"`
+}
+
+type carrier struct {
+	Config
+	*sms.Client
+}
+
+// Check implements Settings.
+func (c Config) Check() map[string]error {
+	wrong := c.CheckAccount()
+	if c.Sign == "" {
+		wrong["sign"] = errors.New("is missing: the approved signature")
+	}
+	sms.NoteEndpointProblem(wrong, c.Endpoint)
+	return wrong
+}
+
+// Open implements Settings.
+func (c Config) Open(s sms.Setup) sms.Carrier {
+	return &carrier{c, sms.NewClient(s)}
+}
+
+// Send implements Carrier. The interface has no idempotency token: OutId only comes back in
+// receipts.
+func (c *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
+	template, values, fail := c.Template(m)
+	if fail != nil {
+		return delivery.Result{}, fail
+	}
+	params := map[string]string{}
+	for i, value := range values {
+		params[c.Params[i]] = value
+	}
+	filled, _ := json.Marshal(params) // texts always encode
+	return c.Attempt(ctx, c.signedRequest("SendSms", map[string]string{
+		"PhoneNumbers": FormatNumber(m.To, m.Country), "SignName": c.Sign, "TemplateCode": template,
+		"TemplateParam": string(filled),
+		"OutId":         m.ID,
+	}), parseSendAnswer)
+}
+
+// FormatNumber returns the national number for mainland China, else country code and number without
+// a plus.
+func FormatNumber(number, country string) string {
+	digits := strings.TrimPrefix(number, "+")
+	if country == "CN" {
+		return strings.TrimPrefix(digits, "86")
+	}
+	return digits
+}
+
+const acs3Algorithm = "ACS3-HMAC-SHA256"
+
+// signedRequest returns the signed request of an action
+// (help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature).
+func (c *carrier) signedRequest(action string, params map[string]string) exchange.Request {
+	query := CanonicalQuery(params)
+	signed := map[string]string{
+		"host": exchange.Host(c.Endpoint), "x-acs-action": action, "x-acs-version": "2017-05-25",
+		"x-acs-date": c.CurrentTime().UTC().Format("2006-01-02T15:04:05Z"), "x-acs-signature-nonce": rand.Text(),
+		"x-acs-content-sha256": exchange.HexSHA256(""),
+	}
+	header := http.Header{"Accept": {"application/json"}}
+	for name, value := range signed {
+		if name != "host" {
+			header.Set(name, value)
+		}
+	}
+	header.Set("Authorization", SignACS3(c.KeyID, c.Secret, http.MethodPost, query, signed))
+	return exchange.Request{Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/?" + query,
+		Header: header}
+}
+
+// SignACS3 returns the Authorization header of a request to /. The names of the signed headers are in
+// lower case, and one of them is the hash of the body.
+func SignACS3(id, secret, method, query string, signed map[string]string) string {
+	canonical, list := exchange.CanonicalRequest(method, "/", query, signed, signed["x-acs-content-sha256"])
+	signature := hex.EncodeToString(exchange.HMACSHA256([]byte(secret), acs3Algorithm+"\n"+exchange.HexSHA256(canonical)))
+	return acs3Algorithm + " Credential=" + id + ",SignedHeaders=" + list + ",Signature=" + signature
+}
+
+// CanonicalQuery returns the parameters sorted by name and escaped by RFC 3986.
+func CanonicalQuery(params map[string]string) string {
+	var pairs []string
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		pairs = append(pairs, exchange.EscapeURL(name)+"="+exchange.EscapeURL(params[name]))
+	}
+	return strings.Join(pairs, "&")
+}
+
+// meanings are those of help.aliyun.com/zh/sms/developer-reference/api-error-codes. Any other code
+// means that the message was not accepted; it may be about the number.
+var meanings = map[string]sms.Meaning{
+	"isv.MOBILE_NUMBER_ILLEGAL":         sms.MeaningBadNumber,
+	"isv.MOBILE_COUNT_OVER_LIMIT":       sms.MeaningRejected,
+	"isv.BLACK_KEY_CONTROL_LIMIT":       sms.MeaningRejected,
+	"isv.PARAM_LENGTH_LIMIT":            sms.MeaningRejected,
+	"isv.PARAM_NOT_SUPPORT_URL":         sms.MeaningRejected,
+	"isv.DOMESTIC_NUMBER_NOT_SUPPORTED": sms.MeaningPerNumber,
+	"isv.DAY_LIMIT_CONTROL":             sms.MeaningTemporary, // ours for the day: the account's or the signature's
+	"isv.AMOUNT_NOT_ENOUGH":             sms.MeaningTemporary,
+	"isv.OUT_OF_SERVICE":                sms.MeaningTemporary,
+	"isv.ACCOUNT_ABNORMAL":              sms.MeaningTemporary,
+	"isv.ACCOUNT_NOT_EXISTS":            sms.MeaningTemporary,
+	"isv.SMS_SIGNATURE_ILLEGAL":         sms.MeaningTemporary,
+	"isv.SMS_TEMPLATE_ILLEGAL":          sms.MeaningTemporary,
+	"isp.SYSTEM_ERROR":                  sms.MeaningUnknown, // their fault; they may have sent it before
+	"isp.GATEWAY_ERROR":                 sms.MeaningUnknown,
+}
+
+const recipientLimitErrorCode = "isv.BUSINESS_LIMIT_CONTROL"
+
+// limitDuration returns how long a limit on a number holds. The message tells which limit it is: by
+// default 1 a minute, 5 an hour and 10 in 24 hours, and 40 in 24 hours over all senders. An unknown
+// limit holds for an hour.
+func limitDuration(message string) time.Duration {
+	switch {
+	case strings.Contains(message, "分钟"), strings.Contains(strings.ToLower(message), "minute"):
+		return time.Minute
+	case strings.Contains(message, "天"), strings.Contains(message, "日"),
+		strings.Contains(strings.ToLower(message), "day"):
+		return 24 * time.Hour
+	}
+	return time.Hour
+}
+
+// answer is the answer to any of the actions here.
+type answer struct {
+	Code, Message, BizId string
+	TemplateStatus       json.RawMessage // a number or a text with it
+	SmsSendDetailDTOs    struct {
+		SmsSendDetailDTO []struct {
+			SendStatus int
+			OutID      string `json:"OutId"`
+		}
+	}
+}
+
+func parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error) {
+	var said answer
+	switch err := json.Unmarshal(a.Body, &said); {
+	case err != nil || said.Code == "":
+		return "", "", exchange.ErrorByStatus(a, "")
+	case said.Code == recipientLimitErrorCode:
+		fail = sms.MeaningLimited(limitDuration(said.Message)).ToError(a, said.Code)
+	case said.Code != "OK" || a.Status >= 300:
+		fail = sms.ErrorByCode(a, said.Code, meanings)
+	}
+	return said.BizId, said.Code, fail
+}
+
+// chinaTimeZone is the time zone of Aliyun's days, also for recipients in other countries.
+var chinaTimeZone = time.FixedZone("UTC+8", 8*60*60)
+
+// PollStatus implements Poller
+// (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-querysenddetails): SendStatus
+// 1 is under way, 2 failed, 3 delivered; OutId is what SendSms was given.
+func (c *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
+	a, err := c.Query(ctx, c.signedRequest("QuerySendDetails", map[string]string{
+		"PhoneNumber": FormatNumber(q.To, q.Country), "BizId": q.ID, "SendDate": q.At.In(chinaTimeZone).Format("20060102"),
+		"PageSize": "50", "CurrentPage": "1",
+	}))
+	if err != nil {
+		return sms.Report{}, false, err
+	}
+	var said answer
+	if json.Unmarshal(a.Body, &said) != nil || said.Code != "OK" {
+		return sms.Report{}, false, sms.UnreadableError(a, said.Code)
+	}
+	for _, d := range said.SmsSendDetailDTOs.SmsSendDetailDTO {
+		if r, known := sms.ReportByStatus(q.Send, strconv.Itoa(d.SendStatus), []string{"3"}, []string{"2"}); known &&
+			d.OutID == q.Send {
+			return r, true, nil
+		}
+	}
+	return sms.Report{}, false, nil
+}
+
+// ParseReports implements Reporter
+// (help.aliyun.com/zh/sms/developer-reference/configure-delivery-receipts-1): the account posts a
+// list to one address; out_id names the send, as in SendSms.
+func (c *carrier) ParseReports(in sms.IncomingRequest, _ string) ([]sms.Report, string, error) {
+	var all []struct {
+		OutID   string `json:"out_id"`
+		Success *bool  `json:"success"`
+	}
+	if err := json.Unmarshal(in.Body, &all); err != nil {
+		return nil, "", sms.ErrUnreadableReport
+	}
+	var reports []sms.Report
+	for _, r := range all {
+		if r.Success != nil && r.OutID != "" {
+			reports = append(reports, sms.Report{Send: r.OutID, Delivered: *r.Success})
+		}
+	}
+	return reports, `{"code":0,"msg":"OK"}`, nil
+}
+
+func (c *carrier) EndpointURL() string { return c.Endpoint }
+
+// Probe asks for each template
+// (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-getsmstemplate): status 1 is
+// approved.
+func (c *carrier) Probe(ctx context.Context) (string, error) {
+	ids := c.Templates.TemplateIDs()
+	for _, id := range ids {
+		a, fail := c.Do(ctx, c.signedRequest("GetSmsTemplate", map[string]string{"TemplateCode": id}))
+		if fail != nil {
+			return "", fail
+		}
+		var said answer
+		switch err := json.Unmarshal(a.Body, &said); {
+		case err != nil || said.Code == "":
+			return "", sms.ErrUndocumentedAnswer
+		case strings.HasPrefix(said.Code, "SignatureDoesNotMatch"), strings.HasPrefix(said.Code, "IncompleteSignature"),
+			strings.HasPrefix(said.Code, "InvalidAccessKeyId"):
+			return "", sms.ErrLogin
+		case said.Code != "OK":
+			return "", fmt.Errorf("template %s: %w: %s", id, sms.ErrUnknownTemplate, exchange.SafeErrorCode(said.Code))
+		case strings.Trim(string(said.TemplateStatus), `"`) != "1":
+			return "", fmt.Errorf("template %s: %w", id, sms.ErrUnknownTemplate)
+		}
+	}
+	return sms.TemplatesKnownNote(ids), nil
+}

@@ -1,0 +1,88 @@
+package sms
+
+import (
+	"context"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+)
+
+// The package of a carrier implements CarrierSettings and Carrier, and those other interfaces of
+// this file that the carrier's API allows.
+
+// Setup has the settings and dependencies that every carrier is opened with.
+type Setup struct {
+	Name   string // as configured
+	Secret string // a carrier has one
+	// Timeout bounds one attempt; 0: 20 s.
+	Timeout time.Duration
+	// Now gives the time that requests are signed with; nil: time.Now.
+	Now func() time.Time
+}
+
+// CurrentTime returns the time that requests are signed with.
+func (s Setup) CurrentTime() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
+}
+
+// CarrierSettings are the settings of one type of carrier: a pointer to a struct whose fields have
+// yaml tags.
+type CarrierSettings interface {
+	// Check returns the problems of the settings, by key.
+	Check() map[string]error
+	// NeedsSecret reports whether the carrier cannot work without its secret.
+	NeedsSecret() bool
+	// CanBePolled reports whether the carrier can be polled for receipts; false if it is no Poller.
+	CanBePolled() bool
+	// Open makes the carrier. The settings must have passed Check.
+	Open(s Setup) Carrier
+}
+
+// SettingsWithSender are CarrierSettings of a carrier that may need a sender of ours. `sendcode
+// doctor` warns if it needs one and has none.
+type SettingsWithSender interface{ NeedsSender() bool }
+
+// SettingsWithCallback are CarrierSettings whose requests may contain the address for receipts. If
+// they do, sms.public_url must be set.
+type SettingsWithCallback interface{ NeedsCallback() bool }
+
+// SettingsWithAccountCallback is implemented by the CarrierSettings of a carrier in whose console
+// the address for receipts is entered, once for the account.
+type SettingsWithAccountCallback interface{ HasAccountCallback() bool }
+
+// Carrier hands over one message. Send fills in ID and Code of the result; the caller fills in the
+// rest.
+type Carrier interface {
+	Name() string
+	Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error)
+}
+
+// ReportParser is a Carrier that sends receipts. They come to an address with a token of ours,
+// which the caller has checked; send is the send that the address names, or "".
+type ReportParser interface {
+	// ParseReports reads receipts and returns them with the reply that the carrier expects. Errors:
+	// ErrForged, ErrUnreadableReport.
+	ParseReports(in IncomingRequest, send string) (reports []Report, reply string, err error)
+}
+
+// carrierIDReporter is a ReportParser whose reports name messages by the carrier's own ID.
+type carrierIDReporter interface{ ReportsUseCarrierID() bool }
+
+// Poller is a Carrier that can be polled for the status of a message without a receipt.
+type Poller interface {
+	// PollStatus asks once; asking again does no harm. False: the carrier knows no final status yet.
+	// The error is a [*delivery.Error].
+	PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error)
+}
+
+// prober is a Carrier that can be tested without sending a message.
+type prober interface {
+	// EndpointURL is the URL of the carrier's API; its host has to answer.
+	EndpointURL() string
+	// Probe makes a harmless request and returns its result as the end of a sentence, such as ", and
+	// takes the login".
+	Probe(ctx context.Context) (string, error)
+}

@@ -1,0 +1,121 @@
+package generic
+
+import (
+	"encoding/json"
+	"errors"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/sms"
+)
+
+// placeholderPattern matches a placeholder in a template: the name of a value, in braces.
+var placeholderPattern = regexp.MustCompile(`\{([a-z_]+)\}`)
+
+const secretPlaceholder = "secret"
+
+// placeholderValues returns the value of each placeholder that a template may have. Its keys are
+// also the list of known names.
+func placeholderValues(m sms.Message, secret string) map[string]string {
+	return map[string]string{
+		"id": m.ID, "to": m.To, "to_digits": strings.TrimPrefix(m.To, "+"), "country": m.Country, "sender": m.Sender,
+		"text": m.Text, "code": m.Code, "minutes": strconv.Itoa(m.Minutes), "purpose": m.Purpose,
+		"language": m.Language,
+		"callback": m.Callback, "coding": dataCoding(m.Text), "life": strconv.Itoa(int(m.Life.Seconds())),
+		secretPlaceholder: secret,
+	}
+}
+
+// dataCoding returns the data coding scheme as gateways count it: 0 for GSM-7, 2 for UCS-2 (3GPP TS
+// 23.038 section 4).
+func dataCoding(text string) string {
+	if sms.NeedsUCS2(text) {
+		return "2"
+	}
+	return "0"
+}
+
+// unknownPlaceholders returns the placeholders in a template that have no value, in braces.
+func unknownPlaceholders(template string) []string {
+	known := placeholderValues(sms.Message{}, "")
+	var unknown []string
+	for _, found := range placeholderPattern.FindAllStringSubmatch(template, -1) {
+		if _, ok := known[found[1]]; !ok && !slices.Contains(unknown, found[0]) {
+			unknown = append(unknown, found[0])
+		}
+	}
+	return unknown
+}
+
+// fillIn replaces each placeholder in the template by its value, escaped by escape. A placeholder
+// without a value becomes empty.
+func fillIn(template string, values map[string]string, escape func(string) string) string {
+	return placeholderPattern.ReplaceAllStringFunc(template, func(name string) string {
+		return escape(values[name[1:len(name)-1]])
+	})
+}
+
+// escapeJSON escapes text for the inside of a JSON string.
+func escapeJSON(s string) string {
+	var quoted strings.Builder
+	encoder := json.NewEncoder(&quoted)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(s) // strings always encode
+	text := strings.TrimSuffix(quoted.String(), "\n")
+	return text[1 : len(text)-1]
+}
+
+// keepPrintableASCII returns s without all other characters, so that a value cannot end its header.
+func keepPrintableASCII(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// bodyFormat is the Content-Type of a request's body, and how values are escaped in it.
+type bodyFormat struct {
+	contentType string
+	escape      func(string) string
+}
+
+var (
+	formBodyFormat = bodyFormat{"application/x-www-form-urlencoded", exchange.EscapeURL}
+	jsonBodyFormat = bodyFormat{"application/json; charset=utf-8", escapeJSON}
+)
+
+// formatOf returns the format of a body: a form begins with a name, JSON with a bracket.
+func formatOf(body string) bodyFormat {
+	if strings.HasPrefix(body, "{") || strings.HasPrefix(body, "[") {
+		return jsonBodyFormat
+	}
+	return formBodyFormat
+}
+
+// checkBody fills the template with text that is hard to escape, and returns an error if the result
+// is no valid body of its format.
+func checkBody(template string) error {
+	nasty := "\"\\\n&=%+{text}é😀"
+	filled := placeholderValues(sms.Message{
+		ID: nasty, To: nasty, Sender: nasty, Text: nasty, Code: nasty, Callback: nasty, Purpose: nasty, Language: nasty,
+		Country: nasty,
+	}, nasty)
+	f := formatOf(template)
+	body := fillIn(template, filled, f.escape)
+	if f.contentType == jsonBodyFormat.contentType {
+		if !json.Valid([]byte(body)) {
+			return errors.New("is not JSON; placeholders stand inside of strings, as in {\"to\": \"{to}\"}")
+		}
+		return nil
+	}
+	if _, err := url.ParseQuery(body); err != nil || strings.HasPrefix(body, "<") {
+		return errors.New("is neither JSON nor a form such as to={to}&text={text}")
+	}
+	return nil
+}

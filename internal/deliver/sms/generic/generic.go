@@ -1,0 +1,253 @@
+// Package generic is a carrier whose HTTP API is described in the settings, for example a Kannel
+// gateway.
+package generic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/sms"
+)
+
+// Config describes a carrier's HTTP interface. Placeholders in braces, such as {to} and {text}, may
+// stand in URL, headers and body, and are escaped for where they stand; {secret} is the carrier's
+// secret.
+type Config struct {
+	// https, or http to loopback. Redirects are not followed.
+	URL string `yaml:"url,omitempty"`
+	// HTTP Basic, with the secret as password.
+	User string `yaml:"user,omitempty"`
+	// Further headers.
+	Header map[string]string `yaml:"headers,omitempty"`
+	// The body of a POST, JSON or a form; without it the request is a GET.
+	Body string `yaml:"body,omitempty"`
+	// How the answer is read.
+	Answer answerSettings `yaml:"answer,omitempty"`
+	// How the carrier is asked what became of a message.
+	Poll pollSettings `yaml:"poll,omitempty"`
+	// Where a receipt has the status: a parameter, or a path in JSON.
+	Receipt string `yaml:"receipt,omitempty"`
+	// The status's values for delivered, in receipts and in answers to `poll`.
+	Delivered []string `yaml:"delivered,omitempty"`
+	// Its values for undelivered.
+	Undelivered []string `yaml:"undelivered,omitempty"`
+}
+
+// answerSettings says how a carrier's answer is read. The first of these that applies decides: a
+// code of failure, Statuses, an HTTP status other than 2xx, the codes of acceptance.
+type answerSettings struct {
+	// The carrier's message ID: a path such as `$.messages.0.id`, or a regular expression with a
+	// group.
+	ID extraction `yaml:"id,omitempty"`
+	// The carrier's code, likewise.
+	Code extraction `yaml:"code,omitempty"`
+	// Code to `accepted`, `rejected`, `temporary`, `unreachable`, `unknown`, `opted_out`, or a limit
+	// such as `limit 60s`. Unless a code is `accepted`, every 2xx accepts.
+	Codes map[string]codeMeaning `yaml:"codes,omitempty"`
+	// What HTTP statuses mean if no code decides, in the same words but `accepted`.
+	Statuses map[string]codeMeaning `yaml:"statuses,omitempty"`
+}
+
+type carrier struct {
+	Config
+	*sms.Client
+}
+
+// codeMeaning is what a code or a status means: accepted, rejected, temporary, unreachable, unknown,
+// opted_out, or a limit such as "limit 60s".
+type codeMeaning string
+
+const meansAccepted codeMeaning = "accepted"
+
+// acceptsByCode reports whether one of the codes means that the message was accepted.
+func (a answerSettings) acceptsByCode() bool {
+	return slices.Contains(slices.Collect(maps.Values(a.Codes)), meansAccepted)
+}
+
+// meaning returns what a failure means.
+func (m codeMeaning) meaning() (sms.Meaning, error) {
+	if wait, isLimit := strings.CutPrefix(string(m), "limit "); isLimit {
+		hold, err := time.ParseDuration(strings.TrimSpace(wait))
+		if err != nil || hold < time.Second || hold > maxHold {
+			return sms.Meaning{}, errors.New("a limit lasts from 1s to 24h, as in: limit 60s")
+		}
+		return sms.MeaningLimited(hold), nil
+	}
+	known := map[codeMeaning]sms.Meaning{
+		"rejected": sms.MeaningRejected, "temporary": sms.MeaningPerNumber, "unknown": sms.MeaningUnknown,
+		"opted_out": sms.MeaningOptedOut, "unreachable": sms.MeaningUnreachable,
+	}
+	v, ok := known[m]
+	if !ok {
+		return sms.Meaning{}, errors.New(
+			"must be rejected, temporary, unreachable, unknown, opted_out or a limit such as: limit 60s")
+	}
+	return v, nil
+}
+
+// maxHold bounds a carrier's hold on a recipient.
+const maxHold = 24 * time.Hour
+
+// Check implements Settings.
+func (g Config) Check() map[string]error {
+	wrong := map[string]error{}
+	note := func(key string, err error) {
+		if err != nil && wrong[key] == nil {
+			wrong[key] = err
+		}
+	}
+	note("url", checkTemplateURL(g.URL))
+	for name, value := range g.Header {
+		note("headers", checkHeader(name, value))
+	}
+	note("body", checkBody(g.Body))
+	for key, text := range map[string]string{"url": g.URL, "body": g.Body} {
+		if unknown := unknownPlaceholders(text); len(unknown) > 0 {
+			note(key, fmt.Errorf("there is no placeholder %s", strings.Join(unknown, ", ")))
+		}
+	}
+	uses := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { return strings.Contains(g.URL+g.Body, "{"+n+"}") })
+	}
+	if !uses("to", "to_digits") || !uses("text", "code") {
+		note("body", errors.New("neither URL nor body holds both the number, {to}, and the text, {text}"))
+	}
+	for key, m := range g.Answer.Codes {
+		if _, err := m.meaning(); err != nil && m != meansAccepted {
+			note("answer", fmt.Errorf("%s: %w; a code may also be accepted", key, err))
+		}
+	}
+	for key, m := range g.Answer.Statuses {
+		if _, err := m.meaning(); err != nil {
+			note("answer", fmt.Errorf("%s: %w", key, err))
+		}
+	}
+	if len(g.Answer.Codes) > 0 && !g.Answer.Code.isSet() {
+		note("answer", errors.New("code is missing: where in the answer the codes stand"))
+	}
+	g.checkReceipts(note)
+	g.Poll.check(note, g.Answer.ID)
+	return wrong
+}
+
+// NeedsSecret implements Settings.
+func (g Config) NeedsSecret() bool { return g.User != "" || g.usesPlaceholder(secretPlaceholder) }
+
+// usesPlaceholder reports whether a request has a placeholder.
+func (g Config) usesPlaceholder(name string) bool {
+	texts := slices.AppendSeq([]string{g.URL, g.Body, g.Poll.URL}, maps.Values(g.Header))
+	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, "{"+name+"}") })
+}
+
+// checkTemplateURL returns an error if the URL is invalid, or if a placeholder stands before the
+// end of the host, which must not vary.
+func checkTemplateURL(text string) error {
+	fixed := placeholderPattern.ReplaceAllString(text, "x")
+	if problem := sms.URLProblem(fixed); problem != "" {
+		return errors.New(problem)
+	}
+	u, _ := url.Parse(fixed)
+	scheme, rest, _ := strings.Cut(text, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	if strings.Contains(scheme, "{") || !strings.HasPrefix(host, u.Host) {
+		return errors.New("the host can't be a placeholder")
+	}
+	return nil
+}
+
+var headerNamePattern = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+
+func checkHeader(name, value string) error {
+	switch {
+	case !headerNamePattern.MatchString(name):
+		return fmt.Errorf("%q is not the name of a header", name)
+	case slices.Contains([]string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Content-Type"},
+		http.CanonicalHeaderKey(name)):
+		return fmt.Errorf("%s is not for you to set", name)
+	case keepPrintableASCII(value) != value:
+		return fmt.Errorf("%s holds what a header can't carry", name)
+	}
+	if unknown := unknownPlaceholders(value); len(unknown) > 0 {
+		return fmt.Errorf("%s: there is no placeholder %s", name, strings.Join(unknown, ", "))
+	}
+	return nil
+}
+
+// CanBePolled implements Settings.
+func (g Config) CanBePolled() bool { return g.Poll.isSet() }
+
+// NeedsCallback reports whether requests hold the address for receipts.
+func (g Config) NeedsCallback() bool { return strings.Contains(g.URL+g.Body, "{callback}") }
+
+// Open implements Settings.
+func (g Config) Open(s sms.Setup) sms.Carrier {
+	return &carrier{g, sms.NewClient(s)}
+}
+
+// Send implements Carrier.
+func (g *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
+	if m.Minutes == 0 && g.usesPlaceholder("minutes") {
+		return delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StagePrepare,
+			Err: sms.ErrNoMinutes}
+	}
+	return g.Attempt(ctx, g.buildSendRequest(m), g.parseSendAnswer)
+}
+
+// requestHeader returns the configured headers, filled in, and the login.
+func (g *carrier) requestHeader(values map[string]string) http.Header {
+	header := http.Header{}
+	for name, value := range g.Config.Header {
+		header.Set(name, fillIn(value, values, keepPrintableASCII))
+	}
+	if g.User != "" {
+		header.Set("Authorization", exchange.BasicAuth(g.User, g.Secret))
+	}
+	return header
+}
+
+func (g *carrier) buildSendRequest(m sms.Message) exchange.Request {
+	filled := placeholderValues(m, g.Secret)
+	header := g.requestHeader(filled)
+	r := exchange.Request{Method: http.MethodGet, URL: fillIn(g.URL, filled, exchange.EscapeURL), Header: header}
+	if g.Body != "" {
+		f := formatOf(g.Body)
+		header.Set("Content-Type", f.contentType)
+		r.Method, r.Body = http.MethodPost, []byte(fillIn(g.Body, filled, f.escape))
+	}
+	return r
+}
+
+// parseSendAnswer reads an answer as Config.Answer says; see [sms.Client.Attempt].
+func (g *carrier) parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error) {
+	id, _ = g.Answer.ID.find(a.Body)
+	code, coded := g.Answer.Code.find(a.Body)
+	m := g.Answer.Codes[code]
+	accepts := m == meansAccepted
+	if m == "" || accepts {
+		m = g.Answer.Statuses[strconv.Itoa(a.Status)]
+	}
+	switch v, _ := m.meaning(); {
+	case m != "":
+		fail = v.ToError(a, code)
+	case a.Status < 200 || a.Status >= 300:
+		fail = exchange.ErrorByStatus(a, code)
+	case accepts || !g.Answer.acceptsByCode():
+	case coded:
+		fail = sms.MeaningPerNumber.ToError(a, code) // it answered, and not with yes
+	default:
+		fail = &delivery.Error{Class: delivery.Unknown, Stage: delivery.StageAnswer, Status: a.Status,
+			Err: exchange.ErrUnreadableAnswer}
+	}
+	return id, code, fail
+}

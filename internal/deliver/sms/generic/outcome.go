@@ -1,0 +1,191 @@
+package generic
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/jsonpath"
+	"sendcode/internal/deliver/sms"
+)
+
+// checkReceipts notes what is wrong with how receipts and answers to polls are read.
+func (g Config) checkReceipts(note func(string, error)) {
+	if (g.Receipt != "" || g.Poll.isSet()) != (len(g.Delivered)+len(g.Undelivered) > 0) {
+		note("delivered", errors.New(
+			"and undelivered go together with receipt or poll: the status's values, and where the status stands"))
+	}
+	if strings.HasPrefix(g.Receipt, "$") {
+		if _, err := parseExtraction(g.Receipt); err != nil {
+			note("receipt", errors.New("is neither the name of a parameter nor a path such as $.status"))
+		}
+	}
+	if slices.ContainsFunc(g.Delivered, func(word string) bool { return slices.Contains(g.Undelivered, word) }) {
+		note("delivered", errors.New("and undelivered have a value in common"))
+	}
+}
+
+// ParseReports implements Reporter.
+func (g *carrier) ParseReports(in sms.IncomingRequest, send string) ([]sms.Report, string, error) {
+	word, found := findStatus(g.Receipt, in)
+	if send == "" || !found {
+		return nil, "", sms.ErrUnreadableReport
+	}
+	if report, final := sms.ReportByStatus(send, word, g.Delivered, g.Undelivered); final {
+		return []sms.Report{report}, "", nil
+	}
+	return nil, "", nil
+}
+
+// findStatus returns the status in a receipt, or in an answer to a poll; false if it is not there.
+func findStatus(where string, in sms.IncomingRequest) (string, bool) {
+	if strings.HasPrefix(where, "$") {
+		e, err := parseExtraction(where)
+		if err != nil {
+			return "", false
+		}
+		return e.find(in.Body)
+	}
+	u, err := url.Parse(in.URL)
+	if err != nil {
+		return "", false
+	}
+	values := u.Query()
+	if !values.Has(where) {
+		if values, err = url.ParseQuery(string(in.Body)); err != nil {
+			return "", false
+		}
+	}
+	return values.Get(where), values.Has(where)
+}
+
+// extraction says where in an answer's body a value is: "$.messages.0.id" is a path through JSON;
+// any other text is a regular expression, whose first group is the value. The zero extraction finds
+// nothing.
+type extraction struct {
+	text    string
+	path    jsonpath.Path
+	pattern *regexp.Regexp
+}
+
+// parseExtraction parses the text of an extraction. The error is the end of a sentence that begins
+// with the setting's name.
+func parseExtraction(text string) (extraction, error) {
+	e := extraction{text: text}
+	if rest, isPath := strings.CutPrefix(text, "$."); isPath {
+		var err error
+		e.path, err = jsonpath.Parse(rest)
+		return e, err
+	}
+	pattern, err := regexp.Compile(text)
+	if err != nil || pattern.NumSubexp() < 1 {
+		return extraction{}, errors.New(
+			"is neither a path such as $.messages.0.id nor a regular expression with a group")
+	}
+	e.pattern = pattern
+	return e, nil
+}
+
+// UnmarshalText sets e to what parseExtraction returns.
+func (e *extraction) UnmarshalText(text []byte) (err error) {
+	*e, err = parseExtraction(string(text))
+	return err
+}
+
+// MarshalText returns the text that e was parsed from.
+func (e extraction) MarshalText() ([]byte, error) { return []byte(e.text), nil }
+
+func (e extraction) isSet() bool { return e.path != nil || e.pattern != nil }
+
+// find returns the value in a body; false if it is not there.
+func (e extraction) find(body []byte) (string, bool) {
+	if e.pattern != nil {
+		found := e.pattern.FindSubmatch(body)
+		if found == nil {
+			return "", false
+		}
+		return string(found[1]), true
+	}
+	if e.path == nil {
+		return "", false
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	var at any
+	if decoder.Decode(&at) != nil {
+		return "", false
+	}
+	return jsonpath.ScalarText(e.path.Find(at))
+}
+
+// pollSettings describes how a carrier is asked what became of a message.
+type pollSettings struct {
+	// Fetched by GET; `{message}` is the carrier's message ID.
+	URL string `yaml:"url,omitempty"`
+	// The path of the status in the answer.
+	Status string `yaml:"status,omitempty"`
+}
+
+func (p pollSettings) isSet() bool { return p.URL != "" || p.Status != "" }
+
+func (p pollSettings) check(note func(string, error), id extraction) {
+	switch {
+	case !p.isSet():
+		return
+	case p.URL == "" || !strings.HasPrefix(p.Status, "$"):
+		note("poll", errors.New("needs url, and status, a path such as $.status through the answer"))
+	case strings.Contains(p.URL, "{message}") && !id.isSet():
+		note("poll", errors.New("asks for {message}, so answer needs id: where the carrier's ID stands"))
+	case !strings.Contains(p.URL, "{message}") && !strings.Contains(p.URL, "{id}"):
+		note("poll", errors.New("url names no message: {message} is the carrier's ID, {id} the send's"))
+	default:
+		if unknown := unknownPlaceholders(strings.ReplaceAll(p.URL, "{message}", "")); len(unknown) > 0 {
+			note("poll", errors.New("there is no placeholder "+strings.Join(unknown, ", ")))
+		}
+		if err := checkTemplateURL(p.URL); err != nil {
+			note("poll", errors.New("url "+err.Error()))
+		}
+	}
+	if _, err := parseExtraction(p.Status); err != nil {
+		note("poll", errors.New("status is no path such as $.status"))
+	}
+}
+
+// errNoPoll says that the settings do not say how the carrier is polled.
+const errNoPoll = delivery.SafeError("it is not described how the carrier is asked")
+
+// PollStatus implements Poller.
+func (g *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
+	if !g.Poll.isSet() {
+		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare,
+			Err: errNoPoll}
+	}
+	filled := placeholderValues(sms.Message{ID: q.Send, To: q.To, Country: q.Country}, g.Secret)
+	filled["message"] = q.ID
+	r := exchange.Request{Method: http.MethodGet, URL: fillIn(g.Poll.URL, filled, exchange.EscapeURL),
+		Header: g.requestHeader(filled)}
+	a, err := g.Query(ctx, r)
+	if err != nil {
+		return sms.Report{}, false, err
+	}
+	word, found := findStatus(g.Poll.Status, sms.IncomingRequest{Body: a.Body})
+	if !found {
+		return sms.Report{}, false, sms.UnreadableError(a, "")
+	}
+	report, known := sms.ReportByStatus(q.Send, word, g.Delivered, g.Undelivered)
+	return report, known, nil
+}
+
+func (g *carrier) EndpointURL() string { return placeholderPattern.ReplaceAllString(g.URL, "x") }
+
+func (g *carrier) Probe(context.Context) (string, error) {
+	return "; nothing harmless can be asked of it", nil
+}

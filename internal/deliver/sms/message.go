@@ -1,0 +1,61 @@
+package sms
+
+import (
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+)
+
+// Message is one text message, rendered completely before anything is dialled.
+type Message struct {
+	// ID is the send's ID, the same for every attempt. It is the idempotency token for carriers
+	// that take one.
+	ID string
+	// App is the tenant that it is sent for.
+	App string
+	// Stranger says that a browser asked for it, or a back end for a stranger: it may not use the
+	// reserves of spend caps, and a failure that may be about its number alone is not held against
+	// the carrier.
+	Stranger bool
+	// To is the number in E.164 form, with its plus; Country its region, as in "DE".
+	To, Country string
+	// Prefix is the calling code of To with at most three digits. Failures that may be about a
+	// number count once for each prefix.
+	Prefix string
+	// Sender is what the message comes from: a number, a short code or a name; empty: the carrier's
+	// own choice.
+	Sender string
+	// Text is what the person reads. Carriers with templates of their own take Code and Minutes
+	// instead.
+	Text string
+	// Segments is how many segments the text has.
+	Segments int
+	// Code and Minutes go into a carrier's own template.
+	Code    string
+	Minutes int // 0: not known; a template with minutes then fails
+	// Purpose and Language (BCP 47) choose among a carrier's own templates.
+	Purpose, Language string
+	// Callback is the URL to which the carrier sends the receipt; empty: it sends none.
+	Callback string
+	// Life is how long the code is still valid. Some carriers drop the message after that.
+	Life time.Duration
+}
+
+// StageBudget is the stage that reserves a message's cost, before anything is dialled.
+const StageBudget = "budget"
+
+// Reasons of refusals.
+const (
+	// ReasonCarrierLimit: the carrier takes no more for this recipient for a while; see Hold.
+	ReasonCarrierLimit = "carrier_limit"
+	// ReasonOptedOut: the person told the carrier to send nothing more.
+	ReasonOptedOut = "opted_out"
+	// ReasonSpendCap: the cost of the message would exceed a cap.
+	ReasonSpendCap = "spend_cap"
+)
+
+const errNoTemplate = delivery.SafeError("no template of the carrier is configured for this purpose and language")
+
+// ErrNoMinutes says that the carrier's template takes minutes, and that the caller gave its code no
+// ttl.
+const ErrNoMinutes = delivery.SafeError("the template takes minutes, and the code came without a ttl")

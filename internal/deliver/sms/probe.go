@@ -1,0 +1,85 @@
+package sms
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/exchange"
+)
+
+// Probe tests a carrier without sending a message: whether its host answers, with TLS for an https
+// URL; and, if the API has a harmless request, whether it accepts our signature and knows the
+// templates. It returns a sentence without secrets; "" with an error.
+func Probe(ctx context.Context, c Carrier) (string, error) {
+	p, ok := c.(prober)
+	if !ok {
+		return "", errNoProbe
+	}
+	host, err := checkConnection(ctx, p.EndpointURL())
+	if err != nil {
+		return "", err
+	}
+	said, err := p.Probe(ctx)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", host, err)
+	}
+	return host + " answers" + said, nil
+}
+
+const (
+	errNoProbe            = delivery.SafeError("nothing can be asked of this carrier")
+	errResolve            = delivery.SafeError("the host has no address")
+	errNoConnection       = delivery.SafeError("the host takes no connection")
+	errNoTLS              = delivery.SafeError("the host's certificate is not valid for it, or it speaks no TLS")
+	ErrLogin              = delivery.SafeError("the login or the signature is refused")
+	ErrUnknownTemplate    = delivery.SafeError("the carrier does not know a template, or has not approved it")
+	ErrUndocumentedAnswer = delivery.SafeError("the carrier answers something else than is documented")
+)
+
+// checkConnection tries a connection to the endpoint, as Send would make it, closes it, and returns
+// the host.
+func checkConnection(ctx context.Context, endpoint string) (host string, err error) {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return "", exchange.ErrIncompleteMessage
+	}
+	host = u.Hostname()
+	conn, err := (&net.Dialer{Timeout: exchange.DialTimeout}).DialContext(ctx, "tcp",
+		net.JoinHostPort(host, cmp.Or(u.Port(), u.Scheme)))
+	if _, unknown := errors.AsType[*net.DNSError](err); unknown {
+		return host, fmt.Errorf("%s: %w", host, errResolve)
+	}
+	if err != nil {
+		return host, fmt.Errorf("%s: %w", host, errNoConnection)
+	}
+	defer func() { _ = conn.Close() }()
+	if u.Scheme == "https" && tls.Client(conn,
+		&tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}).HandshakeContext(ctx) != nil {
+		return host, fmt.Errorf("%s: %w", host, errNoTLS)
+	}
+	return host, nil
+}
+
+// TemplatesKnownNote returns the result of a Probe for which the carrier has approved all templates.
+func TemplatesKnownNote(ids []string) string {
+	return ", takes the signature and knows the templates " + strings.Join(ids, ", ")
+}
+
+// TemplateIDs returns the IDs, each once, sorted.
+func (a ApprovedTemplates) TemplateIDs() []string {
+	var ids []string
+	for _, languages := range a {
+		ids = slices.AppendSeq(ids, maps.Values(languages))
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}

@@ -1,0 +1,95 @@
+package sms
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/exchange"
+)
+
+// IncomingRequest is a request in which a carrier sends receipts.
+type IncomingRequest struct {
+	URL    string // as the carrier called it: our public scheme and host, with path and query
+	Header http.Header
+	Body   []byte
+}
+
+// Report is what a carrier says of one send. Reports that say nothing final, such as "queued", are
+// left out.
+type Report struct {
+	Send      string // ID of the send; empty: the report has only ID
+	Delivered bool   // false: the message certainly did not arrive
+	ID        string // the carrier's ID of the message, if Send is empty
+}
+
+var (
+	// ErrForged: the signature of a receipt is not the carrier's.
+	ErrForged = errors.New("sms: the signature of a receipt is wrong")
+	// ErrUnreadableReport: a receipt can't be read.
+	ErrUnreadableReport = errors.New("sms: a receipt can't be read")
+)
+
+// ReportParser returns the carrier of a name; false if it sends no receipts.
+func (c *Carriers) ReportParser(name string) (ReportParser, bool) {
+	reporter, ok := c.routeByName(name).Carrier.(ReportParser)
+	return reporter, ok
+}
+
+// StatusQuery names a message whose status a carrier is polled for.
+type StatusQuery struct {
+	Send    string    // ID of the send
+	ID      string    // the carrier's ID of the message, from its answer to Send
+	To      string    // the number, E.164
+	Country string    // its region
+	At      time.Time // when it was handed over
+}
+
+// Poller returns the carrier of a name; false if it is not polled.
+func (c *Carriers) Poller(name string) (Poller, bool) {
+	r := c.routeByName(name)
+	poller, ok := r.Carrier.(Poller)
+	return poller, ok && r.Polled
+}
+
+// ReportsUseCarrierID reports whether the carrier of a name sends us receipts that name messages by
+// the carrier's own IDs.
+func (c *Carriers) ReportsUseCarrierID(name string) bool {
+	told, ok := c.routeByName(name).Carrier.(carrierIDReporter)
+	return ok && told.ReportsUseCarrierID() && c.Callback != nil
+}
+
+// Query makes a request and returns its answer. A status other than 200 is a Temporary error.
+func (x *Client) Query(ctx context.Context, r exchange.Request) (exchange.Response, error) {
+	a, fail := x.Do(ctx, r)
+	switch {
+	case fail != nil:
+		return a, fail
+	case a.Status != http.StatusOK:
+		return a, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
+			RetryAfter: exchange.RetryAfter(a)}
+	}
+	return a, nil
+}
+
+// UnreadableError returns the error for an answer to a StatusQuery that cannot be read, or that
+// refuses the query.
+func UnreadableError(a exchange.Response, code string) error {
+	return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
+		Code: exchange.SafeErrorCode(code), Err: exchange.ErrUnreadableAnswer}
+}
+
+// ReportByStatus returns the report that a carrier's status word stands for; false if the word is
+// in neither list, and so not final.
+func ReportByStatus(send, word string, delivered, undelivered []string) (Report, bool) {
+	switch {
+	case slices.Contains(delivered, word):
+		return Report{Send: send, Delivered: true}, true
+	case slices.Contains(undelivered, word):
+		return Report{Send: send}, true
+	}
+	return Report{}, false
+}

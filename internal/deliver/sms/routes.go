@@ -1,0 +1,257 @@
+package sms
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+)
+
+// Route is a carrier with the numbers that it takes.
+type Route struct {
+	Carrier  Carrier
+	Prefixes []string // of numbers, with their "+"; none: all
+	// Prices are the prices of a segment by country, in millionths of the currency. Other countries
+	// have DefaultPrice.
+	Prices map[string]int64
+	// Polled: the carrier is polled for receipts, if it is a Poller.
+	Polled       bool
+	DefaultPrice int64
+}
+
+// costOf returns what the message costs at this carrier.
+func (r Route) costOf(m Message) int64 {
+	price, ok := r.Prices[m.Country]
+	if !ok {
+		price = r.DefaultPrice
+	}
+	return price * int64(max(1, m.Segments))
+}
+
+// Options are the senders of all messages, and the functions that Carriers calls for each.
+type Options struct {
+	Sender  string            // what they come from; empty: the carrier's choice
+	Senders map[string]string // the same by country
+	// Callback returns the URL to which a carrier sends the receipt of a send; nil: carriers are
+	// given none.
+	Callback func(carrier, send string) string
+	// Reserve reserves the cost of a message before the message is offered to a carrier, and
+	// returns a function that releases the cost again. If it fails, the carrier is skipped; the
+	// error is the message's if no other carrier takes the number, or each fails to reserve. May be
+	// nil.
+	Reserve func(ctx context.Context, m Message, cost int64) (back func(), fail *delivery.Error)
+	// Watch is called when a carrier is set aside or is up again. It must return soon, and not call
+	// Carriers. May be nil.
+	Watch func(delivery.Health)
+	// Tried is called after each attempt, with the context of its Send; fail is nil if the carrier
+	// accepted the message. It must not block. May be nil.
+	Tried func(ctx context.Context, carrier string, fail *delivery.Error, took time.Duration)
+}
+
+// Carriers are routes in order of preference, each with a circuit breaker. A carrier is set aside if
+// three attempts in a row fail, or at least half of ten or more within a minute; it then gets one
+// message every five seconds. A failure that may be about the number alone counts once for each
+// prefix, and never for a stranger's message.
+type Carriers struct {
+	Options
+	routes []*routeWithBreaker
+}
+
+type routeWithBreaker struct {
+	Route
+	breaker *delivery.Breaker
+
+	mu     sync.Mutex
+	failed map[string]time.Time // prefixes whose failure PerNumber counted, and when; at most maxRememberedPrefixes
+}
+
+const (
+	// rememberFailuresFor is longer than the minute over which a breaker counts, so that the breaker
+	// counts each prefix at most once.
+	rememberFailuresFor   = 2 * time.Minute
+	maxRememberedPrefixes = 64
+)
+
+const (
+	errAllSetAside = delivery.SafeError("every carrier that takes the number is set aside after failures")
+	errNoRoute     = delivery.SafeError("no carrier takes the number")
+)
+
+// NewCarriers returns Carriers that prefer the routes in this order.
+func NewCarriers(routes []Route, o Options) *Carriers {
+	c := &Carriers{Options: o}
+	if c.Reserve == nil {
+		c.Reserve = func(context.Context, Message, int64) (func(), *delivery.Error) { return func() {}, nil }
+	}
+	for _, r := range routes {
+		breaker := delivery.NewBreaker(r.Carrier.Name(), true)
+		breaker.OnHealthChange(o.Watch)
+		c.routes = append(c.routes, &routeWithBreaker{Route: r, breaker: breaker, failed: map[string]time.Time{}})
+	}
+	return c
+}
+
+// Send offers the message to one carrier after the other. It goes on only after a failure that is
+// Temporary or Unreachable, after which the message was certainly not accepted. A message that was
+// rejected otherwise or may have been accepted is never offered to another carrier. The result and the error are those of the
+// last carrier that was tried; Took is the whole time.
+func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
+	began := time.Now()
+	m.Sender = c.Sender
+	if sender, ok := c.Senders[m.Country]; ok {
+		m.Sender = sender
+	}
+	receipt, fail := c.tryEach(ctx, m)
+	receipt.Took = time.Since(began)
+	if fail != nil {
+		return receipt, fail
+	}
+	return receipt, nil
+}
+
+func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Result, fail *delivery.Error) {
+	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errNoRoute}
+	aside := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
+	var over *delivery.Error // why Reserve failed
+	for _, r := range c.routes {
+		if !r.acceptsNumber(m.To) {
+			continue
+		}
+		report, ok := r.breaker.Allow()
+		if !ok {
+			if fail.Err == errNoRoute || fail.Unreachable {
+				fail = aside
+			}
+			continue
+		}
+		back, unpaid := c.Reserve(ctx, m, r.costOf(m))
+		if unpaid != nil {
+			report(delivery.ErrHealthUnknown)
+			if over == nil || unpaid.Class == delivery.Temporary {
+				over = unpaid
+			}
+			continue
+		}
+		began := time.Now()
+		receipt, fail = c.sendThrough(ctx, r, m)
+		if c.Tried != nil {
+			c.Tried(ctx, r.Carrier.Name(), fail, time.Since(began))
+		}
+		report(r.breakerReport(ctx, m, fail))
+		if fail != nil && fail.Class != delivery.Unknown {
+			back()
+		}
+		if fail == nil || fail.Class != delivery.Temporary && !fail.Unreachable || ctx.Err() != nil {
+			break
+		}
+	}
+	if over != nil && fail != nil && (fail.Err == errNoRoute || fail.Unreachable) { // and no carrier that may take it later
+		fail = over
+	}
+	return receipt, fail
+}
+
+func (c *Carriers) sendThrough(ctx context.Context, r *routeWithBreaker, m Message) (delivery.Result, *delivery.Error) {
+	m.Callback = ""
+	if c.Callback != nil {
+		m.Callback = c.Callback(r.Carrier.Name(), m.ID)
+	}
+	receipt, fail := r.Carrier.Send(ctx, m)
+	receipt.Provider = r.Carrier.Name()
+	return receipt, fail
+}
+
+func (r *routeWithBreaker) acceptsNumber(number string) bool {
+	return len(r.Prefixes) == 0 ||
+		slices.ContainsFunc(r.Prefixes, func(p string) bool { return strings.HasPrefix(number, p) })
+}
+
+// breakerReport returns what an attempt says of the carrier, for its circuit breaker: fail, if the carrier
+// is at fault; nil, if it did its work; ErrHealthUnknown, if the outcome tells nothing about it. An
+// answer that may be about the number tells nothing: strangers choose the numbers, and one caller can
+// ask for many of one prefix.
+func (r *routeWithBreaker) breakerReport(ctx context.Context, m Message, fail *delivery.Error) error {
+	switch {
+	case fail == nil, fail.Class == delivery.Rejected:
+		return nil
+	case ctx.Err() != nil, fail.Stage == delivery.StagePrepare:
+		return delivery.ErrHealthUnknown
+	case fail.PerNumber && (m.Stranger || !r.noteFirstFailure(m.Prefix)):
+		return delivery.ErrHealthUnknown
+	}
+	return fail
+}
+
+// noteFirstFailure reports whether a failure is the first that counts of its prefix within
+// rememberFailuresFor, and remembers it. It reports false while maxRememberedPrefixes prefixes are remembered.
+func (r *routeWithBreaker) noteFirstFailure(prefix string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(r.failed, func(_ string, at time.Time) bool { return now.Sub(at) >= rememberFailuresFor })
+	if _, known := r.failed[prefix]; known || len(r.failed) >= maxRememberedPrefixes {
+		return false
+	}
+	r.failed[prefix] = now
+	return true
+}
+
+// routeByName returns the route to the carrier of this name; an empty one if there is none.
+func (c *Carriers) routeByName(name string) *routeWithBreaker {
+	for _, r := range c.routes {
+		if r.Carrier.Name() == name {
+			return r
+		}
+	}
+	return &routeWithBreaker{}
+}
+
+// Suspended reports whether every carrier of some numbers is set aside, so that their messages
+// wait; lasts: whether for some numbers no carrier would even try a message now.
+func (c *Carriers) Suspended() (suspended, lasts bool) {
+	suspended = c.noneUsable(func(r *routeWithBreaker) bool { return r.breaker.Health().Up })
+	return suspended, suspended && c.noneUsable(func(r *routeWithBreaker) bool { return r.breaker.AttemptsAllowed() > 0 })
+}
+
+// noneUsable reports whether there are numbers for which no carrier that takes them is usable.
+func (c *Carriers) noneUsable(usable func(*routeWithBreaker) bool) bool {
+	for _, r := range c.routes {
+		prefixes := r.Prefixes
+		if len(prefixes) == 0 {
+			prefixes = []string{""}
+		}
+		for _, prefix := range prefixes { // as the shortest number that begins with it
+			if !slices.ContainsFunc(c.routes, func(other *routeWithBreaker) bool {
+				return other.acceptsNumber(prefix) &&
+					usable(other)
+			}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// AttemptsAllowed returns how many messages would be tried now: delivery.UnlimitedAttempts while a
+// carrier is up, else one for each carrier that a message may try.
+func (c *Carriers) AttemptsAllowed() (n int) {
+	for _, r := range c.routes {
+		if n += min(r.breaker.AttemptsAllowed(), delivery.UnlimitedAttempts-n); n == delivery.UnlimitedAttempts {
+			break
+		}
+	}
+	return n
+}
+
+// Health returns the health of each carrier, in order of preference.
+func (c *Carriers) Health() []delivery.Health {
+	var all []delivery.Health
+	for _, r := range c.routes {
+		all = append(all, r.breaker.Health())
+	}
+	return all
+}

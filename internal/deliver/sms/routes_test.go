@@ -1,0 +1,405 @@
+package sms
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/kit/servertest"
+)
+
+// scripted is a carrier whose outcomes are told.
+type scripted struct {
+	name string
+	fail *delivery.Error
+	got  []Message
+}
+
+func (s *scripted) Name() string { return s.name }
+
+func (s *scripted) Send(_ context.Context, m Message) (delivery.Result, *delivery.Error) {
+	s.got = append(s.got, m)
+	return delivery.Result{}, s.fail
+}
+
+// sample is a message that every carrier takes.
+var sample = Message{ID: "s", To: "+8613812345678", Country: "CN"}
+
+// send sends the sample.
+func send(all *Carriers) *delivery.Error {
+	_, err := all.Send(context.Background(), sample)
+	fail, _ := err.(*delivery.Error)
+	return fail
+}
+
+func failing(class delivery.ErrorClass) *delivery.Error {
+	return &delivery.Error{Class: class, Stage: delivery.StageAnswer, Status: 500}
+}
+
+// Only what was certainly not accepted is offered to the next carrier, and what comes while the
+// first is set aside.
+func TestFailover(t *testing.T) {
+	const n = delivery.FaultsToOpenBreaker
+	for name, c := range map[string]struct {
+		fail          *delivery.Error
+		first, second int // how many of n+1 messages they get
+	}{
+		"accepted": {nil, n + 1, 0}, "rejected": {failing(delivery.Rejected), n + 1, 0},
+		"unknown":   {failing(delivery.Unknown), n, 1},
+		"temporary": {failing(delivery.Temporary), n, n + 1},
+		"limit":     {&delivery.Error{Class: delivery.Rejected, Reason: ReasonCarrierLimit, Hold: time.Minute}, n + 1, 0},
+		// nothing is held against the carrier
+		"unreachable": {&delivery.Error{Class: delivery.Rejected, Unreachable: true}, n + 1, n + 1},
+	} {
+		first, second := &scripted{name: "first", fail: c.fail}, &scripted{name: "second"}
+		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{})
+		for range n + 1 {
+			asked := len(second.got)
+			receipt, err := all.Send(t.Context(), sample)
+			if went := len(second.got) > asked; went && (err != nil || receipt.Provider != "second") ||
+				!went && (err == nil) != (c.fail == nil) {
+				t.Errorf("%s: %v, %v", name, receipt, err)
+			}
+		}
+		if len(first.got) != c.first || len(second.got) != c.second {
+			t.Errorf("%s: %d, %d", name, len(first.got), len(second.got))
+		}
+	}
+}
+
+// A number that no carrier reaches is rejected. It waits for a carrier that is set aside, or whose
+// cap is used up for now.
+func TestSendToAnUnreachableNumber(t *testing.T) {
+	unreachable := &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer, Status: 200, Unreachable: true}
+	first, second := &scripted{name: "first", fail: unreachable}, &scripted{name: "second", fail: unreachable}
+	routes := []Route{{Carrier: first}, {Carrier: second}}
+	if fail := send(NewCarriers(routes, Options{})); fail != unreachable || len(second.got) != 1 {
+		t.Errorf("%v, %d", fail, len(second.got))
+	}
+	capped := &delivery.Error{Class: delivery.Temporary, Reason: "spend_cap"}
+	if fail := send(NewCarriers(routes, Options{Reserve: func(_ context.Context, m Message, _ int64) (func(), *delivery.Error) {
+		if len(first.got) > 1 {
+			return nil, capped
+		}
+		return func() {}, nil
+	}})); fail != capped || len(second.got) != 1 {
+		t.Errorf("%v, %d", fail, len(second.got))
+	}
+	all := NewCarriers(routes, Options{})
+	first.fail = nil
+	second.fail = failing(delivery.Temporary)
+	all.routes[0].Prefixes = []string{"+1"}
+	for range delivery.FaultsToOpenBreaker {
+		_ = send(all)
+	}
+	all.routes[0].Prefixes, first.fail = nil, unreachable
+	if fail := send(all); fail == nil || fail.Class != delivery.Temporary || fail.Err != errAllSetAside {
+		t.Errorf("%v", fail)
+	}
+}
+
+func TestRoutesByPrefix(t *testing.T) {
+	china, rest := &scripted{name: "china"}, &scripted{name: "rest"}
+	all := NewCarriers([]Route{{Carrier: china, Prefixes: []string{"+86", "+852"}},
+		{Carrier: rest, Prefixes: []string{"+1", "+49"}}}, Options{
+		Sender: "Shop", Senders: map[string]string{"DE": "12345", "CN": ""},
+		Callback: func(carrier, send string) string { return "https://x/" + carrier + "/" + send },
+	})
+	for to, c := range map[string]struct {
+		country string
+		carrier *scripted
+		sender  string
+	}{
+		"+8613812345678": {"CN", china, ""}, "+85261234567": {"HK", china, "Shop"},
+		"+4915112345678": {"DE", rest, "12345"},
+		"+12025550123":   {"US", rest, "Shop"},
+	} {
+		receipt, err := all.Send(t.Context(), Message{ID: "s", To: to, Country: c.country})
+		if err != nil || receipt.Provider != c.carrier.name {
+			t.Fatalf("%s: %+v, %v", to, receipt, err)
+		}
+		if m := c.carrier.got[len(c.carrier.got)-1]; m.To != to || m.Sender != c.sender ||
+			m.Callback != "https://x/"+c.carrier.name+"/s" {
+			t.Errorf("%+v", m)
+		}
+	}
+	_, err := all.Send(t.Context(), Message{To: "+33612345678", Country: "FR"})
+	if e, ok := err.(*delivery.Error); !ok || e.Class != delivery.Temporary || e.Err != errNoRoute {
+		t.Errorf("%v", err)
+	}
+}
+
+// Carriers are suspended once some numbers have no carrier in use, even if others have.
+func TestSuspended(t *testing.T) {
+	for name, c := range map[string]struct {
+		prefixes [][]string // of each carrier
+		failed   []int      // carriers
+		want     bool
+	}{
+		"all in use":                  {[][]string{nil, nil}, nil, false},
+		"one of two":                  {[][]string{nil, nil}, []int{0}, false},
+		"both":                        {[][]string{nil, nil}, []int{0, 1}, true},
+		"the only one":                {[][]string{nil}, []int{0}, true},
+		"the only one of a prefix":    {[][]string{{"+1", "+86"}, {"+1", "+49"}}, []int{0}, true},
+		"one of two of a prefix":      {[][]string{{"+86"}, {"+1", "+86"}}, []int{0}, false},
+		"a prefix that another takes": {[][]string{{"+86"}, nil}, []int{0}, false},
+		"the one of all others":       {[][]string{{"+86"}, nil}, []int{1}, true},
+		"the one of a longer prefix":  {[][]string{{"+4915"}, {"+49"}}, []int{0}, false},
+		"the one of a shorter prefix": {[][]string{{"+4915"}, {"+49"}}, []int{1}, true},
+	} {
+		var routes []Route
+		for n, prefixes := range c.prefixes {
+			routes = append(routes, Route{Carrier: &scripted{name: strconv.Itoa(n)}, Prefixes: prefixes})
+		}
+		all := NewCarriers(routes, Options{})
+		for _, n := range c.failed {
+			for range delivery.FaultsToOpenBreaker {
+				report, _ := all.routes[n].breaker.Allow()
+				report(failing(delivery.Temporary))
+			}
+		}
+		if got, lasts := all.Suspended(); got != c.want || lasts != c.want {
+			t.Errorf("%s: suspended %v, and no message would be tried %v", name, got, lasts)
+		}
+	}
+}
+
+// A suspension lasts until a message would be tried again, for all numbers.
+func TestHowLongASuspensionLasts(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		all := NewCarriers([]Route{{Carrier: &scripted{name: "one"}, Prefixes: []string{"+1"}},
+			{Carrier: &scripted{name: "two"}, Prefixes: []string{"+49"}}}, Options{})
+		suspend := func(n int) {
+			for range delivery.FaultsToOpenBreaker {
+				report, _ := all.routes[n].breaker.Allow()
+				report(failing(delivery.Temporary))
+			}
+		}
+		want := func(when string, want string) {
+			t.Helper()
+			suspended, lasts := all.Suspended()
+			servertest.Same(t, when, fmt.Sprint(suspended, lasts), want)
+		}
+		want("at first", "false false")
+		suspend(0)
+		want("one", "true true")
+		time.Sleep(delivery.BreakerOpenFor + time.Millisecond)
+		want("one, after its end", "true false")
+		suspend(1)
+		want("and two", "true true")
+		time.Sleep(delivery.BreakerOpenFor + time.Millisecond)
+		want("both, after their end", "true false")
+		report, _ := all.routes[0].breaker.Allow()
+		want("while one is tried", "true true")
+		report(nil)
+		want("one works", "true false")
+	})
+}
+
+// A carrier that refuses numbers does its work; one that times out does not, though its messages go
+// nowhere else, and neither does one that fails half of the time.
+func TestWhatIsHeldAgainstACarrier(t *testing.T) {
+	fails := func(class delivery.ErrorClass) []*delivery.Error {
+		return slices.Repeat([]*delivery.Error{failing(class)}, delivery.FaultsToOpenBreaker)
+	}
+	half := slices.Repeat([]*delivery.Error{nil, failing(delivery.Temporary)}, delivery.MinAttemptsForFaultRate/2)
+	for name, c := range map[string]struct {
+		outcomes []*delivery.Error
+		up       bool
+	}{
+		"refusals": {fails(delivery.Rejected), true}, "no answers": {fails(delivery.Unknown), false},
+		"faults": {fails(delivery.Temporary), false}, "half": {half, false}, "fewer": {half[2:], true},
+	} {
+		only, told := &scripted{name: "only"}, true
+		all := NewCarriers([]Route{{Carrier: only}}, Options{Watch: func(h delivery.Health) { told = h.Up }})
+		for _, only.fail = range c.outcomes {
+			send(all)
+		}
+		if h := all.Health()[0]; h.Up != c.up || told != c.up || h.Server != "only" {
+			t.Errorf("%s: %+v, told %v", name, h, told)
+		}
+		only.fail = failing(delivery.Rejected)
+		if e := send(all); (e.Err == errAllSetAside && e.Stage == delivery.StageAllSetAside) == c.up {
+			t.Errorf("%s: %v", name, e)
+		}
+	}
+}
+
+// noRoute is a temporary failure that may be about the message's number alone.
+var noRoute = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 200, PerNumber: true}
+
+// What may be about one number sets no carrier aside: neither by one prefix, however often and
+// between which successes, nor by messages for strangers, who choose their numbers. Numbers of as
+// many prefixes as set a carrier aside do, and what is said of the account does at once. Each
+// prefix counts again after two minutes.
+func TestATemporaryErrorOfOneNumberIsNotTheCarriers(t *testing.T) {
+	by := func(fail *delivery.Error, prefix string, stranger bool) func(c *scripted, all *Carriers) {
+		return func(c *scripted, all *Carriers) {
+			c.fail = fail
+			_, _ = all.Send(t.Context(), Message{To: prefix + "5550123", Prefix: prefix, Stranger: stranger})
+		}
+	}
+	type step = func(*scripted, *Carriers)
+	prefix := func(n int) string { return "+49" + strconv.Itoa(150+n) }
+	own := func(n int, fail *delivery.Error, stranger bool) (all []step) {
+		for i := range n {
+			all = append(all, by(fail, prefix(i), stranger))
+		}
+		return all
+	}
+	later := step(func(*scripted, *Carriers) { time.Sleep(rememberFailuresFor) })
+	soon := step(func(*scripted, *Carriers) { time.Sleep(rememberFailuresFor / 8) }) // within the minute of the breaker
+	failed, sent := by(noRoute, prefix(0), false), by(nil, prefix(1), false)
+	account := by(&delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 402}, prefix(0), true)
+	for name, c := range map[string]struct {
+		steps []step
+		up    bool
+	}{
+		"one prefix":                    {slices.Repeat([]step{failed}, 50), true},
+		"one prefix, between successes": {slices.Repeat([]step{failed, sent}, 25), true},
+		"fewer prefixes":                {own(delivery.FaultsToOpenBreaker-1, noRoute, false), true},
+		"prefixes":                      {own(delivery.FaultsToOpenBreaker, noRoute, false), false},
+		"strangers' prefixes":           {own(50, noRoute, true), true},
+		"the account":                   {slices.Repeat([]step{account}, delivery.FaultsToOpenBreaker), false},
+		"the account, and one prefix":   {[]step{account, failed, failed, account, failed, account}, false},
+		"one prefix, again and again":   {slices.Repeat([]step{failed, soon}, 2*delivery.FaultsToOpenBreaker), true},
+		"one prefix, later":             {slices.Repeat([]step{failed, later}, delivery.FaultsToOpenBreaker+1), true},
+		"prefixes that failed before": {slices.Concat(own(2, noRoute, false), []step{later},
+			own(delivery.FaultsToOpenBreaker, noRoute, false)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			servertest.Bubble(t, func(t *testing.T) {
+				only := &scripted{name: "only"}
+				all := NewCarriers([]Route{{Carrier: only}}, Options{})
+				for _, do := range c.steps {
+					do(only, all)
+				}
+				if h := all.Health()[0]; h.Up != c.up {
+					t.Errorf("%+v, want up %v", h, c.up)
+				}
+			})
+		})
+	}
+}
+
+// Of the prefixes that failed a bounded number is kept.
+func TestPrefixesThatFailedAreBounded(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		only := &scripted{name: "only"}
+		all := NewCarriers([]Route{{Carrier: only}}, Options{})
+		for n := range 10 * maxRememberedPrefixes {
+			for _, only.fail = range []*delivery.Error{noRoute, nil, nil} {
+				_, _ = all.Send(t.Context(), Message{To: "+49", Prefix: strconv.Itoa(n)})
+			}
+		}
+		if kept := len(all.routes[0].failed); kept != maxRememberedPrefixes || !all.Health()[0].Up {
+			t.Errorf("%d prefixes are kept, want %d; %+v", kept, maxRememberedPrefixes, all.Health())
+		}
+	})
+}
+
+// The cost is set aside before a carrier hears of a message, and taken back only when it certainly
+// did not accept it.
+func TestCosts(t *testing.T) {
+	for name, c := range map[string]struct {
+		outcome *delivery.Error
+		back    int
+	}{"accepted": {nil, 0}, "unknown": {failing(delivery.Unknown), 0}, "rejected": {failing(delivery.Rejected), 1},
+		"temporary": {failing(delivery.Temporary), 1}} {
+		carrier, back, costs := &scripted{name: "c", fail: c.outcome}, 0, []int64(nil)
+		all := NewCarriers([]Route{{Carrier: carrier, Prices: map[string]int64{"DE": 75_000}, DefaultPrice: 100_000}},
+			Options{
+				Reserve: func(_ context.Context, _ Message, cost int64) (func(), *delivery.Error) {
+					if len(carrier.got) >= len(costs)+1 {
+						t.Errorf("%s: the carrier knew first", name)
+					}
+					costs = append(costs, cost)
+					return func() { back++ }, nil
+				},
+			})
+		_, _ = all.Send(t.Context(), Message{To: "+49", Country: "DE", Segments: 2})
+		_, _ = all.Send(t.Context(), Message{To: "+33", Country: "FR"})
+		if !slices.Equal(costs, []int64{150_000, 100_000}) || back != 2*c.back {
+			t.Errorf("%s: costs %v, %d taken back", name, costs, back)
+		}
+	}
+}
+
+// What no cap has room for goes nowhere, but a cheaper carrier may take it. A cap ends nothing
+// while it is not known whether another carrier takes the message later: it is away, or the ledger
+// is. No cap is held against a carrier.
+func TestCapsStopMessages(t *testing.T) {
+	over := &delivery.Error{Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpendCap}
+	unknown := &delivery.Error{Class: delivery.Temporary, Stage: StageBudget}
+	for name, c := range map[string]struct {
+		unpaid, fail *delivery.Error // of the cheap carrier
+		want         delivery.ErrorClass
+		asked        int // the cheap one, of as many times and one more as set it aside
+	}{
+		"the cheap one takes it": {nil, nil, "", delivery.FaultsToOpenBreaker + 1},
+		"no room for either":     {over, nil, delivery.Rejected, 0},
+		"the cheap one is away": {nil, failing(delivery.Temporary), delivery.Temporary,
+			delivery.FaultsToOpenBreaker},
+		"the ledger of the cheap one is": {unknown, nil, delivery.Temporary, 0},
+		"the cheap one takes no such text": {nil, failing(delivery.Rejected), delivery.Rejected,
+			delivery.FaultsToOpenBreaker + 1},
+	} {
+		for _, cheapFirst := range []bool{true, false} {
+			cheap, dear := &scripted{name: "cheap", fail: c.fail}, &scripted{name: "dear"}
+			routes := []Route{{Carrier: cheap, DefaultPrice: 30}, {Carrier: dear, DefaultPrice: 60}}
+			if !cheapFirst {
+				slices.Reverse(routes)
+			}
+			all := NewCarriers(routes, Options{Reserve: func(_ context.Context, _ Message, cost int64) (func(),
+				*delivery.Error) {
+				if cost > 50 {
+					return nil, over
+				}
+				return func() {}, c.unpaid
+			}})
+			for range delivery.FaultsToOpenBreaker + 1 {
+				if e := send(all); (e == nil) != (c.want == "") ||
+					e != nil && (e.Class != c.want || c.unpaid == over && e.Reason != ReasonSpendCap) {
+					t.Errorf("%s, first %v: %v", name, cheapFirst, e)
+				}
+			}
+			if up := all.routeByName("cheap").breaker.Health().Up; len(cheap.got) != c.asked || len(dear.got) != 0 ||
+				up == (c.want == delivery.Temporary && c.unpaid == nil) ||
+				!all.routeByName("dear").breaker.Health().Up {
+				t.Errorf("%s, first %v: asked %d and %d times, %+v", name, cheapFirst, len(cheap.got), len(dear.got),
+					all.Health())
+			}
+		}
+	}
+}
+
+// Carriers admit any number while one of them is up, and one message for each that is tried while
+// all are suspended.
+func TestHowManyCarriersAdmit(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		first, second := &scripted{name: "first", fail: failing(delivery.Temporary)}, &scripted{name: "second"}
+		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{})
+		admits := func(when string, want int) {
+			t.Helper()
+			if n := all.AttemptsAllowed(); n != want {
+				t.Errorf("%s they admit %d, want %d", when, n, want)
+			}
+		}
+		admits("at first", delivery.UnlimitedAttempts)
+		for range delivery.FaultsToOpenBreaker {
+			send(all)
+		}
+		admits("with one suspended", delivery.UnlimitedAttempts)
+		second.fail = first.fail
+		for range delivery.FaultsToOpenBreaker {
+			send(all)
+		}
+		admits("with both suspended", 0)
+		time.Sleep(delivery.BreakerOpenFor + time.Millisecond)
+		admits("once both may be tried", 2)
+	})
+}

@@ -1,0 +1,389 @@
+// Package smstest is the contract of a carrier as a kit for tests: a carrier's package says what
+// its API looks like on the wire, and the kit tries sending, receipts, asking and the probe against
+// a server on loopback.
+package smstest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/kit/servertest"
+)
+
+// Said is one answer of a carrier.
+type Said struct {
+	Status int
+	Body   string
+}
+
+// Rig is what the contract suite needs of a carrier.
+type Rig struct {
+	Name  string
+	Make  func(t *testing.T, endpoint string) sms.Carrier
+	Check func(r *http.Request, body string) error // as the carrier's documentation has it, signature and all
+	Taken Said
+	ID    string // the carrier's for the message
+	Cases map[string]Outcome
+}
+
+// Outcome is an answer of a carrier, and the failure that it has to become.
+type Outcome struct {
+	Said
+	Class  delivery.ErrorClass
+	Reason string
+	Hold   time.Duration
+	// PerNumber: the answer may be about this number alone.
+	PerNumber bool
+}
+
+// Reply is an answer of a carrier.
+func Reply(status int, body string) Said { return Said{status, body} }
+
+// Case is an answer, and the failure that it has to become.
+func Case(s Said, class delivery.ErrorClass, reason string, hold time.Duration) Outcome {
+	return Outcome{Said: s, Class: class, Reason: reason, Hold: hold}
+}
+
+// PerNumber is an answer that has to become a temporary failure which may be about this number
+// alone.
+func PerNumber(s Said) Outcome { return Outcome{Said: s, Class: delivery.Temporary, PerNumber: true} }
+
+// Want returns an error unless got, parts of a request, are those that are wanted.
+func Want(got []string, want ...string) error {
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("got %q, want %q", got, want)
+	}
+	return nil
+}
+
+// Private is the secret of every carrier of a test.
+const Private = "s3cretOfTheAccount"
+
+// Sample is the message that every test sends.
+func Sample() sms.Message {
+	return sms.Message{
+		ID: "0199a0b0-0000-7000-8000-000000000001", To: "+8613812345678", Country: "CN", Sender: "Shop",
+		Text: "739154 is your \"code\" & more", Code: "739154", Minutes: 9, Purpose: "login", Language: "zh-Hans",
+		Callback: "https://codes.example.com/v1/receipts/x?send=1&token=t0ken", Life: 9 * time.Minute,
+	}
+}
+
+// fake is a carrier on loopback.
+type fake struct {
+	*httptest.Server
+	mu    sync.Mutex
+	seen  int
+	wrong error
+}
+
+// NewFake serves a carrier that checks each request as r has it and answers with respond.
+func NewFake(t *testing.T, r Rig, respond http.HandlerFunc) *fake {
+	f := &fake{}
+	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		f.mu.Lock()
+		f.seen++
+		if !req.Close {
+			f.wrong = errors.New("the connection is kept, so net/http may repeat a request by itself")
+		}
+		f.wrong = errors.Join(f.wrong, err, r.Check(req, string(body)))
+		f.mu.Unlock()
+		respond(w, req)
+	}))
+	t.Cleanup(f.Close)
+	t.Cleanup(func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.wrong != nil {
+			t.Errorf("the request is not as documented: %v", f.wrong)
+		}
+	})
+	return f
+}
+
+func (f *fake) requests() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seen
+}
+
+// Says answers every request alike.
+func Says(s Said) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(s.Status)
+		_, _ = io.WriteString(w, s.Body)
+	}
+}
+
+// hijacked answers with raw bytes, and cuts the connection.
+func hijacked(raw string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		conn, rw, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		_, _ = rw.WriteString(raw)
+		_ = rw.Flush()
+		_ = conn.Close()
+	}
+}
+
+// Send has a carrier send the sample, and looks for secrets in what it says of it.
+func Send(t *testing.T, ctx context.Context, c sms.Carrier) (delivery.Result, *delivery.Error) {
+	t.Helper()
+	receipt, fail := c.Send(ctx, Sample())
+	if fail != nil {
+		discreet(t, fail, *fail, receipt)
+	}
+	return receipt, fail
+}
+
+// discreet looks for what is private in what is told.
+func discreet(t *testing.T, told ...any) {
+	t.Helper()
+	for _, secret := range []string{Private, "739154", "13812345678", "t0ken"} {
+		if strings.Contains(fmt.Sprintf("%v %+v %#v", told, told, told), secret) {
+			t.Errorf("%q stands in %v", secret, told)
+		}
+	}
+}
+
+// try has a carrier send the sample to a server that responds, and counts the requests: a second
+// one would be a second message.
+func try(t *testing.T, r Rig, ctx context.Context, respond http.HandlerFunc, requests int) (delivery.Result,
+	*delivery.Error) {
+	t.Helper()
+	f := NewFake(t, r, respond)
+	receipt, fail := Send(t, ctx, r.Make(t, f.URL))
+	if f.requests() != requests {
+		t.Errorf("%d requests, want %d", f.requests(), requests)
+	}
+	return receipt, fail
+}
+
+// Contract is what holds of every carrier's sending.
+func Contract(t *testing.T, r Rig) {
+	t.Run("accepted", func(t *testing.T) {
+		if receipt, fail := try(t, r, t.Context(), Says(r.Taken), 1); fail != nil || receipt.ID != r.ID {
+			t.Errorf("%+v, %v", receipt, fail)
+		}
+	})
+	for name, o := range r.Cases {
+		t.Run(name, func(t *testing.T) {
+			_, fail := try(t, r, t.Context(), Says(o.Said), 1)
+			if fail == nil || fail.Class != o.Class || fail.Reason != o.Reason || fail.Hold != o.Hold ||
+				fail.Stage != delivery.StageAnswer || fail.PerNumber != o.PerNumber {
+				t.Errorf("%+v; want %v, %q, %v, of this number %v", fail, o.Class, o.Reason, o.Hold, o.PerNumber)
+			}
+		})
+	}
+	everyCarrier(t, r)
+}
+
+// with adds headers to an answer, which are given as names and values.
+func with(answer http.HandlerFunc, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		for i := 0; i < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		answer(w, r)
+	}
+}
+
+// everyCarrier is what holds whatever the carrier's words are.
+func everyCarrier(t *testing.T, r Rig) {
+	const quoting = `{"message":"` + Private + ` 739154 +8613812345678"}`
+	for name, c := range map[string]struct {
+		respond http.HandlerFunc
+		class   delivery.ErrorClass
+		wait    time.Duration
+	}{
+		"too many, with a wait": {with(Says(Said{http.StatusTooManyRequests, quoting}), "Retry-After", "7"),
+			delivery.Temporary, 7 * time.Second},
+		"away, with a date": {with(Says(Said{http.StatusServiceUnavailable, ""}), "Date",
+			"Fri, 20 Nov 2026 13:00:00 GMT",
+			"Retry-After", "Fri, 20 Nov 2026 13:00:09 GMT"), delivery.Temporary, 9 * time.Second},
+		"our key is refused": {Says(Said{http.StatusUnauthorized, quoting}), delivery.Temporary, 0},
+		"the server broke":   {Says(Said{http.StatusInternalServerError, quoting}), delivery.Unknown, 0},
+		"a gateway gave up":  {Says(Said{http.StatusGatewayTimeout, "<html>" + quoting}), delivery.Unknown, 0},
+		"no answer":          {hijacked(""), delivery.Unknown, 0},
+		"half a status line": {hijacked("HTTP/1.1 20"), delivery.Unknown, 0},
+		"half an answer": {hijacked("HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n" + r.Taken.Body[:3]),
+			delivery.Unknown, 0},
+		"an endless answer": {hijacked("HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat(" ", 64<<10+1)),
+			delivery.Unknown, 0},
+		"200 and no such thing": {Says(Said{http.StatusOK, quoting}), delivery.Unknown, 0},
+		"another address": {with(Says(Said{http.StatusTemporaryRedirect, ""}), "Location", "/elsewhere"),
+			delivery.Temporary, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, fail := try(t, r, t.Context(), c.respond, 1); fail == nil || fail.Class != c.class ||
+				fail.RetryAfter != c.wait {
+				t.Errorf("%+v; want %v, %v", fail, c.class, c.wait)
+			}
+		})
+	}
+	t.Run("the wait is over after the request", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		end := make(chan struct{})
+		f := NewFake(t, r, func(http.ResponseWriter, *http.Request) { cancel(); <-end })
+		t.Cleanup(func() { close(end) }) // before the server is closed
+		if _, fail := Send(t, ctx, r.Make(t, f.URL)); fail == nil || fail.Class != delivery.Unknown ||
+			!errors.Is(fail, context.Canceled) {
+			t.Errorf("%v", fail)
+		}
+	})
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	secured := r
+	secured.Make = func(t *testing.T, endpoint string) sms.Carrier {
+		return r.Make(t, strings.Replace(endpoint, "http:", "https:", 1))
+	}
+	nowhere := r
+	nowhere.Make = func(t *testing.T, _ string) sms.Carrier {
+		return r.Make(t, fmt.Sprint("http://127.0.0.1:", servertest.FreePort(t)))
+	}
+	for name, c := range map[string]struct {
+		rig Rig
+		ctx context.Context
+	}{
+		"over before it began": {r, over}, "no handshake": {secured, t.Context()},
+		"nothing listens": {nowhere, t.Context()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, fail := try(t, c.rig, c.ctx, Says(r.Taken), 0)
+			if fail == nil || fail.Class != delivery.Temporary || fail.Stage != delivery.StageDial {
+				t.Errorf("%v", fail)
+			}
+		})
+	}
+}
+
+// Asked is a carrier that can be asked, with what is asked and answered on the wire.
+type Asked struct {
+	Rig                         Rig
+	ID                          string
+	Check                       func(r *http.Request, body string) error
+	Delivered, Lost, Open, None string // its answers; none: it knows nothing of the message
+	Refusal                     Said
+}
+
+// AskedAt is late in the evening in UTC, when Aliyun has the next day.
+var AskedAt = time.Date(2030, 3, 1, 23, 30, 0, 0, time.UTC)
+
+// PollContract tries inquiries: a carrier is asked as its documentation has it, with its signature,
+// and its answer is taken for this very message alone. Whatever goes wrong with an inquiry says
+// nothing of the message, and tells nothing private.
+func PollContract(t *testing.T, c Asked) {
+	const known, unknown, fails = 1, 2, 3
+	for name, x := range map[string]struct {
+		respond   http.HandlerFunc
+		want      int
+		delivered bool
+	}{
+		"delivered": {Says(Said{200, c.Delivered}), known, true}, "lost": {Says(Said{200, c.Lost}), known, false},
+		"under way": {Says(Said{200, c.Open}), unknown, false}, "of others": {Says(Said{200, c.None}), unknown, false},
+		"of another message": {Says(Said{200, strings.ReplaceAll(c.Delivered, c.ID, "another")}), fails, false},
+		"refused":            {Says(c.Refusal), fails, false},
+		"no sense":           {Says(Said{200, "<html>" + Private}), fails, false},
+		"broke":              {Says(Said{500, c.Delivered}), fails, false},
+		"too many":           {Says(Said{429, c.Delivered}), fails, false},
+		"cut": {hijacked("HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n" + c.Delivered[:8]),
+			fails, false},
+	} {
+		// A carrier that answers with lists, or does not repeat the ID, cannot name another
+		// message; only one with lists can name none.
+		if name == "of another message" && (c.None != "" || !strings.Contains(c.Delivered, c.ID)) ||
+			name == "of others" && c.None == "" {
+			continue
+		}
+		got, final, err := c.ask(t, x.respond)
+		want := sms.Report{}
+		if x.want == known {
+			want = sms.Report{Send: Sample().ID, Delivered: x.delivered}
+		}
+		var fail *delivery.Error
+		if errors.As(err, &fail) != (x.want == fails) || final != (x.want == known) || got != want || fail != nil &&
+			fail.Class == delivery.Rejected {
+			t.Errorf("%s, %s: %+v, %v, %v", c.Rig.Name, name, got, final, err)
+		}
+		discreet(t, err)
+	}
+}
+
+// StatusQueryOf asks for the sample by the carrier's ID.
+func StatusQueryOf(id string) sms.StatusQuery {
+	return sms.StatusQuery{Send: Sample().ID, ID: id, To: Sample().To, Country: "CN", At: AskedAt}
+}
+
+// ask makes the inquiry, which is answered with respond.
+func (c Asked) ask(t *testing.T, respond http.HandlerFunc) (sms.Report, bool, error) {
+	t.Helper()
+	r := c.Rig
+	r.Check = c.Check
+	carrier := r.Make(t, NewFake(t, r, respond).URL)
+	poller, ok := sms.NewCarriers([]sms.Route{{Carrier: carrier, Polled: true}}, sms.Options{}).Poller(carrier.Name())
+	if !ok {
+		t.Fatal("it can't be asked")
+	}
+	return poller.PollStatus(context.Background(), StatusQueryOf(c.ID))
+}
+
+// Refused wants what settings find wrong to be the key that it is listed by, and nothing else.
+func Refused(t *testing.T, found map[string]map[string]error) {
+	t.Helper()
+	for key, wrong := range found {
+		if wrong[key] == nil || len(wrong) != 1 {
+			t.Errorf("%s: %v", key, wrong)
+		}
+	}
+}
+
+// ReporterOf is a carrier as what reports receipts.
+func ReporterOf(t *testing.T, c sms.Carrier) sms.ReportParser {
+	t.Helper()
+	r, ok := sms.NewCarriers([]sms.Route{{Carrier: c}}, sms.Options{}).ReportParser(c.Name())
+	if !ok {
+		t.Fatal("it tells nothing")
+	}
+	return r
+}
+
+// ProbeContract asks a carrier for what a probe asks, and has it answer s.
+func ProbeContract(t *testing.T, r Rig, check func(*http.Request, string) error, s Said, want error) {
+	t.Helper()
+	r.Check = check
+	got, err := sms.Probe(context.Background(), r.Make(t, NewFake(t, r, Says(s)).URL))
+	if !errors.Is(err, want) || err == nil && !strings.HasPrefix(got, "127.0.0.1 answers") || err != nil && got != "" {
+		t.Errorf("%s: %q, %v", r.Name, got, err)
+	}
+	discreet(t, got, err)
+}
+
+// Signed returns the headers that the Authorization of a request lists as signed, by their names in
+// lower case.
+func Signed(r *http.Request) map[string]string {
+	_, list, _ := strings.Cut(r.Header.Get("Authorization"), "SignedHeaders=")
+	list, _, _ = strings.Cut(list, ",")
+	signed := map[string]string{}
+	for name := range strings.SplitSeq(list, ";") {
+		signed[name] = r.Header.Get(name)
+	}
+	signed["host"] = r.Host
+	return signed
+}
+
+// SignedAt is the time of every signed request.
+var SignedAt = time.Date(2026, 11, 20, 23, 59, 59, 5e8, time.FixedZone("", -7*3600))

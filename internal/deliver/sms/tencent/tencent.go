@@ -1,0 +1,281 @@
+// Package tencent is the carrier Tencent Cloud SMS: its settings, sending, receipts, polling
+// and probe.
+package tencent
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/sms"
+)
+
+// Config is an account with Tencent Cloud SMS, interface sms 2021-01-11
+// (cloud.tencent.com/document/product/382/55981).
+type Config struct {
+	sms.Account `yaml:",inline"`
+	// The SDK app ID.
+	App string `yaml:"app,omitempty"`
+	// The application's region.
+	Region string `yaml:"region" default:"ap-guangzhou"`
+	// For tests and regions.
+	Endpoint string `yaml:"endpoint" default:"https://sms.tencentcloudapi.com"`
+}
+
+type carrier struct {
+	Config
+	*sms.Client
+}
+
+var (
+	appPattern    = regexp.MustCompile(`^[0-9]{6,20}$`)
+	regionPattern = regexp.MustCompile(`^[a-z]{2}-[a-z0-9-]{2,30}$`)
+)
+
+// Check implements Settings.
+func (c Config) Check() map[string]error {
+	wrong := c.CheckAccount()
+	if !appPattern.MatchString(c.App) {
+		wrong["app"] = errors.New("must be the SDK app ID, such as 1400006666")
+	}
+	if c.Region != "" && !regionPattern.MatchString(c.Region) {
+		wrong["region"] = errors.New("is no region such as ap-guangzhou")
+	}
+	sms.NoteEndpointProblem(wrong, c.Endpoint)
+	return wrong
+}
+
+// Open implements Settings.
+func (c Config) Open(s sms.Setup) sms.Carrier {
+	return &carrier{c, sms.NewClient(s)}
+}
+
+// Send implements Carrier. The interface has no idempotency token: SessionContext only comes back
+// in the answer.
+func (c *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
+	template, params, fail := c.Template(m)
+	if fail != nil {
+		return delivery.Result{}, fail
+	}
+	body := map[string]any{
+		"PhoneNumberSet": []string{m.To}, "SmsSdkAppId": c.App, "TemplateId": template, "TemplateParamSet": params,
+		"SessionContext": m.ID,
+	}
+	if c.Sign != "" {
+		body["SignName"] = c.Sign
+	}
+	if m.Sender != "" && m.Country != "CN" {
+		body["SenderId"] = m.Sender
+	}
+	return c.Attempt(ctx, c.signedRequest("SendSms", body), parseSendAnswer)
+}
+
+const (
+	tc3Algorithm = "TC3-HMAC-SHA256"
+	tc3Service   = "sms"
+	// contentType is the type of every body, as it is signed.
+	contentType = "application/json; charset=utf-8"
+)
+
+// signedRequest returns the signed request of an action (cloud.tencent.com/document/api/382/52072).
+func (c *carrier) signedRequest(action string, content map[string]any) exchange.Request {
+	body, _ := json.Marshal(content) // texts and numbers always encode
+	now := c.CurrentTime().UTC()
+	signed := map[string]string{
+		"content-type": contentType, "host": exchange.Host(c.Endpoint), "x-tc-action": strings.ToLower(action),
+	}
+	return exchange.Request{
+		Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/", Body: body,
+		Header: http.Header{
+			"Authorization": {SignTC3(c.KeyID, c.Secret, tc3Service, now, http.MethodPost, "", signed, string(body))},
+			"Content-Type":  {contentType}, "X-Tc-Action": {action}, "X-Tc-Version": {"2021-01-11"},
+			"X-Tc-Timestamp": {strconv.FormatInt(now.Unix(), 10)}, "X-Tc-Region": {c.Region},
+		},
+	}
+}
+
+// SignTC3 returns the Authorization header of a request to /. The names of the signed headers are in
+// lower case.
+func SignTC3(id, secret, service string, at time.Time, method, query string, signed map[string]string,
+	body string) string {
+	canonical, list := exchange.CanonicalRequest(method, "/", query, signed, exchange.HexSHA256(body))
+	date := at.UTC().Format(time.DateOnly)
+	scope := date + "/" + service + "/tc3_request"
+	text := strings.Join([]string{tc3Algorithm, strconv.FormatInt(at.Unix(), 10), scope, exchange.HexSHA256(canonical)}, "\n")
+	key := exchange.HMACSHA256(exchange.HMACSHA256(exchange.HMACSHA256([]byte("TC3"+secret), date), service),
+		"tc3_request")
+	return tc3Algorithm + " Credential=" + id + "/" + scope + ", SignedHeaders=" + list + ", Signature=" +
+		hex.EncodeToString(exchange.HMACSHA256(key, text))
+}
+
+// meanings are those of cloud.tencent.com/document/product/382/55981#6.-错误码. Any other code means
+// that the message was not accepted; it may be about the number.
+var meanings = map[string]sms.Meaning{
+	"LimitExceeded.PhoneNumberThirtySecondLimit":                sms.MeaningLimited(30 * time.Second),
+	"LimitExceeded.PhoneNumberOneHourLimit":                     sms.MeaningLimited(time.Hour),
+	"LimitExceeded.PhoneNumberDailyLimit":                       sms.MeaningLimited(24 * time.Hour),
+	"LimitExceeded.PhoneNumberSameContentDailyLimit":            sms.MeaningLimited(24 * time.Hour),
+	"LimitExceeded.DeliveryFrequencyLimit":                      sms.MeaningLimited(30 * time.Second),
+	"InvalidParameterValue.IncorrectPhoneNumber":                sms.MeaningBadNumber,
+	"InvalidParameterValue.ProhibitedUseUrlInTemplateParameter": sms.MeaningRejected,
+	"InvalidParameterValue.TemplateParameterLengthLimit":        sms.MeaningRejected,
+	"FailedOperation.ContainSensitiveWord":                      sms.MeaningRejected,
+	"FailedOperation.PhoneNumberInBlacklist":                    sms.MeaningOptedOut,
+	"FailedOperation.InsufficientBalanceInSmsPackage":           sms.MeaningTemporary,
+	"LimitExceeded.AppDailyLimit":                               sms.MeaningTemporary,
+	"FailedOperation.SignatureIncorrectOrUnapproved":            sms.MeaningTemporary,
+	"FailedOperation.TemplateIncorrectOrUnapproved":             sms.MeaningTemporary,
+	"AuthFailure.SecretIdNotFound":                              sms.MeaningTemporary,
+	"AuthFailure.SignatureExpire":                               sms.MeaningTemporary,
+	"AuthFailure.SignatureFailure":                              sms.MeaningTemporary,
+	"InternalError.OtherError":                                  sms.MeaningUnknown,
+	"InternalError.SendAndRecvFail":                             sms.MeaningUnknown,
+	"InternalError.Timeout":                                     sms.MeaningUnknown,
+	"InternalError.UnknownError":                                sms.MeaningUnknown,
+	"InternalError":                                             sms.MeaningUnknown,
+}
+
+// answer is the answer to every action here. Each action fills in one of the lists.
+type answer struct {
+	Response struct {
+		Error                     struct{ Code string }
+		SendStatusSet             []struct{ SerialNo, Code string }
+		PullSmsSendStatusSet      []struct{ SerialNo, ReportStatus string }
+		DescribeTemplateStatusSet []struct{ TemplateID, StatusCode int }
+	}
+}
+
+func parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error) {
+	var said answer
+	if json.Unmarshal(a.Body, &said) == nil {
+		code = said.Response.Error.Code
+		if set := said.Response.SendStatusSet; code == "" && len(set) == 1 {
+			code, id = set[0].Code, set[0].SerialNo
+		}
+	}
+	switch {
+	case code == "":
+		fail = exchange.ErrorByStatus(a, "")
+	case code != "Ok" || a.Status >= 300:
+		fail = sms.ErrorByCode(a, code, meanings)
+	}
+	return id, code, fail
+}
+
+// ReportsUseCarrierID returns true: reports name messages by the SerialNo in the answer to SendSms.
+func (c *carrier) ReportsUseCarrierID() bool { return true }
+
+// PollStatus implements Poller (tencentcloud.com/document/product/382/40518,
+// PullSmsSendStatusByPhoneNumber) by number and time. PullSmsSendStatus is not used: it hands out
+// each status once, to the first client of the account that asks, and has to be applied for.
+func (c *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
+	a, err := c.Query(ctx, c.signedRequest("PullSmsSendStatusByPhoneNumber", map[string]any{
+		"BeginTime": q.At.Add(-maxClockDifference).Unix(), "EndTime": c.CurrentTime().Unix(), "Offset": 0, "Limit": 100,
+		"PhoneNumber": q.To, "SmsSdkAppId": c.App,
+	}))
+	if err != nil {
+		return sms.Report{}, false, err
+	}
+	var said answer
+	if json.Unmarshal(a.Body, &said) != nil || said.Response.Error.Code != "" {
+		return sms.Report{}, false, sms.UnreadableError(a, said.Response.Error.Code)
+	}
+	for _, s := range said.Response.PullSmsSendStatusSet {
+		if r, known := sms.ReportByStatus(q.Send, s.ReportStatus, statusDelivered, statusFailed); known &&
+			s.SerialNo == q.ID {
+			return r, true, nil
+		}
+	}
+	return sms.Report{}, false, nil
+}
+
+// maxClockDifference is how far Tencent's clock may be behind ours.
+const maxClockDifference = time.Minute
+
+// Tencent's values of report_status, for messages that were delivered and that failed.
+var (
+	statusDelivered = []string{"SUCCESS"}
+	statusFailed    = []string{"FAIL"}
+)
+
+// ParseReports implements Reporter (tencentcloud.com/document/product/382/43547). Tencent posts a list
+// to one address for the whole application, so the address names no send; sid is the SerialNo in
+// the answer to SendSms. Nothing is signed.
+func (c *carrier) ParseReports(in sms.IncomingRequest, _ string) ([]sms.Report, string, error) {
+	var all []struct {
+		SID    string `json:"sid"`
+		Status string `json:"report_status"`
+	}
+	if err := json.Unmarshal(in.Body, &all); err != nil {
+		return nil, "", sms.ErrUnreadableReport
+	}
+	var reports []sms.Report
+	for _, r := range all {
+		if report, known := sms.ReportByStatus("", r.Status, statusDelivered, statusFailed); known &&
+			exchange.SafeID(r.SID) != "" {
+			report.ID = r.SID
+			reports = append(reports, report)
+		}
+	}
+	return reports, `{"result":0,"errmsg":"OK"}`, nil
+}
+
+func (c *carrier) EndpointURL() string { return c.Endpoint }
+
+// Probe asks for the templates (tencentcloud.com/document/product/382/40524), those of the mainland
+// and then the others: status 0 is approved.
+func (c *carrier) Probe(ctx context.Context) (string, error) {
+	ids := c.Templates.TemplateIDs()
+	var numbers []int
+	for _, id := range ids {
+		n, err := strconv.Atoi(id)
+		if err != nil {
+			return "", fmt.Errorf("template %s: %w", id, sms.ErrUnknownTemplate)
+		}
+		numbers = append(numbers, n)
+	}
+	approved := map[int]bool{}
+	for international := range 2 {
+		if err := c.fetchApproved(ctx, international, numbers, approved); err != nil {
+			return "", err
+		}
+	}
+	for i, n := range numbers {
+		if !approved[n] {
+			return "", fmt.Errorf("template %s: %w", ids[i], sms.ErrUnknownTemplate)
+		}
+	}
+	return sms.TemplatesKnownNote(ids), nil
+}
+
+func (c *carrier) fetchApproved(ctx context.Context, international int, ids []int, approved map[int]bool) error {
+	a, fail := c.Do(ctx, c.signedRequest("DescribeSmsTemplateList",
+		map[string]any{"International": international, "TemplateIdSet": ids}))
+	if fail != nil {
+		return fail
+	}
+	var said answer
+	if json.Unmarshal(a.Body, &said) != nil {
+		return sms.ErrUndocumentedAnswer
+	}
+	switch code := said.Response.Error.Code; {
+	case strings.HasPrefix(code, "AuthFailure"):
+		return sms.ErrLogin
+	case code != "":
+		return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
+			Code: exchange.SafeErrorCode(code)}
+	}
+	for _, t := range said.Response.DescribeTemplateStatusSet {
+		approved[t.TemplateID] = approved[t.TemplateID] || t.StatusCode == 0
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+
+	"sendcode/internal/deliver/standardwebhooks"
+	"sendcode/internal/store"
+)
+
+// Bounds of an answer: of its headers, and of its body, which is read so that the connection can be
+// used again.
+const (
+	maxHeaderBytes = 16 << 10
+	maxAnswerBytes = 64 << 10
+)
+
+// maxRetryAfter bounds a Retry-After.
+const maxRetryAfter = time.Hour
+
+// client posts events. It connects only to addresses that its guard allows, keeps a few connections,
+// follows no redirect and keeps no cookie. It uses no proxy: a proxy resolves names itself, so the
+// guard would not see the addresses.
+type client struct {
+	http.Client
+	now     func() time.Time
+	timeout time.Duration // of one attempt
+}
+
+// dialSettings has the root certificates and the resolver of a client. Tests replace them; the zero
+// value is the system's.
+type dialSettings struct {
+	roots    *x509.CertPool
+	resolver *net.Resolver
+}
+
+func newClient(g Guard, now func() time.Time, w dialSettings) *client {
+	return &client{now: now, timeout: attemptTimeout, Client: g.Client(w.roots, w.resolver)}
+}
+
+// Client returns an HTTP client that connects only to addresses that the guard allows. It
+// follows no redirect, keeps no cookie and uses no proxy. Nil roots and a nil resolver are the
+// system's. Callers bound the time of a request and what they read of its answer.
+func (g Guard) Client(roots *x509.CertPool, resolver *net.Resolver) http.Client {
+	dialer := func(plain bool) *net.Dialer {
+		return &net.Dialer{Timeout: attemptTimeout, Resolver: resolver, ControlContext: g.checkDial(plain)}
+	}
+	encrypted := &tls.Dialer{NetDialer: dialer(false),
+		Config: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}}
+	return http.Client{
+		Transport: &http.Transport{
+			Proxy: nil, DialContext: dialer(true).DialContext, DialTLSContext: encrypted.DialContext,
+			DisableCompression: true,
+			MaxConnsPerHost:    2 * maxAttemptsPerApp, MaxIdleConnsPerHost: maxAttemptsPerApp, MaxIdleConns: 256,
+			IdleConnTimeout:        90 * time.Second,
+			MaxResponseHeaderBytes: maxHeaderBytes,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// attemptResult is the result of an attempt.
+type attemptResult struct {
+	word  string        // a status, or the kind of failure, for the administrator
+	ok    bool          // 2xx: the event is delivered
+	gone  bool          // 410: the receiver will never take it
+	after time.Duration // how long the receiver asks to wait; 0: not said
+}
+
+// postEvent makes one attempt.
+func (c *client) postEvent(ctx context.Context, to Endpoint, e store.AppEvent) attemptResult {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	body, err := marshalEvent(e)
+	if err != nil {
+		return attemptResult{word: "unreadable"}
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to.URL, bytes.NewReader(body))
+	if err != nil {
+		return attemptResult{word: "bad address"}
+	}
+	at, id := c.now(), e.ID.String()
+	r.Header = http.Header{
+		"Content-Type": {"application/json"}, "User-Agent": {"sendcode"},
+		"Webhook-Id": {id}, "Webhook-Timestamp": {strconv.FormatInt(at.Unix(), 10)},
+		"Webhook-Signature": {standardwebhooks.Sign(to.Secrets, id, at, body)},
+	}
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header)) // without a trace, nothing
+	resp, err := c.Do(r)
+	if err != nil {
+		return attemptResult{word: failureWord(err)}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswerBytes) // the body is not used; reading it is bounded
+	return attemptResult{
+		word: strconv.Itoa(resp.StatusCode), ok: resp.StatusCode/100 == 2, gone: resp.StatusCode == http.StatusGone,
+		after: c.parseRetryAfter(resp.Header.Get("Retry-After")),
+	}
+}
+
+// parseRetryAfter parses a Retry-After header (RFC 9110, section 10.2.3). It returns at most
+// maxRetryAfter; 0 if the header is missing or invalid.
+func (c *client) parseRetryAfter(header string) time.Duration {
+	header = strings.TrimSpace(header)
+	if n, err := strconv.Atoi(header); err == nil {
+		return time.Duration(min(max(n, 0), int(maxRetryAfter/time.Second))) * time.Second
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return min(max(at.Sub(c.now()), 0), maxRetryAfter)
+	}
+	return 0
+}
+
+// failureWord returns a word for the kind of failure. The error itself contains addresses.
+func failureWord(err error) string {
+	var dns *net.DNSError
+	var cert *tls.CertificateVerificationError
+	var timeout net.Error
+	switch {
+	case errors.Is(err, errAddressForbidden):
+		return "forbidden address"
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	case errors.As(err, &dns):
+		return "unknown host"
+	case errors.As(err, &cert):
+		return "bad certificate"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "no TLS"
+	}
+	return "no answer"
+}

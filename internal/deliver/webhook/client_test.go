@@ -1,0 +1,241 @@
+package webhook
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/net/dns/dnsmessage"
+
+	"sendcode/internal/deliver/standardwebhooks"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store"
+)
+
+var loopback = Guard{Allow: mustParsePrefixes("127.0.0.0/8")}
+
+var someEvent = store.AppEvent{
+	ID: uuid.UUID{1}, App: "shop", Type: "send.failed", SendID: uuid.UUID{2}, VerificationID: "v-1", Status: "failed",
+	Reason: "rejected",
+	At:     time.Date(2030, 3, 1, 12, 0, 0, 123456000, time.UTC), Channel: "email", Purpose: "login",
+	To: "a•••@example.com", Reference: "order 7",
+}
+
+// names is a resolver for which every name leads to the next of the addresses; the last one stays.
+func names(addresses ...string) *net.Resolver {
+	var asked atomic.Int32
+	answer := func(conn net.Conn) {
+		defer conn.Close()
+		buf := make([]byte, 1500)
+		n, err := conn.Read(buf)
+		var m dnsmessage.Message
+		if err != nil || m.Unpack(buf[2:n]) != nil || len(m.Questions) != 1 {
+			return
+		}
+		m.Response, m.Additionals = true, nil
+		if q := m.Questions[0]; q.Type == dnsmessage.TypeA {
+			a := netip.MustParseAddr(addresses[min(int(asked.Add(1)), len(addresses))-1]).As4()
+			m.Answers = []dnsmessage.Resource{{
+				Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, Type: q.Type},
+				Body:   &dnsmessage.AResource{A: a},
+			}}
+		}
+		if reply, err := m.AppendPack(make([]byte, 2)); err == nil {
+			binary.BigEndian.PutUint16(reply, uint16(len(reply)-2))
+			_, _ = conn.Write(reply)
+		}
+	}
+	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		// which is no packet connection, so that messages have their length before them (RFC 1035
+		// section 4.2.2)
+		client, server := net.Pipe()
+		go answer(server)
+		return client, nil
+	}}
+}
+
+func TestPostSignsAndTellsNoMoreThanItMay(t *testing.T) {
+	now := time.Unix(1900000000, 0)
+	secrets := [][]byte{[]byte("the first secret of 24 bytes"), []byte("the other secret of 24 bytes")}
+	var header http.Header
+	var body []byte
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header = r.Header
+		body, _ = io.ReadAll(r.Body)
+		if r.Method != http.MethodPost || r.URL.RequestURI() != "/hooks?of=shop" {
+			t.Errorf("%s %s", r.Method, r.URL)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(hook.Close)
+	c := newClient(loopback, func() time.Time { return now }, dialSettings{})
+	heard := c.postEvent(t.Context(), Endpoint{URL: hook.URL + "/hooks?of=shop", Secrets: secrets}, someEvent)
+	if want := (attemptResult{word: "204", ok: true}); heard != want {
+		t.Errorf("%+v", heard)
+	}
+	if header.Get("webhook-id") != someEvent.ID.String() || header.Get("webhook-timestamp") != "1900000000" ||
+		header.Get("webhook-signature") != standardwebhooks.Sign(secrets, someEvent.ID.String(), now, body) ||
+		header.Get("Content-Type") != "application/json" {
+		t.Errorf("%v", header)
+	}
+	const want = `{"type":"send.failed","timestamp":"2030-03-01T12:00:00.123Z","data":{"verification_id":"v-1",` +
+		`"send_id":"02000000-0000-0000-0000-000000000000","app":"shop","channel":"email","purpose":"login","to":"a•••@example.com",` +
+		`"status":"failed","reason":"rejected","reference":"order 7","test":false}}`
+	if string(body) != want {
+		t.Errorf("%s", body)
+	}
+	bare, err := marshalEvent(store.AppEvent{Type: "verification.approved", Status: "approved", Test: true})
+	if err != nil || !strings.Contains(string(bare), `"send_id":null`) ||
+		!strings.HasSuffix(string(bare), `"reason":null,"reference":null,"test":true}}`) {
+		t.Errorf("%s, %v", bare, err)
+	}
+}
+
+// Endpoints that misbehave: each gets its word, and nothing else happens.
+func TestPostMisbehavingReceivers(t *testing.T) {
+	var elsewhere atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	t.Cleanup(other.Close)
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	status := func(code int, headers ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			for i := 0; i < len(headers); i += 2 {
+				w.Header().Set(headers[i], headers[i+1])
+			}
+			w.WriteHeader(code)
+		}
+	}
+	raw := func(text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, _ := w.(http.Hijacker).Hijack()
+			_, _ = io.WriteString(conn, text)
+			_ = conn.Close()
+		}
+	}
+	at := time.Unix(1900000000, 0)
+	for name, c := range map[string]struct {
+		serve http.HandlerFunc
+		want  attemptResult
+	}{
+		"200":           {status(200), attemptResult{word: "200", ok: true}},
+		"400":           {status(400), attemptResult{word: "400"}},
+		"410":           {status(410), attemptResult{word: "410", gone: true}},
+		"redirect":      {status(302, "Location", other.URL), attemptResult{word: "302"}},
+		"wait, seconds": {status(503, "Retry-After", " 120 "), attemptResult{word: "503", after: 2 * time.Minute}},
+		"wait, a date": {status(429, "Retry-After", at.Add(time.Minute).UTC().Format(http.TimeFormat)),
+			attemptResult{word: "429", after: time.Minute}},
+		"wait for ever": {status(503, "Retry-After", "99999999999"), attemptResult{word: "503", after: time.Hour}},
+		"closes":        {raw(""), attemptResult{word: "no answer"}},
+		"garbage":       {raw("220 mail.example ESMTP\r\n"), attemptResult{word: "no answer"}},
+		"long headers": {raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: 0123456789\r\n", 10_000) + "\r\n"),
+			attemptResult{word: "no answer"}},
+		"endless body": {func(w http.ResponseWriter, _ *http.Request) {
+			for range 1000 {
+				if _, err := w.Write(make([]byte, maxAnswerBytes)); err != nil {
+					return
+				}
+			}
+			t.Error("read on and on")
+		}, attemptResult{word: "200", ok: true}},
+		"silence": {func(http.ResponseWriter, *http.Request) { <-release }, attemptResult{word: "timeout"}},
+		"silence after the status": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(200)
+			_ = http.NewResponseController(w).Flush()
+			<-release
+		}, attemptResult{word: "200", ok: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hook := httptest.NewServer(c.serve)
+			t.Cleanup(hook.CloseClientConnections)
+			client := newClient(loopback, func() time.Time { return at }, dialSettings{})
+			if strings.HasPrefix(name, "silence") {
+				client.timeout = 300 * time.Millisecond
+			}
+			servertest.Same(t, "answer", client.postEvent(t.Context(), Endpoint{URL: hook.URL}, someEvent), c.want)
+		})
+	}
+	servertest.Same(t, "redirects were followed", elsewhere.Load(), 0)
+}
+
+// Where a name leads is looked at when it is dialled, at each attempt: what led outside before
+// gains nothing, and neither does a name that leads to both. A proxy is never asked: it would
+// resolve names itself, where no guard stands.
+func TestPostGuardsWhatItDials(t *testing.T) {
+	var hits, proxied atomic.Int32
+	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { proxied.Add(1) }))
+	t.Cleanup(proxy.Close)
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY"} {
+		t.Setenv(name, proxy.URL)
+	}
+	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) })
+	plain, encrypted := httptest.NewServer(handler), httptest.NewTLSServer(handler)
+	t.Cleanup(plain.Close)
+	t.Cleanup(encrypted.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(encrypted.Certificate())
+	port := func(s *httptest.Server) string { return s.URL[strings.LastIndex(s.URL, ":"):] }
+	for _, c := range []struct {
+		name      string
+		guard     Guard
+		url       string
+		addresses []string
+		want      string
+	}{
+		{"loopback by its address", Guard{}, encrypted.URL, nil, "forbidden address"},
+		{"loopback as one number", Guard{}, "https://2130706433" + port(encrypted), []string{"127.0.0.1"},
+			"unknown host"},
+		{"a name that leads inside", Guard{}, "https://hook.example" + port(encrypted), []string{"127.0.0.1"},
+			"forbidden address"},
+		{"a name that leads to metadata, all allowed", Guard{Allow: mustParsePrefixes("0.0.0.0/1", "128.0.0.0/1")},
+			"http://hook.example",
+			[]string{"169.254.169.254"}, "forbidden address"},
+		{"allowed, but another certificate", loopback, "https://hook.other" + port(encrypted), []string{"127.0.0.1"},
+			"bad certificate"},
+		{"allowed, TLS where there is none", loopback, "https://hook.example" + port(plain),
+			[]string{"127.0.0.1"}, "no TLS"},
+		{"no address", loopback, "http://\x7f", nil, "bad address"},
+		{"allowed", loopback, "https://example.com" + port(encrypted), []string{"127.0.0.1"}, "200"},
+		{"allowed, in the clear", loopback, "http://hook.example" + port(plain), []string{"127.0.0.1"}, "200"},
+	} {
+		hits.Store(0)
+		w := dialSettings{roots: roots}
+		if c.addresses != nil {
+			w.resolver = names(c.addresses...)
+		}
+		client := newClient(c.guard, time.Now, w)
+		got := client.postEvent(t.Context(), Endpoint{URL: c.url}, someEvent)
+		if got.word != c.want || (hits.Load() > 0) != (c.want == "200") {
+			t.Errorf("%s: %q, %d requests", c.name, got.word, hits.Load())
+		}
+	}
+
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := newClient(loopback, time.Now, dialSettings{}).postEvent(gone, Endpoint{URL: plain.URL},
+		someEvent); got.word != "canceled" {
+		t.Errorf("canceled: %+v", got)
+	}
+
+	// First to where it may go, then inside.
+	client := newClient(Guard{Allow: mustParsePrefixes("127.0.0.1/32")}, time.Now,
+		dialSettings{resolver: names("127.0.0.1", "127.0.0.2")})
+	client.Transport.(*http.Transport).DisableKeepAlives = true
+	to := Endpoint{URL: "http://hook.example" + port(plain)}
+	for _, want := range []string{"200", "forbidden address", "forbidden address"} {
+		if got := client.postEvent(t.Context(), to, someEvent); got.word != want {
+			t.Errorf("rebound: %q, want %q", got.word, want)
+		}
+	}
+	servertest.Same(t, "requests to the proxy", proxied.Load(), 0)
+}

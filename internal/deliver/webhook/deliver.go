@@ -1,0 +1,266 @@
+package webhook
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/store"
+)
+
+// Deliverer delivers events until they arrive or are given up. Safe for concurrent use.
+type Deliverer struct {
+	Dependencies
+	wake chan struct{}
+	done sync.WaitGroup
+
+	base context.Context // ends maxStopWait after a stop
+	halt context.CancelFunc
+
+	mu       sync.Mutex
+	settings Settings
+	client   *client
+	lanes    map[string]*appLane // by app
+	away     bool                // the database did not answer the last time
+}
+
+// appLane bounds the attempts of one app that are under way.
+type appLane struct {
+	underWay int
+	share    int  // the bound: halved by a failure, one more after each delivery
+	more     bool // there may be more in the database than there was room for
+}
+
+// New makes a deliverer. Nothing is delivered until Run.
+func New(s Settings, p Dependencies) *Deliverer {
+	if p.Now == nil {
+		p.Now = time.Now
+	}
+	if p.Random == nil {
+		p.Random = rand.N[time.Duration]
+	}
+	if p.Tick == 0 {
+		p.Tick = defaultTick
+	}
+	d := &Deliverer{Dependencies: p, lanes: map[string]*appLane{}, wake: make(chan struct{}, 1)}
+	d.base, d.halt = context.WithCancel(context.Background())
+	d.ChangeSettings(s)
+	return d
+}
+
+// ChangeSettings puts new settings in force. Attempts under way end with the old settings. Events
+// of an app without an endpoint are kept for keepEventsFor, and delivered if the app gets one.
+func (d *Deliverer) ChangeSettings(s Settings) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := d.client
+	d.settings, d.client = s, newClient(s.Guard, d.Now, dialSettings{})
+	if d.Transport != nil {
+		d.client.Transport = d.Transport
+	}
+	if before != nil {
+		before.CloseIdleConnections() // the new guard may forbid their addresses
+	}
+	d.Wake()
+}
+
+// Wake makes Run look for due events at once. It does not block.
+func (d *Deliverer) Wake() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run delivers events until ctx ends, and then waits a short time for attempts under way. Events
+// that remain are delivered by another replica, or after the next start.
+func (d *Deliverer) Run(ctx context.Context) {
+	ticks, sweeps := time.NewTicker(d.Tick), time.NewTicker(sweepInterval)
+	defer ticks.Stop()
+	defer sweeps.Stop()
+	defer d.drain()
+	d.deleteOldEvents(ctx)
+	for {
+		d.startDue(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.wake:
+		case <-ticks.C:
+		case <-sweeps.C:
+			d.deleteOldEvents(ctx)
+		}
+	}
+}
+
+func (d *Deliverer) drain() {
+	patience := time.AfterFunc(maxStopWait, d.halt)
+	defer patience.Stop()
+	d.done.Wait()
+	d.halt()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.client.CloseIdleConnections()
+}
+
+// startDue starts attempts for events that are due, of each app as many as it has room for.
+func (d *Deliverer) startDue(ctx context.Context) {
+	shares := d.freeShares()
+	if len(shares) == 0 || ctx.Err() != nil {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	events, now, err := d.DB.AppEventsDue(bounded, leaseDuration, shares)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		if !d.away && ctx.Err() == nil {
+			d.Logger.Warn("could not read webhook events; retrying", "error", err, runbook.Events.See())
+		}
+		d.away = true
+		return
+	}
+	d.away = false
+	counts := map[string]int{}
+	for _, e := range events {
+		counts[e.App]++
+		d.startAttempt(e, now)
+	}
+	for _, s := range shares {
+		l := d.lanes[s.App]
+		l.more = counts[s.App] == s.Limit
+		if l.more && l.underWay < l.share { // an attempt ended meanwhile, and could not know that there is more
+			d.Wake()
+		}
+	}
+}
+
+// freeShares returns how many more events of each app can be under way; apps without room are left
+// out.
+func (d *Deliverer) freeShares() (shares []store.AppEventLimit) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for app := range d.settings.Endpoints {
+		l := d.lanes[app]
+		if l == nil {
+			l = &appLane{share: maxAttemptsPerApp}
+			d.lanes[app] = l
+		}
+		if n := l.share - l.underWay; n > 0 {
+			shares = append(shares, store.AppEventLimit{App: app, Limit: n})
+		}
+	}
+	return shares
+}
+
+// startAttempt starts an attempt. The caller holds the lock.
+func (d *Deliverer) startAttempt(e store.AppEvent, now time.Time) {
+	to, c, l := d.settings.Endpoints[e.App], d.client, d.lanes[e.App]
+	l.underWay++
+	d.done.Go(func() {
+		ctx := d.base
+		if d.Tracer != nil {
+			ctx = d.Tracer.BeginEvent(ctx, e)
+		}
+		got := c.postEvent(ctx, to, e)
+		if d.Tracer != nil {
+			d.Tracer.EndEvent(ctx, got.word, !got.ok)
+		}
+		d.adjustShare(l, got)
+		d.recordResult(e, now.Sub(e.At), got)
+	})
+}
+
+// adjustShare counts an attempt as ended, before its result is recorded, and widens or narrows the
+// app's share.
+func (d *Deliverer) adjustShare(l *appLane, got attemptResult) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l.underWay--
+	if got.ok {
+		l.share = min(l.share+1, maxAttemptsPerApp)
+	} else {
+		l.share = max(l.share/2, 1)
+	}
+	if l.more {
+		d.Wake()
+	}
+}
+
+// recordResult writes the result of an attempt. If the database fails, the event is delivered again
+// after its lease, so it may arrive twice but is not lost.
+func (d *Deliverer) recordResult(e store.AppEvent, age time.Duration, got attemptResult) {
+	end := store.AppEventEnd{AttemptID: store.AttemptID{ID: e.ID, Attempt: e.Attempt}, Answer: got.word,
+		State: store.EventPending}
+	outcome := Retried
+	wait := max(d.retryDelay(e.Attempt), got.after)
+	switch {
+	case got.ok:
+		end.State, outcome = store.EventDelivered, Delivered
+	case d.base.Err() != nil:
+		// This process stops: another one goes on at once.
+	case got.gone || age+wait > retryFor:
+		end.State, outcome = store.EventGivenUp, GivenUp
+	default:
+		end.After = wait
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), store.CallTimeout)
+	defer cancel()
+	applied, err := d.DB.RecordAppEventEnd(ctx, end)
+	d.logAndCount(e, end, outcome, age, applied, err)
+}
+
+func (d *Deliverer) logAndCount(e store.AppEvent, end store.AppEventEnd, outcome string, age time.Duration, applied bool,
+	err error) {
+	about := []any{"event", e.ID, "app", e.App, "type", e.Type, "attempt", e.Attempt, "answer", end.Answer}
+	switch {
+	case err != nil:
+		d.Logger.Warn("could not store webhook result: the event is delivered again",
+			append(about, "error", err, runbook.Events.See())...)
+		return
+	case !applied:
+		d.Logger.Warn("late webhook result discarded: another replica holds the event",
+			append(about, runbook.Events.See())...)
+		return
+	case outcome == GivenUp:
+		d.Logger.Error("webhook event given up", append(about, "age_seconds", roundedSeconds(age), runbook.Events.See())...)
+	case outcome == Retried:
+		d.Logger.Info("webhook event not delivered; retrying", append(about, "wait_seconds", roundedSeconds(end.After))...)
+	}
+	d.Observer.Attempted(e.App, outcome, age)
+}
+
+// retryDelay returns the wait after the nth attempt: 5 s, four times as long each time, at most 4 h,
+// changed by up to a quarter at random so that events that failed together are not all retried
+// together.
+func (d *Deliverer) retryDelay(n int) time.Duration {
+	wait := 4 * time.Hour
+	if n < 8 {
+		wait = min(5*time.Second<<(2*max(n-1, 0)), wait)
+	}
+	return wait*3/4 + d.Random(wait/2)
+}
+
+// deleteOldEvents deletes events that are older than keepEventsFor. Those that were not delivered are
+// given up.
+func (d *Deliverer) deleteOldEvents(ctx context.Context) {
+	for more := true; more && ctx.Err() == nil; {
+		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
+		forgotten, givenUp, err := d.DB.ForgetAppEvents(bounded, keepEventsFor, sweepLimit)
+		cancel()
+		if err != nil {
+			d.Logger.Info("could not delete old webhook events", "error", err)
+			return
+		}
+		if givenUp > 0 {
+			d.Logger.Error("webhook events given up: undelivered for a week", "count", givenUp, runbook.Events.See())
+		}
+		for range givenUp {
+			d.Observer.Attempted("", GivenUp, keepEventsFor)
+		}
+		more = max(forgotten, givenUp) == sweepLimit
+	}
+}

@@ -1,0 +1,262 @@
+package webhook_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/deliver/webhook"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+func TestEventsAreDeliveredAtOnce(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		d, stop := r.replica("shop")
+		defer stop()
+		first := r.happens("shop")
+		d.Wake()
+		synctest.Wait() // no time has passed: it did not wait for a tick
+		r.is(first, store.EventDelivered, 1)
+		second, other := r.happens("shop"), r.happens("no receiver")
+		r.Sleep(webhook.Tick) // and without a word as well: another replica wrote it
+		r.is(second, store.EventDelivered, 1)
+		r.is(other, store.EventPending, 0)
+		r.WantLine("attempts, and what is observed of them", "2 2 0", len(r.posts),
+			r.Metrics.Take("attempted shop delivered"), r.Metrics.Take("attempted no receiver retried"))
+	})
+}
+
+// The waits grow to four hours, each changed by at most a quarter.
+func TestWaits(t *testing.T) {
+	for n, want := range []time.Duration{
+		1: 5 * time.Second, 20 * time.Second, 80 * time.Second, 7: 4 * time.Hour, 8: 4 * time.Hour, 100: 4 * time.Hour,
+	} {
+		for share, random := range map[time.Duration]func(time.Duration) time.Duration{
+			3: func(time.Duration) time.Duration { return 0 },
+			5: func(most time.Duration) time.Duration { return most },
+		} {
+			d := webhook.New(webhook.Settings{}, webhook.Dependencies{Random: random})
+			if got := webhook.Backoff(d, n); want != 0 && got != want*share/4 {
+				t.Errorf("after attempt %d it waits %v, want %v", n, got, want*share/4)
+			}
+		}
+	}
+}
+
+func TestEventsAreTriedForADay(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.tick = time.Minute
+		_, stop := r.replica("shop")
+		defer stop()
+		r.answers("shop", always(http.StatusInternalServerError))
+		id := r.happens("shop")
+		r.Sleep(29 * time.Hour)
+		n := len(r.posts)
+		if last := r.posts[n-1].at; n < 9 || n > 14 || last > webhook.Life || last < 17*time.Hour {
+			t.Errorf("%d attempts, the last after %v", n, last)
+		}
+		r.is(id, store.EventGivenUp, n)
+		r.WantLine("the answer, given up, retried", vtest.Line("500", 1, n-1), r.event(id).Answer,
+			r.Metrics.Take("attempted shop given_up"), r.Metrics.Take("attempted shop retried"))
+		if !strings.Contains(r.Printed.String(), `level=ERROR msg="webhook event given up" event=`+id.String()) {
+			t.Errorf("no line says so: %s", r.Printed)
+		}
+	})
+}
+
+func TestWhatAReceiverWishes(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		_, stop := r.replica("shop", "gone")
+		defer stop()
+		r.answers("shop", always(http.StatusServiceUnavailable, "Retry-After", "600"))
+		r.answers("gone", always(http.StatusGone))
+		id, gone := r.happens("shop"), r.happens("gone")
+		r.Sleep(10 * time.Minute)
+		r.is(id, store.EventPending, 1)
+		r.is(gone, store.EventGivenUp, 1)
+		r.Sleep(2 * webhook.Tick)
+		r.is(id, store.EventPending, 2)
+		// The next event is tried all the same: the address is the operator's to take away.
+		r.answers("gone", nil)
+		next := r.happens("gone")
+		r.Sleep(webhook.Tick)
+		r.is(next, store.EventDelivered, 1)
+	})
+}
+
+// A receiver that hangs has a share of its own, which shrinks to one; other apps' events do not
+// wait for it.
+func TestADeadReceiverHoldsUpNoOther(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		d, stop := r.replica("dead", "shop")
+		defer stop()
+		r.answers("dead", hang)
+		for range 200 {
+			r.happens("dead")
+		}
+		d.Wake()
+		synctest.Wait()
+		servertest.Same(t, "attempts under way", r.count("dead"), webhook.MaxShare)
+		for range 40 {
+			id := r.happens("shop")
+			d.Wake()
+			synctest.Wait()
+			r.is(id, store.EventDelivered, 1)
+			r.Sleep(time.Second)
+		}
+		before := r.count("dead")
+		r.Sleep(10 * webhook.AttemptTimeout)
+		if n := r.count("dead") - before; n < 9 || n > 11 {
+			t.Errorf("%d attempts in the time of ten, one after the other", n)
+		}
+		// It is back: soon all of them have arrived, some after their wait.
+		r.answers("dead", nil)
+		r.Sleep(15 * time.Minute)
+		events, err := r.Store.AppEvents(r.Context(),
+			store.AppEventFilter{App: "dead", State: store.EventDelivered, Limit: 200})
+		if err != nil || len(events) != 200 {
+			t.Errorf("%d arrived, %v", len(events), err)
+		}
+	})
+}
+
+// More events than there is room for: the next ones go when one has arrived, not at the next tick.
+func TestABacklogIsWorkedOffWithoutPauses(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.answers("shop", after(func() { time.Sleep(10 * time.Millisecond) }))
+		for range 10 * webhook.MaxShare {
+			r.happens("shop")
+		}
+		_, stop := r.replica("shop")
+		defer stop()
+		r.Sleep(100 * time.Millisecond)
+		servertest.Same(t, "arrived", r.Metrics.Take("attempted shop delivered"), 10*webhook.MaxShare)
+	})
+}
+
+// A process that died in an attempt never comes back: another delivers, with the same ID, when the
+// lease has run out.
+func TestAnotherReplicaTakesOver(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		release := make(chan struct{})
+		r.answers("shop", after(func() { <-release }))
+		_, stopDead := r.replica("shop")
+		id := r.happens("shop")
+		r.Sleep(2 * webhook.Tick)
+		r.answers("shop", nil)
+		_, stop := r.replica("shop")
+		r.Sleep(webhook.Lease - 3*webhook.Tick)
+		r.is(id, store.EventPending, 1)
+		r.Sleep(3 * webhook.Tick)
+		r.is(id, store.EventDelivered, 2)
+		delivered := r.event(id)
+		close(release) // the sleeper's word comes too late
+		r.Sleep(webhook.Tick)
+		if e := r.event(id); e != delivered || len(r.posts) != 2 ||
+			r.Metrics.Take("attempted shop delivered") != 1 ||
+			r.posts[0].id != r.posts[1].id {
+			t.Errorf("%+v %v", e, r.posts)
+		}
+		stop()
+		stopDead()
+	})
+}
+
+// A stop waits for attempts under way, for a while; what it breaks off goes to another replica at
+// once.
+func TestStopHandsBack(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.answers("shop", after(func() { time.Sleep(2 * time.Second) }))
+		r.answers("slow", hang)
+		id, slow := r.happens("shop"), r.happens("slow")
+		_, stop := r.replica("shop", "slow")
+		began := time.Now()
+		stop()
+		servertest.Same(t, "stopped after", time.Since(began), webhook.StopWait)
+		r.is(id, store.EventDelivered, 1)
+		r.is(slow, store.EventPending, 1)
+		r.answers("slow", nil)
+		_, stopOther := r.replica("slow")
+		r.is(slow, store.EventDelivered, 2)
+		stopOther()
+	})
+}
+
+func TestTheDatabaseIsAwayForAWhile(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		_, stop := r.replica("shop")
+		defer stop()
+		id := r.happens("shop")
+		r.FailStore(sqlitetest.Down, "AppEventsDue", "ForgetAppEvents")
+		r.Sleep(time.Minute)
+		servertest.Same(t, "attempts without a lease", len(r.posts), 0)
+		r.FailStore(sqlitetest.Down, "RecordAppEventEnd")
+		r.Sleep(2 * webhook.Tick)
+		r.MendStore()
+		r.is(id, store.EventPending, 1)
+		r.Sleep(webhook.Lease + webhook.Tick) // it arrived, and that could not be recorded: it arrives again
+		r.is(id, store.EventDelivered, 2)
+		if len(r.posts) != 2 || r.posts[0].id != r.posts[1].id {
+			t.Errorf("%v", r.posts)
+		}
+	})
+}
+
+func TestChange(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		d, stop := r.replica("shop")
+		d.ChangeSettings(webhook.Settings{})
+		id := r.happens("shop")
+		r.Sleep(time.Minute)
+		r.is(id, store.EventPending, 0)
+		d.ChangeSettings(endpoints("shop"))
+		synctest.Wait()
+		r.is(id, store.EventDelivered, 1)
+
+		stop()
+
+		// No receiver for a week: given up, and there to be seen for another one.
+		r.tick = time.Hour
+		_, stop = r.replica()
+		defer stop()
+		lost := r.happens("shop")
+		r.Sleep(webhook.Keep + 2*webhook.Sweep)
+		r.is(lost, store.EventGivenUp, 0)
+		r.Want("given up", r.Metrics.Take("attempted  given_up"), 1)
+		r.Sleep(webhook.Keep + 2*webhook.Sweep)
+		if events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{Limit: 200}); err != nil ||
+			len(events) != 0 {
+			t.Errorf("%d are kept, %v", len(events), err)
+		}
+	})
+}
+
+// forgetful is a database that is asked to forget alone: n old events in each step, and the rest of
+// a step given up.
+type forgetful struct {
+	webhook.Database
+	steps []int
+}
+
+func (f *forgetful) ForgetAppEvents(context.Context, time.Duration, int) (int, int, error) {
+	n := f.steps[0]
+	f.steps = f.steps[1:]
+	return n, webhook.SweepLimit - n, nil
+}
+
+// One look forgets all that there is, in several steps.
+func TestForgetsInSteps(t *testing.T) {
+	db := &forgetful{steps: []int{webhook.SweepLimit, 0, webhook.SweepLimit, webhook.SweepLimit, 7}}
+	r := vtest.NewRig(t, nil)
+	d := r.Svc.Hooks
+	d.DB = db
+	webhook.DeleteOld(d, t.Context())
+	r.WantLine("steps left, given up", vtest.Line(0, 2*webhook.SweepLimit-7), len(db.steps),
+		r.Metrics.Take("attempted  given_up"))
+}

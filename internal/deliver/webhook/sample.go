@@ -1,0 +1,65 @@
+package webhook
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/store"
+)
+
+// Apps returns the names of the apps that have a webhook, sorted.
+func (d *Deliverer) Apps() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Sorted(maps.Keys(d.settings.Endpoints))
+}
+
+// PostSample posts a made-up event of a type, marked as a test, to an app's endpoint: once, and without
+// a row. It returns the endpoint's answer as of an attempt, a status or the kind of failure, and
+// whether the endpoint accepted it. Error: *fault.InvalidError for an app without a webhook, or an
+// unknown type.
+func (d *Deliverer) PostSample(ctx context.Context, app, event string) (answer string, ok bool, err error) {
+	d.mu.Lock()
+	to, found := d.settings.Endpoints[app]
+	c := d.client
+	d.mu.Unlock()
+	if !found {
+		return "", false, fault.Invalid("app", "no_webhook", "This app has no webhook in the configuration.")
+	}
+	e, err := sampleEvent(app, event)
+	if err != nil {
+		return "", false, err
+	}
+	e.At = d.Now()
+	got := c.postEvent(ctx, to, e)
+	return got.word, got.ok, nil
+}
+
+// sampleEvent makes up an event, about a text message if only these have it.
+func sampleEvent(app, event string) (e store.AppEvent, err error) {
+	i := slices.IndexFunc(store.EventTypes, func(t store.EventType) bool { return t.Name == event })
+	if i < 0 {
+		return e, fault.Invalid("event", "unknown", "There is no event of this type; docs/webhooks.md lists them.")
+	}
+	e = store.AppEvent{App: app, Type: event, VerificationID: "sample", Status: store.EventTypes[i].Status, Test: true,
+		Channel: recipient.Email, Purpose: "default", To: "a•••@example.com", Reference: "sample"}
+	switch event {
+	case store.SendDelivered, store.SendUndelivered:
+		e.Channel, e.To = recipient.SMS, "+49 151•••789"
+	case "send.failed":
+		e.Reason = store.ReasonRejected
+	case "send.unknown":
+		e.Reason = "no_answer"
+	}
+	e.ID, err = uuid.NewV7()
+	if err == nil && strings.HasPrefix(event, "send.") {
+		e.SendID, err = uuid.NewV7()
+	}
+	return e, err
+}

@@ -1,0 +1,51 @@
+package webhook
+
+import (
+	"slices"
+	"time"
+
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/store"
+)
+
+// EventMaker makes the events that apps get. The database writes each event in the transaction of its
+// change; after that, Notify wakes the deliverer.
+type EventMaker struct {
+	Policy *policy.CurrentSet
+	Vault  keys.Vault
+	IDs    *store.IDGenerator
+	Now    func() time.Time
+	Notify func()
+}
+
+// NewEvent returns a new event of a type about a verification or its send; zero if the app does not
+// subscribe to the type. Error: fault.Unavailable, if no ID could be made.
+func (t EventMaker) NewEvent(v store.Verification, event string) (store.NewEvent, error) {
+	set := t.Policy.Get()
+	_, test := set.TestRecipients.Of(t.Vault, v, t.Now())
+	e, err := NewEvent(set.Subscriptions[v.App], event, test, t.IDs, t.Now())
+	return e, store.WrapUnavailable(err)
+}
+
+// WakeForEvent wakes the deliverer if there is an event.
+func (t EventMaker) WakeForEvent(e store.NewEvent) {
+	if e.Type != "" {
+		t.Notify()
+	}
+}
+
+// NewEvent returns a new event of a type; zero if that is not among the types to which the app
+// subscribes. The database writes it in the transaction of the change, so there is no event without
+// its change. Error: no ID could be made.
+func NewEvent(subscribed []string, event string, test bool, ids *store.IDGenerator, now time.Time) (store.NewEvent, error) {
+	if !slices.Contains(subscribed, event) {
+		return store.NewEvent{}, nil
+	}
+	id, err := ids.New(now)
+	if err != nil {
+		return store.NewEvent{}, err
+	}
+	i := slices.IndexFunc(store.EventTypes, func(t store.EventType) bool { return t.Name == event })
+	return store.NewEvent{ID: id, Type: event, Status: store.EventTypes[i].Status, Test: test}, nil
+}

@@ -1,0 +1,106 @@
+package api
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/code"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+	"sendcode/quota/quotahttp"
+)
+
+// verificationJSON is a verification in API responses.
+type verificationJSON struct {
+	ID           string               `json:"id"`
+	Status       verification.State   `json:"status"`
+	Method       store.ApprovalMethod `json:"method,omitempty"`
+	Channel      string               `json:"channel"`
+	To           string               `json:"to"`
+	Purpose      string               `json:"purpose"`
+	PurposeTitle string               `json:"purpose_title,omitempty"`
+	store.Labels
+	CreatedAt         string           `json:"created_at"`
+	ExpiresAt         string           `json:"expires_at"`
+	ExpiresIn         int              `json:"expires_in"` // whole seconds, rounded down: never promised too long
+	CodeFormat        *codeFormatJSON  `json:"code_format,omitempty"`
+	AttemptsRemaining int              `json:"attempts_remaining"`
+	Test              bool             `json:"test,omitempty"`
+	Recipient         string           `json:"recipient,omitempty"` // to secret keys
+	Send              *sendJSON        `json:"send,omitempty"`
+	Quota             *quotahttp.Quota `json:"quota,omitempty"`
+}
+
+// codeFormatJSON is what a code looks like, for the field that it is typed into.
+type codeFormatJSON struct {
+	Length   int           `json:"length"`
+	Alphabet code.Alphabet `json:"alphabet"`
+}
+
+type sendJSON struct {
+	ID     string       `json:"id"`
+	Number int          `json:"number"`
+	Status store.Status `json:"status"`
+	Reason string       `json:"reason,omitempty"`
+	Final  bool         `json:"final"`  // the status does not change any more
+	Counts bool         `json:"counts"` // it holds its place in the recipient's quota
+	// Support is a reference that a person may tell support: it finds the send in the console and
+	// gives no access.
+	Support string `json:"support,omitempty"`
+	// Instead is the channel to offer if a text message failed or was not delivered; else empty.
+	Instead recipient.Channel `json:"instead,omitempty"`
+}
+
+type checkResultJSON struct {
+	ID                string             `json:"id"`
+	Status            verification.State `json:"status"`
+	Valid             bool               `json:"valid"`
+	AttemptsRemaining *int               `json:"attempts_remaining,omitempty"`
+	Proof             string             `json:"proof,omitempty"`
+	Known             string             `json:"known,omitempty"`     // to browsers
+	Recipient         string             `json:"recipient,omitempty"` // to secret keys
+	Test              bool               `json:"test,omitempty"`
+}
+
+// formatTime returns a time as RFC 3339 in UTC, to the millisecond.
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+// toVerificationJSON returns an answer as JSON for a caller of this kind. Only secret keys get the
+// send's reason and the recipient's hash.
+func toVerificationJSON(a verification.Answer, kind verification.CallerKind) verificationJSON {
+	v := a.View
+	send, _ := uuid.Parse(v.Send.ID) // Nil has no reference
+	out := verificationJSON{
+		ID: v.ID, Status: v.State, Method: v.Method, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose,
+		PurposeTitle: v.PurposeTitle, Labels: v.Labels,
+		CreatedAt: formatTime(v.CreatedAt), ExpiresAt: formatTime(v.ExpiresAt), AttemptsRemaining: v.AttemptsRemaining,
+		Test: v.Test,
+		Send: &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status, Final: v.Send.Final,
+			Counts:  v.Send.Counts,
+			Support: store.SupportReference(send), Instead: verification.AlternativeChannel(v.Channel, v.Send.Status)},
+		Quota: quotahttp.Describe(a.Quota),
+	}
+	out.ExpiresIn = int(max(0, v.ExpiresAt.Sub(v.Now)) / time.Second)
+	if v.Code.Length > 0 {
+		out.CodeFormat = &codeFormatJSON{v.Code.Length, v.Code.Alphabet}
+	}
+	if kind == verification.BackEnd { // a reason can tell whether a mailbox exists
+		out.Send.Reason, out.Recipient = v.Send.Reason, v.Recipient
+	}
+	return out
+}
+
+// toCheckResultJSON returns a checked code as JSON for a caller of this kind. AttemptsRemaining is
+// there only while the verification is pending.
+func toCheckResultJSON(c verification.CheckResult, kind verification.CallerKind) checkResultJSON {
+	out := checkResultJSON{ID: c.ID, Status: c.State, Valid: c.Valid, Proof: c.Proof, Known: c.Known, Test: c.Test}
+	if kind == verification.BackEnd {
+		out.Recipient = c.Recipient
+	}
+	if c.State == verification.Pending {
+		out.AttemptsRemaining = &c.AttemptsRemaining
+	}
+	return out
+}

@@ -1,0 +1,161 @@
+// Package api serves the HTTP API under /v1: it reads JSON, calls the use cases and writes their
+// answers, with the RateLimit and Retry-After headers.
+//
+// It registers its routes on package server's echo and calls package verification.
+// docs/openapi.yaml describes the API.
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/http/server"
+	"sendcode/internal/limit/limits"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/redemption"
+	"sendcode/internal/verify/verification"
+	"sendcode/quota"
+	"sendcode/quota/quotahttp"
+)
+
+// CodeService are the use cases that the API offers. Implementation: verification.Service.
+type CodeService interface {
+	Send(ctx context.Context, ask verification.Request) (verification.Answer, error)
+	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
+	Quota(ctx context.Context, c verification.Caller, channel, to, purpose string) (verification.Answer, error)
+	Check(ctx context.Context, c verification.Caller, id, code string) (verification.CheckResult, error)
+	CheckByRecipient(ctx context.Context, ask verification.Request, code string) (verification.CheckResult, error)
+	Cancel(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
+	Report(ctx context.Context, c verification.Caller, id, outcome string) (store.Verification, error)
+	ReportByRecipient(ctx context.Context, ask verification.Request, outcome string) (store.Verification, error)
+	Channels(purpose string) ([]verification.ChannelInfo, error)
+	Appearance(caller verification.Caller, purpose, languages string) verification.Appearance
+	SendsOverloadError() error
+	ChecksOverloadError() error
+}
+
+// API answers under /v1. Set its fields before Register.
+type API struct {
+	Requests requestLimiter      // bounds requests with public keys; nil: no limit
+	Limits   *limits.Service     // behind /v1/limits
+	Proofs   *redemption.Service // behind /v1/proofs
+
+	codes CodeService
+	keys  atomic.Pointer[Keys]
+}
+
+// requestLimiter bounds the requests of a network. Implementation: *server.RequestLimiter.
+type requestLimiter interface {
+	Admit(ip netip.Addr) (wait time.Duration, ok bool)
+}
+
+// New makes the API with the accepted keys. It registers no routes: call Register.
+func New(codes CodeService, keys Keys) *API {
+	a := &API{codes: codes}
+	a.keys.Store(&keys)
+	return a
+}
+
+// Keys returns the accepted keys.
+func (a *API) Keys() Keys { return *a.keys.Load() }
+
+// SetKeys replaces the accepted keys. Requests under way are not affected, and keys that stay keep
+// their time of last use.
+func (a *API) SetKeys(keys Keys) {
+	for _, k := range keys {
+		for _, was := range a.Keys() {
+			if k.App == was.App && k.ID == was.ID && k.SHA256 == was.SHA256 {
+				k.used.Store(was.used.Load())
+			}
+		}
+	}
+	a.keys.Store(&keys)
+}
+
+// Register adds the routes and the CORS middleware. Paths and responses are a contract: see
+// docs/openapi.yaml.
+func (a *API) Register(e *echo.Echo) {
+	a.useCORS(e)
+	// Not a group: echo gives a group with middleware catch-all routes, and a wrong method would
+	// become a 404.
+	for _, r := range a.routes() {
+		e.Add(r.method, r.path, a.authenticate(r))
+	}
+}
+
+// handler answers a request of a caller whose key was accepted.
+type handler func(c echo.Context, who verification.Caller) error
+
+// route is an operation with the scope that its key needs.
+type route struct {
+	method, path   string
+	scope          KeyScope
+	handler        handler
+	secret         string // what only secret keys may do there; empty: public keys may as well
+	notFoundDetail string // detail of a 404
+	// the error with which each request is refused in an overload, before its key and body are
+	// read; may be nil
+	overloaded func(CodeService) error
+}
+
+func (a *API) routes() []route {
+	return []route{
+		{http.MethodPost, "/v1/verifications", KeyScopeSend, withBody(a.send), "", verificationNotFound, CodeService.SendsOverloadError},
+		{http.MethodGet, "/v1/verifications/:id", KeyScopeRead, a.get, "", verificationNotFound, nil},
+		{http.MethodPost, "/v1/verifications/:id/check", KeyScopeCheck, withBody(a.check), "", verificationNotFound,
+			CodeService.ChecksOverloadError},
+		{http.MethodPost, "/v1/verifications/:id/cancel", KeyScopeSend, a.cancel, "", verificationNotFound, nil},
+		{http.MethodPost, "/v1/verifications/check", KeyScopeCheck, withBody(a.checkByRecipient), "check without an ID",
+			pendingNotFound, CodeService.ChecksOverloadError},
+		{http.MethodPost, "/v1/verifications/:id/outcome", KeyScopeCheck, withBody(a.report), reportPhrase, verificationNotFound, nil},
+		{http.MethodPost, "/v1/verifications/outcome", KeyScopeCheck, withBody(a.reportByRecipient), reportPhrase, reportNotFound, nil},
+		// browsers carry proofs
+		{http.MethodPost, "/v1/proofs/redeem", KeyScopeCheck, withBody(a.redeem), "redeem proofs", "", nil},
+		{http.MethodPost, "/v1/quota", KeyScopeRead, withBody(a.quota), "ask for a recipient's quota", "", nil},
+		{http.MethodGet, "/v1/channels", KeyScopeRead, a.channels, "", "", nil},
+		{http.MethodPost, "/v1/limits/:limit/take", KeyScopeLimit, withBody(a.limitHandler(limits.Take)), useLimitsPhrase,
+			limitNotFound, nil},
+		{http.MethodPost, "/v1/limits/:limit/peek", KeyScopeLimit, withBody(a.limitHandler(limits.Peek)), useLimitsPhrase,
+			limitNotFound, nil},
+		{http.MethodPost, "/v1/limits/:limit/record", KeyScopeLimit, withBody(a.limitHandler(limits.Record)), useLimitsPhrase,
+			limitNotFound, nil},
+	}
+}
+
+// What only secret keys may do: the caller chooses whose events are counted, or which codes.
+const (
+	useLimitsPhrase = "use limits"
+	reportPhrase    = "report outcomes"
+)
+
+// Details of a 404.
+const (
+	verificationNotFound = "There is no verification of this ID for this key: it is not known, belongs to another app or caller, or was erased."
+	pendingNotFound      = "No verification is pending for this channel, recipient, purpose and session that a secret key asked for."
+	reportNotFound       = "No code that you check was sent for this channel, recipient and purpose in the last 25 hours."
+	limitNotFound        = "No limit of this name is configured."
+)
+
+// withBody returns a handler that decodes the JSON body for next.
+func withBody[B any](next func(c echo.Context, who verification.Caller, body B) error) handler {
+	return func(c echo.Context, who verification.Caller) error {
+		var body B
+		if err := server.ReadJSON(c, &body); err != nil {
+			return err
+		}
+		return next(c, who, body)
+	}
+}
+
+// writeJSONWithQuota writes a body with status 200 and the states of the rules in the headers.
+func writeJSONWithQuota(c echo.Context, d quota.Decision, body any) error {
+	if err := quotahttp.SetRateLimit(c.Response().Header(), d); err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, body)
+}

@@ -1,0 +1,65 @@
+package api
+
+import (
+	"cmp"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/verify/verification"
+)
+
+type channelsJSON struct {
+	Channels     []channelJSON `json:"channels"`
+	PurposeTitle string        `json:"purpose_title,omitempty"`
+	Accent       *accentJSON   `json:"accent,omitempty"`
+}
+
+// accentJSON is the app's accent, legible in either scheme.
+type accentJSON struct {
+	Light string `json:"light"`
+	Dark  string `json:"dark"`
+}
+
+type channelJSON struct {
+	Channel   recipient.Channel `json:"channel"`
+	Countries []countryJSON     `json:"countries,omitempty"`
+}
+
+// countryJSON is a served country, for an input of phone numbers.
+type countryJSON struct {
+	Country  string `json:"country"`
+	DialCode string `json:"dial_code"`
+	Example  string `json:"example,omitempty"`
+}
+
+// channels is GET /v1/channels: the channels that are not paused, and the served countries of phone
+// numbers. These are no secret, since refusals reveal them too. With them comes what a form shows
+// before anything is sent: the purpose's title and the app's accent, as on our page.
+func (a *API) channels(c echo.Context, caller verification.Caller) error {
+	purpose, out := c.QueryParam("purpose"), channelsJSON{Channels: []channelJSON{}}
+	offers, err := a.codes.Channels(purpose)
+	if err != nil {
+		return err
+	}
+	for _, o := range offers {
+		if o.Paused {
+			continue
+		}
+		ch := channelJSON{Channel: o.Channel}
+		for _, country := range o.Countries {
+			if code := recipient.DialCode(country); code != "" {
+				ch.Countries = append(ch.Countries, countryJSON{country, code, recipient.ExampleNumber(country)})
+			}
+		}
+		out.Channels = append(out.Channels, ch)
+	}
+	c.Response().Header().Add("Vary", "Accept-Language")
+	shown := a.codes.Appearance(caller, purpose,
+		cmp.Or(c.QueryParam("locale"), c.Request().Header.Get("Accept-Language")))
+	if out.PurposeTitle = shown.Title; shown.Light != "" {
+		out.Accent = &accentJSON{shown.Light, shown.Dark}
+	}
+	return c.JSON(http.StatusOK, out)
+}

@@ -1,0 +1,115 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/http/server"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+)
+
+type checkBody struct {
+	Code     string `json:"code"`
+	ClientIP string `json:"client_ip"`
+}
+
+// setCheckFields sets the caller's IP and Idempotency-Key. Errors: those of setClientIP and
+// idempotencyKey.
+func setCheckFields(c echo.Context, who *verification.Caller, clientIP string) (err error) {
+	if who.Key, err = idempotencyKey(c.Request().Header); err != nil {
+		return err
+	}
+	return setClientIP(who, clientIP)
+}
+
+// check is POST /v1/verifications/{id}/check.
+func (a *API) check(c echo.Context, who verification.Caller, body checkBody) error {
+	if err := setCheckFields(c, &who, body.ClientIP); err != nil {
+		return err
+	}
+	checked, err := a.codes.Check(c.Request().Context(), who, c.Param("id"), body.Code)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, toCheckResultJSON(checked, who.Kind))
+}
+
+type checkByRecipientBody struct {
+	Channel string `json:"channel"`
+	To      string `json:"to"`
+	Purpose string `json:"purpose"`
+	Session string `json:"session"`
+	Code    string `json:"code"`
+
+	ClientIP string `json:"client_ip"`
+}
+
+// checkByRecipient is POST /v1/verifications/check. Secret keys only: else a browser could use up
+// the attempts of another person's code by the address alone.
+func (a *API) checkByRecipient(c echo.Context, who verification.Caller, body checkByRecipientBody) error {
+	if err := setCheckFields(c, &who, body.ClientIP); err != nil {
+		return err
+	}
+	ask := verification.Request{Caller: who, Channel: body.Channel, To: body.To, Purpose: body.Purpose,
+		Session: body.Session}
+	checked, err := a.codes.CheckByRecipient(c.Request().Context(), ask, body.Code)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, toCheckResultJSON(checked, who.Kind))
+}
+
+// cancel is POST /v1/verifications/{id}/cancel. A caller that may read the verification may cancel
+// it. The body is empty or {}.
+func (a *API) cancel(c echo.Context, who verification.Caller) error {
+	if c.Request().ContentLength != 0 {
+		if err := server.ReadJSON(c, &struct{}{}); err != nil {
+			return err
+		}
+	}
+	v, err := a.codes.Cancel(c.Request().Context(), who, c.Param("id"))
+	if err != nil {
+		return err
+	}
+	return writeJSONWithQuota(c, v.Quota, toVerificationJSON(v, who.Kind))
+}
+
+type reportBody struct {
+	Outcome string `json:"outcome"`
+}
+
+// report is POST /v1/verifications/{id}/outcome.
+func (a *API) report(c echo.Context, who verification.Caller, body reportBody) error {
+	return a.writeReport(c, who, func(who verification.Caller) (store.Verification, error) {
+		return a.codes.Report(c.Request().Context(), who, c.Param("id"), body.Outcome)
+	})
+}
+
+type reportByRecipientBody struct {
+	Channel string `json:"channel"`
+	To      string `json:"to"`
+	Purpose string `json:"purpose"`
+	Outcome string `json:"outcome"`
+}
+
+// reportByRecipient is POST /v1/verifications/outcome.
+func (a *API) reportByRecipient(c echo.Context, who verification.Caller, body reportByRecipientBody) error {
+	return a.writeReport(c, who, func(who verification.Caller) (store.Verification, error) {
+		return a.codes.ReportByRecipient(c.Request().Context(),
+			verification.Request{Caller: who, Channel: body.Channel, To: body.To, Purpose: body.Purpose}, body.Outcome)
+	})
+}
+
+// writeReport writes what became of a report by a caller with its Idempotency-Key.
+func (a *API) writeReport(c echo.Context, who verification.Caller, report func(verification.Caller) (store.Verification, error)) error {
+	if err := setCheckFields(c, &who, ""); err != nil {
+		return err
+	}
+	v, err := report(who)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, map[string]string{"id": v.ID, "outcome": string(v.Reported)})
+}

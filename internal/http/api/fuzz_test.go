@@ -1,0 +1,89 @@
+package api_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/http/api"
+	"sendcode/internal/verify/verification"
+	"sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+const (
+	secret = "sk_fuzz_0123456789abcdef"
+	public = "pk_fuzz_0123456789abcdef"
+	shop   = "https://shop.example"
+)
+
+// newAPI is the API of a process of its own, which runs until the test ends.
+func newAPI(t testing.TB, change ...func(*verificationtest.Settings)) *echo.Echo {
+	t.Helper()
+	settings := verificationtest.TestSettings(t)
+	verificationtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 3, Window: time.Hour},
+		quota.Rule{Name: "net", Scope: quota.IP, Limit: 10_000, Window: time.Hour})(&settings)
+	for _, c := range change {
+		c(&settings)
+	}
+	return verificationtest.Start(t, settings).Routes(api.Keys{
+		{App: "shop", ID: "s", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte(secret))},
+		{App: "shop", ID: "p", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(public)),
+			Origins: []string{shop}},
+	}, nil)
+}
+
+// Whatever is asked, by whomever, the answer is JSON that says what it is, never a 500, and no key
+// or address is in it.
+func FuzzAPI(f *testing.F) {
+	e := newAPI(f)
+	f.Fuzz(func(t *testing.T, path, body, header string, back bool) {
+		for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodOptions} {
+			r := httptest.NewRequest(method, "/", strings.NewReader(body))
+			r.URL.Path, r.RequestURI = path, ""
+			r.Header.Set("Content-Type", "application/json")
+			r.Header["Idempotency-Key"], r.Header["Accept-Language"] = []string{header}, []string{header}
+			if !strings.Contains(header, "wait") { // there is no time
+				r.Header["Prefer"] = []string{header}
+			}
+			r.Header.Set("Authorization", "Bearer "+secret)
+			if !back {
+				r.Header.Set("Authorization", "Bearer "+public)
+				r.Header["Origin"] = []string{shop}
+			}
+			w := httptest.NewRecorder()
+			e.ServeHTTP(w, r)
+			answered(t, method+" "+path, w, body)
+		}
+	})
+}
+
+func answered(t *testing.T, what string, w *httptest.ResponseRecorder, asked string) {
+	t.Helper()
+	got := w.Body.Bytes()
+	if w.Code >= 500 && w.Code != http.StatusServiceUnavailable {
+		t.Errorf("%q with %q: %d %s", what, asked, w.Code, got)
+	}
+	if kind := w.Header().Get("Content-Type"); len(got) > 0 && strings.Contains(kind, "json") && !json.Valid(got) {
+		t.Errorf("%q: %d, not JSON: %s", what, w.Code, got)
+	}
+	for _, hidden := range []string{secret, public, "ana@example.com"} {
+		if bytes.Contains(got, []byte(hidden)) && !strings.Contains(what, hidden) {
+			t.Errorf("%q: shows %q: %s", what, hidden, got)
+		}
+	}
+	for name, values := range w.Header() {
+		for _, v := range values {
+			if strings.ContainsAny(v, "\r\n\x00") {
+				t.Errorf("%q: header %s is %q", what, name, v)
+			}
+		}
+	}
+}

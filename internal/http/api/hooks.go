@@ -1,0 +1,256 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/requestid"
+	"sendcode/internal/http/hooks"
+	"sendcode/internal/http/server"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+	"sendcode/quota/quotahttp"
+)
+
+// hookCodeService are the use cases behind hooks. Implementation: verification.Service.
+type hookCodeService interface {
+	Send(ctx context.Context, ask verification.Request) (verification.Answer, error)
+	NeverTogether(c verification.Caller, channel, purpose string, to ...string) bool
+	Cancel(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
+}
+
+// authHooks serves /v1/hooks, where auth servers have their own codes sent.
+type authHooks struct {
+	hooks  map[string]hooks.Hook
+	codes  hookCodeService
+	logger *slog.Logger
+	now    func() time.Time
+}
+
+// NewHooks returns the handlers for these hooks.
+func NewHooks(all []hooks.Hook, codes hookCodeService, logger *slog.Logger) *authHooks {
+	h := &authHooks{hooks: map[string]hooks.Hook{}, codes: codes, logger: logger, now: time.Now}
+	for _, hook := range all {
+		h.hooks[hook.Name] = hook
+	}
+	return h
+}
+
+// Register adds the route.
+func (h *authHooks) Register(e *echo.Echo) { e.POST(server.HooksPath+":name", h.receive) }
+
+// receive handles POST /v1/hooks/{name}. An answer that a person should read has the status 200:
+// after any other status an auth server repeats the request at once, and then shows no answer. A
+// forged or malformed request gets a problem.
+func (h *authHooks) receive(c echo.Context) error {
+	hook, ok := h.hooks[c.Param("name")]
+	if !ok {
+		return echo.ErrNotFound
+	}
+	body, err := readBody(c.Request(), hooks.MaxBodyBytes)
+	if err != nil {
+		return err
+	}
+	if !hook.Verify(c.Request().Header, body, h.now()) {
+		return &server.Problem{Kind: server.Unauthorized}
+	}
+	if err := server.RefuseCoding(c.Request()); err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	requestid.AddLogAttrs(ctx, slog.String("app", hook.App), slog.String("hook", hook.Name))
+	r, err := hook.Parse(body)
+	if err != nil {
+		return &server.Problem{Kind: server.MalformedJSON, Detail: "The body is not of the form of this hook's server."}
+	}
+	if r.Missing != "" {
+		h.logger.InfoContext(ctx, "hook without what is to be sent: nothing was sent", "hook", hook.Name, "action", r.Action)
+		return refuse(c, hook, &server.Problem{Kind: server.InvalidField, Detail: r.Missing})
+	}
+	if len(r.Messages) == 0 {
+		h.logger.InfoContext(ctx, "hook without a code: nothing was sent", "hook", hook.Name, "action", r.Action)
+		return c.JSON(http.StatusOK, hook.SuccessBody())
+	}
+	if p := h.send(ctx, hook, r); p != nil {
+		return refuse(c, hook, p)
+	}
+	return c.JSON(http.StatusOK, hook.SuccessBody())
+}
+
+// refuse answers with a problem whose detail the person may read.
+func refuse(c echo.Context, hook hooks.Hook, p *server.Problem) error {
+	requestid.AddLogAttrs(c.Request().Context(), slog.Int("refused", p.Kind.Status))
+	return c.JSON(http.StatusOK, hook.RefusalBody(p.Kind.Status, p.Detail))
+}
+
+// All of a hook's request has one deadline, which is less than the 5 s for which auth servers wait. A
+// step that does not keep it is left alone after hookGrace more; then its message is not sent.
+const (
+	hookDeadline = 4 * time.Second
+	hookGrace    = time.Second / 2
+)
+
+// send sends the messages of a request. All are admitted or refused first: if one is refused, or not
+// decided in time, none is sent. Then it waits until the deadline for their outcomes: if one failed,
+// it cancels the others' codes. It returns the problem, whose detail the person may read; nil: the
+// messages are on their way. The deadline does not end if the server hangs up, since it then asks
+// again.
+func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) *server.Problem {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookDeadline)
+	defer cancel()
+	asks, to := codeRequests(hook, r), []string{}
+	for _, ask := range asks {
+		to = append(to, ask.To)
+	}
+	if caller := asks[0].Caller; len(asks) > 1 && h.codes.NeverTogether(caller, asks[0].Channel, asks[0].Purpose, to...) {
+		return &server.Problem{Kind: server.InvalidField, Detail: "The old and the new address are one mailbox here, and two codes cannot " +
+			"go to it at once. Nothing was sent. Use another address."}
+	}
+	results, agreement := make([]hookResult, len(asks)), &vote{missing: len(asks), known: make(chan struct{})}
+	var sends sync.WaitGroup
+	for i, ask := range asks {
+		var once sync.Once
+		admitted := func(yes bool) { once.Do(func() { agreement.cast(yes) }) }
+		ask.Hold = func() bool {
+			admitted(ctx.Err() == nil)
+			return agreement.result(ctx)
+		}
+		sends.Go(func() {
+			answer, err := h.codes.Send(ctx, ask)
+			results[i] = hookResult{answer, err}
+			admitted(err == nil && answer.Admitted)
+		})
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); sends.Wait() }()
+	select {
+	case <-ended:
+	case <-time.After(hookDeadline + hookGrace):
+		return problemForPerson(&server.Problem{Kind: server.Unavailable})
+	}
+	if p := h.refusal(ctx, results); p != nil {
+		return p
+	}
+	return h.failure(ctx, hook, asks[0].Caller, results)
+}
+
+// hookResult is what Send returned for one message.
+type hookResult struct {
+	verification.Answer
+	err error
+}
+
+// refusal returns the problem of messages that were not admitted: an error, or else the longest wait;
+// nil: all were. If all were admitted too late, the service is slow.
+func (h *authHooks) refusal(ctx context.Context, results []hookResult) *server.Problem {
+	longest, held := 0, false
+	for _, r := range results {
+		switch {
+		case errors.Is(r.err, verification.ErrHeld):
+			held = true
+		case r.err != nil:
+			server.LogFailure(ctx, h.logger, r.err)
+			return problemForPerson(server.ProblemOf(r.err))
+		case !r.Admitted:
+			longest = max(longest, quotahttp.RetryAfterSeconds(r.Quota))
+		}
+	}
+	switch {
+	case longest == 0 && held:
+		return problemForPerson(&server.Problem{Kind: server.Unavailable})
+	case longest == 0:
+		return nil
+	}
+	return &server.Problem{Kind: server.QuotaExceeded, Detail: "The next code can be sent in " + server.SecondsInWords(longest) + "."}
+}
+
+// failure returns the problem of the first message that failed for good, and cancels the other codes,
+// since the server forgets all codes of the request; nil: none failed. Another address helps if the
+// recipient is refused. Other failures are ours.
+func (h *authHooks) failure(ctx context.Context, hook hooks.Hook, caller verification.Caller, results []hookResult) *server.Problem {
+	failed := func(r hookResult) bool {
+		return r.View.Send.Status == store.Failed || r.View.Send.Status == store.Undelivered
+	}
+	first := slices.IndexFunc(results, failed)
+	for _, r := range results {
+		requestid.AddLogAttrs(ctx, slog.String("send", r.View.Send.ID))
+		if first < 0 || failed(r) {
+			continue
+		}
+		if _, err := h.codes.Cancel(context.WithoutCancel(ctx), caller, r.View.ID); err != nil {
+			h.logger.InfoContext(ctx, "could not cancel a code whose server forgets it", "hook", hook.Name, "send",
+				r.View.Send.ID, "error", err)
+		}
+	}
+	switch {
+	case first < 0:
+		return nil
+	case store.CountsAsRejected(results[first].View.Send.Reason) || results[first].View.Send.Reason == store.ReasonBlocked:
+		return &server.Problem{Kind: server.InvalidField, Detail: server.DeliveryFailed.Say}
+	}
+	return problemForPerson(&server.Problem{Kind: server.Unavailable})
+}
+
+// vote lets the messages of a request leave once all are admitted.
+type vote struct {
+	mu      sync.Mutex
+	missing int // votes; 0: the result is known
+	agreed  bool
+	known   chan struct{} // closed once the result is known
+}
+
+// cast counts the vote of one message. The first no decides.
+func (v *vote) cast(yes bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.missing == 0 {
+		return
+	}
+	if v.missing--; yes && v.missing > 0 {
+		return
+	}
+	v.agreed, v.missing = yes, 0
+	close(v.known)
+}
+
+// result waits for the result: no, if there is none at the end of ctx.
+func (v *vote) result(ctx context.Context) bool {
+	select {
+	case <-v.known:
+	case <-ctx.Done():
+		v.cast(false)
+	}
+	return v.agreed
+}
+
+// codeRequests returns the requests for codes that a hook's request makes. Each is a stranger's and
+// has its own idempotency key.
+func codeRequests(hook hooks.Hook, r hooks.Request) (all []verification.Request) {
+	for i, m := range r.Messages {
+		all = append(all, verification.Request{
+			Caller: verification.Caller{App: hook.App, Kind: verification.BackEnd, IP: r.IP, Stranger: true,
+				// with a space, so that no Idempotency-Key header can equal it
+				Key: "hook " + hook.Name + " " + r.ID + " " + strconv.Itoa(i)},
+			Channel: string(hook.Server.Channel()), To: m.To, Purpose: hook.Purposes[r.Action],
+			Code: m.Code, TTL: hook.TTL, Reports: hook.Reports, Wait: hookDeadline,
+		})
+	}
+	return all
+}
+
+// problemForPerson returns the problem with a detail that a person may read: its own if a field is
+// invalid or there is a wait, else the text of its kind.
+func problemForPerson(p *server.Problem) *server.Problem {
+	if p.Kind.Slug == server.InvalidField.Slug || p.Kind.Slug == server.TooManyChecks.Slug {
+		return p
+	}
+	return &server.Problem{Kind: p.Kind, Detail: p.Kind.Say}
+}

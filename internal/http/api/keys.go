@@ -1,0 +1,139 @@
+package api
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/requestid"
+	"sendcode/internal/http/server"
+	"sendcode/internal/verify/verification"
+)
+
+// Key is one API key of an app, known by its hash alone.
+type Key struct {
+	App     string
+	ID      string // unique within its app
+	Kind    verification.CallerKind
+	SHA256  [sha256.Size]byte
+	Expires time.Time  // from then on it is refused; zero: never
+	Origins []string   // of a browser's key: the pages that may use it
+	Scopes  []KeyScope // what a secret key may do; none: everything
+	Local   bool       // it is generated, and refused to all but programs on this machine
+
+	used atomic.Int64 // ms since 1970
+}
+
+// LastUsed is when a request came with this key; zero: not since the process started.
+func (k *Key) LastUsed() time.Time {
+	if ms := k.used.Load(); ms != 0 {
+		return time.UnixMilli(ms)
+	}
+	return time.Time{}
+}
+
+// Keys are all keys of all apps.
+type Keys []*Key
+
+// keyFor returns the key that was presented; nil if there is no such key. It compares with every
+// key, in constant time each, so that the time taken tells nothing about a near miss.
+func (k Keys) keyFor(presented string) (found *Key) {
+	sum := sha256.Sum256([]byte(presented))
+	for _, key := range k {
+		if subtle.ConstantTimeCompare(sum[:], key.SHA256[:]) == 1 {
+			found = key
+		}
+	}
+	return found
+}
+
+// authenticate finds the API key of a request and lets the route's handler answer its caller. In an
+// overload it refuses the request before it reads the key: then refusals leave more time to those
+// that are admitted. It returns an error if the key is missing, unknown or expired, if it lacks the
+// scope, if the route is for secret keys only, if a browser's key comes from another origin or too
+// often, if a page sends a secret key, or if a generated key comes from elsewhere.
+func (a *API) authenticate(r route) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if r.overloaded != nil {
+			if err := r.overloaded(a.codes); err != nil {
+				return err
+			}
+		}
+		presented, ok := server.BearerToken(c)
+		if !ok {
+			return &server.Problem{Kind: server.Unauthorized,
+				Detail: "The request carries no API key: send Authorization: Bearer sk_…"}
+		}
+		key, now := a.Keys().keyFor(presented), time.Now()
+		switch {
+		case key == nil:
+			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key is not known here."}
+		case key.Local && !server.IsLocal(c.Request()):
+			return &server.Problem{Kind: server.Forbidden,
+				Detail: "This key is a generated one, which works for programs on this machine alone, and not through a proxy: " +
+					"make one with `sendcode key`."}
+		case !key.Expires.IsZero() && !now.Before(key.Expires):
+			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key has expired."}
+		case key.Kind == verification.BackEnd && isFromOtherOriginsPage(c.Request()):
+			return &server.Problem{Kind: server.SecretInPage}
+		case key.Kind == verification.Browser && !isFromOrigins(c.Request(), key.Origins):
+			return &server.Problem{Kind: server.Forbidden,
+				Detail: "A public key works on pages of its app's origins only; a back end needs a secret key."}
+		}
+		if key.Kind == verification.BackEnd {
+			server.AdoptRequestID(c)
+		}
+		requestid.AddLogAttrs(c.Request().Context(), slog.String("app", key.App), slog.String("key", key.ID))
+		who := verification.Caller{App: key.App, Kind: key.Kind}
+		// a back end may name its client's address in client_ip; its own is not its client's
+		if key.Kind == verification.Browser {
+			who.IP = server.ClientIP(c)
+			if a.Requests != nil {
+				if wait, ok := a.Requests.Admit(who.IP); !ok {
+					return server.TooManyRequestsProblem(wait)
+				}
+			}
+		}
+		key.used.Store(now.UnixMilli())
+		switch {
+		case !key.hasScope(r.scope):
+			return &server.Problem{
+				Kind: server.ScopeMissing, Detail: "This request needs a key with the scope " + string(r.scope) + ".",
+				Extra: map[string]any{"scope": r.scope},
+			}
+		case r.secret != "" && key.Kind != verification.BackEnd:
+			return &server.Problem{Kind: server.Forbidden, Detail: "Only secret keys may " + r.secret + "."}
+		}
+		err := r.handler(c, who)
+		if errors.Is(err, fault.NotFound) {
+			return &server.Problem{Kind: server.NotFound, Detail: r.notFoundDetail}
+		}
+		return err
+	}
+}
+
+// KeyScope is one thing that a secret key may do.
+type KeyScope string
+
+// The scopes.
+const (
+	KeyScopeSend  KeyScope = "send"  // request codes, and cancel verifications
+	KeyScopeCheck KeyScope = "check" // check codes, and redeem proofs
+	KeyScopeRead  KeyScope = "read"  // read verifications, quotas and channels
+	KeyScopeLimit KeyScope = "limit" // take, peek and record under /v1/limits
+)
+
+// KeyScopes lists all scopes.
+var KeyScopes = []KeyScope{KeyScopeSend, KeyScopeCheck, KeyScopeRead, KeyScopeLimit}
+
+// hasScope reports whether the key has the scope. A key without scopes has all.
+func (k *Key) hasScope(needed KeyScope) bool {
+	return len(k.Scopes) == 0 || slices.Contains(k.Scopes, needed)
+}

@@ -1,0 +1,66 @@
+package api
+
+import (
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/http/server"
+	"sendcode/internal/limit/limits"
+	"sendcode/internal/verify/verification"
+	"sendcode/quota/quotahttp"
+)
+
+type limitBody struct {
+	Keys map[string]string `json:"keys"`
+	ID   string            `json:"id"`
+}
+
+type limitAnswerJSON struct {
+	Quota    *quotahttp.Quota `json:"quota"`
+	Degraded bool             `json:"degraded,omitempty"`
+}
+
+// limitHandler returns the handler of POST /v1/limits/{limit}/take, /peek and /record.
+func (a *API) limitHandler(o limits.Operation) func(echo.Context, verification.Caller, limitBody) error {
+	return func(c echo.Context, who verification.Caller, body limitBody) error {
+		ask := limits.Request{Operation: o, App: who.App, Limit: c.Param("limit"), Keys: body.Keys, ID: body.ID}
+		var err error
+		if ask.Wait, err = preferredWait(c.Request().Header, limits.MaxWait); err != nil {
+			return err
+		}
+		extendDeadlines(c, ask.Wait)
+		state, err := a.Limits.Apply(c.Request().Context(), ask)
+		if err == nil && o == limits.Take {
+			setPreferenceApplied(c.Response().Header(), ask.Wait)
+		}
+		switch {
+		case err != nil:
+			return err
+		case !state.Refused(o):
+			return writeJSONWithQuota(c, state.Decision, limitAnswerJSON{toLimitQuota(state), state.Alone})
+		}
+		if err := quotahttp.SetRateLimit(c.Response().Header(), state.Decision); err != nil {
+			return err
+		}
+		return limitProblem(state)
+	}
+}
+
+// toLimitQuota returns the states of a limit's rules as JSON, without scopes, which mean nothing
+// outside of sends.
+func toLimitQuota(a limits.Answer) *quotahttp.Quota {
+	q := quotahttp.Describe(a.Decision)
+	for i := range q.Rules {
+		q.Rules[i].Scope = ""
+	}
+	return q
+}
+
+// limitProblem returns the 429 for a take that a limit refused.
+func limitProblem(a limits.Answer) *server.Problem {
+	p := refusalProblem(a.Decision, "request is let in after")
+	p.Extra["quota"] = toLimitQuota(a)
+	if a.Alone {
+		p.Extra["degraded"] = true
+	}
+	return p
+}

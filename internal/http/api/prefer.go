@@ -1,0 +1,65 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/http/server"
+	"sendcode/internal/verify/verification"
+)
+
+// preferredWait returns the wait of "Prefer: wait=N" (RFC 7240, section 4.3), N seconds but not
+// more than most; 0 without this preference. Error: *fault.InvalidError.
+func preferredWait(h http.Header, most time.Duration) (time.Duration, error) {
+	for _, header := range h.Values("Prefer") {
+		for preference := range strings.SplitSeq(header, ",") {
+			name, value, _ := strings.Cut(preference, "=")
+			if !strings.EqualFold(strings.TrimSpace(name), "wait") {
+				continue
+			}
+			value, _, _ = strings.Cut(value, ";")
+			n, err := strconv.Atoi(strings.Trim(strings.TrimSpace(value), `"`))
+			if err != nil || n < 0 {
+				return 0, fault.Invalid("prefer", "invalid", "The preference wait is a number of seconds.")
+			}
+			return min(time.Duration(min(n, 3600))*time.Second, most), nil
+		}
+	}
+	return 0, nil
+}
+
+// extendDeadlines lets a request wait for longer than the server's timeouts allow: at the end of
+// its timeout for reading, the server would take the client for gone.
+func extendDeadlines(c echo.Context, wait time.Duration) {
+	if wait == 0 {
+		return
+	}
+	until, controller := time.Now().Add(wait+10*time.Second), http.NewResponseController(c.Response())
+	_ = controller.SetReadDeadline(until) // fails for writers of tests alone
+	_ = controller.SetWriteDeadline(until)
+}
+
+// setPreferenceApplied says in the answer which wait was applied (RFC 7240, section 3); nothing
+// for 0.
+func setPreferenceApplied(h http.Header, wait time.Duration) {
+	if wait > 0 {
+		h.Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
+	}
+}
+
+// deliveryProblem returns the 502 for a caller that waited for a send that failed for good.
+func deliveryProblem(a verification.Answer, kind verification.CallerKind) *server.Problem {
+	v, detail := toVerificationJSON(a, kind), "The message was refused for good or not sent at all; it did not count."
+	if v.Send.Counts {
+		detail = "The message was refused for good or not sent at all; it counts."
+	}
+	return &server.Problem{
+		Kind: server.DeliveryFailed, Detail: detail,
+		Extra: map[string]any{"id": v.ID, "send": v.Send, "quota": v.Quota},
+	}
+}

@@ -1,0 +1,182 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/logthrottle"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/sns"
+	"sendcode/internal/http/server"
+	"sendcode/quota"
+)
+
+// eventIngester records the events that a provider reports. Implementation: *reports.ProviderEvents.
+type eventIngester interface {
+	Ingest(ctx context.Context, provider string, e reports.Event) (reports.IngestResult, error)
+}
+
+// replayGuard stores used signatures, for all replicas if they share it. Implementation:
+// gates.Gates.
+type replayGuard interface {
+	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
+	Refund(ctx context.Context, id string, buckets ...string) error
+}
+
+// replayRule admits each signature once. Its window covers the accepted age, clocks of providers
+// that are ahead, and replicas whose clocks differ by a minute.
+var replayRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: 2*reports.MaxAge + time.Minute}
+
+// eventHandlers serves /v1/events, where mail providers report what became of mails.
+type eventHandlers struct {
+	Topics        map[string]*sns.Topic // of sources with the scheme sns, by name
+	Subscriptions subscriptionConfirmer // nil: there are no topics
+
+	sources map[string]reports.Source
+	events  eventIngester
+	used    replayGuard
+	count   func(provider, outcome string)
+	logger  *slog.Logger
+	lines   logthrottle.Throttle // about forged messages of topics
+}
+
+// NewEventHandlers returns the handlers for these sources. The limiter remembers used signatures.
+// count is called with the outcome of each event, and of each request that was rejected.
+func NewEventHandlers(sources []reports.Source, ingester eventIngester, limiter replayGuard,
+	count func(provider, outcome string),
+	logger *slog.Logger) *eventHandlers {
+	p := &eventHandlers{sources: map[string]reports.Source{}, events: ingester, used: limiter, count: count,
+		logger: logger,
+		lines:  logthrottle.Throttle{Every: time.Minute}}
+	for _, s := range sources {
+		p.sources[s.Name] = s
+	}
+	return p
+}
+
+// Register adds the route.
+func (p *eventHandlers) Register(e *echo.Echo) { e.POST(server.ProviderEventsPath+":name", p.receive) }
+
+// Outcomes of requests, beside the results of events.
+const (
+	outcomeForged      = "forged"
+	outcomeMalformed   = "malformed"
+	outcomeReplayed    = "replayed"
+	outcomeUnavailable = "unavailable"
+)
+
+// ProviderOutcomes returns all outcomes that are counted.
+func ProviderOutcomes() []string {
+	all := []string{outcomeForged, outcomeMalformed, outcomeReplayed, outcomeUnavailable, outcomeSubscribed, outcomeUnconfirmed, outcomeSubscriptionEnded}
+	for _, r := range reports.IngestResults {
+		all = append(all, string(r))
+	}
+	return all
+}
+
+// readBody returns the body of a request, of at most the given number of bytes. Error: a
+// *server.Problem.
+func readBody(r *http.Request, most int64) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
+	switch {
+	case err != nil:
+		return nil, &server.Problem{Kind: server.BadRequest, Detail: "The body could not be read to its end."}
+	case int64(len(body)) > most:
+		return nil, &server.Problem{Kind: server.TooLarge,
+			Detail: fmt.Sprintf("This body may have at most %d KiB.", most>>10)}
+	}
+	return body, nil
+}
+
+// receive handles POST /v1/events/{name}. It answers 204 to every valid report, even for unknown
+// messages and events that are ignored, so that the provider does not send it again. While the
+// database is away it answers 503, so that the provider sends it again.
+func (p *eventHandlers) receive(c echo.Context) error {
+	source, ok := p.sources[c.Param("name")]
+	if !ok {
+		return echo.ErrNotFound
+	}
+	body, err := readBody(c.Request(), reports.MaxBodyBytes)
+	if err != nil {
+		return err
+	}
+	if topic := p.Topics[source.Name]; topic != nil {
+		return p.receiveFromTopic(c, source, topic, body)
+	}
+	if !source.Verify(c.Request().Header, body, time.Now()) {
+		p.count(source.Name, outcomeForged)
+		return &server.Problem{Kind: server.Unauthorized}
+	}
+	return p.ingest(c, source, body)
+}
+
+// ingest records the events of an authenticated body.
+func (p *eventHandlers) ingest(c echo.Context, source reports.Source, body []byte) error {
+	if err := server.RefuseCoding(c.Request()); err != nil {
+		p.count(source.Name, outcomeMalformed)
+		return err
+	}
+	all, err := source.Parse(body)
+	if err != nil {
+		p.count(source.Name, outcomeMalformed)
+		p.logger.WarnContext(c.Request().Context(), "provider events rejected: body not of the configured shape",
+			"provider",
+			source.Name, runbook.Events.See())
+		return &server.Problem{Kind: server.MalformedJSON,
+			Detail: "The body is not JSON of the shape that is configured."}
+	}
+	if err := p.ingestOnce(c.Request().Context(), source, body, all); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+// ingestOnce records the events, unless their signature was used before. Some signatures do not
+// cover the events: with a copied signature, an attacker could send any event. A repetition is no
+// error, so that a provider whose first answer was lost stops sending it.
+func (p *eventHandlers) ingestOnce(ctx context.Context, source reports.Source, body []byte,
+	all []reports.Event) error {
+	signature := source.ReplayKey(body)
+	if signature == "" {
+		return p.ingestAll(ctx, source.Name, all)
+	}
+	id, bucket := rand.Text(), quota.Bucket("provider", source.Name, signature)
+	d, err := p.used.TakeOrLocal(ctx,
+		quota.Request{ID: id, Rules: []quota.Rule{replayRule}, Buckets: map[quota.Scope]string{replayRule.Scope: bucket}})
+	switch {
+	case err != nil:
+		return err
+	case !d.Admitted:
+		p.count(source.Name, outcomeReplayed)
+		return nil
+	}
+	if err = p.ingestAll(ctx, source.Name, all); err != nil {
+		// The refund lets the provider send the same signature again. If the refund fails, its repetition
+		// is rejected as used.
+		_ = p.used.Refund(context.WithoutCancel(ctx), id, bucket)
+	}
+	return err
+}
+
+// ingestAll records the events in order, up to the first error. Error: fault.Unavailable if the
+// provider should send them again.
+func (p *eventHandlers) ingestAll(ctx context.Context, provider string, all []reports.Event) error {
+	for _, e := range all {
+		result, err := p.events.Ingest(ctx, provider, e)
+		if err == nil {
+			p.count(provider, string(result))
+			continue
+		}
+		p.count(provider, outcomeUnavailable)
+		return err // the provider sends it again
+	}
+	return nil
+}

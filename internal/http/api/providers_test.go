@@ -1,0 +1,157 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/sns"
+	"sendcode/internal/http/api"
+	"sendcode/internal/http/server"
+	"sendcode/quota"
+)
+
+// ingester notes events, and answers as the test says.
+type ingester struct {
+	heard  []reports.Event
+	answer reports.IngestResult
+	err    error
+}
+
+func (i *ingester) Ingest(_ context.Context, _ string, e reports.Event) (reports.IngestResult, error) {
+	i.heard = append(i.heard, e)
+	return i.answer, i.err
+}
+
+type providerAPI struct {
+	*testing.T
+	events *ingester
+	counts []string
+	h      http.Handler
+}
+
+const eventID = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
+
+func newProviderAPI(t *testing.T) *providerAPI {
+	auth := reports.Auth{Scheme: reports.SchemeSecretHeader, Header: "X-Token", Secrets: [][]byte{[]byte(right)}}
+	return providerAPIWith(t, auth, nil, nil, nil)
+}
+
+// signatures stores those that were used.
+type signatures interface {
+	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
+	Refund(ctx context.Context, id string, buckets ...string) error
+}
+
+// providerAPIWith is the API with a provider that proves itself by auth, and may report through a
+// topic whose subscriptions admin accepts.
+func providerAPIWith(t *testing.T, auth reports.Auth, used signatures, topic *sns.Topic,
+	admin *accepting) *providerAPI {
+	t.Helper()
+	source := reports.Source{Name: "post", Auth: auth, Format: reports.EventFormat{
+		Type: []reports.JSONPath{{"kind"}}, Message: []reports.JSONPath{{"tag"}}, To: []reports.JSONPath{{"to"}},
+		Detail: []reports.JSONPath{{"why"}},
+		Outcomes: map[string]reports.EventMeaning{"ok": reports.Delivered, "gone": reports.BouncedForGood, "back": reports.Bounced,
+			"spam": reports.Complained,
+			"stop": reports.OptedOut, "read": reports.Ignored},
+	}}
+	x := &providerAPI{T: t, events: &ingester{answer: "delivered"}}
+	logger := slog.New(slog.DiscardHandler)
+	e := server.New(server.Config{Logger: logger})
+	var mu sync.Mutex
+	p := api.NewEventHandlers([]reports.Source{source}, x.events, used, func(p, o string) {
+		mu.Lock()
+		defer mu.Unlock()
+		x.counts = append(x.counts, p+" "+o)
+	}, logger)
+	p.Topics, p.Subscriptions = map[string]*sns.Topic{"post": topic}, admin
+	p.Register(e)
+	x.h = e
+	return x
+}
+
+func (x *providerAPI) post(path, token, body string, status int) *httptest.ResponseRecorder {
+	x.Helper()
+	x.events.heard, x.counts = nil, nil
+	req := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	req.Header.Set("X-Token", token)
+	rec := httptest.NewRecorder()
+	x.h.ServeHTTP(rec, req)
+	if rec.Code != status {
+		x.Errorf("%s %.60s: %d %s, want %d", path, body, rec.Code, rec.Body, status)
+	}
+	return rec
+}
+
+const right, here = "a secret of both of us", "/v1/events/post"
+
+func TestProviderEvents(t *testing.T) {
+	x := newProviderAPI(t)
+	x.post(here, right, `[{"kind":"ok","tag":"`+eventID+`"},{"kind":"gone","tag":"<`+eventID+
+		`@shop.example>","to":"ana@example.com","why":"550 5.1.1"}]`, 204)
+	id := uuid.MustParse(eventID)
+	want := []reports.Event{
+		{Type: "ok", Known: true, Outcome: reports.Delivered, Send: id},
+		{Type: "gone", Known: true, Outcome: reports.BouncedForGood, Send: id, To: "ana@example.com", Detail: "550 5.1.1",
+			Words: "550 5.1.1"},
+	}
+	if !slices.Equal(x.events.heard, want) {
+		t.Errorf("%+v", x.events.heard)
+	}
+	for _, answer := range reports.IngestResults {
+		x.events.answer = answer
+		x.post(here, right, `{"kind":"ok"}`, 204) // so that it is not told for ever
+		if !slices.Equal(x.counts, []string{"post " + string(answer)}) ||
+			!slices.Contains(api.ProviderOutcomes(), string(answer)) {
+			t.Errorf("%v", x.counts)
+		}
+	}
+	x.events.err = fault.Unavailable
+	if rec := x.post(here, right, `[{"kind":"ok"},{"kind":"spam"}]`, 503); rec.Header().Get("Retry-After") == "" ||
+		len(x.events.heard) != 1 || x.counts[0] != "post unavailable" {
+		t.Errorf("%v %v", rec.Header(), x.counts)
+	}
+	x.events.err = errors.New("something else")
+	x.post(here, right, `{"kind":"ok"}`, 500)
+}
+
+var requestID = regexp.MustCompile(`"request_id":"[^"]*",`)
+
+// A sender that is not the provider learns nothing, not even whether its body could be parsed.
+func TestForgedEvents(t *testing.T) {
+	x := newProviderAPI(t)
+	var first string
+	for _, token := range []string{"", right + "x"} {
+		for _, body := range []string{`{"kind":"spam","tag":"` + eventID + `"}`, "{", ""} {
+			answer := requestID.ReplaceAllString(x.post(here, token, body, 401).Body.String(), "")
+			if first == "" {
+				first = answer
+			}
+			if answer != first || len(x.events.heard) != 0 || !slices.Equal(x.counts, []string{"post forged"}) {
+				t.Errorf("%q %s: %s %v", token, body, answer, x.counts)
+			}
+		}
+	}
+	x.post("/v1/events/other", right, `{}`, 404)
+	x.post("/v1/events/", right, `{}`, 404)
+	x.post(here, right, `{`, 400)
+	if !slices.Equal(x.counts, []string{"post malformed"}) {
+		t.Errorf("%v", x.counts)
+	}
+	x.post(here, right, strings.Repeat(" ", 100_000)+`{"kind":"ok"}`, 204) // more than other bodies may be
+	x.post(here, right, strings.Repeat(" ", reports.MaxBodyBytes)+`{"kind":"ok"}`, 413)
+	if len(x.events.heard) != 0 || len(x.counts) != 0 {
+		t.Errorf("%v", x.counts)
+	}
+}

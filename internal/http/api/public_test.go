@@ -1,0 +1,293 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+const (
+	alice = "alice@example.com" // a secret key asks for her codes
+	bob   = "bob@example.com"   // no code was ever asked for him
+)
+
+// client sends requests from one address with one key.
+type client struct {
+	*testing.T
+	e       *echo.Echo
+	ip, key string
+}
+
+func (c client) do(method, path, body, idempotency string) *httptest.ResponseRecorder {
+	c.Helper()
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.RemoteAddr = c.ip + ":4711"
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+c.key)
+	if c.key == public {
+		r.Header.Set("Origin", shop)
+	}
+	if idempotency != "" {
+		r.Header.Set("Idempotency-Key", idempotency)
+	}
+	w := httptest.NewRecorder()
+	c.e.ServeHTTP(w, r)
+	return w
+}
+
+func (c client) ask(to string) *httptest.ResponseRecorder {
+	c.Helper()
+	return c.do(http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q}`, to), "")
+}
+
+// admitted asks, and fails the test unless the answer is a 202. It returns the verification's ID.
+func (c client) admitted(to string) string {
+	c.Helper()
+	w := c.ask(to)
+	if w.Code != http.StatusAccepted {
+		c.Fatalf("%s: %d %s", to, w.Code, w.Body)
+	}
+	return read(c.T, w).ID
+}
+
+// answer is what a browser reads of quota.
+type answer struct {
+	ID         string
+	BlockedBy  string   `json:"blocked_by"`
+	RetryAfter int      `json:"retry_after"`
+	Violated   []string `json:"violated-policies"`
+	Quota      struct {
+		Allowed    bool
+		BlockedBy  string `json:"blocked_by"`
+		RetryAfter int    `json:"retry_after"`
+		Rules      []struct {
+			Name       string
+			RetryAfter int `json:"retry_after"`
+		}
+	}
+}
+
+func read(t *testing.T, w *httptest.ResponseRecorder) answer {
+	t.Helper()
+	var a answer
+	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
+		t.Fatalf("%v: %s", err, w.Body)
+	}
+	return a
+}
+
+// rules names those in the body. It fails the test where the header lists others.
+func rules(t *testing.T, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	var inBody, inHeader []string
+	for _, r := range read(t, w).Quota.Rules {
+		inBody = append(inBody, r.Name)
+	}
+	for _, item := range strings.Split(w.Header().Get("RateLimit-Policy"), ",") {
+		name, _, _ := strings.Cut(strings.TrimSpace(item), ";")
+		if name != "" {
+			inHeader = append(inHeader, strings.Trim(name, `"`))
+		}
+	}
+	if !slices.Equal(inBody, inHeader) {
+		t.Errorf("body %v, RateLimit-Policy %v", inBody, inHeader)
+	}
+	return strings.Join(inBody, " ")
+}
+
+var randomID = regexp.MustCompile(`"request_id":"[^"]+"`)
+
+// same compares two answers of one instant, byte by byte. The request's ID alone is random.
+func same(t *testing.T, a, b *httptest.ResponseRecorder) {
+	t.Helper()
+	for _, w := range []*httptest.ResponseRecorder{a, b} {
+		w.Header().Del(echo.HeaderXRequestID)
+	}
+	bodyA, bodyB := randomID.ReplaceAll(a.Body.Bytes(), nil), randomID.ReplaceAll(b.Body.Bytes(), nil)
+	if a.Code != b.Code || !maps.EqualFunc(a.Header(), b.Header(), slices.Equal) || !bytes.Equal(bodyA, bodyB) {
+		t.Errorf("the answers differ:\n%d %v\n%s\n%d %v\n%s", a.Code, a.Header(), a.Body, b.Code, b.Header(), b.Body)
+	}
+}
+
+// own are the recipient's rules. The longer one outlasts every wider rule below.
+var own = []quota.Rule{
+	{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+	{Name: "day", Scope: quota.Recipient, Limit: 1, Window: 24 * time.Hour},
+}
+
+func policyOf(more ...quota.Rule) func(*verificationtest.Settings) {
+	return verificationtest.WithRules(append(slices.Clone(own), more...)...)
+}
+
+// An exhausted client learns nothing of a recipient: the clock of a bubble stands still, so the
+// answers are equal.
+func TestAnExhaustedClientReadsTheSameOfEveryRecipient(t *testing.T) {
+	for scope, from := range map[quota.Scope]string{ // a second address of the client
+		quota.IP: "203.0.113.9", quota.Network: "203.0.113.77", quota.App: "198.51.100.1",
+		quota.Purpose: "198.51.100.1",
+		quota.Global:  "198.51.100.1", policy.BreakerScope: "198.51.100.1",
+	} {
+		t.Run(string(scope), func(t *testing.T) {
+			servertest.Bubble(t, func(t *testing.T) {
+				rule := quota.Rule{Name: "wide", Scope: scope, Limit: 3, Window: time.Hour}
+				change := policyOf(rule)
+				if scope == policy.BreakerScope {
+					change = func(s *verificationtest.Settings) { policyOf()(s); s.Breaker = rule }
+				}
+				e := newAPI(t, change)
+				client{t, e, "192.0.2.1", secret}.admitted(alice)
+				time.Sleep(10 * time.Minute) // the rules stand at other waits
+				for n, status := 0, 0; status != http.StatusTooManyRequests; n++ {
+					status = client{t, e, "203.0.113.9", public}.ask(fmt.Sprintf("mallory%d@example.com", n)).Code
+				}
+				browser := client{t, e, from, public}
+				withHistory, without := browser.ask(alice), browser.ask(bob)
+				same(t, withHistory, without)
+				if withHistory.Code != http.StatusTooManyRequests || rules(t, withHistory) != "wide" ||
+					read(t, withHistory).BlockedBy != "wide" {
+					t.Errorf("%d %s", withHistory.Code, withHistory.Body)
+				}
+				// A key of its own, and a back end beside it, change nothing of that.
+				body := func(to string) string { return fmt.Sprintf(`{"channel":"email","to":%q}`, to) }
+				same(t, browser.do(http.MethodPost, "/v1/verifications", body(alice), strings.Repeat("0a1b2c3d", 4)),
+					browser.do(http.MethodPost, "/v1/verifications", body(bob), strings.Repeat("3d2c1b0a", 4)))
+				all := client{t, e, "203.0.113.9", secret}.ask(alice)
+				want := "minute day wide"
+				if scope == quota.IP || scope == quota.Network { // it named no client
+					want = "minute day"
+				}
+				if got := rules(t, all); !strings.HasPrefix(got, want) || read(t, all).BlockedBy != "day" {
+					t.Errorf("a secret key reads %q: %s", got, all.Body)
+				}
+			})
+		})
+	}
+}
+
+// A browser reads every rule while its verification is pending, and then the rule that blocks,
+// alone; as one without a verification does.
+func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		// it goes on for a day
+		e := newAPI(t, func(s *verificationtest.Settings) { policyOf()(s); s.Tick = time.Minute })
+		browser := client{t, e, "203.0.113.9", public}
+		id := browser.admitted(alice)
+		look := func() *httptest.ResponseRecorder { return browser.do(http.MethodGet, "/v1/verifications/"+id, "", "") }
+		resend := func() *httptest.ResponseRecorder {
+			return browser.do(http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"verification_id":%q}`, id), "")
+		}
+		for what, ask := range map[string]func() *httptest.ResponseRecorder{"look": look, "resend": resend} {
+			servertest.Same(t, what+": while it is pending", rules(t, ask()), "minute day client network")
+		}
+		time.Sleep(30 * time.Second)
+		refused := client{t, e, "198.51.100.1", public}.ask(alice)
+		if a := read(t, refused); rules(t, refused) != "day" || fmt.Sprint(a.Violated) != "[day]" ||
+			a.RetryAfter != 24*3600-30 {
+			t.Errorf("%s", refused.Body)
+		}
+		canceled := browser.do(http.MethodPost, "/v1/verifications/"+id+"/cancel", "", "")
+		for what, w := range map[string]*httptest.ResponseRecorder{"cancel": canceled, "look": look(),
+			"resend": resend()} {
+			if got := rules(t, w); got != "day" || read(t, w).Quota.RetryAfter != 24*3600-30 {
+				t.Errorf("%s after its end: %q: %s", what, got, w.Body)
+			}
+		}
+		w := client{t, e, "192.0.2.1", secret}.do(http.MethodGet, "/v1/verifications/"+id, "", "")
+		servertest.Same(t, "a secret key reads", rules(t, w), "minute day spellings")
+		time.Sleep(24 * time.Hour)
+		w = look()
+		if a := read(t, w); !a.Quota.Allowed || rules(t, w) != "" || w.Header().Get("RateLimit") != "" {
+			t.Errorf("with room: %s", w.Body)
+		}
+	})
+}
+
+// A browser on another network with the first one's key gets no ID of the first, unless the key is
+// 128 random bits.
+func TestAGuessedKeyHandsNoVerificationOver(t *testing.T) {
+	for _, c := range []struct {
+		name, key, from, other string
+		replayed               bool
+	}{
+		{"weak, another address", "login-attempt-2026-11-21", "203.0.113.9", "203.0.113.10", false},
+		{"weak, the same address", "login-attempt-2026-11-21", "203.0.113.9", "203.0.113.9", true},
+		{"weak, another /64", "login-attempt-2026-11-21", "[2001:db8::1]", "[2001:db8:0:1::1]", false},
+		{"weak, the same /64", "login-attempt-2026-11-21", "[2001:db8::1]", "[2001:db8::2]", true},
+		{"a UUID of random bits", "8e03978e-40d5-43dd-bc93-6894a57f9324", "203.0.113.9", "198.51.100.1", false},
+		{"128 random bits", "5f0c9a4be1d24786a35e70c81b9f2d63", "203.0.113.9", "198.51.100.1", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			servertest.Bubble(t, func(t *testing.T) {
+				e := newAPI(t)
+				ask := func(ip string) *httptest.ResponseRecorder {
+					return client{t, e, ip, public}.do(http.MethodPost, "/v1/verifications",
+						fmt.Sprintf(`{"channel":"email","to":%q}`, alice), c.key)
+				}
+				first, second := ask(c.from), ask(c.other)
+				if first.Code != http.StatusAccepted || second.Code != http.StatusAccepted {
+					t.Fatalf("%s\n%s", first.Body, second.Body)
+				}
+				id := read(t, first).ID
+				replayed := second.Header().Get("Idempotent-Replayed") == "true"
+				if replayed != c.replayed || replayed != (read(t, second).ID == id) ||
+					replayed != strings.Contains(second.Body.String()+fmt.Sprint(second.Header()), id) {
+					t.Errorf("replayed %v: %s", replayed, second.Body)
+				}
+				if replayed {
+					return
+				}
+				intruder := client{t, e, c.other, public}
+				intruder.do(http.MethodPost, "/v1/verifications/"+read(t, second).ID+"/cancel", "", "")
+				if w := (client{t, e, c.from, public}).do(http.MethodGet, "/v1/verifications/"+id, "",
+					""); !strings.Contains(w.Body.String(), `"status":"pending"`) {
+					t.Errorf("the first is no longer pending: %s", w.Body)
+				}
+				if again := ask(c.from); read(t, again).ID != id {
+					t.Errorf("the first's retry opened another: %s", again.Body)
+				}
+			})
+		})
+	}
+}
+
+// Browsers may not check by name, read a quota, name the client that they ask for, or say for whom
+// they act. A back end may say that it acts for a stranger, who then leaves the reserve, and
+// nothing else.
+func TestWhatAPublicKeyMayNotDo(t *testing.T) {
+	e := newAPI(t, verificationtest.WithReserve(map[string]int{"hour": 1},
+		func(*verificationtest.Settings) {}))
+	for _, c := range []struct {
+		key, path, more string
+		status          int
+		places          string // of the rule hour, as the answer tells them
+	}{
+		{public, "/v1/verifications/check", `,"code":"123456"`, http.StatusForbidden, ""},
+		{public, "/v1/quota", ``, http.StatusForbidden, ""},
+		{public, "/v1/verifications", `,"client_ip":"192.0.2.1"`, http.StatusUnprocessableEntity, ""},
+		{public, "/v1/verifications", `,"trust":"stranger"`, http.StatusUnprocessableEntity, ""},
+		{secret, "/v1/verifications", `,"trust":"friend"`, http.StatusUnprocessableEntity, ""},
+		{secret, "/v1/verifications", `,"trust":"stranger"`, http.StatusAccepted, `"hour";q=2`},
+		{secret, "/v1/verifications", ``, http.StatusAccepted, `"hour";q=3`},
+	} {
+		w := (client{t, e, "203.0.113.9", c.key}).do(http.MethodPost, c.path,
+			`{"channel":"email","to":"a@example.com"`+c.more+`}`, "")
+		if told := w.Header().Get("RateLimit-Policy"); w.Code != c.status || !strings.Contains(told, c.places) {
+			t.Errorf("%s%s: %d, told %s", c.path, c.more, w.Code, told)
+		}
+	}
+}

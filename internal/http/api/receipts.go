@@ -1,0 +1,119 @@
+package api
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/http/server"
+)
+
+// maxReceiptBody bounds a carrier's request, in bytes; Aliyun sends lists.
+const maxReceiptBody = 256 << 10
+
+// ReceiptAddresses are the addresses at which carriers report receipts.
+type ReceiptAddresses struct {
+	PublicURL string // of this service, for carriers; empty: none
+	Key       []byte // makes the tokens of the addresses
+}
+
+// URL returns the address for a carrier's receipts of a send; with send "", of all sends. Its token
+// is a secret between the carrier and this service, for this send alone.
+func (a ReceiptAddresses) URL(carrier, send string) string {
+	query := url.Values{"token": {a.token(carrier, send)}}
+	if send != "" {
+		query.Set("send", send)
+	}
+	return a.PublicURL + server.ReceiptsPath + carrier + "?" + query.Encode()
+}
+
+func (a ReceiptAddresses) token(carrier, send string) string {
+	mac := hmac.New(sha256.New, a.Key)
+	mac.Write([]byte("sendcode receipt v1\x00" + carrier + "\x00" + send))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:18])
+}
+
+// ReceiptHandlers serves the addresses at which carriers report receipts. Requests without the
+// right token get 404, whatever the carrier.
+type ReceiptHandlers struct {
+	Addresses ReceiptAddresses
+	Carriers  *sms.Carriers // nil: none report
+	Recorder  *reports.ReceiptRecorder
+	Logger    *slog.Logger
+}
+
+// Register adds the route of receipts.
+func (a *ReceiptHandlers) Register(e *echo.Echo) {
+	e.GET(server.ReceiptsPath+":carrier", a.receive)
+	e.POST(server.ReceiptsPath+":carrier", a.receive)
+}
+
+func (a *ReceiptHandlers) receive(c echo.Context) error {
+	carrier, send := c.Param("carrier"), c.QueryParam("send")
+	if a.Carriers == nil || !hmac.Equal([]byte(c.QueryParam("token")), []byte(a.Addresses.token(carrier, send))) {
+		return echo.ErrNotFound
+	}
+	reporter, ok := a.Carriers.ReportParser(carrier)
+	if !ok {
+		return echo.ErrNotFound
+	}
+	r := c.Request()
+	body, err := readBody(r, maxReceiptBody)
+	if err != nil {
+		return err
+	}
+	reports, reply, err := reporter.ParseReports(sms.IncomingRequest{URL: a.Addresses.PublicURL + r.URL.RequestURI(),
+		Header: r.Header, Body: body}, send)
+	switch {
+	case errors.Is(err, sms.ErrForged):
+		a.Logger.Warn("receipt rejected: it was forged, or public_url is not the address that the carrier calls",
+			"carrier",
+			carrier, runbook.Events.See())
+		return &server.Problem{Kind: server.Forbidden, Detail: "The receipt's signature is not this carrier's."}
+	case err != nil:
+		return &server.Problem{Kind: server.BadRequest,
+			Detail: "The receipt has not the form of this carrier's receipts."}
+	}
+	for _, report := range reports {
+		if err := a.recordReport(c, carrier, report); err != nil {
+			return &server.Problem{Kind: server.Unavailable} // the carrier sends it again
+		}
+	}
+	if reply == "" {
+		return c.NoContent(http.StatusNoContent)
+	}
+	return c.Blob(http.StatusOK, "application/json", []byte(reply))
+}
+
+// recordReport records one report. Reports on unknown messages are ignored, so that the carrier
+// does not repeat them. Errors are the database's.
+func (a *ReceiptHandlers) recordReport(c echo.Context, carrier string, report sms.Report) (err error) {
+	id, unreadable := uuid.Parse(report.Send)
+	switch {
+	case report.ID != "":
+		if _, err = a.Recorder.RecordByCarrierID(c.Request().Context(), carrier, report.ID,
+			report.Delivered); errors.Is(err, fault.NotFound) {
+			a.Logger.Info("unexpected receipt ignored", "carrier", carrier)
+			return nil
+		}
+	case unreadable != nil:
+		return nil
+	default:
+		_, err = a.Recorder.Record(c.Request().Context(), id, report.Delivered)
+	}
+	if err != nil {
+		a.Logger.Warn("could not store receipt", "carrier", carrier, "send", id, "error", err, runbook.Events.See())
+	}
+	return err
+}

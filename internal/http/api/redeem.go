@@ -1,0 +1,42 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/verify/redemption"
+	"sendcode/internal/verify/verification"
+)
+
+type redeemBody struct {
+	Proof     string `json:"proof"`
+	Reference string `json:"reference"`
+}
+
+type redeemedJSON struct {
+	VerificationID string `json:"verification_id"`
+	Channel        string `json:"channel"`
+	To             string `json:"to"`
+	Recipient      string `json:"recipient"`
+	Purpose        string `json:"purpose"`
+	ApprovedAt     string `json:"approved_at"`
+	Method         string `json:"method,omitempty"`
+	Test           bool   `json:"test"`
+}
+
+// redeem is POST /v1/proofs/redeem. It answers with the whole address of the proof, which can be
+// redeemed once.
+func (a *API) redeem(c echo.Context, who verification.Caller, body redeemBody) error {
+	key, err := idempotencyKey(c.Request().Header)
+	if err != nil {
+		return err
+	}
+	r, err := a.Proofs.Redeem(c.Request().Context(), who.App,
+		redemption.RedeemRequest{Proof: body.Proof, Reference: body.Reference, Key: key})
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, redeemedJSON{r.ID, string(r.Channel), r.To, r.Recipient, r.Purpose,
+		formatTime(r.ApprovedAt), string(r.Method), r.Test})
+}

@@ -1,0 +1,123 @@
+package api_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/http/api"
+	"sendcode/internal/http/hooks"
+	"sendcode/internal/run/jobs"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+const gym = "sk_gym_0123456789abcdef" // of another app
+
+// reporters are the keys of tests of reports.
+var reporters = api.Keys{
+	{App: "shop", ID: "s", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte(secret))},
+	{App: "shop", ID: "p", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(public)), Origins: []string{shop}},
+	{App: "gym", ID: "g", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte(gym))},
+}
+
+// Each answer of the two routes of /outcome.
+func TestReportedOutcomes(t *testing.T) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.TellAll(s); vtest.ServeCountries("DE")(s) }, func(r *vtest.Rig) {
+		e := r.Svc.Routes(reporters, nil)
+		post := func(key, path, body string) string {
+			w := client{r.T, e, "192.0.2.1", key}.do(http.MethodPost, "/v1/verifications"+path, body, "")
+			answer := strings.TrimSpace(w.Body.String())
+			if w.Code != http.StatusOK {
+				answer, _, _ = strings.Cut(answer[strings.LastIndex(answer, "/problems/")+len("/problems/"):], `"`)
+			}
+			return fmt.Sprint(w.Code, " ", answer)
+		}
+		ours := r.Send(vtest.TextTo(vtest.OtherMobile)).View.ID
+		ask := vtest.TextTo(vtest.Mobile)
+		ask.Code = "739154"
+		id := r.Send(ask).View.ID
+		byID, byNumber := "/"+id+"/outcome", `{"channel":"sms","to":"`+vtest.Mobile+`","outcome":"%s"}`
+		ok := func(outcome string) string { return fmt.Sprintf(`200 {"id":"%s","outcome":"%s"}`, id, outcome) }
+		for _, c := range []struct{ key, path, body, want string }{
+			{public, byID, `{"outcome":"approved"}`, "403 forbidden"},
+			{public, "/outcome", fmt.Sprintf(byNumber, "approved"), "403 forbidden"},
+			{gym, byID, `{"outcome":"approved"}`, "404 not-found"},
+			{gym, "/outcome", fmt.Sprintf(byNumber, "approved"), "404 not-found"},
+			{secret, "/none/outcome", `{"outcome":"approved"}`, "404 not-found"},
+			{secret, "/" + ours + "/outcome", `{"outcome":"approved"}`, "409 checked-here"},
+			{secret, byID, `{"outcome":"due"}`, "422 invalid-field"},
+			{secret, byID, `{}`, "422 invalid-field"},
+			{secret, "/outcome", `{"channel":"sms","to":"1","outcome":"failed"}`, "422 invalid-field"},
+			{secret, "/outcome", fmt.Sprintf(byNumber, "failed"), ok("failed")},
+			{secret, byID, `{"outcome":"failed"}`, ok("failed")},
+			{secret, byID, `{"outcome":"approved"}`, ok("approved")},
+			{secret, "/outcome", fmt.Sprintf(byNumber, "approved"), ok("approved")},
+			{secret, byID, `{"outcome":"failed"}`, ok("approved")},
+			{secret, "/" + id + "/check", `{"code":"739154"}`, "409 caller-checks"},
+		} {
+			r.Want(c.path+" "+c.body, post(c.key, c.path, c.body), c.want)
+		}
+		r.Want("the state", r.Get(id).State, "approved")
+		r.WantEvents("send.sent", "send.sent", "verification.approved")
+	})
+}
+
+// Behind Supabase's hook, 200 numbers of one prefix are pumped beside 100 people who enter their codes.
+// With reports the watch pauses that prefix alone. Without, as docs/supabase.md says, it pauses none.
+func TestWatchBehindSupabase(t *testing.T) {
+	for name, c := range map[string]struct {
+		due, reports bool
+		want         string
+	}{
+		"reports: true, reported":   {true, true, "+49151 unknown 0"},
+		"reported alone":            {false, true, ""},
+		"neither":                   {false, false, ""},
+		"reports: true, unreported": {true, false, "+49151 unknown 0 +49160 unknown 0 +49170 unknown 0"},
+	} {
+		settings := func(s *vtest.Settings) {
+			vtest.ServeCountries("DE")(s)
+			s.Watch = store.PrefixWatch{Sends: 20, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour}
+		}
+		vtest.InBubbleWith(t, vtest.MinuteTick(settings), func(r *vtest.Rig) {
+			s := newSupabase(r, hooks.SupabaseSMS, func(h *hooks.Hook) { h.Reports = c.due })
+			reporter := client{r.T, r.Svc.Routes(reporters, nil), "192.0.2.1", secret}
+			text := func(n int, number string) string {
+				return s.call(again(strings.NewReplacer("4915123456789", number[1:],
+					"203.0.113.7", fmt.Sprintf("%d.%d.1.1", 11+n%100, n/100)).Replace(s.body("sms")), n))
+			}
+			honest := func(n int) string { return fmt.Sprintf("+49%d%08d", 160+10*(n%2), 20_000_000+n) }
+			for n := range 100 {
+				r.Want("honest", text(1000+n, honest(n)), "200 ")
+				for i := range 2 {
+					r.Want("pumped", text(2000+2*n+i, vtest.PumpedNumber(2*n+i)), "200 ")
+				}
+				if c.reports {
+					w := reporter.do(http.MethodPost, "/v1/verifications/outcome",
+						fmt.Sprintf(`{"channel":"sms","to":%q,"outcome":"approved"}`, honest(n)), "")
+					r.Want("reported", w.Code, http.StatusOK)
+				}
+				r.Sleep(5 * time.Second)
+			}
+			r.Sleep(10*time.Minute + 2*jobs.PrefixWatchEvery)
+			pauses, _, err := r.Store.PrefixPauses(r.Context(), store.PrefixPauseFilter{Limit: 9})
+			r.NoError(err)
+			got := []string{}
+			for _, p := range pauses {
+				got = append(got, vtest.Line(p.Prefix, p.Class, p.Approved))
+			}
+			slices.Sort(got)
+			r.Want(name, strings.Join(got, " "), c.want)
+			want := "200 "
+			if strings.Contains(c.want, "+49151") {
+				want = "503 "
+			}
+			r.Want(name+": the next of the prefix", text(5000, vtest.PumpedNumber(500))[:4], want)
+		})
+	}
+}

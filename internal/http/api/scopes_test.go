@@ -1,0 +1,272 @@
+package api_test
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/http/api"
+	"sendcode/internal/http/server"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/limit/admission"
+	"sendcode/internal/verify/verification"
+)
+
+// scoped is the API with one secret key for each scope, named after it, and one without scopes,
+// "all". A request that passes the check of its key panics in the use cases that are not there, and
+// is a 500; one with a body that is not JSON is a 4xx.
+func scoped(t *testing.T) *echo.Echo {
+	t.Helper()
+	keys := api.Keys{{App: "shop", ID: "all", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte("sk_all"))}}
+	for _, s := range api.KeyScopes {
+		keys = append(keys, &api.Key{App: "shop", ID: string(s), Kind: verification.BackEnd,
+			SHA256: sha256.Sum256([]byte("sk_" + s)), Scopes: []api.KeyScope{s}})
+	}
+	e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
+	api.New(full{}, keys).Register(e)
+	return e
+}
+
+// full has only two use cases, which tell whether sends and checks are overloaded: its errors, nil
+// if not.
+type full struct {
+	api.CodeService
+	sends, checks error
+}
+
+func (f full) SendsOverloadError() error  { return f.sends }
+func (f full) ChecksOverloadError() error { return f.checks }
+
+// unread is a body that fails the test if it is read.
+type unread struct{ *testing.T }
+
+func (u unread) Read([]byte) (int, error) { u.Error("the body was read"); return 0, io.EOF }
+
+// In an overload sends and checks are refused before their key is looked up and their body read,
+// and nothing else is.
+func TestAnOverloadIsRefusedUnread(t *testing.T) {
+	over := &admission.OverloadedError{RetryAfter: 3 * time.Second}
+	for name, c := range map[string]struct {
+		codes   full
+		refused []string
+	}{
+		"sends":  {full{sends: over}, []string{"/v1/verifications"}},
+		"checks": {full{checks: over}, []string{"/v1/verifications/x/check", "/v1/verifications/check"}},
+	} {
+		e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
+		api.New(c.codes, nil).Register(e)
+		for _, path := range []string{"/v1/verifications", "/v1/verifications/x/check", "/v1/verifications/check",
+			"/v1/verifications/x/cancel",
+			"/v1/proofs/redeem", "/v1/quota", "/v1/limits/x/take"} {
+			r, w := httptest.NewRequest(http.MethodPost, path, unread{t}), httptest.NewRecorder()
+			r.Header.Set("Authorization", "Bearer sk_unknown")
+			e.ServeHTTP(w, r)
+			want := http.StatusUnauthorized
+			if slices.Contains(c.refused, path) {
+				want = http.StatusServiceUnavailable
+				if got := w.Header(); got.Get("Retry-After") != "3" || got.Get("X-Request-Id") == "" ||
+					got.Get("Cache-Control") != "no-store" ||
+					!strings.Contains(w.Body.String(), `"may_have_counted":false`) {
+					t.Errorf("%s: %v %s", path, got, w.Body)
+				}
+			}
+			servertest.Same(t, name+" full: "+path, w.Code, want)
+		}
+	}
+}
+
+func allowed(t *testing.T, e *echo.Echo, method, path, key string) bool {
+	t.Helper()
+	w := client{t, e, "192.0.2.1", key}.do(method, strings.ReplaceAll(path, ":id", "x"), "{", "")
+	var p struct{ Type, Detail, Scope string }
+	_ = json.Unmarshal(w.Body.Bytes(), &p)
+	if w.Code == http.StatusForbidden {
+		if !strings.HasSuffix(p.Type, "/problems/insufficient-scope") || p.Scope == "" ||
+			!strings.HasSuffix(p.Detail, " "+p.Scope+".") || strings.Contains(w.Body.String(), "sk_") {
+			t.Errorf("%s %s with %s: %s", method, path, key, w.Body)
+		}
+		return false
+	}
+	if w.Code == http.StatusUnauthorized || w.Code == http.StatusNotFound {
+		t.Errorf("%s %s with %s: %d", method, path, key, w.Code)
+	}
+	return true
+}
+
+// A route that this table does not name, or that asks for no scope, fails the test.
+func TestEveryRouteAsksForItsScope(t *testing.T) {
+	want := map[string]api.KeyScope{
+		"POST /v1/verifications":             api.KeyScopeSend,
+		"POST /v1/verifications/:id/cancel":  api.KeyScopeSend,
+		"POST /v1/verifications/:id/check":   api.KeyScopeCheck,
+		"POST /v1/verifications/check":       api.KeyScopeCheck,
+		"POST /v1/verifications/:id/outcome": api.KeyScopeCheck,
+		"POST /v1/verifications/outcome":     api.KeyScopeCheck,
+		"GET /v1/verifications/:id":          api.KeyScopeRead,
+		"POST /v1/proofs/redeem":             api.KeyScopeCheck,
+		"POST /v1/quota":                     api.KeyScopeRead,
+		"GET /v1/channels":                   api.KeyScopeRead,
+		"POST /v1/limits/:limit/take":        api.KeyScopeLimit,
+		"POST /v1/limits/:limit/peek":        api.KeyScopeLimit,
+		"POST /v1/limits/:limit/record":      api.KeyScopeLimit,
+	}
+	e, missing := scoped(t), maps.Clone(want)
+	for _, route := range e.Routes() {
+		if !strings.HasPrefix(route.Path, "/v1/") {
+			continue
+		}
+		name := route.Method + " " + route.Path
+		needed, listed := want[strings.Replace(name, http.MethodHead, http.MethodGet, 1)]
+		if !listed {
+			t.Errorf("%s is not in the table", name)
+		}
+		delete(missing, name)
+		for _, s := range api.KeyScopes {
+			servertest.Same(t, name+" with a key for "+string(s),
+				allowed(t, e, route.Method, route.Path, "sk_"+string(s)), s == needed)
+		}
+		if !allowed(t, e, route.Method, route.Path, "sk_all") {
+			t.Errorf("%s refuses a key without scopes", name)
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("there are no such routes: %v", missing)
+	}
+}
+
+// A page of another origin that has a secret key has published it. Back ends send other headers:
+// Node's fetch, which Next uses and extends, sends Sec-Fetch-Mode and no Sec-Fetch-Site.
+func TestASecretKeyDoesNotWorkInAPage(t *testing.T) {
+	e := scoped(t)
+	for name, c := range map[string]struct {
+		headers map[string]string
+		refused bool
+	}{
+		"a page of another site": {map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors",
+			"Sec-Fetch-Dest": "empty", "Origin": "https://shop.example"}, true},
+		"a page of the site": {map[string]string{"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors",
+			"Origin": "https://www.shop.example"}, true},
+		"a page of the same origin": {map[string]string{"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"},
+			false},
+		"curl":                {map[string]string{"User-Agent": "curl/8.14.1", "Accept": "*/*"}, false},
+		"curl with an Origin": {map[string]string{"Origin": "https://shop.example"}, false},
+		"Node's fetch": {map[string]string{"Accept": "*/*", "Accept-Language": "*",
+			"Sec-Fetch-Mode": "cors", "User-Agent": "node"}, false},
+		"Next's fetch, in a route": {map[string]string{"Accept": "*/*", "Accept-Language": "*",
+			"Sec-Fetch-Mode": "cors", "User-Agent": "node",
+			"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, false},
+		"Next's fetch, in middleware": {map[string]string{"Accept": "*/*", "Accept-Language": "*",
+			"Sec-Fetch-Mode": "cors", "User-Agent": "Next.js Middleware"}, false},
+		"a tool that a person started": {map[string]string{"Sec-Fetch-Site": "none"}, false},
+	} {
+		for _, path := range []string{"/v1/verifications", "/v1/quota", "/v1/proofs/redeem"} {
+			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader("{"))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Authorization", "Bearer sk_all")
+			for header, value := range c.headers {
+				r.Header.Set(header, value)
+			}
+			w := httptest.NewRecorder()
+			e.ServeHTTP(w, r)
+			want := http.StatusBadRequest // the key is taken, and the body is no JSON
+			if c.refused {
+				want = http.StatusForbidden
+			}
+			if w.Code != want || strings.Contains(w.Body.String(), "/problems/secret-key-in-page") != c.refused ||
+				strings.Contains(w.Body.String(), "sk_all") {
+				t.Errorf("%s, %s: %d %s", name, path, w.Code, w.Body)
+			}
+		}
+	}
+}
+
+// A key is refused from its end on; the next key of its app is used meanwhile.
+func TestAuthenticateRefusesAKeyFromItsEndOn(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
+		api.New(full{}, api.Keys{
+			{App: "shop", ID: "older", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte("sk_older")),
+				Expires: time.Now().Add(time.Hour)},
+			{App: "shop", ID: "newer", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte("sk_newer"))},
+		}).Register(e)
+		asked := func() (answers string) {
+			for _, key := range []string{"sk_older", "sk_newer"} {
+				answers += fmt.Sprint(" ", client{t, e, "192.0.2.1", key}.do(http.MethodPost, "/v1/quota", "{", "").Code)
+			}
+			return answers
+		}
+		time.Sleep(time.Hour - time.Nanosecond)
+		servertest.Same(t, "before its end", asked(), " 400 400") // the body is no JSON
+		time.Sleep(time.Nanosecond)
+		servertest.Same(t, "at its end", asked(), " 401 400")
+	})
+}
+
+// A generated key works for programs on this machine alone, and not through a proxy on it.
+func TestAGeneratedKeyIsClosedToOthers(t *testing.T) {
+	const secret, public, page = "sk_generated", "pk_generated", "http://localhost:3000"
+	e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
+	api.New(full{}, api.Keys{
+		{App: "default", ID: "secret", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte(secret)), Local: true},
+		{App: "default", ID: "public", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(public)), Local: true,
+			Origins: []string{page}},
+	}).Register(e)
+	for name, c := range map[string]struct {
+		change func(*http.Request)
+		local  bool
+	}{
+		"straight":        {func(*http.Request) {}, true},
+		"a proxy":         {func(r *http.Request) { r.Header.Set("X-Forwarded-For", "203.0.113.9") }, false},
+		"another host":    {func(r *http.Request) { r.Host = "codes.example" }, false},
+		"another machine": {func(r *http.Request) { r.RemoteAddr = "203.0.113.9:5000" }, false},
+	} {
+		for _, key := range []string{secret, public} {
+			r := httptest.NewRequest(http.MethodPost, "/v1/verifications", strings.NewReader("{"))
+			r.Host, r.RemoteAddr = "127.0.0.1:8080", "127.0.0.1:5000"
+			r.Header.Set("Authorization", "Bearer "+key)
+			if key == public {
+				r.Header.Set("Origin", page)
+			}
+			c.change(r)
+			w := httptest.NewRecorder()
+			e.ServeHTTP(w, r)
+			want := map[bool]int{true: http.StatusUnsupportedMediaType, false: http.StatusForbidden}[c.local]
+			servertest.Same(t, name+", "+key, w.Code, want)
+			servertest.Same(t, name+", "+key+" says why", strings.Contains(w.Body.String(), "generated"), !c.local)
+		}
+	}
+}
+
+// Only a caller with a secret key chooses the request's ID.
+func TestRequestIDOfACaller(t *testing.T) {
+	keys := api.Keys{
+		{App: "shop", ID: "b", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte("sk_b"))},
+		{App: "shop", ID: "p", Kind: verification.Browser, SHA256: sha256.Sum256([]byte("pk_p")), Origins: []string{"https://shop.example"}},
+	}
+	e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
+	api.New(full{}, keys).Register(e)
+	const own = "order-7f3a9c2e41b0"
+	for key, chooses := range map[string]bool{"sk_b": true, "pk_p": false, "sk_unknown": false, "": false} {
+		r, w := httptest.NewRequest(http.MethodPost, "/v1/verifications", strings.NewReader("x")), httptest.NewRecorder()
+		r.Header = http.Header{"Authorization": {"Bearer " + key}, "Origin": {"https://shop.example"}, "X-Request-Id": {own}}
+		if key == "sk_b" {
+			r.Header.Del("Origin") // a page may not use it
+		}
+		e.ServeHTTP(w, r)
+		id := w.Header().Get("X-Request-Id")
+		if (id == own) != chooses || !strings.Contains(w.Body.String(), `"request_id":"`+id+`"`) {
+			t.Errorf("%q: %s %s", key, id, w.Body)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/sns"
+	"sendcode/internal/http/server"
+)
+
+// subscriptionConfirmer asks whether an administrator accepted a topic's subscription.
+// Implementation: *support.Desk.
+type subscriptionConfirmer interface {
+	ConfirmSubscription(ctx context.Context, provider string,
+		confirm func(context.Context) error) (accepted bool, err error)
+}
+
+// Outcomes of a topic's messages that are no events.
+const (
+	outcomeSubscribed        = "subscribed"
+	outcomeUnconfirmed       = "unconfirmed"
+	outcomeSubscriptionEnded = "unsubscribed"
+)
+
+// receiveFromTopic handles a message of a topic of Amazon SNS, whatever its Content-Type, which is
+// text/plain by default.
+func (p *eventHandlers) receiveFromTopic(c echo.Context, source reports.Source, topic *sns.Topic, body []byte) error {
+	ctx := c.Request().Context()
+	m, err := topic.Verify(ctx, body, time.Now())
+	if errors.Is(err, sns.ErrForged) {
+		p.count(source.Name, outcomeForged)
+		if n, due := p.lines.Add(source.Name+err.Error(), time.Now()); due {
+			p.logger.WarnContext(ctx, "provider events rejected: no message of the topic", "provider", source.Name,
+				"error", err, "count", n, runbook.Events.See())
+		}
+		return &server.Problem{Kind: server.Unauthorized}
+	}
+	if err != nil {
+		p.count(source.Name, outcomeUnavailable)
+		return fault.Unavailable.Wrap(err)
+	}
+	switch m.Kind {
+	case sns.SubscriptionConfirmation:
+		err = p.confirmSubscription(ctx, source.Name, topic, m)
+	case sns.UnsubscribeConfirmation:
+		p.count(source.Name, outcomeSubscriptionEnded)
+		p.logger.WarnContext(ctx, "provider events end: the subscription was removed", "provider", source.Name,
+			runbook.Events.See())
+	case sns.Notification:
+		if text := strings.TrimSpace(m.Text); !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
+			p.count(source.Name, string(reports.Unrecorded)) // SES greets a new topic in words
+			break
+		}
+		return p.ingest(c, source, []byte(m.Text))
+	}
+	if err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+// confirmSubscription confirms a subscription that an administrator accepted before, and no other.
+func (p *eventHandlers) confirmSubscription(ctx context.Context, provider string, topic *sns.Topic, m sns.Message) error {
+	accepted, err := p.Subscriptions.ConfirmSubscription(ctx, provider,
+		func(ctx context.Context) error { return topic.Confirm(ctx, m) })
+	switch {
+	case err != nil:
+		p.count(provider, outcomeUnavailable)
+		return fault.Unavailable.Wrap(err)
+	case !accepted:
+		p.count(provider, outcomeUnconfirmed)
+		p.logger.WarnContext(ctx, "subscription not confirmed: accept it at /admin/acts, then request it again in SNS",
+			"provider", provider, runbook.Events.See())
+	default:
+		p.count(provider, outcomeSubscribed)
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package api
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/requestid"
+	"sendcode/internal/base/texts"
+	"sendcode/internal/http/server"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+	"sendcode/quota/quotahttp"
+)
+
+type sendBody struct {
+	Channel string `json:"channel"`
+	To      string `json:"to"`
+	Country string `json:"country"`
+	Purpose string `json:"purpose"`
+	Locale  string `json:"locale"`
+	store.Labels
+	ClientIP       string `json:"client_ip"`
+	VerificationID string `json:"verification_id"`
+	Session        string `json:"session"`
+	Trust          string `json:"trust"`
+	Code           string `json:"code"`
+	TTL            *int   `json:"ttl"` // seconds
+
+	Known []string `json:"known"`
+}
+
+// send is POST /v1/verifications.
+func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error {
+	ask, err := parseSendRequest(c, who, body)
+	if err != nil {
+		return err
+	}
+	extendDeadlines(c, ask.Wait)
+	answer, err := a.codes.Send(c.Request().Context(), ask)
+	if err != nil {
+		return err
+	}
+	h := c.Response().Header()
+	if err := quotahttp.SetRateLimit(h, answer.Quota); err != nil {
+		return err
+	}
+	if !answer.Admitted {
+		return quotaProblem(answer)
+	}
+	requestid.AddLogAttrs(c.Request().Context(), slog.String("send", answer.View.Send.ID))
+	h.Set(echo.HeaderLocation, "/v1/verifications/"+answer.View.ID)
+	if answer.Replayed {
+		h.Set("Idempotent-Replayed", "true")
+	}
+	setPreferenceApplied(h, ask.Wait)
+	if ask.Wait > 0 && answer.View.Send.Status == store.Failed {
+		return deliveryProblem(answer, ask.Kind)
+	}
+	return c.JSON(http.StatusAccepted, toVerificationJSON(answer, ask.Kind))
+}
+
+// parseSendRequest returns the request for a code from the body and the headers.
+func parseSendRequest(c echo.Context, who verification.Caller, body sendBody) (verification.Request, error) {
+	ask := verification.Request{
+		Caller: who, Channel: body.Channel, To: body.To, Country: body.Country, Purpose: body.Purpose,
+		Locale: body.Locale,
+		Labels: body.Labels, Session: body.Session, Resend: body.VerificationID, Known: body.Known,
+		Code: body.Code,
+	}
+	if body.TTL != nil {
+		if *body.TTL < 1 || *body.TTL > int(store.MaxCodeLife/time.Second) {
+			return ask, verification.ErrTTLOutOfRange
+		}
+		ask.TTL = time.Duration(*body.TTL) * time.Second
+	}
+	if who.Kind == verification.Browser {
+		if origin, err := url.Parse(c.Request().Header.Get(echo.HeaderOrigin)); err == nil {
+			ask.Site = origin.Hostname() // one of the app's (authenticate)
+		}
+	}
+	if languages := c.Request().Header.Get("Accept-Language"); ask.Locale == "" && len(languages) <= texts.MaxAcceptLanguage {
+		ask.Languages = languages
+	}
+	if err := errors.Join(setClientIP(&ask.Caller, body.ClientIP), setTrust(&ask.Caller, body.Trust)); err != nil {
+		return ask, err
+	}
+	var err error
+	if ask.Wait, err = preferredWait(c.Request().Header, verification.MaxWait); err != nil {
+		return ask, err
+	}
+	ask.Key, err = idempotencyKey(c.Request().Header)
+	return ask, err
+}
+
+// setClientIP sets the caller's IP to the end user's address that a back end names, for rules and
+// failed checks by network. A browser may not name one, since it could evade these rules. Error:
+// *fault.InvalidError.
+func setClientIP(who *verification.Caller, clientIP string) error {
+	if clientIP == "" {
+		return nil
+	}
+	if who.Kind != verification.BackEnd {
+		return fault.Invalid("client_ip", "not_allowed", "Only secret keys may name the client's address.")
+	}
+	ip, ok := server.ParseHop(clientIP)
+	if !ok || strings.Contains(clientIP, "%") {
+		return fault.Invalid("client_ip", "invalid", "This is not an IPv4 or IPv6 address.")
+	}
+	who.IP = ip
+	return nil
+}
+
+// setTrust makes the caller a back end that acts for a stranger if trust says so. Error:
+// *fault.InvalidError.
+func setTrust(who *verification.Caller, trust string) error {
+	switch {
+	case trust == "":
+		return nil
+	case who.Kind != verification.BackEnd:
+		return fault.Invalid("trust", "not_allowed", "Only secret keys may say for whom they act.")
+	case trust != "stranger":
+		return fault.Invalid("trust", "unknown", "The only trust to name is stranger.")
+	}
+	who.Stranger = true
+	return nil
+}
+
+// get is GET /v1/verifications/{id}.
+func (a *API) get(c echo.Context, who verification.Caller) error {
+	v, err := a.codes.Get(c.Request().Context(), who, c.Param("id"))
+	if err != nil {
+		return err
+	}
+	return writeJSONWithQuota(c, v.Quota, toVerificationJSON(v, who.Kind))
+}
+
+type quotaBody struct {
+	Channel string `json:"channel"`
+	To      string `json:"to"`
+	Purpose string `json:"purpose"`
+	Trust   string `json:"trust"`
+}
+
+// quota is POST /v1/quota: the states of a recipient's rules, without counting. Only for secret
+// keys: the states reveal how often another person's address was used.
+func (a *API) quota(c echo.Context, who verification.Caller, body quotaBody) error {
+	if err := setTrust(&who, body.Trust); err != nil {
+		return err
+	}
+	v, err := a.codes.Quota(c.Request().Context(), who, body.Channel, body.To, body.Purpose)
+	if err != nil {
+		return err
+	}
+	return writeJSONWithQuota(c, v.Quota, map[string]any{"quota": quotahttp.Describe(v.Quota)})
+}

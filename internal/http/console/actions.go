@@ -1,0 +1,249 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/texts"
+	"sendcode/internal/http/console/auth"
+	"sendcode/internal/http/console/explain"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/server"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/support"
+	"sendcode/internal/verify/verification"
+)
+
+// sendAction is an action on a send's page. do returns the full recipient if the action reveals it,
+// else "".
+type sendAction struct {
+	Name string // in the roles, the audit log and the keys of texts
+	Path string // the last part of the action's URL, after the send's
+	Sure bool   // it can't be undone, so the form has a box to tick
+	ends bool   // it needs a verification that is still open
+	code bool   // it needs a verification
+	ours bool   // it needs a code that was made here: a caller's code is not kept
+	do   func(a *Console, c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error)
+}
+
+// sendActions are in the order in which a page offers them.
+var sendActions = []sendAction{
+	{Name: auth.ActionResetQuota, Path: "reset", do: (*Console).resetQuota},
+	{Name: auth.ActionResend, Path: "resend", ends: true, code: true, ours: true, do: (*Console).resend},
+	{Name: auth.ActionCancel, Path: "cancel", Sure: true, ends: true, code: true, do: (*Console).cancelVerification},
+	{Name: auth.ActionRevealRecipient, Path: "reveal", code: true, do: (*Console).revealRecipient},
+	{Name: auth.ActionEraseRecipient, Path: "erase", Sure: true, do: (*Console).eraseRecipient},
+}
+
+// actionError says why an action was not done. Pages show its text; scripts get a problem.
+type actionError struct {
+	status int
+	key    string // of the texts
+	wait   string
+}
+
+func (f *actionError) Error() string { return "console: action not done: " + f.key }
+
+func (a *Console) resetQuota(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
+	return "", a.Desk.ResetQuota(c.Request().Context(), targetOf(s.Send), act)
+}
+
+func (a *Console) eraseRecipient(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
+	return "", a.Desk.EraseRecipient(c.Request().Context(), targetOf(s.Send), act)
+}
+
+func (a *Console) revealRecipient(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
+	return a.Desk.RevealRecipient(c.Request().Context(), *s.Verification, act)
+}
+
+func (a *Console) cancelVerification(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
+	done, err := a.Desk.CancelVerification(c.Request().Context(), *s.Verification, act)
+	if err == nil && !done {
+		err = &actionError{status: http.StatusConflict, key: "action.problem.ended"}
+	}
+	return "", err
+}
+
+func (a *Console) resend(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
+	answer, err := a.Desk.Resend(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
+	return "", actionErrorOf(answer, err, "action.problem.limited", frame.Words(c))
+}
+
+// actionErrorOf returns an *actionError if an administrator's send was refused: by a rule (limited
+// is the key of that text), or because the recipient's codes are locked out. Otherwise it returns
+// err.
+func actionErrorOf(answer verification.Answer, err error, limited string, w texts.Words) error {
+	var locked *verification.TooManyChecksError
+	switch {
+	case errors.As(err, &locked):
+		return &actionError{status: http.StatusTooManyRequests, key: "action.problem.locked_out",
+			wait: w.Wait(locked.RetryAfter)}
+	case err == nil && !answer.Admitted:
+		return &actionError{status: http.StatusTooManyRequests, key: limited, wait: w.Wait(answer.Quota.RetryAfter())}
+	}
+	return err
+}
+
+func targetOf(s store.SendOrRefusal) support.Target {
+	return support.Target{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, To: s.To}
+}
+
+// appliesTo reports whether a page offers the action for a row. It offers none if the recipient was
+// erased or forgotten.
+func (d sendAction) appliesTo(s store.SendDetails) bool {
+	if d.code && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
+		return false
+	}
+	if d.ours && s.Verification.CallerChecks {
+		return false
+	}
+	return !d.ends || verification.StateOf(*s.Verification, s.Now) == verification.Pending
+}
+
+// performAction does the requested action and returns what to show of its result. The action also
+// writes the audit entry.
+func (a *Console) performAction(c echo.Context, d sendAction, s store.SendDetails, reason string) (shown string, err error) {
+	if err := support.CheckReason(reason, ""); err != nil {
+		return "", err
+	}
+	if !d.appliesTo(s) {
+		return "", &actionError{status: http.StatusConflict, key: "action.problem.ended"}
+	}
+	act, err := a.auth.NewAuditEntry(c, d.Name)
+	if err != nil {
+		return "", err
+	}
+	act.Target, act.Reason = s.Send.ID.String(), reason
+	return d.do(a, c, s, act)
+}
+
+// actionForm handles a form on a send's page: it redirects back when the action is done, else shows
+// the page with the problem.
+func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
+	return frame.FormHandler(func(c echo.Context, form url.Values) error {
+		s, err := a.readStory(c.Request().Context(), c.Param("id"))
+		if err != nil {
+			return err
+		}
+		n := actionResult{Action: d.Name, Reason: form.Get("reason")}
+		if d.Sure && form.Get("sure") != "yes" {
+			n.Problem = frame.Words(c).Get("action.problem.sure")
+			return a.showSend(c, http.StatusUnprocessableEntity, s, n)
+		}
+		shown, err := a.performAction(c, d, s, n.Reason)
+		var status int
+		if status, n.Problem = a.formProblem(c, err); n.Problem != "" {
+			return a.showSend(c, status, s, n)
+		}
+		if err != nil {
+			return err
+		}
+		if shown != "" {
+			return a.showSend(c, http.StatusOK, s, actionResult{Action: d.Name, FullRecipient: shown})
+		}
+		return c.Redirect(http.StatusSeeOther, explain.SendPageAddress(s.Send.ID)+"?done="+d.Name)
+	})
+}
+
+// formProblem returns the status and the text of an error that a page shows beside its form; 0 and
+// "" for nil and other errors.
+func (a *Console) formProblem(c echo.Context, err error) (status int, text string) {
+	w := frame.Words(c)
+	var failed *actionError
+	var bad *fault.InvalidError
+	switch {
+	case errors.As(err, &failed):
+		return failed.status, w.Get(failed.key, "wait", failed.wait)
+	case errors.As(err, &bad):
+		return server.InvalidField.Status,
+			cmp.Or(frame.ReasonProblem(w, bad, support.MaxReasonLength), bad.Detail)
+	case errors.Is(err, fault.Unavailable):
+		server.LogFailure(c.Request().Context(), a.Logger, err)
+		return server.Unavailable.Status, w.Get("action.problem.unavailable")
+	}
+	return 0, ""
+}
+
+// actionJSON is actionForm for scripts: it answers 204, or 200 with the result.
+func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		var body struct {
+			Reason string `json:"reason"`
+		}
+		if err := server.ReadJSON(c, &body); err != nil {
+			return err
+		}
+		s, err := a.readStory(c.Request().Context(), c.Param("id"))
+		if err != nil {
+			return err
+		}
+		shown, err := a.performAction(c, d, s, body.Reason)
+		var failed *actionError
+		if errors.As(err, &failed) {
+			return &server.Problem{Kind: server.NotDoneKind,
+				Detail: texts.ForConsole("").Get(failed.key, "wait", failed.wait)}
+		}
+		if err != nil {
+			return err
+		}
+		if shown != "" {
+			return c.JSON(http.StatusOK, map[string]string{"to": shown})
+		}
+		return c.NoContent(http.StatusNoContent)
+	}
+}
+
+// recipientActionJSON handles an action on the recipient that the request's body names.
+func (a *Console) recipientActionJSON(name string,
+	do func(context.Context, support.Target, store.AuditEntry) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		var body struct {
+			App     string `json:"app"`
+			Channel string `json:"channel"`
+			To      string `json:"to"`
+			Purpose string `json:"purpose"`
+			Reason  string `json:"reason"`
+		}
+		if err := server.ReadJSON(c, &body); err != nil {
+			return err
+		}
+		p, err := a.Desk.ParseTarget(body.App, body.Channel, body.To, body.Purpose, body.Reason)
+		if err != nil {
+			return err
+		}
+		act, err := a.auth.NewAuditEntry(c, name)
+		if err != nil {
+			return err
+		}
+		act.Reason = body.Reason
+		if err := do(c.Request().Context(), p, act); err != nil {
+			return err
+		}
+		return c.NoContent(http.StatusNoContent)
+	}
+}
+
+// actionResult is the result of an action as a send's page shows it.
+type actionResult struct {
+	Action        string
+	Done          string // in words
+	Problem       string
+	FullRecipient string // after the action reveal
+	Reason        string // as typed; empty if the action was done
+}
+
+// actionsFor returns the actions that a send's page offers an account.
+func actionsFor(who auth.Actor, s store.SendDetails) (list []sendAction) {
+	for _, d := range sendActions {
+		if who.May(d.Name) && d.appliesTo(s) {
+			list = append(list, d)
+		}
+	}
+	return list
+}

@@ -1,0 +1,112 @@
+package auth
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/texts"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/verify/support"
+)
+
+// accountsView is the page of accounts.
+type accountsView struct {
+	frame.Page
+	Rows     []accountView
+	Roles    []frame.FieldOption
+	Provider string               // the provider's title; empty: there is no provider
+	Typed    AccountChangeRequest // in the form that was refused
+	Problem  string
+	Done     string
+	Password string // new: shown only this once
+}
+
+type accountView struct {
+	Name   string
+	Made   texts.DisplayTime
+	Roles  []frame.FieldOption
+	Role   string
+	Closed bool
+
+	Identity string
+	Password bool // has a password
+	Factor   bool // has a second factor
+}
+
+// FormRefused reports whether the form of an account's row was refused, or comes back after a login.
+func (v accountsView) FormRefused(row accountView) bool {
+	return v.Problem != "" && v.Typed.Do != "add" && v.Typed.Name == row.Name
+}
+
+func (a *Auth) accountsPage(c echo.Context) error {
+	kept, text := a.KeptForm(c)
+	return a.showAccounts(c, http.StatusOK, accountsView{Typed: accountChangeIn(kept), Problem: text})
+}
+
+func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
+	list, err := a.Accounts.Accounts(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	w := frame.Words(c)
+	v.Page = frame.NewPage(c, "accounts.title", "accounts")
+	if v.Roles = roleOptions(w, cmp.Or(v.Typed.Role, Reader)); a.Provider != nil {
+		v.Provider = a.Provider.Title
+	}
+	for _, x := range list {
+		_, factor, err := a.secondFactorOf(c.Request().Context(), x.Name)
+		if err != nil {
+			return err
+		}
+		v.Rows = append(v.Rows, accountView{
+			Name: x.Name, Made: w.Clock(x.MadeAt), Role: w.Or("role", x.Role), Roles: roleOptions(w, Role(x.Role)),
+			Closed:   !x.DisabledAt.IsZero(),
+			Identity: x.Identity, Password: x.Password != "", Factor: factor,
+		})
+		if row := &v.Rows[len(v.Rows)-1]; v.FormRefused(*row) && v.Typed.Role != "" {
+			row.Roles = roleOptions(w, v.Typed.Role)
+		}
+	}
+	return a.layout.Show(c, status, "accounts", v)
+}
+
+func roleOptions(w texts.Words, chosen Role) (list []frame.FieldOption) {
+	for _, r := range []Role{Reader, Operator, Owner} {
+		list = append(list, frame.FieldOption{Value: string(r), Text: w.Or("role", string(r)), Chosen: r == chosen})
+	}
+	return list
+}
+
+func accountChangeIn(form url.Values) AccountChangeRequest {
+	return AccountChangeRequest{
+		Name: strings.TrimSpace(form.Get("name")), Role: Role(form.Get("role")), Do: form.Get("do"),
+		Reason: strings.TrimSpace(form.Get("reason")), Identity: strings.TrimSpace(form.Get("identity")),
+	}
+}
+
+func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
+	act, err := a.NewAuditEntry(c, actionAccounts)
+	if err != nil {
+		return err
+	}
+	wish := accountChangeIn(form)
+	password, err := ChangeAccount(c.Request().Context(), a.Accounts, wish, a.now(), act)
+	w := frame.Words(c)
+	bad, refused := errors.AsType[*fault.InvalidError](err)
+	switch {
+	case refused:
+		problem := cmp.Or(w.Get("accounts.problem."+bad.Reason),
+			frame.ReasonProblem(w, bad, support.MaxReasonLength), bad.Detail)
+		return a.showAccounts(c, http.StatusUnprocessableEntity, accountsView{Typed: wish, Problem: problem})
+	case err != nil:
+		return err
+	}
+	return a.showAccounts(c, http.StatusOK,
+		accountsView{Done: w.Get("accounts.done", "name", wish.Name), Password: password})
+}

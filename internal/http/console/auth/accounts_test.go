@@ -1,0 +1,115 @@
+package auth
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"sendcode/internal/base/texts"
+	"sendcode/internal/http/console/consoletest"
+)
+
+func account(do, name, role, reason string) url.Values {
+	return url.Values{"do": {do}, "name": {name}, "role": {role}, "reason": {reason}}
+}
+
+func TestAccountsInTheConsole(t *testing.T) {
+	r := newRig(t)
+	owner := r.LoggedIn()
+	contains(t, owner.Get("/admin/accounts"), "no account but that of the settings")
+	rec := want(t, owner.Post("/admin/accounts", account("add", "mei", "reader", "new colleague")), http.StatusOK)
+	password := consoletest.Between(t, rec.Body.String(), `<b class="shown">`, "<")
+	lacks(t, owner.Get("/admin/accounts"), password) // shown this once
+
+	mei := r.Browser()
+	want(t, mei.LoginAs("mei", password+"x"), http.StatusUnauthorized)
+	want(t, mei.LoginAs("Mei ", password), http.StatusSeeOther)
+	want(t, mei.Get("/admin"), http.StatusOK)
+	want(t, mei.Get("/admin/accounts"), http.StatusForbidden)
+	want(t, mei.Post("/admin/accounts", account("role", "mei", "owner", "I want to")), http.StatusForbidden)
+
+	want(t, owner.Post("/admin/accounts", account("role", "mei", "owner", "on call")), http.StatusOK)
+	want(t, mei.Get("/admin/accounts"), http.StatusOK) // at once
+	rec = want(t, owner.Post("/admin/accounts", account("password", "mei", "", "lost it")), http.StatusOK)
+	want(t, mei.Get("/admin"), http.StatusSeeOther) // sessions of the old one end
+	want(t, mei.LoginAs("mei", password), http.StatusUnauthorized)
+	password = consoletest.Between(t, rec.Body.String(), `<b class="shown">`, "<")
+	want(t, mei.LoginAs("mei", password), http.StatusSeeOther)
+	want(t, owner.Post("/admin/accounts", account("close", "mei", "", "left us")), http.StatusOK)
+	want(t, mei.Get("/admin"), http.StatusSeeOther)
+	want(t, mei.LoginAs("mei", password), http.StatusUnauthorized)
+	contains(t, owner.Get("/admin/accounts"), "closed")
+	want(t, owner.Post("/admin/accounts", account("open", "mei", "", "came back")), http.StatusOK)
+	want(t, mei.LoginAs("mei", password), http.StatusSeeOther)
+
+	r.Acts("admin|account.add|done|reader||new colleague", "admin|account.role|done|owner||on call",
+		"admin|account.password|done|owner||lost it",
+		"admin|account.close|done|owner||left us", "admin|account.open|done|owner||came back")
+
+	r.Unlogged(password)
+}
+
+func TestAccountsAreAskedForRight(t *testing.T) {
+	r := newRig(t)
+	b := r.LoggedIn()
+	want(t, b.Post("/admin/accounts", account("add", "mei", "reader", "x")), http.StatusOK)
+	for _, form := range []url.Values{
+		// taken, no reason, no role
+		account("add", "mei", "owner", "x"), account("add", "li", "owner", ""), account("add", "li", "root", "x"),
+		// reserved
+		account("add", "admin", "owner", "x"), account("add", "token", "owner", "x"),
+		account("add", "cli", "owner", "x"),
+		// no names, unknown
+		account("add", "", "owner", "x"), account("add", "Li Na", "owner", "x"), account("close", "li", "", "x"),
+		// no such wish, a person is named
+		account("delete", "mei", "", "x"), account("add", "li", "owner", "for li@example.com"),
+	} {
+		contains(t, want(t, b.Post("/admin/accounts", form), http.StatusUnprocessableEntity), `role="alert"`)
+	}
+	r.Break("AddAccount")
+	want(t, b.Post("/admin/accounts", account("add", "li", "owner", "x")), http.StatusServiceUnavailable)
+	r.Store.SetFault(nil)
+	r.Acts("admin|account.add|done|reader||x")
+}
+
+// The answer to a wrong name is that to a wrong password, and attempts at one account are limited
+// from wherever they come.
+func TestLoginTellsNothingOfAccounts(t *testing.T) {
+	r := newRig(t)
+	r.As("reader")
+	b := r.Browser()
+	wrong, unknown := b.LoginAs("the-reader", "x"), b.LoginAs("the-stranger", "x")
+	want(t, wrong, http.StatusUnauthorized)
+	want(t, unknown, http.StatusUnauthorized)
+	plain := func(s, name string) string {
+		return strings.ReplaceAll(strings.ReplaceAll(s, name, ""), "8 tries", "9 tries")
+	}
+	if a, b := plain(wrong.Body.String(), "the-reader"), plain(unknown.Body.String(), "the-stranger"); a != b {
+		t.Errorf("the answers differ:\n%s\n%s", a, b)
+	}
+	want(t, b.LoginAs(strings.Repeat("x", 33), "x"), http.StatusUnprocessableEntity)
+	for i := range 399 { // ten from each network at most
+		r.from(fmt.Sprintf("198.51.%d.7:1", i/9)).LoginAs("the-reader", "x")
+	}
+	fresh := r.from("192.0.3.200:1")
+	want(t, fresh.LoginAs("the-reader", "the-reader's password"), http.StatusTooManyRequests)
+	want(t, fresh.Login(consoletest.Password), http.StatusSeeOther) // another account is another matter
+}
+
+// Each action that the log has is told in words of the reader.
+func TestAuditLogHasWords(t *testing.T) {
+	for _, action := range []string{
+		"account.add", "account.role", "account.identity", "account.password", "account.factor", "account.close",
+		"account.open", "factor.add",
+		"factor.codes", "factor.remove", "factor.recovery", "session.end", actionLoginPassword, actionLogin, ActionExport,
+	} {
+		if texts.ForConsole("").Get("action."+action) == "" {
+			t.Errorf("no word for %s", action)
+		}
+	}
+	if configuredAccount.May("something new") {
+		t.Error("what the table does not name is allowed")
+	}
+}

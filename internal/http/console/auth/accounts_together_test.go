@@ -1,0 +1,76 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/store"
+)
+
+// accountsStore has a name of its own: Accounts is a method, too.
+type accountsStore = accountStore
+
+// meanwhile is a database in which something happens right after an account was read.
+type meanwhile struct {
+	accountsStore
+	do func()
+}
+
+func (m meanwhile) Account(ctx context.Context, name string) (store.Account, error) {
+	a, err := m.accountsStore.Account(ctx, name)
+	m.do()
+	return a, err
+}
+
+// change changes the account mei to be a reader whom the provider calls new, from a shell, and
+// returns why that is refused.
+func (r *rig) change(db accountStore, do string) (refusal string) {
+	r.Helper()
+	act, err := NewCommandAuditEntry()
+	r.Must(err)
+	_, err = ChangeAccount(r.Context(), db, AccountChangeRequest{Name: "mei", Role: Reader, Do: do, Reason: "x", Identity: "new"},
+		r.Clock.Now(), act)
+	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
+		return bad.Reason
+	}
+	r.Must(err)
+	return ""
+}
+
+// Two owners, or one and a shell, change one account in the same moment: neither undoes what the
+// other did.
+func TestChangesOfAnAccountAtOnce(t *testing.T) {
+	for _, order := range [][2]string{{"close", "role"}, {"role", "close"}, {"close", "password"},
+		{"close", "identity"}} {
+		r := newRig(t)
+		r.PutAccount(store.Account{Name: "mei", Role: "owner", Password: "old", Identity: "old"})
+		refused := r.change(meanwhile{r.Store, func() { r.change(r.Store, order[0]) }}, order[1])
+		got, err := r.Store.Account(t.Context(), "mei")
+		r.Must(err)
+		changed := map[string]bool{
+			"close": !got.DisabledAt.IsZero(), "role": got.Role == string(Reader), "password": got.Password != "old",
+			"identity": got.Identity == "new",
+		}
+		if refused != "" || !changed[order[0]] || !changed[order[1]] {
+			t.Errorf("%v: %q, %v", order, refused, changed)
+		}
+	}
+}
+
+// An account that is added, or gets an identity, in the moment in which another does is refused as
+// it is a moment later.
+func TestAccountsAddedAtOnce(t *testing.T) {
+	for want, other := range map[string]store.Account{
+		"taken": {Name: "mei", Role: "owner"}, "identity_taken": {Name: "li", Role: "reader", Identity: "new"},
+	} {
+		r := newRig(t)
+		refused := r.change(meanwhile{r.Store, func() { r.PutAccount(other) }}, "add")
+		got, err := r.Store.Account(t.Context(), other.Name)
+		r.Must(err)
+		if other.MadeAt = got.MadeAt; refused != want || got != other {
+			t.Errorf("%q, want %q; another is %s, %s", refused, want, got.Role, got.Identity)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package auth
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/http/server"
+	"sendcode/internal/limit/buckets"
+	"sendcode/quota"
+)
+
+// limiter counts attempts to log in, over all replicas or, while that is not possible, in this
+// process: the console is needed most when something is down. Implementation: gates.Gates.
+type limiter interface {
+	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
+	Refund(ctx context.Context, id string, buckets ...string) error
+}
+
+// attemptLimiter counts logins, codes, logins by the provider, and tokens, and decides whether one
+// more may be tried.
+type attemptLimiter struct{ limiter limiter }
+
+// accountScope is the scope of rules that count the attempts at one account name, whether or not
+// there is such an account.
+const accountScope quota.Scope = "purpose"
+
+// The rules that count unknown browsers' attempts at one account. Answers and alarms name them apart
+// from the other rules of a login.
+const (
+	accountRuleName    = "account"
+	accountDayRuleName = "account_day"
+)
+
+var (
+	// loginRules slow guessing from unknown browsers down to 50 attempts a day from one address,
+	// 100 from one /24 or /48 and 2,000 at one account. Twelve networks together cannot use up the
+	// rules of an account, so they cannot keep out an unknown browser with the right password. No
+	// rule counts all accounts together, since a few addresses could use it up. Browsers that
+	// logged in before have knownBrowserRules instead, so no attack keeps them out.
+	loginRules = []quota.Rule{
+		{Name: accountRuleName, Scope: accountScope, Limit: 400, Window: 15 * time.Minute},
+		{Name: accountDayRuleName, Scope: accountScope, Limit: 2000, Window: 24 * time.Hour},
+		{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
+		{Name: "address_day", Scope: quota.IP, Limit: 50, Window: 24 * time.Hour},
+		{Name: "network", Scope: quota.Network, Limit: 30, Window: 15 * time.Minute},
+		{Name: "network_day", Scope: quota.Network, Limit: 100, Window: 24 * time.Hour},
+	}
+	// knownBrowserRules count the attempts that carry one cookie of a known browser: a stolen
+	// cookie gives these guesses and no more.
+	knownBrowserRules = []quota.Rule{
+		{Name: "browser", Scope: accountScope, Limit: 10, Window: 15 * time.Minute},
+		{Name: "browser_day", Scope: accountScope, Limit: 30, Window: 24 * time.Hour},
+	}
+	// secondFactorRules bound the chance to guess a code to one in ten thousand a day: three codes
+	// in a million are right at a time. Only a person with the password can use them up.
+	secondFactorRules = []quota.Rule{
+		{Name: "code", Scope: accountScope, Limit: 5, Window: 15 * time.Minute},
+		{Name: "codes", Scope: accountScope, Limit: 30, Window: 24 * time.Hour},
+	}
+	// providerLoginRules bound how often one network makes the console ask the provider. A login by
+	// the provider leaves nothing to guess, so no rule counts all networks together, and passwords
+	// are counted apart.
+	providerLoginRules = []quota.Rule{
+		{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
+		{Name: "network", Scope: quota.Network, Limit: 100, Window: 15 * time.Minute},
+	}
+	// wrongTokenRules count wrong tokens. Once a rule is used up, wrong tokens get 429; right
+	// tokens always pass.
+	wrongTokenRules = []quota.Rule{
+		{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
+		{Name: "network", Scope: quota.Network, Limit: 30, Window: 15 * time.Minute},
+	}
+)
+
+// attempt is one that was counted, such as a password, and can be given back.
+type attempt struct {
+	quota.Decision
+	id      string
+	buckets map[quota.Scope]string
+}
+
+// takeLogin counts one attempt with a password, before the password is compared. browser is the
+// cookie of a known browser, or "".
+func (a attemptLimiter) takeLogin(ctx context.Context, account, browser string, address netip.Addr) (attempt, error) {
+	if browser != "" {
+		return a.takeAttempt(ctx, knownBrowserRules, accountBucket("login", "browser", account+"/"+browser))
+	}
+	buckets := networkBuckets("login", address)
+	buckets[accountScope] = consoleBucket("login", accountScope, account)
+	return a.takeAttempt(ctx, loginRules, buckets)
+}
+
+// giveBack takes an attempt back whose password was right: it was no guess. While the limiter is away,
+// it stays counted.
+func (a attemptLimiter) giveBack(ctx context.Context, t attempt) {
+	_ = a.limiter.Refund(context.WithoutCancel(ctx), t.id, slices.Collect(maps.Values(t.buckets))...)
+}
+
+// takeSecondFactor counts one attempt at an account's second factor.
+func (a attemptLimiter) takeSecondFactor(ctx context.Context, account string) (quota.Decision, error) {
+	return a.take(ctx, secondFactorRules, accountBucket("code", accountScope, account))
+}
+
+// takeProviderLogin counts one request to the identity provider.
+func (a attemptLimiter) takeProviderLogin(ctx context.Context, address netip.Addr) (quota.Decision, error) {
+	return a.take(ctx, providerLoginRules, networkBuckets(viaProvider, address))
+}
+
+// useOnce reports whether a secret value is used for the first time within life, on any replica,
+// and marks it as used.
+func (a attemptLimiter) useOnce(ctx context.Context, value string, life time.Duration) (bool, error) {
+	once, sum := []quota.Rule{{Name: "once", Scope: accountScope, Limit: 1, Window: life}}, sha256.Sum256([]byte(value))
+	d, err := a.take(ctx, once, accountBucket("provider", accountScope, hex.EncodeToString(sum[:])))
+	return d.Admitted, err
+}
+
+// takeWrongToken counts a token that is unknown or expired.
+func (a attemptLimiter) takeWrongToken(ctx context.Context, address netip.Addr) (quota.Decision, error) {
+	return a.take(ctx, wrongTokenRules, networkBuckets("token", address))
+}
+
+func (a attemptLimiter) take(ctx context.Context, rules []quota.Rule,
+	buckets map[quota.Scope]string) (quota.Decision, error) {
+	t, err := a.takeAttempt(ctx, rules, buckets)
+	return t.Decision, err
+}
+
+func (a attemptLimiter) takeAttempt(ctx context.Context, rules []quota.Rule,
+	buckets map[quota.Scope]string) (t attempt, err error) {
+	t.id, t.buckets = rand.Text(), buckets
+	t.Decision, err = a.limiter.TakeOrLocal(ctx, quota.Request{ID: t.id, Rules: rules, Buckets: buckets})
+	return t, err
+}
+
+func consoleBucket(what string, scope quota.Scope, value string) string {
+	return quota.Bucket("console", what, string(scope), value)
+}
+
+func accountBucket(what string, scope quota.Scope, value string) map[quota.Scope]string {
+	return map[quota.Scope]string{accountScope: consoleBucket(what, scope, value)}
+}
+
+func networkBuckets(what string, address netip.Addr) map[quota.Scope]string {
+	return map[quota.Scope]string{
+		quota.IP:      consoleBucket(what, quota.IP, cmp.Or(buckets.ClientPrefix(address), "none")),
+		quota.Network: consoleBucket(what, quota.Network, cmp.Or(buckets.NetworkPrefix(address), "none")),
+	}
+}
+
+// attemptsLeft returns how many attempts the strictest rule still admits.
+func attemptsLeft(d quota.Decision) int {
+	strictest := slices.MinFunc(d.Rules, func(a, b quota.State) int { return a.Remaining() - b.Remaining() })
+	return strictest.Remaining()
+}
+
+// clientNetwork returns the network that stands for a client in the log: an IPv4 address or an IPv6
+// /64; "none" without an address.
+func clientNetwork(c echo.Context) string {
+	return cmp.Or(buckets.ClientPrefix(server.ClientIP(c)), "none")
+}

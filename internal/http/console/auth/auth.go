@@ -1,0 +1,116 @@
+// Package auth finds the account that makes a request to the console, and what it may do: passwords
+// with a second factor, logins by an OpenID Connect provider, sessions, bearer tokens, accounts and
+// roles.
+package auth
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/logthrottle"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/store"
+)
+
+// Config has the settings and dependencies of logging in.
+type Config struct {
+	Accounts accountStore
+	Sessions sessionStore
+	Factors  secondFactorStore
+	Limiter  limiter
+
+	Password     string // of the login page
+	PasswordHash string // argon2id in PHC form, instead of Password; with neither, passwords are refused
+	Tokens       []Token
+
+	Ring     *keys.Ring // seals what browsers and the database keep for the console
+	Provider *Provider  // nil: there are only passwords
+
+	DemandFactor bool // every account with a password needs a second factor
+
+	Refused func(what, rule string) // called for each attempt that a rule refused; what is "login" or "token"
+}
+
+// accountStore has the administrators. Implementation: sqldb.DB.
+type accountStore interface {
+	AddAccount(ctx context.Context, a store.Account, act store.AuditEntry) error
+	ChangeAccount(ctx context.Context, name string, c store.AccountChange, act store.AuditEntry) error
+	AccountByIdentity(ctx context.Context, identity string) (store.Account, error)
+	Account(ctx context.Context, name string) (store.Account, error)
+	Accounts(ctx context.Context) ([]store.Account, error)
+	DropSecondFactor(ctx context.Context, account string, act store.AuditEntry) (bool, error)
+}
+
+// sessionStore has the sessions of all accounts. Implementation: sqldb.DB.
+type sessionStore interface {
+	BeginSession(ctx context.Context, s store.Session, life time.Duration, act store.AuditEntry) (store.Session, error)
+	Session(ctx context.Context, id [32]byte) (store.Session, time.Time, error)
+	SessionsOf(ctx context.Context, account string) ([]store.Session, error)
+	TouchSession(ctx context.Context, id [32]byte) error
+	EndSession(ctx context.Context, id [32]byte) error
+	EndSessions(ctx context.Context, account string, id *[32]byte, act store.AuditEntry) (bool, error)
+}
+
+// secondFactorStore has the second factors and recovery codes of accounts. Implementation:
+// sqldb.DB.
+type secondFactorStore interface {
+	AddSecondFactor(ctx context.Context, f store.SecondFactor, codes [][32]byte, act store.AuditEntry) (bool, error)
+	SecondFactor(ctx context.Context, account string) (store.SecondFactor, error)
+	TakeTOTPStep(ctx context.Context, account string, step int64, from, to []byte) (bool, error)
+	TakeRecoveryCode(ctx context.Context, account string, hash [32]byte, act store.AuditEntry) (bool, error)
+	PutRecoveryCodes(ctx context.Context, account string, codes [][32]byte, act store.AuditEntry) (bool, error)
+	DropSecondFactor(ctx context.Context, account string, act store.AuditEntry) (bool, error)
+}
+
+// Auth finds the account that makes a request, and what it may do. Safe for concurrent use.
+type Auth struct {
+	Config
+	attempts attemptLimiter
+	lines    logthrottle.Throttle
+	logger   *slog.Logger
+	now      func() time.Time
+	password credential
+	layout   *frame.Layout
+	checks   chan struct{} // bounds the passwords that are checked at once: a slow hash takes much memory
+}
+
+// maxConcurrentPasswordChecks is how many passwords are checked at once.
+const maxConcurrentPasswordChecks = 2
+
+// New prepares the login pages. A PasswordHash that can't be parsed refuses every password.
+func New(c Config, l *frame.Layout, logger *slog.Logger, now func() time.Time) *Auth {
+	a := &Auth{
+		Config: c, attempts: attemptLimiter{c.Limiter}, lines: logthrottle.Throttle{Every: time.Minute}, logger: logger,
+		now: now, layout: l,
+		checks: make(chan struct{}, maxConcurrentPasswordChecks),
+	}
+	var err error
+	if a.password, err = newCredential(c.Password, c.PasswordHash); err != nil {
+		a.logger.Error("console login disabled: password hash invalid", "error", err, runbook.Configuration.See())
+	}
+	return a
+}
+
+// Register adds the pages for logging in and for accounts.
+func (a *Auth) Register(e *echo.Echo) {
+	open := a.layout.PageMiddleware()
+	e.GET("/admin/login", a.loginPage, open...)
+	e.POST("/admin/login", frame.FormHandler(a.login), open...)
+	e.POST("/admin/logout", a.logout, open...) // also before the second factor
+	e.GET(codePath, a.codePage, open...)
+	e.POST(codePath, frame.FormHandler(a.submitCode), open...)
+	if a.Provider != nil {
+		e.POST(providerStartPath, frame.FormHandler(a.startProviderLogin), open...)
+		e.GET(ProviderCallbackPath, a.finishProviderLogin, a.layout.CrossSitePageMiddleware()...)
+	}
+	e.GET(factorPath, a.factorPage, a.pageMiddleware(actionFactor)...)
+	e.POST(factorPath, frame.FormHandler(a.changeFactor), a.pageMiddleware(actionFactor)...)
+	e.POST(sessionsPath, frame.FormHandler(a.endSessions), a.pageMiddleware(actionSession)...)
+	e.GET("/admin/accounts", a.accountsPage, a.pageMiddleware(actionAccounts)...)
+	e.POST("/admin/accounts", frame.FormHandler(a.changeAccount), a.pageMiddleware(actionAccounts)...)
+}

@@ -1,0 +1,146 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/support"
+)
+
+// reservedNames are the names that audit entries use for actors without an account.
+var reservedNames = map[string]bool{configuredAccount.Name: true, tokenActorName: true, commandLineActor: true}
+
+// commandLineActor is the actor in the audit entries of commands.
+const commandLineActor = "cli"
+
+// Errors of a change, also if another change at the same time causes them.
+var (
+	errNameTaken      = fault.Invalid("name", "taken", "There is an account of this name.")
+	errUnknownAccount = fault.Invalid("name", "unknown_account", "There is no account of this name.")
+	errIdentityTaken  = fault.Invalid("identity", "identity_taken", "Another account has this name at the provider.")
+)
+
+// AccountChangeRequest is a requested change of an account.
+type AccountChangeRequest struct {
+	Name   string
+	Role   Role   // of a new account, or the account's new role
+	Do     string // add, role, identity, password, close, open, or factor: remove the second factor
+	Reason string
+
+	Identity string // the person's name at the provider; a new account with an identity gets no password
+}
+
+// ChangeAccount changes an account and returns the new password if one was made; only its hash is
+// stored. Errors: *fault.InvalidError, fault.Unavailable.
+func ChangeAccount(ctx context.Context, db accountStore, w AccountChangeRequest, now time.Time,
+	act store.AuditEntry) (made string, err error) {
+	if err := support.CheckReason(w.Reason, ""); err != nil {
+		return "", err
+	}
+	act.What, act.Target, act.Reason = actionAccounts+"."+w.Do, w.Name, w.Reason
+	if w.Do == "factor" { // for a person who lost the device and the recovery codes; also of the configured account
+		dropped, err := db.DropSecondFactor(ctx, w.Name, act)
+		if err == nil && !dropped {
+			err = fault.Invalid("name", "no_factor", "This account has no second factor.")
+		}
+		return "", err
+	}
+	if !store.IsAccountName(w.Name) || reservedNames[w.Name] {
+		return "", fault.Invalid("name", "bad_name",
+			"A name begins with a small letter and has up to 32 of a-z, 0-9, dot, dash and underscore; admin, token and cli are taken.")
+	}
+	switch _, err := db.Account(ctx, w.Name); {
+	case err == nil && w.Do == "add":
+		return "", errNameTaken
+	case errors.Is(err, fault.NotFound) && w.Do != "add":
+		return "", errUnknownAccount
+	case err != nil && !errors.Is(err, fault.NotFound):
+		return "", err
+	}
+	c, made, err := toStoreChange(ctx, db, w, now)
+	if err != nil {
+		return "", err
+	}
+	if w.Do == "add" {
+		act.Detail = string(w.Role)
+		err = db.AddAccount(ctx, store.Account{Name: w.Name}.WithChange(c), act)
+	} else {
+		err = db.ChangeAccount(ctx, w.Name, c, act)
+	}
+	switch {
+	case err == nil:
+		return made, nil
+	case errors.Is(err, store.ErrNameTaken):
+		return "", errNameTaken
+	case errors.Is(err, store.ErrIdentityTaken):
+		return "", errIdentityTaken
+	case errors.Is(err, fault.NotFound):
+		return "", errUnknownAccount
+	}
+	return "", err
+}
+
+// toStoreChange returns the store's change for the requested one, and the new password if one was
+// made.
+func toStoreChange(ctx context.Context, db accountStore, w AccountChangeRequest, now time.Time) (c store.AccountChange, made string,
+	err error) {
+	if w.Do == "add" || w.Do == "role" {
+		if roleRanks[w.Role] == 0 {
+			return c, "", fault.Invalid("role", "bad_role", "A role is reader, operator or owner.")
+		}
+		c.Role = new(string(w.Role))
+	}
+	if w.Do == "add" || w.Do == "identity" {
+		if err := checkIdentity(ctx, db, w); err != nil {
+			return c, "", err
+		}
+		c.Identity = &w.Identity
+	}
+	switch {
+	case w.Do == "password", w.Do == "add" && *c.Identity == "":
+		made = newPassword()
+		c.Password = new(hashPassword(made))
+	case w.Do == "close":
+		c.DisabledAt = &now
+	case w.Do == "open":
+		c.DisabledAt = &time.Time{}
+	case !slices.Contains([]string{"add", "role", "identity"}, w.Do):
+		return c, "", fault.Invalid("do", "invalid", "This is add, role, identity, password, factor, close or open.")
+	}
+	return c, made, nil
+}
+
+// checkIdentity returns an error if the requested identity is malformed or another account has it.
+func checkIdentity(ctx context.Context, db accountStore, w AccountChangeRequest) error {
+	strange := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
+	if len(w.Identity) > maxIdentityLength || !utf8.ValidString(w.Identity) || strings.ContainsFunc(w.Identity, strange) {
+		return fault.Invalid("identity", "bad_identity",
+			"The name at the provider has at most 200 bytes, and no spaces.")
+	}
+	other, err := db.AccountByIdentity(ctx, w.Identity)
+	switch {
+	case err == nil && other.Name != w.Name:
+		return errIdentityTaken
+	case err != nil && !errors.Is(err, fault.NotFound):
+		return err
+	}
+	return nil
+}
+
+// maxIdentityLength is the longest identity, in bytes.
+const maxIdentityLength = 200
+
+// NewCommandAuditEntry returns an audit entry of an action from the command line, and writes nothing.
+func NewCommandAuditEntry() (store.AuditEntry, error) {
+	id, err := uuid.NewV7()
+	return store.AuditEntry{ID: id, Who: commandLineActor, Role: string(Owner), Outcome: store.AuditDone}, err
+}

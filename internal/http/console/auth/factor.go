@@ -1,0 +1,172 @@
+package auth
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// The labels of seals (keys.Ring): SecondFactorSealLabel for the second factors in the database,
+// enrolSealLabel for a secret that a page keeps until a first code confirms it.
+const (
+	SecondFactorSealLabel = "second factor"
+	enrolSealLabel        = "second factor to be"
+)
+
+const (
+	codePath   = "/admin/login/code"
+	factorPath = "/admin/factor"
+)
+
+// codeView is the page that asks for the code after the password.
+type codeView struct {
+	frame.Page
+	Next    string
+	Problem string
+}
+
+func (a *Auth) codePage(c echo.Context) error {
+	next := consolePageOrEmpty(c.QueryParam("next"))
+	switch _, ok, err := a.sessionAwaitingCode(c); {
+	case err != nil:
+		return err
+	case !ok:
+		return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPagePath))
+	}
+	return a.showCodePage(c, http.StatusOK, next, "")
+}
+
+// sessionAwaitingCode returns the session of a person who gave the password but not yet the code.
+func (a *Auth) sessionAwaitingCode(c echo.Context) (session, bool, error) {
+	v, ok, err := a.currentSession(c)
+	return v, ok && v.lacks == lacksCode, err
+}
+
+func (a *Auth) showCodePage(c echo.Context, status int, next, problem string) error {
+	v := codeView{Page: frame.NewPage(c, "code.title", ""), Next: next, Problem: problem}
+	v.Back = withReturnPage(codePath, next)
+	return a.layout.Show(c, status, "code", v)
+}
+
+// submitCode checks the second factor's code. It replaces the session, so that a cookie from before
+// the code is worthless.
+func (a *Auth) submitCode(c echo.Context, form url.Values) error {
+	next := consolePageOrEmpty(form.Get("next"))
+	v, ok, err := a.sessionAwaitingCode(c)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPagePath))
+	}
+	v.who.attachTo(c)
+	problem, err := a.tryCode(c, v, form.Get("code"))
+	switch {
+	case err != nil:
+		return err
+	case problem != nil:
+		return a.showCodePage(c, problem.status, next, problem.text)
+	}
+	if err := a.replaceSession(c, v); err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPagePath))
+}
+
+// replaceSession begins a session that has passed the second factor, and then ends the one that
+// lacked it.
+func (a *Auth) replaceSession(c echo.Context, v session) error {
+	ctx := c.Request().Context()
+	who, err := a.principalOf(ctx, v.Session)
+	if err != nil {
+		return err
+	}
+	if err := a.beginSession(c, who, store.Session{Passed: true}, actionLogin); err != nil {
+		return err
+	}
+	return a.Sessions.EndSession(ctx, v.ID)
+}
+
+// codeRefusal is the status and the text of a refused code.
+type codeRefusal struct {
+	status int
+	text   string
+}
+
+// tryCode tries a code of the account's second factor, or a recovery code; each is good once. It
+// counts the attempt before it compares. It returns nil if the code was right, else the refusal to
+// show.
+func (a *Auth) tryCode(c echo.Context, v session, typed string) (*codeRefusal, error) {
+	ctx, w, code := c.Request().Context(), frame.Words(c), normalizeCode(typed)
+	if code == "" {
+		return &codeRefusal{http.StatusUnprocessableEntity, w.Get("code.empty")}, nil
+	}
+	count, err := a.attempts.takeSecondFactor(ctx, v.Account)
+	if err != nil {
+		a.logger.ErrorContext(ctx, "could not count second-factor attempts", "error", err, runbook.Console.See())
+		return &codeRefusal{http.StatusServiceUnavailable, w.Get("login.unavailable")}, nil
+	}
+	if !count.Admitted {
+		a.logger.WarnContext(ctx, "second factor refused: too many attempts", "account", v.Account, "network",
+			clientNetwork(c),
+			runbook.Console.See())
+		c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(count.RetryAfter())))
+		return &codeRefusal{http.StatusTooManyRequests, w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))}, nil
+	}
+	right, err := a.consumeCode(c, v, code)
+	if err != nil || right {
+		return nil, err
+	}
+	a.logger.WarnContext(ctx, "second factor refused: code wrong or already used", "account", v.Account, "network",
+		clientNetwork(c),
+		runbook.Console.See())
+	return &codeRefusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", attemptsLeft(count))},
+		nil
+}
+
+// consumeCode reports whether a code is a right one of the account's second factor or an unused
+// recovery code, and marks it as used.
+func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error) {
+	ctx := c.Request().Context()
+	if len(code) == recoveryCodeLength {
+		act, err := a.NewAuditEntry(c, actionFactor+".recovery")
+		if err != nil {
+			return false, err
+		}
+		act.Target = v.Account
+		return a.Factors.TakeRecoveryCode(ctx, v.Account, recoveryCodeHash(v.Account, code), act)
+	}
+	f, has, err := a.secondFactorOf(ctx, v.Account)
+	if err != nil || !has {
+		return false, err
+	}
+	secret, err := a.Ring.Open(SecondFactorSealLabel, f.Sealed, []byte(v.Account))
+	if err != nil {
+		a.logger.ErrorContext(ctx, "could not decrypt second factor", "account", v.Account, "error", err,
+			runbook.Defect.See())
+		return false, fault.Unavailable // a key that left the ring too early, not a wrong code
+	}
+	step, right := matchTOTPStep(secret, code, a.now(), f.Step)
+	if !right {
+		return false, nil
+	}
+	// sealed again by the ring's first key, so that older keys can leave the ring
+	sealed, err := a.Ring.Seal(SecondFactorSealLabel, secret, []byte(v.Account))
+	if err != nil {
+		return false, err
+	}
+	return a.Factors.TakeTOTPStep(ctx, v.Account, step, f.Sealed, sealed)
+}
+
+// enrolTimeout is how long a person may take to set up an authenticator app.
+const enrolTimeout = 15 * time.Minute

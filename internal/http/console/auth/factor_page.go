@@ -1,0 +1,184 @@
+package auth
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/texts"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/server"
+	"sendcode/internal/store"
+)
+
+// factorView is the page of a person's own login: the second factor and the sessions.
+type factorView struct {
+	frame.Page
+	Account    string
+	Demanded   bool // the settings demand a second factor
+	ByProvider bool // logged in by the provider, which has its own second factor
+	Has        bool
+	Since      texts.DisplayTime
+	Left       string // how many recovery codes, in words
+	Problem    string
+	Done       string
+
+	Secret   string // not yet confirmed, in groups of four
+	Picture  qrCode
+	Kept     string   // the secret, sealed for this session
+	Recovery []string // shown only once
+
+	Sessions []sessionView // empty while a second factor is set up
+}
+
+func (a *Auth) factorPage(c echo.Context) error {
+	return a.showFactorPage(c, sessionOf(c), http.StatusOK, factorView{})
+}
+
+func (a *Auth) showFactorPage(c echo.Context, s session, status int, v factorView) error {
+	ctx, w := c.Request().Context(), frame.Words(c)
+	v.Page, v.Demanded, v.ByProvider = frame.NewPage(c, "factor.title", "factor"), a.DemandFactor, s.Via == viaProvider
+	v.Account = s.Account
+	f, has, err := a.secondFactorOf(ctx, s.Account)
+	if err != nil {
+		return err
+	}
+	if has {
+		v.Has, v.Since, v.Left = true, w.Clock(f.MadeAt), w.Plural("factor.left", f.Codes)
+	}
+	if s.lacks == "" && v.Secret == "" && v.Recovery == nil {
+		if v.Sessions, err = a.listSessions(ctx, w, s); err != nil {
+			return err
+		}
+	}
+	return a.layout.Show(c, status, "factor", v)
+}
+
+// changeFactor handles the form of the second factor: begin one (needs the password), confirm it
+// with a first code, remove it or make new recovery codes (need a code).
+func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
+	s, w := sessionOf(c), frame.Words(c)
+	if s.Account == "" || s.Via == viaProvider {
+		return a.showFactorPage(c, s, http.StatusForbidden, factorView{})
+	}
+	switch form.Get("do") {
+	case "begin":
+		return a.beginFactor(c, s, form)
+	case "confirm":
+		return a.confirmFactor(c, s, form)
+	case "codes", "remove":
+		switch problem, err := a.tryCode(c, s, form.Get("code")); {
+		case err != nil:
+			return err
+		case problem != nil:
+			return a.showFactorPage(c, s, problem.status, factorView{Problem: problem.text})
+		}
+		return a.changeFactorWithCode(c, s, form.Get("do"))
+	}
+	return a.showFactorPage(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
+}
+
+// beginFactor shows a new secret. It needs the password, so that a stolen session can't lock the
+// owner out.
+func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
+	ctx, w := c.Request().Context(), frame.Words(c)
+	count, err := a.attempts.takeLogin(ctx, s.Account, a.knownBrowserID(c, s.Account), server.ClientIP(c))
+	if err != nil || !count.Admitted {
+		return a.showFactorPage(c, s, http.StatusTooManyRequests,
+			factorView{Problem: w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))})
+	}
+	_, right, err := a.tryPassword(ctx, s.Account, form.Get("password"))
+	if err != nil {
+		return err
+	}
+	if !right {
+		problem := w.Get("login.wrong") + " " + w.Plural("login.left", attemptsLeft(count.Decision))
+		return a.showFactorPage(c, s, http.StatusUnauthorized, factorView{Problem: problem})
+	}
+	a.attempts.giveBack(ctx, count)
+	return a.showSecret(c, http.StatusOK, s, newTOTPSecret(), "")
+}
+
+func (a *Auth) showSecret(c echo.Context, status int, s session, secret []byte, problem string) error {
+	address, err := otpauthURL(s.Account, secret)
+	if err != nil {
+		return err
+	}
+	v := factorView{Problem: problem, Secret: groupByFour(encodeSecret(secret))}
+	if v.Picture, err = drawQRCode(address); err != nil {
+		return err
+	}
+	if v.Kept, err = seal(a, enrolSealLabel, s.ID[:], secret, enrolTimeout); err != nil {
+		return err
+	}
+	return a.showFactorPage(c, s, status, v)
+}
+
+// groupByFour puts a space after every four characters.
+func groupByFour(s string) string {
+	var groups []string
+	for group := range slices.Chunk([]byte(s), 4) {
+		groups = append(groups, string(group))
+	}
+	return strings.Join(groups, " ")
+}
+
+// confirmFactor stores a secret once a right code shows that the authenticator app has it. The code
+// then counts as used.
+func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
+	ctx, w := c.Request().Context(), frame.Words(c)
+	secret, ok := unseal[[]byte](a, enrolSealLabel, s.ID[:], form.Get("kept"))
+	if !ok {
+		return a.showFactorPage(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
+	}
+	step, right := matchTOTPStep(secret, normalizeCode(form.Get("code")), a.now(), 0)
+	if !right {
+		return a.showSecret(c, http.StatusUnprocessableEntity, s, secret, w.Get("factor.unconfirmed"))
+	}
+	sealed, err := a.Ring.Seal(SecondFactorSealLabel, secret, []byte(s.Account))
+	if err != nil {
+		return err
+	}
+	act, err := a.NewAuditEntry(c, actionFactor+".add")
+	if err != nil {
+		return err
+	}
+	act.Target = s.Account
+	shown, kept := newRecoveryCodes(s.Account)
+	added, err := a.Factors.AddSecondFactor(ctx, store.SecondFactor{Account: s.Account, Sealed: sealed, Step: step},
+		kept, act)
+	switch {
+	case err != nil:
+		return err
+	case !added:
+		return a.showFactorPage(c, s, http.StatusConflict, factorView{Problem: w.Get("factor.again")})
+	}
+	if err := a.replaceSession(c, s); err != nil {
+		return err
+	}
+	return a.showFactorPage(c, s, http.StatusOK, factorView{Done: w.Get("factor.added"), Recovery: shown})
+}
+
+// changeFactorWithCode removes the second factor or makes new recovery codes, after a right code.
+func (a *Auth) changeFactorWithCode(c echo.Context, s session, do string) error {
+	ctx, w := c.Request().Context(), frame.Words(c)
+	act, err := a.NewAuditEntry(c, actionFactor+"."+do)
+	if err != nil {
+		return err
+	}
+	act.Target = s.Account
+	if do == "remove" {
+		if _, err = a.Factors.DropSecondFactor(ctx, s.Account, act); err != nil {
+			return err
+		}
+		return a.showFactorPage(c, s, http.StatusOK, factorView{Done: w.Get("factor.removed")})
+	}
+	shown, kept := newRecoveryCodes(s.Account)
+	if _, err = a.Factors.PutRecoveryCodes(ctx, s.Account, kept, act); err != nil {
+		return err
+	}
+	return a.showFactorPage(c, s, http.StatusOK, factorView{Done: w.Get("factor.renewed"), Recovery: shown})
+}

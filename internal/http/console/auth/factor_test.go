@@ -1,0 +1,279 @@
+package auth
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/http/console/consoletest"
+	"sendcode/internal/kit/servertest"
+)
+
+var recoveryPattern = regexp.MustCompile(`<li><code>([a-z2-7]{4}-[a-z2-7]{4}-[a-z2-7]{4}-[a-z2-7]{4})</code></li>`)
+
+func recoveryIn(rec *httptest.ResponseRecorder) (codes []string) {
+	for _, m := range recoveryPattern.FindAllStringSubmatch(rec.Body.String(), -1) {
+		codes = append(codes, m[1])
+	}
+	return codes
+}
+
+// begin begins a second factor: the device, and the secret as the page keeps it.
+func (r *rig) begin(b *consoletest.Browser, password string) (d consoletest.Device, kept string) {
+	r.Helper()
+	page := want(r.T, b.Post(factorPath, url.Values{"do": {"begin"}, "password": {password}}),
+		http.StatusOK).Body.String()
+	d = r.Phone(strings.ReplaceAll(consoletest.Between(r.T, page, `<code class="shown">`, "<"), " ", ""))
+	return d, consoletest.Between(r.T, page, `name="kept" value="`, `"`)
+}
+
+func confirm(b *consoletest.Browser, kept, code string) *httptest.ResponseRecorder {
+	b.Helper()
+	return b.Post(factorPath, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {code}})
+}
+
+// setUp begins and confirms a second factor.
+func (r *rig) setUp(b *consoletest.Browser, password string) consoletest.Device {
+	r.Helper()
+	d, kept := r.begin(b, password)
+	rec := want(r.T, confirm(b, kept, d.Code()), http.StatusOK)
+	if d.Recovery = recoveryIn(rec); len(d.Recovery) != recoveryCodeCount {
+		r.Fatalf("%d recovery codes: %s", len(d.Recovery), rec.Body)
+	}
+	return d
+}
+
+func giveCode(b *consoletest.Browser, code string) *httptest.ResponseRecorder {
+	b.Helper()
+	return b.Post(codePath, url.Values{"code": {code}, "next": {"/admin/overview"}})
+}
+
+// halfIn is a browser that has given the password.
+func (r *rig) halfIn() *consoletest.Browser {
+	r.Helper()
+	b := r.Browser()
+	want(r.T, b.Login(consoletest.Password), http.StatusSeeOther)
+	return b
+}
+
+func TestSecondFactor(t *testing.T) {
+	r := newRig(t)
+	b, before := r.LoggedIn(), r.LoggedIn()
+	contains(t, b.Get(factorPath), "password alone")
+	d := r.setUp(b, consoletest.Password)
+	want(t, b.Get("/admin"), http.StatusOK)
+	contains(t, b.Get(factorPath), "10 recovery codes are left")
+	// A login with the password alone has not given the code.
+	for _, half := range []*consoletest.Browser{before, r.halfIn()} {
+		redirects(t, half.Get("/admin/preview"), "/admin/login/code?next=%2Fadmin%2Fpreview")
+		want(t, half.Get("/v1/admin/sends"), http.StatusUnauthorized)
+		want(t, half.Get(factorPath), http.StatusSeeOther)
+		want(t, half.Post(factorPath, url.Values{"do": {"remove"}, "code": {d.Code()}}), http.StatusSeeOther)
+		contains(t, half.Get(codePath+"?next=/admin/preview"),
+			`name="back" value="/admin/login/code?next=%2Fadmin%2Fpreview"`)
+		want(t, half.Get("/admin/login"), http.StatusOK)
+	}
+	half := r.halfIn()
+	known := func() bool { return half.Cookies[knownBrowserCookieName("admin")] != nil }
+	servertest.Same(t, "known by the password alone", known(), false)
+	old := half.Cookies[sessionCookieName].Value
+	want(t, giveCode(half, ""), http.StatusUnprocessableEntity)
+	rec := want(t, giveCode(half, d.Wrong()), http.StatusUnauthorized)
+	contains(t, rec, "wrong or was used before", "4 tries left", `value="/admin/overview"`)
+	want(t, giveCode(half, d.Code()), http.StatusUnauthorized) // that confirmed the app
+	code := d.Next()
+	redirects(t, giveCode(half, code[:3]+" "+code[3:]), "/admin/overview")
+	servertest.Same(t, "known by the code", known(), true)
+	want(t, half.Get("/admin"), http.StatusOK)
+	if half.Cookies[sessionCookieName].Value == old {
+		t.Error("the cookie of before goes on")
+	}
+	half.Cookies[sessionCookieName].Value = old
+	want(t, half.Get(codePath), http.StatusSeeOther) // its session has ended
+	redirects(t, half.Get("/admin"), "/admin/login")
+	r.Acts("admin|factor.add|done|||", "admin|login.password|done|||", "admin|login.password|done|||")
+	if last := r.Entries("")[0]; last.Who != "admin" || last.What != actionLogin {
+		t.Errorf("%+v", last)
+	}
+	r.Unlogged(append(d.Recovery, d.Secret, code)...)
+}
+
+// A code is good once, also for two who come at two replicas.
+func TestCodesAreTakenOnce(t *testing.T) {
+	r := newRig(t)
+	d := r.setUp(r.LoggedIn(), consoletest.Password)
+	code := d.Next()
+	first, second := r.halfIn(), r.halfIn()
+	second.Handler = r.replica(quiet())
+	want(t, giveCode(first, code), http.StatusSeeOther)
+	want(t, giveCode(second, code), http.StatusUnauthorized)
+	want(t, giveCode(second, strings.ToUpper(d.Recovery[0])), http.StatusSeeOther)
+	third := r.halfIn()
+	want(t, giveCode(third, d.Recovery[0]), http.StatusUnauthorized)
+	want(t, giveCode(third, strings.ReplaceAll(d.Recovery[1], "-", " ")), http.StatusSeeOther)
+	contains(t, third.Get(factorPath), "8 recovery codes are left")
+	acts := r.Entries("factor.recovery")
+	if len(acts) != 2 || acts[0].Target != "admin" {
+		t.Errorf("%+v", acts)
+	}
+}
+
+func TestGuessingCodes(t *testing.T) {
+	r := newRig(t)
+	d := r.setUp(r.LoggedIn(), consoletest.Password)
+	for i := range 5 {
+		half := r.halfIn()
+		half.From = fmt.Sprintf("198.51.100.%d:1", i) // from wherever
+		want(t, giveCode(half, d.Wrong()), http.StatusUnauthorized)
+	}
+	half := r.halfIn()
+	rec := want(t, giveCode(half, d.Next()), http.StatusTooManyRequests)
+	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "870")
+	want(t, giveCode(half, d.Recovery[0]), http.StatusTooManyRequests)
+	r.Clock.Add(15 * time.Minute)
+	want(t, half.Get(codePath), http.StatusSeeOther) // halfway for 10 minutes at most
+	want(t, giveCode(r.halfIn(), d.Next()), http.StatusSeeOther)
+	for range 24 {
+		r.Clock.Add(15 * time.Minute)
+		want(t, giveCode(r.halfIn(), d.Wrong()), http.StatusUnauthorized)
+	}
+	r.Clock.Add(15 * time.Minute)
+	want(t, giveCode(r.halfIn(), d.Next()), http.StatusTooManyRequests)
+}
+
+// A login may be half done for ten minutes, and can be given up.
+func TestHalfwayIsShort(t *testing.T) {
+	r := newRig(t)
+	d := r.setUp(r.LoggedIn(), consoletest.Password)
+	half, other := r.halfIn(), r.halfIn()
+	want(t, other.Post("/admin/logout", url.Values{}), http.StatusSeeOther)
+	want(t, other.Get(codePath), http.StatusSeeOther)
+	r.Clock.Add(secondFactorTimeout - time.Microsecond)
+	want(t, half.Get(codePath), http.StatusOK)
+	r.Clock.Add(time.Microsecond)
+	want(t, giveCode(half, d.Next()), http.StatusSeeOther)
+	redirects(t, half.Get("/admin"), "/admin/login")
+}
+
+// A session alone is not enough to set one up or take it away.
+func TestChangingTheSecondFactor(t *testing.T) {
+	r := newRig(t)
+	b := r.LoggedIn()
+	for form, status := range map[string]int{
+		"do=begin&password=wrong": 401, "do=begin": 401, "do=remove&code=000000": 401, "do=confirm&code=000000": 422,
+		"do=dance": 422,
+	} {
+		want(t, b.Do(http.MethodPost, factorPath, form, "Content-Type", "application/x-www-form-urlencoded"), status)
+	}
+	d, kept := r.begin(b, consoletest.Password)
+	rec := want(t, confirm(b, kept, d.Wrong()), http.StatusUnprocessableEntity)
+	contains(t, rec, groupByFour(d.Secret), "Check the clock") // the same once more
+	want(t, confirm(r.LoggedIn(), kept, d.Code()), http.StatusUnprocessableEntity)
+	r.Clock.Add(enrolTimeout)
+	want(t, confirm(b, kept, d.Code()), http.StatusUnprocessableEntity)
+	if _, err := r.Store.SecondFactor(t.Context(), "admin"); err == nil {
+		t.Fatal("set up all the same")
+	}
+
+	late, kept := r.begin(b, consoletest.Password)
+	d = r.setUp(b, consoletest.Password)
+	want(t, confirm(b, kept, late.Code()), http.StatusUnprocessableEntity) // of a session that has ended
+
+	rec = want(t, b.Post(factorPath, url.Values{"do": {"codes"}, "code": {d.Next()}}), http.StatusOK)
+	fresh := recoveryIn(rec)
+	if len(fresh) != recoveryCodeCount || fresh[0] == d.Recovery[0] {
+		t.Errorf("%v", fresh)
+	}
+	want(t, giveCode(r.halfIn(), d.Recovery[0]), http.StatusUnauthorized)
+	want(t, giveCode(r.halfIn(), fresh[0]), http.StatusSeeOther)
+	want(t, b.Post(factorPath, url.Values{"do": {"remove"}, "code": {d.Next()}}), http.StatusOK)
+	want(t, r.halfIn().Get("/admin"), http.StatusOK)
+	r.Acts("admin|factor.add|done|||", "admin|factor.codes|done|||", "admin|login.password|done|||",
+		"admin|login.password|done|||",
+		"admin|factor.recovery|done|||", "admin|factor.remove|done|||")
+}
+
+func TestSecondFactorIsDemanded(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.DemandFactor = true })
+	b := r.LoggedIn()
+	for _, path := range []string{"/admin", "/admin/accounts", "/admin/sends/x"} {
+		redirects(t, b.Get(path), factorPath)
+	}
+	want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
+	want(t, b.Post("/admin/search", url.Values{"q": {"ana@example.com"}}), http.StatusSeeOther)
+	contains(t, b.Get(factorPath), "wants a second factor of everybody")
+	d := r.setUp(b, consoletest.Password)
+	want(t, b.Get("/admin"), http.StatusOK)
+	want(t, b.Post(factorPath, url.Values{"do": {"remove"}, "code": {d.Next()}}), http.StatusOK)
+	want(t, b.Get("/admin"), http.StatusSeeOther)
+	want(t, r.Browser().Get("/v1/admin/sends", "Authorization", "Bearer "+consoletest.Token), http.StatusOK)
+
+	r2, server := besideProvider(t, func(c *Config) { c.DemandFactor = true })
+	consoletest.Is(server, "bo", "support")
+	in := r2.Browser()
+	consoletest.LeadsTo(t, in.ByProvider(""))
+	want(t, in.Get("/admin"), http.StatusOK) // the provider's is the provider's
+	contains(t, in.Get(factorPath), "asks for its own")
+	want(t, in.Post(factorPath, url.Values{"do": {"begin"}, "password": {consoletest.Password}}), http.StatusForbidden)
+}
+
+func TestLostDevice(t *testing.T) {
+	r := newRig(t)
+	owner, mei := r.LoggedIn(), r.As("operator")
+	d := r.setUp(mei, "the-operator's password")
+	half := r.Browser()
+	want(t, half.LoginAs("the-operator", "the-operator's password"), http.StatusSeeOther)
+	want(t, half.Get("/admin"), http.StatusSeeOther)
+	want(t, mei.Post("/admin/accounts", account("factor", "the-operator", "", "I want to")), http.StatusForbidden)
+	want(t, owner.Post("/admin/accounts", account("factor", "the-operator", "", "")), http.StatusUnprocessableEntity)
+	contains(t, owner.Get("/admin/accounts"), "· second factor", "Take the second factor away")
+	want(t, owner.Post("/admin/accounts", account("factor", "the-operator", "", "lost it")), http.StatusOK)
+	lacks(t, owner.Get("/admin/accounts"), "· second factor", "Take the second factor away")
+	contains(t, owner.Post("/admin/accounts", account("factor", "the-operator", "", "again")), "no second factor")
+	want(t, half.Get("/admin"), http.StatusOK)
+	want(t, giveCode(half, d.Recovery[0]), http.StatusSeeOther)
+	r.Acts("test|account.add|done|||", "the-operator|factor.add|done|||", "the-operator|login.password|done|||",
+		"admin|account.factor|done|||lost it")
+	r.Clock.Add(time.Second)
+	// A new one: sessions that passed the old one have not passed this.
+	fresh := r.setUp(half, "the-operator's password")
+	redirects(t, mei.Get("/admin"), codePath)
+	want(t, giveCode(mei, d.Next()), http.StatusUnauthorized)
+	want(t, giveCode(mei, fresh.Code()), http.StatusSeeOther)
+}
+
+// The secret is sealed for its account, under the ring's first key from each login on; with its key
+// gone the recovery codes still help.
+func TestSecretsOfCodesAreSealed(t *testing.T) {
+	r := newRig(t)
+	d := r.setUp(r.LoggedIn(), consoletest.Password)
+	f, err := r.Store.SecondFactor(t.Context(), "admin")
+	r.Must(err)
+	if strings.Contains(string(f.Sealed), d.Secret) {
+		t.Error("in the clear")
+	}
+	if _, err := r.Ring().Open(SecondFactorSealLabel, f.Sealed, []byte("mei")); err == nil {
+		t.Error("opens for another account")
+	}
+	without, err := keys.Parse(keys.GenerateEntry())
+	r.Must(err)
+	half := r.halfIn()
+	half.Handler = r.replica(quiet(), func(c *Config) { c.Ring = without })
+	want(t, giveCode(half, d.Next()), http.StatusServiceUnavailable)
+	want(t, giveCode(half, d.Recovery[0]), http.StatusSeeOther)
+	want(t, giveCode(r.halfIn(), d.Next()), http.StatusSeeOther)
+	g, err := r.Store.SecondFactor(t.Context(), "admin")
+	r.Must(err)
+	if string(g.Sealed) == string(f.Sealed) {
+		t.Error("not sealed anew")
+	}
+	if _, err := r.Ring().Open(SecondFactorSealLabel, g.Sealed, []byte("admin")); err != nil {
+		t.Error(err)
+	}
+}

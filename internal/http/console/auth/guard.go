@@ -1,0 +1,101 @@
+package auth
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/server"
+)
+
+// requireSession redirects requests without a session to the login page, which leads back
+// afterwards; keepForm says which forms come back. A session that lacks the code or the second factor is redirected to the page for it.
+func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		v, ok, err := a.currentSession(c)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return c.Redirect(http.StatusSeeOther, a.loginAddress(c, "/admin/login", v.Account))
+		}
+		switch {
+		case v.lacks == lacksCode:
+			return c.Redirect(http.StatusSeeOther, a.loginAddress(c, codePath, v.Account))
+		case v.lacks == lacksFactor && c.Path() != factorPath:
+			return c.Redirect(http.StatusSeeOther, factorPath)
+		}
+		if err := a.attachSession(c, v); err != nil {
+			return err
+		}
+		token, err := seal(a, formTokenSealLabel, nil, v.who.Name, formTokenLife)
+		if err != nil {
+			return err
+		}
+		frame.SetFormToken(c, token)
+		return next(c)
+	}
+}
+
+// startPagePath is where a login leads if no page was asked for.
+const startPagePath = "/admin"
+
+// loginAddress returns the login page's URL with the page to return to; without it for
+// startPagePath. account is of the session that has ended or lacks the code; "" if it is not known.
+func (a *Auth) loginAddress(c echo.Context, login, account string) string {
+	back := cmp.Or(a.keepForm(c, account), consolePageOrEmpty(c.Request().URL.RequestURI()))
+	if back == startPagePath {
+		back = ""
+	}
+	return withReturnPage(login, back)
+}
+
+// consolePageOrEmpty returns the address if it is a page of the console, else "", so that no link
+// leads elsewhere after a login.
+func consolePageOrEmpty(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "" || u.Host != "" || strings.Contains(address, `\`) {
+		return ""
+	}
+	if !inMenu(u.Path) && (!strings.HasPrefix(u.Path, "/admin/sends/") || strings.Contains(u.Path, "..")) {
+		return ""
+	}
+	return address
+}
+
+// inMenu reports whether the menu has the page.
+func inMenu(path string) bool {
+	return slices.ContainsFunc(frame.MenuSections, func(s frame.MenuSection) bool { return s.Path == path })
+}
+
+// requireTokenOrSession admits requests with a valid bearer token or session. If there is a token,
+// the session is ignored.
+func (a *Auth) requireTokenOrSession(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
+			bearer, err := a.authenticateToken(c)
+			if err != nil {
+				return err
+			}
+			bearer.attachTo(c)
+			return next(c)
+		}
+		v, ok, err := a.currentSession(c)
+		if err != nil {
+			return err
+		}
+		if !ok || v.lacks != "" {
+			return &server.Problem{Kind: server.Unauthorized,
+				Detail: "Send the admin token as a bearer token, or log in at /admin."}
+		}
+		if err := a.attachSession(c, v); err != nil {
+			return err
+		}
+		return next(c)
+	}
+}

@@ -1,0 +1,86 @@
+package auth
+
+import (
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/http/console/frame"
+)
+
+// A form that is posted into an ended session is kept: the browser has it, sealed, and its page shows
+// it filled after the login, for its account to send it again.
+const (
+	formTokenSealLabel = "form token"
+	keptFormSealLabel  = "kept form"
+	keptFormCookie     = sessionCookieName + "-form"
+
+	formTokenLife   = 24 * time.Hour // a page may stay open for longer than its session
+	keptFormLife    = 15 * time.Minute
+	maxKeptFormSize = 3800 // bytes of the cookie's value; browsers take 4096 with its name and attributes
+)
+
+// keptFields are the fields of forms that are kept: no password, code or secret. The box that
+// confirms an action is not kept either.
+var keptFields = []string{"address", "app", "channel", "days", "do", "event", "id", "identity", "locale", "name",
+	"provider", "purpose", "q", "reason", "role", "to"}
+
+type keptForm struct {
+	Page   string     `json:"page"` // the address of the page that has the form
+	Fields url.Values `json:"fields"`
+}
+
+// keepForm keeps the form of a request whose session has ended, and returns the address of the page
+// that has the form. Without the token of an account nothing is kept, and it returns ""; also if the
+// session is known to be of another account, or if the form is too large.
+func (a *Auth) keepForm(c echo.Context, sessionAccount string) (page string) {
+	r := c.Request()
+	if r.Method != http.MethodPost || r.ParseForm() != nil { // of other media types it reads no field
+		return ""
+	}
+	account, ok := unseal[string](a, formTokenSealLabel, nil, r.PostForm.Get("token"))
+	if !ok || sessionAccount != "" && sessionAccount != account {
+		return ""
+	}
+	kept := keptForm{pageOfForm(r.URL), url.Values{}}
+	for _, name := range keptFields {
+		if r.PostForm.Has(name) {
+			kept.Fields.Set(name, r.PostForm.Get(name))
+		}
+	}
+	value, err := seal(a, keptFormSealLabel, []byte(account), kept, keptFormLife)
+	if err != nil || kept.Page == "" || len(kept.Fields) == 0 || len(value) > maxKeptFormSize {
+		return ""
+	}
+	c.SetCookie(newCookie(c, keptFormCookie, value, int(keptFormLife/time.Second)))
+	return kept.Page
+}
+
+// pageOfForm returns the address of the page that has the form of an address; "" if none has.
+func pageOfForm(form *url.URL) string {
+	page := url.URL{Path: form.Path, RawQuery: form.RawQuery}
+	if !inMenu(page.Path) {
+		parent, action := path.Split(page.Path)
+		if page.Path = strings.TrimSuffix(parent, "/"); !inMenu(page.Path) {
+			page.RawQuery = url.Values{"do": {action}}.Encode() // the page of a send shows one form at a time
+		}
+	}
+	return consolePageOrEmpty(page.RequestURI())
+}
+
+// KeptForm returns the fields of the form of this page that the request's account posted into an
+// ended session, and the text that says so, once; "" if there is none. A page that its script reads
+// again gets none.
+func (a *Auth) KeptForm(c echo.Context) (fields url.Values, text string) {
+	r := c.Request()
+	kept, ok := unseal[keptForm](a, keptFormSealLabel, []byte(ActorOf(c).Name), cookieValue(c, keptFormCookie))
+	if !ok || kept.Page != r.URL.RequestURI() || r.Header.Get("Sec-Fetch-Dest") == "empty" {
+		return nil, ""
+	}
+	c.SetCookie(newCookie(c, keptFormCookie, "", -1))
+	return kept.Fields, frame.Words(c).Get("login.kept")
+}

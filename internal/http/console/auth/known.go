@@ -1,0 +1,47 @@
+package auth
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"sendcode/internal/base/runbook"
+
+	"github.com/labstack/echo/v4"
+)
+
+// knownBrowserLife is how long a browser is known after a login.
+const knownBrowserLife = 90 * 24 * time.Hour
+
+// knownBrowserSealLabel is the label by which cookies of known browsers are sealed.
+const knownBrowserSealLabel = "known browser"
+
+// knownBrowserCookieName returns the cookie's name for an account, since a browser may be known for
+// several.
+func knownBrowserCookieName(account string) string {
+	sum := sha256.Sum256([]byte(account))
+	return sessionCookieName + "-browser-" + hex.EncodeToString(sum[:4])
+}
+
+// rememberBrowser marks the browser as known for the account: its attempts are then counted apart
+// from those of unknown browsers. The mark is no login. Each login makes a new cookie, so that
+// attempts with a stolen older one do not count against this browser.
+func (a *Auth) rememberBrowser(c echo.Context, account string) {
+	id := make([]byte, 16)
+	rand.Read(id) // never fails: the program stops when the system has no randomness
+	value, err := seal(a, knownBrowserSealLabel, []byte(account), id, knownBrowserLife)
+	if err != nil {
+		a.logger.ErrorContext(c.Request().Context(), "could not make known-browser cookie", "error", err,
+			runbook.Defect.See())
+		return
+	}
+	c.SetCookie(newCookie(c, knownBrowserCookieName(account), value, int(knownBrowserLife/time.Second)))
+}
+
+// knownBrowserID returns the identifier of a browser that logged in to the account before; "" if it
+// is unknown.
+func (a *Auth) knownBrowserID(c echo.Context, account string) string {
+	id, _ := unseal[[]byte](a, knownBrowserSealLabel, []byte(account), cookieValue(c, knownBrowserCookieName(account)))
+	return hex.EncodeToString(id)
+}

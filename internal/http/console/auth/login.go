@@ -1,0 +1,181 @@
+package auth
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/server"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// loginView is what the login page shows.
+type loginView struct {
+	frame.Page
+	Next     string // where to go afterwards
+	Name     string // as typed
+	Problem  string // what went wrong, in words; empty: nothing yet
+	Off      bool   // no login is possible: there is neither a password nor a provider
+	Provider string // the provider's title, for its button; empty: there is no provider
+}
+
+func (a *Auth) loginPage(c echo.Context) error {
+	next := consolePageOrEmpty(c.QueryParam("next"))
+	if v, ok, err := a.currentSession(c); ok && err == nil && v.lacks != lacksCode {
+		return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPagePath))
+	}
+	return a.showLogin(c, http.StatusOK, next, "", "")
+}
+
+func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string) error {
+	v := loginView{Page: frame.NewPage(c, "login.title", ""), Next: next, Name: name, Problem: problem,
+		Off: !a.password.isSet() && a.Provider == nil}
+	if a.Provider != nil {
+		v.Provider = a.Provider.Title
+	}
+	v.Back = withReturnPage("/admin/login", next)
+	return a.layout.Show(c, status, "login", v)
+}
+
+// maxNameLength is the longest name of an account.
+const maxNameLength = 32
+
+// login checks a name and a password. It counts the attempt first, so that parallel guesses gain
+// nothing. An empty name means the configured account. The answer does not tell whether an account
+// exists.
+func (a *Auth) login(c echo.Context, form url.Values) error {
+	w, next, name := frame.Words(c), consolePageOrEmpty(form.Get("next")),
+		strings.ToLower(strings.TrimSpace(form.Get("username")))
+	if form.Get("password") == "" || len(name) > maxNameLength {
+		return a.showLogin(c, http.StatusUnprocessableEntity, next, "", w.Get("login.empty"))
+	}
+	name = cmp.Or(name, configuredAccount.Name)
+	ctx, address := c.Request().Context(), server.ClientIP(c)
+	count, err := a.attempts.takeLogin(ctx, name, a.knownBrowserID(c, name), address)
+	if answered, err := a.answerRefusedAttempt(c, count.Decision, err, next, name); answered {
+		return err
+	}
+	who, right, err := a.tryPassword(ctx, name, form.Get("password"))
+	if err != nil {
+		return err
+	}
+	if !right {
+		a.logger.WarnContext(ctx, "login failed", "network", clientNetwork(c), runbook.Console.See())
+		return a.showLogin(c, http.StatusUnauthorized, next, name,
+			w.Get("login.wrong")+" "+w.Plural("login.left", attemptsLeft(count.Decision)))
+	}
+	a.attempts.giveBack(ctx, count)
+	action := actionLogin
+	if _, half, err := a.secondFactorOf(ctx, name); err != nil {
+		return err
+	} else if half {
+		action = actionLoginPassword
+	}
+	if err := a.beginSession(c, who, store.Session{}, action); err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPagePath))
+}
+
+// secondFactorOf returns the second factor of an account; false if it has none.
+func (a *Auth) secondFactorOf(ctx context.Context, account string) (f store.SecondFactor, has bool, err error) {
+	f, err = a.Factors.SecondFactor(ctx, account)
+	if errors.Is(err, fault.NotFound) {
+		return f, false, nil
+	}
+	return f, err == nil, err
+}
+
+// answerRefusedAttempt shows the login page for an attempt that a rule refused (429) or that could
+// not be counted (503), and returns true; for an admitted attempt it does nothing and returns
+// false.
+func (a *Auth) answerRefusedAttempt(c echo.Context, count quota.Decision, err error, next,
+	name string) (answered bool, _ error) {
+	switch {
+	case err != nil:
+		a.logger.ErrorContext(c.Request().Context(), "could not count login attempts", "error", err,
+			runbook.Console.See())
+		return true, a.showLogin(c, http.StatusServiceUnavailable, next, name, frame.Words(c).Get("login.unavailable"))
+	case !count.Admitted:
+		return true, a.showTooManyAttempts(c, next, name, count)
+	}
+	return false, nil
+}
+
+// showTooManyAttempts answers an attempt that a rule refused, and logs at most one line a minute
+// for each rule.
+func (a *Auth) showTooManyAttempts(c echo.Context, next, name string, refusal quota.Decision) error {
+	rule, _ := refusal.Blocking()
+	attacked := rule.Name == accountRuleName || rule.Name == accountDayRuleName
+	a.Refused("login", rule.Name)
+	n, due := a.lines.Add("login."+rule.Name, a.now())
+	ctx, where := c.Request().Context(), clientNetwork(c)
+	switch {
+	case due && attacked:
+		a.logger.ErrorContext(ctx,
+			"login refused to unknown browsers: too many attempts at one account; known browsers and OpenID "+
+				"still log in", "rule", rule.Name, "count", n, "network", where, runbook.Console.See())
+	case due:
+		a.logger.WarnContext(ctx, "login refused: too many attempts", "rule", rule.Name, "count", n, "network", where,
+			runbook.Console.See())
+	}
+	w, wait, text := frame.Words(c), refusal.RetryAfter(), "login.limited"
+	if attacked {
+		text = "login.attacked"
+	}
+	c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(wait)))
+	return a.showLogin(c, http.StatusTooManyRequests, next, name, w.Get(text, "wait", w.Wait(wait)))
+}
+
+// tryPassword compares a typed password with an account's. Only maxConcurrentPasswordChecks
+// passwords are compared at once and others wait, since argon2id is slow and needs much memory on
+// purpose.
+func (a *Auth) tryPassword(ctx context.Context, account, typed string) (who principal, right bool, err error) {
+	if who, err = a.passwordPrincipal(ctx, account); err != nil {
+		return who, false, err
+	}
+	select {
+	case a.checks <- struct{}{}:
+		defer func() { <-a.checks }()
+		return who, who.matches(typed), nil
+	case <-ctx.Done():
+		return who, false, ctx.Err()
+	}
+}
+
+func (a *Auth) logout(c echo.Context) error {
+	ctx := c.Request().Context()
+	v, ok, err := a.currentSession(c)
+	if err == nil && ok {
+		err = a.Sessions.EndSession(ctx, v.ID)
+	}
+	if err != nil {
+		return err
+	}
+	return clearCookieAndRedirect(c)
+}
+
+// clearCookieAndRedirect deletes the session's cookie and leads to the login page.
+func clearCookieAndRedirect(c echo.Context) error {
+	c.Response().Header().Del(echo.HeaderSetCookie) // this response may have renewed it
+	c.SetCookie(newCookie(c, sessionCookieName, "", -1))
+	return c.Redirect(http.StatusSeeOther, "/admin/login")
+}
+
+// withReturnPage returns the address of a page with the page to go to afterwards.
+func withReturnPage(page, next string) string {
+	if next == "" {
+		return page
+	}
+	return page + "?next=" + url.QueryEscape(next)
+}

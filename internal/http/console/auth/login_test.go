@@ -1,0 +1,172 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/http/console/consoletest"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/kit/servertest"
+)
+
+func TestWithoutSession(t *testing.T) {
+	b := newRig(t).Browser()
+	for path, next := range map[string]string{
+		"/admin":                     "/admin/login",
+		"/admin?status=refused":      "/admin/login?next=%2Fadmin%3Fstatus%3Drefused",
+		"/admin/":                    "/admin",
+		"/admin/sends/..%2f..%2fx":   "/admin/login",
+		"/admin/sends/x?y=%5C%0d%0a": "/admin/login?next=" + url.QueryEscape("/admin/sends/x?y=%5C%0d%0a"),
+	} {
+		redirects(t, b.Get(path), next)
+	}
+	for _, path := range []string{"/admin/search", "/admin/logout"} {
+		redirects(t, b.Post(path, url.Values{}), "/admin/login")
+	}
+	// A change of language leads back to the page, which still knows where to go, also after a
+	// wrong password.
+	const back = `name="back" value="/admin/login?next=%2Fadmin%3Fstatus%3Drefused"`
+	contains(t, b.Get("/admin/login?next=%2Fadmin%3Fstatus%3Drefused"), back)
+	contains(t, b.Post("/admin/login", url.Values{"password": {"wrong"}, "next": {"/admin?status=refused"}}), back)
+	contains(t, b.Get("/admin/login?next=//evil.example"), `name="back" value="/admin/login"`)
+}
+
+func TestLogin(t *testing.T) {
+	r := newRig(t)
+	b := r.Browser()
+	for _, wrong := range []string{"x", consoletest.Password + " ", strings.ToUpper(consoletest.Password),
+		consoletest.Password[1:], strings.Repeat("x", 5000), "\x00"} {
+		want(t, b.Login(wrong), http.StatusUnauthorized)
+		servertest.Same(t, "cookies after a wrong password", len(b.Cookies), 0)
+	}
+	rec := want(t, b.Login(""), http.StatusUnprocessableEntity)
+	contains(t, rec, "Enter the password")
+	rec = want(t, b.Login(consoletest.Password), http.StatusSeeOther)
+	redirects(t, rec, "/admin")
+	want(t, b.Get("/admin"), http.StatusOK)
+	want(t, b.Get("/admin/login"), http.StatusSeeOther)
+	r.Unlogged(consoletest.Password, consoletest.Token, b.Cookies[sessionCookieName].Value)
+}
+
+func TestPasswordsByTheSettings(t *testing.T) {
+	hash := consoletest.SmallHash("open sesame 42")
+	const broken = "$argon2id$v=19$m=64,t=2,p=1$short$short"
+	for _, set := range []Config{{PasswordHash: hash}, {}, {Password: consoletest.Password, PasswordHash: broken}} {
+		r := newRig(t, func(c *Config) { c.Password, c.PasswordHash = set.Password, set.PasswordHash })
+		b := r.Browser()
+		for _, typed := range []string{consoletest.Password, "open sesame 43", hash, broken, "", " "} {
+			if rec := b.Login(typed); rec.Code < 400 {
+				t.Errorf("%+v: %q logs in", set, typed)
+			}
+		}
+		if set.PasswordHash == hash {
+			want(t, b.Login("open sesame 42"), http.StatusSeeOther)
+		} else {
+			contains(t, b.Get("/admin/login"), "No password is configured")
+		}
+		r.Unlogged("short$short")
+	}
+}
+
+func TestLoginComesBack(t *testing.T) {
+	for _, path := range []string{"/admin/sends/x", "/admin?status=sent", "/admin/preview?template=x",
+		"/admin/overview?last=24h", "/admin/policies", "/admin/accounts"} {
+		servertest.Same(t, "leads to", consolePageOrEmpty(path), path)
+	}
+	for _, path := range []string{
+		"", "/", "/adminx", "/admin/logout", "https://evil.example/admin", "//evil.example/admin", "/\\evil.example",
+		"/admin/sends/../../x",
+		"/admin/sends/%2e%2e/x", "/admin/sends/x\r\nA: b", "x:/admin", "/admin/sends/x\ty", "javascript:alert(1)",
+		"/admin\t?x",
+		"//user@evil.example/admin", "/admin/sends/\\evil.example",
+	} {
+		servertest.Same(t, path+": leads to", consolePageOrEmpty(path), "")
+	}
+	b := newRig(t).Browser()
+	for next, to := range map[string]string{"/admin?status=sent": "/admin?status=sent",
+		"//evil.example/admin": "/admin"} {
+		redirects(t, b.Post("/admin/login", url.Values{"password": {consoletest.Password}, "next": {next}}), to)
+	}
+}
+
+func TestLoginIsLimited(t *testing.T) {
+	r := newRig(t)
+	b := r.Browser()
+	for i := range 10 {
+		rec := want(t, b.Login("wrong"), http.StatusUnauthorized)
+		left := fmt.Sprintf("%d tries left", 9-i)
+		if i == 8 {
+			left = "1 try left"
+		}
+		if !strings.Contains(rec.Body.String(), left) {
+			t.Errorf("try %d does not say %q", i+1, left)
+		}
+		r.Clock.Add(time.Second)
+	}
+	rec := want(t, b.Login(consoletest.Password), http.StatusTooManyRequests)
+	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "890")
+	contains(t, rec, "14 min 50 s")
+	servertest.Same(t, "cookies beyond the limit", len(b.Cookies), 0)
+	want(t, r.from("192.0.2.2:5000").Login(consoletest.Password), http.StatusSeeOther)
+
+	r.Clock.Add(890*time.Second - time.Microsecond)
+	want(t, b.Login(consoletest.Password), http.StatusTooManyRequests)
+	r.Clock.Add(time.Microsecond)
+	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
+}
+
+// A person may have a /64 or a /48, and a hoster's customer a /24.
+func TestNetworksAreLimited(t *testing.T) {
+	for form, tries := range map[string]int{"[2001:db8:1:2:%x::1]:1": 10, "[2001:db8:1:%x::1]:1": 30,
+		"198.51.100.%d:1": 30} {
+		r := newRig(t)
+		tried := 0
+		for i := range 60 {
+			if r.from(fmt.Sprintf(form, i)).Login("wrong").Code == http.StatusUnauthorized {
+				tried++
+			}
+		}
+		servertest.Same(t, form+": attempts", tried, tries)
+		for _, other := range []string{"192.0.2.9:1", "[2001:db8:2::1]:1"} {
+			want(t, r.from(other).Login(consoletest.Password), http.StatusSeeOther)
+		}
+	}
+}
+
+func TestPasswordsWaitTheirTurn(t *testing.T) {
+	r := newRig(t)
+	a := New(Config{Limiter: r.Svc.Gates, Password: consoletest.Password}, frame.New(quiet(), nil), quiet(), time.Now)
+	for range maxConcurrentPasswordChecks {
+		a.checks <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, right, err := a.tryPassword(ctx, configuredAccount.Name, consoletest.Password); err == nil || right {
+		t.Errorf("checked beyond the bound: %v, %v", right, err)
+	}
+	<-a.checks
+	if _, right, err := a.tryPassword(t.Context(), configuredAccount.Name, consoletest.Password); err != nil || !right {
+		t.Errorf("%v, %v", right, err)
+	}
+	servertest.Same(t, "turns taken", len(a.checks), maxConcurrentPasswordChecks-1)
+}
+
+func TestFormsAreForms(t *testing.T) {
+	b := newRig(t).Browser()
+	want(t, b.Do(http.MethodPost, "/admin/login", `{"password":"x"}`, "Content-Type", "application/json"),
+		http.StatusUnsupportedMediaType)
+	want(t, b.Do(http.MethodPost, "/admin/login", "password="+url.QueryEscape(consoletest.Password)),
+		http.StatusUnsupportedMediaType)
+	want(t, b.Do(http.MethodPost, "/admin/login", "%zz", "Content-Type", "application/x-www-form-urlencoded"),
+		http.StatusBadRequest)
+	want(t, b.Post("/admin/login", url.Values{"password": {strings.Repeat("x", 20_000)}}),
+		http.StatusRequestEntityTooLarge)
+	// A password in an address would end up in other people's logs.
+	want(t, b.Post("/admin/login?password="+url.QueryEscape(consoletest.Password), url.Values{}),
+		http.StatusUnprocessableEntity)
+}

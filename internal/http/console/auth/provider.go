@@ -1,0 +1,209 @@
+package auth
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/openid"
+	"sendcode/internal/http/server"
+	"sendcode/internal/store"
+)
+
+// Provider is an OpenID Connect provider by which people may log in, and the roles that it gives. A
+// person gets the account that has the provider's name for the person as its identity. Without such
+// an account, the person gets the highest role that the values of the claim for roles give; without
+// a role, no access.
+type Provider struct {
+	Client      *openid.Provider
+	Title       string          // what people call it
+	Fingerprint string          // names provider, client and claim: sessions end when one of them changes
+	Roles       map[string]Role // by value of the claim for roles
+}
+
+// The paths of a login by the provider, which sends browsers back to ProviderCallbackPath.
+const (
+	providerStartPath    = "/admin/oidc/start"
+	ProviderCallbackPath = "/admin/oidc/callback"
+)
+
+// viaProvider marks sessions that a login by the provider began. The names of people whom the
+// provider admits without an account also begin with it.
+const viaProvider = "oidc"
+
+// oauthStateLife is how long a person may take at the provider.
+const oauthStateLife = 10 * time.Minute
+
+// oauthState is the state of a login that the browser keeps, sealed, while the person is at the
+// provider.
+type oauthState struct {
+	openid.LoginAttempt
+	Next string `json:"to"`
+}
+
+const (
+	oauthStateSealLabel = "provider"
+	oauthStateCookie    = sessionCookieName + "-provider"
+)
+
+// startProviderLogin sends the browser to the identity provider, by a page and not by a redirect:
+// browsers apply form-action, which allows this site only, also to the redirect after a form.
+func (a *Auth) startProviderLogin(c echo.Context, form url.Values) error {
+	next := consolePageOrEmpty(form.Get("next"))
+	address, attempt, err := a.Provider.Client.Begin(c.Request().Context())
+	if err != nil {
+		return a.showProviderError(c, next, err)
+	}
+	value, err := seal(a, oauthStateSealLabel, nil, oauthState{attempt, next}, oauthStateLife)
+	if err != nil {
+		return err
+	}
+	c.SetCookie(newStateCookie(c, value, int(oauthStateLife/time.Second)))
+	return a.redirectPage(c, address)
+}
+
+// redirectPage answers with a page that leads to the address by itself.
+func (a *Auth) redirectPage(c echo.Context, address string) error {
+	page := frame.NewPage(c, "onward.title", "")
+	page.Onward = address
+	return a.layout.Show(c, http.StatusOK, "onward", page)
+}
+
+// finishProviderLogin handles the provider's redirect back. It ends with a page that leads to the
+// console, since a redirect chain from another site does not carry the new cookie
+// (SameSite=Strict).
+func (a *Auth) finishProviderLogin(c echo.Context) error {
+	kept, ok := unseal[oauthState](a, oauthStateSealLabel, nil, cookieValue(c, oauthStateCookie))
+	c.SetCookie(newStateCookie(c, "", -1))
+	w := frame.Words(c)
+	if !ok {
+		return a.showLogin(c, http.StatusBadRequest, "", "", w.Get("provider.late"))
+	}
+	ctx := c.Request().Context()
+	count, err := a.attempts.takeProviderLogin(ctx, server.ClientIP(c))
+	if answered, err := a.answerRefusedAttempt(c, count, err, kept.Next, ""); answered {
+		return err
+	}
+	if fresh, err := a.attempts.useOnce(ctx, kept.State, 2*oauthStateLife); err != nil || !fresh {
+		a.logger.WarnContext(ctx, "OpenID login response replayed", "network", clientNetwork(c), "error", err,
+			runbook.Console.See())
+		return a.showLogin(c, http.StatusBadRequest, kept.Next, "", w.Get("provider.late"))
+	}
+	person, err := a.Provider.Client.Finish(ctx, kept.LoginAttempt, c.QueryParams())
+	if err != nil {
+		return a.showProviderError(c, kept.Next, err)
+	}
+	who, s, err := a.principalForPerson(ctx, person)
+	if err != nil {
+		return err
+	}
+	if !who.isSet() {
+		a.logger.WarnContext(ctx, "OpenID login refused: no account or role", "network", clientNetwork(c),
+			runbook.Console.See())
+		return a.showLogin(c, http.StatusForbidden, kept.Next, "",
+			w.Get("provider.noaccess", "provider", a.Provider.Title))
+	}
+	if err := a.beginSession(c, who, s, actionLogin); err != nil {
+		return err
+	}
+	return a.redirectPage(c, cmp.Or(kept.Next, startPagePath))
+}
+
+// showProviderError shows the login page with the reason why the login by the provider failed. An
+// error of another type than *openid.Error is returned instead.
+func (a *Auth) showProviderError(c echo.Context, next string, err error) error {
+	ctx := c.Request().Context()
+	known, ok := errors.AsType[*openid.Error](err)
+	if !ok {
+		return err
+	}
+	a.logger.WarnContext(ctx, "OpenID login failed", "kind", string(known.Kind), "reason", known.Why,
+		"network", clientNetwork(c), runbook.Console.See())
+	status := map[openid.ErrorKind]int{openid.Unavailable: http.StatusServiceUnavailable,
+		openid.Untrusted: http.StatusUnauthorized}[known.Kind]
+	if status == 0 {
+		status = http.StatusForbidden
+	}
+	return a.showLogin(c, status, next, "",
+		frame.Words(c).Get("provider."+string(known.Kind), "provider", a.Provider.Title))
+}
+
+// principalForPerson returns the account, or the role by their claims, of a person whom the provider
+// identified, and a new session's fields; the zero principal if the person has no access.
+func (a *Auth) principalForPerson(ctx context.Context, person openid.Person) (principal, store.Session, error) {
+	s := store.Session{Via: viaProvider}
+	known, err := a.Accounts.AccountByIdentity(ctx, person.Name)
+	switch {
+	case err == nil:
+		return a.principalByIdentity(known), s, nil
+	case !errors.Is(err, fault.NotFound):
+		return principal{}, s, err
+	}
+	who := Actor{Name: viaProvider + ":" + person.Name}
+	for _, value := range person.Values {
+		if role := a.Provider.Roles[value]; roleRanks[role] > roleRanks[who.Role] {
+			who.Role, s.Granted = role, value
+		}
+	}
+	if who.Role == "" {
+		return principal{}, s, nil
+	}
+	return a.newProviderPrincipal(who, person.Name), s, nil
+}
+
+// providerPrincipal returns the present principal of a session by the provider. It returns the zero
+// principal if the account was closed or got another identity, or if the person's claims give no role
+// any more.
+func (a *Auth) providerPrincipal(ctx context.Context, s store.Session) (principal, error) {
+	if a.Provider == nil {
+		return principal{}, nil
+	}
+	name, mapped := strings.CutPrefix(s.Account, viaProvider+":")
+	find := a.Accounts.Account
+	if mapped {
+		find = a.Accounts.AccountByIdentity
+	}
+	known, err := find(ctx, name)
+	switch {
+	case err != nil && !errors.Is(err, fault.NotFound):
+		return principal{}, err
+	case mapped && err != nil && a.Provider.Roles[s.Granted] != "":
+		return a.newProviderPrincipal(Actor{s.Account, a.Provider.Roles[s.Granted]}, name), nil
+	case mapped || err != nil:
+		return principal{}, nil // the provider gives no role, or the person got an account meanwhile and must log in to it
+	}
+	return a.principalByIdentity(known), nil
+}
+
+// principalByIdentity returns an account that is logged in to by the provider; the zero principal if it
+// is closed or has no identity.
+func (a *Auth) principalByIdentity(known store.Account) principal {
+	if !known.DisabledAt.IsZero() || known.Identity == "" {
+		return principal{}
+	}
+	return a.newProviderPrincipal(Actor{known.Name, Role(known.Role)}, known.Identity)
+}
+
+// newProviderPrincipal returns the actor with the credential of a person whom the provider calls name.
+func (a *Auth) newProviderPrincipal(who Actor, name string) principal {
+	return principal{who,
+		credential{identity: sha256.Sum256([]byte("provider\x00" + a.Provider.Fingerprint + "\x00" + name))}}
+}
+
+// newStateCookie returns the cookie of a login by the provider. It is Lax, since it must come with
+// the provider's redirect.
+func newStateCookie(c echo.Context, value string, maxAge int) *http.Cookie {
+	cookie := newCookie(c, oauthStateCookie, value, maxAge)
+	cookie.SameSite = http.SameSiteLaxMode
+	return cookie
+}

@@ -1,0 +1,100 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"log/slog"
+	"net/http"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/http/console/consoletest"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/openid"
+	"sendcode/internal/http/openid/openidtest"
+	"sendcode/internal/http/server"
+)
+
+// What every test checks of an answer.
+var (
+	want, redirects, contains, lacks = consoletest.Want, consoletest.Redirects, consoletest.Contains, consoletest.Lacks
+)
+
+// rig is logging in over a database in memory, a real limiter, and some routes that need an
+// account.
+type rig struct {
+	*consoletest.Rig
+	provider *Provider
+	auth     *Auth // behind the newest handler
+}
+
+func newRig(t *testing.T, changes ...func(*Config)) *rig {
+	t.Helper()
+	r := &rig{Rig: consoletest.NewRig(t)}
+	r.Handler = r.replica(r.Logger, changes...)
+	return r
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// replica makes another one over the same parts.
+func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
+	c := Config{
+		Accounts: r.Store, Sessions: r.Store, Factors: r.Store, Limiter: r.Svc.Gates, Password: consoletest.Password,
+		Ring: r.Ring(), Provider: r.provider,
+		Refused: func(string, string) {},
+		Tokens:  []Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: Owner}},
+	}
+	for _, change := range changes {
+		change(&c)
+	}
+	e, l := server.New(server.Config{Logger: logger}),
+		frame.New(logger, func(context.Context) frame.ServiceStatus { return frame.ServiceStatus{} })
+	r.auth = New(c, l, logger, r.Clock.Now)
+	r.auth.Register(e)
+	l.Register(e)
+	ok := func(c echo.Context) error { return c.NoContent(http.StatusOK) }
+	for _, path := range []string{"/admin", "/admin/preview", "/admin/overview", "/admin/sends/:id"} {
+		e.GET(path, ok, r.auth.pageMiddleware(ActionRead)...)
+	}
+	e.POST("/admin/search", ok, r.auth.pageMiddleware(ActionRead)...)
+	e.GET("/v1/admin/sends", ok, r.auth.apiMiddleware(ActionRead)...)
+	e.GET("/v1/admin/sends.csv", r.recorded, r.auth.apiMiddleware(ActionExport)...)
+	return e
+}
+
+// recorded does nothing but record it.
+func (r *rig) recorded(c echo.Context) error {
+	act, err := r.auth.NewAuditEntry(c, ActionExport)
+	if err == nil {
+		err = r.Store.AddAuditEntry(c.Request().Context(), act)
+	}
+	return err
+}
+
+// from is a browser at another address.
+func (r *rig) from(address string) *consoletest.Browser {
+	b := r.Browser()
+	b.From = address
+	return b
+}
+
+// besideProvider is a rig whose people may also log in by a provider, which is real and on
+// loopback.
+func besideProvider(t *testing.T, changes ...func(*Config)) (*rig, *openidtest.Provider) {
+	t.Helper()
+	server := openidtest.New(t, consoletest.Address+ProviderCallbackPath)
+	r := newRig(t)
+	r.provider = r.providerAt(server)
+	r.Handler = r.replica(r.Logger, changes...)
+	server.Do(func() { server.Now = r.Clock.Now })
+	return r, server
+}
+
+func (r *rig) providerAt(server *openidtest.Provider) *Provider {
+	return &Provider{
+		Client: openid.New(consoletest.Identities(server), r.Clock.Now), Title: "Example ID", Fingerprint: "one",
+		Roles: map[string]Role{"support": Reader, "on-call": Operator, "console-owners": Owner},
+	}
+}

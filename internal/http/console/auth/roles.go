@@ -1,0 +1,171 @@
+package auth
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/server"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/support"
+)
+
+// Role says what an account may do: an operator may do all that a reader may, an owner everything.
+type Role string
+
+// The roles.
+const (
+	Reader   Role = "reader"
+	Operator Role = "operator"
+	Owner    Role = "owner"
+)
+
+var roleRanks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
+
+// allowedActions are the actions that a role may do beyond those of the roles below it. A route names its
+// action, and is refused to lower roles; an action that is missing here is refused to everyone.
+// Actions that change something are recorded under the same word.
+var allowedActions = map[Role][]string{
+	Reader: {ActionRead, actionFactor, actionSession}, // factor and sessions of the account itself
+	Operator: {
+		ActionSuppress, ActionLiftSuppression, ActionLiftPrefixPause, ActionResetQuota, ActionResend, ActionCancel, ActionRevealRecipient,
+		ActionExport, ActionPreview, ActionSampleEvent, ActionAcceptSubscription,
+	},
+	Owner: {ActionEraseRecipient, actionAccounts},
+}
+
+// The actions.
+const (
+	ActionRead  = "read" // to read pages without full recipients; the only action that is not recorded
+	actionLogin = "login"
+
+	actionLoginPassword = "login.password" // the first half of a login with a second factor
+	actionFactor        = "factor"         // the record adds a dot and what was done
+	actionSession       = "session"        // as for actionFactor
+
+	ActionSuppress        = "suppression.add"
+	ActionLiftSuppression = "suppression.lift"
+
+	ActionLiftPrefixPause = "prefix.lift"
+
+	ActionResetQuota         = "quota.reset"
+	ActionResend             = "verification.resend"
+	ActionCancel             = "verification.cancel"
+	ActionRevealRecipient    = "recipient.reveal"
+	ActionEraseRecipient     = "recipient.erase"
+	actionAccounts           = "account" // the record adds a dot and what was changed
+	ActionExport             = "sends.export"
+	ActionPreview            = "preview.send"
+	ActionSampleEvent        = "event.sample"
+	ActionAcceptSubscription = support.AcceptSubscriptionAction
+)
+
+// Actor is the account that makes a request.
+type Actor struct {
+	Name string
+	Role Role
+}
+
+// May reports whether the actor's role allows the action.
+func (w Actor) May(action string) bool {
+	for role, actions := range allowedActions {
+		if slices.Contains(actions, action) {
+			return roleRanks[w.Role] >= roleRanks[role]
+		}
+	}
+	return false
+}
+
+// The actors without an account in the database: configuredAccount has the configured password;
+// tokenActorName, perhaps with a token's ID, names the bearer of a token.
+var configuredAccount = Actor{"admin", Owner}
+
+const tokenActorName = "token"
+
+// ConfiguredActors returns the actors of the settings: the account admin if it has a password, and
+// the bearers of tokens.
+func ConfiguredActors(password bool, tokens []Token) (all []Actor) {
+	if password {
+		all = append(all, configuredAccount)
+	}
+	for _, t := range tokens {
+		all = append(all, t.actor())
+	}
+	return all
+}
+
+const actorContextKey = "sendcode.admin.actor"
+
+// attachTo stores the actor in the request's context.
+func (w Actor) attachTo(c echo.Context) {
+	c.Set(actorContextKey, w)
+	frame.SetAccount(c, w.Name, string(w.Role))
+}
+
+// ActorOf returns the request's actor; the zero Actor, which may do nothing, if no session and no
+// token was checked.
+func ActorOf(c echo.Context) Actor {
+	w, _ := c.Get(actorContextKey).(Actor)
+	return w
+}
+
+// requireRole rejects actors whose role does not allow the action.
+func (a *Auth) requireRole(action string) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if w := ActorOf(c); !w.May(action) {
+				a.logger.WarnContext(c.Request().Context(), "action refused: role not allowed", "account", w.Name,
+					"role", string(w.Role),
+					"action", action, runbook.Console.See())
+				return &server.Problem{Kind: server.Forbidden, Detail: "This account's role may not do that."}
+			}
+			return next(c)
+		}
+	}
+}
+
+// Route is one method of one path, for roles that allow its action.
+type Route struct {
+	Method, Path string
+	Handler      echo.HandlerFunc
+	Action       string
+}
+
+// AddRoutes registers routes. Each route has its own middleware: with a group's, a wrong method would get
+// 404, not 405.
+func (a *Auth) AddRoutes(e *echo.Echo, routes []Route) {
+	for _, r := range routes {
+		before := a.pageMiddleware(r.Action)
+		if strings.HasPrefix(r.Path, "/v1/") {
+			before = a.apiMiddleware(r.Action)
+		}
+		e.Add(r.Method, r.Path, r.Handler, before...)
+	}
+}
+
+// pageMiddleware returns the middleware of a page that needs a session with a role that allows the
+// action.
+func (a *Auth) pageMiddleware(action string) []echo.MiddlewareFunc {
+	return append(a.layout.PageMiddleware(), a.requireSession, a.requireRole(action))
+}
+
+// apiMiddleware returns the middleware of a route of the JSON API that needs a token or a session
+// whose role allows the action.
+func (a *Auth) apiMiddleware(action string) []echo.MiddlewareFunc {
+	return []echo.MiddlewareFunc{server.RequireSameOrigin, a.requireTokenOrSession, a.requireRole(action)}
+}
+
+// NewAuditEntry returns an audit entry of an action with the request's account and network, and
+// writes nothing. The caller adds the rest and has it written: by the store's method if the effect
+// is in the store, else by AddAuditEntry before the effect.
+func (a *Auth) NewAuditEntry(c echo.Context, action string) (store.AuditEntry, error) {
+	id, err := uuid.NewV7()
+	w := ActorOf(c)
+	return store.AuditEntry{
+		ID: id, Who: w.Name, Role: string(w.Role), Network: clientNetwork(c), What: action, Outcome: store.AuditDone,
+	}, err
+}

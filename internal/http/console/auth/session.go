@@ -1,0 +1,250 @@
+package auth
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/http/server"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/store"
+)
+
+// sessionCookieName is the session's cookie.
+const sessionCookieName = "sendcode-admin"
+
+// cookieNameFor returns a cookie's name. Over https it begins with "__Host-", so that no other host
+// of the domain can set it (RFC 6265bis section 4.1.3.2).
+func cookieNameFor(c echo.Context, name string) string {
+	if c.Scheme() == "https" {
+		return "__Host-" + name
+	}
+	return name
+}
+
+// setSessionCookie writes the session's cookie, which expires with the session.
+func (a *Auth) setSessionCookie(c echo.Context, key string, v session) {
+	// Rounded up, and at least 1: 0 would mean no limit at all.
+	seconds := int((v.expiry().Sub(v.now) + time.Second - 1) / time.Second)
+	c.SetCookie(newCookie(c, sessionCookieName, key, max(seconds, 1)))
+}
+
+// newCookie returns a cookie that scripts and other sites cannot use; maxAge is in seconds.
+func newCookie(c echo.Context, name, value string, maxAge int) *http.Cookie {
+	return &http.Cookie{
+		Name: cookieNameFor(c, name), Value: value, Path: "/", MaxAge: maxAge,
+		Secure: c.Scheme() == "https", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	}
+}
+
+const sessionContextKey = "sendcode.admin.session"
+
+// sessionOf returns the session that attachSession attached to the request.
+func sessionOf(c echo.Context) session {
+	v, _ := c.Get(sessionContextKey).(session)
+	return v
+}
+
+// attachSession attaches the session and its actor to the request. At most once a minute it stores
+// that the session is in use, so that it does not expire as idle, and renews the cookie. Requests
+// that a page's script makes by itself do not count as use
+// (https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header): an open list would otherwise keep
+// its session alive for hours.
+func (a *Auth) attachSession(c echo.Context, v session) error {
+	v.who.attachTo(c)
+	c.Set(sessionContextKey, v)
+	if v.now.Sub(v.SeenAt) < renewalInterval || c.Request().Header.Get("Sec-Fetch-Dest") == "empty" {
+		return nil
+	}
+	ctx := c.Request().Context()
+	if err := a.Sessions.TouchSession(ctx, v.ID); err != nil {
+		return err
+	}
+	v.SeenAt = v.now
+	a.setSessionCookie(c, cookieValue(c, sessionCookieName), v)
+	return nil
+}
+
+// How long a session lives.
+const (
+	idleTimeout     = 30 * time.Minute
+	absoluteTimeout = 12 * time.Hour
+	renewalInterval = time.Minute // so long after a stored use, no other use is stored
+)
+
+// session is a stored session with its state at this request. The database keeps sessions, so
+// that logging out holds on every replica. The cookie holds only a random key, and the database has
+// the key's hash.
+type session struct {
+	store.Session
+	who   Actor
+	now   time.Time // on the database's clock, which a session's times are on
+	lacks string    // what the person must give before any other page; empty: nothing
+}
+
+// What a session may lack after the right password.
+const (
+	lacksCode   = "code"   // of the second factor
+	lacksFactor = "factor" // a second factor at all, where the settings demand one
+)
+
+// secondFactorTimeout is how long a login may take from the password to the code.
+const secondFactorTimeout = 10 * time.Minute
+
+// missingLoginStep returns what a session lacks of the second factor; "" if nothing. A session
+// lacks the code again if the factor was replaced after the session began. Sessions by the provider
+// lack nothing.
+func (v session) missingLoginStep(demanded bool) string {
+	switch {
+	case v.Via == viaProvider:
+		return ""
+	case v.FactorAt.IsZero() && demanded:
+		return lacksFactor
+	case v.FactorAt.IsZero() || v.Passed && !v.StartedAt.Before(v.FactorAt):
+		return ""
+	}
+	return lacksCode
+}
+
+// sessionKeySize is the number of random bytes in a session's cookie.
+const sessionKeySize = 32
+
+// principal is an account that may log in or stay logged in, with its credential.
+type principal struct {
+	Actor
+	credential
+}
+
+// sessionBinding returns what a session stores of its principal's credential, so that it ends when the
+// credential changes. It is keyed with the cookie's value, so that a reader of the table can't try
+// passwords.
+func (h principal) sessionBinding(key []byte) [32]byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte("sendcode session 1\x00"))
+	mac.Write(h.identity[:])
+	return [32]byte(mac.Sum(nil))
+}
+
+// isLive reports whether the session has not expired. A session that was last seen in the future
+// counts as expired, since a clock that was set back would prolong it.
+func (v session) isLive() bool {
+	return v.now.Before(v.expiry()) && !v.SeenAt.After(v.now.Add(maxClockSetback))
+}
+
+// maxClockSetback is how far back the database's clock may have been set.
+const maxClockSetback = 5 * time.Minute
+
+// expiry returns when the session expires: idle after it was last seen, and absolute after its start
+// at the latest; halfway after its start if it lacks the code.
+func (v session) expiry() time.Time {
+	end := v.StartedAt.Add(absoluteTimeout)
+	if v.lacks == lacksCode {
+		end = v.StartedAt.Add(secondFactorTimeout)
+	}
+	if last := v.SeenAt.Add(idleTimeout); last.Before(end) {
+		return last
+	}
+	return end
+}
+
+// currentSession returns the session of a request. It returns false if there is none, if it has
+// ended, or if its account may no longer log in that way. A session may still lack the second
+// factor.
+func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
+	key, err := base64.RawURLEncoding.Strict().DecodeString(cookieValue(c, sessionCookieName))
+	if err != nil || len(key) != sessionKeySize {
+		return session{}, false, nil
+	}
+	// a database that stops without closing its connections holds no page for longer
+	ctx, cancel := context.WithTimeout(c.Request().Context(), store.CallTimeout)
+	defer cancel()
+	s, now, err := a.Sessions.Session(ctx, sha256.Sum256(key))
+	v := session{Session: s, now: now}
+	v.lacks = v.missingLoginStep(a.DemandFactor)
+	switch {
+	case errors.Is(err, fault.NotFound):
+		return v, false, nil
+	case err != nil:
+		return v, false, err
+	case !v.isLive():
+		return v, false, nil
+	}
+	h, err := a.principalOf(ctx, s)
+	if err != nil || !h.isSet() {
+		return v, false, err
+	}
+	if bound := h.sessionBinding(key); subtle.ConstantTimeCompare(bound[:], s.Bound[:]) != 1 {
+		return v, false, nil
+	}
+	v.who = h.Actor
+	return v, true, nil
+}
+
+// principalOf returns the present principal of a session; the zero principal if its account may no
+// longer log in that way.
+func (a *Auth) principalOf(ctx context.Context, s store.Session) (principal, error) {
+	if s.Via == viaProvider {
+		return a.providerPrincipal(ctx, s)
+	}
+	return a.passwordPrincipal(ctx, s.Account)
+}
+
+// passwordPrincipal returns an account with its password; the zero principal, which admits no login, if
+// it is unknown or closed, or if its hash cannot be read, which is logged.
+func (a *Auth) passwordPrincipal(ctx context.Context, name string) (principal, error) {
+	if name == configuredAccount.Name {
+		return principal{configuredAccount, a.password}, nil
+	}
+	known, err := a.Accounts.Account(ctx, name)
+	switch {
+	case errors.Is(err, fault.NotFound):
+		return principal{}, nil
+	case err != nil || !known.DisabledAt.IsZero():
+		return principal{}, err
+	}
+	p, err := newCredential("", known.Password)
+	if err != nil {
+		a.logger.ErrorContext(ctx, "could not read password hash of account", "account", name, "error", err,
+			runbook.Console.See())
+		return principal{}, nil
+	}
+	return principal{Actor{known.Name, Role(known.Role)}, p}, nil
+}
+
+// beginSession completes a login: it writes a new session and its audit entry, and sets the cookie.
+// s says how the person logged in.
+func (a *Auth) beginSession(c echo.Context, who principal, s store.Session, action string) error {
+	key := make([]byte, sessionKeySize)
+	rand.Read(key) // never fails: the program stops when the system has no randomness
+	who.attachTo(c)
+	act, err := a.NewAuditEntry(c, action)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	s.ID, s.Account, s.Bound = sha256.Sum256(key), who.Name, who.sessionBinding(key)
+	s.Network, s.Browser = buckets.NetworkPrefix(server.ClientIP(c)), browserOf(c.Request().UserAgent())
+	if act.Detail = s.Via; s.Granted != "" {
+		act.Detail = s.Granted
+	}
+	if s, err = a.Sessions.BeginSession(ctx, s, absoluteTimeout, act); err != nil {
+		return err
+	}
+	a.logger.InfoContext(ctx, "session begun", "action", action, "account", who.Name, "network", act.Network)
+	a.setSessionCookie(c, base64.RawURLEncoding.EncodeToString(key),
+		session{Session: s, who: who.Actor, now: s.StartedAt})
+	if action == actionLogin && s.Via != viaProvider {
+		a.rememberBrowser(c, who.Name)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/http/server"
+	"sendcode/quota"
+)
+
+// Token is a bearer token of the JSON API, of which only the hash is known.
+type Token struct {
+	ID      string // names it in audit entries and logs; empty: the token of the environment
+	SHA256  [sha256.Size]byte
+	Role    Role      // one that does not exist may do nothing
+	Expires time.Time // from then on it is refused; zero: never
+}
+
+// actor returns the actor that a token stands for.
+func (t Token) actor() Actor {
+	if t.ID == "" {
+		return Actor{tokenActorName, t.Role}
+	}
+	return Actor{tokenActorName + ":" + t.ID, t.Role}
+}
+
+func (t Token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
+
+// authenticateToken returns the actor of the request's bearer token. It counts only wrong tokens,
+// so a right one always passes. Tokens are too long to be guessed; the count bounds the cost of
+// wrong ones. Error: the problem to answer with.
+func (a *Auth) authenticateToken(c echo.Context) (Actor, error) {
+	ctx := c.Request().Context()
+	token, known := a.findToken(c)
+	if known && !token.expired(a.now()) {
+		server.AdoptRequestID(c)
+		return token.actor(), nil
+	}
+	d, err := a.attempts.takeWrongToken(ctx, server.ClientIP(c))
+	if err != nil {
+		return Actor{}, fault.Unavailable.Wrap(fmt.Errorf("wrong admin tokens not counted: %w", err))
+	}
+	if !d.Admitted {
+		return Actor{}, a.tooManyTokensError(c, d)
+	}
+	a.logRefusedToken(c, token.ID)
+	return Actor{}, &server.Problem{Kind: server.Unauthorized, Detail: "The admin token is not known."}
+}
+
+// tooManyTokensError returns the 429 for a network that sent too many wrong tokens, and counts and
+// logs it.
+func (a *Auth) tooManyTokensError(c echo.Context, d quota.Decision) error {
+	rule, _ := d.Blocking()
+	a.Refused("token", rule.Name)
+	a.logRefusedToken(c, "")
+	return server.RetryLaterProblem(server.TooManyAttempts, "Too many wrong admin tokens came from your network.",
+		quota.Seconds(d.RetryAfter()))
+}
+
+// logRefusedToken logs that an admin token was refused. expired is the ID of an expired token; ""
+// stands for any other refusal. It logs at most one line a minute for each expired token, and one
+// for all other refusals together.
+func (a *Auth) logRefusedToken(c echo.Context, expired string) {
+	ctx, where := c.Request().Context(), clientNetwork(c)
+	if expired != "" {
+		if n, due := a.lines.Add("token."+expired, a.now()); due {
+			a.logger.WarnContext(ctx, "expired admin token refused", "token", expired, "count", n, "network", where,
+				runbook.Console.See())
+		}
+		return
+	}
+	if n, due := a.lines.Add("token", a.now()); due {
+		a.logger.WarnContext(ctx, "unknown admin token refused", "count", n, "network", where, runbook.Console.See())
+	}
+}
+
+// findToken returns the configured token that the request presents; false if it is none. It
+// compares with all tokens, in a time that does not depend on which one matches.
+func (a *Auth) findToken(c echo.Context) (found Token, known bool) {
+	presented, ok := server.BearerToken(c)
+	if !ok {
+		return Token{}, false
+	}
+	sum := sha256.Sum256([]byte(presented))
+	for _, t := range a.Tokens {
+		if subtle.ConstantTimeCompare(sum[:], t.SHA256[:]) == 1 {
+			found, known = t, true
+		}
+	}
+	return found, known
+}

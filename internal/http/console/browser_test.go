@@ -1,0 +1,295 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	devtools "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"sendcode/internal/http/console/auth"
+	"sendcode/internal/http/console/consoletest"
+	"sendcode/internal/http/console/explain"
+	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store"
+)
+
+// These tests share one browser; each has a window with cookies of its own. What make nightly runs
+// besides is in nightly_test.go.
+func TestInABrowser(t *testing.T) {
+	inWindows(t, map[string]func(*testing.T, chromium){"fits": mainPagesFit, "resets": resetsAQuota,
+		"list": worksTheList, "ticks": followsTheList, "provider": logsInByTheProvider})
+}
+
+func inWindows(t *testing.T, tests map[string]func(*testing.T, chromium)) {
+	t.Helper()
+	engine, err := pagetest.LoadAxe(t.Context(), servertest.Chromium(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser, end := pagetest.Browser(context.Background(), servertest.HeadlessShell(t))
+	defer end()
+	if err := chromedp.Do(browser); err != nil { // it lives as long as the context that starts it
+		t.Fatal(err)
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { test(t, chromium{browser, engine}) })
+	}
+}
+
+// mainPagesFit stands for all, which make nightly looks at.
+func mainPagesFit(t *testing.T, browser chromium) {
+	r, _ := besideProvider(t)
+	row := busy(r)
+	w := openWindow(r, browser)
+	w.goTo("/admin/login")
+	w.fits("login")
+	w.logIn()
+	for name, path := range map[string]string{"overview": "/admin/overview", "sends": "/admin?limit=5",
+		"refused": explain.SendPageAddress(row.ID)} {
+		w.goTo(path)
+		w.fits(name)
+	}
+	w.quietAt()
+}
+
+// fits reports what stands out of the page, with all its details open, at three widths, and what
+// axe-core finds wrong with it at two.
+func (w *window) fits(name string) {
+	w.Helper()
+	w.eval(`document.querySelectorAll("main details").forEach(d => d.open = true); ""`)
+	for _, look := range []pagetest.Look{{Width: 320, Dark: true}, {Width: 768, Dark: true}, {Width: 1280}} {
+		w.look(look)
+		if wide := w.eval(`String(document.documentElement.scrollWidth)`); wide != fmt.Sprint(look.Width) {
+			w.Errorf("%s at %d px is %s px wide", name, look.Width, wide)
+		}
+		if clipped := w.eval(clipped); clipped != "" {
+			w.Errorf("%s at %d px: cut off: %s", name, look.Width, clipped)
+		}
+		if top := w.eval(`String(document.querySelector(".top").offsetHeight > 60)`); top != "false" {
+			w.Errorf("%s at %d px: the bar above wraps", name, look.Width)
+		}
+		w.shot(fmt.Sprintf("%s-%d", name, look.Width))
+		if look.Width == 768 {
+			continue
+		}
+		found, err := w.axe.Violations(w.ctx, "html")
+		w.Must(err)
+		for _, v := range found {
+			w.Errorf("%s at %d px: %s", name, look.Width, v)
+		}
+	}
+}
+
+// clipped finds what stands out of the window or of its box to the right. In lists, names of more
+// than 19 characters alone may be cut, whose title has them whole, and columns of the list of sends
+// alone may be left out.
+const clipped = `[...document.querySelectorAll("main *")].filter(e => !e.closest(".visually-hidden, thead, option") && (e.getBoundingClientRect().right > innerWidth + 1
+	|| e.matches(".sends:not(.now) :is(td, th):not(.none)") && getComputedStyle(e).display === "none"
+	|| e.matches(".now :is(.mask, td.through)") && e.innerText.length < 20 && e.scrollWidth > e.clientWidth + 1
+	|| e.matches(".sends td") && !e.title && e.scrollWidth > e.clientWidth + 1 || e.matches("td.why, .now td.is") && e.scrollWidth > e.clientWidth + 1))
+	.map(e => e.tagName + "." + e.className).slice(0, 3).join(" ")`
+
+// From "where is my code?" to the record of what was done about it, by keyboard: find the refused
+// send by its recipient, copy the reply, reset the quota, see the act.
+func resetsAQuota(t *testing.T, browser chromium) {
+	r := newRig(t)
+	row := busy(r)
+	w := openWindow(r, browser)
+	w.logIn()
+	w.leads("/admin?recipient=", press("/"), chromedp.KeyEvent("ana@example.com"+kb.Enter))
+	if at := w.eval(`location.href`); strings.Contains(at, "ana") {
+		t.Errorf("the recipient is in the address %s", at)
+	}
+	w.eval(`performance.now = () => 0; ""`) // the wait stands still: a second may pass until it is read
+	w.until(`document.querySelector(".pips-row .pips-note").innerText === "free in 38 s"`)
+	w.says(`document.querySelector(".person").innerText`, "a•••@example.com", "free in 38 s")
+	page := explain.SendPageAddress(row.ID)
+	w.leads(page, chromedp.KeyEvent("jkjk"+kb.Enter))
+	w.says(`document.querySelector("h1").innerText + " " + document.querySelector(".next").innerText`,
+		"Refused 3 times since 2026-03-04 22:03:01 (rule minute)", "They can ask again at 22:03:44;")
+	w.says(`document.querySelector("[data-zone]").innerText + document.querySelector("h1 time").title`,
+		"UTC+82026-03-04 14:03:01 UTC")
+	// The two seconds for which the button says so end when the test has them end.
+	name := w.eval(`Object.defineProperty(navigator, "clipboard", { value: { writeText: async (t) => { window.copied = t } } });
+		window.setTimeout = (run) => { window.over = run }; document.querySelector("[data-copy]").textContent`)
+	w.do(chromedp.Click(chromedp.CSS("[data-copy]")))
+	w.says(`window.copied + document.querySelector("[data-copy]").textContent`,
+		"You've reached our limit for codes. You can ask for the next one "+
+			"in 1 minute. The code that you have already works for another 9 minutes."+"Copied")
+	w.says(`over(), document.querySelector("[data-copy]").textContent`, name)
+
+	// Without a reason the browser itself asks for one, and nothing is sent.
+	reset := chromedp.Click(chromedp.CSS(`form[action$="/reset"] button`))
+	w.leads(page+"?do=reset", chromedp.Click(chromedp.CSS(`a[href*="do=reset"]`)))
+	w.do(reset)
+	w.says(`location.pathname + " " + document.activeElement.id`, page+" reason")
+	r.Acts()
+	// A reason that names the person is refused, and kept to be corrected.
+	w.leads(page+"/reset", chromedp.KeyEvent("ana@example.com called"+kb.Enter))
+	w.says(`document.querySelector("[role=alert]").innerText + "|" + document.querySelector("#reason").value`,
+		"Leave names", "|ana@example.com called")
+	w.leads(page+"?done=quota.reset", chromedp.SetValue(chromedp.CSS("#reason"), "ticket 7"), reset)
+	w.says(
+		`document.querySelector("[role=status]").innerText + !document.querySelector(".pips").innerText.includes("free in")`, "The quota is reset", "true")
+	w.leads("/admin/acts", chromedp.Click(chromedp.CSS(".menu summary")),
+		chromedp.Click(chromedp.CSS(`nav a[href="/admin/acts"]`)))
+	w.says(`document.querySelector("tbody tr").innerText`, "reset the quota", "ticket 7", "done", "a•••@example.com")
+	r.Acts("admin|quota.reset|begun||a•••@example.com|ticket 7", "admin|quota.reset|done||a•••@example.com|ticket 7")
+	// A reason that is typed into an ended session is there again after the login.
+	w.goTo(page + "?do=reset")
+	w.Must(r.Store.EndSessions(w.ctx, "admin", nil, r.act("session.end")))
+	w.leads("/admin/login", chromedp.SetValue(chromedp.CSS("#reason"), "ticket 8"), reset)
+	w.leads(page+"?do=reset", chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(consoletest.Password+kb.Enter))
+	w.says(`document.querySelector("#reason").value + document.querySelector(".actions [role=alert]").innerText`, "ticket 8", "Your session had ended")
+	w.leads("/admin/login", chromedp.Click(chromedp.CSS(logout)))
+	w.quietAt()
+}
+
+// The list goes by keys, counts down, and is in the reader's zone and language.
+func worksTheList(t *testing.T, browser chromium) {
+	r := newRig(t)
+	row := busy(r)
+	w := openWindow(r, browser)
+	w.logIn()
+	for _, c := range []struct{ keys, row string }{{"j", "0"}, {"jj", "2"}, {"k", "1"}, {"kkk", "0"},
+		{"jjjjjjjjjjj", "5"}} {
+		w.do(chromedp.KeyEvent(c.keys))
+		w.says(`String([...document.querySelectorAll("a[data-row]")].indexOf(document.activeElement))`, c.row)
+	}
+	// In a field they are letters.
+	w.do(press("/"), chromedp.KeyEvent("jk/j?"))
+	w.says(`document.querySelector("#q").value`, "jk/j?")
+	w.eval(`document.activeElement.blur(); ""`)
+	const keys = `document.querySelector("#keys").matches(":popover-open")`
+	for _, shown := range []string{"true", "false"} {
+		w.do(chromedp.KeyEvent("?"))
+		w.says(`String(`+keys+`)`, shown)
+	}
+	// Empty fields stay out of the address, and a click anywhere in a row opens it.
+	w.leads("/admin?status=refused", chromedp.SetValue(chromedp.CSS(`[name=status]`), "refused"),
+		chromedp.Click(chromedp.CSS(".filter button")))
+	w.leads("/admin/sends/", chromedp.Click(chromedp.CSS("td.is")))
+
+	// Waits count down, and their end is shown: of a code in the list, and of a recipient's rules.
+	w.goTo("/admin")
+	const left = `document.querySelector("td.code .left").innerText`
+	first := w.eval(left)
+	w.until(left + ` !== "` + first + `" && /^9 min \d+ s$/.test(` + left + `)`)
+	w.eval(`performance.now = () => 601e3; ""`)
+	w.until(left + ` === "expired"`)
+	const note = `document.querySelector(".pips-row .pips-note").innerText`
+	w.goTo("/admin?app=shop&channel=email&recipient=" + row.Recipient.String())
+	w.eval(`performance.now = () => 30e3; ""`)
+	w.until(note + ` === "free in 8 s" && document.querySelector(".pips-row.blocked") !== null`)
+	w.eval(`performance.now = () => 39e3; ""`)
+	w.until(note + ` === "free now" && document.querySelector(".pips-row.blocked") === null`)
+
+	// A page is in the zone of the browser; a switch leads to UTC, and another to Chinese, each by
+	// keyboard and for good.
+	const list = "/admin?channel=email"
+	w.goTo(list)
+	for _, c := range []struct{ press, want string }{
+		{"", "UTC+8 03-04 22:03 en"}, {"zone", "UTC 03-04 14:03 en"}, {"language", "UTC 03-04 14:03 zh-Hans"},
+	} {
+		if c.press != "" {
+			w.leads(list, chromedp.Focus(chromedp.CSS(`.prefer button[name=`+c.press+`]`)), chromedp.KeyEvent(kb.Enter))
+		}
+		w.says(`document.querySelector("[data-zone]").innerText + " " + document.querySelector("tbody .date").innerText.trim() + " " +
+			document.querySelector("tbody time").innerText.slice(-8, -3) + " " + document.documentElement.lang`, c.want)
+	}
+	w.leads("/admin/webhooks", chromedp.Focus(chromedp.CSS(".menu summary")),
+		chromedp.KeyEvent(kb.Enter+kb.Tab+kb.Tab+kb.Tab+kb.Enter))
+	w.quietAt()
+}
+
+// New rows and changed states come by themselves while the page is seen; the focus stays, what
+// matches the filters no more goes, and an outage is told.
+func followsTheList(t *testing.T, browser chromium) {
+	r := newRig(t)
+	busy(r)
+	var asked atomic.Int64
+	console := r.Handler
+	r.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		asked.Add(1)
+		console.ServeHTTP(w, req)
+	})
+	w := openWindow(r, browser)
+	w.do(pagetest.Command(devtools.AddScriptToEvaluateOnNewDocument, devtools.AddScriptToEvaluateOnNewDocumentParams{
+		Source: `{ const sleep = setTimeout; window.setTimeout = (run, ms) => sleep(run, Math.min(ms, 50)) }`}))
+	w.logIn()
+	const top, state = `document.querySelector("tbody tr").innerText`, `document.querySelector(".live").innerText.trim()`
+	w.goTo("/admin?app=shop")
+	w.shot("live")
+	r.Clock.Add(time.Second)
+	s := r.begin("nora@example.org").Send
+	r.begin("other@example.com", func(s *store.Send) { s.App = "desk" })
+	w.until(top + `.includes("` + s.To + `") && ` + top + `.includes("sending")`)
+	w.do(chromedp.KeyEvent("j"))
+	r.finish(s, store.Outcome{Status: store.Sent, Provider: "mx.example.net", ProviderCode: "250"})
+	w.until(top + `.includes("mx.example.net") && ` + top + `.includes("9 min")`)
+	w.says(`document.activeElement.closest("tr").innerText`, s.To)
+	if zone := w.eval(`document.querySelector("tbody time").textContent`); strings.Contains(zone,
+		s.LoggedAt.UTC().Format("15:04:05.000")) {
+		t.Errorf("the changed row's time is not the reader's: %s", zone)
+	}
+	w.quietAt()
+	r.Break()
+	w.until(state + ` !== ""`)
+	r.Store.SetFault(nil)
+	w.until(state + ` === ""`)
+
+	w.eval(`Object.defineProperty(document, "hidden", { get: () => true }); ""`)
+	rest := func() int64 { // longer than until the next question
+		w.eval(`window.ticks = 0; (function more() { if (++ticks < 10) setTimeout(more, 50); })(); ""`)
+		w.until(`ticks === 10`)
+		return asked.Load()
+	}
+	if before := rest(); rest() != before {
+		t.Error("a page that is not seen asks for changes")
+	}
+
+	late := r.begin("quinn@example.com").Send
+	w.goTo("/admin?status=sending&app=shop")
+	w.until(top + `.includes("` + late.To + `")`)
+	r.finish(late, store.Outcome{Status: store.Sent})
+	w.until(`!document.body.innerText.includes("` + late.To + `")`)
+
+	// On a recipient's page the verdict changes with the row.
+	w.goTo("/admin?recipient=" + s.Recipient.String())
+	r.Clock.Add(2 * time.Minute)
+	const verdict = `document.querySelector("h1").innerText`
+	before := w.eval(verdict)
+	again := r.begin("nora@example.org").Send
+	r.finish(again, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected})
+	w.until(verdict + ` !== ` + strconv.Quote(before) + ` && ` + top + `.includes("failed")`)
+}
+
+// A real browser goes to the provider, which is another site, and comes back to the page that it
+// wanted, logged in, though the session's cookie is for this site alone and forms may go nowhere
+// else.
+func logsInByTheProvider(t *testing.T, browser chromium) {
+	r, server := besideProvider(t)
+	w := openWindow(r, browser)
+	server.Do(func() {
+		server.URL = strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
+		server.Redirect = w.site.URL + auth.ProviderCallbackPath
+	})
+	*r.console.Auth.Provider = *providerAt(server, r.Clock.Now)
+	consoletest.Is(server, "bo", "support")
+	w.goTo("/admin/preview")
+	w.leads("/admin/preview", chromedp.Click(chromedp.CSS(".provider button")))
+	servertest.Same(t, "server.Seen('/authorize')", server.Seen("/authorize"), 1)
+	w.leads("/admin/login", chromedp.Click(chromedp.CSS(logout)))
+	w.goTo("/admin/acts")
+	w.says(`location.pathname`, "/admin/login")
+	w.quietAt()
+}

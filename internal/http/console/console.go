@@ -1,0 +1,140 @@
+// Package console is the administrators' pages and JSON API. It answers "where is my code?": it
+// lists sends and refusals, newest first, finds those of one recipient, and shows the story of one
+// send, which package explain writes. Scripts get the same as JSON under /v1/admin.
+//
+// It reads the database and asks the use cases what a recipient's rules say now. Package support
+// makes all changes, and records each.
+//
+// Full recipients come only in the bodies of requests, and are hashed at once; URLs contain the
+// hash. A page shows a full recipient only when an operator reveals it, or in a form that comes back
+// after a login, to the account that typed it.
+package console
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/http/console/auth"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/policies"
+	"sendcode/internal/http/console/records"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/support"
+)
+
+// database has the store's methods that the console needs. Implementation: sqldb.DB.
+type database interface {
+	records.Store
+	Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error)
+	DomainTallies(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error)
+	ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dimension) ([]store.ApprovalTally, error)
+	Sends(ctx context.Context, filter store.Filter) ([]store.SendOrRefusal, error)
+	SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
+	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
+	SendsBySupportReference(ctx context.Context, support string) ([]store.SendOrRefusal, error)
+	LatestRowPerRecipient(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error)
+	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
+	VerificationsByID(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)
+	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.SendOrRefusal, time.Time, error)
+}
+
+// Config has the settings and dependencies of a console.
+type Config struct {
+	DB       database
+	Auth     auth.Config
+	Desk     *support.Desk
+	Policies policies.Desk // the same desk
+	Logger   *slog.Logger
+	Now      func() time.Time // nil: time.Now
+	// the service's state, for the line on each page; must return soon
+	Status   func(context.Context) ServiceStatus
+	Carriers []string // names of the carriers of text messages
+	// names of the mail providers that report by a topic of Amazon SNS
+	Topics   []string
+	Webhooks records.Webhooks
+	// the age of the oldest rows, and the number of rows that are due to be deleted
+	StorageStatus func(context.Context) (store.StorageStatus, error)
+}
+
+// ServiceStatus and ServicePart are the state of the service and of a part, for the line on each
+// page.
+type (
+	ServiceStatus = frame.ServiceStatus
+	ServicePart   = frame.ServicePart
+)
+
+// Console has the pages and the JSON API. Safe for concurrent use.
+type Console struct {
+	Config
+	layout  *frame.Layout
+	auth    *auth.Auth
+	exports chan struct{} // bounds the exports at once
+}
+
+// New makes a console. Nothing runs in the background.
+func New(c Config) *Console {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	l := frame.New(c.Logger, func(ctx context.Context) ServiceStatus {
+		s := c.Status(ctx)
+		s.Now = c.Now()
+		return s
+	})
+	return &Console{
+		Config: c, layout: l, auth: auth.New(c.Auth, l, c.Logger, c.Now),
+		exports: make(chan struct{}, maxConcurrentExports),
+	}
+}
+
+// routes returns the routes of the pages and of the JSON API (below /v1), without those of records,
+// auth and layout. Paths and answers are a public contract.
+func (a *Console) routes() []auth.Route {
+	const get, post = http.MethodGet, http.MethodPost
+	all := []auth.Route{
+		{Method: get, Path: "/admin", Handler: a.listPage, Action: auth.ActionRead},
+		{Method: get, Path: "/admin/sends/:id", Handler: a.sendPage, Action: auth.ActionRead},
+		{Method: post, Path: "/admin/search", Handler: frame.FormHandler(a.searchPage), Action: auth.ActionRead},
+		{Method: get, Path: "/admin/overview", Handler: a.overviewPage, Action: auth.ActionRead},
+		{Method: get, Path: "/admin/policies", Handler: policies.New(a.Policies, a.layout).Show,
+			Action: auth.ActionRead},
+		{Method: get, Path: "/admin/preview", Handler: a.previewPage, Action: auth.ActionRead},
+		{Method: get, Path: "/admin/preview/html", Handler: a.previewHTML, Action: auth.ActionRead},
+		{Method: post, Path: "/admin/preview", Handler: frame.FormHandler(a.sendPreview), Action: auth.ActionPreview},
+		{Method: echo.RouteNotFound, Path: "/admin/*", Handler: a.layout.ShowNotFound, Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/sends", Handler: a.listJSON, Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/sends/:id", Handler: a.sendJSON, Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/stats", Handler: a.statsJSON, Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/sends.csv", Handler: a.exportCSV, Action: auth.ActionExport},
+		{Method: post, Path: "/v1/admin/search", Handler: a.searchJSON, Action: auth.ActionRead},
+		{Method: post, Path: "/v1/admin/quota/reset",
+			Handler: a.recipientActionJSON(auth.ActionResetQuota, a.Desk.ResetQuota),
+			Action:  auth.ActionResetQuota},
+		{Method: post, Path: "/v1/admin/erase", Handler: a.recipientActionJSON(auth.ActionEraseRecipient, a.Desk.EraseRecipient),
+			Action: auth.ActionEraseRecipient},
+	}
+	for _, d := range sendActions {
+		all = append(all, auth.Route{Method: post, Path: "/admin/sends/:id/" + d.Path, Handler: a.actionForm(d),
+			Action: d.Name})
+		if d.code {
+			all = append(all, auth.Route{Method: post, Path: "/v1/admin/sends/:id/" + d.Path, Handler: a.actionJSON(d),
+				Action: d.Name})
+		}
+	}
+	return all
+}
+
+// Register adds the pages and the JSON API.
+func (a *Console) Register(e *echo.Echo) {
+	lists := &records.Handlers{Store: a.DB, Desk: a.Desk, Auth: a.auth, Layout: a.layout, Now: a.Now, Topics: a.Topics,
+		Webhooks: a.Webhooks}
+	a.auth.AddRoutes(e, append(a.routes(), lists.Routes()...))
+	a.layout.Register(e)
+	a.auth.Register(e)
+}

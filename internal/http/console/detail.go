@@ -1,0 +1,200 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/texts"
+	"sendcode/internal/http/console/auth"
+	"sendcode/internal/http/console/explain"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/server"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+	"sendcode/quota"
+	"sendcode/web"
+)
+
+// sendView is one send's page.
+type sendView struct {
+	frame.Page
+	Verdict explain.Verdict
+	Send    sendRow
+	Code    string // state of the verification, in words; empty without one
+	Support string // the support reference
+	Trial   string // names of the rules in mode observe that would have refused it
+	Line    []explain.TimelineEntry
+	Quota   quotaView
+	Note    actionResult
+	Actions []sendAction
+	Action  sendAction // the chosen one, whose form is shown; zero: none
+}
+
+// quotaView shows what a recipient's rules say now.
+type quotaView struct {
+	Rows   []web.Pips
+	As     texts.Sentence // the sentence on the time of the quota
+	Reason string         // why there are no rows
+}
+
+func (a *Console) sendPage(c echo.Context) error {
+	s, err := a.readStory(c.Request().Context(), c.Param("id"))
+	if err != nil {
+		return err
+	}
+	n := actionResult{Action: c.QueryParam("done")}
+	n.Done = frame.Words(c).Get("action." + n.Action + ".done") // none for an unknown action
+	kept, text := a.auth.KeptForm(c)
+	n.Reason, n.Problem = kept.Get("reason"), text
+	return a.showSend(c, http.StatusOK, s, n)
+}
+
+func (a *Console) showSend(c echo.Context, status int, s store.SendDetails, n actionResult) error {
+	w := frame.Words(c)
+	verdict, quota, err := a.verdictAndQuota(c.Request().Context(), s, w)
+	if err != nil {
+		return err
+	}
+	v := sendView{
+		Page: frame.NewPage(c, "", "sends"), Verdict: verdict, Send: sendRow{SendOrRefusal: s.Send, W: w},
+		Support: store.SupportReference(s.Send.ID),
+		Trial:   strings.Join(s.Send.Observed, w.Get("list.comma")), Line: explain.Timeline(s, w), Quota: quota,
+		Note: n, Actions: actionsFor(auth.ActorOf(c), s),
+	}
+	for _, d := range v.Actions {
+		if d.Path == c.QueryParam("do") || d.Name == n.Action && n.Problem != "" {
+			v.Action = d
+		}
+	}
+	v.Title = verdict.What.Local()
+	if s.Verification != nil {
+		v.Code = "–"
+		if state, shown := shownCodeState(*s.Verification, s.Send, s.Now); shown {
+			v.Code = w.Get("outcome.code." + string(state))
+		}
+	}
+	return a.layout.Show(c, status, "send", v)
+}
+
+// verdictAndQuota returns the verdict on a row and what its recipient's rules say now. If the
+// limiter fails, only the quota is missing.
+func (a *Console) verdictAndQuota(ctx context.Context, s store.SendDetails, w texts.Words) (explain.Verdict,
+	quotaView, error) {
+	now, away := a.quotaOf(ctx, s.Send)
+	if away != nil && !errors.Is(away, errSeveralRecipients) {
+		server.LogFailure(ctx, a.Logger, away)
+	}
+	known, err := a.readVerdictFacts(ctx, s, now, away)
+	return explain.Judge(s, known, w), quotaViewOf(s.Send, now, away, w), err
+}
+
+// errSeveralRecipients says that a row stands for several recipients, so it has no quota.
+var errSeveralRecipients = errors.New("console: the row stands for several recipients")
+
+// quotaOf peeks what the recipient's rules say now about one more send like this one.
+func (a *Console) quotaOf(ctx context.Context, s store.SendOrRefusal) (quota.Decision, error) {
+	if s.Recipients > 0 {
+		return quota.Decision{}, errSeveralRecipients
+	}
+	return a.Desk.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKeyClass)
+}
+
+func quotaViewOf(s store.SendOrRefusal, d quota.Decision, err error, w texts.Words) quotaView {
+	var bad *fault.InvalidError
+	switch {
+	case errors.Is(err, errSeveralRecipients):
+		return quotaView{Reason: w.Get("quota.several")}
+	case errors.As(err, &bad):
+		return quotaView{Reason: w.Get("quota.gone")}
+	case err != nil:
+		return quotaView{Reason: w.Get("quota.away")}
+	}
+	as := w.Sentence("quota.now", texts.Plain("app", s.App), texts.Plain("purpose", s.Purpose), texts.AtTime("at", d.At))
+	return quotaView{Rows: quotaPips(d, w), As: as}
+}
+
+// readVerdictFacts reads what the verdict on a row depends on beside its story. now is the quota of
+// the row's recipient; it is unknown if away is not nil.
+func (a *Console) readVerdictFacts(ctx context.Context, s store.SendDetails, now quota.Decision, away error) (known explain.VerdictFacts,
+	err error) {
+	if away == nil {
+		known.Quota = &now
+	}
+	if p, paused := a.Desk.Paused(s.Send.Channel, s.Send.Purpose); paused {
+		known.Pause = &p
+	}
+	if s.Send.Status == store.Refused {
+		known.Rule = a.refusingScope(s.Send)
+		if away == nil && now.Allowed() {
+			strangers, err := a.Desk.Codes.RecipientQuota(ctx, s.Send.App, s.Send.Channel, s.Send.Purpose,
+				s.Send.Recipient, store.UnknownBrowser)
+			if known.Reserved = err == nil && !strangers.Allowed(); known.Reserved {
+				known.Quota = &strangers
+			}
+		}
+		if s.Send.BlockedBy == verification.LockoutRuleName {
+			if known.Locks, err = a.Desk.Lockouts(ctx, s.Send.App, s.Send.Channel, s.Send.Recipient); err != nil {
+				return known, err
+			}
+		}
+		if known.Code, err = a.codeBeforeRefusal(ctx, s); err != nil {
+			return known, err
+		}
+	}
+	known.Newer, err = a.newerRequest(ctx, s.Send)
+	return known, err
+}
+
+// refusingScope returns the scope of the rule that refused a row; "" if the row's purpose has that
+// rule no more.
+func (a *Console) refusingScope(s store.SendOrRefusal) quota.Scope {
+	for _, p := range a.Policies.Policies() {
+		i := slices.IndexFunc(p.Rules, func(r quota.Rule) bool { return r.Name == s.BlockedBy })
+		if i >= 0 && slices.Contains(p.Purposes, s.Purpose) {
+			return p.Rules[i].Scope
+		}
+	}
+	return ""
+}
+
+// newerRequest returns the recipient's latest request for the same purpose; nil if the row itself
+// is the latest, or if its recipient was erased.
+func (a *Console) newerRequest(ctx context.Context, s store.SendOrRefusal) (*store.SendOrRefusal, error) {
+	if s.Recipient.IsZero() {
+		return nil, nil
+	}
+	rows, err := a.DB.Sends(ctx, store.Filter{Recipient: &s.Recipient, App: s.App, Channel: s.Channel,
+		Purpose: s.Purpose, Limit: 1})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(rows) == 0 || rows[0].ID == s.ID:
+		return nil, nil
+	}
+	return &rows[0], nil
+}
+
+// codeBeforeRefusal returns the verification of the newest send that may have gone out before a
+// refusal; nil if there is none, or if the refusal itself belongs to a verification.
+func (a *Console) codeBeforeRefusal(ctx context.Context, s store.SendDetails) (*store.Verification, error) {
+	if s.Verification != nil {
+		return nil, nil
+	}
+	for _, row := range slices.Backward(s.Related) {
+		if !explain.MayHaveGoneOut(row) || row.VerificationID == "" || row.Purpose != s.Send.Purpose {
+			continue
+		}
+		its, err := a.DB.SendDetails(ctx, row.ID)
+		if err != nil {
+			return nil, err
+		}
+		return its.Verification, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,74 @@
+package explain
+
+import (
+	"slices"
+
+	"sendcode/internal/base/texts"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+)
+
+// providerEventKinds has for each kind of event its tone and the cause of the suppression that it may
+// lead to. The worst kind is first.
+var providerEventKinds = []struct {
+	kind  store.ProviderEventKind
+	tone  tone
+	cause store.SuppressionCause
+	after string // key of the texts about the suppression that followed
+}{
+	{store.ProviderComplained, Bad, store.CauseComplaint, "unwanted"},
+	{store.ProviderOptedOut, Warn, store.CauseOptOut, "unwanted"},
+	{store.ProviderBounced, Bad, store.CauseHardBounce, "bounced"}, {kind: store.ProviderDelivered, tone: Good},
+	{kind: store.ProviderUnmapped, tone: Warn},
+}
+
+// withProviderEvent adds the worst provider event to a verdict. The next step stays if the code was
+// entered, since the message then arrived.
+func (c verdictInput) withProviderEvent(v Verdict) Verdict {
+	for _, t := range providerEventKinds {
+		i := slices.IndexFunc(c.story.Events, func(e store.ProviderEvent) bool { return e.Kind == t.kind })
+		if i < 0 {
+			continue
+		}
+		e := c.story.Events[i]
+		v.What = c.Join(v.What, c.text(c.variantKey("later."+string(e.Kind), serverCodeTopic(e.Detail)),
+			texts.Strong("provider", e.Provider),
+			texts.AtTime("told", e.At), texts.Plain("words", inBrackets(c.Words, e.Detail))))
+		if t.cause == "" {
+			return v
+		}
+		v.Tone = t.tone
+		if c.state != verification.Approved {
+			v.Next = c.text(c.variantKey("next.later."+string(e.Kind), serverCodeTopic(e.Detail)))
+		}
+		if s, found := c.suppressionOf(store.SuppressionID(c.ID, t.cause)); found {
+			v.Next = c.Join(v.Next, c.suppressionStateText(t.after, s))
+		}
+		return v
+	}
+	return v
+}
+
+// inBrackets returns a server's code or words in brackets; "" for none.
+func inBrackets(w texts.Words, s string) string {
+	if s == "" {
+		return ""
+	}
+	return w.Get("reply", "code", s)
+}
+
+func providerEventEntries(s store.SendDetails, w texts.Words) (all []TimelineEntry) {
+	for _, e := range s.Events {
+		line := TimelineEntry{At: w.Exactly(e.At), Tone: Neutral, order: e.At}
+		for _, t := range providerEventKinds {
+			if t.kind == e.Kind {
+				line.Tone = t.tone
+			}
+		}
+		line.What = w.Sentence("line.told", texts.Strong("provider", e.Provider),
+			texts.Plain("kind", w.Or("provider_event", string(e.Kind))),
+			texts.Plain("words", inBrackets(w, e.Detail)))
+		all = append(all, line)
+	}
+	return all
+}

@@ -1,0 +1,78 @@
+package explain
+
+import (
+	"time"
+
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+)
+
+// tone is the colour that goes with a state's sign and word.
+type tone string
+
+const (
+	Good    tone = "good"
+	Warn    tone = "warn"
+	Bad     tone = "bad"
+	Neutral tone = "still" // neither good nor bad, such as under way
+)
+
+// StateLabel is a state as a page shows it: a sign, a word and their colour.
+type StateLabel struct {
+	Sign, Word string
+	Tone       tone
+}
+
+// ToneOf returns the tone of a status.
+func ToneOf(s store.Status) tone {
+	switch s {
+	case store.Sent, store.Delivered, store.Proven:
+		return Good
+	case store.Failed:
+		return Bad
+	case store.Queued, store.Sending:
+		return Neutral
+	}
+	return Warn
+}
+
+// NotDelivered reports whether it is known that a send did not reach its recipient.
+func NotDelivered(s store.SendOrRefusal) bool {
+	return s.Status == store.Failed || s.Status == store.Undelivered || s.WorstEvent == store.ProviderBounced
+}
+
+// RequestedLocale returns the language that was asked for; "" for any language, which is "*" or
+// "mul".
+func RequestedLocale(s store.SendOrRefusal) string {
+	if s.Locale == "*" || s.Locale == "mul" {
+		return ""
+	}
+	return s.Locale
+}
+
+// codeStates are the states of codes in the words of lists.
+var codeStates = map[verification.State]store.CodeState{
+	verification.Approved: store.CodeEntered, verification.Canceled: store.CodeCanceled,
+	verification.MaxAttemptsReached: store.CodeUsedUp,
+	verification.Expired:            store.CodeExpired, verification.Pending: store.CodeWaiting,
+}
+
+// CodeStateOf returns the state of a code; now is on the database's clock.
+func CodeStateOf(v store.Verification, now time.Time) store.CodeState {
+	if v.CallerChecks && v.ApprovedAt.IsZero() && v.CanceledAt.IsZero() {
+		return store.CodeOfCaller
+	}
+	return codeStates[verification.StateOf(v, now)]
+}
+
+// CodeEndedAt returns when a code ended; zero while it can be entered, and if the time is not
+// known.
+func CodeEndedAt(v store.Verification, now time.Time) time.Time {
+	if v.CallerChecks && v.ApprovedAt.IsZero() {
+		return v.CanceledAt
+	}
+	return map[verification.State]time.Time{
+		verification.Approved: v.ApprovedAt, verification.Canceled: v.CanceledAt, verification.Expired: v.ExpiresAt,
+		verification.MaxAttemptsReached: lastWrongCheckAt(v),
+	}[verification.StateOf(v, now)]
+}

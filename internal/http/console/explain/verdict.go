@@ -1,0 +1,222 @@
+// Package explain tells the story of one send: what happened and what to do next, a reply to the
+// person whose code it is, and a time line. It computes all of this from the data that it is given,
+// and reads nothing.
+package explain
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/texts"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+	"sendcode/quota"
+)
+
+// Verdict is what a send's page opens with: what happened, and what to do next.
+type Verdict struct {
+	Tone       tone
+	What, Next texts.Sentence
+	Newer      *linkedText  // the recipient's newer request for the same purpose; nil: none
+	Near       []linkedText // requests for similarly spelled recipients, if this one has none
+	Answer     personReply
+}
+
+// linkedText is a sentence about another request, with the address of its page.
+type linkedText struct {
+	Text texts.Sentence
+	Link string
+}
+
+// verdictInput is all that a verdict is made from.
+type verdictInput struct {
+	store.SendOrRefusal
+	texts.Words
+	story store.SendDetails
+	facts VerdictFacts
+	state verification.State  // of the code; empty without one, and while only its caller knows
+	spans bool                // times are told as spans from now
+	valid *store.Verification // the pending code that reached its recipient; nil: none
+}
+
+// VerdictFacts are the data that a verdict depends on beside the row's story.
+type VerdictFacts struct {
+	Quota *quota.Decision // what the recipient's rules say now; nil: not known
+	// Reserved says that Quota is for unknown browsers, and that the rules admit secret keys now,
+	// by a reserve.
+	Reserved bool
+
+	Pause *policy.Pause        // the pause that stops the row's channel or purpose now; nil: none
+	Rule  quota.Scope          // scope of the rule that refused the row; empty: not known
+	Newer *store.SendOrRefusal // a newer request of the recipient for the same purpose; nil: none
+	Locks []store.Lockout      // of a refusal by failed checks: the classes of callers whose codes are locked out now
+	Code  *store.Verification  // of a refusal that belongs to no code: the newest one that reached its recipient
+}
+
+// Judge returns what became of a row, what to do next and the reply for the person.
+// testdata/stories.txt has the text of each combination of states.
+func Judge(s store.SendDetails, now VerdictFacts, w texts.Words) Verdict {
+	c := verdictInput{SendOrRefusal: s.Send, Words: w, story: s, facts: now}
+	if s.Verification != nil && CodeStateOf(*s.Verification, s.Now) != store.CodeOfCaller {
+		c.state = verification.StateOf(*s.Verification, s.Now)
+	}
+	switch {
+	case c.state == verification.Pending && slices.ContainsFunc(s.Related, MayHaveGoneOut):
+		c.valid = s.Verification
+	case now.Code != nil && CodeStateOf(*now.Code, s.Now) == store.CodeWaiting:
+		c.valid = now.Code
+	}
+	v := Verdict{Tone: ToneOf(s.Send.Status), Answer: newPersonReply(c, w)}
+	if now.Newer != nil {
+		v.Newer = new(linkedTextTo(w, "newer.asked", *now.Newer))
+	}
+	switch how := string(c.Status); c.Status {
+	case store.Sent, store.Delivered, store.Undelivered, store.Unknown:
+		v.What, v.Next = c.Join(c.text("verdict."+how), c.earlierAttemptWarning()), c.nextStep(how)
+		if c.isToTestRecipient() {
+			v.What, v.Next = c.text("verdict.sent.test"), c.text("next.sent.test")
+		}
+	case store.Failed:
+		v.What, v.Next = c.failedTexts()
+	case store.Proven:
+		v.What, v.Next = c.text("verdict.proven"), c.text("next.proven")
+	case store.Refused:
+		v.What, v.Next = c.refusedTexts()
+	case store.Queued:
+		if c.Reason == "" && c.ProviderCode == "" {
+			how = "queued.first"
+		}
+		v.Next = c.text(c.variantKey("next.queued", serverCodeTopic(c.ProviderCode)))
+		if codeHasEnded(c.story) {
+			how, v.Next = how+".over", c.text("next.queued.over")
+		}
+		v.What = c.Join(c.text("verdict."+how), c.earlierAttemptWarning())
+	default:
+		v.What, v.Next = c.Join(c.text("verdict.sending"), c.earlierAttemptWarning()), c.text("next.sending")
+	}
+	if s.Verification != nil && s.Verification.CallerChecks {
+		v.What = c.Join(v.What, c.text("verdict.caller"))
+	}
+	return c.reduceIfErased(c.withWrongCodes(c.withProviderEvent(v)))
+}
+
+// withWrongCodes begins a verdict with a sentence on the wrong codes that were entered, while they
+// are the cause: no right code was entered, and the code did not end for another reason.
+func (c verdictInput) withWrongCodes(v Verdict) Verdict {
+	switch {
+	case c.Status == store.Refused || c.isToTestRecipient():
+	case c.state == verification.MaxAttemptsReached && c.To == store.ErasedMask: // with its checks
+		v.What = c.Join(c.text("verdict.locked.erased"), v.What)
+	case c.state == verification.MaxAttemptsReached:
+		v.Tone, v.What = Bad, c.Join(c.text("verdict.locked"), v.What)
+	case c.hasWrongCodes():
+		if v.Tone != Bad {
+			v.Tone = Warn
+		}
+		v.What = c.Join(c.text(texts.PluralKey("verdict.wrong", c.story.Verification.Attempts)), v.What)
+	}
+	return v
+}
+
+// hasWrongCodes reports whether wrong codes were entered for a code that can still be entered.
+func (c verdictInput) hasWrongCodes() bool {
+	return c.state == verification.Pending && c.story.Verification.Attempts > 0
+}
+
+// MayHaveGoneOut reports whether a server or carrier has, or may have, taken a send's message.
+func MayHaveGoneOut(s store.SendOrRefusal) bool {
+	return s.Status == store.Sent || s.Status == store.Delivered || s.Status == store.Undelivered ||
+		s.Status == store.Unknown || s.InDoubt
+}
+
+// text fills a text with the values of the row and its code. Text messages have their own text if
+// there is one.
+func (c verdictInput) text(key string, more ...texts.Substitution) texts.Sentence {
+	key = c.channelKey(key)
+	ended := c.FinishedAt
+	if ended.IsZero() {
+		ended = c.LoggedAt
+	}
+	parts := append([]texts.Substitution{
+		texts.Plain("through", cmp.Or(c.Provider, c.Get(c.channelKey("through.unknown")))),
+		texts.Plain("reply", inBrackets(c.Words, c.ProviderCode)), texts.Plain("reason", c.Or("reason", c.Reason)),
+		texts.Plain("attempt", strconv.Itoa(c.Attempt)), texts.Strong("app", c.App), texts.Plain("purpose", c.Purpose),
+		texts.Plain("network", cmp.Or(c.Network, "–")), c.timePart("asked", c.LoggedAt), c.timePart("ended", ended),
+		c.timePart("due", c.DueAt), texts.Plain("wait", c.Wait(c.RetryAfter)), texts.Plain("n", strconv.Itoa(c.Count)),
+		texts.Plain("recipients", strconv.Itoa(c.Recipients)),
+	}, more...)
+	if c.valid != nil {
+		parts = append(parts, c.timePart("has", c.valid.ExpiresAt))
+	}
+	if v := c.story.Verification; v != nil {
+		parts = append(parts, c.timePart("until", v.ExpiresAt), c.timePart("approved", v.ApprovedAt),
+			c.timePart("canceled", v.CanceledAt),
+			texts.Plain("tries", strconv.Itoa(v.Attempts)), texts.Plain("left", strconv.Itoa(v.MaxAttempts-v.Attempts)),
+			c.timePart("last", lastWrongCheckAt(*v)))
+	}
+	return c.Sentence(key, parts...)
+}
+
+// timePart returns a time as a part of a text, or the span from now until then in a reply to the
+// person. The span of "free", when a request is admitted again, is rounded up.
+func (c verdictInput) timePart(name string, t time.Time) texts.Substitution {
+	if !c.spans || t.IsZero() {
+		return texts.AtTime(name, t)
+	}
+	span := t.Sub(c.story.Now)
+	if name == "free" {
+		span += time.Minute - 1
+	}
+	return texts.Plain(name, c.Span(span))
+}
+
+// channelKey returns the key of the text about text messages, if the row is one and the text
+// exists, else key.
+func (c verdictInput) channelKey(key string) string {
+	if c.Channel == recipient.SMS {
+		return c.variantKey(key, string(recipient.SMS))
+	}
+	return key
+}
+
+// variantKey returns key.kind if that text exists, else key.
+func (c verdictInput) variantKey(key, kind string) string {
+	if c.Has(key + "." + kind) {
+		return key + "." + kind
+	}
+	return key
+}
+
+// isToTestRecipient reports whether the row is a send to a test recipient, to whom nothing is
+// delivered.
+func (c verdictInput) isToTestRecipient() bool {
+	return c.Status == store.Sent && c.Provider == "test" && c.ProviderCode == ""
+}
+
+// earlierAttemptWarning returns a warning that an earlier attempt ended without a result and may
+// have delivered; nil if that is not so, or no longer matters.
+func (c verdictInput) earlierAttemptWarning() texts.Sentence {
+	switch {
+	case !c.InDoubt || c.Status == store.Delivered || c.Status == store.Undelivered:
+		return nil
+	case c.Status == store.Sent:
+		return c.text("doubt.sent")
+	}
+	return c.text("doubt.else")
+}
+
+// nextStep returns what became of the sent code and what to do next. how is the state of the send.
+func (c verdictInput) nextStep(how string) texts.Sentence {
+	key := "next." + how + "." + cmp.Or(string(c.state), "none")
+	if c.hasWrongCodes() {
+		return c.text("next.sent.wrong")
+	}
+	if !c.Has(key) {
+		key = "next.sent." + string(c.state)
+	}
+	return c.text(key)
+}

@@ -1,0 +1,56 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/texts"
+	"sendcode/internal/store"
+)
+
+// A list says first in words why, from the server's code where that tells more than our reason.
+func TestFailureText(t *testing.T) {
+	w := texts.ConsoleLanguages()[0]
+	for _, c := range []struct {
+		status       store.Status
+		reason, code string
+		want         string
+	}{
+		{store.Failed, store.ReasonRejected, "552 5.2.2", "mailbox full"},
+		{store.Failed, store.ReasonRejected, "550 5.1.1", "no such address"},
+		{store.Failed, store.ReasonRejected, "554", "rejected by the server"},
+		{store.Failed, "expired", "452 4.2.2", "the code expired first · mailbox full"},
+		{store.Queued, "temporary_rcpt", "452 4.2.2", "mailbox full"},
+		{store.Queued, "temporary_rcpt", "450 4.7.1", "put off at the recipient"},
+		{store.Sent, "", "250 2.0.0", ""}, {store.Failed, store.ReasonPaused, "", "paused"},
+	} {
+		if got := FailureText(store.Send{Status: c.status, Reason: c.reason, ProviderCode: c.code}, w); got != c.want {
+			t.Errorf("%s %s %s: %q, want %q", c.status, c.reason, c.code, got, c.want)
+		}
+	}
+}
+
+// The refusal of a person whose code was locked names the wrong codes, whether the row names that
+// code or not.
+func TestARefusalNamesTheLock(t *testing.T) {
+	w := texts.ConsoleLanguages()[0]
+	at := time.Date(2026, 3, 4, 14, 2, 20, 0, time.UTC)
+	locked := store.Verification{Attempts: 5, MaxAttempts: 5, ExpiresAt: at.Add(time.Minute),
+		Checks: []store.Check{{At: at}}}
+	refusal := store.SendDetails{Send: store.SendOrRefusal{Send: store.Send{Status: store.Refused},
+		Refusal: store.Refusal{BlockedBy: "minute", Count: 1}}, Now: at.Add(10 * time.Second)}
+	const want = "Before that, the code was locked after 5 wrong ones, the last at"
+	named := refusal
+	named.Verification = &locked
+	for _, v := range []Verdict{Judge(refusal, VerdictFacts{Code: &locked}, w), Judge(named, VerdictFacts{}, w)} {
+		if !strings.Contains(v.What.Local(), want) {
+			t.Errorf("the refusal says %q", v.What.Local())
+		}
+	}
+	open := locked
+	open.Attempts = 4
+	if v := Judge(refusal, VerdictFacts{Code: &open}, w); strings.Contains(v.What.Local(), "Before that") {
+		t.Errorf("an open code is called locked: %q", v.What.Local())
+	}
+}

@@ -1,0 +1,236 @@
+package console
+
+import (
+	"context"
+	"encoding/csv"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/http/console/auth"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/server"
+	"sendcode/internal/store"
+)
+
+// exportColumns are the columns of an export: all rows of a list, for a spreadsheet. Verification
+// IDs are not among them, since a reader with the ID of a valid code could act as its holder.
+var exportColumns = slices.Concat([]string{
+	"at", "id", "app", "channel", "to", "recipient", "purpose", "status", "reason", "blocked_by", "retry_after",
+	"count", "attempts",
+	"provider", "provider_code", "took_ms",
+}, store.LabelNames(), []string{"number", "locale", "network", "country", "recipients",
+	"outcome", "outcome_at"})
+
+// Bounds of exports in a process.
+const (
+	maxExportRows        = 1_000_000
+	maxConcurrentExports = 2
+	writeTimeout         = 10 * time.Second // a client that reads nothing for so long is disconnected
+)
+
+// byteOrderMark makes spreadsheets read the file as UTF-8.
+const byteOrderMark = "\ufeff"
+
+// parametersNotForExports are the parameters that an export rejects, since it has all rows.
+var parametersNotForExports = []string{"cursor", "newer", "limit"}
+
+// exportCSV streams the rows that the filters select, newest first. It writes an audit entry before
+// the first row.
+func (a *Console) exportCSV(c echo.Context) error {
+	q, err := parseQuery(c.Request().URL.RawQuery, a.Now(), time.UTC)
+	if err != nil {
+		return err
+	}
+	if err := q.rejectParameters("An export is all rows; from and to bound it.", parametersNotForExports...); err != nil {
+		return err
+	}
+	if c.Request().Method == http.MethodHead { // no export, so no audit entry
+		setExportHeader(c)
+		return c.NoContent(http.StatusOK)
+	}
+	select {
+	case a.exports <- struct{}{}:
+		defer func() { <-a.exports }()
+	default:
+		return &server.Problem{Kind: server.Unavailable,
+			Detail: "Other exports are under way; try again when they have ended."}
+	}
+	q.filter.Limit = frame.MaxPageRows
+	// read before the response begins, so that a database that is away gets a 503
+	rows, err := a.sends(c.Request().Context(), q.filter)
+	if err != nil {
+		return err
+	}
+	begun, err := a.recordExportBegin(c, q, rows)
+	if err != nil {
+		return err
+	}
+	n, err := a.writeCSV(c, q.filter, rows)
+	a.recordExportEnd(c, begun, n, err)
+	if err != nil {
+		panic(http.ErrAbortHandler) // so that half a file does not look like a whole one
+	}
+	return nil
+}
+
+// recordExportBegin writes the audit entry of an export. It leaves out typed texts: they may name a
+// person, and the audit log is kept for good.
+func (a *Console) recordExportBegin(c echo.Context, q listQuery, rows []store.SendOrRefusal) (store.AuditEntry, error) {
+	act, err := a.auth.NewAuditEntry(c, auth.ActionExport)
+	if err != nil {
+		return act, err
+	}
+	act.Outcome, act.Detail = store.AuditBegun, filterForAudit(q.given)
+	if q.filter.Recipient != nil {
+		act.Recipient, act.To = *q.filter.Recipient, store.ErasedMask
+		if len(rows) > 0 {
+			act.To = rows[0].To
+		}
+	}
+	return act, a.DB.AddAuditEntry(c.Request().Context(), act)
+}
+
+// filterForAudit returns the filters for the audit entry, without the values of text fields:
+// "from=… status=failed app".
+func filterForAudit(given url.Values) string {
+	var parts []string
+	for _, p := range knownFilters {
+		switch value := given.Get(p.name); {
+		case value != "" && p.logged:
+			parts = append(parts, p.name+"="+value)
+		case value != "":
+			parts = append(parts, p.name)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+func (a *Console) recordExportEnd(c echo.Context, act store.AuditEntry, n int, failed error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), 5*time.Second)
+	defer cancel()
+	outcome := store.AuditDone
+	if failed != nil {
+		outcome = store.AuditFailed
+	}
+	end, err := store.CompleteAuditEntry(act, outcome, "rows="+strconv.Itoa(n))
+	if err == nil {
+		err = a.DB.AddAuditEntry(ctx, end)
+	}
+	if err != nil || failed != nil {
+		a.Logger.WarnContext(ctx, "export incomplete, or its audit entry not stored", "account", act.Who, "rows", n,
+			"error", failed, "audit_error", err, runbook.DatabaseAway.See())
+	}
+}
+
+func setExportHeader(c echo.Context) {
+	h := c.Response().Header()
+	h.Set("Content-Type", "text/csv; charset=utf-8; header=present")
+	h.Set("Content-Disposition", `attachment; filename="sends.csv"`)
+}
+
+// writeCSV writes the rows and those of the next pages, and returns the number of written rows.
+func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRefusal) (n int, err error) {
+	setExportHeader(c)
+	rc := http.NewResponseController(c.Response())
+	if _, err := c.Response().Write([]byte(byteOrderMark)); err != nil {
+		return 0, err
+	}
+	w := csv.NewWriter(c.Response())
+	w.UseCRLF = true // RFC 4180
+	if err := w.Write(exportColumns); err != nil {
+		return 0, err
+	}
+	for {
+		codes, err := a.codesOf(c.Request().Context(), rows)
+		if err != nil {
+			return n, err
+		}
+		for _, row := range rows {
+			if err := w.Write(codes.exportRow(row)); err != nil {
+				return n, err
+			}
+			n++
+		}
+		w.Flush()
+		if err := w.Error(); err != nil {
+			return n, err
+		}
+		if len(rows) < f.Limit || n >= maxExportRows {
+			return n, nil
+		}
+		if err := rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil { // the server's own timeout is for a whole answer
+			return n, err
+		}
+		f.Before = new(cursorOf(rows[len(rows)-1].Send))
+		if rows, err = a.DB.Sends(c.Request().Context(), f); err != nil {
+			return n, err
+		}
+	}
+}
+
+// exportAddress returns the address that exports a list's rows.
+func exportAddress(given url.Values) string {
+	all := maps.Clone(given)
+	for _, name := range parametersNotForExports {
+		all.Del(name)
+	}
+	if len(all) == 0 {
+		return "/v1/admin/sends.csv"
+	}
+	return "/v1/admin/sends.csv?" + all.Encode()
+}
+
+// exportRow returns the cells of a row: its JSON and more of its details.
+func (c currentCodes) exportRow(s store.SendOrRefusal) []string {
+	row := c.rowJSON(s)
+	row["number"], row["locale"], row["network"], row["country"] = s.Number, s.Locale, s.Network, s.Country
+	cells := make([]string, len(exportColumns))
+	for i, name := range exportColumns {
+		if value := row[name]; value != nil {
+			cells[i] = withoutFormula(fmt.Sprint(value))
+		}
+	}
+	return cells
+}
+
+// cellDividers are the characters at which a spreadsheet may end a cell or a line. The comma is not
+// among them: the CSV writer quotes it.
+const cellDividers = ";\t|\r\n"
+
+// withoutFormula returns a cell that no spreadsheet evaluates: each part that begins like a formula
+// gets a quote mark before it. Invalid UTF-8 is replaced.
+func withoutFormula(cell string) string {
+	cell = strings.ToValidUTF8(cell, "\ufffd")
+	var out strings.Builder
+	for rest := cell; rest != ""; {
+		part := rest
+		if end := strings.IndexAny(rest, cellDividers); end >= 0 {
+			part = rest[:end+1]
+		}
+		first := len(rest) == len(cell)
+		if startsFormula(part) && (first || !strings.Contains(cellDividers, part)) {
+			out.WriteByte('\'')
+		}
+		out.WriteString(part)
+		rest = rest[len(part):]
+	}
+	return out.String()
+}
+
+// startsFormula reports whether a spreadsheet may take a text for a formula: it begins with a
+// formula's sign, perhaps full-width or after white space, or with an invisible character.
+func startsFormula(s string) bool {
+	begins := strings.TrimLeft(s, " \u00a0\u3000\"")
+	unseen := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
+	return strings.IndexAny(begins, "=+-@%|＝＋－＠％｜") == 0 || strings.IndexFunc(begins, unseen) == 0
+}

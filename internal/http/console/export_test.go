@@ -1,0 +1,280 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/http/console/auth"
+	"sendcode/internal/http/console/consoletest"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/store/storetest"
+)
+
+// exportOf reads a whole export.
+func exportOf(t *testing.T, body []byte) (rows []map[string]string) {
+	t.Helper()
+	text, marked := strings.CutPrefix(string(body), byteOrderMark)
+	if !marked || !strings.Contains(text, "\r\n") {
+		t.Error("no mark of UTF-8, or other line ends")
+	}
+	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, record := range records[1:] {
+		row := map[string]string{}
+		for i, name := range records[0] {
+			row[name] = record[i]
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// An export has the list's rows (pages.txt has a whole one), and is recorded: before its first row,
+// and with its end. The record names no recipient in the clear.
+func TestExport(t *testing.T) {
+	r := newRig(t)
+	r.sent("bo@example.com", func(s *store.Send) { s.Reference = "two\nlines, \"quoted\"" })
+	r.Clock.Add(time.Second)
+	s := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "=HYPERLINK(\"https://x.example\")" })
+	r.Clock.Add(time.Second)
+	r.refused("li@qq.com", "minute", 42*time.Second, 3)
+	b := r.LoggedIn()
+	rec := want(t, b.Get("/v1/admin/sends.csv"), http.StatusOK)
+	if h := rec.Header(); h.Get("Content-Disposition") != `attachment; filename="sends.csv"` ||
+		!strings.HasPrefix(h.Get("Content-Type"), "text/csv") {
+		t.Errorf("%v", h)
+	}
+	lacks(t, rec, s.VerificationID)
+	rows := exportOf(t, rec.Body.Bytes())
+	holds(t, rows[0], map[string]string{"status": "refused", "retry_after": "42", "took_ms": ""})
+	holds(t, rows[1], map[string]string{"id": s.ID.String(), "retry_after": "", "reference": "'" + s.Reference,
+		"outcome": "waiting", "outcome_at": ""})
+	holds(t, rows[2], map[string]string{"reference": "two\nlines, \"quoted\""})
+	cursor := frame.EncodeCursor(store.Cursor{At: consoletest.Start})
+	for _, query := range []string{"?limit=5", "?cursor=" + cursor, "?newer=" + cursor, "?status=lost"} {
+		want(t, b.Get("/v1/admin/sends.csv"+query), http.StatusUnprocessableEntity)
+	}
+	rec = b.Get("/v1/admin/sends.csv?reference=" + url.QueryEscape(s.Reference) + "&status=sent&recipient=" +
+		s.Recipient.String())
+	servertest.Same(t, "rows of a filter", len(exportOf(t, rec.Body.Bytes())), 1)
+	acts := r.Entries(auth.ActionExport)
+	if len(acts) != 4 || acts[0].Outcome != store.AuditDone || acts[0].Ends != acts[1].ID ||
+		acts[0].Detail != "rows=1" ||
+		acts[1].Outcome != store.AuditBegun || acts[1].Detail != "status=sent reference recipient" ||
+		acts[1].Who != "admin" ||
+		acts[1].Recipient != s.Recipient || acts[1].To != "a•••@example.com" {
+		t.Errorf("%+v", acts)
+	}
+	contains(t, b.Get("/admin?status=sent&limit=1"), `href="/v1/admin/sends.csv?status=sent" download`)
+	lacks(t, r.As("reader").Get("/admin"), "sends.csv")
+	contains(t, r.As("operator").Get("/admin"), `href="/v1/admin/sends.csv" download`)
+	r.Break("AddAuditEntry")
+	lacks(t, want(t, b.Get("/v1/admin/sends.csv"), http.StatusServiceUnavailable), "a•••")
+}
+
+// served is a console behind a server whose own timeouts are far shorter than an export.
+func served(t *testing.T) (r *rig, base string) {
+	t.Helper()
+	r = newRig(t)
+	s := httptest.NewUnstartedServer(r.Handler)
+	s.Config.ReadTimeout, s.Config.WriteTimeout = time.Second, time.Second
+	s.Start()
+	t.Cleanup(s.Close)
+	return r, s.URL
+}
+
+// exported requests an export with the token; its body is read while it comes.
+func exported(t *testing.T, base string) io.Reader {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), servertest.Patience)
+	t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/admin/sends.csv", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+consoletest.Token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp.Body
+}
+
+// Many pages, longer than the server waits for an answer; and a database that goes away in the
+// middle breaks the file off.
+func TestExportStreams(t *testing.T) {
+	r, base := served(t)
+	const n = 5*frame.MaxPageRows + 17
+	var rows []store.SendOrRefusal
+	for i := range n {
+		rows = append(rows, store.SendOrRefusal{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop",
+			Channel: "email"}, Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
+	}
+	r.Must(r.Store.RecordRefusals(t.Context(), rows))
+	get := func() ([]byte, error) { return io.ReadAll(exported(t, base)) }
+	pages, away := 0, 99
+	r.Store.SetFault(func(method string) sqlitetest.Fault {
+		if method != "Sends" {
+			return sqlitetest.None
+		}
+		if pages++; pages > away {
+			return sqlitetest.Down
+		}
+		if pages > 1 {
+			<-time.After(250 * time.Millisecond) // together more than the server's second
+		}
+		return sqlitetest.None
+	})
+	body, err := get()
+	r.Must(err)
+	seen := map[string]bool{}
+	for _, row := range exportOf(t, body) {
+		seen[row["id"]] = true
+	}
+	if len(seen) != n || pages != 6 {
+		t.Errorf("%d rows of %d, %d pages", len(seen), n, pages)
+	}
+	pages, away = 0, 2
+	if body, err := get(); err == nil {
+		t.Errorf("half an export of %d bytes looks like a whole one", len(body))
+	}
+	acts := r.Entries(auth.ActionExport)
+	if acts[0].Outcome != store.AuditFailed || acts[0].Detail != fmt.Sprint("rows=", 2*frame.MaxPageRows) {
+		t.Errorf("%+v", acts[0])
+	}
+}
+
+// Rows tell what became of their code, and when: in a list, alone and in an export.
+func TestOutcomes(t *testing.T) {
+	r := newRig(t)
+	check := func(c store.CheckRequest) {
+		r.Clock.Add(time.Second)
+		r.Must(r.Store.Check(t.Context(), c))
+	}
+	expired := r.sent("ex@example.com")
+	r.Clock.Add(9 * time.Minute)
+	approved, locked, canceled := r.sent("ap@example.com"), r.sent("lo@example.com"), r.sent("ca@example.com")
+	check(storetest.Right(approved.VerificationID))
+	right := r.Clock.Now()
+	for range 5 {
+		check(storetest.Wrong(locked.VerificationID))
+	}
+	fifth := r.Clock.Now()
+	r.Must(r.Store.Cancel(t.Context(), canceled.VerificationID))
+	waiting := r.sent("wa@example.com")
+	refused := r.refused("wa@example.com", "minute", time.Minute, 1,
+		func(s *store.SendOrRefusal) { s.VerificationID = waiting.VerificationID })
+	r.Clock.Add(time.Minute)
+	b := r.LoggedIn()
+	inFile := map[string]map[string]string{}
+	for _, row := range exportOf(t, want(t, b.Get("/v1/admin/sends.csv"), http.StatusOK).Body.Bytes()) {
+		inFile[row["id"]] = row
+	}
+	listed := map[string]map[string]any{}
+	for _, row := range b.Script(http.StatusOK, "GET", "/v1/admin/sends", "")["sends"].([]any) {
+		listed[row.(map[string]any)["id"].(string)] = row.(map[string]any)
+	}
+	for _, c := range []struct {
+		id      uuid.UUID
+		outcome any
+		at      time.Time
+	}{
+		{approved.ID, "entered", right}, {locked.ID, "locked", fifth}, {canceled.ID, "canceled", fifth},
+		{waiting.ID, "waiting", time.Time{}},
+		{expired.ID, "expired", expired.LoggedAt.Add(10 * time.Minute)}, {refused.ID, nil, time.Time{}},
+	} {
+		at, id := frame.Timestamp(c.at), c.id.String()
+		for how, row := range map[string]map[string]any{
+			"in a list": listed[id], "alone": b.Script(http.StatusOK, "GET", "/v1/admin/sends/"+id, ""),
+		} {
+			servertest.Same(t, fmt.Sprint(how, " ", c.outcome), fmt.Sprint(row["outcome"], row["outcome_at"]),
+				fmt.Sprint(c.outcome, at))
+		}
+		cells := strings.ReplaceAll(fmt.Sprint(c.outcome, at), "<nil>", "")
+		servertest.Same(t, fmt.Sprint("exported ", c.outcome), inFile[id]["outcome"]+inFile[id]["outcome_at"],
+			strings.TrimSpace(cells))
+	}
+}
+
+func TestExportsAreBounded(t *testing.T) {
+	r := newRig(t)
+	for range maxConcurrentExports {
+		r.console.exports <- struct{}{}
+	}
+	b := r.LoggedIn()
+	want(t, b.Get("/v1/admin/sends.csv"), http.StatusServiceUnavailable)
+	<-r.console.exports
+	want(t, b.Get("/v1/admin/sends.csv"), http.StatusOK)
+	want(t, b.Get("/v1/admin/sends.csv"), http.StatusOK) // the place is given back
+}
+
+func TestHarmless(t *testing.T) {
+	for cell, want := range map[string]string{
+		"": "", "a=b": "a=b", "1-2": "1-2", "'x": "'x", "=1+1": "'=1+1", "+49•••": "'+49•••", "-1": "'-1",
+		"@SUM(A1)": "'@SUM(A1)",
+		"%x":       "'%x", "|x": "'|x", "％x": "'％x", " |cmd": "' |cmd", "50%": "50%", "x;%y": "x;'%y", "\tx": "'\tx",
+		"\rx": "'\rx", "\nx": "'\nx",
+		"\t=1": "'\t'=1", "\x00=1": "'\x00=1", " =1": "' =1", "\u00a0+1": "'\u00a0+1", "\u3000@x": "'\u3000@x",
+		"＝1": "'＝1", "＠x": "'＠x",
+		"\u200b=1": "'\u200b=1", "\xff=1": "\ufffd=1",
+		// Where lines are divided at semicolons, tabs or bars, or a line's end counts in the midst
+		// of a cell.
+		"x;=1;": "x;'=1;", ";+1": ";'+1", "x\t=1": "x\t'=1", "x|\u00a0@y": "x|'\u00a0@y", "x\r\n=1": "x\r\n'=1",
+		"x;\"=1\";": "x;'\"=1\";",
+		"a\r\nb":    "a\r\nb", "a; b, -1": "a; b, -1", "x;;y": "x;;y",
+	} {
+		servertest.Same(t, cell, withoutFormula(cell), want)
+	}
+}
+
+// A file has the cells of its row, none begins like a formula, and none lost text.
+func FuzzCell(f *testing.F) {
+	f.Add("=cmd|' /C calc'!A0") // testdata/fuzz has others
+	f.Fuzz(func(t *testing.T, cell string) {
+		var b bytes.Buffer
+		w := csv.NewWriter(&b)
+		w.UseCRLF = true
+		if err := w.Write([]string{"x", withoutFormula(cell), "y"}); err != nil {
+			t.Fatal(err)
+		}
+		w.Flush()
+		line := b.String()
+		record, err := csv.NewReader(&b).Read()
+		if err != nil || len(record) != 3 || record[2] != "y" {
+			t.Fatalf("%q is read as %q: %v", cell, record, err)
+		}
+		got := record[1]
+		if strings.ContainsAny(string([]rune(strings.TrimLeft(got, " \u00a0\u3000") + "x")[0]), "=+-@\t\r\x00＝＋－＠") {
+			t.Errorf("%q is still a formula: %q", cell, got)
+		}
+		for part := range strings.FieldsFuncSeq(line, func(r rune) bool { return strings.ContainsRune(cellDividers, r) }) {
+			if strings.IndexAny(strings.TrimLeft(part, " \u00a0\u3000\""), "=+-@\x00＝＋－＠") == 0 {
+				t.Errorf("%q has a formula where lines are divided at something else: %q", cell, line)
+			}
+		}
+		plain := func(s string) string {
+			return strings.NewReplacer("\r", "", "\n", "", "'", "").Replace(strings.ToValidUTF8(s, "\ufffd"))
+		}
+		if !utf8.ValidString(got) || plain(got) != plain(cell) {
+			t.Errorf("%q lost something: %q", cell, got)
+		}
+	})
+}

@@ -1,0 +1,30 @@
+package frame
+
+import (
+	"errors"
+	"mime"
+	"net/url"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/http/server"
+)
+
+// FormHandler returns a handler that reads a form and passes its fields to handle: those of the body, none
+// of the URL.
+func FormHandler(handle func(c echo.Context, form url.Values) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		media, _, err := mime.ParseMediaType(r.Header.Get(echo.HeaderContentType))
+		if err != nil || media != echo.MIMEApplicationForm {
+			return &server.Problem{Kind: server.UnsupportedMedia, Detail: "Send the form as a browser does."}
+		}
+		if err := r.ParseForm(); err != nil {
+			if known, ok := errors.AsType[*echo.HTTPError](err); ok {
+				return known // the body limit's own
+			}
+			return &server.Problem{Kind: server.BadRequest, Detail: "The form could not be read."}
+		}
+		return handle(c, r.PostForm)
+	}
+}

@@ -1,0 +1,116 @@
+// Package frame is what the console's pages have in common: the layout with its menu, templates and
+// files, forms, error pages, and lists. A page of rows defines a [List]: the parameters of its filter,
+// how to read rows, and the position of a row. This package does the rest: cursors, addresses of
+// other pages, and JSON.
+package frame
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/texts"
+	"sendcode/web"
+)
+
+// FieldOption is a choice of one field.
+type FieldOption struct {
+	Value, Text string
+	Chosen      bool
+}
+
+// FieldOptions returns the choices of a field: first the one that chooses nothing, then the values.
+// field and names begin the keys of their texts.
+func FieldOptions[T ~string](w texts.Words, field, names string, chosen T, values ...T) []FieldOption {
+	all := []FieldOption{{Text: w.Get(field + ".any"), Chosen: chosen == ""}}
+	for _, v := range values {
+		all = append(all, FieldOption{Value: string(v), Text: w.Get(names + "." + string(v)), Chosen: v == chosen})
+	}
+	return all
+}
+
+// Layout has the console's templates and the files that they load, all embedded.
+type Layout struct {
+	status    func(context.Context) ServiceStatus
+	logger    *slog.Logger
+	templates map[string]*template.Template
+	files     map[string]*web.File
+}
+
+// New parses the embedded templates. It panics if they are wrong.
+func New(logger *slog.Logger, status func(context.Context) ServiceStatus) *Layout {
+	l := &Layout{logger: logger, status: status, templates: map[string]*template.Template{},
+		files: map[string]*web.File{}}
+	for _, name := range []string{"admin.css", "console.js"} {
+		body := must(web.FS.ReadFile("admin/" + name))
+		l.files[name] = web.NewFile(mime.TypeByExtension(path.Ext(name)), body)
+	}
+	base := template.New("layout.html").Funcs(template.FuncMap{
+		"static": web.StaticURL, "own": l.filePath, "set": func(id uuid.UUID) bool { return id != uuid.Nil },
+	})
+	template.Must(base.ParseFS(web.FS, "admin/layout.html"))
+	template.Must(base.ParseFS(web.FS, "shared/pips.html"))
+	for _, file := range must(fs.Glob(web.FS, "admin/*.html")) {
+		name := strings.TrimSuffix(path.Base(file), ".html")
+		if name == "layout" {
+			continue
+		}
+		l.templates[name] = template.Must(template.Must(base.Clone()).ParseFS(web.FS, file))
+	}
+	return l
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// filePath returns the address of a static file, with its version.
+func (l *Layout) filePath(name string) string {
+	return "/admin/static/" + name + "?v=" + l.files[name].Version()
+}
+
+// Show renders a page completely and then sends it, so that no half page is shown.
+func (l *Layout) Show(c echo.Context, status int, name string, view any) error {
+	if p, ok := view.(interface{ statusLine() *statusLine }); ok && p.statusLine() != nil {
+		p.statusLine().fill(l.status(c.Request().Context()))
+	}
+	var b bytes.Buffer
+	if err := l.templates[name].Execute(&b, view); err != nil {
+		return fmt.Errorf("page %s: %w", name, err)
+	}
+	h := c.Response().Header()
+	h.Set("Vary", "Accept-Language, Cookie")
+	return c.HTMLBlob(status, b.Bytes())
+}
+
+// Register adds the static files and the form for language and time zone.
+func (l *Layout) Register(e *echo.Echo) {
+	e.POST(preferencesPath, FormHandler(savePreferences), l.PageMiddleware()...)
+	e.GET("/admin/static/:name", l.serveFile)
+	e.GET("/admin/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, "/admin") })
+}
+
+// serveFile serves the style sheet and the script. Their addresses contain a hash of the content,
+// so browsers may cache them.
+func (l *Layout) serveFile(c echo.Context) error {
+	name := c.Param("name")
+	f, ok := l.files[name]
+	if !ok {
+		return echo.ErrNotFound
+	}
+	f.ServeHTTP(c.Response(), c.Request())
+	return nil
+}

@@ -1,0 +1,169 @@
+package frame
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/texts"
+)
+
+// MenuSection is an entry of the frame's menu; its text is "nav." and its name.
+type MenuSection struct {
+	Name, Path string
+	More       bool // in the submenu "More"
+}
+
+// MenuSections are the menu, in its order.
+var MenuSections = []MenuSection{
+	{Name: "sends", Path: "/admin"},
+	{Name: "overview", Path: "/admin/overview"},
+	{Name: "policies", Path: "/admin/policies"},
+	{Name: "suppressions", Path: "/admin/suppressions", More: true},
+	{Name: "prefixes", Path: "/admin/prefixes", More: true},
+	{Name: "webhooks", Path: "/admin/webhooks", More: true},
+	{Name: "preview", Path: "/admin/preview", More: true},
+	{Name: "acts", Path: "/admin/acts", More: true},
+	{Name: "accounts", Path: "/admin/accounts", More: true},
+	{Name: "factor", Path: "/admin/factor", More: true},
+}
+
+// Page has the fields of the frame that every page has.
+type Page struct {
+	W      texts.Words
+	Title  string
+	Reader string // the account that is logged in; empty: none is
+	Role   string // of the account, in words
+	Here   string // the section that the page belongs to, if it is in the menu
+	Back   string // where a change of language or zone leads back to
+	Token  string // in the page's forms: says whose they are; empty: the reader is not logged in
+
+	Onward string      // where the page leads by itself; empty: it stays
+	Health *statusLine // how the service is; nil: the reader is not logged in
+}
+
+// statusLine returns the line that Show fills in.
+func (p Page) statusLine() *statusLine { return p.Health }
+
+// NewPage returns the frame of a page. title is the key of its title; here is the name of its section
+// of the menu, or "".
+func NewPage(c echo.Context, title, here string) Page {
+	w := Words(c)
+	p := Page{W: w, Title: w.Get(title), Here: here, Back: homePath}
+	p.Token, _ = c.Get(formTokenContextKey).(string)
+	if r, ok := c.Get(accountContextKey).(account); ok {
+		p.Reader, p.Role, p.Health = r.name, w.Or("role", r.role), &statusLine{W: w}
+		if c.Request().Method == http.MethodGet { // a form's response has no address to come back to
+			p.Back = c.Request().URL.RequestURI()
+		}
+	}
+	return p
+}
+
+// Sections are the menu's entries.
+func (p Page) Sections() []MenuSection { return MenuSections }
+
+// InMoreMenu reports whether the page is in the submenu "More".
+func (p Page) InMoreMenu() bool {
+	return slices.ContainsFunc(MenuSections, func(s MenuSection) bool { return s.More && s.Name == p.Here })
+}
+
+// Zone returns how far the page's times are from UTC now, such as "UTC+8".
+func (p Page) Zone() string { return p.W.ZoneName(time.Now()) }
+
+// Languages returns the other languages of the page.
+func (p Page) Languages() (others []texts.Words) {
+	for _, w := range texts.ConsoleLanguages() {
+		if w.Lang() != p.W.Lang() {
+			others = append(others, w)
+		}
+	}
+	return others
+}
+
+// account is the request's account, as NewPage shows it.
+type account struct{ name, role string }
+
+const (
+	accountContextKey   = "sendcode.admin.reader"
+	formTokenContextKey = "sendcode.admin.form"
+)
+
+// SetAccount stores the request's account, which the page's frame shows.
+func SetAccount(c echo.Context, name, role string) { c.Set(accountContextKey, account{name, role}) }
+
+// SetFormToken stores the token of the request's account, which the forms of the page have.
+func SetFormToken(c echo.Context, token string) { c.Set(formTokenContextKey, token) }
+
+// A reader's language and zone are in cookies. Scripts set the one of the zone if it is missing,
+// since only they know it.
+const (
+	languageCookie  = "sendcode_language"
+	zoneCookie      = "sendcode_zone"
+	preferencesPath = "/admin/prefer"
+	homePath        = "/admin"
+	preferenceLife  = 365 * 24 * time.Hour
+)
+
+// Words returns the texts in the language that the reader chose, else the browser's, else English,
+// with times in the chosen or the browser's zone, else UTC.
+func Words(c echo.Context) texts.Words {
+	w := texts.ForConsole(c.Request().Header.Get("Accept-Language"))
+	if chosen, ok := texts.ConsoleByTag(CookieValue(c, languageCookie)); ok {
+		w = chosen
+	}
+	if zone, ok := loadZone(CookieValue(c, zoneCookie)); ok {
+		w = w.In(zone)
+	}
+	return w
+}
+
+// CookieValue returns the unescaped value of a cookie; "" if it is missing.
+func CookieValue(c echo.Context, name string) string {
+	found, err := c.Cookie(name)
+	if err != nil {
+		return ""
+	}
+	value, err := url.QueryUnescape(found.Value)
+	if err != nil {
+		return ""
+	}
+	return value
+}
+
+// loadZone loads a zone of the time zone database. False: there is no such zone, or it is "Local",
+// which would be this machine's.
+func loadZone(name string) (*time.Location, bool) {
+	if name == "" || name == "Local" || len(name) > 64 {
+		return nil, false
+	}
+	zone, err := time.LoadLocation(name)
+	return zone, err == nil
+}
+
+// savePreferences stores the language or the zone that a form names and redirects to the form's
+// page.
+func savePreferences(c echo.Context, form url.Values) error {
+	if _, ok := texts.ConsoleByTag(form.Get("language")); ok {
+		setPreferenceCookie(c, languageCookie, form.Get("language"))
+	}
+	if _, ok := loadZone(form.Get("zone")); ok {
+		setPreferenceCookie(c, zoneCookie, form.Get("zone"))
+	}
+	back := form.Get("back")
+	if u, err := url.Parse(back); err != nil || u.IsAbs() || u.Host != "" ||
+		u.Path != homePath && !strings.HasPrefix(u.Path, homePath+"/") {
+		back = homePath
+	}
+	return c.Redirect(http.StatusSeeOther, back)
+}
+
+// setPreferenceCookie stores a preference for a year.
+func setPreferenceCookie(c echo.Context, name, value string) {
+	c.SetCookie(&http.Cookie{Name: name, Value: url.QueryEscape(value), Path: homePath, MaxAge: int(preferenceLife / time.Second),
+		Secure: c.Scheme() == "https", SameSite: http.SameSiteLaxMode})
+}

@@ -1,0 +1,177 @@
+package frame
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/http/server"
+	"sendcode/internal/store"
+)
+
+// How many rows a list has.
+const (
+	DefaultPageRows = 50
+	MaxPageRows     = store.MaxPageRows
+)
+
+// TimeSpans are the values of "last", which pages have beside "from" and "to".
+var TimeSpans = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour,
+	"30d": 30 * 24 * time.Hour}
+
+// ParseFunc parses a parameter's value into the variable that it was made for. It returns the
+// problem with the value, else "".
+type ParseFunc func(value string) (problem string)
+
+// Parameters are the parameters that an address may have, by name.
+type Parameters map[string]ParseFunc
+
+// Parse parses a raw query and sets the variables of its parameters. A parameter that is unknown,
+// repeated or wrong is an error that names it, since a filter that is silently ignored would answer
+// another question; of several errors, Parse returns that of the parameter whose name sorts first.
+// given has no empty parameters.
+func (known Parameters) Parse(raw string) (given url.Values, err error) {
+	values, err := ParseValues(raw)
+	if err != nil {
+		return nil, err
+	}
+	given = url.Values{}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		set, ok := known[name]
+		value := values.Get(name)
+		switch {
+		case len(values[name]) > 1:
+			return nil, fault.Invalid(shortenName(name), "repeated", "Give this parameter once.")
+		case !ok:
+			return nil, UnknownParameterError(name)
+		case value == "":
+			continue
+		}
+		if problem := set(value); problem != "" {
+			return nil, fault.Invalid(name, "invalid", problem)
+		}
+		given.Set(name, value)
+	}
+	return given, nil
+}
+
+// ParseValues parses a raw query of any parameters. Error: *server.Problem.
+func ParseValues(raw string) (url.Values, error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, &server.Problem{Kind: server.BadRequest,
+			Detail: "The part of the address after the question mark could not be read."}
+	}
+	return values, nil
+}
+
+// UnknownParameterError returns the error for a parameter that a page does not have.
+func UnknownParameterError(name string) error {
+	return fault.Invalid(shortenName(name), "unknown", "There is no such parameter.")
+}
+
+// shortenName shortens a name that came from a request, for use in a response.
+func shortenName(name string) string {
+	if r := []rune(name); len(r) > maxShortText {
+		return string(r[:maxShortText]) + "…"
+	}
+	return name
+}
+
+// maxShortText is the longest name or reference that a row can have, in characters.
+const maxShortText = 64
+
+// ShortTextParameter parses a text that a row may hold; others are an error, since a database would reject
+// them.
+func ShortTextParameter(to *string) ParseFunc {
+	return func(value string) string {
+		if !utf8.ValidString(value) || utf8.RuneCountInString(value) > maxShortText ||
+			strings.ContainsFunc(value, unicode.IsControl) {
+			return "This has at most 64 characters, and no control character among them."
+		}
+		*to = value
+		return ""
+	}
+}
+
+// OneOfParameter parses a text that must be one of the values.
+func OneOfParameter[T ~string](to *T, values ...T) ParseFunc {
+	return func(value string) string {
+		if *to = T(value); slices.Contains(values, *to) {
+			return ""
+		}
+		var names []string
+		for _, v := range values {
+			names = append(names, string(v))
+		}
+		return "This is one of: " + strings.Join(names, ", ") + "."
+	}
+}
+
+// ActiveOnlyParameter parses "active" as true, only entries that apply now, and "all" as false.
+func ActiveOnlyParameter(to *bool) ParseFunc {
+	return func(value string) string {
+		var state string
+		*to = value == "active"
+		return OneOfParameter(&state, "active", "all")(value)
+	}
+}
+
+// RecipientParameter parses a recipient's hash.
+func RecipientParameter(to **recipient.Hash) ParseFunc {
+	return func(value string) string {
+		h, err := recipient.ParseHash(value)
+		if err != nil {
+			return "A recipient is given by its hash, 32 lower-case hexadecimal digits; an address belongs into the search."
+		}
+		*to = &h
+		return ""
+	}
+}
+
+// CursorParameter parses a cursor.
+func CursorParameter(to **store.Cursor) ParseFunc {
+	return func(value string) string {
+		m, ok := DecodeCursor(value)
+		if !ok {
+			return "A cursor is passed back as the list before gave it."
+		}
+		*to = &m
+		return ""
+	}
+}
+
+// LimitParameter parses the number of rows of a page.
+func LimitParameter(to *int) ParseFunc {
+	return func(value string) string {
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > MaxPageRows {
+			return "A limit is a number from 1 to 200."
+		}
+		*to = n
+		return ""
+	}
+}
+
+// TimeParameter parses RFC 3339, or the form of a browser's datetime-local field, which is in the zone.
+func TimeParameter(to *time.Time, zone *time.Location) ParseFunc {
+	return func(value string) string {
+		for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
+			if t, err := time.ParseInLocation(layout, value, zone); err == nil && yearInRange(t) {
+				*to = t.UTC()
+				return ""
+			}
+		}
+		return "A time is written as 2026-01-31T14:00:00Z; a plus sign in an address is %2B."
+	}
+}
+
+// yearInRange reports whether databases and JSON can hold the year.
+func yearInRange(t time.Time) bool { return t.Year() >= 1970 && t.Year() <= 9999 }

@@ -1,0 +1,75 @@
+package frame
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/texts"
+	"sendcode/internal/http/server"
+)
+
+// ReasonProblem returns what was wrong with the reason of an action; "" if there is no text for it.
+// most is how many characters a reason may have.
+func ReasonProblem(w texts.Words, bad *fault.InvalidError, most int) string {
+	return w.Get("action.problem."+bad.Reason, "n", strconv.Itoa(most))
+}
+
+// problemView is a page that says what went wrong.
+type problemView struct {
+	Page
+	Detail string
+	Field  string // of the address, when it is to blame
+}
+
+// problemPages are the kinds of problems that the console shows as pages of its own, with the key
+// of their texts.
+var problemPages = map[server.ProblemKind]string{server.InvalidField: "invalid", server.NotFound: "notfound",
+	server.Unavailable: "unavailable"}
+
+// showErrorsAsPages shows invalid parameters, unknown rows and a database that failed as pages of
+// the console. Other errors are left to the server.
+func (l *Layout) showErrorsAsPages(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		err := next(c)
+		if _, answered := errors.AsType[*server.Problem](err); err == nil || answered || c.Response().Committed {
+			return err
+		}
+		p := server.ProblemOf(err)
+		name, shown := problemPages[p.Kind]
+		if !shown {
+			return err
+		}
+		server.LogFailure(c.Request().Context(), l.logger, err)
+		if p.Kind == server.Unavailable {
+			c.Response().Header().Set("Retry-After", "2")
+		}
+		v := problemView{Page: NewPage(c, "problem."+name+".title", ""),
+			Detail: Words(c).Get("problem." + name + ".detail")}
+		if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
+			v.Detail, v.Field = cmp.Or(bad.Detail, v.Detail), bad.Field
+		}
+		return l.Show(c, p.Kind.Status, "problem", v)
+	}
+}
+
+// ShowNotFound shows that there is no page at the address.
+func (l *Layout) ShowNotFound(c echo.Context) error {
+	v := problemView{Page: NewPage(c, "problem.nopage.title", ""), Detail: Words(c).Get("problem.nopage.detail")}
+	return l.Show(c, http.StatusNotFound, "problem", v)
+}
+
+// PageMiddleware returns the middleware of a page: it rejects requests from other sites, and shows
+// errors as pages.
+func (l *Layout) PageMiddleware() []echo.MiddlewareFunc {
+	return []echo.MiddlewareFunc{l.showErrorsAsPages, server.RequireSameOrigin}
+}
+
+// CrossSitePageMiddleware is PageMiddleware for a page that another site may lead to.
+func (l *Layout) CrossSitePageMiddleware() []echo.MiddlewareFunc {
+	return []echo.MiddlewareFunc{l.showErrorsAsPages}
+}

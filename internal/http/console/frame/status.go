@@ -1,0 +1,88 @@
+package frame
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"sendcode/internal/base/texts"
+	"sendcode/internal/http/server"
+	"sendcode/internal/store"
+)
+
+// ServiceStatus is the state of the service, as /readyz reports it, and the sends that wait.
+type ServiceStatus struct {
+	Reasons  []server.HealthReason // why parts are not well
+	Parts    []ServicePart
+	UnderWay store.Backlog // sends without an outcome, of all channels
+	Counted  bool          // UnderWay is known
+	Now      time.Time
+}
+
+// ServicePart is a part of the system that the service needs.
+type ServicePart struct {
+	Kind string // database, redis, mail or sms
+	Name string // of a mail server its host:port, of a carrier its name
+	// of a mail server or carrier: its circuit breaker is closed. An open one gets one attempt every
+	// five seconds
+	Up    bool
+	Slow  bool // it answers, but late
+	Since time.Time
+	Why   string // its last fault
+}
+
+// statusLine is the status as a page shows it.
+type statusLine struct {
+	W        texts.Words
+	Parts    []servicePartView
+	UnderWay string
+	Troubles []texts.Sentence
+}
+
+// servicePartView is a part with its name in words.
+type servicePartView struct {
+	Name  string
+	State string // up, slow, away or suspended
+}
+
+// state returns how the part is, in the words of /readyz and the alerts.
+func (p ServicePart) state() string {
+	switch {
+	case p.Up && p.Slow:
+		return "slow"
+	case p.Up:
+		return "up"
+	case p.Kind == "mail" || p.Kind == "sms":
+		return "suspended"
+	}
+	return "away"
+}
+
+// fill makes the line from a status.
+func (l *statusLine) fill(s ServiceStatus) {
+	for _, r := range s.Reasons {
+		l.Troubles = append(l.Troubles,
+			l.W.Sentence("health.since", texts.Plain("text", r.Text(l.W)), texts.AtTime("since", r.Since)))
+	}
+	for _, p := range s.Parts {
+		l.Parts = append(l.Parts, servicePartView{l.W.Get("health.part."+p.Kind, "name", p.Name), p.state()})
+		if p.state() != "suspended" {
+			continue
+		}
+		told := l.W.Sentence("health.suspended."+p.Kind, texts.Strong("server", p.Name), texts.Plain("why", p.Why),
+			texts.Plain("for", l.W.Wait(s.Now.Sub(p.Since))))
+		if slices.ContainsFunc(s.Parts, func(other ServicePart) bool { return other.Kind == p.Kind && other.Up }) {
+			told = append(append(told, l.W.Sentence("sentence.space")...), l.W.Sentence("health.next."+p.Kind)...)
+		}
+		l.Troubles = append(l.Troubles, told)
+	}
+	switch {
+	case !s.Counted:
+		l.UnderWay = l.W.Get("health.unknown")
+	case s.UnderWay.Sends == 0:
+		l.UnderWay = l.W.Get("health.none")
+	default:
+		l.UnderWay = l.W.Get(texts.PluralKey("health.under_way", s.UnderWay.Sends), "n", strconv.Itoa(s.UnderWay.Sends),
+			"age", l.W.Wait(s.UnderWay.Age.Truncate(time.Second)))
+	}
+}

@@ -1,0 +1,160 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/texts"
+	"sendcode/internal/http/console/consoletest"
+	"sendcode/internal/store"
+	"sendcode/web"
+)
+
+// What else a request of another site may look like: TestEveryRouteWithEveryRole tries every route
+// with Sec-Fetch-Site.
+func TestOtherSitesCannotPost(t *testing.T) {
+	b := newRig(t).LoggedIn()
+	form := url.Values{"q": {"order-7"}}
+	for _, origin := range []string{"https://evil.example", "http://console.example.evil.example", "null"} {
+		want(t, b.Post("/admin/search", form, "Sec-Fetch-Site", "", "Origin", origin), http.StatusForbidden)
+	}
+	// no browser is silent about both
+	want(t, b.Post("/admin/search", form, "Sec-Fetch-Site", ""), http.StatusForbidden)
+	// a link from elsewhere only reads
+	want(t, b.Get("/admin", "Sec-Fetch-Site", "cross-site"), http.StatusOK)
+	// browsers before 2023 send Origin alone
+	for _, site := range []string{"", "same-origin"} {
+		want(t, b.Post("/admin/search", form, "Sec-Fetch-Site", site, "Origin", "https://console.example"),
+			http.StatusSeeOther)
+	}
+	suppress := `{"channel":"email","to":"ana@example.com","reason":"asked for it"}`
+	asProgram := []string{"Content-Type", "application/json", "Sec-Fetch-Site", ""}
+	want(t, b.Do(http.MethodPost, "/v1/admin/suppressions", suppress, asProgram...), http.StatusForbidden)
+	want(t, b.Do(http.MethodPost, "/v1/admin/suppressions", suppress,
+		append(asProgram, "Authorization", "Bearer "+consoletest.Token)...), http.StatusCreated)
+	const body = `{"channel":"email","to":"ana@example.com"}` // a program says no site, but has a token
+	program := []string{"Content-Type", "application/json", "Sec-Fetch-Site", "", "Authorization",
+		"Bearer " + consoletest.Token}
+	want(t, b.Do(http.MethodPost, "/v1/admin/search", body, program...), http.StatusOK)
+	want(t, b.Do(http.MethodPost, "/v1/admin/search", body, program[:4]...), http.StatusForbidden)
+}
+
+func TestOnlyAssetsAreServed(t *testing.T) {
+	b := newRig(t).Browser()
+	want(t, b.Get("/admin/static/admin.css"), http.StatusOK)
+	for _, name := range []string{"list.html", "embed.go", "..%2fembed.go", ""} {
+		if rec := b.Get("/admin/static/" + name); rec.Code == http.StatusOK {
+			t.Errorf("%q is served", name)
+		}
+	}
+}
+
+// The console answers every address and body, and never with a 500.
+func FuzzConsole(f *testing.F) {
+	f.Add("status=sent&limit=1", `{"channel":"email","to":"ana@example.com"}`) // testdata/fuzz has others
+	f.Fuzz(func(t *testing.T, query, body string) {
+		r := newRig(t)
+		r.sent("ana@example.com")
+		for _, c := range []struct{ method, path string }{
+			{http.MethodGet, "/v1/admin/sends"}, {http.MethodPost, "/v1/admin/search"},
+			{http.MethodGet, "/v1/admin/sends/x"}, {http.MethodGet, "/admin/login"},
+		} {
+			req := httptest.NewRequest(c.method, c.path, strings.NewReader(body))
+			req.URL.RawQuery = query
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set("Authorization", "Bearer "+consoletest.Token)
+			w := httptest.NewRecorder()
+			r.Handler.ServeHTTP(w, req)
+			if w.Code >= 500 {
+				t.Errorf("%s ?%q %q: %d %s", c.path, query, body, w.Code, w.Body)
+			}
+			if kind := w.Header().Get("Content-Type"); strings.Contains(kind, "json") && !json.Valid(w.Body.Bytes()) {
+				t.Errorf("%s ?%q: no JSON: %s", c.path, query, w.Body)
+			}
+			if bytes.Contains(w.Body.Bytes(), []byte("ana@")) && !strings.Contains(query+body, "ana@") {
+				t.Errorf("%s ?%q shows an address: %s", c.path, query, w.Body)
+			}
+		}
+	})
+}
+
+// Every text that a page names exists, whichever branch of the template names it.
+func TestPagesNameTextsThatExist(t *testing.T) {
+	used := map[string]bool{}
+	files, err := fs.Glob(web.FS, "admin/*.html")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
+		body, err := fs.ReadFile(web.FS, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`W\.(?:T|Say) "([^"]*)"`).FindAllStringSubmatch(string(body), -1) {
+			used[m[1]] = true
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(used)) {
+		if _, err := texts.ForConsole("").T(key); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := texts.ForConsole("").T("none"); err == nil {
+		t.Error("a text that does not exist is no error")
+	}
+}
+
+// The code of a caller is not kept, so no page offers to send it again.
+func TestACallersCodeIsNotSentAgain(t *testing.T) {
+	now := consoletest.Start
+	for _, callers := range []bool{false, true} {
+		v := store.Verification{Sealed: []byte{1}, ExpiresAt: now.Add(time.Minute), MaxAttempts: 5,
+			CallerChecks: callers}
+		story := store.SendDetails{Send: store.SendOrRefusal{Send: store.Send{Recipient: recipient.Hash{1}}},
+			Verification: &v, Now: now}
+		var offered []string
+		for _, d := range sendActions {
+			if d.appliesTo(story) {
+				offered = append(offered, d.Path)
+			}
+		}
+		if resends := slices.Contains(offered, "resend"); resends == callers || !slices.Contains(offered, "cancel") {
+			t.Errorf("a caller's %v: %v", callers, offered)
+		}
+	}
+}
+
+func TestEveryStateHasAWordAndASign(t *testing.T) {
+	for _, s := range statusChoices {
+		if texts.ForConsole("").Get("status."+string(s)) == "" || statusSigns[s] == "" {
+			t.Errorf("%s has no word or sign", s)
+		}
+	}
+	for _, state := range codeStateChoices {
+		word := string(state)
+		if state == store.CodeEntered { // as verifications and the time line say
+			word = "approved"
+		}
+		if state == store.CodeOfCaller {
+			word = "checked by the app"
+		}
+		if l := codeLabel(state, texts.ForConsole("")); l.Word != word || l.Sign == "" || l.Tone == "" {
+			t.Errorf("%s: %+v", state, l)
+		}
+	}
+	r := sendRow{SendOrRefusal: store.SendOrRefusal{Send: store.Send{Status: "new_state", Reason: "new_word"}}, W: texts.ForConsole("")}
+	if r.State().Word != "new_state" || r.Why() != "new_word" {
+		t.Errorf("words of a later version are lost: %+v, %s", r.State(), r.Why())
+	}
+}

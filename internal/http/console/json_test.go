@@ -1,0 +1,104 @@
+package console
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// holds fails the test unless a row has these members.
+func holds[V comparable](t *testing.T, row, members map[string]V) {
+	t.Helper()
+	for name, value := range members {
+		servertest.Same(t, name, row[name], value)
+	}
+}
+
+// A refusal by a rule on failures, which nothing mentions any more: the way is free.
+func TestRefusalByFailuresThatHaveLeft(t *testing.T) {
+	r := newRig(t)
+	terms := r.Svc.Terms()
+	p := terms.Purposes["login"]
+	p.Policy.Rules = append(slices.Clone(p.Policy.Rules),
+		quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: time.Hour},
+		quota.Rule{Name: "stricter", Scope: quota.Recipient, Limit: 1, Window: time.Hour, Observe: true})
+	terms.Purposes = map[string]policy.Purpose{"login": p}
+	r.Svc.Change(terms)
+	row := r.refused("ana@example.com", "failures", time.Minute, 1)
+	b := r.LoggedIn()
+	rec := b.Get("/admin/sends/" + row.ID.String())
+	contains(t, rec, "They can ask again now.")
+	lacks(t, rec, "more than the recipient", `pips-name">failures`, "stricter")
+	rules := b.Script(http.StatusOK, "GET", "/v1/admin/sends/"+row.ID.String(),
+		"")["quota"].(map[string]any)["rules"].([]any)
+	servertest.Same(t, "len(rules)", len(rules), 3)
+}
+
+// A refusal that belongs to no verification is told with what led to it.
+func TestRefusalShowsWhatLedToIt(t *testing.T) {
+	r := newRig(t)
+	r.refused("ana@example.com", "minute", time.Minute, 1)
+	r.Clock.Add(25 * time.Hour)
+	sent := r.sent("ana@example.com")
+	r.sent("bo@example.com")
+	r.refused("ana@example.com", "minute", time.Minute, 1, func(s *store.SendOrRefusal) { s.App = "desk" })
+	row := r.refused("ana@example.com", "minute", 50*time.Second, 1)
+	r.refused("ana@example.com", "hour", 50*time.Minute, 1)
+	b := r.LoggedIn()
+	rec := b.Get("/admin/sends/" + row.ID.String())
+	contains(t, rec, `<a href="/admin/sends/`+sent.ID.String()+`">`, "refused by <b>minute</b>, 50 s left")
+	lacks(t, rec, "<b>hour</b>", "desk")
+	got := b.Script(http.StatusOK, "GET", "/v1/admin/sends/"+row.ID.String(), "")
+	related := got["related"].([]any)
+	if len(related) != 2 || related[0].(map[string]any)["id"] != sent.ID.String() ||
+		related[1].(map[string]any)["id"] != row.ID.String() {
+		t.Errorf("related: %v", related)
+	}
+}
+
+func TestUnknownSends(t *testing.T) {
+	r := newRig(t)
+	id := r.sent("ana@example.com").ID.String()
+	b := r.LoggedIn()
+	for _, path := range []string{"x", "0198f2b0-0000-7000-8000-000000000001", "{" + id + "}", "urn:uuid:" + id,
+		strings.ReplaceAll(id, "-", ""), "%00", strings.Repeat("a", 3000)} {
+		rec := want(t, b.Get("/v1/admin/sends/"+path), http.StatusNotFound)
+		servertest.Same(t, "rec.Header().Get('Content-Type')", rec.Header().Get("Content-Type"),
+			"application/problem+json")
+		contains(t, want(t, b.Get("/admin/sends/"+path), http.StatusNotFound), "No such send")
+	}
+	want(t, b.Get("/v1/admin/sends/"+strings.ToUpper(id)), http.StatusOK)
+	contains(t, want(t, b.Get("/admin/nope"), http.StatusNotFound), "No such page", `href="/admin/overview"`)
+}
+
+func TestSearchJSON(t *testing.T) {
+	r := newRig(t)
+	id := r.sent("ana@example.com").ID.String()
+	r.refused("ana@example.com", "minute", time.Minute, 1)
+	r.refused("bo@example.com", "minute", time.Minute, 1)
+	b := r.Browser()
+	first := b.Script(http.StatusOK, "POST", "/v1/admin/search?limit=1", `{"channel":"email","to":" Ana@EXAMPLE.com "}`)
+	next := "/v1/admin/search?cursor=" + first["next"].(string)
+	rest := b.Script(http.StatusOK, "POST", next, `{"channel":"email","to":"ana@example.com"}`)["sends"].([]any)
+	if len(rest) != 1 || rest[0].(map[string]any)["id"] != id || len(first["sends"].([]any)) != 1 {
+		t.Errorf("%v, then %v", first, rest)
+	}
+	for body, field := range map[string]string{
+		`{"channel":"email","to":"ana@"}`: "to", `{"channel":"fax","to":"ana@example.com"}`: "channel",
+		`{"to":"ana@example.com"}`: "channel", `{"channel":"email"}`: "to",
+	} {
+		if got := b.Script(http.StatusUnprocessableEntity, "POST", "/v1/admin/search", body)["field"]; got != field {
+			t.Errorf("%s: %v", body, got)
+		}
+	}
+	b.Script(http.StatusBadRequest, "POST", "/v1/admin/search", `{"channel":"email","to":"ana@example.com","x":1}`)
+	b.Script(http.StatusUnprocessableEntity, "POST", "/v1/admin/search?limit=0",
+		`{"channel":"email","to":"ana@example.com"}`)
+}

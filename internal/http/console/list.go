@@ -1,0 +1,259 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/texts"
+	"sendcode/internal/http/console/auth"
+	"sendcode/internal/http/console/explain"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+)
+
+// sendList returns the list of sends and refusals; parseQuery parses its parameters.
+func (a *Console) sendList() frame.List[store.Filter, store.SendOrRefusal] {
+	return frame.List[store.Filter, store.SendOrRefusal]{
+		Name: "sends", Path: "/admin", Cursor: func(r store.SendOrRefusal) store.Cursor { return cursorOf(r.Send) },
+		Place: func(f *store.Filter) frame.PagingFields {
+			return frame.PagingFields{Limit: &f.Limit, Before: &f.Before, After: &f.After}
+		},
+		Read: func(ctx context.Context, f store.Filter) ([]store.SendOrRefusal, time.Time, error) {
+			rows, err := a.sends(ctx, f)
+			return rows, time.Time{}, err
+		},
+	}
+}
+
+// page is one page of sendList.
+type page = frame.ListPage[store.Filter, store.SendOrRefusal]
+
+func cursorOf(s store.Send) store.Cursor { return store.Cursor{At: s.LoggedAt, ID: s.ID} }
+
+// listView is the list with its filters.
+type listView struct {
+	frame.Page
+	page
+	Filter  filterView
+	Search  searchView
+	Shared  texts.Sentence   // says that the rows only share a support reference; nil: they do not
+	Person  *recipientHeader // when the list is one recipient's
+	Rows    []sendRow
+	Count   string // of the rows
+	Nothing string // why there are no rows
+	// of a recipient's page: on the newest row, or on why there are no rows; nil: there is none
+	Verdict *explain.Verdict
+	Export  string              // address of all rows as a file; empty: no rows, or not allowed
+	Again   string              // address at which the open page reads itself again; empty: it stays as it is
+	Tag     string              // differs where rows or their states do
+	Choices map[string][]string // suggestions for fields of the filter, by the ID of their list
+}
+
+// searchView is the search field with the text that was not searched for.
+type searchView struct {
+	Typed   string
+	Problem string
+}
+
+// recipientHeader is the part of a recipient's page above the rows.
+type recipientHeader struct {
+	FilterText texts.Sentence // "Only <the recipient>"
+	Known      bool           // the database has rows of the recipient
+	Quota      quotaView
+	Newest     uuid.UUID // the row that the verdict is on; nil UUID: there is no verdict, or no row
+}
+
+func (a *Console) listPage(c echo.Context) error {
+	hints, raw := splitHints(c.Request().URL.RawQuery)
+	q, err := parseQuery(raw, a.Now(), frame.Words(c).Zone())
+	if err != nil {
+		return err
+	}
+	// so that the address means the same for readers in other zones
+	if zone := frame.Words(c).Zone(); zone != time.UTC && q.hasLocalTimes(raw) {
+		return c.Redirect(http.StatusSeeOther, listAddress(q.given, "", ""))
+	}
+	q.hints = hints
+	kept, text := a.auth.KeptForm(c)
+	return a.showList(c, http.StatusOK, q, searchView{Typed: kept.Get("q"), Problem: text})
+}
+
+func (a *Console) showList(c echo.Context, status int, q listQuery, s searchView) error {
+	ctx := c.Request().Context()
+	found, err := a.sendList().Page(ctx, q.filter, q.given)
+	// back at the first page, which is full
+	if err == nil && q.filter.After != nil && len(found.Rows) < q.filter.Limit {
+		q.given.Del("newer")
+		q.filter.After = nil
+		found, err = a.sendList().Page(ctx, q.filter, q.given)
+	}
+	if err != nil {
+		return err
+	}
+	w := frame.Words(c)
+	v := listView{Page: frame.NewPage(c, "list.title", "sends"), page: found, Search: s, Filter: filterView{q.given, w},
+		Choices: a.filterSuggestions()}
+	if v.Rows, err = a.rowsWithState(ctx, found.Rows, w); err != nil {
+		return err
+	}
+	v.Count = w.Plural("list.count", len(found.Rows))
+	if found.Next != "" {
+		v.Count = w.Plural("list.count.more", len(found.Rows))
+	}
+	if len(found.Rows) == 0 {
+		if v.Nothing = w.Get(emptyTextKey(q)); emptyTextKey(q) == emptyRecipientListKey {
+			v.Verdict, err = a.verdictWithoutRows(ctx, q.hints, w)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if q.filter.Recipient != nil {
+		if err := a.addRecipientHeader(c, &v); err != nil {
+			return err
+		}
+	}
+	if q.filter.Support != "" && len(found.Rows) > 1 {
+		v.Shared = w.Sentence("list.shared", texts.Strong("support", store.SupportReference(found.Rows[0].ID)))
+	}
+	if status == http.StatusOK && q.filter.Before == nil && q.filter.After == nil {
+		v.Again, v.Tag = v.AddressWith("", ""), v.rowsTag()
+		c.Response().Header().Set("ETag", v.Tag)
+		if c.Request().Header.Get("If-None-Match") == v.Tag {
+			return c.NoContent(http.StatusNotModified)
+		}
+	}
+	if auth.ActorOf(c).May(auth.ActionExport) && len(found.Rows) > 0 {
+		v.Export = exportAddress(q.given)
+	}
+	return a.layout.Show(c, status, "list", v)
+}
+
+// filterSuggestions returns suggestions for fields of the filter, from the settings. Rows may have
+// other values, of earlier settings.
+func (a *Console) filterSuggestions() map[string][]string {
+	all := map[string][]string{"carriers": a.Carriers}
+	all["apps"], all["purposes"] = a.Desk.AppsAndPurposes()
+	rules := []string{verification.LockoutRuleName}
+	for _, p := range a.Policies.Policies() {
+		for _, r := range p.Rules {
+			rules = append(rules, r.Name)
+		}
+	}
+	slices.Sort(rules)
+	all["rules"] = slices.Compact(rules)
+	all["countries"] = a.Desk.Policy.Get().Numbers.ServedCountries()
+	return all
+}
+
+// rowsTag returns an entity tag of the rows and their states. It leaves out what only passes with
+// time, which the open page counts down itself.
+func (v *listView) rowsTag() string {
+	h := fnv.New128a()
+	for _, r := range v.Rows {
+		fmt.Fprintln(h, r.ID, r.Status, r.Why(), r.Attempt, r.Count, r.Code.Word)
+		for _, p := range r.Quota {
+			fmt.Fprintln(h, p.Name, p.Used)
+		}
+	}
+	return fmt.Sprintf(`W/"%x"`, h.Sum(nil))
+}
+
+// addRecipientHeader adds the recipient of the rows, the verdict on the newest row, and what the
+// rules say now. Forgotten recipients share one hash, so they get no verdict.
+func (a *Console) addRecipientHeader(c echo.Context, v *listView) (err error) {
+	ctx := c.Request().Context()
+	v.Person = &recipientHeader{FilterText: v.W.Sentence("filter.recipient.unknown")}
+	if len(v.Rows) == 0 {
+		if masked := takeSearchedCookie(c); masked != "" {
+			v.Person.FilterText = v.W.Sentence("filter.recipient", texts.Strong("to", masked))
+		}
+		return nil
+	}
+	newest := v.Rows[0].SendOrRefusal
+	v.Person.Known, v.Person.FilterText = true, v.W.Sentence("filter.recipient", texts.Strong("to", newest.To))
+	if v.Newest != "" || newest.Recipient.IsZero() {
+		now, away := a.quotaOf(ctx, newest)
+		v.Person.Quota = quotaViewOf(newest, now, away, v.W)
+		return nil
+	}
+	story, err := a.readStory(ctx, newest.ID.String())
+	if err != nil {
+		return err
+	}
+	v.Person.Newest, v.Verdict = newest.ID, new(explain.Verdict)
+	*v.Verdict, v.Person.Quota, err = a.verdictAndQuota(ctx, story, v.W)
+	return err
+}
+
+// emptyRecipientListKey is the key of the text for an empty list of one recipient, without other
+// filters.
+const emptyRecipientListKey = "norows.what"
+
+// emptyTextKey returns the key of the text that says why a list is empty.
+func emptyTextKey(q listQuery) string {
+	others := len(q.given)
+	if q.given.Has("limit") {
+		others--
+	}
+	switch {
+	case q.filter.Before != nil:
+		return "list.end"
+	case others == 0:
+		return "list.nothing"
+	case others == 1 && q.filter.Recipient != nil:
+		return emptyRecipientListKey
+	}
+	return "list.none"
+}
+
+// listAddress returns the address of the list's first page with one parameter changed, or removed
+// if the value is empty.
+func listAddress(given url.Values, name, value string) string {
+	return frame.ListAddress("/admin", given, name, value)
+}
+
+// readStory reads one row of the database with everything that belongs to it. Errors:
+// fault.NotFound, also for an ID in another form, and the store's.
+func (a *Console) readStory(ctx context.Context, id string) (store.SendDetails, error) {
+	parsed, err := uuid.Parse(id)
+	if err != nil || !strings.EqualFold(parsed.String(), id) { // no braces, no urn:
+		return store.SendDetails{}, fault.NotFound
+	}
+	s, err := a.DB.SendDetails(ctx, parsed)
+	if err == nil && s.Verification == nil {
+		s.Related, err = a.recentSends(ctx, s.Send)
+	}
+	return s, err
+}
+
+// Bounds of recentSends.
+const (
+	maxRecentSends    = 5
+	recentSendsPeriod = 24 * time.Hour
+)
+
+// recentSends returns, oldest first, a row and at most maxRecentSends of its recipient's rows from
+// the recentSendsPeriod before it: those that the rules most likely counted.
+func (a *Console) recentSends(ctx context.Context, s store.SendOrRefusal) ([]store.SendOrRefusal, error) {
+	if s.Recipient.IsZero() { // forgotten; all such rows share this hash
+		return []store.SendOrRefusal{s}, nil
+	}
+	rows, err := a.DB.Sends(ctx, store.Filter{
+		Recipient: &s.Recipient, App: s.App, Channel: s.Channel, From: s.LoggedAt.Add(-recentSendsPeriod),
+		Before: new(cursorOf(s.Send)), Limit: maxRecentSends,
+	})
+	slices.Reverse(rows)
+	return append(rows, s), err
+}

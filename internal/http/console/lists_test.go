@@ -1,0 +1,155 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/http/console/explain"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
+)
+
+// toldApps fills the database with an event of each state: arrived, tried and pending, given up,
+// and one about an approval.
+func toldApps(r *rig) (ids []string) {
+	states := []store.AppEventEnd{
+		{State: store.EventDelivered, Answer: "204"},
+		{State: store.EventPending, Answer: "forbidden address", After: 20 * time.Second},
+		{State: store.EventGivenUp, Answer: "410"},
+	}
+	for i, end := range states {
+		s := r.begin([]string{"nora@example.com", "lu@qq.com", "sam@example.net"}[i],
+			func(s *store.Send) { s.Reference = "order-7" }).Send
+		tell := store.NewEvent{ID: r.id(), Type: "send.failed", Test: i == 2}
+		r.finish(s, store.Outcome{Status: store.Failed, Reason: "rejected", Event: tell})
+		due, _, err := r.Store.AppEventsDue(context.Background(), time.Second, []store.AppEventLimit{{App: "shop", Limit: 1}})
+		r.Must(err)
+		end.AttemptID = store.AttemptID{ID: due[0].ID, Attempt: due[0].Attempt}
+		r.Must(r.Store.RecordAppEventEnd(context.Background(), end))
+		ids = append(ids, tell.ID.String())
+		r.Clock.Add(time.Second)
+	}
+	v := r.begin("eve@example.com").Verification
+	tell := store.NewEvent{ID: r.id(), Type: store.VerificationApproved, Status: "approved"}
+	r.Must(r.Store.Check(context.Background(), storetest.Right(v.ID, tell)))
+	return append(ids, tell.ID.String())
+}
+
+// Every list goes on from a cursor, has each row once, and takes its filters.
+func TestLists(t *testing.T) {
+	r := newRig(t)
+	everyPage(r)
+	b := r.Browser()
+	_, hash := r.recipient("cy@example.com")
+	for query, rows := range map[string]int{
+		"acts?what=suppression.add": 2, "acts?who=stranger": 0, "acts?recipient=" + hash.String(): 1,
+		"webhooks?state=given_up":         1,
+		"webhooks?state=pending&app=shop": 2, "webhooks?app=other": 0,
+		"suppressions?state=active&recipient=" + hash.String(): 1,
+		"prefixes?state=active":                                1,
+	} {
+		name, _, _ := strings.Cut(strings.Replace(query, "webhooks", "events", 1), "?")
+		servertest.Same(t, query, len(b.List(name, "/v1/admin/"+query)), rows)
+	}
+	for _, path := range []string{"sends", "acts", "webhooks", "suppressions", "prefixes"} {
+		name := strings.Replace(path, "webhooks", "events", 1)
+		path = "/v1/admin/" + path + "?limit=1"
+		var paged, whole []any
+		for next := any(""); next != nil; {
+			page := b.Script(http.StatusOK, http.MethodGet, path+"&cursor="+next.(string), "")
+			next, paged = page["next"], append(paged, page[name].([]any)[0].(map[string]any)["id"])
+		}
+		for _, row := range b.List(name, strings.Replace(path, "limit=1", "limit=200", 1)) {
+			whole = append(whole, row["id"])
+		}
+		if len(whole) < 2 || !slices.Equal(paged, whole) {
+			t.Errorf("%s: %v, whole %v", name, paged, whole)
+		}
+	}
+}
+
+// texted makes a send a text message to a German number with a prefix.
+func texted(prefix string) func(*store.Send) {
+	return func(s *store.Send) {
+		s.Channel, s.To, s.Prefix, s.Country = recipient.SMS, prefix+"•••21", prefix, "DE"
+	}
+}
+
+// pausedPrefix sends text messages to a prefix, none of whose codes is entered, and has the
+// database pause it.
+func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
+	r.Helper()
+	for n := range 5 {
+		r.sent(fmt.Sprintf("p%d@example.com", n), texted(prefix))
+	}
+	r.Clock.Add(10 * time.Minute)
+	started, err := r.Store.PausePrefixes(context.Background(),
+		store.PrefixWatch{Sends: 5, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour})
+	r.Must(err)
+	if len(started) != 1 {
+		r.Fatalf("%+v", started)
+	}
+	return started[0]
+}
+
+// The overview points to a paused range, and the page of a send that it stopped says how it ended.
+// An operator lifts it with a reason, by the page or by a script, once.
+func TestPrefixesAreLifted(t *testing.T) {
+	r, b := loggedIn(t)
+	lacks(t, b.Get("/admin/overview"), "number range")
+	p, other := r.pausedPrefix("+49151"), r.pausedPrefix("+49152")
+	contains(t, b.Get("/admin/overview"), "2 number ranges are paused", `href="/admin/prefixes"`)
+	send := r.begin("q@example.com", texted("+49151")).Send
+	r.finish(send, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
+	lacks(t, r.As("reader").Get("/admin/prefixes"), `<form class="lift"`)
+	lift := func(id, reason string) *httptest.ResponseRecorder {
+		return b.Post("/admin/prefixes/lift", url.Values{"id": {id}, "reason": {reason}})
+	}
+	contains(t, lift(p.ID.String(), " "), "Say why", "49151")
+	want(t, lift("x", "y"), http.StatusUnprocessableEntity)
+	want(t, lift(r.id().String(), "y"), http.StatusNotFound)
+	for range 2 { // the second time it had ended, and nothing is recorded
+		want(t, lift(p.ID.String(), "ticket 7"), http.StatusSeeOther)
+	}
+	contains(t, b.Get(explain.SendPageAddress(send.ID)), "It was lifted at", "49151")
+	holds(t, b.Script(http.StatusOK, "POST", "/v1/admin/prefixes/lift",
+		`{"id":"`+other.ID.String()+`","reason":"ours"}`),
+		map[string]any{"active": false, "lifted_by": "token", "lifted_reason": "ours"})
+	lacks(t, b.Get("/admin/overview"), "number range")
+	r.Acts("test|account.add|done|||", "admin|prefix.lift|done|||ticket 7", "token|prefix.lift|done|||ours")
+}
+
+// sampler has one app's webhook.
+type sampler struct{ posted []string }
+
+func (*sampler) Apps() []string { return []string{"shop"} }
+
+func (s *sampler) PostSample(_ context.Context, app, event string) (string, bool, error) {
+	s.posted = append(s.posted, app+" "+event)
+	return "401", false, nil
+}
+
+// An operator sends a sample of an event to an app that has a webhook, and reads the answer; it is
+// recorded.
+func TestPostSampleForm(t *testing.T) {
+	hooks := &sampler{}
+	r := newRig(t, func(c *Config) { c.Webhooks = hooks })
+	b := r.LoggedIn()
+	lacks(t, r.As("reader").Get("/admin/webhooks"), "Send a sample")
+	contains(t, b.Get("/admin/webhooks"), "Send a sample", "<option>verification.locked</option>")
+	form := url.Values{"app": {"shop"}, "event": {"send.bounced"}}
+	contains(t, want(t, b.Post("/admin/webhooks", form), http.StatusOK), `<p class="note bad" role="status">shop, send.bounced: 401</p>`)
+	form.Set("app", "gym")
+	want(t, b.Post("/admin/webhooks", form), http.StatusNotFound)
+	servertest.Same(t, "posted", strings.Join(hooks.posted, ", "), "shop send.bounced")
+	servertest.Same(t, "recorded", len(b.List("acts", "/v1/admin/acts?what=event.sample")), 1)
+}

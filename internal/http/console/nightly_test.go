@@ -1,0 +1,179 @@
+//go:build nightly
+
+// Only make nightly runs these tests: every page at three widths takes a minute, and so do exports of
+// ten thousand rows.
+
+package console
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"maps"
+	"net/url"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/google/uuid"
+
+	"sendcode/internal/http/console/consoletest"
+	"sendcode/internal/http/console/explain"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
+)
+
+func TestAllInABrowser(t *testing.T) {
+	inWindows(t, map[string]func(*testing.T, chromium){"fits": everyPageFits, "broken": fitsWhileBroken,
+		"reach": reachesTheList, "factor": setsUpASecondFactor})
+}
+
+// Every page fits every width, axe-core finds nothing wrong with it, and nothing on it is refused
+// by the policy.
+func everyPageFits(t *testing.T, browser chromium) {
+	r, _ := besideProvider(t)
+	pages := everyPage(r)
+	elsewhere := r.Browser()
+	elsewhere.From = "[2001:db8:1:2::9]:1"
+	elsewhere.Post("/admin/login", url.Values{"password": {consoletest.Password}}, "User-Agent",
+		"SamsungBrowser/28.0 CrOS")
+	w := openWindow(r, browser)
+	w.goTo("/admin/login")
+	w.fits("login")
+	w.logIn()
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
+		w.goTo(pages[name])
+		w.fits(name)
+	}
+	// A mail fits the frame that it has at 320 px.
+	for _, locale := range []string{"en", "ar"} {
+		w.goTo("/admin/preview/html?app=shop&purpose=login&locale=" + locale)
+		w.look(pagetest.Look{Width: 262})
+		w.says(
+			`document.documentElement.scrollWidth + " " + document.querySelector(".card").getBoundingClientRect().right + document.querySelector("h1").innerText.length`, "262 2")
+	}
+	w.quietAt("recipient window's origin ('null')") // axe-core asks the mail's frame, which has no origin
+}
+
+// The status line and the pages below it fit, and axe-core finds nothing wrong with them, while
+// parts of the service, or all of them, are slow, away or suspended; so does the page that is shown
+// while the database is away.
+func fitsWhileBroken(t *testing.T, browser chromium) {
+	var status atomic.Pointer[ServiceStatus]
+	r := newRig(t, func(c *Config) { c.Status = func(context.Context) ServiceStatus { return *status.Load() } })
+	row := busy(r)
+	w := openWindow(r, browser)
+	s := partlyBroken()
+	status.Store(&s)
+	w.logIn()
+	for name, s := range map[string]ServiceStatus{"partly-broken": partlyBroken(), "all-broken": allBroken()} {
+		status.Store(&s)
+		for page, path := range map[string]string{"overview": "/admin/overview", "sends": "/admin",
+			"refused": explain.SendPageAddress(row.ID)} {
+			w.goTo(path)
+			w.fits(name + "-" + page)
+		}
+	}
+	r.Break()
+	w.goTo("/admin/overview")
+	w.says(`document.querySelector("h1").innerText`, "The database does not answer")
+	w.fits("database-away")
+	w.quietAt("status of 503")
+}
+
+// A row of the list is one line, of which at least 20 fit, unless its reason is long or its code
+// waits; the numbers beside the marks come with the focus; and everything can be reached by Tab.
+func reachesTheList(t *testing.T, browser chromium) {
+	r := newRig(t)
+	busy(r)
+	w := openWindow(r, browser)
+	w.logIn()
+	w.says(`(rows => rows.filter(r => (r.querySelector(".why")?.innerText ?? "").length < 25 && !r.querySelector(".left") && r.offsetHeight * 20 + rows[0].getBoundingClientRect().top + scrollY > 900)
+		.map(r => r.offsetHeight + ": " + r.innerText).join() || "all")([...document.querySelectorAll("tbody tr")])`, "all")
+	const numbers = `getComputedStyle(document.querySelector("tbody .count")).display`
+	w.says(numbers, "none")
+	w.do(chromedp.KeyEvent("j"))
+	w.says(numbers, "block")
+	w.eval(`document.querySelector(".skip").focus(); ""`)
+	var reached []string
+	for range 30 {
+		w.do(chromedp.KeyEvent(kb.Tab))
+		reached = append(reached, w.eval(
+			`(e => e.name || e.className || e.tagName + ("row" in e.dataset ? "row" : ""))(document.activeElement)`))
+	}
+	for _, name := range []string{"brand", "here", "quiet", "own", "q", "last", "status", "channel",
+		"SUMMARY", "Arow"} {
+		if !slices.Contains(reached, name) {
+			t.Errorf("%s cannot be reached by Tab: %v", name, reached)
+		}
+	}
+}
+
+// A person who gets the password wrong at first sets up an app, which is demanded, and logs in with
+// it. Every page on the way fits.
+func setsUpASecondFactor(t *testing.T, browser chromium) {
+	r := newRig(t, func(c *Config) { c.Auth.DemandFactor = true })
+	w := openWindow(r, browser)
+	password := func(text string) step {
+		return chromedp.Steps(chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(text+kb.Enter))
+	}
+	code := func(text string) step {
+		return chromedp.Steps(chromedp.Focus(chromedp.CSS("#code")), chromedp.KeyEvent(text+kb.Enter))
+	}
+	w.goTo("/admin")
+	w.shows("#problem", password("wrong"))
+	w.fits("a wrong password")
+	w.leads("/admin/factor", password(consoletest.Password))
+	w.shows(".qr", password(consoletest.Password))
+	w.fits("a second factor to be")
+	d := r.Phone(strings.ReplaceAll(w.eval(`document.querySelector(".shown").innerText`), " ", ""))
+	w.shows(".codes", code(d.Code()))
+	w.says(`String(document.querySelectorAll(".codes li").length)`, "10")
+	w.fits("recovery codes")
+	w.leads("/admin/login", chromedp.Click(chromedp.CSS(logout)))
+	w.goTo("/admin/overview")
+	w.leads("/admin/login/code?next=%2Fadmin%2Foverview", password(consoletest.Password))
+	w.until(`document.activeElement.id === "code"`) // which a browser may see to after the page has been loaded
+	w.shows("#problem", chromedp.KeyEvent(d.Wrong()+kb.Enter))
+	w.fits("a wrong code")
+	w.leads("/admin/overview", code(d.Next()))
+	w.quietAt()
+}
+
+// However many rows an export has, no more than a page of them is kept.
+func TestExportKeepsNoRows(t *testing.T) {
+	r, base := served(t)
+	const n = 50 * frame.MaxPageRows
+	var rows []store.SendOrRefusal
+	for i := range n {
+		rows = append(rows, store.SendOrRefusal{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop",
+			Channel: "email", Labels: store.Labels{Reference: strings.Repeat("r", 64)}},
+			Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
+	}
+	r.Must(r.Store.RecordRefusals(t.Context(), rows))
+	clear(rows)
+	pages, first, most := 0, uint64(0), uint64(0)
+	r.Store.SetFault(func(method string) sqlitetest.Fault {
+		if method == "Sends" {
+			if pages++; pages%10 == 0 {
+				var m runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&m)
+				first, most = cmp.Or(first, m.HeapAlloc), max(most, m.HeapAlloc)
+			}
+		}
+		return sqlitetest.None
+	})
+	written, err := io.Copy(io.Discard, exported(t, base))
+	r.Must(err)
+	if pages != n/frame.MaxPageRows+1 || written < 1<<20 || most > first+512<<10 {
+		t.Errorf("%d pages, %d bytes: %d KiB of memory after ten pages, %d at most", pages, written,
+			first>>10, most>>10)
+	}
+}

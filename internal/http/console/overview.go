@@ -1,0 +1,282 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/texts"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/statistics"
+	"sendcode/internal/store"
+)
+
+// overviewView is the page of statistics: numbers beside those of the time before, a chart, failures
+// and refusals.
+type overviewView struct {
+	frame.Page
+	statistics.Statistics
+	Last       []frame.FieldOption
+	Figures    []figureView
+	Sends      statistics.Chart
+	Became     statistics.Table // of the sends
+	Prefixes   string           // how many are paused now; empty: none
+	By         store.Dimension  // how the table of codes is grouped
+	Codes      []store.ApprovalTally
+	Storage    []string // sentences on the oldest rows and on the rows due to be deleted
+	Partitions []store.Partition
+
+	query  store.StatsQuery
+	values url.Values
+}
+
+type figureView struct {
+	Name, Value, Before string
+	Change              string       // since Before, with its sign; empty: not known
+	Better, Worse       bool         // whether the change is good or bad news; both false: neither
+	Note                string       // in place of Before
+	Status              store.Status // of the rows that it counts; empty: it counts none
+}
+
+type nameAndCount struct {
+	Name string
+	N    int
+}
+
+// approvalDimensions are the ways in which the table of codes can be grouped, in the order of the
+// page. Each is also a filter of the list.
+var approvalDimensions = []store.Dimension{store.ByCountry, store.ByCarrier, store.ByDomain, store.ByApp, store.ByPurpose}
+
+func (a *Console) overviewPage(c echo.Context) error {
+	w, ctx := frame.Words(c), c.Request().Context()
+	values, err := frame.ParseValues(c.Request().URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	v := overviewView{Page: frame.NewPage(c, "overview.title", "overview"), By: store.Dimension(values.Get("by"))}
+	if values.Del("by"); v.By != "" && !slices.Contains(approvalDimensions, v.By) {
+		return fault.Invalid("by", "invalid", "Codes are told apart by app, purpose, domain, country or carrier.")
+	}
+	if v.Statistics, v.query, v.values, err = a.stats(ctx, values.Encode(), w.Zone()); err != nil {
+		return err
+	}
+	if !v.values.Has("from") && !v.values.Has("last") {
+		v.values.Set("last", "24h")
+	}
+	v.Last = frame.FieldOptions(w, "filter.last", "filter.last", v.values.Get("last"), timeSpanChoices...)[1:]
+	v.Figures = figureViews(v.Total, v.Before, w)
+	if s := a.Status(ctx); s.Counted {
+		f := figureView{Name: w.Get("overview.under_way"), Value: strconv.Itoa(s.UnderWay.Sends), Status: store.Queued}
+		if s.UnderWay.Sends > 0 {
+			f.Note = w.Get("overview.oldest", "age", w.Wait(s.UnderWay.Age.Truncate(time.Second)))
+		}
+		v.Figures = slices.Insert(v.Figures, 0, f)
+	}
+	paused, _, err := a.DB.PrefixPauses(ctx, store.PrefixPauseFilter{Active: true, Limit: 200})
+	if err != nil {
+		return err
+	}
+	if len(paused) > 0 {
+		v.Prefixes = w.Plural("overview.prefixes", len(paused))
+	}
+	d := statistics.ChartBuilder{Stretches: v.Stretches, Each: v.query.Each, W: w, Rows: v.rowsAddressBetween}
+	v.Sends, v.Became = d.SendsChart()
+	by := []store.Dimension{v.By}
+	if v.By == "" { // domains if there is no country, since mail has none
+		by = []store.Dimension{store.ByCountry, store.ByDomain}
+	}
+	for _, v.By = range by {
+		if v.Codes, err = a.DB.ApprovalsBy(ctx, v.query, v.By); err != nil {
+			return err
+		}
+		if len(v.Codes) > 0 {
+			break
+		}
+	}
+	status, err := a.StorageStatus(ctx)
+	if err != nil {
+		return err
+	}
+	v.Storage, v.Partitions = storageTexts(status, w), status.Partitions
+	return a.layout.Show(c, http.StatusOK, "overview", v)
+}
+
+// Dimensions returns the ways in which the table of codes can be grouped.
+func (v overviewView) Dimensions() []store.Dimension { return approvalDimensions }
+
+// Daily reports whether the charts have a bar for each day, not for each hour.
+func (v overviewView) Daily() bool { return v.query.Each > time.Hour }
+
+// GroupedByAddress returns the address of this page with its table of codes grouped by a dimension.
+func (v overviewView) GroupedByAddress(d store.Dimension) string {
+	return frame.ListAddress("/admin/overview", v.values, "by", string(d)) + "#codes-title"
+}
+
+// RowsAddress returns the address of the list for the page's time and with these parameters: names
+// and values in turn.
+func (v overviewView) RowsAddress(pairs ...string) string {
+	given := maps.Clone(v.values)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		given.Set(pairs[i], pairs[i+1])
+	}
+	return listAddress(given, "", "")
+}
+
+// CodesAddress returns the address of the list of sends that a line of the table of codes counts.
+// value is the line's app, purpose or other dimension.
+func (v overviewView) CodesAddress(value string) string {
+	v.values = maps.Clone(v.values)
+	v.values.Set(string(v.By), value)
+	return v.rowsAddressBetween(v.query.From, v.query.To)
+}
+
+// rowsAddressBetween returns the address of the list of sends from one time to another, with the
+// page's other filters.
+func (v overviewView) rowsAddressBetween(from, to time.Time) string {
+	part := maps.Clone(v.values)
+	part.Del("last")
+	part.Set("from", from.UTC().Format(time.RFC3339))
+	return listAddress(part, "to", to.UTC().Format(time.RFC3339))
+}
+
+// GroupName returns the name of a line of the table of codes; a country's is in the reader's
+// language, with its code.
+func (v overviewView) GroupName(value string) string {
+	if v.By != store.ByCountry {
+		return value
+	}
+	return cmp.Or(v.W.Country(value), value)
+}
+
+// minForPercent is the least number of which a percentage says something.
+const minForPercent = 20
+
+// HasPercent reports whether a percentage of all is shown.
+func (v overviewView) HasPercent(all int) bool { return all >= minForPercent }
+
+// Percent returns n as a percentage of all, to one decimal place.
+func (v overviewView) Percent(n, all int) string {
+	return strconv.FormatFloat(100*float64(n)/float64(max(1, all)), 'f', 1, 64)
+}
+
+// HighestFirst returns counts, the highest first.
+func (v overviewView) HighestFirst(by map[string]int) (all []nameAndCount) {
+	for name, n := range by {
+		all = append(all, nameAndCount{name, n})
+	}
+	slices.SortFunc(all, func(a, b nameAndCount) int { return cmp.Or(b.N-a.N, strings.Compare(a.Name, b.Name)) })
+	return all
+}
+
+// FormatBytes writes bytes with a binary unit: "512 KiB".
+func (v overviewView) FormatBytes(bytes int64) string {
+	n, units := float64(bytes), []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	for len(units) > 1 && n >= 1024 {
+		n, units = n/1024, units[1:]
+	}
+	return fmt.Sprintf("%.0f %s", n, units[0])
+}
+
+func figureViews(now, before statistics.Total, w texts.Words) (all []figureView) {
+	add := func(key, value, earlier, change string, good float64, rows store.Status) {
+		changed := change != "" && !strings.HasPrefix(change, "±")
+		all = append(all, figureView{Name: w.Get(key), Value: value, Before: earlier, Change: change, Better: changed &&
+			good > 0, Worse: changed && good < 0,
+			Status: rows})
+	}
+	// good: positive if a rise is good news, negative if it is bad news, else 0
+	count := func(key string, now, before int, good float64, rows store.Status) {
+		rise := float64(now - before)
+		add(key, strconv.Itoa(now), strconv.Itoa(before), percentChange(float64(now), float64(before), before), good*rise, rows)
+	}
+	count("overview.sent", now.Sent, before.Sent, 0, store.Sent)
+	if now.Lost+before.Lost > 0 {
+		count("overview.lost", now.Lost, before.Lost, -1, store.Undelivered)
+	}
+	count("overview.failed", now.Failed, before.Failed, -1, store.Failed)
+	count("overview.unknown", now.Unknown, before.Unknown, -1, store.Unknown)
+	count("overview.refused", now.Refused, before.Refused, 0, store.Refused)
+	var points string
+	var rise float64
+	rate := func(t statistics.Total) string {
+		if t.Opened < minForPercent {
+			return "–"
+		}
+		return statistics.FormatRate(t.Rate)
+	}
+	if now.Opened >= minForPercent && before.Opened >= minForPercent {
+		rise = *now.Rate - *before.Rate
+		points = formatSigned(100*rise, 1) + " " + w.Get("overview.points")
+	}
+	add("overview.rate", rate(now), rate(before), points, rise, "")
+	few := min(now.Sent, before.Sent)
+	took := func(key string, now, before *int64) {
+		var change string
+		var faster float64
+		if now != nil && before != nil {
+			change, faster = percentChange(float64(*now), float64(*before), few), float64(*before-*now)
+		}
+		add(key, statistics.FormatTook(now, w), statistics.FormatTook(before, w), change, faster, "")
+	}
+	took("overview.median", now.MedianMS, before.MedianMS)
+	took("overview.p95", now.P95MS, before.P95MS)
+	return all
+}
+
+// percentChange returns the change from before to now in percent, with its sign; "" if before is
+// zero, or counts fewer than minForPercent.
+func percentChange(now, before float64, counts int) string {
+	if before == 0 || counts < minForPercent {
+		return ""
+	}
+	return formatSigned(100*(now-before)/before, 0) + " %"
+}
+
+// formatSigned writes a difference with its sign, or as ±0.
+func formatSigned(d float64, decimals int) string {
+	text := strconv.FormatFloat(math.Abs(d), 'f', decimals, 64)
+	switch {
+	case strings.Trim(text, "0.") == "":
+		return "±0"
+	case d < 0:
+		return "−" + text
+	}
+	return "+" + text
+}
+
+// storageTexts returns sentences on how far back the database reaches, and on how much is due to be
+// deleted.
+func storageTexts(s store.StorageStatus, w texts.Words) []string {
+	lines := []string{w.Get("extent.empty")}
+	if !s.Oldest.IsZero() {
+		lines = []string{w.Get("extent.oldest", "day", w.Clock(s.Oldest).Date())}
+	}
+	if s.Age == 0 {
+		lines = append(lines, w.Get("extent.ever"))
+	} else {
+		lines = append(lines, w.Get("extent.kept", "time", w.Wait(s.Age)))
+		switch {
+		case s.Due >= store.MaxDueCounted:
+			lines = append(lines, w.Get("extent.due.many", "n", strconv.Itoa(store.MaxDueCounted)))
+		case s.Due > 0:
+			lines = append(lines, w.Plural("extent.due", s.Due))
+		}
+	}
+	if s.Forgetting > 0 {
+		lines = append(lines, w.Plural("extent.forgetting", s.Forgetting))
+	}
+	if s.Late > 0 {
+		lines = append(lines, w.Plural("extent.late", s.Late))
+	}
+	return lines
+}

@@ -1,0 +1,262 @@
+package console
+
+import (
+	"context"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/texts"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/store"
+)
+
+// listQuery is the parsed query of the list's URL: filters, a cursor and a limit.
+type listQuery struct {
+	filter store.Filter
+	given  url.Values  // the parameters, without empty ones
+	hints  searchHints // of a search that found nothing
+}
+
+// The values of the filters status, outcome, channel and last.
+var (
+	statusChoices = []store.Status{store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed,
+		store.Unknown, store.Proven, store.Refused}
+	codeStateChoices = []store.CodeState{store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeUsedUp,
+		store.CodeCanceled, store.CodeOfCaller}
+	channelChoices  = []recipient.Channel{recipient.Email, recipient.SMS}
+	timeSpanChoices = []string{"1h", "24h", "7d", "30d"}
+)
+
+// filterParameter is a parameter of the list that selects rows.
+type filterParameter struct {
+	name   string
+	parse  frame.ParseFunc
+	logged bool // the audit entry of an export has the value; else only the name, since it may name a person
+	more   bool // its field is in the second row of the form
+}
+
+// filterParameters returns all filters, which parse into f and last.
+func filterParameters(f *store.Filter, last *string, zone *time.Location) []filterParameter {
+	list := []filterParameter{
+		{"from", frame.TimeParameter(&f.From, zone), true, true}, {"to", frame.TimeParameter(&f.To, zone), true, true},
+		{"last", frame.OneOfParameter(last, timeSpanChoices...), true, false},
+		{"status", frame.OneOfParameter(&f.Status, statusChoices...), true, false},
+		{"outcome", frame.OneOfParameter(&f.Outcome, codeStateChoices...), true, false},
+		{"channel", frame.OneOfParameter(&f.Channel, channelChoices...), true, false},
+		{"country", countryParameter(&f.Country), true, true},
+		{"app", frame.ShortTextParameter(&f.App), false, true}, {"purpose", frame.ShortTextParameter(&f.Purpose), false, true},
+		{"blocked_by", frame.ShortTextParameter(&f.BlockedBy), false, true},
+	}
+	for _, c := range f.LabelColumns() {
+		list = append(list, filterParameter{c.Name, frame.ShortTextParameter(c.Field.(*string)), false, true})
+	}
+	return append(list, []filterParameter{
+		{"carrier", frame.ShortTextParameter(&f.Provider), false, true}, {"domain", domainParameter(&f.Domain), false, true},
+		{"network", networkParameter(&f.Network), false, true}, {"request", frame.ShortTextParameter(&f.Request), false, true},
+		{"support", supportReferenceParameter(&f.Support), false, false},
+		{"recipient", frame.RecipientParameter(&f.Recipient), false, false},
+	}...)
+}
+
+// knownFilters are the filters, for their names.
+var knownFilters = filterParameters(&store.Filter{}, new(string), time.UTC)
+
+// parseQuery parses a raw query. Times without a zone are in the reader's zone. q.given has all
+// times with a zone, so that the URL means the same for other readers.
+func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, err error) {
+	f := &q.filter
+	f.Limit = frame.DefaultPageRows
+	var last string
+	known := frame.Parameters{
+		"cursor": frame.CursorParameter(&f.Before), "newer": frame.CursorParameter(&f.After), "limit": frame.LimitParameter(&f.Limit),
+	}
+	for _, p := range filterParameters(f, &last, zone) {
+		known[p.name] = p.parse
+	}
+	if q.given, err = known.Parse(raw); err != nil {
+		return q, err
+	}
+	setTimesByRequestID(&q)
+	if (f.Outcome != "" || f.Network+f.Request != "") && !q.given.Has("from") && last == "" && f.Recipient == nil &&
+		f.Labels == (store.Labels{}) && f.Support == "" {
+		last = "24h" // no index has these filters: the time bounds how many rows are read
+		q.given.Set("last", last)
+	}
+	if last != "" && f.From.IsZero() {
+		f.From = now.Add(-frame.TimeSpans[last])
+	}
+	for name, value := range map[string]string{
+		"from": f.From.Format(time.RFC3339Nano), "to": f.To.Format(time.RFC3339Nano),
+		"country": f.Country, "domain": f.Domain, "network": f.Network,
+	} {
+		if q.given.Has(name) {
+			q.given.Set(name, value)
+		}
+	}
+	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
+		return q, fault.Invalid("to", "invalid", "The end must be after the beginning.")
+	}
+	if f.Before != nil && f.After != nil {
+		return q, fault.Invalid("newer", "invalid", "A list goes on from one cursor, either way.")
+	}
+	return q, nil
+}
+
+// A request's sends are searched from so long before the time in the request's ID until so long
+// after it, since clocks differ.
+const (
+	searchBeforeRequestTime = time.Minute
+	searchAfterRequestTime  = 2 * time.Minute
+)
+
+// setTimesByRequestID sets the times of a query that names a request and no times. It does so only
+// if the request's ID is a UUID of version 7, as package requestid makes them, which contains a
+// time.
+func setTimesByRequestID(q *listQuery) {
+	from, to, ok := timesByRequestID(q.filter.Request)
+	if !ok || q.given.Has("from") || q.given.Has("to") || q.given.Has("last") {
+		return
+	}
+	q.filter.From, q.filter.To = from, to
+	q.given.Set("from", "")
+	q.given.Set("to", "")
+}
+
+// timesByRequestID returns the times between which a request's sends are logged; false if its ID
+// contains no time.
+func timesByRequestID(request string) (from, to time.Time, ok bool) {
+	id, err := uuid.Parse(request)
+	if err != nil || id.Version() != 7 {
+		return from, to, false
+	}
+	at := time.Unix(id.Time().UnixTime()).UTC()
+	return at.Add(-searchBeforeRequestTime), at.Add(searchAfterRequestTime), true
+}
+
+// sends returns the rows that a filter selects. If the times came from a request's ID and there
+// are no rows, it searches the last 24 h: clients choose these IDs, so the time in one may be
+// wrong.
+func (a *Console) sends(ctx context.Context, f store.Filter) ([]store.SendOrRefusal, error) {
+	rows, err := a.DB.Sends(ctx, f)
+	from, to, ok := timesByRequestID(f.Request)
+	if err != nil || len(rows) > 0 || !ok || !f.From.Equal(from) || !f.To.Equal(to) {
+		return rows, err
+	}
+	f.From, f.To = a.Now().Add(-frame.TimeSpans["24h"]), time.Time{}
+	return a.DB.Sends(ctx, f)
+}
+
+// rejectParameters returns an error with the problem if the query has one of the named parameters,
+// else nil.
+func (q listQuery) rejectParameters(problem string, names ...string) error {
+	for _, name := range names {
+		if q.given.Has(name) {
+			return fault.Invalid(name, "unknown", problem)
+		}
+	}
+	return nil
+}
+
+// hasLocalTimes reports whether the raw query has times without a zone.
+func (q listQuery) hasLocalTimes(raw string) bool {
+	values, _ := url.ParseQuery(raw)
+	return slices.ContainsFunc([]string{"from", "to"}, func(name string) bool {
+		_, err := time.Parse(time.RFC3339Nano, values.Get(name))
+		return q.given.Has(name) && err != nil
+	})
+}
+
+// networkParameter parses a network, or an address, for which it takes the address's network.
+func networkParameter(to *string) frame.ParseFunc {
+	return func(value string) string {
+		if address, err := netip.ParseAddr(value); err == nil {
+			*to = buckets.NetworkPrefix(address)
+			return ""
+		}
+		network, err := netip.ParsePrefix(value)
+		if err != nil {
+			return "A network is written as 203.0.113.0/24, or as an address in it."
+		}
+		*to = network.Masked().String()
+		return ""
+	}
+}
+
+func countryParameter(to *string) frame.ParseFunc {
+	return func(value string) string {
+		if *to = strings.ToUpper(strings.TrimSpace(value)); !recipient.KnownCountry(*to) {
+			return "A country is that of a phone number, two letters as in DE, or 001 for numbers of none."
+		}
+		return ""
+	}
+}
+
+func domainParameter(to *string) frame.ParseFunc {
+	return func(value string) (problem string) {
+		var err error
+		if *to, err = recipient.MaskedDomain(value); err != nil {
+			return "A domain is what stands after the @ of a mail address."
+		}
+		return ""
+	}
+}
+
+func supportReferenceParameter(to *string) frame.ParseFunc {
+	return func(value string) string {
+		if *to = value; !store.IsSupportReference(value) {
+			return "A support reference is written as S-7K3M-Q2XP."
+		}
+		return ""
+	}
+}
+
+// filterView is the form above the list, with the parameters of the page's address.
+type filterView struct {
+	url.Values
+	w texts.Words
+}
+
+// Options returns the choices of a field: last, status, outcome or channel.
+func (v filterView) Options(field string) []frame.FieldOption {
+	title, chosen := "filter."+field, v.Get(field)
+	switch field {
+	case "status":
+		return frame.FieldOptions(v.w, title, "status", store.Status(chosen), statusChoices...)
+	case "outcome":
+		return frame.FieldOptions(v.w, title, "outcome.code", store.CodeState(chosen), codeStateChoices...)
+	case "channel":
+		return frame.FieldOptions(v.w, title, "channel", recipient.Channel(chosen), channelChoices...)
+	}
+	return frame.FieldOptions(v.w, title, title, chosen, timeSpanChoices...)
+}
+
+// DateTimeLocal returns "from" or "to" in the one form that a field of type datetime-local takes,
+// in the reader's zone.
+func (v filterView) DateTimeLocal(name string) string {
+	at, err := time.Parse(time.RFC3339Nano, v.Get(name))
+	if err != nil {
+		return ""
+	}
+	return at.In(v.w.Zone()).Format("2006-01-02T15:04:05")
+}
+
+// SecondRowFilled reports whether a field of the second row is filled in.
+func (v filterView) SecondRowFilled() bool {
+	return slices.ContainsFunc(knownFilters, func(p filterParameter) bool { return p.more && v.Has(p.name) })
+}
+
+// Filtered reports whether any filter is set.
+func (v filterView) Filtered() bool {
+	return slices.ContainsFunc(knownFilters, func(p filterParameter) bool { return v.Has(p.name) })
+}
+
+// Labels returns the names of the fields for labels.
+func (v filterView) Labels() []string { return store.LabelNames() }

@@ -1,0 +1,154 @@
+package records
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/http/console/auth"
+	"sendcode/internal/http/console/explain"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/server"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/support"
+)
+
+// auditEntryList returns the list of audit entries.
+func (a *Handlers) auditEntryList() frame.List[store.AuditFilter, store.AuditEntry] {
+	return frame.List[store.AuditFilter, store.AuditEntry]{
+		Name: "acts", Path: "/admin/acts", JSON: auditEntryJSON,
+		Parameters: func(f *store.AuditFilter) frame.Parameters {
+			return frame.Parameters{
+				"who": frame.ShortTextParameter(&f.Who), "what": frame.ShortTextParameter(&f.What),
+				"recipient": frame.RecipientParameter(&f.Recipient),
+			}
+		},
+		Place: func(f *store.AuditFilter) frame.PagingFields {
+			return frame.PagingFields{Limit: &f.Limit, Before: &f.Before}
+		},
+		Cursor: func(r store.AuditEntry) store.Cursor { return store.Cursor{At: r.At, ID: r.ID} },
+		Read: func(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, time.Time, error) {
+			list, err := a.Store.AuditEntries(ctx, f)
+			return list, time.Time{}, err
+		},
+	}
+}
+
+func auditEntryJSON(a store.AuditEntry, _ time.Time) frame.JSONObject {
+	return frame.JSONObject{
+		"id": a.ID, "at": frame.Timestamp(a.At), "who": a.Who, "role": a.Role, "network": frame.OrNull(a.Network),
+		"what": a.What,
+		"app":  frame.OrNull(a.App), "channel": frame.OrNull(a.Channel), "purpose": frame.OrNull(a.Purpose),
+		"to":        frame.OrNull(a.To),
+		"recipient": frame.OrNull(a.Recipient), "target": frame.OrNull(a.Target), "reason": frame.OrNull(a.Reason),
+		"outcome": a.Outcome, "detail": frame.OrNull(a.Detail), "ends": frame.OrNull(a.Ends),
+	}
+}
+
+// auditView is the page of the audit log.
+type auditView struct {
+	frame.Page
+	frame.ListPage[store.AuditFilter, store.AuditEntry]
+	Topics  []string // providers whose subscription the reader may accept
+	Problem string
+	Typed   url.Values // in the form that was refused
+}
+
+func (a *Handlers) auditPage(c echo.Context) error {
+	kept, text := a.Auth.KeptForm(c)
+	return a.showAuditPage(c, http.StatusOK, c.Request().URL.RawQuery, kept, text)
+}
+
+func (a *Handlers) showAuditPage(c echo.Context, status int, raw string, typed url.Values, problem string) error {
+	p, err := a.auditEntryList().PageForQuery(c.Request().Context(), raw, store.AuditFilter{})
+	if err != nil {
+		return err
+	}
+	v := auditView{Page: frame.NewPage(c, "acts.title", "acts"), ListPage: p, Problem: problem, Typed: typed}
+	if auth.ActorOf(c).May(auth.ActionAcceptSubscription) {
+		v.Topics = a.Topics
+	}
+	return a.Layout.Show(c, status, "acts", v)
+}
+
+// acceptSubscription lets the next subscription of a provider's topic be confirmed.
+func (a *Handlers) acceptSubscription(c echo.Context, provider, reason string) error {
+	if !slices.Contains(a.Topics, provider) {
+		return fault.Invalid("provider", "unknown", "No provider of this name has a topic.")
+	}
+	act, err := a.Auth.NewAuditEntry(c, auth.ActionAcceptSubscription)
+	if err != nil {
+		return err
+	}
+	return a.Desk.AcceptSubscription(c.Request().Context(), provider, strings.TrimSpace(reason), act)
+}
+
+func (a *Handlers) acceptSubscriptionJSON(c echo.Context) error {
+	var w struct {
+		Provider string `json:"provider"`
+		Reason   string `json:"reason"`
+	}
+	if err := server.ReadJSON(c, &w); err != nil {
+		return err
+	}
+	if err := a.acceptSubscription(c, w.Provider, w.Reason); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+func (a *Handlers) acceptSubscriptionForm(c echo.Context, form url.Values) error {
+	err := a.acceptSubscription(c, form.Get("provider"), form.Get("reason"))
+	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
+		return a.showAuditPage(c, http.StatusUnprocessableEntity, "", form,
+			formProblemText(frame.Words(c), "acts", bad, support.MaxReasonLength))
+	}
+	if err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, "/admin/acts")
+}
+
+// Filtered reports whether the list has a filter.
+func (v auditView) Filtered() bool {
+	return v.Filter.Who != "" || v.Filter.What != "" || v.Filter.Recipient != nil
+}
+
+// IsOnSend reports whether the act was done to a send.
+func (v auditView) IsOnSend(a store.AuditEntry) bool {
+	_, err := uuid.Parse(a.Target)
+	return err == nil
+}
+
+// TargetText returns the target of an act: the masked recipient, else the account.
+func (v auditView) TargetText(a store.AuditEntry) string {
+	if v.IsOnSend(a) {
+		return cmp.Or(a.To, "–")
+	}
+	return cmp.Or(a.To, a.Target, "–")
+}
+
+// State returns how an act ended.
+func (v auditView) State(a store.AuditEntry) explain.StateLabel {
+	return outcomeLabel(v.W.Or("outcome", string(a.Outcome)), a.Outcome == store.AuditDone, a.Outcome == store.AuditFailed)
+}
+
+// outcomeLabel returns the label of an act or event by how it ended: done, failed, or not yet.
+func outcomeLabel(word string, done, failed bool) explain.StateLabel {
+	switch {
+	case done:
+		return explain.StateLabel{Sign: "✓", Word: word, Tone: explain.Good}
+	case failed:
+		return explain.StateLabel{Sign: "✕", Word: word, Tone: explain.Bad}
+	}
+	return explain.StateLabel{Sign: "…", Word: word, Tone: explain.Neutral}
+}

@@ -1,0 +1,137 @@
+package records
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/texts"
+	"sendcode/internal/http/console/auth"
+	"sendcode/internal/http/console/explain"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/server"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/support"
+)
+
+// prefixesPath is the page of number prefixes that get no text messages for a while, because hardly
+// any of their codes were entered.
+const prefixesPath = "/admin/prefixes"
+
+// prefixPauseList returns the list of present and past pauses.
+func (a *Handlers) prefixPauseList() frame.List[store.PrefixPauseFilter, store.PrefixPause] {
+	return frame.List[store.PrefixPauseFilter, store.PrefixPause]{
+		Name: "prefixes", Path: prefixesPath, JSON: prefixPauseJSON, Read: a.Store.PrefixPauses,
+		Parameters: func(f *store.PrefixPauseFilter) frame.Parameters {
+			return frame.Parameters{"state": frame.ActiveOnlyParameter(&f.Active)}
+		},
+		Place: func(f *store.PrefixPauseFilter) frame.PagingFields {
+			return frame.PagingFields{Limit: &f.Limit, Before: &f.Before}
+		},
+		Cursor: func(p store.PrefixPause) store.Cursor { return store.Cursor{At: p.Since, ID: p.ID} },
+	}
+}
+
+func prefixPauseJSON(p store.PrefixPause, now time.Time) frame.JSONObject {
+	o := frame.JSONObject{
+		"id": p.ID, "app": p.App, "country": p.Country, "prefix": p.Prefix, "class": p.Class.Name(),
+		"since": frame.Timestamp(p.Since),
+		"until": frame.Timestamp(p.Until), "sends": p.Sends, "approved": p.Approved, "usual_percent": nil,
+		"active":    p.Active(now),
+		"lifted_at": frame.Timestamp(p.LiftedAt), "lifted_by": frame.OrNull(p.LiftedBy),
+		"lifted_reason": frame.OrNull(p.LiftedWhy),
+	}
+	if p.Usual >= 0 {
+		o["usual_percent"] = p.Usual
+	}
+	return o
+}
+
+// prefixesView is the page of paused prefixes.
+type prefixesView struct {
+	frame.Page
+	frame.ListPage[store.PrefixPauseFilter, store.PrefixPause]
+	May     bool // the reader may lift
+	Problem string
+	Typed   url.Values // in the form that was refused
+}
+
+func (a *Handlers) prefixesPage(c echo.Context) error {
+	kept, text := a.Auth.KeptForm(c)
+	return a.showPrefixes(c, http.StatusOK, c.Request().URL.RawQuery, kept, text)
+}
+
+func (a *Handlers) showPrefixes(c echo.Context, status int, raw string, typed url.Values, problem string) error {
+	p, err := a.prefixPauseList().PageForQuery(c.Request().Context(), raw, store.PrefixPauseFilter{Active: true})
+	if err != nil {
+		return err
+	}
+	may := auth.ActorOf(c).May(auth.ActionLiftPrefixPause)
+	return a.Layout.Show(c, status, "prefixes",
+		prefixesView{frame.NewPage(c, "prefixes.title", "prefixes"), p, may, problem, typed})
+}
+
+// ReasonText returns the numbers that led to a pause.
+func (v prefixesView) ReasonText(p store.PrefixPause) string { return explain.PauseCountsText(p, v.W) }
+
+// ClassText returns for which callers a prefix is paused.
+func (v prefixesView) ClassText(p store.PrefixPause) string {
+	return v.W.Get("prefixes.class." + p.Class.Name())
+}
+
+// State returns whether a pause holds.
+func (v prefixesView) State(p store.PrefixPause) explain.StateLabel {
+	return suppressionOrPauseLabel(p.Active(v.Now), !p.LiftedAt.IsZero(), "prefixes.holds", v.W)
+}
+
+// LiftedText returns a sentence about who lifted a pause, when and why; nil if it was not lifted.
+func (v prefixesView) LiftedText(p store.PrefixPause) texts.Sentence {
+	return liftedSentence(p.LiftedAt, p.LiftedBy, p.LiftedWhy, v.W)
+}
+
+// liftPrefix ends a pause and writes the audit entry with it.
+func (a *Handlers) liftPrefix(c echo.Context, id, reason string) (store.PrefixPause, error) {
+	pause, err := uuid.Parse(id)
+	if err != nil {
+		return store.PrefixPause{}, fault.Invalid("id", "invalid", "This is no ID of a pause.")
+	}
+	act, err := a.Auth.NewAuditEntry(c, auth.ActionLiftPrefixPause)
+	if err != nil {
+		return store.PrefixPause{}, err
+	}
+	return a.Desk.LiftPrefixPause(c.Request().Context(), pause, strings.TrimSpace(reason), act)
+}
+
+func (a *Handlers) liftPrefixJSON(c echo.Context) error {
+	var w struct {
+		ID     string `json:"id"`
+		Reason string `json:"reason"`
+	}
+	if err := server.ReadJSON(c, &w); err != nil {
+		return err
+	}
+	p, err := a.liftPrefix(c, w.ID, w.Reason)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, prefixPauseJSON(p, a.Now()))
+}
+
+func (a *Handlers) liftPrefixForm(c echo.Context, form url.Values) error {
+	_, err := a.liftPrefix(c, form.Get("id"), form.Get("reason"))
+	var bad *fault.InvalidError
+	if errors.As(err, &bad) {
+		return a.showPrefixes(c, http.StatusUnprocessableEntity, c.Request().URL.RawQuery, form,
+			formProblemText(frame.Words(c), "prefixes", bad, support.MaxReasonLength))
+	}
+	if err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, prefixesPath)
+}

@@ -1,0 +1,78 @@
+// Package records has the console's lists of what is not a send: administrators' actions,
+// suppressed recipients, paused number prefixes, and webhook events. Each list is a page and, below
+// /v1, JSON. Administrators can end suppressions and pauses there.
+package records
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/texts"
+	"sendcode/internal/http/console/auth"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/support"
+)
+
+// Store reads the lists. Implementation: sqldb.DB.
+type Store interface {
+	AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error)
+	Suppressions(ctx context.Context, f store.SuppressionFilter) ([]store.Suppression, time.Time, error)
+	AppEvents(ctx context.Context, filter store.AppEventFilter) ([]store.AppEvent, error)
+	PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) ([]store.PrefixPause, time.Time, error)
+	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
+}
+
+// Webhooks posts made-up events to apps. Implementation: *webhook.Deliverer.
+type Webhooks interface {
+	Apps() []string // those that have a webhook
+	PostSample(ctx context.Context, app, event string) (answer string, ok bool, err error)
+}
+
+// Handlers has the pages and the JSON. Safe for concurrent use.
+type Handlers struct {
+	Store    Store
+	Desk     *support.Desk
+	Auth     *auth.Auth
+	Layout   *frame.Layout
+	Now      func() time.Time
+	Webhooks Webhooks
+	Topics   []string // names of the mail providers whose subscription can be accepted
+}
+
+// formProblemText returns what was wrong with the form of a list, in the reader's language; most is how
+// many characters its reason may have.
+func formProblemText(w texts.Words, list string, bad *fault.InvalidError, most int) string {
+	if bad.Field == "reason" {
+		return frame.ReasonProblem(w, bad, most)
+	}
+	return cmp.Or(w.Get(list+".problem."+bad.Field), bad.Detail)
+}
+
+// Routes are the pages and their JSON.
+func (a *Handlers) Routes() []auth.Route {
+	const get, post = http.MethodGet, http.MethodPost
+	return []auth.Route{
+		{Method: get, Path: "/admin/acts", Handler: a.auditPage, Action: auth.ActionRead},
+		{Method: post, Path: "/admin/acts/subscription", Handler: frame.FormHandler(a.acceptSubscriptionForm), Action: auth.ActionAcceptSubscription},
+		{Method: get, Path: suppressionsPath, Handler: a.suppressionsPage, Action: auth.ActionRead},
+		{Method: post, Path: suppressionsPath, Handler: frame.FormHandler(a.suppressForm), Action: auth.ActionSuppress},
+		{Method: post, Path: suppressionsPath + "/lift", Handler: frame.FormHandler(a.liftSuppressionsForm), Action: auth.ActionLiftSuppression},
+		{Method: get, Path: prefixesPath, Handler: a.prefixesPage, Action: auth.ActionRead},
+		{Method: post, Path: prefixesPath + "/lift", Handler: frame.FormHandler(a.liftPrefixForm),
+			Action: auth.ActionLiftPrefixPause},
+		{Method: get, Path: "/admin/webhooks", Handler: a.webhookEventsPage, Action: auth.ActionRead},
+		{Method: post, Path: "/admin/webhooks", Handler: frame.FormHandler(a.postSampleForm), Action: auth.ActionSampleEvent},
+		{Method: get, Path: "/v1/admin/acts", Handler: a.auditEntryList().ServeJSON, Action: auth.ActionRead},
+		{Method: post, Path: "/v1/admin/subscriptions", Handler: a.acceptSubscriptionJSON, Action: auth.ActionAcceptSubscription},
+		{Method: get, Path: "/v1" + suppressionsPath, Handler: a.suppressionList().ServeJSON, Action: auth.ActionRead},
+		{Method: post, Path: "/v1" + suppressionsPath, Handler: a.suppressJSON, Action: auth.ActionSuppress},
+		{Method: post, Path: "/v1" + suppressionsPath + "/lift", Handler: a.liftSuppressionsJSON, Action: auth.ActionLiftSuppression},
+		{Method: get, Path: "/v1" + prefixesPath, Handler: a.prefixPauseList().ServeJSON, Action: auth.ActionRead},
+		{Method: post, Path: "/v1" + prefixesPath + "/lift", Handler: a.liftPrefixJSON, Action: auth.ActionLiftPrefixPause},
+		{Method: get, Path: "/v1/admin/webhooks", Handler: a.webhookEventList().ServeJSON, Action: auth.ActionRead},
+	}
+}

@@ -1,0 +1,235 @@
+package records
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/texts"
+	"sendcode/internal/http/console/auth"
+	"sendcode/internal/http/console/explain"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/server"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/support"
+)
+
+const suppressionsPath = "/admin/suppressions"
+
+// suppressionList returns the list of present and past suppressions.
+func (a *Handlers) suppressionList() frame.List[store.SuppressionFilter, store.Suppression] {
+	return frame.List[store.SuppressionFilter, store.Suppression]{
+		Name: "suppressions", Path: suppressionsPath, JSON: SuppressionJSON, Read: a.Store.Suppressions,
+		Parameters: func(f *store.SuppressionFilter) frame.Parameters {
+			return frame.Parameters{"state": frame.ActiveOnlyParameter(&f.Active), "recipient": frame.RecipientParameter(&f.Recipient)}
+		},
+		Place: func(f *store.SuppressionFilter) frame.PagingFields {
+			return frame.PagingFields{Limit: &f.Limit, Before: &f.Before}
+		},
+		Cursor: func(s store.Suppression) store.Cursor { return store.Cursor{At: s.Since, ID: s.ID} },
+	}
+}
+
+// SuppressionJSON returns a suppression for scripts.
+func SuppressionJSON(s store.Suppression, now time.Time) frame.JSONObject {
+	return frame.JSONObject{
+		"id": s.ID, "app": frame.OrNull(s.App), "channel": s.Channel, "to": s.To, "recipient": s.Recipient,
+		"reason": s.Cause,
+		"detail": frame.OrNull(s.Detail), "send_id": frame.OrNull(s.Send), "by": frame.OrNull(s.By),
+		"since": frame.Timestamp(s.Since),
+		"until": frame.Timestamp(s.Until), "active": s.Active(now), "lifted_at": frame.Timestamp(s.LiftedAt),
+		"lifted_by": frame.OrNull(s.LiftedBy), "lifted_reason": frame.OrNull(s.LiftedWhy),
+		"server": frame.OrNull(s.Server), "words": frame.OrNull(s.Words), "held_until": frame.Timestamp(s.HeldUntil),
+	}
+}
+
+// suppressionsView is the page of suppressed recipients.
+type suppressionsView struct {
+	frame.Page
+	frame.ListPage[store.SuppressionFilter, store.Suppression]
+	May     bool       // the reader may add and lift
+	Problem string     // what was wrong with a form
+	Typed   url.Values // in that form, without the recipient, which must be typed again, or in one that comes back after a login
+}
+
+// FormRefused reports whether the form that lifts a suppression was refused.
+func (v suppressionsView) FormRefused(s store.Suppression) bool {
+	return v.Typed.Get("address") == s.Address.String() && v.Typed.Get("channel") == string(s.Channel) &&
+		v.Typed.Get("app") == s.App
+}
+
+func (a *Handlers) suppressionsPage(c echo.Context) error {
+	kept, text := a.Auth.KeptForm(c)
+	return a.showSuppressions(c, http.StatusOK, c.Request().URL.RawQuery, kept, text)
+}
+
+func (a *Handlers) showSuppressions(c echo.Context, status int, raw string, typed url.Values, problem string) error {
+	p, err := a.suppressionList().PageForQuery(c.Request().Context(), raw, store.SuppressionFilter{Active: true})
+	if err != nil {
+		return err
+	}
+	may := auth.ActorOf(c).May(auth.ActionSuppress) && auth.ActorOf(c).May(auth.ActionLiftSuppression)
+	page := frame.NewPage(c, "suppressions.title", "suppressions")
+	return a.Layout.Show(c, status, "suppressions", suppressionsView{page, p, may, problem, typed})
+}
+
+// ReasonText returns why a recipient is suppressed.
+func (v suppressionsView) ReasonText(s store.Suppression) string {
+	return explain.SuppressionCauseText(s, v.W)
+}
+
+// State returns whether a suppression holds.
+func (v suppressionsView) State(s store.Suppression) explain.StateLabel {
+	if s.Held(v.Now) {
+		return explain.StateLabel{Sign: "–", Word: v.W.Get("suppressions.held"), Tone: explain.Warn}
+	}
+	return suppressionOrPauseLabel(s.Active(v.Now), !s.LiftedAt.IsZero(), "suppressions.active", v.W)
+}
+
+// StateText returns a sentence about why a suppression is held, or about who lifted it, when and why;
+// nil if it is neither held nor lifted.
+func (v suppressionsView) StateText(s store.Suppression) texts.Sentence {
+	switch {
+	case s.Held(v.Now):
+		return v.W.Sentence("suppressions.held.why", texts.Strong("server", s.Server), texts.Plain("words", s.Words),
+			texts.AtTime("at", s.HeldUntil))
+	case s.LiftedBy == "" && s.LiftedWhy == store.LiftedAccepted:
+		return v.W.Sentence("suppressions.accepted", texts.AtTime("at", s.LiftedAt))
+	}
+	return liftedSentence(s.LiftedAt, s.LiftedBy, s.LiftedWhy, v.W)
+}
+
+// suppressionOrPauseLabel returns the state of a suppression or a pause; holds is the key of the
+// word for one that holds.
+func suppressionOrPauseLabel(active, lifted bool, holds string, w texts.Words) explain.StateLabel {
+	switch {
+	case active:
+		return explain.StateLabel{Sign: "✕", Word: w.Get(holds), Tone: explain.Bad}
+	case lifted:
+		return explain.StateLabel{Sign: "✓", Word: w.Get("suppressions.lifted"), Tone: explain.Good}
+	}
+	return explain.StateLabel{Sign: "–", Word: w.Get("suppressions.ended"), Tone: explain.Neutral}
+}
+
+// liftedSentence returns a sentence about who lifted a suppression or a pause, when and why; nil if
+// it was not lifted.
+func liftedSentence(at time.Time, by, why string, w texts.Words) texts.Sentence {
+	if at.IsZero() {
+		return nil
+	}
+	return w.Sentence("suppressions.after", texts.Strong("who", cmp.Or(by, "–")), texts.AtTime("at", at),
+		texts.Plain("why", cmp.Or(why, "–")))
+}
+
+// suppressBody is the body of a request to suppress a recipient. The recipient is never in a URL.
+type suppressBody struct {
+	support.SuppressRequest
+	Seconds *int64 `json:"for"`
+}
+
+// suppress suppresses a recipient and writes the audit entry with it.
+func (a *Handlers) suppress(c echo.Context, w suppressBody) (store.Suppression, error) {
+	if w.Seconds != nil {
+		most := int64(support.MaxSuppressionPeriod / time.Second)
+		if *w.Seconds < 1 || *w.Seconds > most {
+			return store.Suppression{}, fault.Invalid("for", "out_of_range",
+				"A suppression lasts for 1 s at least and 366 days at most.")
+		}
+		w.For = time.Duration(*w.Seconds) * time.Second
+	}
+	act, err := a.Auth.NewAuditEntry(c, auth.ActionSuppress)
+	if err != nil {
+		return store.Suppression{}, err
+	}
+	return a.Desk.Suppress(c.Request().Context(), w.SuppressRequest, act)
+}
+
+func (a *Handlers) suppressJSON(c echo.Context) error {
+	var w suppressBody
+	if err := server.ReadJSON(c, &w); err != nil {
+		return err
+	}
+	s, err := a.suppress(c, w)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusCreated, SuppressionJSON(s, s.Since))
+}
+
+// suppressForm handles the form that suppresses a recipient. Like liftSuppressionsForm, it
+// redirects to the list, or shows the list again with what was wrong in the form.
+func (a *Handlers) suppressForm(c echo.Context, form url.Values) error {
+	w := suppressBody{SuppressRequest: support.SuppressRequest{Channel: form.Get("channel"),
+		To:  strings.TrimSpace(form.Get("to")),
+		App: form.Get("app"), Reason: strings.TrimSpace(form.Get("reason"))}}
+	if days := form.Get("days"); days != "" {
+		n, err := strconv.ParseInt(days, 10, 32)
+		if err != nil {
+			n = -1
+		}
+		w.Seconds = new(n * int64(24*time.Hour/time.Second))
+	}
+	_, err := a.suppress(c, w)
+	return a.answerSuppressionForm(c, form, err)
+}
+
+// liftSuppressions ends a recipient's suppressions and writes the audit entry with it.
+func (a *Handlers) liftSuppressions(c echo.Context, l support.LiftSuppressionsRequest) ([]store.Suppression, error) {
+	act, err := a.Auth.NewAuditEntry(c, auth.ActionLiftSuppression)
+	if err != nil {
+		return nil, err
+	}
+	return a.Desk.LiftSuppressions(c.Request().Context(), l, act)
+}
+
+func (a *Handlers) liftSuppressionsJSON(c echo.Context) error {
+	var l support.LiftSuppressionsRequest
+	if err := server.ReadJSON(c, &l); err != nil {
+		return err
+	}
+	list, err := a.liftSuppressions(c, l)
+	if err != nil {
+		return err
+	}
+	lifted := frame.JSONObjects(list, func(s store.Suppression) frame.JSONObject { return SuppressionJSON(s, a.Now()) })
+	return c.JSON(http.StatusOK, frame.JSONObject{"lifted": lifted})
+}
+
+func (a *Handlers) liftSuppressionsForm(c echo.Context, form url.Values) error {
+	h, err := recipient.ParseHash(form.Get("address"))
+	if err != nil {
+		return fault.Invalid("address", "invalid", "This form was not made by the list.")
+	}
+	ch, err := recipient.ParseChannel(form.Get("channel"))
+	if err != nil {
+		return fault.Invalid("channel", "invalid", "This form was not made by the list.")
+	}
+	reason := strings.TrimSpace(form.Get("reason"))
+	_, err = a.liftSuppressions(c, support.LiftSuppressionsRequest{Channel: string(ch), Address: h, App: form.Get("app"), Reason: reason})
+	return a.answerSuppressionForm(c, form, err)
+}
+
+func (a *Handlers) answerSuppressionForm(c echo.Context, typed url.Values, err error) error {
+	var bad *fault.InvalidError
+	if errors.As(err, &bad) {
+		w := frame.Words(c)
+		problem := formProblemText(w, "suppressions", bad, support.MaxSuppressionReasonLength)
+		if typed.Has("to") {
+			typed.Del("to") // no page holds a whole address
+			problem += w.Get("sentence.space") + w.Get("suppressions.problem.again")
+		}
+		return a.showSuppressions(c, http.StatusUnprocessableEntity, c.Request().URL.RawQuery, typed, problem)
+	}
+	if err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, suppressionsPath)
+}

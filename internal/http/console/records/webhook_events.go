@@ -1,0 +1,123 @@
+package records
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/http/console/auth"
+	"sendcode/internal/http/console/explain"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/store"
+)
+
+// webhookEventFilter is the store's filter, with a cursor like that of other lists.
+type webhookEventFilter struct {
+	store.AppEventFilter
+	before *store.Cursor
+}
+
+var webhookEventStates = []store.EventState{store.EventPending, store.EventDelivered, store.EventGivenUp}
+
+// webhookEventList returns the list of webhook events.
+func (a *Handlers) webhookEventList() frame.List[webhookEventFilter, store.AppEvent] {
+	return frame.List[webhookEventFilter, store.AppEvent]{
+		Name: "events", Path: "/admin/webhooks", JSON: webhookEventJSON,
+		Parameters: func(f *webhookEventFilter) frame.Parameters {
+			return frame.Parameters{"app": frame.ShortTextParameter(&f.App), "state": frame.OneOfParameter(&f.State, webhookEventStates...)}
+		},
+		Place: func(f *webhookEventFilter) frame.PagingFields {
+			return frame.PagingFields{Limit: &f.Limit, Before: &f.before}
+		},
+		Cursor: func(e store.AppEvent) store.Cursor { return store.Cursor{At: e.At, ID: e.ID} },
+		Read: func(ctx context.Context, f webhookEventFilter) ([]store.AppEvent, time.Time, error) {
+			if f.before != nil {
+				f.Before = f.before.ID
+			}
+			list, err := a.Store.AppEvents(ctx, f.AppEventFilter)
+			return list, a.Now(), err
+		},
+	}
+}
+
+func webhookEventJSON(e store.AppEvent, _ time.Time) frame.JSONObject {
+	return frame.JSONObject{
+		"id": e.ID, "app": e.App, "type": e.Type, "at": frame.Timestamp(e.At), "verification_id": e.VerificationID,
+		"send_id": frame.OrNull(e.SendID), "channel": e.Channel, "purpose": e.Purpose, "to": e.To, "status": e.Status,
+		"reason": frame.OrNull(e.Reason), "reference": frame.OrNull(e.Reference), "test": e.Test, "state": e.State,
+		"attempts": e.Attempt,
+		"due_at":   frame.Timestamp(e.DueAt), "ended_at": frame.Timestamp(e.EndedAt), "answer": frame.OrNull(e.Answer),
+	}
+}
+
+// webhookEventsView is the page of apps' webhook events, to find out why a back end did not get one.
+type webhookEventsView struct {
+	frame.Page
+	frame.ListPage[webhookEventFilter, store.AppEvent]
+	States []frame.FieldOption
+	Apps   []string          // to which a sample may be sent; none: the reader may send none
+	Types  []store.EventType // of samples
+	Posted postedSample
+}
+
+// postedSample is a sample that was posted, or comes back after a login; its zero value: none was.
+type postedSample struct {
+	App, Event, Answer string
+	OK                 bool
+}
+
+func (a *Handlers) webhookEventsPage(c echo.Context) error {
+	kept, text := a.Auth.KeptForm(c)
+	return a.showWebhookEvents(c, postedSample{App: kept.Get("app"), Event: kept.Get("event"), Answer: text})
+}
+
+// postSampleForm posts a sample of an event to an app, and shows the answer.
+func (a *Handlers) postSampleForm(c echo.Context, form url.Values) error {
+	s := postedSample{App: form.Get("app"), Event: form.Get("event")}
+	act, err := a.Auth.NewAuditEntry(c, auth.ActionSampleEvent)
+	if err != nil {
+		return err
+	}
+	if act.App, act.Target = s.App, s.Event; !slices.Contains(a.Webhooks.Apps(), s.App) {
+		return fault.NotFound
+	}
+	if err := a.Store.AddAuditEntry(c.Request().Context(), act); err != nil {
+		return err
+	}
+	if s.Answer, s.OK, err = a.Webhooks.PostSample(c.Request().Context(), s.App, s.Event); err != nil {
+		return err
+	}
+	return a.showWebhookEvents(c, s)
+}
+
+func (a *Handlers) showWebhookEvents(c echo.Context, posted postedSample) error {
+	p, err := a.webhookEventList().PageForQuery(c.Request().Context(), c.Request().URL.RawQuery, webhookEventFilter{})
+	if err != nil {
+		return err
+	}
+	v := webhookEventsView{Page: frame.NewPage(c, "events.title", "webhooks"), ListPage: p, Types: store.EventTypes, Posted: posted}
+	if auth.ActorOf(c).May(auth.ActionSampleEvent) {
+		v.Apps = a.Webhooks.Apps()
+	}
+	v.States = frame.FieldOptions(v.W, "events.state", "events.state", p.Filter.State, webhookEventStates...)
+	return a.Layout.Show(c, http.StatusOK, "events", v)
+}
+
+// State returns whether an event arrived.
+func (v webhookEventsView) State(e store.AppEvent) explain.StateLabel {
+	return outcomeLabel(v.W.Or("events.state", string(e.State)), e.State == store.EventDelivered,
+		e.State == store.EventGivenUp)
+}
+
+// RetryText returns when an event is tried again, in words; "" if it is not, or was never tried.
+func (v webhookEventsView) RetryText(e store.AppEvent) string {
+	if e.State != store.EventPending || e.Attempt == 0 {
+		return ""
+	}
+	return v.W.Get("events.again", "wait", v.W.Wait(max(0, e.DueAt.Sub(v.Now))))
+}

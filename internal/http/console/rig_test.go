@@ -1,0 +1,178 @@
+package console
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/http/console/auth"
+	"sendcode/internal/http/console/consoletest"
+	"sendcode/internal/http/server"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+	"sendcode/web"
+)
+
+// The checks of an answer, under short names.
+var (
+	want, redirects, contains, lacks = consoletest.Want, consoletest.Redirects, consoletest.Contains, consoletest.Lacks
+)
+
+// rig is a console over the use cases of its Rig.
+type rig struct {
+	*consoletest.Rig
+	console *Console // behind the newest handler
+	ids     uint64
+}
+
+func newRig(t *testing.T, changes ...func(*Config)) *rig {
+	t.Helper()
+	r := &rig{Rig: consoletest.NewRig(t)}
+	logger := r.Logger
+	c := Config{
+		DB: r.Store, Desk: r.Svc.Desk, Policies: r.Svc.Desk, Logger: logger, Now: r.Clock.Now,
+		Auth: auth.Config{
+			Accounts: r.Store, Sessions: r.Store, Factors: r.Store, Limiter: r.Svc.Gates,
+			Password: consoletest.Password,
+			Ring:     r.Ring(), Refused: func(string, string) {},
+			Tokens: []auth.Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: auth.Owner}},
+		},
+		Status: func(context.Context) ServiceStatus { return ServiceStatus{Counted: true} }, Topics: []string{"ses"}, Webhooks: r.Svc.Hooks,
+		StorageStatus: func(ctx context.Context) (store.StorageStatus, error) {
+			return r.Store.StorageStatus(ctx, 90*24*time.Hour)
+		},
+	}
+	for _, change := range changes {
+		change(&c)
+	}
+	e := server.New(server.Config{Logger: logger})
+	r.console = New(c)
+	r.console.Register(e)
+	e.GET(web.StaticPath+"*", echo.WrapHandler(http.HandlerFunc(web.ServeStatic)))
+	r.Handler = e
+	return r
+}
+
+// id is a UUID version 7 of the test's clock: rows of one millisecond differ by a counter.
+func (r *rig) id() uuid.UUID {
+	var id uuid.UUID
+	binary.BigEndian.PutUint64(id[:8], uint64(r.Clock.Now().UnixMilli())<<16)
+	r.ids++
+	binary.BigEndian.PutUint64(id[8:], r.ids)
+	id[6], id[8] = 0x70, 0x80|id[8]&0x3f
+	return id
+}
+
+// act is the audit entry of an action by the configured account.
+func (r *rig) act(action string) store.AuditEntry {
+	return store.AuditEntry{ID: r.id(), Who: "admin", Role: "owner", What: action, Reason: "ticket 7",
+		Outcome: store.AuditDone}
+}
+
+func (r *rig) recipient(to string) (recipient.Recipient, recipient.Hash) {
+	r.Helper()
+	p, err := recipient.Parse(recipient.Email, to)
+	r.Must(err)
+	return p, p.Hash(r.Svc.Vault.IndexKey)
+}
+
+// row is what a send and a refusal have in common.
+func (r *rig) row(to string) store.Send {
+	r.Helper()
+	p, hash := r.recipient(to)
+	return store.Send{
+		ID: r.id(), App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: hash, To: p.Masked(),
+		Locale:  "en",
+		Network: "203.0.113.0/24",
+	}
+}
+
+// begin writes a send as the use cases do: a place in the limiter, then the row.
+func (r *rig) begin(to string, changes ...func(*store.Send)) store.BeginAnswer {
+	r.Helper()
+	row := r.row(to)
+	for _, change := range changes {
+		change(&row)
+	}
+	r.take(row)
+	id := "v" + row.ID.String()
+	sealed, err := r.Ring().Seal("recipient", []byte(to), []byte(id))
+	r.Must(err)
+	begun, err := r.Store.Begin(r.Context(), store.Intent{
+		Send: row, Rules: verificationtest.DefaultRules(), Purposes: []string{row.Purpose}, TTL: 10 * time.Minute,
+		MinLife: 2 * time.Minute, Lease: 8 * time.Second,
+		Verification: store.Verification{
+			ID: id, App: row.App, Channel: row.Channel, Purpose: row.Purpose, Recipient: row.Recipient, To: row.To,
+			Sealed: sealed,
+			Nonce:  make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", Holder: "h", MaxAttempts: 5,
+			Labels: row.Labels,
+		},
+	})
+	r.Must(err)
+	if !begun.Admitted {
+		r.Fatal("the database refused the rig's send")
+	}
+	return begun
+}
+
+func (r *rig) take(row store.Send) {
+	r.Helper()
+	r.Must(r.Limiter.Take(r.Context(),
+		quota.Request{ID: string(row.ID[:]), Rules: verificationtest.DefaultRules(), Buckets: map[quota.Scope]string{
+			quota.Recipient: quota.Bucket(row.App, string(row.Channel), "default", string(quota.Recipient),
+				row.Recipient.String()),
+		}}))
+}
+
+func (r *rig) finish(s store.Send, o store.Outcome) {
+	r.Helper()
+	o.AttemptID = store.AttemptID{ID: s.ID, Attempt: s.Attempt}
+	ok, err := r.Store.Finish(r.Context(), o)
+	r.Must(err)
+	if !ok {
+		r.Fatal("the database did not take the outcome")
+	}
+}
+
+// sent writes a send that a server took 184 ms later.
+func (r *rig) sent(to string, changes ...func(*store.Send)) store.Send {
+	r.Helper()
+	s := r.begin(to, changes...).Send
+	r.Clock.Add(184 * time.Millisecond)
+	r.finish(s, store.Outcome{Status: store.Sent, Provider: "mx1.example.net", ProviderCode: "250 2.0.0",
+		Took: 184 * time.Millisecond})
+	return s
+}
+
+// refused writes n refusals by the rule as one row.
+func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...func(*store.SendOrRefusal)) store.SendOrRefusal {
+	r.Helper()
+	row := store.SendOrRefusal{Send: r.row(to), Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: n}}
+	row.Status = store.Refused
+	for _, change := range changes {
+		change(&row)
+	}
+	r.Must(r.Store.RecordRefusals(r.Context(), []store.SendOrRefusal{row}))
+	return row
+}
+
+// loggedIn returns a console and a browser with a session, visited a browser without one.
+func loggedIn(t *testing.T) (*rig, *consoletest.Browser) {
+	t.Helper()
+	r := newRig(t)
+	return r, r.LoggedIn()
+}
+
+func visited(t *testing.T) (*rig, *consoletest.Browser) {
+	t.Helper()
+	r := newRig(t)
+	return r, r.Browser()
+}

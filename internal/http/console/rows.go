@@ -1,0 +1,223 @@
+package console
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sendcode/internal/base/texts"
+	"sendcode/internal/http/console/explain"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/support"
+	"sendcode/quota"
+	"sendcode/web"
+)
+
+// sendRow is a send as lists show it.
+type sendRow struct {
+	store.SendOrRefusal
+	W     texts.Words
+	Code  explain.StateLabel // state of its code; empty: there is no code, or the state is not known
+	Left  int64              // milliseconds for which the code can still be entered; 0: it cannot
+	Quota []web.Pips         // what its recipient's rules say; nil: not known
+}
+
+// ToText returns the masked recipient, or "and n more recipients" for a row that stands for
+// several, or "and many more recipients".
+func (r sendRow) ToText() string {
+	switch {
+	case r.Recipients >= store.ManyRecipients:
+		return r.W.Get("list.recipients.many")
+	case r.Recipients > 0:
+		return r.W.Plural("list.recipients", r.Recipients)
+	}
+	return r.To
+}
+
+// RecipientTag returns a short text by which recipients with equal masks differ; "" for a forgotten
+// recipient, and for a row of several.
+func (r sendRow) RecipientTag() string {
+	if r.Recipients > 0 {
+		return ""
+	}
+	return r.Recipient.Tag()
+}
+
+// RequestedLocale returns the language that was asked for; "" if any would do.
+func (r sendRow) RequestedLocale() string { return explain.RequestedLocale(r.SendOrRefusal) }
+
+// statusSigns stand beside the words, so that a list can be read at speed without its colours.
+var statusSigns = map[store.Status]string{
+	store.Sent: "✓", store.Delivered: "✓", store.Undelivered: "✕", store.Failed: "✕", store.Refused: "‖",
+	store.Unknown: "?", store.Proven: "✓",
+	store.Queued: "…", store.Sending: "→",
+}
+
+// State returns the status as a label.
+func (r sendRow) State() explain.StateLabel {
+	return explain.StateLabel{Sign: statusSigns[r.Status], Word: r.W.Or("status", string(r.Status)),
+		Tone: explain.ToneOf(r.Status)}
+}
+
+// Why returns the reason in words, and then the server's code: "mailbox full · 552 5.2.2 · did not
+// count", "minute · 42 s left · ×3".
+func (r sendRow) Why() string {
+	var parts []string
+	add := func(is bool, text string) {
+		if is && text != "" {
+			parts = append(parts, text)
+		}
+	}
+	refused := r.Status == store.Refused
+	add(refused, r.BlockedBy)
+	add(refused, r.W.Get("why.wait", "wait", r.W.Wait(r.RetryAfter)))
+	add(refused && r.Count > 1, "×"+strconv.Itoa(r.Count))
+	add(!refused, explain.FailureText(r.Send, r.W))
+	// the code of an accepted message says nothing more
+	add(!refused && r.Status != store.Sent && r.Status != store.Delivered, r.ProviderCode)
+	add(r.Status == store.Queued && r.Attempt > 0, r.W.Get("why.again"))
+	add(r.Status == store.Failed && !r.Counts, r.W.Get("why.given_back"))
+	add(r.WasReset, r.W.Get("why.reset"))
+	add(r.InDoubt, r.W.Get("why.doubt"))
+	add(r.WorstEvent != "", r.W.Or("provider_event", string(r.WorstEvent)))
+	return strings.Join(parts, " · ")
+}
+
+// Bounds of reading the quotas of one page. The page is shown without quotas that come too late.
+const (
+	maxConcurrentQuotas = 4
+	quotasTimeout       = 500 * time.Millisecond
+)
+
+// currentCodes are the verifications of some sends, by ID, as the database has them now.
+type currentCodes struct {
+	by  map[string]store.Verification
+	now time.Time
+}
+
+// codesOf reads the codes of up to 1,000 sends.
+func (a *Console) codesOf(ctx context.Context, sends []store.SendOrRefusal) (currentCodes, error) {
+	var ids []string
+	for _, s := range sends {
+		if s.Number > 0 {
+			ids = append(ids, s.VerificationID)
+		}
+	}
+	slices.Sort(ids)
+	all, now, err := a.DB.VerificationsByID(ctx, slices.Compact(ids))
+	c := currentCodes{by: map[string]store.Verification{}, now: now}
+	for _, v := range all {
+		c.by[v.ID] = v
+	}
+	return c, err
+}
+
+// ofSend returns the code of a send; false for refusals, and for a code that is not known any more.
+func (c currentCodes) ofSend(s store.SendOrRefusal) (store.Verification, bool) {
+	v, found := c.by[s.VerificationID]
+	return v, found && s.Number > 0
+}
+
+// rowJSON returns a row for scripts, with what became of its code.
+func (c currentCodes) rowJSON(s store.SendOrRefusal) frame.JSONObject {
+	row := rowJSON(s)
+	row["outcome"], row["outcome_at"] = nil, nil
+	if v, found := c.ofSend(s); found {
+		row["outcome"], row["outcome_at"] = explain.CodeStateOf(v, c.now),
+			frame.Timestamp(explain.CodeEndedAt(v, c.now))
+	}
+	return row
+}
+
+// rowsWithState returns sends as rows, with the present state of their codes and quotas. Its only
+// error is that of reading the codes.
+func (a *Console) rowsWithState(ctx context.Context, sends []store.SendOrRefusal, w texts.Words) ([]sendRow, error) {
+	codes, err := a.codesOf(ctx, sends)
+	if err != nil {
+		return nil, err
+	}
+	quotas := a.quotasOf(ctx, sends, w)
+	var all []sendRow
+	for _, s := range sends {
+		r := sendRow{SendOrRefusal: s, W: w}
+		if q := quotas[targetOf(s)]; q != nil {
+			r.Quota = *q
+		}
+		if v, found := codes.ofSend(s); found {
+			if state, shown := shownCodeState(v, s, codes.now); shown {
+				r.Code = codeLabel(state, w)
+				if state == store.CodeWaiting {
+					r.Left = v.ExpiresAt.Sub(codes.now).Milliseconds()
+				}
+			}
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// shownCodeState returns the state of a send's code. False: a code that was not delivered could not be
+// entered, so it is neither waiting nor expired.
+func shownCodeState(v store.Verification, s store.SendOrRefusal, now time.Time) (state store.CodeState, shown bool) {
+	state = explain.CodeStateOf(v, now)
+	over := state == store.CodeWaiting || state == store.CodeExpired
+	return state, !over || !explain.NotDelivered(s) && s.To != store.ErasedMask
+}
+
+// codeLabel returns the state of a code as a label.
+func codeLabel(state store.CodeState, w texts.Words) explain.StateLabel {
+	l := map[store.CodeState]explain.StateLabel{
+		store.CodeEntered: {Sign: "✓", Tone: explain.Good}, store.CodeWaiting: {Sign: "…", Tone: explain.Neutral},
+		store.CodeExpired: {Sign: "–", Tone: explain.Warn}, store.CodeUsedUp: {Sign: "✕", Tone: explain.Bad},
+		store.CodeCanceled: {Sign: "–", Tone: explain.Warn}, store.CodeOfCaller: {Sign: "→", Tone: explain.Neutral},
+	}[state]
+	l.Word = w.Get("outcome.code." + string(state))
+	return l
+}
+
+// quotasOf returns the pips of each recipient's quota. A recipient whose quota did not come in time
+// has an empty list. Forgotten recipients, and rows of several recipients, have no list.
+func (a *Console) quotasOf(ctx context.Context, sends []store.SendOrRefusal, w texts.Words) map[support.Target]*[]web.Pips {
+	ctx, cancel := context.WithTimeout(ctx, quotasTimeout)
+	defer cancel()
+	by := map[support.Target]*[]web.Pips{}
+	var all errgroup.Group
+	all.SetLimit(maxConcurrentQuotas)
+	for _, s := range sends {
+		p := targetOf(s)
+		if by[p] != nil || s.Recipient.IsZero() || s.Recipients > 0 {
+			continue
+		}
+		shown := new([]web.Pips)
+		by[p] = shown
+		all.Go(func() error {
+			if d, err := a.Desk.Codes.RecipientQuota(ctx, p.App, p.Channel, p.Purpose, p.Recipient,
+				store.SecretKeyClass); err == nil {
+				*shown = quotaPips(d, w)
+			}
+			return nil
+		})
+	}
+	_ = all.Wait()
+	return by
+}
+
+// quotaPips returns the pips of each of a recipient's rules.
+func quotaPips(d quota.Decision, w texts.Words) (all []web.Pips) {
+	for _, s := range d.Public().Rules {
+		p := web.PipsOf(s)
+		p.Name, p.Note = s.Name, w.Plural("quota.left", s.Remaining())
+		if p.Blocked {
+			p.Note = w.Get("quota.free", "wait", w.Wait(s.RetryAfter))
+			p.Left = web.ConsoleCountdown{MS: s.RetryAfter.Milliseconds(), Said: w.Get("quota.free"), Over: w.Get("quota.over")}
+		}
+		p.Spoken = w.Get("quota.used", "used", strconv.Itoa(s.Used), "limit", strconv.Itoa(s.Limit))
+		all = append(all, p)
+	}
+	return all
+}

@@ -1,0 +1,307 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/requestid"
+	"sendcode/internal/base/texts"
+	"sendcode/internal/http/console/explain"
+	"sendcode/internal/http/console/frame"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/support"
+	"sendcode/internal/verify/verification"
+)
+
+// searchPage redirects a search to the page of a send, or to the list by the recipient's hash, a
+// support reference, the caller's reference or the ID of a request. No address contains a full
+// recipient.
+func (a *Console) searchPage(c echo.Context, form url.Values) error {
+	typed := ticketText(form.Get("q"))
+	to, err := a.supportReferenceAddress(c.Request().Context(), typed)
+	if err == nil && to == "" {
+		to, err = a.searchAddress(c.Request().Context(), typed)
+	}
+	var bad *fault.InvalidError
+	if errors.As(err, &bad) {
+		q := listQuery{filter: store.Filter{Limit: frame.DefaultPageRows}, given: url.Values{}}
+		return a.showList(c, http.StatusUnprocessableEntity, q,
+			searchView{Typed: typed, Problem: a.searchProblem(c, bad)})
+	}
+	if err != nil {
+		return err
+	}
+	setSearchedCookie(c, typed)
+	return c.Redirect(http.StatusSeeOther, to)
+}
+
+// searchedCookie holds the masked recipient of the last search. A page without rows shows it, so
+// that the reader sees how the search was understood.
+const searchedCookie = "sendcode_searched"
+
+// setSearchedCookie stores a typed recipient, masked, for the next page. Other texts are not
+// stored.
+func setSearchedCookie(c echo.Context, typed string) {
+	ch, to, is := recipientIn(typed)
+	if !is {
+		return
+	}
+	if r, err := verification.ParseRecipient(string(ch), to, ""); err == nil {
+		c.SetCookie(&http.Cookie{Name: searchedCookie, Value: url.QueryEscape(r.Masked()), Path: "/admin", MaxAge: 60,
+			HttpOnly: true,
+			Secure:   c.Scheme() == "https", SameSite: http.SameSiteStrictMode})
+	}
+}
+
+// takeSearchedCookie returns the masked recipient of the last search and deletes the cookie; "" if
+// there is none.
+func takeSearchedCookie(c echo.Context) string {
+	masked := frame.CookieValue(c, searchedCookie)
+	if masked != "" {
+		c.SetCookie(&http.Cookie{Name: searchedCookie, Path: "/admin", MaxAge: -1})
+	}
+	return masked
+}
+
+func (a *Console) searchProblem(c echo.Context, bad *fault.InvalidError) string {
+	w := frame.Words(c)
+	if bad.Reason == "required" {
+		return w.Get("search.empty")
+	}
+	return cmp.Or(w.Get("search.reason."+bad.Reason), bad.Detail)
+}
+
+// supportReferenceAddress returns the address that a support reference leads to: of its send or, if
+// several sends share it, of a list of them; "" if the text is no reference or no send has it.
+func (a *Console) supportReferenceAddress(ctx context.Context, typed string) (string, error) {
+	rows, err := a.DB.SendsBySupportReference(ctx, typed)
+	switch {
+	case err != nil:
+		return "", err
+	case len(rows) == 0:
+		return "", nil
+	case len(rows) == 1:
+		return explain.SendPageAddress(rows[0].ID), nil
+	}
+	return listAddress(nil, "support", store.SupportReference(rows[0].ID)), nil
+}
+
+// searchAddress returns the address that a search leads to: a send's page, or a list by recipient
+// or reference. A text that may be a recipient is never taken for a reference, which would put it
+// into the URL.
+func (a *Console) searchAddress(ctx context.Context, typed string) (string, error) {
+	if typed == "" {
+		return "", fault.Invalid("q", "required", "")
+	}
+	if id, err := uuid.Parse(typed); err == nil && strings.EqualFold(id.String(), typed) {
+		rows, _, err := a.DB.SendsByID(ctx, []uuid.UUID{id})
+		return a.fallBackToRequestAddress(ctx, typed, explain.SendPageAddress(id), rows, err)
+	}
+	if _, send, _, err := a.DB.Verification(ctx, typed); !errors.Is(err, fault.NotFound) {
+		return explain.SendPageAddress(send.ID), err // its ID is a capability: no address has it
+	}
+	if h, err := recipient.ParseHash(typed); err == nil {
+		rows, err := a.DB.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
+		return a.fallBackToRequestAddress(ctx, typed, listAddress(nil, "recipient", h.String()), rows, err)
+	}
+	ch, to, is := recipientIn(typed)
+	if !is {
+		if problem := frame.ShortTextParameter(new(string))(typed); problem != "" {
+			return "", fault.Invalid("q", "invalid", problem)
+		}
+		rows, err := a.DB.Sends(ctx, store.Filter{Labels: store.Labels{Reference: typed}, Limit: 1})
+		return a.fallBackToRequestAddress(ctx, typed, listAddress(nil, "reference", typed), rows, err)
+	}
+	h, err := a.Desk.HashRecipient(string(ch), to)
+	if err != nil {
+		return "", err
+	}
+	list := listAddress(nil, "recipient", h.String())
+	rows, err := a.DB.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
+	if err != nil {
+		return "", err
+	}
+	if len(rows) > 0 {
+		return list, nil
+	}
+	hints, err := a.hintsOf(ctx, ch, to)
+	return hints.addTo(list), err
+}
+
+// ticketText returns what is to be searched for in a text copied from a ticket or a mail: the
+// address in "Ana <ana@example.com>", a mailto link or a list; the send's ID in a Message-ID or in the
+// address of its page; without spaces in an address, quotes around the text and a comma behind it.
+func ticketText(typed string) string {
+	typed = strings.TrimSpace(typed)
+	if _, rest, named := strings.Cut(typed, "<"); named {
+		if inner, _, closed := strings.Cut(rest, ">"); closed {
+			typed = inner
+		}
+	}
+	typed = strings.Trim(typed, " \t\"'“”‘’«»,;:<>")
+	if scheme := "mailto:"; len(typed) > len(scheme) && strings.EqualFold(typed[:len(scheme)], scheme) {
+		typed, _, _ = strings.Cut(typed[len(scheme):], "?")
+	}
+	if _, id, page := strings.Cut(typed, "/admin/sends/"); page {
+		typed = id[:min(len(id), 36)]
+	}
+	if local, _, address := strings.Cut(typed, "@"); address {
+		if uuid.Validate(local) == nil { // a Message-ID
+			return local
+		}
+		typed = strings.Join(strings.Fields(typed), "")
+	}
+	return strings.TrimRight(typed, ".")
+}
+
+// requestSearchTimeout bounds the search for a request's ID, which no index has.
+const requestSearchTimeout = 2 * time.Second
+
+// fallBackToRequestAddress returns the given address if found, the rows there, is not empty.
+// Otherwise, if the typed text is the ID of a request that made sends, it returns the address of
+// those sends.
+func (a *Console) fallBackToRequestAddress(ctx context.Context, typed, address string, found []store.SendOrRefusal, err error) (string, error) {
+	if err != nil || len(found) > 0 || !requestid.Valid(typed) {
+		return address, err
+	}
+	q, err := parseQuery(url.Values{"request": {typed}, "limit": {"2"}}.Encode(), a.Now(), time.UTC)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestSearchTimeout)
+	defer cancel()
+	// a database that is away, or takes too long, finds no request
+	switch rows, _ := a.sends(ctx, q.filter); len(rows) {
+	case 0:
+		return address, nil
+	case 1:
+		return explain.SendPageAddress(rows[0].ID), nil
+	}
+	return listAddress(nil, "request", typed), nil
+}
+
+// recipientIn returns the channel and the text of a typed recipient; false if the text is no
+// recipient. A text with an at sign is an address. A text of digits, perhaps grouped, or with a
+// plus before digits, is a phone number.
+func recipientIn(typed string) (ch recipient.Channel, to string, is bool) {
+	if strings.ContainsAny(typed, "@＠") {
+		return recipient.Email, typed, true
+	}
+	number, digits := cleanPhoneNumber(typed), 0
+	for _, r := range number {
+		switch {
+		case unicode.IsDigit(r):
+			digits++
+		case !strings.ContainsRune("+＋ -()./", r):
+			return recipient.SMS, typed, support.HasPhoneNumber(number, math.MaxInt)
+		}
+	}
+	return recipient.SMS, number, digits >= 5
+}
+
+// cleanPhoneNumber removes a link's scheme and invisible characters, which copied numbers may have,
+// and makes typographic dashes, brackets and spaces plain.
+func cleanPhoneNumber(typed string) string {
+	if scheme := "tel:"; len(typed) >= len(scheme) && strings.EqualFold(typed[:len(scheme)], scheme) {
+		typed = typed[len(scheme):]
+	}
+	number := strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.Is(unicode.Cf, r):
+			return -1
+		case unicode.Is(unicode.Pd, r):
+			return '-'
+		case unicode.Is(unicode.Ps, r):
+			return '('
+		case unicode.Is(unicode.Pe, r):
+			return ')'
+		case unicode.Is(unicode.Zs, r):
+			return ' '
+		}
+		return r
+	}, typed))
+	if rest, abroad := strings.CutPrefix(number, "00"); abroad {
+		return "+" + rest
+	}
+	return number
+}
+
+// searchHints explain why a recipient has no rows. The list makes its verdict from them. The search
+// adds them to the list's URL, since only it sees the full recipient.
+type searchHints struct {
+	unserved string           // why the recipient is not served; empty: it is served
+	near     []recipient.Hash // similarly spelled recipients with recent sends
+}
+
+const (
+	unservedParameter = "unserved"
+	similarParameter  = "near"
+	maxSimilar        = 3
+	similarPeriod     = 48 * time.Hour // longer than the search looks back, so that a colleague can open its address later
+)
+
+// hintsOf returns the hints for a recipient without rows: why it is not served or, if it is,
+// similarly spelled recipients.
+func (a *Console) hintsOf(ctx context.Context, ch recipient.Channel, to string) (h searchHints, err error) {
+	var bad *fault.InvalidError
+	if errors.As(a.Desk.Codes.ValidateRecipient(string(ch), to), &bad) {
+		h.unserved = bad.Reason
+		return h, nil
+	}
+	rows, err := a.Desk.SimilarRecipients(ctx, string(ch), to, maxSimilar)
+	for _, row := range rows {
+		h.near = append(h.near, row.Recipient)
+	}
+	return h, err
+}
+
+// addTo returns the list's URL with the hints added to its query.
+func (h searchHints) addTo(listURL string) string {
+	if h.unserved != "" {
+		listURL += "&" + unservedParameter + "=" + url.QueryEscape(h.unserved)
+	}
+	var near []string
+	for _, hash := range h.near {
+		near = append(near, hash.String())
+	}
+	if len(near) > 0 {
+		listURL += "&" + similarParameter + "=" + strings.Join(near, ".")
+	}
+	return listURL
+}
+
+// splitHints returns the hints of a raw query and the query without them. Without a recipient there
+// are no hints: the query stays as it is, and its parser rejects their parameters.
+func splitHints(raw string) (h searchHints, rest string) {
+	values, err := url.ParseQuery(raw)
+	if err != nil || !values.Has("recipient") || !values.Has(unservedParameter) && !values.Has(similarParameter) {
+		return h, raw
+	}
+	for hash := range strings.SplitSeq(values.Get(similarParameter), ".") {
+		if parsed, err := recipient.ParseHash(hash); err == nil && len(h.near) < maxSimilar {
+			h.near = append(h.near, parsed)
+		}
+	}
+	h.unserved = values.Get(unservedParameter)
+	values.Del(similarParameter)
+	values.Del(unservedParameter)
+	return h, values.Encode()
+}
+
+// verdictWithoutRows returns the verdict on a recipient without rows.
+func (a *Console) verdictWithoutRows(ctx context.Context, h searchHints, w texts.Words) (*explain.Verdict, error) {
+	rows, err := a.DB.LatestRowPerRecipient(ctx, h.near, similarPeriod)
+	return explain.JudgeWithoutRows(h.unserved, rows, w), err
+}

@@ -1,0 +1,85 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/http/console/statistics"
+	"sendcode/internal/store"
+)
+
+// Bounds of statistics: they count rows, so a longer time would take too long.
+const (
+	defaultStatsPeriod = 24 * time.Hour
+	maxStatsPeriod     = 31 * 24 * time.Hour
+	maxHourlyPeriod    = 3 * 24 * time.Hour
+)
+
+func (a *Console) statsJSON(c echo.Context) error {
+	s, _, _, err := a.stats(c.Request().Context(), c.Request().URL.RawQuery, time.UTC)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, s)
+}
+
+// stats loads the statistics that the raw query string asks for, and also returns the parsed query
+// and its parameters. Days begin at midnight in zone.
+func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s statistics.Statistics,
+	asked store.StatsQuery,
+	given url.Values, err error) {
+	q, err := parseQuery(raw, a.Now(), zone)
+	if err == nil {
+		asked, err = a.statsQuery(q, zone)
+	}
+	if err != nil {
+		return s, asked, q.given, err
+	}
+	now, err := a.DB.Stats(ctx, asked)
+	if err != nil {
+		return s, asked, q.given, err
+	}
+	earlier := asked
+	earlier.From, earlier.To = asked.From.Add(-asked.To.Sub(asked.From)), asked.From
+	before, err := a.DB.Stats(ctx, earlier)
+	if err != nil {
+		return s, asked, q.given, err
+	}
+	domains, err := a.DB.DomainTallies(ctx, asked)
+	return statistics.Summarize(asked, now, before, domains), asked, q.given, err
+}
+
+// statsQuery returns the query for the time, app, channel and purpose of a list's filters. Other
+// filters are an error.
+func (a *Console) statsQuery(q listQuery, zone *time.Location) (store.StatsQuery, error) {
+	for name := range q.given {
+		if !slices.Contains([]string{"app", "channel", "purpose", "from", "to", "last"}, name) {
+			return store.StatsQuery{}, fault.Invalid(name, "unknown",
+				"Statistics are by app, channel, purpose and time alone.")
+		}
+	}
+	f := q.filter
+	if f.To.IsZero() {
+		f.To = a.Now()
+	}
+	if f.From.IsZero() {
+		f.From = f.To.Add(-defaultStatsPeriod)
+	}
+	each := time.Hour
+	switch length := f.To.Sub(f.From); {
+	case length <= 0:
+		return store.StatsQuery{}, fault.Invalid("to", "invalid", "The end must be after the beginning.")
+	case length > maxStatsPeriod:
+		return store.StatsQuery{}, fault.Invalid("from", "invalid", "Statistics are of 31 days at most.")
+	case length > maxHourlyPeriod:
+		each = 24 * time.Hour
+	}
+	return store.StatsQuery{App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, Each: each,
+		Zone: zone}, nil
+}

@@ -1,0 +1,162 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/http/console/consoletest"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
+)
+
+// counted is a rig with two hours of traffic, and a send in the time before.
+func counted(t *testing.T) *rig {
+	r := newRig(t)
+	r.sent("old@example.com")
+	r.Clock.Add(25 * time.Hour)
+	ana := r.sent("ana@example.com")
+	r.Must(r.Store.Check(context.Background(), storetest.Right(ana.VerificationID)))
+	r.refused("ana@example.com", "minute", time.Minute, 3)
+	r.Clock.Add(time.Hour)
+	bob := r.begin("bob@example.com")
+	r.Clock.Add(time.Second)
+	r.finish(bob.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Refund: true})
+	r.begin("eve@example.com")
+	r.Clock.Add(time.Second)
+	return r
+}
+
+func TestStatsCountWhatHappened(t *testing.T) {
+	r := counted(t)
+	b := r.As("reader")
+	const none = `"sends":0,"sent":0,"failed":0,"unknown":0,"under_way":0,"refused":0`
+	day := b.Get("/v1/admin/stats")
+	contains(t, day, `"each":3600`,
+		`"total":{"sends":3,"sent":1,"failed":1,"unknown":0,"under_way":1,"refused":3,"refusals":{"minute":3},"failures":{"rejected":1},"undelivered":0,"opened":3,"approved":1,"approval_rate":0.333,"median_ms":184,"p95_ms":184}`,
+		`"before":{"sends":1,"sent":1,`, `"approved":0,"approval_rate":0,`,
+		`"domains":[{"domain":"example.com","sends":3,"failed":1,"rejected":1}]`,
+		`{"at":"2026-03-04T16:00:00.000Z",`+none+
+			`,"opened":0,"approved":0,"approval_rate":null,"median_ms":null,"p95_ms":null}`,
+		`{"at":"2026-03-05T15:00:00.000Z","sends":1,"sent":1,"failed":0,"unknown":0,"under_way":0,"refused":3,"opened":1,"approved":1,"approval_rate":1,"median_ms":184,"p95_ms":184}`,
+		`{"at":"2026-03-05T16:00:00.000Z","sends":2,"sent":0,"failed":1,"unknown":0,"under_way":1,"refused":0,"opened":2,"approved":0,"approval_rate":0,"median_ms":null,"p95_ms":null}`)
+	week := b.Get("/v1/admin/stats?last=7d")
+	contains(t, week, `"each":86400`, `"total":{"sends":4,"sent":2,`,
+		`"before":{`+none+`,"refusals":{},"failures":{},"undelivered":0,"opened":0,"approved":0,"approval_rate":null,`)
+	servertest.Same(t, "intervals of a day", strings.Count(day.Body.String(), `{"at":`), 25)
+	servertest.Same(t, "intervals of a week", strings.Count(week.Body.String(), `{"at":`), 8)
+	for query, status := range map[string]int{
+		"?status=sent": 422, "?from=2026-01-01T00:00:00Z": 422,
+		"?from=2026-03-06T00:00:00Z&to=2026-03-05T00:00:00Z": 422, "?to=2026-03-05T00:00:00Z": 200, "?x=y": 422,
+	} {
+		want(t, b.Get("/v1/admin/stats"+query), status)
+	}
+	r.Break("Stats")
+	want(t, b.Get("/v1/admin/stats"), http.StatusServiceUnavailable)
+}
+
+func TestOverviewDrawsTheNumbers(t *testing.T) {
+	r := counted(t)
+	b := r.As("reader")
+	rec := b.Get("/admin/overview")
+	reads(t, rec, "Sent 1 previous: 1", "Refused requests 3 previous: 0",
+		"Codes approved – previous: –",
+		"Send time, median 184 ms previous: 184 ms", "4 2 0", "Refused by rule minute 3",
+		"Failure reasons rejected by the server 1",
+		" 1 0 0 0 3 ", "example.com – 1 1 3")
+	// The hour with one sent and three refused is the highest bar: a quarter is green, the rest
+	// above it.
+	contains(t, rec, `class="good" x="665.3" y="120.0" width="23.0" height="40.0"`,
+		`class="warn" x="665.3" y="0.0" width="23.0" height="120.0"`,
+		`<span class="mark minor">06:00</span>`, `<span class="mark">12:00</span>`,
+		`<a href="/admin?from=2026-03-05T15%3A00%3A00Z&amp;to=2026-03-05T16%3A00%3A00Z" tabindex="-1" `+
+			`aria-label="03-05 15:00–16:00: Sent 1, Refused requests 3"><title>`,
+		`href="/admin?blocked_by=minute&amp;last=24h"`,
+		`href="/admin?domain=example.com&amp;last=24h&amp;status=failed"`)
+	contains(t, b.Get("/admin/overview?from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z"),
+		`href="/admin?from=2020-01-01T00%3A00%3A00Z&amp;status=failed&amp;to=2020-01-02T00%3A00%3A00Z"`)
+	contains(t, newRig(t).As("reader").Get("/admin/overview?last=30d"), "None.", "By day, UTC", ">–</b>")
+	// Text messages that were lost, as their carriers say, have a figure of their own that leads to
+	// them; without any there is no figure.
+	lacks(t, rec, "Bounced later")
+	s := r.sent("old@example.com", func(s *store.Send) { s.Channel = recipient.SMS })
+	r.Must(r.Store.RecordReceipt(t.Context(), s.ID, store.Undelivered))
+	rec = b.Get("/admin/overview")
+	reads(t, rec, "Bounced later 1 previous: 0 Failed")
+	contains(t, rec, `href="/admin?last=24h&amp;status=undelivered"`)
+	contains(t, b.Get("/v1/admin/stats"), `"undelivered":1`, `"undelivered":0`)
+}
+
+// Codes are told apart by what they are of; each line leads to its rows, of the whole time.
+func TestOverviewTellsCodesApart(t *testing.T) {
+	r := counted(t)
+	b := r.As("reader")
+	// by domain, since mail has no country
+	reads(t, b.Get("/admin/overview"), "Country of the number Mail server or carrier Mail domain App Purpose",
+		"example.com – 1 3")
+	for by, line := range map[string]string{"app": "shop", "purpose": "login", "domain": "example.com",
+		"carrier": "mx1.example.net"} {
+		rec := b.Get("/admin/overview?last=7d&by=" + by)
+		// a carrier has what was sent alone
+		counts := map[bool]string{false: " – 1 4", true: " – 1 2"}[by == "carrier"]
+		reads(t, rec, line+counts)
+		contains(t, rec, `class="here" aria-current="true">`, by+`=`+line,
+			`from=`+r.Clock.Now().Add(-7*24*time.Hour).Format("2006-01-02"),
+			`href="/admin/overview?by=country&amp;last=7d#codes-title"`)
+	}
+	contains(t, b.Get("/admin/overview?by=country"), "None.")
+	r.sent("gil@example.com", func(s *store.Send) { s.Channel, s.Country = recipient.SMS, "DE" })
+	r.sent("hal@example.com", func(s *store.Send) { s.Channel, s.Country = recipient.SMS, "001" })
+	reads(t, b.Get("/admin/overview?by=country"), "Germany (DE) – 0 1", " 001 – 0 1")
+	contains(t, b.Get("/admin/overview?by=country"), "country=DE")
+	want(t, b.Get("/admin/overview?by=status"), http.StatusUnprocessableEntity)
+}
+
+func TestChange(t *testing.T) {
+	for _, c := range []struct {
+		now, before float64
+		want        string
+	}{{3, 2, "+50 %"}, {1, 2, "−50 %"}, {0, 2, "−100 %"}, {2, 2, "±0 %"}, {1000, 1001, "±0 %"}, {2, 0, ""}, {0, 0, ""},
+		{1200, 1, "+119900 %"}} {
+		servertest.Same(t, fmt.Sprint(c.now, " after ", c.before), percentChange(c.now, c.before, 20), c.want)
+	}
+	servertest.Same(t, "of few", percentChange(3, 2, 19), "")
+}
+
+// The overview ends with how far the database reaches, and what is still to be done with what is
+// old.
+func TestOverviewSaysHowFarTheDatabaseReaches(t *testing.T) {
+	r := counted(t)
+	b := r.As("reader")
+	contains(t, b.Get("/admin/overview"), "Its rows are kept for 90 d.", "It reaches back to ")
+	e := store.StorageStatus{Age: 24 * time.Hour, Due: store.MaxDueCounted, Forgetting: 2, Late: 1,
+		Partitions: []store.Partition{
+			{Name: "sends_before", Ends: consoletest.Start, Rows: -1, Bytes: 900},
+			{Name: "sends_2027_01", Begins: consoletest.Start, Ends: consoletest.Start.AddDate(0, 1, 0), Rows: 5,
+				Bytes: 3 << 20},
+		}}
+	r.console.StorageStatus = func(context.Context) (store.StorageStatus, error) { return e, nil }
+	rec := b.Get("/admin/overview")
+	contains(t, rec, "It is empty.", "10000 rows or more are older", "Of 2 erased recipients",
+		"1 of these is due to go.", "3 MiB", "900 B")
+	reads(t, rec, "sends_before – 2026-03-04 – 900 B sends_2027_01 2026-03-04 2026-04-04 5 3 MiB")
+	e = store.StorageStatus{}
+	contains(t, b.Get("/admin/overview"), "Its rows are kept for ever.")
+}
+
+// From twenty codes on the overview has percentages.
+func TestOverviewOfTwentyCodes(t *testing.T) {
+	r := newRig(t)
+	for i := range 20 {
+		s := r.sent(fmt.Sprintf("p%d@example.com", i))
+		if i%4 == 0 {
+			r.Must(r.Store.Check(context.Background(), storetest.Right(s.VerificationID)))
+		}
+	}
+	reads(t, r.As("reader").Get("/admin/overview"), "Codes approved 25.0 % previous: –", "example.com 25.0 % 5 20")
+}

@@ -1,0 +1,183 @@
+package console
+
+import (
+	"context"
+	"iter"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"sendcode/internal/http/console/consoletest"
+	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/servertest"
+)
+
+// window is a real browser's in front of a console, in the zone of Shanghai.
+type window struct {
+	*rig
+	ctx  context.Context
+	site *httptest.Server
+	axe  *pagetest.Axe
+
+	mu       sync.Mutex
+	problems []string // what the browser complained about: refused by the policy, failed to load, thrown
+}
+
+type step = chromedp.Action[chromedp.Void]
+
+// logout is the button in the frame.
+const logout = `form[action="/admin/logout"] button`
+
+// chromium is the browser that the tests share, and axe-core as it has it.
+type chromium struct {
+	context.Context
+	axe *pagetest.Axe
+}
+
+func openWindow(r *rig, browser chromium) *window {
+	r.Helper()
+	site := httptest.NewServer(r.Handler)
+	r.Cleanup(site.Close)
+	tab, closeTab := pagetest.Tab(browser)
+	r.Cleanup(closeTab)
+	r.Must(chromedp.Do(tab))
+	ctx, cancel := context.WithTimeout(tab, 3*servertest.Patience) // for all steps of a test
+	r.Cleanup(cancel)
+	w := &window{rig: r, ctx: ctx, site: site, axe: browser.axe}
+	go w.hear(chromedp.Console(ctx))
+	w.look(pagetest.Look{Width: 1280})
+	w.do(pagetest.Command(emulation.SetTimezoneOverride,
+		emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"}))
+	return w
+}
+
+func (w *window) hear(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
+	for m, err := range messages {
+		if err != nil {
+			return // the window is closed
+		}
+		// A page that says 4xx is what some steps are about; info is such as a field that has the
+		// focus before the page gives it.
+		if m.Source == "network" && strings.Contains(m.Text, "status of 4") && strings.Contains(m.URL, "/admin") ||
+			m.Type == "info" {
+			continue
+		}
+		w.mu.Lock()
+		w.problems = append(w.problems, m.String()+" "+m.URL)
+		w.mu.Unlock()
+	}
+}
+
+// quietAt fails the test for anything that the browser complained about, but for what has one of
+// these texts.
+func (w *window) quietAt(expected ...string) {
+	w.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.problems {
+		if !slices.ContainsFunc(expected, func(text string) bool { return strings.Contains(p, text) }) {
+			w.Error(p)
+		}
+	}
+}
+
+func (w *window) do(steps ...step) {
+	w.Helper()
+	w.Must(chromedp.Do(w.ctx, steps...))
+}
+
+func (w *window) look(l pagetest.Look) {
+	w.Helper()
+	l.Height, l.Lang = 800, "en"
+	w.do(l.Apply())
+}
+
+// press sends one key as a keyboard does: what the page does with it decides whether it also
+// becomes a letter.
+func press(key string) step {
+	down := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: key, Text: key}
+	up := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyUp, Key: key}
+	return chromedp.Steps(pagetest.Command(input.DispatchKeyEvent, down), pagetest.Command(input.DispatchKeyEvent, up))
+}
+
+// eval returns what a script results in.
+func (w *window) eval(script string) string {
+	w.Helper()
+	s, err := pagetest.Eval(w.ctx, script)
+	w.Must(err)
+	return s
+}
+
+// says fails the test unless what a script results in has all parts.
+func (w *window) says(script string, parts ...string) {
+	w.Helper()
+	got := w.eval(script)
+	for _, part := range parts {
+		if !strings.Contains(got, part) {
+			w.Errorf("%q is not in %q", part, got)
+		}
+	}
+}
+
+// until waits for something to hold of the page that is there then.
+func (w *window) until(script string) {
+	w.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		holds, err := chromedp.Run(w.ctx, chromedp.Evaluate[bool](script))
+		if err == nil && holds { // an error: the page is just being left
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-w.ctx.Done():
+			w.Fatalf("still not: %s", script)
+		}
+	}
+}
+
+// shows does something and waits for a page with an element, which the page before did not have,
+// until it is complete.
+func (w *window) shows(element string, steps ...step) {
+	w.Helper()
+	w.do(steps...)
+	w.until(`document.readyState === "complete" && document.querySelector("` + element + `") !== null`)
+}
+
+// leads does something and waits for the new page that comes of it, whose path and query begin with
+// to.
+func (w *window) leads(to string, steps ...step) {
+	w.Helper()
+	w.Must(pagetest.DoAndWaitForPath(w.ctx, to, steps...))
+}
+
+func (w *window) goTo(path string) {
+	w.Helper()
+	w.leads("/", chromedp.Navigate(w.site.URL+path))
+}
+
+func (w *window) logIn() {
+	w.Helper()
+	w.goTo("/admin")
+	w.leads("/admin", chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(consoletest.Password+kb.Enter))
+}
+
+// shot keeps a picture in the directory that SENDCODE_TEST_SCREENSHOTS names.
+func (w *window) shot(name string) {
+	w.Helper()
+	if dir := os.Getenv("SENDCODE_TEST_SCREENSHOTS"); dir != "" {
+		png, err := chromedp.Run(w.ctx, chromedp.FullScreenshot(100))
+		w.Must(err)
+		w.Must(os.WriteFile(filepath.Join(dir, "admin-"+name+".png"), png, 0o644))
+	}
+}

@@ -1,0 +1,89 @@
+// Package hooks verifies and parses the requests in which auth servers ask for a code of their
+// own to be sent, and makes the bodies of the answers. Package api sends the codes.
+package hooks
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/deliver/standardwebhooks"
+)
+
+// HookKind is the kind of an auth server's hook.
+type HookKind string
+
+// The hooks that are known.
+const (
+	SupabaseEmail HookKind = "supabase-email"
+	SupabaseSMS   HookKind = "supabase-sms"
+)
+
+// Channel returns the channel on which the hook's codes are sent.
+func (s HookKind) Channel() recipient.Channel {
+	if s == SupabaseSMS {
+		return recipient.SMS
+	}
+	return recipient.Email
+}
+
+// Hook has the settings of one hook of an auth server.
+type Hook struct {
+	Name     string // at the end of its address
+	App      string
+	Server   HookKind
+	Secrets  [][]byte          // any one of them is enough, so that they can be replaced without an interruption
+	Purposes map[string]string // purpose by action; other actions have the default purpose
+	TTL      time.Duration     // how long the server's codes are valid; 0: messages do not say
+	Reports  bool              // the app reports each approval: a code without a report was not entered
+}
+
+// MaxBodyBytes bounds a request's body, in bytes. The body for a person with many identities is
+// large.
+const MaxBodyBytes = 256 << 10
+
+// errMalformedBody says that a body is not of the form of the hook's server.
+var errMalformedBody = errors.New("hooks: the body is not of this hook")
+
+// Request is one request of an auth server.
+type Request struct {
+	ID       string // the same for each repetition
+	Action   string // what the codes are for, in the server's words
+	IP       netip.Addr
+	Messages []codeMessage // none for a notification, which has no code
+	// Missing is what the body lacks, in words for a person, though something is to be sent; then
+	// there are no messages. Empty: nothing
+	Missing string
+}
+
+// codeMessage is one code and its recipient, an address or a number in E.164 form.
+type codeMessage struct{ To, Code string }
+
+// Verify reports whether the server signed the request, at most standardwebhooks.MaxAge ago.
+func (h Hook) Verify(header http.Header, body []byte, now time.Time) bool {
+	return standardwebhooks.Verify(header, standardwebhooks.HeaderPrefix, body, h.Secrets, now)
+}
+
+// Parse reads a body. It fails if the body is not of the form of the hook's server.
+func (h Hook) Parse(body []byte) (Request, error) {
+	r, err := parseSupabase(h.Server.Channel(), body)
+	if r.ID == "" { // older servers name no request; a repetition has the same body
+		sum := sha256.Sum256(body)
+		r.ID = hex.EncodeToString(sum[:])
+	}
+	return r, err
+}
+
+// SuccessBody returns the body of the answer, with the status 200, to a request whose codes are
+// being sent.
+func (h Hook) SuccessBody() any { return supabaseAnswer{} }
+
+// RefusalBody returns the body of the answer, with the status 200, to a refused request. The auth
+// server passes status and text on to the person. text must not be empty.
+func (h Hook) RefusalBody(status int, text string) any {
+	return supabaseAnswer{&supabaseError{status, text}}
+}

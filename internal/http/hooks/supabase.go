@@ -1,0 +1,148 @@
+package hooks
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"net/netip"
+	"strings"
+
+	"sendcode/internal/base/recipient"
+)
+
+// supabaseBody is what Supabase Auth posts to its hooks Send Email and Send SMS, as far as it is
+// read here (github.com/supabase/auth, internal/http/hooks/v0hooks and internal/mailer; before v2.170
+// internal/http/hooks/auth_hooks.go). Email or SMS is nil in a body of the other hook.
+type supabaseBody struct {
+	Metadata struct { // since v2.187
+		UUID text `json:"uuid"`
+		IP   text `json:"ip_address"`
+	} `json:"metadata"`
+	User struct {
+		Email    text `json:"email"`
+		NewEmail text `json:"new_email"` // also of an earlier change that was not confirmed, as is NewPhone
+		Phone    text `json:"phone"`
+		NewPhone text `json:"new_phone"`
+		Factors  []struct {
+			Phone text `json:"phone"`
+		} `json:"factors"`
+	} `json:"user"`
+	Email *struct {
+		Action   text `json:"email_action_type"`
+		Token    text `json:"token"`
+		TokenNew text `json:"token_new"`
+	} `json:"email_data"`
+	SMS *struct {
+		OTP   text `json:"otp"`
+		Type  text `json:"sms_type"`
+		Phone text `json:"phone"` // since v2.180: the number that the code is for
+	} `json:"sms"`
+}
+
+// text is a JSON string without blanks around it, or the digits of a number. null and values of other
+// types are the empty text, so that one odd field does not make the whole body unreadable.
+type text string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *text) UnmarshalJSON(b []byte) error {
+	var s string
+	if json.Unmarshal(b, &s) != nil && !bytes.ContainsFunc(b, func(r rune) bool { return r < '0' || r > '9' }) {
+		s = string(b)
+	}
+	*t = text(strings.TrimSpace(s))
+	return nil
+}
+
+// ActionSMS is the action of a request of the hook Send SMS, which names none.
+const ActionSMS = "sms"
+
+// Values of email_action_type. The others with a code are signup, recovery, invite, magiclink, email,
+// email_change_current and reauthentication, each for user.email. Notifications have no code.
+const (
+	actionEmailChange    = "email_change"
+	actionEmailChangeNew = "email_change_new"
+	notificationSuffix   = "_notification"
+)
+
+// parseSupabase reads a body of one of the two hooks. Error: errMalformedBody.
+func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
+	var b supabaseBody
+	if json.Unmarshal(body, &b) != nil || channel == recipient.SMS && b.SMS == nil || channel == recipient.Email && b.Email == nil {
+		return Request{}, errMalformedBody
+	}
+	r := Request{ID: string(b.Metadata.UUID), Action: ActionSMS}
+	if ip, err := netip.ParseAddr(string(b.Metadata.IP)); err == nil {
+		r.IP = ip.Unmap().WithZone("")
+	}
+	if channel == recipient.SMS {
+		r.add(b.number(), b.SMS.OTP)
+		return r, nil
+	}
+	r.Action = string(b.Email.Action)
+	switch of, user := b.Email, b.User; {
+	case strings.HasSuffix(r.Action, notificationSuffix):
+	case r.Action == "":
+		r.lack("what the code is for")
+	case r.Action != actionEmailChange && r.Action != actionEmailChangeNew:
+		r.add(user.Email, of.Token)
+	default:
+		if user.Email != "" && of.Token != "" && of.TokenNew != "" { // both addresses have to agree, each by a code of its own
+			r.add(user.Email, of.Token)
+		}
+		r.add(user.NewEmail, cmp.Or(of.TokenNew, of.Token)) // before v2.175 there may be neither
+	}
+	return r, nil
+}
+
+// number returns the number that a text message's code is for; empty if the body does not say it.
+// Before v2.180 it is the new number while one waits for its code, since a body does not tell a change
+// from a login; and for a factor the only factor's number.
+func (b supabaseBody) number() (n text) {
+	const mfa = "mfa"
+	switch {
+	case b.SMS.Phone != "":
+		n = b.SMS.Phone
+	case b.SMS.Type != mfa:
+		n = cmp.Or(b.User.NewPhone, b.User.Phone)
+	default:
+		for _, f := range b.User.Factors {
+			if n != "" && f.Phone != "" && f.Phone != n {
+				return ""
+			}
+			n = cmp.Or(f.Phone, n)
+		}
+	}
+	if n != "" && !strings.Contains(string(n), "+") { // Supabase cuts the plus off
+		n = "+" + n
+	}
+	return n
+}
+
+// add adds a message, unless the body lacks its recipient or its code.
+func (r *Request) add(to, code text) {
+	switch {
+	case code == "":
+		r.lack("which code to send")
+	case to == "":
+		r.lack("where to send the code")
+	case r.Missing == "":
+		r.Messages = append(r.Messages, codeMessage{To: string(to), Code: string(code)})
+	}
+}
+
+// lack notes that the body does not say something.
+func (r *Request) lack(what string) {
+	r.Messages = nil
+	r.Missing = "The sign-in service did not say " + what + ", so nothing was sent. Please tell the people who run this site."
+}
+
+// supabaseAnswer is the form in which Supabase expects a refusal: with the status 200, and shown to
+// the person.
+type supabaseAnswer struct {
+	Error *supabaseError `json:"error,omitempty"`
+}
+
+type supabaseError struct {
+	Status  int    `json:"http_code"`
+	Message string `json:"message"` // empty would be success
+}

@@ -1,0 +1,130 @@
+package openid
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"sendcode/internal/base/loopback"
+)
+
+// Bounds of a provider's responses, which are small documents.
+const (
+	requestTimeout  = 8 * time.Second
+	maxResponseSize = 1 << 20
+)
+
+// newClient makes an HTTP client that follows no redirects, since they could leak the client's
+// secret, limits the size of responses, and keeps no idle connections, since logins are rare.
+func newClient() *http.Client {
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, ForceAttemptHTTP2: true}
+	return &http.Client{
+		Timeout: requestTimeout, Transport: sizeLimitedTransport{transport},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// sizeLimitedTransport is a transport that makes reading a response fail beyond a maximum size.
+type sizeLimitedTransport struct{ http.RoundTripper }
+
+func (b sizeLimitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		resp.Body = http.MaxBytesReader(nil, resp.Body, maxResponseSize)
+	}
+	return resp, err
+}
+
+// discover returns the provider's metadata, from the cache or, if that is empty or old, from the
+// provider. If the provider fails, it returns old metadata. Error: *Error if there is none, or if
+// ctx ends while it waits for another call.
+func (p *Provider) discover(ctx context.Context) (*metadata, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout) // the waiting included
+	defer cancel()
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return nil, &Error{Kind: Unavailable, Why: "discovery"}
+	}
+	before := p.known
+	if before != nil && p.now().Sub(before.at) < metadataLife {
+		return before, nil
+	}
+	f, err := p.fetchMetadata(ctx)
+	switch {
+	case err == nil && before != nil && f.config.Endpoint == before.config.Endpoint && f.jwks == before.jwks:
+		f.verifier = before.verifier // and the keys that it has fetched
+	case err != nil && before == nil:
+		return nil, err
+	case err != nil:
+		return before, nil
+	}
+	p.known = f
+	return f, nil
+}
+
+// signatureAlgorithms are the accepted signature algorithms: only asymmetric ones, so never "none"
+// or one with a shared secret.
+var signatureAlgorithms = []string{
+	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512,
+	oidc.EdDSA,
+}
+
+// fetchMetadata fetches and checks the provider's metadata (OpenID Connect Discovery 1.0).
+func (p *Provider) fetchMetadata(ctx context.Context) (*metadata, error) {
+	ctx = oidc.ClientContext(ctx, p.client)
+	provider, err := oidc.NewProvider(ctx, p.settings.Issuer)
+	if _, other := errors.AsType[*oidc.IssuerMismatchError](err); other {
+		return nil, untrustedError("other_issuer")
+	}
+	if err != nil {
+		return nil, &Error{Kind: Unavailable, Why: "discovery"}
+	}
+	var more struct {
+		Keys     string   `json:"jwks_uri"`
+		Methods  []string `json:"token_endpoint_auth_methods_supported"`
+		TellsIss bool     `json:"authorization_response_iss_parameter_supported"`
+	}
+	if provider.Claims(&more) != nil {
+		return nil, untrustedError("discovery")
+	}
+	endpoint := provider.Endpoint()
+	for _, address := range []string{endpoint.AuthURL, endpoint.TokenURL, more.Keys} {
+		if !isHTTPSOrLoopback(address) {
+			return nil, untrustedError("address")
+		}
+	}
+	// By default a provider takes the secret in a header (Discovery 1.0, section 3).
+	// Trying both would use up the code.
+	endpoint.AuthStyle = oauth2.AuthStyleInHeader
+	if p.settings.ClientSecret == "" || len(more.Methods) > 0 && !slices.Contains(more.Methods, "client_secret_basic") {
+		endpoint.AuthStyle = oauth2.AuthStyleInParams
+	}
+	return &metadata{
+		at: p.now(), tellsIss: more.TellsIss, jwks: more.Keys,
+		config: oauth2.Config{
+			ClientID: p.settings.ClientID, ClientSecret: p.settings.ClientSecret, RedirectURL: p.settings.RedirectURL,
+			Scopes: p.settings.Scopes, Endpoint: endpoint,
+		},
+		verifier: provider.VerifierContext(ctx, &oidc.Config{
+			ClientID: p.settings.ClientID, SupportedSigningAlgs: signatureAlgorithms, Now: p.now,
+		}),
+	}, nil
+}
+
+// isHTTPSOrLoopback reports whether address is an https URL, or an http URL of this machine (a
+// loopback address). A URL without a host, or with a user or a fragment, is not.
+func isHTTPSOrLoopback(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return false
+	}
+	return u.Scheme == "https" || u.Scheme == "http" && loopback.IsHost(u.Hostname())
+}

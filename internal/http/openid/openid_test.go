@@ -1,0 +1,212 @@
+package openid
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"sendcode/internal/http/openid/openidtest"
+	"sendcode/internal/kit/servertest"
+)
+
+const redirect = "http://console.example/admin/oidc/callback"
+
+func settings(p *openidtest.Provider) Settings {
+	return Settings{
+		Issuer: p.URL, ClientID: openidtest.ClientID, ClientSecret: openidtest.ClientSecret, RedirectURL: redirect,
+		Scopes: []string{"openid", "email"}, NameClaim: "sub", RoleClaim: "groups",
+	}
+}
+
+// open is a client of a new provider.
+func open(t *testing.T) (*openidtest.Provider, *Provider) {
+	t.Helper()
+	server := openidtest.New(t, redirect)
+	return server, New(settings(server), time.Now)
+}
+
+func begin(t *testing.T, p *Provider) (url.Values, LoginAttempt) {
+	t.Helper()
+	address, attempt, err := p.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openidtest.Visit(t, address).Query(), attempt
+}
+
+// login logs in, after a change of what the provider answers with.
+func login(t *testing.T, p *Provider, changes ...func()) (Person, error) {
+	t.Helper()
+	answer, attempt := begin(t, p)
+	for _, change := range changes {
+		change()
+	}
+	return p.Finish(t.Context(), attempt, answer)
+}
+
+// refused wants an Error of the kind and the word.
+func refused(t *testing.T, what string, err error, kind ErrorKind, why string) {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) || e.Kind != kind || e.Why != why {
+		t.Errorf("%s: %v, want %s %s", what, err, kind, why)
+	}
+}
+
+func TestLogin(t *testing.T) {
+	server, p := open(t)
+	server.Claims = map[string]any{"sub": "ana-1", "groups": []any{"staff", 7, "", "on-call"}}
+	answer, attempt := begin(t, p)
+	person, err := p.Finish(t.Context(), attempt, answer)
+	if err != nil || fmt.Sprint(person) != "{ana-1 [staff on-call]}" {
+		t.Errorf("%v, %v", person, err)
+	}
+	_, err = p.Finish(t.Context(), attempt, answer)
+	refused(t, "the code once more", err, Untrusted, "invalid_grant")
+	servertest.Same(t, "discoveries", server.Seen("/.well-known/openid-configuration"), 1)
+	_, other := begin(t, p)
+	if other.State == attempt.State || other.Nonce == attempt.Nonce || other.Verifier == attempt.Verifier ||
+		len(other.State) < 26 ||
+		len(other.Verifier) < 43 {
+		t.Errorf("%+v after %+v", other, attempt)
+	}
+}
+
+// What a browser brings must belong to the attempt.
+func TestAnswersOfOthers(t *testing.T) {
+	_, p := open(t)
+	answer, attempt := begin(t, p)
+	for what, c := range map[string]struct {
+		change func(url.Values)
+		kind   ErrorKind
+		why    string
+	}{
+		"another state":      {func(v url.Values) { v.Set("state", "x") }, Untrusted, "state"},
+		"no state":           {func(v url.Values) { v.Del("state") }, Untrusted, "state"},
+		"two states":         {func(v url.Values) { v.Add("state", v.Get("state")) }, Untrusted, "state"},
+		"no code":            {func(v url.Values) { v.Del("code") }, Untrusted, "no_code"},
+		"two codes":          {func(v url.Values) { v.Add("code", "x") }, Untrusted, "no_code"},
+		"a mix-up":           {func(v url.Values) { v.Set("iss", "https://evil.example") }, Untrusted, "other_issuer"},
+		"no issuer":          {func(v url.Values) { v.Del("iss") }, Untrusted, "other_issuer"},
+		"denied":             {func(v url.Values) { v.Set("error", "access_denied") }, Refused, "access_denied"},
+		"an error of theirs": {func(v url.Values) { v.Set("error", "<script>") }, Refused, ""},
+		"denied by another": {func(v url.Values) { v.Set("error", "access_denied"); v.Set("state", "x") },
+			Untrusted, "state"},
+		"another code": {func(v url.Values) { v.Set("code", "x") }, Untrusted, "invalid_grant"},
+	} {
+		changed, _ := url.ParseQuery(answer.Encode())
+		c.change(changed)
+		_, err := p.Finish(t.Context(), attempt, changed)
+		refused(t, what, err, c.kind, c.why)
+	}
+	_, err := p.Finish(t.Context(), LoginAttempt{}, url.Values{"state": {""}, "code": answer["code"], "iss": answer["iss"]})
+	refused(t, "no attempt", err, Untrusted, "state")
+	// None of these has used up the code.
+	if _, err := p.Finish(t.Context(), attempt, answer); err != nil {
+		t.Error(err)
+	}
+	// A code that was taken from another browser is of no use in mine.
+	stolen, _ := begin(t, p)
+	_, mine := begin(t, p)
+	stolen.Set("state", mine.State)
+	_, err = p.Finish(t.Context(), mine, stolen)
+	refused(t, "a stolen code", err, Untrusted, "invalid_grant")
+}
+
+// with changes one claim, or takes it away.
+func with(name string, value any) func(p *openidtest.Provider) {
+	return func(p *openidtest.Provider) {
+		p.Token = func(claims map[string]any) string {
+			if claims[name] = value; value == nil {
+				delete(claims, name)
+			}
+			return p.Signed(claims)
+		}
+	}
+}
+
+func TestTokensThatAreNotBelieved(t *testing.T) {
+	now := time.Now()
+	for what, c := range map[string]struct {
+		wrong func(p *openidtest.Provider)
+		why   string
+	}{
+		"another's nonce":    {with("nonce", "x"), "nonce"},
+		"no nonce":           {with("nonce", nil), "nonce"},
+		"another's audience": {with("aud", "shop"), "id_token"},
+		"two audiences":      {with("aud", []string{openidtest.ClientID, "shop"}), "other_party"},
+		"another's party":    {with("azp", "shop"), "other_party"},
+		"another issuer":     {with("iss", "https://evil.example"), "id_token"},
+		"expired":            {with("exp", now.Add(-time.Second).Unix()), "expired"},
+		"of the future":      {with("iat", now.Add(time.Hour).Unix()), "future"},
+		"another token":      {with("at_hash", "AAAAAAAAAAAAAAAAAAAAAA"), "access_token"},
+		"unsigned": {func(p *openidtest.Provider) {
+			p.Token = func(claims map[string]any) string {
+				return "eyJhbGciOiJub25lIn0." + strings.Split(p.Signed(claims), ".")[1] + "." // {"alg":"none"}
+			}
+		}, "id_token"},
+		"signed with the public key": {func(p *openidtest.Provider) {
+			key, _ := p.PublicKey().MarshalJSON()
+			p.Token = func(claims map[string]any) string {
+				return p.SignedBy(jose.SigningKey{Algorithm: jose.HS256, Key: key}, claims)
+			}
+		}, "id_token"},
+		"another's key": {func(p *openidtest.Provider) { p.Token = openidtest.New(t, redirect).Signed }, "id_token"},
+		"no token at all": {func(p *openidtest.Provider) { p.Token = func(map[string]any) string { return "" } },
+			"no_id_token"},
+	} {
+		server, p := open(t)
+		person, err := login(t, p, func() { server.Do(func() { c.wrong(server) }) })
+		refused(t, what, err, Untrusted, c.why)
+		servertest.Same(t, what, person.Name, "")
+	}
+	server, p := open(t)
+	server.Claims = map[string]any{"sub": "ana", "aud": []string{openidtest.ClientID, "shop"},
+		"azp": openidtest.ClientID}
+	if _, err := login(t, p); err != nil {
+		t.Errorf("for two, asked for by us: %v", err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	server := openidtest.New(t, redirect)
+	for _, c := range []struct {
+		claim  string
+		claims map[string]any
+		name   string
+		why    string
+	}{
+		{"email", map[string]any{"email": "ana@example.com", "email_verified": true}, "ana@example.com", ""},
+		{"email", map[string]any{"email": "ana@example.com", "email_verified": "true"}, "ana@example.com", ""},
+		{"email", map[string]any{"email": "ana@example.com", "email_verified": false}, "", "unverified"},
+		{"email", map[string]any{"email": "ana@example.com"}, "", "unverified"},
+		{"preferred_username", map[string]any{"preferred_username": "ana"}, "ana", ""},
+		{"preferred_username", map[string]any{"preferred_username": ""}, "", "claim"},
+		{"preferred_username", map[string]any{"preferred_username": 7}, "", "claim"},
+		{"preferred_username", map[string]any{"preferred_username": "ana\nowner"}, "", "claim"},
+		{"preferred_username", map[string]any{"preferred_username": "ana lee"}, "", "claim"},
+		{"preferred_username", map[string]any{"preferred_username": strings.Repeat("a", 201)}, "", "claim"},
+		{"", map[string]any{}, "", "claim"},
+	} {
+		server.Do(func() { server.Claims = c.claims })
+		s := settings(server)
+		s.NameClaim = c.claim
+		person, err := login(t, New(s, time.Now))
+		if c.why != "" {
+			refused(t, fmt.Sprint(c.claims), err, Nameless, c.why)
+		} else if err != nil || person.Name != c.name {
+			t.Errorf("%v: %v, %v", c.claims, person, err)
+		}
+	}
+	for raw, want := range map[string]string{`"staff"`: "[staff]", `null`: "[]", `7`: "[]", `{"staff":true}`: "[]",
+		`["a",["b"],"c"]`: "[a c]",
+		``:                "[]"} {
+		servertest.Same(t, raw, fmt.Sprint(textClaims(json.RawMessage(raw))), want)
+	}
+}

@@ -1,0 +1,266 @@
+//go:build nightly
+
+// Only make nightly runs these tests: they need npm.
+
+package page_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/evanw/esbuild/pkg/api"
+
+	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/servertest"
+)
+
+// aWidgetInReact, with the component of the documentation, mounted twice as React's StrictMode
+// does.
+func aWidgetInReact(t *testing.T, browser context.Context) {
+	dir, modules := frameworks(t)
+	write(t, dir, "SignIn.jsx", signIn(t, "jsx"))
+	aWidgetInAFramework(t, browser, bundled(t, dir, "react.jsx", modules))
+}
+
+// signIn is the component of the documentation.
+func signIn(t *testing.T, language string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/examples/SignIn." + language)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// aWidgetInVue, with the component of the documentation.
+func aWidgetInVue(t *testing.T, browser context.Context) {
+	aWidgetInAFramework(t, browser, compiled(t, signIn(t, "vue"), "vue.js"))
+}
+
+// compiled returns a Vue application as one script, with this component.
+func compiled(t *testing.T, source, entry string) string {
+	t.Helper()
+	dir, modules := frameworks(t)
+	compile := exec.CommandContext(t.Context(), "node", "compile.cjs")
+	compile.Dir, compile.Env = dir, append(os.Environ(), "NODE_PATH="+modules)
+	compile.Stdin = strings.NewReader(source)
+	var problems bytes.Buffer
+	compile.Stderr = &problems
+	component, err := compile.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, &problems)
+	}
+	write(t, dir, "SignIn.js", string(component))
+	return bundled(t, dir, entry, modules)
+}
+
+// aWidgetInAFramework signs in: the application sets the attributes and hears the events; a changed
+// purpose begins anew; the proof is the form's value, and where it is refused the card begins anew.
+func aWidgetInAFramework(t *testing.T, browser context.Context, script string) {
+	b, w := visitingAnApplication(t, browser, script)
+	const form = `document.querySelector('form')`
+	b.asked(pagetest.Address)
+	b.card("code")
+	for _, wrong := range []string{"111111", "222222"} {
+		b.clear("code")
+		b.keys(wrong + kb.Enter)
+		b.until(fmt.Sprintf(`heard.some(([name, detail]) => name === 'wrong' && detail.attempts_remaining === %d)`,
+			5-int(wrong[0]-'0')))
+	}
+	b.until(form + `.querySelector('a')`) // the application counts the wrong codes that it hears of
+	b.run(`change('gift')`)
+	b.card("ask")
+	is(t, eval[bool](b, form+`.checkValidity()`), false)
+	b.asked("ben@example.com")
+	b.card("code", "b•••@example.com")
+	b.paste(pagetest.Code)
+	b.card("approved")
+	submitted := func(accepts bool) {
+		t.Helper()
+		b.run(`window.proof = undefined`, fmt.Sprintf(`window.accepts = %v`, accepts), form+`.querySelector('button').click()`)
+		b.until(`window.proof === 'a.b.c'`)
+	}
+	submitted(false) // the application's server refuses the proof
+	b.card("ask")
+	is(t, eval[bool](b, form+`.checkValidity()`), false)
+	w.Advance(time.Minute)
+	b.asked("ben@example.com")
+	b.card("code", "b•••@example.com")
+	b.paste(pagetest.Code)
+	b.card("approved")
+	submitted(true)
+	is(t, b.proof(), "a.b.c")
+	asks := w.Codes.Asks()
+	is(t, len(asks), 3)
+	is(t, [2]string{asks[0].Purpose, asks[1].Purpose}, [2]string{"default", "gift"})
+}
+
+// visitingAnApplication opens a site's page with an application that draws the widget.
+func visitingAnApplication(t *testing.T, browser context.Context, script string) (*tab, *pagetest.World) {
+	t.Helper()
+	w := accepting(t)
+	w.Codes.Proof = "a.b.c"
+	s := w.Embed(`<main id="app"></main><script type="module" src="/own.js"></script>`, "")
+	t.Cleanup(s.Close)
+	s.Script = strings.ReplaceAll(script, "pk_your_public_key", pagetest.PublicKey)
+	b := open(t, browser, w, pagetest.Look{})
+	b.tolerate = "rusted" // Vue asks for a policy that the site does not allow, and goes on without
+	b.root = `document.querySelector('send-code').shadowRoot`
+	b.first(listening)
+	b.do(chromedp.Navigate(s.URL))
+	b.until(`document.querySelector('send-code')`)
+	return b, w
+}
+
+// aWidgetInAFormLibrary is registered with react-hook-form, which sets ” when it begins, and reads
+// the proof from the events of an input.
+func aWidgetInAFormLibrary(t *testing.T, browser context.Context) {
+	dir, modules := frameworks(t)
+	b, w := visitingAnApplication(t, browser, bundled(t, dir, "form.jsx", modules))
+	submitted := func() { t.Helper(); b.run(`document.querySelector('button').click()`) }
+	aWidgetWhoseValueIsSet(b, w, func(value string) string { return fmt.Sprintf(`form.setValue('proof', %q)`, value) })
+	submitted()
+	b.until(`window.proof === 'a.b.c'`)
+	for _, reset := range []string{`form.reset()`, `form.reset({ proof: '' })`} {
+		b.run(reset)
+		b.card("ask")
+		is(t, b.proof(), "")
+		b.run(`window.proof = undefined`)
+		submitted()
+		b.focused("to") // the library goes to what is missing
+		is(t, eval[bool](b, `window.proof === undefined`), true)
+		w.Advance(time.Minute)
+		b.asked(pagetest.Address)
+		b.card("code")
+		b.paste(pagetest.Code)
+		b.card("approved")
+	}
+}
+
+// aWidgetsModel is Vue's v-model, which sets ” when it begins.
+func aWidgetsModel(t *testing.T, browser context.Context) {
+	component, err := os.ReadFile("testdata/frameworks/Model.vue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, w := visitingAnApplication(t, browser, compiled(t, string(component), "model.js"))
+	aWidgetWhoseValueIsSet(b, w, func(value string) string { return fmt.Sprintf(`model.proof.value = %q`, value) })
+	b.run(`model.purpose.value = 'gift'`)
+	b.card("ask")
+	b.until(`document.querySelector('output').textContent === ''`) // the proof of another purpose is gone
+}
+
+// aWidgetWhoseValueIsSet by a framework: ” takes back a proof and nothing else, and no other text
+// does anything.
+func aWidgetWhoseValueIsSet(b *tab, w *pagetest.World, set func(value string) (expression string)) {
+	b.Helper()
+	output := func(want string) {
+		b.Helper()
+		b.until(fmt.Sprintf(`document.querySelector('output').textContent === %q`, want))
+	}
+	b.asked(pagetest.Address)
+	b.card("code")
+	b.do(chromedp.Reload())
+	b.card("code", "a•••@example.com")
+	b.run(set("x"))
+	b.run(set(""))
+	b.card("code", "a•••@example.com")
+	b.nothingKeptBut("verification-1")
+	is(b, w.Codes.Sends(), 1)
+	b.focus("code")
+	b.paste(pagetest.Code)
+	b.card("approved")
+	output("a.b.c") // it was told as an input tells what was typed
+	b.run(set("another"))
+	output("another")
+	is(b, b.proof(), "a.b.c")
+	b.card("approved")
+	b.run(set(""))
+	b.card("ask")
+	output("")
+	is(b, b.proof(), "")
+	b.asked("ben@example.com")
+	b.card("code", "b•••@example.com")
+	b.paste(pagetest.Code)
+	b.card("approved")
+	output("a.b.c")
+	is(b, w.Codes.Sends(), 2)
+}
+
+// The declarations hold for React's and Vue's templates, and each alone for a project that has
+// neither.
+func TestWidgetTypes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ file, with string }{{"types.tsx", "React and Vue"}, {"widget.d.ts", "neither"},
+		{"client.d.ts", "neither"}} {
+		dir, modules := frameworks(t)
+		declarations := []string{"widget.d.ts", "client.d.ts"}
+		if c.with == "neither" {
+			declarations = []string{c.file}
+		}
+		for _, name := range declarations {
+			text, err := os.ReadFile("../../../web/widget/" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, dir, name, string(text))
+		}
+		if c.with != "neither" {
+			if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check := exec.CommandContext(t.Context(), "node", filepath.Join(modules, "typescript/bin/tsc"), "--noEmit",
+			"--skipDefaultLibCheck", "--strict", "--jsx", "react-jsx",
+			"--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler", c.file)
+		check.Dir = dir
+		if said, err := check.CombinedOutput(); err != nil {
+			t.Errorf("%s with %s: %v: %s", c.file, c.with, err, said)
+		}
+	}
+}
+
+// frameworks copies the applications of testdata to a folder, and returns it and the folder of the
+// modules that they import.
+func frameworks(t *testing.T) (dir, modules string) {
+	t.Helper()
+	const source = "testdata/frameworks"
+	modules, dir = servertest.NodeModules(t, source), t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
+		t.Fatal(err)
+	}
+	return dir, modules
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bundled returns an application as one script.
+func bundled(t *testing.T, dir, entry, modules string) string {
+	t.Helper()
+	built := api.Build(api.BuildOptions{
+		EntryPoints: []string{filepath.Join(dir, entry)}, NodePaths: []string{modules}, Bundle: true,
+		Format: api.FormatESModule, JSX: api.JSXAutomatic,
+		MinifyWhitespace: true, Define: map[string]string{
+			"process.env.NODE_ENV": `"development"`, "__VUE_OPTIONS_API__": "false", "__VUE_PROD_DEVTOOLS__": "false",
+			"__VUE_PROD_HYDRATION_MISMATCH_DETAILS__": "false",
+		},
+	})
+	for _, problem := range built.Errors {
+		t.Fatal(problem.Text, problem.Location)
+	}
+	return string(built.OutputFiles[0].Contents)
+}

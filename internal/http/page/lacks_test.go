@@ -1,0 +1,90 @@
+package page_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"sendcode/internal/http/page/pagetest"
+)
+
+// lacks are what scripts of page and widget use and a browser may lack (a), throw at (t), never answer
+// (n) or give an odd value for (o): older ones, private windows, policies and extensions. web/static/browser.js has
+// what is done about it.
+var lacks = []struct{ feature, how string }{
+	{"BroadcastChannel", "at"}, {"BroadcastChannel.prototype.postMessage", "t"},
+	{"sessionStorage", "at"}, {"localStorage", "at"}, {"Storage.prototype.getItem", "t"}, {"Storage.prototype.setItem", "t"},
+	{"navigator.credentials", "at"}, {"CredentialsContainer.prototype.get", "atn"},
+	{"Intl", "at"}, {"Intl.DateTimeFormat", "at"}, {"Intl.PluralRules", "at"}, {"Intl.DisplayNames", "at"},
+	{"Intl.Locale", "at"}, {"Intl.Collator", "at"}, {"String.prototype.localeCompare", "t"},
+	{"AbortSignal.timeout", "at"}, {"AbortSignal.any", "at"}, {"AbortSignal.prototype.throwIfAborted", "a"},
+	{"crypto", "at"}, {"Crypto.prototype.getRandomValues", "at"}, {"Crypto.prototype.randomUUID", "at"},
+	{"navigator.onLine", "a"}, {"navigator.language", "ao"}, {"navigator.languages", "ao"},
+	{"navigator.locks", "at"}, {"navigator.clipboard", "at"}, {"matchMedia", "at"}, {"History.prototype.replaceState", "at"},
+	{"performance.getEntriesByType", "at"}, {"performance.timeOrigin", "a"},
+	{"ElementInternals.prototype.states", "a"}, {"CustomStateSet.prototype.add", "at"},
+}
+
+// without is a script that takes features away. Accessors of objects throw, what is called or made throws then.
+func without(features []string, how rune) string {
+	return fmt.Sprintf(`(() => {
+	window.OTPCredential = class {};
+	const refuse = function () { throw new DOMException('', 'SecurityError') };
+	for (const path of %q.split(' ').filter(Boolean)) {
+		const names = path.split('.'), last = names.pop(), owner = names.reduce((o, name) => o?.[name], window);
+		if (!owner) continue; // was taken away with it
+		const held = /^(sessionS|localS|.*(credentials|clipboard|locks|crypto)$)/.test(path);
+		const odd = last === 'languages' ? ['en-US@posix', 'C', ''] : 'en-US@posix';
+		const put = { a: { value: undefined }, n: { value: () => new Promise(() => {}) }, o: { value: odd }, t: held ? { get: refuse } : { value: refuse } }[%q];
+		Object.defineProperty(owner, last, { configurable: true, ...put });
+	}
+})()`, strings.Join(features, " "), string(how))
+}
+
+// browsersThatLack features, all that can be so at once: the way to a proof is the same.
+func browsersThatLack(t *testing.T, browser context.Context) {
+	for _, how := range "atno" {
+		var features []string
+		for _, l := range lacks {
+			if strings.ContainsRune(l.how, how) {
+				features = append(features, l.feature)
+			}
+		}
+		aWayWithout(t, browser, features, how)
+	}
+}
+
+// aWayWithout features gets a proof by a text message on page and widget.
+func aWayWithout(t *testing.T, browser context.Context, features []string, how rune) {
+	t.Helper()
+	w := accepting(t)
+	w.Codes.SetCountries("DE", "FR")
+	on, site := embeddedBeside(t, browser, w, pagetest.Look{}, tag(`channels="sms email" country="DE"`), "")
+	for _, b := range []*tab{open(t, browser, w, pagetest.Look{}), on} {
+		t.Logf("%c: %v, widget %v", how, features, b == on)
+		b.first(without(features, how))
+		if b == on {
+			b.do(chromedp.Navigate(site.URL))
+			b.until(b.q("#country"))
+		} else {
+			b.visit("")
+			b.card("ask")
+			b.click("#by-sms")
+		}
+		b.run(b.q("#country") + `.value = 'DE'`)
+		b.clear("phone")
+		b.keys(pagetest.Number + kb.Enter)
+		b.card("code", "+49 151•••789")
+		b.focus("code")
+		b.keys("111111")
+		b.card("code", "4 tries left")
+		b.keys(pagetest.Code)
+		b.card("approved")
+		w.Advance(61 * time.Second)
+	}
+}

@@ -1,0 +1,72 @@
+package page
+
+import (
+	"bytes"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/deliver/delivery/mailbox"
+	"sendcode/internal/http/server"
+)
+
+// Mailbox holds the mails that a developer's server sent. Implementation: *mailbox.Mailbox.
+type Mailbox interface {
+	Messages() []mailbox.Mail // newest first
+}
+
+// The mailbox shows mails unchanged, each in a frame. Under mailCSP the mail in the frame has no
+// scripts, no origin and no network. mailboxCSP is for the page around the frames.
+const (
+	mailboxCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+		"frame-src 'self'; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'"
+	mailCSP = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; " +
+		"frame-ancestors 'self'"
+)
+
+// mailboxCookie holds the mailbox's key in a browser that has opened its link.
+const mailboxCookie = "sendcode_mailbox"
+
+// RegisterMailbox adds the routes of the developer's mailbox, which shows codes. key opens it: as
+// the parameter k of its link, which is redirected away into a cookie, or as a bearer token; apiKey,
+// if it is not empty, as a bearer token too. It answers only requests that come straight from this
+// machine. Call it only if the server listens on loopback and has no real mail server. Call
+// RegisterStatic too.
+func RegisterMailbox(e *echo.Echo, box Mailbox, key, apiKey string) {
+	pages := parseTemplates("mailbox/*.html")
+	g := e.Group("/mailbox", server.RequireLocal, func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if k := c.QueryParam("k"); server.SameSecret(k, key) {
+				c.SetCookie(&http.Cookie{Name: mailboxCookie, Value: key, Path: "/mailbox", HttpOnly: true,
+					SameSite: http.SameSiteLaxMode})
+				return c.Redirect(http.StatusSeeOther, "/mailbox")
+			}
+			cookie, err := c.Cookie(mailboxCookie)
+			bearer, ok := server.BearerToken(c)
+			if err == nil && server.SameSecret(cookie.Value, key) ||
+				ok && (server.SameSecret(bearer, key) || server.SameSecret(bearer, apiKey)) {
+				return next(c)
+			}
+			return &server.Problem{Kind: server.Unauthorized, Detail: "The mailbox shows codes: open its link, /mailbox?k=…, " +
+				"as the service printed it at its start, or send SENDCODE_API_KEY as a bearer token."}
+		}
+	})
+	g.GET("", func(c echo.Context) error {
+		var page bytes.Buffer
+		if err := pages.ExecuteTemplate(&page, "mailbox", box.Messages()); err != nil {
+			return err
+		}
+		c.Response().Header().Set("Content-Security-Policy", mailboxCSP)
+		return c.HTMLBlob(http.StatusOK, page.Bytes())
+	})
+	g.GET("/messages", func(c echo.Context) error { return c.JSON(http.StatusOK, box.Messages()) })
+	g.GET("/html", func(c echo.Context) error {
+		for _, m := range box.Messages() {
+			if m.ID == c.QueryParam("id") && m.HTML != "" {
+				c.Response().Header().Set("Content-Security-Policy", mailCSP)
+				return c.HTML(http.StatusOK, m.HTML)
+			}
+		}
+		return echo.ErrNotFound
+	})
+}

@@ -1,0 +1,139 @@
+//go:build nightly
+
+// Only make nightly runs these tests: every card in every language takes minutes.
+
+package page_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/http/reference"
+)
+
+func TestAllInABrowser(t *testing.T) {
+	browser, engine := chromium(t)
+	inTabs(t, browser, aReloadMovesNothing, aWidgetInReact, aWidgetInVue, aWidgetInAFormLibrary, aWidgetsModel)
+	for name, test := range map[string]func(*testing.T, context.Context, *pagetest.Axe){
+		"a widget in one accent": oneAccentColoursAWidget, "every other page": everyOtherPage,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, browser, engine)
+		})
+	}
+	for _, l := range lacks {
+		for _, how := range l.how {
+			t.Run(fmt.Sprintf("a browser without %s (%c)", l.feature, how), func(t *testing.T) {
+				t.Parallel()
+				aWayWithout(t, browser, []string{l.feature}, how)
+			})
+		}
+	}
+	for _, kind := range []string{"page", "widget"} {
+		t.Run("impatient people at the "+kind, func(t *testing.T) {
+			t.Parallel()
+			impatientPeople(t, browser, kind)
+		})
+	}
+	for _, lang := range []string{"en", "zh", "ar", "es"} {
+		t.Run("every card in "+lang, func(t *testing.T) {
+			t.Parallel()
+			everyCard(open(t, browser, world(t), pagetest.Look{}), engine, pagetest.States(), pagetest.WidgetStates(), lang)
+		})
+	}
+}
+
+// aReloadMovesNothing when its script comes, later than the page: what only the script can show has
+// its place. It is noon there, for near midnight a time has its day, and may need a line more. A
+// digit that is wider than the one before moves what is beside it by less.
+func aReloadMovesNothing(t *testing.T, browser context.Context) {
+	w := sent(t)
+	w.Advance(20 * time.Second)
+	noon := fmt.Sprintf("Etc/GMT%+d", time.Now().UTC().Hour()-12) // its signs are the other way round
+	for lang, width := range map[string]int64{"es": 320, "ar": 1280} {
+		b := open(t, browser, w, pagetest.Look{Width: width, Height: 900, Lang: lang})
+		b.do(pagetest.Command(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: noon}))
+		b.first(shifting(0.0003))
+		b.visit("")
+		b.until(`document.querySelector('#code-expiry').innerText.includes(':')`)
+		b.do(slow(300*time.Millisecond, 400_000/8), chromedp.Reload())
+		b.until(`document.querySelector('#code-expiry')?.innerText.includes(':')`)
+		b.run(`requestAnimationFrame(() => requestAnimationFrame(() => { window.drawn = true }))`)
+		b.until(`window.drawn`)
+		if moved := eval[[]string](b, `shifts`); len(moved) > 0 {
+			t.Errorf("%s at %d px: the page moves: %v", lang, width, moved)
+		}
+	}
+}
+
+// everyOtherPage is those beside the page that asks for codes: the dev mailbox, a page that
+// explains a problem, and the specification.
+func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe) {
+	w, mails := world(t), &box{}
+	b := open(t, browser, w, pagetest.Look{})
+	b.tolerate = "e" // the mail's frame may run no scripts, and says so
+	pages := serveMailbox(w, mails)
+	reference.Register(pages)
+	site := httptest.NewServer(pages)
+	defer site.Close()
+	look := pagetest.Look{Width: 320, Height: 640, Lang: "en"}
+	for _, step := range []struct{ name, path string }{
+		{"no mail", "/mailbox"}, {"a mail", "/mailbox"}, {"a problem", "/problems/quota-exceeded"},
+		{"what happened", "/problems/none"},
+		{"the specification", "/docs"},
+	} {
+		if step.name == "a mail" {
+			mails.add(first())
+		}
+		for _, look := range look.WideAndDark() {
+			b.do(look.Apply(), chromedp.Navigate(site.URL+step.path))
+			b.accessible(engine, step.name, look, "html")
+			if eval[bool](b, `document.documentElement.scrollWidth > document.documentElement.clientWidth`) {
+				t.Errorf("%s scrolls sideways at %d px", step.name, look.Width)
+			}
+			low := eval[int](b,
+				`Math.min(99, ...[...document.querySelectorAll('main.card a')].map((a) => a.offsetHeight))`)
+			if low < 40 {
+				t.Errorf("a link of %s is %d px high at %d px", step.name, low, look.Width)
+			}
+		}
+	}
+}
+
+// oneAccentColoursAWidget: nothing keeps the default colour, and text on and in the accent can be
+// read, whichever it is.
+func oneAccentColoursAWidget(t *testing.T, browser context.Context, engine *pagetest.Axe) {
+	for _, accent := range []string{"#ffd500", "#111"} {
+		look := pagetest.Look{Width: 1280, Height: 900, Lang: "en"}
+		b, s := embeddedBeside(t, browser, accepting(t), look, tag(""), `send-code { --accent: `+accent+` }`)
+		b.do(chromedp.Navigate(s.URL))
+		b.asked(pagetest.Address)
+		b.card("code")
+		for _, look.Dark = range []bool{false, true} {
+			b.do(look.Apply())
+			b.accessible(engine, "code in "+accent, look, "send-code")
+			if got := eval[[]string](b, fmt.Sprintf(bluish, b.root)); len(got) > 0 {
+				t.Errorf("in %s, dark %v: blue stays in %v", accent, look.Dark, got)
+			}
+		}
+	}
+}
+
+// bluish names elements with a colour that is more blue than the greys.
+const bluish = `[new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true })].flatMap((c) =>
+[...%s.querySelectorAll('*')].filter((e) => e.checkVisibility()).flatMap((e) => {
+  const s = getComputedStyle(e);
+  return ['color', 'backgroundColor', 'borderTopColor', 'fill'].filter((p) => {
+    c.clearRect(0, 0, 1, 1); c.fillStyle = s[p]; c.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = c.getImageData(0, 0, 1, 1).data;
+    return a > 0 && g > r && b - r >= 16 && b - g >= 8; // more than the greys, also where it is pale
+  }).map((p) => e.tagName + '.' + e.className + ' ' + p);
+}))`

@@ -1,0 +1,431 @@
+// Package pagetest brings the page and the widget into each of their states. It runs the real use
+// cases with database and limiter in memory, on a clock that a test moves; the test also decides
+// the outcome of each message. The browser tests and tools/screenshots use it.
+package pagetest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"sendcode/internal/base/brand"
+	"sendcode/internal/base/message"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/code"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/outbox"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/run/app/core"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verify/verification"
+	"sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+// Code is what a test types for the right code of every verification. Letters replaces it if codes
+// have letters, LongCode while an app has too many failed checks.
+const (
+	Code     = "482913"
+	Letters  = "BKVXRTNZ"
+	LongCode = "48291376"
+)
+
+var (
+	ofDigits  = code.Shape{Alphabet: code.Digits, Length: len(Code)}
+	ofEight   = code.Shape{Alphabet: code.Digits, Length: len(LongCode)}
+	ofLetters = code.Shape{Alphabet: code.Unambiguous, Length: len(Letters)}
+)
+
+// Codes are the use cases. Random values (codes, IDs, tokens and proofs) are replaced by names that
+// a test knows. Sends stay in flight until Settle, unless Immediately sets their outcome.
+type Codes struct {
+	*verificationtest.Process
+	Immediately store.Status
+	Proof       string // of approvals; empty: as it is
+
+	db    *sqlitetest.DB
+	began time.Time
+	texts verification.LocaleChooser
+	held  sync.RWMutex // a Send waits for it
+
+	mu      sync.Mutex
+	offered policy.Set
+	life    time.Duration
+	shape   code.Shape // of the codes that are sent now
+	locked  bool
+	sends   int
+	checks  int
+	asks    []verification.Request
+	names   []string     // of verifications: the nth is the ID of "verification-n"
+	right   []string     // their codes
+	newest  *store.Work  // nil: nothing was sent
+	ended   bool         // the newest send has
+	fate    store.Status // of messages now
+	hold    time.Duration
+}
+
+// newCodes returns use cases without verifications, under these rules and on this clock.
+func newCodes(now func() time.Time, rules []quota.Rule, ring *keys.Ring, logger *slog.Logger) (*Codes, error) {
+	db, err := sqlitetest.New(now)
+	if err != nil {
+		return nil, err
+	}
+	c := &Codes{db: db, began: now(), life: 10 * time.Minute, shape: ofDigits}
+	c.offered = verificationtest.BuiltIn()
+	c.offered.SuppressFor, c.offered.Numbers = 0, policy.ServedNumbers{}
+	c.offered.Apps = map[string]policy.App{"shop": {Title: "Shop"}, "news": {Title: "News"}, "branded": {Title: "Shop"}}
+	names := []string{policy.DefaultPurpose, "gift", "confirm"}
+	for _, name := range names {
+		c.offered.Purposes[name] = policy.Purpose{Name: name, Shares: names,
+			Policy: quota.Policy{Name: "default", Rules: rules}}
+	}
+	c.Process = verificationtest.New(verificationtest.Settings{Set: c.inForce(),
+		Vault: keys.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: ring}},
+		core.Dependencies{
+			DB: database{db, c}, Sender: provider{c}, Carrier: carrier{c}, Logger: logger, Now: now,
+			Around: func(o *outbox.Outbox) verification.Outbox { return byHand{o, c} },
+		})
+	c.texts, c.Texts = c.Texts, nil
+	return c, nil
+}
+
+// inForce returns the policies with the test's changes.
+func (c *Codes) inForce() policy.Set {
+	set := c.offered
+	set.Purposes = map[string]policy.Purpose{}
+	for name, p := range c.offered.Purposes {
+		p.TTL, p.CodeLength, p.Alphabet = c.life, c.shape.Length, c.shape.Alphabet
+		if name == "confirm" {
+			p.CodeLength, p.Alphabet, p.Titles = ofLetters.Length, ofLetters.Alphabet, message.NewPurposeTitles(confirmTitles)
+		}
+		set.Purposes[name] = p
+	}
+	return set
+}
+
+func (c *Codes) change(set func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	set()
+	c.Change(c.inForce())
+}
+
+// Live sets how long later codes live.
+func (c *Codes) Live(d time.Duration) { c.change(func() { c.life = d }) }
+
+// shapeAs sets what later codes look like.
+func (c *Codes) shapeAs(s code.Shape) { c.change(func() { c.shape = s }) }
+
+// Paint gives the app an accent.
+func (c *Codes) Paint(accent string) {
+	c.change(func() { c.offered.Apps["shop"] = policy.App{Title: "Shop", Brand: brand.New("", accent, "")} })
+}
+
+// Pause pauses a channel; "" ends that.
+func (c *Codes) Pause(ch recipient.Channel) {
+	c.change(func() {
+		if c.offered.Pauses = nil; ch != "" {
+			c.offered.Pauses = []policy.Pause{{Channel: ch}}
+		}
+	})
+}
+
+// SetCountries sets the countries that text messages go to, in alphabetical order; without any the
+// channel is off.
+func (c *Codes) SetCountries(countries ...string) {
+	c.change(func() {
+		if c.Texts, c.offered.Numbers.Countries = nil, countries; len(countries) > 0 {
+			c.Texts = c.texts
+		}
+	})
+}
+
+// BlockSends blocks every Send until letGo is called.
+func (c *Codes) BlockSends() (letGo func()) {
+	c.held.Lock()
+	return c.held.Unlock
+}
+
+// Erase deletes every verification, as expiry does. The limiter keeps its counts.
+func (c *Codes) Erase() {
+	if err := c.db.SetBack(c.began); err != nil {
+		panic(err)
+	}
+}
+
+// SetDown sets whether the database is unreachable.
+func (c *Codes) SetDown(down bool) {
+	c.db.SetFault(nil)
+	if down {
+		c.db.Fail(sqlitetest.Down)
+	}
+}
+
+// LockOut makes later sends and checks fail because of too many wrong codes.
+func (c *Codes) LockOut() { c.change(func() { c.locked = true }) }
+
+// Sends returns the number of admitted sends.
+func (c *Codes) Sends() int { c.mu.Lock(); defer c.mu.Unlock(); return c.sends }
+
+// Checks returns the number of checks.
+func (c *Codes) Checks() int { c.mu.Lock(); defer c.mu.Unlock(); return c.checks }
+
+// Verifications returns the number of verifications.
+func (c *Codes) Verifications() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.names) }
+
+// Verification returns the nth verification as it is stored now. The database must be up.
+func (c *Codes) Verification(n int) verification.View {
+	a, err := c.Get(context.Background(), verification.Caller{App: "shop", Kind: verification.BackEnd},
+		fmt.Sprintf("verification-%d", n+1))
+	if err != nil {
+		panic(err)
+	}
+	return a.View
+}
+
+// Asks returns all calls of Send, admitted or not.
+func (c *Codes) Asks() []verification.Request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.asks)
+}
+
+// Wait returns how long the next mail to an address must wait now.
+func (c *Codes) Wait(address string) (time.Duration, error) {
+	a, err := c.Quota(context.Background(), verification.Caller{App: "shop", Kind: verification.BackEnd},
+		string(recipient.Email), address, "")
+	return a.Quota.RetryAfter(), err
+}
+
+// Settle gives the newest send an outcome, once; a text message may also have a receipt, Delivered
+// or Undelivered.
+func (c *Codes) Settle(status store.Status) { c.settle(status, 0) }
+
+// FailByCarrier makes the newest send fail because its carrier accepts no more messages for the
+// recipient for a while.
+func (c *Codes) FailByCarrier(d time.Duration) { c.settle(store.Failed, d) }
+
+// ExpectReports makes providers of mails send reports, so that a mail that was sent is not final.
+func (c *Codes) ExpectReports() {
+	c.change(func() { c.offered.Reports = map[recipient.Channel]bool{recipient.Email: true} })
+}
+
+// Bounce has a provider report that the newest send, a mail, bounced for good.
+func (c *Codes) Bounce() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	event := store.ProviderEvent{Send: c.newest.Send.ID, Kind: store.ProviderBounced, Provider: "postmark"}
+	hard := store.NewSuppression{Cause: store.CauseHardBounce}
+	if _, err := c.db.IngestProviderEvent(context.Background(), event, hard); err != nil {
+		panic(err)
+	}
+}
+
+// settle ends the newest send, unless the status is one in flight, and returns it.
+func (c *Codes) settle(status store.Status, hold time.Duration) store.Send {
+	receipt := status == store.Delivered || status == store.Undelivered
+	c.mu.Lock()
+	work, ended := *c.newest, c.ended
+	if ended && !receipt && status != c.fate {
+		panic("a send that ended as " + string(c.fate) + " can't become " + string(status))
+	}
+	c.fate, c.hold, c.ended = status, hold, !status.InFlight()
+	c.mu.Unlock()
+	if status.InFlight() {
+		work.Send.Status = status
+		return work.Send
+	}
+	if !ended {
+		work.Send = c.Outbox.Deliver(context.Background(), work, time.Minute)
+	}
+	if receipt {
+		if changed, err := c.db.RecordReceipt(context.Background(), work.Send.ID, status); err != nil || !changed {
+			panic(fmt.Sprint("no receipt of such a message: ", err))
+		}
+		work.Send.Status = status
+	}
+	return work.Send
+}
+
+// byHand is the outbox, which keeps each send until its outcome is known.
+type byHand struct {
+	verification.Outbox
+	codes *Codes
+}
+
+// Deliver implements verification.Outbox.
+func (o byHand) Deliver(_ context.Context, w store.Work, _ time.Duration) store.Send {
+	c := o.codes
+	right, err := c.Vault.DeriveCode(w.Verification)
+	if err != nil {
+		panic(err)
+	}
+	c.mu.Lock()
+	if c.newest, c.ended = &w, false; !slices.Contains(c.names, w.Verification.ID) {
+		c.names, c.right = append(c.names, w.Verification.ID), append(c.right, right)
+	}
+	status := c.Immediately
+	c.mu.Unlock()
+	if status == "" {
+		status = store.Queued
+	}
+	return c.settle(status, 0)
+}
+
+// outcome returns the outcome of a message that is delivered now.
+func (c *Codes) outcome() (delivery.Result, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	receipt := delivery.Result{Provider: "mx.example", Code: "250 2.0.0"}
+	switch c.fate {
+	case store.Failed:
+		return receipt, &delivery.Error{Class: delivery.Rejected, Stage: "data", Status: 554, Hold: c.hold}
+	case store.Unknown:
+		return receipt, &delivery.Error{Class: delivery.Unknown, Stage: "data"}
+	}
+	return receipt, nil
+}
+
+// provider takes mails, carrier text messages.
+type (
+	provider struct{ *Codes }
+	carrier  struct{ *Codes }
+)
+
+// Send implements outbox.MailSender.
+func (p provider) Send(context.Context, delivery.Mail) (delivery.Result, error) {
+	return p.outcome()
+}
+
+// Send implements outbox.Carrier.
+func (p carrier) Send(context.Context, sms.Message) (delivery.Result, error) {
+	r, err := p.outcome()
+	return delivery.Result{Provider: r.Provider, Code: r.Code}, err
+}
+
+// database is the database in memory. It counts checks, and reports a lockout for everybody after
+// LockOut.
+type database struct {
+	core.Database
+	codes *Codes
+}
+
+func (d database) lockedOut() (out store.Lockout) {
+	d.codes.mu.Lock()
+	defer d.codes.mu.Unlock()
+	if d.codes.locked {
+		out.Wait = 23 * time.Hour
+	}
+	return out
+}
+
+// Begin implements verification.Store.
+func (d database) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
+	if out := d.lockedOut(); out.Wait > 0 {
+		return store.BeginAnswer{Lockout: out}, nil
+	}
+	return d.Database.Begin(ctx, in)
+}
+
+// Lockout implements verification.Store.
+func (d database) Lockout(context.Context, store.Verification) (store.Lockout, error) {
+	return d.lockedOut(), nil
+}
+
+// Check implements verification.Store.
+func (d database) Check(ctx context.Context, r store.CheckRequest) (checked store.CheckAnswer, err error) {
+	if out := d.lockedOut(); out.Wait > 0 {
+		v, _, now, err := d.Verification(ctx, r.ID)
+		return store.CheckAnswer{Verification: v, Now: now, Lockout: out}, err
+	}
+	if checked, err = d.Database.Check(ctx, r); checked.Counted {
+		d.codes.mu.Lock()
+		defer d.codes.mu.Unlock()
+		d.codes.checks++
+	}
+	return checked, err
+}
+
+// named returns the name of the verification with this ID, and realID the ID of a name. Both return
+// other texts unchanged.
+func (c *Codes) named(id string) string {
+	if n := slices.Index(c.names, id); n >= 0 {
+		return fmt.Sprintf("verification-%d", n+1)
+	}
+	return id
+}
+
+func (c *Codes) realID(name string) string {
+	for n, id := range c.names {
+		if name == fmt.Sprintf("verification-%d", n+1) {
+			return id
+		}
+	}
+	return name
+}
+
+// Send implements page.codes.
+func (c *Codes) Send(ctx context.Context, ask verification.Request) (verification.Answer, error) {
+	c.held.RLock()
+	defer c.held.RUnlock()
+	c.mu.Lock()
+	c.asks = append(c.asks, ask)
+	ask.Resend = c.realID(ask.Resend)
+	c.mu.Unlock()
+	a, err := c.Process.Send(ctx, ask)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a.Admitted && !a.Replayed {
+		c.sends++
+	}
+	a.View.ID = c.named(a.View.ID)
+	return a, err
+}
+
+// Get implements page.codes.
+func (c *Codes) Get(ctx context.Context, caller verification.Caller, id string) (verification.Answer, error) {
+	c.mu.Lock()
+	real := c.realID(id)
+	c.mu.Unlock()
+	a, err := c.Process.Get(ctx, caller, real)
+	a.View.ID = id
+	return a, err
+}
+
+// Check implements page.codes.
+func (c *Codes) Check(ctx context.Context, caller verification.Caller, id,
+	typed string) (verification.CheckResult, error) {
+	c.mu.Lock()
+	real := c.realID(id)
+	if n := slices.Index(c.names, real); n >= 0 {
+		typed = meant(typed, c.right[n])
+	}
+	c.mu.Unlock()
+	result, err := c.Process.Check(ctx, caller, real, typed)
+	if result.ID = id; result.Valid {
+		if result.Known = fmt.Sprint("token-", c.Checks()); c.Proof != "" {
+			result.Proof = c.Proof
+		}
+	}
+	return result, err
+}
+
+// meant returns the right code if the text is Code, Letters or LongCode and stands for it, else the
+// text.
+func meant(typed, right string) string {
+	for _, as := range []struct {
+		name string
+		code.Shape
+	}{{Code, ofDigits}, {LongCode, ofEight}, {Letters, ofLetters}} {
+		if read, err := as.Find(typed); err == nil && read == as.name && len(right) == as.Length {
+			return right
+		}
+	}
+	return typed
+}

@@ -1,0 +1,205 @@
+package pagetest
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/http/api"
+	"sendcode/internal/http/evp"
+	"sendcode/internal/http/page"
+	"sendcode/internal/http/server"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+	"sendcode/web"
+)
+
+// World is a page with its stand-ins, listening on loopback for browsers, and a visitor.
+type World struct {
+	*Visitor
+	Codes  *Codes
+	Log    *servertest.Text
+	Logger *slog.Logger // writes to Log
+
+	server *httptest.Server
+	page   *page.Page
+	api    *api.API
+	clock  *clock
+
+	exhausted atomic.Bool
+}
+
+// clock stands still until a test starts it. A test can also move it.
+type clock struct {
+	mu      sync.Mutex
+	at      time.Time
+	running time.Time // since when; zero: it stands
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running.IsZero() {
+		return c.at
+	}
+	return c.at.Add(time.Since(c.running))
+}
+
+// NewWorld starts a page with fakes, under the given rules or the default policy; Close it.
+func NewWorld(rules ...quota.Rule) *World {
+	if rules == nil {
+		rules = verificationtest.DefaultRules()
+	}
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret) // it never fails
+	ring, err := keys.Parse("k1:" + base64.StdEncoding.EncodeToString(secret))
+	if err != nil {
+		panic(err)
+	}
+	w := &World{clock: &clock{at: time.Now().UTC()}, Log: &servertest.Text{}}
+	logger := slog.New(slog.NewJSONHandler(w.Log, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
+	w.Logger = logger
+	if w.Codes, err = newCodes(w.clock.now, rules, ring, logger); err != nil {
+		panic(err)
+	}
+	e := server.New(server.Config{Logger: logger, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	w.Visitor = newVisitorOf(e)
+	page.RegisterStatic(e)
+	web.RegisterWidget(e)
+	w.api = w.Codes.NewAPI(w.Codes, nil)
+	w.api.Requests = requests{&w.exhausted}
+	w.api.Register(e)
+	w.page = newPage(page.Config{Codes: w.Codes, Cookies: ring, Now: w.clock.now, Logger: logger,
+		Requests: requests{&w.exhausted}})
+	w.page.Register(e)
+	w.server = httptest.NewServer(e)
+	w.URL = w.server.URL + "/"
+	return w
+}
+
+// newPage makes the page of theShop, whose references a test can read.
+func newPage(c page.Config) *page.Page {
+	c.AppPage, c.References = theShop, references{}
+	return page.New(c)
+}
+
+// NewVisitorOn returns a person at the page over a rig's use cases.
+func NewVisitorOn(r *verificationtest.Rig) *Visitor {
+	e := server.New(server.Config{Logger: r.Logger})
+	newPage(page.Config{Codes: r.Svc.Service, Cookies: r.Settings.Vault.Ring, Logger: r.Logger}).Register(e)
+	return newVisitorOf(e)
+}
+
+// withoutTime removes the time of a log line, since its digits could look like a code that must not
+// be in the log.
+func withoutTime(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
+}
+
+// theShop is the page of an app with two return URLs.
+var theShop = page.AppPage{
+	App: "shop", Title: "Shop", Sender: "no-reply@shop.example",
+	Purposes: []page.Purpose{
+		{Name: "default", Code: ofDigits, Subject: subject},
+		{Name: "confirm", Code: ofLetters, Title: confirmTitle, Subject: subject},
+	},
+	ReturnURLs: []string{"https://shop.example/welcome", "https://app.example"},
+}
+
+// Also lets the page serve another app too.
+func (w *World) Also(other page.AppPage) {
+	if other.Purposes == nil {
+		other.Purposes = theShop.Purposes[:1]
+	}
+	w.page.Configure(theShop, other)
+}
+
+// TakeTokens makes the shop's page accept the tokens that a verifier finds right; nil: none.
+func (w *World) TakeTokens(v *evp.Verifier) {
+	shop := theShop
+	shop.EVP = v != nil
+	w.page.Tokens, w.page.Origin = v, w.server.URL
+	w.page.Configure(shop)
+}
+
+// references makes references from which a test can read the verification's ID.
+type references struct{}
+
+func (references) NewReference(app, id string) (string, error) { return app + "&" + id, nil }
+
+// confirmTitles are the titles of the purpose confirm.
+var confirmTitles = map[string]string{
+	"en": "to confirm your address", "zh-Hans": "用于确认您的地址", "es": "para confirmar tu dirección", "ar": "لتأكيد عنوانك",
+}
+
+func confirmTitle(lang string) string { return confirmTitles[lang] }
+
+func subject(lang string) string {
+	if lang == "en" {
+		return "Your code for Shop"
+	}
+	return "Shop 验证码"
+}
+
+// SendLetters makes later codes consist of letters, as after a change of the configuration.
+func (w *World) SendLetters() {
+	w.Codes.shapeAs(ofLetters)
+	letters := theShop
+	letters.Purposes = []page.Purpose{{Name: "default", Code: ofLetters, Subject: subject}}
+	w.page.Configure(letters)
+}
+
+// SendLongCodes makes later codes eight digits long, as while an app is over its limit on failed
+// checks. The page still expects six.
+func (w *World) SendLongCodes() {
+	w.Codes.shapeAs(ofEight)
+}
+
+// Exhaust refuses all further requests to the page and the API as too many requests of their
+// network.
+func (w *World) Exhaust() { w.exhausted.Store(true) }
+
+// requests refuses while the world is exhausted.
+type requests struct{ *atomic.Bool }
+
+// Admit implements page.requests and api.requests.
+func (r requests) Admit(netip.Addr) (time.Duration, bool) { return 42 * time.Second, !r.Load() }
+
+// ServeHTTP answers a request as the server does.
+func (w *World) ServeHTTP(to http.ResponseWriter, r *http.Request) {
+	w.server.Config.Handler.ServeHTTP(to, r)
+}
+
+// Close ends the server.
+func (w *World) Close() {
+	w.server.Close()
+	_ = w.Codes.db.Close()
+}
+
+// Advance moves the server's clock forward by d.
+func (w *World) Advance(d time.Duration) {
+	w.clock.mu.Lock()
+	defer w.clock.mu.Unlock()
+	w.clock.at = w.clock.at.Add(d)
+}
+
+// Run lets the server's clock run, for countdowns in a browser.
+func (w *World) Run() {
+	w.clock.mu.Lock()
+	defer w.clock.mu.Unlock()
+	w.clock.running = time.Now()
+}
+
+// Now is the server's clock.
+func (w *World) Now() time.Time { return w.clock.now() }

@@ -1,0 +1,70 @@
+package page_test
+
+import (
+	"testing"
+
+	"sendcode/internal/base/message"
+	"sendcode/internal/codes/code"
+	"sendcode/internal/http/page/pagetest"
+	"sendcode/templates"
+)
+
+// pastedMessage is a message that is pasted whole.
+type pastedMessage struct {
+	Code, Text string
+	Letters    bool
+}
+
+// ourMessages returns all mails and text messages of ours, in each language, with codes of digits
+// and of letters.
+func ourMessages(t *testing.T) (all []pastedMessage) {
+	t.Helper()
+	mails, err := message.New(templates.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts, err := message.NewTextRenderer(message.TextLimits{Measure: func(string) int { return 1 }, Segments: 1,
+		Site: "codes.shop.example"}, templates.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for letters, codes := range map[bool][]string{false: {pagetest.Code, pagetest.LongCode, "4829137650"},
+		true: {pagetest.Letters}} {
+		for _, one := range codes {
+			for _, minutes := range []int{1, 10, 1440} {
+				data := message.Data{App: "Shop", Code: one, Minutes: minutes, Purpose: "sign in", Support: "S-Q2HK",
+					Home: "https://shop.example/"}
+				for _, notify := range []message.NotifyMode{message.NotifyPrivate, message.NotifyGlance} {
+					for _, locale := range mails.Locales("") {
+						m, err := mails.Render(message.RenderRequest{Locale: locale, Notify: notify, Data: data})
+						if err != nil {
+							t.Fatal(err)
+						}
+						all = append(all, pastedMessage{one, m.Text, letters},
+							pastedMessage{one, m.Subject + "\n" + m.Text, letters})
+					}
+				}
+				for _, locale := range texts.Locales("") {
+					m, err := texts.Render(message.RenderRequest{Locale: locale, Data: data})
+					if err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, pastedMessage{one, m.Text, letters})
+				}
+			}
+		}
+	}
+	if len(all) < 4*3*(2*2*4+4) {
+		t.Fatalf("there are %d messages", len(all))
+	}
+	return all
+}
+
+// The page's server and the API read the code in each message of ours.
+func TestOurMessagesArePasted(t *testing.T) {
+	for _, m := range ourMessages(t) {
+		if got, err := code.ShapeOf(m.Code).Find(m.Text); err != nil || got != m.Code {
+			t.Errorf("%q, %v in\n%s", got, err, m.Text)
+		}
+	}
+}

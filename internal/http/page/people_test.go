@@ -1,0 +1,186 @@
+//go:build nightly
+
+// Only make nightly runs these tests: hundreds of people take minutes.
+
+package page_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+	"sendcode/quota"
+	"sendcode/web"
+)
+
+var (
+	people  = flag.Int("page.people", 1000, "how many impatient people are tried at the page, and as many at the widget")
+	firstOf = flag.Int("page.person", 1, "the first of them: its seed")
+)
+
+// worldsAtATime is how many people come beside each other, each to a world of its own.
+const worldsAtATime = 12
+
+// impatientPeople have a machine whose clocks are wrong and are set, that sleeps, loses its
+// connection and has tabs that are frozen, loaded again and opened twice; they press early and
+// twice, type wrong codes, and go back. For each the button is never active before the server would
+// accept a send, and at most a second later it is; a send of another tab may take that second to be
+// known. No card says what is not true at the server; none is without a way on; and a person who
+// becomes patient has the address confirmed.
+//
+// The scripts are those that are served; testdata/people.js is the machine.
+func impatientPeople(t *testing.T, browser context.Context, kind string) {
+	worlds := make([]*timetable, worldsAtATime)
+	for i := range worlds {
+		w := world(t, quota.Rule{Name: "pause", Scope: quota.Recipient, Limit: 1, Window: 20 * time.Second},
+			quota.Rule{Name: "some", Scope: quota.Recipient, Limit: 3, Window: 70 * time.Second})
+		w.Allow(widgetOrigin)
+		if i%2 == 0 {
+			w.Codes.Live(time.Minute)
+		}
+		worlds[i] = &timetable{world: w}
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /people", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w,
+			`<!doctype html><html lang="en"><script type="module">import { people } from '/people.js'; window.people = people</script>`)
+	})
+	mux.HandleFunc("GET /people.js",
+		func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "testdata/people.js") })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if i, err := strconv.Atoi(r.Header.Get("X-World")); err == nil && i < len(worlds) {
+			worlds[i].ServeHTTP(w, r)
+			return
+		}
+		worlds[0].world.ServeHTTP(w, r) // scripts
+	})
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	b := open(t, browser, worlds[0].world, pagetest.Look{})
+	b.tolerate = "Failed to load resource" // from a service that is away
+	b.do(chromedp.Navigate(s.URL + "/people"))
+	b.until("window.people")
+	done := eval[struct {
+		Sends int
+		Wrong []string
+	}](b, fmt.Sprintf(`people(%d, %d, %d, %q, %q, %q).catch((error) => ({ Sends: 0, Wrong: [String(error.stack)] }))`,
+		*firstOf, *people, len(worlds), kind, web.StaticURL("page.js"), pagetest.PublicKey))
+	for _, wrong := range done.Wrong {
+		t.Errorf("%s", wrong)
+	}
+	t.Logf("%d people, %d sends", *people, done.Sends)
+	if !t.Failed() && done.Sends < 2**people {
+		t.Errorf("%d people had %d sends", *people, done.Sends)
+	}
+}
+
+// widgetOrigin is the site that the widget of these people is on.
+const widgetOrigin = "https://shop.example"
+
+// timetable is a world whose requests say when they come, and what person they come from: by the
+// seed.
+type timetable struct {
+	mu    sync.Mutex
+	world *pagetest.World
+	seed  string
+	began time.Time
+	jar   map[string]*http.Cookie
+	sends int // before this person
+	known int // verifications before this person
+	down  bool
+}
+
+// truth is what a person's cards are held to.
+type truth struct {
+	Wait  float64 // ms until the next send is accepted
+	Sends int
+	All   []verificationTruth
+}
+
+type verificationTruth struct {
+	ID      string
+	State   verification.State
+	Status  store.Status
+	Number  int
+	Tries   int
+	Expires float64 // in ms
+}
+
+func (s *timetable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	codes := s.world.Codes
+	if seed := r.Header.Get("X-Seed"); seed != s.seed {
+		s.seed, s.began, s.jar, s.sends, s.known = seed, s.world.Now(), map[string]*http.Cookie{}, codes.Sends(),
+			codes.Verifications()
+	}
+	now, _ := strconv.Atoi(r.Header.Get("X-Now"))
+	s.world.Advance(s.began.Add(time.Duration(now) * time.Microsecond).Sub(s.world.Now()))
+	answer := httptest.NewRecorder()
+	switch r.URL.Path {
+	case "/control":
+		if to := r.URL.Query().Get("settle"); to != "" {
+			codes.SetDown(false)
+			codes.Settle(store.Status(to))
+			codes.SetDown(s.down)
+		} else {
+			s.down = r.URL.Query().Get("down") != ""
+			codes.SetDown(s.down)
+		}
+	default:
+		r.Header.Del("Accept-Encoding")
+		r.Header.Del("Cookie")
+		// nobody shares a network
+		r.Header.Set("X-Forwarded-For", fmt.Sprintf("2001:db8:%x::1", crc32.ChecksumIEEE([]byte(s.seed))&0xffff))
+		if strings.HasPrefix(r.URL.Path, "/v1/") {
+			r.Header.Set("Origin", widgetOrigin)
+			r.Header.Set("Sec-Fetch-Site", "cross-site")
+		}
+		for _, c := range s.jar {
+			r.AddCookie(c)
+		}
+		s.world.ServeHTTP(answer, r)
+	}
+	for _, c := range answer.Result().Cookies() {
+		s.jar[c.Name] = c
+	}
+	for name, values := range answer.Header() {
+		w.Header()[name] = values
+	}
+	told, _ := json.Marshal(s.truth(r.Header.Get("X-Address")))
+	w.Header().Set("X-Truth", string(told))
+	w.WriteHeader(answer.Code)
+	_, _ = answer.Body.WriteTo(w)
+}
+
+func (s *timetable) truth(address string) truth {
+	codes := s.world.Codes
+	codes.SetDown(false)
+	defer codes.SetDown(s.down)
+	wait, _ := codes.Wait(address)
+	told := truth{Wait: float64(wait.Microseconds()+1) / 1000, Sends: codes.Sends() - s.sends}
+	for n := s.known; n < codes.Verifications(); n++ {
+		v := codes.Verification(n)
+		told.All = append(told.All, verificationTruth{
+			v.ID, v.State, v.Send.Status, v.Send.Number, v.AttemptsRemaining,
+			float64(v.ExpiresAt.Sub(v.Now).Microseconds()) / 1000,
+		})
+	}
+	return told
+}

@@ -1,0 +1,116 @@
+package page_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"sendcode/internal/http/page/pagetest"
+)
+
+// phoning is a world whose clock runs and whose text messages go to some countries.
+func phoning(t *testing.T) *pagetest.World {
+	t.Helper()
+	w := running(t)
+	w.Codes.SetCountries("AT", "CN", "DE", "JM", "US")
+	return w
+}
+
+// numbersWhileTheyAreTyped: digits come out as the country writes them, and the country is the one
+// that a number says; what is typed stays when the page asks how things stand meanwhile.
+func numbersWhileTheyAreTyped(t *testing.T, browser context.Context) {
+	w := phoning(t)
+	b := open(t, browser, w, pagetest.Look{Lang: "de-DE,en"})
+	b.visit("")
+	b.card("ask")
+	b.click("#by-sms")
+	b.click("#phone")
+	b.keys("0151")
+	before := len(w.Log.String())
+	b.jump(2*time.Second, 2*time.Second)
+	b.await("a look", func() bool { return len(w.Log.String()) > before })
+	b.keys("2345")
+	b.until(
+		`document.querySelector('#phone').value.replaceAll(' ', '') === '01512345' && document.querySelector('#by-sms').checked`)
+	for _, c := range []struct{ typed, shown, country string }{
+		{"03023125000", "030 23125000", "DE"},
+		{"0151 234 567 89", "01512 3456789", "DE"},
+		{"+12025550143", "+1 202-555-0143", "US"},
+		{"+8613800138021", "+86 138 0013 8021", "CN"},
+		{"004915123456789", "0049 1512 3456789", "DE"},
+		{"٠١٥١٢٣٤٥٦٧٨٩", "01512 3456789", "DE"},
+		{"０１５１２３４５６７８９", "01512 3456789", "DE"},
+		{"0151 x", "0151 x", "DE"},
+		{"+34612345678", "+34 612 34 56 78", "DE"}, // which is not among those that can be chosen
+		{"01512345678901234567", "01512345678901234567", "DE"},
+	} {
+		b.clear("phone")
+		b.run(`document.querySelector('#country').value = 'DE'`)
+		for _, key := range c.typed {
+			b.paste(string(key))
+		}
+		b.until(fmt.Sprintf(`document.querySelector('#phone').value === %q`, c.shown))
+		b.until(fmt.Sprintf(`document.querySelector('#country').value === %q`, c.country))
+	}
+	b.clear("phone")
+	b.keys("015123456789")
+	b.until(`document.querySelector('#phone').value === '01512 3456789'`)
+	b.run(`document.querySelector('#phone').setSelectionRange(3, 3)`)
+	b.keys("9") // mended in the middle: nothing jumps
+	b.until(
+		`document.querySelector('#phone').value === '015912 3456789' && document.querySelector('#phone').selectionStart === 4`)
+}
+
+// messages stands in for a browser that reads text messages (WebOTP).
+const messages = `(() => {
+  window.OTPCredential = class {};
+  window.waits = [];
+  navigator.credentials.get = ({ otp, signal }) => new Promise((resolve, reject) => {
+    waits.push({ transport: otp.transport.join(), came: (code) => resolve({ code }), signal });
+    signal.addEventListener('abort', () => reject(signal.reason));
+  });
+})()`
+
+// aCodeFromATextMessage is filled in and checked by itself where the browser reads such messages,
+// and it does so no longer than there is a field. Of mails it is not asked.
+func aCodeFromATextMessage(t *testing.T, browser context.Context) {
+	for _, widget := range []bool{false, true} {
+		w := accepting(t)
+		w.Codes.SetCountries("DE")
+		var b *tab
+		if widget {
+			var s *pagetest.Site
+			b, s = embeddedBeside(t, browser, w, pagetest.Look{}, tag(`channels="sms email"`), "")
+			b.first(messages)
+			w.URL = s.URL
+		} else {
+			b = open(t, browser, w, pagetest.Look{})
+			b.first(messages)
+		}
+		b.visit("")
+		b.card("ask")
+		b.click("#by-email")
+		b.asked(pagetest.Address)
+		b.card("code")
+		is(t, eval[int](b, `waits.length`), 0)
+		b.click(".change")
+		b.card("ask")
+		b.click("#by-sms")
+		b.clear("phone")
+		b.keys(pagetest.Number)
+		b.click("#send")
+		b.card("code", "+49")
+		b.until(`waits.length === 1 && waits[0].transport === 'sms'`)
+		b.run(b.q("#card")+`.dataset.rev = 'another'`, looks)
+		b.until(b.q("#card") + `.dataset.rev !== 'another'`)
+		is(t, eval[int](b, `waits.length`), 1) // it is the same wait
+		b.run(`waits[0].came('111111')`)
+		b.card("code", "That code is wrong. 4 tries left.")
+		b.until(`waits.length === 2`)
+		b.focus("code")
+		b.keys(pagetest.Code)
+		b.card("approved", "Number confirmed")
+		b.until(`waits[1].signal.aborted`)
+	}
+}

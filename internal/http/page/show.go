@@ -1,0 +1,84 @@
+package page
+
+import (
+	"bytes"
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/brand"
+	"sendcode/internal/http/server"
+	"sendcode/quota"
+)
+
+// showCard answers with the card of the present state.
+func (u *Page) showCard(c echo.Context) error {
+	if c.QueryParams().Has("return_url") {
+		return u.acceptReturnURL(c)
+	}
+	l := u.newVisit(c)
+	return l.writeCard(c, l.card())
+}
+
+// writeCard answers with a card: without the page if the script asks for it, else within the page.
+func (l *visit) writeCard(c echo.Context, k *card) error {
+	k.Of, k.Intent = l.session.verificationMark(), rand.Text()
+	if k.Ask != nil && k.Ask.Mail != nil && l.EVP {
+		var err error
+		if k.Ask.Nonce, err = l.nonce(c); err != nil {
+			return err
+		}
+	}
+	body, err := render(k, c.Request().Header.Get(fragmentHeader) == "card")
+	if err != nil {
+		return err
+	}
+	h := c.Response().Header()
+	h.Add("Vary", "Accept-Language, Cookie, "+fragmentHeader)
+	h.Set("Content-Language", k.T["Lang"])
+	if l.Brand.Logo != "" {
+		server.AllowSource(c, "img-src", l.Brand.Logo)
+	}
+	h.Set("Cache-Control", "no-store") // the card is of one person and one moment
+	status := http.StatusOK
+	switch {
+	case k.Crowded > 0:
+		status = http.StatusTooManyRequests
+		h.Set("Retry-After", strconv.Itoa(quota.Seconds(k.Crowded)))
+	case k.Kind == "link":
+		status = http.StatusUnprocessableEntity
+	case k.Away:
+		status = http.StatusServiceUnavailable
+		h.Set("Retry-After", strconv.Itoa(int(unavailableRetryWait.Seconds())))
+	}
+	return c.HTMLBlob(status, body)
+}
+
+// render returns the HTML of a card; if alone, without the page around it.
+func render(k *card, alone bool) ([]byte, error) {
+	name := "page"
+	if alone {
+		name = "card"
+	}
+	var b bytes.Buffer
+	err := templates().ExecuteTemplate(&b, name, k)
+	return b.Bytes(), err
+}
+
+// StyleSheetURL returns the URL of the style sheet with the brand's colours; "" if the brand has
+// none.
+func (u *Page) StyleSheetURL() string {
+	if u.Brand.Light == (brand.Palette{}) {
+		return ""
+	}
+	return brandStylePath + "?" + url.Values{"app": {u.App}, "v": {u.Brand.StyleVersion()}}.Encode()
+}
+
+// serveBrandStyle answers with the style sheet of the brand's colours.
+func (u *Page) serveBrandStyle(c echo.Context) error {
+	c.Response().Header().Set("Cache-Control", "public, max-age=3600")
+	return c.Blob(http.StatusOK, "text/css; charset=utf-8", []byte(u.Brand.StyleSheet()))
+}

@@ -1,0 +1,353 @@
+package page_test
+
+import (
+	"context"
+	"encoding/json"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/http/page/pagetest"
+)
+
+// faults is a function of what holds the card. It lists what axe does not find: what scrolls
+// sideways, cannot be hit or reached, has a border that is not seen, or describes nothing.
+const faults = `((scope) => {
+  const out = [], root = document.documentElement;
+  const all = (s) => [...scope.querySelectorAll(s)].filter((e) => e.checkVisibility());
+  if (root.scrollWidth > root.clientWidth) out.push('scrolls sideways: ' + root.scrollWidth + ' > ' + root.clientWidth);
+  if (all('h1, h2').length !== 1) out.push('not one heading');
+  for (const e of all('button:not(.link), .button, summary, input, select')) {
+    const r = e.getBoundingClientRect();
+    if (r.height < 45.9 || r.width < 45.9) out.push('too small to hit: ' + e.outerHTML.slice(0, 80) + ' ' + r.width + '×' + r.height);
+  }
+  for (const e of all('a, .link')) {
+    const r = e.getBoundingClientRect();
+    if (r.height < 40 || r.width < 24) out.push('too small to hit: ' + e.outerHTML + ' ' + r.width + '×' + r.height);
+  }
+  const ids = [...scope.querySelectorAll('[id]')].map((e) => e.id);
+  for (const e of scope.querySelectorAll('[aria-describedby], [aria-labelledby]')) {
+    for (const id of (e.getAttribute('aria-describedby') ?? e.getAttribute('aria-labelledby')).split(' ')) {
+      if (!ids.includes(id)) out.push('describes nothing: ' + id);
+    }
+  }
+  if (scope.querySelector('#code')?.type !== undefined) {
+    const c = scope.querySelector('#code');
+    const mode = 'letters' in c.dataset ? 'text characters' : 'numeric none';
+    const { value } = c, check = scope.querySelector('#check'), typed = ('letters' in c.dataset ? 'W' : '8').repeat(c.dataset.length || 6);
+    if (check.getBoundingClientRect().top > c.getBoundingClientRect().top + 10) out.push('the button is below the field');
+    c.value = typed;
+    if (c.scrollWidth > c.clientWidth) out.push('the code does not fit its field: ' + c.scrollWidth + ' in ' + c.clientWidth);
+    c.value = value;
+    if (c.type !== 'text' || c.inputMode + ' ' + c.autocapitalize !== mode || c.autocomplete !== 'one-time-code' || c.maxLength < 20) out.push('not a field for codes');
+  }
+  for (const row of all('.pips-row')) {
+    const [name, marks, note] = [row.firstElementChild, row.querySelector('.marks'), row.lastElementChild].map((e) => e.getBoundingClientRect());
+    const own = row.querySelector('.marks').lastElementChild?.getBoundingClientRect() ?? marks, card = row.closest('.card').getBoundingClientRect();
+    const [a, b, c] = [name, own, note].sort((x, y) => x.left - y.left);
+    if (a.right > b.left + 1 || b.right > c.left + 1 || a.left < card.left || c.right > card.right) out.push('words over marks: ' + row.innerText);
+  }
+  const names = [...scope.querySelectorAll('#card :is(a, button)')].map((e) => e.textContent.replace(/\s+/g, ' ').trim());
+  for (const [i, name] of names.entries()) if (names.indexOf(name) !== i) out.push('two controls are called ' + name);
+  for (const e of all('strong').filter((e) => e.textContent.includes('@'))) {
+    const box = e.closest('p, li').getBoundingClientRect(), range = new Range();
+    range.selectNodeContents(e);
+    const rects = [...range.getClientRects()], width = Math.max(...rects.map((r) => r.right)) - Math.min(...rects.map((r) => r.left));
+    const whole = document.createElement('strong'), lines = new Set(rects.map((r) => Math.round(r.bottom))).size;
+    whole.textContent = e.textContent;
+    Object.assign(whole.style, { position: 'absolute', whiteSpace: 'nowrap' });
+    e.after(whole);
+    if (lines > 1 && whole.getBoundingClientRect().width <= box.width) out.push('an address is broken: ' + e.textContent);
+    whole.remove();
+    if (width > box.width + 1) out.push('an address is cut: ' + e.textContent);
+  }
+  if (scope.querySelector('[style]:not(rect)') || scope.querySelector('script:not([src]), style')) out.push('something is inline');
+  const canvas = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
+  const read = (color) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1); return canvas.getImageData(0, 0, 1, 1).data; };
+  const known = {}, rgba = (color) => known[color] ??= read(color);
+  const light = ([r, g, b]) => [r, g, b].map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ratio = (a, b) => { const [x, y] = [light(a), light(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
+  const behind = (e) => { for (; e; e = e.parentElement) { const c = rgba(getComputedStyle(e).backgroundColor); if (c[3] === 255) return c; } return [255, 255, 255]; };
+  for (const e of all('input, select')) {
+    const r = ratio(rgba(getComputedStyle(e).borderTopColor), behind(e.parentElement));
+    if (r < 3) out.push('contrast of a border ' + r.toFixed(2));
+  }
+  for (const e of all('button, a, summary, input, select')) {
+    e.focus({ focusVisible: true });
+    const s = getComputedStyle(e);
+    if (scope.activeElement !== e) out.push('cannot be reached: ' + e.outerHTML.slice(0, 80));
+    else if (s.outlineStyle !== 'solid' || s.outlineWidth !== '3px') out.push('no ring: ' + e.outerHTML.slice(0, 80) + s.outline);
+    else if (ratio(rgba(s.outlineColor), behind(e.parentElement)) < 3) out.push('a ring that is not seen');
+  }
+  return out;
+})`
+
+// everyCard of the page and of the widget can be used at 320 CSS pixels, which is also 1280 at
+// 400 % zoom, in dark colours, and at 1280 in light ones, and axe-core finds nothing wrong with it.
+func everyCard(b *tab, engine *pagetest.Axe, pages []pagetest.State, widgets []pagetest.WidgetState, lang string) {
+	b.tolerate = "e"                         // refusals and outages are in the console too; what is wrong is searched for
+	var shown atomic.Pointer[pagetest.World] // all at one address, so that the browser keeps scripts and styles
+	mux := http.NewServeMux()
+	mux.Handle("/axe.js", engine)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { shown.Load().ServeHTTP(w, r) })
+	site := httptest.NewServer(mux)
+	b.Cleanup(site.Close)
+	look := pagetest.Look{Width: 320, Height: 640, Lang: lang}
+	for _, s := range pages {
+		if s.NoScript || s.Offline {
+			continue // the same pages as others, to the eye
+		}
+		w, err := s.New("en")
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(w.Close)
+		shown.Store(w)
+		b.do(w.Adopt(), look.Apply(), chromedp.Navigate(site.URL+"/"+s.Query))
+		b.run(`document.head.append(Object.assign(document.createElement('script'), { src: '/axe.js' }))`)
+		b.until(`window.axe`)
+		b.fits(engine, s.Name, look, "html")
+		if eval[bool](b, `[...document.querySelectorAll('.bar')].some((e) => e.checkVisibility())`) {
+			b.Errorf("%s: the bar moves where motion is not welcome", s.Name)
+		}
+	}
+	b.root = `document.querySelector('send-code').shadowRoot`
+	for _, s := range widgets {
+		w, site, err := s.World(lang)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(w.Close)
+		b.Cleanup(site.Close)
+		b.do(look.Apply(), chromedp.Navigate(site.URL))
+		if err := s.Reach(b.ctx, w); err != nil {
+			b.Fatalf("%s: %v", s.Name, err)
+		}
+		b.fits(engine, s.Name, look, "send-code")
+		if lang == "zh" && eval[bool](b,
+			`/[A-Za-z]{3,}/.test(`+b.q("#card")+`.innerText.replaceAll(/\S+@?example\.com|S-\w{4}-\w{4}/g, ''))`) {
+			b.Errorf("%s says in Chinese: %s", s.Name, eval[string](b, b.q("#card")+`.innerText`))
+		}
+	}
+}
+
+// theMainCards stand for all, in English: all cards in all languages are make nightly's.
+func theMainCards(t *testing.T, browser context.Context, engine *pagetest.Axe) {
+	main := strings.Fields(`ask code-counting code-wrong enough-hour failed expired away approved phone-ask-choice
+		widget-ask widget-code widget-enough-hour widget-approved widget-phone-ask`)
+	pages := slices.DeleteFunc(pagetest.States(), func(s pagetest.State) bool { return !slices.Contains(main, s.Name) })
+	widgets := slices.DeleteFunc(pagetest.WidgetStates(),
+		func(s pagetest.WidgetState) bool { return !slices.Contains(main, s.Name) })
+	is(t, len(pages)+len(widgets), len(main))
+	everyCard(open(t, browser, world(t), pagetest.Look{}), engine, pages, widgets, "en")
+}
+
+// fits: a state can be used in both looks, and axe-core finds nothing wrong with a part of it.
+func (b *tab) fits(engine *pagetest.Axe, name string, look pagetest.Look, part string) {
+	b.Helper()
+	for _, look := range look.WideAndDark() {
+		b.do(look.Apply())
+		for _, fault := range eval[[]string](b, faults+"("+b.root+")") {
+			b.Errorf("%s in %s at %d px, dark %v: %s", name, look.Lang, look.Width, look.Dark, fault)
+		}
+		b.accessible(engine, name, look, part)
+	}
+}
+
+// accessible: axe-core finds nothing wrong with a part of the page as it is shown now.
+func (b *tab) accessible(engine *pagetest.Axe, name string, look pagetest.Look, part string) {
+	b.Helper()
+	found, err := engine.Violations(b.ctx, part)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, v := range found {
+		b.Errorf("%s at %d px, dark %v: %s", name, look.Width, look.Dark, v)
+	}
+}
+
+var (
+	spoken = regexp.MustCompile(
+		`(?:data-say|data-title|aria-label|data-text|data-short|data-long)="[^"]*"`)
+	aboutMails = regexp.MustCompile(`(?i)mail|inbox|spam|address|@|邮|信箱|来信|地址|封`)
+	// the last is a title in the language of the request
+	names = regexp.MustCompile(
+		`S-[0-9A-Z]{4}-[0-9A-Z]{4}|Shop|2345 ana|no-reply@shop\.example|ana@\w+\.com|a•••@\w+\.com|ana\.example\.com|ex\w+\.com|to confirm your address`)
+)
+
+// Each state has the same card in every language, and no word of another one. Where there are only
+// text messages, nothing that people hear or see at some time speaks of mails. Which card it is,
+// and what is on it, is in testdata/cards.json.
+func TestEachStateHasItsOwnWords(t *testing.T) {
+	withOnlyTexts := 0
+	for _, s := range pagetest.States() {
+		w, err := s.New("en")
+		if err != nil {
+			t.Fatal(err)
+		}
+		onlyTexts := strings.HasPrefix(s.Name, "phone-") && !strings.Contains(s.Name, "mail")
+		if onlyTexts {
+			withOnlyTexts++
+			w.Codes.Pause(recipient.Email)
+		}
+		english := get(t, w, s.Query)
+		w.Lang = "zh-TW,zh;q=0.9,en;q=0.5"
+		chinese := get(t, w, s.Query)
+		w.Close()
+		word := regexp.MustCompile(`[A-Za-z]{2,}`).FindString(names.ReplaceAllString(text(chinese), ""))
+		if kind(chinese) != kind(english) || !strings.Contains(chinese, `<html lang="zh-Hans"`) || word != "" {
+			t.Errorf("%s: in Chinese the card %q says %q: %s", s.Name, kind(chinese), word, text(chinese))
+		}
+		for _, page := range []string{english, chinese} {
+			said := text(page) + strings.Join(spoken.FindAllString(page, -1), " ")
+			if found := aboutMails.FindString(said); onlyTexts && found != "" {
+				t.Errorf("%s says %q: %s", s.Name, found, said)
+			}
+		}
+	}
+	if withOnlyTexts < 18 {
+		t.Errorf("%d states have only text messages, want 18 or more", withOnlyTexts)
+	}
+}
+
+// drawing has the widget's scripts draw each row of the table, and gives the rows that are drawn
+// otherwise.
+const drawing = `(async (cases) => {
+  const { draw, pick, cards, phones: numbers, Moment } = window.widget, { mails, phones } = await import('/static/widget/words.en.js');
+  const words = { email: mails, sms: { ...mails, ...phones } };
+  const windows = { minute: 60, hour: 3600, day: 86400 };
+  const notes = { wrong: 'wrong', many: 'many', away: 'away', required: 'required', foreign: 'foreign', length: 'length' };
+  const parts = { help: 'details.help', rules: '.rules', instead: '.instead', forget: '[data-act="forget"]', last: '[data-act="code"]' };
+  const differ = [];
+  for (const { name, state, card } of cases) {
+    const channel = state.channel ?? 'email', w = words[channel], tries = state.tries ?? 5, wait = state.wait ?? 0;
+    const window = Math.max(windows[state.rule] ?? 7200, wait);
+    const rule = state.rule
+      ? { name: state.rule, scope: state.scope ?? 'recipient', limit: 1, window, remaining: 0, reset_after: wait, retry_after: wait }
+      : { name: 'own', scope: 'recipient', limit: 9, window: 7200, remaining: 9, reset_after: 0, retry_after: 0 };
+    const left = state.left?.map((remaining, i) => {
+      const name = ['minute', 'hour', 'day'][i];
+      return { name, scope: 'recipient', limit: [1, 5, 10][i], window: windows[name], remaining, reset_after: 0, retry_after: 0 };
+    });
+    const quota = { allowed: wait === 0, retry_after: wait, blocked_by: wait > 0 ? state.rule : null, rules: left ?? [rule] };
+    const at = Date.parse('2026-03-04T14:02:20Z'), iso = (s) => new Date(at + s * 1000).toISOString();
+    const view = state.status && {
+      id: 'v', status: state.status, channel, to: 'a•••@example.com', created_at: iso(-60), expires_at: iso(540), expires_in: state.status === 'expired' ? 0 : 540,
+      attempts_remaining: tries, purpose_title: state.title, code_format: { length: 6, alphabet: 'digits' }, send: { id: 's', status: state.send, number: state.number ?? 1, counts: state.counts ?? false },
+    };
+    const drawn = draw(words, {
+      view, quota, channel, refused: state.refused, note: state.note && { kind: notes[state.note] }, screen: state.screen, known: state.known,
+      channels: ['email', 'sms'], moment: new Moment(), pick, cards, phones: numbers, country: 'DE', countries: [], to: 'ana@example.com', proof: 'a.b.c',
+    });
+    const text = (keys) => keys.split(' ').map((key) => !key ? '' : w[key].one ? w[key][tries === 1 ? 'one' : 'other'].replace('{n}', tries) : w[key].replace('{n}', 6)).join(w.Separator);
+    const find = (selector) => drawn.querySelector(selector)?.textContent ?? '';
+    const got = {
+      kind: drawn.dataset.kind, heading: find('#heading'), again: drawn.querySelector('#again')?.dataset.ready ?? '', message: find('.box.warn, .box.bad, .box.note'),
+      error: find('#code-error'), parts: Object.keys(parts).filter((p) => drawn.querySelector(parts[p])).sort(),
+    };
+    if (find('.lead').includes('example.com to confirm your address')) got.parts.push('title');
+    const want = {
+      kind: card.kind, heading: text(card.heading), again: text(card.again), message: text(card.message), error: text(card.error), parts: card.parts,
+    };
+    if (JSON.stringify(got) !== JSON.stringify(want)) differ.push(name + ': ' + JSON.stringify(got) + ', want ' + JSON.stringify(want));
+  }
+  return cases.length < 30 ? [cases.length + ' cases'] : differ;
+})`
+
+// misread names the texts of the table of internal/codes/code of which the scripts make something else.
+const misread = `.filter(({ in: text, code = '', reason = '', length, letters }) => {
+  const slips = { required: 'required', not_digits: 'foreign', not_in_alphabet: 'foreign', too_short: 'length', too_long: 'length' }, got = widget.codeIn(text, length, letters);
+  return got !== code || reason && widget.slipIn(text, letters) !== slips[reason];
+}).map(({ in: text }) => text)`
+
+// rounded is what the widget reckons from waits that may have been rounded up (see
+// TestNothingIsReckonedFromARoundedWait).
+const rounded = `(async () => {
+  const { draw, pick, cards, phones, Moment } = widget, { mails } = await import('/static/widget/words.en.js');
+  const shown = (wait) => {
+    const rule = { name: 'hour', scope: 'recipient', limit: 1, window: 3600, remaining: 0, reset_after: wait, retry_after: wait };
+    const quota = { allowed: false, retry_after: wait, blocked_by: 'hour', rules: [rule] };
+    const card = draw({ email: mails }, { quota, pick, cards, phones, channel: 'email', channels: ['email'], moment: new Moment(), refused: true, to: 'ana@example.com' });
+    return [card.querySelector('.lead').textContent, card.querySelectorAll('.lead [data-at]').length, card.querySelector('.count').dataset.long, card.querySelector('[role=timer]').dataset.long].join('; ');
+  };
+  const lead = 'At most 1 code per hour goes to ana@example.com. Change the address; 0; ';
+  return [[3600, lead + 'at {c} · {d}; You can request another code at {c}, in {d}.'], [3693, lead + 'at {c}; You can request it at {c}.']]
+    .map(([wait, want]) => [shown(wait), want]).filter(([got, want]) => got !== want).map(String);
+})()`
+
+// withScript is files with a script of a test, all.js.
+type withScript struct {
+	fs.FS
+	all string
+}
+
+func (w withScript) ReadFile(name string) ([]byte, error) {
+	if name == "all.js" {
+		return []byte(w.all), nil
+	}
+	return fs.ReadFile(w.FS, name)
+}
+
+// theTableOfCards is drawn by the widget as by the server (cases_test.go).
+func theTableOfCards(t *testing.T, browser context.Context) {
+	cases, err := os.ReadFile("testdata/cards.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := visiting(t, browser, world(t))
+	script, err := pagetest.Bundle(withScript{os.DirFS("../../../web"), `
+		import { draw } from './widget/draw.js';
+		import { cards, pick } from './widget/code.js';
+		import * as numbers from './widget/phones.js';
+		import { clock, Moment, put } from './static/time.js';
+		import { codeIn, slipIn } from './static/code.js';
+		window.widget = { draw, pick, cards, phones: numbers, put, codeIn, slipIn, clock, Moment };`}, "all.js", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.run("(() => { const SENDCODE = {};\n" + strings.ReplaceAll(string(script), "import.meta.url",
+		"location.href") + "\n})()")
+	if got := eval[string](b,
+		`widget.put('a {c}. {c}, {n}.{x}', { c: '7:34 p. m.', n: 0 })`); got != "a 7:34 p. m. 7:34 p. m., 0.{x}" {
+		t.Errorf("a time that ends with a dot: %q", got)
+	}
+	const clocks = `((m) => { m.wall = Date.UTC(2026, 0, 1, 12, 49); return [60_000, 61_400, 63_000].map((ms) => /:(\d\d)/.exec(widget.clock(m, ms, 'en', 'up'))[1]).join() })(new widget.Moment())`
+	if got := eval[string](b, clocks); got != "50,50,51" { // what the way of an answer took is no minute
+		t.Errorf("the ends of waits are told as minutes %s", got)
+	}
+	if got := eval[string](b, `widget.clock(new widget.Moment(), 5e8, 'en')`); strings.Contains(got, " ") {
+		t.Errorf("a line can end within %q", got)
+	}
+	if wrong := eval[[]string](b, rounded); len(wrong) > 0 {
+		t.Errorf("from rounded waits is reckoned: %q", wrong)
+	}
+	typed, err := os.ReadFile("../../codes/code/testdata/typed.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wrong := eval[[]string](b, string(typed)+misread); len(wrong) > 0 {
+		t.Errorf("of typed texts something else is made: %q", wrong)
+	}
+	messages, err := json.Marshal(ourMessages(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A field makes spaces of the ends of lines, and takes 1000 characters.
+	const unread = `.filter((m) => widget.codeIn(m.Text.replaceAll('\n', ' ').slice(0, 1000), m.Code.length, m.Letters) !== m.Code).map((m) => m.Text)`
+	for _, text := range eval[[]string](b, string(messages)+unread) {
+		t.Errorf("no code is read in\n%s", text)
+	}
+	for _, differs := range eval[[]string](b, `(`+drawing+`)(`+string(cases)+`)`) {
+		t.Error(differs)
+	}
+}

@@ -1,0 +1,130 @@
+package page
+
+import (
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/web"
+)
+
+// The page's texts in English.
+var english = wordsByLanguage()["en"][recipient.Email]
+
+// Every reason for which an address or a number is refused has words, but for those that mean no
+// more than "not an address". There are words for no other reason.
+func TestEveryReasonOfABadRecipientHasWords(t *testing.T) {
+	ofMails := []string{
+		"encoding", "unknown_channel", "comment", "display_name", "domain_incomplete", "full_width_character",
+		"invalid_domain", "ip_literal",
+		"local_part_too_long", "misplaced_dot", "no_at_sign", "no_domain", "no_local_part", "quoted_local_part",
+		"several_addresses", "space",
+	}
+	ofNone := []string{
+		"encoding", "invalid_character", "unknown_channel", "no_country_code", "invalid_number", "too_short",
+		"number_not_allowed",
+	}
+	numbers := slices.DeleteFunc(recipient.Reasons(),
+		func(reason string) bool { return slices.Contains(ofMails, reason) })
+	for lang, spoken := range wordsByLanguage() {
+		// reasons; those of them that need no words
+		for channel, of := range map[recipient.Channel]struct{ said, none []string }{
+			// the last one is of package verification
+			recipient.Email: {append(recipient.Reasons(), "disposable"), ofNone},
+			recipient.SMS:   {append(numbers, "country_not_served", "voip"), nil},
+		} {
+			for _, reason := range of.said {
+				if spoken[channel]["BadAddress."+reason] == "" && !slices.Contains(of.none, reason) {
+					t.Errorf("%s, %s: no words for %q", lang, channel, reason)
+				}
+			}
+			for key := range spoken[channel] {
+				if reason, ok := strings.CutPrefix(key, "BadAddress."); ok && !slices.Contains(of.said, reason) {
+					t.Errorf("%s, %s: words for %q, which is no reason", lang, channel, reason)
+				}
+			}
+		}
+	}
+}
+
+// Every text that the page's code, its templates or the widget's scripts name is there: another one
+// would be shown as nothing, or as "undefined".
+func TestTheTextsThatAreNamedExist(t *testing.T) {
+	script, own := regexp.MustCompile(`\b(?:w|words|words\.sms|this\.#w)\??\.([A-Z]\w*)`),
+		regexp.MustCompile(`[^+]"([A-Z][A-Za-z]+)"`)
+	for _, c := range []struct {
+		files   fs.FS
+		pattern string
+		names   *regexp.Regexp
+		least   int
+	}{
+		{os.DirFS("."), "*.go", own, 100}, {web.FS, "page/*.html", regexp.MustCompile(`\.T\.(\w+)`), 20},
+		{os.DirFS("../../../web"), "static/*.js", script, 4}, {os.DirFS("../../../web"), "widget/*.js", script, 50},
+	} {
+		names, _ := fs.Glob(c.files, c.pattern)
+		seen := 0
+		for _, name := range slices.DeleteFunc(names,
+			func(name string) bool { return strings.HasSuffix(name, "_test.go") }) {
+			text, err := fs.ReadFile(c.files, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, found := range c.names.FindAllStringSubmatch(string(text), -1) {
+				seen++
+				is := func(end string) bool { _, ok := english[found[1]+end]; return ok }
+				if !is("") && !is(".other") && !is("In") &&
+					!slices.Contains([]string{"BadAddress", "Characters", "Digits", "Vary"}, found[1]) {
+					t.Errorf("%s names %s, which no language has", name, found[1])
+				}
+			}
+		}
+		if seen < c.least {
+			t.Errorf("%s: only %d names", c.pattern, seen)
+		}
+	}
+}
+
+// A sentence stands in one place, the catalogue, so that one change changes page and widget: no two
+// keys have the same one, and neither templates nor scripts nor the page's code have it themselves.
+// That both say the same in each state is theTableOfCards's.
+func TestASentenceStandsOnce(t *testing.T) {
+	var code strings.Builder
+	for _, c := range []struct {
+		files   fs.FS
+		pattern string
+	}{{os.DirFS("."), "*.go"}, {web.FS, "page/*.html"}, {os.DirFS("../../../web"), "static/*.js"},
+		{os.DirFS("../../../web"), "widget/*.js"}} {
+		names, _ := fs.Glob(c.files, c.pattern)
+		for _, name := range slices.DeleteFunc(names,
+			func(name string) bool { return strings.HasSuffix(name, "_test.go") }) {
+			text, err := fs.ReadFile(c.files, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code.Write(text)
+		}
+	}
+	for lang, spoken := range wordsByLanguage() {
+		keys, sentences := map[string]string{}, 0
+		for key, text := range spoken[recipient.Email] {
+			if !regexp.MustCompile(`[.?!。？！؟]$`).MatchString(text) || len(text) < 12 {
+				continue
+			}
+			sentences++
+			key, _, _ = strings.Cut(key, ".") // reasons may share words, and plural forms be equal
+			if other := keys[text]; other != "" && other != key {
+				t.Errorf("%s: %s and %s are both %q", lang, other, key, text)
+			}
+			if keys[text] = key; strings.Contains(code.String(), text) {
+				t.Errorf("%s: %q stands in the code too", lang, text)
+			}
+		}
+		if sentences < 50 {
+			t.Errorf("%s: only %d sentences", lang, sentences)
+		}
+	}
+}

@@ -1,0 +1,540 @@
+package page_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"sendcode/internal/http/page"
+	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// running is a world whose clock runs.
+func running(t *testing.T, rules ...quota.Rule) *pagetest.World {
+	t.Helper()
+	w := world(t, rules...)
+	w.Run()
+	return w
+}
+
+// accepting is running, and accepts each mail at once.
+func accepting(t *testing.T, rules ...quota.Rule) *pagetest.World {
+	t.Helper()
+	w := running(t, rules...)
+	w.Codes.Immediately = store.Sent
+	return w
+}
+
+// sent is a running world where a code was sent to its visitor a moment ago.
+func sent(t *testing.T) *pagetest.World {
+	t.Helper()
+	w := accepting(t)
+	post(t, w, "", "send", "to", pagetest.Address)
+	return w
+}
+
+// onItsWay is a running world whose visitor's code waits at the mail server.
+func onItsWay(t *testing.T) *pagetest.World {
+	t.Helper()
+	w := running(t)
+	post(t, w, "", "send", "to", pagetest.Address)
+	return w
+}
+
+// every is a rule of one send in a time.
+func every(window time.Duration) quota.Rule {
+	return quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: window}
+}
+
+// onPageAndWidget runs a test in a tab that shows the page and in another that shows a widget, each
+// at its first card and in a world of its own.
+func onPageAndWidget(t *testing.T, browser context.Context, make func(*testing.T) *pagetest.World, test func(b *tab)) {
+	t.Run("page", func(t *testing.T) { test(visiting(t, browser, make(t))) })
+	t.Run("widget", func(t *testing.T) { test(embedded(t, browser, make(t), pagetest.Look{}, tag(""))) })
+}
+
+func acceptingAll(t *testing.T) *pagetest.World { t.Helper(); return accepting(t) }
+
+// theWholeWay goes by keyboard alone. What is pasted in excess is mended by a deletion.
+func theWholeWay(t *testing.T, browser context.Context) {
+	w := running(t)
+	b := visiting(t, browser, w)
+	b.card("ask", "Confirm your email")
+	b.keys(kb.Tab)
+	b.focused("to")
+	b.keys(pagetest.Address + kb.Enter)
+	b.card("code", "On its way", "Sending a code to a•••@example.com", "Send again in")
+	b.focused("code")
+	b.nothingKept()
+	is(t, eval[string](b, "document.title"), "On its way · Shop")
+	b.keys("48291")
+	w.Codes.Settle(store.Sent)
+	b.card("code", "Check your mail", "Code sent to a•••@example.com")
+	is(b, b.value("#code"), "48291")
+	b.focused("code")
+	b.paste("31")
+	b.keys(kb.Backspace) // checked without a further press
+	b.card("approved", "a•••@example.com is confirmed.", "You can close this page.")
+	b.focused("heading")
+	b.says("Email confirmed. You can close this page.")
+	b.nothingKept()
+	is(t, w.Codes.Sends(), 1)
+	is(t, w.Codes.Checks(), 1)
+	b.do(chromedp.Reload())
+	b.card("approved")
+}
+
+// wrongCodes are explained at the field, each time that one is submitted. Each whole code that was
+// not sent before is checked by itself; slips stay in the field, cost no try, and are mended by the
+// next key or by a message that is pasted over them. What was wrong is asked for anew once another
+// message was sent, which may have another code.
+func wrongCodes(t *testing.T, browser context.Context) {
+	onPageAndWidget(t, browser, acceptingAll, typesWrongCodes)
+}
+
+func typesWrongCodes(b *tab) {
+	b.asked(pagetest.Address)
+	b.card("code")
+	tries := func(n int) {
+		b.Helper()
+		b.card("code", fmt.Sprintf("That code is wrong. %d tr", n))
+		is(b, b.world.Codes.Checks(), 5-n)
+	}
+	again := func(said string, act func()) { // it is said again
+		b.Helper()
+		before := eval[int](b, `said.length`)
+		act()
+		b.until(fmt.Sprintf(`said.length > %d && said.at(-1).startsWith(%q)`, before, said))
+		b.until(b.q("#code[aria-invalid=true]") + `.getAttribute('aria-describedby').split(' ').includes('code-error')`)
+		b.focused("code")
+	}
+	const nothing = "Enter the code from the mail."
+	b.focus("code")
+	again(nothing, func() { b.keys(kb.Enter) })
+	again(nothing, func() { b.click("#check") })
+	for typed, words := range map[string]string{"48291": "The code has 6 digits.", "48291x": "digits only", " ": nothing} {
+		b.clear("code")
+		b.paste(typed)
+		b.keys(kb.Enter)
+		b.card("code", words)
+		b.focused("code")
+		is(b, b.value("#code"), typed)
+		b.keys("x")
+		b.until(b.q("#code:not([aria-invalid])") + ` && !` + b.q("#code-error"))
+		b.keys(kb.Backspace)
+	}
+	is(b, b.world.Codes.Checks(), 0)
+	b.clear("code")
+	b.paste("1111145")
+	b.keys(kb.Enter)
+	b.card("code", "The code has 6 digits.")
+	b.paste("Shop 24: your code is 111114. It works for 10 minutes.")
+	tries(4)
+	is(b, b.value("#code"), "")
+	again("That code is wrong. 4 tr", func() { b.keys("111114") }) // and costs nothing
+	b.keys(kb.Enter)                                               // out of habit
+	tries(4)
+	b.clear("code")
+	b.keys("111113") // no further press
+	tries(3)
+	b.paste("1111137") // too long
+	b.keys(kb.Enter)
+	b.card("code", "The code has 6 digits.")
+	b.keys(kb.Backspace) // what is left was sent before
+	b.rest(longer)
+	is(b, b.world.Codes.Checks(), 2)
+	b.clear("code")
+	b.pass(61 * time.Second)
+	b.ready()
+	b.click("#again")
+	b.card("code", "Send again in 0:")
+	b.clear("code")
+	b.keys("111114") // the first one
+	tries(2)
+	b.keys("2222225" + kb.Enter) // a seventh digit comes while the sixth is answered, or is too short a code
+	b.await("the fourth answer", func() bool { return b.world.Codes.Checks() == 4 })
+	b.until(b.q("#code"))
+	b.rest(longer)
+	is(b, b.world.Codes.Checks(), 4)
+	b.run(`freeze()`)
+	b.clear("code")
+	b.keys("333333")
+	b.card("ended", "Too many wrong codes", "You can have a new one sent to a•••@example.com", "Send a new code in 0:")
+	b.focused("heading")
+	b.says("Too many wrong codes. ")
+	is(b, strings.TrimSpace(eval[string](b, `said.at(-1)`)), // what is said of the wait is what is left of it
+		"Too many wrong codes. "+eval[string](b, b.q("[role=timer]")+`.textContent`))
+}
+
+// theCountdownRunsOut second by second, and is told by the minute; a press before its end does
+// nothing, and one after it sends. That the request is under way is said, and what is pasted
+// meanwhile is checked then; which texts have a code is in theTableOfCards.
+func theCountdownRunsOut(t *testing.T, browser context.Context) {
+	still := func(t *testing.T) *pagetest.World { // its clock moves by hand
+		w := world(t, every(3*time.Minute), quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})
+		w.Codes.Immediately = store.Sent
+		return w
+	}
+	onPageAndWidget(t, browser, still, countsDown)
+}
+
+func countsDown(b *tab) {
+	b.do(pagetest.Look{Width: 800, Height: 700, Lang: "en", Motion: true}.Apply())
+	b.card("ask")
+	b.run(`freeze()`) // a busy machine may skip a second, and so may the page on it
+	b.asked(pagetest.Address)
+	b.card("code", "Send again in 3:00")
+	b.until("!" + b.q(".bar") + ".checkVisibility()") // beside Check, the wait is a line of text
+	const timer = `[role=timer]`
+	shows := func(told, button string) {
+		b.Helper()
+		b.until(b.q("#"+eval[string](b, b.q("#again")+`.getAttribute('aria-describedby')`)) +
+			fmt.Sprintf(`.textContent === %q`, told))
+		b.until(b.q("#again") + fmt.Sprintf(`.innerText.replace(/\s+/g, ' ').trim() === %q`, button))
+	}
+	pass := func(d time.Duration) { // nothing is asked meanwhile
+		b.Helper()
+		b.world.Advance(d)
+		b.run(fmt.Sprintf(`jump(%d, %[1]d)`, d.Milliseconds()))
+	}
+	shows("Available within 3 min.", "Send again in 3:00")
+	pass(130 * time.Second)
+	shows("Available within 1 min.", "Send again in 0:50")
+	pass(45 * time.Second)
+	shows("Available within 1 min.", "Send again in 0:05")
+	b.click("#again")
+	b.focused("again") // it waits, and can be reached all the same
+	b.keys(kb.Enter)
+	is(b, eval[string](b, b.q(timer)+`.textContent`), "You can request another code in 5 s.")
+	for n := range 4 {
+		// a request, and the help, wait 15 s
+		if longest := eval[float64](b, `Math.max(...naps.filter((ms) => ms < 15_000).slice(-5))`); longest > 1000 {
+			b.Errorf("the countdown looks at the clock after %v ms", longest)
+		}
+		pass(time.Second)
+		shows("Available within 1 min.", fmt.Sprintf("Send again in 0:0%d", 4-n))
+	}
+	pass(time.Second)
+	shows("", "Send again")
+	b.ready()
+	b.says("You can request another code now.")
+	b.card("code", "4 left") // the marks follow
+	b.until(`!` + b.q(".blocked"))
+	if said := eval[[]string](b, "said"); len(said) > 4 {
+		b.Errorf("%d announcements in one countdown: %q", len(said), said)
+	}
+	is(b, len(b.world.Codes.Asks()), 1)
+	letGo := b.world.Codes.BlockSends()
+	b.click("#again")
+	b.says("One moment…")
+	b.click("#code")
+	b.keys("27")
+	b.paste(pagetest.Code) // takes their place
+	letGo()
+	b.card("approved")
+	is(b, b.world.Codes.Sends(), 2)
+	is(b, b.world.Codes.Checks(), 1)
+}
+
+// aPressIsNotLost: a new card that the person did not ask for waits until a press is over, or its
+// button would be gone before that ends.
+func aPressIsNotLost(t *testing.T, browser context.Context) {
+	w := onItsWay(t)
+	b := visiting(t, browser, w)
+	b.card("code", "On its way")
+	mouse := func(at []float64, kind input.DispatchMouseEventType) {
+		b.do(chromedp.MouseEvent(kind, at[0], at[1], chromedp.ButtonLeft, chromedp.ClickCount(1)))
+	}
+	gets := func() int { return strings.Count(w.Log.String(), `"method":"GET"`) }
+	during := func(selector string, change func()) (letGo func()) {
+		at := b.middle(selector)
+		mouse(at, chromedp.MousePressed)
+		change()
+		before := gets()
+		// the second one began after the change, and has been taken in when the third is there
+		b.await("three looks", func() bool {
+			b.run(looks)
+			return gets() >= before+3
+		})
+		return func() { mouse(at, chromedp.MouseReleased) }
+	}
+	letGo := during("#heading", func() { w.Codes.Settle(store.Unknown) })
+	is(t, eval[string](b, b.q("#heading")+".innerText"), "On its way")
+	letGo()
+	b.card("code", "It may still arrive") // and another code is asked for as where one arrived
+	b.pass(61 * time.Second)
+	b.ready()
+	during("#again", func() { w.Codes.SetCountries("DE") })() // which adds a link
+	b.await("the send that was pressed for", func() bool { return w.Codes.Sends() == 2 })
+	b.card("code", "Send again in 0:")
+}
+
+// offline: what was pressed without a connection is sent once when there is one, unless something
+// else was typed meanwhile. The countdown goes on, also while the machine sleeps and its steady
+// clock stands still. A code that was typed meanwhile is checked once, when the connection is back,
+// even if the first request then fails.
+func offline(t *testing.T, browser context.Context) {
+	onPageAndWidget(t, browser, acceptingAll, losesItsConnection)
+}
+
+// aChangeOfClocks: a time of the day misleads beyond it, so a code's life is counted down.
+func aChangeOfClocks(t *testing.T, browser context.Context) {
+	onPageAndWidget(t, browser, acceptingAll, func(b *tab) {
+		b.card("ask")
+		b.run(`Date.prototype.getTimezoneOffset = function () { return this - Date.now() > 60_000 ? 300 : 240 }`)
+		b.asked(pagetest.Address)
+		b.card("code", "Valid for 10 min.")
+		b.jump(time.Minute, time.Minute)
+		b.card("code", "Valid for 9 min.")
+	})
+}
+
+// lose disconnects a tab, and waits until it says so; back connects it again.
+func (b *tab) lose() {
+	b.Helper()
+	b.do(pagetest.Offline(true))
+	b.until(b.q("#offline") + `.innerText.startsWith("You're offline.")`)
+}
+
+func (b *tab) back() {
+	b.Helper()
+	b.do(pagetest.Offline(false))
+	b.until(b.q("#offline") + `.hidden`)
+}
+
+// longer than a code waits for more digits, or its last request for the next.
+const longer = 1200 * time.Millisecond
+
+// rest has a time pass in which nothing may happen.
+func (b *tab) rest(d time.Duration) {
+	b.Helper()
+	b.run(`window.rested = false`, fmt.Sprintf(`setTimeout(() => { window.rested = true }, %d)`, d.Milliseconds()))
+	b.until(`window.rested`)
+}
+
+// answersAfterItIsLost has a question be answered that set out before the connection was lost: the
+// box stays.
+func (b *tab) answersAfterItIsLost() {
+	b.Helper()
+	b.run(`window.connected = fetch`, `window.held = null`, `window.fetch = (url, options) => {
+		window.fetch = connected;
+		return connected(url, options).then((answer) => new Promise((go) => { held = () => go(answer); }));
+	}`, looks)
+	b.until(`held`)
+	b.lose()
+	b.run(`held()`)
+	b.rest(500 * time.Millisecond)
+	if !eval[bool](b, b.q("#offline")+`.checkVisibility()`) {
+		b.Error("an answer from before hides that there is no connection")
+	}
+}
+
+func losesItsConnection(b *tab) {
+	b.tolerate = "e" // the browser's own words for a request that fails
+	codes := b.world.Codes
+	b.card("ask")
+	lost := func(to string) {
+		b.Helper()
+		b.lose()
+		b.clear("to")
+		b.keys(to + kb.Enter)
+		b.until(b.q("#send:not([aria-disabled])") + ` && ` + b.q("#offline") + `.innerText.includes("We'll continue")`)
+		b.until(`said.at(-1)?.startsWith("You're offline.")`)
+	}
+	lost("ben@example.com")
+	b.keys("x")
+	b.do(pagetest.Offline(false))
+	b.says("You're back online.")
+	b.rest(longer)
+	is(b, codes.Sends(), 0)
+	lost(pagetest.Address)
+	b.do(pagetest.Offline(false))
+	b.card("code", "a•••@example.com", "Send again in 0:")
+	before := b.left()
+	b.answersAfterItIsLost()
+	b.focus("code")
+	b.keys("111111")
+	b.says("You're offline.")
+	b.jump(30*time.Second, 0)
+	if after := b.left(); after > before-29 { // the clocks' own milliseconds may begin at another moment
+		b.Errorf("%d s before half a minute of sleep, %d after it", before, after)
+	}
+	b.jump(time.Minute, 0)
+	b.until(b.q("#again") + `.innerText.trim() === 'Send again'`)
+	if !eval[bool](b, b.q("#card form")+`.nextElementSibling.id === 'offline'`) {
+		b.Error("what is wrong does not stand beside the field")
+	}
+	b.run(`window.connected = fetch`, `window.fetch = (url, options) => {
+		if (!options?.body) return connected(url, options);
+		window.fetch = connected;
+		return Promise.reject(new TypeError('not connected yet'));
+	}`)
+	b.back()
+	b.until(`said.includes("You're back online.")`)
+	b.card("code", "That code is wrong. 4 tries left.")
+	is(b, codes.Checks(), 1)
+	b.lose()
+	b.keys(pagetest.Code[:5]) // less than a code
+	b.do(pagetest.Offline(false))
+	b.says("You're back online.")
+	b.run(b.q("#card")+`.dataset.rev = 'another'`, looks)
+	b.until(b.q("#card") + `.dataset.rev !== 'another'`) // the card that comes submits nothing by itself
+	is(b, b.value("#code"), pagetest.Code[:5])
+	is(b, codes.Checks(), 1)
+	b.focus("code")
+	b.keys(pagetest.Code[5:])
+	b.card("approved")
+	is(b, codes.Checks(), 2)
+	is(b, len(codes.Asks()), 1)
+}
+
+// anOutage: the state cannot be read, the page says so in its own words, and comes back by itself.
+// A question without an answer is asked again though the page is not looked at, and whatever else
+// asks in the meantime: in the end a page from the browser's cache says what the server says.
+func anOutage(t *testing.T, browser context.Context) {
+	const shown = `dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`
+	w := onItsWay(t)
+	w.Codes.SetDown(true)
+	b := open(t, browser, w, pagetest.Look{})
+	b.tolerate = "Failed to load resource"
+	b.visit("")
+	b.card("away", "We can't do this right now", "Try again in 0:0")
+	w.Codes.SetDown(false)
+	b.card("code", "On its way") // without a press
+	w.Codes.SetDown(true)
+	b.focus("code")
+	b.keys("48")
+	failures := func() int { return strings.Count(w.Log.String(), `"status":503`) }
+	before := failures()
+	b.await("two looks that failed", func() bool { // the first one has then been taken in
+		b.run(looks)
+		return failures() >= before+2
+	})
+	w.Codes.SetDown(false)
+	w.Codes.Settle(store.Unknown)
+	b.card("code", "It may still arrive")
+	is(b, b.value("#code"), "48")
+	w.Codes.SetDown(true)
+	b.run(looks, shown, looks)
+	b.card("away")
+	w.Codes.SetDown(false)
+	b.run(looks)
+	b.card("code", "It may still arrive")
+	w.Codes.SetDown(true)
+	b.clear("code")
+	b.keys(pagetest.Code)
+	b.card("away")
+	w.Codes.SetDown(false)
+	b.run(looks)
+	b.card("code", "this didn't work")
+	b.do(pagetest.Offline(true))
+	b.run(`window.real = fetch`,
+		`window.fetch = (...all) => real(...all).catch((e) => { window.failed = true; throw e })`, shown)
+	b.until(`window.failed`)
+	w.Codes.SetDown(true)
+	b.do(pagetest.Offline(false))
+	b.card("away")
+	w.Codes.SetDown(false)
+	b.run(looks)
+	b.card("code")
+	b.focus("code")
+	b.keys(pagetest.Code + kb.Enter)
+	b.card("approved")
+}
+
+// aBounceChangesTheCard: what a provider reports of this very send is on its card within five
+// seconds.
+func aBounceChangesTheCard(t *testing.T, browser context.Context) {
+	onPageAndWidget(t, browser, acceptingAll, func(b *tab) {
+		b.world.Codes.ExpectReports()
+		b.asked(pagetest.Address)
+		b.card("code", "Check your mail")
+		b.world.Codes.Bounce()
+		b.card("failed", "It did not arrive", "This address does not take our mail.", "Change the address",
+			"The last code still works until")
+	})
+}
+
+func backAndForwardShowTheTruth(t *testing.T, browser context.Context) {
+	w := onItsWay(t)
+	b := visiting(t, browser, w)
+	// a page that was kept alive whole fires no load event
+	history := func(way string) { b.run("setTimeout(() => history." + way + "())") }
+	b.card("code", "Send again in")
+	before := b.left()
+	b.click(".change")
+	b.card("ask", "Back to the code")
+	w.Advance(25 * time.Second)
+	history("back")
+	b.card("code", "Send again in")
+	b.until(fmt.Sprintf(`Number(document.querySelector('#again').innerText.split(':')[1]) <= %d`, before-25))
+	w.Codes.Settle(store.Sent)
+	history("forward")
+	b.card("ask")
+	history("back")
+	b.card("code", "Check your mail")
+	b.until(`document.readyState === 'complete'`) // its scripts have run; the browser need not have kept it
+	// A page that the browser kept alive whole asks again when it is shown again.
+	w.Advance(11 * time.Minute)
+	b.run(`dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`)
+	b.card("ended")
+}
+
+// withoutScripts a person waits, enters the code and gets back to the app; what each form leads to
+// is in TestAPersonWithoutScriptsGetsInWithFormsAlone.
+func withoutScripts(t *testing.T, browser context.Context) {
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.URL.RequestURI())
+	}))
+	t.Cleanup(app.Close)
+	w := accepting(t)
+	w.Also(page.AppPage{App: "news", Title: "The News", ReturnURLs: []string{app.URL + "/in"}})
+	b := open(t, browser, w, pagetest.Look{NoScript: true})
+	b.visit("?app=news&return_url=" + app.URL + "/in")
+	leave := func(act func()) { // and wait for the page that follows
+		b.run(`window.left = true`)
+		act()
+		b.until(`window.left === undefined && document.readyState === 'complete'`)
+	}
+	leave(func() { b.focus("to"); b.keys(pagetest.Address + kb.Enter) })
+	b.card("code", "Check your mail", "Send again in", "See what's new")
+	leave(func() { b.click("#again") }) // it looks like waiting, and the server says the same
+	b.card("code", "Send again in")
+	leave(func() { b.focus("code"); b.keys("482 913" + kb.Enter) })
+	b.card("approved")
+	b.nothingKept()
+	is(t, w.Codes.Sends(), 1)
+	leave(func() { b.click("#card .button") })
+	is(t, eval[string](b, `location.origin + document.body.innerText`), app.URL+"/in?reference=news%26verification-1")
+}
+
+// lettersThroughAnInputMethod are checked once the input method, with which Chinese is written, has
+// ended; they look like capitals.
+func lettersThroughAnInputMethod(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	w.SendLetters()
+	post(t, w, "", "send", "to", pagetest.Address)
+	b := visiting(t, browser, w)
+	b.focus("code")
+	is(t, eval[string](b, "getComputedStyle(document.querySelector('#code')).textTransform"), "uppercase")
+	b.run(fmt.Sprintf(`(() => { const f = document.querySelector('#code');
+		f.dispatchEvent(new CompositionEvent('compositionstart', { bubbles: true }));
+		f.value = %q;
+		f.dispatchEvent(new InputEvent('input', { bubbles: true, isComposing: true })) })()`, strings.ToLower(pagetest.Letters)))
+	if b.card("code"); w.Codes.Checks() != 0 {
+		t.Error("checked before the input method was done")
+	}
+	b.run(`document.querySelector('#code').dispatchEvent(new CompositionEvent('compositionend', { bubbles: true }))`)
+	b.card("approved")
+}

@@ -1,0 +1,322 @@
+package page_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/store"
+)
+
+// aWidgetThatIsRequired makes its form valid only while there is a proof.
+func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	w.Codes.Proof = "a.b.c"
+	b := embedded(t, browser, w, pagetest.Look{}, `<form>`+tag(`name="proof" required`)+`</form>`)
+	const form, element = `document.querySelector('form')`, `document.querySelector('send-code')`
+	valid := func(want bool) {
+		t.Helper()
+		is(t, eval[bool](b, form+`.checkValidity() && `+element+`.checkValidity() && `+element+`.validity.valid`), want)
+	}
+	b.run(`window.told = []`, `['input', 'change'].forEach((name) => `+form+
+		`.addEventListener(name, ({ target }) => told.push(name + ' ' + target.value)))`)
+	b.card("ask")
+	valid(false) // before anything is asked for
+	b.run(form + `.reportValidity()`)
+	b.focused("to")
+	is(t, eval[string](b, element+`.validationMessage`), "Confirm your address with a code.")
+	b.asked(pagetest.Address)
+	b.card("code")
+	valid(false) // with a code on its way
+	b.paste(pagetest.Code)
+	b.card("approved")
+	valid(true) // with a proof
+	is(t, eval[string](b, element+`.value + ' ' + new FormData(`+form+`).get('proof')`), "a.b.c a.b.c")
+	is(t, eval[string](b, `told.join()`), "input a.b.c,change a.b.c") // and nothing of what was typed
+	b.run(form + `.reset()`)
+	b.card("ask")
+	valid(false) // after the form was reset
+	b.nothingKeptBut("")
+	b.run(element + `.removeAttribute('required')`)
+	valid(true) // where it is not required
+}
+
+// contract has what a page may expect of a field of a form: each row is tried with an <input> and with a widget, and gives the same.
+const contract = `(async () => {
+  const until = (holds) => new Promise((go) => { const t = setInterval(() => { if (holds()) { clearInterval(t); go(); } }, 20); });
+  const focused = (el) => [document.activeElement === el, el.matches(':focus'), el.matches(':focus-within')];
+  const key = (el, init) => (el.shadowRoot?.activeElement ?? el).dispatchEvent(new KeyboardEvent('keydown', { bubbles: true, composed: true, ...init }));
+  const rows = {
+    focus: (el) => { el.focus(); return focused(el); },
+    label: (el) => { const label = document.querySelector('label'); label.click(); return [el.labels.length, el.labels[0] === label, focused(el)]; },
+    required: (el, form) => [el.willValidate, el.validity.valueMissing, form.checkValidity()],
+    disabled: (el, form) => { el.disabled = true; el.focus(); return [el.hasAttribute('disabled'), el.matches(':disabled'), el.willValidate, form.checkValidity(), focused(el)]; },
+    fieldset: (el, form) => [true, false].map((yes) => { form.firstChild.disabled = yes; el.focus(); return [el.disabled, el.matches(':disabled'), el.willValidate, form.checkValidity(), focused(el)]; }),
+    setCustomValidity: (el, form) => ['no', ''].map((text) => { el.setCustomValidity(text); el.required = false; return [el.validity.customError, el.validationMessage, form.checkValidity()]; }),
+    form: (el, form) => { document.body.append(el); el.setAttribute('form', 'f'); return [el.form === form, [...form.elements].includes(el), form.checkValidity()]; },
+    reset: (el, form) => { form.reset(); return [el.value, el.validity.valid]; },
+    restore: (el) => [el.value, el.name, el.matches(':invalid')],
+    dialog: (el) => {
+      const dialog = document.createElement('dialog');
+      dialog.append(el, document.createElement('button'));
+      document.body.append(dialog);
+      dialog.showModal();
+      const got = focused(el);
+      dialog.remove();
+      return got;
+    },
+    keys: (el) => {
+      const eaten = [], hotkey = ({ target, key }) => { if (key === 'Escape' || !/^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName)) eaten.push(key); };
+      document.addEventListener('keydown', hotkey);
+      el.focus();
+      for (const init of [{ key: '4' }, { key: 'x' }, { key: 'Escape' }]) key(el, init);
+      document.removeEventListener('keydown', hotkey);
+      return eaten;
+    },
+  };
+  const differ = [];
+  for (const [name, row] of Object.entries(rows)) {
+    const got = [];
+    for (const kind of ['input', 'send-code']) {
+      const form = Object.assign(document.createElement('form'), { id: 'f' }), label = document.createElement('label'), el = document.createElement(kind);
+      form.append(document.createElement('fieldset'));
+      Object.assign(label, { htmlFor: 'x', textContent: 'Code' });
+      Object.assign(el, { id: 'x', name: 'n', required: true, publicKey: '` + pagetest.PublicKey + `' });
+      form.firstChild.append(label, el);
+      document.querySelector('main').replaceChildren(form);
+      if (el.shadowRoot) await until(() => el.shadowRoot.querySelector('#to'));
+      got.push(JSON.stringify(row(el, form)));
+      el.remove();
+    }
+    if (got[0] !== got[1]) differ.push([name, ...got].join(' '));
+  }
+  return differ;
+})()`
+
+// aWidgetKeepsTheContractOfAField of a form, and takes the focus where its page begins with it.
+func aWidgetKeepsTheContractOfAField(t *testing.T, browser context.Context) {
+	b := embedded(t, browser, accepting(t), pagetest.Look{}, `<main></main>`+tag(`autofocus`))
+	b.focused("to")
+	for _, differs := range eval[[]string](b, contract) {
+		t.Error(differs)
+	}
+	b.clear("to")
+	b.keys("x")
+	b.run(`document.querySelector('send-code').disabled = true`)
+	b.run(b.q("#send") + `.click()`)
+	is(t, eval[string](b, b.q("#to")+`.value + `+b.q("#to")+`.matches(':disabled')`), "xtrue")
+	is(t, len(b.world.Codes.Asks()), 0)
+}
+
+// aWidgetUnderForeignCSS looks as it does without: of what its page sets for its own text, nothing is inherited.
+func aWidgetUnderForeignCSS(t *testing.T, browser context.Context) {
+	b := embedded(t, browser, accepting(t), pagetest.Look{}, tag(""))
+	const styles = `[...document.querySelector('send-code').shadowRoot.querySelectorAll(':not(.visually-hidden)')].flatMap((e, i) => { const s = getComputedStyle(e); return [...s].map((name) => i + e.localName + ' ' + name + ' ' + s.getPropertyValue(name)) })`
+	const foreign = `html { font-size: 62.5% } body, body * { color: red; font: italic 700 30px/3 cursive; font-variant: small-caps; letter-spacing: 3px; word-spacing: 9px; white-space: nowrap;
+		text-align: right; text-indent: 2em; text-transform: uppercase; text-shadow: 1px 1px red; word-break: break-all; hyphens: auto; cursor: wait; list-style: square; line-break: anywhere;
+		-webkit-text-fill-color: red; -webkit-text-stroke: 1px red; quotes: none; tab-size: 1; writing-mode: vertical-rl; text-orientation: upright; accent-color: red; caret-color: red; user-select: none }
+		send-code { writing-mode: horizontal-tb; inline-size: 400px }`
+	b.card("ask")
+	b.run(`document.querySelector('send-code').style.width = '400px'`, `window.plain = `+styles)
+	b.run(`(() => { const s = new CSSStyleSheet(); s.replaceSync(` + "`" + foreign + "`" + `); document.adoptedStyleSheets = [s] })()`)
+	if got := eval[[]string](b, styles+`.filter((each, i) => each !== plain[i])`); len(got) > 0 {
+		t.Errorf("%d styles come from the page around: %q", len(got), got[:min(8, len(got))])
+	}
+}
+
+// aWidgetHasPropertiesEarly: a page sets them before the widget's script has come. React then
+// writes publicKey as an attribute, which HTML knows in small letters.
+func aWidgetHasPropertiesEarly(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	b, s := embeddedBeside(t, browser, w, pagetest.Look{},
+		`<form><send-code></send-code></form><send-code id="two" publickey="`+pagetest.PublicKey+`"></send-code>`, "")
+	b.first(`document.addEventListener('readystatechange', () => {
+		if (document.readyState !== 'interactive') return;
+		window.early = !customElements.get('send-code');
+		Object.assign(document.querySelector('send-code'), { publicKey: '` + pagetest.PublicKey + `', purpose: 'gift', channels: 'email',
+			country: 'DE', to: '` + pagetest.Address + `', locale: 'es', reference: 'r-1', name: 'proof', required: true, value: '', type: 'x' });
+	})`)
+	b.do(chromedp.Navigate(s.URL))
+	b.card("ask", "Confirma tu correo")
+	is(t, eval[bool](b, `early`), true)
+	// none is in the way of the element's own
+	is(t, eval[string](b, `Object.keys(document.querySelector('send-code')).join()`), "")
+	is(t, eval[bool](b, `document.querySelector('form').checkValidity()`), false)
+	b.click("#send")
+	b.card("code", "a•••@example.com")
+	ask := w.Codes.Asks()[0]
+	is(t, [3]string{ask.Purpose, ask.Reference, ask.To}, [3]string{"gift", "r-1", pagetest.Address})
+	b.run(`document.querySelector('send-code').purpose = 'default'`) // set later, it is the element's
+	b.card("ask")
+	b.root = `document.querySelector('#two').shadowRoot`
+	b.asked("ben@example.com")
+	b.card("code", "b•••@example.com")
+}
+
+// aWidgetTellsItsPage of a mail that failed, another recipient, a wrong code and an expired one. It
+// forgets what the service does not know any more.
+func aWidgetTellsItsPage(t *testing.T, browser context.Context) {
+	w := running(t)
+	b := embedded(t, browser, w, pagetest.Look{}, tag(""))
+	b.card("ask")
+	b.run(`document.querySelector('send-code').focus()`)
+	b.focused("to")
+	b.asked(" ")
+	b.card("ask", "Enter your email address.")
+	b.asked("noone")
+	b.card("ask", "Include an @")
+	b.until(b.q("#to[aria-invalid=true]") + `.value === 'noone'`)
+	b.asked(pagetest.Address)
+	b.card("code", "On its way", "Sending a code to a•••@example.com")
+	w.Codes.Settle(store.Failed)
+	b.card("failed", "Could not be delivered", "did not reach a•••@example.com", "didn't count. You can try again now")
+	b.hears("failed", `"reason":"undelivered"`)
+	b.click("[data-act=change]")
+	b.card("ask", "Back to the code")
+	b.asked("ben@example.com")
+	b.card("code", "b•••@example.com")
+	b.hears("changed", `"to":"b•••@example.com"`, `"channel":"email"`)
+	b.keys("111111")
+	b.hears("wrong", `"id":`, `"attempts_remaining":4`)
+	b.pass(11 * time.Minute)
+	b.card("ended", "This code has expired", "You can have a new one sent to b•••@example.com")
+	b.hears("expired", `"status":"expired"`)
+	is(t, eval[int](b, `heard.filter(([name]) => name === 'expired').length`), 1) // it tells once
+	b.ready()
+	b.click("#again") // without typing the address again
+	b.card("code", "On its way", "b•••@example.com")
+	w.Codes.Erase()
+	b.do(chromedp.Reload())
+	b.card("ask")
+	b.nothingKeptBut("")
+}
+
+// aWidgetIsResetWhileItAsks: an answer to what was asked before the reset changes nothing.
+func aWidgetIsResetWhileItAsks(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	b := embedded(t, browser, w, pagetest.Look{}, tag(""))
+	const reset = `document.querySelector('send-code').reset()`
+	pause := func() { b.rest(600 * time.Millisecond) }
+	b.card("ask")
+	b.run(b.q("#to")+`.value = 'ana@example.com'`, b.q("#send")+`.click()`, reset) // before the module is there
+	pause()
+	b.card("ask")
+	is(b, b.value("#to"), "")
+	is(t, len(w.Codes.Asks()), 0)
+	letGo := w.Codes.BlockSends()
+	b.asked(pagetest.Address)
+	b.until(b.q(".busy"))
+	pause()
+	b.run(reset)
+	letGo()
+	b.await("an answer", func() bool { return w.Codes.Sends() == 1 })
+	pause()
+	b.card("ask")
+	b.nothingKeptBut("")
+}
+
+// aWidgetIsOneRequest, and the question whether its page may ask, until its field gets the focus,
+// and nothing around it moves: with the line of the documentation, which keeps its height, before
+// its script has come.
+func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
+	const most, tall = 10_000, 12
+	height := strings.TrimSpace(strings.Split(example(t, "css")[0], "\n")[0])
+	for _, width := range []int64{320, 1280} {
+		w := accepting(t)
+		markup := tag("") + `<p id="below">Terms of Shop</p>`
+		b, s := embeddedBeside(t, browser, w, pagetest.Look{Width: width, Height: 900, Lang: "en"}, markup, height)
+		b.first(shifting(0))
+		b.do(slow(400*time.Millisecond, 400_000/8))
+		b.do(chromedp.Navigate(s.URL))
+		b.card("ask", "Confirm your email")
+		b.until(fmt.Sprintf(`performance.getEntriesByType('resource').some((e) => e.name === %q)`,
+			w.URL+"v1/channels?purpose=&locale=en"))
+		took := eval[float64](b, `performance.now()`)
+		got := eval[struct {
+			Names []string
+			Bytes int
+			Shown float64
+		}](b, fmt.Sprintf(`(() => { const all = performance.getEntriesByType('resource').filter((e) => e.name.startsWith(%q));
+			return { Names: all.map((e) => new URL(e.name).pathname), Bytes: all.reduce((n, e) => n + e.encodedBodySize, 0), Shown: all.at(-1)?.responseEnd ?? 0 } })()`, w.URL))
+		t.Logf("%d px at 400 ms and 400 kb/s: %v, %d bytes, here after %.0f ms, seen after %.0f ms", width, got.Names,
+			got.Bytes, got.Shown, took)
+		// the question whether the page may ask comes with the card
+		if strings.Join(got.Names, " ") != "/widget.js /v1/channels" || got.Bytes > most || got.Bytes == 0 {
+			t.Errorf("at %d px it is %v, %d bytes", width, got.Names, got.Bytes)
+		}
+		if moved := eval[[]string](b, `shifts`); len(moved) > 0 {
+			t.Errorf("at %d px the page moves: %v", width, moved)
+		}
+		const below = `(() => { const e = document.querySelector('send-code'); return e.offsetHeight - e.shadowRoot.querySelector('#card').offsetHeight })()`
+		if spare := eval[float64](b, below); spare < 0 || spare > tall {
+			t.Errorf("at %d px the kept height is %v px more than the card's", width, spare)
+		}
+		b.asked(pagetest.Address)
+		b.card("code")
+		b.focus("code")
+		b.paste(pagetest.Code)
+		b.card("approved")
+		is(t, eval[float64](b, below), 0) // the height is given back
+	}
+}
+
+// slow has each request of a tab wait and share a narrow line, as a telephone's.
+func slow(latency time.Duration, bytesPerSecond float64) chromedp.Action[chromedp.Void] {
+	return pagetest.Command(network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
+		MatchedNetworkConditions: []*network.Conditions{{
+			Latency: float64(latency.Milliseconds()), DownloadThroughput: bytesPerSecond,
+			UploadThroughput: bytesPerSecond,
+		}},
+	})
+}
+
+// shifting is a script that records in shifts what moves on a page by more than least.
+func shifting(least float64) string {
+	return fmt.Sprintf(`window.shifts = [];
+		const source = (s) => [s.node?.nodeName + '#' + s.node?.id, JSON.stringify(s.previousRect), JSON.stringify(s.currentRect)].join(' ');
+		new PerformanceObserver((list) => shifts.push(...list.getEntries().filter((e) => e.value > %v)
+			.map((e) => [e.value, ...e.sources.map(source)].join(' ')))).observe({ type: 'layout-shift', buffered: true })`, least)
+}
+
+// aWidgetIsItsApps: its first card has the purpose's title and the app's accent, as our page; the
+// accent of the site around goes first.
+func aWidgetIsItsApps(t *testing.T, browser context.Context) {
+	for css, want := range map[string][2]string{ // the colour of the button, in light and in dark colours
+		"":                                      {"rgb(11, 122, 92)", "rgb(99, 192, 158)"},
+		`send-code { --accent: rebeccapurple }`: {"rgb(102, 51, 153)", "rgb(102, 51, 153)"},
+	} {
+		w := accepting(t)
+		w.Codes.Paint("#0b7a5c")
+		b, s := embeddedBeside(t, browser, w, pagetest.Look{}, tag(`purpose="confirm"`), css)
+		b.do(chromedp.Navigate(s.URL))
+		b.card("ask", "Get a code to confirm your address")
+		for i, dark := range []bool{false, true} {
+			b.do(pagetest.Look{Dark: dark, Lang: "en", Width: 800, Height: 700}.Apply())
+			is(t, eval[string](b, `getComputedStyle(`+b.q("#send")+`).backgroundColor`), want[i])
+		}
+		b.run(`document.querySelector('send-code').setAttribute('locale', 'es')`)
+		b.card("ask", "para confirmar tu dirección")
+	}
+}
+
+// aWidgetSpeaksALanguage also to screen readers and programs, whatever the language of the page
+// around: in one that is not ours English, of which it tells the developer.
+func aWidgetSpeaksALanguage(t *testing.T, browser context.Context) {
+	for locale, spoken := range map[string]string{"ar": "ar rtl", "xx": "en ltr"} {
+		b := embedded(t, browser, world(t), pagetest.Look{}, tag(`locale="`+locale+`"`))
+		b.tolerate = "no texts in"
+		b.card("ask")
+		for _, part := range []string{"#card", "#offline", "#say"} {
+			is(t, eval[string](b, `(({ lang, dir }) => lang + ' ' + dir)(`+b.q(part)+`.closest('[lang]') ?? {})`), spoken)
+		}
+		if locale == "xx" {
+			b.await("a word to the developer", func() bool { return b.told("no texts in xx") })
+		}
+	}
+}

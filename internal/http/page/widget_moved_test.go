@@ -1,0 +1,110 @@
+package page_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"sendcode/internal/http/page/pagetest"
+)
+
+// moves are what hosts do to an element; each leaves it in the other of two places.
+var moves = map[string]string{
+	"appended": `other().append(el)`, "moved": `other().moveBefore(el, null)`,
+	"replaced": `other().replaceChildren(el)`, "taken out and put back": `el.remove(), await rest(50), other().append(el)`,
+	"taken out and put back at once": `el.remove(), other().append(el)`,
+	"moved with the form":            `document.body.append(el.form)`,
+}
+
+// aWidgetIsMoved by its host, and loses nothing: what was typed, what is being asked, what was proven.
+func aWidgetIsMoved(t *testing.T, browser context.Context) {
+	for name, move := range moves {
+		t.Log(name)
+		w := accepting(t)
+		b := embedded(t, browser, w, pagetest.Look{}, `<form><p id="one">`+tag(`name="proof" required`)+`</p><p id="two"></p></form>`)
+		b.run(`window.el = document.querySelector('send-code')`, `window.rest = (ms) => new Promise((go) => setTimeout(go, ms))`,
+			`window.other = () => document.querySelector(el.closest('#one') ? '#two' : '#one')`)
+		moved := func() {
+			b.Helper()
+			eval[bool](b, `(async () => { `+move+`; await rest(50); return true })()`)
+		}
+		b.card("ask")
+		b.focus("to")
+		b.keys("ana@exa")
+		moved()
+		is(t, b.value("#to"), "ana@exa")
+		b.run(`el.setAttribute('locale', 'es')`) // which is drawn anew
+		b.card("ask", "Confirma tu correo")
+		is(t, b.value("#to"), "ana@exa")
+		b.run(`el.removeAttribute('locale')`)
+		b.card("ask", "Confirm your email")
+		b.focus("to")
+		b.keys("mple.com")
+		letGo := w.Codes.BlockSends()
+		b.run(b.q("#send") + `.click()`)
+		b.await("a request", func() bool { return eval[bool](b, b.q(".busy")+` !== null`) })
+		moved()
+		letGo()
+		b.card("code", "a•••@example.com")
+		is(t, w.Codes.Sends(), 1)
+		b.focus("code")
+		b.keys("4829")
+		moved()
+		is(t, b.value("#code"), "4829")
+		b.run(fmt.Sprintf(losing, 1, `throw new TypeError('lost')`))
+		b.focus("code")
+		b.keys("13")
+		moved()
+		b.card("approved")
+		proof := b.proof()
+		moved()
+		is(t, b.proof(), proof)
+		is(t, eval[bool](b, `el.form.checkValidity() && new FormData(el.form).get('proof') === el.value && el.value !== ''`), true)
+		b.card("approved", "a•••@example.com is confirmed.")
+		is(t, [2]int{w.Codes.Sends(), w.Codes.Checks()}, [2]int{1, 1})
+	}
+}
+
+// aWidgetIsDrawnAgain by its host, which gives the proof back: as an attribute, or as the property early or late.
+func aWidgetIsDrawnAgain(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	b := embedded(t, browser, w, pagetest.Look{}, `<form>`+tag(`name="proof" required`)+`</form>`)
+	b.asked(pagetest.Address)
+	b.card("code")
+	b.focus("code")
+	b.keys(pagetest.Code)
+	b.card("approved")
+	b.run(`window.proof = document.querySelector('send-code').value`, `window.form = document.querySelector('form')`)
+	const again = `window.el = document.createElement('send-code'), el.publicKey = '` + pagetest.PublicKey + `', el.name = 'proof', el.required = true`
+	given := func(draw ...string) {
+		b.Helper()
+		b.run(draw...)
+		is(t, eval[bool](b, `form.checkValidity() && new FormData(form).get('proof') === proof`), true) // at once
+		b.card("approved", "a•••@example.com is confirmed.")
+		is(t, b.proof(), eval[string](b, `proof`))
+	}
+	given(again, `el.setAttribute('value', proof)`, `form.replaceChildren(el)`)
+	given(again, `el.value = proof`, `form.replaceChildren(el)`)
+	given(again, `form.replaceChildren(el)`, `el.value = 'x'`, `el.value = proof`)
+	b.run(again, `form.replaceChildren(el)`)
+	b.card("ask")
+	b.focus("to")
+	b.keys("ana@exa")
+	given(`el.value = proof`) // whatever is being typed
+	b.run(`el.value = 'another'`)
+	is(t, b.proof(), eval[string](b, `proof`))
+	b.run(`el.value = ''`)
+	b.card("ask")
+	is(t, b.proof(), "")
+	w.Codes.Erase()
+	b.run(`window.told = []`, `form.addEventListener('change', () => told.push(el.value))`, `el.value = proof`)
+	b.card("ask") // of a verification that nobody knows
+	b.until(`told.join() === '' && told.length === 1 && !form.checkValidity()`)
+	is(t, eval[int](b, `heard.filter(([name]) => name === 'approved').length`), 1)
+}
+
+// proof is the element's value.
+func (b *tab) proof() string {
+	b.Helper()
+	return eval[string](b, `document.querySelector('send-code').value`)
+}

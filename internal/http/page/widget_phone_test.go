@@ -1,0 +1,136 @@
+package page_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/store"
+)
+
+// aWidgetByPhone goes the whole way by keyboard alone, on another site's page, and through a
+// reload: it comes back with the time that is left, and keeps nothing of a person. What is wrong
+// with a number is said at its field, where it stays.
+func aWidgetByPhone(t *testing.T, browser context.Context) {
+	w := phoning(t)
+	b := embedded(t, browser, w, pagetest.Look{Width: 320, Height: 640},
+		tag(`channels="email sms" country="DE" locale="en"`))
+	b.until(b.q("#country"))
+	visible := func(field, other string) string {
+		return b.q(field) + `.checkVisibility() && !` + b.q(other) + `.checkVisibility()`
+	}
+	b.until(visible("#to", "#phone"))
+	b.keys(kb.Tab)
+	b.focused("by-email")
+	b.keys(kb.ArrowRight)
+	b.focused("by-sms")
+	b.until(visible("#phone", "#to"))
+	b.keys(kb.Tab)
+	b.focused("country")
+	b.keys("Ger")
+	b.until(b.q("#country") + `.value === 'DE'`)
+	b.card("ask", "As in 01512 3456789")
+	b.keys(kb.Tab)
+	b.focused("phone")
+	b.keys("015123456789")
+	b.until(b.q("#phone") + `.value === '01512 3456789'`)
+	b.keys(kb.Enter)
+	b.card("code", "On its way", "Sending a code to +49 151•••789", "Send again in")
+	b.focused("code")
+	b.keys("48")
+	w.Codes.Settle(store.Sent)
+	b.card("code", "Check your phone", "Valid until", "Reference for support: S-", "per minute", "4 left", "9 left")
+	is(b, b.value("#code"), "48")
+	b.hears("sent", `"number":1`, `"to":"+49 151•••789"`, `"channel":"sms"`)
+	b.nothingKeptBut("verification-1")
+	w.Advance(20 * time.Second)
+	b.do(chromedp.Reload())
+	b.card("code", "Check your phone", "Send again in 0:")
+	if left := b.left(); left > 40 {
+		t.Errorf("%d s are left of 60 after 20", left)
+	}
+	b.click("[data-act=change]")
+	b.focused("phone")
+	b.clear("phone")
+	b.paste("+34 612 34 56 78")
+	b.keys(kb.Enter)
+	b.card("ask", "We don't send codes to numbers in this country. You can have the code sent by email.")
+	b.focused("phone")
+	b.until(b.q("#phone[aria-invalid=true]") + `.getAttribute('aria-describedby') === 'phone-error phone-hint'`)
+	is(b, b.value("#phone"), "+34 612 34 56 78")
+	b.click("[data-act=back]")
+	b.card("code", "+49 151•••789")
+	b.focus("code")
+	b.keys(pagetest.Code)
+	b.card("approved", "+49 151•••789 is confirmed", "You can continue")
+	b.focused("heading")
+	b.hears("approved", `"id":`, `"test":false`)
+	b.nothingKept()
+	b.nothingKeptBut("")
+	if asks := w.Codes.Asks(); asks[0].Channel != "sms" || asks[0].Country != "DE" || w.Codes.Sends() != 1 {
+		t.Errorf("%d sends, %+v", w.Codes.Sends(), asks)
+	}
+}
+
+// aWidgetsOtherChannel has its own wait, and its own code.
+func aWidgetsOtherChannel(t *testing.T, browser context.Context) {
+	w := phoning(t)
+	w.Codes.Immediately = store.Sent
+	b := embedded(t, browser, w, pagetest.Look{Width: 600, Height: 1000}, tag(`channels="email sms" locale="en"`))
+	b.until(b.q("#country"))
+	b.asked(pagetest.Address)
+	b.card("code", "Check your mail")
+	is(t, eval[bool](b, `!!`+b.q(".instead")), false) // the mail mostly comes within the minute
+	b.pass(61 * time.Second)
+	b.card("code", "Send a text message instead")
+	b.click("#instead")
+	b.focused("phone")
+	from := time.Now()
+	b.keys("+4915123456789" + kb.Enter)
+	b.card("code", "Check your phone", "+49 151•••789", "Send again in", "Enter the code from the email")
+	b.counts(from)
+	b.run(`const real = window.fetch, slowly = async (...all) => {
+		window.fetch = real;
+		const answer = await real(...all);
+		window.asked = true;
+		await new Promise((go) => setTimeout(go, 2_000));
+		setTimeout(() => { window.answered = true });
+		return answer;
+	};
+	window.fetch = slowly;
+	dispatchEvent(new Event('online'))`)
+	b.until(`window.asked`)
+	b.click(".instead [data-act=besides]") // while the widget asks for the code that it leaves
+	b.until(`window.answered`)
+	b.card("code", "Check your mail", "Send a text message instead", "+49 151•••789 · next code in 0:")
+	b.ready()
+	b.click("#other")
+	b.card("code", "Check your phone", "Send again in 0:")
+	is(t, len(w.Codes.Asks()), 2)
+	b.pass(61 * time.Second)
+	b.card("code", "Send by email instead", "a•••@example.com")
+	b.ready()
+	from = time.Now()
+	b.click("#other")
+	b.card("code", "Check your mail", "Code sent again to a•••@example.com", "Send again in", "3 left")
+	b.counts(from)
+	b.focus("code")
+	b.keys(pagetest.Code)
+	b.card("approved", "a•••@example.com is confirmed.")
+	b.nothingKeptBut("")
+}
+
+// aWidgetWithoutTextMessages offers what the service has, whatever the site wishes for.
+func aWidgetWithoutTextMessages(t *testing.T, browser context.Context) {
+	w := phoning(t)
+	w.Codes.Pause(recipient.SMS)
+	b := embedded(t, browser, w, pagetest.Look{}, tag(`channels="sms email" locale="en"`))
+	b.until(b.q("#to") + `?.checkVisibility() && !` + b.q("#phone"))
+	b.asked(pagetest.Address)
+	b.card("code", "a•••@example.com")
+}

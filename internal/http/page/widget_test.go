@@ -1,0 +1,198 @@
+package page_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// tag is the widget, with more attributes.
+func tag(attributes string) string {
+	return `<send-code public-key="` + pagetest.PublicKey + `" ` + attributes + `></send-code>`
+}
+
+// listening keeps what widgets tell their page, and what a screen reader is told of the first.
+const listening = `(() => {
+  window.heard = [];
+  for (const name of ['sent', 'approved', 'refused', 'failed', 'changed', 'wrong', 'expired']) {
+    addEventListener(name, (e) => heard.push([name, e.detail && { ...e.detail, proof: e.detail.proof && 'a proof' }]));
+  }
+  addEventListener('DOMContentLoaded', () => customElements.whenDefined('send-code').then(() => {
+    const say = document.querySelector('send-code')?.shadowRoot.querySelector('#say');
+    if (say) new MutationObserver(() => said.push(say.textContent)).observe(say, { childList: true, characterData: true, subtree: true });
+  }));
+})()`
+
+// embedded opens a site's page with the widget in it.
+func embedded(t *testing.T, browser context.Context, w *pagetest.World, look pagetest.Look, markup string) *tab {
+	t.Helper()
+	b, s := embeddedBeside(t, browser, w, look, markup, "")
+	b.do(chromedp.Navigate(s.URL))
+	return b
+}
+
+// embeddedBeside makes such a page, with a style sheet of its own, and does not go there yet.
+func embeddedBeside(
+	t *testing.T, browser context.Context, w *pagetest.World, look pagetest.Look, markup, css string,
+) (*tab, *pagetest.Site) {
+	t.Helper()
+	s := w.Embed(markup, css)
+	t.Cleanup(s.Close)
+	b := open(t, browser, w, look)
+	b.tolerate = "Failed to load resource" // as the browser calls every answer that is an error
+	b.root = `document.querySelector('send-code').shadowRoot`
+	b.first(listening)
+	return b, s
+}
+
+// asked has the widget send to the address.
+func (b *tab) asked(to string) {
+	b.Helper()
+	b.card("ask")
+	b.clear("to")
+	b.keys(to + kb.Enter)
+}
+
+func (b *tab) hears(event string, detail ...string) {
+	b.Helper()
+	b.until(fmt.Sprintf("heard.some(([name]) => name === %q)", event))
+	contains(b, eval[string](b, fmt.Sprintf("JSON.stringify(heard.findLast(([name]) => name === %q)[1])", event)),
+		detail...)
+}
+
+// nothingKeptBut looks at what the site's storage holds beside names and tokens: the id alone.
+func (b *tab) nothingKeptBut(id string) {
+	b.Helper()
+	kept := eval[string](b,
+		`JSON.stringify([history.state, Object.values({...localStorage}).join().replace(/token-\d/, ''), Object.values({...sessionStorage}), document.cookie])`)
+	want := `[null,"",[],""]`
+	if id != "" {
+		want = fmt.Sprintf(`[null,"",[%q],""]`, id)
+	}
+	if kept != want {
+		b.Errorf("the site's storage holds %s", kept)
+	}
+}
+
+// aWidgetsRefusal because of what another person has sent a moment ago, and then because of both
+// sends.
+func aWidgetsRefusal(t *testing.T, browser context.Context) {
+	from := time.Now()
+	w := accepting(t, every(time.Minute), quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 2, Window: time.Hour})
+	post(t, w, "", "send", "to", pagetest.Address)
+	b := embedded(t, browser, w, pagetest.Look{}, tag(""))
+	b.asked(pagetest.Address)
+	b.card("enough", "A code was just sent", "1 code was sent to ana@example.com at", "Send code in 0:", "per minute",
+		"next in 0:")
+	is(t, eval[int](b, b.root+`.querySelectorAll('.pips-row').length`), 1) // the rule that refuses
+	b.focused("heading")
+	b.hears("refused", `"what":"send"`, `"blocked_by":"minute"`, `"retry_after":`)
+	b.counts(from)
+	b.click("#again") // it waits, can be reached, and does nothing
+	b.focused("again")
+	b.keys(kb.Enter)
+	is(t, len(w.Codes.Asks()), 2)
+	b.until(b.q("#again[aria-disabled=true]") + ` && ` + b.q("[role=timer]"))
+	w.Advance(61 * time.Second)
+	b.jump(61*time.Second, 61*time.Second)
+	b.until(`said.includes('You can request another code now.')`)
+	b.card("ask") // a limit that was reached is none any more
+	is(t, b.value("#to"), pagetest.Address)
+	b.click("#send")
+	b.card("code", "Check your mail", "Next code at", "min")
+	b.do(chromedp.Reload())
+	b.card("code", "Next code at")
+	b.believe()
+	b.click("#again")
+	b.card("enough", "Hourly limit reached", "At most 2 codes per hour go to a•••@example.com.", "Next code at",
+		"The last code still works until")
+	b.click(".aside [data-act=code]")
+	b.card("code", "Next code at")
+}
+
+// severalWidgets do not know of each other; one that is removed stops at once, and goes on where it
+// is put back.
+func severalWidgets(t *testing.T, browser context.Context) {
+	w := running(t, quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute})
+	markup := `<div>` + tag(`id="one"`) + tag(`id="two" locale="zh-CN" to="ben@example.com"`) + `</div>`
+	b := embedded(t, browser, w, pagetest.Look{Width: 800, Height: 1400}, markup)
+	one, two := `document.querySelector('#one').shadowRoot`, `document.querySelector('#two').shadowRoot`
+	b.root = one
+	b.asked(pagetest.Address)
+	b.card("code", "a•••@example.com")
+	w.Codes.Immediately = store.Sent
+	b.root = two
+	b.card("ask", "验证邮箱")
+	b.click("#send")
+	b.card("code", "验证码已发到 b•••@example.com", "重新发送", "还需 0:")
+	b.root = one
+	b.card("code", "a•••@example.com")
+	// The one, whose mail is still on its way, is removed while it waits for an answer: that
+	// request is aborted and not repeated.
+	b.run(`window.asked = []`, `window.real = fetch`, `window.fetch = (url, options) => {
+		asked.push(String(url));
+		if (!String(url).includes('verification-1')) return real(url, options);
+		return new Promise((_, no) => { options.signal.onabort = () => no(options.signal.reason) });
+	}`, looks)
+	b.until(`asked.join().includes('verification-1')`)
+	b.run(`window.taken = document.querySelector('#one')`, `taken.remove()`, `asked = []`,
+		`setTimeout(() => { window.rested = true }, 1200)`)
+	b.until(`window.rested`)
+	b.run(looks)
+	b.until(`asked.join().includes('verification-2')`)
+	if got := eval[string](b, `asked.join()`); strings.Contains(got, "verification-1") {
+		t.Errorf("after one was removed, %s was asked for", got)
+	}
+	b.run(`window.fetch = real`, `document.querySelector('div').append(taken)`)
+	b.root = one
+	b.card("code", "Send again", "a•••@example.com")
+	b.do(chromedp.Reload())
+	b.card("code", "a•••@example.com")
+	b.root = two
+	b.card("code", "b•••@example.com")
+}
+
+// aWidgetKeepsTokens of right codes, at most five, the newest first, until it is told to forget
+// them. Without storage it keeps none.
+func aWidgetKeepsTokens(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	b, s := embeddedBeside(t, browser, w, pagetest.Look{}, tag(""), "")
+	enter := func(known ...string) {
+		t.Helper()
+		w.Advance(24 * time.Hour)
+		b.do(chromedp.Navigate(s.URL))
+		b.asked(pagetest.Address)
+		b.card("code")
+		if asks := w.Codes.Asks(); !slices.Equal(asks[len(asks)-1].Known, known) {
+			t.Errorf("presented %v, want %v", asks[len(asks)-1].Known, known)
+		}
+		b.paste(pagetest.Code)
+		b.card("approved")
+	}
+	enter()
+	var known []string
+	for n := range 6 {
+		known = append([]string{fmt.Sprint("token-", n+1)}, known[:min(4, len(known))]...)
+		enter(known...)
+	}
+	b.do(chromedp.Navigate(s.URL))
+	b.card("ask", "Forget this device")
+	b.click("[data-act=forget]")
+	b.until("!" + b.q("[data-act=forget]"))
+	b.focused("to")
+	enter()
+	b.first(`Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('', 'SecurityError') } })`)
+	enter()
+	enter()
+	is(t, eval[bool](b, b.q("[data-act=forget]")+" === null"), true)
+}

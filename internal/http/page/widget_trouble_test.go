@@ -1,0 +1,221 @@
+package page_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/run/app/apptest"
+)
+
+// aWidgetOnAPageThatMayNot says so in plain words, to the person and to the page's author, and asks
+// for nothing.
+func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
+	for name, c := range map[string]struct{ markup, said string }{
+		"its origin is in no list": {tag(""),
+			"the service lets no page of this origin read its answers: http://"},
+		"the key is not known": {`<send-code key="pk_unknown"></send-code>`,
+			"The API key is not known here."},
+		"there is no key": {`<send-code></send-code>`, "it has no public key"},
+		"the key is a secret one": {`<send-code public-key="sk_uitest_0123456789abcdef"></send-code>`,
+			"a secret key"},
+		"the purpose is not configured": {tag(`purpose="gifts"`), "No purpose of that name is configured."},
+		"by phone, the key is not known": {`<send-code public-key="pk_unknown" channel="sms"></send-code>`,
+			"The API key is not known here."},
+		"the channel is not set up there": {tag(`channel="fax"`), ""},
+	} {
+		w := running(t)
+		b, site := embeddedBeside(t, browser, w, pagetest.Look{}, c.markup, "")
+		b.tolerate = "e" // the browser has its own words for each of these
+		if c.markup == tag("") {
+			w.Allow()
+		}
+		b.do(chromedp.Navigate(site.URL))
+		if name == "the channel is not set up there" {
+			b.asked(pagetest.Address)
+		} // else it shows before anything is typed
+		b.card("misplaced", "Codes can't be sent from here", "This page is not set up to use this service",
+			"nothing was sent")
+		b.hears("failed", `"reason":"misplaced"`)
+		is(t, w.Codes.Sends(), 0)
+		b.await("a word to the developer", func() bool { return b.told("<send-code>: " + c.said) })
+		if strings.Contains(c.said, "secret") {
+			const made = `import(%q).then(({ Client }) => { try { new Client({ key: 'sk_uitest_0123456789abcdef' }); return '' } catch (e) { return e.message } })`
+			contains(t, eval[string](b, fmt.Sprintf(made, w.URL+"client.js")),
+				"a secret key (sk_…) is no secret in a page")
+			b.await("a word about the client", func() bool { return b.told("sendcode: " + c.said) })
+		}
+	}
+}
+
+// aWidgetAndAnOutage: a repetition, after an answer that was lost or an outage, carries the same
+// key, a new request another one.
+func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	b := embedded(t, browser, w, pagetest.Look{}, tag(""))
+	b.card("ask")
+	b.run(`window.real = fetch`, `window.fetch = async (...all) => {
+		const a = await real(...all); if (all[1].method === 'POST') { window.fetch = real; throw new DOMException('', 'TimeoutError') } return a }`)
+	b.asked(pagetest.Address)
+	b.until(b.q("#offline") + `.innerText.startsWith("That didn't work.")`)
+	b.until(b.q("#send:not(.busy)"))
+	b.hears("failed", `"reason":"network"`)
+	w.Codes.SetDown(true)
+	b.run(`freeze()`) // the wait is a short one
+	b.keys(kb.Enter)
+	b.card("away", "We can't do this right now", "It isn't your fault", "Your address is kept: ana@example.com",
+		"Try again in 0:02")
+	b.hears("failed", `"reason":"unavailable"`)
+	w.Codes.SetDown(false)
+	b.jump(2*time.Second, 2*time.Second)
+	b.ready()
+	b.says("Try again") // and nothing of another code
+	b.click("#again")
+	b.card("code", "On its way")         // a repetition is answered as the request was
+	b.jump(2*time.Second, 2*time.Second) // after which it looks again
+	b.card("code", "Check your mail")
+	w.Codes.SetDown(true)
+	b.focus("code")
+	b.keys(pagetest.Code)
+	b.card("code", "this didn't work")
+	b.do(chromedp.Reload())
+	b.card("away", "We can't do this right now")
+	w.Codes.SetDown(false)
+	b.card("code", "Check your mail") // without a press
+	w.Codes.SetDown(true)
+	b.click("[data-act=change]") // the next try is of what was tried last, not of what was there before
+	b.asked("cem@example.com")
+	b.card("away", "Your address is kept: cem@example.com")
+	w.Codes.SetDown(false)
+	b.ready()
+	b.click("#again")
+	b.card("code", "c•••@example.com")
+	var keys []string // each as often as it came
+	for _, ask := range w.Codes.Asks() {
+		keys = append(keys, ask.Key)
+	}
+	if len(keys) != 5 || keys[0] == "" || len(slices.Compact(slices.Clone(keys[:3]))) != 1 || keys[2] == keys[3] ||
+		keys[3] != keys[4] {
+		t.Errorf("the keys of the requests are %q", keys)
+	}
+}
+
+// losing is a script that has the answers to checks lost, n times; how is what the script then does.
+const losing = `window.real = fetch; window.lose = %d; window.fetch = async (...all) => { const answer = await real(...all);
+	if (String(all[0]).endsWith('/check') && lose > 0) { lose--; %s } return answer }`
+
+// theAnswerToACodeIsLost: it is asked for again with the same key, which counts nothing, and confirmed is what has its proof. Without a
+// key the card says that the code is used, and a new one is a press away.
+func theAnswerToACodeIsLost(t *testing.T, browser context.Context) {
+	const lost, away = `throw new TypeError('lost')`, `return new Response('{}', { status: 503 })`
+	const form = `document.querySelector('form').checkValidity() + ' ' + document.querySelector('send-code').value.split('.').length`
+	for name, c := range map[string]struct {
+		times     int
+		how, card string
+	}{
+		"once": {1, lost, "approved"}, "twice, with a proxy's word": {2, away, "approved"},
+		"until somebody looks": {3, lost, "approved"}, "without a key": {1, lost, "ended"},
+	} {
+		t.Log(name)
+		w := accepting(t)
+		b := embedded(t, browser, w, pagetest.Look{}, `<form>`+tag(`name="proof" required`)+`</form>`)
+		b.asked(pagetest.Address)
+		b.card("code")
+		b.run(fmt.Sprintf(losing, min(c.times, 2), c.how))
+		if c.card == "ended" {
+			b.run(`lose = 0`, `delete Crypto.prototype.getRandomValues`)
+		}
+		b.focus("code")
+		b.keys("111111")
+		b.hears("wrong", `"attempts_remaining":4`)
+		b.run(fmt.Sprintf(`lose = %d`, c.times))
+		b.focus("code")
+		b.keys(pagetest.Code)
+		b.card(c.card)
+		is(t, w.Codes.Checks(), 2)
+		if c.card == "ended" {
+			b.card("ended", "This code was already used", "It works once.")
+			is(t, eval[string](b, form), "false 1")
+			b.pass(61 * time.Second)
+			b.ready()
+			b.click("#again")
+			b.card("code", "Check your mail")
+			b.focus("code")
+			b.keys(pagetest.Code)
+			b.card("approved")
+		}
+		is(t, eval[string](b, form), "true 3")
+		is(t, eval[int](b, `heard.filter(([name]) => name === 'approved').length`), 1)
+	}
+}
+
+// example gives the blocks of a language of docs/widget.md.
+func example(t *testing.T, language string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/widget.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	for _, found := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllSubmatch(text, -1) {
+		blocks = append(blocks, string(found[1]))
+	}
+	if len(blocks) == 0 {
+		t.Fatalf("the documentation shows no %s", language)
+	}
+	return blocks
+}
+
+// aWidgetByItsDocumentation goes the whole way over the program itself: the snippet and the policy
+// are the documentation's, on a page of another origin, and a double click is one mail.
+func aWidgetByItsDocumentation(t *testing.T, browser context.Context) {
+	var policy, markup string
+	site := pagetest.NewSite("", func() (string, string, string) { return policy, "", markup })
+	t.Cleanup(site.Close)
+	service := apptest.Embedded(t).Write(
+		fmt.Sprintf("apps: [{name: shop, origins: [%q], keys: [{id: web, kind: public, sha256: %x}]}]\n",
+			site.Origin(), sha256.Sum256([]byte(pagetest.PublicKey)))).Start(1)
+	real := strings.NewReplacer("https://codes.example", service.Replicas[0].Base, "pk_your_public_key",
+		pagetest.PublicKey)
+	_, policy, _ = strings.Cut(strings.TrimSpace(real.Replace(example(t, "http")[0])), ": ")
+	policy += "; require-trusted-types-for 'script'; trusted-types 'none'"
+	markup = real.Replace(example(t, "html")[0])
+
+	b := open(t, browser, world(t), pagetest.Look{})
+	b.tolerate = "favicon" // the documented policy allows a site no picture
+	b.root = `document.querySelector('send-code').shadowRoot`
+	b.first(listening + `; addEventListener('approved', (e) => { window.proof = e.detail.proof })`)
+	b.do(chromedp.Navigate(site.URL))
+	b.card("ask", "Confirm your email")
+	b.focus("to")
+	b.keys(pagetest.Address)
+	from := time.Now()
+	b.press("#send", 2)
+	b.keys(kb.Enter)
+	b.card("code", "Check your mail", "Code sent to a•••@example.com", "Send again in", "3 left", "7 left")
+	b.counts(from)
+	if n := eval[int](b, b.root+`.querySelectorAll('.pips-row').length`); n != 3 { // those of the network are left out
+		t.Errorf("%d rules are shown", n)
+	}
+	code := service.CodeIn(service.AwaitMail(pagetest.Address, 1)[0])
+	b.do(chromedp.Reload())
+	b.card("code", "Code sent to a•••@example.com", "Send again in 0:", "3 left")
+	b.focus("code")
+	b.paste(code[:3] + " " + code[3:])
+	b.card("approved", "a•••@example.com is confirmed.")
+	claims := eval[string](b, `atob(proof.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))`)
+	if !strings.Contains(claims, `"shop"`) || !strings.Contains(claims, `"purpose":"default"`) {
+		t.Errorf("the proof says %s", claims)
+	}
+	is(t, len(service.Mails()), 1)
+}

@@ -1,0 +1,107 @@
+// Package reference serves the specification of the HTTP API (docs/openapi.yaml) as a page, at
+// /docs, and the documents of docs/ beside it, for people and programs. Package server serves the
+// page of each problem.
+package reference
+
+import (
+	"bytes"
+	"html/template"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/labstack/echo/v4"
+	"go.yaml.in/yaml/v3"
+
+	"sendcode/docs"
+	"sendcode/internal/http/server"
+	"sendcode/web"
+)
+
+// Register adds the routes of the page, of the documents and of /llms.txt, and a redirect to the
+// page's list of problems. All are rendered at the first request.
+func Register(e *echo.Echo) {
+	files := sync.OnceValues(render)
+	serve := func(c echo.Context) error {
+		all, err := files()
+		if err != nil {
+			return err
+		}
+		file, ok := all[c.Request().URL.Path]
+		if !ok {
+			return echo.ErrNotFound
+		}
+		file.ServeHTTP(c.Response(), c.Request())
+		return nil
+	}
+	e.GET("/docs", serve)
+	e.GET("/docs/:name", serve)
+	e.GET("/llms.txt", serve)
+	// The shortened URL of a problem leads to the list of all problems.
+	e.GET("/problems", func(c echo.Context) error { return c.Redirect(http.StatusFound, "/docs#problems") })
+}
+
+// render returns what is served, by path.
+func render() (map[string]*web.File, error) {
+	all, err := pages()
+	if err != nil {
+		return nil, err
+	}
+	specification, err := renderSpecification(docs.OpenAPI, all)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]*web.File{
+		"/docs":     web.NewFile("text/html; charset=utf-8", specification),
+		"/llms.txt": web.NewFile("text/plain; charset=utf-8", llms(all)),
+	}
+	for _, p := range all {
+		files["/docs/"+p.Name] = web.NewFile("text/markdown; charset=utf-8", []byte(p.text))
+	}
+	return files, nil
+}
+
+// renderSpecification returns the page of an OpenAPI document, with links to the documents.
+func renderSpecification(specification []byte, all []page) ([]byte, error) {
+	var d document
+	if err := yaml.Unmarshal(specification, &d); err != nil {
+		return nil, err
+	}
+	t, err := template.New("docs.html").Funcs(template.FuncMap{
+		"text": renderParagraphs, "code": server.BackticksToHTML, "lastSegment": lastSegment, "upper": strings.ToUpper, "problemKinds": problemKindsOf,
+		"parameter": d.resolveParameter, "body": d.resolveBody, "response": d.resolveResponse, "header": d.resolveHeader,
+	}).ParseFS(web.FS, "docs/docs.html")
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = t.Execute(&b, struct {
+		document
+		Problems []server.ProblemKind
+		Pages    []page
+	}{d, server.ProblemKinds(), all})
+	return b.Bytes(), err
+}
+
+// renderParagraphs returns a description as HTML: paragraphs between empty lines, with text between
+// backticks as code.
+func renderParagraphs(text string) template.HTML {
+	var b strings.Builder
+	for p := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		if p != "" {
+			b.WriteString("<p>" + string(server.BackticksToHTML(p)) + "</p>")
+		}
+	}
+	return template.HTML(b.String())
+}
+
+// problemKindsOf returns the kinds of problems with a status.
+func problemKindsOf(status string) []server.ProblemKind {
+	return slices.DeleteFunc(server.ProblemKinds(),
+		func(k server.ProblemKind) bool { return strconv.Itoa(k.Status) != status })
+}
+
+// lastSegment returns the last segment of a reference such as #/components/schemas/Send.
+func lastSegment(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }

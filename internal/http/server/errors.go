@@ -1,0 +1,109 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/limit/admission"
+	"sendcode/internal/verify/redemption"
+	"sendcode/internal/verify/verification"
+	"sendcode/quota"
+)
+
+func invalidFieldProblem(field, reason, detail string) *Problem {
+	return &Problem{Kind: InvalidField, Detail: detail, Extra: map[string]any{"field": field, "reason": reason}}
+}
+
+// errorTable maps errors to problems: the first function that does not return nil decides. An error
+// without a match becomes a 500, and is logged. Package console shows some of these errors as pages
+// of its own.
+var errorTable = []func(error) *Problem{
+	mapErrorType(func(e *fault.InvalidError) *Problem { return invalidFieldProblem(e.Field, e.Reason, e.Detail) }),
+	mapErrorType(func(e *verification.TooManyChecksError) *Problem {
+		wait := max(1, quota.Seconds(e.RetryAfter))
+		next := "checked"
+		if e.Send {
+			next = "sent"
+		}
+		return RetryLaterProblem(TooManyChecks, "The next code can be "+next+" in "+SecondsInWords(wait)+".", wait)
+	}),
+	mapErrorType(func(e *verification.HoldUntilError) *Problem {
+		return unavailableProblem("No code is sent before "+e.Until.UTC().Format(time.RFC3339)+".", e.RetryAfter)
+	}),
+	mapErrorType(func(e *admission.OverloadedError) *Problem {
+		return unavailableProblem("More requests came than can be served in time.", e.RetryAfter)
+	}),
+	mapErrorValue(fault.NotFound, Problem{Kind: NotFound}),
+	func(err error) *Problem {
+		if !errors.Is(err, fault.Unavailable) && !errors.Is(err, quota.ErrUnavailable) &&
+			!errors.Is(err, context.Canceled) {
+			return nil
+		}
+		uncertain := errors.Is(err, fault.Uncertain)
+		p := &Problem{Kind: Unavailable, Extra: map[string]any{"may_have_counted": uncertain}}
+		if uncertain {
+			p.Detail = "The outcome is not known: a send may still go out, and a send or a try may count. A repetition with the same " +
+				"Idempotency-Key sends nothing twice."
+		}
+		return p
+	},
+	mapErrorValue(verification.ErrKeyInProgress, Problem{Kind: conflict, Header: http.Header{"Retry-After": {"1"}}}),
+	mapErrorValue(verification.ErrKeyReused, Problem{Kind: keyReused}),
+	mapErrorValue(verification.ErrKeyOfOtherCode, Problem{Kind: keyOfOtherCode}),
+	mapErrorValue(verification.ErrCallerCode, Problem{Kind: checkedByCallerKind}),
+	mapErrorValue(verification.ErrOurCode, Problem{Kind: checkedHereKind}),
+	mapErrorValue(redemption.ErrRedeemed, Problem{Kind: proofRedeemedKind}),
+	mapErrorValue(redemption.ErrErased, Problem{Kind: erasedKind}),
+	mapErrorType(func(e *echo.HTTPError) *Problem {
+		if e.Code >= http.StatusInternalServerError && e.Code != http.StatusServiceUnavailable {
+			return nil
+		}
+		return &Problem{Kind: problemKindForStatus(e.Code)}
+	}),
+}
+
+// unavailableProblem returns the 503 of a request that was refused before anything was done.
+func unavailableProblem(detail string, wait time.Duration) *Problem {
+	return &Problem{Kind: Unavailable, Detail: detail,
+		Header: http.Header{"Retry-After": {strconv.Itoa(quota.Seconds(wait))}},
+		Extra:  map[string]any{"may_have_counted": false}}
+}
+
+// mapErrorType returns an entry of errorTable for errors of one type.
+func mapErrorType[E error](problem func(E) *Problem) func(error) *Problem {
+	return func(err error) *Problem {
+		if e, ok := errors.AsType[E](err); ok {
+			return problem(e)
+		}
+		return nil
+	}
+}
+
+// mapErrorValue returns an entry of errorTable for one error. All problems of an entry share one
+// Header map, so no caller may change it.
+func mapErrorValue(target error, problem Problem) func(error) *Problem {
+	return func(err error) *Problem {
+		if !errors.Is(err, target) {
+			return nil
+		}
+		copied := problem
+		return &copied
+	}
+}
+
+// problemKindForStatus returns the most general kind for a status that echo or a middleware chose.
+func problemKindForStatus(status int) ProblemKind {
+	for _, k := range []ProblemKind{Unauthorized, Forbidden, NotFound, methodNotAllowed, TooLarge, UnsupportedMedia,
+		TooManyAttempts, Unavailable} {
+		if k.Status == status {
+			return k
+		}
+	}
+	return BadRequest
+}

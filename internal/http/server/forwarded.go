@@ -1,0 +1,160 @@
+package server
+
+import (
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/logthrottle"
+	"sendcode/internal/base/loopback"
+	"sendcode/internal/base/runbook"
+)
+
+// clientIPExtractor returns an extractor of the client's address: the last hop in X-Forwarded-For
+// that is not a trusted proxy. If the header has an invalid entry before that, the result is the
+// peer's address; "" for a peer without one, as on a Unix socket.
+func clientIPExtractor(proxies []netip.Prefix) echo.IPExtractor {
+	return func(r *http.Request) string {
+		peer, _ := ParseHop(r.RemoteAddr)
+		client := peer
+		hops := strings.Split(strings.Join(r.Header[echo.HeaderXForwardedFor], ","), ",")
+		if len(r.Header[echo.HeaderXForwardedFor]) == 0 {
+			hops = nil
+		}
+		for _, text := range slices.Backward(hops) {
+			if !isTrustedProxy(proxies, client) {
+				break
+			}
+			next, ok := ParseHop(text)
+			if !ok {
+				client = peer
+				break
+			}
+			client = next
+		}
+		if !client.IsValid() {
+			return ""
+		}
+		return client.String()
+	}
+}
+
+// ParseHop parses an address that may have a port or brackets: 192.0.2.1, 192.0.2.1:80,
+// 2001:db8::1, [2001:db8::1], [2001:db8::1]:443. It returns false for any other text.
+func ParseHop(text string) (netip.Addr, bool) {
+	text = strings.TrimSpace(text)
+	if with, err := netip.ParseAddrPort(text); err == nil {
+		return with.Addr().Unmap().WithZone(""), true
+	}
+	if inner, bracketed := strings.CutPrefix(text, "["); bracketed && strings.HasSuffix(inner, "]") {
+		text = strings.TrimSuffix(inner, "]")
+	}
+	addr, err := netip.ParseAddr(text)
+	return addr.Unmap().WithZone(""), err == nil
+}
+
+func isTrustedProxy(proxies []netip.Prefix, addr netip.Addr) bool {
+	return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// forwardingWarnInterval is the shortest time between two warnings about forwarding headers.
+const forwardingWarnInterval = time.Hour
+
+// warnOfForwarding is middleware that warns if a peer outside proxies sends forwarding headers. The
+// peer may be a proxy that is missing in the configuration: then all its clients count as one
+// address. The warning names the peer only if its address is private, since a public one may be a
+// person's.
+func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() time.Time) echo.MiddlewareFunc {
+	lines := logthrottle.Throttle{Every: forwardingWarnInterval}
+	warn := func(c echo.Context) {
+		peer, ok := ParseHop(c.Request().RemoteAddr)
+		if !ok || isTrustedProxy(proxies, peer) {
+			return
+		}
+		if _, due := lines.Add("", now()); !due {
+			return
+		}
+		from := "a public address"
+		if peer.IsPrivate() || peer.IsLoopback() || peer.IsLinkLocalUnicast() {
+			from = peer.String()
+		}
+		logger.Warn(
+			"X-Forwarded-For or Forwarded ignored: the peer is not in trusted_proxies; if it is your proxy, name it in "+
+				"SENDCODE_TRUSTED_PROXIES, or all clients count as one address", "peer", from, runbook.Attack.See())
+	}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if h := c.Request().Header; h.Get(echo.HeaderXForwardedFor) != "" || h.Get("Forwarded") != "" {
+				warn(c)
+			}
+			return next(c)
+		}
+	}
+}
+
+// ClientIP returns the client's address for the rules on addresses: the peer's, or the one that a
+// trusted proxy tells. It is the zero Addr if there is none, as on a Unix socket.
+func ClientIP(c echo.Context) netip.Addr {
+	ip, err := netip.ParseAddr(c.RealIP())
+	if err != nil {
+		return netip.Addr{}
+	}
+	return ip.Unmap().WithZone("")
+}
+
+// forwardedHeaders are the headers that proxies and content delivery networks add to requests,
+// beside those of forwardedPrefix.
+var forwardedHeaders = []string{
+	"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip",
+	"Fastly-Client-Ip",
+	"Cdn-Loop", "X-Amzn-Trace-Id", "X-Envoy-External-Address",
+}
+
+const forwardedPrefix = "X-Forwarded-"
+
+// isForwarded reports whether a request came through a proxy: it has a forwarding header, or is
+// HTTP/1.0, which old versions of nginx speak to the servers behind them. A proxy that adds no
+// header is not recognized.
+func isForwarded(r *http.Request) bool {
+	for name := range r.Header {
+		if strings.HasPrefix(name, forwardedPrefix) || slices.Contains(forwardedHeaders, name) {
+			return true
+		}
+	}
+	return !r.ProtoAtLeast(1, 1)
+}
+
+// IsLocal reports whether a request came straight from a program on this machine: its peer is
+// loopback, and no proxy passed it on. Its Host must be loopback too, so that another site cannot
+// point its own name here. It is a guess: a proxy on this machine that adds no header can pass on a
+// loopback Host that its client names. So it is never the only lock.
+func IsLocal(r *http.Request) bool {
+	peer, ok := ParseHop(r.RemoteAddr)
+	return ok && peer.IsLoopback() && loopback.IsHost((&url.URL{Host: r.Host}).Hostname()) && !isForwarded(r)
+}
+
+// RequireLocal is middleware that answers 403 to requests that do not come straight from a program
+// on this machine.
+func RequireLocal(next echo.HandlerFunc) echo.HandlerFunc { return refuseUnless(IsLocal, next) }
+
+// RequireDirect is middleware that answers 403 to requests that a proxy passed on.
+func RequireDirect(next echo.HandlerFunc) echo.HandlerFunc {
+	return refuseUnless(func(r *http.Request) bool { return !isForwarded(r) }, next)
+}
+
+func refuseUnless(admits func(*http.Request) bool, next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if !admits(c.Request()) {
+			return &Problem{Kind: Forbidden,
+				Detail: "What is here is for programs on this machine: it is closed to requests that came through a " +
+					"proxy, or for another host than this machine."}
+		}
+		return next(c)
+	}
+}

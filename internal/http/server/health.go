@@ -1,0 +1,132 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/texts"
+)
+
+// HealthReason is the error of a health check. Its word is stable, and "ready."+Word is the key of
+// its sentence in package texts. /readyz, the console and the alerts show that sentence; it has no
+// paths and no secrets.
+type HealthReason struct {
+	Part    string // the part that fails: database, clock, keys, redis, mail, sms or sends
+	Word    string
+	Values  []string // for the sentence: names and values in turn
+	Also    string   // word of a second sentence to show; empty: none
+	Unready bool     // /readyz is 503: another replica can answer better
+	Err     error
+	Since   time.Time // start of the present series of failures; Health sets it
+}
+
+// Text returns the sentence for a reader.
+func (r *HealthReason) Text(w texts.Words) string {
+	text := w.Get("ready."+r.Word, r.Values...)
+	if r.Also != "" {
+		text += w.Get("sentence.space") + w.Get("ready."+r.Also)
+	}
+	return text
+}
+
+func (r *HealthReason) Error() string { return r.Word + ": " + r.Err.Error() }
+
+// Unwrap returns the dependency's error.
+func (r *HealthReason) Unwrap() error { return r.Err }
+
+// HealthCheck returns why a part is away or slow; nil if it is well. It must answer soon.
+type HealthCheck func(context.Context) *HealthReason
+
+// Health answers /livez, which checks nothing, and /readyz. The zero value is starting.
+type Health struct {
+	checks   atomic.Pointer[[]HealthCheck] // nil: starting
+	stopping atomic.Bool
+
+	mu    sync.Mutex
+	since map[string]time.Time // start of the present failures, by word
+}
+
+// MarkStarted ends the 503 of /readyz. From now on /readyz runs these checks: if one fails it
+// answers "degraded", or 503 if the HealthReason is Unready.
+func (h *Health) MarkStarted(checks ...HealthCheck) { h.checks.Store(&checks) }
+
+// EndConnections is middleware that, while the server stops, ends the connection with each answer,
+// so that proxies do not reuse it.
+func (h *Health) EndConnections(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h.stopping.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Register adds the two routes.
+func (h *Health) Register(e *echo.Echo) {
+	e.GET("/livez", func(c echo.Context) error { return c.String(http.StatusOK, "ok") })
+	e.GET("/readyz", func(c echo.Context) error {
+		status, body := h.readiness(c.Request().Context())
+		return c.String(status, body)
+	})
+}
+
+// MarkStopping makes /readyz answer 503 from now on, so that a load balancer sends no more
+// requests.
+func (h *Health) MarkStopping() { h.stopping.Store(true) }
+
+// Reasons runs all checks at once and returns those that failed; none while the service starts.
+func (h *Health) Reasons(ctx context.Context) (all []HealthReason) {
+	checks := h.checks.Load()
+	if checks == nil {
+		return nil
+	}
+	reasons := make([]*HealthReason, len(*checks))
+	var wg sync.WaitGroup
+	for i, check := range *checks {
+		wg.Go(func() { reasons[i] = check(ctx) })
+	}
+	wg.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before := h.since
+	h.since = map[string]time.Time{}
+	for _, r := range reasons {
+		if r == nil {
+			continue
+		}
+		one := *r
+		if one.Since = before[r.Word]; one.Since.IsZero() {
+			one.Since = time.Now()
+		}
+		h.since[r.Word] = one.Since
+		all = append(all, one)
+	}
+	return all
+}
+
+// readiness returns the status and body of /readyz, with a line for each part that is not well.
+func (h *Health) readiness(ctx context.Context) (status int, body string) {
+	switch {
+	case h.stopping.Load():
+		return http.StatusServiceUnavailable, "stopping"
+	case h.checks.Load() == nil:
+		return http.StatusServiceUnavailable, "starting"
+	}
+	status = http.StatusOK
+	var lines []string
+	for _, r := range h.Reasons(ctx) {
+		line := "degraded"
+		if r.Unready {
+			status, line = http.StatusServiceUnavailable, "unavailable"
+		}
+		lines = append(lines, line+": "+r.Word+": "+r.Text(texts.ConsoleLanguages()[0]))
+	}
+	return status, cmp.Or(strings.Join(lines, "\n"), "ok")
+}

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"sendcode/internal/kit/servertest"
+)
+
+func TestReadiness(t *testing.T) {
+	broken := errors.New("dial tcp 192.0.2.1:6379: refused")
+	const redisText = "Redis does not answer or can't write: the database decides for recipients, each process for other rules."
+	away := &HealthReason{Word: "redis_away", Err: broken}
+	for _, c := range []struct {
+		name            string
+		database, redis *HealthReason
+		status          int
+		body            string
+	}{
+		{"all there", nil, nil, 200, "ok"},
+		{"redis away", nil, away, 200, "degraded: redis_away: " + redisText},
+		{"redis refuses", nil, &HealthReason{Word: "redis_no_permission", Err: broken}, 200,
+			"degraded: redis_no_permission: The user of Redis may not run what the limiter needs; docs/operations.md lists it."},
+		{"database away", &HealthReason{Word: "database_full", Err: broken}, away, 200,
+			"degraded: database_full: The database has no room left to write.\ndegraded: redis_away: " + redisText},
+		{"database away here alone", &HealthReason{Word: "database_full", Also: "other_replica", Unready: true, Err: broken},
+			away,
+			503,
+			"unavailable: database_full: The database has no room left to write. Another replica can write.\ndegraded: redis_away: " + redisText},
+	} {
+		e, _ := testServer(t)
+		var h Health
+		h.Register(e)
+		if starting := get(e, "/readyz"); starting.Code != 503 || starting.Body.String() != "starting" {
+			t.Errorf("at start: %d %s", starting.Code, starting.Body)
+		}
+		h.MarkStarted(func(context.Context) *HealthReason { return c.database },
+			func(context.Context) *HealthReason { return c.redis })
+		ready, live := get(e, "/readyz"), get(e, "/livez")
+		h.MarkStopping()
+		stopping := get(e, "/readyz").Code
+		if ready.Code != c.status || ready.Body.String() != c.body || live.Code != 200 || stopping != 503 {
+			t.Errorf("%s: %d %s; livez %d; stopping %d", c.name, ready.Code, ready.Body, live.Code, stopping)
+		}
+	}
+}
+
+// A failing part is reported with the start of its failures, until it is well.
+func TestReasonsSince(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		var h Health
+		word := "database_full"
+		h.MarkStarted(func(context.Context) *HealthReason {
+			if word == "" {
+				return nil
+			}
+			return &HealthReason{Word: word}
+		})
+		since := func() (ago time.Duration) {
+			all := h.Reasons(t.Context())
+			if len(all) != 1 {
+				t.Fatalf("%v", all)
+			}
+			return time.Since(all[0].Since)
+		}
+		for _, want := range []time.Duration{0, time.Minute, 2 * time.Minute} {
+			if got := since(); got != want {
+				t.Errorf("for %v, want %v", got, want)
+			}
+			time.Sleep(time.Minute)
+		}
+		for _, next := range []string{"database_read_only", "", "database_read_only"} {
+			if word = next; next == "" {
+				_ = h.Reasons(t.Context())
+			} else if got := since(); got != 0 {
+				t.Errorf("%s for %v, though it has just begun", next, got)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}

@@ -1,0 +1,30 @@
+package server
+
+import (
+	"context"
+	"net"
+	"net/http"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/peek"
+)
+
+type connKey struct{}
+
+// withConn adds a request's connection to its context.
+func withConn(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, conn)
+}
+
+// errIfClientLeft returns fault.Unavailable for a POST if its client closed the connection before
+// the request was read, as when the process stood still: no caller waits for the answer. A client
+// that closes only its sending side counts as having left. net/http notices a closed connection
+// too, but only once the handler runs. accessLog calls this, since echo allocates for each
+// middleware.
+func errIfClientLeft(r *http.Request) error {
+	if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok && r.Method == http.MethodPost &&
+		peek.StateOf(conn) == peek.Ended {
+		return fault.Unavailable
+	}
+	return nil
+}

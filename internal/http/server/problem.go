@@ -1,0 +1,207 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/requestid"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/texts"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/limit/admission"
+	"sendcode/internal/verify/verification"
+)
+
+// Problem is an error response in application/problem+json (RFC 9457). It is an error, so that
+// handlers can return it.
+type Problem struct {
+	Kind ProblemKind
+	// an English sentence for the developer, without values from the request; "" stands for the
+	// kind's cause
+	Detail string
+	Extra  map[string]any // further members, such as field, position, quota
+	Header http.Header    // further headers, such as Retry-After
+	// Variant chooses the detail in other languages if the kind has several: it is the part of the
+	// text's key after the slug. If it is empty, the member reason is that part, if there is one.
+	Variant string
+
+	base    string // address of the service; the problem's type begins with it
+	request string // ID of the request that it answers
+}
+
+func (p *Problem) Error() string { return "problem: " + p.Kind.Slug }
+
+// RetryLaterProblem returns a problem whose request may be repeated after this many seconds. It
+// sets the header Retry-After and the member retry_after.
+func RetryLaterProblem(kind ProblemKind, detail string, seconds int) *Problem {
+	return &Problem{
+		Kind: kind, Detail: detail,
+		Header: http.Header{"Retry-After": {strconv.Itoa(seconds)}}, Extra: map[string]any{"retry_after": seconds},
+	}
+}
+
+// MarshalJSON writes Extra as members of the problem object itself, as RFC 9457 section 3.2
+// requires of extensions.
+func (p *Problem) MarshalJSON() ([]byte, error) {
+	members := map[string]any{}
+	maps.Copy(members, p.Extra)
+	members["type"] = p.base + problemsPath + p.Kind.Slug
+	members["title"] = p.Kind.Title
+	members["status"] = p.Kind.Status
+	members["detail"] = cmp.Or(p.Detail, p.Kind.Cause)
+	if p.request != "" {
+		members["request_id"] = p.request
+	}
+	return json.Marshal(members)
+}
+
+// errorHandler returns echo's error handler: it answers with the error's problem as JSON, or as a
+// page for a browser, and logs unexpected errors. Without a public URL a problem's type begins with
+// the address of the request.
+func errorHandler(logger *slog.Logger, publicURL string) echo.HTTPErrorHandler {
+	return func(err error, c echo.Context) {
+		if c.Response().Committed {
+			return
+		}
+		LogFailure(c.Request().Context(), logger, err)
+		p := ProblemOf(err)
+		if werr := writeProblem(c, p, cmp.Or(publicURL, requestBaseURL(c))); werr != nil {
+			logger.DebugContext(c.Request().Context(), "could not write response", "error", werr)
+		}
+	}
+}
+
+// requestBaseURL returns the scheme and host that a request was sent to, such as
+// https://codes.example.
+func requestBaseURL(c echo.Context) string {
+	host := c.Request().Host
+	// HTTP/1.0 needs no Host
+	if local, ok := c.Request().Context().Value(http.LocalAddrContextKey).(net.Addr); ok && host == "" {
+		host = local.String()
+	}
+	return c.Scheme() + "://" + host
+}
+
+// writeProblem answers with the problem: as a page if the client wants one, else as JSON with a
+// type that begins with base.
+func writeProblem(c echo.Context, p *Problem, base string) error {
+	h := c.Response().Header()
+	for name, values := range p.Header {
+		h[name] = values
+	}
+	if p.Kind.Status == http.StatusServiceUnavailable && h.Get("Retry-After") == "" {
+		h.Set("Retry-After", strconv.Itoa(unavailableRetryAfter))
+	}
+	if p.Kind.Status == http.StatusUnauthorized && h.Get("WWW-Authenticate") == "" {
+		h.Set("WWW-Authenticate", `Bearer realm="sendcode"`)
+	}
+	html := wantsHTML(c)
+	if !html {
+		words := texts.ForPage(c.Request().Header.Get("Accept-Language"))
+		p = p.translated(words)
+		h.Set("Content-Language", words.Lang())
+		h.Add("Vary", "Accept-Language")
+	}
+	if html {
+		return writeProblemPage(c, p.Kind.Status, problemPage{ProblemKind: p.Kind, Detail: cmp.Or(p.Detail, p.Kind.Cause)})
+	}
+	answer := *p // p may be shared
+	answer.base, answer.request = base, requestid.FromContext(c.Request().Context())
+	body, err := json.Marshal(&answer)
+	if err != nil {
+		return err
+	}
+	return c.Blob(p.Kind.Status, "application/problem+json", body)
+}
+
+// translated returns the problem with title and detail in another language; it returns p itself for
+// English. A problem with its own English detail gets the translated detail of its slug or reason.
+func (p *Problem) translated(words texts.Words) *Problem {
+	reason, _ := p.Extra["reason"].(string)
+	reason = cmp.Or(p.Variant, reason)
+	if p.Extra["may_have_counted"] == true {
+		reason = "uncertain"
+	}
+	title, detail := words.Problem(p.Kind.Slug, reason)
+	if title == "" {
+		return p
+	}
+	told := *p
+	told.Kind.Title = title
+	told.Detail = placeholderPattern.ReplaceAllStringFunc(detail, func(name string) string {
+		if name == "{wait}" {
+			seconds, _ := p.Extra["retry_after"].(int)
+			return words.Duration(time.Duration(seconds) * time.Second)
+		}
+		return fmt.Sprint(p.Extra[name[1:len(name)-1]])
+	})
+	return &told
+}
+
+// SecondsInWords returns a wait in seconds as English details tell it, rounded up: "42 s", "23 h 10 min".
+func SecondsInWords(seconds int) string {
+	return texts.PageLanguages()[0].Duration(time.Duration(seconds) * time.Second)
+}
+
+// placeholderPattern matches a member's name in a translated detail, such as {blocked_by}; {wait}
+// is the wait in words.
+var placeholderPattern = regexp.MustCompile(`\{[a-z_]+\}`)
+
+// unavailableRetryAfter is the Retry-After of a 503, in seconds: a limiter that failed is tried
+// again after one second.
+const unavailableRetryAfter = 2
+
+// wantsHTML reports whether to answer with an HTML page: the client accepts HTML, and the path is
+// not under /v1/.
+func wantsHTML(c echo.Context) bool {
+	return !strings.HasPrefix(c.Request().URL.Path, "/v1/") &&
+		strings.Contains(c.Request().Header.Get("Accept"), "text/html")
+}
+
+// LogFailure logs an error of the service itself: a 500, or a 503 because the database or the
+// limiter failed. It does not log an error after the client disconnected, which cancels the
+// context; a fault.Kind without a cause; or a request that was refused on purpose.
+func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
+	if _, overloaded := errors.AsType[*admission.OverloadedError](err); overloaded { // thousands a second
+		return
+	}
+	kind := ProblemOf(err).Kind
+	_, bare := err.(fault.Kind)
+	_, answered := errors.AsType[*Problem](err)
+	_, held := errors.AsType[*verification.HoldUntilError](err)
+	switch {
+	case ctx.Err() != nil || kind != internalError && (kind != Unavailable || bare || answered || held):
+	case errors.Is(err, keys.ErrUnknownKey):
+		logger.ErrorContext(ctx, "request needs missing key", "problem", kind.Slug, "error", err, runbook.Keys.See())
+	default:
+		logger.ErrorContext(ctx, "request failed", "problem", kind.Slug, "error", err, runbook.DatabaseAway.See())
+	}
+}
+
+// ProblemOf returns the problem of an error: the error itself if it is one, else by errorTable,
+// else a 500.
+func ProblemOf(err error) *Problem {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p
+	}
+	for _, row := range errorTable {
+		if p := row(err); p != nil {
+			return p
+		}
+	}
+	return &Problem{Kind: internalError}
+}

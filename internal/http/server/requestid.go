@@ -1,0 +1,27 @@
+package server
+
+import (
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/requestid"
+)
+
+// assignRequestID is middleware that puts an ID into each request's context, and into the
+// response's X-Request-Id.
+func assignRequestID(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		ctx, id := requestid.NewContext(r.Context(), r.Header.Get(echo.HeaderXRequestID), r.Header.Get("Traceparent"))
+		c.Response().Header().Set(echo.HeaderXRequestID, id)
+		c.SetRequest(r.WithContext(ctx))
+		return next(c)
+	}
+}
+
+// AdoptRequestID gives the request the client's own ID; see requestid.Adopt.
+func AdoptRequestID(c echo.Context) {
+	h := c.Response().Header()
+	if id := requestid.Adopt(c.Request().Context()); id != h.Get(echo.HeaderXRequestID) { // Set allocates
+		h.Set(echo.HeaderXRequestID, id)
+	}
+}

@@ -1,0 +1,156 @@
+package server
+
+import (
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sendcode/internal/base/logthrottle"
+	"sendcode/internal/base/runbook"
+	"sendcode/quota"
+)
+
+// RequestLimiter bounds how many requests a network, an IPv4 address or an IPv6 /64, makes in a
+// minute. Refused requests are not counted. It decides in this process, so that a flood costs
+// neither Redis nor the database anything.
+//
+// It is a sliding window counter: of the previous minute, it counts the share that lies within the
+// last 60 s. Memory is bounded: each of two minutes holds maxNetworks networks, about 9 MB in all.
+// When a minute is full, a new network is counted with its /24 or /48; when there are too many of
+// these too, it is admitted without a count. So attackers with that many networks stop no other
+// client, and the rules on sends still decide. All clients without an address, as on a Unix socket,
+// share one count.
+type RequestLimiter struct {
+	limit   atomic.Int64
+	logger  *slog.Logger
+	refused func()
+	now     func() time.Time
+
+	mu      sync.Mutex
+	minute  int64                  // number of the current minute
+	counts  map[netip.Prefix]int64 // of the current minute
+	before  map[netip.Prefix]int64 // of the minute before
+	lines   logthrottle.Throttle   // about refusals
+	largest int                    // most networks in counts
+}
+
+const (
+	requestWindow = time.Minute
+	maxNetworks   = 50_000 // and the same number of wider ones
+)
+
+// NewRequestLimiter makes a limiter that admits perMinute requests of each network in a minute; 0
+// admits all. It calls refused at each refusal.
+func NewRequestLimiter(perMinute int, logger *slog.Logger, refused func(), now func() time.Time) *RequestLimiter {
+	r := &RequestLimiter{logger: logger, refused: refused, now: now, counts: map[netip.Prefix]int64{},
+		before: map[netip.Prefix]int64{},
+		lines:  logthrottle.Throttle{Every: requestWindow}, largest: maxNetworks}
+	r.SetLimit(perMinute)
+	return r
+}
+
+// SetLimit changes the limit; counts stay.
+func (r *RequestLimiter) SetLimit(limit int) { r.limit.Store(int64(limit)) }
+
+// Admit counts a request from an address and returns true, or returns false and how long its
+// network must wait.
+func (r *RequestLimiter) Admit(ip netip.Addr) (wait time.Duration, ok bool) {
+	limit := r.limit.Load()
+	if limit <= 0 {
+		return 0, true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	r.rollMinute(now)
+	id, fits := r.networkFor(ip)
+	if !fits {
+		return 0, true
+	}
+	since := time.Duration(now.UnixNano() - r.minute*int64(requestWindow))
+	if wait := retryAfter(r.before[id], r.counts[id], limit, since); wait > 0 {
+		r.recordRefusal(ip, now)
+		return wait, false
+	}
+	r.counts[id]++
+	return 0, true
+}
+
+// rollMinute replaces the counts if a new minute has begun.
+func (r *RequestLimiter) rollMinute(now time.Time) {
+	minute := now.UnixNano() / int64(requestWindow)
+	switch {
+	case minute == r.minute:
+		return
+	case minute == r.minute+1:
+		r.before, r.counts = r.counts, map[netip.Prefix]int64{}
+	default: // no request in the last minute, or the clock was set
+		r.before, r.counts = map[netip.Prefix]int64{}, map[netip.Prefix]int64{}
+	}
+	r.minute = minute
+}
+
+// networkFor returns the network that an address is counted in: its own or, if there is no room, a
+// wider one; fits is false if neither has room.
+func (r *RequestLimiter) networkFor(ip netip.Addr) (id netip.Prefix, fits bool) {
+	narrow, wide := networksOf(ip)
+	if r.hasCount(narrow) || len(r.counts) < r.largest {
+		return narrow, true
+	}
+	return wide, r.hasCount(wide) || len(r.counts) < 2*r.largest
+}
+
+// hasCount reports whether a network has a count in this minute, or had one in the last minute and
+// there is room for it.
+func (r *RequestLimiter) hasCount(id netip.Prefix) bool {
+	return r.counts[id] > 0 || r.before[id] > 0 && len(r.counts) < 2*r.largest
+}
+
+// networksOf returns the network that an address is counted in, /32 or /64, and the wider one, /24
+// or /48; zero Prefixes without an address.
+func networksOf(ip netip.Addr) (narrow, wide netip.Prefix) {
+	ip = ip.Unmap().WithZone("")
+	bits, wideBits := 64, 48
+	if ip.Is4() {
+		bits, wideBits = 32, 24
+	}
+	narrow, _ = ip.Prefix(bits) // fails only without an address
+	wide, _ = ip.Prefix(wideBits)
+	return narrow, wide
+}
+
+// retryAfter returns how long until one more request is admitted; 0: now. since is how long ago the
+// current minute began; before and count are the requests of the previous and the current minute.
+func retryAfter(before, count, limit int64, since time.Duration) time.Duration {
+	// free returns how far into a minute n requests of the last one count as at most room
+	free := func(n, room int64) time.Duration {
+		if n <= room {
+			return 0
+		}
+		return requestWindow - time.Duration(int64(requestWindow)/n*room)
+	}
+	if count < limit {
+		return max(0, free(before, limit-1-count)-since)
+	}
+	return requestWindow - since + free(count, limit-1)
+}
+
+// recordRefusal counts a refusal, and logs the number of refusals at most once a minute.
+func (r *RequestLimiter) recordRefusal(ip netip.Addr, now time.Time) {
+	r.refused()
+	if n, due := r.lines.Add("", now); due {
+		_, network := networksOf(ip) // as the send log keeps it
+		r.logger.Warn("browser requests refused: too many from one network", "count", n, "network", network,
+			"limit", r.limit.Load(), runbook.Attack.See())
+	}
+}
+
+// TooManyRequestsProblem returns the 429 for a request that RequestLimiter.Admit refused with this
+// wait.
+func TooManyRequestsProblem(wait time.Duration) *Problem {
+	seconds := quota.Seconds(wait)
+	return RetryLaterProblem(tooManyRequests, "Too many requests came from your network. Try again in "+SecondsInWords(seconds)+".",
+		seconds)
+}

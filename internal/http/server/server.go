@@ -1,0 +1,188 @@
+// Package server makes the echo instance that serves all routes. It has the common middleware,
+// reads the client's address, and maps errors to statuses: handlers return errors, and clients get
+// problems (RFC 9457) or, in a browser, a page.
+//
+// Package app makes the instance; packages api, page and console register their routes on it.
+package server
+
+import (
+	"cmp"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+
+	"sendcode/internal/base/requestid"
+	"sendcode/internal/base/runbook"
+	"sendcode/web"
+)
+
+// Limits of one request.
+const (
+	maxBody           = 16 << 10 // bytes
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 15 * time.Second
+	writeTimeout      = 30 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 16 << 10
+)
+
+// Config are the settings of New.
+type Config struct {
+	Logger         *slog.Logger
+	TrustedProxies []netip.Prefix // proxies whose X-Forwarded-For is trusted; empty: none
+	// Served is called after each request but those of probes and metrics, with the route's
+	// template or "none". It must not block. May be nil.
+	Served    func(route string, status int, took time.Duration)
+	PublicURL string // address of the service for its clients, without a slash at its end; "": that of each request
+	HTTPS     bool   // browsers must use TLS: cookies are Secure, also in requests that come straight from this machine
+}
+
+// New makes an echo instance with the common middleware and the pages that explain problems,
+// without other routes.
+func New(c Config) *echo.Echo {
+	c.Logger = requestid.Logger(c.Logger)
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	// HEAD is answered as GET (RFC 9110, section 9.1): the same handler runs, and net/http drops
+	// the body.
+	e.OnAddRouteHandler = func(_ string, r echo.Route, handler echo.HandlerFunc, middleware []echo.MiddlewareFunc) {
+		if r.Method == http.MethodGet {
+			e.HEAD(r.Path, handler, middleware...)
+		}
+	}
+	e.IPExtractor = echo.ExtractIPDirect()
+	if len(c.TrustedProxies) > 0 {
+		e.IPExtractor = clientIPExtractor(c.TrustedProxies)
+	}
+	// The scheme is the browser's. It decides whether cookies are Secure and named "__Host-", so
+	// nothing that a client sends makes it http.
+	e.SchemeExtractor = func(r *http.Request) string {
+		if c.HTTPS || !IsLocal(r) {
+			return "https"
+		}
+		return "http"
+	}
+	e.HTTPErrorHandler = errorHandler(c.Logger, c.PublicURL)
+	e.Pre(assignRequestID, warnOfForwarding(c.TrustedProxies, c.Logger, time.Now))
+	e.Use(accessLog(c.Logger, c.Served), web.Compress, securityHeaders(), recoverPanics(c.Logger),
+		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: hasOwnBodyLimit}))
+	e.GET(problemsPath+":slug", serveProblemPage)
+	return e
+}
+
+// Path prefixes for mail providers' events, carriers' receipts and auth servers' hooks. Package api
+// sets larger body limits for them: one report has many events, and a hook carries all that the
+// auth server knows of a person.
+const (
+	ProviderEventsPath = "/v1/events/"
+	ReceiptsPath       = "/v1/receipts/"
+	HooksPath          = "/v1/hooks/"
+)
+
+func hasOwnBodyLimit(c echo.Context) bool {
+	path := c.Request().URL.Path
+	return strings.HasPrefix(path, ProviderEventsPath) || strings.HasPrefix(path, ReceiptsPath) ||
+		strings.HasPrefix(path, HooksPath)
+}
+
+// NewHTTPServer returns an HTTP server with timeouts for the handler. It does not listen.
+func NewHTTPServer(h http.Handler, logger *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ConnContext: withConn,
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// accessLog logs one line for each request: with the route's template, since the path may have
+// secret IDs; with the client's /24 or /48, as the send log keeps it; and with the attributes that
+// handlers added by requestid.AddLogAttrs (app, key, send). It stops a request whose client has
+// left; see errIfClientLeft.
+func accessLog(logger *slog.Logger, served func(route string, status int, took time.Duration)) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			start := time.Now()
+			err := errIfClientLeft(c.Request())
+			if err == nil {
+				err = next(c)
+			}
+			if err != nil {
+				c.Error(err) // writes the response, so that its status is known below
+			}
+			took := time.Since(start)
+			level := slog.LevelInfo
+			if c.Path() == "/livez" || c.Path() == "/readyz" || c.Path() == "/metrics" {
+				level = slog.LevelDebug
+			} else if served != nil {
+				served(cmp.Or(c.Path(), "none"), c.Response().Status, took)
+			}
+			ctx := c.Request().Context()
+			if !logger.Enabled(ctx, level) {
+				return nil
+			}
+			line := append(make([]slog.Attr, 0, 9), slog.String("method", c.Request().Method),
+				slog.String("route", c.Path()),
+				slog.Int("status", c.Response().Status), slog.Int64("took_ms", took.Milliseconds()))
+			if _, network := networksOf(ClientIP(c)); network.IsValid() {
+				line = append(line, slog.String("network", network.String()))
+			}
+			logger.LogAttrs(ctx, level, "request", append(line, requestid.LogAttrs(ctx)...)...)
+			return nil
+		}
+	}
+}
+
+const cspHeader = "Content-Security-Policy"
+
+// defaultCSP is the Content-Security-Policy of all pages: nothing inline, nothing from other origins.
+const defaultCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; " +
+	"base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
+
+// AllowSource adds a source to a directive of this response's Content-Security-Policy. The
+// directive must be one that allows 'self'.
+func AllowSource(c echo.Context, directive, source string) {
+	h := c.Response().Header()
+	h.Set(cspHeader, strings.Replace(h.Get(cspHeader), directive+" 'self'",
+		directive+" 'self' "+source, 1))
+}
+
+func securityHeaders() echo.MiddlewareFunc {
+	headers := map[string][]string{
+		cspHeader:                    {defaultCSP},
+		"X-Content-Type-Options":     {"nosniff"},
+		"Referrer-Policy":            {"no-referrer"},
+		"Cross-Origin-Opener-Policy": {"same-origin"},
+		"Cache-Control":              {"no-store"},
+		// Browsers ignore this header over http (RFC 6797, section 8.1), so it is always sent.
+		"Strict-Transport-Security": {"max-age=31536000"},
+	}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			h := c.Response().Header()
+			// the slices are shared: Set replaces them, and Add copies them since they have no
+			// spare capacity
+			for name, values := range headers {
+				h[name] = values
+			}
+			return next(c)
+		}
+	}
+}
+
+// recoverPanics is middleware that turns a panic into a 500 and logs its stack, but not its value,
+// which may hold secrets.
+func recoverPanics(logger *slog.Logger) echo.MiddlewareFunc {
+	return middleware.RecoverWithConfig(middleware.RecoverConfig{
+		DisablePrintStack: true,
+		LogErrorFunc: func(c echo.Context, _ error, stack []byte) error {
+			logger.ErrorContext(c.Request().Context(), "panic", "route", c.Path(), "stack", string(stack),
+				runbook.Defect.See())
+			return echo.ErrInternalServerError
+		},
+	})
+}

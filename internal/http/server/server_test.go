@@ -1,0 +1,191 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/verify/verification"
+)
+
+func testServer(t *testing.T, trusted ...string) (*echo.Echo, *bytes.Buffer) {
+	t.Helper()
+	var proxies []netip.Prefix
+	for _, p := range trusted {
+		proxies = append(proxies, netip.MustParsePrefix(p))
+	}
+	var out bytes.Buffer
+	return New(Config{Logger: slog.New(slog.NewJSONHandler(&out, nil)), TrustedProxies: proxies}), &out
+}
+
+func get(e *echo.Echo, path string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	for _, c := range change {
+		c(r)
+	}
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, r)
+	return w
+}
+
+func TestErrorsBecomeProblems(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		status int
+		slug   string
+		more   string // part of the answer
+		after  string // Retry-After
+	}{
+		{fmt.Errorf("outer: %w", fault.Invalid("to", "", "")), 422, "invalid-field", `"field":"to"`, ""},
+		{fmt.Errorf("outer: %w", fault.Unavailable), 503, "unavailable", `"may_have_counted":false`, "2"},
+		{fmt.Errorf("outer: %w", fault.Uncertain), 503, "unavailable", `"may_have_counted":true`, "2"},
+		{&verification.HoldUntilError{Until: time.Unix(1e9, 0), RetryAfter: 1500 * time.Millisecond}, 503, "unavailable",
+			"before 2001-09-09T01:46:40Z", "2"},
+		{&verification.TooManyChecksError{RetryAfter: 59*time.Second + time.Microsecond}, 429, "too-many-checks",
+			`"retry_after":60`, "60"},
+		{&verification.TooManyChecksError{RetryAfter: time.Microsecond, Send: true}, 429, "too-many-checks",
+			"can be sent in 1 s.", "1"},
+		{verification.ErrKeyInProgress, 409, "conflict", "", "1"},
+		{echo.ErrMethodNotAllowed, 405, "method-not-allowed", "", ""},
+		{echo.ErrStatusRequestEntityTooLarge, 413, "too-large", "", ""},
+		{errors.New("a secret detail"), 500, "internal", "", ""},
+		{echo.NewHTTPError(500, "a secret detail"), 500, "internal", "", ""},
+	} {
+		e, _ := testServer(t)
+		e.GET("/v1/x", func(echo.Context) error { return c.err })
+		w := get(e, "/v1/x")
+		var p struct {
+			Type, Title, Detail string
+			Status              int
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+			t.Fatal(err)
+		}
+		if w.Code != c.status || p.Status != c.status || p.Type != "https://example.com/problems/"+c.slug ||
+			p.Title == "" || p.Detail == "" || !strings.Contains(w.Body.String(), c.more) ||
+			strings.Contains(w.Body.String(), "secret") {
+			t.Errorf("%v: %d %s", c.err, w.Code, w.Body)
+		}
+		if h := w.Header(); h.Get("Content-Type") != "application/problem+json" || h.Get("Retry-After") != c.after {
+			t.Errorf("%v: headers %v", c.err, h)
+		}
+	}
+}
+
+func TestEveryKindIsExplained(t *testing.T) {
+	e, _ := testServer(t)
+	for _, k := range ProblemKinds() {
+		w := get(e, "/problems/"+k.Slug)
+		for _, part := range []string{k.Title, k.Cause, k.Remedy, k.Say, k.Slug, strconv.Itoa(k.Status)} {
+			if w.Code != 200 || part == "" || !strings.Contains(w.Body.String(), string(BackticksToHTML(part))) ||
+				strings.Contains(w.Body.String(), "`") {
+				t.Errorf("%s: %d without %q: %s", k.Slug, w.Code, part, w.Body)
+			}
+		}
+	}
+	servertest.Same(t, "an unknown kind", get(e, "/problems/none").Code, 404)
+}
+
+// The type of a problem is an absolute URL: with the service's public address or, if none is
+// configured, with the address of the request.
+func TestTypesOfProblems(t *testing.T) {
+	local := func(r *http.Request) { r.Host, r.RemoteAddr = "127.0.0.1:8080", "127.0.0.1:5000" }
+	for name, c := range map[string]struct {
+		public string
+		change func(*http.Request)
+		want   string
+	}{
+		"configured": {"https://codes.example/x", local, "https://codes.example/x/problems/not-found"},
+		"local":      {"", local, "http://127.0.0.1:8080/problems/not-found"},
+		"by a proxy": {"", func(r *http.Request) {
+			local(r)
+			r.Host = "codes.example"
+			r.Header.Set("X-Forwarded-For", "198.51.100.1")
+		}, "https://codes.example/problems/not-found"},
+		"without Host": {"", func(r *http.Request) {
+			*r = *r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey,
+				net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.9:80"))))
+			r.Host = ""
+		}, "https://192.0.2.9:80/problems/not-found"},
+	} {
+		w := get(New(Config{Logger: slog.New(slog.DiscardHandler), PublicURL: c.public}), "/v1/x", c.change)
+		var p struct{ Type string }
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.Type != c.want {
+			t.Errorf("%s: %s, %v", name, w.Body, err)
+		}
+	}
+}
+
+func TestPersonGetsAPage(t *testing.T) {
+	e, _ := testServer(t)
+	w := get(e, "/nowhere", func(r *http.Request) { r.Header.Set("Accept", "text/html,*/*") })
+	if w.Code != 404 || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
+		t.Errorf("%d %s", w.Code, w.Header().Get("Content-Type"))
+	}
+	w = get(e, "/v1/nowhere", func(r *http.Request) { r.Header.Set("Accept", "text/html") })
+	servertest.Same(t, "the API answers", w.Header().Get("Content-Type"), "application/problem+json")
+}
+
+func TestAccessLogHoldsTheRouteOnly(t *testing.T) {
+	e, out := testServer(t)
+	e.GET("/v1/verifications/:id", func(c echo.Context) error { return c.NoContent(204) })
+	forge := func(r *http.Request) { r.Header.Set("X-Request-Id", "forged@example.com") }
+	w := get(e, "/v1/verifications/capability?to=ana@example.com", forge)
+	if line := out.String(); strings.Contains(line, "forged") || strings.Contains(line, "capability") ||
+		strings.Contains(line, "ana@") || !strings.Contains(line, "/v1/verifications/:id") {
+		t.Errorf("line: %s", line)
+	}
+	if id := w.Header().Get("X-Request-Id"); len(id) < 20 || !strings.Contains(out.String(), id) {
+		t.Errorf("request id %q", id)
+	}
+}
+
+func TestClientIP(t *testing.T) {
+	for _, c := range []struct {
+		name, peer, forwarded, ip string
+		trusted                   []string
+	}{
+		{"loopback is no proxy", "127.0.0.1:1234", "198.51.100.1", "127.0.0.1", nil},
+		{"a private neighbour", "10.0.0.1:1", "198.51.100.1", "10.0.0.1", []string{"192.0.2.0/24"}},
+		{"a forged first hop", "192.0.2.4:1234", "10.0.0.1, 198.51.100.1", "198.51.100.1", []string{"192.0.2.0/24"}},
+		{"private hops are not trusted", "192.0.2.4:1234", "198.51.100.1, 10.0.0.1", "10.0.0.1",
+			[]string{"192.0.2.0/24"}},
+		{"two proxies", "192.0.2.4:1234", "198.51.100.1, 192.0.2.5", "198.51.100.1", []string{"192.0.2.0/24"}},
+		{"brackets and a port", "192.0.2.4:1234", "1.1.1.1, [2001:db8::1]:443", "2001:db8::1",
+			[]string{"192.0.2.0/24"}},
+		{"brackets", "192.0.2.4:1234", "[2001:db8::1]", "2001:db8::1", []string{"192.0.2.0/24"}},
+		{"a proxy with a port", "192.0.2.4:1234", "198.51.100.1:80, 192.0.2.5:81", "198.51.100.1",
+			[]string{"192.0.2.0/24"}},
+		{"no address", "192.0.2.4:1234", "198.51.100.1, unknown", "192.0.2.4", []string{"192.0.2.0/24"}},
+		{"v6 proxy", "[2001:db8::1]:1234", "2001:db8:9::1", "2001:db8:9::1", []string{"2001:db8::/64"}},
+		{"mapped", "[::ffff:203.0.113.9]:1234", "", "203.0.113.9", nil},
+	} {
+		e, _ := testServer(t, c.trusted...)
+		e.GET("/x", func(ctx echo.Context) error {
+			return ctx.String(http.StatusOK, ClientIP(ctx).String())
+		})
+		w := get(e, "/x", func(r *http.Request) {
+			r.RemoteAddr = c.peer
+			if c.forwarded != "" {
+				r.Header.Set("X-Forwarded-For", c.forwarded)
+			}
+			r.Header.Set("X-Real-Ip", "9.9.9.9")
+		})
+		servertest.Same(t, c.name, w.Body.String(), c.ip)
+	}
+}

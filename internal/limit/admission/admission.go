@@ -1,0 +1,185 @@
+// Package admission bounds how many requests are under way at once. Admission bounds all requests
+// of the process, so that all admitted ones are answered in time. Bulkhead bounds the requests for
+// one recipient, so that a flood for one recipient does not delay requests for others.
+package admission
+
+import (
+	"container/list"
+	"maps"
+	"sync"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/store"
+)
+
+// MaxUnderWay is the highest limit of requests under way. With a round trip of 600 ms to the
+// database, so many are decided in maxDecisionTime, 2.4 s.
+const MaxUnderWay = 1024
+
+// Bounds of an admission.
+const (
+	minUnderWayLimit = 512              // two shared round trips to the database carry so many
+	slowAfter        = time.Second / 2  // while no request takes longer, the limit is MaxUnderWay
+	retryAfter       = 3 * time.Second  // a short overload is over by then
+	paceSlotCount    = 50               // number of slots of time for which the pace is known
+	paceSlotLength   = time.Second / 10 // length of a slot; decided requests are counted by slot
+)
+
+// maxDecisionTime returns how long an admitted request may take until it is decided. The time is
+// less than store.CallTimeout, so that even the slowest requests get an answer.
+func maxDecisionTime() time.Duration { return store.CallTimeout * 4 / 5 }
+
+// Admission bounds how many requests are under way at once, so that all of them are answered in
+// time. Requests beyond the limit are refused at once (load shedding). Without an Admission, under
+// more load than the database can serve, all requests would wait and time out together.
+//
+// Requests are decided first in, first out. So the time until a new request is decided is the
+// number of requests under way, divided by the pace at which requests are decided (Little's law).
+// The pace is measured over the time since the oldest request under way began. The slowest of
+// network, disk, locks, Redis and processors determines it. Strangers have at most half of the
+// places, and others at least half. Safe for concurrent use.
+type Admission struct {
+	mu        sync.Mutex
+	underWay  *list.List         // the instants at which the requests under way began, oldest first
+	strangers int                // number of strangers' requests under way
+	decided   [paceSlotCount]int // number of requests decided in each of the last slots of time
+	began     time.Time          // when the first slot began
+	slot      int64              // number of the newest slot
+	refused   map[string]int     // number of refused requests so far, by class
+}
+
+// Classes of requests.
+const (
+	ClassStranger = "stranger"
+	ClassKnown    = "known"
+	ClassUnread   = "unread" // refused before its key and body were read
+)
+
+// New returns an admission with all places free.
+func New() *Admission {
+	return &Admission{began: time.Now(), underWay: list.New(), refused: map[string]int{ClassStranger: 0, ClassKnown: 0, ClassUnread: 0}}
+}
+
+// OverloadedError refuses a request because as many requests are under way as can be decided in
+// time. It is a fault.Unavailable: nothing was done or counted for the request.
+type OverloadedError struct {
+	RetryAfter time.Duration // positive
+}
+
+func (e *OverloadedError) Error() string {
+	return "admission: more requests than can be served in time"
+}
+
+// Is reports whether target is fault.Unavailable. errors.Is calls it.
+func (e *OverloadedError) Is(target error) bool { return target == fault.Unavailable }
+
+// Enter admits a request or returns an *OverloadedError. The caller must call leave: with true when
+// the request is decided, with false if it ends without a decision. Only the first call of leave
+// has an effect.
+func (a *Admission) Enter(stranger bool) (leave func(decided bool), err error) {
+	class := ClassOf(stranger)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	if err := a.refuseIfFullLocked(class, now); err != nil {
+		return nil, err
+	}
+	if stranger {
+		a.strangers++
+	}
+	place := a.underWay.PushBack(now)
+	var once sync.Once
+	return func(decided bool) { once.Do(func() { a.leave(place, stranger, decided) }) }, nil
+}
+
+// RefuseIfFull returns the *OverloadedError with which Enter would refuse a request of a class now,
+// and counts the refusal; nil if Enter would admit the request. For ClassUnread it refuses only if
+// Enter would refuse requests of every class.
+func (a *Admission) RefuseIfFull(class string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.refuseIfFullLocked(class, time.Now())
+}
+
+// refuseIfFullLocked returns an *OverloadedError and counts the refusal if no place is free for a
+// request of a class. A stranger's request is refused if strangers have their half of the places.
+// Every request is refused if all places are taken and others than strangers have their half. The
+// caller holds the lock.
+func (a *Admission) refuseIfFullLocked(class string, now time.Time) error {
+	most := a.limit(now)
+	switch {
+	case a.underWay.Len() >= most && a.underWay.Len()-a.strangers >= most/2:
+	case class == ClassStranger && a.strangers >= most/2:
+	default:
+		return nil
+	}
+	a.refused[class]++
+	return &OverloadedError{retryAfter}
+}
+
+// ClassOf returns the class of a request whose key was read.
+func ClassOf(stranger bool) string {
+	if stranger {
+		return ClassStranger
+	}
+	return ClassKnown
+}
+
+func (a *Admission) leave(place *list.Element, stranger, decided bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.underWay.Remove(place)
+	if stranger {
+		a.strangers--
+	}
+	if decided {
+		a.advanceSlots(time.Now())
+		a.decided[a.slot%paceSlotCount]++
+	}
+}
+
+// limit returns how many requests may be under way at once: as many as are decided in
+// maxDecisionTime at the measured pace, between minUnderWayLimit and MaxUnderWay. The caller holds
+// the lock.
+func (a *Admission) limit(now time.Time) int {
+	if a.underWay.Len() == 0 {
+		return MaxUnderWay
+	}
+	age := now.Sub(a.underWay.Front().Value.(time.Time))
+	if age < slowAfter {
+		return MaxUnderWay
+	}
+	a.advanceSlots(now)
+	slots, decided := min(int64(age/paceSlotLength), paceSlotCount-1), 0
+	for i := range slots + 1 { // one slot more, since the newest is not over
+		decided += a.decided[(a.slot-i+paceSlotCount)%paceSlotCount]
+	}
+	return min(max(decided*int(maxDecisionTime()/paceSlotLength)/int(slots), minUnderWayLimit), MaxUnderWay)
+}
+
+// advanceSlots makes the slot of now the newest one, and empties the slots that began since the
+// last call. The caller holds the lock.
+func (a *Admission) advanceSlots(now time.Time) {
+	slot := int64(now.Sub(a.began) / paceSlotLength) // by the monotonic clock, which no step of the wall clock moves
+	for range min(slot-a.slot, paceSlotCount) {
+		a.slot++
+		a.decided[a.slot%paceSlotCount] = 0
+	}
+	a.slot = slot
+}
+
+// Stats has the numbers of an admission for metrics.
+type Stats struct {
+	Most     int            // how many requests may be under way at once
+	UnderWay map[string]int // requests under way, by class: ClassStranger or ClassKnown
+	Refused  map[string]int // requests refused since the start, by class
+}
+
+// Stats returns the admission's numbers now.
+func (a *Admission) Stats() Stats {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return Stats{Most: a.limit(time.Now()), Refused: maps.Clone(a.refused),
+		UnderWay: map[string]int{ClassStranger: a.strangers, ClassKnown: a.underWay.Len() - a.strangers}}
+}

@@ -1,0 +1,278 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store"
+)
+
+// pace is a database that decides so many requests a second, in the order of their arrival, and
+// answers each base later. Requests whose callers have left are not decided.
+type pace struct {
+	rate float64
+	base time.Duration
+
+	mu      sync.Mutex
+	waiting []chan struct{}
+	working bool
+	free    time.Time // before, nothing is decided
+}
+
+// serve waits for a turn and for the answer, as long as a call may take. It reports whether the
+// answer came.
+func (p *pace) serve() bool {
+	turn := make(chan struct{})
+	p.mu.Lock()
+	p.waiting = append(p.waiting, turn)
+	if !p.working {
+		p.working = true
+		go p.work()
+	}
+	p.mu.Unlock()
+	select {
+	case <-turn:
+		time.Sleep(p.base)
+		return true
+	case <-time.After(store.CallTimeout - p.base):
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.waiting = slices.DeleteFunc(p.waiting, func(c chan struct{}) bool { return c == turn })
+		return false
+	}
+}
+
+func (p *pace) work() {
+	time.Sleep(time.Until(p.free))
+	for {
+		time.Sleep(time.Duration(float64(time.Second) / p.rate))
+		p.mu.Lock()
+		if len(p.waiting) == 0 {
+			p.working = false
+			p.mu.Unlock()
+			return
+		}
+		close(p.waiting[0])
+		p.waiting = p.waiting[1:]
+		p.mu.Unlock()
+	}
+}
+
+// offered is what came of a load.
+type offered struct{ served, late, refused atomic.Int64 }
+
+// offer sends so many requests a second at even times for a while, and returns when all have ended.
+func offer(a *Admission, p *pace, rate int, lasts time.Duration, stranger func(n int) bool) *offered {
+	var o offered
+	var all sync.WaitGroup
+	for n := range int(lasts.Seconds() * float64(rate)) {
+		all.Go(func() {
+			decided, err := a.Enter(stranger(n))
+			if err != nil {
+				o.refused.Add(1)
+				return
+			}
+			if p.serve() {
+				o.served.Add(1)
+				decided(true)
+			} else {
+				o.late.Add(1)
+				decided(false)
+			}
+		})
+		time.Sleep(time.Second / time.Duration(rate))
+	}
+	all.Wait()
+	return &o
+}
+
+func nobody(int) bool { return false }
+func all(int) bool    { return true }
+
+// At 2, 5 and 20 times what a database can serve, at least 80 % of that is served in time, and the
+// rest is refused, whatever its pace and delay are. Without the limit nearly nothing would be
+// served.
+func TestOverloadIsServedAtCapacity(t *testing.T) {
+	for _, c := range []struct {
+		rate float64
+		base time.Duration
+	}{{150, 300 * time.Millisecond}, {200, 450 * time.Millisecond}, {400, 2 * time.Second},
+		{1000, 10 * time.Millisecond}} {
+		for _, times := range []int{2, 5, 20} {
+			servertest.Bubble(t, func(t *testing.T) {
+				a, p := New(), &pace{rate: c.rate, base: c.base}
+				offer(a, p, int(c.rate)*times, 5*time.Second, nobody) // it measures
+				o := offer(a, p, int(c.rate)*times, 10*time.Second, nobody)
+				// late are those of the beginning alone
+				if share := float64(o.served.Load()) / (10 * c.rate); share < .8 ||
+					o.late.Load() > int64(slowAfter.Seconds()*c.rate)*int64(times) {
+					t.Errorf("%v a second, %v: %d times as many: %.2f served, %d late, %d refused", c.rate, c.base,
+						times, share, o.late.Load(), o.refused.Load())
+				}
+			})
+		}
+	}
+}
+
+// A load below the capacity is never refused, also after an overload, and when many requests come
+// at once to a database that is quick.
+func TestNothingIsRefusedBelowCapacity(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		a, p := New(), &pace{rate: 200, base: 450 * time.Millisecond}
+		for _, over := range []bool{false, true, false, true} {
+			if over {
+				offer(a, p, 1000, 20*time.Second, nobody)
+			}
+			o := offer(a, p, 160, 20*time.Second, nobody)
+			servertest.Same(t, "refused", o.refused.Load()+o.late.Load(), 0)
+		}
+		p = &pace{rate: 5000, base: time.Millisecond}
+		for range 5 {
+			var all sync.WaitGroup
+			var refused atomic.Int64
+			for range 2 * MaxUnderWay {
+				all.Go(func() {
+					decided, err := a.Enter(false)
+					if err != nil {
+						refused.Add(1)
+						return
+					}
+					p.serve()
+					decided(true)
+				})
+			}
+			all.Wait()
+			servertest.Same(t, "refused of those at once", refused.Load(), MaxUnderWay)
+		}
+	})
+}
+
+// A database that stands still lets few wait, and the rest is refused at once. When it goes on, so
+// do sends.
+func TestAStandstillEnds(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		a, p := New(), &pace{rate: 200, base: 20 * time.Millisecond}
+		offer(a, p, 100, 10*time.Second, nobody)
+		p.free = time.Now().Add(25 * time.Second)
+		o := offer(a, p, 400, 20*time.Second, nobody)
+		if late := o.late.Load(); late > 5*minUnderWayLimit { // as many in each CallTimeout
+			t.Errorf("%d of 8,000 waited in vain", late)
+		}
+		time.Sleep(5 * time.Second)
+		o = offer(a, p, 400, 10*time.Second, nobody)
+		if o.served.Load() < 1600 || o.late.Load() > 0 {
+			t.Errorf("%d of 2,000 served after a standstill, %d late", o.served.Load(), o.late.Load())
+		}
+	})
+}
+
+// What two trips take is always admitted, however long others have taken.
+func TestFewAreAlwaysAdmitted(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		a := New()
+		for n := range minUnderWayLimit + 1 {
+			if _, err := a.Enter(false); (err != nil) != (n == minUnderWayLimit) {
+				t.Errorf("request %d: %v", n, err)
+			}
+			time.Sleep(slowAfter)
+		}
+	})
+}
+
+// Strangers have at most half of the places, so others are served as if they were alone.
+func TestStrangersHaveHalf(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		a := New()
+		var overloaded *OverloadedError
+		for n := range MaxUnderWay {
+			if _, err := a.Enter(true); (err != nil) != (n >= MaxUnderWay/2) ||
+				err != nil && !errors.As(err, &overloaded) {
+				t.Fatalf("stranger %d: %v", n, err)
+			}
+		}
+		for n := range MaxUnderWay {
+			if _, err := a.Enter(false); (err != nil) != (n >= MaxUnderWay/2) ||
+				err != nil && !errors.Is(err, fault.Unavailable) {
+				t.Fatalf("another %d: %v", n, err)
+			}
+		}
+		servertest.Same(t, "wait", overloaded.RetryAfter > 0, true)
+	})
+	servertest.Bubble(t, func(t *testing.T) {
+		a, p := New(), &pace{rate: 200, base: 450 * time.Millisecond}
+		offer(a, p, 1000, 10*time.Second, all)
+		known := make(chan *offered)
+		go func() { known <- offer(a, p, 50, 20*time.Second, nobody) }()
+		strangers := offer(a, p, 1000, 20*time.Second, all)
+		o := <-known
+		if o.served.Load() != 1000 || strangers.served.Load() < 2000 {
+			t.Errorf("%d of 1,000 known served, %d refused; %d strangers served", o.served.Load(), o.refused.Load(),
+				strangers.served.Load())
+		}
+	})
+}
+
+// A request that is not read yet is refused only where any would be. Strangers have no place where
+// others have taken all.
+func TestAnUnreadRequestIsRefusedWhereAnyIs(t *testing.T) {
+	const half = MaxUnderWay / 2
+	for _, c := range []struct {
+		strangers, known int
+		stands           bool // for so long that fewer have places
+		want             string
+	}{
+		{0, 2*half - 1, false, "false false false"}, {0, 2 * half, false, "true true true"},
+		{half - 1, half + 1, false, "true true true"},
+		{half, half - 1, false, "false false true"}, {half, 0, true, "false false true"},
+		{half - 1, 1, true, "false false true"},
+	} {
+		servertest.Bubble(t, func(t *testing.T) {
+			a := New()
+			for n := range c.strangers + c.known {
+				if _, err := a.Enter(n < c.strangers); err != nil {
+					t.Fatal(n, err)
+				}
+			}
+			most := MaxUnderWay
+			if c.stands {
+				most = minUnderWayLimit
+				time.Sleep(time.Minute)
+			}
+			got := fmt.Sprint(a.RefuseIfFull(ClassUnread) != nil, a.RefuseIfFull(ClassKnown) != nil, a.RefuseIfFull(ClassStranger) != nil)
+			servertest.Same(t, fmt.Sprintf("%+v: unread, known, stranger refused", c), got, c.want)
+			state := a.Stats()
+			servertest.Same(t, "state", fmt.Sprint(state.Most, state.UnderWay[ClassStranger], state.UnderWay[ClassKnown]),
+				fmt.Sprint(most, c.strangers, c.known))
+			servertest.Same(t, "refused so far", fmt.Sprint(state.Refused[ClassUnread] > 0, state.Refused[ClassKnown] > 0,
+				state.Refused[ClassStranger] > 0), c.want)
+		})
+	}
+}
+
+// A request leaves once, and one that was not decided is no part of the pace.
+func TestARequestLeavesOnce(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		a := New()
+		first, _ := a.Enter(true)
+		for decided := range 2 {
+			leave, _ := a.Enter(true)
+			leave(decided == 1)
+			leave(true)
+		}
+		servertest.Same(t, "under way", a.underWay.Len(), 1)
+		first(true)
+		servertest.Same(t, "under way and strangers", a.underWay.Len()+a.strangers, 0)
+		sum := 0
+		for _, n := range a.decided {
+			sum += n
+		}
+		servertest.Same(t, "decided", sum, 2)
+	})
+}

@@ -1,0 +1,196 @@
+// Package buckets names the buckets in which the events of a request are counted: those of its
+// recipient, network, app and the other scopes of its rules. The limiter stores events by these
+// names. Subject.DatabaseBucket selects the recipient's sends in the database.
+package buckets
+
+import (
+	"net/netip"
+	"strings"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// bucket returns the name of the bucket of a scope and subject, for an app, a channel and a policy.
+// The name does not contain the purpose, so purposes that share a policy share its buckets. An
+// empty policy is for buckets that count under all policies together.
+func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, subject string) string {
+	return quota.Bucket(app, string(ch), policy, string(scope), subject)
+}
+
+// Recipient returns the bucket of a recipient's sends under one policy.Purpose.CountedAs.
+func Recipient(app string, ch recipient.Channel, countedAs string, h recipient.Hash) string {
+	return bucket(app, ch, countedAs, quota.Recipient, h.String())
+}
+
+// Failures returns the bucket of a recipient's sends that failed because of its address, under all
+// policies: a bad address is bad for every purpose.
+func Failures(app string, ch recipient.Channel, h recipient.Hash) string {
+	return bucket(app, ch, "", quota.Failures, h.String())
+}
+
+// InDatabase reports whether the rows of sends tell the events of the bucket with this name: those
+// that Recipient and Failures name.
+func InDatabase(name string) bool {
+	for range 3 {
+		_, name, _ = strings.Cut(name, ":")
+	}
+	scope, _, _ := strings.Cut(name, ":")
+	return scope == string(quota.Recipient) || scope == string(quota.Failures)
+}
+
+// Backoff returns the bucket of policy.BackoffRule for a recipient and a class of callers, under
+// all policies.
+func Backoff(app string, ch recipient.Channel, h recipient.Hash, class store.Class) string {
+	return quota.Bucket(app, string(ch), "", string(quota.Backoff), string(class), h.String())
+}
+
+// Spellings returns the bucket of the rule on spellings for a mailbox.
+func Spellings(app string, mailbox recipient.Hash) string {
+	return bucket(app, recipient.Email, "", policy.SpellingsScope, mailbox.String())
+}
+
+// AppFailedChecks returns the bucket of an app's failed checks.
+func AppFailedChecks(app string, ch recipient.Channel) string {
+	return quota.Bucket(app, string(ch), "checks", string(quota.App))
+}
+
+// NetworkFailedChecks returns the buckets of the client's networks in which a failed check is
+// counted. Without a client address it returns none, since a back end's own address would stand for
+// all its users.
+func NetworkFailedChecks(app string, ip netip.Addr, ch recipient.Channel) map[quota.Scope]string {
+	all := map[quota.Scope]string{}
+	for scope, subject := range map[quota.Scope]string{quota.IP: ClientPrefix(ip), quota.Network: NetworkPrefix(ip)} {
+		if subject != "" {
+			all[scope] = quota.Bucket(app, string(ch), "checks", string(scope), subject)
+		}
+	}
+	return all
+}
+
+// RecipientGroups has the properties of a recipient by which some rules count instead of the
+// recipient itself: the country and prefix of a phone number, or the mailbox of a mail address. An
+// empty field is unknown; a peek leaves out the rules that count by it.
+type RecipientGroups struct {
+	Country, Prefix string
+	Mailbox         recipient.Hash
+}
+
+// GroupsOf returns the area of a recipient with these hashes.
+func GroupsOf(k keys.Vault, r recipient.Recipient, h recipient.Hashes) RecipientGroups {
+	if r.Channel() != recipient.SMS {
+		return RecipientGroups{Mailbox: h.Mailbox}
+	}
+	return RecipientGroups{Country: r.Country(), Prefix: k.PrefixHash(r)}
+}
+
+// Subject has the properties of a request by which rules count it.
+type Subject struct {
+	App       string
+	IP        netip.Addr
+	Channel   recipient.Channel
+	Recipient recipient.Hash
+	Area      RecipientGroups
+	Purpose   policy.Purpose
+	Class     store.Class // of the request
+}
+
+// DatabaseBucket returns the recipient's bucket in the database, for all purposes with the policy.
+func (s Subject) DatabaseBucket() store.Bucket {
+	return store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: s.Purpose.Shares}
+}
+
+// FailuresBucket returns the bucket of the recipient's failed sends.
+func (s Subject) FailuresBucket() string { return Failures(s.App, s.Channel, s.Recipient) }
+
+// Buckets returns the bucket of each scope of the purpose's rules. A scope is missing if the
+// subject has no value for it, such as a client address or a country. Then a Take fails, and a peek
+// leaves the rules of the scope out.
+func (s Subject) Buckets() map[quota.Scope]string {
+	all := make(map[quota.Scope]string, len(s.Purpose.Policy.Rules))
+	for _, r := range s.Purpose.Policy.Rules {
+		if _, named := all[r.Scope]; named {
+			continue
+		}
+		if name := s.bucket(r.Scope); name != "" {
+			all[r.Scope] = name
+		}
+	}
+	return all
+}
+
+// globalSubject is the subject of scopes that have only one bucket.
+const globalSubject = "all"
+
+// bucket returns the subject's bucket of one scope; empty if the subject has no value for it.
+func (s Subject) bucket(scope quota.Scope) string {
+	app, subject := s.App, ""
+	switch scope {
+	case quota.Failures:
+		return s.FailuresBucket()
+	case quota.Backoff:
+		return Backoff(s.App, s.Channel, s.Recipient, s.Class)
+	case policy.SpellingsScope:
+		if !s.Area.Mailbox.IsZero() {
+			return Spellings(s.App, s.Area.Mailbox)
+		}
+	case policy.BreakerScope:
+		return quota.Bucket("", "", "", string(policy.BreakerScope), globalSubject)
+	case quota.Recipient:
+		return Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient)
+	case quota.IP:
+		subject = ClientPrefix(s.IP)
+	case quota.Network:
+		subject = NetworkPrefix(s.IP)
+	case quota.App:
+		subject = s.App
+	case quota.Purpose:
+		subject = s.Purpose.Name
+	case quota.Country:
+		subject = s.Area.Country
+	case quota.Prefix:
+		subject = s.Area.Prefix
+	case quota.Global:
+		app, subject = "", globalSubject // no app has an empty name, so this bucket is no app's
+	}
+	if subject == "" {
+		return ""
+	}
+	return bucket(app, s.Channel, s.Purpose.Policy.Name, scope, subject)
+}
+
+// OfCountedScopes returns the buckets in which a Take counts events and from which a refund removes
+// them, in no order; see quota.Scope.Counted.
+func OfCountedScopes(buckets map[quota.Scope]string) []string {
+	var all []string
+	for scope, b := range buckets {
+		if scope.Counted() {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// ClientPrefix returns the address prefix that counts as one client: an IPv4 address or an IPv6
+// /64; empty for an invalid address.
+func ClientPrefix(ip netip.Addr) string { return addressPrefix(ip, 32, 64) }
+
+// NetworkPrefix returns the address prefix of the client's wider network: the /24 of IPv4, the /48
+// of IPv6; empty for an invalid address.
+func NetworkPrefix(ip netip.Addr) string { return addressPrefix(ip, 24, 48) }
+
+func addressPrefix(ip netip.Addr, v4, v6 int) string {
+	ip = ip.Unmap().WithZone("")
+	bits := v6
+	if ip.Is4() {
+		bits = v4
+	}
+	p, err := ip.Prefix(bits)
+	if err != nil || !p.IsValid() {
+		return ""
+	}
+	return p.String()
+}

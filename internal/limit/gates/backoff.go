@@ -1,0 +1,70 @@
+package gates
+
+import (
+	"context"
+	"slices"
+
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// A failed send is refunded, so the rules on the recipient do not slow its repetitions down.
+// policy.BackoffRule does: it counts the sends that failed for another reason than the address.
+// Only the limiter and this process count these. If both lose the events, at most one more limit
+// of sends is admitted, to a server that refuses us anyway. When the rule refuses, the database's
+// rows are read to find the sends that no longer count: those before the recipient's last sent
+// message, and those that a pause stopped, if the pause is over.
+
+// correctBackoff replaces the state of BackoffRule in d, if the rule refuses, by the state that
+// follows from the database. If that admits, the sends that no longer count are refunded. If the
+// database fails, it returns d.
+func (g *Gates) correctBackoff(ctx context.Context, s buckets.Subject, d quota.Decision) quota.Decision {
+	i := slices.IndexFunc(d.Rules, func(r quota.State) bool { return r.Scope == quota.Backoff && r.RetryAfter > 0 })
+	if i < 0 {
+		return d
+	}
+	bucket, rule := s.Buckets()[quota.Backoff], d.Rules[i].Rule
+	x := g.backoffs.read(ctx, readKey{bucket: bucket, stranger: s.Class.IsStranger()}, g.now,
+		func(ctx context.Context) (quota.State, error) { return g.backoffState(ctx, s, bucket, rule) })
+	if x.err != nil {
+		g.logNotAdded(ctx, x.err)
+		return d
+	}
+	d.Rules = slices.Clone(d.Rules)
+	d.Rules[i] = x.rows
+	return d
+}
+
+// backoffState returns the state of BackoffRule that follows from the database. If the state admits,
+// it refunds the sends that no longer count. Error: of the database, or of the limiter.
+func (g *Gates) backoffState(ctx context.Context, s buckets.Subject, bucket string, rule quota.Rule) (quota.State, error) {
+	failed, now, err := g.db.FailedSends(ctx, store.FailedSendsQuery{
+		App: s.App, Channel: s.Channel, Recipient: s.Recipient, Class: s.Class, Within: rule.Window,
+	})
+	if err != nil {
+		return quota.State{}, err
+	}
+	set := g.policy.Get()
+	var counted []quota.Event
+	var over []string
+	for _, f := range failed {
+		_, paused := set.Paused(s.Channel, f.Purpose)
+		if f.Counts && (!f.Paused || f.Held || paused) {
+			counted = append(counted, quota.Event{ID: string(f.ID[:]), At: f.EndedAt})
+		} else {
+			over = append(over, string(f.ID[:]))
+		}
+	}
+	state := quota.Evaluate([]quota.Rule{rule}, map[quota.Scope][]quota.Event{quota.Backoff: counted}, now).Rules[0]
+	refund := g.Refund
+	if g.now().UnixMicro() < g.awayUntil.Load() {
+		refund = g.local.Refund
+	}
+	for _, id := range over {
+		if state.RetryAfter == 0 && err == nil {
+			err = refund(ctx, id, bucket)
+		}
+	}
+	return state, err
+}

@@ -1,0 +1,304 @@
+// Package gates combines two gates: the limiter, which is fast and may lose events, and the
+// database, which counts every send of a recipient. Each gate decides alone, by its own events and
+// its own clock, and computes durations. What is told of a rule is the stricter state of the two.
+// Events that the limiter lost are added to it again. While the limiter is unavailable, Gates
+// decides without it.
+//
+// Packages verification and outbox (for refunds) call this package, which calls package quota. The
+// database's own decision is in store/gate.
+package gates
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sendcode/internal/base/logthrottle"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
+	"sendcode/quota"
+)
+
+// Limiter is the first gate. Implementations: quota.Memory, quota.Redis.
+type Limiter interface {
+	Take(ctx context.Context, r quota.Request) (quota.Decision, error)
+	Peek(ctx context.Context, r quota.Request) (quota.Decision, error)
+	Refund(ctx context.Context, id string, buckets ...string) error
+	Record(ctx context.Context, bucket string, keep time.Duration, events []quota.AgedEvent) error
+	Reset(ctx context.Context, buckets ...string) error
+}
+
+// Database reads the events of recipients. Implementation: sqldb.DB.
+type Database interface {
+	ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error)
+	CountedSends(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error
+	FailedSends(ctx context.Context, q store.FailedSendsQuery) ([]store.FailedSend, time.Time, error)
+	AllRejectedSends(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error
+}
+
+const (
+	// LimiterRetryDelay is how long the limiter is not called after it failed; then the next
+	// request calls it again.
+	LimiterRetryDelay = time.Second
+	// mayLackEventsFor is how long after a failed call the limiter may lack events because no call
+	// could write them.
+	mayLackEventsFor = 10 * time.Second
+	// maxLocalBuckets bounds the buckets in this process. A bucket with one event takes 264 bytes
+	// and its name.
+	maxLocalBuckets = 200_000
+)
+
+// LimiterTimeout bounds one call of the limiter. Like every timeout that is a variable, only
+// apptest changes it, before anything runs.
+var LimiterTimeout = 2 * time.Second
+
+// Gates decides sends and other events. While the limiter is unavailable, the database decides the
+// recipient's rules alone, exactly; this process decides the other scopes, from all events that it
+// admitted. Safe for concurrent use.
+//
+// callLimiter owns awayUntil; takeLocally and countLocally own local, deciding and lastAlone.
+type Gates struct {
+	// RefundLater refunds a refused event that the limiter may have counted, once the limiter is
+	// available again. Set the functions before the first call.
+	RefundLater func(id string, buckets map[quota.Scope]string)
+	// OnEventLoss is called after the limiter had lost events of a recipient although no call had
+	// failed shortly before, and they were added again.
+	OnEventLoss func()
+
+	shared Limiter
+	// the limiter in this process: while shared is unavailable, it decides the scopes that the
+	// database does not. nil if shared itself is in this process
+	local  *quota.Memory
+	db     Database
+	policy *policy.CurrentSet
+	now    func() time.Time
+	logger *slog.Logger
+
+	awayUntil atomic.Int64 // shared is not called before this instant; µs since 1970
+	deciding  sync.RWMutex // write lock: local decides alone; read lock: local counts what shared admitted
+	lastAlone time.Time    // when local last admitted an event alone; guarded by deciding
+	outage    outageLog
+	lines     logthrottle.Throttle // of logNotAdded
+	histories sharedReads[gate.History]
+	backoffs  sharedReads[quota.State] // of correctBackoff
+}
+
+// New makes a Gates of a limiter and a database.
+func New(shared Limiter, db Database, p *policy.CurrentSet, now func() time.Time, logger *slog.Logger) *Gates {
+	g := &Gates{shared: shared, db: db, policy: p, now: now, logger: logger,
+		histories: newSharedReads[gate.History](), backoffs: newSharedReads[quota.State](),
+		lines:       logthrottle.Throttle{Every: time.Minute},
+		RefundLater: func(string, map[quota.Scope]string) {}, OnEventLoss: func() {}}
+	if !InProcess(shared) { // a quota.Memory is never unavailable
+		g.local = quota.NewBoundedMemory(now, maxLocalBuckets)
+	}
+	return g
+}
+
+// InProcess reports whether a limiter is a quota.Memory, or wraps one: then its method Unwrap returns
+// what it wraps.
+func InProcess(l Limiter) bool {
+	if w, ok := l.(interface{ Unwrap() Limiter }); ok {
+		return InProcess(w.Unwrap())
+	}
+	_, is := l.(*quota.Memory)
+	return is
+}
+
+// outageLog makes the process log one line when the limiter becomes unavailable and one when the
+// limiter is back, not one for each request.
+type outageLog struct {
+	lasts atomic.Bool
+	sends atomic.Int64 // number of sends decided without the limiter since the outage began
+}
+
+func (g *Gates) logOutage(err error) {
+	if g.outage.lasts.CompareAndSwap(false, true) {
+		g.logger.Warn("Redis away: the database decides for recipients, this process for other rules", "error", err,
+			runbook.Redis.See())
+	}
+}
+
+func (g *Gates) logRecovery() {
+	if g.outage.lasts.CompareAndSwap(true, false) {
+		g.logger.Info("Redis back", "sends_decided_by_database", g.outage.sends.Swap(0))
+	}
+}
+
+// logNotAdded logs that the limiter was not corrected by the database, at most once a minute, since
+// a slow limiter causes the error in every request.
+func (g *Gates) logNotAdded(ctx context.Context, err error) {
+	if _, due := g.lines.Add("not added", g.now()); due {
+		g.logger.WarnContext(ctx, "could not correct limiter by database", "error", err, runbook.Redis.See())
+	}
+}
+
+// errLimiterAway says that the limiter is unavailable, so the database and this process must
+// decide without it.
+var errLimiterAway = errors.New("gates: limiter unavailable")
+
+// limiterCall is a limiter's Take or Peek.
+type limiterCall func(context.Context, quota.Request) (quota.Decision, error)
+
+// callLimiter runs call, a method of the limiter, unless the limiter failed less than
+// LimiterRetryDelay ago. refundable: if this process refuses an event that the limiter admitted,
+// the event may be refunded. Errors: errLimiterAway if the limiter was not called; errLimiterAway
+// joined with the cause if it did not answer, in which case it may have counted the event; other
+// errors of call, and those of confirmLocally.
+func (g *Gates) callLimiter(ctx context.Context, r quota.Request, call limiterCall,
+	refundable bool) (quota.Decision, error) {
+	began := g.now().UnixMicro()
+	if began < g.awayUntil.Load() {
+		return quota.Decision{}, errLimiterAway
+	}
+	bounded, cancel := context.WithTimeout(ctx, LimiterTimeout)
+	defer cancel()
+	d, err := call(bounded, r)
+	if err == nil || !errors.Is(err, quota.ErrUnavailable) {
+		if began >= g.awayUntil.Load() { // a call that began before the failure does not prove that the limiter is back
+			g.logRecovery()
+		}
+		if err == nil {
+			d, err = g.confirmLocally(bounded, r, d, refundable)
+		}
+		return d, err
+	}
+	if ctx.Err() == nil && !errors.Is(err, quota.ErrPartly) { // if the client hung up, the limiter may be available
+		g.awayUntil.Store(g.now().Add(LimiterRetryDelay).UnixMicro())
+		g.logOutage(err)
+	}
+	return quota.Decision{}, errors.Join(errLimiterAway, err)
+}
+
+// confirmLocally counts in this process an event that the limiter admitted. After an outage the
+// limiter lacks the events that this process admitted alone. While these may count, this process
+// decides too: the states are the stricter ones of both, and an event that this process refuses is
+// refunded in the limiter if refundable. Error: quota.ErrRefunded.
+func (g *Gates) confirmLocally(ctx context.Context, r quota.Request, d quota.Decision,
+	refundable bool) (quota.Decision, error) {
+	own, decides, err := g.countLocally(ctx, r, d.Admitted)
+	if err != nil || !decides {
+		return d, err
+	}
+	if d.Admitted && !own.Admitted {
+		if d.Admitted = false; refundable {
+			d.Rules = g.refundRefused(ctx, r, d.Rules)
+		}
+	}
+	d.Rules = mergeStates(r.Rules, d.Rules, own.Rules, 0, 0)
+	return d, nil
+}
+
+// countLocally counts an event in this process if the limiter admitted it. decides: this process
+// decided as well, and own is its decision.
+func (g *Gates) countLocally(ctx context.Context, r quota.Request,
+	admitted bool) (own quota.Decision, decides bool, err error) {
+	if g.local == nil {
+		return own, false, nil
+	}
+	g.deciding.RLock()
+	defer g.deciding.RUnlock()
+	if !admitted && g.lastAlone.IsZero() {
+		return own, false, nil
+	}
+	r.Rules = policy.ForLimiterAlone(r.Rules)
+	decides = !g.lastAlone.IsZero() && g.now().Sub(g.lastAlone) < quota.LongestKeep(r.Rules)
+	switch {
+	case len(r.Rules) == 0 || !admitted && !decides:
+		return own, false, nil
+	case !admitted:
+		own, err = g.local.Peek(ctx, r)
+		return own, true, err
+	case !decides:
+		for i := range r.Rules {
+			r.Rules[i].Observe = true // the rule counts the event and refuses nothing
+		}
+	}
+	own, err = g.local.Take(ctx, r)
+	return own, decides, err
+}
+
+// refundRefused refunds an event that the limiter admitted and this process refused, and returns
+// the limiter's states without the event. If the refund fails, RefundLater gets the event. If the
+// refund or the Peek fails, the given states are returned.
+func (g *Gates) refundRefused(ctx context.Context, r quota.Request, states []quota.State) []quota.State {
+	err := g.shared.Refund(ctx, r.ID, buckets.OfCountedScopes(r.Buckets)...)
+	if err != nil {
+		g.RefundLater(r.ID, r.Buckets)
+		return states
+	}
+	if d, err := g.shared.Peek(ctx, r); err == nil {
+		return d.Rules
+	}
+	return states
+}
+
+// takeLocally decides and counts an event in this process alone. The decision is Alone.
+func (g *Gates) takeLocally(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	g.deciding.Lock()
+	defer g.deciding.Unlock()
+	d, err := g.local.Take(ctx, r)
+	if d.Alone = true; d.Admitted {
+		g.lastAlone = g.now()
+	}
+	return d, err
+}
+
+// TakeSend counts a send in every bucket or in none. While the limiter is unavailable, this process
+// decides the scopes that the database does not, and the decision has the states of their rules
+// alone. A refused send does not stay counted in any bucket. If the process dies after TakeSend, the
+// limiter may count a send that does not exist until its windows end.
+func (g *Gates) TakeSend(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	d, err := g.callLimiter(ctx, r, g.shared.Take, true) // the database knows which sends were admitted
+	if !errors.Is(err, errLimiterAway) {
+		return d, err
+	}
+	g.outage.sends.Add(1)
+	own := r
+	if own.Rules = policy.ForLimiterAlone(r.Rules); len(own.Rules) == 0 {
+		return quota.Decision{Admitted: true, At: g.now(), Alone: true}, nil
+	}
+	if d, err = g.takeLocally(ctx, own); err == nil && !d.Admitted {
+		g.RefundLater(r.ID, r.Buckets)
+	}
+	return d, err
+}
+
+// TakeOrLocal counts an event in the limiter or, while the limiter is unavailable, in this process
+// alone. It does so even if ctx is canceled meanwhile. It is for events that are not in the
+// database. Without rules it admits the event and counts nothing.
+func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	if len(r.Rules) == 0 {
+		return quota.Decision{Admitted: true}, nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	// Another process may have admitted an event with the caller's ID before. A refund would remove
+	// that event.
+	refundable := !r.Repeated
+	d, away := g.callLimiter(ctx, r, g.shared.Take, refundable)
+	if !errors.Is(away, errLimiterAway) {
+		return d, away
+	}
+	d, err := g.takeLocally(ctx, r)
+	// the limiter was called, and may have counted the event
+	if err == nil && !d.Admitted && refundable && errors.Is(away, quota.ErrUnavailable) {
+		g.RefundLater(r.ID, r.Buckets)
+	}
+	return d, err
+}
+
+// PeekOrLocal is TakeOrLocal without counting. The request must have rules.
+func (g *Gates) PeekOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	d, err := g.callLimiter(ctx, r, g.shared.Peek, false)
+	if errors.Is(err, errLimiterAway) {
+		d, err = g.local.Peek(ctx, r)
+		d.Alone = true
+	}
+	return d, err
+}

@@ -1,0 +1,387 @@
+package gates_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/limit/gates"
+	"sendcode/internal/store"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+// The limiter may lose everything at any time: the database decides again, and its events are added to
+// the limiter. If they cannot be, the answer is the database's.
+func TestDatabaseIsTheSecondGate(t *testing.T) {
+	for name, c := range map[string]struct {
+		around vtest.Around
+		learns bool
+	}{
+		"flushed":             {nil, true},
+		"refuses the history": {vtest.Unreachable("Record"), false},
+	} {
+		vtest.InBubble(t, func(r *vtest.Rig) {
+			r.SendTo(vtest.Ana)
+			r.Sleep(10 * time.Second)
+			r.Limiter.Set(quota.NewMemory(time.Now))
+			r.Limiter.Around(c.around)
+			r.WantQuota(name, r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", 50*time.Second)
+			if c.learns {
+				r.WantCounted("after the refusal", 1)
+				r.WantQuota("a look", r.QuotaOf(""), "[0 4 9]", 50*time.Second)
+				r.Sleep(50 * time.Second)
+				r.SendTo(vtest.Ana)
+			}
+		})
+	}
+}
+
+// A send that the database could not take leaves no row, and is refunded in the limiter, however
+// often that fails to answer, also after minutes: its hour and its day have not passed.
+func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
+	for name, disturb := range map[string]func(*vtest.Rig){
+		"answers":           func(*vtest.Rig) {},
+		"answers at last":   (*vtest.Rig).LoseFirstRefund,
+		"answers no refund": func(r *vtest.Rig) { r.Limiter.Around(vtest.Unreachable("Refund")) },
+		"is away too":       (*vtest.Rig).LoseLimiter,
+	} {
+		vtest.InBubble(t, func(r *vtest.Rig) {
+			disturb(r)
+			r.CutStore()
+			r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), fault.Unavailable)
+			r.MendStore()
+			r.Sleep(3 * time.Minute)
+			r.Limiter.Around(nil)
+			r.Sleep(5 * time.Second)
+			r.WantCounted(name, 0)
+			r.SendTo(vtest.Ana)
+			if rows := r.Rows(); len(rows) != 1 {
+				t.Errorf("%s: %d rows", name, len(rows))
+			}
+		})
+	}
+}
+
+func TestRefusalsAreRecordedAlsoAfterTheDatabasesAbsence(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		want := func(what, want string) {
+			t.Helper()
+			rows, err := r.Store.Sends(r.Context(), store.Filter{Status: store.Refused, Limit: 10})
+			got := ""
+			for _, row := range rows {
+				got += fmt.Sprintf("%d %s %s %v %s", row.Count, row.BlockedBy, row.To, row.RetryAfter, row.Network)
+			}
+			servertest.Same(t, what, fmt.Sprint(got, err), want+"<nil>")
+		}
+		r.SendTo(vtest.Ana)
+		for range 30 {
+			r.RefuseTo(vtest.Ana)
+		}
+		r.Sleep(2 * time.Second)
+		want("before", "30 minute "+vtest.AnaMasked+" 1m0s 192.0.2.0/24")
+		r.CutStore()
+		r.RefuseTo(vtest.Ana)
+		r.Sleep(5 * time.Second)
+		r.RefuseTo(vtest.Ana)
+		r.MendStore()
+		r.Sleep(2 * time.Second)
+		want("after the absence", "32 minute "+vtest.AnaMasked+" 53s 192.0.2.0/24")
+	})
+}
+
+// A send that the database refuses is refunded in the network's bucket before the answer.
+func TestDatabasesRefusalCostsTheNetworkNothing(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 9, Window: time.Minute}),
+		func(r *vtest.Rig) {
+			r.SendTo(vtest.Ana)
+			r.EmptyLimiter()
+			r.WantQuota("a refusal", r.RefuseTo(vtest.Ana).Quota, "[0 4 9 9]", time.Minute)
+			r.EmptyLimiter()
+			r.Limiter.Around(vtest.Unreachable("Record"))
+			r.WantQuota("when the limiter does not take the history", r.RefuseTo(vtest.Ana).Quota, "[0 4 9 9]",
+				time.Minute)
+		})
+}
+
+// A client that hangs up between the gates stops nothing: its code is sent.
+func TestHangingUpBetweenTheGatesStopsNothing(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		ctx, hangUp := context.WithCancel(r.Context())
+		r.Limiter.Around(func(_ context.Context, _ string, do func() error) error { defer hangUp(); return do() })
+		a, err := r.Svc.Send(ctx, vtest.AskFor(vtest.Ana))
+		if err != nil || !a.Admitted {
+			t.Fatalf("%v %+v", err, a)
+		}
+		r.Sleep(time.Second)
+		r.WantMails(1)
+	})
+}
+
+// Without the limiter the database decides. Once the limiter is back, it gets the sends that were
+// made without it, and looks are true again.
+func TestDatabaseDecidesAlone(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana) // before
+		r.Sleep(10 * time.Second)
+		r.LoseLimiter()
+		r.WantQuota("a refusal alone", r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", 50*time.Second)
+		r.Sleep(50*time.Second - time.Microsecond)
+		r.RefuseTo(vtest.Ana)
+		r.Sleep(time.Microsecond)
+		r.WantQuota("a success alone", r.SendTo(vtest.Ana).Quota, "[0 3 8]", time.Minute)
+		r.WantQuota("looking alone", r.QuotaOf(""), "[0 3 8]", time.Minute)
+		r.Sleep(10 * time.Second)
+		r.EmptyLimiter()
+		r.Sleep(2 * time.Second)
+		d := r.QuotaOf("")
+		r.WantQuota("looking when it is back", d, "[0 3 8]", 48*time.Second)
+		r.RefuseTo(vtest.Ana)
+		r.Sleep(48 * time.Second)
+		r.SendTo(vtest.Ana)
+	})
+}
+
+// If the limiter counted a send before its answer was lost, and the database admitted it alone, it
+// counts once and is not refunded.
+func TestLostAnswerCountsOnce(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			if err := do(); call != "Take" {
+				return err
+			}
+			return quota.ErrUnavailable
+		})
+		r.SendTo(vtest.Ana)
+		r.Limiter.Around(nil)
+		r.Sleep(3 * time.Second)
+		r.WantCounted("afterwards", 1)
+	})
+}
+
+func TestAloneFailureIsRefunded(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.LoseLimiter()
+		r.MailServer.Answer(vtest.NoMailbox)
+		r.SendTo(vtest.Ana)
+		r.SendTo(vtest.Ana)
+		r.EmptyLimiter()
+		r.Sleep(20 * time.Second)
+		if d := r.QuotaOf(""); d.Rules[1].Used != 1 {
+			t.Errorf("%+v", d.Rules)
+		}
+	})
+}
+
+func TestAloneOtherScopesAreDecidedInProcess(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 2, Window: time.Minute}),
+		func(r *vtest.Rig) {
+			r.LoseLimiter()
+			r.SendTo("a1@example.com")
+			r.WantQuota("the second", r.SendTo("a2@example.com").Quota, "[0 4 9 0]", time.Minute)
+			r.WantBlockedBy(r.RefuseTo("a3@example.com").Quota, "net", time.Minute)
+			r.Sleep(time.Minute)
+			r.SendTo("a3@example.com")
+			// A refusal by the database takes its place out of the network's bucket again.
+			r.RefuseTo("a3@example.com")
+			r.Sleep(2 * time.Second)
+			r.SendTo("a4@example.com")
+		})
+}
+
+// Only the first request waits for a limiter that does not answer.
+func TestNothingWaitsForAnAbsentLimiter(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.Limiter.Around(func(ctx context.Context, call string, _ func() error) error {
+			if call == "Take" {
+				<-ctx.Done()
+			}
+			return quota.ErrUnavailable
+		})
+		began := time.Now()
+		r.SendTo("first@example.com")
+		if took := time.Since(began); took > 2*gates.LimiterTimeout {
+			t.Errorf("the first took %v", took)
+		}
+		began = time.Now()
+		for _, to := range []string{"a1@example.com", "a2@example.com", "a3@example.com"} {
+			r.NoError(r.SendError(vtest.AskFor(to)))
+		}
+		if took := time.Since(began); took > gates.LimiterTimeout {
+			t.Errorf("three more took %v", took)
+		}
+	})
+}
+
+// The limiter is not taken for away because a client hung up during its look.
+func TestAClientThatHangsUpSaysNothingOfTheLimiter(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		calls := map[string]int{}
+		r.Limiter.Around(func(ctx context.Context, call string, do func() error) error {
+			// the first look is answered when its client has hung up
+			if calls[call]++; call == "Peek" && calls[call] == 1 {
+				<-ctx.Done()
+				return quota.ErrUnavailable
+			}
+			return do()
+		})
+		ctx, hangUp := context.WithCancel(r.Context())
+		time.AfterFunc(time.Millisecond, hangUp)
+		_, _ = r.Svc.Quota(ctx, vtest.BackEnd, "email", "gone@example.com", "")
+		r.SendTo(vtest.Ana)
+		if calls["Peek"] == 0 || calls["Take"] != 1 || strings.Contains(r.Printed.String(), "Redis away") {
+			t.Errorf("%v: %s", calls, r.Printed)
+		}
+	})
+}
+
+// An outage is two lines in the log, however many requests it meets.
+func TestLimiterOutageIsLoggedOnceAtEachEnd(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		for round := 1; round <= 2; round++ {
+			r.LoseLimiter()
+			for n := range 7 {
+				if n == 5 {
+					r.EmptyLimiter()
+				}
+				r.SendTo(fmt.Sprintf("r%d.n%d@example.com", round, n))
+				r.Sleep(2 * time.Second) // the limiter is asked again each time
+			}
+			for _, line := range []string{"Redis away", "Redis back",
+				"sends_decided_by_database=5"} {
+				servertest.Same(t, line, strings.Count(r.Printed.String(), line), round)
+			}
+		}
+	})
+}
+
+// A limiter to which nothing can be added is one line a minute, not one for each look.
+func TestWhatCannotBeAddedIsLoggedOnceAMinute(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		for minutes := range 2 {
+			r.EmptyLimiter()
+			r.Limiter.Around(vtest.Unreachable("Record"))
+			for range 5 {
+				r.QuotaAt(r.Svc)
+			}
+			r.Want("lines", strings.Count(r.Printed.String(), "could not correct"), minutes+1)
+			r.Sleep(time.Minute)
+		}
+	})
+}
+
+// What the limiter admitted before an outage, this process knows during it, for sends too; and what
+// this process admitted alone it still counts when the limiter is back. A refused send is counted
+// nowhere.
+func TestOtherScopesAreKnownAcrossAnOutage(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 3, Window: time.Minute}),
+		func(r *vtest.Rig) {
+			ask := 0
+			send := func(admitted bool, wait time.Duration) {
+				t.Helper()
+				ask++
+				to := fmt.Sprintf("a%d@example.com", ask)
+				if admitted {
+					r.SendTo(to)
+					return
+				}
+				r.WantBlockedBy(r.RefuseTo(to).Quota, "net", wait)
+				r.Sleep(time.Second)
+			}
+			send(true, 0)
+			r.RefuseTo("a1@example.com") // by its own minute: it takes no place of the network
+			r.Sleep(10 * time.Second)
+			r.LoseLimiter()
+			send(true, 0)
+			r.Sleep(20 * time.Second)
+			send(true, 0)
+			send(false, 30*time.Second)
+			r.Limiter.Around(nil)
+			r.Sleep(time.Second)
+			send(false, 28*time.Second) // the limiter has one of the three
+			send(false, 27*time.Second)
+			r.Sleep(26 * time.Second)
+			send(true, 0)
+			send(false, 10*time.Second)
+			r.Sleep(9 * time.Second)
+			send(true, 0)
+			send(false, 20*time.Second) // the last one of the outage still counts
+			r.Sleep(19 * time.Second)
+			send(true, 0)
+			r.Sleep(time.Minute)
+			for range 3 {
+				send(true, 0)
+			}
+			send(false, time.Minute)
+		})
+}
+
+// A send that the database refuses gives its place in a flushed limiter back, also if the limiter
+// hears of it only later.
+func TestAnOverruledPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		r.EmptyLimiter()
+		r.Limiter.Around(vtest.Unreachable("Refund", "Record"))
+		r.RefuseTo(vtest.Ana)
+		r.WantCounted("the overruled place", 1)
+		r.Limiter.Around(nil)
+		r.Sleep(time.Minute)
+		r.WantCounted("after the refund", 0)
+	})
+}
+
+// A send that the database admitted alone is recorded with its age, also if the limiter's clock is
+// not the database's.
+func TestWhatTheDatabaseAdmittedAloneKeepsItsAge(t *testing.T) {
+	for _, ahead := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
+		vtest.InBubble(t, func(r *vtest.Rig) {
+			server := vtest.NewFakeRedis()
+			server.Step(ahead)
+			r.Limiter.Set(server)
+			r.SendTo(vtest.Ana)
+			r.Sleep(time.Minute)
+			r.LoseLimiter()
+			r.SendTo(vtest.Ana)
+			r.Sleep(20 * time.Second)
+			r.Limiter.Around(nil)
+			r.Sleep(10 * time.Second)
+			r.WantQuota(ahead.String(), r.Counted(), "[0 3 8]", 30*time.Second)
+		})
+	}
+}
+
+// An event that this process refuses keeps no place in the limiter: neither one that this counted
+// before its answer was lost, nor one whose refund it did not take. A reset is for both.
+func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
+	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+		r.LoseLimiter()
+		limiter, g := r.Limiter, r.Svc.Gates
+		var refunded []string
+		g.RefundLater = func(id string, _ map[quota.Scope]string) { refunded = append(refunded, id) }
+		take := func(id string) bool {
+			d, err := g.TakeOrLocal(t.Context(),
+				quota.Request{ID: id, Buckets: map[quota.Scope]string{"key:user": "a"},
+					Rules: []quota.Rule{{Name: "only", Scope: "key:user", Limit: 2, Window: time.Minute}}})
+			r.Sleep(gates.LimiterRetryDelay)
+			return d.Admitted && err == nil
+		}
+		admitted := []bool{take("a"), take("b")}
+		limiter.Around(func(_ context.Context, _ string, do func() error) error {
+			return errors.Join(do(), quota.ErrUnavailable)
+		})
+		admitted = append(admitted, take("c"))
+		limiter.Around(vtest.Unreachable("Refund"))
+		admitted = append(admitted, take("d"))
+		servertest.Same(t, "admitted, refunded later", fmt.Sprint(admitted, refunded), "[true true false false] [c d]")
+		servertest.Same(t, "reset", g.Reset(t.Context(), "a"), nil)
+		limiter.Around(vtest.Unreachable())
+		servertest.Same(t, "admitted after a reset", fmt.Sprint(take("e"), take("f"), take("g")), "true true false")
+	})
+}

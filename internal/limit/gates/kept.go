@@ -1,0 +1,245 @@
+package gates
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"sendcode/internal/base/logthrottle"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// KeptDatabase keeps the events of a limiter. Implementation: sqldb.DB.
+type KeptDatabase interface {
+	KeepLimiterEvents(ctx context.Context, writer int64, changes []store.LimiterEvent) error
+	LimiterEvents(ctx context.Context, reader, after int64, limit int, yield func(store.LimiterEvent) error) error
+	DeleteLimiterEvents(ctx context.Context, last int64) error
+}
+
+const (
+	// KeepEvery is the time between two writes of what changed, and so how much a killed process
+	// forgets.
+	KeepEvery = time.Second
+	// longestForgotten is the longest window whose events are not kept: most have ended when a
+	// process has started again.
+	longestForgotten = 10 * time.Second
+	// keptPerWrite bounds the changes in one transaction, in which SQLite's only writer is busy for
+	// some 10 ms.
+	keptPerWrite = 1000
+	// keptPerRead bounds the events of other replicas that are read at once.
+	keptPerRead = 10_000
+	// maxUnwritten bounds the changes that wait for a database that is away. Later ones are not kept.
+	maxUnwritten = 200_000
+)
+
+// Kept keeps in the database the events that only a limiter in this process has: those of all
+// scopes but recipient and failures. So a restart forgets none that was written, and on Postgres
+// the replicas read each other's. Safe for concurrent use.
+type Kept struct {
+	// Ahead returns how far the limiter's clock is ahead of the database's. Shared: other processes use
+	// the database as well. Set both before the first call.
+	Ahead  func() time.Duration
+	Shared bool
+
+	limiter *quota.Memory
+	db      KeptDatabase
+	seal    func(bucket string) []byte
+	open    func(sealed []byte) (bucket string, err error)
+	now     func() time.Time // the limiter's clock
+	logger  *slog.Logger
+	writer  int64
+
+	writing sync.Mutex // held for a write of the queue, so that changes are written in their order
+	reading sync.Mutex // guards read
+	read    int64      // the number of the last event that was read
+	mu      sync.Mutex // guards queue
+	queue   []quota.Change
+	lines   logthrottle.Throttle // about changes that are not kept
+}
+
+// NewKept makes a limiter in this process on the clock now, and the Kept of its events. seal and
+// open encrypt and decrypt the names of buckets.
+func NewKept(db KeptDatabase, now func() time.Time, seal func(bucket string) []byte,
+	open func(sealed []byte) (bucket string, err error), logger *slog.Logger) *Kept {
+	k := &Kept{Ahead: func() time.Duration { return 0 }, limiter: quota.NewMemory(now), db: db, seal: seal, open: open, now: now,
+		logger: logger, writer: rand.Int64(), read: -1, lines: logthrottle.Throttle{Every: time.Minute}}
+	k.limiter.OnChange = k.add
+	return k
+}
+
+// Limiter returns the limiter whose events are kept.
+func (k *Kept) Limiter() *quota.Memory { return k.limiter }
+
+// readKept marks the context of changes that were read, which need not be written again.
+type readKept struct{}
+
+// add queues a change of the limiter.
+func (k *Kept) add(ctx context.Context, c quota.Change) {
+	if c.Keep > 0 && c.Keep <= longestForgotten || buckets.InDatabase(c.Bucket) || ctx.Value(readKept{}) != nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.queue) < maxUnwritten {
+		k.queue = append(k.queue, c)
+	} else if n, due := k.lines.Add("not kept", k.now()); due {
+		k.logger.Warn("limiter's changes not kept: too many wait for the database", "count", n, runbook.DatabaseAway.See())
+	}
+}
+
+// Flush writes all changes of calls that have ended. Error: of the database; the changes stay
+// queued.
+func (k *Kept) Flush(ctx context.Context) error {
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	k.mu.Lock()
+	left := len(k.queue)
+	k.mu.Unlock()
+	for left > 0 {
+		k.mu.Lock()
+		batch := slices.Clone(k.queue[:min(left, keptPerWrite)])
+		k.mu.Unlock()
+		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
+		err := k.db.KeepLimiterEvents(bounded, k.writer, k.rows(batch))
+		cancel()
+		if err != nil {
+			return err
+		}
+		k.mu.Lock()
+		k.queue = slices.Delete(k.queue, 0, len(batch))
+		k.mu.Unlock()
+		left -= len(batch)
+	}
+	return nil
+}
+
+// rows returns the changes as the database takes them: the last one of each event, and of a bucket
+// that was reset what came after.
+func (k *Kept) rows(changes []quota.Change) (rows []store.LimiterEvent) {
+	type event struct{ bucket, id string }
+	sealed, later, wasReset := map[string][]byte{}, map[event]bool{}, map[string]bool{}
+	for _, c := range slices.Backward(changes) {
+		if wasReset[c.Bucket] || later[event{c.Bucket, c.ID}] {
+			continue
+		}
+		later[event{c.Bucket, c.ID}], wasReset[c.Bucket] = true, c.ID == ""
+		if sealed[c.Bucket] == nil {
+			sealed[c.Bucket] = k.seal(c.Bucket)
+		}
+		at := c.At.Add(-k.Ahead().Truncate(time.Microsecond))
+		rows = append(rows, store.LimiterEvent{Bucket: sealed[c.Bucket], ID: c.ID, At: at, Until: at.Add(c.Keep), Refunded: c.Keep == 0})
+	}
+	return rows
+}
+
+// Load adds to the limiter the events that other processes wrote since the last call: at the start
+// those of earlier processes as well. Errors: of the database, or of open.
+func (k *Kept) Load(ctx context.Context) error {
+	_, err := k.loadAll(ctx, k.limiter)
+	return err
+}
+
+func (k *Kept) loadAll(ctx context.Context, to Limiter) (all int, err error) {
+	for n := keptPerRead; err == nil && n >= keptPerRead; all += n {
+		n, err = k.load(ctx, to)
+	}
+	return all, err
+}
+
+// Sync writes what changed and, if other replicas use the database, reads a part of what they wrote.
+// again: there may be more to read. Errors: as of Flush and Load.
+func (k *Kept) Sync(ctx context.Context) (again bool, err error) {
+	if err := k.Flush(ctx); err != nil || !k.Shared {
+		return false, err
+	}
+	n, err := k.load(ctx, k.limiter)
+	return n >= keptPerRead, err
+}
+
+// MoveTo records the kept events in a limiter that replicas share, and deletes them. It returns
+// their number. Errors: of the database, of the limiter, or of open; then call it again.
+func (k *Kept) MoveTo(ctx context.Context, shared Limiter) (moved int, err error) {
+	if moved, err = k.loadAll(ctx, shared); err != nil || moved == 0 {
+		return moved, err
+	}
+	return moved, k.db.DeleteLimiterEvents(ctx, k.read)
+}
+
+// load reads events after k.read and adds them to a limiter, in groups by bucket. An instant in the
+// future, before which a clock was set back, counts as now. It returns how many it read.
+func (k *Kept) load(ctx context.Context, to Limiter) (n int, err error) {
+	k.reading.Lock()
+	defer k.reading.Unlock()
+	last, group := k.read, map[string][]store.LimiterEvent{}
+	add := func() error {
+		defer clear(group)
+		return k.addTo(context.WithValue(ctx, readKept{}, true), to, group)
+	}
+	err = k.db.LimiterEvents(ctx, k.writer, k.read, keptPerRead, func(e store.LimiterEvent) error {
+		group[string(e.Bucket)] = append(group[string(e.Bucket)], e)
+		last = e.Seq
+		if n++; n%keptPerRead == 0 { // not while a statement of Postgres goes on
+			return add()
+		}
+		return nil
+	})
+	if err == nil {
+		err = add()
+	}
+	if err == nil {
+		k.read = last
+	}
+	return n, err
+}
+
+// addTo adds events, by the encrypted name of their bucket, to a limiter.
+func (k *Kept) addTo(ctx context.Context, to Limiter, group map[string][]store.LimiterEvent) error {
+	for sealed, events := range group {
+		bucket, err := k.open([]byte(sealed))
+		if err != nil {
+			return err
+		}
+		var keep time.Duration
+		var aged []quota.AgedEvent
+		now := k.now()
+		for _, e := range events {
+			if e.Refunded {
+				if err := to.Refund(ctx, e.ID, bucket); err != nil {
+					return err
+				}
+				continue
+			}
+			a := quota.AgedEvent{ID: e.ID, Age: now.Add(-k.Ahead()).Sub(e.At)}
+			if to == Limiter(k.limiter) { // whose clock is now's
+				a.AsOf = now
+			}
+			keep, aged = max(keep, e.Until.Sub(e.At)), append(aged, a)
+		}
+		if err := to.Record(ctx, bucket, keep, aged); len(aged) > 0 && err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Committed is a limiter for events that a process may not forget even if it is killed: they are
+// written before the answer, unless the database is away.
+type Committed struct {
+	*Gates
+	Kept *Kept // nil: the limiter keeps them itself
+}
+
+// TakeOrLocal is TakeOrLocal of Gates.
+func (c Committed) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	d, err := c.Gates.TakeOrLocal(ctx, r)
+	if c.Kept != nil && err == nil {
+		_ = c.Kept.Flush(context.WithoutCancel(ctx)) // KeepEvery later it is tried again
+	}
+	return d, err
+}

@@ -1,0 +1,224 @@
+package gates_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/gates"
+	"sendcode/internal/limit/limits"
+	"sendcode/internal/run/app/core"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+// keptProcess is a process whose limiter's events are kept.
+type keptProcess struct {
+	*vtest.Process
+	*sqlitetest.DB
+	kept   *gates.Kept
+	killed atomic.Bool
+	stop   func()
+}
+
+// KeepLimiterEvents implements gates.KeptDatabase: of a process that was killed nothing is written.
+func (p *keptProcess) KeepLimiterEvents(ctx context.Context, writer int64, changes []store.LimiterEvent) error {
+	if p.killed.Load() {
+		return errors.New("killed")
+	}
+	return p.DB.KeepLimiterEvents(ctx, writer, changes)
+}
+
+// LimiterEvents implements gates.KeptDatabase: it numbers no events, so each read is of all.
+func (p *keptProcess) LimiterEvents(ctx context.Context, reader, _ int64, limit int, yield func(store.LimiterEvent) error) error {
+	return p.DB.LimiterEvents(ctx, reader, -1, limit, yield)
+}
+
+// startKept starts a process on the rig's database, on a clock that is ahead of the bubble's.
+func startKept(r *vtest.Rig, ahead time.Duration, shared bool) *keptProcess {
+	r.Helper()
+	p := &keptProcess{DB: r.Store}
+	vault := r.Settings.Vault
+	p.kept = gates.NewKept(p, func() time.Time { return time.Now().Add(ahead) }, vault.SealBucket, vault.OpenBucket, r.Logger)
+	p.kept.Shared = shared
+	p.Process = vtest.New(r.Settings, core.Dependencies{DB: r.Store, Limiter: p.kept.Limiter(), Kept: p.kept, Logger: r.Logger})
+	p.Limits.SetLimits(limits.Set{"exports": {{Rule: quota.Rule{Name: "day", Limit: 2, Window: 24 * time.Hour}, Keys: []string{"user"}}}})
+	r.NoError(p.Gates.Rebuild(r.Context()))
+	r.NoError(p.kept.Load(r.Context()))
+	p.stop = p.Background()
+	return p
+}
+
+// networkRules are of scopes that only the limiter counts.
+func networkRules(s *vtest.Settings) {
+	s.Breaker = quota.Rule{Name: policy.BreakerName, Scope: policy.BreakerScope, Limit: 9, Window: 2 * time.Hour}
+	vtest.WithRules(quota.Rule{Name: "network", Scope: quota.IP, Limit: 5, Window: time.Hour},
+		quota.Rule{Name: "app", Scope: quota.App, Limit: 6, Per: quota.Day})(s)
+}
+
+// failedChecks is the request that counts a failed check of the back end's network.
+var failedChecks = quota.Request{ID: "1", Rules: []quota.Rule{{Name: "checks", Scope: quota.IP, Limit: 2, Window: time.Hour}},
+	Buckets: buckets.NetworkFailedChecks("shop", vtest.BackEnd.IP, "email")}
+
+// states are those of a process for the back end, with what the next request of each kind is told.
+func (p *keptProcess) states(r *vtest.Rig) (all []string) {
+	r.Helper()
+	a, err := p.Service.Quota(r.Context(), vtest.BackEnd, "email", "next@example.com", "")
+	r.NoError(err)
+	limit, err := p.Limits.Apply(r.Context(), limits.Request{Operation: limits.Peek, App: "shop", Limit: "exports",
+		Keys: map[string]string{"user": "42"}})
+	r.NoError(err)
+	checks, err := p.Gates.PeekOrLocal(r.Context(), failedChecks)
+	r.NoError(err)
+	for _, s := range slices.Concat(a.Quota.Rules, limit.Rules, checks.Rules) {
+		all = append(all, fmt.Sprint(s.Name, " ", s.Used, " ", s.RetryAfter, " ", s.ResetAfter))
+	}
+	return all
+}
+
+// use uses a place of each rule: those of sends, a limit and failed checks.
+func (p *keptProcess) use(r *vtest.Rig, n int) {
+	r.Helper()
+	a, err := p.Service.Send(r.Context(), vtest.AskFor(fmt.Sprintf("%d@example.com", n)))
+	r.NoError(err)
+	r.Want("admitted", a.Admitted, true)
+	_, err = p.Limits.Apply(r.Context(), limits.Request{Operation: limits.Take, App: "shop", Limit: "exports",
+		Keys: map[string]string{"user": "42"}})
+	r.NoError(err)
+	check := failedChecks
+	check.ID = fmt.Sprint(n)
+	_, err = p.Gates.TakeOrLocal(r.Context(), check)
+	r.NoError(err)
+}
+
+// A process that stops forgets nothing of the rules that only its limiter counts, and one that is
+// killed at most the last second: the next one tells the same waits.
+func TestKeptOutlivesTheProcess(t *testing.T) {
+	type end struct {
+		pause      time.Duration // since the last event
+		kill, lost bool          // lost: the last event of each rule
+	}
+	vtest.EachInBubble(t, map[string]end{
+		"stopped":                {},
+		"killed a second later":  {gates.KeepEvery + time.Millisecond, true, false},
+		"killed within a second": {0, true, true},
+	}, networkRules, func(r *vtest.Rig, c end) {
+		p := startKept(r, 0, false)
+		for n := range 4 {
+			r.Sleep(time.Minute)
+			p.use(r, n)
+		}
+		r.Sleep(gates.KeepEvery)
+		want := p.states(r)
+		if p.use(r, 4); !c.lost {
+			want = p.states(r)
+		}
+		r.Sleep(c.pause)
+		if p.killed.Store(c.kill); c.pause > 0 {
+			want = p.states(r)
+		}
+		p.stop()
+		next := startKept(r, 0, false)
+		defer next.stop()
+		r.WantLine("states", fmt.Sprint(want), next.states(r))
+		a, err := next.Service.Send(r.Context(), vtest.AskFor("next@example.com"))
+		r.NoError(err)
+		r.Want("admitted", a.Admitted, c.lost)
+	})
+}
+
+// What was refunded or reset stays so, an instant in the future counts as now, windows of a few
+// seconds are not kept, and no name of a bucket is in the clear.
+func TestKeptWritesWhatCounts(t *testing.T) {
+	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+		p := startKept(r, time.Hour, false) // its clock is set back before the next start
+		limiter := p.kept.Limiter()
+		rule := func(window time.Duration) []quota.Rule {
+			return []quota.Rule{{Name: "rule", Scope: quota.IP, Limit: 9, Window: window}}
+		}
+		take := func(id, network string, window time.Duration) {
+			_, err := limiter.Take(r.Context(), quota.Request{ID: id, Rules: rule(window), Buckets: map[quota.Scope]string{quota.IP: network}})
+			r.NoError(err)
+		}
+		for _, network := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"} {
+			take("one", network, 2*time.Hour)
+			take("two", network, 2*time.Hour)
+		}
+		take("short", "192.0.2.4", 10*time.Second)
+		r.NoError(limiter.Refund(r.Context(), "two", "192.0.2.1"))
+		r.NoError(p.kept.Flush(r.Context()))
+		r.NoError(limiter.Refund(r.Context(), "one", "192.0.2.2"))
+		r.NoError(limiter.Reset(r.Context(), "192.0.2.3"))
+		take("three", "192.0.2.3", 2*time.Hour)
+		p.stop()
+		var kept []byte
+		r.NoError(r.Store.LimiterEvents(r.Context(), 0, -1, 100, func(e store.LimiterEvent) error {
+			kept = append(kept, e.Bucket...)
+			return nil
+		}))
+		r.Want("an address in the names", bytes.Contains(kept, []byte("192.0")), false)
+		next := startKept(r, 0, false)
+		defer next.stop()
+		for network, used := range map[string]int{"192.0.2.1": 1, "192.0.2.2": 1, "192.0.2.3": 1, "192.0.2.4": 0} {
+			d, err := next.kept.Limiter().Peek(r.Context(), quota.Request{Rules: rule(2 * time.Hour), Buckets: map[quota.Scope]string{quota.IP: network}})
+			r.NoError(err)
+			r.WantLine(network, fmt.Sprint(used, min(used, 1)*2), d.Rules[0].Used, int(d.Rules[0].ResetAfter.Hours()))
+		}
+	})
+}
+
+// Replicas without Redis read each other's events within two seconds. A Redis that comes gets them,
+// and the database has none then.
+func TestKeptIsSharedAndMoves(t *testing.T) {
+	vtest.InBubbleIdle(t, networkRules, func(r *vtest.Rig) {
+		a, b := startKept(r, 0, true), startKept(r, 0, true)
+		a.use(r, 1)
+		before := b.states(r)
+		r.Sleep(2*gates.KeepEvery + time.Millisecond)
+		want := a.states(r)
+		r.WantLine("states of the other", fmt.Sprint(want), b.states(r))
+		r.Want("the same as before", slices.Equal(before, want), false)
+		a.stop()
+		b.stop()
+		redis := quota.NewMemory(time.Now)
+		moving := gates.NewKept(r.Store, time.Now, r.Settings.Vault.SealBucket, r.Settings.Vault.OpenBucket, r.Logger)
+		for _, n := range []int{5, 0} { // a send of three rules, one of a limit and a failed check
+			moved, err := moving.MoveTo(r.Context(), redis)
+			r.NoError(err)
+			r.Want("moved", moved, n)
+		}
+		d, err := redis.Peek(r.Context(), failedChecks)
+		r.NoError(err)
+		r.Want("failed checks", d.Rules[0].Used, 1)
+	})
+}
+
+// While the database is away, 200,000 changes wait; how many more there were is said once a minute.
+func TestKeptSaysWhatItDrops(t *testing.T) {
+	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+		vault := r.Settings.Vault
+		kept := gates.NewKept(r.Store, time.Now, vault.SealBucket, vault.OpenBucket, r.Logger)
+		events := make([]quota.AgedEvent, 200)
+		for i := range events {
+			events[i].ID = fmt.Sprint(i)
+		}
+		for n := range 1001 {
+			r.NoError(kept.Limiter().Record(r.Context(), fmt.Sprint("network ", n), time.Hour, events))
+		}
+		r.Sleep(time.Minute)
+		r.NoError(kept.Limiter().Record(r.Context(), "network", time.Hour, events[:1]))
+		const line = "limiter's changes not kept"
+		said := r.Printed.String()
+		r.WantLine("lines", "2 true true", strings.Count(said, line), strings.Contains(said, "count=1 "), strings.Contains(said, "count=200 "))
+	})
+}

@@ -1,0 +1,163 @@
+package gates
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
+	"sendcode/quota"
+)
+
+const (
+	// Shared reads of the same rows begin minReadSpacing apart on average; up to readBurst of them may
+	// follow each other without a pause.
+	minReadSpacing = 20 * time.Millisecond
+	readBurst      = 32
+	// maximum numbers of shared reads under way at once. Together they are fewer than one shared
+	// statement of ReadHistory holds. With the round trip they bound the number of recipients whose
+	// waits are computed in a second: some 900 at 150 ms
+	maxReadsOfStrangers, maxReadsOfOthers = 100, 150
+)
+
+// sharedReads lets refusals that need the same rows share a read, so that a flood on one recipient
+// costs few reads. A refusal joins only a read that has not begun. So the read sees every send that
+// was answered before the refused request came. Safe for concurrent use.
+type sharedReads[T any] struct {
+	// slots of the reads under way, for strangers and for others: reads for refusals never fill the
+	// statement that calls of ReadHistory share
+	strangers, others chan struct{}
+
+	mu      sync.Mutex
+	waiting map[readKey]*sharedRead[T] // reads that have not begun
+	last    map[readKey]*sharedRead[T] // the last read that has begun, until its turn has passed
+}
+
+// readKey is the key of reads that can be shared: the rows, and whether strangers need them.
+type readKey struct {
+	bucket             string
+	counting, rejected time.Duration
+	stranger           bool
+}
+
+// sharedRead is a read and its answer.
+type sharedRead[T any] struct {
+	done  chan struct{} // closed when the fields below are set
+	turn  time.Time     // when the next read begins if all begin minReadSpacing apart
+	asked time.Time     // when it began, on this process's clock
+	rows  T
+	err   error
+}
+
+func newSharedReads[T any]() sharedReads[T] {
+	return sharedReads[T]{strangers: make(chan struct{}, maxReadsOfStrangers), others: make(chan struct{}, maxReadsOfOthers),
+		waiting: map[readKey]*sharedRead[T]{}, last: map[readKey]*sharedRead[T]{}}
+}
+
+// read returns the answer of a read of the key that began after the call. Errors: of read, or
+// fault.Unavailable if the read did not begin within store.CallTimeout.
+func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.Time,
+	read func(context.Context) (T, error)) *sharedRead[T] {
+	r.mu.Lock()
+	x, before := r.waiting[key], r.last[key]
+	if x != nil {
+		r.mu.Unlock()
+		<-x.done
+		return x
+	}
+	x = &sharedRead[T]{done: make(chan struct{})}
+	r.waiting[key] = x
+	r.mu.Unlock()
+	defer close(x.done)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
+	defer cancel()
+	slots := r.others
+	if key.stranger {
+		slots = r.strangers
+	}
+	x.err = x.awaitTurn(ctx, before, slots)
+	r.mu.Lock()
+	delete(r.waiting, key)
+	if x.err != nil {
+		r.mu.Unlock()
+		return x
+	}
+	r.last[key] = x
+	r.mu.Unlock()
+	time.AfterFunc(time.Until(x.turn), func() {
+		<-x.done
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.last[key] == x {
+			delete(r.last, key)
+		}
+	})
+	x.asked = now()
+	x.rows, x.err = read(ctx)
+	<-slots
+	return x
+}
+
+// awaitTurn waits until the read may begin after the one before, which may be nil, and takes a slot.
+// Error: fault.Unavailable if ctx ends first.
+func (x *sharedRead[T]) awaitTurn(ctx context.Context, before *sharedRead[T], slots chan<- struct{}) error {
+	if x.turn = time.Now(); before != nil {
+		select {
+		case <-before.done:
+		case <-ctx.Done():
+			return store.WrapUnavailable(ctx.Err())
+		}
+		if before.turn.After(x.turn) {
+			x.turn = before.turn
+		}
+	}
+	if early := time.Until(x.turn) - readBurst*minReadSpacing; early > 0 {
+		select {
+		case <-time.After(early):
+		case <-ctx.Done():
+			return store.WrapUnavailable(ctx.Err())
+		}
+	}
+	x.turn = x.turn.Add(minReadSpacing)
+	select {
+	case slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return store.WrapUnavailable(ctx.Err())
+	}
+}
+
+// historyQuery returns the query for the rows of a subject's recipient that a rule counts.
+func (g *Gates) historyQuery(s buckets.Subject) gate.HistoryQuery {
+	look := gate.HistoryQuery{Bucket: s.DatabaseBucket()}
+	if window := s.Purpose.LongestRecipientWindow(); window > 0 {
+		look.Counting = window + HistoryMargin
+	}
+	if len(quota.OfScope(s.Purpose.Policy.Rules, quota.Failures)) > 0 {
+		look.Rejected = g.policy.Get().FailureWindow()
+	}
+	return look
+}
+
+// readHistory reads the rows of a subject's recipient. shared: other refusals may share the read.
+// asked is when the read began, on this process's clock. Without a rule on the recipient it reads
+// nothing and returns nil. Error: of the database.
+func (g *Gates) readHistory(ctx context.Context, s buckets.Subject, shared bool) (h *gate.History, asked time.Time, err error) {
+	look := g.historyQuery(s)
+	switch {
+	case look.Counting == 0 && look.Rejected == 0:
+		return nil, asked, nil
+	case shared:
+		key := readKey{buckets.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient), look.Counting, look.Rejected,
+			s.Class.IsStranger()}
+		x := g.histories.read(ctx, key, g.now, func(ctx context.Context) (gate.History, error) { return g.db.ReadHistory(ctx, look) })
+		return &x.rows, x.asked, x.err
+	}
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	asked = g.now()
+	rows, err := g.db.ReadHistory(ctx, look)
+	return &rows, asked, err
+}

@@ -1,0 +1,236 @@
+package gates
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
+	"sendcode/quota"
+)
+
+// Each gate computes the states of a recipient's rules from its own events on its own clock. What is
+// told is, rule by rule, the stricter one. A state has durations, so no instant of one clock meets an
+// instant of the other. The limiter is only added to: if the rows count more, their events are
+// recorded by age.
+
+// Answer has the states of a subject's rules for the response to a request. At is on the database's
+// clock if the database was asked, else on the limiter's.
+type Answer struct {
+	quota.Decision
+	History *gate.History // the database's rows, HistoryMargin further back than rules count; nil: they were not read
+}
+
+// HistoryMargin is how much further back than the longest window an Answer.History reaches, since
+// package verification rounds waits by up to this duration.
+const HistoryMargin = 5 * time.Minute
+
+// stricter returns the stricter one of two states of a rule: the one with the longer wait; of equal
+// waits, the one that counts more events; then the one whose oldest event leaves later. It returns a
+// if they are equally strict.
+func stricter(a, b quota.State) quota.State {
+	if cmp.Or(cmp.Compare(b.RetryAfter, a.RetryAfter), cmp.Compare(b.Used, a.Used),
+		cmp.Compare(b.ResetAfter, a.ResetAfter)) > 0 {
+		return b
+	}
+	return a
+}
+
+// mergeStates returns the stricter state of each rule by the limiter and by the rows, in the order of
+// the rules. The limiter's states are between least and most earlier than those of the rows. They are
+// compared as they are after most, so that the rows' state is told of a send that both count, and
+// told as they are after least.
+func mergeStates(rules []quota.Rule, limited, rows []quota.State, least, most time.Duration) []quota.State {
+	merged := make([]quota.State, 0, len(rules))
+	for _, rule := range rules {
+		named := func(s quota.State) bool { return s.Name == rule.Name && s.Scope == rule.Scope }
+		l, r := slices.IndexFunc(limited, named), slices.IndexFunc(rows, named)
+		switch {
+		case r >= 0 && (l < 0 || stricter(rows[r], later(limited[l], most)) == rows[r]):
+			merged = append(merged, rows[r])
+		case l >= 0:
+			merged = append(merged, later(limited[l], least))
+		}
+	}
+	return merged
+}
+
+// later returns a state as it is after a time in which no event was counted, or a stricter one.
+func later(s quota.State, passed time.Duration) quota.State {
+	if s.RetryAfter > 0 && s.RetryAfter <= passed {
+		s.Used = min(s.Used, s.Limit-1)
+	}
+	s.RetryAfter, s.ResetAfter = max(0, s.RetryAfter-passed), max(0, s.ResetAfter-passed)
+	return s
+}
+
+// databaseRows are what the database counts for a subject.
+type databaseRows struct {
+	events map[quota.Scope][]quota.Event
+	states []quota.State // of the rules whose states follow from the events
+	now    time.Time     // on the database's clock
+	asked  time.Time     // before now, on this process's clock
+}
+
+func newDatabaseRows(s buckets.Subject, sends, rejected []quota.Event, now, asked time.Time) databaseRows {
+	events := map[quota.Scope][]quota.Event{quota.Recipient: sends, quota.Failures: rejected}
+	return databaseRows{events, quota.Evaluate(policy.ComputableFromDatabase(s.Purpose.Policy.Rules), events, now).Rules, now, asked}
+}
+
+func (g *Gates) rowsOfHistory(s buckets.Subject, h *gate.History, asked time.Time) databaseRows {
+	return newDatabaseRows(s, h.Sends(s.Purpose.LongestRecipientWindow()), h.RejectedSends(g.policy.Get().FailureWindow()), h.Now, asked)
+}
+
+// Peek returns the state of every rule for a subject now, and counts nothing. While the limiter is
+// unavailable, the database and this process answer. Errors: of the database, or of a bad request.
+func (g *Gates) Peek(ctx context.Context, s buckets.Subject) (Answer, error) {
+	asked := g.now()
+	d, err := g.peekLimiter(ctx, s)
+	if errors.Is(err, errLimiterAway) {
+		return g.peekWithoutLimiter(ctx, s, false)
+	}
+	if err != nil {
+		return Answer{Decision: d}, err
+	}
+	heard := g.now()
+	d = g.correctBackoff(ctx, s, d)
+	h, read, err := g.readHistory(ctx, s, false)
+	if err != nil || h == nil {
+		return Answer{Decision: d}, err
+	}
+	return Answer{g.tell(ctx, s, d, asked, heard, g.rowsOfHistory(s, h, read)), h}, nil
+}
+
+func (g *Gates) peekLimiter(ctx context.Context, s buckets.Subject) (quota.Decision, error) {
+	return g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: s.Buckets()}, g.shared.Peek, false)
+}
+
+// peekWithoutLimiter is Peek without the limiter. The states of rules on the recipient and its
+// failures come from the database, those of other rules from this process. shared: other refusals may
+// share the read. Errors: of the database, or of a bad request.
+func (g *Gates) peekWithoutLimiter(ctx context.Context, s buckets.Subject, shared bool) (Answer, error) {
+	d, err := g.local.Peek(ctx, quota.Request{Rules: policy.ForLimiterAlone(s.Purpose.Policy.Rules), Buckets: s.Buckets()})
+	if err != nil {
+		return Answer{}, err
+	}
+	d.Alone = true
+	d = g.correctBackoff(ctx, s, d)
+	h, read, err := g.readHistory(ctx, s, shared)
+	if err == nil && h != nil {
+		r := g.rowsOfHistory(s, h, read)
+		d.At, d.Rules = r.now, mergeStates(s.Purpose.Policy.Rules, d.Rules, r.states, 0, 0)
+	}
+	return Answer{d, h}, err
+}
+
+// AnswerRefusal returns the answer after TakeSend, called at asked, refused a send by d. If the
+// answer is Allowed, a wait has ended meanwhile, or the sends that the rule backoff counted no longer
+// count: repeat the Take. Error: of the database.
+func (g *Gates) AnswerRefusal(ctx context.Context, s buckets.Subject, d quota.Decision, asked time.Time) (Answer, error) {
+	if d.Alone {
+		return g.peekWithoutLimiter(ctx, s, true)
+	}
+	heard := g.now()
+	d = g.correctBackoff(ctx, s, d)
+	h, read, err := g.readHistory(ctx, s, true)
+	if err != nil || h == nil {
+		return Answer{Decision: d}, err
+	}
+	r, now := g.rowsOfHistory(s, h, read), g.now()
+	d.At, d.Rules = r.now, mergeStates(s.Purpose.Policy.Rules, d.Rules, r.states, now.Sub(heard), now.Sub(asked))
+	return Answer{d, h}, nil
+}
+
+// AnswerAdmitted returns the decision on a send that both gates admitted. TakeSend, called at asked,
+// returned taken, and Begin returned begun. If the limiter was unavailable, other rules than the
+// recipient's have the states of this process.
+func (g *Gates) AnswerAdmitted(ctx context.Context, s buckets.Subject, taken quota.Decision, asked time.Time,
+	begun store.BeginAnswer) quota.Decision {
+	own := quota.Event{ID: string(begun.Send.ID[:]), At: begun.Now}
+	return g.tell(ctx, s, taken, asked, g.now(), newDatabaseRows(s, append(slices.Clip(begun.History), own), begun.Rejected, begun.Now, asked))
+}
+
+// AnswerOverruled handles a send that the limiter admitted and the database refused: it refunds the
+// send, adds the events that the limiter lacked, and returns the answer. If the refund fails,
+// RefundLater gets the send.
+func (g *Gates) AnswerOverruled(ctx context.Context, s buckets.Subject, id uuid.UUID, taken quota.Decision, asked time.Time,
+	begun store.BeginAnswer) (told Answer) {
+	r := newDatabaseRows(s, begun.History, begun.Rejected, begun.Now, asked)
+	// Without a later look only the rows' states are told: those of the Take contain the send.
+	told = Answer{Decision: quota.Decision{At: r.now, Rules: r.states, Alone: taken.Alone}}
+	if taken.Alone || g.Refund(ctx, string(id[:]), buckets.OfCountedScopes(s.Buckets())...) != nil {
+		g.RefundLater(string(id[:]), s.Buckets())
+		return told
+	}
+	if err := g.add(ctx, s, r, taken.At, g.now(), quota.Recipient, quota.Failures); err != nil {
+		g.logNotAdded(ctx, err)
+	}
+	if d, err := g.peekLimiter(ctx, s); err == nil {
+		told.Rules = mergeStates(s.Purpose.Policy.Rules, d.Rules, r.states, 0, 0)
+	}
+	return told
+}
+
+// tell returns d with the stricter states of d and of the rows, at the rows' instant. The limiter was
+// asked for d at asked, and had answered at heard. If the rows count more, their events are added to
+// the limiter, which is then asked again.
+func (g *Gates) tell(ctx context.Context, s buckets.Subject, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
+	if scopes := lackingScopes(d.Rules, r.states); len(scopes) > 0 && !d.Alone {
+		again := g.now()
+		err := g.add(ctx, s, r, d.At, heard, scopes...)
+		if err == nil {
+			var added quota.Decision
+			if added, err = g.peekLimiter(ctx, s); err == nil {
+				if len(lackingScopes(d.Rules, added.Rules)) > 0 && again.Add(-mayLackEventsFor).UnixMicro() >= g.awayUntil.Load() {
+					g.OnEventLoss()
+				}
+				d.Rules, asked, heard = added.Rules, again, g.now()
+			}
+		}
+		if err != nil {
+			g.logNotAdded(ctx, err)
+		}
+	}
+	now := g.now()
+	d.At, d.Rules = r.now, mergeStates(s.Purpose.Policy.Rules, d.Rules, r.states, now.Sub(heard), now.Sub(asked))
+	return d
+}
+
+// lackingScopes returns the scopes of the rules for which the limiter counts fewer events than rows.
+func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
+	for _, r := range rows {
+		if slices.ContainsFunc(limited, func(l quota.State) bool { return l.Name == r.Name && l.Used < r.Used }) &&
+			!slices.Contains(scopes, r.Scope) {
+			scopes = append(scopes, r.Scope)
+		}
+	}
+	return scopes
+}
+
+// add records the rows' events of some scopes in the limiter, by their ages at heard, an instant of this
+// process's clock. The limiter told at, an instant of its own clock, before that, so none is recorded
+// later than it was. Error: as of Record.
+func (g *Gates) add(ctx context.Context, s buckets.Subject, r databaseRows, at, heard time.Time, scopes ...quota.Scope) (err error) {
+	names, passed := s.Buckets(), heard.Sub(r.asked)
+	for _, scope := range scopes {
+		keep := s.Purpose.LongestRecipientWindow()
+		if scope == quota.Failures { // all purposes share the bucket
+			keep = g.policy.Get().FailureWindow()
+		}
+		var events []quota.AgedEvent
+		for _, e := range r.events[scope] {
+			events = append(events, quota.AgedEvent{ID: e.ID, Age: r.now.Sub(e.At)})
+		}
+		if len(events) > 0 && names[scope] != "" {
+			err = errors.Join(err, g.record(ctx, names[scope], keep, r.asked, agedBy(events, passed, at)))
+		}
+	}
+	return err
+}

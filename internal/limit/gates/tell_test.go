@@ -1,0 +1,704 @@
+package gates_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app/core"
+	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+var (
+	secondAndHourRules = []quota.Rule{
+		{Name: "second", Scope: quota.Recipient, Limit: 1, Window: time.Second},
+		{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+	}
+	secondAndHour = vtest.WithRules(secondAndHourRules...)
+)
+
+func TestQuota11EveryAnswerIsTrueAfterAFlush(t *testing.T) {
+	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
+		other := r.Replica(r.MailServer)
+		for range 3 {
+			r.SendTo(vtest.Ana)
+			r.Sleep(time.Second)
+		}
+		r.EmptyLimiter()
+		r.WantQuota("a look on the other replica", r.QuotaAt(other), "[1 2]", 0)
+		r.WantCounted("after the look", 3)
+		r.EmptyLimiter()
+		r.WantQuota("the 4th", r.SendTo(vtest.Ana).Quota, "[0 1]", time.Second)
+		r.WantCounted("after the 4th", 4)
+		r.Sleep(time.Second)
+		r.EmptyLimiter()
+		a := r.SendTo(vtest.Ana)
+		r.WantQuota("the 5th", a.Quota, "[0 0]", time.Hour-4*time.Second)
+		r.WantCounted("after the 5th", 5)
+		r.EmptyLimiter()
+		got, err := other.Get(r.Context(), vtest.BackEnd, a.View.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.WantQuota("GET", got.Quota, "[0 0]", time.Hour-4*time.Second)
+		r.Sleep(time.Hour - 4*time.Second)
+		r.WantQuota("at the end of the wait", r.SendTo(vtest.Ana).Quota, "[0 0]", time.Second)
+	})
+}
+
+// watched is a replica whose calls of the limiter and of the gates' statements are noted.
+type watched struct {
+	*vtest.Service
+	db    *sqlitetest.DB
+	calls []string
+}
+
+func watch(r *vtest.Rig) *watched {
+	w := &watched{db: r.Store.Replica()}
+	w.db.SetFault(func(method string) sqlitetest.Fault {
+		if slices.Contains([]string{"Begin", "ReadHistory"}, method) {
+			w.calls = append(w.calls, method)
+		}
+		return sqlitetest.None
+	})
+	w.Service = r.ReplicaOn(w.db, r.MailServer, r.Carrier)
+	w.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+		w.calls = append(w.calls, call)
+		return do()
+	})
+	return w
+}
+
+// during returns the calls that do makes.
+func (w *watched) during(do func()) string {
+	w.calls = nil
+	do()
+	return strings.Join(w.calls, " ")
+}
+
+// The calls of each kind of request. While nothing is lost, it costs one call of each gate, and only a
+// send writes.
+func TestCallsOfARequest(t *testing.T) {
+	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
+		w := watch(r)
+		id := ""
+		send := func(admitted bool) func() {
+			return func() {
+				if a := r.AskAt(w.Service, vtest.AskFor(vtest.Ana), admitted); admitted {
+					id = a.View.ID
+				}
+			}
+		}
+		look := func() { r.NoError(vtest.Err(w.Get(r.Context(), vtest.BackEnd, id))) }
+		flush := func() { r.EmptyLimiter() }
+		second := func() { r.Sleep(time.Second) }
+		const looked, added = "Peek ReadHistory", "Peek ReadHistory Record Peek"
+		for i, step := range []struct {
+			do   func()
+			want string
+		}{
+			{send(true), "Take Begin"}, {look, looked}, {look, looked},
+			{send(false), "Take ReadHistory"}, {send(false), "Take ReadHistory"}, {second, ""},
+			{send(true), "Take Begin"}, {flush, ""}, {look, added}, {look, looked}, {second, ""},
+			{flush, ""}, {send(true), "Take Begin Record Peek"}, {look, looked},
+			{flush, ""}, {send(false), "Take Begin Refund Record Peek"}, {send(false), "Take ReadHistory"}, {second, ""},
+			{send(true), "Take Begin"}, {second, ""}, {send(true), "Take Begin"}, {look, looked}, // the hour is full
+			{second, ""}, {send(false), "Take ReadHistory"},
+		} {
+			r.Want(fmt.Sprint("calls of step ", i), w.during(step.do), step.want)
+		}
+	})
+}
+
+// interrupted is a database that calls beforeBegin before its first Begin, and afterBegin after
+// each.
+type interrupted struct {
+	*sqlitetest.DB
+	beforeBegin, afterBegin func()
+}
+
+func (l *interrupted) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
+	if do := l.beforeBegin; do != nil {
+		l.beforeBegin = nil
+		do()
+	}
+	if do := l.afterBegin; do != nil {
+		defer do()
+	}
+	return l.DB.Begin(ctx, in)
+}
+
+// A flush between the gates takes the send that is there, and looks restore a history that does not
+// have it.
+func TestLooksAreTrueAfterAFlushBetweenTheGates(t *testing.T) {
+	for _, earlier := range []int{0, 1} {
+		vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
+			for range earlier {
+				r.SendTo(vtest.Ana)
+				r.Sleep(time.Second)
+			}
+			s := r.ReplicaOn(&interrupted{DB: r.Store, beforeBegin: func() {
+				r.EmptyLimiter()
+				r.QuotaAt(r.Svc)
+				r.QuotaAt(r.Svc)
+			}}, r.MailServer, r.Carrier)
+			if a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
+				t.Fatalf("%v %+v", err, a)
+			}
+			left := fmt.Sprintf("[0 %d]", 4-earlier)
+			r.WantQuota("just after the send", r.QuotaAt(r.Svc), left, time.Second)
+			r.Sleep(time.Second / 2)
+			r.WantQuota("half a second later", r.QuotaAt(r.Svc), left, time.Second/2)
+			r.Sleep(10 * time.Second)
+			r.WantQuota("when nothing is in doubt", r.QuotaAt(r.Svc), fmt.Sprintf("[1 %d]", 4-earlier), 0)
+			r.WantCounted("at the end", 1+earlier)
+		})
+	}
+}
+
+// The database was slow and counts the send from a later instant than the limiter did, which may
+// have lost it meanwhile. The wait is the database's.
+func TestTheWaitIsTrueAfterASlowDatabase(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		vtest.InBubble(t, func(r *vtest.Rig) {
+			s := r.ReplicaOn(&interrupted{DB: r.Store, beforeBegin: func() {
+				if r.Sleep(3 * time.Second); lost {
+					r.EmptyLimiter()
+				}
+			}}, r.MailServer, r.Carrier)
+			a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana))
+			r.NoError(err)
+			wait := a.Quota.RetryAfter()
+			r.WantWait(r.QuotaAt(r.Svc), wait)
+			r.Sleep(wait)
+			r.SendTo(vtest.Ana)
+		})
+	}
+}
+
+// frozen is a database that a process reaches only after a while, whatever became of the caller
+// meanwhile.
+type frozen struct {
+	core.Database
+	meanwhile func()
+}
+
+func (f *frozen) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
+	f.meanwhile()
+	return f.Database.Begin(context.WithoutCancel(ctx), in)
+}
+
+// A process that was frozen between the gates tells the limiter of its send, whose bucket was lost
+// and rewritten meanwhile.
+func TestLooksAreTrueAfterAProcessWasFrozenBetweenTheGates(t *testing.T) {
+	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Second)
+		s := r.ReplicaOn(&frozen{r.Store, func() {
+			r.EmptyLimiter()
+			r.QuotaAt(r.Svc)
+			r.Sleep(10 * time.Second)
+			r.QuotaAt(r.Svc)
+		}}, r.MailServer, r.Carrier)
+		if a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
+			t.Fatalf("%v %+v", err, a)
+		}
+		r.WantCounted("after the send, whose rows were read too long ago", 1)
+		r.WantQuota("a look", r.QuotaAt(r.Svc), "[0 3]", time.Second)
+		r.WantCounted("after the look", 2)
+	})
+}
+
+// If the limiter does not take the history, the answer is the database's.
+func TestQuota11AnswersAreTrueWhereTheLimiterLearnsNothing(t *testing.T) {
+	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Second)
+		r.EmptyLimiter()
+		r.Limiter.Around(vtest.Unreachable("Record"))
+		r.WantQuota("a look", r.QuotaAt(r.Svc), "[1 4]", 0)
+		r.WantQuota("a send", r.SendTo(vtest.Ana).Quota, "[0 3]", time.Second)
+	})
+}
+
+// While both gates know nothing of earlier sends, no wait is told.
+func TestQuota11NothingIsToldThatNeitherGateKnows(t *testing.T) {
+	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
+		for range 3 {
+			r.SendTo(vtest.Ana)
+			r.Sleep(time.Second)
+		}
+		r.EmptyLimiter()
+		// so the first send keeps its place, which is then the only one that the limiter has
+		r.Limiter.Around(vtest.Unreachable("Refund"))
+		r.FailStore(sqlitetest.Down, "Begin", "ReadHistory")
+		for range 2 {
+			r.WantError(vtest.Err(r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))), fault.Unavailable)
+		}
+		r.MendStore()
+		r.Limiter.Around(nil)
+		r.Sleep(2 * time.Second)
+		r.WantQuota("a send", r.SendTo(vtest.Ana).Quota, "[0 1]", time.Second)
+	})
+}
+
+// A limiter that lost its events gets them again; a recipient that it never had, or that it kept, is no
+// loss.
+func TestRebuildsAreCounted(t *testing.T) {
+	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
+		var counts []int
+		losses := 0
+		r.Svc.Gates.OnEventLoss = func() { losses++ }
+		count := func() { counts = append(counts, losses) }
+		for range 3 {
+			r.QuotaAt(r.Svc)
+			r.SendTo(vtest.Ana)
+			r.Sleep(time.Second)
+		}
+		count()
+		r.EmptyLimiter()
+		for range 2 {
+			r.QuotaAt(r.Svc)
+			count()
+		}
+		r.Sleep(time.Second)
+		r.EmptyLimiter()
+		r.SendTo(vtest.Ana)
+		count()
+		r.Sleep(time.Second / 2)
+		r.EmptyLimiter()
+		r.RefuseTo(vtest.Ana) // by the database
+		count()
+		servertest.Same(t, "rebuilds", fmt.Sprint(counts), "[0 1 1 2 2]")
+	})
+}
+
+// A gate that is slow, or that did not answer, has lost nothing: no rebuild is counted, since an
+// alert says that the limiter loses events.
+func TestASlowGateIsNoLoss(t *testing.T) {
+	for name, slow := range map[string]func(r *vtest.Rig) *vtest.Service{
+		"the limiter": func(r *vtest.Rig) *vtest.Service {
+			r.Limiter.Around(func(_ context.Context, _ string, do func() error) error {
+				r.Sleep(1200 * time.Millisecond)
+				return do()
+			})
+			return r.Svc
+		},
+		"the database": func(r *vtest.Rig) *vtest.Service {
+			return r.ReplicaOn(&interrupted{DB: r.Store, beforeBegin: func() { r.Sleep(3 * time.Second) }},
+				r.MailServer, r.Carrier)
+		},
+		// the database counts what the limiter does not know
+		"the limiter, at times": func(r *vtest.Rig) *vtest.Service {
+			failed := false
+			r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+				if call == "Record" || call == "Take" && !failed {
+					failed = failed || call == "Take"
+					return quota.ErrUnavailable
+				}
+				return do()
+			})
+			return r.Svc
+		},
+	} {
+		vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
+			s := slow(r)
+			s.Gates.OnEventLoss = func() { t.Errorf("%s is slow, and that counts as a loss", name) }
+			for range 3 {
+				r.NoError(vtest.Err(s.Send(r.Context(), vtest.AskFor(vtest.Ana))))
+				r.Sleep(2 * time.Second)
+				r.QuotaAt(s)
+			}
+		})
+	}
+}
+
+// Two purposes have policies of their own; for five seconds a mistake maps one to the other's. Its
+// sends count there while it lasts, and no longer; so it is where a replica still has the file with
+// the mistake, at the cost of a query a look.
+func TestAPolicyMistakeThatIsUndoneCostsNothing(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 3,
+		Window: time.Hour}), func(r *vtest.Rig) {
+		mapped := func(s *vtest.Service, gift string, shares ...string) {
+			terms := s.Terms()
+			terms.Purposes = maps.Clone(terms.Purposes)
+			p := terms.Purposes["default"]
+			for name, policy := range map[string]string{"gift": gift, "login": "hrb"} {
+				own := p
+				own.Name, own.Policy.Name, own.Shares = name, policy, []string{name}
+				if policy == "hrb" {
+					own.Shares = shares
+				}
+				terms.Purposes[name] = own
+			}
+			s.Change(terms)
+		}
+		send := func(s *vtest.Service, purpose string) verification.Answer {
+			ask := vtest.AskFor(vtest.Ana)
+			ask.Purpose = purpose
+			a, err := s.Send(r.Context(), ask)
+			r.NoError(err)
+			return a
+		}
+		look := func(s *vtest.Service, what, purpose, left string, wait time.Duration) {
+			t.Helper()
+			a, err := s.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, purpose)
+			r.NoError(err)
+			r.WantQuota(what, a.Quota, left, wait)
+		}
+		other := r.Replica(r.MailServer)
+		right := func(s *vtest.Service) { mapped(s, "hra", "login") }
+		wrong := func(s *vtest.Service) { mapped(s, "hrb", "gift", "login") }
+		right(r.Svc)
+		send(r.Svc, "gift")
+		send(r.Svc, "gift")
+		send(r.Svc, "login")
+		look(r.Svc, "at first", "login", "[2]", 0)
+		r.Sleep(10 * time.Second)
+		wrong(r.Svc)
+		look(r.Svc, "with the mistake", "login", "[0]", time.Hour-10*time.Second)
+		r.Sleep(5 * time.Second)
+		right(r.Svc)
+		look(r.Svc, "when it is undone", "login", "[2]", 0)
+		look(r.Svc, "of the other purpose", "gift", "[1]", 0)
+
+		wrong(other) // a replica that has not heard
+		for range 2 {
+			look(other, "where it is not undone", "login", "[0]", time.Hour-15*time.Second)
+			look(r.Svc, "where it is", "login", "[2]", 0)
+		}
+		r.Sleep(time.Hour)
+		look(r.Svc, "an hour later", "login", "[3]", 0)
+		send(other, "gift") // counts in the bucket of hrb, where r.Svc does not expect it
+		r.Sleep(10 * time.Second)
+		if a := send(r.Svc, "login"); !a.Admitted || vtest.Remaining(a.Quota) != "[2]" {
+			t.Errorf("after a send of the other replica: %+v", a.Quota)
+		}
+		send(other, "gift")
+		r.Sleep(10 * time.Second)
+		for _, left := range []string{"[1]", "[0]"} {
+			if a := send(r.Svc, "login"); !a.Admitted || vtest.Remaining(a.Quota) != left {
+				t.Errorf("the limit is not the purpose's own: %+v", a.Quota)
+			}
+		}
+		send(r.Svc, "login")
+		look(r.Svc, "a full hour", "login", "[0]", time.Hour-10*time.Second)
+		r.Sleep(time.Hour)
+		send(r.Svc, "login")
+		r.Sleep(10 * time.Second)
+		for range 2 {
+			look(r.Svc, "with a mark", "login", "[2]", 0)
+		}
+		wrong(r.Svc)
+		// by the right file: counts where r.Svc does not look for the purpose gift, and its bucket
+		// stays marked
+		send(other, "login")
+		right(r.Svc)
+		look(r.Svc, "after a send", "login", "[1]", 0)
+	})
+}
+
+// A flood of refused requests reads the rows fifty times a second, and once for those that come
+// together. A look always reads.
+func TestAFloodOfRefusalsReadsFewRows(t *testing.T) {
+	for _, only := range []bool{false, true} { // an event that only the limiter has
+		vtest.InBubble(t, func(r *vtest.Rig) {
+			reads := map[string]int{}
+			db := r.Store.Replica()
+			db.SetFault(func(method string) sqlitetest.Fault { reads[method]++; return sqlitetest.None })
+			s := r.ReplicaOn(db, r.MailServer, r.Carrier)
+			sent := time.Now()
+			r.AskAt(s, vtest.AskFor(vtest.Ana), true)
+			r.Sleep(10 * time.Second)
+			if only {
+				r.NoError(r.Store.SetBack(sent))
+			}
+			clear(reads)
+			refuse := func() {
+				t.Helper()
+				a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana))
+				r.NoError(err)
+				r.WantBlockedBy(a.Quota, "minute", time.Minute-time.Since(sent))
+			}
+			began := time.Now()
+			for range 32 + 51 {
+				refuse()
+			}
+			r.Want("32 reads, and 51 more, take", time.Since(began), time.Second)
+			r.Want("reads in a second", reads["ReadHistory"], 32+51)
+			clear(reads)
+			var burst sync.WaitGroup
+			for range 30 {
+				burst.Go(refuse)
+			}
+			if burst.Wait(); reads["ReadHistory"] > 2 {
+				t.Errorf("30 refusals at once read %d times", reads["ReadHistory"])
+			}
+			clear(reads)
+			for range 3 {
+				_, err := s.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, "")
+				r.NoError(err)
+			}
+			r.Want("reads of three looks", reads["ReadHistory"], 3)
+			refuse()
+			r.NoError(s.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+			if a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
+				t.Errorf("after a reset: %v %+v", err, a.Quota)
+			}
+		})
+	}
+}
+
+// A refusal without the limiter reads the database once.
+func TestARefusalWithoutTheLimiterIsOneRead(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 1, Window: time.Minute}),
+		func(r *vtest.Rig) {
+			r.LoseLimiter()
+			w := watch(r)
+			r.AskAt(w.Service, vtest.AskFor("bob@example.com"), true)
+			r.Want("calls", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false) }), "ReadHistory")
+		})
+}
+
+// A refusal tells a wait, also where the limiter loses what corrects it.
+func TestARefusalNeverTellsThatThereIsNoWait(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			if call == "Refund" || call == "Record" {
+				return nil
+			}
+			return do()
+		})
+		r.MailServer.Answer(vtest.NoMailbox)
+		r.SendTo(vtest.Ana)
+		r.WantWait(r.RefuseTo(vtest.Ana).Quota, time.Minute)
+	})
+}
+
+// lateLook is a database that begins a look so late.
+type lateLook struct {
+	*sqlitetest.DB
+	late, after time.Duration // before the database reads its clock, and after that
+	looks       atomic.Int32  // so far
+}
+
+func (l *lateLook) ReadHistory(ctx context.Context, look gate.HistoryQuery) (gate.History, error) {
+	l.looks.Add(1)
+	<-time.After(l.late)
+	h, err := l.DB.ReadHistory(ctx, look)
+	<-time.After(l.after)
+	return h, err
+}
+
+// A browser is told the wait by its own sends exactly, however slow the database is to tell them.
+func TestASlowLookTellsOwnSends(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 2,
+		Window: time.Hour}), func(r *vtest.Rig) {
+		r.Sleep(17 * time.Second)
+		first := r.SendTo(vtest.Ana, vtest.By(vtest.Browser))
+		r.Sleep(9 * time.Minute)
+		s := r.ReplicaOn(&lateLook{DB: r.Store, late: 3 * time.Second}, r.MailServer, r.Carrier)
+		a := r.AskAt(s, vtest.AskFor(vtest.Ana, vtest.By(vtest.Browser), vtest.Resending(first.View.ID)), true)
+		r.WantWait(a.Quota, time.Hour-9*time.Minute)
+	})
+}
+
+// A limiter is filled also if a purpose has no rule on the recipient.
+func TestRebuildWithoutARuleOnTheRecipient(t *testing.T) {
+	without := func(s *vtest.Settings) {
+		vtest.BoundFailures(s)
+		p := s.Purposes["login"]
+		p.Policy.Rules = quota.OfScope(p.Policy.Rules, quota.Failures)
+		s.Purposes["login"] = p
+	}
+	vtest.InBubbleWith(t, without, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana, vtest.For("login"))
+		r.SendTo(vtest.Ana)
+		r.EmptyLimiter()
+		r.Rebuild()
+		r.Want("counted", r.Counted().Rules[0].Used, 1)
+	})
+}
+
+// silentLook is a database that answers no look.
+type silentLook struct{ *sqlitetest.DB }
+
+func (silentLook) ReadHistory(ctx context.Context, _ gate.HistoryQuery) (gate.History, error) {
+	<-ctx.Done()
+	return gate.History{}, fault.Unavailable
+}
+
+// A refusal waits for the database no longer than any call does.
+func TestARefusalWaitsForASilentDatabase(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		began := time.Now()
+		_, err := r.ReplicaOn(silentLook{r.Store}, r.MailServer, r.Carrier).Send(r.Context(), vtest.AskFor(vtest.Ana))
+		r.WantError(err, fault.Unavailable)
+		r.Want("it took", time.Since(began), store.CallTimeout)
+	})
+}
+
+var hourlyFailures = quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 9, Window: time.Hour}
+
+// Refusals that wait for a read share the next one if they need the same rows, and are of callers
+// of one class.
+func TestRefusalsThatShareARead(t *testing.T) {
+	purposes := func(s *vtest.Settings) {
+		like := s.Purposes["default"]
+		add := func(name string, shares []string, rules ...quota.Rule) {
+			p := like
+			p.Name, p.Shares, p.Policy.Rules = name, shares, append(slices.Clone(like.Policy.Rules), rules...)
+			s.Purposes[name] = p
+		}
+		add("default", like.Shares, hourlyFailures)
+		add("bare", like.Shares)
+		add("longer", like.Shares, hourlyFailures,
+			quota.Rule{Name: "week", Scope: quota.Recipient, Limit: 99, Window: 7 * 24 * time.Hour})
+	}
+	for name, c := range map[string]struct {
+		other vtest.Option
+		reads int
+	}{
+		"the same":       {vtest.For("default"), 2},
+		"another window": {vtest.For("longer"), 3},
+		"no failures":    {vtest.For("bare"), 3},
+		"a stranger":     {vtest.By(vtest.Browser), 3},
+	} {
+		vtest.InBubbleWith(t, purposes, func(r *vtest.Rig) {
+			r.SendTo(vtest.Ana)
+			db := &lateLook{DB: r.Store, late: 100 * time.Millisecond}
+			s := r.ReplicaOn(db, r.MailServer, r.Carrier)
+			var refused sync.WaitGroup
+			for _, option := range []vtest.Option{vtest.For("default"), vtest.For("default"), c.other} {
+				refused.Go(func() { r.NoError(vtest.Err(s.Send(r.Context(), vtest.AskFor(vtest.Ana, option)))) })
+				r.Sleep(time.Millisecond)
+			}
+			refused.Wait()
+			r.Want(name+": reads", db.looks.Load(), c.reads)
+		})
+	}
+}
+
+// A refusal tells every send that was answered before it began, also where the limiter has lost it,
+// and rows without it were read a moment ago or are being read.
+func TestARefusalTellsWhatWasAnsweredBefore(t *testing.T) {
+	rules := vtest.WithRules(append(slices.Clone(secondAndHourRules),
+		quota.Rule{Name: "net", Scope: quota.IP, Limit: 2, Window: time.Minute})...)
+	apart := vtest.From(netip.MustParseAddr("192.0.2.77"))
+	readLasts := map[string]time.Duration{"read before": 0, "being read": 200 * time.Millisecond}
+	vtest.EachInBubble(t, readLasts, rules, func(r *vtest.Rig, lasts time.Duration) {
+		r.SendTo(vtest.Ana, apart)
+		r.Sleep(950 * time.Millisecond)
+		other := r.ReplicaOn(&lateLook{DB: r.Store, after: lasts}, r.MailServer, r.Carrier)
+		var read sync.WaitGroup
+		read.Go(func() { r.AskAt(other, vtest.AskFor(vtest.Ana, apart), false) })
+		r.Sleep(50 * time.Millisecond)
+		r.SendTo(vtest.Ana, apart)
+		r.EmptyLimiter()
+		r.SendTo("bob@example.com")
+		r.SendTo("eve@example.com")
+		began := time.Now()
+		a := r.AskAt(other, vtest.AskFor(vtest.Ana), false)
+		r.WantQuota("a refusal", a.Quota, "[0 3 0]", time.Minute-time.Since(began))
+		read.Wait()
+	})
+}
+
+// One process is parked between the read of a row and its record, while an administrator resets the
+// recipient: what was reset stays away. Without a reset the record adds the event with its age, unless
+// it comes too late.
+func TestARecordThatIsLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		parked        time.Duration
+		reset         bool
+		counted, wait time.Duration
+	}{
+		"a moment":           {4 * time.Second, false, 1, time.Hour - 14*time.Second},
+		"too long":           {6 * time.Second, false, 0, 0},
+		"during a reset":     {4 * time.Second, true, 0, 0},
+		"long after a reset": {6 * time.Second, true, 0, 0},
+	} {
+		rule := vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1, Window: time.Hour})
+		vtest.InBubbleWith(t, rule, func(r *vtest.Rig) {
+			r.SendTo(vtest.Ana)
+			r.Sleep(10 * time.Second)
+			r.EmptyLimiter()
+			parked := r.ReplicaOn(&lateLook{DB: r.Store, after: c.parked}, r.MailServer, r.Carrier)
+			var look sync.WaitGroup
+			look.Go(func() { r.QuotaAt(parked) })
+			r.Sleep(time.Second)
+			if c.reset {
+				r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+			}
+			look.Wait()
+			d := r.Counted()
+			r.WantLine(name, vtest.Line(int(c.counted), c.wait), d.Rules[0].Used, d.RetryAfter())
+		})
+	}
+}
+
+// Failures are added by their ages, also on a clock that is behind.
+func TestLooksAddFailures(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
+		r.FailSends(2)
+		server := vtest.NewFakeRedis()
+		server.Step(-time.Hour)
+		r.Limiter.Set(server)
+		r.QuotaAt(r.Svc)
+		s := r.CountedFailures()
+		r.WantLine("failures, until the first leaves", vtest.Line(2, 24*time.Hour-2*time.Minute), s.Used, s.ResetAfter)
+	})
+}
+
+// Each clock steps, in both directions; nothing is told by the difference of the clocks.
+func TestClocksThatStep(t *testing.T) {
+	for step, wait := range map[time.Duration]time.Duration{
+		-time.Hour: time.Minute, -time.Second: 51 * time.Second, time.Second: 50 * time.Second, time.Hour: 50 * time.Second,
+	} {
+		vtest.InBubble(t, func(r *vtest.Rig) {
+			server := vtest.NewFakeRedis()
+			r.Limiter.Set(server)
+			r.SendTo(vtest.Ana)
+			r.Sleep(10 * time.Second)
+			server.Step(step)
+			r.WantQuota("a look", r.QuotaAt(r.Svc), "[0 4 9]", wait)
+			r.WantBlockedBy(r.RefuseTo(vtest.Ana).Quota, "minute", wait)
+			r.Sleep(wait - time.Microsecond)
+			r.RefuseTo(vtest.Ana)
+			r.Sleep(time.Microsecond)
+			r.SendTo(vtest.Ana)
+		})
+	}
+}
+
+// The limiter is in the next day already: it admits, the database refuses, and nothing is told by the
+// difference of the clocks.
+func TestALimiterThatIsInTheNextDay(t *testing.T) {
+	daily := vtest.WithRules(quota.Rule{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day})
+	vtest.InBubbleWith(t, vtest.MinuteTick(daily), func(r *vtest.Rig) { // starts at midnight
+		server := vtest.NewFakeRedis()
+		r.Limiter.Set(server)
+		r.SendTo(vtest.Ana)
+		r.Sleep(24*time.Hour - 5*time.Second)
+		server.Step(5 * time.Second)
+		r.WantQuota("5 s early", r.RefuseTo(vtest.Ana).Quota, "[0]", 5*time.Second)
+		r.Sleep(5 * time.Second)
+		r.SendTo(vtest.Ana)
+		r.WantWait(r.RefuseTo(vtest.Ana).Quota, 24*time.Hour)
+	})
+}

@@ -1,0 +1,239 @@
+// Package limits is a general rate limiter for apps, for events other than sends. A limit is a
+// named list of rules over keys that the caller chooses, such as a user, a route or an address.
+// Package api calls this package, which decides through package gates and writes no row to the
+// database.
+//
+// A rule counts its events in a bucket. There is one bucket for each app, limit, and combination of
+// values of the rule's keys, so rules with the same keys share their buckets. All rules of a limit
+// are decided in one step. A Redis Cluster decides bucket by bucket instead: a limit is still never
+// exceeded, but a request may be refused that would be admitted a moment later.
+package limits
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/quota"
+)
+
+// Rule is a quota rule with the names of the keys by which it counts. Events with the same values
+// of these keys count together.
+type Rule struct {
+	quota.Rule          // New and SetLimits set its Scope
+	Keys       []string // at least one
+}
+
+// Set maps the names of limits to their rules.
+type Set map[string][]Rule
+
+// Bounds of a request.
+const (
+	MaxKeys      = 8                // number of keys
+	MaxTextBytes = 200              // length of a key, of its value, and of an ID, in bytes
+	MaxWait      = 30 * time.Second // longest wait for a place
+)
+
+// Operation says whether a request decides, counts, or does both.
+type Operation string
+
+// The operations.
+const (
+	Take   Operation = "take"   // counts the event, unless a rule refuses it
+	Peek   Operation = "peek"   // counts nothing
+	Record Operation = "record" // counts the event, even if a rule would refuse it
+)
+
+// Request is one request to a limit.
+type Request struct {
+	Operation Operation
+	App       string
+	Limit     string
+	Keys      map[string]string // values by key name; keys that no rule of the limit has are ignored
+	ID        string            // ID of the event; events with the same ID count once. Empty: a random ID
+	Wait      time.Duration     // how long a Take may wait for a place, at most MaxWait; see quota.Queue
+}
+
+// Answer is the state of the limit after the operation. If it is Alone, the limiter was unavailable,
+// and this process decided from its own events.
+type Answer struct{ quota.Decision }
+
+// Refused reports whether a Take was refused by a rule; false for other operations.
+func (a Answer) Refused(o Operation) bool { return o == Take && !a.Admitted }
+
+// limiter decides events. Implementation: gates.Gates.
+type limiter interface {
+	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
+	PeekOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
+}
+
+// Service applies the configured limits. Safe for concurrent use.
+type Service struct {
+	limiter limiter
+	secret  []byte
+	observe func(limit string, o Operation, outcome string)
+	queue   *quota.Queue
+	set     atomic.Pointer[map[string]preparedRules]
+}
+
+// preparedRules is a list of rules, prepared for requests.
+type preparedRules struct {
+	rules     []quota.Rule
+	observing []quota.Rule // the same rules with Observe set, so that none refuses
+	keys      map[quota.Scope][]string
+}
+
+// New makes a service. Values of keys are hashed with the secret before they reach the limiter.
+// counted is called after each operation on a known limit with valid keys and a valid ID; its
+// outcome is admitted, refused, looked, recorded or unavailable.
+func New(limiter limiter, secret []byte, set Set, counted func(limit string, o Operation, outcome string)) *Service {
+	s := &Service{limiter: limiter, secret: secret, observe: counted, queue: quota.NewQueue()}
+	s.SetLimits(set)
+	return s
+}
+
+// SetLimits replaces all limits. Counted events stay, and still count for rules with the same limit
+// name and keys.
+func (s *Service) SetLimits(set Set) {
+	limits := map[string]preparedRules{}
+	for name, rules := range set {
+		l := preparedRules{keys: map[quota.Scope][]string{}}
+		for _, r := range rules {
+			keys := slices.Compact(slices.Sorted(slices.Values(r.Keys)))
+			r.Scope = quota.Scope("key:" + strings.Join(keys, "+")) // no scope of sends has a colon
+			l.keys[r.Scope] = keys
+			l.rules = append(l.rules, r.Rule)
+			r.Observe = true
+			l.observing = append(l.observing, r.Rule)
+		}
+		limits[name] = l
+	}
+	s.set.Store(&limits)
+}
+
+// EndWaits answers all waiting requests within a second, and lets no later request wait. Call it
+// once.
+func (s *Service) EndWaits() { s.queue.End() }
+
+// Apply applies an operation to a limit, even if ctx is canceled meanwhile: a cancellation only
+// ends a wait, with quota.ErrUnavailable. Errors: fault.NotFound, *fault.InvalidError,
+// quota.ErrUnavailable. After the first two, nothing was done, and New's counted is not called.
+func (s *Service) Apply(ctx context.Context, ask Request) (Answer, error) {
+	l, ok := (*s.set.Load())[ask.Limit]
+	if !ok {
+		return Answer{}, fault.NotFound
+	}
+	request, err := s.quotaRequest(l, ask)
+	if err != nil {
+		return Answer{}, err
+	}
+	a, err := s.run(ctx, l, ask, request)
+	s.observe(ask.Limit, ask.Operation, outcome(ask.Operation, a, err))
+	return a, err
+}
+
+func outcome(o Operation, a Answer, err error) string {
+	switch {
+	case err != nil:
+		return "unavailable"
+	case a.Refused(o):
+		return "refused"
+	}
+	return map[Operation]string{Take: "admitted", Peek: "looked", Record: "recorded"}[o]
+}
+
+// run runs the operation in the limiter or, while the limiter is unavailable, in this process. It
+// ignores a cancellation of ctx except while it waits: a client that hangs up must not leave an
+// event uncounted.
+func (s *Service) run(ctx context.Context, l preparedRules, ask Request, r quota.Request) (a Answer, err error) {
+	counting := context.WithoutCancel(ctx)
+	switch {
+	case ask.Operation == Peek:
+		a.Decision, err = s.limiter.PeekOrLocal(counting, r)
+	case ask.Operation == Record:
+		// Observing rules count and never refuse, so one Take writes the event to all buckets. The
+		// answer shows the rules as configured.
+		r.Rules = l.observing
+		a.Decision, err = s.limiter.TakeOrLocal(counting, r)
+		for i := range a.Rules {
+			a.Rules[i].Observe = l.rules[i].Observe
+		}
+	case ask.Wait > 0:
+		bounded, cancel := context.WithTimeout(ctx, min(ask.Wait, MaxWait))
+		defer cancel()
+		a.Decision, err = s.queue.Wait(bounded, r, func(ctx context.Context, r quota.Request) (quota.Decision, error) {
+			if !r.Repeated { // the ID of a refused call may have been refunded
+				r.ID, _ = eventID("")
+			}
+			return s.limiter.TakeOrLocal(ctx, r)
+		})
+	default:
+		a.Decision, err = s.queue.Take(counting, r, s.limiter.TakeOrLocal)
+	}
+	return a, err
+}
+
+func (s *Service) quotaRequest(l preparedRules, ask Request) (quota.Request, error) {
+	if len(ask.Keys) > MaxKeys {
+		return quota.Request{}, fault.Invalid("keys", "too_many",
+			fmt.Sprintf("A request has at most %d keys.", MaxKeys))
+	}
+	for name, value := range ask.Keys { // also keys that no rule has
+		field := "keys"
+		if len(name) <= MaxTextBytes {
+			field += "." + name
+		}
+		if max(len(name), len(value)) > MaxTextBytes {
+			return quota.Request{}, fault.Invalid(field, "too_long",
+				fmt.Sprintf("A key and its value have at most %d bytes each.", MaxTextBytes))
+		}
+	}
+	id, err := eventID(ask.ID)
+	if err != nil {
+		return quota.Request{}, err
+	}
+	r := quota.Request{ID: id, Repeated: ask.ID != "", Tenant: ask.App, Rules: l.rules,
+		Buckets: make(map[quota.Scope]string, len(l.keys))}
+	for _, rule := range l.rules {
+		if _, done := r.Buckets[rule.Scope]; done {
+			continue
+		}
+		values := make([]string, 0, MaxKeys)
+		for _, name := range l.keys[rule.Scope] {
+			if ask.Keys[name] == "" {
+				return quota.Request{}, fault.Invalid("keys."+name, "missing",
+					"This limit counts by the key "+name+", which is missing or empty.")
+			}
+			values = append(values, ask.Keys[name])
+		}
+		r.Buckets[rule.Scope] = quota.Bucket("limit", ask.App, ask.Limit, string(rule.Scope), s.hashValues(values))
+	}
+	return r, nil
+}
+
+// eventID hashes the caller's ID to 16 bytes; an empty ID is first replaced by a random one. Error:
+// *fault.InvalidError for an ID of more than MaxTextBytes.
+func eventID(id string) (string, error) {
+	if len(id) > MaxTextBytes {
+		return "", fault.Invalid("id", "too_long", fmt.Sprintf("An ID has at most %d bytes.", MaxTextBytes))
+	}
+	sum := sha256.Sum256([]byte(cmp.Or(id, rand.Text())))
+	return string(sum[:16]), nil
+}
+
+// hashValues returns 128 bits of the values' HMAC, so that the limiter's keys do not reveal the
+// values.
+func (s *Service) hashValues(values []string) string {
+	m := hmac.New(sha256.New, s.secret)
+	m.Write([]byte(quota.Bucket(append([]string{"limit"}, values...)...)))
+	return base64.RawURLEncoding.EncodeToString(m.Sum(nil)[:16])
+}

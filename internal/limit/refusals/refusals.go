@@ -1,0 +1,289 @@
+// Package refusals collects refused requests and writes them to the database in batches, so that an
+// attack costs one row, not one write for each request, and no response waits for the database.
+// Package verification adds refusals, and package jobs calls Flush.
+//
+// A rule that counts by recipient has one row for each recipient. The row counts further refusals
+// until its deadline. A rule of a wider scope, such as a network, can refuse requests for any
+// number of recipients at no cost to the client. So only the first recipients of a network have
+// rows of their own, which support can find; the other recipients share one row. When a bound of
+// the batch is reached, further refusals are counted in shared rows, so that none is left out. Each
+// replica has its own rows.
+package refusals
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// Database writes the rows. Implementation: sqldb.DB.
+type Database interface {
+	RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error
+}
+
+// Batch collects refusals until Flush writes them. Safe for concurrent use.
+type Batch struct {
+	db     Database
+	logger *slog.Logger
+	now    func() time.Time
+
+	flushing chan struct{} // semaphore: one Flush at a time
+	mu       sync.Mutex
+	own      map[refusalKey]*openRow // rows of one recipient each
+	shared   map[refusalKey]*openRow
+	networks map[networkKey]*firstRecipientCounter
+	first    int // number of rows in own that are of first recipients of networks
+	lost     int // number of refusals that could not be counted in a row
+	ids      store.IDGenerator
+}
+
+// refusalKey is the key by which refusals are counted in one row. A shared row has no recipient.
+type refusalKey struct {
+	app          string
+	channel      recipient.Channel
+	purpose      string
+	recipient    recipient.Hash
+	rule         string
+	ip           string
+	verification string // ID of the verification that the request named
+}
+
+func keyOf(row store.SendOrRefusal) refusalKey {
+	return refusalKey{row.App, row.Channel, row.Purpose, row.Recipient, row.BlockedBy, row.Network, row.VerificationID}
+}
+
+// networkKey is the key by which the first recipients of a network are counted.
+type networkKey struct{ app, rule, ip string }
+
+// firstRecipientCounter counts the first recipients of a network.
+type firstRecipientCounter struct {
+	n     int       // recipients with rows of their own
+	until time.Time // deadline: a later refusal starts a new count
+}
+
+// openRow is a row in which further refusals are counted. Its Count is the number of refusals that
+// are not in the database yet.
+type openRow struct {
+	store.SendOrRefusal
+	until    time.Time               // deadline: a later refusal opens a new row
+	first    bool                    // the recipient is one of the first recipients of its network
+	distinct map[recipient.Hash]bool // recipients of a shared row, at most store.ManyRecipients; nil for other rows
+}
+
+// Bounds. In memory, a row takes about 1 KB, and the recipients of a shared row some 5 KB.
+const (
+	MaxOwnRowsPerNetwork  = 50               // own rows of a rule for the first recipients of one network
+	maxFirstRecipientRows = 5_000            // own rows for the first recipients of all networks
+	maxOwnRows            = 20_000           // own rows of recipients, of all rules
+	maxSharedRows         = 2_000            // shared rows of networks; beyond, all networks share one row for each rule
+	maxNetworks           = 2_000            // networks whose first recipients are counted
+	maxOpenTime           = 10 * time.Minute // longest time for which a row stays open
+	// shortest time for which a row of a rule of a wider scope stays open, since the waits of such
+	// rules may be shorter than a second
+	minOpenTime = time.Minute
+)
+
+// New makes an empty batch.
+func New(db Database, now func() time.Time, logger *slog.Logger) *Batch {
+	return &Batch{
+		db: db, now: now, logger: logger, flushing: make(chan struct{}, 1),
+		own: map[refusalKey]*openRow{}, shared: map[refusalKey]*openRow{}, networks: map[networkKey]*firstRecipientCounter{},
+	}
+}
+
+// Add counts a request that a rule of the scope refused.
+func (r *Batch) Add(row store.SendOrRefusal, scope quota.Scope) { r.addAt(row, scope, r.now()) }
+
+func (r *Batch) addAt(row store.SendOrRefusal, scope quota.Scope, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	open := r.rowOf(row, scope, now)
+	if open == nil {
+		r.lost += row.Count
+		return
+	}
+	open.Count += row.Count
+	open.RetryAfter = row.RetryAfter
+	if open.distinct != nil && len(open.distinct) < store.ManyRecipients {
+		open.distinct[row.Recipient] = true
+	}
+}
+
+// rowOf returns the open row for a refusal, and opens one if there is none; nil if no ID could be
+// made.
+func (r *Batch) rowOf(row store.SendOrRefusal, scope quota.Scope, now time.Time) *openRow {
+	if open := r.own[keyOf(row)]; open.accepts(now) {
+		return open
+	}
+	if countsByRecipient(scope) {
+		if len(r.own) < maxOwnRows {
+			return r.openNewRow(r.own, row, now.Add(min(row.RetryAfter, maxOpenTime)), now)
+		}
+		return r.sharedRow(row, now)
+	}
+	until := now.Add(min(max(row.RetryAfter, minOpenTime), maxOpenTime))
+	if f := r.networkCounter(row, until, now); f != nil && f.n < MaxOwnRowsPerNetwork && r.first < maxFirstRecipientRows && len(r.own) < maxOwnRows {
+		open := r.openNewRow(r.own, row, f.until, now)
+		if open != nil {
+			open.first = true
+			f.n++
+			r.first++
+		}
+		return open
+	}
+	return r.sharedRow(row, now)
+}
+
+// countsByRecipient reports whether rules of the scope count by recipient. Such a rule refuses
+// requests for a recipient only after a client has used up the rule's places for this recipient.
+func countsByRecipient(scope quota.Scope) bool {
+	return scope == quota.Recipient || scope == quota.Failures || scope == quota.Backoff
+}
+
+// accepts reports whether further refusals are counted in the row: until its deadline, and after it
+// while the row has refusals that are not in the database. o may be nil.
+func (o *openRow) accepts(now time.Time) bool {
+	return o != nil && (now.Before(o.until) || o.Count > 0)
+}
+
+// networkCounter returns the counter of first recipients of the row's network. If there is none, or
+// its deadline has passed, it makes one with the deadline until. It returns nil if there would be
+// more than maxNetworks.
+func (r *Batch) networkCounter(row store.SendOrRefusal, until, now time.Time) *firstRecipientCounter {
+	key := networkKey{row.App, row.BlockedBy, row.Network}
+	f := r.networks[key]
+	switch {
+	case f == nil && len(r.networks) >= maxNetworks:
+		return nil
+	case f == nil || !now.Before(f.until):
+		f = &firstRecipientCounter{until: until}
+		r.networks[key] = f
+	}
+	return f
+}
+
+// sharedRow returns the shared row of the refusal's network, and opens it if there is none. If
+// maxSharedRows are open, it returns the row that all networks share; there is at most one such row
+// for each app, channel, purpose and rule. It returns nil if no ID could be made.
+func (r *Batch) sharedRow(row store.SendOrRefusal, now time.Time) *openRow {
+	row.Recipient, row.To, row.VerificationID, row.Locale, row.Country, row.Prefix = recipient.Hash{}, "",
+		"", "", "", ""
+	if open := r.shared[keyOf(row)]; open.accepts(now) {
+		return open
+	}
+	if len(r.shared) >= maxSharedRows {
+		row.Network = ""
+		if open := r.shared[keyOf(row)]; open.accepts(now) {
+			return open
+		}
+	}
+	open := r.openNewRow(r.shared, row, now.Add(min(max(row.RetryAfter, minOpenTime), maxOpenTime)), now)
+	if open != nil {
+		open.distinct = map[recipient.Hash]bool{}
+	}
+	return open
+}
+
+func (r *Batch) openNewRow(rows map[refusalKey]*openRow, row store.SendOrRefusal, until, now time.Time) *openRow {
+	id, err := r.ids.New(now)
+	if err != nil {
+		return nil
+	}
+	key := keyOf(row)
+	r.closeRow(rows, key)
+	row.ID, row.Count = id, 0
+	rows[key] = &openRow{SendOrRefusal: row, until: until}
+	return rows[key]
+}
+
+func (r *Batch) closeRow(rows map[refusalKey]*openRow, key refusalKey) {
+	if open := rows[key]; open != nil && open.first {
+		r.first--
+	}
+	delete(rows, key)
+}
+
+// takeUnwritten returns all rows with refusals that are not in the database, and resets their counts. It
+// deletes the other rows, and the networks, whose deadlines have passed. lost is the number of
+// refusals that could not be counted in a row.
+func (r *Batch) takeUnwritten(now time.Time) (batch []store.SendOrRefusal, lost int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, rows := range []map[refusalKey]*openRow{r.own, r.shared} {
+		for key, open := range rows {
+			switch {
+			case open.Count > 0:
+				batch = append(batch, open.drain())
+			case !now.Before(open.until):
+				r.closeRow(rows, key)
+			}
+		}
+	}
+	for key, f := range r.networks {
+		if !now.Before(f.until) {
+			delete(r.networks, key)
+		}
+	}
+	lost, r.lost = r.lost, 0
+	return batch, lost
+}
+
+// drain returns the row to write to the database, and resets its count. putBack undoes that.
+func (o *openRow) drain() store.SendOrRefusal {
+	if o.distinct != nil {
+		o.Recipients = len(o.distinct)
+	}
+	row := o.SendOrRefusal
+	o.Count = 0
+	return row
+}
+
+// putBack adds the counts of a batch to the open rows again, after a write that failed. If the
+// write succeeded in fact, its refusals are counted twice, but none is lost.
+func (r *Batch) putBack(batch []store.SendOrRefusal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, row := range batch {
+		rows := r.own
+		if row.Recipients > 0 {
+			rows = r.shared
+		}
+		if open := rows[keyOf(row)]; open != nil {
+			open.Count += row.Count
+		} else {
+			r.lost += row.Count
+		}
+	}
+}
+
+// Flush writes the collected refusals to the database. If the write fails, the refusals stay for
+// the next Flush. Flush first waits for another Flush under way; if ctx ends meanwhile, it does
+// nothing.
+func (r *Batch) Flush(ctx context.Context) {
+	select {
+	case r.flushing <- struct{}{}:
+		defer func() { <-r.flushing }()
+	case <-ctx.Done():
+		return
+	}
+	batch, lost := r.takeUnwritten(r.now())
+	if lost > 0 {
+		r.logger.Error("refusals lost: too many waited for the database", "count", lost, runbook.DatabaseAway.See())
+	}
+	if len(batch) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	if err := r.db.RecordRefusals(ctx, batch); err != nil {
+		r.logger.Warn("could not store refusals; retrying", "count", len(batch), "error", err,
+			runbook.DatabaseAway.See())
+		r.putBack(batch)
+	}
+}

@@ -1,0 +1,189 @@
+package refusals
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
+	"sendcode/quota"
+)
+
+var refusedAt = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// stranger is a recipient with a hash as even as a keyed one.
+func stranger(n int) recipient.Hash {
+	random := rand.NewPCG(1, uint64(n))
+	var h recipient.Hash
+	binary.BigEndian.PutUint64(h[:8], random.Uint64())
+	binary.BigEndian.PutUint64(h[8:], random.Uint64())
+	return h
+}
+
+func refusal(n int, ip string) store.SendOrRefusal {
+	return store.SendOrRefusal{Send: store.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: stranger(n),
+		To: "a•••@example.com", Network: ip}, Refusal: store.Refusal{BlockedBy: "rule", RetryAfter: time.Hour, Count: 1}}
+}
+
+// drained wants that so many rows of their own and shared ones are written, for so many requests,
+// and that none is lost.
+func drained(t *testing.T, what string, r *Batch, at time.Time, own, shared, requests int) []store.SendOrRefusal {
+	t.Helper()
+	batch, lost := r.takeUnwritten(at)
+	gotOwn, gotShared, gotRequests := storetest.SumRefusals(batch)
+	storetest.Equal(t, what+": own rows, shared, requests, lost", []int{gotOwn, gotShared, gotRequests, lost},
+		[]int{own, shared, requests, 0})
+	return batch
+}
+
+// Refusals are one row until the deadline that was told, but for ten minutes at the most; by a
+// wider rule for a minute at least.
+func TestRefusalsShareARowUntilTheirDeadline(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		scope       quota.Scope
+		told, later time.Duration
+		same        bool
+	}{
+		{"before the deadline", quota.Recipient, time.Minute, time.Minute - 1, true},
+		{"at the deadline", quota.Recipient, time.Minute, time.Minute, false},
+		{"a day's rule, nine minutes later", quota.Recipient, 24 * time.Hour, maxOpenTime - 1, true},
+		{"a day's rule, ten minutes later", quota.Recipient, 24 * time.Hour, maxOpenTime, false},
+		{"rejections", quota.Failures, time.Second, time.Second, false},
+		{"a network's rule, before a minute has passed", quota.IP, time.Second, minOpenTime - 1, true},
+		{"a network's rule, after a minute", quota.IP, time.Second, minOpenTime, false},
+		{"an app's rule, ten minutes later", quota.App, 24 * time.Hour, maxOpenTime, false},
+	} {
+		r := New(nil, time.Now, nil)
+		row := refusal(1, "")
+		row.RetryAfter = c.told
+		r.addAt(row, c.scope, refusedAt)
+		first, _ := r.takeUnwritten(refusedAt)
+		r.addAt(row, c.scope, refusedAt.Add(c.later))
+		second, _ := r.takeUnwritten(refusedAt.Add(c.later))
+		if len(first) != 1 || len(second) != 1 || (first[0].ID == second[0].ID) != c.same {
+			t.Errorf("%s: %+v, %+v", c.name, first, second)
+		}
+	}
+}
+
+// Whatever the scope, but the recipient's own rules, which cost a send each.
+func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
+	for _, scope := range []quota.Scope{quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix,
+		quota.Global,
+		"everything"} {
+		r := New(nil, time.Now, nil)
+		for i := range 1000 {
+			r.addAt(refusal(i, "192.0.2.0/24"), scope, refusedAt)
+			r.addAt(refusal(i, "192.0.2.0/24"), scope, refusedAt)
+		}
+		for _, row := range drained(t, string(scope), r, refusedAt, MaxOwnRowsPerNetwork, 1, 2000) {
+			if row.Recipients > 0 && (!row.Recipient.IsZero() || row.To != "" || row.Count != 1900 ||
+				row.Recipients != store.ManyRecipients) {
+				t.Errorf("%s: the shared row is %+v", scope, row)
+			}
+		}
+	}
+	r := New(nil, time.Now, nil)
+	for i := range 1000 {
+		r.addAt(refusal(i, "192.0.2.0/24"), quota.Recipient, refusedAt)
+	}
+	drained(t, "recipient", r, refusedAt, 1000, 0, 1000)
+}
+
+// One network that fills its rows takes none from another one, another app or another rule; and a
+// deadline begins anew.
+func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
+	r := New(nil, time.Now, nil)
+	app, rule := refusal(900, "192.0.2.0/24"), refusal(901, "192.0.2.0/24")
+	app.App, rule.BlockedBy = "other", "other"
+	for i := range 100 {
+		r.addAt(refusal(i, "192.0.2.0/24"), quota.IP, refusedAt)
+	}
+	for _, row := range []store.SendOrRefusal{refusal(900, "198.51.100.0/24"), app, rule} {
+		r.addAt(row, quota.IP, refusedAt)
+	}
+	drained(t, "three others", r, refusedAt, MaxOwnRowsPerNetwork+3, 1, 103)
+	later := refusedAt.Add(maxOpenTime)
+	r.takeUnwritten(later)
+	for i := range 100 {
+		r.addAt(refusal(1000+i, "192.0.2.0/24"), quota.IP, later)
+	}
+	drained(t, "later", r, later, MaxOwnRowsPerNetwork, 1, 100)
+}
+
+// Whichever rule refuses and wherever requests come from, memory has a bound, and every request is
+// counted in some row.
+func TestRefusalsAreBoundedAndCounted(t *testing.T) {
+	r := New(nil, time.Now, nil)
+	for i := range maxOwnRows + 100 {
+		r.addAt(refusal(i, ""), quota.Recipient, refusedAt)
+	}
+	drained(t, "own rules", r, refusedAt, maxOwnRows, 1, maxOwnRows+100)
+	r = New(nil, time.Now, nil)
+	const networks = 3 * maxSharedRows
+	for i := range networks {
+		for j := range MaxOwnRowsPerNetwork + 2 {
+			r.addAt(refusal(i*100+j, fmt.Sprintf("2001:db8:%x::/48", i)), quota.IP, refusedAt)
+		}
+	}
+	drained(t, "networks", r, refusedAt, maxFirstRecipientRows, maxSharedRows+1, networks*(MaxOwnRowsPerNetwork+2))
+	later := refusedAt.Add(maxOpenTime)
+	if r.takeUnwritten(later); len(r.own)+len(r.shared)+len(r.networks)+r.first != 0 {
+		t.Errorf("%d own, %d shared, %d networks and %d first ones are kept", len(r.own), len(r.shared),
+			len(r.networks), r.first)
+	}
+}
+
+// The recipients of a shared row are counted, each once, until they are many.
+func TestDistinctRecipients(t *testing.T) {
+	r := New(nil, time.Now, nil)
+	for i := range MaxOwnRowsPerNetwork {
+		r.addAt(refusal(10_000+i, "192.0.2.0/24"), quota.IP, refusedAt)
+	}
+	n := 0
+	for _, size := range []int{1, 2, 10, store.ManyRecipients - 1, store.ManyRecipients,
+		store.ManyRecipients + 1, 1000} {
+		for ; n < size; n++ {
+			r.addAt(refusal(n, "192.0.2.0/24"), quota.IP, refusedAt)
+			r.addAt(refusal(n/2, "192.0.2.0/24"), quota.IP, refusedAt) // again
+		}
+		rows, _ := r.takeUnwritten(refusedAt)
+		i := slices.IndexFunc(rows, func(row store.SendOrRefusal) bool { return row.Recipients > 0 })
+		if got := rows[i].Recipients; got != min(size, store.ManyRecipients) {
+			t.Errorf("%d recipients are %d", size, got)
+		}
+	}
+}
+
+// hung is a database that takes a batch and does not answer.
+type hung struct{ taken, release chan struct{} }
+
+func (h hung) RecordRefusals(context.Context, []store.SendOrRefusal) error {
+	h.taken <- struct{}{}
+	<-h.release
+	return nil
+}
+
+// An administrator who has refusals written before an erasure is not held up by a database that
+// hangs.
+func TestFlushWaitsForAnotherNoLongerThanItMay(t *testing.T) {
+	db := hung{make(chan struct{}), make(chan struct{})}
+	r := New(db, time.Now, slog.New(slog.DiscardHandler))
+	r.Add(refusal(1, ""), quota.Recipient)
+	ended := make(chan struct{})
+	go func() { defer close(ended); r.Flush(t.Context()) }()
+	<-db.taken
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.Flush(gone)
+	close(db.release)
+	<-ended
+}

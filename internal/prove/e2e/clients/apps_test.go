@@ -1,0 +1,355 @@
+package clients
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/routers"
+
+	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/run/app/apptest"
+)
+
+// tenant is an app of the service that two apps share, and what it has there.
+type tenant struct {
+	name, secret, public string
+	pending              apptest.Answer // of Ana
+	code, proof          string         // of Ana's verification; of Bea's
+	own                  string         // the ID of Finn's code, which the app checks itself
+	reference            string         // to an approval of the page
+	secrets              []string       // that no answer to another app may hold
+}
+
+func tenantOf(name string) *tenant {
+	long := strings.Repeat(name, 8)
+	return &tenant{name: name, secret: "sk_" + long, public: "pk_" + long}
+}
+
+// yaml is the app in the file.
+func (a *tenant) yaml(templates, accent string) string {
+	return fmt.Sprintf(`  - name: %[1]s
+    title: The %[1]s
+    mail_from: The %[1]s <codes@%[1]s.example>
+    templates: %[2]s
+    brand: {accent: "%[3]s", home: "https://%[1]s.example/home"}
+    origins: ["https://%[1]s.example"]
+    return_urls: ["https://%[1]s.example/signup"]
+    keys: [{id: b, kind: secret, sha256: %[4]x}, {id: w, kind: public, sha256: %[5]x}]
+`, a.name, templates, accent, sha256.Sum256([]byte(a.secret)), sha256.Sum256([]byte(a.public)))
+}
+
+// key is an Idempotency-Key, which another app may have had the same idea of.
+func (a *tenant) key() string { return `"the key of ` + a.name + ` and others"` }
+
+func (a *tenant) backEnd(r *http.Request) { apptest.As(a.secret)(r) }
+
+func (a *tenant) browser(r *http.Request) {
+	apptest.As(a.public)(r)
+	r.Header.Set("Origin", "https://"+a.name+".example")
+}
+
+// twoApps is a service with the apps shop and news. Each recipient has one code an hour, and each
+// user five events a month.
+func twoApps(s *apptest.Stack) (shop, news *tenant) {
+	s.Helper()
+	shop, news = tenantOf("shop"), tenantOf("news")
+	s.Write(
+		"trusted_proxies: [127.0.0.1]\npolicies: {default: [{name: hour, scope: recipient, limit: 1, window: 1h}]}\n" +
+			"limits: {month: [{name: month, key: user, limit: 5, per: month}]}\napps:\n" +
+			shop.yaml(shop.templates(s, "subject of the shop"), "#0b7a5c") +
+			news.yaml(news.templates(s, "subject of the news"), "#8a1fb0"))
+	return shop, news
+}
+
+// templates makes a directory with the app's own subject.
+func (a *tenant) templates(s *apptest.Stack, subject string) (dir string) {
+	s.Helper()
+	dir = s.TempDir()
+	file := filepath.Join(dir, "mail", "default", "en", "subject.txt")
+	apptest.Must(s.T, os.MkdirAll(filepath.Dir(file), 0o700))
+	apptest.Must(s.T, os.WriteFile(file, []byte(subject), 0o600))
+	return dir
+}
+
+// settle gives an app all that another one could want: a code that waits, an approval, a reference,
+// limits and keys that are used up.
+func (a *tenant) settle(s *apptest.Stack) {
+	s.Helper()
+	at := func(person string) string { return person + "." + a.name + "@example.com" }
+	send := func(person string, change ...func(*http.Request)) apptest.Answer {
+		sent := s.Post("/v1/verifications",
+			fmt.Sprintf(`{"channel":"email","to":%q,"reference":"order-of-%s"}`, at(person), a.name),
+			append(change, a.backEnd)...)
+		s.Is(person, sent, http.StatusAccepted)
+		return sent
+	}
+	a.pending = send("ana")
+	letter := s.AwaitMail(at("ana"), 1)[0]
+	if a.code = s.CodeIn(letter); !strings.Contains(letter.Text, "subject of the "+a.name) ||
+		s.MailServerGot("MAIL FROM:<codes@"+a.name+".example>") == 0 {
+		s.Errorf("%s: its mail has another sender or another app's template", a.name)
+	}
+	send("cleo", apptest.WithKey(a.key()))
+	approved := send("bea")
+	a.proof = proofIn(s, s.Post("/v1/verifications/"+approved.ID+"/check",
+		fmt.Sprintf(`{"code":%q}`, s.CodeIn(s.AwaitMail(at("bea"), 1)[0])), a.backEnd))
+	for range 5 {
+		s.Post("/v1/limits/month/record", `{"keys":{"user":"`+a.name+`"}}`, a.backEnd)
+	}
+	a.own = s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"code":"739154"}`, at("finn")), a.backEnd).ID
+	a.reference = signUp(s, a, at("dora"))
+	a.secrets = []string{a.pending.ID, a.pending.Send.ID, approved.ID, approved.Send.ID, a.code, a.proof, a.reference,
+		"order-of-" + a.name, a.own, at("ana"), at("bea"), at("dora"), at("finn")}
+}
+
+// signUp goes through the app's page and is returned with a reference.
+func signUp(s *apptest.Stack, a *tenant, to string) (reference string) {
+	s.Helper()
+	v := pagetest.NewVisitor(s.Replicas[0].Base + "/")
+	_, err := v.Get("?app=" + a.name + "&return_url=" + url.QueryEscape("https://"+a.name+".example/signup?state=1"))
+	apptest.Must(s.T, err)
+	return approved(s, v, a.name, to).Query().Get("reference")
+}
+
+// approved has a visitor of an app's page ask for a code and enter it, and returns the way back
+// that the page offers then.
+func approved(s *apptest.Stack, v *pagetest.Visitor, app, to string) (back *url.URL) {
+	s.Helper()
+	_, err := v.Post("?app="+app, "send", "to", to)
+	apptest.Must(s.T, err)
+	page, err := v.Post("?app="+app, "check", "code", s.CodeIn(s.AwaitMail(to, 1)[0]))
+	apptest.Must(s.T, err)
+	link := regexp.MustCompile(`href="(https?://[^"]+reference=[^"]+)"`).FindStringSubmatch(page)
+	if link == nil {
+		s.Fatalf("no way back: %s", page)
+	}
+	back, err = url.Parse(html.UnescapeString(link[1]))
+	apptest.Must(s.T, err)
+	return back
+}
+
+// Each text message names the site on which its code is entered: that of the widget, else of the
+// app's back end, else of the page.
+func TestTextsNameTheirSite(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t)
+	shop, news := tenantOf("shop"), tenantOf("news")
+	s.Write("sms: {public_url: https://codes.example}\napps:\n" + shop.yaml(shop.templates(s, "a"), "#0b7a5c") +
+		strings.Replace(news.yaml(news.templates(s, "b"), "#8a1fb0"), "origins:",
+			"sms_origin: m.news.example\n    origins:", 1)).Start(1)
+	for n, c := range []struct {
+		by   func(*http.Request)
+		site string
+	}{{shop.browser, "shop.example"}, {news.browser, "news.example"}, {news.backEnd, "m.news.example"},
+		{shop.backEnd, "codes.example"}} {
+		to := fmt.Sprintf("+4915123456%d00", n)
+		s.Is(c.site, s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":%q}`, to), c.by),
+			http.StatusAccepted)
+		got := s.AwaitMail(to, 1)[0].Text
+		if code := regexp.MustCompile(`\d{6}`).FindString(got); !strings.HasSuffix(got, "\n@"+c.site+" #"+code) {
+			t.Errorf("for %s: %q", c.site, got)
+		}
+	}
+	page := pagetest.NewVisitor(s.Replicas[0].Base + "/")
+	_, err := page.Post("", "send", "channel", "sms", "phone", "+4915123456999")
+	apptest.Must(t, err)
+	if got := s.AwaitMail("+4915123456999", 1)[0].Text; !strings.Contains(got, "\n@codes.example #") {
+		t.Errorf("from the page: %q", got)
+	}
+}
+
+// attempt is a request with what belongs to another app.
+type attempt struct {
+	path, body, key string // path: where the operation has none of its own
+	backEnd         int    // the status that the other app's secret key gets
+	browser         int    // and its public key
+	left            int    // of the first rule, at least: what the owner spent does not count
+}
+
+// attempts are those with every operation of the specification, by its id. Nothing of owner may
+// come of one.
+func attempts(owner *tenant) map[string][]attempt {
+	verification := "/v1/verifications/" + owner.pending.ID
+	person := func(name string) string {
+		return fmt.Sprintf(`"channel":"email","to":"%s.%s@example.com"`, name, owner.name)
+	}
+	month := `{"keys":{"user":"` + owner.name + `"}}`
+	admin := func(path, body string) []attempt {
+		browser := 401
+		if body != "" { // it comes from another site
+			browser = 403
+		}
+		return []attempt{{path: path, body: body, backEnd: 401, browser: browser}}
+	}
+	send := "/v1/admin/sends/" + owner.pending.Send.ID
+	const reason = `{"reason":"ours"}`
+	return map[string][]attempt{
+		"send": {
+			{body: `{"verification_id":"` + owner.pending.ID + `"}`, backEnd: 404, browser: 404},
+			{body: `{` + person("cleo") + `}`, backEnd: 202, browser: 429}, // the browser comes second
+			// neither replayed nor refused
+			{body: `{` + person("eve") + `}`, key: owner.key(), backEnd: 202, browser: 429},
+		},
+		"get": {{path: verification, backEnd: 404, browser: 404}},
+		"check": {{path: verification + "/check", body: `{"code":"` + owner.code + `"}`, backEnd: 404,
+			browser: 404}},
+		"cancel":     {{path: verification + "/cancel", backEnd: 404, browser: 404}},
+		"checkNamed": {{body: `{` + person("ana") + `,"code":"` + owner.code + `"}`, backEnd: 404, browser: 403}},
+		"report":     {{path: "/v1/verifications/" + owner.own + "/outcome", body: `{"outcome":"approved"}`, backEnd: 404, browser: 403}},
+		"reportNamed": {{path: "/v1/verifications/outcome", body: `{` + person("finn") + `,"outcome":"approved"}`, backEnd: 404,
+			browser: 403}},
+		"redeemProof": {{body: `{"proof":"` + owner.proof + `"}`, backEnd: 422, browser: 403},
+			{body: `{"reference":"` + owner.reference + `"}`, backEnd: 422, browser: 403}},
+		"quota":       {{body: `{` + person("ana") + `}`, backEnd: 200, browser: 403, left: 1}},
+		"takeLimit":   {{path: "/v1/limits/month/take", body: month, backEnd: 200, browser: 403, left: 3}},
+		"peekLimit":   {{path: "/v1/limits/month/peek", body: month, backEnd: 200, browser: 403, left: 3}},
+		"recordLimit": {{path: "/v1/limits/month/record", body: month, backEnd: 200, browser: 403, left: 3}},
+
+		// The same for everybody, or not there.
+		"proofKeys":             {{backEnd: 200, browser: 200}},
+		"channels":              {{backEnd: 200, browser: 200}},
+		"widget":                {{backEnd: 200, browser: 200}},
+		"providerEvents":        {{path: "/v1/events/" + owner.name, body: `{}`, backEnd: 404, browser: 404}},
+		"authHook":              {{path: "/v1/hooks/" + owner.name, body: `{}`, backEnd: 404, browser: 404}},
+		"carrierReceipt":        {{path: "/v1/receipts/" + owner.name, body: `{}`, backEnd: 404, browser: 404}},
+		"carrierReceiptByQuery": {{path: "/v1/receipts/" + owner.name, backEnd: 404, browser: 404}},
+
+		// The sends are for administrators alone.
+		"adminSends":        admin("/v1/admin/sends?app="+owner.name, ""),
+		"adminSend":         admin(send, ""),
+		"adminStats":        admin("/v1/admin/stats?app="+owner.name, ""),
+		"export":            admin("/v1/admin/sends.csv?app="+owner.name, ""),
+		"events":            admin("", ""),
+		"adminSearch":       admin("", `{`+person("ana")+`}`),
+		"adminSuppressions": admin("", ""),
+		"adminSuppress":     admin("", `{`+person("ana")+`,"reason":"ours"}`),
+		"adminLift":         admin("", `{`+person("ana")+`,"reason":"ours"}`),
+		"adminPrefixes":     admin("", ""),
+		"adminLiftPrefix":   admin("", `{"id":"`+owner.pending.Send.ID+`","reason":"ours"}`),
+		"adminActs":         admin("", ""),
+
+		"adminAcceptSubscription": admin("", `{"provider":"ses","reason":"ours"}`),
+		"adminQuotaReset":         admin("", `{`+person("ana")+`,"reason":"ours"}`),
+		"adminErase":              admin("", `{`+person("ana")+`,"reason":"ours"}`),
+		"adminCancel":             admin(send+"/cancel", reason),
+		"adminResend":             admin(send+"/resend", reason),
+		"adminReveal":             admin(send+"/reveal", reason),
+	}
+}
+
+// Neither app reaches anything of the other's, by any route of the specification: a route that has
+// no attempt here fails the test. And afterwards all that the other app has is as it was.
+func TestTwoAppsReachNothingOfEachOther(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t)
+	shop, news := twoApps(s)
+	s.Start(1)
+	shop.settle(s)
+	news.settle(s)
+	w := &walk{Stack: s, router: s.SpecRouter()}
+	for owner, other := range map[*tenant]*tenant{shop: news, news: shop} {
+		all := attempts(owner)
+		for path, item := range s.OpenAPI().Paths.Map() {
+			for method, operation := range item.Operations() {
+				if len(all[operation.OperationID]) == 0 {
+					s.Errorf("%s %s (%s): no attempt with what belongs to another app", method, path,
+						operation.OperationID)
+				}
+				for _, a := range all[operation.OperationID] {
+					a.path = cmp.Or(a.path, path)
+					w.try(owner, method, a, a.backEnd, other.backEnd)
+					w.try(owner, method, a, a.browser, other.browser)
+				}
+			}
+		}
+	}
+	shop.has(s)
+	news.has(s)
+}
+
+// walk tries the routes of the specification.
+type walk struct {
+	*apptest.Stack
+	router routers.Router
+	asked  int
+}
+
+// try makes an attempt with another app's key, from a network of its own: wrong tokens bar theirs.
+func (w *walk) try(owner *tenant, method string, a attempt, status int, as func(*http.Request)) {
+	w.Helper()
+	w.asked++
+	change := []func(*http.Request){as,
+		func(r *http.Request) { r.Header.Set("X-Forwarded-For", fmt.Sprintf("10.0.%d.1", w.asked)) }}
+	if a.key != "" {
+		change = append(change, apptest.WithKey(a.key))
+	}
+	got := w.Do(0, method, a.path, a.body, change...)
+	what := method + " " + a.path + " of " + owner.name
+	if got.StatusCode != status {
+		w.Errorf("%s: %d, want %d: %s", what, got.StatusCode, status, got.Raw)
+	}
+	if rules := got.Quota.Rules; len(rules) > 0 && rules[0].Remaining < a.left ||
+		got.Header.Get("Idempotent-Replayed") != "" {
+		w.Errorf("%s: what was done there counts for the other app: %s", what, got.Raw)
+	}
+	for _, secret := range owner.secrets {
+		if strings.Contains(string(got.Raw), secret) || strings.Contains(fmt.Sprint(got.Header), secret) {
+			w.Errorf("%s tells the other app %q: %s", what, secret, got.Raw)
+		}
+	}
+	if err := apptest.Conforms(w.router, method, a.path, got); err != nil {
+		w.Errorf("%s: %v", what, err)
+	}
+}
+
+// has says that an app has what it had.
+func (a *tenant) has(s *apptest.Stack) {
+	s.Helper()
+	do := func(path, body string, change ...func(*http.Request)) apptest.Answer {
+		s.Helper()
+		return s.Post(path, body, append(change, a.backEnd)...)
+	}
+	check := "/v1/verifications/" + a.pending.ID + "/check"
+	if wrong := do(check, fmt.Sprintf(`{"code":%q}`, s.Wrong(a.code))); wrong.AttemptsRemaining == nil ||
+		*wrong.AttemptsRemaining != 4 {
+		s.Errorf("%s: attempts of its code were used: %s", a.name, wrong.Raw)
+	}
+	if right := do(check, fmt.Sprintf(`{"code":%q}`, a.code)); !right.Valid {
+		s.Errorf("%s: its code: %s", a.name, right.Raw)
+	}
+	if report := do("/v1/verifications/"+a.own+"/outcome", `{"outcome":"failed"}`); !strings.Contains(string(report.Raw), `"outcome":"failed"`) {
+		s.Errorf("%s: the outcome of its own code: %s", a.name, report.Raw)
+	}
+	if spent := do("/v1/limits/month/peek", `{"keys":{"user":"`+a.name+`"}}`); spent.Quota.Allowed ||
+		spent.Quota.Rules[0].Remaining != 0 {
+		s.Errorf("%s: its limit: %s", a.name, spent.Raw)
+	}
+	if again := do("/v1/verifications",
+		fmt.Sprintf(`{"channel":"email","to":"cleo.%s@example.com","reference":"order-of-%[1]s"}`, a.name),
+		apptest.WithKey(a.key())); again.Header.Get("Idempotent-Replayed") != "true" {
+		s.Errorf("%s: its Idempotency-Key: %d %s", a.name, again.StatusCode, again.Raw)
+	}
+	for what, c := range map[string]struct{ field, value, person string }{"proof": {"proof", a.proof, "bea"},
+		"reference": {"reference", a.reference, "dora"}} {
+		body := fmt.Sprintf(`{%q:%q}`, c.field, c.value)
+		if forged := do("/v1/proofs/redeem",
+			fmt.Sprintf(`{%q:%q}`, c.field,
+				c.value[:len(c.value)-2])); forged.StatusCode != http.StatusUnprocessableEntity || forged.To != "" {
+			s.Errorf("%s: a forged %s: %d %s", a.name, what, forged.StatusCode, forged.Raw)
+		}
+		first := do("/v1/proofs/redeem", body)
+		s.Is(fmt.Sprintf("%s: its %s", a.name, what), first, http.StatusOK,
+			first.To == c.person+"."+a.name+"@example.com")
+		second := do("/v1/proofs/redeem", body)
+		s.Is(fmt.Sprintf("%s: its %s, twice", a.name, what), second, http.StatusConflict, second.To == "")
+	}
+}

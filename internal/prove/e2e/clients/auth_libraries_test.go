@@ -1,0 +1,129 @@
+//go:build nightly
+
+// Only make nightly runs these tests: they need libraries from npm.
+
+package clients
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app/apptest"
+)
+
+// maxAuthSample is how long a sample of docs/javascript.md may be, in lines.
+const maxAuthSample = 15
+
+// A person signs up by better-auth and by Auth.js with their code, our limits and our mail. A
+// second request within the minute is refused with the wait, and the earlier code still works.
+func TestAuthLibraries(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../../docs/javascript.md")
+	apptest.Must(t, err)
+	blocks := regexp.MustCompile("(?s)```js\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(blocks) != 2 {
+		t.Fatalf("the page has %d samples", len(blocks))
+	}
+	modules := servertest.NodeModules(t, "testdata/auth")
+	s := apptest.Embedded(t).Start(1)
+	for i, library := range []struct {
+		driver string
+		signUp func(*shopper)
+	}{{"better-auth.mjs", (*shopper).byBetterAuth}, {"auth-js.mjs", (*shopper).byAuthJS}} {
+		t.Run(library.driver, func(t *testing.T) {
+			t.Parallel()
+			sample := blocks[i][1]
+			if n := strings.Count(sample, "\n"); n > maxAuthSample {
+				t.Errorf("the sample has %d lines", n)
+			}
+			dir, node := t.TempDir(), servertest.Node(t)
+			apptest.Must(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
+			apptest.Must(t, os.WriteFile(filepath.Join(dir, "sample.mjs"), []byte(sample), 0o600))
+			for to, from := range map[string]string{"back.mjs": "../../../../docs/examples/back.mjs",
+				library.driver: "testdata/auth/" + library.driver} {
+				text, err := os.ReadFile(from)
+				apptest.Must(t, err)
+				apptest.Must(t, os.WriteFile(filepath.Join(dir, to), text, 0o600))
+			}
+			p := newShopper(t, s, "ana."+strings.TrimSuffix(library.driver, ".mjs")+"@example.com")
+			p.starts(dir, []string{node, library.driver}, "BETTER_AUTH_SECRET=a secret of this test, and long enough",
+				"BETTER_AUTH_URL="+p.shop, "BETTER_AUTH_TELEMETRY=0", "NODE_ENV=development")
+			library.signUp(p)
+			if n := len(s.AwaitMail(p.to, 1)); n != 1 {
+				t.Errorf("%d mails", n)
+			}
+		})
+	}
+}
+
+func (p *shopper) byBetterAuth() {
+	p.Helper()
+	post := func(path, more string) (*http.Response, string) {
+		return p.ask(http.MethodPost, "/api/auth"+path, "application/json", fmt.Sprintf(`{"email":%q%s}`, p.to, more))
+	}
+	const send = "/email-otp/send-verification-otp"
+	if answer, body := post(send, `,"type":"sign-in"`); answer.StatusCode != http.StatusOK {
+		p.Fatalf("a code: %d %s", answer.StatusCode, body)
+	}
+	code := p.s.CodeIn(p.s.AwaitMail(p.to, 1)[0])
+	answer, body := post(send, `,"type":"sign-in"`)
+	var told struct {
+		Message    string
+		RetryAfter int `json:"retry_after"`
+	}
+	if err := json.Unmarshal([]byte(body), &told); err != nil || answer.StatusCode != http.StatusTooManyRequests ||
+		told.RetryAfter < 1 || told.RetryAfter > 60 ||
+		answer.Header.Get("Retry-After") != fmt.Sprint(told.RetryAfter) ||
+		told.Message != fmt.Sprintf("The next code can be sent in %d s.", told.RetryAfter) {
+		p.Errorf("too early: %d %v %s", answer.StatusCode, answer.Header, body)
+	}
+	if answer, body := post("/sign-in/email-otp", `,"otp":"`+p.s.Wrong(code)+`"`); answer.StatusCode == http.StatusOK {
+		p.Errorf("a wrong code: %d %s", answer.StatusCode, body)
+	}
+	if answer, body := post("/sign-in/email-otp", `,"otp":"`+code+`"`); answer.StatusCode != http.StatusOK ||
+		!strings.Contains(body, p.to) {
+		p.Errorf("the earlier code: %d %s", answer.StatusCode, body)
+	}
+}
+
+func (p *shopper) byAuthJS() {
+	p.Helper()
+	_, body := p.ask(http.MethodGet, "/api/auth/csrf", "", "")
+	var csrf struct{ CSRFToken string }
+	apptest.Must(p.T, json.Unmarshal([]byte(body), &csrf))
+	signIn := func() string {
+		form := url.Values{"csrfToken": {csrf.CSRFToken}, "email": {p.to}}
+		answer, _ := p.ask(http.MethodPost, "/api/auth/signin/code", "application/x-www-form-urlencoded", form.Encode())
+		return strings.TrimPrefix(answer.Header.Get("Location"), p.shop)
+	}
+	enter := func(code string) string {
+		answer, _ := p.ask(http.MethodGet,
+			"/api/auth/callback/code?"+url.Values{"email": {p.to}, "token": {code}}.Encode(), "", "")
+		return strings.TrimPrefix(answer.Header.Get("Location"), p.shop)
+	}
+	if to := signIn(); !strings.HasPrefix(to, "/api/auth/verify-request") {
+		p.Fatalf("a code: sent to %s", to)
+	}
+	code := regexp.MustCompile(`(?m)^[B-DF-HJ-NP-TV-XZ]{8}$`).FindString(
+		strings.ReplaceAll(p.s.AwaitMail(p.to, 1)[0].Text, "\r", ""))
+	if to := signIn(); !regexp.MustCompile(`^/sign-in\?retry_after=([1-9]|[1-5][0-9]|60)$`).MatchString(to) {
+		p.Errorf("too early: sent to %s", to)
+	}
+	if to := enter("BCDFGHJK"); !strings.Contains(to, "error=Verification") {
+		p.Errorf("a wrong code: sent to %s", to)
+	}
+	if to := enter(code); strings.Contains(to, "error") {
+		p.Errorf("the earlier code: sent to %s", to)
+	}
+	if _, body := p.ask(http.MethodGet, "/api/auth/session", "", ""); !strings.Contains(body, p.to) {
+		p.Errorf("the session: %s", body)
+	}
+}

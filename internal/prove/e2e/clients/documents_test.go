@@ -1,0 +1,143 @@
+package clients
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sendcode/internal/run/app/apptest"
+)
+
+// blocksOf returns the blocks of a language of a document.
+func blocksOf(t *testing.T, page, language string) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../../../" + page)
+	apptest.Must(t, err)
+	for _, m := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+// sh runs lines of a document, with the address and the key that they name replaced by those of the
+// service.
+func sh(t *testing.T, s *apptest.Stack, lines string, replaced ...string) (said string) {
+	t.Helper()
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip(err)
+	}
+	lines = strings.NewReplacer(append(replaced, "http://127.0.0.1:8080", s.Replicas[0].Base, "sk_…",
+		s.Key)...).Replace(lines)
+	command := exec.CommandContext(t.Context(), "sh", "-c", lines)
+	command.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key)
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", lines, err, out)
+	}
+	return string(out)
+}
+
+// The lines of both READMEs ask for a code, are refused a second later, and check the code: each
+// answer begins as the page shows it.
+func TestTheLinesOfREADME(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"README.md", "README.zh-CN.md"} {
+		s := apptest.Embedded(t).Start(1)
+		shell := blocksOf(t, page, "sh")
+		ask, check := shell[0], shell[2]
+		sent := sh(t, s, ask)
+		id := regexp.MustCompile(`"id":"(\w+)"`).FindStringSubmatch(sent)
+		if !strings.HasPrefix(sent, "HTTP/1.1 202 Accepted") || id == nil ||
+			!strings.Contains(sent, `"to":"a•••@example.com"`) {
+			t.Fatalf("%s: %s", page, sent)
+		}
+		if refused := sh(t, s, ask); !strings.HasPrefix(refused, "HTTP/1.1 429 ") ||
+			!strings.Contains(refused, `"blocked_by":"minute"`) {
+			t.Errorf("%s: the second time: %s", page, refused)
+		}
+		code := s.CodeIn(s.AwaitMail("ana@example.com", 1)[0])
+		shown := regexp.MustCompile(`id=\w+\n`).FindString(check)
+		if got := sh(t, s, check, shown, "id="+id[1]+"\n", "367 944", code[:3]+" "+code[3:]); !strings.Contains(got,
+			`"status":"approved","valid":true,"proof":"ey`) {
+			t.Errorf("%s: %s", page, got)
+		}
+	}
+}
+
+// The line of docs/limits.md takes a place of the limit in docs/SIX-LIMITERS.md, and the body of a
+// caller's own code in the quick start is taken.
+func TestTheLinesOfLimitsAndOfOnesOwnCode(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t).Write(blocksOf(t, "docs/SIX-LIMITERS.md", "yaml")[0]).Start(1)
+	if taken := sh(t, s, blocksOf(t, "docs/limits.md", "sh")[0]); !strings.HasPrefix(taken, "HTTP/1.1 200 OK") ||
+		!strings.Contains(taken, `"minute";r=99;t=60`) {
+		t.Error(taken)
+	}
+	body := blocksOf(t, "docs/quickstart.md", "json")[0]
+	s.Is("one's own code", s.Post("/v1/verifications", body), http.StatusAccepted)
+	if mail := s.AwaitMail("ana@example.com", 1)[0]; s.CodeIn(mail) != "739154" {
+		t.Errorf("another code than in %s: %s", body, s.CodeIn(mail))
+	}
+}
+
+// The lines of docs/supabase.md report the code of a text message.
+func TestTheLinesOfReports(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t).Write("sms: {countries: [DE]}").Start(1)
+	sent := s.Post("/v1/verifications", `{"channel":"sms","to":"+4915123456789","code":"739154"}`)
+	s.Is("the code", sent, http.StatusAccepted)
+	lines := blocksOf(t, "docs/supabase.md", "sh")
+	if said := sh(t, s, lines[len(lines)-1]); said != fmt.Sprintf(`{"id":"%s","outcome":"approved"}`+"\n", sent.ID) {
+		t.Error(said)
+	}
+}
+
+// The lines of docs/SIX-LIMITERS.md, in both languages: each is admitted, and a second code or gift
+// is not.
+func TestTheLinesOfSixLimiters(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"docs/SIX-LIMITERS.md", "docs/SIX-LIMITERS.zh-CN.md"} {
+		s := apptest.Embedded(t).Write(blocksOf(t, name, "yaml")[0]).Start(1)
+		page, err := os.ReadFile("../../../../" + name)
+		apptest.Must(t, err)
+		take, lines := regexp.MustCompile(`(?m)^take\(\) .*$`).FindString(string(page)), blocksOf(t, name, "sh")
+		if len(lines) != 6 {
+			t.Errorf("%s has %d lines", name, len(lines))
+		}
+		for _, line := range lines {
+			once := strings.Contains(line, "take codes ") || strings.Contains(line, "take gift ")
+			for n := range 2 {
+				want := map[bool]string{false: "HTTP/1.1 200 ", true: "HTTP/1.1 429 "}[once && n == 1]
+				if said := sh(t, s, take+"\n"+line); !strings.HasPrefix(said, want) {
+					t.Errorf("%s: not %q: %s%s", name, want, line, said)
+				}
+			}
+		}
+	}
+}
+
+// The page of the API begins with two requests that work as they are, with a key: one asks for a
+// code, the other checks it.
+func TestThePageOfTheAPIBeginsWithARequest(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t).Start(1)
+	page := string(s.Get("/docs").Raw)
+	blocks := regexp.MustCompile(`(?s)<pre[^>]*><code>[^\n]*\n(.*?)</code></pre>`).FindAllStringSubmatch(page, 2)
+	if len(blocks) < 2 || strings.Index(page, blocks[1][0]) > strings.Index(page, "<nav") {
+		t.Fatalf("it begins with %q", blocks)
+	}
+	sent := sh(t, s, html.UnescapeString(blocks[0][1]))
+	id := regexp.MustCompile(`"id":"(\w+)"`).FindStringSubmatch(sent)
+	if !strings.HasPrefix(sent, "HTTP/1.1 202 ") || id == nil {
+		t.Fatal(sent)
+	}
+	given := fmt.Sprintf("id=%s code=%s\n", id[1], s.CodeIn(s.AwaitMail("ana@example.com", 1)[0]))
+	if checked := sh(t, s, given+html.UnescapeString(blocks[1][1])); !strings.Contains(checked, `"valid":true`) {
+		t.Error(checked)
+	}
+}

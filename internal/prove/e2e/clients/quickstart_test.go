@@ -1,0 +1,200 @@
+//go:build nightly
+
+// Only make nightly runs these tests: they need node and Python.
+
+package clients
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sendcode/internal/run/app/apptest"
+)
+
+const mostLines = 12 // of a back end
+
+// quickStarts are how each snippet of docs/quickstart.md is made a program that is called with
+// `send <to> <client_ip> <id or ""> <key>` or `check <id> <code> <client_ip>`.
+var quickStarts = map[string]struct {
+	program string // what has to be there
+	file    string
+	around  string // with {} where the snippet stands
+	run     []string
+}{
+	"sh": {"curl", "back.sh", "{}\n\"$@\"\n", []string{"sh", "back.sh"}},
+	"go": {"go", "main.go", `package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"os"
+)
+
+{}
+func main() {
+	var status int
+	var answer map[string]any
+	var err error
+	switch a := os.Args[2:]; {
+	case os.Args[1] == "check":
+		id, code, ip, key := a[0], a[1], a[2], rand.Text()
+		{check}
+	case a[2] != "":
+		ip, id, key := a[1], a[2], a[3]
+		{again}
+	default:
+		to, ip, key := a[0], a[1], a[3]
+		{send}
+	}
+	if err != nil {
+		panic(err)
+	}
+	json.NewEncoder(os.Stdout).Encode(answer)
+	json.NewEncoder(os.Stdout).Encode(status)
+}
+`, []string{"go", "run", "main.go"}},
+	"js": {"node", "back.mjs",
+		"{}\nconst [does, ...rest] = process.argv.slice(2).map((one) => one || undefined);\nconst [status, answer] = await { send, check }[does](...rest);\nconsole.log(JSON.stringify(answer), status);\n", []string{"node", "back.mjs"}},
+	"python": {"python3", "back.py",
+		"{}\nimport sys\nstatus, answer = {\"send\": send, \"check\": check}[sys.argv[1]](*sys.argv[2:])\nprint(json.dumps(answer), status)\n", []string{"python3", "back.py"}},
+}
+
+// twoAnHour has room for a code and the same code again. Its second rule applies to requests that
+// name the user's address alone, and is then in the answer.
+const (
+	twoAnHour = `    - {name: hour, scope: recipient, limit: 2, window: 3600s}
+    - {name: address, scope: ip, limit: 100, window: 60s}
+`
+	ofTheUsersAddress = `"address"`
+)
+
+// The quick starts do what they say in as few lines as they say.
+func TestQuickStarts(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../../docs/quickstart.md")
+	apptest.Must(t, err)
+	s := apptest.Embedded(t).Policy(twoAnHour + "failed_checks_per_hour: 1\n").Start(1)
+	third := 0 // of the address of a user, so that each is in a network of its own
+	for language, q := range quickStarts {
+		text := text
+		if file, err := os.ReadFile("../../../../docs/examples/" + q.file); err == nil {
+			text = []byte("```" + language + "\n" + string(file) + "```")
+		}
+		snippet := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindSubmatch(text)
+		if snippet == nil {
+			t.Fatalf("there is no quick start in %s", language)
+		}
+		if n := strings.Count(regexp.MustCompile(`\n+`).ReplaceAllString(string(snippet[1]), "\n"),
+			"\n"); n > mostLines {
+			t.Errorf("the quick start in %s has %d lines", language, n)
+		}
+		if language == "go" {
+			q.around = withCalls(t, string(text), q.around)
+		}
+		ip, otherIP := fmt.Sprintf("198.18.%d.7", third), fmt.Sprintf("198.18.%d.7", third+1)
+		third += 2
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(q.program); err != nil {
+				t.Skip(err)
+			}
+			dir := t.TempDir()
+			apptest.Must(t, os.WriteFile(filepath.Join(dir, q.file),
+				[]byte(strings.Replace(q.around, "{}", string(snippet[1]), 1)), 0o600))
+			call := func(arguments ...string) (answer struct {
+				ID         string
+				Status     any // of a refusal a number
+				Valid      bool
+				RetryAfter int `json:"retry_after"`
+				Quota      json.RawMessage
+				HTTP       int `json:"-"` // the status of the answer
+			}) {
+				c := exec.Command(q.run[0], append(q.run[1:], arguments...)...)
+				c.Dir, c.Stderr = dir, os.Stderr
+				c.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key, "GOFLAGS=-mod=mod",
+					"GOWORK=off")
+				out, err := c.Output()
+				if err == nil {
+					both := json.NewDecoder(bytes.NewReader(out))
+					err = errors.Join(both.Decode(&answer), both.Decode(&answer.HTTP))
+				}
+				if err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+				return answer
+			}
+			to := "ana." + language + "@example.com"
+			sent := call("send", to, ip, "", "key-of-one-click-"+language)
+			if sent.Status != "pending" || sent.ID == "" || sent.HTTP != http.StatusAccepted {
+				t.Fatalf("%+v", sent)
+			}
+			if !strings.Contains(string(sent.Quota), ofTheUsersAddress) {
+				t.Errorf("the rule on the user's address does not apply: %s", sent.Quota)
+			}
+			if repeated := call("send", to, ip, "", "key-of-one-click-"+language); repeated.ID != sent.ID ||
+				repeated.HTTP != http.StatusAccepted {
+				t.Errorf("repeated: %+v", repeated)
+			}
+			if again := call("send", to, ip, sent.ID, "key-of-another-click-"+language); again.ID != sent.ID ||
+				again.HTTP != http.StatusAccepted || !strings.Contains(string(again.Quota), ofTheUsersAddress) {
+				t.Errorf("sent again: %s after %s, %d, %s", again.ID, sent.ID, again.HTTP, again.Quota)
+			}
+			if early := call("send", to, ip, sent.ID, "key-of-a-third-click-"+language); early.RetryAfter < 1 ||
+				early.HTTP != http.StatusTooManyRequests {
+				t.Errorf("too early: %+v", early)
+			}
+			mails := s.AwaitMail(to, 2)
+			code := s.CodeIn(mails[0])
+			if again := s.CodeIn(mails[1]); again != code {
+				t.Errorf("sent again was %s, after %s", again, code)
+			}
+			if language == "sh" {
+				newestCode(t, string(text), s, code)
+			}
+			if got := call("check", sent.ID, s.Wrong(code), ip); got.Valid || got.Status != "pending" {
+				t.Errorf("a wrong code: %+v", got)
+			}
+			if got := call("check", sent.ID, s.Wrong(code), ip); got.HTTP != http.StatusTooManyRequests {
+				t.Errorf("another one from the same address, which may have one an hour: %+v", got)
+			}
+			if got := call("check", sent.ID, code, otherIP); !got.Valid || got.Status != "approved" {
+				t.Errorf("the code: %+v", got)
+			}
+		})
+	}
+}
+
+// withCalls puts the calls of the page's second block in Go into the program.
+func withCalls(t *testing.T, page, program string) string {
+	t.Helper()
+	block := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(page, 2)[1][1]
+	calls := strings.Split(strings.ReplaceAll(strings.TrimSpace(block), " := ", " = "), "\n")
+	if len(calls) != 3 {
+		t.Fatalf("the page has the calls %q", calls)
+	}
+	return strings.NewReplacer("{send}", calls[0], "{again}", calls[1], "{check}", calls[2]).Replace(program)
+}
+
+// newestCode runs the line that reads the mailbox: it prints the codes of the mails, newest first,
+// of which this is one.
+func newestCode(t *testing.T, page string, s *apptest.Stack, code string) {
+	t.Helper()
+	line := regexp.MustCompile(`curl -s .*"\$CODES_URL/mailbox/messages".*`).FindString(page)
+	list := exec.CommandContext(t.Context(), "sh", "-c", strings.TrimSuffix(line, " | head -n 1"))
+	list.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key)
+	if said, err := list.Output(); err != nil || !strings.HasSuffix(line, " | head -n 1") ||
+		!strings.Contains(string(said), `"code":"`+code+`"`+"\n") {
+		t.Errorf("%q prints %q (%v)", line, said, err)
+	}
+}

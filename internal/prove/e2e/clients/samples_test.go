@@ -1,0 +1,252 @@
+//go:build nightly
+
+// Only make nightly runs these tests: they need frameworks from npm and pip.
+
+package clients
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app/apptest"
+)
+
+// maxSample is how long a back end in a framework may be, in lines.
+const maxSample = 16
+
+// samples are the back ends of docs/examples and docs/quickstart.md in a framework: its files, a
+// program around them that listens at PORT, and how both are fetched and run. codes_controller.rb
+// is not among them: Rails is no small package.
+var samples = map[string]struct {
+	files  []string // of docs/examples, copied beside driver; the first is the sample
+	driver [2]string
+	fetch  []string
+	run    func(testing.TB) []string
+	proof  bool // takes a proof of the widget; the others ask for a code and keep it in the session
+}{
+	"express": {files: []string{"express.mjs", "back.mjs"},
+		fetch: []string{"npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error",
+			"express@5.3.0", "express-session@1.19.0"},
+		run: func(t testing.TB) []string { return []string{servertest.Node(t), "express.mjs"} }},
+	"next": {files: []string{"next.js"}, driver: [2]string{"server.mjs", `import { createServer } from 'node:http';
+import { readFile } from 'node:fs/promises';
+const { POST } = await import('data:text/javascript,' + encodeURIComponent(await readFile('next.js', 'utf8')));
+createServer(async (request, response) => {
+  const { method, headers } = request;
+  if (method !== 'POST') return response.end();
+  const answer = await POST(new Request('http://shop' + request.url, { method, headers, body: request, duplex: 'half' }));
+  response.writeHead(answer.status).end(await answer.text());
+}).listen(process.env.PORT);
+`}, run: func(t testing.TB) []string { return []string{servertest.Node(t), "server.mjs"} }, proof: true},
+	"django": {files: []string{"django_views.py", "back.py"}, driver: [2]string{"serve.py", `import os, wsgiref.simple_server
+from django.conf import settings
+settings.configure(SECRET_KEY="of a test", ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"], SESSION_ENGINE="django.contrib.sessions.backends.signed_cookies",
+                   MIDDLEWARE=["django.contrib.sessions.middleware.SessionMiddleware"])
+from django.core.wsgi import get_wsgi_application
+from django.urls import path
+import django_views
+urlpatterns = [path("code", django_views.ask), path("code/check", django_views.enter)]
+wsgiref.simple_server.make_server("127.0.0.1", int(os.environ["PORT"]), get_wsgi_application()).serve_forever()
+`}, run: func(t testing.TB) []string { return []string{servertest.Django(t), "serve.py"} }},
+	"go": {driver: [2]string{"main.go", `package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+)
+
+{}
+func main() {
+	http.HandleFunc("POST /sign-in", signIn)
+	panic(http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), nil))
+}
+`}, fetch: []string{"go", "build", "-o", "shop", "main.go"}, run: func(testing.TB) []string { return []string{"./shop"} }, proof: true},
+}
+
+// Each sample welcomes a person by the address to which the code went, whatever the form says, and
+// nobody without the code.
+func TestSamplesOfFrameworks(t *testing.T) {
+	t.Parallel()
+	quickStart, err := os.ReadFile("../../../../docs/quickstart.md")
+	apptest.Must(t, err)
+	s := apptest.Embedded(t).Policy(twoAnHour + "purposes: {newsletter: {}}\n").Start(1)
+	for name, sample := range samples {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			program := sample.run(t)
+			dir := t.TempDir()
+			for i, file := range sample.files {
+				text, err := os.ReadFile("../../../../docs/examples/" + file)
+				apptest.Must(t, err)
+				if n := strings.Count(string(text), "\n"); i == 0 && n > maxSample {
+					t.Errorf("%s has %d lines", file, n)
+				}
+				apptest.Must(t, os.WriteFile(filepath.Join(dir, file), text, 0o600))
+			}
+			if driver := sample.driver; driver[0] != "" {
+				text := strings.Replace(driver[1], "{}", strings.Join(goBlocks(t, string(quickStart)), "\n"), 1)
+				apptest.Must(t, os.WriteFile(filepath.Join(dir, driver[0]), []byte(text), 0o600))
+			}
+			if sample.fetch != nil {
+				fetch := exec.CommandContext(t.Context(), sample.fetch[0], sample.fetch[1:]...)
+				fetch.Dir, fetch.Env = dir, append(os.Environ(), "GOWORK=off")
+				if said, err := fetch.CombinedOutput(); err != nil && os.Getenv("CI") == "" &&
+					sample.fetch[0] == "npm" {
+					t.Skipf("%v: %v: %s", sample.fetch, err, said)
+				} else if err != nil {
+					t.Fatalf("%v: %v: %s", sample.fetch, err, said)
+				}
+			}
+			p := newShopper(t, s, "ana."+name+"@example.com")
+			p.starts(dir, program)
+			if sample.proof {
+				p.signsInByProof()
+			} else {
+				p.signsInByCode()
+			}
+		})
+	}
+}
+
+// goBlocks returns the first and the last example in Go of a page: how the service is asked, and
+// the handler of a form.
+func goBlocks(t *testing.T, page string) []string {
+	t.Helper()
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(page, -1)
+	if len(blocks) < 3 {
+		t.Fatalf("the page has %d examples in Go", len(blocks))
+	}
+	return []string{blocks[0][1], blocks[len(blocks)-1][1]}
+}
+
+// shopper is a person at a shop whose back end runs on this machine.
+type shopper struct {
+	*testing.T
+	http.Client
+	s        *apptest.Stack
+	port     int
+	shop, to string // the shop's address, and the person's
+}
+
+func newShopper(t *testing.T, s *apptest.Stack, to string) *shopper {
+	t.Helper()
+	p := &shopper{T: t, s: s, port: servertest.FreePort(t), to: to}
+	p.shop = fmt.Sprintf("http://127.0.0.1:%d", p.port)
+	p.Jar, _ = cookiejar.New(nil) // fails for no options
+	p.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return p
+}
+
+// starts starts the shop's back end in a folder, with more variables, and waits until it listens.
+func (p *shopper) starts(dir string, command []string, more ...string) {
+	p.Helper()
+	c := exec.CommandContext(p.Context(), command[0], command[1:]...)
+	c.Dir, c.Stdout, c.Stderr = dir, p.s.Printed, p.s.Printed
+	c.Env = append(append(os.Environ(), "CODES_URL="+p.s.Replicas[0].Base, "CODES_KEY="+p.s.Key, "SHOP_URL="+p.shop,
+		fmt.Sprint("PORT=", p.port), "SESSION_SECRET=a secret of this test, and long enough"), more...)
+	apptest.Must(p.T, c.Start())
+	p.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	p.s.Await("the back end of "+p.to, func() bool {
+		answer, err := p.Get(p.shop)
+		if err == nil {
+			answer.Body.Close()
+		}
+		return err == nil
+	})
+}
+
+// ask sends a request, and returns its answer with its body read.
+func (p *shopper) ask(method, path, kind, body string) (answer *http.Response, text string) {
+	p.Helper()
+	r, err := http.NewRequest(method, p.shop+path, strings.NewReader(body))
+	apptest.Must(p.T, err)
+	r.Header.Set("Origin", p.shop)
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
+	answer, err = p.Do(r)
+	apptest.Must(p.T, err)
+	defer answer.Body.Close()
+	raw, err := io.ReadAll(answer.Body)
+	apptest.Must(p.T, err)
+	return answer, string(raw)
+}
+
+func (p *shopper) post(path string, form url.Values) (status int, body string) {
+	p.Helper()
+	answer, body := p.ask(http.MethodPost, path, "application/x-www-form-urlencoded", form.Encode())
+	return answer.StatusCode, body
+}
+
+func (p *shopper) signsInByCode() {
+	p.Helper()
+	enter := func(code string) (int, string) {
+		return p.post("/code/check", url.Values{"code": {code}, "to": {"eve@example.com"}})
+	}
+	if status, body := enter("123456"); status != http.StatusNotFound {
+		p.Errorf("nothing was asked: %d %s", status, body)
+	}
+	ask := func(to string) (id string) {
+		p.Helper()
+		status, body := p.post("/code", url.Values{"to": {to}})
+		if status != http.StatusAccepted || !strings.Contains(body, ofTheUsersAddress) {
+			p.Fatalf("%s: %d %s", to, status, body)
+		}
+		return regexp.MustCompile(`"id": ?"(\w+)"`).FindStringSubmatch(body)[1]
+	}
+	mistyped := ask("mistyped." + p.to)
+	asked := ask(p.to)
+	if again := ask(p.to); again != asked || asked == mistyped {
+		p.Errorf("sent to another address: %s, then to this: %s, and again: %s", mistyped, asked, again)
+	}
+	if status, body := p.post("/code", url.Values{"to": {p.to}}); status != http.StatusTooManyRequests ||
+		!strings.Contains(body, `"retry_after"`) {
+		p.Errorf("too early: %d %s", status, body)
+	}
+	code := p.s.CodeIn(p.s.AwaitMail(p.to, 1)[0])
+	if status, body := enter(p.s.Wrong(code)); status != http.StatusOK || strings.Contains(body, "Welcome") {
+		p.Errorf("a wrong code: %d %s", status, body)
+	}
+	if status, body := enter(code); status != http.StatusOK || body != "Welcome, "+p.to {
+		p.Errorf("the code: %d %s", status, body)
+	}
+}
+
+func (p *shopper) signsInByProof() {
+	p.Helper()
+	s := p.s
+	sent := s.Ask(0, p.to)
+	checked := s.Check(0, sent.ID, s.CodeIn(s.AwaitMail(p.to, 1)[0]))
+	signIn := func(proof string) (int, string) {
+		return p.post("/sign-in", url.Values{"proof": {proof}, "to": {"eve@example.com"}})
+	}
+	if status, body := signIn("a.b.c"); status != http.StatusForbidden {
+		p.Errorf("a forged proof: %d %s", status, body)
+	}
+	reader := "reader." + p.to
+	sent = s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","purpose":"newsletter","to":%q}`, reader))
+	newsletter := s.Check(0, sent.ID, s.CodeIn(s.AwaitMail(reader, 1)[0]))
+	if status, body := signIn(newsletter.Proof); newsletter.Proof == "" || status != http.StatusForbidden {
+		p.Errorf("a proof of another purpose: %d %s", status, body)
+	}
+	if status, body := signIn(checked.Proof); status != http.StatusOK || body != "Welcome, "+p.to {
+		p.Errorf("the proof: %d %s", status, body)
+	}
+	if status, body := signIn(checked.Proof); status != http.StatusForbidden {
+		p.Errorf("the proof again: %d %s", status, body)
+	}
+}

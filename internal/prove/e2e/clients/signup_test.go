@@ -1,0 +1,112 @@
+//go:build nightly
+
+// Only make nightly runs these tests: they need node and Python.
+
+package clients
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app/apptest"
+)
+
+// maxSignUp is how long the back end of a sign-up may be, in lines.
+const maxSignUp = 14
+
+// The sign-ups of docs/examples are short, and run: a person comes, enters a code on our page, and
+// is welcome by the proven address; a reference that was used, is forged, came to another browser
+// or is of another purpose signs no account up.
+func TestASignUpInFewLines(t *testing.T) {
+	t.Parallel()
+	node, err := os.ReadFile("../../../../docs/examples/signup.mjs")
+	apptest.Must(t, err)
+	python, err := os.ReadFile("../../../../docs/examples/signup.py")
+	apptest.Must(t, err)
+	for language, c := range map[string]struct {
+		file, text string
+		run        func(testing.TB) string
+	}{"js": {"signup.mjs", string(node), servertest.Node}, "python": {"signup.py", string(python), servertest.Python}} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			program := c.run(t)
+			if lines := strings.Count(c.text, "\n"); lines == 0 || lines > maxSignUp {
+				t.Fatalf("%d lines", lines)
+			}
+			file := filepath.Join(t.TempDir(), c.file)
+			apptest.Must(t, os.WriteFile(file, []byte(c.text), 0o600))
+			signUpWith(t, program, file)
+		})
+	}
+}
+
+func signUpWith(t *testing.T, program, file string) {
+	t.Helper()
+	const key = "sk_ofthesignupabcdefghijABCDEFGHIJ"
+	s := apptest.Embedded(t)
+	shopper := newShopper(t, s, apptest.Ana)
+	shop := shopper.shop
+	s.Write(
+		fmt.Sprintf(
+			"purposes: {newsletter: {kind: confirm, code: {length: 8}}}\n"+
+				"apps: [{name: shop, page_purposes: [newsletter], return_urls: [%q], keys: [{id: k, kind: secret, scopes: [check], sha256: %x}]}]\n",
+			shop+"/signup", sha256.Sum256([]byte(key))))
+	s.Start(1)
+	shopper.starts(filepath.Dir(file), []string{program, file}, "CODES_KEY="+key)
+	person := pagetest.NewVisitor(s.Replicas[0].Base + "/")
+	get := func(v *pagetest.Visitor, address string) string {
+		answer, err := v.Client().Get(address)
+		apptest.Must(t, err)
+		defer answer.Body.Close()
+		raw, err := io.ReadAll(answer.Body)
+		apptest.Must(t, err)
+		if answer.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d", address, answer.StatusCode)
+		}
+		return string(raw)
+	}
+	if page := get(person, shop+"/signup"); !strings.Contains(page, `value="send"`) {
+		t.Fatalf("the back end leads to %s", page)
+	}
+	back := approved(s, person, "shop", apptest.Ana)
+	if got := get(pagetest.NewVisitor(""), back.String()); strings.HasPrefix(got, "Welcome, ") {
+		t.Errorf("another browser: %s", got)
+	}
+	if got := get(person, back.String()); got != "Welcome, "+apptest.Ana {
+		t.Errorf("the person: %q", got)
+	}
+	begin := func(v *pagetest.Visitor) *url.URL { // where the back end sends a person
+		client := *v.Client()
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		answer, err := client.Get(shop + "/signup")
+		apptest.Must(t, err)
+		answer.Body.Close()
+		page, err := answer.Location()
+		apptest.Must(t, err)
+		return page
+	}
+	reader := pagetest.NewVisitor(s.Replicas[0].Base + "/")
+	get(reader, begin(reader).String()+"&purpose=newsletter")
+	of := approved(s, reader, "shop&purpose=newsletter", "reader@example.com")
+	if got := get(reader, of.String()); strings.HasPrefix(got, "Welcome, ") {
+		t.Errorf("a reader of the newsletter: %s", got)
+	}
+	for what, reference := range map[string]string{"used": back.Query().Get("reference"),
+		"forged": strings.Repeat("x", 60)} {
+		// the same person begins again, and the page will return them to where the back end says
+		page := begin(person)
+		if got := get(person, page.Query().Get("return_url")+"&reference="+reference); strings.HasPrefix(got,
+			"Welcome, ") {
+			t.Errorf("a reference that was %s: %s", what, got)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+// Package operators tests what operators do to the whole, by the commands of the documents: move to
+// Postgres, restart, restore a backup, roll keys, encrypt again, deploy with nothing but variables.
+package operators
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"sendcode/internal/deliver/delivery/smtptest"
+	"sendcode/internal/run/app"
+	"sendcode/internal/run/app/apptest"
+	"sendcode/internal/run/config"
+)
+
+func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5, 4)) }
+
+// A service on one file goes on in Postgres: the same recipients are refused for the same wait, a
+// send in flight arrives, a code from before is approved, and accounts, suppressions and the audit
+// trail are there. The file serves no more.
+func TestCopy(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t)
+	database, file := s.Env["SENDCODE_DATABASE_URL"], map[string]string{}
+	for _, name := range []string{"SENDCODE_DATABASE_URL", "SENDCODE_REDIS_URL"} {
+		file[name] = s.Env[name]
+		delete(s.Env, name)
+	}
+	s.Start(1)
+	const stopped, late = "ben@example.com", "late@example.com"
+	first := s.Ask(0, apptest.Ana)
+	s.Is("a send", first, http.StatusAccepted)
+	code := s.CodeIn(s.AwaitMail(apptest.Ana, 1)[0])
+	before := s.Ask(0, apptest.Ana)
+	s.Is("a refusal", before, http.StatusTooManyRequests, before.RetryAfter > 0)
+	person := `{"channel":"email","to":"` + stopped + `","reason":"asked to be left alone"}`
+	s.Is("suppress", s.ByAdmin(0, "/v1/admin/suppressions", person), http.StatusCreated)
+	s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "450 4.7.1 greylisted"})
+	waits := s.Ask(0, late)
+	s.Is("a send that waits", waits, http.StatusAccepted)
+	s.AwaitState(waits.ID, "queued")
+
+	cfg := s.Config()
+	var printed strings.Builder
+	refused := func(what string, err error, want string) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", what, err, want)
+		}
+	}
+	copied := func(to string) error { return app.Copy(t.Context(), cfg, to, &printed) }
+	refused("beside the service", copied(database), "stop the service")
+	s.Stop(0)
+	s.Replicas = nil
+	apptest.Must(t, app.ChangeAccount(t.Context(), cfg, app.AccountChange{Do: "add", Name: "mei", Role: "owner", Reason: "on call"}, &printed))
+	refused("no URL", copied("db"), "--to must be")
+	index := s.Env["SENDCODE_INDEX_KEY"]
+	s.Env["SENDCODE_INDEX_KEY"] = config.NewIndexKey()
+	refused("other keys", app.Copy(t.Context(), s.Config(), database, &printed), "set SENDCODE_INDEX_KEY to")
+	s.Env["SENDCODE_INDEX_KEY"] = index
+	apptest.Must(t, copied(database))
+	_, err := s.New(cfg)
+	refused("a start on the file", err, "set SENDCODE_DATABASE_URL")
+	refused("a second time", copied(database), "an earlier copy has marked the file")
+
+	s.MailRules()
+	for name, value := range file {
+		s.Env[name] = value
+	}
+	s.Start(1)
+	again := s.Ask(0, apptest.Ana)
+	s.Is("after the copy", again, http.StatusTooManyRequests)
+	if got, want := again.Quota, before.Quota; got.RetryAt.Sub(want.RetryAt).Abs().Seconds() > 1 || got.BlockedBy != want.BlockedBy ||
+		len(got.Rules) != len(want.Rules) || got.Rules[1].Remaining != want.Rules[1].Remaining {
+		t.Errorf("%+v, before the copy %+v", got, want)
+	}
+	s.Approves(0, first.ID, code)
+	s.Approves(0, waits.ID, s.CodeIn(s.AwaitMail(late, 1)[0]))
+	s.Is("a suppressed one", s.Ask(0, stopped, apptest.Patiently), http.StatusBadGateway)
+	acts := string(s.Get("/v1/admin/acts", apptest.AsAdmin).Raw)
+	printed.Reset()
+	apptest.Must(t, app.ChangeAccount(t.Context(), s.Config(), app.AccountChange{Do: "list"}, &printed))
+	if !strings.Contains(acts, "on call") || !strings.Contains(acts, "asked to be left alone") || !strings.Contains(printed.String(), "mei\towner\topen") {
+		t.Errorf("acts: %s\naccounts: %s", acts, printed.String())
+	}
+}

@@ -1,0 +1,195 @@
+//go:build nightly
+
+// Only make nightly runs these tests: keys are rolled rarely.
+package operators
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/run/app"
+	"sendcode/internal/run/app/apptest"
+	"sendcode/internal/run/app/doctor"
+)
+
+const (
+	indexKey      = "8mF2hT0cJr4xWq7nZl9sVb3yKd6gPe1uAoXiRtNwQzE="
+	otherIndexKey = "vJ0d1cHk4nTq8yWm2xRzPb6sLf3gEo9uAaXiNtKwQhU="
+)
+
+// withKeys sets the ring and the index key.
+func withKeys(s *apptest.Stack, ring, index string) {
+	s.Env["SENDCODE_SECRET_KEYS"], s.Env["SENDCODE_INDEX_KEY"] = ring, index
+}
+
+// examined is what the doctor says, and whether it finds a fault.
+func examined(s *apptest.Stack) (said string, faulty bool) {
+	s.Helper()
+	var out strings.Builder
+	err := doctor.Examine(s.Context(), s.Config(), &out)
+	return out.String(), err != nil
+}
+
+// says reports where a text lacks one of the pieces, or shows a part of a key.
+func says(s *apptest.Stack, what, text string, pieces ...string) {
+	s.Helper()
+	for _, piece := range pieces {
+		if !strings.Contains(text, piece) {
+			s.Errorf("%s: no %q in %s", what, piece, text)
+		}
+	}
+	for _, key := range []string{oldKey, newKey, "x:" + indexKey, "x:" + otherIndexKey} {
+		if _, secret, _ := strings.Cut(key, ":"); strings.Contains(text, secret[:12]) {
+			s.Errorf("%s: a key is shown: %s", what, text)
+		}
+	}
+}
+
+// Of two replicas that come to an empty database at once with different index keys, one starts. The
+// other's key can take its place by the statement of docs/operations.md.
+func TestOneOfTwoIndexKeysStarts(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t)
+	var wg sync.WaitGroup
+	var apps [2]*app.App
+	var errs [2]error
+	for i, index := range []string{indexKey, otherIndexKey} {
+		withKeys(s, oldKey, index)
+		cfg := s.Config()
+		wg.Go(func() { apps[i], errs[i] = s.New(cfg) })
+	}
+	wg.Wait()
+	started := 0
+	for i, a := range apps {
+		if errs[i] == nil {
+			s.Serve(a)
+			started++
+		} else {
+			says(s, "the other", errs[i].Error(), "with other keys: index key: ")
+		}
+	}
+	if started != 1 {
+		t.Fatalf("%d replicas started: %v", started, errs)
+	}
+	s.Stop(0)
+	text, err := os.ReadFile("../../../../docs/operations.md")
+	apptest.Must(t, err)
+	_, section, _ := strings.Cut(string(text), "\n### Keys\n")
+	statement := regexp.MustCompile("(?s)```sql\n(.*?)```").FindStringSubmatch(section)
+	owner, err := pgx.Connect(s.Context(), s.Env["SENDCODE_DATABASE_URL"])
+	apptest.Must(t, err)
+	defer func() { _ = owner.Close(context.Background()) }()
+	_, err = owner.Exec(s.Context(), statement[1])
+	apptest.Must(t, err)
+	if withKeys(s, oldKey, indexKey); errs[0] == nil {
+		withKeys(s, oldKey, otherIndexKey)
+	}
+	s.Start(1)
+}
+
+// fleet is two replicas, which are replaced one after the other.
+type fleet struct {
+	*apptest.Stack
+	at    [2]int // of Replicas
+	asked int
+}
+
+// asks has a replica send a code, and returns the code and its ID.
+func (f *fleet) asks(i int) (id, code string) {
+	f.Helper()
+	f.asked++
+	to := fmt.Sprintf("r%d@example.com", f.asked)
+	a := f.Ask(f.at[i], to)
+	f.Is("a send", a, http.StatusAccepted)
+	return a.ID, f.CodeIn(f.AwaitMail(to, 1)[0])
+}
+
+// roll replaces the replicas by such with another ring. Codes of either, made before and after each
+// step, are right at the other.
+func (f *fleet) roll(ring string) {
+	f.Helper()
+	f.Env["SENDCODE_SECRET_KEYS"] = ring
+	for i := range f.at {
+		var id, code [2]string
+		for n := range f.at {
+			id[n], code[n] = f.asks(n)
+		}
+		f.Stop(f.at[i])
+		f.Start(1)
+		f.at[i] = len(f.Replicas) - 1
+		for n := range f.at {
+			f.Approves(f.at[1-n], id[n], code[n])
+			newID, newCode := f.asks(n)
+			f.Approves(f.at[1-n], newID, newCode)
+			if status, said := f.Ready(f.at[n]); status != http.StatusOK || said != "ok" {
+				f.Errorf("with %d keys, replica %d: %d %s", strings.Count(ring, ":"), n, status, said)
+			}
+		}
+	}
+}
+
+// The rotation of docs/operations.md, replica by replica. A key that is removed too early is named
+// everywhere.
+func TestKeysAreRolled(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t)
+	owner, err := pgx.Connect(s.Context(), s.Env["SENDCODE_DATABASE_URL"])
+	apptest.Must(t, err)
+	defer func() { _ = owner.Close(context.Background()) }()
+	withKeys(s, oldKey, indexKey)
+	s.Start(2)
+	f := &fleet{Stack: s, at: [2]int{0, 1}}
+	oldID, oldCode := f.asks(0)
+
+	f.roll(oldKey + "," + newKey)
+	f.roll(newKey + "," + oldKey)
+	apptest.Must(t, app.Rekey(s.Context(), s.Config(), io.Discard))
+	if said, _ := examined(s); strings.Contains(said, "✗ keys") || strings.Contains(said, "! keys") {
+		t.Errorf("after rekey, the doctor says %s", said)
+	}
+	for _, never := range []string{"key ring incomplete", "keys differ", "request needs missing key"} {
+		if s.Logged(never) {
+			t.Errorf("the log says %q", never)
+		}
+	}
+
+	// The old key goes before its codes have ended.
+	s.Env["SENDCODE_SECRET_KEYS"] = newKey
+	s.Stop(f.at[0])
+	s.Start(1)
+	f.at[0] = len(s.Replicas) - 1
+	const missing = "degraded: key_missing: SENDCODE_SECRET_KEYS lacks k1, which codes or stored addresses need."
+	if status, said := s.Ready(f.at[0]); status != http.StatusOK || said != missing {
+		t.Errorf("without k1: %d %s", status, said)
+	}
+	said, faulty := examined(s)
+	says(s, "the doctor", said,
+		`✗ keys: codes that have not expired need key "k1", which is not in SENDCODE_SECRET_KEYS`)
+	if !faulty {
+		t.Error("the doctor finds no fault")
+	}
+	s.Unavailable(s.Check(f.at[0], oldID, oldCode))
+	for _, line := range []string{
+		`"msg":"key ring incomplete: codes or stored addresses need keys that SENDCODE_SECRET_KEYS lacks","keys":\["k1"\],"see":"docs/runbooks.md#keys"`,
+		`"msg":"request needs missing key","problem":"unavailable","error":"unavailable: keys: unknown key id k1","see":"docs/runbooks.md#keys","request_id":"[^"]*"`,
+	} {
+		if !regexp.MustCompile(line).MatchString(s.Printed.String()) {
+			t.Errorf("no line %s", line)
+		}
+	}
+	f.Approves(f.at[1], oldID, oldCode) // where the key is
+
+	// Ten minutes later.
+	_, err = owner.Exec(s.Context(), `UPDATE verifications SET expires_at = now() WHERE key_id = 'k1'`)
+	apptest.Must(t, err)
+	f.roll(newKey)
+}

@@ -1,0 +1,94 @@
+//go:build nightly
+
+package outages
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app/apptest"
+)
+
+// dashboard is deploy/grafana/sendcode.json: the queries of its panels, by title.
+type dashboard map[string][]string
+
+func readDashboard(t *testing.T) dashboard {
+	t.Helper()
+	raw, err := os.ReadFile("../../../../deploy/grafana/sendcode.json")
+	apptest.Must(t, err)
+	var file struct {
+		Panels []struct {
+			Type, Title, Description string
+			Targets                  []struct{ Expr string }
+		}
+	}
+	apptest.Must(t, json.Unmarshal(raw, &file))
+	d := dashboard{}
+	for _, p := range file.Panels {
+		if p.Type == "row" {
+			continue
+		}
+		if d[p.Title] != nil || p.Description == "" || len(p.Targets) == 0 {
+			t.Errorf("the panel %q is there twice, says nothing, or asks nothing", p.Title)
+		}
+		for _, q := range p.Targets {
+			// several scrapes of a slow machine
+			d[p.Title] = append(d[p.Title], strings.ReplaceAll(q.Expr, "$__rate_interval", "5m"))
+		}
+	}
+	return d
+}
+
+// shown returns the values of a panel's nth query that are numbers.
+func (d dashboard) shown(t *testing.T, p *servertest.PrometheusServer, panel string, n int) []servertest.Sample {
+	t.Helper()
+	if n >= len(d[panel]) {
+		t.Fatalf("the panel %q has no query %d", panel, n)
+	}
+	return slices.DeleteFunc(p.Query(t, d[panel][n]), func(s servertest.Sample) bool { return math.IsNaN(s.Value) })
+}
+
+// target is what Prometheus scrapes of a stack.
+func target(s *apptest.Stack) string { return strings.TrimPrefix(s.Replicas[0].Base, "http://") }
+
+// Each query of the dashboard has a value in a Prometheus that scrapes a service on Postgres and
+// Redis, and one on SQLite.
+func TestEachQueryOfTheDashboardHasValues(t *testing.T) {
+	t.Parallel()
+	carrier := apptest.NewCarrier(t)
+	s := apptest.OnRealParts(t).Policy("    - {name: once, scope: recipient, limit: 1, window: 1h}\n" + `sms:
+  countries: [DE]
+  carriers: [{name: rest, type: http, url: "` + carrier.URL + `/", body: "to={to}&text={text}", prices: {default: 0.05}}]
+  spend: [{scope: global, per: day, limit: 100}]
+provider_events:
+  - {name: post, scheme: basic, secret_env: POST_SECRET, message: [id], type: [type], outcomes: {Bounce: bounced}, recipient: [to]}
+`)
+	s.Env["POST_SECRET"] = "a-secret-of-the-provider-and-ours"
+	s.Start(1)
+	alone := apptest.Embedded(t).Start(1)
+	p := servertest.Prometheus(t, target(s), target(alone))
+	d, round := readDashboard(t), 0
+	for panel, queries := range d {
+		for n, query := range queries {
+			s.Await(fmt.Sprintf("a value in %q of %s", panel, query), func() bool {
+				if len(d.shown(t, p, panel, n)) > 0 {
+					return true
+				}
+				round++
+				to := fmt.Sprintf("r%d@example.com", round)
+				a := s.Ask(0, to, apptest.Patiently)
+				s.Is("a send", a, http.StatusAccepted)
+				s.Is("a second one", s.Ask(0, to), http.StatusTooManyRequests)
+				s.Approves(0, a.ID, s.CodeIn(s.AwaitMail(to, 1)[0]))
+				return false
+			})
+		}
+	}
+}

@@ -1,0 +1,129 @@
+//go:build nightly
+
+// Package outages tests the whole while a part is away, slow or full, and how an operator sees it.
+// Only make nightly runs it: the parts of the service hold the rules, each with a test of its own.
+package outages
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/deliver/delivery/smtptest"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app/apptest"
+	"sendcode/internal/run/app/doctor"
+)
+
+func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5, 1)) }
+
+// redisAway is what /readyz says while Redis does not answer.
+const redisAway = "degraded: redis_away: Redis does not answer or can't write: the database decides for recipients, each process for other rules."
+
+// While Redis is away, the database decides alone, exactly; a Redis that comes back empty learns.
+func TestRedisAway(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t).Policy(apptest.LongRules).Start(2)
+	s.Is("a send", s.Ask(0, "before@example.com"), http.StatusAccepted)
+	s.Redis.Stop()
+	// one after the other, since the database alone decides: on a busy machine each takes a while
+	s.Admits(1, 20, apptest.Ana)
+	s.Admits(0, 10, "before@example.com")
+	told := s.Ask(1, apptest.Ana)
+	s.Is("a send too early", told, http.StatusTooManyRequests, told.RetryAfter >= 150, len(told.Quota.Rules) == 3)
+	s.AwaitMail(apptest.Ana, 1)
+	s.AwaitReady(0, 200, redisAway)
+	s.Counts("sendcode_limiter_up", "0")
+	apptest.Must(t, s.Redis.Start())
+	s.AwaitReady(0, 200, "ok")
+	s.Await("Redis to learn", func() bool {
+		q := s.Post("/v1/quota", `{"channel":"email","to":"`+apptest.Ana+`"}`)
+		return q.Quota.BlockedBy == "short" && q.Quota.Rules[2].Remaining == 9
+	})
+	s.Admits(0, 20, apptest.Ana)
+	s.Admits(0, 20, "before@example.com")
+}
+
+// Without Postgres sends, checks and looks are 503. What needs no database still answers, so
+// /readyz stays 200, and says so.
+func TestPostgresAway(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnOwnPostgres(t).Write("limits: {month: [{name: month, key: user, limit: 3, per: month}]}\n").Start(2)
+	first := s.Ask(0, "before@example.com")
+	s.AwaitMail("before@example.com", 1)
+	s.Postgres.Stop()
+	s.Unavailable(s.Ask(0, apptest.Ana))
+	s.Unavailable(s.Look(first.ID))
+	s.Unavailable(s.Check(0, first.ID, "123456"))
+	for i := range s.Replicas {
+		s.AwaitReady(i, http.StatusOK, "degraded: database_away: The database does not answer.")
+		s.Is("a limit", s.Do(i, http.MethodPost, "/v1/limits/month/take", `{"keys":{"user":"42"}}`), http.StatusOK)
+	}
+	s.Counts("sendcode_database_writable ", "0")
+	a := s.Ask(0, apptest.Ana)
+	s.Is("a send", a, http.StatusServiceUnavailable, strings.Contains(string(a.Raw), `"may_have_counted":`))
+	for _, path := range []string{"/livez", "/", "/widget.js"} {
+		s.Is(path, s.Get(path), http.StatusOK)
+	}
+	if n := len(s.Mails()); n != 1 {
+		t.Errorf("%d mails while nothing could be written", n)
+	}
+	apptest.Must(t, s.Postgres.Start())
+	s.Await("recovery", func() bool { return s.Ask(0, apptest.Ana).StatusCode == http.StatusAccepted })
+	s.AwaitMail(apptest.Ana, 1)
+	s.AwaitReady(0, 200, "")
+}
+
+// Without its mail server a send waits, and the service is ready. Of two servers the one that is
+// away is named where people look, in metrics, console, log and doctor, and the other one sends; it
+// is preferred again when it is back.
+func TestMailServerAway(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t)
+	away, good := smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{}),
+		smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{})
+	s.SMTP = good
+	s.Env["SENDCODE_SMTP_URL"] = away.URL() + "," + good.URL()
+	away.Stop()
+	good.Stop()
+	s.Start(1)
+	a := s.Ask(0, apptest.Ana)
+	s.Await("the first attempt to fail", func() bool { return s.Logged("delivery attempt failed") })
+	s.AwaitState(a.ID, "queued") // between two attempts
+	s.AwaitReady(0, 200, "")
+	good.Restart()
+	s.AwaitState(a.ID, "sent")
+	up := func(order, server string) string {
+		return s.Metric(0, `sendcode_mail_server_up{order="`+order+`",server="`+server+`"}`)
+	}
+	s.Await("the server to be set aside", func() bool {
+		s.Ask(0, "d"+time.Now().Format("150405.000")+"@example.com", apptest.Patiently)
+		return up("1", away.Addr()) == "0" && up("2", good.Addr()) == "1"
+	})
+	var failing []string
+	for _, p := range s.Replicas[0].Status(t.Context()).Parts {
+		if !p.Up && !p.Since.IsZero() {
+			failing = append(failing, p.Kind+" "+p.Name+" "+p.Why)
+		}
+	}
+	if len(failing) != 1 || !strings.HasPrefix(failing[0], "mail "+away.Addr()+" ") ||
+		!strings.Contains(failing[0], "refused") {
+		t.Errorf("the console hears %q", failing)
+	}
+	if !s.Logged(`"msg":"mail server suspended after failures","server":"` + away.Addr() + `"`) {
+		t.Error("the log does not name the server")
+	}
+	var out strings.Builder
+	err := doctor.Examine(s.Context(), s.Config(), &out)
+	if said := out.String(); err == nil || !strings.Contains(said, "✗ mail server 1 of 2: "+away.Addr()+": dial") ||
+		!strings.Contains(said, "✓ mail server 2 of 2: "+good.Addr()+" answers") {
+		t.Errorf("the doctor says %s: %v", said, err)
+	}
+	away.Restart()
+	s.Await("the preferred server to be back", func() bool {
+		s.Ask(0, "e"+time.Now().Format("150405.000")+"@example.com", apptest.Patiently)
+		return up("1", away.Addr()) == "1"
+	})
+}

@@ -1,0 +1,184 @@
+package parts
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/run/app/apptest"
+	"sendcode/internal/store"
+)
+
+// flood is requests that come at a rate, whether earlier ones have their answers or not, and what
+// they heard.
+type flood struct {
+	*apptest.Stack
+	client http.Client
+
+	sent                              int // requests so far
+	Accepted, Limited, Shed, Unserved atomic.Int64
+}
+
+func newFlood(s *apptest.Stack) *flood {
+	transport := &http.Transport{MaxIdleConnsPerHost: 4096}
+	s.Cleanup(transport.CloseIdleConnections)
+	return &flood{Stack: s, client: http.Client{Transport: transport}}
+}
+
+// wave sends so many requests a second for a while, each with an Idempotency-Key, and returns how
+// many were accepted once all have their answers. Of ten, one is for the recipient of an earlier
+// one. A busy machine sends fewer a second.
+func (f *flood) wave(rate int, lasts time.Duration) (accepted int64) {
+	before := f.Accepted.Load()
+	ticks := time.NewTicker(time.Second / time.Duration(rate))
+	defer ticks.Stop()
+	var all sync.WaitGroup
+	for range int(lasts.Seconds() * float64(rate)) {
+		<-ticks.C
+		recipient := f.sent
+		if f.sent++; f.sent%10 == 0 {
+			recipient = f.sent / 10
+		}
+		n := f.sent
+		all.Go(func() { f.ask(n, recipient) })
+	}
+	all.Wait()
+	return f.Accepted.Load() - before
+}
+
+// ask sends request n, with a key of its own.
+func (f *flood) ask(n, recipient int) {
+	req, err := http.NewRequest(http.MethodPost, f.Replicas[0].Base+"/v1/verifications",
+		strings.NewReader(fmt.Sprintf(`{"channel":"email","to":"flood%d@example.com"}`, recipient)))
+	apptest.Must(f.T, err)
+	req.Header.Set("Authorization", "Bearer "+f.Key)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", fmt.Sprintf("flood-request-%06d", n))
+	resp, err := f.client.Do(req)
+	if err != nil {
+		f.Error(err)
+		return
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	switch shed := strings.Contains(string(body), "More requests came than can be served in time."); {
+	case resp.StatusCode == http.StatusAccepted && resp.Header.Get("Idempotent-Replayed") == "":
+		f.Accepted.Add(1)
+	case resp.StatusCode == http.StatusTooManyRequests:
+		f.Limited.Add(1)
+	case resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "":
+		f.Errorf("%d %s", resp.StatusCode, body)
+	case shed && !strings.Contains(string(body), `"may_have_counted":false`):
+		f.Errorf("refused at once, and yet %s", body)
+	case shed:
+		f.Shed.Add(1)
+	default:
+		f.Unserved.Add(1)
+	}
+}
+
+// Postgres is 150 ms away on a narrow link, and several times as many requests come as it can
+// serve: no fewer sends are served than under half of that load, the rest is refused at once, no
+// connection is closed, nothing accepted is lost, and nobody gets more than the policy.
+func TestSlowPostgresUnderOverload(t *testing.T) {
+	s := apptest.OnOwnPostgres(t).Policy(apptest.LongRules)
+	link := s.Through("SENDCODE_DATABASE_URL")
+	s.Start(1)
+	add := func(toxic string) {
+		_, err := link.Toxics.AddToxicJson(strings.NewReader(toxic))
+		apptest.Must(t, err)
+	}
+	add(`{"name":"up","type":"latency","stream":"upstream","attributes":{"latency":75}}`)
+	add(`{"name":"down","type":"latency","stream":"downstream","attributes":{"latency":75}}`)
+	const narrow = `{"name":"narrow","type":"bandwidth","stream":"upstream","attributes":{"rate":%d}}` // kB/s
+	width := 120
+	add(fmt.Sprintf(narrow, width))
+	f := newFlood(s)
+	half := f.wave(50, 3*time.Second)
+	if n := f.Shed.Load() + f.Unserved.Load(); n > 0 {
+		t.Errorf("%d not served under half load", n)
+	}
+	opened := sessions(s)
+	var waves []int64
+	for range 2 { // it does not wear off
+		waves = append(waves, f.wave(800, 3*time.Second))
+	}
+	opened = sessions(s) - opened
+	t.Logf(
+		"%d accepted under half load, %v under overload; %d refused by the policy, %d at once, %d not served in time; %d connections opened",
+		half, waves, f.Limited.Load(), f.Shed.Load(), f.Unserved.Load(), opened)
+	for _, n := range waves {
+		if n < half {
+			t.Errorf("%d accepted under overload, %d under half of what can be served", n, half)
+		}
+	}
+	for f.Shed.Load() == 0 && width > 4 { // a busy machine sends too few for this link
+		width /= 2
+		apptest.Must(t, link.Toxics.RemoveToxic(t.Context(), "narrow"))
+		add(fmt.Sprintf(narrow, width))
+		f.wave(800, 3*time.Second)
+		t.Logf("%d refused at once where the link takes %d kB/s", f.Shed.Load(), width)
+	}
+	if n := f.Unserved.Load(); n > int64(f.sent)/5 || f.Shed.Load() == 0 {
+		t.Errorf("of %d requests, %d waited in vain and %d were refused at once", f.sent, n, f.Shed.Load())
+	}
+	if opened > 8 { // what the pools had not opened before
+		t.Errorf("%d connections were opened", opened)
+	}
+	for _, toxic := range []string{"up", "down", "narrow"} {
+		apptest.Must(t, link.Toxics.RemoveToxic(t.Context(), toxic))
+	}
+	f.nothingIsLost(s.Replicas[0].DB())
+}
+
+// nothingIsLost waits until all sends have ended. Then each that was accepted has arrived once, and
+// no recipient has got a second one.
+func (f *flood) nothingIsLost(db apptest.Sends) {
+	f.Helper()
+	mails, rows := map[string]int{}, map[string]int{}
+	h := ended(f.Stack, db)
+	for _, m := range f.Mails() {
+		mails[m.ID]++
+	}
+	for _, row := range h {
+		rows[row.Recipient.String()]++
+		if n := mails[row.ID.String()+"@localhost"]; row.Status != store.Sent || n != 1 ||
+			rows[row.Recipient.String()] > 1 {
+			f.Errorf("send %s is %s, with %d mails; %d of its recipient", row.ID, row.Status, n,
+				rows[row.Recipient.String()])
+		}
+	}
+	if lost := f.Accepted.Load() - int64(len(h)); lost > 0 {
+		f.Errorf("%d accepted sends are not there", lost)
+	}
+}
+
+// ended waits until no send is in flight and no place is owed, and returns the sends as they are
+// then.
+func ended(s *apptest.Stack, db apptest.Sends) (h apptest.History) {
+	s.Helper()
+	s.Await("every send and refund to end", func() bool {
+		h = s.HistoryIn(db)
+		return !slices.ContainsFunc(h, func(r store.SendOrRefusal) bool { return r.Status.InFlight() || r.RefundDue })
+	})
+	return h
+}
+
+// sessions returns how many connections Postgres has had.
+func sessions(s *apptest.Stack) (n int) {
+	s.Helper()
+	conn, err := pgx.Connect(s.Context(), s.Postgres.URL())
+	apptest.Must(s.T, err)
+	defer func() { _ = conn.Close(s.Context()) }()
+	apptest.Must(s.T, conn.QueryRow(s.Context(),
+		`SELECT sessions FROM pg_stat_database WHERE datname = current_database()`).Scan(&n))
+	return n
+}

@@ -1,0 +1,283 @@
+package parts
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"sendcode/internal/deliver/standardwebhooks"
+	history "sendcode/internal/kit/historytest"
+	"sendcode/internal/run/app/apptest"
+)
+
+// call makes a request at some replica and notes it with its answer.
+func (p *proof) call(random *rand.Rand, method, path, body string, q history.Request,
+	change ...func(*http.Request)) apptest.Answer {
+	q, a := p.reach(random, method, path, body, q, change...)
+	p.note(q)
+	return a
+}
+
+// reach makes a request at some replica and returns it with its answer.
+func (p *proof) reach(random *rand.Rand, method, path, body string, q history.Request,
+	change ...func(*http.Request)) (history.Request, apptest.Answer) {
+	p.mu.Lock()
+	base := p.replicas[random.IntN(len(p.replicas))].Base
+	p.mu.Unlock()
+	q.Begin = time.Now()
+	a, err := p.At(base, method, path, body, change...)
+	q.End = time.Now()
+	if err != nil {
+		a = apptest.Answer{}
+	}
+	q.Status, q.Header, q.Body = a.StatusCode, a.Header, a.Raw
+	return q, a
+}
+
+// note notes a request with its answer.
+func (p *proof) note(q history.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen.Requests = append(p.seen.Requests, q)
+	switch q.Status {
+	case 0:
+		p.cut++
+	case http.StatusServiceUnavailable:
+		p.unavailable++
+	}
+}
+
+// ask asks for a code, as a browser or with a secret key, and with an Idempotency-Key. The body has
+// the members more too, each after a comma.
+func (p *proof) ask(random *rand.Rand, to, more string, browser bool,
+	change ...func(*http.Request)) (a apptest.Answer) {
+	key := fmt.Sprintf("the-key-of-a-request-%016x", random.Uint64())
+	q := history.Request{Kind: history.Send, Recipient: to, Browser: browser, Key: key}
+	once := func(random *rand.Rand) apptest.Answer {
+		a := p.call(random, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"`+more+`}`, q,
+			append(change, apptest.WithKey(key))...)
+		switch a.StatusCode {
+		case 0, http.StatusAccepted, http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		default:
+			p.Errorf("answered %d %s, and the log has\n%s", a.StatusCode, a.Raw, p.LinesOf(a.Header.Get("X-Request-Id")))
+		}
+		return a
+	}
+	if random.IntN(8) == 0 { // the same one at once, perhaps at another replica
+		var other sync.WaitGroup
+		elsewhere := rand.New(rand.NewPCG(random.Uint64(), 0))
+		other.Go(func() { once(elsewhere) })
+		defer other.Wait()
+	}
+	if a = once(random); a.StatusCode == 0 {
+		a = once(random)
+	}
+	return a
+}
+
+// person asks for a code as a back end does: mostly for one of a thousand recipients, else for one
+// of eight whose rules are at their end, and whom the stranger attacks. It looks at what is left,
+// enters wrong codes and the right one, in any order and number, and asks again once it has waited
+// as told. One code in six is the back end's own.
+func (p *proof) person(ctx context.Context, random *rand.Rand) {
+	to := fmt.Sprintf("r%d@example.com", random.IntN(1000))
+	switch random.IntN(16) {
+	case 0:
+		to = bouncing
+	case 1, 2, 3, 4:
+		to = fmt.Sprintf("crowd%d@example.com", random.IntN(8))
+	}
+	if random.IntN(8) == 0 {
+		p.call(random, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+to+`"}`,
+			history.Request{Kind: history.Look, Recipient: to})
+	}
+	own := ""
+	if random.IntN(6) == 0 {
+		own = fmt.Sprintf(`,"code":%q,"ttl":60`, ownCode(random))
+	}
+	a := p.ask(random, to, own, false)
+	if a.StatusCode == http.StatusAccepted && own == "" && random.IntN(2) == 0 {
+		code := p.codeOf(ctx, a.Send.ID)
+		for range random.IntN(8) {
+			entered := code
+			switch {
+			case code == "":
+				entered = "BCDFGHJK"
+			case random.IntN(3) > 0:
+				entered = p.Wrong(code)
+			}
+			p.call(random, http.MethodPost, "/v1/verifications/"+a.ID+"/check", fmt.Sprintf(`{"code":%q}`, entered),
+				history.Request{Kind: history.Check, Recipient: to, Verification: a.ID, Code: entered})
+		}
+	}
+	pause(ctx, random, time.Duration(a.RetryAfterMS)*time.Millisecond)
+}
+
+// ownCode returns a code that a back end made itself.
+func ownCode(random *rand.Rand) string {
+	const letters = "BCDFGHJKLMNPQRSTVWXZ"
+	code := make([]byte, 8)
+	for i := range code {
+		code[i] = letters[random.IntN(len(letters))]
+	}
+	return string(code)
+}
+
+// pause waits as told, unless that is a second or longer.
+func pause(ctx context.Context, random *rand.Rand, told time.Duration) {
+	if told <= 0 || told >= time.Second {
+		told = time.Duration(random.IntN(200)) * time.Millisecond
+	}
+	sleep(ctx, told)
+}
+
+// stranger asks in browsers of many networks for codes of other people, as often as it is let. Every
+// second one asks for the same code again after the wait that it was told.
+func (p *proof) stranger(ctx context.Context, random *rand.Rand) {
+	for ctx.Err() == nil {
+		from := fmt.Sprintf("198.%d.%d.%d", 18+random.IntN(2), random.IntN(256), random.IntN(256))
+		to := fmt.Sprintf("crowd%d@example.com", random.IntN(16))
+		ask := func(more string) apptest.Answer {
+			a := p.ask(random, to, more, true, apptest.As(apptest.PublicKey),
+				func(r *http.Request) { r.Header.Set("X-Forwarded-For", from) })
+			if a.StatusCode == http.StatusAccepted {
+				p.mu.Lock()
+				p.byBrowser[a.Send.ID] = true
+				p.mu.Unlock()
+			}
+			return a
+		}
+		a := ask("")
+		sleep(ctx, 50*time.Millisecond)
+		if a.StatusCode == http.StatusAccepted && random.IntN(2) == 0 {
+			sleep(ctx, time.Duration(a.Quota.RetryAfter)*time.Second)
+			ask(fmt.Sprintf(`,"verification_id":%q`, a.ID))
+		}
+	}
+}
+
+// deputy asks for codes for strangers, of eight recipients that nothing else asks for: as a back end
+// that says so, and as an auth server by its hook.
+func (p *proof) deputy(ctx context.Context, random *rand.Rand, name string) {
+	for ctx.Err() == nil {
+		to := fmt.Sprintf("%s%d@example.com", name, random.IntN(8))
+		if random.IntN(2) == 0 {
+			pause(ctx, random, p.hook(random, to))
+		} else {
+			a := p.ask(random, to, `,"trust":"stranger"`, false)
+			pause(ctx, random, time.Duration(a.RetryAfterMS)*time.Millisecond)
+		}
+	}
+}
+
+// toldByHook finds the wait in the text by which a hook refuses.
+var toldByHook = regexp.MustCompile(`"http_code":429,.* in (\d+) seconds?\.`)
+
+// hook sends an auth server's request with a code of its own, notes the answer as that of a back
+// end, and returns the wait that it tells.
+func (p *proof) hook(random *rand.Rand, to string) time.Duration {
+	body := fmt.Sprintf(`{"metadata":{"uuid":"%016x"},"user":{"email":%q},"email_data":{"token":%q,`+
+		`"email_action_type":"signup"}}`, random.Uint64(), to, ownCode(random))
+	q, a := p.reach(random, http.MethodPost, "/v1/hooks/auth", body, history.Request{Kind: history.Send, Recipient: to},
+		func(r *http.Request) {
+			r.Header.Del("Authorization")
+			r.Header.Set("Webhook-Id", "1")
+			r.Header.Set("Webhook-Timestamp", strconv.FormatInt(time.Now().Unix(), 10))
+			r.Header.Set("Webhook-Signature",
+				standardwebhooks.Sign([][]byte{[]byte(hookSecret)}, "1", time.Now(), []byte(body)))
+		})
+	seconds := 0
+	switch told := toldByHook.FindSubmatch(a.Raw); {
+	case told != nil:
+		seconds, _ = strconv.Atoi(string(told[1]))
+		rule := "short"
+		if seconds > 2 {
+			rule = "long"
+		}
+		q.Status, q.Header = http.StatusTooManyRequests, http.Header{"Retry-After": {string(told[1])}}
+		q.Body = fmt.Appendf(nil, `{"type":"/problems/quota-exceeded","retry_after":%d,"blocked_by":%q}`, seconds, rule)
+	case string(a.Raw) == "{}\n": // the list knows the send
+		_, listed := p.reach(random, http.MethodGet, "/v1/admin/sends?request="+a.Header.Get("X-Request-Id"), "",
+			history.Request{}, apptest.AsAdmin)
+		var list struct {
+			Sends []struct {
+				ID           string
+				Verification string `json:"verification_id"`
+			}
+		}
+		if q.Status = 0; json.Unmarshal(listed.Raw, &list) == nil && len(list.Sends) == 1 {
+			q.Status = http.StatusAccepted
+			q.Body = fmt.Appendf(nil, `{"id":%q,"send":{"id":%q}}`, list.Sends[0].Verification, list.Sends[0].ID)
+		}
+	default:
+		q.Status = 0
+	}
+	p.note(q)
+	return time.Duration(seconds) * time.Second
+}
+
+// codeOf returns the code of a send's mail, or "" if none came in time.
+func (p *proof) codeOf(ctx context.Context, send string) string {
+	for range 40 {
+		for _, m := range slices.Backward(p.SMTP.Messages()) {
+			if strings.HasPrefix(m.ID, send) {
+				return p.CodeIn(apptest.Letter{Text: string(m.Data)})
+			}
+		}
+		sleep(ctx, 25*time.Millisecond)
+	}
+	return ""
+}
+
+// list notes how every send ended, as administrators are told, and reports whether all have.
+func (p *proof) list() (ended bool) {
+	p.Helper()
+	ended = true
+	for cursor := "first"; cursor != ""; {
+		query := url.Values{"limit": {"200"}}
+		if cursor != "first" {
+			query.Set("cursor", cursor)
+		}
+		a := p.call(p.random, http.MethodGet, "/v1/admin/sends?"+query.Encode(), "", history.Request{Kind: history.Look},
+			apptest.AsAdmin)
+		p.Is("the list of sends", a, http.StatusOK)
+		var page struct {
+			Next  string
+			Sends []struct{ Status string }
+		}
+		apptest.Must(p.T, json.Unmarshal(a.Raw, &page))
+		for _, send := range page.Sends {
+			ended = ended && send.Status != "queued" && send.Status != "sending"
+		}
+		cursor = page.Next
+	}
+	return ended
+}
+
+// arrived notes the mails that arrived, and returns their codes.
+func (p *proof) arrived() map[string]bool {
+	p.Helper()
+	codes := map[string]bool{}
+	for _, m := range p.Mails() {
+		code := p.CodeIn(m)
+		codes[code] = true
+		p.seen.Messages = append(p.seen.Messages, history.Message{Recipient: m.To, Code: code, ID: m.ID, At: m.At})
+	}
+	return codes
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

@@ -1,0 +1,262 @@
+//go:build nightly
+
+// Only make nightly runs these tests: they need three proxies, and what they hold is of the files
+// in deploy.
+
+package parts
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app/apptest"
+)
+
+func TestRollingRestartsBehindOthers(t *testing.T) {
+	for _, proxy := range []servertest.ReverseProxy{servertest.Nginx, servertest.Caddy} {
+		t.Run(proxy.Name, func(t *testing.T) { t.Parallel(); restartBehind(t, proxy) })
+	}
+}
+
+// A slow Postgres takes no replica out: all answers are the replicas' own. A replica that alone has
+// lost Postgres is taken out, and the other one serves everything. The proxies wait four times as
+// long as those of operators, for on a busy machine the service may lack a processor; that its
+// answers come before their 8 s, verification.TestASendHasOneDeadline says.
+func TestSlowAndLostPostgresBehindProxies(t *testing.T) {
+	t.Parallel()
+	for _, proxy := range []servertest.ReverseProxy{
+		servertest.HAProxy.With("12s", "48s").With("server 8s", "server 32s"),
+		servertest.Nginx.With("12s", "48s").With("proxy_read_timeout 8s", "proxy_read_timeout 32s"),
+		servertest.Caddy.With("12s", "48s"),
+	} {
+		t.Run(proxy.Name, func(t *testing.T) {
+			t.Parallel()
+			s := apptest.OnRealParts(t)
+			var links [2]*toxiproxy.Proxy
+			var addresses [2]string
+			database := s.Env["SENDCODE_DATABASE_URL"]
+			for i := range links {
+				s.Env["SENDCODE_DATABASE_URL"] = database
+				links[i] = s.Through("SENDCODE_DATABASE_URL")
+				s.Start(1)
+				addresses[i] = s.Replicas[i].Addr()
+			}
+			base := servertest.Proxy(t, proxy, deploy, addresses)
+			for name, late := range map[string]int{"slow": 300, "slower": 1000} {
+				for _, link := range links {
+					_, err := link.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(
+						`{"name":%q,"type":"latency","stream":"downstream","attributes":{"latency":%d}}`, name, late)))
+					apptest.Must(t, err)
+				}
+				for i := range links {
+					s.AwaitDatabaseSlow(i)
+				}
+				ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+				wait := steady(ctx, s, base, name)
+				sent, failed := wait()
+				stop()
+				t.Logf("%d ms late: %d requests, failed %v", late, sent, failed)
+				for status := range failed {
+					if status < 0 {
+						t.Errorf("%d ms late: the proxy itself answered: %v", late, failed)
+					}
+				}
+				for _, link := range links {
+					apptest.Must(t, link.Toxics.RemoveToxic(t.Context(), name))
+				}
+			}
+			for i := range links {
+				s.AwaitReady(i, http.StatusOK, "ok")
+			}
+			links[0].Stop()
+			s.AwaitReady(0, http.StatusServiceUnavailable,
+				"unavailable: database_away: The database does not answer. Another replica can write.")
+			s.AwaitReady(1, http.StatusOK, "ok")
+			failing := func() (n int) { // of some 60 requests
+				ctx, stop := context.WithTimeout(t.Context(), time.Second)
+				defer stop()
+				_, failed := steady(ctx, s, base, "cut-"+time.Now().Format("150405.000"))()
+				for _, of := range failed {
+					n += of
+				}
+				return n
+			}
+			s.Await("the other replica to serve all", func() bool { return failing() == 0 })
+			n := 0
+			for range 3 {
+				if status, _ := s.Ready(0); status != http.StatusServiceUnavailable {
+					t.Errorf("the replica without Postgres came back: %d", status)
+				}
+				n += failing()
+			}
+			if n > 3 { // on a busy machine a request may fail; a replica that came back would fail half of 180
+				t.Errorf("the replica without Postgres came back: %d requests failed", n)
+			}
+			apptest.Must(t, links[0].Start())
+			s.AwaitReady(0, http.StatusOK, "ok")
+		})
+	}
+}
+
+// feigned is a replica whose answers a test decides. Its /readyz is always 200.
+type feigned struct {
+	*httptest.Server
+	status atomic.Int32 // of answers; 0: none is given
+	mu     sync.Mutex
+	got    map[string]int // requests, by their bodies or query
+	free   chan struct{}  // closed: those without an answer end
+}
+
+func feign(t *testing.T, name string) *feigned {
+	f := &feigned{got: map[string]int{}, free: make(chan struct{})}
+	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/readyz" {
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		f.mu.Lock()
+		f.got[string(body)+r.URL.RawQuery]++
+		f.mu.Unlock()
+		status := int(f.status.Load())
+		if status == 0 {
+			<-f.free
+			return
+		}
+		w.WriteHeader(status)
+		fmt.Fprint(w, name, " ", r.Host)
+	}))
+	f.status.Store(http.StatusAccepted)
+	t.Cleanup(f.Close)
+	t.Cleanup(func() { close(f.free) })
+	return f
+}
+
+func (f *feigned) count(id string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.got[id]
+}
+
+// A request that may be repeated, since it reads or has an Idempotency-Key where that holds, is
+// answered by the other replica if one answers 503 or not at all. It reaches each of them once at
+// most. Any other request reaches one of them alone. Where both answer 503, the client gets that
+// answer, and not the proxy's own. Caddy repeats no body; it passes on a 503, and then leaves the
+// replica out for 5 s.
+func TestProxiesRepeatWhatMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	const send, check = "/v1/verifications", "/v1/verifications/1/check"
+	key := http.Header{"Idempotency-Key": {"a-key-of-its-own-for-a-request"}}
+	for _, proxy := range []servertest.ReverseProxy{servertest.HAProxy, servertest.Nginx, servertest.Caddy} {
+		for name, fault := range map[string]int{"unavailable": http.StatusServiceUnavailable, "frozen": 0} {
+			t.Run(proxy.Name+" "+name, func(t *testing.T) {
+				t.Parallel()
+				var replicas [2]*feigned
+				var addresses [2]string
+				for i := range replicas {
+					replicas[i] = feign(t, "the replica")
+					addresses[i] = replicas[i].Listener.Addr().String()
+				}
+				brief := proxy.With("12s", "2s")
+				if proxy.Name != servertest.Caddy.Name { // which repeats less
+					brief = brief.With("8s", "1s")
+				}
+				base := servertest.Proxy(t, brief, deploy, addresses)
+				late := &http.Transport{ExpectContinueTimeout: time.Minute}
+				ask := func(method, path, id string, header http.Header) (status int, said string) {
+					t.Helper()
+					body := strings.NewReader(id)
+					if method == http.MethodGet {
+						path, body = path+"?"+id, strings.NewReader("")
+					}
+					r, err := http.NewRequestWithContext(t.Context(), method, base+path, body)
+					if err != nil {
+						return 0, err.Error()
+					}
+					maps.Copy(r.Header, header)
+					r.Header.Set("Expect", "100-continue") // so the body comes after the head, as from many clients
+					a, err := late.RoundTrip(r)
+					if err != nil {
+						return 0, err.Error()
+					}
+					defer a.Body.Close()
+					raw, _ := io.ReadAll(a.Body)
+					return a.StatusCode, string(raw)
+				}
+				host := "the replica " + strings.TrimPrefix(base, "http://")
+				servertest.Await(t, "both replicas", func() bool {
+					ask(http.MethodGet, send, "first", nil)
+					return replicas[0].count("first") > 0 && replicas[1].count("first") > 0
+				})
+				replicas[0].status.Store(int32(fault))
+				caddy := proxy.Name == servertest.Caddy.Name
+				var mu sync.Mutex
+				var all sync.WaitGroup
+				failed, began := 0, time.Now()
+				for n := range 12 {
+					for what, c := range map[string]struct {
+						method, path string
+						header       http.Header
+						repeated     bool
+					}{
+						"GET": {http.MethodGet, send + "/1", nil, true}, "keyed": {http.MethodPost, send, key, true},
+						"redeemed":               {http.MethodPost, "/v1/proofs/redeem", key, true},
+						"without a key":          {http.MethodPost, send, nil, false},
+						"key that does not hold": {http.MethodPost, check, key, false},
+					} {
+						if caddy {
+							c.repeated = fault == 0 && c.method == http.MethodGet
+						}
+						all.Go(func() {
+							id := fmt.Sprintf("%s-%d", strings.ReplaceAll(what, " ", "-"), n)
+							status, said := ask(c.method, c.path, id, c.header)
+							a, b := replicas[0].count(id), replicas[1].count(id)
+							mu.Lock()
+							defer mu.Unlock()
+							switch {
+							case a > 1 || b > 1 || c.repeated && b != 1 || !c.repeated && a+b != 1:
+								t.Errorf("%s came %d and %d times, and was answered %d %q", id, a, b, status, said)
+							case c.repeated && (status != http.StatusAccepted || said != host):
+								t.Errorf("%s was answered %d %q", id, status, said)
+							case status != http.StatusAccepted:
+								failed++
+							}
+						})
+						if caddy && fault != 0 { // one after the other, since it learns by the first
+							all.Wait()
+						}
+					}
+				}
+				all.Wait()
+				t.Logf("%d requests that are not repeated failed", failed)
+				if most := 1 + int(time.Since(began)/(5*time.Second)); caddy && fault != 0 && failed > most {
+					t.Errorf("%d times a 503 was passed on, want at most %d", failed, most)
+				}
+				if fault == 0 {
+					return
+				}
+				replicas[1].status.Store(http.StatusServiceUnavailable)
+				for n := range 12 {
+					for id, header := range map[string]http.Header{"both-keyed-": key, "both-": nil} {
+						if status, said := ask(http.MethodPost, send, id+strconv.Itoa(n),
+							header); status != http.StatusServiceUnavailable || said != host {
+							t.Errorf("%s%d, with both replicas away, was answered %d %q", id, n, status, said)
+						}
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,121 @@
+//go:build nightly
+
+// Only make nightly runs this test: internal/limit/limits and internal/limit/gates hold in virtual time what a
+// replica admits alone.
+
+package parts
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"sendcode/internal/run/app/apptest"
+)
+
+// admission is one admitted request: it was counted between these two instants.
+type admission struct{ asked, answered time.Time }
+
+// stalled are limits and a policy for a Redis that stalls: one window passes many times during a
+// run, the others never do.
+const stalled = `policies:
+  default:
+    - {name: person,  scope: recipient, limit: 1,  window: 1h}
+    - {name: address, scope: ip,        limit: 30, window: 1h}
+limits:
+  brief: [{name: brief, key: user, limit: 10, window: 2s}]
+  whole: [{name: whole, key: user, limit: 30, window: 1h}, {name: all, key: app, limit: 60, window: 1h}]
+`
+
+// Redis stalls for 1 to 6 s, again and again. Each replica admits at most the limit, so all
+// replicas together at most as many limits. A limit that Redis has counted to its end is not opened
+// by a stall.
+func TestStalledRedisUnderLoad(t *testing.T) {
+	t.Parallel()
+	for _, replicas := range []int{1, 3} {
+		t.Run(fmt.Sprint(replicas, " replicas"), func(t *testing.T) {
+			t.Parallel()
+			s := apptest.OnRealParts(t).Write(stalled).Start(replicas)
+			redis := s.RedisClient()
+			var mu sync.Mutex
+			admitted, degraded := map[string][]admission{}, 0
+			ask := func(replica int, bucket, path, body string) {
+				asked := time.Now()
+				a, err := s.At(s.Replicas[replica].Base, http.MethodPost, path, body)
+				mu.Lock()
+				defer mu.Unlock()
+				if bytes.Contains(a.Raw, []byte(`"degraded":true`)) {
+					degraded++
+				}
+				switch {
+				case err != nil || a.StatusCode != http.StatusOK && a.StatusCode != http.StatusAccepted &&
+					a.StatusCode != http.StatusTooManyRequests:
+					t.Errorf("%s: %d %s %v", path, a.StatusCode, a.Raw, err)
+				case a.StatusCode != http.StatusTooManyRequests:
+					admitted[bucket] = append(admitted[bucket], admission{asked, time.Now()})
+				case a.RetryAfter < 1:
+					t.Errorf("%s: refused without a wait: %s", path, a.Raw)
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), *proving)
+			defer cancel()
+			var clients sync.WaitGroup
+			for i := range 24 {
+				clients.Go(func() {
+					for n := 0; ctx.Err() == nil; n++ {
+						user, at := fmt.Sprint(i%3), (i+n)%replicas
+						keys := `{"keys":{"user":"` + user + `","app":"one"}}`
+						ask(at, "brief "+user, "/v1/limits/brief/take", keys)
+						ask(at, "whole "+user, "/v1/limits/whole/take", keys)
+						ask(at, "send "+user, "/v1/verifications",
+							fmt.Sprintf(`{"channel":"email","to":"c%d.n%d@example.com","client_ip":"192.0.2.%s"}`,
+								i, n, user))
+						apptest.Sleep(50 * time.Millisecond)
+					}
+				})
+			}
+			// The first stall is longer than a call of the limiter waits.
+			for stall := 3 * time.Second; ctx.Err() == nil; stall = time.Second + rand.N(5*time.Second) {
+				apptest.Sleep(500 * time.Millisecond)
+				apptest.Must(t, redis.Do(t.Context(), "CLIENT", "PAUSE", stall.Milliseconds(), "ALL").Err())
+				apptest.Sleep(stall)
+			}
+			clients.Wait()
+			total := 0
+			for bucket, all := range admitted {
+				limit, window := 30*replicas, time.Hour
+				if bucket[:5] == "brief" {
+					limit, window = 10*replicas, 2*time.Second
+				}
+				if bucket[:5] == "whole" {
+					total += len(all)
+				}
+				for _, first := range all {
+					// surely admitted within one window: a request may be admitted at any instant
+					// before its answer
+					n := 0
+					for _, a := range all {
+						if !a.asked.Before(first.asked) && a.answered.Sub(first.asked) < window {
+							n++
+						}
+					}
+					if n > limit {
+						t.Errorf("%s: %d of %d admitted within %v, at most %d may be", bucket, n, len(all),
+							window, limit)
+						break
+					}
+				}
+				t.Logf("%s: %d admitted", bucket, len(all))
+			}
+			if total > 60*replicas || degraded == 0 {
+				t.Errorf("%d admitted for all users, at most %d may be; %d answers without Redis", total,
+					60*replicas, degraded)
+			}
+		})
+	}
+}

@@ -1,0 +1,177 @@
+package house
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"sendcode/internal/run/config"
+)
+
+type compose struct {
+	Services map[string]composeService
+	Volumes  map[string]any
+	Secrets  map[string]struct{ File string }
+	Networks map[string]struct{ Internal bool }
+}
+
+type composeService struct {
+	Image, Build, User       string
+	Command, Entrypoint      []string
+	Environment              map[string]string
+	DependsOn                map[string]struct{ Condition string } `yaml:"depends_on"`
+	Volumes, Ports, Networks []string
+	Secrets                  []string
+	Healthcheck              struct{ Test []string }
+	Privileged               bool
+	NetworkMode              string `yaml:"network_mode"`
+	ReadOnly                 bool   `yaml:"read_only"`
+	Tmpfs                    []string
+	CapDrop                  []string `yaml:"cap_drop"`
+	CapAdd                   []string `yaml:"cap_add"`
+	SecurityOpt              []string `yaml:"security_opt"`
+	MemLimit                 string   `yaml:"mem_limit"`
+	PidsLimit                int      `yaml:"pids_limit"`
+}
+
+// composeFiles are the form on one file, and that with Postgres and Redis.
+var composeFiles = []string{"compose.yaml", "compose.postgres.yaml"}
+
+func readCompose(t *testing.T, file string) compose {
+	t.Helper()
+	var c compose
+	if err := yaml.Unmarshal([]byte(readFile(t, file)), &c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// madeSecrets runs deploy/secrets.sh with keys of the kinds that `sendcode key` makes, and returns
+// the folder of its files.
+func madeSecrets(t *testing.T) string {
+	t.Helper()
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(`#!/bin/sh
+case "$2" in ring) printf k1: && openssl rand -base64 32;; index) openssl rand -base64 32;; *) echo "sk_$(openssl rand -hex 16)";; esac
+`), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	script, err := filepath.Abs(filepath.Join(root, "deploy", "secrets.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := exec.Command("sh", script, key)
+	run.Dir = t.TempDir()
+	if said, err := run.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", run, err, said)
+	}
+	folder := filepath.Join(run.Dir, "secrets")
+	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("others may enter the folder of secrets: %v %v", info, err)
+	}
+	return folder
+}
+
+// The program takes what compose sets and the script makes, without a warning; each secret is a
+// file, given to the containers that need it.
+func TestComposeConfiguresTheProgram(t *testing.T) {
+	folder := madeSecrets(t)
+	for _, file := range composeFiles {
+		t.Run(file, func(t *testing.T) { configuresTheProgram(t, readCompose(t, file), folder) })
+	}
+}
+
+func configuresTheProgram(t *testing.T, c compose, folder string) {
+	t.Helper()
+	for name, s := range c.Secrets {
+		if info, err := os.Stat(filepath.Join(folder, name)); s.File != "./secrets/"+name || err != nil ||
+			info.Mode().Perm() != 0o644 {
+			t.Errorf("the secret %s is %q, %v %v", name, s.File, info, err)
+		}
+	}
+	for name, s := range c.Services {
+		var environ []string
+		for variable, value := range s.Environment {
+			if secret, isFile := strings.CutPrefix(value, "/run/secrets/"); isFile &&
+				(!slices.Contains(s.Secrets, secret) || c.Secrets[secret].File == "") {
+				t.Errorf("%s: %s has no secret %s", name, variable, secret)
+			}
+			value = os.Expand(value, func(string) string {
+				return map[bool]string{true: "Shop <no-reply@shop.example>"}[variable == "SENDCODE_MAIL_FROM"]
+			})
+			environ = append(environ, variable+"="+value)
+		}
+		if s.Build == "" {
+			continue
+		}
+		cfg, err := config.Load(environ,
+			func(file string) ([]byte, error) { return os.ReadFile(filepath.Join(folder, filepath.Base(file))) })
+		if err != nil || len(cfg.Warnings) > 0 {
+			t.Errorf("%s: %v, warnings %q", name, err, cfg.Warnings)
+		}
+	}
+}
+
+func TestComposeKeepsItsData(t *testing.T) {
+	one := readCompose(t, "compose.yaml")
+	if _, declared := one.Volumes["data"]; !declared || !slices.Contains(one.Services["sendcode"].Volumes, "data:/data") ||
+		!strings.Contains(readFile(t, "Dockerfile"), "\nENV SENDCODE_DATA_DIR=/data\nVOLUME /data\n") {
+		t.Error("the SQLite file is in no volume")
+	}
+	c := readCompose(t, "compose.postgres.yaml")
+	for name, want := range map[string]string{"redis": "redis:/data", "postgres": "postgres:/var/lib/postgresql/data"} {
+		service := c.Services[name]
+		if _, declared := c.Volumes[name]; !declared || !slices.Contains(service.Volumes, want) {
+			t.Errorf("%s keeps nothing in a volume: %v", name, service.Volumes)
+		}
+		if len(service.Healthcheck.Test) == 0 || c.Services["sendcode"].DependsOn[name].Condition != "service_healthy" {
+			t.Errorf("sendcode does not wait until %s is healthy", name)
+		}
+	}
+	redis := readFile(t, "deploy/redis/start.sh")
+	if !strings.Contains(redis, "\nappendonly yes\n") || !strings.Contains(redis, "\nmaxmemory-policy noeviction\n") {
+		t.Errorf("redis may forget: %s", redis)
+	}
+}
+
+// A container has the memory that was measured at most, beside the tenth that the runtime leaves
+// free (app.TuneGC).
+func TestContainersHaveTheMemoryThatWasMeasured(t *testing.T) {
+	found := regexp.MustCompile(`([0-9]+) MB at most in all runs`).FindStringSubmatch(readFile(t,
+		"docs/PERFORMANCE.md"))
+	if found == nil {
+		t.Fatal("PERFORMANCE.md does not say how much memory was used")
+	}
+	measured, err := strconv.Atoi(found[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubernetes := regexp.MustCompile(`limits: \{memory: (\w+)i\}`).FindStringSubmatch(readFile(t,
+		"deploy/kubernetes/sendcode.yaml"))
+	if kubernetes == nil {
+		t.Fatal("Kubernetes sets no limit of memory")
+	}
+	limits := map[string]string{"Kubernetes": kubernetes[1]}
+	for _, file := range composeFiles {
+		limits[file] = readCompose(t, file).Services["sendcode"].MemLimit
+	}
+	for where, limit := range limits {
+		n, err := strconv.Atoi(strings.TrimRight(limit, "mMgG"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(strings.ToLower(limit), "g") {
+			n *= 1024
+		}
+		if usable := n * 1024 * 1024 / 10 * 9 / 1000 / 1000; usable < measured {
+			t.Errorf("%s: of %s the program may use %d MB, and %d MB were measured", where, limit, usable, measured)
+		}
+	}
+}

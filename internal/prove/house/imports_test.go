@@ -1,0 +1,96 @@
+package house
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestImportsFollowTheTables(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.pkg == "tools/outside/manifest" { // a module of its own
+			continue
+		}
+		for _, imported := range s.imports {
+			if problem := judge(s.pkg, s.test || free(s.pkg), imported); problem != "" {
+				t.Errorf("%s: %s", s.name, problem)
+			}
+		}
+	}
+}
+
+// free reports whether a package may import all of ours: a kit for tests, tests alone, or a tool.
+func free(pkg string) bool {
+	return strings.HasSuffix(pkg, "test") && pkg != "internal/kit/historytest" || pkg == "internal/kit/golden" ||
+		pkg == "internal/kit/markdown" || within(pkg, "internal/prove/...") || within(pkg, "tools/...")
+}
+
+// judge describes the problem with one import, or nothing. forTests: of a test, a kit or a tool.
+func judge(pkg string, forTests bool, imported string) string {
+	ours, isOurs := strings.CutPrefix(imported, module)
+	if imported == strings.TrimSuffix(module, "/") {
+		ours, isOurs = ".", true
+	}
+	list, ok := row(pkg)
+	allows := func(pattern string) bool { return within(ours, pattern) }
+	switch {
+	case isOurs && forTests:
+		return ""
+	case isOurs && !ok:
+		return "its package is not in the table: say in internal/prove/house/tables_test.go which of our packages it may import"
+	case isOurs && (free(ours) || !slices.ContainsFunc(words(list), allows)):
+		return fmt.Sprintf(
+			"%s may not import %s: declare an interface where it is needed and let internal/run/app join the two, "+
+				"or change internal/prove/house/tables_test.go and say why in the commit", pkg, ours)
+	case isOurs:
+		return ""
+	case standard(imported):
+		if imported == "testing" && !forTests {
+			return "imports testing, which belongs into tests"
+		}
+		return ""
+	}
+	return judgeModule(pkg, forTests, imported)
+}
+
+// within reports whether a package is named by a pattern of the go command: x, or x/... with all below it.
+func within(pkg, pattern string) bool {
+	dir, all := strings.CutSuffix(pattern, "/...")
+	return pkg == dir || all && strings.HasPrefix(pkg, dir+"/")
+}
+
+// row finds the row of a package, or of the nearest one above it.
+func row(pkg string) (list string, ok bool) {
+	for ; pkg != "."; pkg = path.Dir(pkg) {
+		if list, ok = edges[pkg]; ok {
+			return list, true
+		}
+	}
+	return "", false
+}
+
+func judgeModule(pkg string, test bool, imported string) string {
+	for name, users := range modules {
+		if imported != name && !strings.HasPrefix(imported, name+"/") {
+			continue
+		}
+		if test || users == anywhere || slices.Contains(words(users), pkg) {
+			return ""
+		}
+		return fmt.Sprintf("%s may not use %s (allowed: %s)", pkg, name, orNone(users))
+	}
+	return fmt.Sprintf(
+		"the module of %s is not in the table: say in internal/prove/house/tables_test.go which packages may use it",
+		imported)
+}
+
+func words(list string) []string { return strings.Fields(list) }
+
+func orNone(users string) string {
+	if users == testsOnly {
+		return "tests only"
+	}
+	return users
+}

@@ -1,0 +1,135 @@
+package house
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Each warning and error of the log names a section of the runbooks beside its text, each section
+// says in sentences what people notice and what the likely causes are, each with its remedy, and
+// each is reached from an alert or a line. A line whose whole text is computed is a warning about a
+// setting, in a variable w, and says itself what to do.
+func TestEveryWarningHasARunbook(t *testing.T) {
+	sections, used := map[string]string{}, map[string]bool{} // by name of the constant; by section
+	for _, m := range regexp.MustCompile(`(?m)^\t(\w+) +Section = "([a-z-]+)"$`).FindAllStringSubmatch(
+		readFile(t, "internal/base/runbook/runbook.go"), -1) {
+		sections[m[1]] = m[2]
+	}
+	for _, s := range product(t) {
+		for _, args := range loggedBy(s.text) {
+			named := regexp.MustCompile(`\brunbook\.(\w+)`).FindAllStringSubmatch(args, -1)
+			if len(named) != 1 {
+				t.Errorf("%s: a log line names %d sections of the runbooks: add one of package runbook to its attributes: %s",
+					s.name, len(named), args)
+			}
+			for _, m := range named {
+				used[sections[m[1]]] = true
+			}
+		}
+	}
+	for name, section := range sections {
+		if !used[section] {
+			t.Errorf("no log line names runbook.%s", name)
+		}
+	}
+	for _, m := range regexp.MustCompile(`docs/runbooks\.md#([a-z-]+)`).FindAllStringSubmatch(
+		readFile(t, "docs/alerts.yaml"), -1) {
+		used[m[1]] = true
+	}
+	board, panels := readFile(t, "deploy/grafana/sendcode.json"), regexp.MustCompile(`(?m)^Panels: (.+)\.$`)
+	people := regexp.MustCompile(`\A\n\*\*For people\*\*: \w[^\n]+(\n[^\n]+)*\.\n\n`)
+	cause := regexp.MustCompile(`(?m)^\d\. `)
+	remedy := regexp.MustCompile(`(?m)^\d\. \*\*[^*]+\.\*\* [^\n]+(\n   [^\n]+)*\.$`)
+	for heading, body := range runbooks(t) {
+		section := strings.ReplaceAll(strings.ToLower(heading), " ", "-")
+		if !people.MatchString(body) {
+			t.Errorf("the runbook %s does not begin with what it means for people", heading)
+		}
+		if causes, remedies := len(cause.FindAllString(body, -1)), len(remedy.FindAllString(body, -1)); causes < 2 ||
+			remedies != causes {
+			t.Errorf("the runbook %s has %d causes, of which %d are sentences with a remedy; want two or more, each with one",
+				heading, causes, remedies)
+		}
+		named := panels.FindStringSubmatch(body)
+		if named == nil {
+			t.Errorf("the runbook %s names no panel", heading)
+			continue
+		}
+		for panel := range strings.SplitSeq(named[1], "; ") {
+			if !strings.Contains(board, `"title": "`+panel+`", "description"`) {
+				t.Errorf("the runbook %s names the panel %q, which the dashboard does not have", heading, panel)
+			}
+		}
+		if !used[section] {
+			t.Errorf("no alert and no log line leads to the runbook %s", heading)
+		}
+		delete(used, section)
+	}
+	for _, section := range slices.Sorted(maps.Keys(used)) {
+		t.Errorf("there is no runbook %s", section)
+	}
+}
+
+// runbooks returns the sections of docs/runbooks.md by their headings.
+func runbooks(t *testing.T) map[string]string {
+	_, text, _ := strings.Cut(readFile(t, "docs/runbooks.md"), "\n## ")
+	sections := map[string]string{}
+	for part := range strings.SplitSeq(text, "\n## ") {
+		heading, body, _ := strings.Cut(part, "\n")
+		sections[heading] = body
+	}
+	return sections
+}
+
+// product returns the sources but tests, kits and tools.
+func product(t *testing.T) []source {
+	return slices.DeleteFunc(slices.Clone(sources(t)), func(s source) bool { return s.test || free(s.pkg) })
+}
+
+var (
+	texts = regexp.MustCompile("\"(?:[^\"\\\\\n]|\\\\.)*\"|`[^`]*`|'(?:[^'\\\\\n]|\\\\.)+'|//[^\n]*")
+	// begins are calls that log a warning or an error, up to what follows the level.
+	begins = regexp.MustCompile(`(?i:\blogger)\.(?:Warn|Error)(?:Context\([^,]+, |\()|\bslog\.Level(?:Warn|Error), `)
+)
+
+// loggedBy returns the arguments of each call that logs a warning or an error, without texts and
+// comments; not of those whose message is a variable w.
+func loggedBy(text string) (calls []string) {
+	text = texts.ReplaceAllString(text, `""`)
+	for _, at := range begins.FindAllStringIndex(text, -1) {
+		depth, args := 1, text[at[1]:]
+		end := strings.IndexFunc(args, func(r rune) bool {
+			depth += strings.Count("(", string(r)) - strings.Count(")", string(r))
+			return depth == 0
+		})
+		if args = args[:end]; args != "w" && !strings.HasPrefix(args, "w,") {
+			calls = append(calls, args)
+		}
+	}
+	return calls
+}
+
+// The runbook on jobs, to which each line of a failed one leads, has a row for each job of the
+// tables that can fail, and for no other.
+func TestEveryJobHasARowInTheRunbook(t *testing.T) {
+	rows, jobs := map[string]bool{}, 0
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|.{20,}\\|.{10,}\\|$").FindAllStringSubmatch(
+		runbooks(t)["Jobs"], -1) {
+		rows[m[1]] = true
+	}
+	job := regexp.MustCompile(`\{Name: "([a-z-]+)", Every: .*Run: (.*)`)
+	for _, s := range product(t) {
+		for _, m := range job.FindAllStringSubmatch(s.text, -1) {
+			if jobs++; rows[m[1]] == strings.HasPrefix(m[2], "jobs.InfallibleRun(") {
+				t.Errorf("%s: the job %s can fail and has no row in the runbook Jobs, or the reverse", s.name, m[1])
+			}
+			delete(rows, m[1])
+		}
+	}
+	if len(rows) > 0 || jobs < 10 {
+		t.Errorf("the runbook Jobs has rows of no job: %v; %d jobs were found", rows, jobs)
+	}
+}

@@ -1,0 +1,135 @@
+// Package house holds the rules of this repository that a machine can check:
+// which package may import which, where a module may be used, and how a source
+// file looks. It has tests only.
+//
+// The reason for the import rules is that the way of one send stays readable:
+// verification alone calls the parts, and the parts do not know each other.
+// tables_test.go has the rules to read and to extend; a test that fails says
+// what to do.
+package house
+
+// edges says which of our packages a package imports. A row is of the package and of all below it that have no row of their own.
+// Paths are relative to the module, separated by spaces; x/... is x with all below it. Tests, kits for tests and tools may import any.
+//
+// The rooms of internal stand one above the other: base, store, codes, limit, deliver, verify, http, run. None imports a room above it.
+var edges = map[string]string{
+	"cmd/sendcode": "internal/run/app/... internal/run/config/...",
+	"docs":         "",
+	"templates":    "",
+	"migrations":   "internal/store",
+	"web":          "quota internal/base/recipient internal/base/texts",
+
+	// Public: others may use it without the rest.
+	"quota":           "quota/internal/redisurl",
+	"quota/quotahttp": "quota",
+	"quota/echoquota": "quota quota/quotahttp",
+
+	"internal/base":         "quota", // waits are rounded as everywhere
+	"internal/base/message": "templates internal/base/brand internal/base/texts",
+
+	"internal/store":          storing,
+	"internal/store/postgres": storing + " migrations internal/store/sqldb",
+	"internal/store/sqlite":   storing + " migrations internal/store/sqldb",
+
+	"internal/codes": "quota internal/base/... internal/store internal/store/gate internal/codes/...",
+
+	"internal/limit":        deciding + " internal/limit/buckets",
+	"internal/limit/limits": "quota internal/base/fault", // not gates: it asks an interface
+
+	"internal/deliver": "quota internal/base/... internal/store internal/codes/... internal/limit/buckets " +
+		"internal/deliver/delivery internal/deliver/jsonpath internal/deliver/sms internal/deliver/standardwebhooks internal/deliver/webhook",
+	// a mail server and a carrier know no send
+	"internal/deliver/delivery": "internal/base/loopback internal/deliver/delivery/... internal/deliver/exchange",
+	"internal/deliver/sms":      "internal/base/loopback internal/deliver/delivery internal/deliver/exchange internal/deliver/jsonpath internal/deliver/sms",
+
+	// not deliver/outbox: a send is handed over to an interface
+	"internal/verify": deciding + " internal/limit/... internal/deliver/webhook internal/verify/proof internal/verify/verification",
+
+	"internal/http":         serving,
+	"internal/http/api":     serving + " internal/http/hooks internal/deliver/reports internal/deliver/sms internal/deliver/sns",
+	"internal/http/page":    serving + " internal/http/evp internal/deliver/delivery/mailbox", // whose mails a page shows
+	"internal/http/console": serving + " internal/limit/buckets internal/http/console/... internal/http/openid",
+
+	"internal/run":        deciding + " internal/limit/... internal/deliver/... internal/verify/... internal/run/disk internal/run/recent",
+	"internal/run/config": "quota internal/base/... internal/codes/... internal/deliver/... internal/http/hooks internal/run/config/document",
+	// the only place where parts are put together
+	"internal/run/app": ". docs migrations quota templates web internal/...",
+
+	"internal/kit/historytest": "", // judges the whole, so it must not share its mistakes
+}
+
+const (
+	storing  = "quota internal/base/... internal/store internal/store/batch internal/store/columns internal/store/gate"
+	deciding = "quota internal/base/... internal/store internal/store/gate internal/codes/..."
+	serving  = "docs quota quota/quotahttp web internal/base/... internal/store internal/codes/... internal/limit/admission internal/limit/limits " +
+		"internal/deliver/standardwebhooks internal/verify/... internal/http/server"
+)
+
+// modules says which packages may use another author's module, so that
+// changing one's mind about it has an end. Test files may use any module here.
+var modules = map[string]string{
+	"github.com/CycloneDX/cyclonedx-go":     "tools/release",
+	"github.com/google/licensecheck":        "tools/release", // as pkg.go.dev reads licences
+	"github.com/Shopify/toxiproxy":          testsOnly,
+	"github.com/alecthomas/kong":            "cmd/sendcode",
+	"github.com/andybalholm/brotli":         "web",
+	"github.com/evanw/esbuild":              "internal/http/page/pagetest",
+	"github.com/boombuler/barcode":          "internal/http/console/auth",
+	"github.com/chromedp/cdproto":           "internal/http/page/pagetest tools/screenshots",
+	"github.com/chromedp/chromedp":          "internal/http/page/pagetest tools/screenshots",
+	"github.com/coreos/go-oidc":             "internal/http/openid",
+	"github.com/dunglas/httpsfv":            "internal/http/api quota/quotahttp",
+	"github.com/emersion/go-message":        "internal/deliver/delivery/mailbox",
+	"github.com/emersion/go-smtp":           "internal/deliver/delivery/mailbox",
+	"github.com/exaring/otelpgx":            "internal/run/traces",
+	"github.com/getkin/kin-openapi":         "internal/run/app/apptest",
+	"github.com/santhosh-tekuri/jsonschema": testsOnly,
+	"github.com/go-json-experiment/json":    "internal/http/server",
+	"github.com/go-redis/redis_rate":        testsOnly, // what the benchmark is compared with
+	"github.com/go-jose/go-jose":            "internal/http/evp internal/http/evp/evptest internal/verify/proof internal/http/openid/openidtest",
+	"github.com/go-logr/logr":               "internal/run/traces", // OpenTelemetry's libraries log by it
+	"github.com/gofrs/flock":                "internal/run/app internal/run/config internal/kit/servertest",
+	"github.com/google/uuid":                anywhere,
+	"github.com/jackc/pgx":                  "internal/store/columns internal/store/postgres internal/run/app internal/run/traces internal/kit/servertest tools/floor",
+	"github.com/labstack/echo":              "web internal/http/reference internal/http/api internal/http/page internal/http/console internal/http/console/frame internal/http/console/records internal/http/console/policies internal/http/console/auth internal/http/server internal/run/app quota/echoquota tools/up",
+	"github.com/nyaruka/phonenumbers":       "internal/base/recipient",
+	"github.com/pquerna/otp":                "internal/http/console/auth internal/http/console/consoletest",
+	"github.com/pressly/goose":              "internal/store/postgres internal/store/sqlite migrations",
+	"github.com/prometheus/client_golang":   "internal/run/metrics",
+	"github.com/prometheus/procfs":          testsOnly, // tools/bench
+	"github.com/redis/go-redis/extra":       "internal/run/traces",
+	"github.com/redis/go-redis/v9":          "quota quota/internal/redisurl internal/run/app internal/run/traces internal/run/app/apptest internal/kit/servertest tools/floor",
+	"github.com/rogpeppe/go-internal":       "internal/kit/golden", // diff, as Go's own tools have it
+	"github.com/sony/gobreaker":             "internal/deliver/delivery internal/deliver/delivery/mailserver",
+	"github.com/rs/zerolog":                 testsOnly, // toxiproxy wants to be told that it shall not log
+	"github.com/wneessen/go-mail":           "internal/deliver/delivery/smtp",
+	"go.yaml.in/yaml":                       "internal/run/config internal/run/config/document internal/http/reference tools/mutants",
+	"go.opentelemetry.io/contrib":           "internal/run/traces",
+	// all but traces read or write traceparent alone
+	"go.opentelemetry.io/otel":              "internal/run/traces internal/deliver/exchange internal/deliver/webhook internal/base/requestid",
+	"go.uber.org/goleak":                    testsOnly,
+	"golang.org/x/crypto":                   "internal/codes/keys internal/http/console/auth internal/http/console/consoletest",
+	"golang.org/x/net":                      "internal/base/recipient internal/deliver/delivery internal/base/message",
+	"golang.org/x/oauth2":                   "internal/http/openid",
+	"golang.org/x/sync":                     anywhere,
+	"golang.org/x/sys":                      "internal/http/server",
+	"golang.org/x/text":                     "internal/base/recipient internal/base/message internal/base/texts internal/http/page internal/deliver/delivery",
+	"modernc.org/sqlite":                    "internal/store/sqlite",
+	"pgregory.net/rapid":                    testsOnly,
+	"github.com/KimMachineGun/automemlimit": "internal/run/app",
+}
+
+const (
+	anywhere  = "*"
+	testsOnly = ""
+)
+
+// bubbles is the package that opens testing/synctest's.
+const bubbles = "sendcode/internal/kit/servertest"
+
+// sleepers are the files that may call time.Sleep, each with the reason. Tests in a bubble need no
+// leave to sleep: there it moves the bubble's clock and takes no time.
+var sleepers = map[string]string{
+	"internal/prove/simulate/happen_test.go":               "in a bubble, where time is virtual",
+	"internal/verify/verification/verificationtest/rig.go": "lets the time of a bubble pass",
+}

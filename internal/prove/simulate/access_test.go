@@ -1,0 +1,342 @@
+package simulate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+// fate is the outcome of waiting for a call's turn.
+type fate int
+
+const (
+	onTime    fate = iota
+	tooLate        // its caller gave up
+	cut            // the replica died, and the call had no effect
+	cutTooFar      // the replica died, and the call had an effect
+)
+
+// turn waits until a call may go on: for its latency, and while its replica is frozen. Nothing else
+// happens at that instant.
+func (r *Replica) turn(ctx context.Context, label string, slow bool) fate {
+	if r.isDead() {
+		return cut
+	}
+	source := r.sourceOf(ctx, label)
+	f := r.sleep(ctx, latency(source, slow))
+	for f != cut && until(r.thaws()) { // a frozen process does not notice that it is late
+		f = r.sleep(context.WithoutCancel(ctx), time.Until(r.thaws())+latency(source, false))
+		if f == onTime && ctx.Err() != nil {
+			f = tooLate
+		}
+	}
+	if f == cut && source.IntN(2) == 0 {
+		return cutTooFar
+	}
+	return f
+}
+
+// sourceOf is the randomness of one call.
+func (r *Replica) sourceOf(ctx context.Context, label string) *rand.Rand {
+	label = r.name + " " + label + " " + labelOf(ctx)
+	return source(r.world.plan.Seed, label+" "+strconv.Itoa(r.world.nth(label)))
+}
+
+// latency returns some milliseconds, and sometimes much more.
+func latency(r *rand.Rand, slow bool) time.Duration {
+	d := time.Duration(100_000 + r.IntN(3_000_000))
+	switch {
+	case slow:
+		d += time.Duration(r.Int64N(int64(5 * time.Second)))
+	case r.IntN(16) == 0:
+		d += time.Duration(r.Int64N(int64(300 * time.Millisecond)))
+	}
+	return d
+}
+
+func (r *Replica) sleep(ctx context.Context, d time.Duration) fate {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return onTime
+	case <-ctx.Done():
+		return tooLate
+	case <-r.died:
+		return cut
+	}
+}
+
+// access is the hook of a replica's database.
+func (r *Replica) access(ctx context.Context, method string, at sqlitetest.Stage) sqlitetest.Fault {
+	if at == sqlitetest.Committing {
+		return r.commit(ctx, method)
+	}
+	if r.isDead() {
+		return sqlitetest.Down
+	}
+	w := r.world
+	for {
+		f := r.turn(ctx, method, w.wrong(DatabaseSlow))
+		busy := w.underCommit()
+		switch {
+		case f == cut || f == tooLate:
+			return sqlitetest.Down
+		case w.wrong(DatabaseAway):
+			w.count("database away")
+			return sqlitetest.Down
+		case f == onTime && busy == nil && w.callFails("database") != "":
+			return sqlitetest.Down
+		case f == cutTooFar || busy == nil:
+			w.note("%s database %s", r.name, method)
+			return sqlitetest.None
+		}
+		select { // another one holds the lock
+		case <-busy:
+		case <-ctx.Done():
+		case <-r.died:
+		}
+	}
+}
+
+// underCommit returns a channel that is closed when the current commit has ended; nil if there is
+// none.
+func (w *world) underCommit() chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.committing
+}
+
+func (w *world) setCommitting(c chan struct{}) {
+	w.locked(func() { w.committing = c })
+}
+
+// commit runs between the statements of a call and its commit.
+func (r *Replica) commit(ctx context.Context, method string) (fault sqlitetest.Fault) {
+	w := r.world
+	if r.isDead() {
+		return sqlitetest.None // it was cut too far
+	}
+	ended := make(chan struct{})
+	w.setCommitting(ended)
+	defer func() {
+		w.setCommitting(nil)
+		close(ended)
+		w.note("%s database %s commits: %d", r.name, method, fault)
+	}()
+	source := r.sourceOf(ctx, method+" commit")
+	f := r.sleep(ctx, latency(source, w.wrong(DatabaseSlow)))
+	switch {
+	case f != onTime && source.IntN(2) == 0:
+		w.count("commit cut: " + method)
+		return sqlitetest.Vague
+	case f != onTime:
+		w.count("commit heard too late: " + method)
+		return sqlitetest.Lost
+	}
+	k := r.nextCommit(method)
+	if k == "" {
+		k = w.callFails("commit")
+	} else {
+		w.count(string(k) + ": " + method)
+	}
+	switch k {
+	case CommitFails, CallFails:
+		return sqlitetest.Down
+	case CommitUnheard, CallUnheard:
+		return sqlitetest.Lost
+	case CommitVague, CallVague:
+		return sqlitetest.Vague
+	}
+	return sqlitetest.None
+}
+
+// reach lets a call of the limiter through at its turn. What happened and was not heard is
+// ErrUnavailable to its caller.
+func (r *Replica) reach(ctx context.Context, name string, call func() error) error {
+	w := r.world
+	f := r.turn(ctx, "limiter "+name, w.wrong(LimiterSlow))
+	if f == onTime && w.wrong(LimiterStalls) {
+		f = r.stall(ctx, name, call)
+	}
+	away, deaf := w.wrong(LimiterAway), w.wrong(LimiterDeaf)
+	switch {
+	case f == cut, away:
+		w.count("limiter away: " + name)
+		return quota.ErrUnavailable
+	case f == tooLate && r.sourceOf(ctx, "late").IntN(2) == 0:
+		w.count("limiter too late: " + name)
+		return quota.ErrUnavailable
+	}
+	k := w.callFails("limiter")
+	if k == CallFails {
+		return quota.ErrUnavailable
+	}
+	w.note("%s limiter %s", r.name, name)
+	err := call()
+	if f != onTime || deaf || k == CallUnheard {
+		w.count("limiter unheard: " + name)
+		return quota.ErrUnavailable
+	}
+	return err
+}
+
+// stall lets a call hang until the limiter goes on. What its caller gave up may happen then.
+func (r *Replica) stall(ctx context.Context, name string, call func() error) fate {
+	w, source := r.world, r.sourceOf(ctx, "stall")
+	var end time.Time
+	w.locked(func() { end = w.lasts[LimiterStalls].Add(latency(source, false)) })
+	f := r.sleep(ctx, time.Until(end))
+	if f != onTime && source.IntN(2) == 0 {
+		w.actors.Go(func() {
+			<-time.After(time.Until(end))
+			w.note("%s limiter %s, late", r.name, name)
+			_ = call()
+			w.locked(func() { w.movedWrites++ })
+		})
+		w.count("limiter happened after a stall: " + name)
+		return cut
+	}
+	return f
+}
+
+// mail is a message, a mail or a text message, on its way to a simulated provider.
+type mail struct {
+	at        time.Time
+	send      string // ID
+	messageID string
+	to, code  string
+	after     int  // number of crashes before it arrived
+	unheard   bool // it arrived, but the sender got no answer
+}
+
+// wire is the simulated mail server, as one replica reaches it.
+type wire struct{ *Replica }
+
+// Send implements outbox.MailSender.
+func (s wire) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
+	id, _, _ := strings.Cut(m.ID, "@")
+	err := s.deliver(ctx, mail{send: id, messageID: m.ID, to: m.To, code: verificationtest.CodeIn(m)})
+	return delivery.Result{Provider: "mx.example", Code: "250 2.0.0"}, err
+}
+
+// carrier is the simulated carrier, as one replica reaches it.
+type carrier struct{ *Replica }
+
+// Send implements outbox.Carrier.
+func (s carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, error) {
+	err := s.deliver(ctx, mail{send: m.ID, messageID: m.ID, to: m.To, code: m.Code})
+	return delivery.Result{Provider: "carrier.example", Code: "202"}, err
+}
+
+// deliver delivers a message to the simulated provider, with random faults. Error: a
+// *delivery.Error; with the class Unknown, the message has arrived.
+func (r *Replica) deliver(ctx context.Context, m mail) error {
+	w := r.world
+	f := r.turn(ctx, "server "+m.send, w.wrong(ServerStalls))
+	failure := func(class delivery.ErrorClass, stage string, status int, code string) error {
+		w.count("server: " + string(class))
+		return &delivery.Error{Class: class, Stage: stage, Status: status, Code: code, Err: errors.New("simulated")}
+	}
+	switch {
+	case f == cut:
+		return failure(delivery.Temporary, "dial", 0, "")
+	case f == tooLate:
+		return failure(delivery.Temporary, "rcpt", 0, "")
+	case w.wrong(ServerRefuses):
+		return failure(delivery.Rejected, "data", 554, "5.7.1")
+	case w.wrong(ServerBusy):
+		return failure(delivery.Temporary, "rcpt", 451, "4.3.0")
+	}
+	k := w.callFails("server")
+	if k == CallFails {
+		return failure(delivery.Temporary, "dial", 0, "")
+	}
+	m.at, m.unheard = time.Now(), w.wrong(ServerDrops) || k == CallUnheard
+	w.recordArrival(m)
+	if m.unheard {
+		return failure(delivery.Unknown, "data", 0, "")
+	}
+	w.note("%s hands over %s", r.name, m.send)
+	return nil
+}
+
+// recordArrival records a message that the provider accepted.
+func (w *world) recordArrival(m mail) {
+	w.count("message arrived")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m.after = w.crashes
+	w.mails = append(w.mails, m)
+}
+
+// receiver is the simulated back end of an app, which receives webhooks.
+type receiver struct{ *Replica }
+
+// RoundTrip implements http.RoundTripper.
+func (h receiver) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := h.world
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	f := h.turn(r.Context(), "hook", false)
+	if f == cut || f == tooLate {
+		return nil, context.DeadlineExceeded
+	}
+	status := http.StatusNoContent
+	if w.wrong(HookFails) {
+		status = http.StatusInternalServerError
+	} else {
+		w.recordWebhook(r.Header.Get("Webhook-Id"), string(body))
+	}
+	if f == cutTooFar || w.wrong(HookDeaf) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(nil)),
+		Request: r}, nil
+}
+
+// recordWebhook records a received webhook event, and reports a violation if the same ID came with
+// another content.
+func (w *world) recordWebhook(id, body string) {
+	_, _ = w.posted.Write([]byte(body + "\n"))
+	w.mu.Lock()
+	before, known := w.hooks[id]
+	w.hooks[id] = body
+	w.mu.Unlock()
+	w.count("webhook taken")
+	if known && parseHook(before) != parseHook(body) {
+		w.broke("webhooks", "the event %s was told in two ways: %s and %s", id, before, body)
+	}
+}
+
+// hook has the fields of an event that oracles read, without the masked address, which may be
+// erased between two attempts.
+type hook struct {
+	Type string
+	Data struct {
+		Verification string `json:"verification_id"`
+		Send         string `json:"send_id"`
+		Status       string
+	}
+}
+
+// parseHook parses an event; one that is not JSON has no type.
+func parseHook(body string) (h hook) {
+	_ = json.Unmarshal([]byte(body), &h)
+	return h
+}

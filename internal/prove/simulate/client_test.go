@@ -1,0 +1,316 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"strings"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/verify/verification"
+	"sendcode/quota/quotahttp"
+)
+
+// person is a recipient with the state of the person and of the person's back end.
+type person struct {
+	index   int
+	channel recipient.Channel
+	to      string
+	holds   map[actor]string // the verification that each actor has
+	known   string           // the token that the person's browser got for a right code
+	last    *request         // the last look at the quota
+	busy    int              // requests begun and ended so far that may change the quota
+}
+
+func newPerson(i int) *person {
+	p := &person{index: i, channel: recipient.Email, to: fmt.Sprintf("canary.person%d@example.com", i),
+		holds: map[actor]string{}}
+	if i%3 == 2 {
+		p.channel, p.to = recipient.SMS, fmt.Sprintf("+49151234567%02d", i)
+	}
+	return p
+}
+
+// actor is the maker of a request.
+type actor string
+
+// The actors.
+const (
+	backEnd  actor = "back end"
+	browser  actor = "browser"
+	stranger actor = "stranger"
+)
+
+func (e Event) actor() actor {
+	if e.Browser {
+		return browser
+	}
+	return backEnd
+}
+
+// The kinds of requests.
+const (
+	sending   = "a send"
+	checking  = "a check"
+	looking   = "a look"
+	canceling = "a cancel"
+)
+
+// request is a request with its answer.
+type request struct {
+	event        Event
+	kind         string // sending, checking, looking or canceling
+	by           actor
+	person       *person
+	began, ended time.Time
+	answered     bool
+	anyTrouble   bool // while it was under way
+	known        bool // the browser presented a token
+	status       int
+	body         body
+	to, key      string
+	counted      recipient.Hash // by which the replica counts to
+	header       http.Header
+	raw          []byte
+	code         string // the entered one
+	right        bool   // the code is that of the verification
+	verification string // the named one
+}
+
+// body has the fields of answers that oracles read.
+type body struct {
+	Type           string                      `json:"type"`
+	ID             string                      `json:"id"`
+	Status         any                         `json:"status"`
+	Valid          bool                        `json:"valid"`
+	Known          string                      `json:"known"`
+	RetryAfterMS   int                         `json:"retry_after_ms"`
+	RetryAfter     int                         `json:"retry_after"`
+	BlockedBy      string                      `json:"blocked_by"`
+	MayHaveCounted bool                        `json:"may_have_counted"`
+	Send           struct{ ID, Status string } `json:"send"`
+	Quota          *quotahttp.Quota            `json:"quota"`
+	replayed       bool
+}
+
+// problem returns the slug of a problem.
+func (b body) problem() string { return path.Base(b.Type) }
+
+// outgoing is a request to make.
+type outgoing struct {
+	method, path string
+	body         map[string]any
+	header       map[string]string
+	ip           string
+	hangUp       time.Duration // after it the client hangs up; 0: never
+}
+
+// do makes a request, and records it with its answer.
+func (w *world) do(e Event, kind string, by actor, p *person, o outgoing) *request {
+	q := &request{event: e, kind: kind, by: by, person: p, began: time.Now(), to: p.to,
+		key: o.header["Idempotency-Key"]}
+	r := w.replica(e.Replica)
+	if to, ok := o.body["to"].(string); ok {
+		q.to = to
+	}
+	q.counted = r.vault.Hashes(must(verification.ParseRecipient(string(p.channel), q.to, ""))).Counted
+	label := fmt.Sprintf("event %d %s %d", e.ID, by, w.nth(fmt.Sprint("request of ", e.ID)))
+	ctx, cancel := context.WithCancel(labelled(context.Background(), label))
+	defer cancel()
+	if o.hangUp > 0 {
+		defer time.AfterFunc(o.hangUp, cancel).Stop()
+	}
+	var text []byte
+	if o.body != nil {
+		text, _ = json.Marshal(o.body)
+	}
+	in := httptest.NewRequestWithContext(ctx, o.method, o.path, strings.NewReader(string(text)))
+	in.Header.Set("Content-Type", "application/json")
+	in.RemoteAddr = o.ip + ":40000"
+	in.Header.Set("Authorization", "Bearer "+secretKey)
+	if by != backEnd {
+		in.Header.Set("Authorization", "Bearer "+browserKey)
+		in.Header.Set("Origin", origin)
+	}
+	for name, value := range o.header {
+		in.Header.Set(name, value)
+	}
+	troubled, failed := w.troubled(r), w.failures()
+	out := httptest.NewRecorder()
+	if !r.isDead() {
+		q.answered = r.serve(out, in) && o.hangUp == 0
+	}
+	q.ended = time.Now()
+	for k := range troubled {
+		troubled[k] = troubled[k] || w.troubled(r)[k]
+	}
+	troubled[0] = troubled[0] || w.failures() != failed
+	q.anyTrouble = troubled[0] || troubled[1]
+	if q.answered {
+		q.header, q.raw = out.Header(), out.Body.Bytes()
+		q.status, q.body.replayed = out.Code, out.Header().Get("Idempotent-Replayed") == "true"
+		if err := json.Unmarshal(out.Body.Bytes(), &q.body); err != nil {
+			w.broke("surface", "an answer is not JSON: %d %q", out.Code, out.Body)
+		}
+		_, _ = w.answers.Write(out.Body.Bytes())
+		w.count(fmt.Sprintf("answer to %s: %d %s", kind, q.status, q.body.problem()))
+	}
+	w.note("%s: %s %v %s", label, kind, q.status, q.body.problem())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.requests = append(w.requests, q)
+	return q
+}
+
+func (w *world) failures() (n int) {
+	w.locked(func() { n = w.failed })
+	return n
+}
+
+// troubled reports whether there is trouble with the database, and with the limiter.
+func (w *world) troubled(r *Replica) [2]bool {
+	db := r.isDead() || w.wrong(DatabaseAway, DatabaseSlow)
+	w.locked(func() { db = db || len(r.commits) > 0 || until(r.frozen) })
+	return [2]bool{db, w.wrong(LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls)}
+}
+
+// tick is the interval of an outbox. It is longer than in the service, since most looks find
+// nothing; a lease is twice as long, so that no replica misses an outage that is longer than a
+// lease.
+func (w *world) tick() time.Duration {
+	if w.plan.Span == long {
+		return 6 * time.Minute
+	}
+	return 30 * time.Second
+}
+
+func (w *world) replica(i int) *Replica {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.replicas[i%len(w.replicas)]
+}
+
+// ipOf returns an address in a separate network for each actor and number.
+func ipOf(by actor, n int) string {
+	if by == stranger {
+		return fmt.Sprintf("198.%d.%d.7", 18+n/250, n%250)
+	}
+	return fmt.Sprintf("192.%d.2.1", n)
+}
+
+// send asks for a code.
+func (w *world) send(e Event, by actor, p *person, o outgoing) *request {
+	o.method, o.path = http.MethodPost, "/v1/verifications"
+	if o.ip == "" {
+		o.ip = ipOf(by, p.index)
+	}
+	if o.body == nil {
+		o.body = map[string]any{"channel": p.channel, "to": w.spelling(e, p)}
+		if e.N%2 == 0 {
+			o.body["purpose"] = "login"
+		}
+	}
+	known := by == browser && w.tokenOf(p) != ""
+	if known {
+		o.body["known"] = []string{w.tokenOf(p)}
+	}
+	if e.Wait && by == backEnd {
+		if o.header == nil {
+			o.header = map[string]string{}
+		}
+		o.header["Prefer"] = "wait=5"
+	}
+	w.touch(p)
+	q := w.do(e, sending, by, p, o)
+	w.touch(p)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	q.known = known
+	if q.answered && q.status == http.StatusAccepted {
+		p.holds[by] = q.body.ID
+		w.verifications[q.body.Send.ID] = q.body.ID
+	}
+	return q
+}
+
+// spelling returns the address that an event uses for a person's mailbox.
+func (w *world) spelling(e Event, p *person) string {
+	local, domain, isMail := strings.Cut(p.to, "@")
+	if !w.plan.Folding || !isMail || domain != "example.com" || e.N%3 != 1 {
+		return p.to
+	}
+	return local + "+shop@" + domain
+}
+
+// held returns the verification that an actor has for a person; "" for none.
+func (w *world) held(p *person, by actor) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return p.holds[by]
+}
+
+// tokenOf returns the token by which a person's browser is known; "" for none.
+func (w *world) tokenOf(p *person) (token string) {
+	w.locked(func() { token = p.known })
+	return token
+}
+
+// touch records that a person's quota may change.
+func (w *world) touch(p *person) {
+	w.locked(func() { p.busy++ })
+}
+
+// check enters a code for the verification that an actor holds.
+func (w *world) check(e Event, by actor, p *person, code string, ip string) *request {
+	id := w.held(p, by)
+	if id == "" {
+		return nil
+	}
+	right := w.codeOf(id)
+	if code == "" {
+		code = right
+	}
+	if code == "" {
+		return nil
+	}
+	w.touch(p)
+	q := w.do(e, checking, by, p, outgoing{method: http.MethodPost, path: "/v1/verifications/" + id + "/check",
+		body: map[string]any{"code": code}, ip: ip})
+	w.touch(p)
+	q.code, q.right, q.verification = code, code == right, id
+	if q.body.Known != "" {
+		w.count("a browser became known")
+		w.locked(func() { p.known = q.body.Known })
+	}
+	return q
+}
+
+// codeOf returns the code of a verification if a message with it has arrived, else "".
+func (w *world) codeOf(verification string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range w.mails {
+		if w.verifications[m.send] == verification {
+			return m.code
+		}
+	}
+	return ""
+}
+
+// look asks for the quota.
+func (w *world) look(e Event, by actor, p *person) *request {
+	whose := map[string]any{"channel": p.channel, "to": w.spelling(e, p)}
+	o := outgoing{method: http.MethodPost, path: "/v1/quota", body: whose, ip: ipOf(by, p.index)}
+	if by != backEnd {
+		id := w.held(p, by)
+		if id == "" {
+			return nil
+		}
+		o.method, o.path, o.body = http.MethodGet, "/v1/verifications/"+id, nil
+	}
+	return w.do(e, looking, by, p, o)
+}

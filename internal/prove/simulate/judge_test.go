@@ -1,0 +1,342 @@
+package simulate
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	history "sendcode/internal/kit/historytest"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+	"sendcode/quota"
+)
+
+// ledger is the whole database at the end, indexed for the oracles.
+type ledger struct {
+	*world
+	sends         []store.SendOrRefusal // without refusals, the oldest first
+	of            map[recipient.Hash]*person
+	verification  map[string]store.Verification
+	byID          map[string]store.SendOrRefusal
+	resets, erase map[*person][]administered
+}
+
+// judge runs all oracles.
+func (w *world) judge() {
+	l := w.ledger()
+	l.neverOverThePolicy()
+	l.acceptedEnds()
+	l.doubles()
+	l.toldWaits()
+	l.exactRefunds()
+	l.checks()
+	l.available()
+	l.webhooks()
+	l.erased()
+	l.sinks()
+	l.asSeen()
+}
+
+// asSeen has the history checker judge what was answered and what arrived. Its rules do not change,
+// and it knows one clock.
+func (l *ledger) asSeen() {
+	if !l.stepped.IsZero() || l.databaseStepped || l.plan.Split || l.plan.Folding ||
+		slices.ContainsFunc(l.plan.Events, func(e Event) bool {
+			return slices.Contains([]Kind{NewPolicy, Remap, OtherFile, Erase}, e.Kind)
+		}) {
+		return
+	}
+	h := history.History{Crashes: l.crashed, Slack: l.tick() + 5*time.Second, Stalls: l.stalls,
+		FewerLeft: l.crashes > 0 || l.movedWrites > 0}
+	for _, r := range policySet(l.plan, 0).Purposes["default"].Policy.Rules {
+		if r.Scope == quota.Recipient {
+			h.Rules = append(h.Rules, history.Rule{Name: r.Name, Limit: r.Limit, Window: r.Window})
+		}
+	}
+	kinds := map[string]history.Kind{sending: history.Send, checking: history.Check}
+	for _, q := range l.requests {
+		h.Requests = append(h.Requests, history.Request{
+			Kind: cmp.Or(kinds[q.kind], history.Look), Recipient: q.to, Begin: q.began, End: q.ended, Status: q.status,
+			Header: q.header, Body: q.raw,
+			Key: q.key, Verification: q.verification, Code: q.code,
+			// a known browser waits less than others
+			Browser: q.by != backEnd, MayLack: q.known,
+		})
+	}
+	for _, a := range l.acts {
+		h.FewerLeft = h.FewerLeft || !a.done
+		h.Requests = append(h.Requests,
+			history.Request{Kind: history.Reset, Recipient: a.person.to, Begin: a.began, End: a.ended.Add(h.Slack)})
+	}
+	for _, row := range l.sends {
+		text, err := json.Marshal(map[string]any{"sends": []any{map[string]any{"id": row.ID, "status": row.Status,
+			"reason": row.Reason, "at": row.LoggedAt}}})
+		if err != nil {
+			l.Fatal(err)
+		}
+		h.Requests = append(h.Requests,
+			history.Request{Kind: history.Look, Begin: time.Now(), End: time.Now(), Status: http.StatusOK, Body: text})
+	}
+	for _, m := range l.mails {
+		h.Messages = append(h.Messages, history.Message{Recipient: m.to, Code: m.code, ID: m.messageID, At: m.at})
+	}
+	found, _ := history.Judge(h)
+	for _, v := range found {
+		l.broke("as seen: "+v.Promise, "%s", v.Detail)
+	}
+}
+
+func (w *world) ledger() *ledger {
+	l := &ledger{
+		world: w, of: map[recipient.Hash]*person{}, verification: map[string]store.Verification{},
+		byID:   map[string]store.SendOrRefusal{},
+		resets: map[*person][]administered{}, erase: map[*person][]administered{},
+	}
+	for _, p := range append(slices.Clone(w.people), w.others...) {
+		h, err := w.replicas[0].Desk.HashRecipient(string(p.channel), p.to)
+		if err != nil {
+			w.Fatal(err)
+		}
+		l.of[h] = p
+	}
+	f := store.Filter{Limit: 200}
+	for {
+		rows, err := w.db.Sends(w.Context(), f)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, row := range rows {
+			if row.Status == store.Refused {
+				continue
+			}
+			l.sends, l.byID[row.ID.String()] = append(l.sends, row), row
+			if _, known := l.verification[row.VerificationID]; !known {
+				v, _, _, err := w.db.Verification(w.Context(), row.VerificationID)
+				if err != nil {
+					w.Fatal(err)
+				}
+				l.verification[row.VerificationID] = v
+			}
+		}
+		if len(rows) < f.Limit {
+			break
+		}
+		last := rows[len(rows)-1]
+		f.Before = &store.Cursor{At: last.LoggedAt, ID: last.ID}
+	}
+	slices.SortFunc(l.sends, store.CompareLogged)
+	for _, a := range w.acts {
+		if a.kind == Reset {
+			l.resets[a.person] = append(l.resets[a.person], a)
+		} else {
+			l.erase[a.person] = append(l.erase[a.person], a)
+		}
+	}
+	return l
+}
+
+// counted reports whether a row counts at an instant by the database.
+func (l *ledger) counted(row store.SendOrRefusal, at time.Time) bool {
+	switch {
+	case row.LoggedAt.After(at):
+		return false
+	case row.Counts || l.databaseStepped: // then no instants tell what came first
+		return row.Counts
+	case row.WasReset: // by a reset, at one of these instants
+		return (row.Status != store.Failed || row.FinishedAt.After(at)) &&
+			!slices.ContainsFunc(l.resets[l.of[row.Recipient]], func(a administered) bool { return !a.began.After(at) })
+	}
+	return row.FinishedAt.After(at)
+}
+
+// neverOverThePolicy is promise 1, on the database's clock.
+func (l *ledger) neverOverThePolicy() {
+	for i, row := range l.sends {
+		for rule, limit := range l.limitsAt(row.LoggedAt) {
+			n := 0
+			for _, before := range l.sends[:i] {
+				// the database's clock was set back between them
+				later := l.databaseStepped && before.ID.Time() > row.ID.Time()
+				if !later && l.shares(before, row.Recipient, row.Purpose, row.LoggedAt) && row.LoggedAt.Sub(before.LoggedAt) < rule &&
+					l.counted(before, row.LoggedAt) {
+					n++
+				}
+			}
+			if n >= limit {
+				l.broke("never over the policy", "%s was let in at %s as number %d within %v of a recipient (limit %d)",
+					row.ID, clock(row.LoggedAt.Sub(l.begin)), n+1, rule, limit)
+			}
+		}
+	}
+}
+
+// shares reports whether a row was of a bucket by all policies that were in force at an instant.
+func (l *ledger) shares(row store.SendOrRefusal, of recipient.Hash, purpose string, at time.Time) bool {
+	return row.Recipient == of && (row.Purpose == purpose ||
+		!slices.ContainsFunc(l.inForce(at), func(number int) bool { return number&split != 0 }))
+}
+
+// limitsAt returns the loosest limits by window that were in force then, or during a request of
+// then.
+func (l *ledger) limitsAt(at time.Time) map[time.Duration]int {
+	limits := map[time.Duration]int{}
+	for _, number := range l.inForce(at) {
+		for _, r := range policySet(l.plan, number).Purposes["default"].Policy.Rules {
+			if r.Scope == "recipient" {
+				limits[r.Window] = max(limits[r.Window], r.Limit)
+			}
+		}
+	}
+	return limits
+}
+
+// inForce returns the numbers of the policies that were in force at an instant, or during a request
+// of then.
+func (l *ledger) inForce(at time.Time) (numbers []int) {
+	for _, p := range l.policies {
+		ended := !p.to.IsZero() && p.to.Before(at.Add(-4*time.Minute)) // longer than a process is frozen
+		if l.databaseStepped || !p.from.After(at) && !ended {
+			numbers = append(numbers, p.number)
+		}
+	}
+	return numbers
+}
+
+// acceptedEnds is promise 2: what was answered 202 is in the database, and has ended.
+func (l *ledger) acceptedEnds() {
+	arrived := map[string]int{}
+	for _, m := range l.mails {
+		arrived[m.send]++
+	}
+	for _, q := range l.requests {
+		if q.kind == sending && q.accepted() && l.byID[q.body.Send.ID].ID.String() != q.body.Send.ID {
+			l.broke("never lost", "a send was answered 202 and is not in the database: %s", q.body.Send.ID)
+		}
+	}
+	for _, row := range l.sends {
+		id := row.ID.String()
+		l.count("send ended: " + strings.TrimSpace(string(row.Status)+" "+row.Reason))
+		if row.Attempt > 1 {
+			l.count("send took several attempts")
+		}
+		if row.InDoubt {
+			l.count("send was taken over, in doubt")
+		}
+		switch {
+		case row.Status.InFlight():
+			l.broke("never lost", "a send has not ended: %s is %s, attempt %d", id, row.Status, row.Attempt)
+		case row.Status == store.Sent && arrived[id] == 0:
+			l.broke("never lost", "a send is called sent, and no message arrived: %s", id)
+		case row.Status == store.Failed && row.Reason == "":
+			l.broke("never lost", "a send failed without a reason: %s", id)
+		case row.Status == store.Failed && arrived[id] > 0 && !row.InDoubt:
+			l.broke("never lost", "a send is called failed (%s), and its message arrived: %s", row.Reason, id)
+		}
+	}
+	for id := range arrived {
+		if _, logged := l.byID[id]; !logged {
+			l.broke("never lost", "a message arrived that the database knows nothing of: %s", id)
+		}
+	}
+}
+
+// doubles is the rest of promise 2: a double only after a crash, with the same Message-ID and code.
+func (l *ledger) doubles() {
+	first := map[string]mail{}
+	for _, m := range l.mails {
+		f, again := first[m.send]
+		if !again {
+			first[m.send] = m
+			continue
+		}
+		l.count("message arrived twice")
+		row := l.byID[m.send]
+		switch {
+		case f.messageID != m.messageID || f.code != m.code:
+			l.broke("never silently doubled", "two messages of %s differ in Message-ID or code", m.send)
+		case m.after == 0:
+			l.broke("never silently doubled", "%s arrived twice, at %s and %s, and nothing had crashed", m.send,
+				clock(f.at.Sub(l.begin)), clock(m.at.Sub(l.begin)))
+		case !row.InDoubt:
+			l.broke("never silently doubled", "%s arrived twice, and its row is not in doubt", m.send)
+		case f.unheard && f.after == m.after:
+			l.broke("never silently doubled", "%s was sent again after a connection that dropped", m.send)
+		}
+	}
+}
+
+// checks is promise 6.
+func (l *ledger) checks() {
+	approved := map[string]int{}
+	wrong := map[actor]map[*person]int{}
+	for _, q := range l.requests {
+		if q.kind != checking {
+			continue
+		}
+		by := q.by // of the kind that opened it: each checks what it holds
+		if by == stranger {
+			by = browser
+		}
+		if wrong[by] == nil {
+			wrong[by] = map[*person]int{}
+		}
+		if !q.right && (!q.answered || q.status == http.StatusOK || q.body.MayHaveCounted) {
+			wrong[by][q.person]++
+		}
+		if !q.answered {
+			continue
+		}
+		if q.body.Valid {
+			approved[q.verification]++
+			if !q.right {
+				l.broke("guessing", "a wrong code was approved for %s", q.verification)
+			}
+		}
+		if q.right && q.status == http.StatusOK && !q.body.Valid && q.body.Status == "pending" {
+			l.broke("guessing", "the right code was called wrong for %s", q.verification)
+		}
+		if q.right && q.body.problem() == "too-many-checks" && wrong[by][q.person] < 20 {
+			l.broke("attackers stop no one else",
+				"person %d's right code was refused at %s: too many checks, after at most %d wrong ones",
+				q.person.index, clock(q.ended.Sub(l.begin)), wrong[by][q.person])
+		}
+	}
+	for _, q := range l.requests {
+		if q.kind == sending && q.by == backEnd && q.answered && q.body.problem() == "too-many-checks" &&
+			wrong[backEnd][q.person] < 20 {
+			l.broke("attackers stop no one else",
+				"person %d's back end was refused at %s: too many checks, after at most %d wrong ones",
+				q.person.index, clock(q.ended.Sub(l.begin)), wrong[backEnd][q.person])
+		}
+	}
+	for id, v := range l.verification {
+		l.count("verification: " + string(verification.StateOf(v, time.Now())))
+		if v.Attempts > v.MaxAttempts {
+			l.broke("guessing", "%s had %d tries of %d", id, v.Attempts, v.MaxAttempts)
+		}
+		if approved[id] > 1 {
+			l.broke("guessing", "%s was approved %d times", id, approved[id])
+		}
+		if approved[id] == 1 && v.ApprovedAt.IsZero() {
+			l.broke("guessing", "%s was answered valid, and the database has no approval", id)
+		}
+	}
+}
+
+// available checks that a 5xx is answered in trouble only.
+func (l *ledger) available() {
+	for _, q := range l.requests {
+		switch {
+		case !q.answered || q.status < 500 || q.status == http.StatusBadGateway:
+		case q.status != http.StatusServiceUnavailable:
+			l.broke("surface", "%s was answered %d", q.kind, q.status)
+		case l.troubles == 0:
+			l.broke("available", "%s was answered 503 at %s, and nothing was wrong", q.kind,
+				clock(q.ended.Sub(l.begin)))
+		}
+	}
+}

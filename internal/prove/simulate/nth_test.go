@@ -1,0 +1,63 @@
+package simulate_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"sendcode/internal/prove/simulate"
+)
+
+// journeys are short plans without trouble.
+var journeys = map[string][]simulate.Event{
+	"send":         {{Kind: simulate.SendByBackEnd}},
+	"waited send":  {{Kind: simulate.SendByBackEnd, Wait: true}},
+	"browser":      {{Kind: simulate.SendByBrowser}, {Kind: simulate.Resend, Browser: true, At: 61 * time.Second}},
+	"text message": {{Kind: simulate.SendByBackEnd, Person: 2}},
+	"resend":       {{Kind: simulate.SendByBackEnd}, {Kind: simulate.Resend, At: 61 * time.Second}},
+	"repetition":   {{Kind: simulate.Repeat, N: 1}},
+	"check": {{Kind: simulate.SendByBackEnd}, {Kind: simulate.Guess, N: 1, At: 2 * time.Second},
+		{Kind: simulate.Check, At: 4 * time.Second}},
+	"refusal, look": {{Kind: simulate.SendByBackEnd}, {Kind: simulate.SendByBackEnd, At: 10 * time.Second},
+		{Kind: simulate.Look, At: 20 * time.Second}},
+	"refund": {
+		{Kind: simulate.ServerRefuses, For: 20 * time.Second}, {Kind: simulate.SendByBackEnd, At: time.Second},
+		{Kind: simulate.SendByBackEnd, At: 25 * time.Second},
+	},
+	"expiry": {{Kind: simulate.ServerBusy, For: 6 * time.Minute}, {Kind: simulate.SendByBackEnd, At: time.Second},
+		{Kind: simulate.SendByBackEnd, At: 7 * time.Minute}},
+	"cancel": {{Kind: simulate.SendByBackEnd}, {Kind: simulate.Cancel, At: 5 * time.Second}},
+	"reset": {{Kind: simulate.SendByBackEnd}, {Kind: simulate.Reset, At: 5 * time.Second},
+		{Kind: simulate.SendByBackEnd, At: 15 * time.Second}},
+	"erasure": {
+		{Kind: simulate.SendByBackEnd}, {Kind: simulate.Erase, At: 5 * time.Second},
+	},
+}
+
+// The nth call to the database, the limiter or the mail server fails, for every n of each journey:
+// n grows until the journey ends without the fault having been met, as in SQLite's loops of
+// failures (sqlite.org/testing.html, section 3).
+func TestEveryCallFailsOnce(t *testing.T) {
+	for name, events := range journeys {
+		t.Run(name, func(t *testing.T) {
+			for part, faults := range simulate.CallFaults {
+				for _, fault := range faults {
+					n := 1
+					for ; ; n++ {
+						r := simulate.Run(t, simulate.Failing(events, fault, part, n), simulate.Options{})
+						for _, v := range r.Violations {
+							t.Errorf("call %d of the %s: %s: %s: %s", n, part, fault, v.Oracle, v.Detail)
+						}
+						if r.Counts[fmt.Sprintf("%s: %s", fault, part)] == 0 {
+							break
+						}
+					}
+					if n == 1 && part != "server" {
+						t.Errorf("no call of the %s failed", part)
+					}
+					t.Logf("%d calls of the %s failed: %s", n-1, part, fault)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,216 @@
+package simulate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/code"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/webhook"
+	"sendcode/internal/http/api"
+	"sendcode/internal/run/app/core"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verify/verification"
+	"sendcode/internal/verify/verification/verificationtest"
+)
+
+// Replica is one process of the service.
+type Replica struct {
+	*core.Core
+	Dependencies core.Dependencies // what it is made of, for Options.Break
+
+	world   *world
+	index   int
+	name    string
+	http    http.Handler
+	db      *sqlitetest.DB
+	vault   keys.Vault
+	cancel  context.CancelFunc
+	stopped chan struct{}
+	died    chan struct{}
+
+	frozen  time.Time // until then; world.mu guards it
+	commits []Event   // what becomes of the next commits; world.mu guards them
+}
+
+const (
+	secretKey  = "sk_simulated_back_end_of_the_shop"
+	browserKey = "pk_simulated_browser_of_the_shop"
+	origin     = "https://shop.example"
+	app        = "shop"
+)
+
+// ring is that of all worlds.
+var ring = sync.OnceValue(func() *keys.Ring {
+	key := sha256.Sum256([]byte("simulated"))
+	return must(keys.Parse("k1:" + base64.StdEncoding.EncodeToString(key[:])))
+})
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// A number of policies that worlds change between says by its bits which limits there are, and
+// whether each purpose has a policy of its own.
+const otherLimits, split = 1, 2
+
+// policySet returns the policies of a number: the built-in ones with other limits, fewer bounds on
+// failed checks and failed sends, and a second purpose. No oracle knows suppressions.
+func policySet(p Plan, number int) policy.Set {
+	without := []string{"failures"}
+	if p.Failures {
+		without = nil
+	}
+	s := verificationtest.BuiltIn(without...)
+	shared := s.Purposes["default"]
+	limits := map[string]int{"minute": 1, "hour": 5, "day": 10, "failures": 3}
+	if number&otherLimits != 0 {
+		limits = map[string]int{"minute": 2, "hour": 4, "day": 8, "failures": 3}
+	}
+	for i, r := range shared.Policy.Rules {
+		if limit, ok := limits[r.Name]; ok {
+			shared.Policy.Rules[i].Limit = limit
+		}
+	}
+	shared.Shares, shared.Reserve = []string{"default", "login"}, map[string]int{"hour": 1, "day": 2}
+	shared.TTL, shared.CodeLength, shared.Alphabet = 5*time.Minute, 8, code.Unambiguous
+	login := shared
+	login.Name, login.CodeLength, login.Alphabet = "login", 6, code.Digits
+	if number&split != 0 {
+		shared.Shares, login.Shares, login.Policy.Name = []string{"default"}, []string{"login"}, "other"
+	}
+	s.Purposes = map[string]policy.Purpose{"default": shared, "login": login}
+	s.Apps = map[string]policy.App{app: {Title: "Shop", ReachedByStrangers: true}}
+	s.Checks.App.Limit, s.SuppressFor, s.Numbers = 15, 0, policy.ServedNumbers{Everywhere: true}
+	s.Subscriptions = map[string][]string{app: {"send.sent", "send.failed", "send.unknown", "verification.approved"}}
+	return s
+}
+
+func (w *world) policySet(number int) policy.Set {
+	s := policySet(w.plan, number)
+	for name, p := range s.Purposes {
+		if w.options.NoReserve {
+			p.Reserve = nil
+		}
+		s.Purposes[name] = p
+	}
+	return s
+}
+
+// start starts the replica of an index. life numbers its lives.
+func (w *world) start(index, life int) *Replica {
+	r := &Replica{world: w, index: index, name: fmt.Sprintf("r%d.%d", index, life), stopped: make(chan struct{}),
+		died: make(chan struct{})}
+	r.db = w.db.Replica()
+	r.db.SetHook(r.access)
+	skew := time.Duration(source(w.plan.Seed, "skew "+r.name).IntN(800)-400) * time.Millisecond
+	now := func() time.Time { return time.Now().Add(skew) }
+	waits := source(w.plan.Seed, "waits "+r.name)
+	var mu sync.Mutex
+	random := func(d time.Duration) time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Duration(waits.Int64N(int64(d)))
+	}
+	r.Dependencies = core.Dependencies{
+		Limiter: verificationtest.NewLimiter(w.redis, r.reach), DB: r.db, Sender: wire{r}, Carrier: carrier{r},
+		Logger: w.logger(r.name), Now: now, Random: random, Transport: receiver{r},
+	}
+	if w.options.Break != nil {
+		w.options.Break(r)
+	}
+	tick, hookTick := w.tick(), w.tick()+oddly(waits)
+	settings := verificationtest.Settings{
+		Set:   w.policySet(w.policies[len(w.policies)-1].number),
+		Vault: keys.Vault{IndexKey: []byte("a simulated index key of 32 bytes or more"), Ring: ring()},
+		Webhooks: webhook.Settings{Endpoints: map[string]webhook.Endpoint{app: {URL: "https://shop.example/hook",
+			Secrets: [][]byte{make([]byte, 32)}}}},
+		JobTick: 10 * tick,
+	}
+	if w.plan.Folding && source(w.plan.Seed, "folding "+r.name).IntN(2) == 0 {
+		settings.Vault.Folding = recipient.Folding{"example.com": {PlusTags: true}}
+	}
+	r.vault = settings.Vault
+	settings.Tick, settings.Lease = tick+oddly(waits), 2*tick+oddly(waits)
+	process := verificationtest.New(settings, r.Dependencies)
+	r.Core, r.http = process.Core, process.Routes(apiKeys(), nil)
+	r.Hooks.Tick = hookTick
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	go func() { defer close(r.stopped); r.Run(ctx) }()
+	return r
+}
+
+// oddly is less than a millisecond, so that the timers of replicas end at instants of their own.
+func oddly(r *rand.Rand) time.Duration { return time.Duration(r.IntN(1e6)) }
+
+func apiKeys() api.Keys {
+	return api.Keys{
+		{App: app, ID: "secret", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte(secretKey))},
+		{App: app, ID: "public", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(browserKey)),
+			Origins: []string{origin}},
+	}
+}
+
+// stop ends a replica as a signal does.
+func (r *Replica) stop() {
+	r.cancel()
+	<-r.stopped
+}
+
+// kill ends a replica at once: nothing that it still does has an effect.
+func (r *Replica) kill() {
+	close(r.died)
+	r.cancel()
+}
+
+func (r *Replica) isDead() bool {
+	select {
+	case <-r.died:
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *Replica) thaws() (at time.Time) {
+	r.world.locked(func() { at = r.frozen })
+	return at
+}
+
+// nextCommit is what becomes of a commit of a method.
+func (r *Replica) nextCommit(method string) Kind {
+	r.world.mu.Lock()
+	defer r.world.mu.Unlock()
+	for i, e := range r.commits {
+		if e.Method == "" || e.Method == method {
+			r.commits = slices.Delete(r.commits, i, i+1)
+			return e.Kind
+		}
+	}
+	return ""
+}
+
+// serve answers a request, unless the replica dies before; then nil.
+func (r *Replica) serve(w http.ResponseWriter, request *http.Request) (answered bool) {
+	done := make(chan struct{})
+	go func() { defer close(done); r.http.ServeHTTP(w, request) }()
+	select {
+	case <-done:
+		return !r.isDead()
+	case <-r.died:
+		return false
+	}
+}

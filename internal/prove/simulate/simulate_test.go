@@ -1,0 +1,157 @@
+// Package simulate runs whole worlds by seed: two or three replicas of the service (use cases,
+// outbox, jobs, webhooks, HTTP handlers) over one database and one limiter, with the people and
+// back ends that use them, the strangers that misuse them, and what may go wrong around them. Time
+// is virtual (testing/synctest), so hours pass in milliseconds.
+//
+// A seed gives a Plan: what happens from outside, and when. It also gives each call of the
+// database, the limiter, a mail server, a carrier and a webhook a latency of its own, in
+// nanoseconds. No two calls go on at the same instant, so the seed alone decides their order, and
+// one seed gives one course of events. The database is SQLite in memory; a call may also wait
+// between its statements and its commit.
+//
+// After the plan everything is repaired, what is left is given time to end, and oracles compare
+// what was answered, delivered, logged and told with what sendcode promises (docs/PROMISES.md). The
+// plan of a world that broke a promise is shrunk to the events that matter and told in sentences.
+// The way of working is that of deterministic simulation testing, as FoundationDB describes it
+// (Zhou et al., SIGMOD 2021, section 4).
+//
+// Where a promise ends, so does its oracle:
+//   - Admission is held to the database's clock. After a step of it, waits are not held, and a message may come twice, as after a crash.
+//   - After a crash, a failover that lost writes, or a step of its clock, the limiter may count a place too many, and never one too few.
+//   - A call that the limiter makes after a stall counts from then, so a place may come free up to a window later.
+//   - The address of an event's row stays until its recipient is erased, and an event whose receiver failed for minutes may still wait.
+package simulate_test
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+
+	"sendcode/internal/prove/simulate"
+)
+
+var (
+	seeds    = flag.Int("simulate.seeds", 40, "how many worlds")
+	from     = flag.Uint64("simulate.from", 1, "the first seed")
+	replicas = flag.Int("simulate.replicas", 0, "of each world; 0: two or three, as the seed says")
+	progress = flag.String("simulate.progress", "",
+		"a file that remembers what is done, so that a run can go on; several processes may share it")
+	part  = flag.Int("simulate.part", 0, "of this process among simulate.parts")
+	parts = flag.Int("simulate.parts", 1, "how many processes share the work")
+)
+
+// TestWorlds runs worlds, each of which keeps every promise.
+func TestWorlds(t *testing.T) {
+	// a world lives for some milliseconds, and what it leaves is small
+	defer debug.SetGCPercent(debug.SetGCPercent(800))
+	if raced && *progress == "" {
+		*seeds = min(*seeds, 20) // the detector makes a world some ten times slower
+	}
+	total := piece{Counts: map[string]int{}}
+	done := readProgress(t)
+	for n, first := 0, *from; first < *from+uint64(*seeds); n, first = n+1, first+pieceSize {
+		p, known := done[first]
+		if !known && n%*parts != *part {
+			continue
+		}
+		if !known {
+			p = runPiece(t, first, min(pieceSize, *from+uint64(*seeds)-first))
+			writeProgress(t, p)
+		}
+		total.add(p)
+	}
+	if total.Violations > 0 {
+		t.Errorf("%d violations in %d worlds", total.Violations, total.Worlds)
+	}
+	t.Log(total)
+}
+
+// TestWorld tells the story of one seed, whatever it came to.
+func TestWorld(t *testing.T) {
+	r := simulate.Run(t, simulate.NewPlan(*from, *replicas), simulate.Options{})
+	if t.Log(r.Story()); len(r.Violations) > 0 {
+		t.Errorf("%d violations", len(r.Violations))
+	}
+}
+
+// pieceSize is how many worlds are remembered together.
+const pieceSize = 100
+
+// piece is what some worlds came to.
+type piece struct {
+	From       uint64
+	Worlds     int
+	Violations int
+	Counts     map[string]int
+}
+
+func (p *piece) add(other piece) {
+	p.Worlds += other.Worlds
+	p.Violations += other.Violations
+	for what, n := range other.Counts {
+		p.Counts[what] += n
+	}
+}
+
+// String is a table of what was covered.
+func (p piece) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d worlds, %d violations\n", p.Worlds, p.Violations)
+	for _, what := range slices.Sorted(maps.Keys(p.Counts)) {
+		fmt.Fprintf(&b, "%9d %s\n", p.Counts[what], what)
+	}
+	return b.String()
+}
+
+func runPiece(t *testing.T, first, n uint64) piece {
+	p := piece{From: first, Worlds: int(n), Counts: map[string]int{}}
+	for seed := first; seed < first+n; seed++ {
+		plan := simulate.NewPlan(seed, *replicas)
+		r := simulate.Run(t, plan, simulate.Options{})
+		for what, n := range r.Counts {
+			p.Counts[what] += n
+		}
+		if len(r.Violations) > 0 {
+			p.Violations++
+			fmt.Printf("--- FAIL: TestWorlds: seed %d\n", seed) // t's own words are lost when the run is stopped
+			less := simulate.Shrink(t, plan, r.Violations[0].Oracle, simulate.Options{})
+			t.Errorf("%s", simulate.Run(t, less, simulate.Options{}).Story())
+		}
+	}
+	return p
+}
+
+func readProgress(t *testing.T) map[uint64]piece {
+	done := map[uint64]piece{}
+	text, _ := os.ReadFile(*progress) // there is none before the first run
+	for line := range strings.Lines(string(text)) {
+		var p piece
+		if err := json.Unmarshal([]byte(line), &p); err != nil {
+			t.Fatal(err)
+		}
+		done[p.From] = p
+	}
+	return done
+}
+
+func writeProgress(t *testing.T, p piece) {
+	if *progress == "" {
+		return
+	}
+	line, _ := json.Marshal(p)
+	f, err := os.OpenFile(*progress, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err == nil {
+		_, err = f.Write(append(line, '\n'))
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,207 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/store"
+)
+
+// toldWaits is promise 3: no answer says more is left, or a shorter wait, than is true.
+func (l *ledger) toldWaits() {
+	if l.databaseStepped {
+		return
+	}
+	for _, q := range l.requests {
+		if q.by != backEnd || !q.answered || q.body.Quota == nil || q.kind == checking {
+			continue
+		}
+		for _, told := range q.body.Quota.Rules {
+			if told.Scope != "recipient" || told.Name == "carrier" {
+				continue
+			}
+			l.toldRule(q, told.Name, told.Limit, time.Duration(told.Window)*time.Second, told.Remaining,
+				time.Duration(told.RetryAfter)*time.Second)
+		}
+	}
+}
+
+// purpose returns the purpose of a back end's request.
+func (l *ledger) purpose(q *request) string {
+	if q.kind == sending && q.event.N%2 == 0 {
+		return "login"
+	}
+	return cmp.Or(l.verification[q.verification].Purpose, "default")
+}
+
+// countedFor returns the recipient of whom a request is told: of the verification that it names, or
+// as its replica counts the address.
+func (l *ledger) countedFor(q *request) recipient.Hash {
+	if v, named := l.verification[q.verification]; named {
+		return v.Recipient
+	}
+	return q.counted
+}
+
+func (l *ledger) toldRule(q *request, name string, limit int, window time.Duration, remaining int, wait time.Duration) {
+	var counted []time.Time // sends that an answer then must include
+	for _, row := range l.sends {
+		own := q.kind == sending && q.accepted() && row.ID.String() == q.body.Send.ID && !q.body.replayed
+		if row.Recipient == l.countedFor(q) && l.shares(row, row.Recipient, l.purpose(q), q.ended) &&
+			(row.LoggedAt.Before(q.began) || own && row.Counts) && l.counted(row, q.ended) &&
+			q.ended.Sub(row.LoggedAt) < window && !l.resetDuring(q) {
+			counted = append(counted, row.LoggedAt)
+		}
+	}
+	if remaining > max(0, limit-len(counted)) {
+		l.broke("told wait", "at %s person %d's back end was told %d left of %s, and %d of %d were counted",
+			clock(q.ended.Sub(l.begin)), q.person.index, remaining, name, len(counted), limit)
+	}
+	if len(counted) < limit {
+		return
+	}
+	if free := counted[len(counted)-limit].Add(window).Sub(q.ended); wait < free {
+		l.broke("told wait", "at %s person %d's back end was told to wait %v for %s, and the place is free in %v",
+			clock(q.ended.Sub(l.begin)), q.person.index, wait, name, free)
+	}
+}
+
+func (l *ledger) resetDuring(q *request) bool {
+	return slices.ContainsFunc(l.resets[q.person], func(a administered) bool {
+		return a.began.Before(q.ended) &&
+			a.ended.After(q.began) || !a.done
+	})
+}
+
+// exactRefunds is promise 4: in the end an answer counts what the database counts. A crash between the
+// gates, a failover that lost a refund and a step back of the limiter's clock may cost a place;
+// nothing may give one away.
+func (l *ledger) exactRefunds() {
+	for _, p := range l.people {
+		q := p.last
+		if q == nil || !q.answered || q.status != http.StatusOK {
+			l.broke("available", "person %d's quota could not be looked at when all was quiet: %+v", p.index, q.status)
+			continue
+		}
+		for _, told := range q.body.Quota.Rules {
+			if told.Scope != "recipient" || l.databaseStepped {
+				continue
+			}
+			window := time.Duration(told.Window) * time.Second
+			surely, atMost := 0, 0
+			for _, row := range l.sends {
+				if row.Recipient != q.counted || !l.shares(row, row.Recipient, l.purpose(q), q.ended) ||
+					!l.counted(row, q.ended) {
+					continue
+				}
+				if q.ended.Sub(row.LoggedAt) < window {
+					surely++
+				}
+				if q.began.Sub(row.LoggedAt) < window {
+					atMost++
+				}
+			}
+			used := told.Limit - told.Remaining
+			undone := slices.ContainsFunc(l.resets[p], func(a administered) bool { return !a.done })
+			if !undone && l.crashes == 0 && l.movedWrites == 0 && l.stepped.IsZero() && used > min(told.Limit, atMost) {
+				l.broke("refunds", "in the end person %d has used %d of %s, and %d sends count", p.index, used,
+					told.Name, atMost)
+			}
+			if used < min(told.Limit, surely) {
+				l.broke("refunds", "in the end person %d has used %d of %s, though %d sends count", p.index, used,
+					told.Name, surely)
+			}
+		}
+	}
+}
+
+// webhooks checks that each outcome was sent as an event at least once.
+func (l *ledger) webhooks() {
+	told := map[string]bool{}
+	for _, body := range l.hooks {
+		e := parseHook(body)
+		told[e.Type+" "+cmp.Or(e.Data.Send, e.Data.Verification)] = true
+	}
+	waiting, err := l.db.AppEvents(l.Context(), store.AppEventFilter{State: store.EventPending, Limit: 200})
+	if err != nil {
+		l.Fatal(err)
+	}
+	pending := map[uuid.UUID]bool{} // it failed so often that its next attempt is hours away
+	for _, e := range waiting {
+		pending[e.SendID] = e.Attempt > 3
+	}
+	for _, row := range l.sends {
+		if key := fmt.Sprintf("send.%s %s", row.Status, row.ID); !row.Status.InFlight() && !told[key] &&
+			!pending[row.ID] && row.Reason != store.ReasonErased {
+			l.broke("webhooks", "nothing was told of %s", key)
+		}
+	}
+	for id, v := range l.verification {
+		if !v.ApprovedAt.IsZero() && !told["verification.approved "+id] && !pending[uuid.Nil] {
+			l.broke("webhooks", "nothing was told of the approval of %s", id)
+		}
+	}
+}
+
+// erased checks that no row of before an erasure has the person's address.
+func (l *ledger) erased() {
+	if l.databaseStepped {
+		return
+	}
+	for p, acts := range l.erase {
+		for _, a := range acts {
+			if !a.done {
+				continue
+			}
+			for _, row := range l.sends {
+				v := l.verification[row.VerificationID]
+				if l.of[row.Recipient] != p || !row.LoggedAt.Before(a.began) {
+					continue
+				}
+				if row.To != store.ErasedMask || v.CreatedAt.Before(a.began) &&
+					(len(v.Sealed) > 0 || v.To != store.ErasedMask) {
+					l.broke("erased", "person %d was erased at %s, and %s still tells of the address", p.index,
+						clock(a.ended.Sub(l.begin)), row.ID)
+				}
+			}
+		}
+	}
+}
+
+// sinks is promise 5: no code and no address in a log line, an answer or an event, nor, in one
+// world of ten, in the database's file. Only codes of letters are looked for, since six digits
+// occur in any number.
+func (l *ledger) sinks() {
+	sinks := map[string]string{"log": l.logged.String(), "answers": l.answers.String(), "webhooks": l.posted.String()}
+	if l.plan.Seed%10 == 0 {
+		image, err := l.db.Image()
+		if err != nil {
+			l.Fatal(err)
+		}
+		sinks["file of the database"] = string(image)
+		l.count("file searched for codes")
+	}
+	var secrets []string
+	for _, m := range l.mails {
+		if strings.ContainsAny(m.code, "BCDFGHJKLMNPQRSTVWXZ") {
+			secrets = append(secrets, m.code)
+		}
+	}
+	for _, p := range l.people {
+		secrets = append(secrets, strings.TrimPrefix(strings.TrimSuffix(p.to, "@example.com"), "+49"))
+	}
+	for name, text := range sinks {
+		for _, s := range secrets {
+			if strings.Contains(text, s) {
+				l.broke("no code and no address in any sink", "%s: %q", name, s)
+			}
+		}
+	}
+}

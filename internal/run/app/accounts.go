@@ -1,0 +1,132 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/http/console/auth"
+	"sendcode/internal/run/config"
+	"sendcode/internal/store/sqldb"
+)
+
+// AccountChange is one change of an account of the console, with the arguments and flags of
+// `sendcode admin`.
+type AccountChange struct {
+	Do     string    `arg:"" enum:"add,role,identity,password,factor,close,open,list" help:"add, role, identity, password, factor, close, open or list."`
+	Name   string    `arg:"" optional:"" help:"Of the account."`
+	Role   auth.Role `enum:"reader,operator,owner" default:"reader" help:"With add and role: reader, operator or owner."`
+	Reason string    `help:"Why; it is recorded."`
+
+	Identity string `help:"With add and identity: what the provider (admin.oidc) calls this person, who then needs no password."`
+}
+
+// Validate returns an error that names the missing arguments and flags. kong calls it.
+func (c AccountChange) Validate() error {
+	var missing []string
+	if c.Do != "list" && c.Name == "" {
+		missing = append(missing, "<name>")
+	}
+	if c.Do != "list" && c.Reason == "" {
+		missing = append(missing, "--reason")
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s needs %s", c.Do, strings.Join(missing, " and "))
+}
+
+// withOptionName makes a *fault.InvalidError name an option or argument of the command line in
+// place of a field. It returns other errors as they are.
+func withOptionName(err error) error {
+	bad, ok := errors.AsType[*fault.InvalidError](err)
+	if !ok {
+		return err
+	}
+	field := "--" + bad.Field
+	if bad.Field == "name" {
+		field = "<name>"
+	}
+	return fmt.Errorf("%s: %s", field, cmp.Or(bad.Detail, bad.Reason))
+}
+
+// ChangeAccount adds or changes an account of the console, for an administrator who can't log in,
+// and records the change as an action of "cli". It prints a new password to out, once. "list"
+// prints the accounts, first those of the settings.
+func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, out io.Writer) error {
+	db, done, err := openStoreForCommand(ctx, cfg, "while the service runs, use /admin/accounts")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = done() }()
+	if wish.Do == "list" {
+		return listAccounts(ctx, cfg, db, out)
+	}
+	act, err := auth.NewCommandAuditEntry()
+	if err != nil {
+		return err
+	}
+	w := auth.AccountChangeRequest{Name: wish.Name, Role: wish.Role, Do: wish.Do, Reason: wish.Reason, Identity: wish.Identity}
+	password, err := auth.ChangeAccount(ctx, db, w, time.Now(), act)
+	if err != nil {
+		return withOptionName(err)
+	}
+	if password != "" {
+		_, err = fmt.Fprintf(out, "The password of %s, which is shown this once:\n%s\n", w.Name, password)
+	}
+	return err
+}
+
+// listAccounts prints a line for each account: name, role, state, time of creation ("settings" for
+// an account of the settings), and its identity at the provider.
+func listAccounts(ctx context.Context, cfg config.Config, db *sqldb.DB, out io.Writer) error {
+	list, err := db.Accounts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, a := range auth.ConfiguredActors(cfg.AdminHasPassword(), adminTokens(cfg)) {
+		if _, err := fmt.Fprintf(out, "%s\t%s\topen\tsettings\t\n", a.Name, a.Role); err != nil {
+			return err
+		}
+	}
+	for _, a := range list {
+		state := "open"
+		if !a.DisabledAt.IsZero() {
+			state = "closed"
+		}
+		if _, err := fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", a.Name, a.Role, state, a.MadeAt.Format(time.RFC3339),
+			a.Identity); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openStoreForCommand opens the store for a command, and returns a function that closes it. While
+// the service runs, it can open Postgres, but no SQLite file, which belongs to one process; advice
+// completes that error. If it creates the SQLite file, it also generates the secrets: the service
+// would take a file without secrets for one whose keys are lost.
+func openStoreForCommand(ctx context.Context, cfg config.Config, advice string) (*sqldb.DB, func() error, error) {
+	unlock := func() error { return nil }
+	if cfg.DatabaseURL == "" {
+		var err error
+		if unlock, err = config.LockDataDir(ctx, cfg.DataDir, 0); err != nil {
+			return nil, nil, fmt.Errorf("%w; %s", err, advice)
+		}
+		if !config.DatabaseFileExists(cfg.DataDir) {
+			if _, err := cfg.FillSecrets(cfg.DataDir); err != nil {
+				return nil, nil, errors.Join(err, unlock())
+			}
+		}
+	}
+	db, err := openStore(ctx, cfg, time.Now)
+	if err != nil {
+		return nil, nil, errors.Join(err, unlock())
+	}
+	return db, func() error { return errors.Join(db.Close(), unlock()) }, nil
+}

@@ -1,0 +1,131 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/config"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+)
+
+// mostAllocations is what a send may take: the request, both gates, the mail, its outcome and the
+// answer, but no connection, mail server and database. Raise it only with a reason that is worth a
+// garbage collector's time at each send. Eight are of the deadline of all steps together, without
+// which a proxy asks another replica while this one still decides
+// (docs/decisions/0013-admission.md).
+const mostAllocations = 193
+
+// A send takes no more allocations than it did: each costs twice, when it is made and when it is
+// collected.
+func TestAllocationsOfASend(t *testing.T) {
+	servertest.SkipUnderRace(t)
+	l := newLight(t)
+	send := func() {
+		if w := l.send(); w.Code != http.StatusAccepted {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		<-l.parts.finished
+	}
+	for range 200 {
+		send()
+	}
+	if got := testing.AllocsPerRun(500, send); got > mostAllocations {
+		t.Errorf("a send takes %v allocations, want at most %v", got, mostAllocations)
+	}
+}
+
+// light is a service on parts that take nothing.
+type light struct {
+	*App
+	parts *lightParts
+	sent  atomic.Int64
+}
+
+const lightKey = "sk_of_the_benchmarks_0123456789abcdef"
+
+// newLight starts one, until the test ends.
+func newLight(t *testing.T) *light {
+	t.Helper()
+	a := newAlone(t, slog.New(slog.DiscardHandler), "SENDCODE_API_KEY="+lightKey)
+	parts := &lightParts{DB: a.db, finished: make(chan struct{}, 2000)}
+	a.core.Codes.Store, a.core.Outbox.Store, a.core.Outbox.Sender = parts, parts, parts
+	a.serveUntilTheEnd(t)
+	return &light{App: a, parts: parts}
+}
+
+// newAlone is a service with these settings on an empty directory, as New makes it.
+func newAlone(t *testing.T, logger *slog.Logger, environ ...string) *App {
+	t.Helper()
+	cfg, err := config.Load(append(environ, "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s",
+		"SENDCODE_DATA_DIR="+t.TempDir()), os.ReadFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(t.Context(), cfg, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// serveUntilTheEnd serves until the test ends.
+func (a *App) serveUntilTheEnd(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Serve(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// send asks for a code to a recipient of its own.
+func (l *light) send() *httptest.ResponseRecorder {
+	body := fmt.Sprintf(`{"channel":"email","to":"recipient-%d@example.com","purpose":"default","locale":"en"}`,
+		l.sent.Add(1))
+	r, w := httptest.NewRequest(http.MethodPost, "/v1/verifications", strings.NewReader(body)), httptest.NewRecorder()
+	r.Header.Set("Authorization", "Bearer "+lightKey)
+	r.Header.Set("Content-Type", "application/json")
+	l.listeners[0].routes.ServeHTTP(w, r)
+	return w
+}
+
+// lightParts admits every send as the database does where it has nothing of its recipient, accepts
+// every mail, and writes nothing.
+type lightParts struct {
+	*sqldb.DB
+	finished chan struct{}
+}
+
+// Begin implements verification.Store.
+func (l *lightParts) Begin(_ context.Context, in store.Intent) (store.BeginAnswer, error) {
+	in, err := store.ValidatedIntent(in)
+	now, v, s := time.Now(), in.Verification, in.Send
+	v.CreatedAt, v.ExpiresAt, v.Sends = now, now.Add(in.TTL), 1
+	s.LoggedAt, s.Status, s.Number, s.Attempt, s.VerificationID = now, store.Sending, 1, 1, v.ID
+	return store.BeginAnswer{Admitted: true, Verification: v, Send: s, Now: now}, err
+}
+
+// Send implements outbox.MailSender.
+func (l *lightParts) Send(context.Context, delivery.Mail) (delivery.Result, error) {
+	return delivery.Result{Provider: "none", Code: "250"}, nil
+}
+
+// Finish implements outbox.Store.
+func (l *lightParts) Finish(context.Context, store.Outcome) (bool, error) {
+	l.finished <- struct{}{}
+	return true, nil
+}

@@ -1,0 +1,243 @@
+// Package app builds the service from a checked configuration, runs it, and closes its parts in
+// the reverse order. Only this package and app/core put parts together. cmd/sendcode calls Run;
+// the tests of internal/prove/e2e call New.
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sendcode/internal/base/logthrottle"
+	"sendcode/internal/base/message"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/requestid"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/deliver/delivery/mailbox"
+	"sendcode/internal/deliver/delivery/mailserver"
+	"sendcode/internal/deliver/outbox"
+	"sendcode/internal/http/api"
+	"sendcode/internal/http/page"
+	"sendcode/internal/http/server"
+	"sendcode/internal/limit/gates"
+	"sendcode/internal/run/app/core"
+	"sendcode/internal/run/config"
+	"sendcode/internal/run/jobs"
+	"sendcode/internal/run/metrics"
+	"sendcode/internal/run/recent"
+	"sendcode/internal/run/traces"
+	"sendcode/internal/store"
+	"sendcode/internal/store/postgres"
+	"sendcode/internal/store/sqldb"
+	"sendcode/quota"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+	"github.com/redis/go-redis/v9"
+)
+
+// App is the service, with all parts built and its ports open. Serve makes it answer and work.
+type App struct {
+	cfg       config.Config // as at the start, with generated secrets
+	loaded    config.Config // as Load returned it, without generated secrets
+	reload    ReloadOptions
+	logger    *slog.Logger
+	process   func() time.Time // this machine's clock
+	now       func() time.Time // the database's clock: process, unless clock is set
+	clock     *databaseClock   // nil on SQLite, whose clock is process
+	started   time.Time
+	ring      *keys.Ring
+	generated []config.ShownSecret
+
+	db          *sqldb.DB
+	limiter     gates.Limiter
+	kept        *gates.Kept  // of the limiter in process; nil with Redis
+	redis       *quota.Redis // of the limiter, like redisClient; nil when the limiter is in process
+	redisClient redis.UniversalClient
+	servers     mailserver.Servers
+	sender      outbox.MailSender     // servers, or the demonstration's
+	mailbox     *mailbox.Mailbox      // nil when a real server is configured
+	carrier     outbox.Carrier        // nil without text messages
+	texts       *message.TextRenderer // with carrier
+	keys        keys.Vault
+	core        *core.Core
+	api         *api.API
+	requests    *server.RequestLimiter // for requests of browsers and of the page
+	page        *page.Page             // nil when it is off
+	mails       *message.Renderer
+	metrics     *metrics.Metrics
+	settings    atomic.Pointer[string] // the hash of the settings in force
+
+	traces    *traces.Traces // nil without an exporter
+	listeners []*listener
+	failed    chan error    // the error that ended a listener's server
+	serving   chan struct{} // closed by Serve
+	backlog   *recent.Value[map[recipient.Channel]store.Backlog]
+	database  *databaseProbe
+	keyCheck  *keyCheck
+	health    *server.Health
+	closers   []func() error // in the order of making; closed in reverse
+}
+
+// Run builds the service and runs it until ctx ends. It prints the banner to out, with the
+// generated secrets. The log has only the addresses.
+func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *slog.Logger, out io.Writer) error {
+	a, err := New(ctx, cfg, logger)
+	if err != nil {
+		return err
+	}
+	a.SetReload(reload)
+	a.printBanner(out)
+	if cfg.DatabaseURL == "" {
+		a.logger.Info("one-file mode: all that must be kept is in this directory, for one process", "data_dir", cfg.DataDir)
+	}
+	a.logger.Info("serving", "addr", a.Addr(), "admin_addr", a.adminAddr())
+	return a.Serve(ctx)
+}
+
+// gcPercent is GOGC: how far the heap may grow beyond what is in use, in percent. With Go's own 100 a
+// send costs 20 to 40 % more processor time; 400 takes 150 MB more at 1,000 callers and saves none.
+const gcPercent = 200
+
+// TuneGC sets GOGC and, in a container, Go's memory limit, unless the environment sets GOGC and
+// GOMEMLIMIT. Without a limit the collector would let the heap grow beyond the container. The limit
+// is nine tenths of the container's memory; the rest is for what the runtime does not count, such
+// as the binary itself and the kernel's buffers.
+func TuneGC(options ...memlimit.Option) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	_, _ = memlimit.Set(options...) // fails where the container's limit can't be read, and leaves none then
+}
+
+// New builds every part and opens the ports. If it fails, it closes what it opened.
+func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (*App, error) {
+	return newWithClock(ctx, cfg, logger, time.Now)
+}
+
+// newWithClock is New on a machine with this clock.
+func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, now func() time.Time) (_ *App, err error) {
+	a := newApp(cfg, requestid.Logger(logthrottle.LimitErrors(logger)), now)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.close())
+		}
+	}()
+	for _, w := range cfg.Warnings {
+		a.logger.Warn(w)
+	}
+	return a, runSteps(
+		func() error { return a.openTraces(ctx) },
+		func() error { return a.fillSecrets(ctx) },
+		a.openPorts,
+		func() error {
+			return a.retryAtStart(ctx, "SENDCODE_DATABASE_URL", postgres.IsUnreachable, a.openDatabase)
+		},
+		func() error { return a.retryAtStart(ctx, "SENDCODE_DATABASE_URL", postgres.IsUnreachable, a.checkKeys) },
+		func() error { return a.openLimiter(ctx) },
+		a.openMailServers,
+		a.openCarriers,
+		func() error { return a.newCore(nil) },
+		func() error { return a.rebuildLimiter(ctx) },
+		func() error { return a.loadKept(ctx) },
+		a.addRoutes,
+	)
+}
+
+// runSteps calls functions until one fails, and returns its error.
+func runSteps(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
+	return &App{cfg: cfg, loaded: cfg, logger: logger, process: now, now: now, metrics: metrics.New(), started: time.Now(),
+		failed: make(chan error, 2), serving: make(chan struct{})}
+}
+
+// fillSecrets fills in the secrets of the data directory that no setting gives, and parses the
+// keys. A directory with SQLite's file is first locked for this process. While the process before
+// this one ends, it waits for the lock, at most Config.Wait.
+func (a *App) fillSecrets(ctx context.Context) (err error) {
+	if a.cfg.DatabaseURL == "" {
+		unlock, err := config.LockDataDir(ctx, a.cfg.DataDir, 0)
+		if errors.Is(err, config.ErrDataDirInUse) && a.cfg.Wait > 0 {
+			a.logger.Info("start waits: another process has the data directory", "wait", a.cfg.Wait.String())
+			unlock, err = config.LockDataDir(ctx, a.cfg.DataDir, a.cfg.Wait)
+		}
+		if err != nil {
+			return err
+		}
+		a.onClose(unlock)
+	}
+	if a.generated, err = a.cfg.FillSecrets(a.cfg.DataDir); err != nil {
+		return err
+	}
+	a.ring, err = keys.Parse(a.cfg.SecretKeys.Reveal())
+	a.keys = keys.Vault{IndexKey: a.cfg.IndexKeyBytes(), Folding: a.cfg.Folding(), Ring: a.ring}
+	return err
+}
+
+// SetReload makes Serve reload the configuration. Call it before Serve.
+func (a *App) SetReload(options ReloadOptions) { a.reload = options }
+
+// Serve answers requests and works in the background until ctx ends. Then it stops: it answers
+// requests for Config.Drain, ends those under way, ends or releases sends in flight, and closes the
+// parts.
+func (a *App) Serve(ctx context.Context) error {
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var work sync.WaitGroup
+	own := []jobs.Job{{Name: "keys", Every: keyCheckEvery, Run: a.keyCheck.run}}
+	if a.clock != nil {
+		own = append(own, jobs.Job{Name: "clock", Every: clockReadEvery,
+			Run: func(ctx context.Context) (bool, error) { return false, a.clock.measure(ctx) }})
+	} else if len(a.ring.IDs()) > 1 {
+		own = append(own, a.rekeyJob())
+	}
+	work.Go(func() { a.core.Run(background, own...) })
+	work.Go(func() { a.database.run(background) })
+	work.Go(func() { a.watchConfig(background) })
+	err := a.serveHTTP(ctx)
+	stop()
+	work.Wait()
+	err = errors.Join(err, a.close())
+	a.logger.Info("shutdown ended")
+	return err
+}
+
+// Addr returns the address of the API and the page.
+func (a *App) Addr() string { return a.listeners[0].Addr().String() }
+
+// adminAddr returns the address of the console: Addr, unless the console has a listener of its own.
+func (a *App) adminAddr() string { return a.listeners[len(a.listeners)-1].Addr().String() }
+
+// Mailbox returns the dev mailbox; nil when a mail server is configured.
+func (a *App) Mailbox() *mailbox.Mailbox { return a.mailbox }
+
+// DB returns the store.
+func (a *App) DB() *sqldb.DB { return a.db }
+
+func (a *App) close() error {
+	var errs []error
+	for _, f := range slices.Backward(a.closers) {
+		errs = append(errs, f())
+	}
+	a.closers = nil
+	return errors.Join(errs...)
+}
+
+func (a *App) onClose(f func() error) { a.closers = append(a.closers, f) }
+
+// databaseOpenTimeout bounds opening the database at the start.
+const databaseOpenTimeout = 30 * time.Second

@@ -1,0 +1,78 @@
+package apptest
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sendcode/internal/deliver/delivery/smtptest"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app"
+	"sendcode/internal/run/config"
+)
+
+// OnRealParts returns a service on Redis, Postgres and a mail server that requires STARTTLS and a
+// password. Where [Main] runs the tests, they share a Postgres, on which each has a database of its
+// own.
+func OnRealParts(t *testing.T) *Stack {
+	t.Helper()
+	if !sharing {
+		return OnOwnPostgres(t)
+	}
+	return onParts(t, shared.Server(t), shared.Copy(t, "migrated", func(url string) { migrate(t, url) }))
+}
+
+// OnOwnPostgres is OnRealParts for a test that stops Postgres, changes its settings or reads its
+// log.
+func OnOwnPostgres(t *testing.T) *Stack {
+	t.Helper()
+	postgres := servertest.Postgres(t)
+	return onParts(t, postgres, postgres.URL())
+}
+
+var (
+	shared  servertest.SharedPostgres
+	sharing bool
+)
+
+func migrate(t *testing.T, database string) {
+	t.Helper()
+	cfg, err := config.Load([]string{"SENDCODE_DATABASE_URL=" + database}, os.ReadFile)
+	Must(t, err)
+	Must(t, app.Migrate(t.Context(), cfg, io.Discard))
+}
+
+func onParts(t *testing.T, postgres *servertest.PostgresServer, database string) *Stack {
+	t.Helper()
+	s := newStack(t)
+	s.Redis, s.Postgres = servertest.Redis(t), postgres
+	s.SMTP = smtptest.StartAt(t, servertest.FreePort(t), mailScript())
+	for name, value := range map[string]string{
+		"DATA_DIR": filepath.Join(t.TempDir(), "data"), "REDIS_URL": s.Redis.URL() + onRedis(),
+		"DATABASE_URL":   database + onPostgres(),
+		"SMTP_URL":       s.SMTP.URL(),
+		"SECRET_KEYS":    "k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM=",
+		"INDEX_KEY":      "8mF2hT0cJr4xWq7nZl9sVb3yKd6gPe1uAoXiRtNwQzE=",
+		"ADMIN_PASSWORD": "a password for the tests",
+	} {
+		s.Env["SENDCODE_"+name] = value
+	}
+	return s
+}
+
+// Dump returns all that the database has, as SQL.
+func (s *Stack) Dump() string {
+	s.Helper()
+	// pg_dump knows no such parameters
+	return s.Postgres.Dump(s.T, strings.TrimSuffix(s.Env["SENDCODE_DATABASE_URL"], onPostgres()))
+}
+
+// mailScript is a mail server that requires STARTTLS and a password.
+func mailScript(rules ...smtptest.Rule) smtptest.Script {
+	return smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: rules}
+}
+
+// MailRules has the mail server treat mails by these rules.
+func (s *Stack) MailRules(rules ...smtptest.Rule) { s.SMTP.SetScript(mailScript(rules...)) }

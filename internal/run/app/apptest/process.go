@@ -1,0 +1,148 @@
+package apptest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app"
+	"sendcode/internal/run/config"
+)
+
+// longer is how many times as long as in the product the service waits for its parts, and its
+// leases last: tests run beside each other, on machines that are busy.
+var longer = 4
+
+// waitLonger applies longer.
+var waitLonger = sync.OnceFunc(func() { app.RelaxTimeoutsForTests(longer) })
+
+// onPostgres and onRedis are longer as parts of URLs.
+func onPostgres() string {
+	return fmt.Sprintf("&lock_timeout=%ds&statement_timeout=%ds&idle_in_transaction_session_timeout=%[2]ds",
+		longer, 5*longer)
+}
+
+func onRedis() string {
+	return fmt.Sprintf("?read_timeout=%ds&write_timeout=%[1]ds&pool_timeout=%[1]ds", longer)
+}
+
+// Process is a replica in a process of its own, so that it can be killed.
+type Process struct {
+	Cmd  *exec.Cmd
+	Base string
+}
+
+// serves is the environment variable that makes a test's program run the service, or rekey.
+const serves = "SENDCODE_TEST_SERVES"
+
+// eachRun is a variable that `make test` sets to another value each time. Go keeps the result of tests
+// only while the variables that they read stay the same, and what happens between processes on real
+// servers differs from run to run.
+const eachRun = "SENDCODE_TEST_RUN"
+
+// Main is the TestMain of packages whose tests call Spawn. It returns the exit code. So many tests
+// run beside each other, more than there are processors, for they mostly wait; they share a
+// Postgres. The service waits times as long for its parts as in the product; 1 is for tests of
+// faults.
+func Main(m *testing.M, parallel, times int) int {
+	longer = times
+	waitLonger()
+	if os.Getenv(serves) == "" {
+		_ = flag.Set("test.parallel", strconv.Itoa(parallel))
+		sharing = true
+		defer func() { _ = shared.Close() }()
+		return m.Run()
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	cfg, err := config.Load(os.Environ(), os.ReadFile)
+	cfg.Wait = servertest.Patience
+	switch {
+	case err != nil:
+	case os.Getenv(serves) == "rekey":
+		err = app.Rekey(ctx, cfg, os.Stdout)
+	default:
+		err = app.Run(ctx, cfg, app.ReloadOptions{}, slog.New(slog.NewJSONHandler(os.Stderr, nil)), os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// Program returns a command in a process of its own, "serve" or "rekey", configured by the
+// environment alone.
+func (s *Stack) Program(what string) *exec.Cmd {
+	s.Helper()
+	program, err := os.Executable()
+	Must(s.T, err)
+	_ = os.Getenv(eachRun)
+	cmd := exec.Command(program)
+	cmd.Env = append(s.environ(), "PATH="+os.Getenv("PATH"), "HOME="+s.TempDir(), "GORACE="+os.Getenv("GORACE"),
+		serves+"="+what)
+	return cmd
+}
+
+// Spawn starts the service in a process, configured by the environment alone, and waits until it
+// prints its address. The process is the test's own program: nothing has to be built, and where the
+// race detector watches the test, it watches the process too.
+func (s *Stack) Spawn() *Process { s.Helper(); return s.SpawnCommand(s.Program("serve")) }
+
+// SpawnCommand is Spawn with a command of Program that was changed.
+func (s *Stack) SpawnCommand(cmd *exec.Cmd) *Process {
+	s.Helper()
+	out, err := cmd.StdoutPipe()
+	Must(s.T, err)
+	cmd.Stderr = s.Printed
+	Must(s.T, cmd.Start())
+	p := &Process{Cmd: cmd}
+	s.Cleanup(p.Kill)
+	for lines := bufio.NewScanner(out); p.Base == "" && lines.Scan(); {
+		_, base, _ := strings.Cut(lines.Text(), "page ")
+		p.Base = strings.TrimSuffix(strings.TrimSpace(base), "/")
+	}
+	if p.Base == "" {
+		s.Fatalf("the process did not start: %s", s.Printed)
+	}
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	return p
+}
+
+// Kill kills it, as kill -9 does.
+func (p *Process) Kill() {
+	_ = p.Cmd.Process.Kill()
+	_ = p.Cmd.Wait()
+}
+
+// Freeze stops it, as a hypervisor that takes its processor away does, and returns when each of its
+// threads stands still. SIGCONT ends that.
+func (p *Process) Freeze(t *testing.T) {
+	t.Helper()
+	Must(t, p.Cmd.Process.Signal(syscall.SIGSTOP))
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(p.Cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		Must(t, err)
+		break
+	}
+	if !status.Stopped() {
+		t.Fatalf("the process did not stop, it ended: %v", status)
+	}
+}

@@ -1,0 +1,103 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sendcode/internal/run/config"
+	"sendcode/internal/run/disk"
+	"sendcode/internal/store/sqlite"
+)
+
+// BackupDue is the age of the last backup from which the doctor and the alert speak of it.
+const BackupDue = 48 * time.Hour
+
+// NeedsBackup reports whether a SQLite file that was never copied is worth a warning: mails reach
+// people, so this is no trial.
+func NeedsBackup(cfg config.Config) bool { return cfg.DatabaseURL == "" && cfg.SMTPURL != "" }
+
+// Backup copies the SQLite file to path, and with secrets the data directory's file of secrets to
+// path.secrets.yaml. The service may run meanwhile: Backup takes no lock of it, and the copy is the
+// file as it was at one instant. It refuses files that exist, and a disk without room for the copy.
+// If it fails, it leaves no file. It keeps the instant for metrics and the doctor, and prints what
+// it made to out.
+func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, out io.Writer) error {
+	if cfg.DatabaseURL != "" {
+		return errors.New("the database is Postgres: back it up with pg_dump (docs/operations.md#backup-and-restore)")
+	}
+	from, secretsPath := filepath.Join(cfg.DataDir, config.DatabaseFile), path+".secrets.yaml"
+	if err := checkRoomFor(from, path); err != nil {
+		return err
+	}
+	if err := reserve(path); err != nil {
+		return err
+	}
+	made, began := []string{path}, time.Now()
+	err := func() error {
+		if secrets {
+			if err := reserve(secretsPath); err != nil {
+				return err
+			}
+			made = append(made, secretsPath)
+			if err := config.CopySecrets(cfg.DataDir, secretsPath); err != nil {
+				return err
+			}
+		}
+		return config.WriteFile(path, func(f *os.File) error { return sqlite.Backup(ctx, from, f.Name()) })
+	}()
+	if err != nil {
+		for _, file := range made {
+			err = errors.Join(err, os.Remove(file))
+		}
+		return fmt.Errorf("no backup was made: %w", err)
+	}
+	if err := config.RecordBackup(cfg.DataDir, began); err != nil {
+		return fmt.Errorf("the backup is whole, but its instant can't be kept for metrics: %w", err)
+	}
+	if _, err = fmt.Fprintf(out, "%s has the database of %s.\n", path, began.UTC().Format(time.RFC3339)); err != nil {
+		return err
+	}
+	if !secrets && config.HasSecretsFile(cfg.DataDir) {
+		_, err = fmt.Fprintln(out, "Without the keys in secrets.yaml beside the database, it is of no use: keep a copy of that file, too (--with-secrets).")
+	}
+	return err
+}
+
+// reserve makes an empty file. Of two backups to one name, the second one fails here.
+func reserve(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already: name another file, or move it away", path)
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// checkRoomFor returns an error if the disk of path has no room for a copy of the SQLite file from
+// with all that its write-ahead log may add.
+func checkRoomFor(from, path string) error {
+	size := int64(0)
+	for _, name := range []string{from, from + "-wal"} {
+		switch info, err := os.Stat(name); {
+		case err == nil:
+			size += info.Size()
+		case name == from:
+			return fmt.Errorf("there is no database to copy: %w", err)
+		}
+	}
+	if free, _, ok := disk.Space(filepath.Dir(path)); ok && free < float64(size) {
+		return fmt.Errorf("the disk of %s has %s free, and the copy may take %s: free %s, or name a file on another disk", path,
+			megabytes(free), megabytes(float64(size)), megabytes(float64(size)-free))
+	}
+	return nil
+}
+
+func megabytes(n float64) string { return fmt.Sprintf("%.1f MB", n/1e6) }

@@ -1,0 +1,74 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/http/server"
+)
+
+// databaseClock tells the time by the database's clock. Instants that outlive the process, in rows
+// and in sealed cookies, are written and judged by this one clock, whichever replica does it. The
+// process's own clock only measures what has passed since the database was last asked. Safe for
+// concurrent use.
+type databaseClock struct {
+	process func() time.Time // of this machine
+	read    func(context.Context) (time.Time, error)
+	logger  *slog.Logger
+
+	mu    sync.Mutex
+	at    time.Time // the database's clock when heard was the process's
+	heard time.Time
+	off   bool // logged
+}
+
+const (
+	clockReadEvery = 10 * time.Second
+	// maxClockOffset is how far this machine's clock may be off the database's without a warning.
+	maxClockOffset = 5 * time.Second
+)
+
+// Now returns the time on the database's clock. Call measure first.
+func (c *databaseClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at.Add(c.process().Sub(c.heard))
+}
+
+// measure reads the database's clock. It keeps the present estimate if that lies within what the
+// answer's delay leaves open, so that the time does not waver.
+func (c *databaseClock) measure(ctx context.Context) error {
+	asked := c.process()
+	at, err := c.read(ctx)
+	if err != nil {
+		return err
+	}
+	heard := c.process()
+	took := heard.Sub(asked)
+	c.mu.Lock()
+	if now := c.at.Add(heard.Sub(c.heard)); now.Before(at) || now.After(at.Add(took)) {
+		c.at, c.heard = at.Add(took/2), heard
+	}
+	c.mu.Unlock()
+	off := c.whyOff(ctx) != nil
+	if off && !c.off {
+		c.logger.Warn("clock off: let NTP run", "ahead_ms", c.offset().Milliseconds(), runbook.Clock.See())
+	}
+	c.off = off
+	return nil
+}
+
+// offset returns how far this machine's clock is ahead of the database's.
+func (c *databaseClock) offset() time.Duration { return c.process().Sub(c.Now()) }
+
+// whyOff returns a reason if this machine's clock is off by more than maxClockOffset.
+func (c *databaseClock) whyOff(context.Context) *server.HealthReason {
+	if c.offset().Abs() <= maxClockOffset {
+		return nil
+	}
+	return &server.HealthReason{Part: "clock", Word: "clock_off", Err: errors.New("clock off")}
+}

@@ -1,0 +1,82 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/run/config"
+	"sendcode/internal/store/postgres"
+	"sendcode/internal/store/sqlite"
+)
+
+// Copy moves the SQLite file of the data directory to the empty Postgres database at url, whose
+// owner the URL logs in as, and prints what it did to out. The service must be stopped. Copy marks
+// the file as moved before it commits, so that never two services send from the same rows. After a
+// failure the file serves on, unless the error says otherwise, and Copy can be repeated: it begins
+// anew.
+func Copy(ctx context.Context, cfg config.Config, url string, out io.Writer) error {
+	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
+		return errors.New("--to must be the URL of a Postgres: postgres://…")
+	}
+	if err := postgres.CheckMayMigrate(url, cfg.DatabaseRole); err != nil {
+		return err
+	}
+	if !config.DatabaseFileExists(cfg.DataDir) {
+		return fmt.Errorf("there is no %s in %s: SENDCODE_DATA_DIR must name the folder", config.DatabaseFile, cfg.DataDir)
+	}
+	unlock, err := config.LockDataDir(ctx, cfg.DataDir, 0)
+	if err != nil {
+		return fmt.Errorf("%w; stop the service, which begins again on Postgres", err)
+	}
+	defer func() { _ = unlock() }()
+	file, err := sqlite.OpenToCopy(filepath.Join(cfg.DataDir, config.DatabaseFile), time.Now)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	if err := file.CheckSchema(ctx); err != nil {
+		return err
+	}
+	if cfg, err = cfg.WithStoredKeys(); err != nil {
+		return err
+	}
+	if _, err := CompareKeysWithDatabase(ctx, cfg, file.Store()); err != nil {
+		return err
+	}
+	if err := postgres.Migrate(ctx, url, cfg.DatabaseRole); err != nil {
+		return err
+	}
+	before, err := file.Moved(ctx)
+	if err != nil {
+		return err
+	}
+	marked, began, rows := false, time.Now(), int64(0)
+	err = postgres.Fill(ctx, url, file.Query, func(table string, n int64) {
+		rows += n
+		_, _ = fmt.Fprintf(out, "%s: %d rows\n", table, n)
+	}, func() error {
+		marked = true
+		return file.SetMoved(ctx, true)
+	})
+	switch {
+	case errors.Is(err, fault.Uncertain):
+		return fmt.Errorf("%w: the rows may be in Postgres, so the file is marked as moved: repeat the command; "+
+			"if it says that the database is not empty, all of them are there", err)
+	case err != nil && before:
+		return fmt.Errorf("%w; an earlier copy has marked the file as moved: if its database has the rows, start the service there", err)
+	case err != nil && marked:
+		return errors.Join(err, file.SetMoved(context.WithoutCancel(ctx), false))
+	case err != nil:
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%d rows were moved in %v, and this file serves no more. Set SENDCODE_DATABASE_URL, and for replicas on "+
+		"other machines the keys, password and API key of %s; then start the service.\n", rows,
+		time.Since(began).Round(time.Second/10), filepath.Join(cfg.DataDir, "secrets.yaml"))
+	return err
+}

@@ -1,0 +1,209 @@
+// Package core puts together the parts that need no port, file or connection: gates, outbox, use
+// cases, the deliverer of webhooks and the jobs. Package app gives it the parts that the
+// configuration names. Tests give it parts in memory and, in a bubble, a clock of its own; the
+// demonstration gives it a played week.
+//
+// A new service is a field of Dependencies. newCore of package app sets it; New of verificationtest
+// sets it to a stand-in.
+package core
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/outbox"
+	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/webhook"
+	"sendcode/internal/limit/gates"
+	"sendcode/internal/limit/limits"
+	"sendcode/internal/limit/refusals"
+	"sendcode/internal/run/jobs"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/proof"
+	"sendcode/internal/verify/redemption"
+	"sendcode/internal/verify/support"
+	"sendcode/internal/verify/verification"
+)
+
+// Settings are what the configuration decides.
+type Settings struct {
+	Policy    policy.Set
+	Outbox    outbox.Config
+	Vault     keys.Vault
+	HoldUntil time.Time // no send is admitted before this instant
+	Webhooks  webhook.Settings
+	Limits    limits.Set
+	Tick      time.Duration // between two parts of a job; 0: jobs.DefaultTick
+}
+
+// Database is the database as all parts need it. Implementation: sqldb.DB.
+type Database interface {
+	verification.Store
+	outbox.Store
+	gates.Database
+	refusals.Database
+	jobs.Store
+	support.Store
+	reports.ReceiptStore
+	reports.EventStore
+	redemption.Store
+	webhook.Database
+}
+
+// MailRenderer renders mails. Implementation: message.Renderer.
+type MailRenderer interface {
+	outbox.MailRenderer
+	support.MailRenderer
+	verification.LocaleChooser
+}
+
+// TextRenderer renders text messages. Implementation: message.TextRenderer.
+type TextRenderer interface {
+	support.TextRenderer
+	verification.LocaleChooser
+}
+
+// Tracer makes traces of what happens without a request. Implementation: traces.Traces.
+type Tracer interface {
+	outbox.Tracer
+	webhook.Tracer
+}
+
+// Observer counts what happens, for metrics. It must not block.
+type Observer interface {
+	verification.Observer
+	outbox.Observer
+	jobs.Observer
+	webhook.Observer
+	LimitAnswered(limit string, o limits.Operation, outcome string)
+}
+
+// Dependencies are the services that a Core uses.
+type Dependencies struct {
+	DB        Database
+	Limiter   gates.Limiter
+	Kept      *gates.Kept // keeps the events of a Limiter in this process; nil: nothing does
+	Mails     MailRenderer
+	Sender    outbox.MailSender
+	Texts     TextRenderer          // set if Carrier is
+	Carrier   outbox.Carrier        // nil: there are no text messages
+	Receipts  outbox.ReceiptSources // nil: no carrier is asked for receipts
+	Observer  Observer
+	Tracer    Tracer // nil: there are no traces
+	Logger    *slog.Logger
+	Now       func() time.Time
+	Random    func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
+	Transport http.RoundTripper                 // of webhooks; nil: connections that their guard has let through
+	// Around wraps the outbox, for example to deliver each send before its request ends; nil: the
+	// outbox delivers in the background.
+	Around func(*outbox.Outbox) verification.Outbox
+}
+
+// Core is the part of the service that one process runs without ports, files and connections.
+type Core struct {
+	Policy      *policy.CurrentSet
+	Gates       *gates.Gates
+	Outbox      *outbox.Outbox
+	Refusals    *refusals.Batch
+	Signer      *proof.Signer
+	Codes       *verification.Service
+	Desk        *support.Desk
+	Limits      *limits.Service
+	Proofs      *redemption.Service
+	Receipts    *reports.ReceiptRecorder
+	Providers   *reports.ProviderEvents
+	Hooks       *webhook.Deliverer
+	Maintenance *jobs.Maintenance
+
+	settings     Settings
+	dependencies Dependencies
+}
+
+// New connects the services. Nothing runs in the background until Run.
+func New(s Settings, p Dependencies) *Core {
+	c := &Core{settings: s, dependencies: p, Policy: policy.NewCurrentSet(s.Policy, p.Now),
+		Refusals: refusals.New(p.DB, p.Now, p.Logger),
+		Signer:   proof.New(s.Vault.Ring)}
+	c.Hooks = webhook.New(s.Webhooks, webhook.Dependencies{DB: p.DB, Observer: p.Observer, Tracer: p.Tracer, Logger: p.Logger,
+		Now: p.Now, Random: p.Random,
+		Transport: p.Transport})
+	ids := &store.IDGenerator{}
+	c.Gates = gates.New(p.Limiter, p.DB, c.Policy, p.Now, p.Logger)
+	c.Outbox = outbox.New(s.Outbox, outbox.Dependencies{
+		Store: p.DB, Limiter: c.Gates, Policy: c.Policy, Vault: s.Vault, Mails: p.Mails, Sender: p.Sender,
+		Texts: p.Texts, Carrier: p.Carrier,
+		Receipts: p.Receipts, Observer: p.Observer, Tracer: p.Tracer, IDs: ids, Now: p.Now, Logger: p.Logger,
+		Random: p.Random, Notify: c.Hooks.Wake,
+	})
+	c.Gates.RefundLater = c.Outbox.RefundLater
+	c.addUseCases(webhook.EventMaker{Policy: c.Policy, Vault: s.Vault, IDs: ids, Now: p.Now, Notify: c.Hooks.Wake})
+	return c
+}
+
+func (c *Core) addUseCases(teller webhook.EventMaker) {
+	s, p := c.settings, c.dependencies
+	codes := verification.Dependencies{
+		Store: p.DB, Gates: c.Gates, Outbox: c.Outbox, Refusals: c.Refusals, Policy: c.Policy, Vault: s.Vault,
+		Mails: p.Mails, Prover: c.Signer,
+		Observer: p.Observer, Lease: c.Outbox.Lease, IDs: teller.IDs, Now: p.Now, Logger: p.Logger,
+		Notify: teller.Notify, HoldUntil: s.HoldUntil,
+	}
+	if p.Around != nil {
+		codes.Outbox = p.Around(c.Outbox)
+	}
+	desk := support.Dependencies{
+		Teller: teller, Store: p.DB, Limiter: c.Gates, Refusals: c.Refusals, Policy: c.Policy, Vault: s.Vault,
+		Mails: p.Mails, Now: p.Now, Logger: p.Logger,
+	}
+	if p.Carrier != nil {
+		codes.Texts, desk.Texts = p.Texts, p.Texts
+	}
+	c.Codes = verification.New(codes)
+	desk.Codes = c.Codes
+	c.Desk = support.New(desk)
+	c.Proofs = &redemption.Service{Store: p.DB, Proofs: c.Signer, Vault: s.Vault, Policy: c.Policy, Now: p.Now}
+	c.Limits = limits.New(c.Gates, s.Vault.IndexKey, s.Limits, p.Observer.LimitAnswered)
+	c.Receipts = &reports.ReceiptRecorder{Store: p.DB, Carriers: p.Receipts, Vault: s.Vault, Teller: teller, Logger: p.Logger}
+	c.Providers = &reports.ProviderEvents{Store: p.DB, Policy: c.Policy, Vault: s.Vault, Teller: teller, Logger: p.Logger}
+	c.Maintenance = &jobs.Maintenance{Store: p.DB, Policy: c.Policy, Watch: s.Outbox.Watch, Tick: s.Tick,
+		Observer: p.Observer, Now: p.Now,
+		Teller: teller, Logger: p.Logger}
+}
+
+// jobs returns the periodic jobs.
+func (c *Core) jobs() []jobs.Job {
+	table := append(c.Maintenance.Jobs(),
+		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.InfallibleRun(c.Refusals.Flush), AtStop: true},
+		jobs.Job{Name: "alarms", Every: jobs.DefaultTick, Run: jobs.InfallibleRun(c.Codes.LogAlarms)},
+	)
+	if k := c.dependencies.Kept; k != nil {
+		table = append(table, jobs.Job{Name: "limiter", Every: gates.KeepEvery, Run: k.Sync})
+	}
+	if c.dependencies.Receipts != nil && c.settings.Outbox.PollAfter > 0 {
+		table = append(table, jobs.Job{Name: "receipts", Every: jobs.DefaultTick, Run: c.Receipts.Poll})
+	}
+	return table
+}
+
+// Run delivers messages and webhooks and runs the jobs, those of more too, until ctx ends. Then it
+// ends or releases the sends in flight, and writes what Dependencies.Kept has not written yet.
+func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
+	var work sync.WaitGroup
+	work.Go(func() { c.Outbox.Run(ctx) })
+	work.Go(func() {
+		jobs.Run(ctx, append(c.jobs(), more...), c.settings.Tick, c.dependencies.Observer, c.dependencies.Logger)
+	})
+	work.Go(func() { c.Hooks.Run(ctx) })
+	work.Wait()
+	if k := c.dependencies.Kept; k != nil {
+		if err := k.Flush(context.WithoutCancel(ctx)); err != nil {
+			c.dependencies.Logger.Warn("limiter's last events not written", "error", err, runbook.Jobs.See())
+		}
+	}
+}

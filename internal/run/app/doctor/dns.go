@@ -1,0 +1,141 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"sendcode/internal/deliver/delivery/mailserver"
+)
+
+// resolver is the part of a [net.Resolver] that the doctor asks.
+type resolver interface {
+	LookupTXT(ctx context.Context, name string) ([]string, error)
+	LookupHost(ctx context.Context, host string) ([]string, error)
+	LookupAddr(ctx context.Context, address string) ([]string, error)
+}
+
+// senderDomains returns the domains that mails are sent from; none if mails do not leave this
+// machine.
+func (d *doctor) senderDomains() []string {
+	if d.cfg.SMTPURL == "" {
+		return nil
+	}
+	return slices.DeleteFunc(d.cfg.MailDomains(), func(name string) bool { return name == "localhost" })
+}
+
+// dnsAnswered reports whether the name servers answered; "no such name" is an answer too. Otherwise
+// it prints a remark.
+func (d *doctor) dnsAnswered(what, name string, err error) bool {
+	dns, ok := errors.AsType[*net.DNSError](err)
+	if err == nil || ok && dns.IsNotFound {
+		return true
+	}
+	d.remark(what, "the name servers do not answer for "+name)
+	return false
+}
+
+// checkSenderDomains looks for the SPF and DMARC records that big mailbox providers want.
+func (d *doctor) checkSenderDomains(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	names := d.senderDomains()
+	if len(names) == 0 {
+		d.pass("sender domain", "not looked at: mails go nowhere yet")
+	}
+	for _, name := range names {
+		hasSPF := d.hasRecord(ctx, name, "v=spf1",
+			name+" has no SPF record; providers may refuse its mails unless they are signed with DKIM")
+		hasDMARC := d.hasRecord(ctx, "_dmarc."+name, "v=DMARC1",
+			name+" has no DMARC record; from 5,000 mails a day big providers want one")
+		if hasSPF && hasDMARC {
+			d.pass("sender domain", name+" has SPF and DMARC records")
+		}
+	}
+}
+
+// hasRecord reports whether a TXT record of the name begins with prefix; if none does, it prints a
+// remark.
+func (d *doctor) hasRecord(ctx context.Context, name, prefix, otherwise string) bool {
+	records, err := d.resolver.LookupTXT(ctx, name)
+	if !d.dnsAnswered("sender domain", name, err) {
+		return false
+	}
+	has := slices.ContainsFunc(records,
+		func(r string) bool { return strings.HasPrefix(strings.ToLower(r), strings.ToLower(prefix)) })
+	if !has {
+		d.remark("sender domain", otherwise)
+	}
+	return has
+}
+
+// checkPTRs checks the reverse names (PTR records) of the mail servers. Mails may leave from
+// another address, so it prints only remarks.
+func (d *doctor) checkPTRs(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	configs, err := mailserver.ParseURLs(d.cfg.SMTPURL)
+	if len(d.senderDomains()) == 0 || err != nil {
+		return
+	}
+	var seen []string
+	for _, c := range configs {
+		if !c.API && !slices.Contains(seen, c.Host) {
+			seen = append(seen, c.Host)
+			d.checkPTRsOf(ctx, c.Host)
+		}
+	}
+}
+
+func (d *doctor) checkPTRsOf(ctx context.Context, host string) {
+	addresses, err := []string{host}, error(nil)
+	if _, literal := netip.ParseAddr(host); literal != nil {
+		addresses, err = d.resolver.LookupHost(ctx, host)
+	}
+	switch {
+	case !d.dnsAnswered("PTR", host, err):
+		return
+	case len(addresses) == 0:
+		d.remark("PTR", host+" has no address in the DNS")
+		return
+	case !slices.ContainsFunc(addresses, isPublicAddress):
+		d.remark("PTR", host+" is in an inner network: look at the PTR of the address that its mails leave from")
+		return
+	}
+	for _, a := range addresses {
+		if isPublicAddress(a) {
+			d.checkPTRLeadsBack(ctx, host, a)
+		}
+	}
+}
+
+func isPublicAddress(address string) bool {
+	a, err := netip.ParseAddr(address)
+	return err == nil && a.IsGlobalUnicast() && !a.IsPrivate()
+}
+
+// checkPTRLeadsBack checks that the address has a name that resolves to it again, as receivers do
+// (RFC 1912 section 2.1).
+func (d *doctor) checkPTRLeadsBack(ctx context.Context, host, address string) {
+	names, err := d.resolver.LookupAddr(ctx, address)
+	if !d.dnsAnswered("PTR", address, err) {
+		return
+	}
+	if len(names) == 0 {
+		d.remark("PTR", address+", of "+host+", has no name: if mails leave from there, big providers refuse them")
+		return
+	}
+	for _, name := range names {
+		name = strings.TrimSuffix(name, ".")
+		if back, err := d.resolver.LookupHost(ctx, name); err == nil && slices.Contains(back, address) {
+			d.pass("PTR", address+" is "+name+", which leads back to it")
+			return
+		}
+	}
+	name := strings.TrimSuffix(names[0], ".")
+	d.remark("PTR", address+" is "+name+
+		", which does not lead back to it: if mails leave from there, big providers refuse them")
+}

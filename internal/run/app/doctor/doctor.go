@@ -1,0 +1,193 @@
+// Package doctor is `sendcode doctor`: it tries every connection of a configuration and looks for
+// common faults. It can run beside the service, and opens connections as internal/run/app does.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/run/app"
+	"sendcode/internal/run/config"
+	"sendcode/internal/store/postgres"
+	"sendcode/quota"
+)
+
+// checkTimeout bounds one check.
+const checkTimeout = 5 * time.Second
+
+// Examine tries every connection and looks for common faults, and prints one line for each. It
+// sends no message. Of a Postgres database it changes only the tables write_probe and leases, to
+// see that there is room for rows. The error has the number of faults; remarks do not count.
+func Examine(ctx context.Context, cfg config.Config, out io.Writer) error {
+	app.SetRedisLogger(slog.New(slog.DiscardHandler))
+	return newDoctor(cfg, out).examine(ctx)
+}
+
+func newDoctor(cfg config.Config, out io.Writer) *doctor {
+	return &doctor{cfg: cfg, out: out, resolver: net.DefaultResolver, now: time.Now}
+}
+
+func (d *doctor) examine(ctx context.Context) error {
+	for _, w := range d.cfg.Warnings {
+		d.remark("settings", w)
+	}
+	if d.cfg.GeneratesAPIKey() {
+		d.remark("keys",
+			"no app has a key, so the app default has generated ones. They are closed behind a proxy that says that it "+
+				"is one, and open behind any other, such as one for TCP: before others can reach "+d.cfg.Addr+
+				", give SENDCODE_API_KEY, or an app's keys")
+	}
+	if d.cfg.DatabaseURL == "" {
+		d.checkFile(ctx)
+	} else {
+		d.runCheck(ctx, "database", d.checkDatabase)
+	}
+	d.runCheck(ctx, "redis", d.checkRedis)
+	d.checkMailServers(ctx)
+	d.checkSenderDomains(ctx)
+	d.checkDKIM(ctx)
+	d.checkPTRs(ctx)
+	d.checkCarriers(ctx)
+	d.remarkReceiptAddresses()
+	d.checkIdentityProvider(ctx)
+	if d.broken > 0 {
+		return fmt.Errorf("%d of the things looked at do not work", d.broken)
+	}
+	return nil
+}
+
+// doctor prints one line for each check, and counts the failed ones in broken.
+type doctor struct {
+	cfg      config.Config
+	out      io.Writer
+	resolver resolver
+	now      func() time.Time
+	broken   int
+}
+
+// runCheck calls a check with checkTimeout and prints what it returns.
+func (d *doctor) runCheck(ctx context.Context, what string, check func(context.Context) (string, error)) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	said, err := check(ctx)
+	if err != nil {
+		d.fail(what, err.Error())
+		return
+	}
+	d.pass(what, said)
+}
+
+func (d *doctor) fail(what, said string) {
+	said = uniqueLines(said)
+	d.broken++
+	fmt.Fprintf(d.out, "✗ %s: %s\n", what, said)
+}
+
+// uniqueLines joins the lines of a text, each once: pgx tries an address with TLS and without, and
+// reports both failures in the same words.
+func uniqueLines(said string) string {
+	var lines []string
+	for line := range strings.SplitSeq(said, "\n") {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, " ")
+}
+
+func (d *doctor) pass(what, said string) { fmt.Fprintf(d.out, "✓ %s: %s\n", what, said) }
+
+func (d *doctor) remark(what, said string) { fmt.Fprintf(d.out, "! %s: %s\n", what, said) }
+
+func (d *doctor) checkDatabase(ctx context.Context) (said string, err error) {
+	defer func() { err = explainPermissionDenied(err) }()
+	db, err := postgres.Open(ctx, d.cfg.DatabaseURL, d.cfg.DatabaseRole)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = db.Close() }()
+	if why, err := db.AuditWeakness(ctx); err == nil && why != "" {
+		d.remark("acts", why+"; see SENDCODE_DATABASE_ROLE")
+	}
+	d.compareClock(ctx, "Postgres", db.Clock)
+	d.checkKeys(ctx, d.cfg, db.Store())
+	said, err = d.checkStorage(ctx, db.Store())
+	return "Postgres answers, and its schema fits" + said, errors.Join(err, db.Ping(ctx))
+}
+
+// explainPermissionDenied adds advice to Postgres's error for a missing right. It returns other
+// errors as they are.
+func explainPermissionDenied(err error) error {
+	if !postgres.IsPermissionDenied(err) {
+		return err
+	}
+	return fmt.Errorf("%w; set SENDCODE_DATABASE_ROLE to the role that the service works as, and run sendcode migrate "+
+		"with it as the tables' owner, which gives the role its rights", err)
+}
+
+func (d *doctor) checkRedis(ctx context.Context) (string, error) {
+	if d.cfg.RedisURL == "" {
+		return "none: rules are counted in process, as is right for one replica alone", nil
+	}
+	client, err := quota.OpenRedis(d.cfg.RedisURL)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = client.Close() }()
+	r := quota.NewRedis(client, app.RedisPrefix)
+	if err := r.Ping(ctx); err != nil { // it runs the scripts of a send
+		return "", err
+	}
+	d.compareClock(ctx, "Redis", func(ctx context.Context) (time.Time, error) {
+		seen, err := r.Peek(ctx, quota.Request{})
+		return seen.At, err
+	})
+	for _, w := range r.Warnings(ctx) {
+		d.remark("redis", w)
+	}
+	return "answers, and lets a send count", nil
+}
+
+// checkIdentityProvider checks that the identity provider's addresses can be read. Only a login
+// shows whether it accepts the client's secret.
+func (d *doctor) checkIdentityProvider(ctx context.Context) {
+	p := app.IdentityProvider(d.cfg)
+	if p == nil {
+		return
+	}
+	d.runCheck(ctx, "provider of logins", func(ctx context.Context) (string, error) {
+		_, _, err := p.Client.Begin(ctx)
+		return p.Title + " answers", err
+	})
+}
+
+// checkCarriers checks each carrier separately. Nothing is sent.
+func (d *doctor) checkCarriers(ctx context.Context) {
+	for _, c := range d.cfg.SMS.Carriers {
+		d.runCheck(ctx, "carrier "+c.Name, func(ctx context.Context) (string, error) {
+			return sms.Probe(ctx, c.Open())
+		})
+		if s, ok := c.Settings.(sms.SettingsWithSender); ok && s.NeedsSender() && len(d.cfg.SMS.Senders) == 0 {
+			d.remark("carrier "+c.Name, "needs a sender and has none: it can send nothing")
+		}
+	}
+}
+
+// remarkReceiptAddresses prints the addresses to enter in carriers' consoles. They contain a token.
+func (d *doctor) remarkReceiptAddresses() {
+	for _, c := range d.cfg.SMS.Carriers {
+		s, ok := c.Settings.(sms.SettingsWithAccountCallback)
+		if ok && s.HasAccountCallback() && d.cfg.SMS.PublicURL != "" && d.cfg.IndexKey.IsSet() {
+			d.remark("receipts", c.Name+" sends them to the address entered in its console; it is "+
+				app.ReceiptAddresses(d.cfg).URL(c.Name, ""))
+		}
+	}
+}

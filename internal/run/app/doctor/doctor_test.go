@@ -1,0 +1,317 @@
+package doctor
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"io"
+	"maps"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/delivery/mailapi/mailapitest"
+	"sendcode/internal/deliver/delivery/smtptest"
+	"sendcode/internal/run/app"
+	"sendcode/internal/run/app/apptest"
+	"sendcode/internal/run/config"
+)
+
+// dns answers from a table; what is not in it does not exist.
+type dns map[string][]string
+
+func (d dns) answer(kind, name string) ([]string, error) {
+	switch found, known := d[kind+" "+name]; {
+	case known && found == nil:
+		return nil, &net.DNSError{Err: "server misbehaving", Name: name, IsTemporary: true}
+	case known:
+		return found, nil
+	}
+	return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+}
+
+func (d dns) LookupTXT(_ context.Context, name string) ([]string, error) {
+	return d.answer("TXT", name)
+}
+func (d dns) LookupHost(_ context.Context, name string) ([]string, error) { return d.answer("A", name) }
+func (d dns) LookupAddr(_ context.Context, a string) ([]string, error)    { return d.answer("PTR", a) }
+
+// examine has the doctor look at a configuration, with these answers of the DNS, on a clock that is
+// late by so much, and checks whether it finds faults and prints these lines. It returns all that
+// the doctor says.
+func examine(s *apptest.Stack, names dns, late time.Duration, faulty bool, lines ...string) string {
+	s.Helper()
+	var out strings.Builder
+	d := newDoctor(s.Config(), &out)
+	d.resolver, d.now = names, func() time.Time { return time.Now().Add(-late) }
+	if err := d.examine(s.Context()); (err != nil) != faulty {
+		s.Error(err)
+	}
+	says(s.T, out.String(), lines...)
+	return out.String()
+}
+
+func says(t *testing.T, said string, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		if !strings.Contains(said, line) {
+			t.Errorf("no line has %q in\n%s", line, said)
+		}
+	}
+}
+
+func TestDoctorComparesClocks(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t)
+	if err := app.Migrate(t.Context(), s.Config(), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	const late = 90*time.Second + 500*time.Millisecond
+	examine(s, dns{}, 0, false, "✓ clock of Postgres: ", "✓ clock of Redis: ", " ms ",
+		"✓ keys: no rows are encrypted yet; the first key is k")
+	examine(s, dns{}, late, false, "! clock of Postgres: 90", "! clock of Redis: 90", " ms ahead of this machine's",
+		"let NTP run on both")
+	examine(s, dns{}, -late, false, "! clock of Postgres: 90", " ms behind this machine's")
+}
+
+// A login without rights on the tables is told of the setting that names a role with them.
+func TestDoctorOnMissingRights(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t)
+	if err := app.Migrate(t.Context(), s.Config(), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	s.Postgres.Script(t, t.TempDir(), `psql --quiet --command='CREATE ROLE without_rights LOGIN' "$URL"`,
+		"URL="+s.Postgres.AdminURL())
+	at, err := url.Parse(s.Env["SENDCODE_DATABASE_URL"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.User = url.User("without_rights")
+	s.Env["SENDCODE_DATABASE_URL"] = at.String()
+	examine(s, dns{}, 0, true, "✗ database: ", "permission denied", "SQLSTATE 42501", "set SENDCODE_DATABASE_ROLE")
+}
+
+func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
+	t.Parallel()
+	s := embedded(t)
+	for _, c := range []struct {
+		script smtptest.Script
+		late   time.Duration
+		want   string
+	}{
+		{smtptest.Script{TLS: smtptest.STARTTLS}, 0,
+			"! TLS of the mail server: TLS 1.3 by STARTTLS; its certificate, of an authority without a name, ends in 23 hours: renew it"},
+		{smtptest.Script{TLS: smtptest.STARTTLS}, 31 * 24 * time.Hour,
+			"✓ TLS of the mail server: TLS 1.3 by STARTTLS; its certificate, of an authority without a name, is valid for 31 days"},
+		{smtptest.Script{TLS: smtptest.Implicit}, 31 * 24 * time.Hour,
+			"✓ TLS of the mail server: TLS 1.3 from the first byte; "},
+		{smtptest.Script{}, 0, "✓ TLS of the mail server: none, and none is needed: it is on this machine"},
+	} {
+		server := smtptest.Start(t, c.script)
+		s.Env["SENDCODE_SMTP_URL"] = server.URL()
+		examine(s, dns{}, c.late, false, c.want)
+	}
+	server := smtptest.Start(t, smtptest.Script{TLS: smtptest.STARTTLS})
+	s.Env["SENDCODE_SMTP_URL"] = "smtp://" + server.Addr() + "?tls=required"
+	examine(s, dns{}, 0, true, "✗ mail server: "+server.Addr()+": tls", "certificate") // of an unknown authority
+}
+
+func TestDoctorTriesProvidersOfMails(t *testing.T) {
+	t.Parallel()
+	s := embedded(t)
+	for _, rig := range mailapitest.Rigs() {
+		provider := mailapitest.Start(t, rig)
+		s.Env["SENDCODE_SMTP_URL"] = provider.URL()
+		at, err := url.Parse(provider.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		provider.Script(mailapitest.Answers(rig.Good[0]))
+		examine(s, dns{}, 31*24*time.Hour, false, "✓ mail server: "+at.Host+" answers",
+			"✓ TLS of the mail server: TLS 1.3 from the first byte; ")
+		provider.Script(mailapitest.Answers(rig.Bad))
+		examine(s, dns{}, 0, true, "✗ mail server: "+at.Host+": auth", "the key or the signature is refused")
+	}
+}
+
+// saidOfMail returns what the doctor says of the senders and the mail server of a configuration,
+// with these answers of the DNS.
+func saidOfMail(t *testing.T, cfg config.Config, names dns) string {
+	t.Helper()
+	var out strings.Builder
+	d := newDoctor(cfg, &out)
+	d.resolver = names
+	d.checkSenderDomains(t.Context())
+	d.checkDKIM(t.Context())
+	d.checkPTRs(t.Context())
+	return out.String()
+}
+
+// Each domain that an app sends from is looked at.
+func TestDoctorLooksAtTheSendersOfApps(t *testing.T) {
+	t.Parallel()
+	said := saidOfMail(t, config.Config{SMTPURL: "smtp://h", MailFrom: "codes@shop.example", DKIMSelector: "s1",
+		Reloadable: config.Reloadable{Apps: []config.App{
+			{Name: "news", MailFrom: "News <codes@News.example>"}, {Name: "same", MailFrom: "other@shop.example"},
+			{Name: "here", MailFrom: "a@localhost"},
+		}}}, dns{"TXT shop.example": {"v=spf1"}, "TXT _dmarc.shop.example": {"v=DMARC1"}})
+	says(t, said, "✓ sender domain: shop.example has SPF and DMARC records\n",
+		"! sender domain: news.example has no SPF record",
+		"! sender domain: news.example has no DMARC record")
+	if strings.Count(said, "s1._domainkey.") != 2 || strings.Count(said, "sender domain: ") != 3 {
+		t.Error(said)
+	}
+}
+
+func TestDoctorOnMailInTheClear(t *testing.T) {
+	t.Parallel()
+	for want, e := range map[string]delivery.Encryption{
+		"! m: none, and the server offers none: every code crosses in the clear\n": {},
+		"! m: none, though the server offers STARTTLS: set tls=required\n":         {Offered: true},
+	} {
+		var out strings.Builder
+		newDoctor(config.Config{}, &out).reportEncryption("m", false, e)
+		if out.String() != want {
+			t.Errorf("says %q, want %q", out.String(), want)
+		}
+	}
+}
+
+func rsaKey(t *testing.T, bits int) string {
+	key, err := rsa.GenerateKey(rand.Reader, bits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(der)
+}
+
+func TestDoctorLooksAtDKIM(t *testing.T) {
+	t.Parallel()
+	cfg := config.Config{SMTPURL: "smtp://h", MailFrom: "Shop <codes@shop.example>"}
+	says(t, saidOfMail(t, cfg, dns{}),
+		"! DKIM: not looked at, for the selector is not known: give --dkim-selector, which is what follows s= in the DKIM-Signature of a mail that arrived")
+	cfg.DKIMSelector = "s1"
+	const elliptic = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE/TCoES7EsAqj1CGdU58fS1VxeFsm9+WEmJys604pCNfR+j09XRB+kbX4VsUwtS1FwI2w/Z4yD9gZ2EotoW0O/w=="
+	good := rsaKey(t, 2048)
+	for record, want := range map[string]string{
+		"v=DKIM1; k=rsa; p=" + good:        "✓ DKIM: s1._domainkey.shop.example has an RSA key of 2048 bits",
+		"p=" + good[:60] + " " + good[60:]: "✓ DKIM: s1._domainkey.shop.example has an RSA key of 2048 bits",
+		"v=DKIM1; k=ed25519; p=" + base64.StdEncoding.EncodeToString(make([]byte,
+			32)): "✓ DKIM: s1._domainkey.shop.example has an Ed25519 key",
+		"v=DKIM1; t=y; p=" +
+			good: "! DKIM: s1._domainkey.shop.example is marked as a test (t=y): some providers treat its mails as unsigned",
+		"v=DKIM1; p=" +
+			rsaKey(t, 1024): "! DKIM: s1._domainkey.shop.example has an RSA key of 1024 bits; 2048 are safe",
+		"v=DKIM1; p=":                   "✗ DKIM: the key at s1._domainkey.shop.example is withdrawn (p= is empty)",
+		"v=DKIM1; p=hello":              "✗ DKIM: the key at s1._domainkey.shop.example cannot be read",
+		"v=DKIM1; k=rsa; p=" + elliptic: "✗ DKIM: the key at s1._domainkey.shop.example cannot be read",
+		"v=spf1 -all":                   "✗ DKIM: there is no key at s1._domainkey.shop.example: mails signed with it count as unsigned",
+	} {
+		says(t, saidOfMail(t, cfg, dns{"TXT s1._domainkey.shop.example": {record}}), want)
+	}
+	says(t, saidOfMail(t, cfg, dns{"TXT s1._domainkey.shop.example": nil}),
+		"! DKIM: the name servers do not answer for s1._domainkey.shop.example")
+}
+
+func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
+	t.Parallel()
+	const ip = "203.0.113.5"
+	mail := dns{"A mail.shop.example": {ip}, "PTR " + ip: {"out.shop.example."}, "A out.shop.example": {ip},
+		"TXT shop.example": {"v=spf1 a -all"}, "TXT _dmarc.shop.example": {"v=DMARC1; p=reject"}}
+	changed := func(key string, value ...string) dns {
+		c := maps.Clone(mail)
+		if c[key] = value; len(value) == 0 {
+			delete(c, key)
+		}
+		return c
+	}
+	for want, names := range map[string]dns{
+		"✓ PTR: 203.0.113.5 is out.shop.example, which leads back to it":                                              mail,
+		"! PTR: 203.0.113.5, of mail.shop.example, has no name: if mails leave from there, big providers refuse them": changed("PTR " + ip),
+		"! PTR: 203.0.113.5 is out.shop.example, which does not lead back to it":                                      changed("A out.shop.example", "203.0.113.9"),
+		"! PTR: mail.shop.example is in an inner network: look at the PTR of the address that its mails leave from":   changed("A mail.shop.example", "10.1.2.3"),
+		"! sender domain: shop.example has no SPF record":                                                             changed("TXT shop.example"),
+		"! sender domain: shop.example has no DMARC record":                                                           changed("TXT _dmarc.shop.example"),
+		"! PTR: mail.shop.example has no address in the DNS":                                                          changed("A mail.shop.example"),
+	} {
+		says(t, saidOfMail(t, config.Config{SMTPURL: "smtp://mail.shop.example:587",
+			MailFrom: "Shop <codes@shop.example>"}, names), want)
+	}
+	said := saidOfMail(t, config.Config{SMTPURL: "smtp://h", MailFrom: "Shop <codes@shop.example>"},
+		dns{"TXT shop.example": nil, "TXT _dmarc.shop.example": nil, "A h": nil})
+	says(t, said, "! sender domain: the name servers do not answer for shop.example",
+		"! PTR: the name servers do not answer for h")
+	if strings.Contains(said, "✓ sender domain") {
+		t.Error(said)
+	}
+}
+
+// The doctor asks no one but what is configured and the DNS.
+func TestDoctorWithNothingConfigured(t *testing.T) {
+	t.Parallel()
+	s := embedded(t)
+	said := examine(s, dns{}, 0, false)
+	if strings.Contains(said, "PTR") || strings.Contains(said, "DKIM") || strings.Contains(said, "clock of") {
+		t.Error(said)
+	}
+	for line := range strings.Lines(said) {
+		if !strings.HasPrefix(line, "✓ ") && !strings.HasPrefix(line, "! ") {
+			t.Errorf("a line %q", line)
+		}
+	}
+}
+
+// The doctor warns of a generated key, which a proxy that adds no header would open to others.
+func TestDoctorWarnsOfGeneratedKeys(t *testing.T) {
+	t.Parallel()
+	s := embedded(t)
+	const warning = "! keys: no app has a key"
+	if said := examine(s, dns{}, 0, false); strings.Contains(said, warning) {
+		t.Errorf("a key is given: %s", said)
+	}
+	delete(s.Env, "SENDCODE_API_KEY")
+	examine(s, dns{}, 0, false, warning, "before others can reach 127.0.0.1:0, give SENDCODE_API_KEY")
+	s.Env["SENDCODE_TRUSTED_PROXIES"] = "127.0.0.1"
+	said := examine(s, dns{}, 0, false, "! settings: No app has a secret key", "sendcode key")
+	if strings.Contains(said, warning) {
+		t.Errorf("nothing is generated: %s", said)
+	}
+}
+
+func TestTheRowsOfEachKey(t *testing.T) {
+	for want, of := range map[string]struct {
+		counts map[string]int
+		all    bool
+	}{
+		"no rows are encrypted yet; the first key is k2":              {nil, true},
+		"no rows were counted in time; the first key is k2":           {nil, false},
+		"rows by key, the first of which is k2: k1 3, k2 5":           {map[string]int{"k1": 3, "k2": 5}, true},
+		"rows by key, the first of which is k2: k1 3, k2 5, and more": {map[string]int{"k1": 3, "k2": 5}, false},
+	} {
+		if said := describeRowCounts("k2", of.counts, of.all); said != want {
+			t.Errorf("says %q, want %q", said, want)
+		}
+	}
+}
+
+func TestSelectors(t *testing.T) {
+	t.Parallel()
+	for text, right := range map[string]bool{
+		"s1": true, "a.b-c": true, strings.Repeat("a", 63): true, "": false, "s1._domainkey": false, "-a": false,
+		"a.": false, strings.Repeat("a", 64): false,
+	} {
+		if err := ValidateSelector(text); (err == nil) != right {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sendcode/internal/run/app"
+	"sendcode/internal/run/config"
+	"sendcode/internal/run/disk"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
+)
+
+const (
+	quickCheckTimeout = time.Minute
+	largeWAL          = 256 << 20 // bytes; about 4 MB are usual
+	fewDays           = 14        // with room for fewer days of growth, there is a remark
+)
+
+// checkFile looks at the SQLite file, whether the service runs or not, and changes nothing.
+func (d *doctor) checkFile(ctx context.Context) {
+	const what = "database"
+	dir, err := os.Stat(d.cfg.DataDir)
+	if err != nil {
+		d.fail(what, err.Error()+": correct SENDCODE_DATA_DIR, or run sendcode migrate, which makes the folder and the file")
+		return
+	}
+	path := filepath.Join(d.cfg.DataDir, config.DatabaseFile)
+	file, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		d.remark(what, path+" is not there: the first start makes it")
+		return
+	}
+	if err != nil {
+		d.fail(what, err.Error()+": run the doctor as root, or as the user of the service")
+		return
+	}
+	if !disk.SameOwner(dir, file) {
+		d.fail(what, path+" belongs to another user than its folder: run chown --reference="+d.cfg.DataDir+" on it")
+	}
+	if mode := file.Mode().Perm(); mode&0o200 == 0 {
+		d.fail(what, path+" is read-only, so nothing can be sent: run chmod 600 on it")
+	} else if mode&0o077 != 0 {
+		d.remark(what, path+" can be read by other users: run chmod 600 on it")
+	}
+	db, err := sqlite.OpenBeside(path, d.now)
+	if err != nil {
+		d.fail(what, err.Error())
+		return
+	}
+	defer func() { _ = db.Close() }()
+	checked, cancel := context.WithTimeout(ctx, quickCheckTimeout)
+	defer cancel()
+	switch err := db.QuickCheck(checked); {
+	case checked.Err() != nil && ctx.Err() == nil:
+		d.remark(what, "the quick check of "+path+" did not end within a minute: run it on a backup (PRAGMA quick_check)")
+	case err != nil:
+		d.fail(what, path+" is damaged: "+err.Error()+"; put back a backup, docs/operations.md#one-file")
+		return
+	}
+	if err := db.CheckSchema(ctx); errors.Is(err, store.ErrLaterSchema) {
+		d.remark(what, err.Error())
+	} else if err != nil {
+		d.fail(what, err.Error())
+		return
+	}
+	if moved, err := db.Moved(ctx); moved || err != nil {
+		d.fail(what, path+": "+errors.Join(sqlite.ErrMoved, err).Error())
+		return
+	}
+	cfg, err := d.cfg.WithStoredKeys()
+	if err != nil {
+		d.fail("keys", err.Error())
+	} else {
+		d.checkKeys(ctx, cfg, db.Store())
+	}
+	d.runCheck(ctx, what, func(ctx context.Context) (string, error) { return d.checkGrowth(ctx, db, path) })
+	d.checkBackup()
+}
+
+// checkGrowth returns a sentence about the size of the file and its disk, and prints remarks on
+// faults.
+func (d *doctor) checkGrowth(ctx context.Context, db *sqlite.DB, path string) (string, error) {
+	said, err := d.checkStorage(ctx, db.Store())
+	if err != nil {
+		return "", err
+	}
+	if wal, err := os.Stat(path + "-wal"); err == nil && wal.Size() > largeWAL {
+		d.remark("database", fmt.Sprintf("%s-wal has %d MB: a command that reads the file for long keeps it; let it end, or "+
+			"restart the service", path, wal.Size()>>20))
+	}
+	said = "SQLite in " + d.cfg.DataDir + ", whose schema fits" + said
+	perDay, err := db.BytesADay(ctx)
+	free, _, ok := disk.Space(d.cfg.DataDir)
+	if err != nil || !ok || perDay <= 0 {
+		return said, err
+	}
+	if days := int(free / perDay); days < fewDays {
+		d.remark("room", fmt.Sprintf("the disk is full in %d days at today's growth: enlarge it, or shorten retention", days))
+	} else {
+		said += fmt.Sprintf("; the disk has room for %d days at today's growth", days)
+	}
+	return said, nil
+}
+
+// checkBackup prints how old the last backup is.
+func (d *doctor) checkBackup() {
+	const what = "backup"
+	at := config.LastBackup(d.cfg.DataDir)
+	age := d.now().Sub(at)
+	switch {
+	case at.IsZero() && app.NeedsBackup(d.cfg):
+		d.remark(what, "there is none: run sendcode backup each day, docs/operations.md#one-file")
+	case at.IsZero():
+		d.pass(what, "none, as is right for a trial")
+	case age > app.BackupDue:
+		d.remark(what, "the last one is "+durationInWords(age)+" old: run sendcode backup, docs/operations.md#one-file")
+	default:
+		d.pass(what, "the last one is "+durationInWords(age)+" old")
+	}
+}

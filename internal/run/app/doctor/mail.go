@@ -1,0 +1,78 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sendcode/internal/base/loopback"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/delivery/mailserver"
+)
+
+// checkMailServers checks each mail server separately, since a server that fails is silently
+// skipped when mails are sent.
+func (d *doctor) checkMailServers(ctx context.Context) {
+	const what = "mail server"
+	if d.cfg.SMTPURL == "" {
+		d.pass(what, "none: mails stay in the dev mailbox, they reach no recipient")
+		return
+	}
+	configs, err := mailserver.ParseURLs(d.cfg.SMTPURL)
+	if err != nil {
+		d.fail(what, err.Error())
+		return
+	}
+	for n, c := range configs {
+		name := what
+		if len(configs) > 1 {
+			name = fmt.Sprintf("%s %d of %d", what, n+1, len(configs))
+		}
+		d.runCheck(ctx, name, func(ctx context.Context) (string, error) { return d.checkMailServer(ctx, name, c) })
+	}
+}
+
+func (d *doctor) checkMailServer(ctx context.Context, name string, c mailserver.Config) (string, error) {
+	if c.Hint != "" {
+		d.remark(name, c.Hint)
+	}
+	seen, err := c.Examine(ctx)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", c.Address, err)
+	}
+	d.reportEncryption("TLS of the "+name, loopback.IsHost(c.Host), seen)
+	return c.Address + " answers, as encrypted and logged in as configured", nil
+}
+
+// renewCertificateBefore is how long before its end a certificate should be renewed.
+const renewCertificateBefore = 14 * 24 * time.Hour
+
+func (d *doctor) reportEncryption(what string, local bool, e delivery.Encryption) {
+	how := "by STARTTLS"
+	if e.Implicit {
+		how = "from the first byte"
+	}
+	left := e.Until.Sub(d.now())
+	switch {
+	case e.Version == "" && local:
+		d.pass(what, "none, and none is needed: it is on this machine")
+	case e.Version == "" && e.Offered:
+		d.remark(what, "none, though the server offers STARTTLS: set tls=required")
+	case e.Version == "":
+		d.remark(what, "none, and the server offers none: every code crosses in the clear")
+	case left < renewCertificateBefore:
+		d.remark(what, fmt.Sprintf("%s %s; its certificate, of %s, ends in %s: renew it", e.Version, how, e.Issuer,
+			durationInWords(left)))
+	default:
+		d.pass(what, fmt.Sprintf("%s %s; its certificate, of %s, is valid for %s", e.Version, how, e.Issuer,
+			durationInWords(left)))
+	}
+}
+
+// durationInWords returns a duration in words, rounded down.
+func durationInWords(left time.Duration) string {
+	if left < 48*time.Hour {
+		return fmt.Sprintf("%d hours", int(left.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(left.Hours()/24))
+}

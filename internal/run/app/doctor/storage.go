@@ -1,0 +1,94 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"sendcode/internal/run/app"
+	"sendcode/internal/run/config"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+)
+
+// minPartitionWeeksAhead is the least number of coming weeks with partitions for which the doctor
+// prints no remark.
+const minPartitionWeeksAhead = 2
+
+// checkKeys compares the keys with the database's check values, and counts the rows that are
+// encrypted under each key. It stops after half of checkTimeout; sendcode rekey counts any
+// number of rows.
+func (d *doctor) checkKeys(ctx context.Context, cfg config.Config, db *sqldb.DB) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout/2)
+	defer cancel()
+	missing, err := app.CompareKeysWithDatabase(ctx, cfg, db)
+	if err != nil {
+		d.fail("keys", err.Error())
+	}
+	for _, id := range missing {
+		d.fail("keys", fmt.Sprintf("codes that have not expired need key %q, which is not in SENDCODE_SECRET_KEYS", id))
+	}
+	ring := app.RingIDs(cfg)
+	if len(ring) == 0 { // the service uses generated keys
+		return
+	}
+	counts, err := app.CountRowsByKey(ctx, db)
+	d.pass("keys", describeRowCounts(ring[0], counts, err == nil))
+	for id := range counts {
+		switch {
+		case !slices.Contains(ring, id):
+			d.fail("keys", fmt.Sprintf("%d rows can't be read: key %q is not in SENDCODE_SECRET_KEYS", counts[id], id))
+		case id != ring[0]:
+			d.remark("keys", id+" is needed until sendcode rekey has encrypted its rows again")
+		}
+	}
+}
+
+// describeRowCounts says how many rows are encrypted under each key. all: every row was
+// counted.
+func describeRowCounts(first string, counts map[string]int, all bool) string {
+	switch {
+	case len(counts) > 0 && all:
+		return "rows by key, the first of which is " + first + ": " + app.FormatRowsByKey(counts)
+	case len(counts) > 0:
+		return "rows by key, the first of which is " + first + ": " + app.FormatRowsByKey(counts) + ", and more"
+	case all:
+		return "no rows are encrypted yet; the first key is " + first
+	}
+	return "no rows were counted in time; the first key is " + first
+}
+
+// checkStorage returns the end of a sentence about what the database holds, and prints remarks on faults.
+func (d *doctor) checkStorage(ctx context.Context, db *sqldb.DB) (string, error) {
+	e, err := db.StorageStatus(ctx, d.cfg.Retention)
+	if err != nil {
+		return "", err
+	}
+	if len(e.Partitions) > 0 && store.PartitionWeeksAhead(e.PartitionsUntil(), e.Now) < minPartitionWeeksAhead {
+		d.remark("partitions", "rows can be written until "+e.PartitionsUntil().Format(time.DateOnly)+
+			" alone; the service makes more while it runs, "+
+			"and sendcode migrate does")
+	}
+	if e.Due > 0 {
+		due := strconv.Itoa(e.Due)
+		if e.Due >= store.MaxDueCounted {
+			due += " or more"
+		}
+		d.remark("retention",
+			due+" rows are older than the database keeps them; the service deletes them while it runs")
+	}
+	if e.Late > 0 {
+		d.remark("erasures", fmt.Sprintf(
+			"the keyed hashes of %d erased persons should be gone; the service deletes them while it runs", e.Late))
+	}
+	said := ""
+	if len(e.Partitions) > 0 {
+		said = fmt.Sprintf(": %d partitions, until %s", len(e.Partitions), e.PartitionsUntil().Format(time.DateOnly))
+	}
+	if !e.Oldest.IsZero() {
+		said += "; the oldest row is of " + e.Oldest.Format(time.DateOnly)
+	}
+	return said, nil
+}

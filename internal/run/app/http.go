@@ -1,0 +1,386 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/docs"
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/message"
+	"sendcode/internal/codes/code"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/deliver/sns"
+	"sendcode/internal/deliver/webhook"
+	"sendcode/internal/http/api"
+	"sendcode/internal/http/console"
+	"sendcode/internal/http/console/auth"
+	"sendcode/internal/http/evp"
+	"sendcode/internal/http/hooks"
+	"sendcode/internal/http/page"
+	"sendcode/internal/http/reference"
+	"sendcode/internal/http/server"
+	"sendcode/internal/limit/gates"
+	"sendcode/internal/run/config"
+	"sendcode/internal/store"
+	"sendcode/web"
+)
+
+// listener is an open port with its server. Its handler changes while the service starts.
+type listener struct {
+	net.Listener
+	server  *http.Server
+	unread  server.UnreadConns
+	ended   chan struct{} // closed when Serve has returned
+	routes  *echo.Echo
+	handler atomic.Pointer[http.Handler]
+}
+
+// ServeHTTP implements http.Handler.
+func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	(*l.handler.Load()).ServeHTTP(w, r)
+}
+
+func (l *listener) setHandler(h http.Handler) { l.handler.Store(&h) }
+
+func (l *listener) serve(failed chan<- error) {
+	failed <- l.server.Serve(l)
+	close(l.ended)
+}
+
+// shutdownWait is how long a stop waits for requests under way, after Config.Drain.
+const shutdownWait = 10 * time.Second
+
+// ErrInterrupted is the cause of a context that a person ended by Ctrl-C: the stop begins without
+// Config.Drain.
+var ErrInterrupted = errors.New("interrupted")
+
+// openPorts opens the port of the API, the console's if it has an address of its own, and that of
+// the profiles. Until addRoutes, all requests get 503; those on a passed socket wait until Serve.
+func (a *App) openPorts() error {
+	a.health = &server.Health{}
+	passed, err := passedSockets()
+	if err != nil {
+		return err
+	}
+	for _, address := range []string{a.cfg.Addr, a.cfg.AdminAddr} {
+		if address == "" {
+			continue
+		}
+		port, err := listen(address, &passed)
+		if err != nil {
+			return err
+		}
+		newEcho := func(health *server.Health) *echo.Echo {
+			e := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies,
+				HTTPS:     config.RequiresHTTPS(address),
+				PublicURL: a.cfg.SMS.PublicURL, Served: a.metrics.Served})
+			health.Register(e)
+			if a.traces != nil {
+				e.Use(traceRoute)
+			}
+			return e
+		}
+		starting := newEcho(&server.Health{}) // its Health never starts, so its /readyz answers 503
+		starting.Any("/*", func(echo.Context) error { return fault.Unavailable })
+		l := &listener{Listener: port, routes: newEcho(a.health), ended: make(chan struct{})}
+		l.setHandler(starting)
+		l.server = server.NewHTTPServer(l.unread.Read(a.traceRequests(a.health.EndConnections(l))), a.logger)
+		l.server.ConnState = l.unread.Changed
+		a.onClose(l.server.Close)
+		a.listeners = append(a.listeners, l)
+		if _, passed := port.(server.PassedListener); passed {
+			l.unread.Idle = true                                     // while they are waited for, no one is refused
+			a.onClose(func() error { _ = port.Close(); return nil }) // which Serve may have done
+			continue
+		}
+		go l.serve(a.failed)
+	}
+	for _, l := range passed {
+		return fmt.Errorf("systemd passed a socket for %s, and neither SENDCODE_ADDR nor SENDCODE_ADMIN_ADDR has its port: "+
+			"correct ListenStream", l.Addr())
+	}
+	return a.serveProfiles()
+}
+
+// addRoutes adds all routes. Console and metrics go to the console's own port, if there is one.
+// After addRoutes, requests wait until Serve.
+func (a *App) addRoutes() error {
+	front, back := a.listeners[0].routes, a.listeners[len(a.listeners)-1].routes
+	for _, l := range a.listeners {
+		page.RegisterStatic(l.routes)
+	}
+	a.addProbes()
+	a.requests = server.NewRequestLimiter(a.cfg.RequestsPerMinute, a.logger, a.metrics.NetworkRefused, a.now)
+	a.api = api.New(a.core.Codes, apiKeys(a.cfg))
+	a.api.Requests, a.api.Limits, a.api.Proofs = a.requests, a.core.Limits, a.core.Proofs
+	a.api.Register(front)
+	a.registerProviderEvents(front)
+	a.registerHooks(front)
+	web.RegisterWidget(front)
+	a.metrics.RegisterAPIKeys(func(show func(app, key string, used time.Time)) {
+		for _, k := range a.api.Keys() {
+			show(k.App, k.ID, k.LastUsed())
+		}
+	})
+	front.GET("/openapi.yaml", echo.WrapHandler(web.NewFile("application/yaml", docs.OpenAPI)))
+	reference.Register(front)
+	receipts := &api.ReceiptHandlers{Addresses: ReceiptAddresses(a.cfg), Recorder: a.core.Receipts, Logger: a.logger}
+	if carriers, ok := a.carrier.(*sms.Carriers); ok && a.cfg.SMS.PublicURL != "" {
+		receipts.Carriers = carriers
+	}
+	receipts.Register(front)
+	if err := a.registerProofKeys(front); err != nil {
+		return err
+	}
+	a.registerPages(front)
+	a.registerConsole(back)
+	a.core.Gates.OnEventLoss = a.metrics.CountRebuild
+	a.metrics.RegisterStorage(a.storageStatus)
+	if a.redis != nil {
+		a.metrics.RegisterRedis(a.redis.Size)
+	}
+	a.registerPartMetrics(front)
+	a.registerMetricsRoute(back)
+	for _, l := range a.listeners {
+		l.setHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-a.serving:
+				l.routes.ServeHTTP(w, r)
+			case <-r.Context().Done():
+			}
+		}))
+	}
+	return nil
+}
+
+// registerProviderEvents adds the routes on which mail providers report events.
+func (a *App) registerProviderEvents(e *echo.Echo) {
+	var sources []reports.Source
+	topics := map[string]*sns.Topic{}
+	// certificates of authorities come without TLS, and are verified
+	client := webhook.Guard{Plain: true}.Client(nil, nil)
+	for _, p := range a.cfg.Providers {
+		sources = append(sources, p.SourceWithSecret())
+		if p.Auth.Scheme == reports.SchemeSNS {
+			topics[p.Name] = sns.NewTopic(p.Auth.Topic, &client, nil)
+		}
+		a.metrics.InitProvider(p.Name, api.ProviderOutcomes())
+	}
+	events := api.NewEventHandlers(sources, a.core.Providers, gates.Committed{Gates: a.core.Gates, Kept: a.kept}, a.metrics.ProviderEvent, a.logger)
+	events.Topics, events.Subscriptions = topics, a.core.Desk
+	events.Register(e)
+}
+
+// registerHooks adds the routes on which auth servers have their codes sent.
+func (a *App) registerHooks(e *echo.Echo) {
+	var all []hooks.Hook
+	for _, h := range a.cfg.Hooks {
+		all = append(all, h.Hook())
+	}
+	api.NewHooks(all, a.core.Codes, a.logger).Register(e)
+}
+
+// registerProofKeys serves the keys that proofs are checked with. Clients may cache them; at an
+// unknown key ID they ask again.
+func (a *App) registerProofKeys(e *echo.Echo) error {
+	keys, err := a.core.Signer.KeySet()
+	if err != nil {
+		return err
+	}
+	e.GET("/.well-known/jwks.json", func(c echo.Context) error {
+		c.Response().Header().Set("Cache-Control", "public, max-age=300")
+		return c.Blob(http.StatusOK, "application/jwk-set+json", keys)
+	})
+	return nil
+}
+
+func (a *App) registerPages(e *echo.Echo) {
+	if a.mailbox != nil {
+		page.RegisterMailbox(e, a.mailbox, a.cfg.MailboxKey(), a.cfg.APIKey.Reveal())
+	}
+	if a.cfg.Page.App == "" {
+		return
+	}
+	first := "" // country
+	if served := a.cfg.SMS.Countries; len(served) > 0 {
+		first = served[0]
+	}
+	issuers := webhook.Guard{}.Client(nil, nil)
+	a.page = page.New(page.Config{
+		Channels: a.cfg.Page.Channels, Country: first,
+		Codes: a.core.Codes, Cookies: a.ring, Logger: a.logger, Requests: a.requests, References: a.core.Proofs,
+		Tokens: &evp.Verifier{Client: &issuers, TXT: net.DefaultResolver.LookupTXT, Now: a.now},
+		Origin: a.cfg.PageOrigin(), Now: a.now,
+	})
+	a.configurePage(a.cfg)
+	a.page.Register(e)
+}
+
+// configurePage gives the page the apps and purposes of cfg and of the policy set in force.
+func (a *App) configurePage(cfg config.Config) {
+	set := a.core.Policy.Get()
+	first, others := page.AppPage{}, []page.AppPage(nil)
+	for _, app := range cfg.Apps {
+		one := page.AppPage{
+			App: app.Name, Title: cfg.TitleOf(app), Brand: app.EffectiveBrand(), ReturnURLs: app.ReturnURLs,
+			Sender: cfg.SenderOf(app).Address, EVP: app.EVP == "on",
+		}
+		for _, name := range append([]string{policy.DefaultPurpose}, app.PagePurposes...) {
+			p := set.Purposes[name]
+			one.Purposes = append(one.Purposes, page.Purpose{
+				Name: name, Code: code.Shape{Alphabet: p.Alphabet, Length: p.CodeLength}, Title: p.Titles.ForLocale,
+				Subject: subjectByLanguage(a.mails, p, one.App, one.Title),
+			})
+		}
+		switch {
+		case app.Name == cfg.Page.App:
+			first = one
+		case cfg.HasPage(app):
+			others = append(others, one)
+		}
+	}
+	a.page.Configure(append([]page.AppPage{first}, others...)...)
+}
+
+// subjectByLanguage returns a function that returns a mail's subject in a language, for people who
+// search their mailbox for the mail. It returns nil if subjects contain the code.
+func subjectByLanguage(r *message.Renderer, p policy.Purpose, app, title string) func(string) string {
+	if p.Notify == message.NotifyGlance {
+		return nil
+	}
+	var known sync.Map // by language
+	return func(lang string) string {
+		subject, ok := known.Load(lang)
+		if !ok { // a failure leaves it empty
+			m, _ := r.Render(message.RenderRequest{App: app, Locale: lang, Purpose: p.Name, Titles: p.Titles,
+				Data: message.Data{App: title, Code: "000000", Minutes: 1}})
+			subject, _ = known.LoadOrStore(lang, m.Subject)
+		}
+		return subject.(string)
+	}
+}
+
+func (a *App) registerConsole(e *echo.Echo) {
+	if !a.cfg.AdminEnabled() && !a.cfg.AdminToken.IsSet() && len(a.cfg.Admin.Tokens) == 0 {
+		return
+	}
+	var carriers []string
+	if all, ok := a.carrier.(*sms.Carriers); ok {
+		for _, h := range all.Health() {
+			carriers = append(carriers, h.Server)
+		}
+	}
+	var topics []string
+	for _, p := range a.cfg.Providers {
+		if p.Auth.Scheme == reports.SchemeSNS {
+			topics = append(topics, p.Name)
+		}
+	}
+	pages := console.New(console.Config{
+		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk, Topics: topics, Webhooks: a.core.Hooks,
+		Logger: a.logger, Status: a.Status, Carriers: carriers, StorageStatus: a.storageStatus, Now: a.now,
+		Auth: auth.Config{
+			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: gates.Committed{Gates: a.core.Gates, Kept: a.kept}, Ring: a.ring,
+			Provider: IdentityProvider(a.cfg),
+			Refused:  a.metrics.AdminRefused,
+			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(),
+			Tokens: adminTokens(a.cfg), DemandFactor: a.cfg.Admin.SecondFactor == config.SecondFactorRequired,
+		},
+	})
+	pages.Register(e)
+}
+
+// registerMetricsRoute adds /metrics, with the metrics token if one is set. Without a token it is
+// on an address of its own alone, and refuses requests through a proxy. A trial has a token of its
+// own.
+func (a *App) registerMetricsRoute(e *echo.Echo) {
+	token, show := a.cfg.MetricsToken, echo.WrapHandler(a.metrics.Handler())
+	switch trial := a.cfg.TrialMetricsToken(); {
+	case token.IsSet():
+		e.GET("/metrics", show, server.RequireToken(token.Reveal()))
+	case trial != "":
+		e.GET("/metrics", show, server.RequireLocal, server.RequireToken(trial))
+	case a.cfg.AdminAddr == "":
+	case config.RequiresHTTPS(a.adminAddr()):
+		e.GET("/metrics", show, server.RequireDirect)
+	default:
+		e.GET("/metrics", show, server.RequireLocal)
+	}
+}
+
+// storageStatus returns the database's storage status.
+func (a *App) storageStatus(ctx context.Context) (store.StorageStatus, error) {
+	return a.db.StorageStatus(ctx, a.core.Policy.Get().Retention)
+}
+
+func adminTokens(c config.Config) (all []auth.Token) {
+	if c.AdminToken.IsSet() {
+		all = append(all, auth.Token{SHA256: sha256.Sum256([]byte(c.AdminToken.Reveal())),
+			Role: auth.Role(c.Admin.TokenRole)})
+	}
+	for _, t := range c.Admin.Tokens {
+		all = append(all, auth.Token{ID: t.ID, SHA256: t.SHA256, Role: auth.Role(t.Role), Expires: t.Expires})
+	}
+	return all
+}
+
+// serveHTTP serves all ports until ctx ends or one fails. Then it stops, within Config.Drain and
+// shutdownWait.
+func (a *App) serveHTTP(ctx context.Context) error {
+	close(a.serving)
+	for _, l := range a.listeners {
+		l.setHandler(l.routes)
+		if _, passed := l.Listener.(server.PassedListener); passed {
+			go l.serve(a.failed)
+		}
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+		a.core.Limits.EndWaits()
+		a.drain(ctx)
+	case err = <-a.failed:
+		a.core.Limits.EndWaits()
+	}
+	return errors.Join(err, a.shutdown())
+}
+
+// drain makes /readyz fail for Config.Drain before the ports close, so that load balancers notice.
+func (a *App) drain(ctx context.Context) {
+	a.health.MarkStopping()
+	wait := a.cfg.Drain
+	if errors.Is(context.Cause(ctx), ErrInterrupted) {
+		wait = 0
+	}
+	a.logger.Info("shutdown begun: /readyz answers 503, and requests are still answered", "drain", wait.String())
+	<-time.After(wait)
+}
+
+func (a *App) shutdown() error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
+	defer cancel()
+	errs := make([]error, len(a.listeners))
+	var wg sync.WaitGroup
+	for i, l := range a.listeners {
+		wg.Go(func() {
+			if server.EndAccepting(l.Listener) {
+				<-l.ended // so that unread knows all connections
+			}
+			l.unread.Wait() // for Shutdown drops a request that is read after it began
+			errs[i] = l.server.Shutdown(ctx)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,172 @@
+package app
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sendcode"
+	"sendcode/internal/run/config"
+)
+
+// Installation has the answers to the five questions of `sendcode init`, as arguments of the
+// command.
+type Installation struct {
+	Origin   string `env:"SENDCODE_ORIGINS" placeholder:"ORIGIN" help:"Domain: where browsers meet the page, or the page of yours with the widget, such as https://codes.example."`
+	MailFrom string `env:"SENDCODE_MAIL_FROM" placeholder:"SENDER" help:"Sender, such as 'Shop <no-reply@shop.example>'."`
+	SMTPURL  string `name:"smtp-url" env:"SENDCODE_SMTP_URL" placeholder:"URL" help:"Mail server, such as smtp://user:password@mail.example:587 or resend://:key@api.resend.com."`
+	Show     string `default:"page" placeholder:"page" help:"page: people use the page of this service. widget: they use the widget in a page of yours."`
+	Where    string `default:"systemd" placeholder:"systemd" help:"systemd: its units and files in /etc/sendcode. compose: a compose file in this folder."`
+	Yes      bool   `help:"Ask nothing: the arguments and variables are the answers."`
+	Root     string `hidden:"" help:"The folder that stands for / with systemd, and for this folder with compose."`
+}
+
+// ask asks each question. An empty line keeps the answer that there is.
+func (i *Installation) ask(in io.Reader, out io.Writer) error {
+	lines := bufio.NewReader(in)
+	for _, q := range []struct {
+		text   string
+		answer *string
+	}{
+		{"Domain, such as https://codes.example", &i.Origin}, {"Sender, such as Shop <no-reply@shop.example>", &i.MailFrom},
+		{"Mail server, such as smtp://user:password@mail.example:587", &i.SMTPURL}, {"page or widget", &i.Show},
+		{"systemd or compose", &i.Where},
+	} {
+		_, _ = fmt.Fprintf(out, "%s [%s]: ", q.text, *q.answer)
+		line, err := lines.ReadString('\n')
+		if line = strings.TrimSpace(line); line != "" {
+			*q.answer = line
+		} else if err != nil {
+			return fmt.Errorf("there is no answer (%w): init --yes asks nothing", err)
+		}
+	}
+	return nil
+}
+
+// installed is a file that Install writes.
+type installed struct {
+	name, content string
+	mode          os.FileMode
+}
+
+// Install asks, unless Yes, and writes the files of a service on one file: settings, new secrets,
+// and systemd's units or the compose file. A mistake in an answer, or a file that exists, is an
+// error, and then it writes nothing.
+func Install(i Installation, in io.Reader, out io.Writer) error {
+	if !i.Yes {
+		if err := i.ask(in, out); err != nil {
+			return err
+		}
+	}
+	settings, public, err := i.settings()
+	if err != nil {
+		return err
+	}
+	secrets := []string{"SENDCODE_SMTP_URL=" + i.SMTPURL}
+	for line := range strings.Lines(config.GenerateSecretVariables()) {
+		if !strings.HasPrefix(line, "SENDCODE_PUBLIC_KEY=") {
+			secrets = append(secrets, strings.TrimSpace(line))
+		}
+	}
+	flow := "{" + strings.Join(settings, ", ") + "}"
+	if _, err := config.Load(append(slices.Clone(secrets), "SENDCODE_CONFIG_YAML="+flow), os.ReadFile); err != nil {
+		return err
+	}
+	if strings.ContainsAny(i.MailFrom+i.SMTPURL+i.Origin, "'\n\\$") {
+		return errors.New("an answer has ', \\ or $, which shells and compose read otherwise: write %XX in URLs, and leave it out of names")
+	}
+	var files []installed
+	var next string
+	switch i.Where {
+	case "compose":
+		files, next = i.composeFiles(flow, secrets), "docker compose up --detach"
+	case "systemd":
+		files, next = systemdFiles(settings, secrets), "systemctl daemon-reload && systemctl enable --now sendcode.socket sendcode"
+		i.Root = filepath.Join("/", i.Root)
+	default:
+		return fmt.Errorf("%q is neither systemd nor compose", i.Where)
+	}
+	if err := writeInstalled(i.Root, files); err != nil {
+		return err
+	}
+	for _, f := range files {
+		_, _ = fmt.Fprintln(out, "wrote", filepath.Join(i.Root, f.name))
+	}
+	_, err = fmt.Fprintf(out, "The secrets are new and only there: keep a copy. Put a proxy with TLS in front (docs/operations.md), then %s\n%s", next, public)
+	return err
+}
+
+// settings returns the lines of the settings, and what the person's page needs; "" with the page of
+// this service.
+func (i Installation) settings() (lines []string, public string, err error) {
+	lines = []string{fmt.Sprintf("mail_from: %q", i.MailFrom)}
+	switch i.Show {
+	case "page":
+		return append(lines, "page: {app: default}", fmt.Sprintf("sms: {public_url: %q}", i.Origin)), "", nil
+	case "widget":
+		key, sum := config.NewAPIKey("public")
+		public = fmt.Sprintf("\nYour page:\n\n  <script type=\"module\" src=\"https://…/widget.js\"></script>\n  <send-code public-key=%q></send-code>\n", key)
+		return append(lines, fmt.Sprintf(
+			"apps: [{name: default, origins: [%q], keys: [{id: k_%s, kind: public, sha256: %q}]}]", i.Origin, sum[:8], sum)), public, nil
+	default:
+		return nil, "", fmt.Errorf("%q is neither page nor widget", i.Show)
+	}
+}
+
+// composeFiles returns the compose file, its settings as one YAML flow, and a file for each secret.
+func (i Installation) composeFiles(flow string, secrets []string) []installed {
+	files := []installed{{"compose.yaml", sendcode.Compose, 0o644},
+		{".env", "SENDCODE_MAIL_FROM='" + i.MailFrom + "'\nSENDCODE_CONFIG_YAML='" + flow + "'\n", 0o600}}
+	for _, line := range secrets {
+		name, value, _ := strings.Cut(line, "=")
+		// the container has a user of its own, and others do not get into the folder
+		files = append(files, installed{"secrets/" + strings.ToLower(strings.TrimPrefix(name, "SENDCODE_")), value + "\n", 0o644})
+	}
+	return files
+}
+
+// systemdFiles returns the settings, the secrets and systemd's units.
+func systemdFiles(settings, secrets []string) []installed {
+	settings = append(settings, "addr: 127.0.0.1:8080", "admin_addr: 127.0.0.1:8081", `trusted_proxies: [127.0.0.1, "::1"]`)
+	env := "SENDCODE_CONFIG=/etc/sendcode/sendcode.yaml\nSENDCODE_DATA_DIR=/var/lib/sendcode\n"
+	for _, line := range secrets {
+		name, value, _ := strings.Cut(line, "=")
+		env += name + "='" + value + "'\n"
+	}
+	return []installed{
+		{"etc/sendcode/sendcode.yaml", strings.Join(settings, "\n") + "\n", 0o644}, {"etc/sendcode/env", env, 0o600},
+		{"etc/systemd/system/sendcode.service", sendcode.Service, 0o644},
+		{"etc/systemd/system/sendcode.socket", sendcode.Socket, 0o644},
+	}
+}
+
+// writeInstalled writes files below root; none if one of them exists.
+func writeInstalled(root string, files []installed) error {
+	for _, f := range files {
+		if _, err := os.Lstat(filepath.Join(root, f.name)); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s is there already, and nothing was written: move it away", filepath.Join(root, f.name))
+		}
+	}
+	for _, f := range files {
+		path, mode := filepath.Join(root, f.name), os.FileMode(0o755)
+		if strings.HasPrefix(f.name, "secrets/") {
+			mode = 0o700
+		}
+		if err := os.MkdirAll(filepath.Dir(path), mode); err != nil {
+			return err
+		}
+		if err := config.WriteFile(path, func(w *os.File) error {
+			_, err := w.WriteString(f.content)
+			return errors.Join(err, w.Chmod(f.mode))
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

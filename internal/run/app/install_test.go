@@ -1,0 +1,96 @@
+package app_test
+
+import (
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sendcode/internal/run/app"
+	"sendcode/internal/run/app/apptest"
+	"sendcode/internal/run/config"
+)
+
+// written returns the files below a folder, by their names in it.
+func written(t *testing.T, root string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	apptest.Must(t, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			text, failed := os.ReadFile(path)
+			files[strings.TrimPrefix(path, root+"/")], err = string(text), failed
+		}
+		return err
+	}))
+	return files
+}
+
+// What init writes loads as settings, without a warning; secrets are for their owner alone. A second
+// time it touches nothing.
+func TestInstall(t *testing.T) {
+	t.Parallel()
+	answers := "https://codes.example\nShop <no-reply@shop.example>\nsmtp://u:p@mail.example:587\n"
+	for _, show := range []string{"page", "widget"} {
+		root := t.TempDir()
+		var out strings.Builder
+		apptest.Must(t, app.Install(app.Installation{Show: "page", Where: "systemd", Root: root}, strings.NewReader(answers+show+"\n\n"), &out))
+		files := written(t, root)
+		names := []string{"etc/sendcode/env", "etc/sendcode/sendcode.yaml", "etc/systemd/system/sendcode.service", "etc/systemd/system/sendcode.socket"}
+		if got := slices.Sorted(maps.Keys(files)); !slices.Equal(got, names) || strings.Contains(out.String(), "send-code") != (show == "widget") {
+			t.Errorf("%q, %s", got, out.String())
+		}
+		if info, err := os.Stat(filepath.Join(root, names[0])); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("secrets: %v %v", info, err)
+		}
+		cfg, err := config.Load(strings.Split(strings.TrimSpace(strings.ReplaceAll(files[names[0]], "'", "")), "\n"),
+			func(string) ([]byte, error) { return []byte(files[names[1]]), nil })
+		if err != nil || len(cfg.Warnings) > 0 || cfg.Page.App == "" && show == "page" {
+			t.Errorf("%s: %v %q", show, err, cfg.Warnings)
+		}
+		apptest.Must(t, os.Remove(filepath.Join(root, names[0])))
+		delete(files, names[0])
+		err = app.Install(app.Installation{Show: show, Where: "systemd", Root: root, Yes: true, Origin: "https://codes.example",
+			MailFrom: "a@shop.example", SMTPURL: "smtp://mail.example"}, nil, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), "sendcode.yaml is there already") || !maps.Equal(written(t, root), files) {
+			t.Errorf("over files: %v", err)
+		}
+	}
+}
+
+func TestInstallCompose(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	good := app.Installation{Yes: true, Show: "page", Where: "compose", Root: root, Origin: "https://codes.example",
+		MailFrom: "Shop <no-reply@shop.example>", SMTPURL: "smtp://u:p@mail.example:587"}
+	for want, change := range map[string]func(*app.Installation){
+		"neither page nor widget":     func(i *app.Installation) { i.Show = "both" },
+		"neither systemd nor compose": func(i *app.Installation) { i.Where = "cloud" },
+		"mail_from":                   func(i *app.Installation) { i.MailFrom = "Shop" },
+		"SENDCODE_SMTP_URL":           func(i *app.Installation) { i.SMTPURL = "mail.example" },
+		"an answer has ', \\ or $":    func(i *app.Installation) { i.MailFrom = "Shop's <no-reply@shop.example>" },
+	} {
+		bad := good
+		change(&bad)
+		if err := app.Install(bad, nil, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if files := written(t, root); len(files) > 0 {
+		t.Errorf("written: %v", files)
+	}
+	if err := app.Install(app.Installation{}, strings.NewReader("https://codes.example\n"), io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "init --yes asks nothing") {
+		t.Error(err)
+	}
+	apptest.Must(t, app.Install(good, nil, io.Discard))
+	want := []string{".env", "compose.yaml", "secrets/admin_password", "secrets/api_key", "secrets/index_key", "secrets/secret_keys", "secrets/smtp_url"}
+	if got := slices.Sorted(maps.Keys(written(t, root))); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if info, err := os.Stat(filepath.Join(root, "secrets")); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("secrets: %v %v", info, err)
+	}
+}

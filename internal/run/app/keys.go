@@ -1,0 +1,243 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/http/server"
+	"sendcode/internal/run/config"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+)
+
+const (
+	keyCheckEvery   = time.Minute
+	maxCheckedCodes = 20_000 // codes that expire first, and as many that expire last
+	rowsPerKeyCheck = 2_000  // sealed rows; one run a second
+)
+
+// keyCheck compares this process's keys with the check values in the database, and finds the keys
+// that rows need and the ring lacks. Only keys that have a check value are looked for: while the
+// ring has all of them, nothing else is read.
+type keyCheck struct {
+	vault  keys.Vault
+	db     *sqldb.DB
+	logger *slog.Logger
+	rows   int // sealed rows that one run reads; 0: rowsPerKeyCheck
+
+	lacking []string // IDs that the database knows and the ring lacks
+	// Where the next run goes on: an index into sqldb.SealedTables, and the key of the last row
+	// that was read there. No row before that place is sealed under a lacking key.
+	table int
+	after string
+	more  bool // rows are left to read, and no key is known to be missing
+
+	looked  time.Time // when keys and codes were last compared; sealed rows may be read later
+	missing []string  // the lacking keys that rows need
+
+	mu     sync.Mutex
+	reason *server.HealthReason // nil: all is well
+}
+
+// vaultOf returns the keys of a configuration. Keys that it does not give are left out.
+func vaultOf(cfg config.Config) keys.Vault {
+	ring, err := keys.Parse(cfg.SecretKeys.Reveal())
+	if err != nil {
+		ring = &keys.Ring{}
+	}
+	return keys.Vault{IndexKey: cfg.IndexKeyBytes(), Ring: ring}
+}
+
+// checkKeys compares the keys before anything is written with them. It also begins to look for
+// missing keys, but a missing key does not stop the start.
+func (a *App) checkKeys(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, databaseOpenTimeout)
+	defer cancel()
+	k := &keyCheck{vault: a.keys, db: a.db, logger: a.logger}
+	if err := k.compare(ctx); err != nil {
+		return err
+	}
+	_, _ = k.findMissing(ctx) // the job goes on with it, and reports its errors
+	a.keyCheck = k
+	return nil
+}
+
+// run repeats the comparison, as a job: the database may have been replaced, and replicas with
+// other rings may have written rows. again reports that sealed rows are left to read.
+func (k *keyCheck) run(ctx context.Context) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	if k.more && time.Since(k.looked) < keyCheckEvery {
+		return k.findMissingInRows(ctx, nil)
+	}
+	err = k.compare(ctx)
+	if _, other := errors.AsType[*store.OtherKeysError](err); other {
+		k.setReason(&server.HealthReason{Part: "keys", Word: "other_keys", Unready: true, Err: err})
+		k.logger.Error("keys differ from those of database: stop this replica, or correct its settings", "error", err,
+			runbook.Keys.See())
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return k.findMissing(ctx)
+}
+
+// compare adds the check values of keys that the database does not have. It fails if the database
+// has a key's ID with other bytes.
+func (k *keyCheck) compare(ctx context.Context) error {
+	known, err := k.db.AddKeyCheckValues(ctx, k.vault.KeyCheckValues())
+	if err != nil {
+		return explainOtherKeys(err)
+	}
+	if lacking := k.vault.Ring.MissingKeys(known); !slices.Equal(lacking, k.lacking) {
+		k.lacking, k.table, k.after = lacking, 0, ""
+	}
+	return nil
+}
+
+// explainOtherKeys adds to a *store.OtherKeysError what to do.
+func explainOtherKeys(err error) error {
+	other, ok := errors.AsType[*store.OtherKeysError](err)
+	if !ok {
+		return err
+	}
+	var advice []string
+	for _, name := range other.Names {
+		if name == keys.IndexKeyCheckName {
+			advice = append(advice,
+				"set SENDCODE_INDEX_KEY to the one that the database was written with, or every quota begins again")
+		} else {
+			advice = append(advice, "in SENDCODE_SECRET_KEYS "+name+
+				" has other bytes than before: put its bytes back, and give a new key another ID")
+		}
+	}
+	return fmt.Errorf("%w: %s; docs/operations.md#keys", err, strings.Join(advice, "; "))
+}
+
+// findMissing looks for missing keys in codes that have not expired, and in the next sealed rows.
+// again reports that rows are left to read.
+func (k *keyCheck) findMissing(ctx context.Context) (again bool, err error) {
+	k.looked = time.Now()
+	if len(k.lacking) == 0 {
+		k.more = false
+		k.recordMissing(nil)
+		return false, nil
+	}
+	codes, err := k.missingInCodes(ctx)
+	if err != nil {
+		return false, err
+	}
+	return k.findMissingInRows(ctx, codes)
+}
+
+// findMissingInRows looks for missing keys in the next sealed rows, and records them together with
+// codes: the missing keys that codes need. again reports that rows are left to read.
+func (k *keyCheck) findMissingInRows(ctx context.Context, codes []string) (again bool, err error) {
+	missing, more, err := k.missingInNextRows(ctx)
+	if err != nil {
+		return false, err
+	}
+	if len(codes) > 0 { // read all rows again once these codes have expired: more rows may have such a key by then
+		k.table, k.after = 0, ""
+	}
+	missing = append(missing, codes...)
+	if k.more = len(missing) == 0 && more; k.more {
+		return true, nil // keep the recorded keys: the rows that are left may need them
+	}
+	slices.Sort(missing)
+	k.recordMissing(slices.Compact(missing))
+	return false, nil
+}
+
+// missingInCodes returns those lacking keys that unexpired codes need.
+func (k *keyCheck) missingInCodes(ctx context.Context) ([]string, error) {
+	used, err := k.db.KeysOfCodes(ctx, maxCheckedCodes)
+	return slices.DeleteFunc(used, func(id string) bool { return !slices.Contains(k.lacking, id) }), err
+}
+
+// missingInNextRows reads the next sealed rows, and returns the lacking keys that they need. If
+// there are any, the next call reads the same rows again. more reports that rows are left to
+// read.
+func (k *keyCheck) missingInNextRows(ctx context.Context) (missing []string, more bool, err error) {
+	if k.table == len(sqldb.SealedTables) {
+		return nil, false, nil
+	}
+	rows, next, err := k.db.SealedPage(ctx, sqldb.SealedTables[k.table], k.after, cmp.Or(k.rows, rowsPerKeyCheck))
+	if err != nil {
+		return nil, false, err
+	}
+	for _, row := range rows {
+		if id := keys.SealedBy(row.Sealed); slices.Contains(k.lacking, id) && !slices.Contains(missing, id) {
+			missing = append(missing, id)
+		}
+	}
+	if len(missing) > 0 {
+		return missing, true, nil
+	}
+	if k.after = next; next == "" {
+		k.table++
+	}
+	return nil, k.table < len(sqldb.SealedTables), nil
+}
+
+// recordMissing sets the missing keys and the reason, and logs a change.
+func (k *keyCheck) recordMissing(missing []string) {
+	if len(missing) == 0 {
+		k.setReason(nil)
+	} else {
+		list := strings.Join(missing, ", ")
+		k.setReason(&server.HealthReason{Part: "keys", Word: "key_missing", Values: []string{"keys", list},
+			Err: keys.ErrUnknownKey})
+	}
+	switch {
+	case slices.Equal(missing, k.missing):
+	case len(missing) > 0:
+		k.logger.Warn("key ring incomplete: codes or stored addresses need keys that SENDCODE_SECRET_KEYS lacks",
+			"keys", missing,
+			runbook.Keys.See())
+	default:
+		k.logger.Info("key ring complete again")
+	}
+	k.missing = missing
+}
+
+func (k *keyCheck) setReason(r *server.HealthReason) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.reason = r
+}
+
+// whyIncomplete returns the reason that the last run found: keys that differ from the database's, or
+// missing ones. nil: neither.
+func (k *keyCheck) whyIncomplete(context.Context) *server.HealthReason {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.reason
+}
+
+// CompareKeysWithDatabase compares the keys of a configuration with the database's check values.
+// Unlike a start it writes nothing. It returns the IDs of keys that codes need and the ring lacks.
+func CompareKeysWithDatabase(ctx context.Context, cfg config.Config, db *sqldb.DB) (missing []string, err error) {
+	k := keyCheck{vault: vaultOf(cfg), db: db}
+	known, err := db.KeyCheckValues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if differ := k.vault.KeyCheckValues().Differing(known); len(differ) > 0 {
+		return nil, explainOtherKeys(&store.OtherKeysError{Names: differ})
+	}
+	if k.lacking = k.vault.Ring.MissingKeys(known); len(k.lacking) == 0 {
+		return nil, nil
+	}
+	return k.missingInCodes(ctx)
+}

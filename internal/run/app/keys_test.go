@@ -1,0 +1,157 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/texts"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/storetest"
+)
+
+const (
+	k1 = "k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM="
+	k2 = "k2:KsX548KrTLEYf3plsNe9tow4CUSACpuzYDGYoWlrspU="
+)
+
+// keyed is a database on a clock of the test, and processes with keys of their own on it.
+type keyed struct {
+	*testing.T
+	*storetest.Fixture
+	printed servertest.Text
+	n       int
+}
+
+func newKeyed(t *testing.T) *keyed {
+	t.Helper()
+	clock := &storetest.TestClock{At: storetest.Epoch}
+	db := storetest.Must(sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"), clock.Now))(t)
+	t.Cleanup(func() { storetest.OK(t, db.Close()) })
+	return &keyed{T: t, Fixture: storetest.NewFixture(db).Clocked(clock.At, clock.Step)}
+}
+
+// process returns the check of a process with this ring.
+func (k *keyed) process(ring, index string) *keyCheck {
+	k.Helper()
+	parsed := storetest.Must(keys.Parse(ring))(k.T)
+	return &keyCheck{vault: keys.Vault{IndexKey: []byte(strings.Repeat(index, 32)), Ring: parsed}, db: k.DB,
+		logger: slog.New(slog.NewTextHandler(&k.printed, nil))}
+}
+
+// writes adds a code of ten minutes by a process with this ring, in the week of this letter, and
+// returns its ID.
+func (k *keyed) writes(week, ring string) string {
+	k.Helper()
+	k.n++
+	id := fmt.Sprintf("%s-%d", week, k.n)
+	r := storetest.Must(keys.Parse(ring))(k.T)
+	sealed := storetest.Must(r.Seal(keys.RecipientLabel, []byte("someone"), []byte(id)))(k.T)
+	storetest.Must(k.Begin(k.Context(), k.Intent(k.n, func(in *store.Intent) {
+		in.Verification.ID, in.Verification.KeyID, in.Verification.Sealed = id, r.CurrentID(), sealed
+	})))(k.T)
+	return id
+}
+
+// looks runs the check until nothing is left to look at, and says what /readyz does then.
+func (k *keyed) looks(c *keyCheck, want string) {
+	k.Helper()
+	for again := true; again; {
+		again = storetest.Must(c.run(k.Context()))(k.T)
+	}
+	said := word(c.whyIncomplete(k.Context()))
+	if r := c.whyIncomplete(k.Context()); r != nil && r.Word == "key_missing" {
+		said = strings.TrimSuffix(strings.TrimPrefix(r.Text(texts.ConsoleLanguages()[0]),
+			"SENDCODE_SECRET_KEYS lacks "), ", which codes or stored addresses need.")
+	}
+	storetest.Equal(k.T, "missing", said, want)
+}
+
+// A key is missing from when the first code needs it, until its codes have expired and no sealed
+// row is under it.
+func TestAKeyIsMissingWhileRowsNeedIt(t *testing.T) {
+	k := newKeyed(t)
+	old, fresh := k.process(k1, "i"), k.process(k2+","+k1, "i")
+	k.looks(old, "")
+	k.looks(fresh, "") // enters k2
+	k.writes("a", k1)
+	k.looks(old, "")
+	id := k.writes("b", k2)
+	k.looks(old, "k2")
+	k.looks(fresh, "")
+	k.Pass(time.Hour)
+	k.looks(old, "k2") // the row is sealed
+	back := storetest.Must(keys.Parse(k1 + "," + k2))(t)
+	storetest.Must(k.Reseal(t.Context(), sqldb.SealedTables[0], []string{id}, func(r store.SealedRow) []byte {
+		return storetest.Must(back.Reseal(keys.RecipientLabel, r.Sealed, []byte(r.Key)))(t)
+	}))(t)
+	k.looks(old, "")
+	k.writes("a", k2) // before what was looked at
+	k.looks(old, "k2")
+	k.Pass(time.Hour)
+	k.looks(old, "k2")
+	if n := strings.Count(k.printed.String(), "key ring incomplete"); n != 2 {
+		t.Errorf("%d warnings, want one of each change: %s", n, k.printed.String())
+	}
+	if n := strings.Count(k.printed.String(), "key ring complete again"); n != 1 {
+		t.Errorf("said %d times that all is well", n)
+	}
+}
+
+// Sealed rows are looked at a few at a time, from the oldest, and what was found holds until all
+// were.
+func TestSealedRowsAreLookedAtInParts(t *testing.T) {
+	k := newKeyed(t)
+	k.looks(k.process(k2+","+k1, "i"), "")
+	old := k.process(k1, "i")
+	old.rows = 2
+	for _, week := range []string{"a", "b", "c", "d", "e"} {
+		k.writes(week, k1)
+	}
+	id := k.writes("f", k2)
+	k.looks(old, "k2") // its code lives
+	k.Pass(time.Hour)
+	for range 2 {
+		if again := storetest.Must(old.run(t.Context()))(t); !again ||
+			word(old.whyIncomplete(t.Context())) != "key_missing" {
+			t.Errorf("again %v, %v", again, old.whyIncomplete(t.Context()))
+		}
+	}
+	k.looks(old, "k2")
+	storetest.Must(k.Reseal(t.Context(), sqldb.SealedTables[0], []string{id},
+		func(store.SealedRow) []byte { return []byte("damaged") }))(t)
+	k.looks(old, "")
+	k.looks(k.process(k2, "i"), "k1") // all that are sealed under it are found, too
+}
+
+// The rows of a key that becomes known between two looks are found, though their codes have expired
+// by then.
+func TestAKeyBecomesKnown(t *testing.T) {
+	k := newKeyed(t)
+	k.looks(k.process(k1, "i"), "")
+	c := k.process(k2, "i")
+	k.looks(c, "")
+	k3 := "k3:" + strings.TrimPrefix(k1, "k1:")
+	k.looks(k.process(k2+","+k3, "i"), "")
+	k.writes("a", k3)
+	k.Pass(time.Hour)
+	k.looks(c, "k3")
+}
+
+// A process whose database is another one now takes itself out.
+func TestADatabaseOfOtherKeysAppears(t *testing.T) {
+	k := newKeyed(t)
+	k.looks(k.process(k1, "i"), "")
+	k.looks(k.process(k1, "j"), "other_keys!")
+	k.looks(k.process("k1:"+strings.TrimPrefix(k2, "k2:"), "i"), "other_keys!")
+	if n := strings.Count(k.printed.String(), "level=ERROR msg=\"keys differ from those of database: "); n != 2 {
+		t.Errorf("%d errors: %s", n, k.printed.String())
+	}
+}

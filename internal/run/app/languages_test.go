@@ -1,0 +1,24 @@
+package app
+
+import (
+	"strings"
+	"testing"
+
+	"sendcode/internal/base/message"
+	"sendcode/internal/deliver/sms"
+	"sendcode/templates"
+)
+
+// A text message costs as much as it has segments. Ours take one in every language, with a long
+// name of an app or a site, and the longest code.
+func TestTextMessagesTakeOneSegment(t *testing.T) {
+	r, err := message.NewTextRenderer(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for title, site := range map[string]string{strings.Repeat("W", 24): "", "Shop": "shop.example"} {
+		if err := r.CheckLength(message.Data{App: title}, site, 10); err != nil {
+			t.Error(err)
+		}
+	}
+}

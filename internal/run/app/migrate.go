@@ -1,0 +1,42 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"sendcode/internal/run/config"
+	"sendcode/internal/store/postgres"
+	"sendcode/migrations"
+)
+
+// Migrate brings the database to the schema of this version. The start of the service does so too;
+// this lets the schema change before the first new replica starts. The previous version works with
+// the new schema. It prints which migrations it applied.
+func Migrate(ctx context.Context, cfg config.Config, out io.Writer) error {
+	said := "The schema is up to date: no migration was due.\n"
+	ctx = migrations.WithReport(ctx, func(file string) {
+		fmt.Fprintf(out, "Migration %s was applied.\n", file)
+		said = "The schema is up to date.\n"
+	})
+	if err := migrate(ctx, cfg); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, said)
+	return err
+}
+
+func migrate(ctx context.Context, cfg config.Config) error {
+	if cfg.DatabaseURL != "" {
+		if err := postgres.CheckMayMigrate(cfg.DatabaseURL, cfg.DatabaseRole); err != nil {
+			return err
+		}
+		return postgres.Migrate(ctx, cfg.DatabaseURL, cfg.DatabaseRole)
+	}
+	_, done, err := openStoreForCommand(ctx, cfg,
+		"the service that runs has brought the file to its own schema; stop it, or start the new version in its place")
+	if err != nil {
+		return err
+	}
+	return done()
+}

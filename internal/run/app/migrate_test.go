@@ -1,0 +1,50 @@
+package app
+
+import (
+	"database/sql"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/config"
+	"sendcode/internal/store"
+	"sendcode/migrations"
+)
+
+// A migration prints what it did. A file from before fingerprints were kept is refused.
+func TestMigrateSaysWhatItDid(t *testing.T) {
+	cfg := config.Config{DataDir: t.TempDir()}
+	names, _ := fs.Glob(migrations.SQLite, "sqlite/*.sql")
+	all := ""
+	for _, name := range names {
+		all += "Migration " + filepath.Base(name) + " was applied.\n"
+	}
+	for _, want := range []string{
+		all + "The schema is up to date.\n",
+		"The schema is up to date: no migration was due.\n",
+	} {
+		var out strings.Builder
+		if err := Migrate(t.Context(), cfg, &out); err != nil {
+			t.Fatal(err)
+		}
+		servertest.Same(t, "a run", out.String(), want)
+	}
+	file, err := sql.Open("sqlite", filepath.Join(cfg.DataDir, config.DatabaseFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.ExecContext(t.Context(), `DROP TABLE schema_fingerprints`); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := Migrate(t.Context(), cfg, &out); !errors.Is(err, store.ErrSchema) ||
+		!strings.Contains(err.Error(), "begin with an empty one") || out.Len() > 0 {
+		t.Errorf("%v, and it printed %q", err, out.String())
+	}
+}

@@ -1,0 +1,206 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"slices"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/redis/go-redis/v9"
+
+	"sendcode/internal/base/logthrottle"
+	"sendcode/internal/base/loopback"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/run/config"
+	"sendcode/internal/run/metrics"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+)
+
+// registerPartMetrics adds the metrics of the service's parts. All routes of front must have been
+// added.
+func (a *App) registerPartMetrics(front *echo.Echo) {
+	a.metrics.RegisterBuild(Version())
+	a.storeSettingsHash(a.cfg)
+	a.metrics.RegisterSettings(func() string { return *a.settings.Load() })
+	a.metrics.RegisterBacklog(a.db.Backlog)
+	a.metrics.RegisterPools(a.pools)
+	a.metrics.RegisterAdmissions(a.core.Codes.AdmissionStates)
+	if a.cfg.DatabaseURL == "" {
+		a.metrics.RegisterDisk(a.cfg.DataDir)
+		a.metrics.RegisterLastBackup(func() (time.Time, bool) {
+			at := config.LastBackup(a.cfg.DataDir)
+			return at, NeedsBackup(a.cfg) || !at.IsZero()
+		})
+	}
+	var routes []string
+	for _, r := range front.Routes() {
+		routes = append(routes, r.Path)
+	}
+	a.metrics.InitRoutes(routes)
+	for _, h := range a.servers.Health() {
+		a.metrics.InitDeliveryServer(recipient.Email, h.Server)
+	}
+	if carriers, ok := a.carrier.(*sms.Carriers); ok {
+		for _, h := range carriers.Health() {
+			a.metrics.InitDeliveryServer(recipient.SMS, h.Server)
+		}
+	}
+	a.initAppMetrics(a.cfg)
+}
+
+// storeSettingsHash stores the hash of the settings in force, for the metrics.
+func (a *App) storeSettingsHash(cfg config.Config) {
+	hash := cfg.Hash()
+	a.settings.Store(&hash)
+}
+
+// initAppMetrics creates the counters of each app, at 0.
+func (a *App) initAppMetrics(cfg config.Config) {
+	channels := []recipient.Channel{recipient.Email}
+	if a.carrier != nil {
+		channels = append(channels, recipient.SMS)
+	}
+	for _, app := range cfg.Apps {
+		a.metrics.InitApp(app.Name, channels)
+	}
+}
+
+// pools returns the state of every pool of connections.
+func (a *App) pools() []store.PoolStats {
+	all := slices.Clone(a.db.Pools())
+	if a.redisClient != nil {
+		s := a.redisClient.PoolStats()
+		all = append(all, store.PoolStats{Name: "redis", InUse: int(s.TotalConns - s.IdleConns), Idle: int(s.IdleConns),
+			Waits: int64(s.Misses)})
+	}
+	for _, server := range a.servers {
+		p := store.PoolStats{Name: server.Address()}
+		p.InUse, p.Idle, p.Waits = server.ConnCounts()
+		all = append(all, p)
+	}
+	return all
+}
+
+const (
+	slowStatementThreshold = 250 * time.Millisecond
+	slowLogEvery           = 10 * time.Second // between two lines about slow statements of one name
+	slowTillLog            = 3                // slow ones in that time; one or two are the load of others
+)
+
+// statementObserver counts calls of the database, logs slow ones by name, and adds spans to traces.
+type statementObserver struct {
+	*App
+	observe func(kind string, took time.Duration)
+	lines   logthrottle.Throttle
+}
+
+func (a *App) newStatementObserver() *statementObserver {
+	return &statementObserver{App: a, observe: a.metrics.StatementObserver(sqldb.CallKinds),
+		lines: logthrottle.Throttle{Every: slowLogEvery}}
+}
+
+// Began implements sqldb.Observer.
+func (s *statementObserver) Began(ctx context.Context, _ string) context.Context {
+	if s.traces == nil {
+		return ctx
+	}
+	return s.traces.BeginCall(ctx)
+}
+
+// Ended implements sqldb.Observer.
+func (s *statementObserver) Ended(ctx context.Context, kind string, name func() string, took time.Duration) {
+	s.observe(kind, took)
+	if s.traces != nil {
+		s.traces.EndCall(ctx, func() string { return "database " + name() })
+	}
+	if took < slowStatementThreshold {
+		return
+	}
+	statement := name()
+	if later, first := s.lines.Add(statement, time.Now()); !first && later == slowTillLog-1 {
+		s.logger.Warn("slow statement", "statement", statement, "took_ms", took.Milliseconds(), "count", slowTillLog,
+			runbook.DatabaseSlow.See())
+	}
+}
+
+// deliveryObserver returns a function that counts attempts at mail servers or carriers, and adds
+// them to traces.
+func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, server string, fail *delivery.Error,
+	took time.Duration) {
+	return func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) {
+		class := metrics.DeliveryAccepted
+		if fail != nil {
+			class = string(fail.Class)
+		}
+		a.metrics.DeliveryTried(ch, server, class, took)
+		if a.traces != nil {
+			a.traces.RecordOffer(ctx, server, class, fail != nil, took)
+		}
+	}
+}
+
+// serveProfiles serves Go's profiles on Config.DebugAddr, if it is set. The command line has
+// checked that it is a loopback address. Requests must name this machine, so that no page of
+// another origin reads them.
+func (a *App) serveProfiles() error {
+	if a.cfg.DebugAddr == "" {
+		return nil
+	}
+	l, err := net.Listen("tcp", a.cfg.DebugAddr)
+	if err != nil {
+		return fmt.Errorf("can't listen on %s: %w", a.cfg.DebugAddr, err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	s := &http.Server{ReadHeaderTimeout: time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if host, _, err := net.SplitHostPort(r.Host); err != nil || !loopback.IsHost(host) {
+				http.Error(w, "only for this machine", http.StatusForbidden)
+				return
+			}
+			mux.ServeHTTP(w, r)
+		})}
+	go func() { _ = s.Serve(l) }()
+	a.onClose(s.Close)
+	a.logger.Info("profiles served", "address", l.Addr().String())
+	return nil
+}
+
+// redisHook counts the calls of Redis.
+type redisHook struct {
+	observe func(call string, took time.Duration)
+}
+
+// DialHook implements redis.Hook.
+func (redisHook) DialHook(next redis.DialHook) redis.DialHook {
+	return next
+}
+
+// ProcessHook implements redis.Hook.
+func (h redisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		began := time.Now()
+		defer func() { h.observe(cmd.Name(), time.Since(began)) }()
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		began := time.Now()
+		defer func() { h.observe("pipeline", time.Since(began)) }()
+		return next(ctx, cmds)
+	}
+}

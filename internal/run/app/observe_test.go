@@ -1,0 +1,122 @@
+package app_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app/apptest"
+)
+
+// series are the names and labels of all that /metrics shows.
+func series(s *apptest.Stack) (all []string) {
+	s.Helper()
+	for line := range strings.Lines(string(s.Get("/metrics").Raw)) {
+		if name, _, ok := strings.Cut(line, " "); ok && name != "#" {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// What comes from outside makes no series: after 150 recipients, networks, keys, references and
+// paths there are as many as after 60, which had the first refusals.
+func TestSeriesAreBounded(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t).Policy(
+		"    - {name: person, scope: recipient, limit: 5, window: 1h}\n    - {name: network, scope: ip, limit: 1, window: 1h}\n    - {name: all, scope: global, limit: 40, window: 1h}\n").Start(1)
+	each := func(i int) {
+		ask := fmt.Sprintf(`{"channel":"email","to":"a%d@d%d.example","reference":"r%d","client_ip":"10.0.%d.1"}`,
+			i, i, i, i)
+		for _, a := range []apptest.Answer{
+			s.Post("/v1/verifications", ask),
+			s.Post("/v1/verifications", strings.Replace(ask, `"reference"`,
+				fmt.Sprintf(`"purpose":"p%d","reference"`, i), 1)),
+			s.Post("/v1/verifications", ask, apptest.As(fmt.Sprint("sk_wrong", i))),
+			s.Post(fmt.Sprintf("/v1/verifications/v%d/check", i), `{"code":"123456"}`),
+			s.Get(fmt.Sprint("/v1/x", i)),
+			s.Get("/v1/admin/sends", apptest.As(fmt.Sprint("a-wrong-admin-token-of-", i))),
+		} {
+			if a.StatusCode < 200 || a.StatusCode >= 500 {
+				t.Errorf("%d %s", a.StatusCode, a.Raw)
+			}
+		}
+	}
+	for i := range 60 {
+		each(i)
+	}
+	s.Await("the first mails", func() bool { return len(s.Mails()) >= 40 })
+	before := series(s)
+	for i := range 90 {
+		each(60 + i)
+	}
+	after := series(s)
+	without := func(all, some []string) []string {
+		return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(some, name) })
+	}
+	if len(before) < 50 || !slices.Equal(before, after) {
+		t.Errorf("of %d series these are new: %q; these are gone: %q", len(before), without(after, before),
+			without(before, after))
+	}
+}
+
+// Profiles are served on an address of their own, to this machine alone.
+func TestServeProfiles(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t)
+	cfg := s.Config()
+	cfg.DebugAddr = "127.0.0.1:0"
+	a, err := s.New(cfg)
+	apptest.Must(t, err)
+	s.Serve(a)
+	var line struct{ Address string }
+	apptest.Must(t, json.Unmarshal([]byte(s.LinesOf(`"msg":"profiles served"`)), &line))
+	for host, want := range map[string]int{"": http.StatusOK, "localhost:6060": http.StatusOK,
+		"rebound.example:6060": http.StatusForbidden} {
+		a, err := s.At("http://"+line.Address, http.MethodGet, "/debug/pprof/heap", "",
+			func(r *http.Request) { r.Host = host })
+		apptest.Must(t, err)
+		if a.StatusCode != want {
+			t.Errorf("%q: %d", host, a.StatusCode)
+		}
+	}
+	if a := s.Get("/debug/pprof/heap"); a.StatusCode != http.StatusNotFound {
+		t.Errorf("/debug/pprof/heap of the API: %d", a.StatusCode)
+	}
+}
+
+// A send is traced from the request, in the caller's trace, to the mail server; a stop exports what
+// was not exported yet. What else spans have, and what they never have, is tested in
+// internal/run/traces.
+func TestTracesOfASend(t *testing.T) {
+	var raw servertest.Text
+	collector := httptest.NewServer(http.HandlerFunc(
+		func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(&raw, r.Body) }))
+	defer collector.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	s := apptest.Embedded(t).Start(1)
+	trace := []byte("a-callers-trace!") // 16 bytes
+	a := s.Ask(0, apptest.Ana, apptest.Patiently, func(r *http.Request) {
+		r.Header.Set("Traceparent", fmt.Sprintf("00-%x-00f067aa0ba902b7-01", trace))
+	})
+	s.Is("a send", a, http.StatusAccepted, a.Send.Status == "sent",
+		a.Header.Get("X-Request-Id") == fmt.Sprintf("%x", trace))
+	s.Stop(0)
+	for _, span := range []string{string(trace), "POST /v1/verifications", "limiter take", "database begin", "attempt",
+		"offer", "database finish"} {
+		if !strings.Contains(raw.String(), span) {
+			t.Errorf("no span has %q", span)
+		}
+	}
+	if code := s.CodeIn(s.AwaitMail(apptest.Ana, 1)[0]); strings.Contains(raw.String(), code) ||
+		strings.Contains(raw.String(), "ana.maria") {
+		t.Error("a span shows the code or the recipient")
+	}
+}

@@ -1,0 +1,207 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/http/console"
+	"sendcode/internal/http/server"
+	"sendcode/internal/run/recent"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// addProbes gives /readyz a check of each part, and registers the gauges of limiter and database.
+func (a *App) addProbes() {
+	var beats heartbeats
+	var limiterUp func(context.Context) error
+	limiter := func(context.Context) *server.HealthReason { return nil }
+	if a.redis != nil {
+		redis := recent.Value[struct{}]{Ask: a.redisPinger(), Every: time.Second}
+		limiterUp = func(ctx context.Context) error { return redis.Get(ctx).Err }
+		beats = redisHeartbeats{a.redisClient}
+		limiter = func(ctx context.Context) *server.HealthReason { return redisReason(limiterUp(ctx)) }
+	}
+	a.database = newDatabaseProbe(a.db.Ping, a.db.LastCommit, beats, a.logger)
+	a.metrics.RegisterLimiter(limiterUp)
+	a.metrics.RegisterDatabaseWritable(func(ctx context.Context) error {
+		if r := a.database.whyUnwritable(ctx); r != nil {
+			return r
+		}
+		return nil
+	})
+	checks := []server.HealthCheck{a.database.whyUnwritable, a.database.whySlow, a.keyCheck.whyIncomplete, limiter,
+		a.mailServersCheck()}
+	if carriers, ok := a.carrier.(*sms.Carriers); ok {
+		checks = append(checks, a.carriersCheck(carriers))
+	}
+	if a.clock != nil {
+		a.metrics.RegisterClock(a.clock.offset)
+		checks = append(checks, a.clock.whyOff)
+	}
+	if until := a.cfg.HoldUntil; a.now().Before(until) {
+		text := until.UTC().Format(time.RFC3339)
+		a.logger.Warn("sends held: to send earlier, start without --hold-until", "until", text,
+			runbook.DatabaseAway.See())
+		checks = append(checks, func(context.Context) *server.HealthReason {
+			if !a.now().Before(until) {
+				return nil
+			}
+			return &server.HealthReason{Part: "sends", Word: "held", Values: []string{"until", text}, Err: fault.Unavailable}
+		})
+	}
+	a.metrics.RegisterHeldBursts(a.db.HeldBursts)
+	checks = append(checks, burstsCheck(&recent.Value[[]store.HeldBurst]{Ask: a.db.HeldBursts, Every: 10 * time.Second,
+		Timeout: store.CallTimeout}))
+	a.backlog = newRecentValue(a.db.Backlog)
+	a.health.MarkStarted(checks...)
+}
+
+// burstsCheck returns a check of /readyz that names the largest burst of suppressions that is held.
+func burstsCheck(held *recent.Value[[]store.HeldBurst]) server.HealthCheck {
+	return func(ctx context.Context) *server.HealthReason {
+		list := held.Get(ctx).Value
+		if len(list) == 0 {
+			return nil
+		}
+		b := list[0]
+		return &server.HealthReason{Part: "sends", Word: "suppressions_held", Err: errBurstHeld,
+			Values: []string{"recipients", strconv.Itoa(b.Recipients), "server", b.Server, "words", b.Words}}
+	}
+}
+
+var errBurstHeld = errors.New("a burst of suppressions is held")
+
+// Names of parts, in reasons of /readyz and in the console's line of status.
+const (
+	databasePartName = "database"
+	redisPartName    = "redis"
+)
+
+// reasonDatabaseSlow is the word of /readyz for a database that can be written, but late.
+const reasonDatabaseSlow = "database_slow"
+
+// Status returns what the console's pages say of the service's parts: the reasons of /readyz, and
+// what waits.
+func (a *App) Status(ctx context.Context) console.ServiceStatus {
+	s := console.ServiceStatus{Reasons: a.health.Reasons(ctx)}
+	add := func(kind string) {
+		slow := func(r server.HealthReason) bool { return r.Part == kind && r.Word == reasonDatabaseSlow }
+		broken := func(r server.HealthReason) bool { return r.Part == kind && !slow(r) }
+		s.Parts = append(s.Parts, console.ServicePart{Kind: kind, Up: !slices.ContainsFunc(s.Reasons, broken),
+			Slow: slices.ContainsFunc(s.Reasons, slow)})
+	}
+	add(databasePartName)
+	if a.redis != nil {
+		add(redisPartName)
+	}
+	servers := func(kind string, all []delivery.Health) {
+		for _, h := range all {
+			s.Parts = append(s.Parts, console.ServicePart{Kind: kind, Name: h.Server, Up: h.Up, Since: h.Since, Why: h.Why})
+		}
+	}
+	servers("mail", a.servers.Health())
+	if carriers, ok := a.carrier.(*sms.Carriers); ok {
+		servers("sms", carriers.Health())
+	}
+	backlog := a.backlog.Get(ctx)
+	s.Counted = backlog.Err == nil
+	for _, b := range backlog.Value {
+		s.UnderWay.Sends += b.Sends
+		s.UnderWay.Age = max(s.UnderWay.Age, b.Age)
+	}
+	return s
+}
+
+// newRecentValue returns a value that the database is asked for at most once a second.
+func newRecentValue[T any](ask func(context.Context) (T, error)) *recent.Value[T] {
+	return &recent.Value[T]{Ask: ask, Every: time.Second, Timeout: store.CallTimeout}
+}
+
+// redisPinger returns a function that pings Redis, and logs when a part of a Cluster goes away and
+// when all is back. One call at a time.
+func (a *App) redisPinger() func(context.Context) (struct{}, error) {
+	partly := false
+	return func(ctx context.Context) (none struct{}, err error) {
+		err = a.redis.Ping(ctx)
+		switch now := errors.Is(err, quota.ErrPartly); {
+		case now && !partly:
+			a.logger.Warn("a part of the Redis Cluster away: the database decides for its keys; look at its nodes",
+				"error", err,
+				runbook.Redis.See())
+		case !now && partly && err == nil:
+			a.logger.Info("Redis Cluster whole again")
+		}
+		partly = errors.Is(err, quota.ErrPartly) || partly && err != nil
+		return none, err
+	}
+}
+
+// redisReason returns why Redis does not decide; nil if err is nil.
+func redisReason(err error) *server.HealthReason {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, quota.ErrNotPermitted):
+		return &server.HealthReason{Part: redisPartName, Word: "redis_no_permission", Err: err}
+	case errors.Is(err, quota.ErrPartly):
+		return &server.HealthReason{Part: redisPartName, Word: "redis_part_away", Err: err}
+	}
+	return &server.HealthReason{Part: redisPartName, Word: "redis_away", Err: err}
+}
+
+// mailServersCheck returns a health check that reports mailServersReason.
+func (a *App) mailServersCheck() server.HealthCheck {
+	waits := a.waitingMessageCheck(recipient.Email)
+	return func(ctx context.Context) *server.HealthReason {
+		return mailServersReason(a.servers.Health(), a.servers.AttemptsAllowed(), func() bool { return waits(ctx) })
+	}
+}
+
+// carriersCheck returns a health check that reports carriersReason.
+func (a *App) carriersCheck(carriers *sms.Carriers) server.HealthCheck {
+	waits := a.waitingMessageCheck(recipient.SMS)
+	return func(ctx context.Context) *server.HealthReason {
+		suspended, lasts := carriers.Suspended()
+		return carriersReason(suspended, lasts, func() bool { return waits(ctx) })
+	}
+}
+
+// waitingMessageCheck returns a function that reports whether a message of a channel waits for its
+// next attempt. It also reports true if the database's last answer is an error or older than two
+// seconds.
+func (a *App) waitingMessageCheck(ch recipient.Channel) func(context.Context) bool {
+	waits := newRecentValue(func(ctx context.Context) (bool, error) { return a.db.AnySendWaits(ctx, ch) })
+	return func(ctx context.Context) bool {
+		last := waits.Get(ctx) // a slow database leaves it as it was
+		return last.Err != nil || last.Value || time.Since(last.Asked) > 2*time.Second
+	}
+}
+
+// mailServersReason returns a reason if all mail servers are suspended, and either would try no mail
+// now or mails wait. Without waiting mails, a server that would try the next one counts as working:
+// only a mail can show that it is back. admits is how many mails the servers would try; waits
+// reports whether any mail waits, and is called only if it matters.
+func mailServersReason(all []delivery.Health, admits int, waits func() bool) *server.HealthReason {
+	if slices.ContainsFunc(all, func(h delivery.Health) bool { return h.Up }) || admits > 0 && !waits() {
+		return nil
+	}
+	return &server.HealthReason{Part: "mail", Word: "mail_servers_suspended", Err: fault.Unavailable}
+}
+
+// carriersReason returns a reason if all carriers of some numbers are suspended, and either would try
+// no message now or text messages wait; see mailServersReason.
+func carriersReason(suspended, lasts bool, waits func() bool) *server.HealthReason {
+	if !suspended || !lasts && !waits() {
+		return nil
+	}
+	return &server.HealthReason{Part: "sms", Word: "carriers_suspended", Err: fault.Unavailable}
+}

@@ -1,0 +1,248 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/http/server"
+	"sendcode/internal/run/recent"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+)
+
+// databaseProbe finds out whether the database can be written, for /readyz and the metrics. While
+// it can be written and its last ping is newer than maxPingAge, a commit newer than
+// commitProvesFor is proof enough; otherwise it is pinged, at most once a second. After three
+// pings in a row without an answer it counts as away; an error that it returns counts at once.
+// While it is away, /readyz still answers 200, unless another replica's writes succeed: without
+// such a replica, a load balancer has no better one to choose, and some requests need no
+// database. Safe for concurrent use.
+type databaseProbe struct {
+	latest recent.Value[struct{}] // calls check
+	ping   func(context.Context) error
+	commit func() *sqldb.CommitTiming // the last commit; nil: there was none
+	beats  heartbeats                 // nil: other replicas can't be seen
+	logger *slog.Logger
+
+	mu     sync.Mutex
+	pinged time.Time            // when the last ping began
+	misses int                  // pings in a row without an answer
+	wrote  time.Time            // when a write last succeeded
+	late   int                  // writes of slowWriteThreshold or longer since one of less than half
+	reason *server.HealthReason // why it can't be written; nil: it can
+	beaten time.Time            // the value of wrote at the last heartbeat
+	seen   string               // the heartbeat last read while the database is away; "": none
+	others time.Time            // when another replica's heartbeat was last found to have changed
+}
+
+const (
+	commitProvesFor     = 2 * time.Second
+	maxPingAge          = 10 * time.Second // a commit does not show that the schema fits; a ping does
+	slowWriteThreshold  = recent.MaxWait
+	missedPingsTillAway = 3
+	lateWritesTillLog   = 3 // so that the load of others on an idle machine is no line
+	heartbeatEvery      = time.Second
+	heartbeatLife       = 5 * time.Second // how long a heartbeat says that its replica can write
+)
+
+func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.CommitTiming, beats heartbeats,
+	logger *slog.Logger) *databaseProbe {
+	p := &databaseProbe{ping: ping, commit: commit, beats: beats, logger: logger}
+	p.latest.Ask, p.latest.Every = p.check, time.Second
+	return p
+}
+
+// whyUnwritable returns why the database can't be written; nil if it can. It waits up to recent.MaxWait
+// for the probe, and then takes the last result.
+func (p *databaseProbe) whyUnwritable(ctx context.Context) *server.HealthReason {
+	p.latest.Get(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reason == nil {
+		return nil
+	}
+	r := *p.reason
+	if time.Since(p.others) < heartbeatLife {
+		r.Unready, r.Also = true, "other_replica"
+	}
+	return &r
+}
+
+// check finds out once whether the database can be written, and records it in the probe.
+func (p *databaseProbe) check(ctx context.Context) (none struct{}, err error) {
+	p.mu.Lock()
+	well := p.reason == nil && time.Since(p.pinged) < maxPingAge
+	p.mu.Unlock()
+	if c := p.commit(); well && c != nil && time.Since(c.At) < commitProvesFor {
+		p.recordWrite(nil, c.Took)
+	} else {
+		ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+		defer cancel()
+		began := time.Now()
+		err := p.ping(ctx)
+		p.mu.Lock()
+		p.pinged = began
+		p.mu.Unlock()
+		p.recordWrite(unwritableReason(err), time.Since(began))
+	}
+	return none, nil
+}
+
+// recordWrite records the result of a write or a ping, and logs a change.
+func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case reason == nil && took >= slowWriteThreshold:
+		if p.late++; p.late == lateWritesTillLog {
+			p.logger.Warn("database slow: look at its load and its network", "took_ms", took.Milliseconds(),
+				runbook.DatabaseSlow.See())
+		}
+	case reason == nil && took < slowWriteThreshold/2:
+		if p.late >= lateWritesTillLog {
+			p.logger.Info("database fast again")
+		}
+		p.late = 0
+	}
+	if reason == nil || reason.Word != reasonDatabaseAway {
+		p.misses = 0
+	} else if p.misses++; p.misses < missedPingsTillAway {
+		return
+	}
+	switch {
+	case reason != nil && (p.reason == nil || p.reason.Word != reason.Word):
+		p.logger.Error("database away: nothing is sent", "error", reason, runbook.DatabaseAway.See())
+	case reason == nil && p.reason != nil:
+		p.logger.Info("database back")
+	}
+	if p.reason = reason; reason == nil {
+		p.wrote = time.Now()
+	}
+}
+
+// whySlow returns a reason if the database can be written, but late.
+func (p *databaseProbe) whySlow(context.Context) *server.HealthReason {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reason != nil || p.late == 0 {
+		return nil
+	}
+	return &server.HealthReason{Part: databasePartName, Word: reasonDatabaseSlow, Err: errors.New("slow")}
+}
+
+// run exchanges heartbeats with other replicas until ctx ends.
+func (p *databaseProbe) run(ctx context.Context) {
+	ticks := time.NewTicker(heartbeatEvery)
+	defer ticks.Stop()
+	for p.beats != nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+			p.latest.Get(ctx)
+			p.exchangeHeartbeats(ctx)
+		}
+	}
+}
+
+// exchangeHeartbeats writes a heartbeat if a write has succeeded since the last one. While the
+// database is away, it looks for a new heartbeat instead: another replica wrote it. It compares the
+// heartbeats' values, so clocks may differ. If Redis does not answer, nothing changes.
+func (p *databaseProbe) exchangeHeartbeats(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, heartbeatEvery)
+	defer cancel()
+	p.mu.Lock()
+	away, wrote, beaten := p.reason != nil, p.wrote, p.beaten
+	p.mu.Unlock()
+	if !away {
+		if wrote.After(beaten) && p.beats.Write(ctx) == nil {
+			beaten = wrote
+		}
+		p.mu.Lock()
+		p.beaten, p.seen, p.others = beaten, "", time.Time{}
+		p.mu.Unlock()
+		return
+	}
+	seen, err := p.beats.Read(ctx)
+	if err != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.seen != "" && seen != p.seen && seen != noHeartbeat {
+		if p.others.IsZero() {
+			p.logger.Error(
+				"database writable by another replica alone: /readyz is 503 until it can; compare their networks and settings", runbook.DatabaseAway.See())
+		}
+		p.others = time.Now()
+	}
+	p.seen = seen
+}
+
+// heartbeats tell replicas that another replica can write to the database.
+type heartbeats interface {
+	Write(context.Context) error
+	// Read returns the last heartbeat, which differs from all earlier ones; noHeartbeat if it has
+	// expired, or none was written.
+	Read(context.Context) (string, error)
+}
+
+// redisHeartbeats keeps the last heartbeat of all replicas in one field of Redis.
+type redisHeartbeats struct{ client redis.UniversalClient }
+
+const (
+	heartbeatKey   = RedisPrefix + "{written}"
+	heartbeatField = "by"
+	noHeartbeat    = "none"
+)
+
+// heartbeatScript runs only commands that the limiter's scripts run, so it needs no rights of its
+// own.
+var heartbeatScript = redis.NewScript(`local now = redis.call('TIME')
+redis.call('HSET', KEYS[1], '` + heartbeatField + `', ARGV[1])
+return redis.call('PEXPIREAT', KEYS[1], now[1] * 1000 + ARGV[2])`)
+
+// Write implements heartbeats.
+func (h redisHeartbeats) Write(ctx context.Context) error {
+	return heartbeatScript.Run(ctx, h.client, []string{heartbeatKey}, rand.Text(), heartbeatLife.Milliseconds()).Err()
+}
+
+// Read implements heartbeats.
+func (h redisHeartbeats) Read(ctx context.Context) (string, error) {
+	values, err := h.client.HMGet(ctx, heartbeatKey, heartbeatField).Result()
+	if err != nil {
+		return "", err
+	}
+	if beat, ok := values[0].(string); ok {
+		return beat, nil
+	}
+	return noHeartbeat, nil
+}
+
+const reasonDatabaseAway = "database_away"
+
+// unwritableReason returns a *server.HealthReason that tells operators why the database can't be
+// written; nil if err is nil.
+func unwritableReason(err error) *server.HealthReason {
+	reason := server.HealthReason{Part: databasePartName, Word: reasonDatabaseAway, Err: err}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrNoSpace):
+		reason.Word = "database_full"
+	case errors.Is(err, store.ErrReadOnly):
+		reason.Word = "database_read_only"
+	case errors.Is(err, store.ErrSchema):
+		reason.Word, reason.Unready = "database_schema", true
+	case errors.Is(err, store.ErrNoPartition):
+		reason.Word = "database_no_partition"
+	}
+	return &reason
+}

@@ -1,0 +1,294 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/texts"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/http/server"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/config"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+	"sendcode/quota"
+)
+
+// played is a database and the heartbeats of a fleet, in a bubble.
+type played struct {
+	err    error         // of a ping
+	late   time.Duration // how long a ping takes
+	pings  atomic.Int32
+	commit *sqldb.CommitTiming
+	beat   atomic.Int32
+	away   bool // Redis
+	over   bool // the last heartbeat
+}
+
+func (d *played) probe() *databaseProbe {
+	ping := func(context.Context) error { d.pings.Add(1); time.Sleep(d.late); return d.err }
+	return newDatabaseProbe(ping, func() *sqldb.CommitTiming { return d.commit }, d, slog.New(slog.DiscardHandler))
+}
+
+func (d *played) Write(context.Context) error { d.beat.Add(1); return nil }
+func (d *played) Read(context.Context) (string, error) {
+	if d.away {
+		return "", errors.New("away")
+	}
+	if d.over {
+		return noHeartbeat, nil
+	}
+	return fmt.Sprint(d.beat.Load()), nil
+}
+
+// word returns the word of a reason, with a ! if it takes the replica out; "" for none.
+func word(r *server.HealthReason) string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Unready:
+		return r.Word + "!"
+	}
+	return r.Word
+}
+
+// documented fails the test unless docs/operations.md names the word.
+func documented(t *testing.T, word string) {
+	t.Helper()
+	if text, err := os.ReadFile("../../../docs/operations.md"); err != nil ||
+		!strings.Contains(string(text), "`"+word+"`") && word != "" {
+		t.Errorf("docs/operations.md does not name %s: %v", word, err)
+	}
+}
+
+// What the server itself says counts at once; silence only after three tries.
+func TestReasonsOfTheDatabase(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		for _, c := range []struct {
+			err  error
+			word string
+		}{{store.ErrNoSpace, "database_full"}, {store.ErrReadOnly, "database_read_only"},
+			{store.ErrNoPartition, "database_no_partition"},
+			{store.ErrSchema, "database_schema!"}, {errors.New("dial /var/run"), "database_away"}} {
+			documented(t, strings.TrimSuffix(c.word, "!"))
+			d := played{err: c.err}
+			p := d.probe()
+			for n := 1; n <= missedPingsTillAway; n++ {
+				for range 10 {
+					want := c.word
+					if want == reasonDatabaseAway && n < missedPingsTillAway {
+						want = ""
+					}
+					servertest.Same(t, fmt.Sprint(c.word, " at try ", n), word(p.whyUnwritable(t.Context())), want)
+				}
+				servertest.Same(t, "pings", int(d.pings.Load()), n)
+				time.Sleep(time.Second)
+			}
+			d.err = nil
+			servertest.Same(t, "back", p.whyUnwritable(t.Context()), nil)
+		}
+	})
+}
+
+// Each reason but the database's has its word, and no word of the error: that has addresses.
+func TestReasonsOfOtherParts(t *testing.T) {
+	server1, server2 := delivery.Health{Server: "192.0.2.1:25", Why: "dial"},
+		delivery.Health{Server: "192.0.2.2:25", Up: true}
+	dial := errors.New("dial tcp 192.0.2.9:6379: refused")
+	waits, none := func() bool { return true }, func() bool { return false }
+	for _, c := range []struct {
+		reason *server.HealthReason
+		word   string
+	}{
+		{redisReason(nil), ""},
+		{redisReason(dial), "redis_away"},
+		{redisReason(fmt.Errorf("%w: %w", quota.ErrNotPermitted, dial)), "redis_no_permission"},
+		{redisReason(fmt.Errorf("%w: %w", quota.ErrPartly, dial)), "redis_part_away"},
+		{mailServersReason([]delivery.Health{server2}, 0, waits), ""},
+		{mailServersReason([]delivery.Health{server1, server2}, 0, waits), ""},
+		{mailServersReason([]delivery.Health{server1, server1}, 0, waits), "mail_servers_suspended"},
+		{mailServersReason([]delivery.Health{server1, server1}, 0, none), "mail_servers_suspended"},
+		{mailServersReason([]delivery.Health{server1, server1}, 1, waits), "mail_servers_suspended"},
+		{mailServersReason([]delivery.Health{server1, server1}, 1, none), ""},
+		{carriersReason(false, false, waits), ""},
+		{carriersReason(true, true, none), "carriers_suspended"},
+		{carriersReason(true, false, waits), "carriers_suspended"},
+		{carriersReason(true, false, none), ""},
+	} {
+		servertest.Same(t, "the word", word(c.reason), c.word)
+		documented(t, c.word)
+		if c.reason != nil && strings.Contains(c.reason.Text(texts.ConsoleLanguages()[0]), "192.0.2") {
+			t.Errorf("%s tells an address: %s", c.word, c.reason.Text(texts.ConsoleLanguages()[0]))
+		}
+	}
+}
+
+// A database that answers late is slow, and ready; a look waits 250 ms at most.
+func TestASlowDatabaseIsReady(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		d := played{late: 1200 * time.Millisecond}
+		p := d.probe()
+		for range 20 {
+			began := time.Now()
+			if err := p.whyUnwritable(t.Context()); err != nil || time.Since(began) > slowWriteThreshold {
+				t.Errorf("%v after %v", err, time.Since(began))
+			}
+			time.Sleep(time.Second)
+		}
+		servertest.Same(t, "a late ping", word(p.whySlow(t.Context())), "database_slow")
+		d.late = 0
+		for range 3 {
+			servertest.Same(t, "a ping", p.whyUnwritable(t.Context()), nil)
+			time.Sleep(time.Second)
+		}
+		servertest.Same(t, "a fast ping", word(p.whySlow(t.Context())), "")
+		d.commit = &sqldb.CommitTiming{At: time.Now(), Took: slowWriteThreshold}
+		servertest.Same(t, "a late commit", word(p.whyUnwritable(t.Context()))+word(p.whySlow(t.Context())),
+			"database_slow")
+	})
+}
+
+// One or two late answers of the database, as the load of others on its machine causes, are no line;
+// more are one, and so is the end.
+func TestSlowDatabaseIsLoggedOnce(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		var log servertest.Text
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		p := newDatabaseProbe(nil, nil, nil, logger)
+		a := newApp(config.Config{}, logger, time.Now)
+		statements := a.newStatementObserver()
+		for _, step := range []struct {
+			late, pause time.Duration
+			times       int
+			lines       string
+		}{
+			{2 * time.Second, 10 * time.Second, 2, "0 0 0"},
+			{0, 0, 1, "0 0 0"},
+			{2 * time.Second, time.Second, 5, "1 0 1"},
+			{0, 0, 2, "1 1 1"},
+		} {
+			for range step.times {
+				p.recordWrite(nil, step.late)
+				statements.Ended(t.Context(), "begin", func() string { return "begin" }, step.late)
+				time.Sleep(step.pause)
+			}
+			lines := func(text string) int { return strings.Count(log.String(), text) }
+			servertest.Same(t, "lines", fmt.Sprint(lines("database slow"), lines("database fast again"), lines("slow statement")), step.lines)
+		}
+	})
+}
+
+// A committed send proves the database for two seconds, but not its schema, and not against what a
+// ping found before.
+func TestACommitProvesTheDatabase(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		d := played{}
+		p := d.probe()
+		look := func() string { defer time.Sleep(time.Second); return word(p.whyUnwritable(t.Context())) }
+		look()
+		for range 8 {
+			d.commit = &sqldb.CommitTiming{At: time.Now()}
+			look()
+		}
+		servertest.Same(t, "pings beside commits", int(d.pings.Load()), 1)
+		d.err = store.ErrSchema
+		for range 6 {
+			d.commit = &sqldb.CommitTiming{At: time.Now()}
+			look()
+		}
+		servertest.Same(t, "another schema beside commits", look(), "database_schema!")
+		d.err = nil
+		servertest.Same(t, "mended", look(), "")
+		d.err, d.commit = errors.New("away"), &sqldb.CommitTiming{At: time.Now()}
+		for i, want := range []string{"", "", "", "", reasonDatabaseAway} { // two seconds, and three misses
+			servertest.Same(t, fmt.Sprint("look ", i), look(), want)
+		}
+	})
+}
+
+// A replica is taken out only while another one's writes succeed and its own do not: not where all
+// lose the database at once, and not for its own heartbeats.
+func TestAReplicaThatAloneCannotWrite(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		d := played{}
+		p := d.probe()
+		go p.run(ctx)
+		pass := func(n int, others bool) string { // n seconds
+			for range n {
+				if others {
+					d.beat.Add(1)
+				}
+				time.Sleep(time.Second)
+			}
+			return word(p.whyUnwritable(t.Context()))
+		}
+		pass(5, false)
+		if n := d.beat.Load(); n < 3 || n > 5 {
+			t.Errorf("%d heartbeats in 5 s", n)
+		}
+		d.err = errors.New("away")
+		pass(1, true) // another one that loses the database a little later
+		servertest.Same(t, "away for all", pass(9, false), "database_away")
+		d.over = true
+		servertest.Same(t, "the last heartbeat is over", pass(2, false), "database_away")
+		d.over = false
+		beats := d.beat.Load()
+		servertest.Same(t, "away here", pass(3, true), "database_away!")
+		servertest.Same(t, "heartbeats by one that can't write", d.beat.Load(), beats+3)
+		servertest.Same(t, "still away here", pass(30, true), "database_away!")
+		servertest.Same(t, "then for all", pass(7, false), "database_away")
+		d.away = true
+		servertest.Same(t, "Redis away too", pass(7, true), "database_away")
+		d.away, d.err = false, nil
+		servertest.Same(t, "back", pass(3, true), "")
+	})
+}
+
+// The estimate lies within what an answer's delay leaves open, does not waver, and follows a step of
+// the database's clock.
+func TestDatabaseClockMeasure(t *testing.T) {
+	process := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ahead, there, back := 11*time.Minute, time.Duration(0), time.Duration(0)
+	c := &databaseClock{process: func() time.Time { return process }, logger: slog.New(slog.DiscardHandler),
+		read: func(context.Context) (time.Time, error) {
+			process = process.Add(there)
+			at := process.Add(ahead)
+			process = process.Add(back)
+			return at, nil
+		}}
+	measure := func(out, in, want time.Duration) {
+		t.Helper()
+		there, back = out, in
+		if err := c.measure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		servertest.Same(t, "the database ahead", -c.offset(), want)
+	}
+	measure(time.Second, time.Second, ahead)
+	measure(0, 4*time.Second, ahead)
+	measure(4*time.Second, 0, ahead)
+	servertest.Same(t, "off", c.whyOff(t.Context()).Word, "clock_off")
+	ahead = -time.Minute
+	measure(time.Second, 0, ahead+time.Second/2)
+	measure(0, 0, ahead)
+	ahead = -5 * time.Second
+	measure(0, 0, ahead)
+	if why := c.whyOff(t.Context()); why != nil {
+		t.Errorf("5 s off: %v", why)
+	}
+	c.read = func(context.Context) (time.Time, error) { return time.Time{}, errors.New("away") }
+	process = process.Add(time.Minute)
+	if err := c.measure(t.Context()); err == nil {
+		t.Error("an error is lost")
+	}
+	servertest.Same(t, "while the database is away", -c.offset(), ahead)
+}

@@ -1,0 +1,155 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/http/console/auth"
+	"sendcode/internal/run/config"
+	"sendcode/internal/run/jobs"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+)
+
+// rekeyBatchSize is how many rows Rekey reads at once, and at most changes in one transaction: some
+// 5 ms of SQLite's only writer.
+const rekeyBatchSize = 100
+
+// sealLabels has the label of each of sqldb.SealedTables.
+var sealLabels = map[string]string{"verifications": keys.RecipientLabel, "second_factors": auth.SecondFactorSealLabel,
+	"outbox": keys.CallerCodeLabel}
+
+// Rekey encrypts the rows under older keys of the ring with its first key, and prints its progress
+// to out. On Postgres the service may run meanwhile; one on a SQLite file does the same by itself. Rekey keeps no state, so it can be stopped and
+// called again at any time. The error says how many rows are left under other keys: such rows were
+// locked, or a replica with another first key wrote them meanwhile.
+func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
+	db, done, err := openStoreForCommand(ctx, cfg,
+		"a service that runs on a SQLite file does this by itself after each start; sendcode doctor counts the rows that are left")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = done() }()
+	ring, err := keys.Parse(cfg.SecretKeys.Reveal())
+	if err != nil {
+		return err
+	}
+	if _, err := db.AddKeyCheckValues(ctx, vaultOf(cfg).KeyCheckValues()); err != nil {
+		return explainOtherKeys(err)
+	}
+	r := rekeyRun{db: db, ring: ring, out: out, printed: time.Now()}
+	if err := r.rekey(ctx); err != nil {
+		return fmt.Errorf("%w; %d rows were re-encrypted; the command can be repeated", err, r.changed)
+	}
+	counts, err := CountRowsByKey(ctx, db)
+	if err != nil {
+		return err
+	}
+	current := counts[ring.CurrentID()]
+	delete(counts, ring.CurrentID())
+	if _, err := fmt.Fprintf(out, "%d rows re-encrypted; %d are under %s\n", r.changed, current,
+		ring.CurrentID()); err != nil || len(counts) == 0 {
+		return err
+	}
+	return fmt.Errorf("rows under other keys: %s; the command can be repeated", FormatRowsByKey(counts))
+}
+
+// rekeyJob returns the job that does in a service on a SQLite file, after its start, what Rekey does. On
+// Postgres an operator calls Rekey, once all replicas have the same first key.
+func (a *App) rekeyJob() jobs.Job {
+	r, done := rekeyRun{db: a.db, ring: a.ring, out: io.Discard}, false
+	return jobs.Job{Name: "rekey", Every: keyCheckEvery, Run: func(ctx context.Context) (bool, error) {
+		if done {
+			return false, nil
+		}
+		err := r.rekey(ctx)
+		if done = err == nil; done && r.changed > 0 {
+			a.logger.Info("stored rows encrypted with first key of SENDCODE_SECRET_KEYS", "rows", r.changed, "key", a.ring.CurrentID())
+		}
+		return false, err
+	}}
+}
+
+// rekeyRun is one call of Rekey or of its job, with its counts.
+type rekeyRun struct {
+	db            *sqldb.DB
+	ring          *keys.Ring
+	out           io.Writer
+	read, changed int
+	printed       time.Time
+}
+
+func (r *rekeyRun) rekey(ctx context.Context) error {
+	return r.db.EachSealedPage(ctx, rekeyBatchSize,
+		func(t store.SealedTable, rows []store.SealedRow) error { return r.rekeyPage(ctx, t, rows) })
+}
+
+// rekeyPage re-encrypts those of rows that are not under the first key. Then it waits as long as
+// the database needed, to leave the database half of its time for the service.
+func (r *rekeyRun) rekeyPage(ctx context.Context, t store.SealedTable, rows []store.SealedRow) error {
+	var old []string
+	for _, row := range rows {
+		if keys.SealedBy(row.Sealed) != r.ring.CurrentID() {
+			old = append(old, row.Key)
+		}
+	}
+	if r.read += len(rows); len(old) > 0 {
+		began := time.Now()
+		bounded, cancel := context.WithTimeout(sqldb.Behind(ctx), store.CallTimeout)
+		defer cancel()
+		n, err := r.db.Reseal(bounded, t, old, func(row store.SealedRow) []byte {
+			// nil where the key is missing: the row stays as it is, and CountRowsByKey counts it
+			sealed, _ := r.ring.Reseal(sealLabels[t.Name], row.Sealed, []byte(row.Key))
+			return sealed
+		})
+		if err != nil {
+			return err
+		}
+		r.changed += n
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Since(began)):
+		}
+	}
+	if time.Since(r.printed) < time.Second {
+		return nil
+	}
+	r.printed = time.Now()
+	_, err := fmt.Fprintf(r.out, "%s: %d rows read, %d re-encrypted\n", t.Name, r.read, r.changed)
+	return err
+}
+
+// CountRowsByKey returns how many rows are sealed under each key, by the key's ID; damaged
+// rows are under "".
+func CountRowsByKey(ctx context.Context, db *sqldb.DB) (map[string]int, error) {
+	counts := map[string]int{}
+	err := db.EachSealedPage(ctx, 200*rekeyBatchSize, func(_ store.SealedTable, rows []store.SealedRow) error {
+		for _, row := range rows {
+			counts[keys.SealedBy(row.Sealed)]++
+		}
+		return nil
+	})
+	return counts, err
+}
+
+// RingIDs returns the IDs of the keys in SENDCODE_SECRET_KEYS, the first one first; none if it is
+// not set.
+func RingIDs(cfg config.Config) []string { return vaultOf(cfg).Ring.IDs() }
+
+// FormatRowsByKey returns the counts of CountRowsByKey as text: "damaged 1, k1 20".
+func FormatRowsByKey(counts map[string]int) string {
+	var list []string
+	for _, id := range slices.Sorted(maps.Keys(counts)) {
+		if list = append(list, fmt.Sprintf("%s %d", id, counts[id])); id == "" {
+			list[len(list)-1] = fmt.Sprintf("damaged %d", counts[id])
+		}
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,192 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/run/config"
+	"sendcode/internal/run/metrics"
+)
+
+// ReloadOptions says how the running service reloads its configuration. The zero value turns
+// reloading off.
+type ReloadOptions struct {
+	Environ []string         // as at the start
+	Hangup  <-chan os.Signal // each signal reloads at once; nil: only a change of the file reloads
+}
+
+// fileCheckEvery is the time between two reads of the file. The reads compare contents, not times
+// of change, to notice replaced files and the links that Kubernetes switches.
+const fileCheckEvery = time.Second
+
+// reloader reloads the configuration of a serving App. One goroutine uses it.
+type reloader struct {
+	*App
+	current config.Config
+	ends    time.Time // when the next of its stops ends; zero: none does
+}
+
+// watchConfig reloads the configuration on a hangup and after a change of its file, until ctx ends.
+func (a *App) watchConfig(ctx context.Context) {
+	if a.reload.Environ == nil {
+		return
+	}
+	r := &reloader{App: a, current: a.cfg, ends: a.cfg.NextStopEnd(a.started)}
+	file := watchedFile{name: a.cfg.File, read: readRegularFile}
+	looks := time.NewTicker(fileCheckEvery)
+	defer looks.Stop()
+	for first := true; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.reload.Hangup:
+			r.reloadFrom(ctx, readRegularFile, false)
+		case <-looks.C:
+			r.endStops(a.now())
+			if read := file.readerIfChanged(); read != nil {
+				r.reloadFrom(ctx, read, first)
+				first = false
+			}
+		}
+	}
+}
+
+// endStops ends the stops whose time is over, by a new policy set.
+func (r *reloader) endStops(now time.Time) {
+	if r.ends.IsZero() || now.Before(r.ends) {
+		return
+	}
+	r.core.Policy.Change(r.current.PolicySet(now))
+	r.ends = r.current.NextStopEnd(now)
+	r.logger.Info("stop ended")
+}
+
+// watchedFile is the file of the configuration, with hashes of the contents that were last seen and
+// last loaded.
+type watchedFile struct {
+	name         string
+	read         func(string) ([]byte, error)
+	seen, loaded [sha256.Size]byte
+}
+
+// readerIfChanged reads the file. If its contents are new, and equal to those of the last call, so
+// not half written, it returns a function with which config.Load reads files; else nil. The first
+// contents count as new: the file may have changed during the start.
+func (w *watchedFile) readerIfChanged() func(string) ([]byte, error) {
+	if w.name == "" {
+		return nil
+	}
+	content, err := w.read(w.name)
+	now := sha256.Sum256(fmt.Appendf(content, "\x00%v", err))
+	before := w.seen
+	w.seen = now
+	if now != before || now == w.loaded {
+		return nil
+	}
+	w.loaded = now
+	return func(name string) ([]byte, error) {
+		if name == w.name {
+			return content, err
+		}
+		return w.read(name)
+	}
+}
+
+// readRegularFile reads a file. It refuses a pipe: the start has emptied it, and a read would
+// block.
+func readRegularFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is not a regular file, and can be read only once")
+	}
+	return os.ReadFile(name)
+}
+
+// reloadFrom loads the configuration through read and applies the settings that can change while
+// the service runs. With any mistake nothing changes. With first set, it logs nothing if the
+// file has not changed since the start.
+func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, error), first bool) {
+	renewed, own, needRestart, err := r.load(read)
+	if err != nil {
+		r.metrics.ConfigReloaded(metrics.ReloadRejected)
+		r.logMistakes(err)
+		return
+	}
+	for _, name := range needRestart {
+		r.logger.Warn("changed setting needs a restart", "setting", name, runbook.Configuration.See())
+	}
+	changed := r.current.ReloadableChanges(renewed)
+	switch {
+	case len(changed) > 0:
+		r.apply(ctx, renewed, own)
+		r.metrics.ConfigReloaded(metrics.ReloadApplied)
+		r.logger.Info("configuration reloaded", "changed", changed)
+	case !first || len(needRestart) > 0:
+		r.metrics.ConfigReloaded(metrics.ReloadUnchanged)
+		r.logger.Info("configuration reloaded without changes")
+	}
+}
+
+// load loads the configuration as at the start, and the templates of its apps. needRestart has the
+// changed settings that need a restart.
+func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Config, own appTemplates,
+	needRestart []string, err error) {
+	next, err := config.Load(r.reload.Environ, read)
+	if err != nil {
+		return config.Config{}, own, nil, err
+	}
+	renewed = r.current.WithReloadable(next)
+	own, err = r.readAppTemplates(renewed)
+	return renewed, own, r.loaded.RestartChanges(next), err
+}
+
+// logMistakes logs every mistake of a configuration in its own line.
+func (r *reloader) logMistakes(err error) {
+	const what = "configuration reload rejected: nothing changed"
+	all, ok := errors.AsType[*config.Errors](err)
+	if !ok {
+		r.logger.Error(what, "error", err, runbook.Configuration.See())
+		return
+	}
+	for _, m := range all.Mistakes {
+		r.logger.Error(what, "setting", m.Where, "error", m.Text, runbook.Configuration.See())
+	}
+}
+
+// apply puts a checked configuration in force. Requests under way end with the old one.
+func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemplates) {
+	before := r.current
+	r.current = renewed
+	r.storeSettingsHash(renewed)
+	for _, w := range renewed.Warnings {
+		if !slices.Contains(before.Warnings, w) {
+			r.logger.Warn(w)
+		}
+	}
+	r.useTemplates(own)
+	now := r.now()
+	wider := r.core.Policy.Change(renewed.PolicySet(now))
+	r.ends = renewed.NextStopEnd(now)
+	r.core.Hooks.ChangeSettings(webhookSettings(renewed))
+	r.core.Limits.SetLimits(limitSet(renewed))
+	r.initAppMetrics(renewed)
+	r.api.SetKeys(apiKeys(renewed))
+	r.requests.SetLimit(renewed.RequestsPerMinute)
+	if r.page != nil {
+		r.configurePage(r.current)
+	}
+	if wider {
+		if err := r.rebuildLimiter(ctx); err != nil { // the database decides right without it; only looks may promise too much
+			r.logger.Warn("could not rebuild limiter from database", "error", err, runbook.DatabaseAway.See())
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package app
+
+import (
+	"sendcode/internal/deliver/outbox"
+	"sendcode/internal/run/app/core"
+	"sendcode/internal/verify/verification"
+)
+
+// newCore creates the core of the service on the parts that are open. Nothing runs yet. around is
+// core.Dependencies.Around.
+func (a *App) newCore(around func(*outbox.Outbox) verification.Outbox) error {
+	var err error
+	if a.mails, err = a.newRenderer(""); err != nil {
+		return err
+	}
+	own, err := a.readAppTemplates(a.cfg)
+	if err != nil {
+		return err
+	}
+	a.useTemplates(own)
+	a.core = core.New(core.Settings{
+		Policy: a.cfg.PolicySet(a.now()), Vault: a.keys, HoldUntil: a.cfg.HoldUntil, Webhooks: webhookSettings(a.cfg),
+		Limits: limitSet(a.cfg),
+		Outbox: outbox.Config{
+			MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), IDHeaders: providerHeaders(a.cfg), Watch: a.prefixWatch(),
+			PollAfter: a.receiptPollDelay(),
+			// each worker uses one connection: with fewer workers some would stay idle
+			Workers: max(outbox.DefaultWorkers, a.servers.MaxConns()),
+		},
+	}, a.traceCore(core.Dependencies{
+		DB: a.db, Limiter: a.limiter, Kept: a.kept, Mails: a.mails, Sender: a.sender, Texts: a.texts, Carrier: a.carrier,
+		Receipts: a.receiptPoller(),
+		Observer: a.metrics, Logger: a.logger, Now: a.now, Around: around,
+	}))
+	return nil
+}

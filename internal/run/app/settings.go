@@ -1,0 +1,98 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/deliver/webhook"
+	"sendcode/internal/http/api"
+	"sendcode/internal/limit/limits"
+	"sendcode/internal/run/config"
+	"sendcode/internal/verify/verification"
+)
+
+// limitSet returns the limits of a configuration.
+func limitSet(cfg config.Config) limits.Set {
+	set := limits.Set{}
+	for name, rules := range cfg.Limits {
+		for _, r := range rules {
+			set[name] = append(set[name], limits.Rule{Rule: r.QuotaRule(), Keys: r.Keys})
+		}
+	}
+	return set
+}
+
+// providerHeaders returns the headers by which mail providers identify our mails.
+func providerHeaders(cfg config.Config) (headers []string) {
+	for _, p := range cfg.Providers {
+		if p.Header != "" && !slices.Contains(headers, p.Header) {
+			headers = append(headers, p.Header)
+		}
+	}
+	return headers
+}
+
+// webhookSettings returns the URLs and keys of the apps' webhooks.
+func webhookSettings(cfg config.Config) webhook.Settings {
+	s := webhook.Settings{Endpoints: map[string]webhook.Endpoint{}, Guard: webhook.Guard{Allow: cfg.WebhookNetworks}}
+	for _, a := range cfg.Apps {
+		if a.Webhook.URL == "" {
+			continue
+		}
+		to := webhook.Endpoint{URL: a.Webhook.URL}
+		for _, secret := range a.Webhook.Secrets {
+			to.Secrets = append(to.Secrets, config.DecodeWebhookSecret(secret))
+		}
+		s.Endpoints[a.Name] = to
+	}
+	return s
+}
+
+// PostSample posts a sample of an event to an app's webhook and prints the answer. It returns an error
+// unless the app accepts the event.
+func PostSample(ctx context.Context, cfg config.Config, app, event string, out io.Writer) error {
+	answer, ok, err := webhook.New(webhookSettings(cfg), webhook.Dependencies{}).PostSample(ctx, app, event)
+	if bad, invalid := errors.AsType[*fault.InvalidError](err); invalid {
+		return errors.New(bad.Detail)
+	}
+	if err == nil && !ok {
+		err = fmt.Errorf("app %s did not accept %s: %s", app, event, answer)
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(out, answer)
+	}
+	return err
+}
+
+func apiKeys(cfg config.Config) api.Keys {
+	var keys api.Keys
+	for _, a := range cfg.Apps {
+		for _, k := range a.Keys {
+			kind := verification.Browser
+			if k.Kind == config.SecretKeyKind {
+				kind = verification.BackEnd
+			}
+			key := &api.Key{App: a.Name, ID: k.ID, Kind: kind, SHA256: k.SHA256, Expires: k.Expires,
+				Local: cfg.LocalPublicKey != ""} // then it is the generated one
+			if kind == verification.Browser {
+				key.Origins = a.Origins
+			}
+			for _, scope := range k.Scopes {
+				key.Scopes = append(key.Scopes, api.KeyScope(scope))
+			}
+			keys = append(keys, key)
+		}
+	}
+	if local := cfg.LocalPublicKey; local != "" {
+		keys = append(keys, &api.Key{
+			App: cfg.Apps[0].Name, ID: "local_page", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(local)),
+			Origins: config.LocalOrigins, Local: true,
+		})
+	}
+	return keys
+}

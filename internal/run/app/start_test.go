@@ -1,0 +1,65 @@
+package app
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"testing"
+
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/config"
+)
+
+// While a start has not added its routes, /readyz of no port is 200, even if the checks are known
+// and pass: a load balancer sends requests from the first 200 on.
+func TestReadyOnlyWithItsRoutes(t *testing.T) {
+	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_ADMIN_ADDR=127.0.0.1:0",
+		"SENDCODE_ADMIN_PASSWORD=a long password of a test",
+		"SENDCODE_DATA_DIR=" + t.TempDir()}, os.ReadFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ports := newApp(cfg, slog.New(slog.DiscardHandler), nil)
+	if err := ports.openPorts(); err != nil {
+		t.Fatal(err)
+	}
+	ports.health.MarkStarted()
+	for _, l := range ports.listeners {
+		servertest.Same(t, "/readyz without routes", answer(t, l, "/readyz"), "503 starting")
+		servertest.Same(t, "/livez without routes", answer(t, l, "/livez"), "200 ok")
+	}
+	servertest.Same(t, "closed", ports.close(), nil)
+
+	a, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Serve(ctx) }()
+	for i, route := range []string{"/openapi.yaml", "/metrics"} {
+		servertest.Same(t, "/readyz with routes", answer(t, a.listeners[i], "/readyz"), "200 ok")
+		if got := answer(t, a.listeners[i], route); got[:4] != "200 " {
+			t.Errorf("%s: %s", route, got)
+		}
+	}
+	stop(ErrInterrupted)
+	servertest.Same(t, "end", <-ended, nil)
+}
+
+// answer returns status and body of a GET.
+func answer(t *testing.T, l *listener, path string) string {
+	t.Helper()
+	resp, err := http.Get("http://" + l.Addr().String() + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.Status[:4] + string(body)
+}

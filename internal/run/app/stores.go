@@ -1,0 +1,257 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/delivery/mailbox"
+	"sendcode/internal/deliver/delivery/mailserver"
+	"sendcode/internal/deliver/outbox"
+	"sendcode/internal/limit/admission"
+	"sendcode/internal/limit/gates"
+	"sendcode/internal/run/config"
+	"sendcode/internal/store"
+	"sendcode/internal/store/postgres"
+	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/sqlite"
+	"sendcode/quota"
+)
+
+// RedisPrefix begins every key, so that a Redis can be shared.
+const RedisPrefix = "sendcode"
+
+func (a *App) openDatabase(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, databaseOpenTimeout)
+	defer cancel()
+	if a.cfg.DatabaseURL != "" {
+		if err := postgres.Migrate(ctx, a.cfg.DatabaseURL, a.cfg.DatabaseRole); err != nil {
+			return fmt.Errorf("could not migrate database: %w", err)
+		}
+	}
+	db, err := openStore(ctx, a.cfg, a.process, a.connectionTracers()...)
+	if err != nil {
+		return fmt.Errorf("could not open database: %w", err)
+	}
+	db.Actions = a.logger
+	a.db = sqldb.WithObserver(db, a.newStatementObserver())
+	a.onClose(db.Close)
+	if a.cfg.DatabaseURL == "" {
+		return nil
+	}
+	a.clock = &databaseClock{process: a.process, logger: a.logger, read: func(ctx context.Context) (time.Time, error) {
+		return sqldb.ReadWithResult(ctx, a.db, sqldb.Tx.Clock)
+	}}
+	a.now = a.clock.Now
+	return a.clock.measure(ctx)
+}
+
+// openStore opens the configured store. It migrates SQLite; Postgres must have been migrated.
+func openStore(ctx context.Context, cfg config.Config, now func() time.Time,
+	tracer ...pgx.QueryTracer) (*sqldb.DB, error) {
+	if cfg.DatabaseURL == "" {
+		db, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, config.DatabaseFile), now)
+		if err != nil {
+			return nil, err
+		}
+		return db.Store(), nil
+	}
+	db, err := postgres.Open(ctx, cfg.DatabaseURL, cfg.DatabaseRole, tracer...)
+	if err != nil {
+		return nil, err
+	}
+	return db.Store(), nil
+}
+
+func (a *App) openLimiter(ctx context.Context) error {
+	if a.cfg.RedisURL == "" {
+		a.kept = a.newKept()
+		a.limiter = a.kept.Limiter()
+		return nil
+	}
+	SetRedisLogger(a.logger)
+	client, err := quota.OpenRedis(a.cfg.RedisURL)
+	if err != nil {
+		return err
+	}
+	a.onClose(client.Close)
+	client.AddHook(redisHook{a.metrics.RedisCallObserver()})
+	if a.traces != nil {
+		if err := a.traces.InstrumentRedis(client); err != nil {
+			return err
+		}
+	}
+	a.redis, a.redisClient = quota.NewRedis(client, RedisPrefix), client
+	a.redis.Budget = gates.LimiterTimeout
+	a.limiter = a.redis
+	if a.cfg.Wait > 0 {
+		away := func(err error) bool {
+			return !errors.Is(err, quota.ErrNotPermitted) && !errors.Is(err, quota.ErrPartly)
+		}
+		if err := a.retryAtStart(ctx, "SENDCODE_REDIS_URL", away, a.redis.Ping); err != nil && away(err) {
+			return fmt.Errorf("no answer from Redis: %w; serve --wait=0s starts without it", err)
+		}
+	}
+	a.warnRedis(ctx, a.redis)
+	return nil
+}
+
+// waitLogEvery is the time between two log lines of retryAtStart.
+const waitLogEvery = 10 * time.Second
+
+// retryAtStart calls open again while its error says that the part named by a setting is away, at
+// most until Config.Wait after the start. It logs that it waits. The last error says what to do.
+func (a *App) retryAtStart(ctx context.Context, setting string, away func(error) bool,
+	open func(context.Context) error) error {
+	var said time.Time
+	for {
+		err := open(ctx)
+		left := time.Until(a.started.Add(a.cfg.Wait))
+		switch {
+		case err == nil || !away(err):
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case left <= 0:
+			return fmt.Errorf(
+				"%w; waited %v: start what %s names, or correct it; sendcode doctor tries every connection", err,
+				a.cfg.Wait, setting)
+		case time.Since(said) >= waitLogEvery:
+			said = time.Now()
+			a.logger.Warn("start waits: start what the setting names, or correct it",
+				"setting", setting, "left", left.Round(time.Second).String(), "error", err, runbook.DatabaseAway.See())
+		}
+		select {
+		case <-time.After(min(left, time.Second)):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// RelaxTimeoutsForTests makes room for many services on a busy machine. It multiplies the bounds on
+// calls of the database and the limiter, and the bounds that must be longer than a call: leases, a
+// stop, the wait for a slot. Connections to Postgres are then opened at their first use. 1 changes
+// nothing. Only apptest calls it, before anything runs.
+func RelaxTimeoutsForTests(times int) {
+	postgres.OpenConnsAhead = times == 1
+	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.LimiterTimeout, &outbox.DefaultLease,
+		&outbox.MaxStopWait,
+		&admission.MaxSlotWait} {
+		*bound *= time.Duration(times)
+	}
+}
+
+// SetRedisLogger makes the Redis client log through logger.
+func SetRedisLogger(logger *slog.Logger) { redis.SetLogger(redisLogger{logger}) }
+
+// redisLogger logs the Redis client's own messages at level debug: callers get the same failures as
+// errors.
+type redisLogger struct{ *slog.Logger }
+
+// Printf implements go-redis's logging interface.
+func (l redisLogger) Printf(_ context.Context, format string, args ...any) {
+	l.Debug("Redis client message", "text", fmt.Sprintf(format, args...))
+}
+
+// warnRedis logs settings and rights of Redis that will cause trouble later. A Redis that does not
+// answer does not stop the start.
+func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if err := r.Ping(ctx); errors.Is(err, quota.ErrNotPermitted) {
+		a.logger.Error("Redis refuses commands that a send needs: the database decides alone", "error", err,
+			runbook.Redis.See())
+		return
+	} else if err != nil {
+		a.logger.Warn("Redis did not answer at start", "error", err, runbook.Redis.See())
+		return
+	}
+	for _, w := range r.Warnings(ctx) {
+		a.logger.Warn(w)
+	}
+}
+
+// newKept makes a limiter in this process, and the Kept of its events. Its clock is the process's, not
+// the database's, or a jump of that one would age both gates.
+func (a *App) newKept() *gates.Kept {
+	k := gates.NewKept(a.db, a.process, a.keys.SealBucket, a.keys.OpenBucket, a.logger)
+	if k.Shared = a.clock != nil; k.Shared {
+		k.Ahead = a.clock.offset
+	}
+	return k
+}
+
+// loadKept adds the kept events to the limiter. If that is Redis, a process without Redis kept them,
+// and they go there; without an answer of Redis the next start tries again.
+func (a *App) loadKept(ctx context.Context) error {
+	if a.kept != nil {
+		return a.kept.Load(ctx)
+	}
+	switch n, err := a.newKept().MoveTo(ctx, a.redis); {
+	case err != nil:
+		a.logger.Warn("kept events of the limiter not recorded in Redis", "error", err, runbook.Redis.See())
+	case n > 0:
+		a.logger.Info("kept events of the limiter recorded in Redis", "events", n)
+	}
+	return nil
+}
+
+// rebuildLimiter fills a limiter in this process from the database, so that a restart neither frees
+// quota nor shortens waits. With Redis it does nothing.
+func (a *App) rebuildLimiter(ctx context.Context) error {
+	if a.cfg.RedisURL != "" {
+		return nil
+	}
+	return a.core.Gates.Rebuild(ctx)
+}
+
+// openMailServers opens the configured mail servers; without any, the dev mailbox behind a real
+// SMTP server.
+func (a *App) openMailServers() error {
+	url := a.cfg.SMTPURL
+	if url == "" {
+		box, err := mailbox.Listen()
+		if err != nil {
+			return fmt.Errorf("the dev mailbox can't start: %w", err)
+		}
+		a.mailbox = box
+		a.onClose(box.Close)
+		url = box.URL()
+	}
+	configs, err := mailserver.ParseURLs(url)
+	if err != nil {
+		return err
+	}
+	// public servers refuse a client that calls itself localhost
+	servers, err := mailserver.Open(configs, a.cfg.MailDomain())
+	if err != nil {
+		return err
+	}
+	a.onClose(servers.Close)
+	servers.OnHealthChange(a.healthLogger("mail server", "server"))
+	servers.OnAttempt(a.deliveryObserver(recipient.Email))
+	a.servers, a.sender = servers, servers
+	a.metrics.RegisterMailServers(servers.Health)
+	return nil
+}
+
+// healthLogger returns a function that logs when a mail server or a carrier is set aside and when
+// it works again.
+func (a *App) healthLogger(what, key string) func(delivery.Health) {
+	return func(h delivery.Health) {
+		if h.Up {
+			a.logger.Info(what+" in use again", key, h.Server)
+			return
+		}
+		a.logger.Warn(what+" suspended after failures", key, h.Server, "reason", h.Why, runbook.SendsWait.See())
+	}
+}

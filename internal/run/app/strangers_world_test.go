@@ -1,0 +1,363 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/outbox"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/http/server"
+	"sendcode/internal/run/config"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+// world is the API of a service with the settings of a file, in virtual time, with the apps shop
+// and other. Strangers ask the app shop.
+type world struct {
+	*vtest.Rig
+	e      *echo.Echo
+	row    refusal
+	tokens map[string]string // of the browser that is known to each app
+	spent  int               // requests of strangers
+}
+
+// caller is one that asks, from an address. An app's secret key names it as its client's.
+type caller struct {
+	app, kind, ip, token string
+	stranger             bool // the secret key says trust: stranger
+}
+
+const home = "198.51.100.7" // address of the honest callers
+
+// honest are those for which the table says whether strangers can cause a refusal.
+var honest = []caller{
+	{app: "shop", kind: "secret", ip: home}, {app: "shop", kind: "public", ip: home},
+	{app: "other", kind: "secret", ip: home}, {app: "other", kind: "public", ip: home},
+}
+
+// nth is the nth stranger: a browser at an address of its own.
+func nth(n int) caller {
+	return caller{app: "shop", kind: "public", ip: fmt.Sprintf("10.%d.%d.1", n/250%250, n%250)}
+}
+
+// neighbor is a stranger's browser at the address of the honest callers.
+var neighbor = caller{app: "shop", kind: "public", ip: home}
+
+// trusted is a secret key's request for a stranger.
+var trusted = caller{app: "shop", kind: "secret", ip: home, stranger: true}
+
+func keyOf(app, kind string) string { return kind + " key of " + app }
+
+// appsOfTests are the apps of the file, with their keys.
+func appsOfTests() string {
+	lines := "apps:\n"
+	for _, app := range []string{"shop", "other"} {
+		lines += fmt.Sprintf("  - {name: %s, origins: [\"https://%[1]s.example\"], keys: [", app)
+		for _, kind := range []string{"secret", "public"} {
+			lines += fmt.Sprintf("{id: %s, kind: %[1]s, sha256: %x}, ", kind, sha256.Sum256([]byte(keyOf(app, kind))))
+		}
+		lines += "]}\n"
+	}
+	return lines
+}
+
+// loadTested returns the settings of a file with these lines and the apps of the tests.
+func loadTested(t *testing.T, lines string) config.Config {
+	t.Helper()
+	cfg, err := config.Load([]string{"SENDCODE_CONFIG=c", "CARRIER_TOKEN=token"}, func(string) ([]byte, error) {
+		return []byte(appsOfTests() + lines), nil
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, lines)
+	}
+	return cfg
+}
+
+// inWorld runs a test of a row in a world of its own, in which both apps know a browser. No rule
+// counts what that has sent, except in a roomy policy with a tick of its own.
+func inWorld(t *testing.T, row refusal, test func(w *world)) {
+	t.Helper()
+	cfg := loadTested(t, row.file)
+	settings := func(s *vtest.Settings) {
+		s.Set, s.Vault.Folding, s.Tick, s.Watch = cfg.PolicySet(time.Now()), cfg.Folding(),
+			cmp.Or(row.tick, time.Minute), (&App{cfg: cfg}).prefixWatch()
+		if row.bounds != nil {
+			row.bounds(&s.Set)
+		}
+	}
+	vtest.InBubbleIdle(t, settings, func(r *vtest.Rig) {
+		defer r.Quit() // also after Fatal
+		quiet := slog.New(slog.DiscardHandler)
+		if len(cfg.SMS.Carriers) > 0 {
+			r.Svc = r.ReplicaOn(r.Store, r.MailServer, pricedCarriers(r, cfg))
+		}
+		r.Start()
+		requests := server.NewRequestLimiter(cfg.RequestsPerMinute, quiet, func() {}, time.Now)
+		w := &world{Rig: r, e: r.Svc.Routes(apiKeys(cfg), requests), row: row, tokens: map[string]string{}}
+		for _, app := range []string{"shop", "other"} {
+			first := w.send(caller{app: app, kind: "public", ip: home}, w.person(), "")
+			checked := w.check(caller{app: app, kind: "public", ip: home}, first.ID, w.newestCode(w.person()))
+			if w.tokens[app] = checked.Known; !checked.Valid || checked.Known == "" {
+				t.Fatalf("no known browser: %+v, %+v", first, checked)
+			}
+		}
+		if row.tick == 0 {
+			w.Sleep(25 * time.Hour)
+		}
+		test(w)
+	})
+}
+
+// pricedCarriers are the carriers of the file in front of the rig's, with the spend caps of the
+// file.
+func pricedCarriers(r *vtest.Rig, cfg config.Config) outbox.Carrier {
+	var caps []outbox.SpendCap
+	for _, c := range cfg.SMS.Spend {
+		caps = append(caps, outbox.SpendCap(c))
+	}
+	c := cfg.SMS.Carriers[0]
+	return sms.NewCarriers([]sms.Route{{Carrier: rigCarrier{r.Carrier}, Prices: c.Prices,
+		DefaultPrice: c.Prices["default"]}},
+		sms.Options{Reserve: outbox.NewBudget(r.Store, caps, slog.New(slog.DiscardHandler), func(string) {}).Reserve})
+}
+
+// rigCarrier is the rig's carrier, which has no route to numbers that end with noRoute.
+type rigCarrier struct{ *vtest.Carrier }
+
+const noRoute = "9"
+
+func (rigCarrier) Name() string { return "fake" }
+
+func (c rigCarrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
+	if strings.HasSuffix(m.To, noRoute) && m.To != vtest.Mobile {
+		return delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer,
+			PerNumber: true}
+	}
+	receipt, err := c.Carrier.Send(ctx, m)
+	var fail *delivery.Error
+	errors.As(err, &fail)
+	return receipt, fail
+}
+
+// person is the recipient of the honest callers, whom strangers attack.
+func (w *world) person() string {
+	switch {
+	case w.row.sms:
+		return vtest.Mobile
+	case w.row.gmail:
+		return "ana.maria@gmail.com"
+	}
+	return vtest.Ana
+}
+
+// other is the nth other recipient, near the person's own: of text messages, one with the same
+// country and prefix.
+func (w *world) other(n int) string {
+	if w.row.sms {
+		return vtest.Mobile[:len(vtest.Mobile)-4] + fmt.Sprintf("%04d", n)
+	}
+	return vtest.NthAddress(n)
+}
+
+// reply is what a caller reads.
+type reply struct {
+	Code       int `json:"-"`
+	ID, Type   string
+	BlockedBy  string `json:"blocked_by"`
+	Valid      bool
+	Known      string
+	Status     any                  // of a verification a word, of a problem a number
+	CodeFormat struct{ Length int } `json:"code_format"`
+}
+
+// slug is the last word of a problem's type; "" without a problem.
+func (a reply) slug() string { return a.Type[strings.LastIndex(a.Type, "/")+1:] }
+
+// do sends a request. idempotency is its Idempotency-Key, or "".
+func (w *world) do(c caller, method, path, idempotency string, body map[string]any) (a reply) {
+	w.Helper()
+	text, err := json.Marshal(body)
+	w.NoError(err)
+	r := httptest.NewRequest(method, path, strings.NewReader(string(text)))
+	r.RemoteAddr = c.ip + ":4711"
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+keyOf(c.app, c.kind))
+	r.Header.Set("Accept-Language", "en")
+	if c.kind == "public" {
+		r.Header.Set("Origin", "https://"+c.app+".example")
+	}
+	if idempotency != "" {
+		r.Header.Set("Idempotency-Key", idempotency)
+	}
+	recorded := httptest.NewRecorder()
+	w.e.ServeHTTP(recorded, r)
+	if recorded.Code >= http.StatusInternalServerError && recorded.Code != http.StatusServiceUnavailable {
+		w.Fatalf("%s %s: %d %s", method, path, recorded.Code, recorded.Body)
+	}
+	w.NoError(json.Unmarshal(recorded.Body.Bytes(), &a))
+	a.Code = recorded.Code
+	return a
+}
+
+// send asks for a code.
+func (w *world) send(c caller, to, idempotency string) reply {
+	w.Helper()
+	body := map[string]any{"channel": string(recipient.Email), "to": to}
+	if w.row.sms {
+		body["channel"] = string(recipient.SMS)
+	}
+	if c.kind == "secret" {
+		body["client_ip"] = c.ip
+	}
+	if c.stranger {
+		body["trust"] = "stranger"
+	}
+	if c.token != "" {
+		body["known"] = []string{c.token}
+	}
+	a := w.do(c, http.MethodPost, "/v1/verifications", idempotency, body)
+	w.Sleep(0) // until the attempt has ended
+	return a
+}
+
+// check enters a code.
+func (w *world) check(c caller, id, code string) reply {
+	w.Helper()
+	body := map[string]any{"code": code}
+	if c.kind == "secret" {
+		body["client_ip"] = c.ip
+	}
+	return w.do(c, http.MethodPost, "/v1/verifications/"+id+"/check", "", body)
+}
+
+// newestCode is the code of the message that was sent last to a recipient.
+func (w *world) newestCode(to string) (newest string) {
+	for _, m := range w.Carrier.Accepted() {
+		if m.To == to {
+			newest = m.Code
+		}
+	}
+	for _, m := range w.MailServer.Attempts() {
+		if m.To == to {
+			newest = vtest.CodeIn(m)
+		}
+	}
+	return newest
+}
+
+// refusedBy names what refused: the problem, and the scope of the rule, or the reason of the
+// failure; "" if the send was accepted by the mail server or the carrier.
+func (w *world) refusedBy(a reply) string {
+	w.Helper()
+	switch slug := a.slug(); {
+	case slug == server.QuotaExceeded.Slug:
+		return slug + "/" + w.scopeOf(a.BlockedBy)
+	case slug != "":
+		return slug
+	}
+	_, sent, _, err := w.Store.Verification(w.Context(), a.ID)
+	w.NoError(err)
+	switch sent.Status {
+	case store.Sent:
+		return ""
+	case store.Failed:
+		return server.DeliveryFailed.Slug + "/" + sent.Reason
+	}
+	return string(sent.Status)
+}
+
+// scopeOf returns the scope of a rule of sends.
+func (w *world) scopeOf(rule string) string {
+	set := w.Svc.Terms()
+	p, _ := set.Purpose("")
+	for _, r := range set.ForBrowser(p, "shop", store.UnknownBrowser).Policy.Rules {
+		if r.Name == rule {
+			return string(r.Scope)
+		}
+	}
+	return rule // verification.CarrierRuleName
+}
+
+// refusalOf has an honest caller ask for a code and enter it, and returns what refused; "" if it
+// got through.
+func (w *world) refusalOf(c caller) string {
+	w.Helper()
+	if c.kind == "public" {
+		c.token = w.tokens[c.app]
+	}
+	sent := w.send(c, w.person(), w.row.key)
+	by := w.refusedBy(sent)
+	for began := time.Now(); store.Status(by).InFlight() && time.Since(began) < w.row.waits; by = w.refusedBy(sent) {
+		w.Sleep(10 * time.Second)
+	}
+	if by != "" {
+		return by
+	}
+	checked := w.check(c, sent.ID, w.newestCode(w.person()))
+	if by := checked.slug(); by != "" {
+		return by
+	}
+	if !checked.Valid {
+		return fmt.Sprint("a check, ", checked.Status)
+	}
+	return ""
+}
+
+// spend has strangers ask until this refuses one, the nth asking the nth time. It returns how many
+// it took.
+func (w *world) spend(by string, ask func(n int) reply) int {
+	w.Helper()
+	for n := range 10_000 {
+		a := ask(n)
+		switch got := w.refusedBy(a); {
+		case got == by:
+			w.spent += n
+			return n
+		case got != "" && !strings.HasPrefix(got, server.DeliveryFailed.Slug) && got != string(store.Queued) &&
+			got != string(store.Sending) && got != server.NotFound.Slug:
+			w.Fatalf("stranger %d: %s, want %s: %+v", n, got, by, a)
+		}
+	}
+	w.Fatalf("strangers are never refused by %s", by)
+	return 0
+}
+
+// guess has a stranger enter n wrong codes for verifications of its own for an address, and returns
+// how many were compared.
+func (w *world) guess(c caller, to string, n int) (compared int) {
+	w.Helper()
+	for compared < n {
+		own := w.send(c, to, "")
+		if by := w.refusedBy(own); by != "" {
+			return compared
+		}
+		wrong := w.WrongCode(w.newestCode(to))
+		for range verification.MaxAttempts {
+			if compared == n {
+				return compared
+			}
+			if a := w.check(c, own.ID, wrong); a.slug() != "" {
+				return compared
+			}
+			compared++
+			w.spent++
+		}
+	}
+	return compared
+}

@@ -1,0 +1,64 @@
+package app
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+
+	"sendcode/internal/base/message"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/run/config"
+	"sendcode/templates"
+)
+
+// templateTrees returns the directories whose files replace built-in templates: the service's, then
+// the app's ("": none), which takes precedence.
+func (a *App) templateTrees(appDirectory string) (trees []fs.FS) {
+	for _, d := range []string{a.cfg.Templates, appDirectory} {
+		if d != "" {
+			trees = append(trees, os.DirFS(d))
+		}
+	}
+	return trees
+}
+
+func (a *App) newRenderer(appDirectory string) (*message.Renderer, error) {
+	return message.New(templates.FS, a.templateTrees(appDirectory)...)
+}
+
+func (a *App) newTextRenderer(appDirectory string) (*message.TextRenderer, error) {
+	limits := message.TextLimits{Segments: a.cfg.SMS.Segments, Site: a.cfg.PageHost(), Measure: sms.Segments}
+	return message.NewTextRenderer(limits, templates.FS, a.templateTrees(appDirectory)...)
+}
+
+// appTemplates are the renderers of apps with templates of their own, by app.
+type appTemplates struct {
+	mails map[string]*message.Renderer
+	texts map[string]*message.TextRenderer
+}
+
+// readAppTemplates reads the templates of a configuration's apps. It fails if rendering one fails,
+// or a text message would have too many segments.
+func (a *App) readAppTemplates(cfg config.Config) (own appTemplates, err error) {
+	own = appTemplates{mails: map[string]*message.Renderer{}, texts: map[string]*message.TextRenderer{}}
+	for _, app := range cfg.Apps {
+		if app.Templates == "" {
+			continue
+		}
+		if own.mails[app.Name], err = a.newRenderer(app.Templates); err == nil && a.texts != nil {
+			own.texts[app.Name], err = a.newTextRenderer(app.Templates)
+		}
+		if err != nil {
+			return own, fmt.Errorf("the app %q: %w", app.Name, err)
+		}
+	}
+	return own, a.checkTexts(cfg, own.texts)
+}
+
+// useTemplates renders later messages of the apps with their own templates.
+func (a *App) useTemplates(own appTemplates) {
+	a.mails.SetApps(own.mails)
+	if a.texts != nil {
+		a.texts.SetApps(own.texts)
+	}
+}

@@ -1,0 +1,151 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"sendcode/internal/base/message"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/delivery/mailbox"
+	"sendcode/internal/deliver/outbox"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/http/api"
+	"sendcode/internal/run/config"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+)
+
+// openCarriers opens the configured carriers; without any, the dev mailbox if mails go there too.
+// With neither the channel is off.
+func (a *App) openCarriers() error {
+	if !a.cfg.SMSEnabled() {
+		return nil
+	}
+	texts, err := a.newTextRenderer("")
+	if err != nil {
+		return err
+	}
+	a.texts = texts
+	if a.cfg.SMSToDevMailbox() {
+		a.carrier = mailboxCarrier{a.mailbox}
+		return nil
+	}
+	var routes []sms.Route
+	for _, c := range a.cfg.SMS.Carriers {
+		routes = append(routes, sms.Route{
+			Carrier: c.Open(), Prefixes: c.Prefixes, Prices: c.Prices, DefaultPrice: c.Prices["default"],
+			Polled: c.Polled(),
+		})
+	}
+	options := sms.Options{Sender: a.cfg.SMS.Senders["default"], Senders: a.cfg.SMS.Senders,
+		Watch: a.healthLogger("carrier", "carrier")}
+	options.Tried = a.deliveryObserver(recipient.SMS)
+	if a.cfg.SMS.PublicURL != "" {
+		options.Callback = ReceiptAddresses(a.cfg).URL
+	}
+	var caps []outbox.SpendCap
+	for _, c := range a.cfg.SMS.Spend {
+		caps = append(caps, outbox.SpendCap(c))
+		a.metrics.InitSpendCap(c.Name)
+	}
+	if len(caps) > 0 {
+		options.Reserve = outbox.NewBudget(a.db, caps, a.logger, a.metrics.SpendRefused).Reserve
+	}
+	carriers := sms.NewCarriers(routes, options)
+	a.metrics.RegisterCarriers(carriers.Health)
+	a.metrics.RegisterPausedPrefixes(func(ctx context.Context) (int, error) {
+		list, _, err := a.db.PrefixPauses(ctx, store.PrefixPauseFilter{Active: true, Limit: 200})
+		return len(list), err
+	})
+	a.carrier = carriers
+	return nil
+}
+
+// receiptPoller returns the carriers if they can be asked for receipts; nil for the dev mailbox.
+func (a *App) receiptPoller() outbox.ReceiptSources {
+	if carriers, ok := a.carrier.(*sms.Carriers); ok {
+		return carriers
+	}
+	return nil
+}
+
+// How long after a message its carrier is asked for the receipt: late where the carrier itself
+// usually reports it.
+const (
+	earlyReceiptPollDelay = 30 * time.Second
+	lateReceiptPollDelay  = 10 * time.Minute
+)
+
+// receiptPollDelay returns how long after a message its carrier is asked for the receipt; 0 if no
+// carrier can be asked.
+func (a *App) receiptPollDelay() time.Duration {
+	switch {
+	case !slices.ContainsFunc(a.cfg.SMS.Carriers, config.SMSCarrier.Polled):
+		return 0
+	case a.cfg.SMS.PublicURL == "":
+		return earlyReceiptPollDelay
+	}
+	return lateReceiptPollDelay
+}
+
+// prefixWatch returns the settings for pausing prefixes; zero without carriers, since the dev
+// mailbox costs nothing.
+func (a *App) prefixWatch() store.PrefixWatch {
+	if len(a.cfg.SMS.Carriers) == 0 {
+		return store.PrefixWatch{}
+	}
+	var life time.Duration
+	for _, p := range a.cfg.Purposes {
+		life = max(life, min(p.TTL, policy.MaxTextLife))
+	}
+	return store.PrefixWatch{Sends: 20, Approved: 10, Within: time.Hour, TTL: life, Pause: time.Hour,
+		Exempt: a.cfg.SMS.Unwatched}
+}
+
+// checkTexts fails if messages can't carry an app's name (message.CheckName), since every send of
+// that app would fail. With text messages it also renders each text with the longest code, and
+// fails if one can't be rendered or takes more segments than allowed.
+func (a *App) checkTexts(cfg config.Config, own map[string]*message.TextRenderer) error {
+	longest := verification.LongCodeLength // a code may become as long under attack
+	for _, p := range cfg.Purposes {
+		longest = max(longest, p.Code.Length)
+	}
+	var errs []error
+	for _, app := range cfg.Apps {
+		name := cfg.TitleOf(app)
+		if err := message.CheckName(name); err != nil {
+			return fmt.Errorf("the app %q can't be called that in messages; give it a title: %w", app.Name, err)
+		}
+		if a.texts != nil {
+			errs = append(errs, cmp.Or(own[app.Name], a.texts).CheckLength(message.Data{App: name, Hash: app.SMSHash},
+				app.SMSOrigin, longest))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("text messages:\n%w", err)
+	}
+	return nil
+}
+
+// mailboxCarrier puts text messages into the dev mailbox.
+type mailboxCarrier struct{ box *mailbox.Mailbox }
+
+// mailboxCarrierName is the carrier's name in the database.
+const mailboxCarrierName = "mailbox"
+
+// Send implements outbox.Carrier.
+func (p mailboxCarrier) Send(_ context.Context, m sms.Message) (delivery.Result, error) {
+	p.box.AddText(m.ID, m.To, m.Text, m.Code)
+	return delivery.Result{Provider: mailboxCarrierName, ID: m.ID}, nil
+}
+
+// ReceiptAddresses returns the URLs at which carriers report what became of messages.
+func ReceiptAddresses(cfg config.Config) api.ReceiptAddresses {
+	return api.ReceiptAddresses{PublicURL: cfg.SMS.PublicURL, Key: cfg.IndexKeyBytes()}
+}

@@ -1,0 +1,118 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/logthrottle"
+	"sendcode/internal/base/requestid"
+	"sendcode/internal/limit/gates"
+	"sendcode/internal/run/app/core"
+	"sendcode/internal/run/traces"
+	"sendcode/quota"
+)
+
+const (
+	// spanExportWait bounds the export of the last spans at a stop, when requests and sends have
+	// ended. With shutdownWait and outbox.MaxStopWait it is less than the 30 s that operators
+	// allow beside Config.Drain.
+	spanExportWait = 5 * time.Second
+	// exportLogEvery is the time between two log lines of spans that can't be exported.
+	exportLogEvery = time.Minute
+	// maxLoggedCause bounds the cause in such a line, in bytes: it may have the collector's own
+	// words.
+	maxLoggedCause = 300
+)
+
+// openTraces opens the traces that the environment asks for. It runs first: parts that open later
+// close before it, so the spans of their end are exported too.
+func (a *App) openTraces(ctx context.Context) error {
+	lines := logthrottle.Throttle{Every: exportLogEvery}
+	notExported := func(err error) {
+		if n, due := lines.Add("spans", time.Now()); due {
+			cause := err.Error()
+			a.logger.Info("spans not exported: the service goes on without them", "count", n, "error",
+				cause[:min(len(cause), maxLoggedCause)])
+		}
+	}
+	a.traces = traces.Open(ctx, Version(), a.logger, notExported)
+	if a.traces == nil {
+		return nil
+	}
+	a.onClose(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), spanExportWait)
+		defer cancel()
+		if err := a.traces.Close(ctx); err != nil {
+			notExported(err)
+		}
+		return nil // the stop succeeds without the collector
+	})
+	return nil
+}
+
+// traceRequests returns h with a span for each request.
+func (a *App) traceRequests(h http.Handler) http.Handler {
+	if a.traces == nil {
+		return h
+	}
+	return a.traces.Handler(h)
+}
+
+// traceRoute is middleware that adds to the request's span the route, the request ID and the app,
+// which are known after the handler. It is used only with traces.
+func traceRoute(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		err := next(c)
+		ctx, app := c.Request().Context(), ""
+		for _, note := range requestid.LogAttrs(ctx) {
+			if note.Key == "app" {
+				app = note.Value.String()
+			}
+		}
+		traces.AnnotateRequest(ctx, c.Path(), requestid.FromContext(ctx), app)
+		return err
+	}
+}
+
+// connectionTracers returns the tracer of queries to Postgres; none without traces.
+func (a *App) connectionTracers() []pgx.QueryTracer {
+	if a.traces == nil {
+		return nil
+	}
+	return []pgx.QueryTracer{a.traces.PostgresTracer()}
+}
+
+// traceCore adds the traces to the parts of the core.
+func (a *App) traceCore(p core.Dependencies) core.Dependencies {
+	if a.traces != nil {
+		p.Limiter, p.Tracer = tracedLimiter{p.Limiter, a.traces}, a.traces
+	}
+	return p
+}
+
+// tracedLimiter adds a span to each decision of the limiter that is part of a trace.
+type tracedLimiter struct {
+	gates.Limiter
+	traces *traces.Traces
+}
+
+// Unwrap returns the limiter itself, for gates.InProcess.
+func (l tracedLimiter) Unwrap() gates.Limiter { return l.Limiter }
+
+// Take implements gates.Limiter.
+func (l tracedLimiter) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	ctx = l.traces.BeginCall(ctx)
+	defer l.traces.EndCall(ctx, func() string { return "limiter take" })
+	return l.Limiter.Take(ctx, r)
+}
+
+// Peek implements gates.Limiter.
+func (l tracedLimiter) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	ctx = l.traces.BeginCall(ctx)
+	defer l.traces.EndCall(ctx, func() string { return "limiter peek" })
+	return l.Limiter.Peek(ctx, r)
+}

@@ -1,0 +1,123 @@
+package app
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sendcode/internal/base/texts"
+)
+
+// conditions are what /readyz, the console's status line, the alerts, the log and the runbooks all
+// speak of, each with its words in all these places.
+var conditions = []struct {
+	words   []string // of /readyz, and of the status line, whose sentences are the same
+	state   string   // of the part in the status line; empty: no part of it
+	section string   // heading in the runbooks
+	alert   string   // empty: none
+	says    string   // in the alert's summary; empty: the sentence of the first word
+	file    string   // of the line below
+	line    string   // how the log says it; empty: not here
+}{
+	{
+		[]string{"database_away", "database_full", "database_read_only", "database_schema", "database_no_partition"},
+		"away", "Database away", "SendcodeDatabaseAway",
+		"The database is away: no row can be written within 5 s, so no code is sent; /readyz says why",
+		"readiness.go", `"database away: nothing is sent"`,
+	},
+	{
+		[]string{"database_slow"}, "slow", "Database slow", "SendcodeDatabaseSlow", "", "readiness.go",
+		`"database slow: look`,
+	},
+	{
+		[]string{"redis_away", "redis_part_away", "redis_no_permission"}, "away", "Redis", "SendcodeRedisAway", "",
+		"../../limit/gates/gates.go", `"Redis away: the database decides for recipients`,
+	},
+	{
+		[]string{"mail_servers_suspended"}, "suspended", "Sends wait", "SendcodeAllServersSuspended", "", "stores.go",
+		`" suspended after failures"`,
+	},
+	{
+		[]string{"carriers_suspended"}, "suspended", "Sends wait", "SendcodeServerSuspended",
+		"has been suspended after failures", "stores.go", `" suspended after failures"`,
+	},
+	{[]string{"clock_off"}, "", "Clock", "SendcodeClockOff", "", "clock.go", `"clock off: let NTP run"`},
+	{[]string{"suppressions_held"}, "", "Bursts", "SendcodeSuppressionsHeld", "addresses within minutes with", "", ""},
+	{[]string{"key_missing", "other_keys"}, "", "Keys", "", "", "", ""},
+	{[]string{"held"}, "", "Database away", "", "", "probes.go", `"sends held: `},
+}
+
+// One thing has one name: in /readyz, the status line, the alerts, the log and the runbooks.
+func TestAConditionHasOneName(t *testing.T) {
+	told := map[string]bool{"other_replica": true} // a sentence that follows another
+	english := texts.ConsoleLanguages()[0]
+	operations, alerts, runbooks := readText(t, "../../../docs/operations.md"), readText(t, "../../../docs/alerts.yaml"),
+		readText(t, "../../../docs/runbooks.md")
+	for _, c := range conditions {
+		section := between(runbooks, "\n## "+c.section+"\n", "\n## ")
+		for _, word := range c.words {
+			told[word] = true
+			if !strings.Contains(operations, "`"+word+"`") {
+				t.Errorf("operations.md does not list %s", word)
+			}
+			if !strings.Contains(section, "`"+word+"`") {
+				t.Errorf("the runbook %q does not name %s", c.section, word)
+			}
+			for _, w := range texts.ConsoleLanguages() {
+				if !w.Has("ready."+word) || c.state != "" && !w.Has("health."+c.state) {
+					t.Errorf("no sentence for %s in %s", word, w.Lang())
+				}
+			}
+		}
+		if said := english.Get("health." + c.state); c.state != "" && said != c.state {
+			t.Errorf("the status line says %q of what is %s", said, c.state)
+		}
+		if c.line != "" && !strings.Contains(readText(t, c.file), c.line) {
+			t.Errorf("%s logs no line %s", c.file, c.line)
+		}
+		if c.alert == "" {
+			continue
+		}
+		rule := between(alerts, "alert: "+c.alert+"\n", "- alert:")
+		says := c.says
+		if says == "" {
+			says = strings.TrimSuffix(english.Get("ready."+c.words[0]), ".")
+		}
+		anchor := "#" + strings.ReplaceAll(strings.ToLower(c.section), " ", "-") + `"`
+		if !strings.Contains(rule, says) || !strings.Contains(rule, anchor) ||
+			!strings.HasSuffix(strings.ToLower(c.alert), c.state) {
+			t.Errorf("%s has another name, sentence or runbook than %s: %s", c.alert, c.words[0], rule)
+		}
+	}
+	for _, word := range wordsOfReadiness(t) {
+		if !told[word] {
+			t.Errorf("/readyz can say %s, which has no condition here", word)
+		}
+		delete(told, word)
+	}
+	for word := range told {
+		t.Errorf("/readyz never says %s", word)
+	}
+}
+
+// wordsOfReadiness are the words of all reasons in this package's source.
+func wordsOfReadiness(t *testing.T) (words []string) {
+	t.Helper()
+	for _, file := range []string{"clock.go", "keys.go", "probes.go", "readiness.go"} {
+		for _, m := range regexp.MustCompile(
+			`(?:Word: |Word = |Unready = |reasonDatabaseAway = |reasonDatabaseSlow = |Also = true, )"([a-z_]+)"`).
+			FindAllStringSubmatch(readText(t, file), -1) {
+			words = append(words, m[1])
+		}
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
+// between is the text after one part, up to another; empty if the first is missing.
+func between(text, before, after string) string {
+	_, text, _ = strings.Cut(text, before)
+	text, _, _ = strings.Cut(text, after)
+	return text
+}

@@ -1,0 +1,127 @@
+package config
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"sendcode/internal/base/loopback"
+	"sendcode/internal/run/config/document"
+)
+
+// adminSettings is what the file says about the console.
+type adminSettings struct {
+	// For accounts with a password: `optional` or `required`.
+	SecondFactor string `yaml:"second_factor" default:"optional" oneof:"optional required"`
+	// What `SENDCODE_ADMIN_TOKEN` may do: `reader`, `operator` or `owner`.
+	TokenRole string `yaml:"token_role" default:"reader" env:"plain" oneof:"reader operator owner"`
+	// Further bearer tokens: `openssl rand -hex 32` makes one, `printf %s TOKEN | sha256sum` its
+	// hash.
+	Tokens []adminToken `yaml:"tokens,omitempty" unique:"id"`
+	// A provider of OpenID Connect.
+	OIDC oidcSettings `yaml:"oidc,omitempty"`
+}
+
+// adminToken is a bearer token of the admin API that the file lists; only its hash is kept.
+type adminToken struct {
+	// Unique.
+	ID string `yaml:"id" required:"yes" check:"name"`
+	// Of the whole token, in hex.
+	SHA256 [32]byte `yaml:"sha256" required:"yes" check:"token_hash"`
+	// `reader`, `operator` or `owner`.
+	Role string `yaml:"role" default:"reader" oneof:"reader operator owner"`
+	// A day (its last) or a time.
+	Expires time.Time `yaml:"expires,omitempty"`
+}
+
+// SecondFactorRequired is the value of Admin.SecondFactor with which every account with a password
+// needs a second factor.
+const SecondFactorRequired = "required"
+
+// oidcSettings is the provider of OpenID Connect for logins to the console. Its client secret is
+// Config.OIDCSecret.
+type oidcSettings struct {
+	// Exactly as the provider writes it.
+	Issuer string `yaml:"issuer" required:"yes" check:"secure_url"`
+	// This service's ID at the provider.
+	ClientID string `yaml:"client_id" required:"yes"`
+	// Register exactly this; it ends in `/admin/oidc/callback`.
+	RedirectURL string `yaml:"redirect_url" required:"yes" check:"redirect_url"`
+	// By default `openid` and what `claim` needs.
+	Scopes []string `yaml:"scopes"`
+	// Names a person; by default `email`.
+	Claim string `yaml:"claim"`
+	// The claim that gives roles to people without an account, a text or a list.
+	RoleClaim string `yaml:"role_claim,omitempty"`
+	// The role for each value of `role_claim`; the highest of several counts.
+	Roles map[string]string `yaml:"roles,omitempty" keys:"oidc_value" oneof:"reader operator owner"`
+}
+
+// IsSet reports whether there is a provider.
+func (o oidcSettings) IsSet() bool { return o.Issuer != "" }
+
+// oidcCallbackPath is the console's path to which the provider sends its answer.
+const oidcCallbackPath = "/admin/oidc/callback"
+
+// scopeOfClaim maps a claim to the scope that asks for it (OpenID Connect Core 1.0, section 5.4).
+// It is used if the file names no scopes.
+var scopeOfClaim = map[string]string{"email": "email", "preferred_username": "profile"}
+
+// Check implements document.checker: no two tokens have the same hash.
+func (a *adminSettings) Check(p *document.Mapping) {
+	for i, t := range a.Tokens {
+		at, others := p.Children["tokens"][i], a.Tokens[:i]
+		if slices.ContainsFunc(others, func(other adminToken) bool {
+			return other.SHA256 == t.SHA256 &&
+				t.SHA256 != [32]byte{}
+		}) {
+			at.AddMistake("sha256", "another token has the same hash")
+		}
+	}
+}
+
+// Check implements document.checker: roles need role_claim. It also sets the default scopes and
+// claim.
+func (o *oidcSettings) Check(p *document.Mapping) {
+	if p.Given["role_claim"] == nil && p.Given["roles"] != nil {
+		p.AddMistake("", "role_claim is missing: whose values roles has")
+	}
+	if o.Claim == "" {
+		o.Claim = "email"
+	}
+	o.Scopes = strings.Fields(strings.Join(o.Scopes, " "))
+	if len(o.Scopes) == 0 {
+		o.Scopes = strings.Fields(scopeOfClaim[o.Claim])
+	}
+	if !slices.Contains(o.Scopes, "openid") {
+		o.Scopes = append([]string{"openid"}, o.Scopes...)
+	}
+}
+
+// checkSecureURL returns "" for an https URL, or an http URL on this machine, else the problem.
+func checkSecureURL(text string) string {
+	p, problem := parseURL(text)
+	u, err := url.Parse(text)
+	switch {
+	case problem != "":
+		return problem
+	case err != nil || u.Hostname() == "" || p.userinfo != "" || p.query != "":
+		return "must be a URL such as https://id.example, with neither a user nor a query"
+	case p.scheme != "https" && !(p.scheme == "http" && loopback.IsHost(u.Hostname())):
+		return "must be https: an attacker on the network path could log in"
+	}
+	return ""
+}
+
+// checkConsoleCallback returns "" for a URL that checkSecureURL accepts and whose path is
+// oidcCallbackPath, else the problem.
+func checkConsoleCallback(text string) string {
+	if problem := checkSecureURL(text); problem != "" {
+		return problem
+	}
+	if u, err := url.Parse(text); err != nil || u.Path != oidcCallbackPath {
+		return "must end in " + oidcCallbackPath + ", as in https://console.example" + oidcCallbackPath
+	}
+	return ""
+}

@@ -1,0 +1,213 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/mail"
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+	_ "time/tzdata" // zones have their names where the system has no database of them, such as in a bare container
+	"unicode"
+	"unicode/utf8"
+
+	"sendcode/internal/base/loopback"
+	"sendcode/internal/base/message"
+	"sendcode/internal/codes/code"
+	"sendcode/internal/run/config/document"
+)
+
+// problemIf returns the problem if wrong, else "".
+func problemIf(wrong bool, problem string) string {
+	if wrong {
+		return problem
+	}
+	return ""
+}
+
+// patternCheck returns a check that returns problem for a text that the regular expression does not
+// match.
+func patternCheck(pattern, problem string) func(string) string {
+	expression := regexp.MustCompile(pattern)
+	return func(text string) string { return problemIf(!expression.MatchString(text), problem) }
+}
+
+// checkName returns the problem with the name of a purpose, an app or a key, or "". Names stand in
+// answers, headers, metrics and keys of Redis.
+var checkName = patternCheck(`^[a-z0-9_-]{1,32}$`, "a name has 1 to 32 of a-z 0-9 _ -")
+
+// checkTitle returns the problem with an app's title, or "". Titles stand in messages, so nothing
+// in one may look like a link.
+func checkTitle(text string) string {
+	const most = 64
+	switch {
+	case utf8.RuneCountInString(text) > most:
+		return "must be at most 64 characters"
+	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return "must be printable characters"
+	case strings.ContainsAny(text, "/@<>:") || hostLikePattern.MatchString(text):
+		return "must not look like a link or an address"
+	}
+	return ""
+}
+
+// checkLanguage returns "" for a BCP 47 tag in its canonical form, else the problem.
+func checkLanguage(text string) string {
+	tag, ok := message.CanonicalTag(text)
+	return problemIf(!ok || tag != text, "must be a language as a BCP 47 tag: en, zh-Hans, pt-BR")
+}
+
+// hostLikePattern is a dot between letters: mail programs turn "shop.example" into a link.
+var hostLikePattern = regexp.MustCompile(`\p{L}\.\p{L}`)
+
+// checkOrigin returns "" for an origin in exactly the form that browsers send (RFC 6454 section
+// 6.2), else the problem. Origins are compared as bytes.
+func checkOrigin(text string) string {
+	if strings.ContainsAny(text, "*?") {
+		return "must be one exact origin; patterns are not allowed"
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return "must be an origin such as https://shop.example"
+	}
+	canonical := canonicalOrigin(u)
+	switch {
+	case strings.ContainsFunc(u.Host, func(r rune) bool { return r >= utf8.RuneSelf }):
+		return "must be written with the ASCII form of its domain (xn--…), as browsers send it"
+	case text != canonical && u.User == nil:
+		return "must be written as browsers send it: " + document.Printable(canonical)
+	case text != canonical || strings.HasSuffix(canonical, ":"):
+		return "must be an origin such as https://shop.example"
+	}
+	return ""
+}
+
+// canonicalOrigin returns a URL's origin as browsers write it.
+func canonicalOrigin(u *url.URL) string {
+	host, port := strings.ToLower(u.Host), u.Port()
+	if u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
+		host = strings.TrimSuffix(host, ":"+port)
+	}
+	return u.Scheme + "://" + host
+}
+
+// checkReturnURL returns "" for an origin with or without a path, in the form in which it is
+// compared, else the problem.
+func checkReturnURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		strings.ContainsAny(text, "*?#") {
+		return "must be an origin such as https://shop.example, or one with a path such as https://shop.example/signup"
+	}
+	if problem := checkOrigin(u.Scheme + "://" + u.Host); problem != "" {
+		return problem
+	}
+	clean := path.Clean("/" + u.Path)
+	plain := u.Path == "" || u.Path == clean || u.Path == clean+"/"
+	return problemIf(u.RawPath != "" || !plain, "must have a plain path, without . and .. and escapes")
+}
+
+// checkHomeLink returns "" for a plain https link, which can stand in mails and on the page, else
+// the problem.
+func checkHomeLink(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || checkOrigin(u.Scheme+"://"+u.Host) != "" ||
+		u.Scheme != "https" && !loopback.IsHost(u.Hostname()) {
+		return "must be a URL such as https://shop.example/, with https"
+	}
+	return ""
+}
+
+// logoPathPattern admits no character that ends a source in a content security policy. It admits no
+// escapes, since browsers compare the decoded path.
+var logoPathPattern = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
+
+func checkLogo(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || checkHomeLink(text) != "" || strings.ContainsAny(text, "?#") ||
+		!logoPathPattern.MatchString(u.EscapedPath()) {
+		return "must be the URL of an image such as https://shop.example/logo.svg, with https, a plain path and no query"
+	}
+	return ""
+}
+
+// sha256Check returns a check that accepts a SHA-256 in hex, but neither zeros nor the hash of the
+// empty text, which an empty token would match.
+func sha256Check(of, complaint string) func(string) string {
+	return func(text string) string {
+		sum, err := hex.DecodeString(text)
+		switch {
+		case err != nil || len(sum) != sha256.Size:
+			return complaint
+		case [sha256.Size]byte(sum) == [sha256.Size]byte{} || [sha256.Size]byte(sum) == sha256.Sum256(nil):
+			return "is not the hash of " + of
+		}
+		return ""
+	}
+}
+
+// Bounds of a code's length; six digits are the least of NIST 800-63B.
+const (
+	minCodeLength = 6
+	maxCodeLength = 10
+)
+
+func checkTestCode(text string) string {
+	for _, alphabet := range []code.Alphabet{code.Digits, code.Unambiguous} {
+		if strings.Trim(text, alphabet.Characters()) == "" && len(text) >= minCodeLength && len(text) <= maxCodeLength {
+			return ""
+		}
+	}
+	return "must be 6 to 10 digits, in quotes, or as many of the letters " + code.Unambiguous.Characters()
+}
+
+// networkCheck returns a check that accepts a network. For the whole internet, /0, it returns
+// problem.
+func networkCheck(problem string) func(string) string {
+	return func(text string) string {
+		network, wrong := document.ParseNetwork(text)
+		if wrong == "" && network.Bits() == 0 {
+			return problem
+		}
+		return wrong
+	}
+}
+
+// checkMailFrom returns the problem with the sender of mails, or "": it must be one plain address,
+// with a printable name if any.
+func checkMailFrom(value string) string {
+	const want = "must be one sender such as Shop <no-reply@shop.example>"
+	sender, err := mail.ParseAddress(value)
+	// ParseAddress takes parentheses outside of quotes for a comment, and drops it
+	if special := ",()"; strings.ContainsAny(value, special) && (err != nil || !strings.ContainsAny(sender.Name, special)) {
+		return want + `; a name with a comma or parentheses stands in quotes, as in "Shop (Billing)" <no-reply@shop.example>`
+	}
+	if err != nil {
+		return want
+	}
+	at := strings.LastIndexByte(sender.Address, '@') // ParseAddress accepts no address without @
+	local, domain := sender.Address[:at], sender.Address[at+1:]
+	switch {
+	case len(sender.Address) > 254 || len(local) > 64: // RFC 5321 section 4.5.3.1
+		return "the address is too long"
+	case !plainLocalPattern.MatchString(local) || !hostNamePattern.MatchString(domain) || strings.Contains(domain, ".."):
+		return want
+	case strings.ContainsFunc(sender.Name, document.IsControl):
+		return "the name contains a control character"
+	}
+	return ""
+}
+
+// plainLocalPattern is dot-atom of RFC 5322 section 3.2.3. Quoted local parts are not needed in a
+// sender that administrators choose.
+var plainLocalPattern = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*$")
+
+// checkTimeZone returns the problem with the name of a zone of the IANA database, or "". "Local" is
+// rejected, since it differs between machines.
+func checkTimeZone(text string) string {
+	_, err := time.LoadLocation(text)
+	problem := "there is no time zone " + document.Printable(text) + "; they have names such as Asia/Shanghai"
+	return problemIf(err != nil || text == "Local", problem)
+}

@@ -1,0 +1,440 @@
+// Package config turns the environment, one YAML file and the defaults into a checked Config, or
+// into the whole list of what is wrong with them.
+//
+// cmd/sendcode calls Load first, before a port, a database or a file of the data directory is
+// opened, and hands the Config to package app. Load reads only the files that the settings name.
+// FillSecrets adds the generated keys later, once the data directory is locked.
+//
+// Two rules keep secrets in: a Secret prints as "[secret]" under every verb, and no mistake repeats
+// the value of a setting that may hold one.
+//
+// # A new setting
+//
+// Files without a directory are this package's.
+//
+//	config.go, sections.go            the field, its tags, its comment; in Reloadable if it may change while the service runs
+//	warn.go                           what works but may surprise
+//	sections.go                       Check, if what it may be depends on other settings
+//	policyset.go                      a setting of policies, purposes and apps goes to its user with the PolicySet
+//	internal/run/app/services.go, http.go any other one: to the parts, or to the server and its routes; settings.go converts
+//	internal/run/app/reload.go            apply: what is in Reloadable
+//	internal/deliver/delivery/message.go      a setting that changes mails: SharedFields; TestEverySharedFieldIsSent fails until
+//	                                  check.go, encode.go and mailapi/resend.go know it; internal/deliver/outbox/compose.go fills it
+//	testdata/full.yaml                a value that is not the default
+//	mistakes_test.go, reload_test.go  what is refused; the names of what changes at once and of what needs a restart
+//	docs/decisions/0012-settings.md   what sets it and what would break if it were a constant; CHANGELOG.md
+//	internal/run/app/strangers_test.go    if requests are refused by it: SECURITY.md says what strangers can do
+//
+// Then `go test ./internal/run/config -update` writes docs/configuration.md, the schema and the
+// example.
+package config
+
+import (
+	"cmp"
+	"log/slog"
+	"net/mail"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/code"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/run/config/document"
+)
+
+// Config is the effective configuration; its tags say how it is read and printed (see
+// document.Decoder), and the comments of its fields are the reference in docs/configuration.md, in
+// the schema and in the example. Tags that are understood here:
+//
+//	env     it is a variable too: plain, file (SENDCODE_…_FILE may name a file that holds it) or list (by commas)
+//	unset   what an empty value means, for people
+type Config struct {
+	// `host:port` of the API and the page; `:8080` is every interface.
+	Addr string `yaml:"addr" env:"plain" default:"127.0.0.1:8080" check:"addr"`
+	// `host:port` for `/admin` and `/metrics` alone.
+	AdminAddr string `yaml:"admin_addr" env:"plain" check:"addr" unset:"/admin and /metrics are on addr"`
+	// After SIGTERM: how long `/readyz` is 503 and requests are still answered, `0s` to `10m`.
+	// Longer than a load balancer needs to notice. With SQLite by default `0s`, since no other
+	// replica could answer instead.
+	Drain time.Duration `yaml:"drain" env:"plain" default:"10s" range:"0s 10m"`
+	// The directory of the SQLite file and the generated secrets.
+	DataDir string `yaml:"data_dir" env:"plain" default:"./data"`
+	// `postgres://user:password@host:5432/database?sslmode=verify-full`; several hosts by commas.
+	DatabaseURL string `yaml:"database_url" env:"file" check:"database_url" unset:"SQLite in data_dir"`
+	// The [Postgres role](operations.md#the-databases-two-roles) that the service works as.
+	DatabaseRole string `yaml:"database_role" env:"plain" check:"role" unset:"the role that database_url logs in as"`
+	// `redis://user:password@host:6379/0`;
+	// `redis+sentinel://user:password@host1,host2:26379/master/0`;
+	// `redis+cluster://user:password@host1,host2:6379`. With TLS `rediss`, `rediss+sentinel`,
+	// `rediss+cluster`, and `?ca=/path.pem` for your own authorities. Redis 7.0 or later.
+	RedisURL string `yaml:"redis_url" env:"file" check:"redis_url" unset:"rules are counted in process"`
+	// `smtp://user:password@host:587`, `smtps://host:465`; by HTTPS `resend://:key@api.resend.com`,
+	// `ses://id:secret@region`; several by commas, the preferred one first.
+	SMTPURL string `yaml:"smtp_url" env:"file" check:"smtp_url" unset:"the dev mailbox"`
+	// The sender, `Name <address>`. Message-IDs have its domain.
+	MailFrom string `yaml:"mail_from" env:"plain" default:"sendcode <no-reply@localhost>" check:"mail_from"`
+	// `debug`, `info`, `warn` or `error`. Logs go to stderr, as JSON except at a terminal.
+	LogLevel slog.Level `yaml:"log_level" env:"plain" default:"info" oneof:"debug info warn error"`
+	Secrets  `yaml:",inline"`
+	// A directory whose files replace those of mails and text messages.
+	Templates  string `yaml:"templates" unset:"the built-in ones"`
+	Reloadable `yaml:",inline"`
+	// Networks or addresses whose `X-Forwarded-For` is believed, by commas.
+	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" env:"list" check:"proxy"`
+	// [Mail providers that report bounces](provider-events.md).
+	Providers []eventProvider `yaml:"provider_events" unique:"name"`
+	// [Auth servers](supabase.md) that have their own codes sent.
+	Hooks []authHook `yaml:"hooks" unique:"name"`
+	// What is one mailbox at a domain, for all callers and rules: `plus_tags` (`ana+shop` is
+	// `ana`), `dots` (`a.na` is `ana`), or both.
+	Folds map[string][]string `yaml:"folding" keys:"domain" oneof:"plus_tags dots" unique:"yes"`
+	// [Text messages](sms.md).
+	SMS smsSettings `yaml:"sms"`
+	// The public page at `/`.
+	Page pageSettings `yaml:"page"`
+	// [The console](operations.md#accounts).
+	Admin adminSettings `yaml:"admin"`
+
+	File string `yaml:"-"` // path of the YAML file
+	// A public key of the app default for pages at LocalOrigins; empty unless its secret key was
+	// generated. Then no app has another key.
+	LocalPublicKey string `yaml:"-"`
+
+	Warnings []string `yaml:"-"` // settings that work but may surprise, a sentence each for the log
+	// How long the start waits for a database or Redis that does not answer, and for another process
+	// that has the data directory; 0: not at all, and it does without Redis. Of the command line.
+	Wait time.Duration `yaml:"-"`
+	// Until when sends are refused; zero: they are not. Of the command line.
+	HoldUntil time.Time `yaml:"-"`
+	// `host:port` on loopback for Go's profiles, which show what is in memory; empty: none. Of the
+	// command line.
+	DebugAddr string `yaml:"-"`
+	// The DKIM selector (`s=`) whose key the doctor looks up; empty: none. Of the command line.
+	DKIMSelector string `yaml:"-"`
+}
+
+// Secrets come from variables alone, so that the file can be shared. They are never printed. The
+// public key and its origins are no secrets; the file has such keys in its apps.
+type Secrets struct {
+	// `id:base64,id:base64`, at least 32 bytes each. The first serves new codes and recipients, the
+	// others older ones. `sendcode key --kind ring` makes one.
+	SecretKeys Secret `yaml:"secret_keys,omitempty" env:"file" check:"ring" unset:"generated"`
+	// base64, at least 32 bytes: the key of recipients' hashes. `sendcode key --kind index` makes
+	// one.
+	IndexKey Secret `yaml:"index_key,omitempty" env:"file" check:"index_key" unset:"generated"`
+	// `sk_…`: the secret key of the app `default`. `sendcode key` makes one.
+	APIKey Secret `yaml:"api_key,omitempty" env:"file" check:"api_key" unset:"generated in a trial"`
+	// `pk_…`: a public key of the app `default`, for browsers at `SENDCODE_ORIGINS`. `sendcode key
+	// --kind public` makes one.
+	PublicKey Secret `yaml:"public_key,omitempty" env:"file" check:"public_key"`
+	// The origins of those pages, by commas: `https://shop.example`.
+	Origins Secret `yaml:"origins,omitempty" env:"file" check:"origins"`
+	// At least 12 characters, for `/admin`.
+	AdminPassword Secret `yaml:"admin_password,omitempty" env:"file" check:"password" unset:"generated in a trial"`
+	// Instead of the password: `$argon2id$v=19$m=65536,t=3,p=4$…$…`, m × t at least 35840 KiB.
+	AdminPasswordHash Secret `yaml:"admin_password_hash,omitempty" env:"file" check:"password_hash"`
+	// Bearer token of the admin API, at least 20 characters.
+	AdminToken Secret `yaml:"admin_token,omitempty" env:"file" check:"token"`
+	// Bearer token of `/metrics`, at least 20 characters.
+	MetricsToken Secret `yaml:"metrics_token,omitempty" env:"file" check:"token"`
+	// The client secret for [`admin: oidc`](operations.md#logging-in-by-a-provider).
+	OIDCSecret Secret `yaml:"oidc_client_secret,omitempty" env:"file"`
+	// `app:whsec_…,app:whsec_…` [signs webhooks](webhooks.md). `sendcode key --kind webhook` makes
+	// one.
+	WebhookSecrets Secret `yaml:"webhook_secrets,omitempty" env:"file" check:"webhook_secrets"`
+}
+
+// Reloadable are the settings that can change while the service runs. Two secrets can too; see
+// WithReloadable.
+type Reloadable struct {
+	// Lists of rules by name; a send must pass all rules of its policy. A list named `default`
+	// replaces the built-in one.
+	Policies map[string][]policyRule `yaml:"policies" keys:"policy" unique:"name"`
+	// Lists of rules for [`/v1/limits`](limits.md).
+	Limits map[string][]limitRule `yaml:"limits" keys:"name" unique:"name"`
+	// What codes are for. `default` always exists.
+	Purposes map[string]purpose `yaml:"purposes" keys:"name"`
+	// Tenants. `default` always exists.
+	Apps []App `yaml:"apps" unique:"name"`
+	// A bound on the sends of all apps together, well above your busiest minute; `{}`: none.
+	Breaker breakerSettings `yaml:"breaker"`
+	// At most 20 recipients with a known code, to which nothing is sent.
+	TestRecipients []testRecipient `yaml:"test_recipients"`
+	// What gets or sends nothing for now. Sends stopped by `to` are `failed`, `blocked`, and count;
+	// those of a channel or purpose are `failed`, `paused`, and do not count.
+	Stops []stop `yaml:"stop"`
+	// How long rows are kept, `768h` to `87840h`; `0s`: for ever. Whole weeks are dropped.
+	Retention time.Duration `yaml:"retention" default:"2160h" range:"768h 87840h, or 0s for ever"`
+	// Requests of browsers of one network, at each replica; more are a 429 without a row. `0`: no
+	// bound.
+	RequestsPerMinute int `yaml:"requests_per_minute" default:"300" range:"1 1000000, or 0 for no limit"`
+	// How many checks may fail from one IPv4 address or IPv6 /64 of clients, for each app and
+	// channel; from a /24 or /48 three times as many.
+	FailedChecksPerHour int `yaml:"failed_checks_per_hour" default:"100" range:"1 100000"`
+	// A file of mail domains, one a line, whose addresses are refused (422 `disposable`).
+	DisposableFile string `yaml:"disposable_domains"`
+	// Private networks that [webhooks](webhooks.md) may call, there also without TLS.
+	WebhookNetworks []netip.Prefix `yaml:"webhook_networks" check:"callee"`
+
+	Disposable map[string]bool `yaml:"-"` // domains of DisposableFile, lower-case A-labels
+	builtIn    bool            // the default policy is the built-in one
+}
+
+// breakerSettings bound all sends together: fewer than Limit in any Window.
+type breakerSettings struct {
+	// 1 to 100000.
+	Limit int `yaml:"limit,omitempty" range:"1 100000"`
+	// `1s` to `744h`, sliding.
+	Window time.Duration `yaml:"window,omitempty" range:"1s 744h"`
+	// How many last places [strangers](policies.md#reserve) may not use, below `limit`. By default
+	// a fifth of a `limit` above 2.
+	Reserve int `yaml:"reserve,omitempty"`
+}
+
+// Check implements document.checker. It also sets the default reserve.
+func (b *breakerSettings) Check(p *document.Mapping) {
+	checkReserve(p, b.Reserve, b.Limit)
+	b.Reserve = cmp.Or(b.Reserve, defaultReserve(b.Limit))
+	switch limit, window := p.Given["limit"] != nil, p.Given["window"] != nil; {
+	case !limit && !window && p.Given["reserve"] != nil:
+		p.AddMistake("", "limit and window are missing")
+	case window && !limit:
+		p.AddMistake("", "limit is missing")
+	case limit && !window:
+		p.AddMistake("", "window is missing")
+	}
+}
+
+// purpose is what codes are asked for. PolicySet fills in the rules of its policy.
+type purpose struct {
+	// The name of a policy, which must have an enforced rule of `scope: recipient`. Purposes with
+	// the same policy share its counts.
+	PolicyName string `yaml:"policy" default:"default"`
+	// `confirm`: an address is confirmed, and nobody signs in. Its codes have at least 8
+	// characters.
+	Kind string `yaml:"kind,omitempty" oneof:"confirm"`
+	// What its codes are for, by language, in words that follow "Your code for Shop": `{en: to sign
+	// in, es: para entrar, zh: 用于登录}`. With `kind: confirm` by default "to confirm your address".
+	Title          map[string]string `yaml:"title,omitempty" keys:"language" check:"title"`
+	policy.Purpose `yaml:",inline"`
+	// Its length and characters.
+	Code codeSettings `yaml:"code"`
+}
+
+// codeSettings is what a code looks like.
+type codeSettings struct {
+	// 6 to 10.
+	Length int `yaml:"length" default:"6" range:"6 10"`
+	// `digits`, or `unambiguous`: the consonants `BCDFGHJKLMNPQRSTVWXZ`.
+	Alphabet code.Alphabet `yaml:"alphabet" default:"digits" oneof:"digits unambiguous"`
+}
+
+// App is a tenant: it has its own keys, and its own buckets.
+type App struct {
+	// Up to 32 of `a-z 0-9 _ -`.
+	Name string `yaml:"name" required:"yes" check:"name"`
+	// Its name in mails, up to 64 characters; by default `name`.
+	Title string `yaml:"title" check:"title"`
+	// The sender of its mails; by default the service's.
+	MailFrom string `yaml:"mail_from" check:"mail_from"`
+	// As `templates`, for this app.
+	Templates string `yaml:"templates"`
+	// Its looks on the page and in mails.
+	Brand brandSettings `yaml:"brand"`
+	// Origins of its pages, exactly: `https://shop.example`. A public key works there and on our
+	// page.
+	Origins []string `yaml:"origins" check:"origin" unique:"yes"`
+	// Text messages that its back end asks for end with `@host #code` for this host, in place of
+	// the page's. Those of a widget name the site of the widget, if that fits `sms.segments`.
+	SMSOrigin string `yaml:"sms_origin,omitempty" check:"page_host"`
+	// The 11 characters by which Android's SMS Retriever knows its app: `{{.Hash}}` in templates.
+	SMSHash string `yaml:"sms_hash,omitempty" check:"sms_hash"`
+	// URL prefixes to which the page may [return a person](sign-up.md).
+	ReturnURLs []string `yaml:"return_urls" check:"return_url" unique:"yes"`
+	// Purposes of our page beside `default`: `/?purpose=NAME`.
+	PagePurposes []string `yaml:"page_purposes,omitempty" unique:"yes"`
+	// `on`: where the [browser proves an address](sign-up.md#without-a-mail), our page sends no
+	// mail. It needs `sms.public_url`.
+	EVP string `yaml:"evp,omitempty" oneof:"on off"`
+	// API keys.
+	Keys []appKey `yaml:"keys" unique:"id"`
+	// [Where events are posted](webhooks.md).
+	Webhook webhookSettings `yaml:"webhook"`
+}
+
+// brandSettings is an app's logo, colour and home link.
+type brandSettings struct {
+	// The https URL of an image, on the page only.
+	Logo string `yaml:"logo,omitempty" check:"logo"`
+	// A colour, `"#1f5fd1"`; adjusted for contrast.
+	Accent string `yaml:"accent,omitempty" check:"accent"`
+	// The https URL of its name.
+	Home string `yaml:"home,omitempty" check:"home"`
+}
+
+// appKey is one API key of an app; only its hash is kept.
+type appKey struct {
+	// Unique within the app.
+	ID string `yaml:"id" required:"yes" check:"name"`
+	// `secret` (back ends) or `public` (browsers).
+	Kind KeyKind `yaml:"kind" required:"yes" oneof:"secret public"`
+	// Of the whole key, in hex.
+	SHA256 [32]byte `yaml:"sha256" required:"yes" check:"key_hash"`
+	// A day (to its end in UTC) or a time.
+	Expires time.Time `yaml:"expires,omitempty"`
+	// What a secret key may do, of `send`, `check`, `read` and `limit`; by default everything.
+	Scopes []string `yaml:"scopes,omitempty" oneof:"send check read limit" unique:"yes"`
+}
+
+// KeyKind says whether back ends or browsers use an API key.
+type KeyKind string
+
+// The kinds of API keys.
+const (
+	SecretKeyKind KeyKind = "secret" // sk_…, for back ends
+	publicKeyKind KeyKind = "public" // pk_…, for browsers
+)
+
+// pageSettings is the public page at /.
+type pageSettings struct {
+	// The app of the page; `""` turns it off. `/?app=NAME` is the page of an app with
+	// `return_urls`.
+	App string `yaml:"app"`
+	// `[email]`, `[sms]` or `[email, sms]`, the first one first; by default all that work.
+	Channels []recipient.Channel `yaml:"channels" oneof:"email sms" unique:"yes"`
+}
+
+// defaultApp is the app that always exists. SENDCODE_API_KEY is its secret key.
+const defaultApp = "default"
+
+// apiKeyID and publicKeyID name SENDCODE_API_KEY and SENDCODE_PUBLIC_KEY among the keys of
+// defaultApp.
+const (
+	apiKeyID    = "api_key"
+	publicKeyID = "public_key"
+)
+
+// Loopback reports whether every listener is reachable from this machine alone.
+func (c Config) Loopback() bool {
+	return isLoopbackAddr(c.Addr) && (c.AdminAddr == "" || isLoopbackAddr(c.AdminAddr))
+}
+
+// isTrial reports whether the service seems to be tried out on one machine: it listens on loopback
+// alone, trusts no proxy, and uses SQLite. Only a trial generates an API key and a password.
+func (c Config) isTrial() bool {
+	return c.Loopback() && len(c.TrustedProxies) == 0 && c.DatabaseURL == ""
+}
+
+// hasKeys reports whether an app has a key of either kind.
+func (c Config) hasKeys() bool {
+	return slices.ContainsFunc(c.Apps, func(a App) bool { return len(a.Keys) > 0 })
+}
+
+// GeneratesAPIKey reports whether FillSecrets generates the keys of the app default, or has done
+// so: in a trial in which no app has a key of its own.
+func (c Config) GeneratesAPIKey() bool { return c.isTrial() && !c.hasKeys() || c.LocalPublicKey != "" }
+
+// HasSecretsToShow reports whether FillSecrets will return secrets to show to a person.
+func (c Config) HasSecretsToShow() bool {
+	return slices.ContainsFunc(c.missingSecrets(), func(s storedSecret) bool { return !s.isDatabaseKey() })
+}
+
+// PublicConsole reports whether /admin and /metrics are on the listener of the API, and other
+// machines can reach it.
+func (c Config) PublicConsole() bool { return c.AdminAddr == "" && !isLoopbackAddr(c.Addr) }
+
+// RequiresHTTPS reports whether browsers must use TLS to reach a listener: cookies and codes pass
+// there. False on loopback.
+func RequiresHTTPS(addr string) bool { return !isLoopbackAddr(addr) }
+
+// AdminEnabled reports whether there is a way to log in to the console.
+func (c Config) AdminEnabled() bool {
+	return c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet() || c.Admin.OIDC.IsSet()
+}
+
+// AdminHasPassword reports whether the account admin has a password, which the service may still
+// have to generate at its start.
+func (c Config) AdminHasPassword() bool {
+	return c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet() || c.generatesPassword()
+}
+
+// generatesPassword reports whether FillSecrets generates the password of the account admin.
+func (c Config) generatesPassword() bool { return c.isTrial() && !c.AdminEnabled() }
+
+// purposesWithPolicy returns the names of the purposes that have the policy, sorted. They share its
+// buckets.
+func (c Config) purposesWithPolicy(policy string) []string {
+	var names []string
+	for name, p := range c.Purposes {
+		if p.PolicyName == policy {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// hasSecretKey reports whether the app has a key for back ends.
+func (a App) hasSecretKey() bool {
+	return slices.ContainsFunc(a.Keys, func(k appKey) bool { return k.Kind == SecretKeyKind })
+}
+
+// hasPublicKey reports whether the app has a key for browsers.
+func (a App) hasPublicKey() bool {
+	return slices.ContainsFunc(a.Keys, func(k appKey) bool { return k.Kind == publicKeyKind })
+}
+
+// MailDomain returns the domain of MailFrom, which Message-IDs have too.
+func (c Config) MailDomain() string { return senderDomain(c.MailFrom) }
+
+// MailDomains returns the domains of all senders, each once: first the service's, then those of
+// apps.
+func (c Config) MailDomains() []string {
+	all := []string{c.MailDomain()}
+	for _, a := range c.Apps {
+		if domain := senderDomain(a.MailFrom); a.MailFrom != "" && !slices.Contains(all, domain) {
+			all = append(all, domain)
+		}
+	}
+	return all
+}
+
+// senderDomain returns the domain of a sender such as "Shop <codes@shop.example>"; "localhost" if
+// it can't be parsed.
+func senderDomain(from string) string {
+	sender, err := mail.ParseAddress(from)
+	if err != nil {
+		return "localhost"
+	}
+	return strings.ToLower(sender.Address[strings.LastIndexByte(sender.Address, '@')+1:])
+}
+
+// reachedByStrangers reports whether strangers' browsers can ask for codes of the app: with a
+// public key, or on its page if that is not on loopback.
+func (c Config) reachedByStrangers(a App) bool {
+	return a.hasPublicKey() || !isLoopbackAddr(c.Addr) && c.HasPage(a)
+}
+
+// HasPage reports whether people can ask for codes of the app on our page.
+func (c Config) HasPage(a App) bool {
+	return c.Page.App != "" && (a.Name == c.Page.App || c.Loopback() || len(a.ReturnURLs) > 0)
+}
+
+// Folding returns the rules by which several spellings of an address are hashed as one mailbox.
+func (c Config) Folding() recipient.Folding {
+	all := recipient.Folding{}
+	for domain, what := range c.Folds {
+		all[domain] = recipient.FoldRules{PlusTags: slices.Contains(what, "plus_tags"), Dots: slices.Contains(what, "dots")}
+	}
+	return all
+}
+
+// SMSEnabled reports whether text messages go to a carrier or to the dev mailbox.
+func (c Config) SMSEnabled() bool { return len(c.SMS.Carriers) > 0 || c.SMSToDevMailbox() }
+
+// SMSToDevMailbox reports whether text messages go to the dev mailbox, as mails do.
+func (c Config) SMSToDevMailbox() bool {
+	return len(c.SMS.Carriers) == 0 && c.SMTPURL == "" && c.Loopback()
+}

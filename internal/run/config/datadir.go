@@ -1,0 +1,359 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"sendcode/internal/run/config/document"
+
+	"github.com/gofrs/flock"
+	"go.yaml.in/yaml/v3"
+)
+
+// DatabaseFile is the database in the data directory.
+const DatabaseFile = "sendcode.db"
+
+// DatabaseFileExists reports whether the data directory has a SQLite file. It also
+// returns true if it can't find out, so that an existing file never gets other keys.
+func DatabaseFileExists(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, DatabaseFile))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+const secretsFileName = "secrets.yaml"
+
+const secretsFileHead = `# Made by sendcode and read at every start: what no setting gives. Keep it with the database beside it: without
+# these keys, codes under way cannot be checked and limits start again. No other user may read it.
+`
+
+// loadOrCreateSecrets returns the secrets of the file in dir, by setting. It generates those of
+// missing that the file lacks, under a lock against other processes. But it fails if the file has
+// lost a key with which a database may have been written.
+func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string]string, err error) {
+	if err := makeDataDir(dir); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, secretsFileName)
+	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+	if err := lock.Lock(); err != nil {
+		return nil, fmt.Errorf("%s cannot be locked: %s", document.Printable(path), reasonWithoutPath(err))
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	secrets, err = readSecrets(path)
+	first := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !first {
+		return nil, err
+	}
+	missing = slices.DeleteFunc(slices.Clone(missing), func(s storedSecret) bool { return secrets[s.key] != "" })
+	var keys []string
+	for _, s := range missing {
+		if s.isDatabaseKey() {
+			keys = append(keys, s.key)
+		}
+	}
+	switch {
+	case len(missing) == 0:
+		return secrets, nil
+	case len(keys) > 0 && !first:
+		return nil, damagedError(path, keys...)
+	case len(keys) > 0 && DatabaseFileExists(dir):
+		return nil, lostKeysError(path)
+	case first:
+		secrets = map[string]string{}
+	}
+	for _, s := range missing {
+		secrets[s.key] = s.generate()
+	}
+	if err := writeSecrets(path, secrets); err != nil {
+		return nil, fmt.Errorf("generated secrets cannot be kept in %s: %s", document.Printable(path),
+			reasonWithoutPath(err))
+	}
+	return secrets, nil
+}
+
+// WithStoredKeys returns the configuration with the database's keys of the data directory where no
+// setting gives them. It writes nothing; a missing key is an error.
+func (c Config) WithStoredKeys() (Config, error) {
+	missing := slices.DeleteFunc(c.missingSecrets(), func(s storedSecret) bool { return !s.isDatabaseKey() })
+	if len(missing) == 0 {
+		return c, nil
+	}
+	path := filepath.Join(c.DataDir, secretsFileName)
+	secrets, err := readSecrets(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, lostKeysError(path)
+	}
+	for _, s := range missing {
+		if err == nil && secrets[s.key] == "" {
+			err = damagedError(path, s.key)
+		}
+		*s.of(&c) = newSecret(secrets[s.key])
+	}
+	return c, err
+}
+
+// lostKeysError returns the error for a file of secrets that is missing beside a database.
+func lostKeysError(path string) error {
+	return fmt.Errorf("%s is missing, but %s beside it was written with its keys: put back a copy, or give "+
+		"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew",
+		document.Printable(path), DatabaseFile)
+}
+
+// damagedError returns the error for a file of secrets that lacks some or was changed.
+func damagedError(path string, what ...string) error {
+	return fmt.Errorf("%s is damaged (%s): put back a copy of it, or give these secrets as variables; "+
+		"it is not made anew, since other keys would end codes under way and free every quota",
+		document.Printable(path), strings.Join(what, ", "))
+}
+
+// readSecrets reads and checks the file of secrets. The error is fs.ErrNotExist only if there is no
+// file, and never repeats its contents.
+func readSecrets(path string) (map[string]string, error) {
+	info, err := os.Stat(path)
+	var content []byte
+	if err == nil {
+		content, err = os.ReadFile(path)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fs.ErrNotExist
+	case err != nil:
+		return nil, fmt.Errorf("%s cannot be read: %s", document.Printable(path), reasonWithoutPath(err))
+	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // Windows has no such bits
+		return nil, fmt.Errorf("%s can be read or changed by other users: run chmod 600 on it",
+			document.Printable(path))
+	}
+	return parseSecrets(path, content)
+}
+
+func parseSecrets(path string, content []byte) (map[string]string, error) {
+	secrets := map[string]string{}
+	var wrong []string
+	err := yaml.Unmarshal(content, &secrets)
+	known := 0
+	for _, s := range storedSecrets {
+		value, found := secrets[s.key]
+		if found {
+			known++
+		}
+		if found && s.check(value) != "" {
+			wrong = append(wrong, s.key)
+		}
+	}
+	// the error is not shown, since it may quote a piece of a key
+	if err != nil || len(secrets) > known || known == 0 || len(content) > document.MaxSize {
+		wrong = append(wrong, "not as it was written")
+	}
+	if len(wrong) > 0 {
+		return nil, damagedError(path, wrong...)
+	}
+	return secrets, nil
+}
+
+func writeSecrets(path string, secrets map[string]string) error {
+	body := secretsFileHead
+	for _, s := range storedSecrets { // quotes show where a file was cut
+		if secrets[s.key] != "" {
+			body += fmt.Sprintf("%s: %q\n", s.key, secrets[s.key])
+		}
+	}
+	return WriteFile(path, func(f *os.File) error {
+		_, err := f.WriteString(body)
+		return err
+	})
+}
+
+// CopySecrets writes a copy of the data directory's file of secrets to path. Like WriteFile it
+// replaces a file that is there.
+func CopySecrets(dir, path string) error {
+	from := filepath.Join(dir, secretsFileName)
+	secrets, err := readSecrets(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no %s: keep a copy of SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY instead",
+			document.Printable(from))
+	}
+	if err != nil {
+		return err
+	}
+	return writeSecrets(path, secrets)
+}
+
+// HasSecretsFile reports whether the data directory has a file of secrets.
+func HasSecretsFile(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, secretsFileName))
+	return err == nil
+}
+
+const lastBackupFileName = "last_backup"
+
+// RecordBackup keeps the instant of the last backup in the data directory. All users may read it,
+// since another user than the service's may make backups.
+func RecordBackup(dir string, at time.Time) error {
+	return WriteFile(filepath.Join(dir, lastBackupFileName), func(f *os.File) error {
+		_, err := f.WriteString(at.UTC().Format(time.RFC3339) + "\n")
+		return errors.Join(err, f.Chmod(0o644))
+	})
+}
+
+// LastBackup returns what RecordBackup kept, to the second; zero if nothing can be read.
+func LastBackup(dir string) time.Time {
+	text, _ := os.ReadFile(filepath.Join(dir, lastBackupFileName))
+	at, _ := time.Parse(time.RFC3339, strings.TrimSpace(string(text)))
+	return at
+}
+
+// WriteFile makes a file in one step, which only its owner may read: fill writes f under another
+// name, and the contents reach the disk before the name path does. So a crash leaves the whole file
+// or none.
+func WriteFile(path string, fill func(f *os.File) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // after the rename there is nothing to remove
+	if err := errors.Join(fill(f), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if runtime.GOOS == "windows" { // Windows can't sync a directory
+		err = nil
+	}
+	return errors.Join(err, d.Close())
+}
+
+// lockRetryEvery is the time between two tries of LockDataDir.
+const lockRetryEvery = 20 * time.Millisecond
+
+// ErrDataDirInUse is the error if another process has locked the data directory.
+var ErrDataDirInUse = errors.New("is in use by another sendcode process")
+
+// LockDataDir locks a data directory for this process and creates it (0700) if it is missing. If
+// another process has the lock, it tries again until wait is over or ctx ends; the error is then
+// ErrDataDirInUse. release, or the end of the process, ends the lock. The lock file stays: if it
+// were removed, two processes could lock two files of the same name.
+func LockDataDir(ctx context.Context, dir string, wait time.Duration) (release func() error, err error) {
+	if err := makeDataDir(dir); err != nil {
+		return nil, err
+	}
+	lock := flock.New(filepath.Join(dir, "lock"), flock.SetPermissions(0o600))
+	locked, err := lock.TryLock()
+	if err == nil && !locked && wait > 0 {
+		bounded, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		if locked, err = lock.TryLockContext(bounded, lockRetryEvery); bounded.Err() != nil {
+			err = ctx.Err()
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the data directory %s cannot be locked: %s", document.Printable(dir),
+			reasonWithoutPath(err))
+	case !locked:
+		return nil, fmt.Errorf("the data directory %s %w: "+
+			"stop that one, or give this one a directory of its own with SENDCODE_DATA_DIR", document.Printable(dir),
+			ErrDataDirInUse)
+	}
+	return lock.Unlock, nil
+}
+
+func makeDataDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("the data directory %s cannot be made: %s", document.Printable(dir), reasonWithoutPath(err))
+	}
+	return nil
+}
+
+// ShownSecret is a secret of the data directory that a person needs: the API key and the password
+// of the console.
+type ShownSecret struct {
+	Name  string // the variable that would replace it: "SENDCODE_API_KEY"
+	Label string // for people: "API key", "password"
+	Value string // in the clear, to be shown at the terminal
+}
+
+// FillSecrets supplies the secrets that no setting gives, from <dir>/secrets.yaml, and returns
+// those that a person needs. It generates those that the file lacks, and writes it, whole or not at
+// all, for the owner only. On a server that others can reach it supplies nothing and does not touch
+// dir: Load refuses a configuration that would need generated secrets there. A damaged file is an
+// error and stays as it is. A missing one is an error if a database was written with its keys:
+// other keys would make codes under way invalid and count every recipient anew.
+//
+// The caller may hold the lock of LockDataDir or not; FillSecrets has a lock of its own, so that
+// replicas of one host have the same secrets.
+func (c *Config) FillSecrets(dir string) ([]ShownSecret, error) {
+	missing := c.missingSecrets()
+	if len(missing) == 0 {
+		return nil, nil
+	}
+	secrets, err := loadOrCreateSecrets(dir, missing)
+	if err != nil {
+		return nil, err
+	}
+	var generated []ShownSecret
+	for _, s := range missing {
+		*s.of(c) = newSecret(secrets[s.key])
+		if !s.isDatabaseKey() {
+			generated = append(generated, ShownSecret{envName(s.key), s.label, secrets[s.key]})
+		}
+		if s.key == "api_key" {
+			c.addAPIKey()
+			c.addLocalPublicKey()
+		}
+	}
+	return generated, nil
+}
+
+// storedSecret is a secret that the data directory may hold.
+type storedSecret struct {
+	key, label string // label is shown with the secret; "" for a key that the database is written with
+	of         func(*Config) *Secret
+	generated  func(Config) bool // whether it is generated where no setting gives it
+	check      func(string) string
+	generate   func() string
+}
+
+// isDatabaseKey reports whether the secret is a key that the database is written with.
+func (s storedSecret) isDatabaseKey() bool { return s.label == "" }
+
+// storedSecrets are all secrets of the data directory, in the order of their file. The database's
+// keys come last: a file that was cut lacks them, and is found to be damaged.
+var storedSecrets = []storedSecret{
+	{"api_key", "API key", func(c *Config) *Secret { return &c.APIKey }, Config.GeneratesAPIKey,
+		checkDefaultAppKey, func() string { key, _ := NewAPIKey(SecretKeyKind); return key }},
+	{"admin_password", "password", func(c *Config) *Secret { return &c.AdminPassword }, Config.generatesPassword,
+		checkAdminPassword, func() string { return randomText(passwordBytes) }},
+	{"secret_keys", "", func(c *Config) *Secret { return &c.SecretKeys }, Config.Loopback, checkSecretKeys, NewRingKey},
+	{"index_key", "", func(c *Config) *Secret { return &c.IndexKey }, Config.Loopback, checkIndexKey, NewIndexKey},
+}
+
+// missingSecrets returns the secrets that FillSecrets has to supply: no setting gives them.
+func (c *Config) missingSecrets() (missing []storedSecret) {
+	for _, s := range storedSecrets {
+		if !s.of(c).IsSet() && s.generated(*c) {
+			missing = append(missing, s)
+		}
+	}
+	return missing
+}
+
+// passwordBytes is how many random bytes make a password, 20 characters to type.
+const passwordBytes = 15

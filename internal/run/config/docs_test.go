@@ -1,0 +1,179 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sendcode/quota"
+)
+
+// Every example of a file loads, with a hash and a secret where it names none: whole files with
+// what production gives, parts of one alone.
+func TestDocumentedFilesLoad(t *testing.T) {
+	parts := []string{read(t, "../../../deploy/provider-events.yaml"), read(t, "../../../deploy/http-carriers.yaml")}
+	for _, pattern := range []string{"../../../*.md", "../../../docs/*.md", "../../../docs/decisions/*.md"} {
+		pages, err := filepath.Glob(pattern)
+		if err != nil || len(pages) == 0 {
+			t.Fatalf("no %s: %v", pattern, err)
+		}
+		for _, page := range pages {
+			if strings.Contains(read(t, page), "```yaml\n") {
+				name, _ := filepath.Rel("../../../docs", strings.TrimSuffix(page, ".md"))
+				parts = append(parts, yamlBlocks(t, name)...)
+			}
+		}
+	}
+	for _, part := range parts {
+		part = regexp.MustCompile(`sha256: "<[^>]*>"`).ReplaceAllString(part,
+			"sha256: "+fmt.Sprintf("%x", sumOf("sk_x")))
+		var environ []string
+		if strings.Contains(part, "webhook: {") {
+			environ = append(environ, "SENDCODE_WEBHOOK_SECRETS=shop:whsec_Q2hlZXIgdXAsIGl0IGlzIGEgdGVzdCBzZWNyZXQh")
+		}
+		for _, named := range regexp.MustCompile(`secret_env: (\w+)`).FindAllStringSubmatch(part, -1) {
+			secret := hiddenSecret
+			switch {
+			case strings.Contains(part, "\nhooks:"), strings.HasPrefix(part, "hooks:"):
+				secret = twoHookSecrets
+			case strings.HasSuffix(named[1], "_WEBHOOK_SECRET"):
+				secret = "whsec_" + standardSecret
+			}
+			environ = append(environ, named[1]+"="+secret)
+		}
+		if regexp.MustCompile(`(?m)^addr:`).MatchString(part) {
+			environ = append(environ, without(reachable, "SENDCODE_ADDR")...)
+		}
+		must(t, part, environ...)
+	}
+	if len(parts) < 20 {
+		t.Errorf("%d examples were found", len(parts))
+	}
+}
+
+// yamlBlocks are the examples of a page.
+func yamlBlocks(t *testing.T, page string) (blocks []string) {
+	t.Helper()
+	for _, found := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(read(t,
+		"../../../docs/"+page+".md"), -1) {
+		blocks = append(blocks, found[1])
+	}
+	if len(blocks) == 0 {
+		t.Fatalf("%s shows nothing", page)
+	}
+	return blocks
+}
+
+// The policies of docs/policies.md by what the page says of them, in its words' order, then its
+// limits.
+var documentedPolicies = []struct{ says, rules string }{
+	{"1 per 60 seconds, 5 per hour and 10 per 24 hours for an address",
+		"recipient 1 in 1m0s, recipient 5 in 1h0m0s, recipient 10 in 24h0m0s; "},
+	{"1,000 requests per second for a route key", "recipient 5 in 1h0m0s, purpose 1000 in 1s; "},
+	{"at most 1 per calendar day and 3 per 7 days for a user", "recipient 1 a day, recipient 3 in 7 days; "},
+	{"100 per 60 seconds for a resource and an IP address", "recipient 10 in 1h0m0s, ip 100 in 1m0s; "},
+	{"3 per clock hour", "recipient 3 a hour; "},
+	{"3 in any 60 minutes", "recipient 3 in 1h0m0s; "},
+	{"3 per user and calendar month", "recipient 3 a month; 3 a month"},
+	{"Bounds on all recipients, numbers and countries", "recipient 10 in 24h0m0s, network 1000 in 1h0m0s, " +
+		"app 1000 in 1s, global 50000 a month, prefix 10 in 1h0m0s, country 500 in 24h0m0s; "},
+	{"A stricter rule, tried first", "recipient 5 in 1h0m0s, recipient 3 in 1h0m0s (observe); "},
+}
+
+// Of docs/policies.md, each YAML block declares what its heading says, and a policy that a purpose
+// uses.
+func TestThePageOfPolicies(t *testing.T) {
+	blocks := yamlBlocks(t, "policies")
+	page := read(t, "../../../docs/policies.md")
+	if len(blocks) != len(documentedPolicies) {
+		t.Fatalf("%d blocks", len(blocks))
+	}
+	for i, block := range blocks {
+		c, want := must(t, block), documentedPolicies[i]
+		before, _, _ := strings.Cut(page, block)
+		if heading := before[strings.LastIndex(before, "\n## "):]; !strings.Contains(heading, want.says) {
+			t.Errorf("%s\nis below %s, want %s", block, heading, want.says)
+		}
+		var rules, limits []string
+		for name := range c.Policies {
+			if len(c.purposesWithPolicy(name)) == 0 {
+				t.Errorf("no purpose uses the policy %s:\n%s", name, block)
+			}
+			if strings.Contains(block, "\n  "+name+":\n") {
+				for _, r := range c.policy(name).Rules {
+					if r.Scope != quota.Failures { // of our own, beside those of the page
+						rules = append(rules, string(r.Scope)+" "+admits(r))
+					}
+				}
+			}
+		}
+		for _, limit := range c.Limits {
+			for _, r := range limit {
+				limits = append(limits, admits(r.QuotaRule()))
+			}
+		}
+		if got := strings.Join(rules, ", ") + "; " + strings.Join(limits, ", "); got != want.rules {
+			t.Errorf("%s\n got %s\nwant %s", want.says, got, want.rules)
+		}
+	}
+}
+
+// admits says how many events a rule admits in what time.
+func admits(r quota.Rule) string {
+	s := fmt.Sprintf("%d in %s", r.Limit, r.Window)
+	switch {
+	case r.Per != "":
+		s = fmt.Sprintf("%d a %s", r.Limit, r.Per)
+	case r.Days > 0:
+		s = fmt.Sprintf("%d in %d days", r.Limit, r.Days)
+	}
+	if r.Observe {
+		s += " (observe)"
+	}
+	return s
+}
+
+// The documents name no variable that the service does not know, and give clients none of the
+// service's: in a shell with one of either kind the service ends.
+func TestDocumentsNameVariables(t *testing.T) {
+	asked := map[string]bool{}
+	for _, pattern := range []string{"*.md", "compose*.yaml", "docs/*.*", "docs/*/*.*", "deploy/*.*", "deploy/*/*.*"} {
+		pages, err := filepath.Glob("../../../" + pattern)
+		if err != nil || len(pages) == 0 {
+			t.Fatalf("no %s: %v", pattern, err)
+		}
+		for _, page := range pages {
+			text := read(t, page)
+			for _, line := range regexp.MustCompile(`.*Bearer.*SENDCODE_.*`).FindAllString(text, -1) {
+				t.Errorf("%s: a client uses a setting of the service: %s", page, line)
+			}
+			for _, name := range regexp.MustCompile(`\bSENDCODE_[A-Z_]*[A-Z]\b`).FindAllString(text, -1) {
+				if asked[name] {
+					continue
+				}
+				asked[name] = true
+				if _, err := Load([]string{name + "=x"}, files{}.read); err != nil &&
+					strings.Contains(err.Error(), "there is no such variable") {
+					t.Errorf("%s: %v", page, err)
+				}
+			}
+		}
+	}
+	if !asked["SENDCODE_API_KEY"] || len(asked) < 20 {
+		t.Errorf("found only %v", slices.Sorted(maps.Keys(asked)))
+	}
+}
+
+func read(t testing.TB, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}

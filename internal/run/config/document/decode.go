@@ -1,0 +1,272 @@
+// Package document reads YAML into structs by their tags and prints them by the same tags. It knows
+// nothing of what the settings mean: internal/run/config declares them, with the checks that tags name.
+//
+// yaml.Unmarshal is not enough: it stops at the first mistake, and gives no lines to checks that
+// run after a mapping has been read. Validation by a JSON Schema (santhosh-tekuri/jsonschema) was
+// tried: lines, suggestions, defaults and readable messages needed as much code beside the
+// schema.
+package document
+
+import (
+	"encoding"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Decoder reads a file into a struct, node by node, to find every mistake with its line. Its
+// methods record a mistake and go on. The tags of a field:
+//
+//	yaml      its key; ",inline" and ",omitempty" as in package yaml
+//	default   its value when it is not given, in YAML
+//	required  it has to be given
+//	check     the name of a check in Checks; keys: the same, of the keys of a mapping
+//	oneof     the words that it may be
+//	range     the least and the largest value; words after them are part of the message, and ", or 0" in them admits zero
+//	unique    a list holds nothing twice: yes, or the key by which its mappings differ
+//
+// An empty value counts as not given. A list of one scalar needs no brackets.
+type Decoder struct {
+	Name   string // of the file, as the user gave it
+	Errs   *Errors
+	Checks map[string]func(text string) string // by name; each returns the problem with a text, or ""
+	Others map[*yaml.Node]string               // the source of nodes that are not from the file, such as a variable's name
+	Owner  any                                 // for Check methods that need more than the file
+}
+
+// Mapping is a mapping of the file that a struct was decoded from, for the checks of its fields.
+type Mapping struct {
+	*Decoder
+	Node     *yaml.Node
+	Path     string
+	Given    map[string]*yaml.Node // the values, by key
+	Faulty   map[string]bool       // keys with a mistake
+	Children map[string][]*Mapping // the mappings under each key: one, or those of a list
+	before   int                   // number of mistakes in the file before this mapping
+}
+
+// checker is a struct that checks its fields together, once they have been decoded.
+type checker interface{ Check(p *Mapping) }
+
+// preparer is a struct that reads the mapping before its fields are decoded. If Prepare returns
+// false, they are not decoded.
+type preparer interface{ Prepare(p *Mapping) bool }
+
+// Valid reports whether no mistake was found in the mapping.
+func (p *Mapping) Valid() bool { return len(p.Errs.Mistakes) == p.before }
+
+// nodeAt returns the node and path of a key; those of the mapping if the key is not given.
+func (p *Mapping) nodeAt(key string) (*yaml.Node, string) {
+	if n := p.Given[key]; n != nil {
+		return n, JoinPath(p.Path, key)
+	}
+	return p.Node, p.Path
+}
+
+// AddMistake adds a mistake at a key, unless decoding has found one there already. For a key that
+// is not given, the mistake is at the mapping.
+func (p *Mapping) AddMistake(key, format string, args ...any) {
+	if !p.Faulty[key] && p.Node != nil && (p.Node.Kind == yaml.MappingNode || IsNull(p.Node)) {
+		n, path := p.nodeAt(key)
+		p.AddMistakeAt(n, path, format, args...)
+	}
+}
+
+// LocationOf returns the file, line and path of a key, for people; those of the mapping if the key
+// is not given.
+func (p *Mapping) LocationOf(key string) string { return p.location(p.nodeAt(key)) }
+
+// field is one field of a struct, those of inlined ones included.
+type field struct {
+	Name  string
+	Tag   reflect.StructTag
+	Value reflect.Value
+	omit  bool
+}
+
+// Fields returns the fields of a struct and of the structs that it inlines; parts are the struct
+// and the inlined ones.
+func Fields(v reflect.Value) (all []field, parts []reflect.Value) {
+	parts = append(parts, v)
+	for i := range v.NumField() {
+		f, value := v.Type().Field(i), v.Field(i)
+		name, option, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case option == "inline":
+			for value.Kind() == reflect.Interface || value.Kind() == reflect.Pointer {
+				value = value.Elem()
+			}
+			if value.IsValid() {
+				more, inner := Fields(value)
+				all, parts = append(all, more...), append(parts, inner...)
+			}
+		case name != "" && name != "-":
+			all = append(all, field{name, f.Tag, value, option == "omitempty"})
+		}
+	}
+	return all, parts
+}
+
+// setDefaults sets the fields of a struct to the defaults that their tags name.
+func setDefaults(v reflect.Value) {
+	all, _ := Fields(v)
+	for _, f := range all {
+		var n yaml.Node
+		if text, ok := f.Tag.Lookup("default"); ok && yaml.Unmarshal([]byte(text), &n) == nil {
+			(&Decoder{Errs: &Errors{}}).decodeValue(n.Content[0], "", f.Value, f.Tag)
+		} else if f.Value.Kind() == reflect.Struct && !IsScalar(f.Value.Type()) {
+			setDefaults(f.Value)
+		}
+	}
+}
+
+// Defaults returns a T with the defaults that its tags name.
+func Defaults[T any]() (v T) {
+	setDefaults(reflect.ValueOf(&v).Elem())
+	return v
+}
+
+// DecodeStruct sets a struct to its defaults, decodes a mapping into it and runs the struct's
+// checks. Null counts as an empty mapping.
+func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapping {
+	p := &Mapping{d, n, path, map[string]*yaml.Node{}, map[string]bool{}, map[string][]*Mapping{}, len(d.Errs.Mistakes)}
+	v.SetZero()
+	if s, ok := v.Addr().Interface().(preparer); ok && !s.Prepare(p) {
+		return p
+	}
+	setDefaults(v)
+	all, parts := Fields(v)
+	known := map[string]field{}
+	for _, f := range all {
+		known[f.Name] = f
+	}
+	if !IsNull(n) {
+		d.eachEntry(n, path, func(key string, n *yaml.Node, at string) {
+			f, found := known[key]
+			switch before := len(d.Errs.Mistakes); {
+			case !found:
+				like := DidYouMean(key, slices.Sorted(maps.Keys(known)))
+				d.AddMistakeAt(n, at, "there is no such key%s", like)
+				d.Errs.strangeKey = d.Errs.strangeKey || like == ""
+			// an empty value counts as not given
+			case IsNull(n) || isEmptyScalar(n) && IsScalar(f.Value.Type()) && f.Value.Kind() != reflect.String:
+			default:
+				p.Given[key] = n
+				p.Children[key] = d.decodeValue(n, at, f.Value, f.Tag)
+				p.Faulty[key] = len(d.Errs.Mistakes) > before
+			}
+		})
+	}
+	for _, f := range all {
+		if n := p.Given[f.Name]; f.Tag.Get("required") != "" && (n == nil || isEmptyScalar(n)) {
+			p.AddMistake("", "%s is missing", f.Name)
+		}
+	}
+	for _, part := range slices.Backward(parts) {
+		if c, ok := part.Addr().Interface().(checker); ok {
+			c.Check(p)
+		}
+	}
+	return p
+}
+
+// decodeValue decodes a node into a field and returns the mappings in it.
+func (d *Decoder) decodeValue(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) (places []*Mapping) {
+	_, unmarshals := v.Addr().Interface().(encoding.TextUnmarshaler)
+	switch {
+	case IsScalar(v.Type()) || unmarshals && v.Kind() == reflect.Struct && n.Kind == yaml.ScalarNode:
+		if text, ok := d.scalar(n, path); ok && text != "" {
+			if problem := d.parseInto(v, tag, text); problem != "" {
+				d.AddMistakeAt(n, path, "%s", problem)
+			}
+		}
+	case v.Kind() == reflect.Struct && IsNull(n):
+		d.checkKind(n, path, yaml.MappingNode, "key: value pairs")
+		return []*Mapping{{Decoder: d}}
+	case v.Kind() == reflect.Struct:
+		return []*Mapping{d.DecodeStruct(n, path, v)}
+	case v.Kind() == reflect.Map:
+		d.decodeMap(n, path, v, tag)
+	case n.Kind == yaml.ScalarNode && IsScalar(v.Type().Elem()):
+		v.SetZero()
+		d.decodeItem(n, path, v, tag)
+	default:
+		v.SetZero()
+		d.eachItem(n, path, func(n *yaml.Node, path string) {
+			places = append(places,
+				d.decodeItem(n, path, v, tag)...)
+		})
+	}
+	return places
+}
+
+// decodeItem decodes an element and appends it to the list, unless it is a single value with a
+// mistake. It returns the mappings in it.
+func (d *Decoder) decodeItem(n *yaml.Node, path string, list reflect.Value, tag reflect.StructTag) []*Mapping {
+	before := len(d.Errs.Mistakes)
+	one := reflect.New(list.Type().Elem()).Elem()
+	if isEmptyScalar(n) {
+		d.AddMistakeAt(n, path, "is empty; leave it out")
+	}
+	places := d.decodeValue(n, path, one, tag)
+	twice := checkUnique(list, one, tag)
+	switch {
+	case places == nil && len(d.Errs.Mistakes) > before:
+		return nil
+	case places == nil && twice != "":
+		d.AddMistakeAt(n, path, "%s", twice)
+		return nil
+	case twice != "":
+		places[0].AddMistake(tag.Get("unique"), "%s", twice)
+	}
+	list.Set(reflect.Append(list, one))
+	return places
+}
+
+// checkUnique returns what is wrong if the list already has an element equal to one, by the tag
+// unique; else "".
+func checkUnique(list, one reflect.Value, tag reflect.StructTag) string {
+	key := tag.Get("unique")
+	part := func(v reflect.Value) any {
+		if v.Kind() == reflect.Struct && !IsScalar(v.Type()) {
+			all, _ := Fields(v)
+			return all[slices.IndexFunc(all, func(f field) bool { return f.Name == key })].Value.Interface()
+		}
+		return v.Interface()
+	}
+	for i := 0; key != "" && i < list.Len(); i++ {
+		if value := part(one); value != "" && reflect.DeepEqual(part(list.Index(i)), value) {
+			return Printable(fmt.Sprint(value)) + " is there twice"
+		}
+	}
+	return ""
+}
+
+// decodeMap decodes a mapping whose keys the file chooses into a Go map.
+func (d *Decoder) decodeMap(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) {
+	v.SetZero()
+	d.eachEntry(n, path, func(key string, n *yaml.Node, path string) {
+		before := len(d.Errs.Mistakes)
+		one := reflect.New(v.Type().Elem()).Elem()
+		if problem := d.Checks[tag.Get("keys")]; problem != nil && problem(key) != "" {
+			d.AddMistakeAt(n, path, "%s", problem(key))
+			return
+		}
+		if isEmptyScalar(n) && !IsNull(n) || n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+			d.AddMistakeAt(n, path, "is empty; leave it out")
+		}
+		if one.Kind() == reflect.Struct {
+			d.DecodeStruct(n, path, one)
+		} else if d.decodeValue(n, path, one, tag); len(d.Errs.Mistakes) > before {
+			return
+		}
+		if v.IsNil() {
+			v.Set(reflect.MakeMap(v.Type()))
+		}
+		v.SetMapIndex(reflect.ValueOf(key), one)
+	})
+}

@@ -1,0 +1,68 @@
+package document
+
+import (
+	"fmt"
+	"strings"
+
+	"sendcode/internal/base/recipient"
+)
+
+// Mistake is one thing that is wrong, in plain words.
+type Mistake struct {
+	Where string // "SENDCODE_ADDR", or "sendcode.yaml:12: policies.default[0].window"
+	Text  string
+}
+
+// Errors is everything that is wrong with a configuration.
+type Errors struct {
+	Mistakes   []Mistake
+	strangeKey bool // an unknown key resembles no known one: perhaps one of an earlier version
+}
+
+// Error returns the whole list, one mistake a line.
+func (e *Errors) Error() string {
+	var b strings.Builder
+	if len(e.Mistakes) == 1 {
+		b.WriteString("the configuration has a mistake:")
+	} else {
+		fmt.Fprintf(&b, "the configuration has %d mistakes:", len(e.Mistakes))
+	}
+	for _, m := range e.Mistakes {
+		fmt.Fprintf(&b, "\n  - %s: %s", m.Where, m.Text)
+	}
+	if e.strangeKey {
+		b.WriteString("\nUPGRADING.md says what to write in place of keys that earlier versions had.")
+	}
+	return b.String()
+}
+
+// Add notes a mistake.
+func (e *Errors) Add(where, format string, args ...any) {
+	e.Mistakes = append(e.Mistakes, Mistake{where, fmt.Sprintf(format, args...)})
+}
+
+// OrNil returns nil if there is no mistake, else the list.
+func (e *Errors) OrNil() error {
+	if len(e.Mistakes) == 0 {
+		return nil
+	}
+	return e
+}
+
+// DidYouMean returns ", did you mean …?" with the known word nearest to the typed one; "" if none
+// is near.
+func DidYouMean(typed string, known []string) string {
+	if len(typed) > 64 {
+		return ""
+	}
+	best, bestDistance := "", min(len(typed)/3+1, 3)
+	for _, k := range known {
+		if d := recipient.EditDistance(typed, k); d < bestDistance || d == bestDistance && best == "" {
+			best, bestDistance = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(", did you mean %s?", best)
+}

@@ -1,0 +1,218 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"sendcode/internal/run/config/document"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const envPrefix = "SENDCODE_"
+
+// testEnvPrefix is left to the project's own tests; the server ignores it.
+const testEnvPrefix = envPrefix + "TEST_"
+
+// envVariable is one setting that the environment may give.
+type envVariable struct {
+	key    string // its path in the file
+	kind   string // plain, file (SENDCODE_…_FILE may name a file that holds the value) or list (separated by commas)
+	secret bool   // only the environment may give it
+}
+
+// Inputs that are no settings: the keys of SENDCODE_CONFIG, which names the file, and of
+// SENDCODE_CONFIG_YAML, which holds its text; and the variable PORT, which platforms set.
+const (
+	configFileKey = "config"
+	configTextKey = "config_yaml"
+	portVariable  = "PORT"
+)
+
+// envVariables are all settings that the environment may give, and the variables for the file.
+var envVariables = append(envVariablesOf(reflect.TypeFor[Config](), ""), envVariable{key: configFileKey, kind: "plain"},
+	envVariable{key: configTextKey, kind: "plain"})
+
+// envVariablesOf returns the variables that the tags env of a struct name, also in the structs
+// within it.
+func envVariablesOf(t reflect.Type, path string) (all []envVariable) {
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		at := strings.TrimPrefix(path+"."+name, ".")
+		if kind, found := f.Tag.Lookup("env"); found {
+			all = append(all, envVariable{at, kind, f.Type == reflect.TypeFor[Secret]()})
+		} else if f.Type.Kind() == reflect.Struct && !document.IsScalar(f.Type) {
+			all = append(all, envVariablesOf(f.Type, strings.TrimSuffix(at, "."))...)
+		}
+	}
+	return all
+}
+
+// valueNode returns the YAML node of a variable's value, as if the file gave it.
+func (d *settingsSource) valueNode(v envVariable, s locatedValue) *yaml.Node {
+	n := &yaml.Node{}
+	n.SetString(s.value)
+	if v.kind == "list" {
+		n = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+		for text := range strings.SplitSeq(s.value, ",") {
+			n.Content = append(n.Content, d.valueNode(envVariable{}, locatedValue{text, s.where}))
+		}
+	}
+	d.Others[n] = s.where
+	return n
+}
+
+// setEntry sets a key of a mapping, or of a mapping in it (admin.token_role), to value.
+func setEntry(n *yaml.Node, key string, value *yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		return // DecodeStruct reports this mistake
+	}
+	key, inner, nested := strings.Cut(key, ".")
+	if nested {
+		_, outer := document.FindEntry(n, key)
+		if outer == nil || document.IsNull(outer) {
+			outer = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+		}
+		setEntry(outer, inner, value)
+		value = outer
+	}
+	for i := 0; i < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			n.Content[i+1] = value
+			return
+		}
+	}
+	name := &yaml.Node{}
+	name.SetString(key)
+	n.Content = append(n.Content, name, value)
+}
+
+// envName returns the name of a setting's variable.
+func envName(key string) string { return envPrefix + nameWithoutPrefix(key) }
+
+func nameWithoutPrefix(key string) string { return strings.ToUpper(strings.ReplaceAll(key, ".", "_")) }
+
+// locatedValue is a value and its source: a variable's name, for messages.
+type locatedValue struct {
+	value, where string
+}
+
+// readEnviron returns the values of variables, and of files that variables …_FILE name, by key. An
+// empty variable counts as missing, because container tools pass such ones. Values are trimmed,
+// since editors end a file with a line break.
+func (d *settingsSource) readEnviron() map[string]locatedValue {
+	d.reportUnknown()
+	given := map[string]locatedValue{}
+	for _, v := range envVariables {
+		s, problem := d.readVariable(envName(v.key), v.kind == "file")
+		if problem == "" && v.key != configTextKey { // Parse checks this text as it checks a file
+			problem = problemWithValue(s.value)
+		}
+		if problem != "" {
+			d.Errs.Add(s.where, "%s", problem)
+		} else if s.value != "" {
+			given[v.key] = s
+		}
+	}
+	return given
+}
+
+// readVariable returns the value of the variable with this name or, with mayBeFile, of the file
+// that the variable …_FILE names. value is "" if neither is given; then there is no problem.
+func (d *settingsSource) readVariable(name string, mayBeFile bool) (s locatedValue, problem string) {
+	s = locatedValue{strings.TrimSpace(d.environ[name]), name}
+	path := strings.TrimSpace(d.environ[name+"_FILE"])
+	switch {
+	case path == "" || !mayBeFile:
+		return s, ""
+	case s.value != "":
+		return s, "is given twice, also as " + name + "_FILE; keep one"
+	}
+	content, err := d.readFile(path)
+	s = locatedValue{strings.TrimSpace(string(content)), name + "_FILE"}
+	switch {
+	case err != nil:
+		return s, document.Printable(path) + " cannot be read: " + reasonWithoutPath(err)
+	case s.value == "":
+		return s, document.Printable(path) + " is empty"
+	}
+	return s, ""
+}
+
+// problemWithValue returns the problem with the text of a setting, or "". It does not repeat the
+// text.
+func problemWithValue(text string) string {
+	switch {
+	case len(text) > document.MaxValueSize:
+		return "is longer than " + strconv.Itoa(document.MaxValueSize) + " bytes"
+	case !utf8.ValidString(text):
+		return "is not UTF-8 text"
+	case strings.ContainsFunc(text, document.IsControl):
+		return "contains a line break or another control character"
+	}
+	return ""
+}
+
+// environMap returns the variables by name. Of duplicates the last counts, as in os/exec.
+func environMap(environ []string) map[string]string {
+	all := map[string]string{}
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		all[name] = value
+	}
+	return all
+}
+
+// reportUnknown adds a mistake for each SENDCODE_ variable that is no setting.
+func (d *settingsSource) reportUnknown() {
+	var known []string // names without envPrefix, to compare what differs
+	for _, v := range envVariables {
+		known = append(known, nameWithoutPrefix(v.key))
+		if v.kind == "file" {
+			known = append(known, nameWithoutPrefix(v.key)+"_FILE")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.environ)) {
+		short, ours := strings.CutPrefix(name, envPrefix)
+		if !ours || strings.HasPrefix(name, testEnvPrefix) || slices.Contains(known, short) ||
+			isSetByOrchestrator(name, d.environ[name]) {
+			continue
+		}
+		meant := strings.Replace(document.DidYouMean(short, known), "mean ", "mean "+envPrefix, 1)
+		if short == "PORT" || short == "HOST" || short == "LISTEN" {
+			meant = ", did you mean SENDCODE_ADDR=host:port?"
+		}
+		d.Errs.Add(document.Printable(name), "there is no such variable%s", meant)
+	}
+}
+
+// Kubernetes and Docker links set variables for services near a container: {NAME}_SERVICE_HOST and
+// {NAME}_PORT=tcp://… (kubernetes.io, "Discovering services"). For a service called "sendcode" or
+// "sendcode-redis" their names begin like ours, and must not stop the start.
+var (
+	serviceNamePattern = regexp.MustCompile(`^SENDCODE_(\w+_)?SERVICE_(HOST|PORT(_\w+)?)$`)
+	linkNamePattern    = regexp.MustCompile(`^SENDCODE_(\w+_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`)
+	linkURLNamePattern = regexp.MustCompile(`^SENDCODE_(\w+_)?PORT$`)
+	linkURLPattern     = regexp.MustCompile(`^\s*(tcp|udp|sctp)://`)
+)
+
+// isSetByOrchestrator reports whether the variable is one that Kubernetes or Docker sets.
+func isSetByOrchestrator(name, value string) bool {
+	return serviceNamePattern.MatchString(name) || linkNamePattern.MatchString(name) ||
+		linkURLNamePattern.MatchString(name) && linkURLPattern.MatchString(value)
+}
+
+// reasonWithoutPath returns the reason of a failed file operation, without the path.
+func reasonWithoutPath(err error) string {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
+		return pathError.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,88 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"sendcode/internal/http/hooks"
+	"sendcode/internal/run/config/document"
+)
+
+// authHook is a hook: an auth server calls it to have a code sent that it made.
+type authHook struct {
+	// In the address: `POST /v1/hooks/NAME`.
+	Name string `yaml:"name" required:"yes" check:"name"`
+	// The app for which it sends.
+	App string `yaml:"app" default:"default"`
+	// `supabase-email` or `supabase-sms`.
+	Server       hooks.HookKind `yaml:"server" required:"yes" oneof:"supabase-email supabase-sms"`
+	SecretSource `yaml:",inline"`
+	// Purposes of its codes by what they are for: `signup`, `recovery`, `invite`, `magiclink`,
+	// `email_change`, `email`, `reauthentication`; text messages: `sms`. Others have the purpose
+	// `default`.
+	Purposes map[string]string `yaml:"purposes,omitempty" keys:"hook_action"`
+	// How long the server's codes are good, `1m` to `24h`, which messages tell; by default they do
+	// not.
+	TTL time.Duration `yaml:"ttl,omitempty" range:"1m 24h"`
+	// The app [reports each code that was entered](supabase.md#reports), so one without a report
+	// counts as not entered.
+	Reports bool `yaml:"reports,omitempty"`
+}
+
+// hookSecretSeparator separates secrets, and hookSecretPrefix begins each, as in Supabase's
+// settings: v1,whsec_…|v1,whsec_….
+const (
+	hookSecretSeparator = "|"
+	hookSecretPrefix    = "v1,"
+)
+
+// hookActions are the actions for which an auth server makes codes.
+var hookActions = []string{"signup", "recovery", "invite", "magiclink", "email_change", "email", "reauthentication",
+	hooks.ActionSMS}
+
+// checkHookAction returns the problem with the name of an action, or "".
+func checkHookAction(text string) string {
+	return problemIf(!slices.Contains(hookActions, text), "is none of "+strings.Join(hookActions, ", "))
+}
+
+// secrets returns the keys of the hook's secrets; for a secret that can't be decoded, nil.
+func (h authHook) secrets() (all [][]byte) {
+	for text := range strings.SplitSeq(h.Secret.Reveal(), hookSecretSeparator) {
+		encoded, found := strings.CutPrefix(strings.TrimSpace(text), hookSecretPrefix+webhookSecretPrefix)
+		var key []byte
+		if found {
+			key = DecodeWebhookSecret(newSecret(encoded))
+		}
+		all = append(all, key)
+	}
+	return all
+}
+
+// Check implements document.checker: its app and purposes exist, each action is one of its server,
+// and its secret is long enough.
+func (h *authHook) Check(p *document.Mapping) {
+	addReference(p, "app", "app", h.App)
+	for _, action := range slices.Sorted(maps.Keys(h.Purposes)) {
+		addReference(p, "purpose", "purposes."+action, h.Purposes[action])
+		if sms := action == hooks.ActionSMS; sms != (h.Server == hooks.SupabaseSMS) {
+			p.AddMistake("purposes", "%s is not of %s", action, h.Server)
+		}
+	}
+	tooShort := func(key []byte) bool { return len(key) < minProviderSecretLength }
+	switch {
+	case h.SecretEnv == "":
+		p.AddMistake("", "secret_env is missing")
+	case h.Secret.IsSet() && slices.ContainsFunc(h.secrets(), tooShort):
+		p.AddMistake("secret_env",
+			"must hold what Supabase shows, v1,whsec_ and base64 of at least %d bytes; several are separated by |",
+			minProviderSecretLength)
+	}
+}
+
+// Hook returns the hook with its secrets.
+func (h authHook) Hook() hooks.Hook {
+	return hooks.Hook{Name: h.Name, App: h.App, Server: h.Server, Secrets: h.secrets(), Purposes: h.Purposes,
+		TTL: h.TTL, Reports: h.Reports}
+}

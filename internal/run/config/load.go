@@ -1,0 +1,154 @@
+package config
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"sendcode/internal/base/brand"
+	"sendcode/internal/deliver/sns"
+	"sendcode/internal/run/config/document"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Errors is everything that is wrong with a configuration.
+type Errors = document.Errors
+
+// Load builds the configuration from the environment ("NAME=value" entries), over the file that
+// SENDCODE_CONFIG names, over the defaults. The error is an *document.Errors with everything that
+// is wrong. Load opens no port and no connection; it reads the file, and those of the …_FILE
+// variables, through readFile.
+func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
+	var c Config
+	from := &settingsSource{readFile: readFile, environ: environMap(environ), bounded: map[string]bool{}}
+	from.Decoder = &document.Decoder{Errs: &document.Errors{}, Checks: checksByName, Others: map[*yaml.Node]string{},
+		Owner: from}
+	d := &loader{from, &c, nil}
+	given := d.readEnviron()
+	file := d.parseFile(given[configFileKey], given[configTextKey])
+	d.setAddrFromPort(file, given)
+	for _, v := range envVariables {
+		if key, _ := document.FindEntry(file, v.key); v.secret && key != nil {
+			d.AddMistakeAt(key, v.key, "is a secret and does not belong in this file; give %s or %[1]s_FILE",
+				envName(v.key))
+			setEntry(file, v.key, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"})
+		}
+		if s, found := given[v.key]; found && v.key != configFileKey && v.key != configTextKey {
+			setEntry(file, v.key, d.valueNode(v, s))
+		}
+	}
+	d.root = d.DecodeStruct(file, "", reflect.ValueOf(&c).Elem())
+	c.File = given[configFileKey].value
+	d.complete()
+	d.checkCombinations()
+	if err := d.Errs.OrNil(); err != nil {
+		return Config{}, err
+	}
+	c.addAPIKey()
+	c.addPublicKey()
+	c.warn(time.Now())
+	return c, nil
+}
+
+// loader is the state of one Load.
+type loader struct {
+	*settingsSource
+	config *Config
+	root   *document.Mapping // of the file, with what the environment gives
+}
+
+// parseFile returns the root of the YAML file, or of the text that a variable has in its place; an
+// empty mapping if there is none.
+func (d *loader) parseFile(from, text locatedValue) *yaml.Node {
+	d.Name = document.Printable(from.value)
+	switch {
+	case from.value != "" && text.value != "":
+		d.Errs.Add(text.where, "is given beside %s; keep one", from.where)
+	case text.value != "":
+		d.Name = text.where
+		if n := d.Parse([]byte(d.environ[text.where])); n != nil { // untrimmed: YAML needs the first indent
+			return n
+		}
+	case from.value != "":
+		content, err := d.readFile(from.value)
+		if err != nil {
+			d.Errs.Add(from.where, "%s cannot be read: %s", d.Name, reasonWithoutPath(err))
+		} else if n := d.Parse(content); n != nil {
+			return n
+		}
+	}
+	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+}
+
+// setAddrFromPort sets addr to all interfaces at the port of the variable PORT, which platforms
+// set. It does nothing if addr is given.
+func (d *loader) setAddrFromPort(file *yaml.Node, given map[string]locatedValue) {
+	port := strings.TrimSpace(d.environ[portVariable])
+	if _, inFile := document.FindEntry(file, "addr"); port == "" || given["addr"].value != "" ||
+		inFile != nil && !document.IsNull(inFile) {
+		return
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		d.Errs.Add(portVariable, "is not within 1 to 65535; give SENDCODE_ADDR=host:port instead")
+		return
+	}
+	setEntry(file, "addr", d.valueNode(envVariable{}, locatedValue{":" + port, portVariable}))
+}
+
+// locationOf returns where a setting is given, for messages: its line of the file, or its variable.
+func (d *loader) locationOf(key string) string {
+	if d.root.Given[key] != nil {
+		return d.root.LocationOf(key)
+	}
+	return envName(key)
+}
+
+// checksByName are the checks that tags name. Each returns the problem with a text, or "".
+var checksByName = map[string]func(text string) string{
+	"addr": checkAddr, "database_url": checkDatabaseURL, "redis_url": checkRedisURL, "smtp_url": checkSMTPURL,
+	// An identifier that needs no quotes.
+	"role": patternCheck(`^[a-z_][a-z0-9_]{0,62}$`,
+		"must be the name of a database role: small letters, digits and _, at most 63"),
+	"mail_from": checkMailFrom,
+	"ring":      checkSecretKeys, "index_key": checkIndexKey, "api_key": checkDefaultAppKey, "public_key": checkPublicKey,
+	"origins": checkOrigins, "webhook_secrets": checkWebhookSecrets,
+	"password": checkAdminPassword, "password_hash": checkAdminPasswordHash,
+	// A token that opens the console is long, and fits a header.
+	"token": patternCheck(`^[A-Za-z0-9._~+/=-]{20,1000}$`,
+		"must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"),
+	"webhook_url": checkWebhookURL,
+	"policy":      checkPolicyName, "time_zone": checkTimeZone,
+	"name":        checkName,
+	"hook_action": checkHookAction,
+	"title":       checkTitle, "language": checkLanguage, "origin": checkOrigin, "return_url": checkReturnURL,
+	"test_code": checkTestCode,
+	// Values are never repeated: people paste the key where its hash belongs.
+	"key_hash":   sha256Check("a key", "must be the 64 hexadecimal digits that `sendcode key` prints, not the key"),
+	"token_hash": sha256Check("a token", "must be the 64 hexadecimal digits of the token's SHA-256, not the token"),
+	"proxy":      networkCheck("would trust every client, and let each choose the address that the rules look at"),
+	"callee":     networkCheck("would let events go to every machine that this one can reach; name networks"),
+	"secure_url": checkSecureURL, "redirect_url": checkConsoleCallback,
+	"oidc_value": func(text string) string { return problemIf(text == "", "a value that is empty gives no role") },
+	"country":    checkCountry, "sender": checkSender,
+	"prefix": patternCheck(`^\+[0-9]+$`, "must be + and digits, as phone numbers begin"),
+	"domain": func(text string) string {
+		return problemIf(parseMailDomain(text) == "", document.Printable(text)+" is not a domain")
+	},
+	"country_or_default": func(text string) string { return problemIf(text != defaultName, checkCountry(text)) },
+	"sms_hash":           patternCheck(`^[A-Za-z0-9+/]{11}$`, "must be 11 characters of base64"),
+	"page_host":          checkPageHost, "public_url": checkPublicURL, "accent": brand.AccentProblem, "logo": checkLogo,
+	"home": checkHomeLink,
+	// A watched prefix has at most a calling code and three more digits.
+	"unwatched": patternCheck(`^\+([1-9][0-9]{0,5})?$`,
+		`must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
+	// A field name (RFC 9110 section 5.1) of letters, digits and hyphens; in mails with X-, so
+	// that it has no other meaning.
+	"header":      patternCheck(`^[A-Za-z][A-Za-z0-9-]{0,63}$`, "is no name of a header"),
+	"mail_header": patternCheck(`^X-[A-Za-z0-9-]{1,62}$`, "must begin with X-"),
+	"sns_topic": func(text string) string {
+		return problemIf(!sns.IsTopic(text),
+			"must be the ARN of a standard topic, such as arn:aws:sns:eu-west-1:123456789012:ses-events")
+	},
+}

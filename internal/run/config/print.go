@@ -1,0 +1,146 @@
+package config
+
+import (
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sendcode/internal/run/config/document"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const yamlHead = `# The effective configuration, as a file for SENDCODE_CONFIG would give it.
+# Passwords in URLs are shown as ***; put them back before you use it as such a file.
+`
+
+// Example is a file with every setting, what it means, and what holds by default.
+//
+//go:embed example.yaml
+var Example string
+
+// maskingEncoder masks the passwords of URLs.
+var maskingEncoder = document.Encoder{"database_url": maskURL, "redis_url": maskURL, "webhook_url": maskURL,
+	"smtp_url": maskURLs}
+
+// YAML returns the effective configuration for people. Secrets are only counted, and URLs have no
+// passwords. If no URL has a password, the result is a configuration file with the same meaning.
+func (c Config) YAML() string {
+	var body strings.Builder
+	out := yaml.NewEncoder(&body)
+	out.SetIndent(2)
+	if err := out.Encode(c.yamlNode()); err != nil { // an encoder of strings in memory does not fail
+		return "# " + err.Error() + "\n"
+	}
+	return yamlHead + body.String() + c.secretsComment()
+}
+
+// yamlNode returns the configuration as YAML, with comments on the empty settings. Single
+// recipients are only counted, since no output shows a whole address. API keys that variables give
+// are left out, since the file does not hold them.
+func (c Config) yamlNode() *yaml.Node {
+	shown := c
+	shown.Secrets, shown.TestRecipients, shown.Apps = Secrets{}, nil, slices.Clone(c.Apps)
+	shown.Stops = slices.DeleteFunc(slices.Clone(c.Stops), func(s stop) bool { return !s.Recipient.IsZero() })
+	for i, a := range c.Apps {
+		shown.Apps[i].Keys = slices.DeleteFunc(slices.Clone(a.Keys), func(k appKey) bool {
+			return k.ID == apiKeyID ||
+				k.ID == publicKeyID
+		})
+	}
+	hidden := map[string]int{"test_recipients": len(c.TestRecipients), "stop": len(c.Stops) - len(shown.Stops)}
+	v := reflect.ValueOf(&shown).Elem()
+	root := maskingEncoder.Encode(v)
+	all, _ := document.Fields(v)
+	for _, f := range all {
+		_, value := document.FindEntry(root, f.Name)
+		if value != nil && value.Kind == yaml.ScalarNode && value.Value == "" {
+			value.LineComment = f.Tag.Get("unset")
+		}
+		if hidden[f.Name] > 0 {
+			value.LineComment = strconv.Itoa(hidden[f.Name]) + " more, not shown"
+		}
+	}
+	_, texts := document.FindEntry(root, "sms")
+	switch _, carriers := document.FindEntry(texts, "carriers"); {
+	case c.SMSToDevMailbox():
+		carriers.LineComment = "the dev mailbox"
+	case len(c.SMS.Carriers) == 0:
+		carriers.LineComment = "none: there are no text messages"
+	}
+	return root
+}
+
+// Hash returns 12 hexadecimal digits, the same for the same settings. It is an HMAC of YAML without
+// the comment on secrets, addr, admin_addr and data_dir, which differ between replicas. Its key is
+// derived from the index key, so that guessed values can't be tried out.
+func (c Config) Hash() string {
+	shown := c
+	shown.Addr, shown.AdminAddr, shown.DataDir = "", "", ""
+	text, _, _ := strings.Cut(shown.YAML(), secretsIntro)
+	key, err := hkdf.Key(sha256.New, c.IndexKeyBytes(), nil, "hash of settings", sha256.Size)
+	if err != nil { // the length is right
+		return ""
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(text))
+	return hex.EncodeToString(mac.Sum(nil)[:6])
+}
+
+// Format prints YAML by every verb, so that a Config that is printed shows no secret.
+func (c Config) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.YAML())) }
+
+// LogValue keeps passwords of URLs out of slog.
+func (c Config) LogValue() slog.Value { return slog.StringValue(c.YAML()) }
+
+// MarshalText keeps passwords of URLs out of JSON.
+func (c Config) MarshalText() ([]byte, error) { return []byte(c.YAML()), nil }
+
+// secretsIntro begins the comment on secrets; Hash cuts there.
+const secretsIntro = "# Secrets do not belong in a file of settings; they come from variables, or files that variables name:\n"
+
+// secretsComment returns a comment that says which secrets are set.
+func (c Config) secretsComment() string {
+	var b strings.Builder
+	b.WriteString(secretsIntro)
+	missing := c.missingSecrets()
+	all, _ := document.Fields(reflect.ValueOf(&c.Secrets).Elem())
+	for _, f := range all {
+		secret, key := f.Value.Interface().(Secret), f.Name
+		state := "not set"
+		switch {
+		case slices.ContainsFunc(missing, func(s storedSecret) bool { return s.key == key }):
+			state = "generated once in data_dir"
+		case secret.IsSet() && key == "secret_keys":
+			state = "set, " + formatEntryCount(secret, "key")
+		case secret.IsSet() && key == "webhook_secrets":
+			state = "set, " + formatEntryCount(secret, "secret")
+		case secret.IsSet():
+			state = "set"
+		}
+		fmt.Fprintf(&b, "#   %s: %s\n", envName(key), state)
+	}
+	return b.String()
+}
+
+// formatEntryCount counts the entries of a list separated by commas: "2 keys".
+func formatEntryCount(list Secret, noun string) string {
+	n := strings.Count(list.Reveal(), ",") + 1
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
+}
+
+// Schema is the JSON Schema (2020-12) of the file, by which editors complete and check it.
+//
+//go:embed schema.json
+var Schema string

@@ -1,0 +1,222 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sendcode/internal/kit/golden"
+)
+
+// full.yaml has every setting, as it is printed: that is a file that means the same, as long as no
+// URL had a password.
+func TestPrintedConfigurationLoads(t *testing.T) {
+	full := must(t, read(t, "testdata/full.yaml"))
+	golden.File(t, "testdata/full.yaml", full.YAML())
+	for _, first := range []Config{full, must(t, "")} {
+		second := readBack(t, first)
+		second.builtIn = first.builtIn // what is printed is written
+		is(t, "read again", second, first)
+		is(t, "for a restart", first.RestartChanges(second), nil)
+	}
+	if c := must(t, "", "SENDCODE_API_KEY="+goodKey); !strings.Contains(c.YAML(), "keys: [], webhook") {
+		t.Errorf("the key of a variable is printed as one of the file: %s", c.YAML())
+	}
+}
+
+// The hash of settings differs where a setting or the index key does; not by secrets, whose
+// differences show elsewhere, nor by what each replica has for itself.
+func TestHashOfSettings(t *testing.T) {
+	const file = "policies: {b: [{name: x, scope: ip, limit: 1, window: 1h}], a: [{name: x, scope: ip, limit: 2, window: 1h}]}\n"
+	index, other := "SENDCODE_INDEX_KEY="+NewIndexKey(), "SENDCODE_INDEX_KEY="+NewIndexKey()
+	want := must(t, file, index).Hash()
+	if len(want) != 12 {
+		t.Errorf("the hash is %q", want)
+	}
+	for what, same := range map[string]Config{
+		"read again":  must(t, file, index),
+		"an address":  must(t, file+"addr: 127.0.0.1:9\nadmin_addr: 127.0.0.1:8\n", index),
+		"a directory": must(t, file+"data_dir: /x\n", index),
+		"a secret":    must(t, file, index, "SENDCODE_METRICS_TOKEN=a-token-of-twenty-odd-characters"),
+	} {
+		if got := same.Hash(); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	for what, differs := range map[string]Config{
+		"a rule":    must(t, strings.Replace(file, "limit: 2", "limit: 3", 1), index),
+		"retention": must(t, file+"retention: 900h\n", index),
+		"Redis":     must(t, file, index, "SENDCODE_REDIS_URL=redis://h"), "the index key": must(t, file, other),
+	} {
+		if got := differs.Hash(); got == want {
+			t.Errorf("%s: the hash is the same", what)
+		}
+	}
+}
+
+// What can be written in several ways is printed in one.
+func TestWaysToWrite(t *testing.T) {
+	for yaml, printed := range map[string]string{
+		"trusted_proxies: [10.1.2.3/8, '::1']":                                         "trusted_proxies: [10.0.0.0/8, '::1/128']",
+		"limits: {a: [{name: b, key: user, limit: 1, per: day}]}":                      "key: [user], limit: 1, per: day",
+		"purposes: {a: {ttl: 5m0s}}":                                                   "a: {policy: default, ttl: 5m,",
+		"folding: {Bücher.example: dots}":                                              "xn--bcher-kva.example: [dots]",
+		"stop: [{to: '*@Bücher.example'}]":                                             "to: '*@xn--bcher-kva.example'",
+		"sms: {countries: [US, '001', NO], public_url: https://codes.shop.example/x/}": "countries: [US, \"001\", NO]\n",
+		"sms: {public_url: https://codes.shop.example/x/}":                             "public_url: https://codes.shop.example/x\n",
+		"sms: {spend: [{scope: app, per: day, limit: 0.500}]}":                         "limit: \"0.5\"",
+		"sms: {unwatched: +}":                                                          "unwatched: [+]",
+		oidcYAML +
+			"    scopes: [groups profile]\n    claim: x": "scopes: [openid, groups, profile]",
+	} {
+		if c := must(t, yaml); !strings.Contains(readBack(t, c).YAML(), printed) {
+			t.Errorf("%s: %q is not in\n%s", yaml, printed, c.YAML())
+		}
+	}
+}
+
+// prints shows a value in the ways that the standard library knows. (%p, which asks no method, is
+// for Secret alone.)
+func prints(v any, more ...string) string {
+	var b strings.Builder
+	for _, verb := range append(more, "%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%T") {
+		fmt.Fprintf(&b, verb, v)
+		fmt.Fprintf(&b, verb, []any{v, &v})
+	}
+	if text, err := json.Marshal(map[string]any{"v": v}); err == nil {
+		b.Write(text)
+	}
+	for _, h := range []slog.Handler{slog.NewJSONHandler(&b, nil), slog.NewTextHandler(&b, nil)} {
+		slog.New(h).Info("config", "v", v, "group", []any{v})
+	}
+	return b.String()
+}
+
+// in reports whether text holds the secret, as it is or as %x and %d would write it.
+func in(text, secret string) bool {
+	return strings.Contains(text, secret) || strings.Contains(strings.ToLower(text), fmt.Sprintf("%x", secret)) ||
+		strings.Contains(text, strings.Trim(fmt.Sprint([]byte(secret)), "[]"))
+}
+
+func TestSecretNeverPrints(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.StringMatching(`[A-Za-z0-9+/=:$,]{6,60}`).Draw(t, "value")
+		s := newSecret(value)
+		if s.Reveal() != value || !s.IsSet() {
+			t.Fatal("the value is lost")
+		}
+		type private struct{ s Secret }
+		for _, v := range []any{s, &s, private{s}, &private{s}, []Secret{s}, map[string]Secret{"a": s}} {
+			if in(prints(v, "%p"), value) {
+				t.Fatalf("%T shows the value", v)
+			}
+		}
+	})
+	if s := newSecret(""); s.IsSet() || s != (Secret{}) || fmt.Sprint(s) != "" {
+		t.Error("an empty secret passes for one that is set")
+	}
+}
+
+func TestConfigurationNeverPrintsSecrets(t *testing.T) {
+	secret := rapid.StringMatching(`[A-Za-z0-9_-]{24,40}`)
+	password := rapid.StringMatching(`[A-Za-z0-9!$&'()*+;=._~-]{6,20}(%2[0-9CF]){0,2}[A-Za-z0-9]{2,4}`).
+		// is what `sendcode config` prints for a password
+		Filter(func(p string) bool { return !strings.Contains(p, "***") })
+	user, verbs := rapid.StringMatching(`[a-z]{0,8}`), ""
+	rapid.Check(t, func(t *rapid.T) {
+		ring, index, hook := NewRingKey(), NewIndexKey(), NewWebhookSecret()
+		// never one character again and again
+		key, token, admin := "sk_"+secret.Draw(t, "key"), secret.Draw(t, "token"), "P4"+secret.Draw(t, "admin")
+		database, redis, smtp, smtp2 := password.Draw(t, "db"), password.Draw(t, "redis"), password.Draw(t, "smtp"),
+			password.Draw(t, "smtp2")
+		u := user.Draw(t, "user")
+		c, err := Load([]string{
+			"SENDCODE_WEBHOOK_SECRETS=default:" + hook, "SENDCODE_SECRET_KEYS=" + ring, "SENDCODE_INDEX_KEY=" + index,
+			"SENDCODE_API_KEY=" + key, "SENDCODE_ADMIN_TOKEN=" + token,
+			"SENDCODE_ADMIN_PASSWORD=" + admin,
+			"SENDCODE_DATABASE_URL=postgres://" + u + ":" + database + "@h1,h2:5432/d?sslmode=disable&password=" +
+				url.QueryEscape(redis),
+			"SENDCODE_REDIS_URL=redis+sentinel://" + u + ":" + redis + "@h1:26379,h2/master/0?sentinel_password=" +
+				url.QueryEscape(database),
+			"SENDCODE_SMTP_URL=smtp://" + smtp + ":" + smtp + "@h," + "smtps://u" + u + ":" + smtp2 + "@h",
+		}, files{}.read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, onlyRing, _ := strings.Cut(ring, ":")
+		shown := c.YAML() + strings.Join(c.Warnings, "")
+		if verbs == "" { // once is enough: each way of printing ends in YAML
+			verbs = prints(c) + prints(&c)
+			shown += verbs
+		}
+		for name, s := range map[string]string{"ring": onlyRing, "hook": hook[6:], "index": index, "key": key,
+			"token": token, "password": admin,
+			"database": database, "redis": redis, "smtp": smtp, "smtp2": smtp2} {
+			if in(shown, s) {
+				t.Fatalf("%s is shown", name)
+			}
+		}
+		if !strings.Contains(c.YAML(), "SECRET_KEYS: set, 1 key\n") ||
+			!strings.Contains(c.YAML(), "@h1,h2:5432/d?sslmode=disable") ||
+			!strings.Contains(c.YAML(), "@h,smtps://") {
+			t.Fatalf("too much is hidden:\n%s", c.YAML())
+		}
+	})
+}
+
+// Nothing of a URL that does not parse may turn up in the mistake: the password may be in any part
+// of it.
+func TestMistakesNeverShowPasswords(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pieces := rapid.SliceOfN(rapid.StringMatching(`hidden[0-9]{4}|[/?#@%:,\[\]&= *]`), 2, 7).Draw(t, "password")
+		password := strings.Join(pieces, "")
+		for _, v := range []string{
+			"SENDCODE_DATABASE_URL=postgres://u:" + password + "@h:5432/d",
+			"SENDCODE_REDIS_URL=redis://u:" + password + "@h:6379/0",
+			"SENDCODE_REDIS_URL=redis+sentinel://u:" + password + "@h/m/0",
+			"SENDCODE_SMTP_URL=smtp://u:" + password + "@h",
+			"SENDCODE_SMTP_URL=smtps://u:" + password + "@h,smtp://x:" + password + "@h:25",
+			"SENDCODE_API_KEY=" + password,
+			"SENDCODE_SECRET_KEYS=a:" + password, "SENDCODE_INDEX_KEY=" + password, "SENDCODE_ADMIN_TOKEN=" + password,
+			"SENDCODE_ADMIN_PASSWORD_HASH=" + password,
+		} {
+			c, err := Load([]string{v}, files{}.read)
+			shown := fmt.Sprint(err)
+			if err == nil {
+				shown = strings.Join(c.Warnings, "") + c.YAML()
+			}
+			if strings.Contains(shown, "hidden") {
+				t.Fatalf("%s: %s", v, shown)
+			}
+		}
+	})
+}
+
+func TestMaskURL(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                     "",
+		"redis://h:6379/0":                     "redis://h:6379/0",
+		"redis://:pw@h":                        "redis://:***@h",
+		"redis://token@h":                      "redis://***:***@h",
+		"postgres://user:pw@h/d":               "postgres://user:***@h/d",
+		"postgres://user:pw-of-user@h/d":       "postgres://***:***@h/d",
+		"smtp://all-of-pw:pw@h":                "smtp://***:***@h",
+		"smtp://user:@h":                       "smtp://***:***@h",
+		"smtp://same:same@h":                   "smtp://***:***@h",
+		"smtp://me%40shop.example:pw@h":        "smtp://me%40shop.example:***@h",
+		"postgres://u:pw@h/d?sslmode=x&what=y": "postgres://u:***@h/d?sslmode=x&what=***",
+		"postgres://u:pw@h/d?%70assword=y":     "postgres://u:***@h/d?***",
+		"postgres://u:pw@h/d?password=a&b&C=d": "postgres://u:***@h/d?password=***&***&***",
+		"postgres://u:p/w@h/d":                 "***",
+		"no URL at all":                        "***",
+	} {
+		if got := maskURL(text); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}

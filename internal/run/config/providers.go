@@ -1,0 +1,96 @@
+package config
+
+import (
+	"cmp"
+	"regexp"
+	"strings"
+
+	"sendcode/internal/deliver/reports"
+	"sendcode/internal/run/config/document"
+)
+
+// SecretSource names the variable that holds a secret. The variable with _FILE appended may name a
+// file that holds it instead.
+type SecretSource struct {
+	// The variable `NAME` that holds the secret, not `SENDCODE_…`; or `NAME_FILE` holds the path of
+	// a file with it.
+	SecretEnv string `yaml:"secret_env,omitempty"`
+	Secret    Secret `yaml:"-"`
+}
+
+var envNamePattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+
+// Check implements document.checker. It also reads the secret from its source.
+func (s *SecretSource) Check(p *document.Mapping) {
+	if p.Given["secret_env"] == nil {
+		return
+	}
+	if problem := s.read(settingsSourceOf(p)); problem != "" {
+		p.AddMistake("secret_env", "%s", problem)
+	}
+}
+
+// read reads the secret. It returns the problem with the variable or the value; "" if there is
+// none.
+func (s *SecretSource) read(d *settingsSource) string {
+	switch {
+	case !envNamePattern.MatchString(s.SecretEnv):
+		return "must be the name of a variable, such as TWILIO_TOKEN, and not the secret itself"
+	case strings.HasPrefix(s.SecretEnv, envPrefix):
+		return "variables that begin with " + envPrefix + " have a meaning of their own; take another name"
+	}
+	value, problem := d.readVariable(s.SecretEnv, true)
+	problem = cmp.Or(problem, problemIf(value.value == "", "is empty"), problemWithValue(value.value))
+	if problem != "" {
+		return value.where + ": " + problem
+	}
+	s.Secret = newSecret(value.value)
+	return ""
+}
+
+// eventProvider is a mail provider that reports what became of mails. Its Source holds no secret;
+// SourceWithSecret adds it.
+type eventProvider struct {
+	reports.Source `yaml:",inline"`
+	SecretSource   `yaml:",inline"`
+}
+
+// SourceWithSecret returns the source with its secret.
+func (p eventProvider) SourceWithSecret() reports.Source {
+	p.Auth.Secrets = [][]byte{[]byte(p.Secret.Reveal())}
+	if p.Auth.Scheme == reports.SchemeStandardWebhooks {
+		p.Auth.Secrets = [][]byte{DecodeWebhookSecret(p.Secret)}
+	}
+	return p.Source
+}
+
+// minProviderSecretLength is the least length of a provider's secret, in bytes.
+const minProviderSecretLength = 16
+
+// Check implements document.checker: the settings that the scheme needs are given, and the secret
+// is long enough.
+func (v *eventProvider) Check(p *document.Mapping) {
+	a := &v.Auth
+	for _, missing := range []struct {
+		it   string
+		when bool
+	}{
+		{"secret_env", v.SecretEnv == "" && a.Scheme != reports.SchemeSNS},
+		{"topic", v.Auth.Topic == "" && a.Scheme == reports.SchemeSNS},
+		{"header", (a.Scheme == reports.SchemeHMAC || a.Scheme == reports.SchemeSecretHeader) && a.Header == ""},
+	} {
+		if missing.when {
+			p.AddMistake("", "%s is missing", missing.it)
+		}
+	}
+	if a.Scheme == reports.SchemeStandardWebhooks && a.Header == "" {
+		a.Header = "webhook-"
+	}
+	switch secret := v.Secret.Reveal(); {
+	case secret == "":
+	case a.Scheme == reports.SchemeStandardWebhooks && len(DecodeWebhookSecret(v.Secret)) < minProviderSecretLength:
+		p.AddMistake("", "the secret must be whsec_ and base64 of at least %d bytes", minProviderSecretLength)
+	case len(secret) < minProviderSecretLength:
+		p.AddMistake("", "the secret must have at least %d characters", minProviderSecretLength)
+	}
+}

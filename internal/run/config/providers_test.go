@@ -1,0 +1,141 @@
+package config
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/sns/snstest"
+)
+
+var providerVariables = []string{"POSTMARK_SECRET=" + hiddenSecret, "SENDGRID_SECRET=" + hiddenSecret,
+	"MAILGUN_SIGNING_KEY=" + hiddenSecret,
+	"RESEND_WEBHOOK_SECRET=whsec_" + standardSecret}
+
+// standardSecret signs by Standard Webhooks.
+const standardSecret = "aGlkZGVuIHNlY3JldCBvZiBhIHdlYmhvb2s="
+
+// documented is the file deploy/provider-events.yaml.
+func documented(t *testing.T) Config {
+	t.Helper()
+	return must(t, read(t, "../../../deploy/provider-events.yaml"), providerVariables...)
+}
+
+// The documented examples read payloads of the shapes that these providers document.
+func TestDocumentedProviders(t *testing.T) {
+	const send = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
+	sources, at := map[string]reports.Source{}, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	for _, p := range documented(t).Providers {
+		sources[p.Name] = p.SourceWithSecret()
+	}
+	basic := &http.Request{Header: http.Header{}}
+	basic.SetBasicAuth("sendcode", hiddenSecret)
+	svix := func(file string) http.Header {
+		secret, err := base64.StdEncoding.DecodeString(standardSecret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mac := hmac.New(sha256.New, secret)
+		mac.Write([]byte("msg_1.1772600767." + strings.ReplaceAll(read(t, "testdata/events/"+file), "SEND", send)))
+		return http.Header{"Svix-Id": {"msg_1"}, "Svix-Timestamp": {"1772600767"},
+			"Svix-Signature": {"v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))}}
+	}
+	mac := hmac.New(sha256.New, []byte(hiddenSecret))
+	mac.Write([]byte("1772600767tok"))
+	for _, x := range []struct {
+		file, source string
+		header       http.Header
+		want         []string // type, outcome, detail
+	}{
+		{"postmark.json", "postmark", basic.Header, []string{"Bounce.HardBounce bounced_for_good 550 5.1.1"}},
+		{"postmark-delivery.json", "postmark", basic.Header, []string{"Delivery delivered "}},
+		{"postmark-auto.json", "postmark", basic.Header, []string{"Bounce.AutoResponder ignored AutoResponder"}},
+		{"postmark-subscription.json", "postmark", basic.Header, []string{
+			"SubscriptionChange.true.ManualSuppression opted_out ", "SubscriptionChange.true.HardBounce bounced_for_good ",
+			"SubscriptionChange.true.SpamComplaint complained ", "SubscriptionChange.false ignored ",
+		}},
+		{"sendgrid-more.json", "sendgrid", basic.Header, []string{
+			"bounce.bounce bounced_for_good 552 5.2.2", "dropped bounced ", "unsubscribe opted_out ",
+			"group_unsubscribe opted_out ", "group_resubscribe ignored ", "deferred ignored 451", "processed ignored ",
+		}},
+		{"sendgrid.json", "sendgrid", basic.Header, []string{
+			"delivered delivered 250", "bounce.bounce bounced_for_good 550 5.1.1", "bounce.blocked bounced 554 5.7.1",
+			"open ignored ", "spamreport complained ",
+		}},
+		{"resend.json", "resend", svix("resend.json"), []string{"email.bounced.Permanent bounced_for_good 550 5.1.1"}},
+		{"resend-delivery.json", "resend", svix("resend-delivery.json"), []string{"email.delivered delivered "}},
+		{"resend-suppressed.json", "resend", svix("resend-suppressed.json"), []string{"email.suppressed bounced_for_good "}},
+		{"resend-failed.json", "resend", svix("resend-failed.json"), []string{"email.failed bounced reached_daily_quota"}},
+		{"mailgun.json", "mailgun", nil, []string{"failed.permanent.suppress-bounce bounced_for_good 550 5.1.1"}},
+		{"mailgun-old.json", "mailgun", nil, []string{"failed.permanent.old bounced old"}},
+		{"mailgun-rejected.json", "mailgun", nil, []string{"rejected bounced "}},
+		{"mailgun-unsubscribed.json", "mailgun", nil, []string{
+			"failed.permanent.suppress-unsubscribe opted_out suppress-unsubscribe"}},
+	} {
+		body := strings.NewReplacer("SEND", send, "SIGNATURE",
+			hex.EncodeToString(mac.Sum(nil))).Replace(read(t, "testdata/events/"+x.file))
+		s := sources[x.source]
+		is(t, x.file+": of the provider", s.Verify(x.header, []byte(body), at), true)
+		is(t, x.file+": of others", s.Verify(http.Header{}, []byte(strings.Replace(body, "tok", "kot", 1)), at), false)
+		all, err := s.Parse([]byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range all {
+			got = append(got, e.Type+" "+string(e.Outcome)+" "+e.Detail)
+			is(t, x.file, []any{e.Send.String(), e.To, e.At.Unix(), e.Known},
+				[]any{send, "ana@example.com", at.Unix(), true})
+		}
+		is(t, x.file, got, x.want)
+	}
+	amazon := snstest.New(t)
+	is(t, "topic of the example", sources["ses"].Auth.Topic, snstest.Topic)
+	for file, want := range map[string]string{
+		"bounce": "Bounce.Permanent bounced_for_good 550 5.1.1", "full": "Bounce.Transient bounced 552 5.2.2",
+		"complaint": "Complaint complained abuse",
+		"delivery":  "Delivery delivered 250 2.6.0", "reject": "Reject bounced ", "delay": "DeliveryDelay ignored ",
+		"identity": "Bounce.Undetermined bounced ", "rendering": "Rendering Failure bounced ",
+		"unsubscribe": "Subscription.true opted_out ",
+	} {
+		text := strings.ReplaceAll(read(t, "testdata/events/ses-"+file+".json"), "SEND", send)
+		body := amazon.Sign(snstest.Notification(text, at))
+		is(t, "ses: without its certificate", sources["ses"].Verify(http.Header{}, body, at), false)
+		m, err := amazon.Subscriber().Verify(t.Context(), body, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := sources["ses"].Parse([]byte(m.Text))
+		if err != nil || len(all) != 1 {
+			t.Fatal(len(all), err)
+		}
+		e := all[0]
+		is(t, "ses: "+file, e.Type+" "+string(e.Outcome)+" "+e.Detail, want)
+		is(t, "ses: "+file, []any{e.Send.String(), e.To, e.At.Unix(), e.Known},
+			[]any{send, "ana@example.com", at.Unix(), true})
+	}
+	is(t, "header of mails", sources["postmark"].Header, "X-PM-Metadata-send")
+}
+
+// What is printed is what was read, and never a secret.
+func TestProvidersArePrinted(t *testing.T) {
+	c := documented(t)
+	if strings.Contains(c.YAML(), hiddenSecret) {
+		t.Error("the secret is printed")
+	}
+	again := must(t, c.YAML(), providerVariables...)
+	is(t, "printed and read", again.YAML(), c.YAML())
+	again.Providers[0].Secret = newSecret("another-secret-of-ours")
+	is(t, "needs a restart", c.RestartChanges(again), []string{"provider_events"})
+	standard := must(t,
+		"provider_events: [{name: a, scheme: standard_webhooks, secret_env: SECRET, message: a, type: b, "+
+			"outcomes: {c: delivered}}]", "SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").Providers[0]
+	is(t, "key and header", []any{len(standard.SourceWithSecret().Auth.Secrets[0]), standard.Auth.Header},
+		[]any{24, "webhook-"})
+}

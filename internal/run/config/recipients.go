@@ -1,0 +1,52 @@
+package config
+
+import (
+	"strings"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/run/config/document"
+)
+
+// testRecipient has a fixed code, and nothing is sent to it. It is for reviewers of app stores and
+// tests in browsers.
+type testRecipient struct {
+	// An address or number.
+	Address string `yaml:"to" required:"yes"`
+	// 6 to 10 digits or `unambiguous` letters.
+	Code string `yaml:"code" required:"yes" check:"test_code"`
+	// After it this is a recipient like any other.
+	Expires time.Time `yaml:"expires" required:"yes"`
+
+	To recipient.Recipient `yaml:"-"`
+}
+
+// Check implements document.checker: the recipient is an address or a number.
+func (t *testRecipient) Check(p *document.Mapping) {
+	if t.Address != "" {
+		t.To = parseRecipient(p, t.Address)
+	}
+}
+
+// parseRecipient parses an address or a number. If it can't, it adds a mistake, which does not
+// repeat the text, and returns the zero value.
+func parseRecipient(p *document.Mapping, to string) recipient.Recipient {
+	channel := recipient.SMS
+	if strings.Contains(to, "@") {
+		channel = recipient.Email
+	}
+	r, err := recipient.Parse(channel, to)
+	if err != nil {
+		p.AddMistake("to", "is neither an address nor a number with its plus, such as +4915123456789")
+	}
+	return r
+}
+
+// parseMailDomain returns the domain in lower-case A-labels; "" if no mail can go there.
+func parseMailDomain(text string) string {
+	r, err := recipient.Parse(recipient.Email, "x@"+text)
+	if err != nil {
+		return ""
+	}
+	return r.Domain()
+}

@@ -1,0 +1,265 @@
+package config
+
+import (
+	"go/ast"
+	"go/doc/comment"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sendcode/internal/kit/golden"
+	"sendcode/internal/run/config/document"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// The list of docs/configuration.md and the example file are made of the structs: keys and defaults
+// from the tags, meanings from the comments. Run with -update after a change.
+func TestReference(t *testing.T) {
+	const page = "../../../docs/configuration.md"
+	text := read(t, page)
+	before, rest, found := strings.Cut(text, "<!-- of: variables -->\n")
+	_, after, ended := strings.Cut(rest, "<!-- end -->")
+	if !found || !ended {
+		t.Errorf("%s has no list of variables", page)
+	}
+	text = before + "<!-- of: variables -->\n" + variablesList(t) + "<!-- end -->" + after
+	golden.File(t, "example.yaml", exampleFile(t))
+	golden.File(t, page, text)
+}
+
+// The example means what holds by default.
+func TestExampleIsTheDefault(t *testing.T) {
+	c, err := loadYAML(Example)
+	byDefault, _ := Load(nil, files{}.read)
+	if err != nil || c.YAML() != byDefault.YAML() {
+		t.Errorf("%v\n%v", err, c)
+	}
+}
+
+// settings are the sources of all structs that settings are decoded into.
+func settings(t *testing.T) (paths []string) {
+	t.Helper()
+	for _, dir := range []string{".", "../../codes/policy", "../../deliver/reports", "../../deliver/sms", "../../deliver/sms/*"} {
+		found, err := filepath.Glob(dir + "/*.go")
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no sources in %s: %v", dir, err)
+		}
+		paths = append(paths, slices.DeleteFunc(found, func(path string) bool { return strings.HasSuffix(path, "_test.go") })...)
+	}
+	return paths
+}
+
+// A check that a tag names exists, and every check is named.
+func TestTagsNameChecks(t *testing.T) {
+	named := map[string]bool{}
+	for _, path := range settings(t) {
+		for _, found := range regexp.MustCompile(` (?:check|keys):"(\w+)"`).FindAllStringSubmatch(read(t, path), -1) {
+			if named[found[1]] = true; checksByName[found[1]] == nil {
+				t.Errorf("there is no check %s", found[1])
+			}
+		}
+	}
+	for name := range checksByName {
+		if !named[name] {
+			t.Errorf("no tag names the check %s", name)
+		}
+	}
+}
+
+// described is a key with its path, its field and the comment above it.
+type described struct {
+	key, meaning string
+	field        reflect.StructField
+}
+
+// describe goes through a struct, and through those in it where deep. A single setting without a
+// comment is a mistake.
+func describe(t *testing.T, of reflect.Type, path string, deep bool) (all []described) {
+	t.Helper()
+	for i := range of.NumField() {
+		f := of.Field(i)
+		name, option, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		inner, text := element(f.Type), comments(t)[of.String()+"."+f.Name]
+		several := inner.Kind() == reflect.Struct && !document.IsScalar(inner)
+		switch {
+		case option == "inline" && inner.Kind() == reflect.Struct:
+			all = append(all, describe(t, inner, path, deep)...)
+			continue
+		case name == "" || name == "-":
+			continue
+		case text != "":
+			all = append(all, described{path + name, text, f})
+		case !deep || !several:
+			t.Errorf("%s.%s has no comment", of, f.Name)
+		}
+		if deep && several {
+			all = append(all, describe(t, inner, path+name+".", deep)...)
+		}
+	}
+	return all
+}
+
+func element(of reflect.Type) reflect.Type {
+	for of.Kind() == reflect.Slice || of.Kind() == reflect.Map {
+		if of.Name() != "" {
+			return of
+		}
+		of = of.Elem()
+	}
+	return of
+}
+
+func variablesList(t *testing.T) (text string) {
+	t.Helper()
+	all := map[string]described{
+		configFileKey: {meaning: "Path of the YAML file."},
+		configTextKey: {meaning: "Its text, in place of the path. Such a file is read at start alone."},
+	}
+	for _, d := range describe(t, reflect.TypeFor[Config](), "", true) {
+		all[d.key] = d
+	}
+	var inFile []string
+	for _, v := range envVariables {
+		name := "`" + envName(v.key) + "`"
+		if v.kind == "file" {
+			name += "*"
+		}
+		if v.secret || v.key == configFileKey || v.key == configTextKey || strings.Contains(v.key, ".") {
+			text += row(name, all[v.key].field, all[v.key].meaning)
+		} else {
+			inFile = append(inFile, name)
+		}
+	}
+	text += "- `" + portVariable +
+		"`: Without `SENDCODE_ADDR`, and `addr` in the file: all interfaces at this port. Platforms set it.\n"
+	return text + "- As keys in the file: " + strings.Join(inFile, ", ") + "\n"
+}
+
+// row returns a line of a list of settings: what it names, its default in brackets, and its
+// meaning.
+func row(name string, f reflect.StructField, meaning string) string {
+	unset := f.Tag.Get("unset")
+	if byDefault := f.Tag.Get("default"); byDefault != "" {
+		unset = "`" + byDefault + "`"
+	}
+	if unset != "" {
+		name += " (" + unset + ")"
+	}
+	return "- " + name + ": " + meaning + "\n"
+}
+
+// comments are what stands above fields, on one line, by package, struct and field:
+// "config.App.Title".
+func comments(t *testing.T) map[string]string {
+	t.Helper()
+	if len(parsed) > 0 {
+		return parsed
+	}
+	for _, path := range settings(t) {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			if fields, ok := spec.Type.(*ast.StructType); ok {
+				for _, f := range fields.Fields.List {
+					for _, name := range f.Names {
+						parsed[file.Name.Name+"."+spec.Name.Name+"."+
+							name.Name] = strings.Join(strings.Fields(f.Doc.Text()), " ")
+					}
+				}
+			}
+			return false
+		})
+	}
+	return parsed
+}
+
+var parsed = map[string]string{}
+
+var link = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+
+// exampleFile is the file with everything in it, as it is by default.
+func exampleFile(t *testing.T) string {
+	t.Helper()
+	c, err := Load(nil, files{}.read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := c.yamlNode()
+	annotate(t, root, reflect.TypeFor[Config]())
+	var body strings.Builder
+	for i := 0; i < len(root.Content); i += 2 {
+		encoder := yaml.NewEncoder(&body)
+		encoder.SetIndent(2)
+		body.WriteString("\n")
+		if err := encoder.Encode(&yaml.Node{Kind: yaml.MappingNode, Content: root.Content[i : i+2]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return "# yaml-language-server: $schema=schema.json\n" +
+		"# Editors complete by this schema; `sendcode config --schema > schema.json` writes it.\n\n" +
+		"# All settings of the file that SENDCODE_CONFIG names, with what holds by default. Leave out what you do not change.\n" +
+		"# docs/configuration.md, docs/sms.md and docs/provider-events.md say more.\n" +
+		// a file that is kept when SENDCODE_DATABASE_URL is added must not say 0s
+		strings.Replace(body.String(), "\ndrain: 0s\n", "\n# drain: 10s\n", 1)
+}
+
+// annotate writes comments above keys. Of lists, and of what is printed on one line or not at all,
+// the keys stand in the comment.
+func annotate(t *testing.T, n *yaml.Node, of reflect.Type) {
+	t.Helper()
+	for _, d := range describe(t, of, "", false) {
+		if d.field.Type == reflect.TypeFor[Secret]() {
+			continue
+		}
+		key, value := document.FindEntry(n, d.key)
+		text, inner := wrap(d.meaning, ""), element(d.field.Type)
+		switch {
+		case inner.Kind() != reflect.Struct || document.IsScalar(inner):
+		case value != nil && len(value.Content) > 0 && inner == d.field.Type && value.Style != yaml.FlowStyle:
+			annotate(t, value, inner)
+		default:
+			text += keysOf(t, inner, "  ")
+		}
+		if inner == reflect.TypeFor[SMSCarrier]() {
+			for _, c := range carrierTypes {
+				text += "\nWith type: " + c.name + keysOf(t, reflect.TypeOf(c.settings()).Elem(), "  ")
+			}
+		}
+		if key != nil {
+			key.HeadComment = text
+		} else {
+			last := n.Content[len(n.Content)-2]
+			last.FootComment = strings.TrimPrefix(last.FootComment+"\n"+d.key+":\n"+text, "\n")
+		}
+	}
+}
+
+func keysOf(t *testing.T, of reflect.Type, indent string) (text string) {
+	t.Helper()
+	for _, d := range describe(t, of, "", true) {
+		given := d.field.Tag.Get("default")
+		if d.field.Tag.Get("required") != "" {
+			given = "(required)"
+		}
+		text += "\n" + indent + strings.TrimSpace(d.key+": "+given) + "\n" + wrap(d.meaning, indent+"    ")
+	}
+	return text
+}
+
+// wrap returns a text without links in lines of 110 characters.
+func wrap(text, indent string) string {
+	printer := comment.Printer{TextPrefix: indent, TextWidth: 110}
+	return strings.TrimRight(string(printer.Text(new(comment.Parser).Parse(link.ReplaceAllString(text, "$1")))), "\n")
+}

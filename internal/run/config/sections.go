@@ -1,0 +1,357 @@
+package config
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/run/config/document"
+	"sendcode/quota"
+)
+
+// purposeKindConfirm is the kind of a purpose whose codes confirm an address, but are not for
+// signing in.
+const purposeKindConfirm = "confirm"
+
+// Check implements document.checker: its policy exists; a code for signing in is short-lived, one
+// to confirm with is long.
+func (p *purpose) Check(at *document.Mapping) {
+	addReference(at, "policy", "policy", p.PolicyName)
+	switch confirms := p.Kind == purposeKindConfirm; {
+	case !confirms && p.TTL > 10*time.Minute:
+		at.AddMistake("ttl", "may be longer than 10m only with kind: confirm, for a purpose that signs nobody in")
+	case confirms && p.Code.Length < 8:
+		at.AddMistake("kind", "confirm needs codes of at least 8 characters: add code: {length: 8}")
+	}
+}
+
+// Check implements document.checker: the purposes of its page exist.
+func (a *App) Check(p *document.Mapping) {
+	for _, name := range a.PagePurposes {
+		addReference(p, "purpose", "page_purposes", name)
+	}
+}
+
+// Check implements document.checker: its ID is not one of the service's own, and scopes are given
+// to secret keys alone.
+func (k *appKey) Check(p *document.Mapping) {
+	if k.ID == apiKeyID || k.ID == publicKeyID {
+		p.AddMistake("id", "is the id of %s; choose another", envName(k.ID))
+	}
+	if n := p.Given["scopes"]; n != nil && len(n.Content) == 0 { // an empty list would look like no scope, and mean all
+		p.AddMistake("scopes", "names no scope; leave it out for all of them")
+	}
+	if k.Kind == publicKeyKind && len(k.Scopes) > 0 {
+		p.AddMistake("", "scopes are for secret keys; a public key may do what browsers may")
+	}
+}
+
+// Check implements document.checker. It notes the reference to the app; complete reports an app
+// that does not exist.
+func (b *pageSettings) Check(p *document.Mapping) {
+	if b.App != "" {
+		addReference(p, "app", "app", b.App)
+	}
+}
+
+// complete adds the default policy, purpose and app, and reads the file of disposable domains. It
+// reports the problems of policies, purposes, apps and recipients, and names that nothing declares.
+func (d *loader) complete() {
+	c := d.config
+	if c.DatabaseURL == "" && d.root.Given["drain"] == nil {
+		c.Drain = 0
+	}
+	d.completeApps()
+	d.completePolicies()
+	d.completePurposes()
+	d.completeFolding()
+	d.checkTestRecipients()
+	d.readDisposableDomains()
+	declared := map[string][]string{
+		"policy": slices.Sorted(maps.Keys(c.Policies)), "purpose": slices.Sorted(maps.Keys(c.Purposes)),
+	}
+	if policies := d.root.Given["policies"]; policies != nil { // a reference to an invalid policy is not reported again
+		for name := range slices.Chunk(policies.Content, 2) {
+			declared["policy"] = append(declared["policy"], name[0].Value)
+		}
+	}
+	for _, a := range c.Apps {
+		declared["app"] = append(declared["app"], a.Name)
+	}
+	for _, r := range d.references {
+		if names := declared[r.kind]; !slices.Contains(names, r.name) {
+			d.Errs.Add(r.where, "there is no %s %s%s", r.kind, document.Printable(r.name),
+				document.DidYouMean(r.name, names))
+		}
+	}
+}
+
+// completePurposes adds the default purpose, and records a mistake for each purpose whose policy
+// does not limit recipients.
+func (d *loader) completePurposes() {
+	c := d.config
+	if c.Purposes == nil {
+		c.Purposes = map[string]purpose{}
+	}
+	if _, given := c.Purposes[defaultName]; !given {
+		c.Purposes[defaultName] = document.Defaults[purpose]()
+		d.references = append(d.references, nameReference{"policy", defaultName, "purposes.default"})
+	}
+	var unlimited []string
+	for _, r := range d.references {
+		rules, found := c.Policies[r.name]
+		if r.kind == "policy" && found && !limitsRecipients(rules) && !slices.Contains(unlimited, r.name) {
+			unlimited = append(unlimited, r.name)
+			d.Errs.Add(r.where,
+				"the policy %s has no rule with scope recipient that is enforced; every purpose needs one", r.name)
+		}
+	}
+}
+
+// completeApps adds defaultApp if the file lacks it, checks all apps, and moves defaultApp to the
+// front.
+func (d *loader) completeApps() {
+	c := d.config
+	isDefault := func(a App) bool { return a.Name == defaultApp }
+	if !slices.ContainsFunc(c.Apps, isDefault) {
+		c.Apps = append(c.Apps, App{Name: defaultApp})
+	}
+	hashes := map[[sha256.Size]byte]bool{}
+	for i, a := range c.Apps {
+		if a.EVP == "on" && c.SMS.PublicURL == "" {
+			d.root.Children["apps"][i].AddMistake("evp",
+				"needs sms.public_url, the page's address: a browser proves an address to one site alone")
+		}
+		for j, k := range a.Keys {
+			if hashes[k.SHA256] {
+				d.root.Children["apps"][i].Children["keys"][j].AddMistake("sha256", "another key has the same hash")
+			}
+			hashes[k.SHA256] = k.SHA256 != [sha256.Size]byte{}
+		}
+	}
+	d.completeWebhooks()
+	i := slices.IndexFunc(c.Apps, isDefault)
+	first := c.Apps[i]
+	c.Apps = slices.Insert(slices.Delete(c.Apps, i, i+1), 0, first)
+}
+
+// maxTestRecipients is how many test recipients there may be: anyone who reads the settings knows
+// their code.
+const maxTestRecipients = 20
+
+// checkTestRecipients records a mistake for a test recipient that is listed twice, or that is
+// hashed like another address: its code must be known for exactly one address.
+func (d *loader) checkTestRecipients() {
+	c, key := d.config, []byte("any key, to compare with only") // folded addresses have equal hashes
+	if len(c.TestRecipients) > maxTestRecipients {
+		d.root.AddMistake("test_recipients", "there may be %d at most", maxTestRecipients)
+	}
+	for i, t := range c.TestRecipients {
+		at := d.root.Children["test_recipients"][i]
+		switch {
+		case t.To.IsZero():
+		case slices.ContainsFunc(c.TestRecipients[:i], func(other testRecipient) bool { return other.To.Equal(t.To) }):
+			at.AddMistake("", "is there twice")
+		case c.Folding().Hashes(t.To, key).Counted != t.To.Hash(key):
+			at.AddMistake("", "to is folded into another address by folding; give the one without tag or dots")
+		}
+	}
+}
+
+// completeFolding puts the domains of folding into the form of recipients' domains. It records a
+// mistake for a domain with two spellings.
+func (d *loader) completeFolding() {
+	all := map[string][]string{}
+	for _, text := range slices.Sorted(maps.Keys(d.config.Folds)) {
+		domain := parseMailDomain(text)
+		if all[domain] != nil {
+			d.root.AddMistake("folding", "%s is there twice", domain)
+		}
+		all[domain] = slices.Sorted(slices.Values(d.config.Folds[text]))
+	}
+	d.config.Folds = all
+}
+
+// readDisposableDomains reads the file of domains with disposable addresses. None is built in,
+// since such a list ages quickly.
+func (d *loader) readDisposableDomains() {
+	c := d.config
+	if c.DisposableFile == "" {
+		return
+	}
+	complain := func(format string, args ...any) {
+		d.root.AddMistake("disposable_domains", "%s"+format,
+			append([]any{document.Printable(c.DisposableFile)}, args...)...)
+	}
+	content, err := d.readFile(c.DisposableFile)
+	if err != nil {
+		complain(" cannot be read: %s", reasonWithoutPath(err))
+		return
+	}
+	c.Disposable = map[string]bool{}
+	for i, line := range strings.Split(string(content), "\n") {
+		text, _, _ := strings.Cut(line, "#")
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		domain := parseMailDomain(text)
+		if domain == "" {
+			complain(":%d: %s is not a domain", i+1, document.Printable(text))
+			return
+		}
+		c.Disposable[domain] = true
+	}
+}
+
+// checkCombinations reports settings that are wrong only together with others.
+func (d *loader) checkCombinations() {
+	c, errs, page := d.config, d.Errs, &document.Mapping{}
+	if at := d.root.Children["page"]; at != nil {
+		page = at[0]
+	}
+	if c.AdminPassword.IsSet() && c.AdminPasswordHash.IsSet() {
+		errs.Add(d.locationOf("admin_password_hash"), "is given beside the password itself; keep one")
+	}
+	if _, port, _ := net.SplitHostPort(c.Addr); c.Addr == c.AdminAddr && port != "0" {
+		errs.Add(d.locationOf("admin_addr"), "is the same as %s; leave it out to have both there", d.locationOf("addr"))
+	}
+	if c.indexKeyOnRing() {
+		errs.Add(d.locationOf("index_key"), "is one of the keys of %s; it needs a key of its own",
+			d.locationOf("secret_keys"))
+	}
+	inFile := func(key Secret) bool {
+		sum := sha256.Sum256([]byte(key.Reveal()))
+		same := func(k appKey) bool { return k.SHA256 == sum }
+		return key.IsSet() && slices.ContainsFunc(c.Apps, func(a App) bool { return slices.ContainsFunc(a.Keys, same) })
+	}
+	if inFile(c.APIKey) {
+		errs.Add(d.locationOf("api_key"), "is also among the keys of the file")
+	}
+	if inFile(c.PublicKey) {
+		errs.Add(d.locationOf("public_key"), "is also among the keys of the file")
+	}
+	if c.PublicKey.IsSet() != c.Origins.IsSet() {
+		errs.Add(d.locationOf("origins"), "and %s go together: browsers at these origins use the key",
+			envName("public_key"))
+	}
+	if checkAddr(c.Addr) != "" || c.AdminAddr != "" && checkAddr(c.AdminAddr) != "" {
+		return // an invalid address does not tell who can reach it
+	}
+	if i := slices.Index(c.Page.Channels, recipient.SMS); i >= 0 && !c.SMSEnabled() {
+		at, path := page.Given["channels"].Content[i], fmt.Sprintf("page.channels[%d]", i)
+		d.AddMistakeAt(at, path,
+			"sms needs a carrier: without one, and without the dev mailbox, text messages go nowhere")
+	}
+	if c.Loopback() {
+		if page.Given["app"] == nil {
+			c.Page.App = defaultApp
+		}
+		return
+	}
+	d.checkRequiredIfReachable()
+}
+
+// checkRequiredIfReachable reports settings that are missing although other machines can
+// connect. Generated keys would differ on the next replica, and the dev mailbox shows codes to
+// every visitor.
+func (d *loader) checkRequiredIfReachable() {
+	c, addr := d.config, d.config.Addr
+	if isLoopbackAddr(addr) {
+		addr = c.AdminAddr
+	}
+	need := func(key string, given bool, hint string) {
+		name := envName(key)
+		mentioned := slices.ContainsFunc(d.Errs.Mistakes, func(m document.Mistake) bool {
+			return m.Where == name || m.Where == name+"_FILE"
+		})
+		if !given && !mentioned {
+			d.Errs.Add(name, "must be given, because %s can be reached from other machines: %s", addr, hint)
+		}
+	}
+	ownKeys := slices.ContainsFunc(c.Apps, App.hasSecretKey)
+	need("secret_keys", c.SecretKeys.IsSet(), "make one with `sendcode key --kind ring`, the same for every replica")
+	need("index_key", c.IndexKey.IsSet(), "make one with `sendcode key --kind index`, the same for every replica")
+	need("api_key", c.APIKey.IsSet() || ownKeys, "make one with `sendcode key`, or list keys of apps in the file")
+	need("smtp_url", c.SMTPURL != "", "the dev mailbox shows every code and is for loopback addresses only")
+	if key := c.APIKey.Reveal(); key != "" && checkDefaultAppKey(key) == "" && len(key) < minAPIKeyLength {
+		d.Errs.Add(d.locationOf("api_key"),
+			"is too short for %s, which can be reached from other machines: make one with `sendcode key`", addr)
+	}
+}
+
+func (c *Config) indexKeyOnRing() bool {
+	index := string(c.IndexKeyBytes())
+	if index == "" {
+		return false
+	}
+	for entry := range strings.SplitSeq(c.SecretKeys.Reveal(), ",") {
+		_, encoded, _ := strings.Cut(strings.TrimSpace(entry), ":")
+		if key, err := keys.DecodeKey(encoded); err == nil && string(key) == index {
+			return true
+		}
+	}
+	return false
+}
+
+// completePolicies adds the default policy, if the file has none: 1 send per 60 s, 5 per hour and
+// 10 per 24 h for each recipient, with a reserve if strangers' browsers reach an app. It also adds
+// failuresRule to the policies that need it.
+func (d *loader) completePolicies() {
+	c := d.config
+	if c.Policies == nil {
+		c.Policies = map[string][]policyRule{}
+	}
+	if _, given := c.Policies[defaultName]; !given {
+		c.Policies[defaultName] = []policyRule{
+			{Name: "minute", Scope: quota.Recipient, Allowance: Allowance{Limit: 1, Window: time.Minute}},
+			{Name: "hour", Scope: quota.Recipient, Allowance: Allowance{Limit: 5, Window: time.Hour}},
+			{Name: "day", Scope: quota.Recipient, Allowance: Allowance{Limit: 10, Window: 24 * time.Hour}},
+		}
+		// the key of the variable is added later
+		if c.builtIn = true; c.PublicKey.IsSet() || slices.ContainsFunc(c.Apps, c.reachedByStrangers) {
+			c.Policies[defaultName][1].Reserve, c.Policies[defaultName][2].Reserve = 1, 2
+		}
+	}
+	for name, rules := range c.Policies {
+		bounded := slices.ContainsFunc(rules, func(r policyRule) bool { return r.Scope == quota.Failures })
+		if limitsRecipients(rules) && !bounded {
+			c.Policies[name] = append(rules, failuresRule)
+		}
+	}
+}
+
+// completeWebhooks gives each app its webhook's secrets. It reports secrets without an app,
+// webhooks without a secret, and http URLs that no setting allows. No mistake repeats a secret.
+func (d *loader) completeWebhooks() {
+	c := d.config
+	wrong := d.root.Given["webhook_secrets"] != nil && !c.WebhookSecrets.IsSet()
+	secrets := webhookSecretsByApp(c.WebhookSecrets.Reveal())
+	for i := range c.Apps {
+		a := &c.Apps[i]
+		for _, secret := range secrets[a.Name] {
+			a.Webhook.Secrets = append(a.Webhook.Secrets, newSecret(secret))
+		}
+		delete(secrets, a.Name)
+		if a.Webhook.URL == "" {
+			continue
+		}
+		at := d.root.Children["apps"][i].Children["webhook"][0]
+		if len(a.Webhook.Secrets) == 0 && !wrong {
+			at.AddMistake("url",
+				"needs a secret: give SENDCODE_WEBHOOK_SECRETS=%s:whsec_…; make one with `sendcode key --kind webhook`",
+				document.Printable(a.Name))
+		}
+		if strings.HasPrefix(a.Webhook.URL, "http://") && len(c.WebhookNetworks) == 0 {
+			at.AddMistake("url", "must begin with https://; http is for networks that webhook_networks names")
+		}
+	}
+	for _, app := range slices.Sorted(maps.Keys(secrets)) {
+		d.Errs.Add(d.locationOf("webhook_secrets"), "there is no app %s", document.Printable(app))
+	}
+}

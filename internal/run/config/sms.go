@@ -1,0 +1,251 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/deliver/sms/aliyun"
+	"sendcode/internal/deliver/sms/generic"
+	"sendcode/internal/deliver/sms/tencent"
+	"sendcode/internal/deliver/sms/twilio"
+	"sendcode/internal/run/config/document"
+	"sendcode/quota"
+)
+
+// carrierTypes has the settings of each type of carrier. A new type is a package and a line here.
+var carrierTypes = []struct {
+	name     string
+	settings func() sms.CarrierSettings
+}{
+	{"http", func() sms.CarrierSettings { return new(generic.Config) }},
+	{"twilio", func() sms.CarrierSettings { return new(twilio.Config) }},
+	{"aliyun", func() sms.CarrierSettings { return new(aliyun.Config) }},
+	{"tencent", func() sms.CarrierSettings { return new(tencent.Config) }},
+}
+
+// smsSettings is how text messages are sent. Without carriers they go to the dev mailbox, or the
+// channel is off (SMSToDevMailbox).
+type smsSettings struct {
+	// Served countries, ISO 3166-1 (`DE`); `"001"` is satellite and international networks. Other
+	// numbers are refused (422 `country_not_served`). The page offers the first one where the
+	// browser names none of them.
+	Countries []string `yaml:"countries" check:"country" unique:"yes"`
+	// `allow` or `refuse` internet telephony numbers (422). Premium-rate and shared-cost numbers
+	// are always refused.
+	VoIP string `yaml:"voip" default:"allow" oneof:"allow refuse"`
+	// Segments of one text, 1 to 4. Checked at the start, for every language and app.
+	Segments int `yaml:"segments" default:"1" range:"1 4"`
+	// The URL at which carriers, clients and the page's visitors reach this service. Without it
+	// there are no receipts, texts do not name the page, and the `type` of a problem begins with
+	// the address that was asked.
+	PublicURL string `yaml:"public_url" check:"public_url"`
+	// A number, a short code, or a name of up to 11 characters by country; `default` for all
+	// others. Without one the carrier chooses.
+	Senders map[string]string `yaml:"senders" keys:"country_or_default" check:"sender"`
+	// In order of preference.
+	Carriers []SMSCarrier `yaml:"carriers" unique:"name"`
+	// [Caps](#spend-caps) on what text messages may cost.
+	Spend []spendCap `yaml:"spend"`
+	// Prefixes that are never [paused](#the-watch-on-pumping) because their codes are rarely
+	// entered, up to six digits: `"+49"`; `"+"`: no prefix is.
+	Unwatched []string `yaml:"unwatched" check:"unwatched"`
+}
+
+// SMSCarrier is one carrier. Settings has the settings that only its type has.
+type SMSCarrier struct {
+	// In the database, in metrics and in addresses of receipts.
+	Name string `yaml:"name" required:"yes" check:"name"`
+	// `http`, `twilio`, `aliyun` or `tencent`.
+	Type         string `yaml:"type" required:"yes"`
+	SecretSource `yaml:",inline"`
+	// Prefixes of the numbers that it takes; by default all. Each country needs a carrier.
+	Prefixes []string `yaml:"prefixes,omitempty" check:"prefix"`
+	// The price of a segment by country; `default` for all others.
+	Prices   map[string]int64    `yaml:"prices,omitempty" keys:"country_or_default"`
+	Settings sms.CarrierSettings `yaml:",inline"`
+}
+
+// Prepare chooses the settings by the carrier's type, since the other keys depend on it. It returns
+// false for an unknown type.
+func (c *SMSCarrier) Prepare(p *document.Mapping) bool {
+	var names []string
+	_, kind := document.FindEntry(p.Node, "type")
+	for _, t := range carrierTypes {
+		if kind != nil && kind.Value == t.name {
+			c.Settings = t.settings()
+			return true
+		}
+		names = append(names, t.name)
+	}
+	p.AddMistakeAt(p.Node, p.Path, "type must be %s", document.JoinOr(names))
+	return false
+}
+
+// Check implements document.checker: the carrier's own settings are right, and it has a secret if
+// it needs one.
+func (c *SMSCarrier) Check(p *document.Mapping) {
+	if !p.Valid() {
+		return // a setting with a mistake would be reported as missing too
+	}
+	wrong := c.Settings.Check()
+	if c.Settings.NeedsSecret() && !c.Secret.IsSet() {
+		wrong["secret_env"] = errors.New("is missing")
+	}
+	for _, key := range slices.Sorted(maps.Keys(wrong)) {
+		p.AddMistakeAt(p.Node, document.JoinPath(p.Path, key), "%s", wrong[key])
+	}
+}
+
+// Open makes the carrier.
+func (c SMSCarrier) Open() sms.Carrier {
+	return c.Settings.Open(sms.Setup{Name: c.Name, Secret: c.Secret.Reveal()})
+}
+
+// Polled reports whether the carrier is asked what became of messages.
+func (c SMSCarrier) Polled() bool { return c.Settings.CanBePolled() }
+
+// maxCarriers bounds how many carriers one message may be tried at.
+const maxCarriers = 20
+
+// Check implements document.checker: carriers, countries and spend fit each other.
+func (s *smsSettings) Check(p *document.Mapping) {
+	if len(s.Carriers) > maxCarriers {
+		p.AddMistake("carriers", "there may be %d at most", maxCarriers)
+	}
+	s.PublicURL = strings.TrimSuffix(s.PublicURL, "/")
+	for i, c := range s.Carriers {
+		needs, ok := c.Settings.(sms.SettingsWithCallback)
+		if s.PublicURL == "" && ok && needs.NeedsCallback() {
+			p.AddMistake("", "public_url is missing, which carriers[%d] needs for {callback}", i)
+		}
+	}
+	if p.Valid() { // a mistyped prefix would be reported twice
+		s.checkRoutes(p)
+	}
+	s.checkSpend(p)
+	if len(s.Carriers) > 0 && p.Given["countries"] == nil {
+		p.AddMistake("", "countries is missing: those that may be sent to, as in [DE, AT]; all others are refused")
+	}
+}
+
+// checkRoutes reports each served country without a carrier: its codes would be queued until they
+// expire.
+func (s *smsSettings) checkRoutes(p *document.Mapping) {
+	for _, country := range s.Countries {
+		code := recipient.DialCode(country) // "" for numbers of no country, which have several calling codes
+		reaches := func(prefix string) bool {
+			return strings.HasPrefix(code, prefix) ||
+				strings.HasPrefix(prefix, code)
+		}
+		takes := func(c SMSCarrier) bool { return len(c.Prefixes) == 0 || slices.ContainsFunc(c.Prefixes, reaches) }
+		if code != "" && len(s.Carriers) > 0 && !slices.ContainsFunc(s.Carriers, takes) {
+			p.AddMistake("", "no carrier takes numbers of %s, which begin with %s: look at the carriers' prefixes",
+				country, code)
+		}
+	}
+}
+
+// checkSpend reports, if there are caps, each country without a price: messages without a price
+// would never reach a cap. It also reports a cap with the scope and period of another one.
+func (s *smsSettings) checkSpend(p *document.Mapping) {
+	for i, c := range s.Spend {
+		same := func(other spendCap) bool { return other.Scope == c.Scope && other.Per == c.Per }
+		if c.Scope != "" && c.Per != "" && slices.ContainsFunc(s.Spend[:i], same) {
+			p.Children["spend"][i].AddMistake("", "there is another cap with this scope and period; keep the lower one")
+		}
+	}
+	for i, c := range s.Carriers {
+		for _, country := range s.Countries {
+			_, priced := c.Prices[country]
+			if _, all := c.Prices[defaultName]; len(s.Spend) > 0 && !priced && !all {
+				p.AddMistake("", "carriers[%d] has no price for %s, nor a default, which spend needs", i, country)
+			}
+		}
+	}
+}
+
+// spendCap bounds what text messages may cost.
+type spendCap struct {
+	Name string `yaml:"-"` // in metrics and the log: scope and period, as in country_day
+	// `global`, or each `app` or `country` by itself.
+	Scope quota.Scope `yaml:"scope" required:"yes" oneof:"global app country"`
+	// A `day` or a `month`, in UTC.
+	Per quota.Period `yaml:"per" required:"yes" oneof:"day month"`
+	// In the unit of `prices`.
+	Limit int64 `yaml:"limit" required:"yes"` // kept in millionths of the unit
+	// How much of `limit` [strangers](policies.md#reserve) may not use. By default a fifth.
+	Reserve int64 `yaml:"reserve,omitempty"` // kept in millionths of the unit
+}
+
+// Check implements document.checker. It also sets the name and the default reserve.
+func (c *spendCap) Check(p *document.Mapping) {
+	c.Name = string(c.Scope) + "_" + string(c.Per)
+	checkReserve(p, c.Reserve, c.Limit)
+	c.Reserve = cmp.Or(c.Reserve, defaultReserve(c.Limit))
+}
+
+// checkCountry returns the problem with a country, or "". NO is false in YAML 1.1, but here it is
+// read as it is written: Norway.
+func checkCountry(country string) string {
+	if !recipient.KnownCountry(country) {
+		return document.Printable(country) +
+			` is no country such as DE (ISO 3166-1), nor "001" for satellite and international numbers`
+	}
+	return ""
+}
+
+// senderPattern is a number, a short code, or a name of 11 characters at most (3GPP TS 23.040
+// section 9.1.2.5).
+var senderPattern = regexp.MustCompile(`^(\+?[0-9]{3,15}|[A-Za-z0-9 ._-]{0,10}[A-Za-z][A-Za-z0-9 ._-]{0,10})$`)
+
+func checkSender(text string) string {
+	digits := strings.Trim(text, "+0123456789") == ""
+	if !senderPattern.MatchString(text) || !digits && len(text) > 11 {
+		return "is no sender: a number, a short code, or a name of at most 11 letters and digits"
+	}
+	return ""
+}
+
+// PageHost returns the public page's host, for the last line of text messages (WICG
+// sms-one-time-codes); "" if there is no page, or its URL is not https at the default port.
+func (c Config) PageHost() string {
+	u, err := url.Parse(c.SMS.PublicURL)
+	if err != nil || c.Page.App == "" || u.Scheme != "https" || u.Port() != "" {
+		return ""
+	}
+	return strings.ToLower(u.Host)
+}
+
+// PageOrigin returns the origin of SMS.PublicURL as browsers write it (RFC 6454 section 6.2); "" if
+// there is none.
+func (c Config) PageOrigin() string {
+	u, err := url.Parse(c.SMS.PublicURL)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return canonicalOrigin(u)
+}
+
+// checkPageHost returns the problem with the host of a page, or "". The last line of a text has
+// the host without scheme and port.
+func checkPageHost(text string) string {
+	if parseMailDomain(text) != text || strings.ContainsAny(text, ":/") {
+		return "must be the host of the page alone, in lower case, such as shop.example"
+	}
+	return ""
+}
+
+func checkPublicURL(text string) string {
+	problem := sms.URLProblem(text)
+	if problem == "" && strings.ContainsAny(text, "?#{}") {
+		return "must end with the host or a path"
+	}
+	return problem
+}

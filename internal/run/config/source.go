@@ -1,0 +1,30 @@
+package config
+
+import (
+	"sendcode/internal/run/config/document"
+)
+
+// settingsSource is the file and the environment that settings are read from.
+type settingsSource struct {
+	*document.Decoder
+	readFile func(string) ([]byte, error)
+	environ  map[string]string // all variables: secret_env in the file may name any
+
+	bounded    map[string]bool // policies of the file that have a rule with scope failures, by path
+	references []nameReference
+}
+
+// nameReference is the use of a policy, purpose or app, which must be declared somewhere.
+type nameReference struct {
+	kind, name, where string // kind is "policy", "purpose" or "app"
+}
+
+// settingsSourceOf returns the source of a mapping.
+func settingsSourceOf(p *document.Mapping) *settingsSource { return p.Owner.(*settingsSource) }
+
+// addReference notes that the value of a key names a policy, purpose or app; complete checks that
+// it exists.
+func addReference(p *document.Mapping, kind, key, name string) {
+	d := settingsSourceOf(p)
+	d.references = append(d.references, nameReference{kind, name, p.LocationOf(key)})
+}

@@ -1,0 +1,96 @@
+package config
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/run/config/document"
+)
+
+// stop ends sends by hand: those to recipients, or those of a channel, a purpose or both.
+type stop struct {
+	// An address, a number, a mail domain with its subdomains (`"*@spam.example"`), or all numbers
+	// that begin so (`"+882*"`).
+	To string `yaml:"to,omitempty"`
+	// The sends of `email` or `sms`.
+	Channel recipient.Channel `yaml:"channel,omitempty" oneof:"email sms"`
+	// The sends of this purpose; with `channel`, only those on that channel.
+	Purpose string `yaml:"purpose,omitempty"`
+	// Why. The console shows it at sends of a channel or purpose that is stopped.
+	Reason string `yaml:"reason"`
+	// The last day, or a time at which it ends; by default it ends with this entry.
+	Until time.Time `yaml:"until,omitempty"`
+
+	// To, parsed: one of these is set if To is given.
+	Recipient recipient.Recipient `yaml:"-"`
+	Domain    string              `yaml:"-"`
+	Prefix    string              `yaml:"-"`
+}
+
+var numberPrefixPattern = regexp.MustCompile(`^\+[0-9]+$`)
+
+// Check implements document.checker: it stops recipients, or a channel, a purpose or both. It also
+// reads To.
+func (s *stop) Check(p *document.Mapping) {
+	before, ofDomain := strings.CutPrefix(s.To, "*@")
+	prefix, ofNumbers := strings.CutSuffix(s.To, "*")
+	switch {
+	case s.To == "" && s.Channel == "" && s.Purpose == "":
+		if p.Valid() {
+			p.AddMistake("", "must have to, or a channel, a purpose or both")
+		}
+	case s.To == "" && s.Purpose != "":
+		addReference(p, "purpose", "purpose", s.Purpose)
+	case s.To == "":
+	case s.Channel != "" || s.Purpose != "":
+		p.AddMistake("", "to stands alone: channel and purpose stop everyone's sends")
+	case ofDomain:
+		if s.Domain = parseMailDomain(before); s.Domain == "" {
+			p.AddMistake("to", "%s is not a domain", document.Printable(before))
+		}
+		s.To = "*@" + s.Domain
+	case ofNumbers:
+		if s.Prefix = prefix; !numberPrefixPattern.MatchString(prefix) {
+			p.AddMistake("to", "must begin with + and digits, as phone numbers do")
+		}
+	default:
+		s.Recipient = parseRecipient(p, s.To)
+	}
+}
+
+// isOver reports whether the stop has ended.
+func (s stop) isOver(now time.Time) bool { return !s.Until.IsZero() && !now.Before(s.Until) }
+
+// stopsInForce returns the stops in force at an instant: those of recipients, and the paused
+// channels and purposes.
+func (c Config) stopsInForce(now time.Time) (policy.BlockLists, []policy.Pause) {
+	blocks := policy.BlockLists{Recipients: map[recipient.Hash]bool{}, Domains: map[string]bool{}, Disposable: c.Disposable}
+	var pauses []policy.Pause
+	for _, s := range c.Stops {
+		switch {
+		case s.isOver(now):
+		case s.Domain != "":
+			blocks.Domains[s.Domain] = true
+		case s.Prefix != "":
+			blocks.Prefixes = append(blocks.Prefixes, recipient.CountedPrefix(s.Prefix))
+		case !s.Recipient.IsZero():
+			blocks.Recipients[recipient.Folding{}.Hashes(s.Recipient, c.IndexKeyBytes()).Counted] = true
+		default:
+			pauses = append(pauses, policy.Pause{Channel: s.Channel, Purpose: s.Purpose, Reason: s.Reason})
+		}
+	}
+	return blocks, pauses
+}
+
+// NextStopEnd returns the earliest end of a stop after an instant; zero if there is none.
+func (c Config) NextStopEnd(now time.Time) (next time.Time) {
+	for _, s := range c.Stops {
+		if !s.Until.IsZero() && !s.isOver(now) && (next.IsZero() || s.Until.Before(next)) {
+			next = s.Until
+		}
+	}
+	return next
+}

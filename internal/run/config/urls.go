@@ -1,0 +1,252 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sendcode/internal/base/loopback"
+	"sendcode/internal/deliver/delivery/mailserver"
+	"sendcode/internal/run/config/document"
+	"sendcode/quota"
+)
+
+// maskStars stand for a password. A URL that still has them was copied from the output of `sendcode
+// config`.
+const (
+	maskStars          = "***"
+	problemStillMasked = "still has *** where `sendcode config` has masked a password"
+)
+
+// problemUnreadableURL is the message for a URL that does not parse; url.Error would quote the URL.
+const problemUnreadableURL = "is not a URL that can be read (write special characters of user and password as %XX)"
+
+// urlParts are those of "scheme://user:password@hosts/path?query". net/url knows no lists of hosts.
+type urlParts struct {
+	scheme, userinfo, hosts, path, query string
+}
+
+// splitURL splits a URL into its parts. It returns false for a second @, or one outside the
+// authority: a password with / ? or # may have been split, and would show as part of a path or
+// query.
+func splitURL(text string) (urlParts, bool) {
+	var p urlParts
+	scheme, rest, found := strings.Cut(text, "://")
+	end := len(rest)
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		end = i
+	}
+	authority, tail := rest[:end], rest[end:]
+	if !found || strings.Contains(tail, "@") || strings.Count(authority, "@") > 1 || strings.Contains(tail, "#") {
+		return p, false
+	}
+	p.scheme = scheme
+	if p.userinfo, p.hosts, found = strings.Cut(authority, "@"); !found {
+		p.userinfo, p.hosts = "", authority
+	}
+	p.path, p.query, _ = strings.Cut(tail, "?")
+	return p, true
+}
+
+// parseURL splits a URL and checks what all URLs must have in common. problem is "" if nothing is
+// wrong.
+func parseURL(text string) (p urlParts, problem string) {
+	p, ok := splitURL(text)
+	if !ok {
+		return p, problemUnreadableURL
+	}
+	_, password, _ := strings.Cut(p.userinfo, ":")
+	if query, err := url.ParseQuery(p.query); err != nil {
+		return p, problemUnreadableURL
+	} else if password == maskStars || strings.Contains(query.Encode(), "="+url.QueryEscape(maskStars)) {
+		return p, problemStillMasked
+	}
+	// Postgres takes no NUL in a name or password
+	if decoded, err := url.PathUnescape(p.userinfo); err != nil || strings.ContainsRune(decoded, 0) {
+		return p, problemUnreadableURL
+	}
+	return p, ""
+}
+
+// maxPoolConns bounds the parameter pool_max_conns of the database's URL.
+const maxPoolConns = 1000
+
+// checkDatabaseURL returns the problem with the URL of a Postgres database, or "".
+func checkDatabaseURL(value string) string {
+	p, problem := parseURL(value)
+	query, _ := url.ParseQuery(p.query)
+	switch {
+	case problem != "":
+		return problem
+	case p.scheme != "postgres" && p.scheme != "postgresql":
+		return "must begin with postgres://"
+	case p.hosts == "" && query.Get("host") == "":
+		return "has no host: postgres://user:password@host:5432/database"
+	case !validHosts(p.hosts):
+		return "the host or the port is not valid; the form is postgres://user:password@host:5432/database"
+	}
+	if most := query.Get("pool_max_conns"); query.Has("pool_max_conns") {
+		if n, err := strconv.Atoi(most); err != nil || n < 1 || n > maxPoolConns {
+			return "pool_max_conns must be a number from 1 to " + strconv.Itoa(maxPoolConns)
+		}
+	}
+	return ""
+}
+
+// checkRedisURL returns the problem with the URL of a Redis, or "". The client in package quota
+// parses it; nothing is connected.
+func checkRedisURL(value string) string {
+	p, problem := parseURL(value)
+	if problem != "" {
+		return problem
+	}
+	query, _ := url.ParseQuery(p.query)
+	if query.Has("min_idle_conns") {
+		query.Del("min_idle_conns")
+		before, _, _ := strings.Cut(value, "?")
+		value = before + "?" + query.Encode()
+	}
+	client, err := quota.OpenRedis(value)
+	if err != nil {
+		return withoutQuotedParts(strings.TrimPrefix(err.Error(), "redis URL: "))
+	}
+	_ = client.Close()
+	return ""
+}
+
+// checkSMTPURL returns the problem with a list of mail servers' URLs, or "". Package mailserver
+// parses each.
+func checkSMTPURL(value string) string {
+	for text := range strings.SplitSeq(value, ",") {
+		if _, problem := parseURL(strings.TrimSpace(text)); problem != "" {
+			return problem
+		}
+	}
+	if _, err := mailserver.ParseURLs(value); err != nil {
+		return withoutQuotedParts(err.Error())
+	}
+	return ""
+}
+
+// withoutQuotedParts returns the message, or a general one if the message repeats a piece of the
+// URL, which may be part of a password.
+func withoutQuotedParts(message string) string {
+	if strings.ContainsAny(message, `"'`) || strings.HasPrefix(message, "redis: ") {
+		return "has a path or a parameter that is not known or not valid; docs/configuration.md has the form"
+	}
+	return document.Printable(message)
+}
+
+// validHosts reports whether hosts is a comma-separated list of host[:port].
+func validHosts(hosts string) bool {
+	if hosts == "" {
+		return true
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		one := url.URL{Host: host}
+		if one.Port() == "" {
+			host += ":0"
+		}
+		if checkAddr(host) != "" || strings.HasPrefix(host, ":") {
+			return false
+		}
+	}
+	return true
+}
+
+// hostNamePattern is a host name, underscores admitted.
+var hostNamePattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,252})$`)
+
+// checkAddr returns the problem with a host:port, or "". An empty host means every interface; port
+// 0 means any free port.
+func checkAddr(value string) string {
+	host, port, err := net.SplitHostPort(value)
+	if err != nil {
+		return "must be host:port, as in 127.0.0.1:8080"
+	}
+	if number, err := strconv.ParseUint(port, 10, 16); err != nil || port != strconv.FormatUint(number, 10) {
+		return "the port must be a number from 0 to 65535"
+	}
+	if _, err := netip.ParseAddr(host); err != nil && host != "" && !hostNamePattern.MatchString(host) {
+		return "the host must be an IP address or a host name"
+	}
+	return ""
+}
+
+// isLoopbackAddr reports whether a host:port is on loopback, so that only this machine reaches it.
+func isLoopbackAddr(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && loopback.IsHost(host)
+}
+
+// shownURLParameters are parameters of URLs that hold no secret. Of any other parameter at most the
+// name is shown, and not even the name if it may be the end of a password with an & in it.
+var shownURLParameters = []string{
+	"tls", "hello", "ca", "sslmode", "sslrootcert", "host", "port", "dbname", "user", "application_name",
+	"connect_timeout",
+	"pool_max_conns", "pool_min_conns", "target_session_attrs", "search_path", "db", "protocol", "dial_timeout",
+	"read_timeout", "write_timeout", "pool_size", "max_retries", "min_idle_conns",
+}
+
+// maskURLs masks the secrets of a comma-separated list of URLs.
+func maskURLs(list string) string {
+	var shown []string
+	for text := range strings.SplitSeq(list, ",") {
+		shown = append(shown, maskURL(strings.TrimSpace(text)))
+	}
+	return strings.Join(shown, ",")
+}
+
+// maskURL returns a URL without its secrets, or stars only if it can't be parsed.
+func maskURL(text string) string {
+	p, ok := splitURL(text)
+	switch {
+	case text == "":
+		return ""
+	case !ok:
+		return maskStars
+	}
+	shown := p.scheme + "://"
+	if p.userinfo != "" {
+		shown += maskUserinfo(p.userinfo) + "@"
+	}
+	shown += p.hosts + p.path
+	if p.query != "" {
+		shown += "?" + maskQuery(p.query)
+	}
+	return shown
+}
+
+// maskUserinfo masks the user information of a URL. It keeps the user name only if there is a
+// password and neither contains the other: some mail services take the same token as both.
+func maskUserinfo(userinfo string) string {
+	user, password, _ := strings.Cut(userinfo, ":")
+	plainUser, _ := url.PathUnescape(user)
+	plainPassword, _ := url.PathUnescape(password)
+	if strings.Contains(plainUser, plainPassword) || plainUser != "" && strings.Contains(plainPassword, plainUser) {
+		user = maskStars
+	}
+	return user + ":" + maskStars
+}
+
+var parameterNamePattern = regexp.MustCompile(`^[a-z_]{1,40}$`)
+
+func maskQuery(query string) string {
+	var shown []string
+	for pair := range strings.SplitSeq(query, "&") {
+		name, _, assigned := strings.Cut(pair, "=")
+		switch {
+		case slices.Contains(shownURLParameters, name):
+			shown = append(shown, pair)
+		case assigned && parameterNamePattern.MatchString(name):
+			shown = append(shown, name+"="+maskStars)
+		default:
+			shown = append(shown, maskStars)
+		}
+	}
+	return strings.Join(shown, "&")
+}

@@ -1,0 +1,175 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"sendcode/internal/base/loopback"
+	"sendcode/internal/deliver/delivery/mailserver"
+	"sendcode/internal/run/config/document"
+	"sendcode/quota"
+)
+
+// warn adds a warning for each setting that works but may surprise.
+func (c *Config) warn(now time.Time) {
+	add := func(when bool, format string, args ...any) {
+		if when {
+			c.Warnings = append(c.Warnings, fmt.Sprintf(format, args...))
+		}
+	}
+	shared := c.DatabaseURL != ""
+	add(shared && c.RedisURL == "",
+		"SENDCODE_REDIS_URL is not set: each replica counts by itself. The rules of recipients stay exact, "+
+			"since Postgres decides them again; the rules of networks and apps admit their limit in each replica.")
+	add(!shared && c.RedisURL != "",
+		"SENDCODE_REDIS_URL is set without SENDCODE_DATABASE_URL: the database is a SQLite file in %s, which is one process's, "+
+			"and one process needs no Redis.",
+		document.Printable(c.DataDir))
+	add(!shared && c.DatabaseRole != "",
+		"SENDCODE_DATABASE_ROLE has no effect without SENDCODE_DATABASE_URL: SQLite has no roles.")
+	add(shared && !(c.SecretKeys.IsSet() && c.IndexKey.IsSet()),
+		"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY are not both set: the "+
+			"generated ones belong to this data directory. A second replica with another directory could not check the "+
+			"codes of this one, and would count the same recipients separately.")
+	add(!c.GeneratesAPIKey() && !slices.ContainsFunc(c.Apps, App.hasSecretKey),
+		"No app has a secret key, so no back end can ask for a code: give one that `sendcode key` makes as SENDCODE_API_KEY, "+
+			"or its line among the keys of an app.")
+	add(!c.isTrial() && !c.AdminEnabled(),
+		"Neither SENDCODE_ADMIN_PASSWORD nor SENDCODE_ADMIN_PASSWORD_HASH nor admin.oidc is set: /admin is off.")
+	add(c.PublicConsole() && (c.AdminEnabled() || c.AdminToken.IsSet()),
+		"/admin is on %s, with the API, where other machines can reach it: set "+
+			"SENDCODE_ADMIN_ADDR to an address of its own, such as 127.0.0.1:8081.", c.Addr)
+	add(!c.isTrial() && c.AdminAddr == "" && !c.MetricsToken.IsSet(),
+		"/metrics is off, because it is on %s, with the API: set SENDCODE_METRICS_TOKEN, "+
+			"or SENDCODE_ADMIN_ADDR to an address of its own.", c.Addr)
+	add(c.OIDCSecret.IsSet() && !c.Admin.OIDC.IsSet(), "SENDCODE_OIDC_CLIENT_SECRET has no effect without admin.oidc.")
+	add(c.SMTPURL != "" && c.MailDomain() == "localhost",
+		"SENDCODE_MAIL_FROM is an address at localhost: other mail servers will not accept it.")
+	add(c.allowsMailWithoutTLS(),
+		"SENDCODE_SMTP_URL allows mail without TLS to another machine: codes can be read in transit.")
+	add(len(c.APIKey.Reveal()) > 0 && len(c.APIKey.Reveal()) < minAPIKeyLength,
+		"SENDCODE_API_KEY is short: it will be refused once the address is not loopback.")
+	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
+		add(name != defaultName && len(c.purposesWithPolicy(name)) == 0, "No purpose uses the policy %s.", name)
+	}
+	c.warnOfReserves(add)
+	c.warnOfApps(now, add)
+	for _, t := range c.Admin.Tokens {
+		warnOfExpiry(now, t.Expires, "The admin token "+t.ID, add)
+	}
+	if c.GeneratesAPIKey() || slices.ContainsFunc(c.Apps, App.hasSecretKey) {
+		c.warnOfNetworks(add)
+	}
+	for i, s := range c.Stops {
+		add(s.isOver(now), "Stop %d has ended: take it out of the settings.", i+1)
+	}
+	for i, t := range c.TestRecipients {
+		add(now.Before(t.Expires),
+			"Test recipient %d (%s) is admitted with its fixed code until %s.", i+1, t.To.Masked(),
+			t.Expires.Format(time.RFC3339))
+		add(!now.Before(t.Expires), "Test recipient %d (%s) has expired: it is treated as any other recipient.", i+1,
+			t.To.Masked())
+	}
+}
+
+// expiryNoticePeriod is how long before its end a key or a token is warned of.
+const expiryNoticePeriod = 14 * 24 * time.Hour
+
+// warnOfExpiry warns of a key or a token that has expired, or expires soon. The zero time means
+// that it never does.
+func warnOfExpiry(now, end time.Time, what string, add func(when bool, format string, args ...any)) {
+	add(!end.IsZero() && !now.Before(end), "%s has expired.", what)
+	add(now.Before(end) && end.Sub(now) < expiryNoticePeriod, "%s expires at %s.", what, end.Format(time.RFC3339))
+}
+
+func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, args ...any)) {
+	for _, a := range c.Apps {
+		add(c.SMTPURL != "" && a.MailFrom != "" && senderDomain(a.MailFrom) == "localhost",
+			"mail_from of the app %s is an address at localhost: other mail servers will not accept it.", a.Name)
+		add(a.hasPublicKey() && len(a.Origins) == 0,
+			"The app %s has a public key but no origins: no browser can use it.", a.Name)
+		add(a.EVP == "on" && !c.HasPage(a), "evp of the app %s has no effect: the app has no page.", a.Name)
+		for _, k := range a.Keys {
+			warnOfExpiry(now, k.Expires, "The key "+k.ID+" of the app "+a.Name, add)
+		}
+		for _, o := range a.Origins {
+			u, err := url.Parse(o)
+			add(err == nil && u.Scheme == "http" && !loopback.IsHost(u.Hostname()),
+				"The origin %s of the app %s is not https: codes can be read in transit.", o, a.Name)
+		}
+	}
+}
+
+// warnOfReserves warns of policies without a reserve if strangers' browsers reach an app: they
+// could use up all places, so that secret keys get none.
+func (c *Config) warnOfReserves(add func(when bool, format string, args ...any)) {
+	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
+		purposes := c.purposesWithPolicy(name)
+		reached := slices.IndexFunc(c.Apps, func(a App) bool { // the page asks for codes of one purpose
+			return len(purposes) > 0 && a.hasPublicKey() ||
+				c.reachedByStrangers(a) && slices.Contains(purposes, defaultName)
+		})
+		open := c.rulesWithoutReserve(name)
+		if reached < 0 || len(open) == 0 {
+			continue
+		}
+		add(true,
+			"The policy %s keeps no places in %s: strangers' browsers, which reach the app %s, can use up all places there, so "+
+				"that secret keys get none. Give such rules a limit above 1 and a reserve: docs/policies.md#reserve.",
+			name, strings.Join(open, ", "), c.Apps[reached].Name)
+	}
+}
+
+// rulesWithoutReserve returns the names of a policy's rules that lack a reserve: rules that count
+// many recipients, and rules on recipients with a limit above 1. Rules on recipients with a limit
+// of 1 are among them only if no other rule on recipients has a reserve or is named.
+func (c *Config) rulesWithoutReserve(policy string) (names []string) {
+	var single []string
+	decided := false // a rule on recipients has a reserve, or is among names
+	for _, r := range c.Policies[policy] {
+		recipients := r.Scope == quota.Recipient
+		switch {
+		case r.Mode == modeObserve || !recipients && !r.countsManyRecipients():
+		case r.Reserve > 0:
+			decided = decided || recipients
+		case recipients && r.Limit == 1:
+			single = append(single, r.Name)
+		default:
+			names = append(names, r.Name)
+			decided = decided || recipients
+		}
+	}
+	if !decided {
+		return append(single, names...)
+	}
+	return names
+}
+
+// warnOfNetworks warns of rules on networks: they count a back end's send only if it names the
+// client's address in client_ip.
+func (c *Config) warnOfNetworks(add func(when bool, format string, args ...any)) {
+	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
+		for _, r := range c.policy(name).Rules {
+			add((r.Scope == quota.IP || r.Scope == quota.Network) && len(c.purposesWithPolicy(name)) > 0,
+				"The rule %s of the policy %s has the scope %s: "+
+					"it counts sends with a secret key only if they give the client's address in client_ip.", r.Name,
+				name, r.Scope)
+		}
+	}
+}
+
+// allowsMailWithoutTLS reports whether a mail server on another machine may be sent to without TLS.
+func (c *Config) allowsMailWithoutTLS() bool {
+	if c.SMTPURL == "" {
+		return false
+	}
+	servers, err := mailserver.ParseURLs(c.SMTPURL)
+	return err == nil && slices.ContainsFunc(servers, func(s mailserver.Config) bool {
+		return !s.RequiresTLS &&
+			!loopback.IsHost(s.Host)
+	})
+}

@@ -1,0 +1,127 @@
+package config
+
+import (
+	"encoding/base64"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"sendcode/internal/run/config/document"
+)
+
+// webhookSettings is the URL to which an app's events are posted.
+type webhookSettings struct {
+	// https; http only in `webhook_networks`.
+	URL string `yaml:"url,omitempty" check:"webhook_url"`
+	// Of `send.sent`, `send.failed`, `send.unknown`, `send.bounced`, `send.delivered`,
+	// `send.undelivered`, `verification.approved`, `verification.expired`, `verification.canceled`,
+	// `verification.locked`; by default all.
+	Events  []string `yaml:"events,omitempty" oneof:"send.sent send.failed send.unknown send.bounced send.delivered send.undelivered verification.approved verification.expired verification.canceled verification.locked" unique:"yes"`
+	Secrets []Secret `yaml:"-"` // of SENDCODE_WEBHOOK_SECRETS; one, or two while they are exchanged
+}
+
+// webhookEvents are all events that an app can be told of (store.EventTypes).
+var webhookEvents = strings.Fields(`send.sent send.failed send.unknown send.bounced send.delivered send.undelivered
+	verification.approved verification.expired verification.canceled verification.locked`)
+
+// Sizes of a webhook's secret in bytes (Standard Webhooks 1.0.0, "Signature scheme"), and the
+// highest number of secrets that an app has.
+const (
+	minWebhookSecretLength = 24
+	maxWebhookSecretLength = 64
+	maxWebhookSecrets      = 2
+)
+
+// webhookSecretPrefix begins each secret (Standard Webhooks 1.0.0).
+const webhookSecretPrefix = "whsec_"
+
+// NewWebhookSecret returns a new secret of 32 random bytes, whsec_….
+func NewWebhookSecret() string {
+	key, _ := base64.RawURLEncoding.DecodeString(randomText(32))
+	return webhookSecretPrefix + base64.StdEncoding.EncodeToString(key)
+}
+
+// DecodeWebhookSecret returns the key that a secret "whsec_…" encodes; nil if it encodes none.
+func DecodeWebhookSecret(s Secret) []byte {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s.Reveal(), webhookSecretPrefix))
+	if err != nil {
+		return nil
+	}
+	return key
+}
+
+// Check implements document.checker: a webhook with any setting has a URL. It also sets the default
+// events and sorts the events.
+func (w *webhookSettings) Check(p *document.Mapping) {
+	if p.Given["url"] == nil && len(p.Given) > 0 {
+		p.AddMistake("", "url is missing")
+	}
+	if n := p.Given["events"]; n != nil && len(n.Content) == 0 {
+		p.AddMistake("events", "names no event; leave it out for all of them, or leave webhook out")
+	}
+	order := func(a, b string) int { return slices.Index(webhookEvents, a) - slices.Index(webhookEvents, b) }
+	if slices.SortFunc(w.Events, order); w.URL != "" && len(w.Events) == 0 {
+		w.Events = slices.Clone(webhookEvents)
+	}
+}
+
+// checkWebhookURL returns the problem with the URL of a webhook, or "". It never repeats the URL:
+// people put tokens into them.
+func checkWebhookURL(text string) string {
+	p, problem := parseURL(text)
+	u, err := url.Parse(text)
+	switch {
+	case problem != "":
+		return problem
+	case err != nil || u.Hostname() == "" || p.scheme != "https" && p.scheme != "http":
+		return "must be a URL such as https://shop.example/hooks"
+	case p.userinfo != "":
+		return "must not hold a user or a password: requests are signed instead"
+	}
+	return ""
+}
+
+// webhookSecretsByApp returns the secrets in "app:whsec_…,app:whsec_…" by app; entries without a
+// colon are under "". It returns nil for an empty text.
+func webhookSecretsByApp(value string) map[string][]string {
+	if value == "" {
+		return nil
+	}
+	all := map[string][]string{}
+	for entry := range strings.SplitSeq(value, ",") {
+		app, secret, found := strings.Cut(strings.TrimSpace(entry), ":")
+		if !found {
+			app, secret = "", entry
+		}
+		all[app] = append(all[app], secret)
+	}
+	return all
+}
+
+// checkWebhookSecrets returns the problem with "app:whsec_…,app:whsec_…", or "". Of the value it
+// repeats only names of apps.
+func checkWebhookSecrets(value string) string {
+	seen, all := map[string]bool{}, webhookSecretsByApp(value)
+	for _, app := range slices.Sorted(maps.Keys(all)) {
+		secrets := all[app]
+		if checkName(app) != "" {
+			return "must be app:whsec_… entries, separated by commas"
+		}
+		if len(secrets) > maxWebhookSecrets {
+			return "holds more than two secrets of the app " + app + ": the one that holds, and the next one"
+		}
+		for _, secret := range secrets {
+			encoded, found := strings.CutPrefix(secret, webhookSecretPrefix)
+			key, err := base64.StdEncoding.DecodeString(encoded)
+			switch {
+			case !found || err != nil || len(key) < minWebhookSecretLength || len(key) > maxWebhookSecretLength:
+				return "a secret is whsec_ and the base64 of 24 to 64 random bytes; make one with `sendcode key --kind webhook`"
+			case seen[string(key)]:
+				return "holds a secret twice; each receiver needs one of its own"
+			}
+			seen[string(key)] = true
+		}
+	}
+	return ""
+}

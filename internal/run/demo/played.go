@@ -1,0 +1,116 @@
+package demo
+
+import (
+	"context"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+)
+
+// simulatedClock is the time of the week that is played, in ns since 1970. It only goes forward.
+// Safe for concurrent use.
+type simulatedClock struct{ now atomic.Int64 }
+
+// NewSimulatedClock returns a clock that shows an instant.
+func NewSimulatedClock(at time.Time) *simulatedClock {
+	c := &simulatedClock{}
+	c.now.Store(at.UnixNano())
+	return c
+}
+
+// Now returns the time that the clock shows.
+func (c *simulatedClock) Now() time.Time { return time.Unix(0, c.now.Load()).UTC() }
+
+// advanceTo moves the clock forward to an instant. If the clock already shows a later one, it does
+// nothing.
+func (c *simulatedClock) advanceTo(at time.Time) { c.now.Add(int64(max(0, at.Sub(c.Now())))) }
+
+// MailServer plays the mail server and the carrier: they take time, and two domains take no mail. It
+// remembers the last code that each recipient got, as the person would read it. Safe for concurrent
+// use.
+type MailServer struct {
+	clock *simulatedClock
+
+	mu    sync.Mutex
+	rng   *rand.Rand
+	codes map[string]string
+}
+
+// NewMailServer returns a mail server. Each message moves the clock on by the time that sending it
+// takes.
+func NewMailServer(c *simulatedClock) *MailServer {
+	return &MailServer{clock: c, rng: newRand(1), codes: map[string]string{}}
+}
+
+// Domains that take no mail.
+const (
+	noMailboxDomain = "gone.example"   // its server knows no mailbox
+	breakOffDomain  = "broken.example" // the connection ends after the whole mail was handed over
+)
+
+var codePattern = regexp.MustCompile(`(?m)^\s*([0-9]{6,10}|[A-Z]{6,10})\s*$`)
+
+// Send implements outbox.MailSender: it takes a mail, or refuses it.
+func (p *MailServer) Send(_ context.Context, mail delivery.Mail) (delivery.Result, error) {
+	receipt := delivery.Result{Provider: "smtp.relay.example", Code: "250 2.0.0"}
+	var code string
+	var err error
+	switch {
+	case strings.HasSuffix(mail.To, noMailboxDomain):
+		err = &delivery.Error{Class: delivery.Rejected, Stage: "rcpt", Status: 550, Code: "5.1.1"}
+	case strings.HasSuffix(mail.To, breakOffDomain):
+		err = &delivery.Error{Class: delivery.Unknown, Stage: "data"}
+	default:
+		mail, err = mail.WithTexts()
+		if found := codePattern.FindStringSubmatch(mail.Text); found != nil {
+			code = found[1]
+		}
+	}
+	receipt.Took = p.take(mail.To, code)
+	return receipt, err
+}
+
+// Carrier implements outbox.Carrier.
+type Carrier struct{ *MailServer }
+
+// Send takes a text message.
+func (p Carrier) Send(_ context.Context, m sms.Message) (delivery.Result, error) {
+	return delivery.Result{Provider: "twilio", ID: m.ID, Code: "200", Took: p.take(m.To, m.Code)}, nil
+}
+
+// take remembers the code, lets time pass and returns how much.
+func (p *MailServer) take(to, code string) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.codes[to] = code
+	took := time.Duration(120+p.rng.IntN(900)) * time.Millisecond
+	p.clock.now.Add(int64(took))
+	return took
+}
+
+// lastCode returns the code that a recipient read last; "" if the last message did not arrive.
+func (p *MailServer) lastCode(to string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.codes[to]
+}
+
+// SyncOutbox is an outbox that waits for each outcome, so that the week goes on in one order.
+type SyncOutbox struct{ verification.Outbox }
+
+// Deliver waits until the send has ended.
+func (w SyncOutbox) Deliver(ctx context.Context, work store.Work, _ time.Duration) store.Send {
+	return w.Outbox.Deliver(ctx, work, time.Minute)
+}
+
+// newRand returns a source of random numbers, one for each stream. It gives the same numbers in
+// each run, so the week is the same each time.
+func newRand(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(20261121, stream)) }

@@ -1,0 +1,284 @@
+// Package demo plays a plausible week: people who ask for codes and enter them, ask too often, have
+// no mailbox or guess, an attack from one network, and what an administrator does about it. It is
+// what `sendcode serve --demo` shows.
+//
+// Everything goes the way of real requests: package app gives it the use cases, the outbox, both
+// gates and a database in SQLite, all on the week's clock ([NewSimulatedClock]). Only mail servers
+// and carriers are played ([MailServer], [Carrier]). The plan follows from a seed, so a week is the
+// same each time.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/support"
+	"sendcode/internal/verify/verification"
+)
+
+// Dependencies are the services on which PlayWeek plays a week.
+type Dependencies struct {
+	Codes      *verification.Service
+	Desk       *support.Desk
+	Receipts   receiptRecorder
+	Flush      func(ctx context.Context) // writes the refusals that wait in memory
+	Clock      *simulatedClock           // stands where the week begins
+	MailServer *MailServer
+}
+
+// receiptRecorder records the receipts of text messages. Implementation: sqldb.DB.
+type receiptRecorder interface {
+	RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status, tell ...store.NewEvent) (bool, error)
+}
+
+// WeekLength is the time that is played.
+const WeekLength = 7 * 24 * time.Hour
+
+// ConfigYAML is the file of settings that the week is played with: apps and purposes by name.
+const ConfigYAML = `apps:
+  - {name: shop, title: The Shop, brand: {accent: "#0f766e"}}
+  - {name: bank, title: Example Bank}
+purposes:
+  login:
+  signup:
+  payment: {ttl: 5m}
+page: {app: shop}
+`
+
+// PlayWeek plays the week that begins at the clock's time.
+func PlayWeek(ctx context.Context, p Dependencies) error {
+	w := &week{Dependencies: p, rng: newRand(2), begin: p.Clock.Now()}
+	w.plan()
+	return w.play(ctx)
+}
+
+const (
+	peopleCount = 420
+	signInCount = 900
+)
+
+// week is the state of one PlayWeek.
+type week struct {
+	Dependencies
+	rng   *rand.Rand
+	begin time.Time
+	steps []scheduledStep // by time; at the same time in the order in which they were added
+	ids   store.IDGenerator
+}
+
+// weekStep is one event of the week.
+type weekStep func(ctx context.Context) error
+
+type scheduledStep struct {
+	at time.Time
+	do weekStep
+}
+
+// schedule adds a step at an instant. It leaves out a step after the end of the week.
+func (w *week) schedule(at time.Time, do weekStep) {
+	if at.Before(w.begin.Add(WeekLength)) {
+		w.steps = append(w.steps, scheduledStep{at, do})
+		slices.SortStableFunc(w.steps, func(a, b scheduledStep) int { return a.at.Compare(b.at) })
+	}
+}
+
+// scheduleAfter schedules a step so many seconds after the present one.
+func (w *week) scheduleAfter(seconds int, do weekStep) {
+	w.schedule(w.Clock.Now().Add(time.Duration(seconds)*time.Second), do)
+}
+
+func (w *week) oneIn(n int) bool { return w.rng.IntN(n) == 0 }
+
+func pick[T any](w *week, of []T) T { return of[w.rng.IntN(len(of))] }
+
+// person is a recipient with the app and the client that ask for its codes. The mailboxes are of
+// domains that are reserved for examples (RFC 2606).
+type person struct {
+	verification.Caller
+	channel       recipient.Channel
+	to, locale    string
+	entersNothing bool
+}
+
+// newVisitor returns a person with a browser on a page of an app.
+func newVisitor(to, app string, ip netip.Addr) person {
+	return person{Caller: verification.Caller{App: app, Kind: verification.Browser, IP: ip}, channel: recipient.Email, to: to,
+		locale: "en"}
+}
+
+var (
+	personNames  = strings.Fields("ana ben chen dora emil fatima hanna jonas maria.diaz olga.novak rosa.berg tomas wei zoe")
+	mailDomains  = strings.Fields("mail mail mail mail mail mail mail mail post post post post inbox inbox campus gone broken")
+	phoneFormats = []string{"+8613812%06d", "+4915123%06d", "+336123%05d", "+447400%06d", "+1201555%04d"}
+	attackerIP   = netip.AddrFrom4([4]byte{192, 0, 2, 77})
+)
+
+// newPerson makes up the n-th person; three in ten have a phone.
+func (w *week) newPerson(n int) person {
+	p := newVisitor(fmt.Sprintf("%s.%d@%s.example", pick(w, personNames), n, pick(w, mailDomains)), "shop",
+		netip.AddrFrom4([4]byte{198, 51, 100, byte(1 + w.rng.IntN(254))})) // of a network for documentation (RFC 5737)
+	if w.rng.IntN(10) < 3 {
+		p.channel, p.to = recipient.SMS, fmt.Sprintf(pick(w, phoneFormats), n)
+	}
+	if w.oneIn(4) {
+		p.App = "bank"
+	}
+	if w.oneIn(2) {
+		p.Kind = verification.BackEnd
+	}
+	p.locale, p.entersNothing = pick(w, []string{"en", "en", "zh-CN", "de"}), w.oneIn(14)
+	return p
+}
+
+// People with a scene of their own. The last one asks an administrator for no more mail.
+const (
+	impatientPerson  = "theo@post.example"
+	guessedPerson    = "nina@inbox.example"
+	suppressedPerson = "ines@campus.example"
+)
+
+// plan schedules every step that does not follow from an earlier one.
+func (w *week) plan() {
+	var people []person
+	for n := range peopleCount {
+		people = append(people, w.newPerson(n))
+	}
+	for range signInCount {
+		at := w.begin.Add(time.Duration(w.rng.Int64N(int64(WeekLength))))
+		if at.Hour() < 7 && !w.oneIn(5) { // few are awake
+			at = at.Add(12 * time.Hour)
+		}
+		w.schedule(at, w.signIn(pick(w, people), pick(w, []string{"login", "login", "signup", "payment"})))
+	}
+	day := func(n, hour int) time.Time {
+		return w.begin.Truncate(24*time.Hour).AddDate(0, 0, n).Add(time.Duration(hour) * time.Hour)
+	}
+	for n := range 50 { // one person asks for ten minutes
+		w.schedule(day(2, 18).Add(time.Duration(n)*12*time.Second),
+			w.signIn(newVisitor(impatientPerson, "shop", attackerIP.Next()), "login"))
+	}
+	for n := range 6 { // one guesses codes for another one's address, until the lockout
+		w.schedule(day(4, 20).Add(time.Duration(n)*11*time.Minute), w.guess)
+	}
+	for n := range 170 { // one network asks for codes for invented mailboxes
+		p := newVisitor(fmt.Sprintf("user%03d@%s", n, []string{noMailboxDomain, "mail.example"}[n%2]), "shop", attackerIP)
+		p.entersNothing = true
+		w.schedule(day(6, 2).Add(time.Duration(n)*3*time.Second), w.signIn(p, "signup"))
+	}
+	w.scheduleAction(day(2, 19), "quota.reset", "called support, ticket 4711", func(ctx context.Context, entry store.AuditEntry) error {
+		person, err := w.Desk.ParseTarget("shop", string(recipient.Email), impatientPerson, "login", entry.Reason)
+		if err != nil {
+			return err
+		}
+		return w.Desk.ResetQuota(ctx, person, entry)
+	})
+	w.scheduleAction(day(5, 9), "suppression.add", "asked for no more mail, ticket 4725",
+		func(ctx context.Context, entry store.AuditEntry) error {
+			_, err := w.Desk.Suppress(ctx,
+				support.SuppressRequest{Channel: string(recipient.Email), To: suppressedPerson, Reason: entry.Reason}, entry)
+			return err
+		})
+	w.schedule(day(5, 10), w.signIn(newVisitor(suppressedPerson, "shop", attackerIP.Next()), "login"))
+}
+
+// signIn returns a step: a person asks for a code, and mostly enters it.
+func (w *week) signIn(who person, purpose string) weekStep {
+	return func(ctx context.Context) error {
+		answer, err := w.requestCode(ctx, who, purpose)
+		if err != nil || !answer.Admitted {
+			return err
+		}
+		status := store.Delivered
+		if who.channel == recipient.SMS {
+			if w.oneIn(30) {
+				status = store.Undelivered
+			}
+			w.scheduleAfter(4, func(ctx context.Context) error {
+				id, err := uuid.Parse(answer.View.Send.ID)
+				if err == nil {
+					_, err = w.Receipts.RecordReceipt(ctx, id, status)
+				}
+				return err
+			})
+		}
+		if code := w.MailServer.lastCode(who.to); code != "" && !who.entersNothing && status == store.Delivered {
+			w.scheduleAfter(9+w.rng.IntN(100), w.enterCode(who, answer.View.ID, code))
+		}
+		return nil
+	}
+}
+
+// guess is a step: one asks for a code for another one's address and guesses five times.
+func (w *week) guess(ctx context.Context) error {
+	who := newVisitor(guessedPerson, "bank", attackerIP)
+	answer, err := w.requestCode(ctx, who, "login")
+	for n := 0; n < 5 && err == nil && answer.Admitted; n++ {
+		w.scheduleAfter(3+4*n, w.enterCode(who, answer.View.ID, "000000"))
+	}
+	return err
+}
+
+// scheduleAction adds an action of an administrator, with its audit entry.
+func (w *week) scheduleAction(at time.Time, what, reason string,
+	do func(ctx context.Context, entry store.AuditEntry) error) {
+	w.schedule(at, func(ctx context.Context) error {
+		id, err := w.ids.New(w.Clock.Now())
+		if err != nil {
+			return err
+		}
+		return do(ctx, store.AuditEntry{ID: id, Who: "mei", Role: "operator", Network: "203.0.113.0/24", What: what, Reason: reason,
+			Outcome: store.AuditDone})
+	})
+}
+
+func (w *week) play(ctx context.Context) error {
+	flushed := w.begin
+	for len(w.steps) > 0 && ctx.Err() == nil {
+		next := w.steps[0]
+		w.steps = w.steps[1:]
+		w.Clock.advanceTo(next.at)
+		if err := next.do(ctx); err != nil {
+			return fmt.Errorf("demo: at %s: %w", next.at.Format(time.DateTime), err)
+		}
+		if w.Clock.Now().Sub(flushed) > time.Minute {
+			w.Flush(ctx)
+			flushed = w.Clock.Now()
+		}
+	}
+	w.Clock.advanceTo(w.begin.Add(WeekLength))
+	w.Flush(ctx)
+	return ctx.Err()
+}
+
+// requestCode asks for a code.
+func (w *week) requestCode(ctx context.Context, who person, purpose string) (verification.Answer, error) {
+	answer, err := w.Codes.Send(ctx, verification.Request{Caller: who.Caller, Channel: string(who.channel), To: who.to,
+		Purpose: purpose, Locale: who.locale})
+	return answer, ignoreLockout(err)
+}
+
+// enterCode returns a step: a person types a code.
+func (w *week) enterCode(who person, id, typed string) weekStep {
+	return func(ctx context.Context) error {
+		_, err := w.Codes.Check(ctx, who.Caller, id, typed)
+		return ignoreLockout(err)
+	}
+}
+
+// ignoreLockout returns err, but nil for a lockout, which is a refusal and no failure of the week.
+func ignoreLockout(err error) error {
+	if _, locked := errors.AsType[*verification.TooManyChecksError](err); locked {
+		return nil
+	}
+	return err
+}

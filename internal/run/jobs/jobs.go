@@ -1,0 +1,100 @@
+// Package jobs runs periodic background work: retention, statistics, partitions, erasure, automatic
+// pauses of prefixes, polls for receipts, and flushes of data that other packages collect in
+// memory. internal/run/app builds the list of jobs. No send or check waits for a job.
+package jobs
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"sendcode/internal/base/runbook"
+)
+
+// Job is one kind of periodic work.
+type Job struct {
+	Name  string
+	Every time.Duration
+	// Run does the work, or a part of it. Run is called again after a tick if again is true, else
+	// after Every. An error is only logged and counted.
+	Run func(ctx context.Context) (again bool, err error)
+	// AtStop: the job runs once more when the process ends.
+	AtStop bool
+}
+
+// DefaultTick is the time between two runs of a job that has more work to do.
+const DefaultTick = time.Second
+
+// stopTimeout bounds the last runs of all jobs together, when the process ends.
+const stopTimeout = 5 * time.Second
+
+// Run runs each job in its own goroutine, at once and then whenever it is due, until ctx ends. Then
+// it runs the jobs with AtStop once more, one after the other. 0 for tick means DefaultTick.
+// observer may be nil.
+func Run(ctx context.Context, table []Job, tick time.Duration, observer Observer, logger *slog.Logger) {
+	if tick == 0 {
+		tick = DefaultTick
+	}
+	var work sync.WaitGroup
+	for _, j := range table {
+		work.Go(func() { j.loop(ctx, tick, observer, logger) })
+	}
+	work.Wait()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	for _, j := range table {
+		if j.AtStop {
+			if _, err := j.Run(last); err != nil {
+				logger.Warn("job failed", "job", j.Name, "error", err, runbook.Jobs.See())
+			}
+		}
+	}
+}
+
+func (j Job) loop(ctx context.Context, tick time.Duration, observer Observer, logger *slog.Logger) {
+	var failures failureLog
+	for {
+		again, err := j.Run(ctx)
+		if ctx.Err() == nil {
+			failures.logIfDue(j.Name, err, logger)
+			if observer != nil {
+				observer.JobRan(j.Name, err != nil)
+			}
+		}
+		wait := max(j.Every, tick)
+		if again {
+			wait = tick
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// failureLogInterval is the shortest time between two log lines about failures of the same job.
+const failureLogInterval = 10 * time.Minute
+
+// failureLog logs a job's failures at most once every failureLogInterval, since a job may fail at
+// every tick while the database is unavailable. A success ends the interval.
+type failureLog struct{ logged time.Time }
+
+func (f *failureLog) logIfDue(job string, err error, logger *slog.Logger) {
+	switch {
+	case err == nil:
+		f.logged = time.Time{}
+	case time.Since(f.logged) >= failureLogInterval:
+		f.logged = time.Now()
+		logger.Warn("job failed", "job", job, "error", err, runbook.Jobs.See())
+	}
+}
+
+// InfallibleRun converts a function to a Job.Run that never fails and never asks for another run
+// after a tick.
+func InfallibleRun(run func(ctx context.Context)) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) { run(ctx); return false, nil }
+}

@@ -1,0 +1,237 @@
+package jobs
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/webhook"
+	"sendcode/internal/store"
+)
+
+// Store has the database's methods that the jobs call. Implementation: sqldb.DB.
+type Store interface {
+	DeleteAged(ctx context.Context, age time.Duration, limit int) (store.ExpiredRows, error)
+	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
+	EnsurePartitions(ctx context.Context) (time.Time, error)
+	ForgetErased(ctx context.Context) (int, error)
+	AddExpiryEvents(ctx context.Context, apps []string, from store.ExpiryCursor, limit int,
+		event func(store.Verification) (store.NewEvent, error)) (to store.ExpiryCursor, read int, err error)
+	AcquireJobLease(ctx context.Context, name string, lasts time.Duration) (bool, error)
+	PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error)
+	SettleBursts(ctx context.Context) (lifted bool, err error)
+	HeldBursts(ctx context.Context) ([]store.HeldBurst, error)
+}
+
+// Observer counts runs of jobs and automatic pauses. It must not block.
+type Observer interface {
+	JobRan(job string, failed bool)
+	PrefixPaused(app, country string) // text messages to a prefix of the country were paused
+}
+
+// Maintenance has the jobs that maintain the database.
+type Maintenance struct {
+	Store    Store
+	Policy   *policy.CurrentSet
+	Watch    store.PrefixWatch // settings of automatic pauses of prefixes; zero: none
+	Tick     time.Duration     // between two parts of a job's work; 0: DefaultTick
+	Observer Observer          // nil: nothing is counted
+	Now      func() time.Time
+	Teller   webhook.EventMaker
+	Logger   *slog.Logger
+
+	expired   int                // rows deleted since the last log line about them
+	alarmedAt time.Time          // last alarm about partitions
+	told      store.ExpiryCursor // expiry events up to this one are written
+	held      []store.HeldBurst  // at the last look
+}
+
+// The intervals of the jobs, and how much work a job does in one run. Runs are short, so that no
+// other work waits for them.
+const (
+	RetentionEvery    = 10 * time.Minute // while no old row is left
+	rollUpEvery       = time.Minute      // while no hour is left to count
+	partitionsEvery   = 10 * time.Minute
+	erasureEvery      = time.Hour
+	expiryEventsEvery = 10 * time.Second
+	burstsEvery       = 10 * time.Second
+	PrefixWatchEvery  = time.Minute // all replicas together
+
+	ExpireRowsPerRun       = 2000 // of each table
+	expiryEventsPerRun     = 500
+	hoursPerRun            = 4
+	minPartitionWeeksAhead = 2 // with fewer weeks of partitions an alarm is logged
+	partitionAlarmEvery    = 10 * time.Minute
+	prefixWatchTimeout     = 30 * time.Second
+	eraseTimeout           = 90 * time.Second // a recipient may have many rows
+	prefixWatchLease       = "watch"
+	forever                = 100 * 365 * 24 * time.Hour
+)
+
+// Jobs returns the jobs of the database.
+func (l *Maintenance) Jobs() []Job {
+	table := []Job{
+		{Name: "partitions", Every: partitionsEvery, Run: l.makePartitions},
+		{Name: "retention", Every: RetentionEvery, Run: l.expire},
+		{Name: "roll-up", Every: rollUpEvery, Run: l.countPastHours},
+		{Name: "expiries", Every: expiryEventsEvery, Run: l.addExpiryEvents},
+		{Name: "erasure", Every: erasureEvery, Run: l.deleteErasedHashes},
+		{Name: "bursts", Every: burstsEvery, Run: l.settleBursts},
+	}
+	if l.Watch.Sends > 0 {
+		table = append(table, Job{Name: "watch", Every: PrefixWatchEvery, Run: l.pausePrefixes})
+	}
+	return table
+}
+
+// expire deletes rows and partitions that are older than the retention: in one run up to
+// ExpireRowsPerRun rows of each table and at most one partition. again: more may be left.
+func (l *Maintenance) expire(ctx context.Context) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	gone, err := l.Store.DeleteAged(ctx, l.Policy.Get().Retention, ExpireRowsPerRun)
+	l.expired += gone.Rows
+	if gone.Partition != "" {
+		l.Logger.Info("expired partition dropped", "partition", gone.Partition)
+	}
+	if err != nil || gone.More {
+		return err == nil, err
+	}
+	if l.expired > 0 {
+		l.Logger.Info("expired rows deleted", "count", l.expired)
+		l.expired = 0
+	}
+	return false, nil
+}
+
+// addExpiryEvents writes the events of some expired codes, for the apps that subscribe to them.
+// again: more may be left. Every replica runs it; the database keeps one event for each code.
+func (l *Maintenance) addExpiryEvents(ctx context.Context) (again bool, err error) {
+	apps := l.Policy.Get().Subscriptions.To(store.VerificationExpired)
+	if len(apps) == 0 {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	to, read, err := l.Store.AddExpiryEvents(ctx, apps, l.told, expiryEventsPerRun,
+		func(v store.Verification) (store.NewEvent, error) {
+			return l.Teller.NewEvent(v, store.VerificationExpired)
+		})
+	if err != nil {
+		return false, err
+	}
+	if l.told = to; read > 0 {
+		l.Teller.Notify()
+	}
+	return read == expiryEventsPerRun, nil
+}
+
+// countPastHours counts the rows of some past hours for statistics. again: more hours may be left.
+// Until an hour is counted, statistics read its rows.
+func (l *Maintenance) countPastHours(ctx context.Context) (again bool, err error) {
+	set := l.Policy.Get()
+	keep := set.Retention
+	if keep == 0 {
+		keep = forever
+	}
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	n, err := l.Store.CountHours(ctx, set.LongestCodeLife(), keep, hoursPerRun)
+	return n >= hoursPerRun, err
+}
+
+// makePartitions creates partitions for the coming weeks. If there are fewer than
+// minPartitionWeeksAhead, it logs an alarm, and tries again at every tick.
+func (l *Maintenance) makePartitions(ctx context.Context) (again bool, err error) {
+	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	now := l.Now()
+	until, err := l.Store.EnsurePartitions(bounded)
+	if err == nil && (until.IsZero() || store.PartitionWeeksAhead(until, now) >= minPartitionWeeksAhead) {
+		return false, nil
+	}
+	if ctx.Err() == nil && now.Sub(l.alarmedAt) >= partitionAlarmEvery {
+		l.alarmedAt = now
+		l.Logger.Error("no partition for coming months: sends will fail", "until", until, "error", err,
+			runbook.DatabaseSpace.See())
+	}
+	return true, nil
+}
+
+// deleteErasedHashes deletes hashes of erased recipients after no rule needs them any more. again
+// is always false.
+func (l *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
+	defer cancel()
+	n, err := l.Store.ForgetErased(ctx)
+	if n > 0 {
+		l.Logger.Info("hashes of erased recipients deleted", "count", n)
+	}
+	return false, err
+}
+
+// settleBursts lifts the bursts of suppressions of which the server has accepted a mail since, and
+// logs each burst that begins to be held, once in each process. again is always false.
+func (l *Maintenance) settleBursts(ctx context.Context) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	lifted, err := l.Store.SettleBursts(ctx)
+	if lifted {
+		l.Logger.Info("burst of suppressions lifted: the server accepted a mail for one of them")
+	}
+	if err != nil {
+		return false, err
+	}
+	held, err := l.Store.HeldBursts(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, b := range held {
+		if !slices.ContainsFunc(l.held, func(x store.HeldBurst) bool { return x.Server == b.Server && x.Words == b.Words }) {
+			l.Logger.Error("burst of suppressions held: does the server mean the addresses", "server", b.Server, "words", b.Words,
+				"recipients", b.Recipients, runbook.Bursts.See())
+		}
+	}
+	l.held = held
+	return false, nil
+}
+
+// pausePrefixes pauses prefixes to which many codes are sent and few are entered: a sign of fraud.
+// A lease lets one replica do this for all.
+func (l *Maintenance) pausePrefixes(ctx context.Context) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, prefixWatchTimeout)
+	defer cancel()
+	tick := l.Tick
+	if tick == 0 {
+		tick = DefaultTick
+	}
+	mine, err := l.Store.AcquireJobLease(ctx, prefixWatchLease, PrefixWatchEvery-tick)
+	if err != nil || !mine {
+		return false, err
+	}
+	started, err := l.Store.PausePrefixes(ctx, l.Watch)
+	for _, p := range started {
+		l.reportPause(p)
+	}
+	return false, err
+}
+
+// reportPause logs a new pause, so that an operator checks it, and counts it.
+func (l *Maintenance) reportPause(p store.PrefixPause) {
+	args := []any{
+		"app", p.App, "prefix", p.Prefix, "country", p.Country, "class", p.Class.Name(), "sends", p.Sends, "approved",
+		p.Approved, "until", p.Until.Format(time.RFC3339),
+		"pause", p.ID,
+	}
+	if p.Usual >= 0 {
+		args = append(args, "usual_percent", p.Usual)
+	}
+	l.Logger.Error("text messages to prefix paused: many codes sent, few approved",
+		append(args, runbook.TextMessages.See())...)
+	if l.Observer != nil {
+		l.Observer.PrefixPaused(p.App, p.Country)
+	}
+}

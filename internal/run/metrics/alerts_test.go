@@ -1,0 +1,307 @@
+package metrics
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/kit/servertest"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.yaml.in/yaml/v3"
+)
+
+var (
+	described = regexp.MustCompile(`fqName: "([a-z_]+)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
+	selected  = regexp.MustCompile(`(sendcode_[a-z_]+)(?:\{([^}]*)\})?`)
+	labelName = regexp.MustCompile(`([a-z_]+)=`)
+)
+
+// labelsOfMetrics are the labels of every metric, by name.
+func labelsOfMetrics(t *testing.T) map[string][]string {
+	t.Helper()
+	m := New()
+	m.RegisterLimiter(nil)
+	m.RegisterSettings(nil)
+	m.RegisterAdmissions(nil)
+	m.RegisterDatabaseWritable(func(context.Context) error { return nil })
+	m.RegisterStorage(nil)
+	m.RegisterClock(nil)
+	m.RegisterRedis(nil)
+	m.RegisterBacklog(nil)
+	m.RegisterDisk("")
+	m.RegisterLastBackup(nil)
+	m.RegisterPausedPrefixes(nil)
+	m.RegisterHeldBursts(nil)
+	m.StatementObserver(nil)
+	m.RedisCallObserver()
+	m.RegisterCarriers(func() []delivery.Health { return []delivery.Health{{Server: "carrier"}} })
+	m.RegisterMailServers(func() []delivery.Health { return []delivery.Health{{Server: "mx.example"}} })
+	descs := make(chan *prometheus.Desc)
+	go func() { m.registry.Describe(descs); close(descs) }()
+	all := map[string][]string{}
+	for d := range descs {
+		if got := described.FindStringSubmatch(d.String()); got != nil {
+			all[got[1]] = strings.Split(got[3], ",")
+			for _, l := range labelName.FindAllStringSubmatch(got[2], -1) {
+				all[got[1]] = append(all[got[1]], l[1])
+			}
+		}
+	}
+	return all
+}
+
+// alertRule is one of docs/alerts.yaml.
+type alertRule struct {
+	Alert, Expr         string
+	Labels, Annotations map[string]string
+}
+
+const alertsFile = "../../../docs/alerts.yaml"
+
+func alertRules(t *testing.T) []alertRule {
+	t.Helper()
+	raw, err := os.ReadFile(alertsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct{ Rules []alertRule }
+	}
+	if err := yaml.Unmarshal(raw, &file); err != nil {
+		t.Fatal(err)
+	}
+	return file.Groups[0].Rules
+}
+
+// The alert rules that the documents offer ask for metrics, and for labels, that there are, and
+// name a section of the runbooks.
+func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
+	labels, n := labelsOfMetrics(t), 0
+	for _, rule := range alertRules(t) {
+		asked := selected.FindAllStringSubmatch(rule.Expr, -1)
+		section, named := strings.CutPrefix(rule.Annotations["runbook"], "docs/runbooks.md#")
+		if rule.Annotations["summary"] == "" || !slices.Contains([]string{"page", "ticket"}, rule.Labels["severity"]) ||
+			!named ||
+			section == "" || len(asked) == 0 && rule.Alert != "SendcodeDown" {
+			t.Errorf("%+v", rule)
+		}
+		for _, a := range asked {
+			known, there := labels[strings.TrimSuffix(strings.TrimSuffix(a[1], "_count"), "_sum")]
+			if !there {
+				t.Errorf("%s: there is no metric %s; there are %v", rule.Alert, a[1], slices.Sorted(maps.Keys(labels)))
+			}
+			for _, l := range labelName.FindAllStringSubmatch(a[2], -1) {
+				if !slices.Contains(known, l[1]) {
+					t.Errorf("%s: %s has no label %s, but %v", rule.Alert, a[1], l[1], known)
+				}
+			}
+			n++
+		}
+	}
+	if n < 25 {
+		t.Errorf("%d metrics are asked for", n)
+	}
+}
+
+// firing is what has happened when an alert fires: series of 15 s steps, in which nothing is wrong
+// until quiet. fires 0: it never does. ended: the alert does not fire any more; 0: that is not
+// tested.
+type firing struct {
+	alert               string
+	quiet, fires, ended time.Duration
+	series              map[string]string
+}
+
+// Each alert is quiet until the first event, then fires for it: promtool runs the rules on made-up
+// series. Counters begin at 0, as the service makes them.
+func TestAlertsFireForTheFirstEvent(t *testing.T) {
+	const m, soon = time.Minute, 3 * time.Minute
+	const once, stays, up, down = "0+0x8 1+0x400", "0+0x400", "1+0x8 0+0x400", "0+0x8 0+3x400"
+	sent := func(channel string) string {
+		return `sendcode_send_seconds_count{outcome="sent",app="a",channel="` + channel + `"}`
+	}
+	tried := func(class string) string {
+		return `sendcode_delivery_attempt_seconds_count{channel="email",server="mx:25",class="` + class + `"}`
+	}
+	const lost, overruled = `sendcode_limiter_rebuilds_total`, `sendcode_requests_total{outcome="refused_by_database"}`
+	const tookRedis, askedRedis = `sendcode_redis_seconds_sum{call="evalsha"}`,
+		`sendcode_redis_seconds_count{call="evalsha"}`
+	cases := []firing{
+		{"SendcodeDown", 2 * m, 5 * m, 0, map[string]string{`up{job="sendcode"}`: up}},
+		{"SendcodeDown", 1 * m, 3 * m, 0, map[string]string{`up{job="other"}`: stays}},
+		{"SendcodeDatabaseAway", 2 * m, 4 * m, 0, map[string]string{`sendcode_database_writable`: up}},
+		{"SendcodeUnavailable", 2 * m, soon, 0, map[string]string{
+			`sendcode_requests_total{outcome="unavailable"}`: down,
+			`sendcode_requests_total{outcome="admitted"}`:    "0+2x400"}},
+		{"SendcodeUnavailable", 2 * m, soon, 0, map[string]string{
+			`sendcode_http_request_seconds_count{route="/v1/proofs/redeem",status="5xx"}`: down,
+			`sendcode_http_request_seconds_count{route="/v1/verifications",status="2xx"}`: "0+2x400"}},
+		{"SendcodeUnavailable", 20 * m, 0, 0, map[string]string{
+			`sendcode_requests_total{outcome="unavailable"}`: down,
+			`sendcode_requests_total{outcome="admitted"}`:    "0+90x400"}},
+		{"SendcodeUnavailable", 2 * m, soon, 8 * m, map[string]string{
+			`sendcode_requests_total{outcome="unavailable",instance="a"}`: "0+0x8 0+3x12 36+0x400",
+			`sendcode_requests_total{outcome="unavailable",instance="b"}`: "0+0x8 0+3x12 36+0x400",
+			`sendcode_requests_total{outcome="admitted",instance="b"}`:    "0+2x400"}},
+		{"SendcodeUnavailable", 20 * m, 0, 0, map[string]string{
+			`sendcode_requests_total{outcome="unavailable",instance="a"}`:                              down,
+			`sendcode_requests_total{outcome="admitted",instance="b"}`:                                 "0+2x400",
+			`sendcode_http_request_seconds_count{route="/v1/proofs/redeem",status="5xx",instance="a"}`: down,
+			`sendcode_http_request_seconds_count{route="/v1/proofs/redeem",status="2xx",instance="b"}`: "0+2x400"}},
+		{"SendcodeOverload", 2 * m, soon, 11 * m, map[string]string{
+			`sendcode_admission_refusals_total{of="sends",class="unread"}`: "0+0x8 0+30x12 360+0x400",
+			`sendcode_requests_total{outcome="admitted"}`:                  "0+20x400",
+			`sendcode_checks_total{outcome="approved"}`:                    "0+20x400"}},
+		{"SendcodeOverload", 20 * m, 0, 0, map[string]string{
+			`sendcode_admission_refusals_total{of="sends",class="known"}`: "0+0x8 0+3x400",
+			`sendcode_requests_total{outcome="admitted"}`:                 "0+40x400",
+			`sendcode_checks_total{outcome="approved"}`:                   "0+20x400"}},
+		{"SendcodeOverload", 20 * m, 0, 0, map[string]string{
+			`sendcode_admission_refusals_total{of="sends",class="known"}`: "0+0x8 4+0x400",
+			`sendcode_requests_total{outcome="admitted"}`:                 stays,
+			`sendcode_checks_total{outcome="approved"}`:                   stays}},
+		{"SendcodeSendsWait", 3 * m, 4 * m, 0,
+			map[string]string{`sendcode_outbox_oldest_seconds{channel="email"}`: "0+0x8 0+15x400",
+				sent("email"): stays}},
+		{"SendcodeSendsWait", 20 * m, 0, 0,
+			map[string]string{`sendcode_outbox_oldest_seconds{channel="email"}`: "90+0x400", sent("email"): "0+1x400"}},
+		{"SendcodeSendsLate", 2 * m, 6 * m, 0,
+			map[string]string{`sendcode_outbox_oldest_seconds{channel="email"}`: "90+0x400", sent("email"): "0+1x400"}},
+		{"SendcodeAllServersSuspended", 4 * m, 6 * m, 0, map[string]string{
+			`sendcode_mail_server_up{server="a",order="1"}`: up,
+			`sendcode_mail_server_up{server="b",order="2"}`: "1+0x16 0+0x400"}},
+		{"SendcodeAllServersSuspended", 2 * m, 4 * m, 0,
+			map[string]string{`sendcode_sms_carrier_up{carrier="a",order="1"}`: up}},
+		{"SendcodeServerSuspended", 10 * m, 13 * m, 0, map[string]string{
+			`sendcode_mail_server_up{server="a",order="1"}`: up,
+			`sendcode_mail_server_up{server="b",order="2"}`: "1+0x400"}},
+		{"SendcodeServerSuspended", 10 * m, 13 * m, 0,
+			map[string]string{`sendcode_sms_carrier_up{carrier="a",order="1"}`: up}},
+		{"SendcodeDiskNearlyFull", 5 * m, 8 * m, 0,
+			map[string]string{`sendcode_disk_free_bytes`: "50+0x8 9+0x400", `sendcode_disk_size_bytes`: "100+0x400"}},
+		{"SendcodeDiskNearlyFull", 5 * m, 8 * m, 0, map[string]string{
+			`node_filesystem_avail_bytes{mountpoint="/var/lib/postgresql"}`: "50+0x8 9+0x400",
+			`node_filesystem_size_bytes{mountpoint="/var/lib/postgresql"}`:  "100+0x400"}},
+		{"SendcodeBackupOld", 2 * m, soon, 0, map[string]string{ // the series begin in 1970
+			`sendcode_last_backup_timestamp_seconds`: "-172680+0x400"}},
+		{"SendcodeBackupOld", 2 * m, soon, 0, map[string]string{ // never
+			`sendcode_last_backup_timestamp_seconds`: stays, `sendcode_database_oldest_timestamp_seconds`: "-172680+0x400"}},
+		{"SendcodeBackupOld", 20 * m, 0, 0, map[string]string{ // a trial, or Postgres
+			`sendcode_database_oldest_timestamp_seconds`: "-172680+0x400"}},
+		{"SendcodeGuessing", 10 * m, 20 * m, 0, map[string]string{
+			`sendcode_checks_total{outcome="wrong"}`:    "0+0x8 0+10x400",
+			`sendcode_checks_total{outcome="approved"}`: "0+1x400"}},
+		{"SendcodeAppUnderAttack", 2 * m, soon, 0,
+			map[string]string{`sendcode_check_bounds_total{bound="app",app="a",channel="email"}`: once}},
+		{"SendcodeFewCodesComeBack", 10 * m, 40 * m, 0,
+			map[string]string{sent("email"): "0+0x8 0+5x400",
+				`sendcode_checks_total{outcome="approved",channel="email"}`: stays}},
+		{"SendcodeFewCodesComeBack", 40 * m, 0, 0, map[string]string{ // codes that their callers check
+			`sendcode_send_seconds_count{outcome="sent",app="a",channel="email",code="caller"}`: "0+0x8 0+5x400",
+			`sendcode_checks_total{outcome="approved",channel="email"}`:                         stays}},
+		{"SendcodeSendsFail", 10 * m, 20 * m, 0, map[string]string{
+			sent("email"): "0+1x400",
+			`sendcode_send_seconds_count{outcome="failed",app="a",channel="email"}`: "0+0x8 0+2x400"}},
+		// The servers refuse from 2 minutes on; a page comes within two minutes more.
+		{"SendcodeSendsRefused", 2 * m, 3 * m, 0,
+			map[string]string{tried("accepted"): "0+90x8 720+0x400", tried("rejected"): "0+0x8 0+90x400"}},
+		{"SendcodeSendsRefused", 2 * m, 4 * m, 0,
+			map[string]string{tried("accepted"): "0+3x8 24+0x400", tried("rejected"): "0+0x8 0+3x400"}},
+		{"SendcodeSendsRefused", 2 * m, 4 * m, 0,
+			map[string]string{tried("accepted"): "0+100x8 800+19x400", tried("rejected"): "0+0x8 0+81x400"}},
+		{"SendcodeSendsRefused", 2 * m, soon, 0,
+			map[string]string{tried("accepted"): stays, tried("rejected"): "0+0x8 21+0x400"}},
+		{"SendcodeSendsRefused", 2 * m, soon, 8 * m,
+			map[string]string{tried("accepted"): "0+0x20 0+5x400", tried("rejected"): "0+0x8 0+10x12 120+0x400"}},
+		{"SendcodeSendsRefused", 10 * m, 0, 0,
+			map[string]string{tried("accepted"): stays, tried("rejected"): "0+0x8 20+0x400"}},
+		{"SendcodeSendsRefused", 20 * m, 0, 0,
+			map[string]string{tried("accepted"): stays, tried("rejected"): "0+0x8 0+2.5x400"}},
+		{"SendcodeSendsRefused", 20 * m, 0, 0,
+			map[string]string{tried("accepted"): "0+100x8 800+21x400", tried("rejected"): "0+0x8 0+79x400"}},
+		// a replica that just started is counted from its start
+		{"SendcodeSendsRefused", 10 * m, 0, 0, map[string]string{
+			tried("accepted"): "_x8 0+100x400", tried("rejected"): "_x8 0+20x400"}},
+		{"SendcodeSendsRefused", 2 * m, 4 * m, 0,
+			map[string]string{tried("accepted"): "_x8 0+0x400", tried("rejected"): "_x8 0+20x400"}},
+		{"SendcodeSendsRefused", 20 * m, 0, 0, map[string]string{ // mistyped addresses among many, and greylisting
+			tried("accepted"): "0+100x400", tried("rejected"): "0+30x400", tried("temporary"): "0+900x400"}},
+		{"SendcodeUnknownSends", 2 * m, soon, 0,
+			map[string]string{
+				`sendcode_send_seconds_count{outcome="unknown",app="a",channel="email"}`: "0+0x8 6+0x400"}},
+		{"SendcodeDatabaseSlow", 2 * m, 7 * m, 0, map[string]string{
+			`sendcode_statement_seconds_sum{kind="begin"}`:   "0+0.1x8 1+6x400",
+			`sendcode_statement_seconds_count{kind="begin"}`: "0+10x400"}},
+		{"SendcodeClockOff", 2 * m, 4 * m, 0, map[string]string{`sendcode_clock_offset_seconds`: "4.9x8 -5.1x400"}},
+		{"SendcodeRedisSlow", 2 * m, 7 * m, 0, map[string]string{
+			`sendcode_redis_seconds_sum{call="pipeline"}`:   "0+0.01x8 0.1+3x400",
+			`sendcode_redis_seconds_count{call="pipeline"}`: "0+10x400"}},
+		{"SendcodeRedisAway", 5 * m, 8 * m, 0, map[string]string{`sendcode_limiter_up`: up}},
+		{"SendcodeRedisForgets", 2 * m, soon, 6 * m, map[string]string{lost: "0+0x8 30+0x400"}},
+		{"SendcodeRedisForgets", 2 * m, soon, 6 * m,
+			map[string]string{overruled: "0+0x8 30+0x400", tookRedis: "0+0.01x400", askedRedis: "0+10x400"}},
+		{"SendcodeRedisForgets", 20 * m, 0, 0, map[string]string{ // slow, so that the database knows more
+			lost: "0+0x8 30+3x400", overruled: "0+0x8 0+3x400", tookRedis: "0+3x400", askedRedis: "0+10x400"}},
+		{"SendcodePrefixPaused", 2 * m, soon, 0, map[string]string{`sendcode_prefixes_paused`: once}},
+		{"SendcodeSuppressionsHeld", 2 * m, soon, 0,
+			map[string]string{`sendcode_suppressions_held{server="mx",words="550 5.1.1"}`: once}},
+		{"SendcodeSpendCapReached", 2 * m, soon, 0, map[string]string{`sendcode_spend_refused_total{cap="day"}`: once}},
+		{"SendcodeLoginAttacked", 2 * m, soon, 0,
+			map[string]string{`sendcode_admin_refusals_total{what="login",rule="account"}`: once}},
+		{"SendcodeConfigRejected", 2 * m, soon, 4*m + 15*time.Second,
+			map[string]string{`sendcode_config_last_reload_successful`: "1+0x8 0+0x7 1+0x400"}},
+		{"SendcodeSettingsDiffer", 10 * m, 25 * m, 60 * m, map[string]string{
+			`sendcode_settings_info{instance="a",hash="1"}`: "1+0x400",
+			`sendcode_settings_info{instance="b",hash="1"}`: "1+0x8 _x400",
+			`sendcode_settings_info{instance="b",hash="2"}`: "_x8 1+0x180 _x400"}},
+		{"SendcodeRoomForRows", 30 * m, 70 * m, 0, map[string]string{`sendcode_database_weeks_ahead`: "3+0x8 1+0x400"}},
+		{"SendcodeDeletionLate", 30 * m, 70 * m, 0, map[string]string{`sendcode_retention_due_rows`: once}},
+		{"SendcodeEventsLost", 2 * m, soon, 0,
+			map[string]string{`sendcode_webhook_attempts_total{app="a",outcome="given_up"}`: once}},
+		{"SendcodeEventsLost", 2 * m, soon, 0,
+			map[string]string{`sendcode_provider_events_total{provider="p",outcome="forged"}`: once}},
+	}
+	var b strings.Builder
+	rules, err := filepath.Abs(alertsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(&b, "rule_files: [%q]\nevaluation_interval: 15s\ntests:\n", rules)
+	for _, rule := range alertRules(t) {
+		if !slices.ContainsFunc(cases, func(c firing) bool { return c.alert == rule.Alert && c.fires > 0 }) {
+			t.Errorf("%s is not tested", rule.Alert)
+		}
+	}
+	for _, c := range cases {
+		b.WriteString("- interval: 15s\n  input_series:\n")
+		for series, values := range c.series {
+			fmt.Fprintf(&b, "  - {series: %q, values: %q}\n", series, values)
+		}
+		firing := fmt.Sprintf(`ALERTS{alertname="%s",alertstate="firing"}`, c.alert)
+		expr, ever := "count("+firing+")", fmt.Sprintf("count(count_over_time(%s[%v]))", firing, c.quiet)
+		fmt.Fprintf(&b, "  promql_expr_test:\n  - {expr: %q, eval_time: %v, exp_samples: []}\n", ever, c.quiet)
+		if c.fires > 0 {
+			fmt.Fprintf(&b, "  - {expr: %q, eval_time: %v, exp_samples: [{labels: \"{}\", value: 1}]}\n", expr, c.fires)
+		}
+		if c.ended > 0 {
+			fmt.Fprintf(&b, "  - {expr: %q, eval_time: %v, exp_samples: []}\n", expr, c.ended)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "tests.yaml")
+	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(servertest.Promtool(t), "test", "rules", file).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,237 @@
+package metrics
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/store"
+)
+
+// The gauges here are read at each scrape, not counted.
+
+// probeTimeout bounds the check of oneIfSucceeds. Prometheus waits longer for a scrape.
+const probeTimeout = time.Second
+
+func (m *Metrics) gauge(name, help string, labels prometheus.Labels, value func() float64) {
+	promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value)
+}
+
+// oneIfSucceeds calls check with probeTimeout and returns 1 if it succeeds, else 0.
+func oneIfSucceeds(check func(context.Context) error) float64 {
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	if check(ctx) != nil {
+		return 0
+	}
+	return 1
+}
+
+// RegisterLimiter adds a gauge of whether the limiter answers. If ping is nil, the limiter is in
+// this process and the gauge is always 1.
+func (m *Metrics) RegisterLimiter(ping func(context.Context) error) {
+	m.gauge("sendcode_limiter_up", "1 while the limiter answers, 0 while the database decides alone.", nil,
+		func() float64 {
+			if ping == nil {
+				return 1
+			}
+			return oneIfSucceeds(ping)
+		})
+}
+
+// RegisterDatabaseWritable adds a gauge of whether the database can be written.
+func (m *Metrics) RegisterDatabaseWritable(check func(context.Context) error) {
+	m.gauge("sendcode_database_writable", "1 while rows can be written, 0 while nothing can be sent.", nil,
+		func() float64 { return oneIfSucceeds(check) })
+}
+
+// RegisterClock adds a gauge of how far this machine's clock is ahead of the database's.
+func (m *Metrics) RegisterClock(ahead func() time.Duration) {
+	m.gauge("sendcode_clock_offset_seconds",
+		"How far this replica's clock is ahead of the database's, by which codes and waits are judged; none on SQLite.", nil,
+		func() float64 { return ahead().Seconds() })
+}
+
+// RegisterPausedPrefixes adds a gauge of how many prefixes are paused now; -1 if count fails.
+func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error)) {
+	paused := newReading(count)
+	m.gauge("sendcode_prefixes_paused",
+		"Prefixes to which text messages are paused now, at most 200; -1: the database does not answer.", nil,
+		func() float64 {
+			if n, ok := paused.get(); ok {
+				return float64(n)
+			}
+			return -1
+		})
+}
+
+// RegisterHeldBursts adds a gauge of the recipients of each burst of suppressions that is held. While
+// the database does not answer, it is missing.
+func (m *Metrics) RegisterHeldBursts(read func(context.Context) ([]store.HeldBurst, error)) {
+	held := prometheus.NewDesc("sendcode_suppressions_held", "Recipients of a burst of suppressions that is held, "+
+		"one of whom entered a code within 90 days.", []string{"server", "words"}, nil)
+	bursts := newReading(read)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{held}, collect: func(show showFunc) {
+		list, ok := bursts.get()
+		for _, b := range list {
+			if ok {
+				show(held, float64(b.Recipients), b.Server, b.Words)
+			}
+		}
+	}})
+}
+
+// RegisterMailServers adds a gauge of whether each mail server is in use.
+func (m *Metrics) RegisterMailServers(health func() []delivery.Health) {
+	m.registerHealth("sendcode_mail_server_up",
+		"1 while mails go to the server, 0 while it is suspended after failures.", "server", health)
+}
+
+// RegisterCarriers adds a gauge of whether each carrier of text messages is in use.
+func (m *Metrics) RegisterCarriers(health func() []delivery.Health) {
+	m.registerHealth("sendcode_sms_carrier_up",
+		"1 while messages go to the carrier, 0 while it is suspended after failures.",
+		"carrier", health)
+}
+
+// registerHealth adds a gauge for each server or carrier: 1 while it is in use. Its order in the
+// configuration is a label too, since a host may be configured twice with two logins.
+func (m *Metrics) registerHealth(name, help, label string, health func() []delivery.Health) {
+	for n, h := range health() {
+		m.gauge(name, help, prometheus.Labels{label: h.Server, "order": strconv.Itoa(n + 1)},
+			func() float64 {
+				if health()[n].Up {
+					return 1
+				}
+				return 0
+			})
+	}
+}
+
+// collector collects metrics whose number may differ between scrapes.
+type collector struct {
+	described []*prometheus.Desc
+	counter   *prometheus.Desc // the only counter, the others are gauges; nil: none
+	collect   func(showFunc)
+}
+
+// showFunc reports one value of a metric to Prometheus.
+type showFunc = func(d *prometheus.Desc, value float64, labels ...string)
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range c.described {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	c.collect(func(d *prometheus.Desc, value float64, labels ...string) {
+		kind := prometheus.GaugeValue
+		if d == c.counter {
+			kind = prometheus.CounterValue
+		}
+		out <- prometheus.MustNewConstMetric(d, kind, value, labels...)
+	})
+}
+
+// RegisterAPIKeys adds a gauge of when each key of an app was last used, so that unused keys can be
+// removed. each calls show for every present key; used is zero for a key that was not used since
+// this process started.
+func (m *Metrics) RegisterAPIKeys(each func(show func(app, key string, used time.Time))) {
+	last := prometheus.NewDesc("sendcode_api_key_last_used_timestamp_seconds",
+		"When a request came with the key; 0: not since this process started.", []string{"app", "key"}, nil)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{last}, collect: func(show showFunc) {
+		each(func(app, key string, used time.Time) { show(last, unixSeconds(used), app, key) })
+	}})
+}
+
+// unixSeconds returns the seconds since 1970, to a millisecond; 0 for the zero time.
+func unixSeconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}
+
+// RegisterStorage adds gauges of the database: its size, how many sends it has by age, how far
+// ahead its partitions reach, when its oldest row was logged, and how many rows and erased persons'
+// hashes are overdue for deletion. While the database does not answer, they are missing.
+func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageStatus, error)) {
+	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
+	ahead := desc("sendcode_database_weeks_ahead",
+		"Whole weeks after the present one that have a partition; none on SQLite.")
+	oldest := desc("sendcode_database_oldest_timestamp_seconds", "When the oldest send was written.")
+	due := desc("sendcode_retention_due_rows",
+		fmt.Sprintf(
+			"Rows older than the database keeps them, not yet deleted, of the table with the most; counted up to %d.",
+			store.MaxDueCounted))
+	size := desc("sendcode_database_bytes", "Size of the database, with indexes.")
+	rows := prometheus.NewDesc("sendcode_database_sends",
+		"Sends and refusals by age, as Postgres estimates them: of the week, the 4 weeks, the "+
+			"13 weeks before now, or older; none on SQLite.", []string{"age"}, nil)
+	late := desc("sendcode_erasures_due", "Erased recipients whose keyed hash is due for deletion.")
+	stored := newReading(status)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{ahead, oldest, due, late, size, rows},
+		collect: func(show showFunc) {
+			s, ok := stored.get()
+			if !ok {
+				return
+			}
+			if len(s.Partitions) > 0 {
+				show(ahead, float64(store.PartitionWeeksAhead(s.PartitionsUntil(), s.Now)))
+				for age, n := range sendsByAge(s) {
+					show(rows, float64(n), age)
+				}
+			}
+			if !s.Oldest.IsZero() {
+				show(oldest, unixSeconds(s.Oldest))
+			}
+			show(due, float64(s.Due))
+			show(late, float64(s.Late))
+			show(size, float64(s.Bytes))
+		}})
+}
+
+// sendsByAge sums the partitions' estimated rows by the age of each partition's end.
+func sendsByAge(s store.StorageStatus) map[string]int64 {
+	all := map[string]int64{"week": 0, "4 weeks": 0, "13 weeks": 0, "older": 0}
+	for _, p := range s.Partitions {
+		age := "older"
+		switch old := s.Now.Sub(p.Ends); {
+		case old < 0:
+			age = "week"
+		case old < 3*store.Week:
+			age = "4 weeks"
+		case old < 12*store.Week:
+			age = "13 weeks"
+		}
+		all[age] += max(0, p.Rows) // -1: not estimated yet
+	}
+	return all
+}
+
+// RegisterRedis adds gauges of what Redis holds, of all masters together. They are missing if
+// Redis does not permit the commands.
+func (m *Metrics) RegisterRedis(size func(context.Context) (keys, bytes int64, err error)) {
+	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
+	keys := desc("sendcode_redis_keys",
+		"Keys in Redis: a bucket of each rule and recipient, network or app, and those of other programs.")
+	used := desc("sendcode_redis_memory_bytes", "Memory that Redis has in use.")
+	held := newReading(func(ctx context.Context) (both [2]int64, err error) {
+		both[0], both[1], err = size(ctx)
+		return both, err
+	})
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{keys, used}, collect: func(show showFunc) {
+		if both, ok := held.get(); ok {
+			show(keys, float64(both[0]))
+			show(used, float64(both[1]))
+		}
+	}})
+}

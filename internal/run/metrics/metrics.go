@@ -1,0 +1,207 @@
+// Package metrics has the service's metrics for Prometheus. A label has few possible values,
+// never a recipient, an address or an ID of a request.
+package metrics
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/deliver/webhook"
+	"sendcode/internal/limit/limits"
+	"sendcode/internal/store"
+)
+
+// The outcomes of reading the configuration again.
+const (
+	ReloadApplied   = "applied"
+	ReloadUnchanged = "unchanged"
+	ReloadRejected  = "rejected"
+)
+
+// Metrics counts events. Safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	decided, observed, checked, bounds, reloads, capped, attempts, events, paused, logins, limits,
+	jobs *prometheus.CounterVec
+
+	finished, arrived, tried, served *prometheus.HistogramVec
+	crowded, rebuilt                 prometheus.Counter
+	reloaded                         prometheus.Gauge
+}
+
+// New registers the counters and histograms, without values.
+func New() *Metrics {
+	registry := prometheus.NewRegistry()
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return promauto.With(registry).NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	seconds := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		return promauto.With(registry).NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help,
+			Buckets: buckets}, labels)
+	}
+	m := &Metrics{
+		registry: registry,
+		decided: counter("sendcode_requests_total", "Requests for a code, by what the two gates decided.",
+			"channel", "app", "outcome", "rule"),
+		observed: counter("sendcode_observed_refusals_total", "Sends that a rule in mode observe would have refused.",
+			"channel", "app", "rule"),
+		checked: counter("sendcode_checks_total", "Checks of a code, by outcome.", "channel", "app", "outcome"),
+		bounds: counter("sendcode_check_bounds_total",
+			"Checks that met a spent bound on failed checks, by bound: network and "+
+				"wide_network refused them, app let them through and alarms.", "channel", "app", "bound"),
+		events: counter("sendcode_provider_events_total", "Events that mail providers reported, by result.",
+			"provider", "outcome"),
+		reloads: counter("sendcode_config_reloads_total", "Reloads of the configuration, by outcome.", "outcome"),
+		capped:  counter("sendcode_spend_refused_total", "Text messages that a spend cap stopped, by cap.", "cap"),
+		attempts: counter("sendcode_webhook_attempts_total",
+			"Attempts to deliver an event to an app's webhook, by outcome.", "app", "outcome"),
+		paused: counter("sendcode_prefix_pauses_total",
+			"Pauses of text messages to a prefix because few of its codes were entered, by app and "+
+				"country.", "app", "country"),
+		logins: counter("sendcode_admin_refusals_total",
+			"Attempts to log in to the console, and wrong admin tokens, that a rule refused, by "+
+				"rule.", "what", "rule"),
+		limits: counter("sendcode_limit_requests_total", "Requests under /v1/limits, by limit, operation and outcome.",
+			"limit", "operation", "outcome"),
+		jobs: counter("sendcode_job_failures_total", "Runs of a background job that failed, by its name.", "name"),
+		crowded: promauto.With(registry).NewCounter(prometheus.CounterOpts{
+			Name: "sendcode_network_refusals_total",
+			Help: "Requests of browsers that were refused because their network made too many.",
+		}),
+		rebuilt: promauto.With(registry).NewCounter(prometheus.CounterOpts{
+			Name: "sendcode_limiter_rebuilds_total",
+			Help: "Histories of recipients added to the limiter from the database, which lacked events although it had answered.",
+		}),
+		finished: seconds("sendcode_send_seconds",
+			"Time from the admission of a send to its outcome. code: ours, or caller, which is checked elsewhere.",
+			[]float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600}, "channel", "app",
+			"outcome", "code"),
+		arrived: seconds("sendcode_webhook_seconds", "Time from an event to the attempt that delivered it.",
+			[]float64{.05, .25, 1, 5, 30, 60, 300, 1800, 7200, 21600, 86400}, "app"),
+		tried: seconds("sendcode_delivery_attempt_seconds",
+			"Attempts at a mail server or carrier, by class: accepted, rejected, temporary, unknown.",
+			[]float64{.025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "channel", "server", "class"),
+		served: seconds("sendcode_http_request_seconds", "HTTP requests, by route and class of status.", callBuckets,
+			"route", "status"),
+	}
+	m.reloaded = promauto.With(registry).NewGauge(prometheus.GaugeOpts{
+		Name: "sendcode_config_last_reload_successful",
+		Help: "1 while the configuration that was last read is a right one, 0 while it was rejected and the one before holds.",
+	})
+	m.reloaded.Set(1)
+	// These counters begin at 0, so that alerts on an increase see the first event.
+	for _, outcome := range []string{ReloadApplied, ReloadUnchanged, ReloadRejected} {
+		m.reloads.WithLabelValues(outcome)
+	}
+	for _, rule := range []string{"account", "account_day"} {
+		m.logins.WithLabelValues("login", rule)
+	}
+	m.attempts.WithLabelValues("", webhook.GivenUp) // events that were undelivered for a week
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Handler returns the handler of /metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// Decided implements verification.Observer.
+func (m *Metrics) Decided(ch recipient.Channel, app, outcome, rule string) {
+	m.decided.WithLabelValues(string(ch), app, outcome, rule).Inc()
+}
+
+// RuleWouldRefuse implements verification.Observer.
+func (m *Metrics) RuleWouldRefuse(ch recipient.Channel, app, rule string) {
+	m.observed.WithLabelValues(string(ch), app, rule).Inc()
+}
+
+// CountRebuild counts a history that was added to the limiter from the database, since the limiter had
+// lost events.
+func (m *Metrics) CountRebuild() { m.rebuilt.Inc() }
+
+// Checked implements verification.Observer.
+func (m *Metrics) Checked(ch recipient.Channel, app, outcome string) {
+	m.checked.WithLabelValues(string(ch), app, outcome).Inc()
+}
+
+// CheckBoundExceeded implements verification.Observer.
+func (m *Metrics) CheckBoundExceeded(ch recipient.Channel, app, bound string) {
+	m.bounds.WithLabelValues(string(ch), app, bound).Inc()
+}
+
+// labelOurCode is the label code of a send with a code that the service made.
+const labelOurCode = "ours"
+
+// Finished implements outbox.Observer.
+func (m *Metrics) Finished(ch recipient.Channel, app string, s store.Status, callersCode bool, d time.Duration) {
+	code := labelOurCode
+	if callersCode {
+		code = "caller"
+	}
+	m.finished.WithLabelValues(string(ch), app, string(s), code).Observe(d.Seconds())
+}
+
+// JobRan implements jobs.Observer. A job that has not failed is shown with 0.
+func (m *Metrics) JobRan(job string, failed bool) {
+	n := 0.0
+	if failed {
+		n = 1
+	}
+	m.jobs.WithLabelValues(job).Add(n)
+}
+
+// PrefixPaused implements jobs.Observer.
+func (m *Metrics) PrefixPaused(app, country string) { m.paused.WithLabelValues(app, country).Inc() }
+
+// Attempted implements webhook.Observer.
+func (m *Metrics) Attempted(app, outcome string, age time.Duration) {
+	m.attempts.WithLabelValues(app, outcome).Inc()
+	if outcome == webhook.Delivered {
+		m.arrived.WithLabelValues(app).Observe(age.Seconds())
+	}
+}
+
+// AdminRefused counts an attempt to log in, or a wrong admin token, that a rule refused.
+func (m *Metrics) AdminRefused(what, rule string) { m.logins.WithLabelValues(what, rule).Inc() }
+
+// LimitAnswered counts an answer under /v1/limits.
+func (m *Metrics) LimitAnswered(limit string, o limits.Operation, outcome string) {
+	m.limits.WithLabelValues(limit, string(o), outcome).Inc()
+}
+
+// SpendRefused counts a text message that a cap stopped.
+func (m *Metrics) SpendRefused(spendCap string) { m.capped.WithLabelValues(spendCap).Inc() }
+
+// NetworkRefused counts a request that was refused because its network made too many.
+func (m *Metrics) NetworkRefused() { m.crowded.Inc() }
+
+// ConfigReloaded counts a reload of the configuration. outcome is ReloadApplied, ReloadUnchanged or
+// ReloadRejected.
+func (m *Metrics) ConfigReloaded(outcome string) {
+	m.reloads.WithLabelValues(outcome).Inc()
+	m.reloaded.Set(1)
+	if outcome == ReloadRejected {
+		m.reloaded.Set(0)
+	}
+}
+
+// ProviderEvent counts an event that a mail provider reported.
+func (m *Metrics) ProviderEvent(provider, outcome string) {
+	m.events.WithLabelValues(provider, outcome).Inc()
+}
+
+// InitProvider creates the counters of a provider's events with all outcomes at 0.
+func (m *Metrics) InitProvider(name string, outcomes []string) {
+	for _, outcome := range outcomes {
+		m.events.WithLabelValues(name, outcome)
+	}
+}

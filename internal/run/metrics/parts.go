@@ -1,0 +1,206 @@
+package metrics
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/deliver/webhook"
+	"sendcode/internal/limit/admission"
+	"sendcode/internal/run/disk"
+	"sendcode/internal/store"
+)
+
+// callBuckets are the histogram buckets for calls of Redis and the database and for HTTP
+// requests, in seconds.
+var callBuckets = []float64{.001, .005, .025, .1, .25, .5, 1, 2.5, 5, 30}
+
+// RegisterBuild adds a gauge, always 1, whose labels name the program's version and the compiler's.
+func (m *Metrics) RegisterBuild(version string) {
+	labels := prometheus.Labels{"version": version, "go": runtime.Version()}
+	m.gauge("sendcode_build_info", "1; the labels name the version.", labels, func() float64 { return 1 })
+}
+
+// RegisterSettings adds a gauge, always 1, whose label is the hash of the settings in force.
+func (m *Metrics) RegisterSettings(hash func() string) {
+	info := prometheus.NewDesc("sendcode_settings_info",
+		"1; the label is a hash of the settings in force, without secrets and without the "+
+			"addresses that this replica listens on. It is the same where the settings are.", []string{"hash"}, nil)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{info},
+		collect: func(show showFunc) { show(info, 1, hash()) }})
+}
+
+// RegisterBacklog adds gauges of the sends without an outcome. While the database does not answer,
+// they are missing.
+func (m *Metrics) RegisterBacklog(ask func(context.Context) (map[recipient.Channel]store.Backlog, error)) {
+	backlog := newReading(ask)
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, []string{"channel"}, nil)
+	}
+	sends := desc("sendcode_outbox_sends", "Sends of all replicas without an outcome, counted up to 100,000.")
+	oldest := desc("sendcode_outbox_oldest_seconds", "Age of the oldest of these sends.")
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{sends, oldest}, collect: func(show showFunc) {
+		all, ok := backlog.get()
+		for _, ch := range recipient.Channels() {
+			if ok {
+				show(sends, float64(all[ch].Sends), string(ch))
+				show(oldest, all[ch].Age.Seconds(), string(ch))
+			}
+		}
+	}})
+}
+
+// RegisterPools adds metrics of the pools of connections. read must not block.
+func (m *Metrics) RegisterPools(read func() []store.PoolStats) {
+	conns := prometheus.NewDesc("sendcode_pool_connections", "Connections of a pool, by state: in_use or idle.",
+		[]string{"pool", "state"}, nil)
+	waits := prometheus.NewDesc("sendcode_pool_waits_total",
+		"How often a connection of a pool had to be waited for, or opened.",
+		[]string{"pool"}, nil)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{conns, waits}, counter: waits,
+		collect: func(show showFunc) {
+			for _, p := range read() {
+				show(conns, float64(p.InUse), p.Name, "in_use")
+				show(conns, float64(p.Idle), p.Name, "idle")
+				show(waits, float64(p.Waits), p.Name)
+			}
+		}})
+}
+
+// RegisterAdmissions adds metrics of the requests under way, by kind: sends or checks. read must not
+// block.
+func (m *Metrics) RegisterAdmissions(read func() map[string]admission.Stats) {
+	most := prometheus.NewDesc("sendcode_admission_places",
+		"How many sends or checks may be under way at once: as many as are decided in 4 s, "+
+			"at least 512 and at most 1,024.", []string{"of"}, nil)
+	under := prometheus.NewDesc("sendcode_admission_under_way",
+		"Sends or checks that are being decided, by class: strangers have at most half of "+
+			"the places.", []string{"of", "class"}, nil)
+	refused := prometheus.NewDesc("sendcode_admission_refusals_total",
+		"Sends or checks that were refused at once, since more came than can be "+
+			"served in time, by class: stranger, known, or unread, where all places were taken and the class was not looked at.",
+		[]string{"of", "class"}, nil)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{most, under, refused}, counter: refused,
+		collect: func(show showFunc) {
+			for of, a := range read() {
+				show(most, float64(a.Most), of)
+				for class, n := range a.UnderWay {
+					show(under, float64(n), of, class)
+				}
+				for class, n := range a.Refused {
+					show(refused, float64(n), of, class)
+				}
+			}
+		}})
+}
+
+// RegisterDisk adds gauges of the free space and size of the disk that holds a directory. They are
+// missing where the system does not report them.
+func (m *Metrics) RegisterDisk(dir string) {
+	free := prometheus.NewDesc("sendcode_disk_free_bytes", "Room left on the disk of the database's file.", nil, nil)
+	size := prometheus.NewDesc("sendcode_disk_size_bytes", "Size of that disk.", nil, nil)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{free, size}, collect: func(show showFunc) {
+		if left, all, ok := disk.Space(dir); ok {
+			show(free, left)
+			show(size, all)
+		}
+	}})
+}
+
+// RegisterLastBackup adds a gauge of the instant of the last backup of SQLite's file. While watched
+// is false, it is missing.
+func (m *Metrics) RegisterLastBackup(read func() (at time.Time, watched bool)) {
+	last := prometheus.NewDesc("sendcode_last_backup_timestamp_seconds",
+		"What instant the last copy by sendcode backup has; 0: there is none. Missing with Postgres, and before the first one "+
+			"without a mail server.", nil, nil)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{last}, collect: func(show showFunc) {
+		if at, watched := read(); watched {
+			show(last, unixSeconds(at))
+		}
+	}})
+}
+
+// StatementObserver returns a function that records a call of the database, by kind. All kinds
+// begin at 0.
+func (m *Metrics) StatementObserver(kinds []string) func(kind string, took time.Duration) {
+	return m.callObserver("sendcode_statement_seconds", "Calls of the database, by kind, the wait for a connection included.",
+		"kind", kinds)
+}
+
+// RedisCallObserver returns a function that records a call of Redis, by command; "pipeline" is
+// several commands at once.
+func (m *Metrics) RedisCallObserver() func(call string, took time.Duration) {
+	return m.callObserver("sendcode_redis_seconds", "Calls of Redis, by command.", "call",
+		[]string{"evalsha", "pipeline", "ping"})
+}
+
+func (m *Metrics) callObserver(name, help, label string, known []string) func(value string, took time.Duration) {
+	seconds := promauto.With(m.registry).NewHistogramVec(
+		prometheus.HistogramOpts{Name: name, Help: help, Buckets: callBuckets}, []string{label})
+	for _, value := range known {
+		seconds.WithLabelValues(value)
+	}
+	return func(value string, took time.Duration) { seconds.WithLabelValues(value).Observe(took.Seconds()) }
+}
+
+// InitSpendCap creates the counter of a spend cap, at 0.
+func (m *Metrics) InitSpendCap(name string) { m.capped.WithLabelValues(name) }
+
+// deliveryClasses are the outcomes of an attempt at a mail server or carrier.
+var deliveryClasses = []string{DeliveryAccepted, "rejected", "temporary", "unknown"}
+
+// DeliveryAccepted is the class of an attempt that did not fail.
+const DeliveryAccepted = "accepted"
+
+// InitDeliveryServer creates the metrics of attempts at a mail server or carrier, at 0.
+func (m *Metrics) InitDeliveryServer(ch recipient.Channel, server string) {
+	for _, class := range deliveryClasses {
+		m.tried.WithLabelValues(string(ch), server, class)
+	}
+}
+
+// DeliveryTried counts an attempt at a mail server or carrier.
+func (m *Metrics) DeliveryTried(ch recipient.Channel, server, class string, took time.Duration) {
+	m.tried.WithLabelValues(string(ch), server, class).Observe(took.Seconds())
+}
+
+// statusClasses are the classes of HTTP statuses.
+var statusClasses = []string{"1xx", "2xx", "3xx", "4xx", "5xx"}
+
+// InitRoutes creates the metrics of the API's routes, at 0.
+func (m *Metrics) InitRoutes(routes []string) {
+	for _, route := range routes {
+		if strings.HasPrefix(route, "/v1/") && !strings.HasPrefix(route, "/v1/admin/") {
+			for _, class := range []string{"2xx", "4xx", "5xx"} {
+				m.served.WithLabelValues(route, class)
+			}
+		}
+	}
+}
+
+// Served counts an answer, by the route's template.
+func (m *Metrics) Served(route string, status int, took time.Duration) {
+	m.served.WithLabelValues(route, statusClasses[min(max(status/100, 1), 5)-1]).Observe(took.Seconds())
+}
+
+// InitApp creates the counters of an app that alerts look at, at 0.
+func (m *Metrics) InitApp(app string, channels []recipient.Channel) {
+	for _, ch := range channels {
+		for _, outcome := range []string{"admitted", "unavailable"} {
+			m.decided.WithLabelValues(string(ch), app, outcome, "")
+		}
+		for _, outcome := range []store.Status{store.Sent, store.Failed, store.Unknown} {
+			m.finished.WithLabelValues(string(ch), app, string(outcome), labelOurCode)
+		}
+		for _, outcome := range []string{"approved", "wrong"} {
+			m.checked.WithLabelValues(string(ch), app, outcome)
+		}
+		m.bounds.WithLabelValues(string(ch), app, "app")
+	}
+	m.attempts.WithLabelValues(app, webhook.GivenUp)
+}

@@ -1,0 +1,29 @@
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"sendcode/internal/run/recent"
+)
+
+const (
+	readingEvery       = 5 * time.Second
+	readingPauseFactor = 20               // after a reading, none begins for 20 times its duration
+	readingTimeout     = 5 * time.Second  // of one reading
+	readingValidFor    = 15 * time.Second // how long a value is shown after the next reading could have begun
+)
+
+// reading is a value of the database or of Redis for gauges. A scrape waits at most recent.MaxWait
+// for it.
+type reading[T any] struct{ recent.Value[T] }
+
+func newReading[T any](ask func(context.Context) (T, error)) *reading[T] {
+	return &reading[T]{recent.Value[T]{Ask: ask, Every: readingEvery, Share: readingPauseFactor, Timeout: readingTimeout}}
+}
+
+// get returns the last value; false if there is none, it is too old, or the last reading failed.
+func (r *reading[T]) get() (T, bool) {
+	last := r.Get(context.Background())
+	return last.Value, last.Err == nil && time.Since(last.Next) < readingValidFor
+}

@@ -1,0 +1,110 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/recent"
+	"sendcode/internal/store"
+)
+
+// A scrape does not wait for a database that hangs; what it has read is shown for a while, and
+// shown no more when reading fails. One that takes long is asked seldom.
+func TestReading(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		var asked atomic.Int32
+		hangs := make(chan struct{})
+		var takes atomic.Int64
+		var fails atomic.Bool
+		r := newReading(func(ctx context.Context) (int, error) {
+			n, err := int(asked.Add(1)), error(nil)
+			if fails.Load() {
+				err = errors.New("away")
+			}
+			time.Sleep(time.Duration(takes.Load()))
+			<-hangs
+			return n, err
+		})
+		began := time.Now()
+		_, ok := r.get()
+		_, again := r.get()
+		if ok || again || asked.Load() != 1 || time.Since(began) != 2*recent.MaxWait {
+			t.Fatalf("%v, %v after %v, asked %d times", ok, again, time.Since(began), asked.Load())
+		}
+		close(hangs)
+		for _, c := range []struct {
+			after, takes time.Duration
+			fails        bool
+			want         int
+			ok           bool
+		}{
+			{0, 0, false, 1, true}, {2*readingPauseFactor*recent.MaxWait - 1, 0, false, 1, true}, {1, 0, false, 2, true},
+			{readingEvery - 1, 0, false, 2, true},
+			{1, 0, true, 3, false}, {readingEvery, time.Second, false, 4, false}, {time.Second, 0, false, 4, true},
+			{readingPauseFactor*time.Second - time.Second, 0, false, 4, true}, {time.Second, 2 * readingValidFor, false, 4, true},
+			{readingValidFor - recent.MaxWait, 0, false, 0, false},
+		} {
+			time.Sleep(c.after)
+			takes.Store(int64(c.takes))
+			fails.Store(c.fails)
+			if got, ok := r.get(); ok != c.ok || ok && got != c.want {
+				t.Errorf("%+v: %d, %v", c, got, ok)
+			}
+		}
+		time.Sleep(2 * readingValidFor) // until the last reading ends
+	})
+}
+
+// What is not known is not shown: a backlog of a database that does not answer is no backlog of 0.
+func TestBacklogIsShownByChannel(t *testing.T) {
+	for _, away := range []error{nil, errors.New("away")} {
+		m := New()
+		m.RegisterBacklog(func(context.Context) (map[recipient.Channel]store.Backlog, error) {
+			return map[recipient.Channel]store.Backlog{recipient.Email: {Sends: 7, Age: 90 * time.Second}}, away
+		})
+		w := httptest.NewRecorder()
+		m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		for _, line := range []string{
+			`sendcode_outbox_sends{channel="email"} 7`, `sendcode_outbox_oldest_seconds{channel="email"} 90`,
+			`sendcode_outbox_sends{channel="sms"} 0`, `sendcode_outbox_oldest_seconds{channel="sms"} 0`,
+		} {
+			if strings.Contains(w.Body.String(), line+"\n") != (away == nil) {
+				t.Errorf("%v: %s in %s", away, line, w.Body)
+			}
+		}
+	}
+}
+
+// A partition counts by the age of its end, whether it is estimated or not; what Redis holds is
+// shown with what the database holds.
+func TestWhatGrowsIsShown(t *testing.T) {
+	m, now := New(), time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
+	ended := func(weeks time.Duration, rows int64) store.Partition {
+		return store.Partition{Ends: now.Add(-weeks * store.Week), Rows: rows}
+	}
+	m.RegisterStorage(func(context.Context) (store.StorageStatus, error) {
+		return store.StorageStatus{Now: now, Bytes: 99,
+			Partitions: []store.Partition{ended(60, 1), ended(12, 2), ended(11, 4), ended(3, 8), ended(2, 16),
+				ended(0, 32), ended(-1, 64), ended(-2, -1)}}, nil
+	})
+	m.RegisterRedis(func(context.Context) (keys, bytes int64, err error) { return 5, 6, nil })
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	for _, line := range []string{
+		`sendcode_database_sends{age="week"} 64`, `sendcode_database_sends{age="4 weeks"} 48`,
+		`sendcode_database_sends{age="13 weeks"} 12`,
+		`sendcode_database_sends{age="older"} 3`, `sendcode_database_bytes 99`, `sendcode_redis_keys 5`,
+		`sendcode_redis_memory_bytes 6`,
+	} {
+		if !strings.Contains(w.Body.String(), line+"\n") {
+			t.Errorf("%s is not in %s", line, w.Body)
+		}
+	}
+}

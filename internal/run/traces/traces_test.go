@@ -1,0 +1,261 @@
+package traces
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/exaring/otelpgx"
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/extra/redisotel/v9"
+	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store"
+)
+
+// kept keeps what was exported after the provider has ended, too.
+type kept struct{ *tracetest.InMemoryExporter }
+
+func (kept) Shutdown(context.Context) error { return nil }
+
+// exporting returns traces, and a function that ends them and returns what was exported.
+func exporting(t *testing.T) (*Traces, func() tracetest.SpanStubs) {
+	t.Helper()
+	out := kept{tracetest.NewInMemoryExporter()}
+	traces := newTraces(t.Context(), out, "test")
+	return traces, func() tracetest.SpanStubs {
+		t.Helper()
+		if err := traces.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return out.GetSpans()
+	}
+}
+
+// Whatever the instrumentation of others notes, even if it is told to note more than here, no
+// canary leaves in a span.
+func TestSpansHaveNoCanary(t *testing.T) {
+	const canary = "ana.maria.canary@example.com"
+	traces, exported := exporting(t)
+	client := redis.NewClient(&redis.Options{Addr: servertest.Redis(t).Addr()})
+	defer client.Close()
+	if err := redisotel.InstrumentTracing(client, redisotel.WithTracerProvider(traces.provider),
+		redisotel.WithDBStatement(true)); err != nil {
+		t.Fatal(err)
+	}
+	dsn, err := servertest.Postgres(t).CreateDatabase(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(traces.provider), otelpgx.WithIncludeQueryParameters(),
+		otelpgx.WithFullSQLInSpanName())
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	h := traces.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = client.Set(r.Context(), "sendcode:"+canary, canary, 0)
+		_, _ = conn.Exec(r.Context(), "SELECT $1::text, '"+canary+"'", canary)
+		_, _ = conn.Exec(r.Context(), "SELECT $1::int / 0", 1)
+		_, span := traces.tracer.Start(r.Context(), "attempt 123456",
+			trace.WithLinks(trace.LinkFromContext(r.Context(), appKey.String(canary))))
+		span.RecordError(errors.New(canary))
+		span.SetStatus(codes.Error, canary)
+		span.End()
+	}))
+	r := httptest.NewRequest(http.MethodPost, "/v1/verifications/"+canary+"/check?to="+canary,
+		strings.NewReader(canary))
+	r.Header.Set("User-Agent", canary)
+	r.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+	r.Header.Set("Tracestate", "ana="+strings.ReplaceAll(canary, "@", "."))
+	r.Host = canary
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	spans := exported()
+	if said := fmt.Sprintf("%+v", spans); len(spans) < 5 || strings.Contains(said, "canary") ||
+		strings.Contains(said, "123456") {
+		t.Errorf("of %d spans: %s", len(spans), said)
+	}
+	failed := false
+	for _, s := range spans {
+		failed = failed || s.Status.Code == codes.Error
+		if s.Name != "redis.dial" && s.SpanContext.TraceID().String() != "4bf92f3577b34da6a3ce929d0e0e4736" {
+			t.Errorf("%s is in the trace %s", s.Name, s.SpanContext.TraceID())
+		}
+	}
+	if !failed {
+		t.Error("no span says that a statement failed")
+	}
+}
+
+// A request is named by its method and its route, whatever it asks for, and has its ID and app;
+// probes and metrics are in no trace.
+func TestSpansOfRequests(t *testing.T) {
+	traces, exported := exporting(t)
+	h := traces.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/v1/") {
+			AnnotateRequest(r.Context(), "/v1/verifications/:id", "01234567-0123-0123", "shop")
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	for _, ask := range []string{"GET /v1/verifications/123456", "FETCH /other", "GET /livez", "GET /readyz",
+		"GET /metrics"} {
+		method, path, _ := strings.Cut(ask, " ")
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(method, path, nil))
+	}
+	var got []string
+	for _, s := range exported() {
+		line := s.Name
+		for _, a := range s.Attributes {
+			if a.Key != methodKey && a.Key != routeKey {
+				line += " " + a.Value.String()
+			}
+		}
+		got = append(got, line)
+	}
+	servertest.Same(t, "spans", strings.Join(got, "\n"),
+		"GET /v1/verifications/:id 01234567-0123-0123 shop 404\n_OTHER 404")
+}
+
+// Trips and calls of background work begin no trace, and neither do those of a request that a
+// caller does not want traced.
+func TestWhatIsInNoTrace(t *testing.T) {
+	traces, exported := exporting(t)
+	client := redis.NewClient(&redis.Options{Addr: servertest.Redis(t).Addr()})
+	defer client.Close()
+	if err := traces.InstrumentRedis(client); err != nil {
+		t.Fatal(err)
+	}
+	work := func(ctx context.Context) {
+		if err := client.Ping(ctx).Err(); err != nil {
+			t.Error(err)
+		}
+		ctx = traces.BeginCall(ctx)
+		traces.EndCall(ctx, func() string { t.Error("a name is asked for without a trace"); return "" })
+	}
+	work(t.Context())
+	h := traces.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { work(r.Context()) }))
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00")
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	ended := traces.BeginCall(traces.BeginAttempt(t.Context(), store.Send{}))
+	traces.EndCall(ended, func() string { return "database begin" })
+	traces.EndCall(ended, func() string { return "database begin again" })
+	var names []string
+	for _, s := range exported() {
+		names = append(names, s.Name)
+	}
+	servertest.Same(t, "spans", fmt.Sprint(names), "[database begin]")
+}
+
+// What goes out of an attempt names its trace, and not the request's.
+func TestAnAttemptHasATraceOfItsOwn(t *testing.T) {
+	traces, exported := exporting(t)
+	ctx := traces.BeginAttempt(t.Context(),
+		store.Send{RequestID: "01234567-0123-0123", App: "shop", Channel: "email", Attempt: 2})
+	out := http.Header{}
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(out))
+	traces.RecordOffer(ctx, "mail.example:587", "temporary", true, time.Second)
+	traces.EndAttempt(ctx, store.Queued, "temporary_rcpt")
+	spans := exported()
+	offer, whole := spans[0], spans[1]
+	if took := offer.EndTime.Sub(offer.StartTime); offer.Name != "offer" || took != time.Second ||
+		offer.Status.Code != codes.Error || offer.Parent.SpanID() != whole.SpanContext.SpanID() {
+		t.Errorf("%+v", offer)
+	}
+	if whole.Name != "attempt" || whole.Parent.IsValid() || whole.Status.Code != codes.Unset {
+		t.Errorf("%+v", whole)
+	}
+	servertest.Same(t, "attributes", fmt.Sprint(whole.Attributes),
+		`[{"sendcode.request_id":"01234567-0123-0123"} {"sendcode.app":"shop"} {"sendcode.channel":"email"} `+
+			`{"sendcode.attempt":2} {"sendcode.outcome":"queued"} {"sendcode.reason":"temporary_rcpt"}]`)
+	servertest.Same(t, "traceparent", out.Get("Traceparent"),
+		fmt.Sprintf("00-%s-%s-01", whole.SpanContext.TraceID(), whole.SpanContext.SpanID()))
+}
+
+// Nothing is traced unless the standard variables name an exporter, and one that can't be used is
+// named without its value.
+func TestTracesAreOnByTheStandardVariablesAlone(t *testing.T) {
+	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT=http://c"
+	for set, want := range map[string]string{
+		"":                                      "false ",
+		"OTEL_SERVICE_NAME=x":                   "false ",
+		"OTEL_TRACES_EXPORTER=none " + endpoint: "false ",
+		"OTEL_TRACES_EXPORTER=otlp":             "true ",
+		endpoint:                                "true ",
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://c:4318/v1/traces": "true ",
+		"OTEL_SDK_DISABLED=True " + endpoint:                          "false ",
+		"OTEL_SDK_DISABLED=1 " + endpoint:                             "true ",
+		"OTEL_TRACES_EXPORTER=zipkin " +
+			endpoint: "false OTEL_TRACES_EXPORTER is neither otlp nor none",
+		"OTEL_EXPORTER_OTLP_PROTOCOL=grpc " +
+			endpoint: "false OTEL_EXPORTER_OTLP_PROTOCOL is neither http/protobuf nor http/json",
+		"OTEL_EXPORTER_OTLP_PROTOCOL=grpc OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/json " + endpoint: "true ",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=user:secret@c:4318":                                            "false OTEL_EXPORTER_OTLP_ENDPOINT is no http or https URL",
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=c:4318 " +
+			endpoint: "false OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is no http or https URL",
+	} {
+		on, problem := exporterConfigured(func(name string) string {
+			for entry := range strings.FieldsSeq(set) {
+				if value, ok := strings.CutPrefix(entry, name+"="); ok {
+					return value
+				}
+			}
+			return ""
+		})
+		servertest.Same(t, set, fmt.Sprint(on, " ", problem), want)
+	}
+}
+
+// Bad variables stop nothing, and no log line shows what they hold.
+func TestBadVariables(t *testing.T) {
+	for name, value := range map[string]string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1",
+		"OTEL_EXPORTER_OTLP_HEADERS":  "authorization: Bearer canary", "OTEL_EXPORTER_OTLP_TIMEOUT": "canary",
+		"OTEL_EXPORTER_OTLP_CERTIFICATE": "/canary", "OTEL_TRACES_SAMPLER": "canary",
+		"OTEL_RESOURCE_ATTRIBUTES": "canary", "OTEL_BSP_MAX_QUEUE_SIZE": "-canary",
+	} {
+		t.Setenv(name, value)
+	}
+	var lines bytes.Buffer
+	traces := Open(t.Context(), "test", slog.New(slog.NewTextHandler(&lines, nil)), func(error) {})
+	if traces == nil {
+		t.Fatalf("no traces: %s", &lines)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = traces.Close(ctx)
+	if said := lines.String(); !strings.Contains(said, "OpenTelemetry: parse headers") ||
+		strings.Contains(said, "canary") {
+		t.Errorf("the log: %s", said)
+	}
+}
+
+// An attempt has a trace of its own also within a request's.
+func TestBeginAttemptBeginsATrace(t *testing.T) {
+	traces, exported := exporting(t)
+	ctx, request := traces.tracer.Start(t.Context(), "request")
+	traces.EndAttempt(traces.BeginAttempt(ctx, store.Send{RequestID: "r-1"}), store.Sent, "")
+	request.End()
+	spans := exported()
+	if len(spans) != 2 || spans[0].Name != "attempt" || spans[0].Parent.IsValid() ||
+		spans[0].SpanContext.TraceID() == spans[1].SpanContext.TraceID() {
+		t.Errorf("%+v", spans)
+	}
+}

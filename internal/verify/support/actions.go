@@ -1,0 +1,240 @@
+package support
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+)
+
+// Target is the recipient of an action, in one app or in all.
+type Target struct {
+	App       string // empty: every app
+	Channel   recipient.Channel
+	Purpose   string
+	Recipient recipient.Hash
+	Mailbox   recipient.Hash // of all spellings of the address; zero: not known
+	To        string         // masked
+}
+
+// ParseTarget parses and checks the recipient, app and purpose of a request, and its reason, which
+// must not contain the recipient, since the audit log keeps it for good. Error:
+// *fault.InvalidError.
+func (d *Desk) ParseTarget(app, channel, to, purpose, reason string) (Target, error) {
+	r, err := verification.ParseRecipient(channel, to, "")
+	if err != nil {
+		return Target{}, err
+	}
+	set := d.Policy.Get()
+	p, err := verification.FindPurpose(set, purpose)
+	if err != nil {
+		return Target{}, err
+	}
+	if app != "" && !set.HasApp(app) {
+		return Target{}, fault.Invalid("app", "unknown", "There is no such app.")
+	}
+	if err := CheckReason(reason, r.Address()); err != nil {
+		return Target{}, err
+	}
+	h := d.Vault.Hashes(r)
+	return Target{App: app, Channel: r.Channel(), Purpose: p.Name, Recipient: h.Counted, Mailbox: h.Mailbox,
+			To: r.Masked()},
+		nil
+}
+
+// mailbox returns the hash of the recipient's mailbox; the recipient's own hash if the mailbox is
+// not known.
+func (p Target) mailbox() recipient.Hash {
+	if p.Mailbox.IsZero() {
+		return p.Recipient
+	}
+	return p.Mailbox
+}
+
+// addToEntry returns the audit entry with the target's fields.
+func (p Target) addToEntry(act store.AuditEntry) store.AuditEntry {
+	act.App, act.Channel, act.Purpose, act.Recipient, act.To = p.App, p.Channel, p.Purpose, p.Recipient, p.To
+	return act
+}
+
+// affectedApps returns the names of the apps to which an action on the target applies.
+func (d *Desk) affectedApps(p Target) []string {
+	if p.App != "" {
+		return []string{p.App}
+	}
+	var all []string
+	for name := range d.Policy.Get().Apps {
+		all = append(all, name)
+	}
+	return all
+}
+
+// ResetQuota removes from the counts the recipient's past sends under the purpose's policy and, for
+// all policies, its rejections, its pauses after failures (backoff), its spellings and its failed
+// checks. Rules of networks and apps and a carrier's hold keep their counts. The database is
+// reset first, or the limiter would learn the old history from the database again. If the limiter
+// does not answer, only the database is reset, and the limiter still refuses; after fault.Unavailable
+// the caller should repeat the reset. Errors: *fault.InvalidError if the purpose is not configured, fault.Unavailable.
+func (d *Desk) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) error {
+	set := d.Policy.Get()
+	purpose, err := verification.FindPurpose(set, p.Purpose)
+	if err != nil {
+		return err
+	}
+	var logged []store.Bucket
+	var limited []string
+	for _, app := range d.affectedApps(p) {
+		logged = append(logged, store.Bucket{App: app, Channel: p.Channel, Recipient: p.Recipient,
+			Purposes: purpose.Shares})
+		limited = append(limited, buckets.Failures(app, p.Channel, p.Recipient), buckets.Spellings(app, p.mailbox()))
+		for _, class := range store.Classes {
+			limited = append(limited, buckets.Backoff(app, p.Channel, p.Recipient, class))
+		}
+		for _, name := range set.CurrentAndFormerNames(purpose.Name) {
+			limited = append(limited, buckets.Recipient(app, p.Channel, name, p.Recipient))
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
+	defer cancel()
+	act = p.addToEntry(act)
+	act.Outcome = store.AuditBegun
+	if err := d.Store.ResetCounters(ctx, logged, act); err != nil {
+		return err
+	}
+	for _, app := range d.affectedApps(p) {
+		d.Codes.ForgetLockouts(app, p.Channel, p.Recipient)
+	}
+	if err := d.Limiter.Reset(ctx, limited...); err != nil {
+		d.recordEnd(ctx, act, store.AuditFailed, "limiter")
+		return fault.Unavailable.Wrap(fmt.Errorf("quota reset in the database and not in the limiter: %w", err))
+	}
+	d.recordEnd(ctx, act, store.AuditDone, "")
+	return nil
+}
+
+// recordEnd records how an action ended. If that cannot be written, the audit log shows the action
+// as begun, and the process's own log has the outcome.
+func (d *Desk) recordEnd(ctx context.Context, act store.AuditEntry, outcome store.AuditOutcome, detail string) {
+	end, err := store.CompleteAuditEntry(act, outcome, detail)
+	if err == nil {
+		err = d.Store.AddAuditEntry(ctx, end)
+	}
+	if err != nil {
+		d.Logger.ErrorContext(ctx, "could not store audit entry of finished action", "audit_entry", act.ID, "outcome",
+			string(outcome),
+			"detail", detail,
+			"error", err, runbook.DatabaseAway.See())
+	}
+}
+
+// EraseRecipient removes the recipient's address from the database, for all apps and purposes. The
+// sends still count, under the keyed hash, until the longest window has passed. Error:
+// fault.Unavailable.
+func (d *Desk) EraseRecipient(ctx context.Context, p Target, act store.AuditEntry) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eraseTimeout)
+	defer cancel()
+	p.App, p.Purpose = "", ""
+	d.Refusals.Flush(ctx) // else they would be written after the erasure
+	return d.Store.Erase(ctx, p.Recipient, d.Policy.Get().RecipientHashRetention(), p.addToEntry(act))
+}
+
+// eraseTimeout is longer than the timeout of other calls, since a recipient may have many rows.
+const eraseTimeout = 90 * time.Second
+
+// CancelVerification cancels a verification for an administrator. It returns false if the
+// verification had ended before. Error: fault.Unavailable.
+func (d *Desk) CancelVerification(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
+	defer cancel()
+	tell, err := d.Teller.NewEvent(v, store.VerificationCanceled)
+	if err != nil {
+		return false, err
+	}
+	done, err := d.Store.CancelByAdministrator(ctx, v.ID, targetOf(v).addToEntry(act), tell)
+	d.Teller.WakeForEvent(tell)
+	return done, err
+}
+
+func targetOf(v store.Verification) Target {
+	return Target{App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To}
+}
+
+// Resend sends the code of a pending verification again for an administrator, as if the app had
+// requested it with its secret key. Both gates decide; a refusal is an Answer that is not Admitted.
+// from is the administrator's address, by which rules on addresses and networks count. Errors:
+// *fault.InvalidError if the code has ended or will soon end, and those of
+// verification.Service.Send.
+func (d *Desk) Resend(ctx context.Context, v store.Verification, from netip.Addr,
+	act store.AuditEntry) (verification.Answer, error) {
+	now, err := d.loadResendable(ctx, v)
+	if err != nil {
+		return verification.Answer{}, err
+	}
+	return d.sendWithAuditEntries(ctx, verification.Request{Caller: verification.Caller{App: v.App, Kind: verification.BackEnd, IP: from},
+		Resend: now.ID},
+		targetOf(v).addToEntry(act))
+}
+
+// sendWithAuditEntries requests a code for an administrator. It records the request before, and its
+// outcome afterwards.
+func (d *Desk) sendWithAuditEntries(ctx context.Context, ask verification.Request, act store.AuditEntry) (verification.Answer, error) {
+	act.Outcome = store.AuditBegun
+	if err := d.Store.AddAuditEntry(ctx, act); err != nil {
+		return verification.Answer{}, err
+	}
+	answer, err := d.Codes.Send(ctx, ask)
+	ctx = context.WithoutCancel(ctx)
+	var locked *verification.TooManyChecksError
+	switch blocking, _ := answer.Quota.Blocking(); {
+	case errors.As(err, &locked):
+		d.recordEnd(ctx, act, store.AuditFailed, verification.LockoutRuleName)
+	case err != nil:
+		d.recordEnd(ctx, act, store.AuditFailed, "error")
+	case !answer.Admitted:
+		d.recordEnd(ctx, act, store.AuditFailed, blocking.Name)
+	default:
+		d.recordEnd(ctx, act, store.AuditDone, "")
+	}
+	return answer, err
+}
+
+// loadResendable reads a verification again before a resend. Errors: *fault.InvalidError if the
+// verification has ended or will soon end, since a resend would open a new one, or if the code is a
+// caller's, which is not kept; those of the store.
+func (d *Desk) loadResendable(ctx context.Context, v store.Verification) (store.Verification, error) {
+	v, _, now, err := d.Store.Verification(ctx, v.ID)
+	if err != nil {
+		return v, err
+	}
+	if v.CallerChecks {
+		return v, fault.Invalid("id", "not_kept", "The app made this code, and only the app can have it sent again.")
+	}
+	life := v.ExpiresAt.Sub(v.CreatedAt)
+	if verification.StateOf(v, now) != verification.Pending || v.ExpiresAt.Sub(now) < verification.MinResendLife(life) {
+		return v, fault.Invalid("id", "ended", "This code has ended or is about to; they have to ask for a new one.")
+	}
+	return v, nil
+}
+
+// RevealRecipient records the access and returns the full recipient of a verification. Errors:
+// *fault.InvalidError if the recipient was erased or its key has left the ring; fault.Unavailable.
+func (d *Desk) RevealRecipient(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
+	if err := d.Store.AddAuditEntry(ctx, targetOf(v).addToEntry(act)); err != nil {
+		return "", err
+	}
+	r, err := d.Vault.OpenRecipient(v)
+	if err != nil {
+		d.recordEnd(ctx, targetOf(v).addToEntry(act), store.AuditFailed, "unreadable")
+		return "", fault.Invalid("id", "not_kept",
+			"The full address is not kept any more, or its key has left the ring.")
+	}
+	return r.Address(), nil
+}

@@ -1,0 +1,203 @@
+package support_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/limit/gates"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verify/support"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+func TestResetClearsBothGates(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		first := r.SendTo(vtest.Ana)
+		r.RefuseTo(vtest.Ana)
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		v := r.SendTo(vtest.Ana).View
+		r.WantLine("after the reset", first.View.ID+" 2", v.ID, v.Send.Number)
+		r.RefuseTo(vtest.Ana) // from now on it counts again
+		r.EmptyLimiter()
+		r.WantQuota("after a flush the database knows of one", r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", time.Minute)
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.EmptyLimiter()
+		r.SendTo(vtest.Ana) // the database alone
+		r.WantActions("quota.reset begun; quota.reset done; quota.reset begun; quota.reset done")
+	})
+}
+
+func TestResetClearsTheLockouts(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.WithRules(
+		quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 100, Window: time.Hour},
+		quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: 24 * time.Hour},
+	), func(r *vtest.Rig) {
+		var ids []string
+		for i := range 5 {
+			ids = append(ids, r.SendTo(vtest.Ana, vtest.InSession(fmt.Sprint(i))).View.ID)
+		}
+		r.Guess(vtest.BackEnd, 20, ids[:4]...)
+		_, compared, _ := r.Try(vtest.BackEnd, ids[4], r.Code(4))
+		r.Want("compared", compared, false)
+		r.WantLockedOut(vtest.AskFor(vtest.Ana))
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.MailServer.Answer(vtest.NoMailbox)
+		r.SendTo(vtest.Ana) // at once, also where the lockout was remembered
+		r.Want("refused by", r.RefuseTo(vtest.Ana).Quota.Violated(), "[failures]")
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.Want("tries left of a pending code", r.Check(ids[4], r.WrongCode(r.Code(4))).AttemptsRemaining, 4)
+		r.SendTo(vtest.Ana)
+		r.EmptyLimiter() // the database's failures, too
+		r.SendTo(vtest.Ana)
+	})
+}
+
+// Without the limiter the database's part is done, and the act says what is not.
+func TestResetWithoutTheLimiter(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		r.LoseLimiter()
+		r.WantError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")), fault.Unavailable)
+		r.Limiter.Around(nil)
+		r.Sleep(2 * gates.LimiterRetryDelay)
+		r.RefuseTo(vtest.Ana) // the limiter counts what the database has reset
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.SendTo(vtest.Ana)
+		r.WantActions("quota.reset begun; quota.reset failed limiter; quota.reset begun; quota.reset done")
+		r.FailStore(sqlitetest.Down, "ResetCounters")
+		r.WantError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")), fault.Unavailable)
+		r.MendStore()
+		r.RefuseTo(vtest.Ana) // nothing happened that is not recorded
+	})
+}
+
+func TestEraseEndsWhatWaits(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "rcpt", 451, "4.7.1"))
+		a := r.SendTo(vtest.Ana)
+		r.RefuseTo(vtest.Ana)
+		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		r.Sleep(time.Minute)
+		r.WantMails(1)
+		v := r.Get(a.View.ID)
+		r.WantLine("afterwards", "failed erased canceled "+store.ErasedMask, r.Status(a), v.State, v.To)
+		for _, s := range r.Rows() {
+			r.WantLine("a row", vtest.Line(store.ErasedMask, "", ""), s.To, s.Reference, s.Network)
+		}
+		r.Want("rows, with the refusal that waited to be written", len(r.Rows()), 2)
+		r.SendTo(vtest.Ana)
+		r.EmptyLimiter()
+		r.WantQuota("as the database teaches it", r.RefuseTo(vtest.Ana).Quota, "[0 3 8]", time.Minute)
+		r.WantError(r.SendError(verification.Request{Caller: vtest.BackEnd, Resend: a.View.ID}), fault.NotFound)
+		r.WantActions("erase done")
+	})
+}
+
+func TestErasedAreForgotten(t *testing.T) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Tick, s.Lease = 20*time.Minute, time.Hour }, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		hash := r.Person().Recipient
+		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		r.Sleep(30 * 24 * time.Hour)
+		r.Want("while a bound needs the hash", r.Verification(a.View.ID).Recipient, hash)
+		r.Sleep(2*24*time.Hour + 2*time.Hour)
+		r.Want("forgotten", r.Verification(a.View.ID).Recipient.IsZero(), true)
+	})
+}
+
+func TestCancelAndResendByAnAdministrator(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		resend := func(v store.Verification) (verification.Answer, error) {
+			return r.Svc.Desk.Resend(r.Context(), v, vtest.BackEnd.IP, vtest.AuditEntry("resend"))
+		}
+		v := r.Verification(r.SendTo(vtest.Ana).View.ID)
+		for _, admitted := range []bool{false, true} { // the gates decide
+			again, err := resend(v)
+			r.NoError(err)
+			r.Want("admitted", again.Admitted, admitted)
+			r.Sleep(time.Minute)
+		}
+		r.WantMails(2)
+		r.Want("the code again", r.Code(1), r.Code(0))
+		for _, want := range []bool{true, false} {
+			done, err := r.Svc.Desk.CancelVerification(r.Context(), v, vtest.AuditEntry("cancel"))
+			r.WantLine("canceled", vtest.Line(want, nil), done, err)
+		}
+		r.WantInvalid(vtest.Err(resend(v)), "id", "ended")
+		late := r.SendTo("late@example.com")
+		r.Sleep(8*time.Minute + time.Second)
+		r.WantInvalid(vtest.Err(resend(r.Verification(late.View.ID))), "id", "ended") // it is about to
+		callers := r.SendTo("caller@example.com", func(a *verification.Request) { a.Code = "123456" })
+		r.WantInvalid(vtest.Err(resend(r.Verification(callers.View.ID))), "id", "not_kept")
+		r.WantActions("resend begun; resend failed minute; resend begun; resend done; cancel done; cancel failed ended")
+	})
+}
+
+func TestRevealIsRecordedFirst(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		v := r.Verification(r.SendTo(vtest.Ana).View.ID)
+		r.FailStore(sqlitetest.Down, "AddAuditEntry")
+		reveal := func(what, want string) {
+			to, err := r.Svc.Desk.RevealRecipient(r.Context(), r.Verification(v.ID), vtest.AuditEntry("reveal"))
+			r.WantLine(what, want, to, err)
+		}
+		reveal("without a record", " unavailable: down for a test")
+		r.MendStore()
+		reveal("with one", vtest.Ana+" <nil>")
+		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		reveal("erased", " id: not_kept")
+		r.WantActions("reveal done; erase done; reveal done; reveal failed unreadable")
+	})
+}
+
+func TestReasonsNameNoRecipient(t *testing.T) {
+	for reason, good := range map[string]bool{
+		"ticket 7": true, "Zendesk 12345678": true, "asked by phone,\n2 times": true, "工单 42": true,
+		"banana bread": true, strings.Repeat("木", 500): true,
+		"2026-03-04, 5 codes": true, "#20260304-17": false, // ten digits may be a number; rather one word too few
+		"": false, " \n": false, "a\x00": false, "\xff": false, strings.Repeat("木", 501): false, "x\x1b[2J": false,
+		"ticket \u202e7": false, "a\u2028b": false, "<b>ticket</b>": true,
+		"for ana.maria@example.com": false, "ana＠example": false, "+49 30 1234567": false, "call 138 0013 8000": false,
+		"(030) 1234-5678": false,
+		"Ana.Maria asked": false, "it was ANA.MARIA": false,
+	} {
+		servertest.Same(t, reason, support.CheckReason(reason, vtest.Ana) == nil, good)
+	}
+	servertest.Same(t, "without a known recipient", support.CheckReason("ana.maria asked", ""), nil)
+	servertest.Same(t, "too short to be a name", support.CheckReason("jo asked", "jo@example.com"), nil)
+}
+
+func TestPersonsAreUnderstood(t *testing.T) {
+	r := vtest.NewRig(t, nil)
+	for _, c := range []struct{ app, channel, to, purpose, reason, field string }{
+		{"none", "email", vtest.Ana, "", "x", "app"}, {"", "pigeon", vtest.Ana, "", "x", "channel"},
+		{"", "email", "ana", "", "x", "to"},
+		{"", "email", vtest.Ana, "none", "x", "purpose"}, {"", "email", vtest.Ana, "", "", "reason"},
+		{"shop", "email", vtest.Ana, "login", vtest.Ana, "reason"},
+	} {
+		r.WantInvalid(vtest.Err(r.Svc.Desk.ParseTarget(c.app, c.channel, c.to, c.purpose, c.reason)), c.field, "")
+	}
+}
+
+// Sends that another process has still to tell the limiter do not count after a reset.
+func TestResetHoldsForWhatOtherProcessesStillHaveToTell(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		other, stop := r.StartReplica(r.MailServer)
+		other.Limiter.Around(vtest.Unreachable())
+		r.AskAt(other, vtest.AskFor(vtest.Ana), true)
+		r.Sleep(2 * time.Second)
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		other.Limiter.Around(nil)
+		r.Sleep(5 * time.Second)
+		r.WantCounted("after the reset", 0)
+		stop()
+	})
+}

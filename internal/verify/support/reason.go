@@ -1,0 +1,98 @@
+package support
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/verify/verification"
+)
+
+// The longest reasons, in characters, as the database accepts them: of an action, and of a
+// suppression or its end.
+const (
+	MaxReasonLength            = 500
+	MaxSuppressionReasonLength = 200
+)
+
+// A plus sign with minDigitsAfterPlus digits, or minNumberDigits digits without a plus, count as a
+// phone number; ticket numbers are shorter. A local part with fewer than minLocalPartLength
+// characters is not looked for.
+const (
+	minNumberDigits    = 10
+	minDigitsAfterPlus = 7
+	minLocalPartLength = 3
+)
+
+// CheckReason checks an administrator's reason for an action. The reason is required, and must not
+// contain an address or a phone number: the audit log is kept for good, so they could not be
+// erased. Nor may it contain the local part of to, the address that the action is about, or "" if
+// it is not known. Error: *fault.InvalidError.
+func CheckReason(reason, to string) error {
+	switch {
+	case strings.TrimSpace(reason) == "":
+		return fault.Invalid("reason", "required", "Say why; it is recorded.")
+	case utf8.RuneCountInString(reason) > MaxReasonLength:
+		return fault.Invalid("reason", "too_long", "A reason has at most 500 characters.")
+	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, isHiddenCharacter):
+		return fault.Invalid("reason", "hidden_character", hiddenCharacterDetail)
+	case strings.ContainsAny(reason, "@＠") || HasPhoneNumber(reason, minNumberDigits) || containsLocalPart(reason, to):
+		return fault.Invalid("reason", "names_recipient",
+			"Leave names, addresses and numbers out of the reason: it is kept for good. A ticket's number will do.")
+	}
+	return nil
+}
+
+const hiddenCharacterDetail = "Leave out characters that control, hide or turn text."
+
+// isHiddenCharacter reports whether a character could make a text of several lines look like
+// another text, for example because it turns the rest of the line from right to left.
+func isHiddenCharacter(r rune) bool {
+	return verification.IsHiddenCharacter(r) && !strings.ContainsRune("\n\r\t", r)
+}
+
+// HasPhoneNumber reports whether a text contains what may be a phone number, also with separators:
+// a plus and seven digits or, without a plus, at least minDigits digits.
+func HasPhoneNumber(text string, minDigits int) bool {
+	digits, plus := 0, false
+	for _, r := range text {
+		switch {
+		case unicode.IsDigit(r):
+			digits++
+		case r == '+' || r == '＋':
+			digits, plus = 0, true
+		case strings.ContainsRune(" -.()/\u00a0", r) && digits > 0:
+		default:
+			digits, plus = 0, false
+		}
+		if digits >= minDigits || plus && digits >= minDigitsAfterPlus {
+			return true
+		}
+	}
+	return false
+}
+
+// containsLocalPart reports whether the text contains the local part of the address as a whole
+// word.
+func containsLocalPart(text, address string) bool {
+	local, _, found := strings.Cut(address, "@")
+	if !found || utf8.RuneCountInString(local) < minLocalPartLength {
+		return false
+	}
+	text, local = strings.ToLower(text), strings.ToLower(local)
+	for rest := text; ; {
+		before, after, found := strings.Cut(rest, local)
+		if !found {
+			return false
+		}
+		last, _ := utf8.DecodeLastRuneInString(before)
+		next, _ := utf8.DecodeRuneInString(after)
+		if !isWordCharacter(last) && !isWordCharacter(next) {
+			return true
+		}
+		rest = after
+	}
+}
+
+func isWordCharacter(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }

@@ -1,0 +1,67 @@
+package support_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+// A subscription is confirmed once for each acceptance, within an hour, for that provider alone;
+// what fails may be repeated.
+func TestAcceptedSubscriptions(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		calls, failing := 0, error(nil)
+		ask := func(provider string, wantAccepted bool, wantCalls int) {
+			t.Helper()
+			accepted, err := r.Svc.Desk.ConfirmSubscription(r.Context(), provider, func(context.Context) error {
+				calls++
+				return failing
+			})
+			if accepted != wantAccepted || calls != wantCalls || !errors.Is(err, failing) {
+				t.Errorf("%s: accepted %v, called %d times, %v", provider, accepted, calls, err)
+			}
+		}
+		accept := func() {
+			t.Helper()
+			r.NoError(r.Svc.Desk.AcceptSubscription(r.Context(), "ses", "ticket 7",
+				vtest.AuditEntry("subscription.accept")))
+		}
+		ask("ses", false, 0)
+		accept()
+		ask("other", false, 0)
+		failing = errors.New("no answer")
+		ask("ses", true, 1)
+		failing = nil
+		ask("ses", true, 2)
+		ask("ses", false, 2)
+		list, err := r.Store.AuditEntries(r.Context(), store.AuditFilter{Limit: 9})
+		r.NoError(err)
+		r.WantLine("the record", "2 done mei ses ticket 7 true begun", len(list), list[0].Outcome, list[0].Who,
+			list[0].Target, list[0].Reason,
+			list[0].Ends == list[1].ID, list[1].Outcome)
+		accept()
+		r.Sleep(time.Hour + time.Second)
+		ask("ses", false, 2)
+		accept()
+		r.Sleep(time.Hour)
+		ask("ses", true, 3)
+
+		err = r.Svc.Desk.AcceptSubscription(r.Context(), "ses", "for ana@example.com",
+			vtest.AuditEntry("subscription.accept"))
+		if _, bad := errors.AsType[*fault.InvalidError](err); !bad {
+			t.Errorf("a reason with an address: %v", err)
+		}
+		accept()
+		r.FailStore(sqlitetest.Down, "AuditEntries")
+		if accepted, err := r.Svc.Desk.ConfirmSubscription(r.Context(), "ses",
+			func(context.Context) error { panic("confirmed") }); accepted || !errors.Is(err, fault.Unavailable) {
+			t.Errorf("%v, %v", accepted, err)
+		}
+	})
+}

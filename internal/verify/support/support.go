@@ -1,0 +1,128 @@
+// Package support has the actions of administrators on recipients and codes: reset, erase, cancel,
+// resend, reveal, suppress and preview.
+// Each action is recorded in the audit log before it is carried out, or in the same transaction.
+// Package console checks the administrator's role before it calls this package.
+//
+// Resends and previews go through package verification, so both gates decide them.
+//
+// # A new action
+//
+// Say "verification.nudge", which operators do from the page of a send:
+//
+//	internal/verify/support/actions.go                 the action: it records before it changes anything, or in the same transaction
+//	internal/verify/support/support.go, store/sqldb     Store: the method, if the database changes, with the entry in its transaction, as ResetCounters;
+//	                                            store/storetest has its contract
+//	internal/verify/support/actions_test.go            what it changes, what it records, and that it does nothing if it cannot record
+//	internal/http/console/auth/roles.go              ActionNudge, and the role in allowedActions; without it everyone is refused
+//	internal/http/console/actions.go                 a row of sendActions, of which the form follows and, with code: true, the route of scripts; and its function.
+//	                                            Without code, or for a recipient without a send: a route with recipientActionJSON in console.go, as reset has
+//	internal/base/texts/en.json, zh-Hans.json        action.verification.nudge, and with .title, .what, .button and .done. Without them no page of
+//	                                            a send is shown (500). One that shows a result, as recipient.reveal, has no .done
+//	internal/http/console/routes_test.go             routes: each with its role, or TestEveryRouteWithEveryRole fails
+//	internal/http/console/actions_test.go            its test; TestOnlyWhatARoleMayIsOffered has the list of each role
+//	internal/http/console/testdata/pages.txt         by go test ./internal/http/console -run TestPages -update
+//	docs/openapi.yaml                           the path below /v1/admin
+//	internal/prove/e2e/clients/apps_test.go           adminNudge: no app's key reaches anything by it
+//	docs/operations.md                          which role may do it, and what it does
+package support
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"sendcode/internal/base/message"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/webhook"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+	"sendcode/quota"
+)
+
+// Store are the database's methods for support. Implementation: sqldb.DB.
+type Store interface {
+	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
+	AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error)
+	ResetCounters(ctx context.Context, buckets []store.Bucket, act store.AuditEntry) error
+	CancelByAdministrator(ctx context.Context, id string, act store.AuditEntry, tell ...store.NewEvent) (bool, error)
+	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error
+	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
+	Suppress(ctx context.Context, s store.Suppression, lasts time.Duration, act *store.AuditEntry) (store.Suppression,
+		bool, error)
+	LiftSuppressions(ctx context.Context, l store.LiftSuppressionsRequest, act *store.AuditEntry) ([]store.Suppression, error)
+	LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest, act *store.AuditEntry) (store.PrefixPause, bool, error)
+	LatestRowPerRecipient(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error)
+	Lockout(ctx context.Context, v store.Verification) (store.Lockout, error)
+	HeavyRecipients(ctx context.Context, q store.HeavyRecipientsQuery) ([]store.HeavyRecipient, int, error)
+}
+
+// verificationService are the use cases that administrators share with back ends. Implementation:
+// *verification.Service.
+type verificationService interface {
+	Send(ctx context.Context, ask verification.Request) (verification.Answer, error)
+	ValidateRecipient(channel, to string) error
+	RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash,
+		class store.Class) (quota.Decision, error)
+	ForgetLockouts(app string, ch recipient.Channel, h recipient.Hash)
+}
+
+// limiter deletes what the limiter counted in buckets. Implementation: *gates.Gates.
+type limiter interface {
+	Reset(ctx context.Context, buckets ...string) error
+}
+
+// refusalFlusher writes the refusals that wait in memory to the database. Implementation:
+// *refusals.Batch.
+type refusalFlusher interface {
+	Flush(ctx context.Context)
+}
+
+// MailRenderer renders mails. Implementation: message.Renderer.
+type MailRenderer interface {
+	Render(message.RenderRequest) (message.MailTexts, error)
+	Locales(app string) []string
+}
+
+// TextRenderer renders text messages. Implementation: message.TextRenderer.
+type TextRenderer interface {
+	Render(message.RenderRequest) (message.TextMessage, error)
+	Locales(app string) []string
+}
+
+// Dependencies are the services that a Desk uses.
+type Dependencies struct {
+	Store    Store
+	Codes    verificationService
+	Limiter  limiter
+	Refusals refusalFlusher
+	Policy   *policy.CurrentSet
+	Vault    keys.Vault
+	Mails    MailRenderer
+	Texts    TextRenderer // nil: there are no text messages
+	Teller   webhook.EventMaker
+	Now      func() time.Time
+	Logger   *slog.Logger
+}
+
+// Desk carries out the actions of administrators. Safe for concurrent use.
+type Desk struct{ Dependencies }
+
+// New makes a desk.
+func New(p Dependencies) *Desk { return &Desk{p} }
+
+// Paused returns the pause that stops sends of the channel and purpose; false if there is none.
+func (d *Desk) Paused(ch recipient.Channel, purpose string) (policy.Pause, bool) {
+	return d.Policy.Get().Paused(ch, purpose)
+}
+
+// HashRecipient returns the hash of a recipient by which the database counts and searches it. Error:
+// *fault.InvalidError.
+func (d *Desk) HashRecipient(channel, to string) (recipient.Hash, error) {
+	r, err := verification.ParseRecipient(channel, to, "")
+	if err != nil {
+		return recipient.Hash{}, err
+	}
+	return d.Vault.Hash(r), nil
+}

@@ -1,0 +1,236 @@
+package support_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/support"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+// Only a reply to the recipient that there is no such mailbox for good suppresses.
+func TestMail16BounceSuppresses(t *testing.T) {
+	for reply, want := range map[string]bool{
+		"rejected rcpt 5.1.1": true, "rejected dot 5.1.1": true, "rejected data 5.1.10": true,
+		"rejected rcpt 5.1.0": false, "rejected rcpt 5.1.90": false,
+		"rejected mail 5.1.1": false,                               // no recipient had been named
+		"rejected rcpt 5.1.8": false, "rejected rcpt 5.1.7": false, // about the sender
+		"rejected rcpt 5.2.1": false, "rejected rcpt 5.2.2": false, // a mailbox that is there
+		"rejected rcpt 5.7.1": false, "rejected rcpt ": false, // policy, or it may be
+		"rejected rcpt 5.10.1": false, "unknown dot 5.1.1": false,
+	} {
+		part := strings.Split(reply, " ")
+		e := delivery.Error{Class: delivery.ErrorClass(part[0]), Stage: part[1], Code: part[2]}
+		servertest.Same(t, reply, e.NoMailbox(), want)
+	}
+}
+
+// It holds for thirty days to the microsecond, for the app that met it, for this very address, and
+// through whatever happens to the limiter.
+func TestSuppressed(t *testing.T) {
+	folds := func(s *vtest.Settings) {
+		vtest.SuppressBounces(s)
+		s.Vault.Folding = recipient.Folding{"example.com": {PlusTags: true}}
+		s.SuppressFor = 2 * time.Hour // a month has millions of ticks
+	}
+	vtest.InBubbleWith(t, folds, func(r *vtest.Rig) {
+		r.MailServer.Answer(vtest.NoMailbox)
+		first := r.SendTo(vtest.Ana)
+		since := time.Now()
+		r.EmptyLimiter()
+		r.SendFails(strings.ToUpper(vtest.Ana), "suppressed")
+		s := r.Suppressions()[0]
+		r.WantLine("the suppression", "hard_bounce 550 5.1.1 shop a•••@example.com "+first.View.Send.ID, s.Cause,
+			s.Detail, s.App, s.To, s.Send)
+		r.LoseLimiter()
+		r.WantStatus(r.SendTo(vtest.Ana), "failed suppressed")
+		r.EmptyLimiter()
+		other := r.SendTo("ana.maria+b@example.com") // the same mailbox perhaps, but not what bounced
+		r.SendTo(vtest.Ana, vtest.InApp("desk"))
+		r.WantMails(3)
+		r.WantStatus(other, "sent")
+		r.Sleep(2*time.Hour - time.Since(since) - time.Microsecond)
+		r.SendFails(vtest.Ana, "suppressed")
+		r.Sleep(time.Microsecond)
+		r.SendTo(vtest.Ana)
+		r.WantMails(4)
+	})
+}
+
+// The simulator's recipients bounce as often as a front end wants; test recipients are sent nothing
+// that could bounce.
+func TestSimulatorIsNeverSuppressed(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
+		for range 3 {
+			r.MailServer.Answer(vtest.NoMailbox)
+			r.SendFails("bounce@simulator.test", "rejected")
+		}
+		r.Want("suppressions", len(r.Suppressions()), 0)
+	})
+}
+
+func TestNothingSuppressesWhereItIsOff(t *testing.T) {
+	off := func(s *vtest.Settings) { vtest.SuppressBounces(s); s.SuppressFor = 0 }
+	vtest.InBubbleWith(t, off, func(r *vtest.Rig) {
+		for range 3 {
+			r.MailServer.Answer(vtest.NoMailbox)
+			r.SendFails(vtest.Ana, "rejected")
+		}
+		r.Suppress(vtest.Ana, 0) // by hand all the same, for as long as by default
+		r.SendFails(vtest.Ana, "suppressed")
+		s := r.Suppressions()[0]
+		r.Want("how long", s.Until.Sub(s.Since), support.DefaultSuppressionPeriod)
+	})
+}
+
+// Asking for a suppressed recipient is free, and bounded by the rule on failures.
+func TestSuppressedIsBoundedByFailures(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
+		r.Suppress(vtest.Ana, 30*24*time.Hour)
+		for range vtest.MaxFailures {
+			r.SendFails(vtest.Ana, "suppressed")
+		}
+		r.Want("refused by", r.RefuseTo(vtest.Ana).Quota.Violated(), "[failures]")
+		r.EmptyLimiter() // the database knows it too
+		r.RefuseTo(vtest.Ana)
+		r.WantMails(0)
+	})
+}
+
+func TestSuppressByHandAndLift(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
+		s := r.Suppress("ana.maria@EXAMPLE.com", time.Hour)
+		r.WantLine("the suppression", "manual asked by telephone mei  true a•••@example.com 1h0m0s", s.Cause, s.Detail,
+			s.By, s.App, s.Send == uuid.Nil, s.To, s.Until.Sub(s.Since))
+		r.SendFails(vtest.Ana, "suppressed")
+		lift := func(l support.LiftSuppressionsRequest) ([]store.Suppression, error) {
+			return r.Svc.Desk.LiftSuppressions(r.Context(), l, vtest.AuditEntry("suppression.lift"))
+		}
+		for _, want := range []int{1, 0} {
+			list, err := lift(support.LiftSuppressionsRequest{Channel: "email", To: vtest.Ana, Reason: "mended"})
+			r.WantLine("lifted", vtest.Line(want, nil), len(list), err)
+		}
+		r.SendTo(vtest.Ana)
+		r.WantMails(1)
+		again := r.Suppress(vtest.Ana, time.Hour)
+		r.Sleep(time.Minute)
+		list, err := lift(support.LiftSuppressionsRequest{Channel: "email", Address: again.Address, Reason: "as listed"})
+		r.WantLine("lifted", "1 <nil>", len(list), err)
+		r.SendTo(vtest.Ana)
+
+		for field, wish := range map[string]support.SuppressRequest{
+			"to":      {Channel: "email", To: "noone", Reason: "x"},
+			"channel": {Channel: "pigeon", To: vtest.Ana, Reason: "x"},
+			"app":     {Channel: "email", To: vtest.Ana, App: "nope", Reason: "x"},
+			"reason":  {Channel: "email", To: vtest.Ana},
+		} {
+			r.WantInvalid(vtest.Err(r.Svc.Desk.Suppress(r.Context(), wish, vtest.AuditEntry("suppression.add"))), field,
+				"")
+			r.WantInvalid(vtest.Err(lift(support.LiftSuppressionsRequest{Channel: wish.Channel, To: wish.To, App: wish.App,
+				Reason: wish.Reason})), field, "")
+		}
+		_, err = lift(support.LiftSuppressionsRequest{Channel: "email", Address: again.Address, Reason: strings.Repeat("x", 201)})
+		r.WantInvalid(err, "reason", "too_long")
+		_, err = lift(support.LiftSuppressionsRequest{Channel: "email", Address: again.Address, Reason: "ticket \u202e7"})
+		r.WantInvalid(err, "reason", "hidden_character")
+	})
+}
+
+// What is stopped, lifted or erased of a number is so for its handset, with or without Argentina's 9 and
+// Mexico's 1.
+func TestSuppressionsOfNumbersFollowTheCountedForm(t *testing.T) {
+	for _, pair := range [][2]string{{"+541166773399", "+5491166773399"}, {"+5491166773399", "+541166773399"},
+		{"+5215512345678", "+525512345678"}, {"+525512345678", "+5215512345678"}} {
+		vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.SuppressBounces(s); vtest.ServeCountries("AR", "MX")(s) }, func(r *vtest.Rig) {
+			r.Svc.Desk.Suppress(r.Context(), support.SuppressRequest{Channel: "sms", To: pair[0], Reason: "asked"}, vtest.AuditEntry("suppression.add"))
+			r.Want("suppressed", r.Status(r.Send(vtest.TextTo(pair[1]))), "failed suppressed")
+			lifted, err := r.Svc.Desk.LiftSuppressions(r.Context(),
+				support.LiftSuppressionsRequest{Channel: "sms", To: pair[1], Reason: "asked"}, vtest.AuditEntry("suppression.lift"))
+			r.WantLine("lifted", "1 <nil>", len(lifted), err)
+
+			r.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonOptedOut})
+			r.Sleep(time.Hour)
+			r.Want("opted out", r.Status(r.Send(vtest.TextTo(pair[0]))), "failed opted_out")
+			r.Carrier.Fail(nil)
+			r.Want("after it", r.Status(r.Send(vtest.TextTo(pair[1]))), "failed suppressed")
+
+			target, err := r.Svc.Desk.ParseTarget("", "sms", pair[0], "", "asked")
+			r.NoError(err)
+			r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), target, vtest.AuditEntry("erase")))
+			for _, row := range r.Rows() {
+				r.Want("erased", row.To, "•••")
+			}
+		})
+	}
+}
+
+// A process that dies after Begin leaves the row to another one, which does not send it either; nor
+// does what waited in the database for room.
+func TestSuppressedIsTakenOver(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
+		r.Suppress(vtest.Ana, time.Hour)
+		dead := r.Replica(&vtest.MailServer{}) // its workers never run: there are none
+		dead.Outbox.Capacity = 0               // what it lets in goes back to the database at once
+		a := r.AskAt(dead, vtest.AskFor(vtest.Ana), true)
+		r.Sleep(10 * time.Second)
+		r.WantLine("the send", "failed suppressed 2", r.Status(a), r.Get(a.View.ID).Send.Attempt)
+		r.WantMails(0)
+	})
+}
+
+// A pause stops what is asked for and what waits for its next try, for whom it names alone; when it
+// ends, codes go out again.
+func TestPaused(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
+		terms := func(pauses ...policy.Pause) {
+			next := r.Svc.Terms()
+			next.Pauses = pauses
+			r.Svc.Change(next)
+		}
+		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "dial", 0, ""))
+		waiting := r.SendTo("bo@example.com")
+		began := time.Now()
+		terms(policy.Pause{Channel: recipient.Email, Reason: "the server moves"})
+		r.SendFails(vtest.Ana, "paused")
+		r.Sleep(30 * time.Second)
+		r.WantStatus(waiting, "failed paused")
+		r.WantMails(1)
+		terms(policy.Pause{Channel: recipient.SMS}, policy.Pause{Purpose: "login", Reason: "abuse"},
+			policy.Pause{Channel: recipient.Email, Reason: "the server moves"})
+		p, _ := r.Svc.Desk.Paused(recipient.Email, "default")
+		r.WantLine("the reason, known since", "the server moves 0s", p.Reason, p.Since.Sub(began))
+		terms(policy.Pause{Purpose: "login"}, policy.Pause{Channel: recipient.SMS, Purpose: "default"})
+		r.SendTo(vtest.Ana)
+		r.WantMails(2)
+		r.WantStatus(r.SendTo(vtest.Ana, vtest.For("login")), "failed paused")
+		p, _ = r.Svc.Desk.Paused(recipient.Email, "login")
+		r.Want("another reason is another pause, known since", time.Since(p.Since), "0s")
+		terms()
+		_, paused := r.Svc.Desk.Paused(recipient.Email, "login")
+		r.Want("paused", paused, false)
+	})
+}
+
+// Test recipients go on while all is paused: nothing of theirs leaves the machine.
+func TestPausedButForTestRecipients(t *testing.T) {
+	change := func(s *vtest.Settings) {
+		vtest.SuppressBounces(s)
+		s.Pauses = []policy.Pause{{Channel: recipient.Email}}
+		vtest.TestRecipient(t, vtest.Ana, "424242")(s)
+	}
+	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
+		r.WantStatus(r.SendTo(vtest.Ana), "sent")
+		r.SendFails("bo@example.com", "paused")
+		p, ok := r.Svc.Desk.Paused(recipient.Email, "x")
+		r.WantLine("paused, since an instant that is known", "true false", ok, p.Since.IsZero())
+	})
+}

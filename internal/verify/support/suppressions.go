@@ -1,0 +1,125 @@
+package support
+
+import (
+	"cmp"
+	"context"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+)
+
+// SuppressRequest is a request to send nothing to a recipient for a while.
+type SuppressRequest struct {
+	Channel string        `json:"channel"`
+	To      string        `json:"to"`
+	App     string        `json:"app"`    // sends of this app alone; empty: of all apps
+	Reason  string        `json:"reason"` // at most 200 characters
+	For     time.Duration `json:"-"`      // at most MaxSuppressionPeriod; 0: as long as a bounce suppresses
+}
+
+// MaxSuppressionPeriod is the longest suppression; DefaultSuppressionPeriod is used if neither the
+// request nor the configuration has a length.
+const (
+	MaxSuppressionPeriod     = 366 * 24 * time.Hour
+	DefaultSuppressionPeriod = 30 * 24 * time.Hour
+)
+
+// Suppress suppresses sends to a recipient, and records the action. Errors: *fault.InvalidError,
+// fault.Unavailable.
+func (d *Desk) Suppress(ctx context.Context, b SuppressRequest, act store.AuditEntry) (store.Suppression, error) {
+	to, err := d.parseSuppressible(b.Channel, b.To, b.App, b.Reason)
+	if err != nil {
+		return store.Suppression{}, err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return store.Suppression{}, err
+	}
+	row, _, err := d.Store.Suppress(ctx, store.Suppression{
+		ID: id, App: b.App, Channel: to.Channel(), Address: d.Vault.SuppressionHash(to), Recipient: d.Vault.Hash(to),
+		To:    to.Masked(),
+		Cause: store.CauseManual, Detail: b.Reason, By: act.Who,
+	}, cmp.Or(b.For, d.Policy.Get().SuppressFor, DefaultSuppressionPeriod), d.auditEntryFor(act, to, b.App, b.Reason))
+	return row, err
+}
+
+// LiftSuppressionsRequest is a request to end the suppressions of a recipient.
+type LiftSuppressionsRequest struct {
+	Channel string         `json:"channel"`
+	To      string         `json:"to"`
+	Address recipient.Hash `json:"-"`   // in place of To: the hash from the list of suppressions
+	App     string         `json:"app"` // only suppressions of this app; empty: all
+	Reason  string         `json:"reason"`
+}
+
+// LiftSuppressions ends the recipient's current suppressions, returns them, and records the action. Errors:
+// *fault.InvalidError, fault.Unavailable.
+func (d *Desk) LiftSuppressions(ctx context.Context, l LiftSuppressionsRequest, act store.AuditEntry) ([]store.Suppression, error) {
+	lifting := store.LiftSuppressionsRequest{Channel: recipient.Channel(l.Channel), Address: l.Address, App: l.App, By: act.Who,
+		Why: l.Reason}
+	act.App, act.Channel, act.Reason = l.App, lifting.Channel, l.Reason
+	record := &act
+	if l.Address.IsZero() {
+		to, err := d.parseSuppressible(l.Channel, l.To, l.App, l.Reason)
+		if err != nil {
+			return nil, err
+		}
+		lifting.Channel, lifting.Address = to.Channel(), d.Vault.SuppressionHash(to)
+		record = d.auditEntryFor(act, to, l.App, l.Reason)
+	} else if err := checkSuppressionReason(l.Reason, ""); err != nil {
+		return nil, err
+	}
+	list, err := d.Store.LiftSuppressions(ctx, lifting, record)
+	return list, err
+}
+
+// auditEntryFor returns the audit entry with the recipient, the app and the reason.
+func (d *Desk) auditEntryFor(act store.AuditEntry, to recipient.Recipient, app, why string) *store.AuditEntry {
+	act.App, act.Channel, act.Recipient, act.To, act.Reason = app, to.Channel(), d.Vault.Hash(to), to.Masked(), why
+	return &act
+}
+
+// parseSuppressible parses the recipient and checks the app and the reason of a request.
+func (d *Desk) parseSuppressible(channel, address, app, why string) (recipient.Recipient, error) {
+	to, err := verification.ParseRecipient(channel, address, "")
+	if err != nil {
+		return to, err
+	}
+	if app != "" && !d.Policy.Get().HasApp(app) {
+		return to, fault.Invalid("app", "unknown", "There is no such app.")
+	}
+	return to, checkSuppressionReason(why, to.Address())
+}
+
+// checkSuppressionReason checks the reason of a suppression, which the audit log keeps for good.
+func checkSuppressionReason(why, to string) error {
+	switch {
+	case why == "":
+		return fault.Invalid("reason", "required", "Say why; it is recorded.")
+	case utf8.RuneCountInString(why) > MaxSuppressionReasonLength:
+		return fault.Invalid("reason", "too_long", "The reason of a suppression has at most 200 characters.")
+	case !verification.IsPlainText(why, MaxSuppressionReasonLength):
+		return fault.Invalid("reason", "hidden_character", hiddenCharacterDetail)
+	}
+	return CheckReason(why, to)
+}
+
+// LiftPrefixPause ends the pause of a prefix early, and records the action, unless the pause had
+// ended before. Errors: fault.NotFound, *fault.InvalidError, fault.Unavailable.
+func (d *Desk) LiftPrefixPause(ctx context.Context, id uuid.UUID, reason string,
+	act store.AuditEntry) (store.PrefixPause, error) {
+	if err := CheckReason(reason, ""); err != nil {
+		return store.PrefixPause{}, err
+	}
+	act.Reason = reason
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
+	defer cancel()
+	p, _, err := d.Store.LiftPrefixPause(ctx, store.LiftPauseRequest{ID: id, By: act.Who, Why: reason}, &act)
+	return p, err
+}

@@ -1,0 +1,131 @@
+package verification
+
+import (
+	"errors"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/store"
+)
+
+// Request is one request for a code, before it is parsed.
+type Request struct {
+	Caller
+	Channel string
+	To      string
+	// ISO 3166-1 alpha-2: country of a phone number in national form; empty: To must be in
+	// international form
+	Country      string
+	Purpose      string        // empty: default
+	Locale       string        // a BCP 47 tag of at most 35 characters; empty: see LocaleChooser
+	Languages    string        // an Accept-Language list; invalid parts are ignored
+	Site         string        // browsers: host of the page that asks; empty: our own
+	store.Labels               // of at most 64 characters
+	Session      string        // secret keys: names the end user's session, at most 128 characters
+	Wait         time.Duration // secret keys: how long to wait for the outcome, at most MaxWait; 0: answer at once
+	Resend       string        // ID of a verification; Channel, To and Purpose may then be left out
+	// browsers: tokens of earlier right codes, the newest first, at most MaxKnownTokens; see
+	// CheckResult.Known
+	Known []string
+	// secret keys: the caller's code, 4 to 12 ASCII letters and digits, which the caller checks
+	// itself; empty: the code is made here
+	Code string
+	TTL  time.Duration // how long Code is good, 1 min to store.MaxCodeLife; the message says it; 0: it does not
+	// with Code: the caller reports each approval, so a code without a report counts as not entered
+	Reports bool
+	// secret keys: called once the send is admitted, before its message leaves; false: the code is
+	// canceled, no message leaves, and Send returns ErrHeld. A repetition does not call it. nil: the message
+	// leaves at once
+	Hold func() bool
+}
+
+// Bounds of a request's free texts, in characters.
+const (
+	maxLabelLength   = 64
+	maxSessionLength = 128
+)
+
+func validateOptions(ask Request) error {
+	for name, text := range ask.Labels.All() {
+		if !IsPlainText(text, maxLabelLength) {
+			return fault.Invalid(name, "invalid", "A "+name+" has at most 64 characters and no control characters.")
+		}
+	}
+	switch {
+	case !IsPlainText(ask.Session, maxSessionLength):
+		return fault.Invalid("session", "invalid", "A session has at most 128 characters and no control characters.")
+	case ask.Session != "" && ask.Kind != BackEnd:
+		return fault.Invalid("session", "not_allowed", "Only secret keys may name a session.")
+	case ask.Session != "" && ask.Stranger:
+		return fault.Invalid("session", "not_allowed",
+			"A request with trust stranger names its verification by verification_id, not by a session.")
+	case len(ask.Known) > 0 && ask.Kind != Browser:
+		return fault.Invalid("known", "not_allowed",
+			"Only browsers have tokens of earlier codes; a secret key needs none.")
+	case len(ask.Known) > MaxKnownTokens:
+		return fault.Invalid("known", "too_many", "A browser presents at most 5 tokens, the newest ones.")
+	case ask.Wait > 0 && ask.Kind != BackEnd:
+		return fault.Invalid("prefer", "not_allowed", "Only secret keys may wait for the outcome.")
+	case ask.Country != "" && !recipient.KnownCountry(ask.Country):
+		return fault.Invalid("country", "unknown",
+			"A country is a code of two capital letters such as DE (ISO 3166-1).")
+	}
+	return validateCallerCode(ask)
+}
+
+// FindPurpose returns a purpose by name, "" for the default one. Error: *fault.InvalidError.
+func FindPurpose(set policy.Set, name string) (policy.Purpose, error) {
+	p, ok := set.Purpose(name)
+	if !ok {
+		return p, fault.Invalid("purpose", "unknown", "No purpose of that name is configured.")
+	}
+	return p, nil
+}
+
+// parseRecipient parses a recipient. Error: *fault.InvalidError, also for sms if no carrier is
+// configured.
+func (s *Service) parseRecipient(channel, to, country string) (recipient.Recipient, error) {
+	if channel == string(recipient.SMS) && s.Texts == nil {
+		return recipient.Recipient{}, fault.Invalid("channel", "not_configured",
+			"No carrier is configured for this channel.")
+	}
+	return ParseRecipient(channel, to, country)
+}
+
+// ParseRecipient parses a recipient of any channel. Without a country it takes phone numbers only
+// in international form. Error: *fault.InvalidError.
+func ParseRecipient(channel, to, country string) (recipient.Recipient, error) {
+	var none recipient.Recipient
+	if channel == "" {
+		return none, fault.Invalid("channel", "required", "The channel is missing; it is email or sms.")
+	}
+	ch, err := recipient.ParseChannel(channel)
+	if err != nil {
+		return none, fault.Invalid("channel", "unsupported", "This channel is not supported; email and sms are.")
+	}
+	if to == "" {
+		return none, fault.Invalid("to", "required", "The recipient is missing.")
+	}
+	r, err := recipient.ParseInCountry(ch, to, country)
+	if bad, ok := errors.AsType[*recipient.InvalidError](err); ok {
+		return none, fault.Invalid("to", bad.Reason, bad.Detail)
+	}
+	return r, err
+}
+
+// IsPlainText reports whether s is valid UTF-8 of at most limit characters, without control or
+// format characters. Such a text is safe in a row, a page or a header.
+func IsPlainText(s string, limit int) bool {
+	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !strings.ContainsFunc(s, IsHiddenCharacter)
+}
+
+// IsHiddenCharacter reports whether a character is invisible and may control, hide or reorder text:
+// a control or format character, or one that ends a line or paragraph.
+func IsHiddenCharacter(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
+}

@@ -1,0 +1,390 @@
+package verification_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/outbox"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+// badReputation is a refusal for what we are.
+var badReputation = vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1")
+
+// callers are requests of each class.
+func callers(r *vtest.Rig) map[store.Class]verification.Request {
+	return map[store.Class]verification.Request{
+		store.SecretKeyClass: vtest.AskFor(vtest.Ana),
+		store.KnownBrowser:   byBrowser(vtest.Ana, presenting(knownBrowser(r))),
+		store.UnknownBrowser: byBrowser(vtest.Ana),
+	}
+}
+
+// failMany has n sends fail with an answer of the mail server, a second apart.
+func failMany(r *vtest.Rig, n int, ask verification.Request, answer func(context.Context) error) {
+	r.Helper()
+	for range n {
+		r.MailServer.Answer(answer)
+		a := r.Send(ask)
+		r.Sleep(time.Second)
+		if row := r.Get(a.View.ID); row.Send.Status != store.Failed {
+			r.Fatalf("the send is %s", row.Send.Status)
+		}
+	}
+}
+
+// quiet bounds failures, and has no other job than to send.
+var quiet = vtest.MinuteTick(vtest.BoundFailures)
+
+// Strangers stop at half of the rule on failures, in both gates. The other half is for secret keys
+// and known browsers.
+func TestStrangersStopAtHalfOfTheFailures(t *testing.T) {
+	vtest.EachInBubble(t, map[string]func(*vtest.Rig){
+		"both gates": func(*vtest.Rig) {}, "the database alone": (*vtest.Rig).LoseLimiter,
+		"flushed": func(r *vtest.Rig) { r.EmptyLimiter() },
+	}, quiet, func(r *vtest.Rig, before func(*vtest.Rig)) {
+		by := callers(r)
+		failMany(r, vtest.MaxFailures/2, by[store.UnknownBrowser], vtest.NoMailbox)
+		before(r)
+		r.Want("strangers", r.Refuse(by[store.UnknownBrowser]).Quota.Violated(), "[failures]")
+		forStranger := by[store.SecretKeyClass]
+		forStranger.Stranger = true
+		r.Want("a back end for a stranger", r.Refuse(forStranger).Quota.Violated(), "[failures]")
+		failMany(r, 1, by[store.KnownBrowser], vtest.NoMailbox)
+		failMany(r, vtest.MaxFailures/2-1, by[store.SecretKeyClass], vtest.NoMailbox)
+		r.Want("secret keys, at the total", r.Refuse(by[store.SecretKeyClass]).Quota.Violated(), "[failures]")
+		r.Want("known browsers, at the total", r.Refuse(by[store.KnownBrowser]).Quota.Violated(), "[failures]")
+	})
+}
+
+// What failed for a reason of ours counts for an hour by class: 20 of one class refuse no other,
+// whatever the limiter does.
+func TestBackoffIsOfOneClass(t *testing.T) {
+	for _, class := range store.Classes {
+		for name, away := range map[string]bool{"limiter": false, "limiter away": true} {
+			vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
+				by := callers(r)
+				if away {
+					r.LoseLimiter()
+				}
+				failMany(r, policy.BackoffRule.Limit, by[class], badReputation)
+				refused := r.Refuse(by[class]).Quota
+				r.WantLine(name+", "+class.Name(), "[backoff]", refused.Violated())
+				r.Want("wait", refused.RetryAfter() > time.Hour-5*time.Minute-time.Minute &&
+					refused.RetryAfter() <= time.Hour, true)
+				for _, other := range store.Classes {
+					if other != class {
+						failMany(r, policy.BackoffRule.Limit, by[other], badReputation)
+						r.Want(other.Name(), r.Refuse(by[other]).Quota.Violated(), "[backoff]")
+					}
+				}
+				r.SendTo("bo@example.com")
+				r.Sleep(time.Hour)
+				r.Send(by[class])
+			})
+		}
+	}
+}
+
+// The state is told exactly: the wait ends when the oldest leaves. A look tells it too, and a rule
+// that is free is not shown.
+func TestBackoffIsTold(t *testing.T) {
+	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
+		failMany(r, policy.BackoffRule.Limit-1, vtest.AskFor(vtest.Ana), badReputation)
+		r.WantQuota("one is left", r.QuotaOf(""), "[1000]", 0)
+		failMany(r, 1, vtest.AskFor(vtest.Ana), badReputation)
+		wait := time.Hour - time.Duration(policy.BackoffRule.Limit)*time.Second
+		r.WantBlockedBy(r.QuotaOf(""), "backoff", wait)
+		r.WantBlockedBy(r.RefuseTo(vtest.Ana).Quota, "backoff", wait)
+		r.Sleep(wait - time.Microsecond)
+		r.WantBlockedBy(r.RefuseTo(vtest.Ana).Quota, "backoff", time.Microsecond)
+		r.Sleep(time.Microsecond)
+		r.SendTo(vtest.Ana)
+	})
+}
+
+// The first message that is sent to the recipient, for any class, lets all try again; so do the end
+// of a pause and a reset.
+func TestBackoffIsForgotten(t *testing.T) {
+	paused := func(r *vtest.Rig, pauses ...policy.Pause) {
+		next := r.Svc.Terms()
+		next.Pauses = pauses
+		r.Svc.Change(next)
+	}
+	for name, c := range map[string]struct{ before, after func(r *vtest.Rig) }{
+		"a message was sent": {func(*vtest.Rig) {}, func(r *vtest.Rig) { r.Send(byBrowser(vtest.Ana)) }},
+		"a pause is over": {
+			func(r *vtest.Rig) { paused(r, policy.Pause{Channel: recipient.Email}) },
+			func(r *vtest.Rig) { paused(r, policy.Pause{Channel: recipient.SMS}) },
+		},
+		"a reset": {func(*vtest.Rig) {}, func(r *vtest.Rig) {
+			r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		}},
+		"flushed": {func(*vtest.Rig) {}, func(r *vtest.Rig) { r.EmptyLimiter() }},
+	} {
+		for _, away := range []bool{false, true} {
+			if away && (name == "flushed" || name == "a reset") { // which need the limiter
+				continue
+			}
+			vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
+				if away {
+					r.LoseLimiter()
+				}
+				c.before(r)
+				for range policy.BackoffRule.Limit {
+					r.MailServer.Answer(badReputation)
+					r.SendTo(vtest.Ana)
+					r.Sleep(time.Second)
+				}
+				r.MailServer.Answers = nil // a pause left some
+				r.Want(name, r.RefuseTo(vtest.Ana).Quota.Violated(), "[backoff]")
+				c.after(r)
+				if name != "a reset" { // which empties the limiter
+					r.Sleep(time.Second)
+				}
+				r.WantQuota(name+": a look", r.QuotaOf(""), vtest.Remaining(r.QuotaOf("")), 0)
+				r.WantStatus(r.SendTo(vtest.Ana), "sent")
+			})
+		}
+	}
+}
+
+// While the database does not answer, what the limiter says stands.
+func TestBackoffWithoutTheDatabase(t *testing.T) {
+	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
+		failMany(r, policy.BackoffRule.Limit, vtest.AskFor(vtest.Ana), badReputation)
+		r.Sleep(time.Second)
+		r.FailStore(sqlitetest.Down, "FailedSends")
+		r.Want("refused", r.RefuseTo(vtest.Ana).Quota.Violated(), "[backoff]")
+		r.Sleep(time.Second)
+		r.Want("a look", r.QuotaOf("").Violated(), "[backoff]")
+		r.MendStore()
+	})
+}
+
+// Refusals that come together share a read that has not begun.
+func TestBackoffSharesReads(t *testing.T) {
+	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
+		failMany(r, policy.BackoffRule.Limit, vtest.AskFor(vtest.Ana), badReputation)
+		r.Sleep(time.Second)
+		var reads atomic.Int32
+		r.Store.SetHook(func(_ context.Context, method string, at sqlitetest.Stage) sqlitetest.Fault { // it waits
+			if method == "FailedSends" && at == sqlitetest.Asking {
+				reads.Add(1)
+				<-time.After(time.Second)
+			}
+			return sqlitetest.None
+		})
+		var burst sync.WaitGroup
+		for range 30 {
+			burst.Go(func() { r.RefuseTo(vtest.Ana) })
+		}
+		burst.Wait()
+		r.Want("reads", reads.Load(), 2)
+	})
+}
+
+// Which failure says that the address takes no messages, and so counts for a day, and which counts
+// for an hour.
+func TestWhatAFailureSays(t *testing.T) {
+	carrier := func(e *delivery.Error) func(r *vtest.Rig) verification.Request {
+		return func(r *vtest.Rig) verification.Request { r.Carrier.Fail(e); return vtest.TextTo(vtest.Mobile) }
+	}
+	mail := func(answer func(context.Context) error) func(r *vtest.Rig) verification.Request {
+		return func(r *vtest.Rig) verification.Request { r.MailServer.Answer(answer); return vtest.AskFor(vtest.Ana) }
+	}
+	rejected := func(stage, code string) func(r *vtest.Rig) verification.Request {
+		return mail(vtest.FailWith(delivery.Rejected, stage, 550, code))
+	}
+	for name, c := range map[string]struct {
+		ask  func(r *vtest.Rig) verification.Request
+		want string // failures and backoff
+	}{
+		"no such mailbox":                {rejected("rcpt", "5.1.1"), "rejected 1 0"},
+		"no such domain":                 {rejected("dot", "5.1.2"), "rejected 1 0"},
+		"the sender's address":           {rejected("rcpt", "5.1.8"), "rejected 0 1"},
+		"before the recipient was named": {rejected("mail", "5.1.0"), "rejected 0 1"},
+		"reputation":                     {mail(badReputation), "rejected 0 1"},
+		"a full mailbox":                 {rejected("rcpt", "5.2.2"), "rejected 0 1"},
+		"a bare 550":                     {rejected("rcpt", ""), "rejected 1 0"},
+		"a bare 550, of policy": {mail(func(context.Context) error {
+			return &delivery.Error{Class: delivery.Rejected, Stage: "rcpt", Status: 550, Says: delivery.AnotherReason}
+		}), "rejected 0 1"},
+		"a bare 550, after the mail": {rejected("dot", ""), "rejected 0 1"},
+		"sent":                       {mail(func(context.Context) error { return nil }), " 0 0"},
+		"no answer": {mail(vtest.FailWith(delivery.Unknown, "dot", 0, "")),
+			outbox.ReasonNoAnswer + " 0 0"},
+		"away until the code's end": {mail(func(context.Context) error {
+			return &delivery.Error{Class: delivery.Temporary, Stage: "dial", RetryAfter: time.Hour,
+				Err: errors.New("away")}
+		}), outbox.ReasonExpired + " 0 1"},
+		"a template that cannot be filled": {mail(func(context.Context) error {
+			return &delivery.Error{Class: delivery.Rejected, Stage: "message", Reason: delivery.ReasonTemplate}
+		}), "template 0 1"},
+		"a number that does not exist": {carrier(&delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer,
+			BadNumber: true}), "rejected 1 0"},
+		"a carrier's refusal": {carrier(&delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer,
+			Code: "30450"}), "rejected 0 1"},
+		"a spend cap": {carrier(&delivery.Error{Class: delivery.Rejected, Stage: sms.StageBudget,
+			Reason: sms.ReasonSpendCap}), "spend_cap 0 1"},
+		"suppressed": {func(r *vtest.Rig) verification.Request {
+			r.MailServer.Answer(vtest.NoMailbox)
+			r.SendTo(vtest.Ana)
+			r.Sleep(time.Second)
+			return vtest.AskFor(vtest.Ana)
+		}, "suppressed 2 0"},
+		"blocked": {func(r *vtest.Rig) verification.Request {
+			next := r.Svc.Terms()
+			next.Blocks.Domains = map[string]bool{"example.com": true}
+			r.Svc.Change(next)
+			return vtest.AskFor(vtest.Ana)
+		}, "blocked 0 1"},
+		"paused": {func(r *vtest.Rig) verification.Request {
+			next := r.Svc.Terms()
+			next.Pauses = []policy.Pause{{Purpose: "default"}}
+			r.Svc.Change(next)
+			return vtest.AskFor(vtest.Ana)
+		}, "paused 0 1"},
+	} {
+		vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.SuppressBounces(s); vtest.ServeCountries("DE")(s) },
+			func(r *vtest.Rig) {
+				ask := c.ask(r)
+				a := r.Send(ask)
+				r.Sleep(2 * time.Second)
+				v, row, _, err := r.Store.Verification(r.Context(), a.View.ID)
+				r.NoError(err)
+				count := func(scope quota.Scope, bucket string) int {
+					d, err := r.Limiter.Peek(r.Context(), quota.Request{
+						Rules:   []quota.Rule{{Name: "n", Scope: scope, Limit: 9, Window: 24 * time.Hour}},
+						Buckets: map[quota.Scope]string{scope: bucket},
+					})
+					r.NoError(err)
+					return d.Rules[0].Used
+				}
+				r.WantLine(name, c.want, row.Reason,
+					count(quota.Failures, buckets.Failures("shop", v.Channel, v.Recipient)),
+					count(quota.Backoff, buckets.Backoff("shop", v.Channel, v.Recipient, store.SecretKeyClass)))
+				rows := 0
+				r.NoError(r.Store.AllRejectedSends(r.Context(), 24*time.Hour,
+					func(store.CountedSend) error { rows++; return nil }))
+				r.Want(name+": in the database", rows,
+					count(quota.Failures, buckets.Failures("shop", v.Channel, v.Recipient)))
+			})
+	}
+	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) { // what the caller ended
+		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "dial", 0, ""))
+		a := r.SendTo(vtest.Ana)
+		r.Cancel(a.View.ID)
+		r.Sleep(2 * time.Minute)
+		d, err := r.Limiter.Peek(r.Context(),
+			quota.Request{Rules: []quota.Rule{policy.BackoffRule}, Buckets: map[quota.Scope]string{
+				quota.Backoff: buckets.Backoff("shop", "email", r.Person().Recipient, store.SecretKeyClass)}})
+		r.WantLine("ended", "failed ended 0 <nil>", r.Status(a), d.Rules[0].Used, err)
+	})
+}
+
+// For an hour the mail server refuses us for what we are. 50 people try every four minutes, in
+// their browsers and through a back end; one client in a loop tries every ten seconds. When the
+// hour is over, all get in at their next try, but the loop: it waits at most an hour, and not at
+// all once a message to its recipient has been sent.
+func TestAnHourOfBadReputation(t *testing.T) {
+	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
+		address := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1}) }
+		people := make([]verification.Request, 50)
+		for n := range people {
+			people[n] = vtest.AskFor(vtest.NthAddress(n))
+			if n%2 == 0 {
+				people[n] = byBrowser(vtest.NthAddress(n))
+				people[n].IP = address(n)
+			}
+		}
+		hammer := byBrowser(vtest.Ana)
+		refused := 0
+		for at := range 350 { // steps of ten seconds, nearly an hour
+			r.MailServer.Answer(badReputation)
+			hammer.IP = address(1000 + at)
+			a, err := r.Svc.Send(r.Context(), hammer)
+			r.NoError(err)
+			if !a.Admitted {
+				refused++
+				r.MailServer.Answers = nil
+			}
+			r.Sleep(time.Second)
+			if at%24 == 0 {
+				for _, ask := range people {
+					r.MailServer.Answer(badReputation)
+					r.Send(ask)
+					r.Sleep(time.Millisecond)
+				}
+			}
+			r.Sleep(9 * time.Second)
+		}
+		r.Want("a loop reaches the server 20 times in an hour", refused == 350-policy.BackoffRule.Limit, true)
+		for _, ask := range people {
+			r.WantStatus(r.Send(ask), "sent")
+		}
+		r.Want("the loop", r.Refuse(hammer).Quota.RetryAfter() <= time.Hour, true)
+		r.WantStatus(r.SendTo(vtest.Ana), "sent")
+		r.Sleep(time.Second)
+		r.WantStatus(r.Send(hammer), "sent")
+	})
+}
+
+// For an hour our server refuses us, or we are stopped. 20 tries fail for each of four spellings of one
+// mailbox, by each class of callers, under all rules of a service without settings. When the hour is
+// over, everybody gets in at once.
+func TestAnHourOfRefusalsCostsNothing(t *testing.T) {
+	builtIn := vtest.MinuteTick(func(s *vtest.Settings) {
+		s.Set = vtest.BuiltIn()
+		s.Apps = map[string]policy.App{"shop": {ReachedByStrangers: true}}
+	})
+	pause := func(r *vtest.Rig, pauses ...policy.Pause) {
+		next := r.Svc.Terms()
+		next.Pauses = pauses
+		r.Svc.Change(next)
+	}
+	vtest.EachInBubble(t, map[string]struct{ begin, end func(*vtest.Rig) }{
+		"refused for what we are": {func(*vtest.Rig) {}, func(*vtest.Rig) {}},
+		"a stop":                  {func(r *vtest.Rig) { pause(r, policy.Pause{Channel: recipient.Email}) }, func(r *vtest.Rig) { pause(r) }},
+	}, builtIn, func(r *vtest.Rig, c struct{ begin, end func(*vtest.Rig) }) {
+		known := byBrowser(vtest.Ana, presenting(knownBrowser(r)))
+		r.Sleep(24 * time.Hour)
+		stranger := vtest.AskFor("ana.maria+3@gmail.com")
+		stranger.Stranger = true
+		asks := []verification.Request{known, vtest.AskFor(vtest.Ana), byBrowser("ana.maria@gmail.com"), byBrowser("anamaria@gmail.com"),
+			byBrowser("ana.maria+2@gmail.com"), stranger}
+		c.begin(r)
+		for range policy.BackoffRule.Limit {
+			for n, ask := range asks {
+				r.MailServer.Answer(badReputation)
+				ask.IP = netip.AddrFrom4([4]byte{10, byte(n), 0, 1})
+				if a := r.Send(ask); !a.Admitted {
+					r.Fatalf("%s: %v", ask.To, a.Quota.Violated())
+				}
+				r.Sleep(time.Second)
+			}
+			r.Sleep(3*time.Minute - time.Duration(len(asks))*time.Second)
+		}
+		r.MailServer.Answers = nil
+		c.end(r)
+		r.Sleep(time.Second)
+		for _, ask := range []verification.Request{known, byBrowser("ana.maria@gmail.com"), stranger, vtest.AskFor("bob@example.com")} {
+			r.WantStatus(r.Send(ask), "sent")
+			r.Sleep(time.Minute)
+		}
+	})
+}

@@ -1,0 +1,48 @@
+package verification
+
+import (
+	"fmt"
+	"regexp"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/store"
+)
+
+// Bounds of the length of a caller's code, in characters, and the shortest TTL. Messages tell a TTL
+// in whole minutes.
+const (
+	minCallerCodeLength = 4
+	maxCallerCodeLength = 12
+	minCallerCodeTTL    = time.Minute
+)
+
+// callerCodePattern matches a caller's code.
+var callerCodePattern = regexp.MustCompile(fmt.Sprintf(`^[0-9A-Za-z]{%d,%d}$`, minCallerCodeLength, maxCallerCodeLength))
+
+// ErrTTLOutOfRange says that a ttl is too short or too long.
+var ErrTTLOutOfRange = fault.Invalid("ttl", "out_of_range", "A ttl is 60 to 86400 seconds.")
+
+// validateCallerCode checks a caller's code and its TTL. No error contains the code.
+func validateCallerCode(ask Request) error {
+	switch {
+	case ask.Code == "" && ask.TTL == 0:
+		return nil
+	case ask.Code == "":
+		return fault.Invalid("ttl", "not_allowed",
+			"A ttl is for a code of the caller; ours live as long as their purpose says.")
+	case ask.Kind != BackEnd:
+		return fault.Invalid("code", "not_allowed", "Only secret keys may bring a code of their own.")
+	case !callerCodePattern.MatchString(ask.Code):
+		return fault.Invalid("code", "invalid", "A code has 4 to 12 characters, which are letters and digits of ASCII.")
+	case ask.Resend != "":
+		return fault.Invalid("code", "not_allowed",
+			"A caller's code opens a verification of its own, so it names none.")
+	case ask.Session != "":
+		return fault.Invalid("session", "not_allowed",
+			"A caller's code is never sent again, so no session is needed for it.")
+	case ask.TTL != 0 && (ask.TTL < minCallerCodeTTL || ask.TTL > store.MaxCodeLife):
+		return ErrTTLOutOfRange
+	}
+	return nil
+}

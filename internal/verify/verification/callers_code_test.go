@@ -1,0 +1,131 @@
+package verification_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+const callersCode = "q7Kz93"
+
+func withCode(code string, ttl time.Duration) vtest.Option {
+	return func(a *verification.Request) { a.Code, a.TTL = code, ttl }
+}
+
+// A caller's code goes out as it is, with the time that the caller named or none. Each request is a
+// verification of its own, which neither sends nor checks its code again.
+func TestACallersCode(t *testing.T) {
+	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
+		text := func() string {
+			mails := r.MailServer.Attempts()
+			mail, err := mails[len(mails)-1].WithTexts()
+			r.NoError(err)
+			return mail.Text
+		}
+		ours := r.SendTo(vtest.Ana)
+		untimed := r.SendTo(vtest.Ana, withCode(callersCode, 0))
+		if got := text(); !strings.Contains(got, "\n"+callersCode+"\n") || strings.Contains(got, "minute") {
+			t.Errorf("mail without a ttl:\n%s", got)
+		}
+		timed := r.SendTo(vtest.Ana, withCode(callersCode, 3*time.Hour))
+		if got := text(); !strings.Contains(got, "\n"+callersCode+"\n") ||
+			!strings.Contains(got, "expires in 3 hours") {
+			t.Errorf("mail with a ttl:\n%s", got)
+		}
+		r.WantLine("lives, length of the code", "10m0s 3h0m0s 0", untimed.View.ExpiresAt.Sub(untimed.View.CreatedAt),
+			timed.View.ExpiresAt.Sub(timed.View.CreatedAt), timed.View.Code.Length)
+		r.WantLine("lengths of the nonces of our code and of the caller's", "16 0",
+			len(r.Verification(ours.View.ID).Nonce), len(r.Verification(timed.View.ID).Nonce))
+		r.WantLine("verifications of their own", "true true true", ours.View.ID != untimed.View.ID,
+			untimed.View.ID != timed.View.ID,
+			r.SendTo(vtest.Ana).View.ID == ours.View.ID)
+		r.WantError(r.SendError(vtest.AskFor("", vtest.Resending(timed.View.ID))), verification.ErrCallerCode)
+		for range verification.MaxAttempts + 1 {
+			r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, timed.View.ID, callersCode)),
+				verification.ErrCallerCode)
+		}
+		r.Want("the state", r.Get(timed.View.ID).State, "pending")
+		named, err := r.Svc.CheckByRecipient(r.Context(), vtest.AskFor(vtest.Ana), r.LastCode())
+		r.NoError(err)
+		r.WantLine("checked without an ID", vtest.Line(ours.View.ID, true), named.ID, named.Valid)
+		r.Cancel(timed.View.ID)
+		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, timed.View.ID, callersCode)),
+			verification.ErrCallerCode)
+	})
+}
+
+// Who may bring which code.
+func TestCallersCodesThatAreRefused(t *testing.T) {
+	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
+		own := r.SendTo(vtest.Ana)
+		for _, c := range []struct {
+			field, reason string
+			options       []vtest.Option
+		}{
+			{"code", "invalid", []vtest.Option{withCode("123", 0)}},
+			{"code", "invalid", []vtest.Option{withCode("1234567890123", 0)}},
+			{"code", "invalid", []vtest.Option{withCode("123 456", 0)}},
+			{"code", "invalid", []vtest.Option{withCode("12345\n", 0)}},
+			{"code", "invalid", []vtest.Option{withCode("１２３４５６", 0)}},
+			{"code", "not_allowed", []vtest.Option{withCode("123456", 0), vtest.By(vtest.Browser)}},
+			{"code", "not_allowed", []vtest.Option{withCode("123456", 0), vtest.Resending(own.View.ID)}},
+			{"session", "not_allowed", []vtest.Option{withCode("123456", 0), vtest.InSession("s")}},
+			{"ttl", "not_allowed", []vtest.Option{withCode("", time.Hour)}},
+			{"ttl", "out_of_range", []vtest.Option{withCode("123456", time.Minute-1)}},
+			{"ttl", "out_of_range", []vtest.Option{withCode("123456", 24*time.Hour+1)}},
+		} {
+			r.WantInvalid(r.SendError(vtest.AskFor(vtest.Ana, c.options...)), c.field, c.reason)
+		}
+		r.WantMails(1)
+		for _, code := range []string{"1234", "abcDEF123456"} {
+			r.SendTo(vtest.Ana, withCode(code, time.Minute))
+		}
+		r.SendTo(vtest.Ana, withCode("123456", 24*time.Hour))
+	})
+}
+
+// A repetition is its Idempotency-Key, and another code or ttl is another request.
+func TestACallersCodeIsRepeatedByItsKey(t *testing.T) {
+	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
+		ask := vtest.AskFor(vtest.Ana, vtest.WithKey("k"), withCode("123456", time.Hour))
+		first := r.Send(ask)
+		r.WantReplay(ask, first)
+		for _, other := range []vtest.Option{withCode("123457", time.Hour), withCode("123456", 2*time.Hour),
+			withCode("", 0)} {
+			r.WantError(r.SendError(vtest.AskFor(vtest.Ana, vtest.WithKey("k"), other)), verification.ErrKeyReused)
+		}
+		r.WantMails(1)
+	})
+}
+
+// Wrong codes that were entered here lock out codes that are checked here, and no others.
+func TestALockoutDoesNotStopCallersCodes(t *testing.T) {
+	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
+		var ids []string
+		stranger := vtest.BackEnd
+		stranger.Stranger = true
+		for range 5 {
+			ids = append(ids, r.SendTo(vtest.Ana, vtest.By(stranger)).View.ID)
+		}
+		r.Guess(stranger, 20, ids[:4]...)
+		for range 2 { // the second by the cache
+			r.WantLockedOut(vtest.AskFor(vtest.Ana, vtest.By(stranger)))
+			r.SendTo(vtest.Ana, vtest.By(stranger), withCode("123456", 0))
+		}
+	})
+}
+
+// A process that was killed after the 202: another one sends the same code.
+func TestACallersCodeOutlivesItsProcess(t *testing.T) {
+	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+		_, _, release := r.Orphan(nil, withCode("739154", 0))
+		r.Start()
+		r.Sleep(10 * time.Second)
+		r.Want("code", r.LastCode(), "739154")
+		r.WantMails(1)
+		release()
+	})
+}

@@ -1,0 +1,99 @@
+package verification
+
+import (
+	"context"
+	"errors"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// Three bounds limit failed checks. The database counts those of a recipient together with the
+// check (gate.FailedCheckLimit), separately for each class of callers. The limiter counts those of
+// the client's networks: each check before the comparison, with a refund unless the code was wrong.
+// The limiter also counts those of the app, after a wrong code. The app's bound refuses no check:
+// while it is exceeded, an alarm is logged and new codes of browsers are longer.
+
+// takeNetworkQuota counts a check as failed for the client's networks, before the comparison, and
+// sets k.failed, for a refund. It counts nothing if the caller has no address, or if the
+// verification is not pending or not found. Errors: *fault.InvalidError, ErrCallerCode,
+// *TooManyChecksError, fault.Unavailable.
+func (s *Service) takeNetworkQuota(ctx context.Context, k *checkInProgress) error {
+	if !k.IP.IsValid() {
+		return nil
+	}
+	v, _, now, err := s.Store.Verification(ctx, k.id)
+	if err == nil {
+		err = s.parseTypedCode(k, v)
+	}
+	if errors.Is(err, fault.NotFound) {
+		v = store.Verification{Channel: recipient.Email}
+	}
+	checks := s.Policy.Get().Checks
+	r := quota.Request{Rules: []quota.Rule{checks.Network, checks.WideNetwork},
+		Buckets: buckets.NetworkFailedChecks(k.App, k.IP, v.Channel)}
+	switch {
+	case errors.Is(err, fault.NotFound): // the limiter is asked as often as for a known verification
+		_, _ = s.Gates.PeekOrLocal(ctx, r)
+		return nil
+	case err != nil || StateOf(v, now) != Pending:
+		return err
+	}
+	d, err := s.takeWithNewID(ctx, &r)
+	if err == nil && !d.Admitted {
+		worst, _ := d.Blocking()
+		s.countRefusedCheck(v.Channel, k.App, worst.Name)
+		return tooManyChecks(k.Caller, worst.Rule, worst.RetryAfter, d.At)
+	}
+	k.failed = r
+	return err
+}
+
+// takeWithNewID counts an event under a new ID, which it sets in the request. The decision may be
+// made in this process; see gates.Gates.TakeOrLocal.
+func (s *Service) takeWithNewID(ctx context.Context, r *quota.Request) (quota.Decision, error) {
+	id, err := s.newID()
+	if err != nil {
+		return quota.Decision{}, err
+	}
+	r.ID = string(id[:])
+	return s.Gates.TakeOrLocal(ctx, *r)
+}
+
+// wrongCodeRequest returns the request that counts a wrong code for an app, without an ID.
+func (s *Service) wrongCodeRequest(app string, ch recipient.Channel) quota.Request {
+	return quota.Request{Buckets: map[quota.Scope]string{quota.App: buckets.AppFailedChecks(app, ch)},
+		Rules: []quota.Rule{s.Policy.Get().Checks.App}}
+}
+
+// countWrongCode counts a wrong code in the app's rule on failed checks. A check beyond that rule is
+// not refused: the metrics count it, and the log reports it (alarm.go).
+func (s *Service) countWrongCode(ctx context.Context, app string, ch recipient.Channel) {
+	r := s.wrongCodeRequest(app, ch)
+	switch d, err := s.takeWithNewID(ctx, &r); {
+	case err != nil: // the check is counted in the database, and its result is known
+		s.Logger.Error("could not count wrong code for app", "error", err, runbook.Redis.See())
+	case !d.Admitted:
+		s.countCheckOverBound(ch, app)
+	}
+}
+
+// lockoutError returns the *TooManyChecksError for a check that the database refused because of a
+// lockout. It caches and records the lockout.
+func (s *Service) lockoutError(c Caller, checked store.CheckAnswer) error {
+	v, wait := checked.Verification, checked.Lockout.Wait
+	s.Observer.Checked(v.Channel, v.App, "locked_out")
+	s.lockouts.remember(lockoutKey{v.App, v.Channel, v.Recipient, v.Class}, wait, s.Now())
+	refused := store.Send{
+		App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To, Locale: v.Locale,
+		VerificationID: v.ID,
+		Status:         store.Refused,
+	}
+	s.Refusals.Add(store.SendOrRefusal{Send: refused, Refusal: store.Refusal{BlockedBy: LockoutRuleName, RetryAfter: wait, Count: 1}},
+		quota.Recipient)
+	return tooManyChecks(c, lockoutRule, wait, s.Now())
+}

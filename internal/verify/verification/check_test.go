@@ -1,0 +1,364 @@
+package verification_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/codes/code"
+	"sendcode/internal/codes/code/codetest"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+// Five tries, of which the last may be right; afterwards no code is.
+func TestCheckCountsThenCompares(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		fifth := r.SendTo("bea@example.com")
+		for range verification.MaxAttempts - 1 {
+			r.Check(fifth.View.ID, r.WrongCode(r.Code(0)))
+		}
+		r.WantChecked("the right code, fifth", r.Check(fifth.View.ID, r.Code(0)), "approved true")
+		r.WantChecked("used again", r.Check(fifth.View.ID, r.Code(0)), "approved false")
+		a := r.SendTo(vtest.Ana)
+		code := r.Code(1)
+		for left := verification.MaxAttempts - 1; left > 0; left-- {
+			c := r.Check(a.View.ID, r.WrongCode(code))
+			r.WantChecked("a wrong code", c, "pending false")
+			r.Want("tries left", c.AttemptsRemaining, left)
+		}
+		r.WantChecked("the fifth wrong code", r.Check(a.View.ID, r.WrongCode(code)), "max_attempts_reached false")
+		r.WantChecked("the right code after it", r.Check(a.View.ID, code), "max_attempts_reached false")
+	})
+}
+
+// A code is approved only if each of its characters is right, in its place.
+func TestEachCharacterCounts(t *testing.T) {
+	for name, change := range map[string]func(*vtest.Settings){"digits": nil, "letters": letters} {
+		t.Run(name, func(t *testing.T) {
+			vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
+				length := r.Settings.Purposes["default"].CodeLength
+				for position := range length {
+					id := r.SendTo(vtest.NthAddress(position)).View.ID
+					right := r.LastCode()
+					wrong := []string{swapped(right, position)}
+					for round := range verification.MaxAttempts - 2 {
+						// 1, 4 and 7 characters on
+						wrong = append(wrong, codetest.Wrong(right, position+length*3*round))
+					}
+					for _, typed := range wrong {
+						if typed != right { // two equal characters were swapped
+							r.WantChecked("one position is wrong", r.Check(id, typed), "pending false")
+						}
+					}
+					r.WantApproved(id, right)
+				}
+			})
+		})
+	}
+}
+
+// swapped returns a code with the character at a position and the next one, or the first one after
+// the last, in each other's place.
+func swapped(right string, position int) string {
+	b, next := []byte(right), (position+1)%len(right)
+	b[position], b[next] = b[next], b[position]
+	return string(b)
+}
+
+// disturbed is a database in which something happens before each check. It notes which
+// verifications are checked.
+type disturbed struct {
+	*sqlitetest.DB
+	checked []string
+	before  func(id string)
+}
+
+func (l *disturbed) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
+	l.checked = append(l.checked, c.ID)
+	if l.before != nil {
+		l.before(c.ID)
+	}
+	return l.DB.Check(ctx, c)
+}
+
+func TestCodeDies(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		code := r.Code(0)
+		r.Sleep(10*time.Minute - time.Microsecond)
+		r.Want("a moment before the end", r.Get(a.View.ID).State, "pending")
+		r.Sleep(time.Microsecond)
+		r.WantChecked("after ten minutes", r.Check(a.View.ID, code), "expired false")
+		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)
+	})
+}
+
+func TestFailedResendKeepsTheCode(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		r.Sleep(time.Minute)
+		r.MailServer.Answer(vtest.NoMailbox)
+		r.SendTo(vtest.Ana)
+		r.WantLine("the resend", "2 failed rejected", r.Get(a.View.ID).Send.Number, r.Status(a))
+		r.WantApproved(a.View.ID, r.Code(0))
+	})
+}
+
+func TestRotationBreaksNoLiveCode(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		code := r.Code(0)
+		r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey,
+			Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey+",k1:"+vtest.OldKey)})
+		r.WantChecked("a wrong code", r.Check(a.View.ID, r.WrongCode(code)), "pending false")
+		r.WantApproved(a.View.ID, code)
+	})
+}
+
+// A check of an unknown ID goes to the database as often as one of a known ID does, so that its
+// time does not tell which it is.
+func TestAnUnknownIDIsCheckedInTheSameTrips(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		db := &disturbed{DB: r.Store}
+		r.Svc.Store = db
+		a := r.SendTo(vtest.Ana)
+		r.Check(a.View.ID, r.WrongCode(r.LastCode()))
+		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, "unknown", "123456")), fault.NotFound)
+		r.Want("checked", db.checked, []string{a.View.ID, "unknown"})
+	})
+}
+
+// A client that hangs up after its check has begun stops nothing: the try counts, and the right
+// code is approved.
+func TestAHangUpStopsNoCheck(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		ctx, hangUp := context.WithCancel(r.Context())
+		r.Svc.Store = &disturbed{DB: r.Store, before: func(string) { hangUp() }}
+		c, err := r.Svc.Check(ctx, vtest.BackEnd, a.View.ID, r.LastCode())
+		r.NoError(err)
+		r.WantChecked("the right code", c, "approved true")
+		r.WantChecked("used again", r.Check(a.View.ID, r.LastCode()), "approved false")
+	})
+}
+
+var anaByName = verification.Request{Caller: vtest.BackEnd, Channel: "email", To: vtest.Ana}
+
+// letters is a rig whose default purpose has codes of eight unambiguous letters.
+func letters(s *vtest.Settings) {
+	p := s.Set.Purposes["default"]
+	p.Alphabet, p.CodeLength = code.Unambiguous, 8
+	s.Set.Purposes["default"] = p
+}
+
+func TestLettersAreSentAndChecked(t *testing.T) {
+	vtest.InBubbleWith(t, letters, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		sent := r.Code(0)
+		r.WantLine("the views' codes", "{unambiguous 8} {unambiguous 8}", a.View.Code, r.Get(a.View.ID).Code)
+		for _, slip := range []string{"", "12345678", sent[:7] + "A", "!" + sent[1:]} {
+			r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, slip)), "code", "")
+			r.WantInvalid(vtest.Err(r.Svc.CheckByRecipient(r.Context(), anaByName, slip)), "code", "")
+		}
+		r.WantChecked("wrong letters", r.Check(a.View.ID, r.WrongCode(sent)), "pending false")
+		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts-1)
+		r.WantApproved(a.View.ID, strings.ToLower(sent[:4])+" - "+sent[4:])
+	})
+}
+
+// The configuration changes while codes live: each is of the alphabet that it was opened with, also
+// when it is sent again.
+func TestACodeKeepsItsAlphabet(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		sent := r.Code(0)
+		changed := r.Settings
+		changed.Set.Purposes = map[string]policy.Purpose{"default": r.Settings.Set.Purposes["default"]}
+		letters(&changed)
+		r.Svc.Change(changed.Set)
+		r.Sleep(time.Minute)
+		b := r.SendTo(vtest.Ana)
+		r.WantLine("the resend", vtest.Line(a.View.ID, sent, code.Digits), b.View.ID, r.Code(1), b.View.Code.Alphabet)
+		r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, "BCDFGHJK")), "code", "not_digits")
+		r.WantApproved(a.View.ID, sent)
+		r.Sleep(time.Minute)
+		c := r.SendTo(vtest.Ana)
+		r.Want("the next one", c.View.Code, "{unambiguous 8}")
+		r.WantApproved(c.View.ID, r.Code(2))
+	})
+}
+
+// Spaces and dashes do not count as characters. A text that has not the code's length costs neither
+// a try nor a failed check, whatever the length of the purpose's other codes.
+func TestAWrongLengthCostsNoTry(t *testing.T) {
+	for name, c := range map[string]struct {
+		right, detail string // right is configured; without it the code is a mail's
+		change        func(*vtest.Settings)
+	}{
+		"digits":              {detail: "The code has 6 digits."},
+		"letters":             {detail: "The code has 8 letters.", change: letters},
+		"configured, longer":  {right: "42424242", detail: "The code has 8 digits."},
+		"configured, letters": {right: "BCDFGHJKLM", detail: "The code has 10 letters."},
+		"configured, shorter": {right: "424242", detail: "The code has 6 digits.", change: letters},
+	} {
+		change := func(s *vtest.Settings) {
+			if c.change != nil {
+				c.change(s)
+			}
+			if c.right != "" {
+				vtest.TestRecipient(t, vtest.Ana, c.right)(s)
+			}
+		}
+		t.Run(name, func(t *testing.T) {
+			vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
+				id, right := r.SendTo(vtest.Ana).View.ID, c.right
+				if right == "" {
+					right = r.Code(0)
+				}
+				r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+					if call == "Take" {
+						r.Error("a failed check was counted")
+					}
+					return do()
+				})
+				for slip, reason := range map[string]string{
+					right[:1]: "too_short", right[1:]: "too_short", " - " + right[2:] + "- -": "too_short",
+					right + right[:1]: "too_long", right + " " + right + right[1:]: "too_long",
+					strings.Repeat(right, 20) + right[:1]: "too_long",
+				} {
+					for _, err := range []error{
+						vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, id, slip)),
+						vtest.Err(r.Svc.CheckByRecipient(r.Context(), anaByName, slip)),
+					} {
+						r.WantInvalid(err, "code", reason)
+						bad, _ := errors.AsType[*fault.InvalidError](err)
+						r.Want("the sentence", bad.Detail, c.detail)
+					}
+				}
+				r.Want("tries left", r.Get(id).AttemptsRemaining, verification.MaxAttempts)
+				r.Limiter.Around(nil)
+				r.WantApproved(id, right[:2]+"-"+right[2:]+" ist Ihr Code.\n@shop.example #"+right)
+			})
+		})
+	}
+}
+
+// Checks of an ID that is unknown, of another app or, for a browser, of a back end ask the database
+// and the limiter as often as a check that compares.
+func TestAnUnknownIDAsksAsAKnownOne(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		id, backEnds := r.Send(byBrowser(vtest.Ana)).View.ID, r.SendTo("bea@example.com").View.ID
+		others := r.SendTo(vtest.Ana, vtest.InApp("elsewhere")).View.ID
+		r.Sleep(time.Minute) // nothing else is under way
+		asked := func(id string) (db, limiter []string) {
+			var last string
+			r.Store.SetFault(func(method string) sqlitetest.Fault {
+				if method != last { // a read asks before each statement
+					db, last = append(db, method), method
+				}
+				return sqlitetest.None
+			})
+			r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+				limiter = append(limiter, call)
+				return do()
+			})
+			_, _ = r.Svc.Check(r.Context(), vtest.Browser, id, "000000")
+			r.MendStore()
+			r.Limiter.Around(nil)
+			return db, limiter
+		}
+		db, limiter := asked(id)
+		r.WantLine("of a known one", "[Verification Check] [Take Take]", db, limiter)
+		for _, unknown := range []string{"unknown", others, backEnds} {
+			db, limiter = asked(unknown)
+			r.WantLine(unknown, "[Verification Check] [Peek Peek]", db, limiter)
+		}
+	})
+}
+
+// Whatever is typed, an unknown ID and another app's are one and the same 404.
+func TestAnUnknownIDIsTheSameWhateverIsTyped(t *testing.T) {
+	vtest.InBubbleWith(t, letters, func(r *vtest.Rig) {
+		b := r.SendTo(vtest.Ana, vtest.InApp("elsewhere"))
+		for _, typed := range []string{"", "123456", "1234567", "BCDFGHJK", "!", strings.Repeat("1", 65)} {
+			for _, id := range []string{"unknown", b.View.ID} {
+				got, err := r.Svc.Check(r.Context(), vtest.BackEnd, id, typed)
+				r.WantLine(typed, vtest.Line(verification.CheckResult{}, fault.NotFound), got, err)
+			}
+			got, err := r.Svc.CheckByRecipient(r.Context(), anaByName, typed)
+			r.WantLine("by name "+typed, vtest.Line(verification.CheckResult{}, fault.NotFound), got, err)
+		}
+	})
+}
+
+func TestCancelEndsACode(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		a := r.SendTo(vtest.Ana)
+		code := r.Code(0)
+		for range 2 { // repeating is harmless
+			v := r.Cancel(a.View.ID)
+			r.WantLine("canceled", a.View.ID+" canceled", v.ID, v.State)
+		}
+		r.WantChecked("the right code", r.Check(a.View.ID, code), "canceled false")
+		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)
+		r.Sleep(time.Minute)
+		again := r.Send(verification.Request{Caller: vtest.BackEnd, Resend: a.View.ID})
+		r.Check(again.View.ID, r.LastCode())
+		r.Want("canceled after it was approved", r.Cancel(again.View.ID).State, "approved")
+		r.FailStore(sqlitetest.Down, "Cancel")
+		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), fault.Unavailable)
+		r.MendStore()
+		r.WantLine("the resend has the same", "false false", again.View.ID == a.View.ID, r.Code(1) == code)
+	})
+}
+
+func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		named := func(n verification.Request, code string) (verification.CheckResult, error) {
+			n.Caller, n.Channel, n.To = vtest.BackEnd, "email", vtest.Ana
+			return r.Svc.CheckByRecipient(r.Context(), n, code)
+		}
+		want := func(what, code, want string) {
+			c, err := named(verification.Request{Session: "s-1"}, code)
+			r.NoError(err)
+			r.WantChecked(what, c, want)
+		}
+		a := r.SendTo(vtest.Ana, vtest.InSession("s-1")).View.ID
+		code := r.Code(0)
+		r.Sleep(time.Minute)
+		b := r.Send(byBrowser(vtest.Ana)).View.ID
+		for _, n := range []verification.Request{{}, {Session: "s-2"}, {Session: "s-1", Purpose: "login"}} {
+			r.WantError(vtest.Err(named(n, code)), fault.NotFound)
+		}
+		want("a wrong code", r.WrongCode(code), "pending false")
+		r.WantLine("tries left", "4 5", r.Get(a).AttemptsRemaining, r.Get(b).AttemptsRemaining)
+		want("the right code", code, "approved true")
+		r.WantError(vtest.Err(named(verification.Request{Session: "s-1"}, code)), fault.NotFound)
+		r.WantLine("of the browser's own and this", "approved pending", r.Get(a).State, r.Get(b).State)
+	})
+}
+
+func TestCheckNamedRefuses(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		check := func(change func(*verification.Request)) error {
+			ask := anaByName
+			change(&ask)
+			return vtest.Err(r.Svc.CheckByRecipient(r.Context(), ask, "123456"))
+		}
+		r.WantError(check(func(a *verification.Request) { a.Caller = vtest.Browser }), fault.NotFound)
+		r.WantError(check(func(a *verification.Request) { a.App = "elsewhere" }), fault.NotFound)
+		r.WantInvalid(check(func(a *verification.Request) { a.Channel = "" }), "channel", "")
+		r.WantInvalid(check(func(a *verification.Request) { a.To = "" }), "to", "")
+		r.WantInvalid(check(func(a *verification.Request) { a.Purpose = "none" }), "purpose", "")
+		r.WantInvalid(vtest.Err(r.Svc.CheckByRecipient(r.Context(), anaByName, "12345x")), "code", "")
+	})
+}

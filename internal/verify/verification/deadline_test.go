@@ -1,0 +1,102 @@
+package verification_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/run/app/core"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+// late is a database that answers each write of a send after a time, or when the caller's time is
+// over.
+type late struct {
+	core.Database
+	claim, begin, release time.Duration
+	uncertain             bool // a Begin that is cut off may have been committed
+}
+
+func await(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return store.WrapUnavailable(ctx.Err())
+	}
+}
+
+func (l *late) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
+	if err := await(ctx, l.claim); err != nil {
+		return store.IdempotencyClaimAnswer{}, err
+	}
+	return l.Database.ClaimIdempotencyKey(ctx, c)
+}
+
+func (l *late) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
+	if err := await(ctx, l.begin); err != nil {
+		if l.uncertain {
+			err = store.WrapUncertain(ctx.Err())
+		}
+		return store.BeginAnswer{}, err
+	}
+	return l.Database.Begin(ctx, in)
+}
+
+func (l *late) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, send uuid.UUID, forget bool) error {
+	if err := await(ctx, l.release); err != nil {
+		return err
+	}
+	return l.Database.ReleaseIdempotencyKey(ctx, key, send, forget)
+}
+
+// A send is answered before a proxy asks another replica, however long each step takes, also if the
+// client has left. What was not decided until then counts nothing, and its key is free for the
+// other replica.
+func TestASendHasOneDeadline(t *testing.T) {
+	const tick = time.Millisecond
+	type answered struct {
+		after    time.Duration
+		err, own error // own: of the same request at another replica
+	}
+	type aCase struct {
+		late
+		left bool // the client leaves after 3 s
+		want answered
+	}
+	vtest.EachInBubble(t, map[string]aCase{
+		"in time": {late: late{claim: 2 * time.Second, begin: 4*time.Second - tick},
+			want: answered{after: 6*time.Second - tick}},
+		"a late claim": {late: late{claim: time.Minute},
+			want: answered{after: 5 * time.Second, err: fault.Unavailable}},
+		"too late together": {late: late{claim: 2 * time.Second, begin: 4*time.Second + tick},
+			want: answered{after: 6 * time.Second, err: fault.Unavailable}},
+		"a client that left": {late: late{claim: 2 * time.Second, begin: 4*time.Second + tick}, left: true,
+			want: answered{after: 6 * time.Second, err: fault.Unavailable}},
+		"may have counted": {late: late{claim: 2 * time.Second, begin: time.Minute, uncertain: true},
+			want: answered{after: 6 * time.Second, err: fault.Uncertain}},
+		"a release just in time": {late: late{claim: 2 * time.Second, begin: time.Minute,
+			release: 1500*time.Millisecond - tick},
+			want: answered{after: 7500*time.Millisecond - tick, err: fault.Unavailable}},
+		"no release": {late: late{claim: 2 * time.Second, begin: time.Minute, release: time.Minute},
+			want: answered{after: 7500 * time.Millisecond, err: fault.Unavailable, own: verification.ErrKeyInProgress}},
+	}, nil, func(r *vtest.Rig, c aCase) {
+		c.Database = r.Store
+		slow := r.ReplicaOn(&c.late, r.MailServer, r.Carrier)
+		ctx, leave := context.WithCancel(r.Context())
+		defer leave()
+		if c.left {
+			time.AfterFunc(3*time.Second, leave)
+		}
+		began := time.Now()
+		_, err := slow.Send(ctx, keyed)
+		r.Want("answered after", time.Since(began), c.want.after)
+		r.WantError(err, c.want.err)
+		r.WantError(r.SendError(keyed), c.want.own)
+	})
+}

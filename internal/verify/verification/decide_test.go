@@ -1,0 +1,89 @@
+package verification_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+// TestDecideFailsAtAStep has each step of a send fail once in a process: the step had no effect, or
+// only its answer was lost. The process goes on, or dies with the answer; then other processes take
+// over. A place that no row has is lost only with its process, and the same key counts once.
+func TestDecideFailsAtAStep(t *testing.T) {
+	const down, vague, lost = sqlitetest.Down, sqlitetest.Vague, sqlitetest.Lost
+	type after struct{ mails, places int } // 90 s later; places are those of the hour in the limiter
+	type row struct {
+		step        string
+		how         sqlitetest.Fault // lost: only the answer
+		err         error
+		lives, dies after
+	}
+	rows := map[string]row{
+		"the key is not claimed":             {"ClaimIdempotencyKey", down, fault.Unavailable, after{0, 0}, after{0, 0}},
+		"the key is claimed":                 {"ClaimIdempotencyKey", lost, fault.Unavailable, after{0, 0}, after{0, 0}},
+		"the limiter did not count":          {"Take", down, nil, after{1, 1}, after{2, 1}}, // the database decides alone
+		"the limiter counted":                {"Take", lost, nil, after{1, 1}, after{2, 1}},
+		"the row is certainly not written":   {"Begin", down, fault.Unavailable, after{0, 0}, after{0, 1}},
+		"the row may be written, and is not": {"Begin", vague, fault.Uncertain, after{0, 0}, after{0, 1}},
+		"the row is written":                 {"Begin", lost, fault.Uncertain, after{1, 1}, after{1, 1}},
+		"the limiter did not refund":         {"Refund", down, nil, after{1, 0}, after{1, 1}}, // the database refused it
+		"the limiter refunded":               {"Refund", lost, nil, after{1, 0}, after{1, 0}},
+		"the outcome is not written":         {"Finish", down, nil, after{1, 1}, after{2, 1}},
+		"the outcome is written":             {"Finish", lost, nil, after{1, 1}, after{1, 1}},
+	}
+	for _, dies := range []bool{false, true} {
+		vtest.EachInBubble(t, rows, nil, func(r *vtest.Rig, c row) {
+			want, others := c.lives, 0
+			if c.step == "Refund" { // the limiter has lost Ana's send, and admits another one
+				r.SendTo(vtest.Ana)
+				r.EmptyLimiter()
+				others = 1
+			}
+			var failed atomic.Bool
+			fails := func(call string) bool { return call == c.step && failed.CompareAndSwap(false, true) }
+			db := r.Store.Replica()
+			db.SetFault(func(call string) sqlitetest.Fault {
+				switch {
+				case fails(call):
+					return c.how
+				case dies && (call == "Finish" || call == "ReleaseIdempotencyKey"):
+					return sqlitetest.Down
+				}
+				return sqlitetest.None
+			})
+			p := r.ReplicaOn(db, r.MailServer, r.Carrier)
+			p.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+				switch fail := fails(call); {
+				case fail && c.how == lost:
+					return errors.Join(do(), quota.ErrUnavailable)
+				case fail:
+					return quota.ErrUnavailable
+				}
+				return do()
+			})
+			if dies {
+				want = c.dies
+			} else {
+				defer p.Background()()
+			}
+			a, err := p.Send(r.Context(), keyed)
+			r.WantError(err, c.err)
+			r.Want("may have counted", errors.Is(err, fault.Uncertain), c.err == fault.Uncertain)
+			r.Sleep(30 * time.Second)
+			db.SetFault(nil)
+			r.Sleep(time.Minute)
+			r.WantMails(want.mails)
+			r.WantCounted("places", want.places)
+			again := r.Send(keyed)
+			r.WantLine("replayed", vtest.Line(a.Admitted || c.step == "Begin" && c.how == lost), again.Replayed)
+			r.WantCounted("places after a repetition", 1+others)
+		})
+	}
+}

@@ -1,0 +1,26 @@
+package verification
+
+import "sendcode/internal/limit/admission"
+
+// Exported for the tests of the use cases.
+const LockoutRemembered = lockoutFreshFor
+
+// ClaimLease is how long a claimed key stays claimed.
+var ClaimLease = claimLease()
+
+// Queues is how many recipients have requests now.
+func (s *Service) Queues() int { return s.recipients.RecipientCount() }
+
+// FillSends takes so many places of sends, for strangers or others.
+func (s *Service) FillSends(n int, strangers bool) { fill(s.sends, n, strangers) }
+
+// FillChecks is FillSends for checks.
+func (s *Service) FillChecks(n int, strangers bool) { fill(s.checks, n, strangers) }
+
+func fill(a *admission.Admission, n int, strangers bool) {
+	for range n {
+		if _, err := a.Enter(strangers); err != nil {
+			panic(err)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package verification_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/run/app/core"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+var keyed = vtest.AskFor(vtest.Ana, vtest.WithKey("k"))
+
+func TestSameKeyIsOneSend(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(nil), func(r *vtest.Rig) {
+		first := r.Send(keyed)
+		r.Sleep(30 * time.Second)
+		again := r.WantReplay(keyed, first)
+		r.WantWait(again.Quota, 30*time.Second)
+		r.WantApproved(first.View.ID, r.Code(0))
+		again = r.WantReplay(keyed, first)
+		r.Want("the send again", again.View.Send, first.View.Send)
+		r.WantLine("the state", vtest.Line("pending", first.View.ExpiresAt), again.View.State, again.View.ExpiresAt)
+		r.Sleep(verification.IdempotencyKeyLife - 30*time.Second - time.Microsecond)
+		r.WantReplay(keyed, first)
+		r.Sleep(time.Microsecond)
+		r.Want("replayed after a day", r.Send(keyed).Replayed, false)
+		r.WantMails(2)
+	})
+}
+
+func TestKeyOfAnotherRequest(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		first := r.Send(keyed)
+		for _, change := range []func(*verification.Request){
+			func(a *verification.Request) { a.To = "bob@example.com" },
+			func(a *verification.Request) { a.Purpose = "login" },
+			func(a *verification.Request) { a.Locale = "zh-CN" },
+			func(a *verification.Request) { a.Reference = "order 7" },
+			func(a *verification.Request) { a.Session = "s" },
+			func(a *verification.Request) { a.Resend = first.View.ID },
+		} {
+			a := keyed
+			change(&a)
+			r.WantError(r.SendError(a), verification.ErrKeyReused)
+		}
+		for _, other := range []vtest.Option{vtest.By(vtest.Browser), vtest.InApp("bank")} {
+			r.Want("replayed", r.SendTo("bob@example.com", vtest.WithKey("k"), other).Replayed, false)
+			r.Sleep(time.Minute)
+		}
+	})
+}
+
+func TestRefusalGivesTheKeyUp(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		r.Refuse(keyed)
+		r.Refuse(keyed)
+		r.Sleep(time.Minute)
+		first := r.Send(keyed)
+		r.WantReplay(keyed, first)
+		r.WantMails(2)
+	})
+}
+
+func TestOutagesAndKeys(t *testing.T) {
+	type row struct {
+		method string
+		how    sqlitetest.Fault
+		lands  bool // what the answer was lost of
+	}
+	vtest.EachInBubble(t, map[string]row{
+		"no claim":                     {"ClaimIdempotencyKey", sqlitetest.Down, false},
+		"nothing written":              {"Begin", sqlitetest.Down, false},
+		"written, and the answer lost": {"Begin", sqlitetest.Lost, true},
+		// the same key goes on with the place that was taken
+		"uncertain, and not written": {"Begin", sqlitetest.Vague, false},
+	}, nil, func(r *vtest.Rig, c row) {
+		r.FailStore(c.how, c.method)
+		r.WantError(r.SendError(keyed), fault.Unavailable)
+		r.MendStore()
+		synctest.Wait() // the place is given back beside the answer
+		if c.how == sqlitetest.Vague {
+			r.RefuseTo(vtest.Ana) // it is spent
+		}
+		a := r.Send(keyed) // at once: neither refused nor sent twice
+		r.Want("replayed", a.Replayed, c.lands)
+		r.Sleep(10 * time.Second)
+		r.WantMails(1)
+		r.WantReplay(keyed, a)
+	})
+}
+
+// sleeper is a database that a process reaches only once it wakes, whatever became of the caller
+// meanwhile.
+type sleeper struct {
+	core.Database
+	wake <-chan struct{}
+}
+
+func (s *sleeper) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
+	<-s.wake
+	return s.Database.Begin(context.WithoutCancel(ctx), in)
+}
+
+// Two processes go on with one claim, because the first slept for longer than its lease: one send.
+func TestSleeperWithAKey(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		wake := make(chan struct{})
+		asleep := r.ReplicaOn(&sleeper{r.Store, wake}, r.MailServer, r.Carrier)
+		var second verification.Answer
+		go func() { second, _ = asleep.Send(r.Context(), keyed) }()
+		r.Sleep(verification.ClaimLease)
+		first := r.Send(keyed)
+		close(wake)
+		r.Sleep(10 * time.Second)
+		r.WantLine("the sleeper's answer", vtest.Line(true, first.View.ID, false), second.Replayed, second.View.ID,
+			first.Replayed)
+		r.WantMails(1)
+	})
+}
+
+// A process that slept in the limiter for longer than its lease is late: it sends nothing.
+func TestSleeperBeforeTheLimiter(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		asleep, wake := r.Replica(r.MailServer), make(chan struct{})
+		asleep.Limiter.Around(func(_ context.Context, _ string, do func() error) error { <-wake; return do() })
+		var late error
+		go func() { _, late = asleep.Send(r.Context(), keyed) }()
+		r.Sleep(verification.ClaimLease)
+		r.Send(keyed)
+		close(wake)
+		r.Sleep(10 * time.Second)
+		r.WantError(late, fault.Unavailable)
+		r.WantMails(1)
+	})
+}
+
+// A request that waits for the outcome gets it, also by a replay.
+func TestReplayTellsTheOutcome(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.MailServer.Answer(vtest.NoMailbox)
+		ask := vtest.AskFor(vtest.Ana, vtest.WithKey("k"), vtest.Waiting(5*time.Second))
+		for _, replayed := range []bool{false, true} {
+			a := r.Send(ask)
+			r.WantLine("the answer", vtest.Line(replayed, "failed rejected"), a.Replayed, a.View.Send.Status,
+				a.View.Send.Reason)
+		}
+		r.WantMails(1)
+	})
+}

@@ -1,0 +1,78 @@
+package verification
+
+import (
+	"cmp"
+	"crypto/rand"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// MinResendLife of a code is min(minResendLifeCap, life/minResendLifeDivisor). A resend with less
+// life left opens a new verification instead, since the code would expire soon after it arrives.
+const (
+	minResendLifeCap     = 120 * time.Second
+	minResendLifeDivisor = 5
+)
+
+// newIntent builds the argument of Store.Begin: the row to write, the verification to join or to
+// open, and the rules to decide. It makes random values, and encrypts the recipient and a caller's
+// code.
+func (s *Service) newIntent(r *sendInProgress, d quota.Decision) (store.Intent, error) {
+	fresh, err := s.newVerification(r, store.NewVerificationID(s.Now()))
+	if err != nil {
+		return store.Intent{}, err
+	}
+	row := r.sendRow()
+	row.ID, row.VerificationID = r.send, ""
+	row.Observed = d.Observed()
+	suppressed := r.address // as Vault.SuppressionHash
+	if r.to.Channel() == recipient.SMS {
+		suppressed = r.subject.Recipient
+	}
+	in := store.Intent{
+		Send: row, Verification: fresh, Join: r.joins.id, Address: suppressed,
+		Rules:      policy.ForDatabase(r.subject.Purpose.Policy.Rules),
+		Rejections: policy.FailureRule(r.subject.Purpose.Policy.Rules), Purposes: r.subject.Purpose.Shares,
+		TTL: cmp.Or(r.TTL, r.subject.Purpose.TTL), MinLife: MinResendLife(r.subject.Purpose.TTL), Lease: s.Lease,
+	}
+	if r.Code != "" {
+		in.Code, err = s.Vault.SealCode(r.Code, r.TTL > 0, r.send)
+	}
+	return in, err
+}
+
+// newVerification builds the verification that Begin opens if there is none to join.
+func (s *Service) newVerification(r *sendInProgress, id string) (store.Verification, error) {
+	nonce := make([]byte, 16)
+	_, _ = rand.Read(nonce) // never fails
+	sealed, keyID, err := s.Vault.SealRecipient(r.to, id)
+	if err != nil {
+		return store.Verification{}, err
+	}
+	v := store.Verification{
+		ID: id, App: r.App, Channel: r.to.Channel(), Purpose: r.subject.Purpose.Name, Recipient: r.subject.Recipient,
+		To:     r.to.Masked(),
+		Sealed: sealed, Holder: r.holder, Class: r.subject.Class, Nonce: nonce, KeyID: keyID,
+		CodeLength: r.codeLength(),
+		Alphabet:   string(r.subject.Purpose.Alphabet), Locale: r.locale, Labels: r.Labels,
+		MaxAttempts: MaxAttempts,
+		Replaces:    r.joins.chain[:min(len(r.joins.chain), store.MaxReplacedIDs)],
+	}
+	if r.Code != "" { // a caller's code is not derived
+		v.CallerChecks, v.Nonce, v.CodeLength, v.Alphabet = true, nil, 0, ""
+		if r.Reports {
+			v.Reported = store.ReportDue
+		}
+	}
+	return v, nil
+}
+
+// MinResendLife returns how much life a code must have left for a resend to send the same code
+// again.
+func MinResendLife(life time.Duration) time.Duration {
+	return min(minResendLifeCap, life/minResendLifeDivisor)
+}

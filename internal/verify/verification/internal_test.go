@@ -1,0 +1,121 @@
+package verification
+
+import (
+	"encoding/binary"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/store"
+)
+
+var seenAt = time.Date(2030, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func lockoutNumber(n int, class store.Class) lockoutKey {
+	var h recipient.Hash
+	binary.BigEndian.PutUint64(h[:], uint64(n))
+	return lockoutKey{"shop", recipient.Email, h, class}
+}
+
+// A lockout is known until it ends, with what is left of its wait. After five seconds one request
+// reads it again.
+func TestLockoutsAreKnownForAMoment(t *testing.T) {
+	for _, c := range []struct {
+		wait, after, left time.Duration
+		old               bool
+	}{
+		{time.Hour, 0, time.Hour, false},
+		{time.Hour, time.Second, time.Hour - time.Second, false},
+		{time.Hour, lockoutFreshFor - 1, time.Hour - lockoutFreshFor + 1, false},
+		{time.Hour, lockoutFreshFor, time.Hour - lockoutFreshFor, true},
+		{time.Second, time.Second - 1, 1, false},
+		{time.Second, time.Second, 0, false},
+	} {
+		var l lockouts
+		key := lockoutNumber(1, store.UnknownBrowser)
+		l.remember(key, c.wait, seenAt)
+		if left, old := l.find(key, seenAt.Add(c.after)); left != c.left || old != c.old ||
+			left == 0 && len(l.known) != 0 {
+			t.Errorf("%v after %v: %v left, old %v, %d known", c.wait, c.after, left, old, len(l.known))
+		}
+		if left, old := l.find(key, seenAt.Add(c.after)); left != c.left || old {
+			t.Errorf("%v after %v, asked again: %v left, old %v", c.wait, c.after, left, old)
+		}
+		other, _ := l.find(lockoutNumber(1, store.SecretKeyClass), seenAt)
+		servertest.Same(t, "another class is locked out for", other, 0)
+	}
+	servertest.Same(t, "known at most, so that a reset is soon felt on other replicas", lockoutFreshFor,
+		5*time.Second)
+}
+
+// A known lockout of the caller's class refuses a resend only if the verification that it names is
+// of that class too.
+func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
+	s := Service{Dependencies: Dependencies{Now: func() time.Time { return seenAt }}}
+	to, err := recipient.Parse(recipient.Email, "ana@example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := parsedRequest{Request: Request{Caller: Caller{App: "shop"}}, to: to, subject: buckets.Subject{Class: store.SecretKeyClass},
+		joins: joinedVerification{class: store.UnknownBrowser}}
+	s.lockouts.remember(a.lockoutKey(store.SecretKeyClass), time.Hour, seenAt)
+	cached := func() time.Duration {
+		left, err := s.cachedLockout(t.Context(), a)
+		servertest.Same(t, "error", err, nil)
+		return left
+	}
+	servertest.Same(t, "a new code", cached(), time.Hour)
+	a.joins.id = "v1"
+	servertest.Same(t, "a resend of another class", cached(), 0)
+	a.joins.class = store.SecretKeyClass
+	servertest.Same(t, "a resend of the same class", cached(), time.Hour)
+}
+
+// There is room for so many, and what is no longer of use makes room.
+func TestKnownLockoutsAreBounded(t *testing.T) {
+	var l lockouts
+	for n := range maxCachedLockouts + 1 {
+		l.remember(lockoutNumber(n, store.UnknownBrowser), time.Hour, seenAt)
+	}
+	servertest.Same(t, "known", len(l.known), maxCachedLockouts)
+	l.remember(lockoutNumber(maxCachedLockouts, store.UnknownBrowser), time.Hour, seenAt.Add(lockoutFreshFor))
+	servertest.Same(t, "known five seconds later", len(l.known), 1)
+}
+
+func TestRandomKeys(t *testing.T) {
+	for key, want := range map[string]bool{
+		"5f0c9a4be1d24786a35e70c81b9f2d63":         true,
+		"5F0C9A4BE1D24786A35E70C81B9F2D63":         true,
+		strings.Repeat("5f0c9a4be1d24786", 4):      true,  // as the page's
+		"5f0c9a4be1d24786a35e70c81b9f2d6":          false, // 124 bits
+		"8e03978e-40d5-43dd-bc93-6894a57f9324":     false, // a UUID has 122
+		"00000000000000000000000000000001":         false,
+		"20261121042359123456789012345678":         false,
+		"deadbeefdeadbeefdeadbeefdeadbeef":         false,
+		"order-4711-of-ana@example.com-2026-11-21": false,
+		"XIdvK0tR3mQzJ8nYc2bWfA":                   false, // base64url
+		"":                                         false,
+	} {
+		servertest.Same(t, key, isRandomKey(key), want)
+	}
+}
+
+// A reset forgets the lockouts of its recipient, of every class, and of no other.
+func TestKnownLockoutsAreForgotten(t *testing.T) {
+	var s Service
+	for n := range 2 {
+		for _, class := range store.Classes {
+			s.lockouts.remember(lockoutNumber(n, class), time.Hour, seenAt)
+		}
+	}
+	s.ForgetLockouts("shop", recipient.Email, lockoutNumber(0, store.UnknownBrowser).recipient)
+	for _, class := range store.Classes {
+		reset, _ := s.lockouts.find(lockoutNumber(0, class), seenAt)
+		other, _ := s.lockouts.find(lockoutNumber(1, class), seenAt)
+		servertest.Same(t, "after the reset", reset, 0)
+		servertest.Same(t, "of another", other, time.Hour)
+	}
+}

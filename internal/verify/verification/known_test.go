@@ -1,0 +1,107 @@
+package verification_test
+
+import (
+	"encoding/base64"
+	"testing"
+	"time"
+
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+func presenting(tokens ...string) vtest.Option {
+	return func(a *verification.Request) { a.Known = tokens }
+}
+
+// knownBrowser enters Ana's code in a browser and returns the browser's token.
+func knownBrowser(r *vtest.Rig, options ...vtest.Option) string {
+	r.Helper()
+	ask := byBrowser(vtest.Ana, options...)
+	id := r.Send(ask).View.ID
+	checked, _, _ := r.Try(ask.Caller, id, r.LastCode())
+	r.WantChecked("a browser", checked, "approved true")
+	return checked.Known
+}
+
+// A token is good for the app and address of its verification, for 90 days, until that is erased,
+// and while its key is in the ring. In doubt the browser is unknown. The database is asked for the
+// verification of a token that fits, and for nothing else.
+func TestKnownBrowsers(t *testing.T) {
+	roomy := vtest.WithReserve(map[string]int{"hour": 900},
+		vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1000, Window: time.Hour}))
+	vtest.InBubbleWith(t, func(s *vtest.Settings) { roomy(s); s.Tick, s.Lease = 24*time.Hour, 24*time.Hour }, func(r *vtest.Rig) {
+		token := knownBrowser(r)
+		limit := func(s *vtest.Service, ask verification.Request) int {
+			t.Helper()
+			a, err := s.Send(r.Context(), ask)
+			r.NoError(err)
+			r.Sleep(0) // until the mail is out: the next one is the last
+			return a.Quota.Rules[0].Limit
+		}
+		forged, _ := base64.RawURLEncoding.DecodeString(token)
+		forged[len(forged)-1] ^= 1
+		reads := 0
+		r.Store.SetFault(func(method string) sqlitetest.Fault {
+			if method == "VerificationsByID" {
+				reads++
+			}
+			return sqlitetest.None
+		})
+		r.Want("a known browser", limit(r.Svc, byBrowser(vtest.Ana, presenting("other", token, token))), 1000)
+		r.Want("reads", reads, 1)
+		elsewhere := byBrowser(vtest.Ana, presenting(token))
+		elsewhere.App = "other"
+		for what, ask := range map[string]verification.Request{
+			"no token":        byBrowser(vtest.Ana),
+			"no text of ours": byBrowser(vtest.Ana, presenting("", "%", "AQ")),
+			"forged":          byBrowser(vtest.Ana, presenting(base64.RawURLEncoding.EncodeToString(forged))),
+			"another address": byBrowser("bob@example.com", presenting(token)),
+			"another app":     elsewhere,
+		} {
+			r.Want(what, limit(r.Svc, ask), 100)
+		}
+		r.Want("reads", reads, 1)
+		id := r.Send(byBrowser(vtest.Ana, presenting(token))).View.ID
+		r.Want("a resend of its own", limit(r.Svc, verification.Request{Caller: vtest.Browser, Resend: id}), 1000)
+		strangers := r.Send(byBrowser("cleo@example.com")).View.ID
+		r.Want("a stranger's resend of its own",
+			limit(r.Svc, verification.Request{Caller: vtest.Browser, Resend: strangers}), 100)
+		r.Cancel(strangers)
+		a := r.Send(verification.Request{Caller: vtest.Browser, Resend: strangers})
+		next, _, _, err := r.Store.Verification(r.Context(), a.View.ID)
+		r.WantLine("the code that a stranger is sent once that has ended: another one, limit, class",
+			vtest.Line(true, 100, store.UnknownBrowser, "<nil>"), a.View.ID != strangers, a.Quota.Rules[0].Limit,
+			next.Class, err)
+		look, err := r.Svc.Get(r.Context(), vtest.Browser, id)
+		r.WantLine("a look", "1000 <nil>", look.Quota.Rules[0].Limit, err)
+		id = r.SendTo(vtest.Ana).View.ID
+		r.WantApproved(id, r.LastCode())
+		r.Want("a secret key's token", r.Check(id, "000000").Known, "")
+
+		r.FailStore(sqlitetest.Down, "VerificationsByID")
+		r.Want("the database is away", limit(r.Svc, byBrowser(vtest.Ana, presenting(token))), 100)
+		r.MendStore()
+		for _, c := range []struct {
+			keys string
+			want int
+		}{{"k2:" + vtest.NewKey + ",k1:" + vtest.OldKey, 1000}, {"k2:" + vtest.NewKey, 100}} {
+			ring := r.Settings.Vault.Ring
+			r.Settings.Vault.Ring = vtest.KeyRing(t, c.keys)
+			r.Want(c.keys[:2], limit(r.Replica(r.MailServer), byBrowser(vtest.Ana, presenting(token))), c.want)
+			r.Settings.Vault.Ring = ring
+		}
+		r.WantInvalid(r.SendError(byBrowser(vtest.Ana, presenting("", "", "", "", "", ""))), "known", "too_many")
+		r.WantInvalid(r.SendError(vtest.AskFor(vtest.Ana, presenting(token))), "known", "not_allowed")
+
+		r.Sleep(verification.KnownTokenLife - time.Second)
+		r.Want("a second before its end", limit(r.Svc, byBrowser(vtest.Ana, presenting(token))), 1000)
+		r.Sleep(time.Second)
+		r.Want("at its end", limit(r.Svc, byBrowser(vtest.Ana, presenting(token))), 100)
+		token = knownBrowser(r)
+		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		r.Want("erased", limit(r.Svc, byBrowser(vtest.Ana, presenting(token))), 100)
+	})
+}

@@ -1,0 +1,135 @@
+package verification
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
+	"sendcode/quota"
+)
+
+// LockoutRuleName is the rule's name in records of refusals by a lockout. A lockout follows too
+// many wrong codes for a recipient, among the codes that one class of callers requested.
+const LockoutRuleName = "checks"
+
+var lockoutRule = quota.Rule{Name: LockoutRuleName, Scope: quota.Recipient, Limit: gate.FailedCheckLimit,
+	Window: gate.FailedCheckWindow}
+
+// lockoutKey identifies a lockout: its recipient, and the class of callers that requested the
+// codes.
+type lockoutKey struct {
+	app       string
+	channel   recipient.Channel
+	recipient recipient.Hash
+	class     store.Class
+}
+
+// lockouts caches lockouts that the database reported, until they end. So the limiter does not
+// count repeated requests during a lockout: each would take a place of the recipient's quota from
+// other callers, until the database refused the request. A lockout that was reported
+// lockoutFreshFor ago is read again before it refuses.
+type lockouts struct {
+	mu    sync.Mutex
+	known map[lockoutKey]lockoutEntry
+}
+
+type lockoutEntry struct{ ends, reported time.Time }
+
+// Bounds of the cache. lockoutFreshFor is how long a reported lockout refuses without another read;
+// it is short, so that an administrator's reset soon takes effect on other replicas.
+// maxCachedLockouts is the greatest number of cached lockouts.
+const (
+	lockoutFreshFor   = 5 * time.Second
+	maxCachedLockouts = 10_000
+)
+
+func (l *lockouts) remember(key lockoutKey, wait time.Duration, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.known) >= maxCachedLockouts {
+		maps.DeleteFunc(l.known, func(
+			_ lockoutKey, k lockoutEntry) bool {
+			return now.Sub(k.reported) >= lockoutFreshFor
+		})
+	}
+	if l.known == nil {
+		l.known = map[lockoutKey]lockoutEntry{}
+	}
+	if len(l.known) < maxCachedLockouts {
+		l.known[key] = lockoutEntry{now.Add(wait), now}
+	}
+}
+
+// find returns the remaining wait of a cached lockout; 0 if none is known, or if it has ended. old
+// is true if the lockout was reported lockoutFreshFor ago or earlier: the caller must then read it
+// again. Meanwhile other requests use the cached one.
+func (l *lockouts) find(key lockoutKey, now time.Time) (left time.Duration, old bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := l.known[key]
+	if !now.Before(k.ends) {
+		delete(l.known, key)
+		return 0, false
+	}
+	if old = now.Sub(k.reported) >= lockoutFreshFor; old {
+		l.known[key] = lockoutEntry{k.ends, now}
+	}
+	return k.ends.Sub(now), old
+}
+
+func (l *lockouts) forget(key lockoutKey) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.known, key)
+}
+
+func (a parsedRequest) lockoutKey(class store.Class) lockoutKey {
+	return lockoutKey{a.App, a.to.Channel(), a.subject.Recipient, class}
+}
+
+// cachedLockout returns the wait of a cached lockout that applies to the code to send; 0 if there
+// is none. It also returns 0 for a caller's code, which is not checked here. It returns 0 if a
+// resend names a verification of another class: only the database knows whether the code of that
+// verification or a new one will be sent. Errors: those of Store.Lockout, which reads an old
+// lockout again.
+func (s *Service) cachedLockout(ctx context.Context, a parsedRequest) (time.Duration, error) {
+	if a.Code != "" || a.joins.id != "" && a.joins.class != a.subject.Class {
+		return 0, nil
+	}
+	key := a.lockoutKey(a.subject.Class)
+	left, old := s.lockouts.find(key, s.Now())
+	if !old {
+		return left, nil
+	}
+	out, err := s.Store.Lockout(ctx, store.Verification{App: key.app, Channel: key.channel, Recipient: key.recipient,
+		Class: key.class})
+	if err != nil {
+		return 0, err
+	}
+	if out.Wait <= 0 {
+		s.lockouts.forget(key)
+	} else {
+		s.lockouts.remember(key, out.Wait, s.Now())
+	}
+	return out.Wait, nil
+}
+
+// refusedByLockout records a send that is refused by a lockout, and returns the
+// *TooManyChecksError.
+func (s *Service) refusedByLockout(a parsedRequest, wait time.Duration) error {
+	s.recordRefusal(a, "refused", LockoutRuleName, quota.Recipient, wait)
+	refused := tooManyChecks(a.Caller, lockoutRule, wait, s.Now())
+	refused.Send = true
+	return refused
+}
+
+// ForgetLockouts drops the cached lockouts of a recipient, after a reset.
+func (s *Service) ForgetLockouts(app string, ch recipient.Channel, h recipient.Hash) {
+	for _, class := range store.Classes {
+		s.lockouts.forget(lockoutKey{app, ch, h, class})
+	}
+}

@@ -1,0 +1,259 @@
+package verification
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/message"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/requestid"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// parsedRequest is a Request after parsing, with its recipient and the rules that apply. It is not
+// changed afterwards.
+type parsedRequest struct {
+	Request                        // for a resend: completed from the verification that it names
+	request string                 // ID of the HTTP request; empty: none
+	locale  string                 // canonical
+	joins   joinedVerification     // zero: not a resend
+	to      recipient.Recipient    // of the code
+	address recipient.Hash         // of the address as it is spelled; subject.Recipient may stand for several spellings
+	subject buckets.Subject        // has the purpose with its rules, and the class
+	buckets map[quota.Scope]string // of the subject; must not be changed
+	holder  string                 // of a verification that the request opens
+}
+
+// joinedVerification is the verification that a resend names.
+type joinedVerification struct {
+	id    string
+	chain []string // its ID, and the IDs of the verifications that it replaces
+	class store.Class
+	state State
+}
+
+// parseRequest reads a request in three steps: its fields, the hashes of its recipient, and the
+// rules of its purpose. If the recipient is not served, it records a refusal. Errors:
+// *fault.InvalidError, fault.NotFound, ErrCallerCode, fault.Unavailable.
+func (s *Service) parseRequest(ctx context.Context, ask Request) (parsedRequest, error) {
+	a, err := s.parseFields(ctx, ask)
+	if err != nil {
+		return a, err
+	}
+	hashes := s.Vault.Hashes(a.to)
+	a.address = hashes.Address
+	set := s.Policy.Get()
+	p, err := FindPurpose(set, a.Purpose)
+	if err != nil {
+		return a, err
+	}
+	a.subject = s.subjectWithRules(set, a.Caller, s.classOf(ctx, a), p, a.to, hashes)
+	a.buckets, a.holder = a.subject.Buckets(), a.newHolder()
+	if a.Kind == BackEnd {
+		a.Site = set.Apps[a.App].Site
+	}
+	if refusal := set.ValidateRecipient(a.to); refusal != nil {
+		// The record shows administrators why no code was sent.
+		s.recordRefusal(a, "refused", refusal.Reason, quota.Global, 0)
+		return a, fault.Invalid("to", refusal.Reason, refusal.Detail)
+	}
+	return a, nil
+}
+
+// parseFields parses the fields of a request. For a resend it also reads the verification. Errors:
+// *fault.InvalidError, fault.NotFound, ErrCallerCode, fault.Unavailable.
+func (s *Service) parseFields(ctx context.Context, ask Request) (parsedRequest, error) {
+	a := parsedRequest{Request: ask, request: requestid.FromContext(ctx)}
+	if err := validateOptions(ask); err != nil {
+		return a, err
+	}
+	if ask.Locale != "" {
+		var ok bool
+		if a.locale, ok = message.CanonicalTag(ask.Locale); !ok {
+			return a, fault.Invalid("locale", "invalid",
+				"A locale is one language tag such as en or zh-CN (BCP 47), of at most 35 characters.")
+		}
+	}
+	if ask.Resend != "" {
+		if err := s.fillFromVerification(ctx, &a); err != nil {
+			return a, err
+		}
+	}
+	var err error
+	if a.to, err = s.parseRecipient(a.Channel, a.To, a.Country); err == nil && a.locale == "" {
+		a.locale = s.preferredLocale(a)
+	}
+	return a, err
+}
+
+// fillFromVerification fills the empty fields of a resend from the verification that it names. To,
+// Channel and Purpose must match the verification if they are given; labels and Languages may
+// differ. Errors: *fault.InvalidError; fault.NotFound, also if the recipient was erased;
+// ErrCallerCode; fault.Unavailable.
+func (s *Service) fillFromVerification(ctx context.Context, a *parsedRequest) error {
+	v, err := s.lookup(ctx, a.Caller, a.Resend)
+	if err != nil {
+		return err
+	}
+	if len(v.Sealed) == 0 { // erased
+		return fault.NotFound
+	}
+	if v.CallerChecks {
+		return ErrCallerCode
+	}
+	to, err := s.Vault.OpenRecipient(v.Verification)
+	if err != nil { // the key is no longer in the ring
+		return fault.Unavailable.Wrap(err)
+	}
+	if a.To != "" {
+		given, err := s.parseRecipient(cmp.Or(a.Channel, string(v.Channel)), a.To, a.Country)
+		if err != nil {
+			return err
+		}
+		if s.Vault.AddressHash(given) != s.Vault.AddressHash(to) {
+			return fault.Invalid("to", "mismatch", "The verification named belongs to another recipient.")
+		}
+	}
+	if a.Channel != "" && a.Channel != string(v.Channel) {
+		return fault.Invalid("channel", "mismatch", "The verification named uses another channel.")
+	}
+	if a.Stranger && v.Class != store.UnknownBrowser {
+		return fault.Invalid("trust", "mismatch", "The verification named was not opened for a stranger.")
+	}
+	if a.Purpose != "" && a.Purpose != v.Purpose {
+		return fault.Invalid("purpose", "mismatch", "The verification named has another purpose.")
+	}
+	a.Channel, a.To, a.Purpose = string(v.Channel), to.Address(), v.Purpose
+	a.joins = joinedVerification{v.ID, v.Chain(), v.Class, v.state()}
+	a.Languages = cmp.Or(a.Languages, v.Locale)
+	a.Labels = a.Labels.Or(v.Labels)
+	return nil
+}
+
+// preferredLocale returns the tag of the Accept-Language list that best fits the templates of the
+// app and channel.
+func (s *Service) preferredLocale(a parsedRequest) string {
+	if a.to.Channel() == recipient.SMS {
+		return s.Texts.PreferredLocale(a.App, a.Languages)
+	}
+	return s.Mails.PreferredLocale(a.App, a.Languages)
+}
+
+// classOf returns the class of a request. A browser is known if it presents a token for the
+// address, or names a verification that a known browser opened.
+func (s *Service) classOf(ctx context.Context, a parsedRequest) store.Class {
+	if a.Kind == Browser && (a.joins.class == store.KnownBrowser || s.isKnownBrowser(ctx, a)) {
+		return store.KnownBrowser
+	}
+	return a.Caller.class()
+}
+
+// MaxKnownTokens is how many tokens a browser keeps and presents. KnownTokenLife is how long a
+// token is good after the approval.
+const (
+	MaxKnownTokens = 5
+	KnownTokenLife = 90 * 24 * time.Hour
+)
+
+// isKnownBrowser reports whether a browser presents a token of this app and address. The token's
+// verification must have been approved less than KnownTokenLife ago, and its address not erased. It
+// reads at most one verification, and none without a token that fits. If the database does not
+// answer, it returns false.
+func (s *Service) isKnownBrowser(ctx context.Context, a parsedRequest) bool {
+	for _, token := range a.Known {
+		id, err := s.Vault.OpenKnownToken(token, a.App, a.to.Channel(), a.address)
+		if err != nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+		defer cancel()
+		codes, now, err := s.Store.VerificationsByID(ctx, []string{id})
+		if err != nil || len(codes) == 0 || codes[0].App != a.App || codes[0].Holder != "" ||
+			codes[0].Channel != a.to.Channel() ||
+			now.Sub(codes[0].ApprovedAt) >= KnownTokenLife { // or never approved
+			return false
+		}
+		address, err := s.Vault.AddressHashOf(codes[0]) // fails if it was erased
+		return err == nil && address == a.address
+	}
+	return false
+}
+
+// subjectWithRules returns the subject that a request counts for: its caller, class and recipient,
+// with the purpose and its rules.
+func (s *Service) subjectWithRules(
+	set policy.Set, c Caller, class store.Class, p policy.Purpose, r recipient.Recipient,
+	h recipient.Hashes) buckets.Subject {
+	p = s.purposeWithRules(set, c, class, p, r.Channel(), h.Address)
+	return subjectOf(c, class, r.Channel(), h.Counted, buckets.GroupsOf(s.Vault, r, h), p)
+}
+
+func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Hash, in buckets.RecipientGroups,
+	p policy.Purpose) buckets.Subject {
+	return buckets.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Area: in, Purpose: p, Class: class}
+}
+
+// purposeWithRules returns the purpose with the rules and limits that apply to the caller, the
+// class and the channel. If the address is a test recipient's, the rules only observe.
+func (s *Service) purposeWithRules(
+	set policy.Set, c Caller, class store.Class, p policy.Purpose, ch recipient.Channel,
+	address recipient.Hash) policy.Purpose {
+	if c.Kind == Browser {
+		p = set.ForBrowser(p, c.App, class)
+	} else {
+		p = set.ForBackEnd(p, c.App, class, c.IP)
+	}
+	p = p.ForChannel(ch)
+	if set.TestRecipients.Has(address, s.Now()) {
+		p = p.Observing()
+	}
+	return p
+}
+
+// newHolder returns the holder of a verification that the request opens. For a browser it is empty.
+// For a stranger, and for a caller's code, it is random. Else it is a hash of the session and, if
+// the address is not the canonical spelling of its mailbox, of the address as typed. A later
+// request with the same holder may resend without the verification's ID.
+func (a parsedRequest) newHolder() string {
+	switch {
+	case a.Stranger, a.Code != "":
+		return rand.Text() // no other request has it
+	case a.Kind != BackEnd:
+		return ""
+	}
+	text := "sendcode holder v1\x00" + a.Session
+	if a.address != a.subject.Recipient {
+		text = "sendcode holder spelling v1\x00" + a.address.String() + a.Session
+	}
+	sum := sha256.Sum256([]byte(text))
+	return "s:" + base64.RawURLEncoding.EncodeToString(sum[:16])
+}
+
+// sendRow returns the fields of the database's row that are the same for an admitted and a refused
+// request.
+func (a parsedRequest) sendRow() store.Send {
+	return store.Send{
+		App: a.App, Channel: a.to.Channel(), Purpose: a.subject.Purpose.Name, Recipient: a.subject.Recipient,
+		To:      a.to.Masked(),
+		Country: a.to.Country(), Prefix: a.to.VisiblePrefix(), Locale: a.locale, Labels: a.Labels,
+		VerificationID: a.joins.id,
+		Network:        a.network(), Site: a.Site, RequestID: a.request,
+	}
+}
+
+// recordRefusal records a refusal, and counts it in the metrics. scope is the scope of the rule; it
+// decides which refusals share a row.
+func (s *Service) recordRefusal(a parsedRequest, outcome, rule string, scope quota.Scope, wait time.Duration) {
+	row := store.SendOrRefusal{Send: a.sendRow(), Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: 1}}
+	row.Status = store.Refused
+	s.Refusals.Add(row, scope)
+	s.Observer.Decided(a.to.Channel(), a.App, outcome, rule)
+}

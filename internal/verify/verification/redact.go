@@ -1,0 +1,168 @@
+package verification
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/gates"
+	"sendcode/quota"
+)
+
+// An answer to a browser does not show whether or when others requested codes for a recipient,
+// except as far as the browser's own wait depends on it. For a rule that does not refuse, the
+// answer follows from the browser's own sends. A wait that depends on others' events is rounded up
+// to a whole instant (roundedWait), which stays the same in later answers.
+
+// MinRoundedWindow is the shortest window of a rule whose waits are rounded up for browsers.
+const MinRoundedWindow = time.Hour
+
+// roundingStep is the unit to which roundedWait rounds an instant up.
+const roundingStep = gates.HistoryMargin
+
+// roundedWait returns the wait at an instant until the end of a rule's refusal that a browser is
+// told; ends is the actual end. If the rule's window is an hour or longer, ends is rounded up to a
+// multiple of 5 minutes in UTC. No rounding makes the wait longer than the window.
+func roundedWait(r quota.Rule, ends, at time.Time) time.Duration {
+	wait := ends.Sub(at)
+	if whole := ends.Truncate(roundingStep); r.Window >= MinRoundedWindow && whole.Before(ends) {
+		return max(wait, min(whole.Add(roundingStep).Sub(at), r.Window))
+	}
+	return wait
+}
+
+// sendHistory has counted sends to a recipient, oldest first.
+type sendHistory struct {
+	Own []quota.Event // of the verification that a browser names or has just opened, and of those that it replaces
+	All []quota.Event // by all callers, for at least 5 minutes longer than the longest window; empty after an admission
+}
+
+// redact returns what the caller may see of a decision (redactDecision). chain has the ID of the
+// verification that the caller names, and the IDs of those that it replaces; it is empty if the
+// caller names none. If the database does not answer, a browser sees as much as a browser that names
+// no verification.
+func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Answer, c Caller, state State,
+	chain []string) quota.Decision {
+	var sends sendHistory
+	if c.Kind != BackEnd && len(chain) > 0 {
+		if told.History == nil {
+			looked, err := s.Gates.Peek(ctx, of)
+			if told.History = looked.History; err != nil {
+				s.Logger.WarnContext(ctx, "quota shortened for browser: database did not answer", "error", err,
+					runbook.DatabaseAway.See())
+				state = ""
+			}
+		}
+		sends = sendHistoryOf(told, of.Purpose.LongestRecipientWindow()+roundingStep, chain)
+	}
+	return redactDecision(told.Decision, c, state, sends)
+}
+
+// sendHistoryOf returns the sends of a history within a window: all, and those of the verifications
+// in chain.
+func sendHistoryOf(told gates.Answer, within time.Duration, chain []string) (sends sendHistory) {
+	if h := told.History; h != nil {
+		sends.All, sends.Own = h.Sends(within), h.SendsOfVerifications(chain, within)
+	}
+	return sends
+}
+
+// redactDecision returns the part of a decision that the caller may see. state is the state of the
+// verification that the caller names or has just opened; empty: there is none.
+//
+// A secret key sees every public rule exactly. A browser sees a rule as sendHistory.visibleState
+// returns it. While its verification is pending, it sees all rules, but the rule on spellings only
+// while that rule refuses. Any other browser sees only the rule that refuses it, if one does.
+func redactDecision(d quota.Decision, c Caller, state State, sends sendHistory) quota.Decision {
+	d = d.Public()
+	if c.Kind == BackEnd {
+		return d
+	}
+	d = policy.WithoutSpellingsRule(d)
+	for i, rule := range d.Rules {
+		d.Rules[i] = sends.visibleState(rule, d.At)
+	}
+	if state == Pending {
+		return d
+	}
+	rule, refused := visibleRefusal(d)
+	d.Rules = nil
+	if refused {
+		rule.Used, rule.ResetAfter = rule.Limit, rule.RetryAfter // hides by how much the limit was exceeded
+		d.Rules = []quota.State{rule}
+	}
+	return d
+}
+
+// visibleState returns the state of a rule that a browser is told in place of the actual one. It
+// follows from the browser's own sends, unless others' events make the browser wait longer. Then
+// the rule is shown as used up until the actual instant, rounded up if the rule's window is an hour
+// or longer. A later answer gives the same rounded instant, even after the actual one has passed.
+func (k sendHistory) visibleState(actual quota.State, at time.Time) quota.State {
+	own := k.Own
+	if actual.Name == CarrierRuleName || !actual.Scope.Counted() {
+		own = nil
+	}
+	told := quota.Evaluate([]quota.Rule{actual.Rule}, map[quota.Scope][]quota.Event{actual.Scope: own}, at).Rules[0]
+	ends := at.Add(actual.RetryAfter)
+	switch {
+	case told.RetryAfter > 0 && told.RetryAfter == actual.RetryAfter,
+		told.RetryAfter > actual.RetryAfter && actual.Scope == quota.Recipient: // the database decides too
+		return told
+	case actual.RetryAfter == 0:
+		told.RetryAfter, ends = 0, k.refusedUntil(actual.Rule)
+	}
+	if wait := roundedWait(actual.Rule, ends, at); wait > 0 {
+		told.Used, told.ResetAfter, told.RetryAfter = told.Limit, wait, wait
+	}
+	return told
+}
+
+// tooManyChecks returns the error for a caller that must wait because bound allows no more failed
+// checks. wait was measured at the instant at. Callers without a secret key are told a rounded wait
+// (roundedWait).
+func tooManyChecks(c Caller, bound quota.Rule, wait time.Duration, at time.Time) *TooManyChecksError {
+	if c.Kind != BackEnd {
+		wait = roundedWait(bound, at.Add(wait), at)
+	}
+	return &TooManyChecksError{RetryAfter: wait}
+}
+
+// refusedUntil returns the end of the last refusal by a rule on the recipient that others' sends
+// had used up. It is zero if there was none, if a later send shows that the refusal had ended, or
+// if the rule's waits are not rounded.
+func (k sendHistory) refusedUntil(r quota.Rule) (ends time.Time) {
+	if r.Name == CarrierRuleName || r.Scope != quota.Recipient || r.Calendar() || r.Window < MinRoundedWindow ||
+		len(k.All) < r.Limit {
+		return ends
+	}
+	ends = k.All[len(k.All)-r.Limit].At.Add(r.Window)
+	if k.All[len(k.All)-1].At.Before(ends) &&
+		(len(k.Own) < r.Limit || k.Own[len(k.Own)-r.Limit].At.Add(r.Window).Before(ends)) {
+		return ends
+	}
+	return time.Time{}
+}
+
+// visibleRefusal returns the one rule of a refusal that a browser sees. It is the rule of a wider
+// scope that blocks longest or, if none of a wider scope blocks, the rule on the recipient that
+// blocks longest. So a client over its own limits gets the same answer for every recipient. False:
+// no rule blocks.
+func visibleRefusal(d quota.Decision) (quota.State, bool) {
+	wide := d
+	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules),
+		func(s quota.State) bool { return !slices.Contains(widerScopes, s.Scope) })
+	if s, blocks := wide.Blocking(); blocks {
+		return s, true
+	}
+	return d.Blocking()
+}
+
+// widerScopes are the scopes that count the events of many recipients. All other scopes are treated
+// as the recipient's.
+var widerScopes = []quota.Scope{
+	quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, policy.BreakerScope,
+}

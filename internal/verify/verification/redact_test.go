@@ -1,0 +1,300 @@
+package verification_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+	"sendcode/quota/quotahttp"
+)
+
+// slow are rules whose waits are rounded for browsers.
+var slow = []quota.Rule{
+	{Name: "hour", Scope: quota.Recipient, Limit: 3, Window: time.Hour},
+	{Name: "hours", Scope: quota.Recipient, Limit: 4, Window: 3 * time.Hour},
+}
+
+var slowly = vtest.WithRules(slow...)
+
+// told is what a browser is told of the rules, in header and body.
+func told(d quota.Decision) string {
+	h := http.Header{}
+	_ = quotahttp.SetRateLimit(h, d)
+	if !d.Allowed() {
+		quotahttp.SetRetryAfter(h, d)
+	}
+	body, _ := json.Marshal(quotahttp.ProblemMembers(d))
+	return fmt.Sprintf("%v %s", h, body)
+}
+
+func look(r *vtest.Rig, id string) quota.Decision {
+	r.Helper()
+	a, err := r.Svc.Get(r.Context(), vtest.Browser, id)
+	r.NoError(err)
+	return a.Quota
+}
+
+func wantRules(r *vtest.Rig, what string, d quota.Decision, want string) {
+	r.Helper()
+	got := ""
+	for _, s := range d.Rules {
+		if s.Scope == quota.Recipient {
+			got += fmt.Sprintf("%s %d of %d, %v %v; ", s.Name, s.Remaining(), s.Limit, s.ResetAfter, s.RetryAfter)
+		}
+	}
+	r.Want(what, got, want)
+}
+
+// A back end asked for a code seven seconds before.
+func TestABrowserIsToldOfItsOwnSends(t *testing.T) {
+	vtest.InBubbleWith(t, slowly, func(r *vtest.Rig) {
+		const alone = "hour 2 of 3, 1h0m0s 0s; hours 3 of 4, 3h0m0s 0s; "
+		r.SendTo(vtest.Ana)
+		r.Sleep(7 * time.Second)
+		first := r.SendTo(vtest.Ana, vtest.By(vtest.Browser))
+		wantRules(r, "the answer", first.Quota, alone)
+		wantRules(r, "a look", look(r, first.View.ID), alone)
+		r.Sleep(8*time.Minute + time.Second) // with less than two minutes left, a resend opens another verification
+		second := r.SendTo(vtest.Ana, vtest.By(vtest.Browser), vtest.Resending(first.View.ID))
+		r.Want("the same verification", second.View.ID == first.View.ID, false)
+		// Three in an hour, the first at 00:00:00: free at 01:00:00, which is a whole instant
+		// already.
+		const used = "hour 0 of 3, 51m52s 51m52s; hours 2 of 4, 2h51m59s 0s; "
+		wantRules(r, "a resend", second.Quota, used)
+		wantRules(r, "a look", look(r, second.View.ID), used)
+		r.Sleep(2 * time.Minute) // the first one has ended
+		for _, id := range []string{"", first.View.ID, second.View.ID} {
+			refused := r.RefuseTo(vtest.Ana, vtest.By(vtest.Browser), vtest.Resending(id)).Quota
+			refused.Rules = refused.Rules[:1]
+			wantRules(r, "refused", refused, "hour 0 of 3, 49m52s 49m52s; ")
+		}
+	})
+}
+
+// A rule that a browser's own sends have used up tells its exact wait, whatever others did, and in
+// every verification of the chain.
+func TestAWaitByOwnSendsIsExact(t *testing.T) {
+	vtest.InBubbleWith(t, slowly, func(r *vtest.Rig) {
+		r.Sleep(17 * time.Second)
+		id := ""
+		for range 3 {
+			id = r.SendTo(vtest.Ana, vtest.By(vtest.Browser), vtest.Resending(id)).View.ID
+			r.Sleep(9 * time.Minute)
+		}
+		want := "hour 0 of 3, 33m0s 33m0s; hours 1 of 4, 2h33m0s 0s; "
+		wantRules(r, "three own", look(r, id), want)
+		r.FailStore(sqlitetest.Down, "ReadHistory")
+		r.WantError(vtest.Err(r.Svc.Get(r.Context(), vtest.Browser, id)), fault.Unavailable)
+		r.MendStore()
+		r.LoseLimiter()
+		wantRules(r, "without the limiter", look(r, id), want)
+		r.Sleep(33*time.Minute - time.Second)
+		r.WantWait(r.RefuseTo(vtest.Ana, vtest.By(vtest.Browser), vtest.Resending(id)).Quota, time.Second)
+		r.Sleep(time.Second)
+		r.Want("a look then", look(r, id).Allowed(), true)
+		r.SendTo(vtest.Ana, vtest.By(vtest.Browser), vtest.Resending(id))
+	})
+}
+
+// Of a refusal by a wider rule a browser hears that rule alone while the database does not answer.
+func TestAWiderRuleIsToldWithoutTheDatabase(t *testing.T) {
+	wider := vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 1, Window: time.Minute})
+	vtest.InBubbleWith(t, wider, func(r *vtest.Rig) {
+		id := r.SendTo(vtest.Ana, vtest.By(vtest.Browser)).View.ID
+		r.RefuseTo("ben@example.com", vtest.By(vtest.Browser), vtest.Resending(""))
+		r.FailStore(sqlitetest.Down, "ReadHistory")
+		d := r.RefuseTo("ben@example.com", vtest.By(vtest.Browser)).Quota
+		r.WantBlockedBy(d, "net", time.Minute)
+		r.MendStore()
+		r.Want("the look has the other rules", len(look(r, id).Rules) > 1, true)
+	})
+}
+
+// A rule that has ceased to refuse before a browser's first send tells it nothing. A rule of less
+// than an hour tells its exact wait.
+func TestABrowserIsToldNothingOfTheTimeBefore(t *testing.T) {
+	vtest.InBubbleWith(t, slowly, func(r *vtest.Rig) {
+		for range 2 {
+			r.Sleep(time.Minute)
+			r.SendTo(vtest.Ana)
+		}
+		r.Sleep(59*time.Minute + 30*time.Second)
+		id := r.SendTo(vtest.Ana, vtest.By(vtest.Browser)).View.ID
+		wantRules(r, "a look", look(r, id), "hour 2 of 3, 1h0m0s 0s; hours 3 of 4, 3h0m0s 0s; ")
+	})
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		r.Sleep(7 * time.Second)
+		wantRules(r, "refused", r.RefuseTo(vtest.Ana, vtest.By(vtest.Browser)).Quota, "minute 0 of 1, 53s 53s; ")
+	})
+}
+
+// world has others ask for codes at these instants, then a browser at ask, and returns what that
+// browser is told, then and each time that it looks until end.
+func world(t *testing.T, others []time.Duration, asks []time.Duration, end,
+	every time.Duration) (answers []quota.Decision) {
+	servertest.Bubble(t, func(t *testing.T) {
+		r := vtest.NewRig(t, slowly)
+		began, id := time.Now(), ""
+		for _, at := range others {
+			r.Sleep(at - time.Since(began))
+			_, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))
+			r.NoError(err)
+		}
+		for _, at := range asks {
+			r.Sleep(at - time.Since(began))
+			ask := vtest.AskFor(vtest.Ana, vtest.By(vtest.Browser), vtest.Resending(id))
+			a, err := r.Svc.Send(r.Context(), ask)
+			r.NoError(err)
+			answers = append(answers, a.Quota)
+			id = cmp.Or(a.View.ID, id)
+		}
+		for id != "" && time.Since(began) < end {
+			r.Sleep(every)
+			answers = append(answers, look(r, id))
+		}
+		r.Quit()
+	})
+	return answers
+}
+
+// Worlds that differ in whether others asked tell a browser the same while no rule refuses; worlds
+// that differ in when, by less than five minutes, always.
+func TestABrowserCannotTellWhenOthersAsked(t *testing.T) {
+	for seed := range uint64(20) {
+		dice := rand.New(rand.NewPCG(seed, 0))
+		cells := dice.Perm(20)[:dice.IntN(6)]
+		slices.Sort(cells)
+		var here, there, asks []time.Duration
+		within := func(cell int) time.Duration { // never at its ends
+			return time.Duration(cell)*5*time.Minute + time.Microsecond + rand.N(5*time.Minute-2*time.Microsecond)
+		}
+		for _, cell := range cells {
+			here, there = append(here, within(cell)), append(there, within(cell))
+		}
+		for cell := 20; cell < 22; cell += 1 + dice.IntN(2) {
+			asks = append(asks, time.Duration(cell)*5*time.Minute+time.Duration(dice.IntN(299))*time.Second)
+		}
+		every := time.Duration(40+dice.IntN(120)) * time.Second
+		end := 6 * time.Hour
+		a, b, alone := world(t, here, asks, end, every), world(t, there, asks, end, every),
+			world(t, nil, asks, end, every)
+		if len(a) != len(b) {
+			t.Fatalf("seed %d: %d and %d answers", seed, len(a), len(b))
+		}
+		for i := range a {
+			if told(a[i]) != told(b[i]) {
+				t.Fatalf("seed %d, %v or %v, asked at %v, answer %d of %d:\n%s\n%s", seed, here, there, asks, i, len(a),
+					told(a[i]), told(b[i]))
+			}
+			if len(a) == len(alone) && a[i].Allowed() && told(a[i]) != told(alone[i]) {
+				t.Fatalf("seed %d, %v, asked at %v, answer %d of %d:\n%s\nalone\n%s", seed, here, asks, i, len(a),
+					told(a[i]), told(alone[i]))
+			}
+		}
+	}
+}
+
+// Whatever happened before, a browser that waits as told is admitted: as told when it is refused,
+// when it is admitted, and by looks.
+func TestABrowserThatWaitsAsToldIsAdmitted(t *testing.T) {
+	rules := append([]quota.Rule{{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+		{Name: "wide", Scope: quota.App, Limit: 9, Window: 2 * time.Hour}}, slow...)
+	for seed := range uint64(10) {
+		vtest.InBubbleIdle(t, vtest.WithRules(rules...), func(r *vtest.Rig) {
+			dice := rand.New(rand.NewPCG(seed, 1))
+			var asks []vtest.Option
+			for range 40 {
+				r.Sleep(time.Duration(dice.IntN(400)) * time.Second)
+				for range dice.IntN(3) { // others, who are refused or not
+					_, err := r.Svc.Send(r.Context(),
+						vtest.AskFor([]string{vtest.Ana, "bob@example.com"}[dice.IntN(2)]))
+					r.NoError(err)
+					r.Sleep(time.Duration(dice.IntN(90)) * time.Second)
+				}
+				browser := vtest.Browser
+				browser.IP = netip.AddrFrom4([4]byte{192, 0, 2, byte(dice.IntN(9))})
+				ask := vtest.AskFor(vtest.Ana, append(asks, vtest.By(browser))...)
+				a, err := r.Svc.Send(r.Context(), ask)
+				r.NoError(err)
+				for n := 0; !a.Admitted; n++ { // a wider rule may hide the recipient's, once
+					if n == 2 {
+						r.Fatalf("seed %d: refused again by %v", seed, a.Quota.Violated())
+					}
+					r.Sleep(a.Quota.RetryAfter())
+					a, err = r.Svc.Send(r.Context(), ask)
+					r.NoError(err)
+				}
+				asks = []vtest.Option{vtest.Resending(a.View.ID)}
+				d := a.Quota
+				if dice.IntN(2) == 0 {
+					r.Sleep(time.Duration(dice.IntN(3000)) * time.Second)
+					d = look(r, a.View.ID)
+				}
+				if dice.IntN(2) == 0 && len(d.Rules) > 1 { // all of them are told
+					r.Sleep(d.RetryAfter())
+					a = r.SendTo(vtest.Ana, append(asks, vtest.By(browser))...)
+					asks = []vtest.Option{vtest.Resending(a.View.ID)}
+				}
+			}
+		})
+	}
+}
+
+// A lockout is rounded as a rule of a day is, and so is the bound of a network.
+func TestABrowserIsToldARoundedLockout(t *testing.T) {
+	many := quota.Rule{Name: "many", Scope: quota.Recipient, Limit: 100, Window: time.Hour}
+	for _, c := range []struct {
+		by    verification.Caller
+		later time.Duration // the wait ten minutes later
+	}{{vtest.BackEnd, 24*time.Hour - 10*time.Minute}, {vtest.Browser, 24*time.Hour - 5*time.Minute - 7*time.Second}} {
+		vtest.InBubbleWith(t, vtest.WithRules(many), func(r *vtest.Rig) {
+			r.Sleep(7 * time.Second)
+			var ids []string
+			for n := range 5 {
+				ids = append(ids, r.SendTo(vtest.Ana, vtest.By(c.by), func(a *verification.Request) {
+					if c.by.Kind == verification.BackEnd {
+						a.Session = fmt.Sprint(n)
+					}
+				}).View.ID)
+			}
+			r.Want("guesses", r.Guess(c.by, 20, ids[:4]...), 20)
+			for _, wait := range []time.Duration{r.WantLockedOut(vtest.AskFor(vtest.Ana, vtest.By(c.by))),
+				lockedOut(r, c.by, ids[4])} {
+				r.Want("the wait, which is no longer than the window", wait, 24*time.Hour)
+			}
+			r.Sleep(10 * time.Minute)
+			r.Want("remembered", r.WantLockedOut(vtest.AskFor(vtest.Ana, vtest.By(c.by))), c.later)
+		})
+	}
+	bounds := func(s *vtest.Settings) {
+		s.Checks = vtest.Checks
+		s.Checks.Network = quota.Rule{Name: "network", Scope: quota.IP, Limit: 1, Window: time.Hour}
+	}
+	vtest.InBubbleWith(t, bounds, func(r *vtest.Rig) {
+		r.Sleep(7 * time.Second)
+		id := r.SendTo(vtest.Ana, vtest.By(vtest.Browser)).View.ID
+		r.Guess(vtest.Browser, 1, id)
+		r.Want("of a network", lockedOut(r, vtest.Browser, id), time.Hour)
+		r.Want("for a back end", lockedOut(r, vtest.BackEnd, id), time.Hour)
+	})
+}
+
+func lockedOut(r *vtest.Rig, by verification.Caller, id string) time.Duration {
+	r.Helper()
+	_, compared, wait := r.Try(by, id, r.WrongCode(r.Code(0)))
+	r.Want("compared", compared, false)
+	return wait
+}

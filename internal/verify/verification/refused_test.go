@@ -1,0 +1,229 @@
+package verification_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/refusals"
+	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+// One address over its limit asks for codes for as many strangers as it can: that does not fill the
+// database, every request is counted, and support finds the first of them.
+// TestRefusalsAreBoundedAndCounted bounds the memory.
+func TestStrangersDoNotFillTheDatabase(t *testing.T) {
+	const strangers = 2000
+	office := vtest.AlsoRules(quota.Rule{Name: "office", Scope: quota.IP, Limit: 1, Window: time.Hour})
+	vtest.InBubbleWith(t, office, func(r *vtest.Rig) {
+		ask := verification.Request{Caller: vtest.Browser, Channel: "email", To: vtest.Ana, Languages: "de-CH, de;q=0.9",
+			Labels: store.Labels{Reference: "not needed"}}
+		r.Send(ask)
+		for i := range strangers {
+			ask.To = vtest.NthAddress(i)
+			r.Refuse(ask)
+			if i%500 == 0 {
+				r.Sleep(time.Second) // batches are written meanwhile
+			}
+		}
+		r.Sleep(3 * time.Second)
+		rows := r.Rows()[1:]
+		own, shared, requests := storetest.SumRefusals(rows)
+		r.WantLine("rows of their own and shared, requests", vtest.Line(refusals.MaxOwnRowsPerNetwork, 1, strangers), own,
+			shared, requests)
+		first, later := r.RowsOf(vtest.NthAddress(refusals.MaxOwnRowsPerNetwork-1)), r.RowsOf(vtest.NthAddress(refusals.MaxOwnRowsPerNetwork))
+		r.WantLine("rows of the last with one and of the next", "1 office 1 0", len(first), first[0].BlockedBy,
+			first[0].Count, len(later))
+		for _, row := range rows {
+			if row.Reference != "" || row.Locale != "" && row.Locale != "de-CH" {
+				t.Fatalf("a refused row has locale %q and reference %q", row.Locale, row.Reference)
+			}
+			if row.Recipients != 0 && row.Recipients != store.ManyRecipients {
+				t.Errorf("the shared row stands for %d recipients", row.Recipients)
+			}
+		}
+	})
+}
+
+// The metrics tell a refusal by the limiter from one by the database that overruled it, which says
+// that the limiter lost events, and from one by the database while the limiter did not answer,
+// which says nothing of that.
+func TestRefusalsAreCountedByGate(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		for outcome, before := range map[string]func(){
+			"refused": func() {}, "refused_by_database": func() { r.EmptyLimiter() },
+			"refused_by_database_alone": r.LoseLimiter,
+		} {
+			before()
+			r.RefuseTo(vtest.Ana)
+			if n := r.Metrics.Take("decided " + outcome + " minute"); n != 1 {
+				t.Errorf("%s is counted %d times", outcome, n)
+			}
+			r.EmptyLimiter()
+			r.Sleep(2 * time.Second)
+			r.QuotaAt(r.Svc) // the limiter has the send again
+		}
+	})
+}
+
+// A request that is refused with a 422, since codes are not sent there, has a row: by the recipient
+// and by the reason.
+func TestWhatIsTurnedAwayHasARow(t *testing.T) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) {
+		s.Blocks.Disposable = map[string]bool{"short.example": true}
+		s.Numbers = policy.ServedNumbers{Countries: []string{"DE", "GB"}, RefuseVoIP: true}
+	}, func(r *vtest.Rig) {
+		us, voip := vtest.TextTo("+12025550123"), vtest.TextTo("+445612345678")
+		short := vtest.AskFor("ana.maria@short.example")
+		short.Caller, short.Reference = vtest.Browser, "free text"
+		for range 3 {
+			r.WantInvalid(r.SendError(us), "to", "country_not_served")
+			r.WantInvalid(r.SendError(voip), "to", "voip")
+			r.WantInvalid(r.SendError(short), "to", "disposable")
+		}
+		r.Sleep(time.Minute)
+		for reason, ask := range map[string]verification.Request{"country_not_served": us, "voip": voip,
+			"disposable": short} {
+			row := r.RowBlockedBy(reason, ask.Channel, ask.To)
+			r.WantLine(reason, "refused 3 0s true ", row.Status, row.Count, row.RetryAfter, row.To != "", row.Reference)
+		}
+	})
+}
+
+// A check that is refused since too many failed leaves a row as well: of a recipient's code one,
+// whatever the number of tries.
+func TestARefusedCheckHasARow(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
+		var ids []string
+		for range 5 {
+			ids = append(ids, r.Send(byBrowser(vtest.Ana)).View.ID)
+		}
+		last := ids[4]
+		r.Guess(vtest.Browser, 20, ids[:4]...)
+		for range 3 {
+			_, err := r.Svc.Check(r.Context(), vtest.Browser, last, r.LastCode())
+			if _, many := errors.AsType[*verification.TooManyChecksError](err); !many {
+				t.Fatal(err)
+			}
+		}
+		r.Sleep(time.Minute)
+		row := r.RowBlockedBy(verification.LockoutRuleName, "email", vtest.Ana)
+		r.WantLine("the row", "3 true a•••@example.com "+last, row.Count, row.RetryAfter > 0, row.To,
+			row.VerificationID)
+	})
+}
+
+// wantBlocked fails the test unless failures, and nothing else, keep Ana out for so long.
+func wantBlocked(r *vtest.Rig, wait time.Duration) {
+	r.Helper()
+	for _, purpose := range []string{"default", "login"} {
+		d := r.RefuseTo(vtest.Ana, vtest.For(purpose)).Quota
+		r.WantBlockedBy(d, "failures", wait)
+		r.Want("left", vtest.Remaining(d), "[1000 0]")
+		r.WantBlockedBy(r.QuotaOf(purpose), "failures", wait)
+	}
+	r.SendTo("bo@example.com")
+}
+
+func TestQuota15TwentyFailuresADay(t *testing.T) {
+	day := 24 * time.Hour
+	vtest.EachInBubble(t, map[string]func(r *vtest.Rig){
+		"as ever":            func(*vtest.Rig) {},
+		"flushed":            func(r *vtest.Rig) { r.EmptyLimiter() },
+		"away":               (*vtest.Rig).LoseLimiter,
+		"back after a flush": func(r *vtest.Rig) { r.LoseLimiter(); r.Sleep(2 * time.Minute); r.EmptyLimiter() },
+		"in process, rebuilt": func(r *vtest.Rig) {
+			r.EmptyLimiter()
+			r.Rebuild()
+			r.Want("failures in the limiter", r.CountedFailures().Used, vtest.MaxFailures)
+		},
+	}, vtest.MinuteTick(vtest.BoundFailures), func(r *vtest.Rig, before func(r *vtest.Rig)) {
+		r.FailSends(vtest.MaxFailures - 1)
+		r.WantQuota("one is left", r.QuotaOf(""), "[1000]", 0)
+		r.FailSends(1)
+		began := time.Now()
+		before(r)
+		spent := time.Since(began)
+		wantBlocked(r, day-vtest.MaxFailures*time.Minute-spent)
+		r.Sleep(day - vtest.MaxFailures*time.Minute - spent - time.Microsecond)
+		wantBlocked(r, time.Microsecond)
+		r.Sleep(time.Microsecond)
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Minute)
+		r.WantQuota("afterwards", r.QuotaOf(""), "[999]", 0)
+	})
+}
+
+// An outcome that is unknown, or not caused by the address, is no failure of the recipient.
+func TestQuota15WhatIsNoFailure(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
+		r.FailSends(vtest.MaxFailures - 1)
+		r.MailServer.Answer(vtest.FailWith(delivery.Unknown, "dot", 0, ""))
+		r.SendTo(vtest.Ana)
+		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "rcpt", 451, "4.7.1")) // and then taken
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Minute)
+		r.MailServer.Answer(func(context.Context) error {
+			return &delivery.Error{Class: delivery.Temporary, Stage: "dial", RetryAfter: time.Hour,
+				Err: errors.New("after the code's end")}
+		})
+		if a := r.SendTo(vtest.Ana); r.Status(a) != "failed expired" {
+			t.Fatal(r.Status(a))
+		}
+		r.SendTo(vtest.Ana)
+		r.EmptyLimiter()
+		r.SendTo(vtest.Ana)
+		r.FailSends(1)
+		r.RefuseTo(vtest.Ana)
+	})
+}
+
+// A failure that the limiter could not be told of is told once it is back, as old as it is.
+func TestFailureWhileTheLimiterIsAway(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
+		r.FailSends(vtest.MaxFailures - 1)
+		r.LoseLimiter()
+		r.FailSends(1)
+		r.Sleep(time.Minute)
+		r.Limiter.Around(nil)
+		r.Sleep(2 * time.Second)
+		d := r.QuotaOf("")
+		r.Want("violated", d.Violated(), "[failures]")
+		for window, n := range map[time.Duration]int{122 * time.Second: 0, 123 * time.Second: 1} {
+			d, err := r.Limiter.Peek(r.Context(), quota.Request{
+				Rules: []quota.Rule{{Scope: quota.Failures, Limit: 1, Window: window}},
+				Buckets: map[quota.Scope]string{quota.Failures: buckets.Failures("shop", "email",
+					r.Person().Recipient)},
+			})
+			r.NoError(err)
+			r.Want("within "+window.String(), d.Rules[0].Used, n)
+		}
+	})
+}
+
+func TestFailuresThatAreOnlyObserved(t *testing.T) {
+	observed := func(s *vtest.Settings) {
+		vtest.BoundFailures(s)
+		for _, p := range s.Purposes {
+			p.Policy.Rules[1].Limit, p.Policy.Rules[1].Observe = 2, true
+		}
+	}
+	vtest.InBubbleWith(t, observed, func(r *vtest.Rig) {
+		r.FailSends(3)
+		r.EmptyLimiter() // the database does not decide it either
+		r.FailSends(1)
+		r.WantObserved(nil, nil, []string{"failures"}, nil)
+		r.WantQuota("a look", r.QuotaOf(""), "[1000]", 0)
+		r.LoseLimiter()
+		r.FailSends(1)
+	})
+}

@@ -1,0 +1,142 @@
+package verification_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/limit/admission"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+// claimCounter counts the claims of keys.
+type claimCounter struct {
+	late
+	claims atomic.Int32
+}
+
+func (c *claimCounter) ClaimIdempotencyKey(ctx context.Context, claim store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
+	c.claims.Add(1)
+	return c.late.ClaimIdempotencyKey(ctx, claim)
+}
+
+// A repetition waits for the first request's answer until its own deadline: in the same process it is
+// woken at once, in another one within a second.
+func TestSendRepetitionWaitsForTheFirst(t *testing.T) {
+	type row struct {
+		begin      time.Duration // of the first request, after which the database answers
+		err        error         // of the first request
+		same       bool          // the repetition comes to the same process
+		asked      time.Duration // when it comes
+		want       error
+		from, upTo time.Duration // when it is answered
+		claims     int32         // at most, of the repetition
+	}
+	vtest.EachInBubble(t, map[string]row{
+		"the same process":    {begin: 3 * time.Second, same: true, asked: time.Second, from: 3 * time.Second, upTo: 3 * time.Second, claims: 1},
+		"another process":     {begin: 3 * time.Second, asked: time.Second, from: 3 * time.Second, upTo: 4 * time.Second, claims: 7},
+		"a slow database":     {begin: 5*time.Second - 1, asked: 4 * time.Second, from: 5*time.Second - 1, upTo: 6 * time.Second, claims: 5},
+		"the first fails":     {begin: time.Minute, err: fault.Unavailable, same: true, asked: time.Second, from: 5 * time.Second, upTo: 5 * time.Second, claims: 1},
+		"the first fails far": {begin: time.Minute, err: fault.Unavailable, asked: time.Second, from: 5 * time.Second, upTo: 6 * time.Second, claims: 9},
+	}, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 9, Window: time.Hour}), func(r *vtest.Rig, c row) {
+		slowDB, fastDB := &claimCounter{late: late{Database: r.Store, begin: c.begin}}, &claimCounter{late: late{Database: r.Store}}
+		first := r.ReplicaOn(slowDB, r.MailServer, r.Carrier)
+		second := r.ReplicaOn(fastDB, r.MailServer, r.Carrier)
+		if c.same {
+			second, fastDB = first, slowDB
+		}
+		began := time.Now()
+		ended := make(chan error, 1)
+		go func() { _, err := first.Send(r.Context(), keyed); ended <- err }()
+		r.Sleep(c.asked)
+		before := fastDB.claims.Load()
+		slowDB.begin = 0
+		a, err := second.Send(r.Context(), keyed)
+		took := time.Since(began)
+		r.WantError(<-ended, c.err)
+		r.WantError(err, c.want)
+		if took < c.from || took > c.upTo {
+			r.Errorf("answered after %v", took)
+		}
+		r.Want("replayed", a.Replayed, c.err == nil)
+		if n := fastDB.claims.Load() - before; n > c.claims {
+			r.Errorf("%d claims", n)
+		}
+		r.Sleep(20 * time.Second)
+		r.WantMails(1)
+	})
+}
+
+// At its deadline a repetition is refused as one that must not wait; so is one whose client leaves.
+func TestSendRepetitionHasADeadline(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		claim := late{Database: r.Store, begin: time.Minute, release: time.Minute}
+		first := r.ReplicaOn(&claim, r.MailServer, r.Carrier)
+		r.WantError(lastError(first.Send(r.Context(), keyed)), fault.Unavailable) // its lease lasts
+		began := time.Now()
+		r.WantError(r.SendError(keyed), verification.ErrKeyInProgress)
+		r.Want("after", time.Since(began), 6*time.Second)
+		began = time.Now()
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+		defer cancel()
+		r.WantError(lastError(r.Svc.Send(ctx, keyed)), verification.ErrKeyInProgress)
+		r.Want("of a caller with a deadline after", time.Since(began), time.Second)
+	})
+}
+
+func lastError(_ verification.Answer, err error) error { return err }
+
+// A flood of repetitions takes no slot and no place, and makes few statements, here and at another
+// process: others for the recipient are served at once. Beyond the bound they are refused at once.
+func TestSendFloodOfRepetitions(t *testing.T) {
+	for name, same := range map[string]bool{"the same process": true, "another process": false} {
+		t.Run(name, func(t *testing.T) {
+			vtest.InBubble(t, func(r *vtest.Rig) {
+				db := &claimCounter{late: late{Database: r.Store, begin: 4 * time.Second}}
+				first := r.ReplicaOn(db, r.MailServer, r.Carrier)
+				second := first
+				if !same {
+					db = &claimCounter{late: late{Database: r.Store}}
+					second = r.ReplicaOn(db, r.MailServer, r.Carrier)
+				}
+				go func() { _, _ = first.Send(r.Context(), keyed) }()
+				r.Sleep(time.Millisecond)
+				began, before := time.Now(), db.claims.Load()
+				var flood sync.WaitGroup
+				var replayed, busy atomic.Int32
+				for range 10 * admission.MaxPerRecipient {
+					flood.Go(func() {
+						switch a, err := second.Send(r.Context(), keyed); {
+						case err == nil && a.Replayed:
+							replayed.Add(1)
+						case err == verification.ErrKeyInProgress && time.Since(began) < time.Second:
+							busy.Add(1)
+						default:
+							r.Errorf("%+v, %v after %v", a.Replayed, err, time.Since(began))
+						}
+					})
+				}
+				r.Sleep(3 * time.Second)
+				if n := db.claims.Load() - before; n > 7 {
+					r.Errorf("%d claims", n)
+				}
+				r.Want("under way", second.AdmissionStates()["sends"].UnderWay["known"] <= 1, true)
+				asked := time.Now()
+				a, err := second.Send(r.Context(), vtest.AskFor(vtest.Ana))
+				r.NoError(err)
+				r.WantLine("another request: admitted, after", "false 0s", a.Admitted, time.Since(asked))
+				flood.Wait()
+				r.Want("served and refused", int(replayed.Load()+busy.Load()), 10*admission.MaxPerRecipient)
+				r.Want("served", replayed.Load() >= admission.MaxPerRecipient, true)
+				r.Sleep(20 * time.Second)
+				r.WantMails(1)
+			})
+		})
+	}
+}

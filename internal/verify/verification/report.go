@@ -1,0 +1,66 @@
+package verification
+
+import (
+	"context"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/store"
+)
+
+// Report records what a back end says of a code that it checks itself: store.ReportApproved or
+// store.ReportFailed. A repetition changes nothing. A failed code may become approved, an approved
+// one stays so. It returns the verification as it is then. Errors: *fault.InvalidError, fault.NotFound, ErrOurCode,
+// fault.Unavailable.
+func (s *Service) Report(ctx context.Context, c Caller, id, outcome string) (store.Verification, error) {
+	v, err := s.lookup(ctx, c, id)
+	if err != nil {
+		return store.Verification{}, err
+	}
+	return s.report(ctx, c, v.Verification, outcome)
+}
+
+// ReportByRecipient is Report for a back end that has no ID, as behind a hook. It means the recipient's
+// newest code without a report, or with ask.Key the one that was reported with it. Errors: those of
+// Report.
+func (s *Service) ReportByRecipient(ctx context.Context, ask Request, outcome string) (store.Verification, error) {
+	a, err := s.parseRequest(ctx, ask)
+	if err != nil {
+		return store.Verification{}, err
+	}
+	v, err := s.Store.NewestCallerCode(ctx, store.HolderQuery{App: a.App, Channel: a.to.Channel(), Recipient: a.subject.Recipient,
+		Purpose: a.subject.Purpose.Name, CheckKey: s.reportKey(a.Caller)})
+	if err != nil {
+		return store.Verification{}, err
+	}
+	return s.report(ctx, a.Caller, v, outcome)
+}
+
+func (s *Service) report(ctx context.Context, c Caller, v store.Verification, outcome string) (store.Verification, error) {
+	r := store.Report(outcome)
+	switch {
+	case len(v.Sealed) == 0: // erased
+		return v, fault.NotFound
+	case !v.CallerChecks:
+		return v, ErrOurCode
+	case r != store.ReportApproved && r != store.ReportFailed:
+		return v, fault.Invalid("outcome", "invalid", "An outcome is approved or failed.")
+	}
+	tell, err := s.eventMaker().NewEvent(v, store.VerificationApproved)
+	if err != nil {
+		return v, err
+	}
+	v, err = s.Store.Report(ctx, v.ID, r, s.reportKey(c), tell)
+	if err == nil && v.Reported == store.ReportApproved {
+		s.eventMaker().WakeForEvent(tell)
+	}
+	return v, err
+}
+
+// reportKey returns the hash of the caller's Idempotency-Key; nil: it has none.
+func (s *Service) reportKey(c Caller) []byte {
+	if c.Key == "" {
+		return nil
+	}
+	key := s.idempotencyKeyHash(reportKeyLabel, c)
+	return key[:]
+}

@@ -1,0 +1,279 @@
+package verification_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/store/gate"
+	"sendcode/internal/verify/proof"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+func TestResend(t *testing.T) {
+	session := func(id string) func(*verification.Request) { return func(a *verification.Request) { a.Session = id } }
+	browser := func(a *verification.Request) { a.Caller = vtest.Browser }
+	stranger := func(a *verification.Request) { a.Stranger = true }
+	type row struct {
+		first, again func(*verification.Request)
+		named        bool // the second request names the first's verification
+		same         bool
+	}
+	vtest.EachInBubble(t, map[string]row{
+		"same back end":                       {same: true},
+		"same session":                        {first: session("s1"), again: session("s1"), same: true},
+		"another session":                     {first: session("s1"), again: session("s2")},
+		"no session after one":                {first: session("s1")},
+		"another purpose of the policy":       {again: func(a *verification.Request) { a.Purpose = "login" }},
+		"browser that knows the address only": {again: browser},
+		"browser that names it":               {first: browser, again: browser, named: true, same: true},
+		"browser that names it and nothing else": {first: browser, named: true, same: true,
+			again: func(a *verification.Request) { *a = verification.Request{Caller: vtest.Browser} }},
+		"browser after browser": {first: browser, again: browser},
+		"strangers":             {first: stranger, again: stranger},
+		"stranger, named":       {first: stranger, again: stranger, named: true, same: true},
+		"folded address":        {again: func(a *verification.Request) { a.To = "Ana.Maria@EXAMPLE.com" }, same: true},
+	}, nil, func(r *vtest.Rig, c row) {
+		ask, again := vtest.AskFor(vtest.Ana), vtest.AskFor(vtest.Ana)
+		if c.first != nil {
+			c.first(&ask)
+		}
+		if c.again != nil {
+			c.again(&again)
+		}
+		first := r.Send(ask)
+		r.Sleep(time.Minute)
+		if c.named {
+			again.Resend = first.View.ID
+		}
+		second := r.Send(again)
+		r.WantLine("same verification and code", vtest.Line(c.same, c.same), second.View.ID == first.View.ID,
+			r.Code(0) == r.Code(1))
+		if v := second.View; c.same {
+			r.WantLine("number and expiry", vtest.Line(2, first.View.ExpiresAt), v.Send.Number, v.ExpiresAt)
+		}
+	})
+}
+
+// To a browser a verification that a back end opened is as unknown as one that never was. A back
+// end may use what a browser opened.
+func TestABrowserReachesNothingOfABackEnd(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		forStranger := vtest.BackEnd
+		forStranger.Stranger = true
+		mine, theirs := r.SendTo(vtest.Ana, vtest.InSession("s-1")).View.ID,
+			r.Send(vtest.AskFor("bob@example.com", vtest.By(forStranger))).View.ID
+		r.Sleep(time.Minute)
+		for _, asked := range []string{mine, theirs, "unknown"} {
+			for what, err := range map[string]error{
+				"look":   vtest.Err(r.Svc.Get(r.Context(), vtest.Browser, asked)),
+				"check":  vtest.Err(r.Svc.Check(r.Context(), vtest.Browser, asked, "000000")),
+				"cancel": vtest.Err(r.Svc.Cancel(r.Context(), vtest.Browser, asked)),
+				"resend": r.SendError(verification.Request{Caller: vtest.Browser, Resend: asked}),
+			} {
+				if !errors.Is(err, fault.NotFound) {
+					r.Errorf("%s of %s: %v", what, asked, err)
+				}
+			}
+		}
+		r.WantMails(2)
+		for _, id := range []string{mine, theirs} {
+			r.WantLine("the back end's", "pending 5", r.Get(id).State, r.Get(id).AttemptsRemaining)
+			r.Want("canceled by it", r.Cancel(id).State, "canceled")
+		}
+		own := r.Send(byBrowser(vtest.Ana)).View.ID
+		r.Sleep(time.Minute)
+		r.WantLine("a back end sends the browser's again", own+" true",
+			r.Send(verification.Request{Caller: vtest.BackEnd, Resend: own}).View.ID, r.Code(2) == r.Code(3))
+		r.Want("and cancels it", r.Cancel(own).State, "canceled")
+	})
+}
+
+// With less than min(120 s, a fifth of its life) left, a code is not sent again.
+func TestNearItsEndACodeIsReplaced(t *testing.T) {
+	short := func(s *vtest.Settings) {
+		p := s.Purposes["default"]
+		p.TTL = 100 * time.Second
+		s.Purposes["default"] = p
+	}
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		first := r.SendTo(vtest.Ana)
+		r.Sleep(8*time.Minute + time.Second)
+		second := r.SendTo(vtest.Ana).View
+		r.WantLine("with 119 s left", "false 10m0s", second.ID == first.View.ID, second.ExpiresAt.Sub(second.CreatedAt))
+	})
+	vtest.InBubbleWith(t, short, func(r *vtest.Rig) {
+		first := r.SendTo(vtest.Ana)
+		r.Sleep(time.Minute)
+		r.Want("with 40 of 100 s left", r.SendTo(vtest.Ana).View.ID, first.View.ID)
+		r.Sleep(time.Minute)
+		third := r.SendTo(vtest.Ana)
+		r.Sleep(81 * time.Second)
+		r.Want("with 19 of 100 s left it is the same", r.SendTo(vtest.Ana).View.ID == third.View.ID, false)
+	})
+}
+
+func TestResendOfAnotherApp(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		first := r.SendTo(vtest.Ana)
+		stranger := verification.Caller{App: "elsewhere", Kind: verification.BackEnd}
+		r.WantError(r.SendError(verification.Request{Caller: stranger, Resend: first.View.ID}), fault.NotFound)
+		r.WantError(vtest.Err(r.Svc.Get(r.Context(), stranger, first.View.ID)), fault.NotFound)
+		r.WantError(vtest.Err(r.Svc.Check(r.Context(), stranger, first.View.ID, "000000")), fault.NotFound)
+		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), stranger, first.View.ID)), fault.NotFound)
+		v := r.Get(first.View.ID)
+		r.WantLine("afterwards", "pending 5", v.State, v.AttemptsRemaining)
+	})
+}
+
+const (
+	plainAna  = "ana@gmail.com"
+	taggedAna = "An.A+shop@gmail.com"
+	otherAna  = "a.na+mail@gmail.com"
+)
+
+func TestSpellingsShareOneQuota(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
+		r.SendTo(taggedAna)
+		r.Want("the mail's recipient", r.MailServer.Attempts()[0].To, taggedAna)
+		for _, to := range []string{plainAna, otherAna, taggedAna} {
+			r.WantWait(r.RefuseTo(to).Quota, time.Minute)
+			h, err := r.Svc.Desk.HashRecipient("email", to)
+			r.NoError(err)
+			r.Want(to, h, vtest.ParseEmail(t, plainAna).Hash(r.Settings.Vault.IndexKey))
+		}
+		r.SendTo("ana@example.com") // another domain
+		r.EmptyLimiter()
+		r.WantWait(r.RefuseTo(plainAna).Quota, time.Minute)
+	})
+}
+
+// Each spelling has a verification of its own, which is sent again to that spelling alone, also by
+// ID.
+func TestASpellingIsResentToItselfAlone(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
+		var ids []string
+		for _, to := range []string{taggedAna, plainAna, otherAna} {
+			a := r.SendTo(to)
+			if slices.Contains(ids, a.View.ID) {
+				t.Errorf("%s joined the verification of another spelling", to)
+			}
+			ids = append(ids, a.View.ID)
+			r.Sleep(time.Minute)
+		}
+		for _, to := range []string{plainAna, otherAna} {
+			r.WantInvalid(r.SendError(verification.Request{Caller: vtest.BackEnd, Channel: "email", To: to,
+				Resend: ids[0]}), "to", "mismatch")
+		}
+		for n, ask := range []verification.Request{
+			vtest.AskFor("an.a+SHOP@gmail.com"), // as it was typed, but for case
+			{Caller: vtest.BackEnd, Channel: "email", To: taggedAna, Resend: ids[0]},
+		} {
+			again := r.Send(ask).View
+			r.WantLine("its own holder's", vtest.Line(ids[0], 2+n), again.ID, again.Send.Number)
+			r.Sleep(time.Minute)
+		}
+		for i, to := range []string{taggedAna, plainAna, otherAna, taggedAna, taggedAna} {
+			got := vtest.Line(r.MailServer.Attempts()[i].To, r.Code(i) == r.Code(0))
+			r.Want("a mail's recipient, and whether it has the code of the first", got, vtest.Line(to, to == taggedAna))
+		}
+	})
+}
+
+func TestCheckNamedMeansTheSpelling(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
+		tagged := r.SendTo(taggedAna)
+		r.Sleep(time.Minute)
+		plain := r.SendTo(plainAna)
+		for to, want := range map[string]string{ // entering the first spelling's code
+			otherAna:  " false not found", // it was never asked for
+			plainAna:  plain.View.ID + " false <nil>",
+			taggedAna: tagged.View.ID + " true <nil>",
+		} {
+			c, err := r.Svc.CheckByRecipient(r.Context(), verification.Request{Caller: vtest.BackEnd, Channel: "email", To: to},
+				r.Code(0))
+			r.WantLine(to, want, c.ID, c.Valid, err)
+		}
+	})
+}
+
+// prover notes who was proven.
+type prover struct{ subjects []string }
+
+func (p *prover) Sign(f proof.Claims, _ time.Time) (string, error) {
+	p.subjects = append(p.subjects, f.Recipient)
+	return fmt.Sprint("proof ", len(p.subjects)), nil
+}
+
+// A proof is of the spelling, also of a code whose row was written under another folding.
+func TestAProofIsOfTheSpelling(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
+		p := &prover{}
+		r.Svc.Prover = p
+		var want []string
+		for i, to := range []string{plainAna, taggedAna, otherAna} {
+			a := r.SendTo(to)
+			if to == otherAna {
+				r.Svc.Vault.Folding = nil
+			}
+			r.Want("the proof", r.Check(a.View.ID, r.Code(i)).Proof, fmt.Sprint("proof ", i+1))
+			want = append(want, vtest.ParseEmail(t, to).Hash(r.Settings.Vault.IndexKey).String())
+			r.Sleep(time.Minute)
+		}
+		r.Want("who is proven", p.subjects, want)
+	})
+}
+
+func TestFailuresOfAllSpellingsCount(t *testing.T) {
+	widened := func(s *vtest.Settings) { wide(s); vtest.FoldGmail(s) }
+	vtest.InBubbleWith(t, widened, func(r *vtest.Rig) {
+		var ids []string
+		for i := range 10 {
+			ids = append(ids, r.SendTo(fmt.Sprintf("ana+%d@gmail.com", i)).View.ID)
+		}
+		r.Want("wrong codes compared for one mailbox", r.Guess(vtest.BackEnd, 30, ids...), gate.FailedCheckLimit)
+	})
+}
+
+// A person who knows a test recipient's code must not prove other addresses with it.
+func TestATestRecipientIsOneSpelling(t *testing.T) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) {
+		vtest.FoldGmail(s)
+		vtest.TestRecipient(t, plainAna, "424242")(s)
+	}, func(r *vtest.Rig) {
+		a := r.SendTo(taggedAna)
+		r.WantLine("another spelling is a test recipient", "false false", a.View.Test, r.Get(a.View.ID).Test)
+		r.WantMails(1)
+		if code := r.Code(0); code != "424242" {
+			r.WantChecked("the known code", r.Check(a.View.ID, "424242"), "pending false")
+			r.WantApproved(a.View.ID, code)
+		}
+		r.Sleep(time.Minute)
+		b := r.SendTo(plainAna)
+		r.Want("the test recipient itself", b.View.Test, true)
+		r.WantApproved(b.View.ID, "424242")
+		r.WantMails(1)
+	})
+}
+
+// Folding is turned on: what was sent before stays checkable by ID; the simplest spelling keeps
+// what it was counted for.
+func TestFoldingIsTurnedOn(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		tagged := r.SendTo(taggedAna)
+		r.SendTo(plainAna) // two recipients, still
+		vtest.FoldGmail(&r.Settings)
+		r.Svc.Use(r.Settings.Vault)
+		r.RefuseTo(plainAna)
+		r.RefuseTo(otherAna)
+		r.Sleep(time.Minute)
+		again := r.Send(verification.Request{Caller: vtest.BackEnd, Resend: tagged.View.ID}).View
+		r.WantLine("the same, and its recipient", "false "+taggedAna, again.ID == tagged.View.ID,
+			r.MailServer.Attempts()[2].To)
+		r.WantApproved(tagged.View.ID, r.Code(0))
+	})
+}

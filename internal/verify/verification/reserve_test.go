@@ -1,0 +1,104 @@
+package verification_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+// withWideRule is a rule of the scope with the limit 5 and the reserve 2.
+func withWideRule(scope quota.Scope) func(*vtest.Settings) {
+	own := quota.Rule{Name: "own", Scope: quota.Recipient, Limit: 100, Window: time.Second}
+	wide := quota.Rule{Name: "wide", Scope: scope, Limit: 5, Window: 10 * time.Minute}
+	return func(s *vtest.Settings) {
+		vtest.ServeCountries("DE")(s)
+		if scope == policy.BreakerScope {
+			vtest.WithRules(own)(s)
+			s.Breaker, s.BreakerReserve = wide, 2
+			return
+		}
+		vtest.WithReserve(map[string]int{"wide": 2}, vtest.WithRules(own, wide))(s)
+	}
+}
+
+// In a rule that many share strangers stop at the limit less the reserve, and a secret key has the rest of
+// the same bucket: all together never have more than the limit. Strangers are told when the count
+// is below theirs, and are admitted then and not before; also while the limiter is away.
+func TestStrangersLeaveTheReserveOfWideRules(t *testing.T) {
+	stranger := vtest.BackEnd
+	stranger.Stranger = true
+	for _, scope := range []quota.Scope{quota.App, quota.Country, policy.BreakerScope} {
+		for what, by := range map[string]verification.Caller{"browser": vtest.Browser,
+			"back end for a stranger": stranger} {
+			for _, alone := range []bool{false, true} {
+				t.Run(string(scope)+" "+what, func(t *testing.T) {
+					vtest.InBubbleWith(t, vtest.MinuteTick(withWideRule(scope)), func(r *vtest.Rig) {
+						if alone {
+							r.LoseLimiter()
+						}
+						n := 0
+						ask := func(c verification.Caller) verification.Request {
+							n++
+							if scope == quota.Country {
+								text := vtest.TextTo(vtest.NthNumber(n))
+								text.Caller = c
+								return text
+							}
+							return vtest.AskFor(vtest.NthAddress(n), vtest.By(c))
+						}
+						for range 3 {
+							r.Send(ask(by))
+							r.Sleep(time.Minute)
+						}
+						r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 7*time.Minute)
+						r.Send(ask(vtest.BackEnd))
+						r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 8*time.Minute) // two must leave
+						r.Sleep(time.Minute)
+						r.Send(ask(vtest.BackEnd))
+						r.WantBlockedBy(r.Refuse(ask(vtest.BackEnd)).Quota, "wide", 6*time.Minute)
+						r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 8*time.Minute) // three must leave
+						r.Sleep(6 * time.Minute)
+						r.Send(ask(vtest.BackEnd))
+						r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 3*time.Minute)
+						r.Sleep(3*time.Minute - time.Microsecond)
+						r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", time.Microsecond)
+						r.Sleep(time.Microsecond)
+						r.Send(ask(by))
+					})
+				})
+			}
+		}
+	}
+}
+
+// While many strangers wait for their turn with a recipient, the request of a secret key does not
+// wait.
+func TestStrangersDelayNoOthers(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		answered := 0
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				a, err := r.Svc.Send(r.Context(), byBrowser(vtest.Ana))
+				mu.Lock()
+				defer mu.Unlock()
+				if answered++; err != nil || a.Admitted {
+					t.Errorf("a stranger: %v, %v", a.Admitted, err)
+				}
+			})
+		}
+		synctest.Wait()
+		began := time.Now()
+		r.RefuseTo(vtest.Ana)
+		r.WantLine("the wait of a secret key, strangers answered before", "0s 16", time.Since(began), answered)
+		all.Wait()
+	})
+}

@@ -1,0 +1,393 @@
+package verification
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/runbook"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/limit/admission"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/gates"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// sendInProgress is a request on its way through both gates.
+type sendInProgress struct {
+	parsedRequest
+	keyClaim
+	slot     *admission.Slot
+	leave    func(decided bool)  // see admission.Admission.Enter
+	endTurn  func(admitted bool) // see keyTurns.take
+	answerBy time.Time
+	longCode bool // a new code has at least LongCodeLength characters
+}
+
+// decisionTimeout bounds the time until a send is decided. The key, the limiter and the database
+// have bounds of their own, but their sum is longer than a proxy waits. The rest of answerTimeout
+// is for releasing the Idempotency-Key of a request that was not decided in time, so that another
+// replica can serve the request at once.
+func decisionTimeout() time.Duration { return store.CallTimeout * 6 / 5 }
+
+// answerTimeout is the longest time until a send has its answer, unless the caller waits for the
+// outcome or the process gets no processor. It is less than the 8 s after which the proxies of
+// deploy/ ask another replica.
+func answerTimeout() time.Duration { return store.CallTimeout * 3 / 2 }
+
+// Send decides a request for a code and, if both gates admit it, starts its delivery before it
+// returns. A deadline of ctx bounds the decision too. While another request with the Idempotency-Key
+// is under way, Send waits for that one's answer. Errors: *fault.InvalidError, *TooManyChecksError
+// during a lockout, *HoldUntilError before Dependencies.HoldUntil, *admission.OverloadedError,
+// ErrCallerCode, fault.NotFound, fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused, ErrHeld.
+func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err error) {
+	if err := s.refuseIfOverloaded(ask); err != nil {
+		return Answer{}, err
+	}
+	began := time.Now()
+	a, err := s.parseRequest(ctx, ask)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer func() {
+		if errors.Is(err, fault.Unavailable) && ctx.Err() == nil {
+			s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
+		}
+	}()
+	r := &sendInProgress{parsedRequest: a, answerBy: began.Add(answerTimeout())}
+	decideBy := began.Add(decisionTimeout())
+	if end, ok := ctx.Deadline(); ok && end.Before(decideBy) {
+		decideBy, r.answerBy = end, end
+	}
+	deciding, cancel := context.WithDeadline(context.WithoutCancel(ctx), decideBy)
+	defer cancel()
+	if r.endTurn, err = s.turns.take(ctx, deciding, s.turnOf(a)); err != nil {
+		return Answer{}, err
+	}
+	defer func() { r.endTurn(err == nil && answer.Admitted) }()
+	for wait := minClaimInterval; ; wait = min(2*wait, maxClaimInterval) {
+		answer, err = s.sendOnce(ctx, deciding, r)
+		if !errors.Is(err, ErrKeyInProgress) || !s.turns.pause(ctx, deciding, wait) {
+			return answer, err
+		}
+	}
+}
+
+// sendOnce is Send for a request that was read. Error ErrKeyInProgress: a request with the key is
+// under way in another process; the slot and the place in the admission are given back.
+func (s *Service) sendOnce(ctx, deciding context.Context, r *sendInProgress) (answer Answer, err error) {
+	a := r.parsedRequest
+	r.slot, err = s.recipients.Acquire(ctx, a.buckets[quota.Recipient], a.subject.Class.IsStranger())
+	if err != nil { // no slot in time, or the client hung up
+		return Answer{}, fault.Unavailable
+	}
+	defer r.slot.ReleaseLater()
+	if r.leave, err = s.enterAdmission(s.sends, sendsAdmissionName, a.subject.Class); err != nil {
+		return Answer{}, err
+	}
+	defer func() { r.leave(!errors.Is(err, fault.Unavailable)) }()
+	if r.keyClaim, err = s.claimKey(deciding, a); err != nil {
+		return Answer{}, err
+	}
+	if r.done != nil {
+		return s.replay(ctx, a, *r.done)
+	}
+	answer, err = s.decide(deciding, ctx, r)
+	s.releaseKey(ctx, r.answerBy, r.keyClaim, answer, err)
+	return answer, err
+}
+
+// decide runs the steps of a send: carrier hold and lockout, limiter, database, outbox. ctx has the
+// deadline for the steps until the send is written. It does not end if the client hangs up: else a
+// send could be counted and never delivered. Only the wait for the outcome ends with waiting. Begin is
+// the commit point: before it nothing was sent, after it any replica delivers the send.
+func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answer, error) {
+	// If the process dies here, nothing counts. A key is free after ClaimLease.
+	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
+		return Answer{}, &HoldUntilError{s.HoldUntil, left}
+	}
+	if answer, err := s.refuseIfHeld(ctx, r.parsedRequest); answer != nil {
+		return *answer, err
+	}
+	asked := s.Now()
+	decision, err := s.takeQuota(ctx, r)
+	// If the process dies here, the limiter may count a send without a row until its windows end. A
+	// repetition with the key has the same ID, and counts once.
+	var told gates.Answer
+	if err == nil && !decision.Admitted {
+		if told, err = s.completeRefusal(ctx, r.parsedRequest, decision, asked); err == nil && told.Allowed() {
+			asked = s.Now()
+			if decision, err = s.takeQuota(ctx, r); err == nil && !decision.Admitted {
+				if told, err = s.completeRefusal(ctx, r.parsedRequest, decision, asked); err == nil && told.Allowed() {
+					told.Rules = decision.Rules // a wait that has ended meanwhile is told, too
+				}
+			}
+		}
+	}
+	switch {
+	case err != nil:
+		return Answer{}, err
+	case !decision.Admitted:
+		return s.refusalAnswer(ctx, r.parsedRequest, told, "refused"), nil
+	}
+	begun, err := s.writeSend(ctx, r, decision)
+	// If the process dies here and the send was written, another replica takes it over after its
+	// lease, delivers it and settles it in the limiter. If it was not, the limiter may count it until its
+	// windows end.
+	ctx = context.WithoutCancel(waiting) // the database has decided: no deadline applies
+	switch {
+	case err != nil:
+		return Answer{}, err
+	case begun.Lockout.Wait > 0: // there is no row: the refund is lost with the process, too
+		s.Outbox.RefundLater(string(r.send[:]), r.buckets)
+		s.lockouts.remember(r.lockoutKey(begun.Lockout.Class), begun.Lockout.Wait, s.Now())
+		return Answer{}, s.refusedByLockout(r.parsedRequest, begun.Lockout.Wait)
+	case !begun.Admitted:
+		return s.refusedByDatabase(ctx, r, decision, asked, begun), nil
+	case begun.Repeated: // another request with the key has written the send
+		return s.replay(ctx, r.parsedRequest,
+			store.IdempotencyClaimAnswer{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
+	}
+	// The send is in the database. From here on only the answer can be lost: the same key repeats it.
+	return s.deliverAdmitted(waiting, r, s.Gates.AnswerAdmitted(ctx, r.subject, decision, asked, begun), begun)
+}
+
+// refuseIfHeld refuses a send during a cached lockout of the recipient or a carrier's hold. It
+// returns nil if there is neither; then the gates decide. If a rule refuses too, the answer shows
+// that rule and not the lockout, so that a caller over its own limits learns nothing about the
+// recipient. A hold is shown as one of the rules.
+func (s *Service) refuseIfHeld(ctx context.Context, a parsedRequest) (*Answer, error) {
+	lockout, err := s.cachedLockout(ctx, a)
+	if err != nil {
+		return &Answer{}, err
+	}
+	// After an error here, peek returns the error.
+	if _, held, err := s.carrierHold(ctx, a.subject); lockout == 0 && !held && err == nil {
+		return nil, nil
+	}
+	d, err := s.peek(ctx, a.subject)
+	switch {
+	case err != nil:
+		return &Answer{}, err
+	case !d.Allowed():
+		refusal := s.refusalAnswer(ctx, a, d, "refused")
+		return &refusal, nil
+	case lockout > 0:
+		return &Answer{}, s.refusedByLockout(a, lockout)
+	}
+	return nil, nil
+}
+
+// takeQuota counts the send in the limiter, the first gate, and sets r.longCode. Errors: those of
+// gates.Gates.TakeSend, and fault.Unavailable.
+func (s *Service) takeQuota(ctx context.Context, r *sendInProgress) (quota.Decision, error) {
+	take := s.withFailedChecksRule(r.parsedRequest, quota.Request{
+		ID: string(r.send[:]), Rules: r.subject.Purpose.Policy.Rules, Buckets: r.buckets,
+	})
+	d, err := s.Gates.TakeSend(ctx, take)
+	if errors.Is(err, quota.ErrRefunded) { // an inherited ID that was just refunded: the next request gets a new ID
+		return d, fault.Unavailable
+	}
+	d, r.longCode = splitFailedChecksRule(d)
+	return d, err
+}
+
+// writeSend lets the database, the second gate, decide the send and write it. After an error it
+// queues a refund or, if the database may have written the send, a later look-up. Errors:
+// fault.Unavailable, fault.Uncertain.
+func (s *Service) writeSend(ctx context.Context, r *sendInProgress, d quota.Decision) (store.BeginAnswer, error) {
+	id, buckets := string(r.send[:]), r.buckets
+	intent, err := s.newIntent(r, d)
+	if err != nil {
+		s.Outbox.RefundLater(id, buckets)
+		return store.BeginAnswer{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	begun, err := s.Store.Begin(ctx, intent)
+	if err == nil {
+		return begun, nil
+	}
+	if errors.Is(err, fault.Uncertain) {
+		s.Outbox.SettleLater(r.send, buckets)
+	} else {
+		s.Outbox.RefundLater(id, buckets)
+	}
+	return begun, err
+}
+
+// deliverAdmitted passes the send to the outbox, waits for the outcome if the request has a Wait,
+// and returns the answer.
+func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quota.Decision,
+	begun store.BeginAnswer) (Answer, error) {
+	r.slot.ReleaseNow()
+	r.leave(true)
+	held := r.Hold != nil && !r.Hold()
+	outcome := "admitted"
+	if d.Alone {
+		outcome = "admitted_by_database_alone"
+		s.Outbox.SettleLater(begun.Send.ID, r.buckets)
+	}
+	s.Observer.Decided(r.to.Channel(), r.App, outcome, "")
+	for _, rule := range begun.Send.Observed {
+		s.Observer.RuleWouldRefuse(r.to.Channel(), r.App, rule)
+	}
+	began := s.Now()
+	work := store.Work{Send: begun.Send, Verification: begun.Verification, Code: begun.Code}
+	if begun.Opened() { // a joined verification may have another spelling of the address
+		work.To, work.Address = r.to, r.address
+	}
+	if held {
+		if err := s.cancel(context.WithoutCancel(ctx), work.Verification); err != nil {
+			s.Logger.WarnContext(ctx, "a code that was not sent stays open", "send", work.Send.ID, "error", err, runbook.DatabaseAway.See())
+		}
+		work.Verification.CanceledAt = began // the outbox sends nothing, whatever the database says
+		s.Outbox.Deliver(ctx, work, 0)
+		return Answer{}, ErrHeld
+	}
+	r.endTurn(true)
+	send := s.Outbox.Deliver(ctx, work, min(r.Wait, MaxWait))
+	if r.Wait > 0 || d.Alone {
+		d = s.refreshStates(ctx, r.parsedRequest, d)
+	}
+	seen := s.view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began)), work.Address)
+	var told quota.Decision
+	if begun.Opened() && len(begun.Verification.Replaces) == 0 { // it has only this send: no read is needed
+		told = redactDecision(d, r.Caller, Pending,
+			sendHistory{Own: []quota.Event{{ID: string(begun.Send.ID[:]), At: begun.Send.LoggedAt}}})
+	} else {
+		told = s.redact(context.WithoutCancel(ctx), r.subject, gates.Answer{Decision: d}, r.Caller, Pending,
+			begun.Verification.Chain())
+	}
+	return Answer{Admitted: true, View: seen, Quota: told, Policy: r.subject.Purpose.Policy}, nil
+}
+
+// refreshStates reads the states of the rules again, since time has passed, the send may have been
+// refunded, or the database decided alone. If the read fails, it returns old.
+func (s *Service) refreshStates(ctx context.Context, a parsedRequest, old quota.Decision) quota.Decision {
+	told, err := s.Gates.Peek(ctx, a.subject)
+	if err == nil && !old.Alone {
+		told.Decision, err = s.withCarrierHold(ctx, a.subject, told.Decision)
+	}
+	if err != nil {
+		return old
+	}
+	return told.Decision
+}
+
+// completeRefusal returns the answer to a refusal by the limiter; see gates.Gates.AnswerRefusal. A
+// browser that a rule of another scope than recipient, failures or backoff refuses is told nothing
+// about the recipient's rules, so the database is asked only if the browser has a verification, and
+// then it need not answer. Error: fault.Unavailable if the database does not answer, since only both
+// gates know how long to wait.
+func (s *Service) completeRefusal(ctx context.Context, a parsedRequest, d quota.Decision, asked time.Time) (gates.Answer, error) {
+	worst, _ := d.Blocking()
+	wide := a.Kind != BackEnd && !policy.CountedInDatabase(worst.Rule) && worst.Scope != quota.Backoff
+	if wide && len(a.joins.chain) == 0 {
+		return gates.Answer{Decision: d}, nil
+	}
+	told, err := s.Gates.AnswerRefusal(ctx, a.subject, d, asked)
+	if wide && err != nil {
+		return gates.Answer{Decision: d}, nil
+	}
+	return told, err
+}
+
+// refusedByDatabase records and answers a send that the limiter admitted and the database refused.
+// It removes the send from the limiter.
+func (s *Service) refusedByDatabase(ctx context.Context, r *sendInProgress, taken quota.Decision, asked time.Time,
+	begun store.BeginAnswer) Answer {
+	d := s.Gates.AnswerOverruled(ctx, r.subject, r.send, taken, asked, begun)
+	outcome := "refused_by_database"
+	if taken.Alone {
+		outcome = "refused_by_database_alone"
+	}
+	return s.refusalAnswer(ctx, r.parsedRequest, d, outcome)
+}
+
+// refusalAnswer records a refusal, counts it in the metrics, and returns the answer.
+func (s *Service) refusalAnswer(ctx context.Context, a parsedRequest, d gates.Answer, outcome string) Answer {
+	worst, _ := d.Blocking()
+	s.countBreakerRefusal(a.App, worst)
+	s.recordRefusal(a, outcome, worst.Name, worst.Scope, worst.RetryAfter)
+	seen := View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.subject.Purpose.Name}
+	return Answer{Quota: s.redact(ctx, a.subject, d, a.Caller, a.joins.state, a.joins.chain),
+		Policy: a.subject.Purpose.Policy, View: seen}
+}
+
+// LongCodeLength is the minimum length of a browser's new code while the app's bound on failed
+// checks is exceeded. It makes a guess a hundred times less likely to be right than with 6 digits.
+const LongCodeLength = 8
+
+// withFailedChecksRule adds a rule on the app's failed checks to a Take, unless the request's class
+// is that of secret keys. So the Take reads the failed checks in the same round trip. The rule only
+// observes.
+func (s *Service) withFailedChecksRule(a parsedRequest, r quota.Request) quota.Request {
+	if a.subject.Class == store.SecretKeyClass {
+		return r
+	}
+	rule := s.Policy.Get().Checks.App
+	rule.Scope, rule.Observe = quota.FailedChecks, true
+	r.Rules = append(slices.Clip(r.Rules), rule)
+	r.Buckets = maps.Clone(r.Buckets)
+	r.Buckets[quota.FailedChecks] = buckets.AppFailedChecks(a.App, a.to.Channel())
+	return r
+}
+
+// splitFailedChecksRule removes from d the rule that withFailedChecksRule added. longer reports
+// whether that rule's limit is reached: a new code is then longer.
+func splitFailedChecksRule(d quota.Decision) (own quota.Decision, longer bool) {
+	ofChecks := func(r quota.State) bool { return r.Scope == quota.FailedChecks }
+	i := slices.IndexFunc(d.Rules, ofChecks)
+	if i < 0 {
+		return d, false
+	}
+	longer = d.Rules[i].Used >= d.Rules[i].Limit
+	own = d
+	own.Rules = slices.DeleteFunc(slices.Clone(d.Rules), ofChecks)
+	return own, longer
+}
+
+// codeLength returns the length of a new code, in characters.
+func (r *sendInProgress) codeLength() int {
+	if r.longCode {
+		return max(LongCodeLength, r.subject.Purpose.CodeLength)
+	}
+	return r.subject.Purpose.CodeLength
+}
+
+// CarrierRuleName is the name under which a carrier's hold is shown among the rules of an answer.
+const CarrierRuleName = "carrier"
+
+// carrierHold returns the hold on a text message's recipient, as the database has it. Until the
+// hold ends, the carrier would refuse messages to the recipient. The hold is returned as the state
+// of a rule named CarrierRuleName, used up until then. False: there is no hold.
+func (s *Service) carrierHold(ctx context.Context, of buckets.Subject) (quota.State, bool, error) {
+	if of.Channel != recipient.SMS || s.Texts == nil {
+		return quota.State{}, false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	e, err := s.Store.CarrierHold(ctx, of.Channel, of.Recipient)
+	if err != nil || e.Left <= 0 {
+		return quota.State{}, false, err
+	}
+	rule := quota.Rule{Name: CarrierRuleName, Scope: quota.Recipient, Limit: 1, Window: max(e.Whole, quota.MinWindow)}
+	return quota.State{Rule: rule, Used: 1, ResetAfter: e.Left, RetryAfter: e.Left}, true, nil
+}
+
+func (s *Service) withCarrierHold(ctx context.Context, of buckets.Subject, d quota.Decision) (quota.Decision, error) {
+	carrier, held, err := s.carrierHold(ctx, of)
+	if held {
+		d.Rules = append(d.Rules, carrier)
+	}
+	return d, err
+}
+
+// MaxWait bounds how long a request may wait for its outcome.
+const MaxWait = 20 * time.Second

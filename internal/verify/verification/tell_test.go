@@ -1,0 +1,287 @@
+package verification_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/reports"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+// Every way in which a send ends is an event, once.
+func TestAppsAreToldHowSendsEnd(t *testing.T) {
+	send := func(r *vtest.Rig) { r.SendTo(vtest.Ana) }
+	retried := func(context.Context) error {
+		return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Err: errors.New("later")}
+	}
+	for name, c := range map[string]struct {
+		prepare func(s *vtest.Settings)
+		answer  func(context.Context) error
+		run     func(r *vtest.Rig)
+		want    []string
+	}{
+		"sent, then refused": {run: func(r *vtest.Rig) { send(r); r.RefuseTo(vtest.Ana) }, want: []string{"send.sent"}},
+		"rejected":           {answer: vtest.NoMailbox, run: send, want: []string{"send.failed rejected"}},
+		"unknown": {answer: vtest.FailWith(delivery.Unknown, "dot", 0, ""), run: send,
+			want: []string{"send.unknown no_answer"}},
+		"retried, then sent": {answer: retried, want: []string{"send.sent"}, run: func(r *vtest.Rig) {
+			send(r)
+			r.WantEvents()
+			r.Sleep(10 * time.Second)
+		}},
+		"expired": {want: []string{"send.failed expired"}, run: send, answer: func(context.Context) error {
+			return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", RetryAfter: time.Hour,
+				Err: errors.New("too late")}
+		}},
+		"canceled while it waited": {answer: retried, want: []string{"verification.canceled", "send.failed ended"},
+			run: func(r *vtest.Rig) {
+				r.Cancel(r.SendTo(vtest.Ana).View.ID)
+				r.Sleep(10 * time.Second)
+			}},
+		"blocked": {want: []string{"send.failed blocked"}, run: send, prepare: func(s *vtest.Settings) {
+			s.Blocks = policy.BlockLists{Domains: map[string]bool{"example.com": true}}
+		}},
+		"a test recipient": {
+			prepare: vtest.TestRecipient(t, vtest.Ana, "424242"),
+			want:    []string{"send.sent (test)", "verification.approved (test)"},
+			run:     func(r *vtest.Rig) { r.Check(r.SendTo(vtest.Ana).View.ID, "424242") },
+		},
+		"approved": {want: []string{"send.sent", "verification.approved"}, run: func(r *vtest.Rig) {
+			a := r.SendTo(vtest.Ana)
+			for _, code := range []string{r.WrongCode(r.Code(0)), r.Code(0), r.Code(0)} {
+				r.Check(a.View.ID, code)
+			}
+		}},
+		"locked, then canceled": {want: []string{"send.sent", "verification.locked", "verification.canceled"},
+			run: func(r *vtest.Rig) {
+				a := r.SendTo(vtest.Ana)
+				for range verification.MaxAttempts + 1 {
+					r.Check(a.View.ID, r.WrongCode(r.Code(0)))
+				}
+				r.Cancel(a.View.ID)
+				r.Sleep(time.Hour) // nor does it expire
+			}},
+		"approved with the last try": {want: []string{"send.sent", "verification.approved"}, run: func(r *vtest.Rig) {
+			a := r.SendTo(vtest.Ana)
+			for range verification.MaxAttempts - 1 {
+				r.Check(a.View.ID, r.WrongCode(r.Code(0)))
+			}
+			r.Check(a.View.ID, r.Code(0))
+		}},
+		"canceled, once": {want: []string{"send.sent", "verification.canceled"}, run: func(r *vtest.Rig) {
+			a := r.SendTo(vtest.Ana)
+			r.Cancel(a.View.ID)
+			r.Cancel(a.View.ID)
+			r.Sleep(time.Hour)
+		}},
+		"not entered in time, once": {want: []string{"send.sent", "verification.expired"}, run: func(r *vtest.Rig) {
+			send(r)
+			r.Sleep(10*time.Minute + 5*time.Second)
+			r.WantEvents("send.sent") // a check may be about to commit
+			r.Sleep(time.Hour)
+		}},
+		"of a test recipient, not entered in time": {
+			prepare: vtest.TestRecipient(t, vtest.Ana, "424242"),
+			want:    []string{"send.sent (test)", "verification.expired (test)"},
+			run:     func(r *vtest.Rig) { send(r); r.Sleep(time.Hour) },
+		},
+		"bounced, once": {want: []string{"send.sent", "send.bounced 5.1.1"}, run: func(r *vtest.Rig) {
+			bounce := reports.Event{Outcome: reports.BouncedForGood, Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID),
+				Detail: "5.1.1"}
+			r.Ingest("bounced", bounce)
+			r.Ingest(reports.Repeated, bounce)
+		}},
+		"reported as delivered": {want: []string{"send.sent", "send.delivered"}, run: func(r *vtest.Rig) {
+			r.Ingest("delivered", reports.Event{Outcome: reports.Delivered,
+				Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID)})
+		}},
+		"a text, lost and then delivered": {prepare: vtest.ServeCountries("DE"),
+			want: []string{"send.sent", "send.undelivered", "send.delivered"}, run: func(r *vtest.Rig) {
+				id := uuid.MustParse(r.Send(vtest.TextTo(vtest.Mobile)).View.Send.ID)
+				for _, delivered := range []bool{false, false, true, true, false} {
+					r.NoError(vtest.Err(r.Svc.Receipts.Record(r.Context(), id, delivered)))
+				}
+			}},
+		"canceled by an administrator, once": {want: []string{"send.sent", "verification.canceled"},
+			run: func(r *vtest.Rig) {
+				v := r.Verification(r.SendTo(vtest.Ana).View.ID)
+				for range 2 {
+					r.NoError(vtest.Err(r.Svc.Desk.CancelVerification(r.Context(), v, vtest.AuditEntry("cancel"))))
+				}
+			}},
+		"erased": {want: []string{"send.sent", "send.bounced", "send.sent", "verification.expired"},
+			run: func(r *vtest.Rig) {
+				erase := func() { r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase"))) }
+				sent := r.SendTo(vtest.Ana)
+				erase() // while it is pending
+				r.Ingest("bounced", reports.Event{Outcome: reports.Bounced, Send: uuid.MustParse(sent.View.Send.ID)})
+				r.Sleep(time.Hour)
+				r.SendTo(vtest.Ana)
+				r.Sleep(10 * time.Minute)
+				erase() // after it expired, before that is told
+				r.Sleep(time.Minute)
+				events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{Limit: 200})
+				r.NoError(err)
+				for _, e := range events {
+					r.Want(e.Type, e.To, store.ErasedMask)
+				}
+			}},
+		"another app": {run: func(r *vtest.Rig) { r.SendTo(vtest.Ana, vtest.InApp("other")) }},
+		"what it wants alone": {want: []string{"verification.approved"}, prepare: func(s *vtest.Settings) {
+			s.Subscriptions = map[string][]string{"shop": {"verification.approved"}}
+		}, run: func(r *vtest.Rig) { r.Check(r.SendTo(vtest.Ana).View.ID, r.Code(0)) }},
+		"after a change of the terms": {want: []string{"send.sent"}, run: func(r *vtest.Rig) {
+			send(r)
+			terms := r.Svc.Terms()
+			terms.Subscriptions = nil
+			r.Svc.Change(terms)
+			r.SendTo("bea@example.com")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vtest.InBubbleWith(t, func(s *vtest.Settings) {
+				vtest.TellAll(s)
+				if c.prepare != nil {
+					c.prepare(s)
+				}
+			}, func(r *vtest.Rig) {
+				if c.answer != nil {
+					r.MailServer.Answer(c.answer)
+				}
+				c.run(r)
+				r.WantEvents(c.want...)
+			})
+		})
+	}
+}
+
+// The deliverer of events is woken when an event is in the database; and an answer of the database
+// that was lost, which is asked again, leaves one event.
+func TestTheDelivererOfEventsIsWoken(t *testing.T) {
+	vtest.InBubbleIdle(t, vtest.TellAll, func(r *vtest.Rig) {
+		woken := 0
+		woke := func() {
+			woken++
+			r.WantEvents(append([]string{"send.sent"}, []string{"verification.approved"}[:woken-1]...)...)
+		}
+		r.Svc.Notify, r.Svc.Outbox.Notify = woke, woke
+		r.Start()
+		a := r.SendTo(vtest.Ana)
+		r.Check(a.View.ID, r.Code(0))
+		r.Want("woken", woken, 2)
+		r.FailStore(sqlitetest.Lost, "Finish")
+		r.SendTo("bea@example.com")
+		r.MendStore()
+		r.Sleep(time.Second)
+		r.WantEvents("send.sent", "verification.approved", "send.sent")
+	})
+}
+
+// A test recipient: nothing is sent, its code is known, and everything else is as for everybody.
+func TestTestRecipients(t *testing.T) {
+	change := func(s *vtest.Settings) {
+		letters(s) // its code is what was configured, whatever the purpose's codes are made of
+		vtest.TestRecipient(t, "reviewer@example.com", "424242")(s)
+	}
+	vtest.InBubbleWith(t, vtest.MinuteTick(change), func(r *vtest.Rig) {
+		a := r.SendTo("Reviewer@example.com")
+		for range 12 { // no rule
+			a = r.SendTo("Reviewer@example.com")
+			r.WantLine("the answer", "true {digits 6} 0s 0", a.View.Test, a.View.Code, a.Quota.RetryAfter(),
+				len(a.Quota.Rules))
+		}
+		look, err := r.Svc.Get(r.Context(), vtest.BackEnd, a.View.ID)
+		r.NoError(err)
+		asked, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", "reviewer@example.com", "")
+		r.NoError(err)
+		r.WantLine("rules of looks", "0 0", len(look.Quota.Rules), len(asked.Quota.Rules))
+		v := r.Get(a.View.ID)
+		r.WantLine("the send", "sent test true", v.Send.Status, v.Send.Provider, v.Test)
+		for i := range 4 {
+			c := r.Check(a.View.ID, "000000")
+			r.WantLine("a wrong code", vtest.Line(false, 4-i, true), c.Valid, c.AttemptsRemaining, c.Test)
+		}
+		r.WantApproved(a.View.ID, "424242")
+		r.WantChecked("used again", r.Check(a.View.ID, "424242"), "approved false")
+		r.WantMails(0)
+
+		others := r.SendTo(vtest.Ana).View
+		r.WantLine("another recipient is one", "false false", others.Test, r.Check(others.ID, "BCDFGHJK").Test)
+		r.WantMails(1)
+
+		r.Sleep(59 * time.Minute)
+		last := r.SendTo("reviewer@example.com")
+		r.Sleep(time.Minute)
+		// it has letters again
+		r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, last.View.ID, "424242")), "code", "")
+		// an ordinary recipient that has had a dozen
+		r.RefuseTo("reviewer@example.com")
+		r.Sleep(24 * time.Hour)
+		r.Want("a day later", r.SendTo("reviewer@example.com").View.Test, false)
+		r.WantMails(2)
+	})
+}
+
+// A blocked recipient gets nothing; the request counts, and the row has the reason.
+func TestBlockedRecipients(t *testing.T) {
+	change := func(s *vtest.Settings) {
+		s.Blocks = policy.BlockLists{
+			Recipients: map[recipient.Hash]bool{vtest.ParseEmail(t, "abuser@example.com").Hash(s.Vault.IndexKey): true},
+			Domains:    map[string]bool{"bad.example": true},
+			Disposable: map[string]bool{"short.example": true},
+		}
+	}
+	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
+		for _, to := range []string{"Abuser@EXAMPLE.com", "a@bad.example", "a@very.bad.example"} {
+			r.WantStatus(r.SendTo(to), "failed "+store.ReasonBlocked)
+			r.RefuseTo(to)
+		}
+		r.WantMails(0)
+		for _, to := range []string{"abuser@example.org", "a@notbad.example", "a@bad.example.org"} {
+			r.SendTo(to)
+		}
+		r.WantMails(3)
+		for _, to := range []string{"a@short.example", "a@very.short.example"} {
+			r.WantInvalid(r.SendError(vtest.AskFor(to)), "to", "disposable")
+		}
+		r.SendTo("a@notshort.example")
+	})
+}
+
+// Each answer says whether a failed send gave its place back: one to a blocked recipient did not.
+func TestAFailedSendSaysWhetherItCounts(t *testing.T) {
+	change := func(s *vtest.Settings) { s.Blocks = policy.BlockLists{Domains: map[string]bool{"bad.example": true}} }
+	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
+		r.MailServer.Answer(vtest.NoMailbox)
+		for to, want := range map[string]string{"a@bad.example": "failed true 1m0s", vtest.Ana: "failed false 0s"} {
+			key := vtest.WithKey("of " + to)
+			a := r.SendTo(to, key, vtest.Waiting(time.Second))
+			r.WantLine("the answer to "+to, want, a.View.Send.Status, a.View.Send.Counts, a.Quota.RetryAfter())
+			seen := r.Get(a.View.ID).Send
+			r.WantLine("a look", want, seen.Status, seen.Counts, a.Quota.RetryAfter())
+			again := r.SendTo(to, key)
+			r.WantLine("a repetition that does not wait", "queued true", again.View.Send.Status, again.View.Send.Counts)
+		}
+	})
+}
+
+func TestBlockedPrefixes(t *testing.T) {
+	phone, _ := recipient.Parse(recipient.SMS, vtest.Mobile)
+	for prefix, want := range map[string]bool{"+49": true, vtest.Mobile: true, "+44": false, "49": false} {
+		blocks := policy.BlockLists{Prefixes: []string{prefix}}
+		servertest.Same(t, prefix, blocks.Contains(phone, recipient.Hash{}), want)
+		servertest.Same(t, "of a mail address",
+			blocks.Contains(vtest.ParseEmail(t, vtest.Mobile+"@example.com"), recipient.Hash{}), false)
+	}
+}

@@ -1,0 +1,253 @@
+package verification_test
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/message"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/delivery"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+// hourly is a policy of one rule.
+func hourly(name string, limit int, window time.Duration) quota.Policy {
+	return quota.Policy{Name: name,
+		Rules: []quota.Rule{{Name: "only", Scope: quota.Recipient, Limit: limit, Window: window}}}
+}
+
+// A limit that comes down counts what was sent before: its place frees when the (n-limit+1)-th
+// oldest leaves.
+func TestALoweredLimitCountsWhatWasSent(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.Change(hourly("default", 5, time.Hour))
+		for range 3 {
+			r.SendTo(vtest.Ana)
+			r.Sleep(10 * time.Minute)
+		}
+		r.Change(hourly("default", 2, time.Hour))
+		// at 30 min; sent at 0, 10 and 20, so the second has to leave
+		r.WantWait(r.RefuseTo(vtest.Ana).Quota, 40*time.Minute)
+		r.Change(hourly("default", 4, time.Hour))
+		r.SendTo(vtest.Ana)
+		r.WantWait(r.RefuseTo(vtest.Ana).Quota, 30*time.Minute)
+	})
+}
+
+// A window that grows sees what the limiter has dropped: after Rebuild by itself, and before it
+// through the database.
+func TestALongerWindowSeesTheHistory(t *testing.T) {
+	for _, rebuilt := range []bool{true, false} {
+		vtest.InBubble(t, func(r *vtest.Rig) {
+			r.Change(hourly("default", 1, time.Minute))
+			r.SendTo(vtest.Ana)
+			r.Sleep(30 * time.Minute)
+			r.SendTo(vtest.Ana) // the limiter drops the first one here
+			r.Sleep(10 * time.Minute)
+			if !r.Svc.Change(r.Terms(hourly("default", 2, time.Hour))) {
+				t.Error("a longer window needs no history")
+			}
+			if rebuilt {
+				r.Rebuild()
+				r.WantWait(r.QuotaOf(""), 20*time.Minute)
+			}
+			r.WantWait(r.RefuseTo(vtest.Ana).Quota, 20*time.Minute)
+			r.Sleep(20 * time.Minute)
+			r.SendTo(vtest.Ana)
+		})
+	}
+}
+
+func TestWhatNeedsHistory(t *testing.T) {
+	r := &vtest.Rig{T: t, Settings: vtest.TestSettings(t)}
+	rule := func(scope quota.Scope) quota.Rule {
+		return quota.Rule{Name: "more", Scope: scope, Limit: 1, Window: 2 * time.Hour}
+	}
+	for name, c := range map[string]struct {
+		change func(login *policy.Purpose)
+		want   bool
+	}{
+		"the same": {func(*policy.Purpose) {}, false},
+		"a limit":  {func(p *policy.Purpose) { p.Policy = hourly("default", 9, time.Hour) }, false},
+		"a shorter window": {func(p *policy.Purpose) { p.Policy = hourly("default", 5, time.Minute) },
+			false},
+		"a longer window": {func(p *policy.Purpose) { p.Policy = hourly("default", 5, 2*time.Hour) },
+			true},
+		"a longer window for networks": {func(p *policy.Purpose) {
+			p.Policy.Rules = append(p.Policy.Rules,
+				rule(quota.IP))
+		}, false},
+		"failures for longer": {func(p *policy.Purpose) {
+			p.Policy.Rules = append(p.Policy.Rules,
+				rule(quota.Failures))
+		}, true},
+		"another policy":    {func(p *policy.Purpose) { p.Policy.Name = "other" }, true},
+		"others that share": {func(p *policy.Purpose) { p.Shares = []string{"login"} }, true},
+		"a new purpose":     {func(p *policy.Purpose) { p.Name = "new" }, true},
+		"one less":          {func(p *policy.Purpose) { p.Name = "default" }, false},
+	} {
+		before, after := r.Terms(hourly("default", 5, time.Hour)), r.Terms(hourly("default", 5, time.Hour))
+		p := after.Purposes["login"]
+		c.change(&p)
+		if p.Name == "default" {
+			delete(after.Purposes, "login")
+		}
+		after.Purposes[p.Name] = p
+		r.Want(name, policy.NewCurrentSet(before, time.Now).Change(after), c.want)
+	}
+}
+
+// A purpose that goes while its mail waits for a server loses nothing: the mail goes out, private,
+// with the same code.
+func TestAPurposeGoesWhileItsSendIsQueued(t *testing.T) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) {
+		p := s.Purposes["login"]
+		p.Notify = message.NotifyGlance
+		s.Purposes["login"] = p
+	}, func(r *vtest.Rig) {
+		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "mail", 451, "4.7.1"))
+		ask := vtest.AskFor(vtest.Ana, vtest.For("login"))
+		a := r.Send(ask)
+		left := maps.Clone(r.Settings.Purposes)
+		delete(left, "login")
+		r.Svc.Change(policy.Set{Purposes: left, Apps: map[string]policy.App{"shop": {Title: "Store"}}})
+		r.Sleep(10 * time.Second)
+		mails := r.MailServer.Attempts()
+		r.WantLine("attempts, status", "2 sent", len(mails), r.Status(a))
+		code := r.Code(1)
+		for n, app := range []string{"Shop", "Store"} { // by the terms that held
+			m := mails[n]
+			r.WantLine("a mail", vtest.Line(code, n == 0, true), r.Code(n), strings.Contains(m.Subject, code),
+				strings.Contains(m.Text, app))
+		}
+		r.WantApproved(a.View.ID, code)
+		r.WantInvalid(r.SendError(ask), "purpose", "")
+	})
+}
+
+// A send that fails for good after its purpose changed its policy, or went, gives back the place
+// that it took.
+func TestARefundFindsThePolicyOfBefore(t *testing.T) {
+	for name, after := range map[string]func(r *vtest.Rig) policy.Set{
+		"another policy": func(r *vtest.Rig) policy.Set { return r.Terms(hourly("other", 1, time.Hour)) },
+		"none":           func(r *vtest.Rig) policy.Set { return policy.Set{} },
+	} {
+		vtest.InBubble(t, func(r *vtest.Rig) {
+			r.Change(hourly("first", 1, time.Hour))
+			r.Change(hourly("one", 1, time.Hour))
+			r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "mail", 451, "4.7.1"), vtest.NoMailbox)
+			r.SendTo(vtest.Ana)
+			r.RefuseTo(vtest.Ana)
+			r.Svc.Change(after(r))
+			r.Sleep(10 * time.Second)
+			r.WantMails(2)
+			r.Change(hourly("one", 1, time.Hour))
+			r.WantQuota(name, r.QuotaOf(""), "[1]", 0)
+			r.SendTo(vtest.Ana)
+		})
+	}
+}
+
+func TestWhatIsRememberedOfFormerPoliciesIsBounded(t *testing.T) {
+	r := vtest.NewRig(t, nil)
+	for i := range 100 {
+		r.Change(hourly(fmt.Sprint("p", i%50), 1, time.Hour))
+	}
+	got := r.Svc.Terms().CurrentAndFormerNames("login")
+	if len(got) != 17 || got[16] != r.Svc.Terms().Purposes["login"].CountedAs() || !strings.HasPrefix(got[15], "p48") {
+		t.Errorf("%v", got)
+	}
+}
+
+// Requests while terms change all the time: each goes by one of them, and the database holds no
+// more than the wider allows. With -race this also shows that what is written is not read
+// meanwhile.
+func TestRequestsWhileTermsChange(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.Change(hourly("default", 7, time.Hour))
+		var in atomic.Int32
+		var work sync.WaitGroup
+		for range 8 {
+			work.Go(func() {
+				for i := range 25 {
+					r.Svc.Change(r.Terms(hourly("default", []int{3, 7}[i%2], time.Hour)))
+					if i%10 == 0 {
+						r.Svc.Gates.Rebuild(r.Context())
+					}
+					a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))
+					if err != nil || len(a.Quota.Rules) != 1 || a.Quota.Rules[0].Limit != a.Policy.Rules[0].Limit {
+						t.Errorf("decided by %+v, told %+v, %v", a.Policy.Rules, a.Quota.Rules, err)
+					}
+					if a.Admitted {
+						in.Add(1)
+					}
+				}
+			})
+		}
+		work.Wait()
+		if n := in.Load(); n < 3 || n > 7 {
+			t.Errorf("%d let in", n)
+		}
+	})
+}
+
+// trial adds a stricter rule for recipients, with the longest window of all, and one for addresses;
+// both observe.
+var trial = vtest.WithRules(
+	quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+	quota.Rule{Name: "stricter", Scope: quota.Recipient, Limit: 2, Window: 48 * time.Hour, Observe: true},
+	quota.Rule{Name: "office", Scope: quota.IP, Limit: 3, Window: time.Hour, Observe: true},
+)
+
+func TestObservingRulesRefuseNothingAndAreInTheDatabase(t *testing.T) {
+	vtest.InBubbleWith(t, trial, func(r *vtest.Rig) {
+		for range 4 {
+			r.WantQuota("a success", r.SendTo(vtest.Ana).Quota, "[0]", time.Minute)
+			r.WantQuota("a refusal", r.RefuseTo(vtest.Ana).Quota, "[0]", time.Minute)
+			r.Sleep(time.Minute)
+		}
+		r.WantQuota("a look", r.QuotaOf(""), "[1]", 0)
+		r.WantObserved(nil, nil, []string{"stricter"}, []string{"stricter", "office"})
+		r.WantLine("metrics", "2 1", r.Metrics.Take("observed email shop stricter"), r.Metrics.Take("observed email shop office"))
+	})
+}
+
+func TestAloneObservingRulesAreDecidedInProcess(t *testing.T) {
+	vtest.InBubbleWith(t, trial, func(r *vtest.Rig) {
+		r.LoseLimiter()
+		r.MailServer.Answer(vtest.NoMailbox)
+		r.SendTo(vtest.Ana) // given back by the recipient, not by the address
+		for range 3 {
+			r.Want("rules", len(r.SendTo(vtest.Ana).Quota.Rules), 1)
+			r.Sleep(time.Minute)
+		}
+		r.WantObserved(nil, nil, nil, []string{"stricter", "office"})
+	})
+}
+
+// A limiter that starts with the process counts for an observing rule what the database has for as
+// long as that rule looks back. The database does not decide such a rule, also where a limiter that
+// forgot all asks it.
+func TestRebuildForObservingRules(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(trial), func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Minute)
+		r.SendTo(vtest.Ana)
+		r.Sleep(47 * time.Hour)
+		r.EmptyLimiter()
+		r.Rebuild()
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Hour)
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Minute)
+		r.EmptyLimiter()
+		r.SendTo(vtest.Ana)
+		r.WantObserved(nil, nil, []string{"stricter"}, nil, nil)
+	})
+}

@@ -1,0 +1,223 @@
+// Package verification has the use cases: request a code, view, check and cancel a verification.
+// The steps of one send:
+//
+//	Send ─▶ gates.TakeSend ─ refused ─▶ refusals.Add (batched)
+//	     ─▶ Store.Begin    ─ refused ─▶ gates.AnswerOverruled: the place is given back
+//	     ─▶ Outbox.Deliver ─▶ answer 202
+//
+// Files: ask.go, callers_code.go and parse_ask.go read a request; send.go, idempotency.go,
+// lockouts.go, overload.go and intent.go decide it; view.go and redact.go decide what a caller may
+// see; check.go and check_bounds.go compare codes; report.go takes reports of callers' own checks; prove.go approves without a code; alarm.go logs
+// alarms.
+//
+// After the Take, work continues even if the client hangs up. Package outbox delivers the sends
+// that Begin wrote; package support has the actions of administrators.
+package verification
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/webhook"
+	"sendcode/internal/limit/admission"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/gates"
+	"sendcode/internal/limit/refusals"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/proof"
+	"sendcode/quota"
+)
+
+// Store is the database for the use cases. Implementation: sqldb.DB.
+type Store interface {
+	Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error)
+	ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error)
+	ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
+	CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.CarrierHold, error)
+	Lockout(ctx context.Context, v store.Verification) (store.Lockout, error)
+
+	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
+	VerificationsByID(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)
+	NewestPending(ctx context.Context, h store.HolderQuery) (store.Verification, error)
+	Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error)
+	Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error)
+	NewestCallerCode(ctx context.Context, h store.HolderQuery) (store.Verification, error)
+	Report(ctx context.Context, id string, r store.Report, key []byte, tell store.NewEvent) (store.Verification, error)
+	InsertProven(ctx context.Context, intent store.Intent, issuer string, tell store.NewEvent) (store.BeginAnswer, bool, error)
+}
+
+// Outbox delivers sends, and refunds sends that were counted but not written. Implementation:
+// *outbox.Outbox.
+type Outbox interface {
+	// Deliver starts a send and waits for its outcome, at most for wait. It returns the send with
+	// its outcome, or as Queued.
+	Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send
+	// RefundLater refunds, in the background, an event that certainly has no row.
+	RefundLater(id string, buckets map[quota.Scope]string)
+	// SettleLater makes the limiter agree, in the background, with the row of a send, or refunds the
+	// send if it has none.
+	SettleLater(send uuid.UUID, buckets map[quota.Scope]string)
+}
+
+// LocaleChooser chooses a language for which there are templates. Implementations: message.Renderer
+// and message.TextRenderer.
+type LocaleChooser interface {
+	PreferredLocale(app, list string) string // tag in an Accept-Language list that fits the app's templates best
+}
+
+// Prover signs proofs of approvals. Implementation: proof.Signer.
+type Prover interface {
+	Sign(f proof.Claims, now time.Time) (string, error)
+}
+
+// Observer counts what happened, for metrics. Implementations must not block.
+type Observer interface {
+	// outcome: admitted, admitted_by_database_alone, refused, refused_by_database (the limiter had
+	// admitted it), refused_by_database_alone, unavailable
+	Decided(channel recipient.Channel, app, outcome, rule string)
+	RuleWouldRefuse(channel recipient.Channel, app, rule string) // an observing rule would have refused a send
+	// outcome: approved, proven (no code was needed), repeated (answered again), wrong, ended,
+	// locked_out, refused
+	Checked(channel recipient.Channel, app, outcome string)
+	// a check exceeded a bound on failed checks: a network's bound, which refuses the check, or the
+	// app's bound, which only logs an alarm
+	CheckBoundExceeded(channel recipient.Channel, app, rule string)
+}
+
+// MaxAttempts is how many checks a code allows.
+const MaxAttempts = 5
+
+// Dependencies are the services that a Service uses.
+type Dependencies struct {
+	Store    Store
+	Gates    *gates.Gates
+	Outbox   Outbox
+	Refusals *refusals.Batch
+	Policy   *policy.CurrentSet
+	Vault    keys.Vault
+	Mails    LocaleChooser
+	Texts    LocaleChooser // nil: there are no text messages
+	Prover   Prover        // nil: approvals carry no proof
+	Observer Observer
+	IDs      *store.IDGenerator // makes the IDs of sends, checks and events
+	Lease    time.Duration      // lease of a row that Begin writes; must be the outbox's
+	Now      func() time.Time
+	Logger   *slog.Logger
+	Notify   func() // called after an event was written for an app's webhook; must not block
+
+	HoldUntil time.Time // no send is admitted before this instant
+}
+
+// Service runs the use cases. Safe for concurrent use.
+type Service struct {
+	Dependencies
+	recipients *admission.Bulkhead
+	sends      *admission.Admission
+	checks     *admission.Admission
+	turns      keyTurns
+	lockouts   lockouts
+	overload   alarm // requests that an admission refused
+	breaker    alarm // sends that the breaker refused
+	networks   alarm // checks that the bound of a network refused
+	apps       alarm // checks beyond the bound of an app
+}
+
+// New makes a service. It starts nothing in the background.
+func New(p Dependencies) *Service {
+	return &Service{Dependencies: p, recipients: admission.NewBulkhead(), sends: admission.New(), checks: admission.New()}
+}
+
+func (s *Service) eventMaker() webhook.EventMaker {
+	return webhook.EventMaker{Policy: s.Policy, Vault: s.Vault, IDs: s.IDs, Now: s.Now, Notify: s.Notify}
+}
+
+// CallerKind says how a caller is authenticated, and so what it may see.
+type CallerKind int
+
+// The kinds of callers.
+const (
+	Browser CallerKind = iota // the hosted page or a pk_ key: sees only verifications whose ID it knows, and no reasons of failures
+	BackEnd                   // an sk_ key: a back end
+)
+
+// Caller is an authenticated client.
+type Caller struct {
+	App  string
+	Kind CallerKind
+	IP   netip.Addr // of the end user's client, which a back end may name; invalid: not known
+
+	Stranger bool // a back end acts for a person that it does not know: its class is UnknownBrowser
+
+	// Key is the Idempotency-Key of a send or a check: requests of one caller with the same key are one
+	// request. A send's is kept for IdempotencyKeyLife, a check's until the next check counts. Empty:
+	// none
+	Key string
+}
+
+// network returns the client's network in the form that rows have; empty: not known.
+func (c Caller) network() string {
+	if !c.IP.IsValid() {
+		return ""
+	}
+	return buckets.NetworkPrefix(c.IP)
+}
+
+// class returns the caller's class, without regard to tokens of known browsers.
+func (c Caller) class() store.Class {
+	if c.Kind == BackEnd && !c.Stranger {
+		return store.SecretKeyClass
+	}
+	return store.UnknownBrowser
+}
+
+// newID makes a UUID version 7. IDs sort by time. The 16 bytes of a send's ID are also its ID in
+// the limiter.
+func (s *Service) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
+
+// Errors of the use cases. Package server maps each to a status.
+var (
+	// ErrKeyInProgress: another request with the same idempotency key is being worked on.
+	ErrKeyInProgress = errors.New("verification: the same request is being worked on")
+	// ErrCallerCode: the caller made the verification's code, which is neither checked nor sent
+	// again here.
+	ErrCallerCode = errors.New("verification: the code is the caller's")
+	// ErrOurCode: the code is checked here, so nobody else tells its outcome.
+	ErrOurCode = errors.New("verification: the code is ours")
+	// ErrHeld: Request.Hold kept the message back. The send failed and gave its places back.
+	ErrHeld = errors.New("verification: the message was kept back")
+	// ErrKeyReused: the idempotency key was used with another request.
+	ErrKeyReused = errors.New("verification: the key belongs to another request")
+	// ErrKeyOfOtherCode: the last check had the same idempotency key, and another code or kind of caller. This one is no
+	// try.
+	ErrKeyOfOtherCode = errors.New("verification: the key belongs to another code")
+)
+
+// TooManyChecksError says that a recipient or a network has too many failed checks. Nothing was
+// compared, sent or counted.
+type TooManyChecksError struct {
+	RetryAfter time.Duration // positive
+	Send       bool          // a send was refused, since its code could not be checked
+}
+
+func (e *TooManyChecksError) Error() string { return "verification: too many failed checks" }
+
+// HoldUntilError refuses a send before Dependencies.HoldUntil. It is a fault.Unavailable: nothing
+// was sent or counted.
+type HoldUntilError struct {
+	Until      time.Time
+	RetryAfter time.Duration // positive
+}
+
+func (e *HoldUntilError) Error() string { return "verification: sends are held" }
+
+// Is reports whether target is fault.Unavailable. errors.Is calls it.
+func (e *HoldUntilError) Is(target error) bool { return target == fault.Unavailable }

@@ -1,0 +1,152 @@
+package verificationtest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/limit/limits"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
+)
+
+// Code is the code in the nth mail.
+func (r *Rig) Code(n int) string { return CodeIn(r.MailServer.Attempts()[n]) }
+
+// LastCode is the code in the mail that was sent last.
+func (r *Rig) LastCode() string { return r.Code(len(r.MailServer.Attempts()) - 1) }
+
+// Check checks a code for a back end.
+func (r *Rig) Check(id, code string) verification.CheckResult {
+	r.Helper()
+	c, err := r.Svc.Check(r.Context(), BackEnd, id, code)
+	r.NoError(err)
+	return c
+}
+
+// WantChecked fails the test unless a check's result has this state and validity, as "approved
+// true".
+func (r *Rig) WantChecked(what string, c verification.CheckResult, want string) {
+	r.Helper()
+	r.Want(what, Line(c.State, c.Valid), want)
+}
+
+// WantApproved fails the test unless a back end's check of a code approves it.
+func (r *Rig) WantApproved(id, code string) {
+	r.Helper()
+	r.WantChecked("the right code", r.Check(id, code), "approved true")
+}
+
+// Try checks a code, and returns also whether it was compared, which a result after the end does
+// not tell, or how long to wait.
+func (r *Rig) Try(c verification.Caller, id, code string) (checked verification.CheckResult, compared bool,
+	wait time.Duration) {
+	r.Helper()
+	checked, err := r.Svc.Check(r.Context(), c, id, code)
+	var many *verification.TooManyChecksError
+	switch {
+	case errors.As(err, &many):
+		return checked, false, many.RetryAfter
+	case err != nil:
+		r.Fatalf("Check: %v", err)
+	}
+	return checked, checked.State == verification.Pending || checked.State == verification.MaxAttemptsReached ||
+		checked.Valid, 0
+}
+
+// Guess enters n codes of digits that none of the last mails has, and returns how many were
+// compared.
+func (r *Rig) Guess(c verification.Caller, n int, ids ...string) (compared int) {
+	r.Helper()
+	right := map[string]bool{}
+	mails := r.MailServer.Attempts()
+	for _, m := range mails[max(0, len(mails)-10):] {
+		right[CodeIn(m)] = true
+	}
+	for i, next := 0, 0; i < n; next++ {
+		guess := fmt.Sprintf("%0*d", r.Get(ids[i%len(ids)]).Code.Length, next)
+		if right[guess] {
+			continue
+		}
+		if _, was, _ := r.Try(c, ids[i%len(ids)], guess); was {
+			compared++
+		}
+		i++
+	}
+	return compared
+}
+
+// WantLockedOut fails the test unless a send is refused since its code could not be checked.
+func (r *Rig) WantLockedOut(ask verification.Request) (wait time.Duration) {
+	r.Helper()
+	mails := len(r.MailServer.Attempts())
+	_, err := r.Svc.Send(r.Context(), ask)
+	var many *verification.TooManyChecksError
+	if !errors.As(err, &many) || !many.Send || many.RetryAfter <= 0 {
+		r.Fatalf("Send: %v, want it locked out", err)
+	}
+	synctest.Wait()
+	r.WantMails(mails)
+	return many.RetryAfter
+}
+
+// Metrics counts what the processes of a rig observe, by lines such as "checked wrong".
+type Metrics struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+// Take returns how often a line was observed since the last time.
+func (o *Metrics) Take(line string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := o.counts[line]
+	delete(o.counts, line)
+	return n
+}
+
+func (o *Metrics) count(line ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.counts != nil {
+		o.counts[Line(line...)]++
+	}
+}
+
+// Decided implements verification.Observer.
+func (o *Metrics) Decided(_ recipient.Channel, _, outcome, rule string) {
+	o.count("decided", outcome, rule)
+}
+
+// RuleWouldRefuse implements verification.Observer.
+func (o *Metrics) RuleWouldRefuse(ch recipient.Channel, app, rule string) {
+	o.count("observed", ch, app, rule)
+}
+
+// Finished implements outbox.Observer.
+func (o *Metrics) Finished(recipient.Channel, string, store.Status, bool, time.Duration) {}
+
+// Checked implements verification.Observer.
+func (o *Metrics) Checked(_ recipient.Channel, _, outcome string) { o.count("checked", outcome) }
+
+// CheckBoundExceeded implements verification.Observer.
+func (o *Metrics) CheckBoundExceeded(_ recipient.Channel, _, rule string) { o.count("bound", rule) }
+
+// JobRan implements jobs.Observer. The runs of jobs are not counted.
+func (o *Metrics) JobRan(string, bool) {}
+
+// PrefixPaused implements jobs.Observer.
+func (o *Metrics) PrefixPaused(app, country string) { o.count("paused", app, country) }
+
+// Attempted implements webhook.Observer.
+func (o *Metrics) Attempted(app, outcome string, _ time.Duration) {
+	o.count("attempted", app, outcome)
+}
+
+// LimitAnswered implements core.Observer.
+func (o *Metrics) LimitAnswered(limit string, op limits.Operation, outcome string) {
+	o.count("limit", limit, op, outcome)
+}

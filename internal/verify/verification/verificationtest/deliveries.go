@@ -1,0 +1,129 @@
+package verificationtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/sms"
+)
+
+// MailServer gives its answers in turn, then accepts.
+type MailServer struct {
+	Each    time.Duration // that a mail takes
+	mu      sync.Mutex
+	Answers []func(context.Context) error
+	mails   []delivery.Mail // of every attempt
+}
+
+// Send implements outbox.MailSender.
+func (p *MailServer) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
+	m, err := m.WithTexts()
+	p.mu.Lock()
+	p.mails = append(p.mails, m)
+	var answer func(context.Context) error
+	if len(p.Answers) > 0 {
+		answer, p.Answers = p.Answers[0], p.Answers[1:]
+	}
+	p.mu.Unlock()
+	receipt := delivery.Result{Provider: "mx.example", Code: "250 2.0.0"}
+	if late := wait(ctx, p.Each); late != nil {
+		return receipt, &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Err: late}
+	}
+	if answer == nil {
+		return receipt, err
+	}
+	return receipt, answer(ctx)
+}
+
+// wait returns the context's error if that ends before.
+func wait(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Answer adds answers.
+func (p *MailServer) Answer(answers ...func(context.Context) error) {
+	p.Answers = append(p.Answers, answers...)
+}
+
+// Attempts returns the mails of all attempts, also of refused ones.
+func (p *MailServer) Attempts() []delivery.Mail {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.mails)
+}
+
+// NoMailbox is a refusal for good.
+var NoMailbox = FailWith(delivery.Rejected, "rcpt", 550, "5.1.1")
+
+// FailWith is an answer of a mail server.
+func FailWith(class delivery.ErrorClass, stage string, code int, enhanced string) func(context.Context) error {
+	return func(context.Context) error {
+		return &delivery.Error{Class: class, Stage: stage, Status: code, Code: enhanced,
+			Err: errors.New("the test says so")}
+	}
+}
+
+// Hang is no answer until release is closed, as of a process that died.
+func Hang(release <-chan struct{}) func(context.Context) error {
+	return func(context.Context) error { <-release; return nil }
+}
+
+var codeLine = regexp.MustCompile(`(?m)^\s*(\d{6,10}|[BCDFGHJKLMNPQRSTVWXZ]{8})\s*$`)
+
+// CodeIn is the code in a mail.
+func CodeIn(m delivery.Mail) string {
+	m, err := m.WithTexts()
+	found := codeLine.FindStringSubmatch(m.Text)
+	if found == nil {
+		return fmt.Sprintf("no code in mail %q, %v", m.Subject, err)
+	}
+	return found[1]
+}
+
+// Carrier accepts text messages, or fails.
+type Carrier struct {
+	Each time.Duration // that a message takes
+	mu   sync.Mutex
+	got  []sms.Message
+	fail error
+}
+
+// Send implements outbox.Carrier.
+func (h *Carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, error) {
+	_ = wait(ctx, h.Each)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.fail != nil {
+		return delivery.Result{Provider: "fake"}, h.fail
+	}
+	h.got = append(h.got, m)
+	return delivery.Result{Provider: "fake", ID: fmt.Sprint("id-", len(h.got)), Code: "202"}, nil
+}
+
+// Fail makes every message from now on fail with err; nil: none.
+func (h *Carrier) Fail(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.fail = err
+}
+
+// Accepted returns the text messages that the carrier accepted.
+func (h *Carrier) Accepted() []sms.Message {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.got)
+}

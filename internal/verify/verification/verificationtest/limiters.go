@@ -1,0 +1,114 @@
+package verificationtest
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"sendcode/internal/limit/gates"
+	"sendcode/quota"
+)
+
+// Around runs around a call of a limiter. do makes the call. An error is the call's error, whether
+// do ran or not.
+type Around func(ctx context.Context, call string, do func() error) error
+
+// Limiter is a limiter that can be exchanged, watched and disturbed while requests are under way.
+type Limiter struct {
+	calls
+	limiter atomic.Pointer[gates.Limiter]
+	around  atomic.Pointer[Around]
+}
+
+// NewLimiter returns a Limiter that is l.
+func NewLimiter(l gates.Limiter, around Around) *Limiter {
+	s := &Limiter{}
+	s.calls = s.call
+	s.Set(l)
+	s.Around(around)
+	return s
+}
+
+// Set exchanges the limiter, and ends what Around runs.
+func (s *Limiter) Set(l gates.Limiter) {
+	s.Around(nil)
+	s.limiter.Store(&l)
+}
+
+// Around has f run around each call; nil: nothing.
+func (s *Limiter) Around(f Around) {
+	if f == nil {
+		f = func(_ context.Context, _ string, do func() error) error { return do() }
+	}
+	s.around.Store(&f)
+}
+
+// Unreachable makes these calls fail, or all if none is named.
+func Unreachable(calls ...string) Around {
+	return func(_ context.Context, call string, do func() error) error {
+		if len(calls) > 0 && !slices.Contains(calls, call) {
+			return do()
+		}
+		return quota.ErrUnavailable
+	}
+}
+
+// LoseLimiter makes the limiter unreachable, until Set or Around.
+func (r *Rig) LoseLimiter() { r.Limiter.Around(Unreachable()) }
+
+// LoseFirstRefund makes the first refund fail.
+func (r *Rig) LoseFirstRefund() {
+	r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+		if call != "Refund" {
+			return do()
+		}
+		r.Limiter.Around(nil)
+		return context.DeadlineExceeded
+	})
+}
+
+// EmptyLimiter exchanges the limiter for one that has counted nothing.
+func (r *Rig) EmptyLimiter() *quota.Memory {
+	m := quota.NewMemory(time.Now)
+	r.Limiter.Set(m)
+	return m
+}
+
+func (s *Limiter) call(ctx context.Context, name string, do func(gates.Limiter) error) error {
+	limiter := *s.limiter.Load()
+	return (*s.around.Load())(ctx, name, func() error { return do(limiter) })
+}
+
+// calls is a limiter that hands each call over with its name.
+type calls func(ctx context.Context, name string, do func(gates.Limiter) error) error
+
+// Take implements gates.Limiter. After an error the call may still run.
+func (c calls) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	var d quota.Decision
+	if err := c(ctx, "Take", func(l gates.Limiter) (err error) { d, err = l.Take(ctx, r); return err }); err != nil {
+		return quota.Decision{}, err
+	}
+	return d, nil
+}
+
+// Peek implements gates.Limiter.
+func (c calls) Peek(ctx context.Context, r quota.Request) (d quota.Decision, err error) {
+	err = c(ctx, "Peek", func(l gates.Limiter) (err error) { d, err = l.Peek(ctx, r); return err })
+	return d, err
+}
+
+// Refund implements gates.Limiter.
+func (c calls) Refund(ctx context.Context, id string, buckets ...string) error {
+	return c(ctx, "Refund", func(l gates.Limiter) error { return l.Refund(ctx, id, buckets...) })
+}
+
+// Record implements gates.Limiter.
+func (c calls) Record(ctx context.Context, bucket string, keep time.Duration, events []quota.AgedEvent) error {
+	return c(ctx, "Record", func(l gates.Limiter) error { return l.Record(ctx, bucket, keep, events) })
+}
+
+// Reset implements gates.Limiter.
+func (c calls) Reset(ctx context.Context, buckets ...string) error {
+	return c(ctx, "Reset", func(l gates.Limiter) error { return l.Reset(ctx, buckets...) })
+}

@@ -1,0 +1,175 @@
+// Package verificationtest runs the core of the service in tests: every test that needs no server
+// takes it from here, and New alone makes it. A Rig is one with a database and a limiter in memory,
+// in a bubble with a clock of its own. Pagetest and simulate give New parts of their own, since
+// they decide when each message ends, or what goes wrong. Apptest runs the whole on real servers.
+package verificationtest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/message"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/outbox"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/deliver/webhook"
+	"sendcode/internal/http/api"
+	"sendcode/internal/http/server"
+	"sendcode/internal/run/app/core"
+	"sendcode/internal/run/config"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verify/verification"
+	"sendcode/quota"
+	"sendcode/templates"
+)
+
+// Settings are what tests choose.
+type Settings struct {
+	policy.Set
+	outbox.Config
+	Vault    keys.Vault
+	Webhooks webhook.Settings
+	JobTick  time.Duration         // core.Settings.Tick; 0: that of the outbox
+	Receipts outbox.ReceiptSources // nil: no carrier is asked
+}
+
+// templatesOnce parses the templates of the service once for all tests: it takes longer than most
+// of them.
+var templatesOnce = sync.OnceValues(func() (*message.Renderer, *message.TextRenderer) {
+	mails, err := message.New(templates.FS)
+	texts, errTexts := message.NewTextRenderer(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS)
+	if err := errors.Join(err, errTexts); err != nil {
+		panic(err)
+	}
+	return mails, texts
+})
+
+// builtIn is the configuration of a service without settings.
+var builtIn = sync.OnceValue(func() config.Config {
+	c, err := config.Load(nil, nil)
+	if err != nil {
+		panic(err)
+	}
+	return c
+})
+
+// BuiltIn returns the policies of a service without settings, without the rules of these names. Every
+// set of a test begins with it, so that a new built-in rule or bound meets all tests.
+func BuiltIn(without ...string) policy.Set {
+	set := builtIn().PolicySet(time.Now())
+	named := func(r quota.Rule) bool { return slices.Contains(without, r.Name) }
+	for name, p := range set.Purposes {
+		p.Policy.Rules = slices.DeleteFunc(p.Policy.Rules, named)
+		set.Purposes[name] = p
+	}
+	for _, r := range []*quota.Rule{&set.Spellings, &set.Breaker} {
+		if named(*r) {
+			*r = quota.Rule{}
+		}
+	}
+	return set
+}
+
+// DefaultRules is the default policy without the rule on failures.
+func DefaultRules() []quota.Rule { return BuiltIn("failures").Purposes["default"].Policy.Rules }
+
+// Process is a core with its use cases at hand.
+type Process struct {
+	*core.Core
+	*verification.Service
+	logger *slog.Logger
+}
+
+// New makes a process over a database. Other parts that are missing are the service's own
+// templates, time.Now, a limiter in memory, a mail server that accepts everything, an Observer that
+// only counts and a Logger that discards; without a Carrier there are no text messages. Nothing
+// runs in the background until Run.
+func New(s Settings, p core.Dependencies) *Process {
+	p.Mails, p.Texts = templatesOnce()
+	if p.Observer == nil {
+		p.Observer = &Metrics{}
+	}
+	if p.Logger == nil {
+		p.Logger = slog.New(slog.DiscardHandler)
+	}
+	if p.Now == nil {
+		p.Now = time.Now
+	}
+	if p.Limiter == nil {
+		p.Limiter = quota.NewMemory(p.Now)
+	}
+	if p.Sender == nil {
+		p.Sender = &MailServer{}
+	}
+	p.Receipts = s.Receipts
+	s.MailFrom, s.Domain = "Shop <no-reply@shop.example>", "shop.example"
+	c := core.New(core.Settings{Policy: withChecks(s.Set), Outbox: s.Config, Vault: s.Vault, Webhooks: s.Webhooks,
+		Tick: cmp.Or(s.JobTick, s.Tick)}, p)
+	c.Hooks.Tick = cmp.Or(s.Tick, c.Hooks.Tick)
+	return &Process{Core: c, Service: c.Codes, logger: p.Logger}
+}
+
+// Start makes a process over a database of its own, and runs it until the test ends.
+func Start(t testing.TB, s Settings) *Process {
+	t.Helper()
+	p := New(s, core.Dependencies{DB: sqlitetest.Open(t, time.Now)})
+	t.Cleanup(p.Background())
+	return p
+}
+
+// Background runs the process until stop is called, which waits for its end.
+func (p *Process) Background() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); p.Run(ctx) }()
+	return func() { cancel(); <-stopped }
+}
+
+// NewAPI makes the HTTP API of the process, for callers with these keys. codes are its use cases,
+// perhaps behind something that a test puts in front.
+func (p *Process) NewAPI(codes api.CodeService, keys api.Keys) *api.API {
+	a := api.New(codes, keys)
+	a.Limits, a.Proofs = p.Limits, p.Proofs
+	return a
+}
+
+// Routes are the HTTP API of the process, for callers with these keys. requests bounds those with
+// public keys; nil: nothing does.
+func (p *Process) Routes(keys api.Keys, requests *server.RequestLimiter) *echo.Echo {
+	a := p.NewAPI(p.Service, keys)
+	if requests != nil {
+		a.Requests = requests
+	}
+	e := server.New(server.Config{Logger: p.logger})
+	a.Register(e)
+	return e
+}
+
+// Terms are the policies in force.
+func (p *Process) Terms() policy.Set { return p.Policy.Get() }
+
+// Change puts other policies in force.
+func (p *Process) Change(to policy.Set) bool { return p.Policy.Change(withChecks(to)) }
+
+// Checks are the bounds on failed checks where a test sets none.
+var Checks = BuiltIn().Checks
+
+func withChecks(s policy.Set) policy.Set {
+	s.Checks = cmp.Or(s.Checks, Checks)
+	return s
+}
+
+// Use changes the keys of all parts.
+func (p *Process) Use(keys keys.Vault) {
+	p.Vault, p.Desk.Vault, p.Outbox.Vault, p.Receipts.Vault, p.Providers.Vault, p.Proofs.Vault = keys, keys, keys,
+		keys, keys, keys
+}

@@ -1,0 +1,230 @@
+package verificationtest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/reports"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/support"
+	"sendcode/internal/verify/verification"
+	"sendcode/quota"
+)
+
+// ParseEmail parses a mail address.
+func ParseEmail(t testing.TB, address string) recipient.Recipient {
+	t.Helper()
+	r, err := recipient.Parse(recipient.Email, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Rows are up to 200 rows of the database, the oldest first.
+func (r *Rig) Rows() []store.SendOrRefusal {
+	r.Helper()
+	rows, err := r.Store.Sends(r.Context(), store.Filter{Limit: 200})
+	r.NoError(err)
+	slices.Reverse(rows)
+	return rows
+}
+
+// RowsOf are the rows of a mail address.
+func (r *Rig) RowsOf(address string) []store.SendOrRefusal {
+	r.Helper()
+	h := r.Svc.Vault.Hash(ParseEmail(r.T, address))
+	rows, err := r.Store.Sends(r.Context(), store.Filter{Recipient: &h, Limit: 10})
+	r.NoError(err)
+	return rows
+}
+
+// RowBlockedBy is the row of a recipient's refusals by a rule or reason. It fails the test unless
+// there is one.
+func (r *Rig) RowBlockedBy(rule, channel, to string) store.SendOrRefusal {
+	r.Helper()
+	h, err := r.Svc.Desk.HashRecipient(channel, to)
+	r.NoError(err)
+	rows, err := r.Store.Sends(r.Context(), store.Filter{Recipient: &h, BlockedBy: rule, Limit: 10})
+	if err != nil || len(rows) != 1 {
+		r.Fatalf("%d rows, %v", len(rows), err)
+	}
+	return rows[0]
+}
+
+// WantObserved fails the test unless the sends of the database, the oldest first, have these
+// observed rules.
+func (r *Rig) WantObserved(want ...[]string) {
+	r.Helper()
+	var got [][]string
+	for _, row := range r.Rows() {
+		if row.Status != store.Refused {
+			got = append(got, row.Observed)
+		} else if row.Observed != nil {
+			r.Errorf("a refusal observed %v", row.Observed)
+		}
+	}
+	r.Want("observed", got, want)
+}
+
+// Verification is a verification as the database has it.
+func (r *Rig) Verification(id string) store.Verification {
+	r.Helper()
+	v, _, _, err := r.Store.Verification(r.Context(), id)
+	r.NoError(err)
+	return v
+}
+
+// Status is the status of a verification's newest send, with its reason.
+func (r *Rig) Status(a verification.Answer) string {
+	r.Helper()
+	s := r.Get(a.View.ID).Send
+	return strings.TrimSuffix(string(s.Status)+" "+s.Reason, " ")
+}
+
+// WantStatus fails the test unless the verification's newest send has this status, and reason if
+// there is one.
+func (r *Rig) WantStatus(a verification.Answer, want string) {
+	r.Helper()
+	r.Want("the send", r.Status(a), want)
+}
+
+// WantMails fails the test unless there were so many attempts.
+func (r *Rig) WantMails(want int) {
+	r.Helper()
+	r.Want("mails", len(r.MailServer.Attempts()), want)
+}
+
+// WantEvents fails the test unless the app's events are these, as "type reason", the oldest first;
+// those of test recipients are marked.
+func (r *Rig) WantEvents(want ...string) {
+	r.Helper()
+	events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{Limit: 200})
+	r.NoError(err)
+	var got []string
+	for _, e := range slices.Backward(events) {
+		text := strings.TrimSuffix(e.Type+" "+e.Reason, " ")
+		if e.Test {
+			text += " (test)"
+		}
+		if e.App != "shop" || e.VerificationID == "" || strings.HasPrefix(e.Type, "send.") == (e.SendID == [16]byte{}) {
+			r.Errorf("event %+v", e)
+		}
+		got = append(got, text)
+	}
+	r.Want("events", got, want)
+}
+
+// Ingest hands an event of the mail provider in, and fails the test unless the result is want.
+func (r *Rig) Ingest(want reports.IngestResult, e reports.Event) {
+	r.Helper()
+	got, err := r.Svc.Providers.Ingest(r.Context(), "postmark", e)
+	r.NoError(err)
+	r.Want(Line(e.Outcome, e.Detail), got, want)
+}
+
+// MaxFailures is the limit of BoundFailures in a day.
+const MaxFailures = 20
+
+// BoundFailures has room for sends, bounds failures, and gives the purpose login a policy of its
+// own.
+func BoundFailures(s *Settings) {
+	for name, p := range s.Purposes {
+		p.Policy = quota.Policy{Name: name, Rules: []quota.Rule{
+			{Name: "wide", Scope: quota.Recipient, Limit: 1000, Window: time.Hour},
+			{Name: "failures", Scope: quota.Failures, Limit: MaxFailures, Window: 24 * time.Hour},
+		}}
+		p.Shares = []string{name}
+		s.Purposes[name] = p
+	}
+}
+
+// FailSends has n sends to Ana rejected, a minute apart.
+func (r *Rig) FailSends(n int) {
+	r.Helper()
+	for range n {
+		r.MailServer.Answer(NoMailbox)
+		r.WantStatus(r.SendTo(Ana), "failed rejected")
+		r.Sleep(time.Minute)
+	}
+}
+
+// Rebuild fills the limiter from the database.
+func (r *Rig) Rebuild() {
+	r.Helper()
+	r.NoError(r.Svc.Gates.Rebuild(r.Context()))
+}
+
+// SuppressBounces has bounces suppress for 30 days, and room for sends.
+func SuppressBounces(s *Settings) {
+	BoundFailures(s)
+	s.SuppressFor = 30 * 24 * time.Hour
+	s.Apps["default"] = policy.App{}
+}
+
+// SendFails sends, and fails the test unless the send failed for this reason and cost no place.
+func (r *Rig) SendFails(to, reason string) verification.Answer {
+	r.Helper()
+	a := r.SendTo(to, Waiting(time.Second))
+	r.WantLine("status, reason, places", Line("failed", reason, 0), a.View.Send.Status, a.View.Send.Reason,
+		a.Quota.Rules[0].Used)
+	return a
+}
+
+// Suppressions are those of the database.
+func (r *Rig) Suppressions() []store.Suppression {
+	r.Helper()
+	list, _, err := r.Store.Suppressions(r.Context(), store.SuppressionFilter{Limit: 200})
+	r.NoError(err)
+	return list
+}
+
+// Suppress suppresses a mail address by hand.
+func (r *Rig) Suppress(to string, lasts time.Duration) store.Suppression {
+	r.Helper()
+	s, err := r.Svc.Desk.Suppress(r.Context(),
+		support.SuppressRequest{Channel: "email", To: to, Reason: "asked by telephone", For: lasts},
+		AuditEntry("suppression.add"))
+	r.NoError(err)
+	return s
+}
+
+// Person is Ana as an administrator finds her.
+func (r *Rig) Person() support.Target {
+	r.Helper()
+	p, err := r.Svc.Desk.ParseTarget("", "email", Ana, "", "ticket 7")
+	r.NoError(err)
+	return p
+}
+
+// AuditEntry is the record of an administrator's action.
+func AuditEntry(action string) store.AuditEntry {
+	return store.AuditEntry{ID: uuid.Must(uuid.NewV7()), Who: "mei", Role: "operator", What: action, Reason: "ticket 7",
+		Outcome: store.AuditDone}
+}
+
+// Actions are the actions of administrators with outcome, detail and masked recipient, the oldest
+// first.
+func (r *Rig) Actions() string {
+	r.Helper()
+	list, err := r.Store.AuditEntries(r.Context(), store.AuditFilter{Limit: 100})
+	r.NoError(err)
+	var out []string
+	for _, a := range slices.Backward(list) {
+		out = append(out, strings.Join(strings.Fields(Line(a.What, a.Outcome, a.Detail, a.To)), " "))
+	}
+	return strings.Join(out, "; ")
+}
+
+// WantActions fails the test unless the actions of administrators are these, without their
+// recipient, Ana or an erased one.
+func (r *Rig) WantActions(want string) {
+	r.Helper()
+	r.Want("actions", strings.NewReplacer(" "+AnaMasked, "", " "+store.ErasedMask, "").Replace(r.Actions()), want)
+}

@@ -1,0 +1,329 @@
+package verificationtest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/code/codetest"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/outbox"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app/core"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/quota"
+)
+
+var (
+	OldKey = keyFrom("old") // of the settings that tests begin with
+	NewKey = keyFrom("new")
+)
+
+func keyFrom(seed string) string {
+	sum := sha256.Sum256([]byte(seed))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// KeyRing is the ring of keys as in SENDCODE_SECRET_KEYS.
+func KeyRing(t testing.TB, entries string) *keys.Ring {
+	t.Helper()
+	ring, err := keys.Parse(entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+// Rig is a service over a database and a limiter in memory, with a mail server and a carrier that
+// answer as the test says.
+type Rig struct {
+	*testing.T
+	Svc        *Service
+	Store      *sqlitetest.DB
+	Limiter    *Limiter
+	MailServer *MailServer
+	Carrier    *Carrier
+	Printed    *servertest.Text // what was logged
+	Logger     *slog.Logger     // writes to Printed
+	Metrics    *Metrics         // by all processes
+	Settings   Settings
+	now        func() time.Time
+	Stop       context.CancelFunc
+	Stopped    chan struct{}
+	WrongCode  func(right string) string // another one at each call; see codetest.WrongCodes
+}
+
+// Service is one process, with a limiter that can be exchanged.
+type Service struct {
+	*Process
+	Limiter *Limiter
+}
+
+// InBubble runs a test of a running service inside a bubble with a clock of its own. Afterwards the
+// log lines are searched for codes.
+func InBubble(t *testing.T, test func(r *Rig)) {
+	t.Helper()
+	InBubbleWith(t, nil, test)
+}
+
+// InBubbleWith is InBubble with changed settings.
+func InBubbleWith(t *testing.T, change func(*Settings), test func(r *Rig)) {
+	t.Helper()
+	InBubbleIdle(t, change, func(r *Rig) {
+		r.Start()
+		test(r)
+	})
+}
+
+// EachInBubble is InBubbleWith for each case, each in a bubble of its own.
+func EachInBubble[Case any](t *testing.T, cases map[string]Case, change func(*Settings), test func(r *Rig, c Case)) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { InBubbleWith(t, change, func(r *Rig) { test(r, c) }) })
+	}
+}
+
+// InBubbleIdle is InBubbleWith for tests that start the service, if they do.
+func InBubbleIdle(t *testing.T, change func(*Settings), test func(r *Rig)) {
+	t.Helper()
+	servertest.Bubble(t, func(t *testing.T) {
+		r := NewRig(t, change)
+		test(r)
+		r.Quit()
+		r.NoSecretLogged()
+	})
+}
+
+// MinuteTick makes the jobs, the outbox and the webhooks look for work once a minute: for tests in
+// which hours or days pass.
+func MinuteTick(change func(*Settings)) func(*Settings) {
+	return func(s *Settings) {
+		if change != nil {
+			change(s)
+		}
+		s.Tick = time.Minute
+	}
+}
+
+// NewRig returns a service that does not run yet.
+func NewRig(t *testing.T, change func(*Settings)) *Rig {
+	t.Helper()
+	return NewRigAt(t, time.Now, change)
+}
+
+// NewRigAt is NewRig on another clock.
+func NewRigAt(t *testing.T, now func() time.Time, change func(*Settings)) *Rig {
+	t.Helper()
+	r := &Rig{
+		T: t, Store: sqlitetest.Open(t, now), Limiter: NewLimiter(quota.NewMemory(now), nil), now: now,
+		MailServer: &MailServer{}, Carrier: &Carrier{}, Printed: &servertest.Text{}, Settings: TestSettings(t),
+		WrongCode: codetest.WrongCodes(t.Name()), Metrics: &Metrics{counts: map[string]int{}},
+	}
+	r.Logger = slog.New(slog.NewTextHandler(r.Printed, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	if change != nil {
+		change(&r.Settings)
+	}
+	r.Svc = r.Replica(r.MailServer)
+	return r
+}
+
+// Replica returns another process over the same database and limiter.
+func (r *Rig) Replica(s outbox.MailSender) *Service { return r.ReplicaOn(r.Store, s, r.Carrier) }
+
+// ReplicaOn returns another process over the same limiter.
+func (r *Rig) ReplicaOn(db core.Database, sender outbox.MailSender, c outbox.Carrier) *Service {
+	limiter := NewLimiter(r.Limiter, nil)
+	return &Service{Limiter: limiter, Process: New(r.Settings, core.Dependencies{
+		Limiter: limiter, DB: db, Sender: sender, Carrier: c, Observer: r.Metrics,
+		Logger: r.Logger, Now: r.now,
+	})}
+}
+
+// TestSettings are the built-in policies, shared by the purposes default and login of an app shop,
+// without what would end most tests: failures and suppressions (SuppressBounces has them), a reserve
+// (WithReserve), retention and numbers of every country.
+func TestSettings(t testing.TB) Settings {
+	t.Helper()
+	set := BuiltIn("failures")
+	set.SuppressFor, set.Retention, set.Numbers = 0, 0, policy.ServedNumbers{}
+	purpose := set.Purposes["default"]
+	purpose.Shares, purpose.BuiltIn, purpose.Reserve = []string{"default", "login"}, false, nil
+	login := purpose
+	login.Name = "login"
+	set.Purposes = map[string]policy.Purpose{"default": purpose, "login": login}
+	set.Apps = map[string]policy.App{"shop": {Title: "Shop"}}
+	return Settings{Set: set,
+		Vault: keys.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: KeyRing(t, "k1:"+OldKey)}}
+}
+
+// Terms are the settings' policies with p for all purposes.
+func (r *Rig) Terms(p quota.Policy) policy.Set {
+	t := r.Settings.Set
+	t.Purposes = maps.Clone(t.Purposes)
+	for name, purpose := range t.Purposes {
+		purpose.Policy = p
+		t.Purposes[name] = purpose
+	}
+	return t
+}
+
+// Change puts p in force for all purposes.
+func (r *Rig) Change(p quota.Policy) { r.Svc.Change(r.Terms(p)) }
+
+// WithRules gives all purposes these rules.
+func WithRules(rules ...quota.Rule) func(*Settings) {
+	return func(s *Settings) {
+		for name, p := range s.Purposes {
+			p.Policy.Rules = rules
+			s.Purposes[name] = p
+		}
+	}
+}
+
+// WithReserve gives the rules of all purposes these reserves, by name.
+func WithReserve(reserve map[string]int, change func(*Settings)) func(*Settings) {
+	return func(s *Settings) {
+		change(s)
+		for name, p := range s.Purposes {
+			p.Reserve = reserve
+			s.Purposes[name] = p
+		}
+	}
+}
+
+// AlsoRules adds rules to those of all purposes.
+func AlsoRules(rules ...quota.Rule) func(*Settings) {
+	return func(s *Settings) { WithRules(slices.Concat(s.Purposes["default"].Policy.Rules, rules)...)(s) }
+}
+
+// TestRecipient makes a mail address a test recipient for an hour.
+func TestRecipient(t testing.TB, address, code string) func(*Settings) {
+	return func(s *Settings) {
+		s.TestRecipients = policy.TestCodes{
+			s.Vault.AddressHash(ParseEmail(t, address)): {Code: code, Expires: time.Now().Add(time.Hour)},
+		}
+	}
+}
+
+// TellAll has the shop told of everything.
+func TellAll(s *Settings) {
+	s.Subscriptions = map[string][]string{}
+	for _, t := range store.EventTypes {
+		s.Subscriptions["shop"] = append(s.Subscriptions["shop"], t.Name)
+	}
+}
+
+// FoldGmail makes tags and dots of gmail.com addresses one mailbox.
+func FoldGmail(s *Settings) {
+	s.Vault.Folding = recipient.Folding{"gmail.com": {PlusTags: true, Dots: true}}
+}
+
+// ServeCountries has text messages sent to these countries alone.
+func ServeCountries(countries ...string) func(*Settings) {
+	return func(s *Settings) { s.Numbers.Countries = countries }
+}
+
+// Start runs the background work of the service until Quit.
+func (r *Rig) Start() {
+	ctx, stop := context.WithCancel(context.Background())
+	r.Stop = stop
+	r.Stopped = make(chan struct{})
+	go func() { defer close(r.Stopped); r.Svc.Run(ctx) }()
+}
+
+// StartReplica runs another process over the same database and limiter until the returned function
+// is called.
+func (r *Rig) StartReplica(s outbox.MailSender) (other *Service, stop func()) {
+	other = r.Replica(s)
+	return other, other.Background()
+}
+
+// Quit stops the service, and waits until other replicas have ended what they do.
+func (r *Rig) Quit() {
+	if r.Stop != nil {
+		r.Stop()
+		<-r.Stopped
+	}
+	synctest.Wait()
+}
+
+// Sleep lets time pass in the bubble, and waits until all its goroutines wait again.
+func (r *Rig) Sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// Line prints values with spaces between them.
+func Line(values ...any) string { return strings.TrimSuffix(fmt.Sprintln(values...), "\n") }
+
+// Want fails the test unless got prints as want does.
+func (r *Rig) Want(what string, got, want any) {
+	r.Helper()
+	if got, want := fmt.Sprint(got), fmt.Sprint(want); got != want {
+		r.Errorf("%s: %s, want %s", what, got, want)
+	}
+}
+
+// WantLine fails the test unless the values are printed so, with spaces between them.
+func (r *Rig) WantLine(what, want string, got ...any) {
+	r.Helper()
+	r.Want(what, Line(got...), want)
+}
+
+// NoError ends the test with err.
+func (r *Rig) NoError(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// ids are of sends and the like: one of them has the six digits of some code once in a few thousand
+// runs.
+var ids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
+// NoSecretLogged fails the test if a code or a recipient was logged.
+func (r *Rig) NoSecretLogged() {
+	r.Helper()
+	out := ids.ReplaceAllString(r.Printed.String(), "")
+	for _, m := range r.MailServer.Attempts() {
+		if strings.Contains(out, CodeIn(m)) {
+			r.Errorf("a code was logged")
+		}
+	}
+	for _, m := range r.Carrier.Accepted() {
+		if strings.Contains(out, m.Code) || strings.Contains(out, m.To[3:]) {
+			r.Errorf("a code or a number was logged")
+		}
+	}
+	if strings.Contains(out, "ana.maria") {
+		r.Errorf("a recipient was logged: %s", out)
+	}
+}
+
+// FailStore makes these methods of the database fail; without any, those that write what the gates,
+// the outbox and redemptions do.
+func (r *Rig) FailStore(how sqlitetest.Fault, methods ...string) {
+	if len(methods) == 0 {
+		methods = []string{"Begin", "Redeem", "Refused", "RenewLeases", "Finish", "Postpone", "TakeOver", "RefundsDue"}
+	}
+	r.Store.Fail(how, methods...)
+}
+
+// CutStore makes the database unavailable to the gates and the outbox.
+func (r *Rig) CutStore() { r.FailStore(sqlitetest.Down) }
+
+// MendStore ends all faults of the database.
+func (r *Rig) MendStore() { r.Store.SetFault(nil) }

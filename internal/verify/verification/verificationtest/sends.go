@@ -1,0 +1,281 @@
+package verificationtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/verify/verification"
+	"sendcode/quota"
+)
+
+// Recipients of the tests.
+const (
+	Ana         = "ana.maria@example.com"
+	AnaMasked   = "a•••@example.com"
+	Mobile      = "+4915123456789"
+	OtherMobile = "+4915123456788"
+	American    = "+12025550123"
+	Jamaican    = "+18765550123"
+)
+
+// Callers of the tests: the app shop by a secret key, and a browser on its page.
+var (
+	BackEnd = verification.Caller{App: "shop", Kind: verification.BackEnd, IP: netip.MustParseAddr("192.0.2.1")}
+	Browser = verification.Caller{App: "shop", Kind: verification.Browser, IP: netip.MustParseAddr("192.0.2.1")}
+)
+
+// NthAddress is the mail address of the nth person.
+func NthAddress(n int) string { return fmt.Sprintf("person-%d@example.com", n) }
+
+// NthNumber is the German number of the nth person.
+func NthNumber(n int) string { return fmt.Sprintf("+49151%08d", 20_000_000+n) }
+
+// PumpedNumber is the nth number of a German prefix.
+func PumpedNumber(n int) string { return fmt.Sprintf("+49151%08d", 30_000_000+n) }
+
+// AskFor is a back end's request for a mail to an address, unless the options say otherwise.
+func AskFor(to string, options ...Option) verification.Request {
+	a := verification.Request{Caller: BackEnd, Channel: "email", To: to, Locale: "en"}
+	for _, o := range options {
+		o(&a)
+	}
+	return a
+}
+
+// Option sets a field of a request.
+type Option func(*verification.Request)
+
+func By(c verification.Caller) Option { return func(a *verification.Request) { a.Caller = c } }
+func InApp(app string) Option         { return func(a *verification.Request) { a.App = app } }
+func For(purpose string) Option       { return func(a *verification.Request) { a.Purpose = purpose } }
+func InSession(name string) Option    { return func(a *verification.Request) { a.Session = name } }
+func WithKey(key string) Option       { return func(a *verification.Request) { a.Key = key } }
+func Resending(id string) Option      { return func(a *verification.Request) { a.Resend = id } }
+func Waiting(d time.Duration) Option  { return func(a *verification.Request) { a.Wait = d } }
+func From(client netip.Addr) Option   { return func(a *verification.Request) { a.IP = client } }
+
+// TextTo is a back end's request for a text message to a number.
+func TextTo(to string) verification.Request {
+	return verification.Request{Caller: BackEnd, Channel: "sms", To: to, Locale: "zh-CN"}
+}
+
+// AskAt asks a process, and ends the test unless the request is admitted or refused as wanted.
+func (r *Rig) AskAt(s *Service, ask verification.Request, admitted bool) verification.Answer {
+	r.Helper()
+	a, err := s.Send(r.Context(), ask)
+	if err != nil || a.Admitted != admitted {
+		r.Fatalf("Send: %v; admitted %v, refused by %v for %v", err, a.Admitted, a.Quota.Violated(),
+			a.Quota.RetryAfter())
+	}
+	return a
+}
+
+// Send asks, and fails the test unless the request is admitted. It returns once the attempt has
+// ended.
+func (r *Rig) Send(ask verification.Request) verification.Answer {
+	r.Helper()
+	a := r.AskAt(r.Svc, ask, true)
+	synctest.Wait()
+	return a
+}
+
+// WantInvalid fails the test unless err says that a field is invalid, for this reason; "": for any.
+func (r *Rig) WantInvalid(err error, field, reason string) {
+	r.Helper()
+	if bad, ok := errors.AsType[*fault.InvalidError](err); !ok || bad.Field != field || bad.Detail == "" ||
+		reason != "" &&
+			bad.Reason != reason {
+		r.Errorf("%v, want that %s is invalid: %s", err, field, reason)
+	}
+}
+
+// WantError fails the test unless err is want.
+func (r *Rig) WantError(err, want error) {
+	r.Helper()
+	if !errors.Is(err, want) {
+		r.Errorf("%v, want %v", err, want)
+	}
+}
+
+// Err is the error of a call with another result.
+func Err[T any](_ T, err error) error { return err }
+
+// SendError is the error of a request.
+func (r *Rig) SendError(ask verification.Request) error {
+	_, err := r.Svc.Send(r.Context(), ask)
+	return err
+}
+
+// SendTo is Send of a mail.
+func (r *Rig) SendTo(address string, options ...Option) verification.Answer {
+	r.Helper()
+	return r.Send(AskFor(address, options...))
+}
+
+// Refuse asks, and fails the test unless the request is refused.
+func (r *Rig) Refuse(ask verification.Request) verification.Answer {
+	r.Helper()
+	return r.AskAt(r.Svc, ask, false)
+}
+
+// RefuseTo is Refuse of a mail.
+func (r *Rig) RefuseTo(address string, options ...Option) verification.Answer {
+	r.Helper()
+	return r.Refuse(AskFor(address, options...))
+}
+
+// SendID sends a mail and returns the send's ID.
+func (r *Rig) SendID(to string) uuid.UUID {
+	r.Helper()
+	return uuid.MustParse(r.SendTo(to).View.Send.ID)
+}
+
+// Orphan has Ana's send admitted by a process that does not run: it renews no lease. Its mail
+// server waits until release is called, and then answers; nil: it accepts.
+func (r *Rig) Orphan(answer func(context.Context) error, options ...Option) (a verification.Answer, dead *MailServer,
+	release func()) {
+	r.Helper()
+	released := make(chan struct{})
+	dead = &MailServer{}
+	dead.Answer(func(ctx context.Context) error {
+		<-released
+		if answer == nil {
+			return nil
+		}
+		return answer(ctx)
+	})
+	a = r.AskAt(r.Replica(dead), AskFor(Ana, options...), true)
+	return a, dead, func() { close(released); synctest.Wait() }
+}
+
+// SendMany asks for n codes at once; no answer waits for the mail server.
+func (r *Rig) SendMany(first, n int) []string {
+	r.Helper()
+	began := time.Now()
+	ids := make([]string, n)
+	for i := range ids {
+		a := r.AskAt(r.Svc, AskFor(NthAddress(first+i)), true)
+		r.Want("the status at once", a.View.Send.Status, "queued")
+		ids[i] = a.View.ID
+	}
+	r.Want("the answers took", time.Since(began), "0s")
+	return ids
+}
+
+// Pump asks for text messages to n numbers, and enters no code.
+func (r *Rig) Pump(from, n int) {
+	r.Helper()
+	for i := range n {
+		r.Send(TextTo(PumpedNumber(from + i)))
+	}
+}
+
+// WantReplay asks again, and fails the test unless the answer is the first one's.
+func (r *Rig) WantReplay(ask verification.Request, first verification.Answer) verification.Answer {
+	r.Helper()
+	a := r.Send(ask)
+	r.WantLine("a replay", Line(true, first.View.ID, first.View.Send.ID), a.Replayed, a.View.ID, a.View.Send.ID)
+	return a
+}
+
+// Get is what a back end reads of a verification.
+func (r *Rig) Get(id string) verification.View {
+	r.Helper()
+	a, err := r.Svc.Get(r.Context(), BackEnd, id)
+	r.NoError(err)
+	return a.View
+}
+
+// Cancel cancels a verification for a back end.
+func (r *Rig) Cancel(id string) verification.View {
+	r.Helper()
+	a, err := r.Svc.Cancel(r.Context(), BackEnd, id)
+	r.NoError(err)
+	return a.View
+}
+
+// QuotaAt is what a process tells a back end of Ana's quota.
+func (r *Rig) QuotaAt(s *Service) quota.Decision {
+	r.Helper()
+	a, err := s.Quota(r.Context(), BackEnd, "email", Ana, "")
+	r.NoError(err)
+	return a.Quota
+}
+
+// QuotaOf is what the service tells of Ana's quota for a purpose.
+func (r *Rig) QuotaOf(purpose string) quota.Decision {
+	r.Helper()
+	a, err := r.Svc.Quota(r.Context(), BackEnd, "email", Ana, purpose)
+	r.NoError(err)
+	return a.Quota
+}
+
+// Remaining is what is left of each rule.
+func Remaining(d quota.Decision) string {
+	var all []int
+	for _, s := range d.Rules {
+		all = append(all, s.Remaining())
+	}
+	return fmt.Sprint(all)
+}
+
+// WantBlockedBy fails the test unless this rule, and no other, refuses for so long.
+func (r *Rig) WantBlockedBy(d quota.Decision, rule string, wait time.Duration) {
+	r.Helper()
+	r.WantLine("blocked by, for", Line([]string{rule}, wait), d.Violated(), d.RetryAfter())
+}
+
+// WantWait fails the test unless the wait until the next send is so long.
+func (r *Rig) WantWait(d quota.Decision, wait time.Duration) {
+	r.Helper()
+	r.Want("the wait", d.RetryAfter(), wait)
+}
+
+// WantQuota fails the test unless so much of each rule is left, and the wait is so long.
+func (r *Rig) WantQuota(what string, d quota.Decision, want string, wait time.Duration) {
+	r.Helper()
+	r.WantLine(what+": left, wait", Line(want, wait), Remaining(d), d.RetryAfter())
+}
+
+// Counted is what the limiter itself counts of Ana's sends.
+func (r *Rig) Counted() quota.Decision {
+	r.Helper()
+	p := r.Svc.Terms().Purposes["default"]
+	h, _ := r.Svc.Desk.HashRecipient("email", Ana)
+	d, err := r.Limiter.Peek(r.Context(), quota.Request{Rules: p.Policy.Rules, Buckets: BucketsOf(p, h)})
+	r.NoError(err)
+	return d
+}
+
+// WantCounted fails the test unless the limiter itself counts so many of Ana's sends in the hour.
+func (r *Rig) WantCounted(when string, want int) {
+	r.Helper()
+	r.Want(when, r.Counted().Rules[1].Used, want)
+}
+
+// CountedFailures is what the limiter itself counts of Ana's failed sends.
+func (r *Rig) CountedFailures() quota.State {
+	r.Helper()
+	h, _ := r.Svc.Desk.HashRecipient("email", Ana)
+	d, err := r.Limiter.Peek(r.Context(), quota.Request{
+		Rules:   []quota.Rule{{Name: "failures", Scope: quota.Failures, Limit: 1, Window: 24 * time.Hour}},
+		Buckets: map[quota.Scope]string{quota.Failures: buckets.Failures("shop", "email", h)},
+	})
+	r.NoError(err)
+	return d.Rules[0]
+}
+
+// BucketsOf are the buckets that a back end's mail to a recipient counts in.
+func BucketsOf(p policy.Purpose, h recipient.Hash) map[quota.Scope]string {
+	return buckets.Subject{App: "shop", IP: BackEnd.IP, Channel: recipient.Email, Recipient: h, Purpose: p}.Buckets()
+}

@@ -1,0 +1,330 @@
+package verification
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/code"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/gates"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// Answer is the result of a request for a code. A refusal is a result, not an error: Admitted is
+// false, and View has only the recipient, the channel and the purpose.
+type Answer struct {
+	Admitted bool
+	Replayed bool // an earlier request with the same key was admitted; this one did nothing
+	View     View
+	Quota    quota.Decision
+	Policy   quota.Policy
+}
+
+// State is the state of a verification. It is computed from its row and the database's clock, and
+// not stored.
+type State string
+
+// The states of a verification.
+const (
+	Pending            State = "pending"
+	Approved           State = "approved"
+	Canceled           State = "canceled"
+	Expired            State = "expired"
+	MaxAttemptsReached State = "max_attempts_reached"
+)
+
+// View is what a caller may see of a verification: never the code or the full recipient.
+type View struct {
+	ID      string
+	State   State
+	Channel recipient.Channel
+	To      string // masked
+	Purpose string
+	// title of the purpose in the verification's language; "" if there is none
+	PurposeTitle string
+	store.Labels
+	CreatedAt         time.Time
+	ExpiresAt         time.Time
+	AttemptsRemaining int
+	Send              SendView
+	Now               time.Time // on the database's clock
+	// hash of the address as spelled, the same as sub in a proof; for secret keys; empty after the
+	// address was erased
+	Recipient string
+	Test      bool                 // a test recipient: nothing is sent, and its code is configured
+	Code      code.Shape           // length and alphabet of the code, for the page's input
+	Method    store.ApprovalMethod // how it was approved; empty: by its code, or not approved
+}
+
+// SendView is the newest send of a verification.
+type SendView struct {
+	ID     string
+	Number int
+	// Undelivered also for a mail that bounced for good; its row has Sent or Unknown
+	Status       store.Status
+	Final        bool   // the status does not change any more
+	Reason       string // with Failed and Unknown; for secret keys and the administrator
+	Counts       bool   // it holds its place in the recipient's quota
+	At           time.Time
+	FinishedAt   time.Time // zero while in flight
+	Attempt      int
+	Provider     string
+	ProviderCode string
+}
+
+// StateOf returns the state of a verification at an instant of the database's clock.
+func StateOf(v store.Verification, now time.Time) State {
+	switch {
+	case !v.ApprovedAt.IsZero():
+		return Approved
+	case !v.CanceledAt.IsZero():
+		return Canceled
+	case v.Attempts >= v.MaxAttempts:
+		return MaxAttemptsReached
+	case !now.Before(v.ExpiresAt):
+		return Expired
+	}
+	return Pending
+}
+
+// view returns what a caller may see. address is the hash of the address as spelled; if it is zero,
+// view decrypts the address to compute the hash. Recipient is empty if the address was erased or
+// cannot be decrypted.
+func (s *Service) view(v store.Verification, send store.Send, now time.Time, address recipient.Hash) View {
+	_, test := s.testCodeOf(v)
+	if address.IsZero() {
+		address, _ = s.Vault.AddressHashOf(v)
+	}
+	set := s.Policy.Get()
+	status, final := send.StatusForApp(set.Reports[v.Channel])
+	return View{
+		Recipient: address.StringOrEmpty(),
+		Test:      test, Code: s.codeShape(v), Method: v.Method,
+		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Labels: v.Labels,
+		PurposeTitle: set.Purposes[v.Purpose].Titles.ForLocale(v.Locale),
+		CreatedAt:    v.CreatedAt, ExpiresAt: v.ExpiresAt,
+		AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
+		Send: SendView{
+			ID: send.ID.String(), Number: send.Number, Status: status, Final: final, Reason: send.Reason,
+			Counts: send.Counts, At: send.LoggedAt,
+			FinishedAt: send.FinishedAt, Attempt: send.Attempt, Provider: send.Provider,
+			ProviderCode: send.ProviderCode,
+		},
+	}
+}
+
+// storedVerification is a verification as the database has it.
+type storedVerification struct {
+	store.Verification
+	newest store.Send
+	now    time.Time // on the database's clock
+}
+
+func (f storedVerification) state() State { return StateOf(f.Verification, f.now) }
+
+// lookup reads a verification for a caller. Errors: fault.NotFound, also for another app's
+// verification, and for a browser if a back end opened the verification; fault.Unavailable.
+func (s *Service) lookup(ctx context.Context, c Caller, id string) (storedVerification, error) {
+	v, send, now, err := s.Store.Verification(ctx, id)
+	if err == nil && !c.mayRead(v) {
+		err = fault.NotFound
+	}
+	if err != nil {
+		return storedVerification{}, err
+	}
+	return storedVerification{v, send, now}, nil
+}
+
+// mayRead reports whether v is of the caller's app and, for a browser, was not opened by a back
+// end.
+func (c Caller) mayRead(v store.Verification) bool {
+	return v.App == c.App && (c.Kind == BackEnd || v.Holder == "")
+}
+
+// Get returns a verification and the current states of its recipient's rules. If its purpose is no
+// longer configured, Quota is empty. Errors: fault.NotFound, fault.Unavailable.
+func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) {
+	v, err := s.lookup(ctx, c, id)
+	if err != nil {
+		return Answer{}, err
+	}
+	address, _ := s.Vault.AddressHashOf(v.Verification) // zero if it was erased
+	view := s.view(v.Verification, v.newest, v.now, address)
+	set := s.Policy.Get()
+	p, err := FindPurpose(set, v.Purpose)
+	if err != nil { // the purpose was removed from the configuration
+		return Answer{View: view}, nil
+	}
+	p = s.purposeWithRules(set, c, v.Class, p, v.Channel, address)
+	of := subjectOf(c, v.Class, v.Channel, v.Recipient, s.recipientGroups(p, v.Verification), p)
+	d, err := s.peek(ctx, of)
+	if err != nil {
+		return Answer{}, err
+	}
+	return Answer{View: view, Quota: s.redact(ctx, of, d, c, v.state(), v.Chain()), Policy: p.Policy}, nil
+}
+
+// recipientGroups returns the area of a verification's recipient; zero if no rule needs it, or if
+// the recipient cannot be decrypted.
+func (s *Service) recipientGroups(p policy.Purpose, v store.Verification) buckets.RecipientGroups {
+	if !slices.ContainsFunc(p.Policy.Rules, func(r quota.Rule) bool {
+		return policy.CountsByArea(r) ||
+			r.Scope == policy.SpellingsScope
+	}) {
+		return buckets.RecipientGroups{}
+	}
+	r, err := s.Vault.OpenRecipient(v)
+	if err != nil {
+		return buckets.RecipientGroups{}
+	}
+	return buckets.GroupsOf(s.Vault, r, s.Vault.Hashes(r))
+}
+
+// Quota returns the states of a recipient's rules now, and counts nothing. Errors:
+// *fault.InvalidError, fault.Unavailable.
+func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose string) (Answer, error) {
+	set := s.Policy.Get()
+	p, err := FindPurpose(set, purpose)
+	if err != nil {
+		return Answer{}, err
+	}
+	r, err := s.parseRecipient(channel, to, "")
+	if err != nil {
+		return Answer{}, err
+	}
+	of := s.subjectWithRules(set, c, c.class(), p, r, s.Vault.Hashes(r))
+	d, err := s.peek(ctx, of)
+	if err != nil {
+		return Answer{}, err
+	}
+	seen := View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}
+	return Answer{Quota: s.redact(ctx, of, d, c, "", nil), Policy: of.Purpose.Policy, View: seen}, nil
+}
+
+// NeverTogether reports whether some rule has too few places for a send to each of these recipients
+// at once, because they share one of its buckets. What is wrong with the request, Send says.
+func (s *Service) NeverTogether(c Caller, channel, purpose string, to ...string) bool {
+	set := s.Policy.Get()
+	p, err := FindPurpose(set, purpose)
+	if err != nil {
+		return false
+	}
+	counted := map[string]int{}
+	for _, address := range to {
+		r, err := s.parseRecipient(channel, address, "")
+		if err != nil {
+			return false
+		}
+		of := s.subjectWithRules(set, c, c.class(), p, r, s.Vault.Hashes(r))
+		in := of.Buckets()
+		for _, bucket := range buckets.OfCountedScopes(in) {
+			counted[bucket]++
+		}
+		for _, rule := range of.Purpose.Policy.Rules {
+			if !rule.Observe && counted[in[rule.Scope]] > max(1, rule.Limit) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// RecipientQuota is Quota for administrators, by the recipient's hash, with the limits of a class.
+// It also returns the rules that quota.Decision.Public removes. It returns no rules on networks,
+// countries, prefixes and spellings, since the hash does not tell these. Errors:
+// *fault.InvalidError, fault.Unavailable.
+func (s *Service) RecipientQuota(
+	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash,
+	class store.Class) (quota.Decision, error) {
+	set := s.Policy.Get()
+	p, err := FindPurpose(set, purpose)
+	if err != nil {
+		return quota.Decision{}, err
+	}
+	p = set.WithLimits(p, app, class)
+	told, err := s.peek(ctx, buckets.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch),
+		Class: class})
+	return told.Decision, err
+}
+
+// ValidateRecipient returns an *fault.InvalidError if no codes are sent to a recipient, since it is
+// invalid, or its country or kind is not served; else nil.
+func (s *Service) ValidateRecipient(channel, to string) error {
+	r, err := s.parseRecipient(channel, to, "")
+	if err != nil {
+		return err
+	}
+	if refusal := s.Policy.Get().ValidateRecipient(r); refusal != nil {
+		return fault.Invalid("to", refusal.Reason, refusal.Detail)
+	}
+	return nil
+}
+
+// peek returns the states of a subject's rules now, with a carrier's hold as one of them. Error:
+// fault.Unavailable.
+func (s *Service) peek(ctx context.Context, of buckets.Subject) (gates.Answer, error) {
+	told, err := s.Gates.Peek(ctx, of)
+	if err == nil {
+		told.Decision, err = s.withCarrierHold(ctx, of, told.Decision)
+	}
+	return told, err
+}
+
+// AlternativeChannel returns the channel to offer if a message failed or was not delivered: email
+// for a text message, else "".
+func AlternativeChannel(ch recipient.Channel, s store.Status) recipient.Channel {
+	if ch == recipient.SMS && (s == store.Failed || s == store.Undelivered) {
+		return recipient.Email
+	}
+	return ""
+}
+
+// ChannelInfo is a channel on which codes can be requested.
+type ChannelInfo struct {
+	Channel recipient.Channel
+	Paused  bool // nothing is sent on it for now
+	// served countries of phone numbers, as ISO 3166-1 alpha-2, sorted; "001" for international
+	// numbers
+	Countries []string
+}
+
+// Appearance has the title and colours with which a form shows an app and a purpose before anything
+// is sent.
+type Appearance struct {
+	Title       string // of the purpose; "" without a title in the reader's languages
+	Light, Dark string // the app's accent in light and in dark colours, as #rrggbb; "" without one
+}
+
+// Appearance returns the purpose's title and the accent colours of the caller's app. languages is a
+// tag or an Accept-Language list. An empty purpose is the default one. An unknown purpose has no
+// title.
+func (s *Service) Appearance(c Caller, purpose, languages string) Appearance {
+	set := s.Policy.Get()
+	look := set.Apps[c.App].Brand
+	return Appearance{set.Purposes[cmp.Or(purpose, policy.DefaultPurpose)].Titles.ForLocale(languages), look.Light.Accent,
+		look.Dark.Accent}
+}
+
+// Channels returns the channels of a purpose: mail, and text messages if a carrier is configured.
+// An empty purpose is the default one. Error: *fault.InvalidError for an unknown purpose.
+func (s *Service) Channels(purpose string) ([]ChannelInfo, error) {
+	set := s.Policy.Get()
+	if _, err := FindPurpose(set, purpose); err != nil {
+		return nil, err
+	}
+	purpose = cmp.Or(purpose, policy.DefaultPurpose)
+	_, paused := set.Paused(recipient.Email, purpose)
+	offers := []ChannelInfo{{Channel: recipient.Email, Paused: paused}}
+	if s.Texts != nil {
+		_, paused = set.Paused(recipient.SMS, purpose)
+		offers = append(offers, ChannelInfo{Channel: recipient.SMS, Paused: paused,
+			Countries: set.Numbers.ServedCountries()})
+	}
+	return offers, nil
+}
