@@ -1,4 +1,5 @@
-// Package internal has the tests of the small packages below it, of each in a file with its name:
-// buckets_test.go is of package buckets. One program runs them all, since linking a program for each
-// takes longer than their tests.
+// Package internal has the product in rooms, one above the other: base, store, codes, limit, deliver,
+// verify, http and run; beside them kit and prove, for tests. Here are the tests of the small
+// packages, of each in a file with its name: buckets_test.go is of package buckets. One program runs
+// them all, since linking a program for each takes longer than their tests.
 package internal
