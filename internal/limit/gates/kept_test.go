@@ -59,11 +59,12 @@ func startKept(r *vtest.Rig, ahead time.Duration, shared bool) *keptProcess {
 	return p
 }
 
-// networkRules are of scopes that only the limiter counts.
+// networkRules are of scopes that only the limiter counts, and one of a recipient, which sends tell.
 func networkRules(s *vtest.Settings) {
 	s.Breaker = quota.Rule{Name: policy.BreakerName, Scope: policy.BreakerScope, Limit: 9, Window: 2 * time.Hour}
 	vtest.WithRules(quota.Rule{Name: "network", Scope: quota.IP, Limit: 5, Window: time.Hour},
-		quota.Rule{Name: "app", Scope: quota.App, Limit: 6, Per: quota.Day})(s)
+		quota.Rule{Name: "app", Scope: quota.App, Limit: 6, Per: quota.Day},
+		quota.Rule{Name: "recipient", Scope: quota.Recipient, Limit: 4, Window: time.Hour})(s)
 }
 
 // failedChecks is the request that counts a failed check of the back end's network.
@@ -191,8 +192,9 @@ func TestKeptIsSharedAndMoves(t *testing.T) {
 		a.stop()
 		b.stop()
 		redis := quota.NewMemory(time.Now)
-		moving := gates.NewKept(r.Store, time.Now, r.Settings.Vault.SealBucket, r.Settings.Vault.OpenBucket, r.Logger)
-		for _, n := range []int{5, 0} { // a send of three rules, one of a limit and a failed check
+		vault := r.Settings.Vault
+		for _, n := range []int{5, 0} { // a send of three rules, one of a limit and a failed check; then nothing
+			moving := gates.NewKept(r.Store, time.Now, vault.SealBucket, vault.OpenBucket, r.Logger)
 			moved, err := moving.MoveTo(r.Context(), redis)
 			r.NoError(err)
 			r.Want("moved", moved, n)
