@@ -15,7 +15,7 @@ import (
 
 func readHook(t *testing.T, name string) []byte {
 	t.Helper()
-	body, err := os.ReadFile("hooks/testdata/" + name + ".json")
+	body, err := os.ReadFile("http/hooks/testdata/" + name + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func parsed(kind hooks.HookKind, body string) string {
 // The bodies are of three versions of supabase/auth, by what its code fills in: before v2.160 a change
 // without the old address's consent had a hash alone; before v2.180 no body named the number.
 func TestParseBodiesOfSupabase(t *testing.T) {
-	files, err := filepath.Glob("hooks/testdata/supabase-v*.json")
+	files, err := filepath.Glob("http/hooks/testdata/supabase-v*.json")
 	if err != nil || len(files) != 3 {
 		t.Fatal(files, err)
 	}

@@ -91,6 +91,7 @@ func (p *part) run(ctx context.Context, program, dir string) error {
 	}
 	began := time.Now()
 	failure := cmd.Run()
+	_ = group(syscall.SIGTERM) // a shell's background jobs ignore an interrupt
 	p.took = time.Since(began)
 	text, err := os.ReadFile(log.Name())
 	if err != nil {

@@ -18,7 +18,7 @@ func TestNightly(t *testing.T) {
 	program := filepath.Join(dir, "make")
 	script := "#!/bin/sh\ncase $1 in\nfuzz) echo '    a.go:1: no browser'; echo '--- SKIP: TestPage (0.00s)';;\n" +
 		"tests) echo '=== FAIL: web TestB (0.00s)'; exit 2;;\n" +
-		"*) echo 'caught  gate'; exec sleep 100;;\nesac\n"
+		"*) echo 'caught  gate'; sleep 100 & echo $! > $0.pid; exec sleep 100;;\nesac\n"
 	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -35,6 +35,14 @@ func TestNightly(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, &out)
 		}
+	}
+	pid, err := os.ReadFile(program + ".pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ended := false; !ended; { // else the test's own time ends
+		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
+		ended = err != nil || strings.Contains(string(stat), ") Z ") // of a parent that does not wait for it
 	}
 	if _, err := nightly(t.Context(), []string{"fuzz"}, program, dir, &out); err == nil {
 		t.Error("a part without a bound is run")
