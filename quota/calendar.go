@@ -89,11 +89,11 @@ func (r Rule) expiryByDate(at time.Time) time.Time {
 func (r Rule) periodAround(now time.Time) (wall int64, start, end time.Time) {
 	zone := r.zone()
 	wall = r.wallStart(now.In(zone))
-	from, to := firstInstantOf(wall, zone), firstInstantOf(r.nextWallStart(wall), zone)
+	from, to := firstInstantOf(wall, zone), firstInstantOf(r.nextPeriodStart(wall), zone)
 	at := now.Unix()
 	for at >= to { // the zone's clock had passed the end before it was turned back
-		wall = r.nextWallStart(wall)
-		from, to = to, firstInstantOf(r.nextWallStart(wall), zone)
+		wall = r.nextPeriodStart(wall)
+		from, to = to, firstInstantOf(r.nextPeriodStart(wall), zone)
 	}
 	for most := int64(r.Keep() / time.Second); to-from > most; {
 		if at < from+most {
@@ -151,9 +151,9 @@ func (r Rule) wallStart(t time.Time) int64 {
 	return time.Date(year, month, day, hour, 0, 0, 0, time.UTC).Unix()
 }
 
-// nextWallStart returns the wall time at which the following period begins.
-func (r Rule) nextWallStart(wall int64) int64 {
-	t := time.Unix(wall, 0).UTC()
+// nextPeriodStart returns the wall time at which the period after the one that begins at start begins.
+func (r Rule) nextPeriodStart(start int64) int64 {
+	t := time.Unix(start, 0).UTC()
 	switch r.Per {
 	case Hour:
 		t = t.Add(time.Hour)

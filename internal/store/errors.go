@@ -43,7 +43,7 @@ var (
 	ErrReadOnly = errors.New("store: the database is read-only")
 	// ErrSchema: the database does not have the schema of this program.
 	ErrSchema = errors.New("store: the database has another schema than this program")
-	// ErrLaterSchema: a later version of the program has migrated the database. The service of this
-	// one works on it. It wraps ErrSchema.
+	// ErrLaterSchema: a later version of the program has migrated the database, from which this
+	// version can still serve. No write fails by it. It wraps ErrSchema.
 	ErrLaterSchema = fmt.Errorf("%w, a later one", ErrSchema)
 )

@@ -104,7 +104,7 @@ type Verification struct {
 	ApprovedAt  time.Time // zero: not approved
 	CanceledAt  time.Time // zero: not canceled
 	RedeemedAt  time.Time // zero: its proof was not redeemed
-	RedeemedBy  []byte    // hash of the Idempotency-Key of the redemption; empty: it had none
+	RedeemedBy  []byte    // hash of the Idempotency-Key of the redemption; empty: not redeemed, or without a key
 	Replaces    []string  // IDs of the verifications that it replaced, newest first, at most MaxReplacedIDs
 	// number of Attempts that a reset of the quota took back: the bounds on failed checks ignore them
 	AttemptsReset int
@@ -113,11 +113,12 @@ type Verification struct {
 	CallerChecks bool
 	Reported     Report         // what the caller said of a code that it checks; with ReportApproved ApprovedAt is set
 	Method       ApprovalMethod // how it was approved; empty: not, or by its code
-	// CheckKey has keyed hashes of the last counted check: of its caller and Idempotency-Key, and of
-	// these with the code, each of CheckKeyHashSize bytes. Behind them is a byte for each check since
-	// then with this key and another code. After MaxAttempts of these only the first hash is left, so
-	// that no check repeats the counted one. Empty: it had no key, or the recipient was erased. Of a
-	// code that its caller checks it has the first hash alone: of the report's Idempotency-Key.
+	// CheckKey is of the last counted check. It has the keyed hash of its app and Idempotency-Key, of
+	// CheckKeyHashSize bytes; a second one of these with the caller's kind, the verification and the
+	// code; and one byte for each later check with this key and another code. After MaxAttempts of
+	// those only the first hash is left, so that no check repeats the counted one. Empty: that check
+	// had no key, or the recipient was erased. If the caller checks the code, it is the first hash
+	// alone, of the report's Idempotency-Key.
 	CheckKey []byte
 }
 

@@ -30,10 +30,13 @@
 //	migrations/{postgres,sqlite}           a new file: sends; refusals, too, with the flag InsertedByRefusal
 //	internal/store/postgres/erase_test.go  erasable; WriteTraces of storetest/kit.go writes what an erasure must remove
 //	internal/verify/verification/parse_ask.go     sendRow, if the request has it: then also api, ask.go and fingerprint (idempotency.go)
-//	postgres/finish.go, sqlite/outbox.go   if an attempt finds it, with [Outcome]
+//	internal/store/check.go                ValidatedIntent, if it is a text; Sanitized, if an attempt finds it
+//	internal/store/postgres/finish.go      if an attempt finds it, with [Outcome]; as in sqlite/outbox.go
+//	internal/limit/refusals/refusals.go    sharedRow empties it, if it tells of a person
 //	internal/http/console/json.go               sendJSON; rowJSON if lists have it, and exportColumns (export.go)
 //	web/admin/send.html, internal/base/texts    the fact; sends-heads and sends-cells of web/admin/layout.html if lists have it
-//	docs/openapi.yaml                      Story, or Row
+//	docs/openapi.yaml                      Story, or Row; docs/compliance.md, if it tells of a person
+//	internal/http/console/testdata/pages.txt   go test ./internal/http/console -update
 //
 // A filter by it:
 //

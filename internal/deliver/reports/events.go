@@ -34,17 +34,17 @@ const (
 
 // Event is one event of a provider.
 type Event struct {
-	Type    string // as the provider calls it; parts joined by points
+	Type    string // as the provider calls it; parts joined by dots
 	Outcome EventMeaning
-	Known   bool      // the table names the type
+	Known   bool      // EventFormat.Outcomes has the type
 	Send    uuid.UUID // of the mail; Nil: the event names none of our sends
 	To      string    // as the provider has it; empty: not in the event
 	At      time.Time // zero: not in the event
 	// reply code and enhanced status code, or a single word; never a sentence, which may hold an
 	// address
 	Detail string
-	Says   delivery.Meaning // of the words at EventFormat.Detail
-	Words  string           // the BurstWords of these words
+	Says   delivery.Meaning // what the words at EventFormat.Detail mean
+	Words  string           // these words as delivery.BurstWords groups them
 }
 
 // Source has the settings of a provider. Package config reads its tags and comments.
@@ -60,7 +60,7 @@ type Source struct {
 // EventFormat has the paths of an event's parts in the JSON. Of several paths of a part other than
 // Type, the first with a value counts.
 type EventFormat struct {
-	// Paths whose values, joined by points, are the type.
+	// Paths whose values, joined by dots, are the type.
 	Type []JSONPath `yaml:"type,omitempty" required:"yes"`
 	// Maps types to `delivered`, `bounced`, `bounced_for_good`, `complained`, `opted_out` or
 	// `ignored`. The type `Bounce` also stands for longer ones that begin with it, such as
@@ -68,7 +68,7 @@ type EventFormat struct {
 	Outcomes map[string]EventMeaning `yaml:"outcomes" required:"yes" oneof:"delivered bounced bounced_for_good complained opted_out ignored"`
 	// The path of our Message-ID or of `message_header`.
 	Message []JSONPath `yaml:"message,omitempty" required:"yes"`
-	// The recipient, which must match; the first path that exists counts.
+	// The recipient, which must be the send's.
 	To []JSONPath `yaml:"recipient,omitempty"`
 	// RFC 3339, or seconds.
 	Time []JSONPath `yaml:"time,omitempty"`

@@ -12,12 +12,13 @@
 // fills placeholders and reads one ID and one code at fixed paths. It can't sign, check a
 // signature, probe, or judge several parts. Else a carrier is a package below this one, which
 // passes smstest.Contract. Copy twilio (twilio.go and twilio_test.go), or tencent if the answer is
-// always 200 with a code in it. Outside of the package only these change:
+// always 200 with a code in it. Its test stands beside the package, in NAME_test.go.
+// Outside of the package only these change:
 //
 //	internal/run/config/sms.go        its import, {"name", func() sms.CarrierSettings { return new(name.Config) }} in carrierTypes, and the
 //	                              comment of SMSCarrier.Type
 //	internal/run/config/example.yaml  and schema.json, by go test ./internal/run/config -run 'TestReference|TestSchema' -update
-//	internal/run/config               testdata/full.yaml, which has every setting, and the lists of TestCarriers
+//	internal/run/config               testdata/full.yaml, which has every setting, testdata/load.txt, and the lists of TestCarriers
 //	docs/sms.md                   an example, which a test loads, and a sentence under Receipts
 //	CHANGELOG.md
 //

@@ -178,7 +178,7 @@ func (q listQuery) hasLocalTimes(raw string) bool {
 func networkParameter(to *string) frame.ParseFunc {
 	return func(value string) string {
 		if address, err := netip.ParseAddr(value); err == nil {
-			*to = buckets.NetworkPrefix(address)
+			*to = buckets.WideNetworkPrefix(address)
 			return ""
 		}
 		network, err := netip.ParsePrefix(value)

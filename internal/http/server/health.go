@@ -68,7 +68,7 @@ func (h *Health) EndConnections(next http.Handler) http.Handler {
 	})
 }
 
-// Register adds the two routes.
+// Register adds the routes /livez and /readyz.
 func (h *Health) Register(e *echo.Echo) {
 	e.GET("/livez", func(c echo.Context) error { return c.String(http.StatusOK, "ok") })
 	e.GET("/readyz", func(c echo.Context) error {

@@ -63,7 +63,7 @@ func AppFailedChecks(app string, ch recipient.Channel) string {
 // all its users.
 func NetworkFailedChecks(app string, ip netip.Addr, ch recipient.Channel) map[quota.Scope]string {
 	all := map[quota.Scope]string{}
-	for scope, subject := range map[quota.Scope]string{quota.IP: ClientPrefix(ip), quota.Network: NetworkPrefix(ip)} {
+	for scope, subject := range map[quota.Scope]string{quota.IP: ClientPrefix(ip), quota.Network: WideNetworkPrefix(ip)} {
 		if subject != "" {
 			all[scope] = quota.Bucket(app, string(ch), "checks", string(scope), subject)
 		}
@@ -144,7 +144,7 @@ func (s Subject) bucket(scope quota.Scope) string {
 	case quota.IP:
 		subject = ClientPrefix(s.IP)
 	case quota.Network:
-		subject = NetworkPrefix(s.IP)
+		subject = WideNetworkPrefix(s.IP)
 	case quota.App:
 		subject = s.App
 	case quota.Purpose:
@@ -178,9 +178,9 @@ func OfCountedScopes(buckets map[quota.Scope]string) []string {
 // /64; empty for an invalid address.
 func ClientPrefix(ip netip.Addr) string { return addressPrefix(ip, 32, 64) }
 
-// NetworkPrefix returns the address prefix of the client's wider network: the /24 of IPv4, the /48
+// WideNetworkPrefix returns the address prefix of the client's wider network: the /24 of IPv4, the /48
 // of IPv6; empty for an invalid address.
-func NetworkPrefix(ip netip.Addr) string { return addressPrefix(ip, 24, 48) }
+func WideNetworkPrefix(ip netip.Addr) string { return addressPrefix(ip, 24, 48) }
 
 func addressPrefix(ip netip.Addr, v4, v6 int) string {
 	ip = ip.Unmap().WithZone("")

@@ -155,14 +155,17 @@ func namesOf(pattern *regexp.Regexp, text string) (names []string) {
 // path.
 func TestRecipesNameFilesThatExist(t *testing.T) {
 	recipe := regexp.MustCompile(
-		`(?m)^//\t((?:internal|docs|web|migrations|templates)/[^ ,]*(?:,[^ ]+\})?)((?:, [\w./-]+\.\w+)*)`)
+		`(?m)^//\t((?:internal|docs|web|migrations|templates)/[^ ,]*(?:,[^ ]+\})?|[\w/]+\.(?:go|yaml|txt))((?:, [\w./-]+\.\w+)*)`)
 	for _, file := range []string{"internal/store/store.go", "internal/verify/support/support.go", "internal/deliver/sms/doc.go",
-		"internal/deliver/delivery/mailapi/doc.go"} {
+		"internal/deliver/delivery/mailapi/doc.go", "internal/run/config/config.go"} {
 		comment, _, ok := strings.Cut(readFile(t, file), "\npackage ")
 		if !ok || !strings.Contains(comment, "\n// # A new ") {
 			t.Errorf("%s has no recipe in its package comment", file)
 		}
 		for _, m := range recipe.FindAllStringSubmatch(comment, -1) {
+			if top, _, _ := strings.Cut(m[1], "/"); !slices.Contains([]string{"internal", "docs", "web", "migrations", "templates"}, top) {
+				m[1] = filepath.Join(filepath.Dir(file), m[1])
+			}
 			paths := []string{m[1]}
 			if before, rest, both := strings.Cut(m[1], "{"); both {
 				list, after, _ := strings.Cut(rest, "}")

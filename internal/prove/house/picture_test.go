@@ -47,7 +47,7 @@ func TestThePictureOfASendIsTrue(t *testing.T) {
 func TestTheWalksNameFunctions(t *testing.T) {
 	_, walks, _ := strings.Cut(readFile(t, "docs/ARCHITECTURE.md"), "## The way of a send")
 	walks, _, _ = strings.Cut(walks, "## What a failure means")
-	declares := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |var |\t)(\w+)[ \[(]`)
+	declares := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |var |const |\t)(\w+)[ \[(]`)
 	declared, packages := map[string]bool{"ttl": true, "config": true}, map[string]bool{} // "Send" and "verification.Send"
 	for _, s := range sources(t) {
 		name := path.Base(s.pkg)

@@ -86,7 +86,7 @@ func (a *App) openLimiter(ctx context.Context) error {
 	a.onClose(client.Close)
 	client.AddHook(redisHook{a.metrics.RedisCallObserver()})
 	if a.traces != nil {
-		if err := a.traces.InstrumentRedis(client); err != nil {
+		if err := a.traces.TraceRedis(client); err != nil {
 			return err
 		}
 	}

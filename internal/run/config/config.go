@@ -13,15 +13,17 @@
 // Files without a directory are this package's.
 //
 //	config.go, sections.go            the field, its tags, its comment; in Reloadable if it may change while the service runs
+//	load.go, checks.go                a new check tag
 //	warn.go                           what works but may surprise
 //	sections.go                       Check, if what it may be depends on other settings
-//	policyset.go                      a setting of policies, purposes and apps goes to its user with the PolicySet
+//	policyset.go                      a setting of policies, purposes and apps goes to its user with the PolicySet, by internal/codes/policy
 //	internal/run/app/services.go, http.go any other one: to the parts, or to the server and its routes; settings.go converts
 //	internal/run/app/reload.go            apply: what is in Reloadable
 //	internal/deliver/delivery/message.go      a setting that changes mails: SharedFields; TestEverySharedFieldIsSent fails until
-//	                                  check.go, encode.go and mailapi/resend.go know it; internal/deliver/outbox/compose.go fills it
+//	                                  check.go, encode.go and mailapi/resend.go beside it know it, and the lists of mailapi/shared_test.go;
+//	                                  internal/deliver/outbox/compose.go fills it, by Config of outbox.go
 //	testdata/full.yaml                a value that is not the default
-//	mistakes_test.go, reload_test.go  what is refused; the names of what changes at once and of what needs a restart
+//	reload_test.go, testdata/load.txt what changes at once and what needs a restart; what is refused
 //	docs/decisions/0012-settings.md   what sets it and what would break if it were a constant; CHANGELOG.md
 //	internal/run/app/strangers_test.go    if requests are refused by it: SECURITY.md says what strangers can do
 //
@@ -188,8 +190,8 @@ type breakerSettings struct {
 	Limit int `yaml:"limit,omitempty" range:"1 100000"`
 	// `1s` to `744h`, sliding.
 	Window time.Duration `yaml:"window,omitempty" range:"1s 744h"`
-	// How many last places [strangers](policies.md#reserve) may not use, below `limit`. By default
-	// a fifth of a `limit` above 2.
+	// [Strangers](policies.md#reserve) are refused once `limit` less this number is used. Below
+	// `limit`; by default a fifth of a `limit` above 2.
 	Reserve int `yaml:"reserve,omitempty"`
 }
 
@@ -246,8 +248,9 @@ type App struct {
 	// Origins of its pages, exactly: `https://shop.example`. A public key works there and on our
 	// page.
 	Origins []string `yaml:"origins" check:"origin" unique:"yes"`
-	// Text messages that its back end asks for end with `@host #code` for this host, in place of
-	// the page's. Those of a widget name the site of the widget, if that fits `sms.segments`.
+	// The host of the last line `@host #code` of text messages that its back end asks for. By
+	// default that of the page. Text messages that a widget asks for name its site, if that fits
+	// `sms.segments`.
 	SMSOrigin string `yaml:"sms_origin,omitempty" check:"page_host"`
 	// The 11 characters by which Android's SMS Retriever knows its app: `{{.Hash}}` in templates.
 	SMSHash string `yaml:"sms_hash,omitempty" check:"sms_hash"`

@@ -24,9 +24,9 @@ type policyRule struct {
 	// `prefix`, or `global`; or `failures`.
 	Scope     quota.Scope `yaml:"scope" required:"yes" oneof:"recipient ip network app purpose country prefix global failures"`
 	Allowance `yaml:",inline"`
-	// How many last places [strangers](policies.md#reserve) may not use, below `limit`. By default
-	// none; with scope `app`, `purpose`, `country`, `prefix` or `global` a fifth of a `limit`
-	// above 2. Not with scope `failures`.
+	// [Strangers](policies.md#reserve) are refused once `limit` less this number is used. Below
+	// `limit`; by default 0; with scope `app`, `purpose`, `country`, `prefix` or `global` a fifth
+	// of a `limit` above 2. Not with scope `failures`.
 	Reserve int `yaml:"reserve,omitempty"`
 }
 

@@ -139,6 +139,8 @@ func (m *Metrics) RedisCallObserver() func(call string, took time.Duration) {
 		[]string{"evalsha", "pipeline", "ping"})
 }
 
+// callObserver returns a function that records how long a call took, by the value of one label. The
+// known values begin at 0; others appear with their first call.
 func (m *Metrics) callObserver(name, help, label string, known []string) func(value string, took time.Duration) {
 	seconds := promauto.With(m.registry).NewHistogramVec(
 		prometheus.HistogramOpts{Name: name, Help: help, Buckets: callBuckets}, []string{label})

@@ -52,8 +52,8 @@ func (p traceparentOnly) Extract(ctx context.Context, from propagation.TextMapCa
 	return ctx
 }
 
-// InstrumentRedis makes the client add a span to each round trip that is part of a trace.
-func (t *Traces) InstrumentRedis(client redis.UniversalClient) error {
+// TraceRedis makes the client add a span to each round trip that is part of a trace.
+func (t *Traces) TraceRedis(client redis.UniversalClient) error {
 	return redisotel.InstrumentTracing(client, redisotel.WithTracerProvider(childSpansOnly{t.provider}),
 		redisotel.WithDBStatement(false))
 }

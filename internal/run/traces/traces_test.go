@@ -139,7 +139,7 @@ func TestWhatIsInNoTrace(t *testing.T) {
 	traces, exported := exporting(t)
 	client := redis.NewClient(&redis.Options{Addr: servertest.Redis(t).Addr()})
 	defer client.Close()
-	if err := traces.InstrumentRedis(client); err != nil {
+	if err := traces.TraceRedis(client); err != nil {
 		t.Fatal(err)
 	}
 	work := func(ctx context.Context) {

@@ -45,7 +45,7 @@ func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte,
 // callerCodeSQL selects a recipient's code that its caller checks: the one that was reported with
 // @key, else the newest that has no report, else the newest.
 func (d dialect) callerCodeSQL() string {
-	return recipientCodesSQL(d, ` AND s.status <> 'failed'`) + ` AND v.caller_checks
+	return recipientVerificationsSQL(d, ` AND s.status <> 'failed'`) + ` AND v.caller_checks
 ORDER BY (` + checkedWithKeySQL + `) IS TRUE DESC, v.canceled_at IS NULL AND v.reported IN ('', 'due') DESC, v.created_at DESC, v.id DESC LIMIT 1`
 }
 

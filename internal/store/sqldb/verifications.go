@@ -66,9 +66,9 @@ func (db *DB) CancelByAdministrator(ctx context.Context, id string, act store.Au
 	})
 }
 
-// recipientCodesSQL returns the statement that selects the verifications of an app, recipient and
+// recipientVerificationsSQL returns the statement that selects the verifications of an app, recipient and
 // purpose to whom a send s went for the last @life.
-func recipientCodesSQL(d dialect, sends string) string {
+func recipientVerificationsSQL(d dialect, sends string) string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
 WHERE v.id ` + d.inSubquery(`
@@ -78,10 +78,10 @@ WHERE v.id ` + d.inSubquery(`
   AND v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.purpose = @purpose`
 }
 
-// newestPendingSQL selects the verification of a holder whose last counted check had @key, else the
+// verificationToCheckSQL selects the verification of a holder whose last counted check had @key, else the
 // newest pending one, among those whose codes were sent to the recipient lately.
-func (d dialect) newestPendingSQL() string {
-	return recipientCodesSQL(d, "") + ` AND v.holder = @holder
+func (d dialect) verificationToCheckSQL() string {
+	return recipientVerificationsSQL(d, "") + ` AND v.holder = @holder
   AND (` + checkedWithKeySQL + ` OR v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now)
 ORDER BY (` + checkedWithKeySQL + `) IS TRUE DESC, v.created_at DESC, v.id DESC LIMIT 1`
 }
@@ -94,10 +94,10 @@ func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Ver
 	if err := h.Validate(); err != nil {
 		return store.Verification{}, err
 	}
-	return db.firstOfRecipient(ctx, db.Dialect.newestPendingSQL(), h, gate.ResendWithin+time.Hour) // a proof outlives the code
+	return db.firstOfRecipient(ctx, db.Dialect.verificationToCheckSQL(), h, gate.ResendWithin+time.Hour) // a proof outlives the code
 }
 
-// firstOfRecipient returns the first verification that a statement of recipientCodesSQL selects, or
+// firstOfRecipient returns the first verification that a statement of recipientVerificationsSQL selects, or
 // fault.NotFound.
 func (db *DB) firstOfRecipient(ctx context.Context, statement string, h store.HolderQuery, life time.Duration) (store.Verification, error) {
 	found, err := readAllShared(ctx, db, VerificationFields, statement,

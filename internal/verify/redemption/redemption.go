@@ -37,7 +37,7 @@ type Service struct {
 }
 
 var (
-	// ErrRedeemed: the approval was redeemed before.
+	// ErrRedeemed: the approval was redeemed before, with another Idempotency-Key or none.
 	ErrRedeemed = errors.New("redemption: the proof was redeemed")
 	// ErrErased: the recipient was erased after the approval.
 	ErrErased = errors.New("redemption: the recipient was erased")

@@ -107,7 +107,7 @@ func (s *Service) sendOnce(ctx, deciding context.Context, r *sendInProgress) (an
 // send could be counted and never delivered. Only the wait for the outcome ends with waiting. Begin is
 // the commit point: before it nothing was sent, after it any replica delivers the send.
 func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answer, error) {
-	// If the process dies here, nothing counts. A key is free after ClaimLease.
+	// If the process dies here, nothing counts. A key is free after claimLease.
 	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
 		return Answer{}, &HoldUntilError{s.HoldUntil, left}
 	}
@@ -154,6 +154,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 			store.IdempotencyClaimAnswer{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
 	// The send is in the database. From here on only the answer can be lost: the same key repeats it.
+	// If the process dies before Hold has answered, another process sends the message.
 	return s.deliverAdmitted(waiting, r, s.Gates.AnswerAdmitted(ctx, r.subject, decision, asked, begun), begun)
 }
 

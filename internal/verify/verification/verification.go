@@ -168,7 +168,7 @@ func (c Caller) network() string {
 	if !c.IP.IsValid() {
 		return ""
 	}
-	return buckets.NetworkPrefix(c.IP)
+	return buckets.WideNetworkPrefix(c.IP)
 }
 
 // class returns the caller's class, without regard to tokens of known browsers.
@@ -192,12 +192,13 @@ var (
 	ErrCallerCode = errors.New("verification: the code is the caller's")
 	// ErrOurCode: the code is checked here, so nobody else tells its outcome.
 	ErrOurCode = errors.New("verification: the code is ours")
-	// ErrHeld: Request.Hold kept the message back. The send failed and gave its places back.
+	// ErrHeld: Request.Hold kept the message back. The send failed and gave the
+	// recipient's places back.
 	ErrHeld = errors.New("verification: the message was kept back")
 	// ErrKeyReused: the idempotency key was used with another request.
 	ErrKeyReused = errors.New("verification: the key belongs to another request")
-	// ErrKeyOfOtherCode: the last check had the same idempotency key, and another code or kind of caller. This one is no
-	// try.
+	// ErrKeyOfOtherCode: the check has the idempotency key of the last counted check, but another code or kind of
+	// caller. It is not counted.
 	ErrKeyOfOtherCode = errors.New("verification: the key belongs to another code")
 )
 

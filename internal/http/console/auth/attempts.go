@@ -123,8 +123,9 @@ func (a attemptLimiter) useOnce(ctx context.Context, value string, life time.Dur
 	return d.Admitted, err
 }
 
-// takeWrongToken counts a token that is unknown or expired.
-func (a attemptLimiter) takeWrongToken(ctx context.Context, address netip.Addr) (quota.Decision, error) {
+// countWrongToken counts a token of administrators that is unknown or expired, for the client's
+// address and its wide network.
+func (a attemptLimiter) countWrongToken(ctx context.Context, address netip.Addr) (quota.Decision, error) {
 	return a.take(ctx, wrongTokenRules, networkBuckets("token", address))
 }
 
@@ -152,7 +153,7 @@ func accountBucket(what string, scope quota.Scope, value string) map[quota.Scope
 func networkBuckets(what string, address netip.Addr) map[quota.Scope]string {
 	return map[quota.Scope]string{
 		quota.IP:      consoleBucket(what, quota.IP, cmp.Or(buckets.ClientPrefix(address), "none")),
-		quota.Network: consoleBucket(what, quota.Network, cmp.Or(buckets.NetworkPrefix(address), "none")),
+		quota.Network: consoleBucket(what, quota.Network, cmp.Or(buckets.WideNetworkPrefix(address), "none")),
 	}
 }
 

@@ -103,7 +103,7 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 	if err != nil {
 		return a.showProviderError(c, kept.Next, err)
 	}
-	who, s, err := a.principalForPerson(ctx, person)
+	who, s, err := a.principalOfPerson(ctx, person)
 	if err != nil {
 		return err
 	}
@@ -138,9 +138,10 @@ func (a *Auth) showProviderError(c echo.Context, next string, err error) error {
 		frame.Words(c).Get("provider."+string(known.Kind), "provider", a.Provider.Title))
 }
 
-// principalForPerson returns the account, or the role by their claims, of a person whom the provider
-// identified, and a new session's fields; the zero principal if the person has no access.
-func (a *Auth) principalForPerson(ctx context.Context, person openid.Person) (principal, store.Session, error) {
+// principalOfPerson returns the account, or the role by their claims, of a person whom the provider
+// identified, and a new session's fields. A person without access is
+// the zero principal and no error.
+func (a *Auth) principalOfPerson(ctx context.Context, person openid.Person) (principal, store.Session, error) {
 	s := store.Session{Via: viaProvider}
 	known, err := a.Accounts.AccountByIdentity(ctx, person.Name)
 	switch {

@@ -298,7 +298,7 @@ func TestTheRowsOfEachKey(t *testing.T) {
 		"rows by key, the first of which is k2: k1 3, k2 5":           {map[string]int{"k1": 3, "k2": 5}, true},
 		"rows by key, the first of which is k2: k1 3, k2 5, and more": {map[string]int{"k1": 3, "k2": 5}, false},
 	} {
-		if said := describeRowCounts("k2", of.counts, of.all); said != want {
+		if said := describeRowsByKey("k2", of.counts, of.all); said != want {
 			t.Errorf("says %q, want %q", said, want)
 		}
 	}

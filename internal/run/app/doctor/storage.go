@@ -35,7 +35,7 @@ func (d *doctor) checkKeys(ctx context.Context, cfg config.Config, db *sqldb.DB)
 		return
 	}
 	counts, err := app.CountRowsByKey(ctx, db)
-	d.pass("keys", describeRowCounts(ring[0], counts, err == nil))
+	d.pass("keys", describeRowsByKey(ring[0], counts, err == nil))
 	for id := range counts {
 		switch {
 		case !slices.Contains(ring, id):
@@ -46,15 +46,15 @@ func (d *doctor) checkKeys(ctx context.Context, cfg config.Config, db *sqldb.DB)
 	}
 }
 
-// describeRowCounts says how many rows are encrypted under each key. all: every row was
-// counted.
-func describeRowCounts(first string, counts map[string]int, all bool) string {
+// describeRowsByKey says how many rows are encrypted under each key. complete: all rows were
+// counted in time.
+func describeRowsByKey(first string, counts map[string]int, complete bool) string {
 	switch {
-	case len(counts) > 0 && all:
+	case len(counts) > 0 && complete:
 		return "rows by key, the first of which is " + first + ": " + app.FormatRowsByKey(counts)
 	case len(counts) > 0:
 		return "rows by key, the first of which is " + first + ": " + app.FormatRowsByKey(counts) + ", and more"
-	case all:
+	case complete:
 		return "no rows are encrypted yet; the first key is " + first
 	}
 	return "no rows were counted in time; the first key is " + first
