@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -13,14 +14,40 @@ import (
 )
 
 // Backup copies the store in the file at path to the empty file at to, as it is at one instant. It
-// only reads, also while another process writes. It does not wait until the copy is on the disk.
+// only reads, also while another process writes. What is written goes to the disk meanwhile: all of it
+// at once at the end would hold that process's commits up. The caller syncs the end.
 func Backup(ctx context.Context, path, to string) error {
 	db, err := OpenBeside(path, time.Now)
 	if err != nil {
 		return err
 	}
+	copied, synced := make(chan struct{}), make(chan error, 1)
+	go func() { synced <- syncUntil(copied, to) }()
 	_, err = db.readers.ExecContext(ctx, `VACUUM INTO ?`, to)
-	return errors.Join(store.WrapUnavailable(sqliteCause(err)), db.Close())
+	close(copied)
+	return errors.Join(store.WrapUnavailable(sqliteCause(err)), <-synced, db.Close())
+}
+
+// backupSyncEvery is the time between two syncs of a copy that is being written.
+const backupSyncEvery = 50 * time.Millisecond
+
+// syncUntil syncs the file at path every backupSyncEvery until end is closed.
+func syncUntil(end <-chan struct{}, path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(backupSyncEvery)
+	defer tick.Stop()
+	for err == nil {
+		select {
+		case <-end:
+			return f.Close()
+		case <-tick.C:
+			err = f.Sync()
+		}
+	}
+	return errors.Join(err, f.Close())
 }
 
 // QuickCheck returns an error if the file is damaged, by PRAGMA quick_check, which reads all of it
