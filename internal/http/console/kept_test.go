@@ -132,7 +132,7 @@ func TestKeptFormIsRefused(t *testing.T) {
 	}
 }
 
-// A form is its account's, for 15 minutes, on its page alone; nobody who logs in meanwhile sees it.
+// A form comes back within 15 minutes, on its page alone, and to no account but its own.
 func TestKeptFormIsOfItsAccount(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		r, b := loggedIn(t)
