@@ -41,6 +41,7 @@ type listener struct {
 	net.Listener
 	server  *http.Server
 	unread  server.UnreadConns
+	begun   sync.Once     // by serve
 	ended   chan struct{} // closed when Serve has returned
 	routes  *echo.Echo
 	handler atomic.Pointer[http.Handler]
@@ -53,10 +54,18 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (l *listener) setHandler(h http.Handler) { l.handler.Store(&h) }
 
+// serve begins to accept connections, if it has not yet.
 func (l *listener) serve(failed chan<- error) {
-	failed <- l.server.Serve(l)
-	close(l.ended)
+	l.begun.Do(func() {
+		go func() {
+			failed <- l.server.Serve(l)
+			close(l.ended)
+		}()
+	})
 }
+
+// quietStart is how long requests wait for a start. After it they get 503 until the start is done.
+var quietStart = 2 * time.Second
 
 // shutdownWait is how long a stop waits for requests under way, after Config.Drain.
 const shutdownWait = 10 * time.Second
@@ -66,7 +75,7 @@ const shutdownWait = 10 * time.Second
 var ErrInterrupted = errors.New("interrupted")
 
 // openPorts opens the port of the API, the console's if it has an address of its own, and that of
-// the profiles. Until addRoutes, all requests get 503; those on a passed socket wait until Serve.
+// the profiles. Requests wait for Serve; after quietStart they get 503, but those on a passed socket.
 func (a *App) openPorts() error {
 	a.health = &server.Health{}
 	passed, err := passedSockets()
@@ -99,12 +108,11 @@ func (a *App) openPorts() error {
 		l.server.ConnState = l.unread.Changed
 		a.onClose(l.server.Close)
 		a.listeners = append(a.listeners, l)
-		if _, passed := port.(server.PassedListener); passed {
-			l.unread.Idle = true                                     // while they are waited for, no one is refused
-			a.onClose(func() error { _ = port.Close(); return nil }) // which Serve may have done
-			continue
+		a.onClose(func() error { _ = port.Close(); return nil }) // which Serve may have done
+		if _, l.unread.Idle = port.(server.PassedListener); !l.unread.Idle { // Idle: while they are waited for, no one is refused
+			late := time.AfterFunc(quietStart, func() { l.serve(a.failed) })
+			a.onClose(func() error { late.Stop(); return nil })
 		}
-		go l.serve(a.failed)
 	}
 	for _, l := range passed {
 		return fmt.Errorf("systemd passed a socket for %s, and neither SENDCODE_ADDR nor SENDCODE_ADMIN_ADDR has its port: "+
@@ -341,9 +349,7 @@ func (a *App) serveHTTP(ctx context.Context) error {
 	close(a.serving)
 	for _, l := range a.listeners {
 		l.setHandler(l.routes)
-		if _, passed := l.Listener.(server.PassedListener); passed {
-			go l.serve(a.failed)
-		}
+		l.serve(a.failed)
 	}
 	var err error
 	select {

@@ -1,19 +1,24 @@
 package app
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
+	"time"
 
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/config"
 )
 
-// While a start has not added its routes, /readyz of no port is 200, even if the checks are known
-// and pass: a load balancer sends requests from the first 200 on.
+// A request that comes while the service starts waits for its routes. If the start takes longer than
+// quietStart, /readyz of no port is 200, even if the checks are known and pass: a load balancer sends
+// requests from the first 200 on.
 func TestReadyOnlyWithItsRoutes(t *testing.T) {
 	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_ADMIN_ADDR=127.0.0.1:0",
 		"SENDCODE_ADMIN_PASSWORD=a long password of a test",
@@ -21,6 +26,8 @@ func TestReadyOnlyWithItsRoutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func(wait time.Duration) { quietStart = wait }(quietStart)
+	quietStart = 0
 	ports := newApp(cfg, slog.New(slog.DiscardHandler), nil)
 	if err := ports.openPorts(); err != nil {
 		t.Fatal(err)
@@ -32,13 +39,22 @@ func TestReadyOnlyWithItsRoutes(t *testing.T) {
 	}
 	servertest.Same(t, "closed", ports.close(), nil)
 
+	quietStart = time.Hour
 	a, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
+	early, err := net.Dial("tcp", a.Addr())
+	must(t, err)
+	defer early.Close()
+	_, err = early.Write([]byte("GET /openapi.yaml HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+	must(t, err)
 	ctx, stop := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Serve(ctx) }()
+	got, err := bufio.NewReader(early).ReadString('\n')
+	must(t, err)
+	servertest.Same(t, "a request before Serve", strings.TrimSpace(got), "HTTP/1.1 200 OK")
 	for i, route := range []string{"/openapi.yaml", "/metrics"} {
 		servertest.Same(t, "/readyz with routes", answer(t, a.listeners[i], "/readyz"), "200 ok")
 		if got := answer(t, a.listeners[i], route); got[:4] != "200 " {

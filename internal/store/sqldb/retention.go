@@ -133,14 +133,15 @@ const (
 	maxHeld = 10 * time.Millisecond
 	// maxDeleting is how long one call of deleteInSteps goes on.
 	maxDeleting = time.Second
-	// firstStep is the size of its first transaction: some 5 ms.
-	firstStep = 10
+	// minStep is the size of its first and its smallest transaction: some 5 ms, and the disk's time.
+	minStep = 10
 )
 
-// deleteInSteps is DeleteAged in transactions so small that each ends within maxHeld. After each it
-// leaves the writer to others for as long. After maxDeleting it leaves the rest to the next call.
+// deleteInSteps is DeleteAged in transactions so small that each ends within maxHeld, where the disk
+// is fast enough. After each it leaves the writer to others for twice as long. After maxDeleting it
+// leaves the rest to the next call.
 func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (gone store.ExpiredRows, err error) {
-	began, size := time.Now(), firstStep
+	began, size := time.Now(), minStep
 	for done := 0; ; {
 		size = min(size, limit-done)
 		step, took, err := db.deleteStep(Behind(ctx), age, size)
@@ -150,26 +151,26 @@ func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (
 			return gone, err
 		}
 		if took > maxHeld {
-			size = max(1, size/2)
+			size = max(minStep, size/2)
 		} else if took < maxHeld/2 {
 			size *= 2
 		}
 		select {
-		case <-time.After(took):
+		case <-time.After(2 * took):
 		case <-ctx.Done():
 			return gone, nil
 		}
 	}
 }
 
-// deleteStep is DeleteAged in one transaction. It returns how long its statements took.
+// deleteStep is DeleteAged in one transaction. It returns how long that took, with its COMMIT.
 func (db *DB) deleteStep(ctx context.Context, age time.Duration, limit int) (gone store.ExpiredRows, took time.Duration, err error) {
+	var began time.Time
 	gone, err = WriteWithResult(ctx, db, func(q Tx) (store.ExpiredRows, error) {
-		began := time.Now()
-		defer func() { took = time.Since(began) }()
+		began = time.Now()
 		return q.deleteAged(store.RetentionCutoff(q.Now, age), limit)
 	})
-	return gone, took, err
+	return gone, time.Since(began), err
 }
 
 func (q Tx) deleteAged(before time.Time, limit int) (gone store.ExpiredRows, err error) {
