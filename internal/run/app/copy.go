@@ -76,7 +76,7 @@ func Copy(ctx context.Context, cfg config.Config, url string, out io.Writer) err
 		return err
 	}
 	_, err = fmt.Fprintf(out, "%d rows were moved in %v, and this file serves no more. Set SENDCODE_DATABASE_URL, and for replicas on "+
-		"other machines the keys, password and API key of %s; then start the service.\n", rows,
+		"other machines the same keys, password and API key (those that no setting gives are in %s); then start the service.\n", rows,
 		time.Since(began).Round(time.Second/10), filepath.Join(cfg.DataDir, "secrets.yaml"))
 	return err
 }
