@@ -17,7 +17,7 @@ const (
 	// recheckInterval is the longest sleep of the first caller of a line: a refund or a reset may
 	// free a place before its window ends.
 	recheckInterval = 5 * time.Second
-	// gracePeriod is how long a caller stays in line after its wait has ended, if a place is free
+	// gracePeriod is how long a caller whose deadline has passed stays in line, if a place is free
 	// for it: the callers before it take theirs first.
 	gracePeriod = time.Second
 	// minSleep is the shortest sleep after a refusal. A Cluster may refuse without a wait, while

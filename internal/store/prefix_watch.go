@@ -39,9 +39,9 @@ type PrefixPause struct {
 	Since    time.Time
 	Until    time.Time
 	Sends    int // sends that were counted when the pause began
-	Approved int
-	// approved percentage of the class's codes at other prefixes, of the country or of all,
-	// whichever is higher; or UnknownUsualPercent
+	Approved int // how many of their codes were approved
+	// the percentage of the class's codes at other prefixes that were approved: of the same country or
+	// of all countries, whichever is higher; or UnknownUsualPercent
 	Usual     int
 	LiftedAt  time.Time // zero: not lifted
 	LiftedBy  string

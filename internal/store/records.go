@@ -14,7 +14,7 @@ import (
 type Status string
 
 // The states of a send. Queued and Sending are in flight. The others are final, except that a
-// receipt may change Sent or Unknown.
+// receipt may change Sent, Unknown or Undelivered.
 const (
 	Queued  Status = "queued"  // waits for its next attempt
 	Sending Status = "sending" // an attempt holds its lease

@@ -78,12 +78,12 @@ func (q StatsQuery) ZoneOffsets() (all []zoneOffset) {
 
 // IntervalStart returns the beginning of the interval that contains at.
 func (q StatsQuery) IntervalStart(at time.Time) time.Time {
-	return q.NthIntervalStart(q.intervalNumber(at))
+	return q.StartOfInterval(q.intervalNumber(at))
 }
 
 // NextIntervalStart returns the beginning of the interval after the one that contains at.
 func (q StatsQuery) NextIntervalStart(at time.Time) time.Time {
-	return q.NthIntervalStart(q.intervalNumber(at) + 1)
+	return q.StartOfInterval(q.intervalNumber(at) + 1)
 }
 
 // intervalNumber returns the number of the interval that contains at, counted from 1970.
@@ -97,8 +97,8 @@ func (q StatsQuery) intervalNumber(at time.Time) int64 {
 	return int64(math.Floor(float64(at.Add(offset).Unix()) / q.Each.Seconds()))
 }
 
-// NthIntervalStart returns the beginning of interval n, counted from 1970.
-func (q StatsQuery) NthIntervalStart(n int64) (at time.Time) {
+// StartOfInterval returns the beginning of interval n, counted from 1970.
+func (q StatsQuery) StartOfInterval(n int64) (at time.Time) {
 	all := q.ZoneOffsets()
 	for i, s := range all {
 		at = time.Unix(n*int64(q.Each/time.Second), 0).UTC().Add(-s.Offset)

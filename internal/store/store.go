@@ -32,8 +32,9 @@
 //	internal/verify/verification/parse_ask.go     sendRow, if the request has it: then also api, ask.go and fingerprint (idempotency.go)
 //	internal/store/check.go                ValidatedIntent, if it is a text; Sanitized, if an attempt finds it
 //	internal/store/postgres/finish.go      if an attempt finds it, with [Outcome]; as in sqlite/outbox.go
+//	internal/deliver/outbox/queue.go       Deliver, if an outcome has it; verification/view.go, if API callers see it
 //	internal/limit/refusals/refusals.go    sharedRow empties it, if it tells of a person
-//	internal/http/console/json.go               sendJSON; rowJSON if lists have it, and exportColumns (export.go)
+//	internal/http/console/json.go               sendJSON; rowJSON if lists have it, exportColumns and exportRow (export.go)
 //	web/admin/send.html, internal/base/texts    the fact; sends-heads and sends-cells of web/admin/layout.html if lists have it
 //	docs/openapi.yaml                      Story, or Row; docs/compliance.md, if it tells of a person
 //	internal/http/console/testdata/pages.txt   go test ./internal/http/console -update

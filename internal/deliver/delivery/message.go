@@ -32,8 +32,8 @@ type Mail struct {
 	// Text is the plain part; required. HTML is the other alternative; without it the mail is plain
 	// text.
 	Text, HTML string
-	// Form and Fill, if Form is set, give Subject, Text and HTML, and these are empty. So the mails of
-	// one form are encoded once.
+	// If Form is set, Subject, Text and HTML are empty: they come from Form with Fill, the code and the
+	// support reference, put in. So what all mails of a form share is encoded once.
 	Form unfilledMail
 	Fill string
 	// IDHeaders are further headers, each with the send's ID, for providers that replace the

@@ -249,6 +249,8 @@ func (o *Outbox) takeOverIfReady(ctx context.Context) {
 	}
 }
 
+// stop waits for the attempts under way, and interrupts them after MaxStopWait. Then it writes their
+// outcomes, and makes their refunds, while the database answers.
 func (o *Outbox) stop() {
 	done := make(chan struct{})
 	go func() { o.work.Wait(); close(done) }()

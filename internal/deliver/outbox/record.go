@@ -50,7 +50,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	switch {
 	case out.Status != store.Failed:
 	case out.BadAddress:
-		o.recordFailure(context.WithoutCancel(ctx), s)
+		o.countBadAddress(context.WithoutCancel(ctx), s)
 	case store.CountsForBackoff(out.Reason):
 		// if Redis does not answer, only this process counts the send
 		_ = o.Limiter.Record(context.WithoutCancel(ctx), quota.Backoff,
@@ -59,9 +59,9 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	}
 }
 
-// recordFailure counts a send whose address takes no messages in the limiter's bucket of failures:
+// countBadAddress counts a send whose address takes no messages in the limiter's bucket of failures:
 // now, or after the limiter is back.
-func (o *Outbox) recordFailure(ctx context.Context, s store.Send) {
+func (o *Outbox) countBadAddress(ctx context.Context, s store.Send) {
 	bucket, keep := buckets.Failures(s.App, s.Channel, s.Recipient), o.Policy.Get().FailureWindow()
 	if keep == 0 { // no rule counts it
 		return

@@ -24,10 +24,10 @@ func TestRejectionsAreRecordedAsFailures(t *testing.T) {
 	s.Policy.Change(policy.Set{Purposes: map[string]policy.Purpose{"login": failing}})
 	s.db.rows = map[uuid.UUID]store.Status{send.ID: store.Failed}
 	want := fmt.Sprintf("record %s 1h0m0s %s", buckets.Failures("shop", recipient.Email, send.Recipient), send.ID[:])
-	s.recordFailure(t.Context(), send)
+	s.countBadAddress(t.Context(), send)
 	s.wants("at once", want)
 	s.gone = true
-	s.recordFailure(t.Context(), send)
+	s.countBadAddress(t.Context(), send)
 	s.gone = false
 	s.stop()
 	s.wants("after the limiter was away", want)

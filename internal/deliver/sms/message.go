@@ -46,7 +46,7 @@ const StageBudget = "budget"
 
 // Reasons of refusals.
 const (
-	// ReasonCarrierLimit: the carrier takes no more for this recipient for a while; see Hold.
+	// ReasonCarrierLimit: the carrier takes no more for this recipient for a while; see delivery.Error.Hold.
 	ReasonCarrierLimit = "carrier_limit"
 	// ReasonOptedOut: the person told the carrier to send nothing more.
 	ReasonOptedOut = "opted_out"

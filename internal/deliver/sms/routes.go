@@ -66,12 +66,12 @@ type routeWithBreaker struct {
 	breaker *delivery.Breaker
 
 	mu     sync.Mutex
-	failed map[string]time.Time // prefixes whose failure PerNumber counted, and when; at most maxRememberedPrefixes
+	failed map[string]time.Time // prefixes with a counted failure of PerNumber, and when; at most maxRememberedPrefixes
 }
 
 const (
-	// rememberFailuresFor is longer than the minute over which a breaker counts, so that the breaker
-	// counts each prefix at most once.
+	// rememberFailuresFor is longer than the minute over which a breaker counts, so that within it
+	// the breaker counts at most one failure of a prefix.
 	rememberFailuresFor   = 2 * time.Minute
 	maxRememberedPrefixes = 64
 )

@@ -75,7 +75,7 @@ type recipientHeader struct {
 }
 
 func (a *Console) listPage(c echo.Context) error {
-	hints, raw := splitHints(c.Request().URL.RawQuery)
+	hints, raw := splitHintParameters(c.Request().URL.RawQuery)
 	q, err := parseQuery(raw, a.Now(), frame.Words(c).Zone())
 	if err != nil {
 		return err

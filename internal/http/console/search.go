@@ -282,9 +282,9 @@ func (h searchHints) addTo(listURL string) string {
 	return listURL
 }
 
-// splitHints returns the hints of a raw query and the query without them. Without a recipient there
+// splitHintParameters returns the hints of a raw query and the query without them. Without a recipient there
 // are no hints: the query stays as it is, and its parser rejects their parameters.
-func splitHints(raw string) (h searchHints, rest string) {
+func splitHintParameters(raw string) (h searchHints, rest string) {
 	values, err := url.ParseQuery(raw)
 	if err != nil || !values.Has("recipient") || !values.Has(unservedParameter) && !values.Has(similarParameter) {
 		return h, raw

@@ -274,7 +274,7 @@ func TestHintsAreTakenFromAnAddress(t *testing.T) {
 		"recipient=" + h + "&near=" + h + "." + h + ".x": 2, "recipient=" + h + "&near=" + strings.Repeat(h+".", 9): 3,
 		"near=" + h: 0, "recipient=" + h + "&near=%zz": 0,
 	} {
-		if got, rest := splitHints(raw); len(got.near) != near || near > 0 && rest != "recipient="+h ||
+		if got, rest := splitHintParameters(raw); len(got.near) != near || near > 0 && rest != "recipient="+h ||
 			near == 0 && rest != raw {
 			t.Errorf("%s: %d near, rest %s", raw, len(got.near), rest)
 		}

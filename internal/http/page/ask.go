@@ -121,7 +121,7 @@ func (l *visit) addAskNote(k *card, t words) {
 		k.Say = k.Note.Text
 	}
 	if f.Error == "" {
-		k.Typo = l.suggestionFor(k.Ask.Channel, f.Value, l.session.DraftOn == k.Ask.Channel)
+		k.Typo = l.doubtAbout(k.Ask.Channel, f.Value, l.session.DraftOn == k.Ask.Channel)
 	}
 	f.Doubt = k.Typo
 	if k.Typo != nil && (n.Kind == noteTypo || n.Kind == noteLandline) {
@@ -137,15 +137,15 @@ func (f *askForm) field() *textField {
 	return f.Mail
 }
 
-// suggestionForSent returns the suggestion for the recipient that a code was sent to; nil if there
+// doubtAboutSent returns the suggestion for the recipient that a code was sent to; nil if there
 // is none.
-func (l *visit) suggestionForSent() *suggestion {
-	return l.suggestionFor(l.session.channel(), l.session.To, false)
+func (l *visit) doubtAboutSent() *suggestion {
+	return l.doubtAbout(l.session.channel(), l.session.To, false)
 }
 
-// suggestionFor returns a suggestion if the domain looks mistyped or the number is a landline's,
+// doubtAbout returns a suggestion if the domain looks mistyped or the number is a landline's,
 // else nil. draft says that no code was sent to the text yet.
-func (l *visit) suggestionFor(on recipient.Channel, text string, draft bool) *suggestion {
+func (l *visit) doubtAbout(on recipient.Channel, text string, draft bool) *suggestion {
 	t := l.t.forChannel(on)
 	if on == recipient.SMS {
 		if l.session.Note.Kind != noteLandline {

@@ -77,12 +77,12 @@ func (l *visit) addCodeNote(k *card, v verification.View) {
 	switch {
 	case k.Note != nil:
 	case v.Send.Status == store.Failed:
-		k.Note, k.Typo = &notice{"bad", l.t["ResendFailed"]}, l.suggestionForSent()
+		k.Note, k.Typo = &notice{"bad", l.t["ResendFailed"]}, l.doubtAboutSent()
 		if !v.Send.Counts {
 			k.Note.Text += l.t["Separator"] + l.t["DidNotCount"]
 		}
 	case v.Send.Status == store.Undelivered:
-		k.Note, k.Typo = &notice{"bad", l.t["NotArrivedLead"]}, l.suggestionForSent()
+		k.Note, k.Typo = &notice{"bad", l.t["NotArrivedLead"]}, l.doubtAboutSent()
 	}
 	if k.Note != nil {
 		k.Say = k.Note.Text

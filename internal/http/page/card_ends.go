@@ -82,7 +82,7 @@ func (t words) ruleExplanation(worst quota.State, to string) (heading string, de
 // back. The card does not say why.
 func (l *visit) failedCard(v verification.View) *card {
 	k := l.newCard("failed", l.t["NotDelivered"])
-	k.Lead, k.Typo, k.Instead = l.t.fillHTML("NotDeliveredLead", "to", v.To), l.suggestionForSent(), l.otherChannelLink()
+	k.Lead, k.Typo, k.Instead = l.t.fillHTML("NotDeliveredLead", "to", v.To), l.doubtAboutSent(), l.otherChannelLink()
 	switch {
 	case v.Send.Status == store.Undelivered:
 		k.Heading, k.Say, k.Lead = l.t["NotArrived"], l.t["NotArrived"], escapeHTML(l.t["NotArrivedLead"])

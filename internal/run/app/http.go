@@ -108,7 +108,7 @@ func (a *App) openPorts() error {
 		l.server.ConnState = l.unread.Changed
 		a.onClose(l.server.Close)
 		a.listeners = append(a.listeners, l)
-		a.onClose(func() error { _ = port.Close(); return nil }) // which Serve may have done
+		a.onClose(func() error { _ = port.Close(); return nil })             // which Serve may have done
 		if _, l.unread.Idle = port.(server.PassedListener); !l.unread.Idle { // Idle: while they are waited for, no one is refused
 			late := time.AfterFunc(quietStart, func() { l.serve(a.failed) })
 			a.onClose(func() error { late.Stop(); return nil })

@@ -104,7 +104,8 @@ func (r *rekeyRun) rekeyPage(ctx context.Context, t store.SealedTable, rows []st
 		bounded, cancel := context.WithTimeout(sqldb.Behind(ctx), store.CallTimeout)
 		defer cancel()
 		n, err := r.db.Reseal(bounded, t, old, func(row store.SealedRow) []byte {
-			// nil where the key is missing: the row stays as it is, and CountRowsByKey counts it
+			// nil if the row cannot be opened, since its encryption key is missing or it is damaged: it stays as
+			// it is, and CountRowsByKey counts it
 			sealed, _ := r.ring.Reseal(sealLabels[t.Name], row.Sealed, []byte(row.Key))
 			return sealed
 		})

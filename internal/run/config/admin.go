@@ -31,7 +31,7 @@ type adminToken struct {
 	SHA256 [32]byte `yaml:"sha256" required:"yes" check:"token_hash"`
 	// `reader`, `operator` or `owner`.
 	Role string `yaml:"role" default:"reader" oneof:"reader operator owner"`
-	// A day (its last) or a time.
+	// The last day on which it works, or a time.
 	Expires time.Time `yaml:"expires,omitempty"`
 }
 

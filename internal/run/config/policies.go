@@ -24,7 +24,7 @@ type policyRule struct {
 	// `prefix`, or `global`; or `failures`.
 	Scope     quota.Scope `yaml:"scope" required:"yes" oneof:"recipient ip network app purpose country prefix global failures"`
 	Allowance `yaml:",inline"`
-	// [Strangers](policies.md#reserve) are refused once `limit` less this number is used. Below
+	// [Strangers](policies.md#reserve) are refused once only this many are left of `limit`. Below
 	// `limit`; by default 0; with scope `app`, `purpose`, `country`, `prefix` or `global` a fifth
 	// of a `limit` above 2. Not with scope `failures`.
 	Reserve int `yaml:"reserve,omitempty"`

@@ -70,7 +70,7 @@ func (d *loader) complete() {
 	d.completeApps()
 	d.completePolicies()
 	d.completePurposes()
-	d.completeFolding()
+	d.normalizeFolding()
 	d.checkTestRecipients()
 	d.readDisposableDomains()
 	declared := map[string][]string{
@@ -164,9 +164,9 @@ func (d *loader) checkTestRecipients() {
 	}
 }
 
-// completeFolding puts the domains of folding into the form of recipients' domains. It records a
+// normalizeFolding puts the domains of folding into the form of recipients' domains. It records a
 // mistake for a domain with two spellings.
-func (d *loader) completeFolding() {
+func (d *loader) normalizeFolding() {
 	all := map[string][]string{}
 	for _, text := range slices.Sorted(maps.Keys(d.config.Folds)) {
 		domain := parseMailDomain(text)

@@ -54,13 +54,13 @@ func (p *DB) runOnWriter(ctx context.Context,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error)) (notCommitted bool, err error) {
 	conn, err := p.writers.Acquire(ctx)
 	if err != nil {
-		p.recordFailure()
+		p.forgetSuccess()
 		return true, err
 	}
 	defer conn.Release() // closes the connection if its transaction is still open
 	notCommitted, err = transaction(conn)
 	if err != nil {
-		p.recordFailure()
+		p.forgetSuccess()
 	}
 	if isServerReadOnly(err) {
 		_ = conn.Conn().Close(ctx)
@@ -68,9 +68,9 @@ func (p *DB) runOnWriter(ctx context.Context,
 	return notCommitted, err
 }
 
-// recordFailure records that a send failed: LastCommit returns nil until one succeeds, and the next
+// forgetSuccess is called after a failed send: LastCommit returns nil until one succeeds, and the next
 // Ping looks for room.
-func (p *DB) recordFailure() {
+func (p *DB) forgetSuccess() {
 	p.committed.Store(nil)
 	p.roomy.Store(false)
 }

@@ -104,7 +104,7 @@ func TestPostgresTellsThatThereIsNoRoom(t *testing.T) {
 		`CREATE TRIGGER full_disk BEFORE INSERT ON write_probe FOR EACH ROW EXECUTE FUNCTION full_disk()`,
 		`UPDATE leases SET until = now() + interval '50 seconds' WHERE name = 'room'`)
 	storetest.OK(t, there.Ping(t.Context())) // the small write succeeds
-	here.recordFailure()                     // as after a failed send
+	here.forgetSuccess()                     // as after a failed send
 	storetest.IsFull(t, here.Ping(t.Context()))
 	storetest.IsFull(t, there.Ping(t.Context()))
 	exec(t, conn, `DROP TRIGGER full_disk ON write_probe`)

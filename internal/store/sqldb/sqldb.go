@@ -76,7 +76,8 @@ type Engine interface {
 	// DropPartition drops the oldest partition whose rows are all older than age, if none of them
 	// has to stay. It returns the name of the partition; "": none was dropped.
 	DropPartition(ctx context.Context, age time.Duration) (name string, err error)
-	// BeforeErase runs in the transaction of Erase, before anything is erased.
+	// BeforeErase runs in the transaction of Erase, before anything is erased. It takes the recipient's
+	// sends out of the counted hours, or has their hours counted again.
 	BeforeErase(q Tx, h recipient.Hash) error
 	// ForgetHour deletes the counts of the hour of an instant, if it has any: a row that it counts is
 	// about to change, and CountHours counts the hour again.

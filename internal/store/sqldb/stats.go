@@ -195,7 +195,7 @@ type intervalStartScanner struct {
 // Scan implements sql.Scanner.
 func (f intervalStartScanner) Scan(src any) error {
 	n, _ := src.(int64)
-	*f.to = f.of.NthIntervalStart(n)
+	*f.to = f.of.StartOfInterval(n)
 	return nil
 }
 

@@ -40,8 +40,8 @@ type Request struct {
 	Reports bool
 	// secret keys: called once the send is admitted, before its message leaves; false: the code is
 	// canceled, no message leaves, and Send returns ErrHeld. A repetition does not call it. If the
-	// process dies before it has returned, another one sends the message. nil: the message leaves at
-	// once
+	// process dies before it has returned, or before its no is written, another one sends the message.
+	// nil: the message leaves at once
 	Hold func() bool
 }
 

@@ -154,7 +154,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 			store.IdempotencyClaimAnswer{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
 	// The send is in the database. From here on only the answer can be lost: the same key repeats it.
-	// If the process dies before Hold has answered, another process sends the message.
+	// If the process dies before Hold has answered, or before its no is written, another process sends the message.
 	return s.deliverAdmitted(waiting, r, s.Gates.AnswerAdmitted(ctx, r.subject, decision, asked, begun), begun)
 }
 
