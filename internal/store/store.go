@@ -22,6 +22,7 @@
 //	migrations/{postgres,sqlite}          a new file: sends and verifications: campaign text NOT NULL DEFAULT ''; an index as sends_reference
 //	internal/base/texts/en.json, zh-Hans.json  label.campaign
 //	docs/openapi.yaml                     Ask, Verification, Row; the parameter of sends and sends.csv
+//	docs/compliance.md                     if it may tell of a person
 //	internal/http/console/testdata/pages.txt   go test ./internal/http/console -update
 //
 // Another field has its places in what makes it and in what shows it:

@@ -13,7 +13,7 @@ import (
 type BlockLists struct {
 	Recipients map[recipient.Hash]bool // by the hash of the mail address as spelled, or of the number as counted
 	Domains    map[string]bool         // of mail addresses, with their subdomains; lower-case A-labels
-	Prefixes   []string                // of phone numbers, as recipient.CountedPrefix returns them
+	Prefixes   []string                // of phone numbers, as recipient.CountedForm returns them
 	Disposable map[string]bool         // domains of throw-away addresses, with their subdomains
 }
 
@@ -25,7 +25,7 @@ func (b BlockLists) Contains(r recipient.Recipient, address recipient.Hash) bool
 		return true
 	}
 	for _, prefix := range b.Prefixes {
-		if r.Channel() == recipient.SMS && strings.HasPrefix(recipient.CountedPrefix(r.Address()), prefix) {
+		if r.Channel() == recipient.SMS && strings.HasPrefix(recipient.CountedForm(r.Address()), prefix) {
 			return true
 		}
 	}

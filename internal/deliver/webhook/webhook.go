@@ -85,9 +85,10 @@ const (
 	leaseDuration = 30 * time.Second
 	// defaultTick is Dependencies.Tick unless that is set.
 	defaultTick = time.Second
-	// retryFor is the age at which an undelivered event is given up.
+	// retryFor is the age at which an event whose attempts fail is given up.
 	retryFor = 24 * time.Hour
-	// keepEventsFor is how long events are kept. An event that is not delivered by then is given up.
+	// keepEventsFor is how long events are kept. One that no attempt was made for, as of an app without an
+	// endpoint, is then given up.
 	keepEventsFor = 7 * 24 * time.Hour
 	// sweepInterval is the time between two deletions of old events, and sweepLimit the most that one step
 	// deletes.

@@ -145,7 +145,7 @@ func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, n
 		a.openCarriers,
 		func() error { return a.newCore(nil) },
 		func() error { return a.rebuildLimiter(ctx) },
-		func() error { return a.loadKept(ctx) },
+		func() error { return a.loadKeptEvents(ctx) },
 		a.addRoutes,
 	)
 }

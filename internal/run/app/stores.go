@@ -190,9 +190,9 @@ func (a *App) newKept() *gates.Kept {
 	return k
 }
 
-// loadKept adds the kept events to the limiter. If that is Redis, a process without Redis kept them,
+// loadKeptEvents adds the kept events to the limiter. If that is Redis, a process without Redis kept them,
 // and they go there; without an answer of Redis the next start tries again.
-func (a *App) loadKept(ctx context.Context) error {
+func (a *App) loadKeptEvents(ctx context.Context) error {
 	if a.kept != nil {
 		return a.kept.Load(ctx)
 	}

@@ -31,8 +31,9 @@ WHERE words <> '' AND since > @window AND held_until IS NULL AND lifted_at IS NU
     WHERE x.server = suppressions.server AND x.words = suppressions.words AND x.words <> '' AND x.since > @window
   ) > @limit`
 
-	// liftAcceptedSQL lifts each burst of which the server has accepted a mail for a recipient later. If
-	// the server had accepted the refused mail too, its acceptance says nothing; delivery does.
+	// liftAcceptedSQL lifts a burst once its server has accepted a later mail to one of its recipients. If
+	// the mail that caused the suppression was accepted at first and bounced later, acceptance proves
+	// nothing: then only a report of delivery lifts the burst.
 	liftAcceptedSQL = `
 UPDATE suppressions SET lifted_at = @now, lifted_why = '` + store.LiftedAccepted + `'
 WHERE until > @now AND ` + inBurstSQL("suppressions") + ` AND (server, words) IN (

@@ -143,7 +143,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	switch {
 	case err != nil:
 		return Answer{}, err
-	case begun.Lockout.Wait > 0: // there is no row: the refund is lost with the process, too
+	case begun.Lockout.Wait > 0: // there is no row, nor in the next case: a refund is lost with the process
 		s.Outbox.RefundLater(string(r.send[:]), r.buckets)
 		s.lockouts.remember(r.lockoutKey(begun.Lockout.Class), begun.Lockout.Wait, s.Now())
 		return Answer{}, s.refusedByLockout(r.parsedRequest, begun.Lockout.Wait)
