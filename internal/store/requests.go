@@ -35,9 +35,9 @@ type Intent struct {
 	Code []byte
 }
 
-// HolderToJoin returns the holder if the send may resend the holder's newest verification with the
-// same app, channel, recipient and purpose. It is empty if Join names a verification, for browsers
-// and other strangers, and for a caller's code.
+// HolderToJoin returns the holder, see Verification.Holder, if the send may resend the holder's newest
+// verification with the same app, channel, recipient and purpose. It is empty if Join names a
+// verification, for browsers and other strangers, and if the caller brings its own code.
 func (in Intent) HolderToJoin() string {
 	if in.Join != "" || in.Verification.Class != SecretKeyClass || in.Verification.CallerChecks {
 		return ""

@@ -38,8 +38,8 @@ type Purpose struct {
 	Alphabet   code.Alphabet
 	Titles     message.PurposeTitles // use of the codes, in words for messages
 
-	// Life of a code, `30s` to `10m`; with `kind: confirm` to `24h`, of which text messages have
-	// `10m`. A resend does not prolong it.
+	// Life of a code, `30s` to `10m`; with `kind: confirm` to `24h`, but a code in a text message has
+	// at most `10m`. A resend does not prolong it.
 	TTL time.Duration `yaml:"ttl" default:"10m" range:"30s 24h: a code may not live longer than a day"` // see ForChannel
 	// `private`, or `glance`: the code in subject and preview.
 	Notify message.NotifyMode `yaml:"notify" default:"private" oneof:"private glance"`

@@ -98,23 +98,23 @@ func (e *MailEncoder) partsOf(m Mail) (*sharedParts, *Error) {
 	if known != nil && plain {
 		return known, nil
 	}
-	own, err := m.WithTexts()
+	filled, err := m.WithTexts()
 	if err != nil {
 		return nil, &Error{Class: Rejected, Stage: StagePrepare, Reason: ReasonTemplate,
 			Err: SafeError("the texts cannot be made")}
 	}
-	from, problem := own.checkSharedFields()
+	from, problem := filled.checkSharedFields()
 	if problem != "" {
 		return nil, rejectedError(problem)
 	}
 	if m.Form != nil && plain && !ok {
-		known = partsWithPlaceholders(m, own, from)
+		known = partsWithPlaceholders(m, filled, from)
 		e.keepParts(key, known)
 	}
 	if known != nil && plain {
 		return known, nil
 	}
-	p, problem := encodeSharedParts(own, from)
+	p, problem := encodeSharedParts(filled, from)
 	if problem != "" {
 		return nil, rejectedError(problem)
 	}
@@ -133,12 +133,12 @@ func (e *MailEncoder) keepParts(key sharedPartsKey, p *sharedParts) {
 // partsWithPlaceholders returns the parts of a form, with placeholders. It returns nil if filling them
 // in does not give the texts of the mail: a template may escape its code, as in an address, or have a
 // condition on it.
-func partsWithPlaceholders(m, own Mail, from *mail.Address) *sharedParts {
+func partsWithPlaceholders(m, filled Mail, from *mail.Address) *sharedParts {
 	fill := m.Fill
 	m.Fill = placeholderCharacters[:len(fill)]
 	m, err := m.WithTexts()
-	if err != nil || fillPlaceholders(m.Subject, fill) != own.Subject || fillPlaceholders(m.Text, fill) != own.Text ||
-		fillPlaceholders(m.HTML, fill) != own.HTML {
+	if err != nil || fillPlaceholders(m.Subject, fill) != filled.Subject || fillPlaceholders(m.Text, fill) != filled.Text ||
+		fillPlaceholders(m.HTML, fill) != filled.HTML {
 		return nil
 	}
 	p, problem := encodeSharedParts(m, from)

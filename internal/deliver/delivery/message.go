@@ -79,7 +79,7 @@ type Result struct {
 
 // RenderedMail is a checked and encoded mail, for every kind of mail server.
 type RenderedMail struct {
-	// Mail is what was encoded, for servers that take texts and not MIME.
+	// Message is what was encoded, for servers that take texts and not MIME.
 	Message Mail
 	// From and To are the addresses of the envelope, with the domains as A-labels.
 	From, To string

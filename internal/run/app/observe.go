@@ -53,7 +53,7 @@ func (a *App) registerPartMetrics(front *echo.Echo) {
 			a.metrics.InitDeliveryServer(recipient.SMS, h.Server)
 		}
 	}
-	a.initAppMetrics(a.cfg)
+	a.initCountersOfApps(a.cfg)
 }
 
 // storeSettingsHash stores the hash of the settings in force, for the metrics.
@@ -62,8 +62,8 @@ func (a *App) storeSettingsHash(cfg config.Config) {
 	a.settings.Store(&hash)
 }
 
-// initAppMetrics creates the counters of each app, at 0.
-func (a *App) initAppMetrics(cfg config.Config) {
+// initCountersOfApps creates the counters of each app, at 0.
+func (a *App) initCountersOfApps(cfg config.Config) {
 	channels := []recipient.Channel{recipient.Email}
 	if a.carrier != nil {
 		channels = append(channels, recipient.SMS)

@@ -178,7 +178,7 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemp
 	r.ends = renewed.NextStopEnd(now)
 	r.core.Hooks.ChangeSettings(webhookSettings(renewed))
 	r.core.Limits.SetLimits(limitSet(renewed))
-	r.initAppMetrics(renewed)
+	r.initCountersOfApps(renewed)
 	r.api.SetKeys(apiKeys(renewed))
 	r.requests.SetLimit(renewed.RequestsPerMinute)
 	if r.page != nil {

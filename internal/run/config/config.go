@@ -22,6 +22,8 @@
 //	internal/deliver/delivery/message.go      a setting that changes mails: SharedFields; TestEverySharedFieldIsSent fails until
 //	                                  check.go, encode.go and mailapi/resend.go beside it know it, and the lists of mailapi/shared_test.go;
 //	                                  internal/deliver/outbox/compose.go fills it, by Config of outbox.go
+//	internal/base/message             a setting of a message's words: RenderRequest; compose.go, verify/support/preview.go
+//	                                  and run/app/http.go make one
 //	testdata/full.yaml                a value that is not the default
 //	reload_test.go, testdata/load.txt what changes at once and what needs a restart; what is refused
 //	docs/decisions/0012-settings.md   what sets it and what would break if it were a constant; CHANGELOG.md

@@ -140,10 +140,9 @@ type PerDatabase interface {
 	// RecordAppEventEnd ends an attempt. False: another attempt holds the event, or the event has
 	// ended; nothing was changed.
 	RecordAppEventEnd(ctx context.Context, end store.AppEventEnd) (bool, error)
-	// CountHours stores the counts of up to limit past hours, newest first: those without counts
-	// and without a send in flight, whose codes have ended; each code lives at most life. It
-	// returns the number of these hours. It deletes the counts of hours that began longer than
-	// keep, or 62 days, ago. If several replicas call it at once, one counts.
+	// CountHours stores the counts of up to limit past hours that are not counted yet, newest first,
+	// once none of their sends is in flight and their codes have ended, which live at most life. It
+	// returns the number of these hours. It deletes counts older than keep, or than 62 days if that is less. If several replicas call it at once, one counts.
 	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
 	// EnsurePartitions creates the missing partitions of this week and the next four. It returns
 	// the end of the last partition; the zero time means that there are no partitions, and none are

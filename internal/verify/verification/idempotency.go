@@ -180,10 +180,10 @@ func (s *Service) claimKey(ctx context.Context, a parsedRequest) (keyClaim, erro
 	return c, nil
 }
 
-// releaseKey releases the key of a request that was not admitted, before a deadline. If the release
+// releaseUnadmittedKey releases the key of a request that was not admitted, before a deadline. If the release
 // fails, the key stays bound to this request and send ID, and the next request with the key can
 // continue after the lease.
-func (s *Service) releaseKey(ctx context.Context, deadline time.Time, c keyClaim, answer Answer, err error) {
+func (s *Service) releaseUnadmittedKey(ctx context.Context, deadline time.Time, c keyClaim, answer Answer, err error) {
 	if !c.keyed || answer.Admitted {
 		return
 	}

@@ -98,7 +98,7 @@ func (s *Service) sendOnce(ctx, deciding context.Context, r *sendInProgress) (an
 		return s.replay(ctx, a, *r.done)
 	}
 	answer, err = s.decide(deciding, ctx, r)
-	s.releaseKey(ctx, r.answerBy, r.keyClaim, answer, err)
+	s.releaseUnadmittedKey(ctx, r.answerBy, r.keyClaim, answer, err)
 	return answer, err
 }
 

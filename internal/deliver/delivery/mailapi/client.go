@@ -18,8 +18,8 @@ type providerAPI interface {
 	buildRequest(mail *delivery.RenderedMail) (exchange.Request, *delivery.Error)
 	// idempotent reports whether a repeated request sends no second mail.
 	idempotent() bool
-	// readAnswer reads an answer. accepted: the answer has the provider's ID of a mail. A status of
-	// success without such an ID may come from a gateway. code and words are those of a failure;
+	// readAnswer reads an answer. accepted: the answer has the ID that the provider gave the mail. A 2xx
+	// without one is not accepted: a proxy on the way may have sent it. code and words are those of a failure;
 	// empty if the answer has none.
 	readAnswer(a exchange.Response) (accepted bool, code, words string)
 	// codeMeanings returns the meanings of the provider's codes that their HTTP status does not tell.

@@ -149,7 +149,7 @@ func (s *session) readExpected(c command) error {
 // readReply reads one reply. It fails if codeMatches is false for the reply's code. Only a reply of one
 // line with the expected code is parsed here, which saves allocations; net/textproto reads others.
 func (s *session) readReply(expect int) (code int, text string, err error) {
-	if line, ok := s.peekLine(); ok && line[3] == ' ' && codeMatches(line[:3], expect) {
+	if line, ok := s.awaitBufferedLine(); ok && line[3] == ' ' && codeMatches(line[:3], expect) {
 		code, _ = strconv.Atoi(string(line[:3]))
 		text = string(bytes.TrimRight(line[4:], "\r\n"))
 		_, err = s.client.Text.R.Discard(len(line))
@@ -158,9 +158,9 @@ func (s *session) readReply(expect int) (code int, text string, err error) {
 	return s.client.Text.ReadResponse(expect)
 }
 
-// peekLine returns the next line without consuming it; false if no whole line is buffered after the
-// first byte has arrived.
-func (s *session) peekLine() ([]byte, bool) {
+// awaitBufferedLine waits for a byte, and returns the next line without consuming it; false if no
+// whole line is buffered then, or if the line has fewer than four bytes.
+func (s *session) awaitBufferedLine() ([]byte, bool) {
 	if _, err := s.client.Text.R.Peek(1); err != nil {
 		return nil, false
 	}
