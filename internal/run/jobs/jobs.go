@@ -23,8 +23,9 @@ type Job struct {
 	AtStop bool
 }
 
-// DefaultTick is the time between two runs of a job that has more work to do.
-const DefaultTick = time.Second
+// DefaultTick is the shortest time between two runs of a job, and that between two runs of a job that
+// has more work to do.
+const DefaultTick = 500 * time.Millisecond
 
 // stopTimeout bounds the last runs of all jobs together, when the process ends.
 const stopTimeout = 5 * time.Second
