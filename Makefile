@@ -93,6 +93,7 @@ tests: tools ## every test, those too that only nightly runs
 
 nightly: ## all that `make test` leaves out, then a page: what ran, how long, what failed, what was skipped (PARTS="tests fuzz" BOUND_fuzz=1h)
 	@$(BUILD) ./tools/nightly
+	@rm -rf bin/night/dist
 	@SEEDS=20000 OUT=bin/night/dist bin/nightly $(foreach part,$(PARTS),$(part):$(BOUND_$(part)))
 
 race: tools ## the tests of what goroutines share, under the race detector
