@@ -98,7 +98,7 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 	for _, f := range files {
 		_, _ = fmt.Fprintln(out, "wrote", filepath.Join(i.Root, f.name))
 	}
-	_, err = fmt.Fprintf(out, "The secrets are new and only there: keep a copy. Put a proxy with TLS in front (docs/operations.md), then %s\n%s", next, public)
+	_, err = fmt.Fprintf(out, "The secrets, with the API key and the password of the console at http://127.0.0.1:8081/admin, are new and only there: keep a copy. Put a proxy with TLS in front (docs/operations.md), then %s\n%s", next, public)
 	return err
 }
 

@@ -177,7 +177,7 @@ func CopySecrets(dir, path string) error {
 	from := filepath.Join(dir, secretsFileName)
 	secrets, err := readSecrets(from)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no %s: keep a copy of SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY instead",
+		return fmt.Errorf("there is no %s, since settings give the secrets: leave out --with-secrets, and keep a copy of SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY",
 			document.Printable(from))
 	}
 	if err != nil {

@@ -26,8 +26,12 @@ const (
 func (d *doctor) checkFile(ctx context.Context) {
 	const what = "database"
 	dir, err := os.Stat(d.cfg.DataDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		d.remark(what, d.cfg.DataDir+" is not there: the first start makes it; after that, correct SENDCODE_DATA_DIR")
+		return
+	}
 	if err != nil {
-		d.fail(what, err.Error()+": correct SENDCODE_DATA_DIR, or run sendcode migrate, which makes the folder and the file")
+		d.fail(what, err.Error()+": correct SENDCODE_DATA_DIR")
 		return
 	}
 	path := filepath.Join(d.cfg.DataDir, config.DatabaseFile)

@@ -37,7 +37,6 @@ func TestDoctorLooksAtTheFile(t *testing.T) {
 		}
 	}
 	for want, fault := range map[string]func(s *apptest.Stack, path string){
-		"✗ database: stat /": func(s *apptest.Stack, path string) { apptest.Must(s.T, os.RemoveAll(filepath.Dir(path))) },
 		" is read-only, so nothing can be sent: run chmod 600": func(s *apptest.Stack, path string) {
 			apptest.Must(s.T, os.Chmod(path, 0o400))
 		},
@@ -63,6 +62,9 @@ func TestDoctorLooksAtTheFile(t *testing.T) {
 			examine(s, dns{}, 0, true, "✗ ", want)
 		})
 	}
+	gone := embedded(t)
+	apptest.Must(t, os.RemoveAll(gone.Env["SENDCODE_DATA_DIR"]))
+	examine(gone, dns{}, 0, false, "! database: ", " is not there: the first start makes it; after that, correct SENDCODE_DATA_DIR")
 	s := embedded(t).Start(1)
 	s.Ask(0, apptest.Ana)
 	s.AwaitMail(apptest.Ana, 1)

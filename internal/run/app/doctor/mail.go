@@ -41,7 +41,7 @@ func (d *doctor) checkMailServer(ctx context.Context, name string, c mailserver.
 		return "", fmt.Errorf("%s: %w", c.Address, err)
 	}
 	d.reportEncryption("TLS of the "+name, loopback.IsHost(c.Host), seen)
-	return c.Address + " answers, as encrypted and logged in as configured", nil
+	return c.Address + " answers; encryption and login are as configured", nil
 }
 
 // renewCertificateBefore is how long before its end a certificate should be renewed.
