@@ -46,7 +46,8 @@ func main() {
 	}
 }
 
-// nightly runs the parts by program, a make, and writes the page. Once ctx ends, it starts no more.
+// nightly runs the parts by program, a make, and writes the page. Once ctx ends, it starts no more, and
+// fails.
 func nightly(ctx context.Context, args []string, program, dir string, out io.Writer) (failed bool, err error) {
 	var parts []part
 	for _, arg := range args {
@@ -65,7 +66,7 @@ func nightly(ctx context.Context, args []string, program, dir string, out io.Wri
 		if err := parts[i].run(ctx, program, dir); err != nil {
 			return false, err
 		}
-		failed = failed || parts[i].result == "failed"
+		failed = failed || parts[i].result == "failed" || parts[i].result == "not run"
 	}
 	text := page(parts)
 	fmt.Fprint(out, "\n", text)
@@ -84,7 +85,12 @@ func (p *part) run(ctx context.Context, program, dir string) error {
 	cmd := exec.CommandContext(bounded, program, p.name)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that what it starts is interrupted, too
-	group := func(s syscall.Signal) error { return syscall.Kill(-cmd.Process.Pid, s) }
+	group := func(s syscall.Signal) error {
+		if cmd.Process == nil { // the night had ended
+			return nil
+		}
+		return syscall.Kill(-cmd.Process.Pid, s)
+	}
 	cmd.Cancel = func() error {
 		time.AfterFunc(grace, func() { _ = group(syscall.SIGKILL) })
 		return group(syscall.SIGINT)
@@ -99,6 +105,8 @@ func (p *part) run(ctx context.Context, program, dir string) error {
 	}
 	p.read(strings.Split(string(text), "\n"))
 	switch {
+	case cmd.Process == nil && ctx.Err() != nil:
+		p.result = "not run"
 	case failure == nil:
 		p.result = "passed"
 	case errors.Is(bounded.Err(), context.DeadlineExceeded) && slices.Contains(resumed, p.name) && len(p.failed) == 0:

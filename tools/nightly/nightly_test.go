@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,5 +47,16 @@ func TestNightly(t *testing.T) {
 	}
 	if _, err := nightly(t.Context(), []string{"fuzz"}, program, dir, &out); err == nil {
 		t.Error("a part without a bound is run")
+	}
+}
+
+// An interrupted night ends with its page, too.
+func TestNightlyInterrupted(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	var out strings.Builder
+	failed, err := nightly(ctx, []string{"fuzz:1m"}, "true", t.TempDir(), &out)
+	if err != nil || !failed || !strings.Contains(out.String(), "| fuzz | not run |") {
+		t.Errorf("%v, %v:\n%s", failed, err, &out)
 	}
 }

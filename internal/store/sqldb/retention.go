@@ -130,7 +130,7 @@ func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gon
 
 const (
 	// maxHeld is how long a transaction of deleteInSteps should hold SQLite's only writer.
-	maxHeld = 10 * time.Millisecond
+	maxHeld = 5 * time.Millisecond
 	// maxDeleting is how long one call of deleteInSteps goes on.
 	maxDeleting = time.Second
 	// minStep is the size of its first and its smallest transaction: some 5 ms, and the disk's time.
@@ -138,7 +138,7 @@ const (
 )
 
 // deleteInSteps is DeleteAged in transactions so small that each ends within maxHeld, where the disk
-// is fast enough. After each it leaves the writer to others for twice as long. After maxDeleting it
+// is fast enough. After each it leaves the writer to others for four times as long. After maxDeleting it
 // leaves the rest to the next call.
 func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (gone store.ExpiredRows, err error) {
 	began, size := time.Now(), minStep
@@ -156,7 +156,7 @@ func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (
 			size *= 2
 		}
 		select {
-		case <-time.After(2 * took):
+		case <-time.After(4 * took):
 		case <-ctx.Done():
 			return gone, nil
 		}
