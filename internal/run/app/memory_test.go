@@ -16,7 +16,7 @@ func TestMemoryLimitOfTheRuntime(t *testing.T) {
 	TuneGC(memlimit.WithProvider(memlimit.Limit(1_000_000_000_000)))
 	t.Setenv("GOMEMLIMIT", "8TiB")
 	TuneGC(memlimit.WithProvider(memlimit.Limit(5_000_000_000)))
-	if limit, gc := debug.SetMemoryLimit(-1), debug.SetGCPercent(100); limit != 900_000_000_000 || gc != 200 {
+	if limit, gc := debug.SetMemoryLimit(-1), debug.SetGCPercent(100); limit != 900_000_000_000 || gc != 150 {
 		t.Errorf("the limit is %d, GOGC %d", limit, gc)
 	}
 	t.Setenv("GOGC", "100")
