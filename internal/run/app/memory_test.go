@@ -7,8 +7,8 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// The runtime keeps within the container, and the heap within three times what is in use, unless the
-// environment says otherwise.
+// The runtime keeps within the container, and the heap within two and a half times what is in use, unless
+// the environment says otherwise.
 func TestMemoryLimitOfTheRuntime(t *testing.T) {
 	before, gc := debug.SetMemoryLimit(-1), debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetMemoryLimit(before); debug.SetGCPercent(gc) })
