@@ -275,6 +275,24 @@ func TestASendIsRecordedOnceMore(t *testing.T) {
 	r.wants("no more")
 }
 
+// Where the database or the limiter is away, no send is forgotten: each is recorded once they are back.
+func TestSettleKeepsWhatFails(t *testing.T) {
+	r := newIdle(t)
+	bucket := r.sent(1, "a")
+	r.sent(1, "b")
+	r.sent(1, "c")
+	recorded := func(id string) string { return "record " + bucket + " 1h0m0s " + id }
+	r.db.away["Ping"] = true
+	r.flushed()
+	r.wants("without the database")
+	r.db.away["Ping"], r.gone = false, true
+	r.flushed()
+	r.wants("without the limiter")
+	r.gone = false
+	r.flushed()
+	r.wants("with both", recorded("a"), recorded("b"), recorded("c"))
+}
+
 // A reset may come while a send is on its way to the limiter, or while it waits after an answer
 // that was lost. It is taken back then.
 func TestWhatIsResetWhileItIsRecordedIsTakenBack(t *testing.T) {
