@@ -85,19 +85,17 @@ func (p *part) run(ctx context.Context, program, dir string) error {
 	cmd := exec.CommandContext(bounded, program, p.name)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that what it starts is interrupted, too
-	group := func(s syscall.Signal) error {
-		if cmd.Process == nil { // the night had ended
-			return nil
-		}
-		return syscall.Kill(-cmd.Process.Pid, s)
-	}
+	group := func(s syscall.Signal) error { return syscall.Kill(-cmd.Process.Pid, s) }
 	cmd.Cancel = func() error {
 		time.AfterFunc(grace, func() { _ = group(syscall.SIGKILL) })
 		return group(syscall.SIGINT)
 	}
 	began := time.Now()
-	failure := cmd.Run()
-	_ = group(syscall.SIGTERM) // a shell's background jobs ignore an interrupt
+	failure := cmd.Start()
+	if failure == nil {
+		failure = cmd.Wait()
+		_ = group(syscall.SIGTERM) // a shell's background jobs ignore an interrupt
+	}
 	p.took = time.Since(began)
 	text, err := os.ReadFile(log.Name())
 	if err != nil {

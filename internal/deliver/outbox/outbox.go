@@ -249,8 +249,8 @@ func (o *Outbox) takeOverIfReady(ctx context.Context) {
 	}
 }
 
-// stop waits for the attempts under way, and interrupts them after MaxStopWait. Then it writes their
-// outcomes, and makes their refunds, while the database answers.
+// stop waits for the attempts under way, and interrupts them after MaxStopWait. Then it settles and
+// refunds what still waits, as far as database and limiter answer.
 func (o *Outbox) stop() {
 	done := make(chan struct{})
 	go func() { o.work.Wait(); close(done) }()

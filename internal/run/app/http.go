@@ -75,7 +75,8 @@ const shutdownWait = 10 * time.Second
 var ErrInterrupted = errors.New("interrupted")
 
 // openPorts opens the port of the API, the console's if it has an address of its own, and that of
-// the profiles. Requests wait for Serve; after quietStart they get 503, but those on a passed socket.
+// the profiles. Requests wait for Serve; after quietStart they get 503, except on a passed
+// socket, where they wait on.
 func (a *App) openPorts() error {
 	a.health = &server.Health{}
 	passed, err := passedSockets()
@@ -108,8 +109,10 @@ func (a *App) openPorts() error {
 		l.server.ConnState = l.unread.Changed
 		a.onClose(l.server.Close)
 		a.listeners = append(a.listeners, l)
-		a.onClose(func() error { _ = port.Close(); return nil })             // which Serve may have done
-		if _, l.unread.Idle = port.(server.PassedListener); !l.unread.Idle { // Idle: while they are waited for, no one is refused
+		a.onClose(func() error { _ = port.Close(); return nil }) // which Serve may have done
+		_, ofSystemd := port.(server.PassedListener)
+		l.unread.Idle = ofSystemd // while they are waited for, no one is refused
+		if !ofSystemd {
 			late := time.AfterFunc(quietStart, func() { l.serve(a.failed) })
 			a.onClose(func() error { late.Stop(); return nil })
 		}

@@ -142,7 +142,8 @@ type PerDatabase interface {
 	RecordAppEventEnd(ctx context.Context, end store.AppEventEnd) (bool, error)
 	// CountHours stores the counts of up to limit past hours that are not counted yet, newest first,
 	// once none of their sends is in flight and their codes have ended, which live at most life. It
-	// returns the number of these hours. It deletes counts older than keep, or than 62 days if that is less. If several replicas call it at once, one counts.
+	// returns the number of these hours. It deletes counts older than keep, or than 62 days if that is
+	// less. If several replicas call it at once, one counts.
 	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
 	// EnsurePartitions creates the missing partitions of this week and the next four. It returns
 	// the end of the last partition; the zero time means that there are no partitions, and none are

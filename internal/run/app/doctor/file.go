@@ -25,22 +25,14 @@ const (
 // checkFile looks at the SQLite file, whether the service runs or not, and changes nothing.
 func (d *doctor) checkFile(ctx context.Context) {
 	const what = "database"
-	dir, err := os.Stat(d.cfg.DataDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		d.remark(what, d.cfg.DataDir+" is not there: the first start makes it; after that, correct SENDCODE_DATA_DIR")
-		return
-	}
-	if err != nil {
-		d.fail(what, err.Error()+": correct SENDCODE_DATA_DIR")
-		return
-	}
 	path := filepath.Join(d.cfg.DataDir, config.DatabaseFile)
 	file, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		d.remark(what, path+" is not there: the first start makes it")
+		d.remark(what, path+" is not there: the first start makes it; after that, correct SENDCODE_DATA_DIR")
 		return
 	}
-	if err != nil {
+	dir, dirErr := os.Stat(d.cfg.DataDir)
+	if err := errors.Join(err, dirErr); err != nil {
 		d.fail(what, err.Error()+": run the doctor as root, or as the user of the service")
 		return
 	}
