@@ -169,7 +169,7 @@ func (g *Gates) AnswerOverruled(ctx context.Context, s buckets.Subject, id uuid.
 		g.RefundLater(string(id[:]), s.Buckets())
 		return told
 	}
-	if err := g.add(ctx, s, r, taken.At, g.now(), quota.Recipient, quota.Failures); err != nil {
+	if err := g.add(ctx, s, r, taken.At, quota.Recipient, quota.Failures); err != nil {
 		g.logNotAdded(ctx, err)
 	}
 	if d, err := g.peekLimiter(ctx, s); err == nil {
@@ -184,7 +184,7 @@ func (g *Gates) AnswerOverruled(ctx context.Context, s buckets.Subject, id uuid.
 func (g *Gates) tell(ctx context.Context, s buckets.Subject, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
 	if scopes := lackingScopes(d.Rules, r.states); len(scopes) > 0 && !d.Alone {
 		again := g.now()
-		err := g.add(ctx, s, r, d.At, heard, scopes...)
+		err := g.add(ctx, s, r, d.At, scopes...)
 		if err == nil {
 			var added quota.Decision
 			if added, err = g.peekLimiter(ctx, s); err == nil {
@@ -214,11 +214,11 @@ func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
 	return scopes
 }
 
-// add records the rows' events of some scopes in the limiter, by their ages at heard, an instant of this
-// process's clock. The limiter told at, an instant of its own clock, before that, so none is recorded
-// later than it was. Error: as of Record.
-func (g *Gates) add(ctx context.Context, s buckets.Subject, r databaseRows, at, heard time.Time, scopes ...quota.Scope) (err error) {
-	names, passed := s.Buckets(), heard.Sub(r.asked)
+// add records the rows' events of some scopes in the limiter. The limiter told at, an instant of its own
+// clock, before the rows were read, so by their ages as of at none is recorded later than it was.
+// Error: as of Record.
+func (g *Gates) add(ctx context.Context, s buckets.Subject, r databaseRows, at time.Time, scopes ...quota.Scope) (err error) {
+	names := s.Buckets()
 	for _, scope := range scopes {
 		keep := s.Purpose.LongestRecipientWindow()
 		if scope == quota.Failures { // all purposes share the bucket
@@ -226,10 +226,10 @@ func (g *Gates) add(ctx context.Context, s buckets.Subject, r databaseRows, at, 
 		}
 		var events []quota.AgedEvent
 		for _, e := range r.events[scope] {
-			events = append(events, quota.AgedEvent{ID: e.ID, Age: r.now.Sub(e.At)})
+			events = append(events, quota.AgedEvent{ID: e.ID, Age: r.now.Sub(e.At), AsOf: at})
 		}
 		if len(events) > 0 && names[scope] != "" {
-			err = errors.Join(err, g.record(ctx, names[scope], keep, r.asked, agedBy(events, passed, at)))
+			err = errors.Join(err, g.record(ctx, names[scope], keep, r.asked, events))
 		}
 	}
 	return err

@@ -105,6 +105,12 @@ func TestCallsOfARequest(t *testing.T) {
 		}
 		look := func() { r.NoError(vtest.Err(w.Get(r.Context(), vtest.BackEnd, id))) }
 		flush := func() { r.EmptyLimiter() }
+		abandon := func() { // the process dies between the gates
+			ana, err := r.Svc.Desk.HashRecipient("email", vtest.Ana)
+			r.NoError(err)
+			r.NoError(vtest.Err(r.Limiter.Take(r.Context(), quota.Request{ID: "no row", Rules: secondAndHourRules,
+				Buckets: vtest.BucketsOf(r.Svc.Terms().Purposes["default"], ana)})))
+		}
 		second := func() { r.Sleep(time.Second) }
 		const looked, added = "Peek ReadHistory", "Peek ReadHistory Record Peek"
 		for i, step := range []struct {
@@ -116,8 +122,8 @@ func TestCallsOfARequest(t *testing.T) {
 			{send(true), "Take Begin"}, {flush, ""}, {look, added}, {look, looked}, {second, ""},
 			{flush, ""}, {send(true), "Take Begin Record Peek"}, {look, looked},
 			{flush, ""}, {send(false), "Take Begin Refund Record Peek"}, {send(false), "Take ReadHistory"}, {second, ""},
-			{send(true), "Take Begin"}, {second, ""}, {send(true), "Take Begin"}, {look, looked}, // the hour is full
-			{second, ""}, {send(false), "Take ReadHistory"},
+			{send(true), "Take Begin"}, {second, ""}, {abandon, ""}, {look, looked}, {second, ""},
+			{send(false), "Take ReadHistory"}, // the hour is full
 		} {
 			r.Want(fmt.Sprint("calls of step ", i), w.during(step.do), step.want)
 		}
@@ -648,6 +654,31 @@ func TestARecordThatIsLate(t *testing.T) {
 			look.Wait()
 			d := r.Counted()
 			r.WantLine(name, vtest.Line(int(c.counted), c.wait), d.Rules[0].Used, d.RetryAfter())
+		})
+	}
+}
+
+// An age is as of its read. The record adds the time since then, in the limiter, also if that runs it
+// late, and in this process, unless this process's clock was set back.
+func TestRecordAddsTheTimeSinceTheRead(t *testing.T) {
+	rule := quota.Rule{Name: "hour", Scope: quota.Backoff, Limit: 1, Window: time.Hour}
+	for since, age := range map[time.Duration]time.Duration{3 * time.Second: 13 * time.Second, -3 * time.Second: 10 * time.Second} {
+		vtest.InBubble(t, func(r *vtest.Rig) {
+			r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+				if call == "Record" {
+					r.Sleep(time.Second)
+				}
+				return do()
+			})
+			r.NoError(r.Svc.Gates.Record(r.Context(), quota.Backoff, "bucket", time.Hour, time.Now().Add(-since),
+				quota.AgedEvent{ID: "send", Age: 10 * time.Second}))
+			for _, place := range []string{"the limiter", "this process"} {
+				d, err := r.Svc.Gates.PeekOrLocal(r.Context(), quota.Request{Rules: []quota.Rule{rule},
+					Buckets: map[quota.Scope]string{quota.Backoff: "bucket"}})
+				r.NoError(err)
+				r.Want("the wait by "+place, d.RetryAfter(), time.Hour-age-time.Second)
+				r.LoseLimiter()
+			}
 		})
 	}
 }
