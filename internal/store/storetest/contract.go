@@ -16,7 +16,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"begin": {beginWrites, onlyBucketsSendsCount, repeatedBegin, badIntents,
 		rejectionsOfARecipient, onlyRecipientsRejectionsCount,
 		sixtyCallers, MixedRecipients},
-	"join": {joins, strangersJoinNone},
+	"join": {joins, strangersJoinNone, sendsCountLongerThanTheyAreJoined},
 	"check": {guessesAtOnce, checksAreKept, checksWithKeys, failuresOfARecipient, failuresApart, failuresByClass, failuresInARow,
 		failuresAtOnce,
 		cancelOrApprove, redeemedOnce, newestOfHolder},

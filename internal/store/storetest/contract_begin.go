@@ -10,6 +10,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqldb"
 )
 
@@ -206,6 +207,18 @@ func strangersJoinNone(t *testing.T, f *Fixture) {
 	in := f.Intent(1, heldBy("s:2"), byBrowser)
 	in.Join = first.Verification.ID
 	Equal(t, "named", f.Admit(t, in).Verification.ID, first.Verification.ID)
+}
+
+// sendsCountLongerThanTheyAreJoined wants a holder's send to count for a rule whose window is longer
+// than gate.ResendWithin.
+func sendsCountLongerThanTheyAreJoined(t *testing.T, f *Fixture) {
+	const window = gate.ResendWithin + time.Hour
+	rules := WithRules(Rule(1, window))
+	f.Admit(t, f.Intent(1, rules, heldBy("s:1")))
+	f.Pass(window - time.Microsecond)
+	f.Refuse(t, f.Intent(1, rules, heldBy("s:1")))
+	f.Pass(time.Microsecond)
+	f.Admit(t, f.Intent(1, rules, heldBy("s:1")))
 }
 
 func cancel(t *testing.T, f *Fixture, id string) {
