@@ -274,6 +274,19 @@ func TestAnIDCountsForItsWindow(t *testing.T) {
 	})
 }
 
+// Events of the same instant are apart: each is refunded alone, once.
+func TestAnEventOfAnInstantIsRefundedAlone(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		for _, id := range []string{"first", "second", "third"} {
+			w.takeID(id, perHour)
+		}
+		for i, id := range []string{"second", "second", "third", "first"} {
+			must(t, w.Refund(t.Context(), id, ann()))
+			same(t, fmt.Sprint("used after refund ", i), w.peek(perHour).Rules[0].Used, []int{2, 2, 1, 0}[i])
+		}
+	})
+}
+
 // A bucket that a request only reads refuses no ID that was refunded in it.
 func TestAReadBucketRefusesNoID(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
