@@ -53,21 +53,22 @@ BENCH_ROUNDS ?= 5
 # What is measured, and all that it starts, has two processors, so that machines with more give the same ratios.
 BENCH_CPUS ?= 0,1
 BENCH_FLAGS ?=
-BENCH = $(if $(shell command -v taskset),taskset -c $(BENCH_CPUS)) go test $(NIGHTLY) -run='^TestBench$$' -count=1 -v -timeout=6h ./tools/bench
+BENCH = $(if $(shell command -v taskset),taskset -c $(BENCH_CPUS)) go test $(NIGHTLY) -run='^$(or $(BENCHED),TestBench)$$' -count=1 -v -timeout=6h ./tools/bench
 OUT ?= dist
 # What `make nightly` runs, one after another, and how long each part may take. Two processors need some ten hours.
-PARTS ?= outside tests goals soak fuzz prove release simulate mutants
+PARTS ?= outside tests goals budget soak fuzz prove release simulate mutants
 BOUND_outside ?= 15m
 BOUND_tests ?= 90m
 BOUND_goals ?= 20m
+BOUND_budget ?= 20m
 BOUND_soak ?= 90m
 BOUND_fuzz ?= 40m
 BOUND_prove ?= 10m
-BOUND_release ?= 20m
+BOUND_release ?= 40m
 BOUND_simulate ?= 4h
 BOUND_mutants ?= 2h
 
-.PHONY: help build run demo test tests nightly race lint outside bench goals fuzz soak prove simulate mutants up release version screenshots tools
+.PHONY: help build run demo test tests nightly race lint outside bench goals budget fuzz soak prove simulate mutants up release version screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -115,6 +116,10 @@ bench: ## what requests cost beside a floor, into docs/PERFORMANCE.md and tools/
 
 goals: ## one round of bench, of 64 callers, against the goals in tools/bench/RESULTS.md; writes nothing
 	$(BENCH) -perf.rounds=1 -perf.callers=64 $(BENCH_FLAGS)
+
+budget: BENCHED := Test(Budget|Build)
+budget: ## what each part of a request takes, by builds without it, and each module of the program (BENCH_FLAGS=-perf.write: into tools/bench/RESULTS.md)
+	$(BENCH) -perf.rounds=3 -perf.for=1s $(BENCH_FLAGS)
 
 fuzz: ## every fuzz target, each for FUZZTIME=30s
 	@set -o pipefail; go test $(NIGHTLY) -list='^Fuzz' ./... \

@@ -81,7 +81,7 @@ func (b *rig) measure(c *contender, callers int, workload string) (f figures) {
 			began = s.asked
 		}
 		last := s.answered
-		if workload == send || workload == keyedSend {
+		if (workload == send || workload == keyedSend) && !c.silent {
 			if at := b.collect(s.opened); at.After(last) {
 				last = at
 			}

@@ -64,6 +64,7 @@ type contender struct {
 	name, base string // host:port
 	ask        func(workload string, o *opened) request
 	knows      []string // workloads
+	silent     bool     // no mail comes
 	process    *servertest.Process
 	database   string    // name; empty: it has none
 	list       []*opened // that it was last asked to send

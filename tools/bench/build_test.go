@@ -1,0 +1,134 @@
+//go:build nightly
+
+package bench
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// origin is what a module belongs to, such as github.com/jackc or modernc.org; own code and the
+// standard library have names of their own.
+func origin(module string) string {
+	switch host, rest, _ := strings.Cut(module, "/"); {
+	case module == "":
+		return "standard library"
+	case module == "sendcode":
+		return "own code"
+	case host == "github.com":
+		owner, _, _ := strings.Cut(rest, "/")
+		return host + "/" + owner
+	default:
+		return host
+	}
+}
+
+// buildCost is what a module takes.
+type buildCost struct {
+	time  time.Duration // processor time of its compiler, without a build cache
+	bytes int64         // of its functions and data in the program, with names
+}
+
+// TestBuild prints what each module costs: processor time of a cold build, and bytes of the program.
+// It needs rounds, as TestBudget, and no rig.
+func TestBuild(t *testing.T) {
+	if *rounds == 0 {
+		for module, want := range map[string]string{"": "standard library", "sendcode": "own code",
+			"github.com/jackc/pgx/v5": "github.com/jackc", "modernc.org/libc": "modernc.org"} {
+			if got := origin(module); got != want {
+				t.Errorf("%q belongs to %q, want %q", module, got, want)
+			}
+		}
+		return
+	}
+	b := &rig{T: t, dir: t.TempDir()}
+	said := func(args ...string) string {
+		cmd := exec.CommandContext(t.Context(), "go", args...)
+		cmd.Dir = "../.."
+		out, err := cmd.Output()
+		b.must(err)
+		return string(out)
+	}
+	of := map[string]string{} // package to origin
+	for line := range strings.Lines(said("list", "-deps", "-f", "{{.ImportPath}} {{with .Module}}{{.Path}}{{end}}", "./cmd/sendcode")) {
+		path, module, _ := strings.Cut(strings.TrimSpace(line), " ")
+		of[path] = origin(module)
+	}
+	program, graph := filepath.Join(b.dir, "sendcode"), filepath.Join(b.dir, "actions.json")
+	said("build", "-a", "-buildvcs=false", "-debug-actiongraph="+graph, "-o", program, "./cmd/sendcode")
+	var actions []struct {
+		Mode, Package   string
+		CmdUser, CmdSys time.Duration
+	}
+	text, err := os.ReadFile(graph)
+	b.must(err)
+	b.must(json.Unmarshal(text, &actions))
+	costs := map[string]buildCost{}
+	for _, a := range actions {
+		name := cmp.Or(of[a.Package], "others")
+		if a.Mode == "link" {
+			name = "linking"
+		}
+		c := costs[name]
+		c.time += a.CmdUser + a.CmdSys
+		costs[name] = c
+	}
+	for line := range strings.Lines(said("tool", "nm", "-size", program)) {
+		if f := strings.Fields(line); len(f) >= 4 && f[2] != "U" && strings.ToUpper(f[2]) != "B" {
+			size, err := strconv.ParseInt(f[1], 10, 64)
+			b.must(err)
+			dir, rest := "", f[3]
+			if i := strings.LastIndex(rest, "/"); i >= 0 {
+				dir, rest = rest[:i+1], rest[i+1:]
+			}
+			rest, _, _ = strings.Cut(rest, ".")
+			name := cmp.Or(of[strings.ReplaceAll(dir+rest, "%2e", ".")], "others")
+			c := costs[name]
+			c.bytes += size
+			costs[name] = c
+		}
+	}
+	out := section{"RESULTS.md", "Build", "Processor time of a build without a cache, and bytes of functions and data in the program, by the origin of the modules.\n\n" +
+		tableOfBuild(costs)}
+	fmt.Println(out.text)
+	if *write {
+		page, err := os.ReadFile(out.file)
+		b.must(err)
+		b.must(os.WriteFile(out.file, []byte(withSection(string(page), out.title, out.text)), 0o644))
+	}
+}
+
+// tableOfBuild has the origins that take at least a hundredth of time or bytes; the rest are others.
+func tableOfBuild(costs map[string]buildCost) string {
+	var all buildCost
+	for _, c := range costs {
+		all.time, all.bytes = all.time+c.time, all.bytes+c.bytes
+	}
+	others := buildCost{}
+	var names []string
+	for name, c := range costs {
+		if name == "others" || c.time*100 < all.time && c.bytes*100 < all.bytes {
+			others.time, others.bytes = others.time+c.time, others.bytes+c.bytes
+		} else {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(costs[b].time, costs[a].time) })
+	row := func(name string, c buildCost) []string {
+		return []string{name, fmt.Sprintf("%.1f", c.time.Seconds()), fmt.Sprintf("%.1f", float64(c.bytes)/1e6)}
+	}
+	rows := [][]string{{"modules of", "processor time, s", "bytes, MB"}}
+	for _, name := range names {
+		rows = append(rows, row(name, costs[name]))
+	}
+	return table(append(rows, row("others", others), row("all", all)))
+}
