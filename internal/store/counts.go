@@ -58,10 +58,10 @@ type FailedSend struct {
 	ID      uuid.UUID
 	EndedAt time.Time // on the database's clock
 	Purpose string
-	// CountsForBackoff is true, it was not reset, and no message to the recipient was sent since
-	Counts bool
-	Paused bool // a pause stopped it
-	Held   bool // a pause of its prefix and class is in force now
+	// its reason CountsForBackoff, it was not reset, and no message to the recipient was sent since
+	CountsForBackoff bool
+	Paused           bool // a pause stopped it
+	Held             bool // a pause of its prefix and class is in force now
 }
 
 // FailedSendsQuery selects the FailedSends of a recipient that ended less than Within ago.

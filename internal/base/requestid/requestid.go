@@ -50,15 +50,15 @@ func (r *requestContext) Value(name any) any {
 // traceparent (W3C Trace Context, section 3.2). A header is valid if it has 16 to 64 letters, digits
 // and "-", "_", ".". A header that is not adopted is logged as client_request_id if it has a letter
 // and at most 128 characters, which are these and "=", ";", ":", "/".
-func NewContext(ctx context.Context, header, traceparent string) (_ context.Context, id string) {
+func NewContext(ctx context.Context, requestIDHeader, traceparentHeader string) (_ context.Context, id string) {
 	// NewV7 fails only without randomness, with which Go ends the process
-	r := &requestContext{Context: ctx, id: uuid.Must(uuid.NewV7()).String(), trace: traceID(traceparent)}
-	if r.claimed = r.trace; Valid(header) {
-		r.claimed = header
+	r := &requestContext{Context: ctx, id: uuid.Must(uuid.NewV7()).String(), trace: traceID(traceparentHeader)}
+	if r.claimed = r.trace; Valid(requestIDHeader) {
+		r.claimed = requestIDHeader
 	}
 	r.notes = r.room[:0]
-	if isLoggable(header) {
-		r.notes = append(r.notes, slog.String(clientIDName, header))
+	if isLoggable(requestIDHeader) {
+		r.notes = append(r.notes, slog.String(clientIDName, requestIDHeader))
 	}
 	return r, r.id
 }

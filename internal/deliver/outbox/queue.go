@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/runbook"
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -207,7 +207,7 @@ func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from t
 		if s := w.Send; s.InDoubt {
 			// its process may have died before the limiter heard of a send that the database admitted alone
 			counted := o.Policy.Get().Purposes[s.Purpose].CountedAs()
-			o.SettleLater(s.ID, map[quota.Scope]string{quota.Recipient: buckets.Recipient(s.App, s.Channel, counted, s.Recipient)})
+			o.SettleLater(s.ID, map[quota.Scope]string{quota.Recipient: bucketnames.Recipient(s.App, s.Channel, counted, s.Recipient)})
 			o.Logger.Warn("abandoned send taken over", "send", w.Send.ID, "attempt", w.Send.Attempt,
 				runbook.DatabaseSlow.See())
 		}

@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/base/runbook"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/webhook"
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -54,7 +54,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	case store.CountsForBackoff(out.Reason):
 		// if Redis does not answer, only this process counts the send
 		_ = o.Limiter.Record(context.WithoutCancel(ctx), quota.Backoff,
-			buckets.Backoff(s.App, s.Channel, s.Recipient, f.work.Verification.Class), policy.BackoffRule.Window, o.Now(),
+			bucketnames.Backoff(s.App, s.Channel, s.Recipient, f.work.Verification.Class), policy.BackoffRule.Window, o.Now(),
 			quota.AgedEvent{ID: string(s.ID[:])})
 	}
 }
@@ -62,7 +62,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 // countBadAddress counts a send whose address takes no messages in the limiter's bucket of failures:
 // now, or after the limiter is back.
 func (o *Outbox) countBadAddress(ctx context.Context, s store.Send) {
-	bucket, keep := buckets.Failures(s.App, s.Channel, s.Recipient), o.Policy.Get().FailureWindow()
+	bucket, keep := bucketnames.Failures(s.App, s.Channel, s.Recipient), o.Policy.Get().FailureWindow()
 	if keep == 0 { // no rule counts it
 		return
 	}

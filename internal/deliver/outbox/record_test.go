@@ -9,7 +9,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -23,7 +23,7 @@ func TestRejectionsAreRecordedAsFailures(t *testing.T) {
 	failing.Policy.Rules = []quota.Rule{{Name: "failures", Scope: quota.Failures, Limit: 1, Window: time.Hour}}
 	s.Policy.Change(policy.Set{Purposes: map[string]policy.Purpose{"login": failing}})
 	s.db.rows = map[uuid.UUID]store.Status{send.ID: store.Failed}
-	want := fmt.Sprintf("record %s 1h0m0s %s", buckets.Failures("shop", recipient.Email, send.Recipient), send.ID[:])
+	want := fmt.Sprintf("record %s 1h0m0s %s", bucketnames.Failures("shop", recipient.Email, send.Recipient), send.ID[:])
 	s.countBadAddress(t.Context(), send)
 	s.wants("at once", want)
 	s.gone = true

@@ -10,7 +10,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/runbook"
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -46,7 +46,7 @@ func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 	v := r.Verification
 	counted := o.recipientBuckets(v.App, v.Channel, v.Purpose, v.Recipient)
 	if to, err := o.Vault.OpenRecipient(v); err == nil && v.Class.IsStranger() && v.Channel == recipient.Email {
-		counted = append(counted, buckets.Spellings(v.App, o.Vault.Hashes(to).Mailbox))
+		counted = append(counted, bucketnames.Spellings(v.App, o.Vault.Hashes(to).Mailbox))
 	}
 	err := o.Limiter.Refund(ctx, string(r.ID[:]), counted...)
 	o.mu.Lock()
@@ -66,7 +66,7 @@ func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 // has had.
 func (o *Outbox) recipientBuckets(app string, ch recipient.Channel, purpose string, h recipient.Hash) (all []string) {
 	for _, name := range o.Policy.Get().CurrentAndFormerNames(purpose) {
-		all = append(all, buckets.Recipient(app, ch, name, h))
+		all = append(all, bucketnames.Recipient(app, ch, name, h))
 	}
 	return all
 }
@@ -112,7 +112,7 @@ const (
 // right check: in this process at once, in the limiter in the background. It retries for
 // retryRefundFor. If maxPending refunds wait already, the refund is dropped.
 func (o *Outbox) RefundLater(id string, in map[quota.Scope]string) {
-	o.enqueueRefund(id, buckets.OfCountedScopes(in)...)
+	o.enqueueRefund(id, bucketnames.OfCountedScopes(in)...)
 }
 
 func (o *Outbox) enqueueRefund(id string, counted ...string) {

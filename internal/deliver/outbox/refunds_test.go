@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/kit/servertest"
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -174,7 +174,7 @@ func takenBack(id, bucket string) []string {
 
 // sent is a send of the recipient that the database let in alone.
 func (r *idle) sent(h byte, id string) (bucket string) {
-	s := buckets.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: login}
+	s := bucketnames.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: login}
 	r.SettleLater(uuid.UUID([]byte(fmt.Sprintf("%-16s", id))), s.Buckets())
 	return s.Buckets()[quota.Recipient]
 }
@@ -222,7 +222,7 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	var told []string
 	for _, due := range r.db.due {
 		v := due.Verification
-		s := buckets.Subject{App: v.App, Channel: v.Channel, Recipient: v.Recipient, Purpose: login}
+		s := bucketnames.Subject{App: v.App, Channel: v.Channel, Recipient: v.Recipient, Purpose: login}
 		told = append(told, fmt.Sprintf("refund %s [%s]", string(due.ID[:]), s.Buckets()[quota.Recipient]))
 	}
 	r.asked("back", []string{"RefundsDue", "Refunded 1", "Refunded 2"}, told...)

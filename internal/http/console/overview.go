@@ -59,7 +59,7 @@ var approvalDimensions = []store.Dimension{store.ByCountry, store.ByCarrier, sto
 
 func (a *Console) overviewPage(c echo.Context) error {
 	w, ctx := frame.Words(c), c.Request().Context()
-	values, err := frame.ParseValues(c.Request().URL.RawQuery)
+	values, err := frame.ParseRawQuery(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/frame"
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 )
 
@@ -178,7 +178,7 @@ func (q listQuery) hasLocalTimes(raw string) bool {
 func networkParameter(to *string) frame.ParseFunc {
 	return func(value string) string {
 		if address, err := netip.ParseAddr(value); err == nil {
-			*to = buckets.WideNetworkPrefix(address)
+			*to = bucketnames.WideNetworkPrefix(address)
 			return ""
 		}
 		network, err := netip.ParsePrefix(value)

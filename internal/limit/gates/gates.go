@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/base/logthrottle"
 	"sendcode/internal/base/runbook"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/quota"
@@ -228,7 +228,7 @@ func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 // the limiter's states without the event. If the refund fails, RefundLater gets the event. If the
 // refund or the Peek fails, the given states are returned.
 func (g *Gates) refundRefused(ctx context.Context, r quota.Request, states []quota.State) []quota.State {
-	err := g.shared.Refund(ctx, r.ID, buckets.OfCountedScopes(r.Buckets)...)
+	err := g.shared.Refund(ctx, r.ID, bucketnames.OfCountedScopes(r.Buckets)...)
 	if err != nil {
 		g.RefundLater(r.ID, r.Buckets)
 		return states

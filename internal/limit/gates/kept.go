@@ -10,7 +10,7 @@ import (
 
 	"sendcode/internal/base/logthrottle"
 	"sendcode/internal/base/runbook"
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -81,7 +81,7 @@ type readKept struct{}
 
 // add queues a change of the limiter.
 func (k *Kept) add(ctx context.Context, c quota.Change) {
-	if c.Keep > 0 && c.Keep <= longestForgotten || buckets.InDatabase(c.Bucket) || ctx.Value(readKept{}) != nil {
+	if c.Keep > 0 && c.Keep <= longestForgotten || bucketnames.InDatabase(c.Bucket) || ctx.Value(readKept{}) != nil {
 		return
 	}
 	k.mu.Lock()

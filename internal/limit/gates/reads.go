@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/quota"
@@ -130,7 +130,7 @@ func (x *sharedRead[T]) awaitTurn(ctx context.Context, before *sharedRead[T], sl
 }
 
 // historyQuery returns the query for the rows of a subject's recipient that a rule counts.
-func (g *Gates) historyQuery(s buckets.Subject) gate.HistoryQuery {
+func (g *Gates) historyQuery(s bucketnames.Subject) gate.HistoryQuery {
 	look := gate.HistoryQuery{Bucket: s.DatabaseBucket()}
 	if window := s.Purpose.LongestRecipientWindow(); window > 0 {
 		look.Counting = window + HistoryMargin
@@ -144,13 +144,13 @@ func (g *Gates) historyQuery(s buckets.Subject) gate.HistoryQuery {
 // readHistory reads the rows of a subject's recipient. shared: other refusals may share the read.
 // asked is when the read began, on this process's clock. Without a rule on the recipient it reads
 // nothing and returns nil. Error: of the database.
-func (g *Gates) readHistory(ctx context.Context, s buckets.Subject, shared bool) (h *gate.History, asked time.Time, err error) {
+func (g *Gates) readHistory(ctx context.Context, s bucketnames.Subject, shared bool) (h *gate.History, asked time.Time, err error) {
 	look := g.historyQuery(s)
 	switch {
 	case look.Counting == 0 && look.Rejected == 0:
 		return nil, asked, nil
 	case shared:
-		key := readKey{buckets.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient), look.Counting, look.Rejected,
+		key := readKey{bucketnames.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient), look.Counting, look.Rejected,
 			s.Class.IsStranger()}
 		x := g.histories.read(ctx, key, g.now, func(ctx context.Context) (gate.History, error) { return g.db.ReadHistory(ctx, look) })
 		return &x.rows, x.asked, x.err

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -102,7 +102,7 @@ func (g *Gates) Rebuild(ctx context.Context) error {
 	err := g.db.CountedSends(ctx, set.LongestRecipientWindow(), func(c store.CountedSend) error {
 		p, ok := set.Purposes[c.Purpose]
 		if keep := p.LongestRecipientWindow(); ok && keep > 0 {
-			return record(c, keep, buckets.Recipient(c.App, c.Channel, p.CountedAs(), c.Recipient))
+			return record(c, keep, bucketnames.Recipient(c.App, c.Channel, p.CountedAs(), c.Recipient))
 		}
 		return nil
 	})
@@ -111,6 +111,6 @@ func (g *Gates) Rebuild(ctx context.Context) error {
 		return err
 	}
 	return g.db.AllRejectedSends(ctx, failures, func(c store.CountedSend) error {
-		return record(c, failures, buckets.Failures(c.App, c.Channel, c.Recipient))
+		return record(c, failures, bucketnames.Failures(c.App, c.Channel, c.Recipient))
 	})
 }

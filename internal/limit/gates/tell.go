@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/quota"
@@ -79,18 +79,18 @@ type databaseRows struct {
 	asked  time.Time     // before now, on this process's clock
 }
 
-func newDatabaseRows(s buckets.Subject, sends, rejected []quota.Event, now, asked time.Time) databaseRows {
+func newDatabaseRows(s bucketnames.Subject, sends, rejected []quota.Event, now, asked time.Time) databaseRows {
 	events := map[quota.Scope][]quota.Event{quota.Recipient: sends, quota.Failures: rejected}
 	return databaseRows{events, quota.Evaluate(policy.ComputableFromDatabase(s.Purpose.Policy.Rules), events, now).Rules, now, asked}
 }
 
-func (g *Gates) rowsOfHistory(s buckets.Subject, h *gate.History, asked time.Time) databaseRows {
+func (g *Gates) rowsOfHistory(s bucketnames.Subject, h *gate.History, asked time.Time) databaseRows {
 	return newDatabaseRows(s, h.Sends(s.Purpose.LongestRecipientWindow()), h.RejectedSends(g.policy.Get().FailureWindow()), h.Now, asked)
 }
 
 // Peek returns the state of every rule for a subject now, and counts nothing. While the limiter is
 // unavailable, the database and this process answer. Errors: of the database, or of a bad request.
-func (g *Gates) Peek(ctx context.Context, s buckets.Subject) (Answer, error) {
+func (g *Gates) Peek(ctx context.Context, s bucketnames.Subject) (Answer, error) {
 	asked := g.now()
 	d, err := g.peekLimiter(ctx, s)
 	if errors.Is(err, errLimiterAway) {
@@ -108,14 +108,14 @@ func (g *Gates) Peek(ctx context.Context, s buckets.Subject) (Answer, error) {
 	return Answer{g.tell(ctx, s, d, asked, heard, g.rowsOfHistory(s, h, read)), h}, nil
 }
 
-func (g *Gates) peekLimiter(ctx context.Context, s buckets.Subject) (quota.Decision, error) {
+func (g *Gates) peekLimiter(ctx context.Context, s bucketnames.Subject) (quota.Decision, error) {
 	return g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: s.Buckets()}, g.shared.Peek, false)
 }
 
 // peekWithoutLimiter is Peek without the limiter. The states of rules on the recipient and its
 // failures come from the database, those of other rules from this process. shared: other refusals may
 // share the read. Errors: of the database, or of a bad request.
-func (g *Gates) peekWithoutLimiter(ctx context.Context, s buckets.Subject, shared bool) (Answer, error) {
+func (g *Gates) peekWithoutLimiter(ctx context.Context, s bucketnames.Subject, shared bool) (Answer, error) {
 	d, err := g.local.Peek(ctx, quota.Request{Rules: policy.ForLimiterAlone(s.Purpose.Policy.Rules), Buckets: s.Buckets()})
 	if err != nil {
 		return Answer{}, err
@@ -133,7 +133,7 @@ func (g *Gates) peekWithoutLimiter(ctx context.Context, s buckets.Subject, share
 // AnswerRefusal returns the answer after TakeSend, called at asked, refused a send by d. If the
 // answer is Allowed, a wait has ended meanwhile, or the sends that the rule backoff counted no longer
 // count: repeat the Take. Error: of the database.
-func (g *Gates) AnswerRefusal(ctx context.Context, s buckets.Subject, d quota.Decision, asked time.Time) (Answer, error) {
+func (g *Gates) AnswerRefusal(ctx context.Context, s bucketnames.Subject, d quota.Decision, asked time.Time) (Answer, error) {
 	if d.Alone {
 		return g.peekWithoutLimiter(ctx, s, true)
 	}
@@ -151,7 +151,7 @@ func (g *Gates) AnswerRefusal(ctx context.Context, s buckets.Subject, d quota.De
 // AnswerAdmitted returns the decision on a send that both gates admitted. TakeSend, called at asked,
 // returned taken, and Begin returned begun. If the limiter was unavailable, other rules than the
 // recipient's have the states of this process.
-func (g *Gates) AnswerAdmitted(ctx context.Context, s buckets.Subject, taken quota.Decision, asked time.Time,
+func (g *Gates) AnswerAdmitted(ctx context.Context, s bucketnames.Subject, taken quota.Decision, asked time.Time,
 	begun store.BeginAnswer) quota.Decision {
 	own := quota.Event{ID: string(begun.Send.ID[:]), At: begun.Now}
 	return g.tell(ctx, s, taken, asked, g.now(), newDatabaseRows(s, append(slices.Clip(begun.History), own), begun.Rejected, begun.Now, asked))
@@ -160,12 +160,12 @@ func (g *Gates) AnswerAdmitted(ctx context.Context, s buckets.Subject, taken quo
 // AnswerOverruled handles a send that the limiter admitted and the database refused: it refunds the
 // send, adds the events that the limiter lacked, and returns the answer. If the refund fails,
 // RefundLater gets the send.
-func (g *Gates) AnswerOverruled(ctx context.Context, s buckets.Subject, id uuid.UUID, taken quota.Decision, asked time.Time,
+func (g *Gates) AnswerOverruled(ctx context.Context, s bucketnames.Subject, id uuid.UUID, taken quota.Decision, asked time.Time,
 	begun store.BeginAnswer) (told Answer) {
 	r := newDatabaseRows(s, begun.History, begun.Rejected, begun.Now, asked)
 	// Without a later look only the rows' states are told: those of the Take contain the send.
 	told = Answer{Decision: quota.Decision{At: r.now, Rules: r.states, Alone: taken.Alone}}
-	if taken.Alone || g.Refund(ctx, string(id[:]), buckets.OfCountedScopes(s.Buckets())...) != nil {
+	if taken.Alone || g.Refund(ctx, string(id[:]), bucketnames.OfCountedScopes(s.Buckets())...) != nil {
 		g.RefundLater(string(id[:]), s.Buckets())
 		return told
 	}
@@ -181,7 +181,7 @@ func (g *Gates) AnswerOverruled(ctx context.Context, s buckets.Subject, id uuid.
 // tell returns d with the stricter states of d and of the rows, at the rows' instant. The limiter was
 // asked for d at asked, and had answered at heard. If the rows count more, their events are added to
 // the limiter, which is then asked again.
-func (g *Gates) tell(ctx context.Context, s buckets.Subject, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
+func (g *Gates) tell(ctx context.Context, s bucketnames.Subject, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
 	if scopes := lackingScopes(d.Rules, r.states); len(scopes) > 0 && !d.Alone {
 		again := g.now()
 		err := g.add(ctx, s, r, d.At, scopes...)
@@ -217,7 +217,7 @@ func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
 // add records the rows' events of some scopes in the limiter. The limiter told at, an instant of its own
 // clock, before the rows were read, so by their ages as of at none is recorded later than it was.
 // Error: as of Record.
-func (g *Gates) add(ctx context.Context, s buckets.Subject, r databaseRows, at time.Time, scopes ...quota.Scope) (err error) {
+func (g *Gates) add(ctx context.Context, s bucketnames.Subject, r databaseRows, at time.Time, scopes ...quota.Scope) (err error) {
 	names := s.Buckets()
 	for _, scope := range scopes {
 		keep := s.Purpose.LongestRecipientWindow()

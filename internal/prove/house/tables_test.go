@@ -33,10 +33,10 @@ var edges = map[string]string{
 
 	"internal/codes": "quota internal/base/... internal/store internal/store/gate internal/codes/...",
 
-	"internal/limit":        deciding + " internal/limit/buckets",
+	"internal/limit":        deciding + " internal/limit/bucketnames",
 	"internal/limit/limits": "quota internal/base/fault", // not gates: it asks an interface
 
-	"internal/deliver": "quota internal/base/... internal/store internal/codes/... internal/limit/buckets " +
+	"internal/deliver": "quota internal/base/... internal/store internal/codes/... internal/limit/bucketnames " +
 		"internal/deliver/delivery internal/deliver/jsonpath internal/deliver/sms internal/deliver/standardwebhooks internal/deliver/webhook",
 	// a mail server and a carrier know no send
 	"internal/deliver/delivery": "internal/base/loopback internal/deliver/delivery/... internal/deliver/exchange",
@@ -48,7 +48,7 @@ var edges = map[string]string{
 	"internal/http":         serving,
 	"internal/http/api":     serving + " internal/http/hooks internal/deliver/reports internal/deliver/sms internal/deliver/sns",
 	"internal/http/page":    serving + " internal/http/evp internal/deliver/delivery/mailbox", // whose mails a page shows
-	"internal/http/console": serving + " internal/limit/buckets internal/http/console/... internal/http/openid",
+	"internal/http/console": serving + " internal/limit/bucketnames internal/http/console/... internal/http/openid",
 
 	"internal/run":        deciding + " internal/limit/... internal/deliver/... internal/verify/... internal/run/disk internal/run/recent",
 	"internal/run/config": "quota internal/base/... internal/codes/... internal/deliver/... internal/http/hooks internal/run/config/document",

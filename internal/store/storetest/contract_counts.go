@@ -102,14 +102,14 @@ func readFailedSends(t *testing.T, f *Fixture) {
 		if q.Class == store.UnknownBrowser && q.Within == time.Hour {
 			Equal(t, what+": all", len(got) >= 2, true) // those that never counted, too
 		}
-		got = slices.DeleteFunc(got, func(s store.FailedSend) bool { return !s.Counts })
+		got = slices.DeleteFunc(got, func(s store.FailedSend) bool { return !s.CountsForBackoff })
 		Equal(t, what, got, want)
 		Equal(t, "now", now, f.Now)
 	}
 	failed := func(out store.Outcome, changes ...func(*store.Intent)) store.FailedSend {
 		t.Helper()
 		begun := f.fail(t, f.Intent(1, append(changes, number)...), out)
-		return store.FailedSend{ID: begun.Send.ID, EndedAt: f.Now, Purpose: begun.Send.Purpose, Counts: true,
+		return store.FailedSend{ID: begun.Send.ID, EndedAt: f.Now, Purpose: begun.Send.Purpose, CountsForBackoff: true,
 			Paused: out.Reason == store.ReasonPaused}
 	}
 	stranger, rejected := of(store.UnknownBrowser), store.Outcome{Reason: store.ReasonRejected}

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/runbook"
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/verification"
 )
@@ -94,12 +94,12 @@ func (d *Desk) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) e
 	for _, app := range d.affectedApps(p) {
 		logged = append(logged, store.Bucket{App: app, Channel: p.Channel, Recipient: p.Recipient,
 			Purposes: purpose.Shares})
-		limited = append(limited, buckets.Failures(app, p.Channel, p.Recipient), buckets.Spellings(app, p.mailbox()))
+		limited = append(limited, bucketnames.Failures(app, p.Channel, p.Recipient), bucketnames.Spellings(app, p.mailbox()))
 		for _, class := range store.Classes {
-			limited = append(limited, buckets.Backoff(app, p.Channel, p.Recipient, class))
+			limited = append(limited, bucketnames.Backoff(app, p.Channel, p.Recipient, class))
 		}
 		for _, name := range set.CurrentAndFormerNames(purpose.Name) {
-			limited = append(limited, buckets.Recipient(app, p.Channel, name, p.Recipient))
+			limited = append(limited, bucketnames.Recipient(app, p.Channel, name, p.Recipient))
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)

@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/outbox"
 	"sendcode/internal/deliver/sms"
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verify/verification"
@@ -276,13 +276,13 @@ func TestWhatAFailureSays(t *testing.T) {
 					return d.Rules[0].Used
 				}
 				r.WantLine(name, c.want, row.Reason,
-					count(quota.Failures, buckets.Failures("shop", v.Channel, v.Recipient)),
-					count(quota.Backoff, buckets.Backoff("shop", v.Channel, v.Recipient, store.SecretKeyClass)))
+					count(quota.Failures, bucketnames.Failures("shop", v.Channel, v.Recipient)),
+					count(quota.Backoff, bucketnames.Backoff("shop", v.Channel, v.Recipient, store.SecretKeyClass)))
 				rows := 0
 				r.NoError(r.Store.AllRejectedSends(r.Context(), 24*time.Hour,
 					func(store.CountedSend) error { rows++; return nil }))
 				r.Want(name+": in the database", rows,
-					count(quota.Failures, buckets.Failures("shop", v.Channel, v.Recipient)))
+					count(quota.Failures, bucketnames.Failures("shop", v.Channel, v.Recipient)))
 			})
 	}
 	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) { // what the caller ended
@@ -292,7 +292,7 @@ func TestWhatAFailureSays(t *testing.T) {
 		r.Sleep(2 * time.Minute)
 		d, err := r.Limiter.Peek(r.Context(),
 			quota.Request{Rules: []quota.Rule{policy.BackoffRule}, Buckets: map[quota.Scope]string{
-				quota.Backoff: buckets.Backoff("shop", "email", r.Person().Recipient, store.SecretKeyClass)}})
+				quota.Backoff: bucketnames.Backoff("shop", "email", r.Person().Recipient, store.SecretKeyClass)}})
 		r.WantLine("ended", "failed ended 0 <nil>", r.Status(a), d.Rules[0].Used, err)
 	})
 }

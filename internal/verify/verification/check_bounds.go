@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/runbook"
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -35,7 +35,7 @@ func (s *Service) takeNetworkQuota(ctx context.Context, k *checkInProgress) erro
 	}
 	checks := s.Policy.Get().Checks
 	r := quota.Request{Rules: []quota.Rule{checks.Network, checks.WideNetwork},
-		Buckets: buckets.NetworkFailedChecks(k.App, k.IP, v.Channel)}
+		Buckets: bucketnames.NetworkFailedChecks(k.App, k.IP, v.Channel)}
 	switch {
 	case errors.Is(err, fault.NotFound): // the limiter is asked as often as for a known verification
 		_, _ = s.Gates.PeekOrLocal(ctx, r)
@@ -66,7 +66,7 @@ func (s *Service) takeWithNewID(ctx context.Context, r *quota.Request) (quota.De
 
 // wrongCodeRequest returns the request that counts a wrong code for an app, without an ID.
 func (s *Service) wrongCodeRequest(app string, ch recipient.Channel) quota.Request {
-	return quota.Request{Buckets: map[quota.Scope]string{quota.App: buckets.AppFailedChecks(app, ch)},
+	return quota.Request{Buckets: map[quota.Scope]string{quota.App: bucketnames.AppFailedChecks(app, ch)},
 		Rules: []quota.Rule{s.Policy.Get().Checks.App}}
 }
 

@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/runbook"
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 )
 
@@ -236,7 +236,7 @@ func (s *Service) idempotencyKeyHash(label string, c Caller) [32]byte {
 	case isRandomKey(c.Key):
 		kind = "browser"
 	default:
-		kind = "browser of " + buckets.ClientPrefix(c.IP)
+		kind = "browser of " + bucketnames.ClientPrefix(c.IP)
 	}
 	return s.Vault.KeyedHash(label, c.App, kind, c.Key)
 }

@@ -8,7 +8,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/kit/servertest"
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 )
 
@@ -59,7 +59,7 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := parsedRequest{Request: Request{Caller: Caller{App: "shop"}}, to: to, subject: buckets.Subject{Class: store.SecretKeyClass},
+	a := parsedRequest{Request: Request{Caller: Caller{App: "shop"}}, to: to, subject: bucketnames.Subject{Class: store.SecretKeyClass},
 		joins: joinedVerification{class: store.UnknownBrowser}}
 	s.lockouts.remember(a.lockoutKey(store.SecretKeyClass), time.Hour, seenAt)
 	cached := func() time.Duration {

@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/requestid"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -27,7 +27,7 @@ type parsedRequest struct {
 	joins   joinedVerification     // zero: not a resend
 	to      recipient.Recipient    // of the code
 	address recipient.Hash         // of the address as it is spelled; subject.Recipient may stand for several spellings
-	subject buckets.Subject        // has the purpose with its rules, and the class
+	subject bucketnames.Subject    // has the purpose with its rules, and the class
 	buckets map[quota.Scope]string // of the subject; must not be changed
 	holder  string                 // of a verification that the request opens
 }
@@ -191,14 +191,14 @@ func (s *Service) isKnownBrowser(ctx context.Context, a parsedRequest) bool {
 // with the purpose and its rules.
 func (s *Service) subjectWithRules(
 	set policy.Set, c Caller, class store.Class, p policy.Purpose, r recipient.Recipient,
-	h recipient.Hashes) buckets.Subject {
+	h recipient.Hashes) bucketnames.Subject {
 	p = s.purposeWithRules(set, c, class, p, r.Channel(), h.Address)
-	return subjectOf(c, class, r.Channel(), h.Counted, buckets.GroupsOf(s.Vault, r, h), p)
+	return subjectOf(c, class, r.Channel(), h.Counted, bucketnames.GroupsOf(s.Vault, r, h), p)
 }
 
-func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Hash, in buckets.RecipientGroups,
-	p policy.Purpose) buckets.Subject {
-	return buckets.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Area: in, Purpose: p, Class: class}
+func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Hash, in bucketnames.RecipientGroups,
+	p policy.Purpose) bucketnames.Subject {
+	return bucketnames.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Area: in, Purpose: p, Class: class}
 }
 
 // purposeWithRules returns the purpose with the rules and limits that apply to the caller, the

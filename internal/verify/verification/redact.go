@@ -7,7 +7,7 @@ import (
 
 	"sendcode/internal/base/runbook"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/limit/gates"
 	"sendcode/quota"
 )
@@ -44,7 +44,7 @@ type sendHistory struct {
 // verification that the caller names, and the IDs of those that it replaces; it is empty if the
 // caller names none. If the database does not answer, a browser sees as much as a browser that names
 // no verification.
-func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Answer, c Caller, state State,
+func (s *Service) redact(ctx context.Context, of bucketnames.Subject, told gates.Answer, c Caller, state State,
 	chain []string) quota.Decision {
 	var sends sendHistory
 	if c.Kind != BackEnd && len(chain) > 0 {

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/base/runbook"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/admission"
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/limit/gates"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -336,7 +336,7 @@ func (s *Service) withFailedChecksRule(a parsedRequest, r quota.Request) quota.R
 	rule.Scope, rule.Observe = quota.FailedChecks, true
 	r.Rules = append(slices.Clip(r.Rules), rule)
 	r.Buckets = maps.Clone(r.Buckets)
-	r.Buckets[quota.FailedChecks] = buckets.AppFailedChecks(a.App, a.to.Channel())
+	r.Buckets[quota.FailedChecks] = bucketnames.AppFailedChecks(a.App, a.to.Channel())
 	return r
 }
 
@@ -368,7 +368,7 @@ const CarrierRuleName = "carrier"
 // carrierHold returns the hold on a text message's recipient, as the database has it. Until the
 // hold ends, the carrier would refuse messages to the recipient. The hold is returned as the state
 // of a rule named CarrierRuleName, used up until then. False: there is no hold.
-func (s *Service) carrierHold(ctx context.Context, of buckets.Subject) (quota.State, bool, error) {
+func (s *Service) carrierHold(ctx context.Context, of bucketnames.Subject) (quota.State, bool, error) {
 	if of.Channel != recipient.SMS || s.Texts == nil {
 		return quota.State{}, false, nil
 	}
@@ -382,7 +382,7 @@ func (s *Service) carrierHold(ctx context.Context, of buckets.Subject) (quota.St
 	return quota.State{Rule: rule, Used: 1, ResetAfter: e.Left, RetryAfter: e.Left}, true, nil
 }
 
-func (s *Service) withCarrierHold(ctx context.Context, of buckets.Subject, d quota.Decision) (quota.Decision, error) {
+func (s *Service) withCarrierHold(ctx context.Context, of bucketnames.Subject, d quota.Decision) (quota.Decision, error) {
 	carrier, held, err := s.carrierHold(ctx, of)
 	if held {
 		d.Rules = append(d.Rules, carrier)

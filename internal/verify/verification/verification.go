@@ -29,7 +29,7 @@ import (
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/limit/admission"
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/limit/gates"
 	"sendcode/internal/limit/refusals"
 	"sendcode/internal/store"
@@ -168,7 +168,7 @@ func (c Caller) network() string {
 	if !c.IP.IsValid() {
 		return ""
 	}
-	return buckets.WideNetworkPrefix(c.IP)
+	return bucketnames.WideNetworkPrefix(c.IP)
 }
 
 // class returns the caller's class, without regard to tokens of known browsers.

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/code"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/limit/gates"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -172,18 +172,18 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 
 // recipientGroups returns the area of a verification's recipient; zero if no rule needs it, or if
 // the recipient cannot be decrypted.
-func (s *Service) recipientGroups(p policy.Purpose, v store.Verification) buckets.RecipientGroups {
+func (s *Service) recipientGroups(p policy.Purpose, v store.Verification) bucketnames.RecipientGroups {
 	if !slices.ContainsFunc(p.Policy.Rules, func(r quota.Rule) bool {
 		return policy.CountsByArea(r) ||
 			r.Scope == policy.SpellingsScope
 	}) {
-		return buckets.RecipientGroups{}
+		return bucketnames.RecipientGroups{}
 	}
 	r, err := s.Vault.OpenRecipient(v)
 	if err != nil {
-		return buckets.RecipientGroups{}
+		return bucketnames.RecipientGroups{}
 	}
-	return buckets.GroupsOf(s.Vault, r, s.Vault.Hashes(r))
+	return bucketnames.GroupsOf(s.Vault, r, s.Vault.Hashes(r))
 }
 
 // Quota returns the states of a recipient's rules now, and counts nothing. Errors:
@@ -223,7 +223,7 @@ func (s *Service) NeverTogether(c Caller, channel, purpose string, to ...string)
 		}
 		of := s.subjectWithRules(set, c, c.class(), p, r, s.Vault.Hashes(r))
 		in := of.Buckets()
-		for _, bucket := range buckets.OfCountedScopes(in) {
+		for _, bucket := range bucketnames.OfCountedScopes(in) {
 			counted[bucket]++
 		}
 		for _, rule := range of.Purpose.Policy.Rules {
@@ -248,7 +248,7 @@ func (s *Service) RecipientQuota(
 		return quota.Decision{}, err
 	}
 	p = set.WithLimits(p, app, class)
-	told, err := s.peek(ctx, buckets.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch),
+	told, err := s.peek(ctx, bucketnames.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch),
 		Class: class})
 	return told.Decision, err
 }
@@ -268,7 +268,7 @@ func (s *Service) ValidateRecipient(channel, to string) error {
 
 // peek returns the states of a subject's rules now, with a carrier's hold as one of them. Error:
 // fault.Unavailable.
-func (s *Service) peek(ctx context.Context, of buckets.Subject) (gates.Answer, error) {
+func (s *Service) peek(ctx context.Context, of bucketnames.Subject) (gates.Answer, error) {
 	told, err := s.Gates.Peek(ctx, of)
 	if err == nil {
 		told.Decision, err = s.withCarrierHold(ctx, of, told.Decision)

@@ -66,14 +66,14 @@ func ParseURL(text string) (Config, error) {
 	}
 	c := Config{Scheme: u.Scheme, Host: u.Hostname(), Username: u.User.Username(), Parameters: map[string]string{}}
 	c.Password, _ = u.User.Password()
-	if err := c.readParameters(u); err != nil {
+	if err := c.setFromURL(u); err != nil {
 		return Config{}, err
 	}
 	_, err = c.complete()
 	return c, err
 }
 
-func (c *Config) readParameters(u *url.URL) error {
+func (c *Config) setFromURL(u *url.URL) error {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return delivery.SafeError("malformed parameters")

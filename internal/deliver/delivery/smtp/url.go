@@ -36,7 +36,7 @@ func ParseURL(text string) (Config, error) {
 	}
 	config := Config{Host: u.Hostname(), Username: u.User.Username()}
 	config.Password, _ = u.User.Password()
-	if err := config.readParameters(u); err != nil {
+	if err := config.setFromURL(u); err != nil {
 		return Config{}, err
 	}
 	_, err = config.withDefaults()
@@ -46,7 +46,7 @@ func ParseURL(text string) (Config, error) {
 // maxConns is for relays of one's own: 1,000 at 300 ms a mail carry 3,300 mails a second.
 const maxConns = 1000
 
-func (c *Config) readParameters(u *url.URL) error {
+func (c *Config) setFromURL(u *url.URL) error {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return delivery.SafeError("malformed parameters")

@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/runbook"
 	"sendcode/internal/http/server"
-	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 )
 
@@ -233,7 +233,7 @@ func (a *Auth) beginSession(c echo.Context, who principal, s store.Session, acti
 	}
 	ctx := c.Request().Context()
 	s.ID, s.Account, s.Bound = sha256.Sum256(key), who.Name, who.sessionBinding(key)
-	s.Network, s.Browser = buckets.WideNetworkPrefix(server.ClientIP(c)), browserOf(c.Request().UserAgent())
+	s.Network, s.Browser = bucketnames.WideNetworkPrefix(server.ClientIP(c)), browserOf(c.Request().UserAgent())
 	if act.Detail = s.Via; s.Granted != "" {
 		act.Detail = s.Granted
 	}

@@ -38,7 +38,7 @@ type Parameters map[string]ParseFunc
 // another question; of several errors, Parse returns that of the parameter whose name sorts first.
 // given has no empty parameters.
 func (known Parameters) Parse(raw string) (given url.Values, err error) {
-	values, err := ParseValues(raw)
+	values, err := ParseRawQuery(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -62,8 +62,8 @@ func (known Parameters) Parse(raw string) (given url.Values, err error) {
 	return given, nil
 }
 
-// ParseValues parses a raw query of any parameters. Error: *server.Problem.
-func ParseValues(raw string) (url.Values, error) {
+// ParseRawQuery parses a raw query of any parameters. Error: *server.Problem.
+func ParseRawQuery(raw string) (url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		return nil, &server.Problem{Kind: server.BadRequest,
