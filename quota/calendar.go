@@ -56,7 +56,7 @@ func (r Rule) Period(now time.Time) (start, end time.Time) {
 		_, start, end = r.periodAround(now)
 		return start, end
 	}
-	wall, _, end := r.asDaily().periodAround(now)
+	wall, _, end := r.daysAsOneDay().periodAround(now)
 	start = time.Unix(firstInstantOf(wall-int64(r.Days-1)*secondsPerDay, r.zone()), 0).UTC()
 	if first := end.Add(-r.Keep()); first.After(start) {
 		start = first
@@ -64,9 +64,9 @@ func (r Rule) Period(now time.Time) (start, end time.Time) {
 	return start, end
 }
 
-// asDaily returns a rule with Days as a rule of one calendar day, since its counted span moves when
+// daysAsOneDay returns a rule with Days as a rule of one calendar day, since its counted span moves when
 // a date begins. Other rules are returned unchanged.
-func (r Rule) asDaily() Rule {
+func (r Rule) daysAsOneDay() Rule {
 	if r.Days > 0 {
 		r.Per, r.Days = Day, 0
 	}
@@ -76,9 +76,9 @@ func (r Rule) asDaily() Rule {
 // expiryByDate returns the instant from which a rule with Days no longer counts an event that
 // happened at the instant at: the start of the date Days later.
 func (r Rule) expiryByDate(at time.Time) time.Time {
-	wall, _, _ := r.asDaily().periodAround(at)
+	wall, _, _ := r.daysAsOneDay().periodAround(at)
 	end := time.Unix(firstInstantOf(wall+int64(r.Days)*secondsPerDay, r.zone()), 0).UTC()
-	if _, kept, _ := r.asDaily().periodAround(at.Add(r.Keep())); kept.Before(end) {
+	if _, kept, _ := r.daysAsOneDay().periodAround(at.Add(r.Keep())); kept.Before(end) {
 		return kept
 	}
 	return end
@@ -109,7 +109,7 @@ func (r Rule) periodAround(now time.Time) (wall int64, start, end time.Time) {
 // two; for a rule with Days, the starts of four dates. A script whose clock differs a little from
 // now finds its own period among them.
 func (r Rule) periodStarts(now time.Time) [4]time.Time {
-	one := r.asDaily()
+	one := r.daysAsOneDay()
 	start, end := one.Period(now)
 	before, _ := one.Period(start.Add(-time.Microsecond))
 	_, after := one.Period(end)

@@ -191,6 +191,8 @@ func (m *Memory) find(name string, now int64) *bucket {
 	return b
 }
 
+// findOrAdd returns the bucket of a name. If it adds one to a full shard, it first deletes buckets
+// that have expired, and then any others until there is room.
 func (m *Memory) findOrAdd(name string, now int64) *bucket {
 	if b := m.find(name, now); b != nil {
 		return b

@@ -91,7 +91,7 @@ type Request struct {
 	Rules []Rule // the event is counted only if all of them admit it
 	// bucket of each scope; if a rule's scope has none, Take fails and Peek leaves the rule out
 	Buckets map[Scope]string
-	// another process may have taken the ID before; only [Queue] reads it
+	// another process may have taken the ID before; no [Limiter] reads it, [Queue] does
 	Repeated bool
 	// the app or customer that asks, or empty; only [Queue] reads it, to share its waiting places
 	Tenant string
@@ -218,9 +218,9 @@ type Limiter interface {
 	// ErrUnavailable.
 	Record(ctx context.Context, bucket string, keep time.Duration, events []AgedEvent) error
 
-	// Reset deletes the events of the buckets and leaves a mark for 60 s. Until the mark ends,
-	// Record skips events from before the reset and from the 10 s after it: they may have been read
-	// before the reset. A refunded ID stays refunded. Errors: ErrBadRequest, ErrUnavailable.
+	// Reset deletes the events of the buckets and leaves a mark for 60 s. Until the mark ends, Record
+	// skips events that are dated up to 10 s after the reset: an age is as of its read, so an event
+	// from before the reset may seem younger when Record runs. A refunded ID stays refunded. Errors: ErrBadRequest, ErrUnavailable.
 	Reset(ctx context.Context, buckets ...string) error
 }
 

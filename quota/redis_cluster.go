@@ -127,13 +127,13 @@ type nodeState struct {
 }
 
 // availability reports whether a node is paused, and whether another node answers.
-func (n *nodeHealth) availability(addr string) (paused, others bool) {
+func (n *nodeHealth) availability(addr string) (paused, otherAnswers bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for other, x := range n.at {
-		others = others || other != addr && x.answers
+		otherAnswers = otherAnswers || other != addr && x.answers
 	}
-	return time.Now().Before(n.at[addr].paused), others
+	return time.Now().Before(n.at[addr].paused), otherAnswers
 }
 
 // note remembers the outcome of a call, and pauses a node that could not be reached.

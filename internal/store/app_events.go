@@ -129,8 +129,8 @@ type AppEventLimit struct {
 	Limit int
 }
 
-// AppEventEnd is the result of an attempt to deliver an event.
-type AppEventEnd struct {
+// AppEventAttemptEnd is the result of an attempt to deliver an event.
+type AppEventAttemptEnd struct {
 	AttemptID
 	State  EventState    // EventPending: the delivery is tried again
 	After  time.Duration // with EventPending: until the next attempt may start
@@ -138,7 +138,7 @@ type AppEventEnd struct {
 }
 
 // Sanitized returns the result as it is stored.
-func (e AppEventEnd) Sanitized() AppEventEnd {
+func (e AppEventAttemptEnd) Sanitized() AppEventAttemptEnd {
 	e.Answer = sanitized(e.Answer)
 	return e
 }

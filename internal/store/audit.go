@@ -102,9 +102,9 @@ func (a AuditEntry) Validated() (AuditEntry, error) {
 // table audit_recipients.
 func (a AuditEntry) HasRecipient() bool { return a.Recipient != recipient.Hash{} || a.To != "" }
 
-// CompleteAuditEntry returns the second entry, which completes a: a copy with a new ID, the outcome
+// AuditEntryEnding returns the second entry, which completes a: a copy with a new ID, the outcome
 // and the detail. Error: the system has no randomness.
-func CompleteAuditEntry(a AuditEntry, outcome AuditOutcome, detail string) (AuditEntry, error) {
+func AuditEntryEnding(a AuditEntry, outcome AuditOutcome, detail string) (AuditEntry, error) {
 	id, err := uuid.NewV7()
 	a.Ends, a.ID, a.Outcome, a.Detail = a.ID, id, outcome, detail
 	return a, err

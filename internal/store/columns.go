@@ -5,7 +5,8 @@ package store
 type Column struct {
 	Name string
 	// Field is the field's address: *string, *int, *bool, *[]byte, *[32]byte, *[]string,
-	// *time.Time, *time.Duration, *uuid.UUID or *recipient.Hash.
+	// *time.Time, *time.Duration, *uuid.UUID, *recipient.Hash or, in a column that is only scanned,
+	// *[]Check.
 	Field any
 	Flags ColumnFlags
 }

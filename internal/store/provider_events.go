@@ -52,9 +52,9 @@ func (e ProviderEvent) Sanitized(suppress NewSuppression) (ProviderEvent, NewSup
 	return e, suppress.sanitized()
 }
 
-// WithHeardAt returns the event with HeardAt set to now. An At that is missing or later is set to
+// WithTimes returns the event with HeardAt set to now. An At that is missing or later is set to
 // now too.
-func (e ProviderEvent) WithHeardAt(now time.Time) ProviderEvent {
+func (e ProviderEvent) WithTimes(now time.Time) ProviderEvent {
 	if e.HeardAt = now; e.At.IsZero() || e.At.After(now) {
 		e.At = now
 	}

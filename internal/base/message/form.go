@@ -49,7 +49,7 @@ func (r *Renderer) formOf(req RenderRequest) unfilledMail {
 	r = r.forApp(req.App, r)
 	key, _ := r.find(req.Purpose, req.Locale)
 	f := unfilledMail{renderer: r, key: key, glance: req.Notify == NotifyGlance, data: req.Data, digits: len(req.Data.Code)}
-	f.data.Code, f.data.Support, f.data.Purpose = "", "", cmp.Or(req.Data.Purpose, req.Titles.ForLocale(key.locale))
+	f.data.Code, f.data.Support, f.data.Purpose = "", "", cmp.Or(req.Data.Purpose, req.Titles.ForLocaleOrEmpty(key.locale))
 	return f
 }
 

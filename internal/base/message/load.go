@@ -44,14 +44,14 @@ type messageKind struct {
 	files  [partCount]string // of each purpose and locale, by part; empty: there is no such part
 	text   string            // these files in words, for errors
 	glance []bool            // the values of templateData.Glance for samples
-	faults func(part int, out string, glance bool) []error
+	faults func(part int, out string, codeInPreview bool) []error
 }
 
 var (
 	mailKind = messageKind{
 		root: mailsRoot, shared: layoutFile, files: [partCount]string{"subject.txt", "text.txt", "html.html"},
 		text:   "mail/layout.html and mail/<purpose>/<locale>/ with subject.txt, text.txt or html.html",
-		glance: []bool{false, true}, faults: mailFaults,
+		glance: []bool{false, true}, faults: partFaults,
 	}
 	textKind = messageKind{
 		root: textsRoot, files: [partCount]string{textPart: "text.txt"}, text: "sms/<purpose>/<locale>/text.txt",
@@ -157,7 +157,7 @@ func (s templateFiles) templateSetKeys() (keys []templateSetKey) {
 
 // find returns a purpose's file or, if it has none, that of the default purpose. So a purpose may
 // replace only its subject.
-func (s templateFiles) find(root string, k templateSetKey, file string) (name, content string, err error) {
+func (s templateFiles) findOrDefault(root string, k templateSetKey, file string) (name, content string, err error) {
 	for _, purpose := range []string{k.purpose, defaultPurpose} {
 		name = path.Join(root, purpose, k.locale, file)
 		if content, found := s[name]; found {

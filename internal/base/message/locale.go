@@ -62,12 +62,12 @@ func (c *catalog) preferredTag(list string) string {
 	if tag == language.Und {
 		return ""
 	}
-	return shortenTag(tag)
+	return limitTagLength(tag)
 }
 
-// shortenTag returns the tag or, if it is longer than 35 characters, the tag without variants and
+// limitTagLength returns the tag or, if it is longer than 35 characters, the tag without variants and
 // extensions.
-func shortenTag(tag language.Tag) string {
+func limitTagLength(tag language.Tag) string {
 	if s := tag.String(); len(s) <= maxTagBytes {
 		return s
 	}

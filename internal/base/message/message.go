@@ -26,8 +26,8 @@ import (
 type NotifyMode string
 
 const (
-	// NotifyPrivate keeps the code out of the subject, of the first 120 characters of the text and of the
-	// first 256 of the HTML. It is the default.
+	// NotifyPrivate keeps the code out of the subject, of the first 120 characters of the plain text, and
+	// of the first 256 of the HTML's text, with and without hidden elements. It is the default.
 	NotifyPrivate NotifyMode = "private"
 	// NotifyGlance puts the code into the subject and at the beginning, where notifications and logs of
 	// mail servers show it.
@@ -42,7 +42,7 @@ type Data struct {
 	Accent     string // its colour on light, #rrggbb; empty: ours
 	DarkAccent string // its colour on dark
 	Code       string // 4 to 16 ASCII letters and digits
-	Minutes    int    // for which the code is still valid, see RemainingMinutes; 0: the message does not say
+	Minutes    int    // for which the code is still valid, see WholeMinutesLeft; 0: the message does not say
 	Purpose    string // what the code is for, in words that follow "Your code for Shop"; may be empty; see CheckName
 	Support    string // short reference for support; may be empty; see CheckName
 	Hash       string // the Android app's, for the SMS Retriever API; only in text messages; may be empty
@@ -136,9 +136,9 @@ const (
 	defaultDarkAccent = "#8ab4ff"
 )
 
-// RemainingMinutes returns the remaining life of a code in minutes, rounded down, at least 1. It
+// WholeMinutesLeft returns the remaining life of a code in minutes, rounded down, at least 1. It
 // first adds deliverySlack, so that a new code shows its full life.
-func RemainingMinutes(left time.Duration) int { return max(1, int((left+deliverySlack)/time.Minute)) }
+func WholeMinutesLeft(left time.Duration) int { return max(1, int((left+deliverySlack)/time.Minute)) }
 
 // deliverySlack is the time that a send may take until its message is rendered.
 const deliverySlack = 2 * time.Second

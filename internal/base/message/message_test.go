@@ -331,7 +331,7 @@ func TestMinutes(t *testing.T) {
 		time.Minute: 1, 10 * time.Second: 1,
 		-time.Second: 1,
 	} {
-		if got := RemainingMinutes(left); got != want {
+		if got := WholeMinutesLeft(left); got != want {
 			t.Errorf("minutes(%v) = %d, want %d", left, got, want)
 		}
 	}

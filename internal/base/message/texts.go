@@ -85,7 +85,7 @@ func (t *TextRenderer) Render(req RenderRequest) (TextMessage, error) {
 		return TextMessage{}, err
 	}
 	key, s := t.find(req.Purpose, req.Locale)
-	req.Data.Purpose = cmp.Or(req.Data.Purpose, req.Titles.ForLocale(key.locale))
+	req.Data.Purpose = cmp.Or(req.Data.Purpose, req.Titles.ForLocaleOrEmpty(key.locale))
 	text, err := t.render(key, s, req.Data, cmp.Or(req.Site, t.limits.Site))
 	if err == nil && text.Segments > t.limits.Segments {
 		return t.render(key, s, req.Data, "")

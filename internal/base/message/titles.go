@@ -12,8 +12,8 @@ func NewPurposeTitles(byTag map[string]string) PurposeTitles {
 	return PurposeTitles{texts.NewCatalogue(byTag)}
 }
 
-// ForLocale returns the title for a tag or an Accept-Language list; "" if there is none in its languages.
-func (t PurposeTitles) ForLocale(locale string) string {
+// ForLocaleOrEmpty returns the title for a tag or an Accept-Language list; "" if there is none in its languages.
+func (t PurposeTitles) ForLocaleOrEmpty(locale string) string {
 	if title, _, ok := t.titles.Choose(locale); ok {
 		return title
 	}

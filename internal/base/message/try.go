@@ -74,9 +74,9 @@ func (k messageKind) checkNoZeroMinutes(s templateSet, locale string) (errs []er
 	return errs
 }
 
-// mailFaults returns the faults of one rendered part of a mail. It checks the preview of HTML with
+// partFaults returns the faults of one rendered part of a mail. It checks the preview of HTML with
 // and without hidden elements, since some inboxes show them.
-func mailFaults(part int, out string, glance bool) (faults []error) {
+func partFaults(part int, out string, codeInPreview bool) (faults []error) {
 	switch part {
 	case subjectPart:
 		faults = append(faults, checkSubject(out))
@@ -86,7 +86,7 @@ func mailFaults(part int, out string, glance bool) (faults []error) {
 		faults = append(faults, checkCodeOnOwnLine(htmlText(out, false)))
 	}
 	switch {
-	case glance:
+	case codeInPreview:
 	case part == htmlPart:
 		faults = append(faults, checkPreviewHidesCode(htmlText(out, true), htmlPreviewLength),
 			checkPreviewHidesCode(htmlText(out, false), htmlPreviewLength))

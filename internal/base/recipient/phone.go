@@ -38,11 +38,11 @@ func parsePhone(raw, country string) (recipientData, error) {
 	if err := checkText(s); err != nil {
 		return recipientData{}, err
 	}
-	digits, international, err := parseDigits(s)
+	digits, hasPlus, err := parseDigits(s)
 	if err != nil {
 		return recipientData{}, err
 	}
-	number, err := parseNumber(digits, international, country)
+	number, err := parseNumber(digits, hasPlus, country)
 	if err != nil {
 		return recipientData{}, err
 	}
@@ -83,11 +83,11 @@ func CountedForm(prefix string) string {
 // country code, and country does not matter. Other digits are as typed in country: a national
 // number, with or without its trunk prefix; with the international prefix or 00; or with country's
 // own code and no prefix. Error: *InvalidError.
-func parseNumber(digits string, international bool, country string) (*phonenumbers.PhoneNumber, error) {
-	if n := len(digits); 0 < n && n < minPhoneDigits && (international || country != "") {
+func parseNumber(digits string, hasPlus bool, country string) (*phonenumbers.PhoneNumber, error) {
+	if n := len(digits); 0 < n && n < minPhoneDigits && (hasPlus || country != "") {
 		return nil, errNumberTooShort
 	}
-	if international {
+	if hasPlus {
 		return parseInternational(digits)
 	}
 	if phonenumbers.GetCountryCodeForRegion(country) == 0 {
@@ -132,7 +132,7 @@ func checkAssigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.P
 // parseDigits returns the digits of a typed number, and whether the number began with a plus. It
 // rejects letters ("+1 800 FLOWERS"), extensions and tel: URLs, all of which the phone number
 // library would accept.
-func parseDigits(s string) (digits string, international bool, err error) {
+func parseDigits(s string) (digits string, hasPlus bool, err error) {
 	rest, plus := strings.CutPrefix(strings.Replace(s, "＋", "+", 1), "+")
 	if opened, ok := strings.CutPrefix(rest, "(+"); ok && !plus { // as some address books write it
 		rest, plus = "("+opened, true

@@ -126,8 +126,8 @@ func (r Recipient) Domain() string {
 
 // MaskedDomain returns a typed domain in the form that Masked shows. It fails with an *InvalidError
 // if no e-mail address can have the domain.
-func MaskedDomain(typed string) (string, error) {
-	r, err := Parse(Email, "a@"+strings.TrimPrefix(strings.TrimSpace(typed), "@"))
+func MaskedDomain(domain string) (string, error) {
+	r, err := Parse(Email, "a@"+strings.TrimPrefix(strings.TrimSpace(domain), "@"))
 	if err != nil {
 		return "", err
 	}

@@ -145,10 +145,10 @@ func ForPage(acceptLanguage string) Words {
 	return w
 }
 
-// Problem returns the title and the detail of a problem of the API. The detail is that of the
+// ProblemTranslation returns the title and the detail of a problem of the API. The detail is that of the
 // reason; without one, that of the slug. "{name}" in it stands for a member of the problem. Both
 // are empty in English.
-func (w Words) Problem(slug, reason string) (title, detail string) {
+func (w Words) ProblemTranslation(slug, reason string) (title, detail string) {
 	all := w.sections[ProblemsSection]
 	return all[slug+".title"], cmp.Or(all[slug+"."+reason], all[slug])
 }

@@ -216,7 +216,7 @@ func (f *CurrentSet) Get() Set { return *f.set.Load() }
 // Change replaces the current set. The new rules apply at once, also to events counted before. The
 // caller must not change the set's maps afterwards. wider: a rule may now need sends that the
 // limiter has dropped or has in other buckets, since a window became longer, or a purpose has
-// another policy or shares its policy with other purposes. Then call gates.Gates.Rebuild for an
+// another policy or shares its policy with other purposes. Then call gates.Gates.Backfill for an
 // in-process limiter; until then the database still decides correctly.
 func (f *CurrentSet) Change(s Set) (wider bool) {
 	for {
@@ -233,7 +233,7 @@ func (f *CurrentSet) Change(s Set) (wider bool) {
 			}
 		}
 		if f.set.CompareAndSwap(before, &after) {
-			return needsLimiterRebuild(*before, after)
+			return needsBackfill(*before, after)
 		}
 	}
 }
@@ -249,9 +249,9 @@ func appendFormer(names []string, name string) []string {
 	return names[max(0, len(names)-most):]
 }
 
-// needsLimiterRebuild reports whether a rule may need events that the limiter lacks; see
+// needsBackfill reports whether a rule may need events that the limiter lacks; see
 // CurrentSet.Change.
-func needsLimiterRebuild(before, after Set) bool {
+func needsBackfill(before, after Set) bool {
 	if before.FailureWindow() < after.FailureWindow() {
 		return true
 	}

@@ -49,8 +49,8 @@ func (m Mail) checkRecipientFields() (to, id string, problem SafeError) {
 // checkSharedFields checks the fields that all recipients share, and returns the sender.
 func (m Mail) checkSharedFields() (from *mail.Address, problem SafeError) {
 	from, err := mail.ParseAddress(m.From)
-	// the name may have been an encoded word
-	if err != nil || hasControlCharacters(m.From) || hasControlCharacters(from.Name) {
+	// ParseAddress decodes the name, which may have control characters only now
+	if err != nil || unfitForHeader(m.From) || unfitForHeader(from.Name) {
 		return nil, "the sender is malformed"
 	}
 	ok := false
@@ -58,7 +58,7 @@ func (m Mail) checkSharedFields() (from *mail.Address, problem SafeError) {
 		return nil, "the sender is malformed"
 	}
 	switch {
-	case hasControlCharacters(m.Subject):
+	case unfitForHeader(m.Subject):
 		return nil, "the subject holds control characters"
 	case strings.Contains(m.Subject, "=?"):
 		return nil, "the subject holds an encoded word" // a mail program would decode it
@@ -70,9 +70,9 @@ func (m Mail) checkSharedFields() (from *mail.Address, problem SafeError) {
 	return from, ""
 }
 
-// hasControlCharacters reports whether a text has control characters or line breaks, or is not UTF-8:
+// unfitForHeader reports whether a text has control characters or line breaks, or is not UTF-8:
 // no header can carry it.
-func hasControlCharacters(s string) bool {
+func unfitForHeader(s string) bool {
 	return !utf8.ValidString(s) || strings.ContainsFunc(s, isControlOrLineBreak)
 }
 

@@ -17,7 +17,7 @@ const (
 
 // encodeHeader returns printable ASCII unchanged, and any other text in encoded words (RFC 2047).
 func encodeHeader(text string) string {
-	if isPrintableASCII(text) && firstWordFits(text) {
+	if isPrintableASCIIOrPlaceholder(text) && firstWordFits(text) {
 		return text
 	}
 	var words []string
@@ -36,7 +36,7 @@ func encodeHeader(text string) string {
 // formatFrom returns the value of the header From. A name in ASCII is quoted if necessary, any
 // other is encoded.
 func formatFrom(from *mail.Address) string {
-	if text := from.String(); isPrintableASCII(from.Name) && firstWordFits(text) {
+	if text := from.String(); isPrintableASCIIOrPlaceholder(from.Name) && firstWordFits(text) {
 		return text
 	}
 	return encodeHeader(from.Name) + " <" + from.Address + ">"
@@ -66,8 +66,8 @@ func firstWordFits(text string) bool {
 	return len(first) <= maxFirstEncodedWord || len(first) > maxLine
 }
 
-// isPrintableASCII reports whether a text is printable ASCII and placeholders.
-func isPrintableASCII(s string) bool {
+// isPrintableASCIIOrPlaceholder reports whether a text is printable ASCII and placeholders.
+func isPrintableASCIIOrPlaceholder(s string) bool {
 	return !strings.ContainsFunc(s,
 		func(r rune) bool { return (r < ' ' || r > '~') && !strings.ContainsRune(placeholderCharacters, r) })
 }

@@ -77,8 +77,8 @@ func SafeErrorCode(text string) string {
 	return text
 }
 
-// SafeID returns text if it looks like a provider's ID, else "".
-func SafeID(text string) string {
+// SafeIDOrEmpty returns text if it looks like a provider's ID, else "".
+func SafeIDOrEmpty(text string) string {
 	if !providerIDPattern.MatchString(text) {
 		return ""
 	}

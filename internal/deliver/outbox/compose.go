@@ -58,7 +58,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmitFunc, store.Outc
 		Notify: set.Purposes[v.Purpose].Notify, // empty for a removed purpose, so the notification hides the code
 	}
 	if request.Data.Code = code; timed {
-		request.Data.Minutes = message.RemainingMinutes(left)
+		request.Data.Minutes = message.WholeMinutesLeft(left)
 	}
 	if v.Channel == recipient.SMS {
 		return o.composeText(w, to, request, left)

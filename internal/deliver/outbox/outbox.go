@@ -34,7 +34,7 @@ type Store interface {
 	Finish(ctx context.Context, outcome store.Outcome) (bool, error)
 	Postpone(ctx context.Context, p store.Postponement) (bool, error)
 	TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
-	TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
+	TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
 	ConfirmRefund(ctx context.Context, held store.AttemptID) error
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
@@ -131,8 +131,8 @@ const (
 // the end of the window.
 const (
 	MaxFlights = 2000 // sends of a queue in memory, whose leases are renewed; more than are delivered within one lease
-	// outcomes not yet in the database; so many mails can be sent twice if a process dies while the
-	// database is unavailable
+	// outcomes not yet in the database. If a process dies while the database is unavailable, as many
+	// mails, and one more for each worker, can be sent twice
 	MaxPendingOutcomes = 256
 
 	refundBatch   = 64  // refunds repeated in one tick

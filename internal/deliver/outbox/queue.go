@@ -147,7 +147,7 @@ func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
 	if admits == delivery.UnlimitedAttempts {
 		return o.takeOverUpTo(ctx, l, admits, o.Store.TakeOver)
 	}
-	if err := o.takeOverUpTo(ctx, l, delivery.UnlimitedAttempts, o.Store.TakeOverExpired); err != nil {
+	if err := o.takeOverUpTo(ctx, l, delivery.UnlimitedAttempts, o.Store.TakeOverWithExpiredCode); err != nil {
 		return err
 	}
 	return o.takeOverUpTo(ctx, l, admits, o.Store.TakeOver)
@@ -172,7 +172,7 @@ func (o *Outbox) attemptsAllowed(l *lane) int {
 	return n
 }
 
-// takeOverFunc is Store.TakeOver or Store.TakeOverExpired.
+// takeOverFunc is Store.TakeOver or Store.TakeOverWithExpiredCode.
 type takeOverFunc func(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 
 // takeOverUpTo leases rows of a lane by from, in batches, and queues their flights, until there are

@@ -91,8 +91,9 @@ type unsettled struct {
 }
 
 const (
-	// maxPending bounds the pending refunds, and the unsettled sends. What is dropped counts until
-	// its window ends.
+	// maxPending bounds each of two lists: the pending refunds and the unsettled sends. The event of a
+	// dropped refund counts until its window ends; for a dropped send the limiter may go on differing
+	// from the database.
 	maxPending = 10_000
 	// retryRefundFor is how long a refund of a send without a row is repeated: the longest usual window.
 	retryRefundFor = 24 * time.Hour

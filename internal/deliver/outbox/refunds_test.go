@@ -100,8 +100,8 @@ func (l *fakeDatabase) ConfirmRefund(_ context.Context, h store.AttemptID) error
 	return l.call(fmt.Sprint("Refunded ", h.ID[0]))
 }
 
-func (l *fakeDatabase) TakeOverExpired(context.Context, store.Queue, time.Duration, int) ([]store.Work, error) {
-	return nil, l.call("TakeOverExpired")
+func (l *fakeDatabase) TakeOverWithExpiredCode(context.Context, store.Queue, time.Duration, int) ([]store.Work, error) {
+	return nil, l.call("TakeOverWithExpiredCode")
 }
 
 func (l *fakeDatabase) TakeOver(context.Context, store.Queue, time.Duration, int) ([]store.Work, error) {

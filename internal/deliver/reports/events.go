@@ -70,9 +70,9 @@ type EventFormat struct {
 	Message []JSONPath `yaml:"message,omitempty" required:"yes"`
 	// The recipient, which must be the send's.
 	To []JSONPath `yaml:"recipient,omitempty"`
-	// RFC 3339, or seconds.
+	// RFC 3339, or seconds since 1970.
 	Time []JSONPath `yaml:"time,omitempty"`
-	// Codes or a word.
+	// The reason: its reply codes are kept or, without codes, one word.
 	Detail []JSONPath `yaml:"detail,omitempty"`
 }
 

@@ -75,9 +75,9 @@ func (x *Client) Query(ctx context.Context, r exchange.Request) (exchange.Respon
 	return a, nil
 }
 
-// UnreadableError returns the error for an answer to a StatusQuery that cannot be read, or that
+// StatusQueryError returns the error for an answer to a StatusQuery that cannot be read, or that
 // refuses the query.
-func UnreadableError(a exchange.Response, code string) error {
+func StatusQueryError(a exchange.Response, code string) error {
 	return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
 		Code: exchange.SafeErrorCode(code), Err: exchange.ErrUnreadableAnswer}
 }

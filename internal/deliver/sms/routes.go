@@ -40,9 +40,9 @@ type Options struct {
 	// given none.
 	Callback func(carrier, send string) string
 	// Reserve reserves the cost of a message before the message is offered to a carrier, and
-	// returns a function that releases the cost again. If it fails, the carrier is skipped; the
-	// error is the message's if no other carrier takes the number, or each fails to reserve. May be
-	// nil.
+	// returns a function that releases the cost again. If it fails, the carrier is skipped. Send
+	// returns its error if each other carrier that takes the number also fails to reserve or cannot
+	// reach the number. May be nil.
 	Reserve func(ctx context.Context, m Message, cost int64) (back func(), fail *delivery.Error)
 	// Watch is called when a carrier is set aside or is up again. It must return soon, and not call
 	// Carriers. May be nil.
@@ -213,12 +213,12 @@ func (c *Carriers) routeByName(name string) *routeWithBreaker {
 // Suspended reports whether every carrier of some numbers is set aside, so that their messages
 // wait; lasts: whether for some numbers no carrier would even try a message now.
 func (c *Carriers) Suspended() (suspended, lasts bool) {
-	suspended = c.noneUsable(func(r *routeWithBreaker) bool { return r.breaker.Health().Up })
-	return suspended, suspended && c.noneUsable(func(r *routeWithBreaker) bool { return r.breaker.AttemptsAllowed() > 0 })
+	suspended = c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.Health().Up })
+	return suspended, suspended && c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.AttemptsAllowed() > 0 })
 }
 
-// noneUsable reports whether there are numbers for which no carrier that takes them is usable.
-func (c *Carriers) noneUsable(usable func(*routeWithBreaker) bool) bool {
+// someNumbersUnserved reports whether there are numbers for which no carrier that takes them is usable.
+func (c *Carriers) someNumbersUnserved(usable func(*routeWithBreaker) bool) bool {
 	for _, r := range c.routes {
 		prefixes := r.Prefixes
 		if len(prefixes) == 0 {

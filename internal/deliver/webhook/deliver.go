@@ -193,7 +193,7 @@ func (d *Deliverer) adjustShare(l *appLane, got attemptResult) {
 // recordResult writes the result of an attempt. If the database fails, the event is delivered again
 // after its lease, so it may arrive twice but is not lost.
 func (d *Deliverer) recordResult(e store.AppEvent, age time.Duration, got attemptResult) {
-	end := store.AppEventEnd{AttemptID: store.AttemptID{ID: e.ID, Attempt: e.Attempt}, Answer: got.word,
+	end := store.AppEventAttemptEnd{AttemptID: store.AttemptID{ID: e.ID, Attempt: e.Attempt}, Answer: got.word,
 		State: store.EventPending}
 	outcome := Retried
 	wait := max(d.retryDelay(e.Attempt), got.after)
@@ -209,11 +209,11 @@ func (d *Deliverer) recordResult(e store.AppEvent, age time.Duration, got attemp
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), store.CallTimeout)
 	defer cancel()
-	applied, err := d.DB.RecordAppEventEnd(ctx, end)
+	applied, err := d.DB.EndAppEventAttempt(ctx, end)
 	d.logAndCount(e, end, outcome, age, applied, err)
 }
 
-func (d *Deliverer) logAndCount(e store.AppEvent, end store.AppEventEnd, outcome string, age time.Duration, applied bool,
+func (d *Deliverer) logAndCount(e store.AppEvent, end store.AppEventAttemptEnd, outcome string, age time.Duration, applied bool,
 	err error) {
 	about := []any{"event", e.ID, "app", e.App, "type", e.Type, "attempt", e.Attempt, "answer", end.Answer}
 	switch {

@@ -196,7 +196,7 @@ func TestTheDatabaseIsAwayForAWhile(t *testing.T) {
 		r.FailStore(sqlitetest.Down, "AppEventsDue", "ForgetAppEvents")
 		r.Sleep(time.Minute)
 		servertest.Same(t, "attempts without a lease", len(r.posts), 0)
-		r.FailStore(sqlitetest.Down, "RecordAppEventEnd")
+		r.FailStore(sqlitetest.Down, "EndAppEventAttempt")
 		r.Sleep(2 * webhook.Tick)
 		r.MendStore()
 		r.is(id, store.EventPending, 1)

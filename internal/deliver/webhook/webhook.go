@@ -24,7 +24,7 @@ import (
 // Database is the outbox of events. Implementation: sqldb.DB.
 type Database interface {
 	AppEventsDue(ctx context.Context, lease time.Duration, shares []store.AppEventLimit) ([]store.AppEvent, time.Time, error)
-	RecordAppEventEnd(ctx context.Context, end store.AppEventEnd) (bool, error)
+	EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error)
 	ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error)
 }
 
@@ -87,8 +87,8 @@ const (
 	defaultTick = time.Second
 	// retryFor is the age at which an event whose attempts fail is given up.
 	retryFor = 24 * time.Hour
-	// keepEventsFor is how long events are kept. One that no attempt was made for, as of an app without an
-	// endpoint, is then given up.
+	// keepEventsFor is how long events are kept after they ended. An event that is still pending at this
+	// age, such as one of an app without an endpoint, is given up.
 	keepEventsFor = 7 * 24 * time.Hour
 	// sweepInterval is the time between two deletions of old events, and sweepLimit the most that one step
 	// deletes.

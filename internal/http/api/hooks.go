@@ -136,10 +136,10 @@ func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) 
 	case <-time.After(hookDeadline + hookGrace):
 		return problemForPerson(&server.Problem{Kind: server.Unavailable})
 	}
-	if p := h.refusal(ctx, results); p != nil {
+	if p := h.admissionProblem(ctx, results); p != nil {
 		return p
 	}
-	return h.failure(ctx, hook, asks[0].Caller, results)
+	return h.cancelAfterFailure(ctx, hook, asks[0].Caller, results)
 }
 
 // hookResult is what Send returned for one message.
@@ -148,9 +148,9 @@ type hookResult struct {
 	err error
 }
 
-// refusal returns the problem of messages that were not admitted: an error, or else the longest wait;
+// admissionProblem returns the problem of messages that were not admitted: an error, or else the longest wait;
 // nil: all were. If all were admitted too late, the service is slow.
-func (h *authHooks) refusal(ctx context.Context, results []hookResult) *server.Problem {
+func (h *authHooks) admissionProblem(ctx context.Context, results []hookResult) *server.Problem {
 	longest, held := 0, false
 	for _, r := range results {
 		switch {
@@ -172,10 +172,10 @@ func (h *authHooks) refusal(ctx context.Context, results []hookResult) *server.P
 	return &server.Problem{Kind: server.QuotaExceeded, Detail: "The next code can be sent in " + server.SecondsInWords(longest) + "."}
 }
 
-// failure returns the problem of the first message that failed for good, and cancels the other codes,
+// cancelAfterFailure returns the problem of the first message that failed for good, and cancels the other codes,
 // since the server forgets all codes of the request; nil: none failed. Another address helps if the
 // recipient is refused. Other failures are ours.
-func (h *authHooks) failure(ctx context.Context, hook hooks.Hook, caller verification.Caller, results []hookResult) *server.Problem {
+func (h *authHooks) cancelAfterFailure(ctx context.Context, hook hooks.Hook, caller verification.Caller, results []hookResult) *server.Problem {
 	failed := func(r hookResult) bool {
 		return r.View.Send.Status == store.Failed || r.View.Send.Status == store.Undelivered
 	}

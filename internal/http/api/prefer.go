@@ -52,8 +52,8 @@ func setPreferenceApplied(h http.Header, wait time.Duration) {
 	}
 }
 
-// deliveryProblem returns the 502 for a caller that waited for a send that failed for good.
-func deliveryProblem(a verification.Answer, kind verification.CallerKind) *server.Problem {
+// deliveryFailedProblem returns the 502 for a caller that waited for a send that failed for good.
+func deliveryFailedProblem(a verification.Answer, kind verification.CallerKind) *server.Problem {
 	v, detail := toVerificationJSON(a, kind), "The message was refused for good or not sent at all; it did not count."
 	if v.Send.Counts {
 		detail = "The message was refused for good or not sent at all; it counts."

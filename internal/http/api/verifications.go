@@ -61,7 +61,7 @@ func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error
 	}
 	setPreferenceApplied(h, ask.Wait)
 	if ask.Wait > 0 && answer.View.Send.Status == store.Failed {
-		return deliveryProblem(answer, ask.Kind)
+		return deliveryFailedProblem(answer, ask.Kind)
 	}
 	return c.JSON(http.StatusAccepted, toVerificationJSON(answer, ask.Kind))
 }

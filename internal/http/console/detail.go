@@ -147,7 +147,7 @@ func (a *Console) readVerdictFacts(ctx context.Context, s store.SendDetails, now
 			return known, err
 		}
 	}
-	known.Newer, err = a.newerRequest(ctx, s.Send)
+	known.Newer, err = a.latestIfNewer(ctx, s.Send)
 	return known, err
 }
 
@@ -163,9 +163,9 @@ func (a *Console) refusingScope(s store.SendOrRefusal) quota.Scope {
 	return ""
 }
 
-// newerRequest returns the recipient's latest request for the same purpose; nil if the row itself
+// latestIfNewer returns the recipient's latest request for the same purpose; nil if the row itself
 // is the latest, or if its recipient was erased.
-func (a *Console) newerRequest(ctx context.Context, s store.SendOrRefusal) (*store.SendOrRefusal, error) {
+func (a *Console) latestIfNewer(ctx context.Context, s store.SendOrRefusal) (*store.SendOrRefusal, error) {
 	if s.Recipient.IsZero() {
 		return nil, nil
 	}

@@ -30,7 +30,7 @@ func (a *Console) sendList() frame.List[store.Filter, store.SendOrRefusal] {
 			return frame.PagingFields{Limit: &f.Limit, Before: &f.Before, After: &f.After}
 		},
 		Read: func(ctx context.Context, f store.Filter) ([]store.SendOrRefusal, time.Time, error) {
-			rows, err := a.sends(ctx, f)
+			rows, err := a.sendsWithTimeFallback(ctx, f)
 			return rows, time.Time{}, err
 		},
 	}
@@ -52,7 +52,7 @@ type listView struct {
 	Rows    []sendRow
 	Count   string // of the rows
 	Nothing string // why there are no rows
-	// of a recipient's page: on the newest row, or on why there are no rows; nil: there is none
+	// of a recipient's page: explains the newest row or why there is none; nil: no verdict is shown
 	Verdict *explain.Verdict
 	Export  string              // address of all rows as a file; empty: no rows, or not allowed
 	Again   string              // address at which the open page reads itself again; empty: it stays as it is

@@ -21,7 +21,7 @@ import (
 // toldApps fills the database with an event of each state: arrived, tried and pending, given up,
 // and one about an approval.
 func toldApps(r *rig) (ids []string) {
-	states := []store.AppEventEnd{
+	states := []store.AppEventAttemptEnd{
 		{State: store.EventDelivered, Answer: "204"},
 		{State: store.EventPending, Answer: "forbidden address", After: 20 * time.Second},
 		{State: store.EventGivenUp, Answer: "410"},
@@ -34,7 +34,7 @@ func toldApps(r *rig) (ids []string) {
 		due, _, err := r.Store.AppEventsDue(context.Background(), time.Second, []store.AppEventLimit{{App: "shop", Limit: 1}})
 		r.Must(err)
 		end.AttemptID = store.AttemptID{ID: due[0].ID, Attempt: due[0].Attempt}
-		r.Must(r.Store.RecordAppEventEnd(context.Background(), end))
+		r.Must(r.Store.EndAppEventAttempt(context.Background(), end))
 		ids = append(ids, tell.ID.String())
 		r.Clock.Add(time.Second)
 	}

@@ -27,9 +27,9 @@ type sendRow struct {
 	Quota []web.Pips         // what its recipient's rules say; nil: not known
 }
 
-// ToText returns the masked recipient, or "and n more recipients" for a row that stands for
+// RecipientText returns the masked recipient, or "and n more recipients" for a row that stands for
 // several, or "and many more recipients".
-func (r sendRow) ToText() string {
+func (r sendRow) RecipientText() string {
 	switch {
 	case r.Recipients >= store.ManyRecipients:
 		return r.W.Get("list.recipients.many")

@@ -29,7 +29,7 @@ import (
 // support reference, the caller's reference or the ID of a request. No address contains a full
 // recipient.
 func (a *Console) searchPage(c echo.Context, form url.Values) error {
-	typed := ticketText(form.Get("q"))
+	typed := searchTerm(form.Get("q"))
 	to, err := a.supportReferenceAddress(c.Request().Context(), typed)
 	if err == nil && to == "" {
 		to, err = a.searchAddress(c.Request().Context(), typed)
@@ -54,7 +54,7 @@ const searchedCookie = "sendcode_searched"
 // setSearchedCookie stores a typed recipient, masked, for the next page. Other texts are not
 // stored.
 func setSearchedCookie(c echo.Context, typed string) {
-	ch, to, is := recipientIn(typed)
+	ch, to, is := guessRecipient(typed)
 	if !is {
 		return
 	}
@@ -116,7 +116,7 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 		rows, err := a.DB.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
 		return a.fallBackToRequestAddress(ctx, typed, listAddress(nil, "recipient", h.String()), rows, err)
 	}
-	ch, to, is := recipientIn(typed)
+	ch, to, is := guessRecipient(typed)
 	if !is {
 		if problem := frame.ShortTextParameter(new(string))(typed); problem != "" {
 			return "", fault.Invalid("q", "invalid", problem)
@@ -140,10 +140,10 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 	return hints.addTo(list), err
 }
 
-// ticketText returns what is to be searched for in a text copied from a ticket or a mail: the
+// searchTerm returns what is to be searched for in a text copied from a ticket or a mail: the
 // address in "Ana <ana@example.com>", a mailto link or a list; the send's ID in a Message-ID or in the
 // address of its page; without spaces in an address, quotes around the text and a comma behind it.
-func ticketText(typed string) string {
+func searchTerm(typed string) string {
 	typed = strings.TrimSpace(typed)
 	if _, rest, named := strings.Cut(typed, "<"); named {
 		if inner, _, closed := strings.Cut(rest, ">"); closed {
@@ -183,7 +183,7 @@ func (a *Console) fallBackToRequestAddress(ctx context.Context, typed, address s
 	ctx, cancel := context.WithTimeout(ctx, requestSearchTimeout)
 	defer cancel()
 	// a database that is away, or takes too long, finds no request
-	switch rows, _ := a.sends(ctx, q.filter); len(rows) {
+	switch rows, _ := a.sendsWithTimeFallback(ctx, q.filter); len(rows) {
 	case 0:
 		return address, nil
 	case 1:
@@ -192,10 +192,10 @@ func (a *Console) fallBackToRequestAddress(ctx context.Context, typed, address s
 	return listAddress(nil, "request", typed), nil
 }
 
-// recipientIn returns the channel and the text of a typed recipient; false if the text is no
+// guessRecipient returns the channel and the text of a typed recipient; false if the text is no
 // recipient. A text with an at sign is an address. A text of digits, perhaps grouped, or with a
 // plus before digits, is a phone number.
-func recipientIn(typed string) (ch recipient.Channel, to string, is bool) {
+func guessRecipient(typed string) (ch recipient.Channel, to string, is bool) {
 	if strings.ContainsAny(typed, "@＠") {
 		return recipient.Email, typed, true
 	}

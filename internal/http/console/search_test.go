@@ -349,7 +349,7 @@ func TestForgottenHaveNothingInCommon(t *testing.T) {
 		r.erase(s)
 	}
 	r.Clock.Add(time.Hour)
-	n, err := r.Store.ForgetErased(t.Context())
+	n, err := r.Store.ForgetDueErased(t.Context())
 	if err != nil || n != 2 {
 		t.Fatal(n, err)
 	}

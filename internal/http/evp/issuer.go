@@ -89,7 +89,7 @@ func (v *Verifier) findOrLookUp(domain string) *cachedIssuer {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), issuerLookUpTimeout)
 		defer cancel()
-		e.err = v.lookUp(ctx, domain, e)
+		e.err = v.fetchIssuer(ctx, domain, e)
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		v.underWay--
@@ -115,8 +115,8 @@ func (v *Verifier) dropOldest() {
 // hostPattern matches a host in lower case without scheme, port and path, as the TXT record has it.
 var hostPattern = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// lookUp reads the TXT record of a domain and fetches the issuer's keys.
-func (v *Verifier) lookUp(ctx context.Context, domain string, into *cachedIssuer) error {
+// fetchIssuer reads the TXT record of a domain and fetches the issuer's keys.
+func (v *Verifier) fetchIssuer(ctx context.Context, domain string, into *cachedIssuer) error {
 	records, err := v.TXT(ctx, "_email-verification."+domain+".")
 	if err != nil || len(records) != 1 {
 		return tokenError("no TXT record")

@@ -75,7 +75,7 @@ func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
 		r.IP = ip.Unmap().WithZone("")
 	}
 	if channel == recipient.SMS {
-		r.add(b.number(), b.SMS.OTP)
+		r.addOrLack(b.number(), b.SMS.OTP)
 		return r, nil
 	}
 	r.Action = string(b.Email.Action)
@@ -84,12 +84,12 @@ func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
 	case r.Action == "":
 		r.lack("what the code is for")
 	case r.Action != actionEmailChange && r.Action != actionEmailChangeNew:
-		r.add(user.Email, of.Token)
+		r.addOrLack(user.Email, of.Token)
 	default:
 		if user.Email != "" && of.Token != "" && of.TokenNew != "" { // both addresses have to agree, each by a code of its own
-			r.add(user.Email, of.Token)
+			r.addOrLack(user.Email, of.Token)
 		}
-		r.add(user.NewEmail, cmp.Or(of.TokenNew, of.Token)) // before v2.175 there may be neither
+		r.addOrLack(user.NewEmail, cmp.Or(of.TokenNew, of.Token)) // before v2.175 there may be neither
 	}
 	return r, nil
 }
@@ -118,8 +118,8 @@ func (b supabaseBody) number() (n text) {
 	return n
 }
 
-// add adds a message, unless the body lacks its recipient or its code.
-func (r *Request) add(to, code text) {
+// addOrLack adds a message, unless the body lacks its recipient or its code.
+func (r *Request) addOrLack(to, code text) {
 	switch {
 	case code == "":
 		r.lack("which code to send")

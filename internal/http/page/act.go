@@ -147,7 +147,7 @@ func needsConfirmation(to recipient.Recipient, p postedForm) (noteKind, bool) {
 // recipient stays. If the recipient of the present channel changes, the other channel is cleared
 // too, since another person may use the browser.
 func (s session) withRecipient(to recipient.Recipient, p postedForm) session {
-	came := to.Channel() != s.channel()
+	came := to.Channel() != s.channelOrEmail()
 	if came {
 		s = s.onOtherChannel()
 	}
@@ -216,7 +216,7 @@ func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p postedForm) 
 // verification, and returns the session with the result.
 func (u *Page) requestCode(ctx context.Context, s session, p postedForm) session {
 	ask := verification.Request{
-		Caller: p.caller, Channel: string(s.channel()), To: s.To, Purpose: u.purpose.Name, Languages: p.locale,
+		Caller: p.caller, Channel: string(s.channelOrEmail()), To: s.To, Purpose: u.purpose.Name, Languages: p.locale,
 		Resend: s.ID, Known: p.known,
 	}
 	ask.Key = p.key
@@ -302,7 +302,7 @@ func (u *Page) sessionAfterError(ctx context.Context, s session, err error) sess
 // field.
 func (u *Page) useSuggestion(_ context.Context, s session, p postedForm) session {
 	doubted := s.Draft
-	if !p.draft && s.channel() == recipient.Email {
+	if !p.draft && s.channelOrEmail() == recipient.Email {
 		doubted = s.To
 	}
 	p.to, p.channel = doubted, recipient.Email

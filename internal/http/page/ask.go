@@ -89,7 +89,7 @@ func (l *visit) fieldValue(ch recipient.Channel) string {
 		return ""
 	case s.DraftOn == ch && s.Draft != "":
 		return s.Draft
-	case s.channel() == ch:
+	case s.channelOrEmail() == ch:
 		return s.displayedRecipient()
 	}
 	return s.Other.displayedRecipient()
@@ -140,7 +140,7 @@ func (f *askForm) field() *textField {
 // doubtAboutSent returns the suggestion for the recipient that a code was sent to; nil if there
 // is none.
 func (l *visit) doubtAboutSent() *suggestion {
-	return l.doubtAbout(l.session.channel(), l.session.To, false)
+	return l.doubtAbout(l.session.channelOrEmail(), l.session.To, false)
 }
 
 // doubtAbout returns a suggestion if the domain looks mistyped or the number is a landline's,

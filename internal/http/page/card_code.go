@@ -138,7 +138,7 @@ func (l *visit) spamAdvice() template.HTML {
 		subject = l.purpose.Subject(l.t["Lang"])
 	}
 	switch {
-	case l.session.channel() == recipient.SMS:
+	case l.session.channelOrEmail() == recipient.SMS:
 		return l.t.fillHTML("LookInSpamElse")
 	case l.Sender == "":
 		return ""

@@ -18,7 +18,7 @@ func (l *visit) refusedSendCard(v verification.View) *card {
 	k.Since, k.Instead = detail, l.otherChannelLink()
 	k.Rows, k.Again = l.t.quotaPips(l.answer.Quota), l.resendButton("SendCode")
 	k.Say += l.t["Stop"] + k.Again.Reason
-	if v.State == verification.Pending && !firstSendFailed(v) {
+	if v.State == verification.Pending && !onlySendFailed(v) {
 		l.addLastCode(k, v)
 	}
 	return k
@@ -33,8 +33,8 @@ func (l *visit) addLastCode(k *card, v verification.View) {
 	}
 }
 
-// firstSendFailed reports whether the first message of a verification failed.
-func firstSendFailed(v verification.View) bool {
+// onlySendFailed reports whether the first message of a verification failed.
+func onlySendFailed(v verification.View) bool {
 	return v.Send.Status == store.Failed && v.Send.Number <= 1
 }
 

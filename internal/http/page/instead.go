@@ -12,7 +12,7 @@ import (
 // shows a wait or a pending code there only if this browser asked for that code: to know a person's
 // address must not be enough to learn of the number, or the reverse.
 func (l *visit) otherChannelLink() *otherChannelLink {
-	other := otherChannel(l.session.channel())
+	other := otherChannel(l.session.channelOrEmail())
 	if l.channelOrFirst(string(other)) != other {
 		return nil
 	}

@@ -182,8 +182,8 @@ const brandStylePath = "/brand.css"
 
 // Register adds the page's routes to a server. Call RegisterStatic too.
 func (u *Page) Register(e *echo.Echo) {
-	e.GET("/", u.handlerFor((*Page).showCard))
-	e.POST("/", u.handlerFor((*Page).handlePost), server.RequireSameOrigin)
+	e.GET("/", u.limitedHandler((*Page).showCard))
+	e.POST("/", u.limitedHandler((*Page).handlePost), server.RequireSameOrigin)
 	e.GET(brandStylePath, func(c echo.Context) error {
 		now, err := u.forRequest(c)
 		if err != nil {
@@ -206,10 +206,10 @@ func parseTemplates(pattern string) *template.Template {
 	return template.Must(t.ParseFS(web.FS, "shared/*.html", pattern))
 }
 
-// handlerFor returns a handler that calls f with the page of the app and the purpose that the
+// limitedHandler returns a handler that calls f with the page of the app and the purpose that the
 // request names. If the client's network made too many requests, it answers with a card that tells
 // the wait, and does not call f.
-func (u *Page) handlerFor(f func(*Page, echo.Context) error) echo.HandlerFunc {
+func (u *Page) limitedHandler(f func(*Page, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		now, err := u.forRequest(c)
 		switch {

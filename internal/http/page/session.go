@@ -37,7 +37,7 @@ type session struct {
 type channelState struct {
 	Channel recipient.Channel `json:"h,omitempty"` // empty: mail
 	ID      string            `json:"i,omitempty"` // verification; empty before the first admitted send
-	// the verification that ID replaced, by a resend near its end; its code may still arrive
+	// the browser's verification before ID, if a resend began a new one; its code may still arrive
 	Before string `json:"p,omitempty"`
 	// address as typed, or the number in E.164 form, that codes were asked for
 	To      string     `json:"t,omitempty"`
@@ -47,20 +47,20 @@ type channelState struct {
 	By      quota.Rule `json:"b,omitzero"`  // the rule that refused, if there is no verification
 }
 
-// channel returns the channel of the recipient; mail if there is none.
-func (l channelState) channel() recipient.Channel { return cmp.Or(l.Channel, recipient.Email) }
+// channelOrEmail returns the channel of the recipient; mail if there is none.
+func (l channelState) channelOrEmail() recipient.Channel { return cmp.Or(l.Channel, recipient.Email) }
 
 // usedChannel returns the channel of the state; "" if the state is empty.
 func (l channelState) usedChannel() recipient.Channel {
 	if l == (channelState{}) {
 		return ""
 	}
-	return l.channel()
+	return l.channelOrEmail()
 }
 
 // displayedRecipient returns the recipient as a field shows it.
 func (l channelState) displayedRecipient() string {
-	if r, err := recipient.Parse(recipient.SMS, l.To); l.channel() == recipient.SMS && err == nil {
+	if r, err := recipient.Parse(recipient.SMS, l.To); l.channelOrEmail() == recipient.SMS && err == nil {
 		return r.Formatted()
 	}
 	return l.To
@@ -69,7 +69,7 @@ func (l channelState) displayedRecipient() string {
 // maskedRecipient returns the recipient masked, for pages that are not its field; "" if there is
 // none.
 func (l channelState) maskedRecipient() string {
-	r, err := recipient.Parse(l.channel(), l.To)
+	r, err := recipient.Parse(l.channelOrEmail(), l.To)
 	if err != nil {
 		return ""
 	}
@@ -79,7 +79,7 @@ func (l channelState) maskedRecipient() string {
 // onOtherChannel returns the session with both channels swapped, so that the other one is current.
 func (s session) onOtherChannel() session {
 	other := s.Other
-	other.Channel = otherChannel(s.channel())
+	other.Channel = otherChannel(s.channelOrEmail())
 	s.channelState, s.Other = other, s.channelState
 	return s
 }

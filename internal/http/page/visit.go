@@ -52,7 +52,7 @@ func (u *Page) newVisit(c echo.Context) *visit {
 	}
 	return &visit{
 		Page: u, ctx: c.Request().Context(), caller: u.callerOf(c), session: s, view: v,
-		t: wordsFor(c.Request()).forChannel(s.channel()), regions: likelyRegions(c.Request(), u.Country),
+		t: wordsFor(c.Request()).forChannel(s.channelOrEmail()), regions: likelyRegions(c.Request(), u.Country),
 		known: len(u.loadKnownTokens(c)) > 0,
 	}
 }
@@ -78,7 +78,7 @@ func (l *visit) chooseCard() *card {
 	case l.view == viewChangeRecipient:
 		return l.askCard(typedOn)
 	case l.view == viewOtherChannelField:
-		return l.askCard(otherChannel(l.session.channel()))
+		return l.askCard(otherChannel(l.session.channelOrEmail()))
 	case l.session.ID != "":
 		return l.verificationCard()
 	case l.session.Note.Kind == noteUnavailable:
@@ -98,7 +98,7 @@ func (l *visit) verificationCard() *card {
 	a, err := l.Codes.Get(l.ctx, l.caller, l.session.ID)
 	if errors.Is(err, fault.NotFound) {
 		l.session.ID = ""
-		return l.askCard(l.session.channel())
+		return l.askCard(l.session.channelOrEmail())
 	}
 	if err != nil {
 		server.LogFailure(l.ctx, l.Logger, err)
@@ -116,7 +116,7 @@ func (l *visit) verificationCard() *card {
 func (l *visit) cardFor(v verification.View) *card {
 	refused := l.session.Refused && l.answer.Quota.RetryAfter() > maxUnexplainedWait
 	if worst, blocked := l.answer.Quota.Blocking(); blocked && worst.Name == verification.CarrierRuleName &&
-		firstSendFailed(v) {
+		onlySendFailed(v) {
 		refused = true // by the carrier, which told its reason and its wait
 	}
 	switch {
@@ -126,7 +126,7 @@ func (l *visit) cardFor(v verification.View) *card {
 		return l.refusedSendCard(v)
 	case v.State != verification.Pending:
 		return l.endedCard(v)
-	case firstSendFailed(v), l.showsBounce(v):
+	case onlySendFailed(v), l.showsBounce(v):
 		return l.failedCard(v)
 	}
 	return l.codeCard(v)
@@ -150,7 +150,7 @@ func (l *visit) rememberedRefusalCard() *card {
 	left := l.session.Until.Sub(l.Now())
 	spent := quota.State{Rule: l.session.By, Used: l.session.By.Limit, ResetAfter: left, RetryAfter: left}
 	l.answer.Quota = quota.Decision{At: l.Now(), Rules: []quota.State{spent}}
-	return l.refusedSendCard(verification.View{Channel: l.session.channel(), To: l.session.maskedRecipient()})
+	return l.refusedSendCard(verification.View{Channel: l.session.channelOrEmail(), To: l.session.maskedRecipient()})
 }
 
 // newCard returns a card of a kind with its heading.

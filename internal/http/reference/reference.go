@@ -39,7 +39,7 @@ func Register(e *echo.Echo) {
 	e.GET("/docs", serve)
 	e.GET("/docs/:name", serve)
 	e.GET("/llms.txt", serve)
-	// The shortened URL of a problem leads to the list of all problems.
+	// A problem's type is /problems/<slug>. Without the slug, the URL leads to the list of all problems.
 	e.GET("/problems", func(c echo.Context) error { return c.Redirect(http.StatusFound, "/docs#problems") })
 }
 

@@ -136,7 +136,7 @@ func (p *Problem) translated(words texts.Words) *Problem {
 	if p.Extra["may_have_counted"] == true {
 		reason = "uncertain"
 	}
-	title, detail := words.Problem(p.Kind.Slug, reason)
+	title, detail := words.ProblemTranslation(p.Kind.Slug, reason)
 	if title == "" {
 		return p
 	}

@@ -124,7 +124,8 @@ func networksOf(ip netip.Addr) (narrow, wide netip.Prefix) {
 // retryAfter returns how long until one more request is admitted; 0: now. since is how long ago the
 // current minute began; before and count are the requests of the previous and the current minute.
 func retryAfter(before, count, limit int64, since time.Duration) time.Duration {
-	// free returns how far into a minute n requests of the last one count as at most room
+	// The n requests of the previous minute are weighted by the share of it that the sliding window still
+	// has. free returns how far into the current minute they weigh at most room.
 	free := func(n, room int64) time.Duration {
 		if n <= room {
 			return 0

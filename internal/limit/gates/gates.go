@@ -278,8 +278,8 @@ func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decisio
 		return quota.Decision{Admitted: true}, nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	// Another process may have admitted an event with the caller's ID before. A refund would remove
-	// that event.
+	// Repeated: the ID is the caller's, so another process may have admitted this event before, and a
+	// refund would remove it.
 	refundable := !r.Repeated
 	d, away := g.callLimiter(ctx, r, g.shared.Take, refundable)
 	if !errors.Is(away, errLimiterAway) {

@@ -16,9 +16,8 @@ const (
 	// follow each other without a pause.
 	minReadSpacing = 20 * time.Millisecond
 	readBurst      = 32
-	// maximum numbers of shared reads under way at once. Together they are fewer than one shared
-	// statement of ReadHistory holds. With the round trip they bound the number of recipients whose
-	// waits are computed in a second: some 900 at 150 ms
+	// maximum numbers of shared reads under way at once. Together they are fewer than the calls that one
+	// shared statement of ReadHistory holds, so reads for refusals alone do not fill one
 	maxReadsOfStrangers, maxReadsOfOthers = 100, 150
 )
 

@@ -90,11 +90,11 @@ func (g *Gates) Reset(ctx context.Context, buckets ...string) error {
 	return err
 }
 
-// Rebuild adds the database's counted sends and failures to an in-process limiter, and keeps the
+// Backfill adds the database's counted sends and failures to an in-process limiter, and keeps the
 // events that are there. Call it at the start, when the limiter is empty, and after a change of
 // policies that needs older events. Sends of purposes that are no longer configured are left out.
 // Error: of the database or the limiter.
-func (g *Gates) Rebuild(ctx context.Context) error {
+func (g *Gates) Backfill(ctx context.Context) error {
 	set := g.policy.Get()
 	record := func(c store.CountedSend, keep time.Duration, bucket string) error {
 		return g.shared.Record(ctx, bucket, keep, []quota.AgedEvent{{ID: c.Event.ID, Age: c.Now.Sub(c.Event.At)}})

@@ -158,12 +158,12 @@ func (g *Gates) AnswerAdmitted(ctx context.Context, s bucketnames.Subject, taken
 }
 
 // AnswerOverruled handles a send that the limiter admitted and the database refused: it refunds the
-// send, adds the events that the limiter lacked, and returns the answer. If the refund fails,
-// RefundLater gets the send.
+// send, adds the events that the limiter lacked, and returns the answer. If this process took the
+// send alone or the refund fails, it passes the send to RefundLater and answers from the rows.
 func (g *Gates) AnswerOverruled(ctx context.Context, s bucketnames.Subject, id uuid.UUID, taken quota.Decision, asked time.Time,
 	begun store.BeginAnswer) (told Answer) {
 	r := newDatabaseRows(s, begun.History, begun.Rejected, begun.Now, asked)
-	// Without a later look only the rows' states are told: those of the Take contain the send.
+	// Unless the limiter is asked again, the rows' states alone are told: those in taken contain the send.
 	told = Answer{Decision: quota.Decision{At: r.now, Rules: r.states, Alone: taken.Alone}}
 	if taken.Alone || g.Refund(ctx, string(id[:]), bucketnames.OfCountedScopes(s.Buckets())...) != nil {
 		g.RefundLater(string(id[:]), s.Buckets())

@@ -535,7 +535,7 @@ func TestRebuildWithoutARuleOnTheRecipient(t *testing.T) {
 		r.SendTo(vtest.Ana, vtest.For("login"))
 		r.SendTo(vtest.Ana)
 		r.EmptyLimiter()
-		r.Rebuild()
+		r.Backfill()
 		r.Want("counted", r.Counted().Rules[0].Used, 1)
 	})
 }
@@ -679,6 +679,12 @@ func TestRecordAddsTheTimeSinceTheRead(t *testing.T) {
 				r.Want("the wait by "+place, d.RetryAfter(), time.Hour-age-time.Second)
 				r.LoseLimiter()
 			}
+			r.Limiter.Around(func(context.Context, string, func() error) error {
+				t.Error("the limiter is called less than a second after it failed")
+				return nil
+			})
+			r.Want("recorded while the limiter is away", r.Svc.Gates.Record(r.Context(), quota.Recipient, "bucket", time.Hour, time.Now(),
+				quota.AgedEvent{ID: "send"}) != nil, true)
 		})
 	}
 }

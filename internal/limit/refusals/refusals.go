@@ -84,8 +84,8 @@ const (
 	maxSharedRows         = 2_000            // shared rows of networks; beyond, all networks share one row for each rule
 	maxNetworks           = 2_000            // networks whose first recipients are counted
 	maxOpenTime           = 10 * time.Minute // longest time for which a row stays open
-	// shortest time for which a row of a rule of a wider scope stays open, since the waits of such
-	// rules may be shorter than a second
+	// shortest time for which a network's first recipients are counted, and for which a shared row
+	// stays open: waits of rules of wider scopes may be shorter than a second
 	minOpenTime = time.Minute
 )
 

@@ -81,7 +81,7 @@ var (
 
 // committed are methods of the database whose commits may go wrong.
 var committed = []string{"", "", "Begin", "Begin", "Finish", "Finish", "Postpone", "TakeOver", "RenewLeases", "Check",
-	"Check", "ClaimIdempotencyKey", "ReleaseIdempotencyKey", "ConfirmRefund", "RecordAppEventEnd"}
+	"Check", "ClaimIdempotencyKey", "ReleaseIdempotencyKey", "ConfirmRefund", "EndAppEventAttempt"}
 
 // CallFaults are the ways in which a single call fails, by what is called: a statement or a commit
 // of the database, the limiter, a mail server or carrier.

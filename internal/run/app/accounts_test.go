@@ -27,7 +27,7 @@ func TestTheServiceStartsAfterACommandThatMadeTheDatabase(t *testing.T) {
 		t.Error(err)
 	}
 	a := newApp(cfg, nil, time.Now)
-	if err := a.fillSecrets(t.Context()); err != nil {
+	if err := a.openDataDir(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if err := a.close(); err != nil {

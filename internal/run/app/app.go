@@ -134,7 +134,7 @@ func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, n
 	}
 	return a, runSteps(
 		func() error { return a.openTraces(ctx) },
-		func() error { return a.fillSecrets(ctx) },
+		func() error { return a.openDataDir(ctx) },
 		a.openPorts,
 		func() error {
 			return a.retryAtStart(ctx, "SENDCODE_DATABASE_URL", postgres.IsUnreachable, a.openDatabase)
@@ -165,10 +165,10 @@ func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
 		failed: make(chan error, 2), serving: make(chan struct{})}
 }
 
-// fillSecrets fills in the secrets of the data directory that no setting gives, and parses the
+// openDataDir fills in the secrets of the data directory that no setting gives, and parses the
 // keys. A directory with SQLite's file is first locked for this process. While the process before
 // this one ends, it waits for the lock, at most Config.Wait.
-func (a *App) fillSecrets(ctx context.Context) (err error) {
+func (a *App) openDataDir(ctx context.Context) (err error) {
 	if a.cfg.DatabaseURL == "" {
 		unlock, err := config.LockDataDir(ctx, a.cfg.DataDir, 0)
 		if errors.Is(err, config.ErrDataDirInUse) && a.cfg.Wait > 0 {

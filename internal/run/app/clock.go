@@ -56,18 +56,18 @@ func (c *databaseClock) measure(ctx context.Context) error {
 	c.mu.Unlock()
 	off := c.whyOff(ctx) != nil
 	if off && !c.off {
-		c.logger.Warn("clock off: let NTP run", "ahead_ms", c.offset().Milliseconds(), runbook.Clock.See())
+		c.logger.Warn("clock off: let NTP run", "ahead_ms", c.localAhead().Milliseconds(), runbook.Clock.See())
 	}
 	c.off = off
 	return nil
 }
 
-// offset returns how far this machine's clock is ahead of the database's.
-func (c *databaseClock) offset() time.Duration { return c.process().Sub(c.Now()) }
+// localAhead returns how far this machine's clock is ahead of the database's.
+func (c *databaseClock) localAhead() time.Duration { return c.process().Sub(c.Now()) }
 
 // whyOff returns a reason if this machine's clock is off by more than maxClockOffset.
 func (c *databaseClock) whyOff(context.Context) *server.HealthReason {
-	if c.offset().Abs() <= maxClockOffset {
+	if c.localAhead().Abs() <= maxClockOffset {
 		return nil
 	}
 	return &server.HealthReason{Part: "clock", Word: "clock_off", Err: errors.New("clock off")}

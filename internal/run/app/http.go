@@ -131,13 +131,13 @@ func (a *App) addRoutes() error {
 	for _, l := range a.listeners {
 		page.RegisterStatic(l.routes)
 	}
-	a.addProbes()
+	a.startProbes()
 	a.requests = server.NewRequestLimiter(a.cfg.RequestsPerMinute, a.logger, a.metrics.NetworkRefused, a.now)
 	a.api = api.New(a.core.Codes, apiKeys(a.cfg))
 	a.api.Requests, a.api.Limits, a.api.Proofs = a.requests, a.core.Limits, a.core.Proofs
 	a.api.Register(front)
 	a.registerProviderEvents(front)
-	a.registerHooks(front)
+	a.registerAuthHooks(front)
 	web.RegisterWidget(front)
 	a.metrics.RegisterAPIKeys(func(show func(app, key string, used time.Time)) {
 		for _, k := range a.api.Keys() {
@@ -193,8 +193,8 @@ func (a *App) registerProviderEvents(e *echo.Echo) {
 	events.Register(e)
 }
 
-// registerHooks adds the routes on which auth servers have their codes sent.
-func (a *App) registerHooks(e *echo.Echo) {
+// registerAuthHooks adds the routes on which auth servers have their codes sent.
+func (a *App) registerAuthHooks(e *echo.Echo) {
 	var all []hooks.Hook
 	for _, h := range a.cfg.Hooks {
 		all = append(all, h.Hook())
@@ -250,7 +250,7 @@ func (a *App) configurePage(cfg config.Config) {
 		for _, name := range append([]string{policy.DefaultPurpose}, app.PagePurposes...) {
 			p := set.Purposes[name]
 			one.Purposes = append(one.Purposes, page.Purpose{
-				Name: name, Code: code.Shape{Alphabet: p.Alphabet, Length: p.CodeLength}, Title: p.Titles.ForLocale,
+				Name: name, Code: code.Shape{Alphabet: p.Alphabet, Length: p.CodeLength}, Title: p.Titles.ForLocaleOrEmpty,
 				Subject: subjectByLanguage(a.mails, p, one.App, one.Title),
 			})
 		}

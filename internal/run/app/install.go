@@ -92,7 +92,7 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 	default:
 		return fmt.Errorf("%q is neither systemd nor compose", i.Where)
 	}
-	if err := writeInstalled(i.Root, files); err != nil {
+	if err := createFiles(i.Root, files); err != nil {
 		return err
 	}
 	for _, f := range files {
@@ -146,8 +146,8 @@ func systemdFiles(settings, secrets []string) []installed {
 	}
 }
 
-// writeInstalled writes files below root; none if one of them exists.
-func writeInstalled(root string, files []installed) error {
+// createFiles writes files below root; none if one of them exists.
+func createFiles(root string, files []installed) error {
 	for _, f := range files {
 		if _, err := os.Lstat(filepath.Join(root, f.name)); !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%s is there already, and nothing was written: move it away", filepath.Join(root, f.name))

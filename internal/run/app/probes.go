@@ -19,8 +19,8 @@ import (
 	"sendcode/quota"
 )
 
-// addProbes gives /readyz a check of each part, and registers the gauges of limiter and database.
-func (a *App) addProbes() {
+// startProbes gives /readyz a check of each part, and registers the gauges of limiter and database.
+func (a *App) startProbes() {
 	var beats heartbeats
 	var limiterUp func(context.Context) error
 	limiter := func(context.Context) *server.HealthReason { return nil }
@@ -44,7 +44,7 @@ func (a *App) addProbes() {
 		checks = append(checks, a.carriersCheck(carriers))
 	}
 	if a.clock != nil {
-		a.metrics.RegisterClock(a.clock.offset)
+		a.metrics.RegisterClock(a.clock.localAhead)
 		checks = append(checks, a.clock.whyOff)
 	}
 	if until := a.cfg.HoldUntil; a.now().Before(until) {

@@ -271,7 +271,7 @@ func TestDatabaseClockMeasure(t *testing.T) {
 		if err := c.measure(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		servertest.Same(t, "the database ahead", -c.offset(), want)
+		servertest.Same(t, "the database ahead", -c.localAhead(), want)
 	}
 	measure(time.Second, time.Second, ahead)
 	measure(0, 4*time.Second, ahead)
@@ -290,5 +290,5 @@ func TestDatabaseClockMeasure(t *testing.T) {
 	if err := c.measure(t.Context()); err == nil {
 		t.Error("an error is lost")
 	}
-	servertest.Same(t, "while the database is away", -c.offset(), ahead)
+	servertest.Same(t, "while the database is away", -c.localAhead(), ahead)
 }

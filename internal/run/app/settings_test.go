@@ -153,7 +153,7 @@ func TestReplicasOnOneHostShareTheSecrets(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := &App{cfg: cfg}
-		if err := a.fillSecrets(t.Context()); err != nil {
+		if err := a.openDataDir(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return a

@@ -185,7 +185,7 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
 func (a *App) newKept() *gates.Kept {
 	k := gates.NewKept(a.db, a.process, a.keys.SealBucket, a.keys.OpenBucket, a.logger)
 	if k.Shared = a.clock != nil; k.Shared {
-		k.Ahead = a.clock.offset
+		k.Ahead = a.clock.localAhead
 	}
 	return k
 }
@@ -211,7 +211,7 @@ func (a *App) rebuildLimiter(ctx context.Context) error {
 	if a.cfg.RedisURL != "" {
 		return nil
 	}
-	return a.core.Gates.Rebuild(ctx)
+	return a.core.Gates.Backfill(ctx)
 }
 
 // openMailServers opens the configured mail servers; without any, the dev mailbox behind a real

@@ -87,7 +87,7 @@ type Config struct {
 	Reloadable `yaml:",inline"`
 	// Networks or addresses whose `X-Forwarded-For` is believed, by commas.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" env:"list" check:"proxy"`
-	// [Mail providers that report bounces](provider-events.md).
+	// [Mail providers that report bounces and complaints](provider-events.md).
 	Providers []eventProvider `yaml:"provider_events" unique:"name"`
 	// [Auth servers](supabase.md) that have their own codes sent.
 	Hooks []authHook `yaml:"hooks" unique:"name"`
@@ -102,8 +102,8 @@ type Config struct {
 	Admin adminSettings `yaml:"admin"`
 
 	File string `yaml:"-"` // path of the YAML file
-	// A public key of the app default for pages at LocalOrigins; empty unless its secret key was
-	// generated. Then no app has another key.
+	// A public key of the app default, for pages at LocalOrigins. It is set only while that app's secret
+	// key is a generated one; no app has another key then.
 	LocalPublicKey string `yaml:"-"`
 
 	Warnings []string `yaml:"-"` // settings that work but may surprise, a sentence each for the log
@@ -133,7 +133,7 @@ type Secrets struct {
 	// `pk_…`: a public key of the app `default`, for browsers at `SENDCODE_ORIGINS`. `sendcode key
 	// --kind public` makes one.
 	PublicKey Secret `yaml:"public_key,omitempty" env:"file" check:"public_key"`
-	// The origins of those pages, by commas: `https://shop.example`.
+	// Origins of pages that use it, by commas: `https://shop.example`.
 	Origins Secret `yaml:"origins,omitempty" env:"file" check:"origins"`
 	// At least 12 characters, for `/admin`.
 	AdminPassword Secret `yaml:"admin_password,omitempty" env:"file" check:"password" unset:"generated in a trial"`
@@ -197,8 +197,8 @@ type breakerSettings struct {
 	Reserve int `yaml:"reserve,omitempty"`
 }
 
-// Check implements document.checker. It also sets the default reserve.
-func (b *breakerSettings) Check(p *document.Mapping) {
+// Complete implements document.completer. It also sets the default reserve.
+func (b *breakerSettings) Complete(p *document.Mapping) {
 	checkReserve(p, b.Reserve, b.Limit)
 	b.Reserve = cmp.Or(b.Reserve, defaultReserve(b.Limit))
 	switch limit, window := p.Given["limit"] != nil, p.Given["window"] != nil; {
@@ -250,15 +250,15 @@ type App struct {
 	// Origins of its pages, exactly: `https://shop.example`. A public key works there and on our
 	// page.
 	Origins []string `yaml:"origins" check:"origin" unique:"yes"`
-	// The host of the last line `@host #code` of text messages that its back end asks for. By
-	// default that of the page. Text messages that a widget asks for name its site, if that fits
+	// The host in the last line `@host #code` of text messages that its back end requests; by default
+	// the page's. For those that a widget requests it is the widget's site, if the line fits
 	// `sms.segments`.
 	SMSOrigin string `yaml:"sms_origin,omitempty" check:"page_host"`
 	// The 11 characters by which Android's SMS Retriever knows its app: `{{.Hash}}` in templates.
 	SMSHash string `yaml:"sms_hash,omitempty" check:"sms_hash"`
 	// URL prefixes to which the page may [return a person](sign-up.md).
 	ReturnURLs []string `yaml:"return_urls" check:"return_url" unique:"yes"`
-	// Purposes of our page beside `default`: `/?purpose=NAME`.
+	// Purposes that our page offers besides `default`, at `/?purpose=NAME`.
 	PagePurposes []string `yaml:"page_purposes,omitempty" unique:"yes"`
 	// `on`: where the [browser proves an address](sign-up.md#without-a-mail), our page sends no
 	// mail. It needs `sms.public_url`.
@@ -271,7 +271,7 @@ type App struct {
 
 // brandSettings is an app's logo, colour and home link.
 type brandSettings struct {
-	// The https URL of an image, on the page only.
+	// The https URL of an image, which only the page shows.
 	Logo string `yaml:"logo,omitempty" check:"logo"`
 	// A colour, `"#1f5fd1"`; adjusted for contrast.
 	Accent string `yaml:"accent,omitempty" check:"accent"`
@@ -307,7 +307,7 @@ type pageSettings struct {
 	// The app of the page; `""` turns it off. `/?app=NAME` is the page of an app with
 	// `return_urls`.
 	App string `yaml:"app"`
-	// `[email]`, `[sms]` or `[email, sms]`, the first one first; by default all that work.
+	// What the page offers, in this order: `[email]`, `[sms]` or both; by default all that work.
 	Channels []recipient.Channel `yaml:"channels" oneof:"email sms" unique:"yes"`
 }
 

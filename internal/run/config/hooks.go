@@ -19,12 +19,12 @@ type authHook struct {
 	// `supabase-email` or `supabase-sms`.
 	Server       hooks.HookKind `yaml:"server" required:"yes" oneof:"supabase-email supabase-sms"`
 	SecretSource `yaml:",inline"`
-	// Purposes of its codes by what they are for: `signup`, `recovery`, `invite`, `magiclink`,
-	// `email_change`, `email`, `reauthentication`; text messages: `sms`. Others have the purpose
-	// `default`.
+	// Purposes of its codes by the server's action: `signup`, `recovery`, `invite`, `magiclink`,
+	// `email_change`, `email`, `reauthentication`; of text messages: `sms`. Other actions have the
+	// purpose `default`.
 	Purposes map[string]string `yaml:"purposes,omitempty" keys:"hook_action"`
-	// How long the server's codes are good, `1m` to `24h`, which messages tell; by default they do
-	// not.
+	// How long the server's codes are good, `1m` to `24h`. Messages say it; by default they say
+	// nothing.
 	TTL time.Duration `yaml:"ttl,omitempty" range:"1m 24h"`
 	// The app [reports each code that was entered](supabase.md#reports), so one without a report
 	// counts as not entered.
@@ -60,9 +60,9 @@ func (h authHook) secrets() (all [][]byte) {
 	return all
 }
 
-// Check implements document.checker: its app and purposes exist, each action is one of its server,
+// Complete implements document.completer: its app and purposes exist, each action is one of its server,
 // and its secret is long enough.
-func (h *authHook) Check(p *document.Mapping) {
+func (h *authHook) Complete(p *document.Mapping) {
 	addReference(p, "app", "app", h.App)
 	for _, action := range slices.Sorted(maps.Keys(h.Purposes)) {
 		addReference(p, "purpose", "purposes."+action, h.Purposes[action])

@@ -108,7 +108,7 @@ func (d *loader) locationOf(key string) string {
 // checksByName are the checks that tags name. Each returns the problem with a text, or "".
 var checksByName = map[string]func(text string) string{
 	"addr": checkAddr, "database_url": checkDatabaseURL, "redis_url": checkRedisURL, "smtp_url": checkSMTPURL,
-	// An identifier that needs no quotes.
+	// The form of an identifier without quotes. Reserved words match too: statements quote the name.
 	"role": patternCheck(`^[a-z_][a-z0-9_]{0,62}$`,
 		"must be the name of a database role: small letters, digits and _, at most 63"),
 	"mail_from": checkMailFrom,
@@ -134,7 +134,7 @@ var checksByName = map[string]func(text string) string{
 	"country":    checkCountry, "sender": checkSender,
 	"prefix": patternCheck(`^\+[0-9]+$`, "must be + and digits, as phone numbers begin"),
 	"domain": func(text string) string {
-		return problemIf(parseMailDomain(text) == "", document.Printable(text)+" is not a domain")
+		return problemIf(normalizeMailDomain(text) == "", document.Printable(text)+" is not a domain")
 	},
 	"country_or_default": func(text string) string { return problemIf(text != defaultName, checkCountry(text)) },
 	"sms_hash":           patternCheck(`^[A-Za-z0-9+/]{11}$`, "must be 11 characters of base64"),

@@ -40,7 +40,7 @@ type Allowance struct {
 	Days int `yaml:"days,omitempty"`
 	// The time zone of `per` and `days`, such as `Asia/Shanghai`; by default UTC.
 	Zone string `yaml:"time_zone,omitempty" check:"time_zone"`
-	// Sliding: `1s` to `744h`.
+	// A sliding window, `1s` to `744h`.
 	Window time.Duration `yaml:"window,omitempty"`
 	// `enforce` (the default), or `observe`: the rule counts and never refuses.
 	Mode string `yaml:"mode,omitempty" oneof:"enforce observe"`
@@ -83,10 +83,10 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 	}
 }
 
-// Check implements document.checker. It also sets the default reserve. A policy may have one rule
+// Complete implements document.completer. It also sets the default reserve. A policy may have one rule
 // with scope failures; it needs a sliding window, and no other rule may have the name of the
 // built-in one, or a reserve.
-func (r *policyRule) Check(p *document.Mapping) {
+func (r *policyRule) Complete(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window is missing")
 	policy, _, _ := strings.Cut(p.Path, "[")
 	seen := settingsSourceOf(p).bounded
@@ -175,9 +175,9 @@ type limitRule struct {
 // QuotaRule returns the rule for the limiter, without scope and keys.
 func (r limitRule) QuotaRule() quota.Rule { return r.quotaRule(r.Name, "") }
 
-// Check implements document.checker: package quota takes the rule, and it names 1 to maxLimitKeys
+// Complete implements document.completer: package quota takes the rule, and it names 1 to maxLimitKeys
 // keys.
-func (r *limitRule) Check(p *document.Mapping) {
+func (r *limitRule) Complete(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window, per or days is missing")
 	if p.Given["key"] != nil && (len(r.Keys) == 0 || len(r.Keys) > maxLimitKeys) {
 		p.AddMistake("key", "must name 1 to %d keys", maxLimitKeys)

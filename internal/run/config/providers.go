@@ -12,16 +12,16 @@ import (
 // SecretSource names the variable that holds a secret. The variable with _FILE appended may name a
 // file that holds it instead.
 type SecretSource struct {
-	// The variable `NAME` that holds the secret, not `SENDCODE_…`; or `NAME_FILE` holds the path of
-	// a file with it.
+	// The environment variable `NAME` that holds the secret, not `SENDCODE_…`. Instead, `NAME_FILE` may
+	// hold the path of a file with it.
 	SecretEnv string `yaml:"secret_env,omitempty"`
 	Secret    Secret `yaml:"-"`
 }
 
 var envNamePattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 
-// Check implements document.checker. It also reads the secret from its source.
-func (s *SecretSource) Check(p *document.Mapping) {
+// Complete implements document.completer. It also reads the secret from its source.
+func (s *SecretSource) Complete(p *document.Mapping) {
 	if p.Given["secret_env"] == nil {
 		return
 	}
@@ -67,9 +67,9 @@ func (p eventProvider) SourceWithSecret() reports.Source {
 // minProviderSecretLength is the least length of a provider's secret, in bytes.
 const minProviderSecretLength = 16
 
-// Check implements document.checker: the settings that the scheme needs are given, and the secret
+// Complete implements document.completer: the settings that the scheme needs are given, and the secret
 // is long enough.
-func (v *eventProvider) Check(p *document.Mapping) {
+func (v *eventProvider) Complete(p *document.Mapping) {
 	a := &v.Auth
 	for _, missing := range []struct {
 		it   string

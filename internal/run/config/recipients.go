@@ -21,8 +21,8 @@ type testRecipient struct {
 	To recipient.Recipient `yaml:"-"`
 }
 
-// Check implements document.checker: the recipient is an address or a number.
-func (t *testRecipient) Check(p *document.Mapping) {
+// Complete implements document.completer: the recipient is an address or a number.
+func (t *testRecipient) Complete(p *document.Mapping) {
 	if t.Address != "" {
 		t.To = parseRecipient(p, t.Address)
 	}
@@ -42,8 +42,8 @@ func parseRecipient(p *document.Mapping, to string) recipient.Recipient {
 	return r
 }
 
-// parseMailDomain returns the domain in lower-case A-labels; "" if no mail can go there.
-func parseMailDomain(text string) string {
+// normalizeMailDomain returns the domain in lower-case A-labels; "" if no mail can go there.
+func normalizeMailDomain(text string) string {
 	r, err := recipient.Parse(recipient.Email, "x@"+text)
 	if err != nil {
 		return ""

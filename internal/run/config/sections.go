@@ -19,9 +19,9 @@ import (
 // signing in.
 const purposeKindConfirm = "confirm"
 
-// Check implements document.checker: its policy exists; a code for signing in is short-lived, one
+// Complete implements document.completer: its policy exists; a code for signing in is short-lived, one
 // to confirm with is long.
-func (p *purpose) Check(at *document.Mapping) {
+func (p *purpose) Complete(at *document.Mapping) {
 	addReference(at, "policy", "policy", p.PolicyName)
 	switch confirms := p.Kind == purposeKindConfirm; {
 	case !confirms && p.TTL > 10*time.Minute:
@@ -31,16 +31,16 @@ func (p *purpose) Check(at *document.Mapping) {
 	}
 }
 
-// Check implements document.checker: the purposes of its page exist.
-func (a *App) Check(p *document.Mapping) {
+// Complete implements document.completer: the purposes of its page exist.
+func (a *App) Complete(p *document.Mapping) {
 	for _, name := range a.PagePurposes {
 		addReference(p, "purpose", "page_purposes", name)
 	}
 }
 
-// Check implements document.checker: its ID is not one of the service's own, and scopes are given
+// Complete implements document.completer: its ID is not one of the service's own, and scopes are given
 // to secret keys alone.
-func (k *appKey) Check(p *document.Mapping) {
+func (k *appKey) Complete(p *document.Mapping) {
 	if k.ID == apiKeyID || k.ID == publicKeyID {
 		p.AddMistake("id", "is the id of %s; choose another", envName(k.ID))
 	}
@@ -52,9 +52,9 @@ func (k *appKey) Check(p *document.Mapping) {
 	}
 }
 
-// Check implements document.checker. It notes the reference to the app; complete reports an app
+// Complete implements document.completer. It notes the reference to the app; complete reports an app
 // that does not exist.
-func (b *pageSettings) Check(p *document.Mapping) {
+func (b *pageSettings) Complete(p *document.Mapping) {
 	if b.App != "" {
 		addReference(p, "app", "app", b.App)
 	}
@@ -69,7 +69,7 @@ func (d *loader) complete() {
 	}
 	d.completeApps()
 	d.completePolicies()
-	d.completePurposes()
+	d.completeAndCheckPurposes()
 	d.normalizeFolding()
 	d.checkTestRecipients()
 	d.readDisposableDomains()
@@ -92,9 +92,9 @@ func (d *loader) complete() {
 	}
 }
 
-// completePurposes adds the default purpose, and records a mistake for each purpose whose policy
+// completeAndCheckPurposes adds the default purpose, and records a mistake for each purpose whose policy
 // does not limit recipients.
-func (d *loader) completePurposes() {
+func (d *loader) completeAndCheckPurposes() {
 	c := d.config
 	if c.Purposes == nil {
 		c.Purposes = map[string]purpose{}
@@ -169,7 +169,7 @@ func (d *loader) checkTestRecipients() {
 func (d *loader) normalizeFolding() {
 	all := map[string][]string{}
 	for _, text := range slices.Sorted(maps.Keys(d.config.Folds)) {
-		domain := parseMailDomain(text)
+		domain := normalizeMailDomain(text)
 		if all[domain] != nil {
 			d.root.AddMistake("folding", "%s is there twice", domain)
 		}
@@ -200,7 +200,7 @@ func (d *loader) readDisposableDomains() {
 		if text = strings.TrimSpace(text); text == "" {
 			continue
 		}
-		domain := parseMailDomain(text)
+		domain := normalizeMailDomain(text)
 		if domain == "" {
 			complain(":%d: %s is not a domain", i+1, document.Printable(text))
 			return

@@ -88,9 +88,9 @@ func (c *SMSCarrier) Prepare(p *document.Mapping) bool {
 	return false
 }
 
-// Check implements document.checker: the carrier's own settings are right, and it has a secret if
+// Complete implements document.completer: the carrier's own settings are right, and it has a secret if
 // it needs one.
-func (c *SMSCarrier) Check(p *document.Mapping) {
+func (c *SMSCarrier) Complete(p *document.Mapping) {
 	if !p.Valid() {
 		return // a setting with a mistake would be reported as missing too
 	}
@@ -114,8 +114,8 @@ func (c SMSCarrier) Polled() bool { return c.Settings.CanBePolled() }
 // maxCarriers bounds how many carriers one message may be tried at.
 const maxCarriers = 20
 
-// Check implements document.checker: carriers, countries and spend fit each other.
-func (s *smsSettings) Check(p *document.Mapping) {
+// Complete implements document.completer: carriers, countries and spend fit each other.
+func (s *smsSettings) Complete(p *document.Mapping) {
 	if len(s.Carriers) > maxCarriers {
 		p.AddMistake("carriers", "there may be %d at most", maxCarriers)
 	}
@@ -174,7 +174,7 @@ func (s *smsSettings) checkSpend(p *document.Mapping) {
 // spendCap bounds what text messages may cost.
 type spendCap struct {
 	Name string `yaml:"-"` // in metrics and the log: scope and period, as in country_day
-	// `global`, or each `app` or `country` by itself.
+	// What the cap adds up: `global`, all messages; `app` or `country`, those of each one.
 	Scope quota.Scope `yaml:"scope" required:"yes" oneof:"global app country"`
 	// A `day` or a `month`, in UTC.
 	Per quota.Period `yaml:"per" required:"yes" oneof:"day month"`
@@ -184,8 +184,8 @@ type spendCap struct {
 	Reserve int64 `yaml:"reserve,omitempty"` // kept in millionths of the unit
 }
 
-// Check implements document.checker. It also sets the name and the default reserve.
-func (c *spendCap) Check(p *document.Mapping) {
+// Complete implements document.completer. It also sets the name and the default reserve.
+func (c *spendCap) Complete(p *document.Mapping) {
 	c.Name = string(c.Scope) + "_" + string(c.Per)
 	checkReserve(p, c.Reserve, c.Limit)
 	c.Reserve = cmp.Or(c.Reserve, defaultReserve(c.Limit))
@@ -236,7 +236,7 @@ func (c Config) PageOrigin() string {
 // checkPageHost returns the problem with the host of a page, or "". The last line of a text has
 // the host without scheme and port.
 func checkPageHost(text string) string {
-	if parseMailDomain(text) != text || strings.ContainsAny(text, ":/") {
+	if normalizeMailDomain(text) != text || strings.ContainsAny(text, ":/") {
 		return "must be the host of the page alone, in lower case, such as shop.example"
 	}
 	return ""

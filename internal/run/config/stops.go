@@ -32,9 +32,9 @@ type stop struct {
 
 var numberPrefixPattern = regexp.MustCompile(`^\+[0-9]+$`)
 
-// Check implements document.checker: it stops recipients, or a channel, a purpose or both. It also
+// Complete implements document.completer: it stops recipients, or a channel, a purpose or both. It also
 // reads To.
-func (s *stop) Check(p *document.Mapping) {
+func (s *stop) Complete(p *document.Mapping) {
 	before, ofDomain := strings.CutPrefix(s.To, "*@")
 	prefix, ofNumbers := strings.CutSuffix(s.To, "*")
 	switch {
@@ -48,7 +48,7 @@ func (s *stop) Check(p *document.Mapping) {
 	case s.Channel != "" || s.Purpose != "":
 		p.AddMistake("", "to stands alone: channel and purpose stop everyone's sends")
 	case ofDomain:
-		if s.Domain = parseMailDomain(before); s.Domain == "" {
+		if s.Domain = normalizeMailDomain(before); s.Domain == "" {
 			p.AddMistake("to", "%s is not a domain", document.Printable(before))
 		}
 		s.To = "*@" + s.Domain

@@ -17,7 +17,7 @@ type Store interface {
 	DeleteAged(ctx context.Context, age time.Duration, limit int) (store.ExpiredRows, error)
 	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
 	EnsurePartitions(ctx context.Context) (time.Time, error)
-	ForgetErased(ctx context.Context) (int, error)
+	ForgetDueErased(ctx context.Context) (int, error)
 	AddExpiryEvents(ctx context.Context, apps []string, from store.ExpiryCursor, limit int,
 		event func(store.Verification) (store.NewEvent, error)) (to store.ExpiryCursor, read int, err error)
 	AcquireJobLease(ctx context.Context, name string, lasts time.Duration) (bool, error)
@@ -166,7 +166,7 @@ func (l *Maintenance) makePartitions(ctx context.Context) (again bool, err error
 func (l *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
-	n, err := l.Store.ForgetErased(ctx)
+	n, err := l.Store.ForgetDueErased(ctx)
 	if n > 0 {
 		l.Logger.Info("hashes of erased recipients deleted", "count", n)
 	}

@@ -97,7 +97,7 @@ func (s redactedSpan) SpanContext() trace.SpanContext {
 // Parent implements sdktrace.ReadOnlySpan.
 func (s redactedSpan) Parent() trace.SpanContext { return withoutTraceState(s.ReadOnlySpan.Parent()) }
 
-// Events implements sdktrace.ReadOnlySpan: errors' texts may quote what was sent.
+// Events returns none, since errors' texts may quote what was sent. It implements sdktrace.ReadOnlySpan.
 func (s redactedSpan) Events() []sdktrace.Event { return nil }
 
 // Links implements sdktrace.ReadOnlySpan.

@@ -39,7 +39,7 @@ func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verif
 	if len(key) > 0 && bytes.HasPrefix(v.CheckKey, key[:store.CheckKeyHashSize]) {
 		d.Repeated = bytes.HasPrefix(v.CheckKey, key)
 		if d.KeyReused = !d.Repeated; d.KeyReused {
-			d.Verification.CheckKey = addReuse(v)
+			d.Verification.CheckKey = checkKeyAfterReuse(v)
 		}
 		return d, nil
 	}
@@ -61,10 +61,10 @@ func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verif
 	return d, err
 }
 
-// addReuse returns v's CheckKey after a check with its Idempotency-Key and another code. Such checks
+// checkKeyAfterReuse returns v's CheckKey after a check with its Idempotency-Key and another code. Such checks
 // are no tries, so their number is bounded: else a caller that knows the key, but not the code of an
 // approval, could guess the code without end.
-func addReuse(v store.Verification) []byte {
+func checkKeyAfterReuse(v store.Verification) []byte {
 	const hashes = 2 * store.CheckKeyHashSize
 	if n := len(v.CheckKey); n < hashes || n >= hashes+v.MaxAttempts-1 {
 		return v.CheckKey[:store.CheckKeyHashSize]

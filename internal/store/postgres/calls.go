@@ -16,14 +16,14 @@ const maxWriters = 2
 // few callers wait for them.
 const finishPause = 10 * time.Millisecond
 
-// The calls of Begin, Check, Finish, Postpone and RecordAppEventEnd. The key of a Begin is that of
+// The calls of Begin, Check, Finish, Postpone and EndAppEventAttempt. The key of a Begin is that of
 // the recipient's advisory lock; the key of the others is a hash of the ID of their row.
 type (
 	beginCall    = batch.Call[store.Intent, store.BeginAnswer]
 	checkCall    = batch.Call[store.CheckRequest, store.CheckAnswer]
 	finishCall   = batch.Call[store.Outcome, bool]
 	postponeCall = batch.Call[store.Postponement, bool]
-	eventEndCall = batch.Call[store.AppEventEnd, bool]
+	eventEndCall = batch.Call[store.AppEventAttemptEnd, bool]
 )
 
 // rowChange is a change of one row.

@@ -161,7 +161,7 @@ func TestEveryColumnIsErased(t *testing.T) {
 	storetest.OK(t, f.Erase(t.Context(), of, time.Millisecond, f.Act()))
 	want("columns once the recipient was erased", func(is kinds) string { return is.hash })
 	servertest.Await(t, "the grant to be forgotten",
-		func() bool { n, err := f.ForgetErased(t.Context()); storetest.OK(t, err); return n == 1 })
+		func() bool { n, err := f.ForgetDueErased(t.Context()); storetest.OK(t, err); return n == 1 })
 	storetest.Equal(t, "grants", rows("erasures", `recipient = $1`), 0)
 	want("columns once the recipient was forgotten", func(kinds) string { return "" })
 }
@@ -186,7 +186,7 @@ func TestPostgresKeepsNoTrace(t *testing.T) {
 	hash := `\\x0000000000000000000000000000004d`
 	storetest.Equal(t, "the hash counts on", strings.Contains(dump, hash), true)
 	servertest.Await(t, "the grant to be forgotten",
-		func() bool { n, err := f.ForgetErased(t.Context()); storetest.OK(t, err); return n == 1 })
+		func() bool { n, err := f.ForgetDueErased(t.Context()); storetest.OK(t, err); return n == 1 })
 	storetest.Equal(t, "the hash", strings.Contains(server.Dump(t, url), hash), false)
 }
 

@@ -61,7 +61,7 @@ const (
 func (f postgresFilter) appChannelPurposeQuery(from sqldb.RowSource, args sqldb.Args) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, args)
 	f.addBounds(&c, from, appChannelPurposeColumns, combinationColumns)
-	inner := "SELECT " + from.Columns + " FROM " + from.Table + " s" + c.Where() + f.PageSQL("s.app", "s.channel",
+	inner := "SELECT " + from.Columns + " FROM " + from.Table + " s" + c.Where() + f.OrderLimitSQL("s.app", "s.channel",
 		"s.purpose")
 	fits := sqldb.Conditions{Args: c.Args}
 	fits.AddAppChannelPurpose("kind.%s = ?", f.App, f.Channel, f.Purpose)
@@ -74,7 +74,7 @@ WITH RECURSIVE kind AS (
         ORDER BY ` + appChannelPurposeColumns + ` LIMIT 1
     ) next
 )
-SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.PageSQL(), fits.Args
+SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.OrderLimitSQL(), fits.Args
 }
 
 // addBounds adds a lower and an upper bound to c. Each compares the row (columns, logged_at, id)
@@ -132,7 +132,7 @@ func (f postgresFilter) rareColumnQuery(from sqldb.RowSource, args sqldb.Args, c
 	}
 	f.addBounds(&c, from, "s."+column, "?", value)
 	f.addConditionsWithoutIndex(&c)
-	return "SELECT " + from.Columns + " FROM " + from.Table + " s" + c.Where() + f.PageSQL("s."+column), c.Args
+	return "SELECT " + from.Columns + " FROM " + from.Table + " s" + c.Where() + f.OrderLimitSQL("s."+column), c.Args
 }
 
 // addConditionsWithoutIndex adds the conditions on app, channel, purpose and provider in a form
@@ -162,10 +162,10 @@ func (f postgresFilter) minuteIndexQuery(field, value string) (string, sqldb.Arg
 	sqldb.AddIfSet(&minutes, "m.minute < ?", f.To)
 	c := f.Conditions(sqldb.Postgres, minutes.Args)
 	c.Add("s.logged_at >= m.minute AND s.logged_at < m.minute + interval '1 minute'")
-	c.Add(sqldb.LoggedSinceSQL("m.minute"))
+	c.Add(sqldb.PartitionsSinceSQL("m.minute"))
 	f.AddTimeRange(&c, sqldb.Postgres, sqldb.SendRows, false)
 	f.addConditionsWithoutIndex(&c) // so that the planner uses the index by time
 	return "SELECT s.* FROM (SELECT m.minute FROM minute_index m" + minutes.Where() + " ORDER BY m.minute" + order +
 		") m CROSS JOIN LATERAL (SELECT " +
-		sqldb.SendOrRefusalColumns + " FROM sends s" + c.Where() + f.PageSQL() + ") s" + f.PageSQL("m.minute"), c.Args
+		sqldb.SendOrRefusalColumns + " FROM sends s" + c.Where() + f.OrderLimitSQL() + ") s" + f.OrderLimitSQL("m.minute"), c.Args
 }

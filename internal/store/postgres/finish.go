@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	stmtFinishSent      = "sendcode_finish"
-	stmtFinish          = "sendcode_finish_fully"
-	stmtPostpone        = "sendcode_postpone"
-	stmtRenew           = "sendcode_renew"
-	stmtTakeOver        = "sendcode_take_over"
-	stmtTakeOverExpired = "sendcode_take_over_expired"
-	stmtEndEvents       = "sendcode_end_events"
+	stmtFinishSent              = "sendcode_finish"
+	stmtFinish                  = "sendcode_finish_fully"
+	stmtPostpone                = "sendcode_postpone"
+	stmtRenew                   = "sendcode_renew"
+	stmtTakeOver                = "sendcode_take_over"
+	stmtTakeOverWithExpiredCode = "sendcode_take_over_expired"
+	stmtEndEvents               = "sendcode_end_events"
 )
 
 // finishStatements are the statements of the finishers' pool.
@@ -32,7 +32,7 @@ func (p *DB) finishStatements() []statement {
 		{stmtFinishSent, p.replaceNow(finishSentSQL)}, {stmtFinish, p.replaceNow(finishSQL)},
 		{stmtPostpone, p.replaceNow(postponeSQL)},
 		{stmtRenew, p.replaceNow(renewSQL)}, {stmtTakeOver, p.replaceNow(takeOverSQL(""))},
-		{stmtTakeOverExpired, p.replaceNow(takeOverSQL(" AND f.expires_at <= $4"))},
+		{stmtTakeOverWithExpiredCode, p.replaceNow(takeOverSQL(" AND f.expires_at <= $4"))},
 		{stmtEndEvents, p.replaceNow(endEventsSQL)},
 	}
 }
@@ -199,7 +199,7 @@ func attemptIDParameters[In rowChange](calls []*batch.Call[In, bool], most int) 
 		return append(buf, id[:]...)
 	})
 	p.Add(columns.Integer, func(buf []byte, x *batch.Call[In, bool]) []byte {
-		return columns.AppendInteger(buf,
+		return columns.AppendInt4(buf,
 			x.In.GetAttemptID().Attempt)
 	})
 	return p
@@ -266,9 +266,9 @@ FROM unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::bigint[]) AS o(id
 WHERE e.id = ANY ($1::uuid[]) AND e.id = o.id AND e.attempt = o.attempt AND e.state = 'pending'
 RETURNING e.id`
 
-// RecordAppEventEnd implements sqldb.PerDatabase. Ends that come while a round trip is under way
+// EndAppEventAttempt implements sqldb.PerDatabase. Ends that come while a round trip is under way
 // share the next one.
-func (p *DB) RecordAppEventEnd(ctx context.Context, end store.AppEventEnd) (bool, error) {
+func (p *DB) EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error) {
 	return p.eventEnds.Submit(ctx, end.Sanitized(), batchKeyOfRow(end.ID))
 }
 

@@ -75,7 +75,7 @@ SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM v
     WHERE s.recipient <= v.recipient
       AND (s.recipient, s.logged_at) > (v.recipient, v.created_at - ` + sqldb.IntervalSQL(store.MaxIDTimeDrift) + `)
       AND (s.verification_id = v.id) IS TRUE
-      AND ` + sqldb.LoggedSinceSQL("v.created_at") + `
+      AND ` + sqldb.PartitionsSinceSQL("v.created_at") + `
     ORDER BY s.number DESC LIMIT 1
 ) s WHERE v.id = ANY ($1::text[])`
 

@@ -295,11 +295,11 @@ func (m *model) events(*rapid.T) {
 			shares))
 	})
 	if len(m.told) > 0 {
-		end := store.AppEventEnd{AttemptID: store.AttemptID{ID: pick(m, "event", m.told...),
+		end := store.AppEventAttemptEnd{AttemptID: store.AttemptID{ID: pick(m, "event", m.told...),
 			Attempt: pick(m, "attempt", 1, 1, 2, 3)}, Answer: "503",
 			State: pick(m, "state", store.EventPending, store.EventDelivered, store.EventGivenUp),
 			After: max(0, m.span("after"))}
-		m.same("RecordAppEventEnd", func(f *storetest.Fixture) []any { return answers(f.RecordAppEventEnd(m.ctx, end)) })
+		m.same("EndAppEventAttempt", func(f *storetest.Fixture) []any { return answers(f.EndAppEventAttempt(m.ctx, end)) })
 	}
 	if m.number("forget", 0, 3) == 0 {
 		keep, limit := max(0, m.span("keep")), m.number("limit", 1, 3)
@@ -354,7 +354,7 @@ func (m *model) erase(*rapid.T) {
 }
 
 func (m *model) forget(*rapid.T) {
-	m.same("ForgetErased", func(f *storetest.Fixture) []any { return answers(f.ForgetErased(m.ctx)) })
+	m.same("ForgetDueErased", func(f *storetest.Fixture) []any { return answers(f.ForgetDueErased(m.ctx)) })
 }
 
 func (m *model) refused(*rapid.T) {

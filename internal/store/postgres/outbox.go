@@ -76,13 +76,13 @@ func (p *DB) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, l
 	return work, err
 }
 
-// TakeOverExpired implements sqldb.PerDatabase. It always searches from the oldest row on.
-func (p *DB) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+// TakeOverWithExpiredCode implements sqldb.PerDatabase. It always searches from the oldest row on.
+func (p *DB) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
 	now, err := p.Clock(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return p.takeOver(ctx, stmtTakeOverExpired, q, lease, limit, now, time.Time{})
+	return p.takeOver(ctx, stmtTakeOverWithExpiredCode, q, lease, limit, now, time.Time{})
 }
 
 // takeOver runs one of the statements of takeOverSQL for rows that are due after since.

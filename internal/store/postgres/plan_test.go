@@ -202,7 +202,7 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 		{stmtTakeOver, ", NULL, NULL, NULL, NULL, NULL, NULL",
 			[]string{"outbox_due", "outbox_pkey", "refunds_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key,
 				"sends_4_pkey", "verifications_pkey"}},
-		{stmtTakeOverExpired, ", NULL, NULL, NULL, NULL, NULL, NULL",
+		{stmtTakeOverWithExpiredCode, ", NULL, NULL, NULL, NULL, NULL, NULL",
 			[]string{"outbox_due", "outbox_pkey", "refunds_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key,
 				"sends_4_pkey", "verifications_pkey"}},
 		{stmtEndEvents, strings.Repeat(", NULL", 5), []string{"app_events_pkey"}},
@@ -219,7 +219,7 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 		plan := planOf(t, db, c.statement, c.parameters[2:])
 		// one row of verifications each
 		if loops := strings.Count(plan, "Nested Loop"); finishes(db, c.statement) && loops > 0 &&
-			(loops > 1 || c.statement != stmtTakeOver && c.statement != stmtTakeOverExpired) {
+			(loops > 1 || c.statement != stmtTakeOver && c.statement != stmtTakeOverWithExpiredCode) {
 			t.Errorf("%s: each of the list is compared with each row", c.statement)
 		}
 		used := map[string]bool{}

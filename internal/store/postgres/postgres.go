@@ -33,7 +33,7 @@ type DB struct {
 	sqldb.DB
 
 	writers   *pgxpool.Pool // only for ClaimIdempotencyKey, ReleaseIdempotencyKey, Begin and Check, so that no slow reader delays them
-	finishers *pgxpool.Pool // for Finish, Postpone, RenewLeases, TakeOver and RecordAppEventEnd; see finisherSettings
+	finishers *pgxpool.Pool // for Finish, Postpone, RenewLeases, TakeOver and EndAppEventAttempt; see finisherSettings
 	pool      *pgxpool.Pool // for everything else
 	readers   *pgxpool.Pool // for ReadHistory, Verification and ReadShared
 	claims    *batch.Batcher[idempotencyChange, store.IdempotencyClaimAnswer]
@@ -42,7 +42,7 @@ type DB struct {
 	outcomes  *batch.Batcher[store.Outcome, bool]
 
 	postponements *batch.Batcher[store.Postponement, bool]
-	eventEnds     *batch.Batcher[store.AppEventEnd, bool]
+	eventEnds     *batch.Batcher[store.AppEventAttemptEnd, bool]
 	histories     *batch.Batcher[gate.HistoryQuery, gate.History]
 	verifications *batch.Batcher[string, storedVerification]
 	steps         *batch.Batcher[*sqldb.Statement, struct{}]

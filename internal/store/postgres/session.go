@@ -74,7 +74,7 @@ func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
 	second, err := pgx.ConnectConfig(bounded, conn.Config())
 	switch {
 	case err != nil && pooled:
-		return poolerError(bounded, err)
+		return secondConnError(bounded, err)
 	case err != nil:
 		return store.WrapUnavailable(withCause(err))
 	}
@@ -82,7 +82,7 @@ func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
 	if pooled {
 		other, err := serverPID(bounded, second)
 		if err != nil {
-			return poolerError(bounded, err)
+			return secondConnError(bounded, err)
 		}
 		divided, err := dividesSessions(ctx, conn, second, server, other)
 		if divided {
@@ -118,9 +118,9 @@ func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
 	return errSharedLocks
 }
 
-// poolerError returns errNoSecondConn if ctx has ended, so that no second connection could be had,
+// secondConnError returns errNoSecondConn if ctx has ended, so that no second connection could be had,
 // else err wrapped in fault.Unavailable.
-func poolerError(ctx context.Context, err error) error {
+func secondConnError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errNoSecondConn
 	}

@@ -43,10 +43,10 @@ func (d dialect) lockRows(query string) string {
 	return d.pick(dialectSQL{query + " FOR UPDATE SKIP LOCKED", query})
 }
 
-// loggedSince returns a condition on IDs that holds for every send s that was logged at the instant
+// partitionsSince returns a condition on IDs that holds for every send s that was logged at the instant
 // (SQL) or later. It lets Postgres skip earlier partitions.
-func (d dialect) loggedSince(at string) string {
-	return d.pick(dialectSQL{LoggedSinceSQL(at), "1 = 1"})
+func (d dialect) partitionsSince(at string) string {
+	return d.pick(dialectSQL{PartitionsSinceSQL(at), "1 = 1"})
 }
 
 // failuresFromSQL is the FROM list of failures f, joined with their sends s.

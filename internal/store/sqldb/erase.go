@@ -9,12 +9,12 @@ import (
 	"sendcode/internal/store/columns"
 )
 
-// personalTable has the statements that Erase and ForgetErased run on a table with data about
+// personalTable has the statements that Erase and ForgetDueErased run on a table with data about
 // recipients; "": none.
 type personalTable struct{ Erase, Forget string }
 
 // personalTables are the tables with data about recipients. Erase removes the data about @recipient
-// except the hash; ForgetErased removes the hash. If a new table is missing here,
+// except the hash; ForgetDueErased removes the hash. If a new table is missing here,
 // TestEveryColumnIsErased fails.
 func (d dialect) personalTables() []personalTable {
 	return []personalTable{
@@ -43,8 +43,8 @@ INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, 
 SELECT s.status, s.logged_at, s.id, s.finished_at, false, s.app, s.channel, s.recipient
 FROM sends s WHERE s.recipient = @recipient AND s.status = 'failed' AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
 		},
-		{Erase: eraseRowsSQL(SendTable, store.InsertedByBegin), Forget: forgetRowsSQL("sends")},
-		{Erase: eraseRowsSQL(RefusalTable, store.InsertedByRefusal), Forget: forgetRowsSQL("refusals")},
+		{Erase: eraseRowsSQL(SendTable, store.InsertedByBegin), Forget: forgetHashSQL("sends")},
+		{Erase: eraseRowsSQL(RefusalTable, store.InsertedByRefusal), Forget: forgetHashSQL("refusals")},
 		{
 			// After the table sends, on which the statement depends.
 			Forget: `
@@ -56,7 +56,7 @@ WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = 
 UPDATE verifications SET ` + VerificationTable.EraseSQL(store.InsertedByBegin) + `, checks = '', check_key = NULL,
        canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END
 WHERE recipient = @recipient AND masked <> '•••'`,
-			Forget: forgetRowsSQL("verifications"),
+			Forget: forgetHashSQL("verifications"),
 		},
 		{
 			Erase:  `UPDATE audit_recipients SET masked = '•••' WHERE recipient = @recipient AND masked <> '•••'`,
@@ -85,7 +85,7 @@ func eraseRowsSQL[T any](t columns.Table[T], by store.ColumnFlags) string {
 UPDATE ` + t.Name + ` SET ` + t.EraseSQL(by) + ` WHERE recipient = @recipient AND masked <> '•••'`
 }
 
-func forgetRowsSQL(table string) string {
+func forgetHashSQL(table string) string {
 	return `UPDATE ` + table + ` SET recipient = @none WHERE recipient = @recipient AND masked = '•••'`
 }
 
@@ -120,9 +120,9 @@ func (q Tx) ExecAll(args Args, statements ...string) error {
 }
 
 // Erase removes all data about the recipient from every row, except the keyed hash, which
-// ForgetErased deletes after keep. It cancels the recipient's codes. It ends the sends that wait
+// ForgetDueErased deletes after keep. It cancels the recipient's codes. It ends the sends that wait
 // for their next attempt: Failed, ReasonErased, not refunded. An attempt under way goes on to its
-// outcome. The audit entry is written in the same transaction; it has the hash, and ForgetErased
+// outcome. The audit entry is written in the same transaction; it has the hash, and ForgetDueErased
 // deletes it there too.
 func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error {
 	if h == store.NoRecipient {
@@ -151,10 +151,10 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 	return db.PurgeDeleted(ctx)
 }
 
-// ForgetErased deletes the hashes of erased recipients whose keep has passed. If a suppression of
+// ForgetDueErased deletes the hashes of erased recipients whose keep has passed. If a suppression of
 // the recipient is in force, the hash stays in the suppression until that ends. It returns the
 // number of recipients that were due, at most 100 in one call.
-func (db *DB) ForgetErased(ctx context.Context) (int, error) {
+func (db *DB) ForgetDueErased(ctx context.Context) (int, error) {
 	n, err := WriteWithResult(ctx, db, func(q Tx) (int, error) {
 		if err := q.ExecAll(nil, q.Dialect.pick(LongTimeoutSQL)); err != nil {
 			return 0, err

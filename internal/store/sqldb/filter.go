@@ -147,9 +147,9 @@ func (f SendFilter) AddTimeRange(c *Conditions, d dialect, from RowSource, sough
 	}
 }
 
-// PageSQL returns ORDER BY and LIMIT of a page. Rows are sorted by columns, then by time and ID:
+// OrderLimitSQL returns ORDER BY and LIMIT of a page. Rows are sorted by columns, then by time and ID:
 // newest first, or oldest first if After is set.
-func (f SendFilter) PageSQL(columns ...string) string {
+func (f SendFilter) OrderLimitSQL(columns ...string) string {
 	order := " DESC"
 	if f.After != nil {
 		order = " ASC"
@@ -202,7 +202,7 @@ func (f SendFilter) MergePages(page func(from RowSource, args Args) (string, Arg
 	sends, args := page(SendRows, nil)
 	refusals, args := page(RefusalRows, args)
 	return "SELECT s.* FROM (SELECT * FROM (" + sends + ") a UNION ALL SELECT * FROM (" + refusals + ") b) s" +
-		f.PageSQL(), args
+		f.OrderLimitSQL(), args
 }
 
 // tableQuery returns the statement for the rows of one table, and its arguments added to args.
@@ -220,7 +220,7 @@ func (f SendFilter) tableQuery(d dialect, from RowSource, args Args) (string, Ar
 	} else if f.Support != "" {
 		c.Add("1 = 0")
 	}
-	return "SELECT " + from.Columns + " FROM " + table + c.Where() + f.PageSQL(), c.Args
+	return "SELECT " + from.Columns + " FROM " + table + c.Where() + f.OrderLimitSQL(), c.Args
 }
 
 // failureQuery reads the table failures in the order of the page and looks up the send of each row.
@@ -256,11 +256,11 @@ func supportReferenceSubquery(source RowSource, r store.SupportRange, c *Conditi
 		store.MaxSupportSearchRows)
 }
 
-// LoggedSinceSQL returns the condition that a send s was logged at or after an instant (SQL),
+// PartitionsSinceSQL returns the condition that a send s was logged at or after an instant (SQL),
 // written as a range of IDs so that earlier partitions are left out. Each side of the OR is the
 // whole condition. No index can be used for an OR, so the planner does not read all rows of the
 // time range instead of one recipient's.
-func LoggedSinceSQL(at string) string {
+func PartitionsSinceSQL(at string) string {
 	at = "sendcode_lowest_id(CAST(" + at + " AS timestamptz) - " + IntervalSQL(store.MaxIDTimeDrift) + ")"
 	return "(s.id >= " + at + " OR s.id > " + at + ")"
 }
@@ -268,7 +268,7 @@ func LoggedSinceSQL(at string) string {
 // MaxClockStep is how far the database's clock may be set back at once.
 const MaxClockStep = time.Hour
 
-// addIDRange adds the condition of LoggedSinceSQL for a time range whose ends are known in Go; a
+// addIDRange adds the condition of PartitionsSinceSQL for a time range whose ends are known in Go; a
 // zero time means no bound at that end. Without partitions it adds nothing.
 func (c *Conditions) addIDRange(partitioned bool, from, to time.Time) {
 	if partitioned && !from.IsZero() {

@@ -119,7 +119,7 @@ SELECT @now, `+SendColumns+` FROM `+db.Dialect.pick(failuresFromSQL)+` WHERE f.c
 func (d dialect) HeavyRecipientsSQL() string {
 	return `
 SELECT s.app, s.channel, s.recipient, max(s.masked), max(s.purpose), count(*), max(s.logged_at), count(*) OVER ()
-FROM sends s WHERE s.counts = true AND s.logged_at > @after AND s.purpose ` + d.inList("purposes") + ` AND ` + d.loggedSince("@after") + `
+FROM sends s WHERE s.counts = true AND s.logged_at > @after AND s.purpose ` + d.inList("purposes") + ` AND ` + d.partitionsSince("@after") + `
 GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.logged_at) DESC, s.recipient LIMIT @limit`
 }
 

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// HourCountDelay is how long after the life of its last code an hour is counted: no more
-	// refusals are added to its rows by then.
+	// HourCountDelay: an hour is counted once the longest life of a code and this delay have passed
+	// since its end. By then nothing adds refusals to its rows.
 	HourCountDelay = 50 * time.Minute
-	// MaxCountedAge is the age of the oldest hour whose sends are still counted into its row: twice
-	// the longest time range of the console's statistics.
+	// MaxCountedAge bounds the age of hours with stored counts: older ones are deleted and not counted
+	// again. It is twice the longest time range of the console's statistics.
 	MaxCountedAge = 2 * 31 * 24 * time.Hour
 )
 
@@ -56,7 +56,7 @@ SELECT s.app, s.channel, s.purpose, s.status, CASE WHEN s.status IN ('failed', '
   v.id IS NOT NULL AS opened, v.approved_at IS NOT NULL AS approved,
   CASE WHEN s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL THEN ` + d.pick(deliveryTimeBucketSQL) + ` END AS bucket
 FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id AND ` + CountedCodeSQL + `
-WHERE s.logged_at >= @hour AND s.logged_at < @until AND ` + d.loggedSince("@hour") + `
+WHERE s.logged_at >= @hour AND s.logged_at < @until AND ` + d.partitionsSince("@hour") + `
 UNION ALL
 SELECT s.app, s.channel, s.purpose, 'refused', '', s.blocked_by, s.requests, '', '', '', false, false, NULL
 FROM refusals s WHERE s.logged_at >= @hour AND s.logged_at < @until`

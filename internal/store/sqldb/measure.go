@@ -181,12 +181,12 @@ func (n measuredPerDatabase) TakeOver(ctx context.Context, q store.Queue, lease 
 	return n.PerDatabase.TakeOver(ctx, q, lease, limit)
 }
 
-// TakeOverExpired implements PerDatabase.
-func (n measuredPerDatabase) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration,
+// TakeOverWithExpiredCode implements PerDatabase.
+func (n measuredPerDatabase) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration,
 	limit int) ([]store.Work, error) {
 	ctx, began := n.begin(ctx, "take_over")
 	defer n.end(ctx, began, "take_over")
-	return n.PerDatabase.TakeOverExpired(ctx, q, lease, limit)
+	return n.PerDatabase.TakeOverWithExpiredCode(ctx, q, lease, limit)
 }
 
 // RefundsDue implements PerDatabase.
@@ -196,11 +196,11 @@ func (n measuredPerDatabase) RefundsDue(ctx context.Context, lease time.Duration
 	return n.PerDatabase.RefundsDue(ctx, lease, limit)
 }
 
-// RecordAppEventEnd implements PerDatabase.
-func (n measuredPerDatabase) RecordAppEventEnd(ctx context.Context, end store.AppEventEnd) (bool, error) {
+// EndAppEventAttempt implements PerDatabase.
+func (n measuredPerDatabase) EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error) {
 	ctx, began := n.begin(ctx, "app_event_ended")
 	defer n.end(ctx, began, "app_event_ended")
-	return n.PerDatabase.RecordAppEventEnd(ctx, end)
+	return n.PerDatabase.EndAppEventAttempt(ctx, end)
 }
 
 // CountHours implements PerDatabase.

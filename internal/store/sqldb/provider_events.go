@@ -56,8 +56,8 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 		if err != nil {
 			return false, err
 		}
-		e = e.WithHeardAt(q.Now)
-		// also after a bounce that may have passed
+		e = e.WithTimes(q.Now)
+		// before the INSERT, which does nothing after a temporary bounce: a hard one still marks the send
 		if err := q.exec(markBouncedSQL, Args{"id": e.Send, "cause": suppress.Cause}); err != nil {
 			return false, err
 		}

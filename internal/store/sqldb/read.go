@@ -47,7 +47,7 @@ SELECT @now, `+SendColumns+`, `+VerificationColumns+` FROM verifications v CROSS
 WHERE v.id = @id AND s.verification_id = @id AND s.recipient <= (SELECT o.recipient FROM verifications o WHERE o.id = @id)
   AND (s.recipient, s.logged_at) > ((SELECT o.recipient FROM verifications o WHERE o.id = @id),
     (SELECT o.created_at FROM verifications o WHERE o.id = @id) - CAST(@drift AS interval))
-  AND `+db.Dialect.loggedSince("(SELECT o.created_at FROM verifications o WHERE o.id = @id)")+` ORDER BY s.number DESC LIMIT 1`,
+  AND `+db.Dialect.partitionsSince("(SELECT o.created_at FROM verifications o WHERE o.id = @id)")+` ORDER BY s.number DESC LIMIT 1`,
 		Args{"id": id, "drift": store.MaxIDTimeDrift})
 	return w.Verification, w.Send, now, err
 }
@@ -175,7 +175,7 @@ const SendsOfVerificationSQL = `s.recipient <= @its_recipient AND (s.recipient, 
 
 // relatedRows returns SendDetails.Related of a verification.
 func (q Tx) relatedRows(v store.Verification) ([]store.SendOrRefusal, error) {
-	return QueryAll(q, sendOrRefusalFields, SendRows.selectWhere(SendsOfVerificationSQL+` AND `+q.Dialect.loggedSince("@created_at"))+`
+	return QueryAll(q, sendOrRefusalFields, SendRows.selectWhere(SendsOfVerificationSQL+` AND `+q.Dialect.partitionsSince("@created_at"))+`
 UNION ALL `+RefusalRows.selectWhere(`s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at
   AND s.logged_at < @expires_at`)+fmt.Sprintf(`
 ORDER BY logged_at, id LIMIT %d`, store.MaxRelatedRows),
@@ -210,7 +210,7 @@ func (db *DB) CountedSends(ctx context.Context, within time.Duration, yield func
 		var page []store.Send
 		var now time.Time
 		page, err = ReadAll(ctx, db, withClockColumn(&now, sendFields), `SELECT @now, `+SendColumns+` FROM sends s
-WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = true AND `+db.Dialect.loggedSince("@at")+` ORDER BY s.logged_at, s.id LIMIT @page`,
+WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = true AND `+db.Dialect.partitionsSince("@at")+` ORDER BY s.logged_at, s.id LIMIT @page`,
 			Args{"at": mark.At, "id": mark.ID, "page": CountedSendsPageSize})
 		for _, s := range page {
 			if err := yield(countedSend(s, s.LoggedAt, now)); err != nil {

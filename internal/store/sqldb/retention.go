@@ -203,7 +203,7 @@ func (q Tx) deleteAged(before time.Time, limit int) (gone store.ExpiredRows, err
 }
 
 // StorageStatus returns the age of the oldest row, the size of the database, and how much
-// DeleteAged and ForgetErased still have to do.
+// DeleteAged and ForgetDueErased still have to do.
 func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
 	_, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
 		before := store.RetentionCutoff(now, age)

@@ -79,8 +79,8 @@ type Engine interface {
 	// BeforeErase runs in the transaction of Erase, before anything is erased. It takes the recipient's
 	// sends out of the counted hours, or has their hours counted again.
 	BeforeErase(q Tx, h recipient.Hash) error
-	// ForgetHour deletes the counts of the hour of an instant, if it has any: a row that it counts is
-	// about to change, and CountHours counts the hour again.
+	// ForgetHour deletes the counts of the hour that contains at, if there are any. Call it in the
+	// transaction that changes a row counted there; CountHours counts the hour again.
 	ForgetHour(q Tx, at time.Time) error
 	// PurgeDeleted removes what a committed deletion left on the disk. After an error, the deletion
 	// is committed all the same.
@@ -131,15 +131,15 @@ type PerDatabase interface {
 	// ran out, those first whose code expires first. With more than 10,000 such rows, Postgres
 	// chooses among the longest overdue. A row whose lease ran out is InDoubt from then on.
 	TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
-	// TakeOverExpired is TakeOver for the rows alone whose code has expired.
-	TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
+	// TakeOverWithExpiredCode is TakeOver for the rows alone whose code has expired.
+	TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 	// RefundsDue returns up to limit unconfirmed refunds, oldest first, and leases them, so that no
 	// other call returns them for that time. A refund is due one lease after Finish and after each
 	// time that it was leased.
 	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
-	// RecordAppEventEnd ends an attempt. False: another attempt holds the event, or the event has
+	// EndAppEventAttempt ends an attempt. False: another attempt holds the event, or the event has
 	// ended; nothing was changed.
-	RecordAppEventEnd(ctx context.Context, end store.AppEventEnd) (bool, error)
+	EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error)
 	// CountHours stores the counts of up to limit past hours that are not counted yet, newest first,
 	// once none of their sends is in flight and their codes have ended, which live at most life. It
 	// returns the number of these hours. It deletes counts older than keep, or than 62 days if that is

@@ -41,18 +41,18 @@ func (tx Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 	return slices.DeleteFunc([]statsPart{hours, before, after}, func(p statsPart) bool { return !p.From.Before(p.To) }), nil
 }
 
-// unionOfParts returns a subquery with the rows of all parts, and its arguments. hours is the
-// SELECT for counted parts, from a table s of stored counts; rows is the SELECT for other parts,
+// unionOfParts returns a subquery with the rows of all parts, and its arguments. hoursSelect is the
+// SELECT for counted parts, from a table s of stored counts; rowsSelect is the SELECT for other parts,
 // from sends s. In both, "%s" is replaced by the WHERE clause.
-func (tx Tx) unionOfParts(parts []statsPart, hours, rows string) (subquery string, args Args) {
+func (tx Tx) unionOfParts(parts []statsPart, hoursSelect, rowsSelect string) (subquery string, args Args) {
 	var texts []string
 	for _, p := range parts {
-		c, text := Conditions{Args: args}, hours
+		c, text := Conditions{Args: args}, hoursSelect
 		if p.counted {
 			c.Add("s.hour >= ? AND s.hour < ?", p.From, p.To)
 			c.AddAppChannelPurpose(sendColumnEquals, p.App, p.Channel, p.Purpose)
 		} else {
-			c, text = StatsConditions(p.StatsQuery, tx.Dialect, args), rows
+			c, text = StatsConditions(p.StatsQuery, tx.Dialect, args), rowsSelect
 		}
 		texts, args = append(texts, fmt.Sprintf(text, c.Where())), c.Args
 	}

@@ -107,8 +107,8 @@ func (s *DB) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, l
 	return s.takeOver(ctx, q, lease, limit, `f.due_at <= @now`)
 }
 
-// TakeOverExpired implements sqldb.PerDatabase.
-func (s *DB) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+// TakeOverWithExpiredCode implements sqldb.PerDatabase.
+func (s *DB) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
 	return s.takeOver(ctx, q, lease, limit, `f.due_at <= @now AND f.expires_at <= @now`)
 }
 
@@ -163,8 +163,8 @@ LEFT JOIN verifications v ON v.id = s.verification_id WHERE r.since <= @now - @l
 	})
 }
 
-// RecordAppEventEnd implements sqldb.PerDatabase.
-func (s *DB) RecordAppEventEnd(ctx context.Context, end store.AppEventEnd) (bool, error) {
+// EndAppEventAttempt implements sqldb.PerDatabase.
+func (s *DB) EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error) {
 	e := end.Sanitized()
 	return sqldb.WriteWithResult(sqldb.Ahead(ctx), &s.DB, func(q sqldb.Tx) (bool, error) {
 		return q.Change(`

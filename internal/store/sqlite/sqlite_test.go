@@ -399,6 +399,6 @@ func TestSQLiteKeepsNoTrace(t *testing.T) {
 	hash := append(make([]byte, 15), who)
 	storetest.Equal(t, "the hash counts on", bytes.Contains(files(), hash), true)
 	f.Pass(time.Hour)
-	storetest.Equal(t, "forgotten", storetest.Must(f.ForgetErased(t.Context()))(t), 1)
+	storetest.Equal(t, "forgotten", storetest.Must(f.ForgetDueErased(t.Context()))(t), 1)
 	storetest.Equal(t, "the hash", bytes.Contains(files(), hash), false)
 }

@@ -99,9 +99,9 @@ func (c *stmtCachingConn) putStatement(text string, stmt preparedStmt) error {
 	return nil
 }
 
-// mayBeScript reports whether a text may not be prepared: it may have several statements, or it is
+// mustRunUnprepared reports whether a text may not be prepared: it may have several statements, or it is
 // a PRAGMA, which can take effect when it is prepared.
-func mayBeScript(text string) bool {
+func mustRunUnprepared(text string) bool {
 	return strings.Contains(text, ";") || strings.HasPrefix(text, "PRAGMA")
 }
 
@@ -121,7 +121,7 @@ func runPrepared[T any](ctx context.Context, c *stmtCachingConn, text string,
 // ExecContext implements driver.ExecerContext.
 func (c *stmtCachingConn) ExecContext(ctx context.Context, text string,
 	args []driver.NamedValue) (driver.Result, error) {
-	if mayBeScript(text) {
+	if mustRunUnprepared(text) {
 		return c.sqliteConn.ExecContext(ctx, text, args)
 	}
 	result, stmt, err := runPrepared(ctx, c, text,
@@ -135,7 +135,7 @@ func (c *stmtCachingConn) ExecContext(ctx context.Context, text string,
 // QueryContext implements driver.QueryerContext.
 func (c *stmtCachingConn) QueryContext(ctx context.Context, text string,
 	args []driver.NamedValue) (driver.Rows, error) {
-	if mayBeScript(text) {
+	if mustRunUnprepared(text) {
 		return c.sqliteConn.QueryContext(ctx, text, args)
 	}
 	rows, stmt, err := runPrepared(ctx, c, text,

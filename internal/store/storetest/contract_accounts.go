@@ -163,7 +163,7 @@ func acts(t *testing.T, f *Fixture) {
 	OK(t, f.AddAuditEntry(t.Context(), begun))
 	begun.At = f.Now
 	f.Pass(time.Second)
-	ended := Must(store.CompleteAuditEntry(begun, store.AuditFailed, "limiter"))(t)
+	ended := Must(store.AuditEntryEnding(begun, store.AuditFailed, "limiter"))(t)
 	OK(t, f.Replica.AddAuditEntry(t.Context(), ended))
 	ended.At = f.Now
 	Equal(t, "what it ends", ended.Ends, begun.ID)

@@ -206,13 +206,13 @@ func historyOfVerifications(t *testing.T, f *Fixture) {
 	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Refund: true})
 	v, _, _, err := f.Verification(t.Context(), second.Verification.ID)
 	OK(t, err)
-	Equal(t, "the chain", v.Chain(), []string{v.ID, first.Verification.ID, "older"})
+	Equal(t, "the chain", v.IDsWithReplaced(), []string{v.ID, first.Verification.ID, "older"})
 	for _, c := range []struct {
 		of       []string
 		all, own int
 		within   time.Duration
-	}{{v.Chain(), 3, 2, time.Hour}, {v.Chain()[:1], 3, 1, time.Hour}, {nil, 3, 0, time.Hour},
-		{v.Chain(), 2, 1, 2 * time.Minute}} {
+	}{{v.IDsWithReplaced(), 3, 2, time.Hour}, {v.IDsWithReplaced()[:1], 3, 1, time.Hour}, {nil, 3, 0, time.Hour},
+		{v.IDsWithReplaced(), 2, 1, 2 * time.Minute}} {
 		h := Must(f.History(t.Context(), bucket(one), time.Hour))(t)
 		all, own := h.Sends(c.within), h.SendsOfVerifications(c.of, c.within)
 		Equal(t, "all", len(all), c.all)

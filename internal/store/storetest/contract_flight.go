@@ -209,7 +209,7 @@ func queuesApart(t *testing.T, f *Fixture) {
 	}
 	f.Pass(time.Hour)
 	for _, q := range store.Queues() {
-		Equal(t, "expired", take(q, f.TakeOverExpired), want[q])
+		Equal(t, "expired", take(q, f.TakeOverWithExpiredCode), want[q])
 	}
 }
 
@@ -217,7 +217,7 @@ func queuesApart(t *testing.T, f *Fixture) {
 func takeOverExpired(t *testing.T, f *Fixture) {
 	expired := func() (ids []uuid.UUID) {
 		t.Helper()
-		for _, w := range Must(f.TakeOverExpired(t.Context(), store.Queue{Channel: recipient.Email},
+		for _, w := range Must(f.TakeOverWithExpiredCode(t.Context(), store.Queue{Channel: recipient.Email},
 			8*time.Second, 10))(t) {
 			ids = append(ids, w.Send.ID)
 		}

@@ -165,7 +165,7 @@ func eraseFreesNothing(t *testing.T, f *Fixture) {
 	f.checkLockedOut(t, fresh, spent[0].ExpiresAt.Add(gate.FailedCheckWindow).Sub(f.Now))
 	Equal(t, "a send", f.MustBegin(t, f.Intent(1)).Admitted, false)
 	f.Pass(time.Hour)
-	Equal(t, "forgotten too early", Must(f.ForgetErased(t.Context()))(t), 0)
+	Equal(t, "forgotten too early", Must(f.ForgetDueErased(t.Context()))(t), 0)
 }
 
 func forgets(t *testing.T, f *Fixture) {
@@ -179,7 +179,7 @@ func forgets(t *testing.T, f *Fixture) {
 	f.Pass(30*time.Minute - time.Microsecond)
 	forget := func(want int) {
 		t.Helper()
-		Equal(t, "forgotten", Must(f.ForgetErased(t.Context()))(t), want)
+		Equal(t, "forgotten", Must(f.ForgetDueErased(t.Context()))(t), want)
 	}
 	forget(0)
 	f.Pass(time.Microsecond)
@@ -209,7 +209,7 @@ func forgottenAreDistinct(t *testing.T, f *Fixture) {
 	f.erase(t, 1, time.Hour)
 	f.erase(t, 2, time.Hour)
 	f.Pass(time.Hour)
-	Equal(t, "forgotten", Must(f.ForgetErased(t.Context()))(t), 2)
+	Equal(t, "forgotten", Must(f.ForgetDueErased(t.Context()))(t), 2)
 	Equal(t, "related", IDs(Must(f.SendDetails(t.Context(), hers.Send.ID))(t).Related), []uuid.UUID{hers.Send.ID})
 }
 
@@ -230,11 +230,11 @@ func erasedAndSuppressed(t *testing.T, f *Fixture) {
 	Equal(t, "erased", list(), []store.Suppression{s})
 	for _, after := range []time.Duration{time.Hour, 2*time.Hour - time.Microsecond} {
 		f.Pass(after)
-		Must(f.ForgetErased(t.Context()))(t)
+		Must(f.ForgetDueErased(t.Context()))(t)
 		Equal(t, "still held", list(), []store.Suppression{s})
 	}
 	f.Pass(time.Microsecond)
-	Must(f.ForgetErased(t.Context()))(t)
+	Must(f.ForgetDueErased(t.Context()))(t)
 	s.Address, s.Recipient = recipient.Hash{}, recipient.Hash{}
 	Equal(t, "run out", list(), []store.Suppression{s})
 }

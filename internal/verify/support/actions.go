@@ -110,7 +110,7 @@ func (d *Desk) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) e
 		return err
 	}
 	for _, app := range d.affectedApps(p) {
-		d.Codes.ForgetLockouts(app, p.Channel, p.Recipient)
+		d.Codes.DropCachedLockouts(app, p.Channel, p.Recipient)
 	}
 	if err := d.Limiter.Reset(ctx, limited...); err != nil {
 		d.recordEnd(ctx, act, store.AuditFailed, "limiter")
@@ -123,7 +123,7 @@ func (d *Desk) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) e
 // recordEnd records how an action ended. If that cannot be written, the audit log shows the action
 // as begun, and the process's own log has the outcome.
 func (d *Desk) recordEnd(ctx context.Context, act store.AuditEntry, outcome store.AuditOutcome, detail string) {
-	end, err := store.CompleteAuditEntry(act, outcome, detail)
+	end, err := store.AuditEntryEnding(act, outcome, detail)
 	if err == nil {
 		err = d.Store.AddAuditEntry(ctx, end)
 	}

@@ -55,11 +55,11 @@ func (d *Desk) SampleMessages(app, purpose string) ([]SampleMessage, error) {
 	request := message.RenderRequest{App: app, Purpose: p.Name, Notify: p.Notify, Titles: p.Titles,
 		Data: message.AppData(app, shown.Title, shown.Brand, shown.Hash)}
 	request.Data.Code, request.Data.Minutes = digits[:min(max(p.CodeLength, 0), len(digits))],
-		message.RemainingMinutes(p.TTL)
+		message.WholeMinutesLeft(p.TTL)
 	request.Data.Support = sampleSupportReference
 	all, err := d.sampleMails(request)
 	if err == nil && d.Texts != nil {
-		request.Data.Support, request.Data.Minutes = "", message.RemainingMinutes(p.ForChannel(recipient.SMS).TTL)
+		request.Data.Support, request.Data.Minutes = "", message.WholeMinutesLeft(p.ForChannel(recipient.SMS).TTL)
 		var texts []SampleMessage
 		texts, err = d.sampleTextMessages(request)
 		all = append(all, texts...)

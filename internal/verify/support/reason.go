@@ -27,17 +27,17 @@ const (
 
 // CheckReason checks an administrator's reason for an action. The reason is required, and must not
 // contain an address or a phone number: the audit log is kept for good, so they could not be
-// erased. Nor may it contain the local part of to, the address that the action is about, or "" if
+// erased. Nor may it contain the local part of the address that the action is about; "" if
 // it is not known. Error: *fault.InvalidError.
-func CheckReason(reason, to string) error {
+func CheckReason(reason, address string) error {
 	switch {
 	case strings.TrimSpace(reason) == "":
 		return fault.Invalid("reason", "required", "Say why; it is recorded.")
 	case utf8.RuneCountInString(reason) > MaxReasonLength:
 		return fault.Invalid("reason", "too_long", "A reason has at most 500 characters.")
-	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, isHiddenCharacter):
+	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, isHiddenInMultiline):
 		return fault.Invalid("reason", "hidden_character", hiddenCharacterDetail)
-	case strings.ContainsAny(reason, "@＠") || HasPhoneNumber(reason, minNumberDigits) || containsLocalPart(reason, to):
+	case strings.ContainsAny(reason, "@＠") || HasPhoneNumber(reason, minNumberDigits) || containsLocalPart(reason, address):
 		return fault.Invalid("reason", "names_recipient",
 			"Leave names, addresses and numbers out of the reason: it is kept for good. A ticket's number will do.")
 	}
@@ -46,9 +46,9 @@ func CheckReason(reason, to string) error {
 
 const hiddenCharacterDetail = "Leave out characters that control, hide or turn text."
 
-// isHiddenCharacter reports whether a character could make a text of several lines look like
+// isHiddenInMultiline reports whether a character could make a text of several lines look like
 // another text, for example because it turns the rest of the line from right to left.
-func isHiddenCharacter(r rune) bool {
+func isHiddenInMultiline(r rune) bool {
 	return verification.IsHiddenCharacter(r) && !strings.ContainsRune("\n\r\t", r)
 }
 

@@ -65,7 +65,7 @@ type verificationService interface {
 	ValidateRecipient(channel, to string) error
 	RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash,
 		class store.Class) (quota.Decision, error)
-	ForgetLockouts(app string, ch recipient.Channel, h recipient.Hash)
+	DropCachedLockouts(app string, ch recipient.Channel, h recipient.Hash)
 }
 
 // limiter deletes what the limiter counted in buckets. Implementation: *gates.Gates.

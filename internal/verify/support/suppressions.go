@@ -98,7 +98,7 @@ func (d *Desk) parseSuppressible(channel, address, app, why string) (recipient.R
 }
 
 // checkSuppressionReason checks the reason of a suppression, which the audit log keeps for good.
-func checkSuppressionReason(why, to string) error {
+func checkSuppressionReason(why, address string) error {
 	switch {
 	case why == "":
 		return fault.Invalid("reason", "required", "Say why; it is recorded.")
@@ -107,7 +107,7 @@ func checkSuppressionReason(why, to string) error {
 	case !verification.IsPlainText(why, MaxSuppressionReasonLength):
 		return fault.Invalid("reason", "hidden_character", hiddenCharacterDetail)
 	}
-	return CheckReason(why, to)
+	return CheckReason(why, address)
 }
 
 // LiftPrefixPause ends the pause of a prefix early, and records the action, unless the pause had

@@ -35,7 +35,7 @@ func (a *alarm) count(name string) {
 // log writes a log line with args, the counts under the key what, and the runbook section see. Then
 // it resets the counts. It writes nothing if there are no counts, or if the last line is younger
 // than alarmInterval.
-func (a *alarm) log(s *Service, level slog.Level, text string, see runbook.Section, what string, args ...any) {
+func (a *alarm) flush(s *Service, level slog.Level, text string, see runbook.Section, what string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now := s.Now(); len(a.counts) > 0 && now.Sub(a.last) >= alarmInterval {
@@ -48,12 +48,12 @@ func (a *alarm) log(s *Service, level slog.Level, text string, see runbook.Secti
 // due. Package jobs calls it.
 func (s *Service) LogAlarms(context.Context) {
 	bound := s.Policy.Get().Checks.App
-	s.apps.log(s, slog.LevelError,
+	s.apps.flush(s, slog.LevelError,
 		"failed checks exceed the app's bound: codes are being guessed, browsers get codes of 8 characters",
 		runbook.Attack, "checks",
 		"limit", bound.Limit, "window", bound.Window.String())
-	s.networks.log(s, slog.LevelWarn, "checks refused: too many failed from one network", runbook.Attack, "checks")
-	s.overload.log(s, slog.LevelWarn, "requests refused at once: more than can be served in time", runbook.DatabaseSlow,
+	s.networks.flush(s, slog.LevelWarn, "checks refused: too many failed from one network", runbook.Attack, "checks")
+	s.overload.flush(s, slog.LevelWarn, "requests refused at once: more than can be served in time", runbook.DatabaseSlow,
 		"requests")
 }
 
@@ -79,7 +79,7 @@ func (s *Service) countCheckOverBound(ch recipient.Channel, app string) {
 func (s *Service) countBreakerRefusal(app string, rule quota.State) {
 	if rule.Scope == policy.BreakerScope {
 		s.breaker.count(app)
-		s.breaker.log(s, slog.LevelError, "sends refused by breaker", runbook.Attack, "apps", "limit",
+		s.breaker.flush(s, slog.LevelError, "sends refused by breaker", runbook.Attack, "apps", "limit",
 			rule.Limit, "window",
 			rule.Window.String())
 	}

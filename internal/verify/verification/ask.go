@@ -39,8 +39,9 @@ type Request struct {
 	// with Code: the caller reports each approval, so a code without a report counts as not entered
 	Reports bool
 	// secret keys: called once the send is admitted, before its message leaves; false: the code is
-	// canceled, no message leaves, and Send returns ErrHeld. A repetition does not call it. If the
-	// process dies before it has returned, or before its no is written, another one sends the message.
+	// canceled, no message leaves, and Send returns ErrHeld. A repetition does not call it. If this
+	// process dies before it has returned, or before the cancellation is written, another one sends
+	// the message.
 	// nil: the message leaves at once
 	Hold func() bool
 }

@@ -30,8 +30,8 @@ type checkInProgress struct {
 	id    string
 	typed string // the code as it was typed, or pasted with the message around it
 	code  string // the code in typed, as it is compared; empty: not parsed yet
-	// the event that was counted for the client's networks; it is refunded unless the code is
-	// wrong; without Buckets: nothing was counted
+	// the event that was counted for the client's networks before the comparison; it is refunded
+	// unless the check counts as wrong; without Buckets: nothing was counted
 	failed quota.Request
 }
 
@@ -44,7 +44,7 @@ type checkInProgress struct {
 // which cost no attempt; fault.NotFound, ErrCallerCode, *TooManyChecksError, *admission.OverloadedError,
 // fault.Unavailable, and fault.Uncertain if the attempt may count.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result CheckResult, err error) {
-	leave, err := s.enterAdmission(s.checks, checksAdmissionName, c.class())
+	leave, err := s.enterAdmission(s.checks, checksAdmissionName, c.classWithoutTokens())
 	if err != nil {
 		return CheckResult{}, err
 	}
@@ -62,8 +62,8 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 		s.Outbox.RefundLater(k.failed.ID, k.failed.Buckets)
 	}
 	switch s.eventMaker().WakeForEvent(checked.Event); {
-	// The limiter is asked as often as for a verification that exists. The answer still takes less
-	// time.
+	// An unknown ID makes as many calls of the limiter as a known one, so that the time of the answer
+	// tells less. It is still shorter.
 	case errors.Is(err, fault.NotFound):
 		_, _ = s.Gates.PeekOrLocal(ctx, s.wrongCodeRequest(c.App, recipient.Email))
 		return CheckResult{}, err
@@ -74,14 +74,14 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 	case checked.Repeated && s.repeatsApproval(k, checked):
 		return s.approvedResult(c, checked), nil
 	case checked.Repeated:
-		return s.checkResult(checked, "repeated", recipient.Hash{}), nil
+		return s.observedResult(checked, "repeated", recipient.Hash{}), nil
 	case checked.Lockout.Wait > 0:
 		return CheckResult{}, s.lockoutError(c, checked)
 	case !checked.Counted:
-		return s.checkResult(checked, "ended", recipient.Hash{}), nil
+		return s.observedResult(checked, "ended", recipient.Hash{}), nil
 	case !checked.Approved:
 		s.countWrongCode(ctx, c.App, checked.Verification.Channel)
-		return s.checkResult(checked, "wrong", recipient.Hash{}), nil
+		return s.observedResult(checked, "wrong", recipient.Hash{}), nil
 	}
 	return s.approvedResult(c, checked), nil
 }
@@ -152,7 +152,7 @@ func (s *Service) approvedResult(c Caller, checked store.CheckAnswer) CheckResul
 	// The hash is of the address as spelled, not of the mailbox: a code that was read at one
 	// spelling does not prove another one.
 	spelling, err := s.Vault.AddressHashOf(v)
-	result := s.checkResult(checked, outcome, spelling)
+	result := s.observedResult(checked, outcome, spelling)
 	result.Valid = true
 	if err == nil && c.Kind == Browser {
 		result.Known, err = s.Vault.SealKnownToken(v, spelling)
@@ -168,9 +168,9 @@ func (s *Service) approvedResult(c Caller, checked store.CheckAnswer) CheckResul
 	return result
 }
 
-// checkResult returns the result of a check and counts the check for the metrics. address is as for
+// observedResult returns the result of a check and counts the check for the metrics. address is as for
 // view.
-func (s *Service) checkResult(checked store.CheckAnswer, outcome string, address recipient.Hash) CheckResult {
+func (s *Service) observedResult(checked store.CheckAnswer, outcome string, address recipient.Hash) CheckResult {
 	s.Observer.Checked(checked.Verification.Channel, checked.Verification.App, outcome)
 	return CheckResult{View: s.view(checked.Verification, store.Send{}, checked.Now, address)}
 }

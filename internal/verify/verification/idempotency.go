@@ -210,7 +210,7 @@ func (s *Service) replay(ctx context.Context, a parsedRequest, done store.Idempo
 	}
 	seen := s.view(v, send, send.LoggedAt, recipient.Hash{})
 	seen.Now = done.Now
-	told := s.redact(ctx, a.subject, d, a.Caller, StateOf(done.Verification, done.Now), done.Verification.Chain())
+	told := s.redact(ctx, a.subject, d, a.Caller, StateOf(done.Verification, done.Now), done.Verification.IDsWithReplaced())
 	return Answer{Admitted: true, Replayed: true, View: seen, Quota: told, Policy: a.subject.Purpose.Policy}, nil
 }
 
@@ -233,7 +233,7 @@ func (s *Service) idempotencyKeyHash(label string, c Caller) [32]byte {
 	kind := "secret"
 	switch {
 	case c.Kind == BackEnd:
-	case isRandomKey(c.Key):
+	case isRandomHex(c.Key):
 		kind = "browser"
 	default:
 		kind = "browser of " + bucketnames.ClientPrefix(c.IP)
@@ -267,11 +267,11 @@ func (s *Service) fingerprint(a parsedRequest) [32]byte {
 	return s.Vault.KeyedHash("idempotency request", parts...)
 }
 
-// isRandomKey reports whether an Idempotency-Key looks random: only hexadecimal digits, an even
+// isRandomHex reports whether an Idempotency-Key looks random: only hexadecimal digits, an even
 // number of at least 32, with letters and at least 8 different digits. Words, counters and times
 // never look like that. In doubt it returns false: base64 may consist of words, and a UUID with
 // dashes may be made from a time.
-func isRandomKey(key string) bool {
+func isRandomHex(key string) bool {
 	key = strings.ToLower(key)
 	different := slices.Compact(slices.Sorted(slices.Values([]byte(key))))
 	_, err := hex.DecodeString(key)

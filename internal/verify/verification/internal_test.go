@@ -99,7 +99,7 @@ func TestRandomKeys(t *testing.T) {
 		"XIdvK0tR3mQzJ8nYc2bWfA":                   false, // base64url
 		"":                                         false,
 	} {
-		servertest.Same(t, key, isRandomKey(key), want)
+		servertest.Same(t, key, isRandomHex(key), want)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestKnownLockoutsAreForgotten(t *testing.T) {
 			s.lockouts.remember(lockoutNumber(n, class), time.Hour, seenAt)
 		}
 	}
-	s.ForgetLockouts("shop", recipient.Email, lockoutNumber(0, store.UnknownBrowser).recipient)
+	s.DropCachedLockouts("shop", recipient.Email, lockoutNumber(0, store.UnknownBrowser).recipient)
 	for _, class := range store.Classes {
 		reset, _ := s.lockouts.find(lockoutNumber(0, class), seenAt)
 		other, _ := s.lockouts.find(lockoutNumber(1, class), seenAt)

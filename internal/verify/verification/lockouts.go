@@ -127,8 +127,8 @@ func (s *Service) refusedByLockout(a parsedRequest, wait time.Duration) error {
 	return refused
 }
 
-// ForgetLockouts drops the cached lockouts of a recipient, after a reset.
-func (s *Service) ForgetLockouts(app string, ch recipient.Channel, h recipient.Hash) {
+// DropCachedLockouts drops the cached lockouts of a recipient, after a reset.
+func (s *Service) DropCachedLockouts(app string, ch recipient.Channel, h recipient.Hash) {
 	for _, class := range store.Classes {
 		s.lockouts.forget(lockoutKey{app, ch, h, class})
 	}

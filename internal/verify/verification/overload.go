@@ -54,5 +54,5 @@ func (s *Service) refuseIfOverloaded(ask Request) error {
 	if ask.Kind == Browser && (ask.Resend != "" || len(ask.Known) > 0) {
 		return nil
 	}
-	return s.countOverload(sendsAdmissionName, s.sends.RefuseIfFull(admission.ClassOf(ask.Caller.class().IsStranger())))
+	return s.countOverload(sendsAdmissionName, s.sends.RefuseIfFull(admission.ClassOf(ask.Caller.classWithoutTokens().IsStranger())))
 }

@@ -132,7 +132,7 @@ func (s *Service) fillFromVerification(ctx context.Context, a *parsedRequest) er
 		return fault.Invalid("purpose", "mismatch", "The verification named has another purpose.")
 	}
 	a.Channel, a.To, a.Purpose = string(v.Channel), to.Address(), v.Purpose
-	a.joins = joinedVerification{v.ID, v.Chain(), v.Class, v.state()}
+	a.joins = joinedVerification{v.ID, v.IDsWithReplaced(), v.Class, v.state()}
 	a.Languages = cmp.Or(a.Languages, v.Locale)
 	a.Labels = a.Labels.Or(v.Labels)
 	return nil
@@ -153,7 +153,7 @@ func (s *Service) classOf(ctx context.Context, a parsedRequest) store.Class {
 	if a.Kind == Browser && (a.joins.class == store.KnownBrowser || s.isKnownBrowser(ctx, a)) {
 		return store.KnownBrowser
 	}
-	return a.Caller.class()
+	return a.Caller.classWithoutTokens()
 }
 
 // MaxKnownTokens is how many tokens a browser keeps and presents. KnownTokenLife is how long a

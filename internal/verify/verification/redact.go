@@ -113,7 +113,7 @@ func (k sendHistory) visibleState(actual quota.State, at time.Time) quota.State 
 		told.RetryAfter > actual.RetryAfter && actual.Scope == quota.Recipient: // the database decides too
 		return told
 	case actual.RetryAfter == 0:
-		told.RetryAfter, ends = 0, k.refusedUntil(actual.Rule)
+		told.RetryAfter, ends = 0, k.refusedByOthersUntil(actual.Rule)
 	}
 	if wait := roundedWait(actual.Rule, ends, at); wait > 0 {
 		told.Used, told.ResetAfter, told.RetryAfter = told.Limit, wait, wait
@@ -131,10 +131,10 @@ func tooManyChecks(c Caller, bound quota.Rule, wait time.Duration, at time.Time)
 	return &TooManyChecksError{RetryAfter: wait}
 }
 
-// refusedUntil returns the end of the last refusal by a rule on the recipient that others' sends
+// refusedByOthersUntil returns the end of the last refusal by a rule on the recipient that others' sends
 // had used up. It is zero if there was none, if a later send shows that the refusal had ended, or
 // if the rule's waits are not rounded.
-func (k sendHistory) refusedUntil(r quota.Rule) (ends time.Time) {
+func (k sendHistory) refusedByOthersUntil(r quota.Rule) (ends time.Time) {
 	if r.Name == CarrierRuleName || r.Scope != quota.Recipient || r.Calendar() || r.Window < MinRoundedWindow ||
 		len(k.All) < r.Limit {
 		return ends

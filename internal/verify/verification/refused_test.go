@@ -143,7 +143,7 @@ func TestQuota15TwentyFailuresADay(t *testing.T) {
 		"back after a flush": func(r *vtest.Rig) { r.LoseLimiter(); r.Sleep(2 * time.Minute); r.EmptyLimiter() },
 		"in process, rebuilt": func(r *vtest.Rig) {
 			r.EmptyLimiter()
-			r.Rebuild()
+			r.Backfill()
 			r.Want("failures in the limiter", r.CountedFailures().Used, vtest.MaxFailures)
 		},
 	}, vtest.MinuteTick(vtest.BoundFailures), func(r *vtest.Rig, before func(r *vtest.Rig)) {

@@ -107,7 +107,8 @@ func (s *Service) sendOnce(ctx, deciding context.Context, r *sendInProgress) (an
 // send could be counted and never delivered. Only the wait for the outcome ends with waiting. Begin is
 // the commit point: before it nothing was sent, after it any replica delivers the send.
 func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answer, error) {
-	// If the process dies here, nothing counts. A key is free after claimLease.
+	// If the process dies here, nothing was counted. The claim on the request's Idempotency-Key ends
+	// after claimLease.
 	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
 		return Answer{}, &HoldUntilError{s.HoldUntil, left}
 	}
@@ -263,7 +264,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quot
 			sendHistory{Own: []quota.Event{{ID: string(begun.Send.ID[:]), At: begun.Send.LoggedAt}}})
 	} else {
 		told = s.redact(context.WithoutCancel(ctx), r.subject, gates.Answer{Decision: d}, r.Caller, Pending,
-			begun.Verification.Chain())
+			begun.Verification.IDsWithReplaced())
 	}
 	return Answer{Admitted: true, View: seen, Quota: told, Policy: r.subject.Purpose.Policy}, nil
 }

@@ -40,7 +40,7 @@ func TestALoweredLimitCountsWhatWasSent(t *testing.T) {
 	})
 }
 
-// A window that grows sees what the limiter has dropped: after Rebuild by itself, and before it
+// A window that grows sees what the limiter has dropped: after Backfill by itself, and before it
 // through the database.
 func TestALongerWindowSeesTheHistory(t *testing.T) {
 	for _, rebuilt := range []bool{true, false} {
@@ -54,7 +54,7 @@ func TestALongerWindowSeesTheHistory(t *testing.T) {
 				t.Error("a longer window needs no history")
 			}
 			if rebuilt {
-				r.Rebuild()
+				r.Backfill()
 				r.WantWait(r.QuotaOf(""), 20*time.Minute)
 			}
 			r.WantWait(r.RefuseTo(vtest.Ana).Quota, 20*time.Minute)
@@ -178,7 +178,7 @@ func TestRequestsWhileTermsChange(t *testing.T) {
 				for i := range 25 {
 					r.Svc.Change(r.Terms(hourly("default", []int{3, 7}[i%2], time.Hour)))
 					if i%10 == 0 {
-						r.Svc.Gates.Rebuild(r.Context())
+						r.Svc.Gates.Backfill(r.Context())
 					}
 					a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))
 					if err != nil || len(a.Quota.Rules) != 1 || a.Quota.Rules[0].Limit != a.Policy.Rules[0].Limit {
@@ -241,7 +241,7 @@ func TestRebuildForObservingRules(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(47 * time.Hour)
 		r.EmptyLimiter()
-		r.Rebuild()
+		r.Backfill()
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Hour)
 		r.SendTo(vtest.Ana)

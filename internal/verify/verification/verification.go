@@ -172,7 +172,7 @@ func (c Caller) network() string {
 }
 
 // class returns the caller's class, without regard to tokens of known browsers.
-func (c Caller) class() store.Class {
+func (c Caller) classWithoutTokens() store.Class {
 	if c.Kind == BackEnd && !c.Stranger {
 		return store.SecretKeyClass
 	}
@@ -190,7 +190,7 @@ var (
 	// ErrCallerCode: the caller made the verification's code, which is neither checked nor sent
 	// again here.
 	ErrCallerCode = errors.New("verification: the code is the caller's")
-	// ErrOurCode: the code is checked here, so nobody else tells its outcome.
+	// ErrOurCode: this service checks the code, so a caller cannot report its outcome.
 	ErrOurCode = errors.New("verification: the code is ours")
 	// ErrHeld: Request.Hold kept the message back. The send failed and gave the
 	// recipient's places back.

@@ -54,8 +54,8 @@ type View struct {
 	AttemptsRemaining int
 	Send              SendView
 	Now               time.Time // on the database's clock
-	// hash of the address as spelled, the same as sub in a proof; for secret keys; empty after the
-	// address was erased
+	// hash of the address as spelled, the same as sub in a proof; the API shows it to secret keys
+	// alone; empty if the address was erased or cannot be decrypted
 	Recipient string
 	Test      bool                 // a test recipient: nothing is sent, and its code is configured
 	Code      code.Shape           // length and alphabet of the code, for the page's input
@@ -107,7 +107,7 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 		Recipient: address.StringOrEmpty(),
 		Test:      test, Code: s.codeShape(v), Method: v.Method,
 		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Labels: v.Labels,
-		PurposeTitle: set.Purposes[v.Purpose].Titles.ForLocale(v.Locale),
+		PurposeTitle: set.Purposes[v.Purpose].Titles.ForLocaleOrEmpty(v.Locale),
 		CreatedAt:    v.CreatedAt, ExpiresAt: v.ExpiresAt,
 		AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
 		Send: SendView{
@@ -167,7 +167,7 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{View: view, Quota: s.redact(ctx, of, d, c, v.state(), v.Chain()), Policy: p.Policy}, nil
+	return Answer{View: view, Quota: s.redact(ctx, of, d, c, v.state(), v.IDsWithReplaced()), Policy: p.Policy}, nil
 }
 
 // recipientGroups returns the area of a verification's recipient; zero if no rule needs it, or if
@@ -198,7 +198,7 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	if err != nil {
 		return Answer{}, err
 	}
-	of := s.subjectWithRules(set, c, c.class(), p, r, s.Vault.Hashes(r))
+	of := s.subjectWithRules(set, c, c.classWithoutTokens(), p, r, s.Vault.Hashes(r))
 	d, err := s.peek(ctx, of)
 	if err != nil {
 		return Answer{}, err
@@ -221,7 +221,7 @@ func (s *Service) NeverTogether(c Caller, channel, purpose string, to ...string)
 		if err != nil {
 			return false
 		}
-		of := s.subjectWithRules(set, c, c.class(), p, r, s.Vault.Hashes(r))
+		of := s.subjectWithRules(set, c, c.classWithoutTokens(), p, r, s.Vault.Hashes(r))
 		in := of.Buckets()
 		for _, bucket := range bucketnames.OfCountedScopes(in) {
 			counted[bucket]++
@@ -307,7 +307,7 @@ type Appearance struct {
 func (s *Service) Appearance(c Caller, purpose, languages string) Appearance {
 	set := s.Policy.Get()
 	look := set.Apps[c.App].Brand
-	return Appearance{set.Purposes[cmp.Or(purpose, policy.DefaultPurpose)].Titles.ForLocale(languages), look.Light.Accent,
+	return Appearance{set.Purposes[cmp.Or(purpose, policy.DefaultPurpose)].Titles.ForLocaleOrEmpty(languages), look.Light.Accent,
 		look.Dark.Accent}
 }
 

@@ -22,8 +22,8 @@ type Server interface {
 	// Address returns host:port, by which health, logs and metrics name the server.
 	Address() string
 	// Deliver waits for a connection for at most patience, and calls begin. If begin returns true,
-	// Deliver offers the mail once: tried is true, and reply is the one that accepted the mail, as
-	// rows have it. If tried is false, the mail was not offered: fail says that ctx ended or the
+	// Deliver offers the mail once, and tried is true. If the server accepts it, reply is its reply as
+	// it is stored with the send; else fail says why not. If tried is false, the mail was not offered: fail says that ctx ended or the
 	// server is closed; without fail, another server should have the mail.
 	Deliver(ctx context.Context, patience time.Duration, begin func() bool, mail *delivery.RenderedMail) (reply string,
 		tried bool, fail *delivery.Error)
@@ -65,8 +65,8 @@ const (
 )
 
 const (
-	// slowAfter is how long a mail may be under way before it counts as a fault of the server, if
-	// another server is up.
+	// slowAfter is how long an attempt may take before it counts as a fault of the server, if another
+	// server is up. Send waits as long for the outcome of a trial while all servers are set aside.
 	slowAfter = 5 * time.Second
 	// maxConnWait is how long a mail waits for a connection to a server if another server is up.
 	maxConnWait = time.Second

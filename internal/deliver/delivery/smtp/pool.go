@@ -79,7 +79,7 @@ func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session,
 	}
 }
 
-// acquireOrQueue returns what takeOrOpen returns or, if that is false, queues the mail and returns
+// acquireOrQueue returns what takeOrReserve returns or, if that is false, queues the mail and returns
 // its waiter. It returns neither if all connections are in use and patience is 0, and an error if
 // the pool is closed.
 func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *waiter, fail *delivery.Error) {
@@ -88,7 +88,7 @@ func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *w
 	if p.closed {
 		return nil, false, nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errClosed}
 	}
-	if s, ok = p.takeOrOpen(false); !ok && (patience > 0 || p.open+p.quits < p.most) {
+	if s, ok = p.takeOrReserve(false); !ok && (patience > 0 || p.open+p.quits < p.most) {
 		t = &waiter{served: make(chan *session, 1)}
 		p.waiting = append(p.waiting, t)
 		p.waits++
@@ -116,9 +116,9 @@ func (p *pool) leaveQueue(t *waiter) bool {
 	return true
 }
 
-// takeOrOpen returns an idle session, or nil as the right to open one; false: a mail has to wait.
+// takeOrReserve returns an idle session, or nil as the right to open one; false: a mail has to wait.
 // The caller holds the lock.
-func (p *pool) takeOrOpen(overdue bool) (s *session, ok bool) {
+func (p *pool) takeOrReserve(overdue bool) (s *session, ok bool) {
 	if n := len(p.idle); n > 0 {
 		s, p.idle = p.idle[n-1], p.idle[:n-1]
 		s.expiry.Stop()
@@ -135,7 +135,7 @@ func (p *pool) takeOrOpen(overdue bool) (s *session, ok bool) {
 // holds the lock.
 func (p *pool) serveWaiting() {
 	for len(p.waiting) > 0 {
-		s, ok := p.takeOrOpen(p.waiting[0].overdue)
+		s, ok := p.takeOrReserve(p.waiting[0].overdue)
 		if !ok {
 			return
 		}
@@ -157,7 +157,7 @@ func (p *pool) release(s *session, usable bool) {
 		p.open--
 		s.closeSocket()
 	case s.mails >= p.maxMails:
-		p.quitLater(s)
+		p.quitLaterLocked(s)
 	default:
 		p.addIdle(s)
 	}
@@ -179,8 +179,8 @@ func (p *pool) addIdle(s *session) {
 	}
 }
 
-// quitLater says QUIT in the background. The caller holds the lock.
-func (p *pool) quitLater(s *session) {
+// quitLaterLocked says QUIT in the background. The caller holds the lock.
+func (p *pool) quitLaterLocked(s *session) {
 	p.open--
 	p.quits++
 	p.quitting.Go(func() {
@@ -206,7 +206,7 @@ func (p *pool) expire(s *session) {
 		return
 	}
 	p.idle = slices.Delete(p.idle, n, n+1)
-	p.quitLater(s)
+	p.quitLaterLocked(s)
 }
 
 // dropIdle closes every idle session without QUIT. It is called after the most recently used one was
@@ -230,7 +230,7 @@ func (p *pool) close() {
 	p.closed = true
 	for _, s := range p.idle {
 		s.expiry.Stop()
-		p.quitLater(s)
+		p.quitLaterLocked(s)
 	}
 	p.idle = nil
 	p.mu.Unlock()

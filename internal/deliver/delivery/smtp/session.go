@@ -37,10 +37,10 @@ type session struct {
 	idleSince time.Time
 }
 
-// openSession dials, greets, encrypts and logs in. If the server refuses a login that does not show
-// it the password, openSession tries once more, by PLAIN or LOGIN on a fresh connection: some servers
-// offer mechanisms that they cannot check. What worked is tried first from then on. Cancelling ctx
-// closes the socket.
+// openSession dials, greets, encrypts and logs in. If no Mechanism is set and the server refuses
+// SCRAM or CRAM-MD5 with 535, openSession tries once more by PLAIN or LOGIN, if offered, on a fresh
+// connection: some servers offer mechanisms that they cannot check. Later sessions begin with that one
+// until it gets a 535 too. Cancelling ctx closes the socket.
 func openSession(ctx context.Context, config Config) (*session, *delivery.Error) {
 	before := config.passwordWorks.Load()
 	s, fail := connect(ctx, config)

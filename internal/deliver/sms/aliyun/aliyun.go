@@ -25,7 +25,7 @@ import (
 // (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-sendsms).
 type Config struct {
 	sms.Account `yaml:",inline"`
-	// For tests and regions.
+	// The base URL, for tests and other regions.
 	Endpoint string `yaml:"endpoint" default:"https://dysmsapi.aliyuncs.com"`
 }
 
@@ -194,7 +194,7 @@ func (c *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report
 	}
 	var said answer
 	if json.Unmarshal(a.Body, &said) != nil || said.Code != "OK" {
-		return sms.Report{}, false, sms.UnreadableError(a, said.Code)
+		return sms.Report{}, false, sms.StatusQueryError(a, said.Code)
 	}
 	for _, d := range said.SmsSendDetailDTOs.SmsSendDetailDTO {
 		if r, known := sms.ReportByStatus(q.Send, strconv.Itoa(d.SendStatus), []string{"3"}, []string{"2"}); known &&

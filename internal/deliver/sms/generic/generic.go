@@ -40,7 +40,7 @@ type Config struct {
 	Receipt string `yaml:"receipt,omitempty"`
 	// The status's values for delivered, in receipts and in answers to `poll`.
 	Delivered []string `yaml:"delivered,omitempty"`
-	// Its values for undelivered.
+	// The status's values for undelivered, there too.
 	Undelivered []string `yaml:"undelivered,omitempty"`
 }
 

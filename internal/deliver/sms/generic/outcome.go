@@ -178,7 +178,7 @@ func (g *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report
 	}
 	word, found := findStatus(g.Poll.Status, sms.IncomingRequest{Body: a.Body})
 	if !found {
-		return sms.Report{}, false, sms.UnreadableError(a, "")
+		return sms.Report{}, false, sms.StatusQueryError(a, "")
 	}
 	report, known := sms.ReportByStatus(q.Send, word, g.Delivered, g.Undelivered)
 	return report, known, nil

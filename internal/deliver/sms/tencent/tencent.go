@@ -27,7 +27,7 @@ type Config struct {
 	App string `yaml:"app,omitempty"`
 	// The application's region.
 	Region string `yaml:"region" default:"ap-guangzhou"`
-	// For tests and regions.
+	// The base URL, for tests and other regions.
 	Endpoint string `yaml:"endpoint" default:"https://sms.tencentcloudapi.com"`
 }
 
@@ -187,7 +187,7 @@ func (c *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report
 	}
 	var said answer
 	if json.Unmarshal(a.Body, &said) != nil || said.Response.Error.Code != "" {
-		return sms.Report{}, false, sms.UnreadableError(a, said.Response.Error.Code)
+		return sms.Report{}, false, sms.StatusQueryError(a, said.Response.Error.Code)
 	}
 	for _, s := range said.Response.PullSmsSendStatusSet {
 		if r, known := sms.ReportByStatus(q.Send, s.ReportStatus, statusDelivered, statusFailed); known &&
@@ -221,7 +221,7 @@ func (c *carrier) ParseReports(in sms.IncomingRequest, _ string) ([]sms.Report, 
 	var reports []sms.Report
 	for _, r := range all {
 		if report, known := sms.ReportByStatus("", r.Status, statusDelivered, statusFailed); known &&
-			exchange.SafeID(r.SID) != "" {
+			exchange.SafeIDOrEmpty(r.SID) != "" {
 			report.ID = r.SID
 			reports = append(reports, report)
 		}

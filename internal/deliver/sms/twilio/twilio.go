@@ -32,7 +32,7 @@ type Config struct {
 	Key string `yaml:"key,omitempty"`
 	// A messaging service's SID, `MG…`. Without it each message needs a sender.
 	Service string `yaml:"service,omitempty"`
-	// For tests and regions.
+	// The base URL, for tests and other regions.
 	Endpoint string `yaml:"endpoint" default:"https://api.twilio.com"`
 }
 
@@ -245,7 +245,7 @@ func (t *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report
 		Status string `json:"status"`
 	}
 	if json.Unmarshal(a.Body, &said) != nil || said.SID != q.ID {
-		return sms.Report{}, false, sms.UnreadableError(a, "")
+		return sms.Report{}, false, sms.StatusQueryError(a, "")
 	}
 	r, known := sms.ReportByStatus(q.Send, said.Status, []string{"delivered", "read"},
 		[]string{"undelivered", "failed", "canceled"})

@@ -66,9 +66,9 @@ var (
 		{Name: "code", Scope: accountScope, Limit: 5, Window: 15 * time.Minute},
 		{Name: "codes", Scope: accountScope, Limit: 30, Window: 24 * time.Hour},
 	}
-	// providerLoginRules bound how often one network makes the console ask the provider. A login by
-	// the provider leaves nothing to guess, so no rule counts all networks together, and passwords
-	// are counted apart.
+	// providerLoginRules bound how often one address or network makes the console ask the identity
+	// provider. Such a login leaves nothing to guess, so no rule counts all networks together. Attempts
+	// with a password count in other buckets.
 	providerLoginRules = []quota.Rule{
 		{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
 		{Name: "network", Scope: quota.Network, Limit: 100, Window: 15 * time.Minute},

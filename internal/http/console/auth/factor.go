@@ -84,11 +84,11 @@ func (a *Auth) submitCode(c echo.Context, form url.Values) error {
 }
 
 // replaceSession begins a session that has passed the second factor, and then ends the one that
-// lacked it.
+// lacked it. It begins none if the account may no longer log in.
 func (a *Auth) replaceSession(c echo.Context, v session) error {
 	ctx := c.Request().Context()
-	who, err := a.principalOf(ctx, v.Session)
-	if err != nil {
+	who, err := a.principalOrNone(ctx, v.Session)
+	if err != nil || !who.isSet() {
 		return err
 	}
 	if err := a.beginSession(c, who, store.Session{Passed: true}, actionLogin); err != nil {

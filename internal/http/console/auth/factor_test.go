@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,9 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/base/fault"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
 )
 
 var recoveryPattern = regexp.MustCompile(`<li><code>([a-z2-7]{4}-[a-z2-7]{4}-[a-z2-7]{4}-[a-z2-7]{4})</code></li>`)
@@ -246,6 +250,39 @@ func TestLostDevice(t *testing.T) {
 	redirects(t, mei.Get("/admin"), codePath)
 	want(t, giveCode(mei, d.Next()), http.StatusUnauthorized)
 	want(t, giveCode(mei, fresh.Code()), http.StatusSeeOther)
+}
+
+// leaving is a store in which an account is gone once a code of its second factor was taken.
+type leaving struct {
+	accountStore
+	left *bool
+}
+
+func (l leaving) Account(ctx context.Context, name string) (store.Account, error) {
+	if *l.left {
+		return store.Account{}, fault.NotFound
+	}
+	return l.accountStore.Account(ctx, name)
+}
+
+// An account that goes while its code is checked gets no session.
+func TestNoSessionForAnAccountThatIsGone(t *testing.T) {
+	left := false
+	r := newRig(t, func(c *Config) { c.Accounts = leaving{c.Accounts, &left} })
+	d := r.setUp(r.As("operator"), "the-operator's password")
+	half := r.Browser()
+	want(t, half.LoginAs("the-operator", "the-operator's password"), http.StatusSeeOther)
+	r.Clock.Add(time.Minute)
+	r.Store.SetFault(func(method string) sqlitetest.Fault {
+		left = left || method == "TakeTOTPStep"
+		if method == "BeginSession" {
+			t.Error("a session began")
+		}
+		return sqlitetest.None
+	})
+	redirects(t, giveCode(half, d.Code()), "/admin/overview")
+	redirects(t, half.Get("/admin/overview"), "/admin/login?next=%2Fadmin%2Foverview")
+	servertest.Same(t, "the account is gone", left, true)
 }
 
 // The secret is sealed for its account, under the ring's first key from each login on; with its key

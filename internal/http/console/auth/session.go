@@ -179,7 +179,7 @@ func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	case !v.isLive():
 		return v, false, nil
 	}
-	h, err := a.principalOf(ctx, s)
+	h, err := a.principalOrNone(ctx, s)
 	if err != nil || !h.isSet() {
 		return v, false, err
 	}
@@ -190,9 +190,9 @@ func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	return v, true, nil
 }
 
-// principalOf returns the present principal of a session; the zero principal if its account may no
+// principalOrNone returns the present principal of a session; the zero principal if its account may no
 // longer log in that way.
-func (a *Auth) principalOf(ctx context.Context, s store.Session) (principal, error) {
+func (a *Auth) principalOrNone(ctx context.Context, s store.Session) (principal, error) {
 	if s.Via == viaProvider {
 		return a.providerPrincipal(ctx, s)
 	}

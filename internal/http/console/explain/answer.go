@@ -40,7 +40,7 @@ func (c verdictInput) reply() texts.Sentence {
 			return c.replyText("failed.rejected.address")
 		}
 		if slices.ContainsFunc(c.story.Events, func(e store.ProviderEvent) bool {
-			return e.Kind == store.ProviderBounced && serverCodeTopic(e.Detail) == "full"
+			return e.Kind == store.ProviderBounced && serverCodeSubject(e.Detail) == "full"
 		}) {
 			return c.replyText("failed.rejected.full")
 		}
@@ -63,7 +63,7 @@ func (c verdictInput) reply() texts.Sentence {
 	case store.Unknown:
 		return c.replyText("unknown." + cmp.Or(string(c.state), "none"))
 	case store.Failed:
-		return c.Join(c.replyText("failed."+c.failureReplyKind()), c.quotaCostReply(), c.validCodeReply())
+		return c.Join(c.replyText("failed."+c.failureReplyKind()), c.notCountedReply(), c.validCodeReply())
 	case store.Proven:
 		return c.replyText("proven")
 	case store.Refused:
@@ -85,7 +85,7 @@ func (c verdictInput) underwayReply() texts.Sentence {
 		return c.replyText("unknown." + cmp.Or(string(c.state), "none"))
 	case c.Status != store.Queued || c.Reason == "" && c.ProviderCode == "":
 		return c.replyText("underway")
-	case serverCodeTopic(c.ProviderCode) == "full":
+	case serverCodeSubject(c.ProviderCode) == "full":
 		return c.replyText("waits.full")
 	case c.ProviderCode != "":
 		return c.replyText("waits.postponed")
@@ -148,9 +148,9 @@ func (c verdictInput) failureReplyKind() string {
 	return "ours"
 }
 
-// quotaCostReply returns a sentence that a failure did not count; nil if it counted, or if that is
+// notCountedReply returns a sentence that a failure did not count; nil if it counted, or if that is
 // of no use to the person.
-func (c verdictInput) quotaCostReply() texts.Sentence {
+func (c verdictInput) notCountedReply() texts.Sentence {
 	if c.Counts || c.Reason == "ended" || c.Reason == "blocked" {
 		return nil
 	}

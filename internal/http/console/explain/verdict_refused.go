@@ -75,7 +75,7 @@ func (c verdictInput) lockoutsText() (next texts.Sentence) {
 
 // databaseTimeAfter returns the database's time after a wait, rounded up to whole seconds.
 func (c verdictInput) databaseTimeAfter(wait time.Duration) time.Time {
-	return roundedUp(c.story.Now.Add(wait))
+	return roundedUpToSecond(c.story.Now.Add(wait))
 }
 
 // countedScopeKey returns the end of the keys of the texts on whose requests the rule counts: its
@@ -151,11 +151,11 @@ func (c verdictInput) quotaHasRule(rule string) bool {
 
 // RuleAdmitsAt returns when a rule admits one more, rounded up to whole seconds.
 func RuleAdmitsAt(d quota.Decision, s quota.State) time.Time {
-	return roundedUp(d.At.Add(s.RetryAfter))
+	return roundedUpToSecond(d.At.Add(s.RetryAfter))
 }
 
-// roundedUp rounds a time up to whole seconds.
-func roundedUp(t time.Time) time.Time {
+// roundedUpToSecond rounds a time up to whole seconds.
+func roundedUpToSecond(t time.Time) time.Time {
 	if whole := t.Truncate(time.Second); whole.Before(t) {
 		return whole.Add(time.Second)
 	}

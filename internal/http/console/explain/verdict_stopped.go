@@ -29,7 +29,7 @@ func (c verdictInput) suppressedTexts() (what, next texts.Sentence) {
 	if !found {
 		return c.text("verdict.failed.suppressed.old"), c.text("next.failed.suppressed.old")
 	}
-	what = c.text("verdict.failed.suppressed", texts.AtTime("since", s.Since), texts.Plain("cause", SuppressionCauseText(s, c.Words)))
+	what = c.text("verdict.failed.suppressed", texts.AtTime("since", s.Since), texts.Plain("cause", SuppressionSummary(s, c.Words)))
 	return what, c.suppressionStateText(c.remedyKey(s), s)
 }
 
@@ -96,8 +96,8 @@ func (c verdictInput) reduceIfErased(v Verdict) Verdict {
 	return v
 }
 
-// SuppressionCauseText returns why a recipient is suppressed, in a few words.
-func SuppressionCauseText(s store.Suppression, w texts.Words) string {
+// SuppressionSummary returns why a recipient is suppressed, in a few words.
+func SuppressionSummary(s store.Suppression, w texts.Words) string {
 	parts := []string{w.Or("cause", string(s.Cause))}
 	if s.Detail != "" {
 		parts = append(parts, s.Detail)

@@ -83,7 +83,7 @@ func (a *Handlers) showSuppressions(c echo.Context, status int, raw string, type
 
 // ReasonText returns why a recipient is suppressed.
 func (v suppressionsView) ReasonText(s store.Suppression) string {
-	return explain.SuppressionCauseText(s, v.W)
+	return explain.SuppressionSummary(s, v.W)
 }
 
 // State returns whether a suppression holds.

@@ -76,8 +76,8 @@ func (a *Handlers) webhookEventsPage(c echo.Context) error {
 	return a.showWebhookEvents(c, postedSample{App: kept.Get("app"), Event: kept.Get("event"), Answer: text})
 }
 
-// postSampleForm posts a sample of an event to an app, and shows the answer.
-func (a *Handlers) postSampleForm(c echo.Context, form url.Values) error {
+// postSampleEventForm posts a sample of an event to an app, and shows the answer.
+func (a *Handlers) postSampleEventForm(c echo.Context, form url.Values) error {
 	s := postedSample{App: form.Get("app"), Event: form.Get("event")}
 	act, err := a.Auth.NewAuditEntry(c, auth.ActionSampleEvent)
 	if err != nil {

@@ -137,7 +137,7 @@ func (c *Codes) Pause(ch recipient.Channel) {
 }
 
 // SetCountries sets the countries that text messages go to, in alphabetical order; without any the
-// channel is off.
+// channelOrEmail is off.
 func (c *Codes) SetCountries(countries ...string) {
 	c.change(func() {
 		if c.Texts, c.offered.Numbers.Countries = nil, countries; len(countries) > 0 {

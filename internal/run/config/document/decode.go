@@ -49,8 +49,8 @@ type Mapping struct {
 	before   int                   // number of mistakes in the file before this mapping
 }
 
-// checker is a struct that checks its fields together, once they have been decoded.
-type checker interface{ Check(p *Mapping) }
+// completer is a struct that checks its fields together, once they have been decoded.
+type completer interface{ Complete(p *Mapping) }
 
 // preparer is a struct that reads the mapping before its fields are decoded. If Prepare returns
 // false, they are not decoded.
@@ -59,8 +59,8 @@ type preparer interface{ Prepare(p *Mapping) bool }
 // Valid reports whether no mistake was found in the mapping.
 func (p *Mapping) Valid() bool { return len(p.Errs.Mistakes) == p.before }
 
-// nodeAt returns the node and path of a key; those of the mapping if the key is not given.
-func (p *Mapping) nodeAt(key string) (*yaml.Node, string) {
+// nodeAtOrSelf returns the node and path of a key; those of the mapping if the key is not given.
+func (p *Mapping) nodeAtOrSelf(key string) (*yaml.Node, string) {
 	if n := p.Given[key]; n != nil {
 		return n, JoinPath(p.Path, key)
 	}
@@ -71,14 +71,14 @@ func (p *Mapping) nodeAt(key string) (*yaml.Node, string) {
 // is not given, the mistake is at the mapping.
 func (p *Mapping) AddMistake(key, format string, args ...any) {
 	if !p.Faulty[key] && p.Node != nil && (p.Node.Kind == yaml.MappingNode || IsNull(p.Node)) {
-		n, path := p.nodeAt(key)
+		n, path := p.nodeAtOrSelf(key)
 		p.AddMistakeAt(n, path, format, args...)
 	}
 }
 
 // LocationOf returns the file, line and path of a key, for people; those of the mapping if the key
 // is not given.
-func (p *Mapping) LocationOf(key string) string { return p.location(p.nodeAt(key)) }
+func (p *Mapping) LocationOf(key string) string { return p.location(p.nodeAtOrSelf(key)) }
 
 // field is one field of a struct, those of inlined ones included.
 type field struct {
@@ -167,8 +167,8 @@ func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapp
 		}
 	}
 	for _, part := range slices.Backward(parts) {
-		if c, ok := part.Addr().Interface().(checker); ok {
-			c.Check(p)
+		if c, ok := part.Addr().Interface().(completer); ok {
+			c.Complete(p)
 		}
 	}
 	return p

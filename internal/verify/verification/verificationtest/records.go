@@ -155,10 +155,10 @@ func (r *Rig) FailSends(n int) {
 	}
 }
 
-// Rebuild fills the limiter from the database.
-func (r *Rig) Rebuild() {
+// Backfill fills the limiter from the database.
+func (r *Rig) Backfill() {
 	r.Helper()
-	r.NoError(r.Svc.Gates.Rebuild(r.Context()))
+	r.NoError(r.Svc.Gates.Backfill(r.Context()))
 }
 
 // SuppressBounces has bounces suppress for 30 days, and room for sends.
