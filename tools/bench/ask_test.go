@@ -5,6 +5,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -244,8 +245,10 @@ func (b *rig) open(c *contender, rate float64, length time.Duration) (samples []
 // processors with what is measured.
 type receiver struct {
 	net.Listener
-	came sync.Map // mail by the number of its recipient
-	size atomic.Int64
+	secured net.Listener // its sessions begin with STARTTLS, without which otpgateway sends no mail
+	tls     *tls.Config
+	came    sync.Map // mail by the number of its recipient
+	size    atomic.Int64
 }
 
 type mail struct {
@@ -253,19 +256,19 @@ type mail struct {
 	code string    // its only line of six digits
 }
 
-func (r *receiver) serve() {
+func (r *receiver) serve(l net.Listener) {
 	for {
-		conn, err := r.Accept()
+		conn, err := l.Accept()
 		if err != nil {
 			return
 		}
-		go r.session(conn)
+		go r.session(conn, l == r.secured)
 	}
 }
 
 // session is one session of SMTP with PIPELINING: replies are held back while there is more to
 // read.
-func (r *receiver) session(conn net.Conn) {
+func (r *receiver) session(conn net.Conn, secured bool) {
 	defer conn.Close()
 	in, out := bufio.NewReaderSize(conn, 16<<10), bufio.NewWriter(conn)
 	_, _ = out.WriteString("220 localhost ready\r\n")
@@ -279,6 +282,16 @@ func (r *receiver) session(conn net.Conn) {
 		switch strings.ToUpper(string(line[:4])) {
 		case "EHLO":
 			reply = "250-localhost\r\n250-PIPELINING\r\n250-8BITMIME\r\n250 SMTPUTF8\r\n"
+			if secured {
+				reply = "250-localhost\r\n250 STARTTLS\r\n"
+			}
+		case "STAR":
+			_, _ = out.WriteString("220 2.0.0 go on\r\n")
+			if out.Flush() != nil {
+				return
+			}
+			conn, secured = tls.Server(conn, r.tls), false
+			in, out, reply = bufio.NewReaderSize(conn, 16<<10), bufio.NewWriter(conn), ""
 		case "RCPT":
 			_, rest, _ := strings.Cut(string(line), "<someone-")
 			digits, _, _ := strings.Cut(rest, "@")

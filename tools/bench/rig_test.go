@@ -5,6 +5,7 @@ package bench
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -89,11 +90,16 @@ func openRig(t *testing.T) *rig {
 	t.Cleanup(func() { _ = b.admin.Close(context.Background()) })
 	_, err = b.admin.Exec(t.Context(), "CREATE EXTENSION pg_walinspect; CREATE EXTENSION pg_stat_statements")
 	b.must(err)
-	b.mails = &receiver{}
-	b.mails.Listener, err = net.Listen("tcp", "127.0.0.1:0")
+	pair, err := tls.LoadX509KeyPair(servertest.NewAuthority(t).Issue(t))
 	b.must(err)
-	t.Cleanup(func() { _ = b.mails.Close() })
-	go b.mails.serve()
+	b.mails = &receiver{tls: &tls.Config{Certificates: []tls.Certificate{pair}}}
+	for _, l := range []*net.Listener{&b.mails.Listener, &b.mails.secured} {
+		*l, err = net.Listen("tcp", "127.0.0.1:0")
+		b.must(err)
+		t.Cleanup(func() { _ = (*l).Close() })
+	}
+	go b.mails.serve(b.mails.Listener)
+	go b.mails.serve(b.mails.secured)
 	return b
 }
 
@@ -210,7 +216,7 @@ func (b *rig) startService(name, program string) {
 
 // startOTPGateway runs it with as many connections to the mail server as the others have.
 func (b *rig) startOTPGateway() {
-	host, mailPort, err := net.SplitHostPort(b.mails.Addr().String())
+	host, mailPort, err := net.SplitHostPort(b.mails.secured.Addr().String())
 	b.must(err)
 	_, redisPort, err := net.SplitHostPort(b.redis.Addr())
 	b.must(err)
@@ -238,7 +244,8 @@ port = %[4]s
 auth_protocol = "none"
 max_conns = 16
 timeout = "60s"
-tls_type = "none"
+tls_type = "STARTTLS"
+tls_skip_verify = true
 `, servertest.FreePort(b), host, redisPort, mailPort), 0o600))
 	program, err := filepath.Abs(*peer)
 	b.must(err)
@@ -248,7 +255,7 @@ tls_type = "none"
 }
 
 // serving is the line of a log that says where a program listens.
-var serving = regexp.MustCompile(`(?:"serving","addr":"|starting server.* address="?)([0-9.:]+)`)
+var serving = regexp.MustCompile(`(?:"serving","addr":"|page +http://|starting server.* address="?)([0-9.:]+)`)
 
 // start runs a program until it can be reached, and ends it after the test.
 func (b *rig) start(c *contender, cmd *exec.Cmd) {
