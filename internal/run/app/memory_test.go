@@ -7,12 +7,18 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// The runtime keeps within the container, and the heap within two and a half times what is in use, unless
-// the environment says otherwise.
+// The runtime keeps within the container, and the heap within two and a half times what is in use with the
+// ballast, unless the environment says otherwise. A small container has no room for the ballast.
 func TestMemoryLimitOfTheRuntime(t *testing.T) {
 	before, gc := debug.SetMemoryLimit(-1), debug.SetGCPercent(100)
-	t.Cleanup(func() { debug.SetMemoryLimit(before); debug.SetGCPercent(gc) })
+	t.Cleanup(func() { ballast = nil; debug.SetMemoryLimit(before); debug.SetGCPercent(gc) })
 	t.Setenv("GOGC", "")
+	for container, want := range map[uint64]int{400 << 20: 0, 1_000_000_000_000: ballastSize} {
+		ballast = nil
+		if TuneGC(memlimit.WithProvider(memlimit.Limit(container))); len(ballast) != want {
+			t.Errorf("a container of %d bytes has a ballast of %d", container, len(ballast))
+		}
+	}
 	TuneGC(memlimit.WithProvider(memlimit.Limit(1_000_000_000_000)))
 	t.Setenv("GOMEMLIMIT", "8TiB")
 	TuneGC(memlimit.WithProvider(memlimit.Limit(5_000_000_000)))
@@ -20,7 +26,8 @@ func TestMemoryLimitOfTheRuntime(t *testing.T) {
 		t.Errorf("the limit is %d, GOGC %d", limit, gc)
 	}
 	t.Setenv("GOGC", "100")
-	if TuneGC(); debug.SetGCPercent(100) != 100 {
+	ballast = nil
+	if TuneGC(); debug.SetGCPercent(100) != 100 || ballast != nil {
 		t.Error("the environment's GOGC does not hold")
 	}
 }
