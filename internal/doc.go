@@ -3,7 +3,7 @@
 // package quota, HTML and scripts are in web, the specification of the API is docs/openapi.yaml,
 // the built-in policy completePolicies of run/config, and the fake SMTP server deliver/delivery/smtptest.
 //
-// Here are the tests of the small packages, of each in a file with its name: buckets_test.go is of
-// package buckets. One program runs them all, since linking a program for each takes longer than
+// Here are the tests of the small packages, of each in a file with its name: bucketnames_test.go is of
+// package bucketnames. One program runs them all, since linking a program for each takes longer than
 // their tests.
 package internal

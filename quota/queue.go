@@ -135,7 +135,7 @@ func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context
 // canceled.
 func (q *Queue) awaitShared(ctx context.Context, tenant string, t *sharedWait) (over bool, err error) {
 	q.mu.Lock()
-	p := q.takeOrSeizePlace(tenant)
+	p := q.takePlace(tenant)
 	q.mu.Unlock()
 	if p == nil {
 		return false, nil
@@ -258,7 +258,7 @@ func (q *Queue) join(ctx context.Context, key, tenant string) *waiter {
 	if l != nil && l.tooLate(w, len(l.waiters)) {
 		return nil
 	}
-	if w.waitingPlace = q.takeOrSeizePlace(tenant); w.waitingPlace == nil {
+	if w.waitingPlace = q.takePlace(tenant); w.waitingPlace == nil {
 		return nil
 	}
 	if l == nil {
@@ -269,10 +269,10 @@ func (q *Queue) join(ctx context.Context, key, tenant string) *waiter {
 	return w
 }
 
-// takeOrSeizePlace takes a waiting place for a caller of the tenant. If all are taken, it takes the place
+// takePlace takes a waiting place for a caller of the tenant. If all are taken, it takes the place
 // of the newest caller of the tenant with most places, provided that tenant still has at least as
 // many as the caller's tenant afterwards. It returns nil if there is no place. q.mu must be locked.
-func (q *Queue) takeOrSeizePlace(tenant string) *waitingPlace {
+func (q *Queue) takePlace(tenant string) *waitingPlace {
 	if q.waiting == MaxWaiting {
 		most := tenant
 		for other, places := range q.places {

@@ -220,7 +220,8 @@ type Limiter interface {
 
 	// Reset deletes the events of the buckets and leaves a mark for 60 s. Until the mark ends, Record
 	// skips events that are dated up to 10 s after the reset: an age is as of its read, so an event
-	// from before the reset may seem younger when Record runs. A refunded ID stays refunded. Errors: ErrBadRequest, ErrUnavailable.
+	// from before the reset may seem younger when Record runs. A refunded ID stays refunded. Errors:
+	// ErrBadRequest, ErrUnavailable.
 	Reset(ctx context.Context, buckets ...string) error
 }
 

@@ -160,14 +160,14 @@ func (r *Redis) runOnNode(ctx context.Context, script *redis.Script, keys []stri
 		return nil, err
 	}
 	addr := master.Options().Addr
-	paused, others := r.health.availability(addr)
+	paused, otherAnswers := r.health.availability(addr)
 	if err = fmt.Errorf("%s could not be reached less than %v ago", addr, nodePause); !paused {
 		cmd = script.Run(ctx, r.client, keys, args...)
 		if err = cmd.Err(); !errors.Is(err, context.Canceled) {
 			r.health.note(addr, err)
 		}
 	}
-	if err != nil && others {
+	if err != nil && otherAnswers {
 		err = fmt.Errorf("%w: %w", ErrPartly, err)
 	}
 	return cmd, err

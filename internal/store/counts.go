@@ -58,7 +58,8 @@ type FailedSend struct {
 	ID      uuid.UUID
 	EndedAt time.Time // on the database's clock
 	Purpose string
-	// its reason CountsForBackoff, it was not reset, and no message to the recipient was sent since
+	// CountsForBackoff is true of its reason, it was not reset, and no message to the recipient was sent
+	// since
 	CountsForBackoff bool
 	Paused           bool // a pause stopped it
 	Held             bool // a pause of its prefix and class is in force now

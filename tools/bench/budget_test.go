@@ -60,7 +60,7 @@ var parts = []part{
 		{measureFile, "return e.Engine.ReadHistory(ctx, l)", "return gate.History{Now: time.Now()}, nil"},
 		{measureFile, "return n.PerDatabase.RecordRefusals(ctx, refusals)", "return nil"},
 	}},
-	{"Postgres: the check", []string{send, rightCheck}, true, []edit{
+	{"Postgres: the check, and the proof", []string{send, rightCheck}, true, []edit{
 		{measureFile, "return n.PerDatabase.Check(ctx, c)", "return store.CheckAnswer{Now: time.Now(), Counted: true, Approved: true}, nil"},
 	}},
 	{"all but HTTP and a short answer", []string{send, firstLook, laterLook, rightCheck}, false, []edit{
@@ -84,7 +84,7 @@ var parts = []part{
 
 // TestBudget measures what each part of a request costs with 64 callers: this build's processor time
 // less that of a build without the part, of the same round. Without rounds it only looks whether each
-// part can be switched off.
+// text that it replaces stands there once.
 func TestBudget(t *testing.T) {
 	const callers = 64
 	root, err := filepath.Abs("../..")

@@ -38,6 +38,22 @@ type buildCost struct {
 	bytes int64         // of its functions and data in the program, with names
 }
 
+// packageOf returns the package of a symbol such as github.com/jackc/pgx/v5.(*Conn).Exec, or of a type
+// such as type:*net/http.Client; "main" is this program's.
+func packageOf(symbol string) string {
+	symbol = strings.TrimLeft(strings.TrimPrefix(symbol, "type:"), "*[]")
+	symbol, _, _ = strings.Cut(symbol, "[") // type arguments
+	dir, rest := "", symbol
+	if i := strings.LastIndex(symbol, "/"); i >= 0 {
+		dir, rest = symbol[:i+1], symbol[i+1:]
+	}
+	rest, _, _ = strings.Cut(rest, ".")
+	if name := strings.ReplaceAll(dir+rest, "%2e", "."); name != "main" {
+		return name
+	}
+	return "sendcode/cmd/sendcode"
+}
+
 // TestBuild prints what each module costs: processor time of a cold build, and bytes of the program.
 // It needs rounds, as TestBudget, and no rig.
 func TestBuild(t *testing.T) {
@@ -46,6 +62,13 @@ func TestBuild(t *testing.T) {
 			"github.com/jackc/pgx/v5": "github.com/jackc", "modernc.org/libc": "modernc.org"} {
 			if got := origin(module); got != want {
 				t.Errorf("%q belongs to %q, want %q", module, got, want)
+			}
+		}
+		for symbol, want := range map[string]string{"github.com/jackc/pgx/v5.(*Conn).Exec": "github.com/jackc/pgx/v5",
+			"type:*net/http.Client": "net/http", "slices.Index[go.shape.[]sendcode/quota.Rule]": "slices",
+			"main.main": "sendcode/cmd/sendcode", "modernc.org/libc.Xfoo": "modernc.org/libc", "gopkg.in/yaml%2ev3.x": "gopkg.in/yaml.v3"} {
+			if got := packageOf(symbol); got != want {
+				t.Errorf("%q is of %q, want %q", symbol, got, want)
 			}
 		}
 		return
@@ -86,12 +109,7 @@ func TestBuild(t *testing.T) {
 		if f := strings.Fields(line); len(f) >= 4 && f[2] != "U" && strings.ToUpper(f[2]) != "B" {
 			size, err := strconv.ParseInt(f[1], 10, 64)
 			b.must(err)
-			dir, rest := "", f[3]
-			if i := strings.LastIndex(rest, "/"); i >= 0 {
-				dir, rest = rest[:i+1], rest[i+1:]
-			}
-			rest, _, _ = strings.Cut(rest, ".")
-			name := cmp.Or(of[strings.ReplaceAll(dir+rest, "%2e", ".")], "others")
+			name := cmp.Or(of[packageOf(f[3])], "others")
 			c := costs[name]
 			c.bytes += size
 			costs[name] = c

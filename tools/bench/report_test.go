@@ -70,7 +70,7 @@ func named(callers int) string {
 	if callers == openLoop {
 		return "half load"
 	}
-	return number(float64(callers))
+	return whole(float64(callers))
 }
 
 // cells calls do for all that was measured, in the order of the tables.

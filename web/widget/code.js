@@ -40,7 +40,7 @@ export function pick({ view, quota, refused, note, screen, proof }) {
   if (note?.kind === 'away' && note.reading) return 'away';
   if (view.status === 'approved') return proof ? 'approved' : 'ended';
   const held = quota.blocked_by === 'carrier' && first(view, 'failed'); // by the mobile network, which told its wait
-  if ((refused || held) && quota.retry_after > soon && screen !== 'code') return 'enough';
+  if ((held || refused && quota.retry_after > soon) && screen !== 'code') return 'enough';
   if (view.status !== 'pending') return 'ended';
   return first(view, 'failed', screen !== 'code' && 'undelivered') ? 'failed' : 'code';
 }

@@ -71,7 +71,7 @@ func (k messageKind) compile(files templateFiles, key templateSetKey) (s templat
 		if file == "" {
 			continue
 		}
-		name, content, err := files.findOrDefault(k.root, key, file)
+		name, content, err := files.findOrDefaultPurpose(k.root, key, file)
 		if err != nil {
 			errs = append(errs, err)
 			continue

@@ -51,7 +51,7 @@ var (
 	mailKind = messageKind{
 		root: mailsRoot, shared: layoutFile, files: [partCount]string{"subject.txt", "text.txt", "html.html"},
 		text:   "mail/layout.html and mail/<purpose>/<locale>/ with subject.txt, text.txt or html.html",
-		glance: []bool{false, true}, faults: partFaults,
+		glance: []bool{false, true}, faults: mailFaults,
 	}
 	textKind = messageKind{
 		root: textsRoot, files: [partCount]string{textPart: "text.txt"}, text: "sms/<purpose>/<locale>/text.txt",
@@ -155,9 +155,9 @@ func (s templateFiles) templateSetKeys() (keys []templateSetKey) {
 	return slices.Compact(keys)
 }
 
-// find returns a purpose's file or, if it has none, that of the default purpose. So a purpose may
+// findOrDefaultPurpose returns a purpose's file or, if it has none, that of the default purpose. So a purpose may
 // replace only its subject.
-func (s templateFiles) findOrDefault(root string, k templateSetKey, file string) (name, content string, err error) {
+func (s templateFiles) findOrDefaultPurpose(root string, k templateSetKey, file string) (name, content string, err error) {
 	for _, purpose := range []string{k.purpose, defaultPurpose} {
 		name = path.Join(root, purpose, k.locale, file)
 		if content, found := s[name]; found {

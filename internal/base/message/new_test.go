@@ -34,7 +34,7 @@ func TestPreviewRuleCountsExactly(t *testing.T) {
 	for _, n := range []int{0, 60, 118, 119, 120, 254, 255, 500} {
 		for _, filler := range []string{"x", "宽"} {
 			for part, length := range map[int]int{textPart: 120, htmlPart: 256} {
-				faults := partFaults(part, strings.Repeat(filler, n)+end[part]+sampleCode, false)
+				faults := mailFaults(part, strings.Repeat(filler, n)+end[part]+sampleCode, false)
 				if (len(faults) == 0) != (n+1 >= length) {
 					t.Errorf("part %d, %d characters in front: %v", part, n, faults)
 				}

@@ -74,9 +74,9 @@ func (k messageKind) checkNoZeroMinutes(s templateSet, locale string) (errs []er
 	return errs
 }
 
-// partFaults returns the faults of one rendered part of a mail. It checks the preview of HTML with
+// mailFaults returns the faults of one rendered part of a mail. It checks the preview of HTML with
 // and without hidden elements, since some inboxes show them.
-func partFaults(part int, out string, codeInPreview bool) (faults []error) {
+func mailFaults(part int, out string, codeInPreview bool) (faults []error) {
 	switch part {
 	case subjectPart:
 		faults = append(faults, checkSubject(out))

@@ -50,8 +50,9 @@ const (
 	pollTimeout     = time.Minute // for a whole batch; the carriers' own timeouts are shorter
 )
 
-// Record records a receipt in the send's status, and ends the polling for it. changed is false if
-// the send has this or a better receipt already, or if it did not go out. Error: of the database.
+// Record records a receipt in the send's status, writes the app's event, and ends the polling for it.
+// changed is false if the send has this or a better receipt already, or if it did not go out. Error: of
+// the database.
 func (r *ReceiptRecorder) Record(ctx context.Context, send uuid.UUID, delivered bool) (changed bool, err error) {
 	status, event := store.Undelivered, store.SendUndelivered
 	if delivered {

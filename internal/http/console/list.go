@@ -92,7 +92,7 @@ func (a *Console) listPage(c echo.Context) error {
 func (a *Console) showList(c echo.Context, status int, q listQuery, s searchView) error {
 	ctx := c.Request().Context()
 	found, err := a.sendList().Page(ctx, q.filter, q.given)
-	// back at the first page, which is full
+	// a newer page with too few rows is the first page, which is read from its start
 	if err == nil && q.filter.After != nil && len(found.Rows) < q.filter.Limit {
 		q.given.Del("newer")
 		q.filter.After = nil

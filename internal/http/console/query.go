@@ -70,8 +70,8 @@ func filterParameters(f *store.Filter, last *string, zone *time.Location) []filt
 var knownFilters = filterParameters(&store.Filter{}, new(string), time.UTC)
 
 // parseQuery parses a raw query. Times without a zone are in the reader's zone. q.given has all
-// times with a zone, so that the URL means the same for other readers. A query without a time whose
-// filters no index has gets last=24h.
+// times with a zone, so that the URL means the same for other readers. A query whose filters no
+// index has gets last=24h if it gives no time.
 func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, err error) {
 	f := &q.filter
 	f.Limit = frame.DefaultPageRows
@@ -142,7 +142,7 @@ func timesByRequestID(request string) (from, to time.Time, ok bool) {
 	return at.Add(-searchBeforeRequestTime), at.Add(searchAfterRequestTime), true
 }
 
-// sends returns the rows that a filter selects. If the times came from a request's ID and there
+// sendsWithTimeFallback returns the rows that a filter selects. If the times came from a request's ID and there
 // are no rows, it searches the last 24 h: clients choose these IDs, so the time in one may be
 // wrong.
 func (a *Console) sendsWithTimeFallback(ctx context.Context, f store.Filter) ([]store.SendOrRefusal, error) {

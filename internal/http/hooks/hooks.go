@@ -55,8 +55,8 @@ type Request struct {
 	Action   string // what the codes are for, in the server's words
 	IP       netip.Addr
 	Messages []codeMessage // none for a notification, which has no code
-	// Missing is the text for a person if something is to be sent and the body lacks its code or
-	// recipient; then there are no messages. Empty: nothing is missing
+	// Missing is the text for a person if something is to be sent and the body lacks its code,
+	// recipient or action; then there are no messages. Empty: nothing is missing
 	Missing string
 }
 

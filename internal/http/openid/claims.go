@@ -26,7 +26,7 @@ func (p *Provider) personFromClaims(id *oidc.IDToken) (Person, error) {
 	if id.Claims(&claims) != nil {
 		return Person{}, untrustedError("claims")
 	}
-	name, ok := wordClaim(claims[p.settings.NameClaim])
+	name, ok := textClaim(claims[p.settings.NameClaim])
 	if !ok {
 		return Person{}, &Error{Kind: Nameless, Why: "claim"}
 	}
@@ -36,9 +36,9 @@ func (p *Provider) personFromClaims(id *oidc.IDToken) (Person, error) {
 	return Person{Name: name, Values: textClaims(claims[p.settings.RoleClaim])}, nil
 }
 
-// wordClaim returns a claim's text; false if it is no printable text of at most maxNameLength bytes
+// textClaim returns a claim's text; false if it is no printable text of at most maxNameLength bytes
 // without spaces.
-func wordClaim(raw json.RawMessage) (s string, ok bool) {
+func textClaim(raw json.RawMessage) (s string, ok bool) {
 	if raw == nil || json.Unmarshal(raw, &s) != nil || s == "" || len(s) > maxNameLength || !utf8.ValidString(s) {
 		return "", false
 	}

@@ -33,7 +33,7 @@ func (l *visit) addLastCode(k *card, v verification.View) {
 	}
 }
 
-// onlySendFailed reports whether the first message of a verification failed.
+// onlySendFailed reports whether a verification has had one message at most, and it failed.
 func onlySendFailed(v verification.View) bool {
 	return v.Send.Status == store.Failed && v.Send.Number <= 1
 }

@@ -76,7 +76,8 @@ type Config struct {
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger
 	Requests requestLimiter // nil: no limit
-	// References makes references: by one, an app learns the verification of a person who returns.
+	// References makes the reference that a returning person brings, by which the app looks the
+	// verification up.
 	// Required if an app has ReturnURLs.
 	References referenceIssuer
 	// Tokens verifies the tokens by which browsers prove addresses. Origin is the origin of this

@@ -17,9 +17,9 @@ import (
 // tokenField is the hidden field into which the browser puts a token when the form is submitted.
 const tokenField = "evt"
 
-// nonce returns the nonce in the browser's cookie, and sets the cookie if it has none. A nonce
+// proofNonce returns the nonce in the browser's cookie, and sets the cookie if it has none. A nonce
 // stays valid until it has proven an address, since two tabs share a cookie.
-func (u *Page) nonce(c echo.Context) (string, error) {
+func (u *Page) proofNonce(c echo.Context) (string, error) {
 	s := u.loadSession(c)
 	if s.Nonce == "" {
 		s.Nonce, s.NonceAt = rand.Text(), u.Now().Truncate(time.Second)

@@ -28,7 +28,7 @@ func (l *visit) writeCard(c echo.Context, k *card) error {
 	k.Of, k.Intent = l.session.verificationMark(), rand.Text()
 	if k.Ask != nil && k.Ask.Mail != nil && l.EVP {
 		var err error
-		if k.Ask.Nonce, err = l.nonce(c); err != nil {
+		if k.Ask.Nonce, err = l.proofNonce(c); err != nil {
 			return err
 		}
 	}

@@ -69,11 +69,11 @@ func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Sl
 	q.used++
 	b.mu.Unlock()
 	deadline := time.Now().Add(MaxSlotWait)
-	if stranger && !takeOrSeizePlace(ctx, q.strangers, deadline) {
+	if stranger && !takePlace(ctx, q.strangers, deadline) {
 		b.leave(q)
 		return nil, errNoSlot
 	}
-	if !takeOrSeizePlace(ctx, q.slots, deadline) {
+	if !takePlace(ctx, q.slots, deadline) {
 		if stranger {
 			<-q.strangers
 		}
@@ -83,9 +83,9 @@ func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Sl
 	return &Slot{bulkhead: b, queue: q, stranger: stranger}, nil
 }
 
-// takeOrSeizePlace takes a place of a channel, and waits for one if all are taken. It returns false if the
+// takePlace takes a place of a channel, and waits for one if all are taken. It returns false if the
 // deadline or the end of ctx comes first. If a place is free at the call, neither matters.
-func takeOrSeizePlace(ctx context.Context, places chan<- struct{}, deadline time.Time) bool {
+func takePlace(ctx context.Context, places chan<- struct{}, deadline time.Time) bool {
 	select {
 	case places <- struct{}{}:
 		return true

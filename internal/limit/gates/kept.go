@@ -23,8 +23,8 @@ type KeptDatabase interface {
 }
 
 const (
-	// KeepEvery is the time between two writes of what changed. A killed process forgets so much, and
-	// what a write under way has not committed: less than a second, unless the disk is slow.
+	// KeepEvery is the time between two writes of what changed. A killed process loses the changes of this
+	// time, and those of a write that was not committed: less than a second, unless the disk is slow.
 	KeepEvery = 500 * time.Millisecond
 	// longestForgotten is the longest window whose events are not kept: most have ended when a
 	// process has started again.

@@ -524,7 +524,7 @@ func TestASlowLookTellsOwnSends(t *testing.T) {
 }
 
 // A limiter is filled also if a purpose has no rule on the recipient.
-func TestRebuildWithoutARuleOnTheRecipient(t *testing.T) {
+func TestBackfillWithoutARuleOnTheRecipient(t *testing.T) {
 	without := func(s *vtest.Settings) {
 		vtest.BoundFailures(s)
 		p := s.Purposes["login"]

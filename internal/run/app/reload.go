@@ -185,8 +185,8 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemp
 		r.configurePage(r.current)
 	}
 	if wider {
-		if err := r.rebuildLimiter(ctx); err != nil { // the database decides right without it; only looks may promise too much
-			r.logger.Warn("could not rebuild limiter from database", "error", err, runbook.DatabaseAway.See())
+		if err := r.backfillLimiter(ctx); err != nil { // the database decides right without it; only looks may promise too much
+			r.logger.Warn("could not backfill limiter from database", "error", err, runbook.DatabaseAway.See())
 		}
 	}
 }

@@ -205,9 +205,9 @@ func (a *App) loadKeptEvents(ctx context.Context) error {
 	return nil
 }
 
-// rebuildLimiter fills a limiter in this process from the database, so that a restart neither frees
+// backfillLimiter fills a limiter in this process from the database, so that a restart neither frees
 // quota nor shortens waits. With Redis it does nothing.
-func (a *App) rebuildLimiter(ctx context.Context) error {
+func (a *App) backfillLimiter(ctx context.Context) error {
 	if a.cfg.RedisURL != "" {
 		return nil
 	}

@@ -68,8 +68,8 @@ const oidcCallbackPath = "/admin/oidc/callback"
 // It is used if the file names no scopes.
 var scopeOfClaim = map[string]string{"email": "email", "preferred_username": "profile"}
 
-// Complete implements document.completer: no two tokens have the same hash.
-func (a *adminSettings) Complete(p *document.Mapping) {
+// Check implements document.checker: no two tokens have the same hash.
+func (a *adminSettings) Check(p *document.Mapping) {
 	for i, t := range a.Tokens {
 		at, others := p.Children["tokens"][i], a.Tokens[:i]
 		if slices.ContainsFunc(others, func(other adminToken) bool {
@@ -81,9 +81,9 @@ func (a *adminSettings) Complete(p *document.Mapping) {
 	}
 }
 
-// Complete implements document.completer: roles need role_claim. It also sets the default scopes and
+// Check implements document.checker: roles need role_claim. It also sets the default scopes and
 // claim.
-func (o *oidcSettings) Complete(p *document.Mapping) {
+func (o *oidcSettings) Check(p *document.Mapping) {
 	if p.Given["role_claim"] == nil && p.Given["roles"] != nil {
 		p.AddMistake("", "role_claim is missing: whose values roles has")
 	}

@@ -133,7 +133,7 @@ type Secrets struct {
 	// `pk_…`: a public key of the app `default`, for browsers at `SENDCODE_ORIGINS`. `sendcode key
 	// --kind public` makes one.
 	PublicKey Secret `yaml:"public_key,omitempty" env:"file" check:"public_key"`
-	// Origins of pages that use it, by commas: `https://shop.example`.
+	// The origins of pages that use the public key, by commas: `https://shop.example`.
 	Origins Secret `yaml:"origins,omitempty" env:"file" check:"origins"`
 	// At least 12 characters, for `/admin`.
 	AdminPassword Secret `yaml:"admin_password,omitempty" env:"file" check:"password" unset:"generated in a trial"`
@@ -197,8 +197,8 @@ type breakerSettings struct {
 	Reserve int `yaml:"reserve,omitempty"`
 }
 
-// Complete implements document.completer. It also sets the default reserve.
-func (b *breakerSettings) Complete(p *document.Mapping) {
+// Check implements document.checker. It also sets the default reserve.
+func (b *breakerSettings) Check(p *document.Mapping) {
 	checkReserve(p, b.Reserve, b.Limit)
 	b.Reserve = cmp.Or(b.Reserve, defaultReserve(b.Limit))
 	switch limit, window := p.Given["limit"] != nil, p.Given["window"] != nil; {
@@ -275,7 +275,7 @@ type brandSettings struct {
 	Logo string `yaml:"logo,omitempty" check:"logo"`
 	// A colour, `"#1f5fd1"`; adjusted for contrast.
 	Accent string `yaml:"accent,omitempty" check:"accent"`
-	// The https URL of its name.
+	// The app's https address: logo and name link to it, and mails name it.
 	Home string `yaml:"home,omitempty" check:"home"`
 }
 
@@ -307,7 +307,8 @@ type pageSettings struct {
 	// The app of the page; `""` turns it off. `/?app=NAME` is the page of an app with
 	// `return_urls`.
 	App string `yaml:"app"`
-	// What the page offers, in this order: `[email]`, `[sms]` or both; by default all that work.
+	// The channels that the page offers, the first one first: `[email]`, `[sms]` or both; by default
+	// all that work.
 	Channels []recipient.Channel `yaml:"channels" oneof:"email sms" unique:"yes"`
 }
 

@@ -22,8 +22,8 @@ type door struct {
 	Name string `yaml:"name" oneof:"front back"`
 }
 
-// Complete implements document.completer.
-func (s *shop) Complete(p *document.Mapping) {
+// Check implements document.checker.
+func (s *shop) Check(p *document.Mapping) {
 	if len(s.Doors) == 0 && p.Valid() {
 		p.AddMistake("doors", "a shop has a door")
 	}

@@ -60,9 +60,9 @@ func (h authHook) secrets() (all [][]byte) {
 	return all
 }
 
-// Complete implements document.completer: its app and purposes exist, each action is one of its server,
+// Check implements document.checker: its app and purposes exist, each action is one of its server,
 // and its secret is long enough.
-func (h *authHook) Complete(p *document.Mapping) {
+func (h *authHook) Check(p *document.Mapping) {
 	addReference(p, "app", "app", h.App)
 	for _, action := range slices.Sorted(maps.Keys(h.Purposes)) {
 		addReference(p, "purpose", "purposes."+action, h.Purposes[action])

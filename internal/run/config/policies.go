@@ -83,10 +83,10 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 	}
 }
 
-// Complete implements document.completer. It also sets the default reserve. A policy may have one rule
+// Check implements document.checker. It also sets the default reserve. A policy may have one rule
 // with scope failures; it needs a sliding window, and no other rule may have the name of the
 // built-in one, or a reserve.
-func (r *policyRule) Complete(p *document.Mapping) {
+func (r *policyRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window is missing")
 	policy, _, _ := strings.Cut(p.Path, "[")
 	seen := settingsSourceOf(p).bounded
@@ -175,9 +175,9 @@ type limitRule struct {
 // QuotaRule returns the rule for the limiter, without scope and keys.
 func (r limitRule) QuotaRule() quota.Rule { return r.quotaRule(r.Name, "") }
 
-// Complete implements document.completer: package quota takes the rule, and it names 1 to maxLimitKeys
+// Check implements document.checker: package quota takes the rule, and it names 1 to maxLimitKeys
 // keys.
-func (r *limitRule) Complete(p *document.Mapping) {
+func (r *limitRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window, per or days is missing")
 	if p.Given["key"] != nil && (len(r.Keys) == 0 || len(r.Keys) > maxLimitKeys) {
 		p.AddMistake("key", "must name 1 to %d keys", maxLimitKeys)

@@ -20,8 +20,8 @@ type SecretSource struct {
 
 var envNamePattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 
-// Complete implements document.completer. It also reads the secret from its source.
-func (s *SecretSource) Complete(p *document.Mapping) {
+// Check implements document.checker. It also reads the secret from its source.
+func (s *SecretSource) Check(p *document.Mapping) {
 	if p.Given["secret_env"] == nil {
 		return
 	}
@@ -67,9 +67,9 @@ func (p eventProvider) SourceWithSecret() reports.Source {
 // minProviderSecretLength is the least length of a provider's secret, in bytes.
 const minProviderSecretLength = 16
 
-// Complete implements document.completer: the settings that the scheme needs are given, and the secret
+// Check implements document.checker: the settings that the scheme needs are given, and the secret
 // is long enough.
-func (v *eventProvider) Complete(p *document.Mapping) {
+func (v *eventProvider) Check(p *document.Mapping) {
 	a := &v.Auth
 	for _, missing := range []struct {
 		it   string

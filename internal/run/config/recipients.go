@@ -21,8 +21,8 @@ type testRecipient struct {
 	To recipient.Recipient `yaml:"-"`
 }
 
-// Complete implements document.completer: the recipient is an address or a number.
-func (t *testRecipient) Complete(p *document.Mapping) {
+// Check implements document.checker: the recipient is an address or a number.
+func (t *testRecipient) Check(p *document.Mapping) {
 	if t.Address != "" {
 		t.To = parseRecipient(p, t.Address)
 	}

@@ -19,9 +19,9 @@ import (
 // signing in.
 const purposeKindConfirm = "confirm"
 
-// Complete implements document.completer: its policy exists; a code for signing in is short-lived, one
+// Check implements document.checker: its policy exists; a code for signing in is short-lived, one
 // to confirm with is long.
-func (p *purpose) Complete(at *document.Mapping) {
+func (p *purpose) Check(at *document.Mapping) {
 	addReference(at, "policy", "policy", p.PolicyName)
 	switch confirms := p.Kind == purposeKindConfirm; {
 	case !confirms && p.TTL > 10*time.Minute:
@@ -31,16 +31,16 @@ func (p *purpose) Complete(at *document.Mapping) {
 	}
 }
 
-// Complete implements document.completer: the purposes of its page exist.
-func (a *App) Complete(p *document.Mapping) {
+// Check implements document.checker: the purposes of its page exist.
+func (a *App) Check(p *document.Mapping) {
 	for _, name := range a.PagePurposes {
 		addReference(p, "purpose", "page_purposes", name)
 	}
 }
 
-// Complete implements document.completer: its ID is not one of the service's own, and scopes are given
+// Check implements document.checker: its ID is not one of the service's own, and scopes are given
 // to secret keys alone.
-func (k *appKey) Complete(p *document.Mapping) {
+func (k *appKey) Check(p *document.Mapping) {
 	if k.ID == apiKeyID || k.ID == publicKeyID {
 		p.AddMistake("id", "is the id of %s; choose another", envName(k.ID))
 	}
@@ -52,9 +52,9 @@ func (k *appKey) Complete(p *document.Mapping) {
 	}
 }
 
-// Complete implements document.completer. It notes the reference to the app; complete reports an app
+// Check implements document.checker. It notes the reference to the app; complete reports an app
 // that does not exist.
-func (b *pageSettings) Complete(p *document.Mapping) {
+func (b *pageSettings) Check(p *document.Mapping) {
 	if b.App != "" {
 		addReference(p, "app", "app", b.App)
 	}

@@ -88,9 +88,9 @@ func (c *SMSCarrier) Prepare(p *document.Mapping) bool {
 	return false
 }
 
-// Complete implements document.completer: the carrier's own settings are right, and it has a secret if
+// Check implements document.checker: the carrier's own settings are right, and it has a secret if
 // it needs one.
-func (c *SMSCarrier) Complete(p *document.Mapping) {
+func (c *SMSCarrier) Check(p *document.Mapping) {
 	if !p.Valid() {
 		return // a setting with a mistake would be reported as missing too
 	}
@@ -114,8 +114,8 @@ func (c SMSCarrier) Polled() bool { return c.Settings.CanBePolled() }
 // maxCarriers bounds how many carriers one message may be tried at.
 const maxCarriers = 20
 
-// Complete implements document.completer: carriers, countries and spend fit each other.
-func (s *smsSettings) Complete(p *document.Mapping) {
+// Check implements document.checker: carriers, countries and spend fit each other.
+func (s *smsSettings) Check(p *document.Mapping) {
 	if len(s.Carriers) > maxCarriers {
 		p.AddMistake("carriers", "there may be %d at most", maxCarriers)
 	}
@@ -184,8 +184,8 @@ type spendCap struct {
 	Reserve int64 `yaml:"reserve,omitempty"` // kept in millionths of the unit
 }
 
-// Complete implements document.completer. It also sets the name and the default reserve.
-func (c *spendCap) Complete(p *document.Mapping) {
+// Check implements document.checker. It also sets the name and the default reserve.
+func (c *spendCap) Check(p *document.Mapping) {
 	c.Name = string(c.Scope) + "_" + string(c.Per)
 	checkReserve(p, c.Reserve, c.Limit)
 	c.Reserve = cmp.Or(c.Reserve, defaultReserve(c.Limit))

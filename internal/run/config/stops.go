@@ -32,9 +32,9 @@ type stop struct {
 
 var numberPrefixPattern = regexp.MustCompile(`^\+[0-9]+$`)
 
-// Complete implements document.completer: it stops recipients, or a channel, a purpose or both. It also
+// Check implements document.checker: it stops recipients, or a channel, a purpose or both. It also
 // reads To.
-func (s *stop) Complete(p *document.Mapping) {
+func (s *stop) Check(p *document.Mapping) {
 	before, ofDomain := strings.CutPrefix(s.To, "*@")
 	prefix, ofNumbers := strings.CutSuffix(s.To, "*")
 	switch {

@@ -51,9 +51,9 @@ func DecodeWebhookSecret(s Secret) []byte {
 	return key
 }
 
-// Complete implements document.completer: a webhook with any setting has a URL. It also sets the default
+// Check implements document.checker: a webhook with any setting has a URL. It also sets the default
 // events and sorts the events.
-func (w *webhookSettings) Complete(p *document.Mapping) {
+func (w *webhookSettings) Check(p *document.Mapping) {
 	if p.Given["url"] == nil && len(p.Given) > 0 {
 		p.AddMistake("", "url is missing")
 	}

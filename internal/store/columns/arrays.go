@@ -103,8 +103,8 @@ func appendInt32(buf []byte, values ...int32) []byte {
 	return buf
 }
 
-// AppendInt4 appends an integer.
-func AppendInt4(buf []byte, v int) []byte { return appendInt32(buf, int32(v)) }
+// AppendInteger appends an integer.
+func AppendInteger(buf []byte, v int) []byte { return appendInt32(buf, int32(v)) }
 
 // AppendBigint appends a bigint.
 func AppendBigint(buf []byte, v int64) []byte { return binary.BigEndian.AppendUint64(buf, uint64(v)) }

@@ -227,7 +227,7 @@ func appendField(buf []byte, c store.Column) []byte {
 	case *time.Duration:
 		return AppendBigint(buf, x.Microseconds())
 	case *int:
-		return AppendInt4(buf, *x)
+		return AppendInteger(buf, *x)
 	case *bool:
 		return AppendBoolean(buf, *x)
 	case *recipient.Hash:

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// A row counts until exactly its window has passed, and one of the future does.
+// A row counts until exactly its window has passed; a row from the future counts too.
 func TestEventsWithin(t *testing.T) {
 	now := time.Now()
 	row := func(n byte, age time.Duration) PastSend { return PastSend{ID: uuid.UUID{n}, At: now.Add(-age)} }

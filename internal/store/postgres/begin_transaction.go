@@ -276,7 +276,7 @@ func updateJoinedParameters(joined []*store.Verification) []any {
 	p := columns.NewArrayParameters(joined, 2)
 	p.Add(columns.Text, func(buf []byte, v *store.Verification) []byte { return append(buf, v.ID...) })
 	p.Add(columns.Integer, func(buf []byte, v *store.Verification) []byte {
-		return columns.AppendInt4(buf,
+		return columns.AppendInteger(buf,
 			v.Sends)
 	})
 	return p.Args()

@@ -131,13 +131,13 @@ func (f postgresFilter) rareColumnQuery(from sqldb.RowSource, args sqldb.Args, c
 		c.Add("s." + column + " <> ''") // the condition of its index
 	}
 	f.addBounds(&c, from, "s."+column, "?", value)
-	f.addConditionsWithoutIndex(&c)
+	f.addConditionsHidingIndexes(&c)
 	return "SELECT " + from.Columns + " FROM " + from.Table + " s" + c.Where() + f.OrderLimitSQL("s."+column), c.Args
 }
 
-// addConditionsWithoutIndex adds the conditions on app, channel, purpose and provider in a form
+// addConditionsHidingIndexes adds the conditions on app, channel, purpose and provider in a form
 // that no index can be used for.
-func (f postgresFilter) addConditionsWithoutIndex(c *sqldb.Conditions) {
+func (f postgresFilter) addConditionsHidingIndexes(c *sqldb.Conditions) {
 	c.AddAppChannelPurpose("(s.%s = ?) IS TRUE", f.App, f.Channel, f.Purpose)
 	sqldb.AddIfSet(c, "(s.provider = ?) IS TRUE", f.Provider)
 }
@@ -164,7 +164,7 @@ func (f postgresFilter) minuteIndexQuery(field, value string) (string, sqldb.Arg
 	c.Add("s.logged_at >= m.minute AND s.logged_at < m.minute + interval '1 minute'")
 	c.Add(sqldb.PartitionsSinceSQL("m.minute"))
 	f.AddTimeRange(&c, sqldb.Postgres, sqldb.SendRows, false)
-	f.addConditionsWithoutIndex(&c) // so that the planner uses the index by time
+	f.addConditionsHidingIndexes(&c) // so that the planner uses the index by time
 	return "SELECT s.* FROM (SELECT m.minute FROM minute_index m" + minutes.Where() + " ORDER BY m.minute" + order +
 		") m CROSS JOIN LATERAL (SELECT " +
 		sqldb.SendOrRefusalColumns + " FROM sends s" + c.Where() + f.OrderLimitSQL() + ") s" + f.OrderLimitSQL("m.minute"), c.Args

@@ -199,7 +199,7 @@ func attemptIDParameters[In rowChange](calls []*batch.Call[In, bool], most int) 
 		return append(buf, id[:]...)
 	})
 	p.Add(columns.Integer, func(buf []byte, x *batch.Call[In, bool]) []byte {
-		return columns.AppendInt4(buf,
+		return columns.AppendInteger(buf,
 			x.In.GetAttemptID().Attempt)
 	})
 	return p

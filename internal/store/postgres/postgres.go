@@ -182,7 +182,7 @@ func (p *DB) openPools(ctx context.Context, url, role string, tracer []pgx.Query
 	if p.readers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
-	// The first Begin must not wait for a connection within its own time.
+	// A writer's connection is opened now: the first Begin would spend its short timeout on it.
 	if err = withConn(ctx, p.writers, func(context.Context, *pgxpool.Conn) error { return nil }); err != nil {
 		return now, err
 	}

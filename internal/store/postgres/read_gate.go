@@ -270,7 +270,7 @@ func listCandidates(batch []*beginCall, held [][]string) (list []joinCandidate) 
 // candidateParameters returns the parameters of lockCandidatesSQL.
 func candidateParameters(list []joinCandidate) []any {
 	p := columns.NewArrayParameters(list, 7)
-	p.Add(columns.Integer, func(buf []byte, c joinCandidate) []byte { return columns.AppendInt4(buf, c.i) })
+	p.Add(columns.Integer, func(buf []byte, c joinCandidate) []byte { return columns.AppendInteger(buf, c.i) })
 	p.Add(columns.Text, func(buf []byte, c joinCandidate) []byte { return append(buf, c.id...) })
 	p.Add(columns.Text, func(buf []byte, c joinCandidate) []byte { return append(buf, c.In.HolderToJoin()...) })
 	p.Add(columns.Text, func(buf []byte, c joinCandidate) []byte { return append(buf, c.In.Send.App...) })
@@ -305,7 +305,7 @@ func gateParameters(batch []*beginCall, b idBounds) []any {
 	p.Add(columns.Bigint, func(buf []byte, x *beginCall) []byte {
 		return columns.AppendBigint(buf, quota.LongestKeep(x.In.Rules).Microseconds())
 	})
-	p.Add(columns.Integer, func(buf []byte, x *beginCall) []byte { return columns.AppendInt4(buf, maxHistoryRows(x.In)) })
+	p.Add(columns.Integer, func(buf []byte, x *beginCall) []byte { return columns.AppendInteger(buf, maxHistoryRows(x.In)) })
 	p.Add(columns.Bigint, func(buf []byte, x *beginCall) []byte {
 		return columns.AppendBigint(buf, x.In.Rejections.Window.Microseconds())
 	})

@@ -23,7 +23,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"report": {reportsOfCallers, reportsByRecipient},
 	"prove":  {proves, provesOnce},
 	"claim":  {claimsGivenUp, claimsEndAfterADay, claimsAtOnce},
-	"flight": {finish, endTogether, postponeAndTakeOver, firstToExpire, queuesApart, takeOverExpired, callersCode,
+	"flight": {finish, endTogether, postponeAndTakeOver, firstToExpire, queuesApart, takeOverWithExpiredCode, callersCode,
 		refundsAreLeased, takenOnce},
 	"refused": {refusalsAddUp, manyRefusals},
 	"read": {story, countingSends, historyOfVerifications, findBySupportReference, readMailServerRejections,

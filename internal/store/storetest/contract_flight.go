@@ -214,7 +214,7 @@ func queuesApart(t *testing.T, f *Fixture) {
 }
 
 // What has expired can be taken over alone, once its lease has ended.
-func takeOverExpired(t *testing.T, f *Fixture) {
+func takeOverWithExpiredCode(t *testing.T, f *Fixture) {
 	expired := func() (ids []uuid.UUID) {
 		t.Helper()
 		for _, w := range Must(f.TakeOverWithExpiredCode(t.Context(), store.Queue{Channel: recipient.Email},

@@ -27,8 +27,8 @@ const (
 
 // CheckReason checks an administrator's reason for an action. The reason is required, and must not
 // contain an address or a phone number: the audit log is kept for good, so they could not be
-// erased. Nor may it contain the local part of the address that the action is about; "" if
-// it is not known. Error: *fault.InvalidError.
+// erased. Nor may it contain the local part of address, which the action is about; "": it
+// is not known. Error: *fault.InvalidError.
 func CheckReason(reason, address string) error {
 	switch {
 	case strings.TrimSpace(reason) == "":

@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// AcceptSubscriptionAction is the action of AllowSubscription in the audit log.
+// AcceptSubscriptionAction is the action of AcceptSubscription in the audit log.
 const AcceptSubscriptionAction = "subscription.accept"
 
 // How long an acceptance waits for its subscription, and how many audit entries are searched for it.
@@ -18,10 +18,10 @@ const (
 	maxSearchedEntries = 200
 )
 
-// AllowSubscription allows the next subscription that a provider's topic requests, within
+// AcceptSubscription allows the next subscription that a provider's topic requests, within
 // acceptancePeriod, to be confirmed. Only the audit log keeps the acceptance: as a begun entry,
 // until the subscription is confirmed. Errors: *fault.InvalidError, fault.Unavailable.
-func (d *Desk) AllowSubscription(ctx context.Context, provider, reason string, act store.AuditEntry) error {
+func (d *Desk) AcceptSubscription(ctx context.Context, provider, reason string, act store.AuditEntry) error {
 	if err := CheckReason(reason, ""); err != nil {
 		return err
 	}

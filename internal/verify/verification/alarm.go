@@ -32,10 +32,10 @@ func (a *alarm) count(name string) {
 	a.counts[name]++
 }
 
-// log writes a log line with args, the counts under the key what, and the runbook section see. Then
+// logIfDue writes a log line with args, the counts under the key what, and the runbook section see. Then
 // it resets the counts. It writes nothing if there are no counts, or if the last line is younger
 // than alarmInterval.
-func (a *alarm) flush(s *Service, level slog.Level, text string, see runbook.Section, what string, args ...any) {
+func (a *alarm) logIfDue(s *Service, level slog.Level, text string, see runbook.Section, what string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now := s.Now(); len(a.counts) > 0 && now.Sub(a.last) >= alarmInterval {
@@ -48,12 +48,12 @@ func (a *alarm) flush(s *Service, level slog.Level, text string, see runbook.Sec
 // due. Package jobs calls it.
 func (s *Service) LogAlarms(context.Context) {
 	bound := s.Policy.Get().Checks.App
-	s.apps.flush(s, slog.LevelError,
+	s.apps.logIfDue(s, slog.LevelError,
 		"failed checks exceed the app's bound: codes are being guessed, browsers get codes of 8 characters",
 		runbook.Attack, "checks",
 		"limit", bound.Limit, "window", bound.Window.String())
-	s.networks.flush(s, slog.LevelWarn, "checks refused: too many failed from one network", runbook.Attack, "checks")
-	s.overload.flush(s, slog.LevelWarn, "requests refused at once: more than can be served in time", runbook.DatabaseSlow,
+	s.networks.logIfDue(s, slog.LevelWarn, "checks refused: too many failed from one network", runbook.Attack, "checks")
+	s.overload.logIfDue(s, slog.LevelWarn, "requests refused at once: more than can be served in time", runbook.DatabaseSlow,
 		"requests")
 }
 
@@ -79,7 +79,7 @@ func (s *Service) countCheckOverBound(ch recipient.Channel, app string) {
 func (s *Service) countBreakerRefusal(app string, rule quota.State) {
 	if rule.Scope == policy.BreakerScope {
 		s.breaker.count(app)
-		s.breaker.flush(s, slog.LevelError, "sends refused by breaker", runbook.Attack, "apps", "limit",
+		s.breaker.logIfDue(s, slog.LevelError, "sends refused by breaker", runbook.Attack, "apps", "limit",
 			rule.Limit, "window",
 			rule.Window.String())
 	}

@@ -121,10 +121,10 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	// repetition with the key has the same ID, and counts once.
 	var told gates.Answer
 	if err == nil && !decision.Admitted {
-		if told, err = s.completeRefusal(ctx, r.parsedRequest, decision, asked); err == nil && told.Allowed() {
+		if told, err = s.statesOfRefusal(ctx, r.parsedRequest, decision, asked); err == nil && told.Allowed() {
 			asked = s.Now()
 			if decision, err = s.takeQuota(ctx, r); err == nil && !decision.Admitted {
-				if told, err = s.completeRefusal(ctx, r.parsedRequest, decision, asked); err == nil && told.Allowed() {
+				if told, err = s.statesOfRefusal(ctx, r.parsedRequest, decision, asked); err == nil && told.Allowed() {
 					told.Rules = decision.Rules // a wait that has ended meanwhile is told, too
 				}
 			}
@@ -282,12 +282,12 @@ func (s *Service) refreshStates(ctx context.Context, a parsedRequest, old quota.
 	return told.Decision
 }
 
-// completeRefusal returns the answer to a refusal by the limiter; see gates.Gates.AnswerRefusal. A
+// statesOfRefusal returns the answer to a refusal by the limiter; see gates.Gates.AnswerRefusal. A
 // browser that a rule of another scope than recipient, failures or backoff refuses is told nothing
 // about the recipient's rules, so the database is asked only if the browser has a verification, and
 // then it need not answer. Error: fault.Unavailable if the database does not answer, since only both
 // gates know how long to wait.
-func (s *Service) completeRefusal(ctx context.Context, a parsedRequest, d quota.Decision, asked time.Time) (gates.Answer, error) {
+func (s *Service) statesOfRefusal(ctx context.Context, a parsedRequest, d quota.Decision, asked time.Time) (gates.Answer, error) {
 	worst, _ := d.Blocking()
 	wide := a.Kind != BackEnd && !policy.CountedInDatabase(worst.Rule) && worst.Scope != quota.Backoff
 	if wide && len(a.joins.chain) == 0 {

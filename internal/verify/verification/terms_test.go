@@ -234,7 +234,7 @@ func TestAloneObservingRulesAreDecidedInProcess(t *testing.T) {
 // A limiter that starts with the process counts for an observing rule what the database has for as
 // long as that rule looks back. The database does not decide such a rule, also where a limiter that
 // forgot all asks it.
-func TestRebuildForObservingRules(t *testing.T) {
+func TestBackfillForObservingRules(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(trial), func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Minute)

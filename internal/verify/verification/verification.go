@@ -171,7 +171,7 @@ func (c Caller) network() string {
 	return bucketnames.WideNetworkPrefix(c.IP)
 }
 
-// class returns the caller's class, without regard to tokens of known browsers.
+// classWithoutTokens returns the caller's class, without regard to tokens of known browsers.
 func (c Caller) classWithoutTokens() store.Class {
 	if c.Kind == BackEnd && !c.Stranger {
 		return store.SecretKeyClass

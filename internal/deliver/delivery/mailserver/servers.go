@@ -23,8 +23,9 @@ type Server interface {
 	Address() string
 	// Deliver waits for a connection for at most patience, and calls begin. If begin returns true,
 	// Deliver offers the mail once, and tried is true. If the server accepts it, reply is its reply as
-	// it is stored with the send; else fail says why not. If tried is false, the mail was not offered: fail says that ctx ended or the
-	// server is closed; without fail, another server should have the mail.
+	// it is stored with the send; else fail says why not. If tried is false, the mail was not offered:
+	// fail says that ctx ended or the server is closed; without fail, another server should have the
+	// mail.
 	Deliver(ctx context.Context, patience time.Duration, begin func() bool, mail *delivery.RenderedMail) (reply string,
 		tried bool, fail *delivery.Error)
 	// MaxConns returns how many mails may be under way at once.

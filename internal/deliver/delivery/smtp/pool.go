@@ -96,6 +96,7 @@ func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *w
 	return s, ok, t, nil
 }
 
+// markOverdue lets the pool open one connection beyond least for a mail that has waited for growAfter.
 func (p *pool) markOverdue(t *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -88,10 +88,10 @@ func (a *Auth) submitCode(c echo.Context, form url.Values) error {
 func (a *Auth) replaceSession(c echo.Context, v session) error {
 	ctx := c.Request().Context()
 	who, err := a.principalOrNone(ctx, v.Session)
-	if err != nil || !who.isSet() {
-		return err
+	if err == nil && who.isSet() {
+		err = a.beginSession(c, who, store.Session{Passed: true}, actionLogin)
 	}
-	if err := a.beginSession(c, who, store.Session{Passed: true}, actionLogin); err != nil {
+	if err != nil {
 		return err
 	}
 	return a.Sessions.EndSession(ctx, v.ID)

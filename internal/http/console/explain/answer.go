@@ -40,7 +40,7 @@ func (c verdictInput) reply() texts.Sentence {
 			return c.replyText("failed.rejected.address")
 		}
 		if slices.ContainsFunc(c.story.Events, func(e store.ProviderEvent) bool {
-			return e.Kind == store.ProviderBounced && serverCodeSubject(e.Detail) == "full"
+			return e.Kind == store.ProviderBounced && serverCodeTopic(e.Detail) == "full"
 		}) {
 			return c.replyText("failed.rejected.full")
 		}
@@ -85,7 +85,7 @@ func (c verdictInput) underwayReply() texts.Sentence {
 		return c.replyText("unknown." + cmp.Or(string(c.state), "none"))
 	case c.Status != store.Queued || c.Reason == "" && c.ProviderCode == "":
 		return c.replyText("underway")
-	case serverCodeSubject(c.ProviderCode) == "full":
+	case serverCodeTopic(c.ProviderCode) == "full":
 		return c.replyText("waits.full")
 	case c.ProviderCode != "":
 		return c.replyText("waits.postponed")

@@ -31,7 +31,7 @@ func (c verdictInput) withProviderEvent(v Verdict) Verdict {
 			continue
 		}
 		e := c.story.Events[i]
-		v.What = c.Join(v.What, c.text(c.variantKey("later."+string(e.Kind), serverCodeSubject(e.Detail)),
+		v.What = c.Join(v.What, c.text(c.variantKey("later."+string(e.Kind), serverCodeTopic(e.Detail)),
 			texts.Strong("provider", e.Provider),
 			texts.AtTime("told", e.At), texts.Plain("words", inBrackets(c.Words, e.Detail))))
 		if t.cause == "" {
@@ -39,7 +39,7 @@ func (c verdictInput) withProviderEvent(v Verdict) Verdict {
 		}
 		v.Tone = t.tone
 		if c.state != verification.Approved {
-			v.Next = c.text(c.variantKey("next.later."+string(e.Kind), serverCodeSubject(e.Detail)))
+			v.Next = c.text(c.variantKey("next.later."+string(e.Kind), serverCodeTopic(e.Detail)))
 		}
 		if s, found := c.suppressionOf(store.SuppressionID(c.ID, t.cause)); found {
 			v.Next = c.Join(v.Next, c.suppressionStateText(t.after, s))

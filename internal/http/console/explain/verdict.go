@@ -90,7 +90,7 @@ func Judge(s store.SendDetails, now VerdictFacts, w texts.Words) Verdict {
 		if c.Reason == "" && c.ProviderCode == "" {
 			how = "queued.first"
 		}
-		v.Next = c.text(c.variantKey("next.queued", serverCodeSubject(c.ProviderCode)))
+		v.Next = c.text(c.variantKey("next.queued", serverCodeTopic(c.ProviderCode)))
 		if codeHasEnded(c.story) {
 			how, v.Next = how+".over", c.text("next.queued.over")
 		}

@@ -44,16 +44,16 @@ func (c verdictInput) failureKind() string {
 		return c.Reason + ".silent"
 	}
 	const failed = "verdict.failed."
-	key := c.variantKey(failed+c.Reason, serverCodeSubject(c.ProviderCode))
+	key := c.variantKey(failed+c.Reason, serverCodeTopic(c.ProviderCode))
 	if !c.Has(key) {
 		return "other"
 	}
 	return strings.TrimPrefix(key, failed)
 }
 
-// serverCodeSubject returns what a server's code is about: x.1.x the address, x.2.x the mailbox, x.7.x
+// serverCodeTopic returns what a server's code is about: x.1.x the address, x.2.x the mailbox, x.7.x
 // policy (RFC 3463 section 3); "" if it does not tell.
-func serverCodeSubject(code string) string {
+func serverCodeTopic(code string) string {
 	for word := range strings.FieldsSeq(code) {
 		class, about, _ := strings.Cut(word, ".")
 		switch {
@@ -74,7 +74,7 @@ func serverCodeSubject(code string) string {
 // FailureText returns in a few words why a send failed, or waits: our reason, and what the server's
 // code is about in place of "rejected by the server". "" if there is nothing to say.
 func FailureText(s store.Send, w texts.Words) string {
-	topic, reason := serverCodeSubject(s.ProviderCode), w.Or("reason", s.Reason)
+	topic, reason := serverCodeTopic(s.ProviderCode), w.Or("reason", s.Reason)
 	about := w.Or("why.topic", topic)
 	switch {
 	case about == "", s.Status == store.Sent, s.Status == store.Delivered, s.Status == store.Queued && topic != "full":

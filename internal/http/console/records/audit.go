@@ -80,8 +80,8 @@ func (a *Handlers) showAuditPage(c echo.Context, status int, rawQuery string, re
 	return a.Layout.Show(c, status, "acts", v)
 }
 
-// allowSubscription lets the next subscription of a provider's topic be confirmed.
-func (a *Handlers) allowSubscription(c echo.Context, provider, reason string) error {
+// acceptSubscription lets the next subscription of a provider's topic be confirmed.
+func (a *Handlers) acceptSubscription(c echo.Context, provider, reason string) error {
 	if !slices.Contains(a.Topics, provider) {
 		return fault.Invalid("provider", "unknown", "No provider of this name has a topic.")
 	}
@@ -89,10 +89,10 @@ func (a *Handlers) allowSubscription(c echo.Context, provider, reason string) er
 	if err != nil {
 		return err
 	}
-	return a.Desk.AllowSubscription(c.Request().Context(), provider, strings.TrimSpace(reason), act)
+	return a.Desk.AcceptSubscription(c.Request().Context(), provider, strings.TrimSpace(reason), act)
 }
 
-func (a *Handlers) allowSubscriptionJSON(c echo.Context) error {
+func (a *Handlers) acceptSubscriptionJSON(c echo.Context) error {
 	var w struct {
 		Provider string `json:"provider"`
 		Reason   string `json:"reason"`
@@ -100,14 +100,14 @@ func (a *Handlers) allowSubscriptionJSON(c echo.Context) error {
 	if err := server.ReadJSON(c, &w); err != nil {
 		return err
 	}
-	if err := a.allowSubscription(c, w.Provider, w.Reason); err != nil {
+	if err := a.acceptSubscription(c, w.Provider, w.Reason); err != nil {
 		return err
 	}
 	return c.NoContent(http.StatusNoContent)
 }
 
-func (a *Handlers) allowSubscriptionForm(c echo.Context, form url.Values) error {
-	err := a.allowSubscription(c, form.Get("provider"), form.Get("reason"))
+func (a *Handlers) acceptSubscriptionForm(c echo.Context, form url.Values) error {
+	err := a.acceptSubscription(c, form.Get("provider"), form.Get("reason"))
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		return a.showAuditPage(c, http.StatusUnprocessableEntity, "", form,
 			formProblemText(frame.Words(c), "acts", bad, support.MaxReasonLength))

@@ -57,7 +57,7 @@ func (a *Handlers) Routes() []auth.Route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []auth.Route{
 		{Method: get, Path: "/admin/acts", Handler: a.auditPage, Action: auth.ActionRead},
-		{Method: post, Path: "/admin/acts/subscription", Handler: frame.FormHandler(a.allowSubscriptionForm), Action: auth.ActionAcceptSubscription},
+		{Method: post, Path: "/admin/acts/subscription", Handler: frame.FormHandler(a.acceptSubscriptionForm), Action: auth.ActionAcceptSubscription},
 		{Method: get, Path: suppressionsPath, Handler: a.suppressionsPage, Action: auth.ActionRead},
 		{Method: post, Path: suppressionsPath, Handler: frame.FormHandler(a.suppressForm), Action: auth.ActionSuppress},
 		{Method: post, Path: suppressionsPath + "/lift", Handler: frame.FormHandler(a.liftSuppressionsForm), Action: auth.ActionLiftSuppression},
@@ -67,7 +67,7 @@ func (a *Handlers) Routes() []auth.Route {
 		{Method: get, Path: "/admin/webhooks", Handler: a.webhookEventsPage, Action: auth.ActionRead},
 		{Method: post, Path: "/admin/webhooks", Handler: frame.FormHandler(a.postSampleEventForm), Action: auth.ActionSampleEvent},
 		{Method: get, Path: "/v1/admin/acts", Handler: a.auditEntryList().ServeJSON, Action: auth.ActionRead},
-		{Method: post, Path: "/v1/admin/subscriptions", Handler: a.allowSubscriptionJSON, Action: auth.ActionAcceptSubscription},
+		{Method: post, Path: "/v1/admin/subscriptions", Handler: a.acceptSubscriptionJSON, Action: auth.ActionAcceptSubscription},
 		{Method: get, Path: "/v1" + suppressionsPath, Handler: a.suppressionList().ServeJSON, Action: auth.ActionRead},
 		{Method: post, Path: "/v1" + suppressionsPath, Handler: a.suppressJSON, Action: auth.ActionSuppress},
 		{Method: post, Path: "/v1" + suppressionsPath + "/lift", Handler: a.liftSuppressionsJSON, Action: auth.ActionLiftSuppression},

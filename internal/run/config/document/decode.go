@@ -49,8 +49,9 @@ type Mapping struct {
 	before   int                   // number of mistakes in the file before this mapping
 }
 
-// completer is a struct that checks its fields together, once they have been decoded.
-type completer interface{ Complete(p *Mapping) }
+// checker is a struct that checks its fields together, once they have been decoded. Check may also set
+// fields that follow from others.
+type checker interface{ Check(p *Mapping) }
 
 // preparer is a struct that reads the mapping before its fields are decoded. If Prepare returns
 // false, they are not decoded.
@@ -167,8 +168,8 @@ func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapp
 		}
 	}
 	for _, part := range slices.Backward(parts) {
-		if c, ok := part.Addr().Interface().(completer); ok {
-			c.Complete(p)
+		if c, ok := part.Addr().Interface().(checker); ok {
+			c.Check(p)
 		}
 	}
 	return p
