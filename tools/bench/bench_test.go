@@ -33,14 +33,13 @@ func TestBench(t *testing.T) {
 	if err := json.Unmarshal([]byte("["+*counts+"]"), &callers); err != nil {
 		t.Fatal(err)
 	}
-	short := *rounds == 0
-	if short {
-		defer func(before time.Duration) { *rounds, *length = 0, before }(*length) // other tests read them
-		*rounds, *length, callers = 1, time.Second, []int{8}
-	}
 	b := openRig(t)
+	short := b.rounds == 0
+	if short {
+		b.rounds, b.length, callers = 1, time.Second, []int{8}
+	}
 	b.startAll()
-	for round := range *rounds + 1 {
+	for round := range b.rounds + 1 {
 		if round == 1 {
 			clear(b.results) // of the round that warms up
 		}
@@ -53,21 +52,16 @@ func TestBench(t *testing.T) {
 			b.half = b.results[cell{ours, send, unitCallers(callers)}][0][rate] / 2
 		}
 		b.inTurns(round, openLoop, send)
-		t.Logf("round %d of %d", round, *rounds)
+		t.Logf("round %d of %d", round, b.rounds)
 	}
 	results, err := os.ReadFile("RESULTS.md")
 	b.must(err)
 	goals := goalsIn(string(results), b.goals(unitCallers(callers)))
 	texts := b.report(callers, goals)
 	for _, s := range texts {
-		fmt.Printf("## %s\n\n%s\n", s.title, s.text)
+		b.publish(s)
 		if strings.Contains(s.text, "NaN") || strings.Contains(s.text, "Inf") {
 			t.Errorf("%s has a figure that is none", s.title)
-		}
-		if *write && *prefilled == 0 {
-			page, err := os.ReadFile(s.file)
-			b.must(err)
-			b.must(os.WriteFile(s.file, []byte(withSection(string(page), s.title, s.text)), 0o644))
 		}
 	}
 	if again := goalsIn("## "+titleGoals+"\n\n"+tableOf(goals), nil); len(again) != len(goals) {

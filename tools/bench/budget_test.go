@@ -15,10 +15,10 @@ import (
 // part is a part of the service that a build goes without: a text of a file stands there once, and
 // another one takes its place. No file of the tree is changed; go build gets the other by -overlay.
 type part struct {
-	name  string
-	knows []string // the workloads whose answers stay as they are
-	mails bool     // mails still come
-	edits []edit
+	name   string
+	knows  []string // the workloads whose answers stay as they are
+	silent bool     // not every mail comes
+	edits  []edit
 }
 
 type edit struct{ file, find, with string }
@@ -35,21 +35,21 @@ var (
 
 // parts are switched off one at a time.
 var parts = []part{
-	{"the access log's line", allBudgeted, true, []edit{
+	{"the access log's line", allBudgeted, false, []edit{
 		{"internal/http/server/server.go", `logger.LogAttrs(ctx, level, "request", append(line, requestid.LogAttrs(ctx)...)...)`, "_ = line"},
 	}},
-	{"metrics and observers of calls", allBudgeted, true, []edit{
+	{"metrics and observers of calls", allBudgeted, false, []edit{
 		{"internal/http/server/server.go", `served(cmp.Or(c.Path(), "none"), c.Response().Status, took)`, "_ = cmp.Or[int]"},
 		{measureFile, "return &DB{db.Dialect, measuredEngine{db.Engine, o}, measuredPerDatabase{db.PerDatabase, o}, db.Actions}", "_ = o\n\treturn db"},
 	}},
-	{"Redis: the limiter is in the process", allBudgeted, true, []edit{
+	{"Redis: the limiter is in the process", allBudgeted, false, []edit{
 		{"internal/limit/gates/gates.go", "g := &Gates{shared: shared,", "shared = quota.NewMemory(now)\n\tg := &Gates{shared: shared,"},
 	}},
-	{"compose and SMTP", []string{send}, false, []edit{
+	{"compose and SMTP", []string{send}, true, []edit{
 		{"internal/deliver/outbox/attempt.go", "receipt, err := message(ctx)", `receipt, err := delivery.Result{Provider: "none"}, error(nil)`},
 	}},
 	// beyond outbox.MaxFlights sends wait in rows, which are not there
-	{"Postgres: Begin and Finish", []string{send}, false, []edit{
+	{"Postgres: Begin and Finish", []string{send}, true, []edit{
 		{measureFile, "return n.PerDatabase.Begin(ctx, intent)", `now := time.Now()
 	v, s := intent.Verification, intent.Send
 	v.CreatedAt, v.ExpiresAt, v.Sends = now, now.Add(intent.TTL), 1
@@ -57,14 +57,14 @@ var parts = []part{
 	return store.BeginAnswer{Admitted: true, Verification: v, Send: s, Now: now}, nil`},
 		{measureFile, "return n.PerDatabase.Finish(ctx, outcome)", "return true, nil"},
 	}},
-	{"Postgres: reads of the gate, rows of refusals", []string{send, firstRefusal, laterRefusal, firstLook, laterLook}, true, []edit{
+	{"Postgres: reads of the gate, rows of refusals", []string{send, firstRefusal, laterRefusal, firstLook, laterLook}, false, []edit{
 		{measureFile, "return e.Engine.ReadHistory(ctx, l)", "return gate.History{Now: time.Now()}, nil"},
 		{measureFile, "return n.PerDatabase.RecordRefusals(ctx, refusals)", "return nil"},
 	}},
-	{"Postgres: the check, and the proof", []string{send, rightCheck}, true, []edit{
+	{"Postgres: the check, and the proof", []string{send, rightCheck}, false, []edit{
 		{measureFile, "return n.PerDatabase.Check(ctx, c)", "return store.CheckAnswer{Now: time.Now(), Counted: true, Approved: true}, nil"},
 	}},
-	{"all but HTTP and a short answer", []string{send, firstLook, laterLook, rightCheck}, false, []edit{
+	{"all but HTTP and a short answer", []string{send, firstLook, laterLook, rightCheck}, true, []edit{
 		{apiFile, "	ask, err := parseSendRequest(c, who, body)\n", `	if who.App != "" {
 		return c.JSON(http.StatusAccepted, map[string]string{"id": "none", "status": "pending"})
 	}
@@ -108,9 +108,9 @@ func TestBudget(t *testing.T) {
 		b.run(root, "go", "build", "-buildvcs=false", "-overlay="+b.overlay(root, p.edits), "-o", program, "./cmd/sendcode")
 		b.startService(p.name, program)
 		c := b.contenders[len(b.contenders)-1]
-		c.knows, c.silent = p.knows, !p.mails
+		c.knows, c.silent = p.knows, p.silent
 	}
-	for round := range *rounds + 1 {
+	for round := range b.rounds + 1 {
 		if round == 1 {
 			clear(b.results) // of the round that warms up
 		}
@@ -120,12 +120,7 @@ func TestBudget(t *testing.T) {
 	}
 	text := b.when() + "\nWhat the build without a part takes less, in µs of processor time for each request of 64 callers: the program, " +
 		"Redis, Postgres.\n\n" + b.budget(callers)
-	fmt.Println(text)
-	if *write {
-		page, err := os.ReadFile("RESULTS.md")
-		b.must(err)
-		b.must(os.WriteFile("RESULTS.md", []byte(withSection(string(page), "Budget", text)), 0o644))
-	}
+	b.publish(section{"RESULTS.md", "Budget", text})
 }
 
 // overlay returns the file that has go build read files with the edits.
@@ -160,34 +155,31 @@ func (b *rig) overlay(root string, edits []edit) string {
 // budget is a table of what the parts take.
 func (b *rig) budget(callers int) string {
 	rows := [][]string{append([]string{"part"}, budgeted...)}
-	of := func(at cell, less bool) string {
-		var took []string
-		for i := service; i <= inPostgres; i++ {
-			var list []float64
-			for round, f := range b.results[at] {
-				if all := b.results[cell{ours, at.workload, callers}][round][i]; less {
-					list = append(list, all-f[i])
-				} else {
-					list = append(list, all)
-				}
-			}
-			took = append(took, fmt.Sprintf("%.0f", quantile(list, .5)))
-		}
-		return strings.Join(took, ", ")
-	}
-	for i, c := range b.contenders {
+	for _, c := range b.contenders {
 		row := []string{c.name}
-		if i == 0 {
+		if c.name == ours {
 			row[0] = "all of it"
 		}
 		for _, w := range budgeted {
-			if slices.Contains(c.knows, w) {
-				row = append(row, of(cell{c.name, w, callers}, i > 0))
-			} else {
-				row = append(row, "–")
+			text := "–"
+			if at := (cell{c.name, w, callers}); slices.Contains(c.knows, w) {
+				text = fmt.Sprintf("%.0f, %.0f, %.0f", b.takes(at, service), b.takes(at, inRedis), b.takes(at, inPostgres))
 			}
+			row = append(row, text)
 		}
 		rows = append(rows, row)
 	}
 	return table(rows)
+}
+
+// takes is what the part that a contender goes without takes, and of this build the figure itself.
+func (b *rig) takes(at cell, i int) float64 {
+	if at.contender == ours {
+		return b.median(at, figure(i))
+	}
+	var less []float64
+	for _, p := range b.pairs(at, figure(i)) {
+		less = append(less, p[0]-p[1])
+	}
+	return quantile(less, .5)
 }

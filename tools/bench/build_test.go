@@ -96,33 +96,26 @@ func TestBuild(t *testing.T) {
 	b.must(err)
 	b.must(json.Unmarshal(text, &actions))
 	costs := map[string]buildCost{}
+	add := func(name string, time time.Duration, bytes int64) {
+		c := costs[name]
+		costs[name] = buildCost{c.time + time, c.bytes + bytes}
+	}
 	for _, a := range actions {
 		name := cmp.Or(of[a.Package], "others")
 		if a.Mode == "link" {
 			name = "linking"
 		}
-		c := costs[name]
-		c.time += a.CmdUser + a.CmdSys
-		costs[name] = c
+		add(name, a.CmdUser+a.CmdSys, 0)
 	}
 	for line := range strings.Lines(said("tool", "nm", "-size", program)) {
 		if f := strings.Fields(line); len(f) >= 4 && f[2] != "U" && strings.ToUpper(f[2]) != "B" {
 			size, err := strconv.ParseInt(f[1], 10, 64)
 			b.must(err)
-			name := cmp.Or(of[packageOf(f[3])], "others")
-			c := costs[name]
-			c.bytes += size
-			costs[name] = c
+			add(cmp.Or(of[packageOf(f[3])], "others"), 0, size)
 		}
 	}
-	out := section{"RESULTS.md", "Build", "Processor time of a build without a cache, and bytes of functions and data in the program, by the origin of the modules.\n\n" +
-		tableOfBuild(costs)}
-	fmt.Println(out.text)
-	if *write {
-		page, err := os.ReadFile(out.file)
-		b.must(err)
-		b.must(os.WriteFile(out.file, []byte(withSection(string(page), out.title, out.text)), 0o644))
-	}
+	b.publish(section{"RESULTS.md", "Build", "Processor time of a build without a cache, and bytes of functions and data in the program, " +
+		"by the origin of the modules.\n\n" + tableOfBuild(costs)})
 }
 
 // tableOfBuild has the origins that take at least a hundredth of time or bytes; the rest are others.

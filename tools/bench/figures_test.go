@@ -66,7 +66,7 @@ func (b *rig) measure(c *contender, callers int, workload string) (f figures) {
 	spent := b.spent(c)
 	var samples []sample
 	if callers == openLoop {
-		samples = b.open(c, b.half, *length)
+		samples = b.open(c, b.half, b.length)
 	} else {
 		samples = b.closed(c, callers, workload, b.supply(c, workload))
 	}
@@ -120,7 +120,7 @@ func (b *rig) measure(c *contender, callers int, workload string) (f figures) {
 
 // supply returns what is asked about next, nil at the end: recipients of their own, or the list.
 func (b *rig) supply(c *contender, workload string) func() *opened {
-	deadline := time.Now().Add(*length)
+	deadline := time.Now().Add(b.length)
 	var asked atomic.Int64
 	return func() *opened {
 		if time.Now().After(deadline) {
@@ -267,13 +267,23 @@ func each(runs []figures, of func(figures) float64) (list []float64) {
 	return list
 }
 
+// pairs are this build's figure and the contender's, of each round.
+func (b *rig) pairs(at cell, of func(figures) float64) (list [][2]float64) {
+	own := each(b.results[cell{ours, at.workload, at.callers}], of)
+	for i, v := range each(b.results[at], of) {
+		if i < len(own) {
+			list = append(list, [2]float64{own[i], v})
+		}
+	}
+	return list
+}
+
 // ratios divides a figure of this build by that of another contender, round by round: what disturbed
 // one run most likely disturbed its neighbor.
 func (b *rig) ratios(at cell, of func(figures) float64) (list []float64) {
-	own := each(b.results[cell{ours, at.workload, at.callers}], of)
-	for i, v := range each(b.results[at], of) {
-		if v > 0 && i < len(own) {
-			list = append(list, own[i]/v)
+	for _, p := range b.pairs(at, of) {
+		if p[1] > 0 {
+			list = append(list, p[0]/p[1])
 		}
 	}
 	return list

@@ -5,6 +5,7 @@ package bench
 import (
 	"fmt"
 	"math"
+	"os"
 	"os/exec"
 	"regexp"
 	"runtime"
@@ -20,6 +21,16 @@ const titleGoals = "Goals"
 
 // section is a part of a document that a run writes anew.
 type section struct{ file, title, text string }
+
+// publish prints a section, and writes it into its file if -perf.write says so.
+func (b *rig) publish(s section) {
+	fmt.Printf("## %s\n\n%s\n", s.title, s.text)
+	if *write && *prefilled == 0 {
+		page, err := os.ReadFile(s.file)
+		b.must(err)
+		b.must(os.WriteFile(s.file, []byte(withSection(string(page), s.title, s.text)), 0o644))
+	}
+}
 
 // report returns the sections.
 func (b *rig) report(callers []int, goals []goal) []section {
@@ -58,7 +69,7 @@ func (b *rig) when() string {
 	}
 	return fmt.Sprintf("Measured %s at commit %s on %d processors (%s) with %.0f GB of memory, with Postgres %s (fsync %s). "+
 		"Medians of %d rounds of %v for each; rates also have their quartiles. Compare ratios only: other runs and machines give other figures.\n",
-		time.Now().UTC().Format(time.DateOnly), commit, runtime.NumCPU(), model, gigabytes, version, fsync, *rounds, *length)
+		time.Now().UTC().Format(time.DateOnly), commit, runtime.NumCPU(), model, gigabytes, version, fsync, b.rounds, b.length)
 }
 
 // spread is a median with its quartiles.

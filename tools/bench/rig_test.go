@@ -39,6 +39,8 @@ const (
 type rig struct {
 	*testing.T
 	dir        string // on the disk
+	rounds     int    // how often everything is measured
+	length     time.Duration
 	redis      *servertest.RedisServer
 	client     *redis.Client
 	postgres   *servertest.PostgresServer
@@ -65,7 +67,7 @@ type contender struct {
 	name, base string // host:port
 	ask        func(workload string, o *opened) request
 	knows      []string // workloads
-	silent     bool     // no mail comes
+	silent     bool     // not every mail comes
 	process    *servertest.Process
 	database   string    // name; empty: it has none
 	list       []*opened // that it was last asked to send
@@ -73,7 +75,7 @@ type contender struct {
 
 func openRig(t *testing.T) *rig {
 	t.Helper()
-	b := &rig{T: t, results: map[cell][]figures{}}
+	b := &rig{T: t, rounds: *rounds, length: *length, results: map[cell][]figures{}}
 	b.recipients.Store(1_000_000)
 	var err error
 	b.dir, err = os.MkdirTemp(realDisk(t), "sendcode-bench-")

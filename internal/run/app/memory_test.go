@@ -13,13 +13,15 @@ func TestMemoryLimitOfTheRuntime(t *testing.T) {
 	before, gc := debug.SetMemoryLimit(-1), debug.SetGCPercent(100)
 	t.Cleanup(func() { ballast = nil; debug.SetMemoryLimit(before); debug.SetGCPercent(gc) })
 	t.Setenv("GOGC", "")
-	for container, want := range map[uint64]int{400 << 20: 0, 1_000_000_000_000: ballastSize} {
+	for _, c := range []struct {
+		container uint64
+		ballast   int
+	}{{400 << 20, 0}, {1_000_000_000_000, ballastSize}} {
 		ballast = nil
-		if TuneGC(memlimit.WithProvider(memlimit.Limit(container))); len(ballast) != want {
-			t.Errorf("a container of %d bytes has a ballast of %d", container, len(ballast))
+		if TuneGC(memlimit.WithProvider(memlimit.Limit(c.container))); len(ballast) != c.ballast {
+			t.Errorf("a container of %d bytes has a ballast of %d", c.container, len(ballast))
 		}
 	}
-	TuneGC(memlimit.WithProvider(memlimit.Limit(1_000_000_000_000)))
 	t.Setenv("GOMEMLIMIT", "8TiB")
 	TuneGC(memlimit.WithProvider(memlimit.Limit(5_000_000_000)))
 	if limit, gc := debug.SetMemoryLimit(-1), debug.SetGCPercent(100); limit != 900_000_000_000 || gc != 150 {

@@ -224,7 +224,7 @@ func (r requests) named(name string, schema *openapi3.SchemaRef) any {
 	switch name {
 	case "to":
 		known := []any{apptest.Ana, apptest.Ana, apptest.Ana, r.owner, r.owner}
-		return pick(r, append(known, fmt.Sprintf("r%d@example.com", r.IntN(300)), "+4915123456789", "nobody", "", "a@b@c"))
+		return pick(r, append(known, fmt.Sprintf("r%d@example.com", r.IntN(300)), "+4915123456789", "no-address", "", "a@b@c"))
 	case "channel":
 		return pick(r, []any{"email", "email", "email", "sms"})
 	case "purpose":
