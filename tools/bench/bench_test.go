@@ -43,6 +43,7 @@ func TestBench(t *testing.T) {
 		if round == 1 {
 			clear(b.results) // of the round that warms up
 		}
+		b.vacuum()
 		for _, n := range callers {
 			for _, w := range workloads {
 				b.inTurns(round, n, w)

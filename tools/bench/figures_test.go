@@ -56,8 +56,13 @@ func processor(f figures) float64 {
 // figure is one of the figures.
 func figure(i int) func(figures) float64 { return func(f figures) float64 { return f[i] } }
 
-// quiet is how long what follows upon the last answer of a run, such as outcomes, may take.
-const quiet = 200 * time.Millisecond
+// What follows upon the last answer of a run, such as outcomes, has ended when a program used less than
+// idle of a time quiet. It may take mostQuiet times.
+const (
+	quiet     = 200 * time.Millisecond
+	idle      = 30_000 // µs
+	mostQuiet = 50
+)
 
 // measure has a contender asked for a time, or until every code of the list was asked about, and
 // returns what that cost.
@@ -97,8 +102,7 @@ func (b *rig) measure(c *contender, callers int, workload string) (f figures) {
 	default:
 		c.list = list[:min(len(list), mostListed)]
 	}
-	<-time.After(quiet)
-	for i, after := range b.spent(c) {
+	for i, after := range b.spentInAll(c) {
 		f[service+i] = after - spent[i]
 	}
 	after, _ := b.counts(c)
@@ -154,6 +158,20 @@ func (b *rig) spent(c *contender) [3]float64 {
 		s[2] = unknown
 	}
 	return s
+}
+
+// spentInAll is spent once a run's work has ended.
+func (b *rig) spentInAll(c *contender) (now [3]float64) {
+	before := b.spent(c)
+	for range mostQuiet {
+		<-time.After(quiet)
+		if now = b.spent(c); now[0]-before[0] < idle {
+			return now
+		}
+		before = now
+	}
+	b.Fatalf("%s does not come to rest", c.name)
+	return now
 }
 
 // processorTime is that of processes, with that of their children that have ended.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -84,9 +85,10 @@ func openRig(t *testing.T) *rig {
 	b.must(os.Chmod(b.dir, 0o755)) // Postgres may run as another user
 	b.redis = servertest.Redis(t, "--dir", b.dir, "--appendonly", "yes", "--appendfsync", "everysec")
 	b.client = b.redis.Client(t)
-	// As by default where it matters for speed, but that no checkpoint falls into a run.
+	// As by default where it matters for speed, but that no checkpoint falls into a run, and no vacuum, which is made
+	// before each round.
 	b.postgres = servertest.PostgresIn(t, b.dir, "fsync=on", "full_page_writes=on", "shared_buffers=1GB", "max_wal_size=8GB",
-		"min_wal_size=1GB", "checkpoint_timeout=1h", "maintenance_work_mem=512MB", "shared_preload_libraries=pg_stat_statements")
+		"min_wal_size=1GB", "checkpoint_timeout=1h", "autovacuum=off", "maintenance_work_mem=512MB", "shared_preload_libraries=pg_stat_statements")
 	b.admin, err = pgx.Connect(t.Context(), b.postgres.AdminURL())
 	b.must(err)
 	t.Cleanup(func() { _ = b.admin.Close(context.Background()) })
@@ -185,6 +187,21 @@ func (b *rig) bytesOf(c *contender) (answer, text int) {
 	b.must(err)
 	b.collect(s.opened)
 	return x.size, int(b.mails.size.Load())
+}
+
+// vacuum does what autovacuum would do in the next runs, whichever they are.
+func (b *rig) vacuum() {
+	for _, c := range b.contenders {
+		if c.database == "" {
+			continue
+		}
+		cfg := b.admin.Config().Copy()
+		cfg.Database = c.database
+		conn, err := pgx.ConnectConfig(b.Context(), cfg)
+		b.must(err)
+		_, err = conn.Exec(b.Context(), "VACUUM ANALYZE")
+		b.must(errors.Join(err, conn.Close(b.Context())))
+	}
 }
 
 // redisURL gives each contender a database of its own.

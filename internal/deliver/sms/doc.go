@@ -20,7 +20,7 @@
 //	internal/run/config/example.yaml  and schema.json, by go test ./internal/run/config -run 'TestReference|TestSchema' -update
 //	internal/run/config               testdata/full.yaml, which has every setting, testdata/load.txt, and the lists of TestCarriers
 //	docs/sms.md                   an example, which a test loads, and a sentence under Receipts
-//	CHANGELOG.md
+//	README.md, README.zh-CN.md, CHANGELOG.md
 //
 // Config implements [CarrierSettings]: its yaml tags and comments become the reference, and tests
 // need an endpoint. Setup.Secret is the only secret: where signatures of receipts have another one,
