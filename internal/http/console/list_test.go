@@ -116,6 +116,8 @@ func TestFilters(t *testing.T) {
 		"network=198.51.100.0/24": {refused}, "network=198.51.100.77": {refused}, "network=198.51.100.77/24": {refused},
 		"from=" + at(middle): {sms, refused}, "to=" + at(middle): {first}, "from=2026-03-04T15:00": {sms, refused},
 		"last=24h": {sms, refused, first}, "last=1h": {sms, refused},
+		// without a beginning it is 24 h before the end
+		"network=198.51.100.0/24&to=2026-03-04T14:00": nil, "network=198.51.100.0/24&to=" + at(middle.Add(25*time.Hour)): nil, "network=198.51.100.0/24&to=" + at(middle.Add(23*time.Hour)): {refused},
 		"from=" + at(consoletest.Start) + "&last=1h":       {sms, refused, first},
 		"status=&channel=&last=&cursor=&limit=&recipient=": {sms, refused, first},
 	} {

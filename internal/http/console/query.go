@@ -71,7 +71,7 @@ var knownFilters = filterParameters(&store.Filter{}, new(string), time.UTC)
 
 // parseQuery parses a raw query. Times without a zone are in the reader's zone. q.given has all
 // times with a zone, so that the URL means the same for other readers. A query whose filters no
-// index has gets last=24h if it gives no time.
+// index has gets last=24h if it gives no beginning, or the 24 h before its end.
 func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, err error) {
 	f := &q.filter
 	f.Limit = frame.DefaultPageRows
@@ -88,8 +88,14 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, er
 	setTimesByRequestID(&q)
 	if (f.Outcome != "" || f.Network+f.Request != "") && !q.given.Has("from") && last == "" && f.Recipient == nil &&
 		f.Labels == (store.Labels{}) && f.Support == "" {
-		last = "24h" // no index has these filters: the time bounds how many rows are read
-		q.given.Set("last", last)
+		// no index has these filters: the time bounds how many rows are read
+		if f.To.IsZero() {
+			last = "24h"
+			q.given.Set("last", last)
+		} else {
+			f.From = f.To.Add(-frame.TimeSpans["24h"])
+			q.given.Set("from", "") // written below
+		}
 	}
 	if last != "" && f.From.IsZero() {
 		f.From = now.Add(-frame.TimeSpans[last])

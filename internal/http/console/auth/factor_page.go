@@ -86,7 +86,11 @@ func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), frame.Words(c)
 	count, err := a.attempts.takeLogin(ctx, s.Account, a.knownBrowserID(c, s.Account), server.ClientIP(c))
-	if err != nil || !count.Admitted {
+	if err != nil {
+		a.logUncountedLogin(ctx, err)
+		return a.showFactorPage(c, s, http.StatusServiceUnavailable, factorView{Problem: w.Get("login.unavailable")})
+	}
+	if !count.Admitted {
 		return a.showFactorPage(c, s, http.StatusTooManyRequests,
 			factorView{Problem: w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))})
 	}

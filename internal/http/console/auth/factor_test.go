@@ -17,6 +17,7 @@ import (
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/quota"
 )
 
 var recoveryPattern = regexp.MustCompile(`<li><code>([a-z2-7]{4}-[a-z2-7]{4}-[a-z2-7]{4}-[a-z2-7]{4})</code></li>`)
@@ -225,6 +226,29 @@ func TestSecondFactorIsDemanded(t *testing.T) {
 	want(t, in.Get("/admin"), http.StatusOK) // the provider's is the provider's
 	contains(t, in.Get(factorPath), "asks for its own")
 	want(t, in.Post(factorPath, url.Values{"do": {"begin"}, "password": {consoletest.Password}}), http.StatusForbidden)
+}
+
+// failingLimiter counts nothing.
+type failingLimiter struct{ limiter }
+
+func (failingLimiter) TakeOrLocal(context.Context, quota.Request) (quota.Decision, error) {
+	return quota.Decision{}, fault.Unavailable
+}
+
+// An attempt that could not be counted is not tried: the password and the code are right here.
+func TestLimiterFails(t *testing.T) {
+	r := newRig(t)
+	b := r.LoggedIn()
+	d := r.setUp(b, consoletest.Password)
+	half := r.halfIn()
+	r.Handler = r.replica(quiet(), func(c *Config) { c.Limiter = failingLimiter{c.Limiter} })
+	b.Handler, half.Handler = r.Handler, r.Handler
+	for _, answer := range []*httptest.ResponseRecorder{
+		r.Browser().Login(consoletest.Password), giveCode(half, d.Next()),
+		b.Post(factorPath, url.Values{"do": {"begin"}, "password": {consoletest.Password}}),
+	} {
+		contains(t, want(t, answer, http.StatusServiceUnavailable), "Tries cannot be counted")
+	}
 }
 
 func TestLostDevice(t *testing.T) {

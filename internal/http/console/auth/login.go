@@ -103,13 +103,17 @@ func (a *Auth) answerRefusedAttempt(c echo.Context, count quota.Decision, err er
 	name string) (answered bool, _ error) {
 	switch {
 	case err != nil:
-		a.logger.ErrorContext(c.Request().Context(), "could not count login attempts", "error", err,
-			runbook.Console.See())
+		a.logUncountedLogin(c.Request().Context(), err)
 		return true, a.showLogin(c, http.StatusServiceUnavailable, next, name, frame.Words(c).Get("login.unavailable"))
 	case !count.Admitted:
 		return true, a.showTooManyAttempts(c, next, name, count)
 	}
 	return false, nil
+}
+
+// logUncountedLogin logs that the limiter could not count an attempt with a password.
+func (a *Auth) logUncountedLogin(ctx context.Context, err error) {
+	a.logger.ErrorContext(ctx, "could not count login attempts", "error", err, runbook.Console.See())
 }
 
 // showTooManyAttempts answers an attempt that a rule refused, and logs at most one line a minute
