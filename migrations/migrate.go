@@ -120,13 +120,13 @@ var countFingerprintTablesSQL = map[goose.Dialect]string{
 	goose.DialectSQLite3:  `SELECT count(*) FROM sqlite_master WHERE name = 'schema_fingerprints'`,
 }
 
-// errUnreleasedSchema is the error for the schema of an early build. Migrations may change until
-// the first release.
+// errUnreleasedSchema is the error for a schema without fingerprints, which a build before the first
+// release made: its migrations have changed since.
 var errUnreleasedSchema = fmt.Errorf("%w: its schema does not fit: begin with an empty one (see UPGRADING.md)",
 	store.ErrSchema)
 
-// compareApplied is CheckFingerprints for the fingerprints in a database. It ignores migrations
-// that are not applied yet.
+// compareApplied is CheckFingerprints with the fingerprints that the database has. It ignores
+// migrations that are not applied yet.
 func compareApplied(ctx context.Context, dialect goose.Dialect, db *sql.DB, own map[int64]string) error {
 	applied, err := readApplied(ctx, dialect, db)
 	if err != nil {

@@ -16,8 +16,8 @@ const shards = 64
 // a rule can need it, and loses everything when the process ends, unless OnChange keeps it. It never
 // returns ErrUnavailable. Safe for concurrent use.
 type Memory struct {
-	// OnChange is called for each change with the context of the call that made it: the changes of a
-	// bucket in their order, with the bucket locked. It must not block. Set it before the first call.
+	// OnChange is called for each change, in order for each bucket, with the bucket locked and the context
+	// of the call that made the change. It must not block. Set it before the first call.
 	OnChange func(ctx context.Context, c Change)
 
 	now    func() time.Time
@@ -191,8 +191,8 @@ func (m *Memory) find(name string, now int64) *bucket {
 	return b
 }
 
-// findOrAdd returns the bucket of a name. If it adds one to a full shard, it first deletes buckets
-// that have expired, and then any others until there is room.
+// findOrAdd returns the bucket of a name. Before it adds one, it deletes the shard's expired buckets
+// if a sweep is due, and then, while the shard is full, random buckets.
 func (m *Memory) findOrAdd(name string, now int64) *bucket {
 	if b := m.find(name, now); b != nil {
 		return b

@@ -10,7 +10,7 @@ import (
 type bucket struct {
 	times     []int64
 	ids       []string         // ids[i] is the ID of the event at times[i]
-	index     map[string]int64 // instant of each ID; nil until there were more than indexedAbove
+	index     map[string]int64 // instant of each ID; nil until the bucket had more than indexedAbove events
 	refunds   *tombstones      // nil without refunds
 	expiresAt int64            // from this instant nothing counts; a sweep may delete the bucket
 }

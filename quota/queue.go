@@ -71,15 +71,15 @@ type sharedWait struct {
 type waitingLine struct {
 	waiters []*waiter // in the order of arrival; the first one asks the limiter
 	last    Decision  // the limiter's last answer
-	heard   time.Time // when last arrived; zero: never
+	heard   time.Time // when the last answer arrived; zero: none did yet
 }
 
 // waiter is one caller in a line.
 type waiter struct {
 	*waitingPlace
 	deadline time.Time     // zero: none
-	asks     bool          // it is or was the first of its line
-	first    chan struct{} // closed when it becomes the first
+	asks     bool          // the waiter is or was the first of its line
+	first    chan struct{} // closed when the waiter becomes the first
 	refused  chan Decision // gets the refusal if the waiter cannot be admitted in time
 }
 
@@ -459,7 +459,7 @@ func (s State) minWaitBehind(ahead int, now time.Time) time.Duration {
 	switch rounds := (ahead - free) / s.Limit; {
 	case rounds == 0:
 	case s.Calendar():
-		wait = s.leavesAt(now.Add(wait)).Sub(now) // a lower bound
+		wait = s.leavesAt(now.Add(wait)).Sub(now) // a lower bound: more than one round takes more than one period
 	default:
 		wait += time.Duration(rounds) * s.Window
 	}

@@ -53,7 +53,7 @@ func (s Scope) Counted() bool { return s != Failures && s != FailedChecks && s !
 // (Per), or on the last Days dates. Exactly one of the three is set.
 type Rule struct {
 	Name   string         // unique within its policy; appears in answers and headers
-	Scope  Scope          //
+	Scope  Scope          // what the rule counts by
 	Limit  int            // events, at least 1
 	Window time.Duration  // 1 s to 31 days, whole seconds; 0 if Per or Days is set
 	Per    Period         // empty if Window or Days is set
@@ -79,9 +79,9 @@ type Event struct {
 // read on one clock and recorded on another.
 type AgedEvent struct {
 	ID  string        // as Event.ID
-	Age time.Duration // 0 if it is negative
-	// the instant of the age on the limiter's clock, as of a Decision, so that a Record that runs late
-	// adds no later event; zero: when Record runs
+	Age time.Duration // a negative age counts as 0
+	// the instant of the limiter's clock at which the event had this age, such as a Decision's At: so a
+	// Record that runs late does not date the event too late. Zero: the instant at which Record runs
 	AsOf time.Time
 }
 
@@ -91,7 +91,7 @@ type Request struct {
 	Rules []Rule // the event is counted only if all of them admit it
 	// bucket of each scope; if a rule's scope has none, Take fails and Peek leaves the rule out
 	Buckets map[Scope]string
-	// another process may have taken the ID before; no [Limiter] reads it, [Queue] does
+	// another process may have taken the ID before; only [Queue] reads this field
 	Repeated bool
 	// the app or customer that asks, or empty; only [Queue] reads it, to share its waiting places
 	Tenant string
@@ -105,7 +105,7 @@ type State struct {
 	Rule
 	Used       int           // events counted now
 	ResetAfter time.Duration // until the oldest counted event leaves; 0 if none is counted
-	// until Used is below Limit; 0 if it is now. An observing rule has it too, but refuses nothing
+	// until Used is below Limit; 0 if it is below now. An observing rule has a wait too, but never refuses
 	RetryAfter time.Duration
 }
 
@@ -121,8 +121,8 @@ type Decision struct {
 	Admitted bool      // Take counted the event; always false from Peek
 	At       time.Time // instant of the decision, whole µs, on the limiter's clock
 	Rules    []State   // in the order of the request
-	// a caller decided in its own process, since its shared limiter was unavailable. No limiter of
-	// this package sets it
+	// the decision was made in the caller's process, since its shared limiter was unavailable. The
+	// caller sets this field; no limiter of this package does
 	Alone bool
 }
 
@@ -230,15 +230,15 @@ var (
 	_ Limiter = (*Redis)(nil)
 )
 
-// ErrUnavailable wraps every failure to reach a decision. The caller must treat the event as not
-// admitted, although it may have been counted: refund its ID, or repeat the Take, which counts it
-// once.
+// ErrUnavailable is wrapped by the error of every call that reached no decision. The caller must
+// treat the event as not admitted, although it may have been counted: refund its ID, or repeat the
+// Take, which counts it once.
 var ErrUnavailable = errors.New("quota: limiter is unavailable")
 
 // ErrRefunded is returned by Take for an ID that was refunded within the last 60 s, for example in
 // a late copy of a finished call.
 var ErrRefunded = errors.New("quota: event was refunded")
 
-// ErrBadRequest wraps errors of the caller: no ID, no rules, a rule without a bucket, a limit or a
-// window out of bounds.
+// ErrBadRequest is wrapped by errors that report a mistake of the caller: no ID, no rules, a rule
+// without a bucket, a limit or a window out of bounds.
 var ErrBadRequest = errors.New("quota: bad request")

@@ -210,7 +210,7 @@ func (r *Redis) runScript(ctx context.Context, script *redis.Script, buckets []s
 		cmd, err = r.pipe.run(ctx, script, r.keys(buckets), args)
 	case r.cluster != nil && len(buckets) > 0:
 		cmd, err = r.runOnNode(ctx, script, r.keys(buckets), args)
-	default: // on Cluster without keys, where any node can run it; or without a pipe
+	default: // on Cluster without keys, where any node can run the script; or in a benchmark without a pipe
 		cmd = script.Run(ctx, r.client, r.keys(buckets), args...)
 		err = cmd.Err()
 	}

@@ -20,7 +20,7 @@ import (
 // planPart is the part of a plan that concerns one bucket.
 type planPart struct {
 	requestPlan
-	ruleIndexes []int // indexes of its rules in the whole plan
+	ruleIndexes []int // indexes of the part's rules in the whole plan
 }
 
 func (p requestPlan) split() []planPart {
@@ -55,12 +55,13 @@ func (p requestPlan) merge(parts []planPart, answers []scriptAnswer) Decision {
 // at all buckets, so that most refusals write nothing. Then it counts the event in one bucket after
 // the other, in the order that all callers use.
 //
-// If a bucket refuses after all, because other events came first, takeEach refunds the event in the
-// buckets to which this call has added it. In the same step, the refusal leaves a tombstone in its
-// own bucket, so that no other call with this ID is admitted there during the refunds. After an
-// error nothing is refunded: the caller repeats the Take, or refunds the ID.
+// If a bucket refuses after all, because other events came first, or if it has a tombstone of the ID,
+// takeEach refunds the event in the buckets to which this call has added it. In the same step, the
+// refusal leaves a tombstone in its own bucket, so that no other call with this ID is admitted there
+// during the refunds. After ErrUnavailable nothing is refunded: the caller repeats the Take, or
+// refunds the ID.
 func (r *Redis) takeEach(ctx context.Context, id string, p requestPlan) (Decision, error) {
-	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Budget) // outlives ctx
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Budget) // for the refund, even if ctx has ended
 	defer cancel()
 	parts := p.split()
 	answers, err := r.askEach(parts, func(one requestPlan) (scriptAnswer, error) { return r.runTake(ctx, id, modeLook, 0, one) })

@@ -63,7 +63,7 @@ func permissionError(denied []string, err error, prefix string) error {
 }
 
 // checkSlots returns whether the node serves its slots, and an error if it sees slots of the
-// cluster that no node serves. The probe does not notice them, since it has no keys.
+// cluster that no node serves. The probe does not notice them, since its script has no keys.
 func checkSlots(ctx context.Context, node redis.UniversalClient) (up bool, err error) {
 	info, err := node.ClusterInfo(ctx).Result()
 	up = strings.Contains(info, "cluster_state:ok")

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Bounds of a pipe. With two lanes, one round trip is under way while callers read the answers of
-// the other; if one hangs, the other still works.
+// Bounds of a callBatcher. A lane runs one round trip at a time. While the callers of one lane read
+// their answers, the other lane's round trip is under way; if one lane hangs, the other still works.
 const (
 	roundTripLanes = 2   // round trips at once
 	maxBatch       = 256 // calls in one round trip
@@ -99,7 +99,7 @@ func (p *callBatcher) nextBatch() []*scriptCall {
 // runBatch runs the scripts of the batch in one round trip, and wakes their callers. Scripts that
 // Redis did not know are loaded and run again. It skips calls whose context has ended.
 func (p *callBatcher) runBatch(batch []*scriptCall) {
-	// the round trip is part of the oldest call's trace; each caller has its own deadline too
+	// the oldest call's context adds the round trip to its trace, but must not cancel the other calls
 	oldest := context.WithoutCancel(batch[0].ctx)
 	ctx, cancel := context.WithTimeout(oldest, *p.budget)
 	defer cancel()
@@ -108,7 +108,7 @@ func (p *callBatcher) runBatch(batch []*scriptCall) {
 	if len(unknown) > 0 {
 		one := unknown[0]
 		one.answer = one.script.Run(ctx, p.client, one.keys, one.args...)
-		for _, x := range p.roundTrip(ctx, unknown[1:]) { // their script is another one
+		for _, x := range p.roundTrip(ctx, unknown[1:]) { // Redis lacks their script too: it is not that of one
 			x.answer = x.script.Run(ctx, p.client, x.keys, x.args...)
 		}
 	}

@@ -69,9 +69,9 @@ type moduleWords struct {
 	Mails     map[string]any    `json:"mails"`
 	Phones    map[string]any    `json:"phones,omitempty"`    // texts that replace those of Mails for text messages
 	Languages map[string]string `json:"languages,omitempty"` // addresses of the modules with all words, by language
-	Code      string            `json:"code,omitempty"`      // addresses of modules
-	Numbers   string            `json:"numbers,omitempty"`
-	Plans     string            `json:"plans,omitempty"`
+	Code      string            `json:"code,omitempty"`      // address of the module with the later cards
+	Numbers   string            `json:"numbers,omitempty"`   // address of the module for phone numbers
+	Plans     string            `json:"plans,omitempty"`     // address of phonePlansModule
 }
 
 // prependTo returns the script with the words before it, as its constant SENDCODE.

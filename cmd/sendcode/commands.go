@@ -62,7 +62,7 @@ func (c serveCommand) Run(ctx context.Context, p program) error {
 	reload, stop := p.reloadOnHangup()
 	defer stop()
 	banner := p.out
-	if !p.terminal && !cfg.HasSecretsToShow() { // the log has the addresses
+	if !p.terminal && !cfg.HasSecretsToShow() { // the log has the addresses, and there are no secrets to show
 		banner = io.Discard
 	}
 	return ignoreCanceled(ctx, p.serve(ctx, cfg, reload, p.logger(cfg.LogLevel), banner))
@@ -79,7 +79,7 @@ func ignoreCanceled(ctx context.Context, err error) error {
 // reloadOnHangup makes SIGHUP reload the configuration. At a terminal SIGHUP must end the program,
 // since closing the terminal sends it; there only a change of the file reloads.
 func (p program) reloadOnHangup() (reload app.ReloadOptions, stop func()) {
-	reload.Environ = append([]string{}, p.environ...) // never nil
+	reload.Environ = append([]string{}, p.environ...) // not nil without variables either: nil turns reloading off
 	if p.terminal {
 		return reload, func() {}
 	}

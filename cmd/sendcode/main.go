@@ -46,9 +46,9 @@ type commandLine struct {
 // program is the process as commands see it: output, environment, and the function that serves.
 type program struct {
 	out, err io.Writer
-	terminal bool // err is read by a person
+	terminal bool // err is a terminal
 	environ  []string
-	serve    func(context.Context, config.Config, app.ReloadOptions, *slog.Logger, io.Writer) error // app.Run
+	serve    func(context.Context, config.Config, app.ReloadOptions, *slog.Logger, io.Writer) error // app.Run, except in tests
 }
 
 func main() {
@@ -90,7 +90,7 @@ func (p program) printMistake(parser *kong.Kong, args []string, err error) {
 	said, among := err.Error(), parser.Model.Node
 	if mistake, ok := errors.AsType[*kong.ParseError](err); ok && mistake.Context.Selected() != nil &&
 		len(mistake.Context.Args) > 0 {
-		// a command that was typed, not the default one
+		// without a command in args, the default one is selected, and its usage would not help
 		if selected := mistake.Context.Selected(); mistake.Context.Args[0] == selected.Name {
 			among = selected
 		}

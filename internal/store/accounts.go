@@ -120,8 +120,8 @@ func (a Account) WithChange(c AccountChange) Account {
 }
 
 // Validated validates the account's name, the change and act, the audit entry that is written with
-// it. It returns act as it is stored; the change is not put into it. The error is fault.NotFound if no account can have the name,
-// else it wraps ErrBadRequest.
+// the change. It returns act as it is stored, without the change. The error is fault.NotFound if no
+// account can have the name, else it wraps ErrBadRequest.
 func (c AccountChange) Validated(name string, act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(name) {
 		return act, fault.NotFound

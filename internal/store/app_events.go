@@ -85,7 +85,7 @@ type AppEvent struct {
 	At             time.Time // time of the change, on the database's clock
 	State          EventState
 	Attempt        int
-	DueAt          time.Time // while pending
+	DueAt          time.Time // the next attempt's time, or the end of the lease; zero once ended
 	EndedAt        time.Time // zero while pending
 	Answer         string    // result of the last attempt: a word or an HTTP status
 

@@ -25,8 +25,8 @@ type AuditEntry struct {
 	App       string
 	Channel   recipient.Channel
 	Purpose   string
-	Recipient recipient.Hash // zero: the action had no recipient, or Forget deleted the hash
-	To        string         // masked; the constant Erased after an erasure
+	Recipient recipient.Hash // zero: the action had no recipient, or ForgetDueErased of package sqldb deleted the hash
+	To        string         // masked; ErasedMask after an erasure
 	Target    string         // ID of a send, or the name of an account
 	Reason    string         // in the administrator's words; no erasure removes it, so it must not name a recipient
 	Outcome   AuditOutcome

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Bounds of one call.
+// Bounds on the rows and texts of one call.
 const (
 	MaxPageRows    = 200
 	MaxRelatedRows = 500

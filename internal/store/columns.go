@@ -18,8 +18,8 @@ type ColumnFlags int
 const (
 	InsertedByBegin   ColumnFlags = 1 << iota // Begin inserts it
 	InsertedByRefusal                         // RecordRefusals inserts it in the table refusals
-	InsertedByProve                           // Prove inserts it, together with the columns of InsertedByBegin
-	InsertedColumn                            // the INSERT of another table writes it
+	InsertedByProve                           // InsertProven inserts it, together with the columns of InsertedByBegin
+	InsertedColumn                            // the INSERT of a table that these three do not write inserts it
 	NullableColumn                            // the zero value is stored as NULL
 	WriteOnlyColumn                           // only an index uses it; no statement reads it
 	PersonalColumn                            // an erasure empties it

@@ -58,8 +58,8 @@ type FailedSend struct {
 	ID      uuid.UUID
 	EndedAt time.Time // on the database's clock
 	Purpose string
-	// CountsForBackoff is true of its reason, it was not reset, and no message to the recipient was sent
-	// since
+	// the function CountsForBackoff is true for its reason, no reset took it back, and no message to
+	// the recipient has been sent since it ended
 	CountsForBackoff bool
 	Paused           bool // a pause stopped it
 	Held             bool // a pause of its prefix and class is in force now

@@ -28,7 +28,7 @@ const (
 	Undelivered Status = "undelivered"
 
 	Refused Status = "refused" // a refusal, not a send
-	// a browser proved the address, so no message was needed; see Prove in package sqldb
+	// a browser proved the address, so no message was needed; see InsertProven in package sqldb
 	Proven Status = "proven"
 )
 
@@ -113,20 +113,20 @@ type Verification struct {
 	CallerChecks bool
 	Reported     Report         // what the caller said of a code that it checks; with ReportApproved ApprovedAt is set
 	Method       ApprovalMethod // how it was approved; empty: not, or by its code
-	// CheckKey is of the last counted check. It has the keyed hash of its app and Idempotency-Key, of
-	// CheckKeyHashSize bytes; a second one of these with the caller's kind, the verification and the
-	// code; and one byte for each later check with this key and another code. After MaxAttempts of
-	// those only the first hash is left, so that no check repeats the counted one. Empty: that check
-	// had no key, or the recipient was erased. If the caller checks the code, it is the first hash
-	// alone, of the report's Idempotency-Key.
+	// CheckKey identifies the last counted check, so that a repetition gets its answer again. It is
+	// the keyed hash of the app and the check's Idempotency-Key; then a keyed hash of the key, the
+	// caller's kind, the verification and the code; then one byte for each later check with the same
+	// key and another code. After MaxAttempts such checks only the first hash is left, so that no check
+	// can repeat the counted one. Empty: the check had no key, or the recipient was erased. If the
+	// caller checks the code, it is the first hash alone, of the report's Idempotency-Key.
 	CheckKey []byte
 }
 
 // CheckKeyHashSize is the size in bytes of each hash in Verification.CheckKey.
 const CheckKeyHashSize = 32
 
-// Report is what a caller said of a code that it checks itself. Statistics, the watch on pumping and
-// the events of expiry leave a code with the zero Report out.
+// Report is what a caller said of a code that it checks itself. Statistics, the watch on prefixes
+// and the events of expiry leave out such a code if its Report is empty.
 type Report string
 
 // The reports. ReportDue: the caller tells each approval, so without one the code was not entered.

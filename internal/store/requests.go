@@ -16,7 +16,7 @@ func (s *Send) SetRefusedAt(now time.Time) {
 
 // Intent is the argument of Begin: the send to decide and write.
 type Intent struct {
-	// ID, App, Channel, Purpose, Recipient, To, Locale, Labels, Network, Observed are read
+	// Begin sets VerificationID, Number, Suppression, LoggedAt and what changes later; the caller the rest
 	Send    Send
 	Address recipient.Hash // of the address as spelled; Begin looks for suppressions by it
 	Rules   []quota.Rule   // the recipient's rules, which Begin decides
@@ -74,7 +74,7 @@ type HolderQuery struct {
 	Recipient recipient.Hash
 	Purpose   string
 	Holder    string // must not be empty: knowing an address gives no right to its verifications
-	CheckKey  []byte // the hash of an Idempotency-Key, first in CheckKey of the verification that is preferred; nil: none
+	CheckKey  []byte // hash of an Idempotency-Key; a verification whose CheckKey begins with it is preferred; nil: none
 }
 
 // Work is a send in flight with everything that an attempt needs.
@@ -126,7 +126,7 @@ type Postponement struct {
 }
 
 // Refund is a refund that the limiter has not confirmed yet, of a send of the verification.
-// RefundsDue reads of it only the ID, App, Channel, Purpose, Recipient, Class and Sealed.
+// RefundsDue sets only ID, App, Channel, Purpose, Recipient, Class and Sealed of Verification.
 type Refund struct {
 	AttemptID
 	Verification Verification
@@ -202,7 +202,7 @@ type Cursor struct {
 // asRow returns a row at the mark, for CompareLogged.
 func (m Cursor) asRow() SendOrRefusal { return SendOrRefusal{Send: Send{ID: m.ID, LoggedAt: m.At}} }
 
-// SendDetails is one row of the database and everything that belongs to it.
+// SendDetails is one send or refusal and everything that belongs to it.
 type SendDetails struct {
 	Send         SendOrRefusal
 	Verification *Verification // nil for a refusal without a verification, and if it was deleted
@@ -241,10 +241,10 @@ type CheckRequest struct {
 type CheckAnswer struct {
 	Verification Verification // as the check left it
 	Now          time.Time    // of the check, on the database's clock
-	Counted      bool         // false: the verification was not pending, its recipient is locked out, or of the next two
-	Repeated     bool         // the last counted check had the same Idempotency-Key and code: its answer is this one's
-	KeyReused    bool         // it had the same Idempotency-Key, and another code
+	Counted      bool         // false: the verification was not pending, its recipient is locked out, Repeated or KeyReused
+	Repeated     bool         // the last counted check had the same Idempotency-Key and code; this is its answer again
+	KeyReused    bool         // the last counted check had the same Idempotency-Key, but another code
 	Approved     bool         // by this check: the code was right
-	Event        NewEvent     // written with it, of an approval or of the last wrong code; zero: none
+	Event        NewEvent     // written with the check: its approval, or the last wrong code; zero: none
 	Lockout      Lockout      // Wait > 0: the verification is pending, but its recipient is locked out
 }

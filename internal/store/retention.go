@@ -17,7 +17,7 @@ func PartitionWeeksAhead(until, now time.Time) int {
 // must reach the configured age too.
 const MaxCodeLife = 24 * time.Hour
 
-// ExpiredRows is what a call of Expire deleted.
+// ExpiredRows is what a call of DeleteAged deleted.
 type ExpiredRows struct {
 	Rows      int    // of sends and refusals, not counting those of a partition
 	Partition string // name of the dropped partition; "": none
@@ -29,9 +29,9 @@ type StorageStatus struct {
 	Now    time.Time     // on the database's clock
 	Oldest time.Time     // when the oldest send or refusal was logged; zero: there is none
 	Age    time.Duration // how long rows are kept; 0: for ever
-	// rows that Expire may delete now, of the table with the most such rows, at most MaxDueCounted
+	// rows that DeleteAged may delete now, of the table with the most such rows, at most MaxDueCounted
 	Due        int
-	Forgetting int         // erased recipients whose hash Forget has not deleted yet
+	Forgetting int         // erased recipients whose hash ForgetDueErased has not deleted yet
 	Late       int         // those of Forgetting whose hash is due for deletion
 	Partitions []Partition // of sends, oldest first; empty in SQLite
 	Bytes      int64       // size of the database, with indexes
@@ -58,10 +58,11 @@ func RetentionCutoff(now time.Time, age time.Duration) time.Time {
 }
 
 // An erasure removes the recipient from all rows. The rows stay, for statistics. The keyed hash
-// stays until every window has passed, so that an erasure frees no quota; then Forget deletes it.
+// stays until every window has passed, so that an erasure frees no quota; then ForgetDueErased of
+// package sqldb deletes it.
 
 // ReasonErased is the reason of a send that ended because its recipient was erased.
 const ReasonErased = "erased"
 
-// NoRecipient is the zero hash. Forget writes it in place of a recipient's hash.
+// NoRecipient is the zero hash. ForgetDueErased writes it in place of a recipient's hash.
 var NoRecipient recipient.Hash

@@ -116,7 +116,7 @@ func (q StatsQuery) StartOfInterval(n int64) (at time.Time) {
 type Measures struct {
 	// Opened is the number of verifications whose first send was logged in the time range, without
 	// those that callers check themselves. Approved is the number of these that are approved; for
-	// an hour that was counted in advance, the number at that time.
+	// an hour whose counts are stored, the number when it was counted.
 	Opened, Approved int
 	// Median and P95 are the times from LoggedAt to the outcome of messages that went out; 0 if
 	// there are none.

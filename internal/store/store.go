@@ -58,15 +58,15 @@
 //	internal/store/records.go              the type of a row and its Columns, or in a file of its own
 //	internal/store/sqldb/fields.go         notesTable, by columns.New
 //	internal/store/sqldb                   a file with its methods and statements
-//	internal/store/sqldb/erase.go          Erase empties personal columns, Forget deletes the keyed hash
+//	internal/store/sqldb/erase.go          personalTables: Erase empties personal columns, Forget deletes the keyed hash
 //	internal/store/sqldb/retention.go      agedTables: the age at which rows are deleted; without it they stay for ever
 //	internal/store/storetest               a contract of its methods; kit.go: WriteTraces
 //	internal/store/postgres/erase_test.go  erasable
 //	docs/compliance.md                     its content, how long rows are kept, who reads them
 //
-// Exceptions: a table that the service may not change or delete (postgres/rights.go), one that grows
-// with the sends (postgres/plan_test.go), one that each send writes (postgres/fixture_test.go and
-// model_test.go).
+// Some tables have a place more: one that the service may not change or delete in postgres/rights.go,
+// one that grows with the sends in postgres/plan_test.go, one that each send writes in
+// postgres/fixture_test.go and model_test.go.
 //
 // # Instants
 //

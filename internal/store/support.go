@@ -22,8 +22,8 @@ type SupportRange struct {
 const (
 	supportReferenceAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 	supportReferencePrefix   = "S"
-	supportReferenceLength   = 8 // letters, of 5 bits
-	supportReferenceTailBits = 9 // bits
+	supportReferenceLength   = 8 // characters of 5 bits, without the prefix
+	supportReferenceTailBits = 9
 	supportTailMask          = 1<<supportReferenceTailBits - 1
 )
 

@@ -42,9 +42,9 @@ type Suppression struct {
 	LiftedBy  string
 	LiftedWhy string
 
-	Server    string    // the mail server that refused the mail; of a bounce that a provider reported, the one that took it
-	Words     string    // the server's words, normalised: with Server they name a burst; empty: never in one
-	HeldUntil time.Time // of a burst: until then it stops nothing; zero: it was in none
+	Server    string    // the mail server that refused the mail, or that took it, if a provider reported the bounce later
+	Words     string    // the server's words, normalised; with Server they identify a burst; empty: never part of one
+	HeldUntil time.Time // until then it stops nothing, since it is part of a burst; zero: it never was
 }
 
 // Columns returns the columns of the row.
@@ -77,12 +77,12 @@ func (s Suppression) Active(now time.Time) bool {
 	return s.LiftedAt.IsZero() && now.Before(s.Until) && !now.Before(s.HeldUntil)
 }
 
-// Held reports whether the suppression waits at now: it stops nothing, and will, unless it is lifted.
+// Held reports whether the suppression is held at now: it is not lifted, and stops nothing before HeldUntil.
 func (s Suppression) Held(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.HeldUntil) }
 
 // A burst: more than BurstLimit recipients suppressed within BurstWindow by one server with the same
-// words. The server may be at fault, so they are held for BurstHold. What shows that one of them is
-// wrong lifts all that the burst suppressed within BurstReach.
+// words. The server may be at fault, so these suppressions are held for BurstHold. If one of them is
+// lifted by an administrator or proves wrong, all of the burst that began within BurstReach are lifted.
 const (
 	BurstLimit  = 5
 	BurstWindow = 10 * time.Minute

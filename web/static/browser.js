@@ -1,8 +1,8 @@
-// What a browser may lack, refuse or never answer: older ones, private windows, policies and extensions.
+// For calls that may be missing, throw or never answer: in old browsers, in private windows, by policies and extensions.
 
-export const patience = 15_000; // ms
+export const patience = 15_000; // ms, the longest time that an answer is awaited
 
-// attempt is what act gives, or else what there is otherwise.
+// attempt returns what act returns, or otherwise if act throws.
 export function attempt(act, otherwise) {
   try {
     return act();
@@ -11,7 +11,7 @@ export function attempt(act, otherwise) {
   }
 }
 
-// within ends what act began when our patience does, or mine before that, also if act goes on regardless of its signal.
+// within returns act's promise, which is rejected after patience, or once mine is aborted, even if act ignores its signal.
 export function within(act, mine = new AbortController()) {
   const { signal } = mine, late = setTimeout(() => mine.abort(new DOMException('', 'TimeoutError')), patience);
   const ended = new Promise((_, no) => { signal.addEventListener('abort', () => no(signal.reason)); });

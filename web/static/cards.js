@@ -6,15 +6,15 @@ import { second } from './time.js';
 // trouble with the connection, #offline, which is in the card below the form that failed.
 export class Cards {
   #said = '';
-  #waiting; // for the end of a press
+  #waiting; // timer: shows the next card once no button is pressed
   #unsent; // the form that was submitted without a connection, until something is typed
   #back; // the connection came back, and no request has failed since
 
-  code; // what looks after the field for a code (code.js), once it is there
-  countdown; // what moves the waits (countdown.js), likewise
+  code; // the CodeField (code.js), once it is loaded
+  countdown; // the Countdown (countdown.js), once it is loaded
 
-  // act takes a form and asks for what it says; it resolves to a function that shows the answer, to undefined if none came, and to false
-  // if none is awaited any more. inquiry asks unprompted (inquiry.js).
+  // act sends the request of a form. It resolves to a function that shows the answer, to undefined if none came, and to false if none is
+  // awaited any more. inquiry (inquiry.js) makes the automatic requests.
   constructor(root, inquiry, act) {
     Object.assign(this, { root, inquiry, act });
     root.addEventListener('submit', (event) => {
@@ -28,7 +28,7 @@ export class Cards {
     });
   }
 
-  // #submit has a form's act done, once. If no answer comes, everything stays as it is, so asking again is the same request.
+  // #submit calls act for a form, and lets no other post begin meanwhile. If no answer comes, everything stays, so the next try is the same request.
   async #submit(form, button) {
     const { inquiry, words, code } = this;
     inquiry.posting = true;
@@ -51,7 +51,7 @@ export class Cards {
       this.warn(text, form);
       this.say(text, form);
       inquiry.follow(true); // until the service answers again
-    } else setTimeout(() => this.#resend(), second); // it set out before, or a moment too early
+    } else setTimeout(() => this.#resend(), second); // it was sent before the connection came back, or a moment too early
     this.#back = false;
   }
 
@@ -89,11 +89,11 @@ export class Cards {
     this.code?.stop();
   }
 
-  // begin takes the first card as it stands.
+  // begin starts with the card that the root has already.
   begin(moment) {
     this.moment = moment;
     this.#prepare();
-    // A live region speaks of changes, so it must have been there before.
+    // Screen readers announce only changes of a live region, so it must have been there before.
     setTimeout(() => { if (!this.#said) this.say(this.card?.dataset.say); }, 100);
   }
 
@@ -103,9 +103,9 @@ export class Cards {
     this.code?.drawn();
   }
 
-  // show takes a card in that came at a moment, and says whether it did. mine is the form or button that was used for
-  // it, so focus and voice follow; without one it was asked for unprompted, and nothing moves unless there is something new,
-  // nor while a button is pressed: again is called until that is over.
+  // show replaces the card by the next one, which came at a moment, and reports whether it did. mine is the form or button
+  // that asked for it: then the focus moves and the card is announced. Without mine the request was automatic: the card stays
+  // if nothing but times has changed, and while a button is pressed; again is then called later.
   show(next, moment, { mine, force, again }) {
     const old = this.card, field = this.find('#code'), active = this.root.activeElement;
     clearTimeout(this.#waiting);
@@ -129,14 +129,14 @@ export class Cards {
     if (!mine && !focused) return true;
     const kept = same && focused && this.root.getElementById(focused);
     const title = this.find('#heading'), to = mine && next.querySelector('[aria-invalid="true"]') || kept || next.querySelector('[data-focus]') || title;
-    if (to && to === title) to.tabIndex = -1; // not before: a widget's own focus is for what can be used
+    if (to && to === title) to.tabIndex = -1; // only now: else focus() of a widget would go to its heading, and not to a control
     to?.focus();
     if (kept && kept === code) kept.setSelectionRange(field.selectionStart, field.selectionEnd);
-    this.code?.check(); // what was typed while an answer was awaited
+    this.code?.check(); // a code may have been completed while an answer was awaited
     return true;
   }
 
-  // #sameWaits moves the deadlines of a card that has not changed otherwise.
+  // #sameWaits moves the deadlines of a card that has not changed otherwise; false: the next card has other waits.
   #sameWaits(old, next, moment) {
     const waits = (c) => [...c.querySelectorAll('[data-wait]')];
     const ours = waits(old), theirs = waits(next), help = old.querySelector('details[data-open]');
@@ -159,7 +159,7 @@ export class Cards {
     if ('wrong' in field.dataset) this.code.error = error;
   }
 
-  // say has a screen reader say a text, which differs from the one before: the same again would not be a change.
+  // say has a screen reader say a text. It says the same text again only with anew: a no-break space at its end makes it a change.
   say(text, anew) {
     const line = this.find('#say');
     if (!text || text === this.#said && !anew) return;
@@ -168,7 +168,7 @@ export class Cards {
   }
 
   // warn shows a text about the connection below the form that failed, or the card's first; without a text it hides the box, but not
-  // while there is no connection: an answer may arrive after that was lost.
+  // while there is no connection: an answer may arrive after the connection was lost.
   warn(text = '', form) {
     if (!text && offline()) return;
     const box = this.find('#offline');

@@ -1,7 +1,8 @@
 import { attempt, offline } from './browser.js';
 import { second } from './time.js';
 
-// ascii is a digit of any script, or a Latin letter of any case and width, as a code has it. A script's ten digits follow each other.
+// ascii returns a digit of any script, or a Latin letter of any case and width, as codes have it. A script's ten digits have consecutive
+// code points, so the digits before one tell its value.
 const ascii = (c) => {
   if (/\p{L}/u.test(c)) return c.normalize('NFKC').toUpperCase();
   let at = c.codePointAt(), n = -1;
@@ -9,14 +10,14 @@ const ascii = (c) => {
   return n % 10;
 };
 
-// bare is a text as codes are compared: its letters and numbers.
+// bare returns a text as codes are compared: only its letters and numbers.
 const bare = (text) => text.replace(/[^\p{L}\p{N}]/gu, '').replace(/\p{Nd}|[a-zＡ-Ｚａ-ｚ]/gu, ascii);
 
-// consists says that a text has nothing but what codes consist of.
+// consists reports whether the letters and numbers of a text are all characters of codes.
 const consists = (text, letters) => (letters ? /^[B-DF-HJ-NP-TV-XZ]+$/ : /^\d+$/).test(bare(text));
 
-// codeIn is the code of a length in a text, as internal/codes/code finds it (Shape.Find), with the same table of tests. Empty: there is none, or
-// several.
+// codeIn returns the code of this length in a text; '' if there is none or more than one. Shape.Find of internal/codes/code does the same, and
+// both are tested with its testdata/typed.json.
 export function codeIn(text, length, letters) {
   if (!length) return '';
   const read = bare(text), one = read.slice(0, length), own = consists(text, letters);
@@ -37,21 +38,21 @@ export function codeIn(text, length, letters) {
   return '';
 }
 
-// slipIn says what a text without a code has instead: a slip of the finger must not cost a try.
+// slipIn returns what is wrong with a text without a code, which is then not sent: a slip of the finger must not cost a try.
 export function slipIn(text, letters) {
   if (!bare(text)) return 'required';
   return consists(text, letters) ? 'length' : 'foreign';
 }
 
-// CodeField looks after the field #code of cards (cards.js). A whole code is checked by itself: typed, pasted, from a text message, or
-// when the connection is back. What is too long is not, nor what is known to be wrong, of which that is said again: a key too many
-// must not cost another try.
+// CodeField handles the field #code of cards (cards.js). It submits a whole code by itself: typed, pasted, from a text message, or when
+// the connection is back. It does not submit a text that is too long, nor a code known to be wrong, for which it repeats the error: one
+// key too many must not cost another try.
 export class CodeField {
-  #sent; // what was submitted last, unless its answer came
+  #sent; // the text that was submitted last, while it must not be submitted again by itself
   #wrong = new Set(); // codes that the service called wrong
-  #pause; // after something was deleted: more may be
+  #pause; // timer that delays the check after a deletion, since more may follow
   #message; // ends the wait for a text message
-  error; // the card's element that says so, after #mend
+  error; // the element that said that the code is wrong, after #mend of cards.js removed it
 
   constructor(cards) {
     this.cards = cards;
@@ -67,13 +68,13 @@ export class CodeField {
 
   #read(text) { return codeIn(text, +this.#data.length, this.#data.letters !== undefined); }
 
-  // ready says that there is a whole code, which was not sent yet.
+  // ready reports whether the field has a whole code that was not sent yet and is not known to be wrong.
   get ready() {
     const code = this.#read(this.#field?.value ?? '');
     return code && code !== this.#sent && !this.#wrong.has(code);
   }
 
-  // #entered takes in what is in the field. A whole code that came at once replaces what was there.
+  // #entered handles an edit of the field. A whole code that was inserted at once replaces what was there.
   #entered(field, added, how) {
     if (field.id !== 'code') return;
     const found = this.#read(added ?? '') || this.#read(field.value);
@@ -99,8 +100,8 @@ export class CodeField {
     else this.#field.form.requestSubmit();
   }
 
-  // done says that a form has nothing to submit, and to the person what was wrong with what the field had: Enter was pressed after
-  // a code that had been checked by itself, or once more on nothing.
+  // done reports whether a form has nothing to submit: its field is empty after an error, as when Enter is pressed after a code that was
+  // checked by itself. It then says the error again.
   done(form) {
     const field = this.#field, done = form.contains(field) && field.matches('[aria-invalid="true"]') && field.value === '';
     if (!done) return false;
@@ -113,15 +114,16 @@ export class CodeField {
     this.#sent = form.contains(this.#field) ? this.#typed : undefined;
   }
 
-  // answered: what was not compared may be sent again, and what is to be sent again.
+  // answered remembers a wrong code. It lets the text be submitted again if the answer that came does not keep it as no code, or if no
+  // answer came and again is true.
   answered(came, again) {
     const { wrong, keep } = this.#data;
     if (came && wrong !== undefined) this.#wrong.add(this.#sent);
     if (came ? keep === undefined : again) this.#sent = undefined;
   }
 
-  // drawn has the browser offer the code of a text message (WebOTP), as long as there is a field for it. A card that says nothing of a
-  // wrong code may be about another one.
+  // drawn asks the browser for the code of a text message (WebOTP), as long as the card has a field for one. It forgets the wrong codes if
+  // the card says nothing of what was typed, since the card may be about another code.
   drawn() {
     const { wrong, keep, sms } = this.#data;
     if ((wrong ?? keep) === undefined) this.#wrong.clear();
@@ -134,7 +136,7 @@ export class CodeField {
       const field = this.#field;
       field.value = code;
       field.dispatchEvent(new InputEvent('input', { bubbles: true }));
-    }).catch(() => {}); // the person, or the browser, does not want that
+    }).catch(() => {}); // the person or the browser refused
   }
 
   stop() {

@@ -1,11 +1,12 @@
 import { clock, clockFrom, digits, lasting, minute, put, second } from './time.js';
 
-const glance = second / 2; // how often the clocks are compared while something waits: timers know nothing of a sleep
+const glance = second / 2; // ms between comparisons of the clocks during a wait: a timer does not notice that the machine slept
 
-// Countdown moves the waits of the card of cards (cards.js). Every step is worked out from the deadline, so a throttled or frozen tab is
-// right again at once. What waits has data-wait, its milliseconds from the answer on, patterns for what it says, and data-minutes if
-// that changes with the minutes alone. A time of the day has data-at, its milliseconds, and data-text. The button that can be pressed again has in data-over what is said then. On the card, data-next
-// is when its state changes by itself; on the help, data-open is when that opens.
+// Countdown updates the waits on the card of cards (cards.js). Every step is computed from the deadline, so a throttled or frozen tab is
+// right again at once. An element that waits has data-wait, its milliseconds from the answer on, the patterns data-short and data-long, the
+// text data-done for the end, and data-minutes if its text changes only with the minutes. A time of the day has data-at, its milliseconds,
+// and the pattern data-text. The button #again has data-over, the text for screen readers at the end of its wait. On the card, data-next is
+// when its state changes by itself; on the help, data-open is when the help opens.
 export class Countdown {
   #ticking;
 
@@ -13,7 +14,8 @@ export class Countdown {
 
   clock(ms, round) { return clock(this.cards.moment, ms, this.cards.lang, round); }
 
-  // write writes the times of the day. Where the clocks change before one, 1:05 may be past or come twice: what has data-counted is counted.
+  // write writes the times of the day. If daylight saving time starts or ends before one, 1:05 may be past or come twice: then an element
+  // with data-counted becomes a countdown.
   write() {
     const zone = (ms) => new Date(Date.now() + Number(ms)).getTimezoneOffset();
     for (const each of this.cards.card.querySelectorAll('[data-at]')) {
@@ -29,7 +31,7 @@ export class Countdown {
 
   tick() {
     this.stop();
-    const { card, moment, inquiry } = this.cards, alone = moment.parted() && !inquiry.unsure(moment); // with clocks of which one is wrong
+    const { card, moment, inquiry } = this.cards, alone = moment.parted() && !inquiry.unsure(moment); // the clocks disagree, and the server was asked in vain
     const gone = moment.elapsed(), certain = moment.certain(), steps = [minute], help = card.querySelector('.help');
     for (const each of card.querySelectorAll('[data-wait]')) {
       const { wait } = each.dataset;
@@ -48,7 +50,7 @@ export class Countdown {
     this.#ticking = setTimeout(() => this.tick(), Math.max(10, Math.min(...steps)));
   }
 
-  // #count writes what is left and returns the milliseconds until that changes.
+  // #count writes the rest of a wait and returns the milliseconds until its text changes.
   #count(each, left) {
     const { wait, short, long, minutes } = each.dataset, far = left >= clockFrom, step = far || minutes !== undefined ? minute : second;
     const values = { t: digits(left), d: lasting(Math.ceil(left / step) * step, this.cards.words), c: far ? this.clock(wait, 'up') : '' };

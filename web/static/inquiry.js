@@ -1,26 +1,26 @@
 import { attempt, offline, within } from './browser.js';
 import { Moment, second } from './time.js';
 
-// Inquiry asks the server: one request at a time, and automatic ones at least a second apart. When one of
-// these fails, what is shown stays, the countdown goes on, and it is asked again.
+// Inquiry asks the server: one request at a time, and automatic ones at least a second apart. When an automatic request
+// fails, the card stays, the countdown goes on, and Inquiry asks again.
 export class Inquiry {
   #flight;
-  #asked; // when something was asked unprompted
+  #asked; // the Moment of the last automatic request
   #later;
   #follows = 0;
   #missed = false;
-  #forced = false; // until an answer has come
-  #doubted; // the moment that the clocks have parted since
-  #vain; // the same, once asking told no other
+  #forced = false; // the next look is forced, until one has succeeded
+  #doubted; // the Moment since which the clocks have parted
+  #vain; // that Moment, once the server was asked because of it
   #tabs;
   #ends;
-  posting = false; // a person waits for an answer
+  posting = false; // a form was posted, and its answer has not come
 
-  // look asks how things stand and shows it; it throws when it did not learn that. polls says whether something is
-  // under way that will change soon. A look that is forced takes in whatever it hears.
+  // look asks for the state and shows it; it throws if it got none. polls reports whether something is under way that
+  // will change soon. A forced look shows the answer even if nothing has changed or the service is away.
   constructor(parts) { Object.assign(this, parts); }
 
-  // ask fetches, giving up whatever was being asked, and keeps the moment at which the answer came.
+  // ask fetches, and aborts the request that was under way. It returns the answer, its text and the Moment at which it came.
   async ask(url, options) {
     this.#flight?.abort();
     const mine = this.#flight = new AbortController(), began = new Moment();
@@ -40,9 +40,9 @@ export class Inquiry {
   }
 
   async refresh(force) {
-    if (this.posting || this.#ends?.signal.aborted) return; // its answer says more
+    if (this.posting || this.#ends?.signal.aborted) return; // the post's answer will show the state
     this.#forced ||= force;
-    if (this.#flight) { this.#missed = true; return; } // which may have set out before what there is to see now
+    if (this.#flight) { this.#missed = true; return; } // that request may have been sent before the change
     clearTimeout(this.#later);
     const rest = this.#asked && !this.#asked.parted() ? second - this.#asked.certain() : 0;
     if (rest > 0) { this.#in(rest); return; }
@@ -53,7 +53,7 @@ export class Inquiry {
     try {
       await this.look(forced);
     } catch {
-      if (this.posting) return; // given up for a post
+      if (this.posting) return; // ask aborted it for a post
       failed = true;
       this.#forced ||= forced;
     }
@@ -64,13 +64,13 @@ export class Inquiry {
     else this.follow(failed);
   }
 
-  // follow asks again, ever less often but in time to show within 5 s what is reported, while that may change or after a question that failed.
+  // follow asks again while the state may change, or after a failure: after 1 s, then ever later up to 4 s, so that a change shows within 5 s.
   follow(failed) {
     if (!failed && !this.polls()) { this.#follows = 0; return; }
     this.#in(Math.min(second + 500 * this.#follows++, 4 * second));
   }
 
-  // soon asks again in a second: the marks beside a wait that is over have changed too.
+  // soon asks again in a second: at the end of a wait, the marks of used sends have changed too.
   soon() { this.#in(second); }
 
   #in(ms) {
@@ -78,8 +78,8 @@ export class Inquiry {
     this.#later = setTimeout(() => this.refresh(), ms);
   }
 
-  // unsure asks, since the clocks have parted since a moment, and says whether the answer is to be awaited: not after a question
-  // in vain.
+  // unsure is for a Moment since which the clocks have parted. It asks the server once, and reports whether that may still give a newer
+  // Moment; false: asking was in vain.
   unsure(moment) {
     if (this.#vain === moment) return false;
     if (this.#doubted !== moment) {
@@ -89,8 +89,8 @@ export class Inquiry {
     return true;
   }
 
-  // attend asks again whenever the page is looked at again or has its connection back, or another tab has done something. woke comes
-  // before that, on the event's own time; connected is told whether there is a connection.
+  // attend asks again whenever the page becomes visible, the connection is back, or another tab has posted. When the page becomes visible,
+  // it calls woke first, without waiting for an answer. It calls connected with whether there is a connection.
   attend({ woke, connected }) {
     const { signal } = this.#ends = new AbortController();
     document.addEventListener('visibilitychange', () => {
@@ -102,7 +102,7 @@ export class Inquiry {
     addEventListener('online', () => { connected(true); this.#anew(); }, { signal });
     addEventListener('offline', () => connected(false), { signal });
     if (offline()) connected(false);
-    this.#tabs = attempt(() => new BroadcastChannel('sendcode')); // else other tabs are not heard of
+    this.#tabs = attempt(() => new BroadcastChannel('sendcode')); // without it, posts of other tabs are not noticed
     if (this.#tabs) {
       this.#tabs.onmessage = () => {
         this.#asked = undefined;
@@ -111,13 +111,13 @@ export class Inquiry {
     }
   }
 
-  // anew asks although something is being asked: what set out before the page slept may never be answered.
+  // #anew asks although a request may be under way, and aborts that unless it is a post: after a sleep it may never be answered.
   #anew(force) {
     if (!this.posting) this.#flight?.abort();
     this.refresh(force);
   }
 
-  // stop ends what nobody waits for.
+  // stop ends the timer, the listeners and the request under way, unless that is a post.
   stop() {
     clearTimeout(this.#later);
     if (!this.posting) this.#flight?.abort();

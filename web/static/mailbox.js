@@ -14,7 +14,7 @@ async function look() {
     const answer = await fetch('/mailbox', { cache: 'no-store', signal: AbortSignal.timeout(10_000) });
     if (answer.ok) take(new DOMParser().parseFromString(await answer.text(), 'text/html'));
   } catch {
-    // The server is being restarted; the next look finds it.
+    // The server is being restarted; the next call of look tries again.
   }
 }
 

@@ -5,9 +5,9 @@ import { Countdown } from './countdown.js';
 import { Inquiry } from './inquiry.js';
 import { loaded, second } from './time.js';
 
-// The page is complete without this file: forms post, links lead, the server draws every state. This makes it smoother:
-// the countdown moves, forms are sent without leaving the page, and the card is asked for again when it may have
-// changed. Nothing is stored; what the card says is all there is to know.
+// The page works without this file: forms post, links lead, and the server renders each state. This script counts waits
+// down, sends forms without leaving the page, and asks for the card again when it may have changed. It stores nothing:
+// the card has the whole state.
 
 const inquiry = new Inquiry({ look, polls: () => 'poll' in cards.card.dataset });
 
@@ -15,14 +15,14 @@ const cards = new Cards(document, inquiry, act);
 cards.code = new CodeField(cards);
 cards.countdown = new Countdown(cards);
 
-// What groups a number's digits comes with the first field for one.
+// The module that groups a phone number's digits is loaded when such a field first gets the focus.
 let phones;
 document.addEventListener('focusin', ({ target }) => {
   const { numbers, plans } = document.body.dataset;
   if (target.id !== 'phone' && target.id !== 'country') return;
   phones ??= import(numbers).then(({ attendPhones }) => {
     attendPhones(document, plans);
-    if (target.value !== target.defaultValue) target.dispatchEvent(new InputEvent('input', { bubbles: true, inputType: 'insertText' })); // was typed meanwhile
+    if (target.value !== target.defaultValue) target.dispatchEvent(new InputEvent('input', { bubbles: true, inputType: 'insertText' })); // typed while the module was loaded
   }).catch(() => { phones = undefined; });
 });
 
@@ -51,7 +51,7 @@ function show(answer, mine, force) {
   const again = () => { show(answer); inquiry.follow(); };
   if (!cards.show(answer.card, answer.moment, { mine, force, again })) return;
   acceptToken();
-  if (location.href !== answer.url) attempt(() => history.replaceState(null, '', answer.url)); // browsers bound how often
+  if (location.href !== answer.url) attempt(() => history.replaceState(null, '', answer.url)); // throws if it was called too often
   document.title = answer.card.dataset.title;
 }
 
@@ -62,7 +62,7 @@ async function act(form) {
   return () => {
     show(answer, form);
     inquiry.follow();
-    setTimeout(() => cards.find('[data-return]')?.click(), second); // who comes back later stays
+    setTimeout(() => cards.find('[data-return]')?.click(), second); // not on a later visit to the card
   };
 }
 
@@ -70,6 +70,6 @@ document.title = cards.card.dataset.title;
 cards.speak(JSON.parse(document.body.dataset.words), document.documentElement.lang);
 cards.begin(loaded());
 acceptToken();
-if (attempt(() => matchMedia('(pointer: fine)').matches) && document.activeElement === document.body) cards.find('[data-focus]')?.focus(); // elsewhere a keyboard would cover the page
+if (attempt(() => matchMedia('(pointer: fine)').matches) && document.activeElement === document.body) cards.find('[data-focus]')?.focus(); // on a touch screen the keyboard would cover the page
 inquiry.follow();
 inquiry.attend({ woke: () => cards.tick(), connected: (yes) => cards.connected(yes) });

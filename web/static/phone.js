@@ -1,16 +1,16 @@
 // Phone numbers while they are typed: their digits are grouped as their country writes them, and a number that says its
-// country chooses it. This decides nothing: the server reads what was typed, however it is written, and without scripts all
-// of it works the same.
+// country selects it in the list. The server decides what number was typed, however it is written, also without this
+// script.
 
 // plain has the digits that phones offer as ASCII: full-width, Arabic and Persian ones, whose last four bits are their value.
 const plain = (text) => text.replace('\uff0b', '+').replace(/[\uff10-\uff19\u0660-\u0669\u06f0-\u06f9]/g, (d) => d.charCodeAt(0) & 15);
 
-const nothing = { countries: {}, codes: {} }; // is known while the module has not come
+const nothing = { countries: {}, codes: {} }; // stands for the module if it cannot be loaded
 
-// attendPhones looks after the field #phone and the choice #country of a root, whichever card they are on. plans is where the module
-// with the countries' ways of writing is.
+// attendPhones handles the field #phone and the choice #country of a root, also those of later cards. plans is the address of the module
+// with the countries' formats of numbers.
 export function attendPhones(root, plans) {
-  let loaded; // it is large, so not before such a field has the focus
+  let loaded; // the module is large, so it is loaded only once such a field has the focus
   const load = () => loaded ??= import(plans).catch(() => { loaded = undefined; return nothing; });
   const find = (id) => root.getElementById(id);
   root.addEventListener('focusin', ({ target }) => { if (target.id === 'phone' || target.id === 'country') load(); });
@@ -18,7 +18,7 @@ export function attendPhones(root, plans) {
     const { id, value } = target;
     if (id === 'country') hint(find('phone-hint'), (await load()).countries[value]);
   });
-  root.addEventListener('input', async ({ target, isComposing, inputType, data }) => { // later the event's target is the host
+  root.addEventListener('input', async ({ target, isComposing, inputType, data }) => { // read now: after an await, target is the host of the shadow tree
     if (target.id !== 'phone' || isComposing) return;
     const { countries, codes } = await load();
     typed(target, { inputType, data }, find('country'), countries, codes);
@@ -31,7 +31,7 @@ function hint(element, country) {
 
 function typed(field, { inputType, data }, choice, countries, codes) {
   const text = plain(field.value);
-  if (/[^\d\s+()./-]/.test(text)) return; // no number: left as it is
+  if (/[^\d\s+()./-]/.test(text)) return; // no number: the text is left as it is
   const digits = text.replace(/\D/g, ''), plus = /^\s*\(?\+/.test(text), abroad = plus || digits.startsWith('00');
   const number = plus ? digits : digits.slice(2), code = abroad && [1, 2, 3].map((n) => number.slice(0, n)).find((c) => c in codes);
   if (code) choose(choice, code, codes[code][0], countries);
@@ -46,8 +46,8 @@ function typed(field, { inputType, data }, choice, countries, codes) {
   if (written.trim() && written.trim() !== field.value) field.value = written.trim();
 }
 
-// choose has the country chosen that a number says, where it can be chosen. Of countries that share a code, the one that is
-// chosen stays: the server knows them apart.
+// choose selects the country of a number's calling code, if the list has it. If the selected country has this code too, it
+// stays: the server tells countries that share a code apart.
 function choose(choice, code, main, countries) {
   const options = [...choice?.options ?? []], of = (o) => countries[o.value]?.[0] === code;
   if (!options.length || of(choice.selectedOptions[0])) return;
@@ -57,7 +57,7 @@ function choose(choice, code, main, countries) {
   choice.dispatchEvent(new Event('change', { bubbles: true }));
 }
 
-// grouped puts digits into the first template that they fit; which is where it stands, trunk is how many of them only dial out.
+// grouped writes digits in the first grouping that they fit. which is the index of its template, trunk is the length of the trunk prefix in digits.
 function grouped(digits, groupings, which, trunk = 0) {
   if (digits.length < 3 + trunk) return digits;
   const fits = groupings.find((g) => g[which]?.split('#').length > digits.length && new RegExp(`^(?:${g[0]})`).test(digits.slice(trunk)));

@@ -1,20 +1,20 @@
-// Waits and clocks. The server tells waits from the moment that its answer came in, and knows no reader's time zone:
-// what lies ahead or behind is written as a time of the day here.
+// Waits and clocks. The server tells waits relative to its answer, and does not know the reader's time zone, so times of
+// the day are written here.
 
 import { attempt } from './browser.js';
 
 export const second = 1000, minute = 60 * second;
-export const clockFrom = 10 * minute; // from here on the time of the day says more than a count of seconds
+export const clockFrom = 10 * minute; // a wait from here on is told by the time of the day; minWaitShownAsClock of internal/http/page
 
-// put fills a pattern in. A time that ends with a dot of its own, 7:34 p. m., ends a sentence too.
+// put replaces each {name} of a pattern by its value. After a value that ends with a dot, as 7:34 p. m., it drops the dot of the pattern.
 export const put = (pattern, values) => pattern.replace(/\{(\w+)\}(\.?)/g, (whole, name, dot) => {
   const value = values[name];
   return value === undefined || value === null ? whole : String(value).endsWith('.') ? value : value + dot;
 });
 
-const apart = second / 4; // clocks that differ by less agree
+const apart = second / 4; // ms: clocks that differ by at most this agree
 
-// Moment is when an answer came in; at is that on performance.now's clock. An answer is old if the clocks parted on its way.
+// Moment is the time at which an answer came in: steady by performance.now's clock, wall by Date's. old says that they parted on its way.
 export class Moment {
   constructor(at = performance.now(), old = false) {
     this.steady = at;
@@ -33,30 +33,30 @@ export class Moment {
     return performance.now() - this.steady;
   }
 
-  // parted says that the machine has slept since then or its clock was set. The server alone can tell which.
+  // parted reports whether the clocks disagree since then: the machine slept, or its clock was set. Only the server can tell which.
   parted() {
     return this.old || Math.abs(Date.now() - this.wall - this.certain()) > apart;
   }
 }
 
-// clock is the time of the day that lies ms after a moment: to the minute, rounded up where a wait must be over by then, but for the
-// time that an answer takes, and 14:02 or 2:02 PM as in the browser's region. No line breaks within it.
+// clock returns the time of the day ms after a moment, to the minute: 14:02 or 2:02 PM as in the browser's region, without line breaks.
+// With round 'up' it rounds up, but for 2 s, which an answer may have taken: a wait must be over by then.
 export function clock(moment, ms, lang, round) {
   const { hourCycle = 'h23' } = attempt(() => new Intl.DateTimeFormat(undefined, { hour: 'numeric' }).resolvedOptions(), {});
   const exact = moment.wall + Number(ms);
   const date = new Date(round === 'up' ? Math.ceil(exact / minute - 1 / 30) * minute : exact);
-  const parts = { hour: hourCycle.startsWith('h2') ? '2-digit' : 'numeric', minute: '2-digit', hourCycle, numberingSystem: 'latn' }; // as the counts beside it
+  const parts = { hour: hourCycle.startsWith('h2') ? '2-digit' : 'numeric', minute: '2-digit', hourCycle, numberingSystem: 'latn' }; // the digits of the counts beside it
   if (date.toDateString() !== new Date().toDateString()) parts.weekday = 'short';
   return attempt(() => new Intl.DateTimeFormat(lang, parts).format(date).replaceAll(' ', '\u00a0'), /\d+:\d+/.exec(date.toTimeString())[0]);
 }
 
-// loaded is when the page's own answer came in.
+// loaded returns the Moment at which the page itself came in.
 export function loaded() {
   const { timeOrigin } = performance, at = attempt(() => performance.getEntriesByType('navigation')[0].responseStart) || performance.now();
   return new Moment(at, Math.abs(timeOrigin + performance.now() - Date.now()) > apart);
 }
 
-// digits is 0:42, rounded up.
+// digits returns a wait as 0:42, rounded up.
 export function digits(ms) {
   const s = Math.ceil(ms / second);
   return `${Math.floor(s / 60)}:${String(s % 60).padStart(2, '0')}`;

@@ -16,21 +16,21 @@ export { CodeField, Countdown, Flow };
 
 const helpAfter = 15 * second;
 const underway = new Set(['queued', 'sending']);
-const slips = new Set(['required', 'foreign', 'length']); // notes on what was typed and is no code: it stays in the field
+const slips = new Set(['required', 'foreign', 'length']); // kinds of notes on a typed text that is no code, which stays in the field
 const day = 24 * 60 * minute;
-const roundedFrom = 3600; // seconds: the waits of rules from there on may be rounded up, and no time of a send follows from them
+const roundedFrom = 3600; // seconds: the wait of a rule with this window or a longer one may be rounded up, so no send's time can be told from it
 
 export const cards = { code, enough, failed, ended, approved, away, misplaced };
 
-const soon = 60; // seconds: a longer wait, met by asking, is explained
+const soon = 60; // seconds: after a refusal with a longer wait, the card that explains the rule is shown
 
 // polls says whether something is under way that will change soon.
 export const polls = ({ view }) => view?.status === 'pending' && !view.send.final;
 
-const first = ({ send }, ...ends) => send.number <= 1 && ends.includes(send.status); // how the first message ended
+const first = ({ send }, ...ends) => send.number <= 1 && ends.includes(send.status); // whether the first message ended in one of these ways
 
-// pick says which card is true. It is the page's (internal/http/page/visit.go), from what the API says instead of the database. The proof of a
-// right code comes once, with the answer: without it nothing is confirmed here, and the code is used.
+// pick returns the kind of the card to show. It decides as the page does (internal/http/page/visit.go), by the API's answers. The proof of a
+// right code comes only with the answer to the check: without a proof, the card 'ended' says that the code was used.
 export function pick({ view, quota, refused, note, screen, proof }) {
   if (note?.kind === 'misplaced' || note?.kind === 'loading') return note.kind;
   if (screen === 'change' || screen === 'instead' || !view) {
@@ -39,13 +39,13 @@ export function pick({ view, quota, refused, note, screen, proof }) {
   }
   if (note?.kind === 'away' && note.reading) return 'away';
   if (view.status === 'approved') return proof ? 'approved' : 'ended';
-  const held = quota.blocked_by === 'carrier' && first(view, 'failed'); // by the mobile network, which told its wait
+  const held = quota.blocked_by === 'carrier' && first(view, 'failed'); // by the carrier, which told its wait
   if ((held || refused && quota.retry_after > soon) && screen !== 'code') return 'enough';
   if (view.status !== 'pending') return 'ended';
   return first(view, 'failed', screen !== 'code' && 'undelivered') ? 'failed' : 'code';
 }
 
-// supported names the send to support, on the cards of these kinds.
+// supported returns the line with the send's reference for support, on cards of these kinds; else a false value.
 export function supported(w, kind, view) {
   const ref = view?.send?.support;
   return ref && ['help', 'enough', 'failed', 'ended'].includes(kind) && h('p', { class: 'support', part: 'support' }, put(w.SupportReference, { ref }));
@@ -55,15 +55,16 @@ const plural = (w, text, n) => put(text[attempt(() => new Intl.PluralRules(w.Lan
 
 const used = (quota) => quota?.rules.map((r) => r.remaining);
 
-// until is a time of the day that lies ms from the answer: the countdown's card writes it. counted is said where the clocks change before it.
+// until returns the element of a time of the day, ms after the answer, which Countdown writes. counted is its text as a countdown, if daylight
+// saving time starts or ends before.
 const until = (ms, pattern, counted) => h('span', { 'data-at': ms, 'data-text': pattern, 'data-counted': counted });
 
-// locked says that wrong codes keep another one from being sent.
+// locked returns the box which says that no code is sent after too many wrong ones.
 const locked = (w, note) => note?.kind === 'many' && box('bad', w.TooManyChecks);
 
-// button counts ms down, of whole at most, and can then be pressed.
+// button returns a button that counts ms down, the rest of whole, and can then be pressed.
 function button(w, { label, ms = 0, whole = 0, quiet, timer = true }) {
-  const waits = ms > 0, tone = quiet ? ' quiet' : '', rounded = whole > 0 && ms > whole; // up, and is no duration
+  const waits = ms > 0, tone = quiet ? ' quiet' : '', rounded = whole > 0 && ms > whole; // the wait was rounded up: its texts tell no duration
   return [
     h('button', {
       id: 'again', class: `button again${tone}`, part: `button${tone}`, 'aria-describedby': 'again-why',
@@ -82,25 +83,25 @@ function button(w, { label, ms = 0, whole = 0, quiet, timer = true }) {
 
 const waitOf = (quota) => quota.retry_after_ms ?? quota.retry_after * second;
 
-// again is the button for the next code, under the rules as they are.
+// again returns the form with the button for the next code, which waits as long as the rules say.
 function again(w, label, quota, more) {
   const rule = quota.rules.find((r) => r.name === quota.blocked_by);
   return act('again', button(w, { label, ms: waitOf(quota), whole: (rule?.window ?? 0) * second, ...more }));
 }
 
-// waiting says how long the next code has to wait from now on: the rules were told at a moment. Empty: it need not wait.
+// waiting returns the sentence on how long the next code must wait from now, by the rules as told at moment; '' if it need not wait.
 function waiting(w, { quota, moment }) {
   const left = waitOf(quota) - moment.elapsed();
   return left > 0 ? put(w.TimerIn, { d: lasting(left, w) }) : '';
 }
 
-// there is what a card says of the other channel that does not only pass with time; instead is the way to it.
+// there returns what a card's rev has of the other channel: all that is shown but times. instead returns the link to that channel.
 const there = ({ channels, there: leg }) => [channels, leg?.to, leg?.view?.status, leg?.wait > 0];
 const instead = (w, state, code) => state.phones?.instead(w, state, code);
 
 const neverSent = ({ send }) => send.status === 'failed' && send.number <= 1;
 
-// awayBox says beside another card why a question came to nothing.
+// awayBox returns the box which says, on another card, why a request failed.
 const awayBox = (w, note) => note?.kind === 'away' && (note.crowded ? w.CrowdedCode : w.AwayCode);
 
 function code(w, state) {
@@ -132,7 +133,7 @@ function code(w, state) {
   };
 }
 
-// sending says how far the mail has come.
+// sending returns the heading and the sentence that say how far the message has come.
 function sending(w, { status, number }) {
   if (underway.has(status)) return [w.OnItsWay, w.SendingTo];
   if (status === 'unknown') return [w.MayArrive, w.MaybeSentTo];
@@ -140,7 +141,7 @@ function sending(w, { status, number }) {
   return [w.CheckMail, number > 1 && status === 'sent' ? w.SentAgainTo : w.SentTo];
 }
 
-// help is what one can do when no mail comes. It opens by itself, but not for a person who has a code and typed it wrongly.
+// help returns the advice for a message that does not arrive. It opens by itself, but not for a person who has a code and typed it wrongly.
 function help(w, state, wrong) {
   const { view, quota } = state, { status } = view.send, flying = underway.has(status), lost = status === 'failed' || status === 'undelivered' && view.channel === 'email';
   return h('details', { class: 'help', part: 'help', open: !wrong && (lost || status === 'unknown'), 'data-open': !wrong && !flying && helpAfter },
@@ -184,7 +185,7 @@ function failed(w, state) {
   };
 }
 
-// ended shows a code that is no good any more; a new one is one press away.
+// ended is for a code that is no longer valid. Its button asks for a new one.
 function ended(w, state) {
   const { view, quota, note } = state;
   const [head, why] = {
@@ -226,7 +227,7 @@ function misplaced(w) {
   return { say: w.Misplaced, body: [heading(w.Misplaced), lead(w.MisplacedLead)] };
 }
 
-// wide are the names of rules that are not the recipient's, by scope: of the network, and of all.
+// wide returns the shown name of a rule of a network or of all recipients together, by its scope; undefined for other scopes.
 const wide = (w, scope) => ({ ip: w.YourNetwork, network: w.YourNetwork, app: w.AllTogether, purpose: w.AllTogether, global: w.AllTogether, everything: w.AllTogether })[scope];
 
 // rules draws the pips: what the recipient's rules have left, and the one of a network or of all while it refuses.
@@ -255,7 +256,7 @@ function row(w, r) {
 
 // ruleName says which time a rule is about.
 function ruleName(w, { name, per, window }) {
-  if (name === 'carrier') return w.CarrierRule; // that a mobile network makes by itself
+  if (name === 'carrier') return w.CarrierRule; // the carrier's own limit, which is not in the policy
   const period = { hour: w.ThisHour, day: w.Today, week: w.ThisWeek, month: w.ThisMonth }[per];
   if (period) return period;
   const ms = window * second;
@@ -265,7 +266,7 @@ function ruleName(w, { name, per, window }) {
   return put(w.Within, { d: lasting(ms, w) });
 }
 
-// spent says which rule is, in the person's words: a heading, and since when.
+// spent returns the heading and the sentence that explain the rule that refuses.
 function spent(w, quota, to) {
   const r = quota.rules.find((each) => each.name === quota.blocked_by);
   if (r?.scope !== 'recipient') {

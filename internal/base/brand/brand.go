@@ -51,8 +51,8 @@ var (
 // minContrast is the least contrast of text (WCAG 2.2, criterion 1.4.3).
 const minContrast = 4.5
 
-// paletteOn returns the accent, darkened or lightened until it is legible on each background of the
-// scheme. On dark it is at least as light as tokens.css makes text in it, so that page and mail have one.
+// paletteOn returns the palette of the accent, darkened or lightened until it is legible on each background
+// of the scheme. On dark it is at least as light as tokens.css makes text in it, so that page and mail agree.
 func (c colour) paletteOn(s scheme) Palette {
 	c = c.withLightness(s.lightness)
 	const steps, washed = 50, 0.1
@@ -131,7 +131,7 @@ func (c colour) luminance() float64 {
 	return 0.2126*linear(c[0]) + 0.7152*linear(c[1]) + 0.0722*linear(c[2])
 }
 
-// linear returns a part of an sRGB colour without its gamma.
+// linear returns a component of an sRGB colour without its gamma.
 func linear(v float64) float64 {
 	if v <= 0.04045 {
 		return v / 12.92
@@ -140,7 +140,7 @@ func linear(v float64) float64 {
 }
 
 // withLightness returns the colour of the same hue and chroma with at least this lightness in OKLab
-// (bottosson.github.io/posts/oklab), cut to what sRGB has.
+// (bottosson.github.io/posts/oklab), clipped to the sRGB gamut.
 func (c colour) withLightness(least float64) colour {
 	r, g, b := linear(c[0]), linear(c[1]), linear(c[2])
 	long, medium, short := math.Cbrt(0.4122214708*r+0.5363325363*g+0.0514459929*b),

@@ -89,8 +89,8 @@ func (h errorLimiter) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// flush writes one line like r for the lines that were not written, if there are any, and then runs
-// again after a second.
+// flush writes one line like r for the lines that were not written. If there were any, it runs again
+// after a second.
 func (h errorLimiter) flush(ctx context.Context, key string, r slog.Record) {
 	if held := h.lines.takePending(key); held > 0 {
 		time.AfterFunc(time.Second, func() { h.flush(ctx, key, r) })

@@ -101,7 +101,7 @@ func compilePart(part int, name, content, layout string) (template, []error) {
 	for _, sub := range t.Templates() {
 		faults = append(faults, unknownFields(sub.Tree)...)
 		if part == htmlPart {
-			_, _ = html.AddParseTree(sub.Name(), sub.Tree) // fails only after a first use
+			_, _ = html.AddParseTree(sub.Name(), sub.Tree) // fails only once the template has run
 		}
 	}
 	if part == htmlPart {

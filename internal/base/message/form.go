@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// unfilledMail is a mail without its code and support reference, which Texts fills in. Forms are
-// compared with ==.
+// unfilledMail is the form of a mail: the mail without its code and support reference, which Texts
+// fills in. Callers compare forms with ==.
 type unfilledMail struct {
 	renderer *Renderer
 	key      templateSetKey

@@ -66,7 +66,7 @@ func (k messageKind) loadSources(builtin fs.FS, overrides []fs.FS) (templateFile
 	all, errs := templateFiles{}, []error(nil)
 	for _, tree := range append([]fs.FS{builtin}, overrides...) {
 		if dirMissing(tree, k.root) {
-			if k.root == mailsRoot && dirMissing(tree, textsRoot) { // one error, by the kind of mails
+			if k.root == mailsRoot && dirMissing(tree, textsRoot) { // so that one error is reported, by mailKind
 				errs = append(errs, fmt.Errorf("there is no directory %q among the templates", k.root))
 			}
 			continue

@@ -15,8 +15,8 @@ const fallbackLocale = "en"
 func (c *catalog) matchLocale(locale string) string {
 	chosen, ok := c.chosen.getCached(locale)
 	if !ok {
-		chosen, _, _ = c.locales.Choose(locale) // without a choice the first, which is English
-		if len(locale) <= maxTagBytes {         // not a list, of which there are many
+		chosen, _, _ = c.locales.Choose(locale) // if none fits, the first one, which is English
+		if len(locale) <= maxTagBytes {         // a longer text is a list, and too many of those differ
 			c.chosen.putCached(strings.Clone(locale), chosen, maxCachedChoices)
 		}
 	}

@@ -38,9 +38,9 @@ const (
 type Data struct {
 	redacted
 	App        string // name of the app; not empty, see CheckName
-	Home       string // its address; may be empty
-	Accent     string // its colour on light, #rrggbb; empty: ours
-	DarkAccent string // its colour on dark
+	Home       string // URL of the app's home page; may be empty
+	Accent     string // the app's colour on a light background, #rrggbb; empty: the service's
+	DarkAccent string // the same on a dark background
 	Code       string // 4 to 16 ASCII letters and digits
 	Minutes    int    // for which the code is still valid, see WholeMinutesLeft; 0: the message does not say
 	Purpose    string // what the code is for, in words that follow "Your code for Shop"; may be empty; see CheckName
@@ -48,8 +48,8 @@ type Data struct {
 	Hash       string // the Android app's, for the SMS Retriever API; only in text messages; may be empty
 }
 
-// AppData returns the data on an app: its title, or else its name, how it shows itself, and the
-// hash of its Android app.
+// AppData returns the data on an app: its title, or else its name, its home page and colours, and
+// the hash of its Android app.
 func AppData(name, title string, b brand.Brand, hash string) Data {
 	return Data{App: cmp.Or(title, name), Home: b.Home, Accent: b.Light.Accent, DarkAccent: b.Dark.Accent, Hash: hash}
 }
@@ -59,9 +59,9 @@ type RenderRequest struct {
 	App     string        // chooses the app's own templates, if it has any
 	Locale  string        // a BCP 47 tag or an Accept-Language list; English if it is invalid or not available
 	Purpose string        // chooses the templates; a purpose without any has those of "default"
-	Notify  NotifyMode    // empty means Private
+	Notify  NotifyMode    // empty: NotifyPrivate
 	Site    string        // the host on which the code is entered, for text messages; empty: the page's
-	Titles  PurposeTitles // of the purpose; if Data.Purpose is empty, it is the title in the message's language
+	Titles  PurposeTitles // if Data.Purpose is empty, the title in the message's language replaces it
 	Data    Data
 }
 

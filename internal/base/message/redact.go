@@ -8,8 +8,8 @@ import (
 
 const redactedText = "message(redacted)"
 
-// redacted, embedded in a struct with a code, hides it from every verb and from slog: it may be
-// passed on, but not printed.
+// redacted is embedded in a struct that has a code: fmt, with any verb, and slog then print
+// redactedText in place of the struct.
 type redacted struct{}
 
 // Format implements fmt.Formatter.

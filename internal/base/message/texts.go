@@ -23,7 +23,7 @@ type TextLimits struct {
 type TextMessage struct {
 	redacted
 	Text     string
-	Language string // the locale that was chosen
+	Language string // the locale that was chosen, as in Locales
 	Segments int
 }
 
@@ -36,7 +36,7 @@ type TextRenderer struct {
 }
 
 // NewTextRenderer reads and tries the templates of text messages, as New does those of mails. An
-// override need not have any. CheckLength checks their length.
+// override need not have any. It does not check lengths; CheckLength does.
 func NewTextRenderer(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*TextRenderer, error) {
 	c, err := newCatalog(textKind, builtin, overrides)
 	if err != nil {
@@ -75,9 +75,9 @@ func (t *TextRenderer) PreferredLocale(app, list string) string {
 	return t.forApp(app, t).preferredTag(list)
 }
 
-// Render renders a text message. It ends with "@site #code", which browsers fill in from on that
-// site alone (WICG sms-one-time-codes), if that fits the segments. The error has neither the code
-// nor any text of the request. It ignores Notify.
+// Render renders a text message. If its segments suffice, the message ends with "@site #code": on that site
+// alone, browsers fill in the code of this line (WICG sms-one-time-codes). The error has neither the
+// code nor any text of the request. Render ignores Notify.
 func (t *TextRenderer) Render(req RenderRequest) (TextMessage, error) {
 	t = t.forApp(req.App, t)
 	req.Notify = NotifyGlance

@@ -12,7 +12,7 @@ func NewPurposeTitles(byTag map[string]string) PurposeTitles {
 	return PurposeTitles{texts.NewCatalogue(byTag)}
 }
 
-// ForLocaleOrEmpty returns the title for a tag or an Accept-Language list; "" if there is none in its languages.
+// ForLocaleOrEmpty returns the title for a tag or an Accept-Language list; "" if no title fits.
 func (t PurposeTitles) ForLocaleOrEmpty(locale string) string {
 	if title, _, ok := t.titles.Choose(locale); ok {
 		return title

@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// How many characters of a part an inbox or a notification may show. Exchange tells phones the first
-// 256 of the part that it shows, which is the HTML part of a mail that has one.
+// How many characters of a part an inbox or a notification may show. Exchange sends phones the first
+// 256 of the part that it displays, which is the HTML part if the mail has one.
 const (
 	previewLength     = 120
 	htmlPreviewLength = 256
@@ -19,8 +19,8 @@ const (
 // shown in two groups.
 const sampleCode = "739154"
 
-// sampleData are the shortest and the longest possible Data. Together they run both branches of
-// conditions, and show whether a private mail keeps the code out of the preview even with the
+// sampleData are the shortest and the longest possible Data. Together they make templates run both
+// branches of conditions, and show whether a private mail keeps the code out of the preview even with the
 // shortest text before it.
 var sampleData = []Data{
 	{App: "A", Code: sampleCode, Minutes: 1},

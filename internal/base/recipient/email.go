@@ -97,8 +97,8 @@ func checkText(s string) error {
 	return nil
 }
 
-// isBlank reports whether r is a blank of any kind or invisible: copied together with an address or a
-// number, it changes neither.
+// isBlank reports whether r is a blank of any kind or invisible. Such characters are often copied along
+// with an address or a number, and are not part of it.
 func isBlank(r rune) bool { return unicode.IsSpace(r) || isInvisible(r) }
 
 // isControl reports whether r is a control character: C0 (with CR, LF and NUL), DEL, C1, or a
@@ -163,7 +163,7 @@ func checkLocal(local string, quoted bool) error {
 		case isAtext(r), r == '.':
 		case isFullWidth(r):
 			return naming(errFullWidth, r)
-		case !isNonASCIILetterOrDigit(r), i == 0 && unicode.IsMark(r): // a leading mark would sit on whatever is printed before it
+		case !isNonASCIILetterOrDigit(r), i == 0 && unicode.IsMark(r): // a mark combines with the character printed before it
 			return naming(errInvalidCharacter, r)
 		}
 	}
@@ -179,8 +179,8 @@ func isAtext(r rune) bool {
 	return r < utf8.RuneSelf && strings.ContainsRune("!#$%&'*+-/=?^_`{|}~", r)
 }
 
-// isFullWidth reports whether r is a full-width form, as East Asian input methods produce. RFC 6531
-// allows these in a local part, but they would name another mailbox than the person meant.
+// isFullWidth reports whether r is a full-width or half-width form, as East Asian input methods produce. RFC
+// 6531 allows these in a local part, but they would name another mailbox than the person meant.
 func isFullWidth(r rune) bool {
 	switch width.LookupRune(r).Kind() {
 	case width.EastAsianFullwidth, width.EastAsianHalfwidth:
@@ -214,7 +214,7 @@ func foldLocal(local string) string {
 // maskBullets stand for the hidden part of a masked address or number, whatever its length.
 const maskBullets = "•••"
 
-// firstCharacter returns the first letter with its combining marks.
+// firstCharacter returns the first character, in NFC, with its combining marks.
 func firstCharacter(local string) string {
 	s := norm.NFC.String(local)
 	_, end := utf8.DecodeRuneInString(s)

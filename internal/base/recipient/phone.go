@@ -27,7 +27,7 @@ func isPhoneSeparator(r rune) bool {
 
 func parsePhone(raw, country string) (recipientData, error) {
 	if !utf8.ValidString(raw) {
-		return recipientData{}, errEncoding // strings.Map would replace what is not
+		return recipientData{}, errEncoding // strings.Map would replace invalid bytes
 	}
 	s := strings.Map(func(r rune) rune {
 		if isBlank(r) {
@@ -134,7 +134,7 @@ func checkAssigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.P
 // library would accept.
 func parseDigits(s string) (digits string, hasPlus bool, err error) {
 	rest, plus := strings.CutPrefix(strings.Replace(s, "＋", "+", 1), "+")
-	if opened, ok := strings.CutPrefix(rest, "(+"); ok && !plus { // as some address books write it
+	if opened, ok := strings.CutPrefix(rest, "(+"); ok && !plus { // some address books write "(+49) 30 123"
 		rest, plus = "("+opened, true
 	}
 	var out strings.Builder
@@ -162,7 +162,7 @@ func toASCIIDigit(r rune) (rune, bool) {
 }
 
 // maskNumber masks a phone number. It shows the country code and at most three digits at each end
-// of the national number, of which it hides at least four digits.
+// of the national number. It hides at least four digits of that, or all if it has fewer.
 func maskNumber(countryCode, national string) string {
 	shown := max(0, min(6, len(national)-4))
 	tail := (shown + 1) / 2

@@ -27,7 +27,7 @@ type grouping struct {
 	// a regular expression that JavaScript knows too, matched at the beginning of a number without
 	// trunk prefix
 	LeadingDigits string
-	National      string // with the trunk prefix; empty: it is not written so
+	National      string // with the trunk prefix; empty: these numbers are written without one
 	Short         string // within the country, without the trunk prefix
 	Abroad        string // after the country code
 }
@@ -63,7 +63,7 @@ func groupingsOf(m *phonenumbers.PhoneMetadata) (all []grouping) {
 	for _, f := range m.GetNumberFormat() {
 		pattern, format := f.GetPattern(), f.GetFormat()
 		g := grouping{Short: templateOf(pattern, format)}
-		// local numbers, which cannot be called from elsewhere
+		// such a number cannot be typed, or it is local and cannot be called from abroad
 		if g.Short == "" || len(abroad) > 0 && abroad[formatKey(f)] == "" {
 			continue
 		}

@@ -62,9 +62,9 @@ type recipientData struct {
 // invisible characters around the recipient, and within a number.
 //
 // E-mail: one addr-spec, also behind "mailto:" or as "Name <address>", with a dot-atom local part,
-// which is kept as typed, at a public domain name (RFC 5321 section 4.1.2, RFC 6531; no quoted
-// string, comment, group or address literal). SMS: an international number that begins with "+" and
-// that the numbering plan knows.
+// kept as typed, at a public domain name (RFC 5321 section 4.1.2, RFC 6531; no comment, group or
+// address literal). In quotes, dots may stand anywhere in the local part. SMS: an international
+// number that begins with "+" and that the numbering plan knows.
 //
 // The error is always an *InvalidError. Parsing Address again gives a Recipient that is Equal.
 func Parse(ch Channel, raw string) (Recipient, error) {

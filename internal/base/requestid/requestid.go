@@ -19,7 +19,7 @@ import (
 const (
 	minLength       = 16
 	maxLength       = 64
-	maxLoggedLength = 128 // of an invalid ID that is only logged
+	maxLoggedLength = 128 // of a client's text that is logged but is not the request's ID
 )
 
 // requestContext is the context of an HTTP request, with what all its log lines show. It implements
@@ -31,7 +31,7 @@ type requestContext struct {
 
 	mu    sync.Mutex
 	notes []slog.Attr
-	room  [3]slog.Attr // first array of notes, so that app, key and send allocate nothing
+	room  [3]slog.Attr // array of the first notes, so that app, key and send allocate nothing
 }
 
 type contextKey struct{}
@@ -90,8 +90,8 @@ func Valid(id string) bool {
 	return len(id) >= minLength && len(id) <= maxLength && hasOnlyAlphanumericsAnd(id, "-_.")
 }
 
-// isLoggable reports whether a text that is no valid ID may be logged: it is neither an e-mail
-// address nor a number.
+// isLoggable reports whether a client's text may be logged though it is not the request's ID: it is
+// neither an e-mail address nor a number.
 func isLoggable(text string) bool {
 	letter := strings.ContainsFunc(text, func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' })
 	return letter && len(text) <= maxLoggedLength && hasOnlyAlphanumericsAnd(text, "-_.=;:/")

@@ -55,7 +55,7 @@ func ParseAcceptLanguage(list string) []language.Tag {
 // then Choose returns the first value of All, and the first tag of the list. Without a tag, or in
 // an empty catalogue, by is language.Und.
 func (c Catalogue[T]) Choose(list string) (in T, by language.Tag, ok bool) {
-	if len(c.all) == 0 { // as most purposes have no title: the list need not be parsed
+	if len(c.all) == 0 { // as for most purposes, which have no titles: parsing the list is not needed
 		return in, language.Und, false
 	}
 	wanted := ParseAcceptLanguage(list)

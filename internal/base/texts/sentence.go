@@ -28,21 +28,21 @@ type Substitution struct {
 	piece sentencePiece
 }
 
-// Plain returns a part of plain text.
+// Plain returns a substitution by plain text.
 func Plain(name, value string) Substitution { return Substitution{name, sentencePiece{Text: value}} }
 
-// Strong returns a part of emphasized text.
+// Strong returns a substitution by emphasized text.
 func Strong(name, value string) Substitution {
 	return Substitution{name, sentencePiece{Text: value, Strong: true}}
 }
 
-// AtTime returns a part that shows a time.
+// AtTime returns a substitution by a time.
 func AtTime(name string, t time.Time) Substitution {
 	return Substitution{name, sentencePiece{At: DisplayTime{Time: t}}}
 }
 
-// Sentence returns the console's text for a key as a sentence, with each "{name}" replaced by its
-// part. It drops a "{name}" that has no part.
+// Sentence returns the text of the console or the replies for a key as a sentence, with each "{name}"
+// replaced by the substitution of this name. It drops a "{name}" that has none.
 func (w Words) Sentence(key string, parts ...Substitution) Sentence {
 	var out Sentence
 	rest := w.texts[key]

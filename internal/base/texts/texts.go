@@ -112,15 +112,15 @@ func PluralForm(tag language.Tag, n int) string {
 	return names[plural.Cardinal.MatchPlural(tag, n, 0, 0, 0, 0)]
 }
 
-// ForConsole returns the console in the language that fits an Accept-Language list best; English if
-// none fits.
+// ForConsole returns the console's texts in the language that fits an Accept-Language list best;
+// English if none fits.
 func ForConsole(list string) Words {
 	w, _, _ := consoleCatalogue().Choose(list)
 	return w
 }
 
-// ConsoleByTag returns the console in the language with this tag (see Lang); false if there is
-// none.
+// ConsoleByTag returns the console's texts in the language with this tag (see Lang); false if there
+// are none.
 func ConsoleByTag(tag string) (Words, bool) {
 	i := slices.IndexFunc(ConsoleLanguages(), func(w Words) bool { return w.Lang() == tag })
 	if i < 0 {

@@ -47,7 +47,7 @@ func ShapeOf(code string) Shape {
 // normalize converts a typed or pasted code to the form in which codes are compared. It takes off
 // what is neither a letter nor a number: spaces, dashes, punctuation and invisible characters. For
 // Digits it converts decimal digits of any script, for Unambiguous small and full-width letters. A
-// code that stands there several times, and nothing else, is one. Error: *fault.InvalidError if
+// text that repeats one code, and has nothing else, is that code. Error: *fault.InvalidError if
 // nothing is left, if a character is not of the alphabet, or if the rest has not the shape's length;
 // such a text need not count as an attempt.
 func (s Shape) normalize(typed string) (string, error) {

@@ -21,9 +21,9 @@ var (
 // Find returns a typed code, or the code in a pasted message such as "293848 is your code for
 // Shop". In a message it looks for words of the code's length; if there are none, for words that
 // are joined by one mark, such as "293 848", and together have that length. A code that stands in
-// the message more than once, as in the line for browsers of our text messages, is one. If it does
-// not find exactly one, or if typed has nothing but characters of codes, spaces and dashes, it
-// returns what normalize returns for typed. codeIn in web/static/code.js does the same, and both
+// the message more than once, as in the line for browsers of our text messages, counts once. If Find
+// does not find exactly one code, or if typed has nothing but characters of codes, spaces and dashes,
+// it returns what normalize returns for typed. codeIn in web/static/code.js does the same, and both
 // read testdata/typed.json in their tests.
 func (s Shape) Find(typed string) (string, error) {
 	if len(typed) > maxTypedLength {
@@ -37,7 +37,7 @@ func (s Shape) Find(typed string) (string, error) {
 	if s.Alphabet == Unambiguous {
 		pattern = latinWordPattern
 	}
-	text, end := strings.Map(dropInvisible, typed), 0 // the end of the word before
+	text, end := strings.Map(dropInvisible, typed), 0 // end: where the word before ends
 	var words, joined []string
 	for _, at := range pattern.FindAllStringIndex(text, -1) {
 		word, own := s.Alphabet.read(text[at[0]:at[1]])

@@ -46,7 +46,7 @@ type Ring struct {
 // kept, since deriving a key and setting up its cipher takes longer than sealing with it.
 type ringContent struct {
 	keys    []ringKey
-	derived sync.Map // derivation → derived
+	derived sync.Map // derivation → derivedKey
 }
 
 type ringKey struct {
@@ -111,7 +111,7 @@ func (r *Ring) derive(d derivation) (derivedKey, error) {
 	}
 	i := slices.IndexFunc(all.keys, func(k ringKey) bool { return k.id == d.id })
 	switch {
-	case i < 0 && validID(d.id): // others may be anything that a client sent
+	case i < 0 && validID(d.id): // an invalid ID may be anything that a client sent
 		return derivedKey{}, fmt.Errorf("%w %s", ErrUnknownKey, d.id)
 	case i < 0:
 		return derivedKey{}, ErrUnknownKey

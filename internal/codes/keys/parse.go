@@ -28,7 +28,7 @@ func Parse(value string) (*Ring, error) {
 	}
 	var keys []ringKey
 	var errs []error
-	seen := map[string]int{} // ids and secrets: the same secret under a new id is a rotation that rotates nothing
+	seen := map[string]int{} // IDs and secrets: the same secret under a new ID would not be a rotation
 	for i, text := range strings.Split(value, ",") {
 		e, err := parseEntry(strings.TrimSpace(text))
 		if err == nil {

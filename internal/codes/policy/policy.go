@@ -2,7 +2,7 @@
 // rules, the lists of recipients that get no codes, pauses, bounds of failed checks, retention. Set
 // is one snapshot; CurrentSet holds the current one.
 //
-// The package decides nothing: package buckets names the buckets in which a request is counted,
+// The package decides nothing: package bucketnames names the buckets in which a request is counted,
 // package quota evaluates the rules, packages gates and store count events. Packages verification,
 // outbox, jobs and support read the settings.
 package policy
@@ -70,12 +70,12 @@ type Set struct {
 	// Subscriptions are the events that each app receives, by app.
 	Subscriptions subscriptions
 
-	former map[string][]string // former CountedAs by purpose; their buckets may still count its sends
+	former map[string][]string // former CountedAs names of each purpose, whose buckets may still count its sends
 }
 
-// CountedAs returns the name by which the recipient's bucket of the purpose's sends is called: that
-// of the policy with those of the purposes that share it. So a purpose that no longer shares a
-// policy leaves the others' bucket.
+// CountedAs returns the name of a recipient's bucket of the purpose's sends: the name of the policy
+// and the names of the purposes that share it. So a purpose that no longer shares a policy no longer
+// counts in the bucket of the other purposes.
 func (p Purpose) CountedAs() string {
 	return p.Policy.Name + store.PurposeSeparator + strings.Join(p.Shares, store.PurposeSeparator)
 }
@@ -202,7 +202,7 @@ type CurrentSet struct {
 	now func() time.Time
 }
 
-// NewCurrentSet makes an CurrentSet that holds s.
+// NewCurrentSet makes a CurrentSet that holds s.
 func NewCurrentSet(s Set, now func() time.Time) *CurrentSet {
 	f := &CurrentSet{now: now}
 	s.Pauses = withPauseStarts(nil, s.Pauses, now())

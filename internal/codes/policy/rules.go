@@ -109,7 +109,7 @@ const BackoffName = "backoff"
 
 // BackoffRule bounds the sends to one recipient that failed, and were refunded, for another reason
 // than the recipient's address: a pause, a mail server's refusal of our service, a mistake in the
-// settings. So a loop does not hammer a server that refuses us. The rule counts the sends of each
+// settings. So a loop does not flood a server that refuses us. The rule counts the sends of each
 // class of callers separately, so that strangers do not use up the places of other callers.
 // Package gates, in backoff.go, says which sends it no longer counts.
 var BackoffRule = quota.Rule{Name: BackoffName, Scope: quota.Backoff, Limit: 20, Window: time.Hour}

@@ -27,8 +27,8 @@ func (e *Error) NoMailbox() bool {
 }
 
 // SaysNoMailbox reports whether a refusal for good, by its enhanced status code and what its words
-// say, means that there is no such mailbox. Words that name another reason have the last word. Where
-// the code says nothing, the words must say it.
+// say, means that there is no such mailbox. Words that name another reason overrule the code. If the
+// code is vague, the words must say that the mailbox is missing.
 func SaysNoMailbox(enhanced string, says Meaning) bool {
 	return says == MissingMailbox && slices.Contains(vagueCodes, enhanced) ||
 		says != AnotherReason && slices.Contains(noMailboxCodes, enhanced)
@@ -36,12 +36,12 @@ func SaysNoMailbox(enhanced string, says Meaning) bool {
 
 // Enhanced status codes (RFC 3463) of refusals for good.
 var (
-	// noMailboxCodes name the mailbox, its domain, its syntax, a mailbox that moved, and a domain
-	// that takes no mail (RFC 7505). Other codes 5.1.x are about the sender or a relay, or mean
-	// anything, as 5.1.0 and Exchange Online's 5.1.90 for our daily limit.
+	// noMailboxCodes are about the mailbox, its domain, its syntax, a mailbox that moved, and a domain
+	// that takes no mail (RFC 7505). Other codes 5.1.x are about the sender or a relay, or have no fixed
+	// meaning, such as 5.1.0, and 5.1.90, which is our daily limit at Exchange Online.
 	noMailboxCodes = []string{"5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10"}
-	// vagueCodes say no more than the reply's code: none, 5.0.0, and 5.5.0, which Outlook.com gives for
-	// any unavailable mailbox.
+	// vagueCodes say no more than the reply's code: "" (the reply has none), 5.0.0, and 5.5.0, which
+	// Outlook.com gives for any unavailable mailbox.
 	vagueCodes = []string{"", "5.0.0", "5.5.0"}
 	// closedCodes name a disabled mailbox, and for Exchange Online an address that its domain's
 	// directory lacks.

@@ -44,8 +44,8 @@ type Breaker struct {
 	onHealthChange func(Health)
 }
 
-// NewBreaker makes a breaker that opens after three faults in a row. With byRate it also opens if,
-// within a minute, at least half of ten or more attempts are faults.
+// NewBreaker makes a breaker that opens after three faults in a row. With byRate it counts anew each
+// minute, and also opens if at least half of ten or more attempts in that minute are faults.
 func NewBreaker(name string, byRate bool) *Breaker {
 	b := &Breaker{current: Health{Server: name, Up: true}, changed: make(chan struct{})}
 	settings := gobreaker.Settings{
@@ -127,7 +127,7 @@ func (b *Breaker) AttemptsAllowed() int {
 	case gobreaker.StateClosed:
 		return UnlimitedAttempts
 	case gobreaker.StateHalfOpen:
-		n := b.breaker.Counts() // those whose result is unknown have ended, too
+		n := b.breaker.Counts() // Requests still counts excluded attempts, which have ended
 		return max(0, 1-int(n.Requests)+int(n.TotalExclusions))
 	}
 	return 0

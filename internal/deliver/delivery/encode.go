@@ -26,15 +26,15 @@ type unfilledMail interface {
 // use.
 type MailEncoder struct {
 	mu      sync.RWMutex
-	kept    map[sharedPartsKey]*sharedParts // nil: mails of this kind are encoded one by one
+	kept    map[sharedPartsKey]*sharedParts // a nil entry: mails with this key are encoded one by one
 	buffers sync.Pool                       // of *RenderedMail
 }
 
-// sharedPartsKey is everything that parts depend on.
+// sharedPartsKey is everything that sharedParts depend on.
 type sharedPartsKey struct {
 	form   unfilledMail
 	fields SharedFields
-	fill   int // length
+	fill   int // length of Mail.Fill, in bytes
 }
 
 // maxKeptParts bounds the forms whose parts are kept, some 7 KB each.
@@ -50,7 +50,7 @@ type sharedParts struct {
 // encodedPart is a part of a mail with placeholders.
 type encodedPart struct {
 	content      []byte
-	placeholders []int // where in content
+	placeholders []int // their offsets in content
 }
 
 // placeholderCharacters stand for the characters of a fill while a form is encoded. They are
@@ -88,7 +88,8 @@ func (e *MailEncoder) Release(r *RenderedMail) {
 	}
 }
 
-// partsOf returns the kept parts of a mail's form; if there are none, it encodes the mail's own.
+// partsOf returns the kept parts of a mail's form. If there are none, it encodes the form and keeps its
+// parts, or, if placeholders do not work for this mail, encodes the mail alone.
 func (e *MailEncoder) partsOf(m Mail) (*sharedParts, *Error) {
 	key := sharedPartsKey{m.Form, m.SharedFields, len(m.Fill)}
 	e.mu.RLock()

@@ -15,8 +15,8 @@ const (
 	Rejected ErrorClass = "rejected"
 	// Temporary: certainly not accepted. Another try may succeed.
 	Temporary ErrorClass = "temporary"
-	// Unknown: the whole message was written, and no readable answer came. The server may have
-	// accepted it (RFC 1047), so it must not be sent again automatically, refunded or called failed.
+	// Unknown: the whole mail, or some of an HTTP request, was written, and no clear answer came. The server
+	// may have accepted it (RFC 1047), so it must not be sent again automatically, refunded or called failed.
 	Unknown ErrorClass = "unknown"
 )
 
@@ -49,21 +49,21 @@ const ReasonTemplate = "template"
 type Error struct {
 	Class ErrorClass
 	Stage string
-	// Status is the server's reply code or the carrier's HTTP status, 0 where no readable reply
-	// came.
+	// Status is the server's reply code, or the HTTP status of a carrier or mail provider; 0 if no readable
+	// reply came.
 	Status int
-	// Code is the enhanced status code such as "5.1.1", or the carrier's own such as
-	// "isv.MOBILE_NUMBER_ILLEGAL"; empty where there was none that looks like one. 5.7.x is policy,
-	// not a bad address.
+	// Code is the enhanced status code such as "5.1.1", or a carrier's or provider's own code such as
+	// "isv.MOBILE_NUMBER_ILLEGAL"; empty if the reply has none that looks like one. 5.7.x is policy, not a
+	// bad address.
 	Code string
 	// Text has the mail server's words, redacted by RedactReply; empty for a failed login, and for
 	// carriers.
 	Text string
-	// Says is the MeaningOf the server's words; Nothing where Text is left out.
+	// Says is what MeaningOf returns for the server's words; Nothing for a failed login, and for carriers.
 	Says Meaning
 	// Reason is a word for a rejection that rows tell apart, such as ReasonTemplate; empty for others.
 	Reason string
-	// RetryAfter is the wait that the carrier asked for, with Temporary; 0: it asked for none.
+	// RetryAfter is the wait that the carrier or provider asked for, with Temporary; 0: it asked for none.
 	RetryAfter time.Duration
 	// Hold is how long the carrier takes no messages for this recipient; 0: it set no hold.
 	Hold time.Duration

@@ -47,11 +47,11 @@ var (
 // anAddress stands for an address that was left out.
 const anAddress = "rcpt"
 
-// The tables of words, as plainWords has them: without accents and punctuation. "*" ends a word in
-// any way. Chinese and Japanese have no blanks between words, so their phrases may stand anywhere.
+// The tables of words, as plainWords has them: without accents and punctuation. "*" stands for any
+// ending of a word. Chinese and Japanese have no blanks between words, so their phrases match anywhere.
 var (
-	// noReasons sound like another reason, or like a missing mailbox, and say nothing: names of lists
-	// of recipients, and Exchange Online's "access denied" for an address that its directory lacks.
+	// noReasons are removed first: they sound like another reason or a missing mailbox, but mean neither, as
+	// a list of recipients, or Exchange Online's "access denied" for an address that its directory lacks.
 	noReasons = phrases("relay recipient table, not listed, address rejected access denied, unknown error, unknown reason, unknown host, " +
 		"reason unknown, cause unknown, invalid message, invalid header, invalid command, invalid response")
 
@@ -98,7 +98,7 @@ var (
 		"account deleted, account was deleted, account has been deleted, mailbox deleted, mailbox was deleted, mailbox has been deleted, user deleted, " +
 		"user was deleted, user has been deleted, 不存在, 无此, 無此, 查无, 查無, 找不到, 没有找到, 沒有找到, 无效, 無效, 未知用户, 存在しま, 存在しない, 見つかりま, 見つからな, 不明, 無効, 該当する")
 
-	// mailboxes are the nouns between or beside which missingAfter and missingBefore stand.
+	// mailboxes are the nouns that missingAfter and invalid follow, and that missingBefore precedes.
 	mailboxes = phrases(anAddress + ", user*, mailbox*, recipient*, address*, addressee*, account*, alias*, customer*, email*, e mail, inbox, person, " +
 		"local part, utilisateur*, lutilisateur, ladresse, destinataire*, adress*, boite*, compte, empfanger*, empfaenger*, postfach*, benutzer*, konto, nutzer*, usuari*, " +
 		"destinatari*, buzon, cuenta, direccion, casilla, utilizador*, caixa, conta, endereco, utente, casella, indirizzo, gebruiker, ontvanger, " +
@@ -112,7 +112,7 @@ var (
 		"desconhecid*, nao existe*, nao encontrad*, nao foi encontrad*, sconosciut*, non esiste, non trovat*, inesistente*, non valid*, " +
 		"onbekend, bestaat niet, не существ*, не найден*, неизвест*, удален*, не зарегистрирован*")
 
-	// invalid stands beside its noun: farther away it may be about something else.
+	// invalid must follow its noun more closely than missingAfter: farther away it may be about something else.
 	invalid = phrases("invalid*, not valid, not a valid, is wrong, ungultig*, ungueltig*, no es valid*, non valid*, nest pas valid*, недействител*")
 
 	missingBefore = phrases("no such, no such local, no such mail, no such virtual, unknown, invalid, nonexistent, non existent, undeliverable, wrong, bad, " +
@@ -156,7 +156,7 @@ func containsAny(text string, phrases []string) bool {
 	return false
 }
 
-// containsPair reports whether a phrase of then follows one of first, with at most gap words between.
+// containsPair reports whether a phrase of then follows one of first, with at most gap words between them.
 func containsPair(text string, first, then []string, gap int) bool {
 	for _, phrase := range first {
 		for rest, found := cutAfter(text, phrase); found; rest, found = cutAfter(rest, phrase) {

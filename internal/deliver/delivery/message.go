@@ -83,7 +83,7 @@ type RenderedMail struct {
 	Message Mail
 	// From and To are the addresses of the envelope, with the domains as A-labels.
 	From, To string
-	// UTF8: an address needs SMTPUTF8 (RFC 6531).
+	// UTF8: From or To has a non-ASCII local part, so the server must offer SMTPUTF8 (RFC 6531).
 	UTF8 bool
 	// Content is the mail (RFC 5322), every line ending with CRLF.
 	Content []byte
@@ -95,7 +95,7 @@ type RenderedMail struct {
 // servers that write the header themselves.
 func (r *RenderedMail) Sender() string {
 	from, err := mail.ParseAddress(r.Message.From)
-	if err != nil || from.Name == "" { // Encode has parsed it
+	if err != nil || from.Name == "" { // err is nil: Encode has parsed From
 		return r.From
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(from.Name) + `" <` + r.From + ">"

@@ -78,7 +78,7 @@ func shortenReply(line string) string {
 const maxBurstWords = 160
 
 // BurstWords returns the codes and the redacted words of a reply in the form that is the same for all
-// recipients: without what was redacted, hosts, URLs, numbers and identifiers.
+// recipients, to find bursts of suppressions: without omissions, hosts, URLs, numbers and identifiers.
 func BurstWords(codes, redacted string) string {
 	words := codes
 	for token := range strings.FieldsSeq(strings.ToLower(redacted)) {
@@ -139,8 +139,8 @@ func isPublicHostName(token string) bool {
 	return icann && suffix != token && !strings.HasPrefix(token, ".")
 }
 
-// redactURL returns host and path of a URL. Parts of the path that may be an encoded address, a
-// number or a token are left out.
+// redactURL returns scheme, host and path of a URL; omissionMark if the host may be private. Parts of the
+// path that may be an encoded address, a number or a token are left out.
 func (p PrivateData) redactURL(text string, pieces []string) string {
 	if strings.HasPrefix(strings.ToLower(text), "www.") {
 		text = "http://" + text
@@ -207,8 +207,8 @@ func (p PrivateData) privatePieces() (all []string) {
 // part of many words.
 const maxWholeWordPiece = 3
 
-// containsPrivate reports whether a text in lower case has one of the pieces, or an at sign, which
-// addresses have.
+// containsPrivate reports whether a text in lower case has one of the pieces, or a character that
+// addresses, also encoded or tagged ones, and URL parameters have.
 func containsPrivate(lower string, pieces []string) bool {
 	if strings.ContainsAny(lower, "@＠%=&+") {
 		return true

@@ -15,7 +15,7 @@ const (
 	encodedWordEnd      = "?="
 )
 
-// encodeHeader returns printable ASCII unchanged, and any other text in encoded words (RFC 2047).
+// encodeHeader returns printable ASCII unchanged if firstWordFits, and any other text in encoded words.
 func encodeHeader(text string) string {
 	if isPrintableASCIIOrPlaceholder(text) && firstWordFits(text) {
 		return text
@@ -33,8 +33,8 @@ func encodeHeader(text string) string {
 	return strings.Join(append(words, word+encodedWordEnd), " ")
 }
 
-// formatFrom returns the value of the header From. A name in ASCII is quoted if necessary, any
-// other is encoded.
+// formatFrom returns the value of the header From. A name in ASCII whose first word fits is quoted if
+// necessary; any other name is encoded.
 func formatFrom(from *mail.Address) string {
 	if text := from.String(); isPrintableASCIIOrPlaceholder(from.Name) && firstWordFits(text) {
 		return text
@@ -42,8 +42,8 @@ func formatFrom(from *mail.Address) string {
 	return encodeHeader(from.Name) + " <" + from.Address + ">"
 }
 
-// encodeRune returns a character in the encoding Q (RFC 2047 section 5). It leaves placeholders and
-// the characters that may stand unencoded in names as well as in subjects.
+// encodeRune returns a character in the encoding Q (RFC 2047 section 5). It leaves placeholders, and the
+// letters, digits and hyphens that may stand unencoded in names as well as in subjects.
 func encodeRune(r rune) string {
 	switch {
 	case r == ' ':
@@ -66,7 +66,7 @@ func firstWordFits(text string) bool {
 	return len(first) <= maxFirstEncodedWord || len(first) > maxLine
 }
 
-// isPrintableASCIIOrPlaceholder reports whether a text is printable ASCII and placeholders.
+// isPrintableASCIIOrPlaceholder reports whether a text has only printable ASCII and placeholders.
 func isPrintableASCIIOrPlaceholder(s string) bool {
 	return !strings.ContainsFunc(s,
 		func(r rune) bool { return (r < ' ' || r > '~') && !strings.ContainsRune(placeholderCharacters, r) })

@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// maxRetryAfter bounds the wait for which a provider may ask: a code in a text message does not
-// live longer.
+// maxRetryAfter bounds the wait for which a provider may ask: a code of ours in a text message does
+// not live longer.
 const maxRetryAfter = 10 * time.Minute
 
 // ErrorByStatus returns the error of a message that the provider did not accept, with a class by

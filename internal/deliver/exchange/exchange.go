@@ -101,7 +101,7 @@ func (d *writeTracker) dial(ctx context.Context, network, address string) (net.C
 	return trackedConn{conn, d}, nil
 }
 
-// Write implements net.Conn. Error: also net.ErrClosed after stopAndReportSent.
+// Write implements net.Conn. After stopAndReportSent it fails with net.ErrClosed.
 func (s trackedConn) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	sealed := s.sealed
@@ -121,8 +121,8 @@ func (d *writeTracker) onConnected(httptrace.GotConnInfo) {
 }
 
 // stopAndReportSent makes further writes fail, and reports whether a byte of the request may have
-// left. net/http may still be writing a request that was given up; since such writes fail, the
-// result stays true.
+// left. net/http may still be writing a request that was given up; since such writes fail now, the
+// result cannot become wrong later.
 func (d *writeTracker) stopAndReportSent() (left bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

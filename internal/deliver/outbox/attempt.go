@@ -15,11 +15,11 @@ import (
 	"sendcode/internal/store"
 )
 
-// Reasons of a send that failed or is unknown, as rows, responses and the console show them. Others
-// are in the packages store, delivery and policy.
+// Reasons of a send that failed or is unknown, as rows, responses and the console show them. Further
+// reasons are in the packages store, delivery, sms and policy.
 const (
 	ReasonExpired       = "expired"        // the code's life ended before the message could go out
-	ReasonUnreadable    = "unreadable"     // recipient or code can't be recovered: a key left the ring
+	ReasonUnreadable    = "unreadable"     // the recipient or code can't be decrypted or derived: its key left the ring
 	ReasonNoAnswer      = "no_answer"      // no answer came after the whole message was transmitted
 	reasonNotConfigured = "not_configured" // no provider is configured for this channel any more
 )
@@ -77,7 +77,7 @@ func (o *Outbox) refreshWork(ctx context.Context, f *flight) store.Work {
 // on.
 func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.Outcome, ends bool) {
 	v, now := w.Verification, o.Now()
-	// the provider of the last attempt
+	// The failure keeps the provider and the code of the last attempt.
 	failed := store.Outcome{Status: store.Failed, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode,
 		Refund: true}
 	switch {

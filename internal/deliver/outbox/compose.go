@@ -16,8 +16,8 @@ import (
 	"sendcode/quota"
 )
 
-// transmitFunc sends a composed message and returns the provider's answer. It is the only place that
-// holds both the code and the full recipient; they leave it only in the message.
+// transmitFunc sends a composed message and returns the provider's answer. Only compose and this
+// function hold both the code and the full recipient, which leave it only in the message.
 type transmitFunc func(context.Context) (delivery.Result, error)
 
 // failToCompose logs why a message cannot be composed, and returns the outcome of its send.
@@ -38,7 +38,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmitFunc, store.Outc
 		return o.failToCompose(w, ReasonUnreadable, err)
 	}
 	if to.Channel() == recipient.SMS {
-		address = w.Send.Recipient // as Vault.SuppressionHash
+		address = w.Send.Recipient // for numbers, Vault.SuppressionHash returns this hash
 	}
 	if set.Blocks.Contains(to, address) {
 		return nil, store.Outcome{Status: store.Failed, Reason: store.ReasonBlocked}
@@ -55,7 +55,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmitFunc, store.Outc
 		App: v.App, Locale: v.Locale, Purpose: v.Purpose, Site: w.Send.Site,
 		Data:   message.AppData(v.App, app.Title, app.Brand, app.Hash),
 		Titles: set.Purposes[v.Purpose].Titles,
-		Notify: set.Purposes[v.Purpose].Notify, // empty for a removed purpose, so the notification hides the code
+		Notify: set.Purposes[v.Purpose].Notify, // empty for a removed purpose: then notifications do not show the code
 	}
 	if request.Data.Code = code; timed {
 		request.Data.Minutes = message.WholeMinutesLeft(left)

@@ -74,12 +74,12 @@ type Carrier interface {
 }
 
 // suspendable is a MailSender or Carrier that may be suspended. AttemptsAllowed returns how many
-// messages it would try now; delivery.UnlimitedAttempts: any number. A Sender or Carrier without
+// messages it would try now; delivery.UnlimitedAttempts: any number. A MailSender or Carrier without
 // this method is never suspended.
 type suspendable interface{ AttemptsAllowed() int }
 
-// connLimited is a MailSender or Carrier with a bound on the messages that are under way at once.
-// Without this method, Workers is the only bound.
+// connLimited is a MailSender or Carrier with a bound on the messages that are under way at once. For
+// one without this method, Config.Workers is the only bound.
 type connLimited interface{ MaxConns() int }
 
 // ReceiptSources says which carriers can be polled for receipts (Poller), and which report by their
@@ -110,8 +110,8 @@ type Config struct {
 	IDHeaders []string          // names of extra mail headers to set to the send's ID
 	Lease     time.Duration     // of a row in flight; 0 means DefaultLease
 	Tick      time.Duration     // between two looks for rows to take over; 0 means DefaultTick
-	Workers   int               // sends of one channel in flight at once, strangers' apart; 0 means DefaultWorkers
-	Capacity  int               // sends of one channel held in memory, strangers' apart; 0 means MaxFlights
+	Workers   int               // sends of one channel at a worker at once, besides strangers'; 0 means DefaultWorkers
+	Capacity  int               // sends of one channel held in memory, besides strangers'; 0 means MaxFlights
 	Watch     store.PrefixWatch // settings of automatic pauses of prefixes; zero: pauses are ignored
 	// how long to wait for a carrier's report before the carrier is polled; 0: carriers are not
 	// polled
@@ -127,15 +127,14 @@ const (
 	DefaultWorkers = 16
 )
 
-// Bounds of the queues in memory. Beyond them, work waits in the database, and refunds happen by
-// the end of the window.
+// Bounds of the queues in memory. What goes beyond them waits in the database.
 const (
-	MaxFlights = 2000 // sends of a queue in memory, whose leases are renewed; more than are delivered within one lease
-	// outcomes not yet in the database. If a process dies while the database is unavailable, as many
-	// mails, and one more for each worker, can be sent twice
+	MaxFlights = 2000 // sends that one queue holds in memory: more than it delivers within one lease
+	// MaxPendingOutcomes bounds the outcomes that are not in the database yet. If a process dies while the
+	// database is unavailable, as many mails, and one more for each worker, can be sent twice.
 	MaxPendingOutcomes = 256
 
-	refundBatch   = 64  // refunds repeated in one tick
+	refundBatch   = 64  // refunds that one tick reads from the database
 	takeOverBatch = 500 // rows taken over in one statement
 )
 
@@ -165,8 +164,8 @@ type Dependencies struct {
 
 // Outbox delivers the rows in flight. The process that wrote a row delivers it at once, without
 // reading it back. If that process dies, the row's lease ends and another replica takes the row
-// over. Every write names its attempt, so a process whose lease has ended changes nothing. Safe for
-// concurrent use.
+// over. Every write names its attempt, so a process whose row another one took over changes nothing.
+// Safe for concurrent use.
 type Outbox struct {
 	Config
 	Dependencies
@@ -176,15 +175,15 @@ type Outbox struct {
 	mu           sync.Mutex
 	flights      map[uuid.UUID]*flight
 	lanes        map[store.Queue]*lane
-	refunds      []pendingRefund // that the limiter must still get
+	refunds      []pendingRefund // refunds that the limiter has not made yet
 	unsettled    []unsettled     // sends to look up in the database
 	wake         chan struct{}   // signalled when refunds grows
 	room         chan struct{}   // signalled when memory has room for rows that wait in the database
 	work         sync.WaitGroup
-	failedWrites int       // since the last warning of them: see warnFailedWrite
+	failedWrites int       // failed writes since the last warning of warnFailedWrite
 	warned       time.Time // when that warning was logged
 
-	base context.Context // context of attempts; ends when a stop has waited for MaxStopWait
+	base context.Context // context of attempts; ends with a stop, or MaxStopWait after the stop began
 	halt context.CancelFunc
 
 	refundsWait bool // the limiter failed at the last refund of a row
@@ -241,8 +240,8 @@ func (o *Outbox) Run(ctx context.Context) {
 	}
 }
 
-// takeOverIfReady takes over due rows, unless the database is unavailable or was until a moment
-// ago.
+// takeOverIfReady takes over due rows, unless the database is unavailable, or was so within the
+// last lease.
 func (o *Outbox) takeOverIfReady(ctx context.Context) {
 	if !o.away && !o.Now().Before(o.noTakeoverUntil) {
 		o.takeOver(ctx)
@@ -265,9 +264,9 @@ func (o *Outbox) stop() {
 	o.halt()
 }
 
-// tick runs the periodic work: refunds, unsettled sends, and takeover. After
-// an outage of the database, takeover pauses for one lease, so that delayed outcomes are written
-// first and no mail is sent twice.
+// tick runs the periodic work: refunds, unsettled sends, and takeover. After an outage of the
+// database, takeover pauses for one lease, so that delayed outcomes are written first and no mail
+// is sent twice.
 func (o *Outbox) tick(ctx context.Context) {
 	o.makeRefunds(ctx)
 	if err := o.repeatRefunds(ctx); err != nil {
@@ -300,8 +299,8 @@ func (o *Outbox) keepLeases(ended <-chan struct{}) {
 	}
 }
 
-// renew renews the leases that are due for it. It ends in time for two more attempts within a
-// lease.
+// renew renews the leases that leasesToRenew returns. It ends in time for two more renewals before
+// these leases end.
 func (o *Outbox) renew(ctx context.Context) {
 	held := o.leasesToRenew()
 	if len(held) == 0 {

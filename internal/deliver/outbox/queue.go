@@ -28,8 +28,8 @@ type flight struct {
 
 // lane has the flights and the workers of one queue of the database. Each channel has lanes with
 // bounds of their own, so that a carrier that hangs delays no mail, and a mail server that hangs no
-// text message. Strangers' sends have a lane, too, with half of the attempts that can run at once:
-// however many of them wait, the others go out beside them, and do not wait for theirs.
+// text message. Strangers' sends have a lane of their own in each channel, with half of the attempts
+// that can run at once. So other sends do not wait for them, however many strangers' sends there are.
 type lane struct {
 	store.Queue
 	queue   []*flight // flights that wait for a worker, in the order of byExpiry
@@ -65,8 +65,8 @@ func (o *Outbox) senderOrCarrier(ch recipient.Channel) any {
 	return o.Sender
 }
 
-// attemptsAtOnce returns how many messages of a channel can be under way at once, without those of
-// strangers: no more than there are connections, since further workers would only wait for one.
+// attemptsAtOnce returns how many messages of a channel can be under way at once: at most Workers, and
+// no more than there are connections, since further workers would only wait for one.
 func (o *Outbox) attemptsAtOnce(ch recipient.Channel) int {
 	if p, ok := o.senderOrCarrier(ch).(connLimited); ok {
 		return min(o.Workers, p.MaxConns())
@@ -140,7 +140,7 @@ func (o *Outbox) takeOver(ctx context.Context) {
 }
 
 // takeOverLane takes over rows of one lane. While all its servers are suspended, it takes over only
-// as many rows as they would try, and expired ones. The other rows wait unchanged in the database:
+// as many rows as they would try, and rows of expired codes. The others wait unchanged in the database:
 // an attempt could only postpone them.
 func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
 	admits := o.attemptsAllowed(l)
@@ -175,8 +175,8 @@ func (o *Outbox) attemptsAllowed(l *lane) int {
 // takeOverFunc is Store.TakeOver or Store.TakeOverWithExpiredCode.
 type takeOverFunc func(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 
-// takeOverUpTo leases rows of a lane by from, in batches, and queues their flights, until there are
-// no more rows, the lane's memory is full, or `most` rows were leased.
+// takeOverUpTo leases rows of a lane by calling from, in batches, and queues their flights, until no
+// row is left, the lane's memory is full, or `most` rows were leased.
 func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeOverFunc) error {
 	for limit := min(o.freeCapacity(l), takeOverBatch, most); limit > 0; limit = min(o.freeCapacity(l), takeOverBatch, most) {
 		work, err := o.leaseRows(ctx, l.Queue, limit, from)
@@ -205,7 +205,7 @@ func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from t
 	work, err := from(ctx, q, o.Lease, limit)
 	for _, w := range work {
 		if s := w.Send; s.InDoubt {
-			// its process may have died before the limiter heard of a send that the database admitted alone
+			// If the database admitted the send alone, its process may have died before the limiter counted it.
 			counted := o.Policy.Get().Purposes[s.Purpose].CountedAs()
 			o.SettleLater(s.ID, map[quota.Scope]string{quota.Recipient: bucketnames.Recipient(s.App, s.Channel, counted, s.Recipient)})
 			o.Logger.Warn("abandoned send taken over", "send", w.Send.ID, "attempt", w.Send.Attempt,

@@ -14,8 +14,8 @@ import (
 
 // finish writes an outcome to the database, and repeats the write until it succeeds: without the
 // outcome another process would send the message again. It gives up only when the process stops.
-// After the write it refunds a failed send in the limiter, records a rejection there, wakes the
-// request that waits, and ends the attempt's trace. If another attempt holds the send, nothing is
+// After the write it refunds a failed send in the limiter, records there a failure that rules count,
+// wakes the request that waits, and ends the attempt's trace. If another attempt holds the send, nothing is
 // written, and finish only logs a warning.
 func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	defer o.endAttemptTrace(ctx, out.Status, out.Reason)
@@ -52,7 +52,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	case out.BadAddress:
 		o.countBadAddress(context.WithoutCancel(ctx), s)
 	case store.CountsForBackoff(out.Reason):
-		// if Redis does not answer, only this process counts the send
+		// If Redis does not answer, only this process counts the failure.
 		_ = o.Limiter.Record(context.WithoutCancel(ctx), quota.Backoff,
 			bucketnames.Backoff(s.App, s.Channel, s.Recipient, f.work.Verification.Class), policy.BackoffRule.Window, o.Now(),
 			quota.AgedEvent{ID: string(s.ID[:])})

@@ -16,7 +16,8 @@ import (
 )
 
 // repeatRefunds makes the refunds that are in the database and not yet in the limiter. It stops at
-// the first failure of the limiter, and tries one alone after that. Error: of the database.
+// the first failure. After a failure of the limiter, the next call tries only one refund. Error: of
+// RefundsDue.
 func (o *Outbox) repeatRefunds(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -40,8 +41,8 @@ func (o *Outbox) repeatRefunds(ctx context.Context) error {
 
 // refundRow refunds a send in the limiter and confirms that to the database. It refunds the
 // recipient's buckets, under each name that the purpose has had, since policies may have changed
-// after the send was counted, and the bucket of the rule on spellings, unless the address was erased.
-// It logs the first failure of the limiter until a refund succeeds.
+// after the send was counted. For a stranger's mail it also refunds the bucket of the rule on
+// spellings, unless the address was erased. Of successive failures of the limiter it logs the first.
 func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 	v := r.Verification
 	counted := o.recipientBuckets(v.App, v.Channel, v.Purpose, v.Recipient)
@@ -71,23 +72,22 @@ func (o *Outbox) recipientBuckets(app string, ch recipient.Channel, purpose stri
 	return all
 }
 
-// After a failed step of a request there are two ways back, for the request and for the background
-// work alike: RefundLater and SettleLater.
+// RefundLater and SettleLater correct the limiter if an event that it counted has no row, or may have none.
 
-// pendingRefund is an event without a row that the limiter must still refund.
+// pendingRefund is an event that the limiter must still refund.
 type pendingRefund struct {
 	id      string
 	buckets []string
 	since   time.Time // when it was queued
 }
 
-// unsettled is a send of which the limiter may count another thing than the database.
+// unsettled is a send that may count in only one of limiter and database.
 type unsettled struct {
 	send         uuid.UUID
 	scope        quota.Scope            // quota.Recipient; for a rejection quota.Failures
 	buckets      map[quota.Scope]string // in which the limiter may count the send
 	missingSince time.Time              // when the database first had no row
-	due          time.Time              // when the send is recorded once more; before its first record zero
+	due          time.Time              // when the send is recorded once more; zero before its first record
 }
 
 const (
@@ -95,7 +95,7 @@ const (
 	// dropped refund counts until its window ends; for a dropped send the limiter may go on differing
 	// from the database.
 	maxPending = 10_000
-	// retryRefundFor is how long a refund of a send without a row is repeated: the longest usual window.
+	// retryRefundFor is how long a pending refund is repeated: the longest usual window.
 	retryRefundFor = 24 * time.Hour
 	// repeatRecordAfter is the time after which an event is recorded once more. An earlier request
 	// with the same Idempotency-Key has the same ID. Its refund may have run late, in a stalled
@@ -119,7 +119,7 @@ func (o *Outbox) RefundLater(id string, in map[quota.Scope]string) {
 func (o *Outbox) enqueueRefund(id string, counted ...string) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = o.Limiter.Refund(ended, id, counted...) // in this process alone
+	_ = o.Limiter.Refund(ended, id, counted...) // since ended is over, only in this process
 	o.mu.Lock()
 	if len(o.refunds) < maxPending {
 		o.refunds = append(o.refunds, pendingRefund{id, counted, o.Now()})
@@ -254,8 +254,8 @@ func (o *Outbox) settleSome(ctx context.Context, list []unsettled) (left []unset
 }
 
 // countedBy returns since when a row counts, for how long at most, and whether it counts in the bucket
-// of x. The row may be a repetition's, from a replica that tells spellings of an address apart in
-// another way. Then it counts in another bucket.
+// of x. A repetition of the request may have written the row on a replica that folds spellings of an
+// address differently. Then the row counts in another bucket.
 func (o *Outbox) countedBy(row store.Send, x unsettled) (at time.Time, keep time.Duration, counts bool) {
 	set := o.Policy.Get()
 	if x.scope == quota.Failures {

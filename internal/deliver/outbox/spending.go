@@ -46,7 +46,7 @@ type budget struct {
 }
 
 const (
-	alarmPercent  = 80 // percent of a cap
+	alarmPercent  = 80 // a warning is logged when this percentage of a cap is spent
 	maxLoggedKeys = 10_000
 )
 

@@ -26,7 +26,7 @@ const (
 	SchemeMailgun          authScheme = "mailgun"           // HMAC-SHA256 over a time and a token, all three in the body
 	SchemeSecretHeader     authScheme = "header"            // the secret itself in a header
 	schemeBasic            authScheme = "basic"             // the secret as the password of HTTP's basic authentication
-	// a topic of Amazon SNS; package sns verifies its messages, and Source.Verify returns false
+	// messages of an Amazon SNS topic, which package sns verifies; Source.Verify returns false
 	SchemeSNS authScheme = "sns"
 )
 
@@ -81,8 +81,8 @@ type mailgunSignature struct {
 	token, signature string
 }
 
-// parseMailgunSignature returns the zero value for a body that is no JSON. It decodes these members
-// alone, since the sender is not known yet.
+// parseMailgunSignature returns the zero value for a body that is not JSON. It decodes only these
+// members, since the sender is not authenticated yet.
 func parseMailgunSignature(body []byte) mailgunSignature {
 	var given struct {
 		Signature struct{ Timestamp, Token, Signature json.RawMessage }

@@ -37,7 +37,7 @@ type Event struct {
 	Type    string // as the provider calls it; parts joined by dots
 	Outcome EventMeaning
 	Known   bool      // EventFormat.Outcomes has the type
-	Send    uuid.UUID // of the mail; Nil: the event names none of our sends
+	Send    uuid.UUID // of the mail; uuid.Nil: the event names none of our sends
 	To      string    // as the provider has it; empty: not in the event
 	At      time.Time // zero: not in the event
 	// reply code and enhanced status code, or a single word; never a sentence, which may hold an
@@ -76,7 +76,7 @@ type EventFormat struct {
 	Detail []JSONPath `yaml:"detail,omitempty"`
 }
 
-// errMalformed: a body is not JSON of the source's shape.
+// errMalformed: a body is not a JSON object or a list of objects, or is too large.
 var errMalformed = errors.New("reports: the body cannot be read")
 
 // Bounds of one request.

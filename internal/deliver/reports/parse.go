@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/deliver/jsonpath"
 )
 
-// Parse returns the events in a body, a list or one, in their order. It fails if the body is not
-// JSON of the source's shape.
+// Parse returns the events in a body, which is one event or a list, in their order. It fails if the
+// body is not a JSON object or a list of objects, or is too large.
 func (s Source) Parse(body []byte) ([]Event, error) {
 	value, err := decodeJSON(body)
 	if err != nil {
@@ -140,7 +140,7 @@ func findEnhancedCode(detail string) string {
 // JSONPath leads to a value.
 type JSONPath = jsonpath.Path
 
-// asText returns a value as text, and of a list its first element; "" if it is no single value.
+// asText returns a scalar, or a scalar that is the first element of a list, as text; "" for other values.
 func asText(value any) string {
 	if list, ok := value.([]any); ok && len(list) > 0 {
 		if _, nested := list[0].([]any); !nested {

@@ -19,15 +19,15 @@ import (
 	"sendcode/internal/store"
 )
 
-// IngestResult is the result of Ingest: the kind under which the event was recorded, or why it was
-// not recorded. After any IngestResult the provider need not repeat the event; after an error it
-// should.
+// IngestResult is the result of Ingest: the kind under which the event was recorded, or Unmapped, or
+// why it was not recorded. After any IngestResult the provider need not repeat the event; after an
+// error it should.
 type IngestResult string
 
-// The results of events that are not recorded.
+// The results besides the kinds in kindByMeaning.
 const (
 	Unrecorded     IngestResult = "ignored"         // the event's type is known, but nothing is recorded for it
-	Unmapped       IngestResult = "unmapped"        // the event's type is not configured
+	Unmapped       IngestResult = "unmapped"        // the type is not configured; the event is recorded if its send is known
 	Repeated       IngestResult = "repeated"        // an event of this kind was recorded for the message before
 	UnknownMessage IngestResult = "unknown_message" // the message is not in the database, or not any more
 	OtherRecipient IngestResult = "other_recipient" // the message went to another recipient
@@ -64,7 +64,7 @@ type ProviderEvents struct {
 	Teller webhook.EventMaker
 	Logger *slog.Logger
 
-	unmapped sync.Map // the types that were logged, each behind its provider
+	unmapped sync.Map // the keys "provider type" that logUnmapped has seen
 }
 
 // Ingest records an event that an authenticated mail provider reports on a message that it
@@ -73,7 +73,7 @@ type ProviderEvents struct {
 func (s *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (IngestResult, error) {
 	kind, means := kindByMeaning[e.Outcome]
 	switch {
-	case !means && !e.Known: // it may have ended the send, whose page shows it
+	case !means && !e.Known: // the send may have failed, so the event is recorded for the send's page
 		if s.logUnmapped(provider, e.Type); singleWordPattern.MatchString(e.Type) {
 			e.Detail = e.Type
 		}
@@ -129,8 +129,8 @@ func (s *ProviderEvents) record(ctx context.Context, provider string, kind store
 	return IngestResult(kind), nil
 }
 
-// logUnmapped logs once for each type of a provider that its configuration does not map: the events
-// may be some that end a send.
+// logUnmapped logs once for each type of a provider that its configuration does not map, since such
+// events may mean that mails fail. It logs no type that is not a single word.
 func (s *ProviderEvents) logUnmapped(provider, name string) {
 	if _, known := s.unmapped.LoadOrStore(provider+" "+name, true); !known && singleWordPattern.MatchString(name) {
 		s.Logger.Warn("provider event is not mapped: see provider_events", "provider", provider, "type", name,
@@ -152,8 +152,8 @@ func (s *ProviderEvents) sameRecipient(named string, to recipient.Recipient) boo
 }
 
 // suppressionCause returns why an event suppresses its recipient; empty: it does not. A bounce does
-// if its code and words say that there is no such mailbox, or if the provider says so and they do not
-// contradict: then there is no code, and no word of another reason.
+// if its code and words say that there is no such mailbox. It also does if the provider says so
+// (BouncedForGood) without an enhanced code, and no words give another reason.
 func suppressionCause(e Event) store.SuppressionCause {
 	switch code := findEnhancedCode(e.Detail); {
 	case e.Outcome == Complained:

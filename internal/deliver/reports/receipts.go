@@ -37,7 +37,7 @@ type pollers interface {
 // poll to one replica.
 type ReceiptRecorder struct {
 	Store    ReceiptStore
-	Carriers pollers // nil: none is polled
+	Carriers pollers // nil: Poll must not be called
 	Vault    keys.Vault
 	Teller   webhook.EventMaker
 	Logger   *slog.Logger
@@ -113,7 +113,7 @@ func (r *ReceiptRecorder) poll(ctx context.Context, a store.PendingReceipt) {
 	q, err := r.statusQuery(ctx, a)
 	poller, can := r.Carriers.Poller(a.Carrier)
 	if errors.Is(err, errNoStatusQuery) || !can {
-		r.endPolling(ctx, a.Send) // the carrier is gone, or the recipient was erased
+		r.endPolling(ctx, a.Send) // no receipt is needed, or none can be asked for
 		return
 	}
 	if err != nil {
@@ -133,7 +133,7 @@ func (r *ReceiptRecorder) poll(ctx context.Context, a store.PendingReceipt) {
 	}
 }
 
-// errNoStatusQuery: the send needs no receipt any more, or its recipient was erased.
+// errNoStatusQuery: the send needs no receipt any more, or its recipient cannot be decrypted.
 var errNoStatusQuery = errors.New("reports: nothing to ask for")
 
 func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceipt) (sms.StatusQuery, error) {
@@ -151,7 +151,8 @@ func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceip
 	return sms.StatusQuery{Send: a.Send.String(), ID: a.ID, To: to.Address(), Country: to.Country(), At: a.At}, nil
 }
 
-// isFinal reports whether no receipt can change the status any more.
+// isFinal reports whether a status needs no poll any more. A carrier may still report that a message
+// with the status Undelivered was delivered.
 func isFinal(s store.Status) bool {
 	return s == store.Delivered || s == store.Undelivered || s == store.Failed
 }

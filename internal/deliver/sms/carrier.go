@@ -13,7 +13,7 @@ import (
 // Setup has the settings and dependencies that every carrier is opened with.
 type Setup struct {
 	Name   string // as configured
-	Secret string // a carrier has one
+	Secret string // the only one that a carrier has; may be empty
 	// Timeout bounds one attempt; 0: 20 s.
 	Timeout time.Duration
 	// Now gives the time that requests are signed with; nil: time.Now.
@@ -61,7 +61,7 @@ type Carrier interface {
 }
 
 // ReportParser is a Carrier that sends receipts. They come to an address with a token of ours,
-// which the caller has checked; send is the send that the address names, or "".
+// which the caller has checked; send is the ID of the send that the address names, or "".
 type ReportParser interface {
 	// ParseReports reads receipts and returns them with the reply that the carrier expects. Errors:
 	// ErrForged, ErrUnreadableReport.

@@ -71,7 +71,7 @@ type Meaning struct {
 	hold      time.Duration
 	badNumber bool
 	perNumber bool
-	// the number cannot be reached by this carrier, and may be by the next
+	// this carrier cannot reach the number; another carrier may
 	unreachable bool
 }
 
@@ -83,7 +83,7 @@ var (
 	MeaningPerNumber = Meaning{class: delivery.Temporary, perNumber: true}
 	MeaningUnknown   = Meaning{class: delivery.Unknown}
 	MeaningOptedOut  = Meaning{class: delivery.Rejected, reason: ReasonOptedOut, badNumber: true}
-	// MeaningUnreachable: as of a number without WhatsApp.
+	// MeaningUnreachable: this carrier cannot reach the number, for example because it has no WhatsApp.
 	MeaningUnreachable = Meaning{class: delivery.Rejected, unreachable: true}
 )
 
@@ -108,9 +108,9 @@ func ErrorByCode(a exchange.Response, code string, table map[string]Meaning) *de
 	return v.ToError(a, code)
 }
 
-// ToError returns the error of a message with this meaning. A temporary one has the wait that the
-// answer asks for. It is not PerNumber if the status shows that the failure is about our account or
-// the carrier.
+// ToError returns the error of a message with this meaning. A Temporary error has the wait that the
+// answer asks for, and is not PerNumber if the status shows that the failure is about our account or the
+// carrier.
 func (v Meaning) ToError(a exchange.Response, code string) *delivery.Error {
 	e := &delivery.Error{Class: v.class, Stage: delivery.StageAnswer, Status: a.Status, Code: exchange.SafeErrorCode(code),
 		Reason: v.reason, Hold: v.hold, BadNumber: v.badNumber, Unreachable: v.unreachable}

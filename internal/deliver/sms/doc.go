@@ -36,15 +36,15 @@
 //	it may need a sender of ours                              Config: SettingsWithSender
 //	it sends templates that it has approved                   Config embeds [Account] (aliyun, tencent)
 //
-// The interfaces are in carrier.go. An API that has to be told the coding asks [NeedsUCS2]. If an
-// answer has a code for each part of a message, it is a failure only if no part was accepted.
+// The interfaces are in carrier.go. If an API must be told the coding, ask [NeedsUCS2]. If an answer
+// has a code for each part of a message, it is a failure only if no part was accepted.
 //
 // Receipts come by GET or POST; those of GET are in the query of IncomingRequest.URL, beside our
-// send and token. Of several for one send the first final one stays. The answer to them is 204 if
-// the reply of ParseReports is empty, else 200 with the reply as JSON; 400 for an error, and 403
-// for ErrForged. A request by which a console tries the address is no error. The address is long:
-// where an API takes none of that length, it is entered once, and the API's own reference carries
-// Message.ID.
+// parameters send and token. Of several receipts for one send, the first final one counts. The answer
+// to a receipt is 204 if the reply of ParseReports is empty, else 200 with the reply as JSON; 400 for
+// an error, and 403 for ErrForged. Return no error for the request by which a carrier's console tests
+// the address. The address is long: if an API takes none of that length with a message, it is entered
+// once in the console, and the API's own reference carries Message.ID.
 //
 // Send calls Client.Attempt with a function that reads the answer: the carrier's ID of the message,
 // its code, and the failure. Where the HTTP status tells failures apart, that is

@@ -45,8 +45,8 @@ const (
 	ErrUndocumentedAnswer = delivery.SafeError("the carrier answers something else than is documented")
 )
 
-// checkConnection tries a connection to the endpoint, as Send would make it, closes it, and returns
-// the host.
+// checkConnection tries a connection to the endpoint, closes it, and returns the host. Unlike Send it
+// uses no proxy of the environment.
 func checkConnection(ctx context.Context, endpoint string) (host string, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {

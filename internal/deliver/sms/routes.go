@@ -14,7 +14,7 @@ import (
 // Route is a carrier with the numbers that it takes.
 type Route struct {
 	Carrier  Carrier
-	Prefixes []string // of numbers, with their "+"; none: all
+	Prefixes []string // of the numbers that it takes, with "+"; empty: it takes all
 	// Prices are the prices of a segment by country, in millionths of the currency. Other countries
 	// have DefaultPrice.
 	Prices map[string]int64
@@ -34,8 +34,8 @@ func (r Route) costOf(m Message) int64 {
 
 // Options are the senders of all messages, and the functions that Carriers calls for each.
 type Options struct {
-	Sender  string            // what they come from; empty: the carrier's choice
-	Senders map[string]string // the same by country
+	Sender  string            // what messages come from; empty: the carrier's choice
+	Senders map[string]string // by country; takes the place of Sender
 	// Callback returns the URL to which a carrier sends the receipt of a send; nil: carriers are
 	// given none.
 	Callback func(carrier, send string) string
@@ -66,7 +66,7 @@ type routeWithBreaker struct {
 	breaker *delivery.Breaker
 
 	mu     sync.Mutex
-	failed map[string]time.Time // prefixes with a counted failure of PerNumber, and when; at most maxRememberedPrefixes
+	failed map[string]time.Time // when a PerNumber failure was counted, by prefix; at most maxRememberedPrefixes
 }
 
 const (
@@ -97,8 +97,8 @@ func NewCarriers(routes []Route, o Options) *Carriers {
 
 // Send offers the message to one carrier after the other. It goes on only after a failure that is
 // Temporary or Unreachable, after which the message was certainly not accepted. A message that was
-// rejected otherwise or may have been accepted is never offered to another carrier. The result and the error are those of the
-// last carrier that was tried; Took is the whole time.
+// rejected otherwise or may have been accepted is never offered to another carrier. The result and the
+// error are those of the last carrier that was tried, but see Options.Reserve; Took is the whole time.
 func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
 	m.Sender = c.Sender
@@ -149,7 +149,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 			break
 		}
 	}
-	if over != nil && fail != nil && (fail.Err == errNoRoute || fail.Unreachable) { // and no carrier that may take it later
+	if over != nil && fail != nil && (fail.Err == errNoRoute || fail.Unreachable) { // none was tried, or the last can't reach it
 		fail = over
 	}
 	return receipt, fail
@@ -171,9 +171,9 @@ func (r *routeWithBreaker) acceptsNumber(number string) bool {
 }
 
 // breakerReport returns what an attempt says of the carrier, for its circuit breaker: fail, if the carrier
-// is at fault; nil, if it did its work; ErrHealthUnknown, if the outcome tells nothing about it. An
-// answer that may be about the number tells nothing: strangers choose the numbers, and one caller can
-// ask for many of one prefix.
+// is at fault; nil, if it did its work; ErrHealthUnknown, if the outcome tells nothing about it. A PerNumber
+// failure is a fault only once for each prefix, and never for a stranger's message: strangers choose the
+// numbers, and one caller can ask for many of one prefix.
 func (r *routeWithBreaker) breakerReport(ctx context.Context, m Message, fail *delivery.Error) error {
 	switch {
 	case fail == nil, fail.Class == delivery.Rejected:
@@ -224,7 +224,7 @@ func (c *Carriers) someNumbersUnserved(usable func(*routeWithBreaker) bool) bool
 		if len(prefixes) == 0 {
 			prefixes = []string{""}
 		}
-		for _, prefix := range prefixes { // as the shortest number that begins with it
+		for _, prefix := range prefixes { // the prefix stands for the numbers that begin with it
 			if !slices.ContainsFunc(c.routes, func(other *routeWithBreaker) bool {
 				return other.acceptsNumber(prefix) &&
 					usable(other)

@@ -28,7 +28,7 @@ import (
 // messageKind is the type of a message.
 type messageKind string
 
-// The kinds.
+// The kinds of messages that SNS posts.
 const (
 	Notification             messageKind = "Notification"
 	SubscriptionConfirmation messageKind = "SubscriptionConfirmation"
@@ -110,9 +110,9 @@ func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message
 	return Message{Kind: typeOf, Text: m["Message"], token: m["Token"]}, nil
 }
 
-// parseMembers returns the members of a message that it needs, of those that are strings. It decodes
-// no others, since the sender is not known yet. Only Message may have several lines: textToSign joins
-// members by line breaks, so a line break in any other could imitate a member.
+// parseMembers returns those of neededMembers that a message has as strings. It decodes no others, since
+// the message is not verified yet. Only Message may have several lines: textToSign joins members by line
+// breaks, so a line break in another member could imitate a member.
 func parseMembers(body []byte) (map[string]string, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
@@ -145,7 +145,7 @@ func parseMembers(body []byte) (map[string]string, error) {
 // maxMembers bounds the members of a message; those of SNS have at most eleven.
 const maxMembers = 32
 
-// neededMembers are the signed members, and those that say by what they are signed.
+// neededMembers are the signed members, the signature, its version and its certificate's address.
 var neededMembers = func() map[string]bool {
 	needed := map[string]bool{"SignatureVersion": true, "Signature": true, "SigningCertURL": true}
 	for _, names := range signedMembers {

@@ -20,21 +20,21 @@ import (
 type Topic struct {
 	arn    string
 	host   string   // of SNS in the topic's region
-	owners []string // the host names in SNS's certificates for the region
+	owners []string // host names; SNS's certificate for the region has one of them
 	http   *http.Client
 	roots  *x509.CertPool
 
-	fetching chan struct{} // semaphore: certificates fetched at once, since anyone can cause a fetch
+	fetching chan struct{} // semaphore that bounds concurrent fetches of certificates, since anyone can cause them
 	mu       sync.Mutex
-	known    map[string]*x509.Certificate // by address; verified
+	known    map[string]*x509.Certificate // verified certificates by URL
 }
 
 // Bounds on fetching and keeping certificates. SNS changes its certificate about once a year.
 const (
 	fetchTimeout          = 5 * time.Second
-	maxAnswerBytes        = 64 << 10 // bytes
+	maxAnswerBytes        = 64 << 10
 	maxCachedCertificates = 8
-	minKeyBits            = 2048 // bits
+	minKeyBits            = 2048
 	maxConcurrentFetches  = 4
 )
 
@@ -51,8 +51,8 @@ func NewTopic(arn string, client *http.Client, roots *x509.CertPool) *Topic {
 		arn: arn, host: "sns." + region + "." + suffix, http: client, roots: roots,
 		fetching: make(chan struct{}, maxConcurrentFetches), known: map[string]*x509.Certificate{},
 	}
-	// As in SnsHostProvider of the AWS SDK for Java: most regions, those that are opted in to, and
-	// those of other partitions.
+	// As in SnsHostProvider of the AWS SDK for Java: the names in certificates of most regions, of opt-in
+	// regions, and of regions of other partitions.
 	t.owners = []string{"sns." + suffix, "sns-signing." + region + "." + suffix, "sns-" + region + "." + suffix}
 	if partition == "aws-us-gov" {
 		t.owners = []string{"sns-us-gov-west-1." + suffix}
@@ -62,7 +62,7 @@ func NewTopic(arn string, client *http.Client, roots *x509.CertPool) *Topic {
 
 var certificatePathPattern = regexp.MustCompile(`^/SimpleNotificationService-[A-Za-z0-9]+\.pem$`)
 
-// signingKey returns the key of the certificate at the address. Errors: as Verify.
+// signingKey returns the key of the certificate at the address. Its errors are those of Verify.
 func (t *Topic) signingKey(ctx context.Context, address string, now time.Time) (*rsa.PublicKey, error) {
 	u, err := url.Parse(address)
 	if err != nil || !certificatePathPattern.MatchString(u.Path) || address != "https://"+t.host+u.Path {
@@ -75,7 +75,7 @@ func (t *Topic) signingKey(ctx context.Context, address string, now time.Time) (
 	if now.After(cert.NotAfter) {
 		return nil, newForgedError("its certificate has expired")
 	}
-	return cert.PublicKey.(*rsa.PublicKey), nil // verifyCertificate asked for it
+	return cert.PublicKey.(*rsa.PublicKey), nil // verifyCertificate has checked the key's type
 }
 
 func (t *Topic) loadCertificate(ctx context.Context, address string, now time.Time) (*x509.Certificate, error) {

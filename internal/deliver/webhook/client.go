@@ -72,13 +72,13 @@ func (g Guard) Client(roots *x509.CertPool, resolver *net.Resolver) http.Client 
 
 // attemptResult is the result of an attempt.
 type attemptResult struct {
-	word  string        // a status, or the kind of failure, for the administrator
+	word  string        // the HTTP status or the kind of failure, for the administrator
 	ok    bool          // 2xx: the event is delivered
 	gone  bool          // 410: the receiver will never take it
 	after time.Duration // how long the receiver asks to wait; 0: not said
 }
 
-// postEvent makes one attempt.
+// postEvent makes one attempt to deliver an event. It blocks for at most c.timeout.
 func (c *client) postEvent(ctx context.Context, to Endpoint, e store.AppEvent) attemptResult {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -96,13 +96,13 @@ func (c *client) postEvent(ctx context.Context, to Endpoint, e store.AppEvent) a
 		"Webhook-Id": {id}, "Webhook-Timestamp": {strconv.FormatInt(at.Unix(), 10)},
 		"Webhook-Signature": {standardwebhooks.Sign(to.Secrets, id, at, body)},
 	}
-	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header)) // without a trace, nothing
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header)) // adds nothing if ctx has no trace
 	resp, err := c.Do(r)
 	if err != nil {
 		return attemptResult{word: failureWord(err)}
 	}
 	defer func() { _ = resp.Body.Close() }()
-	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswerBytes) // the body is not used; reading it is bounded
+	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswerBytes) // a body that was read frees the connection
 	return attemptResult{
 		word: strconv.Itoa(resp.StatusCode), ok: resp.StatusCode/100 == 2, gone: resp.StatusCode == http.StatusGone,
 		after: c.parseRetryAfter(resp.Header.Get("Retry-After")),
@@ -122,7 +122,7 @@ func (c *client) parseRetryAfter(header string) time.Duration {
 	return 0
 }
 
-// failureWord returns a word for the kind of failure. The error itself contains addresses.
+// failureWord returns a word for the kind of failure, since the error's own text contains addresses.
 func failureWord(err error) string {
 	var dns *net.DNSError
 	var cert *tls.CertificateVerificationError

@@ -16,7 +16,7 @@ type Deliverer struct {
 	wake chan struct{}
 	done sync.WaitGroup
 
-	base context.Context // ends maxStopWait after a stop
+	base context.Context // context of attempts; ends with a stop, or maxStopWait after the stop began
 	halt context.CancelFunc
 
 	mu       sync.Mutex
@@ -201,7 +201,7 @@ func (d *Deliverer) recordResult(e store.AppEvent, age time.Duration, got attemp
 	case got.ok:
 		end.State, outcome = store.EventDelivered, Delivered
 	case d.base.Err() != nil:
-		// This process stops: another one goes on at once.
+		// This process stops. end.After stays 0, so that another one tries again at once.
 	case got.gone || age+wait > retryFor:
 		end.State, outcome = store.EventGivenUp, GivenUp
 	default:
@@ -244,8 +244,8 @@ func (d *Deliverer) retryDelay(n int) time.Duration {
 	return wait*3/4 + d.Random(wait/2)
 }
 
-// deleteOldEvents deletes events that are older than keepEventsFor. Those that were not delivered are
-// given up.
+// deleteOldEvents deletes events that ended longer than keepEventsFor ago. It gives up pending events
+// of that age.
 func (d *Deliverer) deleteOldEvents(ctx context.Context) {
 	for more := true; more && ctx.Err() == nil; {
 		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)

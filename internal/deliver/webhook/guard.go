@@ -97,13 +97,13 @@ func (g Guard) allows(a netip.Addr, plain bool) bool {
 	case anyContains(g.Allow, a):
 		return true
 	}
-	// At a public address everyone on the internet reaches the same machine.
+	// A public address leads to the same machine from everywhere on the internet.
 	public := a.IsValid() && (a.Is4() || routedIPv6.Contains(a)) && !anyContains(nonPublicNetworks, a)
 	return public && (!plain || g.Plain)
 }
 
-// checkDial is net.Dialer.ControlContext. It is called for each resolved address before a
-// connection to it is made.
+// checkDial returns a net.Dialer.ControlContext, which is called for each resolved address before a
+// connection to it is made. plain means without TLS.
 func (g Guard) checkDial(plain bool) func(context.Context, string, string, syscall.RawConn) error {
 	return func(_ context.Context, network, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)

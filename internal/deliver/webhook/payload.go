@@ -13,7 +13,7 @@ import (
 // key, and neither a code nor a full recipient.
 type eventPayload struct {
 	Type      string    `json:"type"`
-	Timestamp string    `json:"timestamp"` // when it happened
+	Timestamp string    `json:"timestamp"` // when the event happened
 	Data      eventData `json:"data"`
 }
 
@@ -27,7 +27,7 @@ type eventData struct {
 	Status         string  `json:"status"`
 	Reason         *string `json:"reason"`
 	Reference      *string `json:"reference"`
-	Method         string  `json:"method,omitempty"` // as in a verification
+	Method         string  `json:"method,omitempty"` // store.Verification.Method
 	Test           bool    `json:"test"`
 }
 

@@ -24,11 +24,11 @@ type verificationJSON struct {
 	store.Labels
 	CreatedAt         string           `json:"created_at"`
 	ExpiresAt         string           `json:"expires_at"`
-	ExpiresIn         int              `json:"expires_in"` // whole seconds, rounded down: never promised too long
+	ExpiresIn         int              `json:"expires_in"` // whole seconds, rounded down, so that it never promises too much
 	CodeFormat        *codeFormatJSON  `json:"code_format,omitempty"`
 	AttemptsRemaining int              `json:"attempts_remaining"`
 	Test              bool             `json:"test,omitempty"`
-	Recipient         string           `json:"recipient,omitempty"` // to secret keys
+	Recipient         string           `json:"recipient,omitempty"` // only for secret keys
 	Send              *sendJSON        `json:"send,omitempty"`
 	Quota             *quotahttp.Quota `json:"quota,omitempty"`
 }
@@ -59,8 +59,8 @@ type checkResultJSON struct {
 	Valid             bool               `json:"valid"`
 	AttemptsRemaining *int               `json:"attempts_remaining,omitempty"`
 	Proof             string             `json:"proof,omitempty"`
-	Known             string             `json:"known,omitempty"`     // to browsers
-	Recipient         string             `json:"recipient,omitempty"` // to secret keys
+	Known             string             `json:"known,omitempty"`     // only for browsers
+	Recipient         string             `json:"recipient,omitempty"` // only for secret keys
 	Test              bool               `json:"test,omitempty"`
 }
 
@@ -71,7 +71,7 @@ func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05
 // send's reason and the recipient's hash.
 func toVerificationJSON(a verification.Answer, kind verification.CallerKind) verificationJSON {
 	v := a.View
-	send, _ := uuid.Parse(v.Send.ID) // Nil has no reference
+	send, _ := uuid.Parse(v.Send.ID) // without a send it is the zero UUID, whose reference is ""
 	out := verificationJSON{
 		ID: v.ID, Status: v.State, Method: v.Method, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose,
 		PurposeTitle: v.PurposeTitle, Labels: v.Labels,

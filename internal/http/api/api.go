@@ -91,15 +91,15 @@ func (a *API) Register(e *echo.Echo) {
 // handler answers a request of a caller whose key was accepted.
 type handler func(c echo.Context, who verification.Caller) error
 
-// route is an operation with the scope that its key needs.
+// route is an operation, with the scope that a key needs for it.
 type route struct {
 	method, path   string
 	scope          KeyScope
 	handler        handler
-	secret         string // what only secret keys may do there; empty: public keys may as well
+	secret         string // ends the refusal "Only secret keys may …" of public keys; empty: they may use the route
 	notFoundDetail string // detail of a 404
-	// the error with which each request is refused in an overload, before its key and body are
-	// read; may be nil
+	// returns the error that refuses each request in an overload, before its key and body are read;
+	// nil: there is no such check
 	overloaded func(CodeService) error
 }
 
@@ -114,7 +114,7 @@ func (a *API) routes() []route {
 			pendingNotFound, CodeService.ChecksOverloadError},
 		{http.MethodPost, "/v1/verifications/:id/outcome", KeyScopeCheck, withBody(a.report), reportPhrase, verificationNotFound, nil},
 		{http.MethodPost, "/v1/verifications/outcome", KeyScopeCheck, withBody(a.reportByRecipient), reportPhrase, reportNotFound, nil},
-		// browsers carry proofs
+		// a public key may not redeem: browsers hold the proofs, and the answer has the whole address
 		{http.MethodPost, "/v1/proofs/redeem", KeyScopeCheck, withBody(a.redeem), "redeem proofs", "", nil},
 		{http.MethodPost, "/v1/quota", KeyScopeRead, withBody(a.quota), "ask for a recipient's quota", "", nil},
 		{http.MethodGet, "/v1/channels", KeyScopeRead, a.channels, "", "", nil},
@@ -127,7 +127,8 @@ func (a *API) routes() []route {
 	}
 }
 
-// What only secret keys may do: the caller chooses whose events are counted, or which codes.
+// Values of route.secret. On these routes the caller chooses whose events are counted, or which code
+// has an outcome, so browsers may not use them.
 const (
 	useLimitsPhrase = "use limits"
 	reportPhrase    = "report outcomes"

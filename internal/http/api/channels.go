@@ -16,7 +16,7 @@ type channelsJSON struct {
 	Accent       *accentJSON   `json:"accent,omitempty"`
 }
 
-// accentJSON is the app's accent, legible in either scheme.
+// accentJSON has the app's accent colours for light and for dark pages.
 type accentJSON struct {
 	Light string `json:"light"`
 	Dark  string `json:"dark"`

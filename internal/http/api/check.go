@@ -102,7 +102,7 @@ func (a *API) reportByRecipient(c echo.Context, who verification.Caller, body re
 	})
 }
 
-// writeReport writes what became of a report by a caller with its Idempotency-Key.
+// writeReport calls report for the caller with its Idempotency-Key, and answers with the recorded outcome.
 func (a *API) writeReport(c echo.Context, who verification.Caller, report func(verification.Caller) (store.Verification, error)) error {
 	if err := setCheckFields(c, &who, ""); err != nil {
 		return err

@@ -91,8 +91,8 @@ func refuse(c echo.Context, hook hooks.Hook, p *server.Problem) error {
 	return c.JSON(http.StatusOK, hook.RefusalBody(p.Kind.Status, p.Detail))
 }
 
-// All of a hook's request has one deadline, which is less than the 5 s for which auth servers wait. A
-// step that does not keep it is left alone after hookGrace more; then its message is not sent.
+// A hook's request has one deadline, which is less than the 5 s for which auth servers wait. A send
+// that exceeds it is awaited for hookGrace more. If it was not admitted in time, no message is sent.
 const (
 	hookDeadline = 4 * time.Second
 	hookGrace    = time.Second / 2
@@ -101,8 +101,8 @@ const (
 // send sends the messages of a request. All are admitted or refused first: if one is refused, or not
 // decided in time, none is sent. Then it waits until the deadline for their outcomes: if one failed,
 // it cancels the others' codes. It returns the problem, whose detail the person may read; nil: the
-// messages are on their way. The deadline does not end if the server hangs up, since it then asks
-// again.
+// messages are on their way. It goes on if the auth server hangs up, since that then repeats the
+// request.
 func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) *server.Problem {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookDeadline)
 	defer cancel()
@@ -149,7 +149,7 @@ type hookResult struct {
 }
 
 // admissionProblem returns the problem of messages that were not admitted: an error, or else the longest wait;
-// nil: all were. If all were admitted too late, the service is slow.
+// nil: all were. If messages were only held back, as the others were not decided in time, it is Unavailable.
 func (h *authHooks) admissionProblem(ctx context.Context, results []hookResult) *server.Problem {
 	longest, held := 0, false
 	for _, r := range results {
@@ -173,8 +173,8 @@ func (h *authHooks) admissionProblem(ctx context.Context, results []hookResult) 
 }
 
 // cancelAfterFailure returns the problem of the first message that failed for good, and cancels the other codes,
-// since the server forgets all codes of the request; nil: none failed. Another address helps if the
-// recipient is refused. Other failures are ours.
+// since the server forgets all codes of the request; nil: none failed. If the recipient was refused or
+// blocked, the problem asks for another address. Other failures are the service's.
 func (h *authHooks) cancelAfterFailure(ctx context.Context, hook hooks.Hook, caller verification.Caller, results []hookResult) *server.Problem {
 	failed := func(r hookResult) bool {
 		return r.View.Send.Status == store.Failed || r.View.Send.Status == store.Undelivered

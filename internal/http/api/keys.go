@@ -26,7 +26,7 @@ type Key struct {
 	Expires time.Time  // from then on it is refused; zero: never
 	Origins []string   // of a browser's key: the pages that may use it
 	Scopes  []KeyScope // what a secret key may do; none: everything
-	Local   bool       // it is generated, and refused to all but programs on this machine
+	Local   bool       // this process generated the key, and accepts it only from programs on this machine
 
 	used atomic.Int64 // ms since 1970
 }
@@ -92,7 +92,7 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 		}
 		requestid.AddLogAttrs(c.Request().Context(), slog.String("app", key.App), slog.String("key", key.ID))
 		who := verification.Caller{App: key.App, Kind: key.Kind}
-		// a back end may name its client's address in client_ip; its own is not its client's
+		// a back end's own address is not its client's, which it may name in client_ip
 		if key.Kind == verification.Browser {
 			who.IP = server.ClientIP(c)
 			if a.Requests != nil {

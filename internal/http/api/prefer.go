@@ -40,12 +40,12 @@ func extendDeadlines(c echo.Context, wait time.Duration) {
 		return
 	}
 	until, controller := time.Now().Add(wait+10*time.Second), http.NewResponseController(c.Response())
-	_ = controller.SetReadDeadline(until) // fails for writers of tests alone
+	_ = controller.SetReadDeadline(until) // fails only for an http.ResponseWriter of a test
 	_ = controller.SetWriteDeadline(until)
 }
 
-// setPreferenceApplied says in the answer which wait was applied (RFC 7240, section 3); nothing
-// for 0.
+// setPreferenceApplied sets the header Preference-Applied, which tells the wait that was applied (RFC
+// 7240, section 3). Without a wait it does nothing.
 func setPreferenceApplied(h http.Header, wait time.Duration) {
 	if wait > 0 {
 		h.Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))

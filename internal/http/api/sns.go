@@ -56,7 +56,7 @@ func (p *eventHandlers) receiveFromTopic(c echo.Context, source reports.Source, 
 			runbook.Events.See())
 	case sns.Notification:
 		if text := strings.TrimSpace(m.Text); !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
-			p.count(source.Name, string(reports.Unrecorded)) // SES greets a new topic in words
+			p.count(source.Name, string(reports.Unrecorded)) // not JSON: SES greets a new topic with a sentence
 			break
 		}
 		return p.ingest(c, source, []byte(m.Text))

@@ -82,7 +82,7 @@ func parseSendRequest(c echo.Context, who verification.Caller, body sendBody) (v
 	}
 	if who.Kind == verification.Browser {
 		if origin, err := url.Parse(c.Request().Header.Get(echo.HeaderOrigin)); err == nil {
-			ask.Site = origin.Hostname() // one of the app's (authenticate)
+			ask.Site = origin.Hostname() // one of the app's origins: authenticate has checked it
 		}
 	}
 	if languages := c.Request().Header.Get("Accept-Language"); ask.Locale == "" && len(languages) <= texts.MaxAcceptLanguage {

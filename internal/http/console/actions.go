@@ -26,9 +26,9 @@ type sendAction struct {
 	Name string // in the roles, the audit log and the keys of texts
 	Path string // the last part of the action's URL, after the send's
 	Sure bool   // it can't be undone, so the form has a box to tick
-	ends bool   // it needs a verification that is still open
+	ends bool   // it needs a pending verification
 	code bool   // it needs a verification
-	ours bool   // it needs a code that was made here: a caller's code is not kept
+	ours bool   // it needs a code that was made here: one that the caller made is not kept to be sent again
 	do   func(a *Console, c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error)
 }
 

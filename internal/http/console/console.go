@@ -3,7 +3,7 @@
 // send, which package explain writes. Scripts get the same as JSON under /v1/admin.
 //
 // It reads the database and asks the use cases what a recipient's rules say now. Package support
-// makes all changes, and records each.
+// makes and records all changes but those of accounts and logins, which are package auth's.
 //
 // Full recipients come only in the bodies of requests, and are hashed at once; URLs contain the
 // hash. A page shows a full recipient only when an operator reveals it, or in a form that comes back

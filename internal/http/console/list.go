@@ -60,7 +60,7 @@ type listView struct {
 	Choices map[string][]string // suggestions for fields of the filter, by the ID of their list
 }
 
-// searchView is the search field with the text that was not searched for.
+// searchView is the search field with the text of a search that was refused, or comes back after a login.
 type searchView struct {
 	Typed   string
 	Problem string
@@ -80,7 +80,7 @@ func (a *Console) listPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	// so that the address means the same for readers in other zones
+	// times get a zone, so that the address means the same for readers in other zones
 	if zone := frame.Words(c).Zone(); zone != time.UTC && q.hasLocalTimes(raw) {
 		return c.Redirect(http.StatusSeeOther, listAddress(q.given, "", ""))
 	}
@@ -228,7 +228,7 @@ func listAddress(given url.Values, name, value string) string {
 // fault.NotFound, also for an ID in another form, and the store's.
 func (a *Console) readStory(ctx context.Context, id string) (store.SendDetails, error) {
 	parsed, err := uuid.Parse(id)
-	if err != nil || !strings.EqualFold(parsed.String(), id) { // no braces, no urn:
+	if err != nil || !strings.EqualFold(parsed.String(), id) { // uuid.Parse also takes braces and urn:uuid:
 		return store.SendDetails{}, fault.NotFound
 	}
 	s, err := a.DB.SendDetails(ctx, parsed)

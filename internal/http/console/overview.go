@@ -92,7 +92,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 	d := statistics.ChartBuilder{Stretches: v.Stretches, Each: v.query.Each, W: w, Rows: v.rowsAddressBetween}
 	v.Sends, v.Became = d.SendsChart()
 	by := []store.Dimension{v.By}
-	if v.By == "" { // domains if there is no country, since mail has none
+	if v.By == "" { // by domain if no code has a country, since codes by mail have none
 		by = []store.Dimension{store.ByCountry, store.ByDomain}
 	}
 	for _, v.By = range by {
@@ -234,7 +234,7 @@ func figureViews(now, before statistics.Total, w texts.Words) (all []figureView)
 }
 
 // percentChange returns the change from before to now in percent, with its sign; "" if before is
-// zero, or counts fewer than minForPercent.
+// zero, or if counts, the number of rows it is based on, is less than minForPercent.
 func percentChange(now, before float64, counts int) string {
 	if before == 0 || counts < minForPercent {
 		return ""

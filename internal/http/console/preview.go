@@ -113,7 +113,7 @@ func previewIn(form url.Values) support.PreviewRequest {
 	}
 }
 
-// sendPreview sends a message to the recipient in the form and redirects to the page of the send.
+// sendPreview sends a message to the recipient in the form and redirects to its page, or shows the problem.
 func (a *Console) sendPreview(c echo.Context, form url.Values) error {
 	act, err := a.auth.NewAuditEntry(c, auth.ActionPreview)
 	if err != nil {
@@ -125,7 +125,7 @@ func (a *Console) sendPreview(c echo.Context, form url.Values) error {
 	answer, err := a.Desk.SendPreview(c.Request().Context(), trial, act)
 	err = actionErrorOf(answer, err, "preview.problem.limited", frame.Words(c))
 	if status, problem := a.formProblem(c, err); problem != "" {
-		trial.To = "" // no page holds a whole address that was sent
+		trial.To = "" // a refused form does not show a full recipient again
 		return a.showPreview(c, status, form, trial, problem)
 	}
 	if err != nil {

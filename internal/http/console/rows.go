@@ -161,8 +161,8 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.SendOrRefusal
 	return all, nil
 }
 
-// shownCodeState returns the state of a send's code. False: a code that was not delivered could not be
-// entered, so it is neither waiting nor expired.
+// shownCodeState returns the state of a send's code. False: the code waits or has expired, but it was
+// not delivered, so it could not be entered, or its recipient was erased.
 func shownCodeState(v store.Verification, s store.SendOrRefusal, now time.Time) (state store.CodeState, shown bool) {
 	state = explain.CodeStateOf(v, now)
 	over := state == store.CodeWaiting || state == store.CodeExpired

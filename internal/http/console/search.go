@@ -98,8 +98,8 @@ func (a *Console) supportReferenceAddress(ctx context.Context, typed string) (st
 	return listAddress(nil, "support", store.SupportReference(rows[0].ID)), nil
 }
 
-// searchAddress returns the address that a search leads to: a send's page, or a list by recipient
-// or reference. A text that may be a recipient is never taken for a reference, which would put it
+// searchAddress returns the address that a search leads to: a send's page, or a list by recipient,
+// reference or request. A text that may be a recipient is never taken for a reference, which would put it
 // into the URL.
 func (a *Console) searchAddress(ctx context.Context, typed string) (string, error) {
 	if typed == "" {
@@ -110,7 +110,7 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 		return a.fallBackToRequestAddress(ctx, typed, explain.SendPageAddress(id), rows, err)
 	}
 	if _, send, _, err := a.DB.Verification(ctx, typed); !errors.Is(err, fault.NotFound) {
-		return explain.SendPageAddress(send.ID), err // its ID is a capability: no address has it
+		return explain.SendPageAddress(send.ID), err // no address has the typed ID: it lets its holder act
 	}
 	if h, err := recipient.ParseHash(typed); err == nil {
 		rows, err := a.DB.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
@@ -193,8 +193,8 @@ func (a *Console) fallBackToRequestAddress(ctx context.Context, typed, address s
 }
 
 // guessRecipient returns the channel and the text of a typed recipient; false if the text is no
-// recipient. A text with an at sign is an address. A text of digits, perhaps grouped, or with a
-// plus before digits, is a phone number.
+// recipient. A text with an at sign is an address. At least five digits, perhaps grouped, or a plus
+// and seven digits within another text, are a phone number.
 func guessRecipient(typed string) (ch recipient.Channel, to string, is bool) {
 	if strings.ContainsAny(typed, "@＠") {
 		return recipient.Email, typed, true

@@ -98,9 +98,9 @@ func (v *Verifier) Verify(ctx context.Context, token string, want Expected) (iss
 		return "", tokenError("sd_hash")
 	case !v.isCurrent(binding) || !v.isCurrent(said):
 		return "", tokenError("iat")
-	case err != nil || !said.EmailVerified || !claimed.Equal(want.Address): // an issuer's private alias is another address
+	case err != nil || !said.EmailVerified || !claimed.Equal(want.Address): // a private alias of the issuer is another address
 		return "", tokenError("email")
-	case !hasValidSignature(inner, said.Confirmation.Key): // before anything is fetched
+	case !hasValidSignature(inner, said.Confirmation.Key): // before the look-up, which a forged token must not cause
 		return "", tokenError("key binding")
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxIssuerWait)
@@ -110,7 +110,7 @@ func (v *Verifier) Verify(ctx context.Context, token string, want Expected) (iss
 	if err != nil {
 		return "", err
 	}
-	if said.Issuer != by.host && said.Issuer != "https://"+by.host { // the draft's, and Chromium's
+	if said.Issuer != by.host && said.Issuer != "https://"+by.host { // the draft has the host, Chromium the URL
 		return "", tokenError("iss")
 	}
 	for i, key := range by.keys.Key(outer.Signatures[0].Protected.KeyID) {
@@ -155,7 +155,8 @@ func hasValidSignature(signed *jose.JSONWebSignature, by jose.JSONWebKey) bool {
 	return false
 }
 
-// isCurrent reports whether a JWT was issued at most maxTokenAge ago and has not expired.
+// isCurrent reports whether a JWT has not expired and was issued at most maxTokenAge ago, or at most
+// maxClockSkew ahead of this clock.
 func (v *Verifier) isCurrent(c claims) bool {
 	now := v.Now()
 	age := now.Sub(time.Unix(c.IssuedAt, 0))

@@ -66,7 +66,7 @@ func (v *Verifier) issuerOf(ctx context.Context, domain string) (*cachedIssuer, 
 
 // findOrLookUp returns the cached issuer of a domain. If there is none, or if it has expired, it
 // starts a look-up. It returns nil if too many look-ups are under way, unless the domain's issuer
-// answered before: strangers with slow domains do not switch that one off.
+// answered before: so tokens of slow domains cannot block a domain whose issuer works.
 func (v *Verifier) findOrLookUp(domain string) *cachedIssuer {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -20,7 +20,7 @@ type supabaseBody struct {
 	} `json:"metadata"`
 	User struct {
 		Email    text `json:"email"`
-		NewEmail text `json:"new_email"` // also of an earlier change that was not confirmed, as is NewPhone
+		NewEmail text `json:"new_email"` // like NewPhone, it may be left from an earlier change that was not confirmed
 		Phone    text `json:"phone"`
 		NewPhone text `json:"new_phone"`
 		Factors  []struct {
@@ -89,14 +89,14 @@ func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
 		if user.Email != "" && of.Token != "" && of.TokenNew != "" { // both addresses have to agree, each by a code of its own
 			r.addOrLack(user.Email, of.Token)
 		}
-		r.addOrLack(user.NewEmail, cmp.Or(of.TokenNew, of.Token)) // before v2.175 there may be neither
+		r.addOrLack(user.NewEmail, cmp.Or(of.TokenNew, of.Token)) // before v2.175 a body may have neither token
 	}
 	return r, nil
 }
 
-// number returns the number that a text message's code is for; empty if the body does not say it.
-// Before v2.180 it is the new number while one waits for its code, since a body does not tell a change
-// from a login; and for a factor the only factor's number.
+// number returns the number that a text message's code is for; empty if it is not known. A body before
+// v2.180 does not name it. Then it is the user's new number, if there is one, since the body does not
+// tell a change from a login; for a second factor it is the one number that all factors have.
 func (b supabaseBody) number() (n text) {
 	const mfa = "mfa"
 	switch {
@@ -130,7 +130,7 @@ func (r *Request) addOrLack(to, code text) {
 	}
 }
 
-// lack notes that the body does not say something.
+// lack removes the messages, and notes what the body does not say.
 func (r *Request) lack(what string) {
 	r.Messages = nil
 	r.Missing = "The sign-in service did not say " + what + ", so nothing was sent. Please tell the people who run this site."

@@ -45,7 +45,7 @@ func (b sizeLimitedTransport) RoundTrip(r *http.Request) (*http.Response, error)
 // provider. If the provider fails, it returns old metadata. Error: *Error if there is none, or if
 // ctx ends while it waits for another call.
 func (p *Provider) discover(ctx context.Context) (*metadata, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout) // the waiting included
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout) // includes the wait for p.turn
 	defer cancel()
 	select {
 	case p.turn <- struct{}{}:
@@ -60,7 +60,7 @@ func (p *Provider) discover(ctx context.Context) (*metadata, error) {
 	f, err := p.fetchMetadata(ctx)
 	switch {
 	case err == nil && before != nil && f.config.Endpoint == before.config.Endpoint && f.jwks == before.jwks:
-		f.verifier = before.verifier // and the keys that it has fetched
+		f.verifier = before.verifier // keeps the keys that the old verifier has fetched
 	case err != nil && before == nil:
 		return nil, err
 	case err != nil:

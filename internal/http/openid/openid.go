@@ -130,7 +130,7 @@ func (f *metadata) authorizationCode(issuer string, a LoginAttempt, answer url.V
 	if answer.Has("error") {
 		why := answer.Get("error")
 		if !slices.Contains(loggableErrors, why) {
-			why = "" // a text of the provider
+			why = "" // it could be any text, and the provider's texts are not logged
 		}
 		return "", &Error{Kind: Refused, Why: why}
 	}

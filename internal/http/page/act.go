@@ -31,9 +31,9 @@ type postedForm struct {
 	country string            // send: country of a phone number without a country code
 	sure    string            // send: the doubtful domain or number that the person has confirmed
 	draft   bool              // use: correct the address in the field, not the recipient
-	code    string            // check
+	code    string            // check: the text typed as the code
 	known   []string          // tokens of a known browser
-	key     string            // of a click: equal in both posts of a double click; empty: unknown
+	key     string            // identifies a click: equal in both posts of a double click; empty: unknown
 	token   string            // send: the token that may prove the address; empty: none
 }
 
@@ -88,7 +88,7 @@ func (u *Page) handlePost(c echo.Context) error {
 			p.sure, s.ID}, "\x00")))
 		p.key = hex.EncodeToString(sum[:]) // a hash, since what was typed must not be stored
 	}
-	after := do(context.WithoutCancel(c.Request().Context()), s, p) // also if the browser has gone
+	after := do(context.WithoutCancel(c.Request().Context()), s, p) // goes on if the browser disconnects
 	if after.known != "" {
 		u.saveKnownTokens(c, append([]string{after.known}, p.known...)...)
 	}
@@ -243,7 +243,7 @@ func (u *Page) requestCode(ctx context.Context, s session, p postedForm) session
 	if s.ID == "" {
 		worst, _ := a.Quota.Blocking()
 		s.By = worst.Rule
-		s.By.Zone = nil // the cookie has the end of the wait
+		s.By.Zone = nil // not needed: Until has the end of the wait
 	}
 	return s
 }

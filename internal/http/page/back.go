@@ -77,7 +77,7 @@ func allowedReturnURL(allowed []string, text string) (string, bool) {
 	if port := to.Port(); to.Scheme == "https" && port == "443" || to.Scheme == "http" && port == "80" {
 		to.Host = strings.TrimSuffix(to.Host, ":"+port)
 	}
-	if to = to.JoinPath(); to.Path == "" { // without dots and double slashes
+	if to = to.JoinPath(); to.Path == "" { // JoinPath resolves dots and double slashes
 		to.Path = "/"
 	}
 	query := to.Query()

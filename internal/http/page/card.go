@@ -115,7 +115,7 @@ type suggestion struct {
 	AsIs     string // after the question: what to do if the recipient is right
 	Use      string // label of the button that takes the suggestion; empty: there is none
 	Sure     string // the domain or number that is confirmed by sending again
-	Draft    bool   // it is about the address in the field
+	Draft    bool   // it is about the text in the field, to which no code was sent
 }
 
 // otherChannelLink is the button or link to the other channel.
@@ -158,11 +158,11 @@ type resendButton struct {
 	Over        string            // text for screen readers at that time
 	Wait        web.PageCountdown // of the text after the label; MS 0: it can be pressed now
 	Now         string            // that text until the script runs
-	Spoken      web.PageCountdown // the same for screen readers
-	Reason      string
-	Described   web.PageCountdown // the same to the minute, as the button's description
-	Description string
-	Total       int64   // ms, the whole wait, for the bar
-	Share       float64 // percent of the whole wait that is left
-	Quiet       bool    // it is not the main button of the card
+	Spoken      web.PageCountdown // the wait as screen readers say it
+	Reason      string            // text of Spoken until the script runs
+	Described   web.PageCountdown // the wait to the minute, as the button's description
+	Description string            // text of Described until the script runs
+	Total       int64             // ms, the whole wait, for the bar
+	Share       float64           // percent of the whole wait that is left
+	Quiet       bool              // it is not the main button of the card
 }

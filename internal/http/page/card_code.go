@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// helpAfter is how long after the end of a send the page offers help; after its beginning if the
-// send goes on.
+// helpAfter is how long after the end of a send the help opens by itself; after its beginning, while
+// the send goes on.
 const helpAfter = 15 * time.Second
 
 // codeCard returns the card with the field for the code.
@@ -105,7 +105,7 @@ func (t words) invalidCodeText(reason string, shape code.Shape) string {
 
 // helpFor returns the advice for a message that does not arrive: the state of its delivery, where
 // to look, and when to ask for another. It opens by itself, but not for a person who has a code and
-// typed it wrongly. It does not show why a send failed.
+// typed it wrongly. The advice does not tell why a send failed.
 func (l *visit) helpFor(v verification.View) *deliveryHelp {
 	since := v.Now.Sub(v.Send.At)
 	if !v.Send.FinishedAt.IsZero() {

@@ -69,7 +69,7 @@ func (t words) ruleExplanation(worst quota.State, to string) (heading string, de
 	if worst.Calendar() {
 		return heading, relativeTime{Else: fill(t.plural("SentWithin", worst.Used), "to", to, "when", t.ruleName(worst.Rule))}
 	}
-	if worst.Window >= verification.MinRoundedWindow { // no time of a send follows from a rounded wait
+	if worst.Window >= verification.MinRoundedWindow { // its wait was rounded, so the time of the first send cannot be told
 		return heading, relativeTime{Else: fill(t.plural("AtMost", worst.Limit), "to", to, "when", t.ruleName(worst.Rule))}
 	}
 	age := worst.Window - worst.ResetAfter // the oldest counted send leaves when it is as old as the window

@@ -49,8 +49,8 @@ func (l *visit) otherChannelWait(s channelState) (wait time.Duration, codePendin
 	return a.Quota.RetryAfter(), a.View.State == verification.Pending
 }
 
-// mayStillArrive reports whether the message may still arrive within the usual time. Until then the
-// page does not offer the other channel.
+// mayStillArrive reports whether the message may still arrive within the usual time. As long as it is
+// true, the page does not offer the other channel.
 func (l *visit) mayStillArrive(v verification.View) bool {
 	wait := l.answer.Quota.RetryAfter()
 	return inFlight(v.Send.Status) || (v.Send.Status == store.Sent || v.Send.Status == store.Delivered) && 0 < wait &&

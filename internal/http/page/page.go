@@ -77,8 +77,7 @@ type Config struct {
 	Logger   *slog.Logger
 	Requests requestLimiter // nil: no limit
 	// References makes the reference that a returning person brings, by which the app looks the
-	// verification up.
-	// Required if an app has ReturnURLs.
+	// verification up. Required if an app has ReturnURLs.
 	References referenceIssuer
 	// Tokens verifies the tokens by which browsers prove addresses. Origin is the origin of this
 	// page, which a token must name. Both are required if an app has EVP.
@@ -103,9 +102,9 @@ type Page struct {
 	// inURL: the page's address names the app, since the app is not the one for visits that name
 	// none
 	inURL        bool
-	purposeInURL bool                       // the same of the purpose
+	purposeInURL bool                       // the page's address names the purpose, likewise
 	current      *atomic.Pointer[[]AppPage] // the first one is for visits that name no app
-	clicks       *sync.Map                  // of oncePerClick: functions by click
+	clicks       *sync.Map                  // functions by click; see oncePerClick
 }
 
 // New returns the page.

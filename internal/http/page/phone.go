@@ -40,7 +40,7 @@ var countries = sync.OnceValue(func() map[string][]country {
 	return all
 })
 
-// countryIfKnown returns the country that a form names; "" if it names none.
+// countryIfKnown returns the country that a form names; "" if there is no country of this code.
 func countryIfKnown(named string) string {
 	if !recipient.KnownCountry(named) {
 		return ""

@@ -41,7 +41,7 @@ type channelState struct {
 	Before string `json:"p,omitempty"`
 	// address as typed, or the number in E.164 form, that codes were asked for
 	To      string     `json:"t,omitempty"`
-	Expires time.Time  `json:"e,omitzero"`  // end of the code
+	Expires time.Time  `json:"e,omitzero"`  // when the code expires
 	Refused bool       `json:"r,omitempty"` // the last request for a code was refused
 	Until   time.Time  `json:"u,omitzero"`  // end of that refusal, as the browser was told
 	By      quota.Rule `json:"b,omitzero"`  // the rule that refused, if there is no verification
@@ -66,8 +66,7 @@ func (l channelState) displayedRecipient() string {
 	return l.To
 }
 
-// maskedRecipient returns the recipient masked, for pages that are not its field; "" if there is
-// none.
+// maskedRecipient returns the recipient masked, for all texts but its own field; "" if there is none.
 func (l channelState) maskedRecipient() string {
 	r, err := recipient.Parse(l.channelOrEmail(), l.To)
 	if err != nil {
@@ -160,7 +159,7 @@ func (u *Page) loadSession(c echo.Context) session {
 		return session{}
 	}
 	var s session
-	sealed, _ := base64.RawURLEncoding.DecodeString(cookie.Value) // other text does not open
+	sealed, _ := base64.RawURLEncoding.DecodeString(cookie.Value) // of other text, Open rejects the result
 	plain, err := u.Cookies.Open(cookieSealLabel, sealed, u.cookieBinding())
 	if err != nil || json.Unmarshal(plain, &s) != nil || !u.Now().Before(s.Ends) {
 		return session{}
@@ -236,8 +235,8 @@ func (u *Page) saveKnownTokens(c echo.Context, tokens ...string) {
 }
 
 // verificationMark returns a hash that identifies the verification of a rendered form without
-// revealing its ID. Two tabs share a cookie: a code typed in one must not be tried on the other's
-// verification, unless that one replaced the verification of the first.
+// revealing its ID. Two tabs share a cookie: a code typed in one tab must not be tried on the
+// verification of the other tab, unless that replaced the verification of the first tab.
 func (l channelState) verificationMark() string { return verificationMarkOf(l.ID) }
 
 func verificationMarkOf(id string) string {

@@ -17,7 +17,7 @@ import (
 
 // words are the page's texts in one language and for one channel, by their keys in package texts.
 // {t}, {c} and {d} in them stand for a time left (0:42), a time of the day (14:32) and a duration
-// (28 min); static/page.js fills them in too. A text with {c} has a variant, whose key ends in
+// (28 min); static/time.js fills them in too. A text with {c} has a variant, whose key ends in
 // Else, for readers without scripts, whose time zone the server does not know.
 type words map[string]string
 

@@ -58,8 +58,7 @@ func (u *Page) newVisit(c echo.Context) *visit {
 }
 
 // maxUnexplainedWait is the longest wait after a refusal for which the code card stays, with only
-// its button counting down. After a longer wait was told, the page shows the card that explains the
-// rule.
+// its button counting down. For a longer wait the page shows the card that explains the rule.
 const maxUnexplainedWait = time.Minute
 
 // card returns the card for the present state of the browser's verification.
@@ -179,7 +178,7 @@ func (l *visit) countdownButton(ready string, wait, whole time.Duration) resendB
 	b.Wait, b.Now = t.countdown("Again", wait, "")
 	b.Spoken, b.Reason = t.countdown("Timer", wait, "")
 	b.Described, b.Description = t.waitInMinutes(wait)
-	if wait > whole { // it was rounded up, and is no duration
+	if wait > whole { // the wait was rounded up: these texts tell only the time of its end, and no duration
 		b.Wait.Long, b.Spoken.Long = t["AgainClock"], t["AnotherAt"]
 	}
 	whole = max(whole, wait)

@@ -14,7 +14,7 @@ import (
 )
 
 // minWaitShownAsClock is the shortest wait that is told by the time of the day at its end, and not
-// by a count of seconds. static/time.js has it too.
+// by a count of seconds. clockFrom of static/time.js has the same value.
 const minWaitShownAsClock = 10 * time.Minute
 
 // relativeTime is a time, relative to the answer, in a text. The script writes it as a time of the
@@ -24,7 +24,7 @@ type relativeTime struct {
 	Pattern string // with {c}, and {d} for the duration until then
 	Round   string // "up": the time of the day is rounded up to a minute; else down
 	Else    string
-	Counted string // with {d}: the script counts the time down where the clocks change before it; "": it does not
+	Counted string // with {d}: a countdown in place of Pattern if the clocks change before that time; "": there is none
 }
 
 // Placeholder returns a text about as long as the one that the script will write. The page reserves

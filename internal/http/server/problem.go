@@ -161,8 +161,8 @@ func SecondsInWords(seconds int) string {
 // is the wait in words.
 var placeholderPattern = regexp.MustCompile(`\{[a-z_]+\}`)
 
-// unavailableRetryAfter is the Retry-After of a 503, in seconds: a limiter that failed is tried
-// again after one second.
+// unavailableRetryAfter is the Retry-After of a 503 that has none of its own, in seconds: a limiter
+// that failed is tried again after one second.
 const unavailableRetryAfter = 2
 
 // wantsHTML reports whether to answer with an HTML page: the client accepts HTML, and the path is

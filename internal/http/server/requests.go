@@ -38,7 +38,7 @@ type RequestLimiter struct {
 
 const (
 	requestWindow = time.Minute
-	maxNetworks   = 50_000 // and the same number of wider ones
+	maxNetworks   = 50_000 // in a minute; beyond them, as many counts are kept for wider networks
 )
 
 // NewRequestLimiter makes a limiter that admits perMinute requests of each network in a minute; 0
@@ -124,8 +124,8 @@ func networksOf(ip netip.Addr) (narrow, wide netip.Prefix) {
 // retryAfter returns how long until one more request is admitted; 0: now. since is how long ago the
 // current minute began; before and count are the requests of the previous and the current minute.
 func retryAfter(before, count, limit int64, since time.Duration) time.Duration {
-	// The n requests of the previous minute are weighted by the share of it that the sliding window still
-	// has. free returns how far into the current minute they weigh at most room.
+	// A minute's n requests are weighted by the share of it that the sliding window still has. free returns
+	// how long after the end of that minute their weight is at most room for the first time.
 	free := func(n, room int64) time.Duration {
 		if n <= room {
 			return 0

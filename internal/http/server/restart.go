@@ -27,7 +27,7 @@ func (p PassedListener) endAccepting() (ended bool) { return p.SetDeadline(time.
 // UnreadConns are a server's accepted connections on which no handler has begun to answer a request
 // that is expected: new ones, and those of which a request's head has been read.
 type UnreadConns struct {
-	Idle  bool // also those that are kept for a next request, which Shutdown would close in its face
+	Idle  bool // also idle ones: Shutdown would close one on which the next request is already under way
 	conns sync.Map
 }
 
@@ -44,7 +44,7 @@ func (u *UnreadConns) Changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// Read is middleware that takes a request's connection out.
+// Read is middleware that takes a request's connection out of the set of unread ones.
 func (u *UnreadConns) Read(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u.conns.Delete(r.Context().Value(connKey{}))

@@ -59,8 +59,8 @@ func New(c Config) *echo.Echo {
 	if len(c.TrustedProxies) > 0 {
 		e.IPExtractor = clientIPExtractor(c.TrustedProxies)
 	}
-	// The scheme is the browser's. It decides whether cookies are Secure and named "__Host-", so
-	// nothing that a client sends makes it http.
+	// The scheme is the browser's. It decides whether cookies are Secure and named "__Host-", so it
+	// does not follow X-Forwarded-Proto, which a client could send.
 	e.SchemeExtractor = func(r *http.Request) string {
 		if c.HTTPS || !IsLocal(r) {
 			return "https"

@@ -14,7 +14,7 @@ import (
 )
 
 // MaxUnderWay is the highest limit of requests under way. With a round trip of 600 ms to the
-// database, so many are decided in maxDecisionTime, 2.4 s.
+// database, so many are decided in 2.4 s; maxDecisionTime is 4 s.
 const MaxUnderWay = 1024
 
 // Bounds of an admission.

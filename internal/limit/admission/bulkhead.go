@@ -40,7 +40,7 @@ func NewBulkhead() *Bulkhead { return &Bulkhead{queues: map[string]*recipientQue
 type recipientQueue struct {
 	name      string // the recipient
 	slots     chan struct{}
-	strangers chan struct{} // one element for each stranger's request that may take a slot; nil before the first
+	strangers chan struct{} // one element for each stranger's request that may take a slot; nil before the first stranger
 	used      int           // requests that hold a slot or wait for one
 	last      time.Time     // instant of the last planned release of ReleaseLater
 }

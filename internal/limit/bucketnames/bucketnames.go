@@ -15,8 +15,8 @@ import (
 )
 
 // bucket returns the name of the bucket of a scope and subject, for an app, a channel and a policy.
-// The name does not contain the purpose, so purposes that share a policy share its buckets. An
-// empty policy is for buckets that count under all policies together.
+// The name has the policy and, unless it is the subject, not the purpose, so purposes that share a
+// policy share its buckets. An empty policy is for buckets that count under all policies together.
 func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, subject string) string {
 	return quota.Bucket(app, string(ch), policy, string(scope), subject)
 }
@@ -32,8 +32,8 @@ func Failures(app string, ch recipient.Channel, h recipient.Hash) string {
 	return bucket(app, ch, "", quota.Failures, h.String())
 }
 
-// InDatabase reports whether the rows of sends tell the events of the bucket with this name: those
-// that Recipient and Failures name.
+// InDatabase reports whether the events of the bucket with this name follow from the database's rows
+// of sends. It is true for the names that Recipient and Failures return.
 func InDatabase(name string) bool {
 	for range 3 {
 		_, name, _ = strings.Cut(name, ":")
@@ -79,7 +79,7 @@ type RecipientGroups struct {
 	Mailbox         recipient.Hash
 }
 
-// GroupsOf returns the area of a recipient with these hashes.
+// GroupsOf returns the groups of a recipient with these hashes.
 func GroupsOf(k keys.Vault, r recipient.Recipient, h recipient.Hashes) RecipientGroups {
 	if r.Channel() != recipient.SMS {
 		return RecipientGroups{Mailbox: h.Mailbox}

@@ -11,10 +11,10 @@ import (
 
 // A failed send is refunded, so the rules on the recipient do not slow its repetitions down.
 // policy.BackoffRule does: it counts the sends that failed for another reason than the address.
-// Only the limiter and this process count these. If both lose the events, at most one more limit
-// of sends is admitted, to a server that refuses us anyway. When the rule refuses, the database's
-// rows are read to find the sends that no longer count: those before the recipient's last sent
-// message, and those that a pause stopped, if the pause is over.
+// Only the limiter and this process count these. If both lose the events, at most as many sends as
+// the rule's limit are admitted again, to a server that refuses us anyway. When the rule refuses, the
+// database's rows are read to find the sends that no longer count: those before the recipient's last
+// sent message, and those that a pause stopped, if the pause is over.
 
 // correctBackoff replaces the state of BackoffRule in d, if the rule refuses, by the state that
 // follows from the database. If that admits, the sends that no longer count are refunded. If the

@@ -62,7 +62,7 @@ var LimiterTimeout = 2 * time.Second
 // recipient's rules alone, exactly; this process decides the other scopes, from all events that it
 // admitted. Safe for concurrent use.
 //
-// callLimiter owns awayUntil; takeLocally and countLocally own local, deciding and lastAlone.
+// Only callLimiter sets awayUntil; only takeLocally sets lastAlone.
 type Gates struct {
 	// RefundLater refunds a refused event that the limiter may have counted, once the limiter is
 	// available again. Set the functions before the first call.
@@ -169,7 +169,7 @@ func (g *Gates) callLimiter(ctx context.Context, r quota.Request, call limiterCa
 		}
 		return d, err
 	}
-	if ctx.Err() == nil && !errors.Is(err, quota.ErrPartly) { // if the client hung up, the limiter may be available
+	if ctx.Err() == nil && !errors.Is(err, quota.ErrPartly) { // else the client hung up, or only some nodes are away
 		g.awayUntil.Store(g.now().Add(LimiterRetryDelay).UnixMicro())
 		g.logOutage(err)
 	}

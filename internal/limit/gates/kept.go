@@ -23,18 +23,18 @@ type KeptDatabase interface {
 }
 
 const (
-	// KeepEvery is the time between two writes of what changed. A killed process loses the changes of this
+	// KeepEvery is the time between two writes of changes. A killed process loses the changes of this
 	// time, and those of a write that was not committed: less than a second, unless the disk is slow.
 	KeepEvery = 500 * time.Millisecond
-	// longestForgotten is the longest window whose events are not kept: most have ended when a
-	// process has started again.
+	// longestForgotten is the longest window whose events are not kept: most of these windows have
+	// ended when a process has started again.
 	longestForgotten = 10 * time.Second
 	// keptPerWrite bounds the changes in one transaction, in which SQLite's only writer is busy for
 	// some 10 ms.
 	keptPerWrite = 1000
 	// keptPerRead bounds the events of other replicas that are read at once.
 	keptPerRead = 10_000
-	// maxUnwritten bounds the changes that wait for a database that is away. Later ones are not kept.
+	// maxUnwritten bounds the changes that wait while the database is unavailable. Later changes are not kept.
 	maxUnwritten = 200_000
 )
 
@@ -60,7 +60,7 @@ type Kept struct {
 	read    int64      // the number of the last event that was read
 	mu      sync.Mutex // guards queue
 	queue   []quota.Change
-	lines   logthrottle.Throttle // about changes that are not kept
+	lines   logthrottle.Throttle // of the log lines on changes that are not kept
 }
 
 // NewKept makes a limiter in this process on the clock now, and the Kept of its events. seal and
@@ -76,7 +76,7 @@ func NewKept(db KeptDatabase, now func() time.Time, seal func(bucket string) []b
 // Limiter returns the limiter whose events are kept.
 func (k *Kept) Limiter() *quota.Memory { return k.limiter }
 
-// readKept marks the context of changes that were read, which need not be written again.
+// readKept marks the context of changes that were read from the database, and are not written again.
 type readKept struct{}
 
 // add queues a change of the limiter.
@@ -119,8 +119,8 @@ func (k *Kept) Flush(ctx context.Context) error {
 	return nil
 }
 
-// rows returns the changes as the database takes them: the last one of each event, and of a bucket
-// that was reset what came after.
+// rows returns the changes as the database takes them: the last change of each event. Of a bucket
+// that was reset it returns the last reset and the changes after it.
 func (k *Kept) rows(changes []quota.Change) (rows []store.LimiterEvent) {
 	type event struct{ bucket, id string }
 	sealed, later, wasReset := map[string][]byte{}, map[event]bool{}, map[string]bool{}
@@ -171,8 +171,8 @@ func (k *Kept) MoveTo(ctx context.Context, shared Limiter) (moved int, err error
 	return moved, k.db.DeleteLimiterEvents(ctx, k.read)
 }
 
-// load reads events after k.read and adds them to a limiter, in groups by bucket. An instant in the
-// future, before which a clock was set back, counts as now. It returns how many it read.
+// load reads events after k.read and adds them to a limiter, in groups by bucket. An event in the
+// future, as after a clock was set back, counts as now. It returns how many it read.
 func (k *Kept) load(ctx context.Context, to Limiter) (n int, err error) {
 	k.reading.Lock()
 	defer k.reading.Unlock()
@@ -184,7 +184,7 @@ func (k *Kept) load(ctx context.Context, to Limiter) (n int, err error) {
 	err = k.db.LimiterEvents(ctx, k.writer, k.read, keptPerRead, func(e store.LimiterEvent) error {
 		group[string(e.Bucket)] = append(group[string(e.Bucket)], e)
 		last = e.Seq
-		if n++; n%keptPerRead == 0 { // not while a statement of Postgres goes on
+		if n++; n%keptPerRead == 0 { // bounds the memory: SQLite yields all events in one read
 			return add()
 		}
 		return nil
@@ -216,7 +216,7 @@ func (k *Kept) addTo(ctx context.Context, to Limiter, group map[string][]store.L
 				continue
 			}
 			a := quota.AgedEvent{ID: e.ID, Age: now.Add(-k.Ahead()).Sub(e.At)}
-			if to == Limiter(k.limiter) { // whose clock is now's
+			if to == Limiter(k.limiter) { // now is an instant of this limiter's clock
 				a.AsOf = now
 			}
 			keep, aged = max(keep, e.Until.Sub(e.At)), append(aged, a)
@@ -228,18 +228,18 @@ func (k *Kept) addTo(ctx context.Context, to Limiter, group map[string][]store.L
 	return nil
 }
 
-// Committed is a limiter for events that a process may not forget even if it is killed: they are
-// written before the answer, unless the database is away.
+// Committed is a limiter for events that a process must not lose even if it is killed: they are
+// written before the answer, unless the database is unavailable.
 type Committed struct {
 	*Gates
 	Kept *Kept // nil: the limiter keeps them itself
 }
 
-// TakeOrLocal is TakeOrLocal of Gates.
+// TakeOrLocal is TakeOrLocal of Gates, and writes the event to the database before it returns.
 func (c Committed) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	d, err := c.Gates.TakeOrLocal(ctx, r)
 	if c.Kept != nil && err == nil {
-		_ = c.Kept.Flush(context.WithoutCancel(ctx)) // KeepEvery later it is tried again
+		_ = c.Kept.Flush(context.WithoutCancel(ctx)) // after an error, the changes are written KeepEvery later
 	}
 	return d, err
 }

@@ -17,7 +17,7 @@ const (
 	minReadSpacing = 20 * time.Millisecond
 	readBurst      = 32
 	// maximum numbers of shared reads under way at once. Together they are fewer than the calls that one
-	// shared statement of ReadHistory holds, so reads for refusals alone do not fill one
+	// shared statement of ReadHistory holds, so reads for refusals alone do not fill a statement
 	maxReadsOfStrangers, maxReadsOfOthers = 100, 150
 )
 

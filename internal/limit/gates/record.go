@@ -16,11 +16,11 @@ import (
 const maxRecordDelay = 5 * time.Second
 
 // Record adds events to the bucket of a scope in the limiter, which only ever makes it stricter. It
-// first reads the limiter's clock with a Peek, so that a limiter that runs the record late adds no later
-// event. Events of the scope Backoff, which only the limiter counts, it also adds in this process. The ages of the events
-// are as of read, an instant of this process's clock: before their read began. keep is as in
-// quota.Limiter. Errors: of the limiter; errLimiterAway, if it failed less than LimiterRetryDelay ago;
-// an error if the events were read more than maxRecordDelay ago.
+// first reads the limiter's clock with a Peek, so that the events get no later instant if the limiter
+// runs the Record late. Record adds events of the scope Backoff, which the database does not count, in
+// this process too. The ages of the events are as of read, an instant of this process's clock from
+// before they were read. keep is as in quota.Limiter. Errors: of the limiter; errLimiterAway, if it failed
+// less than LimiterRetryDelay ago; an error if the events were read more than maxRecordDelay ago.
 func (g *Gates) Record(ctx context.Context, scope quota.Scope, bucket string, keep time.Duration, read time.Time,
 	events ...quota.AgedEvent) error {
 	if g.local != nil && scope == quota.Backoff {
@@ -53,7 +53,8 @@ func agedBy(events []quota.AgedEvent, by time.Duration, asOf time.Time) []quota.
 	return aged
 }
 
-// record adds events that were read at read to a bucket of the limiter. Errors: as of Record.
+// record adds events that were read at read to a bucket of the limiter. Errors: of the limiter, or if read
+// is more than maxRecordDelay ago.
 func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, read time.Time, events []quota.AgedEvent) error {
 	if late := g.now().Sub(read); late > maxRecordDelay {
 		return fmt.Errorf("gates: events were read %v ago", late)

@@ -44,9 +44,9 @@ func stricter(a, b quota.State) quota.State {
 }
 
 // mergeStates returns the stricter state of each rule by the limiter and by the rows, in the order of
-// the rules. The limiter's states are between least and most earlier than those of the rows. They are
-// compared as they are after most, so that the rows' state is told of a send that both count, and
-// told as they are after least.
+// the rules. The limiter's states are older than the rows' by a time between least and most. They are
+// compared as they are after most: so if both count the same sends, the rows' state is returned. A
+// state of the limiter is returned as it is after least, so that its waits are not too short.
 func mergeStates(rules []quota.Rule, limited, rows []quota.State, least, most time.Duration) []quota.State {
 	merged := make([]quota.State, 0, len(rules))
 	for _, rule := range rules {
@@ -62,7 +62,7 @@ func mergeStates(rules []quota.Rule, limited, rows []quota.State, least, most ti
 	return merged
 }
 
-// later returns a state as it is after a time in which no event was counted, or a stricter one.
+// later returns the state after the time passed without new events, or a stricter one: Used may be too high.
 func later(s quota.State, passed time.Duration) quota.State {
 	if s.RetryAfter > 0 && s.RetryAfter <= passed {
 		s.Used = min(s.Used, s.Limit-1)
@@ -76,7 +76,7 @@ type databaseRows struct {
 	events map[quota.Scope][]quota.Event
 	states []quota.State // of the rules whose states follow from the events
 	now    time.Time     // on the database's clock
-	asked  time.Time     // before now, on this process's clock
+	asked  time.Time     // when the rows were asked for, on this process's clock; before now
 }
 
 func newDatabaseRows(s bucketnames.Subject, sends, rejected []quota.Event, now, asked time.Time) databaseRows {
@@ -214,9 +214,9 @@ func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
 	return scopes
 }
 
-// add records the rows' events of some scopes in the limiter. The limiter told at, an instant of its own
-// clock, before the rows were read, so by their ages as of at none is recorded later than it was.
-// Error: as of Record.
+// add records the rows' events of some scopes in the limiter. at is an instant of the limiter's clock from
+// before the rows were read: with their ages as of at, no event is recorded with a later instant than
+// it had. Errors: those of record.
 func (g *Gates) add(ctx context.Context, s bucketnames.Subject, r databaseRows, at time.Time, scopes ...quota.Scope) (err error) {
 	names := s.Buckets()
 	for _, scope := range scopes {

@@ -187,7 +187,7 @@ func (s *Service) quotaRequest(l preparedRules, ask Request) (quota.Request, err
 		return quota.Request{}, fault.Invalid("keys", "too_many",
 			fmt.Sprintf("A request has at most %d keys.", MaxKeys))
 	}
-	for name, value := range ask.Keys { // also keys that no rule has
+	for name, value := range ask.Keys { // keys that no rule has are checked too
 		field := "keys"
 		if len(name) <= MaxTextBytes {
 			field += "." + name

@@ -1,6 +1,6 @@
 // Package app builds the service from a checked configuration, runs it, and closes its parts in
 // the reverse order. Only this package and app/core put parts together. cmd/sendcode calls Run;
-// the tests of internal/prove/e2e call New.
+// tests call New, by package apptest.
 package app
 
 import (
@@ -49,7 +49,7 @@ type App struct {
 	reload    ReloadOptions
 	logger    *slog.Logger
 	process   func() time.Time // this machine's clock
-	now       func() time.Time // the database's clock: process, unless clock is set
+	now       func() time.Time // the database's clock: that of clock, or process if clock is nil
 	clock     *databaseClock   // nil on SQLite, whose clock is process
 	started   time.Time
 	ring      *keys.Ring
@@ -57,14 +57,14 @@ type App struct {
 
 	db          *sqldb.DB
 	limiter     gates.Limiter
-	kept        *gates.Kept  // of the limiter in process; nil with Redis
-	redis       *quota.Redis // of the limiter, like redisClient; nil when the limiter is in process
+	kept        *gates.Kept  // keeps the events of a limiter in this process; nil with Redis
+	redis       *quota.Redis // the limiter, over redisClient; both are nil when the limiter is in this process
 	redisClient redis.UniversalClient
 	servers     mailserver.Servers
-	sender      outbox.MailSender     // servers, or the demonstration's
+	sender      outbox.MailSender     // servers; while the demonstration's week is played, a demo.MailServer
 	mailbox     *mailbox.Mailbox      // nil when a real server is configured
 	carrier     outbox.Carrier        // nil without text messages
-	texts       *message.TextRenderer // with carrier
+	texts       *message.TextRenderer // nil without text messages
 	keys        keys.Vault
 	core        *core.Core
 	api         *api.API
@@ -82,7 +82,7 @@ type App struct {
 	database  *databaseProbe
 	keyCheck  *keyCheck
 	health    *server.Health
-	closers   []func() error // in the order of making; closed in reverse
+	closers   []func() error // in the order in which the parts were opened; called in reverse
 }
 
 // Run builds the service and runs it until ctx ends. It prints the banner to out, with the
@@ -101,25 +101,25 @@ func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *s
 	return a.Serve(ctx)
 }
 
-// The collector runs when the heap has grown by gcPercent, GOGC, of what is in use. That is little
-// under a usual load, so a send cost up to a third more processor time than with a GOGC of 400, which
-// takes 500 MB at 1,000 callers. The ballast counts as in use and is never written, so it takes no
-// memory: small heaps are collected less often, and large ones grow by at most 72 MB more.
+// The garbage collector runs when the heap has grown by gcPercent (GOGC) of the memory in use. Under a usual
+// load little is in use, so without the ballast a send cost up to a third more processor time than with a GOGC
+// of 400, which takes 500 MB at 1,000 callers. The ballast counts as in use, but is never written, so it takes
+// no memory: small heaps are collected less often, and large ones grow by at most 72 MB more.
 const (
 	gcPercent   = 150
 	ballastSize = 48 << 20
-	// minLimitForBallast is the memory limit below which there is no ballast: the limit counts it.
+	// minLimitForBallast is the memory limit below which there is no ballast, since the limit counts the ballast.
 	minLimitForBallast = 8 * ballastSize
 )
 
 var ballast []byte
 
-// TuneGC sets GOGC with the ballast and, in a container, Go's memory limit, unless the environment
-// sets GOGC and GOMEMLIMIT. Without a limit the collector would let the heap grow beyond the
-// container. The limit is nine tenths of the container's memory; the rest is for what the runtime
-// does not count, such as the binary itself and the kernel's buffers. Call it once, at the start.
+// TuneGC sets GOGC with the ballast and, in a container, Go's memory limit (GOMEMLIMIT), each unless the
+// environment sets it. Without a limit the collector would let the heap grow beyond the container. The
+// limit is nine tenths of the container's memory; the rest is for what the runtime does not count, such
+// as the binary itself and the kernel's buffers. Call it once, at the start.
 func TuneGC(options ...memlimit.Option) {
-	_, _ = memlimit.Set(options...) // fails where the container's limit can't be read, and leaves none then
+	_, _ = memlimit.Set(options...) // it fails where the container's limit can't be read; then Go has no limit
 	if os.Getenv("GOGC") != "" {
 		return
 	}
@@ -179,8 +179,8 @@ func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
 }
 
 // openDataDir fills in the secrets of the data directory that no setting gives, and parses the
-// keys. A directory with SQLite's file is first locked for this process. While the process before
-// this one ends, it waits for the lock, at most Config.Wait.
+// keys. With SQLite it first locks the directory for this process. If another process still has the
+// lock, it waits for that one's end, at most Config.Wait.
 func (a *App) openDataDir(ctx context.Context) (err error) {
 	if a.cfg.DatabaseURL == "" {
 		unlock, err := config.LockDataDir(ctx, a.cfg.DataDir, 0)
@@ -252,5 +252,5 @@ func (a *App) close() error {
 
 func (a *App) onClose(f func() error) { a.closers = append(a.closers, f) }
 
-// databaseOpenTimeout bounds opening the database at the start.
+// databaseOpenTimeout bounds each of two steps of the start: to migrate and open the database, and checkKeys.
 const databaseOpenTimeout = 30 * time.Second

@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-// BackupDue is the age of the last backup from which the doctor and the alert speak of it.
+// BackupDue is the age of the last backup from which the doctor and the alert SendcodeBackupOld warn.
 const BackupDue = 48 * time.Hour
 
 // NeedsBackup reports whether a SQLite file that was never copied is worth a warning: mails reach
@@ -23,10 +23,10 @@ const BackupDue = 48 * time.Hour
 func NeedsBackup(cfg config.Config) bool { return cfg.DatabaseURL == "" && cfg.SMTPURL != "" }
 
 // Backup copies the SQLite file to path, and with secrets the data directory's file of secrets to
-// path.secrets.yaml. The service may run meanwhile: Backup takes no lock of it, and the copy is the
-// file as it was at one instant. It refuses files that exist, and a disk without room for the copy.
-// If it fails, it leaves no file. It keeps the instant for metrics and the doctor, and prints what
-// it made to out.
+// path.secrets.yaml. The service may run meanwhile: Backup takes none of its locks, and the copy is the
+// file as it was at one instant. Backup refuses files that exist, and a disk without room for the copy.
+// If copying fails, it leaves no file. Then it records the instant for metrics and the doctor; if that
+// fails, the copy stays. It prints what it made to out.
 func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, out io.Writer) error {
 	if cfg.DatabaseURL != "" {
 		return errors.New("the database is Postgres: back it up with pg_dump (docs/operations.md#backup-and-restore)")

@@ -21,9 +21,9 @@ type databaseClock struct {
 	logger  *slog.Logger
 
 	mu    sync.Mutex
-	at    time.Time // the database's clock when heard was the process's
+	at    time.Time // what the database's clock showed when process showed heard
 	heard time.Time
-	off   bool // logged
+	off   bool // the last call of measure found the clock off, and the log has it
 }
 
 const (

@@ -40,7 +40,7 @@ func newDemo(ctx context.Context, environ []string, dir string, logger *slog.Log
 	other := func(entry string) bool { return !strings.HasPrefix(entry, "SENDCODE_ADDR=") }
 	environ = append(slices.DeleteFunc(slices.Clone(environ), other), "SENDCODE_CONFIG=demo.yaml",
 		"SENDCODE_DATA_DIR="+dir, "SENDCODE_DRAIN=0s")
-	var played, served config.Config // each fills in the same generated secrets; served then shows them
+	var played, served config.Config // two, since copies share Apps: served must still lack the generated keys, to show them
 	for _, cfg := range []*config.Config{&played, &served} {
 		var err error
 		if *cfg, err = config.Load(environ,

@@ -41,8 +41,8 @@ type listener struct {
 	net.Listener
 	server  *http.Server
 	unread  server.UnreadConns
-	begun   sync.Once     // by serve
-	ended   chan struct{} // closed when Serve has returned
+	begun   sync.Once     // done by serve
+	ended   chan struct{} // closed when server.Serve has returned
 	routes  *echo.Echo
 	handler atomic.Pointer[http.Handler]
 }
@@ -109,9 +109,9 @@ func (a *App) openPorts() error {
 		l.server.ConnState = l.unread.Changed
 		a.onClose(l.server.Close)
 		a.listeners = append(a.listeners, l)
-		a.onClose(func() error { _ = port.Close(); return nil }) // which Serve may have done
+		a.onClose(func() error { _ = port.Close(); return nil }) // server.Serve may have closed it
 		_, ofSystemd := port.(server.PassedListener)
-		l.unread.Idle = ofSystemd // while they are waited for, no one is refused
+		l.unread.Idle = ofSystemd // the stop may wait for idle ones too: systemd keeps the socket open meanwhile
 		if !ofSystemd {
 			late := time.AfterFunc(quietStart, func() { l.serve(a.failed) })
 			a.onClose(func() error { late.Stop(); return nil })
@@ -179,7 +179,7 @@ func (a *App) addRoutes() error {
 func (a *App) registerProviderEvents(e *echo.Echo) {
 	var sources []reports.Source
 	topics := map[string]*sns.Topic{}
-	// certificates of authorities come without TLS, and are verified
+	// authorities serve their certificates without TLS; Topic verifies them
 	client := webhook.Guard{Plain: true}.Client(nil, nil)
 	for _, p := range a.cfg.Providers {
 		sources = append(sources, p.SourceWithSecret())
@@ -273,7 +273,7 @@ func subjectByLanguage(r *message.Renderer, p policy.Purpose, app, title string)
 	var known sync.Map // by language
 	return func(lang string) string {
 		subject, ok := known.Load(lang)
-		if !ok { // a failure leaves it empty
+		if !ok { // if rendering fails, the subject is empty
 			m, _ := r.Render(message.RenderRequest{App: app, Locale: lang, Purpose: p.Name, Titles: p.Titles,
 				Data: message.Data{App: title, Code: "000000", Minutes: 1}})
 			subject, _ = known.LoadOrStore(lang, m.Subject)
@@ -386,7 +386,7 @@ func (a *App) shutdown() error {
 			if server.EndAccepting(l.Listener) {
 				<-l.ended // so that unread knows all connections
 			}
-			l.unread.Wait() // for Shutdown drops a request that is read after it began
+			l.unread.Wait() // since Shutdown drops a request that is read after Shutdown began
 			errs[i] = l.server.Shutdown(ctx)
 		})
 	}

@@ -55,7 +55,7 @@ type installed struct {
 	mode          os.FileMode
 }
 
-// Install asks, unless Yes, and writes the files of a service on one file: settings, new secrets,
+// Install asks, unless Yes, and writes the files of a service on SQLite: settings, new secrets,
 // and systemd's units or the compose file. A mistake in an answer, or a file that exists, is an
 // error, and then it writes nothing.
 func Install(i Installation, in io.Reader, out io.Writer) error {
@@ -102,8 +102,8 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// settings returns the lines of the settings, and what the person's page needs; "" with the page of
-// this service.
+// settings returns the lines of the settings, and what to put into the administrator's own page; "" with the
+// page of this service.
 func (i Installation) settings() (lines []string, public string, err error) {
 	lines = []string{fmt.Sprintf("mail_from: %q", i.MailFrom)}
 	switch i.Show {
@@ -125,7 +125,7 @@ func (i Installation) composeFiles(flow string, secrets []string) []installed {
 		{".env", "SENDCODE_MAIL_FROM='" + i.MailFrom + "'\nSENDCODE_CONFIG_YAML='" + flow + "'\n", 0o600}}
 	for _, line := range secrets {
 		name, value, _ := strings.Cut(line, "=")
-		// the container has a user of its own, and others do not get into the folder
+		// readable for the container's own user; the folder's mode keeps other users out
 		files = append(files, installed{"secrets/" + strings.ToLower(strings.TrimPrefix(name, "SENDCODE_")), value + "\n", 0o644})
 	}
 	return files

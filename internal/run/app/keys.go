@@ -21,8 +21,8 @@ import (
 
 const (
 	keyCheckEvery   = time.Minute
-	maxCheckedCodes = 20_000 // codes that expire first, and as many that expire last
-	rowsPerKeyCheck = 2_000  // sealed rows; one run a second
+	maxCheckedCodes = 20_000 // of the codes that expire first, and as many of those that expire last
+	rowsPerKeyCheck = 2_000  // sealed rows; while rows are left, a run begins each jobs.DefaultTick
 )
 
 // keyCheck compares this process's keys with the check values in the database, and finds the keys
@@ -42,7 +42,7 @@ type keyCheck struct {
 	more  bool // rows are left to read, and no key is known to be missing
 
 	looked  time.Time // when keys and codes were last compared; sealed rows may be read later
-	missing []string  // the lacking keys that rows need
+	missing []string  // the lacking keys that codes or sealed rows need
 
 	mu     sync.Mutex
 	reason *server.HealthReason // nil: all is well
@@ -66,7 +66,7 @@ func (a *App) checkKeys(ctx context.Context) error {
 	if err := k.compare(ctx); err != nil {
 		return err
 	}
-	_, _ = k.findMissing(ctx) // the job goes on with it, and reports its errors
+	_, _ = k.findMissing(ctx) // the job goes on with the search, and reports its errors
 	a.keyCheck = k
 	return nil
 }
@@ -217,8 +217,8 @@ func (k *keyCheck) setReason(r *server.HealthReason) {
 	k.reason = r
 }
 
-// whyIncomplete returns the reason that the last run found: keys that differ from the database's, or
-// missing ones. nil: neither.
+// whyIncomplete returns the reason that the last run found: keys differ from the database's, or are
+// missing; nil if neither.
 func (k *keyCheck) whyIncomplete(context.Context) *server.HealthReason {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -92,7 +92,7 @@ func (a *App) pools() []store.PoolStats {
 const (
 	slowStatementThreshold = 250 * time.Millisecond
 	slowLogEvery           = 10 * time.Second // between two lines about slow statements of one name
-	slowTillLog            = 3                // slow ones in that time; one or two are the load of others
+	slowTillLog            = 3                // slow statements of one name; fewer may come from other programs' load
 )
 
 // statementObserver counts calls of the database, logs slow ones by name, and adds spans to traces.
@@ -148,8 +148,8 @@ func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, s
 }
 
 // serveProfiles serves Go's profiles on Config.DebugAddr, if it is set. The command line has
-// checked that it is a loopback address. Requests must name this machine, so that no page of
-// another origin reads them.
+// checked that it is a loopback address. The header Host of a request must name this machine, so that no
+// page of another origin reads the profiles.
 func (a *App) serveProfiles() error {
 	if a.cfg.DebugAddr == "" {
 		return nil

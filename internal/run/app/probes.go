@@ -181,7 +181,7 @@ func (a *App) carriersCheck(carriers *sms.Carriers) server.HealthCheck {
 func (a *App) waitingMessageCheck(ch recipient.Channel) func(context.Context) bool {
 	waits := newRecentValue(func(ctx context.Context) (bool, error) { return a.db.AnySendWaits(ctx, ch) })
 	return func(ctx context.Context) bool {
-		last := waits.Get(ctx) // a slow database leaves it as it was
+		last := waits.Get(ctx) // if the database is slow, this is the answer before
 		return last.Err != nil || last.Value || time.Since(last.Asked) > 2*time.Second
 	}
 }

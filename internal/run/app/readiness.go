@@ -20,8 +20,8 @@ import (
 // databaseProbe finds out whether the database can be written, for /readyz and the metrics. While
 // it can be written and its last ping is newer than maxPingAge, a commit newer than
 // commitProvesFor is proof enough; otherwise it is pinged, at most once a second. After three
-// pings in a row without an answer it counts as away; an error that it returns counts at once.
-// While it is away, /readyz still answers 200, unless another replica's writes succeed: without
+// failed pings in a row it counts as away; a failure with a known reason, such as a full disk, counts
+// at once. While it is away, /readyz still answers 200, unless another replica's writes succeed: without
 // such a replica, a load balancer has no better one to choose, and some requests need no
 // database. Safe for concurrent use.
 type databaseProbe struct {
@@ -33,9 +33,9 @@ type databaseProbe struct {
 
 	mu     sync.Mutex
 	pinged time.Time            // when the last ping began
-	misses int                  // pings in a row without an answer
+	misses int                  // failed pings in a row without a known reason
 	wrote  time.Time            // when a write last succeeded
-	late   int                  // writes of slowWriteThreshold or longer since one of less than half
+	late   int                  // writes of slowWriteThreshold or longer since one of less than half of it
 	reason *server.HealthReason // why it can't be written; nil: it can
 	beaten time.Time            // the value of wrote at the last heartbeat
 	seen   string               // the heartbeat last read while the database is away; "": none
@@ -47,7 +47,7 @@ const (
 	maxPingAge          = 10 * time.Second // a commit does not show that the schema fits; a ping does
 	slowWriteThreshold  = recent.MaxWait
 	missedPingsTillAway = 3
-	lateWritesTillLog   = 3 // so that the load of others on an idle machine is no line
+	lateWritesTillLog   = 3 // fewer are not logged: they may come from other programs' load
 	heartbeatEvery      = time.Second
 	heartbeatLife       = 5 * time.Second // how long a heartbeat says that its replica can write
 )

@@ -25,10 +25,10 @@ const rekeyBatchSize = 100
 var sealLabels = map[string]string{"verifications": keys.RecipientLabel, "second_factors": auth.SecondFactorSealLabel,
 	"outbox": keys.CallerCodeLabel}
 
-// Rekey encrypts the rows under older keys of the ring with its first key, and prints its progress
-// to out. On Postgres the service may run meanwhile; one on a SQLite file does the same by itself. Rekey keeps no state, so it can be stopped and
-// called again at any time. The error says how many rows are left under other keys: such rows were
-// locked, or a replica with another first key wrote them meanwhile.
+// Rekey encrypts the rows under older keys of the ring with the ring's first key, and prints its progress
+// to out. On Postgres the service may run meanwhile; a service on a SQLite file does the same by rekeyJob.
+// Rekey keeps no state, so it can be stopped and called again at any time. The error says how many rows are
+// left under other keys: such rows were locked, or a replica with another first key wrote them meanwhile.
 func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	db, done, err := openStoreForCommand(ctx, cfg,
 		"a service that runs on a SQLite file does this by itself after each start; sendcode doctor counts the rows that are left")
@@ -76,7 +76,7 @@ func (a *App) rekeyJob() jobs.Job {
 	}}
 }
 
-// rekeyRun is one call of Rekey or of its job, with its counts.
+// rekeyRun is one call of Rekey, or one rekeyJob, with its counts.
 type rekeyRun struct {
 	db            *sqldb.DB
 	ring          *keys.Ring

@@ -17,7 +17,7 @@ import (
 // ReloadOptions says how the running service reloads its configuration. The zero value turns
 // reloading off.
 type ReloadOptions struct {
-	Environ []string         // as at the start
+	Environ []string         // the environment at the start; nil: there are no reloads
 	Hangup  <-chan os.Signal // each signal reloads at once; nil: only a change of the file reloads
 }
 
@@ -29,7 +29,7 @@ const fileCheckEvery = time.Second
 type reloader struct {
 	*App
 	current config.Config
-	ends    time.Time // when the next of its stops ends; zero: none does
+	ends    time.Time // when the next of current's stops ends; zero: no stop ends
 }
 
 // watchConfig reloads the configuration on a hangup and after a change of its file, until ctx ends.
@@ -185,7 +185,7 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemp
 		r.configurePage(r.current)
 	}
 	if wider {
-		if err := r.backfillLimiter(ctx); err != nil { // the database decides right without it; only looks may promise too much
+		if err := r.backfillLimiter(ctx); err != nil { // the database still decides right; only a peek may promise too much
 			r.logger.Warn("could not backfill limiter from database", "error", err, runbook.DatabaseAway.See())
 		}
 	}

@@ -24,7 +24,7 @@ func (a *App) newCore(around func(*outbox.Outbox) verification.Outbox) error {
 		Outbox: outbox.Config{
 			MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), IDHeaders: providerHeaders(a.cfg), Watch: a.prefixWatch(),
 			PollAfter: a.receiptPollDelay(),
-			// each worker uses one connection: with fewer workers some would stay idle
+			// each worker uses one connection: with fewer workers some connections would stay idle
 			Workers: max(outbox.DefaultWorkers, a.servers.MaxConns()),
 		},
 	}, a.traceCore(core.Dependencies{

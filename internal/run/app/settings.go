@@ -78,7 +78,7 @@ func apiKeys(cfg config.Config) api.Keys {
 				kind = verification.BackEnd
 			}
 			key := &api.Key{App: a.Name, ID: k.ID, Kind: kind, SHA256: k.SHA256, Expires: k.Expires,
-				Local: cfg.LocalPublicKey != ""} // then it is the generated one
+				Local: cfg.LocalPublicKey != ""} // with a LocalPublicKey, the only key is the generated one
 			if kind == verification.Browser {
 				key.Origins = a.Origins
 			}

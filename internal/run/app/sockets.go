@@ -24,7 +24,7 @@ func passedSockets() (all []net.Listener, err error) {
 	}
 	for fd := firstPassedSocket; fd < firstPassedSocket+n; fd++ {
 		file := os.NewFile(uintptr(fd), "passed socket")
-		port, err := net.FileListener(file) // a duplicate
+		port, err := net.FileListener(file) // it has a duplicate of the descriptor
 		if err = errors.Join(err, file.Close()); err != nil {
 			return all, fmt.Errorf("the socket that systemd passed as %d is none: %w", fd, err)
 		}
@@ -37,7 +37,7 @@ func passedSockets() (all []net.Listener, err error) {
 	return all, nil
 }
 
-// listen opens an address: the passed socket of the same port, which it takes out, or a port of its own.
+// listen takes the socket with the address's port out of passed and returns it, or else opens the address.
 func listen(address string, passed *[]net.Listener) (net.Listener, error) {
 	_, wanted, _ := net.SplitHostPort(address)
 	for i, l := range *passed {

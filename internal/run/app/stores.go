@@ -180,8 +180,8 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
 	}
 }
 
-// newKept makes a limiter in this process, and the Kept of its events. Its clock is the process's, not
-// the database's, or a jump of that one would age both gates.
+// newKept makes a limiter in this process, and the Kept of its events. Their clock is the process's, since a
+// jump of the database's clock would else age the events of both gates.
 func (a *App) newKept() *gates.Kept {
 	k := gates.NewKept(a.db, a.process, a.keys.SealBucket, a.keys.OpenBucket, a.logger)
 	if k.Shared = a.clock != nil; k.Shared {
@@ -190,8 +190,8 @@ func (a *App) newKept() *gates.Kept {
 	return k
 }
 
-// loadKeptEvents adds the kept events to the limiter. If that is Redis, a process without Redis kept them,
-// and they go there; without an answer of Redis the next start tries again.
+// loadKeptEvents adds the kept events to the limiter. With Redis these are events that an earlier process
+// without Redis kept, and it moves them there; if Redis does not answer, the next start tries again.
 func (a *App) loadKeptEvents(ctx context.Context) error {
 	if a.kept != nil {
 		return a.kept.Load(ctx)
@@ -214,8 +214,8 @@ func (a *App) backfillLimiter(ctx context.Context) error {
 	return a.core.Gates.Backfill(ctx)
 }
 
-// openMailServers opens the configured mail servers; without any, the dev mailbox behind a real
-// SMTP server.
+// openMailServers opens the configured mail servers; without any, the dev mailbox, which is an SMTP server
+// in this process.
 func (a *App) openMailServers() error {
 	url := a.cfg.SMTPURL
 	if url == "" {
@@ -244,8 +244,8 @@ func (a *App) openMailServers() error {
 	return nil
 }
 
-// healthLogger returns a function that logs when a mail server or a carrier is set aside and when
-// it works again.
+// healthLogger returns a function that logs when a mail server or a carrier is suspended after failures, and
+// when it is in use again.
 func (a *App) healthLogger(what, key string) func(delivery.Health) {
 	return func(h delivery.Health) {
 		if h.Up {

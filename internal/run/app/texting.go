@@ -67,7 +67,7 @@ func (a *App) openCarriers() error {
 	return nil
 }
 
-// receiptPoller returns the carriers if they can be asked for receipts; nil for the dev mailbox.
+// receiptPoller returns the carriers, to be asked for receipts; nil without carriers.
 func (a *App) receiptPoller() outbox.ReceiptSources {
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
 		return carriers
@@ -112,7 +112,7 @@ func (a *App) prefixWatch() store.PrefixWatch {
 // that app would fail. With text messages it also renders each text with the longest code, and
 // fails if one can't be rendered or takes more segments than allowed.
 func (a *App) checkTexts(cfg config.Config, own map[string]*message.TextRenderer) error {
-	longest := verification.LongCodeLength // a code may become as long under attack
+	longest := verification.LongCodeLength // under attack, codes get as long
 	for _, p := range cfg.Purposes {
 		longest = max(longest, p.Code.Length)
 	}

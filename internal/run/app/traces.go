@@ -23,13 +23,13 @@ const (
 	spanExportWait = 5 * time.Second
 	// exportLogEvery is the time between two log lines of spans that can't be exported.
 	exportLogEvery = time.Minute
-	// maxLoggedCause bounds the cause in such a line, in bytes: it may have the collector's own
-	// words.
+	// maxLoggedCause bounds the cause in such a line, in bytes: it may quote the collector's
+	// answer.
 	maxLoggedCause = 300
 )
 
 // openTraces opens the traces that the environment asks for. It runs first: parts that open later
-// close before it, so the spans of their end are exported too.
+// close before the traces, so the spans of their end are exported too.
 func (a *App) openTraces(ctx context.Context) error {
 	lines := logthrottle.Throttle{Every: exportLogEvery}
 	notExported := func(err error) {

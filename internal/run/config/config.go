@@ -3,7 +3,7 @@
 //
 // cmd/sendcode calls Load first, before a port, a database or a file of the data directory is
 // opened, and hands the Config to package app. Load reads only the files that the settings name.
-// FillSecrets adds the generated keys later, once the data directory is locked.
+// FillSecrets adds the generated keys later, when package app opens the data directory.
 //
 // Two rules keep secrets in: a Secret prints as "[secret]" under every verb, and no mistake repeats
 // the value of a setting that may hold one.
@@ -150,7 +150,7 @@ type Secrets struct {
 	WebhookSecrets Secret `yaml:"webhook_secrets,omitempty" env:"file" check:"webhook_secrets"`
 }
 
-// Reloadable are the settings that can change while the service runs. Two secrets can too; see
+// Reloadable are the settings that can change while the service runs. Some of Secrets can too; see
 // WithReloadable.
 type Reloadable struct {
 	// Lists of rules by name; a send must pass all rules of its policy. A list named `default`
@@ -186,7 +186,7 @@ type Reloadable struct {
 	builtIn    bool            // the default policy is the built-in one
 }
 
-// breakerSettings bound all sends together: fewer than Limit in any Window.
+// breakerSettings bound all sends together: at most Limit in any Window.
 type breakerSettings struct {
 	// 1 to 100000.
 	Limit int `yaml:"limit,omitempty" range:"1 100000"`

@@ -194,8 +194,8 @@ func HasSecretsFile(dir string) bool {
 
 const lastBackupFileName = "last_backup"
 
-// RecordBackup keeps the instant of the last backup in the data directory. All users may read it,
-// since another user than the service's may make backups.
+// RecordBackup keeps the instant of the last backup in a file of the data directory. All users may read the
+// file, since another user than the service's may make backups.
 func RecordBackup(dir string, at time.Time) error {
 	return WriteFile(filepath.Join(dir, lastBackupFileName), func(f *os.File) error {
 		_, err := f.WriteString(at.UTC().Format(time.RFC3339) + "\n")
@@ -247,8 +247,8 @@ const lockRetryEvery = 20 * time.Millisecond
 var ErrDataDirInUse = errors.New("is in use by another sendcode process")
 
 // LockDataDir locks a data directory for this process and creates it (0700) if it is missing. If
-// another process has the lock, it tries again until wait is over or ctx ends; the error is then
-// ErrDataDirInUse. release, or the end of the process, ends the lock. The lock file stays: if it
+// another process has the lock, it tries again until wait is over, and then returns ErrDataDirInUse; if
+// ctx ends first, another error. release, or the end of the process, ends the lock. The lock file stays: if it
 // were removed, two processes could lock two files of the same name.
 func LockDataDir(ctx context.Context, dir string, wait time.Duration) (release func() error, err error) {
 	if err := makeDataDir(dir); err != nil {

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/run/config/document"
 )
 
-// authHook is a hook: an auth server calls it to have a code sent that it made.
+// authHook is a route that an auth server calls to have a code sent that the server made.
 type authHook struct {
 	// In the address: `POST /v1/hooks/NAME`.
 	Name string `yaml:"name" required:"yes" check:"name"`

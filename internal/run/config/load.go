@@ -17,9 +17,9 @@ import (
 type Errors = document.Errors
 
 // Load builds the configuration from the environment ("NAME=value" entries), over the file that
-// SENDCODE_CONFIG names, over the defaults. The error is an *document.Errors with everything that
-// is wrong. Load opens no port and no connection; it reads the file, and those of the …_FILE
-// variables, through readFile.
+// SENDCODE_CONFIG names, over the defaults. The error is a *document.Errors with everything that is
+// wrong. Load opens no port and no connection; through readFile it reads the file, those of the …_FILE
+// variables, and that of disposable domains.
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	var c Config
 	from := &settingsSource{readFile: readFile, environ: environMap(environ), bounded: map[string]bool{}}

@@ -71,7 +71,7 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 		bad := err.(*quota.RuleError)
 		aboutTime := bad.Field == "window" || bad.Field == "time_zone"
 		switch {
-		case aboutTime && (p.Faulty["per"] || p.Faulty["days"] || noDays): // a fault of per or days, which has its own mistake
+		case aboutTime && (p.Faulty["per"] || p.Faulty["days"] || noDays): // per or days has its own mistake
 		case p.Given[bad.Field] != nil:
 			p.AddMistake(bad.Field, "%s", document.Printable(bad.Problem))
 		case bad.Field == "window":
@@ -84,8 +84,8 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 }
 
 // Check implements document.checker. It also sets the default reserve. A policy may have one rule
-// with scope failures; it needs a sliding window, and no other rule may have the name of the
-// built-in one, or a reserve.
+// with scope failures, which needs a sliding window and has no reserve; no other rule may have the name of
+// the built-in one.
 func (r *policyRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window is missing")
 	policy, _, _ := strings.Cut(p.Path, "[")

@@ -16,8 +16,8 @@ import (
 
 // Bounds that no setting changes; docs/decisions/0012-settings.md says why.
 const (
-	appFailedChecksPerHour = 10_000              // an hour; beyond it there is an alarm
-	suppressionTime        = 30 * 24 * time.Hour // after a bounce for good, a complaint or an opt-out
+	appFailedChecksPerHour = 10_000              // beyond it an alarm is logged
+	suppressionTime        = 30 * 24 * time.Hour // after a permanent bounce, a complaint or an opt-out
 )
 
 // PolicySet returns the policies, purposes and apps in force at an instant, without stops that have
@@ -53,7 +53,7 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 			Title: c.TitleOf(a), Sender: a.MailFrom, Brand: a.EffectiveBrand(), Site: a.SMSOrigin, Hash: a.SMSHash,
 			ReachedByStrangers: c.reachedByStrangers(a),
 		}
-		if a.Webhook.URL != "" { // without an address no event is written
+		if a.Webhook.URL != "" { // without a URL no event is written
 			set.Subscriptions[a.Name] = a.Webhook.Events
 		}
 	}

@@ -32,7 +32,7 @@ var maskingEncoder = document.Encoder{"database_url": maskURL, "redis_url": mask
 	"smtp_url": maskURLs}
 
 // YAML returns the effective configuration for people. Secrets are only counted, and URLs have no
-// passwords. If no URL has a password, the result is a configuration file with the same meaning.
+// passwords. If there is no URL with a password and no single recipient, it is a file with the same meaning.
 func (c Config) YAML() string {
 	var body strings.Builder
 	out := yaml.NewEncoder(&body)
@@ -87,7 +87,7 @@ func (c Config) Hash() string {
 	shown.Addr, shown.AdminAddr, shown.DataDir = "", "", ""
 	text, _, _ := strings.Cut(shown.YAML(), secretsIntro)
 	key, err := hkdf.Key(sha256.New, c.IndexKeyBytes(), nil, "hash of settings", sha256.Size)
-	if err != nil { // the length is right
+	if err != nil { // HKDF fails only for a length that is too large
 		return ""
 	}
 	mac := hmac.New(sha256.New, key)

@@ -141,14 +141,14 @@ func (d *loader) completeApps() {
 	c.Apps = slices.Insert(slices.Delete(c.Apps, i, i+1), 0, first)
 }
 
-// maxTestRecipients is how many test recipients there may be: anyone who reads the settings knows
-// their code.
+// maxTestRecipients is how many test recipients there may be. The bound is low, since their codes can be
+// read in the settings.
 const maxTestRecipients = 20
 
 // checkTestRecipients records a mistake for a test recipient that is listed twice, or that is
 // hashed like another address: its code must be known for exactly one address.
 func (d *loader) checkTestRecipients() {
-	c, key := d.config, []byte("any key, to compare with only") // folded addresses have equal hashes
+	c, key := d.config, []byte("any key, to compare with only") // addresses that folding makes one have equal hashes
 	if len(c.TestRecipients) > maxTestRecipients {
 		d.root.AddMistake("test_recipients", "there may be %d at most", maxTestRecipients)
 	}
@@ -209,7 +209,7 @@ func (d *loader) readDisposableDomains() {
 	}
 }
 
-// checkCombinations reports settings that are wrong only together with others.
+// checkCombinations reports settings that are wrong only with others, and sets the default of page.app.
 func (d *loader) checkCombinations() {
 	c, errs, page := d.config, d.Errs, &document.Mapping{}
 	if at := d.root.Children["page"]; at != nil {
@@ -241,7 +241,7 @@ func (d *loader) checkCombinations() {
 			envName("public_key"))
 	}
 	if checkAddr(c.Addr) != "" || c.AdminAddr != "" && checkAddr(c.AdminAddr) != "" {
-		return // an invalid address does not tell who can reach it
+		return // an invalid address does not tell which machines can reach it
 	}
 	if i := slices.Index(c.Page.Channels, recipient.SMS); i >= 0 && !c.SMSEnabled() {
 		at, path := page.Given["channels"].Content[i], fmt.Sprintf("page.channels[%d]", i)
@@ -313,7 +313,7 @@ func (d *loader) completePolicies() {
 			{Name: "hour", Scope: quota.Recipient, Allowance: Allowance{Limit: 5, Window: time.Hour}},
 			{Name: "day", Scope: quota.Recipient, Allowance: Allowance{Limit: 10, Window: 24 * time.Hour}},
 		}
-		// the key of the variable is added later
+		// Load adds PublicKey to the app only later
 		if c.builtIn = true; c.PublicKey.IsSet() || slices.ContainsFunc(c.Apps, c.reachedByStrangers) {
 			c.Policies[defaultName][1].Reserve, c.Policies[defaultName][2].Reserve = 1, 2
 		}

@@ -139,7 +139,7 @@ func (s *smsSettings) Check(p *document.Mapping) {
 // expire.
 func (s *smsSettings) checkRoutes(p *document.Mapping) {
 	for _, country := range s.Countries {
-		code := recipient.DialCode(country) // "" for numbers of no country, which have several calling codes
+		code := recipient.DialCode(country) // "" for "001", whose numbers have several calling codes
 		reaches := func(prefix string) bool {
 			return strings.HasPrefix(code, prefix) ||
 				strings.HasPrefix(prefix, code)

@@ -97,8 +97,8 @@ func checkDatabaseURL(value string) string {
 	return ""
 }
 
-// checkRedisURL returns the problem with the URL of a Redis, or "". The client in package quota
-// parses it; nothing is connected.
+// checkRedisURL returns the problem with the URL of a Redis, or "". The client in package quota parses it,
+// without min_idle_conns, with which it would connect.
 func checkRedisURL(value string) string {
 	p, problem := parseURL(value)
 	if problem != "" {

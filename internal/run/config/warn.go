@@ -109,7 +109,7 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 func (c *Config) warnOfReserves(add func(when bool, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		purposes := c.purposesWithPolicy(name)
-		reached := slices.IndexFunc(c.Apps, func(a App) bool { // the page asks for codes of one purpose
+		reached := slices.IndexFunc(c.Apps, func(a App) bool { // a public key reaches every purpose, a page at least the default one
 			return len(purposes) > 0 && a.hasPublicKey() ||
 				c.reachedByStrangers(a) && slices.Contains(purposes, defaultName)
 		})

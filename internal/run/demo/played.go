@@ -58,7 +58,7 @@ const (
 
 var codePattern = regexp.MustCompile(`(?m)^\s*([0-9]{6,10}|[A-Z]{6,10})\s*$`)
 
-// Send implements outbox.MailSender: it takes a mail, or refuses it.
+// Send implements outbox.MailSender: the server takes the mail, or refuses it.
 func (p *MailServer) Send(_ context.Context, mail delivery.Mail) (delivery.Result, error) {
 	receipt := delivery.Result{Provider: "smtp.relay.example", Code: "250 2.0.0"}
 	var code string

@@ -140,7 +140,7 @@ func (w *week) newPerson(n int) person {
 	return p
 }
 
-// People with a scene of their own. The last one asks an administrator for no more mail.
+// People with steps of their own. suppressedPerson asks an administrator for no more mail.
 const (
 	impatientPerson  = "theo@post.example"
 	guessedPerson    = "nina@inbox.example"
@@ -155,7 +155,7 @@ func (w *week) plan() {
 	}
 	for range signInCount {
 		at := w.begin.Add(time.Duration(w.rng.Int64N(int64(WeekLength))))
-		if at.Hour() < 7 && !w.oneIn(5) { // few are awake
+		if at.Hour() < 7 && !w.oneIn(5) { // few people are awake then
 			at = at.Add(12 * time.Hour)
 		}
 		w.schedule(at, w.signIn(pick(w, people), pick(w, []string{"login", "login", "signup", "payment"})))
@@ -163,11 +163,11 @@ func (w *week) plan() {
 	day := func(n, hour int) time.Time {
 		return w.begin.Truncate(24*time.Hour).AddDate(0, 0, n).Add(time.Duration(hour) * time.Hour)
 	}
-	for n := range 50 { // one person asks for ten minutes
+	for n := range 50 { // one person asks for codes again and again for ten minutes
 		w.schedule(day(2, 18).Add(time.Duration(n)*12*time.Second),
 			w.signIn(newVisitor(impatientPerson, "shop", attackerIP.Next()), "login"))
 	}
-	for n := range 6 { // one guesses codes for another one's address, until the lockout
+	for n := range 6 { // an attacker guesses codes of another person's address, until the lockout
 		w.schedule(day(4, 20).Add(time.Duration(n)*11*time.Minute), w.guess)
 	}
 	for n := range 170 { // one network asks for codes for invented mailboxes
@@ -218,7 +218,7 @@ func (w *week) signIn(who person, purpose string) weekStep {
 	}
 }
 
-// guess is a step: one asks for a code for another one's address and guesses five times.
+// guess is a step: an attacker asks for a code for guessedPerson and guesses it five times.
 func (w *week) guess(ctx context.Context) error {
 	who := newVisitor(guessedPerson, "bank", attackerIP)
 	answer, err := w.requestCode(ctx, who, "login")

@@ -5,8 +5,8 @@ package disk
 
 import "os"
 
-// Space returns ok false: the system does not report them.
+// Space returns ok false: this package can't ask these systems for free space and size.
 func Space(string) (free, size float64, ok bool) { return 0, 0, false }
 
-// SameOwner returns true: files have no owner.
+// SameOwner returns true: on these systems this package knows no owners.
 func SameOwner(_, _ os.FileInfo) bool { return true }

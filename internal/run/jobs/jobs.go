@@ -1,6 +1,6 @@
 // Package jobs runs periodic background work: retention, statistics, partitions, erasure, automatic
 // pauses of prefixes, polls for receipts, and flushes of data that other packages collect in
-// memory. internal/run/app builds the list of jobs. No send or check waits for a job.
+// memory. internal/run/app/core builds the list of jobs. No send or check waits for a job.
 package jobs
 
 import (
@@ -23,8 +23,8 @@ type Job struct {
 	AtStop bool
 }
 
-// DefaultTick is the shortest time between two runs of a job, and that between two runs of a job that
-// has more work to do.
+// DefaultTick is the shortest time between two runs of a job. It is also the time until a job that has
+// more work to do runs again.
 const DefaultTick = 500 * time.Millisecond
 
 // stopTimeout bounds the last runs of all jobs together, when the process ends.

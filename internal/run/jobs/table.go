@@ -46,7 +46,7 @@ type Maintenance struct {
 	expired   int                // rows deleted since the last log line about them
 	alarmedAt time.Time          // last alarm about partitions
 	told      store.ExpiryCursor // expiry events up to this one are written
-	held      []store.HeldBurst  // at the last look
+	held      []store.HeldBurst  // the bursts that the last run of settleBursts found
 }
 
 // The intervals of the jobs, and how much work a job does in one run. Runs are short, so that no
@@ -58,7 +58,7 @@ const (
 	erasureEvery      = time.Hour
 	expiryEventsEvery = 10 * time.Second
 	burstsEvery       = 10 * time.Second
-	PrefixWatchEvery  = time.Minute // all replicas together
+	PrefixWatchEvery  = time.Minute // one run of all replicas together
 
 	ExpireRowsPerRun       = 2000 // of each table
 	expiryEventsPerRun     = 500
@@ -161,7 +161,7 @@ func (l *Maintenance) makePartitions(ctx context.Context) (again bool, err error
 	return true, nil
 }
 
-// deleteErasedHashes deletes hashes of erased recipients after no rule needs them any more. again
+// deleteErasedHashes deletes hashes of erased recipients once no rule needs them any more. again
 // is always false.
 func (l *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
@@ -173,8 +173,8 @@ func (l *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err e
 	return false, err
 }
 
-// settleBursts lifts the bursts of suppressions of which the server has accepted a mail since, and
-// logs each burst that begins to be held, once in each process. again is always false.
+// settleBursts lifts each burst of suppressions if its server has since accepted a mail for one of the
+// recipients, and logs each burst that begins to be held, once in each process. again is always false.
 func (l *Maintenance) settleBursts(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()

@@ -36,7 +36,7 @@ type Metrics struct {
 	reloaded                         prometheus.Gauge
 }
 
-// New registers the counters and histograms, without values.
+// New registers the counters and histograms. Most appear with their first event.
 func New() *Metrics {
 	registry := prometheus.NewRegistry()
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -103,7 +103,7 @@ func New() *Metrics {
 	for _, rule := range []string{"account", "account_day"} {
 		m.logins.WithLabelValues("login", rule)
 	}
-	m.attempts.WithLabelValues("", webhook.GivenUp) // events that were undelivered for a week
+	m.attempts.WithLabelValues("", webhook.GivenUp) // without an app: events given up after a week undelivered
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -138,7 +138,7 @@ func (m *Metrics) CheckBoundExceeded(ch recipient.Channel, app, bound string) {
 	m.bounds.WithLabelValues(string(ch), app, bound).Inc()
 }
 
-// labelOurCode is the label code of a send with a code that the service made.
+// labelOurCode is the value of the label code for a send with a code that the service made.
 const labelOurCode = "ours"
 
 // Finished implements outbox.Observer.

@@ -30,8 +30,8 @@ type Table[T any] struct {
 	columns []column // in the order of fields
 }
 
-// New returns a table. fields is T's method Columns. read maps a column's name to the SQL
-// expression that reads the column; other columns are read as stored.
+// New returns the table name, which queries call alias. fields is T's method Columns. read maps a column's
+// name to the SQL expression that reads the column; other columns are read as stored.
 func New[T any](name, alias string, fields func(*T) []store.Column, read map[string]string) Table[T] {
 	t := Table[T]{Name: name, fields: fields}
 	for i, c := range fields(new(T)) {

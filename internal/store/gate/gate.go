@@ -39,7 +39,7 @@ func Decide(in store.Intent, now time.Time, has Facts) Decision {
 		return Decision{BeginAnswer: refusedAnswer(now, events, failed, store.Lockout{})}
 	}
 	v, joined := joinOrOpen(in, now, has.Candidates)
-	if out := LockoutOf(has.Tried, v.Class, now); out.Wait > 0 && !v.CallerChecks { // its checks are the caller's
+	if out := LockoutOf(has.Tried, v.Class, now); out.Wait > 0 && !v.CallerChecks { // no lockout of a caller's own checks
 		return Decision{BeginAnswer: refusedAnswer(now, nil, nil, out)}
 	}
 	v.Sends++

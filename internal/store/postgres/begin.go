@@ -36,7 +36,7 @@ UPDATE verifications v SET sends = x.sends FROM unnest($1::text[], $2::int[]) AS
 WHERE v.id = ANY ($1::text[]) AND v.id = x.id`
 
 // insertSQL returns the statement that writes the rows of admitted sends, and of the verifications
-// that they open. It is one statement for three tables, since each costs the server an executor.
+// that they open. One statement serves three tables, since each statement starts an executor in the server.
 func insertSQL() string {
 	opened, next := sqldb.VerificationTable.InsertManySQL(store.InsertedByBegin, 7)
 	logged, _ := sqldb.SendTable.InsertManySQL(store.InsertedByBegin, next)
@@ -56,8 +56,8 @@ func beginTimeout() time.Duration { return store.CallTimeout * 4 / 5 }
 // beginStatements are the statements of Begin.
 func (p *DB) beginStatements() []statement {
 	return []statement{
-		// Explicit, since the server's default may be REPEATABLE READ, whose snapshot would be
-		// older than the lock.
+		// The isolation level is explicit, since the server's default may be REPEATABLE READ: its
+		// snapshot would be older than the lock.
 		{stmtBeginTransaction, "BEGIN ISOLATION LEVEL READ COMMITTED"},
 		{stmtLockRecipients, "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"},
 		{stmtSavepoint, "SAVEPOINT candidates"},
@@ -91,8 +91,8 @@ func (p *DB) beginBatch(batch []*beginCall) {
 
 // beginBatchWithin makes the round trip of a batch. If one intent or lock made the whole batch
 // fail, it repeats each call alone. A Begin can be repeated even if the first transaction was
-// committed: the second finds the rows by their IDs, and a first one that still runs holds the
-// recipients' locks.
+// committed: the second one finds the rows by their IDs. It waits for the recipients' locks if the
+// first one still runs.
 func (p *DB) beginBatchWithin(ctx context.Context, batch []*beginCall) {
 	var answers []beginAnswer
 	err := p.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {

@@ -18,14 +18,14 @@ import (
 
 // beginAnswer is the answer to one call of a batch.
 type beginAnswer struct {
-	*store.BeginAnswer       // of the call, which is large: there is no second one of each
+	*store.BeginAnswer       // points to the call's Answer, which is too large to copy
 	joined             bool  // as in gate.Decision
 	repeated           bool  // the send has a row already; nothing was decided
 	err                error // error of only this call
 }
 
-// sortedLockKeys returns the sorted lock keys of a batch. Sorted, since two replicas that lock the
-// same keys in different orders could deadlock.
+// sortedLockKeys returns the lock keys of a batch. They are sorted, since two replicas that lock
+// the same keys in different orders could deadlock.
 func sortedLockKeys(batch []*beginCall) []int64 {
 	list := columns.MapSlice(batch, func(x *beginCall) int64 { return x.Key })
 	slices.Sort(list)
@@ -44,8 +44,8 @@ var (
 	errNoClock    = errors.New("store: the database returned no time")
 )
 
-// clockRetries is how often a Begin reads again because the database's clock is outside the assumed
-// bounds.
+// clockRetries is how often a batch reads at most, while the database's clock is outside the bounds
+// that the read assumed.
 const clockRetries = 3
 
 // runOnWriter runs a transaction on a connection of the pool writers. notCommitted means, with an
@@ -68,8 +68,8 @@ func (p *DB) runOnWriter(ctx context.Context,
 	return notCommitted, err
 }
 
-// forgetSuccess is called after a failed send: LastCommit returns nil until one succeeds, and the next
-// Ping looks for room.
+// forgetSuccess is called after a failed transaction of the pool writers: LastCommit returns nil
+// until a send is committed, and the next Ping looks for room.
 func (p *DB) forgetSuccess() {
 	p.committed.Store(nil)
 	p.roomy.Store(false)
@@ -80,8 +80,8 @@ func (p *DB) forgetSuccess() {
 // verification that it does not name, a trip between them locks that verification and reads again.
 // After a failure before the last trip, certainly nothing was written.
 
-// beginOnConn decides a batch in one transaction on a connection. It rolls back and reads again, up
-// to three times, if the database's clock is not within the bounds that the read assumed.
+// beginOnConn decides a batch in one transaction on a connection. If the database's clock is not
+// within the bounds that the read assumed, it rolls back and reads again; it reads clockRetries times at most.
 // notCommitted means, with an error, that nothing was committed.
 func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*beginCall) (answers []beginAnswer, notCommitted bool,
 	err error) {
@@ -116,7 +116,7 @@ func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*begin
 func (v batchFacts) decide(batch []*beginCall) []beginAnswer {
 	answers := make([]beginAnswer, len(batch))
 	for i, x := range batch {
-		x.Answer = store.BeginAnswer{} // of an earlier transaction, if there was one
+		x.Answer = store.BeginAnswer{} // an earlier transaction may have set it
 		a := &answers[i]
 		if a.BeginAnswer, a.repeated = &x.Answer, v.repeated[i]; a.repeated {
 			continue
@@ -161,7 +161,7 @@ func (p *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, batch []*begin
 	if err != nil {
 		return v, err
 	}
-	if w.now.After(v.now) { // the rows of the earlier reading include all that count now
+	if w.now.After(v.now) { // all rows that count now are among those of the first read
 		v.now = w.now
 	}
 	for i, x := range joining {

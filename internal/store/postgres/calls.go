@@ -7,13 +7,13 @@ import (
 	"sendcode/internal/store/batch"
 )
 
-// maxWriters is how many batches of Begins, and of checks, are under way at once. With two writers,
-// one uses the database while the other waits for the disk; more writers would add contention and
-// make the batches smaller.
+// maxWriters is how many batches of Begins are under way at once, and how many of checks and of
+// claims. With two writers, one uses the database while the other waits for the disk; more writers
+// would add contention and make the batches smaller.
 const maxWriters = 2
 
-// finishPause is the Pause between two batches of outcomes: those of 10 ms share one commit, since
-// few callers wait for them.
+// finishPause is the Pause between two batches of outcomes. All outcomes of 10 ms share one commit:
+// the delay harms little, since few callers wait for an outcome.
 const finishPause = 10 * time.Millisecond
 
 // The calls of Begin, Check, Finish, Postpone and EndAppEventAttempt. The key of a Begin is that of
@@ -26,5 +26,5 @@ type (
 	eventEndCall = batch.Call[store.AppEventAttemptEnd, bool]
 )
 
-// rowChange is a change of one row.
+// rowChange is a change of the row that the AttemptID names.
 type rowChange interface{ GetAttemptID() store.AttemptID }

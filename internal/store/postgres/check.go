@@ -23,8 +23,8 @@ import (
 // reads, package gate and the caller's Judge decide, and the second trip writes and commits. Only
 // then does a caller get an answer. Two locks are taken, in the same order by all: one on the
 // checks of a recipient, since the bounds on failed checks cover all its codes, and one on the row,
-// which Cancel, Erase and Begin wait for. A batch decides one check of each recipient; the others
-// form the next one.
+// which Cancel, Erase and Begin wait for. A batch decides one check of each recipient; the other
+// checks form the next batch.
 
 const (
 	stmtLockChecks  = "sendcode_lock_tries"
@@ -40,15 +40,15 @@ func (p *DB) checkStatements() []statement {
 }
 
 // lockChecksSQL takes the locks on the recipients' checks. It is a separate statement, so that the
-// snapshot of the next one is younger than the locks.
+// snapshot of the next statement is younger than the locks.
 const lockChecksSQL = `
 SELECT pg_advisory_xact_lock(key) FROM (
     SELECT hashtextextended(v.app || chr(31) || v.channel || chr(31) || encode(v.recipient, 'hex'), 1) AS key
     FROM verifications v WHERE v.id = ANY ($1::text[]) ORDER BY key OFFSET 0
 ) k`
 
-// readCheckedSQL reads and locks the verifications, each with those of its recipient that have
-// checks.
+// readCheckedSQL reads and locks the verifications, each with all verifications of its recipient
+// that have checks.
 var readCheckedSQL = `
 SELECT @now, o.approved_at, o.expires_at, o.attempts, o.attempts_reset, o.class, o.checks, ` + sqldb.VerificationColumns + `
 FROM verifications v LEFT JOIN LATERAL (` + verificationsWithChecksSQL("v", "(SELECT @now)") + `) o ON true
@@ -57,7 +57,7 @@ WHERE v.id = ANY ($1::text[]) ORDER BY v.id FOR NO KEY UPDATE OF v`
 // keepKeySQL is sqldb.KeepCheckKeySQL.
 var keepKeySQL = strings.NewReplacer("@id", "$1", "@key", "$2").Replace(sqldb.KeepCheckKeySQL)
 
-// countChecksSQL writes the counted checks. It changes no verification that has ended.
+// countChecksSQL writes the counted checks and their events. It changes no verification that has ended.
 const countChecksSQL = `
 WITH counted AS (
 UPDATE verifications v SET attempts = v.attempts + 1, checks = v.checks || CASE WHEN v.checks = '' THEN '' ELSE ',' END || c.entry,
@@ -92,8 +92,8 @@ func (p *DB) checkBatch(batch []*checkCall) {
 	p.checkBatchWithin(ctx, batch)
 }
 
-// checkBatchWithin makes the trips of a batch, and then those of the checks that were left for
-// the next one. If one call made the whole batch fail, it repeats each call alone.
+// checkBatchWithin makes the trips of a batch, and then the trips of the checks that decideChecks
+// left. If one call made the whole batch fail, it repeats each call alone.
 func (p *DB) checkBatchWithin(ctx context.Context, batch []*checkCall) {
 	var left []*checkCall
 	decided := batch
@@ -138,7 +138,7 @@ func (p *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, batch []*chec
 	trip.Queue(p.text[stmtReadChecked], ids.Args()...)
 	results := conn.SendBatch(ctx, &trip)
 	defer func() { err = errors.Join(err, results.Close()) }()
-	for range 2 { // begin, locks
+	for range 2 { // BEGIN and the locks
 		if _, err := results.Exec(); err != nil {
 			return nil, nil, err
 		}
@@ -166,7 +166,7 @@ func (p *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, batch []*chec
 	return decided, left, nil
 }
 
-// checkedRow is a verification to check, and those of its recipient that have checks.
+// checkedRow is a verification to check, and all verifications of its recipient that have checks.
 type checkedRow struct {
 	v     store.Verification
 	tried []store.Verification

@@ -37,7 +37,7 @@ const (
 // idempotencyChange claims an Idempotency-Key or releases it; see ClaimIdempotencyKey and
 // ReleaseIdempotencyKey of sqldb.PerDatabase.
 type idempotencyChange struct {
-	store.IdempotencyClaim // of a release: Key and SendID
+	store.IdempotencyClaim // a release has only Key and SendID
 	release                bool
 	forget                 bool // with release: the key may be used for another request
 }
@@ -107,9 +107,9 @@ func (p *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 	p.changeClaimsWithin(ctx, batch)
 }
 
-// changeClaimsWithin makes the round trip of a batch. If one call made it fail, or if their leases
-// and lives differ, it makes one for each call. A claim can be repeated, also after a commit of
-// which no answer came: its row has the ID of its send then.
+// changeClaimsWithin makes the round trip of a batch. If one call made it fail, or if the claims'
+// leases or lives differ, it makes one for each call. A claim can be repeated, also after a commit
+// of which no answer came: its row then has the ID of its send.
 func (p *DB) changeClaimsWithin(ctx context.Context, batch []*idempotencyCall) {
 	var answers map[[32]byte]store.IdempotencyClaimAnswer
 	var claims, ended, forgotten []*idempotencyCall
@@ -262,7 +262,7 @@ func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*
 	}
 	for _, x := range used {
 		_, held := answers[x.In.Key]
-		// without a row: another request has just released and deleted the claim
+		// if there is no row, another request has just released and deleted the claim
 		answers[x.In.Key] = store.IdempotencyClaimAnswer{State: store.IdempotencyClaimBusy}
 		if row, found := stored[x.In.Key]; found {
 			answers[x.In.Key] = row.Answer(x.In.IdempotencyClaim, held || again && row.SendID == x.In.SendID,

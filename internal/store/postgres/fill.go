@@ -34,8 +34,8 @@ var notCopied = map[string]string{
 // those of the others, four hours a second; until then statistics read the sends.
 var rebuilt = append([]string{"minute_index"}, sqldb.HourTableNames...)
 
-// maxFillClockDifference is how far the clocks of file and database may differ: each wait is wrong
-// by as much.
+// maxFillClockDifference is how far the clocks of file and database may differ: each wait that is
+// copied becomes wrong by the difference.
 const maxFillClockDifference = 5 * time.Second
 
 // fillMinutesSQL makes the rows of minute_index that the writes of the copied sends would have made.
@@ -70,7 +70,7 @@ func Fill(ctx context.Context, url string, from FileQuery, report func(table str
 	}
 	f := fill{ctx: ctx, tx: tx, from: from, report: report}
 	if err := f.run(); err != nil {
-		return err // and closing the connection rolls back
+		return err // the deferred Close rolls back
 	}
 	if err := last(); err != nil {
 		return err
@@ -143,8 +143,8 @@ func (f *fill) fileTexts(query string) (all []string, err error) {
 	return all, rows.Err()
 }
 
-// checkTarget locks the tables against writers, and returns an error if one has a row or the
-// database's clock differs from the machine's.
+// checkTarget locks the tables against writers, and returns an error if one has a row, or if the
+// database's clock is more than maxFillClockDifference off this machine's.
 func (f *fill) checkTarget(tables []string) error {
 	if _, err := f.tx.Exec(f.ctx, "LOCK TABLE "+strings.Join(tables, ", ")+" IN EXCLUSIVE MODE"); err != nil {
 		return err
@@ -174,8 +174,8 @@ func (f *fill) checkTarget(tables []string) error {
 	return nil
 }
 
-// makePartitions makes the partitions of sends from the file's oldest row on. Those that a new
-// database has begin a month ago; as they are empty, they are made again after the first one.
+// makePartitions makes partitions for the file's sends. Those of a new database begin a month ago. If
+// the oldest send is older, it drops these, which are empty, and makes all from that send's week on.
 func (f *fill) makePartitions() error {
 	oldest, err := f.fileTexts(`SELECT min(id) FROM sends`)
 	if err != nil || oldest[0] == "" {
@@ -227,7 +227,7 @@ func (f *fill) copyTable(table string) error {
 	if !slices.Equal(own, names) {
 		return errors.New("it has other columns in the file")
 	}
-	// what each database numbers for itself
+	// identity columns are left out, since each database numbers its own rows
 	numbered, _ := f.tx.Query(f.ctx, `SELECT attname::text FROM pg_attribute WHERE attrelid = $1::regclass AND attidentity <> ''`, table)
 	skipped, err := pgx.CollectRows(numbered, pgx.RowTo[string])
 	if err != nil {
@@ -264,13 +264,13 @@ func (f *fill) copyTable(table string) error {
 	return f.agree("number of rows", "SELECT count(*) FROM "+table, "SELECT count(*)::text FROM "+table)
 }
 
-// fromFile converts a value of a SQLite file, as migrations/sqlite describes them, for a column of
-// this type.
+// fromFile converts a value of a SQLite file (migrations/sqlite describes these) for a column of
+// Postgres; of is the OID of the column's type.
 func fromFile(of uint32, value any) (any, error) {
 	switch v := value.(type) {
 	case []byte:
 		if len(v) == 0 {
-			return []byte{}, nil // the driver's is nil, which pgx takes for NULL
+			return []byte{}, nil // the driver returns nil for empty bytes, which pgx would write as NULL
 		}
 	case int64:
 		switch of {

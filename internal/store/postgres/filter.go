@@ -46,8 +46,8 @@ func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	return f.Query(sqldb.Postgres)
 }
 
-// The columns with which one index begins, of a send s and of a combination: one of the
-// combinations of their values that have rows. See appChannelPurposeQuery.
+// The columns with which one index begins, of a send s, and the same columns of kind, which has each
+// combination of their values that occurs. See appChannelPurposeQuery.
 const (
 	appChannelPurposeColumns = "s.app, s.channel, s.purpose"
 	combinationColumns       = "kind.app, kind.channel, kind.purpose"
@@ -78,8 +78,8 @@ SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.Or
 }
 
 // addBounds adds a lower and an upper bound to c. Each compares the row (columns, logged_at, id)
-// with values (SQL with the parameters args) and the filter's mark. It compares fewer columns if
-// the filter has only a time, or neither. As the columns then equal values, an index on them and
+// with values (SQL with the parameters args) and the filter's After or Before. It compares fewer
+// columns if the filter has only a time, or neither. As the columns then equal values, an index on them and
 // the time is read only between the bounds.
 func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, columns, values string, args ...any) {
 	bound := func(with, sign string, more ...any) {
@@ -89,7 +89,7 @@ func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, col
 	for _, edge := range []struct {
 		mark                      *store.Cursor
 		at                        time.Time
-		atMark, atTime, elsewhere string // signs
+		atMark, atTime, elsewhere string // operators
 	}{{f.After, f.From, ">", ">=", ">="}, {f.Before, f.To, "<", "<", "<="}} {
 		switch {
 		case edge.mark != nil:
@@ -100,7 +100,7 @@ func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, col
 			bound("", edge.elsewhere)
 		}
 	}
-	// the bounds have only one of From and After, and one of To and Before
+	// the bounds leave out From if there is an After, and To if there is a Before
 	f.AddTimeRange(c, sqldb.Postgres, from, true)
 }
 
@@ -128,7 +128,7 @@ func (f postgresFilter) rareColumn() (column, value string, rest postgresFilter)
 func (f postgresFilter) rareColumnQuery(from sqldb.RowSource, args sqldb.Args, column, value string) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, args)
 	if column != "blocked_by" {
-		c.Add("s." + column + " <> ''") // the condition of its index
+		c.Add("s." + column + " <> ''") // the index is partial, with this condition
 	}
 	f.addBounds(&c, from, "s."+column, "?", value)
 	f.addConditionsHidingIndexes(&c)

@@ -37,9 +37,9 @@ func (p *DB) finishStatements() []statement {
 	}
 }
 
-// Each of these statements first locks the rows of outbox, which have the current attempt. Then it
-// changes the rows of sends, by their IDs, in the partitions between the smallest and the largest
-// ID. The parameters are sorted by ID, so that two statements cannot deadlock.
+// Finishing and postponing first lock the rows of outbox, which have the current attempt. Then they
+// change the rows of sends, by their IDs, in the partitions between the smallest and the largest ID.
+// The parameters are sorted by ID, so that two statements cannot deadlock.
 
 // addToMinuteIndexSQL adds the minutes of a provider's sends to the table minute_index, sorted, so
 // that two statements cannot deadlock.
@@ -84,8 +84,8 @@ DELETE FROM outbox f USING unnest($1::uuid[], $2::int[]) AS o(id, attempt)
 WHERE f.id = ANY ($1::uuid[]) AND f.id = o.id AND f.attempt = o.attempt
 RETURNING f.id`
 
-// finishSQL writes the outcomes of any other batch, and with them failures, refunds, suppressions
-// and the apps' events.
+// finishSQL writes the outcomes of any batch, and with them failures, refunds, suppressions and the
+// apps' events.
 var finishSQL = `
 WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (` + deleteHeldOutboxSQL + `
 ), ended AS (
@@ -128,7 +128,7 @@ func (p *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	return done, err
 }
 
-// Postpone implements sqldb.PerDatabase, in the same way.
+// Postpone implements sqldb.PerDatabase. It shares round trips as Finish does.
 func (p *DB) Postpone(ctx context.Context, postponement store.Postponement) (bool, error) {
 	return p.postponements.Submit(ctx, postponement.Sanitized(), batchKeyOfRow(postponement.ID))
 }
@@ -190,8 +190,8 @@ func (p *DB) changedRows(ctx context.Context, statement string, parameters []any
 	return changed, wrapWriteError(err)
 }
 
-// attemptIDParameters returns the first two parameters of all of these statements, the IDs and the
-// attempts, with room for `most` parameters.
+// attemptIDParameters returns the first two parameters of each statement that changeBatch runs, the
+// IDs and the attempts, with room for `most` parameters.
 func attemptIDParameters[In rowChange](calls []*batch.Call[In, bool], most int) *columns.ArrayParameters[*batch.Call[In, bool]] {
 	p := columns.NewArrayParameters(calls, most)
 	p.Add(columns.UUID, func(buf []byte, x *batch.Call[In, bool]) []byte {
@@ -205,8 +205,8 @@ func attemptIDParameters[In rowChange](calls []*batch.Call[In, bool], most int) 
 	return p
 }
 
-// finishSentParameters returns the parameters of finishSentSQL, the first of finishSQL, for a batch
-// in the order of the IDs.
+// finishSentParameters returns the parameters of finishSentSQL, which are also the first of
+// finishSQL. The batch must be sorted by ID.
 func finishSentParameters(batch []*finishCall) []any {
 	p := attemptIDParameters(batch, 18)
 	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Status...) })

@@ -110,7 +110,7 @@ func (p *DB) ReadShared(ctx context.Context, s *sqldb.Statement) error {
 // submitRead waits for the answer of a shared read. A read changes nothing, so its failure is never
 // uncertain.
 func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher[In, Answer], in In) (Answer, error) {
-	answer, err := reads.Submit(ctx, in, p.sharedReads.Add(1)) // no two have the same key
+	answer, err := reads.Submit(ctx, in, p.sharedReads.Add(1)) // each read has its own key, so any two can share a batch
 	if errors.Is(err, fault.Uncertain) {
 		err = store.WrapUnavailable(ctx.Err())
 	}
@@ -125,8 +125,8 @@ func (p *DB) answerVerifications(finds []*verificationCall) {
 }
 func (p *DB) answerSharedReads(steps []*sharedReadCall) { answerReads(p, steps, p.runSharedReads) }
 
-// answerReads answers a batch by one trip, which returns an answer for each call. If one of them
-// made the whole batch fail, it repeats each alone.
+// answerReads answers a batch by one trip, which returns an answer for each call. It repeats the trip
+// once after a lost connection, and each call alone if one call made the whole batch fail.
 func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 	trip func(context.Context, []*batch.Call[In, Answer]) ([]Answer, error)) {
 	ctx, cancel := context.WithTimeout(calls[0].RoundTripContext(), store.CallTimeout)
@@ -193,8 +193,8 @@ func (p *DB) runSharedReads(ctx context.Context, steps []*sharedReadCall) ([]str
 		})
 }
 
-// readHistories reads the histories of a batch of calls. It reads again, up to three times, if the
-// database's clock is not within the bounds that it assumed.
+// readHistories reads the histories of a batch of calls. If the database's clock is not within the
+// bounds that it assumed, it reads again, clockRetries times in all.
 func (p *DB) readHistories(ctx context.Context, looks []*historyCall) (seen []gate.History, err error) {
 	reach := slices.MaxFunc(looks, func(x, y *historyCall) int { return int(x.In.Counting - y.In.Counting) }).In.Counting
 	for range clockRetries {

@@ -59,7 +59,7 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 		if err := migrations.Migrate(ctx, goose.DialectPostgres, db, migrations.Postgres, "postgres"); err != nil {
 			return err
 		}
-		// also where no migration is due
+		// needed even if no migration is due: partitions are made for a few weeks ahead
 		if _, err := db.ExecContext(ctx, `SELECT sendcode_make_partitions()`); err != nil {
 			return err
 		}

@@ -36,7 +36,7 @@ UPDATE outbox f SET due_at = @now + $1 * interval '1 microsecond'
 FROM unnest($2::uuid[], $3::int[]) AS held(id, attempt)
 WHERE f.id = ANY ($2::uuid[]) AND f.id = held.id AND f.attempt = held.attempt AND NOT f.queued`
 
-// takeOverSQL returns the statement that takes over what is due of a queue and also meets a
+// takeOverSQL returns the statement that takes over the due rows of a queue that also meet a
 // condition. It locks the rows of outbox first, as the statements in finish.go do. SKIP LOCKED
 // leaves out rows that another replica is taking over or finishing. Of the queue's 10,000 rows that
 // are longest overdue, it takes those whose codes expire first. So it never sorts more than 10,000
@@ -108,7 +108,7 @@ type takeOverSearches struct {
 
 type takeOverSearch struct {
 	now   time.Time // of the last search, on the database's clock
-	whole time.Time // of the last search from the oldest on
+	whole time.Time // of the last search from the oldest row on
 	empty bool      // the last search took all rows that were due
 }
 
@@ -116,7 +116,7 @@ const (
 	// longestTransaction is longer than any transaction of the service may take. A row that was due
 	// longestTransaction before a search is committed by then, so the search has seen it.
 	longestTransaction = 10 * time.Second
-	// wholeSearchInterval is how often a search starts from the oldest in any case.
+	// wholeSearchInterval is how often a search starts from the oldest row in any case.
 	wholeSearchInterval = 10 * time.Minute
 )
 
@@ -170,7 +170,7 @@ FROM leased CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = leased.id LIM
 LEFT JOIN verifications v ON v.id = s.verification_id ORDER BY leased.since, leased.id`
 
 // changeRows runs a statement that changes rows, and returns the rows of its RETURNING clause. It
-// is not repeated.
+// does not repeat the statement.
 func changeRows[T any](ctx context.Context, pool *pgxpool.Pool, fields func(*T) []any, statement string,
 	args ...any) (list []T, err error) {
 	err = withConn(ctx, pool, func(ctx context.Context, conn *pgxpool.Conn) error {

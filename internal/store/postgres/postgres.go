@@ -46,7 +46,7 @@ type DB struct {
 	histories     *batch.Batcher[gate.HistoryQuery, gate.History]
 	verifications *batch.Batcher[string, storedVerification]
 	steps         *batch.Batcher[*sqldb.Statement, struct{}]
-	sharedReads   atomic.Int64 // shared reads so far; the keys of their batches
+	sharedReads   atomic.Int64 // number of shared reads so far, which is the newest one's key in its batch
 
 	searches takeOverSearches // up to where TakeOver has searched
 	between  func()           // tests only: called between the two trips of a Begin or a Check; nil: not called
@@ -57,23 +57,23 @@ type DB struct {
 	seen atomic.Int64 // the last time that the database's clock showed, µs since 1970; see idBoundsOfBatch
 
 	committed atomic.Pointer[sqldb.CommitTiming]
-	roomy     atomic.Bool // the last Ping went well, and no send failed since
+	roomy     atomic.Bool // the last Ping succeeded, and no transaction of writers has failed since
 }
 
 const (
 	serverClockSQL = "clock_timestamp()" // not now(), which is the start of the transaction, before the lock
 
 	otherConns = 4 // unless the URL says pool_max_conns
-	// Finish, Postpone and the ends of events make one round trip at a time; RenewLeases and
-	// TakeOver take turns with them
+	// Finish, Postpone and EndAppEventAttempt make one round trip at a time each; RenewLeases and
+	// TakeOver wait for a connection that one of these does not use
 	finisherConns   = 3
 	maxConnIdleTime = 5 * time.Minute
 	maxConnLifetime = time.Hour
 )
 
 // ConnsPerReplica is how many connections one process opens at most. ClaimIdempotencyKey, Begin and
-// Check have maxWriters each; the shared reads have twice maxReaders. With pool_max_conns in the
-// URL that replaces otherConns.
+// Check have maxWriters each; the shared reads have twice maxReaders. If the URL has pool_max_conns,
+// that number replaces otherConns.
 const ConnsPerReplica = writerConns + finisherConns + readerConns + otherConns
 
 const (
@@ -108,7 +108,7 @@ var sessionSettings = map[string]string{
 	"jit":               "off",
 }
 
-// writerSettings is added to sessionSettings for Begin and Check.
+// writerSettings is added to sessionSettings for the pool writers.
 var writerSettings = map[string]string{"idle_in_transaction_session_timeout": maxIdleInTransaction}
 
 // finisherSettings is added to sessionSettings for statements that join a list of IDs with their
@@ -119,8 +119,8 @@ var writerSettings = map[string]string{"idle_in_transaction_session_timeout": ma
 var finisherSettings = map[string]string{"enable_nestloop": "off"}
 
 // maxIdleInTransaction is how long a transaction of Begin or Check may wait for its second trip:
-// less than others wait for a lock, so that a replica that stands still frees its recipients before
-// they give up.
+// less than lock_timeout, so that the locks of a replica that stands still are released before the
+// transactions that wait for them fail.
 const maxIdleInTransaction = "800ms"
 
 // Open connects to the database at url, a postgres:// URL, and works there as role; if role is
@@ -146,7 +146,7 @@ func openWithClock(ctx context.Context, url, now, role string, tracer ...pgx.Que
 	p.begins, p.checks = batch.New(maxWriters, p.beginBatch), batch.New(maxWriters, p.checkBatch)
 	p.histories, p.verifications, p.steps = batch.New(maxReaders, p.answerHistories), batch.New(maxReaders, p.answerVerifications),
 		batch.New(maxReaders, p.answerSharedReads)
-	p.steps.Waits = true // a step writes to its caller's variables
+	p.steps.Waits = true // a caller must not return while its statement writes to its variables
 	p.outcomes, p.postponements, p.eventEnds = batch.New(1, p.finishBatch), batch.New(1, p.postponeBatch),
 		batch.New(1, p.endEventBatch)
 	p.outcomes.Pause = finishPause
@@ -182,7 +182,7 @@ func (p *DB) openPools(ctx context.Context, url, role string, tracer []pgx.Query
 	if p.readers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
-	// A writer's connection is opened now: the first Begin would spend its short timeout on it.
+	// One connection of writers is opened now, since opening it would use up the first Begin's timeout.
 	if err = withConn(ctx, p.writers, func(context.Context, *pgxpool.Conn) error { return nil }); err != nil {
 		return now, err
 	}
@@ -213,14 +213,14 @@ func parseURL(url string) (*pgxpool.Config, error) {
 }
 
 // OpenConnsAhead is whether pools open their connections before they are used. Tests set it to
-// false: most tests use two of the eleven pools, and each connection prepares its statements.
+// false: most tests use two of the eleven connections, and each one prepares its statements.
 var OpenConnsAhead = true
 
 // poolOptions are the differences between the pools.
 type poolOptions struct {
 	conns      int32             // most connections; 0: as parseURL says
 	open       int32             // connections that stay open
-	session    map[string]string // settings besides session
+	session    map[string]string // settings besides sessionSettings
 	statements []string          // prepared on each connection, each with one generic plan
 	tracer     []pgx.QueryTracer // at most one
 }
@@ -242,7 +242,7 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 	}
 	// A connection that died while it was idle must not make a write uncertain. So pools without
 	// prepared statements ping a connection that was idle for 1 s. The others only look for unread
-	// bytes, since their calls are repeated after a lost connection.
+	// bytes, since a call of theirs can be repeated after a lost connection.
 	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
 		return hasUnreadBytes(p.Conn.PgConn().Conn()) || o.statements == nil && p.IdleDuration > time.Second
 	}
@@ -255,8 +255,8 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 		config.ConnConfig.ConnectTimeout = connectTimeout()
 	}
 	settings := maps.Clone(sessionSettings)
-	// planned once: the arrays' lengths make each batch look different, and planning costs as much
-	// as running
+	// The server plans each statement once: the arrays' lengths make each batch look different, and
+	// planning costs as much as running.
 	if len(o.statements) > 0 {
 		settings["plan_cache_mode"] = "force_generic_plan"
 	}
@@ -365,7 +365,7 @@ func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *
 	defer cancel()
 	err = f(own, conn)
 	if isServerReadOnly(err) {
-		_ = conn.Conn().Close(own) // this server is no longer the primary; the next connection goes to the one that is
+		_ = conn.Conn().Close(own) // this server is not the primary now; a new connection may reach the one that is
 	}
 	return err
 }

@@ -50,7 +50,7 @@ const (
 )
 
 // verificationsWithChecksSQL returns the query for the verifications with checks of the recipient
-// of a row, so far back as they can count.
+// of a row, as far back as their checks can count.
 func verificationsWithChecksSQL(of, now string) string {
 	key := of + ".recipient, " + of + ".app, " + of + ".channel"
 	return `
@@ -62,7 +62,7 @@ func verificationsWithChecksSQL(of, now string) string {
 
 // gateSQL returns the statement that reads all facts by which a batch is decided, as rows of
 // several kinds. sends are the queries of the recipients' sends that the batch needs: each costs
-// about 40 µs, also if it finds nothing. The bounds and the order on recipients match only one
+// about 40 µs, even if it finds nothing. The bounds and the order on recipients match only one
 // index, and no index can be used for the other conditions. So the planner can only choose one
 // plan, even without statistics on a new partition. The bounds on IDs ($12 to $15) let Postgres
 // skip partitions; $12 and $13 leave out no row that counts, as long as the database's clock is
@@ -139,7 +139,7 @@ FROM clock, u CROSS JOIN LATERAL (
 const bucketConditionEnd = `s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
       AND (s.id >= $12 OR s.id > $12) AND (s.id < $13 OR s.id <= $13) -- an OR is of use to no index`
 
-// gateStatement returns the statement that reads what a batch needs of its recipients' sends.
+// gateStatement returns the name of the statement that reads the sends that a batch needs.
 func gateStatement(batch []*beginCall) string {
 	held := slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
 	once := !slices.ContainsFunc(batch, func(x *beginCall) bool { return !holderSendsCoverRules(x.In) })
@@ -252,8 +252,8 @@ type joinCandidate struct {
 	id string
 }
 
-// listCandidates lists what the calls of a batch may join: what they name, and what was found of
-// their holders.
+// listCandidates lists the verifications that the calls of a batch may join: those that they name,
+// and those in held, the open ones of each call's holder; held may be nil.
 func listCandidates(batch []*beginCall, held [][]string) (list []joinCandidate) {
 	for i, x := range batch {
 		if x.In.Join != "" {

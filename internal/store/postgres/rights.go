@@ -33,7 +33,7 @@ var tableRights = map[string]string{
 var ownerFunctions = []string{"sendcode_make_partitions()", "sendcode_drop_partition(timestamptz)"}
 
 // ownTablesSQL selects the current schema and the tables in it that the migrating user owns,
-// without partitions, which need no rights of their own.
+// without partitions: access through the parent table needs no rights on them.
 const ownTablesSQL = `
 SELECT current_schema(), ARRAY(
     SELECT c.relname::text FROM pg_catalog.pg_class c

@@ -57,8 +57,8 @@ func (p *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int
 	return n, nil
 }
 
-// countNextHour counts the newest hour that is due, and reports whether it did. It does nothing if
-// none is due, or if another replica is counting.
+// countNextHour deletes counts older than age, counts the newest hour that is due, and reports
+// whether there was one. It does nothing if another replica is counting.
 func countNextHour(q sqldb.Tx, delay, age time.Duration) (bool, error) {
 	mine, err := sqldb.QueryAll(q, sqldb.OneColumn[bool], `SELECT pg_try_advisory_xact_lock(@lock)`,
 		sqldb.Args{"lock": int64(countHoursLockKey)})

@@ -32,9 +32,9 @@ func deferSettings(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) erro
 		}
 	}
 	return func(ctx context.Context, conn *pgx.Conn) error {
-		// Not a prepared statement: it must also work with a pooler that divides sessions, which is
-		// detected only later. A committed row is on the disk: if the server's default is off,
-		// synchronous_commit is turned on.
+		// The statement is not prepared: it must also work with a pooler that divides sessions, which
+		// is detected only later. It turns synchronous_commit on if the server's default is off, since
+		// a committed row must be on the disk.
 		_, err := conn.Exec(ctx, `SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS s (name, value)
 UNION ALL SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`,
 			pgx.QueryExecModeExec, names, values)
@@ -54,10 +54,10 @@ var (
 		"store: the pooler in front of Postgres gives no second connection: raise default_pool_size in PgBouncer")
 )
 
-// checkOwnSession returns an error if the database is not in UTF-8, or if a pooler before Postgres gives connections to transactions
-// and not to sessions, since prepared statements and settings belong to a session. It also returns
-// an error if an advisory lock of one session does not lock out another. To find out, it opens a
-// second connection.
+// checkOwnSession returns an error if the database is not in UTF-8, or if a pooler gives connections
+// to transactions and not to sessions, since prepared statements and settings belong to a session. It
+// also returns an error if an advisory lock of one session does not lock out another. To find out, it
+// opens a second connection.
 func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
 	if encoding := conn.PgConn().ParameterStatus("server_encoding"); encoding != "" && encoding != "UTF8" {
 		return fmt.Errorf("store: the database has the encoding %s: create one with ENCODING 'UTF8' TEMPLATE template0", encoding)
@@ -68,7 +68,7 @@ func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
 	}
 	// an equal process ID means that no pooler is in between
 	pooled := server != conn.PgConn().PID()
-	// a pooler that has no second connection lets it wait
+	// the timeout is for a pooler without a second connection: it would let the client wait
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	second, err := pgx.ConnectConfig(bounded, conn.Config())
@@ -167,7 +167,7 @@ func serverPID(ctx context.Context, conn *pgx.Conn) (pid uint32, err error) {
 // and closes it. It returns an error if the connection fails or if a pooler divides sessions.
 func checkSessions(ctx context.Context, config *pgx.ConnConfig) error {
 	config = config.Copy()
-	deferSettings(config) // removes the settings, which this check does not need
+	deferSettings(config) // removes the settings that a pooler might reject; the check needs none
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err

@@ -83,9 +83,9 @@ func (p *DB) Ping(ctx context.Context) error {
 		p.roomy.Store(false)
 	}
 	if errors.Is(err, store.ErrNoSpace) {
-		_ = p.Run(ctx, &sqldb.Statement{SQL: recheckDiskSpaceSQL}) // else the others look within diskSpaceCheckInterval
+		_ = p.Run(ctx, &sqldb.Statement{SQL: recheckDiskSpaceSQL}) // else other replicas look later
 	}
-	if isUndefinedTable(err) { // without these tables, nothing is applied
+	if isUndefinedTable(err) { // without these tables, no migration is applied
 		err = migrations.CheckFingerprints(own, nil)
 	} else if err == nil {
 		err = migrations.CheckFingerprints(own, applied)

@@ -137,8 +137,8 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 		db.Dialect.pick(appEventSQL)+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), c.Args)
 }
 
-// AddAppEvents writes the events of a verification, by its ID, or of a send; zero events are not
-// written.
+// AddAppEvents writes the events of a verification, if id is its ID (a string), or of a send (a UUID);
+// why is the reason in a send's events. Zero events are not written.
 func (q Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 	statement := addVerificationEventSQL
 	if _, send := id.(uuid.UUID); send {

@@ -57,7 +57,7 @@ func (db *DB) Backlog(ctx context.Context) (map[recipient.Channel]store.Backlog,
 				return nil, err
 			}
 			b := store.Backlog{Sends: r.sends}
-			if len(at) > 0 { // else it ended meanwhile, and was deleted
+			if len(at) > 0 { // else the send ended meanwhile, and its row was deleted
 				b.Age = max(0, now.Sub(at[0]))
 			}
 			all[recipient.Channel(r.channel)] = b

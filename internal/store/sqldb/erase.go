@@ -46,7 +46,7 @@ FROM sends s WHERE s.recipient = @recipient AND s.status = 'failed' AND s.reason
 		{Erase: eraseRowsSQL(SendTable, store.InsertedByBegin), Forget: forgetHashSQL("sends")},
 		{Erase: eraseRowsSQL(RefusalTable, store.InsertedByRefusal), Forget: forgetHashSQL("refusals")},
 		{
-			// After the table sends, on which the statement depends.
+			// This comes after the table sends: a failure keeps its hash as long as its send does.
 			Forget: `
 UPDATE failures SET recipient = @none
 WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = failures.id AND s.recipient = @recipient)`,
@@ -63,7 +63,7 @@ WHERE recipient = @recipient AND masked <> '•••'`,
 			Forget: `UPDATE audit_recipients SET recipient = NULL WHERE recipient = @recipient AND masked = '•••'`,
 		},
 		{
-			// A hash and its times: there is nothing to erase.
+			// A row has only the hash and times, so Erase has nothing to remove.
 			Forget: `DELETE FROM carrier_holds WHERE recipient = @recipient AND until <= @now`,
 		},
 		{
@@ -90,7 +90,7 @@ func forgetHashSQL(table string) string {
 }
 
 const (
-	// addErasureSQL schedules Forget. If a recipient is erased again, forget_at is set anew, also
+	// addErasureSQL schedules ForgetDueErased. If a recipient is erased again, forget_at is set anew, also
 	// for the rows that the first erasure changed.
 	addErasureSQL = `
 INSERT INTO erasures (recipient, forget_at) VALUES (@recipient, @until)

@@ -34,7 +34,7 @@ var (
 )
 
 // Fields of a send that are not columns of sends: they are read from the small tables refunds and
-// outbox, by their keys. EXISTS would let Postgres read the whole table once.
+// outbox, by their keys. With EXISTS, Postgres could read the whole small table instead.
 const (
 	refundDueSQL = `CASE WHEN s.status = 'failed' THEN (SELECT true FROM refunds r WHERE r.id = s.id) IS NOT NULL ELSE false END`
 	dueAtSQL     = `CASE WHEN s.status IN ('queued', 'sending') THEN (SELECT f.due_at FROM outbox f WHERE f.id = s.id) END`
@@ -44,8 +44,8 @@ const (
 // have. A receipt that comes before the outcome is shown only after it.
 const statusSQL = `CASE WHEN s.receipt <> '' AND s.status IN ('sent', 'unknown') THEN s.receipt ELSE s.status END`
 
-// SELECT lists of the columns of sends s, of sends s and refusals s as rows, and of verifications
-// v.
+// SELECT lists: of sends s, of sends s as SendOrRefusal, of refusals s as SendOrRefusal, and of
+// verifications v.
 var (
 	SendColumns          = SendTable.SelectList()
 	SendOrRefusalColumns = sendOrRefusalTable.SelectList()
@@ -56,7 +56,7 @@ var (
 // sendFields returns the destinations to scan SendColumns into.
 func sendFields(s *store.Send) []any { return SendTable.Destinations(s) }
 
-// sendOrRefusalFields returns the destinations to scan the columns of a row into.
+// sendOrRefusalFields returns the destinations to scan SendOrRefusalColumns into.
 func sendOrRefusalFields(r *store.SendOrRefusal) []any { return sendOrRefusalTable.Destinations(r) }
 
 // VerificationFields returns the destinations to scan VerificationColumns into.

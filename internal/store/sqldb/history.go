@@ -45,7 +45,7 @@ func bucketArgs(b store.Bucket) Args {
 	return Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes}
 }
 
-// CountedInBucket returns the counted sends of a bucket that are younger than within.
+// CountedInBucket returns the counted sends of a bucket that are younger than within. It is for SQLite.
 func (q Tx) CountedInBucket(b store.Bucket, within time.Duration) ([]gate.PastSend, error) {
 	args := bucketArgs(b)
 	args["after"] = q.Now.Add(-within)
@@ -60,7 +60,7 @@ func (q Tx) RejectedSends(b store.Bucket, within time.Duration) ([]gate.PastSend
 	return QueryAll(q, rejectedSendFields, rejectedSendsSQL, args)
 }
 
-// ReadHistoryUnshared is ReadHistory by statements of its own, which share no round trip.
+// ReadHistoryUnshared is SQLite's ReadHistory, by statements of its own, which share no round trip.
 func (db *DB) ReadHistoryUnshared(ctx context.Context, l gate.HistoryQuery) (seen gate.History, err error) {
 	seen.Now, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
 		q.Now = now

@@ -16,8 +16,8 @@ const (
 	MaxCountedAge = 2 * 31 * 24 * time.Hour
 )
 
-// HourTable is a table that CountHours fills. Query selects the Columns of an hour from its HourRowsSQL,
-// which are named counted.
+// HourTable is a table that CountHours fills. Query computes the Columns of one hour. It reads a
+// subquery named counted, which is HourRowsSQL of that hour.
 type HourTable struct{ Name, Columns, Query string }
 
 // HourTables are the tables that CountHours fills, beside counted_hours.

@@ -45,7 +45,7 @@ func (db *DB) AddKeyCheckValues(ctx context.Context, own store.KeyCheckValues) (
 		return all, nil
 	}
 	return WriteWithResult(ctx, db, func(q Tx) (store.KeyCheckValues, error) {
-		for _, name := range names { // sorted: two processes wait for each other in one order
+		for _, name := range names { // sorted, so that two processes lock rows in the same order
 			if err := q.exec(
 				`INSERT INTO key_checks (name, value) VALUES (@name, @value) ON CONFLICT (name) DO NOTHING`,
 				Args{"name": name, "value": own[name]}); err != nil {

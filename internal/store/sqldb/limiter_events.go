@@ -14,10 +14,10 @@ import (
 // so that the numbers of rows grow in the order of commits.
 const limiterEventsLockKey = 0x73656e64636f6476
 
-// refundedEventLife is how long the row of a refunded event tells the other replicas of it.
+// refundedEventLife is how long the row of a refunded or reset event is kept for other replicas to read.
 const refundedEventLife = time.Minute
 
-// changesSQL is a table of the events in @added or @ended; see limiterEventsJSON.
+// changesSQL returns a subquery with the events in the parameter list, which limiterEventsJSON made.
 func (d dialect) changesSQL(list string) string {
 	return d.pick(dialectSQL{`(SELECT decode(x.value ->> 0, 'hex') AS bucket, decode(x.value ->> 1, 'hex') AS id,
     timestamptz 'epoch' + (x.value ->> 2)::bigint * interval '1 microsecond' AS at,
@@ -26,8 +26,8 @@ func (d dialect) changesSQL(list string) string {
 		`(SELECT unhex(x.value ->> 0) AS bucket, unhex(x.value ->> 1) AS id, x.value ->> 2 AS at, x.value ->> 3 AS until FROM json_each(@` + list + `) x)`})
 }
 
-// endEventsSQL marks the events that a refund or a reset ended, if they have a row. One writes a row
-// anew to give it a new number.
+// endEventsSQL returns the statement that marks as refunded the rows e of events that a refund or a
+// reset ended; same joins them with the events c of list. The INSERT gives each row a new number.
 func (d dialect) endEventsSQL(list, same string) string {
 	return `
 INSERT INTO limiter_events (bucket, id, at, until, refunded, writer)
@@ -36,7 +36,7 @@ FROM ` + d.changesSQL(list) + ` c CROSS JOIN limiter_events e WHERE ` + same + `
 ON CONFLICT (bucket, id) DO UPDATE SET until = excluded.until, refunded = @refunded, writer = excluded.writer, seq = excluded.seq`
 }
 
-// addEventsSQL adds events. One that counts already keeps its instant, as in the limiter.
+// addEventsSQL returns the statement that adds events. One that still counts keeps its instant, as in the limiter.
 func (d dialect) addEventsSQL() string {
 	return `
 INSERT INTO limiter_events AS e (bucket, id, at, until, writer) SELECT c.bucket, c.id, c.at, c.until, CAST(@writer AS bigint)
@@ -46,8 +46,8 @@ WHERE e.refunded = @refunded OR e.until <= @now`
 }
 
 // KeepLimiterEvents writes changes of a limiter in one transaction: first what a reset or a refund
-// ended, then what was added. writer is a random number of the process. An event that is known
-// stays as it is.
+// ended, then what was added. writer is a random number of the process. An added event that still
+// counts stays as it is.
 func (db *DB) KeepLimiterEvents(ctx context.Context, writer int64, changes []store.LimiterEvent) error {
 	var added, refunded, reset []store.LimiterEvent
 	for _, e := range changes {
@@ -95,10 +95,10 @@ func limiterEventsJSON(events []store.LimiterEvent) string {
 	return string(append(list, ']'))
 }
 
-// LimiterEvents calls yield for the events that other processes than reader wrote and that may still
-// count: in Postgres for limit of those whose number is greater than after, in the order of their
-// numbers, or more where the last ones have one number, as all rows of a copied file do; in SQLite,
-// which has one process, for all.
+// LimiterEvents calls yield for events, refunded ones too, that other processes than reader wrote, whose
+// number (Seq) is greater than after, and whose Until has not come. In Postgres it reads the limit
+// events with the lowest numbers, in that order, and all others with the last one's number: all rows of
+// a copied file have one number. In SQLite, which only one process uses, it ignores limit and the order.
 func (db *DB) LimiterEvents(ctx context.Context, reader, after int64, limit int, yield func(store.LimiterEvent) error) error {
 	order := db.Dialect.pick(dialectSQL{Postgres: ` ORDER BY seq FETCH FIRST (@limit) ROWS WITH TIES`})
 	return db.Read(ctx, func(q Tx) error {
@@ -118,8 +118,8 @@ SELECT bucket, id, at, until, refunded, seq FROM limiter_events WHERE seq > @aft
 	})
 }
 
-// DeleteLimiterEvents deletes the events up to the number last. It is for a service that has Redis
-// now, which has them.
+// DeleteLimiterEvents deletes the events up to the number last. Call it after they were copied into
+// Redis.
 func (db *DB) DeleteLimiterEvents(ctx context.Context, last int64) error {
 	_, err := db.runOne(ctx, `DELETE FROM limiter_events WHERE seq <= @last`, Args{"last": last})
 	return err

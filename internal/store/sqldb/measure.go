@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// CallKinds are the kinds of calls that an Observer distinguishes: one for each method of
-// PerDatabase, one for ReadHistory (look), one for Verification, and read or write for all others.
+// CallKinds are the kinds of calls that an Observer distinguishes: one for each method of PerDatabase
+// (one for both TakeOver methods), one for ReadHistory (look), one for Verification, else read or write.
 var CallKinds = []string{"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew",
 	"finish", "postpone", "take_over", "refunds_due",
 	"app_event_ended", "count_hours", "ensure_partitions", "ping"}

@@ -57,7 +57,7 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 			return false, err
 		}
 		e = e.WithTimes(q.Now)
-		// before the INSERT, which does nothing after a temporary bounce: a hard one still marks the send
+		// This precedes the INSERT: after a temporary bounce that adds no row, but a hard bounce must mark the send.
 		if err := q.exec(markBouncedSQL, Args{"id": e.Send, "cause": suppress.Cause}); err != nil {
 			return false, err
 		}

@@ -91,7 +91,7 @@ func (db *DB) VerificationsByID(ctx context.Context, ids []string) (all []store.
 func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
 
 // latestRowsSQL reads, among others, the newest send and the newest refusal of each recipient.
-// LATERAL makes Postgres look up each recipient in an index, and the conditions fit only one.
+// LATERAL makes Postgres look up each recipient in an index; the conditions fit only one index.
 var latestRowsSQL = dialectSQL{
 	Postgres: `
 SELECT s.* FROM unnest(CAST(@recipients AS bytea[])) AS h (recipient) CROSS JOIN LATERAL ((` +

@@ -33,10 +33,10 @@ RETURNING ` + pendingReceiptTable.SelectList()
 // ask; 0: it is never polled, and only SendByMessageID finds it. If the message was added before,
 // nothing is changed.
 func (db *DB) ExpectReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error {
-	if !store.AreValidTexts(a.Carrier, a.ID) { // the ID is text from a carrier
+	if !store.AreValidTexts(a.Carrier, a.ID) { // the carrier chose the ID, so it may not be valid
 		return store.BadRequestf("a text is not plain UTF-8 of at most %d bytes", store.MaxTextBytes)
 	}
-	// NULL: never polled
+	// with NULL for ask, ask_at is NULL, and the message is never polled
 	_, err := db.runOne(ctx, awaitReceiptSQL,
 		Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": columns.NullIfZero(ask)})
 	return err

@@ -8,8 +8,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// CountedCodeSQL is the condition that statistics, the watch on pumping and the events of expiry
-// count the code of a verification v: it is checked here, or its caller reports its outcome.
+// CountedCodeSQL is the condition under which statistics, the watch on prefixes and the events of
+// expiry count the code of a verification v: it is checked here, or its caller reports its outcome.
 const CountedCodeSQL = `(NOT v.caller_checks OR v.reported <> '')`
 
 const reportSQL = `

@@ -42,7 +42,7 @@ WHERE sealed IS NOT NULL AND `+t.Key+` `+q.Dialect.inList("keys")), Args{"keys":
 				names, sealed = append(names, r.Key), append(sealed, s)
 			}
 		}
-		if q.Dialect == Postgres && len(names) > 0 { // one trip, while the rows are locked
+		if q.Dialect == Postgres && len(names) > 0 { // one round trip, since the rows are locked
 			if keys, err = keysParameter(t, names); err != nil {
 				return 0, err
 			}

@@ -32,8 +32,8 @@ const (
 // verifications are deleted in larger steps than other rows: 24,000 take 100 ms.
 var agedTables = [...]struct {
 	table, due, order string
-	times             int  // @limit
-	partitioned       bool // only where sends have partitions
+	times             int  // at most times @limit rows are deleted in one step
+	partitioned       bool // only in Postgres, where sends have partitions
 }{
 	{"verifications", `o.expires_at < @before AND ` + settledVerificationSQL, "o.expires_at", 12, true},
 	{"failures",
@@ -110,11 +110,11 @@ func (e storageStatus) combined() store.StorageStatus {
 	return e.StorageStatus
 }
 
-// DeleteAged deletes rows that were logged longer than age ago: up to limit rows of sends, oldest
-// first, and of each of agedTables. A send in flight or with a refund due stays until it has its
-// outcome or its refund, and so does its verification. With partitions, it first drops the oldest
-// partition if no row in it has to stay. With age 0 it deletes only events of the limiter that have
-// ended. Several replicas may call it at once.
+// DeleteAged deletes rows that were logged before the store.RetentionCutoff of age: up to limit sends,
+// oldest first, and up to a multiple of limit rows of each of agedTables. A send in flight or with a
+// refund due stays until it has its outcome or its refund, and so does its verification. With partitions,
+// it first drops the oldest partition if no row in it has to stay. With age 0 it deletes only events of
+// the limiter that have ended. Several replicas may call it at once.
 func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gone store.ExpiredRows, err error) {
 	dropped, err := db.DropPartition(ctx, age)
 	if err != nil {
@@ -133,7 +133,7 @@ const (
 	maxHeld = 5 * time.Millisecond
 	// maxDeleting is how long one call of deleteInSteps goes on.
 	maxDeleting = time.Second
-	// minStep is the size of its first and its smallest transaction: some 5 ms, and the disk's time.
+	// minStep is the limit of the first and of the smallest step of deleteInSteps: some 5 ms, plus the disk's sync.
 	minStep = 10
 )
 

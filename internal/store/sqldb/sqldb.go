@@ -20,13 +20,13 @@ import (
 // turnKey marks the context of a write with its turn.
 type turnKey struct{}
 
-// Ahead returns a context for a write that goes before others that wait, where one writer does all:
-// in SQLite. It is for outcomes: a process that is killed before it has written one does the same
-// again after its start.
+// Ahead returns a context for a write that goes before other waiting writes in SQLite, which has one
+// writer. It is for outcomes of attempts: if the process is killed before it writes one, the attempt
+// is repeated, and a message may come twice.
 func Ahead(ctx context.Context) context.Context { return context.WithValue(ctx, turnKey{}, -1) }
 
-// Behind returns a context for a write that nobody waits for, and that lets others go first. Keep it
-// below maxHeld.
+// Behind returns a context for a write that no request waits for, and that lets other writes go first.
+// Such a write should take less than maxHeld.
 func Behind(ctx context.Context) context.Context { return context.WithValue(ctx, turnKey{}, 1) }
 
 // TurnOf returns -1 for a context of Ahead, 1 for one of Behind, and 0 for any other.

@@ -21,8 +21,8 @@ type statsPart struct {
 }
 
 // statsParts divides the time range of q into hours whose counts are stored, and the time before
-// and after them. If no counts are stored, or if they have a gap, there is one part, which is read
-// from rows.
+// and after them. If no counts are stored, if they have a gap, or if q.Each is not whole hours, there
+// is one part, which is read from rows.
 func (tx Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 	if q.Each%time.Hour != 0 {
 		return []statsPart{{q, false}}, nil

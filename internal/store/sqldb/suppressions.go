@@ -23,7 +23,7 @@ WHERE lifted_at IS NULL AND until > @now AND (@app = '' OR app = @app) AND id IN
     WHERE x.address = @address AND x.channel = @channel AND ` + inBurstSQL("x") + ` AND ` + inBurstSQL("y") + `)
   RETURNING ` + suppressionTable.SelectList()
 
-	// holdBurstsSQL holds what is not held yet of every burst.
+	// holdBurstsSQL holds the suppressions of every burst that were never held.
 	holdBurstsSQL = `
 UPDATE suppressions SET held_until = @held
 WHERE words <> '' AND since > @window AND held_until IS NULL AND lifted_at IS NULL AND (
@@ -61,7 +61,7 @@ func burstArgs(now time.Time) Args {
 		"held": now.Add(store.BurstHold), "limit": store.BurstLimit, "known": now.Add(-knownRecipient)}
 }
 
-// knownRecipient is how long after an approved code a recipient is no stranger.
+// knownRecipient is how long after an approved code HeldBursts assumes that the address works.
 const knownRecipient = 90 * 24 * time.Hour
 
 // burstLockKey is the key of the lock that lets one replica at a time hold bursts.
@@ -131,7 +131,7 @@ func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Dura
 		}
 		rows, err := q.suppressions([]uuid.UUID{x.ID})
 		if err == nil {
-			out = rows[0] // rows are not deleted
+			out = rows[0] // a row with this ID exists, since Suppress added none
 		}
 		return err
 	})
@@ -161,9 +161,9 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 	return list, now, err
 }
 
-// LiftSuppressions ends all suppressions of an address that are in force or held now, and with them
-// the bursts that they belong to, and returns them, oldest first. The audit entry is written even if there were none. Its Detail becomes their
-// number, and its recipient, if it has none, that of the first.
+// LiftSuppressions ends all suppressions of an address that are in force or held now, and all of the
+// bursts that they belong to, and returns them, oldest first. The audit entry is written even if there
+// were none. Its Detail becomes their number, and its recipient, if it has none, that of one of them.
 func (db *DB) LiftSuppressions(ctx context.Context, l store.LiftSuppressionsRequest, act *store.AuditEntry) (lifted []store.Suppression,
 	err error) {
 	if l, act, err = l.Validated(act); err != nil {

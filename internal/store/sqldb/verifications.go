@@ -66,8 +66,8 @@ func (db *DB) CancelByAdministrator(ctx context.Context, id string, act store.Au
 	})
 }
 
-// recipientVerificationsSQL returns the statement that selects the verifications of an app, recipient and
-// purpose to whom a send s went for the last @life.
+// recipientVerificationsSQL returns the statement that selects the verifications of an app, channel,
+// recipient and purpose with a send s of the last @life. sends is a further condition on s, or "".
 func recipientVerificationsSQL(d dialect, sends string) string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
@@ -86,7 +86,7 @@ func (d dialect) verificationToCheckSQL() string {
 ORDER BY (` + checkedWithKeySQL + `) IS TRUE DESC, v.created_at DESC, v.id DESC LIMIT 1`
 }
 
-const checkedWithKeySQL = `substr(v.check_key, 1, 32) = @key` // store.CheckKeyHashSize
+const checkedWithKeySQL = `substr(v.check_key, 1, 32) = @key` // 32 is store.CheckKeyHashSize
 
 // NewestPending returns the verification that was checked last with h.CheckKey, else the newest
 // pending one, of a holder for a recipient and purpose, or fault.NotFound.
@@ -94,7 +94,8 @@ func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Ver
 	if err := h.Validate(); err != nil {
 		return store.Verification{}, err
 	}
-	return db.firstOfRecipient(ctx, db.Dialect.verificationToCheckSQL(), h, gate.ResendWithin+time.Hour) // a proof outlives the code
+	// An hour more than codes live, since an approved check can be repeated as long as its proof is valid.
+	return db.firstOfRecipient(ctx, db.Dialect.verificationToCheckSQL(), h, gate.ResendWithin+time.Hour)
 }
 
 // firstOfRecipient returns the first verification that a statement of recipientVerificationsSQL selects, or

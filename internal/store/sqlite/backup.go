@@ -14,8 +14,8 @@ import (
 )
 
 // Backup copies the store in the file at path to the empty file at to, as it is at one instant. It
-// only reads, also while another process writes. What is written goes to the disk meanwhile: all of it
-// at once at the end would hold that process's commits up. The caller syncs the end.
+// only reads the store, which another process may write meanwhile. It syncs the copy at intervals, since
+// one sync at the end would delay that process's commits. The caller must sync what was written last.
 func Backup(ctx context.Context, path, to string) error {
 	db, err := OpenBeside(path, time.Now)
 	if err != nil {
@@ -50,8 +50,8 @@ func syncUntil(end <-chan struct{}, path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// QuickCheck returns an error if the file is damaged, by PRAGMA quick_check, which reads all of it
-// but not whether indexes have every row.
+// QuickCheck returns an error if the file is damaged. It runs PRAGMA quick_check, which reads the
+// whole file but does not check that indexes have an entry for every row.
 func (s *DB) QuickCheck(ctx context.Context) error {
 	var said string
 	if err := s.readers.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&said); err != nil || said == "ok" {
@@ -66,8 +66,8 @@ func (s *DB) CheckSchema(ctx context.Context) error {
 	return migrations.Check(ctx, goose.DialectSQLite3, s.readers, migrations.SQLite, "sqlite")
 }
 
-// BytesADay returns by how much the file grew within the last 24 hours, by its mean size of a send;
-// 0 if there is no send. What retention deletes is not deducted.
+// BytesADay estimates by how much the file grew within the last 24 hours: the number of their sends,
+// times the file's size per send; 0 if there is no send. It does not deduct what retention deletes.
 func (s *DB) BytesADay(ctx context.Context) (n float64, err error) {
 	err = s.readers.QueryRowContext(ctx, `
 SELECT coalesce((SELECT count(*) FROM sends WHERE logged_at > ?) * page_count * page_size * 1.0 / (SELECT count(*) FROM sends), 0)
@@ -75,7 +75,7 @@ FROM pragma_page_count(), pragma_page_size()`, s.now().Add(-24*time.Hour).UnixMi
 	return n, err
 }
 
-// OpenBeside opens the store in an existing file to read alone, beside a process that may write it.
+// OpenBeside opens the store in an existing file only for reading, beside a process that may write it.
 // It neither migrates nor compares the schema. now is the database's clock.
 func OpenBeside(path string, now func() time.Time) (*DB, error) {
 	pool, err := openPool(path, commonPragmas+"&mode=ro", readerConnections)
@@ -95,7 +95,7 @@ func OpenToCopy(path string, now func() time.Time) (*DB, error) {
 	return New(pool, pool, now), nil
 }
 
-// Query reads rows outside of the store's statements. The next call waits until they are closed.
+// Query runs a query. After OpenToCopy (one connection) the next call waits until the rows are closed.
 func (s *DB) Query(ctx context.Context, statement string, args ...any) (*sql.Rows, error) {
 	return s.readers.QueryContext(ctx, statement, args...)
 }

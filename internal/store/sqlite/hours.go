@@ -30,7 +30,7 @@ var readHourSQL = `WITH counted AS MATERIALIZED (` + sqldb.HourRowsSQL(sqldb.SQL
 		return `SELECT '` + t.Name + `', json_group_array(json_array(` + t.Columns + `)) FROM (` + t.Query + `)`
 	}), " UNION ALL ")
 
-// writeHourSQL returns the statement that writes the rows of a table, in @ and its name.
+// writeHourSQL returns the statement that writes a table's rows, which the parameter with its name has.
 func writeHourSQL(t sqldb.HourTable) string {
 	var values strings.Builder
 	for i := range 1 + strings.Count(t.Columns, ",") {
@@ -53,8 +53,8 @@ func (s *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int
 	return n, nil
 }
 
-// countNextHour counts the newest hour that is due, and reports whether it did. It does nothing if
-// none is due, if counts were forgotten meanwhile, or if another process has counted the hour.
+// countNextHour deletes counts older than age, counts the newest hour that is due, and reports whether it
+// did. It counts none if none is due, if counts were forgotten meanwhile, or if the hour has counts now.
 func (s *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool, error) {
 	var hours []time.Time
 	var forgotten int

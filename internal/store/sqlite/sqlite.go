@@ -40,7 +40,7 @@ type DB struct {
 	readers *sql.DB
 	now     func() time.Time
 	writes  *batch.Batcher[write, struct{}]
-	written atomic.Int64 // writes so far
+	written atomic.Int64 // number of writes so far, which is the newest one's key in writes
 
 	forgotten int // how often counts of hours were forgotten; only transactions that write use it
 }
@@ -54,8 +54,8 @@ const (
 	readerConnections = 4
 )
 
-// Open opens the store in the file at path and migrates its schema. The directory must exist; only
-// the file's owner may read it. now is the database's clock. A file that SetMoved has marked is
+// Open opens the store in the file at path and migrates its schema. The directory must exist. Only
+// the file's owner gets access to the file. now is the database's clock. A file that SetMoved has marked is
 // ErrMoved.
 func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if err := makePrivate(path); err != nil {
@@ -89,8 +89,8 @@ func New(writer, readers *sql.DB, now func() time.Time) *DB {
 	s := &DB{writer: writer, readers: readers, now: now}
 	s.DB = sqldb.DB{Dialect: sqldb.SQLite, Engine: s, PerDatabase: s}
 	s.writes = batch.New(1, s.writeInOrder)
-	s.writes.Turn = func(x write) int { return min(x.turn, 0) } // what nobody waits for must end too
-	// a write uses its caller's variables, and ends within milliseconds
+	s.writes.Turn = func(x write) int { return min(x.turn, 0) } // those of Behind must not wait for ever
+	// the caller waits for a write that has begun: it uses the caller's variables, and ends within milliseconds
 	s.writes.Waits = true
 	return s
 }
@@ -111,7 +111,7 @@ func openPool(path, pragmas string, connections int) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A URI with the path escaped, so that a "?" in the path does not begin the parameters.
+	// The URI has the path escaped, so that a "?" in the path does not begin the parameters.
 	dsn := (&url.URL{Scheme: "file", Path: filepath.ToSlash(abs), RawQuery: pragmas}).String()
 	return OpenPool(dsn, connections)
 }
@@ -138,7 +138,7 @@ func (s *DB) Close() error {
 // one between them, in the order of their arrival. Each sees the rows of the ones before it, and has
 // its own time. If f fails, only its own changes are undone.
 func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
-	_, err := s.writes.Submit(ctx, write{f, sqldb.TurnOf(ctx)}, s.written.Add(1)) // no two have the same key
+	_, err := s.writes.Submit(ctx, write{f, sqldb.TurnOf(ctx)}, s.written.Add(1)) // each write has its own key
 	return err
 }
 
@@ -151,7 +151,7 @@ type write struct {
 type queuedWrite = batch.Call[write, struct{}]
 
 // writeInOrder runs the writes of each turn in a transaction of their own, so that no outcome waits
-// for sends, and no answer for what nobody waits for.
+// for sends, and neither waits for a write with sqldb.Behind.
 func (s *DB) writeInOrder(writes []*queuedWrite) {
 	turns := map[int][]*queuedWrite{}
 	for _, x := range writes {
@@ -242,8 +242,8 @@ func (s *DB) Pools() (all []store.PoolStats) {
 	return all
 }
 
-// PurgeDeleted implements sqldb.Engine. Freed space is overwritten (secure_delete); so this only
-// copies the write-ahead log into the database file and empties it, unless a reader still needs it.
+// PurgeDeleted implements sqldb.Engine. SQLite overwrites freed space (secure_delete), so PurgeDeleted only
+// copies the write-ahead log into the database file and empties the log, unless a reader still needs it.
 func (s *DB) PurgeDeleted(ctx context.Context) error {
 	_, err := s.writer.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
 	return store.WrapUnavailable(sqliteCause(err))

@@ -28,7 +28,7 @@ const Life = 5 * time.Minute
 // issuerClaim is the claim iss of every proof.
 const issuerClaim = "sendcode"
 
-// seedLabel separates the seeds of these keys from all other keys of the ring.
+// seedLabel separates the seeds of the signing keys from all else that is derived from the ring's keys.
 const seedLabel = "proof ed25519"
 
 // Claims are what a proof states.
@@ -39,7 +39,7 @@ type Claims struct {
 	Recipient string
 	Channel   string
 	Purpose   string
-	Test      bool // of a test recipient, whose code is known
+	Test      bool // the approval is of a test recipient, whose code is known
 }
 
 type jwtClaims struct {
@@ -111,7 +111,7 @@ var errInvalid = errors.New("proof: not a proof of this service")
 // validity. The caller must check that the proof has not expired. It fails if the token is not a
 // proof of this service.
 func (s *Signer) VerifySignature(token string) (f Claims, expires time.Time, err error) {
-	// go-jose ignores the last bits of a part, and line ends: one proof would have many texts
+	// go-jose ignores the last bits of a part, and line ends, so one proof would have many valid texts.
 	for part := range strings.SplitSeq(token, ".") {
 		decoded, err := base64.RawURLEncoding.DecodeString(part)
 		if err != nil || base64.RawURLEncoding.EncodeToString(decoded) != part {

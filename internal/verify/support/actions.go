@@ -183,8 +183,8 @@ func (d *Desk) Resend(ctx context.Context, v store.Verification, from netip.Addr
 		targetOf(v).addToEntry(act))
 }
 
-// sendWithAuditEntries requests a code for an administrator. It records the request before, and its
-// outcome afterwards.
+// sendWithAuditEntries requests a code for an administrator. It records the request before it sends,
+// and the outcome afterwards.
 func (d *Desk) sendWithAuditEntries(ctx context.Context, ask verification.Request, act store.AuditEntry) (verification.Answer, error) {
 	act.Outcome = store.AuditBegun
 	if err := d.Store.AddAuditEntry(ctx, act); err != nil {

@@ -30,8 +30,8 @@ func (d *Desk) Policies() []Policy {
 	return all
 }
 
-// RecipientsAtLimit returns the recipients who have used up a rule of the policy, at most limit,
-// those with the newest send first, and the number of all of them. The rule must have the scope
+// RecipientsAtLimit returns the recipients that have used up a rule of the policy, at most limit,
+// those with the newest send first, and how many there are in all. The rule must have the scope
 // recipient, since the database counts no other. Error: fault.Unavailable.
 func (d *Desk) RecipientsAtLimit(ctx context.Context, p Policy, rule quota.Rule, limit int) ([]store.HeavyRecipient,
 	int, error) {

@@ -104,7 +104,7 @@ type PreviewRequest struct {
 const previewSession = "sendcode preview"
 
 // SendPreview sends a new code, as a back end would: both gates decide, and the send is written to
-// the database. It records the preview before. Errors: *fault.InvalidError, fault.Unavailable.
+// the database. It records the preview before it sends. Errors: *fault.InvalidError, fault.Unavailable.
 func (d *Desk) SendPreview(ctx context.Context, t PreviewRequest, act store.AuditEntry) (verification.Answer, error) {
 	p, err := d.ParseTarget(t.App, t.Channel, t.To, t.Purpose, act.Reason)
 	if err != nil {

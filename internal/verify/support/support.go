@@ -7,17 +7,17 @@
 //
 // # A new action
 //
-// Say "verification.nudge", which operators do from the page of a send:
+// These files change for a new action, here "verification.nudge", with a button on the page of a send:
 //
 //	internal/verify/support/actions.go                 the action: it records before it changes anything, or in the same transaction
 //	internal/verify/support/support.go, store/sqldb     Store: the method, if the database changes, with the entry in its transaction, as ResetCounters;
 //	                                            store/storetest has its contract
 //	internal/verify/support/actions_test.go            what it changes, what it records, and that it does nothing if it cannot record
 //	internal/http/console/auth/roles.go              ActionNudge, and the role in allowedActions; without it everyone is refused
-//	internal/http/console/actions.go                 a row of sendActions, of which the form follows and, with code: true, the route of scripts; and its function.
+//	internal/http/console/actions.go                 a row of sendActions, which gives the form and, with code: true, the route for scripts; and its function.
 //	                                            Without code, or for a recipient without a send: a route with recipientActionJSON in console.go, as reset has
 //	internal/base/texts/en.json, zh-Hans.json        action.verification.nudge, and with .title, .what, .button and .done. Without them no page of
-//	                                            a send is shown (500). One that shows a result, as recipient.reveal, has no .done
+//	                                            a send is shown (500). An action that shows a result, such as recipient.reveal, has no .done
 //	internal/http/console/routes_test.go             routes: each with its role, or TestEveryRouteWithEveryRole fails
 //	internal/http/console/actions_test.go            its test; TestOnlyWhatARoleMayIsOffered has the list of each role
 //	internal/http/console/testdata/pages.txt         by go test ./internal/http/console -run TestPages -update

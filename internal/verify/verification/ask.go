@@ -25,7 +25,7 @@ type Request struct {
 	Locale       string        // a BCP 47 tag of at most 35 characters; empty: see LocaleChooser
 	Languages    string        // an Accept-Language list; invalid parts are ignored
 	Site         string        // browsers: host of the page that asks; empty: our own
-	store.Labels               // of at most 64 characters
+	store.Labels               // each of at most 64 characters
 	Session      string        // secret keys: names the end user's session, at most 128 characters
 	Wait         time.Duration // secret keys: how long to wait for the outcome, at most MaxWait; 0: answer at once
 	Resend       string        // ID of a verification; Channel, To and Purpose may then be left out
@@ -35,7 +35,7 @@ type Request struct {
 	// secret keys: the caller's code, 4 to 12 ASCII letters and digits, which the caller checks
 	// itself; empty: the code is made here
 	Code string
-	TTL  time.Duration // how long Code is good, 1 min to store.MaxCodeLife; the message says it; 0: it does not
+	TTL  time.Duration // life of Code, 1 min to store.MaxCodeLife, which the message tells; 0: the purpose's, not told
 	// with Code: the caller reports each approval, so a code without a report counts as not entered
 	Reports bool
 	// secret keys: called once the send is admitted, before its message leaves; false: the code is

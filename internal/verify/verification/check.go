@@ -38,8 +38,8 @@ type checkInProgress struct {
 // Check compares a typed code with a verification's code and approves the verification if they are
 // equal. The database counts the check and approves in one transaction, which is committed before
 // any caller learns the result. Of several right checks exactly one approves. A check with the
-// Idempotency-Key and the code of the last counted one is answered as that one and counts nothing:
-// if it approved, with the same proof, while that is valid. Errors:
+// Idempotency-Key and the code of the last counted check gets that check's answer and counts nothing.
+// If that check approved, the answer has the same proof, while the proof is valid. Errors:
 // *fault.InvalidError for a text without the code's characters or length, and ErrKeyOfOtherCode,
 // which cost no attempt; fault.NotFound, ErrCallerCode, *TooManyChecksError, *admission.OverloadedError,
 // fault.Unavailable, and fault.Uncertain if the attempt may count.
@@ -87,8 +87,8 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 }
 
 // checkKey parses the typed code and returns the check's store.Verification.CheckKey. Errors: those
-// of parseTypedCode. The key's own hash is of no kind of caller, so that the key of another kind is
-// noticed, and is no try.
+// of parseTypedCode. The first half hashes the Idempotency-Key without the kind of caller, so that a key
+// that another kind of caller used is noticed (KeyReused), and costs no attempt.
 func (s *Service) checkKey(k *checkInProgress, v store.Verification) ([]byte, error) {
 	if err := s.parseTypedCode(k, v); err != nil || k.Key == "" {
 		return nil, err
@@ -99,12 +99,12 @@ func (s *Service) checkKey(k *checkInProgress, v store.Verification) ([]byte, er
 }
 
 // repeatsApproval reports whether a repeated check is the one that approved, and its proof is still
-// valid. The code is compared once more: a replica of an earlier version approves without a key.
+// valid. The code is compared once more: a replica of an earlier version writes no key when it approves.
 func (s *Service) repeatsApproval(k *checkInProgress, checked store.CheckAnswer) bool {
 	v := checked.Verification
 	expected, err := s.rightCode(v)
 	return err == nil && code.Equal(k.code, expected) && !v.ApprovedAt.IsZero() &&
-		checked.Now.Before(v.ApprovedAt.Truncate(time.Second).Add(proof.Life)) // as exp, in whole seconds
+		checked.Now.Before(v.ApprovedAt.Truncate(time.Second).Add(proof.Life)) // exp is in whole seconds
 }
 
 // judgeFunc returns the function that tells the database whether the typed code is right, and which
@@ -168,8 +168,8 @@ func (s *Service) approvedResult(c Caller, checked store.CheckAnswer) CheckResul
 	return result
 }
 
-// observedResult returns the result of a check and counts the check for the metrics. address is as for
-// view.
+// observedResult returns the result of a check and counts the check for the metrics. address is the
+// argument of view.
 func (s *Service) observedResult(checked store.CheckAnswer, outcome string, address recipient.Hash) CheckResult {
 	s.Observer.Checked(checked.Verification.Channel, checked.Verification.App, outcome)
 	return CheckResult{View: s.view(checked.Verification, store.Send{}, checked.Now, address)}
@@ -177,9 +177,9 @@ func (s *Service) observedResult(checked store.CheckAnswer, outcome string, addr
 
 // CheckByRecipient is Check for a back end that did not keep the ID. It checks the newest pending
 // verification that was requested with a secret key for the recipient, purpose and session of ask.
-// It never checks a verification of a browser or of another session. One that was last checked with
-// the Idempotency-Key of ask goes before the newest. Errors: those of Check, and
-// *fault.InvalidError for ask; fault.NotFound also if no such verification is pending, or if the
+// It never checks a verification of a browser or of another session. It prefers one whose last counted
+// check has the Idempotency-Key of ask, even if that one is not pending any more. Errors: those of Check, and
+// *fault.InvalidError for ask; fault.NotFound also if there is no such verification, or if the
 // caller has no secret key.
 func (s *Service) CheckByRecipient(ctx context.Context, ask Request, typed string) (CheckResult, error) {
 	if ask.Kind != BackEnd {

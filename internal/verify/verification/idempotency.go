@@ -33,7 +33,7 @@ const IdempotencyKeyLife = 24 * time.Hour
 func claimLease() time.Duration { return 3 * store.CallTimeout }
 
 // A repetition waits for the answer of the first request with its key, within its own deadline. In
-// the first one's process it waits in keyTurns: without a slot, a place in the admission or a
+// the process of that request it waits in keyTurns: without a slot, a place in the admission or a
 // statement. In another process the first repetition claims again and again, and all others wait for
 // it. Beyond these bounds a repetition gets ErrKeyInProgress at once.
 const (
@@ -50,8 +50,8 @@ type keyTurns struct {
 	waiting int
 }
 
-// turnName has the hashes of a key and of a request's content, so that no other request delays a
-// repetition; zero without a key.
+// turnName has the hashes of a key and of a request's content, so that a request with the same key and
+// other content delays no repetition; zero without a key.
 type turnName struct{ key, fingerprint [32]byte }
 
 type keyTurn struct {
@@ -67,8 +67,8 @@ func (s *Service) turnOf(a parsedRequest) (n turnName) {
 	return n
 }
 
-// take waits until no other request has the turn of this name, or one of them was admitted: then its
-// repetitions need none. The caller must call end, of which only the first call counts. Error:
+// take waits for the turn of this name, and takes it. If a request that had the turn was admitted, take
+// returns without it: a repetition needs none. The caller must call end; only the first call counts. Error:
 // ErrKeyInProgress after the end of ctx or deciding, or if too many requests wait.
 func (t *keyTurns) take(ctx, deciding context.Context, name turnName) (end func(admitted bool), err error) {
 	for name != (turnName{}) {

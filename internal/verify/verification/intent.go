@@ -11,8 +11,8 @@ import (
 	"sendcode/quota"
 )
 
-// MinResendLife of a code is min(minResendLifeCap, life/minResendLifeDivisor). A resend with less
-// life left opens a new verification instead, since the code would expire soon after it arrives.
+// MinResendLife returns min(minResendLifeCap, life/minResendLifeDivisor). If a code has less life left,
+// a resend opens a new verification, since the old code would expire soon after it arrives.
 const (
 	minResendLifeCap     = 120 * time.Second
 	minResendLifeDivisor = 5
@@ -29,7 +29,7 @@ func (s *Service) newIntent(r *sendInProgress, d quota.Decision) (store.Intent, 
 	row := r.sendRow()
 	row.ID, row.VerificationID = r.send, ""
 	row.Observed = d.Observed()
-	suppressed := r.address // as Vault.SuppressionHash
+	suppressed := r.address // the hash that Vault.SuppressionHash would return
 	if r.to.Channel() == recipient.SMS {
 		suppressed = r.subject.Recipient
 	}

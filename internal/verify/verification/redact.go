@@ -110,7 +110,7 @@ func (k sendHistory) visibleState(actual quota.State, at time.Time) quota.State 
 	ends := at.Add(actual.RetryAfter)
 	switch {
 	case told.RetryAfter > 0 && told.RetryAfter == actual.RetryAfter,
-		told.RetryAfter > actual.RetryAfter && actual.Scope == quota.Recipient: // the database decides too
+		told.RetryAfter > actual.RetryAfter && actual.Scope == quota.Recipient: // the database counts these, and would refuse
 		return told
 	case actual.RetryAfter == 0:
 		told.RetryAfter, ends = 0, k.refusedByOthersUntil(actual.Rule)

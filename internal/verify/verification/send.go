@@ -78,8 +78,8 @@ func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err err
 	}
 }
 
-// sendOnce is Send for a request that was read. Error ErrKeyInProgress: a request with the key is
-// under way in another process; the slot and the place in the admission are given back.
+// sendOnce is Send for a parsed request that has its turn. Error ErrKeyInProgress: a request with the
+// key is under way in another process; the slot and the place in the admission are given back.
 func (s *Service) sendOnce(ctx, deciding context.Context, r *sendInProgress) (answer Answer, err error) {
 	a := r.parsedRequest
 	r.slot, err = s.recipients.Acquire(ctx, a.buckets[quota.Recipient], a.subject.Class.IsStranger())
@@ -144,7 +144,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	switch {
 	case err != nil:
 		return Answer{}, err
-	case begun.Lockout.Wait > 0: // there is no row, nor in the next case: a refund is lost with the process
+	case begun.Lockout.Wait > 0: // no row, as in the next case: if the process dies, the refund is lost
 		s.Outbox.RefundLater(string(r.send[:]), r.buckets)
 		s.lockouts.remember(r.lockoutKey(begun.Lockout.Class), begun.Lockout.Wait, s.Now())
 		return Answer{}, s.refusedByLockout(r.parsedRequest, begun.Lockout.Wait)
@@ -155,7 +155,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 			store.IdempotencyClaimAnswer{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
 	// The send is in the database. From here on only the answer can be lost: the same key repeats it.
-	// If the process dies before Hold has answered, or before its no is written, another process sends the message.
+	// If the process dies before Hold has returned, or before the cancellation is written, another one sends the message.
 	return s.deliverAdmitted(waiting, r, s.Gates.AnswerAdmitted(ctx, r.subject, decision, asked, begun), begun)
 }
 
@@ -168,7 +168,7 @@ func (s *Service) refuseIfHeld(ctx context.Context, a parsedRequest) (*Answer, e
 	if err != nil {
 		return &Answer{}, err
 	}
-	// After an error here, peek returns the error.
+	// After an error here, peek below asks the database again, and returns its error.
 	if _, held, err := s.carrierHold(ctx, a.subject); lockout == 0 && !held && err == nil {
 		return nil, nil
 	}
@@ -192,7 +192,7 @@ func (s *Service) takeQuota(ctx context.Context, r *sendInProgress) (quota.Decis
 		ID: string(r.send[:]), Rules: r.subject.Purpose.Policy.Rules, Buckets: r.buckets,
 	})
 	d, err := s.Gates.TakeSend(ctx, take)
-	if errors.Is(err, quota.ErrRefunded) { // an inherited ID that was just refunded: the next request gets a new ID
+	if errors.Is(err, quota.ErrRefunded) { // an earlier request with the key had this ID; the next one gets a new ID
 		return d, fault.Unavailable
 	}
 	d, r.longCode = splitFailedChecksRule(d)
@@ -224,7 +224,7 @@ func (s *Service) writeSend(ctx context.Context, r *sendInProgress, d quota.Deci
 }
 
 // deliverAdmitted passes the send to the outbox, waits for the outcome if the request has a Wait,
-// and returns the answer.
+// and returns the answer. If Request.Hold returns false, it cancels the send and returns ErrHeld.
 func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quota.Decision,
 	begun store.BeginAnswer) (Answer, error) {
 	r.slot.ReleaseNow()

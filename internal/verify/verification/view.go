@@ -170,8 +170,8 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 	return Answer{View: view, Quota: s.redact(ctx, of, d, c, v.state(), v.IDsWithReplaced()), Policy: p.Policy}, nil
 }
 
-// recipientGroups returns the area of a verification's recipient; zero if no rule needs it, or if
-// the recipient cannot be decrypted.
+// recipientGroups returns the groups that rules of the purpose count a verification's recipient in;
+// zero if no rule needs them, or if the recipient cannot be decrypted.
 func (s *Service) recipientGroups(p policy.Purpose, v store.Verification) bucketnames.RecipientGroups {
 	if !slices.ContainsFunc(p.Policy.Rules, func(r quota.Rule) bool {
 		return policy.CountsByArea(r) ||
@@ -208,7 +208,7 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 }
 
 // NeverTogether reports whether some rule has too few places for a send to each of these recipients
-// at once, because they share one of its buckets. What is wrong with the request, Send says.
+// at once, because they share one of its buckets; false for an invalid request, which Send refuses.
 func (s *Service) NeverTogether(c Caller, channel, purpose string, to ...string) bool {
 	set := s.Policy.Get()
 	p, err := FindPurpose(set, purpose)
@@ -237,7 +237,7 @@ func (s *Service) NeverTogether(c Caller, channel, purpose string, to ...string)
 
 // RecipientQuota is Quota for administrators, by the recipient's hash, with the limits of a class.
 // It also returns the rules that quota.Decision.Public removes. It returns no rules on networks,
-// countries, prefixes and spellings, since the hash does not tell these. Errors:
+// countries, prefixes and spellings, which do not follow from the hash. Errors:
 // *fault.InvalidError, fault.Unavailable.
 func (s *Service) RecipientQuota(
 	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash,

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// address is a URL of ours with what go-redis does not read taken out: all hosts but the first, the
-// second half of the scheme, and ca.
+// address is a parsed URL. url and query lack what go-redis does not read: all hosts but the first,
+// the second half of the scheme, and the parameter ca.
 type address struct {
 	url   *url.URL
 	query url.Values

@@ -19,14 +19,14 @@ const CallBudget = 2 * time.Second
 var defaults = map[string]string{"dial_timeout": "1s", "read_timeout": "1s", "write_timeout": "1s",
 	"pool_timeout": "1s", "min_retry_backoff": "10ms", "max_retry_backoff": "100ms"}
 
-// retries of a call, and one dial in each of them: the repeated call dials again.
+// How often a failed call is repeated, and how often each try dials: once, since a repeated call dials again.
 const (
 	retries = "2"
 	dials   = 1
 )
 
-// refused are parameters of go-redis for Sentinel and Cluster that a URL of ours says elsewhere, or
-// by which a replica, whose data are old, would decide.
+// refused are the parameters of go-redis that a URL for Sentinel or Cluster must not have: its other
+// parts say the same, or with them a replica, whose data may be old, would decide.
 var refused = []string{"addr", "db", "master_name", "username", "password", "read_only", "replica_only",
 	"use_disconnected_replicas", "route_by_latency", "route_by_latency_tolerance", "route_randomly"}
 

@@ -20,12 +20,12 @@ func Wrong(right string, n int) string {
 	return right[:at] + string(other) + right[at+1:]
 }
 
-// WrongCodes returns a function for one test, by its name. Each call returns the next wrong code.
-// Its calls may run at once.
+// WrongCodes returns a function that returns the next wrong code at each call. The test's name
+// determines the position of the first one. The function is safe for concurrent use.
 func WrongCodes(test string) func(right string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(test)) // tests begin at different positions
 	var calls atomic.Int64
-	calls.Store(int64(h.Sum32() >> 1)) // an int everywhere
+	calls.Store(int64(h.Sum32() >> 1)) // so that it fits in an int of 32 bits
 	return func(right string) string { return Wrong(right, int(calls.Add(1))) }
 }

@@ -16,7 +16,7 @@ import (
 type providerAPI interface {
 	// buildRequest returns the request that hands over a mail.
 	buildRequest(mail *delivery.RenderedMail) (exchange.Request, *delivery.Error)
-	// idempotent reports whether a repeated request sends no second mail.
+	// idempotent reports whether a repeated request never sends a second mail.
 	idempotent() bool
 	// readAnswer reads an answer. accepted: the answer has the ID that the provider gave the mail. A 2xx
 	// without one is not accepted: a proxy on the way may have sent it. code and words are those of a failure;
@@ -29,7 +29,7 @@ type providerAPI interface {
 	probeRequest() (r exchange.Request, good func(status int, code string) bool)
 }
 
-// providerKind is a kind of provider, in the table providers.
+// providerKind is a kind of provider, in the table providersByScheme.
 type providerKind struct {
 	parameters []string // of its URLs, beside tls, ca and conns
 	// open checks a configuration, and fills in what depends on the provider, such as the host.
@@ -177,7 +177,7 @@ func (s *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply s
 	return "", fail
 }
 
-// requestOnce makes the request once.
+// requestOnce makes the request once, and returns what the answer means for the mail.
 func (s *Client) requestOnce(ctx context.Context, r exchange.Request, private delivery.PrivateData) (reply string,
 	fail *delivery.Error) {
 	a, fail := s.http.Do(ctx, r)

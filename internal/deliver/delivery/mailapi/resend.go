@@ -64,7 +64,7 @@ func (r resendAPI) authorizedRequest(method, path string) exchange.Request {
 
 func (r resendAPI) readAnswer(a exchange.Response) (accepted bool, code, words string) {
 	var said struct{ ID, Name, Message string }
-	_ = json.Unmarshal(a.Body, &said) // without a code the status counts
+	_ = json.Unmarshal(a.Body, &said) // if it fails, there is no code, and the status counts
 	return said.ID != "", said.Name, said.Message
 }
 
@@ -73,7 +73,7 @@ func (r resendAPI) readAnswer(a exchange.Response) (accepted bool, code, words s
 func (r resendAPI) codeMeanings() map[string]codeMeaning {
 	return map[string]codeMeaning{
 		"invalid_from_address":           meansTemporary,
-		"invalid_idempotent_request":     meansUnknown, // the key is known: an earlier request had it
+		"invalid_idempotent_request":     meansUnknown, // an earlier request had this key, and may have been accepted
 		"concurrent_idempotent_requests": meansUnknown,
 	}
 }

@@ -21,8 +21,8 @@ var (
 	keyIDPattern  = regexp.MustCompile(`^[A-Z0-9]{16,128}$`)
 )
 
-// openSES takes the region as the host of the URL, or another host, for tests, with the parameter
-// region.
+// openSES takes the region as the URL's host. For tests the URL may have another host, and the region in
+// the parameter region.
 func openSES(c *Config) (providerAPI, error) {
 	region := c.Parameters["region"]
 	if regionPattern.MatchString(c.Host) && region == "" {
@@ -107,7 +107,7 @@ func (s sesAPI) readAnswer(a exchange.Response) (accepted bool, code, words stri
 		Type      string `json:"__type"`
 		Message   string
 	}
-	_ = json.Unmarshal(a.Body, &said) // without a code the status counts
+	_ = json.Unmarshal(a.Body, &said) // if it fails, the header has the code, or the status counts
 	code, _, _ = strings.Cut(cmp.Or(a.Header.Get("X-Amzn-Errortype"), said.Type), ":")
 	return said.MessageID != "", code[strings.LastIndexByte(code, '#')+1:], said.Message
 }

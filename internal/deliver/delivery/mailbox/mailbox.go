@@ -70,7 +70,7 @@ func Listen() (*Mailbox, error) {
 	}
 	m := &Mailbox{slow: 8 * time.Second, listener: listener, closed: make(chan struct{})}
 	m.server = m.newServer()
-	m.serving.Go(func() { _ = m.server.Serve(listener) }) // ends with the listener
+	m.serving.Go(func() { _ = m.server.Serve(listener) }) // returns when the listener closes
 	return m, nil
 }
 

@@ -14,9 +14,9 @@ import (
 // outcome, so that a developer sees every state of a front end. A tag, as in
 // bounce+7@simulator.test, gives another recipient, with a quota of its own.
 const (
-	bounceLocalPart  = "bounce"  // there is no such mailbox: failed, and the place is given back
+	bounceLocalPart  = "bounce"  // there is no such mailbox: the send fails, and its place is given back
 	slowLocalPart    = "slow"    // the mail arrives after eight seconds
-	unknownLocalPart = "unknown" // nothing is heard after the whole mail was handed over
+	unknownLocalPart = "unknown" // the connection closes without an answer to the whole mail
 )
 
 // simulatedOutcome returns the outcome to simulate for a recipient, such as bounceLocalPart; "" for

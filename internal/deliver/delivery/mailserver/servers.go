@@ -37,9 +37,9 @@ type Server interface {
 	Close()
 }
 
-// Servers are mail servers in order of preference. A server that failed three times in a row, or
-// made mails wait while another was up, is set aside: it gets one mail every five seconds, and is
-// preferred again once such a mail got through. Refusing a recipient or a message is no failure.
+// Servers are mail servers in order of preference. A server is set aside after three failures in a row: it
+// gets one mail every five seconds, until one of these does not fail. Taking longer than slowAfter while
+// another server is up is a failure; refusing a recipient or a message is none.
 type Servers []*serverWithBreaker
 
 // serverWithBreaker is a server with its circuit breaker.
@@ -47,7 +47,7 @@ type serverWithBreaker struct {
 	Server
 	health  *delivery.Breaker
 	encoder *delivery.MailEncoder
-	tried   func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) // nil: not observed
+	tried   func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) // see OnAttempt; may be nil
 }
 
 // New returns Servers that prefer the servers in this order. There must be at least one.
@@ -79,7 +79,7 @@ const (
 // Temporary failure, after which the message was certainly not accepted. A message that was
 // rejected or may have been accepted is never offered to another server. If all servers are set
 // aside, and a mail tries one of them, Send waits up to slowAfter for the outcome of that mail;
-// else it fails at once, Temporary. The receipt and the error are those of the last server that was
+// else it fails at once, Temporary. The result and the error are those of the last server that was
 // tried; Took is the whole time.
 func (s Servers) Send(ctx context.Context, message delivery.Mail) (delivery.Result, error) {
 	began := time.Now()
@@ -161,8 +161,8 @@ func (r *serverWithBreaker) try(ctx context.Context, otherUp func() bool, mail *
 }
 
 // BreakerReport returns what the attempt says of the server, for its circuit breaker: fail, if the server is
-// at fault; ErrHealthUnknown, if the outcome tells nothing about it, as after the final dot, or that we
-// send too fast; else nil, also if the recipient or the content was refused.
+// at fault; ErrHealthUnknown, if the outcome tells nothing about the server, as without an answer to the
+// final dot, or only that we send too fast; else nil, also if the recipient or the content was refused.
 func BreakerReport(ctx context.Context, fail *delivery.Error) error {
 	switch {
 	case fail == nil:
@@ -173,11 +173,11 @@ func BreakerReport(ctx context.Context, fail *delivery.Error) error {
 	case fail.Class == delivery.Rejected:
 		return nil
 	case fail.Status/100 != 4, fail.Status == 421:
-		return fail // no readable reply, a wrong one, or a refusal of us
+		return fail // no readable reply, a wrong one, an API's 5xx, or a refusal of us
 	case fail.Stage == delivery.StageRcpt, fail.Stage == delivery.StageData, fail.Stage == delivery.StageDot:
-		return nil // "later" to this recipient or this message
+		return nil // the server refuses this recipient or this message for now
 	}
-	return fail // no recipient has been named yet, or an API refuses our account
+	return fail // the server refuses us before it knows the recipient, or an API refuses our account
 }
 
 // startAttempt starts an attempt, and returns nil if the breaker admits none. The caller calls end

@@ -15,7 +15,7 @@ import (
 type Config struct {
 	Host    string
 	Address string // host:port
-	// API is true of a provider by HTTPS, from whose host no mails leave.
+	// API is true for a provider's HTTPS API: its mails leave from other hosts than Host.
 	API bool
 	// RequiresTLS is false if mails may go to the server in the clear.
 	RequiresTLS bool

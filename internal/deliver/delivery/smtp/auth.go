@@ -11,9 +11,9 @@ import (
 	"github.com/wneessen/go-mail/smtp"
 )
 
-// authenticate logs in (RFC 4954). Without TLS it refuses, unless the peer is this machine: so a forged
-// refusal of another mechanism never makes it show the password to a stranger. It notes in
-// config.passwordWorks how the next session shall log in.
+// authenticate logs in (RFC 4954). Without TLS it refuses, unless the peer is this machine: otherwise an
+// attacker on the network could forge the refusal of a stronger mechanism and then read the password. It
+// notes in config.passwordWorks how the next session shall log in.
 func (s *session) authenticate() error {
 	if s.state == nil && !s.peerIsLoopback() {
 		return errCleartextLogin
@@ -42,8 +42,8 @@ func (s *session) peerIsLoopback() bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// mechanisms are those that are known, the strongest first: those that do not show the server the
-// password, channel binding before none (RFC 5802; under TLS 1.3 by RFC 9266).
+// mechanisms are those that are known, the strongest first. The last two show the server the password.
+// Those with channel binding (-PLUS, RFC 5802) are used with TLS 1.3 only (RFC 9266).
 var mechanisms = []string{"SCRAM-SHA-256-PLUS", "SCRAM-SHA-256", "SCRAM-SHA-1-PLUS", "SCRAM-SHA-1", "CRAM-MD5", "PLAIN",
 	"LOGIN"}
 
@@ -77,7 +77,7 @@ func newMechanism(name string, config Config, state *tls.ConnectionState) smtp.A
 	case "CRAM-MD5":
 		return smtp.CRAMMD5Auth(user, password)
 	case "PLAIN":
-		return smtp.PlainAuth("", user, password, config.Host, true) // authenticate has looked at the encryption
+		return smtp.PlainAuth("", user, password, config.Host, true) // true: authenticate has checked the encryption
 	}
 	return smtp.LoginAuth(user, password, config.Host, true)
 }

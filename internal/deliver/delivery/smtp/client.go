@@ -72,7 +72,7 @@ func (s *Client) deliver(ctx context.Context, kept *session, mail *delivery.Rend
 			s.pool.release(kept, usable)
 			return reply, fail
 		}
-		kept.closeSocket() // the fresh one takes its place
+		kept.closeSocket() // not released: the fresh session takes its place in the pool
 		s.pool.dropIdle()
 	}
 	fresh, fail := openSession(ctx, s.config)

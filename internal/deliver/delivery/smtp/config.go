@@ -41,8 +41,8 @@ type Config struct {
 	// strongest mechanism that is offered, and in the clear only to a loopback address.
 	Username, Password string
 	Mechanism          string
-	// passwordWorks: the server refused the strongest mechanism, and then took the password by PLAIN
-	// or LOGIN; see openSession. nil: not known.
+	// passwordWorks: the server refused (535) a mechanism that hides the password, and offers PLAIN or
+	// LOGIN, with which the next session begins; see openSession. withDefaults makes it.
 	passwordWorks *atomic.Bool
 	// Hello is our name in EHLO, by default "localhost". A public relay wants the sending domain
 	// here.

@@ -70,7 +70,7 @@ func (s *session) sendContent(ctx context.Context, content []byte) (accepted str
 }
 
 // appendDotStuffed appends content with one more dot before each line that begins with a dot (RFC 5321
-// section 4.5.2). The first line is a header and has none.
+// section 4.5.2). The first line is a header field, so it does not begin with a dot.
 func appendDotStuffed(out, content []byte) []byte {
 	for {
 		at := bytes.Index(content, []byte("\n."))
@@ -91,8 +91,8 @@ func (s *session) write(lines []byte) error {
 	return w.Flush()
 }
 
-// command is one line of a transaction. expect is the code of the reply that allows the next one,
-// or the first digits of that code.
+// command is one line of a transaction. expect is the code of the reply that allows the next command, or
+// the first digits of that code.
 type command struct {
 	stage, verb string
 	argument    string // an address, in angle brackets on the wire

@@ -21,7 +21,7 @@ type pool struct {
 	idle    []*session // the longest idle first
 	waiting []*waiter  // the longest first
 	open    int        // sessions in use, being opened, or idle
-	quits   int        // sessions that say QUIT
+	quits   int        // sessions that are saying QUIT, not counted in open
 	closed  bool
 	waits   int64 // mails that ever waited
 
@@ -180,7 +180,7 @@ func (p *pool) addIdle(s *session) {
 	}
 }
 
-// quitLaterLocked says QUIT in the background. The caller holds the lock.
+// quitLaterLocked ends a session with QUIT in the background. The caller holds the lock.
 func (p *pool) quitLaterLocked(s *session) {
 	p.open--
 	p.quits++

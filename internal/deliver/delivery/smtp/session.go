@@ -26,21 +26,21 @@ type session struct {
 	mails int
 	// stale: the last transaction was refused half-way, so the next one needs RSET first.
 	stale bool
-	// adrift: it is not known any more which command the next reply belongs to, or whether the
-	// server waits for content.
+	// adrift: it is no longer known to which command the next reply belongs, or whether the server
+	// waits for content, so the session cannot be used again.
 	adrift bool
 	// lines is a buffer in which commands and content are assembled before they are sent.
 	lines []byte
 	// expiry closes the session when it has been idle for too long.
 	expiry *time.Timer
-	// idleSince is when it was used last.
+	// idleSince is when the session was last put back into the pool.
 	idleSince time.Time
 }
 
 // openSession dials, greets, encrypts and logs in. If no Mechanism is set and the server refuses
 // SCRAM or CRAM-MD5 with 535, openSession tries once more by PLAIN or LOGIN, if offered, on a fresh
-// connection: some servers offer mechanisms that they cannot check. Later sessions begin with that one
-// until it gets a 535 too. Cancelling ctx closes the socket.
+// connection: some servers offer mechanisms that they cannot check. Later sessions begin with PLAIN or
+// LOGIN until that gets a 535 too. Cancelling ctx closes the socket.
 func openSession(ctx context.Context, config Config) (*session, *delivery.Error) {
 	before := config.passwordWorks.Load()
 	s, fail := connect(ctx, config)
@@ -139,7 +139,7 @@ func (s *session) startTLS() error {
 	if err := s.client.StartTLS(config); err != nil {
 		return err
 	}
-	// From here on lines are what TLS carries, so the guard moves above it.
+	// From here on the replies are inside TLS, so a new guard reads what TLS has decrypted.
 	s.guard = &replyReader{source: s.client.Text.R}
 	s.client.Text.R = bufio.NewReader(s.guard)
 	return nil

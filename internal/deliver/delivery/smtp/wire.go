@@ -53,10 +53,10 @@ func (w *countedConn) Write(p []byte) (int, error) {
 // line without text (RFC 5321 section 4.2), which net/textproto takes for no reply.
 type replyReader struct {
 	source io.Reader
-	within bool
-	torn   error
-	digits int    // of the line so far, if it has nothing else; else -1
-	rest   []byte // does not fit into what was asked for
+	within bool   // the last byte that was read did not end a line
+	torn   error  // what broke the stream within a line
+	digits int    // how many digits the line has so far; -1 if it has anything else
+	rest   []byte // was read, but did not fit into the caller's buffer
 }
 
 func (g *replyReader) Read(p []byte) (int, error) {
@@ -78,7 +78,7 @@ func (g *replyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// withBlanks returns what was read, with the blanks.
+// withBlanks returns what was read, with a blank after each line of three digits alone.
 func (g *replyReader) withBlanks(read []byte) []byte {
 	for i := 0; i < len(read); i++ {
 		switch c := read[i]; {

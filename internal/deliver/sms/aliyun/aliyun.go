@@ -34,7 +34,7 @@ type carrier struct {
 	*sms.Client
 }
 
-// Check implements Settings.
+// Check implements sms.CarrierSettings.
 func (c Config) Check() map[string]error {
 	wrong := c.CheckAccount()
 	if c.Sign == "" {
@@ -44,12 +44,12 @@ func (c Config) Check() map[string]error {
 	return wrong
 }
 
-// Open implements Settings.
+// Open implements sms.CarrierSettings.
 func (c Config) Open(s sms.Setup) sms.Carrier {
 	return &carrier{c, sms.NewClient(s)}
 }
 
-// Send implements Carrier. The interface has no idempotency token: OutId only comes back in
+// Send implements sms.Carrier. The interface has no idempotency token: OutId only comes back in
 // receipts.
 func (c *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
 	template, values, fail := c.Template(m)
@@ -117,8 +117,8 @@ func CanonicalQuery(params map[string]string) string {
 	return strings.Join(pairs, "&")
 }
 
-// meanings are those of help.aliyun.com/zh/sms/developer-reference/api-error-codes. Any other code
-// means that the message was not accepted; it may be about the number.
+// meanings has codes of help.aliyun.com/zh/sms/developer-reference/api-error-codes. For any other code see
+// sms.ErrorByCode.
 var meanings = map[string]sms.Meaning{
 	"isv.MOBILE_NUMBER_ILLEGAL":         sms.MeaningBadNumber,
 	"isv.MOBILE_COUNT_OVER_LIMIT":       sms.MeaningRejected,
@@ -126,14 +126,14 @@ var meanings = map[string]sms.Meaning{
 	"isv.PARAM_LENGTH_LIMIT":            sms.MeaningRejected,
 	"isv.PARAM_NOT_SUPPORT_URL":         sms.MeaningRejected,
 	"isv.DOMESTIC_NUMBER_NOT_SUPPORTED": sms.MeaningPerNumber,
-	"isv.DAY_LIMIT_CONTROL":             sms.MeaningTemporary, // ours for the day: the account's or the signature's
+	"isv.DAY_LIMIT_CONTROL":             sms.MeaningTemporary, // our daily limit, of the account or the signature
 	"isv.AMOUNT_NOT_ENOUGH":             sms.MeaningTemporary,
 	"isv.OUT_OF_SERVICE":                sms.MeaningTemporary,
 	"isv.ACCOUNT_ABNORMAL":              sms.MeaningTemporary,
 	"isv.ACCOUNT_NOT_EXISTS":            sms.MeaningTemporary,
 	"isv.SMS_SIGNATURE_ILLEGAL":         sms.MeaningTemporary,
 	"isv.SMS_TEMPLATE_ILLEGAL":          sms.MeaningTemporary,
-	"isp.SYSTEM_ERROR":                  sms.MeaningUnknown, // their fault; they may have sent it before
+	"isp.SYSTEM_ERROR":                  sms.MeaningUnknown, // Aliyun failed, and may have sent the message before
 	"isp.GATEWAY_ERROR":                 sms.MeaningUnknown,
 }
 
@@ -156,7 +156,7 @@ func limitDuration(message string) time.Duration {
 // answer is the answer to any of the actions here.
 type answer struct {
 	Code, Message, BizId string
-	TemplateStatus       json.RawMessage // a number or a text with it
+	TemplateStatus       json.RawMessage // a number, or a text with the number
 	SmsSendDetailDTOs    struct {
 		SmsSendDetailDTO []struct {
 			SendStatus int
@@ -181,7 +181,7 @@ func parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error
 // chinaTimeZone is the time zone of Aliyun's days, also for recipients in other countries.
 var chinaTimeZone = time.FixedZone("UTC+8", 8*60*60)
 
-// PollStatus implements Poller
+// PollStatus implements sms.Poller
 // (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-querysenddetails): SendStatus
 // 1 is under way, 2 failed, 3 delivered; OutId is what SendSms was given.
 func (c *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
@@ -205,7 +205,7 @@ func (c *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report
 	return sms.Report{}, false, nil
 }
 
-// ParseReports implements Reporter
+// ParseReports implements sms.ReportParser
 // (help.aliyun.com/zh/sms/developer-reference/configure-delivery-receipts-1): the account posts a
 // list to one address; out_id names the send, as in SendSms.
 func (c *carrier) ParseReports(in sms.IncomingRequest, _ string) ([]sms.Report, string, error) {

@@ -75,7 +75,7 @@ func (a answerSettings) acceptsByCode() bool {
 	return slices.Contains(slices.Collect(maps.Values(a.Codes)), meansAccepted)
 }
 
-// meaning returns what a failure means.
+// meaning returns what a failure means. It fails for accepted, and for a text that is no meaning.
 func (m codeMeaning) meaning() (sms.Meaning, error) {
 	if wait, isLimit := strings.CutPrefix(string(m), "limit "); isLimit {
 		hold, err := time.ParseDuration(strings.TrimSpace(wait))
@@ -99,7 +99,7 @@ func (m codeMeaning) meaning() (sms.Meaning, error) {
 // maxHold bounds a carrier's hold on a recipient.
 const maxHold = 24 * time.Hour
 
-// Check implements Settings.
+// Check implements sms.CarrierSettings.
 func (g Config) Check() map[string]error {
 	wrong := map[string]error{}
 	note := func(key string, err error) {
@@ -141,7 +141,7 @@ func (g Config) Check() map[string]error {
 	return wrong
 }
 
-// NeedsSecret implements Settings.
+// NeedsSecret implements sms.CarrierSettings.
 func (g Config) NeedsSecret() bool { return g.User != "" || g.usesPlaceholder(secretPlaceholder) }
 
 // usesPlaceholder reports whether a request has a placeholder.
@@ -184,18 +184,18 @@ func checkHeader(name, value string) error {
 	return nil
 }
 
-// CanBePolled implements Settings.
+// CanBePolled implements sms.CarrierSettings.
 func (g Config) CanBePolled() bool { return g.Poll.isSet() }
 
 // NeedsCallback reports whether requests hold the address for receipts.
 func (g Config) NeedsCallback() bool { return strings.Contains(g.URL+g.Body, "{callback}") }
 
-// Open implements Settings.
+// Open implements sms.CarrierSettings.
 func (g Config) Open(s sms.Setup) sms.Carrier {
 	return &carrier{g, sms.NewClient(s)}
 }
 
-// Send implements Carrier.
+// Send implements sms.Carrier.
 func (g *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
 	if m.Minutes == 0 && g.usesPlaceholder("minutes") {
 		return delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StagePrepare,
@@ -244,7 +244,7 @@ func (g *carrier) parseSendAnswer(a exchange.Response) (id, code string, fail *d
 		fail = exchange.ErrorByStatus(a, code)
 	case accepts || !g.Answer.acceptsByCode():
 	case coded:
-		fail = sms.MeaningPerNumber.ToError(a, code) // it answered, and not with yes
+		fail = sms.MeaningPerNumber.ToError(a, code) // the answer has a code, which is not one of acceptance
 	default:
 		fail = &delivery.Error{Class: delivery.Unknown, Stage: delivery.StageAnswer, Status: a.Status,
 			Err: exchange.ErrUnreadableAnswer}

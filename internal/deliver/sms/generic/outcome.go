@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/deliver/sms"
 )
 
-// checkReceipts notes what is wrong with how receipts and answers to polls are read.
+// checkReceipts notes problems with the settings that say how receipts and answers to polls are read.
 func (g Config) checkReceipts(note func(string, error)) {
 	if (g.Receipt != "" || g.Poll.isSet()) != (len(g.Delivered)+len(g.Undelivered) > 0) {
 		note("delivered", errors.New(
@@ -33,7 +33,7 @@ func (g Config) checkReceipts(note func(string, error)) {
 	}
 }
 
-// ParseReports implements Reporter.
+// ParseReports implements sms.ReportParser.
 func (g *carrier) ParseReports(in sms.IncomingRequest, send string) ([]sms.Report, string, error) {
 	word, found := findStatus(g.Receipt, in)
 	if send == "" || !found {
@@ -162,7 +162,7 @@ func (p pollSettings) check(note func(string, error), id extraction) {
 // errNoPoll says that the settings do not say how the carrier is polled.
 const errNoPoll = delivery.SafeError("it is not described how the carrier is asked")
 
-// PollStatus implements Poller.
+// PollStatus implements sms.Poller.
 func (g *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
 	if !g.Poll.isSet() {
 		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare,

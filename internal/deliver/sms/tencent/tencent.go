@@ -41,7 +41,7 @@ var (
 	regionPattern = regexp.MustCompile(`^[a-z]{2}-[a-z0-9-]{2,30}$`)
 )
 
-// Check implements Settings.
+// Check implements sms.CarrierSettings.
 func (c Config) Check() map[string]error {
 	wrong := c.CheckAccount()
 	if !appPattern.MatchString(c.App) {
@@ -54,12 +54,12 @@ func (c Config) Check() map[string]error {
 	return wrong
 }
 
-// Open implements Settings.
+// Open implements sms.CarrierSettings.
 func (c Config) Open(s sms.Setup) sms.Carrier {
 	return &carrier{c, sms.NewClient(s)}
 }
 
-// Send implements Carrier. The interface has no idempotency token: SessionContext only comes back
+// Send implements sms.Carrier. The interface has no idempotency token: SessionContext only comes back
 // in the answer.
 func (c *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
 	template, params, fail := c.Template(m)
@@ -117,8 +117,8 @@ func SignTC3(id, secret, service string, at time.Time, method, query string, sig
 		hex.EncodeToString(exchange.HMACSHA256(key, text))
 }
 
-// meanings are those of cloud.tencent.com/document/product/382/55981#6.-错误码. Any other code means
-// that the message was not accepted; it may be about the number.
+// meanings has codes of cloud.tencent.com/document/product/382/55981#6.-错误码. For any other code see
+// sms.ErrorByCode.
 var meanings = map[string]sms.Meaning{
 	"LimitExceeded.PhoneNumberThirtySecondLimit":                sms.MeaningLimited(30 * time.Second),
 	"LimitExceeded.PhoneNumberOneHourLimit":                     sms.MeaningLimited(time.Hour),
@@ -174,7 +174,7 @@ func parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error
 // ReportsUseCarrierID returns true: reports name messages by the SerialNo in the answer to SendSms.
 func (c *carrier) ReportsUseCarrierID() bool { return true }
 
-// PollStatus implements Poller (tencentcloud.com/document/product/382/40518,
+// PollStatus implements sms.Poller (tencentcloud.com/document/product/382/40518,
 // PullSmsSendStatusByPhoneNumber) by number and time. PullSmsSendStatus is not used: it hands out
 // each status once, to the first client of the account that asks, and has to be applied for.
 func (c *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
@@ -207,7 +207,7 @@ var (
 	statusFailed    = []string{"FAIL"}
 )
 
-// ParseReports implements Reporter (tencentcloud.com/document/product/382/43547). Tencent posts a list
+// ParseReports implements sms.ReportParser (tencentcloud.com/document/product/382/43547). Tencent posts a list
 // to one address for the whole application, so the address names no send; sid is the SerialNo in
 // the answer to SendSms. Nothing is signed.
 func (c *carrier) ParseReports(in sms.IncomingRequest, _ string) ([]sms.Report, string, error) {

@@ -43,7 +43,7 @@ type carrier struct {
 
 var sidPattern = regexp.MustCompile(`^[A-Z]{2}[0-9a-f]{32}$`)
 
-// Check implements Settings.
+// Check implements sms.CarrierSettings.
 func (t Config) Check() map[string]error {
 	wrong := map[string]error{}
 	sid := func(key, value, prefix string, needed bool) {
@@ -58,21 +58,21 @@ func (t Config) Check() map[string]error {
 	return wrong
 }
 
-// NeedsSecret implements Settings.
+// NeedsSecret implements sms.CarrierSettings.
 func (t Config) NeedsSecret() bool { return true }
 
-// CanBePolled implements Settings.
+// CanBePolled implements sms.CarrierSettings.
 func (t Config) CanBePolled() bool { return true }
 
 // NeedsSender reports whether messages need a sender of ours.
 func (t Config) NeedsSender() bool { return t.Service == "" }
 
-// Open implements Settings.
+// Open implements sms.CarrierSettings.
 func (t Config) Open(s sms.Setup) sms.Carrier {
 	return &carrier{t, sms.NewClient(s)}
 }
 
-// Send implements Carrier. The interface has no idempotency token.
+// Send implements sms.Carrier. The interface has no idempotency token.
 func (t *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
 	return t.Attempt(ctx, t.newRequest(http.MethodPost, "/Messages", t.messageForm(m)), parseSendAnswer)
 }
@@ -124,7 +124,7 @@ var meanings = map[string]sms.Meaning{
 	"21214": sms.MeaningBadNumber, // To can't be reached
 	"21217": sms.MeaningBadNumber, // To does not look valid
 	"21265": sms.MeaningBadNumber, // To is a short code
-	"21408": sms.MeaningPerNumber, // the account may not send to the region: ours to change
+	"21408": sms.MeaningPerNumber, // the account may not send to the region, which we can change
 	"21602": sms.MeaningRejected,  // no body
 	"21603": sms.MeaningTemporary, // no sender
 	"21606": sms.MeaningPerNumber, // the sender is not ours, or can't send there
@@ -137,7 +137,7 @@ var meanings = map[string]sms.Meaning{
 	"21635": sms.MeaningBadNumber, // To is a landline
 	"21659": sms.MeaningTemporary, // the sender is not ours
 	"21660": sms.MeaningTemporary, // the sender belongs to another account
-	"21703": sms.MeaningPerNumber, // the messaging service has no sender for it
+	"21703": sms.MeaningPerNumber, // the messaging service has no sender for the number
 	"30450": sms.MeaningRejected,  // blocked by the vendor's fraud guard
 	"30453": sms.MeaningRejected,
 	"63038": sms.MeaningTemporary, // the account's daily limit
@@ -146,7 +146,7 @@ var meanings = map[string]sms.Meaning{
 func parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error) {
 	var said struct {
 		SID       string          `json:"sid"`
-		Status    json.RawMessage `json:"status"` // a word of a message, a number of an error
+		Status    json.RawMessage `json:"status"` // a message's state as a word, or an error's HTTP status as a number
 		ErrorCode json.RawMessage `json:"error_code"`
 		Code      json.RawMessage `json:"code"`
 	}
@@ -173,7 +173,7 @@ func unquotedDigits(raw json.RawMessage) string {
 	return text
 }
 
-// ParseReports implements Reporter
+// ParseReports implements sms.ReportParser
 // (twilio.com/docs/messaging/guides/outbound-message-status-in-status-callbacks). Twilio signs with
 // the account's token. If the settings have an API key instead, only the token in the address shows
 // that the receipt is Twilio's.
@@ -230,7 +230,7 @@ func WebhookSignature(token, address string, form url.Values) string {
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// PollStatus implements Poller: it fetches the message.
+// PollStatus implements sms.Poller: it fetches the message.
 func (t *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
 	if !sidPattern.MatchString(q.ID) {
 		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare,

@@ -21,7 +21,7 @@ type accountsView struct {
 	Rows     []accountView
 	Roles    []frame.FieldOption
 	Provider string               // the provider's title; empty: there is no provider
-	Typed    AccountChangeRequest // in the form that was refused
+	Typed    AccountChangeRequest // in the form that was refused, or that comes back after a login
 	Problem  string
 	Done     string
 	Password string // new: shown only this once

@@ -19,7 +19,7 @@ import (
 )
 
 // limiter counts attempts to log in, over all replicas or, while that is not possible, in this
-// process: the console is needed most when something is down. Implementation: gates.Gates.
+// process: the console is needed most when something is down. Implementation: gates.Committed.
 type limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
 	Refund(ctx context.Context, id string, buckets ...string) error
@@ -81,7 +81,7 @@ var (
 	}
 )
 
-// attempt is one that was counted, such as a password, and can be given back.
+// attempt is a counted attempt, such as one with a password, with what giveBack needs to refund it.
 type attempt struct {
 	quota.Decision
 	id      string
@@ -89,7 +89,7 @@ type attempt struct {
 }
 
 // takeLogin counts one attempt with a password, before the password is compared. browser is the
-// cookie of a known browser, or "".
+// ID of a known browser (knownBrowserID), or "".
 func (a attemptLimiter) takeLogin(ctx context.Context, account, browser string, address netip.Addr) (attempt, error) {
 	if browser != "" {
 		return a.takeAttempt(ctx, knownBrowserRules, accountBucket("login", "browser", account+"/"+browser))
@@ -99,8 +99,8 @@ func (a attemptLimiter) takeLogin(ctx context.Context, account, browser string, 
 	return a.takeAttempt(ctx, loginRules, buckets)
 }
 
-// giveBack takes an attempt back whose password was right: it was no guess. While the limiter is away,
-// it stays counted.
+// giveBack refunds an attempt whose password was right, since it was no guess. If the limiter is away,
+// the attempt stays counted there.
 func (a attemptLimiter) giveBack(ctx context.Context, t attempt) {
 	_ = a.limiter.Refund(context.WithoutCancel(ctx), t.id, slices.Collect(maps.Values(t.buckets))...)
 }

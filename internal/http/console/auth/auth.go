@@ -24,8 +24,8 @@ type Config struct {
 	Factors  secondFactorStore
 	Limiter  limiter
 
-	Password     string // of the login page
-	PasswordHash string // argon2id in PHC form, instead of Password; with neither, passwords are refused
+	Password     string // of the account admin
+	PasswordHash string // argon2id in PHC form, instead of Password; with neither, admin cannot log in
 	Tokens       []Token
 
 	Ring     *keys.Ring // seals what browsers and the database keep for the console
@@ -33,10 +33,10 @@ type Config struct {
 
 	DemandFactor bool // every account with a password needs a second factor
 
-	Refused func(what, rule string) // called for each attempt that a rule refused; what is "login" or "token"
+	Refused func(what, rule string) // called for each login or token that a rule refused; what is "login" or "token"
 }
 
-// accountStore has the administrators. Implementation: sqldb.DB.
+// accountStore has the administrators' accounts. Implementation: sqldb.DB.
 type accountStore interface {
 	AddAccount(ctx context.Context, a store.Account, act store.AuditEntry) error
 	ChangeAccount(ctx context.Context, name string, c store.AccountChange, act store.AuditEntry) error
@@ -82,7 +82,7 @@ type Auth struct {
 // maxConcurrentPasswordChecks is how many passwords are checked at once.
 const maxConcurrentPasswordChecks = 2
 
-// New prepares the login pages. A PasswordHash that can't be parsed refuses every password.
+// New prepares the login pages. With a PasswordHash that can't be parsed, the account admin can't log in.
 func New(c Config, l *frame.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
 		Config: c, attempts: attemptLimiter{c.Limiter}, lines: logthrottle.Throttle{Every: time.Minute}, logger: logger,

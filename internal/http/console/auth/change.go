@@ -22,7 +22,7 @@ var reservedNames = map[string]bool{configuredAccount.Name: true, tokenActorName
 // commandLineActor is the actor in the audit entries of commands.
 const commandLineActor = "cli"
 
-// Errors of a change, also if another change at the same time causes them.
+// Errors of ChangeAccount, which also returns them if a concurrent change is the cause.
 var (
 	errNameTaken      = fault.Invalid("name", "taken", "There is an account of this name.")
 	errUnknownAccount = fault.Invalid("name", "unknown_account", "There is no account of this name.")
@@ -47,7 +47,7 @@ func ChangeAccount(ctx context.Context, db accountStore, w AccountChangeRequest,
 		return "", err
 	}
 	act.What, act.Target, act.Reason = actionAccounts+"."+w.Do, w.Name, w.Reason
-	if w.Do == "factor" { // for a person who lost the device and the recovery codes; also of the configured account
+	if w.Do == "factor" { // after a loss of the device and the recovery codes; also for configuredAccount
 		dropped, err := db.DropSecondFactor(ctx, w.Name, act)
 		if err == nil && !dropped {
 			err = fault.Invalid("name", "no_factor", "This account has no second factor.")

@@ -46,7 +46,7 @@ func (a *Auth) codePage(c echo.Context) error {
 	return a.showCodePage(c, http.StatusOK, next, "")
 }
 
-// sessionAwaitingCode returns the session of a person who gave the password but not yet the code.
+// sessionAwaitingCode returns the request's session; false unless it lacks the code after the password.
 func (a *Auth) sessionAwaitingCode(c echo.Context) (session, bool, error) {
 	v, ok, err := a.currentSession(c)
 	return v, ok && v.lacks == lacksCode, err
@@ -83,8 +83,8 @@ func (a *Auth) submitCode(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPagePath))
 }
 
-// replaceSession begins a session that has passed the second factor, and then ends the one that
-// lacked it. It begins none if the account may no longer log in.
+// replaceSession begins a session that has passed the second factor, and then ends v, which lacked
+// it. If the account may no longer log in, it only ends v.
 func (a *Auth) replaceSession(c echo.Context, v session) error {
 	ctx := c.Request().Context()
 	who, err := a.principalOrNone(ctx, v.Session)
@@ -154,13 +154,13 @@ func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error)
 	if err != nil {
 		a.logger.ErrorContext(ctx, "could not decrypt second factor", "account", v.Account, "error", err,
 			runbook.Defect.See())
-		return false, fault.Unavailable // a key that left the ring too early, not a wrong code
+		return false, fault.Unavailable // the code may be right, but its key left the ring too early
 	}
 	step, right := matchTOTPStep(secret, code, a.now(), f.Step)
 	if !right {
 		return false, nil
 	}
-	// sealed again by the ring's first key, so that older keys can leave the ring
+	// The secret is sealed again by the ring's first key, so that older keys can leave the ring.
 	sealed, err := a.Ring.Seal(SecondFactorSealLabel, secret, []byte(v.Account))
 	if err != nil {
 		return false, err

@@ -45,8 +45,8 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 // startPagePath is where a login leads if no page was asked for.
 const startPagePath = "/admin"
 
-// loginAddress returns the login page's URL with the page to return to; without it for
-// startPagePath. account is of the session that has ended or lacks the code; "" if it is not known.
+// loginAddress keeps a posted form (keepForm) and returns login with the page to return to, unless
+// that is startPagePath. account is that of the session that ended or lacks the code; "": not known.
 func (a *Auth) loginAddress(c echo.Context, login, account string) string {
 	back := cmp.Or(a.keepForm(c, account), consolePageOrEmpty(c.Request().URL.RequestURI()))
 	if back == startPagePath {

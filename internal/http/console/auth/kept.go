@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/http/console/frame"
 )
 
-// A form that is posted into an ended session is kept: the browser has it, sealed, and its page shows
-// it filled after the login, for its account to send it again.
+// A form that is posted into an ended session is kept in a sealed cookie. After a login to the same
+// account, the form's page shows it filled in, to be sent again.
 const (
 	formTokenSealLabel = "form token"
 	keptFormSealLabel  = "kept form"
@@ -39,7 +39,7 @@ type keptForm struct {
 // session is known to be of another account, or if the form is too large.
 func (a *Auth) keepForm(c echo.Context, sessionAccount string) (page string) {
 	r := c.Request()
-	if r.Method != http.MethodPost || r.ParseForm() != nil { // of other media types it reads no field
+	if r.Method != http.MethodPost || r.ParseForm() != nil { // ParseForm reads no field of other media types
 		return ""
 	}
 	account, ok := unseal[string](a, formTokenSealLabel, nil, r.PostForm.Get("token"))
@@ -60,7 +60,7 @@ func (a *Auth) keepForm(c echo.Context, sessionAccount string) (page string) {
 	return kept.Page
 }
 
-// pageOfForm returns the address of the page that has the form of an address; "" if none has.
+// pageOfForm returns the address of the page whose form is posted to an address; "" if there is none.
 func pageOfForm(form *url.URL) string {
 	page := url.URL{Path: form.Path, RawQuery: form.RawQuery}
 	if !inMenu(page.Path) {
@@ -72,9 +72,9 @@ func pageOfForm(form *url.URL) string {
 	return consolePageOrEmpty(page.RequestURI())
 }
 
-// KeptForm returns the fields of the form of this page that the request's account posted into an
-// ended session, and the text that says so, once; "" if there is none. A page that its script reads
-// again gets none.
+// KeptForm returns, once, the fields of this page's form that the request's account posted into an
+// ended session, and the text that says so; nil and "" if there is none. It deletes the cookie. A
+// page that its script reads again gets none.
 func (a *Auth) KeptForm(c echo.Context) (fields url.Values, text string) {
 	r := c.Request()
 	kept, ok := unseal[keptForm](a, keptFormSealLabel, []byte(ActorOf(c).Name), cookieValue(c, keptFormCookie))

@@ -171,7 +171,7 @@ func (a *Auth) logout(c echo.Context) error {
 
 // clearCookieAndRedirect deletes the session's cookie and leads to the login page.
 func clearCookieAndRedirect(c echo.Context) error {
-	c.Response().Header().Del(echo.HeaderSetCookie) // this response may have renewed it
+	c.Response().Header().Del(echo.HeaderSetCookie) // attachSession may have set the renewed cookie
 	c.SetCookie(newCookie(c, sessionCookieName, "", -1))
 	return c.Redirect(http.StatusSeeOther, "/admin/login")
 }

@@ -31,7 +31,7 @@ func newCredential(plain, hash string) (credential, error) {
 		return credential{h.matches, sha256.Sum256([]byte("argon2id\x00" + hash))}, nil
 	case plain != "":
 		identity := plainPasswordIdentity(plain)
-		match := func(typed string) bool { // of equal lengths, so the time tells nothing
+		match := func(typed string) bool { // compares hashes, so the time tells nothing of the password
 			other := plainPasswordIdentity(typed)
 			return subtle.ConstantTimeCompare(other[:], identity[:]) == 1
 		}

@@ -163,8 +163,8 @@ func (a *Auth) principalOfPerson(ctx context.Context, person openid.Person) (pri
 }
 
 // providerPrincipal returns the present principal of a session by the provider. It returns the zero
-// principal if the account was closed or got another identity, or if the person's claims give no role
-// any more.
+// principal if there is no provider any more, if the account is closed or has no identity, or if a
+// person without an account has got one or has no role any more.
 func (a *Auth) providerPrincipal(ctx context.Context, s store.Session) (principal, error) {
 	if a.Provider == nil {
 		return principal{}, nil
@@ -181,7 +181,7 @@ func (a *Auth) providerPrincipal(ctx context.Context, s store.Session) (principa
 	case mapped && err != nil && a.Provider.Roles[s.Granted] != "":
 		return a.newProviderPrincipal(Actor{s.Account, a.Provider.Roles[s.Granted]}, name), nil
 	case mapped || err != nil:
-		return principal{}, nil // the provider gives no role, or the person got an account meanwhile and must log in to it
+		return principal{}, nil // no role, or the person got an account meanwhile and must log in to it
 	}
 	return a.principalByIdentity(known), nil
 }

@@ -30,7 +30,7 @@ var roleRanks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
 // action, and is refused to lower roles; an action that is missing here is refused to everyone.
 // Actions that change something are recorded under the same word.
 var allowedActions = map[Role][]string{
-	Reader: {ActionRead, actionFactor, actionSession}, // factor and sessions of the account itself
+	Reader: {ActionRead, actionFactor, actionSession}, // the second factor and sessions of the actor's own account
 	Operator: {
 		ActionSuppress, ActionLiftSuppression, ActionLiftPrefixPause, ActionResetQuota, ActionResend, ActionCancel, ActionRevealRecipient,
 		ActionExport, ActionPreview, ActionSampleEvent, ActionAcceptSubscription,
@@ -44,8 +44,8 @@ const (
 	actionLogin = "login"
 
 	actionLoginPassword = "login.password" // the first half of a login with a second factor
-	actionFactor        = "factor"         // the record adds a dot and what was done
-	actionSession       = "session"        // as for actionFactor
+	actionFactor        = "factor"         // audit entries add a dot and what was done, as in "factor.add"
+	actionSession       = "session"        // audit entries add a dot and what was done, as in "session.end"
 
 	ActionSuppress        = "suppression.add"
 	ActionLiftSuppression = "suppression.lift"
@@ -57,7 +57,7 @@ const (
 	ActionCancel             = "verification.cancel"
 	ActionRevealRecipient    = "recipient.reveal"
 	ActionEraseRecipient     = "recipient.erase"
-	actionAccounts           = "account" // the record adds a dot and what was changed
+	actionAccounts           = "account" // audit entries add a dot and what was changed, as in "account.role"
 	ActionExport             = "sends.export"
 	ActionPreview            = "preview.send"
 	ActionSampleEvent        = "event.sample"
@@ -80,8 +80,8 @@ func (w Actor) May(action string) bool {
 	return false
 }
 
-// The actors without an account in the database: configuredAccount has the configured password;
-// tokenActorName, perhaps with a token's ID, names the bearer of a token.
+// The actors of the settings, which have no account in the database: configuredAccount has the
+// configured password; tokenActorName, perhaps with a token's ID, names the bearer of a token.
 var configuredAccount = Actor{"admin", Owner}
 
 const tokenActorName = "token"
@@ -100,7 +100,7 @@ func ConfiguredActors(password bool, tokens []Token) (all []Actor) {
 
 const actorContextKey = "sendcode.admin.actor"
 
-// attachTo stores the actor in the request's context.
+// attachTo stores the actor in the request's context, also for the frame of its page.
 func (w Actor) attachTo(c echo.Context) {
 	c.Set(actorContextKey, w)
 	frame.SetAccount(c, w.Name, string(w.Role))

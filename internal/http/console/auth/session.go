@@ -34,7 +34,7 @@ func cookieNameFor(c echo.Context, name string) string {
 
 // setSessionCookie writes the session's cookie, which expires with the session.
 func (a *Auth) setSessionCookie(c echo.Context, key string, v session) {
-	// Rounded up, and at least 1: 0 would mean no limit at all.
+	// Rounded up, and at least 1: with MaxAge 0, net/http sets no Max-Age, so the cookie would not expire.
 	seconds := int((v.expiry().Sub(v.now) + time.Second - 1) / time.Second)
 	c.SetCookie(newCookie(c, sessionCookieName, key, max(seconds, 1)))
 }
@@ -79,7 +79,7 @@ func (a *Auth) attachSession(c echo.Context, v session) error {
 const (
 	idleTimeout     = 30 * time.Minute
 	absoluteTimeout = 12 * time.Hour
-	renewalInterval = time.Minute // so long after a stored use, no other use is stored
+	renewalInterval = time.Minute // the least time between two stored uses
 )
 
 // session is a stored session with its state at this request. The database keeps sessions, so
@@ -135,17 +135,17 @@ func (h principal) sessionBinding(key []byte) [32]byte {
 	return [32]byte(mac.Sum(nil))
 }
 
-// isLive reports whether the session has not expired. A session that was last seen in the future
-// counts as expired, since a clock that was set back would prolong it.
+// isLive reports whether the session has not expired. A session last seen more than maxClockSetback in
+// the future counts as expired, since a clock that was set back would prolong it.
 func (v session) isLive() bool {
 	return v.now.Before(v.expiry()) && !v.SeenAt.After(v.now.Add(maxClockSetback))
 }
 
-// maxClockSetback is how far back the database's clock may have been set.
+// maxClockSetback is how far the database's clock may be set back without ending sessions.
 const maxClockSetback = 5 * time.Minute
 
-// expiry returns when the session expires: idle after it was last seen, and absolute after its start
-// at the latest; halfway after its start if it lacks the code.
+// expiry returns when the session expires: idleTimeout after it was last seen, but at the latest
+// absoluteTimeout after its start, or secondFactorTimeout after it while the session lacks the code.
 func (v session) expiry() time.Time {
 	end := v.StartedAt.Add(absoluteTimeout)
 	if v.lacks == lacksCode {
@@ -165,7 +165,7 @@ func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	if err != nil || len(key) != sessionKeySize {
 		return session{}, false, nil
 	}
-	// a database that stops without closing its connections holds no page for longer
+	// a database that stops without closing its connections must not hold up a page for longer
 	ctx, cancel := context.WithTimeout(c.Request().Context(), store.CallTimeout)
 	defer cancel()
 	s, now, err := a.Sessions.Session(ctx, sha256.Sum256(key))

@@ -49,8 +49,8 @@ func (a *Auth) listSessions(ctx context.Context, w texts.Words, s session) (list
 	return list, err
 }
 
-// endSessions ends the session that the form names, or every session of the account. These include
-// the request's own: a copy of its cookie would otherwise stay valid.
+// endSessions ends the session that the form names, or every session of the account, also the
+// request's own: a copy of its cookie would otherwise stay valid.
 func (a *Auth) endSessions(c echo.Context, form url.Values) error {
 	s, w := sessionOf(c), frame.Words(c)
 	var one *[32]byte
@@ -76,8 +76,8 @@ func (a *Auth) endSessions(c echo.Context, form url.Values) error {
 }
 
 // The words in a User-Agent that identify browser and system, each with the name to show. The first
-// word that occurs decides, since a browser also names those that it resembles (RFC 9110 section
-// 10.1.5).
+// of a list that occurs decides, since a browser also names the browsers that it resembles (RFC 9110
+// section 10.1.5).
 var (
 	browserNames = [][2]string{{"Edg", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser/", "Samsung Internet"},
 		{"Firefox/", "Firefox"},

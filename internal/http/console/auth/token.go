@@ -18,7 +18,7 @@ import (
 type Token struct {
 	ID      string // names it in audit entries and logs; empty: the token of the environment
 	SHA256  [sha256.Size]byte
-	Role    Role      // one that does not exist may do nothing
+	Role    Role      // a token with an unknown role may do nothing
 	Expires time.Time // from then on it is refused; zero: never
 }
 
@@ -54,7 +54,7 @@ func (a *Auth) authenticateToken(c echo.Context) (Actor, error) {
 }
 
 // tooManyTokensError returns the 429 for a network that sent too many wrong tokens, and counts and
-// logs it.
+// logs this refusal.
 func (a *Auth) tooManyTokensError(c echo.Context, d quota.Decision) error {
 	rule, _ := d.Blocking()
 	a.Refused("token", rule.Name)

@@ -92,7 +92,7 @@ func drawQRCode(text string) (qrCode, error) {
 			}
 		}
 	}
-	return qrCode{size + 2*margin, template.HTMLAttr(`d="` + path.String() + `"`)}, nil // digits and letters alone
+	return qrCode{size + 2*margin, template.HTMLAttr(`d="` + path.String() + `"`)}, nil // the path has no quotes
 }
 
 // Recovery codes replace a lost device. Each has 80 random bits.
@@ -116,7 +116,7 @@ func recoveryCodeHash(account, code string) [32]byte {
 	return sha256.Sum256([]byte("recovery\x00" + account + "\x00" + code))
 }
 
-// normalizeCode removes the characters that people type between those of a code.
+// normalizeCode removes the spaces and dashes that people type in a code, and makes its letters lower-case.
 func normalizeCode(typed string) string {
 	return strings.ToLower(strings.NewReplacer(" ", "", "-", "", "\u00a0", "").Replace(typed))
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // providerEventKinds has for each kind of event its tone and the cause of the suppression that it may
-// lead to. The worst kind is first.
+// lead to. The worst kind is first; unmapped, which has no rank, is last.
 var providerEventKinds = []struct {
 	kind  store.ProviderEventKind
 	tone  tone

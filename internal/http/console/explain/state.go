@@ -50,7 +50,7 @@ func RequestedLocale(s store.SendOrRefusal) string {
 	return s.Locale
 }
 
-// codeStates are the states of codes in the words of lists.
+// codeStates are the states of codes as lists name them.
 var codeStates = map[verification.State]store.CodeState{
 	verification.Approved: store.CodeEntered, verification.Canceled: store.CodeCanceled,
 	verification.MaxAttemptsReached: store.CodeUsedUp,

@@ -124,7 +124,7 @@ func (t rowTimeline) datedEntry(when time.Time, tone tone, key string) TimelineE
 }
 
 // undatedEntry returns an entry without a time, for something whose time is not stored. Its place
-// is after entries of the time after.
+// is behind the entries at the given time.
 func (t rowTimeline) undatedEntry(after time.Time, tone tone, key string) TimelineEntry {
 	return TimelineEntry{Tone: tone, What: t.sentence(key), order: after}
 }

@@ -38,7 +38,7 @@ type verdictInput struct {
 	texts.Words
 	story store.SendDetails
 	facts VerdictFacts
-	state verification.State  // of the code; empty without one, and while only its caller knows
+	state verification.State  // of the code; empty if there is none, or only the caller that checks it knows
 	spans bool                // times are told as spans from now
 	valid *store.Verification // the pending code that reached its recipient; nil: none
 }
@@ -109,7 +109,7 @@ func Judge(s store.SendDetails, now VerdictFacts, w texts.Words) Verdict {
 func (c verdictInput) withWrongCodes(v Verdict) Verdict {
 	switch {
 	case c.Status == store.Refused || c.isToTestRecipient():
-	case c.state == verification.MaxAttemptsReached && c.To == store.ErasedMask: // with its checks
+	case c.state == verification.MaxAttemptsReached && c.To == store.ErasedMask: // erased, and the checks with it
 		v.What = c.Join(c.text("verdict.locked.erased"), v.What)
 	case c.state == verification.MaxAttemptsReached:
 		v.Tone, v.What = Bad, c.Join(c.text("verdict.locked"), v.What)

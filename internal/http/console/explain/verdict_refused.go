@@ -17,7 +17,7 @@ import (
 // admits the next one.
 func (c verdictInput) refusedTexts() (what, next texts.Sentence) {
 	switch {
-	case c.BlockedBy == verification.LockoutRuleName: // no code was sent because none could have been entered
+	case c.BlockedBy == verification.LockoutRuleName: // a code could not have been entered, so none was sent
 		what, next = c.text(texts.PluralKey("verdict.checks", c.Count)), c.lockoutsText()
 	case policy.IsUnservedRefusal(c.SendOrRefusal): // nothing is sent to the recipient at all
 		what = c.Join(c.text(texts.PluralKey("verdict.unserved", c.Count)), c.text("unserved."+c.BlockedBy),

@@ -86,7 +86,7 @@ func linkedTextTo(w texts.Words, key string, s store.SendOrRefusal) linkedText {
 		texts.Plain("became", w.Or("status", string(s.Status)))), Link: SendPageAddress(s.ID)}
 }
 
-// reduceIfErased returns the verdict, reduced if the row's recipient was erased.
+// reduceIfErased returns the verdict. If the recipient was erased, that replaces the advice and the reply.
 func (c verdictInput) reduceIfErased(v Verdict) Verdict {
 	if c.To != store.ErasedMask {
 		return v

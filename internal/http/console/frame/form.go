@@ -21,7 +21,7 @@ func FormHandler(handle func(c echo.Context, form url.Values) error) echo.Handle
 		}
 		if err := r.ParseForm(); err != nil {
 			if known, ok := errors.AsType[*echo.HTTPError](err); ok {
-				return known // the body limit's own
+				return known // the body limit's error, with its status
 			}
 			return &server.Problem{Kind: server.BadRequest, Detail: "The form could not be read."}
 		}

@@ -30,7 +30,7 @@ type FieldOption struct {
 }
 
 // FieldOptions returns the choices of a field: first the one that chooses nothing, then the values.
-// field and names begin the keys of their texts.
+// The keys of the texts are field.any for the first, and names with the value for the others.
 func FieldOptions[T ~string](w texts.Words, field, names string, chosen T, values ...T) []FieldOption {
 	all := []FieldOption{{Text: w.Get(field + ".any"), Chosen: chosen == ""}}
 	for _, v := range values {

@@ -33,7 +33,7 @@ func EncodeCursor(m store.Cursor) string {
 
 // DecodeCursor decodes a cursor that EncodeCursor made; false for every other text.
 func DecodeCursor(text string) (store.Cursor, bool) {
-	// the decoder skips line ends, so a text with some is too long
+	// the decoder would skip line ends: a text with some is longer, and refused here
 	if len(text) != base64.RawURLEncoding.EncodedLen(cursorSize) {
 		return store.Cursor{}, false
 	}
@@ -48,8 +48,8 @@ func DecodeCursor(text string) (store.Cursor, bool) {
 // PagingFields are the fields of a filter that bound one page.
 type PagingFields struct {
 	Limit  *int           // rows of a page
-	Before **store.Cursor // rows older than this one; nil: the newest
-	After  **store.Cursor // rows newer than this one; nil: the list has no way back
+	Before **store.Cursor // rows older than *Before; *Before nil: the newest
+	After  **store.Cursor // rows newer than *After, if not nil; After nil: the list has no way back
 }
 
 // List is one kind of rows, read by a filter F, newest first.
@@ -109,7 +109,7 @@ func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p ListPage
 		return p, nil
 	}
 	last := l.Cursor(p.Rows[len(p.Rows)-1])
-	// one row more, so that a next page is named only where there is one
+	// read one row more, so that a next page is named only where there is one
 	if *place.Before, *place.Limit = &last, 1; back {
 		*place.After = nil
 	}

@@ -99,8 +99,8 @@ func SetAccount(c echo.Context, name, role string) { c.Set(accountContextKey, ac
 // SetFormToken stores the token of the request's account, which the forms of the page have.
 func SetFormToken(c echo.Context, token string) { c.Set(formTokenContextKey, token) }
 
-// A reader's language and zone are in cookies. Scripts set the one of the zone if it is missing,
-// since only they know it.
+// A reader's language and zone are in cookies. The pages' script sets the zone's cookie if it is
+// missing, since the server does not know the browser's zone.
 const (
 	languageCookie  = "sendcode_language"
 	zoneCookie      = "sendcode_zone"

@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// How many rows a list has.
+// How many rows a page of a list has.
 const (
 	DefaultPageRows = 50
 	MaxPageRows     = store.MaxPageRows

@@ -23,7 +23,7 @@ func ReasonProblem(w texts.Words, bad *fault.InvalidError, most int) string {
 type problemView struct {
 	Page
 	Detail string
-	Field  string // of the address, when it is to blame
+	Field  string // the address's parameter that is wrong; empty: another problem
 }
 
 // problemPages are the kinds of problems that the console shows as pages of its own, with the key

@@ -12,7 +12,7 @@ import (
 
 // ServiceStatus is the state of the service, as /readyz reports it, and the sends that wait.
 type ServiceStatus struct {
-	Reasons  []server.HealthReason // why parts are not well
+	Reasons  []server.HealthReason // why parts do not work, or are slow
 	Parts    []ServicePart
 	UnderWay store.Backlog // sends without an outcome, of all channels
 	Counted  bool          // UnderWay is known
@@ -23,8 +23,8 @@ type ServiceStatus struct {
 type ServicePart struct {
 	Kind string // database, redis, mail or sms
 	Name string // of a mail server its host:port, of a carrier its name
-	// of a mail server or carrier: its circuit breaker is closed. An open one gets one attempt every
-	// five seconds
+	// whether it works; of a mail server or carrier: its circuit breaker is closed. While it is open,
+	// one attempt is allowed every five seconds
 	Up    bool
 	Slow  bool // it answers, but late
 	Since time.Time

@@ -60,7 +60,7 @@ type auditView struct {
 	frame.ListPage[store.AuditFilter, store.AuditEntry]
 	Topics  []string // providers whose subscription the reader may accept
 	Problem string
-	Typed   url.Values // in the form that was refused
+	Typed   url.Values // in the form that was refused, or that comes back after a login
 }
 
 func (a *Handlers) auditPage(c echo.Context) error {
@@ -123,13 +123,13 @@ func (v auditView) Filtered() bool {
 	return v.Filter.Who != "" || v.Filter.What != "" || v.Filter.Recipient != nil
 }
 
-// IsOnSend reports whether the act was done to a send.
+// IsOnSend reports whether the entry is about a send, by its target, which is the ID.
 func (v auditView) IsOnSend(a store.AuditEntry) bool {
 	_, err := uuid.Parse(a.Target)
 	return err == nil
 }
 
-// TargetText returns the target of an act: the masked recipient, else the account.
+// TargetText returns what an entry is about: the masked recipient, else the target unless it is a send's ID.
 func (v auditView) TargetText(a store.AuditEntry) string {
 	if v.IsOnSend(a) {
 		return cmp.Or(a.To, "–")
@@ -137,12 +137,12 @@ func (v auditView) TargetText(a store.AuditEntry) string {
 	return cmp.Or(a.To, a.Target, "–")
 }
 
-// State returns how an act ended.
+// State returns the label of how an audited action ended.
 func (v auditView) State(a store.AuditEntry) explain.StateLabel {
 	return outcomeLabel(v.W.Or("outcome", string(a.Outcome)), a.Outcome == store.AuditDone, a.Outcome == store.AuditFailed)
 }
 
-// outcomeLabel returns the label of an act or event by how it ended: done, failed, or not yet.
+// outcomeLabel returns the label of an audited action or event: done, failed, or neither yet.
 func outcomeLabel(word string, done, failed bool) explain.StateLabel {
 	switch {
 	case done:

@@ -57,9 +57,9 @@ func prefixPauseJSON(p store.PrefixPause, now time.Time) frame.JSONObject {
 type prefixesView struct {
 	frame.Page
 	frame.ListPage[store.PrefixPauseFilter, store.PrefixPause]
-	May     bool // the reader may lift
+	May     bool // the reader may end pauses
 	Problem string
-	Typed   url.Values // in the form that was refused
+	Typed   url.Values // in the form that was refused, or that comes back after a login
 }
 
 func (a *Handlers) prefixesPage(c echo.Context) error {
@@ -90,7 +90,7 @@ func (v prefixesView) State(p store.PrefixPause) explain.StateLabel {
 	return suppressionOrPauseLabel(p.Active(v.Now), !p.LiftedAt.IsZero(), "prefixes.holds", v.W)
 }
 
-// LiftedText returns a sentence about who lifted a pause, when and why; nil if it was not lifted.
+// LiftedText returns a sentence on the actor that lifted a pause, when and why; nil if it was not lifted.
 func (v prefixesView) LiftedText(p store.PrefixPause) texts.Sentence {
 	return liftedSentence(p.LiftedAt, p.LiftedBy, p.LiftedWhy, v.W)
 }

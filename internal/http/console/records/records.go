@@ -1,6 +1,6 @@
 // Package records has the console's lists of what is not a send: administrators' actions,
 // suppressed recipients, paused number prefixes, and webhook events. Each list is a page and, below
-// /v1, JSON. Administrators can end suppressions and pauses there.
+// /v1, JSON. Administrators can add and end suppressions, and end pauses.
 package records
 
 import (
@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/verify/support"
 )
 
-// Store reads the lists. Implementation: sqldb.DB.
+// Store reads the lists, and writes audit entries. Implementation: sqldb.DB.
 type Store interface {
 	AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error)
 	Suppressions(ctx context.Context, f store.SuppressionFilter) ([]store.Suppression, time.Time, error)

@@ -57,10 +57,10 @@ type suppressionsView struct {
 	frame.ListPage[store.SuppressionFilter, store.Suppression]
 	May     bool       // the reader may add and lift
 	Problem string     // what was wrong with a form
-	Typed   url.Values // in that form, without the recipient, which must be typed again, or in one that comes back after a login
+	Typed   url.Values // in the refused form, without the recipient; or in one that comes back after a login, with it
 }
 
-// FormRefused reports whether the form that lifts a suppression was refused.
+// FormRefused reports whether the form that lifts a suppression was refused, or comes back after a login.
 func (v suppressionsView) FormRefused(s store.Suppression) bool {
 	return v.Typed.Get("address") == s.Address.String() && v.Typed.Get("channel") == string(s.Channel) &&
 		v.Typed.Get("app") == s.App
@@ -94,8 +94,8 @@ func (v suppressionsView) State(s store.Suppression) explain.StateLabel {
 	return suppressionOrPauseLabel(s.Active(v.Now), !s.LiftedAt.IsZero(), "suppressions.active", v.W)
 }
 
-// StateText returns a sentence about why a suppression is held, or about who lifted it, when and why;
-// nil if it is neither held nor lifted.
+// StateText returns a sentence on why a suppression is held, or on the actor that lifted it, when and
+// why; nil if it is neither held nor lifted.
 func (v suppressionsView) StateText(s store.Suppression) texts.Sentence {
 	switch {
 	case s.Held(v.Now):
@@ -119,8 +119,8 @@ func suppressionOrPauseLabel(active, lifted bool, holds string, w texts.Words) e
 	return explain.StateLabel{Sign: "–", Word: w.Get("suppressions.ended"), Tone: explain.Neutral}
 }
 
-// liftedSentence returns a sentence about who lifted a suppression or a pause, when and why; nil if
-// it was not lifted.
+// liftedSentence returns a sentence on the actor that lifted a suppression or a pause, when and why;
+// nil if it was not lifted.
 func liftedSentence(at time.Time, by, why string, w texts.Words) texts.Sentence {
 	if at.IsZero() {
 		return nil
@@ -223,7 +223,7 @@ func (a *Handlers) answerSuppressionForm(c echo.Context, typed url.Values, err e
 		w := frame.Words(c)
 		problem := formProblemText(w, "suppressions", bad, support.MaxSuppressionReasonLength)
 		if typed.Has("to") {
-			typed.Del("to") // no page holds a whole address
+			typed.Del("to") // a refused form does not show a full recipient again
 			problem += w.Get("sentence.space") + w.Get("suppressions.problem.again")
 		}
 		return a.showSuppressions(c, http.StatusUnprocessableEntity, c.Request().URL.RawQuery, typed, problem)

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/base/texts"
 )
 
-// Chart is one drawing over all stretches of a time, with what its colours stand for.
+// Chart is one drawing over all intervals of a time range, with what its colours stand for.
 type Chart struct {
 	Alt       string
 	Top, Half string // what the grid's two lines stand for
@@ -120,9 +120,9 @@ func roundUpToGrid(n float64) float64 {
 	}
 }
 
-// axisLabel returns the label below a stretch; "" if it has none; minor if it may be left out. Up
-// to 8 days all have a label, of more every fifth, counted from the last. Up to 4 hours all have
-// one, up to 30 every sixth. Midnight always has one: the day.
+// axisLabel returns the label below a stretch; "" if it has none; minor if it may be left out. Of up
+// to 8 days each has a label, of more every fifth, counted from the last. Of up to 4 hours each has
+// one, of up to 30 every sixth. In a chart of hours, midnight always has one: the date.
 func (d ChartBuilder) axisLabel(i int, at time.Time) (text string, minor bool) {
 	local, back := at.In(d.W.Zone()), len(d.Stretches)-1-i
 	switch {
@@ -138,7 +138,7 @@ func (d ChartBuilder) axisLabel(i int, at time.Time) (text string, minor bool) {
 	return "", false
 }
 
-// intervalText returns a stretch in words: "14:00–15:00", or the day.
+// intervalText returns the time of a stretch: "01-31 14:00–15:00", or the day as "2026-01-31".
 func (d ChartBuilder) intervalText(at time.Time) string {
 	from := at.In(d.W.Zone())
 	if d.Each >= 24*time.Hour {

@@ -72,8 +72,8 @@ type codeMeasures struct {
 	P95MS    *int64   `json:"p95_ms"`
 }
 
-// domainCounts are the numbers of mails to one domain. Only the domains to which most mails failed
-// have any.
+// domainCounts are the numbers of mails to one domain. Statistics list
+// only the domains to which most mails failed.
 type domainCounts struct {
 	Domain   string `json:"domain"`
 	Sends    int    `json:"sends"`

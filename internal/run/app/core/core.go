@@ -1,10 +1,10 @@
 // Package core puts together the parts that need no port, file or connection: gates, outbox, use
 // cases, the deliverer of webhooks and the jobs. Package app gives it the parts that the
-// configuration names. Tests give it parts in memory and, in a bubble, a clock of its own; the
-// demonstration gives it a played week.
+// configuration names. Tests give it parts in memory and a clock, which in testing/synctest is that of
+// the bubble; the demonstration gives it a clock and mail servers of its own.
 //
-// A new service is a field of Dependencies. newCore of package app sets it; New of verificationtest
-// sets it to a stand-in.
+// A new service that a Core uses is a field of Dependencies. newCore of package app sets it; New of
+// verificationtest sets it to a stand-in.
 package core
 
 import (
@@ -88,7 +88,7 @@ type Observer interface {
 type Dependencies struct {
 	DB        Database
 	Limiter   gates.Limiter
-	Kept      *gates.Kept // keeps the events of a Limiter in this process; nil: nothing does
+	Kept      *gates.Kept // keeps the events of a Limiter in this process; nil: they are not kept
 	Mails     MailRenderer
 	Sender    outbox.MailSender
 	Texts     TextRenderer          // set if Carrier is
@@ -99,7 +99,7 @@ type Dependencies struct {
 	Logger    *slog.Logger
 	Now       func() time.Time
 	Random    func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
-	Transport http.RoundTripper                 // of webhooks; nil: connections that their guard has let through
+	Transport http.RoundTripper                 // of webhooks; nil: it dials only what Settings.Webhooks.Guard allows
 	// Around wraps the outbox, for example to deliver each send before its request ends; nil: the
 	// outbox delivers in the background.
 	Around func(*outbox.Outbox) verification.Outbox

@@ -23,7 +23,7 @@ func ValidateSelector(text string) error {
 }
 
 // checkDKIM looks at the keys that the mail server signs with (RFC 6376 section 3.6.1). A key's
-// name in the DNS contains the selector, which only the administrator and signed mails tell.
+// name in the DNS contains the selector, which is known only from signed mails and to the administrator.
 func (d *doctor) checkDKIM(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -55,7 +55,7 @@ func (d *doctor) checkDKIMOf(ctx context.Context, sender string) {
 	d.fail("DKIM", "there is no key at "+name+": mails signed with it count as unsigned")
 }
 
-// parseDKIMTags returns the tags of a DKIM record; nil if the record is another one.
+// parseDKIMTags returns the tags of a DKIM record; nil if the record is no DKIM record.
 func parseDKIMTags(record string) map[string]string {
 	tags := map[string]string{}
 	for tag := range strings.SplitSeq(record, ";") {

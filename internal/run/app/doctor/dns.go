@@ -57,8 +57,8 @@ func (d *doctor) checkSenderDomains(ctx context.Context) {
 	}
 }
 
-// hasRecord reports whether a TXT record of the name begins with prefix; if none does, it prints a
-// remark.
+// hasRecord reports whether a TXT record of the name begins with prefix; if none does, it prints the remark
+// otherwise.
 func (d *doctor) hasRecord(ctx context.Context, name, prefix, otherwise string) bool {
 	records, err := d.resolver.LookupTXT(ctx, name)
 	if !d.dnsAnswered("sender domain", name, err) {

@@ -33,7 +33,7 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 		return nil
 	case err != nil:
 		said := ": " + strings.TrimPrefix(err.Error(), "yaml: ")
-		// the line where the parser noticed the mistake, which may be in an earlier line
+		// the parser names the line where it noticed the mistake, which may be in an earlier line
 		if line, ok := strings.CutPrefix(said, ": line "); ok {
 			said = ", near line " + line
 		}

@@ -117,14 +117,14 @@ func calledMethod() (method string) {
 	}
 }
 
-// engine is that of a database, with the faults of a test.
+// engine is a database's engine with the faults of a test.
 type engine struct {
 	sqldb.Engine
 	db *DB
 }
 
-// Read asks the hook before each statement. Lost acts as Vague: a read changes nothing, whether it
-// happens or not.
+// Read asks the hook before each statement. Lost acts as Vague, since a read changes nothing in any
+// case.
 func (e engine) Read(ctx context.Context, f func(sqldb.Tx) error) error {
 	method := calledMethod()
 	return e.Engine.Read(ctx, func(q sqldb.Tx) error {
@@ -152,7 +152,7 @@ func (c readConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) e
 }
 
 func (e engine) Write(ctx context.Context, f func(sqldb.Tx) error) error {
-	method := calledMethod() // a shared transaction runs elsewhere
+	method := calledMethod() // must be read here, since a shared transaction runs in another goroutine
 	fault := e.db.fault(ctx, method, Asking)
 	if err := nothingDone[fault]; err != nil {
 		return err

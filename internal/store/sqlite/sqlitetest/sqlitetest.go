@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-// DB is a SQLite whose accesses fail as a hook says.
+// DB is a SQLite database whose accesses fail as a hook says.
 type DB struct {
 	*sqlite.DB
 	pool *sql.DB
@@ -38,7 +38,7 @@ func Open(t testing.TB, now func() time.Time) *DB {
 	return db
 }
 
-// New is Open for programs that are no test; they close it. It opens a real SQLite with the same
+// New is Open for programs that are no test; they must close the DB. It opens a real SQLite with the same
 // schema, statements and transactions as a file, but with one connection for writing and reading.
 // So a read that is under way, as in CountedSends while yield runs, blocks every other call. It
 // starts nothing that outlives Close.
@@ -76,7 +76,7 @@ const memoryPragmas = "_pragma=foreign_keys(1)&_pragma=journal_mode(MEMORY)&_pra
 func openMemory() (*sql.DB, error) { return sqlite.OpenPool("file::memory:?"+memoryPragmas, 1) }
 
 // emptySchema returns the image of an empty, migrated database. The migrations run once in a
-// process; open copies the image.
+// process; New copies the image.
 var emptySchema = sync.OnceValues(func() (image []byte, err error) {
 	pool, err := openMemory()
 	if err != nil {

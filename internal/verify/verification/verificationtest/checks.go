@@ -40,8 +40,8 @@ func (r *Rig) WantApproved(id, code string) {
 	r.WantChecked("the right code", r.Check(id, code), "approved true")
 }
 
-// Try checks a code, and returns also whether it was compared, which a result after the end does
-// not tell, or how long to wait.
+// Try checks a code. It also returns whether the code was compared and, after too many failed checks,
+// how long to wait.
 func (r *Rig) Try(c verification.Caller, id, code string) (checked verification.CheckResult, compared bool,
 	wait time.Duration) {
 	r.Helper()
@@ -79,7 +79,7 @@ func (r *Rig) Guess(c verification.Caller, n int, ids ...string) (compared int) 
 	return compared
 }
 
-// WantLockedOut fails the test unless a send is refused since its code could not be checked.
+// WantLockedOut fails the test unless a lockout refuses a send. It returns the wait.
 func (r *Rig) WantLockedOut(ask verification.Request) (wait time.Duration) {
 	r.Helper()
 	mails := len(r.MailServer.Attempts())

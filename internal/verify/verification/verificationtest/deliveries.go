@@ -41,7 +41,7 @@ func (p *MailServer) Send(ctx context.Context, m delivery.Mail) (delivery.Result
 	return receipt, answer(ctx)
 }
 
-// wait returns the context's error if that ends before.
+// wait waits for d. It returns the error of ctx if ctx ends first.
 func wait(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return nil
@@ -77,7 +77,7 @@ func FailWith(class delivery.ErrorClass, stage string, code int, enhanced string
 	}
 }
 
-// Hang is no answer until release is closed, as of a process that died.
+// Hang answers only once release is closed, as if the process had died; then it accepts.
 func Hang(release <-chan struct{}) func(context.Context) error {
 	return func(context.Context) error { <-release; return nil }
 }

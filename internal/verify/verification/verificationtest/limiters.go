@@ -83,7 +83,7 @@ func (s *Limiter) call(ctx context.Context, name string, do func(gates.Limiter) 
 // calls is a limiter that hands each call over with its name.
 type calls func(ctx context.Context, name string, do func(gates.Limiter) error) error
 
-// Take implements gates.Limiter. After an error the call may still run.
+// Take implements gates.Limiter. It does not read d after an error, since the call may still run.
 func (c calls) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	var d quota.Decision
 	if err := c(ctx, "Take", func(l gates.Limiter) (err error) { d, err = l.Take(ctx, r); return err }); err != nil {

@@ -22,11 +22,11 @@ type FakeRedis struct {
 	ahead     time.Duration // of the clock
 }
 
-// write is one that a replica may have.
+// write is a write to FakeRedis, which FailOver may lose.
 type write struct {
 	at    time.Time
 	do    func(gates.Limiter) error
-	gives bool // places back
+	gives bool // the write gives places back
 }
 
 // NewFakeRedis returns an empty limiter.
@@ -52,7 +52,7 @@ func (s *FakeRedis) Flush() {
 }
 
 // FailOver loses the newest writes, and returns how many, and whether one of them gave places back:
-// those may then stay taken for a window.
+// these places may then stay taken for a window.
 func (s *FakeRedis) FailOver(lost int) (n int, gave bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func (s *FakeRedis) FailOver(lost int) (n int, gave bool) {
 	return n, gave
 }
 
-// Step sets the clock.
+// Step moves the clock by a duration.
 func (s *FakeRedis) Step(by time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +86,7 @@ func (s *FakeRedis) call(_ context.Context, name string, do func(gates.Limiter) 
 	return do(s.memory)
 }
 
-// Take implements quota.Limiter. Only an admitted one is a write.
+// Take implements gates.Limiter. Only a Take that is admitted is a write.
 func (s *FakeRedis) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,7 +27,7 @@ import (
 )
 
 var (
-	OldKey = keyFrom("old") // of the settings that tests begin with
+	OldKey = keyFrom("old") // the key in TestSettings
 	NewKey = keyFrom("new")
 )
 
@@ -95,7 +95,7 @@ func EachInBubble[Case any](t *testing.T, cases map[string]Case, change func(*Se
 	}
 }
 
-// InBubbleIdle is InBubbleWith for tests that start the service, if they do.
+// InBubbleIdle is InBubbleWith for tests that start the service themselves, or not at all.
 func InBubbleIdle(t *testing.T, change func(*Settings), test func(r *Rig)) {
 	t.Helper()
 	servertest.Bubble(t, func(t *testing.T) {
@@ -290,8 +290,8 @@ func (r *Rig) NoError(err error) {
 	}
 }
 
-// ids are of sends and the like: one of them has the six digits of some code once in a few thousand
-// runs.
+// ids matches UUIDs, which NoSecretLogged leaves out: in one of a few thousand runs, one of them would
+// contain the digits of a code.
 var ids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // NoSecretLogged fails the test if a code or a recipient was logged.
