@@ -348,7 +348,7 @@ func TestEVPVerifyKeepsKnownIssuers(t *testing.T) {
 // The client that the service uses calls no private address, whatever the domain's owner says.
 func TestEVPVerifyCallsNoPrivateAddress(t *testing.T) {
 	r := newEVPRig(t)
-	client := webhook.Guard{}.Client(nil, r.Resolver())
+	client := webhook.Guard{}.NewClient(nil, r.Resolver())
 	dialled := &evpRefusals{RoundTripper: client.Transport}
 	client.Transport = dialled
 	r.v.Client = &client

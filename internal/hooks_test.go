@@ -32,9 +32,9 @@ func TestSupabaseBodies(t *testing.T) {
 		"sms":                        "sms 203.0.113.7 [{+4915123456789 561166}]",
 		"magiclink_without_metadata": "magiclink invalid IP [{ana@example.com 305805}]",
 	} {
-		h := hooks.Hook{Server: hooks.SupabaseEmail}
+		h := hooks.Hook{Kind: hooks.SupabaseEmail}
 		if name == "sms" {
-			h.Server = hooks.SupabaseSMS
+			h.Kind = hooks.SupabaseSMS
 		}
 		r, err := h.Parse(readHook(t, name))
 		if got := fmt.Sprint(r.Action, " ", r.IP, " ", r.Messages); err != nil || got != want || r.ID == "" {
@@ -46,7 +46,7 @@ func TestSupabaseBodies(t *testing.T) {
 // A repetition is the same request, also from a server that names none, and another body is another
 // one.
 func TestARepetitionIsTheSameRequest(t *testing.T) {
-	id := func(body []byte) string { r, _ := hooks.Hook{Server: hooks.SupabaseEmail}.Parse(body); return r.ID }
+	id := func(body []byte) string { r, _ := hooks.Hook{Kind: hooks.SupabaseEmail}.Parse(body); return r.ID }
 	signup, old := readHook(t, "signup"), readHook(t, "magiclink_without_metadata")
 	if id(signup) != "1d2e8bd6-7b3c-4c5a-9a71-000000000001" || len(id(old)) != 64 ||
 		id(old) != id(readHook(t, "magiclink_without_metadata")) {
@@ -59,7 +59,7 @@ func TestARepetitionIsTheSameRequest(t *testing.T) {
 
 // parsed is what a hook makes of a body: who gets which code, or what the body does not say.
 func parsed(kind hooks.HookKind, body string) string {
-	r, err := hooks.Hook{Server: kind}.Parse([]byte(body))
+	r, err := hooks.Hook{Kind: kind}.Parse([]byte(body))
 	if err != nil {
 		return "400"
 	}
@@ -168,7 +168,7 @@ func TestParseOddBodiesOfSupabase(t *testing.T) {
 // A signature that another implementation made: `openssl dgst -sha256 -mac HMAC` over ID, time and
 // body.
 func TestASignatureOfAnotherImplementation(t *testing.T) {
-	h := hooks.Hook{Server: hooks.SupabaseSMS,
+	h := hooks.Hook{Kind: hooks.SupabaseSMS,
 		Secrets: [][]byte{[]byte("another secret, of 32 bytes or so"), []byte("a secret of 32 bytes for a hook!!")}}
 	header := http.Header{"Webhook-Id": {"4d8b7a3e-8a4f-4e0e-9d51-3c5a9a717b3c"}, "Webhook-Timestamp": {"1778763393"},
 		"Webhook-Signature": {

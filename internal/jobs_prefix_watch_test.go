@@ -18,7 +18,7 @@ import (
 func watched(s *vtest.Settings) {
 	vtest.ServeCountries("DE", "US")(s)
 	s.Tick = 5 * time.Second
-	s.Watch = store.PrefixWatch{Sends: 20, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour}
+	s.Watch = store.PrefixWatch{MinSends: 20, MinApprovedPercent: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour}
 }
 
 // Many codes go to a prefix and none is entered. The prefix is paused, an alarm is logged, its
@@ -94,7 +94,7 @@ func TestExemptPrefixesAndNoWatch(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.Pump(0, 20)
 		r.Sleep(12 * time.Minute)
-		for n, watch := range []store.PrefixWatch{{Sends: 20, Exempt: []string{"+49151"}}, {}} {
+		for n, watch := range []store.PrefixWatch{{MinSends: 20, Exempt: []string{"+49151"}}, {}} {
 			r.Svc.Outbox.Watch = watch
 			r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60+n))), "sent")
 		}

@@ -53,7 +53,7 @@ func TestRowsAreKeptForEver(t *testing.T) {
 func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 	vtest.InBubbleWith(t, keepFor(twoDays), func(r *vtest.Rig) {
 		r.FailStore(sqlitetest.Down, "DeleteAged")
-		r.SendMany(0, jobs.ExpireRowsPerRun+100)
+		r.SendMany(0, jobs.RetentionRowsPerRun+100)
 		r.Sleep(twoDays + store.MaxCodeLife + 10*time.Minute)
 		r.MendStore()
 		r.Sleep(jobs.RetentionEvery)

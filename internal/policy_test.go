@@ -94,7 +94,7 @@ func TestStrangersHaveHalfOfTheFailures(t *testing.T) {
 		p := policy.Purpose{Policy: quota.Policy{Rules: []quota.Rule{{Name: "bad", Scope: quota.Failures, Limit: limit}}}}
 		for class, want := range map[store.Class]int{store.SecretKeyClass: limit, store.KnownBrowser: limit,
 			store.UnknownBrowser: half} {
-			if got := (policy.Set{}).WithLimits(p, "shop", class).Policy.Rules[0].Limit; got != want {
+			if got := (policy.Set{}).ForClass(p, "shop", class).Policy.Rules[0].Limit; got != want {
 				t.Errorf("of %d failures %q has %d, want %d", limit, class, got, want)
 			}
 		}

@@ -62,7 +62,7 @@ func verifyProof(t *testing.T, keys *proof.Signer, token string, at time.Time) (
 
 var (
 	proofNow   = time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)
-	proofFacts = proof.Claims{ID: "v1", App: "shop", Recipient: "00ff", Channel: "email", Purpose: "login"}
+	proofFacts = proof.Claims{ID: "v1", App: "shop", RecipientHash: "00ff", Channel: "email", Purpose: "login"}
 )
 
 func signProof(t *testing.T, s *proof.Signer) string {

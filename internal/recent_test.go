@@ -54,7 +54,7 @@ func TestRecentTimeoutAndShare(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		v := recent.Value[int]{Every: time.Second, Share: 20, Timeout: 5 * time.Second,
+		v := recent.Value[int]{Every: time.Second, PauseFactor: 20, Timeout: 5 * time.Second,
 			Ask: func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() }}
 		began := time.Now()
 		servertest.Same(t, "no answer yet", v.Get(ctx), recent.Answer[int]{})

@@ -38,13 +38,13 @@ func (r *redeeming) reference(app string) string {
 
 func TestRedeemTellsTheAddressOnce(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
-		by := redemption.RedeemRequest{Proof: r.approved.Proof, Key: "a key"}
+		by := redemption.RedeemRequest{Proof: r.approved.Proof, IdempotencyKey: "a key"}
 		got, err := r.Redeem(r.Context(), "shop", by)
 		r.NoError(err)
 		facts, _, err := r.Proofs.VerifySignature(r.approved.Proof)
 		r.NoError(err)
 		want := redemption.RedeemedVerification{
-			ID: r.approved.ID, Channel: "email", To: vtest.Ana, Recipient: facts.Recipient, Purpose: "default",
+			ID: r.approved.ID, Channel: "email", To: vtest.Ana, RecipientHash: facts.RecipientHash, Purpose: "default",
 			ApprovedAt: got.ApprovedAt,
 		}
 		if got != want || time.Since(got.ApprovedAt).Abs() > time.Second {
@@ -54,7 +54,7 @@ func TestRedeemTellsTheAddressOnce(t *testing.T) {
 			r.Errorf("the same request again: %+v, %v", again, err)
 		}
 		for _, other := range []redemption.RedeemRequest{
-			{Proof: r.approved.Proof, Key: "another"}, {Proof: r.approved.Proof}, {Reference: r.reference("shop")},
+			{Proof: r.approved.Proof, IdempotencyKey: "another"}, {Proof: r.approved.Proof}, {Reference: r.reference("shop")},
 		} {
 			r.WantError(vtest.Err(r.Redeem(r.Context(), "shop", other)), redemption.ErrRedeemed)
 		}
@@ -106,7 +106,7 @@ func TestRedeemRefuses(t *testing.T) {
 
 func TestNoAddressIsToldOnceErased(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
-		ask := redemption.RedeemRequest{Proof: r.approved.Proof, Key: "a key"}
+		ask := redemption.RedeemRequest{Proof: r.approved.Proof, IdempotencyKey: "a key"}
 		r.NoError(vtest.Err(r.Redeem(r.Context(), "shop", ask)))
 		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
 		if got, err := r.Redeem(r.Context(), "shop", ask); err != redemption.ErrErased || got.To != "" {
@@ -119,7 +119,7 @@ func TestNoAddressIsToldOnceErased(t *testing.T) {
 // the address.
 func TestRedeemWithoutTheDatabase(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
-		ask := redemption.RedeemRequest{Proof: r.approved.Proof, Key: "a key"}
+		ask := redemption.RedeemRequest{Proof: r.approved.Proof, IdempotencyKey: "a key"}
 		r.Rig.CutStore()
 		r.WantError(vtest.Err(r.Redeem(r.Context(), "shop", ask)), fault.Unavailable)
 		r.Rig.MendStore()

@@ -198,7 +198,7 @@ func (m *Memory) findOrAdd(name string, now int64) *bucket {
 		return b
 	}
 	s := &m.shards[m.shardOf(name)]
-	s.sweep(now)
+	s.sweepIfDue(now)
 	for other := range s.buckets {
 		if m.most == 0 || len(s.buckets) < m.most {
 			break
@@ -210,11 +210,11 @@ func (m *Memory) findOrAdd(name string, now int64) *bucket {
 	return b
 }
 
-// sweep deletes the expired buckets of the shard if a sweep is due: when the buckets added since
+// sweepIfDue deletes the expired buckets of the shard if a sweep is due: when the buckets added since
 // the last sweep are half of the map and at least 64, or after one minute plus one more for each
 // sweepRate buckets. The first condition keeps the cost of each added bucket small. The second one
 // deletes expired buckets after a rush, even if few new ones follow.
-func (s *shard) sweep(now int64) {
+func (s *shard) sweepIfDue(now int64) {
 	const least = 64
 	pause := time.Minute.Microseconds() * int64(1+len(s.buckets)/sweepRate)
 	s.opened++

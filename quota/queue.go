@@ -110,7 +110,7 @@ func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context
 		return q.waitUnshared(ctx, key, req, take)
 	}
 	for {
-		t, first := q.sharedWaitOf(sharedWaitKey{key, req.ID})
+		t, first := q.findOrAddSharedWait(sharedWaitKey{key, req.ID})
 		if first {
 			defer q.endSharedWait(sharedWaitKey{key, req.ID}, t)
 			t.answer, t.err = q.waitUnshared(ctx, key, req, take)
@@ -155,9 +155,9 @@ func (q *Queue) awaitShared(ctx context.Context, tenant string, t *sharedWait) (
 	}
 }
 
-// sharedWaitOf returns the shared wait of an event, and whether the caller is the first to wait:
+// findOrAddSharedWait returns the shared wait of an event, and whether the caller is the first to wait:
 // the first one must call endSharedWait.
-func (q *Queue) sharedWaitOf(e sharedWaitKey) (t *sharedWait, first bool) {
+func (q *Queue) findOrAddSharedWait(e sharedWaitKey) (t *sharedWait, first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if t = q.sharedWaits[e]; t != nil {
@@ -381,7 +381,7 @@ func (q *Queue) refusalBehindLine(req Request) (Decision, bool) {
 
 // finalRefusal returns the answer to a waiter whose wait has ended. left: the waiter must leave the
 // line with that answer or error; else the limiter's last answer does not refuse the waiter.
-func (q *Queue) finalRefusal(ctx context.Context, key string, w *waiter) (d Decision, left bool, err error) {
+func (q *Queue) finalRefusal(ctx context.Context, key string, w *waiter) (d Decision, leave bool, err error) {
 	if err := cancelError(ctx); err != nil {
 		return d, true, err
 	}

@@ -70,18 +70,18 @@ func (p *callBatcher) takeLaneOrQueue(ctx context.Context, script *redis.Script,
 // releaseLane releases the lane, or keeps it in a new goroutine to run the calls that were queued
 // meanwhile. It does not block.
 func (p *callBatcher) releaseLane() {
-	if batch := p.nextBatch(); batch != nil {
+	if batch := p.nextBatchOrReleaseLane(); batch != nil {
 		go func() {
-			for ; batch != nil; batch = p.nextBatch() {
+			for ; batch != nil; batch = p.nextBatchOrReleaseLane() {
 				p.runBatch(batch)
 			}
 		}()
 	}
 }
 
-// nextBatch removes the next batch from the queue, oldest first. With an empty queue it releases
+// nextBatchOrReleaseLane removes the next batch from the queue, oldest first. With an empty queue it releases
 // the lane and returns nil.
-func (p *callBatcher) nextBatch() []*scriptCall {
+func (p *callBatcher) nextBatchOrReleaseLane() []*scriptCall {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := min(len(p.waiting), maxBatch)

@@ -55,7 +55,7 @@ func (c serveCommand) Run(ctx context.Context, p program) error {
 	if err != nil {
 		return err
 	}
-	cfg.Wait, cfg.HoldUntil, cfg.DebugAddr = c.Wait, c.HoldUntil, c.DebugAddr
+	cfg.StartWait, cfg.HoldUntil, cfg.DebugAddr = c.Wait, c.HoldUntil, c.DebugAddr
 	if c.DebugAddr == "" {
 		runtime.MemProfileRate = 0 // without an address the heap's profile is never read
 	}
@@ -115,7 +115,7 @@ type copyCommand struct {
 }
 
 func (c copyCommand) Run(ctx context.Context, p program, cfg config.Config) error {
-	return app.Copy(ctx, cfg, c.To, p.out)
+	return app.MoveToPostgres(ctx, cfg, c.To, p.out)
 }
 
 type initCommand struct{ app.Installation }

@@ -32,17 +32,17 @@ func (a *Account) Columns() []Column {
 
 // Session is one login. All replicas share it.
 type Session struct {
-	ID        [32]byte // SHA-256 of the cookie's value: a copy of the table does not allow a login
-	Account   string
-	Bound     [32]byte // hash of the password or login provider at login; the session ends when that changes
-	Via       string   // the login provider; empty: by password
-	Granted   string   // the login provider's claim that gave the role; empty: the person has an account
-	Passed    bool     // the second factor was checked at login
-	Network   string   // the /24 or /48 of the login; empty: unknown
-	Browser   string   // browser and system, such as Firefox/Linux; empty: unknown
-	StartedAt time.Time
-	SeenAt    time.Time
-	FactorAt  time.Time // MadeAt of the account's second factor, only read; zero: it has none
+	ID           [32]byte // SHA-256 of the cookie's value: a copy of the table does not allow a login
+	Account      string
+	Bound        [32]byte // hash of the password or login provider at login; the session ends when that changes
+	Via          string   // the login provider; empty: by password
+	Granted      string   // the login provider's claim that gave the role; empty: the person has an account
+	FactorPassed bool     // the second factor was checked at login
+	Network      string   // the /24 or /48 of the login; empty: unknown
+	Browser      string   // browser and system, such as Firefox/Linux; empty: unknown
+	StartedAt    time.Time
+	SeenAt       time.Time
+	FactorAt     time.Time // MadeAt of the account's second factor, only read; zero: it has none
 }
 
 // Columns returns the columns of the row.
@@ -53,7 +53,7 @@ func (s *Session) Columns() []Column {
 		{"bound", &s.Bound, InsertedColumn},
 		{"via", &s.Via, InsertedColumn},
 		{"granted", &s.Granted, InsertedColumn},
-		{"passed", &s.Passed, InsertedColumn},
+		{"passed", &s.FactorPassed, InsertedColumn},
 		{"network", &s.Network, InsertedColumn},
 		{"browser", &s.Browser, InsertedColumn},
 		{"started_at", &s.StartedAt, InsertedColumn},

@@ -123,7 +123,7 @@ func (a *AppEvent) Columns() []Column {
 	}
 }
 
-// AppEventLimit is the largest number of events that AppEventsDue may lease for an app.
+// AppEventLimit is the largest number of events that LeaseDueAppEvents may lease for an app.
 type AppEventLimit struct {
 	App   string
 	Limit int

@@ -31,7 +31,7 @@ type AuditEntry struct {
 	Reason    string         // in the administrator's words; no erasure removes it, so it must not name a recipient
 	Outcome   AuditOutcome
 	Detail    string    // machine-readable: the cause of a failure, or what was changed
-	Ends      uuid.UUID // ID of the entry with outcome AuditBegun that this entry completes; uuid.Nil: none
+	Completes uuid.UUID // ID of the entry with outcome AuditBegun that this entry completes; uuid.Nil: none
 }
 
 // Columns returns the columns of the row.
@@ -52,7 +52,7 @@ func (a *AuditEntry) Columns() []Column {
 		{"reason", &a.Reason, InsertedColumn},
 		{"outcome", (*string)(&a.Outcome), InsertedColumn},
 		{"detail", &a.Detail, InsertedColumn},
-		{"completes", &a.Ends, NullableColumn | InsertedColumn},
+		{"completes", &a.Completes, NullableColumn | InsertedColumn},
 	}
 }
 
@@ -106,7 +106,7 @@ func (a AuditEntry) HasRecipient() bool { return a.Recipient != recipient.Hash{}
 // and the detail. Error: the system has no randomness.
 func AuditEntryEnding(a AuditEntry, outcome AuditOutcome, detail string) (AuditEntry, error) {
 	id, err := uuid.NewV7()
-	a.Ends, a.ID, a.Outcome, a.Detail = a.ID, id, outcome, detail
+	a.Completes, a.ID, a.Outcome, a.Detail = a.ID, id, outcome, detail
 	return a, err
 }
 

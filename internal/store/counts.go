@@ -34,7 +34,7 @@ func RecipientLockKey(s Send) int64 {
 //
 // Failed sends are refunded. So that they are not unlimited, two rules count them, over all
 // purposes of a recipient. A failure of the address (Outcome.BadAddress) counts for a day; see
-// Intent.Rejections. Any other failure counts for an hour, in the limiter alone; see FailedSend.
+// Intent.RejectionRule. Any other failure counts for an hour, in the limiter alone; see FailedSend.
 const (
 	ReasonRejected = "rejected"
 	ReasonOptedOut = "opted_out"
@@ -62,7 +62,7 @@ type FailedSend struct {
 	// the recipient has been sent since it ended
 	CountsForBackoff bool
 	Paused           bool // a pause stopped it
-	Held             bool // a pause of its prefix and class is in force now
+	PauseInForce     bool // a pause of its prefix and class is in force now
 }
 
 // FailedSendsQuery selects the FailedSends of a recipient that ended less than Within ago.

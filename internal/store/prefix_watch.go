@@ -15,16 +15,16 @@ import (
 
 // PrefixWatch has the settings of the automatic pauses of prefixes of phone numbers.
 type PrefixWatch struct {
-	Sends    int           // least number of text messages to judge a prefix; 0: no watch
-	Approved int           // a prefix with a lower percentage of approved codes is paused; 1 to 50
-	Within   time.Duration // sends of this time range are counted; it ends TTL ago
-	TTL      time.Duration // life of a code; codes that may still be entered are not counted
+	MinSends           int           // least number of text messages to judge a prefix; 0: no watch
+	MinApprovedPercent int           // a prefix with a lower percentage of approved codes is paused; 1 to 50
+	Within             time.Duration // sends of this time range are counted; it ends TTL ago
+	TTL                time.Duration // life of a code; codes that may still be entered are not counted
 	// length of a pause; doubled for each pause of the last week that was not lifted, up to a day
 	Pause  time.Duration
 	Exempt []string // prefixes that begin with one of these are never paused
 }
 
-// UnknownUsualPercent is the value of PrefixPause.Usual if too few messages were sent to other
+// UnknownUsualPercent is the value of PrefixPause.UsualPercent if too few messages were sent to other
 // prefixes.
 const UnknownUsualPercent = -1
 
@@ -42,10 +42,10 @@ type PrefixPause struct {
 	Approved int // how many of their codes were approved
 	// the percentage of the class's codes at other prefixes that were approved: of the same country or
 	// of all countries, whichever is higher; or UnknownUsualPercent
-	Usual     int
-	LiftedAt  time.Time // zero: not lifted
-	LiftedBy  string
-	LiftedWhy string
+	UsualPercent int
+	LiftedAt     time.Time // zero: not lifted
+	LiftedBy     string
+	LiftedWhy    string
 }
 
 // Columns returns the columns of the row.
@@ -60,7 +60,7 @@ func (p *PrefixPause) Columns() []Column {
 		{"until", &p.Until, InsertedColumn},
 		{"sends", &p.Sends, InsertedColumn},
 		{"approved", &p.Approved, InsertedColumn},
-		{"usual", &p.Usual, InsertedColumn},
+		{"usual", &p.UsualPercent, InsertedColumn},
 		{"lifted_at", &p.LiftedAt, 0},
 		{"lifted_by", &p.LiftedBy, 0},
 		{"lifted_why", &p.LiftedWhy, 0},

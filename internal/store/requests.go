@@ -22,7 +22,7 @@ type Intent struct {
 	Rules   []quota.Rule   // the recipient's rules, which Begin decides
 	// sliding-window rule on the recipient's rejected sends (BadAddress), of all purposes; Limit 0:
 	// none
-	Rejections quota.Rule
+	RejectionRule quota.Rule
 	// the purposes whose sends Rules count together, including Send.Purpose
 	Purposes     []string
 	Verification Verification  // opened if none can be joined; fields that Send has too are copied from Send
@@ -58,7 +58,7 @@ type BeginAnswer struct {
 	// the counted sends of the longest window, oldest first, without this send; an event's ID is
 	// the 16 bytes of Send.ID
 	History  []quota.Event
-	Rejected []quota.Event // the sends that Intent.Rejections counts, oldest first
+	Rejected []quota.Event // the sends that Intent.RejectionRule counts, oldest first
 	Lockout  Lockout       // Wait > 0: the rules admitted the send, but its recipient is locked out
 	Now      time.Time     // on the database's clock; admitted: Send.LoggedAt
 }
@@ -126,7 +126,7 @@ type Postponement struct {
 }
 
 // Refund is a refund that the limiter has not confirmed yet, of a send of the verification.
-// RefundsDue sets only ID, App, Channel, Purpose, Recipient, Class and Sealed of Verification.
+// LeaseDueRefunds sets only ID, App, Channel, Purpose, Recipient, Class and Sealed of Verification.
 type Refund struct {
 	AttemptID
 	Verification Verification

@@ -17,8 +17,8 @@ func PartitionWeeksAhead(until, now time.Time) int {
 // must reach the configured age too.
 const MaxCodeLife = 24 * time.Hour
 
-// ExpiredRows is what a call of DeleteAged deleted.
-type ExpiredRows struct {
+// DeletedRows is what a call of DeleteAged deleted.
+type DeletedRows struct {
 	Rows      int    // of sends and refusals, not counting those of a partition
 	Partition string // name of the dropped partition; "": none
 	More      bool   // more rows may be due now
@@ -30,11 +30,11 @@ type StorageStatus struct {
 	Oldest time.Time     // when the oldest send or refusal was logged; zero: there is none
 	Age    time.Duration // how long rows are kept; 0: for ever
 	// rows that DeleteAged may delete now, of the table with the most such rows, at most MaxDueCounted
-	Due        int
-	Forgetting int         // erased recipients whose hash ForgetDueErased has not deleted yet
-	Late       int         // those of Forgetting whose hash is due for deletion
-	Partitions []Partition // of sends, oldest first; empty in SQLite
-	Bytes      int64       // size of the database, with indexes
+	Due           int
+	Forgetting    int         // erased recipients whose hash ForgetDueErased has not deleted yet
+	ForgettingDue int         // those of Forgetting whose hash is due for deletion
+	Partitions    []Partition // of sends, oldest first; empty in SQLite
+	Bytes         int64       // size of the database, with indexes
 }
 
 // MaxDueCounted is the largest number of due rows that is counted.

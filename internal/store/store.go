@@ -35,7 +35,7 @@
 //	internal/store/postgres/finish.go      if an attempt finds it, with [Outcome]; as in sqlite/outbox.go. Then asFirstWritten (store/gate)
 //	                                      and asAdmitted (verification/idempotency.go) take it out of a repeated answer
 //	internal/deliver/outbox/queue.go       Deliver, if an outcome has it; verification/view.go, if API callers see it
-//	internal/limit/refusals/refusals.go    sharedRow empties it, if it tells of a person
+//	internal/limit/refusals/refusals.go    findOrOpenSharedRow empties it, if it tells of a person
 //	internal/http/console/json.go               sendJSON; rowJSON if lists have it, exportColumns and exportRow (export.go)
 //	web/admin/send.html, internal/base/texts    the fact; sends-heads and sends-cells of web/admin/layout.html if lists have it
 //	docs/openapi.yaml                      Story, or Row; docs/compliance.md, if it tells of a person

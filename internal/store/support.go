@@ -95,8 +95,8 @@ func (r SupportRange) IDRange() (from, to uuid.UUID) {
 // MaxSupportSearchRows is the most rows of one second that a search by reference reads.
 const MaxSupportSearchRows = 20_000
 
-// Filter returns the rows that have the reference. It changes the slice rows.
-func (r SupportRange) Filter(rows []SendOrRefusal) []SendOrRefusal {
+// FilterInPlace returns the rows that have the reference. It changes the slice rows.
+func (r SupportRange) FilterInPlace(rows []SendOrRefusal) []SendOrRefusal {
 	return slices.DeleteFunc(rows, func(s SendOrRefusal) bool { return !r.matches(s.ID) })
 }
 

@@ -46,11 +46,11 @@ func TestSupportReferencesReadBack(t *testing.T) {
 		}
 		from, to := r.IDRange()
 		if id.String() < from.String() || id.String() >= to.String() ||
-			len(r.Filter([]SendOrRefusal{{Send: Send{ID: id}}})) != 1 {
+			len(r.FilterInPlace([]SendOrRefusal{{Send: Send{ID: id}}})) != 1 {
 			t.Fatalf("%s, %q, is not between %s and %s", id, text, from, to)
 		}
 		id[15] ^= 1
-		if SupportReference(id) == text || len(r.Filter([]SendOrRefusal{{Send: Send{ID: id}}})) != 0 {
+		if SupportReference(id) == text || len(r.FilterInPlace([]SendOrRefusal{{Send: Send{ID: id}}})) != 0 {
 			t.Fatalf("%s has the reference of its neighbour", id)
 		}
 	})

@@ -117,10 +117,10 @@ type NewSuppression struct {
 
 // SuppressionFilter selects suppressions. Zero fields select all.
 type SuppressionFilter struct {
-	Active    bool // only suppressions in force or held now, on the database's clock
-	Recipient *recipient.Hash
-	Before    *Cursor // only suppressions older than this mark, by Since and then ID
-	Limit     int     // 1 to 200
+	ActiveOrHeld bool // only suppressions in force or held now, on the database's clock
+	Recipient    *recipient.Hash
+	Before       *Cursor // only suppressions older than this mark, by Since and then ID
+	Limit        int     // 1 to 200
 }
 
 // LiftSuppressionsRequest ends the suppressions of one address that are in force or held now, and those

@@ -49,7 +49,7 @@ var parts = []part{
 	{"compose and SMTP", []string{send}, true, []edit{
 		{"internal/deliver/outbox/attempt.go", "receipt, err := message(ctx)", `receipt, err := delivery.Result{Provider: "none"}, error(nil)`},
 	}},
-	// beyond outbox.MaxFlights sends wait in rows, which are not there
+	// beyond outbox.DefaultCapacity sends wait in rows, which are not there
 	{"Postgres: Begin and Finish", []string{send}, true, []edit{
 		{measureFile, "return n.PerDatabase.Begin(ctx, intent)", `now := time.Now()
 	v, s := intent.Verification, intent.Send

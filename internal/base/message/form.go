@@ -8,7 +8,7 @@ import (
 // unfilledMail is the form of a mail: the mail without its code and support reference, which Texts
 // fills in. Callers compare forms with ==.
 type unfilledMail struct {
-	renderer *Renderer
+	renderer *MailRenderer
 	key      templateSetKey
 	glance   bool
 	data     Data // without Code and Support
@@ -30,7 +30,7 @@ type PreparedMail struct {
 // Prepare returns a mail that Form.Texts renders later. It renders the first mail of each form at
 // once, and returns Render's errors. For later mails of the form it checks only Notify and the code,
 // so the support references must be the caller's own and not user input.
-func (r *Renderer) Prepare(req RenderRequest) (PreparedMail, error) {
+func (r *MailRenderer) Prepare(req RenderRequest) (PreparedMail, error) {
 	if err := checkCodeAndNotifyMode(req); err != nil {
 		return PreparedMail{}, err
 	}
@@ -45,7 +45,7 @@ func (r *Renderer) Prepare(req RenderRequest) (PreparedMail, error) {
 	return PreparedMail{Form: form, Fill: req.Data.Code + req.Data.Support, Language: form.key.locale}, nil
 }
 
-func (r *Renderer) formOf(req RenderRequest) unfilledMail {
+func (r *MailRenderer) formOf(req RenderRequest) unfilledMail {
 	r = r.forApp(req.App, r)
 	key, _ := r.find(req.Purpose, req.Locale)
 	f := unfilledMail{renderer: r, key: key, glance: req.Notify == NotifyGlance, data: req.Data, digits: len(req.Data.Code)}

@@ -48,7 +48,7 @@ func TestFormsGiveTheSameMails(t *testing.T) {
 						t.Fatal(err)
 					}
 					m := delivery.Mail{
-						ID: "0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example", To: "ana@example.org",
+						MessageID: "0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example", To: "ana@example.org",
 						SharedFields: delivery.SharedFields{From: "Codes <no-reply@codes.example>", Language: p.Language}, Date: time.Unix(1_700_000_000, 0), Form: p.Form, Fill: p.Fill,
 					}
 					got, err := m.WithTexts()

@@ -5,7 +5,7 @@
 // contains a code. Package delivery keeps the encoded parts of mails with the same form, without
 // their codes.
 //
-// New checks all templates of mails: it parses every file, looks up every field, and renders
+// NewMailRenderer checks all templates of mails: it parses every file, looks up every field, and renders
 // samples of every purpose, locale and setting. A sample also shows whether a private mail keeps
 // its code out of a preview.
 package message
@@ -74,36 +74,36 @@ type MailTexts struct {
 	Language string // the locale that was chosen, as in Locales
 }
 
-// Renderer renders mails from templates that New has checked. Safe for concurrent use.
-type Renderer struct {
-	appRenderers[Renderer]
+// MailRenderer renders mails from templates that New has checked. Safe for concurrent use.
+type MailRenderer struct {
+	appRenderers[MailRenderer]
 	*catalog
 	rendered cache[unfilledMail, struct{}] // forms of which a mail was rendered
 }
 
-// New reads the templates of mails and tries them. A file in an override replaces the file of the
+// NewMailRenderer reads the templates of mails and tries them. A file in an override replaces the file of the
 // same path. The error lists all faults.
-func New(builtin fs.FS, overrides ...fs.FS) (*Renderer, error) {
+func NewMailRenderer(builtin fs.FS, overrides ...fs.FS) (*MailRenderer, error) {
 	c, err := newCatalog(mailKind, builtin, overrides)
 	if err != nil {
 		return nil, err
 	}
-	return &Renderer{catalog: c}, nil
+	return &MailRenderer{catalog: c}, nil
 }
 
 // Locales returns the languages that mails of an app can have, as BCP 47 tags, English first.
-func (r *Renderer) Locales(app string) []string { return r.forApp(app, r).locales.All() }
+func (r *MailRenderer) Locales(app string) []string { return r.forApp(app, r).locales.All() }
 
 // PreferredLocale returns the tag of an Accept-Language list that decides the language of the app's
 // mails, or the first tag; empty if the list is invalid. With this tag alone, a mail gets the same
 // language as with the list.
-func (r *Renderer) PreferredLocale(app, list string) string {
+func (r *MailRenderer) PreferredLocale(app, list string) string {
 	return r.forApp(app, r).preferredTag(list)
 }
 
 // Render renders a message. The error names the wrong field of the request or the template, and has
 // neither the code nor any text of the request.
-func (r *Renderer) Render(req RenderRequest) (MailTexts, error) {
+func (r *MailRenderer) Render(req RenderRequest) (MailTexts, error) {
 	if err := checkRequest(req); err != nil {
 		return MailTexts{}, err
 	}

@@ -24,9 +24,9 @@ import (
 // builtin are the files that the binary carries.
 func builtin() fs.FS { return os.DirFS("../../../templates") }
 
-func renderer(t *testing.T, overrides ...fs.FS) *Renderer {
+func renderer(t *testing.T, overrides ...fs.FS) *MailRenderer {
 	t.Helper()
-	r, err := New(builtin(), overrides...)
+	r, err := NewMailRenderer(builtin(), overrides...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestTitles(t *testing.T) {
 	}
 }
 
-func render(t *testing.T, r *Renderer, req RenderRequest) MailTexts {
+func render(t *testing.T, r *MailRenderer, req RenderRequest) MailTexts {
 	t.Helper()
 	m, err := r.Render(req)
 	if err != nil {

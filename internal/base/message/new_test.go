@@ -125,7 +125,7 @@ func TestNewFindsEveryFault(t *testing.T) {
 			given += line
 		}
 		if file != "" {
-			r, err := New(builtin(), files(texts))
+			r, err := NewMailRenderer(builtin(), files(texts))
 			if strings.HasPrefix(file, "sms/") {
 				r, err = nil, textsError(file, strings.TrimSuffix(texts[file], "\n"))
 			}
@@ -150,7 +150,7 @@ func TestNewWantsEnglish(t *testing.T) {
 	for want, tree := range map[string]fstest.MapFS{
 		"mail/default/en: missing": files(map[string]string{"mail/layout.html": ""}), `no directory "mail"`: files(nil),
 	} {
-		if _, err := New(tree); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := NewMailRenderer(tree); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v", err)
 		}
 	}

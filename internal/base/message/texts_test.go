@@ -125,7 +125,7 @@ func TestAnAppsOwnMessages(t *testing.T) {
 		"mail/gift/en/subject.txt": "A gift"})
 	const french = "Une demande a été faite depuis le site. Ignorez ce message si elle ne vient pas de vous, et ne donnez ce code à personne."
 	all := renderer(t, ofAll)
-	all.SetApps(map[string]*Renderer{"shop": renderer(t, ofAll, files(map[string]string{
+	all.SetApps(map[string]*MailRenderer{"shop": renderer(t, ofAll, files(map[string]string{
 		"mail/default/en/subject.txt": "From {{.App}}", "mail/default/fr/subject.txt": "De {{.App}}",
 		"mail/default/fr/text.txt": french + "\n{{.Code}}",
 		"mail/default/fr/html.html": "<p>" + french + french + french +

@@ -89,9 +89,9 @@ func checkText(s string) error {
 	for _, r := range s {
 		switch {
 		case isControl(r):
-			return naming(errControlCharacter, r)
+			return withCharacter(errControlCharacter, r)
 		case isInvisible(r):
-			return naming(errInvisibleCharacter, r)
+			return withCharacter(errInvisibleCharacter, r)
 		}
 	}
 	return nil
@@ -144,7 +144,7 @@ func splitAddress(s string) (local, domain string, err error) {
 	case domain == "":
 		return "", "", errNoDomain
 	case strings.ContainsFunc(s, unicode.IsSpace):
-		return "", "", naming(errSpace, []rune(s[strings.IndexFunc(s, unicode.IsSpace):])[0])
+		return "", "", withCharacter(errSpace, []rune(s[strings.IndexFunc(s, unicode.IsSpace):])[0])
 	}
 	return local, domain, nil
 }
@@ -162,9 +162,9 @@ func checkLocal(local string, quoted bool) error {
 		switch {
 		case isAtext(r), r == '.':
 		case isFullWidth(r):
-			return naming(errFullWidth, r)
+			return withCharacter(errFullWidth, r)
 		case !isNonASCIILetterOrDigit(r), i == 0 && unicode.IsMark(r): // a mark combines with the character printed before it
-			return naming(errInvalidCharacter, r)
+			return withCharacter(errInvalidCharacter, r)
 		}
 	}
 	return nil

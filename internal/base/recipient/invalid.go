@@ -25,8 +25,8 @@ func newInvalidError(reason, detail string) error {
 	return &InvalidError{Reason: reason, Detail: detail}
 }
 
-// naming returns the error with the character that it is about.
-func naming(err error, r rune) error {
+// withCharacter returns the error with the character that it is about.
+func withCharacter(err error, r rune) error {
 	e := *err.(*InvalidError)
 	e.Character = fmt.Sprintf("%#U", r)
 	e.Detail += " It is " + e.Character + "."

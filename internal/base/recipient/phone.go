@@ -144,7 +144,7 @@ func parseDigits(s string) (digits string, hasPlus bool, err error) {
 		case ok:
 			out.WriteRune(d)
 		case !isPhoneSeparator(r):
-			return "", false, naming(errInvalidCharacter, r)
+			return "", false, withCharacter(errInvalidCharacter, r)
 		}
 	}
 	return out.String(), plus, nil

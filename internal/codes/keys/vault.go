@@ -39,9 +39,9 @@ type Vault struct {
 	Ring     *Ring             // keys of codes and of encrypted recipients
 }
 
-// Hash returns the recipient's hash by which events are counted and searched; the same for all
+// CountedHash returns the recipient's hash by which events are counted and searched; the same for all
 // folded spellings.
-func (k Vault) Hash(r recipient.Recipient) recipient.Hash { return k.Hashes(r).Counted }
+func (k Vault) CountedHash(r recipient.Recipient) recipient.Hash { return k.Hashes(r).Counted }
 
 // AddressHash returns the hash of the address as spelled, ignoring case.
 func (k Vault) AddressHash(r recipient.Recipient) recipient.Hash { return r.Hash(k.IndexKey) }
@@ -50,7 +50,7 @@ func (k Vault) AddressHash(r recipient.Recipient) recipient.Hash { return r.Hash
 // number as it is counted, since a handset has one owner.
 func (k Vault) SuppressionHash(r recipient.Recipient) recipient.Hash {
 	if r.Channel() == recipient.SMS {
-		return k.Hash(r)
+		return k.CountedHash(r)
 	}
 	return k.AddressHash(r)
 }

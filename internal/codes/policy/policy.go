@@ -31,12 +31,12 @@ type Purpose struct {
 	Policy quota.Policy
 	// by name of a rule of the policy: how many last places strangers may not use; see
 	// IsStrangerInScope
-	Reserve    map[string]int
-	BuiltIn    bool     // the policy is the built-in one; its reserve applies only in apps with ReachedByStrangers
-	Shares     []string // all purposes with the same policy, including this one, sorted; they share its buckets
-	CodeLength int      // characters, 6 to 10
-	Alphabet   code.Alphabet
-	Titles     message.PurposeTitles // use of the codes, in words for messages
+	Reserve        map[string]int
+	BuiltIn        bool     // the policy is the built-in one; its reserve applies only in apps with ReachedByStrangers
+	PolicyPurposes []string // all purposes with the same policy, including this one, sorted; they share its buckets
+	CodeLength     int      // characters, 6 to 10
+	Alphabet       code.Alphabet
+	Titles         message.PurposeTitles // use of the codes, in words for messages
 
 	// Life of a code, `30s` to `10m`; with `kind: confirm` to `24h`, but a code in a text message has
 	// at most `10m`. A resend does not prolong it.
@@ -77,7 +77,7 @@ type Set struct {
 // and the names of the purposes that share it. So a purpose that no longer shares a policy no longer
 // counts in the bucket of the other purposes.
 func (p Purpose) CountedAs() string {
-	return p.Policy.Name + store.PurposeSeparator + strings.Join(p.Shares, store.PurposeSeparator)
+	return p.Policy.Name + store.PurposeSeparator + strings.Join(p.PolicyPurposes, store.PurposeSeparator)
 }
 
 // Purpose returns a purpose by name; "" is the default purpose.
@@ -91,11 +91,11 @@ func (s Set) Purpose(name string) (Purpose, bool) {
 
 // App says how messages present an app, and which callers can reach it.
 type App struct {
-	Title  string // its name in messages; empty: the app's name
-	Sender string // From of its mails, "Name <addr>"; empty: the service's sender
-	Brand  brand.Brand
-	Site   string // host of the page where users enter its back end's text-message codes; empty: not known
-	Hash   string // hash of its Android app, for text messages
+	Title       string // its name in messages; empty: the app's name
+	Sender      string // From of its mails, "Name <addr>"; empty: the service's sender
+	Brand       brand.Brand
+	Site        string // host of the page where users enter its back end's text-message codes; empty: not known
+	AndroidHash string // hash of its Android app, for text messages
 
 	ReachedByStrangers bool // it has a public key, or a page on an address that is not loopback
 }
@@ -119,10 +119,10 @@ func (s Set) HasApp(name string) bool {
 	return known
 }
 
-// CurrentAndFormerNames returns the purpose's current CountedAs, and the last 16 that it had before
+// CurrentAndFormerCountedAs returns the purpose's current CountedAs, and the last 16 that it had before
 // in this process. A send may be counted under any of them. If the purpose was removed, only the
 // former names are returned.
-func (s Set) CurrentAndFormerNames(purpose string) []string {
+func (s Set) CurrentAndFormerCountedAs(purpose string) []string {
 	names := slices.Clone(s.former[purpose])
 	if p, ok := s.Purposes[purpose]; ok && !slices.Contains(names, p.CountedAs()) {
 		names = append(names, p.CountedAs())
@@ -130,8 +130,8 @@ func (s Set) CurrentAndFormerNames(purpose string) []string {
 	return names
 }
 
-// FailureWindow returns the longest window of all rules on failures; 0 if there is no such rule.
-func (s Set) FailureWindow() time.Duration { return s.longestWindow(quota.Failures) }
+// LongestFailureWindow returns the longest window of all rules on failures; 0 if there is no such rule.
+func (s Set) LongestFailureWindow() time.Duration { return s.longestWindow(quota.Failures) }
 
 // LongestRecipientWindow returns the longest window of all rules on recipients; 0 if there is no
 // such rule.
@@ -148,7 +148,7 @@ func (s Set) longestWindow(scope quota.Scope) (d time.Duration) {
 // the longest window of a rule or bound on recipients, plus one day. So an erasure evades none of
 // them.
 func (s Set) RecipientHashRetention() time.Duration {
-	return max(s.LongestRecipientWindow(), s.FailureWindow(), gate.ConsecutiveFailedCheckWindow+store.MaxCodeLife) + 24*time.Hour
+	return max(s.LongestRecipientWindow(), s.LongestFailureWindow(), gate.ConsecutiveFailedCheckWindow+store.MaxCodeLife) + 24*time.Hour
 }
 
 // LongestCodeLife returns the longest life of a code of any purpose.
@@ -218,7 +218,7 @@ func (f *CurrentSet) Get() Set { return *f.set.Load() }
 // limiter has dropped or has in other buckets, since a window became longer, or a purpose has
 // another policy or shares its policy with other purposes. Then call gates.Gates.Backfill for an
 // in-process limiter; until then the database still decides correctly.
-func (f *CurrentSet) Change(s Set) (wider bool) {
+func (f *CurrentSet) Change(s Set) (backfill bool) {
 	for {
 		before := f.set.Load()
 		after := s
@@ -252,7 +252,7 @@ func appendFormer(names []string, name string) []string {
 // needsBackfill reports whether a rule may need events that the limiter lacks; see
 // CurrentSet.Change.
 func needsBackfill(before, after Set) bool {
-	if before.FailureWindow() < after.FailureWindow() {
+	if before.LongestFailureWindow() < after.LongestFailureWindow() {
 		return true
 	}
 	for name, is := range after.Purposes {

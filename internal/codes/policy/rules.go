@@ -26,7 +26,7 @@ const BreakerScope quota.Scope = "everything"
 const BreakerName = "breaker"
 
 // ForBrowser returns the purpose with the rules for requests of browsers of a class to an app:
-// first those of WithLimits, then each of browserRules whose scope the policy does not limit. The
+// first those of ForClass, then each of browserRules whose scope the policy does not limit. The
 // breaker, and for unknown browsers the rule on spellings, are added if they are configured. In a
 // scope in which the class counts as strangers, a limit is lower by the rule's reserve; see
 // IsStrangerInScope.
@@ -35,7 +35,7 @@ func (s Set) ForBrowser(p Purpose, app string, class store.Class) Purpose {
 	if !class.IsStranger() {
 		spellings = quota.Rule{}
 	}
-	p.Policy.Rules = s.withBreaker(withBrowserRules(s.WithLimits(p, app, class).Policy.Rules, spellings), class)
+	p.Policy.Rules = s.withBreaker(withBrowserRules(s.ForClass(p, app, class).Policy.Rules, spellings), class)
 	return p
 }
 
@@ -47,9 +47,9 @@ func IsStrangerInScope(class store.Class, scope quota.Scope) bool {
 	return class.IsStranger() || class == store.KnownBrowser && scope != quota.Recipient
 }
 
-// WithLimits returns the purpose with the rules of its policy and BackoffRule, and with the limits
+// ForClass returns the purpose with the rules of its policy and BackoffRule, and with the limits
 // for callers of a class to an app: the policy's limits, each less the rule's reserve.
-func (s Set) WithLimits(p Purpose, app string, class store.Class) Purpose {
+func (s Set) ForClass(p Purpose, app string, class store.Class) Purpose {
 	rules := p.Policy.Rules
 	if class != store.SecretKeyClass {
 		rules = slices.Clone(rules)
@@ -78,13 +78,13 @@ func (s Set) reserve(p Purpose, app string, class store.Class, r quota.Rule) int
 	return 0
 }
 
-// ForBackEnd returns the purpose with the rules for requests of a back end: those of WithLimits and
+// ForBackEnd returns the purpose with the rules for requests of a back end: those of ForClass and
 // the breaker for store.SecretKeyClass, those of ForBrowser if the back end acts for strangers. If
 // the end user's address is not given, the rules on addresses and networks are left out, since the
 // back end's own address stands for all its users.
 func (s Set) ForBackEnd(p Purpose, app string, class store.Class, client netip.Addr) Purpose {
 	if class == store.SecretKeyClass {
-		p.Policy.Rules = s.withBreaker(s.WithLimits(p, app, class).Policy.Rules, class)
+		p.Policy.Rules = s.withBreaker(s.ForClass(p, app, class).Policy.Rules, class)
 	} else {
 		p = s.ForBrowser(p, app, class)
 	}
@@ -94,9 +94,9 @@ func (s Set) ForBackEnd(p Purpose, app string, class store.Class, client netip.A
 	return p
 }
 
-// Observing returns the purpose with its rules of the scope recipient alone, as observing rules:
+// ForTestRecipient returns the purpose with its rules of the scope recipient alone, as observing rules:
 // they count events and refuse nothing.
-func (p Purpose) Observing() Purpose {
+func (p Purpose) ForTestRecipient() Purpose {
 	p.Policy.Rules = quota.OfScope(p.Policy.Rules, quota.Recipient)
 	for i := range p.Policy.Rules {
 		p.Policy.Rules[i].Observe = true
@@ -173,9 +173,9 @@ func CountedInDatabase(r quota.Rule) bool {
 	return r.Scope == quota.Recipient || r.Scope == quota.Failures
 }
 
-// ForDatabase returns the rules of the scope recipient that do not observe: the database decides
+// EnforcedRecipientRules returns the rules of the scope recipient that do not observe: the database decides
 // them too. The database also decides FailureRule, which is not returned.
-func ForDatabase(rules []quota.Rule) []quota.Rule {
+func EnforcedRecipientRules(rules []quota.Rule) []quota.Rule {
 	return slices.DeleteFunc(quota.OfScope(rules, quota.Recipient), func(r quota.Rule) bool { return r.Observe })
 }
 

@@ -32,7 +32,7 @@ func (m Mail) checkRecipientFields() (to, id string, problem SafeError) {
 	if to, ok = normalizeAddress(m.To); !ok {
 		return "", "", "the recipient is not a bare address"
 	}
-	if id, ok = normalizeAddress(m.ID); !ok || !isASCII(id) {
+	if id, ok = normalizeAddress(m.MessageID); !ok || !isASCII(id) {
 		return "", "", "the Message-ID is malformed"
 	}
 	for name, value := range m.IDHeaders {

@@ -29,7 +29,7 @@ var usual = fillForm{"Your code", "§\n", "<p>§</p>"}
 
 func formed(f *fillForm, fill string) Mail {
 	return Mail{
-		ID: "0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example", To: "ana@example.org",
+		MessageID: "0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example", To: "ana@example.org",
 		SharedFields: SharedFields{From: "Codes <no-reply@codes.example>", Language: "en"}, Date: time.Unix(1_700_000_000, 0), Form: f, Fill: fill,
 		IDHeaders: map[string]string{"X-Send": "0199a1b2-c3d4-7e5f-8a6b-0123456789ab"},
 	}
@@ -106,8 +106,8 @@ func sameMail(t *testing.T, e *MailEncoder, m Mail) {
 	servertest.Same(t, "the recipient", got.To, local+"@"+strings.ReplaceAll(domain, "例子", "xn--fsqu00a"))
 	servertest.Same(t, "SMTPUTF8", got.UTF8, !isASCII(local))
 	is := read{header: mail.Header{
-		"Date": {m.Date.UTC().Format(time.RFC1123Z)}, "Message-Id": {"<" + m.ID + ">"},
-		"References": {"<thread-" + m.ID + ">"}, "X-Entity-Ref-Id": {m.ID}, "X-Auto-Response-Suppress": {"All"},
+		"Date": {m.Date.UTC().Format(time.RFC1123Z)}, "Message-Id": {"<" + m.MessageID + ">"},
+		"References": {"<thread-" + m.MessageID + ">"}, "X-Entity-Ref-Id": {m.MessageID}, "X-Auto-Response-Suppress": {"All"},
 		"From": {`"Codes" <no-reply@codes.example>`},
 		"To":   {"<" + got.To + ">"}, "Subject": {plain.Subject}, "Auto-Submitted": {"auto-generated"},
 		"Mime-Version":     {"1.0"},

@@ -11,7 +11,7 @@ import (
 // docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-signing-examples.html, ListUsers.
 func TestSignAWS4(t *testing.T) {
 	at := time.Date(2015, 8, 30, 12, 36, 0, 0, time.UTC)
-	got := mailapi.SignAWS4("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "us-east-1", "iam", at, "GET", "/",
+	got := mailapi.AWS4Authorization("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "us-east-1", "iam", at, "GET", "/",
 		"Action=ListUsers&Version=2010-05-08", map[string]string{
 			"content-type": "application/x-www-form-urlencoded; charset=utf-8", "host": "iam.amazonaws.com",
 			"x-amz-date": "20150830T123600Z",

@@ -107,8 +107,8 @@ func TestMailAPIMailArrivesWhole(t *testing.T) {
 		if err != nil || *from != (mail.Address{Name: "Läden, Ltd", Address: "codes@news.shop.example"}) {
 			t.Errorf("it is from %q (%v)", got.From, err)
 		}
-		for name, want := range map[string]string{"Message-Id": "<" + m.ID + ">", "Content-Language": "de",
-			"References": "<thread-" + m.ID + ">", "X-Entity-Ref-Id": m.ID, "X-Auto-Response-Suppress": "All",
+		for name, want := range map[string]string{"Message-Id": "<" + m.MessageID + ">", "Content-Language": "de",
+			"References": "<thread-" + m.MessageID + ">", "X-Entity-Ref-Id": m.MessageID, "X-Auto-Response-Suppress": "All",
 			"Auto-Submitted": "auto-generated", "X-Pm-Metadata-Send": "mark-1", "X-Mailgun-Variables": "mark-2"} {
 			if got.Header[name] != want {
 				t.Errorf("%s is %q, want %q", name, got.Header[name], want)

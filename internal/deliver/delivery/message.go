@@ -21,8 +21,8 @@ const SimulatorDomain = "simulator.test"
 // Mail is one mail, rendered completely before anything is dialled.
 // The same Mail gives the same bytes on every try.
 type Mail struct {
-	// ID is the Message-ID without angle brackets, "<send id>@<sending domain>".
-	ID string
+	// MessageID is the Message-ID without angle brackets, "<send id>@<sending domain>".
+	MessageID string
 	SharedFields
 	// To is a bare addr-spec. A non-ASCII local part needs a server with SMTPUTF8 (RFC 6531);
 	// a non-ASCII domain does not, it is sent as an A-label.
@@ -69,10 +69,10 @@ type Result struct {
 	// Provider is the host name of the mail server, or the configured name of the carrier; empty if
 	// none was tried.
 	Provider string
-	// ID is the carrier's ID of the message; empty for mails, and if the carrier gave none.
-	ID string
-	// Code is the reply as rows have it, such as "250 2.0.0"; see [FormatReplyCodes].
-	Code string
+	// CarrierID is the carrier's ID of the message; empty for mails, and if the carrier gave none.
+	CarrierID string
+	// ReplyCodes is the reply as rows have it, such as "250 2.0.0"; see [FormatReplyCodes].
+	ReplyCodes string
 	// Took is the time from the call to the outcome, waiting for a connection included.
 	Took time.Duration
 }
@@ -91,9 +91,9 @@ type RenderedMail struct {
 	Private PrivateData
 }
 
-// Sender returns the sender as "Name <address>" in plain UTF-8, with the domain as A-labels, for
+// FromHeader returns the sender as "Name <address>" in plain UTF-8, with the domain as A-labels, for
 // servers that write the header themselves.
-func (r *RenderedMail) Sender() string {
+func (r *RenderedMail) FromHeader() string {
 	from, err := mail.ParseAddress(r.Message.From)
 	if err != nil || from.Name == "" { // err is nil: Encode has parsed From
 		return r.From

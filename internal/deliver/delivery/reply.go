@@ -74,12 +74,12 @@ func shortenReply(line string) string {
 	return line
 }
 
-// maxBurstWords bounds the result of BurstWords, in bytes.
+// maxBurstWords bounds the result of NormalizeReply, in bytes.
 const maxBurstWords = 160
 
-// BurstWords returns the codes and the redacted words of a reply in the form that is the same for all
+// NormalizeReply returns the codes and the redacted words of a reply in the form that is the same for all
 // recipients, to find bursts of suppressions: without omissions, hosts, URLs, numbers and identifiers.
-func BurstWords(codes, redacted string) string {
+func NormalizeReply(codes, redacted string) string {
 	words := codes
 	for token := range strings.FieldsSeq(strings.ToLower(redacted)) {
 		word := strings.Trim(token, replyPunctuation+omissionMark)

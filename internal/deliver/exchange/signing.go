@@ -14,14 +14,14 @@ import (
 // CanonicalRequest returns the text by which AWS, Aliyun and Tencent Cloud sign a request, and the
 // list of the signed headers in that text. path must be as in the URL, query must be sorted, and
 // the names of headers must be in lower case.
-func CanonicalRequest(method, path, query string, signed map[string]string, bodyHash string) (text, list string) {
+func CanonicalRequest(method, path, query string, signed map[string]string, bodyHash string) (text, signedHeaders string) {
 	names := slices.Sorted(maps.Keys(signed))
 	var headers strings.Builder
 	for _, name := range names {
 		headers.WriteString(name + ":" + strings.TrimSpace(signed[name]) + "\n")
 	}
-	list = strings.Join(names, ";")
-	return strings.Join([]string{method, path, query, headers.String(), list, bodyHash}, "\n"), list
+	signedHeaders = strings.Join(names, ";")
+	return strings.Join([]string{method, path, query, headers.String(), signedHeaders, bodyHash}, "\n"), signedHeaders
 }
 
 // HexSHA256 returns the SHA-256 hash of a text in lower-case hexadecimal digits.
@@ -43,8 +43,8 @@ func BasicAuth(user, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
-// EscapeURL escapes a text for a path, a query or a form: in all of them a space becomes %20.
-func EscapeURL(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
+// EscapeURLPart escapes a text for a path, a query or a form: in all of them a space becomes %20.
+func EscapeURLPart(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
 // Host returns the host of an endpoint's URL, with the port if the URL has one, as signatures need
 // it; "" if the URL is malformed.

@@ -29,7 +29,7 @@ const (
 // postponement; the caller must record it in the database.
 func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, again *store.Postponement) {
 	set := o.Policy.Get()
-	w := o.refreshWork(ctx, f)
+	w := o.currentWork(ctx, f)
 	if out, ends := o.outcomeWithoutSending(set, w); ends {
 		return out, nil
 	}
@@ -56,10 +56,10 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, aga
 // rereadAfter is how old a row in memory may be before an attempt reads its verification again.
 const rereadAfter = 2 * time.Second
 
-// refreshWork returns the flight's work. If the flight waited longer than rereadAfter, it reads the
+// currentWork returns the flight's work. If the flight waited longer than rereadAfter, it reads the
 // verification again: it may have been approved, canceled or erased meanwhile. If the database
 // fails, the old state is used.
-func (o *Outbox) refreshWork(ctx context.Context, f *flight) store.Work {
+func (o *Outbox) currentWork(ctx context.Context, f *flight) store.Work {
 	w := f.work
 	if o.Now().Sub(f.read) < rereadAfter {
 		return w
@@ -113,7 +113,7 @@ func (o *Outbox) stopReason(ctx context.Context, set policy.Set, w store.Work) (
 }
 
 func (o *Outbox) prefixPaused(ctx context.Context, s store.Send, class store.Class) (bool, error) {
-	if o.Watch.Sends == 0 || s.Channel != recipient.SMS || s.Prefix == "" || o.Watch.Exempts(s.Prefix) {
+	if o.Watch.MinSends == 0 || s.Channel != recipient.SMS || s.Prefix == "" || o.Watch.Exempts(s.Prefix) {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
@@ -126,7 +126,7 @@ func (o *Outbox) prefixPaused(ctx context.Context, s store.Send, class store.Cla
 // answered, and has the status Sent even if fail is not nil; classifyFailure then replaces it.
 func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (out store.Outcome, fail *delivery.Error) {
 	receipt, err := message(ctx)
-	out = store.Outcome{Status: store.Sent, Provider: receipt.Provider, ProviderCode: receipt.Code, Took: receipt.Took}
+	out = store.Outcome{Status: store.Sent, Provider: receipt.Provider, ProviderCode: receipt.ReplyCodes, Took: receipt.Took}
 	if err == nil {
 		o.expectReceipt(ctx, w, receipt)
 		return out, nil
@@ -143,8 +143,8 @@ func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) 
 	suspended := fail != nil && fail.Stage == delivery.StageAllSetAside
 	o.mu.Lock()
 	l := o.lane(f)
-	known := suspended && l.logged
-	l.logged = suspended || l.logged && fail != nil && fail.Class == delivery.Temporary
+	known := suspended && l.suspensionLogged
+	l.suspensionLogged = suspended || l.suspensionLogged && fail != nil && fail.Class == delivery.Temporary
 	o.mu.Unlock()
 	if fail == nil || known {
 		return
@@ -169,7 +169,7 @@ func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery
 		switch {
 		case fail.NoMailbox():
 			out.Suppress = o.suppression(w.Verification, store.CauseHardBounce, suppressFor)
-			out.Suppress.Words = delivery.BurstWords(out.ProviderCode, fail.Text)
+			out.Suppress.Words = delivery.NormalizeReply(out.ProviderCode, fail.Text)
 		case fail.Reason == sms.ReasonOptedOut:
 			out.Suppress = o.suppression(w.Verification, store.CauseOptOut, suppressFor)
 		}
@@ -211,7 +211,7 @@ func (o *Outbox) suppression(v store.Verification, why store.SuppressionCause, l
 // expectReceipt writes to the database that a receipt is expected, if the carrier reports by its
 // own ID or can be polled. It blocks until the database answers.
 func (o *Outbox) expectReceipt(ctx context.Context, w store.Work, r delivery.Result) {
-	if o.Receipts == nil || r.ID == "" {
+	if o.Receipts == nil || r.CarrierID == "" {
 		return
 	}
 	ask := time.Duration(0)
@@ -221,7 +221,7 @@ func (o *Outbox) expectReceipt(ctx context.Context, w store.Work, r delivery.Res
 		return
 	}
 	o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
-		return true, o.Store.ExpectReceipt(ctx, store.PendingReceipt{Carrier: r.Provider, ID: r.ID, Send: w.Send.ID},
+		return true, o.Store.ExpectReceipt(ctx, store.PendingReceipt{Carrier: r.Provider, ID: r.CarrierID, Send: w.Send.ID},
 			ask)
 	})
 }

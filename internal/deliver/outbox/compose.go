@@ -40,7 +40,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmitFunc, store.Outc
 	if to.Channel() == recipient.SMS {
 		address = w.Send.Recipient // for numbers, Vault.SuppressionHash returns this hash
 	}
-	if set.Blocks.Contains(to, address) {
+	if set.Blocks.BlocksSend(to, address) {
 		return nil, store.Outcome{Status: store.Failed, Reason: store.ReasonBlocked}
 	}
 	if set.Numbers.Validate(to) != nil {
@@ -53,7 +53,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmitFunc, store.Outc
 	left := v.ExpiresAt.Sub(o.Now())
 	request := message.RenderRequest{
 		App: v.App, Locale: v.Locale, Purpose: v.Purpose, Site: w.Send.Site,
-		Data:   message.AppData(v.App, app.Title, app.Brand, app.Hash),
+		Data:   message.AppData(v.App, app.Title, app.Brand, app.AndroidHash),
 		Titles: set.Purposes[v.Purpose].Titles,
 		Notify: set.Purposes[v.Purpose].Notify, // empty for a removed purpose: then notifications do not show the code
 	}
@@ -68,11 +68,11 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmitFunc, store.Outc
 
 // recipientOf returns the recipient and its hash. It decrypts them only if the work does not carry
 // them.
-func (o *Outbox) recipientOf(w store.Work) (recipient.Recipient, recipient.Hash, error) {
+func (o *Outbox) recipientOf(w store.Work) (to recipient.Recipient, address recipient.Hash, err error) {
 	if !w.To.IsZero() {
 		return w.To, w.Address, nil
 	}
-	to, err := o.Vault.OpenRecipient(w.Verification)
+	to, err = o.Vault.OpenRecipient(w.Verification)
 	if err != nil {
 		return to, recipient.Hash{}, err
 	}
@@ -88,7 +88,7 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	}
 	id := w.Send.ID.String()
 	mail := delivery.Mail{
-		ID: id + "@" + o.Domain, To: to.Address(), Form: m.Form, Fill: m.Fill,
+		MessageID: id + "@" + o.Domain, To: to.Address(), Form: m.Form, Fill: m.Fill,
 		SharedFields: delivery.SharedFields{From: from, Language: m.Language}, Date: w.Send.LoggedAt,
 	}
 	if len(o.IDHeaders) > 0 {

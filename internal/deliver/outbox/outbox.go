@@ -35,7 +35,7 @@ type Store interface {
 	Postpone(ctx context.Context, p store.Postponement) (bool, error)
 	TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 	TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
-	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
+	LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
 	ConfirmRefund(ctx context.Context, held store.AttemptID) error
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	PrefixPaused(ctx context.Context, app, prefix string, class store.Class) (store.PrefixPause, bool, error)
@@ -43,7 +43,7 @@ type Store interface {
 	AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
 
 	Ping(ctx context.Context) error
-	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.SendOrRefusal, time.Time, error)
+	SendsByID(ctx context.Context, ids []uuid.UUID) (list []store.SendOrRefusal, now time.Time, err error)
 }
 
 // limiter has the changes that the outbox makes in the limiter. Implementation: *gates.Gates.
@@ -53,7 +53,7 @@ type limiter interface {
 		events ...quota.AgedEvent) error
 }
 
-// MailRenderer renders a mail. Implementation: message.Renderer.
+// MailRenderer renders a mail. Implementation: message.MailRenderer.
 type MailRenderer interface {
 	Prepare(message.RenderRequest) (message.PreparedMail, error)
 }
@@ -111,7 +111,7 @@ type Config struct {
 	Lease     time.Duration     // of a row in flight; 0 means DefaultLease
 	Tick      time.Duration     // between two looks for rows to take over; 0 means DefaultTick
 	Workers   int               // sends of one channel at a worker at once, besides strangers'; 0 means DefaultWorkers
-	Capacity  int               // sends of one channel held in memory, besides strangers'; 0 means MaxFlights
+	Capacity  int               // sends of one channel held in memory, besides strangers'; 0 means DefaultCapacity
 	Watch     store.PrefixWatch // settings of automatic pauses of prefixes; zero: pauses are ignored
 	// how long to wait for a carrier's report before the carrier is polled; 0: carriers are not
 	// polled
@@ -129,7 +129,7 @@ const (
 
 // Bounds of the queues in memory. What goes beyond them waits in the database.
 const (
-	MaxFlights = 2000 // sends that one queue holds in memory: more than it delivers within one lease
+	DefaultCapacity = 2000 // sends that one queue holds in memory: more than it delivers within one lease
 	// MaxPendingOutcomes bounds the outcomes that are not in the database yet. If a process dies while the
 	// database is unavailable, as many mails, and one more for each worker, can be sent twice.
 	MaxPendingOutcomes = 256
@@ -159,7 +159,7 @@ type Dependencies struct {
 	Logger   *slog.Logger
 	Random   func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
 	// called after an app's event was written to the database. It must not block
-	Notify func()
+	WakeWebhooks func()
 }
 
 // Outbox delivers the rows in flight. The process that wrote a row delivers it at once, without
@@ -195,7 +195,7 @@ type Outbox struct {
 // New makes an outbox. Nothing runs in the background until Run.
 func New(c Config, p Dependencies) *Outbox {
 	c.Lease, c.Tick = cmp.Or(c.Lease, DefaultLease), cmp.Or(c.Tick, DefaultTick)
-	c.Workers, c.Capacity = cmp.Or(c.Workers, DefaultWorkers), cmp.Or(c.Capacity, MaxFlights)
+	c.Workers, c.Capacity = cmp.Or(c.Workers, DefaultWorkers), cmp.Or(c.Capacity, DefaultCapacity)
 	if p.Random == nil {
 		p.Random = rand.N[time.Duration]
 	}
@@ -205,9 +205,9 @@ func New(c Config, p Dependencies) *Outbox {
 		wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
 	for _, q := range store.Queues() {
-		o.lanes[q] = &lane{Queue: q, most: c.Workers}
+		o.lanes[q] = &lane{Queue: q, maxWorkers: c.Workers}
 		if q.Strangers {
-			o.lanes[q].most = max(1, o.attemptsAtOnce(q.Channel)/2)
+			o.lanes[q].maxWorkers = max(1, o.attemptsAtOnce(q.Channel)/2)
 		}
 	}
 	o.base, o.halt = context.WithCancel(context.Background())
@@ -231,7 +231,7 @@ func (o *Outbox) Run(ctx context.Context) {
 			o.stop()
 			return
 		case <-o.wake:
-			o.makeRefunds(o.base)
+			o.makePendingRefunds(o.base)
 		case <-ticks:
 			o.tick(ctx)
 		case <-o.room:
@@ -260,7 +260,7 @@ func (o *Outbox) stop() {
 		<-done
 	}
 	o.settle(context.Background())
-	o.makeRefunds(context.Background())
+	o.makePendingRefunds(context.Background())
 	o.halt()
 }
 
@@ -268,8 +268,8 @@ func (o *Outbox) stop() {
 // database, takeover pauses for one lease, so that delayed outcomes are written first and no mail
 // is sent twice.
 func (o *Outbox) tick(ctx context.Context) {
-	o.makeRefunds(ctx)
-	if err := o.repeatRefunds(ctx); err != nil {
+	o.makePendingRefunds(ctx)
+	if err := o.refundDueRows(ctx); err != nil {
 		if !o.away && ctx.Err() == nil {
 			o.Logger.Warn("database unavailable", "error", err, runbook.DatabaseAway.See())
 		}

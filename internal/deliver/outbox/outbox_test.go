@@ -38,7 +38,7 @@ func TestWhatAFailureMeans(t *testing.T) {
 		r.WantLine("the send", c.want, r.Status(a), r.Get(a.View.ID).Send.ProviderCode)
 		r.Sleep(time.Minute - time.Microsecond)
 		r.WantMails(1)
-		due, err := r.Store.RefundsDue(r.Context(), time.Microsecond, 10)
+		due, err := r.Store.LeaseDueRefunds(r.Context(), time.Microsecond, 10)
 		r.WantLine("refunds that are due though the limiter has heard", "0 <nil>", len(due), err)
 		if c.refunded {
 			r.WantCounted("in the limiter", 0)
@@ -67,7 +67,7 @@ func TestTemporaryFailureIsRetried(t *testing.T) {
 		r.WantLine("after a temporary failure", "queued temporary_rcpt 451 4.7.1", r.Status(a),
 			r.Get(a.View.ID).Send.ProviderCode)
 		r.Sleep(10 * time.Second)
-		if mails := r.MailServer.Attempts(); len(mails) != 2 || mails[0].ID != mails[1].ID || r.Code(0) != r.Code(1) {
+		if mails := r.MailServer.Attempts(); len(mails) != 2 || mails[0].MessageID != mails[1].MessageID || r.Code(0) != r.Code(1) {
 			t.Fatalf("a retry carries the same code and Message-ID: %d mails", len(mails))
 		}
 		s := r.Get(a.View.ID).Send
@@ -194,7 +194,7 @@ func wantPlaces(r *vtest.Rig, want int) {
 	r.Helper()
 	bucket := store.Bucket{App: "shop", Channel: "email", Recipient: r.Person().Recipient,
 		Purposes: []string{"default", "login"}}
-	h, err := r.Store.ReadHistory(r.Context(), gate.HistoryQuery{Bucket: bucket, Counting: time.Hour})
+	h, err := r.Store.ReadHistory(r.Context(), gate.HistoryQuery{Bucket: bucket, CountedWithin: time.Hour})
 	r.NoError(err)
 	r.WantLine("places of the hour by limiter and database", vtest.Line(want, want), r.Counted().Rules[1].Used,
 		len(h.Past))

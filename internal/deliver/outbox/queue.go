@@ -32,12 +32,12 @@ type flight struct {
 // that can run at once. So other sends do not wait for them, however many strangers' sends there are.
 type lane struct {
 	store.Queue
-	queue   []*flight // flights that wait for a worker, in the order of byExpiry
-	flights int       // all flights of this lane, queued or at a worker
-	workers int       // running workers
-	most    int       // the bound of workers
-	behind  bool      // rows wait in the database, since memory was full
-	logged  bool      // logAttempt has logged that all servers are set aside
+	queue            []*flight // flights that wait for a worker, in the order of byExpiry
+	flights          int       // all flights of this lane, queued or at a worker
+	workers          int       // running workers
+	maxWorkers       int       // the bound of workers
+	behind           bool      // rows wait in the database, since memory was full
+	suspensionLogged bool      // logAttempt has logged that all servers are set aside
 }
 
 // byExpiry orders flights by the end of their code's life, and those that end together by age.
@@ -243,7 +243,7 @@ func (o *Outbox) enqueue(f *flight) {
 	l := o.lane(f)
 	i, _ := slices.BinarySearchFunc(l.queue, f, byExpiry)
 	l.queue = slices.Insert(l.queue, i, f)
-	if l.workers < l.most {
+	if l.workers < l.maxWorkers {
 		l.workers++
 		o.work.Go(func() { o.runWorker(l) })
 	}
@@ -252,7 +252,7 @@ func (o *Outbox) enqueue(f *flight) {
 // runWorker is a worker: it makes attempts until its lane's queue is empty. It blocks while
 // MaxPendingOutcomes outcomes wait for the database.
 func (o *Outbox) runWorker(l *lane) {
-	for f := o.nextFlight(l); f != nil; f = o.nextFlight(l) {
+	for f := o.dequeueOrEndWorker(l); f != nil; f = o.dequeueOrEndWorker(l) {
 		ctx := o.traceAttempt(f)
 		out, again := o.attempt(ctx, f)
 		// The next message does not wait until the database has this outcome; but while the
@@ -286,9 +286,9 @@ func (o *Outbox) endAttemptTrace(ctx context.Context, s store.Status, reason str
 	}
 }
 
-// nextFlight takes the first flight of a lane's queue. If there is none, it returns nil, and its
+// dequeueOrEndWorker takes the first flight of a lane's queue. If there is none, it returns nil, and its
 // caller, a worker, must end: it is no longer counted.
-func (o *Outbox) nextFlight(l *lane) *flight {
+func (o *Outbox) dequeueOrEndWorker(l *lane) *flight {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if l.behind && len(l.queue) < o.capacity(l)/2 {
@@ -313,7 +313,7 @@ func (o *Outbox) untrack(f *flight) {
 	o.lane(f).flights--
 }
 
-func (o *Outbox) leaseOf(f *flight) (store.AttemptID, bool) {
+func (o *Outbox) leaseOf(f *flight) (held store.AttemptID, inDoubt bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return f.lease, f.inDoubt

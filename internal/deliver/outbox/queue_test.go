@@ -94,7 +94,7 @@ func TestWorkersNeverWaitForWhatWaitsInTheDatabase(t *testing.T) {
 // be doubled by a crash.
 func TestMailsStopWhileTheDatabaseTakesNoOutcome(t *testing.T) {
 	const sends = outbox.MaxPendingOutcomes + 400
-	slowly(t, 100*time.Millisecond, 100, outbox.MaxFlights, func(r *vtest.Rig) {
+	slowly(t, 100*time.Millisecond, 100, outbox.DefaultCapacity, func(r *vtest.Rig) {
 		r.SendMany(0, sends)
 		r.Sleep(time.Millisecond)
 		r.CutStore()
@@ -112,7 +112,7 @@ func TestMailsStopWhileTheDatabaseTakesNoOutcome(t *testing.T) {
 // A stop does not wait for sends that have not begun: they are handed back, and the next process
 // delivers them at once.
 func TestStopHandsBackTheQueue(t *testing.T) {
-	slowly(t, time.Second, 4, outbox.MaxFlights, func(r *vtest.Rig) {
+	slowly(t, time.Second, 4, outbox.DefaultCapacity, func(r *vtest.Rig) {
 		r.SendMany(0, 100)
 		r.Sleep(100 * time.Millisecond)
 		began := time.Now()
@@ -126,7 +126,7 @@ func TestStopHandsBackTheQueue(t *testing.T) {
 		r.Sleep(10 * time.Second)
 		seen := map[string]bool{}
 		for _, m := range r.MailServer.Attempts() {
-			seen[m.ID] = true
+			seen[m.MessageID] = true
 		}
 		r.Want("sends that went out", len(seen), 100)
 	})

@@ -38,14 +38,14 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 		return
 	}
 	if out.Event.Type != "" {
-		o.Notify()
+		o.WakeWebhooks()
 	}
 	out.Refund = out.Refund && !inDoubt
 	defer o.notifyWaiter(s.ID, out) // after the refund: the waiting caller may send again at once
 	o.Observer.Finished(s.Channel, s.App, out.Status, f.work.Verification.CallerChecks, o.Now().Sub(s.LoggedAt))
 	if out.Refund {
 		r := store.Refund{AttemptID: held, Verification: f.work.Verification}
-		_ = o.refundRow(context.WithoutCancel(ctx), r) // repeatRefunds repeats it
+		_ = o.refundRow(context.WithoutCancel(ctx), r) // refundDueRows repeats it
 	}
 	switch {
 	case out.Status != store.Failed:
@@ -62,7 +62,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 // countBadAddress counts a send whose address takes no messages in the limiter's bucket of failures:
 // now, or after the limiter is back.
 func (o *Outbox) countBadAddress(ctx context.Context, s store.Send) {
-	bucket, keep := bucketnames.Failures(s.App, s.Channel, s.Recipient), o.Policy.Get().FailureWindow()
+	bucket, keep := bucketnames.Failures(s.App, s.Channel, s.Recipient), o.Policy.Get().LongestFailureWindow()
 	if keep == 0 { // no rule counts it
 		return
 	}
@@ -82,13 +82,13 @@ func (o *Outbox) postpone(ctx context.Context, f *flight, p store.Postponement) 
 
 // retryWrite repeats a write to the database until it succeeds, and returns the write's result. If
 // the process stops first, it returns false. ctx is the attempt's; its end does not end the write.
-func (o *Outbox) retryWrite(ctx context.Context, write func(context.Context) (bool, error)) bool {
+func (o *Outbox) retryWrite(ctx context.Context, write func(context.Context) (bool, error)) (applied bool) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
-		applied, err := write(bounded)
+		done, err := write(bounded)
 		cancel()
 		if err == nil {
-			return applied
+			return done
 		}
 		o.warnFailedWrite(err)
 		select {

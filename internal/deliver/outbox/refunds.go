@@ -15,10 +15,10 @@ import (
 	"sendcode/quota"
 )
 
-// repeatRefunds makes the refunds that are in the database and not yet in the limiter. It stops at
+// refundDueRows makes the refunds that are in the database and not yet in the limiter. It stops at
 // the first failure. After a failure of the limiter, the next call tries only one refund. Error: of
-// RefundsDue.
-func (o *Outbox) repeatRefunds(ctx context.Context) error {
+// LeaseDueRefunds.
+func (o *Outbox) refundDueRows(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	o.mu.Lock()
@@ -27,7 +27,7 @@ func (o *Outbox) repeatRefunds(ctx context.Context) error {
 		most = 1
 	}
 	o.mu.Unlock()
-	due, err := o.Store.RefundsDue(bounded, o.Lease, most)
+	due, err := o.Store.LeaseDueRefunds(bounded, o.Lease, most)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 // recipientBuckets returns a recipient's buckets under each policy.Purpose.CountedAs that the purpose
 // has had.
 func (o *Outbox) recipientBuckets(app string, ch recipient.Channel, purpose string, h recipient.Hash) (all []string) {
-	for _, name := range o.Policy.Get().CurrentAndFormerNames(purpose) {
+	for _, name := range o.Policy.Get().CurrentAndFormerCountedAs(purpose) {
 		all = append(all, bucketnames.Recipient(app, ch, name, h))
 	}
 	return all
@@ -131,8 +131,8 @@ func (o *Outbox) enqueueRefund(id string, counted ...string) {
 	}
 }
 
-// makeRefunds makes the pending refunds. After a failure the rest waits for the next tick.
-func (o *Outbox) makeRefunds(ctx context.Context) {
+// makePendingRefunds makes the pending refunds. After a failure the rest waits for the next tick.
+func (o *Outbox) makePendingRefunds(ctx context.Context) {
 	o.mu.Lock()
 	list := o.refunds
 	o.refunds = nil
@@ -259,7 +259,7 @@ func (o *Outbox) settleSome(ctx context.Context, list []unsettled) (left []unset
 func (o *Outbox) countedBy(row store.Send, x unsettled) (at time.Time, keep time.Duration, counts bool) {
 	set := o.Policy.Get()
 	if x.scope == quota.Failures {
-		return row.FinishedAt, set.FailureWindow(), row.Status == store.Failed && !row.WasReset
+		return row.FinishedAt, set.LongestFailureWindow(), row.Status == store.Failed && !row.WasReset
 	}
 	own := o.recipientBuckets(row.App, row.Channel, row.Purpose, row.Recipient)
 	return row.LoggedAt, set.Purposes[row.Purpose].LongestRecipientWindow(),

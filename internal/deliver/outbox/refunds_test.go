@@ -91,9 +91,9 @@ func (l *fakeDatabase) SendsByID(_ context.Context, ids []uuid.UUID) (rows []sto
 	return rows, l.clock(), nil
 }
 
-func (l *fakeDatabase) RefundsDue(_ context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
+func (l *fakeDatabase) LeaseDueRefunds(_ context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
 	l.lease, l.limit = lease, limit
-	return l.due, l.call("RefundsDue")
+	return l.due, l.call("LeaseDueRefunds")
 }
 
 func (l *fakeDatabase) ConfirmRefund(_ context.Context, h store.AttemptID) error {
@@ -162,7 +162,7 @@ func (r *idle) wants(what string, calls ...string) {
 // flushed does what a tick does for the limiter.
 func (r *idle) flushed() {
 	r.settle(r.Context())
-	r.makeRefunds(r.Context())
+	r.makePendingRefunds(r.Context())
 }
 
 func place(name string) map[quota.Scope]string { return map[quota.Scope]string{quota.Recipient: name} }
@@ -207,13 +207,13 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 		})
 	}
 	repeat := func() {
-		if err := r.repeatRefunds(t.Context()); err != nil {
+		if err := r.refundDueRows(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
 	r.gone = true
 	repeat()
-	r.asked("away", []string{"RefundsDue"})
+	r.asked("away", []string{"LeaseDueRefunds"})
 	servertest.Same(t, "lease", r.db.lease, r.Lease)
 	servertest.Same(t, "limit", r.db.limit, refundBatch)
 	r.gone = false
@@ -225,7 +225,7 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 		s := bucketnames.Subject{App: v.App, Channel: v.Channel, Recipient: v.Recipient, Purpose: login}
 		told = append(told, fmt.Sprintf("refund %s [%s]", string(due.ID[:]), s.Buckets()[quota.Recipient]))
 	}
-	r.asked("back", []string{"RefundsDue", "Refunded 1", "Refunded 2"}, told...)
+	r.asked("back", []string{"LeaseDueRefunds", "Refunded 1", "Refunded 2"}, told...)
 	repeat()
 	servertest.Same(t, "limit after that", r.db.limit, refundBatch)
 }
@@ -396,22 +396,22 @@ func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 	held := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
 	s.track(held)
 	s.now = s.now.Add(s.Lease) // overdue for a renewal
-	s.db.away["RefundsDue"] = true
+	s.db.away["LeaseDueRefunds"] = true
 	s.tick(t.Context())
 	s.takeOverIfReady(t.Context())
-	s.asked("away", []string{"RefundsDue"})
-	s.db.away["RefundsDue"] = false
+	s.asked("away", []string{"LeaseDueRefunds"})
+	s.db.away["LeaseDueRefunds"] = false
 	s.tick(t.Context())
-	s.asked("back", []string{"RefundsDue", "RenewLeases"})
+	s.asked("back", []string{"LeaseDueRefunds", "RenewLeases"})
 	s.now = s.now.Add(s.Lease - 1)
 	s.takeOverIfReady(t.Context())
 	s.tick(t.Context())
-	s.asked("within a lease", []string{"RefundsDue"})
+	s.asked("within a lease", []string{"LeaseDueRefunds"})
 	s.now = s.now.Add(1)
 	s.takeOverIfReady(t.Context())
 	s.asked("afterwards", []string{"TakeOver", "TakeOver", "TakeOver", "TakeOver"})
 	s.tick(t.Context())
-	s.asked("afterwards, a tick", []string{"RefundsDue", "TakeOver", "TakeOver", "TakeOver", "TakeOver"})
+	s.asked("afterwards, a tick", []string{"LeaseDueRefunds", "TakeOver", "TakeOver", "TakeOver", "TakeOver"})
 }
 
 // half admits two messages, since all but two servers are suspended.

@@ -46,7 +46,7 @@ func knownBrowser(r *vtest.Rig) verification.Request {
 	ask := vtest.AskFor(vtest.Ana, vtest.By(vtest.Browser))
 	id := r.Send(ask).View.ID
 	checked, _, _ := r.Try(ask.Caller, id, r.LastCode())
-	ask.Known = []string{checked.Known}
+	ask.KnownTokens = []string{checked.KnownToken}
 	return ask
 }
 
@@ -72,9 +72,9 @@ func attempted(r *vtest.Rig, to string, after int) time.Duration {
 func TestStrangersMailsDelayNoOthers(t *testing.T) {
 	const n, each = 400, 2 * time.Second
 	for name, c := range map[string]struct{ workers, conns, room int }{
-		"in memory": {16, 16, outbox.MaxFlights}, "in the database": {16, 16, memory},
-		"few connections": {16, 4, outbox.MaxFlights},
-		"one connection":  {16, 1, outbox.MaxFlights}, "more connections": {8, 16, outbox.MaxFlights},
+		"in memory": {16, 16, outbox.DefaultCapacity}, "in the database": {16, 16, memory},
+		"few connections": {16, 4, outbox.DefaultCapacity},
+		"one connection":  {16, 1, outbox.DefaultCapacity}, "more connections": {8, 16, outbox.DefaultCapacity},
 	} {
 		t.Run(name, func(t *testing.T) {
 			vtest.InBubbleIdle(t, func(s *vtest.Settings) { s.Workers = c.workers }, func(r *vtest.Rig) {

@@ -22,7 +22,7 @@ func TestCrashIsTakenOver(t *testing.T) {
 		r.Start()
 		r.Sleep(10 * time.Second)
 		mails := r.MailServer.Attempts()
-		if len(mails) != 1 || mails[0].ID != dead.Attempts()[0].ID || r.Code(0) != vtest.CodeIn(dead.Attempts()[0]) {
+		if len(mails) != 1 || mails[0].MessageID != dead.Attempts()[0].MessageID || r.Code(0) != vtest.CodeIn(dead.Attempts()[0]) {
 			t.Fatalf("after ten seconds: %d mails", len(mails))
 		}
 		for range 2 {

@@ -117,7 +117,7 @@ func TestServerSetAside(t *testing.T) {
 func TestSendsWaitWhileEveryServerIsSuspended(t *testing.T) {
 	onTheWire(t, func(s *vtest.Settings) {
 		brief := s.Purposes["default"]
-		brief.Name, brief.TTL, brief.Shares, brief.Policy.Name = "brief", time.Minute, []string{"brief"}, "brief"
+		brief.Name, brief.TTL, brief.PolicyPurposes, brief.Policy.Name = "brief", time.Minute, []string{"brief"}, "brief"
 		s.Purposes["brief"] = brief
 	}, smtptest.Script{}, func(r *wire) {
 		r.down.Store(true)
@@ -174,7 +174,7 @@ func TestRefundsThatWaitAreToldOnce(t *testing.T) {
 			r.Want("lines", told(), outage)
 			r.Limiter.Around(nil)
 			r.Sleep(time.Minute)
-			due, err := r.Store.RefundsDue(r.Context(), time.Microsecond, 10)
+			due, err := r.Store.LeaseDueRefunds(r.Context(), time.Microsecond, 10)
 			r.WantLine("refunds left", "0 <nil>", len(due), err)
 		}
 	})

@@ -35,8 +35,8 @@ const (
 // Event is one event of a provider.
 type Event struct {
 	Type    string // as the provider calls it; parts joined by dots
-	Outcome EventMeaning
-	Known   bool      // EventFormat.Outcomes has the type
+	Meaning EventMeaning
+	Mapped  bool      // EventFormat.Outcomes has the type
 	Send    uuid.UUID // of the mail; uuid.Nil: the event names none of our sends
 	To      string    // as the provider has it; empty: not in the event
 	At      time.Time // zero: not in the event
@@ -44,7 +44,7 @@ type Event struct {
 	// address
 	Detail string
 	Says   delivery.Meaning // what the words at EventFormat.Detail mean
-	Words  string           // these words as delivery.BurstWords groups them
+	Words  string           // these words as delivery.NormalizeReply groups them
 }
 
 // Source has the settings of a provider. Package config reads its tags and comments.

@@ -45,7 +45,7 @@ func (s EventFormat) parseEvent(value any) Event {
 	var words string
 	e.Detail, words = extractDetail(value, s.Detail)
 	e.Says = delivery.MeaningOf(words)
-	e.Words = delivery.BurstWords(e.Detail, delivery.RedactReply(words, delivery.PrivateData{To: e.To}))
+	e.Words = delivery.NormalizeReply(e.Detail, delivery.RedactReply(words, delivery.PrivateData{To: e.To}))
 	var parts []string
 	for _, p := range s.Type {
 		if t := asText(p.Find(value)); t != "" {
@@ -53,7 +53,7 @@ func (s EventFormat) parseEvent(value any) Event {
 		}
 	}
 	e.Type = strings.Join(parts, ".")
-	e.Outcome, e.Known = s.meaning(parts)
+	e.Meaning, e.Mapped = s.meaning(parts)
 	for _, p := range s.Message {
 		if id, ok := parseSendID(asText(p.Find(value))); ok {
 			e.Send = id

@@ -48,31 +48,31 @@ func TestParse(t *testing.T) {
 	}{
 		"all": {`{"kind":"back","sub":"never","tag":"` + id +
 			`","to":["ana@example.com","bo@example.com"],"at":"2026-03-04T05:06:07Z","code":"550 5.1.1"}`,
-			Event{Type: "back.never", Outcome: BouncedForGood, Known: true, Send: send, To: "ana@example.com", At: at,
+			Event{Type: "back.never", Meaning: BouncedForGood, Mapped: true, Send: send, To: "ana@example.com", At: at,
 				Detail: "550 5.1.1", Words: "550 5.1.1"}},
-		"a longer type": {`{"kind":"back","sub":"soon"}`, Event{Type: "back.soon", Outcome: Bounced, Known: true}},
-		"no such type":  {`{"kind":"never"}`, Event{Type: "never", Outcome: Ignored}},
-		"nothing":       {`{}`, Event{Outcome: Ignored}},
+		"a longer type": {`{"kind":"back","sub":"soon"}`, Event{Type: "back.soon", Meaning: Bounced, Mapped: true}},
+		"no such type":  {`{"kind":"never"}`, Event{Type: "never", Meaning: Ignored}},
+		"nothing":       {`{}`, Event{Meaning: Ignored}},
 		"a Message-ID": {`{"headers":{"message-id":"<` + id + `@shop.example>"}}`,
-			Event{Outcome: Ignored, Send: send}},
+			Event{Meaning: Ignored, Send: send}},
 		"the next": {`{"tag":"x","headers":{"message-id":"` + id + `@shop.example"}}`,
-			Event{Outcome: Ignored, Send: send}},
-		"none of ours":    {`{"tag":"urn:uuid:` + id + `","headers":{"message-id":"<1@x>"}}`, Event{Outcome: Ignored}},
-		"not even an ID":  {`{"tag":"00000000-0000-0000-0000-000000000000"}`, Event{Outcome: Ignored}},
-		"one recipient":   {`{"to":"ana@example.com"}`, Event{Outcome: Ignored, To: "ana@example.com"}},
-		"seconds":         {`{"at":1772600767}`, Event{Outcome: Ignored, At: at}},
-		"seconds as text": {`{"at":"1772600767.5"}`, Event{Outcome: Ignored, At: at.Add(500 * time.Millisecond)}},
-		"another time":    {`{"when":"2026-03-04T06:06:07+01:00"}`, Event{Outcome: Ignored, At: at}},
-		"no time":         {`{"at":"yesterday"}`, Event{Outcome: Ignored}},
-		"a time too far":  {`{"at":1e300}`, Event{Outcome: Ignored}},
+			Event{Meaning: Ignored, Send: send}},
+		"none of ours":    {`{"tag":"urn:uuid:` + id + `","headers":{"message-id":"<1@x>"}}`, Event{Meaning: Ignored}},
+		"not even an ID":  {`{"tag":"00000000-0000-0000-0000-000000000000"}`, Event{Meaning: Ignored}},
+		"one recipient":   {`{"to":"ana@example.com"}`, Event{Meaning: Ignored, To: "ana@example.com"}},
+		"seconds":         {`{"at":1772600767}`, Event{Meaning: Ignored, At: at}},
+		"seconds as text": {`{"at":"1772600767.5"}`, Event{Meaning: Ignored, At: at.Add(500 * time.Millisecond)}},
+		"another time":    {`{"when":"2026-03-04T06:06:07+01:00"}`, Event{Meaning: Ignored, At: at}},
+		"no time":         {`{"at":"yesterday"}`, Event{Meaning: Ignored}},
+		"a time too far":  {`{"at":1e300}`, Event{Meaning: Ignored}},
 		"codes in words": {`{"why":"smtp; 550 5.1.1 <ana@example.com>: no such user (1.2.3.4)"}`,
-			Event{Outcome: Ignored, Detail: "550 5.1.1", Says: delivery.MissingMailbox, Words: "550 5.1.1 smtp no such user"}},
+			Event{Meaning: Ignored, Detail: "550 5.1.1", Says: delivery.MissingMailbox, Words: "550 5.1.1 smtp no such user"}},
 		"words of two parts": {`{"code":"552","why":"the mailbox of <ana@example.com> is full"}`,
-			Event{Outcome: Ignored, Detail: "552", Says: delivery.AnotherReason, Words: "552 the mailbox of is full"}},
-		"one word":         {`{"code":"","why":"HardBounce"}`, Event{Outcome: Ignored, Detail: "HardBounce", Words: "HardBounce"}},
-		"a sentence":       {`{"why":"ana@example.com is away"}`, Event{Outcome: Ignored, Words: "is"}},
-		"an address":       {`{"why":"ana@example.com"}`, Event{Outcome: Ignored}},
-		"of another shape": {`{"kind":{"a":1},"to":{"b":2},"at":[],"tag":[[1]],"code":null}`, Event{Outcome: Ignored}},
+			Event{Meaning: Ignored, Detail: "552", Says: delivery.AnotherReason, Words: "552 the mailbox of is full"}},
+		"one word":         {`{"code":"","why":"HardBounce"}`, Event{Meaning: Ignored, Detail: "HardBounce", Words: "HardBounce"}},
+		"a sentence":       {`{"why":"ana@example.com is away"}`, Event{Meaning: Ignored, Words: "is"}},
+		"an address":       {`{"why":"ana@example.com"}`, Event{Meaning: Ignored}},
+		"of another shape": {`{"kind":{"a":1},"to":{"b":2},"at":[],"tag":[[1]],"code":null}`, Event{Meaning: Ignored}},
 	} {
 		got, err := general.Parse([]byte(c.event))
 		if err != nil || len(got) != 1 || got[0] != c.want {
@@ -127,8 +127,8 @@ func FuzzParse(f *testing.F) {
 				e.Send == uuid.Nil && e.Send.String() == "" {
 				t.Errorf("%+v", e)
 			}
-			if !slices.Contains([]EventMeaning{Ignored, Delivered, Bounced, BouncedForGood, Complained, OptedOut}, e.Outcome) {
-				t.Errorf("outcome %q", e.Outcome)
+			if !slices.Contains([]EventMeaning{Ignored, Delivered, Bounced, BouncedForGood, Complained, OptedOut}, e.Meaning) {
+				t.Errorf("outcome %q", e.Meaning)
 			}
 		}
 	})

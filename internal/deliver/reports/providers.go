@@ -71,9 +71,9 @@ type ProviderEvents struct {
 // accepted. It changes no send's status and refunds nothing. A mailbox that does not exist, a
 // complaint or an opt-out suppresses the recipient. Error: of the database.
 func (s *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (IngestResult, error) {
-	kind, means := kindByMeaning[e.Outcome]
+	kind, means := kindByMeaning[e.Meaning]
 	switch {
-	case !means && !e.Known: // the send may have failed, so the event is recorded for the send's page
+	case !means && !e.Mapped: // the send may have failed, so the event is recorded for the send's page
 		if s.logUnmapped(provider, e.Type); singleWordPattern.MatchString(e.Type) {
 			e.Detail = e.Type
 		}
@@ -156,12 +156,12 @@ func (s *ProviderEvents) sameRecipient(named string, to recipient.Recipient) boo
 // (BouncedForGood) without an enhanced code, and no words give another reason.
 func suppressionCause(e Event) store.SuppressionCause {
 	switch code := findEnhancedCode(e.Detail); {
-	case e.Outcome == Complained:
+	case e.Meaning == Complained:
 		return store.CauseComplaint
-	case e.Outcome == OptedOut:
+	case e.Meaning == OptedOut:
 		return store.CauseOptOut
-	case e.Outcome == BouncedForGood && code == "" && e.Says != delivery.AnotherReason,
-		(e.Outcome == Bounced || e.Outcome == BouncedForGood) && delivery.SaysNoMailbox(code, e.Says):
+	case e.Meaning == BouncedForGood && code == "" && e.Says != delivery.AnotherReason,
+		(e.Meaning == Bounced || e.Meaning == BouncedForGood) && delivery.SaysNoMailbox(code, e.Says):
 		return store.CauseHardBounce
 	}
 	return ""

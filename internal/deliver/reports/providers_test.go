@@ -43,7 +43,7 @@ func TestWhatAProviderTells(t *testing.T) {
 			"p@example.com":    {reports.Bounced, "550", store.ProviderBounced, store.CauseHardBounce, delivery.MissingMailbox},
 			"j@simulator.test": {reports.Complained, "", store.ProviderComplained, "", ""},
 		} {
-			told := reports.Event{Send: r.SendID(to), Outcome: c.outcome, Detail: c.detail, Says: c.says}
+			told := reports.Event{Send: r.SendID(to), Meaning: c.outcome, Detail: c.detail, Says: c.says}
 			r.Ingest(reports.IngestResult(c.kind), told)
 			r.Ingest(reports.Repeated, told)
 			story, err := r.Store.SendDetails(r.Context(), told.Send)
@@ -70,7 +70,7 @@ func TestWhatAProviderTells(t *testing.T) {
 func TestWhomAProviderMeans(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.SuppressFor = 30 * 24 * time.Hour }, func(r *vtest.Rig) {
 		complaint := func(send uuid.UUID, to string) reports.Event {
-			return reports.Event{Outcome: reports.Complained, Send: send, To: to}
+			return reports.Event{Meaning: reports.Complained, Send: send, To: to}
 		}
 		id := r.SendID(vtest.Ana)
 		for _, to := range []string{"bo@example.com", "noone", "ana.maria+x@example.com", "<>",
@@ -79,9 +79,9 @@ func TestWhomAProviderMeans(t *testing.T) {
 		}
 		r.Ingest(reports.UnknownMessage, complaint(uuid.Nil, ""))
 		r.Ingest(reports.UnknownMessage, complaint(uuid.UUID{1}, vtest.Ana))
-		r.Ingest(reports.Unrecorded, reports.Event{Outcome: reports.Ignored, Known: true, Send: id})
+		r.Ingest(reports.Unrecorded, reports.Event{Meaning: reports.Ignored, Mapped: true, Send: id})
 		for range 2 {
-			r.Ingest(reports.Unmapped, reports.Event{Outcome: reports.Ignored, Send: id, Type: "email.new"})
+			r.Ingest(reports.Unmapped, reports.Event{Meaning: reports.Ignored, Send: id, Type: "email.new"})
 		}
 		r.Want("lines", strings.Count(r.Printed.String(), "type=email.new"), 1)
 		story, err := r.Store.SendDetails(r.Context(), id)
@@ -96,7 +96,7 @@ func TestWhomAProviderMeans(t *testing.T) {
 			}
 		}
 		r.Want("suppressions", len(r.Suppressions()), 0)
-		r.Ingest("delivered", reports.Event{Send: id, Outcome: reports.Delivered, To: "Ana.Maria@example.COM"})
+		r.Ingest("delivered", reports.Event{Send: id, Meaning: reports.Delivered, To: "Ana.Maria@example.COM"})
 		r.Ingest("complained", complaint(id, "Ana <"+vtest.Ana+">"))
 		r.Want("suppressions", len(r.Suppressions()), 1)
 	})
@@ -106,10 +106,10 @@ func TestWhomAProviderMeans(t *testing.T) {
 func TestToldWhileTheDatabaseIsAway(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		id := r.SendID(vtest.Ana)
-		complaint := reports.Event{Send: id, Outcome: reports.Complained}
+		complaint := reports.Event{Send: id, Meaning: reports.Complained}
 		for _, method := range []string{"SendDetails", "IngestProviderEvent"} {
 			r.FailStore(sqlitetest.Down, method)
-			r.WantError(vtest.Err(r.Svc.Providers.Ingest(r.Context(), "postmark", complaint)), fault.Unavailable)
+			r.WantError(vtest.Err(r.Svc.ProviderEvents.Ingest(r.Context(), "postmark", complaint)), fault.Unavailable)
 		}
 		r.MendStore()
 		r.Ingest("complained", complaint)
@@ -123,8 +123,8 @@ func TestEventsOfUnknownRecipients(t *testing.T) {
 		id := r.SendID(vtest.Ana)
 		r.Settings.Vault.Ring = vtest.KeyRing(t, "k9:"+vtest.NewKey)
 		stranger := r.Replica(r.MailServer)
-		got, err := stranger.Providers.Ingest(r.Context(), "p",
-			reports.Event{Send: id, Outcome: reports.Complained, To: "bo@example.com"})
+		got, err := stranger.ProviderEvents.Ingest(r.Context(), "p",
+			reports.Event{Send: id, Meaning: reports.Complained, To: "bo@example.com"})
 		r.WantLine("the result, suppressions", "complained <nil> 0", got, err, len(r.Suppressions()))
 	})
 }

@@ -20,7 +20,7 @@ import (
 
 // ReceiptStore are the database's methods for receipts. Implementation: sqldb.DB.
 type ReceiptStore interface {
-	DuePolls(ctx context.Context, limit int) ([]store.PendingReceipt, error)
+	TakeDuePolls(ctx context.Context, limit int) ([]store.PendingReceipt, error)
 	SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error)
 	StopAwaitingReceipt(ctx context.Context, send uuid.UUID) error
 	RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status, tell ...store.NewEvent) (bool, error)
@@ -70,7 +70,7 @@ func (r *ReceiptRecorder) Record(ctx context.Context, send uuid.UUID, delivered 
 		return false, store.WrapUnavailable(err)
 	}
 	if changed, err = r.Store.RecordReceipt(ctx, send, status, tell); err == nil {
-		r.endPolling(ctx, send)
+		r.stopAwaitingReceipt(ctx, send)
 		r.Teller.WakeForEvent(tell)
 	}
 	return changed, err
@@ -92,7 +92,7 @@ func (r *ReceiptRecorder) RecordByCarrierID(ctx context.Context, carrier, id str
 func (r *ReceiptRecorder) Poll(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	due, err := r.Store.DuePolls(ctx, pollBatch)
+	due, err := r.Store.TakeDuePolls(ctx, pollBatch)
 	if err != nil {
 		return false, err
 	}
@@ -113,7 +113,7 @@ func (r *ReceiptRecorder) poll(ctx context.Context, a store.PendingReceipt) {
 	q, err := r.statusQuery(ctx, a)
 	poller, can := r.Carriers.Poller(a.Carrier)
 	if errors.Is(err, errNoStatusQuery) || !can {
-		r.endPolling(ctx, a.Send) // no receipt is needed, or none can be asked for
+		r.stopAwaitingReceipt(ctx, a.Send) // no receipt is needed, or none can be asked for
 		return
 	}
 	if err != nil {
@@ -123,7 +123,7 @@ func (r *ReceiptRecorder) poll(ctx context.Context, a store.PendingReceipt) {
 	fail, failed := errors.AsType[*delivery.Error](err)
 	switch {
 	case failed && fail.Class == delivery.Rejected:
-		r.endPolling(ctx, a.Send)
+		r.stopAwaitingReceipt(ctx, a.Send)
 	case err != nil:
 		r.Logger.Info("carrier did not answer status query", "send", a.Send, "carrier", a.Carrier, "error", err)
 	case known:
@@ -139,7 +139,7 @@ var errNoStatusQuery = errors.New("reports: nothing to ask for")
 func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceipt) (sms.StatusQuery, error) {
 	story, err := r.Store.SendDetails(ctx, a.Send)
 	switch {
-	case errors.Is(err, fault.NotFound) || err == nil && (story.Verification == nil || isFinal(story.Send.Status)):
+	case errors.Is(err, fault.NotFound) || err == nil && (story.Verification == nil || needsNoReceipt(story.Send.Status)):
 		return sms.StatusQuery{}, errNoStatusQuery
 	case err != nil:
 		return sms.StatusQuery{}, err
@@ -148,16 +148,16 @@ func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceip
 	if err != nil {
 		return sms.StatusQuery{}, errNoStatusQuery
 	}
-	return sms.StatusQuery{Send: a.Send.String(), ID: a.ID, To: to.Address(), Country: to.Country(), At: a.At}, nil
+	return sms.StatusQuery{Send: a.Send.String(), CarrierID: a.ID, To: to.Address(), Country: to.Country(), At: a.At}, nil
 }
 
-// isFinal reports whether a status needs no poll any more. A carrier may still report that a message
+// needsNoReceipt reports whether a status needs no poll any more. A carrier may still report that a message
 // with the status Undelivered was delivered.
-func isFinal(s store.Status) bool {
+func needsNoReceipt(s store.Status) bool {
 	return s == store.Delivered || s == store.Undelivered || s == store.Failed
 }
 
-func (r *ReceiptRecorder) endPolling(ctx context.Context, send uuid.UUID) {
+func (r *ReceiptRecorder) stopAwaitingReceipt(ctx context.Context, send uuid.UUID) {
 	if err := r.Store.StopAwaitingReceipt(ctx, send); err != nil && ctx.Err() == nil {
 		r.Logger.Warn("could not store that no receipt is expected", "send", send, "error", err, runbook.Events.See())
 	}

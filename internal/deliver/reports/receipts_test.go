@@ -82,7 +82,7 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 			r.Want("inquiries at once", len(o.inquiries()), 0)
 			r.Sleep(3 * time.Minute)
 			q := o.inquiries()[0]
-			r.WantLine("an inquiry", vtest.Line(a.View.Send.ID, "id-1", vtest.Mobile, "DE"), q.Send, q.ID,
+			r.WantLine("an inquiry", vtest.Line(a.View.Send.ID, "id-1", vtest.Mobile, "DE"), q.Send, q.CarrierID,
 				q.To, q.Country)
 			r.WantStatus(a, want)
 			r.Sleep(10 * time.Minute)

@@ -19,7 +19,7 @@ import (
 func TestACS3AsDocumented(t *testing.T) {
 	query := aliyun.CanonicalQuery(map[string]string{"ImageId": "win2019_1809_x64_dtc_zh-cn_40G_alibase_20230811.vhd",
 		"RegionId": "cn-shanghai"})
-	got := aliyun.SignACS3("YourAccessKeyId", "YourAccessKeySecret", "POST", query, map[string]string{
+	got := aliyun.ACS3Authorization("YourAccessKeyId", "YourAccessKeySecret", "POST", query, map[string]string{
 		"host": "ecs.cn-shanghai.aliyuncs.com", "x-acs-action": "RunInstances", "x-acs-version": "2014-05-26",
 		"x-acs-date": "2023-10-26T10:22:32Z", "x-acs-signature-nonce": "3156853299f313e23d1673dc12e1703d",
 		"x-acs-content-sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
@@ -47,7 +47,7 @@ func checkACS3(r *http.Request, body string) error {
 	return smstest.Want([]string{signed["x-acs-content-sha256"], signed["x-acs-date"], r.Header.Get("Authorization")},
 		exchange.HexSHA256(body),
 		smstest.SignedAt.UTC().Format("2006-01-02T15:04:05Z"),
-		aliyun.SignACS3("LTAI5tExample", smstest.Private, r.Method, r.URL.RawQuery, signed))
+		aliyun.ACS3Authorization("LTAI5tExample", smstest.Private, r.Method, r.URL.RawQuery, signed))
 }
 
 func aliyunRig() smstest.Rig {

@@ -38,7 +38,7 @@ func (x *Client) Attempt(ctx context.Context, r exchange.Request,
 		return delivery.Result{}, fail
 	}
 	id, code, fail := read(a)
-	return delivery.Result{ID: exchange.SafeIDOrEmpty(id), Code: delivery.FormatReplyCodes(a.Status, exchange.SafeErrorCode(code))},
+	return delivery.Result{CarrierID: exchange.SafeIDOrEmpty(id), ReplyCodes: delivery.FormatReplyCodes(a.Status, exchange.SafeErrorCode(code))},
 		fail
 }
 

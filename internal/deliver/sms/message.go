@@ -35,8 +35,8 @@ type Message struct {
 	Minutes int // 0: not known; a template with minutes then fails
 	// Purpose and Language (BCP 47) choose among a carrier's own templates.
 	Purpose, Language string
-	// Callback is the URL to which the carrier sends the receipt; empty: it sends none.
-	Callback string
+	// CallbackURL is the URL to which the carrier sends the receipt; empty: it sends none.
+	CallbackURL string
 	// Life is how long the code is still valid. Some carriers drop the message after that.
 	Life time.Duration
 }

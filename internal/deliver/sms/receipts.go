@@ -23,7 +23,7 @@ type IncomingRequest struct {
 type Report struct {
 	Send      string // ID of the send; empty: the report has only ID
 	Delivered bool   // false: the message certainly did not arrive
-	ID        string // the carrier's ID of the message, if Send is empty
+	CarrierID string // the carrier's ID of the message, if Send is empty
 }
 
 var (
@@ -41,11 +41,11 @@ func (c *Carriers) ReportParser(name string) (ReportParser, bool) {
 
 // StatusQuery names a message whose status a carrier is polled for.
 type StatusQuery struct {
-	Send    string    // ID of the send
-	ID      string    // the carrier's ID of the message, from its answer to Send
-	To      string    // the number, E.164
-	Country string    // its region
-	At      time.Time // when it was handed over
+	Send      string    // ID of the send
+	CarrierID string    // the carrier's ID of the message, from its answer to Send
+	To        string    // the number, E.164
+	Country   string    // its region
+	At        time.Time // when it was handed over
 }
 
 // Poller returns the carrier of a name; false if it is not polled.
@@ -59,7 +59,7 @@ func (c *Carriers) Poller(name string) (Poller, bool) {
 // the carrier's own IDs.
 func (c *Carriers) ReportsUseCarrierID(name string) bool {
 	told, ok := c.routeByName(name).Carrier.(carrierIDReporter)
-	return ok && told.ReportsUseCarrierID() && c.Callback != nil
+	return ok && told.ReportsUseCarrierID() && c.CallbackURL != nil
 }
 
 // Query makes a request and returns its answer. A status other than 200 is a Temporary error.

@@ -36,20 +36,20 @@ func (r Route) costOf(m Message) int64 {
 type Options struct {
 	Sender  string            // what messages come from; empty: the carrier's choice
 	Senders map[string]string // by country; takes the place of Sender
-	// Callback returns the URL to which a carrier sends the receipt of a send; nil: carriers are
+	// CallbackURL returns the URL to which a carrier sends the receipt of a send; nil: carriers are
 	// given none.
-	Callback func(carrier, send string) string
+	CallbackURL func(carrier, send string) string
 	// Reserve reserves the cost of a message before the message is offered to a carrier, and
 	// returns a function that releases the cost again. If it fails, the carrier is skipped. Send
 	// returns its error if each other carrier that takes the number also fails to reserve or cannot
 	// reach the number. May be nil.
 	Reserve func(ctx context.Context, m Message, cost int64) (back func(), fail *delivery.Error)
-	// Watch is called when a carrier is set aside or is up again. It must return soon, and not call
+	// OnHealthChange is called when a carrier is set aside or is up again. It must return soon, and not call
 	// Carriers. May be nil.
-	Watch func(delivery.Health)
-	// Tried is called after each attempt, with the context of its Send; fail is nil if the carrier
+	OnHealthChange func(delivery.Health)
+	// OnAttempt is called after each attempt, with the context of its Send; fail is nil if the carrier
 	// accepted the message. It must not block. May be nil.
-	Tried func(ctx context.Context, carrier string, fail *delivery.Error, took time.Duration)
+	OnAttempt func(ctx context.Context, carrier string, fail *delivery.Error, took time.Duration)
 }
 
 // Carriers are routes in order of preference, each with a circuit breaker. A carrier is set aside if
@@ -89,7 +89,7 @@ func NewCarriers(routes []Route, o Options) *Carriers {
 	}
 	for _, r := range routes {
 		breaker := delivery.NewBreaker(r.Carrier.Name(), true)
-		breaker.OnHealthChange(o.Watch)
+		breaker.OnHealthChange(o.OnHealthChange)
 		c.routes = append(c.routes, &routeWithBreaker{Route: r, breaker: breaker, failed: map[string]time.Time{}})
 	}
 	return c
@@ -138,8 +138,8 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 		}
 		began := time.Now()
 		receipt, fail = c.sendThrough(ctx, r, m)
-		if c.Tried != nil {
-			c.Tried(ctx, r.Carrier.Name(), fail, time.Since(began))
+		if c.OnAttempt != nil {
+			c.OnAttempt(ctx, r.Carrier.Name(), fail, time.Since(began))
 		}
 		report(r.breakerReport(ctx, m, fail))
 		if fail != nil && fail.Class != delivery.Unknown {
@@ -156,9 +156,9 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 }
 
 func (c *Carriers) sendThrough(ctx context.Context, r *routeWithBreaker, m Message) (delivery.Result, *delivery.Error) {
-	m.Callback = ""
-	if c.Callback != nil {
-		m.Callback = c.Callback(r.Carrier.Name(), m.ID)
+	m.CallbackURL = ""
+	if c.CallbackURL != nil {
+		m.CallbackURL = c.CallbackURL(r.Carrier.Name(), m.ID)
 	}
 	receipt, fail := r.Carrier.Send(ctx, m)
 	receipt.Provider = r.Carrier.Name()
@@ -210,9 +210,9 @@ func (c *Carriers) routeByName(name string) *routeWithBreaker {
 	return &routeWithBreaker{}
 }
 
-// Suspended reports whether every carrier of some numbers is set aside, so that their messages
+// SomeNumbersSuspended reports whether every carrier of some numbers is set aside, so that their messages
 // wait; lasts: whether for some numbers no carrier would even try a message now.
-func (c *Carriers) Suspended() (suspended, lasts bool) {
+func (c *Carriers) SomeNumbersSuspended() (suspended, untried bool) {
 	suspended = c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.Health().Up })
 	return suspended, suspended && c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.AttemptsAllowed() > 0 })
 }

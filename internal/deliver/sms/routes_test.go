@@ -107,7 +107,7 @@ func TestRoutesByPrefix(t *testing.T) {
 	all := NewCarriers([]Route{{Carrier: china, Prefixes: []string{"+86", "+852"}},
 		{Carrier: rest, Prefixes: []string{"+1", "+49"}}}, Options{
 		Sender: "Shop", Senders: map[string]string{"DE": "12345", "CN": ""},
-		Callback: func(carrier, send string) string { return "https://x/" + carrier + "/" + send },
+		CallbackURL: func(carrier, send string) string { return "https://x/" + carrier + "/" + send },
 	})
 	for to, c := range map[string]struct {
 		country string
@@ -123,7 +123,7 @@ func TestRoutesByPrefix(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", to, receipt, err)
 		}
 		if m := c.carrier.got[len(c.carrier.got)-1]; m.To != to || m.Sender != c.sender ||
-			m.Callback != "https://x/"+c.carrier.name+"/s" {
+			m.CallbackURL != "https://x/"+c.carrier.name+"/s" {
 			t.Errorf("%+v", m)
 		}
 	}
@@ -162,7 +162,7 @@ func TestSuspended(t *testing.T) {
 				report(failing(delivery.Temporary))
 			}
 		}
-		if got, lasts := all.Suspended(); got != c.want || lasts != c.want {
+		if got, lasts := all.SomeNumbersSuspended(); got != c.want || lasts != c.want {
 			t.Errorf("%s: suspended %v, and no message would be tried %v", name, got, lasts)
 		}
 	}
@@ -181,7 +181,7 @@ func TestHowLongASuspensionLasts(t *testing.T) {
 		}
 		want := func(when string, want string) {
 			t.Helper()
-			suspended, lasts := all.Suspended()
+			suspended, lasts := all.SomeNumbersSuspended()
 			servertest.Same(t, when, fmt.Sprint(suspended, lasts), want)
 		}
 		want("at first", "false false")
@@ -215,7 +215,7 @@ func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 		"faults": {fails(delivery.Temporary), false}, "half": {half, false}, "fewer": {half[2:], true},
 	} {
 		only, told := &scripted{name: "only"}, true
-		all := NewCarriers([]Route{{Carrier: only}}, Options{Watch: func(h delivery.Health) { told = h.Up }})
+		all := NewCarriers([]Route{{Carrier: only}}, Options{OnHealthChange: func(h delivery.Health) { told = h.Up }})
 		for _, only.fail = range c.outcomes {
 			send(all)
 		}

@@ -79,7 +79,7 @@ func TestWhoCanBeAsked(t *testing.T) {
 	silent, listed := &probed{scripted: scripted{name: "silent"}}, &probed{scripted: scripted{name: "listed"}}
 	routes := []Route{{Carrier: silent}, {Carrier: listed, Polled: true},
 		{Carrier: &scripted{name: "mute"}, Polled: true}}
-	all := NewCarriers(routes, Options{Callback: func(string, string) string { return "x" }})
+	all := NewCarriers(routes, Options{CallbackURL: func(string, string) string { return "x" }})
 	for name, want := range map[string]bool{"silent": false, "listed": true, "mute": false, "stranger": false} {
 		if _, ok := all.Poller(name); ok != want {
 			t.Errorf("%s can be asked: %v", name, ok)

@@ -24,7 +24,7 @@ func TestTC3AsDocumented(t *testing.T) {
 	if got := exchange.HexSHA256(body); got != "35e9c5b0e3ae67532d3c9f17ead6c90222632e5b1ff7f6e89887f1398934f064" {
 		t.Errorf("body %s", got)
 	}
-	got := tencent.SignTC3("AKIDEXAMPLE", "Gu5t9xGARNpq86cd98joQYCN3EXAMPLE", "cvm", time.Unix(1539084154, 0), "GET",
+	got := tencent.TC3Authorization("AKIDEXAMPLE", "Gu5t9xGARNpq86cd98joQYCN3EXAMPLE", "cvm", time.Unix(1539084154, 0), "GET",
 		"Limit=10&Offset=0",
 		map[string]string{
 			"content-type": "application/x-www-form-urlencoded", "host": "cvm.tencentcloudapi.com",
@@ -45,7 +45,7 @@ func checkTC3(r *http.Request, body string) error {
 	if _, ok := signed["x-tc-action"]; ok {
 		signed["x-tc-action"] = strings.ToLower(r.Header.Get("X-TC-Action"))
 	}
-	want := tencent.SignTC3("AKIDexample", smstest.Private, "sms", smstest.SignedAt, r.Method, r.URL.RawQuery, signed, body)
+	want := tencent.TC3Authorization("AKIDexample", smstest.Private, "sms", smstest.SignedAt, r.Method, r.URL.RawQuery, signed, body)
 	return smstest.Want([]string{r.Header.Get("X-TC-Timestamp"), r.Header.Get("Authorization")},
 		strconv.FormatInt(smstest.SignedAt.Unix(), 10), want)
 }

@@ -34,7 +34,7 @@ func twilioRig() smstest.Rig {
 		},
 		Check: func(r *http.Request, body string) error {
 			m := smstest.Sample()
-			form := url.Values{"To": {m.To}, "From": {m.Sender}, "Body": {m.Text}, "StatusCallback": {m.Callback},
+			form := url.Values{"To": {m.To}, "From": {m.Sender}, "Body": {m.Text}, "StatusCallback": {m.CallbackURL},
 				"ValidityPeriod": {"540"}}
 			return smstest.Want([]string{r.Method, r.URL.Path, r.Header.Get("Authorization"), body},
 				"POST", "/2010-04-01/Accounts/"+twilioAccount+"/Messages.json", twilioLogin, form.Encode())

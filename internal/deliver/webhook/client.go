@@ -46,13 +46,13 @@ type dialSettings struct {
 }
 
 func newClient(g Guard, now func() time.Time, w dialSettings) *client {
-	return &client{now: now, timeout: attemptTimeout, Client: g.Client(w.roots, w.resolver)}
+	return &client{now: now, timeout: attemptTimeout, Client: g.NewClient(w.roots, w.resolver)}
 }
 
-// Client returns an HTTP client that connects only to addresses that the guard allows. It
+// NewClient returns an HTTP client that connects only to addresses that the guard allows. It
 // follows no redirect, keeps no cookie and uses no proxy. Nil roots and a nil resolver are the
 // system's. Callers bound the time of a request and what they read of its answer.
-func (g Guard) Client(roots *x509.CertPool, resolver *net.Resolver) http.Client {
+func (g Guard) NewClient(roots *x509.CertPool, resolver *net.Resolver) http.Client {
 	dialer := func(plain bool) *net.Dialer {
 		return &net.Dialer{Timeout: attemptTimeout, Resolver: resolver, ControlContext: g.checkDial(plain)}
 	}
@@ -72,10 +72,10 @@ func (g Guard) Client(roots *x509.CertPool, resolver *net.Resolver) http.Client 
 
 // attemptResult is the result of an attempt.
 type attemptResult struct {
-	word  string        // the HTTP status or the kind of failure, for the administrator
-	ok    bool          // 2xx: the event is delivered
-	gone  bool          // 410: the receiver will never take it
-	after time.Duration // how long the receiver asks to wait; 0: not said
+	word       string        // the HTTP status or the kind of failure, for the administrator
+	ok         bool          // 2xx: the event is delivered
+	gone       bool          // 410: the receiver will never take it
+	retryAfter time.Duration // how long the receiver asks to wait; 0: not said
 }
 
 // postEvent makes one attempt to deliver an event. It blocks for at most c.timeout.
@@ -105,7 +105,7 @@ func (c *client) postEvent(ctx context.Context, to Endpoint, e store.AppEvent) a
 	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswerBytes) // a body that was read frees the connection
 	return attemptResult{
 		word: strconv.Itoa(resp.StatusCode), ok: resp.StatusCode/100 == 2, gone: resp.StatusCode == http.StatusGone,
-		after: c.parseRetryAfter(resp.Header.Get("Retry-After")),
+		retryAfter: c.parseRetryAfter(resp.Header.Get("Retry-After")),
 	}
 }
 

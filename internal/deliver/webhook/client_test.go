@@ -22,7 +22,7 @@ import (
 	"sendcode/internal/store"
 )
 
-var loopback = Guard{Allow: mustParsePrefixes("127.0.0.0/8")}
+var loopback = Guard{AlsoAllow: mustParsePrefixes("127.0.0.0/8")}
 
 var someEvent = store.AppEvent{
 	ID: uuid.UUID{1}, App: "shop", Type: "send.failed", SendID: uuid.UUID{2}, VerificationID: "v-1", Status: "failed",
@@ -132,10 +132,10 @@ func TestPostMisbehavingReceivers(t *testing.T) {
 		"400":           {status(400), attemptResult{word: "400"}},
 		"410":           {status(410), attemptResult{word: "410", gone: true}},
 		"redirect":      {status(302, "Location", other.URL), attemptResult{word: "302"}},
-		"wait, seconds": {status(503, "Retry-After", " 120 "), attemptResult{word: "503", after: 2 * time.Minute}},
+		"wait, seconds": {status(503, "Retry-After", " 120 "), attemptResult{word: "503", retryAfter: 2 * time.Minute}},
 		"wait, a date": {status(429, "Retry-After", at.Add(time.Minute).UTC().Format(http.TimeFormat)),
-			attemptResult{word: "429", after: time.Minute}},
-		"wait for ever": {status(503, "Retry-After", "99999999999"), attemptResult{word: "503", after: time.Hour}},
+			attemptResult{word: "429", retryAfter: time.Minute}},
+		"wait for ever": {status(503, "Retry-After", "99999999999"), attemptResult{word: "503", retryAfter: time.Hour}},
 		"closes":        {raw(""), attemptResult{word: "no answer"}},
 		"garbage":       {raw("220 mail.example ESMTP\r\n"), attemptResult{word: "no answer"}},
 		"long headers": {raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: 0123456789\r\n", 10_000) + "\r\n"),
@@ -197,7 +197,7 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 			"unknown host"},
 		{"a name that leads inside", Guard{}, "https://hook.example" + port(encrypted), []string{"127.0.0.1"},
 			"forbidden address"},
-		{"a name that leads to metadata, all allowed", Guard{Allow: mustParsePrefixes("0.0.0.0/1", "128.0.0.0/1")},
+		{"a name that leads to metadata, all allowed", Guard{AlsoAllow: mustParsePrefixes("0.0.0.0/1", "128.0.0.0/1")},
 			"http://hook.example",
 			[]string{"169.254.169.254"}, "forbidden address"},
 		{"allowed, but another certificate", loopback, "https://hook.other" + port(encrypted), []string{"127.0.0.1"},
@@ -228,7 +228,7 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 	}
 
 	// First to where it may go, then inside.
-	client := newClient(Guard{Allow: mustParsePrefixes("127.0.0.1/32")}, time.Now,
+	client := newClient(Guard{AlsoAllow: mustParsePrefixes("127.0.0.1/32")}, time.Now,
 		dialSettings{resolver: names("127.0.0.1", "127.0.0.2")})
 	client.Transport.(*http.Transport).DisableKeepAlives = true
 	to := Endpoint{URL: "http://hook.example" + port(plain)}

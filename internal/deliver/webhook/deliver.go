@@ -81,7 +81,7 @@ func (d *Deliverer) Run(ctx context.Context) {
 	defer ticks.Stop()
 	defer sweeps.Stop()
 	defer d.drain()
-	d.deleteOldEvents(ctx)
+	d.sweepEvents(ctx)
 	for {
 		d.startDue(ctx)
 		select {
@@ -90,7 +90,7 @@ func (d *Deliverer) Run(ctx context.Context) {
 		case <-d.wake:
 		case <-ticks.C:
 		case <-sweeps.C:
-			d.deleteOldEvents(ctx)
+			d.sweepEvents(ctx)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func (d *Deliverer) startDue(ctx context.Context) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	events, now, err := d.DB.AppEventsDue(bounded, leaseDuration, shares)
+	events, now, err := d.DB.LeaseDueAppEvents(bounded, leaseDuration, shares)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
@@ -169,14 +169,14 @@ func (d *Deliverer) startAttempt(e store.AppEvent, now time.Time) {
 		if d.Tracer != nil {
 			d.Tracer.EndEvent(ctx, got.word, !got.ok)
 		}
-		d.adjustShare(l, got)
+		d.endAttempt(l, got)
 		d.recordResult(e, now.Sub(e.At), got)
 	})
 }
 
-// adjustShare counts an attempt as ended, before its result is recorded, and widens or narrows the
+// endAttempt counts an attempt as ended, before its result is recorded, and widens or narrows the
 // app's share.
-func (d *Deliverer) adjustShare(l *appLane, got attemptResult) {
+func (d *Deliverer) endAttempt(l *appLane, got attemptResult) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l.underWay--
@@ -196,7 +196,7 @@ func (d *Deliverer) recordResult(e store.AppEvent, age time.Duration, got attemp
 	end := store.AppEventAttemptEnd{AttemptID: store.AttemptID{ID: e.ID, Attempt: e.Attempt}, Answer: got.word,
 		State: store.EventPending}
 	outcome := Retried
-	wait := max(d.retryDelay(e.Attempt), got.after)
+	wait := max(d.retryDelay(e.Attempt), got.retryAfter)
 	switch {
 	case got.ok:
 		end.State, outcome = store.EventDelivered, Delivered
@@ -244,9 +244,9 @@ func (d *Deliverer) retryDelay(n int) time.Duration {
 	return wait*3/4 + d.Random(wait/2)
 }
 
-// deleteOldEvents deletes events that ended longer than keepEventsFor ago. It gives up pending events
+// sweepEvents deletes events that ended longer than keepEventsFor ago. It gives up pending events
 // of that age.
-func (d *Deliverer) deleteOldEvents(ctx context.Context) {
+func (d *Deliverer) sweepEvents(ctx context.Context) {
 	for more := true; more && ctx.Err() == nil; {
 		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 		forgotten, givenUp, err := d.DB.ForgetAppEvents(bounded, keepEventsFor, sweepLimit)

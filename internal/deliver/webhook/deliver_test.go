@@ -193,7 +193,7 @@ func TestTheDatabaseIsAwayForAWhile(t *testing.T) {
 		_, stop := r.replica("shop")
 		defer stop()
 		id := r.happens("shop")
-		r.FailStore(sqlitetest.Down, "AppEventsDue", "ForgetAppEvents")
+		r.FailStore(sqlitetest.Down, "LeaseDueAppEvents", "ForgetAppEvents")
 		r.Sleep(time.Minute)
 		servertest.Same(t, "attempts without a lease", len(r.posts), 0)
 		r.FailStore(sqlitetest.Down, "EndAppEventAttempt")
@@ -254,7 +254,7 @@ func (f *forgetful) ForgetAppEvents(context.Context, time.Duration, int) (int, i
 func TestForgetsInSteps(t *testing.T) {
 	db := &forgetful{steps: []int{webhook.SweepLimit, 0, webhook.SweepLimit, webhook.SweepLimit, 7}}
 	r := vtest.NewRig(t, nil)
-	d := r.Svc.Hooks
+	d := r.Svc.Webhooks
 	d.DB = db
 	webhook.DeleteOld(d, t.Context())
 	r.WantLine("steps left, given up", vtest.Line(0, 2*webhook.SweepLimit-7), len(db.steps),

@@ -15,5 +15,5 @@ const (
 
 var (
 	Backoff   = (*Deliverer).retryDelay
-	DeleteOld = (*Deliverer).deleteOldEvents
+	DeleteOld = (*Deliverer).sweepEvents
 )

@@ -13,8 +13,8 @@ import (
 // The owner of a zone may answer each look-up with another address. So the guard checks each
 // address when it is dialled, not when a name is configured.
 type Guard struct {
-	Allow []netip.Prefix // networks that may be called although they are not public, and without TLS
-	Plain bool           // allows public addresses without TLS; the caller verifies answers itself
+	AlsoAllow  []netip.Prefix // networks that may be called although they are not public, and without TLS
+	AllowPlain bool           // allows public addresses without TLS; the caller verifies answers itself
 }
 
 // errAddressForbidden: events may not go to the address. It does not name the address, so that
@@ -94,12 +94,12 @@ func (g Guard) allows(a netip.Addr, plain bool) bool {
 	switch {
 	case anyContains(metadataAddresses, a):
 		return false
-	case anyContains(g.Allow, a):
+	case anyContains(g.AlsoAllow, a):
 		return true
 	}
 	// A public address leads to the same machine from everywhere on the internet.
 	public := a.IsValid() && (a.Is4() || routedIPv6.Contains(a)) && !anyContains(nonPublicNetworks, a)
-	return public && (!plain || g.Plain)
+	return public && (!plain || g.AllowPlain)
 }
 
 // checkDial returns a net.Dialer.ControlContext, which is called for each resolved address before a

@@ -9,7 +9,7 @@ import (
 
 // Every kind of address that is not the public internet, in each form that it can be written in.
 func TestGuard(t *testing.T) {
-	none, some := Guard{}, Guard{Allow: mustParsePrefixes("10.1.0.0/16", "127.0.0.0/8", "fd00::/8", "168.63.129.0/24",
+	none, some := Guard{}, Guard{AlsoAllow: mustParsePrefixes("10.1.0.0/16", "127.0.0.0/8", "fd00::/8", "168.63.129.0/24",
 		"169.254.0.0/16")}
 	for _, c := range []struct {
 		kind                string
@@ -53,7 +53,7 @@ func TestGuard(t *testing.T) {
 			a := netip.MustParseAddr(text)
 			servertest.Same(t, c.kind+": "+text+" by default", none.allows(a, false), c.byDefault)
 			servertest.Same(t, c.kind+": "+text+" where networks are allowed", some.allows(a, false), c.whenSome)
-			servertest.Same(t, c.kind+": "+text+" in the clear, which is allowed", Guard{Plain: true}.allows(a, true),
+			servertest.Same(t, c.kind+": "+text+" in the clear, which is allowed", Guard{AllowPlain: true}.allows(a, true),
 				c.byDefault)
 			// In the clear only to networks that were named.
 			if none.allows(a, true) || some.allows(a, true) != (c.whenSome && !c.byDefault) {

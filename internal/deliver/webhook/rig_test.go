@@ -56,7 +56,7 @@ func endpoints(apps ...string) webhook.Settings {
 
 // replica runs a deliverer for the apps until the returned function is called.
 func (r *rig) replica(apps ...string) (*webhook.Deliverer, func()) {
-	d := r.Replica(r.MailServer).Hooks
+	d := r.Replica(r.MailServer).Webhooks
 	d.Transport, d.Tick = r, cmp.Or(r.tick, d.Tick)
 	d.ChangeSettings(endpoints(apps...))
 	ctx, cancel := context.WithCancel(context.Background())

@@ -12,11 +12,11 @@ import (
 // EventMaker makes the events that apps get. The database writes each event in the transaction of its
 // change; after that, Notify wakes the deliverer.
 type EventMaker struct {
-	Policy *policy.CurrentSet
-	Vault  keys.Vault
-	IDs    *store.IDGenerator
-	Now    func() time.Time
-	Notify func()
+	Policy       *policy.CurrentSet
+	Vault        keys.Vault
+	IDs          *store.IDGenerator
+	Now          func() time.Time
+	WakeWebhooks func()
 }
 
 // NewEvent returns a new event of a type about a verification or its send; zero if the app does not
@@ -31,7 +31,7 @@ func (t EventMaker) NewEvent(v store.Verification, event string) (store.NewEvent
 // WakeForEvent wakes the deliverer if there is an event.
 func (t EventMaker) WakeForEvent(e store.NewEvent) {
 	if e.Type != "" {
-		t.Notify()
+		t.WakeWebhooks()
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 
 // Database has the events to deliver. Implementation: sqldb.DB.
 type Database interface {
-	AppEventsDue(ctx context.Context, lease time.Duration, shares []store.AppEventLimit) ([]store.AppEvent, time.Time, error)
+	LeaseDueAppEvents(ctx context.Context, lease time.Duration, shares []store.AppEventLimit) ([]store.AppEvent, time.Time, error)
 	EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error)
 	ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error)
 }

@@ -83,11 +83,11 @@ func toVerificationJSON(a verification.Answer, kind verification.CallerKind) ver
 		Quota: quotahttp.Describe(a.Quota),
 	}
 	out.ExpiresIn = int(max(0, v.ExpiresAt.Sub(v.Now)) / time.Second)
-	if v.Code.Length > 0 {
-		out.CodeFormat = &codeFormatJSON{v.Code.Length, v.Code.Alphabet}
+	if v.CodeShape.Length > 0 {
+		out.CodeFormat = &codeFormatJSON{v.CodeShape.Length, v.CodeShape.Alphabet}
 	}
 	if kind == verification.BackEnd { // a reason can tell whether a mailbox exists
-		out.Send.Reason, out.Recipient = v.Send.Reason, v.Recipient
+		out.Send.Reason, out.Recipient = v.Send.Reason, v.RecipientHash
 	}
 	return out
 }
@@ -95,9 +95,9 @@ func toVerificationJSON(a verification.Answer, kind verification.CallerKind) ver
 // toCheckResultJSON returns a checked code as JSON for a caller of this kind. AttemptsRemaining is
 // there only while the verification is pending.
 func toCheckResultJSON(c verification.CheckResult, kind verification.CallerKind) checkResultJSON {
-	out := checkResultJSON{ID: c.ID, Status: c.State, Valid: c.Valid, Proof: c.Proof, Known: c.Known, Test: c.Test}
+	out := checkResultJSON{ID: c.ID, Status: c.State, Valid: c.Valid, Proof: c.Proof, Known: c.KnownToken, Test: c.Test}
 	if kind == verification.BackEnd {
-		out.Recipient = c.Recipient
+		out.Recipient = c.RecipientHash
 	}
 	if c.State == verification.Pending {
 		out.AttemptsRemaining = &c.AttemptsRemaining

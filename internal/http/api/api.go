@@ -93,14 +93,14 @@ type handler func(c echo.Context, who verification.Caller) error
 
 // route is an operation, with the scope that a key needs for it.
 type route struct {
-	method, path   string
-	scope          KeyScope
-	handler        handler
-	secret         string // ends the refusal "Only secret keys may …" of public keys; empty: they may use the route
-	notFoundDetail string // detail of a 404
+	method, path      string
+	scope             KeyScope
+	handler           handler
+	onlySecretKeysMay string // ends the refusal "Only secret keys may …" of public keys; empty: they may use the route
+	notFoundDetail    string // detail of a 404
 	// returns the error that refuses each request in an overload, before its key and body are read;
 	// nil: there is no such check
-	overloaded func(CodeService) error
+	overloadError func(CodeService) error
 }
 
 func (a *API) routes() []route {
@@ -127,7 +127,7 @@ func (a *API) routes() []route {
 	}
 }
 
-// Values of route.secret. On these routes the caller chooses whose events are counted, or which code
+// Values of route.onlySecretKeysMay. On these routes the caller chooses whose events are counted, or which code
 // has an outcome, so browsers may not use them.
 const (
 	useLimitsPhrase = "use limits"
@@ -153,8 +153,8 @@ func withBody[B any](next func(c echo.Context, who verification.Caller, body B) 
 	}
 }
 
-// writeJSONWithQuota writes a body with status 200 and the states of the rules in the headers.
-func writeJSONWithQuota(c echo.Context, d quota.Decision, body any) error {
+// writeJSONWithRateLimit writes a body with status 200 and the states of the rules in the headers.
+func writeJSONWithRateLimit(c echo.Context, d quota.Decision, body any) error {
 	if err := quotahttp.SetRateLimit(c.Response().Header(), d); err != nil {
 		return err
 	}

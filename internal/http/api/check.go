@@ -15,10 +15,10 @@ type checkBody struct {
 	ClientIP string `json:"client_ip"`
 }
 
-// setCheckFields sets the caller's IP and Idempotency-Key. Errors: those of setClientIP and
+// setKeyAndClientIP sets the caller's IP and Idempotency-Key. Errors: those of setClientIP and
 // idempotencyKey.
-func setCheckFields(c echo.Context, who *verification.Caller, clientIP string) (err error) {
-	if who.Key, err = idempotencyKey(c.Request().Header); err != nil {
+func setKeyAndClientIP(c echo.Context, who *verification.Caller, clientIP string) (err error) {
+	if who.IdempotencyKey, err = idempotencyKey(c.Request().Header); err != nil {
 		return err
 	}
 	return setClientIP(who, clientIP)
@@ -26,7 +26,7 @@ func setCheckFields(c echo.Context, who *verification.Caller, clientIP string) (
 
 // check is POST /v1/verifications/{id}/check.
 func (a *API) check(c echo.Context, who verification.Caller, body checkBody) error {
-	if err := setCheckFields(c, &who, body.ClientIP); err != nil {
+	if err := setKeyAndClientIP(c, &who, body.ClientIP); err != nil {
 		return err
 	}
 	checked, err := a.codes.Check(c.Request().Context(), who, c.Param("id"), body.Code)
@@ -49,7 +49,7 @@ type checkByRecipientBody struct {
 // checkByRecipient is POST /v1/verifications/check. Secret keys only: else a browser could use up
 // the attempts of another person's code by the address alone.
 func (a *API) checkByRecipient(c echo.Context, who verification.Caller, body checkByRecipientBody) error {
-	if err := setCheckFields(c, &who, body.ClientIP); err != nil {
+	if err := setKeyAndClientIP(c, &who, body.ClientIP); err != nil {
 		return err
 	}
 	ask := verification.Request{Caller: who, Channel: body.Channel, To: body.To, Purpose: body.Purpose,
@@ -73,7 +73,7 @@ func (a *API) cancel(c echo.Context, who verification.Caller) error {
 	if err != nil {
 		return err
 	}
-	return writeJSONWithQuota(c, v.Quota, toVerificationJSON(v, who.Kind))
+	return writeJSONWithRateLimit(c, v.Quota, toVerificationJSON(v, who.Kind))
 }
 
 type reportBody struct {
@@ -82,7 +82,7 @@ type reportBody struct {
 
 // report is POST /v1/verifications/{id}/outcome.
 func (a *API) report(c echo.Context, who verification.Caller, body reportBody) error {
-	return a.writeReport(c, who, func(who verification.Caller) (store.Verification, error) {
+	return a.answerReport(c, who, func(who verification.Caller) (store.Verification, error) {
 		return a.codes.Report(c.Request().Context(), who, c.Param("id"), body.Outcome)
 	})
 }
@@ -96,15 +96,15 @@ type reportByRecipientBody struct {
 
 // reportByRecipient is POST /v1/verifications/outcome.
 func (a *API) reportByRecipient(c echo.Context, who verification.Caller, body reportByRecipientBody) error {
-	return a.writeReport(c, who, func(who verification.Caller) (store.Verification, error) {
+	return a.answerReport(c, who, func(who verification.Caller) (store.Verification, error) {
 		return a.codes.ReportByRecipient(c.Request().Context(),
 			verification.Request{Caller: who, Channel: body.Channel, To: body.To, Purpose: body.Purpose}, body.Outcome)
 	})
 }
 
-// writeReport calls report for the caller with its Idempotency-Key, and answers with the recorded outcome.
-func (a *API) writeReport(c echo.Context, who verification.Caller, report func(verification.Caller) (store.Verification, error)) error {
-	if err := setCheckFields(c, &who, ""); err != nil {
+// answerReport calls report for the caller with its Idempotency-Key, and answers with the recorded outcome.
+func (a *API) answerReport(c echo.Context, who verification.Caller, report func(verification.Caller) (store.Verification, error)) error {
+	if err := setKeyAndClientIP(c, &who, ""); err != nil {
 		return err
 	}
 	v, err := report(who)

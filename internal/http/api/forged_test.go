@@ -48,7 +48,7 @@ func TestForgedRequestsCostTheirLength(t *testing.T) {
 		costsItsLength(t, name, x.h, here, bodies, now)
 	}
 	e, logger := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)}), slog.New(slog.DiscardHandler)
-	api.NewHooks([]hooks.Hook{{Name: "auth", Server: hooks.SupabaseEmail, Secrets: hookSecrets[:1]}}, nil, logger).Register(e)
+	api.NewHooks([]hooks.Hook{{Name: "auth", Kind: hooks.SupabaseEmail, Secrets: hookSecrets[:1]}}, nil, logger).Register(e)
 	for kind, body := range bodies {
 		bodies[kind] = body[:hooks.MaxBodyBytes]
 	}

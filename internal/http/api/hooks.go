@@ -73,20 +73,20 @@ func (h *authHooks) receive(c echo.Context) error {
 	}
 	if r.Missing != "" {
 		h.logger.InfoContext(ctx, "hook without what is to be sent: nothing was sent", "hook", hook.Name, "action", r.Action)
-		return refuse(c, hook, &server.Problem{Kind: server.InvalidField, Detail: r.Missing})
+		return writeHookRefusal(c, hook, &server.Problem{Kind: server.InvalidField, Detail: r.Missing})
 	}
 	if len(r.Messages) == 0 {
 		h.logger.InfoContext(ctx, "hook without a code: nothing was sent", "hook", hook.Name, "action", r.Action)
 		return c.JSON(http.StatusOK, hook.SuccessBody())
 	}
 	if p := h.send(ctx, hook, r); p != nil {
-		return refuse(c, hook, p)
+		return writeHookRefusal(c, hook, p)
 	}
 	return c.JSON(http.StatusOK, hook.SuccessBody())
 }
 
-// refuse answers with a problem whose detail the person may read.
-func refuse(c echo.Context, hook hooks.Hook, p *server.Problem) error {
+// writeHookRefusal answers with a problem whose detail the person may read.
+func writeHookRefusal(c echo.Context, hook hooks.Hook, p *server.Problem) error {
 	requestid.AddLogAttrs(c.Request().Context(), slog.Int("refused", p.Kind.Status))
 	return c.JSON(http.StatusOK, hook.RefusalBody(p.Kind.Status, p.Detail))
 }
@@ -119,9 +119,9 @@ func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) 
 	for i, ask := range asks {
 		var once sync.Once
 		admitted := func(yes bool) { once.Do(func() { agreement.cast(yes) }) }
-		ask.Hold = func() bool {
+		ask.MaySend = func() bool {
 			admitted(ctx.Err() == nil)
-			return agreement.result(ctx)
+			return agreement.wait(ctx)
 		}
 		sends.Go(func() {
 			answer, err := h.codes.Send(ctx, ask)
@@ -154,7 +154,7 @@ func (h *authHooks) admissionProblem(ctx context.Context, results []hookResult) 
 	longest, held := 0, false
 	for _, r := range results {
 		switch {
-		case errors.Is(r.err, verification.ErrHeld):
+		case errors.Is(r.err, verification.ErrKeptBack):
 			held = true
 		case r.err != nil:
 			server.LogFailure(ctx, h.logger, r.err)
@@ -221,8 +221,8 @@ func (v *vote) cast(yes bool) {
 	close(v.known)
 }
 
-// result waits for the result: no, if there is none at the end of ctx.
-func (v *vote) result(ctx context.Context) bool {
+// wait waits for the result: no, if there is none at the end of ctx.
+func (v *vote) wait(ctx context.Context) bool {
 	select {
 	case <-v.known:
 	case <-ctx.Done():
@@ -238,9 +238,9 @@ func codeRequests(hook hooks.Hook, r hooks.Request) (all []verification.Request)
 		all = append(all, verification.Request{
 			Caller: verification.Caller{App: hook.App, Kind: verification.BackEnd, IP: r.IP, Stranger: true,
 				// with a space, so that no Idempotency-Key header can equal it
-				Key: "hook " + hook.Name + " " + r.ID + " " + strconv.Itoa(i)},
-			Channel: string(hook.Server.Channel()), To: m.To, Purpose: hook.Purposes[r.Action],
-			Code: m.Code, TTL: hook.TTL, Reports: hook.Reports, Wait: hookDeadline,
+				IdempotencyKey: "hook " + hook.Name + " " + r.ID + " " + strconv.Itoa(i)},
+			Channel: string(hook.Kind.Channel()), To: m.To, Purpose: hook.Purposes[r.Action],
+			Code: m.Code, TTL: hook.TTL, Reports: hook.AppReports, Wait: hookDeadline,
 		})
 	}
 	return all

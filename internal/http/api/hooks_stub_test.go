@@ -56,8 +56,8 @@ func (c *stubCodes) Cancel(_ context.Context, _ verification.Caller, id string) 
 // ends answers a send that both gates admit, and whose message ends so.
 func (c *stubCodes) ends(status store.Status, reason string) sendFunc {
 	return func(ask verification.Request) (verification.Answer, error) {
-		if !ask.Hold() {
-			return verification.Answer{}, verification.ErrHeld
+		if !ask.MaySend() {
+			return verification.Answer{}, verification.ErrKeptBack
 		}
 		c.note("mail " + ask.To)
 		return verification.Answer{Admitted: true, View: verification.View{ID: ask.To,
@@ -70,7 +70,7 @@ func (c *stubCodes) post(t *testing.T, body string) string {
 	secrets, logger := [][]byte{[]byte("a secret of a hook, long enough")},
 		slog.New(slog.NewTextHandler(io.Discard, nil))
 	e := server.New(server.Config{Logger: logger})
-	NewHooks([]hooks.Hook{{Name: "auth", App: "shop", Server: hooks.SupabaseEmail, Secrets: secrets}}, c,
+	NewHooks([]hooks.Hook{{Name: "auth", App: "shop", Kind: hooks.SupabaseEmail, Secrets: secrets}}, c,
 		logger).Register(e)
 	r := httptest.NewRequest(http.MethodPost, "/v1/hooks/auth", strings.NewReader(body))
 	r.Header = http.Header{"Webhook-Id": {"1"}, "Webhook-Timestamp": {strconv.FormatInt(time.Now().Unix(), 10)},
@@ -158,13 +158,13 @@ func TestHookSendsAllCodesOrNone(t *testing.T) {
 func TestCodeRequestsHaveKeysOfTheirOwn(t *testing.T) {
 	body, keys := []byte(change), map[string]bool{}
 	for _, name := range []string{"auth", "other"} {
-		hook := hooks.Hook{Name: name, App: "shop", Server: hooks.SupabaseEmail}
+		hook := hooks.Hook{Name: name, App: "shop", Kind: hooks.SupabaseEmail}
 		r, err := hook.Parse(body)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, ask := range codeRequests(hook, r) {
-			keys[ask.Key] = true
+			keys[ask.IdempotencyKey] = true
 		}
 	}
 	servertest.Same(t, "keys of two messages of two hooks", len(keys), 4)

@@ -46,7 +46,7 @@ type supabase struct {
 func newSupabase(r *vtest.Rig, kind hooks.HookKind, change ...func(*hooks.Hook)) *supabase {
 	logger := slog.New(slog.NewJSONHandler(io.Discard, nil))
 	e := server.New(server.Config{Logger: logger})
-	hook := hooks.Hook{Name: "auth", App: "shop", Server: kind, Secrets: hookSecrets[:1], TTL: time.Hour,
+	hook := hooks.Hook{Name: "auth", App: "shop", Kind: kind, Secrets: hookSecrets[:1], TTL: time.Hour,
 		Purposes: map[string]string{"email_change": "login"}}
 	for _, f := range change {
 		f(&hook)

@@ -61,8 +61,8 @@ func (k Keys) keyFor(presented string) (found *Key) {
 // often, if a page sends a secret key, or if a generated key comes from elsewhere.
 func (a *API) authenticate(r route) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if r.overloaded != nil {
-			if err := r.overloaded(a.codes); err != nil {
+		if r.overloadError != nil {
+			if err := r.overloadError(a.codes); err != nil {
 				return err
 			}
 		}
@@ -108,8 +108,8 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 				Kind: server.ScopeMissing, Detail: "This request needs a key with the scope " + string(r.scope) + ".",
 				Extra: map[string]any{"scope": r.scope},
 			}
-		case r.secret != "" && key.Kind != verification.BackEnd:
-			return &server.Problem{Kind: server.Forbidden, Detail: "Only secret keys may " + r.secret + "."}
+		case r.onlySecretKeysMay != "" && key.Kind != verification.BackEnd:
+			return &server.Problem{Kind: server.Forbidden, Detail: "Only secret keys may " + r.onlySecretKeysMay + "."}
 		}
 		err := r.handler(c, who)
 		if errors.Is(err, fault.NotFound) {

@@ -36,7 +36,7 @@ func (a *API) limitHandler(o limits.Operation) func(echo.Context, verification.C
 		case err != nil:
 			return err
 		case !state.Refused(o):
-			return writeJSONWithQuota(c, state.Decision, limitAnswerJSON{toLimitQuota(state), state.Alone})
+			return writeJSONWithRateLimit(c, state.Decision, limitAnswerJSON{toLimitQuota(state), state.Alone})
 		}
 		if err := quotahttp.SetRateLimit(c.Response().Header(), state.Decision); err != nil {
 			return err

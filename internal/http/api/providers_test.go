@@ -102,8 +102,8 @@ func TestProviderEvents(t *testing.T) {
 		`@shop.example>","to":"ana@example.com","why":"550 5.1.1"}]`, 204)
 	id := uuid.MustParse(eventID)
 	want := []reports.Event{
-		{Type: "ok", Known: true, Outcome: reports.Delivered, Send: id},
-		{Type: "gone", Known: true, Outcome: reports.BouncedForGood, Send: id, To: "ana@example.com", Detail: "550 5.1.1",
+		{Type: "ok", Mapped: true, Meaning: reports.Delivered, Send: id},
+		{Type: "gone", Mapped: true, Meaning: reports.BouncedForGood, Send: id, To: "ana@example.com", Detail: "550 5.1.1",
 			Words: "550 5.1.1"},
 	}
 	if !slices.Equal(x.events.heard, want) {

@@ -101,8 +101,8 @@ func (a *ReceiptHandlers) receive(c echo.Context) error {
 func (a *ReceiptHandlers) recordReport(c echo.Context, carrier string, report sms.Report) (err error) {
 	id, unreadable := uuid.Parse(report.Send)
 	switch {
-	case report.ID != "":
-		if _, err = a.Recorder.RecordByCarrierID(c.Request().Context(), carrier, report.ID,
+	case report.CarrierID != "":
+		if _, err = a.Recorder.RecordByCarrierID(c.Request().Context(), carrier, report.CarrierID,
 			report.Delivered); errors.Is(err, fault.NotFound) {
 			a.Logger.Info("unexpected receipt ignored", "carrier", carrier)
 			return nil

@@ -33,10 +33,10 @@ func (a *API) redeem(c echo.Context, who verification.Caller, body redeemBody) e
 		return err
 	}
 	r, err := a.Proofs.Redeem(c.Request().Context(), who.App,
-		redemption.RedeemRequest{Proof: body.Proof, Reference: body.Reference, Key: key})
+		redemption.RedeemRequest{Proof: body.Proof, Reference: body.Reference, IdempotencyKey: key})
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, redeemedJSON{r.ID, string(r.Channel), r.To, r.Recipient, r.Purpose,
+	return c.JSON(http.StatusOK, redeemedJSON{r.ID, string(r.Channel), r.To, r.RecipientHash, r.Purpose,
 		formatTime(r.ApprovedAt), string(r.Method), r.Test})
 }

@@ -82,10 +82,10 @@ func TestWatchBehindSupabase(t *testing.T) {
 	} {
 		settings := func(s *vtest.Settings) {
 			vtest.ServeCountries("DE")(s)
-			s.Watch = store.PrefixWatch{Sends: 20, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour}
+			s.Watch = store.PrefixWatch{MinSends: 20, MinApprovedPercent: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour}
 		}
 		vtest.InBubbleWith(t, vtest.MinuteTick(settings), func(r *vtest.Rig) {
-			s := newSupabase(r, hooks.SupabaseSMS, func(h *hooks.Hook) { h.Reports = c.due })
+			s := newSupabase(r, hooks.SupabaseSMS, func(h *hooks.Hook) { h.AppReports = c.due })
 			reporter := client{r.T, r.Svc.Routes(reporters, nil), "192.0.2.1", secret}
 			text := func(n int, number string) string {
 				return s.call(again(strings.NewReplacer("4915123456789", number[1:],

@@ -46,7 +46,7 @@ func TestEventsOfATopic(t *testing.T) {
 	body := string(a.Sign(note))
 	for range 2 { // a repetition is recorded once by package reports
 		x.post(here, "", body, http.StatusNoContent)
-		if len(x.events.heard) != 1 || x.events.heard[0].Outcome != reports.BouncedForGood ||
+		if len(x.events.heard) != 1 || x.events.heard[0].Meaning != reports.BouncedForGood ||
 			x.events.heard[0].Send.String() != eventID {
 			t.Errorf("heard %+v", x.events.heard)
 		}

@@ -71,7 +71,7 @@ func parseSendRequest(c echo.Context, who verification.Caller, body sendBody) (v
 	ask := verification.Request{
 		Caller: who, Channel: body.Channel, To: body.To, Country: body.Country, Purpose: body.Purpose,
 		Locale: body.Locale,
-		Labels: body.Labels, Session: body.Session, Resend: body.VerificationID, Known: body.Known,
+		Labels: body.Labels, Session: body.Session, Resend: body.VerificationID, KnownTokens: body.Known,
 		Code: body.Code,
 	}
 	if body.TTL != nil {
@@ -95,7 +95,7 @@ func parseSendRequest(c echo.Context, who verification.Caller, body sendBody) (v
 	if ask.Wait, err = preferredWait(c.Request().Header, verification.MaxWait); err != nil {
 		return ask, err
 	}
-	ask.Key, err = idempotencyKey(c.Request().Header)
+	ask.IdempotencyKey, err = idempotencyKey(c.Request().Header)
 	return ask, err
 }
 
@@ -138,7 +138,7 @@ func (a *API) get(c echo.Context, who verification.Caller) error {
 	if err != nil {
 		return err
 	}
-	return writeJSONWithQuota(c, v.Quota, toVerificationJSON(v, who.Kind))
+	return writeJSONWithRateLimit(c, v.Quota, toVerificationJSON(v, who.Kind))
 }
 
 type quotaBody struct {
@@ -158,5 +158,5 @@ func (a *API) quota(c echo.Context, who verification.Caller, body quotaBody) err
 	if err != nil {
 		return err
 	}
-	return writeJSONWithQuota(c, v.Quota, map[string]any{"quota": quotahttp.Describe(v.Quota)})
+	return writeJSONWithRateLimit(c, v.Quota, map[string]any{"quota": quotahttp.Describe(v.Quota)})
 }

@@ -23,21 +23,21 @@ import (
 // sendAction is an action on a send's page. do returns the full recipient if the action reveals it,
 // else "".
 type sendAction struct {
-	Name string // in the roles, the audit log and the keys of texts
-	Path string // the last part of the action's URL, after the send's
-	Sure bool   // it can't be undone, so the form has a box to tick
-	ends bool   // it needs a pending verification
-	code bool   // it needs a verification
-	ours bool   // it needs a code that was made here: one that the caller made is not kept to be sent again
-	do   func(a *Console, c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error)
+	Name              string // in the roles, the audit log and the keys of texts
+	Path              string // the last part of the action's URL, after the send's
+	Sure              bool   // it can't be undone, so the form has a box to tick
+	needsPending      bool   // it needs a pending verification
+	needsVerification bool   // it needs a verification
+	needsOwnCode      bool   // it needs a code that was made here: one that the caller made is not kept to be sent again
+	do                func(a *Console, c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error)
 }
 
 // sendActions are in the order in which a page offers them.
 var sendActions = []sendAction{
 	{Name: auth.ActionResetQuota, Path: "reset", do: (*Console).resetQuota},
-	{Name: auth.ActionResend, Path: "resend", ends: true, code: true, ours: true, do: (*Console).resend},
-	{Name: auth.ActionCancel, Path: "cancel", Sure: true, ends: true, code: true, do: (*Console).cancelVerification},
-	{Name: auth.ActionRevealRecipient, Path: "reveal", code: true, do: (*Console).revealRecipient},
+	{Name: auth.ActionResend, Path: "resend", needsPending: true, needsVerification: true, needsOwnCode: true, do: (*Console).resend},
+	{Name: auth.ActionCancel, Path: "cancel", Sure: true, needsPending: true, needsVerification: true, do: (*Console).cancelVerification},
+	{Name: auth.ActionRevealRecipient, Path: "reveal", needsVerification: true, do: (*Console).revealRecipient},
 	{Name: auth.ActionEraseRecipient, Path: "erase", Sure: true, do: (*Console).eraseRecipient},
 }
 
@@ -78,14 +78,14 @@ func (a *Console) resend(c echo.Context, s store.SendDetails, act store.AuditEnt
 // actionErrorOf returns an *actionError if an administrator's send was refused: by a rule (limited
 // is the key of that text), or because the recipient's codes are locked out. Otherwise it returns
 // err.
-func actionErrorOf(answer verification.Answer, err error, limited string, w texts.Words) error {
+func actionErrorOf(answer verification.Answer, err error, limitedKey string, w texts.Words) error {
 	var locked *verification.TooManyChecksError
 	switch {
 	case errors.As(err, &locked):
 		return &actionError{status: http.StatusTooManyRequests, key: "action.problem.locked_out",
 			wait: w.Wait(locked.RetryAfter)}
 	case err == nil && !answer.Admitted:
-		return &actionError{status: http.StatusTooManyRequests, key: limited, wait: w.Wait(answer.Quota.RetryAfter())}
+		return &actionError{status: http.StatusTooManyRequests, key: limitedKey, wait: w.Wait(answer.Quota.RetryAfter())}
 	}
 	return err
 }
@@ -97,13 +97,13 @@ func targetOf(s store.SendOrRefusal) support.Target {
 // appliesTo reports whether a page offers the action for a row. It offers none if the recipient was
 // erased or forgotten.
 func (d sendAction) appliesTo(s store.SendDetails) bool {
-	if d.code && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
+	if d.needsVerification && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
 		return false
 	}
-	if d.ours && s.Verification.CallerChecks {
+	if d.needsOwnCode && s.Verification.CallerChecks {
 		return false
 	}
-	return !d.ends || verification.StateOf(*s.Verification, s.Now) == verification.Pending
+	return !d.needsPending || verification.StateOf(*s.Verification, s.Now) == verification.Pending
 }
 
 // performAction does the requested action and returns what to show of its result. The action also

@@ -28,7 +28,7 @@ func (r *rig) free(s store.Send) bool {
 	d, err := r.Svc.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKeyClass)
 	r.Must(err)
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}
-	h, err := r.Store.ReadHistory(context.Background(), gate.HistoryQuery{Bucket: bucket, Counting: time.Hour})
+	h, err := r.Store.ReadHistory(context.Background(), gate.HistoryQuery{Bucket: bucket, CountedWithin: time.Hour})
 	r.Must(err)
 	return d.Allowed() && len(h.Past) == 0
 }
@@ -42,7 +42,7 @@ func TestADeedNeedsAReason(t *testing.T) {
 		form.Set("sure", "yes")
 		rec := want(t, b.Post(page+"/"+d.Path, form), http.StatusUnprocessableEntity)
 		contains(t, rec, "Leave names", `action="`+page+"/"+d.Path, `aria-invalid="true"`)
-		if d.code {
+		if d.needsVerification {
 			b.Script(http.StatusUnprocessableEntity, http.MethodPost, "/v1"+page+"/"+d.Path, `{"reason":" "}`)
 		}
 	}

@@ -40,8 +40,8 @@ type database interface {
 	SendsBySupportReference(ctx context.Context, support string) ([]store.SendOrRefusal, error)
 	LatestRowPerRecipient(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error)
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
-	VerificationsByID(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)
-	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.SendOrRefusal, time.Time, error)
+	VerificationsByID(ctx context.Context, ids []string) (list []store.Verification, now time.Time, err error)
+	SendsByID(ctx context.Context, ids []uuid.UUID) (list []store.SendOrRefusal, now time.Time, err error)
 }
 
 // Config has the settings and dependencies of a console.
@@ -56,8 +56,8 @@ type Config struct {
 	Status   func(context.Context) ServiceStatus
 	Carriers []string // names of the carriers of text messages
 	// names of the mail providers that report by a topic of Amazon SNS
-	Topics   []string
-	Webhooks records.Webhooks
+	TopicProviders []string
+	Webhooks       records.Webhooks
 	// the age of the oldest rows, and the number of rows that are due to be deleted
 	StorageStatus func(context.Context) (store.StorageStatus, error)
 }
@@ -122,7 +122,7 @@ func (a *Console) routes() []auth.Route {
 	for _, d := range sendActions {
 		all = append(all, auth.Route{Method: post, Path: "/admin/sends/:id/" + d.Path, Handler: a.actionForm(d),
 			Action: d.Name})
-		if d.code {
+		if d.needsVerification {
 			all = append(all, auth.Route{Method: post, Path: "/v1/admin/sends/:id/" + d.Path, Handler: a.actionJSON(d),
 				Action: d.Name})
 		}
@@ -132,7 +132,7 @@ func (a *Console) routes() []auth.Route {
 
 // Register adds the pages and the JSON API.
 func (a *Console) Register(e *echo.Echo) {
-	lists := &records.Handlers{Store: a.DB, Desk: a.Desk, Auth: a.auth, Layout: a.layout, Now: a.Now, Topics: a.Topics,
+	lists := &records.Handlers{Store: a.DB, Desk: a.Desk, Auth: a.auth, Layout: a.layout, Now: a.Now, TopicProviders: a.TopicProviders,
 		Webhooks: a.Webhooks}
 	a.auth.AddRoutes(e, append(a.routes(), lists.Routes()...))
 	a.layout.Register(e)

@@ -50,7 +50,7 @@ func (a *Console) sendPage(c echo.Context) error {
 	}
 	n := actionResult{Action: c.QueryParam("done")}
 	n.Done = frame.Words(c).Get("action." + n.Action + ".done") // none for an unknown action
-	kept, text := a.auth.KeptForm(c)
+	kept, text := a.auth.TakeKeptForm(c)
 	n.Reason, n.Problem = kept.Get("reason"), text
 	return a.showSend(c, http.StatusOK, s, n)
 }
@@ -121,17 +121,17 @@ func quotaViewOf(s store.SendOrRefusal, d quota.Decision, err error, w texts.Wor
 
 // readVerdictFacts reads what the verdict on a row depends on beside its story. now is the quota of
 // the row's recipient; it is unknown if away is not nil.
-func (a *Console) readVerdictFacts(ctx context.Context, s store.SendDetails, now quota.Decision, away error) (known explain.VerdictFacts,
+func (a *Console) readVerdictFacts(ctx context.Context, s store.SendDetails, decision quota.Decision, quotaErr error) (known explain.VerdictFacts,
 	err error) {
-	if away == nil {
-		known.Quota = &now
+	if quotaErr == nil {
+		known.Quota = &decision
 	}
 	if p, paused := a.Desk.Paused(s.Send.Channel, s.Send.Purpose); paused {
 		known.Pause = &p
 	}
 	if s.Send.Status == store.Refused {
-		known.Rule = a.refusingScope(s.Send)
-		if away == nil && now.Allowed() {
+		known.RuleScope = a.refusingScope(s.Send)
+		if quotaErr == nil && decision.Allowed() {
 			strangers, err := a.Desk.Codes.RecipientQuota(ctx, s.Send.App, s.Send.Channel, s.Send.Purpose,
 				s.Send.Recipient, store.UnknownBrowser)
 			if known.Reserved = err == nil && !strangers.Allowed(); known.Reserved {
@@ -143,7 +143,7 @@ func (a *Console) readVerdictFacts(ctx context.Context, s store.SendDetails, now
 				return known, err
 			}
 		}
-		if known.Code, err = a.codeBeforeRefusal(ctx, s); err != nil {
+		if known.CodeBefore, err = a.codeBeforeRefusal(ctx, s); err != nil {
 			return known, err
 		}
 	}

@@ -106,7 +106,7 @@ func filterForAudit(given url.Values) string {
 	var parts []string
 	for _, p := range knownFilters {
 		switch value := given.Get(p.name); {
-		case value != "" && p.logged:
+		case value != "" && p.valueAudited:
 			parts = append(parts, p.name+"="+value)
 		case value != "":
 			parts = append(parts, p.name)

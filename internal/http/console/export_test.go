@@ -75,7 +75,7 @@ func TestExport(t *testing.T) {
 		s.Recipient.String())
 	servertest.Same(t, "rows of a filter", len(exportOf(t, rec.Body.Bytes())), 1)
 	acts := r.Entries(auth.ActionExport)
-	if len(acts) != 4 || acts[0].Outcome != store.AuditDone || acts[0].Ends != acts[1].ID ||
+	if len(acts) != 4 || acts[0].Outcome != store.AuditDone || acts[0].Completes != acts[1].ID ||
 		acts[0].Detail != "rows=1" ||
 		acts[1].Outcome != store.AuditBegun || acts[1].Detail != "status=sent reference recipient" ||
 		acts[1].Who != "admin" ||

@@ -60,8 +60,8 @@ func (a *Console) answerList(c echo.Context, q listQuery) error {
 	return list.WriteJSON(c, page)
 }
 
-// rowJSON returns a row of the database for scripts, without the outcome of its code.
-func rowJSON(s store.SendOrRefusal) frame.JSONObject {
+// rowJSONWithoutOutcome returns a row of the database for scripts, without the outcome of its code.
+func rowJSONWithoutOutcome(s store.SendOrRefusal) frame.JSONObject {
 	row := frame.JSONObject{
 		"id": s.ID, "verification_id": frame.OrNull(s.VerificationID), "at": frame.Timestamp(s.LoggedAt),
 		"channel": s.Channel, "to": s.To,

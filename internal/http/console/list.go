@@ -85,7 +85,7 @@ func (a *Console) listPage(c echo.Context) error {
 		return c.Redirect(http.StatusSeeOther, listAddress(q.given, "", ""))
 	}
 	q.hints = hints
-	kept, text := a.auth.KeptForm(c)
+	kept, text := a.auth.TakeKeptForm(c)
 	return a.showList(c, http.StatusOK, q, searchView{Typed: kept.Get("q"), Problem: text})
 }
 
@@ -108,7 +108,7 @@ func (a *Console) showList(c echo.Context, status int, q listQuery, s searchView
 		return err
 	}
 	v.Count = w.Plural("list.count", len(found.Rows))
-	if found.Next != "" {
+	if found.NextCursor != "" {
 		v.Count = w.Plural("list.count.more", len(found.Rows))
 	}
 	if len(found.Rows) == 0 {

@@ -31,7 +31,7 @@ func toldApps(r *rig) (ids []string) {
 			func(s *store.Send) { s.Reference = "order-7" }).Send
 		tell := store.NewEvent{ID: r.id(), Type: "send.failed", Test: i == 2}
 		r.finish(s, store.Outcome{Status: store.Failed, Reason: "rejected", Event: tell})
-		due, _, err := r.Store.AppEventsDue(context.Background(), time.Second, []store.AppEventLimit{{App: "shop", Limit: 1}})
+		due, _, err := r.Store.LeaseDueAppEvents(context.Background(), time.Second, []store.AppEventLimit{{App: "shop", Limit: 1}})
 		r.Must(err)
 		end.AttemptID = store.AttemptID{ID: due[0].ID, Attempt: due[0].Attempt}
 		r.Must(r.Store.EndAppEventAttempt(context.Background(), end))
@@ -93,7 +93,7 @@ func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
 	}
 	r.Clock.Add(10 * time.Minute)
 	started, err := r.Store.PausePrefixes(context.Background(),
-		store.PrefixWatch{Sends: 5, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour})
+		store.PrefixWatch{MinSends: 5, MinApprovedPercent: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour})
 	r.Must(err)
 	if len(started) != 1 {
 		r.Fatalf("%+v", started)

@@ -200,8 +200,8 @@ func figureViews(now, before statistics.Total, w texts.Words) (all []figureView)
 		add(key, strconv.Itoa(now), strconv.Itoa(before), percentChange(float64(now), float64(before), before), good*rise, rows)
 	}
 	count("overview.sent", now.Sent, before.Sent, 0, store.Sent)
-	if now.Lost+before.Lost > 0 {
-		count("overview.lost", now.Lost, before.Lost, -1, store.Undelivered)
+	if now.Undelivered+before.Undelivered > 0 {
+		count("overview.lost", now.Undelivered, before.Undelivered, -1, store.Undelivered)
 	}
 	count("overview.failed", now.Failed, before.Failed, -1, store.Failed)
 	count("overview.unknown", now.Unknown, before.Unknown, -1, store.Unknown)
@@ -275,8 +275,8 @@ func storageTexts(s store.StorageStatus, w texts.Words) []string {
 	if s.Forgetting > 0 {
 		lines = append(lines, w.Plural("extent.forgetting", s.Forgetting))
 	}
-	if s.Late > 0 {
-		lines = append(lines, w.Plural("extent.late", s.Late))
+	if s.ForgettingDue > 0 {
+		lines = append(lines, w.Plural("extent.late", s.ForgettingDue))
 	}
 	return lines
 }

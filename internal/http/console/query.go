@@ -37,10 +37,10 @@ var (
 
 // filterParameter is a parameter of the list that selects rows.
 type filterParameter struct {
-	name   string
-	parse  frame.ParseFunc
-	logged bool // the audit entry of an export has the value; else only the name, since it may name a person
-	more   bool // its field is in the second row of the form
+	name         string
+	parse        frame.ParseFunc
+	valueAudited bool // the audit entry of an export has the value; else only the name, since it may name a person
+	more         bool // its field is in the second row of the form
 }
 
 // filterParameters returns all filters, which parse into f and last.

@@ -41,11 +41,11 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 		DB: r.Store, Desk: r.Svc.Desk, Policies: r.Svc.Desk, Logger: logger, Now: r.Clock.Now,
 		Auth: auth.Config{
 			Accounts: r.Store, Sessions: r.Store, Factors: r.Store, Limiter: r.Svc.Gates,
-			Password: consoletest.Password,
-			Ring:     r.Ring(), Refused: func(string, string) {},
+			AdminPassword: consoletest.Password,
+			Ring:          r.Ring(), Refused: func(string, string) {},
 			Tokens: []auth.Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: auth.Owner}},
 		},
-		Status: func(context.Context) ServiceStatus { return ServiceStatus{Counted: true} }, Topics: []string{"ses"}, Webhooks: r.Svc.Hooks,
+		Status: func(context.Context) ServiceStatus { return ServiceStatus{Counted: true} }, TopicProviders: []string{"ses"}, Webhooks: r.Svc.Webhooks,
 		StorageStatus: func(ctx context.Context) (store.StorageStatus, error) {
 			return r.Store.StorageStatus(ctx, 90*24*time.Hour)
 		},

@@ -123,9 +123,9 @@ func (c currentCodes) ofSend(s store.SendOrRefusal) (store.Verification, bool) {
 	return v, found && s.Number > 0
 }
 
-// rowJSON returns a row for scripts, with what became of its code.
+// rowJSONWithoutOutcome returns a row for scripts, with what became of its code.
 func (c currentCodes) rowJSON(s store.SendOrRefusal) frame.JSONObject {
-	row := rowJSON(s)
+	row := rowJSONWithoutOutcome(s)
 	row["outcome"], row["outcome_at"] = nil, nil
 	if v, found := c.ofSend(s); found {
 		row["outcome"], row["outcome_at"] = explain.CodeStateOf(v, c.now),
@@ -141,7 +141,7 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.SendOrRefusal
 	if err != nil {
 		return nil, err
 	}
-	quotas := a.quotasOf(ctx, sends, w)
+	quotas := a.quotaPipsOf(ctx, sends, w)
 	var all []sendRow
 	for _, s := range sends {
 		r := sendRow{SendOrRefusal: s, W: w}
@@ -180,9 +180,9 @@ func codeLabel(state store.CodeState, w texts.Words) explain.StateLabel {
 	return l
 }
 
-// quotasOf returns the pips of each recipient's quota. A recipient whose quota did not come in time
+// quotaPipsOf returns the pips of each recipient's quota. A recipient whose quota did not come in time
 // has an empty list. Forgotten recipients, and rows of several recipients, have no list.
-func (a *Console) quotasOf(ctx context.Context, sends []store.SendOrRefusal, w texts.Words) map[support.Target]*[]web.Pips {
+func (a *Console) quotaPipsOf(ctx context.Context, sends []store.SendOrRefusal, w texts.Words) map[support.Target]*[]web.Pips {
 	ctx, cancel := context.WithTimeout(ctx, quotasTimeout)
 	defer cancel()
 	by := map[support.Target]*[]web.Pips{}

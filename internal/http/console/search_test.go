@@ -328,8 +328,8 @@ func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
 			Refusal: store.Refusal{BlockedBy: c.rule}}}
 		got, err := r.console.readVerdictFacts(t.Context(), row, quota.Decision{}, errSeveralRecipients)
 		r.Must(err)
-		if string(got.Rule) != c.scope {
-			t.Errorf("%v: %q", c, got.Rule)
+		if string(got.RuleScope) != c.scope {
+			t.Errorf("%v: %q", c, got.RuleScope)
 		}
 	}
 }

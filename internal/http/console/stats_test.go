@@ -135,7 +135,7 @@ func TestOverviewSaysHowFarTheDatabaseReaches(t *testing.T) {
 	r := counted(t)
 	b := r.As("reader")
 	contains(t, b.Get("/admin/overview"), "Its rows are kept for 90 d.", "It reaches back to ")
-	e := store.StorageStatus{Age: 24 * time.Hour, Due: store.MaxDueCounted, Forgetting: 2, Late: 1,
+	e := store.StorageStatus{Age: 24 * time.Hour, Due: store.MaxDueCounted, Forgetting: 2, ForgettingDue: 1,
 		Partitions: []store.Partition{
 			{Name: "sends_before", Ends: consoletest.Start, Rows: -1, Bytes: 900},
 			{Name: "sends_2027_01", Begins: consoletest.Start, Ends: consoletest.Start.AddDate(0, 1, 0), Rows: 5,

@@ -79,11 +79,11 @@ func (v *Verifier) Verify(ctx context.Context, token string, want Expected) (iss
 	if !ok || len(token) > maxTokenLength || want.Nonce == "" || want.Origin == "" {
 		return "", tokenError("form")
 	}
-	said, outer, err := parseJWT(signed, "evt+jwt")
+	said, outer, err := parseUnverifiedJWT(signed, "evt+jwt")
 	if err != nil {
 		return "", err
 	}
-	binding, inner, err := parseJWT(bound, "kb+jwt")
+	binding, inner, err := parseUnverifiedJWT(bound, "kb+jwt")
 	if err != nil {
 		return "", err
 	}
@@ -106,7 +106,7 @@ func (v *Verifier) Verify(ctx context.Context, token string, want Expected) (iss
 	ctx, cancel := context.WithTimeout(ctx, maxIssuerWait)
 	defer cancel()
 	_, domain, _ := strings.Cut(want.Address.Address(), "@")
-	by, err := v.issuerOf(ctx, domain)
+	by, err := v.awaitIssuer(ctx, domain)
 	if err != nil {
 		return "", err
 	}
@@ -121,8 +121,8 @@ func (v *Verifier) Verify(ctx context.Context, token string, want Expected) (iss
 	return "", tokenError("signature")
 }
 
-// parseJWT reads a JWT of a type without verifying it.
-func parseJWT(text, typ string) (said claims, parsed *jose.JSONWebSignature, err error) {
+// parseUnverifiedJWT reads a JWT of a type without verifying it.
+func parseUnverifiedJWT(text, typ string) (said claims, parsed *jose.JSONWebSignature, err error) {
 	parsed, err = jose.ParseSignedCompact(text, signatureAlgorithms)
 	if err != nil {
 		return said, nil, tokenError("form")

@@ -49,10 +49,10 @@ type cachedIssuer struct {
 	until time.Time // zero: not ready
 }
 
-// issuerOf returns the issuer of a domain. It waits for the look-up until ctx ends; the look-up
+// awaitIssuer returns the issuer of a domain. It waits for the look-up until ctx ends; the look-up
 // then goes on, for later callers.
-func (v *Verifier) issuerOf(ctx context.Context, domain string) (*cachedIssuer, error) {
-	e := v.findOrLookUp(domain)
+func (v *Verifier) awaitIssuer(ctx context.Context, domain string) (*cachedIssuer, error) {
+	e := v.findOrStartLookUp(domain)
 	if e == nil {
 		return nil, tokenError("too many look-ups")
 	}
@@ -64,10 +64,10 @@ func (v *Verifier) issuerOf(ctx context.Context, domain string) (*cachedIssuer, 
 	}
 }
 
-// findOrLookUp returns the cached issuer of a domain. If there is none, or if it has expired, it
+// findOrStartLookUp returns the cached issuer of a domain. If there is none, or if it has expired, it
 // starts a look-up. It returns nil if too many look-ups are under way, unless the domain's issuer
 // answered before: so tokens of slow domains cannot block a domain whose issuer works.
-func (v *Verifier) findOrLookUp(domain string) *cachedIssuer {
+func (v *Verifier) findOrStartLookUp(domain string) *cachedIssuer {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	before := v.known[domain]
@@ -81,7 +81,7 @@ func (v *Verifier) findOrLookUp(domain string) *cachedIssuer {
 		v.known = map[string]*cachedIssuer{}
 	}
 	if before == nil && len(v.known) >= maxCachedDomains {
-		v.dropOldest()
+		v.dropFirstToExpire()
 	}
 	e := &cachedIssuer{ready: make(chan struct{})}
 	v.known[domain] = e
@@ -101,8 +101,8 @@ func (v *Verifier) findOrLookUp(domain string) *cachedIssuer {
 	return e
 }
 
-// dropOldest removes the domain whose answer expires first. The caller holds the lock.
-func (v *Verifier) dropOldest() {
+// dropFirstToExpire removes the domain whose answer expires first. The caller holds the lock.
+func (v *Verifier) dropFirstToExpire() {
 	var oldest string
 	for domain, e := range v.known {
 		if !e.until.IsZero() && (oldest == "" || e.until.Before(v.known[oldest].until)) {

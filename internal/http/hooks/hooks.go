@@ -33,13 +33,13 @@ func (s HookKind) Channel() recipient.Channel {
 
 // Hook has the settings of one hook of an auth server.
 type Hook struct {
-	Name     string // at the end of its address
-	App      string
-	Server   HookKind
-	Secrets  [][]byte          // any one of them is enough, so that they can be replaced without an interruption
-	Purposes map[string]string // purpose by action; other actions have the default purpose
-	TTL      time.Duration     // how long the server's codes are valid; 0: messages do not say
-	Reports  bool              // the app reports each approval: a code without a report was not entered
+	Name       string // at the end of its address
+	App        string
+	Kind       HookKind
+	Secrets    [][]byte          // any one of them is enough, so that they can be replaced without an interruption
+	Purposes   map[string]string // purpose by action; other actions have the default purpose
+	TTL        time.Duration     // how long the server's codes are valid; 0: messages do not say
+	AppReports bool              // the app reports each approval: a code without a report was not entered
 }
 
 // MaxBodyBytes bounds a request's body, in bytes. The body for a person with many identities is
@@ -70,7 +70,7 @@ func (h Hook) Verify(header http.Header, body []byte, now time.Time) bool {
 
 // Parse reads a body. It fails if the body is not of the form of the hook's server.
 func (h Hook) Parse(body []byte) (Request, error) {
-	r, err := parseSupabase(h.Server.Channel(), body)
+	r, err := parseSupabase(h.Kind.Channel(), body)
 	if r.ID == "" { // older servers name no request; a repetition has the same body
 		sum := sha256.Sum256(body)
 		r.ID = hex.EncodeToString(sum[:])

@@ -75,21 +75,21 @@ func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
 		r.IP = ip.Unmap().WithZone("")
 	}
 	if channel == recipient.SMS {
-		r.addOrLack(b.number(), b.SMS.OTP)
+		r.addOrMarkMissing(b.number(), b.SMS.OTP)
 		return r, nil
 	}
 	r.Action = string(b.Email.Action)
 	switch of, user := b.Email, b.User; {
 	case strings.HasSuffix(r.Action, notificationSuffix):
 	case r.Action == "":
-		r.lack("what the code is for")
+		r.markMissing("what the code is for")
 	case r.Action != actionEmailChange && r.Action != actionEmailChangeNew:
-		r.addOrLack(user.Email, of.Token)
+		r.addOrMarkMissing(user.Email, of.Token)
 	default:
 		if user.Email != "" && of.Token != "" && of.TokenNew != "" { // both addresses have to agree, each by a code of its own
-			r.addOrLack(user.Email, of.Token)
+			r.addOrMarkMissing(user.Email, of.Token)
 		}
-		r.addOrLack(user.NewEmail, cmp.Or(of.TokenNew, of.Token)) // before v2.175 a body may have neither token
+		r.addOrMarkMissing(user.NewEmail, cmp.Or(of.TokenNew, of.Token)) // before v2.175 a body may have neither token
 	}
 	return r, nil
 }
@@ -118,20 +118,20 @@ func (b supabaseBody) number() (n text) {
 	return n
 }
 
-// addOrLack adds a message, unless the body lacks its recipient or its code.
-func (r *Request) addOrLack(to, code text) {
+// addOrMarkMissing adds a message, unless the body lacks its recipient or its code.
+func (r *Request) addOrMarkMissing(to, code text) {
 	switch {
 	case code == "":
-		r.lack("which code to send")
+		r.markMissing("which code to send")
 	case to == "":
-		r.lack("where to send the code")
+		r.markMissing("where to send the code")
 	case r.Missing == "":
 		r.Messages = append(r.Messages, codeMessage{To: string(to), Code: string(code)})
 	}
 }
 
-// lack removes the messages, and notes what the body does not say.
-func (r *Request) lack(what string) {
+// markMissing removes the messages, and notes what the body does not say.
+func (r *Request) markMissing(what string) {
 	r.Messages = nil
 	r.Missing = "The sign-in service did not say " + what + ", so nothing was sent. Please tell the people who run this site."
 }

@@ -33,7 +33,7 @@ func (p *Provider) personFromClaims(id *oidc.IDToken) (Person, error) {
 	if p.settings.NameClaim == emailClaim && !isTrue(claims["email_verified"]) {
 		return Person{}, &Error{Kind: Nameless, Why: "unverified"}
 	}
-	return Person{Name: name, Values: textClaims(claims[p.settings.RoleClaim])}, nil
+	return Person{Name: name, RoleValues: textClaims(claims[p.settings.RoleClaim])}, nil
 }
 
 // textClaim returns a claim's text; false if it is no printable text of at most maxNameLength bytes

@@ -72,12 +72,12 @@ type LoginAttempt struct {
 
 // Person is a person as the provider knows them.
 type Person struct {
-	Name   string   // the value of NameClaim
-	Values []string // the values of RoleClaim
+	Name       string   // the value of NameClaim
+	RoleValues []string // the values of RoleClaim
 }
 
 // Begin starts an attempt and returns the URL to which to send the browser. Error: *Error.
-func (p *Provider) Begin(ctx context.Context) (string, LoginAttempt, error) {
+func (p *Provider) Begin(ctx context.Context) (authURL string, attempt LoginAttempt, err error) {
 	f, err := p.discover(ctx)
 	if err != nil {
 		return "", LoginAttempt{}, err

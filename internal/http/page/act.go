@@ -134,7 +134,7 @@ func (u *Page) send(ctx context.Context, s session, p postedForm) session {
 // needsConfirmation reports whether the person should confirm the recipient before a code is sent,
 // and the question to ask: the domain looks mistyped (noteTypo), or the number probably gets no
 // text messages (noteLandline).
-func needsConfirmation(to recipient.Recipient, p postedForm) (noteKind, bool) {
+func needsConfirmation(to recipient.Recipient, p postedForm) (question noteKind, needed bool) {
 	if to.Channel() == recipient.SMS {
 		return noteLandline, to.Landline() && p.sure != p.to
 	}
@@ -217,9 +217,9 @@ func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p postedForm) 
 func (u *Page) requestCode(ctx context.Context, s session, p postedForm) session {
 	ask := verification.Request{
 		Caller: p.caller, Channel: string(s.channelOrEmail()), To: s.To, Purpose: u.purpose.Name, Languages: p.locale,
-		Resend: s.ID, Known: p.known,
+		Resend: s.ID, KnownTokens: p.known,
 	}
-	ask.Key = p.key
+	ask.IdempotencyKey = p.key
 	a, err := u.sendOnce(ctx, ask)
 	if errors.Is(err, fault.NotFound) { // the verification was erased: open a new one
 		s.ID, ask.Resend = "", ""
@@ -267,7 +267,7 @@ func (u *Page) sendOnce(ctx context.Context, ask verification.Request) (verifica
 		case errors.Is(err, verification.ErrKeyInProgress):
 			<-again.C
 		case err == nil && a.Replayed && a.View.Now.Sub(a.View.Send.At) >= duplicateWindow:
-			ask.Key = ""
+			ask.IdempotencyKey = ""
 		default:
 			return a, err
 		}
@@ -360,7 +360,7 @@ func (u *Page) check(ctx context.Context, s session, p postedForm) session {
 		return u.sessionAfterError(ctx, s, err)
 	case checked.Valid, checked.State == verification.Approved: // Approved: the first post of a double click was right
 		// the address is no longer needed
-		return session{channelState: channelState{Channel: s.Channel, ID: s.ID}, Return: s.Return, known: checked.Known}
+		return session{channelState: channelState{Channel: s.Channel, ID: s.ID}, Return: s.Return, known: checked.KnownToken}
 	case checked.State == verification.Pending:
 		s.Note = postNote{Kind: noteWrongCode}
 	}

@@ -66,7 +66,7 @@ func (u *Page) refuseLink(c echo.Context) error {
 
 // allowedReturnURL returns the address normalized; true if it equals an allowed origin and path, or
 // is below one. It keeps the query but for the parameter reference.
-func allowedReturnURL(allowed []string, text string) (string, bool) {
+func allowedReturnURL(allowed []string, text string) (normalized string, ok bool) {
 	to, err := url.Parse(text)
 	if err != nil || len(text) > maxReturnURLLength || to.User != nil || to.Opaque != "" || to.RawPath != "" ||
 		strings.Contains(text, "#") ||

@@ -34,8 +34,8 @@ func (l *visit) codeCard(v verification.View) *card {
 		k.Instead.Back = true
 	}
 	k.Code = &codeForm{
-		Length: v.Code.Length, Letters: v.Code.Alphabet == code.Unambiguous, SMS: v.Channel == recipient.SMS,
-		Hint: l.t.codeShapeText(v.Code, "CodeHint"), Help: l.helpFor(v),
+		Length: v.CodeShape.Length, Letters: v.CodeShape.Alphabet == code.Unambiguous, SMS: v.Channel == recipient.SMS,
+		Hint: l.t.codeShapeText(v.CodeShape, "CodeHint"), Help: l.helpFor(v),
 		Expiry: l.t.validity("WorksUntil", "WorksElse", left),
 	}
 	l.addCodeNote(k, v)
@@ -68,7 +68,7 @@ func (l *visit) addCodeNote(k *card, v verification.View) {
 	case noteTooManyChecks:
 		k.Code.Error = l.t["TooManyChecks"]
 	case noteBadCode:
-		k.Code.Error, k.Code.Keep = l.t.invalidCodeText(n.Reason, v.Code), true
+		k.Code.Error, k.Code.Keep = l.t.invalidCodeText(n.Reason, v.CodeShape), true
 	case noteStaleForm:
 		k.Note = &notice{"warn", l.t["Stale"]}
 	case noteUnavailable:

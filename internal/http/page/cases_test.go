@@ -78,7 +78,7 @@ func (c cardCase) answer(now time.Time) verification.Answer {
 	v := verification.View{
 		ID: "v", State: s.Status, Channel: c.channel(), To: "a•••@example.com", CreatedAt: now.Add(-time.Minute),
 		ExpiresAt: now.Add(9 * time.Minute), Now: now,
-		AttemptsRemaining: c.tries(), Code: shape, PurposeTitle: s.Title,
+		AttemptsRemaining: c.tries(), CodeShape: shape, PurposeTitle: s.Title,
 		Send: verification.SendView{Number: max(1, s.Number), Status: s.Send, Counts: s.Counts,
 			At: now.Add(-10 * time.Second)},
 	}

@@ -26,7 +26,7 @@ func (l *visit) otherChannelLink() *otherChannelLink {
 		return i
 	}
 	i.Known = true
-	wait, codePending := l.otherChannelWait(s)
+	wait, codePending := l.loadOtherChannelWait(s)
 	if codePending {
 		i.Enter = enter
 	}
@@ -36,9 +36,9 @@ func (l *visit) otherChannelLink() *otherChannelLink {
 	return i
 }
 
-// otherChannelWait returns how long the other channel must wait, as far as this browser was told,
+// loadOtherChannelWait returns how long the other channel must wait, as far as this browser was told,
 // and whether a code is pending there.
-func (l *visit) otherChannelWait(s channelState) (wait time.Duration, codePending bool) {
+func (l *visit) loadOtherChannelWait(s channelState) (wait time.Duration, codePending bool) {
 	if s.ID == "" {
 		return max(0, s.Until.Sub(l.Now())), false
 	}

@@ -176,8 +176,8 @@ func TestTheKeyOfAPressCannotBeGuessed(t *testing.T) {
 	post(t, w, "", "send", "to", pagetest.Address)
 	post(t, w, "?view=new", "send", "to", "ben@example.com", "intent", "1")
 	asks := w.Codes.Asks()
-	if len(asks) != 2 || len(asks[0].Key) != 64 || strings.Trim(asks[0].Key, "0123456789abcdef") != "" ||
-		asks[1].Key != "" {
+	if len(asks) != 2 || len(asks[0].IdempotencyKey) != 64 || strings.Trim(asks[0].IdempotencyKey, "0123456789abcdef") != "" ||
+		asks[1].IdempotencyKey != "" {
 		t.Errorf("%+v", asks)
 	}
 }

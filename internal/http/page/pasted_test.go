@@ -19,7 +19,7 @@ type pastedMessage struct {
 // and of letters.
 func ourMessages(t *testing.T) (all []pastedMessage) {
 	t.Helper()
-	mails, err := message.New(templates.FS)
+	mails, err := message.NewMailRenderer(templates.FS)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,9 +17,9 @@ import (
 // tokenField is the hidden field into which the browser puts a token when the form is submitted.
 const tokenField = "evt"
 
-// proofNonce returns the nonce in the browser's cookie, and sets the cookie if it has none. A nonce
+// ensureProofNonce returns the nonce in the browser's cookie, and sets the cookie if it has none. A nonce
 // stays valid until it has proven an address, since two tabs share a cookie.
-func (u *Page) proofNonce(c echo.Context) (string, error) {
+func (u *Page) ensureProofNonce(c echo.Context) (string, error) {
 	s := u.loadSession(c)
 	if s.Nonce == "" {
 		s.Nonce, s.NonceAt = rand.Text(), u.Now().Truncate(time.Second)
@@ -52,14 +52,14 @@ func (u *Page) prove(ctx context.Context, s session, to recipient.Recipient, p p
 	if err == nil {
 		ask := verification.Request{
 			Caller: p.caller, Channel: string(to.Channel()), To: p.to, Purpose: u.purpose.Name, Languages: p.locale,
-			Known: p.known,
+			KnownTokens: p.known,
 		}
 		var result verification.CheckResult
 		if result, err = u.Codes.Prove(ctx, ask,
 			verification.AddressEvidence{Issuer: issuer, Nonce: s.Nonce, NonceAt: s.NonceAt}); err == nil {
 			requestid.AddLogAttrs(ctx, slog.String("app", p.caller.App), slog.String("method", string(result.Method)))
 			return proveResult{session{channelState: channelState{Channel: to.Channel(), ID: result.ID}, Return: s.Return,
-				known: result.Known}, true}
+				known: result.KnownToken}, true}
 		}
 	}
 	u.Logger.InfoContext(ctx, "token does not prove the address: a code is asked for", "app", u.App, "error", err)

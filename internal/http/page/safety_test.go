@@ -230,8 +230,8 @@ func TestAKnownBrowser(t *testing.T) {
 	for n := range 7 {
 		w.Advance(24 * time.Hour)
 		post(t, w, "?view=new", "send", "to", pagetest.Address)
-		if asks := w.Codes.Asks(); !slices.Equal(asks[len(asks)-1].Known, tokens) {
-			t.Errorf("presented %v, want %v", asks[len(asks)-1].Known, tokens)
+		if asks := w.Codes.Asks(); !slices.Equal(asks[len(asks)-1].KnownTokens, tokens) {
+			t.Errorf("presented %v, want %v", asks[len(asks)-1].KnownTokens, tokens)
 		}
 		answer := raw(t, w, http.MethodPost, "", formOf(t, w, "", "check", "code", pagetest.Code), nil)
 		for _, c := range answer.Cookies() {
@@ -247,7 +247,7 @@ func TestAKnownBrowser(t *testing.T) {
 	shows(t, post(t, w, "?view=new", "forget"), "ask")
 	silent(t, get(t, w, ""), "Forget this device", pagetest.Address)
 	post(t, w, "?view=new", "send", "to", pagetest.Address)
-	if asks := w.Codes.Asks(); len(asks[len(asks)-1].Known) > 0 {
-		t.Errorf("presented %v after it was forgotten", asks[len(asks)-1].Known)
+	if asks := w.Codes.Asks(); len(asks[len(asks)-1].KnownTokens) > 0 {
+		t.Errorf("presented %v after it was forgotten", asks[len(asks)-1].KnownTokens)
 	}
 }

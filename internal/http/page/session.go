@@ -202,7 +202,7 @@ func (u *Page) saveSession(c echo.Context, s session) error {
 }
 
 // knownTokensCookiePrefix begins the name of the cookie with a known browser's tokens. They are
-// joined by dots, the newest first; see verification.CheckResult.Known.
+// joined by dots, the newest first; see verification.CheckResult.KnownToken.
 const knownTokensCookiePrefix = "known_"
 
 // knownTokensCookieName returns the name of the cookie of known browsers, which all purposes share.

@@ -28,7 +28,7 @@ func (l *visit) writeCard(c echo.Context, k *card) error {
 	k.Of, k.Intent = l.session.verificationMark(), rand.Text()
 	if k.Ask != nil && k.Ask.Mail != nil && l.EVP {
 		var err error
-		if k.Ask.Nonce, err = l.proofNonce(c); err != nil {
+		if k.Ask.Nonce, err = l.ensureProofNonce(c); err != nil {
 			return err
 		}
 	}
@@ -40,7 +40,7 @@ func (l *visit) writeCard(c echo.Context, k *card) error {
 	h.Add("Vary", "Accept-Language, Cookie, "+fragmentHeader)
 	h.Set("Content-Language", k.T["Lang"])
 	if l.Brand.Logo != "" {
-		server.AllowSource(c, "img-src", l.Brand.Logo)
+		server.AllowCSPSource(c, "img-src", l.Brand.Logo)
 	}
 	h.Set("Cache-Control", "no-store") // the card is of one person and one moment
 	status := http.StatusOK

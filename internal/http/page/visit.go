@@ -79,7 +79,7 @@ func (l *visit) chooseCard() *card {
 	case l.view == viewOtherChannelField:
 		return l.askCard(otherChannel(l.session.channelOrEmail()))
 	case l.session.ID != "":
-		return l.verificationCard()
+		return l.loadVerificationCard()
 	case l.session.Note.Kind == noteUnavailable:
 		return l.unavailableCard(false)
 	case l.session.Refused && l.session.By != quota.Rule{} && l.Now().Before(l.session.Until):
@@ -92,8 +92,8 @@ func (l *visit) chooseCard() *card {
 	return k
 }
 
-// verificationCard reads the browser's verification and returns its card.
-func (l *visit) verificationCard() *card {
+// loadVerificationCard reads the browser's verification and returns its card.
+func (l *visit) loadVerificationCard() *card {
 	a, err := l.Codes.Get(l.ctx, l.caller, l.session.ID)
 	if errors.Is(err, fault.NotFound) {
 		l.session.ID = ""

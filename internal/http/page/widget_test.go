@@ -173,8 +173,8 @@ func aWidgetKeepsTokens(t *testing.T, browser context.Context) {
 		b.do(chromedp.Navigate(s.URL))
 		b.asked(pagetest.Address)
 		b.card("code")
-		if asks := w.Codes.Asks(); !slices.Equal(asks[len(asks)-1].Known, known) {
-			t.Errorf("presented %v, want %v", asks[len(asks)-1].Known, known)
+		if asks := w.Codes.Asks(); !slices.Equal(asks[len(asks)-1].KnownTokens, known) {
+			t.Errorf("presented %v, want %v", asks[len(asks)-1].KnownTokens, known)
 		}
 		b.paste(pagetest.Code)
 		b.card("approved")

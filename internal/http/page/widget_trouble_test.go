@@ -102,7 +102,7 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	b.card("code", "c•••@example.com")
 	var keys []string // each as often as it came
 	for _, ask := range w.Codes.Asks() {
-		keys = append(keys, ask.Key)
+		keys = append(keys, ask.IdempotencyKey)
 	}
 	if len(keys) != 5 || keys[0] == "" || len(slices.Compact(slices.Clone(keys[:3]))) != 1 || keys[2] == keys[3] ||
 		keys[3] != keys[4] {

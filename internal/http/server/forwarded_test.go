@@ -73,7 +73,7 @@ func TestRequestsOfThisMachine(t *testing.T) {
 			false, false},
 	} {
 		for _, https := range []bool{false, true} {
-			e := New(Config{Logger: slog.New(slog.DiscardHandler), HTTPS: https,
+			e := New(Config{Logger: slog.New(slog.DiscardHandler), AssumeHTTPS: https,
 				TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 			scheme := func(c echo.Context) error { return c.String(http.StatusOK, c.Scheme()) }
 			e.GET("/scheme", scheme)

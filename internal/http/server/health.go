@@ -57,9 +57,9 @@ type Health struct {
 // answers "degraded", or 503 if the HealthReason is Unready.
 func (h *Health) MarkStarted(checks ...HealthCheck) { h.checks.Store(&checks) }
 
-// EndConnections is middleware that, while the server stops, ends the connection with each answer,
+// EndConnectionsWhenStopping is middleware that, while the server stops, ends the connection with each answer,
 // so that proxies do not reuse it.
-func (h *Health) EndConnections(next http.Handler) http.Handler {
+func (h *Health) EndConnectionsWhenStopping(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.stopping.Load() {
 			w.Header().Set("Connection", "close")
@@ -81,8 +81,8 @@ func (h *Health) Register(e *echo.Echo) {
 // requests.
 func (h *Health) MarkStopping() { h.stopping.Store(true) }
 
-// Reasons runs all checks at once and returns those that failed; none while the service starts.
-func (h *Health) Reasons(ctx context.Context) (all []HealthReason) {
+// RunChecks runs all checks at once and returns those that failed; none while the service starts.
+func (h *Health) RunChecks(ctx context.Context) (all []HealthReason) {
 	checks := h.checks.Load()
 	if checks == nil {
 		return nil
@@ -121,7 +121,7 @@ func (h *Health) readiness(ctx context.Context) (status int, body string) {
 	}
 	status = http.StatusOK
 	var lines []string
-	for _, r := range h.Reasons(ctx) {
+	for _, r := range h.RunChecks(ctx) {
 		line := "degraded"
 		if r.Unready {
 			status, line = http.StatusServiceUnavailable, "unavailable"

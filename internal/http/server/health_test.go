@@ -59,7 +59,7 @@ func TestReasonsSince(t *testing.T) {
 			return &HealthReason{Word: word}
 		})
 		since := func() (ago time.Duration) {
-			all := h.Reasons(t.Context())
+			all := h.RunChecks(t.Context())
 			if len(all) != 1 {
 				t.Fatalf("%v", all)
 			}
@@ -73,7 +73,7 @@ func TestReasonsSince(t *testing.T) {
 		}
 		for _, next := range []string{"database_read_only", "", "database_read_only"} {
 			if word = next; next == "" {
-				_ = h.Reasons(t.Context())
+				_ = h.RunChecks(t.Context())
 			} else if got := since(); got != 0 {
 				t.Errorf("%s for %v, though it has just begun", next, got)
 			}

@@ -27,8 +27,8 @@ func (p PassedListener) endAccepting() (ended bool) { return p.SetDeadline(time.
 // UnreadConns are a server's accepted connections on which no handler has begun to answer a request
 // that is expected: new ones, and those of which a request's head has been read.
 type UnreadConns struct {
-	Idle  bool // also idle ones: Shutdown would close one on which the next request is already under way
-	conns sync.Map
+	IncludeIdle bool // also idle ones: Shutdown would close one on which the next request is already under way
+	conns       sync.Map
 }
 
 // UnreadWait is the longest time that Wait waits: a browser opens connections that it may not use.
@@ -37,15 +37,15 @@ var UnreadWait = time.Second
 // Changed implements http.Server's ConnState: a new or active connection, and an idle one if Idle is
 // set, is unread until Read takes it out.
 func (u *UnreadConns) Changed(conn net.Conn, state http.ConnState) {
-	if state == http.StateNew || state == http.StateActive || state == http.StateIdle && u.Idle {
+	if state == http.StateNew || state == http.StateActive || state == http.StateIdle && u.IncludeIdle {
 		u.conns.Store(conn, true)
 	} else {
 		u.conns.Delete(conn)
 	}
 }
 
-// Read is middleware that takes a request's connection out of the set of unread ones.
-func (u *UnreadConns) Read(next http.Handler) http.Handler {
+// MarkRead is middleware that takes a request's connection out of the set of unread ones.
+func (u *UnreadConns) MarkRead(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u.conns.Delete(r.Context().Value(connKey{}))
 		next.ServeHTTP(w, r)

@@ -37,9 +37,9 @@ type Config struct {
 	TrustedProxies []netip.Prefix // proxies whose X-Forwarded-For is trusted; empty: none
 	// Served is called after each request but those of probes and metrics, with the route's
 	// template or "none". It must not block. May be nil.
-	Served    func(route string, status int, took time.Duration)
-	PublicURL string // address of the service for its clients, without a slash at its end; "": that of each request
-	HTTPS     bool   // browsers must use TLS: cookies are Secure, also in requests that come straight from this machine
+	Served      func(route string, status int, took time.Duration)
+	PublicURL   string // address of the service for its clients, without a slash at its end; "": that of each request
+	AssumeHTTPS bool   // browsers must use TLS: cookies are Secure, also in requests that come straight from this machine
 }
 
 // New makes an echo instance with the common middleware and the pages that explain problems,
@@ -62,7 +62,7 @@ func New(c Config) *echo.Echo {
 	// The scheme is the browser's. It decides whether cookies are Secure and named "__Host-", so it
 	// does not follow X-Forwarded-Proto, which a client could send.
 	e.SchemeExtractor = func(r *http.Request) string {
-		if c.HTTPS || !IsLocal(r) {
+		if c.AssumeHTTPS || !IsLocal(r) {
 			return "https"
 		}
 		return "http"
@@ -143,9 +143,9 @@ const cspHeader = "Content-Security-Policy"
 const defaultCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
 
-// AllowSource adds a source to a directive of this response's Content-Security-Policy. The
+// AllowCSPSource adds a source to a directive of this response's Content-Security-Policy. The
 // directive must be one that allows 'self'.
-func AllowSource(c echo.Context, directive, source string) {
+func AllowCSPSource(c echo.Context, directive, source string) {
 	h := c.Response().Header()
 	h.Set(cspHeader, strings.Replace(h.Get(cspHeader), directive+" 'self'",
 		directive+" 'self' "+source, 1))

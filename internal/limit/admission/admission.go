@@ -171,7 +171,7 @@ func (a *Admission) advanceSlots(now time.Time) {
 
 // Stats has the numbers of an admission for metrics.
 type Stats struct {
-	Most     int            // how many requests may be under way at once
+	Limit    int            // how many requests may be under way at once
 	UnderWay map[string]int // requests under way, by class: ClassStranger or ClassKnown
 	Refused  map[string]int // requests refused since the start, by class
 }
@@ -180,6 +180,6 @@ type Stats struct {
 func (a *Admission) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return Stats{Most: a.limit(time.Now()), Refused: maps.Clone(a.refused),
+	return Stats{Limit: a.limit(time.Now()), Refused: maps.Clone(a.refused),
 		UnderWay: map[string]int{ClassStranger: a.strangers, ClassKnown: a.underWay.Len() - a.strangers}}
 }

@@ -248,7 +248,7 @@ func TestAnUnreadRequestIsRefusedWhereAnyIs(t *testing.T) {
 			got := fmt.Sprint(a.RefuseIfFull(ClassUnread) != nil, a.RefuseIfFull(ClassKnown) != nil, a.RefuseIfFull(ClassStranger) != nil)
 			servertest.Same(t, fmt.Sprintf("%+v: unread, known, stranger refused", c), got, c.want)
 			state := a.Stats()
-			servertest.Same(t, "state", fmt.Sprint(state.Most, state.UnderWay[ClassStranger], state.UnderWay[ClassKnown]),
+			servertest.Same(t, "state", fmt.Sprint(state.Limit, state.UnderWay[ClassStranger], state.UnderWay[ClassKnown]),
 				fmt.Sprint(most, c.strangers, c.known))
 			servertest.Same(t, "refused so far", fmt.Sprint(state.Refused[ClassUnread] > 0, state.Refused[ClassKnown] > 0,
 				state.Refused[ClassStranger] > 0), c.want)

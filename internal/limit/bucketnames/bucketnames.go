@@ -93,14 +93,14 @@ type Subject struct {
 	IP        netip.Addr
 	Channel   recipient.Channel
 	Recipient recipient.Hash
-	Area      RecipientGroups
+	Groups    RecipientGroups
 	Purpose   policy.Purpose
 	Class     store.Class // of the request
 }
 
 // DatabaseBucket returns the recipient's bucket in the database, for all purposes with the policy.
 func (s Subject) DatabaseBucket() store.Bucket {
-	return store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: s.Purpose.Shares}
+	return store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: s.Purpose.PolicyPurposes}
 }
 
 // FailuresBucket returns the bucket of the recipient's failed sends.
@@ -134,8 +134,8 @@ func (s Subject) bucket(scope quota.Scope) string {
 	case quota.Backoff:
 		return Backoff(s.App, s.Channel, s.Recipient, s.Class)
 	case policy.SpellingsScope:
-		if !s.Area.Mailbox.IsZero() {
-			return Spellings(s.App, s.Area.Mailbox)
+		if !s.Groups.Mailbox.IsZero() {
+			return Spellings(s.App, s.Groups.Mailbox)
 		}
 	case policy.BreakerScope:
 		return quota.Bucket("", "", "", string(policy.BreakerScope), globalSubject)
@@ -150,9 +150,9 @@ func (s Subject) bucket(scope quota.Scope) string {
 	case quota.Purpose:
 		subject = s.Purpose.Name
 	case quota.Country:
-		subject = s.Area.Country
+		subject = s.Groups.Country
 	case quota.Prefix:
-		subject = s.Area.Prefix
+		subject = s.Groups.Prefix
 	case quota.Global:
 		app, subject = "", globalSubject // no app has an empty name, so this bucket is no app's
 	}

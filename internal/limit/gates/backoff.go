@@ -26,7 +26,7 @@ func (g *Gates) correctBackoff(ctx context.Context, s bucketnames.Subject, d quo
 	}
 	bucket, rule := s.Buckets()[quota.Backoff], d.Rules[i].Rule
 	x := g.backoffs.read(ctx, readKey{bucket: bucket, stranger: s.Class.IsStranger()}, g.now,
-		func(ctx context.Context) (quota.State, error) { return g.backoffState(ctx, s, bucket, rule) })
+		func(ctx context.Context) (quota.State, error) { return g.reconcileBackoff(ctx, s, bucket, rule) })
 	if x.err != nil {
 		g.logNotAdded(ctx, x.err)
 		return d
@@ -36,9 +36,9 @@ func (g *Gates) correctBackoff(ctx context.Context, s bucketnames.Subject, d quo
 	return d
 }
 
-// backoffState returns the state of BackoffRule that follows from the database. If the state admits,
+// reconcileBackoff returns the state of BackoffRule that follows from the database. If the state admits,
 // it refunds the sends that no longer count. Error: of the database, or of the limiter.
-func (g *Gates) backoffState(ctx context.Context, s bucketnames.Subject, bucket string, rule quota.Rule) (quota.State, error) {
+func (g *Gates) reconcileBackoff(ctx context.Context, s bucketnames.Subject, bucket string, rule quota.Rule) (quota.State, error) {
 	failed, now, err := g.db.FailedSends(ctx, store.FailedSendsQuery{
 		App: s.App, Channel: s.Channel, Recipient: s.Recipient, Class: s.Class, Within: rule.Window,
 	})
@@ -50,7 +50,7 @@ func (g *Gates) backoffState(ctx context.Context, s bucketnames.Subject, bucket 
 	var over []string
 	for _, f := range failed {
 		_, paused := set.Paused(s.Channel, f.Purpose)
-		if f.CountsForBackoff && (!f.Paused || f.Held || paused) {
+		if f.CountsForBackoff && (!f.Paused || f.PauseInForce || paused) {
 			counted = append(counted, quota.Event{ID: string(f.ID[:]), At: f.EndedAt})
 		} else {
 			over = append(over, string(f.ID[:]))

@@ -147,18 +147,18 @@ func (k *Kept) Load(ctx context.Context) error {
 
 func (k *Kept) loadAll(ctx context.Context, to Limiter) (all int, err error) {
 	for n := keptPerRead; err == nil && n >= keptPerRead; all += n {
-		n, err = k.load(ctx, to)
+		n, err = k.loadBatch(ctx, to)
 	}
 	return all, err
 }
 
 // Sync writes what changed and, if other replicas use the database, reads a part of what they wrote.
 // again: there may be more to read. Errors: as of Flush and Load.
-func (k *Kept) Sync(ctx context.Context) (again bool, err error) {
+func (k *Kept) Sync(ctx context.Context) (more bool, err error) {
 	if err := k.Flush(ctx); err != nil || !k.Shared {
 		return false, err
 	}
-	n, err := k.load(ctx, k.limiter)
+	n, err := k.loadBatch(ctx, k.limiter)
 	return n >= keptPerRead, err
 }
 
@@ -171,9 +171,9 @@ func (k *Kept) MoveTo(ctx context.Context, shared Limiter) (moved int, err error
 	return moved, k.db.DeleteLimiterEvents(ctx, k.read)
 }
 
-// load reads events after k.read and adds them to a limiter, in groups by bucket. An event in the
+// loadBatch reads events after k.read and adds them to a limiter, in groups by bucket. An event in the
 // future, as after a clock was set back, counts as now. It returns how many it read.
-func (k *Kept) load(ctx context.Context, to Limiter) (n int, err error) {
+func (k *Kept) loadBatch(ctx context.Context, to Limiter) (n int, err error) {
 	k.reading.Lock()
 	defer k.reading.Unlock()
 	last, group := k.read, map[string][]store.LimiterEvent{}
@@ -228,15 +228,15 @@ func (k *Kept) addTo(ctx context.Context, to Limiter, group map[string][]store.L
 	return nil
 }
 
-// Committed is a limiter for events that a process must not lose even if it is killed: they are
+// WriteThrough is a limiter for events that a process must not lose even if it is killed: they are
 // written before the answer, unless the database is unavailable.
-type Committed struct {
+type WriteThrough struct {
 	*Gates
 	Kept *Kept // nil: the limiter keeps them itself
 }
 
 // TakeOrLocal is TakeOrLocal of Gates, and writes the event to the database before it returns.
-func (c Committed) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
+func (c WriteThrough) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	d, err := c.Gates.TakeOrLocal(ctx, r)
 	if c.Kept != nil && err == nil {
 		_ = c.Kept.Flush(context.WithoutCancel(ctx)) // after an error, the changes are written KeepEvery later

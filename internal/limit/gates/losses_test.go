@@ -135,7 +135,7 @@ func (l *loss) request(i int) (quota.Request, store.Bucket) {
 	h, _ := l.replicas[i].Desk.HashRecipient("email", vtest.Ana)
 	p := l.replicas[i].Terms().Purposes["default"]
 	return quota.Request{Rules: p.Policy.Rules, Buckets: vtest.BucketsOf(p, h)},
-		store.Bucket{App: "shop", Channel: "email", Recipient: h, Purposes: p.Shares}
+		store.Bucket{App: "shop", Channel: "email", Recipient: h, Purposes: p.PolicyPurposes}
 }
 
 func (l *loss) ask(i int) {
@@ -155,7 +155,7 @@ func (l *loss) judge(i int, what string, told quota.Decision) {
 	req, bucket := l.request(i)
 	limited, err := l.server.Peek(l.Context(), req)
 	l.NoError(err)
-	h, err := l.Store.ReadHistory(l.Context(), gate.HistoryQuery{Bucket: bucket, Counting: quota.LongestKeep(req.Rules)})
+	h, err := l.Store.ReadHistory(l.Context(), gate.HistoryQuery{Bucket: bucket, CountedWithin: quota.LongestKeep(req.Rules)})
 	l.NoError(err)
 	events := h.Sends(quota.LongestKeep(req.Rules))
 	logged := quota.Evaluate(req.Rules, map[quota.Scope][]quota.Event{quota.Recipient: events}, h.Now)

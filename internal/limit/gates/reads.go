@@ -76,7 +76,7 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 	if key.stranger {
 		slots = r.strangers
 	}
-	x.err = x.awaitTurn(ctx, before, slots)
+	x.err = x.takeTurn(ctx, before, slots)
 	r.mu.Lock()
 	delete(r.waiting, key)
 	if x.err != nil {
@@ -99,9 +99,9 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 	return x
 }
 
-// awaitTurn waits until the read may begin after the one before, which may be nil, and takes a slot.
+// takeTurn waits until the read may begin after the one before, which may be nil, and takes a slot.
 // Error: fault.Unavailable if ctx ends first.
-func (x *sharedRead[T]) awaitTurn(ctx context.Context, before *sharedRead[T], slots chan<- struct{}) error {
+func (x *sharedRead[T]) takeTurn(ctx context.Context, before *sharedRead[T], slots chan<- struct{}) error {
 	if x.turn = time.Now(); before != nil {
 		select {
 		case <-before.done:
@@ -132,10 +132,10 @@ func (x *sharedRead[T]) awaitTurn(ctx context.Context, before *sharedRead[T], sl
 func (g *Gates) historyQuery(s bucketnames.Subject) gate.HistoryQuery {
 	look := gate.HistoryQuery{Bucket: s.DatabaseBucket()}
 	if window := s.Purpose.LongestRecipientWindow(); window > 0 {
-		look.Counting = window + HistoryMargin
+		look.CountedWithin = window + HistoryMargin
 	}
 	if len(quota.OfScope(s.Purpose.Policy.Rules, quota.Failures)) > 0 {
-		look.Rejected = g.policy.Get().FailureWindow()
+		look.RejectedWithin = g.policy.Get().LongestFailureWindow()
 	}
 	return look
 }
@@ -146,10 +146,10 @@ func (g *Gates) historyQuery(s bucketnames.Subject) gate.HistoryQuery {
 func (g *Gates) readHistory(ctx context.Context, s bucketnames.Subject, shared bool) (h *gate.History, asked time.Time, err error) {
 	look := g.historyQuery(s)
 	switch {
-	case look.Counting == 0 && look.Rejected == 0:
+	case look.CountedWithin == 0 && look.RejectedWithin == 0:
 		return nil, asked, nil
 	case shared:
-		key := readKey{bucketnames.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient), look.Counting, look.Rejected,
+		key := readKey{bucketnames.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient), look.CountedWithin, look.RejectedWithin,
 			s.Class.IsStranger()}
 		x := g.histories.read(ctx, key, g.now, func(ctx context.Context) (gate.History, error) { return g.db.ReadHistory(ctx, look) })
 		return &x.rows, x.asked, x.err

@@ -107,7 +107,7 @@ func (g *Gates) Backfill(ctx context.Context) error {
 		}
 		return nil
 	})
-	failures := set.FailureWindow()
+	failures := set.LongestFailureWindow()
 	if err != nil || failures == 0 {
 		return err
 	}

@@ -85,7 +85,7 @@ func newDatabaseRows(s bucketnames.Subject, sends, rejected []quota.Event, now, 
 }
 
 func (g *Gates) rowsOfHistory(s bucketnames.Subject, h *gate.History, asked time.Time) databaseRows {
-	return newDatabaseRows(s, h.Sends(s.Purpose.LongestRecipientWindow()), h.RejectedSends(g.policy.Get().FailureWindow()), h.Now, asked)
+	return newDatabaseRows(s, h.Sends(s.Purpose.LongestRecipientWindow()), h.RejectedSends(g.policy.Get().LongestFailureWindow()), h.Now, asked)
 }
 
 // Peek returns the state of every rule for a subject now, and counts nothing. While the limiter is
@@ -105,7 +105,7 @@ func (g *Gates) Peek(ctx context.Context, s bucketnames.Subject) (Answer, error)
 	if err != nil || h == nil {
 		return Answer{Decision: d}, err
 	}
-	return Answer{g.tell(ctx, s, d, asked, heard, g.rowsOfHistory(s, h, read)), h}, nil
+	return Answer{g.correctAndMerge(ctx, s, d, asked, heard, g.rowsOfHistory(s, h, read)), h}, nil
 }
 
 func (g *Gates) peekLimiter(ctx context.Context, s bucketnames.Subject) (quota.Decision, error) {
@@ -154,13 +154,13 @@ func (g *Gates) AnswerRefusal(ctx context.Context, s bucketnames.Subject, d quot
 func (g *Gates) AnswerAdmitted(ctx context.Context, s bucketnames.Subject, taken quota.Decision, asked time.Time,
 	begun store.BeginAnswer) quota.Decision {
 	own := quota.Event{ID: string(begun.Send.ID[:]), At: begun.Now}
-	return g.tell(ctx, s, taken, asked, g.now(), newDatabaseRows(s, append(slices.Clip(begun.History), own), begun.Rejected, begun.Now, asked))
+	return g.correctAndMerge(ctx, s, taken, asked, g.now(), newDatabaseRows(s, append(slices.Clip(begun.History), own), begun.Rejected, begun.Now, asked))
 }
 
-// AnswerOverruled handles a send that the limiter admitted and the database refused: it refunds the
+// RefundOverruled handles a send that the limiter admitted and the database refused: it refunds the
 // send, adds the events that the limiter lacked, and returns the answer. If this process took the
 // send alone or the refund fails, it passes the send to RefundLater and answers from the rows.
-func (g *Gates) AnswerOverruled(ctx context.Context, s bucketnames.Subject, id uuid.UUID, taken quota.Decision, asked time.Time,
+func (g *Gates) RefundOverruled(ctx context.Context, s bucketnames.Subject, id uuid.UUID, taken quota.Decision, asked time.Time,
 	begun store.BeginAnswer) (told Answer) {
 	r := newDatabaseRows(s, begun.History, begun.Rejected, begun.Now, asked)
 	// Unless the limiter is asked again, the rows' states alone are told: those in taken contain the send.
@@ -169,7 +169,7 @@ func (g *Gates) AnswerOverruled(ctx context.Context, s bucketnames.Subject, id u
 		g.RefundLater(string(id[:]), s.Buckets())
 		return told
 	}
-	if err := g.add(ctx, s, r, taken.At, quota.Recipient, quota.Failures); err != nil {
+	if err := g.recordRows(ctx, s, r, taken.At, quota.Recipient, quota.Failures); err != nil {
 		g.logNotAdded(ctx, err)
 	}
 	if d, err := g.peekLimiter(ctx, s); err == nil {
@@ -178,13 +178,13 @@ func (g *Gates) AnswerOverruled(ctx context.Context, s bucketnames.Subject, id u
 	return told
 }
 
-// tell returns d with the stricter states of d and of the rows, at the rows' instant. The limiter was
+// correctAndMerge returns d with the stricter states of d and of the rows, at the rows' instant. The limiter was
 // asked for d at asked, and had answered at heard. If the rows count more, their events are added to
 // the limiter, which is then asked again.
-func (g *Gates) tell(ctx context.Context, s bucketnames.Subject, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
+func (g *Gates) correctAndMerge(ctx context.Context, s bucketnames.Subject, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
 	if scopes := lackingScopes(d.Rules, r.states); len(scopes) > 0 && !d.Alone {
 		again := g.now()
-		err := g.add(ctx, s, r, d.At, scopes...)
+		err := g.recordRows(ctx, s, r, d.At, scopes...)
 		if err == nil {
 			var added quota.Decision
 			if added, err = g.peekLimiter(ctx, s); err == nil {
@@ -214,15 +214,15 @@ func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
 	return scopes
 }
 
-// add records the rows' events of some scopes in the limiter. at is an instant of the limiter's clock from
+// recordRows records the rows' events of some scopes in the limiter. at is an instant of the limiter's clock from
 // before the rows were read: with their ages as of at, no event is recorded with a later instant than
 // it had. Errors: those of record.
-func (g *Gates) add(ctx context.Context, s bucketnames.Subject, r databaseRows, at time.Time, scopes ...quota.Scope) (err error) {
+func (g *Gates) recordRows(ctx context.Context, s bucketnames.Subject, r databaseRows, at time.Time, scopes ...quota.Scope) (err error) {
 	names := s.Buckets()
 	for _, scope := range scopes {
 		keep := s.Purpose.LongestRecipientWindow()
 		if scope == quota.Failures { // all purposes share the bucket
-			keep = g.policy.Get().FailureWindow()
+			keep = g.policy.Get().LongestFailureWindow()
 		}
 		var events []quota.AgedEvent
 		for _, e := range r.events[scope] {

@@ -345,9 +345,9 @@ func TestAPolicyMistakeThatIsUndoneCostsNothing(t *testing.T) {
 			p := terms.Purposes["default"]
 			for name, policy := range map[string]string{"gift": gift, "login": "hrb"} {
 				own := p
-				own.Name, own.Policy.Name, own.Shares = name, policy, []string{name}
+				own.Name, own.Policy.Name, own.PolicyPurposes = name, policy, []string{name}
 				if policy == "hrb" {
-					own.Shares = shares
+					own.PolicyPurposes = shares
 				}
 				terms.Purposes[name] = own
 			}
@@ -568,12 +568,12 @@ func TestRefusalsThatShareARead(t *testing.T) {
 		like := s.Purposes["default"]
 		add := func(name string, shares []string, rules ...quota.Rule) {
 			p := like
-			p.Name, p.Shares, p.Policy.Rules = name, shares, append(slices.Clone(like.Policy.Rules), rules...)
+			p.Name, p.PolicyPurposes, p.Policy.Rules = name, shares, append(slices.Clone(like.Policy.Rules), rules...)
 			s.Purposes[name] = p
 		}
-		add("default", like.Shares, hourlyFailures)
-		add("bare", like.Shares)
-		add("longer", like.Shares, hourlyFailures,
+		add("default", like.PolicyPurposes, hourlyFailures)
+		add("bare", like.PolicyPurposes)
+		add("longer", like.PolicyPurposes, hourlyFailures,
 			quota.Rule{Name: "week", Scope: quota.Recipient, Limit: 99, Window: 7 * 24 * time.Hour})
 	}
 	for name, c := range map[string]struct {

@@ -103,7 +103,7 @@ func (r *Batch) Add(row store.SendOrRefusal, scope quota.Scope) { r.addAt(row, s
 func (r *Batch) addAt(row store.SendOrRefusal, scope quota.Scope, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	open := r.rowOf(row, scope, now)
+	open := r.findOrOpenRow(row, scope, now)
 	if open == nil {
 		r.lost += row.Count
 		return
@@ -115,9 +115,9 @@ func (r *Batch) addAt(row store.SendOrRefusal, scope quota.Scope, now time.Time)
 	}
 }
 
-// rowOf returns the open row for a refusal, and opens one if there is none; nil if no ID could be
+// findOrOpenRow returns the open row for a refusal, and opens one if there is none; nil if no ID could be
 // made.
-func (r *Batch) rowOf(row store.SendOrRefusal, scope quota.Scope, now time.Time) *openRow {
+func (r *Batch) findOrOpenRow(row store.SendOrRefusal, scope quota.Scope, now time.Time) *openRow {
 	if open := r.own[keyOf(row)]; open.accepts(now) {
 		return open
 	}
@@ -125,10 +125,10 @@ func (r *Batch) rowOf(row store.SendOrRefusal, scope quota.Scope, now time.Time)
 		if len(r.own) < maxOwnRows {
 			return r.openNewRow(r.own, row, now.Add(min(row.RetryAfter, maxOpenTime)), now)
 		}
-		return r.sharedRow(row, now)
+		return r.findOrOpenSharedRow(row, now)
 	}
 	until := now.Add(min(max(row.RetryAfter, minOpenTime), maxOpenTime))
-	if f := r.networkCounter(row, until, now); f != nil && f.n < MaxOwnRowsPerNetwork && r.first < maxFirstRecipientRows && len(r.own) < maxOwnRows {
+	if f := r.findOrAddCounter(row, until, now); f != nil && f.n < MaxOwnRowsPerNetwork && r.first < maxFirstRecipientRows && len(r.own) < maxOwnRows {
 		open := r.openNewRow(r.own, row, f.until, now)
 		if open != nil {
 			open.first = true
@@ -137,7 +137,7 @@ func (r *Batch) rowOf(row store.SendOrRefusal, scope quota.Scope, now time.Time)
 		}
 		return open
 	}
-	return r.sharedRow(row, now)
+	return r.findOrOpenSharedRow(row, now)
 }
 
 // countsByRecipient reports whether rules of the scope count by recipient. Such a rule refuses
@@ -152,10 +152,10 @@ func (o *openRow) accepts(now time.Time) bool {
 	return o != nil && (now.Before(o.until) || o.Count > 0)
 }
 
-// networkCounter returns the counter of first recipients of the row's network. If there is none, or
+// findOrAddCounter returns the counter of first recipients of the row's network. If there is none, or
 // its deadline has passed, it makes one with the deadline until. It returns nil if there would be
 // more than maxNetworks.
-func (r *Batch) networkCounter(row store.SendOrRefusal, until, now time.Time) *firstRecipientCounter {
+func (r *Batch) findOrAddCounter(row store.SendOrRefusal, until, now time.Time) *firstRecipientCounter {
 	key := networkKey{row.App, row.BlockedBy, row.Network}
 	f := r.networks[key]
 	switch {
@@ -168,10 +168,10 @@ func (r *Batch) networkCounter(row store.SendOrRefusal, until, now time.Time) *f
 	return f
 }
 
-// sharedRow returns the shared row of the refusal's network, and opens it if there is none. If
+// findOrOpenSharedRow returns the shared row of the refusal's network, and opens it if there is none. If
 // maxSharedRows are open, it returns the row that all networks share; there is at most one such row
 // for each app, channel, purpose and rule. It returns nil if no ID could be made.
-func (r *Batch) sharedRow(row store.SendOrRefusal, now time.Time) *openRow {
+func (r *Batch) findOrOpenSharedRow(row store.SendOrRefusal, now time.Time) *openRow {
 	row.Recipient, row.To, row.VerificationID, row.Locale, row.Country, row.Prefix = recipient.Hash{}, "",
 		"", "", "", ""
 	if open := r.shared[keyOf(row)]; open.accepts(now) {

@@ -228,9 +228,9 @@ type wire struct{ *Replica }
 
 // Send implements outbox.MailSender.
 func (s wire) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
-	id, _, _ := strings.Cut(m.ID, "@")
-	err := s.deliver(ctx, mail{send: id, messageID: m.ID, to: m.To, code: verificationtest.CodeIn(m)})
-	return delivery.Result{Provider: "mx.example", Code: "250 2.0.0"}, err
+	id, _, _ := strings.Cut(m.MessageID, "@")
+	err := s.deliver(ctx, mail{send: id, messageID: m.MessageID, to: m.To, code: verificationtest.CodeIn(m)})
+	return delivery.Result{Provider: "mx.example", ReplyCodes: "250 2.0.0"}, err
 }
 
 // carrier is the simulated carrier, as one replica reaches it.
@@ -239,7 +239,7 @@ type carrier struct{ *Replica }
 // Send implements outbox.Carrier.
 func (s carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, error) {
 	err := s.deliver(ctx, mail{send: m.ID, messageID: m.ID, to: m.To, code: m.Code})
-	return delivery.Result{Provider: "carrier.example", Code: "202"}, err
+	return delivery.Result{Provider: "carrier.example", ReplyCodes: "202"}, err
 }
 
 // deliver delivers a message to the simulated provider, with random faults. Error: a

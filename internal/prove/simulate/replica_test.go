@@ -84,12 +84,12 @@ func policySet(p Plan, number int) policy.Set {
 			shared.Policy.Rules[i].Limit = limit
 		}
 	}
-	shared.Shares, shared.Reserve = []string{"default", "login"}, map[string]int{"hour": 1, "day": 2}
+	shared.PolicyPurposes, shared.Reserve = []string{"default", "login"}, map[string]int{"hour": 1, "day": 2}
 	shared.TTL, shared.CodeLength, shared.Alphabet = 5*time.Minute, 8, code.Unambiguous
 	login := shared
 	login.Name, login.CodeLength, login.Alphabet = "login", 6, code.Digits
 	if number&split != 0 {
-		shared.Shares, login.Shares, login.Policy.Name = []string{"default"}, []string{"login"}, "other"
+		shared.PolicyPurposes, login.PolicyPurposes, login.Policy.Name = []string{"default"}, []string{"login"}, "other"
 	}
 	s.Purposes = map[string]policy.Purpose{"default": shared, "login": login}
 	s.Apps = map[string]policy.App{app: {Title: "Shop", ReachedByStrangers: true}}
@@ -146,7 +146,7 @@ func (w *world) start(index, life int) *Replica {
 	settings.Tick, settings.Lease = tick+oddly(waits), 2*tick+oddly(waits)
 	process := verificationtest.New(settings, r.Dependencies)
 	r.Core, r.http = process.Core, process.Routes(apiKeys(), nil)
-	r.Hooks.Tick = hookTick
+	r.Webhooks.Tick = hookTick
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
 	go func() { defer close(r.stopped); r.Run(ctx) }()

@@ -118,8 +118,8 @@ func openStoreForCommand(ctx context.Context, cfg config.Config, advice string) 
 		if unlock, err = config.LockDataDir(ctx, cfg.DataDir, 0); err != nil {
 			return nil, nil, fmt.Errorf("%w; %s", err, advice)
 		}
-		if !config.DatabaseFileExists(cfg.DataDir) {
-			if _, err := cfg.FillSecrets(cfg.DataDir); err != nil {
+		if !config.DatabaseFileMayExist(cfg.DataDir) {
+			if _, err := cfg.LoadOrCreateSecrets(cfg.DataDir); err != nil {
 				return nil, nil, errors.Join(err, unlock())
 			}
 		}

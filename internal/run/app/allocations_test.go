@@ -121,7 +121,7 @@ func (l *lightParts) Begin(_ context.Context, in store.Intent) (store.BeginAnswe
 
 // Send implements outbox.MailSender.
 func (l *lightParts) Send(context.Context, delivery.Mail) (delivery.Result, error) {
-	return delivery.Result{Provider: "none", Code: "250"}, nil
+	return delivery.Result{Provider: "none", ReplyCodes: "250"}, nil
 }
 
 // Finish implements outbox.Store.

@@ -48,41 +48,41 @@ type App struct {
 	loaded    config.Config // as Load returned it, without generated secrets
 	reload    ReloadOptions
 	logger    *slog.Logger
-	process   func() time.Time // this machine's clock
+	localNow  func() time.Time // this machine's clock
 	now       func() time.Time // the database's clock: that of clock, or process if clock is nil
 	clock     *databaseClock   // nil on SQLite, whose clock is process
 	started   time.Time
 	ring      *keys.Ring
 	generated []config.ShownSecret
 
-	db          *sqldb.DB
-	limiter     gates.Limiter
-	kept        *gates.Kept  // keeps the events of a limiter in this process; nil with Redis
-	redis       *quota.Redis // the limiter, over redisClient; both are nil when the limiter is in this process
-	redisClient redis.UniversalClient
-	servers     mailserver.Servers
-	sender      outbox.MailSender     // servers; while the demonstration's week is played, a demo.MailServer
-	mailbox     *mailbox.Mailbox      // nil when a real server is configured
-	carrier     outbox.Carrier        // nil without text messages
-	texts       *message.TextRenderer // nil without text messages
-	keys        keys.Vault
-	core        *core.Core
-	api         *api.API
-	requests    *server.RequestLimiter // for requests of browsers and of the page
-	page        *page.Page             // nil when it is off
-	mails       *message.Renderer
-	metrics     *metrics.Metrics
-	settings    atomic.Pointer[string] // the hash of the settings in force
+	db           *sqldb.DB
+	limiter      gates.Limiter
+	kept         *gates.Kept  // keeps the events of a limiter in this process; nil with Redis
+	redis        *quota.Redis // the limiter, over redisClient; both are nil when the limiter is in this process
+	redisClient  redis.UniversalClient
+	servers      mailserver.Servers
+	sender       outbox.MailSender     // servers; while the demonstration's week is played, a demo.MailServer
+	mailbox      *mailbox.Mailbox      // nil when a real server is configured
+	carrier      outbox.Carrier        // nil without text messages
+	texts        *message.TextRenderer // nil without text messages
+	keys         keys.Vault
+	core         *core.Core
+	api          *api.API
+	requests     *server.RequestLimiter // for requests of browsers and of the page
+	page         *page.Page             // nil when it is off
+	mails        *message.MailRenderer
+	metrics      *metrics.Metrics
+	settingsHash atomic.Pointer[string] // the hash of the settings in force
 
-	traces    *traces.Traces // nil without an exporter
-	listeners []*listener
-	failed    chan error    // the error that ended a listener's server
-	serving   chan struct{} // closed by Serve
-	backlog   *recent.Value[map[recipient.Channel]store.Backlog]
-	database  *databaseProbe
-	keyCheck  *keyCheck
-	health    *server.Health
-	closers   []func() error // in the order in which the parts were opened; called in reverse
+	traces        *traces.Traces // nil without an exporter
+	listeners     []*listener
+	failed        chan error    // the error that ended a listener's server
+	serving       chan struct{} // closed by Serve
+	backlog       *recent.Value[map[recipient.Channel]store.Backlog]
+	databaseProbe *databaseProbe
+	keyCheck      *keyCheck
+	health        *server.Health
+	closers       []func() error // in the order in which the parts were opened; called in reverse
 }
 
 // Run builds the service and runs it until ctx ends. It prints the banner to out, with the
@@ -174,7 +174,7 @@ func runSteps(steps ...func() error) error {
 }
 
 func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
-	return &App{cfg: cfg, loaded: cfg, logger: logger, process: now, now: now, metrics: metrics.New(), started: time.Now(),
+	return &App{cfg: cfg, loaded: cfg, logger: logger, localNow: now, now: now, metrics: metrics.New(), started: time.Now(),
 		failed: make(chan error, 2), serving: make(chan struct{})}
 }
 
@@ -184,16 +184,16 @@ func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
 func (a *App) openDataDir(ctx context.Context) (err error) {
 	if a.cfg.DatabaseURL == "" {
 		unlock, err := config.LockDataDir(ctx, a.cfg.DataDir, 0)
-		if errors.Is(err, config.ErrDataDirInUse) && a.cfg.Wait > 0 {
-			a.logger.Info("start waits: another process has the data directory", "wait", a.cfg.Wait.String())
-			unlock, err = config.LockDataDir(ctx, a.cfg.DataDir, a.cfg.Wait)
+		if errors.Is(err, config.ErrDataDirInUse) && a.cfg.StartWait > 0 {
+			a.logger.Info("start waits: another process has the data directory", "wait", a.cfg.StartWait.String())
+			unlock, err = config.LockDataDir(ctx, a.cfg.DataDir, a.cfg.StartWait)
 		}
 		if err != nil {
 			return err
 		}
 		a.onClose(unlock)
 	}
-	if a.generated, err = a.cfg.FillSecrets(a.cfg.DataDir); err != nil {
+	if a.generated, err = a.cfg.LoadOrCreateSecrets(a.cfg.DataDir); err != nil {
 		return err
 	}
 	a.ring, err = keys.Parse(a.cfg.SecretKeys.Reveal())
@@ -219,7 +219,7 @@ func (a *App) Serve(ctx context.Context) error {
 		own = append(own, a.rekeyJob())
 	}
 	work.Go(func() { a.core.Run(background, own...) })
-	work.Go(func() { a.database.run(background) })
+	work.Go(func() { a.databaseProbe.runHeartbeats(background) })
 	work.Go(func() { a.watchConfig(background) })
 	err := a.serveHTTP(ctx)
 	stop()

@@ -35,13 +35,13 @@ func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, o
 	if err := checkRoomFor(from, path); err != nil {
 		return err
 	}
-	if err := reserve(path); err != nil {
+	if err := createEmptyFile(path); err != nil {
 		return err
 	}
 	made, began := []string{path}, time.Now()
 	err := func() error {
 		if secrets {
-			if err := reserve(secretsPath); err != nil {
+			if err := createEmptyFile(secretsPath); err != nil {
 				return err
 			}
 			made = append(made, secretsPath)
@@ -69,8 +69,8 @@ func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, o
 	return err
 }
 
-// reserve makes an empty file. Of two backups to one name, the second one fails here.
-func reserve(path string) error {
+// createEmptyFile makes an empty file. Of two backups to one name, the second one fails here.
+func createEmptyFile(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is there already: name another file, or move it away", path)

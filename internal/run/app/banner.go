@@ -18,7 +18,7 @@ func (a *App) printBanner(out io.Writer) {
 	if a.mailbox != nil {
 		fmt.Fprintf(out, "  mailbox   %s/mailbox?k=%s   every code\n", base, a.cfg.MailboxKey())
 	}
-	if a.cfg.AdminEnabled() {
+	if a.cfg.AdminLoginEnabled() {
 		fmt.Fprintf(out, "  console   http://%s/admin\n", a.adminAddr())
 	}
 	if token := a.cfg.TrialMetricsToken(); token != "" {

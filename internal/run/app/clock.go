@@ -16,9 +16,9 @@ import (
 // process's own clock only measures what has passed since the database was last asked. Safe for
 // concurrent use.
 type databaseClock struct {
-	process func() time.Time // of this machine
-	read    func(context.Context) (time.Time, error)
-	logger  *slog.Logger
+	localNow func() time.Time // of this machine
+	read     func(context.Context) (time.Time, error)
+	logger   *slog.Logger
 
 	mu    sync.Mutex
 	at    time.Time // what the database's clock showed when process showed heard
@@ -36,18 +36,18 @@ const (
 func (c *databaseClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.at.Add(c.process().Sub(c.heard))
+	return c.at.Add(c.localNow().Sub(c.heard))
 }
 
 // measure reads the database's clock. It keeps the present estimate if that lies within what the
 // answer's delay leaves open, so that the time does not waver.
 func (c *databaseClock) measure(ctx context.Context) error {
-	asked := c.process()
+	asked := c.localNow()
 	at, err := c.read(ctx)
 	if err != nil {
 		return err
 	}
-	heard := c.process()
+	heard := c.localNow()
 	took := heard.Sub(asked)
 	c.mu.Lock()
 	if now := c.at.Add(heard.Sub(c.heard)); now.Before(at) || now.After(at.Add(took)) {
@@ -63,7 +63,7 @@ func (c *databaseClock) measure(ctx context.Context) error {
 }
 
 // localAhead returns how far this machine's clock is ahead of the database's.
-func (c *databaseClock) localAhead() time.Duration { return c.process().Sub(c.Now()) }
+func (c *databaseClock) localAhead() time.Duration { return c.localNow().Sub(c.Now()) }
 
 // whyOff returns a reason if this machine's clock is off by more than maxClockOffset.
 func (c *databaseClock) whyOff(context.Context) *server.HealthReason {

@@ -15,19 +15,19 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-// Copy moves the SQLite file of the data directory to the empty Postgres database at url, whose
+// MoveToPostgres moves the SQLite file of the data directory to the empty Postgres database at url, whose
 // owner the URL logs in as, and prints what it did to out. The service must be stopped. Copy marks
 // the file as moved before it commits, so that never two services send from the same rows. After a
 // failure the file serves on, unless the error says otherwise, and Copy can be repeated: it begins
 // anew.
-func Copy(ctx context.Context, cfg config.Config, url string, out io.Writer) error {
+func MoveToPostgres(ctx context.Context, cfg config.Config, url string, out io.Writer) error {
 	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
 		return errors.New("--to must be the URL of a Postgres: postgres://…")
 	}
 	if err := postgres.CheckMayMigrate(url, cfg.DatabaseRole); err != nil {
 		return err
 	}
-	if !config.DatabaseFileExists(cfg.DataDir) {
+	if !config.DatabaseFileMayExist(cfg.DataDir) {
 		return fmt.Errorf("there is no %s in %s: SENDCODE_DATA_DIR must name the folder", config.DatabaseFile, cfg.DataDir)
 	}
 	unlock, err := config.LockDataDir(ctx, cfg.DataDir, 0)

@@ -54,8 +54,8 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (l *listener) setHandler(h http.Handler) { l.handler.Store(&h) }
 
-// serve begins to accept connections, if it has not yet.
-func (l *listener) serve(failed chan<- error) {
+// startServing begins to accept connections, if it has not yet.
+func (l *listener) startServing(failed chan<- error) {
 	l.begun.Do(func() {
 		go func() {
 			failed <- l.server.Serve(l)
@@ -93,8 +93,8 @@ func (a *App) openPorts() error {
 		}
 		newEcho := func(health *server.Health) *echo.Echo {
 			e := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies,
-				HTTPS:     config.RequiresHTTPS(address),
-				PublicURL: a.cfg.SMS.PublicURL, Served: a.metrics.Served})
+				AssumeHTTPS: config.RequiresHTTPS(address),
+				PublicURL:   a.cfg.SMS.PublicURL, Served: a.metrics.Served})
 			health.Register(e)
 			if a.traces != nil {
 				e.Use(traceRoute)
@@ -105,15 +105,15 @@ func (a *App) openPorts() error {
 		starting.Any("/*", func(echo.Context) error { return fault.Unavailable })
 		l := &listener{Listener: port, routes: newEcho(a.health), ended: make(chan struct{})}
 		l.setHandler(starting)
-		l.server = server.NewHTTPServer(l.unread.Read(a.traceRequests(a.health.EndConnections(l))), a.logger)
+		l.server = server.NewHTTPServer(l.unread.MarkRead(a.traceRequests(a.health.EndConnectionsWhenStopping(l))), a.logger)
 		l.server.ConnState = l.unread.Changed
 		a.onClose(l.server.Close)
 		a.listeners = append(a.listeners, l)
 		a.onClose(func() error { _ = port.Close(); return nil }) // server.Serve may have closed it
 		_, ofSystemd := port.(server.PassedListener)
-		l.unread.Idle = ofSystemd // the stop may wait for idle ones too: systemd keeps the socket open meanwhile
+		l.unread.IncludeIdle = ofSystemd // the stop may wait for idle ones too: systemd keeps the socket open meanwhile
 		if !ofSystemd {
-			late := time.AfterFunc(quietStart, func() { l.serve(a.failed) })
+			late := time.AfterFunc(quietStart, func() { l.startServing(a.failed) })
 			a.onClose(func() error { late.Stop(); return nil })
 		}
 	}
@@ -121,7 +121,7 @@ func (a *App) openPorts() error {
 		return fmt.Errorf("systemd passed a socket for %s, and neither SENDCODE_ADDR nor SENDCODE_ADMIN_ADDR has its port: "+
 			"correct ListenStream", l.Addr())
 	}
-	return a.serveProfiles()
+	return a.startProfileServer()
 }
 
 // addRoutes adds all routes. Console and metrics go to the console's own port, if there is one.
@@ -131,7 +131,7 @@ func (a *App) addRoutes() error {
 	for _, l := range a.listeners {
 		page.RegisterStatic(l.routes)
 	}
-	a.startProbes()
+	a.registerHealthChecks()
 	a.requests = server.NewRequestLimiter(a.cfg.RequestsPerMinute, a.logger, a.metrics.NetworkRefused, a.now)
 	a.api = api.New(a.core.Codes, apiKeys(a.cfg))
 	a.api.Requests, a.api.Limits, a.api.Proofs = a.requests, a.core.Limits, a.core.Proofs
@@ -180,7 +180,7 @@ func (a *App) registerProviderEvents(e *echo.Echo) {
 	var sources []reports.Source
 	topics := map[string]*sns.Topic{}
 	// authorities serve their certificates without TLS; Topic verifies them
-	client := webhook.Guard{Plain: true}.Client(nil, nil)
+	client := webhook.Guard{AllowPlain: true}.NewClient(nil, nil)
 	for _, p := range a.cfg.Providers {
 		sources = append(sources, p.SourceWithSecret())
 		if p.Auth.Scheme == reports.SchemeSNS {
@@ -188,7 +188,7 @@ func (a *App) registerProviderEvents(e *echo.Echo) {
 		}
 		a.metrics.InitProvider(p.Name, api.ProviderOutcomes())
 	}
-	events := api.NewEventHandlers(sources, a.core.Providers, gates.Committed{Gates: a.core.Gates, Kept: a.kept}, a.metrics.ProviderEvent, a.logger)
+	events := api.NewEventHandlers(sources, a.core.ProviderEvents, gates.WriteThrough{Gates: a.core.Gates, Kept: a.kept}, a.metrics.ProviderEventReported, a.logger)
 	events.Topics, events.Subscriptions = topics, a.core.Desk
 	events.Register(e)
 }
@@ -227,7 +227,7 @@ func (a *App) registerPages(e *echo.Echo) {
 	if served := a.cfg.SMS.Countries; len(served) > 0 {
 		first = served[0]
 	}
-	issuers := webhook.Guard{}.Client(nil, nil)
+	issuers := webhook.Guard{}.NewClient(nil, nil)
 	a.page = page.New(page.Config{
 		Channels: a.cfg.Page.Channels, Country: first,
 		Codes: a.core.Codes, Cookies: a.ring, Logger: a.logger, Requests: a.requests, References: a.core.Proofs,
@@ -266,7 +266,7 @@ func (a *App) configurePage(cfg config.Config) {
 
 // subjectByLanguage returns a function that returns a mail's subject in a language, for people who
 // search their mailbox for the mail. It returns nil if subjects contain the code.
-func subjectByLanguage(r *message.Renderer, p policy.Purpose, app, title string) func(string) string {
+func subjectByLanguage(r *message.MailRenderer, p policy.Purpose, app, title string) func(string) string {
 	if p.Notify == message.NotifyGlance {
 		return nil
 	}
@@ -283,7 +283,7 @@ func subjectByLanguage(r *message.Renderer, p policy.Purpose, app, title string)
 }
 
 func (a *App) registerConsole(e *echo.Echo) {
-	if !a.cfg.AdminEnabled() && !a.cfg.AdminToken.IsSet() && len(a.cfg.Admin.Tokens) == 0 {
+	if !a.cfg.AdminLoginEnabled() && !a.cfg.AdminToken.IsSet() && len(a.cfg.Admin.Tokens) == 0 {
 		return
 	}
 	var carriers []string
@@ -299,13 +299,13 @@ func (a *App) registerConsole(e *echo.Echo) {
 		}
 	}
 	pages := console.New(console.Config{
-		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk, Topics: topics, Webhooks: a.core.Hooks,
+		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk, TopicProviders: topics, Webhooks: a.core.Webhooks,
 		Logger: a.logger, Status: a.Status, Carriers: carriers, StorageStatus: a.storageStatus, Now: a.now,
 		Auth: auth.Config{
-			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: gates.Committed{Gates: a.core.Gates, Kept: a.kept}, Ring: a.ring,
-			Provider: IdentityProvider(a.cfg),
-			Refused:  a.metrics.AdminRefused,
-			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(),
+			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: gates.WriteThrough{Gates: a.core.Gates, Kept: a.kept}, Ring: a.ring,
+			Provider:      IdentityProvider(a.cfg),
+			Refused:       a.metrics.AdminRefused,
+			AdminPassword: a.cfg.AdminPassword.Reveal(), AdminPasswordHash: a.cfg.AdminPasswordHash.Reveal(),
 			Tokens: adminTokens(a.cfg), DemandFactor: a.cfg.Admin.SecondFactor == config.SecondFactorRequired,
 		},
 	})
@@ -352,7 +352,7 @@ func (a *App) serveHTTP(ctx context.Context) error {
 	close(a.serving)
 	for _, l := range a.listeners {
 		l.setHandler(l.routes)
-		l.serve(a.failed)
+		l.startServing(a.failed)
 	}
 	var err error
 	select {

@@ -29,10 +29,10 @@ import (
 func (a *App) registerPartMetrics(front *echo.Echo) {
 	a.metrics.RegisterBuild(Version())
 	a.storeSettingsHash(a.cfg)
-	a.metrics.RegisterSettings(func() string { return *a.settings.Load() })
+	a.metrics.RegisterSettings(func() string { return *a.settingsHash.Load() })
 	a.metrics.RegisterBacklog(a.db.Backlog)
 	a.metrics.RegisterPools(a.pools)
-	a.metrics.RegisterAdmissions(a.core.Codes.AdmissionStates)
+	a.metrics.RegisterAdmissions(a.core.Codes.AdmissionStats)
 	if a.cfg.DatabaseURL == "" {
 		a.metrics.RegisterDisk(a.cfg.DataDir)
 		a.metrics.RegisterLastBackup(func() (time.Time, bool) {
@@ -59,7 +59,7 @@ func (a *App) registerPartMetrics(front *echo.Echo) {
 // storeSettingsHash stores the hash of the settings in force, for the metrics.
 func (a *App) storeSettingsHash(cfg config.Config) {
 	hash := cfg.Hash()
-	a.settings.Store(&hash)
+	a.settingsHash.Store(&hash)
 }
 
 // initCountersOfApps creates the counters of each app, at 0.
@@ -103,7 +103,7 @@ type statementObserver struct {
 }
 
 func (a *App) newStatementObserver() *statementObserver {
-	return &statementObserver{App: a, observe: a.metrics.StatementObserver(sqldb.CallKinds),
+	return &statementObserver{App: a, observe: a.metrics.RegisterStatementObserver(sqldb.CallKinds),
 		lines: logthrottle.Throttle{Every: slowLogEvery}}
 }
 
@@ -147,10 +147,10 @@ func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, s
 	}
 }
 
-// serveProfiles serves Go's profiles on Config.DebugAddr, if it is set. The command line has
+// startProfileServer serves Go's profiles on Config.DebugAddr, if it is set. The command line has
 // checked that it is a loopback address. The header Host of a request must name this machine, so that no
 // page of another origin reads the profiles.
-func (a *App) serveProfiles() error {
+func (a *App) startProfileServer() error {
 	if a.cfg.DebugAddr == "" {
 		return nil
 	}

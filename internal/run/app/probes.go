@@ -19,8 +19,8 @@ import (
 	"sendcode/quota"
 )
 
-// startProbes gives /readyz a check of each part, and registers the gauges of limiter and database.
-func (a *App) startProbes() {
+// registerHealthChecks gives /readyz a check of each part, and registers the gauges of limiter and database.
+func (a *App) registerHealthChecks() {
 	var beats heartbeats
 	var limiterUp func(context.Context) error
 	limiter := func(context.Context) *server.HealthReason { return nil }
@@ -30,15 +30,15 @@ func (a *App) startProbes() {
 		beats = redisHeartbeats{a.redisClient}
 		limiter = func(ctx context.Context) *server.HealthReason { return redisReason(limiterUp(ctx)) }
 	}
-	a.database = newDatabaseProbe(a.db.Ping, a.db.LastCommit, beats, a.logger)
+	a.databaseProbe = newDatabaseProbe(a.db.Ping, a.db.LastSendCommit, beats, a.logger)
 	a.metrics.RegisterLimiter(limiterUp)
 	a.metrics.RegisterDatabaseWritable(func(ctx context.Context) error {
-		if r := a.database.whyUnwritable(ctx); r != nil {
+		if r := a.databaseProbe.whyUnwritable(ctx); r != nil {
 			return r
 		}
 		return nil
 	})
-	checks := []server.HealthCheck{a.database.whyUnwritable, a.database.whySlow, a.keyCheck.whyIncomplete, limiter,
+	checks := []server.HealthCheck{a.databaseProbe.whyUnwritable, a.databaseProbe.whySlow, a.keyCheck.whyIncomplete, limiter,
 		a.mailServersCheck()}
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
 		checks = append(checks, a.carriersCheck(carriers))
@@ -92,7 +92,7 @@ const reasonDatabaseSlow = "database_slow"
 // Status returns what the console's pages say of the service's parts: the reasons of /readyz, and
 // what waits.
 func (a *App) Status(ctx context.Context) console.ServiceStatus {
-	s := console.ServiceStatus{Reasons: a.health.Reasons(ctx)}
+	s := console.ServiceStatus{Reasons: a.health.RunChecks(ctx)}
 	add := func(kind string) {
 		slow := func(r server.HealthReason) bool { return r.Part == kind && r.Word == reasonDatabaseSlow }
 		broken := func(r server.HealthReason) bool { return r.Part == kind && !slow(r) }
@@ -170,7 +170,7 @@ func (a *App) mailServersCheck() server.HealthCheck {
 func (a *App) carriersCheck(carriers *sms.Carriers) server.HealthCheck {
 	waits := a.waitingMessageCheck(recipient.SMS)
 	return func(ctx context.Context) *server.HealthReason {
-		suspended, lasts := carriers.Suspended()
+		suspended, lasts := carriers.SomeNumbersSuspended()
 		return carriersReason(suspended, lasts, func() bool { return waits(ctx) })
 	}
 }

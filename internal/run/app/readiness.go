@@ -137,8 +137,8 @@ func (p *databaseProbe) whySlow(context.Context) *server.HealthReason {
 	return &server.HealthReason{Part: databasePartName, Word: reasonDatabaseSlow, Err: errors.New("slow")}
 }
 
-// run exchanges heartbeats with other replicas until ctx ends.
-func (p *databaseProbe) run(ctx context.Context) {
+// runHeartbeats exchanges heartbeats with other replicas until ctx ends.
+func (p *databaseProbe) runHeartbeats(ctx context.Context) {
 	ticks := time.NewTicker(heartbeatEvery)
 	defer ticks.Stop()
 	for p.beats != nil {

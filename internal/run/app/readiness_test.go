@@ -221,7 +221,7 @@ func TestAReplicaThatAloneCannotWrite(t *testing.T) {
 		defer cancel()
 		d := played{}
 		p := d.probe()
-		go p.run(ctx)
+		go p.runHeartbeats(ctx)
 		pass := func(n int, others bool) string { // n seconds
 			for range n {
 				if others {
@@ -258,7 +258,7 @@ func TestAReplicaThatAloneCannotWrite(t *testing.T) {
 func TestDatabaseClockMeasure(t *testing.T) {
 	process := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ahead, there, back := 11*time.Minute, time.Duration(0), time.Duration(0)
-	c := &databaseClock{process: func() time.Time { return process }, logger: slog.New(slog.DiscardHandler),
+	c := &databaseClock{localNow: func() time.Time { return process }, logger: slog.New(slog.DiscardHandler),
 		read: func(context.Context) (time.Time, error) {
 			process = process.Add(there)
 			at := process.Add(ahead)

@@ -176,7 +176,7 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemp
 	now := r.now()
 	wider := r.core.Policy.Change(renewed.PolicySet(now))
 	r.ends = renewed.NextStopEnd(now)
-	r.core.Hooks.ChangeSettings(webhookSettings(renewed))
+	r.core.Webhooks.ChangeSettings(webhookSettings(renewed))
 	r.core.Limits.SetLimits(limitSet(renewed))
 	r.initCountersOfApps(renewed)
 	r.api.SetKeys(apiKeys(renewed))

@@ -76,7 +76,7 @@ func TestAppsAndPurposesChange(t *testing.T) {
 	delete(s.Env, "SENDCODE_API_KEY")
 	s.Start(1)
 	cfg := s.Config()
-	_, err := cfg.FillSecrets(cfg.DataDir) // reads the key that the replica has generated
+	_, err := cfg.LoadOrCreateSecrets(cfg.DataDir) // reads the key that the replica has generated
 	apptest.Must(t, err)
 	s.Key = cfg.APIKey.Reveal()
 	const shop = "sk_of_the_shop_0123456789abcdef"

@@ -29,7 +29,7 @@ func (a *App) newCore(around func(*outbox.Outbox) verification.Outbox) error {
 		},
 	}, a.traceCore(core.Dependencies{
 		DB: a.db, Limiter: a.limiter, Kept: a.kept, Mails: a.mails, Sender: a.sender, Texts: a.texts, Carrier: a.carrier,
-		Receipts: a.receiptPoller(),
+		Receipts: a.receiptSources(),
 		Observer: a.metrics, Logger: a.logger, Now: a.now, Around: around,
 	}))
 	return nil

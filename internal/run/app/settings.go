@@ -39,7 +39,7 @@ func providerHeaders(cfg config.Config) (headers []string) {
 
 // webhookSettings returns the URLs and keys of the apps' webhooks.
 func webhookSettings(cfg config.Config) webhook.Settings {
-	s := webhook.Settings{Endpoints: map[string]webhook.Endpoint{}, Guard: webhook.Guard{Allow: cfg.WebhookNetworks}}
+	s := webhook.Settings{Endpoints: map[string]webhook.Endpoint{}, Guard: webhook.Guard{AlsoAllow: cfg.WebhookNetworks}}
 	for _, a := range cfg.Apps {
 		if a.Webhook.URL == "" {
 			continue

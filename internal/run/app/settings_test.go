@@ -59,11 +59,11 @@ func TestTheLongestLife(t *testing.T) {
 func TestPrefixWatch(t *testing.T) {
 	a := &App{cfg: config.Config{}}
 	a.cfg.SMS.Unwatched = []string{"+49"}
-	if w := a.prefixWatch(); w.Sends != 0 {
-		t.Errorf("the dev mailbox is watched from %d messages on", w.Sends)
+	if w := a.prefixWatch(); w.MinSends != 0 {
+		t.Errorf("the dev mailbox is watched from %d messages on", w.MinSends)
 	}
 	a.cfg.SMS.Carriers = make([]config.SMSCarrier, 1)
-	if w := a.prefixWatch(); w.Sends != 20 || !w.Exempts("+49151") || w.Exempts("+44740") {
+	if w := a.prefixWatch(); w.MinSends != 20 || !w.Exempts("+49151") || w.Exempts("+44740") {
 		t.Errorf("%+v", w)
 	}
 	a.cfg.SMS.Unwatched = []string{"+"}
@@ -83,7 +83,7 @@ func TestAPublicKeyForPagesOnThisMachine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.FillSecrets(dir); err != nil {
+		if _, err := c.LoadOrCreateSecrets(dir); err != nil {
 			t.Fatal(err)
 		}
 		return slices.DeleteFunc(apiKeys(c), func(k *api.Key) bool { return k.Kind == verification.BackEnd })

@@ -38,7 +38,7 @@ func (a *App) openDatabase(ctx context.Context) error {
 			return fmt.Errorf("could not migrate database: %w", err)
 		}
 	}
-	db, err := openStore(ctx, a.cfg, a.process, a.connectionTracers()...)
+	db, err := openStore(ctx, a.cfg, a.localNow, a.connectionTracers()...)
 	if err != nil {
 		return fmt.Errorf("could not open database: %w", err)
 	}
@@ -48,7 +48,7 @@ func (a *App) openDatabase(ctx context.Context) error {
 	if a.cfg.DatabaseURL == "" {
 		return nil
 	}
-	a.clock = &databaseClock{process: a.process, logger: a.logger, read: func(ctx context.Context) (time.Time, error) {
+	a.clock = &databaseClock{localNow: a.localNow, logger: a.logger, read: func(ctx context.Context) (time.Time, error) {
 		return sqldb.ReadWithResult(ctx, a.db, sqldb.Tx.Clock)
 	}}
 	a.now = a.clock.Now
@@ -84,7 +84,7 @@ func (a *App) openLimiter(ctx context.Context) error {
 		return err
 	}
 	a.onClose(client.Close)
-	client.AddHook(redisHook{a.metrics.RedisCallObserver()})
+	client.AddHook(redisHook{a.metrics.RegisterRedisCallObserver()})
 	if a.traces != nil {
 		if err := a.traces.TraceRedis(client); err != nil {
 			return err
@@ -93,7 +93,7 @@ func (a *App) openLimiter(ctx context.Context) error {
 	a.redis, a.redisClient = quota.NewRedis(client, RedisPrefix), client
 	a.redis.Budget = gates.LimiterTimeout
 	a.limiter = a.redis
-	if a.cfg.Wait > 0 {
+	if a.cfg.StartWait > 0 {
 		away := func(err error) bool {
 			return !errors.Is(err, quota.ErrNotPermitted) && !errors.Is(err, quota.ErrPartly)
 		}
@@ -115,7 +115,7 @@ func (a *App) retryAtStart(ctx context.Context, setting string, away func(error)
 	var said time.Time
 	for {
 		err := open(ctx)
-		left := time.Until(a.started.Add(a.cfg.Wait))
+		left := time.Until(a.started.Add(a.cfg.StartWait))
 		switch {
 		case err == nil || !away(err):
 			return err
@@ -124,7 +124,7 @@ func (a *App) retryAtStart(ctx context.Context, setting string, away func(error)
 		case left <= 0:
 			return fmt.Errorf(
 				"%w; waited %v: start what %s names, or correct it; sendcode doctor tries every connection", err,
-				a.cfg.Wait, setting)
+				a.cfg.StartWait, setting)
 		case time.Since(said) >= waitLogEvery:
 			said = time.Now()
 			a.logger.Warn("start waits: start what the setting names, or correct it",
@@ -183,7 +183,7 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
 // newKept makes a limiter in this process, and the Kept of its events. Their clock is the process's, since a
 // jump of the database's clock would else age the events of both gates.
 func (a *App) newKept() *gates.Kept {
-	k := gates.NewKept(a.db, a.process, a.keys.SealBucket, a.keys.OpenBucket, a.logger)
+	k := gates.NewKept(a.db, a.localNow, a.keys.SealBucket, a.keys.OpenBucket, a.logger)
 	if k.Shared = a.clock != nil; k.Shared {
 		k.Ahead = a.clock.localAhead
 	}

@@ -270,8 +270,8 @@ var whatRefuses = []refusal{
 				a := w.send(nth(n), w.person(), "")
 				_, sent, _, err := w.Store.Verification(w.Context(), a.ID)
 				w.NoError(err)
-				_, err = w.Svc.Providers.Ingest(w.Context(), "postmark",
-					reports.Event{Outcome: reports.Complained, Known: true, Send: sent.ID, At: time.Now()})
+				_, err = w.Svc.ProviderEvents.Ingest(w.Context(), "postmark",
+					reports.Event{Meaning: reports.Complained, Mapped: true, Send: sent.ID, At: time.Now()})
 				w.NoError(err)
 				return a
 			})

@@ -22,8 +22,8 @@ func (a *App) templateTrees(appDirectory string) (trees []fs.FS) {
 	return trees
 }
 
-func (a *App) newRenderer(appDirectory string) (*message.Renderer, error) {
-	return message.New(templates.FS, a.templateTrees(appDirectory)...)
+func (a *App) newRenderer(appDirectory string) (*message.MailRenderer, error) {
+	return message.NewMailRenderer(templates.FS, a.templateTrees(appDirectory)...)
 }
 
 func (a *App) newTextRenderer(appDirectory string) (*message.TextRenderer, error) {
@@ -33,14 +33,14 @@ func (a *App) newTextRenderer(appDirectory string) (*message.TextRenderer, error
 
 // appTemplates are the renderers of apps with templates of their own, by app.
 type appTemplates struct {
-	mails map[string]*message.Renderer
+	mails map[string]*message.MailRenderer
 	texts map[string]*message.TextRenderer
 }
 
 // readAppTemplates reads the templates of a configuration's apps. It fails if rendering one fails,
 // or a text message would have too many segments.
 func (a *App) readAppTemplates(cfg config.Config) (own appTemplates, err error) {
-	own = appTemplates{mails: map[string]*message.Renderer{}, texts: map[string]*message.TextRenderer{}}
+	own = appTemplates{mails: map[string]*message.MailRenderer{}, texts: map[string]*message.TextRenderer{}}
 	for _, app := range cfg.Apps {
 		if app.Templates == "" {
 			continue

@@ -44,10 +44,10 @@ func (a *App) openCarriers() error {
 		})
 	}
 	options := sms.Options{Sender: a.cfg.SMS.Senders["default"], Senders: a.cfg.SMS.Senders,
-		Watch: a.healthLogger("carrier", "carrier")}
-	options.Tried = a.deliveryObserver(recipient.SMS)
+		OnHealthChange: a.healthLogger("carrier", "carrier")}
+	options.OnAttempt = a.deliveryObserver(recipient.SMS)
 	if a.cfg.SMS.PublicURL != "" {
-		options.Callback = ReceiptAddresses(a.cfg).URL
+		options.CallbackURL = ReceiptAddresses(a.cfg).URL
 	}
 	var caps []outbox.SpendCap
 	for _, c := range a.cfg.SMS.Spend {
@@ -67,8 +67,8 @@ func (a *App) openCarriers() error {
 	return nil
 }
 
-// receiptPoller returns the carriers, to be asked for receipts; nil without carriers.
-func (a *App) receiptPoller() outbox.ReceiptSources {
+// receiptSources returns the carriers, to be asked for receipts; nil without carriers.
+func (a *App) receiptSources() outbox.ReceiptSources {
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
 		return carriers
 	}
@@ -104,7 +104,7 @@ func (a *App) prefixWatch() store.PrefixWatch {
 	for _, p := range a.cfg.Purposes {
 		life = max(life, min(p.TTL, policy.MaxTextLife))
 	}
-	return store.PrefixWatch{Sends: 20, Approved: 10, Within: time.Hour, TTL: life, Pause: time.Hour,
+	return store.PrefixWatch{MinSends: 20, MinApprovedPercent: 10, Within: time.Hour, TTL: life, Pause: time.Hour,
 		Exempt: a.cfg.SMS.Unwatched}
 }
 
@@ -142,7 +142,7 @@ const mailboxCarrierName = "mailbox"
 // Send implements outbox.Carrier.
 func (p mailboxCarrier) Send(_ context.Context, m sms.Message) (delivery.Result, error) {
 	p.box.AddText(m.ID, m.To, m.Text, m.Code)
-	return delivery.Result{Provider: mailboxCarrierName, ID: m.ID}, nil
+	return delivery.Result{Provider: mailboxCarrierName, CarrierID: m.ID}, nil
 }
 
 // ReceiptAddresses returns the URLs at which carriers report what became of messages.

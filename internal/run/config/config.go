@@ -3,7 +3,7 @@
 //
 // cmd/sendcode calls Load first, before a port, a database or a file of the data directory is
 // opened, and hands the Config to package app. Load reads only the files that the settings name.
-// FillSecrets adds the generated keys later, when package app opens the data directory.
+// LoadOrCreateSecrets adds the generated keys later, when package app opens the data directory.
 //
 // Two rules keep secrets in: a Secret prints as "[secret]" under every verb, and no mistake repeats
 // the value of a setting that may hold one.
@@ -109,7 +109,7 @@ type Config struct {
 	Warnings []string `yaml:"-"` // settings that work but may surprise, a sentence each for the log
 	// How long the start waits for a database or Redis that does not answer, and for another process
 	// that has the data directory; 0: not at all, and it does without Redis. Of the command line.
-	Wait time.Duration `yaml:"-"`
+	StartWait time.Duration `yaml:"-"`
 	// Until when sends are refused; zero: they are not. Of the command line.
 	HoldUntil time.Time `yaml:"-"`
 	// `host:port` on loopback for Go's profiles, which show what is in memory; empty: none. Of the
@@ -338,11 +338,11 @@ func (c Config) hasKeys() bool {
 	return slices.ContainsFunc(c.Apps, func(a App) bool { return len(a.Keys) > 0 })
 }
 
-// GeneratesAPIKey reports whether FillSecrets generates the keys of the app default, or has done
+// GeneratesAPIKey reports whether LoadOrCreateSecrets generates the keys of the app default, or has done
 // so: in a trial in which no app has a key of its own.
 func (c Config) GeneratesAPIKey() bool { return c.isTrial() && !c.hasKeys() || c.LocalPublicKey != "" }
 
-// HasSecretsToShow reports whether FillSecrets will return secrets to show to a person.
+// HasSecretsToShow reports whether LoadOrCreateSecrets will return secrets to show to a person.
 func (c Config) HasSecretsToShow() bool {
 	return slices.ContainsFunc(c.missingSecrets(), func(s storedSecret) bool { return !s.isDatabaseKey() })
 }
@@ -355,8 +355,8 @@ func (c Config) PublicConsole() bool { return c.AdminAddr == "" && !isLoopbackAd
 // there. False on loopback.
 func RequiresHTTPS(addr string) bool { return !isLoopbackAddr(addr) }
 
-// AdminEnabled reports whether there is a way to log in to the console.
-func (c Config) AdminEnabled() bool {
+// AdminLoginEnabled reports whether there is a way to log in to the console.
+func (c Config) AdminLoginEnabled() bool {
 	return c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet() || c.Admin.OIDC.IsSet()
 }
 
@@ -366,8 +366,8 @@ func (c Config) AdminHasPassword() bool {
 	return c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet() || c.generatesPassword()
 }
 
-// generatesPassword reports whether FillSecrets generates the password of the account admin.
-func (c Config) generatesPassword() bool { return c.isTrial() && !c.AdminEnabled() }
+// generatesPassword reports whether LoadOrCreateSecrets generates the password of the account admin.
+func (c Config) generatesPassword() bool { return c.isTrial() && !c.AdminLoginEnabled() }
 
 // purposesWithPolicy returns the names of the purposes that have the policy, sorted. They share its
 // buckets.

@@ -21,9 +21,9 @@ import (
 // DatabaseFile is the database in the data directory.
 const DatabaseFile = "sendcode.db"
 
-// DatabaseFileExists reports whether the data directory has a SQLite file. It also
+// DatabaseFileMayExist reports whether the data directory has a SQLite file. It also
 // returns true if it can't find out, so that an existing file never gets other keys.
-func DatabaseFileExists(dir string) bool {
+func DatabaseFileMayExist(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, DatabaseFile))
 	return !errors.Is(err, fs.ErrNotExist)
 }
@@ -64,7 +64,7 @@ func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string
 		return secrets, nil
 	case len(keys) > 0 && !first:
 		return nil, damagedError(path, keys...)
-	case len(keys) > 0 && DatabaseFileExists(dir):
+	case len(keys) > 0 && DatabaseFileMayExist(dir):
 		return nil, lostKeysError(path)
 	case first:
 		secrets = map[string]string{}
@@ -290,16 +290,16 @@ type ShownSecret struct {
 	Value string // in the clear, to be shown at the terminal
 }
 
-// FillSecrets supplies the secrets that no setting gives, from <dir>/secrets.yaml, and returns
+// LoadOrCreateSecrets supplies the secrets that no setting gives, from <dir>/secrets.yaml, and returns
 // those that a person needs. It generates those that the file lacks, and writes it, whole or not at
 // all, for the owner only. On a server that others can reach it supplies nothing and does not touch
 // dir: Load refuses a configuration that would need generated secrets there. A damaged file is an
 // error and stays as it is. A missing one is an error if a database was written with its keys:
 // other keys would make codes under way invalid and count every recipient anew.
 //
-// The caller may hold the lock of LockDataDir or not; FillSecrets has a lock of its own, so that
+// The caller may hold the lock of LockDataDir or not; LoadOrCreateSecrets has a lock of its own, so that
 // replicas of one host have the same secrets.
-func (c *Config) FillSecrets(dir string) ([]ShownSecret, error) {
+func (c *Config) LoadOrCreateSecrets(dir string) ([]ShownSecret, error) {
 	missing := c.missingSecrets()
 	if len(missing) == 0 {
 		return nil, nil
@@ -345,7 +345,7 @@ var storedSecrets = []storedSecret{
 	{"index_key", "", func(c *Config) *Secret { return &c.IndexKey }, Config.Loopback, checkIndexKey, NewIndexKey},
 }
 
-// missingSecrets returns the secrets that FillSecrets has to supply: no setting gives them.
+// missingSecrets returns the secrets that LoadOrCreateSecrets has to supply: no setting gives them.
 func (c *Config) missingSecrets() (missing []storedSecret) {
 	for _, s := range storedSecrets {
 		if !s.of(c).IsSet() && s.generated(*c) {

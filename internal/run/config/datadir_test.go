@@ -18,10 +18,10 @@ func loaded(t *testing.T, environ ...string) Config {
 	return c
 }
 
-// filled is the same after FillSecrets.
+// filled is the same after LoadOrCreateSecrets.
 func filled(t *testing.T, c Config) (Config, []ShownSecret) {
 	t.Helper()
-	generated, err := c.FillSecrets(c.DataDir)
+	generated, err := c.LoadOrCreateSecrets(c.DataDir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestASecretThatIsGivenNoMore(t *testing.T) {
 	is(t, "the password in the file", strings.Contains(read(t, path), second.AdminPassword.Reveal()), true)
 	whole := read(t, path)
 	lost := loaded(t)
-	_, err := lost.FillSecrets(given.DataDir)
+	_, err := lost.LoadOrCreateSecrets(given.DataDir)
 	failsWith(t, "the ring", err, "secrets.yaml is damaged (secret_keys)")
 	is(t, "the file", read(t, path), whole)
 }
@@ -165,7 +165,7 @@ func TestSecretsAreForTheOwnerOnly(t *testing.T) {
 		if err := os.Chmod(secrets, mode); err != nil {
 			t.Fatal(err)
 		}
-		_, err := c.FillSecrets(c.DataDir)
+		_, err := c.LoadOrCreateSecrets(c.DataDir)
 		failsWith(t, mode.String(), err, "chmod 600")
 	}
 }
@@ -189,7 +189,7 @@ func TestDamagedSecretsAreNeverMadeAnew(t *testing.T) {
 	for name, content := range damaged {
 		write(t, path, content)
 		again := loaded(t)
-		_, err := again.FillSecrets(c.DataDir)
+		_, err := again.LoadOrCreateSecrets(c.DataDir)
 		failsWith(t, name, err, "secrets.yaml is damaged")
 		for _, s := range storedSecrets {
 			if value := s.of(&c).Reveal(); strings.Contains(fmt.Sprint(err), value[len(value)-8:]) ||
@@ -205,13 +205,13 @@ func TestDamagedSecretsAreNeverMadeAnew(t *testing.T) {
 func TestLostSecretsAreNeverMadeAnew(t *testing.T) {
 	c := loaded(t)
 	write(t, filepath.Join(c.DataDir, "sendcode.db"), "x")
-	_, err := c.FillSecrets(c.DataDir)
+	_, err := c.LoadOrCreateSecrets(c.DataDir)
 	failsWith(t, "no keys", err, "secrets.yaml is missing, but sendcode.db")
 	if _, err := os.Stat(filepath.Join(c.DataDir, "secrets.yaml")); !errors.Is(err, os.ErrNotExist) {
 		t.Error("a file was made")
 	}
 	given := loaded(t, "SENDCODE_SECRET_KEYS="+goodRing, "SENDCODE_INDEX_KEY="+goodIndex)
-	if _, err := given.FillSecrets(c.DataDir); err != nil {
+	if _, err := given.LoadOrCreateSecrets(c.DataDir); err != nil {
 		t.Errorf("with the keys that matter given: %v", err)
 	}
 }
@@ -220,7 +220,7 @@ func TestDataDirThatCannotBe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
 	c := loaded(t)
-	_, err := c.FillSecrets(file)
+	_, err := c.LoadOrCreateSecrets(file)
 	failsWith(t, "fill", err, "cannot be made: not a directory")
 	_, err = LockDataDir(t.Context(), file, 0)
 	failsWith(t, "lock", err, "cannot be made: not a directory")
@@ -233,7 +233,7 @@ func TestStartsAtOnceAgreeOnTheSecrets(t *testing.T) {
 	for i := range keys {
 		c := loaded(t)
 		wg.Go(func() {
-			if _, err := c.FillSecrets(dir); err != nil {
+			if _, err := c.LoadOrCreateSecrets(dir); err != nil {
 				t.Error(err)
 			}
 			keys[i] = c.SecretKeys.Reveal() + c.APIKey.Reveal()
@@ -265,11 +265,11 @@ func TestFailedWriteLeavesNothing(t *testing.T) {
 // A database that cannot be looked for counts as one, so that its keys are not made anew.
 func TestDatabaseFileExists(t *testing.T) {
 	dir := t.TempDir()
-	is(t, "in an empty directory", DatabaseFileExists(dir), false)
+	is(t, "in an empty directory", DatabaseFileMayExist(dir), false)
 	file := filepath.Join(dir, DatabaseFile)
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	is(t, "beside the file", DatabaseFileExists(dir), true)
-	is(t, "in what is no directory", DatabaseFileExists(file), true)
+	is(t, "beside the file", DatabaseFileMayExist(dir), true)
+	is(t, "in what is no directory", DatabaseFileMayExist(file), true)
 }

@@ -65,7 +65,7 @@ func (d *settingsSource) valueNode(v envVariable, s locatedValue) *yaml.Node {
 			n.Content = append(n.Content, d.valueNode(envVariable{}, locatedValue{text, s.where}))
 		}
 	}
-	d.Others[n] = s.where
+	d.Sources[n] = s.where
 	return n
 }
 

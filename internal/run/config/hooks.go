@@ -83,6 +83,6 @@ func (h *authHook) Check(p *document.Mapping) {
 
 // Hook returns the hook with its secrets.
 func (h authHook) Hook() hooks.Hook {
-	return hooks.Hook{Name: h.Name, App: h.App, Server: h.Server, Secrets: h.secrets(), Purposes: h.Purposes,
-		TTL: h.TTL, Reports: h.Reports}
+	return hooks.Hook{Name: h.Name, App: h.App, Kind: h.Server, Secrets: h.secrets(), Purposes: h.Purposes,
+		TTL: h.TTL, AppReports: h.Reports}
 }

@@ -22,8 +22,8 @@ type Errors = document.Errors
 // variables, and that of disposable domains.
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	var c Config
-	from := &settingsSource{readFile: readFile, environ: environMap(environ), bounded: map[string]bool{}}
-	from.Decoder = &document.Decoder{Errs: &document.Errors{}, Checks: checksByName, Others: map[*yaml.Node]string{},
+	from := &settingsSource{readFile: readFile, environ: environMap(environ), hasFailuresRule: map[string]bool{}}
+	from.Decoder = &document.Decoder{Errs: &document.Errors{}, Checks: checksByName, Sources: map[*yaml.Node]string{},
 		Owner: from}
 	d := &loader{from, &c, nil}
 	given := d.readEnviron()

@@ -24,7 +24,7 @@ func TestNothingGiven(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.File(t, "testdata/default.yaml", c.YAML())
-	if !c.Loopback() || c.AdminEnabled() || len(c.Warnings) != 0 {
+	if !c.Loopback() || c.AdminLoginEnabled() || len(c.Warnings) != 0 {
 		t.Errorf("the default must be on loopback, with a console that has no password yet, and without warnings: %q",
 			c.Warnings)
 	}

@@ -89,7 +89,7 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 func (r *policyRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window is missing")
 	policy, _, _ := strings.Cut(p.Path, "[")
-	seen := settingsSourceOf(p).bounded
+	seen := settingsSourceOf(p).hasFailuresRule
 	checkReserve(p, r.Reserve, r.Limit)
 	if r.countsManyRecipients() {
 		r.Reserve = cmp.Or(r.Reserve, defaultReserve(r.Limit))

@@ -50,7 +50,7 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 	}
 	for _, a := range c.Apps {
 		set.Apps[a.Name] = policy.App{
-			Title: c.TitleOf(a), Sender: a.MailFrom, Brand: a.EffectiveBrand(), Site: a.SMSOrigin, Hash: a.SMSHash,
+			Title: c.TitleOf(a), Sender: a.MailFrom, Brand: a.EffectiveBrand(), Site: a.SMSOrigin, AndroidHash: a.SMSHash,
 			ReachedByStrangers: c.reachedByStrangers(a),
 		}
 		if a.Webhook.URL != "" { // without a URL no event is written
@@ -69,7 +69,7 @@ func (c Config) purpose(name string, p purpose) policy.Purpose {
 	of.Name, of.CodeLength, of.Alphabet = name, p.Code.Length, p.Code.Alphabet
 	of.Policy, of.Reserve, of.BuiltIn = c.policy(p.PolicyName), map[string]int{}, c.builtIn &&
 		p.PolicyName == defaultName
-	of.Shares, of.Titles = c.purposesWithPolicy(p.PolicyName), message.NewPurposeTitles(p.titles())
+	of.PolicyPurposes, of.Titles = c.purposesWithPolicy(p.PolicyName), message.NewPurposeTitles(p.titles())
 	for _, r := range c.Policies[p.PolicyName] {
 		if r.Reserve > 0 {
 			of.Reserve[r.Name] = r.Reserve

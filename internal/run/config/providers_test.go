@@ -89,8 +89,8 @@ func TestDocumentedProviders(t *testing.T) {
 		}
 		var got []string
 		for _, e := range all {
-			got = append(got, e.Type+" "+string(e.Outcome)+" "+e.Detail)
-			is(t, x.file, []any{e.Send.String(), e.To, e.At.Unix(), e.Known},
+			got = append(got, e.Type+" "+string(e.Meaning)+" "+e.Detail)
+			is(t, x.file, []any{e.Send.String(), e.To, e.At.Unix(), e.Mapped},
 				[]any{send, "ana@example.com", at.Unix(), true})
 		}
 		is(t, x.file, got, x.want)
@@ -116,8 +116,8 @@ func TestDocumentedProviders(t *testing.T) {
 			t.Fatal(len(all), err)
 		}
 		e := all[0]
-		is(t, "ses: "+file, e.Type+" "+string(e.Outcome)+" "+e.Detail, want)
-		is(t, "ses: "+file, []any{e.Send.String(), e.To, e.At.Unix(), e.Known},
+		is(t, "ses: "+file, e.Type+" "+string(e.Meaning)+" "+e.Detail, want)
+		is(t, "ses: "+file, []any{e.Send.String(), e.To, e.At.Unix(), e.Mapped},
 			[]any{send, "ana@example.com", at.Unix(), true})
 	}
 	is(t, "header of mails", sources["postmark"].Header, "X-PM-Metadata-send")

@@ -41,7 +41,7 @@ func TestWithReloadable(t *testing.T) {
 // left.
 func TestReloadedKeys(t *testing.T) {
 	c := must(t, "")
-	if _, err := c.FillSecrets(t.TempDir()); err != nil {
+	if _, err := c.LoadOrCreateSecrets(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	for key, next := range map[string]Config{

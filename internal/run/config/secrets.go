@@ -185,12 +185,12 @@ func (c *Config) addLocalPublicKey() {
 	c.LocalPublicKey = "pk_" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:apiKeyBytes])
 }
 
-// MailboxKey returns the secret that opens the dev mailbox. Call it after FillSecrets: it is derived
+// MailboxKey returns the secret that opens the dev mailbox. Call it after LoadOrCreateSecrets: it is derived
 // from the index key, so it stays the same and need not be stored.
 func (c Config) MailboxKey() string { return c.derivedSecret("mailbox") }
 
 // TrialMetricsToken returns the token that opens /metrics in a trial; "" outside of a trial, and
-// where a token is set or not needed. Call it after FillSecrets, as MailboxKey.
+// where a token is set or not needed. Call it after LoadOrCreateSecrets, as MailboxKey.
 func (c Config) TrialMetricsToken() string {
 	if !c.isTrial() || c.MetricsToken.IsSet() || c.AdminAddr != "" {
 		return ""

@@ -10,8 +10,8 @@ type settingsSource struct {
 	readFile func(string) ([]byte, error)
 	environ  map[string]string // all variables: secret_env in the file may name any
 
-	bounded    map[string]bool // policies of the file that have a rule with scope failures, by path
-	references []nameReference
+	hasFailuresRule map[string]bool // policies of the file that have a rule with scope failures, by path
+	references      []nameReference
 }
 
 // nameReference is the use of a policy, purpose or app, which must be declared somewhere.

@@ -38,9 +38,9 @@ func (c *Config) warn(now time.Time) {
 	add(!c.GeneratesAPIKey() && !slices.ContainsFunc(c.Apps, App.hasSecretKey),
 		"No app has a secret key, so no back end can ask for a code: give one that `sendcode key` makes as SENDCODE_API_KEY, "+
 			"or its line among the keys of an app.")
-	add(!c.isTrial() && !c.AdminEnabled(),
+	add(!c.isTrial() && !c.AdminLoginEnabled(),
 		"Neither SENDCODE_ADMIN_PASSWORD nor SENDCODE_ADMIN_PASSWORD_HASH nor admin.oidc is set: /admin is off.")
-	add(c.PublicConsole() && (c.AdminEnabled() || c.AdminToken.IsSet()),
+	add(c.PublicConsole() && (c.AdminLoginEnabled() || c.AdminToken.IsSet()),
 		"/admin is on %s, with the API, where other machines can reach it: set "+
 			"SENDCODE_ADMIN_ADDR to an address of its own, such as 127.0.0.1:8081.", c.Addr)
 	add(!c.isTrial() && c.AdminAddr == "" && !c.MetricsToken.IsSet(),

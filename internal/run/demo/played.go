@@ -47,7 +47,7 @@ type MailServer struct {
 // NewMailServer returns a mail server. Each message moves the clock on by the time that sending it
 // takes.
 func NewMailServer(c *simulatedClock) *MailServer {
-	return &MailServer{clock: c, rng: newRand(1), codes: map[string]string{}}
+	return &MailServer{clock: c, rng: newSeededRand(1), codes: map[string]string{}}
 }
 
 // Domains that take no mail.
@@ -60,7 +60,7 @@ var codePattern = regexp.MustCompile(`(?m)^\s*([0-9]{6,10}|[A-Z]{6,10})\s*$`)
 
 // Send implements outbox.MailSender: the server takes the mail, or refuses it.
 func (p *MailServer) Send(_ context.Context, mail delivery.Mail) (delivery.Result, error) {
-	receipt := delivery.Result{Provider: "smtp.relay.example", Code: "250 2.0.0"}
+	receipt := delivery.Result{Provider: "smtp.relay.example", ReplyCodes: "250 2.0.0"}
 	var code string
 	var err error
 	switch {
@@ -83,7 +83,7 @@ type Carrier struct{ *MailServer }
 
 // Send takes a text message.
 func (p Carrier) Send(_ context.Context, m sms.Message) (delivery.Result, error) {
-	return delivery.Result{Provider: "twilio", ID: m.ID, Code: "200", Took: p.take(m.To, m.Code)}, nil
+	return delivery.Result{Provider: "twilio", CarrierID: m.ID, ReplyCodes: "200", Took: p.take(m.To, m.Code)}, nil
 }
 
 // take remembers the code, lets time pass and returns how much.
@@ -111,6 +111,6 @@ func (w SyncOutbox) Deliver(ctx context.Context, work store.Work, _ time.Duratio
 	return w.Outbox.Deliver(ctx, work, time.Minute)
 }
 
-// newRand returns a source of random numbers, one for each stream. It gives the same numbers in
+// newSeededRand returns a source of random numbers, one for each stream. It gives the same numbers in
 // each run, so the week is the same each time.
-func newRand(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(20261121, stream)) }
+func newSeededRand(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(20261121, stream)) }

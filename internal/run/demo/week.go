@@ -57,7 +57,7 @@ page: {app: shop}
 
 // PlayWeek plays the week that begins at the clock's time.
 func PlayWeek(ctx context.Context, p Dependencies) error {
-	w := &week{Dependencies: p, rng: newRand(2), begin: p.Clock.Now()}
+	w := &week{Dependencies: p, rng: newSeededRand(2), begin: p.Clock.Now()}
 	w.plan()
 	return w.play(ctx)
 }
@@ -158,14 +158,14 @@ func (w *week) plan() {
 		if at.Hour() < 7 && !w.oneIn(5) { // few people are awake then
 			at = at.Add(12 * time.Hour)
 		}
-		w.schedule(at, w.signIn(pick(w, people), pick(w, []string{"login", "login", "signup", "payment"})))
+		w.schedule(at, w.signInStep(pick(w, people), pick(w, []string{"login", "login", "signup", "payment"})))
 	}
 	day := func(n, hour int) time.Time {
 		return w.begin.Truncate(24*time.Hour).AddDate(0, 0, n).Add(time.Duration(hour) * time.Hour)
 	}
 	for n := range 50 { // one person asks for codes again and again for ten minutes
 		w.schedule(day(2, 18).Add(time.Duration(n)*12*time.Second),
-			w.signIn(newVisitor(impatientPerson, "shop", attackerIP.Next()), "login"))
+			w.signInStep(newVisitor(impatientPerson, "shop", attackerIP.Next()), "login"))
 	}
 	for n := range 6 { // an attacker guesses codes of another person's address, until the lockout
 		w.schedule(day(4, 20).Add(time.Duration(n)*11*time.Minute), w.guess)
@@ -173,7 +173,7 @@ func (w *week) plan() {
 	for n := range 170 { // one network asks for codes for invented mailboxes
 		p := newVisitor(fmt.Sprintf("user%03d@%s", n, []string{noMailboxDomain, "mail.example"}[n%2]), "shop", attackerIP)
 		p.entersNothing = true
-		w.schedule(day(6, 2).Add(time.Duration(n)*3*time.Second), w.signIn(p, "signup"))
+		w.schedule(day(6, 2).Add(time.Duration(n)*3*time.Second), w.signInStep(p, "signup"))
 	}
 	w.scheduleAction(day(2, 19), "quota.reset", "called support, ticket 4711", func(ctx context.Context, entry store.AuditEntry) error {
 		person, err := w.Desk.ParseTarget("shop", string(recipient.Email), impatientPerson, "login", entry.Reason)
@@ -188,11 +188,11 @@ func (w *week) plan() {
 				support.SuppressRequest{Channel: string(recipient.Email), To: suppressedPerson, Reason: entry.Reason}, entry)
 			return err
 		})
-	w.schedule(day(5, 10), w.signIn(newVisitor(suppressedPerson, "shop", attackerIP.Next()), "login"))
+	w.schedule(day(5, 10), w.signInStep(newVisitor(suppressedPerson, "shop", attackerIP.Next()), "login"))
 }
 
-// signIn returns a step: a person asks for a code, and mostly enters it.
-func (w *week) signIn(who person, purpose string) weekStep {
+// signInStep returns a step: a person asks for a code, and mostly enters it.
+func (w *week) signInStep(who person, purpose string) weekStep {
 	return func(ctx context.Context) error {
 		answer, err := w.requestCode(ctx, who, purpose)
 		if err != nil || !answer.Admitted {
@@ -212,7 +212,7 @@ func (w *week) signIn(who person, purpose string) weekStep {
 			})
 		}
 		if code := w.MailServer.lastCode(who.to); code != "" && !who.entersNothing && status == store.Delivered {
-			w.scheduleAfter(9+w.rng.IntN(100), w.enterCode(who, answer.View.ID, code))
+			w.scheduleAfter(9+w.rng.IntN(100), w.enterCodeStep(who, answer.View.ID, code))
 		}
 		return nil
 	}
@@ -223,7 +223,7 @@ func (w *week) guess(ctx context.Context) error {
 	who := newVisitor(guessedPerson, "bank", attackerIP)
 	answer, err := w.requestCode(ctx, who, "login")
 	for n := 0; n < 5 && err == nil && answer.Admitted; n++ {
-		w.scheduleAfter(3+4*n, w.enterCode(who, answer.View.ID, "000000"))
+		w.scheduleAfter(3+4*n, w.enterCodeStep(who, answer.View.ID, "000000"))
 	}
 	return err
 }
@@ -267,8 +267,8 @@ func (w *week) requestCode(ctx context.Context, who person, purpose string) (ver
 	return answer, ignoreLockout(err)
 }
 
-// enterCode returns a step: a person types a code.
-func (w *week) enterCode(who person, id, typed string) weekStep {
+// enterCodeStep returns a step: a person types a code.
+func (w *week) enterCodeStep(who person, id, typed string) weekStep {
 	return func(ctx context.Context) error {
 		_, err := w.Codes.Check(ctx, who.Caller, id, typed)
 		return ignoreLockout(err)

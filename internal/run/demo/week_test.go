@@ -14,7 +14,7 @@ import (
 func TestTheSameWeek(t *testing.T) {
 	begin := time.Date(2026, 11, 14, 9, 30, 0, 0, time.UTC)
 	plan := func() (times []time.Time) {
-		w := &week{Dependencies: Dependencies{Clock: NewSimulatedClock(begin)}, rng: newRand(2), begin: begin}
+		w := &week{Dependencies: Dependencies{Clock: NewSimulatedClock(begin)}, rng: newSeededRand(2), begin: begin}
 		w.plan()
 		for _, s := range w.steps {
 			times = append(times, s.at)

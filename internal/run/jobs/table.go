@@ -14,7 +14,7 @@ import (
 
 // Store has the database's methods that the jobs call. Implementation: sqldb.DB.
 type Store interface {
-	DeleteAged(ctx context.Context, age time.Duration, limit int) (store.ExpiredRows, error)
+	DeleteAged(ctx context.Context, age time.Duration, limit int) (store.DeletedRows, error)
 	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
 	EnsurePartitions(ctx context.Context) (time.Time, error)
 	ForgetDueErased(ctx context.Context) (int, error)
@@ -60,7 +60,7 @@ const (
 	burstsEvery       = 10 * time.Second
 	PrefixWatchEvery  = time.Minute // one run of all replicas together
 
-	ExpireRowsPerRun       = 2000 // of each table
+	RetentionRowsPerRun    = 2000 // of each table
 	expiryEventsPerRun     = 500
 	hoursPerRun            = 4
 	minPartitionWeeksAhead = 2 // with fewer weeks of partitions an alarm is logged
@@ -75,24 +75,24 @@ const (
 func (l *Maintenance) Jobs() []Job {
 	table := []Job{
 		{Name: "partitions", Every: partitionsEvery, Run: l.makePartitions},
-		{Name: "retention", Every: RetentionEvery, Run: l.expire},
+		{Name: "retention", Every: RetentionEvery, Run: l.deleteAged},
 		{Name: "roll-up", Every: rollUpEvery, Run: l.countPastHours},
 		{Name: "expiries", Every: expiryEventsEvery, Run: l.addExpiryEvents},
 		{Name: "erasure", Every: erasureEvery, Run: l.deleteErasedHashes},
 		{Name: "bursts", Every: burstsEvery, Run: l.settleBursts},
 	}
-	if l.Watch.Sends > 0 {
+	if l.Watch.MinSends > 0 {
 		table = append(table, Job{Name: "watch", Every: PrefixWatchEvery, Run: l.pausePrefixes})
 	}
 	return table
 }
 
-// expire deletes rows and partitions that are older than the retention: in one run up to
-// ExpireRowsPerRun rows of each table and at most one partition. again: more may be left.
-func (l *Maintenance) expire(ctx context.Context) (again bool, err error) {
+// deleteAged deletes rows and partitions that are older than the retention: in one run up to
+// RetentionRowsPerRun rows of each table and at most one partition. again: more may be left.
+func (l *Maintenance) deleteAged(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	gone, err := l.Store.DeleteAged(ctx, l.Policy.Get().Retention, ExpireRowsPerRun)
+	gone, err := l.Store.DeleteAged(ctx, l.Policy.Get().Retention, RetentionRowsPerRun)
 	l.expired += gone.Rows
 	if gone.Partition != "" {
 		l.Logger.Info("expired partition dropped", "partition", gone.Partition)
@@ -124,7 +124,7 @@ func (l *Maintenance) addExpiryEvents(ctx context.Context) (again bool, err erro
 		return false, err
 	}
 	if l.told = to; read > 0 {
-		l.Teller.Notify()
+		l.Teller.WakeWebhooks()
 	}
 	return read == expiryEventsPerRun, nil
 }
@@ -226,8 +226,8 @@ func (l *Maintenance) reportPause(p store.PrefixPause) {
 		p.Approved, "until", p.Until.Format(time.RFC3339),
 		"pause", p.ID,
 	}
-	if p.Usual >= 0 {
-		args = append(args, "usual_percent", p.Usual)
+	if p.UsualPercent >= 0 {
+		args = append(args, "usual_percent", p.UsualPercent)
 	}
 	l.Logger.Error("text messages to prefix paused: many codes sent, few approved",
 		append(args, runbook.TextMessages.See())...)

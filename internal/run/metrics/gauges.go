@@ -18,7 +18,7 @@ import (
 // probeTimeout bounds the check of oneIfSucceeds. Prometheus waits longer for a scrape.
 const probeTimeout = time.Second
 
-func (m *Metrics) gauge(name, help string, labels prometheus.Labels, value func() float64) {
+func (m *Metrics) registerGauge(name, help string, labels prometheus.Labels, value func() float64) {
 	promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value)
 }
 
@@ -35,7 +35,7 @@ func oneIfSucceeds(check func(context.Context) error) float64 {
 // RegisterLimiter adds a gauge of whether the limiter answers. If ping is nil, the limiter is in
 // this process and the gauge is always 1.
 func (m *Metrics) RegisterLimiter(ping func(context.Context) error) {
-	m.gauge("sendcode_limiter_up", "1 while the limiter answers, 0 while the database decides alone.", nil,
+	m.registerGauge("sendcode_limiter_up", "1 while the limiter answers, 0 while the database decides alone.", nil,
 		func() float64 {
 			if ping == nil {
 				return 1
@@ -46,13 +46,13 @@ func (m *Metrics) RegisterLimiter(ping func(context.Context) error) {
 
 // RegisterDatabaseWritable adds a gauge of whether the database can be written.
 func (m *Metrics) RegisterDatabaseWritable(check func(context.Context) error) {
-	m.gauge("sendcode_database_writable", "1 while rows can be written, 0 while nothing can be sent.", nil,
+	m.registerGauge("sendcode_database_writable", "1 while rows can be written, 0 while nothing can be sent.", nil,
 		func() float64 { return oneIfSucceeds(check) })
 }
 
 // RegisterClock adds a gauge of how far this machine's clock is ahead of the database's.
 func (m *Metrics) RegisterClock(ahead func() time.Duration) {
-	m.gauge("sendcode_clock_offset_seconds",
+	m.registerGauge("sendcode_clock_offset_seconds",
 		"How far this replica's clock is ahead of the database's, by which codes and waits are judged; none on SQLite.", nil,
 		func() float64 { return ahead().Seconds() })
 }
@@ -60,7 +60,7 @@ func (m *Metrics) RegisterClock(ahead func() time.Duration) {
 // RegisterPausedPrefixes adds a gauge of how many prefixes are paused now; -1 if count fails.
 func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error)) {
 	paused := newReading(count)
-	m.gauge("sendcode_prefixes_paused",
+	m.registerGauge("sendcode_prefixes_paused",
 		"Prefixes to which text messages are paused now, at most 200; -1: the database does not answer.", nil,
 		func() float64 {
 			if n, ok := paused.get(); ok {
@@ -103,7 +103,7 @@ func (m *Metrics) RegisterCarriers(health func() []delivery.Health) {
 // configuration is a label too, since a host may be configured twice with two logins.
 func (m *Metrics) registerHealth(name, help, label string, health func() []delivery.Health) {
 	for n, h := range health() {
-		m.gauge(name, help, prometheus.Labels{label: h.Server, "order": strconv.Itoa(n + 1)},
+		m.registerGauge(name, help, prometheus.Labels{label: h.Server, "order": strconv.Itoa(n + 1)},
 			func() float64 {
 				if health()[n].Up {
 					return 1
@@ -194,7 +194,7 @@ func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageSta
 				show(oldest, unixSeconds(s.Oldest))
 			}
 			show(due, float64(s.Due))
-			show(late, float64(s.Late))
+			show(late, float64(s.ForgettingDue))
 			show(size, float64(s.Bytes))
 		}})
 }

@@ -194,8 +194,8 @@ func (m *Metrics) ConfigReloaded(outcome string) {
 	}
 }
 
-// ProviderEvent counts an event that a mail provider reported.
-func (m *Metrics) ProviderEvent(provider, outcome string) {
+// ProviderEventReported counts an event that a mail provider reported.
+func (m *Metrics) ProviderEventReported(provider, outcome string) {
 	m.events.WithLabelValues(provider, outcome).Inc()
 }
 

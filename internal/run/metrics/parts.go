@@ -23,7 +23,7 @@ var callBuckets = []float64{.001, .005, .025, .1, .25, .5, 1, 2.5, 5, 30}
 // RegisterBuild adds a gauge, always 1, whose labels name the program's version and the compiler's.
 func (m *Metrics) RegisterBuild(version string) {
 	labels := prometheus.Labels{"version": version, "go": runtime.Version()}
-	m.gauge("sendcode_build_info", "1; the labels name the version.", labels, func() float64 { return 1 })
+	m.registerGauge("sendcode_build_info", "1; the labels name the version.", labels, func() float64 { return 1 })
 }
 
 // RegisterSettings adds a gauge, always 1, whose label is the hash of the settings in force.
@@ -88,7 +88,7 @@ func (m *Metrics) RegisterAdmissions(read func() map[string]admission.Stats) {
 	m.registry.MustRegister(collector{described: []*prometheus.Desc{most, under, refused}, counter: refused,
 		collect: func(show showFunc) {
 			for of, a := range read() {
-				show(most, float64(a.Most), of)
+				show(most, float64(a.Limit), of)
 				for class, n := range a.UnderWay {
 					show(under, float64(n), of, class)
 				}
@@ -125,23 +125,23 @@ func (m *Metrics) RegisterLastBackup(read func() (at time.Time, watched bool)) {
 	}})
 }
 
-// StatementObserver returns a function that records a call of the database, by kind. All kinds
+// RegisterStatementObserver returns a function that records a call of the database, by kind. All kinds
 // begin at 0.
-func (m *Metrics) StatementObserver(kinds []string) func(kind string, took time.Duration) {
-	return m.callObserver("sendcode_statement_seconds", "Calls of the database, by kind, the wait for a connection included.",
+func (m *Metrics) RegisterStatementObserver(kinds []string) func(kind string, took time.Duration) {
+	return m.registerCallObserver("sendcode_statement_seconds", "Calls of the database, by kind, the wait for a connection included.",
 		"kind", kinds)
 }
 
-// RedisCallObserver returns a function that records a call of Redis, by command; "pipeline" is
+// RegisterRedisCallObserver returns a function that records a call of Redis, by command; "pipeline" is
 // several commands at once.
-func (m *Metrics) RedisCallObserver() func(call string, took time.Duration) {
-	return m.callObserver("sendcode_redis_seconds", "Calls of Redis, by command.", "call",
+func (m *Metrics) RegisterRedisCallObserver() func(call string, took time.Duration) {
+	return m.registerCallObserver("sendcode_redis_seconds", "Calls of Redis, by command.", "call",
 		[]string{"evalsha", "pipeline", "ping"})
 }
 
-// callObserver returns a function that records how long a call took, by the value of one label. The
+// registerCallObserver returns a function that records how long a call took, by the value of one label. The
 // known values begin at 0; others appear with their first call.
-func (m *Metrics) callObserver(name, help, label string, known []string) func(value string, took time.Duration) {
+func (m *Metrics) registerCallObserver(name, help, label string, known []string) func(value string, took time.Duration) {
 	seconds := promauto.With(m.registry).NewHistogramVec(
 		prometheus.HistogramOpts{Name: name, Help: help, Buckets: callBuckets}, []string{label})
 	for _, value := range known {

@@ -19,7 +19,7 @@ const (
 type reading[T any] struct{ recent.Value[T] }
 
 func newReading[T any](ask func(context.Context) (T, error)) *reading[T] {
-	return &reading[T]{recent.Value[T]{Ask: ask, Every: readingEvery, Share: readingPauseFactor, Timeout: readingTimeout}}
+	return &reading[T]{recent.Value[T]{Ask: ask, Every: readingEvery, PauseFactor: readingPauseFactor, Timeout: readingTimeout}}
 }
 
 // get returns the last value; false if there is none, it is too old, or the last reading failed.

@@ -14,10 +14,10 @@ const MaxWait = 250 * time.Millisecond
 // Value calls Ask for a value, and keeps the last answer. Set the fields before the first Get. Safe
 // for concurrent use.
 type Value[T any] struct {
-	Ask     func(context.Context) (T, error) // called without the deadline of Get's caller
-	Every   time.Duration                    // least time between the beginnings of two calls of Ask
-	Share   int                              // after a call of Ask, none begins for Share times its duration
-	Timeout time.Duration                    // of one call; 0: Ask has a timeout of its own
+	Ask         func(context.Context) (T, error) // called without the deadline of Get's caller
+	Every       time.Duration                    // least time between the beginnings of two calls of Ask
+	PauseFactor int                              // after a call of Ask, none begins for Share times its duration
+	Timeout     time.Duration                    // of one call; 0: Ask has a timeout of its own
 
 	mu      sync.Mutex
 	running chan struct{} // closed when the call under way ends; nil: no call is under way
@@ -68,7 +68,7 @@ func (v *Value[T]) refresh(ctx context.Context, ended chan struct{}) {
 	if v.last.Err = err; err == nil {
 		v.last.Value, v.last.Asked = value, began
 	}
-	v.last.Next = began.Add(max(v.Every, took+time.Duration(v.Share)*took))
+	v.last.Next = began.Add(max(v.Every, took+time.Duration(v.PauseFactor)*took))
 	v.running = nil
 	close(ended)
 }

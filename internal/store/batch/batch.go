@@ -63,13 +63,13 @@ func (x *Call[In, Answer]) RoundTripContext() context.Context { return context.W
 // for the first one's lock and delay all calls of its batch.
 type Batcher[In, Answer any] struct {
 	// Waits: Submit waits for a call that has begun even if ctx ends. Set it before the first call.
-	Waits bool
+	WaitsOnceBegun bool
 	// Turn: of the calls that wait, those with the lowest Turn go into the next batch first, and of
 	// these the oldest. nil: the oldest go first. Set it before the first call.
 	Turn func(In) int
-	// Pause is the least time between the starts of two batches of one writer. Set it before the
+	// MinInterval is the least time between the starts of two batches of one writer. Set it before the
 	// first call.
-	Pause time.Duration
+	MinInterval time.Duration
 	// Slow: after a batch that takes longer than Slow, batches are half as large, so that they do
 	// not time out. After a full batch that takes less than half of Slow, they are twice as large.
 	// 0: the size is fixed. Set it before the first call.
@@ -88,8 +88,8 @@ type Batcher[In, Answer any] struct {
 
 // New makes a batcher with up to most writers. Each writer runs one batch after the other. run must
 // call SetAnswer for every call.
-func New[In, Answer any](most int, run func([]*Call[In, Answer])) *Batcher[In, Answer] {
-	return &Batcher[In, Answer]{run: run, maxWriters: most, maxSize: maxBatchSize, busy: map[int64]bool{}}
+func New[In, Answer any](maxWriters int, run func([]*Call[In, Answer])) *Batcher[In, Answer] {
+	return &Batcher[In, Answer]{run: run, maxWriters: maxWriters, maxSize: maxBatchSize, busy: map[int64]bool{}}
 }
 
 // Submit queues a call and waits for its answer. If ctx ends before the call's batch begins, the
@@ -112,7 +112,7 @@ func (c *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (non
 	if c.withdraw(x) {
 		return none, store.WrapUnavailable(fmt.Errorf("before its turn: %w", ctx.Err()))
 	}
-	if c.Waits {
+	if c.WaitsOnceBegun {
 		<-x.done
 	}
 	select {
@@ -179,7 +179,7 @@ func (c *Batcher[In, Answer]) runBatches() {
 		}
 		c.run(batch)
 		if left := c.releaseKeys(batch, time.Since(began)); left > 0 {
-			<-time.After(c.Pause - time.Since(began))
+			<-time.After(c.MinInterval - time.Since(began))
 		}
 	}
 }

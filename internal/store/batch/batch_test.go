@@ -71,7 +71,7 @@ func TestBatcherSharesRoundTrips(t *testing.T) {
 func TestBatcherGathersCalls(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		start, g := time.Now(), newGatedRuns()
-		g.Pause = time.Second
+		g.MinInterval = time.Second
 		for key := range int64(1 + extraWriterQueueLength) {
 			go func() { _, _ = g.Submit(t.Context(), store.Intent{}, key) }()
 			synctest.Wait()
@@ -204,7 +204,7 @@ func TestBatcherCallersWhoLeave(t *testing.T) {
 func TestBatcherWaits(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		g := newGatedRuns()
-		g.Waits = true
+		g.WaitsOnceBegun = true
 		ctx, cancel := context.WithCancel(t.Context())
 		answer := make(chan error, 2)
 		for range 2 {

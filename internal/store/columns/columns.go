@@ -125,9 +125,9 @@ func (t Table[T]) InsertSQL(by store.ColumnFlags, row *T) (string, map[string]an
 		", @") + ")", args
 }
 
-// EraseSQL returns the SET list with which an erasure empties the personal columns that have a flag
+// EraseSetList returns the SET list with which an erasure empties the personal columns that have a flag
 // of by. Its parameter @empty is an empty byte string.
-func (t Table[T]) EraseSQL(by store.ColumnFlags) string {
+func (t Table[T]) EraseSetList(by store.ColumnFlags) string {
 	list := []string{"masked = '•••'"}
 	for _, c := range t.columns {
 		_, isBytes := c.Field.(*[]byte)

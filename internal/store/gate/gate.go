@@ -31,10 +31,10 @@ type Decision struct {
 
 // Decide admits or refuses a new intent by the rules, by the rule on rejected sends and by the
 // lockout. now is on the database's clock. An admitted send joins a verification or opens one; the
-// caller writes the rows. For a send that already has a row, call AnswerRepeated instead.
+// caller writes the rows. For a send that already has a row, call RepeatedAnswer instead.
 func Decide(in store.Intent, now time.Time, has Facts) Decision {
 	events, failed := eventsWithin(quota.LongestKeep(in.Rules), now, has.Past),
-		eventsWithin(in.Rejections.Window, now, has.Rejections)
+		eventsWithin(in.RejectionRule.Window, now, has.Rejections)
 	if !rulesAdmit(in, now, events) || !rejectionsAdmit(in, failed) {
 		return Decision{BeginAnswer: refusedAnswer(now, events, failed, store.Lockout{})}
 	}
@@ -96,7 +96,7 @@ func eventsWithin(window time.Duration, now time.Time, rows []PastSend) (events 
 // rejectionsAdmit reports whether the rule on rejected sends has room for one more. Without a limit
 // it always has.
 func rejectionsAdmit(in store.Intent, events []quota.Event) bool {
-	return in.Rejections.Limit == 0 || len(events) < in.Rejections.Limit
+	return in.RejectionRule.Limit == 0 || len(events) < in.RejectionRule.Limit
 }
 
 // rulesAdmit reports whether every rule has room for one more event.
@@ -174,9 +174,9 @@ func asFirstWritten(s store.Send, lease time.Duration) store.Send {
 	return s
 }
 
-// AnswerRepeated returns the answer to a Begin whose Send.ID has a row already. The error wraps
+// RepeatedAnswer returns the answer to a Begin whose Send.ID has a row already. The error wraps
 // ErrBadRequest if that row is another recipient's.
-func AnswerRepeated(in store.Intent, s store.Send, v store.Verification) (store.BeginAnswer, error) {
+func RepeatedAnswer(in store.Intent, s store.Send, v store.Verification) (store.BeginAnswer, error) {
 	if s.App != in.Send.App || s.Channel != in.Send.Channel || s.Recipient != in.Send.Recipient {
 		return store.BeginAnswer{}, store.BadRequestf("the ID belongs to another row")
 	}

@@ -11,8 +11,8 @@ import (
 // HistoryQuery selects the rows of a History.
 type HistoryQuery struct {
 	store.Bucket
-	Counting time.Duration // largest age of the bucket's counted sends; 0: none are read
-	Rejected time.Duration // largest time since the end of the recipient's rejected sends; 0: none are read
+	CountedWithin  time.Duration // largest age of the bucket's counted sends; 0: none are read
+	RejectedWithin time.Duration // largest time since the end of the recipient's rejected sends; 0: none are read
 }
 
 // History has a recipient's rows at an instant. It is read without a lock, so a Begin may add a

@@ -158,7 +158,7 @@ func uncertainUnlessNotCommitted(notCommitted bool, err error) error {
 }
 
 // answerRepeated returns the answer to a Begin whose send has a row already; see
-// gate.AnswerRepeated.
+// gate.RepeatedAnswer.
 func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
 	story, err := p.SendDetails(ctx, in.Send.ID)
 	if err != nil {
@@ -168,7 +168,7 @@ func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (store.BeginAn
 	if story.Verification != nil {
 		v = *story.Verification
 	}
-	return gate.AnswerRepeated(in, story.Send.Send, v)
+	return gate.RepeatedAnswer(in, story.Send.Send, v)
 }
 
 // refusalsPerInsert is how many refusals one statement writes.

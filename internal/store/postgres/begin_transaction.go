@@ -44,9 +44,9 @@ var (
 	errNoClock    = errors.New("store: the database returned no time")
 )
 
-// clockRetries is how often a batch reads at most, while the database's clock is outside the bounds
+// maxClockTries is how often a batch reads at most, while the database's clock is outside the bounds
 // that the read assumed.
-const clockRetries = 3
+const maxClockTries = 3
 
 // runOnWriter runs a transaction on a connection of the pool writers. notCommitted means, with an
 // error, that nothing was committed.
@@ -68,7 +68,7 @@ func (p *DB) runOnWriter(ctx context.Context,
 	return notCommitted, err
 }
 
-// forgetSuccess is called after a failed transaction of the pool writers: LastCommit returns nil
+// forgetSuccess is called after a failed transaction of the pool writers: LastSendCommit returns nil
 // until a send is committed, and the next Ping looks for room.
 func (p *DB) forgetSuccess() {
 	p.committed.Store(nil)
@@ -81,11 +81,11 @@ func (p *DB) forgetSuccess() {
 // After a failure before the last trip, certainly nothing was written.
 
 // beginOnConn decides a batch in one transaction on a connection. If the database's clock is not
-// within the bounds that the read assumed, it rolls back and reads again; it reads clockRetries times at most.
+// within the bounds that the read assumed, it rolls back and reads again; it reads maxClockTries times at most.
 // notCommitted means, with an error, that nothing was committed.
 func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*beginCall) (answers []beginAnswer, notCommitted bool,
 	err error) {
-	for range clockRetries {
+	for range maxClockTries {
 		b := idBoundsOfBatch(batch, time.UnixMicro(p.seen.Load()))
 		v, err := p.lockAndRead(ctx, conn, batch, b)
 		if err != nil {
@@ -178,7 +178,7 @@ func (p *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batc
 	if len(list) > 0 {
 		queued.Queue(p.text[stmtLockCandidates], candidateParameters(list)...)
 	}
-	queued.Queue(p.text[gateStatement(calls)], gateParameters(calls, b)...)
+	queued.Queue(p.text[gateStatementName(calls)], gateParameters(calls, b)...)
 	results := conn.SendBatch(ctx, queued)
 	defer func() { err = errors.Join(err, results.Close()) }()
 	for range before {

@@ -54,8 +54,8 @@ SELECT @now, o.approved_at, o.expires_at, o.attempts, o.attempts_reset, o.class,
 FROM verifications v LEFT JOIN LATERAL (` + verificationsWithChecksSQL("v", "(SELECT @now)") + `) o ON true
 WHERE v.id = ANY ($1::text[]) ORDER BY v.id FOR NO KEY UPDATE OF v`
 
-// keepKeySQL is sqldb.KeepCheckKeySQL.
-var keepKeySQL = strings.NewReplacer("@id", "$1", "@key", "$2").Replace(sqldb.KeepCheckKeySQL)
+// keepKeySQL is sqldb.SetCheckKeySQL.
+var keepKeySQL = strings.NewReplacer("@id", "$1", "@key", "$2").Replace(sqldb.SetCheckKeySQL)
 
 // countChecksSQL writes the counted checks and their events. It changes no verification that has ended.
 const countChecksSQL = `

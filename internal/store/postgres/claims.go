@@ -159,7 +159,7 @@ func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, claims,
 		released  []*idempotencyCall
 	}{{stmtDeleteClaims, forgotten}, {stmtEndClaimLeases, ended}} {
 		if len(c.released) > 0 {
-			keys := claimKeys(c.released)
+			keys := claimKeyParameters(c.released)
 			keys.Add(columns.UUID, appendSendID)
 			trip.Queue(p.text[c.statement], keys.Args()...)
 		}
@@ -197,7 +197,7 @@ func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, claims,
 
 // queueClaims queues the statements of claims of one lease and one life.
 func (p *DB) queueClaims(trip *pgx.Batch, claims []*idempotencyCall) {
-	one, rows := claims[0].In, claimKeys(claims)
+	one, rows := claims[0].In, claimKeyParameters(claims)
 	rows.Add(columns.Bytes, func(buf []byte, x *idempotencyCall) []byte { return append(buf, x.In.Fingerprint[:]...) })
 	rows.Add(columns.UUID, appendSendID)
 	life := one.Life.Microseconds()
@@ -206,7 +206,7 @@ func (p *DB) queueClaims(trip *pgx.Batch, claims []*idempotencyCall) {
 	trip.Queue(p.text[stmtClaimIdempotencyKeys], args...)
 }
 
-func claimKeys(calls []*idempotencyCall) *columns.ArrayParameters[*idempotencyCall] {
+func claimKeyParameters(calls []*idempotencyCall) *columns.ArrayParameters[*idempotencyCall] {
 	keys := columns.NewArrayParameters(calls, 3)
 	keys.Add(columns.Bytes, func(buf []byte, x *idempotencyCall) []byte { return append(buf, x.In.Key[:]...) })
 	return keys
@@ -230,7 +230,7 @@ func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.Idempotenc
 func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*idempotencyCall, answers map[[32]byte]store.IdempotencyClaimAnswer,
 	again bool) (err error) {
 	var trip pgx.Batch
-	keys := claimKeys(used).Args()
+	keys := claimKeyParameters(used).Args()
 	for _, statement := range []string{stmtReadIdempotencyClaims, stmtReadClaimedSends, stmtReadClaimedVerifications} {
 		trip.Queue(p.text[statement], keys...)
 	}

@@ -139,7 +139,7 @@ func readStepResult(s *sqldb.Statement, results pgx.BatchResults) error {
 	if err != nil {
 		return err
 	}
-	s.Changed, err = drainRows(rows, s.Each)
+	s.RowsAffected, err = drainRows(rows, s.Each)
 	return err
 }
 

@@ -32,7 +32,7 @@ var notCopied = map[string]string{
 
 // rebuilt has the tables whose rows are not copied. Fill makes those of minute_index. CountHours makes
 // those of the others, four hours a second; until then statistics read the sends.
-var rebuilt = append([]string{"minute_index"}, sqldb.HourTableNames...)
+var rebuilt = append([]string{"minute_index"}, sqldb.AllHourTableNames...)
 
 // maxFillClockDifference is how far the clocks of file and database may differ: each wait that is
 // copied becomes wrong by the difference.
@@ -50,7 +50,7 @@ INSERT INTO minute_index (field, value, minute) SELECT DISTINCT m.field, m.value
 // the check values of keys, and then calls last, which may still fail. report is called after each
 // table. url must log in as the tables' owner. An error of the commit wraps fault.Uncertain if the
 // rows may be there.
-func Fill(ctx context.Context, url string, from FileQuery, report func(table string, rows int64), last func() error) error {
+func Fill(ctx context.Context, url string, from FileQuery, report func(table string, rows int64), beforeCommit func() error) error {
 	parsed, err := parseURL(url)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func Fill(ctx context.Context, url string, from FileQuery, report func(table str
 	if err := f.run(); err != nil {
 		return err // the deferred Close rolls back
 	}
-	if err := last(); err != nil {
+	if err := beforeCommit(); err != nil {
 		return err
 	}
 	return wrapWriteError(tx.Commit(ctx))

@@ -162,7 +162,7 @@ func (f postgresFilter) minuteIndexQuery(field, value string) (string, sqldb.Arg
 	sqldb.AddIfSet(&minutes, "m.minute < ?", f.To)
 	c := f.Conditions(sqldb.Postgres, minutes.Args)
 	c.Add("s.logged_at >= m.minute AND s.logged_at < m.minute + interval '1 minute'")
-	c.Add(sqldb.PartitionsSinceSQL("m.minute"))
+	c.Add(sqldb.PostgresPartitionsSinceSQL("m.minute"))
 	f.AddTimeRange(&c, sqldb.Postgres, sqldb.SendRows, false)
 	f.addConditionsHidingIndexes(&c) // so that the planner uses the index by time
 	return "SELECT s.* FROM (SELECT m.minute FROM minute_index m" + minutes.Where() + " ORDER BY m.minute" + order +

@@ -164,7 +164,7 @@ func changeBatch[In rowChange](p *DB, statement string, calls []*batch.Call[In, 
 		a, b := x.In.GetAttemptID().ID, y.In.GetAttemptID().ID
 		return bytes.Compare(a[:], b[:])
 	})
-	changed, err := p.changedRows(ctx, statement, parameters(calls))
+	changed, err := p.execReturningIDs(ctx, statement, parameters(calls))
 	if len(calls) > 1 && causedByOneCall(err) {
 		// One call made the batch fail, by its data or a lock. Repeated alone, only that call
 		// fails.
@@ -178,8 +178,8 @@ func changeBatch[In rowChange](p *DB, statement string, calls []*batch.Call[In, 
 	}
 }
 
-// changedRows runs a prepared statement and returns the IDs of the rows that it changed.
-func (p *DB) changedRows(ctx context.Context, statement string, parameters []any) (map[uuid.UUID]bool, error) {
+// execReturningIDs runs a prepared statement and returns the IDs of the rows that it changed.
+func (p *DB) execReturningIDs(ctx context.Context, statement string, parameters []any) (map[uuid.UUID]bool, error) {
 	changed := map[uuid.UUID]bool{}
 	err := withConn(ctx, p.finishers, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows, _ := conn.Query(ctx, p.text[statement], parameters...)

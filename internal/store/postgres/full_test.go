@@ -117,12 +117,12 @@ func TestPostgresLastCommit(t *testing.T) {
 	db := openTest(t, newDatabase(t), serverClockSQL)
 	f := storetest.NewFixture(db)
 	began := time.Now()
-	if c := db.LastCommit(); c != nil {
+	if c := db.LastSendCommit(); c != nil {
 		t.Errorf("before any send: %+v", c)
 	}
 	f.Admit(t, f.Intent(1))
 	storetest.OK(t, f.Ping(t.Context()))
-	if c := db.LastCommit(); c == nil || c.At.Before(began) || c.Took <= 0 || c.Took > time.Since(began) {
+	if c := db.LastSendCommit(); c == nil || c.At.Before(began) || c.Took <= 0 || c.Took > time.Since(began) {
 		t.Errorf("after a send: %+v", c)
 	}
 	gone, cancel := context.WithCancel(t.Context())
@@ -131,7 +131,7 @@ func TestPostgresLastCommit(t *testing.T) {
 		t.Errorf("a send of a canceled request: %v", err)
 	}
 	storetest.Must(db.pool.Exec(t.Context(), `ALTER TABLE outbox RENAME TO hidden`))(t)
-	if err := storetest.Err(f.Begin(t.Context(), f.Intent(3))); err == nil || db.LastCommit() != nil {
-		t.Errorf("after a send that failed: %v, %+v", err, db.LastCommit())
+	if err := storetest.Err(f.Begin(t.Context(), f.Intent(3))); err == nil || db.LastSendCommit() != nil {
+		t.Errorf("after a send that failed: %v, %+v", err, db.LastSendCommit())
 	}
 }

@@ -73,9 +73,9 @@ var verificationsSQL = `
 SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM verifications v CROSS JOIN LATERAL (
     SELECT * FROM sends s
     WHERE s.recipient <= v.recipient
-      AND (s.recipient, s.logged_at) > (v.recipient, v.created_at - ` + sqldb.IntervalSQL(store.MaxIDTimeDrift) + `)
+      AND (s.recipient, s.logged_at) > (v.recipient, v.created_at - ` + sqldb.PostgresIntervalSQL(store.MaxIDTimeDrift) + `)
       AND (s.verification_id = v.id) IS TRUE
-      AND ` + sqldb.PartitionsSinceSQL("v.created_at") + `
+      AND ` + sqldb.PostgresPartitionsSinceSQL("v.created_at") + `
     ORDER BY s.number DESC LIMIT 1
 ) s WHERE v.id = ANY ($1::text[])`
 
@@ -103,14 +103,14 @@ func (p *DB) Verification(ctx context.Context, id string) (store.Verification, s
 
 // ReadShared implements sqldb.Engine. It shares round trips as ReadHistory does.
 func (p *DB) ReadShared(ctx context.Context, s *sqldb.Statement) error {
-	_, err := submitRead(ctx, p, p.steps, s)
+	_, err := submitRead(ctx, p, p.sharedStatements, s)
 	return err
 }
 
 // submitRead waits for the answer of a shared read. A read changes nothing, so its failure is never
 // uncertain.
 func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher[In, Answer], in In) (Answer, error) {
-	answer, err := reads.Submit(ctx, in, p.sharedReads.Add(1)) // each read has its own key, so any two can share a batch
+	answer, err := reads.Submit(ctx, in, p.lastReadKey.Add(1)) // each read has its own key, so any two can share a batch
 	if errors.Is(err, fault.Uncertain) {
 		err = store.WrapUnavailable(ctx.Err())
 	}
@@ -194,10 +194,10 @@ func (p *DB) runSharedReads(ctx context.Context, steps []*sharedReadCall) ([]str
 }
 
 // readHistories reads the histories of a batch of calls. If the database's clock is not within the
-// bounds that it assumed, it reads again, clockRetries times in all.
+// bounds that it assumed, it reads again, maxClockTries times in all.
 func (p *DB) readHistories(ctx context.Context, looks []*historyCall) (seen []gate.History, err error) {
-	reach := slices.MaxFunc(looks, func(x, y *historyCall) int { return int(x.In.Counting - y.In.Counting) }).In.Counting
-	for range clockRetries {
+	reach := slices.MaxFunc(looks, func(x, y *historyCall) int { return int(x.In.CountedWithin - y.In.CountedWithin) }).In.CountedWithin
+	for range maxClockTries {
 		b := idBoundsAround(time.UnixMicro(p.seen.Load()), reach)
 		var now time.Time
 		err = withConn(ctx, p.readers, func(ctx context.Context, conn *pgxpool.Conn) error {
@@ -228,11 +228,11 @@ func historyParameters(looks []*historyCall, b idBounds) []any {
 	})
 	p.Add(columns.Bigint, func(buf []byte, x *historyCall) []byte {
 		return columns.AppendBigint(buf,
-			x.In.Counting.Microseconds())
+			x.In.CountedWithin.Microseconds())
 	})
 	p.Add(columns.Bigint, func(buf []byte, x *historyCall) []byte {
 		return columns.AppendBigint(buf,
-			x.In.Rejected.Microseconds())
+			x.In.RejectedWithin.Microseconds())
 	})
 	return p.Args(uuidParameter(b.first), uuidParameter(b.last))
 }

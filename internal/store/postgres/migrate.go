@@ -41,7 +41,7 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout()
 	}
-	if err := checkSessions(ctx, config); err != nil {
+	if err := checkServerAt(ctx, config); err != nil {
 		return migrations.WrapError(err)
 	}
 	apply := deferSettings(config)

@@ -235,5 +235,5 @@ func TestServerWithoutLocks(t *testing.T) {
 		}
 	}
 	storetest.Must(conn.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, int64(probeLockKey)))(t)
-	storetest.OK(t, checkSessions(t.Context(), storetest.Must(pgx.ParseConfig(direct))(t)))
+	storetest.OK(t, checkServerAt(t.Context(), storetest.Must(pgx.ParseConfig(direct))(t)))
 }

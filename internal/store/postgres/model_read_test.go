@@ -33,7 +33,7 @@ func (m *model) read(*rapid.T) {
 		Purposes: []string{"login", "signup"}}
 	rejected := max(0, m.span("rejected"))
 	m.same("ReadHistory", func(f *storetest.Fixture) []any {
-		h, err := f.ReadHistory(m.ctx, gate.HistoryQuery{Bucket: bucket, Counting: within, Rejected: rejected})
+		h, err := f.ReadHistory(m.ctx, gate.HistoryQuery{Bucket: bucket, CountedWithin: within, RejectedWithin: rejected})
 		return answers(h.Sends(within), h.SendsOfVerifications([]string{id}, within), h.RejectedSends(rejected),
 			h.Now, err)
 	})
@@ -47,7 +47,7 @@ func (m *model) read(*rapid.T) {
 			func(c store.CountedSend) error { all = append(all, c); return nil })
 		return answers(all, err)
 	})
-	listed := store.SuppressionFilter{Active: rapid.Bool().Draw(m.T, "active"), Limit: 2, Before: m.mark()}
+	listed := store.SuppressionFilter{ActiveOrHeld: rapid.Bool().Draw(m.T, "active"), Limit: 2, Before: m.mark()}
 	m.same("Suppressions", func(f *storetest.Fixture) []any { return answers(f.Suppressions(m.ctx, listed)) })
 	for range 3 {
 		m.readFiltered()

@@ -153,7 +153,7 @@ func (m *model) begin(*rapid.T) {
 	} else if len(m.codes) > 0 && m.number("join", 0, 3) == 0 {
 		in.Join = pick(m, "named", m.codes...)
 	}
-	in.Rejections = pick(m, "rejections", quota.Rule{}, quota.Rule{}, storetest.FailedAtMost(1, time.Minute),
+	in.RejectionRule = pick(m, "rejections", quota.Rule{}, quota.Rule{}, storetest.FailedAtMost(1, time.Minute),
 		storetest.FailedAtMost(2, time.Hour))
 	in.Send.Observed = pick(m, "observed", nil, nil, []string{"office"}, []string{"office", "stricter"})
 	in.MinLife = pick(m, "min life", 0, 2*time.Minute)
@@ -218,7 +218,7 @@ func (m *model) takeOver(*rapid.T) {
 
 func (m *model) refunds(*rapid.T) {
 	limit := m.number("limit", 1, 3)
-	m.same("RefundsDue", func(f *storetest.Fixture) []any { return answers(f.RefundsDue(m.ctx, 5*time.Second, limit)) })
+	m.same("LeaseDueRefunds", func(f *storetest.Fixture) []any { return answers(f.LeaseDueRefunds(m.ctx, 5*time.Second, limit)) })
 }
 
 func (m *model) refunded(*rapid.T) {
@@ -290,8 +290,8 @@ func (m *model) claim(*rapid.T) {
 // events takes events that are due, ends an attempt or forgets old ones.
 func (m *model) events(*rapid.T) {
 	shares := []store.AppEventLimit{{App: "shop", Limit: m.number("share", 1, 3)}, {App: "desk", Limit: 1}}
-	m.same("AppEventsDue", func(f *storetest.Fixture) []any {
-		return answers(f.AppEventsDue(m.ctx, 30*time.Second,
+	m.same("LeaseDueAppEvents", func(f *storetest.Fixture) []any {
+		return answers(f.LeaseDueAppEvents(m.ctx, 30*time.Second,
 			shares))
 	})
 	if len(m.told) > 0 {

@@ -149,8 +149,8 @@ func (o *takeOverSearches) recordSearch(q store.Queue, now time.Time, empty bool
 	o.marks[q] = m
 }
 
-// RefundsDue implements sqldb.PerDatabase.
-func (p *DB) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
+// LeaseDueRefunds implements sqldb.PerDatabase.
+func (p *DB) LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
 	return changeRows(ctx, p.pool, sqldb.RefundFields, p.replaceNow(refundsDueSQL), limit, lease.Microseconds())
 }
 

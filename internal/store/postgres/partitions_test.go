@@ -161,7 +161,7 @@ func TestPartitionsExpire(t *testing.T) {
 		`DELETE FROM outbox WHERE id IN (SELECT id FROM sends WHERE status = 'sent')`)
 	f.End(t, refund, store.Outcome{Status: store.Failed, Refund: true})
 
-	expire := func(want store.ExpiredRows) {
+	expire := func(want store.DeletedRows) {
 		t.Helper()
 		storetest.Equal(t, "expired", storetest.Must(f.DeleteAged(t.Context(), keep, 10))(t), want)
 	}
@@ -177,21 +177,21 @@ func TestPartitionsExpire(t *testing.T) {
 	}
 	reader := storetest.Must(owner.Begin(t.Context()))(t)
 	storetest.Must(reader.Exec(t.Context(), `SELECT FROM sends LIMIT 1`))(t)
-	expire(store.ExpiredRows{Rows: 2}) // it is read just now: the partition stays, its rows go one by one
+	expire(store.DeletedRows{Rows: 2}) // it is read just now: the partition stays, its rows go one by one
 	left(second, third)
 	storetest.OK(t, reader.Rollback(t.Context()))
 	storetest.Equal(t, "partitions", names(t, db), []string{"sends_0", "sends_1", "sends_2", "sends_3"})
-	expire(store.ExpiredRows{Partition: "sends_0", More: true})
-	expire(store.ExpiredRows{}) // sends_1 has one in flight and a refund
+	expire(store.DeletedRows{Partition: "sends_0", More: true})
+	expire(store.DeletedRows{}) // sends_1 has one in flight and a refund
 	storetest.OK(t, f.ConfirmRefund(t.Context(), store.AttemptID{ID: refund, Attempt: 1}))
-	expire(store.ExpiredRows{Rows: 1})
+	expire(store.DeletedRows{Rows: 1})
 	left(second)
 	f.End(t, flying, store.Outcome{Status: store.Sent})
 	exec(t, owner, `INSERT INTO refunds VALUES ('`+flying.String()+`', now(), 1)`)
-	expire(store.ExpiredRows{})
+	expire(store.DeletedRows{})
 	left(second)
 	exec(t, owner, `DELETE FROM refunds`)
-	expire(store.ExpiredRows{Partition: "sends_1", More: true}) // with its row
+	expire(store.DeletedRows{Partition: "sends_1", More: true}) // with its row
 	left()
 	storetest.Equal(t, "partitions", names(t, db), []string{"sends_2", "sends_3"})
 	storetest.Equal(t, "rows", storetest.IDs(f.All(t)), []uuid.UUID{young})
@@ -207,7 +207,7 @@ func TestPartitionWithAYoungRowStays(t *testing.T) {
 	exec(t, owner,
 		`UPDATE sends SET status = 'sent', finished_at = now(), logged_at = now() - interval '40 days' WHERE id = '`+
 			id.String()+`'`, `DELETE FROM outbox`)
-	storetest.Equal(t, "expired", storetest.Must(f.DeleteAged(t.Context(), 45*day, 10))(t), store.ExpiredRows{})
+	storetest.Equal(t, "expired", storetest.Must(f.DeleteAged(t.Context(), 45*day, 10))(t), store.DeletedRows{})
 	storetest.Equal(t, "partitions", len(names(t, db)), 2)
 }
 

@@ -86,6 +86,6 @@ func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
 	for _, url := range []string{direct,
 		servertest.PgBouncer(t, server, "server_round_robin = 1", "min_pool_size = 3").Through(direct)} {
 		config := storetest.Must(pgx.ParseConfig(url))(t)
-		storetest.OK(t, checkSessions(t.Context(), config))
+		storetest.OK(t, checkServerAt(t.Context(), config))
 	}
 }

@@ -100,7 +100,7 @@ SELECT id, '', 'email', recipient, recipient, '', 'manual', '', 'mei', now(), no
 	}
 	readsFew(t, db, conn, admin, func() {
 		storetest.Equal(t, "expired", storetest.Must(f.DeleteAged(t.Context(), 50*day, 10))(t),
-			store.ExpiredRows{Rows: 20, More: true})
+			store.DeletedRows{Rows: 20, More: true})
 	})
 }
 
@@ -113,7 +113,7 @@ func TestPostgresKeysAreFoundInFewRows(t *testing.T) {
 	f.Admit(t, f.Intent(1))
 	multiply(t, conn, "verifications", "'id', md5(n::text), 'expires_at', now() + (n - 2500) * interval '1 s'")
 	readsFew(t, db, conn, admin, func() {
-		storetest.Equal(t, "keys", storetest.Must(f.KeysOfCodes(t.Context(), 50))(t), []string{"k1"})
+		storetest.Equal(t, "keys", storetest.Must(f.SampleCodeKeyIDs(t.Context(), 50))(t), []string{"k1"})
 		rows, next, err := f.SealedPage(t.Context(), sqldb.SealedTables[0], "", 50)
 		storetest.OK(t, err)
 		storetest.Equal(t, "rows", fmt.Sprint(len(rows), next != ""), "50 true")

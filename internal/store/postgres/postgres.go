@@ -41,12 +41,12 @@ type DB struct {
 	checks    *batch.Batcher[store.CheckRequest, store.CheckAnswer]
 	outcomes  *batch.Batcher[store.Outcome, bool]
 
-	postponements *batch.Batcher[store.Postponement, bool]
-	eventEnds     *batch.Batcher[store.AppEventAttemptEnd, bool]
-	histories     *batch.Batcher[gate.HistoryQuery, gate.History]
-	verifications *batch.Batcher[string, storedVerification]
-	steps         *batch.Batcher[*sqldb.Statement, struct{}]
-	sharedReads   atomic.Int64 // number of shared reads so far, which is the newest one's key in its batch
+	postponements    *batch.Batcher[store.Postponement, bool]
+	eventEnds        *batch.Batcher[store.AppEventAttemptEnd, bool]
+	histories        *batch.Batcher[gate.HistoryQuery, gate.History]
+	verifications    *batch.Batcher[string, storedVerification]
+	sharedStatements *batch.Batcher[*sqldb.Statement, struct{}]
+	lastReadKey      atomic.Int64 // number of shared reads so far, which is the newest one's key in its batch
 
 	searches takeOverSearches // up to where TakeOver has searched
 	between  func()           // tests only: called between the two trips of a Begin or a Check; nil: not called
@@ -144,12 +144,12 @@ func openWithClock(ctx context.Context, url, now, role string, tracer ...pgx.Que
 	p.seen.Store(told.UnixMicro())
 	p.claims = batch.New(maxWriters, p.changeIdempotencyClaims)
 	p.begins, p.checks = batch.New(maxWriters, p.beginBatch), batch.New(maxWriters, p.checkBatch)
-	p.histories, p.verifications, p.steps = batch.New(maxReaders, p.answerHistories), batch.New(maxReaders, p.answerVerifications),
+	p.histories, p.verifications, p.sharedStatements = batch.New(maxReaders, p.answerHistories), batch.New(maxReaders, p.answerVerifications),
 		batch.New(maxReaders, p.answerSharedReads)
-	p.steps.Waits = true // a caller must not return while its statement writes to its variables
+	p.sharedStatements.WaitsOnceBegun = true // a caller must not return while its statement writes to its variables
 	p.outcomes, p.postponements, p.eventEnds = batch.New(1, p.finishBatch), batch.New(1, p.postponeBatch),
 		batch.New(1, p.endEventBatch)
-	p.outcomes.Pause = finishPause
+	p.outcomes.MinInterval = finishPause
 	slow := beginTimeout() * 3 / 4
 	p.claims.Slow, p.begins.Slow, p.checks.Slow, p.outcomes.Slow = slow, slow, slow, slow
 	return p, nil
@@ -162,7 +162,7 @@ func (p *DB) openPools(ctx context.Context, url, role string, tracer []pgx.Query
 		return now, err
 	}
 	if err = withConn(ctx, p.pool,
-		func(ctx context.Context, conn *pgxpool.Conn) error { return checkOwnSession(ctx, conn.Conn()) }); err != nil {
+		func(ctx context.Context, conn *pgxpool.Conn) error { return checkServer(ctx, conn.Conn()) }); err != nil {
 		return now, err
 	}
 	if err = p.checkSchema(ctx); err != nil {
@@ -311,8 +311,8 @@ func prepareStatements(ctx context.Context, conn *pgx.Conn, statements []string)
 	return nil
 }
 
-// LastCommit implements sqldb.Engine.
-func (p *DB) LastCommit() *sqldb.CommitTiming { return p.committed.Load() }
+// LastSendCommit implements sqldb.Engine.
+func (p *DB) LastSendCommit() *sqldb.CommitTiming { return p.committed.Load() }
 
 // Close implements sqldb.Engine. It first waits until all queued calls have their answers.
 func (p *DB) Close() error {
@@ -324,7 +324,7 @@ func (p *DB) Close() error {
 	p.eventEnds.Close()
 	p.histories.Close()
 	p.verifications.Close()
-	p.steps.Close()
+	p.sharedStatements.Close()
 	p.closePools()
 	return nil
 }

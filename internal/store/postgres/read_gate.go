@@ -56,7 +56,7 @@ func verificationsWithChecksSQL(of, now string) string {
 	return `
     SELECT o.approved_at, o.expires_at, o.attempts, o.attempts_reset, o.class, o.checks FROM verifications o
     WHERE o.attempts > 0 AND o.recipient = ` + of + `.recipient AND o.app = ` + of + `.app AND o.channel = ` + of + `.channel
-      AND (o.recipient, o.app, o.channel, o.expires_at) > (` + key + `, ` + now + ` - ` + sqldb.IntervalSQL(gate.ConsecutiveFailedCheckWindow) + `)
+      AND (o.recipient, o.app, o.channel, o.expires_at) > (` + key + `, ` + now + ` - ` + sqldb.PostgresIntervalSQL(gate.ConsecutiveFailedCheckWindow) + `)
     OFFSET 0`
 }
 
@@ -139,8 +139,8 @@ FROM clock, u CROSS JOIN LATERAL (
 const bucketConditionEnd = `s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
       AND (s.id >= $12 OR s.id > $12) AND (s.id < $13 OR s.id <= $13) -- an OR is of use to no index`
 
-// gateStatement returns the name of the statement that reads the sends that a batch needs.
-func gateStatement(batch []*beginCall) string {
+// gateStatementName returns the name of the statement that reads the sends that a batch needs.
+func gateStatementName(batch []*beginCall) string {
 	held := slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
 	once := !slices.ContainsFunc(batch, func(x *beginCall) bool { return !holderSendsCoverRules(x.In) })
 	switch {
@@ -307,7 +307,7 @@ func gateParameters(batch []*beginCall, b idBounds) []any {
 	})
 	p.Add(columns.Integer, func(buf []byte, x *beginCall) []byte { return columns.AppendInteger(buf, maxHistoryRows(x.In)) })
 	p.Add(columns.Bigint, func(buf []byte, x *beginCall) []byte {
-		return columns.AppendBigint(buf, x.In.Rejections.Window.Microseconds())
+		return columns.AppendBigint(buf, x.In.RejectionRule.Window.Microseconds())
 	})
 	p.Add(columns.Bytes, func(buf []byte, x *beginCall) []byte { return append(buf, x.In.Address[:]...) })
 	p.Add(columns.Text, func(buf []byte, x *beginCall) []byte { return append(buf, x.In.HolderToJoin()...) })

@@ -30,7 +30,7 @@ WHERE h.hour > clock.first - interval '1 hour' AND NOT EXISTS (SELECT FROM count
 ORDER BY h.hour DESC LIMIT 1`
 
 // deleteOldHoursSQL deletes the counts of hours that are older than @age.
-var deleteOldHoursSQL = sqldb.DeleteHoursSQL(`hour < (SELECT @now - CAST(@age AS interval))`)
+var deleteOldHoursSQL = sqldb.DeleteHourCountsSQL(`hour < (SELECT @now - CAST(@age AS interval))`)
 
 // countHourSQL stores the counts of the hour from @hour to @until. It is one statement, so that all
 // counts come from one snapshot.
@@ -85,14 +85,14 @@ func (p *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
 		subtractDomainsSQL, subtractCodesSQL)
 }
 
-// ForgetHour implements sqldb.Engine. The lock keeps CountHours from counting the hour before the
+// DeleteHourCounts implements sqldb.Engine. The lock keeps CountHours from counting the hour before the
 // change is committed. An hour whose end is younger than sqldb.HourCountDelay has no counts.
-func (p *DB) ForgetHour(q sqldb.Tx, at time.Time) error {
+func (p *DB) DeleteHourCounts(q sqldb.Tx, at time.Time) error {
 	if q.Now.Sub(at) < sqldb.HourCountDelay {
 		return nil
 	}
 	return q.ExecAll(sqldb.Args{"hour": at.Truncate(time.Hour), "key": int64(countHoursLockKey)},
-		append([]string{`SELECT pg_advisory_xact_lock(@key)`}, sqldb.DeleteHoursSQL(`hour = @hour`)...)...)
+		append([]string{`SELECT pg_advisory_xact_lock(@key)`}, sqldb.DeleteHourCountsSQL(`hour = @hour`)...)...)
 }
 
 // subtractDomainsSQL and subtractCodesSQL subtract a recipient's sends from the stored counts by

@@ -54,11 +54,11 @@ var (
 		"store: the pooler in front of Postgres gives no second connection: raise default_pool_size in PgBouncer")
 )
 
-// checkOwnSession returns an error if the database is not in UTF-8, or if a pooler gives connections
+// checkServer returns an error if the database is not in UTF-8, or if a pooler gives connections
 // to transactions and not to sessions, since prepared statements and settings belong to a session. It
 // also returns an error if an advisory lock of one session does not lock out another. To find out, it
 // opens a second connection.
-func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
+func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	if encoding := conn.PgConn().ParameterStatus("server_encoding"); encoding != "" && encoding != "UTF8" {
 		return fmt.Errorf("store: the database has the encoding %s: create one with ENCODING 'UTF8' TEMPLATE template0", encoding)
 	}
@@ -163,14 +163,14 @@ func serverPID(ctx context.Context, conn *pgx.Conn) (pid uint32, err error) {
 	return pid, err
 }
 
-// checkSessions opens a connection, checks with checkOwnSession that no pooler divides its session,
+// checkServerAt opens a connection, checks with checkServer that no pooler divides its session,
 // and closes it. It returns an error if the connection fails or if a pooler divides sessions.
-func checkSessions(ctx context.Context, config *pgx.ConnConfig) error {
+func checkServerAt(ctx context.Context, config *pgx.ConnConfig) error {
 	config = config.Copy()
 	deferSettings(config) // removes the settings that a pooler might reject; the check needs none
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
 	}
-	return errors.Join(checkOwnSession(ctx, conn), conn.Close(context.WithoutCancel(ctx)))
+	return errors.Join(checkServer(ctx, conn), conn.Close(context.WithoutCancel(ctx)))
 }

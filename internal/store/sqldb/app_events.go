@@ -78,10 +78,10 @@ SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app `+db.Dialect.inList
 	return now, err == nil && !due
 }
 
-// AppEventsDue starts the next attempt of events that are due or whose lease ran out. Of each app
+// LeaseDueAppEvents starts the next attempt of events that are due or whose lease ran out. Of each app
 // it takes at most AppEventLimit.Limit events, those that are longest overdue. It returns all of
 // them sorted by ID, and the time on the database's clock.
-func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
+func (db *DB) LeaseDueAppEvents(ctx context.Context, lease time.Duration,
 	shares []store.AppEventLimit) (events []store.AppEvent, now time.Time, err error) {
 	if now, idle := db.noEventDue(ctx, shares); idle {
 		return nil, now, nil
@@ -113,7 +113,7 @@ func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int
 	if err := db.Run(ctx, forget, giveUp); err != nil {
 		return 0, 0, err
 	}
-	return int(forget.Changed), int(giveUp.Changed), nil
+	return int(forget.RowsAffected), int(giveUp.RowsAffected), nil
 }
 
 // AppEvents returns events, newest first, by ID.

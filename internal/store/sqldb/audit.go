@@ -61,8 +61,8 @@ func logAction(ctx context.Context, logger *slog.Logger, a store.AuditEntry) {
 			fields = append(fields, slog.String(f.name, f.value))
 		}
 	}
-	if a.Ends != uuid.Nil {
-		fields = append(fields, slog.String("ends", a.Ends.String()))
+	if a.Completes != uuid.Nil {
+		fields = append(fields, slog.String("ends", a.Completes.String()))
 	}
 	logger.LogAttrs(ctx, slog.LevelInfo, "administrator's action", fields...)
 }

@@ -46,7 +46,7 @@ func (d dialect) lockRows(query string) string {
 // partitionsSince returns a condition on IDs that holds for every send s that was logged at the instant
 // (SQL) or later. It lets Postgres skip earlier partitions.
 func (d dialect) partitionsSince(at string) string {
-	return d.pick(dialectSQL{PartitionsSinceSQL(at), "1 = 1"})
+	return d.pick(dialectSQL{PostgresPartitionsSinceSQL(at), "1 = 1"})
 }
 
 // failuresFromSQL is the FROM list of failures f, joined with their sends s.

@@ -53,7 +53,7 @@ WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = 
 		},
 		{
 			Erase: `
-UPDATE verifications SET ` + VerificationTable.EraseSQL(store.InsertedByBegin) + `, checks = '', check_key = NULL,
+UPDATE verifications SET ` + VerificationTable.EraseSetList(store.InsertedByBegin) + `, checks = '', check_key = NULL,
        canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END
 WHERE recipient = @recipient AND masked <> '•••'`,
 			Forget: forgetHashSQL("verifications"),
@@ -82,7 +82,7 @@ WHERE recipient = @recipient AND masked = '•••' AND (lifted_at IS NOT NULL
 // eraseRowsSQL returns the statement that erases a recipient in sends or refusals.
 func eraseRowsSQL[T any](t columns.Table[T], by store.ColumnFlags) string {
 	return `
-UPDATE ` + t.Name + ` SET ` + t.EraseSQL(by) + ` WHERE recipient = @recipient AND masked <> '•••'`
+UPDATE ` + t.Name + ` SET ` + t.EraseSetList(by) + ` WHERE recipient = @recipient AND masked <> '•••'`
 }
 
 func forgetHashSQL(table string) string {

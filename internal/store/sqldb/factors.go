@@ -97,10 +97,10 @@ func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFac
 // TakeTOTPStep marks the code of a time step as used, and replaces Sealed, which must equal from,
 // by to. False: the code of this or of a later step was used before, or Sealed is not from; nothing
 // was changed. Of parallel calls on all replicas one returns true.
-func (db *DB) TakeTOTPStep(ctx context.Context, account string, step int64, from, to []byte) (bool, error) {
+func (db *DB) TakeTOTPStep(ctx context.Context, account string, step int64, oldSealed, newSealed []byte) (bool, error) {
 	return db.runOne(ctx,
 		`UPDATE second_factors SET step = @step, sealed = @to WHERE account = @account AND step < @step AND sealed = @from`,
-		Args{"account": account, "step": step, "from": from, "to": to})
+		Args{"account": account, "step": step, "from": oldSealed, "to": newSealed})
 }
 
 // TakeRecoveryCode deletes the recovery code with this hash. False: there is none. Of parallel

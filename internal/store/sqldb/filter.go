@@ -256,19 +256,19 @@ func supportReferenceSubquery(source RowSource, r store.SupportRange, c *Conditi
 		store.MaxSupportSearchRows)
 }
 
-// PartitionsSinceSQL returns the condition that a send s was logged at or after an instant (SQL),
+// PostgresPartitionsSinceSQL returns the condition that a send s was logged at or after an instant (SQL),
 // written as a range of IDs so that earlier partitions are left out. Each side of the OR is the
 // whole condition. No index can be used for an OR, so the planner does not read all rows of the
 // time range instead of one recipient's.
-func PartitionsSinceSQL(at string) string {
-	at = "sendcode_lowest_id(CAST(" + at + " AS timestamptz) - " + IntervalSQL(store.MaxIDTimeDrift) + ")"
+func PostgresPartitionsSinceSQL(at string) string {
+	at = "sendcode_lowest_id(CAST(" + at + " AS timestamptz) - " + PostgresIntervalSQL(store.MaxIDTimeDrift) + ")"
 	return "(s.id >= " + at + " OR s.id > " + at + ")"
 }
 
 // MaxClockStep is how far the database's clock may be set back at once.
 const MaxClockStep = time.Hour
 
-// addIDRange adds the condition of PartitionsSinceSQL for a time range whose ends are known in Go; a
+// addIDRange adds the condition of PostgresPartitionsSinceSQL for a time range whose ends are known in Go; a
 // zero time means no bound at that end. Without partitions it adds nothing.
 func (c *Conditions) addIDRange(partitioned bool, from, to time.Time) {
 	if partitioned && !from.IsZero() {
@@ -281,7 +281,7 @@ func (c *Conditions) addIDRange(partitioned bool, from, to time.Time) {
 	}
 }
 
-// IntervalSQL returns a duration in Postgres's SQL.
-func IntervalSQL(d time.Duration) string {
+// PostgresIntervalSQL returns a duration in Postgres's SQL.
+func PostgresIntervalSQL(d time.Duration) string {
 	return fmt.Sprintf("interval '%d microseconds'", d.Microseconds())
 }

@@ -20,11 +20,11 @@ func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields 
 	return rows, err
 }
 
-// CountedInBucketSQL is SQLite's statement that reads the counted sends of a bucket after @after.
+// SQLiteCountedInBucketSQL is SQLite's statement that reads the counted sends of a bucket after @after.
 // It is written so that only the index by recipient and time can be used. IS TRUE keeps the planner
 // from an index on app, channel and purpose, which would read the rows of all recipients. Postgres
 // has historySQL and gateSQL.
-var CountedInBucketSQL = `
+var SQLiteCountedInBucketSQL = `
 SELECT s.id, s.logged_at, s.verification_id FROM sends s
 WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, @after)
   AND (s.app = @app AND s.channel = @channel AND s.purpose ` + SQLite.inList("purposes") + `) IS TRUE AND (s.counts = true) IS TRUE`
@@ -40,16 +40,16 @@ WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.c
 
 func rejectedSendFields(p *gate.PastSend) []any { return []any{&p.ID, columns.ScannerFor(&p.At)} }
 
-// bucketArgs are the parameters of CountedInBucketSQL and rejectedSendsSQL, except @after.
+// bucketArgs are the parameters of SQLiteCountedInBucketSQL and rejectedSendsSQL, except @after.
 func bucketArgs(b store.Bucket) Args {
 	return Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes}
 }
 
-// CountedInBucket returns the counted sends of a bucket that are younger than within. It is for SQLite.
-func (q Tx) CountedInBucket(b store.Bucket, within time.Duration) ([]gate.PastSend, error) {
+// SQLiteCountedInBucket returns the counted sends of a bucket that are younger than within. It is for SQLite.
+func (q Tx) SQLiteCountedInBucket(b store.Bucket, within time.Duration) ([]gate.PastSend, error) {
 	args := bucketArgs(b)
 	args["after"] = q.Now.Add(-within)
-	return QueryAll(q, pastSendFields, CountedInBucketSQL, args)
+	return QueryAll(q, pastSendFields, SQLiteCountedInBucketSQL, args)
 }
 
 // RejectedSends returns the rejected sends of the bucket's recipient, of all purposes, that ended
@@ -60,15 +60,15 @@ func (q Tx) RejectedSends(b store.Bucket, within time.Duration) ([]gate.PastSend
 	return QueryAll(q, rejectedSendFields, rejectedSendsSQL, args)
 }
 
-// ReadHistoryUnshared is SQLite's ReadHistory, by statements of its own, which share no round trip.
-func (db *DB) ReadHistoryUnshared(ctx context.Context, l gate.HistoryQuery) (seen gate.History, err error) {
+// ReadSQLiteHistory is SQLite's ReadHistory, by statements of its own, which share no round trip.
+func (db *DB) ReadSQLiteHistory(ctx context.Context, l gate.HistoryQuery) (seen gate.History, err error) {
 	seen.Now, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
 		q.Now = now
-		if l.Counting > 0 {
-			seen.Past, err = q.CountedInBucket(l.Bucket, l.Counting)
+		if l.CountedWithin > 0 {
+			seen.Past, err = q.SQLiteCountedInBucket(l.Bucket, l.CountedWithin)
 		}
-		if l.Rejected > 0 && err == nil {
-			seen.Rejections, err = q.RejectedSends(l.Bucket, l.Rejected)
+		if l.RejectedWithin > 0 && err == nil {
+			seen.Rejections, err = q.RejectedSends(l.Bucket, l.RejectedWithin)
 		}
 		return err
 	})
@@ -80,7 +80,7 @@ func (db *DB) FailedSends(ctx context.Context,
 	q store.FailedSendsQuery) (failed []store.FailedSend, now time.Time, err error) {
 	now, err = db.readWithClock(ctx, func(tx Tx, now time.Time) error {
 		failed, err = QueryAll(tx, func(f *store.FailedSend) []any {
-			return []any{&f.ID, columns.ScannerFor(&f.EndedAt), &f.Purpose, &f.CountsForBackoff, &f.Paused, &f.Held}
+			return []any{&f.ID, columns.ScannerFor(&f.EndedAt), &f.Purpose, &f.CountsForBackoff, &f.Paused, &f.PauseInForce}
 		}, `
 SELECT s.id, f.finished_at, s.purpose, s.was_reset = false AND s.reason NOT IN ('`+store.ReasonEnded+`', '`+store.ReasonErased+`')
   AND NOT EXISTS (SELECT 1 FROM sends o WHERE o.recipient = @recipient AND o.logged_at > @after AND o.app = @app AND o.channel = @channel

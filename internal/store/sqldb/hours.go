@@ -40,12 +40,12 @@ FROM (SELECT app, channel, purpose, 'country' AS dimension, country AS value, ap
 WHERE value <> '' GROUP BY app, channel, purpose, dimension, value`},
 }
 
-// HourTableNames are the names of HourTables, and counted_hours.
-var HourTableNames = append(columns.MapSlice(HourTables, func(t HourTable) string { return t.Name }), "counted_hours")
+// AllHourTableNames are the names of HourTables, and counted_hours.
+var AllHourTableNames = append(columns.MapSlice(HourTables, func(t HourTable) string { return t.Name }), "counted_hours")
 
-// DeleteHoursSQL returns the statements that delete the counts of hours with a condition.
-func DeleteHoursSQL(which string) []string {
-	return columns.MapSlice(HourTableNames, func(table string) string { return `DELETE FROM ` + table + ` WHERE ` + which })
+// DeleteHourCountsSQL returns the statements that delete the counts of hours with a condition.
+func DeleteHourCountsSQL(which string) []string {
+	return columns.MapSlice(AllHourTableNames, func(table string) string { return `DELETE FROM ` + table + ` WHERE ` + which })
 }
 
 // HourRowsSQL returns the query of the rows that are logged from @hour on and before @until.

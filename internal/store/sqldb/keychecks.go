@@ -60,10 +60,10 @@ func (db *DB) AddKeyCheckValues(ctx context.Context, own store.KeyCheckValues) (
 	})
 }
 
-// KeysOfCodes returns the IDs of the keys of codes that have not expired: of the limit codes that
+// SampleCodeKeyIDs returns the IDs of the keys of codes that have not expired: of the limit codes that
 // expire first, and of the limit that expire last. Keys seldom change, so most other codes have one
 // of these keys.
-func (db *DB) KeysOfCodes(ctx context.Context, limit int) ([]string, error) {
+func (db *DB) SampleCodeKeyIDs(ctx context.Context, limit int) ([]string, error) {
 	return ReadAll(ctx, db, OneColumn[string], `
 SELECT DISTINCT key_id FROM (
     SELECT * FROM (SELECT key_id FROM verifications WHERE expires_at > (SELECT @now) ORDER BY expires_at LIMIT @limit) AS first

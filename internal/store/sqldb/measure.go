@@ -189,11 +189,11 @@ func (n measuredPerDatabase) TakeOverWithExpiredCode(ctx context.Context, q stor
 	return n.PerDatabase.TakeOverWithExpiredCode(ctx, q, lease, limit)
 }
 
-// RefundsDue implements PerDatabase.
-func (n measuredPerDatabase) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
+// LeaseDueRefunds implements PerDatabase.
+func (n measuredPerDatabase) LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
 	ctx, began := n.begin(ctx, "refunds_due")
 	defer n.end(ctx, began, "refunds_due")
-	return n.PerDatabase.RefundsDue(ctx, lease, limit)
+	return n.PerDatabase.LeaseDueRefunds(ctx, lease, limit)
 }
 
 // EndAppEventAttempt implements PerDatabase.

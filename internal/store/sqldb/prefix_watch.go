@@ -81,7 +81,7 @@ func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 	to := q.Now.Add(-w.TTL.Truncate(time.Microsecond))
 	from := to.Add(-w.Within.Truncate(time.Microsecond))
 	found, err := QueryAll(q, prefixConversionFields, lowConversionPrefixesSQL,
-		Args{"from": from, "to": to, "sends": w.Sends, "percent": w.Approved, "most": maxNewPauses})
+		Args{"from": from, "to": to, "sends": w.MinSends, "percent": w.MinApprovedPercent, "most": maxNewPauses})
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 		if err != nil {
 			return nil, err
 		}
-		if usual != store.UnknownUsualPercent && usual < 2*w.Approved {
+		if usual != store.UnknownUsualPercent && usual < 2*w.MinApprovedPercent {
 			continue // few codes of the app are approved anywhere, so this prefix is not unusual
 		}
 		p, err := q.startPause(w, c, usual)
@@ -117,7 +117,7 @@ func (q Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Ti
 		if err != nil {
 			return 0, err
 		}
-		if s.sends >= w.Sends {
+		if s.sends >= w.MinSends {
 			most = max(most, 100*s.approved/s.sends)
 		}
 	}
@@ -141,7 +141,7 @@ func (q Tx) startPause(w store.PrefixWatch, c prefixConversion, usual int) (stor
 			[]byte(c.app+"\x00"+c.prefix+"\x00"+string(c.class)+"\x00"+q.Now.Format(time.RFC3339Nano))),
 		App: c.app, Country: c.country, Prefix: c.prefix, Class: c.class, Since: q.Now,
 		Until: q.Now.Add(min(lasts, maxPrefixPause)),
-		Sends: c.sends, Approved: c.approved, Usual: usual,
+		Sends: c.sends, Approved: c.approved, UsualPercent: usual,
 	}
 	return p, q.exec(prefixPauseTable.InsertSQL(store.InsertedColumn, &p))
 }

@@ -124,7 +124,7 @@ func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]st
 	rows, err := ReadAll(ctx, db, sendOrRefusalFields,
 		`SELECT s.* FROM (`+sendsAndRefusalsSQL(`s.id >= @from AND s.id < @to`)+`) s ORDER BY s.id LIMIT @most`,
 		Args{"from": from, "to": to, "most": store.MaxSupportSearchRows})
-	return r.Filter(rows), err
+	return r.FilterInPlace(rows), err
 }
 
 // SendDetails returns one row with everything that belongs to it. Error: fault.NotFound.
@@ -170,7 +170,7 @@ func (q Tx) sendDetails(id uuid.UUID) (story store.SendDetails, err error) {
 
 // SendsOfVerificationSQL is the condition for the sends of the verification @id. The recipient
 // @its_recipient and the time @since, before the verification existed, let the planner use one
-// index and no other (see CountedInBucketSQL).
+// index and no other (see SQLiteCountedInBucketSQL).
 const SendsOfVerificationSQL = `s.recipient <= @its_recipient AND (s.recipient, s.logged_at) > (@its_recipient, @since) AND s.verification_id = @id`
 
 // relatedRows returns SendDetails.Related of a verification.

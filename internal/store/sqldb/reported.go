@@ -27,7 +27,7 @@ func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte,
 		if v, err = q.Verification(id); err != nil || v.Reported == r || v.Reported == store.ReportApproved {
 			return err
 		}
-		if err := db.ForgetHour(q, v.CreatedAt); err != nil {
+		if err := db.DeleteHourCounts(q, v.CreatedAt); err != nil {
 			return err
 		}
 		changed, err := q.Change(reportSQL, Args{"id": id, "report": r, "approves": r == store.ReportApproved, "key": key})

@@ -94,7 +94,7 @@ type storageStatus struct {
 }
 
 func (e *storageStatus) fields() []any {
-	fields := []any{columns.ScannerFor(&e.Oldest), columns.ScannerFor(&e.oldestRefusal), &e.Forgetting, &e.Late}
+	fields := []any{columns.ScannerFor(&e.Oldest), columns.ScannerFor(&e.oldestRefusal), &e.Forgetting, &e.ForgettingDue}
 	for i := range e.due {
 		fields = append(fields, &e.due[i])
 	}
@@ -115,7 +115,7 @@ func (e storageStatus) combined() store.StorageStatus {
 // refund due stays until it has its outcome or its refund, and so does its verification. With partitions,
 // it first drops the oldest partition if no row in it has to stay. With age 0 it deletes only events of
 // the limiter that have ended. Several replicas may call it at once.
-func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gone store.ExpiredRows, err error) {
+func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gone store.DeletedRows, err error) {
 	dropped, err := db.DropPartition(ctx, age)
 	if err != nil {
 		return gone, err
@@ -140,7 +140,7 @@ const (
 // deleteInSteps is DeleteAged in transactions so small that each ends within maxHeld, where the disk
 // is fast enough. After each it leaves the writer to others for four times as long. After maxDeleting it
 // leaves the rest to the next call.
-func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (gone store.ExpiredRows, err error) {
+func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (gone store.DeletedRows, err error) {
 	began, size := time.Now(), minStep
 	for done := 0; ; {
 		size = min(size, limit-done)
@@ -164,23 +164,23 @@ func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (
 }
 
 // deleteStep is DeleteAged in one transaction. It returns how long that took, with its COMMIT.
-func (db *DB) deleteStep(ctx context.Context, age time.Duration, limit int) (gone store.ExpiredRows, took time.Duration, err error) {
+func (db *DB) deleteStep(ctx context.Context, age time.Duration, limit int) (gone store.DeletedRows, took time.Duration, err error) {
 	var began time.Time
-	gone, err = WriteWithResult(ctx, db, func(q Tx) (store.ExpiredRows, error) {
+	gone, err = WriteWithResult(ctx, db, func(q Tx) (store.DeletedRows, error) {
 		began = time.Now()
 		return q.deleteAged(store.RetentionCutoff(q.Now, age), limit)
 	})
 	return gone, time.Since(began), err
 }
 
-func (q Tx) deleteAged(before time.Time, limit int) (gone store.ExpiredRows, err error) {
+func (q Tx) deleteAged(before time.Time, limit int) (gone store.DeletedRows, err error) {
 	args := Args{"now": q.Now, "before": before, "limit": limit, "lowest": store.LowestID(before.Add(-store.MaxIDTimeDrift))}
 	ids, err := QueryAll(q, OneColumn[uuid.UUID], q.Dialect.lockRows(expiredSendsSQL), args)
 	if err != nil {
 		return gone, err
 	}
 	args["ids"] = ids
-	gone = store.ExpiredRows{Rows: len(ids), More: len(ids) >= limit}
+	gone = store.DeletedRows{Rows: len(ids), More: len(ids) >= limit}
 	for _, a := range agedTables {
 		if q.Dialect == SQLite && a.partitioned {
 			continue

@@ -79,15 +79,15 @@ type Engine interface {
 	// BeforeErase runs in the transaction of Erase, before anything is erased. It takes the recipient's
 	// sends out of the counted hours, or has their hours counted again.
 	BeforeErase(q Tx, h recipient.Hash) error
-	// ForgetHour deletes the counts of the hour that contains at, if there are any. Call it in the
+	// DeleteHourCounts deletes the counts of the hour that contains at, if there are any. Call it in the
 	// transaction that changes a row counted there; CountHours counts the hour again.
-	ForgetHour(q Tx, at time.Time) error
+	DeleteHourCounts(q Tx, at time.Time) error
 	// PurgeDeleted removes what a committed deletion left on the disk. After an error, the deletion
 	// is committed all the same.
 	PurgeDeleted(ctx context.Context) error
-	// LastCommit returns the last committed send; nil if there is none, if a send failed since, or
+	// LastSendCommit returns the last committed send; nil if there is none, if a send failed since, or
 	// in SQLite.
-	LastCommit() *CommitTiming
+	LastSendCommit() *CommitTiming
 	// Pools returns the state of each pool of connections.
 	Pools() []store.PoolStats
 	Close() error
@@ -133,10 +133,10 @@ type PerDatabase interface {
 	TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 	// TakeOverWithExpiredCode is TakeOver for the rows alone whose code has expired.
 	TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
-	// RefundsDue returns up to limit unconfirmed refunds, oldest first, and leases them, so that no
+	// LeaseDueRefunds returns up to limit unconfirmed refunds, oldest first, and leases them, so that no
 	// other call returns them for that time. A refund is due one lease after Finish and after each
 	// time that it was leased.
-	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
+	LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
 	// EndAppEventAttempt ends an attempt. False: another attempt holds the event, or the event has
 	// ended; nothing was changed.
 	EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error)
@@ -158,7 +158,7 @@ type PerDatabase interface {
 // Conn runs a statement. It calls each, if not nil, for every row. It returns how many rows were
 // changed or read.
 type Conn interface {
-	Run(statement string, args Args, each func(Scan) error) (changed int64, err error)
+	Run(statement string, args Args, each func(Scan) error) (rows int64, err error)
 }
 
 // Scan reads the columns of a row.
@@ -177,18 +177,18 @@ type Tx struct {
 // Statement is an SQL statement that does not depend on the results of the ones before it, so that
 // all can be sent in one trip.
 type Statement struct {
-	SQL     string
-	Args    Args
-	Each    func(Scan) error // nil: rows are not read
-	Restart func()           // called before ReadShared reads the rows; nil: not called
-	Changed int64            // rows that it changed or returned
+	SQL          string
+	Args         Args
+	Each         func(Scan) error // nil: rows are not read
+	Restart      func()           // called before ReadShared reads the rows; nil: not called
+	RowsAffected int64            // rows that it changed or returned
 }
 
 // runOne runs one statement in its own transaction, and reports whether it changed a row.
 func (db *DB) runOne(ctx context.Context, statement string, args Args) (changed bool, err error) {
 	s := Statement{SQL: statement, Args: args}
 	err = db.Run(ctx, &s)
-	return s.Changed > 0 && err == nil, err
+	return s.RowsAffected > 0 && err == nil, err
 }
 
 // exec runs a statement and ignores how many rows it changed.

@@ -147,7 +147,7 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 	err error) {
 	now, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
 		var c Conditions
-		if f.Active {
+		if f.ActiveOrHeld {
 			c.Add("lifted_at IS NULL AND until > ?", now)
 		}
 		if f.Recipient != nil {

@@ -37,15 +37,15 @@ WHERE id = @id AND approved_at IS NOT NULL AND redeemed_at IS NULL`
 // Redeem records that the proof of an approved verification was redeemed, with the hash of the
 // request's Idempotency-Key, or nil. False: nothing was changed, since the proof was redeemed
 // before or there is no such approved verification.
-func (db *DB) Redeem(ctx context.Context, id string, by []byte) (bool, error) {
+func (db *DB) Redeem(ctx context.Context, id string, keyHash []byte) (bool, error) {
 	if !store.AreValidTexts(id) {
 		return false, nil
 	}
-	return db.runOne(ctx, redeemSQL, Args{"id": id, "by": by})
+	return db.runOne(ctx, redeemSQL, Args{"id": id, "by": keyHash})
 }
 
-// KeepCheckKeySQL sets the CheckKey of a verification whose check does not count.
-const KeepCheckKeySQL = `UPDATE verifications SET check_key = @key WHERE id = @id`
+// SetCheckKeySQL sets the CheckKey of a verification whose check does not count.
+const SetCheckKeySQL = `UPDATE verifications SET check_key = @key WHERE id = @id`
 
 // CancelByAdministrator is Cancel by an administrator: it also writes the audit entry, with
 // AuditFailed if it returns false.

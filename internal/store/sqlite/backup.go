@@ -17,7 +17,7 @@ import (
 // only reads the store, which another process may write meanwhile. It syncs the copy at intervals, since
 // one sync at the end would delay that process's commits. The caller must sync what was written last.
 func Backup(ctx context.Context, path, to string) error {
-	db, err := OpenBeside(path, time.Now)
+	db, err := OpenReadOnly(path, time.Now)
 	if err != nil {
 		return err
 	}
@@ -25,7 +25,7 @@ func Backup(ctx context.Context, path, to string) error {
 	go func() { synced <- syncUntil(copied, to) }()
 	_, err = db.readers.ExecContext(ctx, `VACUUM INTO ?`, to)
 	close(copied)
-	return errors.Join(store.WrapUnavailable(sqliteCause(err)), <-synced, db.Close())
+	return errors.Join(store.WrapUnavailable(withCause(err)), <-synced, db.Close())
 }
 
 // backupSyncEvery is the time between two syncs of a copy that is being written.
@@ -75,9 +75,9 @@ FROM pragma_page_count(), pragma_page_size()`, s.now().Add(-24*time.Hour).UnixMi
 	return n, err
 }
 
-// OpenBeside opens the store in an existing file only for reading, beside a process that may write it.
+// OpenReadOnly opens the store in an existing file only for reading, beside a process that may write it.
 // It neither migrates nor compares the schema. now is the database's clock.
-func OpenBeside(path string, now func() time.Time) (*DB, error) {
+func OpenReadOnly(path string, now func() time.Time) (*DB, error) {
 	pool, err := openPool(path, commonPragmas+"&mode=ro", readerConnections)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func OpenBeside(path string, now func() time.Time) (*DB, error) {
 }
 
 // OpenToCopy opens the store in an existing file, of which the caller has the lock, to copy its rows
-// to Postgres. Like OpenBeside it does not migrate, and it opens a file that was moved.
+// to Postgres. Like OpenReadOnly it does not migrate, and it opens a file that was moved.
 func OpenToCopy(path string, now func() time.Time) (*DB, error) {
 	pool, err := openPool(path, writerPragmas, 1)
 	if err != nil {

@@ -23,7 +23,7 @@ func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 }
 
 // begin decides an intent and writes its rows if it is admitted. If its send already has a row, it
-// returns gate.AnswerRepeated. Errors: store.ErrIDTimeDrift, and those of AnswerRepeated.
+// returns gate.RepeatedAnswer. Errors: store.ErrIDTimeDrift, and those of RepeatedAnswer.
 func begin(q sqldb.Tx, in store.Intent) (store.BeginAnswer, error) {
 	earlier, err := q.Send(in.Send.ID)
 	if err == nil {
@@ -31,7 +31,7 @@ func begin(q sqldb.Tx, in store.Intent) (store.BeginAnswer, error) {
 		if err != nil && !errors.Is(err, fault.NotFound) {
 			return store.BeginAnswer{}, err
 		}
-		return gate.AnswerRepeated(in, earlier, v)
+		return gate.RepeatedAnswer(in, earlier, v)
 	}
 	if !errors.Is(err, fault.NotFound) {
 		return store.BeginAnswer{}, err
@@ -54,10 +54,10 @@ func begin(q sqldb.Tx, in store.Intent) (store.BeginAnswer, error) {
 func readFacts(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
 	s := in.Send
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: in.Purposes}
-	if has.Past, err = q.CountedInBucket(bucket, quota.LongestKeep(in.Rules)); err != nil {
+	if has.Past, err = q.SQLiteCountedInBucket(bucket, quota.LongestKeep(in.Rules)); err != nil {
 		return has, err
 	}
-	if has.Rejections, err = q.RejectedSends(bucket, in.Rejections.Window); err != nil {
+	if has.Rejections, err = q.RejectedSends(bucket, in.RejectionRule.Window); err != nil {
 		return has, err
 	}
 	if has.Candidates, err = joinCandidates(q, in); err != nil {

@@ -41,7 +41,7 @@ func (s *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer
 		}
 		switch {
 		case d.KeyReused:
-			err = q.ExecAll(args, sqldb.KeepCheckKeySQL)
+			err = q.ExecAll(args, sqldb.SetCheckKeySQL)
 		case d.Counted:
 			err = q.ExecAll(args, countCheckSQL)
 		}

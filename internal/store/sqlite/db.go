@@ -90,7 +90,7 @@ func jsonList[T any](list []T, text func(T) string) string {
 // Read implements sqldb.Engine: f runs outside of a transaction, so two of its statements may see
 // different states.
 func (s *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
-	return store.WrapUnavailable(sqliteCause(f(s.tx(ctx, s.readers))))
+	return store.WrapUnavailable(withCause(f(s.tx(ctx, s.readers))))
 }
 
 // ReadShared implements sqldb.Engine.
@@ -105,7 +105,7 @@ func (s *DB) ReadShared(ctx context.Context, x *sqldb.Statement) error {
 func (s *DB) Run(ctx context.Context, steps ...*sqldb.Statement) error {
 	return s.Engine.Write(ctx, func(q sqldb.Tx) (err error) {
 		for _, x := range steps {
-			if x.Changed, err = q.Run(x.SQL, x.Args, x.Each); err != nil {
+			if x.RowsAffected, err = q.Run(x.SQL, x.Args, x.Each); err != nil {
 				return err
 			}
 		}

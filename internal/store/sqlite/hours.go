@@ -61,7 +61,7 @@ func (s *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool,
 	err := s.Engine.Write(ctx, func(q sqldb.Tx) (err error) {
 		forgotten = s.forgotten
 		args := sqldb.Args{"delay": delay, "age": age, "each": time.Hour}
-		if err = q.ExecAll(args, sqldb.DeleteHoursSQL(`hour < @now - @age`)...); err != nil {
+		if err = q.ExecAll(args, sqldb.DeleteHourCountsSQL(`hour < @now - @age`)...); err != nil {
 			return err
 		}
 		hours, err = sqldb.QueryAll(q, func(at *time.Time) []any { return []any{columns.ScannerFor(at)} }, nextHourToCountSQL, args)
@@ -92,8 +92,8 @@ func (s *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool,
 	})
 }
 
-// ForgetHour implements sqldb.Engine.
-func (s *DB) ForgetHour(q sqldb.Tx, at time.Time) error {
+// DeleteHourCounts implements sqldb.Engine.
+func (s *DB) DeleteHourCounts(q sqldb.Tx, at time.Time) error {
 	return s.forgetHours(q, `hour = @hour`, sqldb.Args{"hour": at.Truncate(time.Hour)})
 }
 
@@ -105,5 +105,5 @@ func (s *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
 
 func (s *DB) forgetHours(q sqldb.Tx, which string, args sqldb.Args) error {
 	s.forgotten++
-	return q.ExecAll(args, sqldb.DeleteHoursSQL(which)...)
+	return q.ExecAll(args, sqldb.DeleteHourCountsSQL(which)...)
 }

@@ -145,8 +145,8 @@ func (s *DB) anyDue(ctx context.Context, query string, args sqldb.Args) (bool, e
 	return err == nil && found[0], err
 }
 
-// RefundsDue implements sqldb.PerDatabase.
-func (s *DB) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
+// LeaseDueRefunds implements sqldb.PerDatabase.
+func (s *DB) LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
 	due, err := s.anyDue(ctx, `SELECT EXISTS (SELECT 1 FROM refunds WHERE since <= @now - @lease)`,
 		sqldb.Args{"lease": lease})
 	if err != nil || !due {

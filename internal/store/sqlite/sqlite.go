@@ -91,7 +91,7 @@ func New(writer, readers *sql.DB, now func() time.Time) *DB {
 	s.writes = batch.New(1, s.writeInOrder)
 	s.writes.Turn = func(x write) int { return min(x.turn, 0) } // those of Behind must not wait for ever
 	// the caller waits for a write that has begun: it uses the caller's variables, and ends within milliseconds
-	s.writes.Waits = true
+	s.writes.WaitsOnceBegun = true
 	return s
 }
 
@@ -118,7 +118,7 @@ func openPool(path, pragmas string, connections int) (*sql.DB, error) {
 
 // ReadHistory implements sqldb.Engine.
 func (s *DB) ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error) {
-	return s.ReadHistoryUnshared(ctx, l)
+	return s.ReadSQLiteHistory(ctx, l)
 }
 
 // Verification implements sqldb.Engine.
@@ -167,7 +167,7 @@ func (s *DB) writeBatch(writes []*queuedWrite) {
 	failures, err := s.writeInTransaction(writes)
 	for i, x := range writes {
 		if failures[i] != nil {
-			x.SetAnswer(struct{}{}, store.WrapUnavailable(sqliteCause(failures[i])))
+			x.SetAnswer(struct{}{}, store.WrapUnavailable(withCause(failures[i])))
 		} else {
 			x.SetAnswer(struct{}{}, err)
 		}
@@ -181,7 +181,7 @@ func (s *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err er
 	failures = make([]error, len(writes))
 	tx, err := s.writer.BeginTx(ctx, nil) // IMMEDIATE, by _txlock
 	if err != nil {
-		return failures, store.WrapUnavailable(sqliteCause(err))
+		return failures, store.WrapUnavailable(withCause(err))
 	}
 	if len(writes) == 1 {
 		if failures[0] = writes[0].In.run(s.tx(ctx, tx)); failures[0] != nil {
@@ -192,7 +192,7 @@ func (s *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err er
 	}
 	for i, x := range writes {
 		if failures[i], err = s.writeShared(ctx, tx, x.In.run); err != nil {
-			return failures, store.WrapUnavailable(sqliteCause(errors.Join(err, tx.Rollback())))
+			return failures, store.WrapUnavailable(withCause(errors.Join(err, tx.Rollback())))
 		}
 	}
 	return failures, commitError(tx.Commit())
@@ -219,9 +219,9 @@ func (s *DB) writeShared(ctx context.Context, tx *sql.Tx, f func(sqldb.Tx) error
 // been committed, also in fault.Uncertain.
 func commitError(err error) error {
 	if err == nil || commitUndone(err) {
-		return store.WrapUnavailable(sqliteCause(err))
+		return store.WrapUnavailable(withCause(err))
 	}
-	return store.WrapUncertain(sqliteCause(err))
+	return store.WrapUncertain(withCause(err))
 }
 
 // EnsurePartitions implements sqldb.PerDatabase. A file needs no partitions.
@@ -246,5 +246,5 @@ func (s *DB) Pools() (all []store.PoolStats) {
 // copies the write-ahead log into the database file and empties the log, unless a reader still needs it.
 func (s *DB) PurgeDeleted(ctx context.Context) error {
 	_, err := s.writer.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
-	return store.WrapUnavailable(sqliteCause(err))
+	return store.WrapUnavailable(withCause(err))
 }

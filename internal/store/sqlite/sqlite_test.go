@@ -161,7 +161,7 @@ func TestDeleteAgedInSteps(t *testing.T) {
 type forgetting struct{ *DB }
 
 func (e forgetting) Read(ctx context.Context, f func(sqldb.Tx) error) error {
-	return errors.Join(e.DB.Read(ctx, f), e.DB.Write(ctx, func(q sqldb.Tx) error { return e.DB.ForgetHour(q, storetest.Epoch) }))
+	return errors.Join(e.DB.Read(ctx, f), e.DB.Write(ctx, func(q sqldb.Tx) error { return e.DB.DeleteHourCounts(q, storetest.Epoch) }))
 }
 
 // An hour whose rows may have changed while they were read gets no counts then.
@@ -297,7 +297,7 @@ func TestSQLitePlans(t *testing.T) {
 		return query
 	}
 	for name, c := range map[string]struct{ query, index string }{
-		"gate":   {sqldb.CountedInBucketSQL, "sends_recipient"},
+		"gate":   {sqldb.SQLiteCountedInBucketSQL, "sends_recipient"},
 		"holder": {candidatesSQL, "sends_recipient"},
 		"in flight": {
 			`SELECT f.id FROM outbox f CROSS JOIN sends s ON s.id = f.id WHERE f.due_at <= 5 AND f.channel = 'email'`,

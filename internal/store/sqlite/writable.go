@@ -44,8 +44,8 @@ func sqliteCode(err error) int {
 	return 0
 }
 
-// sqliteCause wraps err in ErrNoSpace or ErrReadOnly if SQLite's result code says so.
-func sqliteCause(err error) error {
+// withCause wraps err in ErrNoSpace or ErrReadOnly if SQLite's result code says so.
+func withCause(err error) error {
 	switch why := sqliteCode(err); {
 	case why == sqliteIOErrWrite || why == sqliteIOErrNoMem || why == sqliteIOErrShmSize:
 		return fmt.Errorf("%w: %w", store.ErrNoSpace, err)
@@ -57,9 +57,9 @@ func sqliteCause(err error) error {
 	return err
 }
 
-// LastCommit implements sqldb.Engine. It always returns nil: health checks can Ping instead, which
+// LastSendCommit implements sqldb.Engine. It always returns nil: health checks can Ping instead, which
 // is cheap.
-func (s *DB) LastCommit() *sqldb.CommitTiming { return nil }
+func (s *DB) LastSendCommit() *sqldb.CommitTiming { return nil }
 
 // Ping implements sqldb.PerDatabase. It writes, since reading also works on a full disk. It
 // allocates more pages than a send needs and frees them before the commit, so that the file has

@@ -72,8 +72,8 @@ func accountsAtOnce(t *testing.T, f *Fixture) {
 func sessions(t *testing.T, f *Fixture) {
 	begin := func(n byte) store.Session {
 		s := store.Session{ID: [32]byte{n}, Account: "mei", Bound: [32]byte{9, n}, Via: "oidc", Granted: "staff",
-			Passed:  n == 1,
-			Network: "192.0.2.0/24", Browser: "Firefox/Linux"}
+			FactorPassed: n == 1,
+			Network:      "192.0.2.0/24", Browser: "Firefox/Linux"}
 		return Must(f.BeginSession(t.Context(), s, 12*time.Hour, f.Act()))(t)
 	}
 	find := func(n byte) error { return err2(f.Session(t.Context(), [32]byte{n})) }
@@ -93,7 +93,7 @@ func sessions(t *testing.T, f *Fixture) {
 	begin(5)
 	third := Must(f.BeginSession(t.Context(), store.Session{ID: [32]byte{6}, Account: "li"}, 12*time.Hour, f.Act()))(t)
 	fifth := first
-	fifth.ID, fifth.Bound, fifth.Passed, fifth.StartedAt = [32]byte{5}, [32]byte{9, 5}, false, f.Now
+	fifth.ID, fifth.Bound, fifth.FactorPassed, fifth.StartedAt = [32]byte{5}, [32]byte{9, 5}, false, f.Now
 	Equal(t, "of mei", Must(f.Replica.SessionsOf(t.Context(), "mei"))(t), []store.Session{first, fifth})
 	f.Pass(time.Microsecond)
 	OK(t, f.TouchSession(t.Context(), fifth.ID))
@@ -166,7 +166,7 @@ func acts(t *testing.T, f *Fixture) {
 	ended := Must(store.AuditEntryEnding(begun, store.AuditFailed, "limiter"))(t)
 	OK(t, f.Replica.AddAuditEntry(t.Context(), ended))
 	ended.At = f.Now
-	Equal(t, "what it ends", ended.Ends, begun.ID)
+	Equal(t, "what it ends", ended.Completes, begun.ID)
 	f.Pass(time.Second)
 	onNoOne := f.Act(func(a *store.AuditEntry) {
 		a.Who, a.What, a.Recipient, a.To, a.App, a.Channel, a.Purpose, a.Outcome = "li", "account.add",

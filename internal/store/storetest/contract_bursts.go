@@ -53,7 +53,7 @@ func (f *Fixture) refuse(t *testing.T, first, n int, words string) {
 func (f *Fixture) inForce(t *testing.T) (n int) {
 	t.Helper()
 	for before := (*store.Cursor)(nil); ; {
-		list := f.suppressions(t, store.SuppressionFilter{Active: true, Before: before})
+		list := f.suppressions(t, store.SuppressionFilter{ActiveOrHeld: true, Before: before})
 		for _, s := range list {
 			if s.Active(f.Now) {
 				n++

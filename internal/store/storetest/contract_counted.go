@@ -223,7 +223,7 @@ func countsForItself(t *testing.T, f *Fixture) {
 		Must(f.ApprovalsBy(t.Context(), q, store.ByCountry))(t), codes)
 	Equal(t, "once the rows are gone", Must(f.Stats(t.Context(), q))(t), want)
 	Must(f.CountHours(t.Context(), 10*time.Minute, time.Hour, 1))(t)
-	for _, table := range sqldb.HourTableNames {
+	for _, table := range sqldb.AllHourTableNames {
 		old := Must(sqldb.ReadAll(t.Context(), f.DB, sqldb.OneColumn[int], `SELECT count(*) FROM `+table+` WHERE hour < @end`,
 			sqldb.Args{"end": end.Add(-2 * time.Hour)}))(t)
 		Equal(t, table+": rows that are too old", old[0], 0)

@@ -17,7 +17,7 @@ func FailedAtMost(limit int, window time.Duration) quota.Rule {
 }
 
 func withRejections(limit int, window time.Duration) func(*store.Intent) {
-	return func(in *store.Intent) { in.Rejections = FailedAtMost(limit, window) }
+	return func(in *store.Intent) { in.RejectionRule = FailedAtMost(limit, window) }
 }
 
 // reject begins a send and has it fail because its address takes no messages: rejected, unless
@@ -51,7 +51,7 @@ func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 		{ID: got.Rejected[1].ID, At: f.Now.Add(-time.Minute)},
 	})
 	Equal(t, "history", len(got.History), 0)
-	d := quota.Evaluate([]quota.Rule{in.Rejections}, map[quota.Scope][]quota.Event{quota.Failures: got.Rejected},
+	d := quota.Evaluate([]quota.Rule{in.RejectionRule}, map[quota.Scope][]quota.Event{quota.Failures: got.Rejected},
 		got.Now)
 	Equal(t, "wait", d.RetryAfter(), 49*time.Minute-time.Second)
 	in = f.Intent(1, withRejections(3, time.Hour)) // read with each request
@@ -135,7 +135,7 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	}
 	f.Pass(10 * time.Minute)
 	pause := f.onePause(t, watching)
-	one.Held, two.Held = true, true
+	one.PauseInForce, two.PauseInForce = true, true
 	q.Class = store.UnknownBrowser
 	expect("while the prefix is paused", one, two)
 	q.Class = store.KnownBrowser
@@ -144,7 +144,7 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	list, _ := must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Active: true, Limit: 2}))(t)
 	Equal(t, "paused for", pause.Class, store.UnknownBrowser)
 	must2(f.LiftPrefixPause(t.Context(), store.LiftPauseRequest{ID: list[0].ID, By: "mei", Why: "ours"}, nil))(t)
-	one.Held, two.Held = false, false
+	one.PauseInForce, two.PauseInForce = false, false
 	expect("after it was lifted", one, two)
 
 	q.Within = f.Now.Sub(one.EndedAt)

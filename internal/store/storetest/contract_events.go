@@ -27,7 +27,7 @@ func (f *Fixture) takeDueEvents(t *testing.T, apps ...string) []store.AppEvent {
 	for _, app := range apps {
 		shares = append(shares, store.AppEventLimit{App: app, Limit: 10})
 	}
-	events, now := must2(f.AppEventsDue(t.Context(), 30*time.Second, shares))(t)
+	events, now := must2(f.LeaseDueAppEvents(t.Context(), 30*time.Second, shares))(t)
 	if len(events) > 0 {
 		Equal(t, "the database's clock", now, f.Now)
 	}
@@ -92,7 +92,7 @@ func eventShares(t *testing.T, f *Fixture) {
 	quiet := tell(9, "quiet")
 	tell(10, "no one asks")
 	take := func(shares ...store.AppEventLimit) []uuid.UUID {
-		events, _ := must2(f.AppEventsDue(t.Context(), time.Hour, shares))(t)
+		events, _ := must2(f.LeaseDueAppEvents(t.Context(), time.Hour, shares))(t)
 		return eventIDs(events)
 	}
 	Equal(t, "nothing asked for", take(), nil)
@@ -111,7 +111,7 @@ func eventsOnce(t *testing.T, f *Fixture) {
 			Event: f.Telling("send.sent")}
 	})
 	eachOnce(t, f, 60, func(db *sqldb.DB) (ids []uuid.UUID, err error) {
-		events, _, err := db.AppEventsDue(t.Context(), time.Hour, []store.AppEventLimit{{App: "shop", Limit: 3}})
+		events, _, err := db.LeaseDueAppEvents(t.Context(), time.Hour, []store.AppEventLimit{{App: "shop", Limit: 3}})
 		return eventIDs(events), err
 	})
 }

@@ -243,7 +243,7 @@ func refundsAreLeased(t *testing.T, f *Fixture) {
 	id, v := begun.Send.ID, begun.Verification
 	due := func(want ...store.Refund) {
 		t.Helper()
-		Equal(t, "refunds due", Must(f.RefundsDue(t.Context(), 5*time.Second, 10))(t), want)
+		Equal(t, "refunds due", Must(f.LeaseDueRefunds(t.Context(), 5*time.Second, 10))(t), want)
 	}
 	for attempt := 3; attempt > 0; attempt-- {
 		due()
@@ -315,7 +315,7 @@ func endTogether(t *testing.T, f *Fixture) {
 	for _, e := range told {
 		Equal(t, "send of the event", e.SendID, sendOf[e.ID])
 	}
-	suppressed := f.suppressions(t, store.SuppressionFilter{Active: true})
+	suppressed := f.suppressions(t, store.SuppressionFilter{ActiveOrHeld: true})
 	Equal(t, "suppressions", len(suppressed), n/4)
 	for _, s := range suppressed {
 		n := s.Recipient[15]

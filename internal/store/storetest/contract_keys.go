@@ -72,7 +72,7 @@ func keysOfCodes(t *testing.T, f *Fixture) {
 			in.Verification.KeyID, in.TTL, in.MinLife = key, life, 0
 		})))(t)
 	}
-	named := func(limit int) []string { return Must(f.KeysOfCodes(t.Context(), limit))(t) }
+	named := func(limit int) []string { return Must(f.SampleCodeKeyIDs(t.Context(), limit))(t) }
 	Equal(t, "at first", named(9), nil)
 	open(1, "short", time.Minute)
 	open(2, "k1", time.Hour)

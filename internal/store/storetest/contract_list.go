@@ -119,7 +119,7 @@ func storageStatus(t *testing.T, f *Fixture) {
 	f.Pass(time.Minute)
 	f.expireAndCheck(t, time.Hour, 10, 2)
 	Equal(t, "expired", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: flying.Send.LoggedAt,
-		Forgetting: 1, Late: 1})
+		Forgetting: 1, ForgettingDue: 1})
 	Equal(t, "kept for ever", Must(f.StorageStatus(t.Context(), 0))(t).Due, 0)
 	until := Must(f.EnsurePartitions(t.Context()))(t)
 	if !until.IsZero() && until.Before(time.Now().Add(60*24*time.Hour)) {

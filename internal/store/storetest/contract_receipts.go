@@ -79,7 +79,7 @@ func pendingReceipt(n int) store.PendingReceipt {
 
 func (f *Fixture) duePolls(t *testing.T, limit int) (ids []string) {
 	t.Helper()
-	list := Must(f.DuePolls(t.Context(), limit))(t)
+	list := Must(f.TakeDuePolls(t.Context(), limit))(t)
 	for _, a := range list {
 		ids = append(ids, a.ID)
 	}
@@ -99,7 +99,7 @@ func pollsBackOffAndEnd(t *testing.T, f *Fixture) {
 	f.Pass(10*time.Second - time.Microsecond)
 	Equal(t, "too early", f.duePolls(t, 9), nil)
 	f.Pass(time.Microsecond)
-	Equal(t, "in time", Must(f.DuePolls(t.Context(), 9))(t), []store.PendingReceipt{a})
+	Equal(t, "in time", Must(f.TakeDuePolls(t.Context(), 9))(t), []store.PendingReceipt{a})
 	for n := range 14 {
 		f.Pass(min(30*time.Second<<n, 6*time.Hour) - time.Microsecond)
 		Equal(t, fmt.Sprint("before inquiry ", n), f.duePolls(t, 9), nil)
@@ -129,7 +129,7 @@ func duePollsShared(t *testing.T, f *Fixture) {
 	Equal(t, "first", f.duePolls(t, 9), []string{"m39"})
 	f.Pass(39 * time.Second)
 	eachOnce(t, f, 40, func(db *sqldb.DB) (ids []string, err error) {
-		list, err := db.DuePolls(t.Context(), 3)
+		list, err := db.TakeDuePolls(t.Context(), 3)
 		for _, p := range list {
 			ids = append(ids, p.ID)
 		}

@@ -106,7 +106,7 @@ func watchCountsReports(t *testing.T, f *Fixture) {
 	f.Pass(10 * time.Minute)
 	var got []any
 	for _, p := range f.pausePrefixes(t, watching) {
-		got = append(got, p.Prefix, p.Sends, p.Approved, p.Usual)
+		got = append(got, p.Prefix, p.Sends, p.Approved, p.UsualPercent)
 	}
 	Equal(t, "paused", got, []any{"+49151", 10, 0, 60, "+49153", 10, 0, 60})
 }

@@ -241,7 +241,7 @@ func erasedAndSuppressed(t *testing.T, f *Fixture) {
 
 func (f *Fixture) expireAndCheck(t *testing.T, age time.Duration, limit, want int) {
 	t.Helper()
-	Equal(t, "expired", Must(f.DeleteAged(t.Context(), age, limit))(t), store.ExpiredRows{Rows: want, More: want == limit})
+	Equal(t, "expired", Must(f.DeleteAged(t.Context(), age, limit))(t), store.DeletedRows{Rows: want, More: want == limit})
 }
 
 // Sends and refusals go in the order in which they came; what is under way or has a refund due

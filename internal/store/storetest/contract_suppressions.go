@@ -104,7 +104,7 @@ func suppressionList(t *testing.T, f *Fixture) {
 		want   []store.Suppression
 	}{
 		"all":           {store.SuppressionFilter{}, []store.Suppression{b, a, old}},
-		"active":        {store.SuppressionFilter{Active: true}, []store.Suppression{b, a}},
+		"active":        {store.SuppressionFilter{ActiveOrHeld: true}, []store.Suppression{b, a}},
 		"one recipient": {store.SuppressionFilter{Recipient: &recipient.Hash{15: 1}}, []store.Suppression{a, old}},
 		"second page": {store.SuppressionFilter{Limit: 2, Before: &store.Cursor{At: b.Since, ID: b.ID}},
 			[]store.Suppression{a, old}},

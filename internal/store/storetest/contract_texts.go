@@ -17,7 +17,7 @@ import (
 )
 
 // watching is the watch of these tests.
-var watching = store.PrefixWatch{Sends: 10, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour}
+var watching = store.PrefixWatch{MinSends: 10, MinApprovedPercent: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour}
 
 // text is a text message to a number that begins so.
 func text(prefix, country string) func(*store.Intent) {
@@ -89,9 +89,9 @@ func watchPauses(t *testing.T, f *Fixture) {
 	f.Pass(time.Microsecond)
 	a := store.PrefixPause{App: "shop", Country: "DE", Prefix: "+49154", Since: f.Now, Until: f.Now.Add(time.Hour),
 		Sends: 11, Approved: 1,
-		Usual: 60}
+		UsualPercent: 60}
 	b, c := a, a
-	b.App, b.Prefix, b.Sends, b.Approved, b.Usual = "gym", "+49151", 10, 0, store.UnknownUsualPercent
+	b.App, b.Prefix, b.Sends, b.Approved, b.UsualPercent = "gym", "+49151", 10, 0, store.UnknownUsualPercent
 	c.Prefix, c.Sends, c.Approved = "+49151", 10, 0
 	Equal(t, "paused", f.pausePrefixes(t, watching), []store.PrefixPause{a, b, c})
 	Equal(t, "again", f.pausePrefixes(t, watching), nil)
@@ -130,14 +130,14 @@ func watchJudgesByClass(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 20, 1, text("+49151", "DE"), of(store.UnknownBrowser))
 	f.Pass(10 * time.Minute)
 	started := f.onePause(t, watching)
-	Equal(t, "paused", []any{started.Class, started.Sends, started.Approved, started.Usual},
+	Equal(t, "paused", []any{started.Class, started.Sends, started.Approved, started.UsualPercent},
 		[]any{store.UnknownBrowser, 20, 1, 90})
 	paused(store.UnknownBrowser)
 
 	f.sendTexts(t, 1, 0, text("+49151", "DE")) // the tenth of a secret key
 	f.Pass(10 * time.Minute)
 	started = f.onePause(t, watching)
-	Equal(t, "paused", []any{started.Class, started.Sends, started.Usual}, []any{store.SecretKeyClass, 10, 60})
+	Equal(t, "paused", []any{started.Class, started.Sends, started.UsualPercent}, []any{store.SecretKeyClass, 10, 60})
 	paused(store.UnknownBrowser, store.SecretKeyClass)
 	f.Pass(time.Hour)
 	f.sendTexts(t, 10, 0, text("+49151", "DE"), of(store.KnownBrowser))
@@ -196,7 +196,7 @@ func watchLeavesCallersCodesOut(t *testing.T, f *Fixture) {
 	f.Pass(10 * time.Minute)
 	Equal(t, "started", f.pausePrefixes(t, watching), nil)
 	p := f.pausesOne(t, "+49151")
-	Equal(t, "sends, usual", []int{p.Sends, p.Usual}, []int{10, 60})
+	Equal(t, "sends, usual", []int{p.Sends, p.UsualPercent}, []int{10, 60})
 }
 
 // Where codes seldom come back from anywhere, it says nothing of a prefix. What is usual is counted
@@ -213,7 +213,7 @@ func watchKnowsWhatIsUsual(t *testing.T, f *Fixture) {
 	}
 	f.Pass(10 * time.Minute)
 	started := f.onePause(t, watching)
-	Equal(t, "paused", []any{started.App, started.Prefix, started.Usual}, []any{"shop", "+86138", 20})
+	Equal(t, "paused", []any{started.App, started.Prefix, started.UsualPercent}, []any{"shop", "+86138", 20})
 	f.sendTexts(t, 60, 60, text("+33601", "FR")) // too late to be what was usual before
 	Equal(t, "started", f.pausePrefixes(t, watching), nil)
 	f.Pass(3 * time.Hour)
@@ -225,7 +225,7 @@ func watchKnowsWhatIsUsual(t *testing.T, f *Fixture) {
 	f.Pass(8 * 24 * time.Hour)
 	f.sendTexts(t, 10, 0, text("+86137", "CN"), inApp("notices"))
 	f.Pass(10 * time.Minute)
-	Equal(t, "usual, after a week", f.onePause(t, watching).Usual, store.UnknownUsualPercent)
+	Equal(t, "usual, after a week", f.onePause(t, watching).UsualPercent, store.UnknownUsualPercent)
 }
 
 // One after the other lasts twice as long, up to a day; one that was lifted does not count.

@@ -65,7 +65,7 @@ func (f *Fixture) Reopen(db database) { f.DB = db.Store() }
 // History reads the counted sends of a bucket and the rejected ones of its recipient, both of the
 // last time within.
 func (f *Fixture) History(ctx context.Context, b store.Bucket, within time.Duration) (gate.History, error) {
-	return f.ReadHistory(ctx, gate.HistoryQuery{Bucket: b, Counting: within, Rejected: within})
+	return f.ReadHistory(ctx, gate.HistoryQuery{Bucket: b, CountedWithin: within, RejectedWithin: within})
 }
 
 // Beside gives the fixture a replica.

@@ -35,11 +35,11 @@ const seedLabel = "proof ed25519"
 type Claims struct {
 	ID  string // jti: the verification's ID; each has one proof, so a back end can detect a replay by it
 	App string // aud
-	// Recipient is sub: the keyed hash of the address as spelled, as in responses to secret keys.
-	Recipient string
-	Channel   string
-	Purpose   string
-	Test      bool // the approval is of a test recipient, whose code is known
+	// RecipientHash is sub: the keyed hash of the address as spelled, as in responses to secret keys.
+	RecipientHash string
+	Channel       string
+	Purpose       string
+	Test          bool // the approval is of a test recipient, whose code is known
 }
 
 type jwtClaims struct {
@@ -88,7 +88,7 @@ func (s *Signer) Sign(f Claims, now time.Time) (string, error) {
 	// Package jwt would marshal the claims twice, which is a fifth of the time of a proof.
 	payload, err := json.Marshal(jwtClaims{
 		Claims: jwt.Claims{
-			Issuer: issuerClaim, Subject: f.Recipient, ID: f.ID,
+			Issuer: issuerClaim, Subject: f.RecipientHash, ID: f.ID,
 			IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(Life)),
 		},
 		Audience: []string{f.App}, Channel: f.Channel, Purpose: f.Purpose, Test: f.Test,
@@ -130,7 +130,7 @@ func (s *Signer) VerifySignature(token string) (f Claims, expires time.Time, err
 	if parsed.Claims(key.Public(), &c) != nil || c.Issuer != issuerClaim || len(c.Audience) != 1 || c.Expiry == nil {
 		return Claims{}, time.Time{}, errInvalid
 	}
-	return Claims{ID: c.ID, App: c.Audience[0], Recipient: c.Subject, Channel: c.Channel, Purpose: c.Purpose,
+	return Claims{ID: c.ID, App: c.Audience[0], RecipientHash: c.Subject, Channel: c.Channel, Purpose: c.Purpose,
 			Test: c.Test},
 		c.Expiry.Time(), nil
 }

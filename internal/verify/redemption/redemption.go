@@ -52,19 +52,19 @@ const referenceLabel = "return reference"
 // RedeemRequest is a request to redeem a proof or a reference.
 type RedeemRequest struct {
 	Proof, Reference string // exactly one of them
-	Key              string // Idempotency-Key; empty: none
+	IdempotencyKey   string // Idempotency-Key; empty: none
 }
 
 // RedeemedVerification is the approved verification, with the full address.
 type RedeemedVerification struct {
-	ID         string
-	Channel    recipient.Channel
-	To         string // the whole address or number
-	Recipient  string // the proof's sub
-	Purpose    string
-	ApprovedAt time.Time
-	Method     store.ApprovalMethod // empty: by its code
-	Test       bool
+	ID            string
+	Channel       recipient.Channel
+	To            string // the whole address or number
+	RecipientHash string // the proof's sub
+	Purpose       string
+	ApprovedAt    time.Time
+	Method        store.ApprovalMethod // empty: by its code
+	Test          bool
 }
 
 // Redeem returns the address of an approval and marks the approval as redeemed. A later call gets
@@ -97,8 +97,8 @@ func (s *Service) Redeem(ctx context.Context, app string, r RedeemRequest) (Rede
 
 func (s *Service) redeem(ctx context.Context, v store.Verification, r RedeemRequest) (RedeemedVerification, error) {
 	var by []byte
-	if r.Key != "" {
-		hash := s.Vault.KeyedHash("redemption", v.App, r.Key)
+	if r.IdempotencyKey != "" {
+		hash := s.Vault.KeyedHash("redemption", v.App, r.IdempotencyKey)
 		by = hash[:]
 	}
 	if v.RedeemedAt.IsZero() {
@@ -125,7 +125,7 @@ func (s *Service) newRedeemed(v store.Verification) (RedeemedVerification, error
 	}
 	_, test := s.Policy.Get().TestRecipients.Of(s.Vault, v, s.Now())
 	return RedeemedVerification{
-		ID: v.ID, Channel: v.Channel, To: to.Address(), Recipient: s.Vault.AddressHash(to).String(), Purpose: v.Purpose,
+		ID: v.ID, Channel: v.Channel, To: to.Address(), RecipientHash: s.Vault.AddressHash(to).String(), Purpose: v.Purpose,
 		ApprovedAt: v.ApprovedAt, Method: v.Method, Test: test,
 	}, nil
 }

@@ -20,10 +20,10 @@ func (d *Desk) SimilarRecipients(ctx context.Context, channel, to string, limit 
 	if err != nil {
 		return nil, err
 	}
-	mine := d.Vault.Hash(r)
+	mine := d.Vault.CountedHash(r)
 	var near []recipient.Hash
 	for _, other := range r.OneTypoAway() {
-		if h := d.Vault.Hash(other); h != mine { // two spellings of one mailbox are the same
+		if h := d.Vault.CountedHash(other); h != mine { // two spellings of one mailbox are the same
 			near = append(near, h)
 		}
 	}

@@ -20,7 +20,7 @@ type Policy struct {
 func (d *Desk) Policies() []Policy {
 	byName := map[string]Policy{}
 	for _, p := range d.Policy.Get().Purposes {
-		byName[p.Policy.Name] = Policy{p.Policy, slices.Sorted(slices.Values(p.Shares)), p.Reserve}
+		byName[p.Policy.Name] = Policy{p.Policy, slices.Sorted(slices.Values(p.PolicyPurposes)), p.Reserve}
 	}
 	var all []Policy
 	for _, p := range byName {

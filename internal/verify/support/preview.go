@@ -53,7 +53,7 @@ func (d *Desk) SampleMessages(app, purpose string) ([]SampleMessage, error) {
 	digits := map[code.Alphabet]string{code.Digits: sampleDigitCode, code.Unambiguous: sampleLetterCode}[p.Alphabet]
 	shown := set.Apps[app]
 	request := message.RenderRequest{App: app, Purpose: p.Name, Notify: p.Notify, Titles: p.Titles,
-		Data: message.AppData(app, shown.Title, shown.Brand, shown.Hash)}
+		Data: message.AppData(app, shown.Title, shown.Brand, shown.AndroidHash)}
 	request.Data.Code, request.Data.Minutes = digits[:min(max(p.CodeLength, 0), len(digits))],
 		message.WholeMinutesLeft(p.TTL)
 	request.Data.Support = sampleSupportReference
@@ -118,5 +118,5 @@ func (d *Desk) SendPreview(ctx context.Context, t PreviewRequest, act store.Audi
 		Purpose: t.Purpose,
 		Locale:  t.Locale,
 		Labels:  store.Labels{Reference: "preview"}, Session: previewSession,
-	}, p.addToEntry(act))
+	}, p.auditEntryFrom(act))
 }

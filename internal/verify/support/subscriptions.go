@@ -40,7 +40,7 @@ func (d *Desk) ConfirmSubscription(ctx context.Context, provider string,
 	}
 	now, ended := d.Now(), map[uuid.UUID]bool{}
 	for _, a := range entries { // the newest first
-		ended[a.Ends] = true
+		ended[a.Completes] = true
 		if a.Target != provider || a.Outcome != store.AuditBegun || ended[a.ID] || now.Sub(a.At) > acceptancePeriod {
 			continue
 		}

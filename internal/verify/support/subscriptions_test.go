@@ -44,7 +44,7 @@ func TestAcceptedSubscriptions(t *testing.T) {
 		r.NoError(err)
 		r.WantLine("the record", "2 done mei ses ticket 7 true begun", len(list), list[0].Outcome, list[0].Who,
 			list[0].Target, list[0].Reason,
-			list[0].Ends == list[1].ID, list[1].Outcome)
+			list[0].Completes == list[1].ID, list[1].Outcome)
 		accept()
 		r.Sleep(time.Hour + time.Second)
 		ask("ses", false, 2)

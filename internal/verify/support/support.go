@@ -13,7 +13,7 @@
 //	internal/verify/support/support.go, store/sqldb     Store: the method, if the database changes, with the entry in its transaction, as ResetCounters;
 //	                                            store/storetest has its contract
 //	internal/verify/support/actions_test.go            what it changes, what it records, and that it does nothing if it cannot record
-//	internal/http/console/auth/roles.go              ActionNudge, and the role in allowedActions; without it everyone is refused
+//	internal/http/console/auth/roles.go              ActionNudge, and the role in actionsByMinRole; without it everyone is refused
 //	internal/http/console/actions.go                 a row of sendActions, which gives the form and, with code: true, the route for scripts; and its function.
 //	                                            Without code, or for a recipient without a send: a route with recipientActionJSON in console.go, as reset has
 //	internal/base/texts/en.json, zh-Hans.json        action.verification.nudge, and with .title, .what, .button and .done. Without them no page of
@@ -55,7 +55,7 @@ type Store interface {
 	LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest, act *store.AuditEntry) (store.PrefixPause, bool, error)
 	LatestRowPerRecipient(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error)
 	Lockout(ctx context.Context, v store.Verification) (store.Lockout, error)
-	HeavyRecipients(ctx context.Context, q store.HeavyRecipientsQuery) ([]store.HeavyRecipient, int, error)
+	HeavyRecipients(ctx context.Context, q store.HeavyRecipientsQuery) (top []store.HeavyRecipient, total int, err error)
 }
 
 // verificationService are the use cases that administrators share with back ends. Implementation:
@@ -79,7 +79,7 @@ type refusalFlusher interface {
 	Flush(ctx context.Context)
 }
 
-// MailRenderer renders mails. Implementation: message.Renderer.
+// MailRenderer renders mails. Implementation: message.MailRenderer.
 type MailRenderer interface {
 	Render(message.RenderRequest) (message.MailTexts, error)
 	Locales(app string) []string
@@ -124,5 +124,5 @@ func (d *Desk) HashRecipient(channel, to string) (recipient.Hash, error) {
 	if err != nil {
 		return recipient.Hash{}, err
 	}
-	return d.Vault.Hash(r), nil
+	return d.Vault.CountedHash(r), nil
 }

@@ -42,7 +42,7 @@ func (d *Desk) Suppress(ctx context.Context, b SuppressRequest, act store.AuditE
 		return store.Suppression{}, err
 	}
 	row, _, err := d.Store.Suppress(ctx, store.Suppression{
-		ID: id, App: b.App, Channel: to.Channel(), Address: d.Vault.SuppressionHash(to), Recipient: d.Vault.Hash(to),
+		ID: id, App: b.App, Channel: to.Channel(), Address: d.Vault.SuppressionHash(to), Recipient: d.Vault.CountedHash(to),
 		To:    to.Masked(),
 		Cause: store.CauseManual, Detail: b.Reason, By: act.Who,
 	}, cmp.Or(b.For, d.Policy.Get().SuppressFor, DefaultSuppressionPeriod), d.auditEntryFor(act, to, b.App, b.Reason))
@@ -81,7 +81,7 @@ func (d *Desk) LiftSuppressions(ctx context.Context, l LiftSuppressionsRequest, 
 
 // auditEntryFor returns the audit entry with the recipient, the app and the reason.
 func (d *Desk) auditEntryFor(act store.AuditEntry, to recipient.Recipient, app, why string) *store.AuditEntry {
-	act.App, act.Channel, act.Recipient, act.To, act.Reason = app, to.Channel(), d.Vault.Hash(to), to.Masked(), why
+	act.App, act.Channel, act.Recipient, act.To, act.Reason = app, to.Channel(), d.Vault.CountedHash(to), to.Masked(), why
 	return &act
 }
 

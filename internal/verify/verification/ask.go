@@ -30,8 +30,8 @@ type Request struct {
 	Wait         time.Duration // secret keys: how long to wait for the outcome, at most MaxWait; 0: answer at once
 	Resend       string        // ID of a verification; Channel, To and Purpose may then be left out
 	// browsers: tokens of earlier right codes, the newest first, at most MaxKnownTokens; see
-	// CheckResult.Known
-	Known []string
+	// CheckResult.KnownToken
+	KnownTokens []string
 	// secret keys: the caller's code, 4 to 12 ASCII letters and digits, which the caller checks
 	// itself; empty: the code is made here
 	Code string
@@ -39,11 +39,11 @@ type Request struct {
 	// with Code: the caller reports each approval, so a code without a report counts as not entered
 	Reports bool
 	// secret keys: called once the send is admitted, before its message leaves; false: the code is
-	// canceled, no message leaves, and Send returns ErrHeld. A repetition does not call it. If this
+	// canceled, no message leaves, and Send returns ErrKeptBack. A repetition does not call it. If this
 	// process dies before it has returned, or before the cancellation is written, another one sends
 	// the message.
 	// nil: the message leaves at once
-	Hold func() bool
+	MaySend func() bool
 }
 
 // Bounds of a request's free texts, in characters.
@@ -66,10 +66,10 @@ func validateOptions(ask Request) error {
 	case ask.Session != "" && ask.Stranger:
 		return fault.Invalid("session", "not_allowed",
 			"A request with trust stranger names its verification by verification_id, not by a session.")
-	case len(ask.Known) > 0 && ask.Kind != Browser:
+	case len(ask.KnownTokens) > 0 && ask.Kind != Browser:
 		return fault.Invalid("known", "not_allowed",
 			"Only browsers have tokens of earlier codes; a secret key needs none.")
-	case len(ask.Known) > MaxKnownTokens:
+	case len(ask.KnownTokens) > MaxKnownTokens:
 		return fault.Invalid("known", "too_many", "A browser presents at most 5 tokens, the newest ones.")
 	case ask.Wait > 0 && ask.Kind != BackEnd:
 		return fault.Invalid("prefer", "not_allowed", "Only secret keys may wait for the outcome.")

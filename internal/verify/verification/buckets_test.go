@@ -130,7 +130,7 @@ func TestBreaker(t *testing.T) {
 	change := func(s *vtest.Settings) {
 		s.Breaker = quota.Rule{Name: policy.BreakerName, Scope: policy.BreakerScope, Limit: 3, Window: time.Minute}
 		gift := s.Purposes["login"]
-		gift.Name, gift.Policy.Name, gift.Shares = "gift", "gift", []string{"gift"}
+		gift.Name, gift.Policy.Name, gift.PolicyPurposes = "gift", "gift", []string{"gift"}
 		s.Purposes["gift"] = gift
 	}
 	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
@@ -225,7 +225,7 @@ func TestSpellingsBindStrangersAlone(t *testing.T) {
 		id := r.Send(first).View.ID
 		checked, _, _ := r.Try(first.Caller, id, r.LastCode())
 		known := first
-		known.Known = []string{checked.Known}
+		known.KnownTokens = []string{checked.KnownToken}
 		for n := range 5 {
 			r.Want("a known browser's rules", ruleNames(r.Send(known).Quota), "[hour client network]")
 			a := spelling(200 + n)

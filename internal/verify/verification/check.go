@@ -19,9 +19,9 @@ import (
 // CheckResult is the result of a check. A wrong, used or expired code is a result, not an error.
 type CheckResult struct {
 	View
-	Valid bool
-	Proof string // when valid: a signed token that a back end can check offline
-	Known string // when valid, for a browser: the token for Request.Known, to be kept for KnownTokenLife
+	Valid      bool
+	Proof      string // when valid: a signed token that a back end can check offline
+	KnownToken string // when valid, for a browser: the token for Request.KnownTokens, to be kept for KnownTokenLife
 }
 
 // checkInProgress is one check, from the request to the comparison.
@@ -76,7 +76,7 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 	case checked.Repeated:
 		return s.observedResult(checked, "repeated", recipient.Hash{}), nil
 	case checked.Lockout.Wait > 0:
-		return CheckResult{}, s.lockoutError(c, checked)
+		return CheckResult{}, s.refuseCheckByLockout(c, checked)
 	case !checked.Counted:
 		return s.observedResult(checked, "ended", recipient.Hash{}), nil
 	case !checked.Approved:
@@ -90,10 +90,10 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 // of parseTypedCode. The first half hashes the Idempotency-Key without the kind of caller, so that a key
 // that another kind of caller used is noticed (KeyReused), and costs no attempt.
 func (s *Service) checkKey(k *checkInProgress, v store.Verification) ([]byte, error) {
-	if err := s.parseTypedCode(k, v); err != nil || k.Key == "" {
+	if err := s.parseTypedCode(k, v); err != nil || k.IdempotencyKey == "" {
 		return nil, err
 	}
-	key, caller := s.Vault.KeyedHash(checkKeyLabel, k.App, k.Key), s.idempotencyKeyHash(checkKeyLabel, k.Caller)
+	key, caller := s.Vault.KeyedHash(checkKeyLabel, k.App, k.IdempotencyKey), s.idempotencyKeyHash(checkKeyLabel, k.Caller)
 	withCode := s.Vault.KeyedHash("check", string(caller[:]), v.ID, k.code)
 	return append(key[:], withCode[:]...), nil
 }
@@ -155,10 +155,10 @@ func (s *Service) approvedResult(c Caller, checked store.CheckAnswer) CheckResul
 	result := s.observedResult(checked, outcome, spelling)
 	result.Valid = true
 	if err == nil && c.Kind == Browser {
-		result.Known, err = s.Vault.SealKnownToken(v, spelling)
+		result.KnownToken, err = s.Vault.SealKnownToken(v, spelling)
 	}
 	if err == nil && s.Prover != nil {
-		result.Proof, err = s.Prover.Sign(proof.Claims{ID: v.ID, App: v.App, Recipient: spelling.String(),
+		result.Proof, err = s.Prover.Sign(proof.Claims{ID: v.ID, App: v.App, RecipientHash: spelling.String(),
 			Channel: string(v.Channel),
 			Purpose: v.Purpose, Test: result.Test}, v.ApprovedAt)
 	}
@@ -193,8 +193,8 @@ func (s *Service) CheckByRecipient(ctx context.Context, ask Request, typed strin
 		App: a.App, Channel: a.to.Channel(), Recipient: a.subject.Recipient, Purpose: a.subject.Purpose.Name,
 		Holder: a.holder,
 	}
-	if a.Key != "" {
-		key := s.Vault.KeyedHash(checkKeyLabel, a.App, a.Key)
+	if a.IdempotencyKey != "" {
+		key := s.Vault.KeyedHash(checkKeyLabel, a.App, a.IdempotencyKey)
 		query.CheckKey = key[:]
 	}
 	v, err := s.Store.NewestPending(ctx, query)

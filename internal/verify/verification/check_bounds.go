@@ -47,7 +47,7 @@ func (s *Service) takeNetworkQuota(ctx context.Context, k *checkInProgress) erro
 	if err == nil && !d.Admitted {
 		worst, _ := d.Blocking()
 		s.countRefusedCheck(v.Channel, k.App, worst.Name)
-		return tooManyChecks(k.Caller, worst.Rule, worst.RetryAfter, d.At)
+		return tooManyChecksError(k.Caller, worst.Rule, worst.RetryAfter, d.At)
 	}
 	k.failed = r
 	return err
@@ -82,9 +82,9 @@ func (s *Service) countWrongCode(ctx context.Context, app string, ch recipient.C
 	}
 }
 
-// lockoutError returns the *TooManyChecksError for a check that the database refused because of a
+// refuseCheckByLockout returns the *TooManyChecksError for a check that the database refused because of a
 // lockout. It caches and records the lockout.
-func (s *Service) lockoutError(c Caller, checked store.CheckAnswer) error {
+func (s *Service) refuseCheckByLockout(c Caller, checked store.CheckAnswer) error {
 	v, wait := checked.Verification, checked.Lockout.Wait
 	s.Observer.Checked(v.Channel, v.App, "locked_out")
 	s.lockouts.remember(lockoutKey{v.App, v.Channel, v.Recipient, v.Class}, wait, s.Now())
@@ -95,5 +95,5 @@ func (s *Service) lockoutError(c Caller, checked store.CheckAnswer) error {
 	}
 	s.Refusals.Add(store.SendOrRefusal{Send: refused, Refusal: store.Refusal{BlockedBy: LockoutRuleName, RetryAfter: wait, Count: 1}},
 		quota.Recipient)
-	return tooManyChecks(c, lockoutRule, wait, s.Now())
+	return tooManyChecksError(c, lockoutRule, wait, s.Now())
 }

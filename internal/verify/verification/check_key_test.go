@@ -21,7 +21,7 @@ import (
 const checkKey = "5f0c9a4be1d24786a35e70c81b9f2d63"
 
 func checkWith(r *vtest.Rig, c verification.Caller, key, id, typed string) (verification.CheckResult, error) {
-	c.Key = key
+	c.IdempotencyKey = key
 	return r.Svc.Check(r.Context(), c, id, typed)
 }
 
@@ -56,7 +56,7 @@ func TestCheckRepeatsAnApproval(t *testing.T) {
 				r.WantError(vtest.Err(checkWith(r, by, checkKey, id, r.WrongCode(right))), verification.ErrKeyOfOtherCode)
 				again := check(by, checkKey, right[:3]+" "+right[3:], "approved true")
 				r.Want("the proof", again.Proof, first.Proof)
-				r.Want("has a token", again.Known != "", by.Kind == verification.Browser)
+				r.Want("has a token", again.KnownToken != "", by.Kind == verification.Browser)
 				claims, err := jwt.ParseSigned(again.Proof, []jose.SignatureAlgorithm{jose.EdDSA})
 				r.NoError(err)
 				var c jwt.Claims
@@ -138,7 +138,7 @@ func TestCheckByRecipientRepeatsAnApproval(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		ask := anaByName
-		ask.Key = checkKey
+		ask.IdempotencyKey = checkKey
 		check := func(ask verification.Request, want string) {
 			t.Helper()
 			got, err := r.Svc.CheckByRecipient(r.Context(), ask, r.Code(0))

@@ -61,7 +61,7 @@ type keyTurn struct {
 }
 
 func (s *Service) turnOf(a parsedRequest) (n turnName) {
-	if a.Key != "" {
+	if a.IdempotencyKey != "" {
 		n = turnName{s.idempotencyKeyHash(sendKeyLabel, a.Caller), s.fingerprint(a)}
 	}
 	return n
@@ -153,7 +153,7 @@ type keyClaim struct {
 // not end if the client hangs up. Errors: ErrKeyInProgress, ErrKeyReused, fault.Unavailable.
 func (s *Service) claimKey(ctx context.Context, a parsedRequest) (keyClaim, error) {
 	id, err := s.newID()
-	if err != nil || a.Key == "" {
+	if err != nil || a.IdempotencyKey == "" {
 		return keyClaim{send: id}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
@@ -233,12 +233,12 @@ func (s *Service) idempotencyKeyHash(label string, c Caller) [32]byte {
 	kind := "secret"
 	switch {
 	case c.Kind == BackEnd:
-	case isRandomHex(c.Key):
+	case isRandomHex(c.IdempotencyKey):
 		kind = "browser"
 	default:
 		kind = "browser of " + bucketnames.ClientPrefix(c.IP)
 	}
-	return s.Vault.KeyedHash(label, c.App, kind, c.Key)
+	return s.Vault.KeyedHash(label, c.App, kind, c.IdempotencyKey)
 }
 
 // The labels of idempotencyKeyHash: a send, a check and a report never share a key.

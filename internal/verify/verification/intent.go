@@ -35,8 +35,8 @@ func (s *Service) newIntent(r *sendInProgress, d quota.Decision) (store.Intent, 
 	}
 	in := store.Intent{
 		Send: row, Verification: fresh, Join: r.joins.id, Address: suppressed,
-		Rules:      policy.ForDatabase(r.subject.Purpose.Policy.Rules),
-		Rejections: policy.FailureRule(r.subject.Purpose.Policy.Rules), Purposes: r.subject.Purpose.Shares,
+		Rules:         policy.EnforcedRecipientRules(r.subject.Purpose.Policy.Rules),
+		RejectionRule: policy.FailureRule(r.subject.Purpose.Policy.Rules), Purposes: r.subject.Purpose.PolicyPurposes,
 		TTL: cmp.Or(r.TTL, r.subject.Purpose.TTL), MinLife: MinResendLife(r.subject.Purpose.TTL), Lease: s.Lease,
 	}
 	if r.Code != "" {

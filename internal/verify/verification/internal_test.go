@@ -63,7 +63,7 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 		joins: joinedVerification{class: store.UnknownBrowser}}
 	s.lockouts.remember(a.lockoutKey(store.SecretKeyClass), time.Hour, seenAt)
 	cached := func() time.Duration {
-		left, err := s.cachedLockout(t.Context(), a)
+		left, err := s.knownLockout(t.Context(), a)
 		servertest.Same(t, "error", err, nil)
 		return left
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func presenting(tokens ...string) vtest.Option {
-	return func(a *verification.Request) { a.Known = tokens }
+	return func(a *verification.Request) { a.KnownTokens = tokens }
 }
 
 // knownBrowser enters Ana's code in a browser and returns the browser's token.
@@ -23,7 +23,7 @@ func knownBrowser(r *vtest.Rig, options ...vtest.Option) string {
 	id := r.Send(ask).View.ID
 	checked, _, _ := r.Try(ask.Caller, id, r.LastCode())
 	r.WantChecked("a browser", checked, "approved true")
-	return checked.Known
+	return checked.KnownToken
 }
 
 // A token is good for the app and address of its verification, for 90 days, until that is erased,
@@ -79,7 +79,7 @@ func TestKnownBrowsers(t *testing.T) {
 		r.WantLine("a look", "1000 <nil>", look.Quota.Rules[0].Limit, err)
 		id = r.SendTo(vtest.Ana).View.ID
 		r.WantApproved(id, r.LastCode())
-		r.Want("a secret key's token", r.Check(id, "000000").Known, "")
+		r.Want("a secret key's token", r.Check(id, "000000").KnownToken, "")
 
 		r.FailStore(sqlitetest.Down, "VerificationsByID")
 		r.Want("the database is away", limit(r.Svc, byBrowser(vtest.Ana, presenting(token))), 100)

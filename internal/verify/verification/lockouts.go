@@ -91,12 +91,12 @@ func (a parsedRequest) lockoutKey(class store.Class) lockoutKey {
 	return lockoutKey{a.App, a.to.Channel(), a.subject.Recipient, class}
 }
 
-// cachedLockout returns the wait of a cached lockout that applies to the code to send; 0 if there
+// knownLockout returns the wait of a cached lockout that applies to the code to send; 0 if there
 // is none. It also returns 0 for a caller's code, which is not checked here. It returns 0 if a
 // resend names a verification of another class: only the database knows whether the code of that
 // verification or a new one will be sent. Errors: those of Store.Lockout, which reads an old
 // lockout again.
-func (s *Service) cachedLockout(ctx context.Context, a parsedRequest) (time.Duration, error) {
+func (s *Service) knownLockout(ctx context.Context, a parsedRequest) (time.Duration, error) {
 	if a.Code != "" || a.joins.id != "" && a.joins.class != a.subject.Class {
 		return 0, nil
 	}
@@ -118,11 +118,11 @@ func (s *Service) cachedLockout(ctx context.Context, a parsedRequest) (time.Dura
 	return out.Wait, nil
 }
 
-// refusedByLockout records a send that is refused by a lockout, and returns the
+// refuseSendByLockout records a send that is refused by a lockout, and returns the
 // *TooManyChecksError.
-func (s *Service) refusedByLockout(a parsedRequest, wait time.Duration) error {
+func (s *Service) refuseSendByLockout(a parsedRequest, wait time.Duration) error {
 	s.recordRefusal(a, "refused", LockoutRuleName, quota.Recipient, wait)
-	refused := tooManyChecks(a.Caller, lockoutRule, wait, s.Now())
+	refused := tooManyChecksError(a.Caller, lockoutRule, wait, s.Now())
 	refused.Send = true
 	return refused
 }

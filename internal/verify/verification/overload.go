@@ -13,8 +13,8 @@ const (
 	checksAdmissionName = "checks"
 )
 
-// AdmissionStates returns how full the two admissions are, by name: sends and checks.
-func (s *Service) AdmissionStates() map[string]admission.Stats {
+// AdmissionStats returns how full the two admissions are, by name: sends and checks.
+func (s *Service) AdmissionStats() map[string]admission.Stats {
 	return map[string]admission.Stats{sendsAdmissionName: s.sends.Stats(), checksAdmissionName: s.checks.Stats()}
 }
 
@@ -51,7 +51,7 @@ func (s *Service) ChecksOverloadError() error {
 // of its class, or nil. It also returns nil if the class is not known yet, since the browser may be
 // a known one.
 func (s *Service) refuseIfOverloaded(ask Request) error {
-	if ask.Kind == Browser && (ask.Resend != "" || len(ask.Known) > 0) {
+	if ask.Kind == Browser && (ask.Resend != "" || len(ask.KnownTokens) > 0) {
 		return nil
 	}
 	return s.countOverload(sendsAdmissionName, s.sends.RefuseIfFull(admission.ClassOf(ask.Caller.classWithoutTokens().IsStranger())))

@@ -20,7 +20,7 @@ func overloaded(err error) bool {
 func TestASendIsRefusedUnparsed(t *testing.T) {
 	browser, stranger := vtest.By(vtest.Browser),
 		vtest.By(verification.Caller{App: vtest.BackEnd.App, Kind: verification.BackEnd, Stranger: true})
-	known := func(a *verification.Request) { a.Known = []string{"a token"} }
+	known := func(a *verification.Request) { a.KnownTokens = []string{"a token"} }
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		refused := func(o ...vtest.Option) bool { return overloaded(r.SendError(vtest.AskFor("no address", o...))) }
 		r.Want("refused of none", []bool{refused(browser), refused(stranger), r.Svc.SendsOverloadError() != nil},

@@ -21,15 +21,15 @@ import (
 // parsedRequest is a Request after parsing, with its recipient and the rules that apply. It is not
 // changed afterwards.
 type parsedRequest struct {
-	Request                        // for a resend: completed from the verification that it names
-	request string                 // ID of the HTTP request; empty: none
-	locale  string                 // canonical
-	joins   joinedVerification     // zero: not a resend
-	to      recipient.Recipient    // of the code
-	address recipient.Hash         // of the address as it is spelled; subject.Recipient may stand for several spellings
-	subject bucketnames.Subject    // has the purpose with its rules, and the class
-	buckets map[quota.Scope]string // of the subject; must not be changed
-	holder  string                 // of a verification that the request opens
+	Request                          // for a resend: completed from the verification that it names
+	requestID string                 // ID of the HTTP request; empty: none
+	locale    string                 // canonical
+	joins     joinedVerification     // zero: not a resend
+	to        recipient.Recipient    // of the code
+	address   recipient.Hash         // of the address as it is spelled; subject.Recipient may stand for several spellings
+	subject   bucketnames.Subject    // has the purpose with its rules, and the class
+	buckets   map[quota.Scope]string // of the subject; must not be changed
+	holder    string                 // of a verification that the request opens
 }
 
 // joinedVerification is the verification that a resend names.
@@ -71,7 +71,7 @@ func (s *Service) parseRequest(ctx context.Context, ask Request) (parsedRequest,
 // parseFields parses the fields of a request. For a resend it also reads the verification. Errors:
 // *fault.InvalidError, fault.NotFound, ErrCallerCode, fault.Unavailable.
 func (s *Service) parseFields(ctx context.Context, ask Request) (parsedRequest, error) {
-	a := parsedRequest{Request: ask, request: requestid.FromContext(ctx)}
+	a := parsedRequest{Request: ask, requestID: requestid.FromContext(ctx)}
 	if err := validateOptions(ask); err != nil {
 		return a, err
 	}
@@ -168,7 +168,7 @@ const (
 // reads at most one verification, and none without a token that fits. If the database does not
 // answer, it returns false.
 func (s *Service) isKnownBrowser(ctx context.Context, a parsedRequest) bool {
-	for _, token := range a.Known {
+	for _, token := range a.KnownTokens {
 		id, err := s.Vault.OpenKnownToken(token, a.App, a.to.Channel(), a.address)
 		if err != nil {
 			continue
@@ -198,7 +198,7 @@ func (s *Service) subjectWithRules(
 
 func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Hash, in bucketnames.RecipientGroups,
 	p policy.Purpose) bucketnames.Subject {
-	return bucketnames.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Area: in, Purpose: p, Class: class}
+	return bucketnames.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Groups: in, Purpose: p, Class: class}
 }
 
 // purposeWithRules returns the purpose with the rules and limits that apply to the caller, the
@@ -213,7 +213,7 @@ func (s *Service) purposeWithRules(
 	}
 	p = p.ForChannel(ch)
 	if set.TestRecipients.Has(address, s.Now()) {
-		p = p.Observing()
+		p = p.ForTestRecipient()
 	}
 	return p
 }
@@ -245,7 +245,7 @@ func (a parsedRequest) sendRow() store.Send {
 		To:      a.to.Masked(),
 		Country: a.to.Country(), Prefix: a.to.VisiblePrefix(), Locale: a.locale, Labels: a.Labels,
 		VerificationID: a.joins.id,
-		Network:        a.network(), Site: a.Site, RequestID: a.request,
+		Network:        a.network(), Site: a.Site, RequestID: a.requestID,
 	}
 }
 

@@ -65,7 +65,7 @@ func (s *Service) Prove(ctx context.Context, ask Request, p AddressEvidence) (re
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	begun, fresh, err := s.Store.InsertProven(ctx, store.Intent{
-		Send: row, Verification: v, Purposes: a.subject.Purpose.Shares, TTL: a.subject.Purpose.TTL,
+		Send: row, Verification: v, Purposes: a.subject.Purpose.PolicyPurposes, TTL: a.subject.Purpose.TTL,
 	}, p.Issuer, tell)
 	switch {
 	case err != nil:
@@ -82,7 +82,7 @@ func (s *Service) Prove(ctx context.Context, ask Request, p AddressEvidence) (re
 // of codes is also a stop of proofs.
 func (s *Service) refuseProofIfStopped(a parsedRequest) error {
 	set := s.Policy.Get()
-	if _, paused := set.Paused(a.to.Channel(), a.subject.Purpose.Name); paused || set.Blocks.Contains(a.to, a.address) {
+	if _, paused := set.Paused(a.to.Channel(), a.subject.Purpose.Name); paused || set.Blocks.BlocksSend(a.to, a.address) {
 		return ErrStopped
 	}
 	if left := s.HoldUntil.Sub(s.Now()); left > 0 {

@@ -28,7 +28,7 @@ func TestProve(t *testing.T) {
 		r.NoError(err)
 		r.WantLine("the answer", "true approved evp proven 29", got.Valid, got.State, got.Method,
 			r.Get(got.ID).Send.Status, len(got.ID))
-		r.Want("carries a proof and a token", got.Proof != "" && got.Known != "", true)
+		r.Want("carries a proof and a token", got.Proof != "" && got.KnownToken != "", true)
 		r.WantLine("the row", "evp", r.Verification(got.ID).Method)
 		r.Sleep(time.Second)
 		r.WantMails(0)

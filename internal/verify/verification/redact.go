@@ -121,10 +121,10 @@ func (k sendHistory) visibleState(actual quota.State, at time.Time) quota.State 
 	return told
 }
 
-// tooManyChecks returns the error for a caller that must wait because bound allows no more failed
+// tooManyChecksError returns the error for a caller that must wait because bound allows no more failed
 // checks. wait was measured at the instant at. Callers without a secret key are told a rounded wait
 // (roundedWait).
-func tooManyChecks(c Caller, bound quota.Rule, wait time.Duration, at time.Time) *TooManyChecksError {
+func tooManyChecksError(c Caller, bound quota.Rule, wait time.Duration, at time.Time) *TooManyChecksError {
 	if c.Kind != BackEnd {
 		wait = roundedWait(bound, at.Add(wait), at)
 	}

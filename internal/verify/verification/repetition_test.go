@@ -126,7 +126,7 @@ func TestSendFloodOfRepetitions(t *testing.T) {
 				if n := db.claims.Load() - before; n > 7 {
 					r.Errorf("%d claims", n)
 				}
-				r.Want("under way", second.AdmissionStates()["sends"].UnderWay["known"] <= 1, true)
+				r.Want("under way", second.AdmissionStats()["sends"].UnderWay["known"] <= 1, true)
 				asked := time.Now()
 				a, err := second.Send(r.Context(), vtest.AskFor(vtest.Ana))
 				r.NoError(err)

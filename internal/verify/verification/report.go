@@ -58,7 +58,7 @@ func (s *Service) report(ctx context.Context, c Caller, v store.Verification, ou
 
 // reportKey returns the hash of the caller's Idempotency-Key; nil: it has none.
 func (s *Service) reportKey(c Caller) []byte {
-	if c.Key == "" {
+	if c.IdempotencyKey == "" {
 		return nil
 	}
 	key := s.idempotencyKeyHash(reportKeyLabel, c)

@@ -205,7 +205,7 @@ func TestCheckNamedMeansTheSpelling(t *testing.T) {
 type prover struct{ subjects []string }
 
 func (p *prover) Sign(f proof.Claims, _ time.Time) (string, error) {
-	p.subjects = append(p.subjects, f.Recipient)
+	p.subjects = append(p.subjects, f.RecipientHash)
 	return fmt.Sprint("proof ", len(p.subjects)), nil
 }
 

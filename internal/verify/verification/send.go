@@ -44,7 +44,7 @@ func answerTimeout() time.Duration { return store.CallTimeout * 3 / 2 }
 // returns. A deadline of ctx bounds the decision too. While another request with the Idempotency-Key
 // is under way, Send waits for that one's answer. Errors: *fault.InvalidError, *TooManyChecksError
 // during a lockout, *HoldUntilError before Dependencies.HoldUntil, *admission.OverloadedError,
-// ErrCallerCode, fault.NotFound, fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused, ErrHeld.
+// ErrCallerCode, fault.NotFound, fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused, ErrKeptBack.
 func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err error) {
 	if err := s.refuseIfOverloaded(ask); err != nil {
 		return Answer{}, err
@@ -112,7 +112,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
 		return Answer{}, &HoldUntilError{s.HoldUntil, left}
 	}
-	if answer, err := s.refuseIfHeld(ctx, r.parsedRequest); answer != nil {
+	if answer, err := s.refuseIfLockedOutOrHeld(ctx, r.parsedRequest); answer != nil {
 		return *answer, err
 	}
 	asked := s.Now()
@@ -134,7 +134,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	case err != nil:
 		return Answer{}, err
 	case !decision.Admitted:
-		return s.refusalAnswer(ctx, r.parsedRequest, told, "refused"), nil
+		return s.refuse(ctx, r.parsedRequest, told, "refused"), nil
 	}
 	begun, err := s.writeSend(ctx, r, decision)
 	// If the process dies here and the send was written, another replica takes it over after its
@@ -147,9 +147,9 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	case begun.Lockout.Wait > 0: // no row, as in the next case: if the process dies, the refund is lost
 		s.Outbox.RefundLater(string(r.send[:]), r.buckets)
 		s.lockouts.remember(r.lockoutKey(begun.Lockout.Class), begun.Lockout.Wait, s.Now())
-		return Answer{}, s.refusedByLockout(r.parsedRequest, begun.Lockout.Wait)
+		return Answer{}, s.refuseSendByLockout(r.parsedRequest, begun.Lockout.Wait)
 	case !begun.Admitted:
-		return s.refusedByDatabase(ctx, r, decision, asked, begun), nil
+		return s.refuseByDatabase(ctx, r, decision, asked, begun), nil
 	case begun.Repeated: // another request with the key has written the send
 		return s.replay(ctx, r.parsedRequest,
 			store.IdempotencyClaimAnswer{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
@@ -159,12 +159,12 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	return s.deliverAdmitted(waiting, r, s.Gates.AnswerAdmitted(ctx, r.subject, decision, asked, begun), begun)
 }
 
-// refuseIfHeld refuses a send during a cached lockout of the recipient or a carrier's hold. It
+// refuseIfLockedOutOrHeld refuses a send during a cached lockout of the recipient or a carrier's hold. It
 // returns nil if there is neither; then the gates decide. If a rule refuses too, the answer shows
 // that rule and not the lockout, so that a caller over its own limits learns nothing about the
 // recipient. A hold is shown as one of the rules.
-func (s *Service) refuseIfHeld(ctx context.Context, a parsedRequest) (*Answer, error) {
-	lockout, err := s.cachedLockout(ctx, a)
+func (s *Service) refuseIfLockedOutOrHeld(ctx context.Context, a parsedRequest) (*Answer, error) {
+	lockout, err := s.knownLockout(ctx, a)
 	if err != nil {
 		return &Answer{}, err
 	}
@@ -177,10 +177,10 @@ func (s *Service) refuseIfHeld(ctx context.Context, a parsedRequest) (*Answer, e
 	case err != nil:
 		return &Answer{}, err
 	case !d.Allowed():
-		refusal := s.refusalAnswer(ctx, a, d, "refused")
+		refusal := s.refuse(ctx, a, d, "refused")
 		return &refusal, nil
 	case lockout > 0:
-		return &Answer{}, s.refusedByLockout(a, lockout)
+		return &Answer{}, s.refuseSendByLockout(a, lockout)
 	}
 	return nil, nil
 }
@@ -224,12 +224,12 @@ func (s *Service) writeSend(ctx context.Context, r *sendInProgress, d quota.Deci
 }
 
 // deliverAdmitted passes the send to the outbox, waits for the outcome if the request has a Wait,
-// and returns the answer. If Request.Hold returns false, it cancels the send and returns ErrHeld.
+// and returns the answer. If Request.MaySend returns false, it cancels the send and returns ErrKeptBack.
 func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quota.Decision,
 	begun store.BeginAnswer) (Answer, error) {
 	r.slot.ReleaseNow()
 	r.leave(true)
-	held := r.Hold != nil && !r.Hold()
+	held := r.MaySend != nil && !r.MaySend()
 	outcome := "admitted"
 	if d.Alone {
 		outcome = "admitted_by_database_alone"
@@ -250,7 +250,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quot
 		}
 		work.Verification.CanceledAt = began // the outbox sends nothing, whatever the database says
 		s.Outbox.Deliver(ctx, work, 0)
-		return Answer{}, ErrHeld
+		return Answer{}, ErrKeptBack
 	}
 	r.endTurn(true)
 	send := s.Outbox.Deliver(ctx, work, min(r.Wait, MaxWait))
@@ -300,20 +300,20 @@ func (s *Service) statesOfRefusal(ctx context.Context, a parsedRequest, d quota.
 	return told, err
 }
 
-// refusedByDatabase records and answers a send that the limiter admitted and the database refused.
+// refuseByDatabase records and answers a send that the limiter admitted and the database refused.
 // It removes the send from the limiter.
-func (s *Service) refusedByDatabase(ctx context.Context, r *sendInProgress, taken quota.Decision, asked time.Time,
+func (s *Service) refuseByDatabase(ctx context.Context, r *sendInProgress, taken quota.Decision, asked time.Time,
 	begun store.BeginAnswer) Answer {
-	d := s.Gates.AnswerOverruled(ctx, r.subject, r.send, taken, asked, begun)
+	d := s.Gates.RefundOverruled(ctx, r.subject, r.send, taken, asked, begun)
 	outcome := "refused_by_database"
 	if taken.Alone {
 		outcome = "refused_by_database_alone"
 	}
-	return s.refusalAnswer(ctx, r.parsedRequest, d, outcome)
+	return s.refuse(ctx, r.parsedRequest, d, outcome)
 }
 
-// refusalAnswer records a refusal, counts it in the metrics, and returns the answer.
-func (s *Service) refusalAnswer(ctx context.Context, a parsedRequest, d gates.Answer, outcome string) Answer {
+// refuse records a refusal, counts it in the metrics, and returns the answer.
+func (s *Service) refuse(ctx context.Context, a parsedRequest, d gates.Answer, outcome string) Answer {
 	worst, _ := d.Blocking()
 	s.countBreakerRefusal(a.App, worst)
 	s.recordRefusal(a, outcome, worst.Name, worst.Scope, worst.RetryAfter)

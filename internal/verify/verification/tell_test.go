@@ -97,13 +97,13 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 			run:     func(r *vtest.Rig) { send(r); r.Sleep(time.Hour) },
 		},
 		"bounced, once": {want: []string{"send.sent", "send.bounced 5.1.1"}, run: func(r *vtest.Rig) {
-			bounce := reports.Event{Outcome: reports.BouncedForGood, Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID),
+			bounce := reports.Event{Meaning: reports.BouncedForGood, Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID),
 				Detail: "5.1.1"}
 			r.Ingest("bounced", bounce)
 			r.Ingest(reports.Repeated, bounce)
 		}},
 		"reported as delivered": {want: []string{"send.sent", "send.delivered"}, run: func(r *vtest.Rig) {
-			r.Ingest("delivered", reports.Event{Outcome: reports.Delivered,
+			r.Ingest("delivered", reports.Event{Meaning: reports.Delivered,
 				Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID)})
 		}},
 		"a text, lost and then delivered": {prepare: vtest.ServeCountries("DE"),
@@ -125,7 +125,7 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 				erase := func() { r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase"))) }
 				sent := r.SendTo(vtest.Ana)
 				erase() // while it is pending
-				r.Ingest("bounced", reports.Event{Outcome: reports.Bounced, Send: uuid.MustParse(sent.View.Send.ID)})
+				r.Ingest("bounced", reports.Event{Meaning: reports.Bounced, Send: uuid.MustParse(sent.View.Send.ID)})
 				r.Sleep(time.Hour)
 				r.SendTo(vtest.Ana)
 				r.Sleep(10 * time.Minute)
@@ -175,7 +175,7 @@ func TestTheDelivererOfEventsIsWoken(t *testing.T) {
 			woken++
 			r.WantEvents(append([]string{"send.sent"}, []string{"verification.approved"}[:woken-1]...)...)
 		}
-		r.Svc.Notify, r.Svc.Outbox.Notify = woke, woke
+		r.Svc.WakeWebhooks, r.Svc.Outbox.WakeWebhooks = woke, woke
 		r.Start()
 		a := r.SendTo(vtest.Ana)
 		r.Check(a.View.ID, r.Code(0))
@@ -198,7 +198,7 @@ func TestTestRecipients(t *testing.T) {
 		a := r.SendTo("Reviewer@example.com")
 		for range 12 { // no rule
 			a = r.SendTo("Reviewer@example.com")
-			r.WantLine("the answer", "true {digits 6} 0s 0", a.View.Test, a.View.Code, a.Quota.RetryAfter(),
+			r.WantLine("the answer", "true {digits 6} 0s 0", a.View.Test, a.View.CodeShape, a.Quota.RetryAfter(),
 				len(a.Quota.Rules))
 		}
 		look, err := r.Svc.Get(r.Context(), vtest.BackEnd, a.View.ID)
@@ -280,8 +280,8 @@ func TestBlockedPrefixes(t *testing.T) {
 	phone, _ := recipient.Parse(recipient.SMS, vtest.Mobile)
 	for prefix, want := range map[string]bool{"+49": true, vtest.Mobile: true, "+44": false, "49": false} {
 		blocks := policy.BlockLists{Prefixes: []string{prefix}}
-		servertest.Same(t, prefix, blocks.Contains(phone, recipient.Hash{}), want)
+		servertest.Same(t, prefix, blocks.BlocksSend(phone, recipient.Hash{}), want)
 		servertest.Same(t, "of a mail address",
-			blocks.Contains(vtest.ParseEmail(t, vtest.Mobile+"@example.com"), recipient.Hash{}), false)
+			blocks.BlocksSend(vtest.ParseEmail(t, vtest.Mobile+"@example.com"), recipient.Hash{}), false)
 	}
 }

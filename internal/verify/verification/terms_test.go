@@ -88,7 +88,7 @@ func TestWhatNeedsHistory(t *testing.T) {
 				rule(quota.Failures))
 		}, true},
 		"another policy":    {func(p *policy.Purpose) { p.Policy.Name = "other" }, true},
-		"others that share": {func(p *policy.Purpose) { p.Shares = []string{"login"} }, true},
+		"others that share": {func(p *policy.Purpose) { p.PolicyPurposes = []string{"login"} }, true},
 		"a new purpose":     {func(p *policy.Purpose) { p.Name = "new" }, true},
 		"one less":          {func(p *policy.Purpose) { p.Name = "default" }, false},
 	} {
@@ -159,7 +159,7 @@ func TestWhatIsRememberedOfFormerPoliciesIsBounded(t *testing.T) {
 	for i := range 100 {
 		r.Change(hourly(fmt.Sprint("p", i%50), 1, time.Hour))
 	}
-	got := r.Svc.Terms().CurrentAndFormerNames("login")
+	got := r.Svc.Terms().CurrentAndFormerCountedAs("login")
 	if len(got) != 17 || got[16] != r.Svc.Terms().Purposes["login"].CountedAs() || !strings.HasPrefix(got[15], "p48") {
 		t.Errorf("%v", got)
 	}

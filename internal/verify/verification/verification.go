@@ -2,7 +2,7 @@
 // The steps of one send:
 //
 //	Send ─▶ gates.TakeSend ─ refused ─▶ refusals.Add (batched)
-//	     ─▶ Store.Begin    ─ refused ─▶ gates.AnswerOverruled: the place is given back
+//	     ─▶ Store.Begin    ─ refused ─▶ gates.RefundOverruled: the place is given back
 //	     ─▶ Outbox.Deliver ─▶ answer 202
 //
 // Files: ask.go, callers_code.go and parse_ask.go read a request; send.go, idempotency.go,
@@ -46,13 +46,13 @@ type Store interface {
 	Lockout(ctx context.Context, v store.Verification) (store.Lockout, error)
 
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
-	VerificationsByID(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)
+	VerificationsByID(ctx context.Context, ids []string) (list []store.Verification, now time.Time, err error)
 	NewestPending(ctx context.Context, h store.HolderQuery) (store.Verification, error)
 	Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error)
 	Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error)
 	NewestCallerCode(ctx context.Context, h store.HolderQuery) (store.Verification, error)
 	Report(ctx context.Context, id string, r store.Report, key []byte, tell store.NewEvent) (store.Verification, error)
-	InsertProven(ctx context.Context, intent store.Intent, issuer string, tell store.NewEvent) (store.BeginAnswer, bool, error)
+	InsertProven(ctx context.Context, intent store.Intent, issuer string, tell store.NewEvent) (begun store.BeginAnswer, fresh bool, err error)
 }
 
 // Outbox delivers sends, and refunds sends that were counted but not written. Implementation:
@@ -68,7 +68,7 @@ type Outbox interface {
 	SettleLater(send uuid.UUID, buckets map[quota.Scope]string)
 }
 
-// LocaleChooser chooses a language for which there are templates. Implementations: message.Renderer
+// LocaleChooser chooses a language for which there are templates. Implementations: message.MailRenderer
 // and message.TextRenderer.
 type LocaleChooser interface {
 	PreferredLocale(app, list string) string // tag in an Accept-Language list that fits the app's templates best
@@ -98,21 +98,21 @@ const MaxAttempts = 5
 
 // Dependencies are the services that a Service uses.
 type Dependencies struct {
-	Store    Store
-	Gates    *gates.Gates
-	Outbox   Outbox
-	Refusals *refusals.Batch
-	Policy   *policy.CurrentSet
-	Vault    keys.Vault
-	Mails    LocaleChooser
-	Texts    LocaleChooser // nil: there are no text messages
-	Prover   Prover        // nil: approvals carry no proof
-	Observer Observer
-	IDs      *store.IDGenerator // makes the IDs of sends, checks and events
-	Lease    time.Duration      // lease of a row that Begin writes; must be the outbox's
-	Now      func() time.Time
-	Logger   *slog.Logger
-	Notify   func() // called after an event was written for an app's webhook; must not block
+	Store        Store
+	Gates        *gates.Gates
+	Outbox       Outbox
+	Refusals     *refusals.Batch
+	Policy       *policy.CurrentSet
+	Vault        keys.Vault
+	Mails        LocaleChooser
+	Texts        LocaleChooser // nil: there are no text messages
+	Prover       Prover        // nil: approvals carry no proof
+	Observer     Observer
+	IDs          *store.IDGenerator // makes the IDs of sends, checks and events
+	Lease        time.Duration      // lease of a row that Begin writes; must be the outbox's
+	Now          func() time.Time
+	Logger       *slog.Logger
+	WakeWebhooks func() // called after an event was written for an app's webhook; must not block
 
 	HoldUntil time.Time // no send is admitted before this instant
 }
@@ -137,7 +137,7 @@ func New(p Dependencies) *Service {
 }
 
 func (s *Service) eventMaker() webhook.EventMaker {
-	return webhook.EventMaker{Policy: s.Policy, Vault: s.Vault, IDs: s.IDs, Now: s.Now, Notify: s.Notify}
+	return webhook.EventMaker{Policy: s.Policy, Vault: s.Vault, IDs: s.IDs, Now: s.Now, WakeWebhooks: s.WakeWebhooks}
 }
 
 // CallerKind says how a caller is authenticated, and so what it may see.
@@ -157,10 +157,10 @@ type Caller struct {
 
 	Stranger bool // a back end acts for a person that it does not know: its class is UnknownBrowser
 
-	// Key is the Idempotency-Key of a send or a check: requests of one caller with the same key are one
+	// IdempotencyKey is the Idempotency-Key of a send or a check: requests of one caller with the same key are one
 	// request. A send's is kept for IdempotencyKeyLife, a check's until the next check counts. Empty:
 	// none
-	Key string
+	IdempotencyKey string
 }
 
 // network returns the client's network in the form that rows have; empty: not known.
@@ -192,9 +192,9 @@ var (
 	ErrCallerCode = errors.New("verification: the code is the caller's")
 	// ErrOurCode: this service checks the code, so a caller cannot report its outcome.
 	ErrOurCode = errors.New("verification: the code is ours")
-	// ErrHeld: Request.Hold kept the message back. The send failed and gave the
+	// ErrKeptBack: Request.MaySend kept the message back. The send failed and gave the
 	// recipient's places back.
-	ErrHeld = errors.New("verification: the message was kept back")
+	ErrKeptBack = errors.New("verification: the message was kept back")
 	// ErrKeyReused: the idempotency key was used with another request.
 	ErrKeyReused = errors.New("verification: the key belongs to another request")
 	// ErrKeyOfOtherCode: the check has the idempotency key of the last counted check, but another code or kind of

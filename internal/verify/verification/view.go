@@ -56,10 +56,10 @@ type View struct {
 	Now               time.Time // on the database's clock
 	// hash of the address as spelled, the same as sub in a proof; the API shows it to secret keys
 	// alone; empty if the address was erased or cannot be decrypted
-	Recipient string
-	Test      bool                 // a test recipient: nothing is sent, and its code is configured
-	Code      code.Shape           // length and alphabet of the code, for the page's input
-	Method    store.ApprovalMethod // how it was approved; empty: by its code, or not approved
+	RecipientHash string
+	Test          bool                 // a test recipient: nothing is sent, and its code is configured
+	CodeShape     code.Shape           // length and alphabet of the code, for the page's input
+	Method        store.ApprovalMethod // how it was approved; empty: by its code, or not approved
 }
 
 // SendView is the newest send of a verification.
@@ -104,8 +104,8 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 	set := s.Policy.Get()
 	status, final := send.StatusForApp(set.Reports[v.Channel])
 	return View{
-		Recipient: address.StringOrEmpty(),
-		Test:      test, Code: s.codeShape(v), Method: v.Method,
+		RecipientHash: address.StringOrEmpty(),
+		Test:          test, CodeShape: s.codeShape(v), Method: v.Method,
 		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Labels: v.Labels,
 		PurposeTitle: set.Purposes[v.Purpose].Titles.ForLocaleOrEmpty(v.Locale),
 		CreatedAt:    v.CreatedAt, ExpiresAt: v.ExpiresAt,
@@ -247,7 +247,7 @@ func (s *Service) RecipientQuota(
 	if err != nil {
 		return quota.Decision{}, err
 	}
-	p = set.WithLimits(p, app, class)
+	p = set.ForClass(p, app, class)
 	told, err := s.peek(ctx, bucketnames.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch),
 		Class: class})
 	return told.Decision, err

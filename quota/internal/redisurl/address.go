@@ -67,9 +67,9 @@ func (a *address) text() string {
 	return a.url.String()
 }
 
-// explain returns err, or another error where err could show a part of a password: an unescaped
+// redact returns err, or another error where err could show a part of a password: an unescaped
 // character moves the rest of a password into the path or the query.
-func (a *address) explain(err error) error {
+func (a *address) redact(err error) error {
 	if strings.Contains(a.rest, "@") || strings.Contains(a.rest, "sentinel_password") {
 		return errNotURL
 	}

@@ -66,7 +66,7 @@ func StandaloneOptions(rawURL string) (*redis.Options, error) {
 	a.setDefault("max_retries", retries)
 	o, err := redis.ParseURL(a.text())
 	if err != nil {
-		return nil, a.explain(err)
+		return nil, a.redact(err)
 	}
 	o.ContextTimeoutEnabled, o.DialerRetries = true, dials
 	a.trust(o.TLSConfig, a.url.Hostname())
@@ -94,7 +94,7 @@ func SentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
 		err = errors.New("the number of the database is below 0")
 	}
 	if err != nil {
-		return nil, a.explain(err)
+		return nil, a.redact(err)
 	}
 	o.MasterName, o.SentinelAddrs = master, a.hosts
 	o.Username, o.Password, o.SentinelUsername, o.SentinelPassword = o.SentinelUsername, o.SentinelPassword, user, password
@@ -115,7 +115,7 @@ func ClusterOptions(rawURL string) (*redis.ClusterOptions, error) {
 	}
 	o, err := redis.ParseClusterURL(a.text())
 	if err != nil {
-		return nil, a.explain(err)
+		return nil, a.redact(err)
 	}
 	o.Addrs = a.hosts
 	o.ContextTimeoutEnabled, o.DialerRetries = true, dials

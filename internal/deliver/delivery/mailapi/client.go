@@ -79,7 +79,7 @@ type Client struct {
 
 // New checks the configuration of a server, and dials nothing.
 func New(c Config) (*Client, error) {
-	a, err := c.complete()
+	a, err := c.openProvider()
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func (s *Client) requestOnce(ctx context.Context, r exchange.Request, private de
 // sendIDOf returns the ID of the send, the Message-ID without its domain. The provider's events
 // name the send by it.
 func sendIDOf(mail *delivery.RenderedMail) string {
-	id, _, _ := strings.Cut(mail.Message.ID, "@")
+	id, _, _ := strings.Cut(mail.Message.MessageID, "@")
 	return id
 }
 

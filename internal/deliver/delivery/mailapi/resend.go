@@ -29,8 +29,8 @@ func (r resendAPI) buildRequest(mail *delivery.RenderedMail) (exchange.Request, 
 		return exchange.Request{}, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare,
 			Reason: delivery.ReasonTemplate, Err: exchange.ErrIncompleteMessage}
 	}
-	headers := map[string]string{"Message-ID": "<" + m.ID + ">", "References": "<thread-" + m.ID + ">",
-		"X-Entity-Ref-ID": m.ID, "Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All"}
+	headers := map[string]string{"Message-ID": "<" + m.MessageID + ">", "References": "<thread-" + m.MessageID + ">",
+		"X-Entity-Ref-ID": m.MessageID, "Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All"}
 	if m.Language != "" {
 		headers["Content-Language"] = m.Language
 	}
@@ -47,7 +47,7 @@ func (r resendAPI) buildRequest(mail *delivery.RenderedMail) (exchange.Request, 
 		HTML    string            `json:"html,omitempty"`
 		Headers map[string]string `json:"headers"`
 		Tags    []tag             `json:"tags"`
-	}{mail.Sender(), []string{mail.To}, m.Subject, m.Text, m.HTML, headers, []tag{{"send", sendIDOf(mail)}}})
+	}{mail.FromHeader(), []string{mail.To}, m.Subject, m.Text, m.HTML, headers, []tag{{"send", sendIDOf(mail)}}})
 	request := r.authorizedRequest(http.MethodPost, "/emails")
 	request.Body = body
 	request.Header.Set("Content-Type", "application/json")

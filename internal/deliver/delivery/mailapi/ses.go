@@ -72,7 +72,7 @@ func (s sesAPI) signedRequest(method, path string, body []byte) exchange.Request
 	headers := map[string]string{"content-type": "application/json", "host": exchange.Host(url),
 		"x-amz-date": now.Format(amzDateFormat)}
 	return exchange.Request{Method: method, URL: url, Body: body, Header: http.Header{
-		"Authorization": {SignAWS4(s.Username, s.Password, s.Parameters["region"], "ses", now, method, path, "",
+		"Authorization": {AWS4Authorization(s.Username, s.Password, s.Parameters["region"], "ses", now, method, path, "",
 			headers, string(body))},
 		"Content-Type": {headers["content-type"]}, "X-Amz-Date": {headers["x-amz-date"]},
 	}}
@@ -83,9 +83,9 @@ const (
 	amzDateFormat = "20060102T150405Z"
 )
 
-// SignAWS4 returns the Authorization header of a request. The names of the signed headers are in
+// AWS4Authorization returns the Authorization header of a request. The names of the signed headers are in
 // lower case, and one of them is x-amz-date.
-func SignAWS4(id, secret, region, service string, at time.Time, method, path, query string, signed map[string]string,
+func AWS4Authorization(id, secret, region, service string, at time.Time, method, path, query string, signed map[string]string,
 	body string) string {
 	canonical, list := exchange.CanonicalRequest(method, path, query, signed, exchange.HexSHA256(body))
 	date := at.UTC().Format("20060102")

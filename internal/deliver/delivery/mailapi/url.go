@@ -69,7 +69,7 @@ func ParseURL(text string) (Config, error) {
 	if err := c.setFromURL(u); err != nil {
 		return Config{}, err
 	}
-	_, err = c.complete()
+	_, err = c.openProvider()
 	return c, err
 }
 
@@ -109,9 +109,9 @@ func (c *Config) setFromURL(u *url.URL) error {
 	return err
 }
 
-// complete fills in the defaults and returns the api of the provider. The error is the first thing
+// openProvider fills in the defaults and returns the api of the provider. The error is the first thing
 // that is wrong; it has no credentials.
-func (c *Config) complete() (providerAPI, error) {
+func (c *Config) openProvider() (providerAPI, error) {
 	if !IsProviderScheme(c.Scheme) {
 		return nil, delivery.SafeError("the provider is not known")
 	}

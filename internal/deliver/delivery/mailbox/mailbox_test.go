@@ -62,7 +62,7 @@ func TestMailboxReceives(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := box.Messages()
-	want := mailbox.Mail{ID: m.ID, At: got[0].At, To: "用户@xn--fsqu00a.example", Subject: m.Subject, Text: m.Text,
+	want := mailbox.Mail{ID: m.MessageID, At: got[0].At, To: "用户@xn--fsqu00a.example", Subject: m.Subject, Text: m.Text,
 		HTML: m.HTML, Channel: "email", Code: smtptest.Code}
 	if len(got) != 1 || got[0] != want || got[0].At.Location() != time.UTC {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -213,7 +213,7 @@ func TestMailboxPlaysOutcomes(t *testing.T) {
 	expect(t, err, delivery.Unknown, delivery.StageDot, "")
 	for _, to := range []string{"bounce@simulator.test.example", "bouncer@simulator.test", "slow@simulator.test"} {
 		receipt, err := send(t, s, to)
-		if err != nil || receipt.Code != "250 2.0.0" || receipt.Took < slow && strings.HasPrefix(to, "slow") {
+		if err != nil || receipt.ReplyCodes != "250 2.0.0" || receipt.Took < slow && strings.HasPrefix(to, "slow") {
 			t.Errorf("%s: %+v, %v", to, receipt, err)
 		}
 	}

@@ -122,7 +122,7 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 			continue
 		}
 		receipt.Provider, _, _ = net.SplitHostPort(server.Address())
-		receipt.Code, fail = reply, failed
+		receipt.ReplyCodes, fail = reply, failed
 		if !tried || fail == nil || fail.Class != delivery.Temporary || ctx.Err() != nil {
 			break
 		}

@@ -13,7 +13,7 @@ import (
 
 // authenticate logs in (RFC 4954). Without TLS it refuses, unless the peer is this machine: otherwise an
 // attacker on the network could forge the refusal of a stronger mechanism and then read the password. It
-// notes in config.passwordWorks how the next session shall log in.
+// notes in config.preferPlain how the next session shall log in.
 func (s *session) authenticate() error {
 	if s.state == nil && !s.peerIsLoopback() {
 		return errCleartextLogin
@@ -30,7 +30,7 @@ func (s *session) authenticate() error {
 	err := s.client.Auth(newMechanism(name, s.config, s.state))
 	var reply *textproto.Error
 	if errors.As(err, &reply) && reply.Code == 535 && s.config.Mechanism == "" {
-		s.config.passwordWorks.Store(!showsPassword(name) && slices.ContainsFunc(offered, showsPassword))
+		s.config.preferPlain.Store(!showsPassword(name) && slices.ContainsFunc(offered, showsPassword))
 	}
 	return err
 }
@@ -52,7 +52,7 @@ func showsPassword(mechanism string) bool { return mechanism == "PLAIN" || mecha
 // chooseMechanism returns the strongest mechanism on offer that the configuration allows, "" if there
 // is none.
 func chooseMechanism(offered []string, config Config, state *tls.ConnectionState) string {
-	show := config.passwordWorks != nil && config.passwordWorks.Load() && slices.ContainsFunc(offered, showsPassword)
+	show := config.preferPlain != nil && config.preferPlain.Load() && slices.ContainsFunc(offered, showsPassword)
 	for _, name := range mechanisms {
 		bound := strings.HasSuffix(name, "-PLUS")
 		if slices.Contains(offered, name) && (config.Mechanism == "" || name == config.Mechanism) &&

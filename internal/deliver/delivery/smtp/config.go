@@ -41,9 +41,9 @@ type Config struct {
 	// strongest mechanism that is offered, and in the clear only to a loopback address.
 	Username, Password string
 	Mechanism          string
-	// passwordWorks: the server refused (535) a mechanism that hides the password, and offers PLAIN or
+	// preferPlain: the server refused (535) a mechanism that hides the password, and offers PLAIN or
 	// LOGIN, with which the next session begins; see openSession. withDefaults makes it.
-	passwordWorks *atomic.Bool
+	preferPlain *atomic.Bool
 	// Hello is our name in EHLO, by default "localhost". A public relay wants the sending domain
 	// here.
 	Hello string
@@ -109,7 +109,7 @@ func (c Config) PortHint() string {
 // first thing that is wrong; it has no credentials.
 func (c Config) withDefaults() (Config, error) {
 	c.Port = c.port()
-	c.passwordWorks = cmp.Or(c.passwordWorks, new(atomic.Bool))
+	c.preferPlain = cmp.Or(c.preferPlain, new(atomic.Bool))
 	c.Hello = cmp.Or(c.Hello, "localhost")
 	c.MaxConns = cmp.Or(c.MaxConns, defaultConns)
 	c.MinConns = cmp.Or(c.MinConns, min(defaultConns, c.MaxConns))

@@ -168,7 +168,7 @@ func (row misbehaviour) run(t *testing.T, server *smtptest.Server) {
 	s := server.Sender(t, change)
 	receipt, err := s.Send(t.Context(), m)
 	expect(t, err, row.want)
-	if receipt.Provider != "127.0.0.1" || strings.HasPrefix(receipt.Code, "2") != (err == nil) || receipt.Took < 0 {
+	if receipt.Provider != "127.0.0.1" || strings.HasPrefix(receipt.ReplyCodes, "2") != (err == nil) || receipt.Took < 0 {
 		t.Errorf("receipt %+v does not fit the outcome", receipt)
 	}
 	s.Close()

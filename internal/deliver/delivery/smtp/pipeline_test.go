@@ -102,8 +102,8 @@ func TestRepliesWithoutText(t *testing.T) {
 			}})
 			receipt, err := s.Send(t.Context(), smtptest.Sample(1))
 			expect(t, err, outcome{})
-			if receipt.Code != "250" {
-				t.Errorf("accepted by %q", receipt.Code)
+			if receipt.ReplyCodes != "250" {
+				t.Errorf("accepted by %q", receipt.ReplyCodes)
 			}
 			_, err = s.Send(t.Context(), smtptest.Sample(2))
 			expect(t, err, outcome{Class: delivery.Rejected, Stage: delivery.StageRcpt, Status: 550})

@@ -79,7 +79,7 @@ func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session,
 	}
 }
 
-// acquireOrQueue returns what takeOrReserve returns or, if that is false, queues the mail and returns
+// acquireOrQueue returns what takeOrReserveLocked returns or, if that is false, queues the mail and returns
 // its waiter. It returns neither if all connections are in use and patience is 0, and an error if
 // the pool is closed.
 func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *waiter, fail *delivery.Error) {
@@ -88,7 +88,7 @@ func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *w
 	if p.closed {
 		return nil, false, nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errClosed}
 	}
-	if s, ok = p.takeOrReserve(false); !ok && (patience > 0 || p.open+p.quits < p.most) {
+	if s, ok = p.takeOrReserveLocked(false); !ok && (patience > 0 || p.open+p.quits < p.most) {
 		t = &waiter{served: make(chan *session, 1)}
 		p.waiting = append(p.waiting, t)
 		p.waits++
@@ -101,7 +101,7 @@ func (p *pool) markOverdue(t *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t.overdue = true
-	p.serveWaiting()
+	p.serveWaitingLocked()
 }
 
 // leaveQueue removes a mail from the queue. It returns false if the mail has been served meanwhile.
@@ -113,13 +113,13 @@ func (p *pool) leaveQueue(t *waiter) bool {
 		return false
 	}
 	p.waiting = slices.Delete(p.waiting, n, n+1)
-	p.serveWaiting() // the next one may be overdue
+	p.serveWaitingLocked() // the next one may be overdue
 	return true
 }
 
-// takeOrReserve returns an idle session, or nil as the right to open one; false: a mail has to wait.
+// takeOrReserveLocked returns an idle session, or nil as the right to open one; false: a mail has to wait.
 // The caller holds the lock.
-func (p *pool) takeOrReserve(overdue bool) (s *session, ok bool) {
+func (p *pool) takeOrReserveLocked(overdue bool) (s *session, ok bool) {
 	if n := len(p.idle); n > 0 {
 		s, p.idle = p.idle[n-1], p.idle[:n-1]
 		s.expiry.Stop()
@@ -132,11 +132,11 @@ func (p *pool) takeOrReserve(overdue bool) (s *session, ok bool) {
 	return nil, true
 }
 
-// serveWaiting hands idle sessions, and rights to open others, to waiting mails in turn. The caller
+// serveWaitingLocked hands idle sessions, and rights to open others, to waiting mails in turn. The caller
 // holds the lock.
-func (p *pool) serveWaiting() {
+func (p *pool) serveWaitingLocked() {
 	for len(p.waiting) > 0 {
-		s, ok := p.takeOrReserve(p.waiting[0].overdue)
+		s, ok := p.takeOrReserveLocked(p.waiting[0].overdue)
 		if !ok {
 			return
 		}
@@ -160,13 +160,13 @@ func (p *pool) release(s *session, usable bool) {
 	case s.mails >= p.maxMails:
 		p.quitLaterLocked(s)
 	default:
-		p.addIdle(s)
+		p.addIdleLocked(s)
 	}
-	p.serveWaiting()
+	p.serveWaitingLocked()
 }
 
-// addIdle makes a session idle. The caller holds the lock.
-func (p *pool) addIdle(s *session) {
+// addIdleLocked makes a session idle. The caller holds the lock.
+func (p *pool) addIdleLocked(s *session) {
 	p.idle = append(p.idle, s)
 	s.idleSince = time.Now()
 	lasts := maxIdleTime
@@ -189,7 +189,7 @@ func (p *pool) quitLaterLocked(s *session) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.quits--
-		p.serveWaiting()
+		p.serveWaitingLocked()
 	})
 }
 
@@ -221,7 +221,7 @@ func (p *pool) dropIdle() {
 	}
 	p.open -= len(p.idle)
 	p.idle = nil
-	p.serveWaiting()
+	p.serveWaitingLocked()
 }
 
 // close ends the idle sessions with QUIT and waits for that. Sessions in use are closed when they

@@ -241,7 +241,7 @@ func TestManySendersAtOnce(t *testing.T) {
 	server.Stop()
 	accepted, unknown := server.ByID(), 0
 	for n, err := range results {
-		got, class := accepted[smtptest.Sample(n).ID], outcomeOf(t, err).Class
+		got, class := accepted[smtptest.Sample(n).MessageID], outcomeOf(t, err).Class
 		if class == delivery.Unknown {
 			unknown++
 		} else if (class == "") != (got == 1) || got > 1 {

@@ -68,9 +68,9 @@ func TestMessageOnTheWire(t *testing.T) {
 		}
 		all := server.Messages()
 		want := "Auto-Submitted: auto-generated\n" + language + kind + "Date: Wed, 04 Mar 2026 04:06:07 +0000\n" +
-			"From: Läden & Söhne <no-reply@codes.example>\nMessage-Id: <" + m.ID + ">\nMime-Version: 1.0\nReferences: <thread-" + m.ID +
+			"From: Läden & Söhne <no-reply@codes.example>\nMessage-Id: <" + m.MessageID + ">\nMime-Version: 1.0\nReferences: <thread-" + m.MessageID +
 			">\nSubject: " + m.Subject + "\nTo: <" + recipient + ">\nX-Auto-Response-Suppress: All\nX-Entity-Ref-Id: " +
-			m.ID + "\n" + marks + "text/plain; charset=UTF-8\n" + m.Text + html
+			m.MessageID + "\n" + marks + "text/plain; charset=UTF-8\n" + m.Text + html
 		if got := decoded(t, all[len(all)-1].Data); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
@@ -182,7 +182,7 @@ func FuzzHeaders(f *testing.F) {
 	f.Add("a@b", "\"\\\"\" <a@b>", "a@b", " =?x?= ", "-", "--\r\n\r\n", "\x00")
 	f.Fuzz(func(t *testing.T, id, from, to, subject, language, text, html string) {
 		server, s := inBubble(t, smtptest.Script{})
-		m := delivery.Mail{ID: id, To: to, Subject: subject, Text: text, HTML: html, Date: time.Unix(1, 0),
+		m := delivery.Mail{MessageID: id, To: to, Subject: subject, Text: text, HTML: html, Date: time.Unix(1, 0),
 			SharedFields: delivery.SharedFields{From: from, Language: language}}
 		if _, err := s.Send(t.Context(), m); err != nil {
 			if o := outcomeOf(t, err); o != (outcome{Class: delivery.Rejected, Stage: delivery.StagePrepare}) ||
@@ -240,7 +240,7 @@ func TestMailsAreNotMixedUp(t *testing.T) {
 		all.Go(func() {
 			for n := range 25 {
 				m := smtptest.Sample(100*worker + n)
-				m.ID = fmt.Sprintf("0199a1b2-c3d4-7e5f-8a6b-%012d@codes.example", 100*worker+n)
+				m.MessageID = fmt.Sprintf("0199a1b2-c3d4-7e5f-8a6b-%012d@codes.example", 100*worker+n)
 				// Its letters are in no ID and no boundary, which hold random digits.
 				m.Form, m.Fill = codeForm{}, fmt.Sprintf("Q%06dZ", 100*worker+n)
 				m.To = "code-" + m.Fill + "@example.com"

@@ -42,9 +42,9 @@ type session struct {
 // connection: some servers offer mechanisms that they cannot check. Later sessions begin with PLAIN or
 // LOGIN until that gets a 535 too. Cancelling ctx closes the socket.
 func openSession(ctx context.Context, config Config) (*session, *delivery.Error) {
-	before := config.passwordWorks.Load()
+	before := config.preferPlain.Load()
 	s, fail := connect(ctx, config)
-	if fail != nil && fail.Stage == delivery.StageAuth && !before && config.passwordWorks.Load() {
+	if fail != nil && fail.Stage == delivery.StageAuth && !before && config.preferPlain.Load() {
 		return connect(ctx, config)
 	}
 	return s, fail
@@ -98,7 +98,7 @@ func (s *session) greet(ctx context.Context) *delivery.Error {
 	}
 	s.guard.source = conn
 	return s.runStep(ctx, delivery.StageHello, func() (err error) {
-		s.client, err = smtp.NewClient(recordedConn{conn, s.guard}, s.config.Host)
+		s.client, err = smtp.NewClient(guardedConn{conn, s.guard}, s.config.Host)
 		if err != nil {
 			return err
 		}

@@ -95,10 +95,10 @@ func (g *replyReader) withBlanks(read []byte) []byte {
 	return read
 }
 
-// recordedConn is a connection that is read through a replyReader.
-type recordedConn struct {
+// guardedConn is a connection that is read through a replyReader.
+type guardedConn struct {
 	net.Conn
 	guard *replyReader
 }
 
-func (c recordedConn) Read(p []byte) (int, error) { return c.guard.Read(p) }
+func (c guardedConn) Read(p []byte) (int, error) { return c.guard.Read(p) }

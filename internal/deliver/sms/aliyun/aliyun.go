@@ -95,14 +95,14 @@ func (c *carrier) signedRequest(action string, params map[string]string) exchang
 			header.Set(name, value)
 		}
 	}
-	header.Set("Authorization", SignACS3(c.KeyID, c.Secret, http.MethodPost, query, signed))
+	header.Set("Authorization", ACS3Authorization(c.KeyID, c.Secret, http.MethodPost, query, signed))
 	return exchange.Request{Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/?" + query,
 		Header: header}
 }
 
-// SignACS3 returns the Authorization header of a request to /. The names of the signed headers are in
+// ACS3Authorization returns the Authorization header of a request to /. The names of the signed headers are in
 // lower case, and one of them is the hash of the body.
-func SignACS3(id, secret, method, query string, signed map[string]string) string {
+func ACS3Authorization(id, secret, method, query string, signed map[string]string) string {
 	canonical, list := exchange.CanonicalRequest(method, "/", query, signed, signed["x-acs-content-sha256"])
 	signature := hex.EncodeToString(exchange.HMACSHA256([]byte(secret), acs3Algorithm+"\n"+exchange.HexSHA256(canonical)))
 	return acs3Algorithm + " Credential=" + id + ",SignedHeaders=" + list + ",Signature=" + signature
@@ -112,7 +112,7 @@ func SignACS3(id, secret, method, query string, signed map[string]string) string
 func CanonicalQuery(params map[string]string) string {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(params)) {
-		pairs = append(pairs, exchange.EscapeURL(name)+"="+exchange.EscapeURL(params[name]))
+		pairs = append(pairs, exchange.EscapeURLPart(name)+"="+exchange.EscapeURLPart(params[name]))
 	}
 	return strings.Join(pairs, "&")
 }
@@ -186,7 +186,7 @@ var chinaTimeZone = time.FixedZone("UTC+8", 8*60*60)
 // 1 is under way, 2 failed, 3 delivered; OutId is what SendSms was given.
 func (c *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
 	a, err := c.Query(ctx, c.signedRequest("QuerySendDetails", map[string]string{
-		"PhoneNumber": FormatNumber(q.To, q.Country), "BizId": q.ID, "SendDate": q.At.In(chinaTimeZone).Format("20060102"),
+		"PhoneNumber": FormatNumber(q.To, q.Country), "BizId": q.CarrierID, "SendDate": q.At.In(chinaTimeZone).Format("20060102"),
 		"PageSize": "50", "CurrentPage": "1",
 	}))
 	if err != nil {

@@ -25,7 +25,7 @@ func placeholderValues(m sms.Message, secret string) map[string]string {
 		"id": m.ID, "to": m.To, "to_digits": strings.TrimPrefix(m.To, "+"), "country": m.Country, "sender": m.Sender,
 		"text": m.Text, "code": m.Code, "minutes": strconv.Itoa(m.Minutes), "purpose": m.Purpose,
 		"language": m.Language,
-		"callback": m.Callback, "coding": dataCoding(m.Text), "life": strconv.Itoa(int(m.Life.Seconds())),
+		"callback": m.CallbackURL, "coding": dataCoding(m.Text), "life": strconv.Itoa(int(m.Life.Seconds())),
 		secretPlaceholder: secret,
 	}
 }
@@ -86,7 +86,7 @@ type bodyFormat struct {
 }
 
 var (
-	formBodyFormat = bodyFormat{"application/x-www-form-urlencoded", exchange.EscapeURL}
+	formBodyFormat = bodyFormat{"application/x-www-form-urlencoded", exchange.EscapeURLPart}
 	jsonBodyFormat = bodyFormat{"application/json; charset=utf-8", escapeJSON}
 )
 
@@ -103,7 +103,7 @@ func formatOf(body string) bodyFormat {
 func checkBody(template string) error {
 	nasty := "\"\\\n&=%+{text}é😀"
 	filled := placeholderValues(sms.Message{
-		ID: nasty, To: nasty, Sender: nasty, Text: nasty, Code: nasty, Callback: nasty, Purpose: nasty, Language: nasty,
+		ID: nasty, To: nasty, Sender: nasty, Text: nasty, Code: nasty, CallbackURL: nasty, Purpose: nasty, Language: nasty,
 		Country: nasty,
 	}, nasty)
 	f := formatOf(template)

@@ -219,7 +219,7 @@ func (g *carrier) requestHeader(values map[string]string) http.Header {
 func (g *carrier) buildSendRequest(m sms.Message) exchange.Request {
 	filled := placeholderValues(m, g.Secret)
 	header := g.requestHeader(filled)
-	r := exchange.Request{Method: http.MethodGet, URL: fillIn(g.URL, filled, exchange.EscapeURL), Header: header}
+	r := exchange.Request{Method: http.MethodGet, URL: fillIn(g.URL, filled, exchange.EscapeURLPart), Header: header}
 	if g.Body != "" {
 		f := formatOf(g.Body)
 		header.Set("Content-Type", f.contentType)

@@ -71,7 +71,7 @@ func genericRig() smstest.Rig {
 			"POST", "/v1/CN/messages", smstest.Private, m.ID, "application/json; charset=utf-8",
 			exchange.BasicAuth("shop", smstest.Private),
 			`{"to": "`+m.To+`", "from": "Shop", "text": "739154 is your \"code\" & more", "left": 9, "cb": "`+
-				m.Callback+`"}`)
+				m.CallbackURL+`"}`)
 	}
 	return r
 }
@@ -96,7 +96,7 @@ func kannelRig() smstest.Rig {
 			m := smstest.Sample()
 			query := url.Values{"username": {"sendcode"}, "password": {smstest.Private}, "from": {m.Sender},
 				"to": {m.To}, "text": {m.Text},
-				"charset": {"UTF-8"}, "coding": {"0"}, "dlr-mask": {"19"}, "dlr-url": {m.Callback + "&status=%d"}}
+				"charset": {"UTF-8"}, "coding": {"0"}, "dlr-mask": {"19"}, "dlr-url": {m.CallbackURL + "&status=%d"}}
 			return smstest.Want([]string{r.Method, r.URL.Query().Encode(), body}, "GET", query.Encode(), "")
 		},
 		Cases: map[string]smstest.Outcome{
@@ -112,7 +112,7 @@ func TestFormBodies(t *testing.T) {
 	m := smstest.Sample()
 	r := smstest.Rig{Check: func(r *http.Request, body string) error {
 		return smstest.Want([]string{body},
-			"to=8613812345678&text="+exchange.EscapeURL(m.Text)+"&life=540&p=login&l=zh-Hans&c=739154")
+			"to=8613812345678&text="+exchange.EscapeURLPart(m.Text)+"&life=540&p=login&l=zh-Hans&c=739154")
 	}}
 	f := smstest.NewFake(t, r, smstest.Says(smstest.Reply(200, "")))
 	c := open(Config{

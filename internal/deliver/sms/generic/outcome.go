@@ -169,8 +169,8 @@ func (g *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report
 			Err: errNoPoll}
 	}
 	filled := placeholderValues(sms.Message{ID: q.Send, To: q.To, Country: q.Country}, g.Secret)
-	filled["message"] = q.ID
-	r := exchange.Request{Method: http.MethodGet, URL: fillIn(g.Poll.URL, filled, exchange.EscapeURL),
+	filled["message"] = q.CarrierID
+	r := exchange.Request{Method: http.MethodGet, URL: fillIn(g.Poll.URL, filled, exchange.EscapeURLPart),
 		Header: g.requestHeader(filled)}
 	a, err := g.Query(ctx, r)
 	if err != nil {

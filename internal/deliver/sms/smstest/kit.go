@@ -75,7 +75,7 @@ func Sample() sms.Message {
 	return sms.Message{
 		ID: "0199a0b0-0000-7000-8000-000000000001", To: "+8613812345678", Country: "CN", Sender: "Shop",
 		Text: "739154 is your \"code\" & more", Code: "739154", Minutes: 9, Purpose: "login", Language: "zh-Hans",
-		Callback: "https://codes.example.com/v1/receipts/x?send=1&token=t0ken", Life: 9 * time.Minute,
+		CallbackURL: "https://codes.example.com/v1/receipts/x?send=1&token=t0ken", Life: 9 * time.Minute,
 	}
 }
 
@@ -175,7 +175,7 @@ func try(t *testing.T, r Rig, ctx context.Context, respond http.HandlerFunc, req
 // Contract is what holds of every carrier's sending.
 func Contract(t *testing.T, r Rig) {
 	t.Run("accepted", func(t *testing.T) {
-		if receipt, fail := try(t, r, t.Context(), Says(r.Taken), 1); fail != nil || receipt.ID != r.ID {
+		if receipt, fail := try(t, r, t.Context(), Says(r.Taken), 1); fail != nil || receipt.CarrierID != r.ID {
 			t.Errorf("%+v, %v", receipt, fail)
 		}
 	})
@@ -325,7 +325,7 @@ func PollContract(t *testing.T, c Asked) {
 
 // StatusQueryOf asks for the sample by the carrier's ID.
 func StatusQueryOf(id string) sms.StatusQuery {
-	return sms.StatusQuery{Send: Sample().ID, ID: id, To: Sample().To, Country: "CN", At: AskedAt}
+	return sms.StatusQuery{Send: Sample().ID, CarrierID: id, To: Sample().To, Country: "CN", At: AskedAt}
 }
 
 // ask makes the inquiry, which is answered with respond.

@@ -96,16 +96,16 @@ func (c *carrier) signedRequest(action string, content map[string]any) exchange.
 	return exchange.Request{
 		Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/", Body: body,
 		Header: http.Header{
-			"Authorization": {SignTC3(c.KeyID, c.Secret, tc3Service, now, http.MethodPost, "", signed, string(body))},
+			"Authorization": {TC3Authorization(c.KeyID, c.Secret, tc3Service, now, http.MethodPost, "", signed, string(body))},
 			"Content-Type":  {contentType}, "X-Tc-Action": {action}, "X-Tc-Version": {"2021-01-11"},
 			"X-Tc-Timestamp": {strconv.FormatInt(now.Unix(), 10)}, "X-Tc-Region": {c.Region},
 		},
 	}
 }
 
-// SignTC3 returns the Authorization header of a request to /. The names of the signed headers are in
+// TC3Authorization returns the Authorization header of a request to /. The names of the signed headers are in
 // lower case.
-func SignTC3(id, secret, service string, at time.Time, method, query string, signed map[string]string,
+func TC3Authorization(id, secret, service string, at time.Time, method, query string, signed map[string]string,
 	body string) string {
 	canonical, list := exchange.CanonicalRequest(method, "/", query, signed, exchange.HexSHA256(body))
 	date := at.UTC().Format(time.DateOnly)
@@ -191,7 +191,7 @@ func (c *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report
 	}
 	for _, s := range said.Response.PullSmsSendStatusSet {
 		if r, known := sms.ReportByStatus(q.Send, s.ReportStatus, statusDelivered, statusFailed); known &&
-			s.SerialNo == q.ID {
+			s.SerialNo == q.CarrierID {
 			return r, true, nil
 		}
 	}
@@ -222,7 +222,7 @@ func (c *carrier) ParseReports(in sms.IncomingRequest, _ string) ([]sms.Report, 
 	for _, r := range all {
 		if report, known := sms.ReportByStatus("", r.Status, statusDelivered, statusFailed); known &&
 			exchange.SafeIDOrEmpty(r.SID) != "" {
-			report.ID = r.SID
+			report.CarrierID = r.SID
 			reports = append(reports, report)
 		}
 	}

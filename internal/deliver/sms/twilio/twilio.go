@@ -83,7 +83,7 @@ const minValiditySeconds, maxValiditySeconds = 1, 36_000
 func (t *carrier) messageForm(m sms.Message) url.Values {
 	form := url.Values{"To": {m.To}, "Body": {m.Text}}
 	for name, value := range map[string]string{"MessagingServiceSid": t.Service, "From": m.Sender,
-		"StatusCallback": m.Callback} {
+		"StatusCallback": m.CallbackURL} {
 		if value != "" {
 			form.Set(name, value)
 		}
@@ -232,11 +232,11 @@ func WebhookSignature(token, address string, form url.Values) string {
 
 // PollStatus implements sms.Poller: it fetches the message.
 func (t *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
-	if !sidPattern.MatchString(q.ID) {
+	if !sidPattern.MatchString(q.CarrierID) {
 		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare,
 			Err: exchange.ErrIncompleteMessage}
 	}
-	a, err := t.Query(ctx, t.statusRequest(q.ID))
+	a, err := t.Query(ctx, t.statusRequest(q.CarrierID))
 	if err != nil {
 		return sms.Report{}, false, err
 	}
@@ -244,7 +244,7 @@ func (t *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report
 		SID    string `json:"sid"`
 		Status string `json:"status"`
 	}
-	if json.Unmarshal(a.Body, &said) != nil || said.SID != q.ID {
+	if json.Unmarshal(a.Body, &said) != nil || said.SID != q.CarrierID {
 		return sms.Report{}, false, sms.StatusQueryError(a, "")
 	}
 	r, known := sms.ReportByStatus(q.Send, said.Status, []string{"delivered", "read"},

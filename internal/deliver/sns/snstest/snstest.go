@@ -96,7 +96,7 @@ func New(t testing.TB) *Amazon {
 	encrypted.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{host.Raw, a.issuer.Raw},
 		PrivateKey: hostKey}}}
 	encrypted.StartTLS()
-	a.client = webhook.Guard{Plain: true}.Client(a.Roots, nil)
+	a.client = webhook.Guard{AllowPlain: true}.NewClient(a.Roots, nil)
 	a.client.Transport = &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: a.Roots},
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -19,7 +19,7 @@ import (
 )
 
 // limiter counts attempts to log in, over all replicas or, while that is not possible, in this
-// process: the console is needed most when something is down. Implementation: gates.Committed.
+// process: the console is needed most when something is down. Implementation: gates.WriteThrough.
 type limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
 	Refund(ctx context.Context, id string, buckets ...string) error
@@ -117,7 +117,7 @@ func (a attemptLimiter) takeProviderLogin(ctx context.Context, address netip.Add
 
 // useOnce reports whether a secret value is used for the first time within life, on any replica,
 // and marks it as used.
-func (a attemptLimiter) useOnce(ctx context.Context, value string, life time.Duration) (bool, error) {
+func (a attemptLimiter) useOnce(ctx context.Context, value string, life time.Duration) (first bool, err error) {
 	once, sum := []quota.Rule{{Name: "once", Scope: accountScope, Limit: 1, Window: life}}, sha256.Sum256([]byte(value))
 	d, err := a.take(ctx, once, accountBucket("provider", accountScope, hex.EncodeToString(sum[:])))
 	return d.Admitted, err

@@ -24,9 +24,9 @@ type Config struct {
 	Factors  secondFactorStore
 	Limiter  limiter
 
-	Password     string // of the account admin
-	PasswordHash string // argon2id in PHC form, instead of Password; with neither, admin cannot log in
-	Tokens       []Token
+	AdminPassword     string // of the account admin
+	AdminPasswordHash string // argon2id in PHC form, instead of Password; with neither, admin cannot log in
+	Tokens            []Token
 
 	Ring     *keys.Ring // seals what browsers and the database keep for the console
 	Provider *Provider  // nil: there are only passwords
@@ -43,46 +43,46 @@ type accountStore interface {
 	AccountByIdentity(ctx context.Context, identity string) (store.Account, error)
 	Account(ctx context.Context, name string) (store.Account, error)
 	Accounts(ctx context.Context) ([]store.Account, error)
-	DropSecondFactor(ctx context.Context, account string, act store.AuditEntry) (bool, error)
+	DropSecondFactor(ctx context.Context, account string, act store.AuditEntry) (dropped bool, err error)
 }
 
 // sessionStore has the sessions of all accounts. Implementation: sqldb.DB.
 type sessionStore interface {
 	BeginSession(ctx context.Context, s store.Session, life time.Duration, act store.AuditEntry) (store.Session, error)
-	Session(ctx context.Context, id [32]byte) (store.Session, time.Time, error)
+	Session(ctx context.Context, id [32]byte) (s store.Session, now time.Time, err error)
 	SessionsOf(ctx context.Context, account string) ([]store.Session, error)
 	TouchSession(ctx context.Context, id [32]byte) error
 	EndSession(ctx context.Context, id [32]byte) error
-	EndSessions(ctx context.Context, account string, id *[32]byte, act store.AuditEntry) (bool, error)
+	EndSessions(ctx context.Context, account string, id *[32]byte, act store.AuditEntry) (ended bool, err error)
 }
 
 // secondFactorStore has the second factors and recovery codes of accounts. Implementation:
 // sqldb.DB.
 type secondFactorStore interface {
-	AddSecondFactor(ctx context.Context, f store.SecondFactor, codes [][32]byte, act store.AuditEntry) (bool, error)
+	AddSecondFactor(ctx context.Context, f store.SecondFactor, codes [][32]byte, act store.AuditEntry) (added bool, err error)
 	SecondFactor(ctx context.Context, account string) (store.SecondFactor, error)
-	TakeTOTPStep(ctx context.Context, account string, step int64, from, to []byte) (bool, error)
-	TakeRecoveryCode(ctx context.Context, account string, hash [32]byte, act store.AuditEntry) (bool, error)
-	PutRecoveryCodes(ctx context.Context, account string, codes [][32]byte, act store.AuditEntry) (bool, error)
-	DropSecondFactor(ctx context.Context, account string, act store.AuditEntry) (bool, error)
+	TakeTOTPStep(ctx context.Context, account string, step int64, oldSealed, newSealed []byte) (taken bool, err error)
+	TakeRecoveryCode(ctx context.Context, account string, hash [32]byte, act store.AuditEntry) (taken bool, err error)
+	PutRecoveryCodes(ctx context.Context, account string, codes [][32]byte, act store.AuditEntry) (put bool, err error)
+	DropSecondFactor(ctx context.Context, account string, act store.AuditEntry) (dropped bool, err error)
 }
 
 // Auth finds the account that makes a request, and what it may do. Safe for concurrent use.
 type Auth struct {
 	Config
-	attempts attemptLimiter
-	lines    logthrottle.Throttle
-	logger   *slog.Logger
-	now      func() time.Time
-	password credential
-	layout   *frame.Layout
-	checks   chan struct{} // bounds the passwords that are checked at once: a slow hash takes much memory
+	attempts      attemptLimiter
+	lines         logthrottle.Throttle
+	logger        *slog.Logger
+	now           func() time.Time
+	adminPassword credential
+	layout        *frame.Layout
+	checks        chan struct{} // bounds the passwords that are checked at once: a slow hash takes much memory
 }
 
 // maxConcurrentPasswordChecks is how many passwords are checked at once.
 const maxConcurrentPasswordChecks = 2
 
-// New prepares the login pages. With a PasswordHash that can't be parsed, the account admin can't log in.
+// New prepares the login pages. With a AdminPasswordHash that can't be parsed, the account admin can't log in.
 func New(c Config, l *frame.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
 		Config: c, attempts: attemptLimiter{c.Limiter}, lines: logthrottle.Throttle{Every: time.Minute}, logger: logger,
@@ -90,7 +90,7 @@ func New(c Config, l *frame.Layout, logger *slog.Logger, now func() time.Time) *
 		checks: make(chan struct{}, maxConcurrentPasswordChecks),
 	}
 	var err error
-	if a.password, err = newCredential(c.Password, c.PasswordHash); err != nil {
+	if a.adminPassword, err = newCredential(c.AdminPassword, c.AdminPasswordHash); err != nil {
 		a.logger.Error("console login disabled: password hash invalid", "error", err, runbook.Configuration.See())
 	}
 	return a

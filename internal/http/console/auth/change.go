@@ -42,7 +42,7 @@ type AccountChangeRequest struct {
 // ChangeAccount changes an account and returns the new password if one was made; only its hash is
 // stored. Errors: *fault.InvalidError, fault.Unavailable.
 func ChangeAccount(ctx context.Context, db accountStore, w AccountChangeRequest, now time.Time,
-	act store.AuditEntry) (made string, err error) {
+	act store.AuditEntry) (password string, err error) {
 	if err := support.CheckReason(w.Reason, ""); err != nil {
 		return "", err
 	}
@@ -66,7 +66,7 @@ func ChangeAccount(ctx context.Context, db accountStore, w AccountChangeRequest,
 	case err != nil && !errors.Is(err, fault.NotFound):
 		return "", err
 	}
-	c, made, err := toStoreChange(ctx, db, w, now)
+	c, password, err := prepareChange(ctx, db, w, now)
 	if err != nil {
 		return "", err
 	}
@@ -78,7 +78,7 @@ func ChangeAccount(ctx context.Context, db accountStore, w AccountChangeRequest,
 	}
 	switch {
 	case err == nil:
-		return made, nil
+		return password, nil
 	case errors.Is(err, store.ErrNameTaken):
 		return "", errNameTaken
 	case errors.Is(err, store.ErrIdentityTaken):
@@ -89,9 +89,9 @@ func ChangeAccount(ctx context.Context, db accountStore, w AccountChangeRequest,
 	return "", err
 }
 
-// toStoreChange returns the store's change for the requested one, and the new password if one was
+// prepareChange returns the store's change for the requested one, and the new password if one was
 // made.
-func toStoreChange(ctx context.Context, db accountStore, w AccountChangeRequest, now time.Time) (c store.AccountChange, made string,
+func prepareChange(ctx context.Context, db accountStore, w AccountChangeRequest, now time.Time) (c store.AccountChange, password string,
 	err error) {
 	if w.Do == "add" || w.Do == "role" {
 		if roleRanks[w.Role] == 0 {
@@ -107,8 +107,8 @@ func toStoreChange(ctx context.Context, db accountStore, w AccountChangeRequest,
 	}
 	switch {
 	case w.Do == "password", w.Do == "add" && *c.Identity == "":
-		made = newPassword()
-		c.Password = new(hashPassword(made))
+		password = newPassword()
+		c.Password = new(hashPassword(password))
 	case w.Do == "close":
 		c.DisabledAt = &now
 	case w.Do == "open":
@@ -116,7 +116,7 @@ func toStoreChange(ctx context.Context, db accountStore, w AccountChangeRequest,
 	case !slices.Contains([]string{"add", "role", "identity"}, w.Do):
 		return c, "", fault.Invalid("do", "invalid", "This is add, role, identity, password, factor, close or open.")
 	}
-	return c, made, nil
+	return c, password, nil
 }
 
 // checkIdentity returns an error if the requested identity is malformed or another account has it.

@@ -89,7 +89,7 @@ func (a *Auth) replaceSession(c echo.Context, v session) error {
 	ctx := c.Request().Context()
 	who, err := a.principalOrNone(ctx, v.Session)
 	if err == nil && who.isSet() {
-		err = a.beginSession(c, who, store.Session{Passed: true}, actionLogin)
+		err = a.beginSession(c, who, store.Session{FactorPassed: true}, actionLogin)
 	}
 	if err != nil {
 		return err

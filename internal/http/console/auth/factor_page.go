@@ -94,7 +94,7 @@ func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
 		return a.showFactorPage(c, s, http.StatusTooManyRequests,
 			factorView{Problem: w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))})
 	}
-	_, right, err := a.tryPassword(ctx, s.Account, form.Get("password"))
+	_, right, err := a.checkPassword(ctx, s.Account, form.Get("password"))
 	if err != nil {
 		return err
 	}

@@ -22,15 +22,15 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		if !ok {
-			return c.Redirect(http.StatusSeeOther, a.loginAddress(c, "/admin/login", v.Account))
+			return c.Redirect(http.StatusSeeOther, a.loginAddressKeepingForm(c, "/admin/login", v.Account))
 		}
 		switch {
 		case v.lacks == lacksCode:
-			return c.Redirect(http.StatusSeeOther, a.loginAddress(c, codePath, v.Account))
+			return c.Redirect(http.StatusSeeOther, a.loginAddressKeepingForm(c, codePath, v.Account))
 		case v.lacks == lacksFactor && c.Path() != factorPath:
 			return c.Redirect(http.StatusSeeOther, factorPath)
 		}
-		if err := a.attachSession(c, v); err != nil {
+		if err := a.attachAndTouchSession(c, v); err != nil {
 			return err
 		}
 		token, err := seal(a, formTokenSealLabel, nil, v.who.Name, formTokenLife)
@@ -45,9 +45,9 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 // startPagePath is where a login leads if no page was asked for.
 const startPagePath = "/admin"
 
-// loginAddress keeps a posted form (keepForm) and returns login with the page to return to, unless
+// loginAddressKeepingForm keeps a posted form (keepForm) and returns login with the page to return to, unless
 // that is startPagePath. account is that of the session that ended or lacks the code; "": not known.
-func (a *Auth) loginAddress(c echo.Context, login, account string) string {
+func (a *Auth) loginAddressKeepingForm(c echo.Context, login, account string) string {
 	back := cmp.Or(a.keepForm(c, account), consolePageOrEmpty(c.Request().URL.RequestURI()))
 	if back == startPagePath {
 		back = ""
@@ -93,7 +93,7 @@ func (a *Auth) requireTokenOrSession(next echo.HandlerFunc) echo.HandlerFunc {
 			return &server.Problem{Kind: server.Unauthorized,
 				Detail: "Send the admin token as a bearer token, or log in at /admin."}
 		}
-		if err := a.attachSession(c, v); err != nil {
+		if err := a.attachAndTouchSession(c, v); err != nil {
 			return err
 		}
 		return next(c)

@@ -72,10 +72,10 @@ func pageOfForm(form *url.URL) string {
 	return consolePageOrEmpty(page.RequestURI())
 }
 
-// KeptForm returns, once, the fields of this page's form that the request's account posted into an
+// TakeKeptForm returns, once, the fields of this page's form that the request's account posted into an
 // ended session, and the text that says so; nil and "" if there is none. It deletes the cookie. A
 // page that its script reads again gets none.
-func (a *Auth) KeptForm(c echo.Context) (fields url.Values, text string) {
+func (a *Auth) TakeKeptForm(c echo.Context) (fields url.Values, text string) {
 	r := c.Request()
 	kept, ok := unseal[keptForm](a, keptFormSealLabel, []byte(ActorOf(c).Name), cookieValue(c, keptFormCookie))
 	if !ok || kept.Page != r.URL.RequestURI() || r.Header.Get("Sec-Fetch-Dest") == "empty" {

@@ -39,7 +39,7 @@ func (a *Auth) loginPage(c echo.Context) error {
 
 func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string) error {
 	v := loginView{Page: frame.NewPage(c, "login.title", ""), Next: next, Name: name, Problem: problem,
-		Off: !a.password.isSet() && a.Provider == nil}
+		Off: !a.adminPassword.isSet() && a.Provider == nil}
 	if a.Provider != nil {
 		v.Provider = a.Provider.Title
 	}
@@ -62,10 +62,10 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 	name = cmp.Or(name, configuredAccount.Name)
 	ctx, address := c.Request().Context(), server.ClientIP(c)
 	count, err := a.attempts.takeLogin(ctx, name, a.knownBrowserID(c, name), address)
-	if answered, err := a.answerRefusedAttempt(c, count.Decision, err, next, name); answered {
+	if answered, err := a.answerIfRefused(c, count.Decision, err, next, name); answered {
 		return err
 	}
-	who, right, err := a.tryPassword(ctx, name, form.Get("password"))
+	who, right, err := a.checkPassword(ctx, name, form.Get("password"))
 	if err != nil {
 		return err
 	}
@@ -96,10 +96,10 @@ func (a *Auth) secondFactorOf(ctx context.Context, account string) (f store.Seco
 	return f, err == nil, err
 }
 
-// answerRefusedAttempt shows the login page for an attempt that a rule refused (429) or that could
+// answerIfRefused shows the login page for an attempt that a rule refused (429) or that could
 // not be counted (503), and returns true; for an admitted attempt it does nothing and returns
 // false.
-func (a *Auth) answerRefusedAttempt(c echo.Context, count quota.Decision, err error, next,
+func (a *Auth) answerIfRefused(c echo.Context, count quota.Decision, err error, next,
 	name string) (answered bool, _ error) {
 	switch {
 	case err != nil:
@@ -141,10 +141,10 @@ func (a *Auth) showTooManyAttempts(c echo.Context, next, name string, refusal qu
 	return a.showLogin(c, http.StatusTooManyRequests, next, name, w.Get(text, "wait", w.Wait(wait)))
 }
 
-// tryPassword compares a typed password with an account's. Only maxConcurrentPasswordChecks
+// checkPassword compares a typed password with an account's. Only maxConcurrentPasswordChecks
 // passwords are compared at once and others wait, since argon2id is slow and needs much memory on
 // purpose.
-func (a *Auth) tryPassword(ctx context.Context, account, typed string) (who principal, right bool, err error) {
+func (a *Auth) checkPassword(ctx context.Context, account, typed string) (who principal, right bool, err error) {
 	if who, err = a.passwordPrincipal(ctx, account); err != nil {
 		return who, false, err
 	}
@@ -171,7 +171,7 @@ func (a *Auth) logout(c echo.Context) error {
 
 // clearCookieAndRedirect deletes the session's cookie and leads to the login page.
 func clearCookieAndRedirect(c echo.Context) error {
-	c.Response().Header().Del(echo.HeaderSetCookie) // attachSession may have set the renewed cookie
+	c.Response().Header().Del(echo.HeaderSetCookie) // attachAndTouchSession may have set the renewed cookie
 	c.SetCookie(newCookie(c, sessionCookieName, "", -1))
 	return c.Redirect(http.StatusSeeOther, "/admin/login")
 }

@@ -56,15 +56,15 @@ func TestLogin(t *testing.T) {
 func TestPasswordsByTheSettings(t *testing.T) {
 	hash := consoletest.SmallHash("open sesame 42")
 	const broken = "$argon2id$v=19$m=64,t=2,p=1$short$short"
-	for _, set := range []Config{{PasswordHash: hash}, {}, {Password: consoletest.Password, PasswordHash: broken}} {
-		r := newRig(t, func(c *Config) { c.Password, c.PasswordHash = set.Password, set.PasswordHash })
+	for _, set := range []Config{{AdminPasswordHash: hash}, {}, {AdminPassword: consoletest.Password, AdminPasswordHash: broken}} {
+		r := newRig(t, func(c *Config) { c.AdminPassword, c.AdminPasswordHash = set.AdminPassword, set.AdminPasswordHash })
 		b := r.Browser()
 		for _, typed := range []string{consoletest.Password, "open sesame 43", hash, broken, "", " "} {
 			if rec := b.Login(typed); rec.Code < 400 {
 				t.Errorf("%+v: %q logs in", set, typed)
 			}
 		}
-		if set.PasswordHash == hash {
+		if set.AdminPasswordHash == hash {
 			want(t, b.Login("open sesame 42"), http.StatusSeeOther)
 		} else {
 			contains(t, b.Get("/admin/login"), "No password is configured")
@@ -140,17 +140,17 @@ func TestNetworksAreLimited(t *testing.T) {
 
 func TestPasswordsWaitTheirTurn(t *testing.T) {
 	r := newRig(t)
-	a := New(Config{Limiter: r.Svc.Gates, Password: consoletest.Password}, frame.New(quiet(), nil), quiet(), time.Now)
+	a := New(Config{Limiter: r.Svc.Gates, AdminPassword: consoletest.Password}, frame.New(quiet(), nil), quiet(), time.Now)
 	for range maxConcurrentPasswordChecks {
 		a.checks <- struct{}{}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, right, err := a.tryPassword(ctx, configuredAccount.Name, consoletest.Password); err == nil || right {
+	if _, right, err := a.checkPassword(ctx, configuredAccount.Name, consoletest.Password); err == nil || right {
 		t.Errorf("checked beyond the bound: %v, %v", right, err)
 	}
 	<-a.checks
-	if _, right, err := a.tryPassword(t.Context(), configuredAccount.Name, consoletest.Password); err != nil || !right {
+	if _, right, err := a.checkPassword(t.Context(), configuredAccount.Name, consoletest.Password); err != nil || !right {
 		t.Errorf("%v, %v", right, err)
 	}
 	servertest.Same(t, "turns taken", len(a.checks), maxConcurrentPasswordChecks-1)

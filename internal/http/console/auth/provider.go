@@ -69,11 +69,11 @@ func (a *Auth) startProviderLogin(c echo.Context, form url.Values) error {
 		return err
 	}
 	c.SetCookie(newStateCookie(c, value, int(oauthStateLife/time.Second)))
-	return a.redirectPage(c, address)
+	return a.showRedirectPage(c, address)
 }
 
-// redirectPage answers with a page that leads to the address by itself.
-func (a *Auth) redirectPage(c echo.Context, address string) error {
+// showRedirectPage answers with a page that leads to the address by itself.
+func (a *Auth) showRedirectPage(c echo.Context, address string) error {
 	page := frame.NewPage(c, "onward.title", "")
 	page.Onward = address
 	return a.layout.Show(c, http.StatusOK, "onward", page)
@@ -91,7 +91,7 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	count, err := a.attempts.takeProviderLogin(ctx, server.ClientIP(c))
-	if answered, err := a.answerRefusedAttempt(c, count, err, kept.Next, ""); answered {
+	if answered, err := a.answerIfRefused(c, count, err, kept.Next, ""); answered {
 		return err
 	}
 	if fresh, err := a.attempts.useOnce(ctx, kept.State, 2*oauthStateLife); err != nil || !fresh {
@@ -116,7 +116,7 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 	if err := a.beginSession(c, who, s, actionLogin); err != nil {
 		return err
 	}
-	return a.redirectPage(c, cmp.Or(kept.Next, startPagePath))
+	return a.showRedirectPage(c, cmp.Or(kept.Next, startPagePath))
 }
 
 // showProviderError shows the login page with the reason why the login by the provider failed. An
@@ -151,7 +151,7 @@ func (a *Auth) principalOfPerson(ctx context.Context, person openid.Person) (pri
 		return principal{}, s, err
 	}
 	who := Actor{Name: viaProvider + ":" + person.Name}
-	for _, value := range person.Values {
+	for _, value := range person.RoleValues {
 		if role := a.Provider.Roles[value]; roleRanks[role] > roleRanks[who.Role] {
 			who.Role, s.Granted = role, value
 		}

@@ -127,7 +127,7 @@ func TestProviderFromElsewhere(t *testing.T) {
 	lacks(t, without.Get("/admin/login"), providerStartPath)
 	want(t, without.Post(providerStartPath, url.Values{}), http.StatusNotFound)
 	want(t, without.Get(ProviderCallbackPath), http.StatusNotFound)
-	alone, _ := besideProvider(t, func(c *Config) { c.Password = "" })
+	alone, _ := besideProvider(t, func(c *Config) { c.AdminPassword = "" })
 	lacks(t, alone.Browser().Get("/admin/login"), "No password is configured")
 }
 

@@ -26,10 +26,10 @@ const (
 
 var roleRanks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
 
-// allowedActions are the actions that a role may do beyond those of the roles below it. A route names its
+// actionsByMinRole are the actions that a role may do beyond those of the roles below it. A route names its
 // action, and is refused to lower roles; an action that is missing here is refused to everyone.
 // Actions that change something are recorded under the same word.
-var allowedActions = map[Role][]string{
+var actionsByMinRole = map[Role][]string{
 	Reader: {ActionRead, actionFactor, actionSession}, // the second factor and sessions of the actor's own account
 	Operator: {
 		ActionSuppress, ActionLiftSuppression, ActionLiftPrefixPause, ActionResetQuota, ActionResend, ActionCancel, ActionRevealRecipient,
@@ -72,7 +72,7 @@ type Actor struct {
 
 // May reports whether the actor's role allows the action.
 func (w Actor) May(action string) bool {
-	for role, actions := range allowedActions {
+	for role, actions := range actionsByMinRole {
 		if slices.Contains(actions, action) {
 			return roleRanks[w.Role] >= roleRanks[role]
 		}
@@ -113,8 +113,8 @@ func ActorOf(c echo.Context) Actor {
 	return w
 }
 
-// requireRole rejects actors whose role does not allow the action.
-func (a *Auth) requireRole(action string) echo.MiddlewareFunc {
+// requirePermission rejects actors whose role does not allow the action.
+func (a *Auth) requirePermission(action string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			if w := ActorOf(c); !w.May(action) {
@@ -150,13 +150,13 @@ func (a *Auth) AddRoutes(e *echo.Echo, routes []Route) {
 // pageMiddleware returns the middleware of a page that needs a session with a role that allows the
 // action.
 func (a *Auth) pageMiddleware(action string) []echo.MiddlewareFunc {
-	return append(a.layout.PageMiddleware(), a.requireSession, a.requireRole(action))
+	return append(a.layout.PageMiddleware(), a.requireSession, a.requirePermission(action))
 }
 
 // apiMiddleware returns the middleware of a route of the JSON API that needs a token or a session
 // whose role allows the action.
 func (a *Auth) apiMiddleware(action string) []echo.MiddlewareFunc {
-	return []echo.MiddlewareFunc{server.RequireSameOrigin, a.requireTokenOrSession, a.requireRole(action)}
+	return []echo.MiddlewareFunc{server.RequireSameOrigin, a.requireTokenOrSession, a.requirePermission(action)}
 }
 
 // NewAuditEntry returns an audit entry of an action with the request's account and network, and

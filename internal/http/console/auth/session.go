@@ -49,18 +49,18 @@ func newCookie(c echo.Context, name, value string, maxAge int) *http.Cookie {
 
 const sessionContextKey = "sendcode.admin.session"
 
-// sessionOf returns the session that attachSession attached to the request.
+// sessionOf returns the session that attachAndTouchSession attached to the request.
 func sessionOf(c echo.Context) session {
 	v, _ := c.Get(sessionContextKey).(session)
 	return v
 }
 
-// attachSession attaches the session and its actor to the request. At most once a minute it stores
+// attachAndTouchSession attaches the session and its actor to the request. At most once a minute it stores
 // that the session is in use, so that it does not expire as idle, and renews the cookie. Requests
 // that a page's script makes by itself do not count as use
 // (https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header): an open list would otherwise keep
 // its session alive for hours.
-func (a *Auth) attachSession(c echo.Context, v session) error {
+func (a *Auth) attachAndTouchSession(c echo.Context, v session) error {
 	v.who.attachTo(c)
 	c.Set(sessionContextKey, v)
 	if v.now.Sub(v.SeenAt) < renewalInterval || c.Request().Header.Get("Sec-Fetch-Dest") == "empty" {
@@ -110,7 +110,7 @@ func (v session) missingLoginStep(demanded bool) string {
 		return ""
 	case v.FactorAt.IsZero() && demanded:
 		return lacksFactor
-	case v.FactorAt.IsZero() || v.Passed && !v.StartedAt.Before(v.FactorAt):
+	case v.FactorAt.IsZero() || v.FactorPassed && !v.StartedAt.Before(v.FactorAt):
 		return ""
 	}
 	return lacksCode
@@ -203,7 +203,7 @@ func (a *Auth) principalOrNone(ctx context.Context, s store.Session) (principal,
 // it is unknown or closed, or if its hash cannot be read, which is logged.
 func (a *Auth) passwordPrincipal(ctx context.Context, name string) (principal, error) {
 	if name == configuredAccount.Name {
-		return principal{configuredAccount, a.password}, nil
+		return principal{configuredAccount, a.adminPassword}, nil
 	}
 	known, err := a.Accounts.Account(ctx, name)
 	switch {

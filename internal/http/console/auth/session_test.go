@@ -110,9 +110,9 @@ func TestSessionIsForItsPasswordAndEveryReplica(t *testing.T) {
 	b := r.LoggedIn()
 	b.Handler = r.replica(quiet())
 	want(t, b.Get("/admin"), http.StatusOK)
-	b.Handler = r.replica(quiet(), func(c *Config) { c.Password = "another password" })
+	b.Handler = r.replica(quiet(), func(c *Config) { c.AdminPassword = "another password" })
 	want(t, b.Get("/admin"), http.StatusSeeOther)
-	b.Handler = r.replica(quiet(), func(c *Config) { c.Password = "" })
+	b.Handler = r.replica(quiet(), func(c *Config) { c.AdminPassword = "" })
 	want(t, b.Get("/admin"), http.StatusSeeOther)
 }
 

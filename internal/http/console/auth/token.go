@@ -47,15 +47,15 @@ func (a *Auth) authenticateToken(c echo.Context) (Actor, error) {
 		return Actor{}, fault.Unavailable.Wrap(fmt.Errorf("wrong admin tokens not counted: %w", err))
 	}
 	if !d.Admitted {
-		return Actor{}, a.tooManyTokensError(c, d)
+		return Actor{}, a.refuseWrongTokens(c, d)
 	}
 	a.logRefusedToken(c, token.ID)
 	return Actor{}, &server.Problem{Kind: server.Unauthorized, Detail: "The admin token is not known."}
 }
 
-// tooManyTokensError returns the 429 for a network that sent too many wrong tokens, and counts and
+// refuseWrongTokens returns the 429 for a network that sent too many wrong tokens, and counts and
 // logs this refusal.
-func (a *Auth) tooManyTokensError(c echo.Context, d quota.Decision) error {
+func (a *Auth) refuseWrongTokens(c echo.Context, d quota.Decision) error {
 	rule, _ := d.Blocking()
 	a.Refused("token", rule.Name)
 	a.logRefusedToken(c, "")

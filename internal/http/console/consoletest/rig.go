@@ -36,7 +36,7 @@ func NewRig(t *testing.T) *Rig {
 	clock := &Clock{}
 	r := &Rig{Clock: clock, Rig: verificationtest.NewRigAt(t, clock.Now, func(s *verificationtest.Settings) {
 		login := s.Purposes["login"]
-		login.Shares = []string{"login"}
+		login.PolicyPurposes = []string{"login"}
 		s.Purposes = map[string]policy.Purpose{"login": login}
 	})}
 	r.Svc = r.ReplicaOn(r.Store, r.MailServer, nil) // without text messages
@@ -88,8 +88,8 @@ func (r *Rig) checkActionLines() {
 			"outcome": string(a.Outcome),
 			"detail":  a.Detail,
 		}
-		if a.Ends != uuid.Nil {
-			want["ends"] = a.Ends.String()
+		if a.Completes != uuid.Nil {
+			want["ends"] = a.Completes.String()
 		}
 		maps.DeleteFunc(want, func(_, value string) bool { return value == "" })
 		if !known || !maps.Equal(got, want) {

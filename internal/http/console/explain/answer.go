@@ -159,7 +159,7 @@ func (c verdictInput) notCountedReply() texts.Sentence {
 
 // validCodeReply returns a sentence that an earlier code can still be used; nil if there is none.
 func (c verdictInput) validCodeReply() texts.Sentence {
-	if c.valid == nil {
+	if c.validCode == nil {
 		return nil
 	}
 	return c.replyText("works")

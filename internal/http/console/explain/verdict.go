@@ -36,11 +36,11 @@ type linkedText struct {
 type verdictInput struct {
 	store.SendOrRefusal
 	texts.Words
-	story store.SendDetails
-	facts VerdictFacts
-	state verification.State  // of the code; empty if there is none, or only the caller that checks it knows
-	spans bool                // times are told as spans from now
-	valid *store.Verification // the pending code that reached its recipient; nil: none
+	story     store.SendDetails
+	facts     VerdictFacts
+	state     verification.State  // of the code; empty if there is none, or only the caller that checks it knows
+	spans     bool                // times are told as spans from now
+	validCode *store.Verification // the pending code that reached its recipient; nil: none
 }
 
 // VerdictFacts are the data that a verdict depends on beside the row's story.
@@ -50,29 +50,29 @@ type VerdictFacts struct {
 	// by a reserve.
 	Reserved bool
 
-	Pause *policy.Pause        // the pause that stops the row's channel or purpose now; nil: none
-	Rule  quota.Scope          // scope of the rule that refused the row; empty: not known
-	Newer *store.SendOrRefusal // a newer request of the recipient for the same purpose; nil: none
-	Locks []store.Lockout      // of a refusal by failed checks: the classes of callers whose codes are locked out now
-	Code  *store.Verification  // of a refusal that belongs to no code: the newest one that reached its recipient
+	Pause      *policy.Pause        // the pause that stops the row's channel or purpose now; nil: none
+	RuleScope  quota.Scope          // scope of the rule that refused the row; empty: not known
+	Newer      *store.SendOrRefusal // a newer request of the recipient for the same purpose; nil: none
+	Locks      []store.Lockout      // of a refusal by failed checks: the classes of callers whose codes are locked out now
+	CodeBefore *store.Verification  // of a refusal that belongs to no code: the newest one that reached its recipient
 }
 
 // Judge returns what became of a row, what to do next and the reply for the person.
 // testdata/stories.txt has the text of each combination of states.
-func Judge(s store.SendDetails, now VerdictFacts, w texts.Words) Verdict {
-	c := verdictInput{SendOrRefusal: s.Send, Words: w, story: s, facts: now}
+func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
+	c := verdictInput{SendOrRefusal: s.Send, Words: w, story: s, facts: facts}
 	if s.Verification != nil && CodeStateOf(*s.Verification, s.Now) != store.CodeOfCaller {
 		c.state = verification.StateOf(*s.Verification, s.Now)
 	}
 	switch {
 	case c.state == verification.Pending && slices.ContainsFunc(s.Related, MayHaveGoneOut):
-		c.valid = s.Verification
-	case now.Code != nil && CodeStateOf(*now.Code, s.Now) == store.CodeWaiting:
-		c.valid = now.Code
+		c.validCode = s.Verification
+	case facts.CodeBefore != nil && CodeStateOf(*facts.CodeBefore, s.Now) == store.CodeWaiting:
+		c.validCode = facts.CodeBefore
 	}
 	v := Verdict{Tone: ToneOf(s.Send.Status), Answer: newPersonReply(c, w)}
-	if now.Newer != nil {
-		v.Newer = new(linkedTextTo(w, "newer.asked", *now.Newer))
+	if facts.Newer != nil {
+		v.Newer = new(linkedTextTo(w, "newer.asked", *facts.Newer))
 	}
 	switch how := string(c.Status); c.Status {
 	case store.Sent, store.Delivered, store.Undelivered, store.Unknown:
@@ -149,8 +149,8 @@ func (c verdictInput) text(key string, more ...texts.Substitution) texts.Sentenc
 		c.timePart("due", c.DueAt), texts.Plain("wait", c.Wait(c.RetryAfter)), texts.Plain("n", strconv.Itoa(c.Count)),
 		texts.Plain("recipients", strconv.Itoa(c.Recipients)),
 	}, more...)
-	if c.valid != nil {
-		parts = append(parts, c.timePart("has", c.valid.ExpiresAt))
+	if c.validCode != nil {
+		parts = append(parts, c.timePart("has", c.validCode.ExpiresAt))
 	}
 	if v := c.story.Verification; v != nil {
 		parts = append(parts, c.timePart("until", v.ExpiresAt), c.timePart("approved", v.ApprovedAt),

@@ -18,7 +18,7 @@ import (
 
 // by says whom the rule looks at that refused the row.
 func (s situation) by(scope quota.Scope) situation {
-	s.facts.Rule = scope
+	s.facts.RuleScope = scope
 	return s
 }
 
@@ -38,7 +38,7 @@ func (s situation) since(became store.Status) situation {
 
 // holding gives the recipient a code that the refusal does not name.
 func (s situation) holding(end change) situation {
-	s.facts.Code = told("", end).story.Verification
+	s.facts.CodeBefore = told("", end).story.Verification
 	return s
 }
 

@@ -29,12 +29,12 @@ func (c verdictInput) refusedTexts() (what, next texts.Sentence) {
 			c.recipientCountText())
 		next = c.Join(c.text("next.wide."+c.countedScopeKey()), c.nextAdmittedText())
 	}
-	if v := cmp.Or(c.facts.Code, c.story.Verification); v != nil && len(v.Checks) > 0 &&
+	if v := cmp.Or(c.facts.CodeBefore, c.story.Verification); v != nil && len(v.Checks) > 0 &&
 		verification.StateOf(*v, c.story.Now) == verification.MaxAttemptsReached {
 		what = c.Join(what, c.text("verdict.locked.before", texts.Plain("ptries", strconv.Itoa(v.Attempts)),
 			texts.AtTime("plast", lastWrongCheckAt(*v))))
 	}
-	if c.valid != nil {
+	if c.validCode != nil {
 		next = c.Join(next, c.text("next.refused.code"))
 	}
 	return what, next
@@ -84,12 +84,12 @@ func (c verdictInput) databaseTimeAfter(wait time.Duration) time.Time {
 func (c verdictInput) countedScopeKey() string {
 	switch {
 	case c.BlockedBy == policy.BreakerName, c.BlockedBy == verification.CarrierRuleName,
-		c.facts.Rule == "" && (c.BlockedBy == policy.SpellingsName || c.BlockedBy == policy.BackoffName):
+		c.facts.RuleScope == "" && (c.BlockedBy == policy.SpellingsName || c.BlockedBy == policy.BackoffName):
 		return c.BlockedBy
-	case c.facts.Rule == quota.Recipient:
+	case c.facts.RuleScope == quota.Recipient:
 		return ""
 	}
-	return string(c.facts.Rule)
+	return string(c.facts.RuleScope)
 }
 
 // ruleCountsOthers reports whether the rule also counts requests for other recipients, so that the
@@ -109,7 +109,7 @@ func (c verdictInput) nextAdmittedText() texts.Sentence {
 	switch {
 	case c.facts.Quota != nil && c.quotaHasRule(c.BlockedBy):
 		return c.nextAdmittedTextByQuota()
-	case c.facts.Quota != nil && c.facts.Rule == "" && c.BlockedBy != policy.SpellingsName &&
+	case c.facts.Quota != nil && c.facts.RuleScope == "" && c.BlockedBy != policy.SpellingsName &&
 		c.BlockedBy != policy.BackoffName:
 		return c.Join(c.text("next.refused.elsewhere"), c.nextAdmittedTextByRow())
 	}

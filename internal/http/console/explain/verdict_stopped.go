@@ -111,8 +111,8 @@ func SuppressionSummary(s store.Suppression, w texts.Words) string {
 // PauseCountsText returns the counts that led to a pause.
 func PauseCountsText(p store.PrefixPause, w texts.Words) string {
 	text := w.Get("prefixes.numbers", "sends", strconv.Itoa(p.Sends), "approved", strconv.Itoa(p.Approved))
-	if p.Usual >= 0 {
-		text += w.Get("prefixes.usual", "percent", strconv.Itoa(p.Usual))
+	if p.UsualPercent >= 0 {
+		text += w.Get("prefixes.usual", "percent", strconv.Itoa(p.UsualPercent))
 	}
 	return text
 }

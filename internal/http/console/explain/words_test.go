@@ -43,14 +43,14 @@ func TestARefusalNamesTheLock(t *testing.T) {
 	const want = "Before that, the code was locked after 5 wrong ones, the last at"
 	named := refusal
 	named.Verification = &locked
-	for _, v := range []Verdict{Judge(refusal, VerdictFacts{Code: &locked}, w), Judge(named, VerdictFacts{}, w)} {
+	for _, v := range []Verdict{Judge(refusal, VerdictFacts{CodeBefore: &locked}, w), Judge(named, VerdictFacts{}, w)} {
 		if !strings.Contains(v.What.Local(), want) {
 			t.Errorf("the refusal says %q", v.What.Local())
 		}
 	}
 	open := locked
 	open.Attempts = 4
-	if v := Judge(refusal, VerdictFacts{Code: &open}, w); strings.Contains(v.What.Local(), "Before that") {
+	if v := Judge(refusal, VerdictFacts{CodeBefore: &open}, w); strings.Contains(v.What.Local(), "Before that") {
 		t.Errorf("an open code is called locked: %q", v.What.Local())
 	}
 }

@@ -65,13 +65,13 @@ type List[F, R any] struct {
 
 // ListPage is one page of a list, and the addresses of the others.
 type ListPage[F, R any] struct {
-	Filter F
-	Rows   []R
-	Now    time.Time
-	Next   string // cursor of the next page; empty: this is the end
-	Older  string // address of the next page; empty: this is the end
-	Newer  string // address of the page before; empty: this is the first, or the list has no way back
-	Newest string // address of the first page; empty: this is it
+	Filter     F
+	Rows       []R
+	Now        time.Time
+	NextCursor string // cursor of the next page; empty: this is the end
+	Older      string // address of the next page; empty: this is the end
+	Newer      string // address of the page before; empty: this is the first, or the list has no way back
+	Newest     string // address of the first page; empty: this is it
 
 	path  string
 	given url.Values
@@ -115,8 +115,8 @@ func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p ListPage
 	}
 	more, _, err := l.Read(ctx, f)
 	if len(more) > 0 {
-		p.Next = EncodeCursor(last)
-		p.Older = p.AddressWith("cursor", p.Next)
+		p.NextCursor = EncodeCursor(last)
+		p.Older = p.AddressWith("cursor", p.NextCursor)
 	}
 	return p, err
 }
@@ -169,7 +169,7 @@ func (l List[F, R]) ServeJSON(c echo.Context) error {
 // the cursor of the next page or null.
 func (l List[F, R]) WriteJSON(c echo.Context, p ListPage[F, R]) error {
 	return c.JSON(http.StatusOK, JSONObject{l.Name: JSONObjects(p.Rows, func(r R) JSONObject { return l.JSON(r, p.Now) }),
-		"next": OrNull(p.Next)})
+		"next": OrNull(p.NextCursor)})
 }
 
 // JSONObject is an object in JSON. Missing values are null.

@@ -50,7 +50,7 @@ func auditEntryJSON(a store.AuditEntry, _ time.Time) frame.JSONObject {
 		"app":  frame.OrNull(a.App), "channel": frame.OrNull(a.Channel), "purpose": frame.OrNull(a.Purpose),
 		"to":        frame.OrNull(a.To),
 		"recipient": frame.OrNull(a.Recipient), "target": frame.OrNull(a.Target), "reason": frame.OrNull(a.Reason),
-		"outcome": a.Outcome, "detail": frame.OrNull(a.Detail), "ends": frame.OrNull(a.Ends),
+		"outcome": a.Outcome, "detail": frame.OrNull(a.Detail), "ends": frame.OrNull(a.Completes),
 	}
 }
 
@@ -64,7 +64,7 @@ type auditView struct {
 }
 
 func (a *Handlers) auditPage(c echo.Context) error {
-	kept, text := a.Auth.KeptForm(c)
+	kept, text := a.Auth.TakeKeptForm(c)
 	return a.showAuditPage(c, http.StatusOK, c.Request().URL.RawQuery, kept, text)
 }
 
@@ -75,14 +75,14 @@ func (a *Handlers) showAuditPage(c echo.Context, status int, rawQuery string, re
 	}
 	v := auditView{Page: frame.NewPage(c, "acts.title", "acts"), ListPage: p, Problem: problem, Typed: refusedForm}
 	if auth.ActorOf(c).May(auth.ActionAcceptSubscription) {
-		v.Topics = a.Topics
+		v.Topics = a.TopicProviders
 	}
 	return a.Layout.Show(c, status, "acts", v)
 }
 
 // acceptSubscription lets the next subscription of a provider's topic be confirmed.
 func (a *Handlers) acceptSubscription(c echo.Context, provider, reason string) error {
-	if !slices.Contains(a.Topics, provider) {
+	if !slices.Contains(a.TopicProviders, provider) {
 		return fault.Invalid("provider", "unknown", "No provider of this name has a topic.")
 	}
 	act, err := a.Auth.NewAuditEntry(c, auth.ActionAcceptSubscription)

@@ -47,8 +47,8 @@ func prefixPauseJSON(p store.PrefixPause, now time.Time) frame.JSONObject {
 		"lifted_at": frame.Timestamp(p.LiftedAt), "lifted_by": frame.OrNull(p.LiftedBy),
 		"lifted_reason": frame.OrNull(p.LiftedWhy),
 	}
-	if p.Usual >= 0 {
-		o["usual_percent"] = p.Usual
+	if p.UsualPercent >= 0 {
+		o["usual_percent"] = p.UsualPercent
 	}
 	return o
 }
@@ -63,7 +63,7 @@ type prefixesView struct {
 }
 
 func (a *Handlers) prefixesPage(c echo.Context) error {
-	kept, text := a.Auth.KeptForm(c)
+	kept, text := a.Auth.TakeKeptForm(c)
 	return a.showPrefixes(c, http.StatusOK, c.Request().URL.RawQuery, kept, text)
 }
 

@@ -20,9 +20,9 @@ import (
 // Store reads the lists, and writes audit entries. Implementation: sqldb.DB.
 type Store interface {
 	AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error)
-	Suppressions(ctx context.Context, f store.SuppressionFilter) ([]store.Suppression, time.Time, error)
+	Suppressions(ctx context.Context, f store.SuppressionFilter) (list []store.Suppression, now time.Time, err error)
 	AppEvents(ctx context.Context, filter store.AppEventFilter) ([]store.AppEvent, error)
-	PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) ([]store.PrefixPause, time.Time, error)
+	PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list []store.PrefixPause, now time.Time, err error)
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
 }
 
@@ -34,13 +34,13 @@ type Webhooks interface {
 
 // Handlers has the pages and the JSON. Safe for concurrent use.
 type Handlers struct {
-	Store    Store
-	Desk     *support.Desk
-	Auth     *auth.Auth
-	Layout   *frame.Layout
-	Now      func() time.Time
-	Webhooks Webhooks
-	Topics   []string // names of the mail providers whose subscription can be accepted
+	Store          Store
+	Desk           *support.Desk
+	Auth           *auth.Auth
+	Layout         *frame.Layout
+	Now            func() time.Time
+	Webhooks       Webhooks
+	TopicProviders []string // names of the mail providers whose subscription can be accepted
 }
 
 // formProblemText returns what was wrong with the form of a list, in the reader's language; most is how

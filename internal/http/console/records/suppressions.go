@@ -29,7 +29,7 @@ func (a *Handlers) suppressionList() frame.List[store.SuppressionFilter, store.S
 	return frame.List[store.SuppressionFilter, store.Suppression]{
 		Name: "suppressions", Path: suppressionsPath, JSON: SuppressionJSON, Read: a.Store.Suppressions,
 		Parameters: func(f *store.SuppressionFilter) frame.Parameters {
-			return frame.Parameters{"state": frame.ActiveOnlyParameter(&f.Active), "recipient": frame.RecipientParameter(&f.Recipient)}
+			return frame.Parameters{"state": frame.ActiveOnlyParameter(&f.ActiveOrHeld), "recipient": frame.RecipientParameter(&f.Recipient)}
 		},
 		Place: func(f *store.SuppressionFilter) frame.PagingFields {
 			return frame.PagingFields{Limit: &f.Limit, Before: &f.Before}
@@ -67,12 +67,12 @@ func (v suppressionsView) FormRefused(s store.Suppression) bool {
 }
 
 func (a *Handlers) suppressionsPage(c echo.Context) error {
-	kept, text := a.Auth.KeptForm(c)
+	kept, text := a.Auth.TakeKeptForm(c)
 	return a.showSuppressions(c, http.StatusOK, c.Request().URL.RawQuery, kept, text)
 }
 
 func (a *Handlers) showSuppressions(c echo.Context, status int, raw string, typed url.Values, problem string) error {
-	p, err := a.suppressionList().PageForQuery(c.Request().Context(), raw, store.SuppressionFilter{Active: true})
+	p, err := a.suppressionList().PageForQuery(c.Request().Context(), raw, store.SuppressionFilter{ActiveOrHeld: true})
 	if err != nil {
 		return err
 	}

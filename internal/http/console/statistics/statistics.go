@@ -59,7 +59,7 @@ type Total struct {
 	Refusals map[string]int `json:"refusals"` // requests, by rule
 	Failures map[string]int `json:"failures"` // by reason
 	// text messages that a carrier reported as not delivered
-	Lost int `json:"undelivered"`
+	Undelivered int `json:"undelivered"`
 	codeMeasures
 }
 
@@ -94,7 +94,7 @@ type interval struct {
 }
 
 func totalOf(s store.Stats) Total {
-	t := Total{Refusals: map[string]int{}, Failures: map[string]int{}, Lost: s.Undelivered}
+	t := Total{Refusals: map[string]int{}, Failures: map[string]int{}, Undelivered: s.Undelivered}
 	for _, x := range s.Tallies {
 		t.add(x)
 		switch x.Status {

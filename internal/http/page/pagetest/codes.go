@@ -82,7 +82,7 @@ func newCodes(now func() time.Time, rules []quota.Rule, ring *keys.Ring, logger 
 	c.offered.Apps = map[string]policy.App{"shop": {Title: "Shop"}, "news": {Title: "News"}, "branded": {Title: "Shop"}}
 	names := []string{policy.DefaultPurpose, "gift", "confirm"}
 	for _, name := range names {
-		c.offered.Purposes[name] = policy.Purpose{Name: name, Shares: names,
+		c.offered.Purposes[name] = policy.Purpose{Name: name, PolicyPurposes: names,
 			Policy: quota.Policy{Name: "default", Rules: rules}}
 	}
 	c.Process = verificationtest.New(verificationtest.Settings{Set: c.inForce(),
@@ -282,7 +282,7 @@ func (o byHand) Deliver(_ context.Context, w store.Work, _ time.Duration) store.
 func (c *Codes) outcome() (delivery.Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	receipt := delivery.Result{Provider: "mx.example", Code: "250 2.0.0"}
+	receipt := delivery.Result{Provider: "mx.example", ReplyCodes: "250 2.0.0"}
 	switch c.fate {
 	case store.Failed:
 		return receipt, &delivery.Error{Class: delivery.Rejected, Stage: "data", Status: 554, Hold: c.hold}
@@ -306,7 +306,7 @@ func (p provider) Send(context.Context, delivery.Mail) (delivery.Result, error) 
 // Send implements outbox.Carrier.
 func (p carrier) Send(context.Context, sms.Message) (delivery.Result, error) {
 	r, err := p.outcome()
-	return delivery.Result{Provider: r.Provider, Code: r.Code}, err
+	return delivery.Result{Provider: r.Provider, ReplyCodes: r.ReplyCodes}, err
 }
 
 // database is the database in memory. It counts checks, and reports a lockout for everybody after
@@ -409,7 +409,7 @@ func (c *Codes) Check(ctx context.Context, caller verification.Caller, id,
 	c.mu.Unlock()
 	result, err := c.Process.Check(ctx, caller, real, typed)
 	if result.ID = id; result.Valid {
-		if result.Known = fmt.Sprint("token-", c.Checks()); c.Proof != "" {
+		if result.KnownToken = fmt.Sprint("token-", c.Checks()); c.Proof != "" {
 			result.Proof = c.Proof
 		}
 	}

@@ -145,7 +145,7 @@ func TestAProxyOnTheSameMachine(t *testing.T) {
 	delete(s.Env, "SENDCODE_METRICS_TOKEN")
 	s.Start(1)
 	cfg := s.Config()
-	_, err := cfg.FillSecrets(cfg.DataDir)
+	_, err := cfg.LoadOrCreateSecrets(cfg.DataDir)
 	apptest.Must(t, err)
 	for name, c := range map[string]struct {
 		change func(*http.Request)

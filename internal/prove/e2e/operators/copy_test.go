@@ -49,7 +49,7 @@ func TestCopy(t *testing.T) {
 			t.Errorf("%s: %v, want %q", what, err, want)
 		}
 	}
-	copied := func(to string) error { return app.Copy(t.Context(), cfg, to, &printed) }
+	copied := func(to string) error { return app.MoveToPostgres(t.Context(), cfg, to, &printed) }
 	refused("beside the service", copied(database), "stop the service")
 	s.Stop(0)
 	s.Replicas = nil
@@ -57,7 +57,7 @@ func TestCopy(t *testing.T) {
 	refused("no URL", copied("db"), "--to must be")
 	index := s.Env["SENDCODE_INDEX_KEY"]
 	s.Env["SENDCODE_INDEX_KEY"] = config.NewIndexKey()
-	refused("other keys", app.Copy(t.Context(), s.Config(), database, &printed), "set SENDCODE_INDEX_KEY to")
+	refused("other keys", app.MoveToPostgres(t.Context(), s.Config(), database, &printed), "set SENDCODE_INDEX_KEY to")
 	s.Env["SENDCODE_INDEX_KEY"] = index
 	apptest.Must(t, copied(database))
 	_, err := s.New(cfg)

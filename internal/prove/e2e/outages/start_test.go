@@ -25,7 +25,7 @@ func TestStartWithoutItsParts(t *testing.T) {
 	s.Env["SENDCODE_ADDR"] = strings.TrimPrefix(base, "http://")
 	start := func(wait time.Duration) (*app.App, error) {
 		cfg := s.Config()
-		cfg.Wait = wait
+		cfg.StartWait = wait
 		return s.New(cfg)
 	}
 	refused := func(what string, wait time.Duration, texts ...string) {

@@ -69,7 +69,7 @@ func Main(m *testing.M, parallel, times int) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	cfg, err := config.Load(os.Environ(), os.ReadFile)
-	cfg.Wait = servertest.Patience
+	cfg.StartWait = servertest.Patience
 	switch {
 	case err != nil:
 	case os.Getenv(serves) == "rekey":

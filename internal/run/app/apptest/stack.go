@@ -120,7 +120,7 @@ func (s *Stack) Config() config.Config {
 	s.Helper()
 	cfg, err := config.Load(s.environ(), os.ReadFile)
 	Must(s.T, err)
-	cfg.Wait = servertest.Patience
+	cfg.StartWait = servertest.Patience
 	return cfg
 }
 

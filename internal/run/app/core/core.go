@@ -56,7 +56,7 @@ type Database interface {
 	webhook.Database
 }
 
-// MailRenderer renders mails. Implementation: message.Renderer.
+// MailRenderer renders mails. Implementation: message.MailRenderer.
 type MailRenderer interface {
 	outbox.MailRenderer
 	support.MailRenderer
@@ -107,19 +107,19 @@ type Dependencies struct {
 
 // Core is the part of the service that one process runs without ports, files and connections.
 type Core struct {
-	Policy      *policy.CurrentSet
-	Gates       *gates.Gates
-	Outbox      *outbox.Outbox
-	Refusals    *refusals.Batch
-	Signer      *proof.Signer
-	Codes       *verification.Service
-	Desk        *support.Desk
-	Limits      *limits.Service
-	Proofs      *redemption.Service
-	Receipts    *reports.ReceiptRecorder
-	Providers   *reports.ProviderEvents
-	Hooks       *webhook.Deliverer
-	Maintenance *jobs.Maintenance
+	Policy         *policy.CurrentSet
+	Gates          *gates.Gates
+	Outbox         *outbox.Outbox
+	Refusals       *refusals.Batch
+	Signer         *proof.Signer
+	Codes          *verification.Service
+	Desk           *support.Desk
+	Limits         *limits.Service
+	Proofs         *redemption.Service
+	Receipts       *reports.ReceiptRecorder
+	ProviderEvents *reports.ProviderEvents
+	Webhooks       *webhook.Deliverer
+	Maintenance    *jobs.Maintenance
 
 	settings     Settings
 	dependencies Dependencies
@@ -130,7 +130,7 @@ func New(s Settings, p Dependencies) *Core {
 	c := &Core{settings: s, dependencies: p, Policy: policy.NewCurrentSet(s.Policy, p.Now),
 		Refusals: refusals.New(p.DB, p.Now, p.Logger),
 		Signer:   proof.New(s.Vault.Ring)}
-	c.Hooks = webhook.New(s.Webhooks, webhook.Dependencies{DB: p.DB, Observer: p.Observer, Tracer: p.Tracer, Logger: p.Logger,
+	c.Webhooks = webhook.New(s.Webhooks, webhook.Dependencies{DB: p.DB, Observer: p.Observer, Tracer: p.Tracer, Logger: p.Logger,
 		Now: p.Now, Random: p.Random,
 		Transport: p.Transport})
 	ids := &store.IDGenerator{}
@@ -139,10 +139,10 @@ func New(s Settings, p Dependencies) *Core {
 		Store: p.DB, Limiter: c.Gates, Policy: c.Policy, Vault: s.Vault, Mails: p.Mails, Sender: p.Sender,
 		Texts: p.Texts, Carrier: p.Carrier,
 		Receipts: p.Receipts, Observer: p.Observer, Tracer: p.Tracer, IDs: ids, Now: p.Now, Logger: p.Logger,
-		Random: p.Random, Notify: c.Hooks.Wake,
+		Random: p.Random, WakeWebhooks: c.Webhooks.Wake,
 	})
 	c.Gates.RefundLater = c.Outbox.RefundLater
-	c.addUseCases(webhook.EventMaker{Policy: c.Policy, Vault: s.Vault, IDs: ids, Now: p.Now, Notify: c.Hooks.Wake})
+	c.addUseCases(webhook.EventMaker{Policy: c.Policy, Vault: s.Vault, IDs: ids, Now: p.Now, WakeWebhooks: c.Webhooks.Wake})
 	return c
 }
 
@@ -152,7 +152,7 @@ func (c *Core) addUseCases(teller webhook.EventMaker) {
 		Store: p.DB, Gates: c.Gates, Outbox: c.Outbox, Refusals: c.Refusals, Policy: c.Policy, Vault: s.Vault,
 		Mails: p.Mails, Prover: c.Signer,
 		Observer: p.Observer, Lease: c.Outbox.Lease, IDs: teller.IDs, Now: p.Now, Logger: p.Logger,
-		Notify: teller.Notify, HoldUntil: s.HoldUntil,
+		WakeWebhooks: teller.WakeWebhooks, HoldUntil: s.HoldUntil,
 	}
 	if p.Around != nil {
 		codes.Outbox = p.Around(c.Outbox)
@@ -170,7 +170,7 @@ func (c *Core) addUseCases(teller webhook.EventMaker) {
 	c.Proofs = &redemption.Service{Store: p.DB, Proofs: c.Signer, Vault: s.Vault, Policy: c.Policy, Now: p.Now}
 	c.Limits = limits.New(c.Gates, s.Vault.IndexKey, s.Limits, p.Observer.LimitAnswered)
 	c.Receipts = &reports.ReceiptRecorder{Store: p.DB, Carriers: p.Receipts, Vault: s.Vault, Teller: teller, Logger: p.Logger}
-	c.Providers = &reports.ProviderEvents{Store: p.DB, Policy: c.Policy, Vault: s.Vault, Teller: teller, Logger: p.Logger}
+	c.ProviderEvents = &reports.ProviderEvents{Store: p.DB, Policy: c.Policy, Vault: s.Vault, Teller: teller, Logger: p.Logger}
 	c.Maintenance = &jobs.Maintenance{Store: p.DB, Policy: c.Policy, Watch: s.Outbox.Watch, Tick: s.Tick,
 		Observer: p.Observer, Now: p.Now,
 		Teller: teller, Logger: p.Logger}
@@ -199,7 +199,7 @@ func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
 	work.Go(func() {
 		jobs.Run(ctx, append(c.jobs(), more...), c.settings.Tick, c.dependencies.Observer, c.dependencies.Logger)
 	})
-	work.Go(func() { c.Hooks.Run(ctx) })
+	work.Go(func() { c.Webhooks.Run(ctx) })
 	work.Wait()
 	if k := c.dependencies.Kept; k != nil {
 		if err := k.Flush(context.WithoutCancel(ctx)); err != nil {

@@ -43,7 +43,7 @@ func (d *doctor) checkDKIM(ctx context.Context) {
 func (d *doctor) checkDKIMOf(ctx context.Context, sender string) {
 	name := d.cfg.DKIMSelector + "._domainkey." + sender
 	records, err := d.resolver.LookupTXT(ctx, name)
-	if !d.dnsAnswered("DKIM", name, err) {
+	if !d.checkDNSAnswer("DKIM", name, err) {
 		return
 	}
 	for _, r := range records {

@@ -27,9 +27,9 @@ func (d *doctor) senderDomains() []string {
 	return slices.DeleteFunc(d.cfg.MailDomains(), func(name string) bool { return name == "localhost" })
 }
 
-// dnsAnswered reports whether the name servers answered; "no such name" is an answer too. Otherwise
+// checkDNSAnswer reports whether the name servers answered; "no such name" is an answer too. Otherwise
 // it prints a remark.
-func (d *doctor) dnsAnswered(what, name string, err error) bool {
+func (d *doctor) checkDNSAnswer(what, name string, err error) bool {
 	dns, ok := errors.AsType[*net.DNSError](err)
 	if err == nil || ok && dns.IsNotFound {
 		return true
@@ -47,9 +47,9 @@ func (d *doctor) checkSenderDomains(ctx context.Context) {
 		d.pass("sender domain", "not looked at: mails go nowhere yet")
 	}
 	for _, name := range names {
-		hasSPF := d.hasRecord(ctx, name, "v=spf1",
+		hasSPF := d.checkRecord(ctx, name, "v=spf1",
 			name+" has no SPF record; providers may refuse its mails unless they are signed with DKIM")
-		hasDMARC := d.hasRecord(ctx, "_dmarc."+name, "v=DMARC1",
+		hasDMARC := d.checkRecord(ctx, "_dmarc."+name, "v=DMARC1",
 			name+" has no DMARC record; from 5,000 mails a day big providers want one")
 		if hasSPF && hasDMARC {
 			d.pass("sender domain", name+" has SPF and DMARC records")
@@ -57,11 +57,11 @@ func (d *doctor) checkSenderDomains(ctx context.Context) {
 	}
 }
 
-// hasRecord reports whether a TXT record of the name begins with prefix; if none does, it prints the remark
+// checkRecord reports whether a TXT record of the name begins with prefix; if none does, it prints the remark
 // otherwise.
-func (d *doctor) hasRecord(ctx context.Context, name, prefix, otherwise string) bool {
+func (d *doctor) checkRecord(ctx context.Context, name, prefix, otherwise string) bool {
 	records, err := d.resolver.LookupTXT(ctx, name)
-	if !d.dnsAnswered("sender domain", name, err) {
+	if !d.checkDNSAnswer("sender domain", name, err) {
 		return false
 	}
 	has := slices.ContainsFunc(records,
@@ -96,7 +96,7 @@ func (d *doctor) checkPTRsOf(ctx context.Context, host string) {
 		addresses, err = d.resolver.LookupHost(ctx, host)
 	}
 	switch {
-	case !d.dnsAnswered("PTR", host, err):
+	case !d.checkDNSAnswer("PTR", host, err):
 		return
 	case len(addresses) == 0:
 		d.remark("PTR", host+" has no address in the DNS")
@@ -121,7 +121,7 @@ func isPublicAddress(address string) bool {
 // (RFC 1912 section 2.1).
 func (d *doctor) checkPTRLeadsBack(ctx context.Context, host, address string) {
 	names, err := d.resolver.LookupAddr(ctx, address)
-	if !d.dnsAnswered("PTR", address, err) {
+	if !d.checkDNSAnswer("PTR", address, err) {
 		return
 	}
 	if len(names) == 0 {

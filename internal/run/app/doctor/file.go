@@ -44,7 +44,7 @@ func (d *doctor) checkFile(ctx context.Context) {
 	} else if mode&0o077 != 0 {
 		d.remark(what, path+" can be read by other users: run chmod 600 on it")
 	}
-	db, err := sqlite.OpenBeside(path, d.now)
+	db, err := sqlite.OpenReadOnly(path, d.now)
 	if err != nil {
 		d.fail(what, err.Error())
 		return

@@ -79,9 +79,9 @@ func (d *doctor) checkStorage(ctx context.Context, db *sqldb.DB) (string, error)
 		d.remark("retention",
 			due+" rows are older than the database keeps them; the service deletes them while it runs")
 	}
-	if e.Late > 0 {
+	if e.ForgettingDue > 0 {
 		d.remark("erasures", fmt.Sprintf(
-			"the keyed hashes of %d erased persons should be gone; the service deletes them while it runs", e.Late))
+			"the keyed hashes of %d erased persons should be gone; the service deletes them while it runs", e.ForgettingDue))
 	}
 	said := ""
 	if len(e.Partitions) > 0 {

@@ -31,11 +31,11 @@ import (
 //
 // An empty value counts as not given. A list of one scalar needs no brackets.
 type Decoder struct {
-	Name   string // of the file, as the user gave it
-	Errs   *Errors
-	Checks map[string]func(text string) string // by name; each returns the problem with a text, or ""
-	Others map[*yaml.Node]string               // the source of nodes that are not from the file, such as a variable's name
-	Owner  any                                 // for Check methods that need more than the file
+	Name    string // of the file, as the user gave it
+	Errs    *Errors
+	Checks  map[string]func(text string) string // by name; each returns the problem with a text, or ""
+	Sources map[*yaml.Node]string               // the source of nodes that are not from the file, such as a variable's name
+	Owner   any                                 // for Check methods that need more than the file
 }
 
 // Mapping is a mapping of the file that a struct was decoded from, for the checks of its fields.

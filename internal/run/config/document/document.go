@@ -50,7 +50,7 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 
 // location returns a node's place, for messages: file, line and path, or the name of its variable.
 func (d *Decoder) location(n *yaml.Node, path string) string {
-	if other := d.Others[n]; other != "" {
+	if other := d.Sources[n]; other != "" {
 		return other
 	}
 	where := fmt.Sprintf("%s:%d", d.Name, n.Line)

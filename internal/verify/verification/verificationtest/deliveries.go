@@ -31,7 +31,7 @@ func (p *MailServer) Send(ctx context.Context, m delivery.Mail) (delivery.Result
 		answer, p.Answers = p.Answers[0], p.Answers[1:]
 	}
 	p.mu.Unlock()
-	receipt := delivery.Result{Provider: "mx.example", Code: "250 2.0.0"}
+	receipt := delivery.Result{Provider: "mx.example", ReplyCodes: "250 2.0.0"}
 	if late := wait(ctx, p.Each); late != nil {
 		return receipt, &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Err: late}
 	}
@@ -111,7 +111,7 @@ func (h *Carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, err
 		return delivery.Result{Provider: "fake"}, h.fail
 	}
 	h.got = append(h.got, m)
-	return delivery.Result{Provider: "fake", ID: fmt.Sprint("id-", len(h.got)), Code: "202"}, nil
+	return delivery.Result{Provider: "fake", CarrierID: fmt.Sprint("id-", len(h.got)), ReplyCodes: "202"}, nil
 }
 
 // Fail makes every message from now on fail with err; nil: none.

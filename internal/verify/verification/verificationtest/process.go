@@ -44,8 +44,8 @@ type Settings struct {
 
 // templatesOnce parses the templates of the service once for all tests: it takes longer than most
 // of them.
-var templatesOnce = sync.OnceValues(func() (*message.Renderer, *message.TextRenderer) {
-	mails, err := message.New(templates.FS)
+var templatesOnce = sync.OnceValues(func() (*message.MailRenderer, *message.TextRenderer) {
+	mails, err := message.NewMailRenderer(templates.FS)
 	texts, errTexts := message.NewTextRenderer(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS)
 	if err := errors.Join(err, errTexts); err != nil {
 		panic(err)
@@ -114,7 +114,7 @@ func New(s Settings, p core.Dependencies) *Process {
 	s.MailFrom, s.Domain = "Shop <no-reply@shop.example>", "shop.example"
 	c := core.New(core.Settings{Policy: withChecks(s.Set), Outbox: s.Config, Vault: s.Vault, Webhooks: s.Webhooks,
 		Tick: cmp.Or(s.JobTick, s.Tick)}, p)
-	c.Hooks.Tick = cmp.Or(s.Tick, c.Hooks.Tick)
+	c.Webhooks.Tick = cmp.Or(s.Tick, c.Webhooks.Tick)
 	return &Process{Core: c, Service: c.Codes, logger: p.Logger}
 }
 
@@ -170,6 +170,6 @@ func withChecks(s policy.Set) policy.Set {
 
 // Use changes the keys of all parts.
 func (p *Process) Use(keys keys.Vault) {
-	p.Vault, p.Desk.Vault, p.Outbox.Vault, p.Receipts.Vault, p.Providers.Vault, p.Proofs.Vault = keys, keys, keys,
+	p.Vault, p.Desk.Vault, p.Outbox.Vault, p.Receipts.Vault, p.ProviderEvents.Vault, p.Proofs.Vault = keys, keys, keys,
 		keys, keys, keys
 }

@@ -39,7 +39,7 @@ func (r *Rig) Rows() []store.SendOrRefusal {
 // RowsOf are the rows of a mail address.
 func (r *Rig) RowsOf(address string) []store.SendOrRefusal {
 	r.Helper()
-	h := r.Svc.Vault.Hash(ParseEmail(r.T, address))
+	h := r.Svc.Vault.CountedHash(ParseEmail(r.T, address))
 	rows, err := r.Store.Sends(r.Context(), store.Filter{Recipient: &h, Limit: 10})
 	r.NoError(err)
 	return rows
@@ -124,9 +124,9 @@ func (r *Rig) WantEvents(want ...string) {
 // Ingest hands an event of the mail provider in, and fails the test unless the result is want.
 func (r *Rig) Ingest(want reports.IngestResult, e reports.Event) {
 	r.Helper()
-	got, err := r.Svc.Providers.Ingest(r.Context(), "postmark", e)
+	got, err := r.Svc.ProviderEvents.Ingest(r.Context(), "postmark", e)
 	r.NoError(err)
-	r.Want(Line(e.Outcome, e.Detail), got, want)
+	r.Want(Line(e.Meaning, e.Detail), got, want)
 }
 
 // MaxFailures is the limit of BoundFailures in a day.
@@ -140,7 +140,7 @@ func BoundFailures(s *Settings) {
 			{Name: "wide", Scope: quota.Recipient, Limit: 1000, Window: time.Hour},
 			{Name: "failures", Scope: quota.Failures, Limit: MaxFailures, Window: 24 * time.Hour},
 		}}
-		p.Shares = []string{name}
+		p.PolicyPurposes = []string{name}
 		s.Purposes[name] = p
 	}
 }

@@ -159,7 +159,7 @@ func TestSettings(t testing.TB) Settings {
 	set := BuiltIn("failures")
 	set.SuppressFor, set.Retention, set.Numbers = 0, 0, policy.ServedNumbers{}
 	purpose := set.Purposes["default"]
-	purpose.Shares, purpose.BuiltIn, purpose.Reserve = []string{"default", "login"}, false, nil
+	purpose.PolicyPurposes, purpose.BuiltIn, purpose.Reserve = []string{"default", "login"}, false, nil
 	login := purpose
 	login.Name = "login"
 	set.Purposes = map[string]policy.Purpose{"default": purpose, "login": login}
@@ -317,7 +317,7 @@ func (r *Rig) NoSecretLogged() {
 // the outbox and redemptions do.
 func (r *Rig) FailStore(how sqlitetest.Fault, methods ...string) {
 	if len(methods) == 0 {
-		methods = []string{"Begin", "Redeem", "Refused", "RenewLeases", "Finish", "Postpone", "TakeOver", "RefundsDue"}
+		methods = []string{"Begin", "Redeem", "Refused", "RenewLeases", "Finish", "Postpone", "TakeOver", "LeaseDueRefunds"}
 	}
 	r.Store.Fail(how, methods...)
 }
