@@ -69,9 +69,11 @@ func (r *Ring) Reseal(label string, sealed, additional []byte) ([]byte, error) {
 // SealedBy returns the ID of the key that sealed data name in their first bytes; "" if they are not
 // sealed data.
 func SealedBy(sealed []byte) string {
-	if len(sealed) < 2 || sealed[0] != sealVersion || len(sealed) < 2+int(sealed[1]) ||
-		!validID(string(sealed[2:2+sealed[1]])) {
+	if len(sealed) < 2 || sealed[0] != sealVersion {
 		return ""
 	}
-	return string(sealed[2 : 2+sealed[1]])
+	if end := 2 + int(sealed[1]); len(sealed) >= end && validID(string(sealed[2:end])) {
+		return string(sealed[2:end])
+	}
+	return ""
 }

@@ -73,6 +73,24 @@ func TestSealedBytesCannotMoveBetweenHeaderAndAdditional(t *testing.T) {
 	}
 }
 
+// Damaged data name no key, whatever length they say that its ID has.
+func TestSealedBy(t *testing.T) {
+	r := ring(t, "a1:"+secret1)
+	sealed, _ := r.Seal("recipient", []byte("ana"), nil)
+	if got := SealedBy(sealed); got != "a1" {
+		t.Errorf("%q", got)
+	}
+	for length := range 256 {
+		for _, size := range []int{2, 2 + length - 1, 2 + length, 300} {
+			damaged := make([]byte, max(size, 2))
+			damaged[0], damaged[1] = sealVersion, byte(length)
+			if got := SealedBy(damaged); got != "" {
+				t.Errorf("length %d of %d bytes: %q", length, size, got)
+			}
+		}
+	}
+}
+
 func FuzzOpen(f *testing.F) {
 	r, err := Parse("a:" + secret1 + ",b:" + secret2)
 	if err != nil {

@@ -230,7 +230,7 @@ func TestUnsendable(t *testing.T) {
 			strings.Repeat("x", 1000),
 		},
 		"Language": {"en\r\nX: y"}, "Text": {""},
-		"ID": {
+		"MessageID": {
 			"", "<a@x.example>", "0199a1b2-c3d4-7e5f-8a6b-0000000\r\nX:1@codes.example",
 			"0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example\r\nX: y", "ü@x.example",
 		},

@@ -1,6 +1,7 @@
 package sms
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -98,7 +99,9 @@ func NewCarriers(routes []Route, o Options) *Carriers {
 // Send offers the message to one carrier after the other. It goes on only after a failure that is
 // Temporary or Unreachable, after which the message was certainly not accepted. A message that was
 // rejected otherwise or may have been accepted is never offered to another carrier. The result and the
-// error are those of the last carrier that was tried, but see Options.Reserve; Took is the whole time.
+// error are those of the last carrier that was tried; but if that one cannot reach the number, the error is
+// that of a carrier that may take the message later, if there is one, else that of Options.Reserve. Took is
+// the whole time.
 func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
 	m.Sender = c.Sender
@@ -116,16 +119,15 @@ func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error)
 func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Result, fail *delivery.Error) {
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errNoRoute}
 	aside := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
-	var over *delivery.Error // why Reserve failed
+	var over *delivery.Error  // why Reserve failed
+	var waits *delivery.Error // why a carrier that may take the message later did not
 	for _, r := range c.routes {
 		if !r.acceptsNumber(m.To) {
 			continue
 		}
 		report, ok := r.breaker.Allow()
 		if !ok {
-			if fail.Err == errNoRoute || fail.Unreachable {
-				fail = aside
-			}
+			waits = cmp.Or(waits, aside)
 			continue
 		}
 		back, unpaid := c.Reserve(ctx, m, r.costOf(m))
@@ -148,9 +150,12 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 		if fail == nil || fail.Class != delivery.Temporary && !fail.Unreachable || ctx.Err() != nil {
 			break
 		}
+		if fail.Class == delivery.Temporary {
+			waits = fail
+		}
 	}
-	if over != nil && fail != nil && (fail.Err == errNoRoute || fail.Unreachable) { // none was tried, or the last can't reach it
-		fail = over
+	if fail != nil && (fail.Err == errNoRoute || fail.Unreachable) { // none was tried, or the last can't reach it
+		fail = cmp.Or(waits, over, fail)
 	}
 	return receipt, fail
 }

@@ -89,6 +89,20 @@ func TestSendToAnUnreachableNumber(t *testing.T) {
 	}})); fail != capped || len(second.got) != 1 {
 		t.Errorf("%v, %d", fail, len(second.got))
 	}
+	// a carrier that may take it later is waited for, also if one that cannot reach the number comes after it
+	first.fail = failing(delivery.Temporary)
+	if fail := send(NewCarriers(routes, Options{})); fail != first.fail {
+		t.Errorf("%v", fail)
+	}
+	aside := NewCarriers(routes, Options{})
+	second.fail = nil
+	for range delivery.FaultsToOpenBreaker {
+		_ = send(aside)
+	}
+	second.fail = unreachable
+	if fail := send(aside); fail == nil || fail.Err != errAllSetAside {
+		t.Errorf("%v", fail)
+	}
 	all := NewCarriers(routes, Options{})
 	first.fail = nil
 	second.fail = failing(delivery.Temporary)

@@ -134,6 +134,9 @@ func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) 
 	select {
 	case <-ended:
 	case <-time.After(hookDeadline + hookGrace):
+		if agreement.wait(ctx) { // all were admitted in time: the messages are on their way
+			return nil
+		}
 		return problemForPerson(&server.Problem{Kind: server.Unavailable})
 	}
 	if p := h.admissionProblem(ctx, results); p != nil {

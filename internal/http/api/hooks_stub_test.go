@@ -118,12 +118,18 @@ func TestHookSendsAllCodesOrNone(t *testing.T) {
 		answer string
 		did    string
 	}{
-		"admitted":    {sent, "200 ", "mail a@example.com, mail b@example.com"},
-		"refused":     {refused, "429 The next code can be sent in 42 s.", ""},
-		"an error":    {after(time.Second, fault.Unavailable), "503 " + server.Unavailable.Say, ""},
-		"at work":     {after(4*time.Second, verification.ErrKeyInProgress), "409 " + busy.Say, ""},
-		"in time":     {after(4*time.Second-1, nil), "200 ", "mail a@example.com, mail b@example.com"},
-		"too late":    {after(4*time.Second+1, nil), "503 " + server.Unavailable.Say, ""},
+		"admitted": {sent, "200 ", "mail a@example.com, mail b@example.com"},
+		"refused":  {refused, "429 The next code can be sent in 42 s.", ""},
+		"an error": {after(time.Second, fault.Unavailable), "503 " + server.Unavailable.Say, ""},
+		"at work":  {after(4*time.Second, verification.ErrKeyInProgress), "409 " + busy.Say, ""},
+		"in time":  {after(4*time.Second-1, nil), "200 ", "mail a@example.com, mail b@example.com"},
+		"too late": {after(4*time.Second+1, nil), "503 " + server.Unavailable.Say, ""},
+		"answered late": {func(c *stubCodes) sendFunc {
+			return func(ask verification.Request) (verification.Answer, error) {
+				defer time.Sleep(time.Minute)
+				return c.ends(store.Sent, "")(ask)
+			}
+		}, "200 ", "mail a@example.com, mail b@example.com"},
 		"much later":  {after(time.Minute, nil), "503 " + server.Unavailable.Say, ""},
 		"no mailbox":  {fails(store.ReasonRejected), "422 " + server.DeliveryFailed.Say, "cancel a@example.com, mail a@example.com, mail b@example.com"},
 		"suppressed":  {fails(store.ReasonSuppressed), "422 " + server.DeliveryFailed.Say, "cancel a@example.com, mail a@example.com, mail b@example.com"},

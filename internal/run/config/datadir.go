@@ -264,6 +264,8 @@ func LockDataDir(ctx context.Context, dir string, wait time.Duration) (release f
 		}
 	}
 	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("the data directory %s is not locked: %w", document.Printable(dir), err)
 	case err != nil:
 		return nil, fmt.Errorf("the data directory %s cannot be locked: %s", document.Printable(dir),
 			reasonWithoutPath(err))

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // loaded is a configuration whose data directory is new.
@@ -224,6 +226,24 @@ func TestDataDirThatCannotBe(t *testing.T) {
 	failsWith(t, "fill", err, "cannot be made: not a directory")
 	_, err = LockDataDir(t.Context(), file, 0)
 	failsWith(t, "lock", err, "cannot be made: not a directory")
+}
+
+// A start that waits for the lock and is interrupted says so: it is no failure.
+func TestLockDataDirInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	release, err := LockDataDir(t.Context(), dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = release() }()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(lockRetryEvery, cancel)
+	if _, err := LockDataDir(ctx, dir, time.Hour); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := LockDataDir(t.Context(), dir, lockRetryEvery); !errors.Is(err, ErrDataDirInUse) {
+		t.Error(err)
+	}
 }
 
 func TestStartsAtOnceAgreeOnTheSecrets(t *testing.T) {

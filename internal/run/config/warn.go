@@ -109,9 +109,11 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 func (c *Config) warnOfReserves(add func(when bool, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		purposes := c.purposesWithPolicy(name)
-		reached := slices.IndexFunc(c.Apps, func(a App) bool { // a public key reaches every purpose, a page at least the default one
+		reached := slices.IndexFunc(c.Apps, func(a App) bool { // a public key reaches every purpose, a page the default one and its own
 			return len(purposes) > 0 && a.hasPublicKey() ||
-				c.reachedByStrangers(a) && slices.Contains(purposes, defaultName)
+				c.reachedByStrangers(a) && slices.ContainsFunc(append([]string{defaultName}, a.PagePurposes...), func(p string) bool {
+					return slices.Contains(purposes, p)
+				})
 		})
 		open := c.rulesWithoutReserve(name)
 		if reached < 0 || len(open) == 0 {

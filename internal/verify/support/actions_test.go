@@ -172,6 +172,8 @@ func TestReasonsNameNoRecipient(t *testing.T) {
 		servertest.Same(t, reason, support.CheckReason(reason, vtest.Ana) == nil, good)
 	}
 	servertest.Same(t, "without a known recipient", support.CheckReason("ana.maria asked", ""), nil)
+	servertest.Same(t, "a part of a word, twice", support.CheckReason("annann asked", "ann@example.com"), nil)
+	servertest.Same(t, "after such a part", support.CheckReason("annann or ann asked", "ann@example.com") == nil, false)
 	servertest.Same(t, "too short to be a name", support.CheckReason("jo asked", "jo@example.com"), nil)
 }
 

@@ -81,17 +81,17 @@ func containsLocalPart(text, address string) bool {
 		return false
 	}
 	text, local = strings.ToLower(text), strings.ToLower(local)
-	for rest := text; ; {
-		before, after, found := strings.Cut(rest, local)
-		if !found {
+	for from := 0; ; {
+		i := strings.Index(text[from:], local)
+		if i < 0 {
 			return false
 		}
-		last, _ := utf8.DecodeLastRuneInString(before)
-		next, _ := utf8.DecodeRuneInString(after)
+		last, _ := utf8.DecodeLastRuneInString(text[:from+i])
+		next, _ := utf8.DecodeRuneInString(text[from+i+len(local):])
 		if !isWordCharacter(last) && !isWordCharacter(next) {
 			return true
 		}
-		rest = after
+		from += i + 1
 	}
 }
 

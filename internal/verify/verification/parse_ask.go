@@ -30,6 +30,7 @@ type parsedRequest struct {
 	subject   bucketnames.Subject    // has the purpose with its rules, and the class
 	buckets   map[quota.Scope]string // of the subject; must not be changed
 	holder    string                 // of a verification that the request opens
+	notServed string                 // why the recipient gets no codes; empty: it may get them
 }
 
 // joinedVerification is the verification that a resend names.
@@ -41,7 +42,7 @@ type joinedVerification struct {
 }
 
 // parseRequest reads a request in three steps: its fields, the hashes of its recipient, and the
-// rules of its purpose. If the recipient is not served, it records a refusal. Errors:
+// rules of its purpose. Errors:
 // *fault.InvalidError, fault.NotFound, ErrCallerCode, fault.Unavailable.
 func (s *Service) parseRequest(ctx context.Context, ask Request) (parsedRequest, error) {
 	a, err := s.parseFields(ctx, ask)
@@ -61,11 +62,20 @@ func (s *Service) parseRequest(ctx context.Context, ask Request) (parsedRequest,
 		a.Site = set.Apps[a.App].Site
 	}
 	if refusal := set.ValidateRecipient(a.to); refusal != nil {
-		// The record shows administrators why no code was sent.
-		s.recordRefusal(a, "refused", refusal.Reason, quota.Global, 0)
+		a.notServed = refusal.Reason
 		return a, fault.Invalid("to", refusal.Reason, refusal.Detail)
 	}
 	return a, nil
+}
+
+// parseSend is parseRequest for a request for a code. If the recipient is not served, it records the
+// refusal, which shows administrators why no code was sent.
+func (s *Service) parseSend(ctx context.Context, ask Request) (parsedRequest, error) {
+	a, err := s.parseRequest(ctx, ask)
+	if a.notServed != "" {
+		s.recordRefusal(a, "refused", a.notServed, quota.Global, 0)
+	}
+	return a, err
 }
 
 // parseFields parses the fields of a request. For a resend it also reads the verification. Errors:

@@ -31,7 +31,7 @@ var (
 // Dependencies.HoldUntil, *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the
 // verification may have been written.
 func (s *Service) Prove(ctx context.Context, ask Request, p AddressEvidence) (result CheckResult, err error) {
-	a, err := s.parseRequest(ctx, ask)
+	a, err := s.parseSend(ctx, ask)
 	switch {
 	case err != nil:
 		return CheckResult{}, err

@@ -90,6 +90,11 @@ func TestWhatIsTurnedAwayHasARow(t *testing.T) {
 			r.WantInvalid(r.SendError(voip), "to", "voip")
 			r.WantInvalid(r.SendError(short), "to", "disposable")
 		}
+		// a check or a report asks for no code: it adds nothing to the rows
+		_, err := r.Svc.CheckByRecipient(r.Context(), us, "123456")
+		r.WantInvalid(err, "to", "country_not_served")
+		_, err = r.Svc.ReportByRecipient(r.Context(), us, string(store.ReportApproved))
+		r.WantInvalid(err, "to", "country_not_served")
 		r.Sleep(time.Minute)
 		for reason, ask := range map[string]verification.Request{"country_not_served": us, "voip": voip,
 			"disposable": short} {

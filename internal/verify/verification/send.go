@@ -50,7 +50,7 @@ func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err err
 		return Answer{}, err
 	}
 	began := time.Now()
-	a, err := s.parseRequest(ctx, ask)
+	a, err := s.parseSend(ctx, ask)
 	if err != nil {
 		return Answer{}, err
 	}
