@@ -70,7 +70,7 @@ func (t *TextRenderer) CheckLength(app Data, site string, codeLength int) error 
 // first.
 func (t *TextRenderer) Locales(app string) []string { return t.forApp(app, t).locales.All() }
 
-// PreferredLocale returns for text messages what [Renderer.PreferredLocale] returns for mails.
+// PreferredLocale returns for text messages what [MailRenderer.PreferredLocale] returns for mails.
 func (t *TextRenderer) PreferredLocale(app, list string) string {
 	return t.forApp(app, t).preferredTag(list)
 }

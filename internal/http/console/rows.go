@@ -123,7 +123,7 @@ func (c currentCodes) ofSend(s store.SendOrRefusal) (store.Verification, bool) {
 	return v, found && s.Number > 0
 }
 
-// rowJSONWithoutOutcome returns a row for scripts, with what became of its code.
+// rowJSON returns a row for scripts, with what became of its code.
 func (c currentCodes) rowJSON(s store.SendOrRefusal) frame.JSONObject {
 	row := rowJSONWithoutOutcome(s)
 	row["outcome"], row["outcome_at"] = nil, nil

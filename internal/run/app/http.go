@@ -42,7 +42,7 @@ type listener struct {
 	server  *http.Server
 	unread  server.UnreadConns
 	begun   sync.Once     // done by serve
-	ended   chan struct{} // closed when server.Serve has returned
+	ended   chan struct{} // closed when http.Server.Serve has returned
 	routes  *echo.Echo
 	handler atomic.Pointer[http.Handler]
 }
@@ -109,7 +109,7 @@ func (a *App) openPorts() error {
 		l.server.ConnState = l.unread.Changed
 		a.onClose(l.server.Close)
 		a.listeners = append(a.listeners, l)
-		a.onClose(func() error { _ = port.Close(); return nil }) // server.Serve may have closed it
+		a.onClose(func() error { _ = port.Close(); return nil }) // http.Server.Serve may have closed it
 		_, ofSystemd := port.(server.PassedListener)
 		l.unread.IncludeIdle = ofSystemd // the stop may wait for idle ones too: systemd keeps the socket open meanwhile
 		if !ofSystemd {
