@@ -111,7 +111,8 @@ func (m *Memory) Peek(_ context.Context, req Request) (Decision, error) {
 	return m.states(p, now), nil
 }
 
-// Refund removes the event and leaves a tombstone; see [Limiter].
+// Refund removes the event and leaves a tombstone for 60 s, also where the ID was not counted; see
+// [Limiter].
 func (m *Memory) Refund(ctx context.Context, id string, buckets ...string) error {
 	if err := checkID(id); err != nil {
 		return err

@@ -265,7 +265,7 @@ func (q *Queue) join(ctx context.Context, key, tenant string) *waiter {
 		l = &waitingLine{}
 		q.lines[key] = l
 	}
-	q.setWaiters(key, l, append(l.waiters, w))
+	q.setWaitersAndWakeFirst(key, l, append(l.waiters, w))
 	return w
 }
 
@@ -307,8 +307,8 @@ func (q *Queue) freePlace(p *waitingPlace) {
 	}
 }
 
-// setWaiters replaces the waiters of a line, and tells a new first waiter that it is the first.
-func (q *Queue) setWaiters(key string, l *waitingLine, waiters []*waiter) {
+// setWaitersAndWakeFirst replaces the waiters of a line, and tells a new first waiter that it is the first.
+func (q *Queue) setWaitersAndWakeFirst(key string, l *waitingLine, waiters []*waiter) {
 	if l.waiters = waiters; len(waiters) == 0 {
 		delete(q.lines, key)
 	} else if first := waiters[0]; !first.asks {
@@ -323,7 +323,7 @@ func (q *Queue) leave(key string, w *waiter) {
 	defer q.mu.Unlock()
 	q.freePlace(w.waitingPlace)
 	if l := q.lines[key]; l != nil {
-		q.setWaiters(key, l, slices.DeleteFunc(slices.Clone(l.waiters), func(x *waiter) bool { return x == w }))
+		q.setWaitersAndWakeFirst(key, l, slices.DeleteFunc(slices.Clone(l.waiters), func(x *waiter) bool { return x == w }))
 	}
 }
 
@@ -348,7 +348,7 @@ func (q *Queue) noteAnswer(key string, d Decision, err error) (done bool) {
 			kept = append(kept, w)
 		}
 	}
-	q.setWaiters(key, l, kept)
+	q.setWaitersAndWakeFirst(key, l, kept)
 	return done
 }
 
@@ -379,7 +379,7 @@ func (q *Queue) refusalBehindLine(req Request) (Decision, bool) {
 	return l.answerBehind(len(l.waiters)), true
 }
 
-// finalRefusal returns the answer to a waiter whose wait has ended. left: the waiter must leave the
+// finalRefusal returns the answer to a waiter whose wait has ended. leave: the waiter must leave the
 // line with that answer or error; else the limiter's last answer does not refuse the waiter.
 func (q *Queue) finalRefusal(ctx context.Context, key string, w *waiter) (d Decision, leave bool, err error) {
 	if err := cancelError(ctx); err != nil {

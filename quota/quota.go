@@ -230,8 +230,8 @@ var (
 	_ Limiter = (*Redis)(nil)
 )
 
-// ErrUnavailable is wrapped by the error of every call that reached no decision. The caller must
-// treat the event as not admitted, although it may have been counted: refund its ID, or repeat the
+// ErrUnavailable is wrapped by the errors of calls that reached no decision because the limiter did not
+// answer. The caller must treat the event as not admitted, although it may have been counted: refund its ID, or repeat the
 // Take, which counts it once.
 var ErrUnavailable = errors.New("quota: limiter is unavailable")
 

@@ -140,7 +140,8 @@ func (r *Redis) Peek(ctx context.Context, req Request) (Decision, error) {
 	return a.Decision, err
 }
 
-// Refund removes the event and leaves a tombstone; see [Limiter].
+// Refund removes the event and leaves a tombstone for 60 s, also where the ID was not counted; see
+// [Limiter].
 func (r *Redis) Refund(ctx context.Context, id string, buckets ...string) error {
 	if err := errors.Join(checkID(id), checkBuckets(buckets)); err != nil {
 		return err

@@ -108,7 +108,7 @@ func (p *callBatcher) runBatch(batch []*scriptCall) {
 	if len(unknown) > 0 {
 		one := unknown[0]
 		one.answer = one.script.Run(ctx, p.client, one.keys, one.args...)
-		for _, x := range p.roundTrip(ctx, unknown[1:]) { // Redis lacks their script too: it is not that of one
+		for _, x := range p.roundTrip(ctx, unknown[1:]) { // Redis lacks their script too, and now has that of one
 			x.answer = x.script.Run(ctx, p.client, x.keys, x.args...)
 		}
 	}

@@ -21,22 +21,22 @@
 //	internal/store/labels.go              Labels, with the name in requests; LabelColumns
 //	migrations/{postgres,sqlite}          a new file: sends and verifications: campaign text NOT NULL DEFAULT ''; an index as sends_reference
 //	internal/base/texts/en.json, zh-Hans.json  label.campaign
-//	docs/openapi.yaml                     Ask, Verification, Row; the parameter of sends and sends.csv
+//	docs/openapi.yaml                     Ask, Verification, Row; the parameter of sends, sends.csv and search
 //	docs/compliance.md                     if it may tell of a person
 //	internal/http/console/testdata/pages.txt   go test ./internal/http/console -update
 //
 // Another field has its places in what makes it and in what shows it:
 //
-//	internal/store/records.go              Send; its Columns, with PersonalColumn if it tells of a person
+//	internal/store/records.go              Send; its Columns: InsertedByBegin unless an attempt finds it, PersonalColumn if it tells of a person
 //	migrations/{postgres,sqlite}           a new file: sends; refusals, too, with the flag InsertedByRefusal
 //	internal/store/postgres/erase_test.go  erasable; WriteTraces of storetest/kit.go writes what an erasure must remove
 //	internal/verify/verification/parse_ask.go     sendRow, if the request has it: then also api, ask.go and fingerprint (idempotency.go)
 //	internal/store/check.go                ValidatedIntent, if it is a text; Sanitized, if an attempt finds it
 //	internal/store/postgres/finish.go      if an attempt finds it, with [Outcome]; as in sqlite/outbox.go. Then asFirstWritten (store/gate)
 //	                                      and asAdmitted (verification/idempotency.go) take it out of a repeated answer
-//	internal/deliver/outbox/queue.go       Deliver, if an outcome has it; verification/view.go, if API callers see it
+//	internal/deliver/outbox/queue.go       Deliver, if an outcome has it; verification/view.go and http/api/answer.go, if API callers see it
 //	internal/limit/refusals/refusals.go    findOrOpenSharedRow empties it, if it tells of a person
-//	internal/http/console/json.go               sendJSON; rowJSON if lists have it, exportColumns and exportRow (export.go)
+//	internal/http/console/json.go               sendJSON; rowJSONWithoutOutcome if lists have it, exportColumns and exportRow (export.go)
 //	web/admin/send.html, internal/base/texts    the fact; sends-heads and sends-cells of web/admin/layout.html if lists have it
 //	docs/openapi.yaml                      Story, or Row; docs/compliance.md, if it tells of a person
 //	internal/http/console/testdata/pages.txt   go test ./internal/http/console -update
@@ -44,10 +44,10 @@
 // A filter by it:
 //
 //	migrations/{postgres,sqlite}          indexes of sends and, if they have it, refusals
-//	internal/store/requests.go, check.go  Filter; MayMatchAny, MayMatchRefusals; Matches (records.go), for the tests' model
-//	internal/store/sqldb/filter.go        the condition; rareColumn and matchesMany of postgres/filter.go if few rows have a value
-//	internal/http/console/query.go             filterParameters; without an index, parseQuery bounds the list to 24 h
-//	web/admin/list.html, internal/base/texts   the field; docs/openapi.yaml: the parameter of sends and sends.csv
+//	internal/store/requests.go, check.go  Filter; MayMatchAny, MayMatchSends, MayMatchRefusals; Matches (records.go), for the tests' model
+//	internal/store/sqldb/filter.go        the condition; rareColumn and matchesMany of postgres/filter.go if few rows have a value; conditions of postgres/model_read_test.go
+//	internal/http/console/query.go             filterParameters; parseQuery, which writes normalized values back; without an index it bounds the list to 24 h
+//	web/admin/list.html, internal/base/texts   the field; docs/openapi.yaml: the parameter of sends, sends.csv and search
 //
 // # A new table
 //
@@ -58,7 +58,7 @@
 //	internal/store/records.go              the type of a row and its Columns, or in a file of its own
 //	internal/store/sqldb/fields.go         notesTable, by columns.New
 //	internal/store/sqldb                   a file with its methods and statements
-//	internal/store/sqldb/erase.go          personalTables: Erase empties personal columns, Forget deletes the keyed hash
+//	internal/store/sqldb/erase.go          personalTables: Erase empties personal columns, Forget (run by ForgetDueErased) deletes the keyed hash
 //	internal/store/sqldb/retention.go      agedTables: the age at which rows are deleted; without it they stay for ever
 //	internal/store/storetest               a contract of its methods; kit.go: WriteTraces
 //	internal/store/postgres/erase_test.go  erasable

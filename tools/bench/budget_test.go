@@ -33,7 +33,7 @@ var (
 	budgeted    = []string{send, laterRefusal, laterLook, rightCheck} // those that the table has
 )
 
-// parts are switched off one at a time. The first is none: its figures are the noise.
+// parts are switched off one at a time. The first one switches off nothing: its figures are the noise.
 var parts = []part{
 	{"nothing: the noise", allBudgeted, false, nil},
 	{"the access log's line", allBudgeted, false, []edit{

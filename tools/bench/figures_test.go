@@ -56,8 +56,8 @@ func processor(f figures) float64 {
 // figure is one of the figures.
 func figure(i int) func(figures) float64 { return func(f figures) float64 { return f[i] } }
 
-// What follows upon the last answer of a run, such as outcomes, has ended when a program used less than
-// idle of a time quiet. It may take mostQuiet times.
+// The work that follows a run's last answer, such as outcomes, has ended once the program used less than
+// idle of processor time within one interval quiet. At most mostQuiet intervals are waited.
 const (
 	quiet     = 200 * time.Millisecond
 	idle      = 30_000 // µs
@@ -102,7 +102,7 @@ func (b *rig) measure(c *contender, callers int, workload string) (f figures) {
 	default:
 		c.list = list[:min(len(list), mostListed)]
 	}
-	for i, after := range b.spentInAll(c) {
+	for i, after := range b.spentAtRest(c) {
 		f[service+i] = after - spent[i]
 	}
 	after, _ := b.counts(c)
@@ -160,8 +160,8 @@ func (b *rig) spent(c *contender) [3]float64 {
 	return s
 }
 
-// spentInAll is spent once a run's work has ended.
-func (b *rig) spentInAll(c *contender) (now [3]float64) {
+// spentAtRest waits until the program is at rest, and returns what was spent by then.
+func (b *rig) spentAtRest(c *contender) (now [3]float64) {
 	before := b.spent(c)
 	for range mostQuiet {
 		<-time.After(quiet)

@@ -85,8 +85,8 @@ func openRig(t *testing.T) *rig {
 	b.must(os.Chmod(b.dir, 0o755)) // Postgres may run as another user
 	b.redis = servertest.Redis(t, "--dir", b.dir, "--appendonly", "yes", "--appendfsync", "everysec")
 	b.client = b.redis.Client(t)
-	// As by default where it matters for speed, but that no checkpoint falls into a run, and no vacuum, which is made
-	// before each round.
+	// As by default where it matters for speed, except that no checkpoint and no autovacuum falls into a run: vacuum
+	// runs before each round instead.
 	b.postgres = servertest.PostgresIn(t, b.dir, "fsync=on", "full_page_writes=on", "shared_buffers=1GB", "max_wal_size=8GB",
 		"min_wal_size=1GB", "checkpoint_timeout=1h", "autovacuum=off", "maintenance_work_mem=512MB", "shared_preload_libraries=pg_stat_statements")
 	b.admin, err = pgx.Connect(t.Context(), b.postgres.AdminURL())
@@ -189,7 +189,7 @@ func (b *rig) bytesOf(c *contender) (answer, text int) {
 	return x.size, int(b.mails.size.Load())
 }
 
-// vacuum does what autovacuum would do in the next runs, whichever they are.
+// vacuum does before a round what autovacuum would otherwise do at any time during the runs.
 func (b *rig) vacuum() {
 	for _, c := range b.contenders {
 		if c.database == "" {

@@ -74,7 +74,7 @@ type MailTexts struct {
 	Language string // the locale that was chosen, as in Locales
 }
 
-// MailRenderer renders mails from templates that New has checked. Safe for concurrent use.
+// MailRenderer renders mails from templates that NewMailRenderer has checked. Safe for concurrent use.
 type MailRenderer struct {
 	appRenderers[MailRenderer]
 	*catalog

@@ -130,7 +130,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// What each mail has whatever its language and its data, and what New does not look for. All words
+// What each mail has whatever its language and its data, and what NewMailRenderer does not look for. All words
 // of one mail are in the golden files.
 func TestEveryMail(t *testing.T) {
 	remote := regexp.MustCompile(

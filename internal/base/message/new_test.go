@@ -98,7 +98,7 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
-// TestNewFindsEveryFault compares what New says of the files of testdata/faults.txt with what stands
+// TestNewFindsEveryFault compares what NewMailRenderer says of the files of testdata/faults.txt with what stands
 // there: each fault once.
 func TestNewFindsEveryFault(t *testing.T) {
 	expand := strings.NewReplacer("«bad byte»", "\xff", "«200 blanks»", strings.Repeat("\u200b\u00a0", 200),

@@ -35,7 +35,7 @@ type TextRenderer struct {
 	limits TextLimits
 }
 
-// NewTextRenderer reads and tries the templates of text messages, as New does those of mails. An
+// NewTextRenderer reads and tries the templates of text messages, as NewMailRenderer does those of mails. An
 // override need not have any. It does not check lengths; CheckLength does.
 func NewTextRenderer(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*TextRenderer, error) {
 	c, err := newCatalog(textKind, builtin, overrides)

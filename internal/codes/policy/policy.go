@@ -4,7 +4,7 @@
 //
 // The package decides nothing: package bucketnames names the buckets in which a request is counted,
 // package quota evaluates the rules, packages gates and store count events. Packages verification,
-// outbox, jobs and support read the settings.
+// outbox, jobs and support read the settings. The built-in policy is completePolicies of run/config.
 package policy
 
 import (
@@ -173,7 +173,7 @@ const MaxTextLife = 10 * time.Minute
 // and prefixes; for text messages without the rule on spellings, and with a life of at most
 // MaxTextLife.
 func (p Purpose) ForChannel(ch recipient.Channel) Purpose {
-	others := CountsByArea
+	others := CountsByCountryOrPrefix
 	if ch == recipient.SMS {
 		others = func(r quota.Rule) bool { return r.Scope == SpellingsScope }
 		p.TTL = min(p.TTL, MaxTextLife)
@@ -191,8 +191,8 @@ func withoutRules(rules []quota.Rule, some func(quota.Rule) bool) []quota.Rule {
 	return slices.DeleteFunc(slices.Clone(rules), some)
 }
 
-// CountsByArea reports whether a rule counts by the country or the prefix of a number.
-func CountsByArea(r quota.Rule) bool {
+// CountsByCountryOrPrefix reports whether a rule counts by the country or the prefix of a number.
+func CountsByCountryOrPrefix(r quota.Rule) bool {
 	return r.Scope == quota.Country || r.Scope == quota.Prefix
 }
 
@@ -214,7 +214,7 @@ func NewCurrentSet(s Set, now func() time.Time) *CurrentSet {
 func (f *CurrentSet) Get() Set { return *f.set.Load() }
 
 // Change replaces the current set. The new rules apply at once, also to events counted before. The
-// caller must not change the set's maps afterwards. wider: a rule may now need sends that the
+// caller must not change the set's maps afterwards. backfill: a rule may now need sends that the
 // limiter has dropped or has in other buckets, since a window became longer, or a purpose has
 // another policy or shares its policy with other purposes. Then call gates.Gates.Backfill for an
 // in-process limiter; until then the database still decides correctly.

@@ -49,7 +49,7 @@ func (m Mail) checkRecipientFields() (to, id string, problem SafeError) {
 // checkSharedFields checks the fields that all recipients share, and returns the sender.
 func (m Mail) checkSharedFields() (from *mail.Address, problem SafeError) {
 	from, err := mail.ParseAddress(m.From)
-	// both are checked: ParseAddress decodes the name, so only the decoded one may show control characters
+	// the decoded name, too: an encoded word hides control characters until ParseAddress decodes it
 	if err != nil || unfitForHeader(m.From) || unfitForHeader(from.Name) {
 		return nil, "the sender is malformed"
 	}

@@ -24,7 +24,7 @@ const (
 // API.
 const (
 	StagePrepare     = "message" // checking and rendering, before anything is dialled
-	StageAllSetAside = "aside"   // every server, or carrier, is set aside after failures: none was dialled
+	StageAllSetAside = "aside"   // every server is set aside after failures, or every carrier that may reach the number
 	StageDial        = "dial"    // waiting for a free connection, or opening one
 	StageTLS         = "tls"     // STARTTLS and the handshake, or the handshake of smtps
 	StageHello       = "hello"   // greeting and EHLO

@@ -7,9 +7,9 @@ import (
 	"sendcode/internal/deliver/delivery/mailapi"
 )
 
-// TestSignAWS4 is the example of
+// TestAWS4Authorization is the example of
 // docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-signing-examples.html, ListUsers.
-func TestSignAWS4(t *testing.T) {
+func TestAWS4Authorization(t *testing.T) {
 	at := time.Date(2015, 8, 30, 12, 36, 0, 0, time.UTC)
 	got := mailapi.AWS4Authorization("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "us-east-1", "iam", at, "GET", "/",
 		"Action=ListUsers&Version=2010-05-08", map[string]string{

@@ -88,7 +88,7 @@ var (
 		// relay, host, network
 		"relay*, loop, loops, hops, client, ip, ptr, dns, rdns, reverse, network, country, relais, 中继, 中繼, 转发, 轉發")
 
-	// weakReasons count only where nothing says that the mailbox is missing.
+	// weakReasons mean another reason, too, but a phrase for a missing mailbox goes before them.
 	weakReasons = phrases("拒绝, 拒絕, 拒收, 拒否")
 
 	// missing says on its own that there is no such mailbox.

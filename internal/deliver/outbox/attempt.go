@@ -137,7 +137,7 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (
 	return out, fail
 }
 
-// logAttempt logs a failed attempt. While all servers are set aside, it logs this only for the
+// logAttempt logs a failed attempt. While attempts fail with StageAllSetAside, it logs this only for the
 // first send of the lane.
 func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) {
 	suspended := fail != nil && fail.Stage == delivery.StageAllSetAside

@@ -183,7 +183,7 @@ type Outbox struct {
 	failedWrites int       // failed writes since the last warning of warnFailedWrite
 	warned       time.Time // when that warning was logged
 
-	base context.Context // context of attempts; ends with a stop, or MaxStopWait after the stop began
+	base context.Context // context of attempts; ends when a stop has ended, at the latest MaxStopWait after the stop began
 	halt context.CancelFunc
 
 	refundsWait bool // the limiter failed at the last refund of a row

@@ -119,7 +119,7 @@ func (o *Outbox) RefundLater(id string, in map[quota.Scope]string) {
 func (o *Outbox) enqueueRefund(id string, counted ...string) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = o.Limiter.Refund(ended, id, counted...) // since ended is over, only in this process
+	_ = o.Limiter.Refund(ended, id, counted...) // only in this process: ctx has ended, so the limiter is not called
 	o.mu.Lock()
 	if len(o.refunds) < maxPending {
 		o.refunds = append(o.refunds, pendingRefund{id, counted, o.Now()})

@@ -44,7 +44,7 @@ type Event struct {
 	// address
 	Detail string
 	Says   delivery.Meaning // what the words at EventFormat.Detail mean
-	Words  string           // these words as delivery.NormalizeReply groups them
+	Words  string           // Detail and these words, as delivery.NormalizeReply returns them
 }
 
 // Source has the settings of a provider. Package config reads its tags and comments.

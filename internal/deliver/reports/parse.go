@@ -63,7 +63,7 @@ func (s EventFormat) parseEvent(value any) Event {
 	return e
 }
 
-// meaning returns the outcome of the longest beginning of the type, whole parts only, that
+// meaning returns the meaning of the longest beginning of the type, whole parts only, that
 // s.Outcomes names; Ignored and false if there is none.
 func (s EventFormat) meaning(parts []string) (EventMeaning, bool) {
 	for n := len(parts); n > 0; n-- {

@@ -128,7 +128,7 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%+v", e)
 			}
 			if !slices.Contains([]EventMeaning{Ignored, Delivered, Bounced, BouncedForGood, Complained, OptedOut}, e.Meaning) {
-				t.Errorf("outcome %q", e.Meaning)
+				t.Errorf("meaning %q", e.Meaning)
 			}
 		}
 	})

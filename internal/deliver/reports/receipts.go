@@ -139,7 +139,7 @@ var errNoStatusQuery = errors.New("reports: nothing to ask for")
 func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceipt) (sms.StatusQuery, error) {
 	story, err := r.Store.SendDetails(ctx, a.Send)
 	switch {
-	case errors.Is(err, fault.NotFound) || err == nil && (story.Verification == nil || needsNoReceipt(story.Send.Status)):
+	case errors.Is(err, fault.NotFound) || err == nil && (story.Verification == nil || needsNoPoll(story.Send.Status)):
 		return sms.StatusQuery{}, errNoStatusQuery
 	case err != nil:
 		return sms.StatusQuery{}, err
@@ -151,9 +151,9 @@ func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceip
 	return sms.StatusQuery{Send: a.Send.String(), CarrierID: a.ID, To: to.Address(), Country: to.Country(), At: a.At}, nil
 }
 
-// needsNoReceipt reports whether a status needs no poll any more. A carrier may still report that a message
+// needsNoPoll reports whether a send with this status is not polled any more. A carrier may still report that a message
 // with the status Undelivered was delivered.
-func needsNoReceipt(s store.Status) bool {
+func needsNoPoll(s store.Status) bool {
 	return s == store.Delivered || s == store.Undelivered || s == store.Failed
 }
 

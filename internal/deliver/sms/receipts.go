@@ -21,7 +21,7 @@ type IncomingRequest struct {
 // Report is what a carrier says of one send. Reports that say nothing final, such as "queued", are
 // left out.
 type Report struct {
-	Send      string // ID of the send; empty: the report has only ID
+	Send      string // ID of the send; empty: the report has only CarrierID
 	Delivered bool   // false: the message certainly did not arrive
 	CarrierID string // the carrier's ID of the message, if Send is empty
 }

@@ -78,7 +78,7 @@ const (
 )
 
 const (
-	errAllSetAside = delivery.SafeError("every carrier that takes the number is set aside after failures")
+	errAllSetAside = delivery.SafeError("every carrier that may reach the number is set aside after failures")
 	errNoRoute     = delivery.SafeError("no carrier takes the number")
 )
 
@@ -99,9 +99,9 @@ func NewCarriers(routes []Route, o Options) *Carriers {
 // Send offers the message to one carrier after the other. It goes on only after a failure that is
 // Temporary or Unreachable, after which the message was certainly not accepted. A message that was
 // rejected otherwise or may have been accepted is never offered to another carrier. The result and the
-// error are those of the last carrier that was tried; but if that one cannot reach the number, the error is
-// that of a carrier that may take the message later, if there is one, else that of Options.Reserve. Took is
-// the whole time.
+// error are those of the last carrier that was tried. But if none was tried, or the last one cannot reach
+// the number, they are those of a carrier that may take the message later; if there is none, the error is
+// that of Options.Reserve. Took is the whole time.
 func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
 	m.Sender = c.Sender
@@ -120,7 +120,8 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errNoRoute}
 	aside := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
 	var over *delivery.Error  // why Reserve failed
-	var waits *delivery.Error // why a carrier that may take the message later did not
+	var waits *delivery.Error // why a carrier that may take the message later did not, beside its result
+	var waited delivery.Result
 	for _, r := range c.routes {
 		if !r.acceptsNumber(m.To) {
 			continue
@@ -151,11 +152,14 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 			break
 		}
 		if fail.Class == delivery.Temporary {
-			waits = fail
+			waits, waited = fail, receipt
 		}
 	}
 	if fail != nil && (fail.Err == errNoRoute || fail.Unreachable) { // none was tried, or the last can't reach it
-		fail = cmp.Or(waits, over, fail)
+		if waits != nil {
+			return waited, waits
+		}
+		fail = cmp.Or(over, fail)
 	}
 	return receipt, fail
 }
@@ -216,7 +220,7 @@ func (c *Carriers) routeByName(name string) *routeWithBreaker {
 }
 
 // SomeNumbersSuspended reports whether every carrier of some numbers is set aside, so that their messages
-// wait; lasts: whether for some numbers no carrier would even try a message now.
+// wait; untried: for some numbers no carrier would even try a message now.
 func (c *Carriers) SomeNumbersSuspended() (suspended, untried bool) {
 	suspended = c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.Health().Up })
 	return suspended, suspended && c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.AttemptsAllowed() > 0 })

@@ -91,8 +91,8 @@ func TestSendToAnUnreachableNumber(t *testing.T) {
 	}
 	// a carrier that may take it later is waited for, also if one that cannot reach the number comes after it
 	first.fail = failing(delivery.Temporary)
-	if fail := send(NewCarriers(routes, Options{})); fail != first.fail {
-		t.Errorf("%v", fail)
+	if said, err := NewCarriers(routes, Options{}).Send(t.Context(), sample); err != error(first.fail) || said.Provider != "first" {
+		t.Errorf("%v, %v", said, err)
 	}
 	aside := NewCarriers(routes, Options{})
 	second.fail = nil
@@ -176,8 +176,8 @@ func TestSuspended(t *testing.T) {
 				report(failing(delivery.Temporary))
 			}
 		}
-		if got, lasts := all.SomeNumbersSuspended(); got != c.want || lasts != c.want {
-			t.Errorf("%s: suspended %v, and no message would be tried %v", name, got, lasts)
+		if got, untried := all.SomeNumbersSuspended(); got != c.want || untried != c.want {
+			t.Errorf("%s: suspended %v, and no message would be tried %v", name, got, untried)
 		}
 	}
 }
@@ -195,8 +195,8 @@ func TestHowLongASuspensionLasts(t *testing.T) {
 		}
 		want := func(when string, want string) {
 			t.Helper()
-			suspended, lasts := all.SomeNumbersSuspended()
-			servertest.Same(t, when, fmt.Sprint(suspended, lasts), want)
+			suspended, untried := all.SomeNumbersSuspended()
+			servertest.Same(t, when, fmt.Sprint(suspended, untried), want)
 		}
 		want("at first", "false false")
 		suspend(0)

@@ -16,7 +16,7 @@ type Deliverer struct {
 	wake chan struct{}
 	done sync.WaitGroup
 
-	base context.Context // context of attempts; ends with a stop, or maxStopWait after the stop began
+	base context.Context // context of attempts; ends when a stop has ended, at the latest maxStopWait after the stop began
 	halt context.CancelFunc
 
 	mu       sync.Mutex

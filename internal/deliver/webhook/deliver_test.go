@@ -256,7 +256,7 @@ func TestForgetsInSteps(t *testing.T) {
 	r := vtest.NewRig(t, nil)
 	d := r.Svc.Webhooks
 	d.DB = db
-	webhook.DeleteOld(d, t.Context())
+	webhook.SweepEvents(d, t.Context())
 	r.WantLine("steps left, given up", vtest.Line(0, 2*webhook.SweepLimit-7), len(db.steps),
 		r.Metrics.Take("attempted  given_up"))
 }

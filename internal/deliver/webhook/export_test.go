@@ -14,6 +14,6 @@ const (
 )
 
 var (
-	Backoff   = (*Deliverer).retryDelay
-	DeleteOld = (*Deliverer).sweepEvents
+	Backoff     = (*Deliverer).retryDelay
+	SweepEvents = (*Deliverer).sweepEvents
 )

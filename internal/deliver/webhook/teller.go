@@ -10,7 +10,7 @@ import (
 )
 
 // EventMaker makes the events that apps get. The database writes each event in the transaction of its
-// change; after that, Notify wakes the deliverer.
+// change; after that, WakeWebhooks wakes the deliverer.
 type EventMaker struct {
 	Policy       *policy.CurrentSet
 	Vault        keys.Vault

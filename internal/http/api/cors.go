@@ -31,10 +31,10 @@ func (a *API) useCORS(e *echo.Echo) {
 	}))
 }
 
-// isFromOrigins reports whether a request comes from a page of one of the origins or of this
+// isFromOriginsOrSelf reports whether a request comes from a page of one of the origins or of this
 // service. With a GET to its own origin, a browser sends no Origin but Sec-Fetch-Site (Fetch
 // metadata, section 2.3).
-func isFromOrigins(r *http.Request, origins []string) bool {
+func isFromOriginsOrSelf(r *http.Request, origins []string) bool {
 	if origin := r.Header.Get(echo.HeaderOrigin); origin != "" {
 		return slices.Contains(origins, origin)
 	}

@@ -100,9 +100,9 @@ const (
 
 // send sends the messages of a request. All are admitted or refused first: if one is refused, or not
 // decided in time, none is sent. Then it waits until the deadline for their outcomes: if one failed,
-// it cancels the others' codes. It returns the problem, whose detail the person may read; nil: the
-// messages are on their way. It goes on if the auth server hangs up, since that then repeats the
-// request.
+// it cancels the others' codes; once all are admitted, a send that is not answered hookGrace after the
+// deadline cancels none. It returns the problem, whose detail the person may read; nil: the messages are
+// on their way. It goes on if the auth server hangs up, since that then repeats the request.
 func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) *server.Problem {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookDeadline)
 	defer cancel()

@@ -83,7 +83,7 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key has expired."}
 		case key.Kind == verification.BackEnd && isFromOtherOriginsPage(c.Request()):
 			return &server.Problem{Kind: server.SecretInPage}
-		case key.Kind == verification.Browser && !isFromOrigins(c.Request(), key.Origins):
+		case key.Kind == verification.Browser && !isFromOriginsOrSelf(c.Request(), key.Origins):
 			return &server.Problem{Kind: server.Forbidden,
 				Detail: "A public key works on pages of its app's origins only; a back end needs a secret key."}
 		}

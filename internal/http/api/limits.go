@@ -36,7 +36,7 @@ func (a *API) limitHandler(o limits.Operation) func(echo.Context, verification.C
 		case err != nil:
 			return err
 		case !state.Refused(o):
-			return writeJSONWithRateLimit(c, state.Decision, limitAnswerJSON{toLimitQuota(state), state.Alone})
+			return writeJSONWithRateLimit(c, state.Decision, limitAnswerJSON{toLimitQuotaJSON(state), state.Alone})
 		}
 		if err := quotahttp.SetRateLimit(c.Response().Header(), state.Decision); err != nil {
 			return err
@@ -45,9 +45,9 @@ func (a *API) limitHandler(o limits.Operation) func(echo.Context, verification.C
 	}
 }
 
-// toLimitQuota returns the states of a limit's rules as JSON, without scopes, which mean nothing
+// toLimitQuotaJSON returns the states of a limit's rules as JSON, without scopes, which mean nothing
 // outside of sends.
-func toLimitQuota(a limits.Answer) *quotahttp.Quota {
+func toLimitQuotaJSON(a limits.Answer) *quotahttp.Quota {
 	q := quotahttp.Describe(a.Decision)
 	for i := range q.Rules {
 		q.Rules[i].Scope = ""
@@ -58,7 +58,7 @@ func toLimitQuota(a limits.Answer) *quotahttp.Quota {
 // limitProblem returns the 429 for a take that a limit refused.
 func limitProblem(a limits.Answer) *server.Problem {
 	p := refusalProblem(a.Decision, "request is let in after")
-	p.Extra["quota"] = toLimitQuota(a)
+	p.Extra["quota"] = toLimitQuotaJSON(a)
 	if a.Alone {
 		p.Extra["degraded"] = true
 	}

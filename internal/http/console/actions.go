@@ -75,7 +75,7 @@ func (a *Console) resend(c echo.Context, s store.SendDetails, act store.AuditEnt
 	return "", actionErrorOf(answer, err, "action.problem.limited", frame.Words(c))
 }
 
-// actionErrorOf returns an *actionError if an administrator's send was refused: by a rule (limited
+// actionErrorOf returns an *actionError if an administrator's send was refused: by a rule (limitedKey
 // is the key of that text), or because the recipient's codes are locked out. Otherwise it returns
 // err.
 func actionErrorOf(answer verification.Answer, err error, limitedKey string, w texts.Words) error {

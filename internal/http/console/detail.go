@@ -119,8 +119,8 @@ func quotaViewOf(s store.SendOrRefusal, d quota.Decision, err error, w texts.Wor
 	return quotaView{Rows: quotaPips(d, w), As: as}
 }
 
-// readVerdictFacts reads what the verdict on a row depends on beside its story. now is the quota of
-// the row's recipient; it is unknown if away is not nil.
+// readVerdictFacts reads what the verdict on a row depends on beside its story. decision is the
+// quota of the row's recipient; it is unknown if quotaErr is not nil.
 func (a *Console) readVerdictFacts(ctx context.Context, s store.SendDetails, decision quota.Decision, quotaErr error) (known explain.VerdictFacts,
 	err error) {
 	if quotaErr == nil {

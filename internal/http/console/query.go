@@ -71,7 +71,7 @@ var knownFilters = filterParameters(&store.Filter{}, new(string), time.UTC)
 
 // parseQuery parses a raw query. Times without a zone are in the reader's zone. q.given has all
 // times with a zone, so that the URL means the same for other readers. A query whose filters no
-// index has gets last=24h if it gives no beginning, or the 24 h before its end.
+// index has, and that gives no beginning, gets last=24h or, if it gives an end, the 24 h before that.
 func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, err error) {
 	f := &q.filter
 	f.Limit = frame.DefaultPageRows

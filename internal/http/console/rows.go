@@ -214,7 +214,7 @@ func quotaPips(d quota.Decision, w texts.Words) (all []web.Pips) {
 		p.Name, p.Note = s.Name, w.Plural("quota.left", s.Remaining())
 		if p.Blocked {
 			p.Note = w.Get("quota.free", "wait", w.Wait(s.RetryAfter))
-			p.Left = web.ConsoleCountdown{MS: s.RetryAfter.Milliseconds(), Said: w.Get("quota.free"), Over: w.Get("quota.over")}
+			p.Left = web.ConsoleCountdown{MS: quota.Milliseconds(s.RetryAfter), Said: w.Get("quota.free"), Over: w.Get("quota.over")}
 		}
 		p.Spoken = w.Get("quota.used", "used", strconv.Itoa(s.Used), "limit", strconv.Itoa(s.Limit))
 		all = append(all, p)

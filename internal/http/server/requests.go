@@ -125,7 +125,7 @@ func networksOf(ip netip.Addr) (narrow, wide netip.Prefix) {
 // current minute began; before and count are the requests of the previous and the current minute.
 func retryAfter(before, count, limit int64, since time.Duration) time.Duration {
 	// A minute's n requests are weighted by the share of it that the sliding window still has. free returns
-	// how long after the end of that minute their weight is at most room for the first time.
+	// how long after the end of that minute their weight first falls to room.
 	free := func(n, room int64) time.Duration {
 		if n <= room {
 			return 0

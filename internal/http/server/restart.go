@@ -34,8 +34,8 @@ type UnreadConns struct {
 // UnreadWait is the longest time that Wait waits: a browser opens connections that it may not use.
 var UnreadWait = time.Second
 
-// Changed implements http.Server's ConnState: a new or active connection, and an idle one if Idle is
-// set, is unread until Read takes it out.
+// Changed implements http.Server's ConnState: a new or active connection, and an idle one if IncludeIdle is
+// set, is unread until MarkRead takes it out.
 func (u *UnreadConns) Changed(conn net.Conn, state http.ConnState) {
 	if state == http.StateNew || state == http.StateActive || state == http.StateIdle && u.IncludeIdle {
 		u.conns.Store(conn, true)

@@ -1,5 +1,5 @@
 // Package servertest starts Redis, Postgres, PgBouncer and Chromium as private processes, so that
-// tests run on the real servers.
+// tests run on the real servers. The fake mail server is deliver/delivery/smtptest.
 //
 // Tests and tools import it; the service does not. Each server listens on a loopback port of its
 // own, keeps its files in a directory of its own, and ends with the process that started it, also

@@ -153,7 +153,7 @@ func (k *Kept) loadAll(ctx context.Context, to Limiter) (all int, err error) {
 }
 
 // Sync writes what changed and, if other replicas use the database, reads a part of what they wrote.
-// again: there may be more to read. Errors: as of Flush and Load.
+// more: there may be more to read. Errors: as of Flush and Load.
 func (k *Kept) Sync(ctx context.Context) (more bool, err error) {
 	if err := k.Flush(ctx); err != nil || !k.Shared {
 		return false, err
@@ -184,7 +184,7 @@ func (k *Kept) loadBatch(ctx context.Context, to Limiter) (n int, err error) {
 	err = k.db.LimiterEvents(ctx, k.writer, k.read, keptPerRead, func(e store.LimiterEvent) error {
 		group[string(e.Bucket)] = append(group[string(e.Bucket)], e)
 		last = e.Seq
-		if n++; n%keptPerRead == 0 { // bounds the memory: SQLite yields all events in one read
+		if n++; n%keptPerRead == 0 { // bounds the memory: one read may yield more than keptPerRead
 			return add()
 		}
 		return nil

@@ -49,8 +49,8 @@ type App struct {
 	reload    ReloadOptions
 	logger    *slog.Logger
 	localNow  func() time.Time // this machine's clock
-	now       func() time.Time // the database's clock: that of clock, or process if clock is nil
-	clock     *databaseClock   // nil on SQLite, whose clock is process
+	now       func() time.Time // the database's clock: that of clock, or localNow if clock is nil
+	clock     *databaseClock   // nil on SQLite, whose clock is localNow
 	started   time.Time
 	ring      *keys.Ring
 	generated []config.ShownSecret
@@ -180,7 +180,7 @@ func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
 
 // openDataDir fills in the secrets of the data directory that no setting gives, and parses the
 // keys. With SQLite it first locks the directory for this process. If another process still has the
-// lock, it waits for that one's end, at most Config.Wait.
+// lock, it waits for that one's end, at most Config.StartWait.
 func (a *App) openDataDir(ctx context.Context) (err error) {
 	if a.cfg.DatabaseURL == "" {
 		unlock, err := config.LockDataDir(ctx, a.cfg.DataDir, 0)

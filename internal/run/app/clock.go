@@ -21,7 +21,7 @@ type databaseClock struct {
 	logger   *slog.Logger
 
 	mu    sync.Mutex
-	at    time.Time // what the database's clock showed when process showed heard
+	at    time.Time // what the database's clock showed when localNow returned heard
 	heard time.Time
 	off   bool // the last call of measure found the clock off, and the log has it
 }

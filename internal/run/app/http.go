@@ -41,7 +41,7 @@ type listener struct {
 	net.Listener
 	server  *http.Server
 	unread  server.UnreadConns
-	begun   sync.Once     // done by serve
+	begun   sync.Once     // done by startServing
 	ended   chan struct{} // closed when http.Server.Serve has returned
 	routes  *echo.Echo
 	handler atomic.Pointer[http.Handler]
@@ -179,7 +179,7 @@ func (a *App) addRoutes() error {
 func (a *App) registerProviderEvents(e *echo.Echo) {
 	var sources []reports.Source
 	topics := map[string]*sns.Topic{}
-	// authorities serve their certificates without TLS; Topic verifies them
+	// AllowPlain: the certificate of the signer's issuer may be at an http URL; Topic verifies the chain
 	client := webhook.Guard{AllowPlain: true}.NewClient(nil, nil)
 	for _, p := range a.cfg.Providers {
 		sources = append(sources, p.SourceWithSecret())

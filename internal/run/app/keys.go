@@ -63,7 +63,7 @@ func (a *App) checkKeys(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, databaseOpenTimeout)
 	defer cancel()
 	k := &keyCheck{vault: a.keys, db: a.db, logger: a.logger}
-	if err := k.addAndCompare(ctx); err != nil {
+	if err := k.addMissingAndCompare(ctx); err != nil {
 		return err
 	}
 	_, _ = k.findMissing(ctx) // the job goes on with the search, and reports its errors
@@ -79,7 +79,7 @@ func (k *keyCheck) run(ctx context.Context) (again bool, err error) {
 	if k.more && time.Since(k.looked) < keyCheckEvery {
 		return k.findMissingInRows(ctx, nil)
 	}
-	err = k.addAndCompare(ctx)
+	err = k.addMissingAndCompare(ctx)
 	if _, other := errors.AsType[*store.OtherKeysError](err); other {
 		k.setReason(&server.HealthReason{Part: "keys", Word: "other_keys", Unready: true, Err: err})
 		k.logger.Error("keys differ from those of database: stop this replica, or correct its settings", "error", err,
@@ -92,9 +92,9 @@ func (k *keyCheck) run(ctx context.Context) (again bool, err error) {
 	return k.findMissing(ctx)
 }
 
-// addAndCompare adds the check values of keys that the database does not have. It fails if the database
+// addMissingAndCompare adds the check values of keys that the database does not have. It fails if the database
 // has a key's ID with other bytes.
-func (k *keyCheck) addAndCompare(ctx context.Context) error {
+func (k *keyCheck) addMissingAndCompare(ctx context.Context) error {
 	known, err := k.db.AddKeyCheckValues(ctx, k.vault.KeyCheckValues())
 	if err != nil {
 		return explainOtherKeys(err)

@@ -170,8 +170,8 @@ func (a *App) mailServersCheck() server.HealthCheck {
 func (a *App) carriersCheck(carriers *sms.Carriers) server.HealthCheck {
 	waits := a.waitingMessageCheck(recipient.SMS)
 	return func(ctx context.Context) *server.HealthReason {
-		suspended, lasts := carriers.SomeNumbersSuspended()
-		return carriersReason(suspended, lasts, func() bool { return waits(ctx) })
+		suspended, untried := carriers.SomeNumbersSuspended()
+		return carriersReason(suspended, untried, func() bool { return waits(ctx) })
 	}
 }
 
@@ -199,8 +199,8 @@ func mailServersReason(all []delivery.Health, admits int, waits func() bool) *se
 
 // carriersReason returns a reason if all carriers of some numbers are suspended, and either would try
 // no message now or text messages wait; see mailServersReason.
-func carriersReason(suspended, lasts bool, waits func() bool) *server.HealthReason {
-	if !suspended || !lasts && !waits() {
+func carriersReason(suspended, untried bool, waits func() bool) *server.HealthReason {
+	if !suspended || !untried && !waits() {
 		return nil
 	}
 	return &server.HealthReason{Part: "sms", Word: "carriers_suspended", Err: fault.Unavailable}

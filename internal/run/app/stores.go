@@ -109,7 +109,7 @@ func (a *App) openLimiter(ctx context.Context) error {
 const waitLogEvery = 10 * time.Second
 
 // retryAtStart calls open again while its error says that the part named by a setting is away, at
-// most until Config.Wait after the start. It logs that it waits. The last error says what to do.
+// most until Config.StartWait after the start. It logs that it waits. The last error says what to do.
 func (a *App) retryAtStart(ctx context.Context, setting string, away func(error) bool,
 	open func(context.Context) error) error {
 	var said time.Time
@@ -181,7 +181,7 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
 }
 
 // newKept makes a limiter in this process, and the Kept of its events. Their clock is the process's, since a
-// jump of the database's clock would else age the events of both gates.
+// jump of the database's clock would otherwise age the events of both gates.
 func (a *App) newKept() *gates.Kept {
 	k := gates.NewKept(a.db, a.localNow, a.keys.SealBucket, a.keys.OpenBucket, a.logger)
 	if k.Shared = a.clock != nil; k.Shared {

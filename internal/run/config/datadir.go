@@ -248,7 +248,7 @@ var ErrDataDirInUse = errors.New("is in use by another sendcode process")
 
 // LockDataDir locks a data directory for this process and creates it (0700) if it is missing. If
 // another process has the lock, it tries again until wait is over, and then returns ErrDataDirInUse; if
-// ctx ends first, another error. release, or the end of the process, ends the lock. The lock file stays: if it
+// ctx ends first, an error that wraps that of ctx. release, or the end of the process, ends the lock. The lock file stays: if it
 // were removed, two processes could lock two files of the same name.
 func LockDataDir(ctx context.Context, dir string, wait time.Duration) (release func() error, err error) {
 	if err := makeDataDir(dir); err != nil {
@@ -259,7 +259,7 @@ func LockDataDir(ctx context.Context, dir string, wait time.Duration) (release f
 	if err == nil && !locked && wait > 0 {
 		bounded, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
-		if locked, err = lock.TryLockContext(bounded, lockRetryEvery); bounded.Err() != nil {
+		if locked, err = lock.TryLockContext(bounded, lockRetryEvery); !locked && bounded.Err() != nil {
 			err = ctx.Err()
 		}
 	}

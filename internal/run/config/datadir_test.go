@@ -228,7 +228,7 @@ func TestDataDirThatCannotBe(t *testing.T) {
 	failsWith(t, "lock", err, "cannot be made: not a directory")
 }
 
-// A start that waits for the lock and is interrupted says so: it is no failure.
+// A start that is interrupted while it waits for the lock returns ctx's error, not ErrDataDirInUse.
 func TestLockDataDirInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	release, err := LockDataDir(t.Context(), dir, 0)
@@ -283,7 +283,7 @@ func TestFailedWriteLeavesNothing(t *testing.T) {
 }
 
 // A database that cannot be looked for counts as one, so that its keys are not made anew.
-func TestDatabaseFileExists(t *testing.T) {
+func TestDatabaseFileMayExist(t *testing.T) {
 	dir := t.TempDir()
 	is(t, "in an empty directory", DatabaseFileMayExist(dir), false)
 	file := filepath.Join(dir, DatabaseFile)

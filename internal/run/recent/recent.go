@@ -16,7 +16,7 @@ const MaxWait = 250 * time.Millisecond
 type Value[T any] struct {
 	Ask         func(context.Context) (T, error) // called without the deadline of Get's caller
 	Every       time.Duration                    // least time between the beginnings of two calls of Ask
-	PauseFactor int                              // after a call of Ask, none begins for Share times its duration
+	PauseFactor int                              // after a call of Ask, none begins for PauseFactor times its duration
 	Timeout     time.Duration                    // of one call; 0: Ask has a timeout of its own
 
 	mu      sync.Mutex

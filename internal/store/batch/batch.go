@@ -62,7 +62,7 @@ func (x *Call[In, Answer]) RoundTripContext() context.Context { return context.W
 // key in the same batch would not see each other's rows. In two batches, the second call would wait
 // for the first one's lock and delay all calls of its batch.
 type Batcher[In, Answer any] struct {
-	// Waits: Submit waits for a call that has begun even if ctx ends. Set it before the first call.
+	// WaitsOnceBegun: Submit waits for a call that has begun even if ctx ends. Set it before the first call.
 	WaitsOnceBegun bool
 	// Turn: of the calls that wait, those with the lowest Turn go into the next batch first, and of
 	// these the oldest. nil: the oldest go first. Set it before the first call.
@@ -86,7 +86,7 @@ type Batcher[In, Answer any] struct {
 	closed     bool
 }
 
-// New makes a batcher with up to most writers. Each writer runs one batch after the other. run must
+// New makes a batcher with up to maxWriters writers. Each writer runs one batch after the other. run must
 // call SetAnswer for every call.
 func New[In, Answer any](maxWriters int, run func([]*Call[In, Answer])) *Batcher[In, Answer] {
 	return &Batcher[In, Answer]{run: run, maxWriters: maxWriters, maxSize: maxBatchSize, busy: map[int64]bool{}}
@@ -94,7 +94,7 @@ func New[In, Answer any](maxWriters int, run func([]*Call[In, Answer])) *Batcher
 
 // Submit queues a call and waits for its answer. If ctx ends before the call's batch begins, the
 // call is withdrawn and surely wrote nothing. If ctx ends later, the write goes on and the error
-// wraps fault.Uncertain, unless c.Waits is set.
+// wraps fault.Uncertain, unless c.WaitsOnceBegun is set.
 func (c *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (none Answer, err error) {
 	x := NewCall[In, Answer](in, key)
 	x.ctx = ctx

@@ -200,7 +200,7 @@ func TestBatcherCallersWhoLeave(t *testing.T) {
 	})
 }
 
-// With Waits, Submit does not return before the call's batch has ended, once the batch has begun.
+// With WaitsOnceBegun, Submit does not return before the call's batch has ended, once the batch has begun.
 func TestBatcherWaits(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		g := newGatedRuns()

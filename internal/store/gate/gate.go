@@ -17,7 +17,7 @@ import (
 // Facts has the rows of an intent's recipient on which the gate's decision depends.
 type Facts struct {
 	Past        []PastSend           // counted sends of the bucket
-	Rejections  []PastSend           // rejected sends that Intent.Rejections may count
+	Rejections  []PastSend           // rejected sends that Intent.RejectionRule may count
 	Candidates  []store.Verification // the recipient's verifications that the send may join
 	Tried       []store.Verification // the recipient's verifications with checks, of all classes of callers
 	Suppression uuid.UUID            // the suppression of the address that is in force; Nil: none
@@ -169,7 +169,7 @@ func newSend(in store.Intent, v store.Verification, number int, suppression uuid
 func asFirstWritten(s store.Send, lease time.Duration) store.Send {
 	s.Status, s.Attempt, s.InDoubt, s.Counts, s.RefundDue, s.WasReset = store.Sending, 1, false, true, false, false
 	s.Reason, s.Provider, s.ProviderCode, s.Took = "", "", "", 0
-	s.WorstEvent = ""
+	s.WorstEvent, s.Bounced = "", false
 	s.DueAt, s.FinishedAt = s.LoggedAt.Add(lease.Truncate(time.Microsecond)), time.Time{}
 	return s
 }

@@ -12,7 +12,7 @@ import (
 // would add contention and make the batches smaller.
 const maxWriters = 2
 
-// finishPause is the Pause between two batches of outcomes. All outcomes of 10 ms share one commit:
+// finishPause is the MinInterval of outcomes, between the starts of two batches. All outcomes of 10 ms share one commit:
 // the delay harms little, since few callers wait for an outcome.
 const finishPause = 10 * time.Millisecond
 

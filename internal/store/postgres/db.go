@@ -133,7 +133,7 @@ func (p *DB) Run(ctx context.Context, steps ...*sqldb.Statement) error {
 	})
 }
 
-// readStepResult reads the results of one statement of a batch and sets its Changed.
+// readStepResult reads the results of one statement of a batch and sets its RowsAffected.
 func readStepResult(s *sqldb.Statement, results pgx.BatchResults) error {
 	rows, err := results.Query()
 	if err != nil {

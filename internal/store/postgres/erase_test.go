@@ -118,7 +118,7 @@ AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> '
 }
 
 // What WriteTraces writes of a recipient into each column that is erased is there before and not
-// after Erase; the keyed hash goes with Forget.
+// after Erase; the keyed hash goes with ForgetDueErased.
 func TestEveryColumnIsErased(t *testing.T) {
 	f := storetest.NewFixture(openTest(t, newDatabase(t), serverClockSQL))
 	db := f.Engine.(*DB)

@@ -47,7 +47,7 @@ INSERT INTO minute_index (field, value, minute) SELECT DISTINCT m.field, m.value
 // Fill copies all rows of a SQLite file into the migrated and empty database at url, in one
 // transaction: after an error the database is empty as before. No process may use the file
 // meanwhile. Sends in flight are due at once. Before the commit it compares the number of rows and
-// the check values of keys, and then calls last, which may still fail. report is called after each
+// the check values of keys, and then calls beforeCommit, which may still fail. report is called after each
 // table. url must log in as the tables' owner. An error of the commit wraps fault.Uncertain if the
 // rows may be there.
 func Fill(ctx context.Context, url string, from FileQuery, report func(table string, rows int64), beforeCommit func() error) error {

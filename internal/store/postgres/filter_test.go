@@ -160,7 +160,7 @@ func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.BeginAnswer,
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}
 	for range rounds {
 		storetest.Must(f.History(t.Context(), bucket, time.Hour))(t)
-		storetest.Must(f.NewestPending(t.Context(),
+		storetest.Must(f.VerificationToCheck(t.Context(),
 			store.HolderQuery{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: s.Purpose,
 				Holder: "s:1"}))(t)
 		storetest.Must3(f.Verification(t.Context(), begun.Verification.ID))(t)

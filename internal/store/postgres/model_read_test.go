@@ -27,7 +27,7 @@ func (m *model) read(*rapid.T) {
 	id, holder := m.code(), store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: v.Recipient,
 		Purpose: "login", Holder: "s:1"}
 	m.same("Verification", func(f *storetest.Fixture) []any { return answers(f.Verification(m.ctx, id)) })
-	m.same("Newest", func(f *storetest.Fixture) []any { return answers(f.NewestPending(m.ctx, holder)) })
+	m.same("Newest", func(f *storetest.Fixture) []any { return answers(f.VerificationToCheck(m.ctx, holder)) })
 	within := max(0, m.span("within"))
 	bucket := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
 		Purposes: []string{"login", "signup"}}

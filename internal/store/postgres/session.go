@@ -163,8 +163,8 @@ func serverPID(ctx context.Context, conn *pgx.Conn) (pid uint32, err error) {
 	return pid, err
 }
 
-// checkServerAt opens a connection, checks with checkServer that no pooler divides its session,
-// and closes it. It returns an error if the connection fails or if a pooler divides sessions.
+// checkServerAt opens a connection, checks its server with checkServer, and closes it. It returns an
+// error if the connection or the check fails.
 func checkServerAt(ctx context.Context, config *pgx.ConnConfig) error {
 	config = config.Copy()
 	deferSettings(config) // removes the settings that a pooler might reject; the check needs none

@@ -94,8 +94,8 @@ func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFac
 	return readFirst(ctx, db, factorFields, factorSQL, Args{"account": account})
 }
 
-// TakeTOTPStep marks the code of a time step as used, and replaces Sealed, which must equal from,
-// by to. False: the code of this or of a later step was used before, or Sealed is not from; nothing
+// TakeTOTPStep marks the code of a time step as used, and replaces Sealed, which must equal
+// oldSealed, by newSealed. False: the code of this or of a later step was used before, or Sealed is not oldSealed; nothing
 // was changed. Of parallel calls on all replicas one returns true.
 func (db *DB) TakeTOTPStep(ctx context.Context, account string, step int64, oldSealed, newSealed []byte) (bool, error) {
 	return db.runOne(ctx,

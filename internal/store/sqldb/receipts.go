@@ -30,7 +30,7 @@ RETURNING ` + pendingReceiptTable.SelectList()
 }
 
 // ExpectReceipt adds a message that a carrier has just taken. It is due for its first poll after
-// ask; 0: it is never polled, and only SendByMessageID finds it. If the message was added before,
+// firstPollAfter; 0: it is never polled, and only SendByMessageID finds it. If the message was added before,
 // nothing is changed.
 func (db *DB) ExpectReceipt(ctx context.Context, a store.PendingReceipt, firstPollAfter time.Duration) error {
 	if !store.AreValidTexts(a.Carrier, a.ID) { // the carrier chose the ID, so it may not be valid

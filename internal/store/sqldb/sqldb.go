@@ -60,7 +60,7 @@ type Engine interface {
 	Read(ctx context.Context, f func(q Tx) error) error
 	// Write runs f once in a transaction (in Postgres READ COMMITTED), and rolls back if f fails.
 	Write(ctx context.Context, f func(q Tx) error) error
-	// Run runs the steps in one transaction, in Postgres in one round trip, and sets Changed of
+	// Run runs the steps in one transaction, in Postgres in one round trip, and sets RowsAffected of
 	// each.
 	Run(ctx context.Context, steps ...*Statement) error
 	// ReadHistory reads a recipient's counted and rejected sends, without a lock.

@@ -161,8 +161,8 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 	return list, now, err
 }
 
-// LiftSuppressions ends all suppressions of an address that are in force or held now, and all of the
-// bursts that they belong to, and returns them, oldest first. The audit entry is written even if there
+// LiftSuppressions ends all suppressions of an address that are in force or held now, and all of
+// the bursts that they belong to (also of other addresses), and returns them, oldest first. The audit entry is written even if there
 // were none. Its Detail becomes their number, and its recipient, if it has none, that of one of them.
 func (db *DB) LiftSuppressions(ctx context.Context, l store.LiftSuppressionsRequest, act *store.AuditEntry) (lifted []store.Suppression,
 	err error) {

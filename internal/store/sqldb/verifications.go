@@ -88,9 +88,9 @@ ORDER BY (` + checkedWithKeySQL + `) IS TRUE DESC, v.created_at DESC, v.id DESC 
 
 const checkedWithKeySQL = `substr(v.check_key, 1, 32) = @key` // 32 is store.CheckKeyHashSize
 
-// NewestPending returns the verification that was checked last with h.CheckKey, else the newest
+// VerificationToCheck returns the verification that was checked last with h.CheckKey, else the newest
 // pending one, of a holder for a recipient and purpose, or fault.NotFound.
-func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Verification, error) {
+func (db *DB) VerificationToCheck(ctx context.Context, h store.HolderQuery) (store.Verification, error) {
 	if err := h.Validate(); err != nil {
 		return store.Verification{}, err
 	}

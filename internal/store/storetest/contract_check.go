@@ -65,9 +65,9 @@ func checksWithKeys(t *testing.T, f *Fixture) {
 	f.Pass(time.Second)
 	newer := f.Admit(t, f.Intent(1, held)).Verification
 	query := store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: v.Recipient, Purpose: "login", Holder: "s:1"}
-	Equal(t, "newest", Must(f.NewestPending(t.Context(), query))(t).ID, newer.ID)
+	Equal(t, "newest", Must(f.VerificationToCheck(t.Context(), query))(t).ID, newer.ID)
 	query.CheckKey = bytes.Repeat([]byte{1}, store.CheckKeyHashSize)
-	Equal(t, "of the key", Must(f.NewestPending(t.Context(), query))(t).ID, v.ID)
+	Equal(t, "of the key", Must(f.VerificationToCheck(t.Context(), query))(t).ID, v.ID)
 	for range v.MaxAttempts - 1 {
 		check(Right(v.ID), 1, 3, "false false false true")
 		check(Right(v.ID), 1, 2, "false false true false")
@@ -163,11 +163,11 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 	newer := f.Admit(t, f.Intent(1, held)).Verification
 	query := store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: newer.Recipient, Purpose: "login",
 		Holder: "s:1"}
-	Equal(t, "newest", Must(f.NewestPending(t.Context(), query))(t), newer)
+	Equal(t, "newest", Must(f.VerificationToCheck(t.Context(), query))(t), newer)
 	useTries(t, f, newer.ID, 5)
-	Equal(t, "the one that has tries left", Must(f.NewestPending(t.Context(), query))(t), older)
+	Equal(t, "the one that has tries left", Must(f.VerificationToCheck(t.Context(), query))(t), older)
 	f.Pass(10*time.Minute - time.Second)
-	Is(t, Err(f.NewestPending(t.Context(), query)), fault.NotFound)
+	Is(t, Err(f.VerificationToCheck(t.Context(), query)), fault.NotFound)
 }
 
 // tryOnce says whether a try was counted; if not, the verification must be told as pending, as the

@@ -59,8 +59,8 @@ func (p Target) mailbox() recipient.Hash {
 	return p.Mailbox
 }
 
-// auditEntryFrom returns the audit entry with the target's fields.
-func (p Target) auditEntryFrom(act store.AuditEntry) store.AuditEntry {
+// auditEntryWithTarget returns the audit entry with the target's fields.
+func (p Target) auditEntryWithTarget(act store.AuditEntry) store.AuditEntry {
 	act.App, act.Channel, act.Purpose, act.Recipient, act.To = p.App, p.Channel, p.Purpose, p.Recipient, p.To
 	return act
 }
@@ -104,7 +104,7 @@ func (d *Desk) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) e
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	act = p.auditEntryFrom(act)
+	act = p.auditEntryWithTarget(act)
 	act.Outcome = store.AuditBegun
 	if err := d.Store.ResetCounters(ctx, logged, act); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (d *Desk) EraseRecipient(ctx context.Context, p Target, act store.AuditEntr
 	defer cancel()
 	p.App, p.Purpose = "", ""
 	d.Refusals.Flush(ctx) // else they would be written after the erasure
-	return d.Store.Erase(ctx, p.Recipient, d.Policy.Get().RecipientHashRetention(), p.auditEntryFrom(act))
+	return d.Store.Erase(ctx, p.Recipient, d.Policy.Get().RecipientHashRetention(), p.auditEntryWithTarget(act))
 }
 
 // eraseTimeout is longer than the timeout of other calls, since a recipient may have many rows.
@@ -158,7 +158,7 @@ func (d *Desk) CancelVerification(ctx context.Context, v store.Verification, act
 	if err != nil {
 		return false, err
 	}
-	done, err := d.Store.CancelByAdministrator(ctx, v.ID, targetOf(v).auditEntryFrom(act), tell)
+	done, err := d.Store.CancelByAdministrator(ctx, v.ID, targetOf(v).auditEntryWithTarget(act), tell)
 	d.Teller.WakeForEvent(tell)
 	return done, err
 }
@@ -180,7 +180,7 @@ func (d *Desk) Resend(ctx context.Context, v store.Verification, from netip.Addr
 	}
 	return d.sendWithAuditEntries(ctx, verification.Request{Caller: verification.Caller{App: v.App, Kind: verification.BackEnd, IP: from},
 		Resend: now.ID},
-		targetOf(v).auditEntryFrom(act))
+		targetOf(v).auditEntryWithTarget(act))
 }
 
 // sendWithAuditEntries requests a code for an administrator. It records the request before it sends,
@@ -227,12 +227,12 @@ func (d *Desk) loadResendable(ctx context.Context, v store.Verification) (store.
 // RevealRecipient records the access and returns the full recipient of a verification. Errors:
 // *fault.InvalidError if the recipient was erased or its key has left the ring; fault.Unavailable.
 func (d *Desk) RevealRecipient(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
-	if err := d.Store.AddAuditEntry(ctx, targetOf(v).auditEntryFrom(act)); err != nil {
+	if err := d.Store.AddAuditEntry(ctx, targetOf(v).auditEntryWithTarget(act)); err != nil {
 		return "", err
 	}
 	r, err := d.Vault.OpenRecipient(v)
 	if err != nil {
-		d.recordEnd(ctx, targetOf(v).auditEntryFrom(act), store.AuditFailed, "unreadable")
+		d.recordEnd(ctx, targetOf(v).auditEntryWithTarget(act), store.AuditFailed, "unreadable")
 		return "", fault.Invalid("id", "not_kept",
 			"The full address is not kept any more, or its key has left the ring.")
 	}

@@ -118,5 +118,5 @@ func (d *Desk) SendPreview(ctx context.Context, t PreviewRequest, act store.Audi
 		Purpose: t.Purpose,
 		Locale:  t.Locale,
 		Labels:  store.Labels{Reference: "preview"}, Session: previewSession,
-	}, p.auditEntryFrom(act))
+	}, p.auditEntryWithTarget(act))
 }

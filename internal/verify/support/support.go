@@ -14,8 +14,8 @@
 //	                                            store/storetest has its contract
 //	internal/verify/support/actions_test.go            what it changes, what it records, and that it does nothing if it cannot record
 //	internal/http/console/auth/roles.go              ActionNudge, and the role in actionsByMinRole; without it everyone is refused
-//	internal/http/console/actions.go                 a row of sendActions, which gives the form and, with code: true, the route for scripts; and its function.
-//	                                            Without code, or for a recipient without a send: a route with recipientActionJSON in console.go, as reset has
+//	internal/http/console/actions.go                 a row of sendActions, which gives the form and, with needsVerification, the route for scripts; and its function.
+//	                                            Without it, or for a recipient without a send: a route with recipientActionJSON in console.go, as reset has
 //	internal/base/texts/en.json, zh-Hans.json        action.verification.nudge, and with .title, .what, .button and .done. Without them no page of
 //	                                            a send is shown (500). An action that shows a result, such as recipient.reveal, has no .done
 //	internal/http/console/routes_test.go             routes: each with its role, or TestEveryRouteWithEveryRole fails

@@ -197,7 +197,7 @@ func (s *Service) CheckByRecipient(ctx context.Context, ask Request, typed strin
 		key := s.Vault.KeyedHash(checkKeyLabel, a.App, a.IdempotencyKey)
 		query.CheckKey = key[:]
 	}
-	v, err := s.Store.NewestPending(ctx, query)
+	v, err := s.Store.VerificationToCheck(ctx, query)
 	if err != nil {
 		return CheckResult{}, err
 	}

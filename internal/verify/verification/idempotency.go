@@ -197,7 +197,7 @@ func (s *Service) releaseUnadmittedKey(ctx context.Context, deadline time.Time, 
 }
 
 // replay repeats the answer of the first request with the key, but with the present states of the
-// rules. The send and the verification have their present states if a.Wait is set, else those at
+// rules. The send and the verification are as done has them if a.Wait is set, else as they were at
 // admission. Error: fault.Unavailable.
 func (s *Service) replay(ctx context.Context, a parsedRequest, done store.IdempotencyClaimAnswer) (Answer, error) {
 	d, err := s.peek(ctx, a.subject)

@@ -42,8 +42,7 @@ type joinedVerification struct {
 }
 
 // parseRequest reads a request in three steps: its fields, the hashes of its recipient, and the
-// rules of its purpose. Errors:
-// *fault.InvalidError, fault.NotFound, ErrCallerCode, fault.Unavailable.
+// rules of its purpose. Errors: *fault.InvalidError, fault.NotFound, ErrCallerCode, fault.Unavailable.
 func (s *Service) parseRequest(ctx context.Context, ask Request) (parsedRequest, error) {
 	a, err := s.parseFields(ctx, ask)
 	if err != nil {
@@ -68,8 +67,8 @@ func (s *Service) parseRequest(ctx context.Context, ask Request) (parsedRequest,
 	return a, nil
 }
 
-// parseSend is parseRequest for a request for a code. If the recipient is not served, it records the
-// refusal, which shows administrators why no code was sent.
+// parseSend is parseRequest for a request that makes a send: Send and Prove. If the recipient is not
+// served, it records the refusal, so that administrators see why there is no send.
 func (s *Service) parseSend(ctx context.Context, ask Request) (parsedRequest, error) {
 	a, err := s.parseRequest(ctx, ask)
 	if a.notServed != "" {

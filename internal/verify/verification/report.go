@@ -20,7 +20,7 @@ func (s *Service) Report(ctx context.Context, c Caller, id, outcome string) (sto
 }
 
 // ReportByRecipient is Report for a back end that has no ID, such as one with a hook. It reports on the
-// code that was last reported with ask.Key, else on the recipient's newest code without a report, else
+// code that was last reported with ask.IdempotencyKey, else on the recipient's newest code without a report, else
 // on the newest. Errors: those of Report.
 func (s *Service) ReportByRecipient(ctx context.Context, ask Request, outcome string) (store.Verification, error) {
 	a, err := s.parseRequest(ctx, ask)

@@ -155,7 +155,8 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 			store.IdempotencyClaimAnswer{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
 	// The send is in the database. From here on only the answer can be lost: the same key repeats it.
-	// If the process dies before Hold has returned, or before the cancellation is written, another one sends the message.
+	// A process that dies now also loses what SettleLater has queued of a send without Redis. If it
+	// dies before MaySend has returned, or before its no is written, another one sends the message.
 	return s.deliverAdmitted(waiting, r, s.Gates.AnswerAdmitted(ctx, r.subject, decision, asked, begun), begun)
 }
 

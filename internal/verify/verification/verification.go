@@ -47,7 +47,7 @@ type Store interface {
 
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	VerificationsByID(ctx context.Context, ids []string) (list []store.Verification, now time.Time, err error)
-	NewestPending(ctx context.Context, h store.HolderQuery) (store.Verification, error)
+	VerificationToCheck(ctx context.Context, h store.HolderQuery) (store.Verification, error)
 	Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error)
 	Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error)
 	NewestCallerCode(ctx context.Context, h store.HolderQuery) (store.Verification, error)
@@ -155,11 +155,11 @@ type Caller struct {
 	Kind CallerKind
 	IP   netip.Addr // of the end user's client, which a back end may name; invalid: not known
 
-	Stranger bool // a back end acts for a person that it does not know: its class is UnknownBrowser
+	Stranger bool // a back end acts for a person that it does not know: the request has the class UnknownBrowser
 
 	// IdempotencyKey is the Idempotency-Key of a send or a check: requests of one caller with the same key are one
-	// request. A send's is kept for IdempotencyKeyLife, a check's until the next check counts. Empty:
-	// none
+	// request. A send's is kept for IdempotencyKeyLife, a check's until the next check
+	// of the verification that costs a try or approves. Empty: none
 	IdempotencyKey string
 }
 

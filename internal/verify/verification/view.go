@@ -94,7 +94,7 @@ func StateOf(v store.Verification, now time.Time) State {
 }
 
 // view returns what a caller may see. address is the hash of the address as spelled; if it is zero,
-// view decrypts the address to compute the hash. Recipient is empty if the address was erased or
+// view decrypts the address to compute the hash. RecipientHash is empty if the address was erased or
 // cannot be decrypted.
 func (s *Service) view(v store.Verification, send store.Send, now time.Time, address recipient.Hash) View {
 	_, test := s.testCodeOf(v)
@@ -174,7 +174,7 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 // zero if no rule needs them, or if the recipient cannot be decrypted.
 func (s *Service) recipientGroups(p policy.Purpose, v store.Verification) bucketnames.RecipientGroups {
 	if !slices.ContainsFunc(p.Policy.Rules, func(r quota.Rule) bool {
-		return policy.CountsByArea(r) ||
+		return policy.CountsByCountryOrPrefix(r) ||
 			r.Scope == policy.SpellingsScope
 	}) {
 		return bucketnames.RecipientGroups{}

@@ -24,8 +24,8 @@ type providerAPI interface {
 	readAnswer(a exchange.Response) (accepted bool, code, words string)
 	// codeMeanings returns the meanings of the provider's codes that their HTTP status does not tell.
 	codeMeanings() map[string]codeMeaning
-	// probeRequest returns a request that does no harm, and whether its answer shows that the login
-	// is good.
+	// probeRequest returns a request that does no harm, and good, which reports from the answer whether
+	// the login works.
 	probeRequest() (r exchange.Request, good func(status int, code string) bool)
 }
 

@@ -109,7 +109,7 @@ func (c *Config) setFromURL(u *url.URL) error {
 	return err
 }
 
-// openProvider fills in the defaults and returns the api of the provider. The error is the first thing
+// openProvider fills in the defaults and returns the provider's providerAPI. The error is the first thing
 // that is wrong; it has no credentials.
 func (c *Config) openProvider() (providerAPI, error) {
 	if !IsProviderScheme(c.Scheme) {

@@ -25,7 +25,7 @@ type Config struct {
 	Limiter  limiter
 
 	AdminPassword     string // of the account admin
-	AdminPasswordHash string // argon2id in PHC form, instead of Password; with neither, admin cannot log in
+	AdminPasswordHash string // argon2id in PHC form, instead of AdminPassword; with neither, admin cannot log in
 	Tokens            []Token
 
 	Ring     *keys.Ring // seals what browsers and the database keep for the console
@@ -82,7 +82,7 @@ type Auth struct {
 // maxConcurrentPasswordChecks is how many passwords are checked at once.
 const maxConcurrentPasswordChecks = 2
 
-// New prepares the login pages. With a AdminPasswordHash that can't be parsed, the account admin can't log in.
+// New prepares the login pages. With an AdminPasswordHash that can't be parsed, the account admin can't log in.
 func New(c Config, l *frame.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
 		Config: c, attempts: attemptLimiter{c.Limiter}, lines: logthrottle.Throttle{Every: time.Minute}, logger: logger,

@@ -66,7 +66,7 @@ func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 	}
 	switch form.Get("do") {
 	case "begin":
-		return a.beginFactor(c, s, form)
+		return a.showSecretAfterPassword(c, s, form)
 	case "confirm":
 		return a.confirmFactor(c, s, form)
 	case "codes", "remove":
@@ -81,9 +81,9 @@ func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 	return a.showFactorPage(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
 }
 
-// beginFactor shows a new secret. It needs the password, so that a thief of the session can't
+// showSecretAfterPassword shows a new secret. It needs the password, so that a thief of the session can't
 // lock the account's person out.
-func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
+func (a *Auth) showSecretAfterPassword(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), frame.Words(c)
 	count, err := a.attempts.takeLogin(ctx, s.Account, a.knownBrowserID(c, s.Account), server.ClientIP(c))
 	if err != nil {

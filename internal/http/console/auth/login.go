@@ -111,7 +111,7 @@ func (a *Auth) answerIfRefused(c echo.Context, count quota.Decision, err error, 
 	return false, nil
 }
 
-// logUncountedLogin logs that the limiter could not count an attempt with a password.
+// logUncountedLogin logs that the limiter could not count an attempt to log in or to begin a factor.
 func (a *Auth) logUncountedLogin(ctx context.Context, err error) {
 	a.logger.ErrorContext(ctx, "could not count login attempts", "error", err, runbook.Console.See())
 }
