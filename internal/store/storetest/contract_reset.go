@@ -272,8 +272,8 @@ func expires(t *testing.T, f *Fixture) {
 	Equal(t, "left", len(f.All(t)), 0)
 }
 
-// DeleteAged deletes a verification together with the send that opened it, once the verification is old
-// enough; tries of others still count.
+// A verification is deleted by DeleteAged together with the send that opened it, once it is old enough;
+// tries of others still count.
 func expiresWithVerification(t *testing.T, f *Fixture) {
 	old := f.Ended(t, f.Intent(1), Sent)
 	f.Pass(time.Minute)
