@@ -141,7 +141,7 @@ function sending(w, { status, number }) {
   return [w.CheckMail, number > 1 && status === 'sent' ? w.SentAgainTo : w.SentTo];
 }
 
-// help returns the advice for a message that does not arrive. It opens by itself, but not for a person who has a code and typed it wrongly.
+// help returns the advice for a message that does not arrive. The advice opens by itself, unless a wrong code was typed: then a message has come.
 function help(w, state, wrong) {
   const { view, quota } = state, { status } = view.send, flying = underway.has(status), lost = status === 'failed' || status === 'undelivered' && view.channel === 'email';
   return h('details', { class: 'help', part: 'help', open: !wrong && (lost || status === 'unknown'), 'data-open': !wrong && !flying && helpAfter },

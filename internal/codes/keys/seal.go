@@ -38,10 +38,10 @@ func (r *Ring) Seal(label string, plaintext, additional []byte) ([]byte, error) 
 // Open decrypts what Seal returned. Error: ErrUnknownKey if the key is not in the ring; others if
 // the data were damaged or never sealed, or the label or the additional data are not those of Seal.
 func (r *Ring) Open(label string, sealed, additional []byte) ([]byte, error) {
-	if len(sealed) < 2 || sealed[0] != sealVersion || len(sealed) < 2+int(sealed[1]) {
+	header, rest, ok := splitHeader(sealed)
+	if !ok {
 		return nil, errCannotOpen
 	}
-	header, rest := sealed[:2+int(sealed[1])], sealed[2+int(sealed[1]):]
 	d, err := r.derive(derivation{string(header[2:]), sealUse, label})
 	if err != nil {
 		return nil, err
@@ -69,11 +69,19 @@ func (r *Ring) Reseal(label string, sealed, additional []byte) ([]byte, error) {
 // SealedBy returns the ID of the key that sealed data name in their first bytes; "" if they are not
 // sealed data.
 func SealedBy(sealed []byte) string {
-	if len(sealed) < 2 || sealed[0] != sealVersion {
+	header, _, ok := splitHeader(sealed)
+	if !ok || !validID(string(header[2:])) {
 		return ""
 	}
-	if end := 2 + int(sealed[1]); len(sealed) >= end && validID(string(sealed[2:end])) {
-		return string(sealed[2:end])
+	return string(header[2:])
+}
+
+// splitHeader returns the header of sealed data, whose end from its third byte on is the key's ID, and
+// what follows the header; false if they are not sealed data.
+func splitHeader(sealed []byte) (header, rest []byte, ok bool) {
+	if len(sealed) < 2 || sealed[0] != sealVersion || len(sealed) < 2+int(sealed[1]) {
+		return nil, nil, false
 	}
-	return ""
+	end := 2 + int(sealed[1])
+	return sealed[:end], sealed[end:], true
 }

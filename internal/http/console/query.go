@@ -94,7 +94,7 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, er
 			q.given.Set("last", last)
 		} else {
 			f.From = f.To.Add(-frame.TimeSpans["24h"])
-			q.given.Set("from", "") // written below
+			q.given.Set("from", f.From.Format(time.RFC3339Nano))
 		}
 	}
 	if last != "" && f.From.IsZero() {

@@ -104,8 +104,8 @@ func (t words) invalidCodeText(reason string, shape code.Shape) string {
 }
 
 // helpFor returns the advice for a message that does not arrive: the state of its delivery, where
-// to look, and when to ask for another. It opens by itself, but not for a person who has a code and
-// typed it wrongly. The advice does not tell why a send failed.
+// to look, and when to ask for another. The advice opens by itself, unless a wrong code was typed: then
+// a message has come. It does not tell why a send failed.
 func (l *visit) helpFor(v verification.View) *deliveryHelp {
 	since := v.Now.Sub(v.Send.At)
 	if !v.Send.FinishedAt.IsZero() {

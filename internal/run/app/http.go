@@ -247,7 +247,7 @@ func (a *App) configurePage(cfg config.Config) {
 			App: app.Name, Title: cfg.TitleOf(app), Brand: app.EffectiveBrand(), ReturnURLs: app.ReturnURLs,
 			Sender: cfg.SenderOf(app).Address, EVP: app.EVP == "on",
 		}
-		for _, name := range append([]string{policy.DefaultPurpose}, app.PagePurposes...) {
+		for _, name := range app.PurposesOfPage() {
 			p := set.Purposes[name]
 			one.Purposes = append(one.Purposes, page.Purpose{
 				Name: name, Code: code.Shape{Alphabet: p.Alphabet, Length: p.CodeLength}, Title: p.Titles.ForLocaleOrEmpty,

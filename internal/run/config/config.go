@@ -423,6 +423,9 @@ func (c Config) reachedByStrangers(a App) bool {
 	return a.hasPublicKey() || !isLoopbackAddr(c.Addr) && c.HasPage(a)
 }
 
+// PurposesOfPage returns the purposes that the app's page offers: the default one, and PagePurposes.
+func (a App) PurposesOfPage() []string { return append([]string{defaultName}, a.PagePurposes...) }
+
 // HasPage reports whether people can ask for codes of the app on our page.
 func (c Config) HasPage(a App) bool {
 	return c.Page.App != "" && (a.Name == c.Page.App || c.Loopback() || len(a.ReturnURLs) > 0)

@@ -248,8 +248,8 @@ var ErrDataDirInUse = errors.New("is in use by another sendcode process")
 
 // LockDataDir locks a data directory for this process and creates it (0700) if it is missing. If
 // another process has the lock, it tries again until wait is over, and then returns ErrDataDirInUse; if
-// ctx ends first, an error that wraps that of ctx. release, or the end of the process, ends the lock. The lock file stays: if it
-// were removed, two processes could lock two files of the same name.
+// ctx ends first, an error that wraps that of ctx. release, or the end of the process, ends the lock.
+// The lock file stays: if it were removed, two processes could lock two files of the same name.
 func LockDataDir(ctx context.Context, dir string, wait time.Duration) (release func() error, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err

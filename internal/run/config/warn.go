@@ -111,7 +111,7 @@ func (c *Config) warnOfReserves(add func(when bool, format string, args ...any))
 		purposes := c.purposesWithPolicy(name)
 		reached := slices.IndexFunc(c.Apps, func(a App) bool { // a public key reaches every purpose, a page the default one and its own
 			return len(purposes) > 0 && a.hasPublicKey() ||
-				c.reachedByStrangers(a) && slices.ContainsFunc(append([]string{defaultName}, a.PagePurposes...), func(p string) bool {
+				c.reachedByStrangers(a) && slices.ContainsFunc(a.PurposesOfPage(), func(p string) bool {
 					return slices.Contains(purposes, p)
 				})
 		})
