@@ -257,13 +257,20 @@ func (p *proof) report() {
 }
 
 // undisturbed returns what happened before the database and the links failed too: a wait is then
-// true to 200 ms.
+// true to 200 ms. A request that was under way at that moment may hold a place, and nothing of its
+// answer is judged: it is as if none had come.
 func (p *proof) undisturbed() history.History {
 	h := p.seen
-	h.Slack = 200 * time.Millisecond
-	h.Requests = slices.DeleteFunc(slices.Clone(h.Requests), func(q history.Request) bool {
-		return q.Recipient != "" && !q.End.Before(p.disturbed)
-	})
+	h.Slack, h.Requests = 200*time.Millisecond, nil
+	for _, q := range p.seen.Requests {
+		if q.Recipient != "" && !q.End.Before(p.disturbed) {
+			if !q.Begin.Before(p.disturbed) {
+				continue
+			}
+			q.Status, q.Body = 0, nil
+		}
+		h.Requests = append(h.Requests, q)
+	}
 	return h
 }
 
