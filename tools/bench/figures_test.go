@@ -115,7 +115,7 @@ func (b *rig) measure(c *contender, callers int, workload string) (f figures) {
 	}
 	f[rate] = float64(len(samples)) / ended.Sub(began).Seconds()
 	f[p50], f[p99] = quantile(waits, .5), quantile(waits, .99)
-	now, most := memoryOf(c.process.PID())
+	now, most := b.memoryOf(c)
 	if f[memory] = now; c.name == ours {
 		b.most = max(b.most, most)
 	}
@@ -187,22 +187,18 @@ func processorTime(pids ...int) (µs float64) {
 	return µs
 }
 
-// memoryOf is the resident memory of a process, now and at most so far, in MB.
-func memoryOf(pid int) (now, most float64) {
-	p, err := procfs.NewProc(pid)
-	if err != nil {
-		return unknown, unknown
-	}
+// memoryOf is the resident memory of a program, now and at most so far, in MB.
+func (b *rig) memoryOf(c *contender) (now, most float64) {
+	p, err := procfs.NewProc(c.process.PID())
+	b.must(err)
 	status, err := p.NewStatus()
-	if err != nil {
-		return unknown, unknown
-	}
+	b.must(err)
 	return float64(status.VmRSS) / 1e6, float64(status.VmHWM) / 1e6
 }
 
 // counts are allocations, statements and bytes so far, and the position of the log of Postgres.
 func (b *rig) counts(c *contender) (f figures, position string) {
-	f[allocations], f[allocated] = allocationsOf(c.base)
+	f[allocations], f[allocated] = b.allocationsOf(c)
 	f[statements], f[diskBytes] = unknown, unknown
 	if c.database != "" {
 		b.must(b.admin.QueryRow(b.Context(), `
@@ -221,27 +217,22 @@ var allocationsTotal = regexp.MustCompile(`(?m)^go_memstats_(?:alloc_bytes|mallo
 
 // allocationsOf are the allocations of a program so far and their bytes, as its metrics say; unknown
 // if it has none.
-func allocationsOf(base string) (n, bytes float64) {
-	request, err := http.NewRequest(http.MethodGet, "http://"+base+"/metrics", nil)
-	if err != nil {
-		return unknown, unknown
-	}
+func (b *rig) allocationsOf(c *contender) (n, bytes float64) {
+	request, err := http.NewRequest(http.MethodGet, "http://"+c.base+"/metrics", nil)
+	b.must(err)
 	request.Header.Set("Authorization", "Bearer "+servertest.MetricsToken)
 	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return unknown, unknown
-	}
+	b.must(err)
 	defer answer.Body.Close()
-	text, _ := io.ReadAll(answer.Body)
+	text, err := io.ReadAll(answer.Body)
+	b.must(err)
 	found := allocationsTotal.FindAllSubmatch(text, -1) // in the order of their names
 	if len(found) != 2 {
 		return unknown, unknown
 	}
 	bytes, errBytes := strconv.ParseFloat(string(found[0][1]), 64)
 	n, err = strconv.ParseFloat(string(found[1][1]), 64)
-	if errors.Join(err, errBytes) != nil {
-		return unknown, unknown
-	}
+	b.must(errors.Join(err, errBytes))
 	return n, bytes
 }
 

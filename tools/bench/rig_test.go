@@ -210,8 +210,7 @@ func (b *rig) redisURL() string {
 }
 
 func (b *rig) createDatabase() (url, name string) {
-	url, err := b.postgres.CreateDatabase(b.Context())
-	b.must(err)
+	url = b.postgres.NewDatabase(b)
 	config, err := pgx.ParseConfig(url)
 	b.must(err)
 	return url, config.Database
@@ -285,14 +284,7 @@ func (b *rig) start(c *contender, cmd *exec.Cmd) {
 	cmd.Stderr, cmd.Stdout = file, file
 	c.process, err = servertest.Run(cmd)
 	b.must(err)
-	b.Cleanup(func() {
-		_ = c.process.Signal(syscall.SIGTERM) // that it has ended is as good
-		ctx, cancel := context.WithTimeout(context.Background(), settle)
-		defer cancel()
-		if _ = c.process.Wait(ctx); ctx.Err() != nil {
-			c.process.Kill()
-		}
-	})
+	b.Cleanup(func() { c.process.End(syscall.SIGTERM, settle) })
 	b.contenders = append(b.contenders, c)
 	servertest.Await(b, c.name, func() bool {
 		said, err := os.ReadFile(file.Name())

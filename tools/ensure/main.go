@@ -11,7 +11,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -24,30 +23,19 @@ import (
 )
 
 func main() {
-	ci, _ := strconv.ParseBool(os.Getenv("CI")) // anything else is no CI
-	install := aptGet
-	if _, err := exec.LookPath("apt-get"); err != nil || os.Getuid() != 0 {
-		install = nil
-	}
-	if !ensure(os.Stdout, locate.All, install) && ci {
-		fmt.Println("in CI every part is needed")
-		os.Exit(1)
-	}
-}
-
-// ensure reports whether every part is there in the end. install is nil where it is not possible.
-func ensure(out io.Writer, parts []locate.Part, install func(packages []string) error) bool {
-	absent, names, packages, brews := missing(parts)
-	if len(absent) > 0 && install != nil {
-		fmt.Fprintf(out, "installing %s\n", names)
-		if err := install(packages); err != nil {
-			fmt.Fprintf(out, "installing failed: %v\n", err)
+	absent := missing(locate.All)
+	if _, err := exec.LookPath("apt-get"); len(absent) > 0 && err == nil && os.Getuid() == 0 {
+		names, packages, _ := lists(absent)
+		fmt.Println("installing", names)
+		if err := aptGet(packages); err != nil {
+			fmt.Println("installing failed:", err)
 		}
-		absent, names, packages, brews = missing(absent)
+		absent = missing(absent)
 	}
 	if len(absent) == 0 {
-		return true
+		return
 	}
+	names, packages, brews := lists(absent)
 	command := strings.Join(brews, " && ")
 	if runtime.GOOS != "darwin" {
 		command = "apt-get install -y --no-install-recommends " + strings.Join(packages, " ")
@@ -55,20 +43,24 @@ func ensure(out io.Writer, parts []locate.Part, install func(packages []string) 
 			command = "sudo " + command
 		}
 	}
-	fmt.Fprintf(out, "%s: not installed; the tests that need it are skipped. To install:\n    %s\n", names, command)
-	return false
+	fmt.Printf("%s: not installed; the tests that need it are skipped. To install:\n    %s\n", names, command)
+	if ci, _ := strconv.ParseBool(os.Getenv("CI")); ci { // anything else is no CI
+		fmt.Println("in CI every part is needed")
+		os.Exit(1)
+	}
 }
 
-// missing returns the parts that are not there, their packages of Debian, and the commands of
-// Homebrew.
-func missing(parts []locate.Part) (absent []locate.Part, names string, packages, brews []string) {
-	absent = slices.DeleteFunc(slices.Clone(parts), func(p locate.Part) bool { _, err := p.Find(); return err == nil })
+func missing(parts []locate.Part) []locate.Part {
+	return slices.DeleteFunc(slices.Clone(parts), func(p locate.Part) bool { _, err := p.Find(); return err == nil })
+}
+
+// lists returns the names of parts, their packages of Debian, and the commands of Homebrew.
+func lists(parts []locate.Part) (names string, packages, brews []string) {
 	var all []string
-	for _, p := range absent {
-		all, packages, brews = append(all, p.Name), append(packages, p.Debian...),
-			append(brews, "brew install "+p.Homebrew)
+	for _, p := range parts {
+		all, packages, brews = append(all, p.Name), append(packages, p.Debian...), append(brews, "brew install "+p.Homebrew)
 	}
-	return absent, strings.Join(all, ", "), packages, brews
+	return strings.Join(all, ", "), packages, brews
 }
 
 // aptGet installs packages. Its output is shown only where it fails. It keeps them from starting
@@ -85,8 +77,7 @@ func aptGet(packages []string) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	for _, args := range [][]string{{"update", "-q"},
-		append([]string{"install", "-y", "-q", "--no-install-recommends"}, packages...)} {
+	for _, args := range [][]string{{"update", "-q"}, append([]string{"install", "-y", "-q", "--no-install-recommends"}, packages...)} {
 		cmd := exec.Command("apt-get", args...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		if out, err := cmd.CombinedOutput(); err != nil {

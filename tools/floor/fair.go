@@ -114,7 +114,12 @@ func (f *floor) begin(ctx context.Context, batch []*code) (map[uuid.UUID]bool, e
 		return nil, err
 	}
 	rows, _ := results.Query()
-	return collect(rows)
+	written, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	admitted := make(map[uuid.UUID]bool, len(written))
+	for _, id := range written {
+		admitted[id] = true
+	}
+	return admitted, err
 }
 
 func (f *floor) end(ctx context.Context, batch []*code) (map[uuid.UUID]bool, error) {
@@ -124,15 +129,6 @@ func (f *floor) end(ctx context.Context, batch []*code) (map[uuid.UUID]bool, err
 	}
 	_, err := f.db.Exec(ctx, finishSQL, ids)
 	return nil, err
-}
-
-func collect(rows pgx.Rows) (map[uuid.UUID]bool, error) {
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	admitted := make(map[uuid.UUID]bool, len(ids))
-	for _, id := range ids {
-		admitted[id] = true
-	}
-	return admitted, err
 }
 
 func (x *code) key() int64 {

@@ -18,7 +18,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -82,7 +81,6 @@ func (f *floor) serve(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/verifications", f.send)
 	mux.HandleFunc("POST /v1/verifications/{id}/check", f.check)
-	mux.HandleFunc("GET /metrics", allocations)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	fmt.Printf(`"msg":"serving","addr":"%s"`+"\n", listener.Addr())
 	context.AfterFunc(ctx, func() { _ = server.Close() })
@@ -90,13 +88,6 @@ func (f *floor) serve(ctx context.Context) error {
 		return err
 	}
 	return nil
-}
-
-// allocations are named as the service names them.
-func allocations(w http.ResponseWriter, _ *http.Request) {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	fmt.Fprintf(w, "go_memstats_mallocs_total %d\n", m.Mallocs)
 }
 
 // code is one request for a code, or to check one.
@@ -119,7 +110,7 @@ func (f *floor) send(w http.ResponseWriter, r *http.Request) {
 	x := &code{to: asked.To, purpose: asked.Purpose, send: id, verification: rand.Text(), digits: digitsOf(id)}
 	for _, gate := range []*sharing{f.takes, f.begins} {
 		if admitted, err := gate.do(x); err != nil {
-			fail(w, err)
+			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		} else if !admitted {
 			w.WriteHeader(http.StatusTooManyRequests)
@@ -141,14 +132,10 @@ func (f *floor) check(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	correct, err := f.checks.do(&code{to: id, verification: id, digits: asked.Code, send: uuid.New()})
 	if err != nil {
-		fail(w, err)
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	_, _ = fmt.Fprintf(w, `{"id":"%s","valid":%t}`, id, correct)
-}
-
-func fail(w http.ResponseWriter, err error) {
-	http.Error(w, err.Error(), http.StatusInternalServerError)
 }
 
 // deliver sends the mail over a connection that is free, and writes its outcome.

@@ -71,8 +71,7 @@ func load(o options, text []byte) (all []mutant, err error) {
 			if err != nil {
 				return nil, err
 			}
-			if n := strings.Count(string(original), m.Find); m.Find == "" || n != 1 || m.Find == m.With ||
-				seen[m.name()] {
+			if n := strings.Count(string(original), m.Find); m.Find == "" || n != 1 || m.Find == m.With || seen[m.name()] {
 				return nil, fmt.Errorf(
 					"%s: the text is there %d times and must be once; or nothing changes, or it is in the list twice",
 					m.name(), n)

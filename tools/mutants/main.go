@@ -33,14 +33,12 @@ type options struct {
 }
 
 func main() {
-	var o options
-	flag.StringVar(&o.root, "root", ".", "directory of the module")
+	o := options{root: "."}
 	flag.StringVar(&o.results, "results", filepath.Join(os.TempDir(), "sendcode-mutants.jsonl"),
 		"file that keeps what is known, so that a run can be continued")
 	flag.StringVar(&o.areas, "areas", "", "only these areas: a regular expression")
 	flag.IntVar(&o.seeds, "seeds", 0, "seeds of the simulation for each mutant that the tests do not notice; 0: none")
-	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute,
-		"for each run of tests; one that takes longer has noticed the mutant")
+	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "for each run of tests; one that takes longer has noticed the mutant")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -42,8 +42,7 @@ func TestTheListFitsTheCode(t *testing.T) {
 				t.Errorf("%s: no tests in %s", m.name(), x.Package)
 			}
 			for _, flag := range x.Flags {
-				if name := oneTest.FindStringSubmatch(flag); name != nil &&
-					!bytes.Contains(source, []byte("func "+name[1]+"(")) {
+				if name := oneTest.FindStringSubmatch(flag); name != nil && !bytes.Contains(source, []byte("func "+name[1]+"(")) {
 					t.Errorf("%s: no %s in %s", m.name(), name[1], x.Package)
 				}
 			}

@@ -146,8 +146,7 @@ func (p *part) read(lines []string) {
 func page(parts []part) string {
 	var b, details strings.Builder
 	commit, _ := exec.Command("git", "describe", "--always", "--dirty").Output() // none without git
-	fmt.Fprintf(&b, "# make nightly, %s\n\n| part | result | took | at most |\n|---|---|---|---|\n",
-		strings.TrimSpace(string(commit)))
+	fmt.Fprintf(&b, "# make nightly, %s\n\n| part | result | took | at most |\n|---|---|---|---|\n", strings.TrimSpace(string(commit)))
 	for _, p := range parts {
 		fmt.Fprintf(&b, "| %s | %s | %v | %v |\n", p.name, p.result, p.took.Round(time.Second), p.bound)
 		tell(&details, p.name+": failed", p.failed)

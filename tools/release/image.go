@@ -14,8 +14,7 @@ func imageFile(tree, version string) (string, error) {
 	if !isBuild || !isLast || !strings.Contains(last, compiled) || !strings.Contains(last, "ARG VERSION=\n") {
 		return "", errors.New("the Dockerfile has other stages")
 	}
-	last = strings.NewReplacer(compiled, "COPY sendcode /sendcode\n", "ARG VERSION=\n",
-		"ARG VERSION="+version+"\n").Replace(last)
+	last = strings.NewReplacer(compiled, "COPY sendcode /sendcode\n", "ARG VERSION=\n", "ARG VERSION="+version+"\n").Replace(last)
 	return base +
 		" AS build\n\n# Only the certificates, against which mail servers, Redis and Postgres are checked, come from that image.\nFROM scratch\n" + last, nil
 }

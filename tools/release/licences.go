@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/CycloneDX/cyclonedx-go"
 	"github.com/google/licensecheck"
@@ -18,13 +17,6 @@ import (
 
 // licenceFile matches the names of files with which modules carry their terms.
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([.-].*)?$`)
-
-// goRoot returns the folder of Go, with its licence. runtime.GOROOT knows none in a program built
-// with -trimpath.
-func goRoot() (string, error) {
-	root, err := exec.Command("go", "env", "GOROOT").Output()
-	return strings.TrimSpace(string(root)), err
-}
 
 // licences returns the terms of a module, from the module cache. A module without any is an error:
 // it may not be passed on.

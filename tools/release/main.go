@@ -13,7 +13,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -64,21 +63,18 @@ type release struct {
 // No path, no time and no state of the checkout gets into a program that is built like this; it
 // needs no C library.
 var (
-	reproducible = []string{"-trimpath", "-buildvcs=false",
-		"-ldflags=-s -w -buildid= -X sendcode/internal/run/app.version="}
-	anywhere = []string{"CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS="}
+	reproducible = []string{"-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid= -X sendcode/internal/run/app.version="}
+	anywhere     = []string{"CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS="}
 )
 
 func main() {
 	r := release{tree: ".", flags: reproducible, environ: anywhere}
-	only := ""
 	flag.StringVar(&r.out, "out", "dist", "folder for the archives; it must be empty or absent")
 	flag.StringVar(&r.version, "version", "", "what the program calls itself")
-	flag.StringVar(&only, "systems", strings.Join(systems, ","), "GOOS/GOARCH, by commas")
 	at := flag.Int64("time", 0, "seconds since 1970 that every file gets: the commit's")
 	flag.Parse()
 	r.at = time.Unix(*at, 0).UTC()
-	if err := r.make(strings.Split(only, ",")); err != nil {
+	if err := r.make(systems); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
@@ -129,8 +125,7 @@ func (r release) make(systems []string) error {
 		if err != nil {
 			return err
 		}
-		for file, content := range map[string][]byte{name + ".tar.gz": archive,
-			name + ".cdx.json": files["sbom.cdx.json"]} {
+		for file, content := range map[string][]byte{name + ".tar.gz": archive, name + ".cdx.json": files["sbom.cdx.json"]} {
 			if err := os.WriteFile(filepath.Join(r.out, file), content, 0o644); err != nil {
 				return err
 			}
@@ -213,40 +208,39 @@ func (r release) files(built, goos, arch string, common map[string][]byte) (map[
 	bom.Metadata = &cyclonedx.Metadata{Component: &cyclonedx.Component{BOMRef: "sendcode",
 		Type: cyclonedx.ComponentTypeApplication, Name: "sendcode", Version: r.version,
 		Hashes: &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: hex.EncodeToString(sum[:])}}}}
-	standard := cyclonedx.Component{BOMRef: "std", Type: cyclonedx.ComponentTypeLibrary, Name: "std",
-		Version:    info.GoVersion,
-		PackageURL: "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go")}
-	root, err := goRoot()
+	bom.Components = &[]cyclonedx.Component{}
+	add := func(name, version, folder string, terms map[string][]byte) error {
+		licenses, err := named(terms)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		for file, text := range terms {
+			files[path.Join("licences", folder, file)] = text
+		}
+		*bom.Components = append(*bom.Components, cyclonedx.Component{BOMRef: name, Type: cyclonedx.ComponentTypeLibrary, Name: name,
+			Version: version, Licenses: licenses, PackageURL: "pkg:golang/" + name + "@" + strings.TrimPrefix(version, "go")})
+		return nil
+	}
+	root, err := exec.Command("go", "env", "GOROOT").Output() // runtime.GOROOT knows none in a program built with -trimpath
 	if err != nil {
 		return nil, err
 	}
-	terms, err := os.ReadFile(filepath.Join(root, "LICENSE"))
+	terms, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "LICENSE"))
 	if err != nil {
 		return nil, err
 	}
-	files["licences/go/LICENSE"] = terms
-	if standard.Licenses, err = named(map[string][]byte{"LICENSE": terms}); err != nil {
-		return nil, fmt.Errorf("go: %w", err)
+	if err := add("std", info.GoVersion, "go", map[string][]byte{"LICENSE": terms}); err != nil {
+		return nil, err
 	}
-	components := []cyclonedx.Component{standard}
 	for _, module := range info.Deps {
 		found, err := r.licences(module.Path + "@" + module.Version)
 		if err != nil {
 			return nil, err
 		}
-		for name, text := range found {
-			files[path.Join("licences", module.Path, name)] = text
+		if err := add(module.Path, module.Version, module.Path, found); err != nil {
+			return nil, err
 		}
-		licenses, err := named(found)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", module.Path, err)
-		}
-		components = append(components,
-			cyclonedx.Component{BOMRef: module.Path, Type: cyclonedx.ComponentTypeLibrary, Name: module.Path,
-				Version:  module.Version,
-				Licenses: licenses, PackageURL: "pkg:golang/" + module.Path + "@" + module.Version})
 	}
-	bom.Components = &components
 	var b bytes.Buffer
 	if err := cyclonedx.NewBOMEncoder(&b, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(bom); err != nil {
 		return nil, err
@@ -258,15 +252,10 @@ func (r release) files(built, goos, arch string, common map[string][]byte) (map[
 // pack returns the files in one folder as tar.gz, by name, with one time, one owner, and 0755 for
 // the program alone.
 func pack(folder string, files map[string][]byte, at time.Time) ([]byte, error) {
-	names := make([]string, 0, len(files))
-	for name := range files {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var b bytes.Buffer
 	zipped, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	archive := tar.NewWriter(zipped)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		mode := fs.FileMode(0o644)
 		if name == "sendcode" {
 			mode = 0o755
@@ -276,7 +265,7 @@ func pack(folder string, files map[string][]byte, at time.Time) ([]byte, error) 
 		if err := archive.WriteHeader(header); err != nil {
 			return nil, err
 		}
-		if _, err := io.Copy(archive, bytes.NewReader(files[name])); err != nil {
+		if _, err := archive.Write(files[name]); err != nil {
 			return nil, err
 		}
 	}

@@ -17,8 +17,7 @@ import (
 // lacks becomes its text, one to an example leads to where it is. A link that is dead all the same
 // is an error.
 func relink(files map[string][]byte) error {
-	documents := slices.DeleteFunc(slices.Sorted(maps.Keys(files)),
-		func(name string) bool { return path.Ext(name) != ".md" })
+	documents := slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(name string) bool { return path.Ext(name) != ".md" })
 	for _, name := range documents {
 		text := string(files[name])
 		for _, l := range markdown.Links(name, text) {

@@ -48,32 +48,22 @@ func drawDemo(ctx context.Context, browser context.Context) (err error) {
 	base, key, password, err := readBanner(banner)
 	if err == nil {
 		// with cookies of its own
-		err = errors.Join(drawStory(browser, strings.Replace(base, "127.0.0.1", "localhost", 1), key),
-			drawScenes(browser, base, password))
+		err = errors.Join(drawStory(browser, strings.Replace(base, "127.0.0.1", "localhost", 1), key), drawScenes(browser, base, password))
 	}
 	stop()
 	return errors.Join(err, <-ended)
 }
 
-var (
-	pageLine     = regexp.MustCompile(`page +(http://\S+?)/?$`)
-	keyLine      = regexp.MustCompile(`API key +(\S+)$`)
-	passwordLine = regexp.MustCompile(`password +(\S+)$`)
-)
+var wholeBanner = regexp.MustCompile(`(?s)page +(http://\S+?)/?\n.*API key +(\S+)\n.*password +(\S+)\n`)
 
 // readBanner waits until the service says where it is, and goes on reading what else it says.
 func readBanner(banner io.Reader) (base, key, password string, err error) {
-	lines := bufio.NewScanner(banner)
+	said, lines := "", bufio.NewScanner(banner)
 	for lines.Scan() {
-		if found := pageLine.FindStringSubmatch(lines.Text()); found != nil {
-			base = found[1]
-		}
-		if found := keyLine.FindStringSubmatch(lines.Text()); found != nil {
-			key = found[1]
-		}
-		if found := passwordLine.FindStringSubmatch(lines.Text()); found != nil {
+		said += lines.Text() + "\n"
+		if found := wholeBanner.FindStringSubmatch(said); found != nil {
 			go func() { _, _ = io.Copy(io.Discard, banner) }()
-			return base, key, found[1], nil
+			return found[1], found[2], found[3], nil
 		}
 	}
 	return "", "", "", fmt.Errorf("the demonstration did not start: %w", lines.Err())
@@ -110,11 +100,7 @@ func drawScenes(browser context.Context, base, password string) error {
 		if err := chromedp.Do(tab, append([]chromedp.Action[chromedp.Void]{look.Apply()}, s.steps...)...); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		shot, err := chromedp.Run(tab, chromedp.CaptureScreenshot())
-		if err != nil {
-			return err
-		}
-		picture, err := png.Decode(bytes.NewReader(shot))
+		picture, err := capture(tab)
 		if err != nil {
 			return err
 		}
@@ -130,6 +116,15 @@ func drawScenes(browser context.Context, base, password string) error {
 		}
 	}
 	return nil
+}
+
+// capture returns a picture of what a tab shows.
+func capture(tab context.Context) (image.Image, error) {
+	shot, err := chromedp.Run(tab, chromedp.CaptureScreenshot())
+	if err != nil {
+		return nil, err
+	}
+	return png.Decode(bytes.NewReader(shot))
 }
 
 // sideBySide returns the pictures in a row, with a grey line between them.

@@ -89,16 +89,8 @@ func drawWidget(browser context.Context, s pagetest.WidgetState, lang string) er
 	}
 	defer world.Close()
 	defer site.Close()
-	tab, end := pagetest.Tab(browser)
-	defer end()
-	first := pagetest.Look{Width: 1280, Height: 720, Motion: true, Lang: lang}
-	if err := chromedp.Do(tab, first.Apply(), chromedp.Navigate(site.URL)); err != nil {
-		return err
-	}
-	if err := s.Reach(tab, world); err != nil {
-		return err
-	}
-	return shootAll(tab, s.Name, first)
+	reach := chromedp.Func(func(tab context.Context, _ *chromedp.Target) error { return s.Reach(tab, world) })
+	return drawLooks(browser, s.Name, pagetest.Look{Lang: lang}, chromedp.Navigate(site.URL), reach)
 }
 
 func drawState(browser context.Context, s pagetest.State, lang string) error {
@@ -107,38 +99,30 @@ func drawState(browser context.Context, s pagetest.State, lang string) error {
 		return err
 	}
 	defer world.Close()
-	tab, end := pagetest.Tab(browser)
-	defer end()
-	first := pagetest.Look{Width: 1280, Height: 720, Motion: true, NoScript: s.NoScript, Lang: lang}
-	if err := chromedp.Do(tab, first.Apply(), world.Adopt(), chromedp.Navigate(world.URL+s.Query)); err != nil {
-		return err
-	}
+	steps := []chromedp.Action[chromedp.Void]{world.Adopt(), chromedp.Navigate(world.URL + s.Query)}
 	if s.Offline {
-		if err := chromedp.Do(tab, pagetest.Offline(true), chromedp.WaitVisible(chromedp.ID("offline"))); err != nil {
-			return err
-		}
+		steps = append(steps, pagetest.Offline(true), chromedp.WaitVisible(chromedp.ID("offline")))
 	}
-	return shootAll(tab, s.Name, first)
+	return drawLooks(browser, s.Name, pagetest.Look{NoScript: s.NoScript, Lang: lang}, steps...)
 }
 
-func shootAll(tab context.Context, name string, first pagetest.Look) error {
-	for _, width := range []int64{320, 375, 1280} {
+// drawLooks takes the steps in a tab of its own, and a picture of where they lead at each width, light and dark.
+func drawLooks(browser context.Context, name string, look pagetest.Look, steps ...chromedp.Action[chromedp.Void]) error {
+	tab, end := pagetest.Tab(browser)
+	defer end()
+	look.Width, look.Height, look.Motion = 1280, 720, true
+	if err := chromedp.Do(tab, append([]chromedp.Action[chromedp.Void]{look.Apply()}, steps...)...); err != nil {
+		return err
+	}
+	for _, size := range [][2]int64{{320, 640}, {375, 640}, {1280, 720}} {
 		for _, dark := range []bool{false, true} {
-			look := first
-			look.Width, look.Height, look.Dark = width, height(width), dark
+			look.Width, look.Height, look.Dark = size[0], size[1], dark
 			if err := shoot(tab, name, look); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-func height(width int64) int64 {
-	if width < 500 {
-		return 640
-	}
-	return 720
 }
 
 // shoot makes the window as tall as the page: what Chromium draws beyond a window is shifted sideways

@@ -9,7 +9,6 @@ import (
 	"image"
 	"image/color"
 	"image/gif"
-	"image/png"
 	"maps"
 	"net/http"
 	"os"
@@ -104,11 +103,7 @@ func (s *story) play(beats []beat) error {
 		if _, err := chromedp.Run(s.tab, chromedp.Evaluate[bool](fmt.Sprintf(writeCaption, s.caption))); err != nil {
 			return err
 		}
-		raw, err := chromedp.Run(s.tab, chromedp.CaptureScreenshot())
-		if err != nil {
-			return err
-		}
-		shot, err := png.Decode(bytes.NewReader(raw))
+		shot, err := capture(s.tab)
 		if err != nil {
 			return err
 		}

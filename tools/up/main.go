@@ -20,7 +20,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -51,27 +50,21 @@ func up(ctx context.Context, dir, mailAddr string, environ []string, out io.Writ
 	if err != nil {
 		return err
 	}
-	var closers []func() error
-	defer func() {
-		for _, end := range slices.Backward(closers) {
-			err = errors.Join(err, end())
-		}
-	}()
 	redis, err := servertest.StartRedis(ctx, "--appendonly", "yes")
 	if err != nil {
 		return err
 	}
-	closers = append(closers, redis.Close)
+	defer func() { err = errors.Join(err, redis.Close()) }()
 	postgres, err := servertest.StartPostgres(ctx)
 	if err != nil {
 		return err
 	}
-	closers = append(closers, postgres.Close)
+	defer func() { err = errors.Join(err, postgres.Close()) }()
 	mails, err := mailbox.Listen()
 	if err != nil {
 		return err
 	}
-	closers = append(closers, mails.Close)
+	defer func() { err = errors.Join(err, mails.Close()) }()
 	reader, err := net.Listen("tcp", mailAddr)
 	if err != nil {
 		if reader, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
@@ -83,13 +76,12 @@ func up(ctx context.Context, dir, mailAddr string, environ []string, out io.Writ
 	key := rand.Text()
 	page.RegisterMailbox(e, mails, key, "")
 	server := &http.Server{Handler: e, ReadHeaderTimeout: 5 * time.Second}
-	closers = append(closers, server.Close)
+	defer func() { err = errors.Join(err, server.Close()) }()
 	go server.Serve(reader) // until Close
 	fmt.Fprintf(out,
 		"redis     %s\npostgres  %s\nsmtp      %s\nmails     http://%s/mailbox?k=%s   (what the SMTP server received)\n%s\n",
 		redis.URL(), postgres.URL(), mails.URL(), reader.Addr(), key, secrets)
-	settings := append(strings.Fields(secrets), "SENDCODE_REDIS_URL="+redis.URL(),
-		"SENDCODE_DATABASE_URL="+postgres.URL(),
+	settings := append(strings.Fields(secrets), "SENDCODE_REDIS_URL="+redis.URL(), "SENDCODE_DATABASE_URL="+postgres.URL(),
 		"SENDCODE_SMTP_URL="+mails.URL(), "SENDCODE_DATA_DIR="+dir, "SENDCODE_DRAIN=0s",
 		"SENDCODE_MAIL_FROM=sendcode <no-reply@sendcode.example>")
 	settings = append(settings, environ...)
@@ -110,7 +102,6 @@ func loadSecrets(dir string) (string, error) {
 	}
 	key, _ := config.NewAPIKey(config.SecretKeyKind)
 	made := "SENDCODE_SECRET_KEYS=" + config.NewRingKey() + "\nSENDCODE_INDEX_KEY=" + config.NewIndexKey() +
-		"\nSENDCODE_API_KEY=" + key +
-		"\nSENDCODE_ADMIN_PASSWORD=" + rand.Text() + "\n"
+		"\nSENDCODE_API_KEY=" + key + "\nSENDCODE_ADMIN_PASSWORD=" + rand.Text() + "\n"
 	return made, errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(file, []byte(made), 0o600))
 }

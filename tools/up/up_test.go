@@ -39,8 +39,7 @@ func TestUp(t *testing.T) {
 		t.Errorf("other secrets: %v", err)
 	}
 	mails := regexp.MustCompile(`mails +(\S+)`).FindStringSubmatch(out.String())[1]
-	for url, want := range map[string]string{base.FindStringSubmatch(out.String())[1] + "/readyz": "ok",
-		mails: "<html"} {
+	for url, want := range map[string]string{base.FindStringSubmatch(out.String())[1] + "/readyz": "ok", mails: "<html"} {
 		jar, err := cookiejar.New(nil)
 		if err != nil {
 			t.Fatal(err)

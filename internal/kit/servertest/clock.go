@@ -19,7 +19,7 @@ import (
 // still starts. So this shim is compiled.
 //
 //go:embed shim/clock.c
-var clockShim []byte
+var clockShim string
 
 // Clock is the wall clock of a server of RedisWithClock.
 type Clock struct{ file string }
@@ -44,9 +44,8 @@ func RedisWithClock(t testing.TB, args ...string) (*RedisServer, *Clock) {
 	compiler := found(t, locate.Compiler)
 	s, err := newRedis(args)
 	need(t, err)
-	source, library := filepath.Join(s.place.dir, "clock.c"), filepath.Join(s.place.dir, "clock.so")
-	clock := &Clock{filepath.Join(s.place.dir, "clock")}
-	need(t, errors.Join(os.WriteFile(source, clockShim, 0o600), os.WriteFile(clock.file, make([]byte, 8), 0o600)))
+	source, library := s.place.write(t, "clock.c", clockShim), filepath.Join(s.place.dir, "clock.so")
+	clock := &Clock{s.place.write(t, "clock", string(make([]byte, 8)))}
 	if out, err := exec.CommandContext(t.Context(), compiler, "-shared", "-fPIC", "-O2", "-o", library,
 		source).CombinedOutput(); err != nil {
 		t.Fatalf("the clock was not compiled: %v: %s", err, out)

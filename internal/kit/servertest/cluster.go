@@ -14,15 +14,6 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// pgDataCache keeps one initialized Postgres data directory for each version of
-// Postgres in the user's cache directory, and copies it for each test server:
-// initdb takes seconds, a copy a tenth of one.
-type pgDataCache struct {
-	bin   string // directory of the programs
-	owner owner
-	dir   string // the data directory; whole, if it is there
-}
-
 const (
 	role     = "sendcode" // not a superuser, as in production; may create databases
 	database = "sendcode"
@@ -42,75 +33,65 @@ var initArgs = []string{
 	"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--wal-segsize=1",
 }
 
-func newPgDataCache(bin string, o owner) (*pgDataCache, error) {
-	version, err := exec.Command(filepath.Join(bin, "postgres"), "--version").Output()
+// makeCluster makes the data directory, a copy. One for each version of Postgres is kept in the user's folder for caches: initdb
+// takes seconds, a copy a tenth of one. It first initializes that one if it is missing, and waits for other processes that do so.
+func (s *PostgresServer) makeCluster(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	if err := errors.Join(os.Mkdir(s.data(), 0o700), s.owner.give(s.place.dir), s.owner.give(s.data())); err != nil {
+		return err
+	}
+	version, err := exec.Command(filepath.Join(s.bin, "postgres"), "--version").Output()
 	if err != nil {
-		return nil, fmt.Errorf("postgres --version: %w", err)
+		return fmt.Errorf("postgres --version: %w", err)
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil { // no HOME
-		if cache, err = baseDir(); err != nil {
-			return nil, err
-		}
+		cache, err = baseDirIn(fastTempDir())
+	}
+	if cache = filepath.Join(cache, "sendcode"); err == nil {
+		err = os.MkdirAll(cache, 0o700)
+	}
+	if err != nil {
+		return err
 	}
 	recipe := sha256.Sum256(fmt.Appendf(nil, "%s%q%q", version, initArgs, createRole))
-	dir := filepath.Join(cache, "sendcode", fmt.Sprintf("postgres-data-%x", recipe[:6]))
-	return &pgDataCache{bin: bin, owner: o, dir: dir}, os.MkdirAll(filepath.Dir(dir), 0o700)
-}
-
-// copyTo copies the data directory to the empty directory dst of the owner. It first makes it if it
-// is missing, and waits for other processes that do so.
-func (c *pgDataCache) copyTo(ctx context.Context, dst string) error {
-	lock := flock.New(c.dir + lockSuffix)
+	whole := filepath.Join(cache, fmt.Sprintf("postgres-data-%x", recipe[:6]))
+	lock := flock.New(whole + lockSuffix)
 	const poll = 50 * time.Millisecond
 	if _, err := lock.TryLockContext(ctx, poll); err != nil {
 		return fmt.Errorf("wait for the cached cluster: %w", err)
 	}
 	defer lock.Close()
-	if _, err := os.Stat(c.dir); err != nil {
-		if err := c.build(ctx); err != nil {
+	if _, err := os.Stat(whole); err != nil {
+		if err := s.initCluster(ctx, whole); err != nil {
 			return err
 		}
 	}
-	return copyTree(c.dir, dst, c.owner)
+	return copyTree(whole, s.data(), s.owner)
 }
 
-// build initializes a data directory in a temporary directory of the owner and copies it to the
+// initCluster initializes a data directory in the server's place, with the role and its database, and copies it to the
 // cache, where perhaps only this user may write. It gets its name when it is whole.
-func (c *pgDataCache) build(ctx context.Context) (err error) {
-	p, err := claim()
-	if err != nil {
+func (s *PostgresServer) initCluster(ctx context.Context, whole string) error {
+	made, half := filepath.Join(s.place.dir, "made"), whole+".half"
+	initdb := s.owner.command(s.place.dir, filepath.Join(s.bin, "initdb"), append(initArgs, "-D", made)...)
+	if err := finish(ctx, initdb); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.release()) }()
-	if err := c.owner.give(p.dir); err != nil {
+	// Single-user mode: SQL on stdin, a statement a line, no server and no port.
+	single := s.owner.command(s.place.dir, filepath.Join(s.bin, "postgres"), "--single", "-F", "-D", made, "template1")
+	single.Stdin = strings.NewReader(strings.Join(createRole, "\n") + "\n")
+	if err := finish(ctx, single); err != nil {
 		return err
 	}
-	made := filepath.Join(p.dir, "data")
-	if err := c.bootstrapCluster(ctx, p.dir, made); err != nil {
-		return err
-	}
-	half := c.dir + ".half"
 	if err := errors.Join(os.RemoveAll(half), os.Mkdir(half, 0o700)); err != nil {
 		return err
 	}
 	if err := copyTree(made, half, owner{}); err != nil {
 		return err
 	}
-	return os.Rename(half, c.dir)
-}
-
-// bootstrapCluster runs initdb on dataDir, then creates the role and its database
-// in single-user mode.
-func (c *pgDataCache) bootstrapCluster(ctx context.Context, workDir, dataDir string) error {
-	initdb := c.owner.command(workDir, filepath.Join(c.bin, "initdb"), append(initArgs, "-D", dataDir)...)
-	if err := finish(ctx, initdb); err != nil {
-		return err
-	}
-	// Single-user mode: SQL on stdin, a statement a line, no server and no port.
-	single := c.owner.command(workDir, filepath.Join(c.bin, "postgres"), "--single", "-F", "-D", dataDir, "template1")
-	single.Stdin = strings.NewReader(strings.Join(createRole, "\n") + "\n")
-	return finish(ctx, single)
+	return errors.Join(os.Rename(half, whole), os.RemoveAll(made))
 }
 
 // finish runs cmd and waits for its end; it kills cmd if ctx ends first. The error

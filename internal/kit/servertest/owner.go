@@ -20,12 +20,9 @@ func postgresOwner() (owner, error) {
 	if os.Getuid() != 0 {
 		return owner{}, nil
 	}
-	var account *user.User
-	var err error
-	for _, name := range []string{"postgres", "nobody"} {
-		if account, err = user.Lookup(name); err == nil {
-			break
-		}
+	account, err := user.Lookup("postgres")
+	if err != nil {
+		account, err = user.Lookup("nobody")
 	}
 	if err != nil {
 		return owner{}, fmt.Errorf("postgres cannot run as root, and there is no other user to run it as: %w", err)

@@ -103,6 +103,14 @@ func (p *place) release() error {
 
 func (p *place) logPath() string { return filepath.Join(p.dir, "log") }
 
+// write writes a file into the place, and returns its name.
+func (p *place) write(t testing.TB, name, text string) string {
+	t.Helper()
+	file := filepath.Join(p.dir, name)
+	need(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
+}
+
 // sweep removes what owners that were killed left behind: directories whose
 // lock is free. What cannot be removed now is left for the next sweep.
 func sweep(base string) {
@@ -119,20 +127,17 @@ func sweep(base string) {
 	}
 }
 
-// baseDir is one directory for each user, so that a place taken by one is not
+// baseDirIn is one directory for each user, so that a place taken by one is not
 // swept by another. Every directory above it lets other users pass, as Postgres
 // does not run as root.
-func baseDir() (string, error) { return baseDirIn(fastTempDir()) }
-
 func baseDirIn(parent string) (string, error) {
 	uid := os.Getuid()
 	base := filepath.Join(parent, "sendcode-parts-"+strconv.Itoa(uid))
-	if err := os.Mkdir(base, 0o755); err == nil {
+	err := os.Mkdir(base, 0o755)
+	if err == nil {
 		err = os.Chmod(base, 0o755) // whatever the umask is
-		if err != nil {
-			return "", err
-		}
-	} else if !errors.Is(err, fs.ErrExist) {
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
 	info, err := os.Lstat(base)

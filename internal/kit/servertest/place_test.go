@@ -14,31 +14,20 @@ import (
 // A claimed port is free, also while processes are started.
 func TestClaimedPortsAreFree(t *testing.T) {
 	var starting sync.WaitGroup
-	defer starting.Wait()
-	ended := make(chan struct{})
-	defer close(ended)
+	t.Cleanup(starting.Wait)
 	for range 4 {
 		starting.Go(func() {
-			for {
-				select {
-				case <-ended:
-					return
-				default:
-					_ = exec.Command("true").Run()
-				}
+			for t.Context().Err() == nil { // until the test ends
+				_ = exec.Command("true").Run()
 			}
 		})
 	}
 	for range 100 {
 		p, err := claim()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if l, err := net.Listen("tcp4", p.addr()); err != nil {
-			t.Error(err)
-		} else {
-			_ = l.Close()
-		}
+		need(t, err)
+		l, err := net.Listen("tcp4", p.addr())
+		need(t, err)
+		_ = l.Close()
 		closed(t, p.release())
 	}
 }

@@ -67,25 +67,12 @@ func startPostgres(ctx context.Context, parent string, settings []string) (*Post
 	// SIGQUIT, since killed without a word it would leave its own children behind for a while, and
 	// then not start again; they get the signal from it and it waits for them.
 	s := &PostgresServer{server: server{place: place, last: syscall.SIGQUIT}, bin: bin, owner: o}
-	s.probe = s.ping
+	s.probe = func(ctx context.Context) error { return execute(ctx, s.URL(), "SELECT 1") }
 	s.command = func() *exec.Cmd { return o.command(place.dir, filepath.Join(bin, "postgres"), s.args(settings)...) }
 	if err := s.makeCluster(ctx); err != nil {
 		return nil, errors.Join(err, place.release())
 	}
 	return s, s.first(ctx)
-}
-
-func (s *PostgresServer) makeCluster(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, Patience)
-	defer cancel()
-	if err := errors.Join(os.Mkdir(s.data(), 0o700), s.owner.give(s.place.dir), s.owner.give(s.data())); err != nil {
-		return err
-	}
-	cache, err := newPgDataCache(s.bin, s.owner)
-	if err != nil {
-		return err
-	}
-	return cache.copyTo(ctx, s.data())
 }
 
 func (s *PostgresServer) data() string { return filepath.Join(s.place.dir, "data") }
@@ -133,32 +120,28 @@ func (s *PostgresServer) made(t testing.TB, template string) string {
 }
 
 func (s *PostgresServer) createDatabase(ctx context.Context, template string) (url string, err error) {
-	conn, err := pgx.Connect(ctx, s.URL())
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
 	name := database + strconv.FormatInt(s.databases.Add(1), 10)
-	if _, err := conn.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+pgx.Identifier{template}.Sanitize()+
-		" STRATEGY FILE_COPY"); err != nil {
-		return "", err
-	}
-	return s.url(role, name), nil
+	return s.url(role, name), execute(ctx, s.URL(),
+		"CREATE DATABASE "+name+" TEMPLATE "+pgx.Identifier{template}.Sanitize()+" STRATEGY FILE_COPY")
 }
 
 // dropDatabase removes the database of url, and ends its connections.
-func (s *PostgresServer) dropDatabase(ctx context.Context, url string) (err error) {
+func (s *PostgresServer) dropDatabase(ctx context.Context, url string) error {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return err
 	}
-	conn, err := pgx.Connect(ctx, s.AdminURL())
+	return execute(ctx, s.AdminURL(), "DROP DATABASE "+pgx.Identifier{config.Database}.Sanitize()+" WITH (FORCE)")
+}
+
+// execute runs a statement on a connection of its own.
+func execute(ctx context.Context, url, sql string) error {
+	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
-	_, err = conn.Exec(ctx, "DROP DATABASE "+pgx.Identifier{config.Database}.Sanitize()+" WITH (FORCE)")
-	return err
+	_, err = conn.Exec(ctx, sql)
+	return errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
 }
 
 // args: nothing is synced, for the machine will not lose power in a test and
@@ -174,14 +157,6 @@ func (s *PostgresServer) args(settings []string) []string {
 		args = append(args, "-c", setting)
 	}
 	return args
-}
-
-func (s *PostgresServer) ping(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, s.URL())
-	if err != nil {
-		return err
-	}
-	return errors.Join(conn.Ping(ctx), conn.Close(ctx))
 }
 
 // Script runs a shell script in a directory, with Postgres's programs in its PATH and these

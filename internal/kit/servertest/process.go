@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Process is a child that does not outlive this process (on Linux; elsewhere
@@ -68,6 +69,16 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
+// End ends the process with a signal, and with SIGKILL if it is still there after so long.
+func (p *Process) End(sig os.Signal, patience time.Duration) {
+	_ = p.Signal(sig) // fails where it has ended, as wanted
+	select {
+	case <-p.done:
+	case <-time.After(patience):
+	}
+	p.Kill()
+}
+
 // Kill ends the process with SIGKILL and waits for it. Killing an ended process
 // does nothing.
 func (p *Process) Kill() {
@@ -90,6 +101,5 @@ func failed(program string, cause error, log string) error {
 	text, _ := os.ReadFile(log)
 	tail := strings.Split(strings.TrimSpace(string(text)), "\n")
 	tail = tail[max(0, len(tail)-lines):]
-	return fmt.Errorf("%s did not start: %w; the end of its log:\n%s", filepath.Base(program), cause,
-		strings.Join(tail, "\n"))
+	return fmt.Errorf("%s did not start: %w; the end of its log:\n%s", filepath.Base(program), cause, strings.Join(tail, "\n"))
 }

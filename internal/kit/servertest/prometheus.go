@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -27,20 +26,16 @@ const MetricsToken = "metrics-token-of-the-tests"
 // two seconds as the job sendcode, and closes it afterwards.
 func Prometheus(t testing.TB, targets ...string) *PrometheusServer {
 	t.Helper()
-	program := found(t, locate.Prometheus)
-	place, err := claim()
-	need(t, err)
-	file := filepath.Join(place.dir, "prometheus.yml")
-	need(t, os.WriteFile(file, fmt.Appendf(nil, "global: {scrape_interval: 2s, scrape_timeout: 2s}\nscrape_configs:\n"+
+	s, program := newServer(t, locate.Prometheus, syscall.SIGKILL)
+	file := s.place.write(t, "prometheus.yml", fmt.Sprintf("global: {scrape_interval: 2s, scrape_timeout: 2s}\nscrape_configs:\n"+
 		"  - {job_name: sendcode, authorization: {credentials: %s}, static_configs: [{targets: [\"%s\"]}]}\n",
-		MetricsToken, strings.Join(targets, `", "`)), 0o600))
-	s := &server{place: place, last: syscall.SIGKILL}
+		MetricsToken, strings.Join(targets, `", "`)))
 	s.command = func() *exec.Cmd {
-		return exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(place.dir, "data"),
-			"--web.listen-address="+place.addr())
+		return exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(s.place.dir, "data"),
+			"--web.listen-address="+s.Addr())
 	}
 	s.probe = func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+place.addr()+"/-/ready", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Addr()+"/-/ready", nil)
 		if err != nil {
 			return err
 		}

@@ -86,9 +86,7 @@ func (s *RedisServer) Resume() error {
 	if err := s.signal(syscall.SIGCONT); err != nil || s.PID() == 0 {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
-	defer cancel()
-	return await(ctx, s.process, s.probe)
+	return await(context.Background(), s.process, s.probe)
 }
 
 func (s *RedisServer) signal(sig syscall.Signal) error {
@@ -108,20 +106,12 @@ func (s *RedisServer) ping(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := conn.SetDeadline(deadline); err != nil {
-			return err
-		}
-	}
-	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
-		return err
-	}
+	deadline, _ := ctx.Deadline() // await sets one
+	_ = conn.SetDeadline(deadline)
+	_, _ = conn.Write([]byte("PING\r\n")) // if that fails, there is no answer
 	answer, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil {
-		return err
+	if err == nil && strings.HasPrefix(answer, "-LOADING") {
+		err = fmt.Errorf("redis answers %q", strings.TrimSpace(answer))
 	}
-	if strings.HasPrefix(answer, "-LOADING") {
-		return fmt.Errorf("redis answers %q", strings.TrimSpace(answer))
-	}
-	return nil
+	return err
 }

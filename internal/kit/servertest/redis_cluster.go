@@ -83,18 +83,19 @@ func (c *RedisCluster) Close() (err error) {
 func (c *RedisCluster) join(ctx context.Context) error {
 	const slots = 16384
 	for i, node := range c.Nodes {
-		first, last := slots*i/masters, slots*(i+1)/masters-1
-		commands := [][]any{{"cluster", "set-config-epoch", i + 1}, {"cluster", "addslotsrange", first, last}}
+		client := node.client()
+		defer client.Close()
+		err := errors.Join(client.Do(ctx, "cluster", "set-config-epoch", i+1).Err(),
+			client.Do(ctx, "cluster", "addslotsrange", slots*i/masters, slots*(i+1)/masters-1).Err())
 		if i > 0 {
-			commands = append(commands, []any{"cluster", "meet", "127.0.0.1", c.Nodes[0].place.port, c.buses[0].port})
+			err = errors.Join(err, client.Do(ctx, "cluster", "meet", "127.0.0.1", c.Nodes[0].place.port, c.buses[0].port).Err())
 		}
-		if err := node.tell(ctx, commands); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	for _, node := range c.Nodes {
-		if err := await(ctx, node.process,
-			func(ctx context.Context) error { return node.sees(ctx, masters) }); err != nil {
+		if err := await(ctx, node.process, node.seesAll); err != nil {
 			return fmt.Errorf("the cluster does not come together: %w", err)
 		}
 	}
@@ -105,26 +106,15 @@ func (s *RedisServer) client() *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: time.Second, ContextTimeoutEnabled: true})
 }
 
-func (s *RedisServer) tell(ctx context.Context, commands [][]any) error {
-	client := s.client()
-	defer client.Close()
-	for _, c := range commands {
-		if err := client.Do(ctx, c...).Err(); err != nil {
-			return fmt.Errorf("%v: %w", c, err)
-		}
-	}
-	return nil
-}
-
-// sees is nil if the node knows n nodes that together serve every slot.
-func (s *RedisServer) sees(ctx context.Context, n int) error {
+// seesAll is nil if the node knows all masters, and that they together serve every slot.
+func (s *RedisServer) seesAll(ctx context.Context) error {
 	client := s.client()
 	defer client.Close()
 	info, err := client.ClusterInfo(ctx).Result()
 	if err != nil {
 		return err
 	}
-	for _, want := range []string{"cluster_state:ok", "cluster_slots_ok:16384", fmt.Sprintf("cluster_size:%d", n)} {
+	for _, want := range []string{"cluster_state:ok", "cluster_slots_ok:16384", fmt.Sprintf("cluster_size:%d", masters)} {
 		if !strings.Contains(info, want) {
 			return fmt.Errorf("no %s yet", want)
 		}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,24 +16,19 @@ import (
 
 // SentinelServer is a private Redis Sentinel that watches one primary, by the
 // name main.
-type SentinelServer struct{ server }
+type SentinelServer struct{ *server }
 
 // Sentinel starts a Sentinel over the primary at addr for one test, and closes it afterwards. It
 // returns when the Sentinel knows a replica that is in step. It promotes that at the command
 // SENTINEL FAILOVER alone, however long the machine lets the primary wait.
 func Sentinel(t testing.TB, addr string) *SentinelServer {
 	t.Helper()
-	program := found(t, locate.Redis)
-	place, err := claim()
-	need(t, err)
-	conf := filepath.Join(place.dir, "sentinel.conf") // which it writes, too
-	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor main %s 1\n"+
-		"sentinel down-after-milliseconds main 3600000\nsentinel failover-timeout main 60000\n", place.port, place.dir,
-		strings.ReplaceAll(addr, ":", " "))
-	need(t, os.WriteFile(conf, []byte(text), 0o600))
-	client := redis.NewSentinelClient(&redis.Options{Addr: place.addr()})
+	s, program := newServer(t, locate.Redis, syscall.SIGKILL)
+	conf := s.place.write(t, "sentinel.conf", fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor main %s 1\n"+
+		"sentinel down-after-milliseconds main 3600000\nsentinel failover-timeout main 60000\n", s.place.port, s.place.dir,
+		strings.ReplaceAll(addr, ":", " "))) // it writes this file, too
+	client := redis.NewSentinelClient(&redis.Options{Addr: s.Addr()})
 	defer client.Close()
-	s := &SentinelServer{server{place: place, last: syscall.SIGKILL}}
 	s.command = func() *exec.Cmd { return exec.Command(program, conf, "--sentinel") }
 	s.probe = func(ctx context.Context) error {
 		replicas, err := client.Replicas(ctx, "main").Result()
@@ -44,7 +37,7 @@ func Sentinel(t testing.TB, addr string) *SentinelServer {
 		}
 		return err
 	}
-	return kept(t, s, s.first(t.Context()))
+	return kept(t, &SentinelServer{s}, s.first(t.Context()))
 }
 
 // URL is redis+sentinel:// with the name and database 0.

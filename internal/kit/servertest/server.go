@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"sendcode/tools/ensure/locate"
 )
 
 // server is a program in a place of its own that can be stopped and started again. Its methods may
@@ -79,11 +81,7 @@ func (s *server) Stop() {
 	if s.process == nil {
 		return
 	}
-	_ = s.process.Signal(s.last) // fails where it has ended, as wanted
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
-	defer cancel()
-	_ = s.process.Wait(ctx)
-	s.process.Kill()
+	s.process.End(s.last, Patience)
 	s.process = nil
 }
 
@@ -97,6 +95,15 @@ func (s *server) Restart() error {
 func (s *server) Close() error {
 	s.Stop()
 	return s.place.release()
+}
+
+// newServer is of a program that a test needs, not started yet; last is as in server.
+func newServer(t testing.TB, part locate.Part, last syscall.Signal) (s *server, program string) {
+	t.Helper()
+	program = found(t, part)
+	place, err := claim()
+	need(t, err)
+	return &server{place: place, last: last}, program
 }
 
 // first starts a new server, and removes it if it does not start.

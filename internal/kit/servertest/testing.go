@@ -48,15 +48,19 @@ func FreePort(t testing.TB) int {
 // mounted, but in CI a skip would hide that nothing was tested, so there it fails.
 func need(t testing.TB, err error) {
 	t.Helper()
-	var missing *locate.Missing
-	ci, _ := strconv.ParseBool(os.Getenv("CI")) // anything else is no CI
 	switch {
 	case err == nil:
-	case (errors.As(err, &missing) || errors.Is(err, errNoMount) || errors.Is(err, errNoModules)) && !ci:
+	case skips(err):
 		t.Skip(err)
 	default:
 		t.Fatal(err)
 	}
+}
+
+func skips(err error) bool {
+	var missing *locate.Missing
+	ci, _ := strconv.ParseBool(os.Getenv("CI")) // anything else is no CI
+	return !ci && (errors.As(err, &missing) || errors.Is(err, errNoMount) || errors.Is(err, errNoModules))
 }
 
 func closed(t testing.TB, err error) {

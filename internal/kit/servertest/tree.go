@@ -13,7 +13,6 @@ func copyTree(src, dst string, o owner) error {
 		return err
 	}
 	return filepath.WalkDir(dst, func(path string, _ fs.DirEntry, err error) error {
-		return errors.Join(err,
-			o.give(path))
+		return errors.Join(err, o.give(path))
 	})
 }

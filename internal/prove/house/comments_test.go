@@ -2,7 +2,6 @@ package house
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/scanner"
 	"go/token"
 	"os"
@@ -28,38 +27,32 @@ var (
 // store. A comment that begins with a name is of what has the name.
 func TestNamesInCommentsExist(t *testing.T) {
 	used, declared := wordsOutsideComments(t), map[string][]string{}
-	files := map[string]*ast.File{}
 	for _, s := range sources(t) {
-		file, err := parser.ParseFile(token.NewFileSet(), s.name, readFile(t, s.name), parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[s.name] = file
-		pkg := strings.TrimSuffix(file.Name.Name, "_test")
-		declared[pkg] = append(declared[pkg], declaredIn(file)...)
+		pkg := strings.TrimSuffix(s.file.Name.Name, "_test")
+		declared[pkg] = append(declared[pkg], declaredIn(s.file)...)
 	}
-	for path, file := range files {
-		for _, group := range file.Comments {
+	for _, s := range sources(t) {
+		for _, group := range s.file.Comments {
 			text := exampleLine.ReplaceAllString(group.Text(), "")
 			for _, name := range append(namesOf(compoundName, text), namesOf(docLink, text)...) {
 				if !used[name] && !slices.Contains(othersNames, name) {
-					t.Errorf("%s: a comment names %s, which does not exist: %.60q", path, name, text)
+					t.Errorf("%s: a comment names %s, which does not exist: %.60q", s.name, name, text)
 				}
 			}
 			for _, m := range qualifiedName.FindAllStringSubmatch(text, -1) {
 				if names := declared[m[1]]; names != nil && !slices.Contains(names, m[2]) && !slices.Contains(othersNames, m[0]) {
-					t.Errorf("%s: a comment names %s, which does not exist: %.60q", path, m[0], text)
+					t.Errorf("%s: a comment names %s, which does not exist: %.60q", s.name, m[0], text)
 				}
 			}
 		}
-		for _, d := range file.Decls {
+		for _, d := range s.file.Decls {
 			f, ok := d.(*ast.FuncDecl)
 			if !ok {
 				continue
 			}
 			first, _, _ := strings.Cut(strings.TrimSpace(f.Doc.Text()), " ")
 			if name := strings.Trim(first, ".,:;"); name != f.Name.Name && slices.Equal(namesOf(compoundName, name), []string{name}) {
-				t.Errorf("%s: the comment of %s begins with %s", path, f.Name.Name, name)
+				t.Errorf("%s: the comment of %s begins with %s", s.name, f.Name.Name, name)
 			}
 		}
 	}
@@ -98,7 +91,7 @@ func wordsOutsideComments(t *testing.T) map[string]bool {
 		}
 	}
 	for _, s := range sources(t) {
-		text := []byte(readFile(t, s.name))
+		text := []byte(s.text)
 		var code scanner.Scanner
 		code.Init(token.NewFileSet().AddFile("", -1, len(text)), text, nil, 0)
 		for _, kind, literal := code.Scan(); kind != token.EOF; _, kind, literal = code.Scan() {
@@ -128,7 +121,7 @@ func isNightly(text string) bool { return strings.HasPrefix(text, "//go:build ni
 func TestNightlyFilesSayWhy(t *testing.T) {
 	head, docs := map[string]string{}, map[string]string{} // what stands above package, by file and by package
 	for _, s := range sources(t) {
-		head[s.name], _, _ = strings.Cut("\n"+readFile(t, s.name), "\npackage ")
+		head[s.name], _, _ = strings.Cut("\n"+s.text, "\npackage ")
 		docs[s.pkg] += strings.Join(strings.Fields(strings.ReplaceAll(head[s.name], "//", "")), " ")
 	}
 	for _, s := range sources(t) {

@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,9 +30,8 @@ type composeService struct {
 	Secrets                  []string
 	Healthcheck              struct{ Test []string }
 	Privileged               bool
-	NetworkMode              string `yaml:"network_mode"`
-	ReadOnly                 bool   `yaml:"read_only"`
-	Tmpfs                    []string
+	NetworkMode              string   `yaml:"network_mode"`
+	ReadOnly                 bool     `yaml:"read_only"`
 	CapDrop                  []string `yaml:"cap_drop"`
 	CapAdd                   []string `yaml:"cap_add"`
 	SecurityOpt              []string `yaml:"security_opt"`
@@ -83,38 +81,32 @@ case "$2" in ring) printf k1: && openssl rand -base64 32;; index) openssl rand -
 // file, given to the containers that need it.
 func TestComposeConfiguresTheProgram(t *testing.T) {
 	folder := madeSecrets(t)
+	read := func(file string) ([]byte, error) { return os.ReadFile(filepath.Join(folder, filepath.Base(file))) }
 	for _, file := range composeFiles {
-		t.Run(file, func(t *testing.T) { configuresTheProgram(t, readCompose(t, file), folder) })
-	}
-}
-
-func configuresTheProgram(t *testing.T, c compose, folder string) {
-	t.Helper()
-	for name, s := range c.Secrets {
-		if info, err := os.Stat(filepath.Join(folder, name)); s.File != "./secrets/"+name || err != nil ||
-			info.Mode().Perm() != 0o644 {
-			t.Errorf("the secret %s is %q, %v %v", name, s.File, info, err)
-		}
-	}
-	for name, s := range c.Services {
-		var environ []string
-		for variable, value := range s.Environment {
-			if secret, isFile := strings.CutPrefix(value, "/run/secrets/"); isFile &&
-				(!slices.Contains(s.Secrets, secret) || c.Secrets[secret].File == "") {
-				t.Errorf("%s: %s has no secret %s", name, variable, secret)
+		c := readCompose(t, file)
+		for name, s := range c.Secrets {
+			if info, err := os.Stat(filepath.Join(folder, name)); s.File != "./secrets/"+name || err != nil || info.Mode().Perm() != 0o644 {
+				t.Errorf("%s: the secret %s is %q, %v %v", file, name, s.File, info, err)
 			}
-			value = os.Expand(value, func(string) string {
-				return map[bool]string{true: "Shop <no-reply@shop.example>"}[variable == "SENDCODE_MAIL_FROM"]
-			})
-			environ = append(environ, variable+"="+value)
 		}
-		if s.Build == "" {
-			continue
-		}
-		cfg, err := config.Load(environ,
-			func(file string) ([]byte, error) { return os.ReadFile(filepath.Join(folder, filepath.Base(file))) })
-		if err != nil || len(cfg.Warnings) > 0 {
-			t.Errorf("%s: %v, warnings %q", name, err, cfg.Warnings)
+		for name, s := range c.Services {
+			var environ []string
+			for variable, value := range s.Environment {
+				if secret, isFile := strings.CutPrefix(value, "/run/secrets/"); isFile &&
+					(!slices.Contains(s.Secrets, secret) || c.Secrets[secret].File == "") {
+					t.Errorf("%s: %s: %s has no secret %s", file, name, variable, secret)
+				}
+				value = os.Expand(value, func(string) string {
+					return map[bool]string{true: "Shop <no-reply@shop.example>"}[variable == "SENDCODE_MAIL_FROM"]
+				})
+				environ = append(environ, variable+"="+value)
+			}
+			if s.Build == "" {
+				continue
+			}
+			if cfg, err := config.Load(environ, read); err != nil || len(cfg.Warnings) > 0 {
+				t.Errorf("%s: %s: %v, warnings %q", file, name, err, cfg.Warnings)
+			}
 		}
 	}
 }
@@ -144,21 +136,8 @@ func TestComposeKeepsItsData(t *testing.T) {
 // A container has the memory that was measured at most, beside the tenth that the runtime leaves
 // free (app.TuneGC).
 func TestContainersHaveTheMemoryThatWasMeasured(t *testing.T) {
-	found := regexp.MustCompile(`([0-9]+) MB at most in all runs`).FindStringSubmatch(readFile(t,
-		"docs/PERFORMANCE.md"))
-	if found == nil {
-		t.Fatal("PERFORMANCE.md does not say how much memory was used")
-	}
-	measured, err := strconv.Atoi(found[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubernetes := regexp.MustCompile(`limits: \{memory: (\w+)i\}`).FindStringSubmatch(readFile(t,
-		"deploy/kubernetes/sendcode.yaml"))
-	if kubernetes == nil {
-		t.Fatal("Kubernetes sets no limit of memory")
-	}
-	limits := map[string]string{"Kubernetes": kubernetes[1]}
+	measured := numberIn(t, "docs/PERFORMANCE.md", `(\d+) MB at most in all runs`)
+	limits := map[string]string{"Kubernetes": firstIn(t, "deploy/kubernetes/sendcode.yaml", `limits: \{memory: (\w+)i\}`)}
 	for _, file := range composeFiles {
 		limits[file] = readCompose(t, file).Services["sendcode"].MemLimit
 	}

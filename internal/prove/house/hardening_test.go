@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -52,8 +53,7 @@ func areConfined(t *testing.T, c compose) {
 			}
 		}
 		for variable, value := range s.Environment {
-			if secret.MatchString(variable) && (!strings.HasSuffix(variable, "_FILE") ||
-				!strings.HasPrefix(value, "/run/secrets/")) {
+			if secret.MatchString(variable) && (!strings.HasSuffix(variable, "_FILE") || !strings.HasPrefix(value, "/run/secrets/")) {
 				t.Errorf("%s: %s is %q: a secret that is in the environment", name, variable, value)
 			}
 		}
@@ -70,8 +70,7 @@ func areConfined(t *testing.T, c compose) {
 	if !c.Networks["inner"].Internal {
 		t.Error("the network of Redis and Postgres leads outside")
 	}
-	if env["SENDCODE_DATABASE_ROLE"] != "sendcode_app" ||
-		env["SENDCODE_DATABASE_URL_FILE"] != "/run/secrets/database_url" {
+	if env["SENDCODE_DATABASE_ROLE"] != "sendcode_app" || env["SENDCODE_DATABASE_URL_FILE"] != "/run/secrets/database_url" {
 		t.Errorf("the service is not the role sendcode_app: %v", env)
 	}
 }
@@ -84,7 +83,8 @@ var (
 
 // Postgres has versions of two numbers, Redis and Go of three.
 func TestImagesAreExact(t *testing.T) {
-	images := dockerfileImages(t)
+	images := namesOf(regexp.MustCompile(`(?m)^FROM (\S+)`), readFile(t, "Dockerfile"))
+	images = slices.DeleteFunc(images, func(image string) bool { return image == "scratch" })
 	for _, s := range readCompose(t, "compose.postgres.yaml").Services {
 		if s.Build == "" {
 			images = append(images, s.Image)
@@ -99,15 +99,6 @@ func TestImagesAreExact(t *testing.T) {
 			t.Errorf("%s names no exact version", image)
 		}
 	}
-}
-
-func dockerfileImages(t *testing.T) (images []string) {
-	for line := range strings.Lines(readFile(t, "Dockerfile")) {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == "FROM" && f[1] != "scratch" {
-			images = append(images, f[1])
-		}
-	}
-	return images
 }
 
 // The last stage is empty but for the program: no shell, not root.
@@ -138,4 +129,23 @@ func readFile(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// firstIn is the first group of a pattern's first match in a file.
+func firstIn(t *testing.T, file, pattern string) string {
+	t.Helper()
+	m := regexp.MustCompile(pattern).FindStringSubmatch(readFile(t, file))
+	if m == nil {
+		t.Fatalf("%s has nothing like %s", file, pattern)
+	}
+	return m[1]
+}
+
+func numberIn(t *testing.T, file, pattern string) int {
+	t.Helper()
+	n, err := strconv.Atoi(firstIn(t, file, pattern))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

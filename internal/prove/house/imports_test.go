@@ -1,6 +1,7 @@
 package house
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -52,7 +53,17 @@ func judge(pkg string, forTests bool, imported string) string {
 		}
 		return ""
 	}
-	return judgeModule(pkg, forTests, imported)
+	for name, users := range modules {
+		if imported != name && !strings.HasPrefix(imported, name+"/") {
+			continue
+		}
+		if forTests || users == anywhere || slices.Contains(words(users), pkg) {
+			return ""
+		}
+		return fmt.Sprintf("%s may not use %s (allowed: %s)", pkg, name, cmp.Or(users, "tests only"))
+	}
+	return fmt.Sprintf(
+		"the module of %s is not in the table: say in internal/prove/house/tables_test.go which packages may use it", imported)
 }
 
 // within reports whether a package is named by a pattern of the go command: x, or x/... with all below it.
@@ -71,26 +82,4 @@ func row(pkg string) (list string, ok bool) {
 	return "", false
 }
 
-func judgeModule(pkg string, test bool, imported string) string {
-	for name, users := range modules {
-		if imported != name && !strings.HasPrefix(imported, name+"/") {
-			continue
-		}
-		if test || users == anywhere || slices.Contains(words(users), pkg) {
-			return ""
-		}
-		return fmt.Sprintf("%s may not use %s (allowed: %s)", pkg, name, orNone(users))
-	}
-	return fmt.Sprintf(
-		"the module of %s is not in the table: say in internal/prove/house/tables_test.go which packages may use it",
-		imported)
-}
-
 func words(list string) []string { return strings.Fields(list) }
-
-func orNone(users string) string {
-	if users == testsOnly {
-		return "tests only"
-	}
-	return users
-}

@@ -63,8 +63,7 @@ func TestProblemTypesAreThoseOfTheTable(t *testing.T) {
 	for _, k := range server.ProblemKinds() {
 		slugs = append(slugs, k.Slug)
 	}
-	if all := "/problems/(" + strings.Join(slugs, "|") +
-		")$"; !strings.Contains(readFile(t, "docs/openapi.yaml"), all) {
+	if all := "/problems/(" + strings.Join(slugs, "|") + ")$"; !strings.Contains(readFile(t, "docs/openapi.yaml"), all) {
 		t.Errorf("docs/openapi.yaml: the pattern of a problem's type is not %s", all)
 	}
 	for _, name := range append(documents(t), "docs/openapi.yaml") {

@@ -26,8 +26,7 @@ func TestThePictureOfASendIsTrue(t *testing.T) {
 		t.Fatalf("the picture names %s, which is not there", name)
 		return ""
 	}
-	lines := regexp.MustCompile(`(?m)^ *([\w/, ]+) (──|··)▶ ([\w/, ]+)$`).FindAllStringSubmatch(
-		readFile(t, "docs/ARCHITECTURE.md"), -1)
+	lines := regexp.MustCompile(`(?m)^ *([\w/, ]+) (──|··)▶ ([\w/, ]+)$`).FindAllStringSubmatch(readFile(t, "docs/ARCHITECTURE.md"), -1)
 	for _, m := range lines {
 		for a := range strings.SplitSeq(m[1], ", ") {
 			for b := range strings.SplitSeq(m[3], ", ") {

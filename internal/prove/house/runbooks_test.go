@@ -35,8 +35,7 @@ func TestEveryWarningHasARunbook(t *testing.T) {
 			t.Errorf("no log line names runbook.%s", name)
 		}
 	}
-	for _, m := range regexp.MustCompile(`docs/runbooks\.md#([a-z-]+)`).FindAllStringSubmatch(
-		readFile(t, "docs/alerts.yaml"), -1) {
+	for _, m := range regexp.MustCompile(`docs/runbooks\.md#([a-z-]+)`).FindAllStringSubmatch(readFile(t, "docs/alerts.yaml"), -1) {
 		used[m[1]] = true
 	}
 	board, panels := readFile(t, "deploy/grafana/sendcode.json"), regexp.MustCompile(`(?m)^Panels: (.+)\.$`)
@@ -48,8 +47,7 @@ func TestEveryWarningHasARunbook(t *testing.T) {
 		if !people.MatchString(body) {
 			t.Errorf("the runbook %s does not begin with what it means for people", heading)
 		}
-		if causes, remedies := len(cause.FindAllString(body, -1)), len(remedy.FindAllString(body, -1)); causes < 2 ||
-			remedies != causes {
+		if causes, remedies := len(cause.FindAllString(body, -1)), len(remedy.FindAllString(body, -1)); causes < 2 || remedies != causes {
 			t.Errorf("the runbook %s has %d causes, of which %d are sentences with a remedy; want two or more, each with one",
 				heading, causes, remedies)
 		}

@@ -13,8 +13,7 @@ type sample struct{ page, language, begins string }
 // document, is about the sample. A row of a document is for its Chinese version too.
 func (s sample) fits(row sample) bool {
 	page := strings.Replace(s.page, ".zh-CN.md", ".md", 1)
-	return (row.page == page || row.page == "every one") && row.language == s.language &&
-		strings.HasPrefix(s.begins, row.begins)
+	return (row.page == page || row.page == "every one") && row.language == s.language && strings.HasPrefix(s.begins, row.begins)
 }
 
 // aCommand is how a block without a language begins that a reader is to run.

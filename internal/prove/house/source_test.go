@@ -10,17 +10,17 @@ import (
 
 // Each file keeps the rules that neither the compiler nor staticcheck knows.
 func TestSourcesKeepTheRules(t *testing.T) {
-	sleeps, bubble := regexp.MustCompile(`\btime\.Sleep\b`), strings.TrimPrefix(bubbles, module)
+	sleeps := regexp.MustCompile(`\btime\.Sleep\b`)
 	for _, s := range sources(t) {
 		if s.pkg == "internal/prove/house" { // it names what it forbids
 			continue
 		}
 		fakeClock := s.test && (slices.Contains(s.imports, "testing/synctest") || strings.Contains(s.text, "servertest.Bubble(") ||
-			s.pkg == bubble)
+			s.pkg == bubbles)
 		for complaint, broken := range map[string]bool{
 			"calls time.Sleep; wait for the condition, or take the waiting as an argument": !fakeClock &&
 				sleepers[s.name] == "" && sleeps.MatchString(s.text),
-			"calls synctest.Test, which crashes under the race detector; servertest.Bubble does not": s.pkg != bubble &&
+			"calls synctest.Test, which crashes under the race detector; servertest.Bubble does not": s.pkg != bubbles &&
 				strings.Contains(s.text, "synctest.Test("),
 			"declares func init; do it where main can see it": strings.Contains(s.text, "\nfunc init()"),
 		} {

@@ -125,7 +125,7 @@ const (
 )
 
 // bubbles is the package that opens testing/synctest's.
-const bubbles = "sendcode/internal/kit/servertest"
+const bubbles = "internal/kit/servertest"
 
 // sleepers are the files that may call time.Sleep, each with the reason. Tests in a bubble need no
 // leave to sleep: there it moves the bubble's clock and takes no time.

@@ -1,13 +1,12 @@
 package house
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +22,7 @@ type source struct {
 	test    bool
 	imports []string
 	text    string
+	file    *ast.File
 }
 
 // root is the repository's: a package's tests run in its folder.
@@ -38,24 +38,31 @@ func sources(t *testing.T) []source {
 	return all
 }
 
-var parsed = sync.OnceValues(func() ([]source, error) {
-	var all []source
-	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+var parsed = sync.OnceValues(func() (all []source, err error) {
+	tree := os.DirFS(root)
+	err = fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name != "." && skipped(entry.Name()):
+			return fs.SkipDir
+		case entry.IsDir() || path.Ext(name) != ".go":
+			return nil
+		}
+		text, err := fs.ReadFile(tree, name)
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() {
-			if file != root && skipped(entry.Name()) {
-				return filepath.SkipDir
-			}
-			return nil
+		file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
 		}
-		if !strings.HasSuffix(file, ".go") {
-			return nil
+		s := source{name: name, pkg: path.Dir(name), test: strings.HasSuffix(name, "_test.go"), text: string(text), file: file}
+		for _, spec := range file.Imports {
+			s.imports = append(s.imports, strings.Trim(spec.Path.Value, `"`))
 		}
-		s, err := read(root, file)
 		all = append(all, s)
-		return err
+		return nil
 	})
 	return all, err
 })
@@ -65,34 +72,6 @@ var parsed = sync.OnceValues(func() ([]source, error) {
 func skipped(dir string) bool {
 	return strings.HasPrefix(dir, ".") || strings.HasPrefix(dir, "_") ||
 		dir == "testdata" || dir == "data" || dir == "bin" || dir == "node_modules"
-}
-
-func read(root, file string) (source, error) {
-	name, err := filepath.Rel(root, file)
-	if err != nil {
-		return source{}, err
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return source{}, err
-	}
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.ImportsOnly)
-	if err != nil {
-		return source{}, err
-	}
-	name = filepath.ToSlash(name)
-	s := source{
-		name: name, pkg: path.Dir(name), test: strings.HasSuffix(name, "_test.go"),
-		text: string(text),
-	}
-	for _, spec := range parsed.Imports {
-		imported, err := strconv.Unquote(spec.Path.Value)
-		if err != nil {
-			return source{}, err
-		}
-		s.imports = append(s.imports, imported)
-	}
-	return s, nil
 }
 
 // standard tells the standard library by the first element of a path, which has

@@ -12,44 +12,28 @@ import (
 // findPostgres looks where a shell would, then where pg_config says, then
 // where Debian puts the programs, which it keeps out of PATH.
 func findPostgres() (string, bool) {
-	for _, dir := range slices.Concat(dirsFromPath(), dirsFromPgConfig(), debianVersions("/usr/lib/postgresql")) {
+	var dirs []string
+	if path, err := exec.LookPath("postgres"); err == nil {
+		dirs = append(dirs, filepath.Dir(path))
+		if target, err := filepath.EvalSymlinks(path); err == nil { // a link to postgres alone has no pg_dump beside it
+			dirs = append(dirs, filepath.Dir(target))
+		}
+	}
+	if out, err := exec.Command("pg_config", "--bindir").Output(); err == nil {
+		dirs = append(dirs, strings.TrimSpace(string(out)))
+	}
+	debian, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	major := func(dir string) int {
+		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
+		return n
+	}
+	slices.SortFunc(debian, func(a, b string) int { return cmp.Compare(major(b), major(a)) }) // the newest first
+	for _, dir := range append(dirs, debian...) {
 		if hasAllPrograms(dir) {
 			return dir, true
 		}
 	}
 	return "", false
-}
-
-// dirsFromPath follows links, for a link to postgres alone has no pg_dump beside it.
-func dirsFromPath() []string {
-	path, err := exec.LookPath("postgres")
-	if err != nil {
-		return nil
-	}
-	dirs := []string{filepath.Dir(path)}
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		dirs = append(dirs, filepath.Dir(target))
-	}
-	return dirs
-}
-
-func dirsFromPgConfig() []string {
-	out, err := exec.Command("pg_config", "--bindir").Output()
-	if err != nil {
-		return nil
-	}
-	return []string{strings.TrimSpace(string(out))}
-}
-
-// debianVersions lists root/<major>/bin, the newest major version first.
-func debianVersions(root string) []string {
-	dirs, _ := filepath.Glob(filepath.Join(root, "*", "bin"))
-	major := func(dir string) int {
-		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
-		return n
-	}
-	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(major(b), major(a)) })
-	return dirs
 }
 
 func hasAllPrograms(dir string) bool {
