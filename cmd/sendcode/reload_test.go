@@ -13,30 +13,18 @@ import (
 // end it.
 func TestSIGHUPReadsTheConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sendcode.yaml")
-	if err := os.WriteFile(file, []byte("retention: 2160h\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("retention: 2160h\n"), 0o600))
 	cmd := process(t, "SENDCODE_CONFIG="+file)
 	log, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out := running(t, cmd)
-	if err := os.WriteFile(file, []byte("retention: nothing\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("retention: nothing\n"), 0o600))
+	must(t, cmd.Process.Signal(syscall.SIGHUP))
 	lines := bufio.NewReader(log)
 	said(t, lines, "configuration reload rejected")
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(os.Interrupt))
 	_, _ = io.Copy(io.Discard, io.MultiReader(lines, out))
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	must(t, cmd.Wait())
 }
 
 // At a terminal SIGHUP says that it was closed: nothing catches it there.

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,12 +29,21 @@ const mostAllocations = 193
 // collected.
 func TestAllocationsOfASend(t *testing.T) {
 	servertest.SkipUnderRace(t)
-	l := newLight(t)
+	a := newAlone(t, "")
+	parts := &lightParts{DB: a.db, finished: make(chan struct{}, 2000)}
+	a.core.Codes.Store, a.core.Outbox.Store, a.core.Outbox.Sender = parts, parts, parts
+	a.serveUntilTheEnd(t)
+	sent := 0
 	send := func() {
-		if w := l.send(); w.Code != http.StatusAccepted {
+		sent++ // to a recipient of its own
+		body := fmt.Sprintf(`{"channel":"email","to":"recipient-%d@example.com","purpose":"default","locale":"en"}`, sent)
+		r, w := httptest.NewRequest(http.MethodPost, "/v1/verifications", strings.NewReader(body)), httptest.NewRecorder()
+		r.Header.Set("Authorization", "Bearer "+loneKey)
+		r.Header.Set("Content-Type", "application/json")
+		if a.listeners[0].routes.ServeHTTP(w, r); w.Code != http.StatusAccepted {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
-		<-l.parts.finished
+		<-parts.finished
 	}
 	for range 200 {
 		send()
@@ -49,37 +57,26 @@ func TestAllocationsOfASend(t *testing.T) {
 	}
 }
 
-// light is a service on parts that take nothing.
-type light struct {
-	*App
-	parts *lightParts
-	sent  atomic.Int64
+// loadConfig loads settings, from the text of a file and from variables.
+func loadConfig(t *testing.T, yaml string, environ ...string) config.Config {
+	t.Helper()
+	cfg, err := config.Load(append(environ, "SENDCODE_CONFIG_YAML="+yaml), os.ReadFile)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, yaml)
+	}
+	return cfg
 }
 
-const lightKey = "sk_of_the_benchmarks_0123456789abcdef"
+// loneKey is the API key of the services that newAlone makes.
+const loneKey = "sk_of_the_benchmarks_0123456789abcdef"
 
-// newLight starts one, until the test ends.
-func newLight(t *testing.T) *light {
+// newAlone is a service with these settings on an empty directory, as New makes it. It logs nothing.
+func newAlone(t *testing.T, yaml string, environ ...string) *App {
 	t.Helper()
-	a := newAlone(t, slog.New(slog.DiscardHandler), "SENDCODE_API_KEY="+lightKey)
-	parts := &lightParts{DB: a.db, finished: make(chan struct{}, 2000)}
-	a.core.Codes.Store, a.core.Outbox.Store, a.core.Outbox.Sender = parts, parts, parts
-	a.serveUntilTheEnd(t)
-	return &light{App: a, parts: parts}
-}
-
-// newAlone is a service with these settings on an empty directory, as New makes it.
-func newAlone(t *testing.T, logger *slog.Logger, environ ...string) *App {
-	t.Helper()
-	cfg, err := config.Load(append(environ, "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s",
-		"SENDCODE_DATA_DIR="+t.TempDir()), os.ReadFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := New(t.Context(), cfg, logger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := loadConfig(t, yaml, append(environ, "SENDCODE_API_KEY="+loneKey, "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s",
+		"SENDCODE_DATA_DIR="+t.TempDir())...)
+	a, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	must(t, err)
 	return a
 }
 
@@ -90,21 +87,8 @@ func (a *App) serveUntilTheEnd(t *testing.T) {
 	go func() { ended <- a.Serve(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		must(t, <-ended)
 	})
-}
-
-// send asks for a code to a recipient of its own.
-func (l *light) send() *httptest.ResponseRecorder {
-	body := fmt.Sprintf(`{"channel":"email","to":"recipient-%d@example.com","purpose":"default","locale":"en"}`,
-		l.sent.Add(1))
-	r, w := httptest.NewRequest(http.MethodPost, "/v1/verifications", strings.NewReader(body)), httptest.NewRecorder()
-	r.Header.Set("Authorization", "Bearer "+lightKey)
-	r.Header.Set("Content-Type", "application/json")
-	l.listeners[0].routes.ServeHTTP(w, r)
-	return w
 }
 
 // lightParts admits every send as the database does where it has nothing of its recipient, accepts

@@ -16,14 +16,8 @@ func TestDemo(t *testing.T) {
 	t.Parallel()
 	a, err := newDemo(t.Context(), []string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_REDIS_URL=redis://127.0.0.1:1"},
 		t.TempDir(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := a.close(); err != nil {
-			t.Error(err)
-		}
-	})
+	must(t, err)
+	t.Cleanup(func() { must(t, a.close()) })
 	var banner strings.Builder
 	a.printBanner(&banner)
 	for _, open := range []string{"/mailbox?k=" + a.cfg.MailboxKey() + "   every code",
@@ -34,13 +28,10 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	seen := map[string]int{}
-	from := time.Now().Add(-demo.WeekLength - time.Minute)
-	filter := store.Filter{From: from, Limit: store.MaxPageRows}
+	filter := store.Filter{From: time.Now().Add(-demo.WeekLength - time.Minute), Limit: store.MaxPageRows}
 	for {
 		rows, err := a.db.Sends(t.Context(), filter)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, s := range rows {
 			seen[string(s.Channel)]++
 			seen[string(s.Status)]++
@@ -61,7 +52,6 @@ func TestDemo(t *testing.T) {
 			t.Errorf("nothing is %q: %v", what, seen)
 		}
 	}
-	t.Log(seen)
 	entries, err := a.db.AuditEntries(t.Context(), store.AuditFilter{Limit: 10})
 	if err != nil || len(entries) < 2 {
 		t.Errorf("%d audit entries: %v", len(entries), err)

@@ -2,12 +2,9 @@ package app
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -41,27 +38,28 @@ func credentials(long string) map[string]http.Header {
 	}
 }
 
+// forgery is a forged request.
+type forgery struct {
+	path, body string
+	header     http.Header
+}
+
 // A forged request to a route, with whatever credential and body, is refused and costs no more than
 // a short one and its length: work is told by what is allocated. Not parallel, since others'
 // allocations count.
 func TestForgedRequestsOfEveryRoute(t *testing.T) {
 	servertest.SkipUnderRace(t)
-	file := filepath.Join(t.TempDir(), "sendcode.yaml")
-	if err := os.WriteFile(file, []byte(forgedSettings), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	const token = "a-token-of-twenty-odd-characters"
-	a := newAlone(t, slog.New(slog.DiscardHandler), "SENDCODE_API_KEY="+lightKey, "SENDCODE_CONFIG="+file,
-		"SENDCODE_ADMIN_PASSWORD=a password of the owner", "SENDCODE_ADMIN_TOKEN="+token, "SENDCODE_METRICS_TOKEN="+token+"s",
-		"HOOK=v1,whsec_YSBzZWNyZXQgb2YgMzIgYnl0ZXMgZm9yIGEgaG9vayEh", "EVENTS=a secret of a provider", "CARRIER=a secret of a carrier")
+	a := newWithEveryRoute(t, "SENDCODE_ADMIN_TOKEN="+token, "SENDCODE_METRICS_TOKEN="+token+"s")
 	a.serveUntilTheEnd(t)
 	asked := 0
-	cost := func(method, path, body string, header http.Header) (w *httptest.ResponseRecorder, cost uint64) {
-		r := httptest.NewRequest(method, path, strings.NewReader(body))
+	cost := func(method string, f forgery) (w *httptest.ResponseRecorder, cost uint64) {
+		r := httptest.NewRequest(method, f.path, strings.NewReader(f.body))
 		asked++ // no network and no account is refused for its number
-		r.Host, r.RemoteAddr, r.Header = "127.0.0.1", fmt.Sprintf("127.%d.%d.1:5000", asked/250, asked%250), header.Clone()
+		r.Host, r.RemoteAddr = "127.0.0.1", fmt.Sprintf("127.%d.%d.1:5000", asked/250, asked%250)
+		maps.Copy(r.Header, f.header)
 		r.Header.Set("Sec-Fetch-Site", "same-origin")
-		if strings.HasPrefix(body, "{") {
+		if strings.HasPrefix(f.body, "{") {
 			r.Header.Set("Content-Type", "application/json")
 		} else {
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -74,35 +72,31 @@ func TestForgedRequestsOfEveryRoute(t *testing.T) {
 		return w, after.TotalAlloc - before.TotalAlloc
 	}
 	// try fails unless the long request costs its length more than the short one, at least once
-	try := func(what, method string, path func(string) string, body func(string) string, header func(string) http.Header,
-		refused func(*httptest.ResponseRecorder) bool) {
+	try := func(what, method string, refused func(*httptest.ResponseRecorder) bool, of func(text string) forgery) {
 		t.Helper()
 		var short, got uint64
-		long := strings.Repeat("ab.", 2300) // twice in a body of at most 16 KiB
-		for range 5 {                       // the service works beside
-			_, short = cost(method, path("x"), body("x"), header("x"))
+		text := strings.Repeat("ab.", 2300) // twice in a body of at most 16 KiB
+		long := of(text)
+		for range 5 { // the service works beside
+			_, short = cost(method, of("x"))
 			var w *httptest.ResponseRecorder
-			w, got = cost(method, path(long), body(long), header(long))
+			w, got = cost(method, long)
 			if !refused(w) {
 				t.Errorf("%s: %d %.200s", what, w.Code, w.Body)
 				return
 			}
-			if got <= short+uint64(8*(len(path(long))+len(body(long))+len(long)))+64<<10 {
+			if got <= short+uint64(8*(len(long.path)+len(long.body)+len(text)))+64<<10 {
 				return
 			}
 		}
 		t.Errorf("%s: %d bytes are allocated, and %d for a short one", what, got, short)
 	}
-	concrete := strings.NewReplacer(":id", "00000000-0000-7000-8000-000000000000", ":slug", "not-found", "/docs/:", "/docs/",
-		"hooks/:name", "hooks/auth", "events/:name", "events/mail", ":name", "any", ":carrier", "twilio", ":limit", "x",
-		"/static/*", web.StaticURL("page.css"), "/admin/*", "/admin/x")
-	same := func(s string) func(string) string { return func(string) string { return s } }
 	open := map[string]bool{}
 	for _, name := range openRoutes {
 		open[name] = true
 	}
 	for _, r := range a.listeners[0].routes.Routes() {
-		name, method, path := r.Method+" "+r.Path, r.Method, concrete.Replace(r.Path)
+		name, method, path := r.Method+" "+r.Path, r.Method, concretePath.Replace(r.Path)
 		if method == http.MethodHead { // with the handler of GET
 			continue
 		}
@@ -117,14 +111,12 @@ func TestForgedRequestsOfEveryRoute(t *testing.T) {
 			open[name], refused = false, func(w *httptest.ResponseRecorder) bool { return w.Code != http.StatusInternalServerError }
 		}
 		for kind := range credentials("") {
-			try(name+", "+kind, method, same(path), same(""), func(s string) http.Header { return credentials(s)[kind] }, refused)
+			try(name+", "+kind, method, refused, func(s string) forgery { return forgery{path: path, header: credentials(s)[kind]} })
 		}
-		try(name+", a query", method, func(s string) string { return path + "?token=" + s + "&k=" + s }, same(""),
-			func(string) http.Header { return http.Header{} }, refused)
+		try(name+", a query", method, refused, func(s string) forgery { return forgery{path: path + "?token=" + s + "&k=" + s} })
 		if method == http.MethodPost {
 			for _, unit := range []string{`{"signature":{"token":"%s"},"proof":"%[1]s"}`, "password=%s&act=send&to=%[1]s&username=u&code=1"} {
-				try(name+", a body", method, same(path), func(s string) string { return fmt.Sprintf(unit, s) },
-					func(string) http.Header { return http.Header{} }, refused)
+				try(name+", a body", method, refused, func(s string) forgery { return forgery{path: path, body: fmt.Sprintf(unit, s)} })
 			}
 		}
 	}
@@ -136,17 +128,34 @@ func TestForgedRequestsOfEveryRoute(t *testing.T) {
 	is := func(status int) func(*httptest.ResponseRecorder) bool {
 		return func(w *httptest.ResponseRecorder) bool { return w.Code == status }
 	}
-	key := http.Header{"Authorization": {"Bearer " + lightKey}}
+	key := http.Header{"Authorization": {"Bearer " + loneKey}}
 	for _, field := range []string{"proof", "reference"} { // behind a right key
-		try("a forged "+field, http.MethodPost, same("/v1/proofs/redeem"), func(s string) string { return `{"` + field + `":"` + s + `"}` },
-			func(string) http.Header { return key }, is(http.StatusUnprocessableEntity))
+		try("a forged "+field, http.MethodPost, is(http.StatusUnprocessableEntity), func(s string) forgery {
+			return forgery{"/v1/proofs/redeem", `{"` + field + `":"` + s + `"}`, key}
+		})
 	}
 	receipts := strings.TrimPrefix(ReceiptAddresses(a.cfg).URL("twilio", "00000000-0000-7000-8000-000000000000"), a.cfg.SMS.PublicURL)
-	try("a forged receipt", http.MethodPost, same(receipts), func(s string) string { return "MessageStatus=delivered&x=" + s },
-		func(s string) http.Header { return credentials(s)["signatures"] }, is(http.StatusForbidden))
+	try("a forged receipt", http.MethodPost, is(http.StatusForbidden), func(s string) forgery {
+		return forgery{receipts, "MessageStatus=delivered&x=" + s, credentials(s)["signatures"]}
+	})
 }
 
-const forgedSettings = `
+// ownersPassword is the console's, of the services that newWithEveryRoute makes.
+const ownersPassword = "a password of the owner"
+
+// newWithEveryRoute is newAlone with settings that open every route.
+func newWithEveryRoute(t *testing.T, environ ...string) *App {
+	t.Helper()
+	return newAlone(t, everyRoute, append(environ, "SENDCODE_ADMIN_PASSWORD="+ownersPassword,
+		"HOOK=v1,whsec_YSBzZWNyZXQgb2YgMzIgYnl0ZXMgZm9yIGEgaG9vayEh", "EVENTS=a secret of a provider", "CARRIER=a secret of a carrier")...)
+}
+
+// concretePath makes a path of the pattern of a route, with what there is where the handler looks for it first.
+var concretePath = strings.NewReplacer(":id", "00000000-0000-7000-8000-000000000000", ":slug", "not-found", "/docs/:", "/docs/",
+	"hooks/:name", "hooks/auth", "events/:name", "events/mail", ":name", "any", ":carrier", "twilio", ":limit", "x",
+	"/static/*", web.StaticURL("page.css"), "/admin/*", "/admin/x")
+
+const everyRoute = `
 page: {app: default}
 hooks: [{name: auth, app: default, server: supabase-email, secret_env: HOOK}]
 provider_events:

@@ -2,13 +2,10 @@ package app
 
 import (
 	"io"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,33 +13,22 @@ import (
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
-	"sendcode/web"
 )
 
 // Each route that answers GET answers HEAD with the same status and header fields, and no body (RFC
 // 9110, section 9.3.2).
 func TestHeadOfEveryRoute(t *testing.T) {
-	const key, password = "sk_of_the_benchmarks_0123456789abcdef", "a password of the owner"
-	file := filepath.Join(t.TempDir(), "sendcode.yaml")
-	if err := os.WriteFile(file, []byte(headSettings), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	a := newAlone(t, slog.New(slog.DiscardHandler), "SENDCODE_API_KEY="+key,
-		"SENDCODE_ADMIN_PASSWORD="+password, "SENDCODE_CONFIG="+file)
+	a := newWithEveryRoute(t)
 	a.serveUntilTheEnd(t)
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client := &http.Client{Jar: jar, Timeout: servertest.Patience,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	ask := func(method, path string) *http.Response {
 		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+a.Addr()+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !strings.Contains(path, "/admin") {
-			r.Header.Set("Authorization", "Bearer "+key)
+			r.Header.Set("Authorization", "Bearer "+loneKey)
 		}
 		answer, err := client.Do(r)
 		if err != nil {
@@ -50,25 +36,18 @@ func TestHeadOfEveryRoute(t *testing.T) {
 		}
 		return answer
 	}
-	form := url.Values{"username": {"admin"}, "password": {password}}.Encode()
-	login, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+a.Addr()+"/admin/login",
-		strings.NewReader(form))
-	if err != nil {
-		t.Fatal(err)
-	}
+	form := url.Values{"username": {"admin"}, "password": {ownersPassword}}.Encode()
+	login, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+a.Addr()+"/admin/login", strings.NewReader(form))
+	must(t, err)
 	login.Header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Sec-Fetch-Site": {"same-origin"}}
-	if answer, err := client.Do(login); err != nil || answer.StatusCode != http.StatusSeeOther ||
-		answer.Body.Close() != nil {
+	if answer, err := client.Do(login); err != nil || answer.StatusCode != http.StatusSeeOther || answer.Body.Close() != nil {
 		t.Fatalf("%+v %v", answer, err)
 	}
-	concrete := strings.NewReplacer(":id", "00000000-0000-7000-8000-000000000000", ":slug", "not-found", "/docs/:",
-		"/docs/", ":name", "any",
-		":carrier", "sms", "/static/*", web.StaticURL("page.css"))
 	good := 0
 	paths := []string{}
 	for _, r := range a.listeners[0].routes.Routes() {
 		if r.Method == http.MethodGet {
-			paths = append(paths, concrete.Replace(r.Path))
+			paths = append(paths, concretePath.Replace(r.Path))
 		}
 	}
 	slices.Sort(paths)
@@ -101,9 +80,7 @@ func TestHeadOfEveryRoute(t *testing.T) {
 		}
 	}
 	entries, err := a.db.AuditEntries(t.Context(), store.AuditFilter{Limit: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	exports := 0
 	for _, e := range entries {
 		if e.What == string(auth.ActionExport) {
@@ -115,11 +92,3 @@ func TestHeadOfEveryRoute(t *testing.T) {
 		t.Errorf("%d of %d routes were found", good, len(paths))
 	}
 }
-
-const headSettings = `
-page: {app: default}
-sms:
-  countries: [DE]
-  public_url: https://codes.example.com
-  carriers: [{name: sms, type: http, url: "http://127.0.0.1:1/", body: "to={to}&text={text}&cb={callback}", receipt: st, delivered: [ok]}]
-`

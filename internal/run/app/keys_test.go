@@ -119,8 +119,7 @@ func TestSealedRowsAreLookedAtInParts(t *testing.T) {
 	k.looks(old, "k2") // its code lives
 	k.Pass(time.Hour)
 	for range 2 {
-		if again := storetest.Must(old.run(t.Context()))(t); !again ||
-			word(old.whyIncomplete(t.Context())) != "key_missing" {
+		if again := storetest.Must(old.run(t.Context()))(t); !again || word(old.whyIncomplete(t.Context())) != "key_missing" {
 			t.Errorf("again %v, %v", again, old.whyIncomplete(t.Context()))
 		}
 	}

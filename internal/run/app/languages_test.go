@@ -13,9 +13,7 @@ import (
 // name of an app or a site, and the longest code.
 func TestTextMessagesTakeOneSegment(t *testing.T) {
 	r, err := message.NewTextRenderer(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for title, site := range map[string]string{strings.Repeat("W", 24): "", "Shop": "shop.example"} {
 		if err := r.CheckLength(message.Data{App: title}, site, 10); err != nil {
 			t.Error(err)

@@ -27,21 +27,13 @@ func TestMigrateSaysWhatItDid(t *testing.T) {
 		"The schema is up to date: no migration was due.\n",
 	} {
 		var out strings.Builder
-		if err := Migrate(t.Context(), cfg, &out); err != nil {
-			t.Fatal(err)
-		}
+		must(t, Migrate(t.Context(), cfg, &out))
 		servertest.Same(t, "a run", out.String(), want)
 	}
 	file, err := sql.Open("sqlite", filepath.Join(cfg.DataDir, config.DatabaseFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := file.ExecContext(t.Context(), `DROP TABLE schema_fingerprints`); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	_, err = file.ExecContext(t.Context(), `DROP TABLE schema_fingerprints`)
+	must(t, errors.Join(err, file.Close()))
 	var out strings.Builder
 	if err := Migrate(t.Context(), cfg, &out); !errors.Is(err, store.ErrSchema) ||
 		!strings.Contains(err.Error(), "begin with an empty one") || out.Len() > 0 {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"sendcode/internal/kit/golden"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app/apptest"
 )
@@ -33,12 +34,10 @@ func TestSeriesAreBounded(t *testing.T) {
 	s := apptest.Embedded(t).Policy(
 		"    - {name: person, scope: recipient, limit: 5, window: 1h}\n    - {name: network, scope: ip, limit: 1, window: 1h}\n    - {name: all, scope: global, limit: 40, window: 1h}\n").Start(1)
 	each := func(i int) {
-		ask := fmt.Sprintf(`{"channel":"email","to":"a%d@d%d.example","reference":"r%d","client_ip":"10.0.%d.1"}`,
-			i, i, i, i)
+		ask := fmt.Sprintf(`{"channel":"email","to":"a%d@d%d.example","reference":"r%d","client_ip":"10.0.%d.1"}`, i, i, i, i)
 		for _, a := range []apptest.Answer{
 			s.Post("/v1/verifications", ask),
-			s.Post("/v1/verifications", strings.Replace(ask, `"reference"`,
-				fmt.Sprintf(`"purpose":"p%d","reference"`, i), 1)),
+			s.Post("/v1/verifications", strings.Replace(ask, `"reference"`, fmt.Sprintf(`"purpose":"p%d","reference"`, i), 1)),
 			s.Post("/v1/verifications", ask, apptest.As(fmt.Sprint("sk_wrong", i))),
 			s.Post(fmt.Sprintf("/v1/verifications/v%d/check", i), `{"code":"123456"}`),
 			s.Get(fmt.Sprint("/v1/x", i)),
@@ -58,12 +57,8 @@ func TestSeriesAreBounded(t *testing.T) {
 		each(60 + i)
 	}
 	after := series(s)
-	without := func(all, some []string) []string {
-		return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(some, name) })
-	}
-	if len(before) < 50 || !slices.Equal(before, after) {
-		t.Errorf("of %d series these are new: %q; these are gone: %q", len(before), without(after, before),
-			without(before, after))
+	if lines := golden.Diff("series", strings.Join(before, "\n"), strings.Join(after, "\n")); len(before) < 50 || lines != "" {
+		t.Errorf("of %d series these are new or gone:\n%s", len(before), lines)
 	}
 }
 
@@ -80,8 +75,7 @@ func TestServeProfiles(t *testing.T) {
 	apptest.Must(t, json.Unmarshal([]byte(s.LinesOf(`"msg":"profiles served"`)), &line))
 	for host, want := range map[string]int{"": http.StatusOK, "localhost:6060": http.StatusOK,
 		"rebound.example:6060": http.StatusForbidden} {
-		a, err := s.At("http://"+line.Address, http.MethodGet, "/debug/pprof/heap", "",
-			func(r *http.Request) { r.Host = host })
+		a, err := s.At("http://"+line.Address, http.MethodGet, "/debug/pprof/heap", "", func(r *http.Request) { r.Host = host })
 		apptest.Must(t, err)
 		if a.StatusCode != want {
 			t.Errorf("%q: %d", host, a.StatusCode)
@@ -97,8 +91,7 @@ func TestServeProfiles(t *testing.T) {
 // internal/run/traces.
 func TestTracesOfASend(t *testing.T) {
 	var raw servertest.Text
-	collector := httptest.NewServer(http.HandlerFunc(
-		func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(&raw, r.Body) }))
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(&raw, r.Body) }))
 	defer collector.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 	s := apptest.Embedded(t).Start(1)
@@ -106,8 +99,7 @@ func TestTracesOfASend(t *testing.T) {
 	a := s.Ask(0, apptest.Ana, apptest.Patiently, func(r *http.Request) {
 		r.Header.Set("Traceparent", fmt.Sprintf("00-%x-00f067aa0ba902b7-01", trace))
 	})
-	s.Is("a send", a, http.StatusAccepted, a.Send.Status == "sent",
-		a.Header.Get("X-Request-Id") == fmt.Sprintf("%x", trace))
+	s.Is("a send", a, http.StatusAccepted, a.Send.Status == "sent", a.Header.Get("X-Request-Id") == fmt.Sprintf("%x", trace))
 	s.Stop(0)
 	for _, span := range []string{string(trace), "POST /v1/verifications", "limiter take", "database begin", "attempt",
 		"offer", "database finish"} {

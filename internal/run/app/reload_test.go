@@ -27,8 +27,7 @@ func TestAFaultyFileChangesNothing(t *testing.T) {
 	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching().Start(1)
 	const successful = "sendcode_config_last_reload_successful"
 	hash := func() string {
-		return regexp.MustCompile(`sendcode_settings_info\{hash="([0-9a-f]{12})"\} 1`).FindString(
-			string(s.Get("/metrics").Raw))
+		return regexp.MustCompile(`sendcode_settings_info\{hash="([0-9a-f]{12})"\} 1`).FindString(string(s.Get("/metrics").Raw))
 	}
 	s.Counts(successful, "1")
 	first := hash()
@@ -47,8 +46,7 @@ func TestAFaultyFileChangesNothing(t *testing.T) {
 	}
 	s.Write("apps:\n  - {name: default, title: Shop24.com}\n") // a mail would not carry it
 	s.Hangup(0, "rejected")
-	s.Write("apps:\n  - {name: default, sms_origin: shop.example, title: " + strings.Repeat("Sehr langer Name ", 3) +
-		"}\n")
+	s.Write("apps:\n  - {name: default, sms_origin: shop.example, title: " + strings.Repeat("Sehr langer Name ", 3) + "}\n")
 	s.Hangup(0, "rejected")
 	if !s.Logged("sms/default/zh-Hans/text.txt takes 2 segments") {
 		t.Error("nothing about a text message that is too long")

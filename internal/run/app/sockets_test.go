@@ -15,7 +15,6 @@ import (
 
 	"sendcode/internal/http/server"
 	"sendcode/internal/kit/servertest"
-	"sendcode/internal/run/config"
 )
 
 // A connection that was accepted before a stop has its first request answered, though the request
@@ -26,17 +25,9 @@ func TestStopAnswersAcceptedConnections(t *testing.T) {
 	server.UnreadWait = servertest.Patience
 	for name, passed := range map[string]bool{"own port": false, "passed socket": true} {
 		t.Run(name, func(t *testing.T) {
-			cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR=" + t.TempDir()}, os.ReadFile)
-			must(t, err)
+			cfg := loadConfig(t, "", "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR="+t.TempDir())
 			if passed {
-				port, err := net.Listen("tcp", "127.0.0.1:0")
-				must(t, err)
-				socket, err := port.(*net.TCPListener).File()
-				must(t, err)
-				must(t, port.Close())
-				defer socket.Close()
-				cfg.Addr = port.Addr().String()
-				pass(t, socket)
+				cfg.Addr = passSocket(t)
 			}
 			a, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler))
 			must(t, err)
@@ -67,27 +58,27 @@ func TestStopAnswersAcceptedConnections(t *testing.T) {
 
 // A socket on another port than those of the settings would never be served.
 func TestPassedSocketOfNoAddress(t *testing.T) {
-	port, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer port.Close()
-	socket, err := port.(*net.TCPListener).File()
-	must(t, err)
-	pass(t, socket)
-	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR=" + t.TempDir()}, os.ReadFile)
-	must(t, err)
-	if _, err = New(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "correct ListenStream") {
+	passSocket(t)
+	cfg := loadConfig(t, "", "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR="+t.TempDir())
+	if _, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "correct ListenStream") {
 		t.Error(err)
 	}
 }
 
-// pass makes the next New get a socket as from systemd.
-func pass(t *testing.T, socket *os.File) {
+// passSocket makes the next New get a socket as from systemd, which has it too, and returns its address.
+func passSocket(t *testing.T) (addr string) {
 	t.Helper()
-	fd, err := syscall.Dup(int(socket.Fd())) // New closes its own
+	port, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	firstPassedSocket = fd
+	socket, err := port.(*net.TCPListener).File()
+	must(t, err)
+	must(t, port.Close())
+	t.Cleanup(func() { _ = socket.Close() })
+	firstPassedSocket, err = syscall.Dup(int(socket.Fd())) // New closes its own
+	must(t, err)
 	t.Setenv("LISTEN_FDS", "1")
 	t.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid()))
+	return port.Addr().String()
 }
 
 func must(t *testing.T, err error) {

@@ -7,31 +7,23 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"sendcode/internal/kit/servertest"
-	"sendcode/internal/run/config"
 )
 
 // A request that comes while the service starts waits for its routes. If the start takes longer than
 // quietStart, /readyz of no port is 200, even if the checks are known and pass: a load balancer sends
 // requests from the first 200 on.
 func TestReadyOnlyWithItsRoutes(t *testing.T) {
-	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_ADMIN_ADDR=127.0.0.1:0",
-		"SENDCODE_ADMIN_PASSWORD=a long password of a test",
-		"SENDCODE_DATA_DIR=" + t.TempDir()}, os.ReadFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := loadConfig(t, "", "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_ADMIN_ADDR=127.0.0.1:0",
+		"SENDCODE_ADMIN_PASSWORD=a long password of a test", "SENDCODE_DATA_DIR="+t.TempDir())
 	defer func(wait time.Duration) { quietStart = wait }(quietStart)
 	quietStart = 0
 	ports := newApp(cfg, slog.New(slog.DiscardHandler), nil)
-	if err := ports.openPorts(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ports.openPorts())
 	ports.health.MarkStarted()
 	for _, l := range ports.listeners {
 		servertest.Same(t, "/readyz without routes", answer(t, l, "/readyz"), "503 starting")
@@ -41,9 +33,7 @@ func TestReadyOnlyWithItsRoutes(t *testing.T) {
 
 	quietStart = time.Hour
 	a, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	early, err := net.Dial("tcp", a.Addr())
 	must(t, err)
 	defer early.Close()
@@ -69,13 +59,9 @@ func TestReadyOnlyWithItsRoutes(t *testing.T) {
 func answer(t *testing.T, l *listener, path string) string {
 	t.Helper()
 	resp, err := http.Get("http://" + l.Addr().String() + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return resp.Status[:4] + string(body)
 }

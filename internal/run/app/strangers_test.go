@@ -50,8 +50,9 @@ type refusal struct {
 
 // Roomy policies, so that only the rule of the row refuses.
 const (
-	roomy = "policies: {default: [{name: person, scope: recipient, limit: 200, window: 24h, reserve: 50}"
-	bound = roomy + ", {name: wide, scope: %s, limit: 10, window: 1h}]}"
+	roomyRules = "policies: {default: [{name: person, scope: recipient, limit: 200, window: 24h, reserve: 50}"
+	roomy      = roomyRules + "]}"
+	bound      = roomyRules + ", {name: wide, scope: %s, limit: 10, window: 1h}]}"
 )
 
 const carrier = `
@@ -63,112 +64,51 @@ sms:
 // whatRefuses are all refusals that depend on what others did. TestEveryRefusalHasARow compares them
 // with lists of the code.
 var whatRefuses = []refusal{
-	{
-		by: "quota-exceeded/recipient", text: "a recipient's rule without `reserve`, as `minute`", secret: true,
-		known: true, apart: true,
-		price: "{n} send to the recipient, until the rule's window ends",
-		exhaust: func(w *world) {
-			w.spend("quota-exceeded/recipient", func(n int) reply { return w.send(nth(n), w.person(), "") })
-		},
-	},
-	{
-		by: "quota-exceeded/recipient", text: "a recipient's rule with `reserve`", apart: true,
+	{by: "quota-exceeded/recipient", text: "a recipient's rule without `reserve`, as `minute`", secret: true, known: true, apart: true,
+		price: "{n} send to the recipient, until the rule's window ends", exhaust: untilRefused(toPerson)},
+	{by: "quota-exceeded/recipient", text: "a recipient's rule with `reserve`", apart: true,
 		left: "the reserve: after {n} sends of strangers to the recipient one code an hour, two a day",
 		exhaust: func(w *world) {
 			for by := ""; by != "hour"; w.Sleep(time.Minute) {
-				a := w.send(nth(w.spent), w.person(), "")
+				a := toPerson(w, w.spent)
 				if by = a.BlockedBy; by == "" {
 					w.spent++
 				}
 			}
-		},
-	},
-	{
-		by: "quota-exceeded/ip", text: "`client`, of browsers alone", known: true, file: roomy + "]}",
-		price: "{n} sends from its own address in an hour",
-		exhaust: func(w *world) {
-			w.spend("quota-exceeded/ip", func(n int) reply { return w.send(neighbor, w.other(n), "") })
-		},
-	},
-	{
-		by: "quota-exceeded/ip", text: "a policy's rule on `ip` without `reserve`", secret: true, known: true,
-		file:  fmt.Sprintf(bound, "ip"),
-		price: "{n} sends, its limit, from the address that the secret key names as `client_ip`",
-		exhaust: func(w *world) {
-			w.spend("quota-exceeded/ip", func(n int) reply { return w.send(neighbor, w.other(n), "") })
-		},
-	},
-	{
-		by: "quota-exceeded/network", text: "`network`, of browsers alone", known: true,
-		file:  roomy + "]}\nrequests_per_minute: 0\n",
-		price: "{n} sends from its own /24 or /48 in an hour",
-		exhaust: func(w *world) {
-			w.spend("quota-exceeded/network", func(n int) reply { return w.send(inNetwork(n%20), w.other(n), "") })
-		},
-	},
-	{
-		by: "quota-exceeded/network", text: "a policy's rule on `network` without `reserve`", secret: true, known: true,
-		file:  fmt.Sprintf(bound, "network"),
-		price: "{n} sends, its limit, from the /24 or /48 of `client_ip`",
-		exhaust: func(w *world) {
-			w.spend("quota-exceeded/network", func(n int) reply { return w.send(inNetwork(n), w.other(n), "") })
-		},
-	},
+		}},
+	{by: "quota-exceeded/ip", text: "`client`, of browsers alone", known: true, file: roomy,
+		price:   "{n} sends from its own address in an hour",
+		exhaust: untilRefused(func(w *world, n int) reply { return w.send(neighbor, w.other(n), "") })},
+	{by: "quota-exceeded/ip", text: "a policy's rule on `ip` without `reserve`", secret: true, known: true,
+		file: fmt.Sprintf(bound, "ip"), price: "{n} sends, its limit, from the address that the secret key names as `client_ip`",
+		exhaust: untilRefused(func(w *world, n int) reply { return w.send(neighbor, w.other(n), "") })},
+	{by: "quota-exceeded/network", text: "`network`, of browsers alone", known: true, file: roomy + "\nrequests_per_minute: 0\n",
+		price:   "{n} sends from its own /24 or /48 in an hour",
+		exhaust: untilRefused(func(w *world, n int) reply { return w.send(inNetwork(n%20), w.other(n), "") })},
+	{by: "quota-exceeded/network", text: "a policy's rule on `network` without `reserve`", secret: true, known: true,
+		file: fmt.Sprintf(bound, "network"), price: "{n} sends, its limit, from the /24 or /48 of `client_ip`",
+		exhaust: untilRefused(func(w *world, n int) reply { return w.send(inNetwork(n), w.other(n), "") })},
 	wideRule("app", false), wideRule("purpose", false), wideRule("country", false), wideRule("prefix", false),
 	wideRule("global", true),
-	{
-		by: "quota-exceeded/everything", text: "`breaker`", known: true, abroad: true,
-		file:  roomy + "]}\nbreaker: {limit: 10, window: 1h}\n",
-		price: "{n} of 10 sends: its limit less its `reserve`",
-		exhaust: func(w *world) {
-			w.spend("quota-exceeded/everything", func(n int) reply { return w.send(nth(n), w.other(n), "") })
-		},
-	},
-	{
-		by: "quota-exceeded/failures", text: "`failures`", file: roomy + "]}",
-		bounds: func(s *policy.Set) { s.SuppressFor = 0 },
-		left:   "strangers' sends to a bad address fill half of it, {n}",
-		exhaust: func(w *world) {
-			w.spend("quota-exceeded/failures", func(n int) reply {
-				w.MailServer.Answer(vtest.NoMailbox)
-				return w.send(nth(n), w.person(), "")
-			})
-			w.MailServer.Answers = nil
-		},
-	},
-	{
-		by: "quota-exceeded/backoff", text: "`backoff`", file: roomy + "]}",
-		bounds: func(s *policy.Set) { s.Spellings = quota.Rule{} },
-		left:   "counted by class: {n} sends that fail for no fault of the address stop strangers",
-		exhaust: func(w *world) {
-			w.spend("quota-exceeded/backoff", func(n int) reply {
-				w.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1"))
-				return w.send(nth(n), w.person(), "")
-			})
-			w.MailServer.Answers = nil
-		},
-	},
-	{
-		by: "quota-exceeded/spellings", text: "`spellings`", gmail: true, file: roomy + "]}",
-		left: "it binds strangers alone, after {n} sends",
-		exhaust: func(w *world) {
-			w.spend("quota-exceeded/spellings",
-				func(n int) reply { return w.send(nth(n), fmt.Sprintf("ana.maria+%d@gmail.com", n), "") })
-		},
-	},
-	{
-		by: "quota-exceeded/carrier", text: "a carrier's hold on a number", secret: true, known: true, others: true,
-		abroad: true, sms: true,
-		file:  roomy + "]}" + carrier,
+	{by: "quota-exceeded/everything", text: "`breaker`", known: true, abroad: true,
+		file: roomy + "\nbreaker: {limit: 10, window: 1h}\n", price: "{n} of 10 sends: its limit less its `reserve`",
+		exhaust: untilRefused(toOthers)},
+	{by: "quota-exceeded/failures", text: "`failures`", file: roomy, bounds: func(s *policy.Set) { s.SuppressFor = 0 },
+		left: "strangers' sends to a bad address fill half of it, {n}", exhaust: untilFailuresRefuse(vtest.NoMailbox)},
+	{by: "quota-exceeded/backoff", text: "`backoff`", file: roomy, bounds: func(s *policy.Set) { s.Spellings = quota.Rule{} },
+		left:    "counted by class: {n} sends that fail for no fault of the address stop strangers",
+		exhaust: untilFailuresRefuse(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1"))},
+	{by: "quota-exceeded/spellings", text: "`spellings`", gmail: true, file: roomy, left: "it binds strangers alone, after {n} sends",
+		exhaust: untilRefused(func(w *world, n int) reply { return w.send(nth(n), fmt.Sprintf("ana.maria+%d@gmail.com", n), "") })},
+	{by: "quota-exceeded/carrier", text: "a carrier's hold on a number", secret: true, known: true, others: true, abroad: true,
+		sms: true, file: roomy + carrier,
 		price: "as many text messages as the carrier takes for the number; none if its limit is above what strangers may send",
 		exhaust: func(w *world) {
 			w.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonCarrierLimit, Hold: time.Hour})
-			w.spend("quota-exceeded/carrier", func(n int) reply { return w.send(nth(n), w.person(), "") })
+			w.spend(toPerson)
 			w.Carrier.Fail(nil)
-		},
-	},
-	{
-		by: "quota-exceeded/checks", text: "an app's failed checks", free: true, file: roomy + "]}",
+		}},
+	{by: "quota-exceeded/checks", text: "an app's failed checks", free: true, file: roomy,
 		bounds: func(s *policy.Set) { s.Checks.App.Limit = 50 },
 		left:   "after 10,000 wrong codes for an app in an hour its browsers get codes of 8 characters; nothing is refused",
 		exhaust: func(w *world) {
@@ -176,120 +116,76 @@ var whatRefuses = []refusal{
 				w.guess(nth(n), w.other(n), 5)
 			}
 			w.Want("characters of a browser's next code", w.send(nth(99), w.other(99), "").CodeFormat.Length, 8)
-		},
-	},
+		}},
 
-	{
-		by: "too-many-checks/FailedCheckLimit", text: "20 failed checks of a recipient's codes in a day",
-		file:    roomy + "]}",
-		left:    "counted by class: {n} wrong codes stop strangers",
-		exhaust: func(w *world) { w.guess(nth(0), w.person(), 100) },
-	},
-	{
-		by: "too-many-checks/ConsecutiveFailedCheckLimit", text: "100 failed checks of a recipient's codes in a row", secret: true,
-		known: true, file: roomy + "]}",
-		price: "{n} wrong codes, 20 a day, with no right code between them",
+	{by: "too-many-checks/FailedCheckLimit", text: "20 failed checks of a recipient's codes in a day",
+		file: roomy, left: "counted by class: {n} wrong codes stop strangers",
+		exhaust: func(w *world) { w.guess(nth(0), w.person(), 100) }},
+	{by: "too-many-checks/ConsecutiveFailedCheckLimit", text: "100 failed checks of a recipient's codes in a row", secret: true,
+		known: true, file: roomy, price: "{n} wrong codes, 20 a day, with no right code between them",
 		exhaust: func(w *world) {
 			for d := range 5 {
 				w.guess(nth(d), w.person(), 100)
 				w.Sleep(24 * time.Hour)
 			}
-		},
-	},
-	{
-		by: "too-many-checks/Network", text: "`failed_checks_per_hour`", secret: true, known: true, file: roomy + "]}",
+		}},
+	{by: "too-many-checks/Network", text: "`failed_checks_per_hour`", secret: true, known: true, file: roomy,
 		price: "{n} wrong codes from its own address, or that of `client_ip`, in an hour",
 		exhaust: func(w *world) {
 			for n := range 30 {
 				w.guess(neighbor, w.other(n), 5)
 			}
-		},
-	},
-	{
-		by: "too-many-checks/WideNetwork", text: "`failed_checks_per_hour`, of a wide network", secret: true,
-		known: true, file: roomy + "]}",
+		}},
+	{by: "too-many-checks/WideNetwork", text: "`failed_checks_per_hour`, of a wide network", secret: true, known: true, file: roomy,
 		price: "{n} wrong codes from its own /24 or /48, or that of `client_ip`, in an hour",
 		exhaust: func(w *world) {
 			for n := range 100 {
 				w.guess(inNetwork(n%20), w.other(n), 5)
 			}
-		},
-	},
-	{
-		by: "too-many-checks/App", text: "an app's bound on failed checks, 10,000 an hour", free: true,
-		left: "it alarms", file: roomy + "]}", bounds: func(s *policy.Set) { s.Checks.App.Limit = 5 },
+		}},
+	{by: "too-many-checks/App", text: "an app's bound on failed checks, 10,000 an hour", free: true,
+		left: "it alarms", file: roomy, bounds: func(s *policy.Set) { s.Checks.App.Limit = 5 },
 		exhaust: func(w *world) {
 			w.guess(nth(0), w.other(0), 5)
 			w.guess(nth(1), w.other(1), 5)
-		},
-	},
-	{
-		by: "too-many-requests", text: "`requests_per_minute`", free: true, known: true, abroad: true,
-		file:  roomy + "]}",
-		price: "{n} requests from its own address in a minute",
-		exhaust: func(w *world) {
-			w.spend("too-many-requests", func(int) reply {
-				return w.do(neighbor, "GET", "/v1/verifications/unknown",
-					"", nil)
-			})
-		},
-	},
-	{
-		by: "idempotency-key-reused", text: "an `Idempotency-Key` that can be guessed", free: true, apart: true,
-		known: true, file: roomy + "]}", key: "order-2026-11-23-01",
-		price:   "a guess from its own address, before it asks",
-		exhaust: func(w *world) { w.send(neighbor, w.other(0), "order-2026-11-23-01") },
-	},
-	{
-		by: "conflict", text: "the same, while the guess is worked on", known: true,
+		}},
+	{by: "too-many-requests", text: "`requests_per_minute`", free: true, known: true, abroad: true, file: roomy,
+		price:   "{n} requests from its own address in a minute",
+		exhaust: untilRefused(func(w *world, _ int) reply { return w.do(neighbor, "GET", "/v1/verifications/unknown", "", nil) })},
+	{by: "idempotency-key-reused", text: "an `Idempotency-Key` that can be guessed", free: true, apart: true, known: true, file: roomy,
+		key: "order-2026-11-23-01", price: "a guess from its own address, before it asks",
+		exhaust: func(w *world) { w.send(neighbor, w.other(0), "order-2026-11-23-01") }},
+	{by: "conflict", text: "the same, while the guess is worked on", known: true,
 		price: "a guess from its own address, at the same moment",
-		test:  "internal/http/api/public_test.go TestAGuessedKeyHandsNoVerificationOver",
-	},
-	{
-		by: "unavailable", text: "a place among the requests for one recipient",
-		left: "strangers have half of the places",
-		test: "internal/verify/verification/reserve_test.go TestStrangersDelayNoOthers",
-	},
-	{
-		by: "unavailable", text: "a place among all requests, in an overload",
-		left: "strangers have half of the places",
-		test: "internal/limit/admission/admission_test.go TestStrangersHaveHalf",
-	},
-	{
-		by: "unavailable", text: "more connections than the machines carry", secret: true, known: true, others: true,
-		abroad: true,
-		price:  "a flood from many networks; each is bounded",
-		test:   "internal/http/server/requests_test.go TestRequestsOfANetworkAreBounded",
-	},
+		test:  "internal/http/api/public_test.go TestAGuessedKeyHandsNoVerificationOver"},
+	{by: "unavailable", text: "a place among the requests for one recipient",
+		left: "strangers have half of the places", test: "internal/verify/verification/reserve_test.go TestStrangersDelayNoOthers"},
+	{by: "unavailable", text: "a place among all requests, in an overload",
+		left: "strangers have half of the places", test: "internal/limit/admission/admission_test.go TestStrangersHaveHalf"},
+	{by: "unavailable", text: "more connections than the machines carry", secret: true, known: true, others: true, abroad: true,
+		price: "a flood from many networks; each is bounded",
+		test:  "internal/http/server/requests_test.go TestRequestsOfANetworkAreBounded"},
 
-	{
-		by: "delivery-failed/suppressed", text: "`suppressed`", secret: true, known: true, file: roomy + "]}",
+	{by: "delivery-failed/suppressed", text: "`suppressed`", secret: true, known: true, file: roomy,
 		price: "{n} message that bounces (in a [burst](docs/policies.md#bursts-of-suppressions) after an hour), that the person reports as spam, or answers with STOP",
-		exhaust: func(w *world) {
-			w.spend("delivery-failed/suppressed", func(n int) reply {
-				a := w.send(nth(n), w.person(), "")
-				_, sent, _, err := w.Store.Verification(w.Context(), a.ID)
-				w.NoError(err)
-				_, err = w.Svc.ProviderEvents.Ingest(w.Context(), "postmark",
-					reports.Event{Meaning: reports.Complained, Mapped: true, Send: sent.ID, At: time.Now()})
-				w.NoError(err)
-				return a
-			})
-		},
-	},
-	{
-		by: "delivery-failed/opted_out", text: "`opted_out`", apart: true, secret: true, known: true, others: true,
-		abroad: true, sms: true, file: roomy + "]}" + carrier,
+		exhaust: untilRefused(func(w *world, n int) reply {
+			a := toPerson(w, n)
+			_, sent, _, err := w.Store.Verification(w.Context(), a.ID)
+			w.NoError(err)
+			_, err = w.Svc.ProviderEvents.Ingest(w.Context(), "postmark",
+				reports.Event{Meaning: reports.Complained, Mapped: true, Send: sent.ID, At: time.Now()})
+			w.NoError(err)
+			return a
+		})},
+	{by: "delivery-failed/opted_out", text: "`opted_out`", apart: true, secret: true, known: true, others: true, abroad: true,
+		sms: true, file: roomy + carrier,
 		price: "{n} text message that the person answers with STOP; the carrier stops all messages of its sender",
 		exhaust: func(w *world) {
 			w.send(nth(0), w.person(), "")
 			w.spent++
 			w.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonOptedOut})
-		},
-	},
-	{
-		by: "delivery-failed/paused", text: "`paused`, by the watch on pumping", sms: true,
-		file: roomy + "]}" + carrier,
+		}},
+	{by: "delivery-failed/paused", text: "`paused`, by the watch on pumping", sms: true, file: roomy + carrier,
 		left: "counted by class: {n} text messages whose codes are not entered stop strangers",
 		exhaust: func(w *world) {
 			for range 24 {
@@ -298,22 +194,16 @@ var whatRefuses = []refusal{
 			}
 			w.Sleep(12 * time.Minute)
 			w.Want("a stranger's message", w.refusedBy(w.send(nth(30), w.other(30), "")), "delivery-failed/paused")
-		},
-	},
+		}},
 	spendCap("global", true), spendCap("app", false), spendCap("country", true),
-	{
-		by: "delivery-failed/carrier_limit", text: "`carrier_limit`", secret: true, known: true, others: true,
-		abroad: true, sms: true,
-		file: roomy + "]}" + carrier, price: "as many text messages as the carrier takes for the number",
+	{by: "delivery-failed/carrier_limit", text: "`carrier_limit`", secret: true, known: true, others: true, abroad: true,
+		sms: true, file: roomy + carrier, price: "as many text messages as the carrier takes for the number",
 		exhaust: func(w *world) {
 			w.send(nth(0), w.person(), "")
 			w.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonCarrierLimit})
-		},
-	},
-	{
-		by: "delivery-failed/rejected", text: "`rejected`, for what the mail server thinks of us", secret: true,
-		known: true, others: true, abroad: true,
-		file: roomy + "]}", price: "as many messages to bad addresses, from many networks, as the mail server bears",
+		}},
+	{by: "delivery-failed/rejected", text: "`rejected`, for what the mail server thinks of us", secret: true, known: true,
+		others: true, abroad: true, file: roomy, price: "as many messages to bad addresses, from many networks, as the mail server bears",
 		exhaust: func(w *world) {
 			for n := range 20 {
 				w.MailServer.Answer(vtest.NoMailbox)
@@ -322,39 +212,28 @@ var whatRefuses = []refusal{
 			for range 5 { // from now on
 				w.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1"))
 			}
-		},
-	},
-	{
-		by: "delivery-failed/expired", text: "`expired`: the queue of a channel is longer than a code lives",
-		file: roomy + "]}", waits: 10 * time.Minute, apart: true,
+		}},
+	{by: "delivery-failed/expired", text: "`expired`: the queue of a channel is longer than a code lives",
+		file: roomy, waits: 10 * time.Minute, apart: true,
 		left: "strangers' messages wait apart, and have half of the attempts; {n} are more than these take in a code's life",
 		exhaust: func(w *world) {
 			w.MailServer.Each = time.Minute
 			for ; w.spent < 16*12; w.spent++ {
 				w.send(nth(w.spent), w.other(w.spent), "")
 			}
-		},
-	},
-	{
-		by: "delivery-failed/expired", text: "`expired`: a carrier is set aside", sms: true,
-		file: roomy + "]}" + carrier, tick: time.Second, free: true,
+		}},
+	{by: "delivery-failed/expired", text: "`expired`: a carrier is set aside", sms: true, file: roomy + carrier, tick: time.Second, free: true,
 		left: "a temporary answer that may be about the number is not held against the carrier for strangers; {n} numbers without a route, of 20 prefixes, were tried",
 		exhaust: func(w *world) {
 			for ; w.spent < 40; w.spent++ {
 				w.send(nth(w.spent), fmt.Sprintf("+49%d5550%03d9", 160+w.spent%20, w.spent), "")
 			}
-		},
-	},
-	{
-		by: "check/max_attempts_reached", text: "five tries of a code", known: true, file: roomy + "]}",
+		}},
+	{by: "check/max_attempts_reached", text: "five tries of a code", known: true, file: roomy,
 		price: "the ID of its verification, 128 random bits",
-		test:  "internal/verify/verification/resend_test.go TestABrowserReachesNothingOfABackEnd",
-	},
-	{
-		by: "check/canceled", text: "a code that was canceled", known: true,
-		price: "the ID of its verification, 128 random bits",
-		test:  "internal/verify/verification/resend_test.go TestABrowserReachesNothingOfABackEnd",
-	},
+		test:  "internal/verify/verification/resend_test.go TestABrowserReachesNothingOfABackEnd"},
+	{by: "check/canceled", text: "a code that was canceled", known: true, price: "the ID of its verification, 128 random bits",
+		test: "internal/verify/verification/resend_test.go TestABrowserReachesNothingOfABackEnd"},
 }
 
 // inNetwork is the nth stranger in the network of the honest callers.
@@ -370,34 +249,25 @@ func wideRule(scope string, shared bool) refusal {
 		file += carrier
 	}
 	return refusal{
-		by: "quota-exceeded/" + scope, text: "a rule on `" + scope + "`", known: true, abroad: shared,
-		file: file, sms: area,
-		price: "{n} of 10 sends: its limit less its `reserve`",
-		exhaust: func(w *world) {
-			w.spend("quota-exceeded/"+scope, func(n int) reply { return w.send(nth(n), w.other(n), "") })
-		},
+		by: "quota-exceeded/" + scope, text: "a rule on `" + scope + "`", known: true, abroad: shared, file: file, sms: area,
+		price: "{n} of 10 sends: its limit less its `reserve`", exhaust: untilRefused(toOthers),
 	}
 }
 
 // spendCap is the row of a spend cap. All apps share some.
 func spendCap(scope string, shared bool) refusal {
 	return refusal{
-		by: "delivery-failed/spend_cap/" + scope, text: "`spend` with the scope `" + scope + "`", known: true,
-		abroad: shared, sms: true,
-		file:  roomy + "]}" + carrier + "  spend: [{scope: " + scope + ", per: day, limit: 10}]\n",
-		price: "{n} of 10 messages: its limit less its `reserve`",
-		exhaust: func(w *world) {
-			w.spend("delivery-failed/spend_cap", func(n int) reply { return w.send(nth(n), w.other(n), "") })
-		},
+		by: "delivery-failed/spend_cap/" + scope, text: "`spend` with the scope `" + scope + "`", known: true, abroad: shared,
+		sms: true, file: roomy + carrier + "  spend: [{scope: " + scope + ", per: day, limit: 10}]\n",
+		price: "{n} of 10 messages: its limit less its `reserve`", exhaust: untilRefused(toOthers),
 	}
 }
 
 // ofTheRequest are the kinds of problems that no other caller can cause: they depend on the request
 // itself, the settings, or what is not a send, a look or a check.
 var ofTheRequest = []string{
-	"malformed-json", "unknown-field", "bad-request", "unauthorized", "forbidden", "insufficient-scope",
-	"secret-key-in-page", "not-found", "method-not-allowed",
-	"too-large", "unsupported-media-type", "invalid-field", "internal",
+	"malformed-json", "unknown-field", "bad-request", "unauthorized", "forbidden", "insufficient-scope", "secret-key-in-page",
+	"not-found", "method-not-allowed", "too-large", "unsupported-media-type", "invalid-field", "internal",
 	"caller-checks", "checked-here", "key-of-other-code", "not-done", "proof-redeemed", "erased", "too-many-attempts", // of proofs and administrators
 }
 
@@ -409,8 +279,7 @@ func (x refusal) cause(t *testing.T) (spent int) {
 	ask := func(w *world, i int) {
 		got, c := w.refusalOf(callers[i]), callers[i]
 		if refused := got != "" && strings.HasPrefix(x.by, got); refused != wants[i] || !refused && got != "" {
-			t.Errorf(
-				"%s, the %s key of the app %s after %d requests of strangers, itself for one %v: refused by %q, want %v",
+			t.Errorf("%s, the %s key of the app %s after %d requests of strangers, itself for one %v: refused by %q, want %v",
 				x.text, c.kind, c.app, w.spent, c.stranger, got, wants[i])
 		}
 	}
@@ -477,9 +346,7 @@ func refusalsTable(spent map[string]int) string {
 func readText(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -509,11 +376,9 @@ func TestEveryRefusalHasARow(t *testing.T) {
 		rows = append(rows, x.by)
 		if yes := x.secret || x.known || x.others || x.abroad; yes != (x.price != "") || yes == (x.left != "") ||
 			(x.exhaust == nil) == (x.test == "") {
-			t.Errorf("the row of %s has a price exactly if there is a yes, else what is left, and one way to try it",
-				x.text)
+			t.Errorf("the row of %s has a price exactly if there is a yes, else what is left, and one way to try it", x.text)
 		}
-		if path, name, named := strings.Cut(x.test, " "); named &&
-			!strings.Contains(readText(t, "../../../"+path), "\nfunc "+name+"(") {
+		if path, name, named := strings.Cut(x.test, " "); named && !strings.Contains(readText(t, "../../../"+path), "\nfunc "+name+"(") {
 			t.Errorf("the row of %s: %s is not in %s", x.text, name, path)
 		}
 	}

@@ -77,23 +77,11 @@ func appsOfTests() string {
 	return lines
 }
 
-// loadTested returns the settings of a file with these lines and the apps of the tests.
-func loadTested(t *testing.T, lines string) config.Config {
-	t.Helper()
-	cfg, err := config.Load([]string{"SENDCODE_CONFIG=c", "CARRIER_TOKEN=token"}, func(string) ([]byte, error) {
-		return []byte(appsOfTests() + lines), nil
-	})
-	if err != nil {
-		t.Fatalf("%v\n%s", err, lines)
-	}
-	return cfg
-}
-
 // inWorld runs a test of a row in a world of its own, in which both apps know a browser. No rule
 // counts what that has sent, except in a roomy policy with a tick of its own.
 func inWorld(t *testing.T, row refusal, test func(w *world)) {
 	t.Helper()
-	cfg := loadTested(t, row.file)
+	cfg := loadConfig(t, appsOfTests()+row.file, "CARRIER_TOKEN=token")
 	settings := func(s *vtest.Settings) {
 		s.Set, s.Vault.Folding, s.Tick, s.Watch = cfg.PolicySet(time.Now()), cfg.Folding(),
 			cmp.Or(row.tick, time.Minute), (&App{cfg: cfg}).prefixWatch()
@@ -132,8 +120,7 @@ func pricedCarriers(r *vtest.Rig, cfg config.Config) outbox.Carrier {
 		caps = append(caps, outbox.SpendCap(c))
 	}
 	c := cfg.SMS.Carriers[0]
-	return sms.NewCarriers([]sms.Route{{Carrier: rigCarrier{r.Carrier}, Prices: c.Prices,
-		DefaultPrice: c.Prices["default"]}},
+	return sms.NewCarriers([]sms.Route{{Carrier: rigCarrier{r.Carrier}, Prices: c.Prices, DefaultPrice: c.Prices["default"]}},
 		sms.Options{Reserve: outbox.NewBudget(r.Store, caps, slog.New(slog.DiscardHandler), func(string) {}).Reserve})
 }
 
@@ -146,8 +133,7 @@ func (rigCarrier) Name() string { return "fake" }
 
 func (c rigCarrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
 	if strings.HasSuffix(m.To, noRoute) && m.To != vtest.Mobile {
-		return delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer,
-			PerNumber: true}
+		return delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, PerNumber: true}
 	}
 	receipt, err := c.Carrier.Send(ctx, m)
 	var fail *delivery.Error
@@ -319,23 +305,43 @@ func (w *world) refusalOf(c caller) string {
 	return ""
 }
 
-// spend has strangers ask until this refuses one, the nth asking the nth time. It returns how many
-// it took.
-func (w *world) spend(by string, ask func(n int) reply) int {
+// toPerson has the nth stranger send to the person.
+func toPerson(w *world, n int) reply { return w.send(nth(n), w.person(), "") }
+
+// toOthers has the nth stranger send to the nth other recipient.
+func toOthers(w *world, n int) reply { return w.send(nth(n), w.other(n), "") }
+
+// untilRefused is spend, for the table.
+func untilRefused(ask func(w *world, n int) reply) func(*world) {
+	return func(w *world) { w.spend(ask) }
+}
+
+// untilFailuresRefuse is spend of sends to the person that the mail server answers so, for the table.
+func untilFailuresRefuse(answer func(context.Context) error) func(*world) {
+	return func(w *world) {
+		w.spend(func(w *world, n int) reply {
+			w.MailServer.Answer(answer)
+			return toPerson(w, n)
+		})
+		w.MailServer.Answers = nil
+	}
+}
+
+// spend has strangers ask until what the row is about refuses one, the nth asking the nth time.
+func (w *world) spend(ask func(w *world, n int) reply) {
 	w.Helper()
 	for n := range 10_000 {
-		a := ask(n)
+		a := ask(w, n)
 		switch got := w.refusedBy(a); {
-		case got == by:
+		case strings.HasPrefix(w.row.by+"/", got+"/"): // the row of a spend cap names its scope too
 			w.spent += n
-			return n
+			return
 		case got != "" && !strings.HasPrefix(got, server.DeliveryFailed.Slug) && got != string(store.Queued) &&
 			got != string(store.Sending) && got != server.NotFound.Slug:
-			w.Fatalf("stranger %d: %s, want %s: %+v", n, got, by, a)
+			w.Fatalf("stranger %d: %s, want %s: %+v", n, got, w.row.by, a)
 		}
 	}
-	w.Fatalf("strangers are never refused by %s", by)
-	return 0
+	w.Fatalf("strangers are never refused by %s", w.row.by)
 }
 
 // guess has a stranger enter n wrong codes for verifications of its own for an address, and returns

@@ -20,8 +20,7 @@ func TestOIDC(t *testing.T) {
 		Issuer: "https://id.example/realms/main", ClientID: "console", Claim: "email",
 		RedirectURL: "https://console.example/admin/oidc/callback", Scopes: []string{"openid", "email"},
 	})
-	if !c.AdminLoginEnabled() || slices.ContainsFunc(c.missingSecrets(),
-		func(s storedSecret) bool { return s.key == "admin_password" }) {
+	if !c.AdminLoginEnabled() || slices.ContainsFunc(c.missingSecrets(), func(s storedSecret) bool { return s.key == "admin_password" }) {
 		t.Error("a password is made beside the provider")
 	}
 	must(t, strings.NewReplacer("https://id.example", "http://127.0.0.1:5556", "https://console.example",

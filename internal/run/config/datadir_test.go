@@ -24,9 +24,7 @@ func loaded(t *testing.T, environ ...string) Config {
 func filled(t *testing.T, c Config) (Config, []ShownSecret) {
 	t.Helper()
 	generated, err := c.LoadOrCreateSecrets(c.DataDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return c, generated
 }
 
@@ -40,12 +38,8 @@ func failsWith(t *testing.T, what string, err error, reason string) {
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	ok(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 func TestSecretsAreMadeOnceAndReadAgain(t *testing.T) {
@@ -57,8 +51,7 @@ func TestSecretsAreMadeOnceAndReadAgain(t *testing.T) {
 	}
 	is(t, "generated", generated, want)
 	is(t, "key of the app", first.Apps[0].Keys[0].SHA256, sumOf(first.APIKey.Reveal()))
-	is(t, "lengths", []int{len(first.IndexKeyBytes()), len(first.AdminPassword.Reveal()), len(first.APIKey.Reveal())},
-		[]int{32, 20, 35})
+	is(t, "lengths", []int{len(first.IndexKeyBytes()), len(first.AdminPassword.Reveal()), len(first.APIKey.Reveal())}, []int{32, 20, 35})
 	again := loaded(t)
 	again.DataDir = c.DataDir
 	second, generated := filled(t, again)
@@ -78,8 +71,7 @@ func TestSecretsAreMadeOnceAndReadAgain(t *testing.T) {
 func TestGeneratedSecrets(t *testing.T) {
 	const key, password, ring, index = "api_key ", "admin_password ", "secret_keys ", "index_key "
 	postgres := "SENDCODE_DATABASE_URL=postgres://h/d"
-	given := []string{"SENDCODE_API_KEY=" + goodKey, "SENDCODE_INDEX_KEY=" + goodIndex,
-		"SENDCODE_ADMIN_PASSWORD_HASH=" + goodHash}
+	given := []string{"SENDCODE_API_KEY=" + goodKey, "SENDCODE_INDEX_KEY=" + goodIndex, "SENDCODE_ADMIN_PASSWORD_HASH=" + goodHash}
 	keyOf := func(app, kind string) string {
 		return fmt.Sprintf("apps: [{name: %s, keys: [{id: a, kind: %s, sha256: %x}]}]", app, kind, sumOf("k"))
 	}
@@ -95,8 +87,7 @@ func TestGeneratedSecrets(t *testing.T) {
 		"its secret key":  {keyOf("default", "secret"), nil, password + ring + index},
 		"another app's":   {keyOf("shop", "secret"), nil, password + ring + index},
 		"a public key":    {keyOf("shop", "public"), nil, password + ring + index},
-		"variables' public key": {"", []string{"SENDCODE_PUBLIC_KEY=pk_" + goodKey[3:],
-			"SENDCODE_ORIGINS=https://shop.example"},
+		"variables' public key": {"", []string{"SENDCODE_PUBLIC_KEY=pk_" + goodKey[3:], "SENDCODE_ORIGINS=https://shop.example"},
 			password + ring + index},
 		"all but the ring":       {"", given, ring},
 		"all":                    {"", append(given, "SENDCODE_SECRET_KEYS="+goodRing, postgres), ""},
@@ -164,9 +155,7 @@ func TestSecretsAreForTheOwnerOnly(t *testing.T) {
 		}
 	}
 	for _, mode := range []os.FileMode{0o640, 0o604, 0o620} {
-		if err := os.Chmod(secrets, mode); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.Chmod(secrets, mode))
 		_, err := c.LoadOrCreateSecrets(c.DataDir)
 		failsWith(t, mode.String(), err, "chmod 600")
 	}
@@ -178,8 +167,7 @@ func TestDamagedSecretsAreNeverMadeAnew(t *testing.T) {
 	c, _ := filled(t, loaded(t))
 	path := filepath.Join(c.DataDir, "secrets.yaml")
 	whole := read(t, path)
-	damaged := map[string]string{"empty": "", "zeros": strings.Repeat("\x00", len(whole)), "not YAML": "{",
-		"other":    "hello: world\n",
+	damaged := map[string]string{"empty": "", "zeros": strings.Repeat("\x00", len(whole)), "not YAML": "{", "other": "hello: world\n",
 		"an extra": whole + "more: 1\n", "twice": whole + strings.SplitAfter(whole, "\n")[2]}
 	for cut := strings.Index(whole, "secret_keys"); cut < len(whole)-2; cut += 7 {
 		damaged[fmt.Sprintf("cut at %d", cut)] = whole[:cut]
@@ -194,8 +182,7 @@ func TestDamagedSecretsAreNeverMadeAnew(t *testing.T) {
 		_, err := again.LoadOrCreateSecrets(c.DataDir)
 		failsWith(t, name, err, "secrets.yaml is damaged")
 		for _, s := range storedSecrets {
-			if value := s.of(&c).Reveal(); strings.Contains(fmt.Sprint(err), value[len(value)-8:]) ||
-				s.of(&again).IsSet() {
+			if value := s.of(&c).Reveal(); strings.Contains(fmt.Sprint(err), value[len(value)-8:]) || s.of(&again).IsSet() {
 				t.Errorf("%s: the %s is shown or filled in: %v", name, s.key, err)
 			}
 		}
@@ -218,6 +205,8 @@ func TestLostSecretsAreNeverMadeAnew(t *testing.T) {
 	}
 }
 
+// A data directory that is none ends in an error. A database that cannot be looked for counts as one, so
+// that its keys are not made anew.
 func TestDataDirThatCannotBe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
@@ -226,15 +215,14 @@ func TestDataDirThatCannotBe(t *testing.T) {
 	failsWith(t, "fill", err, "cannot be made: not a directory")
 	_, err = LockDataDir(t.Context(), file, 0)
 	failsWith(t, "lock", err, "cannot be made: not a directory")
+	is(t, "a database may be there", DatabaseFileMayExist(file), true)
 }
 
 // A start that is interrupted while it waits for the lock returns ctx's error, not ErrDataDirInUse.
 func TestLockDataDirInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	release, err := LockDataDir(t.Context(), dir, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer func() { _ = release() }()
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(lockRetryEvery, cancel)
@@ -271,25 +259,11 @@ func TestStartsAtOnceAgreeOnTheSecrets(t *testing.T) {
 func TestFailedWriteLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	taken := filepath.Join(dir, "secrets.yaml") // a directory cannot be replaced by a file
-	if err := os.Mkdir(taken, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Mkdir(taken, 0o700))
 	if err := writeSecrets(taken, map[string]string{"api_key": goodKey}); err == nil {
 		t.Error("written over a directory")
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
-}
-
-// A database that cannot be looked for counts as one, so that its keys are not made anew.
-func TestDatabaseFileMayExist(t *testing.T) {
-	dir := t.TempDir()
-	is(t, "in an empty directory", DatabaseFileMayExist(dir), false)
-	file := filepath.Join(dir, DatabaseFile)
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	is(t, "beside the file", DatabaseFileMayExist(dir), true)
-	is(t, "in what is no directory", DatabaseFileMayExist(file), true)
 }

@@ -172,8 +172,6 @@ func TestDocumentsNameVariables(t *testing.T) {
 func read(t testing.TB, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return string(content)
 }

@@ -15,10 +15,8 @@ import (
 // prints as a file that it accepts again.
 func FuzzFile(f *testing.F) {
 	for _, seed := range []string{
-		"", read(f, "testdata/full.yaml"), "a: &a [*a]", "policies: {default: [{}]}", "? [a]\n: b",
-		"--- |\n x\n...\n---\n", "page: {app: shop}\n<<: {}", "\xff", "purposes: {a: {ttl: 1h}}",
+		"", read(f, "testdata/full.yaml"), "\xff", "trusted_proxies: [::1, 10.0.0.1/8]",
 		"apps: [{name: default, keys: [{id: a, kind: secret, sha256: " + strings.Repeat("ab", 32) + "}]}]",
-		"trusted_proxies: [::1, 10.0.0.1/8]", "!!map {addr: x}", "addr: !!binary x",
 	} {
 		f.Add(seed)
 	}
@@ -40,8 +38,7 @@ func FuzzFile(f *testing.F) {
 			for _, r := range rules {
 				plain = append(plain, r.quotaRule(r.Name, r.Scope))
 			}
-			if !found || !limitsRecipients(rules) || quota.Validate(plain) != nil || p.TTL < 30*time.Second ||
-				p.TTL > 24*time.Hour ||
+			if !found || !limitsRecipients(rules) || quota.Validate(plain) != nil || p.TTL < 30*time.Second || p.TTL > 24*time.Hour ||
 				p.TTL > 10*time.Minute && p.Kind != "confirm" || p.Kind == "confirm" && p.Code.Length < 8 ||
 				p.Code.Length < 6 || p.Code.Length > 10 {
 				t.Fatalf("accepted %+v", p)
@@ -59,13 +56,11 @@ func FuzzFile(f *testing.F) {
 
 // Nor does any environment.
 func FuzzEnviron(f *testing.F) {
-	f.Add("SENDCODE_ADDR=:80\nSENDCODE_SMTP_URL=smtp://u:p@h\nSENDCODE_REDIS_URL=redis://h?db=1")
 	f.Add("SENDCODE_DATABASE_URL=postgres://h1,h2:1/x?a=b&c\nSENDCODE_MAIL_FROM=a <b@c>\nSENDCODE_INDEX_KEY==")
 	f.Add("SENDCODE_ADMIN_PASSWORD_HASH=" + goodHash + "\nSENDCODE_SECRET_KEYS=" + goodRing)
 	f.Fuzz(func(t *testing.T, lines string) {
 		c, err := Load(strings.Split(lines, "\n"), files{}.read)
-		if err == nil && !c.Loopback() && (!c.SecretKeys.IsSet() || !c.IndexKey.IsSet() || !c.APIKey.IsSet() ||
-			c.SMTPURL == "") {
+		if err == nil && !c.Loopback() && (!c.SecretKeys.IsSet() || !c.IndexKey.IsSet() || !c.APIKey.IsSet() || c.SMTPURL == "") {
 			t.Fatal("others can reach a server without secrets of its own")
 		}
 		_ = c.YAML()

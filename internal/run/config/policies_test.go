@@ -38,12 +38,9 @@ limits:
 	}
 	is(t, "reserve", c.PolicySet(time.Now()).Purposes["default"].Reserve, map[string]int{"own": 2})
 	shanghai, err := time.LoadLocation("Asia/Shanghai")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	is(t, "gift", c.Limits["gift"][0].QuotaRule(), quota.Rule{Name: "week", Limit: 3, Days: 7, Zone: shanghai})
-	is(t, "web", c.Limits["web"][0].QuotaRule(),
-		quota.Rule{Name: "minute", Limit: 100, Window: time.Minute, Observe: true})
+	is(t, "web", c.Limits["web"][0].QuotaRule(), quota.Rule{Name: "minute", Limit: 100, Window: time.Minute, Observe: true})
 }
 
 // The built-in policy has a reserve if strangers' browsers reach an app, and is known as built in.
@@ -52,37 +49,29 @@ func TestReserveOfTheBuiltInPolicy(t *testing.T) {
 	public := "apps: [{name: shop, origins: [https://shop.example], keys: [{id: k, kind: public, sha256: " +
 		strings.Repeat("ab", 32) + "}]}]\n"
 	written := "policies: {default: [{name: hour, scope: recipient, limit: 3, window: 1h}]}\n"
-	const byVariable = "# the public key is a variable"
+	byVariable := []string{"SENDCODE_PUBLIC_KEY=pk_" + strings.Repeat("a", 32), "SENDCODE_ORIGINS=https://shop.example"}
 	for _, c := range []struct {
 		yaml    string
+		environ []string
 		reserve map[string]int
 		builtIn bool
 		reached []bool // the apps default and, if there is one, shop
 	}{
-		{"", map[string]int{}, true, []bool{false}},
-		{public, map[string]int{"hour": 1, "day": 2}, true, []bool{false, true}},
-		{public + written, map[string]int{}, false, []bool{false, true}},
-		{"page: {app: default}", map[string]int{"hour": 1, "day": 2}, true, []bool{true}},
-		{byVariable, map[string]int{"hour": 1, "day": 2}, true, []bool{true}},
+		{"", nil, map[string]int{}, true, []bool{false}},
+		{public, nil, map[string]int{"hour": 1, "day": 2}, true, []bool{false, true}},
+		{public + written, nil, map[string]int{}, false, []bool{false, true}},
+		{"page: {app: default}", reachable, map[string]int{"hour": 1, "day": 2}, true, []bool{true}},
+		{"", byVariable, map[string]int{"hour": 1, "day": 2}, true, []bool{true}},
 	} {
-		var environ []string
-		switch {
-		case strings.HasPrefix(c.yaml, "page"):
-			environ = reachable
-		case c.yaml == byVariable:
-			environ = []string{"SENDCODE_PUBLIC_KEY=pk_" + strings.Repeat("a", 32),
-				"SENDCODE_ORIGINS=https://shop.example"}
-		}
-		got := must(t, c.yaml, environ...)
+		got := must(t, c.yaml, c.environ...)
 		var reached []bool
 		for _, a := range got.Apps {
 			reached = append(reached, got.reachedByStrangers(a))
 		}
 		byDefault := got.PolicySet(time.Now()).Purposes["default"]
-		is(t, c.yaml, []any{byDefault.Reserve, byDefault.BuiltIn, reached}, []any{c.reserve, c.builtIn, c.reached})
+		is(t, fmt.Sprint(c.yaml, c.environ), []any{byDefault.Reserve, byDefault.BuiltIn, reached}, []any{c.reserve, c.builtIn, c.reached})
 	}
-	own := must(t,
-		"policies: {own: [{name: day, scope: recipient, limit: 2, window: 24h}]}\npurposes: {gift: {policy: own}}")
+	own := must(t, "policies: {own: [{name: day, scope: recipient, limit: 2, window: 24h}]}\npurposes: {gift: {policy: own}}")
 	is(t, "beside the built-in one", own.PolicySet(time.Now()).Purposes["gift"].BuiltIn, false)
 }
 
@@ -111,8 +100,7 @@ sms:
 	is(t, "of rules", c.PolicySet(time.Now()).Purposes["default"].Reserve,
 		map[string]int{"app": 2, "purpose": 1, "country": 200, "prefix": 1, "written": 9})
 	is(t, "of the breaker", c.Breaker.Reserve, 200)
-	is(t, "of spend caps, in millionths", []int64{c.SMS.Spend[0].Reserve, c.SMS.Spend[1].Reserve},
-		[]int64{200_000, 10_000})
+	is(t, "of spend caps, in millionths", []int64{c.SMS.Spend[0].Reserve, c.SMS.Spend[1].Reserve}, []int64{200_000, 10_000})
 	is(t, "written for the breaker", must(t, "breaker: {limit: 1000, window: 60s, reserve: 1}").Breaker.Reserve, 1)
 	is(t, "without a breaker", must(t, "").Breaker, breakerSettings{})
 }
@@ -121,9 +109,7 @@ sms:
 // in whole hours.
 func TestRetentionOutlastsEveryRule(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	longest := quota.LongestKeep([]quota.Rule{
 		{Window: quota.MaxWindow}, {Days: quota.MaxDays, Zone: berlin}, {Per: quota.Month, Zone: berlin},
 	})

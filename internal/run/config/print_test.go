@@ -38,23 +38,21 @@ func TestHashOfSettings(t *testing.T) {
 	if len(want) != 12 {
 		t.Errorf("the hash is %q", want)
 	}
-	for what, same := range map[string]Config{
-		"read again":  must(t, file, index),
-		"an address":  must(t, file+"addr: 127.0.0.1:9\nadmin_addr: 127.0.0.1:8\n", index),
-		"a directory": must(t, file+"data_dir: /x\n", index),
-		"a secret":    must(t, file, index, "SENDCODE_METRICS_TOKEN=a-token-of-twenty-odd-characters"),
+	for what, x := range map[string]struct {
+		config Config
+		same   bool
+	}{
+		"read again":    {must(t, file, index), true},
+		"an address":    {must(t, file+"addr: 127.0.0.1:9\nadmin_addr: 127.0.0.1:8\n", index), true},
+		"a directory":   {must(t, file+"data_dir: /x\n", index), true},
+		"a secret":      {must(t, file, index, "SENDCODE_METRICS_TOKEN=a-token-of-twenty-odd-characters"), true},
+		"a rule":        {must(t, strings.Replace(file, "limit: 2", "limit: 3", 1), index), false},
+		"retention":     {must(t, file+"retention: 900h\n", index), false},
+		"Redis":         {must(t, file, index, "SENDCODE_REDIS_URL=redis://h"), false},
+		"the index key": {must(t, file, other), false},
 	} {
-		if got := same.Hash(); got != want {
-			t.Errorf("%s: %s, want %s", what, got, want)
-		}
-	}
-	for what, differs := range map[string]Config{
-		"a rule":    must(t, strings.Replace(file, "limit: 2", "limit: 3", 1), index),
-		"retention": must(t, file+"retention: 900h\n", index),
-		"Redis":     must(t, file, index, "SENDCODE_REDIS_URL=redis://h"), "the index key": must(t, file, other),
-	} {
-		if got := differs.Hash(); got == want {
-			t.Errorf("%s: the hash is the same", what)
+		if got := x.config.Hash(); (got == want) != x.same {
+			t.Errorf("%s: %s, and it was %s", what, got, want)
 		}
 	}
 }
@@ -71,8 +69,7 @@ func TestWaysToWrite(t *testing.T) {
 		"sms: {public_url: https://codes.shop.example/x/}":                             "public_url: https://codes.shop.example/x\n",
 		"sms: {spend: [{scope: app, per: day, limit: 0.500}]}":                         "limit: \"0.5\"",
 		"sms: {unwatched: +}":                                                          "unwatched: [+]",
-		oidcYAML +
-			"    scopes: [groups profile]\n    claim: x": "scopes: [openid, groups, profile]",
+		oidcYAML + "    scopes: [groups profile]\n    claim: x":                        "scopes: [openid, groups, profile]",
 	} {
 		if c := must(t, yaml); !strings.Contains(readBack(t, c).YAML(), printed) {
 			t.Errorf("%s: %q is not in\n%s", yaml, printed, c.YAML())
@@ -139,8 +136,7 @@ func TestConfigurationNeverPrintsSecrets(t *testing.T) {
 			"SENDCODE_WEBHOOK_SECRETS=default:" + hook, "SENDCODE_SECRET_KEYS=" + ring, "SENDCODE_INDEX_KEY=" + index,
 			"SENDCODE_API_KEY=" + key, "SENDCODE_ADMIN_TOKEN=" + token,
 			"SENDCODE_ADMIN_PASSWORD=" + admin,
-			"SENDCODE_DATABASE_URL=postgres://" + u + ":" + database + "@h1,h2:5432/d?sslmode=disable&password=" +
-				url.QueryEscape(redis),
+			"SENDCODE_DATABASE_URL=postgres://" + u + ":" + database + "@h1,h2:5432/d?sslmode=disable&password=" + url.QueryEscape(redis),
 			"SENDCODE_REDIS_URL=redis+sentinel://" + u + ":" + redis + "@h1:26379,h2/master/0?sentinel_password=" +
 				url.QueryEscape(database),
 			"SENDCODE_SMTP_URL=smtp://" + smtp + ":" + smtp + "@h," + "smtps://u" + u + ":" + smtp2 + "@h",
@@ -161,8 +157,7 @@ func TestConfigurationNeverPrintsSecrets(t *testing.T) {
 				t.Fatalf("%s is shown", name)
 			}
 		}
-		if !strings.Contains(c.YAML(), "SECRET_KEYS: set, 1 key\n") ||
-			!strings.Contains(c.YAML(), "@h1,h2:5432/d?sslmode=disable") ||
+		if !strings.Contains(c.YAML(), "SECRET_KEYS: set, 1 key\n") || !strings.Contains(c.YAML(), "@h1,h2:5432/d?sslmode=disable") ||
 			!strings.Contains(c.YAML(), "@h,smtps://") {
 			t.Fatalf("too much is hidden:\n%s", c.YAML())
 		}

@@ -34,13 +34,21 @@ func TestDocumentedProviders(t *testing.T) {
 	for _, p := range documented(t).Providers {
 		sources[p.Name] = p.SourceWithSecret()
 	}
+	eventsIn := func(what, source string, body []byte) (got []string) {
+		t.Helper()
+		all, err := sources[source].Parse(body)
+		ok(t, err)
+		for _, e := range all {
+			got = append(got, e.Type+" "+string(e.Meaning)+" "+e.Detail)
+			is(t, what, []any{e.Send.String(), e.To, e.At.Unix(), e.Mapped}, []any{send, "ana@example.com", at.Unix(), true})
+		}
+		return got
+	}
 	basic := &http.Request{Header: http.Header{}}
 	basic.SetBasicAuth("sendcode", hiddenSecret)
 	svix := func(file string) http.Header {
 		secret, err := base64.StdEncoding.DecodeString(standardSecret)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		mac := hmac.New(sha256.New, secret)
 		mac.Write([]byte("msg_1.1772600767." + strings.ReplaceAll(read(t, "testdata/events/"+file), "SEND", send)))
 		return http.Header{"Svix-Id": {"msg_1"}, "Svix-Timestamp": {"1772600767"},
@@ -83,17 +91,7 @@ func TestDocumentedProviders(t *testing.T) {
 		s := sources[x.source]
 		is(t, x.file+": of the provider", s.Verify(x.header, []byte(body), at), true)
 		is(t, x.file+": of others", s.Verify(http.Header{}, []byte(strings.Replace(body, "tok", "kot", 1)), at), false)
-		all, err := s.Parse([]byte(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, e := range all {
-			got = append(got, e.Type+" "+string(e.Meaning)+" "+e.Detail)
-			is(t, x.file, []any{e.Send.String(), e.To, e.At.Unix(), e.Mapped},
-				[]any{send, "ana@example.com", at.Unix(), true})
-		}
-		is(t, x.file, got, x.want)
+		is(t, x.file, eventsIn(x.file, x.source, []byte(body)), x.want)
 	}
 	amazon := snstest.New(t)
 	is(t, "topic of the example", sources["ses"].Auth.Topic, snstest.Topic)
@@ -108,17 +106,8 @@ func TestDocumentedProviders(t *testing.T) {
 		body := amazon.Sign(snstest.Notification(text, at))
 		is(t, "ses: without its certificate", sources["ses"].Verify(http.Header{}, body, at), false)
 		m, err := amazon.Subscriber().Verify(t.Context(), body, at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, err := sources["ses"].Parse([]byte(m.Text))
-		if err != nil || len(all) != 1 {
-			t.Fatal(len(all), err)
-		}
-		e := all[0]
-		is(t, "ses: "+file, e.Type+" "+string(e.Meaning)+" "+e.Detail, want)
-		is(t, "ses: "+file, []any{e.Send.String(), e.To, e.At.Unix(), e.Mapped},
-			[]any{send, "ana@example.com", at.Unix(), true})
+		ok(t, err)
+		is(t, "ses: "+file, eventsIn("ses: "+file, "ses", []byte(m.Text)), []string{want})
 	}
 	is(t, "header of mails", sources["postmark"].Header, "X-PM-Metadata-send")
 }
@@ -133,9 +122,7 @@ func TestProvidersArePrinted(t *testing.T) {
 	is(t, "printed and read", again.YAML(), c.YAML())
 	again.Providers[0].Secret = newSecret("another-secret-of-ours")
 	is(t, "needs a restart", c.RestartChanges(again), []string{"provider_events"})
-	standard := must(t,
-		"provider_events: [{name: a, scheme: standard_webhooks, secret_env: SECRET, message: a, type: b, "+
-			"outcomes: {c: delivered}}]", "SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").Providers[0]
-	is(t, "key and header", []any{len(standard.SourceWithSecret().Auth.Secrets[0]), standard.Auth.Header},
-		[]any{24, "webhook-"})
+	standard := must(t, "provider_events: [{name: a, scheme: standard_webhooks, secret_env: SECRET, message: a, type: b, "+
+		"outcomes: {c: delivered}}]", "SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").Providers[0]
+	is(t, "key and header", []any{len(standard.SourceWithSecret().Auth.Secrets[0]), standard.Auth.Header}, []any{24, "webhook-"})
 }

@@ -131,7 +131,14 @@ func variablesList(t *testing.T) (text string) {
 			name += "*"
 		}
 		if v.secret || v.key == configFileKey || v.key == configTextKey || strings.Contains(v.key, ".") {
-			text += row(name, all[v.key].field, all[v.key].meaning)
+			unset := all[v.key].field.Tag.Get("unset")
+			if byDefault := all[v.key].field.Tag.Get("default"); byDefault != "" {
+				unset = "`" + byDefault + "`"
+			}
+			if unset != "" {
+				name += " (" + unset + ")"
+			}
+			text += "- " + name + ": " + all[v.key].meaning + "\n"
 		} else {
 			inFile = append(inFile, name)
 		}
@@ -139,19 +146,6 @@ func variablesList(t *testing.T) (text string) {
 	text += "- `" + portVariable +
 		"`: Without `SENDCODE_ADDR`, and `addr` in the file: all interfaces at this port. Platforms set it.\n"
 	return text + "- As keys in the file: " + strings.Join(inFile, ", ") + "\n"
-}
-
-// row returns a line of a list of settings: what it names, its default in brackets, and its
-// meaning.
-func row(name string, f reflect.StructField, meaning string) string {
-	unset := f.Tag.Get("unset")
-	if byDefault := f.Tag.Get("default"); byDefault != "" {
-		unset = "`" + byDefault + "`"
-	}
-	if unset != "" {
-		name += " (" + unset + ")"
-	}
-	return "- " + name + ": " + meaning + "\n"
 }
 
 // comments are what stands above fields, on one line, by package, struct and field:
@@ -163,9 +157,7 @@ func comments(t *testing.T) map[string]string {
 	}
 	for _, path := range settings(t) {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			spec, ok := n.(*ast.TypeSpec)
 			if !ok {
@@ -193,9 +185,7 @@ var link = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 func exampleFile(t *testing.T) string {
 	t.Helper()
 	c, err := Load(nil, files{}.read)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	root := c.yamlNode()
 	annotate(t, root, reflect.TypeFor[Config]())
 	var body strings.Builder
@@ -203,9 +193,7 @@ func exampleFile(t *testing.T) string {
 		encoder := yaml.NewEncoder(&body)
 		encoder.SetIndent(2)
 		body.WriteString("\n")
-		if err := encoder.Encode(&yaml.Node{Kind: yaml.MappingNode, Content: root.Content[i : i+2]}); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, encoder.Encode(&yaml.Node{Kind: yaml.MappingNode, Content: root.Content[i : i+2]}))
 	}
 	return "# yaml-language-server: $schema=schema.json\n" +
 		"# Editors complete by this schema; `sendcode config --schema > schema.json` writes it.\n\n" +

@@ -6,14 +6,7 @@ import (
 	"testing"
 )
 
-// A password that changes inside a URL differs too, though the printed forms are alike.
-func TestRestartChangesSeePasswordsOfURLs(t *testing.T) {
-	with := func(password string) Config {
-		return must(t, "", "SENDCODE_DATABASE_URL=postgres://u:"+password+"@h/d")
-	}
-	is(t, "changes", with("one").RestartChanges(with("two")), []string{"SENDCODE_DATABASE_URL"})
-}
-
+// A password that changes inside a URL needs a restart too, though the printed forms are alike.
 func TestWithReloadable(t *testing.T) {
 	c, next := must(t, ""), must(t, read(t, "testdata/full.yaml"))
 	got := c.WithReloadable(next)
@@ -25,12 +18,15 @@ func TestWithReloadable(t *testing.T) {
 		"SENDCODE_ADDR SENDCODE_ADMIN_ADDR SENDCODE_DRAIN SENDCODE_DATA_DIR "+
 			"SENDCODE_DATABASE_URL SENDCODE_DATABASE_ROLE SENDCODE_REDIS_URL SENDCODE_SMTP_URL SENDCODE_MAIL_FROM "+
 			"SENDCODE_LOG_LEVEL templates trusted_proxies folding sms page admin")
-	secrets := with(reachable[1:6], "SENDCODE_ADMIN_TOKEN=twenty-characters-ok",
-		"SENDCODE_METRICS_TOKEN=twenty-characters-ok",
+	secrets := with(reachable[1:6], "SENDCODE_ADMIN_TOKEN=twenty-characters-ok", "SENDCODE_METRICS_TOKEN=twenty-characters-ok",
 		"SENDCODE_OIDC_CLIENT_SECRET=x", "SENDCODE_ADMIN_TOKEN_ROLE=owner", "SENDCODE_WEBHOOK_SECRETS=default:"+hookOne)
 	is(t, "secrets", strings.Join(c.RestartChanges(must(t, "", secrets...)), " "),
 		"SENDCODE_SMTP_URL admin SENDCODE_SECRET_KEYS SENDCODE_INDEX_KEY "+
 			"SENDCODE_ADMIN_PASSWORD_HASH SENDCODE_ADMIN_TOKEN SENDCODE_METRICS_TOKEN SENDCODE_OIDC_CLIENT_SECRET")
+	withPassword := func(password string) Config {
+		return must(t, "", "SENDCODE_DATABASE_URL=postgres://u:"+password+"@h/d")
+	}
+	is(t, "a password", withPassword("one").RestartChanges(withPassword("two")), []string{"SENDCODE_DATABASE_URL"})
 	of := func(yaml string) Config {
 		return must(t, "test_recipients: [{to: a@b.example, code: '123456', expires: "+yaml+"}]")
 	}
@@ -41,15 +37,12 @@ func TestWithReloadable(t *testing.T) {
 // left.
 func TestReloadedKeys(t *testing.T) {
 	c := must(t, "")
-	if _, err := c.LoadOrCreateSecrets(t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.LoadOrCreateSecrets(t.TempDir())
+	ok(t, err)
 	for key, next := range map[string]Config{
 		c.APIKey.Reveal(): must(t, ""), goodKey: must(t, "", "SENDCODE_API_KEY="+goodKey),
-		"sk_own": must(t, fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: secret, sha256: %x}]}]",
-			sumOf("sk_own"))),
-		"pk_own": must(t, fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: public, sha256: %x}]}]",
-			sumOf("pk_own"))),
+		"sk_own": must(t, fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: secret, sha256: %x}]}]", sumOf("sk_own"))),
+		"pk_own": must(t, fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: public, sha256: %x}]}]", sumOf("pk_own"))),
 	} {
 		renewed := c.WithReloadable(next)
 		if keys := renewed.Apps[0].Keys; len(keys) != 1 || keys[0].SHA256 != sumOf(key) {

@@ -27,9 +27,7 @@ func TestSchema(t *testing.T) {
 	var b bytes.Buffer
 	out := json.NewEncoder(&b)
 	out.SetEscapeHTML(false)
-	if err := out.Encode(whole); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, out.Encode(whole))
 	golden.File(t, "schema.json", strings.ReplaceAll(b.String(), `},"`, "},\n\""))
 	compiler := jsonschema.NewCompiler()
 	parsed, err := jsonschema.UnmarshalJSON(&b)
@@ -47,9 +45,7 @@ func TestSchema(t *testing.T) {
 		"breaker: {limit: 0}": false,
 	} {
 		var value any
-		if err := yaml.Unmarshal([]byte(file), &value); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, yaml.Unmarshal([]byte(file), &value))
 		if err := schema.Validate(value); (err == nil) != right {
 			t.Errorf("%s\n%v", file, err)
 		}
@@ -120,9 +116,7 @@ func propertiesOf(t *testing.T, of reflect.Type) (properties object, required []
 		one["description"] = link.ReplaceAllString(d.meaning, "$1")
 		if given := d.field.Tag.Get("default"); given != "" {
 			var value any
-			if err := yaml.Unmarshal([]byte(given), &value); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, yaml.Unmarshal([]byte(given), &value))
 			one["default"] = value
 		}
 		if d.field.Tag.Get("required") != "" {

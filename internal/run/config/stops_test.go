@@ -36,12 +36,10 @@ stop:
 		{midnight, 2, nil, 3, texts, last},
 		{last.Add(-1), 2, nil, 3, texts, last},
 		{last, 1, nil, 3, texts, last.Add(time.Second)},
-		{last.Add(time.Second), 1, nil, 2, policy.Pause{Purpose: "default", Reason: "a mistake in the text"},
-			time.Time{}},
+		{last.Add(time.Second), 1, nil, 2, policy.Pause{Purpose: "default", Reason: "a mistake in the text"}, time.Time{}},
 	} {
 		set := c.PolicySet(x.at)
-		is(t, x.at.String(), []any{len(set.Blocks.Recipients), set.Blocks.Prefixes, len(set.Pauses), set.Pauses[0],
-			c.NextStopEnd(x.at)},
+		is(t, x.at.String(), []any{len(set.Blocks.Recipients), set.Blocks.Prefixes, len(set.Pauses), set.Pauses[0], c.NextStopEnd(x.at)},
 			[]any{x.recipients, x.prefixes, x.pauses, x.first, x.ends})
 		is(t, "domains, which have no end", set.Blocks.Domains, map[string]bool{"xn--bcher-kva.example": true})
 	}

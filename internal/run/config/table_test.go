@@ -71,7 +71,8 @@ func whatLoadSays(yaml string, environ []string) (lines string) {
 // Values that the table cannot hold.
 func TestLoadRefusesLongFilesAndValues(t *testing.T) {
 	long := "SENDCODE_DATA_DIR=" + strings.Repeat("x", document.MaxValueSize+1)
-	is(t, "value", whatLoadSays("", []string{long}), "=> SENDCODE_DATA_DIR: is longer than 65536 bytes\n")
+	_, err := Load([]string{long}, nil)
+	is(t, "value", fmt.Sprint(err), "the configuration has a mistake:\n  - SENDCODE_DATA_DIR: is longer than 65536 bytes")
 	is(t, "bytes", whatLoadSays("", []string{"SENDCODE_DATA_DIR=\xff"}), "=> SENDCODE_DATA_DIR: is not UTF-8 text\n")
 	is(t, "file", whatLoadSays(strings.Repeat("#", document.MaxSize+1), nil), "=> c.yaml: is larger than 262144 bytes\n")
 }

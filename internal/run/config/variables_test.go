@@ -16,9 +16,7 @@ func TestOnlyVariables(t *testing.T) {
 	environ := slices.Concat(outside, strings.Fields(GenerateSecretVariables()), []string{"PORT=10000",
 		"SENDCODE_CONFIG_YAML=  policies:\n    default: [{name: day, scope: recipient, limit: 3, window: 24h}]\n"})
 	c, err := Load(environ, files{}.read)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	app := c.Apps[0]
 	is(t, "addr", c.Addr, ":10000")
 	is(t, "origins", app.Origins, []string{"https://shop.example", "https://www.shop.example"})
@@ -26,15 +24,12 @@ func TestOnlyVariables(t *testing.T) {
 	if !app.hasPublicKey() || !app.hasSecretKey() || !c.AdminLoginEnabled() || c.Loopback() || len(app.Keys) != 2 {
 		t.Errorf("%+v", app.Keys)
 	}
-	if shown := c.YAML(); strings.Contains(shown, "public_key,") ||
-		!strings.Contains(shown, "origins: ['https://shop.example'") &&
-			!strings.Contains(shown, `origins: ["https://shop.example"`) {
+	if shown := c.YAML(); strings.Contains(shown, "public_key,") || !strings.Contains(shown, "origins: ['https://shop.example'") &&
+		!strings.Contains(shown, `origins: ["https://shop.example"`) {
 		t.Error(shown)
 	}
 	next, err := Load(append(environ, "SENDCODE_ORIGINS=https://new.example"), files{}.read)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	is(t, "what a reload leaves to a restart", c.RestartChanges(next), []string(nil))
 	is(t, "origins after a reload", c.WithReloadable(next).Apps[0].Origins, []string{"https://new.example"})
 }

@@ -32,16 +32,14 @@ func TestWebhooks(t *testing.T) {
 	is(t, "key", string(DecodeWebhookSecret(shop.Secrets[1])), "Another secret of enough bytes")
 	is(t, "events", gift.Events, webhookEvents)
 	is(t, "no webhook", c.Apps[3].Webhook, webhookSettings{})
-	is(t, "a new secret", c.ReloadableChanges(must(t, hooked, secrets+",gift:whsec_"+strings.Repeat("A", 64))),
-		[]string{"apps"})
+	is(t, "a new secret", c.ReloadableChanges(must(t, hooked, secrets+",gift:whsec_"+strings.Repeat("A", 64))), []string{"apps"})
 	for _, want := range []string{"of=***", "events: [send.failed, verification.approved]", "webhook: {}",
 		"SENDCODE_WEBHOOK_SECRETS: set, 4 secrets"} {
 		if !strings.Contains(c.YAML(), want) {
 			t.Errorf("%q is not printed:\n%s", want, c.YAML())
 		}
 	}
-	if one, two := NewWebhookSecret(), NewWebhookSecret(); len(DecodeWebhookSecret(newSecret(one))) != 32 ||
-		one == two {
+	if one, two := NewWebhookSecret(), NewWebhookSecret(); len(DecodeWebhookSecret(newSecret(one))) != 32 || one == two {
 		t.Errorf("new secrets %s and %s", one, two)
 	}
 	if DecodeWebhookSecret(newSecret("whsec_*")) != nil {
@@ -59,8 +57,7 @@ func TestEventsAreThoseOfTheTable(t *testing.T) {
 	tag, _ := reflect.TypeFor[webhookSettings]().FieldByName("Events")
 	is(t, "accepted", strings.Fields(tag.Tag.Get("oneof")), names)
 	api, err := os.ReadFile("../../../docs/openapi.yaml")
-	if err != nil || !strings.Contains(string(api),
-		"EventType: {type: string, enum: ["+strings.Join(names, ", ")+"]}") {
+	if err != nil || !strings.Contains(string(api), "EventType: {type: string, enum: ["+strings.Join(names, ", ")+"]}") {
 		t.Errorf("openapi.yaml has other events: %v", err)
 	}
 	page, err := os.ReadFile("../../../docs/webhooks.md")

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -71,13 +72,10 @@ const alertsFile = "../../../docs/alerts.yaml"
 func alertRules(t *testing.T) []alertRule {
 	t.Helper()
 	raw, err := os.ReadFile(alertsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var file struct {
 		Groups []struct{ Rules []alertRule }
 	}
-	if err := yaml.Unmarshal(raw, &file); err != nil {
+	if err = errors.Join(err, yaml.Unmarshal(raw, &file)); err != nil {
 		t.Fatal(err)
 	}
 	return file.Groups[0].Rules
@@ -90,8 +88,7 @@ func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
 	for _, rule := range alertRules(t) {
 		asked := selected.FindAllStringSubmatch(rule.Expr, -1)
 		section, named := strings.CutPrefix(rule.Annotations["runbook"], "docs/runbooks.md#")
-		if rule.Annotations["summary"] == "" || !slices.Contains([]string{"page", "ticket"}, rule.Labels["severity"]) ||
-			!named ||
+		if rule.Annotations["summary"] == "" || !slices.Contains([]string{"page", "ticket"}, rule.Labels["severity"]) || !named ||
 			section == "" || len(asked) == 0 && rule.Alert != "SendcodeDown" {
 			t.Errorf("%+v", rule)
 		}
@@ -113,13 +110,15 @@ func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
 	}
 }
 
-// firing is what has happened when an alert fires: series of 15 s steps, in which nothing is wrong
-// until quiet. fires 0: it never does. ended: the alert does not fire any more; 0: that is not
-// tested.
+// values are those of series, by name, in steps of 15 s, as promtool reads them.
+type values map[string]string
+
+// firing is what has happened when an alert fires: series in which nothing is wrong until quiet. fires 0:
+// it never does. ended: the alert does not fire any more; 0: that is not tested.
 type firing struct {
 	alert               string
 	quiet, fires, ended time.Duration
-	series              map[string]string
+	series              values
 }
 
 // Each alert is quiet until the first event, then fires for it: promtool runs the rules on made-up
@@ -127,155 +126,109 @@ type firing struct {
 func TestAlertsFireForTheFirstEvent(t *testing.T) {
 	const m, soon = time.Minute, 3 * time.Minute
 	const once, stays, up, down = "0+0x8 1+0x400", "0+0x400", "1+0x8 0+0x400", "0+0x8 0+3x400"
-	sent := func(channel string) string {
-		return `sendcode_send_seconds_count{outcome="sent",app="a",channel="` + channel + `"}`
+	const often = "0+2x400"
+	sends := func(outcome, channel string) string {
+		return `sendcode_send_seconds_count{outcome="` + outcome + `",app="a",channel="` + channel + `"}`
 	}
+	sent, oldest := sends("sent", "email"), `sendcode_outbox_oldest_seconds{channel="email"}`
 	tried := func(class string) string {
 		return `sendcode_delivery_attempt_seconds_count{channel="email",server="mx:25",class="` + class + `"}`
 	}
-	const lost, overruled = `sendcode_limiter_rebuilds_total`, `sendcode_requests_total{outcome="refused_by_database"}`
-	const tookRedis, askedRedis = `sendcode_redis_seconds_sum{call="evalsha"}`,
+	accepted, rejected := tried("accepted"), tried("rejected")
+	requests := func(labels string) string { return `sendcode_requests_total{outcome=` + labels + `}` }
+	admitted, unavailable := requests(`"admitted"`), requests(`"unavailable"`)
+	answers := func(labels string) string { return `sendcode_http_request_seconds_count{route="/v1/` + labels + `}` }
+	overloaded := func(class string) string {
+		return `sendcode_admission_refusals_total{of="sends",class="` + class + `"}`
+	}
+	const approved, approvedByMail = `sendcode_checks_total{outcome="approved"}`, `sendcode_checks_total{outcome="approved",channel="email"}`
+	const serverA, serverB = `sendcode_mail_server_up{server="a",order="1"}`, `sendcode_mail_server_up{server="b",order="2"}`
+	const backup, database = `sendcode_last_backup_timestamp_seconds`, `sendcode_database_oldest_timestamp_seconds`
+	const lost, tookRedis, askedRedis = `sendcode_limiter_rebuilds_total`, `sendcode_redis_seconds_sum{call="evalsha"}`,
 		`sendcode_redis_seconds_count{call="evalsha"}`
+	overruled := requests(`"refused_by_database"`)
 	cases := []firing{
-		{"SendcodeDown", 2 * m, 5 * m, 0, map[string]string{`up{job="sendcode"}`: up}},
-		{"SendcodeDown", 1 * m, 3 * m, 0, map[string]string{`up{job="other"}`: stays}},
-		{"SendcodeDatabaseAway", 2 * m, 4 * m, 0, map[string]string{`sendcode_database_writable`: up}},
-		{"SendcodeUnavailable", 2 * m, soon, 0, map[string]string{
-			`sendcode_requests_total{outcome="unavailable"}`: down,
-			`sendcode_requests_total{outcome="admitted"}`:    "0+2x400"}},
-		{"SendcodeUnavailable", 2 * m, soon, 0, map[string]string{
-			`sendcode_http_request_seconds_count{route="/v1/proofs/redeem",status="5xx"}`: down,
-			`sendcode_http_request_seconds_count{route="/v1/verifications",status="2xx"}`: "0+2x400"}},
-		{"SendcodeUnavailable", 20 * m, 0, 0, map[string]string{
-			`sendcode_requests_total{outcome="unavailable"}`: down,
-			`sendcode_requests_total{outcome="admitted"}`:    "0+90x400"}},
-		{"SendcodeUnavailable", 2 * m, soon, 8 * m, map[string]string{
-			`sendcode_requests_total{outcome="unavailable",instance="a"}`: "0+0x8 0+3x12 36+0x400",
-			`sendcode_requests_total{outcome="unavailable",instance="b"}`: "0+0x8 0+3x12 36+0x400",
-			`sendcode_requests_total{outcome="admitted",instance="b"}`:    "0+2x400"}},
-		{"SendcodeUnavailable", 20 * m, 0, 0, map[string]string{
-			`sendcode_requests_total{outcome="unavailable",instance="a"}`:                              down,
-			`sendcode_requests_total{outcome="admitted",instance="b"}`:                                 "0+2x400",
-			`sendcode_http_request_seconds_count{route="/v1/proofs/redeem",status="5xx",instance="a"}`: down,
-			`sendcode_http_request_seconds_count{route="/v1/proofs/redeem",status="2xx",instance="b"}`: "0+2x400"}},
-		{"SendcodeOverload", 2 * m, soon, 11 * m, map[string]string{
-			`sendcode_admission_refusals_total{of="sends",class="unread"}`: "0+0x8 0+30x12 360+0x400",
-			`sendcode_requests_total{outcome="admitted"}`:                  "0+20x400",
-			`sendcode_checks_total{outcome="approved"}`:                    "0+20x400"}},
-		{"SendcodeOverload", 20 * m, 0, 0, map[string]string{
-			`sendcode_admission_refusals_total{of="sends",class="known"}`: "0+0x8 0+3x400",
-			`sendcode_requests_total{outcome="admitted"}`:                 "0+40x400",
-			`sendcode_checks_total{outcome="approved"}`:                   "0+20x400"}},
-		{"SendcodeOverload", 20 * m, 0, 0, map[string]string{
-			`sendcode_admission_refusals_total{of="sends",class="known"}`: "0+0x8 4+0x400",
-			`sendcode_requests_total{outcome="admitted"}`:                 stays,
-			`sendcode_checks_total{outcome="approved"}`:                   stays}},
-		{"SendcodeSendsWait", 3 * m, 4 * m, 0,
-			map[string]string{`sendcode_outbox_oldest_seconds{channel="email"}`: "0+0x8 0+15x400",
-				sent("email"): stays}},
-		{"SendcodeSendsWait", 20 * m, 0, 0,
-			map[string]string{`sendcode_outbox_oldest_seconds{channel="email"}`: "90+0x400", sent("email"): "0+1x400"}},
-		{"SendcodeSendsLate", 2 * m, 6 * m, 0,
-			map[string]string{`sendcode_outbox_oldest_seconds{channel="email"}`: "90+0x400", sent("email"): "0+1x400"}},
-		{"SendcodeAllServersSuspended", 4 * m, 6 * m, 0, map[string]string{
-			`sendcode_mail_server_up{server="a",order="1"}`: up,
-			`sendcode_mail_server_up{server="b",order="2"}`: "1+0x16 0+0x400"}},
-		{"SendcodeAllServersSuspended", 2 * m, 4 * m, 0,
-			map[string]string{`sendcode_sms_carrier_up{carrier="a",order="1"}`: up}},
-		{"SendcodeServerSuspended", 10 * m, 13 * m, 0, map[string]string{
-			`sendcode_mail_server_up{server="a",order="1"}`: up,
-			`sendcode_mail_server_up{server="b",order="2"}`: "1+0x400"}},
-		{"SendcodeServerSuspended", 10 * m, 13 * m, 0,
-			map[string]string{`sendcode_sms_carrier_up{carrier="a",order="1"}`: up}},
+		{"SendcodeDown", 2 * m, 5 * m, 0, values{`up{job="sendcode"}`: up}},
+		{"SendcodeDown", 1 * m, 3 * m, 0, values{`up{job="other"}`: stays}},
+		{"SendcodeDatabaseAway", 2 * m, 4 * m, 0, values{`sendcode_database_writable`: up}},
+		{"SendcodeUnavailable", 2 * m, soon, 0, values{unavailable: down, admitted: often}},
+		{"SendcodeUnavailable", 2 * m, soon, 0, values{
+			answers(`proofs/redeem",status="5xx"`): down, answers(`verifications",status="2xx"`): often}},
+		{"SendcodeUnavailable", 20 * m, 0, 0, values{unavailable: down, admitted: "0+90x400"}},
+		{"SendcodeUnavailable", 2 * m, soon, 8 * m, values{
+			requests(`"unavailable",instance="a"`): "0+0x8 0+3x12 36+0x400",
+			requests(`"unavailable",instance="b"`): "0+0x8 0+3x12 36+0x400", requests(`"admitted",instance="b"`): often}},
+		{"SendcodeUnavailable", 20 * m, 0, 0, values{
+			requests(`"unavailable",instance="a"`): down, requests(`"admitted",instance="b"`): often,
+			answers(`proofs/redeem",status="5xx",instance="a"`): down, answers(`proofs/redeem",status="2xx",instance="b"`): often}},
+		{"SendcodeOverload", 2 * m, soon, 11 * m, values{
+			overloaded("unread"): "0+0x8 0+30x12 360+0x400", admitted: "0+20x400", approved: "0+20x400"}},
+		{"SendcodeOverload", 20 * m, 0, 0, values{overloaded("known"): "0+0x8 0+3x400", admitted: "0+40x400", approved: "0+20x400"}},
+		{"SendcodeOverload", 20 * m, 0, 0, values{overloaded("known"): "0+0x8 4+0x400", admitted: stays, approved: stays}},
+		{"SendcodeSendsWait", 3 * m, 4 * m, 0, values{oldest: "0+0x8 0+15x400", sent: stays}},
+		{"SendcodeSendsWait", 20 * m, 0, 0, values{oldest: "90+0x400", sent: "0+1x400"}},
+		{"SendcodeSendsLate", 2 * m, 6 * m, 0, values{oldest: "90+0x400", sent: "0+1x400"}},
+		{"SendcodeAllServersSuspended", 4 * m, 6 * m, 0, values{serverA: up, serverB: "1+0x16 0+0x400"}},
+		{"SendcodeAllServersSuspended", 2 * m, 4 * m, 0, values{`sendcode_sms_carrier_up{carrier="a",order="1"}`: up}},
+		{"SendcodeServerSuspended", 10 * m, 13 * m, 0, values{serverA: up, serverB: "1+0x400"}},
+		{"SendcodeServerSuspended", 10 * m, 13 * m, 0, values{`sendcode_sms_carrier_up{carrier="a",order="1"}`: up}},
 		{"SendcodeDiskNearlyFull", 5 * m, 8 * m, 0,
-			map[string]string{`sendcode_disk_free_bytes`: "50+0x8 9+0x400", `sendcode_disk_size_bytes`: "100+0x400"}},
-		{"SendcodeDiskNearlyFull", 5 * m, 8 * m, 0, map[string]string{
+			values{`sendcode_disk_free_bytes`: "50+0x8 9+0x400", `sendcode_disk_size_bytes`: "100+0x400"}},
+		{"SendcodeDiskNearlyFull", 5 * m, 8 * m, 0, values{
 			`node_filesystem_avail_bytes{mountpoint="/var/lib/postgresql"}`: "50+0x8 9+0x400",
 			`node_filesystem_size_bytes{mountpoint="/var/lib/postgresql"}`:  "100+0x400"}},
-		{"SendcodeBackupOld", 2 * m, soon, 0, map[string]string{ // the series begin in 1970
-			`sendcode_last_backup_timestamp_seconds`: "-172680+0x400"}},
-		{"SendcodeBackupOld", 2 * m, soon, 0, map[string]string{ // never
-			`sendcode_last_backup_timestamp_seconds`: stays, `sendcode_database_oldest_timestamp_seconds`: "-172680+0x400"}},
-		{"SendcodeBackupOld", 20 * m, 0, 0, map[string]string{ // a trial, or Postgres
-			`sendcode_database_oldest_timestamp_seconds`: "-172680+0x400"}},
-		{"SendcodeGuessing", 10 * m, 20 * m, 0, map[string]string{
-			`sendcode_checks_total{outcome="wrong"}`:    "0+0x8 0+10x400",
-			`sendcode_checks_total{outcome="approved"}`: "0+1x400"}},
-		{"SendcodeAppUnderAttack", 2 * m, soon, 0,
-			map[string]string{`sendcode_check_bounds_total{bound="app",app="a",channel="email"}`: once}},
-		{"SendcodeFewCodesComeBack", 10 * m, 40 * m, 0,
-			map[string]string{sent("email"): "0+0x8 0+5x400",
-				`sendcode_checks_total{outcome="approved",channel="email"}`: stays}},
-		{"SendcodeFewCodesComeBack", 40 * m, 0, 0, map[string]string{ // codes that their callers check
-			`sendcode_send_seconds_count{outcome="sent",app="a",channel="email",code="caller"}`: "0+0x8 0+5x400",
-			`sendcode_checks_total{outcome="approved",channel="email"}`:                         stays}},
-		{"SendcodeSendsFail", 10 * m, 20 * m, 0, map[string]string{
-			sent("email"): "0+1x400",
-			`sendcode_send_seconds_count{outcome="failed",app="a",channel="email"}`: "0+0x8 0+2x400"}},
+		{"SendcodeBackupOld", 2 * m, soon, 0, values{backup: "-172680+0x400"}},                  // the series begin in 1970
+		{"SendcodeBackupOld", 2 * m, soon, 0, values{backup: stays, database: "-172680+0x400"}}, // never
+		{"SendcodeBackupOld", 20 * m, 0, 0, values{database: "-172680+0x400"}},                  // a trial, or Postgres
+		{"SendcodeGuessing", 10 * m, 20 * m, 0, values{`sendcode_checks_total{outcome="wrong"}`: "0+0x8 0+10x400", approved: "0+1x400"}},
+		{"SendcodeAppUnderAttack", 2 * m, soon, 0, values{`sendcode_check_bounds_total{bound="app",app="a",channel="email"}`: once}},
+		{"SendcodeFewCodesComeBack", 10 * m, 40 * m, 0, values{sent: "0+0x8 0+5x400", approvedByMail: stays}},
+		{"SendcodeFewCodesComeBack", 40 * m, 0, 0, values{ // codes that their callers check
+			sends("sent", `email",code="caller`): "0+0x8 0+5x400", approvedByMail: stays}},
+		{"SendcodeSendsFail", 10 * m, 20 * m, 0, values{sent: "0+1x400", sends("failed", "email"): "0+0x8 0+2x400"}},
 		// The servers refuse from 2 minutes on; a page comes within two minutes more.
-		{"SendcodeSendsRefused", 2 * m, 3 * m, 0,
-			map[string]string{tried("accepted"): "0+90x8 720+0x400", tried("rejected"): "0+0x8 0+90x400"}},
-		{"SendcodeSendsRefused", 2 * m, 4 * m, 0,
-			map[string]string{tried("accepted"): "0+3x8 24+0x400", tried("rejected"): "0+0x8 0+3x400"}},
-		{"SendcodeSendsRefused", 2 * m, 4 * m, 0,
-			map[string]string{tried("accepted"): "0+100x8 800+19x400", tried("rejected"): "0+0x8 0+81x400"}},
-		{"SendcodeSendsRefused", 2 * m, soon, 0,
-			map[string]string{tried("accepted"): stays, tried("rejected"): "0+0x8 21+0x400"}},
-		{"SendcodeSendsRefused", 2 * m, soon, 8 * m,
-			map[string]string{tried("accepted"): "0+0x20 0+5x400", tried("rejected"): "0+0x8 0+10x12 120+0x400"}},
-		{"SendcodeSendsRefused", 10 * m, 0, 0,
-			map[string]string{tried("accepted"): stays, tried("rejected"): "0+0x8 20+0x400"}},
-		{"SendcodeSendsRefused", 20 * m, 0, 0,
-			map[string]string{tried("accepted"): stays, tried("rejected"): "0+0x8 0+2.5x400"}},
-		{"SendcodeSendsRefused", 20 * m, 0, 0,
-			map[string]string{tried("accepted"): "0+100x8 800+21x400", tried("rejected"): "0+0x8 0+79x400"}},
+		{"SendcodeSendsRefused", 2 * m, 3 * m, 0, values{accepted: "0+90x8 720+0x400", rejected: "0+0x8 0+90x400"}},
+		{"SendcodeSendsRefused", 2 * m, 4 * m, 0, values{accepted: "0+3x8 24+0x400", rejected: "0+0x8 0+3x400"}},
+		{"SendcodeSendsRefused", 2 * m, 4 * m, 0, values{accepted: "0+100x8 800+19x400", rejected: "0+0x8 0+81x400"}},
+		{"SendcodeSendsRefused", 2 * m, soon, 0, values{accepted: stays, rejected: "0+0x8 21+0x400"}},
+		{"SendcodeSendsRefused", 2 * m, soon, 8 * m, values{accepted: "0+0x20 0+5x400", rejected: "0+0x8 0+10x12 120+0x400"}},
+		{"SendcodeSendsRefused", 10 * m, 0, 0, values{accepted: stays, rejected: "0+0x8 20+0x400"}},
+		{"SendcodeSendsRefused", 20 * m, 0, 0, values{accepted: stays, rejected: "0+0x8 0+2.5x400"}},
+		{"SendcodeSendsRefused", 20 * m, 0, 0, values{accepted: "0+100x8 800+21x400", rejected: "0+0x8 0+79x400"}},
 		// a replica that just started is counted from its start
-		{"SendcodeSendsRefused", 10 * m, 0, 0, map[string]string{
-			tried("accepted"): "_x8 0+100x400", tried("rejected"): "_x8 0+20x400"}},
-		{"SendcodeSendsRefused", 2 * m, 4 * m, 0,
-			map[string]string{tried("accepted"): "_x8 0+0x400", tried("rejected"): "_x8 0+20x400"}},
-		{"SendcodeSendsRefused", 20 * m, 0, 0, map[string]string{ // mistyped addresses among many, and greylisting
-			tried("accepted"): "0+100x400", tried("rejected"): "0+30x400", tried("temporary"): "0+900x400"}},
-		{"SendcodeUnknownSends", 2 * m, soon, 0,
-			map[string]string{
-				`sendcode_send_seconds_count{outcome="unknown",app="a",channel="email"}`: "0+0x8 6+0x400"}},
-		{"SendcodeDatabaseSlow", 2 * m, 7 * m, 0, map[string]string{
+		{"SendcodeSendsRefused", 10 * m, 0, 0, values{accepted: "_x8 0+100x400", rejected: "_x8 0+20x400"}},
+		{"SendcodeSendsRefused", 2 * m, 4 * m, 0, values{accepted: "_x8 0+0x400", rejected: "_x8 0+20x400"}},
+		{"SendcodeSendsRefused", 20 * m, 0, 0, values{ // mistyped addresses among many, and greylisting
+			accepted: "0+100x400", rejected: "0+30x400", tried("temporary"): "0+900x400"}},
+		{"SendcodeUnknownSends", 2 * m, soon, 0, values{sends("unknown", "email"): "0+0x8 6+0x400"}},
+		{"SendcodeDatabaseSlow", 2 * m, 7 * m, 0, values{
 			`sendcode_statement_seconds_sum{kind="begin"}`:   "0+0.1x8 1+6x400",
 			`sendcode_statement_seconds_count{kind="begin"}`: "0+10x400"}},
-		{"SendcodeClockOff", 2 * m, 4 * m, 0, map[string]string{`sendcode_clock_offset_seconds`: "4.9x8 -5.1x400"}},
-		{"SendcodeRedisSlow", 2 * m, 7 * m, 0, map[string]string{
-			`sendcode_redis_seconds_sum{call="pipeline"}`:   "0+0.01x8 0.1+3x400",
-			`sendcode_redis_seconds_count{call="pipeline"}`: "0+10x400"}},
-		{"SendcodeRedisAway", 5 * m, 8 * m, 0, map[string]string{`sendcode_limiter_up`: up}},
-		{"SendcodeRedisForgets", 2 * m, soon, 6 * m, map[string]string{lost: "0+0x8 30+0x400"}},
-		{"SendcodeRedisForgets", 2 * m, soon, 6 * m,
-			map[string]string{overruled: "0+0x8 30+0x400", tookRedis: "0+0.01x400", askedRedis: "0+10x400"}},
-		{"SendcodeRedisForgets", 20 * m, 0, 0, map[string]string{ // slow, so that the database knows more
+		{"SendcodeClockOff", 2 * m, 4 * m, 0, values{`sendcode_clock_offset_seconds`: "4.9x8 -5.1x400"}},
+		{"SendcodeRedisSlow", 2 * m, 7 * m, 0, values{
+			`sendcode_redis_seconds_sum{call="pipeline"}`: "0+0.01x8 0.1+3x400", `sendcode_redis_seconds_count{call="pipeline"}`: "0+10x400"}},
+		{"SendcodeRedisAway", 5 * m, 8 * m, 0, values{`sendcode_limiter_up`: up}},
+		{"SendcodeRedisForgets", 2 * m, soon, 6 * m, values{lost: "0+0x8 30+0x400"}},
+		{"SendcodeRedisForgets", 2 * m, soon, 6 * m, values{overruled: "0+0x8 30+0x400", tookRedis: "0+0.01x400", askedRedis: "0+10x400"}},
+		{"SendcodeRedisForgets", 20 * m, 0, 0, values{ // slow, so that the database knows more
 			lost: "0+0x8 30+3x400", overruled: "0+0x8 0+3x400", tookRedis: "0+3x400", askedRedis: "0+10x400"}},
-		{"SendcodePrefixPaused", 2 * m, soon, 0, map[string]string{`sendcode_prefixes_paused`: once}},
-		{"SendcodeSuppressionsHeld", 2 * m, soon, 0,
-			map[string]string{`sendcode_suppressions_held{server="mx",words="550 5.1.1"}`: once}},
-		{"SendcodeSpendCapReached", 2 * m, soon, 0, map[string]string{`sendcode_spend_refused_total{cap="day"}`: once}},
-		{"SendcodeLoginAttacked", 2 * m, soon, 0,
-			map[string]string{`sendcode_admin_refusals_total{what="login",rule="account"}`: once}},
+		{"SendcodePrefixPaused", 2 * m, soon, 0, values{`sendcode_prefixes_paused`: once}},
+		{"SendcodeSuppressionsHeld", 2 * m, soon, 0, values{`sendcode_suppressions_held{server="mx",words="550 5.1.1"}`: once}},
+		{"SendcodeSpendCapReached", 2 * m, soon, 0, values{`sendcode_spend_refused_total{cap="day"}`: once}},
+		{"SendcodeLoginAttacked", 2 * m, soon, 0, values{`sendcode_admin_refusals_total{what="login",rule="account"}`: once}},
 		{"SendcodeConfigRejected", 2 * m, soon, 4*m + 15*time.Second,
-			map[string]string{`sendcode_config_last_reload_successful`: "1+0x8 0+0x7 1+0x400"}},
-		{"SendcodeSettingsDiffer", 10 * m, 25 * m, 60 * m, map[string]string{
+			values{`sendcode_config_last_reload_successful`: "1+0x8 0+0x7 1+0x400"}},
+		{"SendcodeSettingsDiffer", 10 * m, 25 * m, 60 * m, values{
 			`sendcode_settings_info{instance="a",hash="1"}`: "1+0x400",
 			`sendcode_settings_info{instance="b",hash="1"}`: "1+0x8 _x400",
 			`sendcode_settings_info{instance="b",hash="2"}`: "_x8 1+0x180 _x400"}},
-		{"SendcodeRoomForRows", 30 * m, 70 * m, 0, map[string]string{`sendcode_database_weeks_ahead`: "3+0x8 1+0x400"}},
-		{"SendcodeDeletionLate", 30 * m, 70 * m, 0, map[string]string{`sendcode_retention_due_rows`: once}},
-		{"SendcodeEventsLost", 2 * m, soon, 0,
-			map[string]string{`sendcode_webhook_attempts_total{app="a",outcome="given_up"}`: once}},
-		{"SendcodeEventsLost", 2 * m, soon, 0,
-			map[string]string{`sendcode_provider_events_total{provider="p",outcome="forged"}`: once}},
+		{"SendcodeRoomForRows", 30 * m, 70 * m, 0, values{`sendcode_database_weeks_ahead`: "3+0x8 1+0x400"}},
+		{"SendcodeDeletionLate", 30 * m, 70 * m, 0, values{`sendcode_retention_due_rows`: once}},
+		{"SendcodeEventsLost", 2 * m, soon, 0, values{`sendcode_webhook_attempts_total{app="a",outcome="given_up"}`: once}},
+		{"SendcodeEventsLost", 2 * m, soon, 0, values{`sendcode_provider_events_total{provider="p",outcome="forged"}`: once}},
 	}
 	var b strings.Builder
 	rules, err := filepath.Abs(alertsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
 	fmt.Fprintf(&b, "rule_files: [%q]\nevaluation_interval: 15s\ntests:\n", rules)
 	for _, rule := range alertRules(t) {
 		if !slices.ContainsFunc(cases, func(c firing) bool { return c.alert == rule.Alert && c.fires > 0 }) {
@@ -284,8 +237,8 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 	}
 	for _, c := range cases {
 		b.WriteString("- interval: 15s\n  input_series:\n")
-		for series, values := range c.series {
-			fmt.Fprintf(&b, "  - {series: %q, values: %q}\n", series, values)
+		for name, steps := range c.series {
+			fmt.Fprintf(&b, "  - {series: %q, values: %q}\n", name, steps)
 		}
 		firing := fmt.Sprintf(`ALERTS{alertname="%s",alertstate="firing"}`, c.alert)
 		expr, ever := "count("+firing+")", fmt.Sprintf("count(count_over_time(%s[%v]))", firing, c.quiet)
@@ -298,7 +251,7 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "tests.yaml")
-	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+	if err = errors.Join(err, os.WriteFile(file, []byte(b.String()), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command(servertest.Promtool(t), "test", "rules", file).CombinedOutput(); err != nil {

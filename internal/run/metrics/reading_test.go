@@ -69,15 +69,19 @@ func TestBacklogIsShownByChannel(t *testing.T) {
 		m.RegisterBacklog(func(context.Context) (map[recipient.Channel]store.Backlog, error) {
 			return map[recipient.Channel]store.Backlog{recipient.Email: {Sends: 7, Age: 90 * time.Second}}, away
 		})
-		w := httptest.NewRecorder()
-		m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-		for _, line := range []string{
-			`sendcode_outbox_sends{channel="email"} 7`, `sendcode_outbox_oldest_seconds{channel="email"} 90`,
-			`sendcode_outbox_sends{channel="sms"} 0`, `sendcode_outbox_oldest_seconds{channel="sms"} 0`,
-		} {
-			if strings.Contains(w.Body.String(), line+"\n") != (away == nil) {
-				t.Errorf("%v: %s in %s", away, line, w.Body)
-			}
+		shows(t, m, away == nil, `sendcode_outbox_sends{channel="email"} 7`, `sendcode_outbox_oldest_seconds{channel="email"} 90`,
+			`sendcode_outbox_sends{channel="sms"} 0`, `sendcode_outbox_oldest_seconds{channel="sms"} 0`)
+	}
+}
+
+// shows fails the test unless /metrics has all of these lines or, without want, none of them.
+func shows(t *testing.T, m *Metrics, want bool, lines ...string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	for _, line := range lines {
+		if strings.Contains(w.Body.String(), line+"\n") != want {
+			t.Errorf("that it has %s is not %t: %s", line, want, w.Body)
 		}
 	}
 }
@@ -95,16 +99,7 @@ func TestWhatGrowsIsShown(t *testing.T) {
 				ended(0, 32), ended(-1, 64), ended(-2, -1)}}, nil
 	})
 	m.RegisterRedis(func(context.Context) (keys, bytes int64, err error) { return 5, 6, nil })
-	w := httptest.NewRecorder()
-	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	for _, line := range []string{
-		`sendcode_database_sends{age="week"} 64`, `sendcode_database_sends{age="4 weeks"} 48`,
-		`sendcode_database_sends{age="13 weeks"} 12`,
-		`sendcode_database_sends{age="older"} 3`, `sendcode_database_bytes 99`, `sendcode_redis_keys 5`,
-		`sendcode_redis_memory_bytes 6`,
-	} {
-		if !strings.Contains(w.Body.String(), line+"\n") {
-			t.Errorf("%s is not in %s", line, w.Body)
-		}
-	}
+	shows(t, m, true, `sendcode_database_sends{age="week"} 64`, `sendcode_database_sends{age="4 weeks"} 48`,
+		`sendcode_database_sends{age="13 weeks"} 12`, `sendcode_database_sends{age="older"} 3`, `sendcode_database_bytes 99`,
+		`sendcode_redis_keys 5`, `sendcode_redis_memory_bytes 6`)
 }

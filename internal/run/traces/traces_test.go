@@ -15,7 +15,6 @@ import (
 	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/extra/redisotel/v9"
-	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -49,17 +48,12 @@ func exporting(t *testing.T) (*Traces, func() tracetest.SpanStubs) {
 func TestSpansHaveNoCanary(t *testing.T) {
 	const canary = "ana.maria.canary@example.com"
 	traces, exported := exporting(t)
-	client := redis.NewClient(&redis.Options{Addr: servertest.Redis(t).Addr()})
-	defer client.Close()
+	client := servertest.Redis(t).Client(t)
 	if err := redisotel.InstrumentTracing(client, redisotel.WithTracerProvider(traces.provider),
 		redisotel.WithDBStatement(true)); err != nil {
 		t.Fatal(err)
 	}
-	dsn, err := servertest.Postgres(t).CreateDatabase(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := pgx.ParseConfig(dsn)
+	config, err := pgx.ParseConfig(servertest.Postgres(t).NewDatabase(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,16 +74,14 @@ func TestSpansHaveNoCanary(t *testing.T) {
 		span.SetStatus(codes.Error, canary)
 		span.End()
 	}))
-	r := httptest.NewRequest(http.MethodPost, "/v1/verifications/"+canary+"/check?to="+canary,
-		strings.NewReader(canary))
+	r := httptest.NewRequest(http.MethodPost, "/v1/verifications/"+canary+"/check?to="+canary, strings.NewReader(canary))
 	r.Header.Set("User-Agent", canary)
 	r.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
 	r.Header.Set("Tracestate", "ana="+strings.ReplaceAll(canary, "@", "."))
 	r.Host = canary
 	h.ServeHTTP(httptest.NewRecorder(), r)
 	spans := exported()
-	if said := fmt.Sprintf("%+v", spans); len(spans) < 5 || strings.Contains(said, "canary") ||
-		strings.Contains(said, "123456") {
+	if said := fmt.Sprintf("%+v", spans); len(spans) < 5 || strings.Contains(said, "canary") || strings.Contains(said, "123456") {
 		t.Errorf("of %d spans: %s", len(spans), said)
 	}
 	failed := false
@@ -114,8 +106,7 @@ func TestSpansOfRequests(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusNotFound)
 	}))
-	for _, ask := range []string{"GET /v1/verifications/123456", "FETCH /other", "GET /livez", "GET /readyz",
-		"GET /metrics"} {
+	for _, ask := range []string{"GET /v1/verifications/123456", "FETCH /other", "GET /livez", "GET /readyz", "GET /metrics"} {
 		method, path, _ := strings.Cut(ask, " ")
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(method, path, nil))
 	}
@@ -129,16 +120,14 @@ func TestSpansOfRequests(t *testing.T) {
 		}
 		got = append(got, line)
 	}
-	servertest.Same(t, "spans", strings.Join(got, "\n"),
-		"GET /v1/verifications/:id 01234567-0123-0123 shop 404\n_OTHER 404")
+	servertest.Same(t, "spans", strings.Join(got, "\n"), "GET /v1/verifications/:id 01234567-0123-0123 shop 404\n_OTHER 404")
 }
 
 // Trips and calls of background work begin no trace, and neither do those of a request that a
 // caller does not want traced.
 func TestWhatIsInNoTrace(t *testing.T) {
 	traces, exported := exporting(t)
-	client := redis.NewClient(&redis.Options{Addr: servertest.Redis(t).Addr()})
-	defer client.Close()
+	client := servertest.Redis(t).Client(t)
 	if err := traces.TraceRedis(client); err != nil {
 		t.Fatal(err)
 	}
@@ -164,23 +153,25 @@ func TestWhatIsInNoTrace(t *testing.T) {
 	servertest.Same(t, "spans", fmt.Sprint(names), "[database begin]")
 }
 
-// What goes out of an attempt names its trace, and not the request's.
+// What goes out of an attempt names its trace, and not the request's in which it begins.
 func TestAnAttemptHasATraceOfItsOwn(t *testing.T) {
 	traces, exported := exporting(t)
-	ctx := traces.BeginAttempt(t.Context(),
-		store.Send{RequestID: "01234567-0123-0123", App: "shop", Channel: "email", Attempt: 2})
+	ctx, request := traces.tracer.Start(t.Context(), "request")
+	ctx = traces.BeginAttempt(ctx, store.Send{RequestID: "01234567-0123-0123", App: "shop", Channel: "email", Attempt: 2})
 	out := http.Header{}
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(out))
 	traces.RecordOffer(ctx, "mail.example:587", "temporary", true, time.Second)
 	traces.EndAttempt(ctx, store.Queued, "temporary_rcpt")
+	request.End()
 	spans := exported()
-	offer, whole := spans[0], spans[1]
+	offer, whole, of := spans[0], spans[1], spans[2]
 	if took := offer.EndTime.Sub(offer.StartTime); offer.Name != "offer" || took != time.Second ||
 		offer.Status.Code != codes.Error || offer.Parent.SpanID() != whole.SpanContext.SpanID() {
 		t.Errorf("%+v", offer)
 	}
-	if whole.Name != "attempt" || whole.Parent.IsValid() || whole.Status.Code != codes.Unset {
-		t.Errorf("%+v", whole)
+	if whole.Name != "attempt" || whole.Parent.IsValid() || whole.Status.Code != codes.Unset ||
+		whole.SpanContext.TraceID() == of.SpanContext.TraceID() {
+		t.Errorf("%+v in %+v", whole, of)
 	}
 	servertest.Same(t, "attributes", fmt.Sprint(whole.Attributes),
 		`[{"sendcode.request_id":"01234567-0123-0123"} {"sendcode.app":"shop"} {"sendcode.channel":"email"} `+
@@ -202,14 +193,12 @@ func TestTracesAreOnByTheStandardVariablesAlone(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://c:4318/v1/traces": "true ",
 		"OTEL_SDK_DISABLED=True " + endpoint:                          "false ",
 		"OTEL_SDK_DISABLED=1 " + endpoint:                             "true ",
-		"OTEL_TRACES_EXPORTER=zipkin " +
-			endpoint: "false OTEL_TRACES_EXPORTER is neither otlp nor none",
-		"OTEL_EXPORTER_OTLP_PROTOCOL=grpc " +
-			endpoint: "false OTEL_EXPORTER_OTLP_PROTOCOL is neither http/protobuf nor http/json",
+		"OTEL_TRACES_EXPORTER=zipkin " + endpoint:                     "false OTEL_TRACES_EXPORTER is neither otlp nor none",
+		"OTEL_EXPORTER_OTLP_PROTOCOL=grpc " + endpoint:                "false OTEL_EXPORTER_OTLP_PROTOCOL is neither http/protobuf nor http/json",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=user:secret@c:4318":              "false OTEL_EXPORTER_OTLP_ENDPOINT is no http or https URL",
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=c:4318 " + endpoint:       "false OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is no http or https URL",
+
 		"OTEL_EXPORTER_OTLP_PROTOCOL=grpc OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/json " + endpoint: "true ",
-		"OTEL_EXPORTER_OTLP_ENDPOINT=user:secret@c:4318":                                            "false OTEL_EXPORTER_OTLP_ENDPOINT is no http or https URL",
-		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=c:4318 " +
-			endpoint: "false OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is no http or https URL",
 	} {
 		on, problem := exporterConfigured(func(name string) string {
 			for entry := range strings.FieldsSeq(set) {
@@ -241,21 +230,7 @@ func TestBadVariables(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = traces.Close(ctx)
-	if said := lines.String(); !strings.Contains(said, "OpenTelemetry: parse headers") ||
-		strings.Contains(said, "canary") {
+	if said := lines.String(); !strings.Contains(said, "OpenTelemetry: parse headers") || strings.Contains(said, "canary") {
 		t.Errorf("the log: %s", said)
-	}
-}
-
-// An attempt has a trace of its own also within a request's.
-func TestBeginAttemptBeginsATrace(t *testing.T) {
-	traces, exported := exporting(t)
-	ctx, request := traces.tracer.Start(t.Context(), "request")
-	traces.EndAttempt(traces.BeginAttempt(ctx, store.Send{RequestID: "r-1"}), store.Sent, "")
-	request.End()
-	spans := exported()
-	if len(spans) != 2 || spans[0].Name != "attempt" || spans[0].Parent.IsValid() ||
-		spans[0].SpanContext.TraceID() == spans[1].SpanContext.TraceID() {
-		t.Errorf("%+v", spans)
 	}
 }

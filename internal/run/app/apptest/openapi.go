@@ -34,11 +34,12 @@ func (s *Stack) SpecRouter() routers.Router {
 	return router
 }
 
-// Asks returns an error if a request does not match the OpenAPI document.
-func Asks(router routers.Router, method, path, body string, change ...func(*http.Request)) error {
+// inputOf returns a request as it is held against the OpenAPI document.
+func inputOf(router routers.Router, method, path, body string, change ...func(*http.Request)) (
+	*openapi3filter.RequestValidationInput, error) {
 	req, err := http.NewRequest(method, path, strings.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
@@ -47,41 +48,38 @@ func Asks(router routers.Router, method, path, body string, change ...func(*http
 		c(req)
 	}
 	route, params, err := router.FindRoute(req)
+	return &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route}, err
+}
+
+// Asks returns an error if a request does not match the OpenAPI document.
+func Asks(router routers.Router, method, path, body string, change ...func(*http.Request)) error {
+	in, err := inputOf(router, method, path, body, change...)
 	if err != nil {
 		return err
 	}
-	return openapi3filter.ValidateRequest(req.Context(),
-		&openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route,
-			Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc}})
+	in.Options = &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc}
+	return openapi3filter.ValidateRequest(in.Request.Context(), in)
 }
 
 // Conforms returns an error if an answer does not match the OpenAPI document: an unknown path or
 // status, an undocumented field, or a wrong value.
 func Conforms(router routers.Router, method, path string, got Answer) error {
-	req, err := http.NewRequest(method, path, nil)
+	in, err := inputOf(router, method, path, "")
 	if err != nil {
 		return err
 	}
-	route, params, err := router.FindRoute(req)
-	if err != nil {
-		return err
-	}
-	if route.Operation.Responses.Status(got.StatusCode) == nil {
+	response := in.Route.Operation.Responses.Status(got.StatusCode)
+	if response == nil {
 		return fmt.Errorf("status %d is not in the specification", got.StatusCode)
 	}
-	if media := route.Operation.Responses.Status(got.StatusCode).Value.Content.Get(
-		got.Header.Get("Content-Type")); media != nil &&
-		json.Valid(got.Raw) {
-		var value any
-		if err := json.Unmarshal(got.Raw, &value); err != nil {
-			return err
-		}
+	var value any
+	if media := response.Value.Content.Get(got.Header.Get("Content-Type")); media != nil && json.Unmarshal(got.Raw, &value) == nil {
 		if unnamed := undocumented(media.Schema, value, ""); len(unnamed) > 0 {
 			return fmt.Errorf("not in the specification: %v", unnamed)
 		}
 	}
-	return openapi3filter.ValidateResponse(req.Context(), &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route},
+	return openapi3filter.ValidateResponse(in.Request.Context(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: in,
 		Status:                 got.StatusCode, Header: got.Header, Body: io.NopCloser(bytes.NewReader(got.Raw)),
 		Options: &openapi3filter.Options{
 			IncludeResponseStatus: true, MultiError: true,

@@ -2,6 +2,8 @@ package apptest
 
 import (
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,3 +78,13 @@ func mailScript(rules ...smtptest.Rule) smtptest.Script {
 
 // MailRules has the mail server treat mails by these rules.
 func (s *Stack) MailRules(rules ...smtptest.Rule) { s.SMTP.SetScript(mailScript(rules...)) }
+
+// NewCarrier starts a carrier of text messages on loopback, which accepts each one with an id and the status 0.
+func NewCarrier(t *testing.T) *httptest.Server {
+	t.Helper()
+	c := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"id": "m1", "status": "0"}`)
+	}))
+	t.Cleanup(c.Close)
+	return c
+}

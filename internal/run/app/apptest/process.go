@@ -31,8 +31,7 @@ var waitLonger = sync.OnceFunc(func() { app.RelaxTimeoutsForTests(longer) })
 
 // onPostgres and onRedis are longer as parts of URLs.
 func onPostgres() string {
-	return fmt.Sprintf("&lock_timeout=%ds&statement_timeout=%ds&idle_in_transaction_session_timeout=%[2]ds",
-		longer, 5*longer)
+	return fmt.Sprintf("&lock_timeout=%ds&statement_timeout=%ds&idle_in_transaction_session_timeout=%[2]ds", longer, 5*longer)
 }
 
 func onRedis() string {
@@ -92,8 +91,7 @@ func (s *Stack) Program(what string) *exec.Cmd {
 	Must(s.T, err)
 	_ = os.Getenv(eachRun)
 	cmd := exec.Command(program)
-	cmd.Env = append(s.environ(), "PATH="+os.Getenv("PATH"), "HOME="+s.TempDir(), "GORACE="+os.Getenv("GORACE"),
-		serves+"="+what)
+	cmd.Env = append(s.environ(), "PATH="+os.Getenv("PATH"), "HOME="+s.TempDir(), "GORACE="+os.Getenv("GORACE"), serves+"="+what)
 	return cmd
 }
 

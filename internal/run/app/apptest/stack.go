@@ -145,8 +145,7 @@ func (s *Stack) New(cfg config.Config) (*app.App, error) {
 func (s *Stack) Serve(a *app.App) {
 	s.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	r := &Replica{App: a, Base: "http://" + a.Addr(), stop: stop, done: make(chan error, 1),
-		Hangup: make(chan os.Signal, 1)}
+	r := &Replica{App: a, Base: "http://" + a.Addr(), stop: stop, done: make(chan error, 1), Hangup: make(chan os.Signal, 1)}
 	if s.watches {
 		a.SetReload(app.ReloadOptions{Environ: s.environ(), Hangup: r.Hangup})
 	}
@@ -216,19 +215,15 @@ type VerificationBody struct {
 	Type              string
 	Field             string
 	To                string
-	Recipient         string
 	Proof             string
-	Known             string
 	Valid             bool
-	RetryAfter        int       `json:"retry_after"`
-	RetryAfterMS      int       `json:"retry_after_ms"`
-	BlockedBy         string    `json:"blocked_by"`
-	Violated          []string  `json:"violated-policies"`
-	AttemptsRemaining *int      `json:"attempts_remaining"`
-	ExpiresAt         time.Time `json:"expires_at"`
+	RetryAfter        int      `json:"retry_after"`
+	RetryAfterMS      int      `json:"retry_after_ms"`
+	BlockedBy         string   `json:"blocked_by"`
+	Violated          []string `json:"violated-policies"`
+	AttemptsRemaining *int     `json:"attempts_remaining"`
 	Send              struct {
-		ID, Status, Reason, Support string
-		Number                      int
+		ID, Status, Reason string
 	}
 	Quota struct {
 		Allowed    bool
@@ -238,7 +233,6 @@ type VerificationBody struct {
 		Rules      []struct {
 			Name                     string
 			Limit, Window, Remaining int
-			ResetAfter               int `json:"reset_after"`
 		}
 	}
 }
@@ -309,12 +303,10 @@ func (s *Stack) AwaitState(id, status string) {
 	s.Await("a send that is "+status, func() bool { return s.Look(id).Send.Status == status })
 }
 
-func sendBody(to string) string { return fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en"}`, to) }
-
 // Ask asks for a code by mail.
 func (s *Stack) Ask(i int, to string, change ...func(*http.Request)) Answer {
 	s.Helper()
-	return s.Do(i, http.MethodPost, "/v1/verifications", sendBody(to), change...)
+	return s.Do(i, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en"}`, to), change...)
 }
 
 // State returns the answer's status field, or the status number of a problem.

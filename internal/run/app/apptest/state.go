@@ -67,8 +67,7 @@ func (s *Stack) Ready(i int) (status int, body string) {
 // words.
 func (s *Stack) Unavailable(a Answer) {
 	s.Helper()
-	if a.StatusCode != http.StatusServiceUnavailable || a.Problem() != "unavailable" ||
-		a.Header.Get("Retry-After") == "" {
+	if a.StatusCode != http.StatusServiceUnavailable || a.Problem() != "unavailable" || a.Header.Get("Retry-After") == "" {
 		s.Errorf("%d %s %v", a.StatusCode, a.Raw, a.Header)
 	}
 	if strings.Contains(string(a.Raw), "quota") && strings.Contains(string(a.Raw), "rules") {
