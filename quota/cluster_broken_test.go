@@ -64,9 +64,7 @@ func TestClusterThatBreaks(t *testing.T) {
 		from, to := node(2), node(0)
 		admits := func(id string, want bool) {
 			t.Helper()
-			d, err := limiter.Take(ctx, two(id, home[2], home[1]))
-			must(t, err)
-			same(t, id+" admitted", d.Admitted, want)
+			mustTake(t, limiter, two(id, home[2], home[1]), want)
 		}
 		id := func(c redis.UniversalClient) string { return c.Do(ctx, "cluster", "myid").Val().(string) }
 		slot := client.ClusterKeySlot(ctx, key).Val()
@@ -93,8 +91,7 @@ func TestClusterThatBreaks(t *testing.T) {
 		cluster.Nodes[1].Stop()
 		for _, req := range []Request{one("a", home[1]), two("b", home[0], home[1]), two("c", home[1], home[2])} {
 			d, err := limiter.Take(ctx, req)
-			same(t, "unavailable, alone", errors.Is(err, ErrUnavailable) && errors.Is(err, ErrPartly) &&
-				!d.Admitted, true)
+			same(t, "unavailable, alone", errors.Is(err, ErrUnavailable) && errors.Is(err, ErrPartly) && !d.Admitted, true)
 		}
 		allAre(t, ErrUnavailable, map[string]error{
 			"peek":   second(limiter.Peek(ctx, two("", home[0], home[1]))),
@@ -104,9 +101,7 @@ func TestClusterThatBreaks(t *testing.T) {
 			"ping":   limiter.Ping(ctx),
 		})
 		same(t, "ping says that others answer", errors.Is(limiter.Ping(ctx), ErrPartly), true)
-		d, err := limiter.Take(ctx, two("d", home[0], home[2]))
-		must(t, err)
-		same(t, "admitted where the masters are there", d.Admitted, true)
+		d := mustTake(t, limiter, two("d", home[0], home[2]), true) // where the masters are there
 		same(t, "used, with nothing of those that failed", d.Rules[0].Used, 1)
 		for _, i := range []int{0, 2} { // then all slots are CLUSTERDOWN
 			must(t, node(i).ConfigSet(ctx, "cluster-require-full-coverage", "yes").Err())

@@ -4,14 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 const µs = time.Microsecond
@@ -32,68 +29,6 @@ func TestQuota1APlaceIsFreeAgainExactlyAfterItsWindow(t *testing.T) {
 			d = w.admits(true, r)
 			same(t, r.Name+" used after the old events left", d.Rules[0].Used, 1)
 		}
-	})
-}
-
-func TestQuota6LookingShowsTheSameAndCostsNothing(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		fresh := w.peek(defaults...)
-		sameList(t, "remaining before", remaining(fresh), []int{1, 5, 10})
-		same(t, "allowed", fresh.Allowed(), true)
-		same(t, "reset", fresh.Rules[2].ResetAfter, 0)
-		taken := w.take(defaults...)
-		taken.Admitted = false
-		for range 10 {
-			sameDecision(t, w.peek(defaults...), taken)
-		}
-	})
-}
-
-func TestQuota7RefusalsMoveNoDeadline(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		release := w.now.Add(w.take(defaults...).RetryAfter())
-		for range 100 {
-			w.pass(590 * time.Millisecond)
-			d := w.admits(false, defaults...)
-			if got := d.At.Add(d.RetryAfter()); !got.Equal(release) {
-				t.Fatalf("release moved by %v", got.Sub(release))
-			}
-			sameList(t, "remaining", remaining(d), []int{0, 4, 9})
-		}
-		w.set(release)
-		w.admits(true, defaults...)
-	})
-}
-
-// Callers with two limits share a bucket: whatever their order, those with the lower one are let in
-// only below it, and all together never over the higher one. What is left is never negative, and a
-// caller that waits as told is admitted.
-func TestReserveInAnyOrder(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		all := sliding(Recipient, 5, time.Minute)
-		strangers := all
-		strangers.Limit = 3
-		rapid.Check(t, func(rt *rapid.T) {
-			w.flush()
-			var counted []time.Time
-			for range 30 {
-				w.pass(time.Duration(rapid.IntRange(0, 20_000).Draw(rt, "ms")) * time.Millisecond)
-				counted = slices.DeleteFunc(counted, func(at time.Time) bool { return w.now.Sub(at) >= time.Minute })
-				rule := rapid.SampledFrom([]Rule{all, strangers}).Draw(rt, "rule")
-				want := len(counted) < rule.Limit
-				d := w.admits(want, rule)
-				if want {
-					counted = append(counted, w.now)
-				} else if wait := d.RetryAfter(); rapid.Bool().Draw(rt, "wait") {
-					w.pass(wait)
-					w.admits(true, rule)
-					counted = append(counted, w.now)
-				}
-				if d.Rules[0].Remaining() < 0 {
-					rt.Fatalf("%+v", d.Rules)
-				}
-			}
-		})
 	})
 }
 
@@ -226,11 +161,10 @@ func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 		before, after func(w *world)
 		rest          time.Duration // of the minute, after that
 	}{
-		"never taken": {perHour, func(*world) {}, func(*world) {}, time.Minute},
-		"taken":       {perHour, func(w *world) { w.takeID("refunded", perHour) }, func(*world) {}, time.Minute},
-		"beside an event": {perHour, func(w *world) { w.take(perHour) },
-			func(w *world) { w.pass(time.Minute - µs); w.take(perHour) }, µs},
-		"events leave": {second, func(w *world) { w.take(second) }, func(*world) {}, time.Minute},
+		"never taken":     {perHour, func(*world) {}, func(*world) {}, time.Minute},
+		"taken":           {perHour, func(w *world) { w.takeID("refunded", perHour) }, func(*world) {}, time.Minute},
+		"beside an event": {perHour, func(w *world) { w.take(perHour) }, func(w *world) { w.pass(time.Minute - µs); w.take(perHour) }, µs},
+		"events leave":    {second, func(w *world) { w.take(second) }, func(*world) {}, time.Minute},
 		"a step back": {perHour, func(*world) {}, func(w *world) {
 			w.pass(-30 * time.Second)
 			must(w.t, w.Refund(w.t.Context(), "second", ann()))
@@ -294,9 +228,7 @@ func TestAReadBucketRefusesNoID(t *testing.T) {
 		req := request("again", perHour, read)
 		req.Buckets[Failures] = "rejected/ann"
 		must(t, w.Refund(t.Context(), "again", req.Buckets[Failures]))
-		d, err := w.Take(t.Context(), req)
-		must(t, err)
-		same(t, "admitted", d.Admitted, true)
+		mustTake(t, w, req, true)
 	})
 }
 

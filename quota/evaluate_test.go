@@ -53,27 +53,6 @@ func TestEvaluateExplainsEachRuleByItsScope(t *testing.T) {
 	same(t, "rules", len(Evaluate(nil, history, epoch).Rules), 0)
 }
 
-// A request after the wait is admitted, also if the wait is rounded up to whole seconds or ms.
-func TestWhoWaitsAsToldIsLetIn(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		for i, told := range []func(time.Duration) time.Duration{
-			func(d time.Duration) time.Duration { return d },
-			func(d time.Duration) time.Duration { return time.Duration(Seconds(d)) * time.Second },
-			func(d time.Duration) time.Duration { return time.Duration(Milliseconds(d)) * time.Millisecond },
-		} {
-			w.flush()
-			for range 30 {
-				w.pass(told(w.peek(defaults...).RetryAfter()))
-				w.admits(true, defaults...)
-				if i == 0 {
-					w.pass(w.peek(defaults...).RetryAfter() - µs)
-					w.admits(false, defaults...)
-				}
-			}
-		}
-	})
-}
-
 func TestRoundingUp(t *testing.T) {
 	for _, c := range []struct {
 		d  time.Duration
@@ -94,20 +73,8 @@ func TestLongestAndOfScope(t *testing.T) {
 	rules := []Rule{sliding(IP, 1, time.Hour), sliding(Recipient, 1, time.Minute), sliding(IP, 2, time.Minute)}
 	same(t, "longest", LongestKeep(rules), time.Hour)
 	same(t, "longest of none", LongestKeep(nil), 0)
+	same(t, "of a month", LongestKeep([]Rule{{Per: Month, Limit: 1}}), 31*24*time.Hour)
 	sameList(t, "of the address", OfScope(rules, IP), []Rule{rules[0], rules[2]})
 	sameList(t, "of the recipient", OfScope(rules, Recipient), rules[1:2])
 	same(t, "the argument is left as it was", rules[1].Scope, Recipient)
-}
-
-// An event in the future, as after the clock was set back, is as old as one of now.
-func TestEvaluateBoundsTheWait(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	d := Evaluate([]Rule{sliding(Recipient, 1, time.Hour)},
-		map[Scope][]Event{Recipient: {{"early", now.Add(time.Minute)}}}, now)
-	same(t, "wait", d.RetryAfter(), time.Hour)
-}
-
-// Rules by a month keep what is 31 days old.
-func TestKeepOfAMonth(t *testing.T) {
-	same(t, "keep", Rule{Per: Month, Limit: 1}.Keep(), 31*24*time.Hour)
 }

@@ -31,8 +31,7 @@ func TestABucketExpiresWhenNothingInItCounts(t *testing.T) {
 			}
 			same(t, name+": "+what, Milliseconds(end), Milliseconds(wantEnd)) // Redis rounds up to ms
 		}
-		w.takeID("one", sliding(Recipient, 9, time.Minute), sliding(Recipient, 9, time.Hour),
-			sliding(IP, 9, time.Second))
+		w.takeID("one", sliding(Recipient, 9, time.Minute), sliding(Recipient, 9, time.Hour), sliding(IP, 9, time.Second))
 		lasts("longest window", Recipient, time.Hour)
 		lasts("its own longest window", IP, time.Second)
 		w.takeID("two", sliding(Recipient, 9, time.Minute))
@@ -60,12 +59,10 @@ func TestABucketExpiresWhenNothingInItCounts(t *testing.T) {
 func TestAKeyShowsNothing(t *testing.T) {
 	limiter, client := real(t)
 	secret := Bucket("shop", "email", "default", "recipient", "ann@example.com")
-	must(t, second(limiter.Take(t.Context(),
-		Request{ID: "one", Rules: defaults, Buckets: map[Scope]string{Recipient: secret}})))
+	must(t, second(limiter.Take(t.Context(), Request{ID: "one", Rules: defaults, Buckets: map[Scope]string{Recipient: secret}})))
 	sameList(t, "keys", slices.Collect(maps.Keys(snapshot(t, client))), []string{limiter.key(secret)})
 	key, other := limiter.key(secret), limiter.key(secret+"2")
-	same(t, "a hash of fixed length in braces", len(key) == len("q:{}")+20 && len(other) == len(key) &&
-		key != other, true)
+	same(t, "a hash of fixed length in braces", len(key) == len("q:{}")+20 && len(other) == len(key) && key != other, true)
 	same(t, "the recipient is in the key", strings.Contains(key, "ann"), false)
 }
 
@@ -185,7 +182,6 @@ func FuzzBucket(f *testing.F) {
 }
 
 func TestBucket(t *testing.T) {
-	same(t, "bucket", Bucket("shop", "email", "default", "ip", "2001:db8::/64"),
-		"shop:email:default:ip:2001%3Adb8%3A%3A/64")
+	same(t, "bucket", Bucket("shop", "email", "default", "ip", "2001:db8::/64"), "shop:email:default:ip:2001%3Adb8%3A%3A/64")
 	same(t, "escaped", Bucket("100%", ""), "100%25:")
 }

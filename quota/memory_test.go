@@ -86,14 +86,12 @@ func TestMemoryDropsNothingThatARuleNeeds(t *testing.T) {
 		d, err := w.Take(t.Context(), Request{ID: id, Rules: its, Buckets: map[Scope]string{Recipient: name}})
 		must(t, err)
 		if d.Admitted != want.Allowed() || !d.Admitted && d.RetryAfter() != want.RetryAfter() {
-			t.Fatalf("step %d: admitted %v for %v, want %v for %v", step, d.Admitted, d.RetryAfter(), want.Allowed(),
-				want.RetryAfter())
+			t.Fatalf("step %d: admitted %v for %v, want %v for %v", step, d.Admitted, d.RetryAfter(), want.Allowed(), want.RetryAfter())
 		}
 		if d.Admitted {
 			history[name] = append(history[name], Event{id, d.At})
 		}
-		w.pass(time.Duration(random.Int64N(int64([]time.Duration{time.Millisecond, time.Second,
-			20 * time.Second}[step/1250%3]))))
+		w.pass(time.Duration(random.Int64N(int64([]time.Duration{time.Millisecond, time.Second, 20 * time.Second}[step/1250%3]))))
 	}
 }
 
@@ -107,29 +105,25 @@ func TestMemoryLookingMakesNoBucket(t *testing.T) {
 	same(t, "buckets", n, 0)
 }
 
+// A bucket so large that it has an index keeps what counts alone, without refunded IDs, and nothing
+// of before a reset.
 func TestMemoryKeepsOnlyWhatCounts(t *testing.T) {
-	w := memoryWorld(t)
-	r := sliding(Recipient, 100, time.Second) // so many that there is an index
-	for range 1000 {
-		w.admits(true, r)
+	w, r := memoryWorld(t), sliding(Recipient, 100, time.Second)
+	for i := range 1000 {
+		same(t, "admitted", w.takeID(strconv.Itoa(i), r).Admitted, true)
 		w.pass(10 * time.Millisecond)
 	}
-	must(t, w.Record(t.Context(), ann(), time.Second, []AgedEvent{{ID: "lapsed", Age: time.Second}}))
-	b, n := w.kept()
-	sameList(t, "buckets and events", []int{b, n}, []int{1, 99})
-}
-
-// A bucket so large that it has an index forgets refunded IDs, and all IDs at a reset.
-func TestMemoryForgetsIDsInItsIndex(t *testing.T) {
-	w, r := memoryWorld(t), sliding(Recipient, MaxLimit, time.Hour)
-	for i := range 3 * indexedAbove {
-		w.takeID(strconv.Itoa(i), r)
+	holds := func(want int) {
+		t.Helper()
+		b, n := w.kept()
+		sameList(t, "buckets and events", []int{b, n}, []int{1, want})
 	}
-	must(t, w.Refund(t.Context(), "7", ann())) // its tombstone keeps the bucket
-	_, n := w.kept()
-	same(t, "events", n, 3*indexedAbove-1)
+	must(t, w.Record(t.Context(), ann(), time.Second, []AgedEvent{{ID: "lapsed", Age: time.Second}}))
+	holds(99)
+	must(t, w.Refund(t.Context(), "990", ann()))
+	holds(98)
 	must(t, w.Reset(t.Context(), ann()))
-	same(t, "used after a reset", w.takeID("1", r).Rules[0].Used, 1)
+	same(t, "used after a reset", w.takeID("999", r).Rules[0].Used, 1)
 }
 
 // Callers that name their buckets in opposite orders do not deadlock.
@@ -188,7 +182,6 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Fatal("the newest bucket is not there")
 		}
 	}
-	if buckets, _ := w.kept(); buckets != 10*shards {
-		t.Errorf("%d buckets, want %d", buckets, 10*shards)
-	}
+	buckets, _ := w.kept()
+	same(t, "buckets", buckets, 10*shards)
 }

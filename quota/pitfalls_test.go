@@ -36,12 +36,6 @@ func after(calls []pitfallCall, d time.Duration) []pitfallCall {
 	return calls
 }
 
-func berlin(t *testing.T) *time.Location {
-	zone, err := time.LoadLocation("Europe/Berlin")
-	must(t, err)
-	return zone
-}
-
 // Each script of docs/SIX-LIMITERS.md lets through what the page says, beside ours, in both
 // languages.
 func TestSixLimitersLetThroughWhatThePageSays(t *testing.T) {
@@ -54,8 +48,8 @@ func TestSixLimitersLetThroughWhatThePageSays(t *testing.T) {
 	scripts := regexp.MustCompile("(?s)```lua\n(.*?)```")
 	comments := regexp.MustCompile(`(?m)^--.*\n`)
 	shown := scripts.FindAllStringSubmatch(pages["SIX-LIMITERS.md"], -1)
-	zone := berlin(t)
-	monday := time.Date(2040, 10, 22, 0, 10, 0, 0, zone) // the clock is turned back on Sunday
+	berlin := zone(t, "Europe/Berlin")
+	monday := time.Date(2040, 10, 22, 0, 10, 0, 0, berlin) // the clock is turned back on Sunday
 	w := redisWorld(t)
 	client := w.Limiter.(*Redis).client
 	rows := ""
@@ -71,14 +65,12 @@ func TestSixLimitersLetThroughWhatThePageSays(t *testing.T) {
 		{0, 0, inARow(1, 0), defaults, epoch, "arithmetic on"},
 		{0, 1, []pitfallCall{{ahead: time.Minute, member: "a"}}, defaults, epoch, ""},
 		{1, 0, []pitfallCall{{}, {}, {}, {}, {}}, []Rule{sliding(Recipient, 3, time.Second)}, epoch, ""},
-		{1, 0, append(inARow(3, 0), pitfallCall{at: time.Minute, member: "x"},
-			pitfallCall{at: time.Minute, member: "y"}),
+		{1, 0, append(inARow(3, 0), pitfallCall{at: time.Minute, member: "x"}, pitfallCall{at: time.Minute, member: "y"}),
 			[]Rule{sliding(Recipient, 3, time.Second)}, epoch, ""},
 		{2, 0, []pitfallCall{{member: "a"}, {at: 24 * time.Hour, member: "b"}, {at: 48 * time.Hour, member: "c"},
 			{at: 168*time.Hour + 40*time.Minute, member: "d"}},
-			[]Rule{{Name: "week", Scope: Recipient, Limit: 3, Days: 7, Zone: zone}}, monday, ""},
-		{3, 0, inARow(200, 250*time.Microsecond), []Rule{sliding(Recipient, 100, time.Minute)},
-			epoch.Truncate(time.Second), ""},
+			[]Rule{{Name: "week", Scope: Recipient, Limit: 3, Days: 7, Zone: berlin}}, monday, ""},
+		{3, 0, inARow(200, 250*time.Microsecond), []Rule{sliding(Recipient, 100, time.Minute)}, epoch.Truncate(time.Second), ""},
 		{4, 0, inARow(3, 0), []Rule{{Name: "hour", Scope: Recipient, Limit: 3, Per: Hour}}, epoch, ""},
 		{5, 0, inARow(4, time.Minute), []Rule{sliding(Recipient, 3, time.Hour)}, epoch, ""},
 		{6, 0, slices.Concat(inARow(1, 0), after(inARow(4, 0), time.Hour-time.Second), after(inARow(5, 0), time.Hour+time.Second)),
@@ -126,13 +118,9 @@ func TestSixLimitersLetThroughWhatThePageSays(t *testing.T) {
 	}
 	for name, page := range pages {
 		said := strings.Join(regexp.MustCompile(`(?m)\| \d+ \| \d+ \| \d+ \|\n`).FindAllString(page, -1), "")
-		if said != rows {
-			t.Errorf("%s says\n%swant\n%s", name, said, rows)
-		}
+		same(t, name, said, rows)
 		for i, m := range scripts.FindAllStringSubmatch(page, -1) {
-			if comments.ReplaceAllString(m[1], "") != comments.ReplaceAllString(shown[i][1], "") {
-				t.Errorf("%s shows another script:\n%s", name, m[1])
-			}
+			same(t, "script of "+name, comments.ReplaceAllString(m[1], ""), comments.ReplaceAllString(shown[i][1], ""))
 		}
 	}
 }

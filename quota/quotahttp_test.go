@@ -50,8 +50,7 @@ func TestHeadersAreStructuredFields(t *testing.T) {
 		}
 		next, left := tightestRule(d)
 		want, err := httpsfv.Marshal(policies)
-		wantNext, err2 := httpsfv.Marshal(httpsfv.List{libraryItem(next.Name, "r", next.Remaining(), "t",
-			quota.Seconds(left))})
+		wantNext, err2 := httpsfv.Marshal(httpsfv.List{libraryItem(next.Name, "r", next.Remaining(), "t", quota.Seconds(left))})
 		refused := err != nil || err2 != nil
 		h := http.Header{}
 		if err := quotahttp.SetRateLimit(h, d); (err != nil) != refused {
@@ -113,8 +112,7 @@ func TestOneTruthAboutWaiting(t *testing.T) {
 		}
 		quotahttp.SetRetryAfter(h, d)
 		problem := quotahttp.ProblemMembers(d)
-		if q.Allowed || left.(int64) != 0 || wait.(int64) != int64(q.RetryAfter) ||
-			h.Get("Retry-After") != strconv.Itoa(q.RetryAfter) {
+		if q.Allowed || left.(int64) != 0 || wait.(int64) != int64(q.RetryAfter) || h.Get("Retry-After") != strconv.Itoa(q.RetryAfter) {
 			t.Fatalf("blocked, but %+v %v", q, h)
 		}
 		for _, s := range d.Rules {
@@ -154,8 +152,7 @@ func TestHeaders(t *testing.T) {
 		{nil, "", ""},
 	} {
 		h, d := http.Header{}, quota.Decision{At: time.Unix(0, 0), Rules: c.rules}
-		if err := quotahttp.SetRateLimit(h, d); err != nil || h.Get("RateLimit-Policy") != c.policies ||
-			h.Get("RateLimit") != c.limit {
+		if err := quotahttp.SetRateLimit(h, d); err != nil || h.Get("RateLimit-Policy") != c.policies || h.Get("RateLimit") != c.limit {
 			t.Errorf("%v, %v; want %s and %s", h, err, c.policies, c.limit)
 		}
 		if q := quotahttp.Describe(d); !q.Allowed || q.BlockedBy != "" || len(q.Rules) != strings.Count(c.policies, ";q=") {

@@ -68,8 +68,7 @@ func (c *crowd) awaitWaiting(n int) {
 }
 
 func recipientRequest(id, name string) Request {
-	return Request{ID: id, Rules: []Rule{sliding(Recipient, 9, time.Hour)},
-		Buckets: map[Scope]string{Recipient: Bucket("r", name)}}
+	return Request{ID: id, Rules: []Rule{sliding(Recipient, 9, time.Hour)}, Buckets: map[Scope]string{Recipient: Bucket("r", name)}}
 }
 
 func (c *crowd) take(id string) error {

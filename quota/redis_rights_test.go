@@ -54,12 +54,10 @@ func TestTheDocumentedRightsAreEnough(t *testing.T) {
 		t.Errorf("without +dbsize: %v", err)
 	}
 	for _, right := range rights[2:] {
-		err := limiterOf(t, server, slices.DeleteFunc(slices.Clone(rights),
-			func(r string) bool { return r == right })).Ping(t.Context())
+		err := limiterOf(t, server, slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return r == right })).Ping(t.Context())
 		if slices.Contains([]string{"+ping", "+config|get", "+dbsize", "+info"}, right) {
 			must(t, err)
-		} else if !errors.Is(err, ErrNotPermitted) || !errors.Is(err, ErrUnavailable) ||
-			!strings.Contains(err.Error(), right[1:]) {
+		} else if !errors.Is(err, ErrNotPermitted) || !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), right[1:]) {
 			t.Errorf("without %s: %v", right, err)
 		}
 	}

@@ -26,8 +26,7 @@ type schedule struct {
 
 func newSchedule(t tester, dice func(int) int, worlds ...*world) *schedule {
 	return &schedule{
-		t: t, dice: dice, worlds: worlds,
-		model: newNaive(), now: epoch, high: epoch, seen: map[string]int{},
+		t: t, dice: dice, worlds: worlds, model: newNaive(), now: epoch, high: epoch, seen: map[string]int{},
 	}
 }
 
@@ -125,14 +124,12 @@ func (s *schedule) request(id string) Request {
 		rules[i].Observe = s.dice(4) == 0
 	}
 	all := buckets(s.name(), s.name())
-	all[App], all[Failures], all[Purpose] = Bucket("app", s.name()), Bucket("failures", s.name()),
-		Bucket("purpose", s.name())
+	all[App], all[Failures], all[Purpose] = Bucket("app", s.name()), Bucket("failures", s.name()), Bucket("purpose", s.name())
 	return Request{ID: id, Rules: rules, Buckets: all}
 }
 
-var keepOf = map[Scope]time.Duration{Recipient: 30 * time.Second, IP: 7 * time.Second, App: 5 * time.Hour,
-	Failures: 20 * time.Second,
-	Purpose:  76 * time.Hour}
+var keepOf = map[Scope]time.Duration{Recipient: 30 * time.Second, IP: 7 * time.Second, App: 5 * time.Hour, Failures: 20 * time.Second,
+	Purpose: 76 * time.Hour}
 
 func (s *schedule) name() string { return []string{"ann", "bob"}[s.dice(2)] }
 
@@ -269,18 +266,26 @@ func (s *schedule) flush() {
 
 var steps = flag.Int("quota.steps", 2_500, "steps of the random schedule")
 
-// TestRandomScheduleOfManySteps compares every limiter with the naive model.
-func TestRandomScheduleOfManySteps(t *testing.T) {
-	s := newSchedule(t, rand.New(rand.NewPCG(1, 1)).IntN, memoryWorld(t), redisWorld(t),
-		sentinelWorld(t),
-		clusterWorld(t))
+// play makes the steps of a random schedule.
+func (s *schedule) play() {
+	s.t.Helper()
 	for i := range *steps {
-		if s.step(); t.Failed() {
-			t.Fatalf("step %d", i)
+		if s.step(); s.t.Failed() {
+			s.t.Fatalf("step %d", i)
 		}
 	}
-	for _, e := range []string{"admitted", "refused", "refunded", "repeated", "stepped back", "refused by the hour",
-		"refused by dates",
+}
+
+// TestMemoryDecidesAsTheModel holds the limiter of a service without Redis where Redis is not installed, too.
+func TestMemoryDecidesAsTheModel(t *testing.T) {
+	newSchedule(t, rand.New(rand.NewPCG(1, 1)).IntN, memoryWorld(t)).play()
+}
+
+// TestRandomScheduleOfManySteps compares every limiter with the naive model.
+func TestRandomScheduleOfManySteps(t *testing.T) {
+	s := newSchedule(t, rand.New(rand.NewPCG(1, 1)).IntN, memoryWorld(t), redisWorld(t), sentinelWorld(t), clusterWorld(t))
+	s.play()
+	for _, e := range []string{"admitted", "refused", "refunded", "repeated", "stepped back", "refused by the hour", "refused by dates",
 		"several dates to wait for", "let in by observing rules", "refused by failures alone", "large bucket",
 		"not recorded", "brought back"} {
 		if s.seen[e] < 10 {

@@ -89,8 +89,7 @@ func scriptWorld(t *testing.T, client redis.UniversalClient) *world {
 	w.set = func(now time.Time) {
 		w.now = now
 		onEach(w.t, client, func(c redis.UniversalClient) error {
-			return expire.Run(w.t.Context(), c, nil,
-				now.UnixMilli()).Err()
+			return expire.Run(w.t.Context(), c, nil, now.UnixMilli()).Err()
 		})
 	}
 	w.flush = func() { flushAll(w.t, client) }
@@ -154,6 +153,15 @@ func (w *world) admits(want bool, rules ...Rule) Decision {
 	return d
 }
 
+// mustTake takes an event, and fails the test unless it is admitted as wanted.
+func mustTake(t tester, l Limiter, r Request, want bool) Decision {
+	t.Helper()
+	d, err := l.Take(t.Context(), r)
+	must(t, err)
+	same(t, fmt.Sprintf("%q admitted", r.ID), d.Admitted, want)
+	return d
+}
+
 func buckets(recipient, ip string) map[Scope]string {
 	return map[Scope]string{Recipient: Bucket("recipient", recipient), IP: Bucket("ip", ip)}
 }
@@ -188,15 +196,9 @@ func sameList[T comparable](t tester, what string, got, want []T) {
 
 // Servers that tests share, and leave as they were. A cluster needs seconds to start.
 var (
-	redisServer = shared(func(ctx context.Context) (*servertest.RedisServer,
-		error) {
-		return servertest.StartRedis(ctx)
-	})
-	clusterServer = shared(func(ctx context.Context) (*servertest.RedisCluster,
-		error) {
-		return servertest.StartRedisCluster(ctx)
-	})
-	stops []func() error
+	redisServer   = shared(func(ctx context.Context) (*servertest.RedisServer, error) { return servertest.StartRedis(ctx) })
+	clusterServer = shared(func(ctx context.Context) (*servertest.RedisCluster, error) { return servertest.StartRedisCluster(ctx) })
+	stops         []func() error
 )
 
 func sharedRedis(t *testing.T) string   { return redisServer(t).URL() + servertest.Patiently }

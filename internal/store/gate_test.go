@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/quota"
@@ -19,11 +20,9 @@ var gateNow = time.Date(2030, 3, 1, 12, 0, 0, 123457000, time.UTC)
 // askGate is an intent under one sliding rule; change adds to it.
 func askGate(limit int, window time.Duration, change ...func(*store.Intent)) store.Intent {
 	in := store.Intent{
-		Send: store.Send{ID: uuid.UUID{15: 9}, App: "shop", Channel: recipient.Email, Purpose: "login",
-			Recipient: recipient.Hash{1}},
-		Verification: store.Verification{ID: "new", App: "shop", Channel: recipient.Email, Purpose: "login",
-			Recipient: recipient.Hash{1},
-			Holder:    "session", MaxAttempts: 5},
+		Send: store.Send{ID: uuid.UUID{15: 9}, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{1}},
+		Verification: store.Verification{ID: "new", App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{1},
+			Holder: "session", MaxAttempts: 5},
 		Purposes: []string{"login"}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 		Rules: []quota.Rule{{Name: "rule", Scope: quota.Recipient, Limit: limit, Window: window}},
 	}
@@ -33,12 +32,14 @@ func askGate(limit int, window time.Duration, change ...func(*store.Intent)) sto
 	return in
 }
 
-// A row counts while it is younger than the window, also if the database's clock was set back.
+// A row counts while it is younger than the window, also if the database's clock was set back. Without a rule on
+// rejections none counts.
 func TestDecideByTheDatabasesClock(t *testing.T) {
 	for age, want := range map[time.Duration]bool{time.Minute: true, time.Minute - time.Microsecond: false, 0: false, -time.Hour: false} {
 		rows := []gate.PastSend{{ID: uuid.New(), At: gateNow.Add(-age)}}
-		if d := gate.Decide(askGate(1, time.Minute), gateNow, gate.Facts{Past: rows}); d.Admitted != want || !d.Now.Equal(gateNow) {
-			t.Errorf("a row of %v ago: admitted %v at %v", age, d.Admitted, d.Now)
+		d := gate.Decide(askGate(1, time.Minute), gateNow, gate.Facts{Past: rows, Rejections: rows})
+		if d.Admitted != want || !d.Now.Equal(gateNow) || len(d.Rejected) > 0 {
+			t.Errorf("a row of %v ago: admitted %v at %v, rejected %v", age, d.Admitted, d.Now, d.Rejected)
 		}
 		in := askGate(1, time.Minute)
 		in.Rules, in.RejectionRule = nil, quota.Rule{Limit: 1, Window: time.Minute}
@@ -51,8 +52,7 @@ func TestDecideByTheDatabasesClock(t *testing.T) {
 // Failed checks lock out the codes of one class of callers: 20 in a day, or 100 in a row in a
 // month.
 func TestLockout(t *testing.T) {
-	tried := func(n int, attempts int, ago time.Duration, change ...func(*store.Verification)) (
-		list []store.Verification) {
+	tried := func(n int, attempts int, ago time.Duration, change ...func(*store.Verification)) (list []store.Verification) {
 		for range n {
 			c := store.Verification{Attempts: attempts, ExpiresAt: gateNow.Add(20 * time.Hour),
 				Checks: slices.Repeat([]store.Check{{At: gateNow.Add(-ago)}}, attempts)}
@@ -71,6 +71,16 @@ func TestLockout(t *testing.T) {
 		list[0].Attempts = 3
 		return list
 	}
+	of := func(class store.Class) func(*store.Verification) {
+		return func(c *store.Verification) { c.Class = class }
+	}
+	browsers := tried(20, 1, time.Hour, of(store.UnknownBrowser))
+	row := append(month(), tried(1, 1, time.Hour, of(store.KnownBrowser))...)
+	spread := store.Verification{Attempts: gate.FailedCheckLimit, ExpiresAt: gateNow}
+	erased := spread // its instants
+	for hour := range gate.FailedCheckLimit {
+		spread.Checks = append(spread.Checks, store.Check{At: gateNow.Add(time.Duration(hour-gate.FailedCheckLimit) * time.Hour)})
+	}
 	for name, c := range map[string]struct {
 		list []store.Verification
 		want time.Duration
@@ -82,62 +92,34 @@ func TestLockout(t *testing.T) {
 			tried(1, 1, gate.FailedCheckWindow-time.Microsecond)...), time.Microsecond},
 		"an approved code's last try": {tried(4, 5, time.Hour, approved), 0},
 		"right ones":                  {tried(20, 1, time.Hour, approved), 0},
-		"those before a reset": {tried(4, 5, time.Hour, func(c *store.Verification) { c.AttemptsReset = 1 }),
-			0},
+		"those before a reset":        {tried(4, 5, time.Hour, func(c *store.Verification) { c.AttemptsReset = 1 }), 0},
 		"tries after a reset": {append(tried(19, 1, time.Hour),
 			tried(1, 2, time.Hour, func(c *store.Verification) { c.AttemptsReset = 1 })...), 23 * time.Hour},
 		"the right one before a reset": {append(tried(20, 1, time.Hour),
 			tried(1, 1, 2*time.Hour, approved, func(c *store.Verification) { c.AttemptsReset = 1 })...), 23 * time.Hour},
-		"until the oldest code ends": {append(tried(3, 5, time.Hour), tried(1, 5, 4*time.Hour)...),
-			20 * time.Hour},
-		"until enough of them have ended": {append(tried(5, 4, time.Hour), tried(1, 1, 4*time.Hour)...),
-			23 * time.Hour},
-		"99 in a row":  {month(), 0},
-		"100 in a row": {append(month(), tried(1, 1, time.Hour)...), gate.ConsecutiveFailedCheckWindow - 26*24*time.Hour},
+		"until the oldest code ends":      {append(tried(3, 5, time.Hour), tried(1, 5, 4*time.Hour)...), 20 * time.Hour},
+		"until enough of them have ended": {append(tried(5, 4, time.Hour), tried(1, 1, 4*time.Hour)...), 23 * time.Hour},
+		"99 in a row":                     {month(), 0},
+		"100 in a row":                    {append(month(), tried(1, 1, time.Hour)...), gate.ConsecutiveFailedCheckWindow - 26*24*time.Hour},
 		"one that ended with the right one": {append(append(month(), tried(1, 1, 26*24*time.Hour)...),
 			tried(1, 1, 26*24*time.Hour-time.Minute, approved)...), 0},
 		"an erased one that was approved": {tried(25, 5, time.Hour, approved, func(c *store.Verification) {
 			c.Class, c.Checks = store.KnownBrowser, nil
 		}), 0},
-		"a right one between": {append(append(month(), tried(1, 1, 12*time.Hour)...),
-			tried(1, 1, 36*time.Hour, approved)...), 0},
+		"a right one between":               {append(append(month(), tried(1, 1, 12*time.Hour)...), tried(1, 1, 36*time.Hour, approved)...), 0},
+		"a day's code that fails each hour": {[]store.Verification{spread}, 4 * time.Hour},
+		"erased ones, from the expiry":      {[]store.Verification{erased}, gate.FailedCheckWindow},
+		"those of browsers":                 {browsers, 0},
+		"100 in a row of two classes":       {row, gate.ConsecutiveFailedCheckWindow - 26*24*time.Hour},
+		"one that a browser ended":          {append(row, tried(1, 1, time.Minute, approved, of(store.UnknownBrowser))...), 0},
 	} {
-		if out := gate.LockoutOf(c.list, store.SecretKeyClass, gateNow); out.Wait != c.want {
-			t.Errorf("%s: %v, wanted %v", name, out.Wait, c.want)
-		}
+		servertest.Same(t, name, gate.LockoutOf(c.list, store.SecretKeyClass, gateNow).Wait, c.want)
 	}
-	if got := gate.LockoutOf(append(tried(19, 1, time.Hour), tried(1, 1, gate.FailedCheckWindow)...), store.SecretKeyClass,
-		gateNow); got.Failures != 19 {
-		t.Errorf("%d failures in a day", got.Failures)
-	}
-	// a code of a day, and its failures an hour apart
-	spread := store.Verification{Attempts: gate.FailedCheckLimit, ExpiresAt: gateNow}
-	for hour := range gate.FailedCheckLimit {
-		spread.Checks = append(spread.Checks, store.Check{At: gateNow.Add(time.Duration(hour-gate.FailedCheckLimit) * time.Hour)})
-	}
-	if out := gate.LockoutOf([]store.Verification{spread}, store.SecretKeyClass, gateNow); out.Wait != 4*time.Hour {
-		t.Errorf("failures count from the expiry: %v", out.Wait)
-	}
-	spread.Checks = nil
-	if out := gate.LockoutOf([]store.Verification{spread}, store.SecretKeyClass, gateNow); out.Wait != gate.FailedCheckWindow {
-		t.Errorf("failures whose instants were erased do not count from the expiry: %v", out.Wait)
-	}
+	nineteen := append(tried(19, 1, time.Hour), tried(1, 1, gate.FailedCheckWindow)...)
+	servertest.Same(t, "failures in a day", gate.LockoutOf(nineteen, store.SecretKeyClass, gateNow).Failures, 19)
 	soon := tried(20, 1, gate.FailedCheckWindow-time.Microsecond)
 	if d := gate.Decide(askGate(1, time.Minute), gateNow, gate.Facts{Tried: soon}); d.Admitted || d.Lockout.Wait != time.Microsecond {
 		t.Errorf("a microsecond before the end: %+v", d.Lockout)
-	}
-	browsers := tried(20, 1, time.Hour, func(c *store.Verification) { c.Class = store.UnknownBrowser })
-	if d := gate.Decide(askGate(1, time.Minute), gateNow, gate.Facts{Tried: browsers}); !d.Admitted {
-		t.Errorf("wrong codes of browsers lock out a back end: %+v", d.Lockout)
-	}
-	row := append(month(), tried(1, 1, time.Hour, func(c *store.Verification) { c.Class = store.KnownBrowser })...)
-	if d := gate.Decide(askGate(1, time.Minute), gateNow, gate.Facts{Tried: row}); d.Lockout.Failures != 100 {
-		t.Errorf("a row of two classes: %+v", d.Lockout)
-	}
-	row = append(row, tried(1, 1, time.Minute, approved,
-		func(c *store.Verification) { c.Class = store.UnknownBrowser })...)
-	if d := gate.Decide(askGate(1, time.Minute), gateNow, gate.Facts{Tried: row}); !d.Admitted {
-		t.Errorf("a browser's right code does not end the row: %+v", d.Lockout)
 	}
 	byBrowser := func(in *store.Intent) { in.Verification.Class, in.Verification.Holder = store.UnknownBrowser, "" }
 	if d := gate.Decide(askGate(1, time.Minute, byBrowser), gateNow, gate.Facts{Tried: browsers}); d.Admitted ||
@@ -165,9 +147,7 @@ func TestEveryTextIsCheckedAndWritten(t *testing.T) {
 		good := askGate(1, time.Minute)
 		*good.Send.Columns()[i].Field.(*string) = "text"
 		written := gate.Decide(good, gateNow, gate.Facts{}).Send
-		if got := *written.Columns()[i].Field.(*string); got != "text" {
-			t.Errorf("%s is written as %q", c.Name, got)
-		}
+		servertest.Same(t, c.Name+" is written", *written.Columns()[i].Field.(*string), "text")
 	}
 	if tried < 9 {
 		t.Errorf("%d texts", tried)
@@ -203,8 +183,7 @@ func TestHistoryIsOldestFirst(t *testing.T) {
 		rows = append(rows, gate.PastSend{ID: uuid.UUID{byte(age)}, At: gateNow.Add(-age * time.Second)})
 	}
 	history := gate.Decide(askGate(9, time.Minute), gateNow, gate.Facts{Past: rows}).History
-	if !slices.IsSortedFunc(history, func(a, b quota.Event) int { return a.At.Compare(b.At) }) ||
-		len(history) != len(rows) {
+	if !slices.IsSortedFunc(history, func(a, b quota.Event) int { return a.At.Compare(b.At) }) || len(history) != len(rows) {
 		t.Errorf("history: %v", history)
 	}
 }

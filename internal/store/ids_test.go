@@ -29,8 +29,7 @@ func TestIDs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if low, high := LowestID(at.Add(-time.Hour)),
-		LowestID(at.Add(-time.Hour+time.Millisecond)); id.String() < low.String() ||
+	if low, high := LowestID(at.Add(-time.Hour)), LowestID(at.Add(-time.Hour+time.Millisecond)); id.String() < low.String() ||
 		id.String() >= high.String() {
 		t.Errorf("%v goes on with the wrong hour", id)
 	}
@@ -41,8 +40,7 @@ func TestIDs(t *testing.T) {
 func TestVerificationIDsSortByWeek(t *testing.T) {
 	monday := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 	week := func(at time.Time) string { return NewVerificationID(at)[:3] }
-	if before := week(monday.Add(-time.Nanosecond)); before != "2so" || week(monday) != "2sp" ||
-		week(monday.Add(Week-1)) != "2sp" {
+	if before := week(monday.Add(-time.Nanosecond)); before != "2so" || week(monday) != "2sp" || week(monday.Add(Week-1)) != "2sp" {
 		t.Errorf("%q, then %q", before, week(monday))
 	}
 	last := ""

@@ -15,11 +15,9 @@ func TestDaysBeginAtLocalMidnight(t *testing.T) {
 	}{
 		{"Europe/Berlin", "2030-03-30T10:00:00Z", 4,
 			[]string{"2030-03-29T23:00Z", "2030-03-30T23:00Z", "2030-03-31T22:00Z", "2030-04-01T22:00Z"}},
-		{"America/New_York", "2030-11-02T10:00:00Z", 3,
-			[]string{"2030-11-02T04:00Z", "2030-11-03T04:00Z", "2030-11-04T05:00Z"}},
+		{"America/New_York", "2030-11-02T10:00:00Z", 3, []string{"2030-11-02T04:00Z", "2030-11-03T04:00Z", "2030-11-04T05:00Z"}},
 		// no 00:00 on the 10th
-		{"America/Havana", "2030-03-09T10:00:00Z", 3,
-			[]string{"2030-03-09T05:00Z", "2030-03-10T05:00Z", "2030-03-11T04:00Z"}},
+		{"America/Havana", "2030-03-09T10:00:00Z", 3, []string{"2030-03-09T05:00Z", "2030-03-10T05:00Z", "2030-03-11T04:00Z"}},
 		{"Asia/Kolkata", "2030-03-09T10:00:00Z", 2, []string{"2030-03-08T19:00Z", "2030-03-09T19:00Z"}},
 		{"America/St_Johns", "2030-01-09T10:00:00Z", 2, []string{"2030-01-09T04:00Z", "2030-01-10T04:00Z"}},
 		{"UTC", "2030-03-09T10:00:00Z", 2, []string{"2030-03-09T00:00Z", "2030-03-10T00:00Z"}},
@@ -36,8 +34,7 @@ func TestDaysBeginAtLocalMidnight(t *testing.T) {
 				t.Errorf("%s, day %d begins %s, want %s", c.zone, i, got, want)
 			}
 			next := q.NextIntervalStart(at)
-			if q.IntervalStart(at) != at || q.IntervalStart(next.Add(-time.Microsecond)) != at ||
-				q.IntervalStart(next) != next {
+			if q.IntervalStart(at) != at || q.IntervalStart(next.Add(-time.Microsecond)) != at || q.IntervalStart(next) != next {
 				t.Errorf("%s: %s is not in the day until %s", c.zone, at, next)
 			}
 			at = next

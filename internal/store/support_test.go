@@ -17,8 +17,7 @@ func TestSupportReferenceVector(t *testing.T) {
 		got, ok := ParseSupportReference(spelt)
 		servertest.Same(t, spelt, ok && got == want, true)
 	}
-	for _, bad := range []string{"", "S", "S-2RJM-PZZ", "S-2RJM-PZZZZ", "2RJM-PZZZ", "S-2RJM-PZZU", "S-2RJM-PZZé",
-		"order S-2RJM-PZZZ"} {
+	for _, bad := range []string{"", "S", "S-2RJM-PZZ", "S-2RJM-PZZZZ", "2RJM-PZZZ", "S-2RJM-PZZU", "S-2RJM-PZZé", "order S-2RJM-PZZZ"} {
 		servertest.Same(t, bad, IsSupportReference(bad), false)
 	}
 	for typed, meant := range map[string]string{"S-O1IL-0000": "S-0111-0000", "s-ilo0-oooo": "S-1100-0000"} {
@@ -45,8 +44,7 @@ func TestSupportReferencesReadBack(t *testing.T) {
 			t.Fatalf("%s gives %q", id, text)
 		}
 		from, to := r.IDRange()
-		if id.String() < from.String() || id.String() >= to.String() ||
-			len(r.FilterInPlace([]SendOrRefusal{{Send: Send{ID: id}}})) != 1 {
+		if id.String() < from.String() || id.String() >= to.String() || len(r.FilterInPlace([]SendOrRefusal{{Send: Send{ID: id}}})) != 1 {
 			t.Fatalf("%s, %q, is not between %s and %s", id, text, from, to)
 		}
 		id[15] ^= 1

@@ -13,11 +13,11 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/kit/servertest"
 	"sendcode/quota"
 )
 
-var visits = quota.Policy{Name: "web",
-	Rules: []quota.Rule{{Name: "visits", Scope: quota.IP, Limit: 100, Window: time.Minute}}}
+var visits = quota.Policy{Name: "web", Rules: []quota.Rule{{Name: "visits", Scope: quota.IP, Limit: 100, Window: time.Minute}}}
 
 // web is a server with a Guard on a clock that the test moves.
 type web struct {
@@ -91,18 +91,14 @@ func TestWhatARefusalSays(t *testing.T) {
 		"RateLimit":        `"visits";r=0;t=42`,
 		"RateLimit-Policy": `"visits";q=100;w=60`,
 	} {
-		if got := rec.Header().Get(name); got != want {
-			t.Errorf("%s: %q", name, got)
-		}
+		servertest.Same(t, name, rec.Header().Get(name), want)
 	}
 	const want = `{"blocked_by":"visits","detail":"The rule visits has no place left; the next request is let in after 42 s.",` +
 		`"quota":{"allowed":false,"retry_after":42,"retry_at":"2026-05-01T12:01:00.124Z","blocked_by":"visits",` +
 		`"rules":[{"name":"visits","scope":"ip","limit":100,"window":60,"remaining":0,"reset_after":42,"retry_after":42}]},` +
 		`"retry_after":42,"retry_after_ms":41713,"status":429,"title":"Quota exceeded",` +
 		`"type":"http://example.com/problems/quota-exceeded","violated-policies":["visits"]}`
-	if rec.Body.String() != want {
-		t.Errorf("%s", rec.Body)
-	}
+	servertest.Same(t, "body", rec.Body.String(), want)
 }
 
 func all(echo.Context) string { return "all" }
@@ -113,9 +109,7 @@ func TestRecordRefusesNothing(t *testing.T) {
 	w := serve(t, Config{Resource: all, Policy: quota.Policy{Name: "two", Rules: []quota.Rule{day, visits.Rules[0]}}})
 	w.spend("/hook", ann, 1)
 	for range 3 {
-		if rec := w.wants(http.StatusOK, "/hook", ann); limitOf(rec) != "" {
-			t.Error("a recorded request has a RateLimit header")
-		}
+		servertest.Same(t, "RateLimit of a recorded request", limitOf(w.wants(http.StatusOK, "/hook", ann)), "")
 		w.now = w.now.Add(time.Second)
 	}
 	for _, wait := range []time.Duration{24*time.Hour - 3*time.Second - time.Microsecond, time.Microsecond} {
@@ -123,9 +117,7 @@ func TestRecordRefusesNothing(t *testing.T) {
 		w.now = w.now.Add(wait)
 	}
 	// 99 and the first recorded one have left
-	if limit := limitOf(w.wants(http.StatusOK, "/look", ann)); limit != `"day";r=99;t=1` {
-		t.Error(limit)
-	}
+	servertest.Same(t, "RateLimit", limitOf(w.wants(http.StatusOK, "/look", ann)), `"day";r=99;t=1`)
 }
 
 // Rules of all scopes decide together, and a refusal by one of them counts in no other.
@@ -138,10 +130,7 @@ func TestSeveralScopes(t *testing.T) {
 			rule("user", quota.Recipient, 2), rule("address", quota.IP, 3), rule("route", quota.Purpose, 5),
 			rule("network", quota.Network, 7), rule("all", quota.Global, 9),
 		}},
-		Subjects: map[quota.Scope]Namer{quota.Recipient: func(
-			c echo.Context) string {
-			return c.Request().Header.Get("User")
-		}},
+		Subjects: map[quota.Scope]Namer{quota.Recipient: func(c echo.Context) string { return c.Request().Header.Get("User") }},
 	})
 	const far = "198.51.100.1:1"
 	for i, r := range []struct{ path, peer, user, blocked string }{
@@ -157,9 +146,7 @@ func TestSeveralScopes(t *testing.T) {
 			BlockedBy string `json:"blocked_by"`
 		}
 		_ = json.Unmarshal(w.get(r.path, r.peer, "User", r.user).Body.Bytes(), &body)
-		if body.BlockedBy != r.blocked {
-			t.Errorf("request %d: blocked by %q, want %q", i, body.BlockedBy, r.blocked)
-		}
+		servertest.Same(t, fmt.Sprintf("request %d: blocked by", i), body.BlockedBy, r.blocked)
 		w.now = w.now.Add(time.Microsecond)
 	}
 }
@@ -169,14 +156,10 @@ func TestSkip(t *testing.T) {
 	w := serve(t, Config{Skip: skip, Resource: all})
 	w.spend("/stock", ann, 0)
 	for _, path := range []string{"/stock", "/look", "/hook"} {
-		if rec := w.wants(http.StatusOK, path, ann, "Probe", "1"); limitOf(rec) != "" {
-			t.Errorf("%s is looked at", path)
-		}
+		servertest.Same(t, "RateLimit of "+path, limitOf(w.wants(http.StatusOK, path, ann, "Probe", "1")), "")
 	}
 	w.now = w.now.Add(time.Minute)
-	if limit := limitOf(w.wants(http.StatusOK, "/look", ann)); limit != `"visits";r=100;t=0` {
-		t.Error(limit)
-	}
+	servertest.Same(t, "RateLimit", limitOf(w.wants(http.StatusOK, "/look", ann)), `"visits";r=100;t=0`)
 }
 
 func TestOwnAnswers(t *testing.T) {
@@ -184,23 +167,18 @@ func TestOwnAnswers(t *testing.T) {
 		return c.String(http.StatusTeapot, fmt.Sprint(d.Violated(), c.Response().Header().Get("Retry-After")))
 	}})
 	w.spend("/stock", ann, 0)
-	if rec := w.wants(http.StatusTeapot, "/stock", ann); rec.Body.String() != "[visits]60" {
-		t.Errorf("%s", rec.Body)
-	}
+	servertest.Same(t, "refusal", w.wants(http.StatusTeapot, "/stock", ann).Body.String(), "[visits]60")
 	w = serve(t, Config{Limiter: away(errors.New("mine")), Unavailable: func(c echo.Context, err error) error {
 		return c.String(http.StatusBadGateway, err.Error())
 	}})
-	if rec := w.wants(http.StatusBadGateway, "/stock", ann); rec.Body.String() != "mine" {
-		t.Errorf("%s", rec.Body)
-	}
+	servertest.Same(t, "without a limiter", w.wants(http.StatusBadGateway, "/stock", ann).Body.String(), "mine")
 }
 
 func TestWhatNewRefuses(t *testing.T) {
 	_, err := New(Config{Policy: quota.Policy{Name: "Web", Rules: []quota.Rule{
 		{Name: "user", Scope: quota.Recipient, Limit: 0, Window: time.Minute},
 	}}})
-	for _, part := range []string{"no limiter", `policy name "Web"`, "limit 0",
-		`no bucket for scope recipient (rule "user")`} {
+	for _, part := range []string{"no limiter", `policy name "Web"`, "limit 0", `no bucket for scope recipient (rule "user")`} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("nothing about %q: %v", part, err)
 		}

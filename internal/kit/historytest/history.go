@@ -167,19 +167,14 @@ func (q request) accepted() bool {
 
 // refused reports whether a rule of the recipient refused the request.
 func (q request) refused() bool {
-	return q.Kind == Send && q.Request.Status == http.StatusTooManyRequests &&
-		strings.HasSuffix(q.Type, "/quota-exceeded") &&
-		(q.Quota == nil || slices.ContainsFunc(q.Quota.Rules, func(r told) bool {
-			return r.Name == q.BlockedBy &&
-				r.Scope == "recipient"
-		}))
+	return q.Kind == Send && q.Request.Status == http.StatusTooManyRequests && strings.HasSuffix(q.Type, "/quota-exceeded") &&
+		(q.Quota == nil || slices.ContainsFunc(q.Quota.Rules, func(r told) bool { return r.Name == q.BlockedBy && r.Scope == "recipient" }))
 }
 
 // uncertain reports whether the send may have been taken though no answer says so.
 func (q request) uncertain() bool {
 	s := q.Request.Status
-	return q.Kind == Send && !q.accepted() &&
-		(s == 0 || s >= 500 && (s != http.StatusServiceUnavailable || q.MayHaveCounted))
+	return q.Kind == Send && !q.accepted() && (s == 0 || s >= 500 && (s != http.StatusServiceUnavailable || q.MayHaveCounted))
 }
 
 // send is what was seen of one send.
@@ -244,8 +239,7 @@ func (j *judge) collect() {
 		case q.accepted():
 			s := j.sends[q.answer.Send.ID]
 			if s == nil {
-				s = &send{id: q.answer.Send.ID, recipient: q.Recipient, verification: q.ID, from: q.Begin, to: q.End,
-					answered: true}
+				s = &send{id: q.answer.Send.ID, recipient: q.Recipient, verification: q.ID, from: q.Begin, to: q.End, answered: true}
 				j.sends[s.id] = s
 			}
 			s.to = earlier(s.to, q.End)

@@ -30,8 +30,7 @@ func (j *judge) overPolicy() {
 			for _, last := range sends {
 				n, inside := 0, ""
 				for _, s := range sends {
-					if !s.to.After(last.to) && last.to.Sub(s.from) < rule.Window-j.Skew &&
-						s.outcome.Status != "failed" &&
+					if !s.to.After(last.to) && last.to.Sub(s.from) < rule.Window-j.Skew && s.outcome.Status != "failed" &&
 						!j.resetBetween(recipient, s.from, last.to) {
 						n++
 						inside += fmt.Sprintf(" %s (%s to %s, answered %t, %s)", s.id, stamp(s.from), stamp(s.to),
@@ -141,20 +140,17 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 		}
 		if r.Begin.Before(q.End.Add(most + j.Slack)) {
 			early := q.Begin.Add(least - j.Skew - j.Rebuilt).Sub(r.End)
-			if r.accepted() && early > 0 && !q.Browser && !j.FewerLeft &&
-				!j.crashed(q.Begin.Add(-j.longest()-j.Slack), r.End) &&
+			if r.accepted() && early > 0 && !q.Browser && !j.FewerLeft && !j.crashed(q.Begin.Add(-j.longest()-j.Slack), r.End) &&
 				!within(j.Stalls, q.Begin.Add(-j.longest()), r.End) && j.sends[r.answer.Send.ID].from.Equal(r.Begin) &&
 				!j.freed(q, r) &&
 				(j.Rebuilt == 0 || early > j.slowest(q)) {
-				j.broke(Untrue, "%s was told at %s to wait %v, and was admitted %v before", q.Recipient, stamp(q.End),
-					most, early)
+				j.broke(Untrue, "%s was told at %s to wait %v, and was admitted %v before", q.Recipient, stamp(q.End), most, early)
 			}
 			continue
 		}
 		j.judged[Untrue]++
 		if r.refused() && !j.disturbed(q, r) && !j.countedLate(r) {
-			j.broke(Untrue, "%s was told at %s to wait %v, asked at %s, and was refused for %d s more", q.Recipient,
-				stamp(q.End), most,
+			j.broke(Untrue, "%s was told at %s to wait %v, asked at %s, and was refused for %d s more", q.Recipient, stamp(q.End), most,
 				stamp(r.Begin), r.RetryAfter)
 		}
 		return
@@ -166,8 +162,7 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 // it at another one.
 func (j *judge) slowest(q request) (took time.Duration) {
 	for _, u := range j.requests {
-		if u.Recipient == q.Recipient && u.Request.Status != 0 && u.Begin.Before(q.End) &&
-			q.Begin.Sub(u.End) < j.longest() {
+		if u.Recipient == q.Recipient && u.Request.Status != 0 && u.Begin.Before(q.End) && q.Begin.Sub(u.End) < j.longest() {
 			took = max(took, u.End.Sub(u.Begin))
 		}
 	}
@@ -211,18 +206,16 @@ func (j *judge) disturbed(q, r request) bool {
 		}
 	}
 	return slices.ContainsFunc(j.requests, func(u request) bool {
-		return u.Recipient == q.Recipient && u.Kind == Send &&
-			(u.Request.Status == 0 || u.Request.Status >= 500 && !u.accepted()) &&
+		return u.Recipient == q.Recipient && u.Kind == Send && (u.Request.Status == 0 || u.Request.Status >= 500 && !u.accepted()) &&
 			u.Begin.Before(r.End) && u.End.Add(late).After(q.Begin)
 	})
 }
 
 // freed reports whether a place of the recipient may have been given back before a request ended.
 func (j *judge) freed(q, r request) bool {
-	return j.resetBetween(q.Recipient, q.Begin, r.End) ||
-		slices.ContainsFunc(j.byPerson[q.Recipient], func(s *send) bool {
-			return s.outcome.Status == "failed" && s.from.Before(r.End)
-		}) || slices.ContainsFunc(j.requests, func(u request) bool {
+	return j.resetBetween(q.Recipient, q.Begin, r.End) || slices.ContainsFunc(j.byPerson[q.Recipient], func(s *send) bool {
+		return s.outcome.Status == "failed" && s.from.Before(r.End)
+	}) || slices.ContainsFunc(j.requests, func(u request) bool {
 		return u.Recipient == q.Recipient && u.Kind == Send && !u.accepted() &&
 			(u.Request.Status == 0 || u.Request.Status >= 500 || j.passing(u, q)) && u.Begin.Before(r.End)
 	})
@@ -236,8 +229,7 @@ func (j *judge) figures() {
 			continue
 		}
 		for _, rule := range j.Rules {
-			i := slices.IndexFunc(q.Quota.Rules,
-				func(t told) bool { return t.Name == rule.Name && t.Scope == "recipient" })
+			i := slices.IndexFunc(q.Quota.Rules, func(t told) bool { return t.Name == rule.Name && t.Scope == "recipient" })
 			if i < 0 {
 				continue
 			}
@@ -245,8 +237,7 @@ func (j *judge) figures() {
 			j.judged[Costs]++
 			left := q.Quota.Rules[i]
 			if used := left.Limit - left.Remaining; used < min(left.Limit, surely) {
-				j.broke(Untrue, "at %s %s was told %d of %d left of %s, and %d sends count", stamp(q.End), q.Recipient,
-					left.Remaining,
+				j.broke(Untrue, "at %s %s was told %d of %d left of %s, and %d sends count", stamp(q.End), q.Recipient, left.Remaining,
 					left.Limit, rule.Name, surely)
 			} else if used > maybe && !j.FewerLeft && !j.crashed(q.Begin.Add(-rule.Window-j.Slack), q.End) &&
 				!within(j.Stalls, q.Begin.Add(-rule.Window), q.End) {
@@ -263,8 +254,7 @@ func (j *judge) counting(q request, rule Rule) (surely, maybe int) {
 	for _, s := range j.byPerson[q.Recipient] {
 		own := q.accepted() && q.answer.Send.ID == s.id
 		reset := j.resetBetween(q.Recipient, s.from, q.End)
-		if s.answered && (own || s.to.Before(q.Begin)) && q.End.Sub(s.from) < rule.Window-j.Skew &&
-			s.outcome.Status != "failed" && !reset {
+		if s.answered && (own || s.to.Before(q.Begin)) && q.End.Sub(s.from) < rule.Window-j.Skew && s.outcome.Status != "failed" && !reset {
 			surely++
 		}
 		gone := !s.failed.IsZero() && s.failed.Add(j.Slack).Before(q.Begin) && !j.crashed(s.from, q.Begin) ||

@@ -24,24 +24,27 @@ type gatedRuns struct {
 	end   chan struct{}
 }
 
-func newGatedRuns() *gatedRuns {
-	g := &gatedRuns{begun: make(chan []*call), end: make(chan struct{})}
-	g.Batcher = New(writers, func(batch []*call) {
-		g.begun <- batch
-		<-g.end
-		for _, x := range batch {
-			x.SetAnswer(store.BeginAnswer{Admitted: true}, nil)
-		}
+// gated runs a test with a batcher in a bubble, and closes it.
+func gated(t *testing.T, test func(t *testing.T, g *gatedRuns)) {
+	t.Helper()
+	servertest.Bubble(t, func(t *testing.T) {
+		g := &gatedRuns{begun: make(chan []*call), end: make(chan struct{})}
+		g.Batcher = New(writers, func(batch []*call) {
+			g.begun <- batch
+			<-g.end
+			for _, x := range batch {
+				x.SetAnswer(store.BeginAnswer{Admitted: true}, nil)
+			}
+		})
+		test(t, g)
+		g.Close()
 	})
-	return g
 }
 
 func TestBatcherSharesRoundTrips(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		start, g := time.Now(), newGatedRuns()
-		call := func(key int64) {
-			storetest.Must(g.Submit(t.Context(), store.Intent{}, key))(t)
-		}
+	gated(t, func(t *testing.T, g *gatedRuns) {
+		start := time.Now()
+		call := func(key int64) { storetest.Must(g.Submit(t.Context(), store.Intent{}, key))(t) }
 		for key, wait := range []time.Duration{0, extraWriterWait} {
 			go call(int64(key))
 			storetest.Equal(t, "first calls go alone", len(<-g.begun), 1)
@@ -62,15 +65,14 @@ func TestBatcherSharesRoundTrips(t *testing.T) {
 		}
 		g.end <- struct{}{}
 		g.end <- struct{}{}
-		g.Close()
 	})
 }
 
 // A second writer starts at once if extraWriterQueueLength calls are queued. A pause lets a writer
 // gather calls, but does not delay a call when no writer is busy.
 func TestBatcherGathersCalls(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		start, g := time.Now(), newGatedRuns()
+	gated(t, func(t *testing.T, g *gatedRuns) {
+		start := time.Now()
 		g.MinInterval = time.Second
 		for key := range int64(1 + extraWriterQueueLength) {
 			go func() { _, _ = g.Submit(t.Context(), store.Intent{}, key) }()
@@ -92,14 +94,12 @@ func TestBatcherGathersCalls(t *testing.T) {
 		<-g.begun
 		storetest.Equal(t, "pause before a call alone", time.Since(start), time.Second)
 		g.end <- struct{}{}
-		g.Close()
 	})
 }
 
 // After a slow batch, batches are smaller, until a full batch is quick again.
 func TestBatcherMakesSmallerBatchesWhenTheyAreSlow(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		g := newGatedRuns()
+	gated(t, func(t *testing.T, g *gatedRuns) {
 		g.maxWriters, g.Slow = 1, time.Second
 		call := func(key int64) {
 			go func() { _, _ = g.Submit(t.Context(), store.Intent{}, key) }()
@@ -128,8 +128,7 @@ func TestBatcherMakesSmallerBatchesWhenTheyAreSlow(t *testing.T) {
 
 // Of the calls with one key only the oldest is under way, whatever calls with other keys do.
 func TestBatcherKeepsKeysApart(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		g := newGatedRuns()
+	gated(t, func(t *testing.T, g *gatedRuns) {
 		for _, key := range []int64{1, 1, 2, 1} {
 			go func() { _, _ = g.Submit(t.Context(), store.Intent{}, key) }()
 			synctest.Wait()
@@ -150,8 +149,7 @@ func TestBatcherKeepsKeysApart(t *testing.T) {
 
 // If more calls wait than a batch takes, those with the lowest turn go first, and the oldest of them.
 func TestBatcherTurn(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		g := newGatedRuns()
+	gated(t, func(t *testing.T, g *gatedRuns) {
 		g.maxWriters, g.maxSize = 1, 2
 		g.Turn = func(in store.Intent) int { return in.Send.Number }
 		for key, turn := range []int{0, 1, 1, 0, 1, 0} {
@@ -169,13 +167,11 @@ func TestBatcherTurn(t *testing.T) {
 			g.end <- struct{}{}
 		}
 		storetest.Equal(t, "calls of each batch", taken, [][]int64{{0}, {3, 5}, {1, 2}, {4}})
-		g.Close()
 	})
 }
 
 func TestBatcherCallersWhoLeave(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		g := newGatedRuns()
+	gated(t, func(t *testing.T, g *gatedRuns) {
 		ctx, cancel := context.WithCancel(t.Context())
 		results := map[string]chan error{}
 		leave := func(name string, key int64) {
@@ -187,9 +183,8 @@ func TestBatcherCallersWhoLeave(t *testing.T) {
 		leave("waiting", 1)
 		synctest.Wait()
 		cancel()
-		err := <-results["waiting"]
-		storetest.Certain(t, err)
-		err = <-results["under way"]
+		storetest.Certain(t, <-results["waiting"])
+		err := <-results["under way"]
 		storetest.Is(t, err, fault.Unavailable)
 		storetest.Is(t, err, fault.Uncertain)
 		storetest.Is(t, err, context.Canceled)
@@ -202,8 +197,7 @@ func TestBatcherCallersWhoLeave(t *testing.T) {
 
 // With WaitsOnceBegun, Submit does not return before the call's batch has ended, once the batch has begun.
 func TestBatcherWaits(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		g := newGatedRuns()
+	gated(t, func(t *testing.T, g *gatedRuns) {
 		g.WaitsOnceBegun = true
 		ctx, cancel := context.WithCancel(t.Context())
 		answer := make(chan error, 2)
@@ -218,13 +212,11 @@ func TestBatcherWaits(t *testing.T) {
 		storetest.Equal(t, "answers", len(answer), 0)
 		g.end <- struct{}{}
 		storetest.OK(t, <-answer)
-		g.Close()
 	})
 }
 
 func TestBatcherBound(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		g := newGatedRuns()
+	gated(t, func(t *testing.T, g *gatedRuns) {
 		ctx, cancel := context.WithCancel(t.Context())
 		for range maxQueued + 1 {
 			go func() { _, _ = g.Submit(ctx, store.Intent{}, 1) }()
@@ -237,7 +229,6 @@ func TestBatcherBound(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		g.end <- struct{}{}
-		g.Close()
 	})
 }
 
@@ -246,8 +237,7 @@ type traceKey struct{}
 // The context of a round trip has the values of the oldest call's context, and does not end with
 // it.
 func TestATripBelongsToItsOldestCall(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		g := newGatedRuns()
+	gated(t, func(t *testing.T, g *gatedRuns) {
 		submit := func(ctx context.Context, name string, key int64) {
 			go func() { _, _ = g.Submit(context.WithValue(ctx, traceKey{}, name), store.Intent{}, key) }()
 			synctest.Wait()
@@ -262,9 +252,7 @@ func TestATripBelongsToItsOldestCall(t *testing.T) {
 		trip := shared[0].RoundTripContext()
 		storetest.Equal(t, "calls and their trip",
 			fmt.Sprintf("%d %v %v", len(shared), trip.Value(traceKey{}), trip.Err()), "2 oldest <nil>")
-		storetest.Equal(t, "a call of no caller",
-			NewCall[store.Intent, store.BeginAnswer](store.Intent{}, 4).RoundTripContext().Err(), nil)
+		storetest.Equal(t, "a call of no caller", NewCall[store.Intent, store.BeginAnswer](store.Intent{}, 4).RoundTripContext().Err(), nil)
 		close(g.end)
-		g.Close()
 	})
 }

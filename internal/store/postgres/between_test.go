@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -45,40 +44,31 @@ func once(db *DB, then func()) {
 }
 
 // Whatever an administrator or a person does between the two trips of a Begin, the answer is the
-// row, and no code is sent that ended before it. By seed: a check, an approval, a cancel, a reset,
+// row, and no code is sent that ended before it: a check, an approval, a cancel, a reset,
 // a refund.
 func TestPostgresBetweenTheTrips(t *testing.T) {
 	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
-	for seed := range uint64(20) {
-		dice := rand.New(rand.NewPCG(seed, 1)).IntN
-		first := f.Admit(t, f.Intent(int(seed), func(in *store.Intent) { in.Verification.Holder = "s:1" }))
-		in := f.Intent(int(seed), storetest.WithRules(storetest.Rule(2+dice(2), time.Hour)),
-			func(in *store.Intent) { in.Verification.Holder = "s:1" })
-		what := dice(5)
+	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
+	for what := range 5 {
+		first := f.Admit(t, f.Intent(what, held))
+		in := f.Intent(what, held, storetest.WithRules(storetest.Rule(2, time.Hour)))
 		done := make(chan error, 1)
 		once(db, func() {
 			go func() { done <- meddle(other, what, first, f.Act()) }()
-			servertest.Await(t, "an end, or a wait for the other one", func() bool {
-				return len(done) > 0 ||
-					waits(t, other)
-			})
+			servertest.Await(t, "an end, or a wait for the other one", func() bool { return len(done) > 0 || waits(t, other) })
 			if waited := len(done) == 0; waited != (what != 4) { // a refund has nothing to wait for
-				t.Errorf("seed %d: %d waits: %v", seed, what, waited)
+				t.Errorf("%d waits: %v", what, waited)
 			}
 		})
 		begun := f.MustBegin(t, in)
 		db.between = nil
 		storetest.OK(t, <-done)
 		storetest.Equal(t, "admitted", begun.Admitted, true)
-		storetest.Equal(t, fmt.Sprintf("seed %d: joined beside %d", seed, what), begun.Verification.ID,
-			first.Verification.ID)
+		storetest.Equal(t, fmt.Sprint("joined beside ", what), begun.Verification.ID, first.Verification.ID)
 		row := f.Row(t, in.Send.ID)
-		storetest.Equal(t, "number", row.Number, 2)
 		v, newest, _ := storetest.Must3(f.Verification(t.Context(), first.Verification.ID))(t)
-		storetest.Equal(t, "sends", v.Sends, 2)
-		storetest.Equal(t, "newest", newest.ID, in.Send.ID)
-		storetest.Equal(t, "reset", row.WasReset, what == 3)
-		storetest.Equal(t, "counts", row.Counts, what != 3)
+		storetest.Equal(t, "number, sends, newest, reset, counts", []any{row.Number, v.Sends, newest.ID, row.WasReset, row.Counts},
+			[]any{2, 2, in.Send.ID, what == 3, what != 3})
 	}
 }
 
@@ -105,24 +95,21 @@ func meddle(db *DB, what int, first store.BeginAnswer, act store.AuditEntry) err
 }
 
 // waits says whether a lock is waited for in the database.
-func waits(t *testing.T, db *DB) (waiting bool) {
+func waits(t *testing.T, db *DB) bool {
 	t.Helper()
-	storetest.OK(t, db.pool.QueryRow(t.Context(), `
-SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting))
-	return waiting
+	return one[bool](t, db.pool, `SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
 }
 
 // A replica that is killed or stands still between its trips has written nothing, and its recipient
 // is free within a second: another replica's send, which waited for the lock, goes through.
 func TestPostgresStopsBetweenTheTrips(t *testing.T) {
-	for seed := range uint64(6) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+	for _, killed := range []bool{true, false} {
+		t.Run(fmt.Sprintf("killed %v", killed), func(t *testing.T) {
 			t.Parallel()
 			f, db, other := betweenFixture(t)
 			f.Admit(t, f.Intent(0))
 			storetest.OK(t, other.Ping(t.Context()))
 			frozen, thaw := make(chan time.Time, 1), make(chan struct{})
-			killed := seed%2 == 0
 			once(db, func() {
 				frozen <- time.Now()
 				if killed {
@@ -133,13 +120,7 @@ func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 			})
 			mine, theirs := f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))),
 				f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour)))
-			result := make(chan error, 1)
-			var begun store.BeginAnswer
-			go func() {
-				var err error
-				begun, err = f.Begin(t.Context(), mine)
-				result <- err
-			}()
+			begun, result := begins(t, f, mine)
 			<-frozen
 			got, err := other.Begin(t.Context(), theirs)
 			// on a busy machine the server ends the session later
@@ -181,8 +162,7 @@ func TestPostgresProgramsClockIsOff(t *testing.T) {
 		if age := time.Since(first.Now); age < -time.Minute || age > time.Minute {
 			t.Errorf("%v off: logged %v ago", off, age)
 		}
-		f.Refuse(t, f.Intent(n, storetest.WithRules(limits),
-			storetest.WithID(&storetest.Fixture{Now: time.Now(), Serial: uint64(n)}, off)))
+		f.Refuse(t, f.Intent(n, storetest.WithRules(limits), storetest.WithID(&storetest.Fixture{Now: time.Now(), Serial: uint64(n)}, off)))
 	}
 }
 
@@ -218,8 +198,7 @@ func TestPostgresFinishIsHot(t *testing.T) {
 	}
 }
 
-var heldFor = flag.Duration("store.held", 1500*time.Millisecond,
-	"how long a snapshot is held beside sends that begin and end")
+var heldFor = flag.Duration("store.held", 1500*time.Millisecond, "how long a snapshot is held beside sends that begin and end")
 
 // The same over time: however long the snapshot is held and however many sends end meanwhile, a
 // look reads those of the last seconds.

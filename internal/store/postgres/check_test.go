@@ -44,8 +44,7 @@ func TestPostgresLostChecks(t *testing.T) {
 			got, err := f.Check(t.Context(), storetest.Right(v.ID))
 			commits, _ := p.seen()
 			p.arm(cuts{})
-			storetest.Equal(t, "approved, uncertain, commits",
-				[]any{got.Approved, errors.Is(err, fault.Uncertain), commits},
+			storetest.Equal(t, "approved, uncertain, commits", []any{got.Approved, errors.Is(err, fault.Uncertain), commits},
 				[]any{c.ok, c.uncertain, c.commit})
 			if !c.ok {
 				storetest.Is(t, err, fault.Unavailable)
@@ -76,8 +75,7 @@ func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
 			return err
 		},
 		func(v store.Verification) error {
-			return other.ResetCounters(t.Context(),
-				[]store.Bucket{{App: v.App, Channel: v.Channel, Recipient: v.Recipient}}, f.Act())
+			return other.ResetCounters(t.Context(), []store.Bucket{{App: v.App, Channel: v.Channel, Recipient: v.Recipient}}, f.Act())
 		},
 	} {
 		v := f.Admit(t, f.Intent(n)).Verification
@@ -102,8 +100,7 @@ func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
 // and its caller learns that.
 func TestPostgresCountsNothingThatEnded(t *testing.T) {
 	f, db, _ := betweenFixture(t)
-	for n, ended := range []string{"approved_at = clock_timestamp()", "canceled_at = clock_timestamp()",
-		"attempts = max_attempts",
+	for n, ended := range []string{"approved_at = clock_timestamp()", "canceled_at = clock_timestamp()", "attempts = max_attempts",
 		"expires_at = created_at"} {
 		v := f.Admit(t, f.Intent(n)).Verification
 		conn := storetest.Must(db.writers.Acquire(t.Context()))(t)
@@ -116,8 +113,7 @@ func TestPostgresCountsNothingThatEnded(t *testing.T) {
 		storetest.OK(t, err)
 		storetest.Certain(t, list[0].Err)
 		storetest.Equal(t, ended, len(f.Code(t, v.ID).Checks), 0)
-		got := one[time.Time](t, db.pool, `SELECT coalesce(approved_at, 'epoch') FROM verifications WHERE id = $1`,
-			v.ID)
+		got := one[time.Time](t, db.pool, `SELECT coalesce(approved_at, 'epoch') FROM verifications WHERE id = $1`, v.ID)
 		storetest.Equal(t, ended, got, want)
 	}
 }
@@ -130,9 +126,7 @@ func TestPostgresChecksInABatch(t *testing.T) {
 	first := f.Admit(t, f.Intent(0)).Verification
 	storetest.Must(f.Check(t.Context(), storetest.Right(first.ID, taken)))(t)
 	var all []*checkCall
-	add := func(c store.CheckRequest) {
-		all = append(all, checked(c))
-	}
+	add := func(c store.CheckRequest) { all = append(all, checked(c)) }
 	for range 2 {
 		for n := range 3 {
 			add(storetest.Wrong(f.Admit(t, f.Intent(1+n)).Verification.ID))
@@ -173,16 +167,12 @@ func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
 		"resends": func() {
 			var all []*beginCall
 			for n := range 2 {
-				in := f.Intent(1 - n)
-				in.Join = ids[1-n]
-				all = append(all, called(t, in))
+				all = append(all, called(t, f.Intent(1-n, storetest.Joining(ids[1-n]))))
 			}
 			db.beginBatch(all)
 		},
 		"resends, one of which names none": func() {
-			in := f.Intent(1)
-			in.Join = last
-			db.beginBatch([]*beginCall{called(t, in), called(t, f.Intent(0, held))})
+			db.beginBatch([]*beginCall{called(t, f.Intent(1, storetest.Joining(last))), called(t, f.Intent(0, held))})
 		},
 	} {
 		holding := storetest.Must(other.pool.Begin(t.Context()))(t)
@@ -191,8 +181,7 @@ func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
 		go func() { defer close(done); run() }()
 		servertest.Await(t, "a wait for the first row", func() bool { return waits(t, other) })
 		free := storetest.Must(other.pool.Begin(t.Context()))(t)
-		if _, err := free.Exec(t.Context(), `SELECT FROM verifications WHERE id = $1 FOR UPDATE NOWAIT`,
-			last); err != nil {
+		if _, err := free.Exec(t.Context(), `SELECT FROM verifications WHERE id = $1 FOR UPDATE NOWAIT`, last); err != nil {
 			t.Errorf("%s: the last row is locked before the first: %v", name, err)
 		}
 		for _, tx := range []pgx.Tx{free, holding} {

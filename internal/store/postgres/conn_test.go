@@ -29,11 +29,9 @@ func TestOpeningTakesTwoRoundTrips(t *testing.T) {
 		t.Cleanup(pool.Close)
 		before := p.turns.Load()
 		conn := storetest.Must(pool.Acquire(t.Context()))(t)
-		servertest.Same(t, "round trips of "+name+" beyond the login", p.turns.Load()-before-login,
-			min(2, int64(len(o.statements))+1))
+		servertest.Same(t, "round trips of "+name+" beyond the login", p.turns.Load()-before-login, min(2, int64(len(o.statements))+1))
 		for _, text := range o.statements {
-			servertest.Same(t, text, one[int](t, conn,
-				`SELECT count(*) FROM pg_prepared_statements WHERE statement = $1`, text), 1)
+			servertest.Same(t, text, one[int](t, conn, `SELECT count(*) FROM pg_prepared_statements WHERE statement = $1`, text), 1)
 		}
 		conn.Release()
 	}
@@ -69,8 +67,7 @@ func TestLeavingClosesNoConnection(t *testing.T) {
 	address := lentDatabase(t) + "&lock_timeout=1min&statement_timeout=1min"
 	db, other, holder := openTest(t, address, serverClockSQL), openTest(t, address, serverClockSQL), connect(t, address)
 	before := db.pool.Stat().NewConnsCount()
-	for name, call := range map[string]func(context.Context, func(sqldb.Tx) error) error{"Read": db.Read,
-		"Write": db.Write} {
+	for name, call := range map[string]func(context.Context, func(sqldb.Tx) error) error{"Read": db.Read, "Write": db.Write} {
 		exec(t, holder, `SELECT pg_advisory_lock(7)`)
 		ctx, leave := context.WithCancel(t.Context())
 		first, second := make(chan error, 1), make(chan error, 1)
@@ -97,9 +94,7 @@ func TestClaimSurvivesALostConnection(t *testing.T) {
 	f, p := faultFixture(t)
 	c := store.IdempotencyClaim{Key: [32]byte{1}, Fingerprint: [32]byte{2}, SendID: f.Intent(1).Send.ID, Lease: day, Life: day}
 	p.arm(cuts{mode: cutReply, times: 1})
-	got, err := f.ClaimIdempotencyKey(t.Context(), c)
-	storetest.OK(t, err)
-	storetest.Equal(t, "claim", got.State, store.IdempotencyClaimGranted)
+	storetest.Equal(t, "claim", storetest.Must(f.ClaimIdempotencyKey(t.Context(), c))(t).State, store.IdempotencyClaimGranted)
 	trips, _ := p.seen()
 	storetest.Equal(t, "round trips", trips, 2)
 	p.arm(cuts{mode: cutReply, times: 1})
@@ -141,8 +136,7 @@ func TestClaimsShareATrip(t *testing.T) {
 	f, p := faultFixture(t)
 	db := f.Engine.(*DB)
 	claimOf := func(n byte) store.IdempotencyClaim {
-		return store.IdempotencyClaim{Key: [32]byte{n}, Fingerprint: [32]byte{n}, SendID: f.Intent(1).Send.ID,
-			Lease: day, Life: day}
+		return store.IdempotencyClaim{Key: [32]byte{n}, Fingerprint: [32]byte{n}, SendID: f.Intent(1).Send.ID, Lease: day, Life: day}
 	}
 	first, second := claimOf(1), claimOf(2)
 	storetest.Must(f.ClaimIdempotencyKey(t.Context(), first))(t)

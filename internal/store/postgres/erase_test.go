@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"database/sql"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +10,7 @@ import (
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/store/storetest"
 )
 
@@ -84,22 +83,10 @@ var erasable = map[string]kinds{
 
 // A new column is in no release before it is said what becomes of it when a recipient is erased.
 func TestEveryColumnIsNamed(t *testing.T) {
-	path := storetest.TempFile(t)
-	db := storetest.Must(sqlite.Open(t.Context(), path, time.Now))(t)
-	storetest.OK(t, db.Close())
-	file := storetest.Must(sql.Open("sqlite", path))(t)
-	defer file.Close()
-	const tables = `SELECT m.name || '.' || c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`
-	rows := storetest.Must(file.Query(tables))(t)
-	var lite []string
-	for rows.Next() {
-		var name string
-		storetest.OK(t, rows.Scan(&name))
-		lite = append(lite, name)
-	}
-	storetest.OK(t, rows.Err())
-	full := storetest.Must(sqldb.ReadAll(t.Context(), openTest(t, newDatabase(t), serverClockSQL).Store(),
-		sqldb.OneColumn[string],
+	lite := storetest.Must(sqldb.ReadAll(t.Context(), sqlitetest.Open(t, time.Now).Store(), sqldb.OneColumn[string],
+		`SELECT m.name || '.' || c.name FROM sqlite_master m, pragma_table_info(m.name) c
+WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`, nil))(t)
+	full := storetest.Must(sqldb.ReadAll(t.Context(), openTest(t, newDatabase(t), serverClockSQL).Store(), sqldb.OneColumn[string],
 		`SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = current_schema()
 AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> 'sendcode_partitions'`, nil))(t)
 	for name, got := range map[string][]string{"sqlite": lite, "postgres": full} {
@@ -112,22 +99,18 @@ AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> '
 		}
 		slices.Sort(got)
 		slices.Sort(want)
-		storetest.Equal(t, name+": columns of which it is said what becomes of them when a recipient is erased", got,
-			want)
+		storetest.Equal(t, name+": columns of which it is said what becomes of them when a recipient is erased", got, want)
 	}
 }
 
 // What WriteTraces writes of a recipient into each column that is erased is there before and not
 // after Erase; the keyed hash goes with ForgetDueErased.
 func TestEveryColumnIsErased(t *testing.T) {
-	f := storetest.NewFixture(openTest(t, newDatabase(t), serverClockSQL))
-	db := f.Engine.(*DB)
+	f, db := fixtureOn(t, newDatabase(t))
 	of := recipient.Hash{15: 77}
-	rows := func(table, condition string) (found int) {
+	rows := func(table, condition string) int {
 		t.Helper()
-		storetest.OK(t, db.pool.QueryRow(t.Context(), `SELECT count(*) FROM `+table+` WHERE `+condition,
-			of[:]).Scan(&found))
-		return found
+		return one[int](t, db.pool, `SELECT count(*) FROM `+table+` WHERE `+condition, of[:])
 	}
 	written := func(table string, is kinds) (names []string) {
 		t.Helper()
@@ -195,8 +178,7 @@ func TestPostgresKeepsNoTrace(t *testing.T) {
 func TestEverySealedColumnIsNamed(t *testing.T) {
 	for table, columns := range erasable {
 		sealed := slices.Contains(strings.Fields(columns.nothing+" "+columns.erased), "sealed")
-		if named := slices.ContainsFunc(sqldb.SealedTables,
-			func(s store.SealedTable) bool { return s.Name == table }); sealed != named {
+		if named := slices.ContainsFunc(sqldb.SealedTables, func(s store.SealedTable) bool { return s.Name == table }); sealed != named {
 			t.Errorf("%s: has sealed %v, is in SealedTables %v", table, sealed, named)
 		}
 	}

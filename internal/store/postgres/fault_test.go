@@ -24,8 +24,7 @@ import (
 // that is the service's, or as long as is given.
 func faultFixture(t *testing.T, lockTimeout ...string) (*storetest.Fixture, *proxy) {
 	t.Helper()
-	direct := lentDatabase(t) + "&idle_in_transaction_session_timeout=1min&lock_timeout=" +
-		append(lockTimeout, "1min")[0]
+	direct := lentDatabase(t) + "&idle_in_transaction_session_timeout=1min&lock_timeout=" + append(lockTimeout, "1min")[0]
 	p, through := newProxy(t, direct)
 	f := storetest.NewFixture(openTest(t, through, serverClockSQL)).Beside(openTest(t, direct, serverClockSQL))
 	f.Admit(t, f.Intent(0)) // connected and prepared
@@ -82,7 +81,7 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 	begun := f.Admit(t, f.Intent(1))
 	held := store.AttemptID{ID: begun.Send.ID, Attempt: 1}
 	for name, call := range map[string]func() error{
-		"Sends": func() error { _, err := f.Sends(t.Context(), store.Filter{Limit: 1}); return err },
+		"Sends": func() error { return storetest.Err(f.Sends(t.Context(), store.Filter{Limit: 1})) },
 		"Ping":  func() error { return f.Ping(t.Context()) },
 		"CountedSends": func() error {
 			return f.CountedSends(t.Context(), time.Hour, func(store.CountedSend) error { return nil })
@@ -97,14 +96,12 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 	}
 	for name, call := range map[string]func() error{
 		"Finish": func() error {
-			_, err := f.Finish(t.Context(), store.Outcome{AttemptID: held, Status: store.Sent})
-			return err
+			return storetest.Err(f.Finish(t.Context(), store.Outcome{AttemptID: held, Status: store.Sent}))
 		},
-		"Cancel":          func() error { _, err := f.Cancel(t.Context(), begun.Verification.ID); return err },
+		"Cancel":          func() error { return storetest.Err(f.Cancel(t.Context(), begun.Verification.ID)) },
 		"ForgetAppEvents": func() error { _, _, err := f.ForgetAppEvents(t.Context(), time.Second, 1); return err },
 		"then TakeOver": func() error {
-			_, err := f.TakeOver(t.Context(), store.Queue{Channel: recipient.Email}, time.Second, 1)
-			return err
+			return storetest.Err(f.TakeOver(t.Context(), store.Queue{Channel: recipient.Email}, time.Second, 1))
 		},
 		"then Refused": func() error { return f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, nil)}) },
 	} {
@@ -163,8 +160,10 @@ func oneFailed[In, Answer any](t *testing.T, batch []*batch.Call[In, Answer], on
 
 func TestPostgresRestart(t *testing.T) {
 	server := servertest.Postgres(t)
-	f := storetest.NewFixture(openTest(t, newDatabaseOn(t, server), serverClockSQL))
-	f.Beside(f.DB)
+	address := server.NewDatabase(t)
+	storetest.OK(t, Migrate(t.Context(), address, ""))
+	f, db := fixtureOn(t, address)
+	f.Beside(db)
 	for round := range 3 {
 		begun := f.Admit(t, f.Intent(round))
 		// fills the pool with connections
@@ -229,8 +228,7 @@ func TestPostgresIsDurable(t *testing.T) {
 	u := storetest.Must(url.Parse(address))(t)
 	admin := connect(t, server.AdminURL())
 	for setting, want := range map[string]string{"off": "on", "local": "local"} {
-		storetest.Must(admin.Exec(t.Context(),
-			fmt.Sprintf(`ALTER DATABASE %s SET synchronous_commit = %s`, u.Path[1:], setting)))(t)
+		storetest.Must(admin.Exec(t.Context(), fmt.Sprintf(`ALTER DATABASE %s SET synchronous_commit = %s`, u.Path[1:], setting)))(t)
 		db := openTest(t, address, serverClockSQL)
 		for _, pool := range []*pgxpool.Pool{db.writers, db.finishers, db.pool} {
 			got := one[string](t, pool, `SHOW synchronous_commit`)

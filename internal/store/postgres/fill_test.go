@@ -1,12 +1,9 @@
 package postgres
 
 import (
-	"compress/gzip"
 	"context"
 	"database/sql"
 	"errors"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -22,10 +19,7 @@ import (
 // frozenSQLite opens a file that has rows in every table but write_probe.
 func frozenSQLite(t *testing.T) *sqlite.DB {
 	t.Helper()
-	packed := storetest.Must(os.Open("../sqlite/testdata/frozen.db.gz"))(t)
-	defer packed.Close()
-	path, now := storetest.TempFile(t), func() time.Time { return storetest.FrozenLater }
-	storetest.OK(t, os.WriteFile(path, storetest.Must(io.ReadAll(storetest.Must(gzip.NewReader(packed))(t)))(t), 0o600))
+	path, now := storetest.FrozenFile(t, "../sqlite/testdata/frozen.db.gz"), func() time.Time { return storetest.FrozenLater }
 	storetest.OK(t, storetest.Must(sqlite.Open(t.Context(), path, now))(t).Close()) // migrates
 	file := storetest.Must(sqlite.OpenToCopy(path, now))(t)
 	t.Cleanup(func() { _ = file.Close() })

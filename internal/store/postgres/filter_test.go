@@ -48,8 +48,7 @@ func TestPostgresRareFilters(t *testing.T) {
 		"country of a time": {Country: "TV", From: time.Now().Add(-day), To: time.Now()},
 	} {
 		filter.Limit = 50
-		query, args := postgresFilter{sqldb.SendFilter{Filter: filter}}.postgresQuery()
-		if pages := genericPages(t, conn, query, args); pages > 100 {
+		if pages := genericPages(t, conn, filter); pages > 100 {
 			t.Errorf("%s: %d pages", name, pages)
 		}
 		rows := storetest.Must(f.Sends(t.Context(), filter))(t)
@@ -83,16 +82,16 @@ func TestPostgresRowsSinceAnInstant(t *testing.T) {
 		"rule":   {BlockedBy: "minute"},
 	} {
 		filter.From, filter.Limit = since, 500
-		query, args := postgresFilter{sqldb.SendFilter{Filter: filter}}.postgresQuery()
-		if pages := genericPages(t, conn, query, args); pages > 600 {
+		if pages := genericPages(t, conn, filter); pages > 600 {
 			t.Errorf("%s: %d pages", name, pages)
 		}
 	}
 }
 
-// genericPages is how many pages a query touches by the plan that is made for all values.
-func genericPages(t *testing.T, conn *pgxpool.Conn, query string, params sqldb.Args) int {
+// genericPages is how many pages a filter's query touches by the plan that is made for all values.
+func genericPages(t *testing.T, conn *pgxpool.Conn, filter store.Filter) int {
 	t.Helper()
+	query, params := postgresFilter{sqldb.SendFilter{Filter: filter}}.postgresQuery()
 	query, args, err := toNamedArgs(params).RewriteQuery(t.Context(), nil, query, nil)
 	storetest.OK(t, err)
 	values := make([]string, len(args))
@@ -102,8 +101,7 @@ func genericPages(t *testing.T, conn *pgxpool.Conn, query string, params sqldb.A
 			values[i] = "'" + at.Format(time.RFC3339Nano) + "'"
 		}
 	}
-	for _, statement := range []string{`SET plan_cache_mode = force_generic_plan`, `DEALLOCATE ALL`,
-		`PREPARE filter AS ` + query} {
+	for _, statement := range []string{`SET plan_cache_mode = force_generic_plan`, `DEALLOCATE ALL`, `PREPARE filter AS ` + query} {
 		storetest.Must(conn.Exec(t.Context(), statement, pgx.QueryExecModeSimpleProtocol))(t)
 	}
 	var plan []struct {
@@ -112,8 +110,7 @@ func genericPages(t *testing.T, conn *pgxpool.Conn, query string, params sqldb.A
 			Read int `json:"Shared Read Blocks"`
 		}
 	}
-	storetest.OK(t, conn.QueryRow(t.Context(),
-		`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE filter(`+strings.Join(values, ", ")+`)`,
+	storetest.OK(t, conn.QueryRow(t.Context(), `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE filter(`+strings.Join(values, ", ")+`)`,
 		pgx.QueryExecModeSimpleProtocol).Scan(&plan))
 	return plan[0].Plan.Hit + plan[0].Plan.Read
 }
@@ -143,8 +140,7 @@ FROM (SELECT * FROM sends LIMIT 1) s, generate_series(1, 2000) n`)
 			const rounds = 12
 			askOfRecipient(t, storetest.NewFixture(db), begun, rounds)
 			if read := entriesRead(t, admin, db) - before; read < rounds || read > 30*rounds {
-				t.Errorf("after %s, planned %s it grew: %d entries were read for %d rounds", prepare, name,
-					read, rounds)
+				t.Errorf("after %s, planned %s it grew: %d entries were read for %d rounds", prepare, name, read, rounds)
 			}
 			storetest.OK(t, db.Close())
 		}
@@ -161,8 +157,7 @@ func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.BeginAnswer,
 	for range rounds {
 		storetest.Must(f.History(t.Context(), bucket, time.Hour))(t)
 		storetest.Must(f.VerificationToCheck(t.Context(),
-			store.HolderQuery{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: s.Purpose,
-				Holder: "s:1"}))(t)
+			store.HolderQuery{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: s.Purpose, Holder: "s:1"}))(t)
 		storetest.Must3(f.Verification(t.Context(), begun.Verification.ID))(t)
 		storetest.Must(f.SendDetails(t.Context(), s.ID))(t)
 		storetest.Must(f.LatestRowPerRecipient(t.Context(), []recipient.Hash{s.Recipient}, time.Hour))(t)
@@ -171,14 +166,12 @@ func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.BeginAnswer,
 
 // entriesRead is how many entries of the indexes of sends were read so far, once the connections of
 // the database have reported theirs.
-func entriesRead(t *testing.T, admin *pgx.Conn, db *DB) (n int64) {
+func entriesRead(t *testing.T, admin *pgx.Conn, db *DB) int64 {
 	t.Helper()
 	for _, c := range append(db.pool.AcquireAllIdle(t.Context()), db.readers.AcquireAllIdle(t.Context())...) {
 		storetest.Must(c.Exec(t.Context(), `SELECT pg_stat_force_next_flush()`))(t)
 		c.Release()
 	}
 	exec(t, admin, `SELECT pg_stat_clear_snapshot()`)
-	storetest.OK(t, admin.QueryRow(t.Context(),
-		`SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname LIKE 'sends%'`).Scan(&n))
-	return n
+	return one[int64](t, admin, `SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname LIKE 'sends%'`)
 }

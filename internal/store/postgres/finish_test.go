@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -47,39 +46,25 @@ func hold(t *testing.T, db *DB, in store.Intent) (release func()) {
 func kill(t *testing.T, db *DB) {
 	t.Helper()
 	servertest.Await(t, "a process that waits for the lock", func() bool {
-		var killed bool
-		err := db.pool.QueryRow(t.Context(), `
+		return one[bool](t, db.pool, `
 SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 4000)) > 0 FROM pg_locks
-WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&killed)
-		storetest.OK(t, err)
-		return killed
+WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 	})
 }
 
-// A Begin whose server process ends before the commit is made again, once; the server said that the
-// first one wrote nothing.
+// A Begin whose server process ends before the commit is made again, once; the server said that both
+// wrote nothing.
 func TestPostgresServerEndsTheTransaction(t *testing.T) {
-	for kills, rows := range map[int]int{1: 2, 2: 1} {
-		t.Run(fmt.Sprint(kills), func(t *testing.T) {
-			t.Parallel()
-			f, _ := faultFixture(t)
-			in := f.Intent(1)
-			release := hold(t, f.Replica.Engine.(*DB), in)
-			result := make(chan error)
-			go func() { _, err := f.Begin(t.Context(), in); result <- err }()
-			for range kills {
-				kill(t, f.Replica.Engine.(*DB))
-			}
-			if kills == 1 {
-				release()
-				storetest.OK(t, <-result)
-			} else {
-				storetest.Certain(t, <-result)
-				release()
-			}
-			storetest.Equal(t, "rows", f.Count(t), rows)
-		})
+	t.Parallel()
+	f, _ := faultFixture(t)
+	in := f.Intent(1)
+	defer hold(t, f.Replica.Engine.(*DB), in)()
+	_, result := begins(t, f, in)
+	for range 2 {
+		kill(t, f.Replica.Engine.(*DB))
 	}
+	storetest.Certain(t, <-result)
+	storetest.Equal(t, "rows", f.Count(t), 1)
 }
 
 // A check that approves the verification while a resend waits for its row: the resend looks again,
@@ -87,19 +72,15 @@ func TestPostgresServerEndsTheTransaction(t *testing.T) {
 func TestPostgresApprovedWhileJoining(t *testing.T) {
 	f, _ := faultFixture(t)
 	db := f.Replica.Engine.(*DB)
-	for n, change := range []string{"approved_at = now()", "canceled_at = now()", "attempts = max_attempts",
-		"locale = 'de'"} {
-		first := f.Admit(t, f.Intent(n, func(in *store.Intent) { in.Verification.Holder = "s:1" }))
+	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
+	for n, change := range []string{"approved_at = now()", "canceled_at = now()", "attempts = max_attempts", "locale = 'de'"} {
+		first := f.Admit(t, f.Intent(n, held))
 		tx := storetest.Must(db.pool.Begin(t.Context()))(t)
-		storetest.Must(tx.Exec(t.Context(), `UPDATE verifications SET `+change+` WHERE id = $1`,
-			first.Verification.ID))(t)
-		in := f.Intent(n, func(in *store.Intent) { in.Verification.Holder = "s:1" })
-		var begun store.BeginAnswer
-		result := make(chan error)
-		go func() { var err error; begun, err = f.Begin(t.Context(), in); result <- err }()
+		storetest.Must(tx.Exec(t.Context(), `UPDATE verifications SET `+change+` WHERE id = $1`, first.Verification.ID))(t)
+		in := f.Intent(n, held)
+		begun, result := begins(t, f, in)
 		servertest.Await(t, "the send to wait", func() bool {
-			return one[bool](t, db.pool,
-				`SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`)
+			return one[bool](t, db.pool, `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`)
 		})
 		storetest.OK(t, tx.Commit(t.Context()))
 		storetest.OK(t, <-result)
@@ -132,15 +113,12 @@ func TestPostgresLockedOutWhileJoining(t *testing.T) {
 	check := make(chan error, 1)
 	go func() { _, err := other.Check(t.Context(), storetest.Wrong(last.Verification.ID)); check <- err }()
 	<-reached
-	var begun store.BeginAnswer
-	result := make(chan error, 1)
-	go func() { var err error; begun, err = db.Begin(t.Context(), f.Intent(1, held)); result <- err }()
+	begun, result := begins(t, f, f.Intent(1, held))
 	servertest.Await(t, "the send to wait", func() bool { return waits(t, db) })
 	close(leave)
 	storetest.OK(t, <-check)
 	storetest.OK(t, <-result)
-	storetest.Equal(t, "admitted, failures", []any{begun.Admitted, begun.Lockout.Failures},
-		[]any{false, gate.FailedCheckLimit})
+	storetest.Equal(t, "admitted, failures", []any{begun.Admitted, begun.Lockout.Failures}, []any{false, gate.FailedCheckLimit})
 }
 
 // One recipient whose lock is held for too long fails alone; those who share its round trip are let
@@ -153,8 +131,7 @@ func TestPostgresOneStuckRecipient(t *testing.T) {
 	defer hold(t, f.Replica.Engine.(*DB), stuck)()
 	batch := []*beginCall{called(t, stuck)}
 	for n := range 5 {
-		in := f.Intent(2 + n)
-		batch = append(batch, called(t, in))
+		batch = append(batch, called(t, f.Intent(2+n)))
 	}
 	db.beginBatch(batch)
 	oneFailed(t, batch, 0)

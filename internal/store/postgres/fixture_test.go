@@ -68,8 +68,7 @@ func newReplicas(t *testing.T) *replicas {
 		defer admin.Close(ctx)
 		counts := scans(ctx, t, admin)
 		var erased bool
-		storetest.OK(t, admin.QueryRow(ctx,
-			`SELECT n_tup_ins > 0 FROM pg_stat_user_tables WHERE relname = 'erasures'`).Scan(&erased))
+		storetest.OK(t, admin.QueryRow(ctx, `SELECT n_tup_ins > 0 FROM pg_stat_user_tables WHERE relname = 'erasures'`).Scan(&erased))
 		for _, table := range []string{"sends", "refusals", "verifications", "suppressions", "app_events",
 			"provider_events", "outbox", "failures", "refunds", "minute_index"} {
 			if n := counts[table]; n > 0 && !(erased && table == "verifications") {
@@ -146,13 +145,11 @@ func newTestSchema(t *testing.T, role ...string) string {
 	t.Helper()
 	return lent(t, "test clock, "+strings.Join(role, ""), func(url string) {
 		conn := storetest.Must(pgx.Connect(t.Context(), url))(t)
-		storetest.Must(conn.Exec(t.Context(), `CREATE TABLE test_clock AS SELECT $1::timestamptz AS at`,
-			storetest.Epoch))(t)
+		storetest.Must(conn.Exec(t.Context(), `CREATE TABLE test_clock AS SELECT $1::timestamptz AS at`, storetest.Epoch))(t)
 		storetest.Must(conn.Exec(t.Context(), `CREATE FUNCTION test_now() RETURNS timestamptz LANGUAGE plpgsql STABLE AS
 $$ BEGIN RETURN (SELECT at FROM test_clock); END $$`))(t)
 		storetest.OK(t, Migrate(t.Context(), url, strings.Join(role, "")))
-		divide(t, conn, storetest.Epoch.Add(time.Minute), storetest.Epoch.Add(time.Hour),
-			storetest.Epoch.Add(40*24*time.Hour))
+		divide(t, conn, storetest.Epoch.Add(time.Minute), storetest.Epoch.Add(time.Hour), storetest.Epoch.Add(40*24*time.Hour))
 		storetest.OK(t, conn.Close(t.Context()))
 	})
 }
@@ -234,8 +231,7 @@ func postgresFixture(t *testing.T, url string, role ...string) *storetest.Fixtur
 // fixtureOf has two replicas on a database whose clock conn steps.
 func fixtureOf(db, other *DB, conn *pgx.Conn) *storetest.Fixture {
 	return storetest.NewFixture(db).Beside(other).Clocked(storetest.Epoch, func(d time.Duration) {
-		_, err := conn.Exec(context.Background(), `UPDATE test_clock SET at = at + $1 * interval '1 microsecond'`,
-			d.Microseconds())
+		_, err := conn.Exec(context.Background(), `UPDATE test_clock SET at = at + $1 * interval '1 microsecond'`, d.Microseconds())
 		if err != nil {
 			panic(err)
 		}
@@ -257,10 +253,8 @@ func divide(t *testing.T, conn *pgx.Conn, at ...time.Time) {
 			to = "'" + store.LowestID(at[i]).String() + "'"
 		}
 		name := fmt.Sprintf("sends_%d", i)
-		storetest.Must(conn.Exec(t.Context(),
-			`CREATE TABLE `+name+` (LIKE sends INCLUDING ALL) WITH (fillfactor = 50)`))(t)
-		storetest.Must(conn.Exec(t.Context(),
-			`ALTER TABLE sends ATTACH PARTITION `+name+` FOR VALUES FROM (`+from+`) TO (`+to+`)`))(t)
+		storetest.Must(conn.Exec(t.Context(), `CREATE TABLE `+name+` (LIKE sends INCLUDING ALL) WITH (fillfactor = 50)`))(t)
+		storetest.Must(conn.Exec(t.Context(), `ALTER TABLE sends ATTACH PARTITION `+name+` FOR VALUES FROM (`+from+`) TO (`+to+`)`))(t)
 		from = to
 	}
 }
@@ -316,19 +310,29 @@ func newDatabase(t testing.TB) string {
 	return shared.Copy(t, "migrated", func(url string) { storetest.OK(t, Migrate(t.Context(), url, "")) })
 }
 
-// newDatabaseOn makes a migrated database on another server.
-func newDatabaseOn(t testing.TB, server *servertest.PostgresServer) string {
-	t.Helper()
-	url := server.NewDatabase(t)
-	storetest.OK(t, Migrate(t.Context(), url, ""))
-	return url
-}
-
 func openTest(t testing.TB, url, now string, role ...string) *DB {
 	t.Helper()
 	db := storetest.Must(openWithClock(t.Context(), url, now, strings.Join(role, "")))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
+}
+
+// fixtureOn opens one replica on a database, on the server's own clock.
+func fixtureOn(t *testing.T, url string, role ...string) (*storetest.Fixture, *DB) {
+	t.Helper()
+	db := openTest(t, url, serverClockSQL, role...)
+	return storetest.NewFixture(db), db
+}
+
+// begins begins a send beside the test. Its answer is there when the channel has its error.
+func begins(t *testing.T, f *storetest.Fixture, in store.Intent) (*store.BeginAnswer, chan error) {
+	answer, done := new(store.BeginAnswer), make(chan error, 1)
+	go func() {
+		var err error
+		*answer, err = f.Begin(t.Context(), in)
+		done <- err
+	}()
+	return answer, done
 }
 
 // shared is the server of all tests but those that stop it, change its settings or wait for its

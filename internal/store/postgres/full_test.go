@@ -12,8 +12,7 @@ import (
 
 // An error that the server reports of the COMMIT says that it was undone.
 func TestPostgresCommitOnAFullDisk(t *testing.T) {
-	db := openTest(t, newDatabase(t), serverClockSQL)
-	f := storetest.NewFixture(db)
+	f, db := fixtureOn(t, newDatabase(t))
 	_, err := db.pool.Exec(t.Context(), `
 CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$;
 CREATE CONSTRAINT TRIGGER full_disk AFTER INSERT ON verifications DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION full_disk()`, pgx.QueryExecModeSimpleProtocol)
@@ -27,8 +26,7 @@ CREATE CONSTRAINT TRIGGER full_disk AFTER INSERT ON verifications DEFERRABLE INI
 // A Ping waits for no reader of its table, and for another Ping only until that commits. What it
 // writes takes the place of what was there.
 func TestPostgresPingBesideABackup(t *testing.T) {
-	db := openTest(t, newDatabase(t), serverClockSQL)
-	f := storetest.NewFixture(db)
+	f, db := fixtureOn(t, newDatabase(t))
 	tx := storetest.Must(db.pool.Begin(t.Context()))(t)
 	// as pg_dump does, for as long as it takes
 	storetest.Must(tx.Exec(t.Context(), `LOCK TABLE write_probe IN ACCESS SHARE MODE`))(t)
@@ -42,9 +40,7 @@ func TestPostgresPingBesideABackup(t *testing.T) {
 		}
 	})
 	storetest.OK(t, f.Ping(t.Context()))
-	if rows := one[int](t, db.pool, `SELECT count(*) FROM write_probe`); rows != 0 {
-		t.Errorf("%d rows are left", rows)
-	}
+	storetest.Equal(t, "rows left", one[int](t, db.pool, `SELECT count(*) FROM write_probe`), 0)
 }
 
 // Two replicas look for room once a minute together, whatever the clock does, and each of them
@@ -114,8 +110,7 @@ func TestPostgresTellsThatThereIsNoRoom(t *testing.T) {
 
 // A committed send is remembered until one fails, whatever a Ping finds.
 func TestPostgresLastCommit(t *testing.T) {
-	db := openTest(t, newDatabase(t), serverClockSQL)
-	f := storetest.NewFixture(db)
+	f, db := fixtureOn(t, newDatabase(t))
 	began := time.Now()
 	if c := db.LastSendCommit(); c != nil {
 		t.Errorf("before any send: %+v", c)

@@ -60,9 +60,7 @@ func TestVerificationsShareATrip(t *testing.T) {
 	db := f.DB.Engine.(*DB)
 	one, other := f.Admit(t, f.Intent(1)), f.Admit(t, f.Intent(2))
 	f.Pass(time.Minute)
-	again := f.Intent(1)
-	again.Join = one.Verification.ID
-	newest := f.Admit(t, again)
+	newest := f.Admit(t, f.Intent(1, storetest.Joining(one.Verification.ID)))
 	var finds []*verificationCall
 	for _, id := range []string{one.Verification.ID, "unknown", other.Verification.ID, one.Verification.ID} {
 		finds = append(finds, batch.NewCall[string, storedVerification](id, 0))
@@ -71,8 +69,7 @@ func TestVerificationsShareATrip(t *testing.T) {
 	for i, want := range []store.BeginAnswer{newest, {}, other, newest} {
 		x := finds[i]
 		storetest.OK(t, x.Err)
-		storetest.Equal(t, "verification", x.Answer.Verification.ID, want.Verification.ID)
-		storetest.Equal(t, "newest send", x.Answer.Send.ID, want.Send.ID)
-		storetest.Equal(t, "found", !x.Answer.now.IsZero(), i != 1)
+		storetest.Equal(t, "verification, newest send, found", []any{x.Answer.Verification.ID, x.Answer.Send.ID, !x.Answer.now.IsZero()},
+			[]any{want.Verification.ID, want.Send.ID, i != 1})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 
@@ -24,16 +25,24 @@ import (
 func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 	url := shared.Server(t).NewDatabase(t)
 	_, err := Open(t.Context(), url, "")
-	if err == nil || !strings.Contains(err.Error(),
-		"migration 1 of this program is not applied: run sendcode migrate") {
+	if err == nil || !strings.Contains(err.Error(), "migration 1 of this program is not applied: run sendcode migrate") {
 		t.Fatalf("opened without a schema: %v", err)
 	}
+	var mu sync.Mutex
+	var files []string
+	ctx := migrations.WithReport(t.Context(), func(file string) {
+		mu.Lock()
+		defer mu.Unlock()
+		files = append(files, file)
+	})
 	storetest.Together(3, func(int) {
-		if err := Migrate(t.Context(), url, ""); err != nil {
+		if err := Migrate(ctx, url, ""); err != nil {
 			t.Error(err)
 		}
 	})
-	storetest.OK(t, Migrate(t.Context(), url, "")) // again: nothing to do
+	storetest.OK(t, Migrate(ctx, url, "")) // again: nothing to do
+	want := storetest.Must(fs.Glob(storetest.Must(fs.Sub(migrations.Postgres, "postgres"))(t), "*.sql"))(t)
+	storetest.Equal(t, "files, each reported once", files, want)
 	db := storetest.Must(Open(t.Context(), url, ""))(t)
 	defer db.Close()
 	f := storetest.NewFixture(db)
@@ -43,8 +52,7 @@ func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 
 	// A newer schema, after an update of another replica: migrations only add, so this program
 	// works on.
-	storetest.Must(db.pool.Exec(t.Context(),
-		`INSERT INTO sendcode_schema (version_id, is_applied) VALUES (99999, true)`))(t)
+	storetest.Must(db.pool.Exec(t.Context(), `INSERT INTO sendcode_schema (version_id, is_applied) VALUES (99999, true)`))(t)
 	newer := storetest.Must(Open(t.Context(), url, ""))(t)
 	storetest.OK(t, newer.Close())
 }
@@ -58,8 +66,7 @@ func TestSchemaOfAnotherBuild(t *testing.T) {
 	exec(`UPDATE schema_fingerprints SET sha256 = reverse(sha256)`)
 	storetest.Is(t, db.Ping(t.Context()), store.ErrSchema)
 	storetest.Is(t, db.Ping(t.Context()), fault.Unavailable)
-	_, err := Open(t.Context(), url, "")
-	storetest.Is(t, err, store.ErrSchema)
+	storetest.Is(t, storetest.Err(Open(t.Context(), url, "")), store.ErrSchema)
 	storetest.Is(t, Migrate(t.Context(), url, ""), store.ErrSchema)
 	exec(`UPDATE schema_fingerprints SET sha256 = reverse(sha256)`)
 	storetest.OK(t, Migrate(t.Context(), url, ""))
@@ -82,18 +89,6 @@ func TestSchemaFromBeforeTheFirstRelease(t *testing.T) {
 	}
 	tables := one[int](t, connect(t, url), `SELECT count(*) FROM pg_tables WHERE schemaname = 'public'`)
 	storetest.Equal(t, "tables", tables, 2)
-}
-
-// Each file that was applied is reported once.
-func TestMigrateReports(t *testing.T) {
-	url := shared.Server(t).NewDatabase(t)
-	var files []string
-	ctx := migrations.WithReport(t.Context(), func(file string) { files = append(files, file) })
-	storetest.OK(t, Migrate(ctx, url, ""))
-	want := storetest.Must(fs.Glob(storetest.Must(fs.Sub(migrations.Postgres, "postgres"))(t), "*.sql"))(t)
-	storetest.Equal(t, "files", files, want)
-	storetest.OK(t, Migrate(ctx, url, ""))
-	storetest.Equal(t, "files of two runs", files, want)
 }
 
 // A later migration is applied once, and a program that does not have it still opens the database.
@@ -122,9 +117,8 @@ func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
 	const waiters = 3
 	asked := func() int {
 		var n int
-		storetest.OK(t,
-			db.QueryRow(
-				`SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sendcode migrate' AND query LIKE '%pg_try_advisory_lock%'`).Scan(&n))
+		storetest.OK(t, db.QueryRow(
+			`SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sendcode migrate' AND query LIKE '%pg_try_advisory_lock%'`).Scan(&n))
 		return n
 	}
 	done, gaveUp := make(chan error), make(chan error)
@@ -160,8 +154,7 @@ func TestMigrateComesAgain(t *testing.T) {
 	tx := storetest.Must(holder.Begin(t.Context()))(t)
 	storetest.Must(tx.Exec(t.Context(), `LOCK TABLE sends IN ACCESS SHARE MODE`))(t)
 
-	files := fstest.MapFS{"postgres/99998_later.sql": {Data: []byte(
-		"-- +goose Up\nALTER TABLE sends ADD later integer;\n")}}
+	files := fstest.MapFS{"postgres/99998_later.sql": {Data: []byte("-- +goose Up\nALTER TABLE sends ADD later integer;\n")}}
 	tries := 0
 	err := retryWhileLocked(t.Context(), func() error {
 		tries++

@@ -29,13 +29,11 @@ func (m *model) read(*rapid.T) {
 	m.same("Verification", func(f *storetest.Fixture) []any { return answers(f.Verification(m.ctx, id)) })
 	m.same("Newest", func(f *storetest.Fixture) []any { return answers(f.VerificationToCheck(m.ctx, holder)) })
 	within := max(0, m.span("within"))
-	bucket := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
-		Purposes: []string{"login", "signup"}}
+	bucket := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login", "signup"}}
 	rejected := max(0, m.span("rejected"))
 	m.same("ReadHistory", func(f *storetest.Fixture) []any {
 		h, err := f.ReadHistory(m.ctx, gate.HistoryQuery{Bucket: bucket, CountedWithin: within, RejectedWithin: rejected})
-		return answers(h.Sends(within), h.SendsOfVerifications([]string{id}, within), h.RejectedSends(rejected),
-			h.Now, err)
+		return answers(h.Sends(within), h.SendsOfVerifications([]string{id}, within), h.RejectedSends(rejected), h.Now, err)
 	})
 	m.same("LatestRowPerRecipient", func(f *storetest.Fixture) []any {
 		return answers(f.LatestRowPerRecipient(m.ctx, []recipient.Hash{{15: 1}, {15: 2}, {15: 3}}, within))
@@ -43,8 +41,7 @@ func (m *model) read(*rapid.T) {
 	m.same("SendsByID", func(f *storetest.Fixture) []any { return answers(f.SendsByID(m.ctx, []uuid.UUID{send})) })
 	m.same("CountedSends", func(f *storetest.Fixture) []any {
 		var all []store.CountedSend
-		err := f.CountedSends(m.ctx, within,
-			func(c store.CountedSend) error { all = append(all, c); return nil })
+		err := f.CountedSends(m.ctx, within, func(c store.CountedSend) error { all = append(all, c); return nil })
 		return answers(all, err)
 	})
 	listed := store.SuppressionFilter{ActiveOrHeld: rapid.Bool().Draw(m.T, "active"), Limit: 2, Before: m.mark()}
@@ -68,8 +65,7 @@ func (m *model) readFiltered() {
 	conditions := []func(){
 		func() { filter.Recipient = &recipient.Hash{15: byte(m.number("recipient", 1, 2))} },
 		func() {
-			filter.Status = pick(m, "ended", store.Sent, store.Failed, store.Unknown, store.Delivered,
-				store.Undelivered)
+			filter.Status = pick(m, "ended", store.Sent, store.Failed, store.Unknown, store.Delivered, store.Undelivered)
 		},
 		func() { filter.Status = pick(m, "status", store.Refused, store.Queued, store.Sending) },
 		func() { filter.Channel = pick(m, "channel", recipient.Channels()...) },
@@ -114,7 +110,6 @@ func (m *model) invariant(*rapid.T) {
 
 func (m *model) all() []store.SendOrRefusal {
 	return m.same("sends", func(f *storetest.Fixture) []any {
-		return answers(f.Sends(m.ctx,
-			store.Filter{Limit: store.MaxPageRows}))
+		return answers(f.Sends(m.ctx, store.Filter{Limit: store.MaxPageRows}))
 	}).([]store.SendOrRefusal)
 }

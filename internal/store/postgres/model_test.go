@@ -71,11 +71,9 @@ type model struct {
 var modelRules = [][]quota.Rule{
 	nil, storetest.Rule(1, time.Minute), storetest.Rule(2, time.Hour), storetest.DefaultRules,
 	{{Name: "a", Limit: 3, Window: 2 * time.Minute}, {Name: "b", Limit: 2, Window: time.Minute}},
-	{{Name: "today", Limit: 2, Per: quota.Day, Zone: time.FixedZone("China", 8*3600)},
-		{Name: "b", Limit: 2, Window: time.Hour}},
+	{{Name: "today", Limit: 2, Per: quota.Day, Zone: time.FixedZone("China", 8*3600)}, {Name: "b", Limit: 2, Window: time.Hour}},
 	{{Name: "hourly", Limit: 1, Per: quota.Hour}},
-	{{Name: "dates", Limit: 2, Days: 2, Zone: time.FixedZone("China", 8*3600)},
-		{Name: "b", Limit: 1, Window: time.Hour}},
+	{{Name: "dates", Limit: 2, Days: 2, Zone: time.FixedZone("China", 8*3600)}, {Name: "b", Limit: 1, Window: time.Hour}},
 }
 
 // pick draws one of some values.
@@ -90,8 +88,7 @@ func (m *model) number(label string, first, last int) int {
 
 // span is a length of time that matters to something: windows, lives, leases, and their neighbours.
 func (m *model) span(label string) time.Duration {
-	base := pick(m, label, 0, time.Second, 5*time.Second, 8*time.Second, 30*time.Second, time.Minute, 2*time.Minute,
-		8*time.Minute,
+	base := pick(m, label, 0, time.Second, 5*time.Second, 8*time.Second, 30*time.Second, time.Minute, 2*time.Minute, 8*time.Minute,
 		10*time.Minute, time.Hour, 24*time.Hour, 25*time.Hour,
 		59*time.Minute+59*time.Second+876543*time.Microsecond) // from epoch to the turn of an hour
 	return base + time.Duration(m.number("µs", -1, 1))*time.Microsecond
@@ -201,8 +198,7 @@ func (m *model) finish(*rapid.T) {
 }
 
 func (m *model) postpone(*rapid.T) {
-	p := store.Postponement{AttemptID: m.held(), After: max(0, m.span("after")), Reason: "later", Provider: "p",
-		ProviderCode: "451"}
+	p := store.Postponement{AttemptID: m.held(), After: max(0, m.span("after")), Reason: "later", Provider: "p", ProviderCode: "451"}
 	m.same("Postpone", func(f *storetest.Fixture) []any { return answers(f.Postpone(m.ctx, p)) })
 }
 
@@ -252,9 +248,8 @@ func (m *model) cancel(*rapid.T) {
 }
 
 func (m *model) suppress(*rapid.T) {
-	s := store.Suppression{ID: uuid.UUID{0: byte(m.number("id", 1, 4))}, Channel: recipient.Email,
-		Address: storetest.Address(1),
-		Cause:   store.CauseManual, App: pick(m, "app", "", "shop", "desk")}
+	s := store.Suppression{ID: uuid.UUID{0: byte(m.number("id", 1, 4))}, Channel: recipient.Email, Address: storetest.Address(1),
+		Cause: store.CauseManual, App: pick(m, "app", "", "shop", "desk")}
 	lasts := max(time.Microsecond, m.span("lasts"))
 	m.same("Suppress", func(f *storetest.Fixture) []any { return answers(f.Suppress(m.ctx, s, lasts, nil)) })
 }
@@ -272,8 +267,7 @@ func (m *model) claim(*rapid.T) {
 	c := store.IdempotencyClaim{Key: [32]byte{byte(m.number("key", 1, 3))}, Fingerprint: [32]byte{byte(m.number("asked", 1, 2))},
 		SendID: in.Send.ID, Lease: 8 * time.Second, Life: 24 * time.Hour}
 	if m.number("release", 0, 2) == 0 {
-		id, forget := pick(m, "released", m.claimed[c.Key], m.claimed[c.Key], m.held().ID),
-			rapid.Bool().Draw(m.T, "forget")
+		id, forget := pick(m, "released", m.claimed[c.Key], m.claimed[c.Key], m.held().ID), rapid.Bool().Draw(m.T, "forget")
 		m.same("ReleaseIdempotencyKey", func(f *storetest.Fixture) []any { return answers(f.ReleaseIdempotencyKey(m.ctx, c.Key, id, forget)) })
 	}
 	got := m.same("ClaimIdempotencyKey", func(f *storetest.Fixture) []any { return answers(f.ClaimIdempotencyKey(m.ctx, c)) }).(store.IdempotencyClaimAnswer)
@@ -291,8 +285,7 @@ func (m *model) claim(*rapid.T) {
 func (m *model) events(*rapid.T) {
 	shares := []store.AppEventLimit{{App: "shop", Limit: m.number("share", 1, 3)}, {App: "desk", Limit: 1}}
 	m.same("LeaseDueAppEvents", func(f *storetest.Fixture) []any {
-		return answers(f.LeaseDueAppEvents(m.ctx, 30*time.Second,
-			shares))
+		return answers(f.LeaseDueAppEvents(m.ctx, 30*time.Second, shares))
 	})
 	if len(m.told) > 0 {
 		end := store.AppEventAttemptEnd{AttemptID: store.AttemptID{ID: pick(m, "event", m.told...),
@@ -303,10 +296,7 @@ func (m *model) events(*rapid.T) {
 	}
 	if m.number("forget", 0, 3) == 0 {
 		keep, limit := max(0, m.span("keep")), m.number("limit", 1, 3)
-		m.same("ForgetAppEvents", func(f *storetest.Fixture) []any {
-			return answers(f.ForgetAppEvents(m.ctx,
-				keep, limit))
-		})
+		m.same("ForgetAppEvents", func(f *storetest.Fixture) []any { return answers(f.ForgetAppEvents(m.ctx, keep, limit)) })
 	}
 	filter := store.AppEventFilter{App: pick(m, "app", "", "shop"),
 		State: pick(m, "listed", "", store.EventPending, store.EventGivenUp), Limit: 9}
@@ -318,30 +308,19 @@ func (m *model) report(*rapid.T) {
 	send, lasts := m.held().ID, max(0, m.span("lasts"))
 	if rapid.Bool().Draw(m.T, "receipt") {
 		status := pick(m, "status", store.Delivered, store.Undelivered)
-		m.same("RecordReceipt", func(f *storetest.Fixture) []any {
-			return answers(f.RecordReceipt(m.ctx, send,
-				status))
-		})
+		m.same("RecordReceipt", func(f *storetest.Fixture) []any { return answers(f.RecordReceipt(m.ctx, send, status)) })
 		return
 	}
-	told := store.ProviderEvent{Send: send, Kind: pick(m, "kind", store.ProviderEventKinds[1:]...),
-		At: storetest.Epoch.Add(lasts)}
+	told := store.ProviderEvent{Send: send, Kind: pick(m, "kind", store.ProviderEventKinds[1:]...), At: storetest.Epoch.Add(lasts)}
 	as := store.NewSuppression{Cause: store.CauseComplaint, Address: storetest.Address(1), For: lasts}
-	m.same("IngestProviderEvent", func(f *storetest.Fixture) []any {
-		return answers(f.IngestProviderEvent(m.ctx,
-			told, as))
-	})
+	m.same("IngestProviderEvent", func(f *storetest.Fixture) []any { return answers(f.IngestProviderEvent(m.ctx, told, as)) })
 }
 
 func (m *model) reset(*rapid.T) {
-	b := store.Bucket{App: "shop", Channel: recipient.Email,
-		Purposes:  pick(m, "purposes", []string{"login", "signup"}, []string{"gift"}),
+	b := store.Bucket{App: "shop", Channel: recipient.Email, Purposes: pick(m, "purposes", []string{"login", "signup"}, []string{"gift"}),
 		Recipient: recipient.Hash{15: byte(m.number("recipient", 1, 2))}}
 	act := m.real.Act(func(a *store.AuditEntry) { a.ID = uuid.New() })
-	m.same("ResetCounters", func(f *storetest.Fixture) []any {
-		return answers(f.ResetCounters(m.ctx,
-			[]store.Bucket{b}, act))
-	})
+	m.same("ResetCounters", func(f *storetest.Fixture) []any { return answers(f.ResetCounters(m.ctx, []store.Bucket{b}, act)) })
 }
 
 func (m *model) erase(*rapid.T) {

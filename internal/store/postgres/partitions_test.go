@@ -51,9 +51,7 @@ func TestPartitionsAreMadeAhead(t *testing.T) {
 	f, db, owner := owned(t)
 	before := names(t, db)
 	until := storetest.Must(f.EnsurePartitions(t.Context()))(t)
-	if n := store.PartitionWeeksAhead(until, time.Now()); n != 4 {
-		t.Errorf("%d weeks ahead, until %v", n, until)
-	}
+	storetest.Equal(t, "weeks ahead", store.PartitionWeeksAhead(until, time.Now()), 4)
 	storetest.Equal(t, "nothing to do", names(t, db), before)
 	for _, name := range before[1:] {
 		exec(t, owner, `DROP TABLE `+name)
@@ -75,8 +73,7 @@ SELECT count(*) FROM sendcode_partitions p WHERE (SELECT count(*) FROM pg_index 
 // try again.
 func waitsForRoom(t *testing.T, f *storetest.Fixture, db *DB, owner *pgx.Conn, partitions []string) {
 	t.Helper()
-	exec(t, owner, `DROP TABLE `+partitions[len(partitions)-1], `BEGIN`,
-		`LOCK TABLE sends IN SHARE UPDATE EXCLUSIVE MODE`)
+	exec(t, owner, `DROP TABLE `+partitions[len(partitions)-1], `BEGIN`, `LOCK TABLE sends IN SHARE UPDATE EXCLUSIVE MODE`)
 	made := make(chan error)
 	go func() { _, err := f.EnsurePartitions(t.Context()); made <- err }()
 	since := func() (at time.Time) {
@@ -136,11 +133,9 @@ func backdated(t *testing.T, f *storetest.Fixture, owner *pgx.Conn, age time.Dur
 		`UPDATE sends SET id = $2, logged_at = now() - $3 * interval '1 microsecond' WHERE id = $1`, old, new,
 		age.Microseconds()))(t)
 	storetest.Must(owner.Exec(t.Context(), `UPDATE outbox SET id = $2 WHERE id = $1`, old, new))(t)
-	storetest.Must(owner.Exec(t.Context(),
-		`UPDATE verifications SET expires_at = now() - $2 * interval '1 microsecond' WHERE id = $1`,
+	storetest.Must(owner.Exec(t.Context(), `UPDATE verifications SET expires_at = now() - $2 * interval '1 microsecond' WHERE id = $1`,
 		begun.Verification.ID, age.Microseconds()))(t)
-	storetest.Must(owner.Exec(t.Context(),
-		`INSERT INTO provider_events VALUES ($1, 'delivered', now(), now(), 'post', '')`, new))(t)
+	storetest.Must(owner.Exec(t.Context(), `INSERT INTO provider_events VALUES ($1, 'delivered', now(), now(), 'post', '')`, new))(t)
 	return new, begun.Verification.ID
 }
 
@@ -167,8 +162,7 @@ func TestPartitionsExpire(t *testing.T) {
 	}
 	left := func(want ...string) {
 		t.Helper()
-		rows, err := owner.Query(t.Context(), `SELECT id FROM verifications WHERE id = ANY ($1)`,
-			[]string{first, second, third, fourth})
+		rows, err := owner.Query(t.Context(), `SELECT id FROM verifications WHERE id = ANY ($1)`, []string{first, second, third, fourth})
 		storetest.OK(t, err)
 		got := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 		slices.Sort(got)
@@ -204,9 +198,8 @@ func TestPartitionWithAYoungRowStays(t *testing.T) {
 	f, db, owner := owned(t)
 	divide(t, owner, time.Now().Add(-60*day))
 	id, _ := backdated(t, f, owner, 61*day)
-	exec(t, owner,
-		`UPDATE sends SET status = 'sent', finished_at = now(), logged_at = now() - interval '40 days' WHERE id = '`+
-			id.String()+`'`, `DELETE FROM outbox`)
+	exec(t, owner, `UPDATE sends SET status = 'sent', finished_at = now(), logged_at = now() - interval '40 days' WHERE id = '`+
+		id.String()+`'`, `DELETE FROM outbox`)
 	storetest.Equal(t, "expired", storetest.Must(f.DeleteAged(t.Context(), 45*day, 10))(t), store.DeletedRows{})
 	storetest.Equal(t, "partitions", len(names(t, db)), 2)
 }
@@ -231,8 +224,7 @@ func TestRowsOfEachTableAreDue(t *testing.T) {
 	old := store.LowestID(time.Now().Add(-60 * day)).String()
 	ids := `(left('` + old + `', 24) || lpad(to_hex(n), 12, '0'))::uuid`
 	for i, insert := range []string{
-		`failures SELECT 'failed', now() - interval '60 days', ` + ids +
-			`, now(), true, 'shop', 'email', decode(md5(n::text), 'hex')`,
+		`failures SELECT 'failed', now() - interval '60 days', ` + ids + `, now(), true, 'shop', 'email', decode(md5(n::text), 'hex')`,
 		`provider_events SELECT ` + ids + `, 'bounced', now(), now(), 'post', ''`,
 		`suppressions (id, app, channel, address, recipient, masked, reason, detail, created_by, since, until) SELECT ` + ids + `, '', 'email',
   decode(md5(n::text), 'hex'), decode(md5(n::text), 'hex'), '', 'manual', '', 'mei', now() - interval '60 days', now() - interval '59 days'`,

@@ -47,12 +47,8 @@ func TestSettingsBehindPgBouncer(t *testing.T) {
 		"application_name":   "sendcode",
 		"synchronous_commit": "on",
 	} {
-		for name, pool := range map[string]*pgxpool.Pool{"writers": p.writers, "finishers": p.finishers,
-			"others": p.pool} {
-			got := one[string](t, pool, `SELECT current_setting($1)`, setting)
-			if got != want {
-				t.Errorf("%s: %s is %s, want %s", name, setting, got, want)
-			}
+		for name, pool := range map[string]*pgxpool.Pool{"writers": p.writers, "finishers": p.finishers, "others": p.pool} {
+			servertest.Same(t, name+": "+setting, one[string](t, pool, `SELECT current_setting($1)`, setting), want)
 		}
 	}
 }
@@ -62,13 +58,12 @@ func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
 	server := shared.Server(t)
 	direct := newDatabase(t)
 	for name, settings := range map[string][]string{
-		"transactions": {"pool_mode = transaction"},
-		"transactions, all ignored": {"pool_mode = transaction",
-			"ignore_startup_parameters = extra_float_digits,lock_timeout,role"},
-		"transactions, in turn": {"pool_mode = transaction", "server_round_robin = 1", "min_pool_size = 3"},
-		"transactions, one":     {"pool_mode = transaction", "default_pool_size = 1"},
-		"statements":            {"pool_mode = statement"},
-		"one session":           {"default_pool_size = 1"}, // one for each of two connections is the least
+		"transactions":              {"pool_mode = transaction"},
+		"transactions, all ignored": {"pool_mode = transaction", "ignore_startup_parameters = extra_float_digits,lock_timeout,role"},
+		"transactions, in turn":     {"pool_mode = transaction", "server_round_robin = 1", "min_pool_size = 3"},
+		"transactions, one":         {"pool_mode = transaction", "default_pool_size = 1"},
+		"statements":                {"pool_mode = statement"},
+		"one session":               {"default_pool_size = 1"}, // one for each of two connections is the least
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -83,8 +78,7 @@ func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
 			}
 		})
 	}
-	for _, url := range []string{direct,
-		servertest.PgBouncer(t, server, "server_round_robin = 1", "min_pool_size = 3").Through(direct)} {
+	for _, url := range []string{direct, servertest.PgBouncer(t, server, "server_round_robin = 1", "min_pool_size = 3").Through(direct)} {
 		config := storetest.Must(pgx.ParseConfig(url))(t)
 		storetest.OK(t, checkServerAt(t.Context(), config))
 	}

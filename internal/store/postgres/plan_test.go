@@ -21,8 +21,7 @@ import (
 // partitions of their window alone, whatever the statistics say: of tables that are new, empty,
 // small with one recipient, large, and out of date in both directions.
 func TestPostgresHotPlans(t *testing.T) {
-	db := openTest(t, newDatabase(t), serverClockSQL)
-	f := storetest.NewFixture(db)
+	f, db := fixtureOn(t, newDatabase(t))
 	direct := connect(t, db.pool.Config().ConnString())
 	now := time.Now()
 	// sends_3 is of now, sends_2 too old for a day's rule
@@ -84,8 +83,7 @@ func TestPostgresRetentionReadsWhatIsDue(t *testing.T) {
 		`INSERT INTO suppressions (id, app, channel, address, recipient, masked, reason, detail, created_by, since, until)
 SELECT id, '', 'email', recipient, recipient, '', 'manual', '', 'mei', now(), now() FROM sends`)
 	const at = "now() - n % 2 * interval '60 days' - n * interval '1 ms'"
-	old := fmt.Sprintf(
-		"(left(CASE n %% 2 WHEN 1 THEN '%s' ELSE x.send_id::text END, 24) || right(md5(n::text), 12))::uuid",
+	old := fmt.Sprintf("(left(CASE n %% 2 WHEN 1 THEN '%s' ELSE x.send_id::text END, 24) || right(md5(n::text), 12))::uuid",
 		store.LowestID(time.Now().Add(-60*day)))
 	for table, fields := range map[string]string{
 		"sends":           "'id', " + manySends + ", 'logged_at', " + at,
@@ -93,14 +91,12 @@ SELECT id, '', 'email', recipient, recipient, '', 'manual', '', 'mei', now(), no
 		"refusals":        "'id', " + manySends + ", 'logged_at', " + at,
 		"verifications":   "'id', md5(n::text), 'expires_at', " + at,
 		"provider_events": "'send_id', " + old, "minute_index": "'value', n::text, 'minute', " + at,
-		"suppressions": "'id', " + manySends + ", 'address', '\\x' || md5(n::text), 'since', " + at +
-			", 'until', " + at,
+		"suppressions": "'id', " + manySends + ", 'address', '\\x' || md5(n::text), 'since', " + at + ", 'until', " + at,
 	} {
 		multiply(t, conn, table, fields)
 	}
 	readsFew(t, db, conn, admin, func() {
-		storetest.Equal(t, "expired", storetest.Must(f.DeleteAged(t.Context(), 50*day, 10))(t),
-			store.DeletedRows{Rows: 20, More: true})
+		storetest.Equal(t, "expired", storetest.Must(f.DeleteAged(t.Context(), 50*day, 10))(t), store.DeletedRows{Rows: 20, More: true})
 	})
 }
 
@@ -133,8 +129,7 @@ func TestPostgresReadsARecipientOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url := newDatabase(t)
 			admin := connect(t, as(t, url, "postgres"))
-			db := openTest(t, url, serverClockSQL)
-			f := storetest.NewFixture(db)
+			f, db := fixtureOn(t, url)
 			rules := storetest.WithRules(storetest.Rule(2, day))
 			f.Admit(t, f.Intent(1, rules, held("s:2")))
 			f.Admit(t, f.Intent(1, append(changes, rules)...))
@@ -173,48 +168,35 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 	window, own := fmt.Sprintf(", '%v', '%v'", b.first, b.last),
 		fmt.Sprintf(", '%v', '%v'", store.LowestID(now), store.LowestID(now.Add(time.Second)))
 	const bucket, key = "sends_3_recipient_logged_at_idx", "sends_3_pkey"
-	for _, c := range []struct {
-		statement, parameters string
-		indexes               []string
-	}{
-		{stmtGateCounted, strings.Repeat(", NULL", 11) + window + own,
-			[]string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried"}},
-		{stmtGateHolders, strings.Repeat(", NULL", 11) + window + own,
-			[]string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried",
-				"verifications_pkey"}},
-		{stmtGateCountedAndHolders, strings.Repeat(", NULL", 11) + window + own,
-			[]string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried",
-				"verifications_pkey"}},
-		{stmtLockCandidates, strings.Repeat(", NULL", 7), []string{"verifications_pkey"}},
-		{stmtReadHistory, strings.Repeat(", NULL", 6) + window, []string{bucket, "failures_recipient"}},
-		{stmtReadVerifications, ", NULL", []string{"verifications_pkey", "outbox_pkey", "refunds_pkey",
-			"sends_0_recipient_logged_at_idx", "sends_1_recipient_logged_at_idx", "sends_2_recipient_logged_at_idx",
-			bucket, "sends_4_recipient_logged_at_idx"}},
-		{stmtLockChecks, ", NULL", []string{"verifications_pkey"}},
-		{stmtReadChecked, ", NULL", []string{"verifications_pkey", "verifications_tried"}},
-		{stmtCountChecks, strings.Repeat(", NULL", 9), []string{"verifications_pkey"}},
-		{stmtUpdateJoined, ", NULL, NULL", []string{"verifications_pkey"}},
-		{stmtFinishSent, strings.Repeat(", NULL", 7) + own, []string{"outbox_pkey", key}},
-		{stmtFinish, strings.Repeat(", NULL", 7) + own + strings.Repeat(", NULL", 10),
-			[]string{"outbox_pkey", key}},
-		{stmtPostpone, strings.Repeat(", NULL", 6) + own, []string{"outbox_pkey", key}},
-		{stmtRenew, ", NULL, NULL, NULL", []string{"outbox_pkey"}},
-		{stmtTakeOver, ", NULL, NULL, NULL, NULL, NULL, NULL",
-			[]string{"outbox_due", "outbox_pkey", "refunds_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key,
-				"sends_4_pkey", "verifications_pkey"}},
-		{stmtTakeOverWithExpiredCode, ", NULL, NULL, NULL, NULL, NULL, NULL",
-			[]string{"outbox_due", "outbox_pkey", "refunds_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key,
-				"sends_4_pkey", "verifications_pkey"}},
-		{stmtEndEvents, strings.Repeat(", NULL", 5), []string{"app_events_pkey"}},
-		{stmtDeleteClaims, ", NULL, NULL", []string{"idempotency_keys_pkey"}},
-		{stmtEndClaimLeases, ", NULL, NULL", []string{"idempotency_keys_pkey"}},
-		{stmtDeleteOldClaims, ", NULL, NULL, NULL", []string{"idempotency_keys_created", "idempotency_keys_pkey"}},
-		{stmtReadIdempotencyClaims, ", NULL", []string{"idempotency_keys_pkey"}},
-		{stmtReadClaimedSends, ", NULL", []string{"idempotency_keys_pkey", "outbox_pkey", "refunds_pkey", "sends_0_pkey",
-			"sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey"}},
-		{stmtReadClaimedVerifications, ", NULL",
-			[]string{"idempotency_keys_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey",
-				"verifications_pkey"}},
+	const keys = "sends_0_pkey sends_1_pkey sends_2_pkey sends_3_pkey sends_4_pkey outbox_pkey refunds_pkey"
+	const gate = bucket + " " + key + " failures_recipient suppressions_active verifications_tried"
+	nulls := func(n int) string { return strings.Repeat(", NULL", n) }
+	for _, c := range []struct{ statement, parameters, indexes string }{
+		{stmtGateCounted, nulls(11) + window + own, gate},
+		{stmtGateHolders, nulls(11) + window + own, gate + " verifications_pkey"},
+		{stmtGateCountedAndHolders, nulls(11) + window + own, gate + " verifications_pkey"},
+		{stmtLockCandidates, nulls(7), "verifications_pkey"},
+		{stmtReadHistory, nulls(6) + window, bucket + " failures_recipient"},
+		{stmtReadVerifications, nulls(1), "verifications_pkey outbox_pkey refunds_pkey sends_0_recipient_logged_at_idx " +
+			"sends_1_recipient_logged_at_idx sends_2_recipient_logged_at_idx sends_4_recipient_logged_at_idx " + bucket},
+		{stmtLockChecks, nulls(1), "verifications_pkey"},
+		{stmtReadChecked, nulls(1), "verifications_pkey verifications_tried"},
+		{stmtCountChecks, nulls(9), "verifications_pkey"},
+		{stmtUpdateJoined, nulls(2), "verifications_pkey"},
+		{stmtFinishSent, nulls(7) + own, "outbox_pkey " + key},
+		{stmtFinish, nulls(7) + own + nulls(10), "outbox_pkey " + key},
+		{stmtPostpone, nulls(6) + own, "outbox_pkey " + key},
+		{stmtRenew, nulls(3), "outbox_pkey"},
+		{stmtTakeOver, nulls(6), keys + " outbox_due verifications_pkey"},
+		{stmtTakeOverWithExpiredCode, nulls(6), keys + " outbox_due verifications_pkey"},
+		{stmtEndEvents, nulls(5), "app_events_pkey"},
+		{stmtDeleteClaims, nulls(2), "idempotency_keys_pkey"},
+		{stmtEndClaimLeases, nulls(2), "idempotency_keys_pkey"},
+		{stmtDeleteOldClaims, nulls(3), "idempotency_keys_created idempotency_keys_pkey"},
+		{stmtReadIdempotencyClaims, nulls(1), "idempotency_keys_pkey"},
+		{stmtReadClaimedSends, nulls(1), keys + " idempotency_keys_pkey"},
+		{stmtReadClaimedVerifications, nulls(1),
+			"idempotency_keys_pkey sends_0_pkey sends_1_pkey sends_2_pkey sends_3_pkey sends_4_pkey verifications_pkey"},
 	} {
 		plan := planOf(t, db, c.statement, c.parameters[2:])
 		// one row of verifications each
@@ -226,7 +208,7 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 		for _, index := range regexp.MustCompile(`(?:using|Index Scan on) (\S+)`).FindAllStringSubmatch(plan, -1) {
 			used[index[1]] = true
 		}
-		for _, index := range c.indexes {
+		for _, index := range strings.Fields(c.indexes) {
 			if !used[index] {
 				t.Errorf("%s: %s is not used", c.statement, index)
 			}
@@ -250,12 +232,9 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 		}
 	}
 	rows := storetest.Must(db.pool.Query(t.Context(), "EXPLAIN "+sqldb.Postgres.ExpiredVerificationsSQL(),
-		toNamedArgs(sqldb.Args{"apps": []string{"shop"}, "from": now.Add(-time.Hour), "until": now, "after": "",
-			"limit": 500})))(t)
+		toNamedArgs(sqldb.Args{"apps": []string{"shop"}, "from": now.Add(-time.Hour), "until": now, "after": "", "limit": 500})))(t)
 	plan := strings.Join(storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t), "\n")
-	if !regexp.MustCompile(
-		`using verifications_expires [^\n]*\n *Index Cond: \(\(expires_at >= .* AND \(expires_at < `).MatchString(
-		plan) {
+	if !regexp.MustCompile(`using verifications_expires [^\n]*\n *Index Cond: \(\(expires_at >= .* AND \(expires_at < `).MatchString(plan) {
 		t.Errorf("expired codes: %s", plan)
 	}
 }
@@ -287,8 +266,7 @@ func planOf(t *testing.T, db *DB, statement, parameters string) string {
 // twice.
 func TestPostgresCountsPageByPage(t *testing.T) {
 	url := newDatabase(t)
-	db := openTest(t, url, serverClockSQL)
-	f := storetest.NewFixture(db)
+	f, db := fixtureOn(t, url)
 	f.Admit(t, f.Intent(1))
 	const more = 2*sqldb.CountedSendsPageSize + 500
 	exec(t, connect(t, url), fmt.Sprintf("%s, generate_series(1, %d) n",

@@ -68,8 +68,7 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 		storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
 		before := storetest.Show(f.ListActs(t, store.AuditFilter{}))
 		if c.role != "" {
-			for _, statement := range []string{`GRANT DELETE ON audit_entries TO CURRENT_USER`,
-				`GRANT ALL ON audit_entries TO PUBLIC`} {
+			for _, statement := range []string{`GRANT DELETE ON audit_entries TO CURRENT_USER`, `GRANT ALL ON audit_entries TO PUBLIC`} {
 				// a warning is all that comes of it; the right is tried below
 				_, _ = db.pool.Exec(t.Context(), statement)
 			}
@@ -120,8 +119,7 @@ func TestMigrateWithoutTheRole(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "there is no role missing_role") {
 		t.Fatalf("%v", err)
 	}
-	db := openTest(t, address, serverClockSQL)
-	f := storetest.NewFixture(db)
+	f, _ := fixtureOn(t, address)
 	f.Admit(t, f.Intent(1))
 	storetest.Is(t, storetest.Err(Open(t.Context(), address, "missing_role")), fault.Unavailable)
 }
@@ -137,8 +135,7 @@ func TestMigrateMakesTheRole(t *testing.T) {
 	u.Path = "/" + maker
 	role := maker + "_app"
 	storetest.OK(t, Migrate(t.Context(), u.String(), role))
-	db := openTest(t, u.String(), serverClockSQL, role)
-	f := storetest.NewFixture(db)
+	f, db := fixtureOn(t, u.String(), role)
 	f.Admit(t, f.Intent(1))
 	storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
 	refusedBy(t, db, role, `DELETE FROM audit_entries`)

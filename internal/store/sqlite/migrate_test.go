@@ -1,8 +1,15 @@
 package sqlite
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"database/sql"
+	"flag"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/pressly/goose/v3"
@@ -21,4 +28,45 @@ func TestMigrateLaterFile(t *testing.T) {
 	storetest.OK(t, db.Close())
 	f := storetest.NewFixture(openSQLite(t, path, clock)).Clocked(storetest.Epoch, nil)
 	f.Admit(t, f.Intent(1))
+}
+
+var writeFrozen = flag.Bool("write-frozen", false, "write testdata/frozen.db.gz anew: only before migration 1 is released")
+
+const frozenFile = "testdata/frozen.db.gz"
+
+// A file from before the first release of a later migration opens, and has all that was written.
+func TestOpenFileOfFirstSchema(t *testing.T) {
+	if *writeFrozen {
+		writeFrozenFile(t)
+	}
+	path := storetest.FrozenFile(t, frozenFile)
+	file := storetest.Must(sql.Open("sqlite", path))(t)
+	var tables string
+	storetest.OK(t, file.QueryRow(`
+SELECT group_concat(name, ' ') FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`).Scan(&tables))
+	for _, table := range strings.Fields(tables) {
+		var rows int
+		storetest.OK(t, file.QueryRow("SELECT count(*) FROM "+table).Scan(&rows))
+		if rows == 0 && table != "write_probe" {
+			t.Errorf("the file has no row of %s", table)
+		}
+	}
+	storetest.OK(t, file.Close())
+	db := openSQLite(t, path, &storetest.TestClock{At: storetest.FrozenLater})
+	storetest.ReadFrozen(t, storetest.NewFixture(db).Clocked(storetest.FrozenLater, nil).Numbered(1000))
+}
+
+func writeFrozenFile(t *testing.T) {
+	path, small := storetest.TempFile(t), filepath.Join(t.TempDir(), "small.db")
+	early := openSQLite(t, path, &storetest.TestClock{At: storetest.FrozenAt})
+	late := openSQLite(t, path, &storetest.TestClock{At: storetest.FrozenLater})
+	storetest.FillFrozen(t, storetest.NewFixture(early).Beside(early).Clocked(storetest.FrozenAt, nil),
+		storetest.NewFixture(late).Clocked(storetest.FrozenLater, nil).Numbered(500))
+	storetest.Must(late.writer.Exec(`VACUUM INTO '` + small + `'`))(t)
+	var packed bytes.Buffer
+	w := storetest.Must(gzip.NewWriterLevel(&packed, gzip.BestCompression))(t)
+	storetest.Must(w.Write(storetest.Must(os.ReadFile(small))(t)))(t)
+	storetest.OK(t, w.Close())
+	storetest.OK(t, os.MkdirAll(filepath.Dir(frozenFile), 0o755))
+	storetest.OK(t, os.WriteFile(frozenFile, packed.Bytes(), 0o644))
 }

@@ -24,12 +24,8 @@ import (
 func TestSQLiteGateOnManySteps(t *testing.T) { storetest.RunGateSchedule(t, newSQLiteFixture(t)) }
 
 func newSQLiteFixture(t *testing.T) *storetest.Fixture {
-	return sqliteFixture(t, storetest.TempFile(t))
-}
-
-func sqliteFixture(t *testing.T, path string) *storetest.Fixture {
 	clock := &storetest.TestClock{At: storetest.Epoch}
-	db := openSQLite(t, path, clock)
+	db := openSQLite(t, storetest.TempFile(t), clock)
 	return storetest.NewFixture(db).Beside(db).Clocked(storetest.Epoch, clock.Step)
 }
 
@@ -37,8 +33,7 @@ func sqliteFixture(t *testing.T, path string) *storetest.Fixture {
 // all the same.
 func TestSQLiteTwice(t *testing.T) {
 	clock, path := &storetest.TestClock{At: storetest.Epoch}, storetest.TempFile(t)
-	f := storetest.NewFixture(openSQLite(t, path, clock)).Beside(openSQLite(t, path, clock)).Clocked(storetest.Epoch,
-		nil)
+	f := storetest.NewFixture(openSQLite(t, path, clock)).Beside(openSQLite(t, path, clock)).Clocked(storetest.Epoch, nil)
 	f.BeginAll(t, 24, func(int) store.Intent { return f.Intent(1, storetest.WithRules(storetest.Rule(7, time.Hour))) })
 	storetest.Equal(t, "rows", len(f.All(t)), 7)
 }
@@ -49,8 +44,7 @@ func TestSQLiteSchemaOfAnotherBuild(t *testing.T) {
 	db := openSQLite(t, path, clock)
 	storetest.Must(db.writer.Exec(`UPDATE schema_fingerprints SET sha256 = 'x'`))(t)
 	storetest.OK(t, db.Close())
-	_, err := Open(t.Context(), path, clock.Now)
-	storetest.Is(t, err, store.ErrSchema)
+	storetest.Is(t, storetest.Err(Open(t.Context(), path, clock.Now)), store.ErrSchema)
 }
 
 func openSQLite(t *testing.T, path string, clock *storetest.TestClock) *DB {
@@ -71,19 +65,6 @@ func TestSQLiteFileIsPrivate(t *testing.T) {
 	for _, file := range files {
 		storetest.Equal(t, file, storetest.Must(os.Stat(file))(t).Mode().Perm(), os.FileMode(0o600))
 	}
-}
-
-// A process that is killed leaves its connections open; the next one finds all that was answered.
-func TestSQLiteSurvivesReopening(t *testing.T) {
-	clock, path := &storetest.TestClock{At: storetest.Epoch}, storetest.TempFile(t)
-	f := storetest.NewFixture(openSQLite(t, path, clock)).Clocked(storetest.Epoch, nil)
-	begun := f.Admit(t, f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))))
-	f.Reopen(openSQLite(t, path, clock))
-	storetest.Equal(t, "row", f.Row(t, begun.Send.ID), storetest.RowOf(begun.Send))
-	f.Refuse(t, f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))))
-	storetest.OK(t, f.Close())
-	f.Reopen(openSQLite(t, path, clock))
-	f.Refuse(t, f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))))
 }
 
 func TestSQLiteSettings(t *testing.T) {
@@ -128,6 +109,7 @@ func TestWriteTakesTurns(t *testing.T) {
 			synctest.Wait()
 		}
 		write(t.Context(), "first")
+		storetest.Equal(t, "rows, for which readers wait for no write", len(f.All(t)), 1)
 		write(sqldb.Behind(t.Context()), "retention")
 		write(t.Context(), "send")
 		writes.Go(func() { f.End(t, held, storetest.Sent) })
@@ -181,29 +163,6 @@ func TestCountHoursLeavesWhatChanges(t *testing.T) {
 	}
 }
 
-// The wait for the one writer ends with the caller's patience, and then nothing was written.
-func TestSQLiteWaitForTheWriter(t *testing.T) {
-	f := newSQLiteFixture(t)
-	db := f.Engine.(*DB)
-	in := f.Intent(1)
-	entered, leave := make(chan struct{}), make(chan struct{})
-	done := make(chan error)
-	go func() {
-		done <- db.Write(context.Background(), func(sqldb.Tx) error { close(entered); <-leave; return nil })
-	}()
-	<-entered
-	ctx, cancel := context.WithCancel(t.Context())
-	waiting := make(chan error)
-	go func() { _, err := db.Begin(ctx, in); waiting <- err }()
-	cancel()
-	err := <-waiting
-	storetest.Certain(t, err)
-	storetest.Equal(t, "rows", len(f.All(t)), 0) // readers do not wait
-	close(leave)
-	storetest.OK(t, <-done)
-	f.Admit(t, in)
-}
-
 // A commit that fails before it is written is known to have failed, and the writer works on. A
 // deferred foreign key fails at the commit.
 func TestSQLiteFailedCommit(t *testing.T) {
@@ -217,12 +176,6 @@ INSERT INTO b VALUES (1)`)
 	})
 	storetest.Certain(t, err)
 	f.Admit(t, f.Intent(1))
-
-	err = db.Write(t.Context(), func(q sqldb.Tx) error {
-		return errors.Join(q.ExecAll(nil, `DELETE FROM sends`), errors.New("no"))
-	})
-	storetest.Certain(t, err)
-	storetest.Equal(t, "rows", len(f.All(t)), 1)
 }
 
 // Writes that come while one is under way share one transaction, in their order. One that fails
@@ -278,8 +231,7 @@ func TestSQLiteSharesCommits(t *testing.T) {
 			}
 			storetest.Equal(t, name+": transactions", len(used), 2)
 			storetest.Equal(t, name+": rows seen by the first three", seen[:4], []int{0, 1, 2, 3})
-			rows := storetest.Must(sqldb.ReadAll(t.Context(), &db.DB, sqldb.OneColumn[int],
-				`SELECT count(*) FROM write_probe`, nil))(t)
+			rows := storetest.Must(sqldb.ReadAll(t.Context(), &db.DB, sqldb.OneColumn[int], `SELECT count(*) FROM write_probe`, nil))(t)
 			storetest.Equal(t, name+": rows", rows[0], c.rows)
 		})
 	}
@@ -321,8 +273,7 @@ func TestSQLitePlans(t *testing.T) {
 	} {
 		plan := sqlitePlan(t, db, c.query)
 		// that merges two
-		if !strings.Contains(plan, c.index) ||
-			strings.Count(plan, "TEMP B-TREE FOR ORDER") > strings.Count(plan, "COMPOUND QUERY") {
+		if !strings.Contains(plan, c.index) || strings.Count(plan, "TEMP B-TREE FOR ORDER") > strings.Count(plan, "COMPOUND QUERY") {
 			t.Errorf("%s: %s", name, plan)
 		}
 	}
@@ -357,8 +308,7 @@ func TestSQLiteActsAreOnlyAdded(t *testing.T) {
 		replace, `UPDATE OR REPLACE audit_entries SET actor = 'other'`,
 		`INSERT OR REPLACE INTO audit_recipients SELECT entry, recipient, 'x' FROM audit_recipients`,
 	}, storetest.OnActs...) {
-		statement = strings.ReplaceAll(statement, `decode(repeat('02', 16), 'hex')`,
-			`x'02020202020202020202020202020202'`)
+		statement = strings.ReplaceAll(statement, `decode(repeat('02', 16), 'hex')`, `x'02020202020202020202020202020202'`)
 		if strings.Contains(statement, "ON CONFLICT") {
 			// else it is taken for a join
 			statement = strings.Replace(statement, " ON CONFLICT", " WHERE true ON CONFLICT", 1)

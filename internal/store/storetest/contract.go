@@ -14,11 +14,9 @@ import (
 // an empty database.
 var contract = map[string][]func(t *testing.T, f *Fixture){
 	"begin": {beginWrites, onlyBucketsSendsCount, repeatedBegin, badIntents,
-		rejectionsOfARecipient, onlyRecipientsRejectionsCount,
-		sixtyCallers, MixedRecipients},
+		rejectionsOfARecipient, onlyRecipientsRejectionsCount, mixedRecipients},
 	"join": {joins, strangersJoinNone, sendsCountLongerThanTheyAreJoined},
 	"check": {guessesAtOnce, checksAreKept, checksWithKeys, failuresOfARecipient, failuresApart, failuresByClass, failuresInARow,
-		failuresAtOnce,
 		cancelOrApprove, redeemedOnce, newestOfHolder},
 	"report": {reportsOfCallers, reportsByRecipient},
 	"prove":  {proves, provesOnce},

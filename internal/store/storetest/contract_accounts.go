@@ -30,10 +30,8 @@ func accounts(t *testing.T, f *Fixture) {
 	}
 	Is(t, f.AddAccount(t.Context(), mei, f.Act()), store.ErrNameTaken)
 	Is(t, f.AddAccount(t.Context(), li, f.Act()), store.ErrNameTaken) // its own identity is not another's
-	Is(t, f.AddAccount(t.Context(), store.Account{Name: "bo", Role: "reader", Identity: li.Identity}, f.Act()),
-		store.ErrIdentityTaken)
-	Is(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Identity: &li.Identity}, f.Act()),
-		store.ErrIdentityTaken)
+	Is(t, f.AddAccount(t.Context(), store.Account{Name: "bo", Role: "reader", Identity: li.Identity}, f.Act()), store.ErrIdentityTaken)
+	Is(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Identity: &li.Identity}, f.Act()), store.ErrIdentityTaken)
 	for _, unknown := range []string{"bo", "", "Mei", "\x00"} {
 		Is(t, f.ChangeAccount(t.Context(), unknown, store.AccountChange{Role: &mei.Role}, f.Act()), fault.NotFound)
 	}
@@ -41,8 +39,7 @@ func accounts(t *testing.T, f *Fixture) {
 	acts := f.ListActs(t, store.AuditFilter{})
 	Equal(t, "acts", len(acts), 3)
 	Equal(t, "role in the act of a change", acts[0].Detail, "owner")
-	OK(t, f.ChangeAccount(t.Context(), "mei",
-		store.AccountChange{Identity: new("mei@example.com"), DisabledAt: &time.Time{}}, f.Act()))
+	OK(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Identity: new("mei@example.com"), DisabledAt: &time.Time{}}, f.Act()))
 	changed.Identity, changed.DisabledAt = "mei@example.com", time.Time{}
 	Equal(t, "open again", Must(f.Account(t.Context(), "mei"))(t), changed)
 	OK(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Identity: new("")}, f.Act()))
@@ -71,9 +68,8 @@ func accountsAtOnce(t *testing.T, f *Fixture) {
 
 func sessions(t *testing.T, f *Fixture) {
 	begin := func(n byte) store.Session {
-		s := store.Session{ID: [32]byte{n}, Account: "mei", Bound: [32]byte{9, n}, Via: "oidc", Granted: "staff",
-			FactorPassed: n == 1,
-			Network:      "192.0.2.0/24", Browser: "Firefox/Linux"}
+		s := store.Session{ID: [32]byte{n}, Account: "mei", Bound: [32]byte{9, n}, Via: "oidc", Granted: "staff", FactorPassed: n == 1,
+			Network: "192.0.2.0/24", Browser: "Firefox/Linux"}
 		return Must(f.BeginSession(t.Context(), s, 12*time.Hour, f.Act()))(t)
 	}
 	find := func(n byte) error { return err2(f.Session(t.Context(), [32]byte{n})) }
@@ -134,13 +130,9 @@ func sessions(t *testing.T, f *Fixture) {
 func (f *Fixture) Act(changes ...func(*store.AuditEntry)) store.AuditEntry {
 	f.Serial++
 	a := store.AuditEntry{
-		ID: uuid.UUID{2: byte(f.Serial >> 8), 3: byte(f.Serial), 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator",
-		Network: "192.0.2.0/24",
-		What:    "quota.reset", App: "shop", Channel: recipient.Email, Purpose: "login",
-		Recipient: recipient.Hash{15: 1},
-		To:        "a•••@example.com", Target: "0190", Reason: "ticket 7, she waits\nat the door",
-		Outcome: store.AuditDone,
-		Detail:  "3",
+		ID: uuid.UUID{2: byte(f.Serial >> 8), 3: byte(f.Serial), 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", Network: "192.0.2.0/24",
+		What: "quota.reset", App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{15: 1},
+		To: "a•••@example.com", Target: "0190", Reason: "ticket 7, she waits\nat the door", Outcome: store.AuditDone, Detail: "3",
 	}
 	for _, change := range changes {
 		change(&a)
@@ -169,8 +161,7 @@ func acts(t *testing.T, f *Fixture) {
 	Equal(t, "what it ends", ended.Completes, begun.ID)
 	f.Pass(time.Second)
 	onNoOne := f.Act(func(a *store.AuditEntry) {
-		a.Who, a.What, a.Recipient, a.To, a.App, a.Channel, a.Purpose, a.Outcome = "li", "account.add",
-			recipient.Hash{}, "", "", "", "",
+		a.Who, a.What, a.Recipient, a.To, a.App, a.Channel, a.Purpose, a.Outcome = "li", "account.add", recipient.Hash{}, "", "", "", "",
 			store.AuditFailed
 	})
 	same := f.Act() // in the same instant
@@ -180,10 +171,8 @@ func acts(t *testing.T, f *Fixture) {
 
 	Equal(t, "all", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{same, onNoOne, ended, begun})
 	Equal(t, "of one", f.ListActs(t, store.AuditFilter{Who: "li"}), []store.AuditEntry{onNoOne})
-	Equal(t, "of one kind", f.ListActs(t, store.AuditFilter{What: "quota.reset"}),
-		[]store.AuditEntry{same, ended, begun})
-	Equal(t, "on one", f.ListActs(t, store.AuditFilter{Recipient: &recipient.Hash{15: 1}}),
-		[]store.AuditEntry{same, ended, begun})
+	Equal(t, "of one kind", f.ListActs(t, store.AuditFilter{What: "quota.reset"}), []store.AuditEntry{same, ended, begun})
+	Equal(t, "on one", f.ListActs(t, store.AuditFilter{Recipient: &recipient.Hash{15: 1}}), []store.AuditEntry{same, ended, begun})
 	Equal(t, "on another", f.ListActs(t, store.AuditFilter{Recipient: &recipient.Hash{15: 2}}), nil)
 	Equal(t, "on no one", f.ListActs(t, store.AuditFilter{Recipient: &recipient.Hash{}}), nil)
 	Equal(t, "hostile", f.ListActs(t, store.AuditFilter{Who: "\x00'; --"}), nil)
@@ -244,10 +233,8 @@ func secondFactors(t *testing.T, f *Fixture) {
 	yes(f.AddSecondFactor(t.Context(), mei, codes(1, 2, 3), f.Act()))
 	mei.MadeAt, mei.Codes = f.Now, 3
 	f.Pass(time.Second)
-	no(f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "mei", Sealed: []byte("another"), Step: 7},
-		codes(9), f.Act()))
-	yes(f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "li", Sealed: []byte("li's"), Step: 1},
-		codes(1), f.Act()))
+	no(f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "mei", Sealed: []byte("another"), Step: 7}, codes(9), f.Act()))
+	yes(f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "li", Sealed: []byte("li's"), Step: 1}, codes(1), f.Act()))
 	Equal(t, "found", Must(f.Replica.SecondFactor(t.Context(), "mei"))(t), mei)
 
 	// A step is taken once, none before it is, and none of another secret.
@@ -276,8 +263,7 @@ func secondFactors(t *testing.T, f *Fixture) {
 
 // One code for two who come at once, through two replicas.
 func secondFactorsAtOnce(t *testing.T, f *Fixture) {
-	Must(f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "mei", Sealed: []byte("s")}, [][32]byte{{1}},
-		f.Act()))(t)
+	Must(f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "mei", Sealed: []byte("s")}, [][32]byte{{1}}, f.Act()))(t)
 	var acts [8]store.AuditEntry
 	for i := range acts {
 		acts[i] = f.Act()

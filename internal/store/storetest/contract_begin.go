@@ -20,33 +20,27 @@ func beginWrites(t *testing.T, f *Fixture) {
 	in.Verification.Alphabet, in.Verification.Holder = "unambiguous", "s:1"
 	in.TTL, in.Lease = in.TTL+999, in.Lease+999 // both databases have whole microseconds
 	// A send and a verification begin anew, whatever the caller says of them.
-	in.Verification.Locale, in.Verification.App, in.Verification.Attempts, in.Verification.Sends = "ignored",
-		"ignored", 3, 3
+	in.Verification.Locale, in.Verification.App, in.Verification.Attempts, in.Verification.Sends = "ignored", "ignored", 3, 3
 	in.Verification.ApprovedAt, in.Verification.CanceledAt, in.Verification.AttemptsReset = f.Now, f.Now, 3
 	in.Send.Status, in.Send.Attempt, in.Send.Reason = store.Failed, 7, "ignored"
 	got := f.Admit(t, in)
 
 	v := store.Verification{
 		ID: in.Verification.ID, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: in.Send.Recipient,
-		To: "a•••@example.com", Sealed: []byte{0, 1, 255}, Holder: "s:1", Nonce: []byte("0123456789abcdef"),
-		KeyID:      "k1",
+		To: "a•••@example.com", Sealed: []byte{0, 1, 255}, Holder: "s:1", Nonce: []byte("0123456789abcdef"), KeyID: "k1",
 		CodeLength: 6, Alphabet: "unambiguous", Locale: "en", Labels: store.Labels{Reference: "order 7"}, CreatedAt: f.Now,
-		ExpiresAt:   f.Now.Add(10 * time.Minute),
-		MaxAttempts: 5, Sends: 1,
+		ExpiresAt: f.Now.Add(10 * time.Minute), MaxAttempts: 5, Sends: 1,
 	}
 	s := store.Send{
 		ID: in.Send.ID, VerificationID: v.ID, Number: 1, App: "shop", Channel: recipient.Email, Purpose: "login",
 		Recipient: in.Send.Recipient, To: "a•••@example.com", Locale: "en", Labels: store.Labels{Reference: "order 7"}, Network: "192.0.2.0/24",
-		Status: store.Sending, Attempt: 1, Counts: true,
-		LoggedAt: f.Now,
-		DueAt:    f.Now.Add(8 * time.Second), Observed: []string{"office", "stricter"},
+		Status: store.Sending, Attempt: 1, Counts: true, LoggedAt: f.Now,
+		DueAt: f.Now.Add(8 * time.Second), Observed: []string{"office", "stricter"},
 	}
 	Equal(t, "begun", got, store.BeginAnswer{Admitted: true, Verification: v, Send: s, Now: f.Now})
 	Equal(t, "row", f.Row(t, s.ID), RowOf(s))
 	read, newest, now := Must3(f.Verification(t.Context(), v.ID))(t)
-	Equal(t, "verification", read, v)
-	Equal(t, "newest send", newest, s)
-	Equal(t, "clock", now, f.Now)
+	Equal(t, "verification, newest send, clock", []any{read, newest, now}, []any{v, s, f.Now})
 }
 
 func onlyBucketsSendsCount(t *testing.T, f *Fixture) {
@@ -58,10 +52,7 @@ func onlyBucketsSendsCount(t *testing.T, f *Fixture) {
 	other(func(in *store.Intent) { in.Send.Recipient[0] = 1 })
 	other(func(in *store.Intent) { in.Send.Purpose, in.Purposes = "gift", []string{"gift", "gifts", "log"} })
 	f.Refuse(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose = "signup" })) // shares login's policy
-	f.Refuse(t, f.Intent(1, one, func(in *store.Intent) {
-		in.Send.Purpose, in.Purposes = "new",
-			[]string{"gift", "new"}
-	}))
+	f.Refuse(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose, in.Purposes = "new", []string{"gift", "new"} }))
 	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose, in.Purposes = "new", []string{"new"} }))
 }
 
@@ -76,8 +67,7 @@ func repeatedBegin(t *testing.T, f *Fixture) {
 	Equal(t, "repeated", again, first)
 	Equal(t, "rows", len(f.All(t)), 1)
 
-	f.End(t, in.Send.ID, store.Outcome{Status: store.Failed, Reason: "rejected", Provider: "mx", ProviderCode: "550",
-		Refund: true})
+	f.End(t, in.Send.ID, store.Outcome{Status: store.Failed, Reason: "rejected", Provider: "mx", ProviderCode: "550", Refund: true})
 	Equal(t, "repeated after its end", f.MustBegin(t, in).Send, first.Send)
 
 	in.Send.Recipient[0] ^= 1
@@ -88,18 +78,12 @@ func repeatedBegin(t *testing.T, f *Fixture) {
 // hold or would take for others.
 func badIntents(t *testing.T, f *Fixture) {
 	for name, change := range map[string]func(*store.Intent){
-		"foreign purpose": func(in *store.Intent) { in.Send.Purpose = "gift" },
-		"NUL":             func(in *store.Intent) { in.Send.Reference = "a\x00b" },
-		"not UTF-8":       func(in *store.Intent) { in.Send.Locale = "\xff" },
-		"joined purposes": func(in *store.Intent) {
-			in.Purposes = append(in.Purposes,
-				"a"+store.PurposeSeparator+"b")
-		},
+		"foreign purpose":  func(in *store.Intent) { in.Send.Purpose = "gift" },
+		"NUL":              func(in *store.Intent) { in.Send.Reference = "a\x00b" },
+		"not UTF-8":        func(in *store.Intent) { in.Send.Locale = "\xff" },
+		"joined purposes":  func(in *store.Intent) { in.Purposes = append(in.Purposes, "a"+store.PurposeSeparator+"b") },
 		"NUL in a purpose": func(in *store.Intent) { in.Purposes = append(in.Purposes, "a\x00") },
-		"browser's holder": func(in *store.Intent) {
-			in.Verification.Class,
-				in.Verification.Holder = store.KnownBrowser, "s:1"
-		},
+		"browser's holder": func(in *store.Intent) { in.Verification.Class, in.Verification.Holder = store.KnownBrowser, "s:1" },
 		"code of nobody":   func(in *store.Intent) { in.Code = []byte("sealed") },
 		"caller's no code": func(in *store.Intent) { in.Verification.CallerChecks = true },
 		"code of another": func(in *store.Intent) {
@@ -121,25 +105,17 @@ func badIntents(t *testing.T, f *Fixture) {
 // Both is the fixture's database and its replica, in turn.
 func (f *Fixture) Both(i int) *sqldb.DB { return []*sqldb.DB{f.DB, f.Replica}[i%2] }
 
-func sixtyCallers(t *testing.T, f *Fixture) {
-	begun, admitted := f.BeginAll(t, 60, func(i int) store.Intent {
-		return f.Intent(1, WithRules(Rule(7, time.Hour)))
-	})
-	Equal(t, "admitted", admitted, 7)
-	for _, b := range begun {
-		Equal(t, "events told to one that is refused", !b.Admitted && len(b.History) != 7, false)
-	}
-	Equal(t, "rows", len(f.All(t)), 7)
-}
-
-// MixedRecipients begins sends of many recipients at once: each gets what its limit allows.
-func MixedRecipients(t *testing.T, f *Fixture) {
+// mixedRecipients begins sends of many recipients at once: each gets what its limit allows.
+func mixedRecipients(t *testing.T, f *Fixture) {
 	const recipients, each = 19, 12 // so that each recipient's sends are those of both replicas
-	f.BeginAll(t, recipients*each, func(i int) store.Intent {
+	begun, _ := f.BeginAll(t, recipients*each, func(i int) store.Intent {
 		in := f.Intent(i%recipients, WithRules(Rule(7, time.Hour)))
 		in.Verification.Holder = fmt.Sprint("s:", i/recipients%2) // joins and openings race too
 		return in
 	})
+	for _, b := range begun {
+		Equal(t, "events told to one that is refused", !b.Admitted && len(b.History) != 7, false)
+	}
 	count, numbers := map[recipient.Hash]int{}, map[string][]int{}
 	for _, s := range f.All(t) {
 		count[s.Recipient]++
@@ -170,15 +146,11 @@ var joinRows = []struct {
 	{name: "another channel", change: func(in *store.Intent) { in.Send.Channel = recipient.SMS }},
 	{name: "another recipient", change: func(in *store.Intent) { in.Send.Recipient[0] = 9 }},
 	{name: "another purpose", change: func(in *store.Intent) { in.Send.Purpose = "signup" }},
-	{name: "approved", before: func(t *testing.T, f *Fixture, v store.Verification) {
-		f.approve(t, v.ID)
-	}},
+	{name: "approved", before: func(t *testing.T, f *Fixture, v store.Verification) { f.approve(t, v.ID) }},
 	{name: "canceled", before: func(t *testing.T, f *Fixture, v store.Verification) { cancel(t, f, v.ID) }},
-	{name: "one try left", joins: true,
-		before: func(t *testing.T, f *Fixture, v store.Verification) { useTries(t, f, v.ID, 4) }},
+	{name: "one try left", joins: true, before: func(t *testing.T, f *Fixture, v store.Verification) { useTries(t, f, v.ID, 4) }},
 	{name: "no try left", before: func(t *testing.T, f *Fixture, v store.Verification) { useTries(t, f, v.ID, 5) }},
-	{name: "just enough life", joins: true,
-		before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(8 * time.Minute) }},
+	{name: "just enough life", joins: true, before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(8 * time.Minute) }},
 	{name: "by a rule of more than a day", joins: true, change: WithRules(Rule(2, 30*time.Hour))},
 	{name: "1 µs too little life",
 		before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(8*time.Minute + time.Microsecond) }},
@@ -204,8 +176,7 @@ func strangersJoinNone(t *testing.T, f *Fixture) {
 		in := f.Intent(1, heldBy("s:1"), change)
 		Equal(t, "opened", f.Admit(t, in).Verification.ID, in.Verification.ID)
 	}
-	in := f.Intent(1, heldBy("s:2"), byBrowser)
-	in.Join = first.Verification.ID
+	in := f.Intent(1, heldBy("s:2"), byBrowser, Joining(first.Verification.ID))
 	Equal(t, "named", f.Admit(t, in).Verification.ID, first.Verification.ID)
 }
 
@@ -253,8 +224,7 @@ func joins(t *testing.T, f *Fixture) {
 		v, id, number := got.Verification, in.Verification.ID, 1
 		if c.joins {
 			id, number = first.Verification.ID, 2
-			Equal(t, c.name+": life and code", []any{v.ExpiresAt, v.Nonce},
-				[]any{first.Verification.ExpiresAt, first.Verification.Nonce})
+			Equal(t, c.name+": life and code", []any{v.ExpiresAt, v.Nonce}, []any{first.Verification.ExpiresAt, first.Verification.Nonce})
 		}
 		Equal(t, c.name+": joined", []any{v.ID, got.Send.VerificationID, got.Send.Number, v.Sends, v.App},
 			[]any{id, id, number, number, in.Send.App})

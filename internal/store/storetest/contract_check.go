@@ -15,18 +15,24 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
+// guessesAtOnce makes a hundred wrong checks at once: of one verification, and of ten of a recipient.
 func guessesAtOnce(t *testing.T, f *Fixture) {
-	v := f.Admit(t, f.Intent(1)).Verification
-	Equal(t, "counted", f.atOnce(t, 100, func(db *sqldb.DB, _ int) (bool, error) {
-		got, err := db.Check(t.Context(), Wrong(v.ID))
-		if !got.Counted && got.Verification.Attempts != 5 {
-			t.Errorf("not counted, but told of %d attempts", got.Verification.Attempts)
+	for n, want := range map[int]int{1: 5, 10: gate.FailedCheckLimit} {
+		var ids []string
+		for range n {
+			ids = append(ids, f.Admit(t, f.Intent(n)).Verification.ID)
 		}
-		return got.Counted, err
-	}), 5)
+		Equal(t, "counted", f.atOnce(t, 100, func(db *sqldb.DB, i int) (bool, error) {
+			got, err := db.Check(t.Context(), Wrong(ids[i%n]))
+			if !got.Counted && n == 1 && got.Verification.Attempts != want {
+				t.Errorf("not counted, but told of %d attempts", got.Verification.Attempts)
+			}
+			return got.Counted, err
+		}), want)
+	}
 }
 
-// Each counted check is kept, with its instant and its network, until the recipient is erased.
+// Each counted check is kept, with its instant and its network.
 func checksAreKept(t *testing.T, f *Fixture) {
 	v := f.Admit(t, f.Intent(1)).Verification
 	var want []store.Check
@@ -40,8 +46,6 @@ func checksAreKept(t *testing.T, f *Fixture) {
 		}
 		Equal(t, "checks", f.Code(t, v.ID).Checks, want)
 	}
-	OK(t, f.Erase(t.Context(), v.Recipient, time.Hour, f.Act()))
-	Equal(t, "checks of an erased recipient", len(f.Code(t, v.ID).Checks), 0)
 }
 
 // A check with the key and the code of the last counted one repeats it; with the key and another code
@@ -80,16 +84,14 @@ func checksWithKeys(t *testing.T, f *Fixture) {
 	Equal(t, "error of Parse", err, own)
 	Equal(t, "tries", f.Code(t, v.ID).Attempts, 3)
 	OK(t, f.Erase(t.Context(), v.Recipient, time.Hour, f.Act()))
-	Equal(t, "key of an erased recipient", len(f.Code(t, v.ID).CheckKey), 0)
+	erased := f.Code(t, v.ID)
+	Equal(t, "checks and key of an erased recipient", []int{len(erased.Checks), len(erased.CheckKey)}, []int{0, 0})
 }
 
 // Wrong is a check of a wrong code.
 func Wrong(id string) store.CheckRequest {
-	return store.CheckRequest{ID: id, Network: "192.0.2.0/24",
-		Parse: func(store.Verification) ([]byte, error) { return nil, nil },
-		Judge: func(store.Verification) (bool, store.NewEvent, error) {
-			return false, store.NewEvent{}, nil
-		}}
+	return store.CheckRequest{ID: id, Network: "192.0.2.0/24", Parse: func(store.Verification) ([]byte, error) { return nil, nil },
+		Judge: func(store.Verification) (bool, store.NewEvent, error) { return false, store.NewEvent{}, nil }}
 }
 
 // Right is a check of the right code, with the event of its approval, if any.
@@ -119,8 +121,7 @@ func cancelOrApprove(t *testing.T, f *Fixture) {
 		return db.Cancel(t.Context(), v.ID)
 	}), 1)
 	got := f.Code(t, v.ID)
-	Equal(t, "canceled and not approved, or the other way round",
-		got.CanceledAt.IsZero() != got.ApprovedAt.IsZero(), true)
+	Equal(t, "canceled and not approved, or the other way round", got.CanceledAt.IsZero() != got.ApprovedAt.IsZero(), true)
 	done := f.Admit(t, f.Intent(1)).Verification
 	f.approve(t, done.ID)
 	Equal(t, "canceled after its approval", Must(f.Cancel(t.Context(), done.ID))(t), false)
@@ -161,8 +162,7 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 	older := f.Admit(t, f.Intent(1, held)).Verification
 	f.Pass(time.Second)
 	newer := f.Admit(t, f.Intent(1, held)).Verification
-	query := store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: newer.Recipient, Purpose: "login",
-		Holder: "s:1"}
+	query := store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: newer.Recipient, Purpose: "login", Holder: "s:1"}
 	Equal(t, "newest", Must(f.VerificationToCheck(t.Context(), query))(t), newer)
 	useTries(t, f, newer.ID, 5)
 	Equal(t, "the one that has tries left", Must(f.VerificationToCheck(t.Context(), query))(t), older)
@@ -199,13 +199,14 @@ func (f *Fixture) refuseLockedOut(t *testing.T, in store.Intent, want store.Lock
 	Is(t, err3(f.Verification(t.Context(), in.Verification.ID)), fault.NotFound)
 }
 
-func byBrowser(in *store.Intent) { in.Verification.Class = store.UnknownBrowser }
+func ofClass(class store.Class) func(*store.Intent) {
+	return func(in *store.Intent) { in.Verification.Class = class }
+}
 
-func byKnown(in *store.Intent) { in.Verification.Class = store.KnownBrowser }
+var byBrowser, byKnown = ofClass(store.UnknownBrowser), ofClass(store.KnownBrowser)
 
 // spendAllTries opens verifications of recipient n, a second apart, and spends all their tries.
-func (f *Fixture) spendAllTries(t *testing.T, n, verifications int,
-	changes ...func(*store.Intent)) (all []store.Verification) {
+func (f *Fixture) spendAllTries(t *testing.T, n, verifications int, changes ...func(*store.Intent)) (all []store.Verification) {
 	t.Helper()
 	for range verifications {
 		v := f.Admit(t, f.Intent(n, changes...)).Verification
@@ -231,9 +232,7 @@ func failuresOfARecipient(t *testing.T, f *Fixture) {
 	// the rules refuse first, and how often codes were guessed is not told
 	byRule := f.Refuse(t, f.Intent(1, WithRules(Rule(1, time.Hour))))
 	Equal(t, "lockout, history", []any{byRule.Lockout, len(byRule.History) > 1}, []any{store.Lockout{}, true})
-	resend := f.Intent(1)
-	resend.Join = fresh.ID
-	f.refuseLockedOut(t, resend, store.Lockout{Wait: end.Sub(f.Now), Failures: gate.FailedCheckLimit})
+	f.refuseLockedOut(t, f.Intent(1, Joining(fresh.ID)), store.Lockout{Wait: end.Sub(f.Now), Failures: gate.FailedCheckLimit})
 	others := f.Admit(t, f.Intent(2)).Verification
 	Equal(t, "another recipient", tryOnce(t, f, others.ID), true)
 
@@ -253,8 +252,7 @@ func failuresByClass(t *testing.T, f *Fixture) {
 	theirs, own := f.Admit(t, f.Intent(1, byBrowser)).Verification, f.Admit(t, f.Intent(1)).Verification
 	known := f.Admit(t, f.Intent(1, byKnown)).Verification
 	Equal(t, "opened by", []store.Class{theirs.Class, known.Class, own.Class},
-		[]store.Class{store.UnknownBrowser, store.KnownBrowser,
-			store.SecretKeyClass})
+		[]store.Class{store.UnknownBrowser, store.KnownBrowser, store.SecretKeyClass})
 	spent := f.spendAllTries(t, 1, 4, byBrowser)
 	wait := spent[0].CreatedAt.Add(gate.FailedCheckWindow).Sub(f.Now)
 	f.checkLockedOut(t, theirs, wait)
@@ -263,18 +261,14 @@ func failuresByClass(t *testing.T, f *Fixture) {
 	Equal(t, "a browser's code", tryOnce(t, f, theirs.ID), false)
 	Equal(t, "a known browser's code", tryOnce(t, f, known.ID), true)
 	Equal(t, "a back end's code", tryOnce(t, f, own.ID), true)
-	f.refuseLockedOut(t, f.Intent(1, byBrowser),
-		store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: gate.FailedCheckLimit})
+	f.refuseLockedOut(t, f.Intent(1, byBrowser), store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: gate.FailedCheckLimit})
 	f.Admit(t, f.Intent(1))
-	again := f.Intent(1, byBrowser)
-	again.Join = own.ID // the code that it would carry can be tried
-	Equal(t, "joined", f.Admit(t, again).Verification.ID, own.ID)
-	again = f.Intent(1)
-	again.Join = theirs.ID
-	f.refuseLockedOut(t, again, store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: gate.FailedCheckLimit})
-	again = f.Intent(1)
-	again.Join = spent[0].ID // it can't be joined: a new one is opened, by a back end
-	Equal(t, "opened", f.Admit(t, again).Verification.Class, store.SecretKeyClass)
+	// the code that it would carry can be tried
+	Equal(t, "joined", f.Admit(t, f.Intent(1, byBrowser, Joining(own.ID))).Verification.ID, own.ID)
+	f.refuseLockedOut(t, f.Intent(1, Joining(theirs.ID)),
+		store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: gate.FailedCheckLimit})
+	// this one can't be joined: a new one is opened, by a back end
+	Equal(t, "opened", f.Admit(t, f.Intent(1, Joining(spent[0].ID))).Verification.Class, store.SecretKeyClass)
 
 	useTries(t, f, own.ID, 4)
 	f.spendAllTries(t, 1, 3)
@@ -307,8 +301,7 @@ func failuresApart(t *testing.T, f *Fixture) {
 		Equal(t, what, tryOnce(t, f, apart.ID), true)
 	}
 	Equal(t, "another purpose", tryOnce(t, f, signup.ID), false)
-	Equal(t, "its send", f.MustBegin(t, f.Intent(1, func(in *store.Intent) { in.Send.Purpose = "signup" })).Admitted,
-		false)
+	Equal(t, "its send", f.MustBegin(t, f.Intent(1, func(in *store.Intent) { in.Send.Purpose = "signup" })).Admitted, false)
 }
 
 // A hundred wrong tries in a row are enough for a month, however they are spread over days and
@@ -334,15 +327,4 @@ func failuresInARow(t *testing.T, f *Fixture) {
 	f.Pass(first[0].ExpiresAt.Add(gate.ConsecutiveFailedCheckWindow).Sub(f.Now))
 	free := f.Admit(t, f.Intent(1)).Verification
 	Equal(t, "a month later", tryOnce(t, f, free.ID), true)
-}
-
-func failuresAtOnce(t *testing.T, f *Fixture) {
-	var codes []store.Verification
-	for range 10 {
-		codes = append(codes, f.Admit(t, f.Intent(1)).Verification)
-	}
-	Equal(t, "counted", f.atOnce(t, 100, func(db *sqldb.DB, i int) (bool, error) {
-		got, err := db.Check(t.Context(), Wrong(codes[i%10].ID))
-		return got.Counted, err
-	}), gate.FailedCheckLimit)
 }

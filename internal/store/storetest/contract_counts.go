@@ -51,8 +51,7 @@ func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 		{ID: got.Rejected[1].ID, At: f.Now.Add(-time.Minute)},
 	})
 	Equal(t, "history", len(got.History), 0)
-	d := quota.Evaluate([]quota.Rule{in.RejectionRule}, map[quota.Scope][]quota.Event{quota.Failures: got.Rejected},
-		got.Now)
+	d := quota.Evaluate([]quota.Rule{in.RejectionRule}, map[quota.Scope][]quota.Event{quota.Failures: got.Rejected}, got.Now)
 	Equal(t, "wait", d.RetryAfter(), 49*time.Minute-time.Second)
 	in = f.Intent(1, withRejections(3, time.Hour)) // read with each request
 	let := f.Admit(t, in)
@@ -89,17 +88,13 @@ func onlyRecipientsRejectionsCount(t *testing.T, f *Fixture) {
 // which count, since no message was sent after them, and of those that a pause stopped whether one is in
 // force.
 func readFailedSends(t *testing.T, f *Fixture) {
-	of := func(class store.Class) func(*store.Intent) {
-		return func(in *store.Intent) { in.Verification.Class = class }
-	}
 	number := text("+49151", "DE")
-	q := store.FailedSendsQuery{App: "shop", Channel: recipient.SMS, Recipient: f.Intent(1).Send.Recipient,
-		Class:  store.UnknownBrowser,
-		Within: time.Hour}
-	expect := func(what string, want ...store.FailedSend) {
+	q := store.FailedSendsQuery{App: "shop", Channel: recipient.SMS, Recipient: f.Intent(1).Send.Recipient, Within: time.Hour}
+	expect := func(class store.Class, what string, want ...store.FailedSend) {
 		t.Helper()
+		q.Class = class
 		got, now := must2(f.FailedSends(t.Context(), q))(t)
-		if q.Class == store.UnknownBrowser && q.Within == time.Hour {
+		if class == store.UnknownBrowser && q.Within == time.Hour {
 			Equal(t, what+": all", len(got) >= 2, true) // those that never counted, too
 		}
 		got = slices.DeleteFunc(got, func(s store.FailedSend) bool { return !s.CountsForBackoff })
@@ -112,7 +107,7 @@ func readFailedSends(t *testing.T, f *Fixture) {
 		return store.FailedSend{ID: begun.Send.ID, EndedAt: f.Now, Purpose: begun.Send.Purpose, CountsForBackoff: true,
 			Paused: out.Reason == store.ReasonPaused}
 	}
-	stranger, rejected := of(store.UnknownBrowser), store.Outcome{Reason: store.ReasonRejected}
+	stranger, rejected := byBrowser, store.Outcome{Reason: store.ReasonRejected}
 	f.fail(t, f.Intent(1, number, stranger), store.Outcome{Reason: store.ReasonEnded})
 	f.fail(t, f.Intent(1, number, stranger), store.Outcome{Reason: store.ReasonErased})
 	f.fail(t, f.Intent(1, number, stranger), store.Outcome{Reason: store.ReasonRejected, BadAddress: true})
@@ -120,14 +115,12 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	f.fail(t, f.Intent(1, stranger), rejected)
 	f.fail(t, f.Intent(1, number, stranger, inApp("gym")), rejected)
 	f.Ended(t, f.Intent(1, number, stranger), store.Outcome{Status: store.Unknown})
-	expect("none")
-	known := failed(rejected, of(store.KnownBrowser))
+	expect(store.UnknownBrowser, "none")
+	known := failed(rejected, byKnown)
 	one, two := failed(rejected, stranger), failed(store.Outcome{Reason: store.ReasonPaused}, stranger)
-	expect("of strangers", one, two)
-	q.Class = store.KnownBrowser
-	expect("of known browsers", known)
-	q.Class = store.SecretKeyClass
-	expect("of secret keys")
+	expect(store.UnknownBrowser, "of strangers", one, two)
+	expect(store.KnownBrowser, "of known browsers", known)
+	expect(store.SecretKeyClass, "of secret keys")
 
 	// A pause of the prefix for strangers, until it is lifted.
 	for n := range 10 {
@@ -136,30 +129,27 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	f.Pass(10 * time.Minute)
 	pause := f.onePause(t, watching)
 	one.PauseInForce, two.PauseInForce = true, true
-	q.Class = store.UnknownBrowser
-	expect("while the prefix is paused", one, two)
-	q.Class = store.KnownBrowser
-	expect("of known browsers, for whom it is not", known)
-	q.Class = store.UnknownBrowser
+	expect(store.UnknownBrowser, "while the prefix is paused", one, two)
+	expect(store.KnownBrowser, "of known browsers, for whom it is not", known)
 	list, _ := must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Active: true, Limit: 2}))(t)
 	Equal(t, "paused for", pause.Class, store.UnknownBrowser)
 	must2(f.LiftPrefixPause(t.Context(), store.LiftPauseRequest{ID: list[0].ID, By: "mei", Why: "ours"}, nil))(t)
 	one.PauseInForce, two.PauseInForce = false, false
-	expect("after it was lifted", one, two)
+	expect(store.UnknownBrowser, "after it was lifted", one, two)
 
 	q.Within = f.Now.Sub(one.EndedAt)
-	expect("that ended less than so long ago", two)
+	expect(store.UnknownBrowser, "that ended less than so long ago", two)
 	q.Within = time.Hour
 	f.Ended(t, f.Intent(1, number, stranger, inApp("gym")), Sent)
-	expect("after another app's message was sent", one, two)
+	expect(store.UnknownBrowser, "after another app's message was sent", one, two)
 	f.Ended(t, f.Intent(1, number), Sent) // of any class
-	expect("after a message was sent")
+	expect(store.UnknownBrowser, "after a message was sent")
 	again := failed(rejected, stranger)
-	expect("later", again)
+	expect(store.UnknownBrowser, "later", again)
 	sms := ana
 	sms.Channel = recipient.SMS
 	f.reset(t, sms)
-	expect("after a reset")
+	expect(store.UnknownBrowser, "after a reset")
 }
 
 // readMailServerRejections: AllRejectedSends returns the sends that the mail server refused for good,
@@ -172,22 +162,19 @@ func readMailServerRejections(t *testing.T, f *Fixture) {
 	f.reject(t, f.Intent(2))
 	f.Admit(t, f.Intent(1))
 	f.Pass(time.Minute - time.Second)
-	for within, n := range map[time.Duration]int{2*time.Minute + time.Second + time.Microsecond: 3,
-		2*time.Minute + time.Second: 2,
-		59 * time.Second:            0} {
+	for within, n := range map[time.Duration]int{2*time.Minute + time.Second + time.Microsecond: 3, 2*time.Minute + time.Second: 2,
+		59 * time.Second: 0} {
 		var all []store.CountedSend
 		OK(t, f.AllRejectedSends(t.Context(), within, func(c store.CountedSend) error { all = append(all, c); return nil }))
 		Equal(t, "all", len(all), n)
 		if n == 3 {
 			Equal(t, "the first", all[0], store.CountedSend{
-				App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: one.Send.Recipient,
-				Now:   f.Now,
+				App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: one.Send.Recipient, Now: f.Now,
 				Event: quota.Event{ID: string(one.Send.ID[:]), At: f.Now.Add(-2*time.Minute - time.Second)},
 			})
 		}
 	}
-	Is(t, f.AllRejectedSends(t.Context(), time.Hour, func(store.CountedSend) error { return fault.NotFound }),
-		fault.NotFound)
+	Is(t, f.AllRejectedSends(t.Context(), time.Hour, func(store.CountedSend) error { return fault.NotFound }), fault.NotFound)
 }
 
 // A history has the counted sends of a bucket, and those of the verifications that are named.
@@ -198,14 +185,11 @@ func historyOfVerifications(t *testing.T, f *Fixture) {
 	one := f.Intent(1)
 	first := f.Admit(t, one)
 	f.Pass(time.Minute)
-	second := f.Admit(t, f.Intent(1, func(in *store.Intent) {
-		in.Verification.Replaces = []string{first.Verification.ID, "older"}
-	}))
+	second := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Verification.Replaces = []string{first.Verification.ID, "older"} }))
 	f.Pass(time.Minute)
 	f.Admit(t, f.Intent(1))
 	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Refund: true})
-	v, _, _, err := f.Verification(t.Context(), second.Verification.ID)
-	OK(t, err)
+	v := f.Code(t, second.Verification.ID)
 	Equal(t, "the chain", v.IDsWithReplaced(), []string{v.ID, first.Verification.ID, "older"})
 	for _, c := range []struct {
 		of       []string
@@ -259,8 +243,7 @@ func heavyRecipients(t *testing.T, f *Fixture) {
 
 	now := f.Now
 	crowd := func(n byte, sends int, ago time.Duration) store.HeavyRecipient {
-		return store.HeavyRecipient{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: n},
-			To:      "a•••@example.com",
+		return store.HeavyRecipient{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: n}, To: "a•••@example.com",
 			Purpose: "login", Sends: sends, Newest: now.Add(-ago)}
 	}
 	login := []string{"signup", "login"}
@@ -270,14 +253,12 @@ func heavyRecipients(t *testing.T, f *Fixture) {
 		all  int
 		want []store.HeavyRecipient
 	}{
-		{store.HeavyRecipientsQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 10}, 2,
-			[]store.HeavyRecipient{one, two}},
+		{store.HeavyRecipientsQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 10}, 2, []store.HeavyRecipient{one, two}},
 		{store.HeavyRecipientsQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 1}, 2, []store.HeavyRecipient{one}},
 		{store.HeavyRecipientsQuery{Purposes: login, Within: time.Hour, AtLeast: 3, Limit: 10}, 1, []store.HeavyRecipient{one}},
 		// 5 min ago is out
 		{store.HeavyRecipientsQuery{Purposes: login, Within: 5 * time.Minute, AtLeast: 2, Limit: 10}, 2,
-			[]store.HeavyRecipient{crowd(1, 2,
-				time.Minute), two}},
+			[]store.HeavyRecipient{crowd(1, 2, time.Minute), two}},
 		{store.HeavyRecipientsQuery{Purposes: login, Within: time.Hour, AtLeast: 4, Limit: 10}, 0, nil},
 		{store.HeavyRecipientsQuery{Purposes: []string{"signup"}, Within: time.Hour, AtLeast: 1, Limit: 10}, 0, nil},
 	} {

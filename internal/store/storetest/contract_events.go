@@ -20,20 +20,6 @@ func (f *Fixture) Telling(kind string) store.NewEvent {
 	return store.NewEvent{ID: id, Type: kind}
 }
 
-// takeDueEvents takes what is due of the apps, 10 each, for a lease of 30 s.
-func (f *Fixture) takeDueEvents(t *testing.T, apps ...string) []store.AppEvent {
-	t.Helper()
-	var shares []store.AppEventLimit
-	for _, app := range apps {
-		shares = append(shares, store.AppEventLimit{App: app, Limit: 10})
-	}
-	events, now := must2(f.LeaseDueAppEvents(t.Context(), 30*time.Second, shares))(t)
-	if len(events) > 0 {
-		Equal(t, "the database's clock", now, f.Now)
-	}
-	return events
-}
-
 func (f *Fixture) events(t *testing.T, filter store.AppEventFilter) []store.AppEvent {
 	t.Helper()
 	filter.Limit = store.MaxPageRows
@@ -57,8 +43,7 @@ func eventOfASend(t *testing.T, f *Fixture) {
 		o := store.Outcome{AttemptID: Held(begun.Send.ID, 1), Status: status, Reason: "why", Event: tell}
 		f.MustFinish(t, o, true)
 		want := store.AppEvent{
-			ID: tell.ID, App: "shop", Type: tell.Type, SendID: begun.Send.ID, VerificationID: begun.Verification.ID,
-			Status: string(status),
+			ID: tell.ID, App: "shop", Type: tell.Type, SendID: begun.Send.ID, VerificationID: begun.Verification.ID, Status: string(status),
 			Reason: "why", Test: tell.Test, At: f.Now, State: store.EventPending, DueAt: f.Now,
 			Channel: "email", Purpose: "login", To: "a•••@example.com", Reference: "order 7",
 		}
@@ -67,10 +52,10 @@ func eventOfASend(t *testing.T, f *Fixture) {
 		// again.
 		o.Event = f.Telling(tell.Type)
 		f.MustFinish(t, o, false)
-		f.MustFinish(t, store.Outcome{AttemptID: Held(begun.Send.ID, 2), Status: store.Sent, Event: f.Telling("send.sent")},
-			false)
+		f.MustFinish(t, store.Outcome{AttemptID: Held(begun.Send.ID, 2), Status: store.Sent, Event: f.Telling("send.sent")}, false)
 		want.Attempt, want.DueAt = 1, f.Now.Add(30*time.Second)
-		Equal(t, "due", f.takeDueEvents(t, "shop"), []store.AppEvent{want})
+		due, now := must2(f.LeaseDueAppEvents(t.Context(), 30*time.Second, []store.AppEventLimit{{App: "shop", Limit: 10}}))(t)
+		Equal(t, "due, by the database's clock", []any{due, now}, []any{[]store.AppEvent{want}, f.Now})
 		Equal(t, "event, taken", f.events(t, store.AppEventFilter{})[0], want)
 		Equal(t, "events", len(f.events(t, store.AppEventFilter{})), n+1)
 	}
@@ -106,10 +91,7 @@ func eventShares(t *testing.T, f *Fixture) {
 
 func eventsOnce(t *testing.T, f *Fixture) {
 	begun := f.admitAll(t, 60, func(i int) store.Intent { return f.Intent(i) })
-	f.endAll(t, begun, func(int) store.Outcome {
-		return store.Outcome{Status: store.Sent,
-			Event: f.Telling("send.sent")}
-	})
+	f.endAll(t, begun, func(int) store.Outcome { return store.Outcome{Status: store.Sent, Event: f.Telling("send.sent")} })
 	eachOnce(t, f, 60, func(db *sqldb.DB) (ids []uuid.UUID, err error) {
 		events, _, err := db.LeaseDueAppEvents(t.Context(), time.Hour, []store.AppEventLimit{{App: "shop", Limit: 3}})
 		return eventIDs(events), err
@@ -129,10 +111,9 @@ func eventsOfExpiry(t *testing.T, f *Fixture) {
 		tryOnce(t, f, open[2].Verification.ID)
 	}
 	tell := func(db *sqldb.DB, from store.ExpiryCursor) (store.ExpiryCursor, int) {
-		return must2(db.AddExpiryEvents(t.Context(), []string{"shop"}, from, 3,
-			func(store.Verification) (store.NewEvent, error) {
-				return store.NewEvent{Type: store.VerificationExpired, Status: "expired"}, nil
-			}))(t)
+		return must2(db.AddExpiryEvents(t.Context(), []string{"shop"}, from, 3, func(store.Verification) (store.NewEvent, error) {
+			return store.NewEvent{Type: store.VerificationExpired, Status: "expired"}, nil
+		}))(t)
 	}
 	told := func() (ids []string) {
 		for _, e := range f.events(t, store.AppEventFilter{}) {

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"strings"
 	"testing"
 	"time"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 )
 
 func checkOf(n byte) []byte { return bytes.Repeat([]byte{n}, 32) }
@@ -46,15 +48,11 @@ func keysAreChecked(t *testing.T, f *Fixture) {
 // own, and each of the others nothing.
 func otherKeysAtOnce(t *testing.T, f *Fixture) {
 	const all = 8
-	var wg sync.WaitGroup
 	errs := make([]error, all)
 	own := func(n int) store.KeyCheckValues {
 		return store.KeyCheckValues{"index key": checkOf(byte(n)), fmt.Sprintf("key k%d", n): checkOf(byte(n))}
 	}
-	for n := range all {
-		wg.Go(func() { _, errs[n] = f.AddKeyCheckValues(t.Context(), own(n)) })
-	}
-	wg.Wait()
+	Together(all, func(n int) { _, errs[n] = f.AddKeyCheckValues(t.Context(), own(n)) })
 	winner := slices.Index(errs, nil)
 	for n, err := range errs {
 		if n != winner {
@@ -68,9 +66,7 @@ func otherKeysAtOnce(t *testing.T, f *Fixture) {
 // Of the codes that have not expired, the keys of the first and last are named.
 func keysOfCodes(t *testing.T, f *Fixture) {
 	open := func(n int, key string, life time.Duration) {
-		Must(f.Begin(t.Context(), f.Intent(n, func(in *store.Intent) {
-			in.Verification.KeyID, in.TTL, in.MinLife = key, life, 0
-		})))(t)
+		Must(f.Begin(t.Context(), f.Intent(n, func(in *store.Intent) { in.Verification.KeyID, in.TTL, in.MinLife = key, life, 0 })))(t)
 	}
 	named := func(limit int) []string { return Must(f.SampleCodeKeyIDs(t.Context(), limit))(t) }
 	Equal(t, "at first", named(9), nil)
@@ -83,4 +79,40 @@ func keysOfCodes(t *testing.T, f *Fixture) {
 	f.Pass(time.Minute)
 	Equal(t, "all that live", named(9), []string{"k1", "k2", "k3"})
 	Equal(t, "at both ends", named(1), []string{"k1", "k3"})
+}
+
+// Each row is replaced once, by its key; what was erased and what cannot be read stay as they are.
+func reseals(t *testing.T, f *Fixture) {
+	for n := range 5 {
+		Must(f.Begin(t.Context(), f.Intent(n+1, func(in *store.Intent) {
+			in.Verification.ID, in.Verification.Sealed = fmt.Sprintf("v%d", n), fmt.Appendf(nil, "old %d, and so many bytes more", n)
+		})))(t)
+	}
+	OK(t, f.Erase(t.Context(), recipient.Hash{15: 4}, time.Hour, f.Act()))
+	pages := func() (text string) {
+		OK(t, f.EachSealedPage(t.Context(), 2, func(table store.SealedTable, rows []store.SealedRow) error {
+			for _, r := range rows {
+				text += fmt.Sprintf("%s %s ", r.Key, r.Sealed[:5])
+			}
+			return nil
+		}))
+		return text
+	}
+	Equal(t, "before", pages(), "v0 old 0 v1 old 1 v2 old 2 v4 old 4 ")
+	seal := func(r store.SealedRow) []byte {
+		if r.Key == "v1" {
+			return nil
+		}
+		return []byte("new" + strings.TrimPrefix(string(r.Sealed), "old"))
+	}
+	keys := []string{"v0", "v1", "v2", "v3", "no such row"}
+	Equal(t, "changed", Must(f.Reseal(t.Context(), sqldb.SealedTables[0], keys, seal))(t), 2)
+	Equal(t, "after", pages(), "v0 new 0 v1 old 1 v2 new 2 v4 old 4 ")
+	held := f.Admit(t, f.Intent(9, withCode("old code"))).Send.ID
+	Equal(t, "changed codes", Must(f.Reseal(t.Context(), sqldb.SealedTables[2], []string{held.String()}, seal))(t), 1)
+	f.Pass(8 * time.Second)
+	work := f.MustTakeOver(t, 10)
+	Equal(t, "code", string(work[len(work)-1].Code), "new code")
+	Is(t, Err(f.Reseal(t.Context(), sqldb.SealedTables[2], []string{"no ID"}, seal)), store.ErrBadRequest)
+	Equal(t, "in full", string(f.Code(t, "v2").Sealed), "new 2, and so many bytes more")
 }

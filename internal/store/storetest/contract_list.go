@@ -67,11 +67,9 @@ func windowOverMonths(t *testing.T, f *Fixture) {
 	seen := 0
 	OK(t, f.CountedSends(t.Context(), month, func(store.CountedSend) error { seen++; return nil }))
 	Equal(t, "counting", seen, 4)
-	Is(t, f.CountedSends(t.Context(), month, func(store.CountedSend) error { return fault.NotFound }),
-		fault.NotFound)
-	crowd, _, err := f.HeavyRecipients(t.Context(),
-		store.HeavyRecipientsQuery{Purposes: []string{"login"}, Within: month, AtLeast: 4, Limit: 10})
-	OK(t, err)
+	Is(t, f.CountedSends(t.Context(), month, func(store.CountedSend) error { return fault.NotFound }), fault.NotFound)
+	crowd, _ := must2(f.HeavyRecipients(t.Context(),
+		store.HeavyRecipientsQuery{Purposes: []string{"login"}, Within: month, AtLeast: 4, Limit: 10}))(t)
 	Equal(t, "crowds", len(crowd), 1)
 }
 
@@ -89,8 +87,7 @@ func pagesOverMonths(t *testing.T, f *Fixture) {
 		filter.After = &store.Cursor{At: Epoch.Add(-time.Hour)}
 		Equal(t, "up", reversed(IDs(f.pages(t, filter, true))), want)
 	}
-	Equal(t, "opened", Must(f.Stats(t.Context(), store.StatsQuery{From: Epoch, To: f.Now, Each: 24 * time.Hour}))(
-		t).Opened, 30)
+	Equal(t, "opened", Must(f.Stats(t.Context(), store.StatsQuery{From: Epoch, To: f.Now, Each: 24 * time.Hour}))(t).Opened, 30)
 }
 
 // storageStatus: StorageStatus reports the oldest row, and the rows that are due for deletion.
@@ -137,8 +134,7 @@ func idleReplicaSeesOthers(t *testing.T, f *Fixture) {
 	f.Refuse(t, f.Intent(1, rules))
 	f.Pass(-29 * 24 * time.Hour)
 	for i := range 2 {
-		Equal(t, "admitted before what was sent", Must(f.Both(i).Begin(t.Context(), f.Intent(1, rules)))(t).Admitted,
-			false)
+		Equal(t, "admitted before what was sent", Must(f.Both(i).Begin(t.Context(), f.Intent(1, rules)))(t).Admitted, false)
 	}
 	f.Pass(29*24*time.Hour + time.Hour)
 	f.Admit(t, f.Intent(1, rules))

@@ -26,8 +26,7 @@ func waiting(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, bySMS))
 	id := f.Admit(t, f.Intent(2)).Send.ID
 	check(false, false)
-	Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{AttemptID: Held(id, 1), After: time.Minute}))(t),
-		true)
+	Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{AttemptID: Held(id, 1), After: time.Minute}))(t), true)
 	check(true, false)
 	f.Pass(time.Minute)
 	f.MustTakeOver(t, 10)
@@ -44,16 +43,12 @@ func backlog(t *testing.T, f *Fixture) {
 	first := f.Admit(t, f.Intent(1))
 	f.Pass(time.Minute)
 	second := f.Admit(t, f.Intent(2))
-	text := f.Admit(t, f.Intent(3, func(in *store.Intent) {
-		in.Send.Channel, in.Verification.Channel = recipient.SMS,
-			recipient.SMS
-	}))
+	text := f.Admit(t, f.Intent(3, bySMS))
 	f.Pass(time.Second)
 	check(map[recipient.Channel]store.Backlog{recipient.Email: {Sends: 2, Age: 61 * time.Second},
 		recipient.SMS: {Sends: 1, Age: time.Second}})
 	f.End(t, first.Send.ID, Sent)
-	check(map[recipient.Channel]store.Backlog{recipient.Email: {Sends: 1, Age: time.Second},
-		recipient.SMS: {Sends: 1, Age: time.Second}})
+	check(map[recipient.Channel]store.Backlog{recipient.Email: {Sends: 1, Age: time.Second}, recipient.SMS: {Sends: 1, Age: time.Second}})
 	f.End(t, second.Send.ID, Sent)
 	f.End(t, text.Send.ID, Sent)
 	check(nil)
@@ -78,21 +73,18 @@ func (n noting) Ended(ctx context.Context, kind string, name func() string, took
 // pool says what is in use.
 func observed(t *testing.T, f *Fixture) {
 	var got []string
-	db := sqldb.WithObserver(f.DB,
-		noting{func(ctx context.Context, kind string, name func() string, took time.Duration) {
-			if !slices.Contains(sqldb.CallKinds, kind) || took <= 0 || ctx.Value(kindKey{}) != kind {
-				t.Errorf("%s took %v, in the context of %v", kind, took, ctx.Value(kindKey{}))
-			}
-			got = append(got, kind+" "+name())
-		}})
+	db := sqldb.WithObserver(f.DB, noting{func(ctx context.Context, kind string, name func() string, took time.Duration) {
+		if !slices.Contains(sqldb.CallKinds, kind) || took <= 0 || ctx.Value(kindKey{}) != kind {
+			t.Errorf("%s took %v, in the context of %v", kind, took, ctx.Value(kindKey{}))
+		}
+		got = append(got, kind+" "+name())
+	}})
 	begun := Must(db.Begin(t.Context(), f.Intent(1)))(t)
 	Must(db.Finish(t.Context(), store.Outcome{AttemptID: Held(begun.Send.ID, 1), Status: store.Sent}))(t)
-	_, _, err := db.SendsByID(t.Context(), []uuid.UUID{begun.Send.ID})
-	OK(t, err)
+	OK(t, err2(db.SendsByID(t.Context(), []uuid.UUID{begun.Send.ID})))
 	OK(t, db.AddAuditEntry(t.Context(), f.Act()))
 	OK(t, db.Ping(t.Context()))
-	Equal(t, "calls", got, []string{"begin begin", "finish finish", "read SendsByID", "write AddAuditEntry",
-		"ping ping"})
+	Equal(t, "calls", got, []string{"begin begin", "finish finish", "read SendsByID", "write AddAuditEntry", "ping ping"})
 	OK(t, db.Read(t.Context(), func(sqldb.Tx) error {
 		inUse := 0
 		for _, p := range db.Pools() {

@@ -25,13 +25,11 @@ func proves(t *testing.T, f *Fixture) {
 		send.LoggedAt, send.FinishedAt},
 		[]any{in.Send.ID, v.ID, 0, store.Proven, "issuer.example", false, now, now})
 	want := store.AppEvent{
-		ID: tell.ID, App: "shop", Type: tell.Type, VerificationID: v.ID, Status: "approved", At: now,
-		State: store.EventPending, DueAt: now,
+		ID: tell.ID, App: "shop", Type: tell.Type, VerificationID: v.ID, Status: "approved", At: now, State: store.EventPending, DueAt: now,
 		Channel: "email", Purpose: "login", To: "a•••@example.com", Reference: "order 7", Method: store.MethodEVP,
 	}
 	Equal(t, "event", f.events(t, store.AppEventFilter{}), []store.AppEvent{want})
-	for _, by := range []store.Filter{{Status: store.Proven}, {Provider: "issuer.example"},
-		{Recipient: &send.Recipient}} {
+	for _, by := range []store.Filter{{Status: store.Proven}, {Provider: "issuer.example"}, {Recipient: &send.Recipient}} {
 		by.Limit = 10
 		Equal(t, "listed", len(Must(f.Sends(t.Context(), by))(t)), 1)
 	}
@@ -39,11 +37,9 @@ func proves(t *testing.T, f *Fixture) {
 	Equal(t, "checked", Must(f.Check(t.Context(), Right(v.ID)))(t).Counted, false)
 	Equal(t, "redeemed", Must(f.Redeem(t.Context(), v.ID, nil))(t), true)
 	// The recipient's minute is not spent, and no code is sent again for what is approved.
-	Equal(t, "sends of the code that is asked for now", f.Admit(t, f.Intent(1, func(in *store.Intent) {
-		in.Rules, in.Join = DefaultRules, v.ID
-	})).Verification.Sends, 1)
-	s := Must(f.Stats(t.Context(),
-		store.StatsQuery{From: now.Add(-time.Hour), To: now.Add(time.Hour), Each: time.Hour}))(t)
+	again := f.Admit(t, f.Intent(1, WithRules(DefaultRules), Joining(v.ID)))
+	Equal(t, "sends of the code that is asked for now", again.Verification.Sends, 1)
+	s := Must(f.Stats(t.Context(), store.StatsQuery{From: now.Add(-time.Hour), To: now.Add(time.Hour), Each: time.Hour}))(t)
 	Equal(t, "opened and approved by codes", []int{s.Opened, s.Approved}, []int{1, 0})
 }
 

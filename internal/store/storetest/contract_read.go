@@ -22,8 +22,7 @@ import (
 
 // Refusal is one of recipient n.
 func (f *Fixture) Refusal(n int, change func(*store.SendOrRefusal)) store.SendOrRefusal {
-	s := store.SendOrRefusal{Send: f.Intent(n).Send,
-		Refusal: store.Refusal{BlockedBy: "minute", RetryAfter: 40 * time.Second, Count: 1}}
+	s := store.SendOrRefusal{Send: f.Intent(n).Send, Refusal: store.Refusal{BlockedBy: "minute", RetryAfter: 40 * time.Second, Count: 1}}
 	s.Status = store.Refused
 	if change != nil {
 		change(&s)
@@ -47,10 +46,8 @@ func refusalsAddUp(t *testing.T, f *Fixture) {
 
 	want := store.SendOrRefusal{
 		Send: store.Send{
-			ID: a.ID, VerificationID: "v-named", App: "shop", Channel: recipient.Email, Purpose: "login",
-			Recipient: a.Recipient,
-			To:        "a•••@example.com", Locale: "en", Network: "192.0.2.0/24",
-			Status: store.Refused, LoggedAt: first, FinishedAt: first,
+			ID: a.ID, VerificationID: "v-named", App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: a.Recipient,
+			To: "a•••@example.com", Locale: "en", Network: "192.0.2.0/24", Status: store.Refused, LoggedAt: first, FinishedAt: first,
 		},
 		Refusal: store.Refusal{BlockedBy: "minute", RetryAfter: 30 * time.Second, Count: 7},
 	}
@@ -70,8 +67,7 @@ func codeStates(t *testing.T, f *Fixture) {
 			f.Pass(10 * time.Minute) // to the instant at which the others expire
 		}
 		b := f.Admit(t, f.Intent(n, func(in *store.Intent) {
-			in.Verification.MaxAttempts, in.Send.Network, in.Send.RequestID = 1, fmt.Sprintf("192.0.2.%d/32", n),
-				fmt.Sprint("request", n)
+			in.Verification.MaxAttempts, in.Send.Network, in.Send.RequestID = 1, fmt.Sprintf("192.0.2.%d/32", n), fmt.Sprint("request", n)
 			if state == store.CodeOfCaller {
 				withCode("sealed")(in)
 			}
@@ -113,9 +109,7 @@ func manyRefusals(t *testing.T, f *Fixture) {
 	all := f.All(t)
 	Equal(t, "rows", len(all), 250)
 	for _, r := range all {
-		if r.Count != 6 {
-			t.Fatalf("a row counts %d", r.Count)
-		}
+		Equal(t, "requests of a row", r.Count, 6)
 	}
 }
 
@@ -135,7 +129,7 @@ func story(t *testing.T, f *Fixture) {
 	say(1, func(s *store.SendOrRefusal) { s.App = "other" })
 	say(1, func(s *store.SendOrRefusal) { s.Channel = recipient.SMS })
 	during := say(1, func(s *store.SendOrRefusal) { s.Purpose = "signup" })
-	second := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Join = v.ID }))
+	second := f.Admit(t, f.Intent(1, Joining(v.ID)))
 	f.Admit(t, f.Intent(1)) // another verification's
 	f.Pass(v.ExpiresAt.Sub(f.Now) - time.Microsecond)
 	last := say(1, nil)
@@ -153,9 +147,7 @@ func story(t *testing.T, f *Fixture) {
 	Equal(t, "verification named by a refusal", Must(f.SendDetails(t.Context(), late.ID))(t).Verification.ID, v.ID)
 	got = Must(f.SendDetails(t.Context(), during.ID))(t)
 	Equal(t, "related to a refusal that belongs to none", len(got.Related), 0)
-	if got.Verification != nil {
-		t.Error("a refusal that belongs to none has a verification")
-	}
+	Equal(t, "a refusal that belongs to none has none", got.Verification == nil, true)
 }
 
 // hostileTexts: an ID out of a URL is any text; it is not found, and no failure.
@@ -171,8 +163,7 @@ func hostileTexts(t *testing.T, f *Fixture) {
 			_, _ = rand.Read(b)
 			return base64.StdEncoding.EncodeToString(b)
 		}
-		in.Send.App, in.Send.Channel, in.Send.Purpose, in.Send.Reference = text(), recipient.Channel(text()),
-			text(), text()
+		in.Send.App, in.Send.Channel, in.Send.Purpose, in.Send.Reference = text(), recipient.Channel(text()), text(), text()
 		in.Purposes, in.Verification.ID, in.Verification.Holder = []string{in.Send.Purpose}, text(), text()
 	}
 	Equal(t, "length", len(f.Admit(t, f.Intent(1, long)).Send.App), store.MaxTextBytes)
@@ -183,8 +174,7 @@ func hostileTexts(t *testing.T, f *Fixture) {
 	Equal(t, "mended refusals found", len(got), 1)
 	Equal(t, "mended text", got[0].Locale, strings.Repeat("ü", store.MaxTextBytes/2))
 
-	none, _, err := f.SendsByID(t.Context(), make([]uuid.UUID, 1000))
-	OK(t, err)
+	none, _ := must2(f.SendsByID(t.Context(), make([]uuid.UUID, 1000)))(t)
 	Equal(t, "rows that there are not", len(none), 0)
 	Equal(t, "recipients that there are not",
 		len(Must(f.LatestRowPerRecipient(t.Context(), make([]recipient.Hash, 5000), time.Hour))(t)), 0)

@@ -49,15 +49,13 @@ func receipts(t *testing.T, f *Fixture) {
 			}
 		}
 		row := f.Row(t, id)
-		Equal(t, "status", row.Status, c.want)
-		Equal(t, "counts", row.Counts, true) // undelivered never refunds
-		Equal(t, "refund", row.RefundDue, false)
+		// undelivered never refunds
+		Equal(t, "status, counts, refund due", []any{row.Status, row.Counts, row.RefundDue}, []any{c.want, true, false})
 	}
 	for _, none := range []uuid.UUID{f.finishedText(t, 8, store.Failed), f.Ended(t, f.Intent(9), Sent).Send.ID, {1}} {
 		f.receiveReceipt(t, none, store.Delivered, false)
 	}
-	for status, want := range map[store.Status]int{store.Delivered: 3, store.Undelivered: 2, store.Sent: 1,
-		store.Unknown: 0} {
+	for status, want := range map[store.Status]int{store.Delivered: 3, store.Undelivered: 2, store.Sent: 1, store.Unknown: 0} {
 		Equal(t, string(status), len(Must(f.Sends(t.Context(), store.Filter{Status: status, Limit: 10}))(t)), want)
 	}
 }
@@ -93,8 +91,7 @@ func pollsBackOffAndEnd(t *testing.T, f *Fixture) {
 	OK(t, f.ExpectReceipt(t.Context(), a, 10*time.Second))
 	a.At = f.Now
 	// twice is once
-	OK(t, f.ExpectReceipt(t.Context(), store.PendingReceipt{Carrier: a.Carrier, ID: a.ID, Send: uuid.UUID{9}},
-		time.Second))
+	OK(t, f.ExpectReceipt(t.Context(), store.PendingReceipt{Carrier: a.Carrier, ID: a.ID, Send: uuid.UUID{9}}, time.Second))
 	OK(t, f.ExpectReceipt(t.Context(), pendingReceipt(2), 0))
 	f.Pass(10*time.Second - time.Microsecond)
 	Equal(t, "too early", f.duePolls(t, 9), nil)
@@ -149,8 +146,7 @@ func providerEvents(t *testing.T, f *Fixture) {
 	before := f.Row(t, begun.Send.ID)
 	f.Pass(time.Hour - time.Second)
 	event := func(kind store.ProviderEventKind, at time.Time) store.ProviderEvent {
-		return store.ProviderEvent{Send: begun.Send.ID, Kind: kind, At: at, Provider: "postmark",
-			Detail: "550 5.1.1\x00"}
+		return store.ProviderEvent{Send: begun.Send.ID, Kind: kind, At: at, Provider: "postmark", Detail: "550 5.1.1\x00"}
 	}
 	events := []store.ProviderEvent{event(store.ProviderDelivered, Epoch.Add(time.Second)), event(store.ProviderBounced,
 		Epoch.Add(time.Minute+7)),
@@ -180,8 +176,7 @@ func providerEventsAtOnce(t *testing.T, f *Fixture) {
 	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
 	kinds := store.ProviderEventKinds[1:]
 	Equal(t, "recorded", f.atOnce(t, 24, func(db *sqldb.DB, i int) (bool, error) {
-		return db.IngestProviderEvent(t.Context(),
-			store.ProviderEvent{Send: id, Kind: kinds[i%len(kinds)], Provider: "p"},
+		return db.IngestProviderEvent(t.Context(), store.ProviderEvent{Send: id, Kind: kinds[i%len(kinds)], Provider: "p"},
 			store.NewSuppression{Cause: store.CauseComplaint, Address: Address(1), For: time.Hour})
 	}), len(kinds))
 	Equal(t, "afterwards", f.Row(t, id).WorstEvent, store.ProviderComplained)

@@ -17,8 +17,7 @@ import (
 )
 
 // ana is the bucket of recipient 1.
-var ana = store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
-	Purposes: []string{"login", "signup"}}
+var ana = store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login", "signup"}}
 
 func (f *Fixture) reset(t *testing.T, buckets ...store.Bucket) {
 	t.Helper()
@@ -42,8 +41,7 @@ func resetsCounters(t *testing.T, f *Fixture) {
 	act.At = f.Now
 	Equal(t, "acts", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{act})
 	Equal(t, "rows", len(f.All(t)), before)
-	f.End(t, failing.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true,
-		BadAddress: true})
+	f.End(t, failing.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true, BadAddress: true})
 	f.End(t, sent.Send.ID, Sent) // both were under way
 	events := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Past
 	Equal(t, "history", len(events), 0)
@@ -110,8 +108,7 @@ func resetsNothingElse(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, change["another app"], one))
 	f.Refuse(t, f.Intent(1, change["another channel"], one))
 	before := len(f.ListActs(t, store.AuditFilter{}))
-	Is(t, f.ResetCounters(t.Context(), []store.Bucket{ana}, f.Act(func(a *store.AuditEntry) { a.Who = "" })),
-		store.ErrBadRequest)
+	Is(t, f.ResetCounters(t.Context(), []store.Bucket{ana}, f.Act(func(a *store.AuditEntry) { a.Who = "" })), store.ErrBadRequest)
 	f.Refuse(t, f.Intent(1, one)) // and nothing was reset
 	Equal(t, "acts", len(f.ListActs(t, store.AuditFilter{})), before)
 }
@@ -216,8 +213,7 @@ func forgottenAreDistinct(t *testing.T, f *Fixture) {
 func erasedAndSuppressed(t *testing.T, f *Fixture) {
 	who := recipient.Hash{15: 1}
 	s, _ := must2(f.Suppress(t.Context(), store.Suppression{
-		ID: uuid.UUID{9}, Channel: recipient.Email, Address: who, Recipient: who, To: "a•••@example.com",
-		Cause:  store.CauseComplaint,
+		ID: uuid.UUID{9}, Channel: recipient.Email, Address: who, Recipient: who, To: "a•••@example.com", Cause: store.CauseComplaint,
 		Detail: "550 5.7.1",
 	}, 3*time.Hour, nil))(t)
 	f.erase(t, 1, time.Hour)
@@ -288,8 +284,7 @@ func expiresWithVerification(t *testing.T, f *Fixture) {
 
 // Eight calls at the same time, on two replicas, delete every row, and none is counted twice.
 func expiresAtOnce(t *testing.T, f *Fixture) {
-	f.endAll(t, f.admitAll(t, 40, func(i int) store.Intent { return f.Intent(i) }),
-		func(int) store.Outcome { return Sent })
+	f.endAll(t, f.admitAll(t, 40, func(i int) store.Intent { return f.Intent(i) }), func(int) store.Outcome { return Sent })
 	f.Pass(time.Hour + store.MaxCodeLife + time.Second)
 	var gone atomic.Int32
 	for before := int32(-1); gone.Load() < 40 && before < gone.Load(); {

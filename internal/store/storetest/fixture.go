@@ -59,9 +59,6 @@ type database interface{ Store() *sqldb.DB }
 // NewFixture is a fixture without a replica, on the present.
 func NewFixture(db database) *Fixture { return &Fixture{DB: db.Store()} }
 
-// Reopen goes on with another database.
-func (f *Fixture) Reopen(db database) { f.DB = db.Store() }
-
 // History reads the counted sends of a bucket and the rejected ones of its recipient, both of the
 // last time within.
 func (f *Fixture) History(ctx context.Context, b store.Bucket, within time.Duration) (gate.History, error) {
@@ -109,15 +106,13 @@ func (f *Fixture) Intent(n int, changes ...func(*store.Intent)) store.Intent {
 	id := f.id()
 	in := store.Intent{
 		Send: store.Send{
-			ID: id, App: "shop", Channel: recipient.Email, Purpose: "login",
-			Recipient: recipient.Hash{15: byte(n), 14: byte(n >> 8)},
-			To:        "a•••@example.com", Locale: "en", Labels: store.Labels{Reference: "order 7"}, Network: "192.0.2.0/24",
+			ID: id, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{15: byte(n), 14: byte(n >> 8)},
+			To: "a•••@example.com", Locale: "en", Labels: store.Labels{Reference: "order 7"}, Network: "192.0.2.0/24",
 		},
 		Purposes: []string{"login", "signup"}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 		Verification: store.Verification{
 			ID: "v-" + id.String(), Sealed: []byte{0, 1, 255}, Nonce: []byte("0123456789abcdef"), KeyID: "k1",
-			CodeLength: 6, Alphabet: "digits",
-			MaxAttempts: 5,
+			CodeLength: 6, Alphabet: "digits", MaxAttempts: 5,
 		},
 	}
 	for _, change := range changes {
@@ -142,6 +137,11 @@ func (f *Fixture) id() uuid.UUID {
 // WithRules gives an intent its rules.
 func WithRules(rules []quota.Rule) func(*store.Intent) {
 	return func(in *store.Intent) { in.Rules = rules }
+}
+
+// Joining has an intent resend the code of a verification that it names.
+func Joining(verification string) func(*store.Intent) {
+	return func(in *store.Intent) { in.Join = verification }
 }
 
 // MustBegin begins a send, whether it is let in or not.
@@ -195,8 +195,7 @@ func (f *Fixture) endAll(t *testing.T, sends []store.BeginAnswer, outcome func(i
 		outcomes[i] = outcome(i)
 		outcomes[i].AttemptID = Held(sends[i].Send.ID, 1)
 	}
-	Equal(t, "finished", f.atOnce(t, len(sends),
-		func(db *sqldb.DB, i int) (bool, error) { return db.Finish(t.Context(), outcomes[i]) }),
+	Equal(t, "finished", f.atOnce(t, len(sends), func(db *sqldb.DB, i int) (bool, error) { return db.Finish(t.Context(), outcomes[i]) }),
 		len(sends))
 }
 

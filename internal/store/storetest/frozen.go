@@ -1,6 +1,9 @@
 package storetest
 
 import (
+	"compress/gzip"
+	"io"
+	"os"
 	"testing"
 	"time"
 
@@ -23,6 +26,16 @@ var frozenSession = [32]byte{31: 9}
 // frozenRing returns the key that sealed a row of FillFrozen.
 func frozenRing(t *testing.T) *keys.Ring {
 	return Must(keys.Parse("k1:zN1itKvkTmKbTxiCt2rcV3ggI5QqiCzmP0aoJYeX+yk="))(t)
+}
+
+// FrozenFile unpacks a file of SQLite that has rows in every table but write_probe.
+func FrozenFile(t *testing.T, packed string) (path string) {
+	t.Helper()
+	file := Must(os.Open(packed))(t)
+	defer file.Close()
+	path = TempFile(t)
+	OK(t, os.WriteFile(path, Must(io.ReadAll(Must(gzip.NewReader(file))(t)))(t), 0o600))
+	return path
 }
 
 // FillFrozen writes a row into every table but write_probe, by two fixtures of one database.

@@ -82,7 +82,8 @@ func (s *gateSchedule) randomIntent() store.Intent {
 			Window: time.Duration(1+s.dice(9)) * time.Second})
 	}
 	if s.dice(3) == 0 {
-		in.Rules = append(in.Rules, hourInIndia(1+s.dice(4)))
+		in.Rules = append(in.Rules, quota.Rule{Name: "hourly", Scope: quota.Recipient, Limit: 1 + s.dice(4), Per: quota.Hour,
+			Zone: time.FixedZone("India", 19800)}) // half an hour off the hours of UTC
 	}
 	return in
 }
@@ -114,13 +115,10 @@ func (s *gateSchedule) compareDecision(in store.Intent) {
 // refund gives the place of one send back, as a failure for good does.
 func (s *gateSchedule) refund(i int) {
 	s.Helper()
-	id := s.naive.sends[i].intent.Send.ID
-	done, err := s.Finish(s.Context(),
-		store.Outcome{AttemptID: store.AttemptID{ID: id, Attempt: 1}, Status: store.Failed, Reason: "rejected",
-			Refund: true})
-	OK(s.T, err)
-	Equal(s.T, "finished", done, !s.naive.sends[i].refunded)
-	s.naive.sends[i].refunded = true
+	sent := &s.naive.sends[i]
+	s.MustFinish(s.T, store.Outcome{AttemptID: Held(sent.intent.Send.ID, 1), Status: store.Failed, Reason: "rejected", Refund: true},
+		!sent.refunded)
+	sent.refunded = true
 }
 
 // naiveGate is the second gate as one would say it: a list, loops and subtraction. It forgets
@@ -131,12 +129,6 @@ type naiveSend struct {
 	intent   store.Intent
 	logged   time.Time
 	refunded bool
-}
-
-// hourInIndia is the calendar rule of the schedules: the clock hour, half an hour off that of UTC.
-func hourInIndia(limit int) quota.Rule {
-	return quota.Rule{Name: "hourly", Scope: quota.Recipient, Limit: limit, Per: quota.Hour,
-		Zone: time.FixedZone("India", 19800)}
 }
 
 // decide says of each rule how many sends it counts, and for how long there is no place.

@@ -82,8 +82,7 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 		case 2:
 			Must(f.Postpone(t.Context(), store.Postponement{AttemptID: Held(begun.Send.ID, 1), After: time.Second}))(t)
 		case 3:
-			f.End(t, begun.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true,
-				BadAddress: true})
+			f.End(t, begun.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true, BadAddress: true})
 		}
 	}
 	wrong := Wrong(f.Admit(t, f.Intent(n, mark)).Verification.ID)
