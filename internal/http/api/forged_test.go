@@ -74,11 +74,9 @@ func costsItsLength(t *testing.T, name string, h http.Handler, path string, bodi
 	headers := map[string]http.Header{
 		"3,500 signatures": signed(strings.Repeat("v1,AA ", 3500)),
 		"8 signatures":     signed(strings.Repeat(one, standardwebhooks.MaxSignatures)),
-		"a long token": {"X-Token": {strings.Repeat("ab", 1<<13)},
-			"Authorization": {"Basic " + strings.Repeat("YWE6YWFh", 1<<10)}},
-		"a long key": {"Authorization": {"Bearer sk_" + strings.Repeat(".", 15<<10)}},
-		"1,000 headers": {"Webhook-Signature": slices.Repeat([]string{"v1,AA"}, 1000),
-			"X-Token": slices.Repeat([]string{"x"}, 1000)},
+		"a long token":     {"X-Token": {strings.Repeat("ab", 1<<13)}, "Authorization": {"Basic " + strings.Repeat("YWE6YWFh", 1<<10)}},
+		"a long key":       {"Authorization": {"Bearer sk_" + strings.Repeat(".", 15<<10)}},
+		"1,000 headers":    {"Webhook-Signature": slices.Repeat([]string{"v1,AA"}, 1000), "X-Token": slices.Repeat([]string{"x"}, 1000)},
 	}
 	try := func(kind, body string, header http.Header) {
 		r, w := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)), httptest.NewRecorder()

@@ -14,11 +14,8 @@ import (
 
 func TestPreferredWait(t *testing.T) {
 	for header, want := range map[string]time.Duration{
-		"wait=5": 5 * time.Second, "WAIT = 5": 5 * time.Second, `wait="5"`: 5 * time.Second,
-		"respond-async, wait=3": 3 * time.Second,
-		"wait=0":                0, "wait=100": 20 * time.Second, "wait=99999999": 20 * time.Second,
-		"return=minimal": 0, "": 0,
-		"wait=2;x=1": 2 * time.Second,
+		"wait=5": 5 * time.Second, "WAIT = 5": 5 * time.Second, `wait="5"`: 5 * time.Second, "respond-async, wait=3": 3 * time.Second,
+		"wait=0": 0, "wait=100": 20 * time.Second, "wait=99999999": 20 * time.Second, "return=minimal": 0, "": 0, "wait=2;x=1": 2 * time.Second,
 	} {
 		if got, err := preferredWait(http.Header{"Prefer": {header}}, verification.MaxWait); err != nil || got != want {
 			t.Errorf("%q: %v, %v", header, got, err)
@@ -33,8 +30,7 @@ func TestPreferredWait(t *testing.T) {
 
 func TestIdempotencyKey(t *testing.T) {
 	for header, want := range map[string]string{
-		`"8e03978e-40d5-43"`: "8e03978e-40d5-43", `8e03978e-40d5-43`: "8e03978e-40d5-43",
-		` "one and a third " `:    "one and a third ",
+		`"8e03978e-40d5-43"`: "8e03978e-40d5-43", `8e03978e-40d5-43`: "8e03978e-40d5-43", ` "one and a third " `: "one and a third ",
 		`"a\"b\\c 3456789abcdef"`: `a"b\c 3456789abcdef`, strings.Repeat("k", 255): strings.Repeat("k", 255),
 	} {
 		if got, err := idempotencyKey(http.Header{"Idempotency-Key": {header}}); got != want || err != nil {
@@ -64,8 +60,7 @@ func FuzzIdempotencyKey(f *testing.F) {
 			strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' }) {
 			t.Errorf("%q gave %q", header, key)
 		}
-		again, err := idempotencyKey(http.Header{"Idempotency-Key": {`"` + strings.NewReplacer(`\`, `\\`, `"`,
-			`\"`).Replace(key) + `"`}})
+		again, err := idempotencyKey(http.Header{"Idempotency-Key": {`"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`}})
 		if err != nil || again != key {
 			t.Errorf("%q, quoted, is %q, %v", key, again, err)
 		}

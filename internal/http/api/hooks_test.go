@@ -72,8 +72,7 @@ func (s *supabase) post(ctx context.Context, body string) *httptest.ResponseReco
 	id := uuid.NewString() // a new one for each attempt
 	req.Header = http.Header{"Content-Type": {"application/json"}, "Webhook-Id": {id},
 		"Webhook-Timestamp": {strconv.FormatInt(time.Now().Unix(), 10)},
-		"Webhook-Signature": {strings.ReplaceAll(standardwebhooks.Sign(s.secret, id, time.Now(), []byte(body)),
-			" ", ", ")}}
+		"Webhook-Signature": {strings.ReplaceAll(standardwebhooks.Sign(s.secret, id, time.Now(), []byte(body)), " ", ", ")}}
 	w := httptest.NewRecorder()
 	s.e.ServeHTTP(w, req)
 	return w
@@ -182,8 +181,7 @@ func TestWhatSupabaseIsTold(t *testing.T) {
 		r.Want("no such hook", s.call(again(signup, 6)), "500 Unexpected status code returned from hook: 404")
 		s.hook = "auth"
 		r.Store.Fail(sqlitetest.Down)
-		r.Want("the database is away", s.call(again(signup, 7)),
-			"503 Codes can't be sent or checked right now. Please try again in a moment.")
+		r.Want("the database is away", s.call(again(signup, 7)), "503 Codes can't be sent or checked right now. Please try again in a moment.")
 		r.WantMails(2)
 		r.MendStore()
 
@@ -194,8 +192,7 @@ func TestWhatSupabaseIsTold(t *testing.T) {
 			}
 			return sqlitetest.None
 		})
-		r.Want("a slow database", s.call(again(signup, 8)),
-			"503 Codes can't be sent or checked right now. Please try again in a moment.")
+		r.Want("a slow database", s.call(again(signup, 8)), "503 Codes can't be sent or checked right now. Please try again in a moment.")
 		r.MendStore()
 		r.Sleep(2 * time.Second) // a second after the database's answer
 		r.WantMails(2)           // the earlier code counts
@@ -319,8 +316,7 @@ func TestSupabasesTextMessages(t *testing.T) {
 		r.Want("a code", s.call(s.body("sms")), "200 ")
 		r.Want("again", s.call(again(s.body("sms"), 1)), "429 The next code can be sent in 1 min.")
 		got := r.Carrier.Accepted()
-		if len(got) != 1 || got[0].To != "+4915123456789" || got[0].Code != "561166" ||
-			!strings.Contains(got[0].Text, "561166") {
+		if len(got) != 1 || got[0].To != "+4915123456789" || got[0].Code != "561166" || !strings.Contains(got[0].Text, "561166") {
 			t.Errorf("%+v", got)
 		}
 	})

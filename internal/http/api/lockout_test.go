@@ -22,8 +22,7 @@ func (c client) lockOut(to string) {
 			return
 		}
 		for n := range 5 {
-			c.do(http.MethodPost, "/v1/verifications/"+read(c.T, w).ID+"/check",
-				fmt.Sprintf(`{"code":"00000%d"}`, n), "")
+			c.do(http.MethodPost, "/v1/verifications/"+read(c.T, w).ID+"/check", fmt.Sprintf(`{"code":"00000%d"}`, n))
 		}
 	}
 	c.Fatal("the recipient was not locked out")
@@ -35,8 +34,7 @@ func TestAnExhaustedClientReadsNothingOfALockout(t *testing.T) {
 	for name, after := range map[string]time.Duration{"remembered": 0, "in the database alone": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			servertest.Bubble(t, func(t *testing.T) {
-				e := newAPI(t, verificationtest.WithRules(
-					quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 50, Window: time.Hour},
+				e := newAPI(t, verificationtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 50, Window: time.Hour},
 					quota.Rule{Name: "wide", Scope: quota.IP, Limit: 6, Window: 2 * time.Hour}))
 				first := client{t, e, "198.51.100.7", public}
 				exhausted := client{t, e, "203.0.113.9", public}
@@ -52,8 +50,7 @@ func TestAnExhaustedClientReadsNothingOfALockout(t *testing.T) {
 				}
 				// A browser with room reads why it is sent no code, and no more than the wait.
 				w := client{t, e, "192.0.2.44", public}.ask(alice)
-				if w.Code != http.StatusTooManyRequests ||
-					!strings.Contains(w.Body.String(), "/problems/too-many-checks") ||
+				if w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), "/problems/too-many-checks") ||
 					rules(t, w) != "" || read(t, w).RetryAfter < 86_000 {
 					t.Errorf("with room: %d %s", w.Code, w.Body)
 				}

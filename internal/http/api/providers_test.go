@@ -56,8 +56,7 @@ type signatures interface {
 
 // providerAPIWith is the API with a provider that proves itself by auth, and may report through a
 // topic whose subscriptions admin accepts.
-func providerAPIWith(t *testing.T, auth reports.Auth, used signatures, topic *sns.Topic,
-	admin *accepting) *providerAPI {
+func providerAPIWith(t *testing.T, auth reports.Auth, used signatures, topic *sns.Topic, admin *accepting) *providerAPI {
 	t.Helper()
 	source := reports.Source{Name: "post", Auth: auth, Format: reports.EventFormat{
 		Type: []reports.JSONPath{{"kind"}}, Message: []reports.JSONPath{{"tag"}}, To: []reports.JSONPath{{"to"}},
@@ -86,6 +85,7 @@ func (x *providerAPI) post(path, token, body string, status int) *httptest.Respo
 	x.events.heard, x.counts = nil, nil
 	req := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	req.Header.Set("X-Token", token)
+	req.Header.Set("Content-Type", "text/plain; charset=UTF-8") // as Amazon says
 	rec := httptest.NewRecorder()
 	x.h.ServeHTTP(rec, req)
 	if rec.Code != status {
@@ -103,8 +103,7 @@ func TestProviderEvents(t *testing.T) {
 	id := uuid.MustParse(eventID)
 	want := []reports.Event{
 		{Type: "ok", Mapped: true, Meaning: reports.Delivered, Send: id},
-		{Type: "gone", Mapped: true, Meaning: reports.BouncedForGood, Send: id, To: "ana@example.com", Detail: "550 5.1.1",
-			Words: "550 5.1.1"},
+		{Type: "gone", Mapped: true, Meaning: reports.BouncedForGood, Send: id, To: "ana@example.com", Detail: "550 5.1.1", Words: "550 5.1.1"},
 	}
 	if !slices.Equal(x.events.heard, want) {
 		t.Errorf("%+v", x.events.heard)
@@ -112,8 +111,7 @@ func TestProviderEvents(t *testing.T) {
 	for _, answer := range reports.IngestResults {
 		x.events.answer = answer
 		x.post(here, right, `{"kind":"ok"}`, 204) // so that it is not told for ever
-		if !slices.Equal(x.counts, []string{"post " + string(answer)}) ||
-			!slices.Contains(api.ProviderOutcomes(), string(answer)) {
+		if !slices.Equal(x.counts, []string{"post " + string(answer)}) || !slices.Contains(api.ProviderOutcomes(), string(answer)) {
 			t.Errorf("%v", x.counts)
 		}
 	}

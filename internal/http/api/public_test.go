@@ -33,7 +33,8 @@ type client struct {
 	ip, key string
 }
 
-func (c client) do(method, path, body, idempotency string) *httptest.ResponseRecorder {
+// do makes a request; header has names and values in turn.
+func (c client) do(method, path, body string, header ...string) *httptest.ResponseRecorder {
 	c.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.RemoteAddr = c.ip + ":4711"
@@ -42,17 +43,17 @@ func (c client) do(method, path, body, idempotency string) *httptest.ResponseRec
 	if c.key == public {
 		r.Header.Set("Origin", shop)
 	}
-	if idempotency != "" {
-		r.Header.Set("Idempotency-Key", idempotency)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()
 	c.e.ServeHTTP(w, r)
 	return w
 }
 
-func (c client) ask(to string) *httptest.ResponseRecorder {
+func (c client) ask(to string, header ...string) *httptest.ResponseRecorder {
 	c.Helper()
-	return c.do(http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q}`, to), "")
+	return c.do(http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q}`, to), header...)
 }
 
 // admitted asks, and fails the test unless the answer is a 202. It returns the verification's ID.
@@ -138,9 +139,8 @@ func policyOf(more ...quota.Rule) func(*verificationtest.Settings) {
 // answers are equal.
 func TestAnExhaustedClientReadsTheSameOfEveryRecipient(t *testing.T) {
 	for scope, from := range map[quota.Scope]string{ // a second address of the client
-		quota.IP: "203.0.113.9", quota.Network: "203.0.113.77", quota.App: "198.51.100.1",
-		quota.Purpose: "198.51.100.1",
-		quota.Global:  "198.51.100.1", policy.BreakerScope: "198.51.100.1",
+		quota.IP: "203.0.113.9", quota.Network: "203.0.113.77", quota.App: "198.51.100.1", quota.Purpose: "198.51.100.1",
+		quota.Global: "198.51.100.1", policy.BreakerScope: "198.51.100.1",
 	} {
 		t.Run(string(scope), func(t *testing.T) {
 			servertest.Bubble(t, func(t *testing.T) {
@@ -158,14 +158,12 @@ func TestAnExhaustedClientReadsTheSameOfEveryRecipient(t *testing.T) {
 				browser := client{t, e, from, public}
 				withHistory, without := browser.ask(alice), browser.ask(bob)
 				same(t, withHistory, without)
-				if withHistory.Code != http.StatusTooManyRequests || rules(t, withHistory) != "wide" ||
-					read(t, withHistory).BlockedBy != "wide" {
+				if withHistory.Code != http.StatusTooManyRequests || rules(t, withHistory) != "wide" || read(t, withHistory).BlockedBy != "wide" {
 					t.Errorf("%d %s", withHistory.Code, withHistory.Body)
 				}
 				// A key of its own, and a back end beside it, change nothing of that.
-				body := func(to string) string { return fmt.Sprintf(`{"channel":"email","to":%q}`, to) }
-				same(t, browser.do(http.MethodPost, "/v1/verifications", body(alice), strings.Repeat("0a1b2c3d", 4)),
-					browser.do(http.MethodPost, "/v1/verifications", body(bob), strings.Repeat("3d2c1b0a", 4)))
+				same(t, browser.ask(alice, "Idempotency-Key", strings.Repeat("0a1b2c3d", 4)),
+					browser.ask(bob, "Idempotency-Key", strings.Repeat("3d2c1b0a", 4)))
 				all := client{t, e, "203.0.113.9", secret}.ask(alice)
 				want := "minute day wide"
 				if scope == quota.IP || scope == quota.Network { // it named no client
@@ -187,27 +185,25 @@ func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
 		e := newAPI(t, func(s *verificationtest.Settings) { policyOf()(s); s.Tick = time.Minute })
 		browser := client{t, e, "203.0.113.9", public}
 		id := browser.admitted(alice)
-		look := func() *httptest.ResponseRecorder { return browser.do(http.MethodGet, "/v1/verifications/"+id, "", "") }
+		look := func() *httptest.ResponseRecorder { return browser.do(http.MethodGet, "/v1/verifications/"+id, "") }
 		resend := func() *httptest.ResponseRecorder {
-			return browser.do(http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"verification_id":%q}`, id), "")
+			return browser.do(http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"verification_id":%q}`, id))
 		}
 		for what, ask := range map[string]func() *httptest.ResponseRecorder{"look": look, "resend": resend} {
 			servertest.Same(t, what+": while it is pending", rules(t, ask()), "minute day client network")
 		}
 		time.Sleep(30 * time.Second)
 		refused := client{t, e, "198.51.100.1", public}.ask(alice)
-		if a := read(t, refused); rules(t, refused) != "day" || fmt.Sprint(a.Violated) != "[day]" ||
-			a.RetryAfter != 24*3600-30 {
+		if a := read(t, refused); rules(t, refused) != "day" || fmt.Sprint(a.Violated) != "[day]" || a.RetryAfter != 24*3600-30 {
 			t.Errorf("%s", refused.Body)
 		}
-		canceled := browser.do(http.MethodPost, "/v1/verifications/"+id+"/cancel", "", "")
-		for what, w := range map[string]*httptest.ResponseRecorder{"cancel": canceled, "look": look(),
-			"resend": resend()} {
+		canceled := browser.do(http.MethodPost, "/v1/verifications/"+id+"/cancel", "")
+		for what, w := range map[string]*httptest.ResponseRecorder{"cancel": canceled, "look": look(), "resend": resend()} {
 			if got := rules(t, w); got != "day" || read(t, w).Quota.RetryAfter != 24*3600-30 {
 				t.Errorf("%s after its end: %q: %s", what, got, w.Body)
 			}
 		}
-		w := client{t, e, "192.0.2.1", secret}.do(http.MethodGet, "/v1/verifications/"+id, "", "")
+		w := client{t, e, "192.0.2.1", secret}.do(http.MethodGet, "/v1/verifications/"+id, "")
 		servertest.Same(t, "a secret key reads", rules(t, w), "minute day spellings")
 		time.Sleep(24 * time.Hour)
 		w = look()
@@ -235,8 +231,7 @@ func TestAGuessedKeyHandsNoVerificationOver(t *testing.T) {
 			servertest.Bubble(t, func(t *testing.T) {
 				e := newAPI(t)
 				ask := func(ip string) *httptest.ResponseRecorder {
-					return client{t, e, ip, public}.do(http.MethodPost, "/v1/verifications",
-						fmt.Sprintf(`{"channel":"email","to":%q}`, alice), c.key)
+					return client{t, e, ip, public}.ask(alice, "Idempotency-Key", c.key)
 				}
 				first, second := ask(c.from), ask(c.other)
 				if first.Code != http.StatusAccepted || second.Code != http.StatusAccepted {
@@ -251,10 +246,9 @@ func TestAGuessedKeyHandsNoVerificationOver(t *testing.T) {
 				if replayed {
 					return
 				}
-				intruder := client{t, e, c.other, public}
-				intruder.do(http.MethodPost, "/v1/verifications/"+read(t, second).ID+"/cancel", "", "")
-				if w := (client{t, e, c.from, public}).do(http.MethodGet, "/v1/verifications/"+id, "",
-					""); !strings.Contains(w.Body.String(), `"status":"pending"`) {
+				client{t, e, c.other, public}.do(http.MethodPost, "/v1/verifications/"+read(t, second).ID+"/cancel", "")
+				w := client{t, e, c.from, public}.do(http.MethodGet, "/v1/verifications/"+id, "")
+				if !strings.Contains(w.Body.String(), `"status":"pending"`) {
 					t.Errorf("the first is no longer pending: %s", w.Body)
 				}
 				if again := ask(c.from); read(t, again).ID != id {
@@ -269,8 +263,7 @@ func TestAGuessedKeyHandsNoVerificationOver(t *testing.T) {
 // they act. A back end may say that it acts for a stranger, who then leaves the reserve, and
 // nothing else.
 func TestWhatAPublicKeyMayNotDo(t *testing.T) {
-	e := newAPI(t, verificationtest.WithReserve(map[string]int{"hour": 1},
-		func(*verificationtest.Settings) {}))
+	e := newAPI(t, verificationtest.WithReserve(map[string]int{"hour": 1}, func(*verificationtest.Settings) {}))
 	for _, c := range []struct {
 		key, path, more string
 		status          int
@@ -284,8 +277,7 @@ func TestWhatAPublicKeyMayNotDo(t *testing.T) {
 		{secret, "/v1/verifications", `,"trust":"stranger"`, http.StatusAccepted, `"hour";q=2`},
 		{secret, "/v1/verifications", ``, http.StatusAccepted, `"hour";q=3`},
 	} {
-		w := (client{t, e, "203.0.113.9", c.key}).do(http.MethodPost, c.path,
-			`{"channel":"email","to":"a@example.com"`+c.more+`}`, "")
+		w := (client{t, e, "203.0.113.9", c.key}).do(http.MethodPost, c.path, `{"channel":"email","to":"a@example.com"`+c.more+`}`)
 		if told := w.Header().Get("RateLimit-Policy"); w.Code != c.status || !strings.Contains(told, c.places) {
 			t.Errorf("%s%s: %d, told %s", c.path, c.more, w.Code, told)
 		}

@@ -19,8 +19,7 @@ func TestDetailOfARefusal(t *testing.T) {
 				"with the address or number. The next code can be sent in 42 s."},
 	} {
 		p := quotaProblem(verification.Answer{Quota: quota.Decision{Rules: []quota.State{
-			{Rule: quota.Rule{Name: "backoff", Scope: scope, Limit: 1, Window: time.Hour}, Used: 1,
-				RetryAfter: 42 * time.Second},
+			{Rule: quota.Rule{Name: "backoff", Scope: scope, Limit: 1, Window: time.Hour}, Used: 1, RetryAfter: 42 * time.Second},
 		}}})
 		if got := [2]string{p.Variant, p.Detail}; got != want {
 			t.Errorf("%s: %q, want %q", scope, got, want)

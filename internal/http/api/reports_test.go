@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,25 +12,20 @@ import (
 	"sendcode/internal/http/hooks"
 	"sendcode/internal/run/jobs"
 	"sendcode/internal/store"
-	"sendcode/internal/verify/verification"
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
 const gym = "sk_gym_0123456789abcdef" // of another app
 
 // reporters are the keys of tests of reports.
-var reporters = api.Keys{
-	{App: "shop", ID: "s", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte(secret))},
-	{App: "shop", ID: "p", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(public)), Origins: []string{shop}},
-	{App: "gym", ID: "g", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte(gym))},
-}
+var reporters = api.Keys{keyOf("shop", secret), keyOf("shop", public), keyOf("gym", gym)}
 
 // Each answer of the two routes of /outcome.
 func TestReportedOutcomes(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.TellAll(s); vtest.ServeCountries("DE")(s) }, func(r *vtest.Rig) {
 		e := r.Svc.Routes(reporters, nil)
 		post := func(key, path, body string) string {
-			w := client{r.T, e, "192.0.2.1", key}.do(http.MethodPost, "/v1/verifications"+path, body, "")
+			w := client{r.T, e, "192.0.2.1", key}.do(http.MethodPost, "/v1/verifications"+path, body)
 			answer := strings.TrimSpace(w.Body.String())
 			if w.Code != http.StatusOK {
 				answer, _, _ = strings.Cut(answer[strings.LastIndex(answer, "/problems/")+len("/problems/"):], `"`)
@@ -99,7 +93,7 @@ func TestWatchBehindSupabase(t *testing.T) {
 				}
 				if c.reports {
 					w := reporter.do(http.MethodPost, "/v1/verifications/outcome",
-						fmt.Sprintf(`{"channel":"sms","to":%q,"outcome":"approved"}`, honest(n)), "")
+						fmt.Sprintf(`{"channel":"sms","to":%q,"outcome":"approved"}`, honest(n)))
 					r.Want("reported", w.Code, http.StatusOK)
 				}
 				r.Sleep(5 * time.Second)

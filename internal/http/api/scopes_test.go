@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,7 +19,6 @@ import (
 	"sendcode/internal/http/server"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/limit/admission"
-	"sendcode/internal/verify/verification"
 )
 
 // scoped is the API with one secret key for each scope, named after it, and one without scopes,
@@ -28,13 +26,19 @@ import (
 // is a 500; one with a body that is not JSON is a 4xx.
 func scoped(t *testing.T) *echo.Echo {
 	t.Helper()
-	keys := api.Keys{{App: "shop", ID: "all", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte("sk_all"))}}
+	keys := api.Keys{keyOf("shop", "sk_all")}
 	for _, s := range api.KeyScopes {
-		keys = append(keys, &api.Key{App: "shop", ID: string(s), Kind: verification.BackEnd,
-			SHA256: sha256.Sum256([]byte("sk_" + s)), Scopes: []api.KeyScope{s}})
+		key := keyOf("shop", "sk_"+string(s))
+		key.Scopes = []api.KeyScope{s}
+		keys = append(keys, key)
 	}
+	return serve(full{}, keys...)
+}
+
+// serve is the API with these keys and no use cases but those two.
+func serve(codes full, keys ...*api.Key) *echo.Echo {
 	e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
-	api.New(full{}, keys).Register(e)
+	api.New(codes, keys).Register(e)
 	return e
 }
 
@@ -64,11 +68,9 @@ func TestAnOverloadIsRefusedUnread(t *testing.T) {
 		"sends":  {full{sends: over}, []string{"/v1/verifications"}},
 		"checks": {full{checks: over}, []string{"/v1/verifications/x/check", "/v1/verifications/check"}},
 	} {
-		e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
-		api.New(c.codes, nil).Register(e)
+		e := serve(c.codes)
 		for _, path := range []string{"/v1/verifications", "/v1/verifications/x/check", "/v1/verifications/check",
-			"/v1/verifications/x/cancel",
-			"/v1/proofs/redeem", "/v1/quota", "/v1/limits/x/take"} {
+			"/v1/verifications/x/cancel", "/v1/proofs/redeem", "/v1/quota", "/v1/limits/x/take"} {
 			r, w := httptest.NewRequest(http.MethodPost, path, unread{t}), httptest.NewRecorder()
 			r.Header.Set("Authorization", "Bearer sk_unknown")
 			e.ServeHTTP(w, r)
@@ -76,8 +78,7 @@ func TestAnOverloadIsRefusedUnread(t *testing.T) {
 			if slices.Contains(c.refused, path) {
 				want = http.StatusServiceUnavailable
 				if got := w.Header(); got.Get("Retry-After") != "3" || got.Get("X-Request-Id") == "" ||
-					got.Get("Cache-Control") != "no-store" ||
-					!strings.Contains(w.Body.String(), `"may_have_counted":false`) {
+					got.Get("Cache-Control") != "no-store" || !strings.Contains(w.Body.String(), `"may_have_counted":false`) {
 					t.Errorf("%s: %v %s", path, got, w.Body)
 				}
 			}
@@ -88,7 +89,7 @@ func TestAnOverloadIsRefusedUnread(t *testing.T) {
 
 func allowed(t *testing.T, e *echo.Echo, method, path, key string) bool {
 	t.Helper()
-	w := client{t, e, "192.0.2.1", key}.do(method, strings.ReplaceAll(path, ":id", "x"), "{", "")
+	w := client{t, e, "192.0.2.1", key}.do(method, strings.ReplaceAll(path, ":id", "x"), "{")
 	var p struct{ Type, Detail, Scope string }
 	_ = json.Unmarshal(w.Body.Bytes(), &p)
 	if w.Code == http.StatusForbidden {
@@ -133,8 +134,7 @@ func TestEveryRouteAsksForItsScope(t *testing.T) {
 		}
 		delete(missing, name)
 		for _, s := range api.KeyScopes {
-			servertest.Same(t, name+" with a key for "+string(s),
-				allowed(t, e, route.Method, route.Path, "sk_"+string(s)), s == needed)
+			servertest.Same(t, name+" with a key for "+string(s), allowed(t, e, route.Method, route.Path, "sk_"+string(s)), s == needed)
 		}
 		if !allowed(t, e, route.Method, route.Path, "sk_all") {
 			t.Errorf("%s refuses a key without scopes", name)
@@ -150,35 +150,18 @@ func TestEveryRouteAsksForItsScope(t *testing.T) {
 func TestASecretKeyDoesNotWorkInAPage(t *testing.T) {
 	e := scoped(t)
 	for name, c := range map[string]struct {
-		headers map[string]string
+		headers []string
 		refused bool
 	}{
-		"a page of another site": {map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors",
-			"Sec-Fetch-Dest": "empty", "Origin": "https://shop.example"}, true},
-		"a page of the site": {map[string]string{"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors",
-			"Origin": "https://www.shop.example"}, true},
-		"a page of the same origin": {map[string]string{"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"},
-			false},
-		"curl":                {map[string]string{"User-Agent": "curl/8.14.1", "Accept": "*/*"}, false},
-		"curl with an Origin": {map[string]string{"Origin": "https://shop.example"}, false},
-		"Node's fetch": {map[string]string{"Accept": "*/*", "Accept-Language": "*",
-			"Sec-Fetch-Mode": "cors", "User-Agent": "node"}, false},
-		"Next's fetch, in a route": {map[string]string{"Accept": "*/*", "Accept-Language": "*",
-			"Sec-Fetch-Mode": "cors", "User-Agent": "node",
-			"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, false},
-		"Next's fetch, in middleware": {map[string]string{"Accept": "*/*", "Accept-Language": "*",
-			"Sec-Fetch-Mode": "cors", "User-Agent": "Next.js Middleware"}, false},
-		"a tool that a person started": {map[string]string{"Sec-Fetch-Site": "none"}, false},
+		"a page of another site":       {[]string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "cors", "Origin", shop}, true},
+		"a page of the site":           {[]string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors", "Origin", shop}, true},
+		"a page of the same origin":    {[]string{"Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "cors"}, false},
+		"curl with an Origin":          {[]string{"User-Agent", "curl/8.14.1", "Accept", "*/*", "Origin", shop}, false},
+		"Node's fetch":                 {[]string{"Accept-Language", "*", "Sec-Fetch-Mode", "cors", "User-Agent", "node"}, false},
+		"a tool that a person started": {[]string{"Sec-Fetch-Site", "none"}, false},
 	} {
 		for _, path := range []string{"/v1/verifications", "/v1/quota", "/v1/proofs/redeem"} {
-			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader("{"))
-			r.Header.Set("Content-Type", "application/json")
-			r.Header.Set("Authorization", "Bearer sk_all")
-			for header, value := range c.headers {
-				r.Header.Set(header, value)
-			}
-			w := httptest.NewRecorder()
-			e.ServeHTTP(w, r)
+			w := client{t, e, "192.0.2.1", "sk_all"}.do(http.MethodPost, path, "{", c.headers...)
 			want := http.StatusBadRequest // the key is taken, and the body is no JSON
 			if c.refused {
 				want = http.StatusForbidden
@@ -194,15 +177,12 @@ func TestASecretKeyDoesNotWorkInAPage(t *testing.T) {
 // A key is refused from its end on; the next key of its app is used meanwhile.
 func TestAuthenticateRefusesAKeyFromItsEndOn(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
-		api.New(full{}, api.Keys{
-			{App: "shop", ID: "older", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte("sk_older")),
-				Expires: time.Now().Add(time.Hour)},
-			{App: "shop", ID: "newer", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte("sk_newer"))},
-		}).Register(e)
+		older := keyOf("shop", "sk_older")
+		older.Expires = time.Now().Add(time.Hour)
+		e := serve(full{}, older, keyOf("shop", "sk_newer"))
 		asked := func() (answers string) {
 			for _, key := range []string{"sk_older", "sk_newer"} {
-				answers += fmt.Sprint(" ", client{t, e, "192.0.2.1", key}.do(http.MethodPost, "/v1/quota", "{", "").Code)
+				answers += fmt.Sprint(" ", client{t, e, "192.0.2.1", key}.do(http.MethodPost, "/v1/quota", "{").Code)
 			}
 			return answers
 		}
@@ -213,60 +193,35 @@ func TestAuthenticateRefusesAKeyFromItsEndOn(t *testing.T) {
 	})
 }
 
-// A generated key works for programs on this machine alone, and not through a proxy on it.
+// A generated key works for programs on this machine alone, and not through a proxy on it: TestRequestsOfThisMachine says whose requests
+// those are.
 func TestAGeneratedKeyIsClosedToOthers(t *testing.T) {
-	const secret, public, page = "sk_generated", "pk_generated", "http://localhost:3000"
-	e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
-	api.New(full{}, api.Keys{
-		{App: "default", ID: "secret", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte(secret)), Local: true},
-		{App: "default", ID: "public", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(public)), Local: true,
-			Origins: []string{page}},
-	}).Register(e)
-	for name, c := range map[string]struct {
-		change func(*http.Request)
-		local  bool
-	}{
-		"straight":        {func(*http.Request) {}, true},
-		"a proxy":         {func(r *http.Request) { r.Header.Set("X-Forwarded-For", "203.0.113.9") }, false},
-		"another host":    {func(r *http.Request) { r.Host = "codes.example" }, false},
-		"another machine": {func(r *http.Request) { r.RemoteAddr = "203.0.113.9:5000" }, false},
-	} {
+	keys := api.Keys{keyOf("default", secret), keyOf("default", public)}
+	keys[0].Local, keys[1].Local = true, true
+	e := serve(full{}, keys...)
+	for proxy, want := range map[string]int{"": http.StatusBadRequest, "203.0.113.9": http.StatusForbidden} { // the body is no JSON
 		for _, key := range []string{secret, public} {
-			r := httptest.NewRequest(http.MethodPost, "/v1/verifications", strings.NewReader("{"))
-			r.Host, r.RemoteAddr = "127.0.0.1:8080", "127.0.0.1:5000"
-			r.Header.Set("Authorization", "Bearer "+key)
-			if key == public {
-				r.Header.Set("Origin", page)
+			header := []string{"X-Forwarded-For", proxy}
+			if proxy == "" {
+				header = nil
 			}
-			c.change(r)
-			w := httptest.NewRecorder()
-			e.ServeHTTP(w, r)
-			want := map[bool]int{true: http.StatusUnsupportedMediaType, false: http.StatusForbidden}[c.local]
-			servertest.Same(t, name+", "+key, w.Code, want)
-			servertest.Same(t, name+", "+key+" says why", strings.Contains(w.Body.String(), "generated"), !c.local)
+			w := client{t, e, "127.0.0.1", key}.do(http.MethodPost, "http://127.0.0.1:8080/v1/verifications", "{", header...)
+			servertest.Same(t, proxy+", "+key, w.Code, want)
+			servertest.Same(t, proxy+", "+key+" says why", strings.Contains(w.Body.String(), "generated"), proxy != "")
 		}
 	}
 }
 
-// Only a caller with a secret key chooses the request's ID.
+// A key that is not known is refused, and only a caller with a secret key chooses the request's ID.
 func TestRequestIDOfACaller(t *testing.T) {
-	keys := api.Keys{
-		{App: "shop", ID: "b", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte("sk_b"))},
-		{App: "shop", ID: "p", Kind: verification.Browser, SHA256: sha256.Sum256([]byte("pk_p")), Origins: []string{"https://shop.example"}},
-	}
-	e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
-	api.New(full{}, keys).Register(e)
+	e := serve(full{}, keyOf("shop", secret), keyOf("shop", public))
 	const own = "order-7f3a9c2e41b0"
-	for key, chooses := range map[string]bool{"sk_b": true, "pk_p": false, "sk_unknown": false, "": false} {
-		r, w := httptest.NewRequest(http.MethodPost, "/v1/verifications", strings.NewReader("x")), httptest.NewRecorder()
-		r.Header = http.Header{"Authorization": {"Bearer " + key}, "Origin": {"https://shop.example"}, "X-Request-Id": {own}}
-		if key == "sk_b" {
-			r.Header.Del("Origin") // a page may not use it
-		}
-		e.ServeHTTP(w, r)
+	for key, want := range map[string]int{secret: http.StatusBadRequest, public: http.StatusBadRequest, // the body is no JSON
+		secret + "x": http.StatusUnauthorized, secret[:10]: http.StatusUnauthorized, "": http.StatusUnauthorized} {
+		w := client{t, e, "192.0.2.1", key}.do(http.MethodPost, "/v1/verifications", "x", "X-Request-Id", own)
 		id := w.Header().Get("X-Request-Id")
-		if (id == own) != chooses || !strings.Contains(w.Body.String(), `"request_id":"`+id+`"`) {
-			t.Errorf("%q: %s %s", key, id, w.Body)
+		if w.Code != want || (id == own) != (key == secret) || !strings.Contains(w.Body.String(), `"request_id":"`+id+`"`) {
+			t.Errorf("%q: %d %s %s", key, w.Code, id, w.Body)
 		}
 	}
 }

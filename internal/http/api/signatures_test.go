@@ -37,49 +37,46 @@ func (s signing) event(at time.Time, token, kind string, change ...func(string) 
 	for _, c := range change {
 		sum = c(sum)
 	}
-	return fmt.Sprintf(`{"signature":{"timestamp":%q,"token":%q,"signature":%q},"kind":%q,"tag":%q}`, stamp, token,
-		sum, kind, eventID)
+	return fmt.Sprintf(`{"signature":{"timestamp":%q,"token":%q,"signature":%q},"kind":%q,"tag":%q}`, stamp, token, sum, kind, eventID)
 }
 
 // A signature is good for one request, whatever the rest of the body says, on all replicas and as
 // long as its time is accepted.
 func TestASignatureIsGoodOnce(t *testing.T) {
-	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) { signing{r}.isGoodOnce() })
-}
-
-func (s signing) isGoodOnce() {
-	one, two := s.replica(), s.replica()
-	early := time.Now().Add(reports.MaxAge) // signed by a clock that is ahead
-	first := s.event(early, "abc", "ok")
-	answer := one.post(here, "", first, http.StatusNoContent)
-	if len(one.events.heard) != 1 {
-		s.Fatal("the first was not heard")
-	}
-	stamp := fmt.Sprint(early.Unix())
-	last := len(stamp) - 1
-	split := strings.NewReplacer(`"`+stamp+`"`, `"`+stamp[:last]+`"`, `"abc"`, `"`+stamp[last:]+`abc"`).Replace(first)
-	for _, wait := range []time.Duration{0, time.Minute, 2*reports.MaxAge - time.Minute} {
-		s.Sleep(wait)
-		for _, x := range []*providerAPI{one, two} {
-			for _, body := range []string{first, s.event(early, "abc", "spam"),
-				s.event(early, "abc", "spam", strings.ToUpper)} {
-				again := x.post(here, "", body, http.StatusNoContent)
-				if len(x.events.heard) != 0 || !slices.Equal(x.counts, []string{"post replayed"}) {
-					s.Errorf("after %v: heard %v, %v", wait, x.events.heard, x.counts)
-				}
-				if again.Body.String() != answer.Body.String() || len(again.Header()) != len(answer.Header()) {
-					s.Errorf("the answer differs: %v and %v", again.Header(), answer.Header())
+	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+		s := signing{r}
+		one, two := s.replica(), s.replica()
+		early := time.Now().Add(reports.MaxAge) // signed by a clock that is ahead
+		first := s.event(early, "abc", "ok")
+		answer := one.post(here, "", first, http.StatusNoContent)
+		if len(one.events.heard) != 1 {
+			s.Fatal("the first was not heard")
+		}
+		stamp := fmt.Sprint(early.Unix())
+		last := len(stamp) - 1
+		split := strings.NewReplacer(`"`+stamp+`"`, `"`+stamp[:last]+`"`, `"abc"`, `"`+stamp[last:]+`abc"`).Replace(first)
+		for _, wait := range []time.Duration{0, time.Minute, 2*reports.MaxAge - time.Minute} {
+			s.Sleep(wait)
+			for _, x := range []*providerAPI{one, two} {
+				for _, body := range []string{first, s.event(early, "abc", "spam"), s.event(early, "abc", "spam", strings.ToUpper)} {
+					again := x.post(here, "", body, http.StatusNoContent)
+					if len(x.events.heard) != 0 || !slices.Equal(x.counts, []string{"post replayed"}) {
+						s.Errorf("after %v: heard %v, %v", wait, x.events.heard, x.counts)
+					}
+					if again.Body.String() != answer.Body.String() || len(again.Header()) != len(answer.Header()) {
+						s.Errorf("the answer differs: %v and %v", again.Header(), answer.Header())
+					}
 				}
 			}
 		}
-	}
-	one.post(here, "", split, http.StatusUnauthorized) // a time without its last digit is long ago
-	one.post(here, "", s.event(early, "abe", "ok"), http.StatusNoContent)
-	servertest.Same(s, "heard of another token at the same time", len(one.events.heard), 1)
-	s.Sleep(time.Second)
-	one.post(here, "", first, http.StatusUnauthorized) // too old by now
-	one.post(here, "", s.event(time.Now(), "abd", "spam"), http.StatusNoContent)
-	servertest.Same(s, "heard of another token", len(one.events.heard), 1)
+		one.post(here, "", split, http.StatusUnauthorized) // a time without its last digit is long ago
+		one.post(here, "", s.event(early, "abe", "ok"), http.StatusNoContent)
+		servertest.Same(s, "heard of another token at the same time", len(one.events.heard), 1)
+		s.Sleep(time.Second)
+		one.post(here, "", first, http.StatusUnauthorized) // too old by now
+		one.post(here, "", s.event(time.Now(), "abd", "spam"), http.StatusNoContent)
+		servertest.Same(s, "heard of another token", len(one.events.heard), 1)
+	})
 }
 
 // A request that could not be recorded may be repeated with its signature, and one that is forged
@@ -91,47 +88,43 @@ func TestAFailedRequestUsesNoSignature(t *testing.T) {
 			if away {
 				r.LoseLimiter()
 			}
-			signing{r}.losesNone()
+			s := signing{r}
+			x := s.replica()
+			heard := func(body string, err error, status, events int) {
+				s.Helper()
+				x.events.err = err
+				x.post(here, "", body, status)
+				servertest.Same(s, "heard of "+body, len(x.events.heard), events)
+			}
+			body := s.event(time.Now(), "abc", "spam")
+			heard(strings.Replace(body, `"abc"`, `"abd"`, 1), nil, http.StatusUnauthorized, 0)
+			heard(body+"{}", nil, http.StatusUnauthorized, 0)
+			for range 3 {
+				heard(body, fault.Unavailable, http.StatusServiceUnavailable, 1)
+			}
+			heard(body, nil, http.StatusNoContent, 1)
+			heard(body, nil, http.StatusNoContent, 0)
 		})
 	}
-}
-
-func (s signing) losesNone() {
-	x := s.replica()
-	heard := func(body string, err error, status, events int) {
-		s.Helper()
-		x.events.err = err
-		x.post(here, "", body, status)
-		servertest.Same(s, "heard of "+body, len(x.events.heard), events)
-	}
-	body := s.event(time.Now(), "abc", "spam")
-	heard(strings.Replace(body, `"abc"`, `"abd"`, 1), nil, http.StatusUnauthorized, 0)
-	heard(body+"{}", nil, http.StatusUnauthorized, 0)
-	for range 3 {
-		heard(body, fault.Unavailable, http.StatusServiceUnavailable, 1)
-	}
-	heard(body, nil, http.StatusNoContent, 1)
-	heard(body, nil, http.StatusNoContent, 0)
 }
 
 // Of a hundred copies at once one is heard.
 func TestCopiesAtOnce(t *testing.T) {
-	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) { signing{r}.copiesAtOnce() })
-}
-
-func (s signing) copiesAtOnce() {
-	x := s.replica()
-	body := s.event(time.Now(), "abc", "ok")
-	var copies sync.WaitGroup
-	for range 100 {
-		copies.Go(func() {
-			w := httptest.NewRecorder()
-			x.h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, here, strings.NewReader(body)))
-			servertest.Same(s, "status", w.Code, http.StatusNoContent)
-		})
-	}
-	copies.Wait()
-	slices.Sort(x.counts)
-	servertest.Same(s, "heard of all", len(x.events.heard), 1)
-	servertest.Same(s, "counted", fmt.Sprint(slices.Compact(x.counts)), "[post delivered post replayed]")
+	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+		s := signing{r}
+		x := s.replica()
+		body := s.event(time.Now(), "abc", "ok")
+		var copies sync.WaitGroup
+		for range 100 {
+			copies.Go(func() {
+				w := httptest.NewRecorder()
+				x.h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, here, strings.NewReader(body)))
+				servertest.Same(s, "status", w.Code, http.StatusNoContent)
+			})
+		}
+		copies.Wait()
+		slices.Sort(x.counts)
+		servertest.Same(s, "heard of all", len(x.events.heard), 1)
+		servertest.Same(s, "counted", fmt.Sprint(slices.Compact(x.counts)), "[post delivered post replayed]")
+	})
 }

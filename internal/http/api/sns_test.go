@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -24,8 +23,7 @@ type accepting struct {
 	err      error
 }
 
-func (a accepting) ConfirmSubscription(ctx context.Context, provider string,
-	confirm func(context.Context) error) (bool, error) {
+func (a accepting) ConfirmSubscription(ctx context.Context, provider string, confirm func(context.Context) error) (bool, error) {
 	if a.err != nil || !a.accepted || provider != "post" {
 		return false, a.err
 	}
@@ -46,8 +44,7 @@ func TestEventsOfATopic(t *testing.T) {
 	body := string(a.Sign(note))
 	for range 2 { // a repetition is recorded once by package reports
 		x.post(here, "", body, http.StatusNoContent)
-		if len(x.events.heard) != 1 || x.events.heard[0].Meaning != reports.BouncedForGood ||
-			x.events.heard[0].Send.String() != eventID {
+		if len(x.events.heard) != 1 || x.events.heard[0].Meaning != reports.BouncedForGood || x.events.heard[0].Send.String() != eventID {
 			t.Errorf("heard %+v", x.events.heard)
 		}
 	}
@@ -57,8 +54,7 @@ func TestEventsOfATopic(t *testing.T) {
 	ingested := func(status int, count, body string) {
 		t.Helper()
 		x.post(here, "", body, status)
-		if len(x.events.heard) != 0 || !slices.Equal(x.counts, []string{"post " + count}) ||
-			!slices.Contains(api.ProviderOutcomes(), count) {
+		if len(x.events.heard) != 0 || !slices.Equal(x.counts, []string{"post " + count}) || !slices.Contains(api.ProviderOutcomes(), count) {
 			t.Errorf("%.60s: heard %v, %v", body, x.events.heard, x.counts)
 		}
 	}
@@ -70,26 +66,13 @@ func TestEventsOfATopic(t *testing.T) {
 	ingested(http.StatusUnauthorized, "forged", string(a.Sign(old)))
 	ingested(http.StatusBadRequest, "malformed", string(a.Sign(snstest.Notification("[1]", time.Now()))))
 	ingested(http.StatusNoContent, "ignored",
-		string(a.Sign(snstest.Notification("Successfully validated SNS topic for Amazon SES event publishing.",
-			time.Now()))))
-	ingested(http.StatusNoContent, "unsubscribed",
-		string(a.Sign(snstest.Confirmation("UnsubscribeConfirmation", "abc", time.Now()))))
+		string(a.Sign(snstest.Notification("Successfully validated SNS topic for Amazon SES event publishing.", time.Now()))))
+	ingested(http.StatusNoContent, "unsubscribed", string(a.Sign(snstest.Confirmation("UnsubscribeConfirmation", "abc", time.Now()))))
 
 	away := snstest.New(t)
 	away.Answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }
 	x = subscriber(t, away, &accepting{})
-	if rec := post(x, string(away.Sign(note))); rec.Code != http.StatusServiceUnavailable || len(x.events.heard) != 0 ||
-		!slices.Equal(x.counts, []string{"post unavailable"}) {
-		t.Errorf("without a certificate: %d, %v", rec.Code, x.counts)
-	}
-}
-
-func post(x *providerAPI, body string) *httptest.ResponseRecorder {
-	req := httptest.NewRequest(http.MethodPost, here, strings.NewReader(body))
-	req.Header.Set("Content-Type", "text/plain; charset=UTF-8")
-	rec := httptest.NewRecorder()
-	x.h.ServeHTTP(rec, req)
-	return rec
+	ingested(http.StatusServiceUnavailable, "unavailable", string(away.Sign(note))) // without a certificate
 }
 
 // A subscription is confirmed only if an administrator accepted it, and only one of the topic.
@@ -106,10 +89,8 @@ func TestSubscriptionsOfATopic(t *testing.T) {
 	}{
 		{accepting{}, string(a.Sign(asks)), http.StatusNoContent, "unconfirmed", 0},
 		{accepting{err: errors.New("down")}, string(a.Sign(asks)), http.StatusServiceUnavailable, "unavailable", 0},
-		{accepting{accepted: true}, strings.Replace(string(a.Sign(asks)), `"abc"`, `"abd"`, 1), http.StatusUnauthorized,
-			"forged", 0},
-		{accepting{accepted: true}, strings.ReplaceAll(string(a.Sign(asks)), "ses-events", "others"),
-			http.StatusUnauthorized, "forged", 0},
+		{accepting{accepted: true}, strings.Replace(string(a.Sign(asks)), `"abc"`, `"abd"`, 1), http.StatusUnauthorized, "forged", 0},
+		{accepting{accepted: true}, strings.ReplaceAll(string(a.Sign(asks)), "ses-events", "others"), http.StatusUnauthorized, "forged", 0},
 		{accepting{accepted: true}, string(a.Sign(asks)), http.StatusNoContent, "subscribed", 1},
 	} {
 		*admin = c.admin

@@ -116,8 +116,7 @@ func resetsAQuota(t *testing.T, browser chromium) {
 	w.leads(page, chromedp.KeyEvent("jkjk"+kb.Enter))
 	w.says(`document.querySelector("h1").innerText + " " + document.querySelector(".next").innerText`,
 		"Refused 3 times since 2026-03-04 22:03:01 (rule minute)", "They can ask again at 22:03:44;")
-	w.says(`document.querySelector("[data-zone]").innerText + document.querySelector("h1 time").title`,
-		"UTC+82026-03-04 14:03:01 UTC")
+	w.says(`document.querySelector("[data-zone]").innerText + document.querySelector("h1 time").title`, "UTC+82026-03-04 14:03:01 UTC")
 	// The two seconds for which the button says so end when the test has them end.
 	name := w.eval(`Object.defineProperty(navigator, "clipboard", { value: { writeText: async (t) => { window.copied = t } } });
 		window.setTimeout = (run) => { window.over = run }; document.querySelector("[data-copy]").textContent`)
@@ -140,8 +139,7 @@ func resetsAQuota(t *testing.T, browser chromium) {
 	w.leads(page+"?done=quota.reset", chromedp.SetValue(chromedp.CSS("#reason"), "ticket 7"), reset)
 	w.says(
 		`document.querySelector("[role=status]").innerText + !document.querySelector(".pips").innerText.includes("free in")`, "The quota is reset", "true")
-	w.leads("/admin/acts", chromedp.Click(chromedp.CSS(".menu summary")),
-		chromedp.Click(chromedp.CSS(`nav a[href="/admin/acts"]`)))
+	w.leads("/admin/acts", chromedp.Click(chromedp.CSS(".menu summary")), chromedp.Click(chromedp.CSS(`nav a[href="/admin/acts"]`)))
 	w.says(`document.querySelector("tbody tr").innerText`, "reset the quota", "ticket 7", "done", "a•••@example.com")
 	r.Acts("admin|quota.reset|begun||a•••@example.com|ticket 7", "admin|quota.reset|done||a•••@example.com|ticket 7")
 	// A reason that is typed into an ended session is there again after the login.
@@ -160,8 +158,7 @@ func worksTheList(t *testing.T, browser chromium) {
 	row := busy(r)
 	w := openWindow(r, browser)
 	w.logIn()
-	for _, c := range []struct{ keys, row string }{{"j", "0"}, {"jj", "2"}, {"k", "1"}, {"kkk", "0"},
-		{"jjjjjjjjjjj", "5"}} {
+	for _, c := range []struct{ keys, row string }{{"j", "0"}, {"jj", "2"}, {"k", "1"}, {"kkk", "0"}, {"jjjjjjjjjjj", "5"}} {
 		w.do(chromedp.KeyEvent(c.keys))
 		w.says(`String([...document.querySelectorAll("a[data-row]")].indexOf(document.activeElement))`, c.row)
 	}
@@ -206,8 +203,7 @@ func worksTheList(t *testing.T, browser chromium) {
 		w.says(`document.querySelector("[data-zone]").innerText + " " + document.querySelector("tbody .date").innerText.trim() + " " +
 			document.querySelector("tbody time").innerText.slice(-8, -3) + " " + document.documentElement.lang`, c.want)
 	}
-	w.leads("/admin/webhooks", chromedp.Focus(chromedp.CSS(".menu summary")),
-		chromedp.KeyEvent(kb.Enter+kb.Tab+kb.Tab+kb.Tab+kb.Enter))
+	w.leads("/admin/webhooks", chromedp.Focus(chromedp.CSS(".menu summary")), chromedp.KeyEvent(kb.Enter+kb.Tab+kb.Tab+kb.Tab+kb.Enter))
 	w.quietAt()
 }
 
@@ -237,8 +233,7 @@ func followsTheList(t *testing.T, browser chromium) {
 	r.finish(s, store.Outcome{Status: store.Sent, Provider: "mx.example.net", ProviderCode: "250"})
 	w.until(top + `.includes("mx.example.net") && ` + top + `.includes("9 min")`)
 	w.says(`document.activeElement.closest("tr").innerText`, s.To)
-	if zone := w.eval(`document.querySelector("tbody time").textContent`); strings.Contains(zone,
-		s.LoggedAt.UTC().Format("15:04:05.000")) {
+	if zone := w.eval(`document.querySelector("tbody time").textContent`); strings.Contains(zone, s.LoggedAt.UTC().Format("15:04:05.000")) {
 		t.Errorf("the changed row's time is not the reader's: %s", zone)
 	}
 	w.quietAt()

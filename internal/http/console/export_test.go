@@ -71,14 +71,11 @@ func TestExport(t *testing.T) {
 	for _, query := range []string{"?limit=5", "?cursor=" + cursor, "?newer=" + cursor, "?status=lost"} {
 		want(t, b.Get("/v1/admin/sends.csv"+query), http.StatusUnprocessableEntity)
 	}
-	rec = b.Get("/v1/admin/sends.csv?reference=" + url.QueryEscape(s.Reference) + "&status=sent&recipient=" +
-		s.Recipient.String())
+	rec = b.Get("/v1/admin/sends.csv?reference=" + url.QueryEscape(s.Reference) + "&status=sent&recipient=" + s.Recipient.String())
 	servertest.Same(t, "rows of a filter", len(exportOf(t, rec.Body.Bytes())), 1)
 	acts := r.Entries(auth.ActionExport)
-	if len(acts) != 4 || acts[0].Outcome != store.AuditDone || acts[0].Completes != acts[1].ID ||
-		acts[0].Detail != "rows=1" ||
-		acts[1].Outcome != store.AuditBegun || acts[1].Detail != "status=sent reference recipient" ||
-		acts[1].Who != "admin" ||
+	if len(acts) != 4 || acts[0].Outcome != store.AuditDone || acts[0].Completes != acts[1].ID || acts[0].Detail != "rows=1" ||
+		acts[1].Outcome != store.AuditBegun || acts[1].Detail != "status=sent reference recipient" || acts[1].Who != "admin" ||
 		acts[1].Recipient != s.Recipient || acts[1].To != "a•••@example.com" {
 		t.Errorf("%+v", acts)
 	}
@@ -118,17 +115,23 @@ func exported(t *testing.T, base string) io.Reader {
 	return resp.Body
 }
 
+// refusedOften writes n rows of refusals.
+func (r *rig) refusedOften(n int, reference string) {
+	r.Helper()
+	var rows []store.SendOrRefusal
+	for i := range n {
+		rows = append(rows, store.SendOrRefusal{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop", Channel: "email",
+			Labels: store.Labels{Reference: reference}}, Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
+	}
+	r.Must(r.Store.RecordRefusals(r.Context(), rows))
+}
+
 // Many pages, longer than the server waits for an answer; and a database that goes away in the
 // middle breaks the file off.
 func TestExportStreams(t *testing.T) {
 	r, base := served(t)
 	const n = 5*frame.MaxPageRows + 17
-	var rows []store.SendOrRefusal
-	for i := range n {
-		rows = append(rows, store.SendOrRefusal{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop",
-			Channel: "email"}, Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
-	}
-	r.Must(r.Store.RecordRefusals(t.Context(), rows))
+	r.refusedOften(n, "")
 	get := func() ([]byte, error) { return io.ReadAll(exported(t, base)) }
 	pages, away := 0, 99
 	r.Store.SetFault(func(method string) sqlitetest.Fault {
@@ -189,8 +192,8 @@ func TestOutcomes(t *testing.T) {
 		inFile[row["id"]] = row
 	}
 	listed := map[string]map[string]any{}
-	for _, row := range b.Script(http.StatusOK, "GET", "/v1/admin/sends", "")["sends"].([]any) {
-		listed[row.(map[string]any)["id"].(string)] = row.(map[string]any)
+	for _, row := range b.List("sends", "/v1/admin/sends") {
+		listed[row["id"].(string)] = row
 	}
 	for _, c := range []struct {
 		id      uuid.UUID
@@ -205,12 +208,10 @@ func TestOutcomes(t *testing.T) {
 		for how, row := range map[string]map[string]any{
 			"in a list": listed[id], "alone": b.Script(http.StatusOK, "GET", "/v1/admin/sends/"+id, ""),
 		} {
-			servertest.Same(t, fmt.Sprint(how, " ", c.outcome), fmt.Sprint(row["outcome"], row["outcome_at"]),
-				fmt.Sprint(c.outcome, at))
+			servertest.Same(t, fmt.Sprint(how, " ", c.outcome), fmt.Sprint(row["outcome"], row["outcome_at"]), fmt.Sprint(c.outcome, at))
 		}
 		cells := strings.ReplaceAll(fmt.Sprint(c.outcome, at), "<nil>", "")
-		servertest.Same(t, fmt.Sprint("exported ", c.outcome), inFile[id]["outcome"]+inFile[id]["outcome_at"],
-			strings.TrimSpace(cells))
+		servertest.Same(t, fmt.Sprint("exported ", c.outcome), inFile[id]["outcome"]+inFile[id]["outcome_at"], strings.TrimSpace(cells))
 	}
 }
 
@@ -228,18 +229,14 @@ func TestExportsAreBounded(t *testing.T) {
 
 func TestHarmless(t *testing.T) {
 	for cell, want := range map[string]string{
-		"": "", "a=b": "a=b", "1-2": "1-2", "'x": "'x", "=1+1": "'=1+1", "+49•••": "'+49•••", "-1": "'-1",
-		"@SUM(A1)": "'@SUM(A1)",
-		"%x":       "'%x", "|x": "'|x", "％x": "'％x", " |cmd": "' |cmd", "50%": "50%", "x;%y": "x;'%y", "\tx": "'\tx",
-		"\rx": "'\rx", "\nx": "'\nx",
-		"\t=1": "'\t'=1", "\x00=1": "'\x00=1", " =1": "' =1", "\u00a0+1": "'\u00a0+1", "\u3000@x": "'\u3000@x",
-		"＝1": "'＝1", "＠x": "'＠x",
-		"\u200b=1": "'\u200b=1", "\xff=1": "\ufffd=1",
+		"": "", "a=b": "a=b", "1-2": "1-2", "'x": "'x", "=1+1": "'=1+1", "+49•••": "'+49•••", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)",
+		"%x": "'%x", "|x": "'|x", "％x": "'％x", " |cmd": "' |cmd", "50%": "50%", "x;%y": "x;'%y", "\tx": "'\tx", "\rx": "'\rx",
+		"\nx": "'\nx", "\t=1": "'\t'=1", "\x00=1": "'\x00=1", " =1": "' =1", "\u00a0+1": "'\u00a0+1", "\u3000@x": "'\u3000@x", "＝1": "'＝1",
+		"＠x": "'＠x", "\u200b=1": "'\u200b=1", "\xff=1": "\ufffd=1",
 		// Where lines are divided at semicolons, tabs or bars, or a line's end counts in the midst
 		// of a cell.
-		"x;=1;": "x;'=1;", ";+1": ";'+1", "x\t=1": "x\t'=1", "x|\u00a0@y": "x|'\u00a0@y", "x\r\n=1": "x\r\n'=1",
-		"x;\"=1\";": "x;'\"=1\";",
-		"a\r\nb":    "a\r\nb", "a; b, -1": "a; b, -1", "x;;y": "x;;y",
+		"x;=1;": "x;'=1;", ";+1": ";'+1", "x\t=1": "x\t'=1", "x|\u00a0@y": "x|'\u00a0@y", "x\r\n=1": "x\r\n'=1", "x;\"=1\";": "x;'\"=1\";",
+		"a\r\nb": "a\r\nb", "a; b, -1": "a; b, -1", "x;;y": "x;;y",
 	} {
 		servertest.Same(t, cell, withoutFormula(cell), want)
 	}

@@ -12,9 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/store"
@@ -35,19 +33,14 @@ func TestOtherSitesCannotPost(t *testing.T) {
 	want(t, b.Get("/admin", "Sec-Fetch-Site", "cross-site"), http.StatusOK)
 	// browsers before 2023 send Origin alone
 	for _, site := range []string{"", "same-origin"} {
-		want(t, b.Post("/admin/search", form, "Sec-Fetch-Site", site, "Origin", "https://console.example"),
-			http.StatusSeeOther)
+		want(t, b.Post("/admin/search", form, "Sec-Fetch-Site", site, "Origin", "https://console.example"), http.StatusSeeOther)
 	}
+	// a program says no site, but has a token
 	suppress := `{"channel":"email","to":"ana@example.com","reason":"asked for it"}`
 	asProgram := []string{"Content-Type", "application/json", "Sec-Fetch-Site", ""}
 	want(t, b.Do(http.MethodPost, "/v1/admin/suppressions", suppress, asProgram...), http.StatusForbidden)
 	want(t, b.Do(http.MethodPost, "/v1/admin/suppressions", suppress,
 		append(asProgram, "Authorization", "Bearer "+consoletest.Token)...), http.StatusCreated)
-	const body = `{"channel":"email","to":"ana@example.com"}` // a program says no site, but has a token
-	program := []string{"Content-Type", "application/json", "Sec-Fetch-Site", "", "Authorization",
-		"Bearer " + consoletest.Token}
-	want(t, b.Do(http.MethodPost, "/v1/admin/search", body, program...), http.StatusOK)
-	want(t, b.Do(http.MethodPost, "/v1/admin/search", body, program[:4]...), http.StatusForbidden)
 }
 
 func TestOnlyAssetsAreServed(t *testing.T) {
@@ -112,26 +105,6 @@ func TestPagesNameTextsThatExist(t *testing.T) {
 	}
 	if _, err := texts.ForConsole("").T("none"); err == nil {
 		t.Error("a text that does not exist is no error")
-	}
-}
-
-// The code of a caller is not kept, so no page offers to send it again.
-func TestACallersCodeIsNotSentAgain(t *testing.T) {
-	now := consoletest.Start
-	for _, callers := range []bool{false, true} {
-		v := store.Verification{Sealed: []byte{1}, ExpiresAt: now.Add(time.Minute), MaxAttempts: 5,
-			CallerChecks: callers}
-		story := store.SendDetails{Send: store.SendOrRefusal{Send: store.Send{Recipient: recipient.Hash{1}}},
-			Verification: &v, Now: now}
-		var offered []string
-		for _, d := range sendActions {
-			if d.appliesTo(story) {
-				offered = append(offered, d.Path)
-			}
-		}
-		if resends := slices.Contains(offered, "resend"); resends == callers || !slices.Contains(offered, "cancel") {
-			t.Errorf("a caller's %v: %v", callers, offered)
-		}
 	}
 }
 

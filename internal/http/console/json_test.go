@@ -26,8 +26,7 @@ func TestRefusalByFailuresThatHaveLeft(t *testing.T) {
 	r := newRig(t)
 	terms := r.Svc.Terms()
 	p := terms.Purposes["login"]
-	p.Policy.Rules = append(slices.Clone(p.Policy.Rules),
-		quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: time.Hour},
+	p.Policy.Rules = append(slices.Clone(p.Policy.Rules), quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: time.Hour},
 		quota.Rule{Name: "stricter", Scope: quota.Recipient, Limit: 1, Window: time.Hour, Observe: true})
 	terms.Purposes = map[string]policy.Purpose{"login": p}
 	r.Svc.Change(terms)
@@ -36,8 +35,7 @@ func TestRefusalByFailuresThatHaveLeft(t *testing.T) {
 	rec := b.Get("/admin/sends/" + row.ID.String())
 	contains(t, rec, "They can ask again now.")
 	lacks(t, rec, "more than the recipient", `pips-name">failures`, "stricter")
-	rules := b.Script(http.StatusOK, "GET", "/v1/admin/sends/"+row.ID.String(),
-		"")["quota"].(map[string]any)["rules"].([]any)
+	rules := b.Script(http.StatusOK, "GET", "/v1/admin/sends/"+row.ID.String(), "")["quota"].(map[string]any)["rules"].([]any)
 	servertest.Same(t, "len(rules)", len(rules), 3)
 }
 
@@ -57,8 +55,7 @@ func TestRefusalShowsWhatLedToIt(t *testing.T) {
 	lacks(t, rec, "<b>hour</b>", "desk")
 	got := b.Script(http.StatusOK, "GET", "/v1/admin/sends/"+row.ID.String(), "")
 	related := got["related"].([]any)
-	if len(related) != 2 || related[0].(map[string]any)["id"] != sent.ID.String() ||
-		related[1].(map[string]any)["id"] != row.ID.String() {
+	if len(related) != 2 || related[0].(map[string]any)["id"] != sent.ID.String() || related[1].(map[string]any)["id"] != row.ID.String() {
 		t.Errorf("related: %v", related)
 	}
 }
@@ -70,8 +67,7 @@ func TestUnknownSends(t *testing.T) {
 	for _, path := range []string{"x", "0198f2b0-0000-7000-8000-000000000001", "{" + id + "}", "urn:uuid:" + id,
 		strings.ReplaceAll(id, "-", ""), "%00", strings.Repeat("a", 3000)} {
 		rec := want(t, b.Get("/v1/admin/sends/"+path), http.StatusNotFound)
-		servertest.Same(t, "rec.Header().Get('Content-Type')", rec.Header().Get("Content-Type"),
-			"application/problem+json")
+		servertest.Same(t, "rec.Header().Get('Content-Type')", rec.Header().Get("Content-Type"), "application/problem+json")
 		contains(t, want(t, b.Get("/admin/sends/"+path), http.StatusNotFound), "No such send")
 	}
 	want(t, b.Get("/v1/admin/sends/"+strings.ToUpper(id)), http.StatusOK)
@@ -99,6 +95,5 @@ func TestSearchJSON(t *testing.T) {
 		}
 	}
 	b.Script(http.StatusBadRequest, "POST", "/v1/admin/search", `{"channel":"email","to":"ana@example.com","x":1}`)
-	b.Script(http.StatusUnprocessableEntity, "POST", "/v1/admin/search?limit=0",
-		`{"channel":"email","to":"ana@example.com"}`)
+	b.Script(http.StatusUnprocessableEntity, "POST", "/v1/admin/search?limit=0", `{"channel":"email","to":"ana@example.com"}`)
 }

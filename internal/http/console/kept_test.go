@@ -5,16 +5,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/http/console/explain"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
-	"sendcode/internal/verify/support"
 )
 
 const wasKept = "Your session had ended before this was sent"
@@ -32,40 +31,58 @@ func logInTo(b *consoletest.Browser, page string) string {
 	return want(b.T, b.Get(page), http.StatusOK).Body.String()
 }
 
+// drawnForm is a form of a page: what a browser sends, and what its page shows of that when it is drawn again.
+type drawnForm struct {
+	page   string
+	fields url.Values
+	shows  []string
+}
+
+// forms are all forms that are kept, by the path that they are sent to; one that ends with a question mark is another of the same path.
+// The lists have rows with forms.
+func (r *rig) forms() map[string]drawnForm {
+	r.Helper()
+	sent := explain.SendPageAddress(r.sent("ana@example.com").ID)
+	address := r.suppress("bo@example.com", "asked").String()
+	pause := r.pausedPrefix("+49151").ID.String()
+	r.PutAccount(store.Account{Name: "mei", Role: "reader", Password: "x"})
+	return map[string]drawnForm{
+		"/admin/suppressions": {"/admin/suppressions", url.Values{"channel": {"sms"}, "to": {"+4915112345678"}, "app": {"shop"}, "days": {"7"}},
+			[]string{`<option value="sms" selected>`, `name="app" value="shop"`, `value="7"`}},
+		// the second row of a list that a filter selects
+		"/admin/suppressions/lift?state=all": {"/admin/suppressions?state=all", url.Values{"channel": {"email"}, "address": {address}, "app": {""}},
+			[]string{"<details open>"}},
+		"/admin/prefixes/lift":     {"/admin/prefixes", url.Values{"id": {pause}}, []string{"<details open>"}},
+		"/admin/acts/subscription": {"/admin/acts", url.Values{"provider": {"ses"}}, []string{"<details open>", "<option selected>ses"}},
+		"/admin/accounts": {"/admin/accounts", url.Values{"do": {"add"}, "name": {"bea"}, "role": {"operator"}},
+			[]string{`name="name" value="bea"`, `<option value="operator" selected>`}},
+		"/admin/accounts?": {"/admin/accounts", url.Values{"do": {"role"}, "name": {"mei"}, "role": {"owner"}}, []string{"<details open>",
+			`<select id="role-mei" name="role"><option value="reader">reader</option><option value="operator">operator</option><option value="owner" selected>`}},
+		sent + "/erase": {sent + "?do=erase", url.Values{"sure": {"yes"}}, []string{sent + "/erase"}},
+		"/admin/search": {"/admin", url.Values{"q": {"bo@example.com"}}, []string{`value="bo@example.com"`}},
+		"/admin/preview": {"/admin/preview", url.Values{"app": {"shop"}, "purpose": {"login"}, "to": {"cy@example.com"}, "locale": {"es"}},
+			[]string{`name="to" value="cy@example.com"`, "<option selected>es"}},
+		"/admin/webhooks": {"/admin/webhooks", url.Values{"app": {"shop"}, "event": {"send.bounced"}}, []string{"<option selected>send.bounced"}},
+	}
+}
+
+// needsNoReason are the paths of forms without a field for a reason.
+var needsNoReason = []string{"/admin/search", "/admin/preview", "/admin/webhooks"}
+
 // Each form comes back filled on its page after the login, once; nothing is done until it is sent again, and that is as ever.
 func TestKeptForm(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Webhooks = &sampler{} })
 	b := r.LoggedIn()
-	sent := explain.SendPageAddress(r.sent("ana@example.com").ID)
-	_, hash := r.recipient("bo@example.com")
-	bo := support.SuppressRequest{Channel: "email", To: "bo@example.com", Reason: "asked"}
-	r.Must(r.Svc.Desk.Suppress(r.Context(), bo, r.act(auth.ActionSuppress)))
-	pause := r.pausedPrefix("+49151")
-	r.PutAccount(store.Account{Name: "mei", Role: "reader", Password: "x"})
-	const reason = `name="reason" value="ticket 7"`
-	for path, form := range map[string]struct {
-		page   string
-		fields url.Values
-		shows  []string
-	}{
-		"/admin/suppressions": {"/admin/suppressions", url.Values{"channel": {"sms"}, "to": {"+4915112345678"}, "app": {"shop"}, "days": {"7"}},
-			[]string{`<option value="sms" selected>`, `name="to" value="&#43;4915112345678"`, `name="app" value="shop"`, `value="7"`, reason}},
-		"/admin/suppressions/lift?state=all": {"/admin/suppressions?state=all", url.Values{"channel": {"email"}, "address": {hash.String()}, "app": {""}},
-			[]string{"<details open>", reason}},
-		"/admin/prefixes/lift":     {"/admin/prefixes", url.Values{"id": {pause.ID.String()}}, []string{"<details open>", reason}},
-		"/admin/acts/subscription": {"/admin/acts", url.Values{"provider": {"ses"}}, []string{"<details open>", "<option selected>ses", reason}},
-		"/admin/accounts": {"/admin/accounts", url.Values{"do": {"add"}, "name": {"bea"}, "role": {"operator"}},
-			[]string{`name="name" value="bea"`, `<option value="operator" selected>`, `value="ticket 7"`}},
-		"/admin/accounts?": {"/admin/accounts", url.Values{"do": {"role"}, "name": {"mei"}, "role": {"owner"}},
-			[]string{"<details open>", `<select id="role-mei" name="role"><option value="reader">reader</option><option value="operator">operator</option><option value="owner" selected>`, `value="ticket 7"`}},
-		sent + "/erase": {sent + "?do=erase", url.Values{"sure": {"yes"}},
-			[]string{reason, `<input type="checkbox" name="sure" value="yes" required>`, sent + "/erase"}},
-		"/admin/search": {"/admin", url.Values{"q": {"bo@example.com"}}, []string{`value="bo@example.com"`}},
-		"/admin/preview": {"/admin/preview", url.Values{"app": {"shop"}, "purpose": {"login"}, "to": {"cy@example.com"}, "locale": {"es"}},
-			[]string{`name="to" value="cy@example.com"`, "<option selected>es"}},
-		"/admin/webhooks": {"/admin/webhooks", url.Values{"app": {"shop"}, "event": {"send.bounced"}},
-			[]string{"<option selected>send.bounced"}},
-	} {
+	for path, form := range r.forms() {
+		switch {
+		case path == "/admin/suppressions":
+			form.shows = append(form.shows, `name="to" value="&#43;4915112345678"`)
+		case strings.HasSuffix(path, "/erase"):
+			form.shows = append(form.shows, `<input type="checkbox" name="sure" value="yes" required>`)
+		}
+		if !slices.Contains(needsNoReason, path) {
+			form.shows = append(form.shows, `value="ticket 7"`)
+		}
 		form.fields.Set("reason", "ticket 7")
 		form.fields.Set("token", drawnToken(b, form.page))
 		want(t, b.Post("/admin/logout", url.Values{}), http.StatusSeeOther)

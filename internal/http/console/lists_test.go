@@ -27,8 +27,7 @@ func toldApps(r *rig) (ids []string) {
 		{State: store.EventGivenUp, Answer: "410"},
 	}
 	for i, end := range states {
-		s := r.begin([]string{"nora@example.com", "lu@qq.com", "sam@example.net"}[i],
-			func(s *store.Send) { s.Reference = "order-7" }).Send
+		s := r.begin([]string{"nora@example.com", "lu@qq.com", "sam@example.net"}[i], func(s *store.Send) { s.Reference = "order-7" }).Send
 		tell := store.NewEvent{ID: r.id(), Type: "send.failed", Test: i == 2}
 		r.finish(s, store.Outcome{Status: store.Failed, Reason: "rejected", Event: tell})
 		due, _, err := r.Store.LeaseDueAppEvents(context.Background(), time.Second, []store.AppEventLimit{{App: "shop", Limit: 1}})
@@ -51,11 +50,9 @@ func TestLists(t *testing.T) {
 	b := r.Browser()
 	_, hash := r.recipient("cy@example.com")
 	for query, rows := range map[string]int{
-		"acts?what=suppression.add": 2, "acts?who=stranger": 0, "acts?recipient=" + hash.String(): 1,
-		"webhooks?state=given_up":         1,
-		"webhooks?state=pending&app=shop": 2, "webhooks?app=other": 0,
-		"suppressions?state=active&recipient=" + hash.String(): 1,
-		"prefixes?state=active":                                1,
+		"acts?what=suppression.add": 2, "acts?who=stranger": 0, "acts?recipient=" + hash.String(): 1, "webhooks?state=given_up": 1,
+		"webhooks?state=pending&app=shop": 2, "webhooks?app=other": 0, "suppressions?state=active&recipient=" + hash.String(): 1,
+		"prefixes?state=active": 1,
 	} {
 		name, _, _ := strings.Cut(strings.Replace(query, "webhooks", "events", 1), "?")
 		servertest.Same(t, query, len(b.List(name, "/v1/admin/"+query)), rows)
@@ -121,8 +118,7 @@ func TestPrefixesAreLifted(t *testing.T) {
 		want(t, lift(p.ID.String(), "ticket 7"), http.StatusSeeOther)
 	}
 	contains(t, b.Get(explain.SendPageAddress(send.ID)), "It was lifted at", "49151")
-	holds(t, b.Script(http.StatusOK, "POST", "/v1/admin/prefixes/lift",
-		`{"id":"`+other.ID.String()+`","reason":"ours"}`),
+	holds(t, b.Script(http.StatusOK, "POST", "/v1/admin/prefixes/lift", `{"id":"`+other.ID.String()+`","reason":"ours"}`),
 		map[string]any{"active": false, "lifted_by": "token", "lifted_reason": "ours"})
 	lacks(t, b.Get("/admin/overview"), "number range")
 	r.Acts("test|account.add|done|||", "admin|prefix.lift|done|||ticket 7", "token|prefix.lift|done|||ours")

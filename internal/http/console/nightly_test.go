@@ -19,13 +19,11 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
-	"github.com/google/uuid"
 
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/http/console/explain"
 	"sendcode/internal/http/console/frame"
 	"sendcode/internal/http/page/pagetest"
-	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
 )
 
@@ -41,8 +39,7 @@ func everyPageFits(t *testing.T, browser chromium) {
 	pages := everyPage(r)
 	elsewhere := r.Browser()
 	elsewhere.From = "[2001:db8:1:2::9]:1"
-	elsewhere.Post("/admin/login", url.Values{"password": {consoletest.Password}}, "User-Agent",
-		"SamsungBrowser/28.0 CrOS")
+	elsewhere.Post("/admin/login", url.Values{"password": {consoletest.Password}}, "User-Agent", "SamsungBrowser/28.0 CrOS")
 	w := openWindow(r, browser)
 	w.goTo("/admin/login")
 	w.fits("login")
@@ -74,8 +71,7 @@ func fitsWhileBroken(t *testing.T, browser chromium) {
 	w.logIn()
 	for name, s := range map[string]ServiceStatus{"partly-broken": partlyBroken(), "all-broken": allBroken()} {
 		status.Store(&s)
-		for page, path := range map[string]string{"overview": "/admin/overview", "sends": "/admin",
-			"refused": explain.SendPageAddress(row.ID)} {
+		for page, path := range map[string]string{"overview": "/admin/overview", "sends": "/admin", "refused": explain.SendPageAddress(row.ID)} {
 			w.goTo(path)
 			w.fits(name + "-" + page)
 		}
@@ -104,11 +100,9 @@ func reachesTheList(t *testing.T, browser chromium) {
 	var reached []string
 	for range 30 {
 		w.do(chromedp.KeyEvent(kb.Tab))
-		reached = append(reached, w.eval(
-			`(e => e.name || e.className || e.tagName + ("row" in e.dataset ? "row" : ""))(document.activeElement)`))
+		reached = append(reached, w.eval(`(e => e.name || e.className || e.tagName + ("row" in e.dataset ? "row" : ""))(document.activeElement)`))
 	}
-	for _, name := range []string{"brand", "here", "quiet", "own", "q", "last", "status", "channel",
-		"SUMMARY", "Arow"} {
+	for _, name := range []string{"brand", "here", "quiet", "own", "q", "last", "status", "channel", "SUMMARY", "Arow"} {
 		if !slices.Contains(reached, name) {
 			t.Errorf("%s cannot be reached by Tab: %v", name, reached)
 		}
@@ -150,14 +144,7 @@ func setsUpASecondFactor(t *testing.T, browser chromium) {
 func TestExportKeepsNoRows(t *testing.T) {
 	r, base := served(t)
 	const n = 50 * frame.MaxPageRows
-	var rows []store.SendOrRefusal
-	for i := range n {
-		rows = append(rows, store.SendOrRefusal{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop",
-			Channel: "email", Labels: store.Labels{Reference: strings.Repeat("r", 64)}},
-			Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
-	}
-	r.Must(r.Store.RecordRefusals(t.Context(), rows))
-	clear(rows)
+	r.refusedOften(n, strings.Repeat("r", 64))
 	pages, first, most := 0, uint64(0), uint64(0)
 	r.Store.SetFault(func(method string) sqlitetest.Fault {
 		if method == "Sends" {
@@ -173,7 +160,6 @@ func TestExportKeepsNoRows(t *testing.T) {
 	written, err := io.Copy(io.Discard, exported(t, base))
 	r.Must(err)
 	if pages != n/frame.MaxPageRows+1 || written < 1<<20 || most > first+512<<10 {
-		t.Errorf("%d pages, %d bytes: %d KiB of memory after ten pages, %d at most", pages, written,
-			first>>10, most>>10)
+		t.Errorf("%d pages, %d bytes: %d KiB of memory after ten pages, %d at most", pages, written, first>>10, most>>10)
 	}
 }

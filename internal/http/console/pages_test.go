@@ -20,7 +20,6 @@ import (
 	"sendcode/internal/kit/golden"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
-	"sendcode/internal/verify/support"
 )
 
 // longDomain is nearly as long as a label and a line of the console may be.
@@ -31,26 +30,22 @@ func busy(r *rig) (refusedRow store.SendOrRefusal) {
 	sent := r.begin("w.zhang@qq.com", func(s *store.Send) { s.Reference, s.Locale = "order-7", "zh-CN" })
 	r.Clock.Add(96 * time.Millisecond)
 	r.finish(sent.Send, store.Outcome{
-		Status: store.Failed, Reason: "rejected", Provider: "mx1.example.net", ProviderCode: "550 5.1.1",
-		Took:   96 * time.Millisecond,
+		Status: store.Failed, Reason: "rejected", Provider: "mx1.example.net", ProviderCode: "550 5.1.1", Took: 96 * time.Millisecond,
 		Refund: true,
 	})
 	r.Clock.Add(20 * time.Second)
 	r.sent("long.name@"+longDomain, func(s *store.Send) { s.Purpose = "signup-with-confirmation" })
 	unknown := r.begin("li@example.com")
 	r.Clock.Add(3 * time.Second)
-	r.finish(unknown.Send, store.Outcome{Status: store.Unknown, Reason: "no_answer", Provider: "mx2.example.net",
-		Took: 2 * time.Second})
+	r.finish(unknown.Send, store.Outcome{Status: store.Unknown, Reason: "no_answer", Provider: "mx2.example.net", Took: 2 * time.Second})
 	queued := r.begin("q@example.com")
 	r.Must(r.Store.Postpone(r.Context(), store.Postponement{
-		AttemptID: store.AttemptID{ID: queued.Send.ID, Attempt: 1}, After: 4 * time.Second, Reason: "temporary_rcpt",
-		Provider:     "mx1.example.net",
+		AttemptID: store.AttemptID{ID: queued.Send.ID, Attempt: 1}, After: 4 * time.Second, Reason: "temporary_rcpt", Provider: "mx1.example.net",
 		ProviderCode: "421 4.7.0",
 	}))
 	ana := r.sent("ana@example.com", func(s *store.Send) { s.Locale = "zh-CN" })
 	r.Clock.Add(18 * time.Second)
-	row := r.refused("ana@example.com", "minute", 42*time.Second, 3,
-		func(s *store.SendOrRefusal) { s.VerificationID = ana.VerificationID })
+	row := r.refused("ana@example.com", "minute", 42*time.Second, 3, func(s *store.SendOrRefusal) { s.VerificationID = ana.VerificationID })
 	r.Clock.Add(4 * time.Second)
 	return row
 }
@@ -63,8 +58,7 @@ func partlyBroken() ServiceStatus {
 		Parts: []ServicePart{
 			{Kind: "database", Up: true, Slow: true}, {Kind: "redis"},
 			{Kind: "mail", Name: "mx2.example:587", Up: true},
-			{Kind: "mail", Name: "mx1.example:587", Since: since.Add(-30 * time.Second),
-				Why: "dial: temporary: <refused>"},
+			{Kind: "mail", Name: "mx1.example:587", Since: since.Add(-30 * time.Second), Why: "dial: temporary: <refused>"},
 			{Kind: "sms", Name: "aliyun", Since: since, Why: "dial: temporary"},
 		},
 		Counted: true, UnderWay: store.Backlog{Sends: 4, Age: 2*time.Minute + 100*time.Millisecond},
@@ -76,15 +70,13 @@ func allBroken() ServiceStatus {
 	since := consoletest.Start.Add(-27 * time.Hour)
 	s := ServiceStatus{Parts: []ServicePart{{Kind: "database"}, {Kind: "redis"}}}
 	for _, r := range []server.HealthReason{{Part: "database", Word: "database_away"}, {Part: "keys", Word: "other_keys"},
-		{Part: "redis", Word: "redis_away"}, {Part: "mail", Word: "mail_servers_suspended"},
-		{Part: "sms", Word: "carriers_suspended"}} {
+		{Part: "redis", Word: "redis_away"}, {Part: "mail", Word: "mail_servers_suspended"}, {Part: "sms", Word: "carriers_suspended"}} {
 		r.Since = since
 		s.Reasons = append(s.Reasons, r)
 	}
 	const why = "rcpt: temporary: 451 4.7.0 See_https://postmaster.example/" + "a-long-address-without-a-space-in-it/"
 	for _, p := range []ServicePart{{Kind: "mail", Name: "email-smtp.ap-southeast-2.amazonaws.example:2587"},
-		{Kind: "mail", Name: "mx." + longDomain + ":587"},
-		{Kind: "sms", Name: "a-carrier-with-a-long-name-of-its-own"}} {
+		{Kind: "mail", Name: "mx." + longDomain + ":587"}, {Kind: "sms", Name: "a-carrier-with-a-long-name-of-its-own"}} {
 		p.Since, p.Why = since, why+why
 		s.Parts = append(s.Parts, p)
 	}
@@ -98,8 +90,7 @@ func everyPage(r *rig) map[string]string {
 	_, hash := r.recipient("ana@example.com")
 	for _, to := range []string{"bo@" + strings.Repeat("long.", 9) + "example.com", "cy@example.com"} {
 		const why = "asked by telephone, and again in a letter of the fourth of <b>March</b>"
-		request := support.SuppressRequest{Channel: "email", To: to, Reason: why}
-		r.Must(r.Svc.Desk.Suppress(r.Context(), request, r.act(auth.ActionSuppress)))
+		r.suppress(to, why)
 		r.Clock.Add(time.Millisecond)
 	}
 	toldApps(r)
@@ -108,8 +99,7 @@ func everyPage(r *rig) map[string]string {
 		store.LiftPauseRequest{ID: lifted.ID, By: "admin", Why: "testers of ours, <b>ticket</b> 7"}, nil))
 	r.pausedPrefix("+49151")
 	r.As("operator")
-	r.PutAccount(store.Account{Name: "mei", Role: "reader",
-		Identity: "mei.with-a-long-name.of-the-support-department@example.org"})
+	r.PutAccount(store.Account{Name: "mei", Role: "reader", Identity: "mei.with-a-long-name.of-the-support-department@example.org"})
 	failed, err := r.Store.Sends(r.Context(), store.Filter{Status: store.Failed, Limit: 1})
 	r.Must(err)
 	_, mistyped := r.recipient("w.zhang@qq.co")
@@ -120,8 +110,7 @@ func everyPage(r *rig) map[string]string {
 	maps.Copy(pages, map[string]string{
 		"sends": "/admin?limit=5", "empty": "/admin?status=sending", "recipient": "/admin?recipient=" + hash.String(),
 		"refused": explain.SendPageAddress(row.ID), "failed": explain.SendPageAddress(failed[0].ID) + "?do=erase",
-		"unknown":  "/admin/sends/x",
-		"norows":   "/admin?recipient=" + mistyped.String() + "&near=" + failed[0].Recipient.String(),
+		"unknown": "/admin/sends/x", "norows": "/admin?recipient=" + mistyped.String() + "&near=" + failed[0].Recipient.String(),
 		"prefixes": "/admin/prefixes?state=all",
 	})
 	return pages
@@ -135,8 +124,7 @@ func TestPages(t *testing.T) {
 	})
 	pages := everyPage(r)
 	delete(pages, "overview") // TestOverviewDrawsTheNumbers
-	tried := r.begin("dan@example.com",
-		func(s *store.Send) { s.Observed, s.Locale = []string{"office", "stricter"}, "*" }).Send
+	tried := r.begin("dan@example.com", func(s *store.Send) { s.Observed, s.Locale = []string{"office", "stricter"}, "*" }).Send
 	r.finish(tried, store.Outcome{Status: store.Failed, Reason: "rejected", ProviderCode: "550 5.1.1", Refund: true})
 	several := r.refused("anna@example.com", "office", time.Hour, 90, func(s *store.SendOrRefusal) {
 		s.Recipient, s.To, s.Recipients, s.Network = recipient.Hash{}, "", 42, "192.0.2.0/24"
@@ -151,8 +139,7 @@ func TestPages(t *testing.T) {
 	paused := r.begin("hal@example.com", texted("+49151")).Send
 	r.finish(paused, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
 	for name, s := range map[string]store.Send{"tried": tried, "several": several.Send, "many": many.Send, "bounced": bounced,
-		"gone":   gone.Send,
-		"paused": paused} {
+		"gone": gone.Send, "paused": paused} {
 		pages[name], pages[name+".json"] = explain.SendPageAddress(s.ID), "/v1"+explain.SendPageAddress(s.ID)
 	}
 	for range 5 {
@@ -163,11 +150,9 @@ func TestPages(t *testing.T) {
 	maps.Copy(pages, map[string]string{
 		"all": "/admin", "locked": "/admin?outcome=locked",
 		"filtered": "/admin?limit=1&status=refused&last=7d&blocked_by=minute&from=2026-03-04T14:00:00%2B08:00",
-		"all.json": "/v1/admin/sends?limit=5", "all.csv": "/v1/admin/sends.csv?status=refused",
-		"acts.json":     "/v1/admin/acts",
-		"webhooks.json": "/v1/admin/webhooks", "prefixes.json": "/v1/admin/prefixes",
-		"suppressions.json": "/v1/admin/suppressions",
-		"none.json":         "/v1/admin/sends?status=delivered", "acts of": "/admin/acts?who=admin&limit=1",
+		"all.json": "/v1/admin/sends?limit=5", "all.csv": "/v1/admin/sends.csv?status=refused", "acts.json": "/v1/admin/acts",
+		"webhooks.json": "/v1/admin/webhooks", "prefixes.json": "/v1/admin/prefixes", "suppressions.json": "/v1/admin/suppressions",
+		"none.json": "/v1/admin/sends?status=delivered", "acts of": "/admin/acts?who=admin&limit=1",
 		"events of": "/admin/webhooks?state=given_up&app=shop&limit=1", "suppressions": "/admin/suppressions?limit=1",
 	})
 	b := r.LoggedIn()
@@ -183,8 +168,7 @@ func TestPages(t *testing.T) {
 			seen[line] = true
 		}
 		policy := rec.Header().Get("Content-Security-Policy") + rec.Header().Get("Cache-Control")
-		if !strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") ||
-			!strings.HasSuffix(policy, "no-store") {
+		if !strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || !strings.HasSuffix(policy, "no-store") {
 			t.Errorf("%s: %v", name, rec.Header())
 		}
 		// no full recipient

@@ -23,8 +23,7 @@ func TestPreviewedMail(t *testing.T) {
 		t.Errorf("the mail's policy is %q", policy)
 	}
 	for path, status := range map[string]int{
-		"?purpose=party": http.StatusUnprocessableEntity, "?app=unknown": http.StatusUnprocessableEntity,
-		"/html?locale=fr": http.StatusNotFound,
+		"?purpose=party": http.StatusUnprocessableEntity, "?app=unknown": http.StatusUnprocessableEntity, "/html?locale=fr": http.StatusNotFound,
 	} {
 		want(t, b.Get("/admin/preview"+path), status)
 	}
@@ -38,13 +37,11 @@ func TestPreviewSendsOne(t *testing.T) {
 	to := rec.Header().Get("Location")
 	rows, err := r.Store.Sends(context.Background(), store.Filter{Labels: store.Labels{Reference: "preview"}, Limit: 10})
 	r.Must(err)
-	if len(rows) != 1 || to != "/admin/sends/"+rows[0].ID.String() || rows[0].Locale != "zh-Hans" ||
-		rows[0].To != "m•••@example.com" {
+	if len(rows) != 1 || to != "/admin/sends/"+rows[0].ID.String() || rows[0].Locale != "zh-Hans" || rows[0].To != "m•••@example.com" {
 		t.Fatalf("leads to %s of %+v", to, rows)
 	}
 	contains(t, b.Get(to), "m•••@example.com", "preview")
-	contains(t, want(t, b.Post("/admin/preview", form), http.StatusTooManyRequests), "Blocked by a rule for another",
-		`role="alert"`)
+	contains(t, want(t, b.Post("/admin/preview", form), http.StatusTooManyRequests), "Blocked by a rule for another", `role="alert"`)
 	form.Set("to", "mei@")
 	want(t, b.Post("/admin/preview", form), http.StatusUnprocessableEntity)
 }

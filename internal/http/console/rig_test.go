@@ -16,6 +16,7 @@ import (
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
+	"sendcode/internal/verify/support"
 	"sendcode/internal/verify/verification/verificationtest"
 	"sendcode/quota"
 	"sendcode/web"
@@ -40,9 +41,8 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	c := Config{
 		DB: r.Store, Desk: r.Svc.Desk, Policies: r.Svc.Desk, Logger: logger, Now: r.Clock.Now,
 		Auth: auth.Config{
-			Accounts: r.Store, Sessions: r.Store, Factors: r.Store, Limiter: r.Svc.Gates,
-			AdminPassword: consoletest.Password,
-			Ring:          r.Ring(), Refused: func(string, string) {},
+			Accounts: r.Store, Sessions: r.Store, Factors: r.Store, Limiter: r.Svc.Gates, AdminPassword: consoletest.Password,
+			Ring: r.Ring(), Refused: func(string, string) {},
 			Tokens: []auth.Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: auth.Owner}},
 		},
 		Status: func(context.Context) ServiceStatus { return ServiceStatus{Counted: true} }, TopicProviders: []string{"ses"}, Webhooks: r.Svc.Webhooks,
@@ -73,8 +73,7 @@ func (r *rig) id() uuid.UUID {
 
 // act is the audit entry of an action by the configured account.
 func (r *rig) act(action string) store.AuditEntry {
-	return store.AuditEntry{ID: r.id(), Who: "admin", Role: "owner", What: action, Reason: "ticket 7",
-		Outcome: store.AuditDone}
+	return store.AuditEntry{ID: r.id(), Who: "admin", Role: "owner", What: action, Reason: "ticket 7", Outcome: store.AuditDone}
 }
 
 func (r *rig) recipient(to string) (recipient.Recipient, recipient.Hash) {
@@ -84,13 +83,21 @@ func (r *rig) recipient(to string) (recipient.Recipient, recipient.Hash) {
 	return p, p.Hash(r.Svc.Vault.IndexKey)
 }
 
+// suppress suppresses an address, and returns its hash.
+func (r *rig) suppress(to, why string) recipient.Hash {
+	r.Helper()
+	request := support.SuppressRequest{Channel: "email", To: to, Reason: why}
+	r.Must(r.Svc.Desk.Suppress(r.Context(), request, r.act(auth.ActionSuppress)))
+	_, hash := r.recipient(to)
+	return hash
+}
+
 // row is what a send and a refusal have in common.
 func (r *rig) row(to string) store.Send {
 	r.Helper()
 	p, hash := r.recipient(to)
 	return store.Send{
-		ID: r.id(), App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: hash, To: p.Masked(),
-		Locale:  "en",
+		ID: r.id(), App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: hash, To: p.Masked(), Locale: "en",
 		Network: "203.0.113.0/24",
 	}
 }
@@ -110,10 +117,8 @@ func (r *rig) begin(to string, changes ...func(*store.Send)) store.BeginAnswer {
 		Send: row, Rules: verificationtest.DefaultRules(), Purposes: []string{row.Purpose}, TTL: 10 * time.Minute,
 		MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 		Verification: store.Verification{
-			ID: id, App: row.App, Channel: row.Channel, Purpose: row.Purpose, Recipient: row.Recipient, To: row.To,
-			Sealed: sealed,
-			Nonce:  make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", Holder: "h", MaxAttempts: 5,
-			Labels: row.Labels,
+			ID: id, App: row.App, Channel: row.Channel, Purpose: row.Purpose, Recipient: row.Recipient, To: row.To, Sealed: sealed,
+			Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", Holder: "h", MaxAttempts: 5, Labels: row.Labels,
 		},
 	})
 	r.Must(err)
@@ -127,8 +132,7 @@ func (r *rig) take(row store.Send) {
 	r.Helper()
 	r.Must(r.Limiter.Take(r.Context(),
 		quota.Request{ID: string(row.ID[:]), Rules: verificationtest.DefaultRules(), Buckets: map[quota.Scope]string{
-			quota.Recipient: quota.Bucket(row.App, string(row.Channel), "default", string(quota.Recipient),
-				row.Recipient.String()),
+			quota.Recipient: quota.Bucket(row.App, string(row.Channel), "default", string(quota.Recipient), row.Recipient.String()),
 		}}))
 }
 
@@ -147,8 +151,7 @@ func (r *rig) sent(to string, changes ...func(*store.Send)) store.Send {
 	r.Helper()
 	s := r.begin(to, changes...).Send
 	r.Clock.Add(184 * time.Millisecond)
-	r.finish(s, store.Outcome{Status: store.Sent, Provider: "mx1.example.net", ProviderCode: "250 2.0.0",
-		Took: 184 * time.Millisecond})
+	r.finish(s, store.Outcome{Status: store.Sent, Provider: "mx1.example.net", ProviderCode: "250 2.0.0", Took: 184 * time.Millisecond})
 	return s
 }
 

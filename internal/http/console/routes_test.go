@@ -24,9 +24,8 @@ import (
 // fails the test, so that a new route says which role may use it.
 var routes = map[string]auth.Role{
 	"GET /admin/login": "", "POST /admin/login": "", "POST /admin/oidc/start": "", "GET /admin/oidc/callback": "",
-	"GET /admin/static/:name": "", "GET /admin/": "", "POST /admin/logout": "", "POST /admin/prefer": "",
-	"GET /admin/login/code": "", "POST /admin/login/code": "", "GET /admin/factor": auth.Reader,
-	"POST /admin/factor": auth.Reader, "POST /admin/sessions": auth.Reader,
+	"GET /admin/static/:name": "", "GET /admin/": "", "POST /admin/logout": "", "POST /admin/prefer": "", "GET /admin/login/code": "",
+	"POST /admin/login/code": "", "GET /admin/factor": auth.Reader, "POST /admin/factor": auth.Reader, "POST /admin/sessions": auth.Reader,
 
 	"GET /admin": auth.Reader, "GET /admin/sends/:id": auth.Reader, "GET /admin/acts": auth.Reader,
 	"POST /admin/search": auth.Reader, "GET /admin/policies": auth.Reader,
@@ -35,8 +34,7 @@ var routes = map[string]auth.Role{
 	"GET /admin/suppressions": auth.Reader, "GET /v1/admin/suppressions": auth.Reader,
 	"GET /admin/webhooks": auth.Reader, "POST /admin/webhooks": auth.Operator, "GET /v1/admin/webhooks": auth.Reader,
 
-	"POST /admin/sends/:id/reset": auth.Operator, "POST /admin/sends/:id/resend": auth.Operator,
-	"POST /admin/sends/:id/cancel": auth.Operator,
+	"POST /admin/sends/:id/reset": auth.Operator, "POST /admin/sends/:id/resend": auth.Operator, "POST /admin/sends/:id/cancel": auth.Operator,
 	"POST /admin/sends/:id/reveal": auth.Operator, "POST /admin/sends/:id/erase": auth.Owner,
 	"POST /v1/admin/sends/:id/resend": auth.Operator, "POST /v1/admin/sends/:id/cancel": auth.Operator,
 	"POST /v1/admin/sends/:id/reveal": auth.Operator,
@@ -44,9 +42,8 @@ var routes = map[string]auth.Role{
 	"GET /v1/admin/stats": auth.Reader, "GET /admin/overview": auth.Reader,
 	"GET /admin/prefixes": auth.Reader, "POST /admin/prefixes/lift": auth.Operator,
 	"GET /v1/admin/prefixes": auth.Reader, "POST /v1/admin/prefixes/lift": auth.Operator,
-	"GET /v1/admin/sends.csv": auth.Operator, "POST /admin/acts/subscription": auth.Operator,
-	"POST /v1/admin/subscriptions": auth.Operator,
-	"POST /admin/suppressions":     auth.Operator, "POST /admin/suppressions/lift": auth.Operator,
+	"GET /v1/admin/sends.csv": auth.Operator, "POST /admin/acts/subscription": auth.Operator, "POST /v1/admin/subscriptions": auth.Operator,
+	"POST /admin/suppressions": auth.Operator, "POST /admin/suppressions/lift": auth.Operator,
 	"POST /v1/admin/suppressions": auth.Operator, "POST /v1/admin/suppressions/lift": auth.Operator,
 	"GET /admin/preview": auth.Reader, "GET /admin/preview/html": auth.Reader, "POST /admin/preview": auth.Operator,
 	echo.RouteNotFound + " /admin/*": auth.Reader, "GET /admin/accounts": auth.Owner,
@@ -93,8 +90,7 @@ func try(b *consoletest.Browser, method, path string, header ...string) *httptes
 	}
 	return b.Post(path, url.Values{
 		"provider": {"ses"}, "reason": {"ticket 7"}, "sure": {"yes"}, "q": {"ana@example.com"}, "channel": {"email"},
-		"to":      {"ana@example.com"},
-		"address": {strings.Repeat("ab", 16)}, "name": {"eve"}, "role": {"owner"}, "do": {"add"},
+		"to": {"ana@example.com"}, "address": {strings.Repeat("ab", 16)}, "name": {"eve"}, "role": {"owner"}, "do": {"add"},
 	}, header...)
 }
 
@@ -135,12 +131,10 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 				r = newRig(t, func(c *Config) { c.Auth.Provider = providerAt(server, c.Now) })
 				b, id = visitor(r, role), r.sent("ana@example.com").ID
 			}
-			method, path, _ := strings.Cut(strings.NewReplacer(":id", id.String(), ":name", "admin.css").Replace(name),
-				" ")
+			method, path, _ := strings.Cut(strings.NewReplacer(":id", id.String(), ":name", "admin.css").Replace(name), " ")
 			before := r.everything()
 			if posts {
-				if got := try(b, method, path, "Sec-Fetch-Site", "cross-site").Code; got != http.StatusForbidden ||
-					r.everything() != before {
+				if got := try(b, method, path, "Sec-Fetch-Site", "cross-site").Code; got != http.StatusForbidden || r.everything() != before {
 					t.Errorf("%s from another site, as %q: %d\n%s", name, role, got, r.everything())
 				}
 			}
@@ -148,8 +142,7 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 			unchanged := r.everything() == before
 			switch {
 			case allowed:
-				if got.Code == http.StatusForbidden || got.Code == http.StatusUnauthorized && path != "/admin/login" ||
-					got.Code >= 500 {
+				if got.Code == http.StatusForbidden || got.Code == http.StatusUnauthorized && path != "/admin/login" || got.Code >= 500 {
 					t.Errorf("%s as %q: %d %s", name, role, got.Code, got.Body)
 				}
 				if slices.Index(roles, least) > 1 && posts && strings.HasPrefix(path, "/v1/") &&

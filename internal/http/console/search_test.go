@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -21,9 +20,13 @@ import (
 	"sendcode/internal/http/console/explain"
 	"sendcode/internal/kit/golden"
 	"sendcode/internal/store"
-	"sendcode/internal/store/storetest"
 	"sendcode/quota"
 )
+
+func searchFor(b *consoletest.Browser, typed string) *httptest.ResponseRecorder {
+	b.Helper()
+	return b.Post("/admin/search", url.Values{"q": {typed}})
+}
 
 // A search leads to a recipient's hash, a send or a reference. A phone number is found as it is
 // typed.
@@ -34,26 +37,23 @@ func TestSearchLeadsToTheHash(t *testing.T) {
 	_, hash := r.recipient("ana@example.com")
 	b, list := r.LoggedIn(), "/admin?recipient="+hash.String()
 	for typed, to := range map[string]string{
-		"ana@example.com": list, "  ANA@Example.COM\t": list, hash.String(): list,
-		strings.ToUpper(id): "/admin/sends/" + id,
-		"order-7":           "/admin?reference=order-7", "a b&c=d": "/admin?reference=a+b%26c%3Dd",
-		"2+2=4":                 "/admin?reference=2%2B2%3D4",
+		"ana@example.com": list, "  ANA@Example.COM\t": list, hash.String(): list, strings.ToUpper(id): "/admin/sends/" + id,
+		"order-7": "/admin?reference=order-7", "a b&c=d": "/admin?reference=a+b%26c%3Dd", "2+2=4": "/admin?reference=2%2B2%3D4",
 		"C++ 20261120 123456":   "/admin?reference=C%2B%2B+20261120+123456", // no number begins so
 		"order 20261120123":     "/admin?reference=order+20261120123",
 		"Ana <ana@example.com>": list, "mailto:ana@example.com?subject=x": list, "ana@example.com,": list, "'ana @ example.com'": list,
 		"<" + id + "@codes.example>": "/admin/sends/" + id, "https://codes.example/admin/sends/" + id + "?do=reset": "/admin/sends/" + id,
 		code: "/admin/sends/" + id,
 	} {
-		redirects(t, b.Post("/admin/search", url.Values{"q": {typed}}), to)
+		redirects(t, searchFor(b, typed), to)
 	}
 	first := ""
 	for _, typed := range []string{
 		"＋8613800138000", "TEL: +86-138-0013-8000", "+86\u2011138\u20130013\u20128000", "\u202a+86 138 0013 8000\u202c",
 		"\u2066+86\u2009138\u202f00138000\u2069", "0086 138 0013 8000", "0086 138 0013 8000,",
 	} {
-		to := b.Post("/admin/search", url.Values{"q": {typed}}).Header().Get("Location")
-		if first = cmp.Or(first, to); to != first || !strings.HasPrefix(to, "/admin?recipient=") ||
-			strings.Contains(to, "00138000") {
+		to := searchFor(b, typed).Header().Get("Location")
+		if first = cmp.Or(first, to); to != first || !strings.HasPrefix(to, "/admin?recipient=") || strings.Contains(to, "00138000") {
 			t.Errorf("%q leads to %q", typed, to)
 		}
 	}
@@ -68,12 +68,10 @@ func TestRecipientHasAVerdict(t *testing.T) {
 	r.refused("ana@example.com", "minute", 50*time.Second, 2)
 	b, list := r.LoggedIn(), "/admin?recipient="+sent.Recipient.String()
 	page := b.Get(list).Body.String()
-	if verdict, rows := strings.Index(page, "Refused 2 times since"), strings.Index(page, "<table"); verdict < 0 ||
-		rows < verdict {
+	if verdict, rows := strings.Index(page, "Refused 2 times since"), strings.Index(page, "<table"); verdict < 0 || rows < verdict {
 		t.Errorf("the verdict stands at %d, the rows at %d: %s", verdict, rows, page)
 	}
-	contains(t, b.Get(list+"&status=sent"), "They asked again at",
-		`<a href="`+explain.SendPageAddress(sent.ID)+`">Open the newest</a>`)
+	contains(t, b.Get(list+"&status=sent"), "They asked again at", `<a href="`+explain.SendPageAddress(sent.ID)+`">Open the newest</a>`)
 	lacks(t, b.Get(linkIn(b.Get(list+"&limit=1").Body.String(), "Older")), `id="answer"`, "Open the newest")
 	r.erase(sent)
 	lacks(t, b.Get("/admin?recipient="+strings.Repeat("0", 32)), "Open the newest")
@@ -88,22 +86,22 @@ func TestSearchBySupportReference(t *testing.T) {
 	ref := store.SupportReference(mine)
 	b := r.LoggedIn()
 	for _, typed := range []string{ref, strings.ToLower(ref), " " + strings.ReplaceAll(ref, "-", " ") + " "} {
-		redirects(t, b.Post("/admin/search", url.Values{"q": {typed}}), "/admin/sends/"+mine.String())
+		redirects(t, searchFor(b, typed), "/admin/sends/"+mine.String())
 	}
-	rec := b.Post("/admin/search", url.Values{"q": {"S-0000-0000"}}) // of no send, so it may be an app's own
+	rec := searchFor(b, "S-0000-0000") // of no send, so it may be an app's own
 	redirects(t, rec, "/admin?reference=S-0000-0000")
 	twin := r.sent("cem@example.com", func(s *store.Send) { s.ID = mine; s.ID[7]++ })
 	if store.SupportReference(twin.ID) != ref {
 		t.Fatal("the twin has a reference of its own")
 	}
 	r.sent("deb@example.com", func(s *store.Send) { s.ID = mine; s.ID[7]++; s.ID[15]++ }) // of the same moment
-	rec = b.Get(b.Post("/admin/search", url.Values{"q": {strings.ToLower(ref)}}).Header().Get("Location"))
+	rec = b.Get(searchFor(b, strings.ToLower(ref)).Header().Get("Location"))
 	contains(t, rec, "These share the support reference <b>"+ref+"</b>", `name="support" value="`+ref+`"`, ">Clear</a>")
 	if got := rowsIn(rec.Body.String()); !slices.Equal(got, []string{twin.ID.String(), mine.String()}) {
 		t.Errorf("two sends of one reference: the list shows %v", got)
 	}
 	r.Break()
-	want(t, b.Post("/admin/search", url.Values{"q": {ref}}), http.StatusServiceUnavailable)
+	want(t, searchFor(b, ref), http.StatusServiceUnavailable)
 }
 
 // The ID of a request leads to its sends, whatever it looks like, but not where a recipient, a send
@@ -111,15 +109,10 @@ func TestSearchBySupportReference(t *testing.T) {
 // last day.
 func TestSearchByRequest(t *testing.T) {
 	r := newRig(t)
-	made, other := uuid.UUID(storetest.Must(uuid.NewV7())(t)), uuid.NewString()
-	for n := range 6 {
-		made[n] = 0
-	}
-	binary.BigEndian.PutUint64(made[:8], uint64(r.Clock.Now().UnixMilli())<<16|uint64(made[6])<<8|uint64(made[7]))
+	made, other := r.id(), uuid.NewString()
 	const taken, trace, twice = "order-7f3a9c2e41b0", "4bf92f3577b34da6a3ce929d0e0e4736", "named-twice-7f3a9c"
 	of := func(request string) func(*store.Send) { return func(s *store.Send) { s.RequestID = request } }
-	to := map[string]string{"no-such-request-here": "/admin?reference=no-such-request-here",
-		twice: "/admin?reference=" + twice}
+	to := map[string]string{"no-such-request-here": "/admin?reference=no-such-request-here", twice: "/admin?reference=" + twice}
 	for n, id := range []string{made.String(), other, taken, trace} {
 		to[id] = explain.SendPageAddress(r.sent(fmt.Sprintf("ana%d@example.com", n), of(id)).ID)
 	}
@@ -131,27 +124,26 @@ func TestSearchByRequest(t *testing.T) {
 	to[two] = "/admin?request=" + two
 	b := r.LoggedIn()
 	for typed, address := range to {
-		redirects(t, b.Post("/admin/search", url.Values{"q": {typed}}), address)
+		redirects(t, searchFor(b, typed), address)
 	}
 	if got := rowsIn(b.Get(to[two]).Body.String()); len(got) != 2 {
 		t.Errorf("two sends of one request: %v", got)
 	}
 	contains(t, b.Get(to[taken]), "<dt>Request ID</dt><dd class=\"id\">"+taken+"</dd>")
 	for n, moved := range []time.Duration{-48 * time.Hour, 48 * time.Hour} { // made by a client whose clock is wrong
-		wrong := made
-		binary.BigEndian.PutUint64(wrong[:8],
-			uint64(r.Clock.Now().Add(moved).UnixMilli())<<16|uint64(made[6])<<8|uint64(made[7]))
+		r.Clock.Add(moved)
+		wrong := r.id()
+		r.Clock.Add(-moved)
 		found := r.sent(fmt.Sprintf("fay%d@example.com", n), of(wrong.String())).ID
-		redirects(t, b.Post("/admin/search", url.Values{"q": {wrong.String()}}), explain.SendPageAddress(found))
+		redirects(t, searchFor(b, wrong.String()), explain.SendPageAddress(found))
 		for _, path := range []string{"/admin?request=", "/v1/admin/sends?request=", "/v1/admin/sends.csv?request="} {
 			contains(t, b.Get(path+wrong.String()), found.String())
 		}
 	}
 	r.Clock.Add(25 * time.Hour)
 	b = r.LoggedIn()
-	for typed, address := range map[string]string{made.String(): to[made.String()],
-		taken: "/admin?reference=" + taken} {
-		redirects(t, b.Post("/admin/search", url.Values{"q": {typed}}), address)
+	for typed, address := range map[string]string{made.String(): to[made.String()], taken: "/admin?reference=" + taken} {
+		redirects(t, searchFor(b, typed), address)
 	}
 }
 
@@ -159,23 +151,17 @@ func TestSearchByRequest(t *testing.T) {
 func TestSearchPutsNoRecipientIntoAnAddress(t *testing.T) {
 	b := newRig(t).LoggedIn()
 	for _, typed := range []string{
-		"ana@", "@example.com", "ana@@example.com", "ana＠example.com", "13800138000",
-		"138-0013-8000", "(030) 1234567", "＋86138001380001", "030/1234567", "१३८००१३८०००", "Tel. +86 138 0013 8000",
-		"+86 138 0013 8000 (Ana)",
-		"tel:13800138000", "\u202a13800138000\u202c", "138\u20110013\u20118000", "", "   ", strings.Repeat("x", 65),
-		"x\x00y", "\xff",
+		"ana@", "@example.com", "ana@@example.com", "ana＠example.com", "13800138000", "138-0013-8000", "(030) 1234567", "＋86138001380001",
+		"030/1234567", "१३८००१३८०००", "Tel. +86 138 0013 8000", "+86 138 0013 8000 (Ana)", "tel:13800138000", "\u202a13800138000\u202c",
+		"138\u20110013\u20118000", "", "   ", strings.Repeat("x", 65), "x\x00y", "\xff",
 	} {
-		rec := b.Post("/admin/search", url.Values{"q": {typed}})
+		rec := searchFor(b, typed)
 		if rec.Code != http.StatusUnprocessableEntity || rec.Header().Get("Location") != "" {
 			t.Errorf("%q: %d to %q", typed, rec.Code, rec.Header().Get("Location"))
 		}
 		contains(t, rec, `aria-invalid="true" aria-describedby="search-problem"`, `id="search-problem" role="alert"`)
 	}
-	found := b.Post("/admin/search", url.Values{"q": {"ana@example.com"}}).Header().Get("Location")
-	for _, typed := range []string{"Ana <ana@example.com>", "mailto:ana@example.com"} {
-		redirects(t, b.Post("/admin/search", url.Values{"q": {typed}}), found)
-	}
-	rec := b.Post("/admin/search", url.Values{"q": {"ana@example"}})
+	rec := searchFor(b, "ana@example")
 	contains(t, rec, "The part after the @ is not a complete domain name.", `value="ana@example"`)
 	for _, reason := range append(recipient.Reasons(), "not_configured", "unsupported") {
 		if texts.ForConsole("zh").Get("search.reason."+reason) == "" {
@@ -191,7 +177,7 @@ func TestSearchNamesWhomItDidNotFind(t *testing.T) {
 	for typed, shown := range map[string]string{
 		" Nobody@EXAMPLE.com ": "<b>N•••@example.com</b>", "tel:+86-138-0013-8000": "<b>&#43;86 138•••000</b>",
 	} {
-		to := b.Post("/admin/search", url.Values{"q": {typed}}).Header().Get("Location")
+		to := searchFor(b, typed).Header().Get("Location")
 		contains(t, b.Get(to), shown)
 		lacks(t, b.Get(to), shown)
 	}
@@ -205,24 +191,22 @@ func TestSearchFindsWhoMistyped(t *testing.T) {
 	r.sent("ana@exmaple.com") // nothing to do with it
 	r.refused("anna@gmail.com", "minute", time.Minute, 1)
 	b := r.LoggedIn()
-	search := func(to string) *httptest.ResponseRecorder { return b.Post("/admin/search", url.Values{"q": {to}}) }
 	_, hash := r.recipient("ana@gmail.com")
-	near := search("ana@gmail.com").Header().Get("Location")
+	near := searchFor(b, "ana@gmail.com").Header().Get("Location")
 	if !strings.HasPrefix(near, "/admin?recipient="+hash.String()+"&near=") || strings.Contains(near, "ana") {
 		t.Fatalf("leads to %q", near)
 	}
 	rec := b.Get(near)
-	contains(t, rec, "One for <b>a•••@gmial.com</b>, spelled almost the same",
-		`<a href="`+explain.SendPageAddress(theirs.ID)+`">`)
+	contains(t, rec, "One for <b>a•••@gmial.com</b>, spelled almost the same", `<a href="`+explain.SendPageAddress(theirs.ID)+`">`)
 	lacks(t, rec, "exmaple", "Have them spell it")
 	r.Clock.Add(25 * time.Hour)
 	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
-	redirects(t, search("ana@gmail.com"), "/admin?recipient="+hash.String())
+	redirects(t, searchFor(b, "ana@gmail.com"), "/admin?recipient="+hash.String())
 	rec = b.Get("/admin?recipient=" + hash.String())
 	contains(t, rec, "No request for this recipient reached us", "Have them spell it")
 	lacks(t, rec, "spelled almost")
 	r.Break("LatestRowPerRecipient")
-	want(t, search("bo@gmail.com"), http.StatusServiceUnavailable)
+	want(t, searchFor(b, "bo@gmail.com"), http.StatusServiceUnavailable)
 	want(t, b.Get(near), http.StatusServiceUnavailable)
 }
 
@@ -231,7 +215,7 @@ func TestMistypedAndErased(t *testing.T) {
 	r := newRig(t)
 	r.erase(r.sent("ana@gmial.com"))
 	b := r.LoggedIn()
-	rec := b.Get(b.Post("/admin/search", url.Values{"q": {"ana@gmail.com"}}).Header().Get("Location"))
+	rec := b.Get(searchFor(b, "ana@gmail.com").Header().Get("Location"))
 	contains(t, rec, "No request for this recipient reached us")
 	lacks(t, rec, "spelled almost")
 }
@@ -274,15 +258,14 @@ func TestHintsAreTakenFromAnAddress(t *testing.T) {
 		"recipient=" + h + "&near=" + h + "." + h + ".x": 2, "recipient=" + h + "&near=" + strings.Repeat(h+".", 9): 3,
 		"near=" + h: 0, "recipient=" + h + "&near=%zz": 0,
 	} {
-		if got, rest := splitHintParameters(raw); len(got.near) != near || near > 0 && rest != "recipient="+h ||
-			near == 0 && rest != raw {
+		if got, rest := splitHintParameters(raw); len(got.near) != near || near > 0 && rest != "recipient="+h || near == 0 && rest != raw {
 			t.Errorf("%s: %d near, rest %s", raw, len(got.near), rest)
 		}
 	}
 	_, b := loggedIn(t)
 	want(t, b.Get("/v1/admin/sends?recipient="+h+"&near="+h), http.StatusUnprocessableEntity)
 	// the rig has no carrier
-	to := b.Post("/admin/search", url.Values{"q": {"+8613800138000"}}).Header().Get("Location")
+	to := searchFor(b, "+8613800138000").Header().Get("Location")
 	if !strings.HasSuffix(to, "&unserved=not_configured") {
 		t.Errorf("leads to %q", to)
 	}
@@ -311,8 +294,7 @@ func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 	lost := r.begin("bo@example.com")
 	r.finish(lost.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Refund: true})
 	// it never went out
-	lacks(t, b.Get(explain.SendPageAddress(r.refused("bo@example.com", "minute", time.Second, 1).ID)),
-		"The code that they have")
+	lacks(t, b.Get(explain.SendPageAddress(r.refused("bo@example.com", "minute", time.Second, 1).ID)), "The code that they have")
 	r.Clock.Add(11 * time.Minute)
 	lacks(t, b.Get(explain.SendPageAddress(row.ID)), "The code that they have")
 	r.Break("Sends")

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
@@ -55,8 +54,7 @@ func openWindow(r *rig, browser chromium) *window {
 	w := &window{rig: r, ctx: ctx, site: site, axe: browser.axe}
 	go w.hear(chromedp.Console(ctx))
 	w.look(pagetest.Look{Width: 1280})
-	w.do(pagetest.Command(emulation.SetTimezoneOverride,
-		emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"}))
+	w.do(pagetest.Command(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"}))
 	return w
 }
 
@@ -67,8 +65,7 @@ func (w *window) hear(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 		}
 		// A page that says 4xx is what some steps are about; info is such as a field that has the
 		// focus before the page gives it.
-		if m.Source == "network" && strings.Contains(m.Text, "status of 4") && strings.Contains(m.URL, "/admin") ||
-			m.Type == "info" {
+		if m.Source == "network" && strings.Contains(m.Text, "status of 4") && strings.Contains(m.URL, "/admin") || m.Type == "info" {
 			continue
 		}
 		w.mu.Lock()
@@ -131,19 +128,10 @@ func (w *window) says(script string, parts ...string) {
 // until waits for something to hold of the page that is there then.
 func (w *window) until(script string) {
 	w.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	servertest.Await(w.T, script, func() bool {
 		holds, err := chromedp.Run(w.ctx, chromedp.Evaluate[bool](script))
-		if err == nil && holds { // an error: the page is just being left
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-w.ctx.Done():
-			w.Fatalf("still not: %s", script)
-		}
-	}
+		return err == nil && holds // an error: the page is just being left
+	})
 }
 
 // shows does something and waits for a page with an element, which the page before did not have,

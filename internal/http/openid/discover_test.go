@@ -77,9 +77,7 @@ func TestDocumentsThatLeadElsewhere(t *testing.T) {
 		"a token for anybody": {"token_endpoint": "http://evil.example/token"},
 		"keys of anybody":     {"jwks_uri": "http://evil.example/keys"},
 		"a login of anybody":  {"authorization_endpoint": "http://evil.example/authorize"},
-		"a script":            {"authorization_endpoint": "javascript:alert(1)"},
 		"no address":          {"token_endpoint": ""},
-		"no https":            {"token_endpoint": "ftp://evil.example/"},
 	} {
 		server := openidtest.New(t, redirect)
 		server.Document = document
@@ -94,11 +92,9 @@ func TestDocumentsThatLeadElsewhere(t *testing.T) {
 func TestSafe(t *testing.T) {
 	for address, ok := range map[string]bool{
 		"https://id.example": true, "http://127.0.0.1:8": true, "http://[::1]/x": true, "http://localhost:8/x": true,
-		"http://id.example":             false,
-		"http://localhost.evil.example": false,
-		"":                              false, "https://": false, "//id.example": false,
-		"https://u:p@id.example": false,
-		"https://id.example#x":   false, "file:///x": false, "http://10.0.0.1": false,
+		"http://id.example": false, "http://localhost.evil.example": false, "http://10.0.0.1": false, "ftp://id.example/": false,
+		"": false, "https://": false, "//id.example": false, "https://u:p@id.example": false, "https://id.example#x": false,
+		"file:///x": false, "javascript:alert(1)": false,
 	} {
 		servertest.Same(t, address, isHTTPSOrLoopback(address), ok)
 	}

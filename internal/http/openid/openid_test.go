@@ -71,8 +71,7 @@ func TestLogin(t *testing.T) {
 	refused(t, "the code once more", err, Untrusted, "invalid_grant")
 	servertest.Same(t, "discoveries", server.Seen("/.well-known/openid-configuration"), 1)
 	_, other := begin(t, p)
-	if other.State == attempt.State || other.Nonce == attempt.Nonce || other.Verifier == attempt.Verifier ||
-		len(other.State) < 26 ||
+	if other.State == attempt.State || other.Nonce == attempt.Nonce || other.Verifier == attempt.Verifier || len(other.State) < 26 ||
 		len(other.Verifier) < 43 {
 		t.Errorf("%+v after %+v", other, attempt)
 	}
@@ -96,9 +95,8 @@ func TestAnswersOfOthers(t *testing.T) {
 		"no issuer":          {func(v url.Values) { v.Del("iss") }, Untrusted, "other_issuer"},
 		"denied":             {func(v url.Values) { v.Set("error", "access_denied") }, Refused, "access_denied"},
 		"an error of theirs": {func(v url.Values) { v.Set("error", "<script>") }, Refused, ""},
-		"denied by another": {func(v url.Values) { v.Set("error", "access_denied"); v.Set("state", "x") },
-			Untrusted, "state"},
-		"another code": {func(v url.Values) { v.Set("code", "x") }, Untrusted, "invalid_grant"},
+		"denied by another":  {func(v url.Values) { v.Set("error", "access_denied"); v.Set("state", "x") }, Untrusted, "state"},
+		"another code":       {func(v url.Values) { v.Set("code", "x") }, Untrusted, "invalid_grant"},
 	} {
 		changed, _ := url.ParseQuery(answer.Encode())
 		c.change(changed)
@@ -157,9 +155,8 @@ func TestTokensThatAreNotBelieved(t *testing.T) {
 				return p.SignedBy(jose.SigningKey{Algorithm: jose.HS256, Key: key}, claims)
 			}
 		}, "id_token"},
-		"another's key": {func(p *openidtest.Provider) { p.Token = openidtest.New(t, redirect).Signed }, "id_token"},
-		"no token at all": {func(p *openidtest.Provider) { p.Token = func(map[string]any) string { return "" } },
-			"no_id_token"},
+		"another's key":   {func(p *openidtest.Provider) { p.Token = openidtest.New(t, redirect).Signed }, "id_token"},
+		"no token at all": {func(p *openidtest.Provider) { p.Token = func(map[string]any) string { return "" } }, "no_id_token"},
 	} {
 		server, p := open(t)
 		person, err := login(t, p, func() { server.Do(func() { c.wrong(server) }) })
@@ -167,8 +164,7 @@ func TestTokensThatAreNotBelieved(t *testing.T) {
 		servertest.Same(t, what, person.Name, "")
 	}
 	server, p := open(t)
-	server.Claims = map[string]any{"sub": "ana", "aud": []string{openidtest.ClientID, "shop"},
-		"azp": openidtest.ClientID}
+	server.Claims = map[string]any{"sub": "ana", "aud": []string{openidtest.ClientID, "shop"}, "azp": openidtest.ClientID}
 	if _, err := login(t, p); err != nil {
 		t.Errorf("for two, asked for by us: %v", err)
 	}
@@ -205,8 +201,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for raw, want := range map[string]string{`"staff"`: "[staff]", `null`: "[]", `7`: "[]", `{"staff":true}`: "[]",
-		`["a",["b"],"c"]`: "[a c]",
-		``:                "[]"} {
+		`["a",["b"],"c"]`: "[a c]", ``: "[]"} {
 		servertest.Same(t, raw, fmt.Sprint(textClaims(json.RawMessage(raw))), want)
 	}
 }

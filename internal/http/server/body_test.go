@@ -18,11 +18,12 @@ type sample struct {
 	Keys  map[string]string `json:"keys"`
 }
 
-func readSample(body, media string) (sample, error) {
+func readSample(body, media string, coding ...string) (sample, error) {
 	var v sample
 	e := echo.New()
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
 	r.Header.Set("Content-Type", media)
+	r.Header["Content-Encoding"] = coding
 	return v, ReadJSON(e.NewContext(r, httptest.NewRecorder()), &v)
 }
 
@@ -52,8 +53,7 @@ func TestReadJSONSaysWhereAndWhat(t *testing.T) {
 		{`{"rest":{"a":["b","b"],"b":"a","c":{"a":"a"}},"to":"to"}`, "application/json", "", "", nil},
 		{`{"keys":{"user":1}}`, "application/json", "invalid-field", "keys.user", int64(16)},
 		{`{"to":"\ud800"}`, "application/json", "malformed-json", "", int64(7)},
-		{`{"` + strings.Repeat("x", 100) + `":1}`, "application/json", "unknown-field",
-			strings.Repeat("x", 64) + "…", int64(1)},
+		{`{"` + strings.Repeat("x", 100) + `":1}`, "application/json", "unknown-field", strings.Repeat("x", 64) + "…", int64(1)},
 	} {
 		_, err := readSample(c.body, c.media)
 		p := &Problem{}
@@ -61,8 +61,7 @@ func TestReadJSONSaysWhereAndWhat(t *testing.T) {
 		if errors.As(err, &p) {
 			field, _ = p.Extra["field"].(string)
 		}
-		if (err != nil) != (c.slug != "") || p.Kind.Slug != c.slug || field != c.field ||
-			p.Extra["position"] != c.position {
+		if (err != nil) != (c.slug != "") || p.Kind.Slug != c.slug || field != c.field || p.Extra["position"] != c.position {
 			t.Errorf("%s: %v, %v, want %v", c.body, err, p.Extra, c)
 		}
 	}
@@ -71,10 +70,7 @@ func TestReadJSONSaysWhereAndWhat(t *testing.T) {
 // A body that is coded is refused by the name of the coding.
 func TestReadJSONRefusesContentCodings(t *testing.T) {
 	for coding, refused := range map[string]bool{"gzip": true, "br": true, "identity": false, "Identity": false} {
-		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"to":"x"}`))
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Content-Encoding", coding)
-		err := ReadJSON(echo.New().NewContext(r, httptest.NewRecorder()), &sample{})
+		_, err := readSample(`{"to":"x"}`, "application/json", coding)
 		p := &Problem{}
 		if errors.As(err, &p) != refused || refused && (p.Kind.Slug != UnsupportedMedia.Slug || !strings.Contains(p.Detail, coding)) {
 			t.Errorf("%s: %v", coding, err)

@@ -16,8 +16,7 @@ import (
 
 func TestHeadersOfUntrustedPeersAreWarnedOfOnceAnHour(t *testing.T) {
 	out, now := &servertest.Text{}, time.Unix(1e9, 0)
-	watch := warnOfForwarding([]netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
-		slog.New(slog.NewJSONHandler(out, nil)),
+	watch := warnOfForwarding([]netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, slog.New(slog.NewJSONHandler(out, nil)),
 		func() time.Time { return now })
 	from := func(peer, header string) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -69,8 +68,7 @@ func TestRequestsOfThisMachine(t *testing.T) {
 		"only the scheme": {header("X-Forwarded-Proto", "http"), false, false},
 		"an empty header": {header("x-forwarded-host", ""), false, false},
 		"a CDN":           {header("CDN-Loop", "x"), false, false},
-		"HTTP/1.0": {func(r *http.Request) { r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.0", 1, 0 },
-			false, false},
+		"HTTP/1.0":        {func(r *http.Request) { r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.0", 1, 0 }, false, false},
 	} {
 		for _, https := range []bool{false, true} {
 			e := New(Config{Logger: slog.New(slog.DiscardHandler), AssumeHTTPS: https,
@@ -85,8 +83,7 @@ func TestRequestsOfThisMachine(t *testing.T) {
 					c.change(r)
 				})
 			}
-			servertest.Same(t, name+", scheme", ask("/scheme").Body.String(),
-				map[bool]string{true: "http", false: "https"}[c.local && !https])
+			servertest.Same(t, name+", scheme", ask("/scheme").Body.String(), map[bool]string{true: "http", false: "https"}[c.local && !https])
 			servertest.Same(t, name+", direct", ask("/direct").Code, map[bool]int{true: 200, false: 403}[c.direct])
 			servertest.Same(t, name+", local", ask("/local").Code, map[bool]int{true: 200, false: 403}[c.local])
 		}

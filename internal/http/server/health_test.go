@@ -25,9 +25,7 @@ func TestReadiness(t *testing.T) {
 			"degraded: redis_no_permission: The user of Redis may not run what the limiter needs; docs/operations.md lists it."},
 		{"database away", &HealthReason{Word: "database_full", Err: broken}, away, 200,
 			"degraded: database_full: The database has no room left to write.\ndegraded: redis_away: " + redisText},
-		{"database away here alone", &HealthReason{Word: "database_full", Also: "other_replica", Unready: true, Err: broken},
-			away,
-			503,
+		{"database away here alone", &HealthReason{Word: "database_full", Also: "other_replica", Unready: true, Err: broken}, away, 503,
 			"unavailable: database_full: The database has no room left to write. Another replica can write.\ndegraded: redis_away: " + redisText},
 	} {
 		e, _ := testServer(t)
@@ -36,8 +34,7 @@ func TestReadiness(t *testing.T) {
 		if starting := get(e, "/readyz"); starting.Code != 503 || starting.Body.String() != "starting" {
 			t.Errorf("at start: %d %s", starting.Code, starting.Body)
 		}
-		h.MarkStarted(func(context.Context) *HealthReason { return c.database },
-			func(context.Context) *HealthReason { return c.redis })
+		h.MarkStarted(func(context.Context) *HealthReason { return c.database }, func(context.Context) *HealthReason { return c.redis })
 		ready, live := get(e, "/readyz"), get(e, "/livez")
 		h.MarkStopping()
 		stopping := get(e, "/readyz").Code
@@ -51,31 +48,24 @@ func TestReadiness(t *testing.T) {
 func TestReasonsSince(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var h Health
-		word := "database_full"
+		word := ""
 		h.MarkStarted(func(context.Context) *HealthReason {
 			if word == "" {
 				return nil
 			}
 			return &HealthReason{Word: word}
 		})
-		since := func() (ago time.Duration) {
+		for _, c := range []struct {
+			word string
+			ago  time.Duration
+		}{
+			{"database_full", 0}, {"database_full", time.Minute}, {"database_full", 2 * time.Minute},
+			{"database_read_only", 0}, {"", 0}, {"database_read_only", 0},
+		} {
+			word = c.word
 			all := h.RunChecks(t.Context())
-			if len(all) != 1 {
-				t.Fatalf("%v", all)
-			}
-			return time.Since(all[0].Since)
-		}
-		for _, want := range []time.Duration{0, time.Minute, 2 * time.Minute} {
-			if got := since(); got != want {
-				t.Errorf("for %v, want %v", got, want)
-			}
-			time.Sleep(time.Minute)
-		}
-		for _, next := range []string{"database_read_only", "", "database_read_only"} {
-			if word = next; next == "" {
-				_ = h.RunChecks(t.Context())
-			} else if got := since(); got != 0 {
-				t.Errorf("%s for %v, though it has just begun", next, got)
+			if (len(all) == 1) != (word != "") || len(all) == 1 && time.Since(all[0].Since) != c.ago {
+				t.Errorf("%+v, want %q for %v", all, word, c.ago)
 			}
 			time.Sleep(time.Minute)
 		}

@@ -21,8 +21,7 @@ func TestARequestWhoseClientLeftIsNotServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	answered, served := make(chan int, 9), make(chan string, 9)
-	e := New(Config{Logger: slog.New(slog.DiscardHandler),
-		Served: func(_ string, status int, _ time.Duration) { answered <- status }})
+	e := New(Config{Logger: slog.New(slog.DiscardHandler), Served: func(_ string, status int, _ time.Duration) { answered <- status }})
 	e.Any("/:name", func(c echo.Context) error {
 		served <- c.Request().Method + " " + c.Param("name")
 		return c.NoContent(http.StatusNoContent)
@@ -32,8 +31,7 @@ func TestARequestWhoseClientLeftIsNotServed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fmt.Fprintf(conn, "%s /%s HTTP/1.1\r\nHost: codes\r\nContent-Length: 2\r\n\r\n{}", method,
-			name); err != nil {
+		if _, err := fmt.Fprintf(conn, "%s /%s HTTP/1.1\r\nHost: codes\r\nContent-Length: 2\r\n\r\n{}", method, name); err != nil {
 			t.Fatal(err)
 		}
 		return conn

@@ -20,16 +20,14 @@ import (
 // reasonsInSource finds the words that say why a field is wrong, where the product makes them.
 var reasonsInSource = regexp.MustCompile(
 	`(?:Invalid|newInvalidError|codeError|lengthError)\((?:[^"\n,]*, |"[\w.-]*"(?: \+ \w+)?, )?"([a-z_]+)"(?:, ["` + "`" +
-		`]|\)|,\n|, [\w.]+[()])` +
-		`|(?:Reason: |"reason": |Reason(?:CountryNotServed|VoIP|Disposable) *= )"([a-z_]+)"`)
+		`]|\)|,\n|, [\w.]+[()])` + `|(?:Reason: |"reason": |Reason(?:CountryNotServed|VoIP|Disposable) *= )"([a-z_]+)"`)
 
 // sourceReasons returns all reasons of problems about a field.
 func sourceReasons(t *testing.T) []string {
 	all := map[string]bool{}
 	for _, room := range strings.Fields("base codes limit verify http") {
 		err := fs.WalkDir(os.DirFS("../../"+room), ".", func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
-				strings.Contains(path, "test/") {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "test/") {
 				return err
 			}
 			file, err := fs.ReadFile(os.DirFS("../../"+room), path)
@@ -55,8 +53,7 @@ var latin = regexp.MustCompile(`[A-Za-z]{2}`)
 
 func TestEveryProblemInEveryLanguage(t *testing.T) {
 	reasons := sourceReasons(t)
-	for _, some := range strings.Fields(
-		"too_long too_short not_digits wrong_type missing voip not_kept out_of_range mismatch") {
+	for _, some := range strings.Fields("too_long too_short not_digits wrong_type missing voip not_kept out_of_range mismatch") {
 		if !slices.Contains(reasons, some) {
 			t.Errorf("the source's reasons lack %s: %v", some, reasons)
 		}
@@ -72,14 +69,12 @@ func TestEveryProblemInEveryLanguage(t *testing.T) {
 			used[kind.Slug+".title"], used[name] = true, true
 			for _, text := range []string{told.Kind.Title, told.Detail} {
 				plain := machine.ReplaceAllString(text, "")
-				if text == "" || strings.ContainsAny(text, "{}<>%") && !strings.Contains(text, "< >") ||
-					english.MatchString(plain) ||
+				if text == "" || strings.ContainsAny(text, "{}<>%") && !strings.Contains(text, "< >") || english.MatchString(plain) ||
 					w.Lang() != "es" && latin.MatchString(plain) {
 					t.Errorf("%s in %s: %q", name, w.Lang(), text)
 				}
 			}
-			if told.Kind.Title == kind.Title || told.Kind.Slug != kind.Slug || told.Kind.Status != kind.Status ||
-				p.Detail != "English." {
+			if told.Kind.Title == kind.Title || told.Kind.Slug != kind.Slug || told.Kind.Status != kind.Status || p.Detail != "English." {
 				t.Errorf("%s in %s: %+v", name, w.Lang(), told)
 			}
 			return told.Detail
@@ -119,19 +114,16 @@ func TestLanguageOfProblems(t *testing.T) {
 		"en, es;q=0.5":   {"en", "Too many requests", "Try again in 42 s."},
 		"zh-CN,en;q=0.5": {"zh-Hans", "请求过多", "来自您网络的请求过多。请在 42 秒后再试。"},
 		"es;q=0, zh":     {"zh-Hans", "请求过多", "来自您网络的请求过多。请在 42 秒后再试。"},
-		"es-MX": {"es", "Demasiadas peticiones",
-			"Llegaron demasiadas peticiones desde tu red. Prueba otra vez dentro de 42 s."},
-		"de, ar;q=0.1": {"ar", "طلبات كثيرة جدًا", "جاءت من شبكتك طلبات كثيرة. أعد المحاولة بعد 42 ث."},
+		"es-MX":          {"es", "Demasiadas peticiones", "Llegaron demasiadas peticiones desde tu red. Prueba otra vez dentro de 42 s."},
+		"de, ar;q=0.1":   {"ar", "طلبات كثيرة جدًا", "جاءت من شبكتك طلبات كثيرة. أعد المحاولة بعد 42 ث."},
 	} {
 		w := get(e, "/v1/x", func(r *http.Request) { r.Header.Set("Accept-Language", header) })
 		var p map[string]any
 		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
 			t.Fatal(err)
 		}
-		if h := w.Header(); h.Get("Content-Language") != want[0] ||
-			!slices.Contains(h.Values("Vary"), "Accept-Language") ||
-			h.Get("Content-Type") != "application/problem+json" || h.Get("Retry-After") != "42" ||
-			w.Code != http.StatusTooManyRequests {
+		if h := w.Header(); h.Get("Content-Language") != want[0] || !slices.Contains(h.Values("Vary"), "Accept-Language") ||
+			h.Get("Content-Type") != "application/problem+json" || h.Get("Retry-After") != "42" || w.Code != http.StatusTooManyRequests {
 			t.Errorf("%q: %d %v", header, w.Code, h)
 		}
 		if p["title"] != want[1] || p["detail"] != want[2] ||
@@ -150,8 +142,7 @@ func TestALongWaitInWords(t *testing.T) {
 		servertest.Same(t, "in English", SecondsInWords(seconds), want)
 	}
 	p := &Problem{Kind: QuotaExceeded, Extra: map[string]any{"retry_after": 83374, "blocked_by": "day"}}
-	for lang, want := range map[string]string{"zh-Hans": "23 小时 10 分钟后", "es": "dentro de 23 h 10 min.",
-		"ar": "بعد 23 س 10 د."} {
+	for lang, want := range map[string]string{"zh-Hans": "23 小时 10 分钟后", "es": "dentro de 23 h 10 min.", "ar": "بعد 23 س 10 د."} {
 		if got := p.translated(texts.ForPage(lang)).Detail; !strings.Contains(got, want) {
 			t.Errorf("%s: %s", lang, got)
 		}

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"net/netip"
 	"strings"
 	"testing"
 
@@ -33,9 +31,7 @@ func TestLinesOfARequestHaveItsID(t *testing.T) {
 	for _, path := range []string{"/v1/x", "/v1/panic"} {
 		for _, given := range []string{"", "order-7f3a9c2e41b0", "evil\nline 7f3a9c2e41b0"} {
 			out.Reset()
-			r, w := httptest.NewRequest(http.MethodGet, path, nil), httptest.NewRecorder()
-			r.Header.Set(echo.HeaderXRequestID, given)
-			e.ServeHTTP(w, r)
+			w := get(e, path, func(r *http.Request) { r.Header.Set(echo.HeaderXRequestID, given) })
 			id, lines := w.Header().Get(echo.HeaderXRequestID), 0
 			if (path == "/v1/x" && requestid.Valid(given)) != (id == given) || !strings.Contains(w.Body.String(), `"request_id":"`+id+`"`) {
 				t.Errorf("%s: %q became %q: %s", path, given, id, w.Body)
@@ -46,8 +42,7 @@ func TestLinesOfARequestHaveItsID(t *testing.T) {
 					App string
 					Msg string
 				}
-				if err := json.Unmarshal(line, &l); err != nil || id == "" || l.ID != id ||
-					bytes.Count(line, []byte(`"request_id"`)) != 1 {
+				if err := json.Unmarshal(line, &l); err != nil || id == "" || l.ID != id || bytes.Count(line, []byte(`"request_id"`)) != 1 {
 					t.Errorf("%s: %s, want the ID %s once", path, line, id)
 				}
 				if want := l.Msg == "request" && path == "/v1/x"; want != (l.App == "shop") {
@@ -65,13 +60,11 @@ func TestLinesOfARequestHaveItsID(t *testing.T) {
 	}
 }
 
-// The access line tells the client's network, never its address, and the ID that the client gave if
-// it became no request ID, unless that may be a recipient or is long.
+// The access line tells the route and nothing else of the address, the client's network and nothing else of its address, and the ID
+// that the client gave if it became no request ID, unless that may be a recipient or is long.
 func TestAccessLineTellsNetworkAndGivenID(t *testing.T) {
-	var out bytes.Buffer
-	e := New(Config{Logger: slog.New(slog.NewJSONHandler(&out, nil)),
-		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
-	e.GET("/v1/x", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
+	e, out := testServer(t, "127.0.0.0/8")
+	e.GET("/v1/:id", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
 	e.GET("/v1/secret", func(c echo.Context) error { AdoptRequestID(c); return c.NoContent(http.StatusNoContent) })
 	const root = "Root=1-67891233-abcdef012345678912345678"
 	for _, c := range []struct{ client, network, given, logged string }{
@@ -89,15 +82,14 @@ func TestAccessLineTellsNetworkAndGivenID(t *testing.T) {
 		{"", "", "", ""}, // as on a Unix socket
 	} {
 		out.Reset()
-		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/v1/x", nil)
-		r.RemoteAddr = "127.0.0.1:1234"
-		r.Header.Set(echo.HeaderXForwardedFor, c.client)
-		if c.client == "" {
+		w := get(e, "/v1/capability?to=ana@example.com", func(r *http.Request) {
+			r.Header.Set(echo.HeaderXRequestID, c.given)
 			r.RemoteAddr = "@"
-			r.Header.Del(echo.HeaderXForwardedFor)
-		}
-		r.Header.Set(echo.HeaderXRequestID, c.given)
-		e.ServeHTTP(w, r)
+			if c.client != "" {
+				r.RemoteAddr = "127.0.0.1:1234"
+				r.Header.Set(echo.HeaderXForwardedFor, c.client)
+			}
+		})
 		if c.given != "" && w.Header().Get(echo.HeaderXRequestID) == c.given {
 			t.Errorf("%s was chosen by a client without a secret", c.given)
 		}
@@ -107,18 +99,17 @@ func TestAccessLineTellsNetworkAndGivenID(t *testing.T) {
 		}
 		for name, want := range map[string]string{"network": c.network, "client_request_id": c.logged} {
 			if got, there := line[name]; there != (want != "") || there && got != want {
-				t.Errorf("%+v: %s is %v in %s", c, name, got, &out)
+				t.Errorf("%+v: %s is %v in %s", c, name, got, out)
 			}
 		}
-		if c.client != "" && strings.Contains(out.String(), c.client) {
-			t.Errorf("the whole address is in %s", &out)
+		if told := out.String(); c.client != "" && strings.Contains(told, c.client) || strings.Contains(told, "capability") ||
+			strings.Contains(told, "ana@example.com") || !strings.Contains(told, "/v1/:id") {
+			t.Errorf("an address, or no route, is in %s", told)
 		}
 	}
 	out.Reset()
-	r := httptest.NewRequest(http.MethodGet, "/v1/secret", nil)
-	r.Header.Set(echo.HeaderXRequestID, "order-7f3a9c2e41b0")
-	if e.ServeHTTP(httptest.NewRecorder(), r); strings.Contains(out.String(), "client_request_id") ||
-		!strings.Contains(out.String(), `"request_id":"order-7f3a9c2e41b0"`) {
-		t.Errorf("adopted: %s", &out)
+	get(e, "/v1/secret", func(r *http.Request) { r.Header.Set(echo.HeaderXRequestID, "order-7f3a9c2e41b0") })
+	if strings.Contains(out.String(), "client_request_id") || !strings.Contains(out.String(), `"request_id":"order-7f3a9c2e41b0"`) {
+		t.Errorf("adopted: %s", out)
 	}
 }

@@ -40,14 +40,11 @@ func TestRequestsOfANetworkAreBounded(t *testing.T) {
 	if in := r.from("192.0.2.1", 1000); in != 300 || r.refused != 700 {
 		t.Errorf("%d of 1000 let in, %d refused", in, r.refused)
 	}
-	for _, c := range []struct {
-		ip string
-		in int
-	}{
-		{"192.0.2.2", 300}, {"::ffff:192.0.2.1", 0}, {"2001:db8::1", 300}, {"2001:db8:0:0:ffff::2%eth0", 0},
-		{"2001:db8:0:1::1", 300},
-	} {
-		servertest.Same(t, c.ip, r.from(c.ip, 301), c.in)
+	for _, ip := range []string{"192.0.2.2", "2001:db8::1", "2001:db8:0:1::1"} {
+		servertest.Same(t, ip, r.from(ip, 301), 300)
+	}
+	for _, ip := range []string{"::ffff:192.0.2.1", "2001:db8:0:0:ffff::2%eth0"} { // of a network that was counted
+		servertest.Same(t, ip, r.from(ip, 301), 0)
 	}
 	r.SetLimit(0)
 	servertest.Same(t, "let in without a limit", r.from("192.0.2.1", 1000), 1000)
@@ -99,8 +96,7 @@ func TestRequestsOfManyNetworks(t *testing.T) {
 	for i := range 100 {
 		r.from(address(i), 1)
 	}
-	servertest.Same(t, "let in of two networks in one /24, counted together",
-		r.from(address(200), 2)+r.from(address(201), 2), 3)
+	servertest.Same(t, "let in of two networks in one /24, counted together", r.from(address(200), 2)+r.from(address(201), 2), 3)
 	servertest.Same(t, "let in of a network with a count of its own", r.from(address(0), 5), 2)
 	r.at = r.at.Add(requestWindow)
 	for i := range 100_000 {

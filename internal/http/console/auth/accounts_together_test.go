@@ -42,8 +42,7 @@ func (r *rig) change(db accountStore, do string) (refusal string) {
 // Two owners, or one and a shell, change one account in the same moment: neither undoes what the
 // other did.
 func TestChangesOfAnAccountAtOnce(t *testing.T) {
-	for _, order := range [][2]string{{"close", "role"}, {"role", "close"}, {"close", "password"},
-		{"close", "identity"}} {
+	for _, order := range [][2]string{{"close", "role"}, {"role", "close"}, {"close", "password"}, {"close", "identity"}} {
 		r := newRig(t)
 		r.PutAccount(store.Account{Name: "mei", Role: "owner", Password: "old", Identity: "old"})
 		refused := r.change(meanwhile{r.Store, func() { r.change(r.Store, order[0]) }}, order[1])

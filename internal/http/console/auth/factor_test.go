@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"sendcode/internal/base/fault"
-	"sendcode/internal/codes/keys"
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
@@ -32,8 +31,7 @@ func recoveryIn(rec *httptest.ResponseRecorder) (codes []string) {
 // begin begins a second factor: the device, and the secret as the page keeps it.
 func (r *rig) begin(b *consoletest.Browser, password string) (d consoletest.Device, kept string) {
 	r.Helper()
-	page := want(r.T, b.Post(factorPath, url.Values{"do": {"begin"}, "password": {password}}),
-		http.StatusOK).Body.String()
+	page := want(r.T, b.Post(factorPath, url.Values{"do": {"begin"}, "password": {password}}), http.StatusOK).Body.String()
 	d = r.Phone(strings.ReplaceAll(consoletest.Between(r.T, page, `<code class="shown">`, "<"), " ", ""))
 	return d, consoletest.Between(r.T, page, `name="kept" value="`, `"`)
 }
@@ -80,8 +78,7 @@ func TestSecondFactor(t *testing.T) {
 		want(t, half.Get("/v1/admin/sends"), http.StatusUnauthorized)
 		want(t, half.Get(factorPath), http.StatusSeeOther)
 		want(t, half.Post(factorPath, url.Values{"do": {"remove"}, "code": {d.Code()}}), http.StatusSeeOther)
-		contains(t, half.Get(codePath+"?next=/admin/preview"),
-			`name="back" value="/admin/login/code?next=%2Fadmin%2Fpreview"`)
+		contains(t, half.Get(codePath+"?next=/admin/preview"), `name="back" value="/admin/login/code?next=%2Fadmin%2Fpreview"`)
 		want(t, half.Get("/admin/login"), http.StatusOK)
 	}
 	half := r.halfIn()
@@ -171,8 +168,7 @@ func TestChangingTheSecondFactor(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
 	for form, status := range map[string]int{
-		"do=begin&password=wrong": 401, "do=begin": 401, "do=remove&code=000000": 401, "do=confirm&code=000000": 422,
-		"do=dance": 422,
+		"do=begin&password=wrong": 401, "do=begin": 401, "do=remove&code=000000": 401, "do=confirm&code=000000": 422, "do=dance": 422,
 	} {
 		want(t, b.Do(http.MethodPost, factorPath, form, "Content-Type", "application/x-www-form-urlencoded"), status)
 	}
@@ -199,8 +195,7 @@ func TestChangingTheSecondFactor(t *testing.T) {
 	want(t, giveCode(r.halfIn(), fresh[0]), http.StatusSeeOther)
 	want(t, b.Post(factorPath, url.Values{"do": {"remove"}, "code": {d.Next()}}), http.StatusOK)
 	want(t, r.halfIn().Get("/admin"), http.StatusOK)
-	r.Acts("admin|factor.add|done|||", "admin|factor.codes|done|||", "admin|login.password|done|||",
-		"admin|login.password|done|||",
+	r.Acts("admin|factor.add|done|||", "admin|factor.codes|done|||", "admin|login.password|done|||", "admin|login.password|done|||",
 		"admin|factor.recovery|done|||", "admin|factor.remove|done|||")
 }
 
@@ -322,10 +317,8 @@ func TestSecretsOfCodesAreSealed(t *testing.T) {
 	if _, err := r.Ring().Open(SecondFactorSealLabel, f.Sealed, []byte("mei")); err == nil {
 		t.Error("opens for another account")
 	}
-	without, err := keys.Parse(keys.GenerateEntry())
-	r.Must(err)
 	half := r.halfIn()
-	half.Handler = r.replica(quiet(), func(c *Config) { c.Ring = without })
+	half.Handler = r.replica(quiet(), func(c *Config) { c.Ring = consoletest.Ring(t) })
 	want(t, giveCode(half, d.Next()), http.StatusServiceUnavailable)
 	want(t, giveCode(half, d.Recovery[0]), http.StatusSeeOther)
 	want(t, giveCode(r.halfIn(), d.Next()), http.StatusSeeOther)

@@ -46,8 +46,7 @@ func TestRolesByTheProvider(t *testing.T) {
 		accounts, export int // status of the page of accounts, and of an operator's action
 		granted          string
 	}{
-		"support": {403, 403, "support"}, "x support on-call": {403, 200, "on-call"},
-		"console-owners support": {200, 200, "console-owners"},
+		"support": {403, 403, "support"}, "x support on-call": {403, 200, "on-call"}, "console-owners support": {200, 200, "console-owners"},
 	} {
 		consoletest.Is(server, "bo", strings.Fields(groups)...)
 		b := r.Browser()
@@ -87,8 +86,7 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 	closed := func(a *store.Account) { a.DisabledAt = consoletest.Start }
 	another, none := other(func(p *Provider) { p.Fingerprint = "two" }), func() { r.auth.Provider = nil }
 	for what, change := range map[string]func(){
-		"ana, another provider": another, "ana, no provider": none, "bo, another provider": another,
-		"bo, no provider":       none,
+		"ana, another provider": another, "ana, no provider": none, "bo, another provider": another, "bo, no provider": none,
 		"ana, closed":           changed(closed),
 		"ana, another identity": changed(func(a *store.Account) { a.Identity = "ana2" }),
 		"ana, no identity":      changed(func(a *store.Account) { a.Identity = "" }),

@@ -49,8 +49,7 @@ func TestStatesAreBoundToTheirBrowser(t *testing.T) {
 	again.Cookies[oauthStateCookie] = &kept
 	calls := server.Seen("/token")
 	refused("the same once more", again, back, "took too long")
-	again.Handler, again.Cookies[oauthStateCookie] = r.replica(quiet(),
-		func(c *Config) { c.Provider = r.providerAt(server) }), &kept
+	again.Handler, again.Cookies[oauthStateCookie] = r.replica(quiet(), func(c *Config) { c.Provider = r.providerAt(server) }), &kept
 	refused("the same at another replica", again, back, "took too long")
 	servertest.Same(t, "questions to the provider", server.Seen("/token"), calls)
 	late := r.Browser()
@@ -73,8 +72,7 @@ func TestProviderInTrouble(t *testing.T) {
 		status int
 		says   string
 	}{
-		"down": {func(p *openidtest.Provider) { p.At("", down) }, "", http.StatusServiceUnavailable,
-			"cannot be reached"},
+		"down": {func(p *openidtest.Provider) { p.At("", down) }, "", http.StatusServiceUnavailable, "cannot be reached"},
 		"denied": {func(*openidtest.Provider) {}, "&error=access_denied&error_description=%3Cb%3Eevil",
 			http.StatusForbidden, "did not log you in"},
 		"nameless": {func(p *openidtest.Provider) {
@@ -103,8 +101,7 @@ func TestProviderInTrouble(t *testing.T) {
 	}
 	r, server := besideProvider(t)
 	server.At("", down)
-	rec := want(t, r.Browser().Post(providerStartPath, url.Values{"next": {"/admin/overview"}}),
-		http.StatusServiceUnavailable)
+	rec := want(t, r.Browser().Post(providerStartPath, url.Values{"next": {"/admin/overview"}}), http.StatusServiceUnavailable)
 	contains(t, rec, "Example ID cannot be reached", `value="/admin/overview"`)
 	r.Break("AccountByIdentity")
 	server.At("", nil)

@@ -42,9 +42,8 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
 	c := Config{
 		Accounts: r.Store, Sessions: r.Store, Factors: r.Store, Limiter: r.Svc.Gates, AdminPassword: consoletest.Password,
-		Ring: r.Ring(), Provider: r.provider,
-		Refused: func(string, string) {},
-		Tokens:  []Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: Owner}},
+		Ring: r.Ring(), Provider: r.provider, Refused: func(string, string) {},
+		Tokens: []Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: Owner}},
 	}
 	for _, change := range changes {
 		change(&c)

@@ -29,9 +29,8 @@ func TestCookies(t *testing.T) {
 		b.Login(consoletest.Password)
 		for name, age := range map[string]int{sessionCookieName: 1800, knownBrowserCookieName("admin"): 90 * 24 * 3600} {
 			c := b.Cookies[name]
-			if c == nil || c.Name != prefix+name || c.Secure == (prefix == "") || !c.HttpOnly ||
-				c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" ||
-				c.MaxAge != age {
+			if c == nil || c.Name != prefix+name || c.Secure == (prefix == "") || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode ||
+				c.Path != "/" || c.Domain != "" || c.MaxAge != age {
 				t.Errorf("%s: %+v", name, c)
 			}
 		}
@@ -84,8 +83,7 @@ func TestSessionCannotBeForged(t *testing.T) {
 	key, err := base64.RawURLEncoding.DecodeString(value)
 	r.Must(err)
 	id := sha256.Sum256(key)
-	forged := []string{"", "x", value + "A", value[:len(value)-2], strings.Repeat("A", 4000),
-		base64.RawURLEncoding.EncodeToString(id[:])}
+	forged := []string{"", "x", value + "A", value[:len(value)-2], strings.Repeat("A", 4000), base64.RawURLEncoding.EncodeToString(id[:])}
 	for i := range key {
 		tampered := slices.Clone(key)
 		tampered[i] ^= 1

@@ -40,8 +40,7 @@ func sessionsOn(b *consoletest.Browser) (rows, ids []string) {
 func (r *rig) with(userAgent, address string) *consoletest.Browser {
 	r.Helper()
 	b := r.from(address)
-	want(r.T, b.Post("/admin/login", url.Values{"password": {consoletest.Password}}, "User-Agent", userAgent),
-		http.StatusSeeOther)
+	want(r.T, b.Post("/admin/login", url.Values{"password": {consoletest.Password}}, "User-Agent", userAgent), http.StatusSeeOther)
 	return b
 }
 
@@ -82,8 +81,7 @@ func TestOwnSessions(t *testing.T) {
 	for _, malformed := range []string{"", "x", "ALL", ids[1][2:], ids[1] + "00", ids[1][:63] + "g"} {
 		servertest.Same(t, malformed, end(desk, malformed), http.StatusUnprocessableEntity)
 	}
-	want(t, desk.Post(sessionsPath, url.Values{"session": {allSessionsValue}}, "Sec-Fetch-Site", "cross-site"),
-		http.StatusForbidden)
+	want(t, desk.Post(sessionsPath, url.Values{"session": {allSessionsValue}}, "Sec-Fetch-Site", "cross-site"), http.StatusForbidden)
 	for _, b := range []*consoletest.Browser{desk, phone, strange} {
 		want(t, b.Get("/admin"), http.StatusOK)
 	}
@@ -153,31 +151,23 @@ func TestListedSessionsAreLive(t *testing.T) {
 	redirects(t, third.Post(sessionsPath, url.Values{"session": {allSessionsValue}}), "/admin/login/code")
 	want(t, giveCode(third, d.Next()), http.StatusSeeOther)
 	r.Clock.Add(idleTimeout)
-	rows, _ := sessionsOn(r.completed(d))
+	last := r.halfIn()
+	want(t, giveCode(last, d.Next()), http.StatusSeeOther)
+	rows, _ := sessionsOn(last)
 	servertest.Same(t, "after the others expired", len(rows), 1)
 }
 
-// completed logs in with password and code.
-func (r *rig) completed(d consoletest.Device) *consoletest.Browser {
-	r.Helper()
-	b := r.halfIn()
-	want(r.T, giveCode(b, d.Next()), http.StatusSeeOther)
-	return b
-}
-
 func TestBrowsersAreNamed(t *testing.T) {
-	const chrome = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
+	chrome := func(system string) string {
+		return "Mozilla/5.0 (" + system + ") AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
+	}
+	const windows = "Windows NT 10.0; Win64; x64"
 	for agent, name := range map[string]string{
-		firefox: "Firefox/Linux", safari: "Safari/iOS", chrome: "Chrome/Windows",
-		chrome + " Edg/142.0.0.0": "Edge/Windows",
-		chrome + " OPR/124.0.0.0": "Opera/Windows",
-		strings.Replace(chrome, "Windows NT 10.0; Win64; x64", "Linux; Android 10; K",
-			1): "Chrome/Android",
-		strings.Replace(chrome, "Windows NT 10.0; Win64; x64", "X11; CrOS x86_64 14541.0.0",
-			1): "Chrome/ChromeOS",
-		strings.Replace(chrome, "Windows NT 10.0; Win64; x64", "Macintosh; Intel Mac OS X 10_15_7", 1): "Chrome/macOS",
-		strings.Replace(safari, "Version/18.6", "CriOS/142.0", 1):                                      "Chrome/iOS",
-		strings.Replace(safari, "iPhone; CPU iPhone OS 18_6", "iPad; CPU OS 18_6", 1):                  "Safari/iPadOS",
+		firefox: "Firefox/Linux", safari: "Safari/iOS", chrome(windows): "Chrome/Windows",
+		chrome(windows) + " Edg/142.0.0.0": "Edge/Windows", chrome(windows) + " OPR/124.0.0.0": "Opera/Windows",
+		chrome("Linux; Android 10; K"): "Chrome/Android", chrome("X11; CrOS x86_64 14541.0.0"): "Chrome/ChromeOS",
+		chrome("Macintosh; Intel Mac OS X 10_15_7"): "Chrome/macOS", strings.Replace(safari, "Version/18.6", "CriOS/142.0", 1): "Chrome/iOS",
+		strings.Replace(safari, "iPhone; CPU iPhone OS 18_6", "iPad; CPU OS 18_6", 1): "Safari/iPadOS",
 		"": "", "curl/8.14.1": "", "Firefox/145.0": "", "Mozilla/5.0 (X11; Linux x86_64) Konqueror/25": "",
 	} {
 		servertest.Same(t, agent, browserOf(agent), name)

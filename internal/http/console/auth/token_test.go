@@ -42,8 +42,7 @@ func TestWrongTokensAreThrottled(t *testing.T) {
 		t.Errorf("no count: %s", r.Printed)
 	}
 	r.Unlogged("wrong-token", consoletest.Token)
-	servertest.Same(t, "a wrong one from another network", withToken(r.from("192.0.3.1:1"), "wrong-token"),
-		http.StatusUnauthorized)
+	servertest.Same(t, "a wrong one from another network", withToken(r.from("192.0.3.1:1"), "wrong-token"), http.StatusUnauthorized)
 	want(t, r.LoggedIn().Get("/v1/admin/sends"), http.StatusOK) // sessions and logins are counted apart
 	r.Clock.Add(14 * time.Minute)
 	servertest.Same(t, "a wrong one after the wait", withToken(b, "wrong-token"), http.StatusUnauthorized)
@@ -67,8 +66,7 @@ func TestToken(t *testing.T) {
 	} {
 		rec := want(t, b.Get("/v1/admin/sends", "Authorization", header), http.StatusUnauthorized)
 		lacks(t, rec, consoletest.Token)
-		if !strings.HasPrefix(rec.Header().Get("WWW-Authenticate"), "Bearer") ||
-			rec.Header().Get("Content-Type") != "application/problem+json" {
+		if !strings.HasPrefix(rec.Header().Get("WWW-Authenticate"), "Bearer") || rec.Header().Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%q: %v", header, rec.Header())
 		}
 		want(t, off.Get("/v1/admin/sends", "Authorization", header), http.StatusUnauthorized)
@@ -81,15 +79,13 @@ func TestListedTokens(t *testing.T) {
 		return Token{ID: id, SHA256: sha256.Sum256([]byte("the-token-of-" + id)), Role: role, Expires: expires}
 	}
 	r := newRig(t, func(c *Config) {
-		c.Tokens = append(c.Tokens, token("charts", Reader, consoletest.Start.Add(time.Hour)),
-			token("desk", Operator, time.Time{}))
+		c.Tokens = append(c.Tokens, token("charts", Reader, consoletest.Start.Add(time.Hour)), token("desk", Operator, time.Time{}))
 	})
 	b := r.Browser()
 	for id, is := range map[string][2]int{"charts": {http.StatusOK, http.StatusForbidden},
 		"desk": {http.StatusOK, http.StatusOK}, "none": {http.StatusUnauthorized, http.StatusUnauthorized}} {
 		header := []string{"Authorization", "Bearer the-token-of-" + id}
-		servertest.Same(t, id, [2]int{b.Get("/v1/admin/sends", header...).Code,
-			b.Get("/v1/admin/sends.csv", header...).Code}, is)
+		servertest.Same(t, id, [2]int{b.Get("/v1/admin/sends", header...).Code, b.Get("/v1/admin/sends.csv", header...).Code}, is)
 	}
 	acts := r.Entries(ActionExport)
 	if len(acts) == 0 || acts[0].Who != "token:desk" {

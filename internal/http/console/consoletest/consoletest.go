@@ -87,16 +87,14 @@ func (b *Browser) Get(path string, header ...string) *httptest.ResponseRecorder 
 // Post sends a form.
 func (b *Browser) Post(path string, form url.Values, header ...string) *httptest.ResponseRecorder {
 	b.Helper()
-	return b.Do(http.MethodPost, path, form.Encode(),
-		append([]string{"Content-Type", "application/x-www-form-urlencoded"}, header...)...)
+	return b.Do(http.MethodPost, path, form.Encode(), append([]string{"Content-Type", "application/x-www-form-urlencoded"}, header...)...)
 }
 
 // Script makes a request with the token and a body in JSON, and decodes the answer, which has the
 // status.
 func (b *Browser) Script(status int, method, path, body string) (answer map[string]any) {
 	b.Helper()
-	rec := Want(b.T, b.Do(method, path, body, "Content-Type", "application/json", "Authorization", "Bearer "+Token),
-		status)
+	rec := Want(b.T, b.Do(method, path, body, "Content-Type", "application/json", "Authorization", "Bearer "+Token), status)
 	Lacks(b.T, rec, "ana@", `"sealed"`, "nonce")
 	if err := json.Unmarshal(rec.Body.Bytes(), &answer); err != nil && rec.Body.Len() > 0 {
 		b.Fatalf("%v: %s", err, rec.Body)

@@ -52,8 +52,7 @@ func (d Device) Wrong() string {
 	d.Helper()
 	for n := range 10 {
 		code := strings.Repeat(strconv.Itoa(n), 6)
-		if ok, _ := totp.ValidateCustom(code, d.Secret, d.Clock.Now(),
-			totp.ValidateOpts{Period: 30, Skew: 1, Digits: otp.DigitsSix}); !ok {
+		if ok, _ := totp.ValidateCustom(code, d.Secret, d.Clock.Now(), totp.ValidateOpts{Period: 30, Skew: 1, Digits: otp.DigitsSix}); !ok {
 			return code
 		}
 	}
@@ -70,9 +69,8 @@ func (d Device) Next() string {
 // Identities returns the settings for an identity provider on loopback.
 func Identities(server *openidtest.Provider) openid.Settings {
 	return openid.Settings{
-		Issuer: server.URL, ClientID: openidtest.ClientID, ClientSecret: openidtest.ClientSecret,
-		RedirectURL: server.Redirect,
-		Scopes:      []string{"openid"}, NameClaim: "preferred_username", RoleClaim: "groups",
+		Issuer: server.URL, ClientID: openidtest.ClientID, ClientSecret: openidtest.ClientSecret, RedirectURL: server.Redirect,
+		Scopes: []string{"openid"}, NameClaim: "preferred_username", RoleClaim: "groups",
 	}
 }
 

@@ -82,11 +82,9 @@ func (r *Rig) checkActionLines() {
 		delete(got, "time")
 		a, known := entries[got["id"]]
 		want := map[string]string{
-			"level": "INFO", "msg": "administrator's action", "event": "action", "id": a.ID.String(), "who": a.Who,
-			"role": a.Role, "network": a.Network,
-			"action": a.What, "app": a.App, "channel": string(a.Channel), "purpose": a.Purpose, "target": a.Target,
-			"outcome": string(a.Outcome),
-			"detail":  a.Detail,
+			"level": "INFO", "msg": "administrator's action", "event": "action", "id": a.ID.String(), "who": a.Who, "role": a.Role,
+			"network": a.Network, "action": a.What, "app": a.App, "channel": string(a.Channel), "purpose": a.Purpose, "target": a.Target,
+			"outcome": string(a.Outcome), "detail": a.Detail,
 		}
 		if a.Completes != uuid.Nil {
 			want["ends"] = a.Completes.String()
@@ -118,8 +116,7 @@ func (r *Rig) PutAccount(a store.Account) {
 	act := store.AuditEntry{ID: id, Who: "test", What: "account.add", Outcome: store.AuditDone}
 	err = r.Store.AddAccount(r.Context(), a, act)
 	if errors.Is(err, store.ErrNameTaken) {
-		all := store.AccountChange{Role: &a.Role, Password: &a.Password, Identity: &a.Identity,
-			DisabledAt: &a.DisabledAt}
+		all := store.AccountChange{Role: &a.Role, Password: &a.Password, Identity: &a.Identity, DisabledAt: &a.DisabledAt}
 		err = r.Store.ChangeAccount(r.Context(), a.Name, all, act)
 	}
 	r.Must(err)
@@ -158,8 +155,7 @@ func (r *Rig) Acts(want ...string) {
 
 // Browser returns a browser without cookies, in front of the newest console.
 func (r *Rig) Browser() *Browser {
-	return &Browser{T: r.T, Handler: r.Handler, Cookies: map[string]*http.Cookie{}, Base: Address,
-		From: "192.0.2.1:5000"}
+	return &Browser{T: r.T, Handler: r.Handler, Cookies: map[string]*http.Cookie{}, Base: Address, From: "192.0.2.1:5000"}
 }
 
 // LoggedIn returns a browser in which the configured account is logged in.

@@ -31,8 +31,7 @@ func (s situation) text() situation {
 
 // since has the same been asked for again.
 func (s situation) since(became store.Status) situation {
-	s.facts.Newer = &store.SendOrRefusal{Send: store.Send{ID: uuid.UUID{5}, Status: became,
-		LoggedAt: consoletest.Start.Add(2 * time.Minute)}}
+	s.facts.Newer = &store.SendOrRefusal{Send: store.Send{ID: uuid.UUID{5}, Status: became, LoggedAt: consoletest.Start.Add(2 * time.Minute)}}
 	return s
 }
 
@@ -77,54 +76,39 @@ func (s situation) forgotten() situation {
 
 func kindsOfSituations() []situation {
 	all := []situation{
-		told("sent, asked again and refused", sentAs(store.Sent, "250 2.0.0")).since(store.Refused),
+		told("sent, asked again and refused", accepted).since(store.Refused),
 		told("sent, expired, asked again", sentAs(store.Sent, "250 2.0.0", expired)).since(store.Sent),
 		told("sent, erased", sentAs(store.Sent, "250 2.0.0", canceled)).forgotten(),
 		told("failed, erased while it waited", failedAs(store.ReasonErased, "", true)).forgotten(),
 		told("failed, mailbox full until expired", failedAs("expired", "452 4.2.2", false)),
 		told("failed, its mailbox until expired", failedAs("expired", "451 4.2.1", false)),
-		told("sent, bounced later, mailbox full", sentAs(store.Sent, "250 2.0.0")).later(store.ProviderBounced,
-			"552 5.2.2"),
-		told("sent, bounced later, policy", sentAs(store.Sent, "250 2.0.0")).later(store.ProviderBounced, "5.7.1"),
-		told("sent, called spam, and suppressed for it",
-			sentAs(store.Sent, "250 2.0.0")).unwanted(store.Suppression{}).later(store.ProviderComplained, "abuse"),
-		told("sent, called spam, and lifted",
-			sentAs(store.Sent, "250 2.0.0")).unwanted(
-			store.Suppression{LiftedAt: consoletest.Start.Add(time.Minute)}).later(store.ProviderComplained, "abuse"),
+		told("sent, bounced later, mailbox full", accepted).later(store.ProviderBounced, "552 5.2.2"),
+		told("sent, bounced later, policy", accepted).later(store.ProviderBounced, "5.7.1"),
+		told("sent, called spam, and suppressed for it", accepted).unwanted(store.Suppression{}).later(store.ProviderComplained, "abuse"),
+		told("sent, called spam, and lifted", accepted).unwanted(store.Suppression{LiftedAt: aMinuteIn}).later(store.ProviderComplained, "abuse"),
 		told("queued, mailbox full", waiting(store.Queued, "temporary_rcpt", "452 4.2.2")),
-		told("refused, and a code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0,
-			20*time.Minute).by(quota.Recipient).holding(halfTried).alone(),
-		told("refused, and a spent code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0,
-			20*time.Minute).by(quota.Recipient).holding(locked).alone(),
-		told("refused, the reserve is left", refusedBy("hour", 20*time.Minute, 1)).with(0,
-			20*time.Minute).by(quota.Recipient).reserved().alone(),
-		told("refused, the reserve of an app is left", refusedBy("hour", 20*time.Minute, 1)).with(0,
-			20*time.Minute).by(quota.App).reserved().wide().alone(),
-		told("refused, too many failures", refusedBy("failures", 20*time.Hour, 1)).with(0,
-			0).failing(20 * time.Hour).by(quota.Failures).alone(),
-		told("refused, unknown browsers' codes are locked out",
-			refusedBy(verification.LockoutRuleName, 20*time.Hour, 1)).with(0,
+		told("refused, and a code that it does not name", byHour).with(0, 20*time.Minute).by(quota.Recipient).holding(halfTried).alone(),
+		told("refused, and a spent code that it does not name", byHour).with(0, 20*time.Minute).by(quota.Recipient).holding(locked).alone(),
+		told("refused, the reserve is left", byHour).with(0, 20*time.Minute).by(quota.Recipient).reserved().alone(),
+		told("refused, the reserve of an app is left", byHour).with(0, 20*time.Minute).by(quota.App).reserved().wide().alone(),
+		told("refused, too many failures", refusedBy("failures", 20*time.Hour, 1)).with(0, 0).failing(20 * time.Hour).by(quota.Failures).alone(),
+		told("refused, unknown browsers' codes are locked out", refusedBy(verification.LockoutRuleName, 20*time.Hour, 1)).with(0,
 			0).lockedOut(store.Lockout{Class: store.UnknownBrowser, Wait: 19 * time.Hour, Failures: 20}).alone(),
-		told("refused, all codes are locked out", refusedBy(verification.LockoutRuleName, 700*time.Hour, 3)).with(0,
-			0).lockedOut(
+		told("refused, all codes are locked out", refusedBy(verification.LockoutRuleName, 700*time.Hour, 3)).with(0, 0).lockedOut(
 			store.Lockout{Wait: 600 * time.Hour, Failures: 100},
 			store.Lockout{Class: store.KnownBrowser, Wait: 600 * time.Hour, Failures: 100},
 			store.Lockout{Class: store.UnknownBrowser, Wait: 601 * time.Hour, Failures: 100}).alone(),
-		told("refused, codes were locked out", refusedBy(verification.LockoutRuleName, 20*time.Hour, 1)).with(0,
-			0).holding(halfTried).alone(),
+		told("refused, codes were locked out", refusedBy(verification.LockoutRuleName, 20*time.Hour, 1)).with(0, 0).holding(halfTried).alone(),
 		told("refused, by the breaker", refusedBy(policy.BreakerName, 42*time.Second, 1)).with(0, 0).alone(),
 		told("refused, by the bound on spellings", refusedBy(policy.SpellingsName, 20*time.Hour, 1)).with(0, 0).alone(),
 		told("refused, by backing off", refusedBy(policy.BackoffName, 50*time.Minute, 1)).with(0, 0).alone(),
 		told("turned away, disposable", refusedBy(policy.ReasonDisposable, 0, 1)).with(0, 0).alone(),
 		told("turned away, several, voip", refusedBy(policy.ReasonVoIP, 0, 7)).with(0, 0).alone().text(),
 		told("turned away, country not served", refusedBy(policy.ReasonCountryNotServed, 0, 1)).with(0, 0).alone().text(),
-		told("refused, several by a network's rule", refusedBy("office", 42*time.Second, 7)).with(0,
-			0).by(quota.Network).alone(),
+		told("refused, several by a network's rule", refusedBy("office", 42*time.Second, 7)).with(0, 0).by(quota.Network).alone(),
 	}
-	for _, scope := range []quota.Scope{quota.App, quota.Purpose, quota.IP, quota.Network, quota.Country, quota.Prefix,
-		quota.Global} {
-		all = append(all, told("refused, by a rule on "+string(scope), refusedBy("wide", 42*time.Second, 1)).with(0,
-			0).by(scope).alone())
+	for _, scope := range []quota.Scope{quota.App, quota.Purpose, quota.IP, quota.Network, quota.Country, quota.Prefix, quota.Global} {
+		all = append(all, told("refused, by a rule on "+string(scope), refusedBy("wide", 42*time.Second, 1)).with(0, 0).by(scope).alone())
 	}
 	for _, s := range []situation{
 		told("sent", sentAs(store.Sent, "201")),
@@ -147,26 +131,22 @@ func kindsOfSituations() []situation {
 		told("failed, put off until expired", failedAs("expired", "429", false)),
 		told("failed, unreachable until expired", failedAs("expired", "", false)),
 		told("failed, not tried before it expired", failedAs("expired", "", false, unnamed)),
-		told("failed, the carrier's limit", failedAs("carrier_limit", "200 9", false)).with(0,
-			0).held(30 * time.Minute),
+		told("failed, the carrier's limit", failedAs("carrier_limit", "200 9", false)).with(0, 0).held(30 * time.Minute),
 		told("failed, the carrier's limit is over", failedAs("carrier_limit", "200 9", false)).with(0, 0),
 		told("failed, the carrier's limit, quota not known", failedAs("carrier_limit", "200 9", false)),
 		told("failed, spend cap", failedAs("spend_cap", "", false)),
 		told("failed, opted out", failedAs("opted_out", "400 21610", false)),
 		told("failed, country not served any more", failedAs("country_not_served", "", false)),
 		told("failed, no carrier any more", failedAs("not_configured", "", false)),
-		told("failed, suppressed since they told the carrier to stop",
-			failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.CauseOptOut}),
+		told("failed, suppressed since they told the carrier to stop", suppressed).stopped(store.Suppression{Cause: store.CauseOptOut}),
 		told("failed, suppressed since they told the carrier to stop, and lifted",
-			failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.CauseOptOut,
-			LiftedAt: consoletest.Start.Add(time.Minute)}),
-		told("failed, suppressed by hand",
-			failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.CauseManual}),
+			suppressed).stopped(store.Suppression{Cause: store.CauseOptOut, LiftedAt: aMinuteIn}),
+		told("failed, suppressed by hand", suppressed).stopped(store.Suppression{Cause: store.CauseManual}),
 		told("queued, put off", waiting(store.Queued, "temporary_answer", "429")),
 		told("queued, server not known", waiting(store.Queued, "temporary_request", "", unnamed)),
 		told("sending", waiting(store.Sending, "", "")),
-		told("refused, the carrier's limit", refusedBy(verification.CarrierRuleName, 30*time.Minute, 1)).with(0,
-			0).held(30 * time.Minute).alone(),
+		told("refused, the carrier's limit",
+			refusedBy(verification.CarrierRuleName, 30*time.Minute, 1)).with(0, 0).held(30 * time.Minute).alone(),
 	} {
 		all = append(all, s.text())
 	}

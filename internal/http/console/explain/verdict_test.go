@@ -29,8 +29,7 @@ type situation struct {
 // told puts a send and its code together as the database would; now is three minutes after the
 // request.
 func told(name string, change change) situation {
-	v := store.Verification{CreatedAt: consoletest.Start, ExpiresAt: consoletest.Start.Add(10 * time.Minute),
-		MaxAttempts: 5, Sends: 1}
+	v := store.Verification{CreatedAt: consoletest.Start, ExpiresAt: consoletest.Start.Add(10 * time.Minute), MaxAttempts: 5, Sends: 1}
 	s := store.SendOrRefusal{Refusal: store.Refusal{Count: 1}, Send: store.Send{
 		Number: 1, App: "shop", Purpose: "login", Locale: "zh-CN", Network: "203.0.113.0/24", Attempt: 1, Counts: true,
 		LoggedAt:   consoletest.Start,
@@ -39,8 +38,7 @@ func told(name string, change change) situation {
 		Provider:   "mx1.example.net", Took: 184 * time.Millisecond,
 	}}
 	change(&s, &v)
-	return situation{name: name, story: store.SendDetails{Send: s, Verification: &v,
-		Now: consoletest.Start.Add(3 * time.Minute)}}
+	return situation{name: name, story: store.SendDetails{Send: s, Verification: &v, Now: consoletest.Start.Add(3 * time.Minute)}}
 }
 
 // change makes a send and its code another one.
@@ -73,15 +71,20 @@ func waiting(status store.Status, reason, code string, more ...change) change {
 
 func refusedBy(rule string, wait time.Duration, n int) change {
 	return func(s *store.SendOrRefusal, _ *store.Verification) {
-		*s = store.SendOrRefusal{
-			Send: store.Send{
-				App: "shop", Purpose: "login", Status: store.Refused, LoggedAt: consoletest.Start,
-				FinishedAt: consoletest.Start,
-			},
-			Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: n},
-		}
+		*s = store.SendOrRefusal{Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: n}, Send: store.Send{
+			App: "shop", Purpose: "login", Status: store.Refused, LoggedAt: consoletest.Start, FinishedAt: consoletest.Start,
+		}}
 	}
 }
+
+// What several situations begin with.
+var (
+	accepted   = sentAs(store.Sent, "250 2.0.0")
+	suppressed = failedAs("suppressed", "", false)
+	noAddress  = failedAs("rejected", "550 5.1.1", false)
+	byHour     = refusedBy("hour", 20*time.Minute, 1)
+	aMinuteIn  = consoletest.Start.Add(time.Minute)
+)
 
 // The ends that a code can come to.
 func approved(_ *store.SendOrRefusal, v *store.Verification) {
@@ -98,8 +101,7 @@ func locked(_ *store.SendOrRefusal, v *store.Verification) { checked(v, 5) }
 func checked(v *store.Verification, n int) {
 	v.Attempts = n
 	for i := range n {
-		v.Checks = append(v.Checks, store.Check{At: consoletest.Start.Add(time.Duration(i+1) * 20 * time.Second),
-			Network: "198.51.100.0/24"})
+		v.Checks = append(v.Checks, store.Check{At: consoletest.Start.Add(time.Duration(i+1) * 20 * time.Second), Network: "198.51.100.0/24"})
 	}
 }
 func expired(_ *store.SendOrRefusal, v *store.Verification) {
@@ -127,8 +129,7 @@ func (s situation) alone() situation {
 func (s situation) after(ends ...store.Status) situation {
 	for i, end := range ends {
 		s.story.Related = append(s.story.Related, store.SendOrRefusal{Refusal: store.Refusal{Count: 1}, Send: store.Send{
-			ID: uuid.UUID{9, byte(i)}, Number: i + 1, App: "shop", Purpose: "login", Status: end, Attempt: 1,
-			Counts:   true,
+			ID: uuid.UUID{9, byte(i)}, Number: i + 1, App: "shop", Purpose: "login", Status: end, Attempt: 1, Counts: true,
 			LoggedAt: consoletest.Start.Add(-time.Minute), FinishedAt: consoletest.Start.Add(-time.Minute),
 			DueAt: consoletest.Start.Add(time.Minute),
 		}})
@@ -148,21 +149,19 @@ func (s situation) with(minute, hour time.Duration) situation {
 
 func situations() []situation {
 	return append([]situation{
-		told("sent", sentAs(store.Sent, "250 2.0.0")),
+		told("sent", accepted),
 		told("sent, approved", sentAs(store.Sent, "250 2.0.0", approved)),
 		told("sent, expired", sentAs(store.Sent, "250", expired)),
 		told("sent, too many wrong tries", sentAs(store.Sent, "250 2.0.0", locked)),
 		told("sent, canceled", sentAs(store.Sent, "250 2.0.0", canceled)),
 		told("sent, in doubt", sentAs(store.Sent, "250 2.0.0", doubtful)),
 		told("sent, server not known", sentAs(store.Sent, "", unnamed)),
-		told("sent, no code known", sentAs(store.Sent, "250 2.0.0")).alone(),
+		told("sent, no code known", accepted).alone(),
 		told("sent, two wrong codes", sentAs(store.Sent, "250 2.0.0", twiceWrong)),
-		told("bounced later, two wrong codes", sentAs(store.Sent, "250 2.0.0", twiceWrong)).later(store.ProviderBounced,
-			"5.2.2"),
+		told("bounced later, two wrong codes", sentAs(store.Sent, "250 2.0.0", twiceWrong)).later(store.ProviderBounced, "5.2.2"),
 		told("failed, locked meanwhile", failedAs("ended", "", false, locked)),
 		told("sent, locked, and its recipient erased",
-			sentAs(store.Sent, "250 2.0.0", locked,
-				func(_ *store.SendOrRefusal, v *store.Verification) { v.Checks = nil })).forgotten(),
+			sentAs(store.Sent, "250 2.0.0", locked, func(_ *store.SendOrRefusal, v *store.Verification) { v.Checks = nil })).forgotten(),
 		told("unknown", sentAs(store.Unknown, "", unanswered)),
 		told("unknown, approved", sentAs(store.Unknown, "", unanswered, approved)),
 		told("unknown, expired", sentAs(store.Unknown, "", unanswered, expired)),
@@ -170,7 +169,7 @@ func situations() []situation {
 		told("unknown, canceled", sentAs(store.Unknown, "", unanswered, canceled)),
 		told("unknown, in doubt", sentAs(store.Unknown, "", unanswered, doubtful)),
 		told("unknown, no code known", sentAs(store.Unknown, "", unanswered)).alone(),
-		told("failed, no such address", failedAs("rejected", "550 5.1.1", false)),
+		told("failed, no such address", noAddress),
 		told("failed, mailbox full", failedAs("rejected", "552 5.2.2", false)),
 		told("failed, mailbox disabled", failedAs("rejected", "550 5.2.1", false)),
 		told("failed, policy", failedAs("rejected", "554 5.7.1", false)),
@@ -187,48 +186,31 @@ func situations() []situation {
 		told("sent, to a test recipient", sentAs(store.Sent, "", toTest)),
 		told("failed, template broken", failedAs("template", "", false)),
 		told("failed, for a reason of a later version", failedAs("of a later version", "", false)),
-		told("failed, suppressed", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.CauseHardBounce,
-			Detail: "550 5.1.1"}),
+		told("failed, suppressed", suppressed).stopped(store.Suppression{Cause: store.CauseHardBounce, Detail: "550 5.1.1"}),
 		told("failed, suppressed by hand and lifted",
-			failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.CauseManual,
-			Detail: "asked by telephone", By: "mei", LiftedAt: consoletest.Start.Add(time.Minute)}),
-		told("failed, suppressed until a moment ago",
-			failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.CauseComplaint,
-			Until: consoletest.Start.Add(time.Minute)}),
-		told("failed, suppressed by what is not known any more", failedAs("suppressed", "", false)),
-		told("failed, no such address, suppressed since",
-			failedAs("rejected", "550 5.1.1", false)).bounced(store.Suppression{}),
-		told("failed, no such address, suppression lifted",
-			failedAs("rejected", "550 5.1.1",
-				false)).bounced(store.Suppression{LiftedAt: consoletest.Start.Add(time.Minute)}),
-		told("failed, no such address, suppression ended",
-			failedAs("rejected", "550 5.1.1",
-				false)).bounced(store.Suppression{Until: consoletest.Start.Add(time.Minute)}),
+			suppressed).stopped(store.Suppression{Cause: store.CauseManual, Detail: "asked by telephone", By: "mei", LiftedAt: aMinuteIn}),
+		told("failed, suppressed until a moment ago", suppressed).stopped(store.Suppression{Cause: store.CauseComplaint, Until: aMinuteIn}),
+		told("failed, suppressed by what is not known any more", suppressed),
+		told("failed, no such address, suppressed since", noAddress).bounced(store.Suppression{}),
+		told("failed, no such address, suppression lifted", noAddress).bounced(store.Suppression{LiftedAt: aMinuteIn}),
+		told("failed, no such address, suppression ended", noAddress).bounced(store.Suppression{Until: aMinuteIn}),
 		told("failed, paused", failedAs("paused", "", false)),
-		told("sent, delivered as told", sentAs(store.Sent, "250 2.0.0")).later(store.ProviderDelivered, "250"),
-		told("sent, bounced later", sentAs(store.Sent, "250 2.0.0")).bounced(store.Suppression{}).later(
-			store.ProviderDelivered, "").later(store.ProviderBounced, "550 5.1.1"),
-		told("sent, bounced later and expired", sentAs(store.Sent, "250 2.0.0", expired)).later(store.ProviderBounced,
-			"5.2.2"),
-		told("sent, bounced later, and approved all the same",
-			sentAs(store.Sent, "250 2.0.0", approved)).later(store.ProviderBounced, ""),
-		told("sent, called spam", sentAs(store.Sent, "250 2.0.0")).later(store.ProviderBounced,
-			"").later(store.ProviderComplained, "abuse"),
+		told("sent, delivered as told", accepted).later(store.ProviderDelivered, "250"),
+		told("sent, bounced later",
+			accepted).bounced(store.Suppression{}).later(store.ProviderDelivered, "").later(store.ProviderBounced, "550 5.1.1"),
+		told("sent, bounced later and expired", sentAs(store.Sent, "250 2.0.0", expired)).later(store.ProviderBounced, "5.2.2"),
+		told("sent, bounced later, and approved all the same", sentAs(store.Sent, "250 2.0.0", approved)).later(store.ProviderBounced, ""),
+		told("sent, called spam", accepted).later(store.ProviderBounced, "").later(store.ProviderComplained, "abuse"),
 		told("sent, opted out", sentAs(store.Sent, "250 2.0.0", approved)).later(store.ProviderOptedOut, ""),
 		told("unknown, delivered as told", sentAs(store.Unknown, "", unanswered)).later(store.ProviderDelivered, ""),
 		told("failed, paused and still so", failedAs("paused", "", false)).pausedFor("the server moves"),
 		told("failed, paused for no reason", failedAs("paused", "", false)).pausedFor(""),
-		told("refused, still blocked",
-			refusedBy("minute", 41713*time.Millisecond, 1)).with(17*time.Second+time.Microsecond, 0).alone(),
-		told("refused, another rule blocks by now", refusedBy("minute", 42*time.Second, 1)).with(0,
-			20*time.Minute).alone(),
+		told("refused, still blocked", refusedBy("minute", 41713*time.Millisecond, 1)).with(17*time.Second+time.Microsecond, 0).alone(),
+		told("refused, another rule blocks by now", refusedBy("minute", 42*time.Second, 1)).with(0, 20*time.Minute).alone(),
 		told("refused, free again", refusedBy("minute", 42*time.Second, 3)).with(0, 0).alone(),
-		told("refused, and a code that works", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(store.Failed,
-			store.Sent),
-		told("refused, and a code that may have arrived", refusedBy("minute", 42*time.Second, 3)).with(0,
-			0).after(store.Unknown),
-		told("refused, and a code that never went out", refusedBy("minute", 42*time.Second, 3)).with(0,
-			0).after(store.Failed, store.Queued),
+		told("refused, and a code that works", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(store.Failed, store.Sent),
+		told("refused, and a code that may have arrived", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(store.Unknown),
+		told("refused, and a code that never went out", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(store.Failed, store.Queued),
 		told("refused, by a rule of another scope", refusedBy("office", 42*time.Second, 1)).with(0, 0).alone(),
 		told("refused, several by a rule of another scope", refusedBy("office", 42*time.Second, 7)).with(0, 0).alone(),
 		told("refused, quota not known", refusedBy("minute", 42*time.Second, 1)).alone(),
@@ -292,8 +274,7 @@ func TestStories(t *testing.T) {
 			v := Judge(s.story, s.facts, texts.ForConsole(""))
 			text := v.Answer.Text.String()
 			fmt.Fprintln(&b, text)
-			for _, hidden := range []string{s.story.Send.Provider, s.story.Send.BlockedBy, s.story.Send.ProviderCode,
-				"shop", "{", "0001-"} {
+			for _, hidden := range []string{s.story.Send.Provider, s.story.Send.BlockedBy, s.story.Send.ProviderCode, "shop", "{", "0001-"} {
 				if hidden != "" && hidden != "test" && strings.Contains(span.ReplaceAllString(text, ""), hidden) {
 					t.Errorf("%s: %q is in %s", s.name, hidden, text)
 				}
@@ -314,8 +295,7 @@ func timelines() []situation {
 			s.LoggedAt = consoletest.Start.Add(time.Minute + 2*time.Millisecond)
 			s.FinishedAt = consoletest.Start.Add(time.Minute + 99*time.Millisecond)
 		}))
-	first := told("", failedAs("rejected", "550 5.1.1", false,
-		func(s *store.SendOrRefusal, _ *store.Verification) { s.ID[0] = 1 }))
+	first := told("", failedAs("rejected", "550 5.1.1", false, func(s *store.SendOrRefusal, _ *store.Verification) { s.ID[0] = 1 }))
 	blocked := told("", refusedBy("minute", 42*time.Second, 3))
 	blocked.story.Send.ID[0], blocked.story.Send.LoggedAt = 2, consoletest.Start.Add(18*time.Second)
 	resend.story.Related = []store.SendOrRefusal{first.story.Send, blocked.story.Send, resend.story.Send}
@@ -335,9 +315,8 @@ func (s situation) stopped(x store.Suppression) situation {
 // later is what a provider told of the row.
 func (s situation) later(kind store.ProviderEventKind, detail string) situation {
 	n := time.Duration(len(s.story.Events) + 1)
-	s.story.Events = append(s.story.Events,
-		store.ProviderEvent{Kind: kind, At: consoletest.Start.Add(n * time.Second),
-			HeardAt: consoletest.Start.Add(time.Minute), Provider: "postmark", Detail: detail})
+	s.story.Events = append(s.story.Events, store.ProviderEvent{Kind: kind, At: consoletest.Start.Add(n * time.Second),
+		HeardAt: consoletest.Start.Add(time.Minute), Provider: "postmark", Detail: detail})
 	s.story.Send.WorstEvent = kind
 	return s
 }
@@ -345,8 +324,7 @@ func (s situation) later(kind store.ProviderEventKind, detail string) situation 
 // bounced is the row that a suppression came of.
 func (s situation) bounced(x store.Suppression) situation {
 	s = s.stopped(x)
-	s.story.Send.Suppression, s.story.Suppressions[1].ID = uuid.Nil,
-		store.SuppressionID(s.story.Send.ID, store.CauseHardBounce)
+	s.story.Send.Suppression, s.story.Suppressions[1].ID = uuid.Nil, store.SuppressionID(s.story.Send.ID, store.CauseHardBounce)
 	return s
 }
 
@@ -363,8 +341,7 @@ var statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Del
 func TestEveryCombinationHasAVerdict(t *testing.T) {
 	ends := map[verification.State]change{
 		verification.Pending: func(*store.SendOrRefusal, *store.Verification) {}, verification.Approved: approved,
-		verification.Canceled: canceled,
-		verification.Expired:  expired, verification.MaxAttemptsReached: locked,
+		verification.Canceled: canceled, verification.Expired: expired, verification.MaxAttemptsReached: locked,
 	}
 	for _, status := range statuses {
 		for state, end := range ends {

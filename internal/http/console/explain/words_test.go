@@ -31,26 +31,13 @@ func TestFailureText(t *testing.T) {
 	}
 }
 
-// The refusal of a person whose code was locked names the wrong codes, whether the row names that
-// code or not.
+// The refusal of a person whose code was locked names the wrong codes, also if the row itself names that code; TestStories has the
+// others.
 func TestARefusalNamesTheLock(t *testing.T) {
-	w := texts.ConsoleLanguages()[0]
-	at := time.Date(2026, 3, 4, 14, 2, 20, 0, time.UTC)
-	locked := store.Verification{Attempts: 5, MaxAttempts: 5, ExpiresAt: at.Add(time.Minute),
-		Checks: []store.Check{{At: at}}}
-	refusal := store.SendDetails{Send: store.SendOrRefusal{Send: store.Send{Status: store.Refused},
-		Refusal: store.Refusal{BlockedBy: "minute", Count: 1}}, Now: at.Add(10 * time.Second)}
-	const want = "Before that, the code was locked after 5 wrong ones, the last at"
-	named := refusal
-	named.Verification = &locked
-	for _, v := range []Verdict{Judge(refusal, VerdictFacts{CodeBefore: &locked}, w), Judge(named, VerdictFacts{}, w)} {
-		if !strings.Contains(v.What.Local(), want) {
-			t.Errorf("the refusal says %q", v.What.Local())
-		}
-	}
-	open := locked
-	open.Attempts = 4
-	if v := Judge(refusal, VerdictFacts{CodeBefore: &open}, w); strings.Contains(v.What.Local(), "Before that") {
-		t.Errorf("an open code is called locked: %q", v.What.Local())
+	s := told("", refusedBy("minute", 42*time.Second, 1))
+	checked(s.story.Verification, 5)
+	v := Judge(s.story, s.facts, texts.ForConsole("en"))
+	if !strings.Contains(v.What.Local(), "Before that, the code was locked after 5 wrong ones, the last at") {
+		t.Errorf("the refusal says %q", v.What.Local())
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 	"golang.org/x/net/dns/dnsmessage"
 )
 
@@ -119,19 +120,14 @@ func (i *Issuer) answerQueries() {
 		i.mu.Lock()
 		texts := i.records[q.Name.String()]
 		i.mu.Unlock()
-		for _, text := range texts {
-			if q.Type == dnsmessage.TypeTXT {
-				m.Answers = append(m.Answers, dnsmessage.Resource{
-					Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 60},
-					Body:   &dnsmessage.TXTResource{TXT: []string{text}},
-				})
+		header := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 60}
+		switch q.Type {
+		case dnsmessage.TypeTXT:
+			for _, text := range texts {
+				m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.TXTResource{TXT: []string{text}}})
 			}
-		}
-		if q.Type == dnsmessage.TypeA {
-			m.Answers = []dnsmessage.Resource{{
-				Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 60},
-				Body:   &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}},
-			}}
+		case dnsmessage.TypeA:
+			m.Answers = []dnsmessage.Resource{{Header: header, Body: &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}}}}
 		}
 		if len(m.Answers) == 0 {
 			m.RCode = dnsmessage.RCodeNameError
@@ -152,23 +148,18 @@ func (i *Issuer) serve(w http.ResponseWriter, r *http.Request) {
 	const base = "https://" + Host
 	documents := map[string]any{
 		"/.well-known/email-verification": map[string]any{
-			"issuance_endpoint": base + "/issue", "jwks_uri": base + "/keys",
-			"signing_alg_values_supported": []string{"ES256"},
+			"issuance_endpoint": base + "/issue", "jwks_uri": base + "/keys", "signing_alg_values_supported": []string{"ES256"},
 		},
-		"/.well-known/web-identity": map[string]any{"accounts_endpoint": base + "/accounts",
-			"login_url": base + "/login"},
-		"/accounts": map[string]any{"accounts": []any{map[string]any{"id": "1", "name": "Ada",
-			"given_name": "Ada", "email": Address}}},
-		"/keys": jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &i.Key.PublicKey, KeyID: "k1"}}},
+		"/.well-known/web-identity": map[string]any{"accounts_endpoint": base + "/accounts", "login_url": base + "/login"},
+		"/accounts":                 map[string]any{"accounts": []any{map[string]any{"id": "1", "name": "Ada", "given_name": "Ada", "email": Address}}},
+		"/keys":                     jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &i.Key.PublicKey, KeyID: "k1"}}},
 		// Chromium 156 asks this service, and not the system's resolver.
 		"/resolve": map[string]any{"Status": 0,
-			"Answer": []any{map[string]any{"name": "_email-verification." + Domain + ".", "type": 16, "TTL": 60,
-				"data": "iss=" + Host}}},
+			"Answer": []any{map[string]any{"name": "_email-verification." + Domain + ".", "type": 16, "TTL": 60, "data": "iss=" + Host}}},
 	}
 	document, known := documents[r.URL.Path]
 	if r.URL.Path == "/issue" {
-		known, document = true, map[string]string{"issuance_token": i.EVT(browsersKey(r.Header.Get("Signature-Key")),
-			nil) + "~"}
+		known, document = true, map[string]string{"issuance_token": i.EVT(browsersKey(r.Header.Get("Signature-Key")), nil) + "~"}
 	}
 	if !known {
 		http.NotFound(w, r)
@@ -193,8 +184,7 @@ func browsersKey(header string) map[string]string {
 // EVT returns the issuer's part of a token for a browser's key, with changed claims.
 func (i *Issuer) EVT(browser any, changes map[string]any) string {
 	claims := map[string]any{
-		"iss": "https://" + Host, "iat": time.Now().Unix(), "email": Address, "email_verified": true,
-		"cnf": map[string]any{"jwk": browser},
+		"iss": "https://" + Host, "iat": time.Now().Unix(), "email": Address, "email_verified": true, "cnf": map[string]any{"jwk": browser},
 	}
 	maps.Copy(claims, changes)
 	return Sign(jose.JSONWebKey{Key: i.Key, KeyID: "k1"}, "evt+jwt", claims)
@@ -203,28 +193,18 @@ func (i *Issuer) EVT(browser any, changes map[string]any) string {
 // Bind returns the whole token: the issuer's part and the part that the browser signs.
 func Bind(evt string, browser *ecdsa.PrivateKey, origin, nonce string, changes map[string]any) string {
 	hash := sha256.Sum256([]byte(evt + "~"))
-	claims := map[string]any{"aud": origin, "nonce": nonce, "iat": time.Now().Unix(),
-		"sd_hash": base64.RawURLEncoding.EncodeToString(hash[:])}
+	claims := map[string]any{"aud": origin, "nonce": nonce, "iat": time.Now().Unix(), "sd_hash": base64.RawURLEncoding.EncodeToString(hash[:])}
 	maps.Copy(claims, changes)
 	return evt + "~" + Sign(browser, "kb+jwt", claims)
 }
 
 // Sign returns a JWT of a type.
 func Sign(key any, typ jose.ContentType, claims map[string]any) string {
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key},
-		(&jose.SignerOptions{}).WithType(typ))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key}, (&jose.SignerOptions{}).WithType(typ))
 	if err != nil {
 		panic(err)
 	}
-	payload, err := json.Marshal(claims)
-	if err != nil {
-		panic(err)
-	}
-	signed, err := signer.Sign(payload)
-	if err != nil {
-		panic(err)
-	}
-	text, err := signed.CompactSerialize()
+	text, err := jwt.Signed(signer).Claims(claims).Serialize()
 	if err != nil {
 		panic(err)
 	}

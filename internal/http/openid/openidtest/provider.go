@@ -14,12 +14,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 )
 
 // The client that the provider knows.
@@ -44,13 +44,13 @@ type Provider struct {
 	other http.HandlerFunc
 	keys  []jose.JSONWebKey
 	codes map[string]url.Values // parameters of the authorization request, by code
-	seen  []string              // paths, in order
+	seen  map[string]int        // requests by path
 }
 
 // New starts a provider that ends with the test.
 func New(t testing.TB, redirect string) *Provider {
-	p := &Provider{t: t, Now: time.Now, Redirect: redirect, Claims: map[string]any{"sub": "1"},
-		codes: map[string]url.Values{}}
+	p := &Provider{t: t, Now: time.Now, Redirect: redirect, Claims: map[string]any{"sub": "1"}, codes: map[string]url.Values{},
+		seen: map[string]int{}}
 	p.Server = httptest.NewServer(p)
 	t.Cleanup(p.Close)
 	p.Rotate()
@@ -61,10 +61,7 @@ func New(t testing.TB, redirect string) *Provider {
 // back to.
 func Visit(t testing.TB, address string) *url.URL {
 	t.Helper()
-	visitor := &http.Client{CheckRedirect: func(
-		*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse
-	}}
+	visitor := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := visitor.Get(address)
 	if err != nil {
 		t.Fatal(err)
@@ -101,16 +98,14 @@ func (p *Provider) At(path string, other http.HandlerFunc) {
 
 // Seen returns how often a path was requested.
 func (p *Provider) Seen(path string) (n int) {
-	p.Do(func() {
-		n = len(p.seen) - len(slices.DeleteFunc(slices.Clone(p.seen), func(s string) bool { return s == path }))
-	})
+	p.Do(func() { n = p.seen[path] })
 	return n
 }
 
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var other http.HandlerFunc
 	p.Do(func() {
-		if p.seen = append(p.seen, r.URL.Path); p.at == "" || p.at == r.URL.Path {
+		if p.seen[r.URL.Path]++; p.at == "" || p.at == r.URL.Path {
 			other = p.other
 		}
 	})
@@ -140,11 +135,9 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (p *Provider) document(w http.ResponseWriter) {
 	d := map[string]any{
-		"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token",
-		"jwks_uri":                 p.URL + "/keys",
+		"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
 		"response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"},
-		"id_token_signing_alg_values_supported":          []string{"ES256", "HS256", "none"},
-		"authorization_response_iss_parameter_supported": true,
+		"id_token_signing_alg_values_supported": []string{"ES256", "HS256", "none"}, "authorization_response_iss_parameter_supported": true,
 	}
 	maps.Copy(d, p.Document)
 	answer(w, http.StatusOK, d)
@@ -153,16 +146,14 @@ func (p *Provider) document(w http.ResponseWriter) {
 // authorize logs every visitor in at once, if the client's request is right.
 func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	if q.Get("client_id") != ClientID || q.Get("redirect_uri") != p.Redirect || q.Get("response_type") != "code" ||
-		q.Get("nonce") == "" ||
+	if q.Get("client_id") != ClientID || q.Get("redirect_uri") != p.Redirect || q.Get("response_type") != "code" || q.Get("nonce") == "" ||
 		q.Get("state") == "" || q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" {
 		http.Error(w, "not a request of this client", http.StatusBadRequest)
 		return
 	}
 	code := rand.Text()
 	p.codes[code] = q
-	http.Redirect(w, r, p.Redirect+"?"+url.Values{"code": {code}, "state": {q.Get("state")}, "iss": {p.URL}}.Encode(),
-		http.StatusFound)
+	http.Redirect(w, r, p.Redirect+"?"+url.Values{"code": {code}, "state": {q.Get("state")}, "iss": {p.URL}}.Encode(), http.StatusFound)
 }
 
 func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
@@ -179,18 +170,15 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case id != ClientID || secret != ClientSecret:
 		answer(w, http.StatusUnauthorized, map[string]any{"error": "invalid_client"})
-	case !known || r.PostForm.Get("redirect_uri") != p.Redirect ||
-		base64.RawURLEncoding.EncodeToString(sum[:]) != asked.Get("code_challenge"):
-		answer(w, http.StatusBadRequest,
-			map[string]any{"error": "invalid_grant", "error_description": "<script>alert(1)</script>"})
+	case !known || r.PostForm.Get("redirect_uri") != p.Redirect || base64.RawURLEncoding.EncodeToString(sum[:]) != asked.Get("code_challenge"):
+		answer(w, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": "<script>alert(1)</script>"})
 	default:
 		sign := p.Token
 		if sign == nil {
 			sign = p.Signed
 		}
 		answer(w, http.StatusOK, map[string]any{
-			"access_token": "an access token", "token_type": "Bearer", "expires_in": 60,
-			"id_token": sign(p.said(asked.Get("nonce"))),
+			"access_token": "an access token", "token_type": "Bearer", "expires_in": 60, "id_token": sign(p.said(asked.Get("nonce"))),
 		})
 	}
 }
@@ -198,8 +186,7 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 // said returns the claims about the person who logs in now.
 func (p *Provider) said(nonce string) map[string]any {
 	now := p.Now()
-	claims := map[string]any{"iss": p.URL, "aud": ClientID, "exp": now.Add(time.Minute).Unix(), "iat": now.Unix(),
-		"nonce": nonce}
+	claims := map[string]any{"iss": p.URL, "aud": ClientID, "exp": now.Add(time.Minute).Unix(), "iat": now.Unix(), "nonce": nonce}
 	maps.Copy(claims, p.Claims)
 	return claims
 }
@@ -216,13 +203,10 @@ func (p *Provider) SignedBy(key jose.SigningKey, claims map[string]any) string {
 		p.t.Error(err)
 		return ""
 	}
-	body, _ := json.Marshal(claims)
-	signed, err := signer.Sign(body)
+	text, err := jwt.Signed(signer).Claims(claims).Serialize()
 	if err != nil {
 		p.t.Error(err)
-		return ""
 	}
-	text, _ := signed.CompactSerialize()
 	return text
 }
 
