@@ -32,8 +32,7 @@ func TestFormsGiveTheSameMails(t *testing.T) {
 		"support that is escaped": func(q *RenderRequest) { q.Data.Support = "S<12345" },
 		"support that is long":    func(q *RenderRequest) { q.Data.Support = strings.Repeat("S", 21) },
 		"length": func(q *RenderRequest) {
-			q.Data.Code,
-				q.Data.Support = anyCode(minCodeLength+rand.IntN(maxCodeLength-minCodeLength+1)), "S-Q2"
+			q.Data.Code, q.Data.Support = anyCode(minCodeLength+rand.IntN(maxCodeLength-minCodeLength+1)), "S-Q2"
 		},
 	}
 	for range 3 {
@@ -125,8 +124,7 @@ func TestRenderRefuses(t *testing.T) {
 		req := RenderRequest{Notify: NotifyGlance, Data: shop()}
 		c.change(&req)
 		m, err := r.Render(req)
-		if err == nil || m != (MailTexts{}) || !strings.Contains(err.Error(), c.want) ||
-			strings.Contains(err.Error(), req.Data.Code) {
+		if err == nil || m != (MailTexts{}) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), req.Data.Code) {
 			t.Errorf("%s: %v, %v", name, m, err)
 		}
 	}

@@ -20,15 +20,6 @@ func files(named map[string]string) fstest.MapFS {
 	return tree
 }
 
-func readBuiltin(t *testing.T, name, old, replacement string) string {
-	t.Helper()
-	data, err := fs.ReadFile(builtin(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.ReplaceAll(string(data), old, replacement)
-}
-
 func TestPreviewRuleCountsExactly(t *testing.T) {
 	end := map[int]string{textPart: "\n", htmlPart: "<br>"} // one character
 	for _, n := range []int{0, 60, 118, 119, 120, 254, 255, 500} {
@@ -57,9 +48,13 @@ func TestTidy(t *testing.T) {
 // and languages. The layout is of all mails.
 func TestOverrides(t *testing.T) {
 	long := strings.Repeat("Bonjour, voici votre code. ", 10)
+	layout, err := fs.ReadFile(builtin(), "mail/layout.html")
+	if err != nil {
+		t.Fatal(err)
+	}
 	plain, own := renderer(t), renderer(t, files(map[string]string{
 		"mail/default/en/subject.txt": "\ufeffHello from {{.App}}\r\n",
-		"mail/layout.html":            readBuiltin(t, "mail/layout.html", "\n", "\r\n"),
+		"mail/layout.html":            strings.ReplaceAll(string(layout), "\n", "\r\n"),
 		"mail/README.md":              "notes",
 		"mail/default/.DS_Store":      "\xff",
 		"mail/.git/config":            "x",
@@ -153,6 +148,9 @@ func TestNewWantsEnglish(t *testing.T) {
 		if _, err := NewMailRenderer(tree); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v", err)
 		}
+	}
+	if _, err := NewTextRenderer(TextLimits{}, files(nil)); err == nil || !strings.Contains(err.Error(), "sms/default/en: missing") {
+		t.Error(err)
 	}
 }
 

@@ -30,8 +30,7 @@ func TestTexts(t *testing.T) {
 		{"en", "en", "739154 is your Shop code. It is valid for 9 min. Do not share it with anyone."},
 		{"zh-CN", "zh-Hans", "【The Shop】验证码 739154，9 分钟内有效，请勿告诉任何人。"},
 	} {
-		got, err := r.Render(RenderRequest{Locale: c.locale, Purpose: "login",
-			Data: Data{App: "The Shop", Code: "739154", Minutes: 9}})
+		got, err := r.Render(RenderRequest{Locale: c.locale, Purpose: "login", Data: Data{App: "The Shop", Code: "739154", Minutes: 9}})
 		if err != nil || got.Text != c.want || got.Language != c.language || got.Segments != one(c.want) {
 			t.Errorf("%s: %q %s, %v", c.locale, got.Text, got.Language, err)
 		}
@@ -63,8 +62,7 @@ func TestOriginLine(t *testing.T) {
 		}
 		lines := strings.Split(got.Text, "\n")
 		host, code, found := strings.Cut(strings.TrimPrefix(lines[len(lines)-1], "@"), " #")
-		if len(lines) < 2 || !strings.HasPrefix(lines[len(lines)-1], "@") || !found || host != "shop.example" ||
-			code != "BCDFGH" {
+		if len(lines) < 2 || !strings.HasPrefix(lines[len(lines)-1], "@") || !found || host != "shop.example" || code != "BCDFGH" {
 			t.Errorf("%q", got.Text)
 		}
 	}
@@ -76,8 +74,7 @@ func TestTextsThatDoNotFit(t *testing.T) {
 		t.Error(err)
 	}
 	err := r.CheckLength(Data{App: strings.Repeat("Wide Shop ", 9)}, "", 10)
-	if err == nil || strings.Contains(err.Error(), `"Shop"`) ||
-		!strings.Contains(err.Error(), "sms/default/en/text.txt takes 2 segments") {
+	if err == nil || strings.Contains(err.Error(), `"Shop"`) || !strings.Contains(err.Error(), "sms/default/en/text.txt takes 2 segments") {
 		t.Errorf("%v", err)
 	}
 	long := fstest.MapFS{"sms/login/en/text.txt": {Data: []byte("{{.Code}}" + strings.Repeat(".", 151))}}
@@ -97,8 +94,7 @@ func TestTextsThatDoNotFit(t *testing.T) {
 		t.Errorf("the line of a site that is not in the configuration costs a segment: %q, %v", got.Text, err)
 	}
 	hashed := fstest.MapFS{"sms/login/en/text.txt": {Data: []byte("{{.Code}} {{.Hash}}")}}
-	got, err = textRenderer(t, hashed,
-		TextLimits{}).Render(RenderRequest{Purpose: "login", Site: "a.example",
+	got, err = textRenderer(t, hashed, TextLimits{}).Render(RenderRequest{Purpose: "login", Site: "a.example",
 		Data: Data{App: "A", Code: "739154", Minutes: 1, Hash: "FA+9qCX9VSu"}})
 	if err != nil || got.Text != "739154 FA+9qCX9VSu\n@a.example #739154" {
 		t.Errorf("%q, %v", got.Text, err)
@@ -111,18 +107,10 @@ func textsError(file, text string) error {
 	return err
 }
 
-func TestNewTextsWantsEnglish(t *testing.T) {
-	if _, err := NewTextRenderer(TextLimits{}, fstest.MapFS{}); err == nil ||
-		!strings.Contains(err.Error(), "sms/default/en: missing") {
-		t.Error(err)
-	}
-}
-
 // An app has its own templates over those of all, its own languages, and its colours and home in
 // them; other apps have none of it.
 func TestAnAppsOwnMessages(t *testing.T) {
-	ofAll := files(map[string]string{"mail/default/en/subject.txt": "All of {{.App}}",
-		"mail/gift/en/subject.txt": "A gift"})
+	ofAll := files(map[string]string{"mail/default/en/subject.txt": "All of {{.App}}", "mail/gift/en/subject.txt": "A gift"})
 	const french = "Une demande a été faite depuis le site. Ignorez ce message si elle ne vient pas de vous, et ne donnez ce code à personne."
 	all := renderer(t, ofAll)
 	all.SetApps(map[string]*MailRenderer{"shop": renderer(t, ofAll, files(map[string]string{
@@ -143,8 +131,7 @@ func TestAnAppsOwnMessages(t *testing.T) {
 		{"other", "", "en", "All of Shop & Söhne", shop()},
 		{"other", "", "fr, en;q=0.5", "All of Shop & Söhne", shop()},
 	} {
-		m := render(t, all, RenderRequest{App: c.app, Purpose: c.purpose, Locale: all.PreferredLocale(c.app, c.locale),
-			Data: c.data})
+		m := render(t, all, RenderRequest{App: c.app, Purpose: c.purpose, Locale: all.PreferredLocale(c.app, c.locale), Data: c.data})
 		if m.Subject != c.subject {
 			t.Errorf("%s %s: %q, want %q", c.app, c.locale, m.Subject, c.subject)
 		}
@@ -153,8 +140,7 @@ func TestAnAppsOwnMessages(t *testing.T) {
 				t.Errorf("%s %s: %s in %s", c.app, c.locale, of, m.HTML)
 			}
 		}
-		if m.Language == "en" && strings.Contains(m.Text,
-			"\nShop & Söhne: https://shop.example/?a=1&b=2\n") != (c.app == "shop") {
+		if m.Language == "en" && strings.Contains(m.Text, "\nShop & Söhne: https://shop.example/?a=1&b=2\n") != (c.app == "shop") {
 			t.Errorf("%s %s: %s", c.app, c.locale, m.Text)
 		}
 	}
@@ -166,8 +152,7 @@ func TestAnAppsOwnMessages(t *testing.T) {
 		t.Errorf("without templates of its own: %q", m.Subject)
 	}
 	texted := textRenderer(t, nil, TextLimits{})
-	ofShop := textRenderer(t, fstest.MapFS{"sms/default/en/text.txt": {Data: []byte("{{.Code}} for {{.App}}")}},
-		TextLimits{})
+	ofShop := textRenderer(t, fstest.MapFS{"sms/default/en/text.txt": {Data: []byte("{{.Code}} for {{.App}}")}}, TextLimits{})
 	texted.SetApps(map[string]*TextRenderer{"shop": ofShop})
 	for app, want := range map[string]string{"shop": "048213 for Shop", "other": "048213 is your Shop code."} {
 		m, err := texted.Render(RenderRequest{App: app, Data: Data{App: "Shop", Code: "048213", Minutes: 10}})

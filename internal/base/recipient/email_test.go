@@ -64,12 +64,11 @@ func TestParseEmail(t *testing.T) {
 func TestParseEmailRefuses(t *testing.T) {
 	label63, local64 := strings.Repeat("d", 63), strings.Repeat("l", 64)
 	refuses(t, func(raw string) error { _, err := Parse(Email, raw); return err }, map[string][]string{
-		"empty":         {"", "   "},
-		"no_at_sign":    {"ana.example.com"},
-		"no_local_part": {"@example.com"},
-		"no_domain":     {"ana@"},
-		"several_addresses": {"ana@b@example.com", "ana@example.com,ben@example.com", "a@x.de;b@x.de", "all:ana@x.de",
-			"ana@x.de:25"},
+		"empty":               {"", "   "},
+		"no_at_sign":          {"ana.example.com"},
+		"no_local_part":       {"@example.com"},
+		"no_domain":           {"ana@"},
+		"several_addresses":   {"ana@b@example.com", "ana@example.com,ben@example.com", "a@x.de;b@x.de", "all:ana@x.de", "ana@x.de:25"},
 		"display_name":        {"ana@example.com> SIZE=1", "Ana <ana@example.com> x", "ana@x.de <b@x.de>", "<a@x.de>, <b@x.de>"},
 		"comment":             {"ana(home)@example.com"},
 		"quoted_local_part":   {`"ana@example.com`, `ana"@example.com`, `"a"b@example.com`, `"a"b"@example.com`},
@@ -83,20 +82,15 @@ func TestParseEmailRefuses(t *testing.T) {
 			"ana@example｡．com", "ana@example..com"},
 		"too_long": {local64 + "@" + label63 + "." + label63 + "." + strings.Repeat("e", 59) + ".ab", // 255 octets
 			"ana@" + strings.Repeat("dddddddddd.", 34) + "example", strings.Repeat("a", 1100) + "@example.com"},
-		"invalid_domain": {"ana@example.123", "ana@" + label63 + "d.com", "ana@ex_ample.com", "ana@-example.com",
-			"ana@example-.com",
-			"ana@xn--a.com", "ana@xn--example-.com", "ana@💩.la", "ana@xn--ls8h.la", "ana@example.com/x",
-			"ana@אa1.example"},
-		"invalid_character": {`a\b@example.com`, "😀@example.com", "•••@example.com", "\u0301a@example.com",
-			"o’neil@example.com"},
+		"invalid_domain": {"ana@example.123", "ana@" + label63 + "d.com", "ana@ex_ample.com", "ana@-example.com", "ana@example-.com",
+			"ana@xn--a.com", "ana@xn--example-.com", "ana@💩.la", "ana@xn--ls8h.la", "ana@example.com/x", "ana@אa1.example"},
+		"invalid_character":    {`a\b@example.com`, "😀@example.com", "•••@example.com", "\u0301a@example.com", "o’neil@example.com"},
 		"full_width_character": {"ana＠example.com", "ａna@example.com", "ｱ@example.com"},
 		"control_character":    {"ana@example.com\nBcc: b@example.com", "ana\r@example.com", "ana\x00@example.com", "ana\x7f@example.com", "ana\u0085@example.com", "ana@example\u2028.com"},
 		// Bidi override, zero-width space and joiner, soft hyphen, byte order mark, variation
 		// selector, Hangul filler, tag character.
-		"invisible_character": {"ana\u202emoc@example.com", "ana\u200b@example.com", "a\u200dna@example.com",
-			"ana@exam\u200bple.com",
-			"ana@exam\u00adple.com", "ana\ufe0f@example.com", "ana\u3164@example.com",
-			"ana\U000e0041@example.com"},
+		"invisible_character": {"ana\u202emoc@example.com", "ana\u200b@example.com", "a\u200dna@example.com", "ana@exam\u200bple.com",
+			"ana@exam\u00adple.com", "ana\ufe0f@example.com", "ana\u3164@example.com", "ana\U000e0041@example.com"},
 	})
 }
 
@@ -135,8 +129,7 @@ func FuzzParseIn(f *testing.F) {
 func checkParsed(t *testing.T, raw string, r Recipient, err error) {
 	t.Helper()
 	if err != nil {
-		if bad, ok := errors.AsType[*InvalidError](err); !ok || !slices.Contains(Reasons(), bad.Reason) ||
-			bad.Detail == "" {
+		if bad, ok := errors.AsType[*InvalidError](err); !ok || !slices.Contains(Reasons(), bad.Reason) || bad.Detail == "" {
 			t.Errorf("error %#v for %q", err, raw)
 		}
 		return
@@ -159,8 +152,7 @@ func checkParsed(t *testing.T, raw string, r Recipient, err error) {
 			t.Errorf("address %q", address)
 		}
 		shown, _, _ := strings.Cut(masked, maskBullets)
-		if letters := strings.FieldsFunc(shown, unicode.IsMark); len(letters) != 1 ||
-			utf8.RuneCountInString(letters[0]) != 1 {
+		if letters := strings.FieldsFunc(shown, unicode.IsMark); len(letters) != 1 || utf8.RuneCountInString(letters[0]) != 1 {
 			t.Errorf("mask %q shows more than a letter", masked)
 		}
 		if back, _, err := parseDomain(DomainOfMasked(masked)); err != nil || back != domain {

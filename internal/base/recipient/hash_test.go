@@ -43,8 +43,7 @@ func TestHashWithoutAKey(t *testing.T) {
 // Two spellings share the hash of the address, only the one by which sends are counted (with these
 // domains' folding), only the one of the mailbox, or none.
 func TestSpellings(t *testing.T) {
-	f := Folding{"gmail.com": {PlusTags: true, Dots: true}, "tags.example": {PlusTags: true},
-		"dots.example":          {Dots: true},
+	f := Folding{"gmail.com": {PlusTags: true, Dots: true}, "tags.example": {PlusTags: true}, "dots.example": {Dots: true},
 		"xn--bcher-kva.example": {PlusTags: true}, "": {PlusTags: true, Dots: true}}
 	const address, counted, mailbox, none = 3, 2, 1, 0
 	for _, c := range []struct {
@@ -121,8 +120,7 @@ func TestParseHash(t *testing.T) {
 	if err != nil || string(text) != `{"recipient":"`+h.String()+`"}` {
 		t.Errorf("JSON %s, %v", text, err)
 	}
-	for _, s := range []string{"", "abc", h.String() + "00", h.String()[:30], strings.Repeat("g", 32),
-		strings.Repeat("A", 32)} {
+	for _, s := range []string{"", "abc", h.String() + "00", h.String()[:30], strings.Repeat("g", 32), strings.Repeat("A", 32)} {
 		if _, err := ParseHash(s); err == nil {
 			t.Errorf("ParseHash(%q) has no error", s)
 		}
@@ -164,21 +162,18 @@ func TestParseChannel(t *testing.T) {
 
 func TestEqual(t *testing.T) {
 	ana := mustParse(t, Email, "ana@example.com")
-	if !ana.Equal(mustParse(t, Email, " ana@EXAMPLE.com ")) || ana.Equal(mustParse(t, Email, "ben@example.com")) ||
-		ana.Equal(Recipient{}) {
+	if !ana.Equal(mustParse(t, Email, " ana@EXAMPLE.com ")) || ana.Equal(mustParse(t, Email, "ben@example.com")) || ana.Equal(Recipient{}) {
 		t.Error("Equal does not compare channel and address")
 	}
 	var r Recipient
-	if r.Channel() != "" || r.Address() != "" || r.Masked() != "" || r.Country() != "" || r.VoIP() || r.Landline() ||
-		r.Formatted() != "" {
+	if r.Channel() != "" || r.Address() != "" || r.Masked() != "" || r.Country() != "" || r.VoIP() || r.Landline() || r.Formatted() != "" {
 		t.Errorf("the zero value is not empty: %v", r)
 	}
 }
 
 func TestRecipientPrintsMasked(t *testing.T) {
 	r := mustParse(t, Email, "leaky.person@example.com")
-	for verb, want := range map[string]string{"%v": "l•••@example.com", "%d": "l•••@example.com",
-		"%q":    `"l•••@example.com"`,
+	for verb, want := range map[string]string{"%v": "l•••@example.com", "%d": "l•••@example.com", "%q": `"l•••@example.com"`,
 		"%18s|": "  l•••@example.com|", "%#v": "recipient.Recipient(l•••@example.com)"} {
 		if got, pointed := fmt.Sprintf(verb, r), fmt.Sprintf(verb, &r); got != want || pointed != want {
 			t.Errorf("%s gives %q, of a pointer %q, want %q", verb, got, pointed, want)
@@ -223,5 +218,17 @@ func TestRecipientNeverLeaks(t *testing.T) {
 		if strings.Contains(strings.ToLower(out.String()), fmt.Sprintf("%x", secret)) {
 			t.Errorf("%s: leaked in hexadecimal", ch)
 		}
+	}
+}
+
+// A tag is the same for one recipient, differs for another, and says nothing of a forgotten one.
+func TestTag(t *testing.T) {
+	tag := func(address string) string { return mustParse(t, Email, address).Hash(testKey).Tag() }
+	one := tag("ben@example.com")
+	if len(one) != 4 || one != tag("Ben@Example.com") || one == tag("bea@example.com") {
+		t.Errorf("%s, %s, %s", one, tag("Ben@Example.com"), tag("bea@example.com"))
+	}
+	if got := (Hash{}).Tag() + (Hash{0xff, 0xff, 0xf0}).Tag(); got != "ZZZZ" {
+		t.Errorf("no recipient and 20 bits are %s", got)
 	}
 }

@@ -37,8 +37,7 @@ func TestParsePhone(t *testing.T) {
 		r := mustParse(t, SMS, c.raw)
 		if r.Address() != c.address || r.Masked() != c.masked || r.Country() != c.country || r.Channel() != SMS ||
 			!KnownCountry(c.country) {
-			t.Errorf("got %q, %q, %q\nwant %q, %q, %q", r.Address(), r.Masked(), r.Country(), c.address,
-				c.masked, c.country)
+			t.Errorf("got %q, %q, %q\nwant %q, %q, %q", r.Address(), r.Masked(), r.Country(), c.address, c.masked, c.country)
 		}
 	}
 }
@@ -52,10 +51,8 @@ func TestParsePhoneRefuses(t *testing.T) {
 		"invalid_number":  {"+", "+491512345678901234", "+999 12345678", "+0151 23456789", "+44 7700 900123"},
 		// Premium and shared-cost numbers of countries and of none.
 		"number_not_allowed": {"+49 900 1234567", "+44 9012345678", "+1 900 555 1234", "+979 123456789",
-			"+49 180 5 123456", "+44 843 1234567",
-			"+808 1234 5678"},
-		"invalid_character": {"++4915123456789", "+49151+23456789", "+1 800 FLOWERS", "+4915123456789 ext. 5",
-			"+4915123456789;ext=5",
+			"+49 180 5 123456", "+44 843 1234567", "+808 1234 5678"},
+		"invalid_character": {"++4915123456789", "+49151+23456789", "+1 800 FLOWERS", "+4915123456789 ext. 5", "+4915123456789;ext=5",
 			"tel:+4915123456789", "ana@example.com", "+49📞", "+4915123456789,+4915123456780", "+४९१५१२३४५६७८९"},
 		"control_character": {"+49151\x0023456789"},
 		"encoding":          {"+49\xff"},
@@ -78,10 +75,8 @@ func TestAttributesOfANumber(t *testing.T) {
 		"+683 4000":         {"+683", "+683 4000", "+683", true, false},
 	} {
 		r := mustParse(t, SMS, raw)
-		if r.Prefix() != want.prefix || r.Formatted() != want.written || r.Landline() != want.landline ||
-			r.VoIP() != want.voip ||
-			r.VisiblePrefix() != want.begins ||
-			!strings.HasPrefix(strings.ReplaceAll(r.Masked(), " ", ""), want.begins+maskBullets) {
+		if r.Prefix() != want.prefix || r.Formatted() != want.written || r.Landline() != want.landline || r.VoIP() != want.voip ||
+			r.VisiblePrefix() != want.begins || !strings.HasPrefix(strings.ReplaceAll(r.Masked(), " ", ""), want.begins+maskBullets) {
 			t.Errorf("%s: %q, %q, %q, landline %v, VoIP %v, masked %q", raw, r.Prefix(), r.Formatted(),
 				r.VisiblePrefix(), r.Landline(), r.VoIP(), r.Masked())
 		}
@@ -94,8 +89,7 @@ func TestAttributesOfANumber(t *testing.T) {
 
 func TestMaskedDomain(t *testing.T) {
 	for typed, want := range map[string]string{"QQ.com": "qq.com", " @qq.com ": "qq.com", "例子。中国": "例子.中国",
-		"xn--fsqu00a.xn--fiqs8s": "例子.中国",
-		"localhost":              "", "a b.com": "", "": "", "x@qq.com": ""} {
+		"xn--fsqu00a.xn--fiqs8s": "例子.中国", "localhost": "", "a b.com": "", "": "", "x@qq.com": ""} {
 		got, err := MaskedDomain(typed)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", typed, got, err)
@@ -133,10 +127,8 @@ func TestParseInACountry(t *testing.T) {
 		"XX":          {"no_country_code": {"0151 23456789"}},
 		nonGeographic: {"no_country_code": {"0151 23456789"}},
 		"FR":          {"too_short": {"06 12 34"}, "invalid_number": {"0151 23456789"}},
-		"US": {"too_short": {"555-0143"}, "invalid_number": {"202 555 0143 999"},
-			"invalid_character": {"800 FLOWERS"}},
-		"DE": {"too_short": {"0044 7", "110"}, "invalid_number": {"()"}, "number_not_allowed": {"0900 1234567"},
-			"empty":             {" "},
+		"US":          {"too_short": {"555-0143"}, "invalid_number": {"202 555 0143 999"}, "invalid_character": {"800 FLOWERS"}},
+		"DE": {"too_short": {"0044 7", "110"}, "invalid_number": {"()"}, "number_not_allowed": {"0900 1234567"}, "empty": {" "},
 			"invalid_character": {"0151+23456789", "+(+49) 151 23456789", "ana@example.com"}},
 	} {
 		refuses(t, func(raw string) error { _, err := ParseInCountry(SMS, raw, country); return err }, reasons)
@@ -165,12 +157,10 @@ func TestExamplesAreNumbersOfTheirCountry(t *testing.T) {
 			t.Errorf("%s: %q is %q, %v", country, example, r.Country(), err)
 		}
 	}
-	if ExampleNumber("XX") != "" || ExampleNumber("DE") != "01512 3456789" || DialCode("JM") != "+1" ||
-		DialCode("XX") != "" {
+	if ExampleNumber("XX") != "" || ExampleNumber("DE") != "01512 3456789" || DialCode("JM") != "+1" || DialCode("XX") != "" {
 		t.Errorf("%q, %q", ExampleNumber("DE"), DialCode("JM"))
 	}
-	if KnownCountry("XX") || KnownCountry("de") || KnownCountry("") || !KnownCountry(nonGeographic) ||
-		DialCode(nonGeographic) != "" {
+	if KnownCountry("XX") || KnownCountry("de") || KnownCountry("") || !KnownCountry(nonGeographic) || DialCode(nonGeographic) != "" {
 		t.Error("a country that is none")
 	}
 }
@@ -180,14 +170,12 @@ func TestPlansAreOfEveryCountry(t *testing.T) {
 	countries, codes := NumberPlans()
 	for _, country := range Countries() {
 		p := countries[country]
-		if "+"+p.Code != DialCode(country) || p.Example != ExampleNumber(country) ||
-			countries[codes[p.Code].Main].Code != p.Code {
+		if "+"+p.Code != DialCode(country) || p.Example != ExampleNumber(country) || countries[codes[p.Code].Main].Code != p.Code {
 			t.Errorf("%s: %+v, mainly %s", country, p, codes[p.Code].Main)
 		}
 		for _, g := range codes[p.Code].Groupings {
-			if _, err := regexp.Compile(g.LeadingDigits); err != nil || !templatePattern.MatchString(g.Short) ||
-				g.National != "" &&
-					!templatePattern.MatchString(g.National) {
+			if _, err := regexp.Compile(g.LeadingDigits); err != nil || !templatePattern.MatchString(g.Short) || g.National != "" &&
+				!templatePattern.MatchString(g.National) {
 				t.Errorf("%s: %+v, %v", country, g, err)
 			}
 		}

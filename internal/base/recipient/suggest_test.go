@@ -71,8 +71,7 @@ func TestOneTypoAway(t *testing.T) {
 				t.Errorf("%s is not near %s", want, c.to)
 			}
 		}
-		if slices.ContainsFunc(strings.Fields(c.never),
-			func(other string) bool { return slices.Contains(all, other) }) {
+		if slices.ContainsFunc(strings.Fields(c.never), func(other string) bool { return slices.Contains(all, other) }) {
 			t.Errorf("one of %s is near %s", c.never, c.to)
 		}
 		if slices.Sort(all); len(all) != len(slices.Compact(slices.Clone(all))) || len(all) > 2500 {

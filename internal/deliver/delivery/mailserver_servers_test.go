@@ -2,6 +2,7 @@ package delivery_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -22,23 +23,21 @@ func TestServersInOrder(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule          smtptest.Rule
 		down          bool
-		want          outcome
+		want          smtptest.Outcome
 		first, second int
 	}{
-		"the first works":   {first: 1},
-		"the first is down": {down: true, second: 1},
-		"the first is busy": {rule: smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy", Close: true},
-			second: 1},
-		"the first defers": {rule: smtptest.Rule{Stage: smtptest.Rcpt, Reply: "451 4.7.1 later"}, second: 1},
-		"the first wants no mail": {rule: smtptest.Rule{Stage: smtptest.Greet, Reply: "554 5.3.2 no service",
-			Close: true}, second: 1},
+		"the first works":         {first: 1},
+		"the first is down":       {down: true, second: 1},
+		"the first is busy":       {rule: smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy", Close: true}, second: 1},
+		"the first defers":        {rule: smtptest.Rule{Stage: smtptest.Rcpt, Reply: "451 4.7.1 later"}, second: 1},
+		"the first wants no mail": {rule: smtptest.Rule{Stage: smtptest.Greet, Reply: "554 5.3.2 no service", Close: true}, second: 1},
 		"the first cannot log in": {rule: smtptest.Rule{Stage: smtptest.Mail, Reply: "530 5.7.0 log in"}, second: 1},
 		"the first rejects": {rule: smtptest.Rule{Stage: smtptest.Rcpt, Reply: "550 5.1.1 no"},
-			want: outcome{delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"}},
+			want: smtptest.Outcome{Class: delivery.Rejected, Stage: delivery.StageRcpt, Status: 550, Code: "5.1.1"}},
 		"the first is silent after the dot": {rule: smtptest.Rule{Stage: smtptest.Dot, Close: true}, first: 1,
-			want: outcome{Class: delivery.Unknown, Stage: delivery.StageDot}},
+			want: smtptest.Outcome{Class: delivery.Unknown, Stage: delivery.StageDot}},
 		"the first takes all the time": {rule: smtptest.Rule{Stage: smtptest.Rcpt, Stall: true},
-			want: outcome{Class: delivery.Temporary, Stage: delivery.StageRcpt}},
+			want: smtptest.Outcome{Class: delivery.Temporary, Stage: delivery.StageRcpt}},
 	} {
 		servertest.Bubble(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -48,9 +47,8 @@ func TestServersInOrder(t *testing.T) {
 				first.Stop()
 			}
 			receipt, err := servers.Send(ctx, smtptest.Sample(1))
-			expect(t, err, c.want)
-			if len(first.Messages()) != c.first || len(second.Messages()) != c.second ||
-				receipt.Provider != "127.0.0.1" {
+			smtptest.Expect(t, err, c.want)
+			if len(first.Messages()) != c.first || len(second.Messages()) != c.second || receipt.Provider != "127.0.0.1" {
 				t.Errorf("%s: %d and %d messages, want %d and %d; %+v", name, len(first.Messages()),
 					len(second.Messages()), c.first, c.second, receipt)
 			}
@@ -128,9 +126,7 @@ func TestOneMailTriesAServerSetAside(t *testing.T) {
 		first.SetScript(smtptest.Script{})
 		time.Sleep(4900 * time.Millisecond)
 		post(t, servers, 201, 1)
-		if len(first.Messages()) != 0 {
-			t.Error("a mail went to the first server before its time")
-		}
+		servertest.Same(t, "mails that went to the first server before its time", len(first.Messages()), 0)
 		time.Sleep(time.Second)
 		post(t, servers, 202, 1) // of several at once, those that choose before it is through still go to the second
 		post(t, servers, 203, 99)
@@ -138,8 +134,7 @@ func TestOneMailTriesAServerSetAside(t *testing.T) {
 			t.Errorf("the first server is back and got %d of 100 mails: %+v", len(first.Messages()), servers.Health())
 		}
 		smtptest.AllOnce(t, 301, first, second)
-		if len(heard) != 2 || heard[0].Up || heard[0].Why != "hello: temporary: 421 4.3.2" || !heard[1].Up ||
-			heard[1].Why != "" {
+		if len(heard) != 2 || heard[0].Up || heard[0].Why != "hello: temporary: 421 4.3.2" || !heard[1].Up || heard[1].Why != "" {
 			t.Errorf("heard %+v", heard)
 		}
 	})
@@ -149,8 +144,7 @@ func TestOneMailTriesAServerSetAside(t *testing.T) {
 // is being tried wait for what that shows.
 func TestEveryServerSetAside(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		server := smtptest.New(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy",
-			Close: true}))
+		server := smtptest.New(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy", Close: true}))
 		servers := server.Sender(t)
 		if failures := post(t, servers, 1, 16); len(failures) != 16 {
 			t.Fatalf("%d failures", len(failures))
@@ -158,10 +152,9 @@ func TestEveryServerSetAside(t *testing.T) {
 		tried, began := server.Connections(), time.Now()
 		failures := post(t, servers, 100, 16)
 		if len(failures) != 16 || time.Since(began) != 0 || server.Connections() != tried {
-			t.Fatalf("%d failures after %v and %d tries more", len(failures), time.Since(began),
-				server.Connections()-tried)
+			t.Fatalf("%d failures after %v and %d tries more", len(failures), time.Since(began), server.Connections()-tried)
 		}
-		expect(t, failures[0], outcome{Class: delivery.Temporary, Stage: delivery.StageAllSetAside})
+		smtptest.Expect(t, failures[0], smtptest.Outcome{Class: delivery.Temporary, Stage: delivery.StageAllSetAside})
 		servertest.Same(t, "mails that would be tried", servers.AttemptsAllowed(), 0)
 		time.Sleep(5*time.Second + time.Millisecond)
 		servertest.Same(t, "mails that would be tried after five seconds", servers.AttemptsAllowed(), 1)
@@ -183,8 +176,7 @@ func TestEveryServerSetAside(t *testing.T) {
 
 // inTenSeconds gives every answer late.
 func inTenSeconds() (s smtptest.Script) {
-	for _, stage := range []smtptest.Stage{smtptest.Greet, smtptest.Hello, smtptest.Mail, smtptest.Rcpt, smtptest.Data,
-		smtptest.Dot} {
+	for _, stage := range []smtptest.Stage{smtptest.Greet, smtptest.Hello, smtptest.Mail, smtptest.Rcpt, smtptest.Data, smtptest.Dot} {
 		s.Rules = append(s.Rules, smtptest.Rule{Stage: stage, Delay: 10 * time.Second})
 	}
 	return s
@@ -237,8 +229,43 @@ func TestSlowOneAfterTheOther(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if len(first.Messages()) != 3 || len(second.Messages()) != 1 {
-			t.Errorf("%d and %d mails, want 3 and 1", len(first.Messages()), len(second.Messages()))
-		}
+		servertest.Same(t, "mails of each server", [2]int{len(first.Messages()), len(second.Messages())}, [2]int{3, 1})
 	})
+}
+
+// TestWhatIsHeldAgainstAServer: faults of its own, and nothing that a message, its recipient or our
+// own haste causes.
+func TestWhatIsHeldAgainstAServer(t *testing.T) {
+	of := func(class delivery.ErrorClass, status int, stages ...string) (all []*delivery.Error) {
+		for _, stage := range stages {
+			all = append(all, &delivery.Error{Class: class, Stage: stage, Status: status})
+		}
+		return all
+	}
+	before := []string{delivery.StageDial, delivery.StageTLS, delivery.StageHello, delivery.StageAuth, delivery.StageMail}
+	after := []string{delivery.StageRcpt, delivery.StageData, delivery.StageDot}
+	fault := errors.New("the failure itself")
+	for want, fails := range map[error][]*delivery.Error{
+		nil: slices.Concat([]*delivery.Error{nil}, of(delivery.Rejected, 422, delivery.StageAnswer),
+			of(delivery.Rejected, 550, slices.Concat([]string{delivery.StageMail}, after)...),
+			of(delivery.Temporary, 451, after...), of(delivery.Temporary, 452, after...)),
+		delivery.ErrHealthUnknown: slices.Concat(of(delivery.Unknown, 0, delivery.StageDot),
+			of(delivery.Temporary, 429, delivery.StageAnswer)),
+		fault: slices.Concat(of(delivery.Temporary, 0, slices.Concat(before, after)...),
+			of(delivery.Temporary, 421, slices.Concat(before, after)...),
+			of(delivery.Temporary, 451, before...), of(delivery.Temporary, 530, before...), of(delivery.Temporary, 250, delivery.StageData),
+			of(delivery.Temporary, 403, delivery.StageAnswer), of(delivery.Temporary, 503, delivery.StageAnswer),
+			of(delivery.Unknown, 500, delivery.StageAnswer), of(delivery.Unknown, 0, delivery.StageRequest)),
+	} {
+		for _, fail := range fails {
+			if got := mailserver.BreakerReport(t.Context(), fail); got != want && (want != fault || got != fail) {
+				t.Errorf("%v: %v, want %v", fail, got, want)
+			}
+		}
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if got := mailserver.BreakerReport(ended, of(delivery.Temporary, 0, delivery.StageRcpt)[0]); got != delivery.ErrHealthUnknown {
+		t.Errorf("our own haste: %v", got)
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"sendcode/internal/kit/servertest"
 )
 
 var replyPrivate = PrivateData{To: "Ana.Maria+News@example.org", Content: "Your code is S3140, 493817. K7M3QX",
@@ -51,23 +53,16 @@ var realReplies = map[string]string{
 func TestRedactReply(t *testing.T) {
 	for reply, want := range realReplies {
 		got := RedactReply(reply, replyPrivate)
-		if got != want {
-			t.Errorf("%q\n gives %q\n want  %q", reply, got, want)
-		}
+		servertest.Same(t, reply, got, want)
 		if lower := strings.ToLower(got); strings.Contains(lower, "ana") || strings.Contains(lower, "maria") ||
-			strings.Contains(got, "493817") ||
-			strings.Contains(got, "K7M3QX") || strings.Contains(lower, "battery") {
+			strings.Contains(got, "493817") || strings.Contains(got, "K7M3QX") || strings.Contains(lower, "battery") {
 			t.Errorf("%q gives %q", reply, got)
 		}
 	}
-	if got := RedactReply("no such user no, see http://mail.example.com/no",
-		PrivateData{To: "no@example.org"}); got != "… such user … see http://mail.example.com/…" {
-		t.Errorf("a local part that is a known word: %q", got)
-	}
-	if got := RedactReply("blocked, see http://mail.example.com/abc/xyz",
-		PrivateData{To: "a.b.c+d@example.org"}); got != "blocked, see http://mail.example.com/…/xyz" {
-		t.Errorf("a local part without its dots: %q", got)
-	}
+	servertest.Same(t, "a local part that is a known word", RedactReply("no such user no, see http://mail.example.com/no",
+		PrivateData{To: "no@example.org"}), "… such user … see http://mail.example.com/…")
+	servertest.Same(t, "a local part without its dots", RedactReply("blocked, see http://mail.example.com/abc/xyz",
+		PrivateData{To: "a.b.c+d@example.org"}), "blocked, see http://mail.example.com/…/xyz")
 	long := RedactReply(strings.Repeat("blocked ", 1000), PrivateData{})
 	if n := utf8.RuneCountInString(long); n != maxReplyRunes || !strings.HasSuffix(long, omissionMark) {
 		t.Errorf("%d characters", n)

@@ -41,8 +41,7 @@ func TestRetryAfterIsBounded(t *testing.T) {
 		"Fri, 20 Nov 2026 13:00:09 GMT": 9 * time.Second, "Fri, 20 Nov 2026 12:00:00 GMT": 0,
 		"Fri, 20 Nov 2030 12:00:00 GMT": maxRetryAfter,
 	} {
-		if got := RetryAfter(Response{Header: http.Header{"Date": {"Fri, 20 Nov 2026 13:00:00 GMT"},
-			"Retry-After": {text}}}); got != want {
+		if got := RetryAfter(Response{Header: http.Header{"Date": {"Fri, 20 Nov 2026 13:00:00 GMT"}, "Retry-After": {text}}}); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}

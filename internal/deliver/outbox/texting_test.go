@@ -36,8 +36,7 @@ func TestTextMessages(t *testing.T) {
 		}
 		r.Want("the message", fmt.Sprintf("%+v", m), fmt.Sprintf("%+v", want))
 		s := r.Get(a.View.ID).Send
-		r.WantLine("view and send", "+49 151•••789 sms sent fake 202", a.View.To, a.View.Channel, s.Status, s.Provider,
-			s.ProviderCode)
+		r.WantLine("view and send", "+49 151•••789 sms sent fake 202", a.View.To, a.View.Channel, s.Status, s.Provider, s.ProviderCode)
 		r.WantApproved(a.View.ID, m.Code)
 		r.SendTo(vtest.Ana) // each channel counts for itself, and so does each recipient
 		r.Send(vtest.TextTo(vtest.OtherMobile))
@@ -89,33 +88,6 @@ func TestCountryDeniedMeanwhile(t *testing.T) {
 	})
 }
 
-// A carrier's answer decides the state of the send and of its place, as with mail.
-func TestWhatACarrierSays(t *testing.T) {
-	for name, c := range map[string]struct {
-		fail delivery.Error
-		want string
-		free bool
-	}{
-		"rejected":  {delivery.Error{Class: delivery.Rejected, Status: 400, Code: "21211"}, "failed rejected", true},
-		"opted out": {delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonOptedOut}, "failed opted_out", true},
-		"limit":     {delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonCarrierLimit}, "failed carrier_limit", true},
-		"unknown": {delivery.Error{Class: delivery.Unknown, Stage: delivery.StageRequest},
-			"unknown no_answer", false},
-		"temporary": {delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer},
-			"queued temporary_answer", false},
-	} {
-		vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
-			r.Carrier.Fail(&c.fail)
-			a := r.Send(vtest.TextTo(vtest.Mobile))
-			s := r.Get(a.View.ID).Send
-			r.WantLine(name, vtest.Line(c.want, "fake", c.fail.ReplyCodes()), r.Status(a), s.Provider, s.ProviderCode)
-			r.Want(name+": allowed", textQuota(r, vtest.Mobile).Allowed(), c.free)
-			r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)
-			r.Carrier.Fail(nil)
-		})
-	}
-}
-
 // A recipient who opted out at the carrier is suppressed: the next message is not even tried.
 func TestOptingOutSuppresses(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
@@ -134,8 +106,7 @@ func TestOptingOutSuppresses(t *testing.T) {
 // tells, and no other recipient.
 func TestCarrierLimitsHoldTheRecipient(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
-		holds := map[string]time.Duration{vtest.Mobile: time.Hour, vtest.NthNumber(1): time.Second - 1,
-			vtest.NthNumber(2): time.Second}
+		holds := map[string]time.Duration{vtest.Mobile: time.Hour, vtest.NthNumber(1): time.Second - 1, vtest.NthNumber(2): time.Second}
 		for to, hold := range holds {
 			r.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonCarrierLimit, Hold: hold})
 			a := r.Send(vtest.TextTo(to))
@@ -156,20 +127,6 @@ func TestCarrierLimitsHoldTheRecipient(t *testing.T) {
 		r.Refuse(vtest.TextTo(vtest.Mobile))
 		r.Sleep(time.Microsecond)
 		r.Send(vtest.TextTo(vtest.Mobile))
-	})
-}
-
-// A carrier that asks to be left alone is.
-func TestRetryAfterIsHeeded(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
-		r.Carrier.Fail(&delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 429,
-			RetryAfter: 2 * time.Minute})
-		a := r.Send(vtest.TextTo(vtest.Mobile))
-		r.Carrier.Fail(nil)
-		r.Sleep(2*time.Minute - time.Second)
-		r.Want("messages", len(r.Carrier.Accepted()), 0)
-		r.Sleep(3 * time.Second)
-		r.WantLine("status and attempt", "sent 2", r.Status(a), r.Get(a.View.ID).Send.Attempt)
 	})
 }
 

@@ -39,11 +39,8 @@ func (s Source) checks(t *testing.T, name string, h http.Header, body string, at
 // The example of the scheme's own libraries; TestStandardWebhooksVerify has what is not it.
 func TestStandardWebhooks(t *testing.T) {
 	key, err := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const id, body, right = "msg_p5jXN8AQM9LWM0D4loKWxJek", `{"test": 2432232314}`,
-		"v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+	servertest.OK(t, err)
+	const id, body, right = "msg_p5jXN8AQM9LWM0D4loKWxJek", `{"test": 2432232314}`, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 	s := Source{Auth: Auth{Scheme: SchemeStandardWebhooks, Header: "svix-", Secrets: [][]byte{[]byte("another"), key}}}
 	with := func(id, at, signature string) http.Header {
 		return headers("svix-id", id, "svix-timestamp", at, "svix-signature", signature)

@@ -13,17 +13,13 @@ import (
 	"github.com/google/uuid"
 )
 
-func path(text string) JSONPath {
-	p, err := jsonpath.Parse(text)
-	if err != nil {
-		panic(err)
-	}
-	return p
-}
-
 func paths(texts ...string) (all []JSONPath) {
-	for _, t := range texts {
-		all = append(all, path(t))
+	for _, text := range texts {
+		p, err := jsonpath.Parse(text)
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, p)
 	}
 	return all
 }
@@ -32,10 +28,9 @@ const id = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
 
 // general is a shape with something of everything.
 var general = Source{Format: EventFormat{
-	Type: paths("kind", "sub"),
-	Outcomes: map[string]EventMeaning{"gone": BouncedForGood, "back": Bounced, "back.never": BouncedForGood,
-		"read": Ignored},
-	Message: paths("tag", "headers.message-id"), To: paths("to.0", "to"), Time: paths("at", "when"),
+	Type:     paths("kind", "sub"),
+	Outcomes: map[string]EventMeaning{"gone": BouncedForGood, "back": Bounced, "back.never": BouncedForGood, "read": Ignored},
+	Message:  paths("tag", "headers.message-id"), To: paths("to.0", "to"), Time: paths("at", "when"),
 	Detail: paths("code", "why"),
 }}
 
@@ -50,13 +45,11 @@ func TestParse(t *testing.T) {
 			`","to":["ana@example.com","bo@example.com"],"at":"2026-03-04T05:06:07Z","code":"550 5.1.1"}`,
 			Event{Type: "back.never", Meaning: BouncedForGood, Mapped: true, Send: send, To: "ana@example.com", At: at,
 				Detail: "550 5.1.1", Words: "550 5.1.1"}},
-		"a longer type": {`{"kind":"back","sub":"soon"}`, Event{Type: "back.soon", Meaning: Bounced, Mapped: true}},
-		"no such type":  {`{"kind":"never"}`, Event{Type: "never", Meaning: Ignored}},
-		"nothing":       {`{}`, Event{Meaning: Ignored}},
-		"a Message-ID": {`{"headers":{"message-id":"<` + id + `@shop.example>"}}`,
-			Event{Meaning: Ignored, Send: send}},
-		"the next": {`{"tag":"x","headers":{"message-id":"` + id + `@shop.example"}}`,
-			Event{Meaning: Ignored, Send: send}},
+		"a longer type":   {`{"kind":"back","sub":"soon"}`, Event{Type: "back.soon", Meaning: Bounced, Mapped: true}},
+		"no such type":    {`{"kind":"never"}`, Event{Type: "never", Meaning: Ignored}},
+		"nothing":         {`{}`, Event{Meaning: Ignored}},
+		"a Message-ID":    {`{"headers":{"message-id":"<` + id + `@shop.example>"}}`, Event{Meaning: Ignored, Send: send}},
+		"the next":        {`{"tag":"x","headers":{"message-id":"` + id + `@shop.example"}}`, Event{Meaning: Ignored, Send: send}},
 		"none of ours":    {`{"tag":"urn:uuid:` + id + `","headers":{"message-id":"<1@x>"}}`, Event{Meaning: Ignored}},
 		"not even an ID":  {`{"tag":"00000000-0000-0000-0000-000000000000"}`, Event{Meaning: Ignored}},
 		"one recipient":   {`{"to":"ana@example.com"}`, Event{Meaning: Ignored, To: "ana@example.com"}},

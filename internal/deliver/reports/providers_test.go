@@ -47,8 +47,7 @@ func TestWhatAProviderTells(t *testing.T) {
 			r.Ingest(reports.IngestResult(c.kind), told)
 			r.Ingest(reports.Repeated, told)
 			story, err := r.Store.SendDetails(r.Context(), told.Send)
-			if err != nil || len(story.Events) != 1 || story.Events[0].Provider != "postmark" ||
-				story.Events[0].Kind != c.kind {
+			if err != nil || len(story.Events) != 1 || story.Events[0].Provider != "postmark" || story.Events[0].Kind != c.kind {
 				t.Fatalf("%s: %+v, %v", to, story.Events, err)
 			}
 			after := story.Send
@@ -59,8 +58,7 @@ func TestWhatAProviderTells(t *testing.T) {
 				continue
 			}
 			s := story.Suppressions[0]
-			r.WantLine(to, vtest.Line(c.want, told.Send, 30*24*time.Hour, c.detail), s.Cause, s.Send,
-				s.Until.Sub(s.Since), s.Detail)
+			r.WantLine(to, vtest.Line(c.want, told.Send, 30*24*time.Hour, c.detail), s.Cause, s.Send, s.Until.Sub(s.Since), s.Detail)
 			r.WantStatus(r.SendTo(to), "failed suppressed")
 		}
 	})
@@ -73,8 +71,7 @@ func TestWhomAProviderMeans(t *testing.T) {
 			return reports.Event{Meaning: reports.Complained, Send: send, To: to}
 		}
 		id := r.SendID(vtest.Ana)
-		for _, to := range []string{"bo@example.com", "noone", "ana.maria+x@example.com", "<>",
-			"Ana <bo@example.com>"} {
+		for _, to := range []string{"bo@example.com", "noone", "ana.maria+x@example.com", "<>", "Ana <bo@example.com>"} {
 			r.Ingest(reports.OtherRecipient, complaint(id, to))
 		}
 		r.Ingest(reports.UnknownMessage, complaint(uuid.Nil, ""))

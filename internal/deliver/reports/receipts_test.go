@@ -71,8 +71,7 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 			case 1:
 				return sms.Report{}, false, nil
 			case 2:
-				return sms.Report{}, false, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer,
-					Status: 503}
+				return sms.Report{}, false, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 503}
 			}
 			return sms.Report{Delivered: delivered}, true, nil
 		}}
@@ -82,8 +81,7 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 			r.Want("inquiries at once", len(o.inquiries()), 0)
 			r.Sleep(3 * time.Minute)
 			q := o.inquiries()[0]
-			r.WantLine("an inquiry", vtest.Line(a.View.Send.ID, "id-1", vtest.Mobile, "DE"), q.Send, q.CarrierID,
-				q.To, q.Country)
+			r.WantLine("an inquiry", vtest.Line(a.View.Send.ID, "id-1", vtest.Mobile, "DE"), q.Send, q.CarrierID, q.To, q.Country)
 			r.WantStatus(a, want)
 			r.Sleep(10 * time.Minute)
 			r.Want("inquiries", len(o.inquiries()), 3)
@@ -102,17 +100,11 @@ func TestCarriersThatAreNotAsked(t *testing.T) {
 	}}
 	inquiring(t, o, func(r *vtest.Rig) {
 		told := r.Send(vtest.TextTo(vtest.Mobile))
-		if changed, err := r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true); err != nil ||
-			!changed ||
-			r.Status(told) != "delivered" {
-			r.Errorf("%v, %v, %s", changed, err, r.Status(told))
-		}
+		changed, err := r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true)
+		r.WantLine("changed, and the send", "true <nil> delivered", changed, err, r.Status(told))
 		for _, again := range []bool{true, false} {
-			if changed, err := r.Svc.Receipts.Record(r.Context(), uuid.MustParse(told.View.Send.ID),
-				again); err != nil || changed ||
-				r.Status(told) != "delivered" {
-				r.Errorf("again %v: %v, %v, %s", again, changed, err, r.Status(told))
-			}
+			changed, err := r.Svc.Receipts.Record(r.Context(), uuid.MustParse(told.View.Send.ID), again)
+			r.WantLine("changed again, and the send", "false <nil> delivered", changed, err, r.Status(told))
 		}
 		r.WantError(vtest.Err(r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true)), fault.NotFound)
 		r.Sleep(2 * time.Minute)

@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/deliver/sms/aliyun"
 	"sendcode/internal/deliver/sms/smstest"
+	"sendcode/internal/kit/servertest"
 )
 
 // The worked example of the vendor's page on the signature
@@ -27,9 +28,7 @@ func TestACS3AsDocumented(t *testing.T) {
 	const want = "ACS3-HMAC-SHA256 Credential=YourAccessKeyId," +
 		"SignedHeaders=host;x-acs-action;x-acs-content-sha256;x-acs-date;x-acs-signature-nonce;x-acs-version," +
 		"Signature=06563a9e1b43f5dfe96b81484da74bceab24a1d853912eee15083a6f0f3283c0"
-	if got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	servertest.Same(t, "the authorization", got, want)
 	if q := aliyun.CanonicalQuery(map[string]string{"b": "a b*c~d/e+", "a": "码"}); q != "a=%E7%A0%81&b=a%20b%2Ac~d%2Fe%2B" {
 		t.Errorf("%s", q)
 	}
@@ -45,8 +44,7 @@ func checkACS3(r *http.Request, body string) error {
 		}
 	}
 	return smstest.Want([]string{signed["x-acs-content-sha256"], signed["x-acs-date"], r.Header.Get("Authorization")},
-		exchange.HexSHA256(body),
-		smstest.SignedAt.UTC().Format("2006-01-02T15:04:05Z"),
+		exchange.HexSHA256(body), smstest.SignedAt.UTC().Format("2006-01-02T15:04:05Z"),
 		aliyun.ACS3Authorization("LTAI5tExample", smstest.Private, r.Method, r.URL.RawQuery, signed))
 }
 
@@ -64,30 +62,25 @@ func aliyunRig() smstest.Rig {
 			return aliyun.Config{
 				Account: sms.Account{
 					KeyID: "LTAI5tExample", Sign: "商店", Params: []string{"code", "minutes"},
-					Templates: sms.ApprovedTemplates{"default": {"zh-Hans": "SMS_1", "en": "SMS_2"},
-						"login": {"zh-Hans": "SMS_3"}},
+					Templates: sms.ApprovedTemplates{"default": {"zh-Hans": "SMS_1", "en": "SMS_2"}, "login": {"zh-Hans": "SMS_3"}},
 				},
 				Endpoint: endpoint,
-			}.Open(sms.Setup{Name: "aliyun", Secret: smstest.Private,
-				Now: func() time.Time { return smstest.SignedAt }})
+			}.Open(sms.Setup{Name: "aliyun", Secret: smstest.Private, Now: func() time.Time { return smstest.SignedAt }})
 		},
 		Check: func(r *http.Request, body string) error {
 			q := r.URL.Query()
 			return errors.Join(checkACS3(r, body), smstest.Want(
 				[]string{r.Method, r.URL.Path, r.Header.Get("x-acs-action"), r.Header.Get("x-acs-version"),
-					q.Get("PhoneNumbers"), q.Get("SignName"),
-					q.Get("TemplateCode"), q.Get("TemplateParam"), q.Get("OutId")},
+					q.Get("PhoneNumbers"), q.Get("SignName"), q.Get("TemplateCode"), q.Get("TemplateParam"), q.Get("OutId")},
 				"POST", "/", "SendSms", "2017-05-25", "13812345678", "商店", "SMS_3", `{"code":"739154","minutes":"9"}`,
 				smstest.Sample().ID))
 		},
 		Cases: map[string]smstest.Outcome{
-			"invalid number": smstest.Case(failure(200, "isv.MOBILE_NUMBER_ILLEGAL", "+8613812345678"),
-				delivery.Rejected, "", 0),
-			"a minute's limit":       limit("触发分钟级流控Permits:1", time.Minute),
-			"the number's limit":     limit("触发号码天级流控Permits:40", 24*time.Hour),
-			"a limit in other words": limit("flow control", time.Hour),
-			"our balance": smstest.Case(failure(200, "isv.AMOUNT_NOT_ENOUGH", ""),
-				delivery.Temporary, "", 0),
+			"invalid number":           smstest.Case(failure(200, "isv.MOBILE_NUMBER_ILLEGAL", "+8613812345678"), delivery.Rejected, "", 0),
+			"a minute's limit":         limit("触发分钟级流控Permits:1", time.Minute),
+			"the number's limit":       limit("触发号码天级流控Permits:40", 24*time.Hour),
+			"a limit in other words":   limit("flow control", time.Hour),
+			"our balance":              smstest.Case(failure(200, "isv.AMOUNT_NOT_ENOUGH", ""), delivery.Temporary, "", 0),
 			"no route":                 smstest.PerNumber(failure(200, "isv.DOMESTIC_NUMBER_NOT_SUPPORTED", "")),
 			"throttled":                smstest.Case(failure(503, "Throttling.User", ""), delivery.Temporary, "", 0),
 			"their error":              smstest.Case(failure(200, "isp.SYSTEM_ERROR", ""), delivery.Unknown, "", 0),
@@ -102,9 +95,7 @@ func TestAliyunNumbers(t *testing.T) {
 		{"+8613812345678", "CN", "13812345678"}, {"+85261234567", "HK", "85261234567"},
 		{"+4915123456789", "DE", "4915123456789"},
 	} {
-		if got := aliyun.FormatNumber(c.to, c.country); got != c.want {
-			t.Errorf("%s: %s", c.to, got)
-		}
+		servertest.Same(t, c.to, aliyun.FormatNumber(c.to, c.country), c.want)
 	}
 }
 
@@ -119,9 +110,8 @@ func TestAliyunIsAsked(t *testing.T) {
 		Rig: aliyunRig(), ID: "900619746936498440^0",
 		Check: func(r *http.Request, body string) error {
 			q := r.URL.Query()
-			return errors.Join(checkACS3(r, body),
-				smstest.Want([]string{r.Header.Get("X-Acs-Action"), q.Encode()}, "QuerySendDetails",
-					"BizId=900619746936498440%5E0&CurrentPage=1&PageSize=50&PhoneNumber=13812345678&SendDate=20300302"))
+			return errors.Join(checkACS3(r, body), smstest.Want([]string{r.Header.Get("X-Acs-Action"), q.Encode()}, "QuerySendDetails",
+				"BizId=900619746936498440%5E0&CurrentPage=1&PageSize=50&PhoneNumber=13812345678&SendDate=20300302"))
 		},
 		Delivered: aliyunSays(3, smstest.Sample().ID), Lost: aliyunSays(2, smstest.Sample().ID),
 		Open:    aliyunSays(1, smstest.Sample().ID),
@@ -137,8 +127,7 @@ func TestAliyunSettings(t *testing.T) {
 		"sign":   aliyun.Config{Account: sms.Account{KeyID: "LTAI", Templates: approved}}.Check(),
 		"templates": aliyun.Config{Account: sms.Account{KeyID: "LTAI", Sign: "s",
 			Templates: sms.ApprovedTemplates{"login": {"en": "x"}}}}.Check(),
-		"params": aliyun.Config{Account: sms.Account{KeyID: "LTAI", Sign: "s", Templates: approved,
-			Params: []string{"minutes"}}}.Check(),
+		"params": aliyun.Config{Account: sms.Account{KeyID: "LTAI", Sign: "s", Templates: approved, Params: []string{"minutes"}}}.Check(),
 	})
 }
 
@@ -150,8 +139,7 @@ func TestAliyunProbe(t *testing.T) {
 		{smstest.Reply(200, `{"Code":"OK","TemplateStatus":"1"}`), nil},
 		{smstest.Reply(200, `{"Code":"OK","TemplateStatus":1}`), nil},
 		{smstest.Reply(200, `{"Code":"OK","TemplateStatus":"0"}`), sms.ErrUnknownTemplate},
-		{smstest.Reply(200, `{"Code":"isv.SMS_TEMPLATE_ILLEGAL","Message":"`+smstest.Private+`"}`),
-			sms.ErrUnknownTemplate},
+		{smstest.Reply(200, `{"Code":"isv.SMS_TEMPLATE_ILLEGAL","Message":"`+smstest.Private+`"}`), sms.ErrUnknownTemplate},
 		{smstest.Reply(400, `{"Code":"SignatureDoesNotMatch","Message":"`+smstest.Private+`"}`), sms.ErrLogin},
 		{smstest.Reply(200, smstest.Private), sms.ErrUndocumentedAnswer},
 	} {

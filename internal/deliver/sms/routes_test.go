@@ -40,6 +40,14 @@ func failing(class delivery.ErrorClass) *delivery.Error {
 	return &delivery.Error{Class: class, Stage: delivery.StageAnswer, Status: 500}
 }
 
+// suspend has the nth carrier fail until it is set aside.
+func suspend(all *Carriers, n int) {
+	for range delivery.FaultsToOpenBreaker {
+		report, _ := all.routes[n].breaker.Allow()
+		report(failing(delivery.Temporary))
+	}
+}
+
 // Only what was certainly not accepted is offered to the next carrier, and what comes while the
 // first is set aside.
 func TestFailover(t *testing.T) {
@@ -65,9 +73,7 @@ func TestFailover(t *testing.T) {
 				t.Errorf("%s: %v, %v", name, receipt, err)
 			}
 		}
-		if len(first.got) != c.first || len(second.got) != c.second {
-			t.Errorf("%s: %d, %d", name, len(first.got), len(second.got))
-		}
+		servertest.Same(t, name+": messages of each", [2]int{len(first.got), len(second.got)}, [2]int{c.first, c.second})
 	}
 }
 
@@ -94,25 +100,13 @@ func TestSendToAnUnreachableNumber(t *testing.T) {
 	if said, err := NewCarriers(routes, Options{}).Send(t.Context(), sample); err != error(first.fail) || said.Provider != "first" {
 		t.Errorf("%v, %v", said, err)
 	}
-	aside := NewCarriers(routes, Options{})
-	second.fail = nil
-	for range delivery.FaultsToOpenBreaker {
-		_ = send(aside)
-	}
-	second.fail = unreachable
-	if fail := send(aside); fail == nil || fail.Err != errAllSetAside {
-		t.Errorf("%v", fail)
-	}
-	all := NewCarriers(routes, Options{})
-	first.fail = nil
-	second.fail = failing(delivery.Temporary)
-	all.routes[0].Prefixes = []string{"+1"}
-	for range delivery.FaultsToOpenBreaker {
-		_ = send(all)
-	}
-	all.routes[0].Prefixes, first.fail = nil, unreachable
-	if fail := send(all); fail == nil || fail.Class != delivery.Temporary || fail.Err != errAllSetAside {
-		t.Errorf("%v", fail)
+	first.fail = unreachable
+	for n := range routes {
+		all := NewCarriers(routes, Options{})
+		suspend(all, n)
+		if fail := send(all); fail == nil || fail.Class != delivery.Temporary || fail.Err != errAllSetAside {
+			t.Errorf("while carrier %d is set aside: %v", n, fail)
+		}
 	}
 }
 
@@ -136,10 +130,9 @@ func TestRoutesByPrefix(t *testing.T) {
 		if err != nil || receipt.Provider != c.carrier.name {
 			t.Fatalf("%s: %+v, %v", to, receipt, err)
 		}
-		if m := c.carrier.got[len(c.carrier.got)-1]; m.To != to || m.Sender != c.sender ||
-			m.CallbackURL != "https://x/"+c.carrier.name+"/s" {
-			t.Errorf("%+v", m)
-		}
+		m := c.carrier.got[len(c.carrier.got)-1]
+		servertest.Same(t, "the message", [3]string{m.To, m.Sender, m.CallbackURL},
+			[3]string{to, c.sender, "https://x/" + c.carrier.name + "/s"})
 	}
 	_, err := all.Send(t.Context(), Message{To: "+33612345678", Country: "FR"})
 	if e, ok := err.(*delivery.Error); !ok || e.Class != delivery.Temporary || e.Err != errNoRoute {
@@ -171,10 +164,7 @@ func TestSuspended(t *testing.T) {
 		}
 		all := NewCarriers(routes, Options{})
 		for _, n := range c.failed {
-			for range delivery.FaultsToOpenBreaker {
-				report, _ := all.routes[n].breaker.Allow()
-				report(failing(delivery.Temporary))
-			}
+			suspend(all, n)
 		}
 		if got, untried := all.SomeNumbersSuspended(); got != c.want || untried != c.want {
 			t.Errorf("%s: suspended %v, and no message would be tried %v", name, got, untried)
@@ -187,23 +177,17 @@ func TestHowLongASuspensionLasts(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		all := NewCarriers([]Route{{Carrier: &scripted{name: "one"}, Prefixes: []string{"+1"}},
 			{Carrier: &scripted{name: "two"}, Prefixes: []string{"+49"}}}, Options{})
-		suspend := func(n int) {
-			for range delivery.FaultsToOpenBreaker {
-				report, _ := all.routes[n].breaker.Allow()
-				report(failing(delivery.Temporary))
-			}
-		}
 		want := func(when string, want string) {
 			t.Helper()
 			suspended, untried := all.SomeNumbersSuspended()
 			servertest.Same(t, when, fmt.Sprint(suspended, untried), want)
 		}
 		want("at first", "false false")
-		suspend(0)
+		suspend(all, 0)
 		want("one", "true true")
 		time.Sleep(delivery.BreakerOpenFor + time.Millisecond)
 		want("one, after its end", "true false")
-		suspend(1)
+		suspend(all, 1)
 		want("and two", "true true")
 		time.Sleep(delivery.BreakerOpenFor + time.Millisecond)
 		want("both, after their end", "true false")
@@ -325,16 +309,15 @@ func TestCosts(t *testing.T) {
 	}{"accepted": {nil, 0}, "unknown": {failing(delivery.Unknown), 0}, "rejected": {failing(delivery.Rejected), 1},
 		"temporary": {failing(delivery.Temporary), 1}} {
 		carrier, back, costs := &scripted{name: "c", fail: c.outcome}, 0, []int64(nil)
-		all := NewCarriers([]Route{{Carrier: carrier, Prices: map[string]int64{"DE": 75_000}, DefaultPrice: 100_000}},
-			Options{
-				Reserve: func(_ context.Context, _ Message, cost int64) (func(), *delivery.Error) {
-					if len(carrier.got) >= len(costs)+1 {
-						t.Errorf("%s: the carrier knew first", name)
-					}
-					costs = append(costs, cost)
-					return func() { back++ }, nil
-				},
-			})
+		all := NewCarriers([]Route{{Carrier: carrier, Prices: map[string]int64{"DE": 75_000}, DefaultPrice: 100_000}}, Options{
+			Reserve: func(_ context.Context, _ Message, cost int64) (func(), *delivery.Error) {
+				if len(carrier.got) >= len(costs)+1 {
+					t.Errorf("%s: the carrier knew first", name)
+				}
+				costs = append(costs, cost)
+				return func() { back++ }, nil
+			},
+		})
 		_, _ = all.Send(t.Context(), Message{To: "+49", Country: "DE", Segments: 2})
 		_, _ = all.Send(t.Context(), Message{To: "+33", Country: "FR"})
 		if !slices.Equal(costs, []int64{150_000, 100_000}) || back != 2*c.back {
@@ -354,13 +337,11 @@ func TestCapsStopMessages(t *testing.T) {
 		want         delivery.ErrorClass
 		asked        int // the cheap one, of as many times and one more as set it aside
 	}{
-		"the cheap one takes it": {nil, nil, "", delivery.FaultsToOpenBreaker + 1},
-		"no room for either":     {over, nil, delivery.Rejected, 0},
-		"the cheap one is away": {nil, failing(delivery.Temporary), delivery.Temporary,
-			delivery.FaultsToOpenBreaker},
-		"the ledger of the cheap one is": {unknown, nil, delivery.Temporary, 0},
-		"the cheap one takes no such text": {nil, failing(delivery.Rejected), delivery.Rejected,
-			delivery.FaultsToOpenBreaker + 1},
+		"the cheap one takes it":           {nil, nil, "", delivery.FaultsToOpenBreaker + 1},
+		"no room for either":               {over, nil, delivery.Rejected, 0},
+		"the cheap one is away":            {nil, failing(delivery.Temporary), delivery.Temporary, delivery.FaultsToOpenBreaker},
+		"the ledger of the cheap one is":   {unknown, nil, delivery.Temporary, 0},
+		"the cheap one takes no such text": {nil, failing(delivery.Rejected), delivery.Rejected, delivery.FaultsToOpenBreaker + 1},
 	} {
 		for _, cheapFirst := range []bool{true, false} {
 			cheap, dear := &scripted{name: "cheap", fail: c.fail}, &scripted{name: "dear"}
@@ -368,8 +349,7 @@ func TestCapsStopMessages(t *testing.T) {
 			if !cheapFirst {
 				slices.Reverse(routes)
 			}
-			all := NewCarriers(routes, Options{Reserve: func(_ context.Context, _ Message, cost int64) (func(),
-				*delivery.Error) {
+			all := NewCarriers(routes, Options{Reserve: func(_ context.Context, _ Message, cost int64) (func(), *delivery.Error) {
 				if cost > 50 {
 					return nil, over
 				}
@@ -382,10 +362,8 @@ func TestCapsStopMessages(t *testing.T) {
 				}
 			}
 			if up := all.routeByName("cheap").breaker.Health().Up; len(cheap.got) != c.asked || len(dear.got) != 0 ||
-				up == (c.want == delivery.Temporary && c.unpaid == nil) ||
-				!all.routeByName("dear").breaker.Health().Up {
-				t.Errorf("%s, first %v: asked %d and %d times, %+v", name, cheapFirst, len(cheap.got), len(dear.got),
-					all.Health())
+				up == (c.want == delivery.Temporary && c.unpaid == nil) || !all.routeByName("dear").breaker.Health().Up {
+				t.Errorf("%s, first %v: asked %d and %d times, %+v", name, cheapFirst, len(cheap.got), len(dear.got), all.Health())
 			}
 		}
 	}
@@ -395,8 +373,7 @@ func TestCapsStopMessages(t *testing.T) {
 // all are suspended.
 func TestHowManyCarriersAdmit(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		first, second := &scripted{name: "first", fail: failing(delivery.Temporary)}, &scripted{name: "second"}
-		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{})
+		all := NewCarriers([]Route{{Carrier: &scripted{name: "first"}}, {Carrier: &scripted{name: "second"}}}, Options{})
 		admits := func(when string, want int) {
 			t.Helper()
 			if n := all.AttemptsAllowed(); n != want {
@@ -404,14 +381,9 @@ func TestHowManyCarriersAdmit(t *testing.T) {
 			}
 		}
 		admits("at first", delivery.UnlimitedAttempts)
-		for range delivery.FaultsToOpenBreaker {
-			send(all)
-		}
+		suspend(all, 0)
 		admits("with one suspended", delivery.UnlimitedAttempts)
-		second.fail = first.fail
-		for range delivery.FaultsToOpenBreaker {
-			send(all)
-		}
+		suspend(all, 1)
 		admits("with both suspended", 0)
 		time.Sleep(delivery.BreakerOpenFor + time.Millisecond)
 		admits("once both may be tried", 2)

@@ -18,13 +18,9 @@ func TestApprovedTemplates(t *testing.T) {
 		{"login", "zh-Hans", "l"}, {"login", "en", "e"}, {"other", "zh-Hans", "z"}, {"login", "de", "e"},
 		{"other", "de", "e"},
 	} {
-		if got := a.findTemplate(c.purpose, c.language); got != c.want {
-			t.Errorf("%s %s: %q", c.purpose, c.language, got)
-		}
+		servertest.Same(t, c.purpose+" "+c.language, a.findTemplate(c.purpose, c.language), c.want)
 	}
-	if got := (ApprovedTemplates{"default": {"zh-Hant": "t", "zh-Hans": "s"}}).findTemplate("x", "fr"); got != "s" {
-		t.Errorf("%q", got)
-	}
+	servertest.Same(t, "another language", ApprovedTemplates{"default": {"zh-Hant": "t", "zh-Hans": "s"}}.findTemplate("x", "fr"), "s")
 }
 
 func TestSegments(t *testing.T) {
@@ -84,9 +80,7 @@ func TestWhoCanBeAsked(t *testing.T) {
 		if _, ok := all.Poller(name); ok != want {
 			t.Errorf("%s can be asked: %v", name, ok)
 		}
-		if got := all.ReportsUseCarrierID(name); got != want {
-			t.Errorf("%s tells by its own ID: %v", name, got)
-		}
+		servertest.Same(t, name+" tells by its own ID", all.ReportsUseCarrierID(name), want)
 		if _, ok := all.ReportParser(name); ok {
 			t.Errorf("%s tells", name)
 		}

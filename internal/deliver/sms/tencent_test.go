@@ -14,6 +14,7 @@ import (
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/deliver/sms/smstest"
 	"sendcode/internal/deliver/sms/tencent"
+	"sendcode/internal/kit/servertest"
 )
 
 // The vendor's worked examples (cloud.tencent.com/document/api/382/52072). The key of the one with
@@ -21,19 +22,14 @@ import (
 // other is compared to its end.
 func TestTC3AsDocumented(t *testing.T) {
 	const body = `{"Limit": 1, "Filters": [{"Values": ["\u672a\u547d\u540d"], "Name": "instance-name"}]}`
-	if got := exchange.HexSHA256(body); got != "35e9c5b0e3ae67532d3c9f17ead6c90222632e5b1ff7f6e89887f1398934f064" {
-		t.Errorf("body %s", got)
-	}
+	servertest.Same(t, "the body's hash", exchange.HexSHA256(body), "35e9c5b0e3ae67532d3c9f17ead6c90222632e5b1ff7f6e89887f1398934f064")
 	got := tencent.TC3Authorization("AKIDEXAMPLE", "Gu5t9xGARNpq86cd98joQYCN3EXAMPLE", "cvm", time.Unix(1539084154, 0), "GET",
-		"Limit=10&Offset=0",
-		map[string]string{
+		"Limit=10&Offset=0", map[string]string{
 			"content-type": "application/x-www-form-urlencoded", "host": "cvm.tencentcloudapi.com",
 		}, "")
 	const want = "TC3-HMAC-SHA256 Credential=AKIDEXAMPLE/2018-10-09/cvm/tc3_request, SignedHeaders=content-type;host, " +
 		"Signature=5da7a33f6993f0614b047e5df4582db9e9bf4672ba50567dba16c6ccf174c474"
-	if got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	servertest.Same(t, "the authorization", got, want)
 }
 
 // checkTC3 is the vendor's side: it signs again what arrived.
@@ -52,9 +48,8 @@ func checkTC3(r *http.Request, body string) error {
 
 func tencentRig() smstest.Rig {
 	status := func(code string) smstest.Said {
-		return smstest.Reply(200,
-			`{"Response":{"SendStatusSet":[{"SerialNo":"","PhoneNumber":"+8613812345678","Code":"`+code+
-				`","Message":"739154"}],"RequestId":"r"}}`)
+		return smstest.Reply(200, `{"Response":{"SendStatusSet":[{"SerialNo":"","PhoneNumber":"+8613812345678","Code":"`+code+
+			`","Message":"739154"}],"RequestId":"r"}}`)
 	}
 	failure := func(code string) smstest.Said {
 		return smstest.Reply(200, `{"Response":{"Error":{"Code":"`+code+`","Message":"`+smstest.Private+
@@ -74,8 +69,7 @@ func tencentRig() smstest.Rig {
 					Templates: sms.ApprovedTemplates{"default": {"zh-Hans": "1110"}},
 				},
 				App: "1400006666", Region: "ap-guangzhou", Endpoint: endpoint,
-			}.Open(sms.Setup{Name: "tencent", Secret: smstest.Private,
-				Now: func() time.Time { return smstest.SignedAt }})
+			}.Open(sms.Setup{Name: "tencent", Secret: smstest.Private, Now: func() time.Time { return smstest.SignedAt }})
 		},
 		Check: func(r *http.Request, body string) error {
 			return errors.Join(checkTC3(r, body), smstest.Want(
@@ -85,22 +79,19 @@ func tencentRig() smstest.Rig {
 					`","SignName":"商店","SmsSdkAppId":"1400006666","TemplateId":"1110","TemplateParamSet":["739154","9"]}`))
 		},
 		Cases: map[string]smstest.Outcome{
-			"invalid number": smstest.Case(status("InvalidParameterValue.IncorrectPhoneNumber"),
-				delivery.Rejected, "", 0),
+			"invalid number": smstest.Case(status("InvalidParameterValue.IncorrectPhoneNumber"), delivery.Rejected, "", 0),
 			"blacklist": smstest.Case(status("FailedOperation.PhoneNumberInBlacklist"), delivery.Rejected,
 				sms.ReasonOptedOut, 0),
-			"thirty seconds":    limit("LimitExceeded.PhoneNumberThirtySecondLimit", 30*time.Second),
-			"a day":             limit("LimitExceeded.PhoneNumberDailyLimit", 24*time.Hour),
-			"our limit":         smstest.Case(status("LimitExceeded.AppDailyLimit"), delivery.Temporary, "", 0),
-			"a code of no list": smstest.PerNumber(status("UnsupportedOperation.Unknown")),
-			"our balance": smstest.Case(status("FailedOperation.InsufficientBalanceInSmsPackage"),
-				delivery.Temporary, "", 0),
+			"thirty seconds":        limit("LimitExceeded.PhoneNumberThirtySecondLimit", 30*time.Second),
+			"a day":                 limit("LimitExceeded.PhoneNumberDailyLimit", 24*time.Hour),
+			"our limit":             smstest.Case(status("LimitExceeded.AppDailyLimit"), delivery.Temporary, "", 0),
+			"a code of no list":     smstest.PerNumber(status("UnsupportedOperation.Unknown")),
+			"our balance":           smstest.Case(status("FailedOperation.InsufficientBalanceInSmsPackage"), delivery.Temporary, "", 0),
 			"their timeout":         smstest.Case(status("InternalError.Timeout"), delivery.Unknown, "", 0),
 			"our signature":         smstest.Case(failure("AuthFailure.SignatureFailure"), delivery.Temporary, "", 0),
 			"internal":              smstest.Case(failure("InternalError"), delivery.Unknown, "", 0),
 			"it broke, with a code": smstest.Case(smstest.Reply(500, failure("X.Y").Body), delivery.Unknown, "", 0),
-			"Ok beside a 400": smstest.PerNumber(smstest.Reply(400,
-				`{"Response":{"SendStatusSet":[{"Code":"Ok"}]}}`)),
+			"Ok beside a 400":       smstest.PerNumber(smstest.Reply(400, `{"Response":{"SendStatusSet":[{"Code":"Ok"}]}}`)),
 		},
 	}
 }
@@ -118,9 +109,8 @@ func TestTencentIsAsked(t *testing.T) {
 			want := fmt.Sprintf(
 				`{"BeginTime":%d,"EndTime":%d,"Limit":100,"Offset":0,"PhoneNumber":"+8613812345678","SmsSdkAppId":"1400006666"}`,
 				smstest.AskedAt.Add(-time.Minute).Unix(), smstest.SignedAt.Unix())
-			return errors.Join(checkTC3(r, body),
-				smstest.Want([]string{r.Header.Get("X-TC-Action"), r.Header.Get("X-TC-Version"), body},
-					"PullSmsSendStatusByPhoneNumber", "2021-01-11", want))
+			return errors.Join(checkTC3(r, body), smstest.Want([]string{r.Header.Get("X-TC-Action"), r.Header.Get("X-TC-Version"), body},
+				"PullSmsSendStatusByPhoneNumber", "2021-01-11", want))
 		},
 		Delivered: tencentSays("SUCCESS", "5000:1045710669157053657849499619"),
 		Lost:      tencentSays("FAIL", "5000:1045710669157053657849499619"),
@@ -134,9 +124,8 @@ func TestTencentIsAsked(t *testing.T) {
 func TestTencentSettings(t *testing.T) {
 	approved := sms.ApprovedTemplates{"default": {"en": "1"}}
 	smstest.Refused(t, map[string]map[string]error{
-		"app": tencent.Config{Account: sms.Account{KeyID: "AKID", Templates: approved}}.Check(),
-		"region": tencent.Config{Account: sms.Account{KeyID: "AKID", Templates: approved}, App: "1400006666",
-			Region: "x"}.Check(),
+		"app":    tencent.Config{Account: sms.Account{KeyID: "AKID", Templates: approved}}.Check(),
+		"region": tencent.Config{Account: sms.Account{KeyID: "AKID", Templates: approved}, App: "1400006666", Region: "x"}.Check(),
 		"params": tencent.Config{Account: sms.Account{KeyID: "AKID", Templates: approved, Params: []string{"code", "name"}},
 			App: "1400006666"}.Check(),
 	})
@@ -144,8 +133,7 @@ func TestTencentSettings(t *testing.T) {
 
 func TestTencentProbe(t *testing.T) {
 	templates := func(status int) string {
-		return fmt.Sprintf(
-			`{"Response":{"DescribeTemplateStatusSet":[{"TemplateId":1110,"StatusCode":%d}],"RequestId":"r"}}`, status)
+		return fmt.Sprintf(`{"Response":{"DescribeTemplateStatusSet":[{"TemplateId":1110,"StatusCode":%d}],"RequestId":"r"}}`, status)
 	}
 	for _, c := range []struct {
 		said smstest.Said

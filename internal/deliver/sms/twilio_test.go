@@ -29,8 +29,7 @@ func twilioRig() smstest.Rig {
 		Taken: smstest.Reply(201,
 			`{"sid": "SM1f0e8ae6ade43cb3c0ce4525424e404f", "status": "queued", "error_code": null, "body": "739154"}`),
 		Make: func(t *testing.T, endpoint string) sms.Carrier {
-			return twilio.Config{Account: twilioAccount,
-				Endpoint: endpoint}.Open(sms.Setup{Name: "twilio", Secret: smstest.Private})
+			return twilio.Config{Account: twilioAccount, Endpoint: endpoint}.Open(sms.Setup{Name: "twilio", Secret: smstest.Private})
 		},
 		Check: func(r *http.Request, body string) error {
 			m := smstest.Sample()
@@ -46,8 +45,7 @@ func twilioRig() smstest.Rig {
 			"queue":          smstest.Case(failure(429, "20429"), delivery.Temporary, "", 0),
 			"a new code":     smstest.Case(failure(400, "21999"), delivery.Rejected, "", 0),
 			"created, and failed": smstest.Case(smstest.Reply(201,
-				`{"sid": "SM1", "status": "failed", "error_code": 39999}`), delivery.Rejected, "",
-				0),
+				`{"sid": "SM1", "status": "failed", "error_code": 39999}`), delivery.Rejected, "", 0),
 		},
 	}
 }
@@ -103,8 +101,7 @@ func TestTwilioProbe(t *testing.T) {
 		return smstest.Want([]string{r.Method, r.Header.Get("Authorization")}, "GET", twilioLogin)
 	}
 	smstest.ProbeContract(t, twilioRig(), login, smstest.Reply(404, `{"code":20404}`), nil)
-	smstest.ProbeContract(t, twilioRig(), login, smstest.Reply(401, `{"code":20003,"message":"`+smstest.Private+`"}`),
-		sms.ErrLogin)
+	smstest.ProbeContract(t, twilioRig(), login, smstest.Reply(401, `{"code":20003,"message":"`+smstest.Private+`"}`), sms.ErrLogin)
 	smstest.ProbeContract(t, twilioRig(), login, smstest.Reply(500, smstest.Private), sms.ErrUndocumentedAnswer)
 }
 
@@ -130,11 +127,9 @@ func TestTwilioReceipts(t *testing.T) {
 		return sms.IncomingRequest{URL: address, Body: []byte(form.Encode()),
 			Header: http.Header{"X-Twilio-Signature": {twilio.WebhookSignature(token, at, form)}}}
 	}
-	for status, want := range map[string][]sms.Report{"delivered": {{Send: "s1", Delivered: true}},
-		"undelivered": {{Send: "s1"}},
-		"failed":      {{Send: "s1"}}, "sent": nil, "queued": nil} {
-		if got, _, err := r.ParseReports(signed(status, address, smstest.Private), "s1"); err != nil ||
-			!slices.Equal(got, want) {
+	for status, want := range map[string][]sms.Report{"delivered": {{Send: "s1", Delivered: true}}, "undelivered": {{Send: "s1"}},
+		"failed": {{Send: "s1"}}, "sent": nil, "queued": nil} {
+		if got, _, err := r.ParseReports(signed(status, address, smstest.Private), "s1"); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %v, %v", status, got, err)
 		}
 	}

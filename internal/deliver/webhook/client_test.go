@@ -4,11 +4,14 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/binary"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -91,9 +94,7 @@ func TestPostSignsAndTellsNoMoreThanItMay(t *testing.T) {
 	const want = `{"type":"send.failed","timestamp":"2030-03-01T12:00:00.123Z","data":{"verification_id":"v-1",` +
 		`"send_id":"02000000-0000-0000-0000-000000000000","app":"shop","channel":"email","purpose":"login","to":"a•••@example.com",` +
 		`"status":"failed","reason":"rejected","reference":"order 7","test":false}}`
-	if string(body) != want {
-		t.Errorf("%s", body)
-	}
+	servertest.Same(t, "the body", string(body), want)
 	bare, err := marshalEvent(store.AppEvent{Type: "verification.approved", Status: "approved", Test: true})
 	if err != nil || !strings.Contains(string(bare), `"send_id":null`) ||
 		!strings.HasSuffix(string(bare), `"reason":null,"reference":null,"test":true}}`) {
@@ -193,17 +194,12 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 		want      string
 	}{
 		{"loopback by its address", Guard{}, encrypted.URL, nil, "forbidden address"},
-		{"loopback as one number", Guard{}, "https://2130706433" + port(encrypted), []string{"127.0.0.1"},
-			"unknown host"},
-		{"a name that leads inside", Guard{}, "https://hook.example" + port(encrypted), []string{"127.0.0.1"},
-			"forbidden address"},
+		{"loopback as one number", Guard{}, "https://2130706433" + port(encrypted), []string{"127.0.0.1"}, "unknown host"},
+		{"a name that leads inside", Guard{}, "https://hook.example" + port(encrypted), []string{"127.0.0.1"}, "forbidden address"},
 		{"a name that leads to metadata, all allowed", Guard{AlsoAllow: mustParsePrefixes("0.0.0.0/1", "128.0.0.0/1")},
-			"http://hook.example",
-			[]string{"169.254.169.254"}, "forbidden address"},
-		{"allowed, but another certificate", loopback, "https://hook.other" + port(encrypted), []string{"127.0.0.1"},
-			"bad certificate"},
-		{"allowed, TLS where there is none", loopback, "https://hook.example" + port(plain),
-			[]string{"127.0.0.1"}, "no TLS"},
+			"http://hook.example", []string{"169.254.169.254"}, "forbidden address"},
+		{"allowed, but another certificate", loopback, "https://hook.other" + port(encrypted), []string{"127.0.0.1"}, "bad certificate"},
+		{"allowed, TLS where there is none", loopback, "https://hook.example" + port(plain), []string{"127.0.0.1"}, "no TLS"},
 		{"no address", loopback, "http://\x7f", nil, "bad address"},
 		{"allowed", loopback, "https://example.com" + port(encrypted), []string{"127.0.0.1"}, "200"},
 		{"allowed, in the clear", loopback, "http://hook.example" + port(plain), []string{"127.0.0.1"}, "200"},
@@ -222,8 +218,7 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := newClient(loopback, time.Now, dialSettings{}).postEvent(gone, Endpoint{URL: plain.URL},
-		someEvent); got.word != "canceled" {
+	if got := newClient(loopback, time.Now, dialSettings{}).postEvent(gone, Endpoint{URL: plain.URL}, someEvent); got.word != "canceled" {
 		t.Errorf("canceled: %+v", got)
 	}
 
@@ -238,4 +233,36 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 		}
 	}
 	servertest.Same(t, "requests to the proxy", proxied.Load(), 0)
+}
+
+// A sample of each type is signed and marked as a test, and its answer is told.
+func TestPostSample(t *testing.T) {
+	secrets, status := [][]byte{[]byte("the first secret of 24 bytes")}, http.StatusNoContent
+	var got eventPayload
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got = eventPayload{}
+		at, _ := strconv.ParseInt(r.Header.Get("Webhook-Timestamp"), 10, 64)
+		if json.Unmarshal(body, &got) != nil ||
+			r.Header.Get("Webhook-Signature") != standardwebhooks.Sign(secrets, r.Header.Get("Webhook-Id"), time.Unix(at, 0), body) {
+			t.Errorf("%s: %v", body, r.Header)
+		}
+		w.WriteHeader(status)
+	}))
+	t.Cleanup(hook.Close)
+	d := New(Settings{Guard: loopback, Endpoints: map[string]Endpoint{"shop": {URL: hook.URL, Secrets: secrets}}}, Dependencies{})
+	servertest.Same(t, "apps", strings.Join(d.Apps(), " "), "shop")
+	for _, e := range store.EventTypes {
+		answer, ok, err := d.PostSample(t.Context(), "shop", e.Name)
+		servertest.Same(t, e.Name, fmt.Sprint(answer, ok, err), fmt.Sprint("204", true, nil))
+		servertest.Same(t, e.Name, fmt.Sprint(got.Type, got.Data.Status, got.Data.App, got.Data.Test), fmt.Sprint(e.Name, e.Status, "shop", true))
+	}
+	status = http.StatusUnauthorized
+	answer, ok, err := d.PostSample(t.Context(), "shop", store.SendBounced)
+	servertest.Same(t, "refused", fmt.Sprint(answer, ok, err), fmt.Sprint("401", false, nil))
+	for _, other := range [][2]string{{"gym", store.SendBounced}, {"shop", "send.arrived"}} {
+		if _, _, err := d.PostSample(t.Context(), other[0], other[1]); err == nil {
+			t.Errorf("%v was sent", other)
+		}
+	}
 }

@@ -118,8 +118,7 @@ func TestADeadReceiverHoldsUpNoOther(t *testing.T) {
 		// It is back: soon all of them have arrived, some after their wait.
 		r.answers("dead", nil)
 		r.Sleep(15 * time.Minute)
-		events, err := r.Store.AppEvents(r.Context(),
-			store.AppEventFilter{App: "dead", State: store.EventDelivered, Limit: 200})
+		events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{App: "dead", State: store.EventDelivered, Limit: 200})
 		if err != nil || len(events) != 200 {
 			t.Errorf("%d arrived, %v", len(events), err)
 		}
@@ -158,8 +157,7 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 		delivered := r.event(id)
 		close(release) // the sleeper's word comes too late
 		r.Sleep(webhook.Tick)
-		if e := r.event(id); e != delivered || len(r.posts) != 2 ||
-			r.Metrics.Take("attempted shop delivered") != 1 ||
+		if e := r.event(id); e != delivered || len(r.posts) != 2 || r.Metrics.Take("attempted shop delivered") != 1 ||
 			r.posts[0].id != r.posts[1].id {
 			t.Errorf("%+v %v", e, r.posts)
 		}
@@ -230,8 +228,7 @@ func TestChange(t *testing.T) {
 		r.is(lost, store.EventGivenUp, 0)
 		r.Want("given up", r.Metrics.Take("attempted  given_up"), 1)
 		r.Sleep(webhook.Keep + 2*webhook.Sweep)
-		if events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{Limit: 200}); err != nil ||
-			len(events) != 0 {
+		if events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{Limit: 200}); err != nil || len(events) != 0 {
 			t.Errorf("%d are kept, %v", len(events), err)
 		}
 	})
@@ -257,6 +254,5 @@ func TestForgetsInSteps(t *testing.T) {
 	d := r.Svc.Webhooks
 	d.DB = db
 	webhook.SweepEvents(d, t.Context())
-	r.WantLine("steps left, given up", vtest.Line(0, 2*webhook.SweepLimit-7), len(db.steps),
-		r.Metrics.Take("attempted  given_up"))
+	r.WantLine("steps left, given up", vtest.Line(0, 2*webhook.SweepLimit-7), len(db.steps), r.Metrics.Take("attempted  given_up"))
 }

@@ -17,16 +17,14 @@ func TestGuard(t *testing.T) {
 		byDefault, whenSome bool
 	}{
 		{"public", []string{"93.184.215.14", "1.1.1.1", "2606:4700::1111", "2a00:1450:4001::1", "100.63.255.255",
-			"100.128.0.0", "172.15.0.1",
-			"172.32.0.1"}, true, true},
+			"100.128.0.0", "172.15.0.1", "172.32.0.1"}, true, true},
 		{"public behind NAT64", []string{"64:ff9b::5db8:d70e"}, true, true},
 		{"public, mapped", []string{"::ffff:93.184.215.14"}, true, true},
 		{"this host", []string{"0.0.0.0", "0.1.2.3", "::", "::ffff:0.0.0.0"}, false, false},
 		{"loopback", []string{"127.0.0.1", "127.8.9.10", "::ffff:127.0.0.1", "64:ff9b::7f00:1"}, false, true},
 		{"loopback, IPv6 and compatible", []string{"::1", "::127.0.0.1"}, false, false},
 		{"private", []string{"10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.0.1", "::ffff:192.168.0.1",
-			"64:ff9b::a00:1", "::ffff:a00:1"},
-			false, false},
+			"64:ff9b::a00:1", "::ffff:a00:1"}, false, false},
 		{"private, allowed", []string{"10.1.2.3", "::ffff:10.1.2.3", "64:ff9b::a01:203"}, false, true},
 		{"unique local", []string{"fd12:3456::1"}, false, true},
 		{"unique local, not allowed", []string{"fc00::1"}, false, false},
@@ -36,9 +34,8 @@ func TestGuard(t *testing.T) {
 		{"carriers' NAT", []string{"100.64.0.1", "100.127.255.255"}, false, false},
 		{"multicast", []string{"224.0.0.1", "239.255.255.255", "ff02::1", "ff0e::1"}, false, false},
 		{"broadcast and reserved", []string{"255.255.255.255", "240.0.0.1"}, false, false},
-		{"documentation and benchmarks",
-			[]string{"192.0.2.1", "198.51.100.1", "203.0.113.1", "198.18.0.1", "198.19.255.255", "2001:db8::1",
-				"3fff::1"}, false, false},
+		{"documentation and benchmarks", []string{"192.0.2.1", "198.51.100.1", "203.0.113.1", "198.18.0.1", "198.19.255.255", "2001:db8::1",
+			"3fff::1"}, false, false},
 		{"protocols", []string{"192.0.0.1", "192.88.99.1", "2001::1", "2001:1ff::1"}, false, false},
 		{"tunnels to IPv4", []string{"2002:7f00:1::1", "2001:0:4136:e378:8000:63bf:3fff:fdd2"}, false, false},
 		{"local NAT64", []string{"64:ff9b:1::7f00:1"}, false, false},
@@ -53,8 +50,7 @@ func TestGuard(t *testing.T) {
 			a := netip.MustParseAddr(text)
 			servertest.Same(t, c.kind+": "+text+" by default", none.allows(a, false), c.byDefault)
 			servertest.Same(t, c.kind+": "+text+" where networks are allowed", some.allows(a, false), c.whenSome)
-			servertest.Same(t, c.kind+": "+text+" in the clear, which is allowed", Guard{AllowPlain: true}.allows(a, true),
-				c.byDefault)
+			servertest.Same(t, c.kind+": "+text+" in the clear, which is allowed", Guard{AllowPlain: true}.allows(a, true), c.byDefault)
 			// In the clear only to networks that were named.
 			if none.allows(a, true) || some.allows(a, true) != (c.whenSome && !c.byDefault) {
 				t.Errorf("%s: %s in the clear", c.kind, text)

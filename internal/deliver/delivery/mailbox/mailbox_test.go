@@ -3,7 +3,6 @@ package mailbox_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"sendcode/internal/deliver/delivery/mailserver"
 	"sendcode/internal/deliver/delivery/smtp"
 	"sendcode/internal/deliver/delivery/smtptest"
+	"sendcode/internal/kit/servertest"
 )
 
 // send sends the sample to a recipient.
@@ -26,26 +26,13 @@ func send(t *testing.T, s mailserver.Servers, to string) (delivery.Result, error
 	return s.Send(t.Context(), m)
 }
 
-// expect checks how a Send failed.
-func expect(t *testing.T, err error, class delivery.ErrorClass, stage, reply string) {
-	t.Helper()
-	if fail, ok := errors.AsType[*delivery.Error](err); !ok || fail.Class != class || fail.Stage != stage ||
-		fail.ReplyCodes() != reply {
-		t.Errorf("%v", err)
-	}
-}
-
 func open(t *testing.T) (*mailbox.Mailbox, mailserver.Servers) {
 	t.Helper()
 	m, err := mailbox.Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	t.Cleanup(func() { _ = m.Close() })
 	server, err := smtp.ParseURL(m.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	return m, smtptest.NewSender(t, server)
 }
 
@@ -69,17 +56,15 @@ func TestMailboxReceives(t *testing.T) {
 	}
 	box.AddText("send-2", "+4915123456789", "your code 482913", "482913")
 	got = box.Messages()
-	want = mailbox.Mail{ID: "send-2", At: got[0].At, To: "+4915123456789", Text: "your code 482913", Channel: "sms",
-		Code: "482913"}
+	want = mailbox.Mail{ID: "send-2", At: got[0].At, To: "+4915123456789", Text: "your code 482913", Channel: "sms", Code: "482913"}
 	if len(got) != 2 || got[0] != want {
 		t.Errorf("got %+v", got)
 	}
 	text, err := json.Marshal([]mailbox.Mail{{ID: "a", At: time.Date(2026, 3, 4, 4, 6, 7, 0, time.UTC), To: "b",
 		Subject: "c", Text: "d", HTML: "e", Channel: "f", Code: "g"}})
-	if want := `[{"id":"a","at":"2026-03-04T04:06:07Z","to":"b","subject":"c","text":"d","html":"e","channel":"f","code":"g"}]`; string(text) != want ||
-		err != nil {
-		t.Errorf("JSON %s, %v", text, err)
-	}
+	servertest.OK(t, err)
+	servertest.Same(t, "JSON", string(text),
+		`[{"id":"a","at":"2026-03-04T04:06:07Z","to":"b","subject":"c","text":"d","html":"e","channel":"f","code":"g"}]`)
 }
 
 func TestMailboxKeepsTheNewest(t *testing.T) {
@@ -104,18 +89,16 @@ func TestMailboxRefuses(t *testing.T) {
 	big := smtptest.Sample(1)
 	big.Text = strings.Repeat("0123456789\n", 100_000)
 	_, err := s.Send(t.Context(), big)
-	expect(t, err, delivery.Rejected, delivery.StageDot, "552 5.3.4")
+	smtptest.Expect(t, err, smtptest.Outcome{Class: delivery.Rejected, Stage: delivery.StageDot, Status: 552, Code: "5.3.4"})
 	talk(t, box, "Subject: hi\r\n\r\nhal")
 	if _, err := send(t, s, "later@example.org"); err != nil {
 		t.Error(err)
 	}
 	for range 2 {
-		if err := box.Close(); err != nil {
-			t.Error(err)
-		}
+		servertest.OK(t, box.Close())
 	}
 	_, err = send(t, s, "closed@example.org")
-	expect(t, err, delivery.Temporary, delivery.StageDial, "")
+	smtptest.Expect(t, err, smtptest.Outcome{Class: delivery.Temporary, Stage: delivery.StageDial})
 	if got := box.Messages(); len(got) != 1 || got[0].To != "later@example.org" {
 		t.Errorf("%+v", got)
 	}
@@ -125,9 +108,7 @@ func TestMailboxRefuses(t *testing.T) {
 func talk(t *testing.T, box *mailbox.Mailbox, content string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(box.URL(), "smtp://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	defer conn.Close()
 	fmt.Fprint(conn, "EHLO x\r\nMAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nRCPT TO:<e@f>\r\nDATA\r\n"+content)
 	if !strings.HasSuffix(content, "\r\n.\r\n") {
@@ -148,9 +129,8 @@ func TestMailboxReadsOthersMail(t *testing.T) {
 		content string
 		want    mailbox.Mail
 	}{
-		"no MIME": {"Subject: hi\r\nMessage-ID: <x@y>\r\n\r\nhello\r\n",
-			mailbox.Mail{ID: "x@y", Subject: "hi", Text: "hello\n"}},
-		"no ID": {"Subject: hi\r\n\r\nhello\r\n", mailbox.Mail{ID: "1", Subject: "hi", Text: "hello\n"}},
+		"no MIME": {"Subject: hi\r\nMessage-ID: <x@y>\r\n\r\nhello\r\n", mailbox.Mail{ID: "x@y", Subject: "hi", Text: "hello\n"}},
+		"no ID":   {"Subject: hi\r\n\r\nhello\r\n", mailbox.Mail{ID: "1", Subject: "hi", Text: "hello\n"}},
 		"an attachment": {
 			"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nhello\r\n--b\r\n" +
 				"Content-Type: text/plain\r\nContent-Disposition: attachment\r\n\r\nno\r\n--b--\r\n",
@@ -160,8 +140,7 @@ func TestMailboxReadsOthersMail(t *testing.T) {
 			mailbox.Mail{ID: "1", Subject: "hi",
 				Text: "Subject: hi\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/plain\n\nno end\n"}},
 		"an unknown charset in a part": {
-			"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain; " +
-				"charset=x-none\r\n\r\nhello\r\n" +
+			"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain; charset=x-none\r\n\r\nhello\r\n" +
 				"--b\r\nContent-Type: text/html\r\n\r\n<p>\r\n--b--\r\n",
 			mailbox.Mail{ID: "1", Text: "hello", HTML: "<p>"}},
 	} {
@@ -208,9 +187,9 @@ func TestMailboxPlaysOutcomes(t *testing.T) {
 	box, s := open(t)
 	box.Slow(slow)
 	_, err := send(t, s, "BOUNCE+7@simulator.test")
-	expect(t, err, delivery.Rejected, delivery.StageRcpt, "550 5.1.1")
+	smtptest.Expect(t, err, smtptest.Outcome{Class: delivery.Rejected, Stage: delivery.StageRcpt, Status: 550, Code: "5.1.1"})
 	_, err = send(t, s, "unknown+new@simulator.test")
-	expect(t, err, delivery.Unknown, delivery.StageDot, "")
+	smtptest.Expect(t, err, smtptest.Outcome{Class: delivery.Unknown, Stage: delivery.StageDot})
 	for _, to := range []string{"bounce@simulator.test.example", "bouncer@simulator.test", "slow@simulator.test"} {
 		receipt, err := send(t, s, to)
 		if err != nil || receipt.ReplyCodes != "250 2.0.0" || receipt.Took < slow && strings.HasPrefix(to, "slow") {
@@ -234,8 +213,6 @@ func TestMailboxReadsTheCode(t *testing.T) {
 		if _, err := s.Send(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
-		if got := box.Messages()[0].Code; got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		servertest.Same(t, text, box.Messages()[0].Code, want)
 	}
 }

@@ -4,22 +4,20 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sendcode/internal/kit/servertest"
 )
 
 // A mail that is held back does not hold up the end of the program: it is kept when the mailbox
 // closes.
 func TestClosingDoesNotWaitForTheSlow(t *testing.T) {
 	box, err := Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	box.Slow(time.Hour)
 	s := session{mailbox: box, to: []string{"slow@simulator.test"}}
 	received := make(chan error)
 	go func() { received <- s.Data(strings.NewReader("Subject: hi\r\n\r\nhello\r\n")) }()
-	if err := box.Close(); err != nil {
-		t.Error(err)
-	}
+	servertest.OK(t, box.Close())
 	if err := <-received; err != nil || len(box.Messages()) != 1 { // else after an hour
 		t.Errorf("%v, %d mails are kept", err, len(box.Messages()))
 	}

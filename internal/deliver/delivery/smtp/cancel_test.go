@@ -28,8 +28,7 @@ func TestCancelling(t *testing.T) {
 				continue
 			}
 			servertest.Bubble(t, func(t *testing.T) {
-				server, s := inBubble(t, smtptest.Misbehaving(smtptest.Rule{Stage: stage, Skip: kept, Times: 1,
-					Delay: 20 * time.Second}))
+				server, s := inBubble(t, smtptest.Misbehaving(smtptest.Rule{Stage: stage, Skip: kept, Times: 1, Delay: 20 * time.Second}))
 				sendAll(t, s, 1, kept)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
@@ -46,9 +45,7 @@ func TestCancelling(t *testing.T) {
 				}
 				time.Sleep(time.Minute) // on the bubble's clock: the server has finished by then
 				expectCounts(t, server, arrived, 1)
-				if server.Open() != 0 {
-					t.Errorf("%d connections are open", server.Open())
-				}
+				servertest.Same(t, "open connections", server.Open(), 0)
 				sendAll(t, s, 3, 3)
 			})
 		}
@@ -136,12 +133,10 @@ func TestWireIsCutWithinTheMessage(t *testing.T) {
 		server.Stop()
 		_, after, _ := strings.Cut(log.String(), "DATA\r\n")
 		if len(after) != cut || strings.Contains(after, "\r\n.\r\n") {
-			t.Errorf("cut after %d bytes: %d bytes on the wire behind DATA, ending in %q", cut, len(after),
-				after[max(0, len(after)-8):])
+			t.Errorf("cut after %d bytes: %d bytes on the wire behind DATA, ending in %q", cut, len(after), after[max(0, len(after)-8):])
 		}
 		if len(server.Messages()) != 0 || server.Partial() != 1 {
-			t.Errorf("cut after %d of %d bytes: %d messages accepted, %d partial", cut, whole, len(server.Messages()),
-				server.Partial())
+			t.Errorf("cut after %d of %d bytes: %d messages accepted, %d partial", cut, whole, len(server.Messages()), server.Partial())
 		}
 	}
 }

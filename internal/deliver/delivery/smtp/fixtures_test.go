@@ -20,16 +20,14 @@ const (
 )
 
 // overTCP starts a server on a port, and makes a sender for it.
-func overTCP(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server,
-	mailserver.Servers) {
+func overTCP(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server, mailserver.Servers) {
 	t.Helper()
 	server := smtptest.Start(t, script)
 	return server, server.Sender(t, change...)
 }
 
 // inBubble makes a server without a port, and a sender for it.
-func inBubble(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server,
-	mailserver.Servers) {
+func inBubble(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server, mailserver.Servers) {
 	t.Helper()
 	server := smtptest.New(t, script)
 	return server, server.Sender(t, change...)
@@ -58,9 +56,7 @@ func blabbing(head string) string {
 
 func expect(t *testing.T, got error, want outcome) {
 	t.Helper()
-	if o := outcomeOf(t, got); o != want {
-		t.Errorf("got %+v, want %+v", o, want)
-	}
+	smtptest.Expect(t, got, smtptest.Outcome(want), username, password, "battery")
 }
 
 func verbs(server *smtptest.Server) string {

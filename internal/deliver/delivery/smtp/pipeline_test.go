@@ -24,9 +24,7 @@ func TestWritesOfAMail(t *testing.T) {
 				return c.Conn.Write(p)
 			}
 		})), 1, 1)
-		if writes != want {
-			t.Errorf("%s: %d writes", keyword, writes)
-		}
+		servertest.Same(t, keyword+": writes", writes, want)
 	}
 }
 
@@ -49,8 +47,7 @@ func TestRefusals(t *testing.T) {
 		"one by one, the recipient": {nil, rcpt, []smtptest.Rule{no(rcpt)}, "EHLO MAIL RCPT RSET"},
 		"one by one, DATA":          {nil, data, []smtptest.Rule{no(data)}, "EHLO MAIL RCPT DATA RSET"},
 		"the mail":                  {nil, dot, []smtptest.Rule{no(dot)}, "EHLO MAIL RCPT DATA RSET"},
-		"RSET fails": {nil, rcpt, []smtptest.Rule{no(rcpt), no(smtptest.Reset)},
-			"EHLO MAIL RCPT RSET EHLO"},
+		"RSET fails":                {nil, rcpt, []smtptest.Rule{no(rcpt), no(smtptest.Reset)}, "EHLO MAIL RCPT RSET EHLO"},
 		"RSET closes": {nil, rcpt, []smtptest.Rule{no(rcpt), {Stage: smtptest.Reset, Close: true}},
 			"EHLO MAIL RCPT RSET EHLO"},
 
@@ -58,19 +55,13 @@ func TestRefusals(t *testing.T) {
 		"the recipient": {pipelining, rcpt, []smtptest.Rule{no(rcpt)}, "EHLO MAIL RCPT DATA RSET"},
 		"DATA":          {pipelining, data, []smtptest.Rule{no(data)}, "EHLO MAIL RCPT DATA RSET"},
 
-		"the sender, and 354": {pipelining, mail, []smtptest.Rule{no(mail), at(data, "354 go on")},
-			"EHLO MAIL RCPT DATA EHLO"},
-		"the recipient, and 354": {pipelining, rcpt, []smtptest.Rule{no(rcpt), at(data, "354 go on")},
-			"EHLO MAIL RCPT DATA EHLO"},
+		"the sender, and 354":    {pipelining, mail, []smtptest.Rule{no(mail), at(data, "354 go on")}, "EHLO MAIL RCPT DATA EHLO"},
+		"the recipient, and 354": {pipelining, rcpt, []smtptest.Rule{no(rcpt), at(data, "354 go on")}, "EHLO MAIL RCPT DATA EHLO"},
 
-		"and closed": {pipelining, rcpt, []smtptest.Rule{no(rcpt), {Stage: data, Times: 1, Close: true}},
-			"EHLO MAIL RCPT DATA EHLO"},
-		"and 421": {pipelining, rcpt, []smtptest.Rule{no(rcpt), at(data, "421 4.3.2 bye")},
-			"EHLO MAIL RCPT DATA EHLO"},
-		"and 421 midway": {pipelining, mail, []smtptest.Rule{no(mail), at(rcpt, "421 4.3.2 bye")},
-			"EHLO MAIL RCPT DATA EHLO"},
-		"and half a refusal": {pipelining, rcpt,
-			[]smtptest.Rule{no(rcpt), {Stage: data, Times: 1, Raw: "503 5.5", Close: true}},
+		"and closed":     {pipelining, rcpt, []smtptest.Rule{no(rcpt), {Stage: data, Times: 1, Close: true}}, "EHLO MAIL RCPT DATA EHLO"},
+		"and 421":        {pipelining, rcpt, []smtptest.Rule{no(rcpt), at(data, "421 4.3.2 bye")}, "EHLO MAIL RCPT DATA EHLO"},
+		"and 421 midway": {pipelining, mail, []smtptest.Rule{no(mail), at(rcpt, "421 4.3.2 bye")}, "EHLO MAIL RCPT DATA EHLO"},
+		"and half a refusal": {pipelining, rcpt, []smtptest.Rule{no(rcpt), {Stage: data, Times: 1, Raw: "503 5.5", Close: true}},
 			"EHLO MAIL RCPT DATA EHLO"},
 	} {
 		servertest.Bubble(t, func(t *testing.T) {
@@ -80,9 +71,7 @@ func TestRefusals(t *testing.T) {
 			synctest.Wait()
 			sendAll(t, s, 2, 2)
 			expectCounts(t, server, 1, strings.Count(c.dialogue, "EHLO"))
-			if got := verbs(server); got != c.dialogue+" MAIL RCPT DATA" {
-				t.Errorf("%s: dialogue %q", name, got)
-			}
+			servertest.Same(t, name+": the dialogue", verbs(server), c.dialogue+" MAIL RCPT DATA")
 		})
 	}
 }
@@ -102,9 +91,7 @@ func TestRepliesWithoutText(t *testing.T) {
 			}})
 			receipt, err := s.Send(t.Context(), smtptest.Sample(1))
 			expect(t, err, outcome{})
-			if receipt.ReplyCodes != "250" {
-				t.Errorf("accepted by %q", receipt.ReplyCodes)
-			}
+			servertest.Same(t, "the reply that accepted", receipt.ReplyCodes, "250")
 			_, err = s.Send(t.Context(), smtptest.Sample(2))
 			expect(t, err, outcome{Class: delivery.Rejected, Stage: delivery.StageRcpt, Status: 550})
 			expectCounts(t, server, 1, 1)
@@ -125,25 +112,19 @@ func TestKeptConnectionThatFails(t *testing.T) {
 		"closed while idle": {smtptest.Rule{Stage: smtptest.Idle, Times: 1, Close: true}, sent, 2, 2},
 		"421 while idle": {smtptest.Rule{Stage: smtptest.Idle, Times: 1, Reply: "421 4.4.2 idle for too long",
 			Close: true}, sent, 2, 2},
-		"a line out of turn": {smtptest.Rule{Stage: smtptest.Idle, Times: 1, Reply: "250 2.0.0 by the way"},
-			sent, 2, 2},
-		"closed at MAIL": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Close: true}, sent, 2, 2},
-		"421 at MAIL": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Reply: "421 4.4.5 busy"},
-			sent, 2, 2},
+		"a line out of turn": {smtptest.Rule{Stage: smtptest.Idle, Times: 1, Reply: "250 2.0.0 by the way"}, sent, 2, 2},
+		"closed at MAIL":     {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Close: true}, sent, 2, 2},
+		"421 at MAIL":        {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Reply: "421 4.4.5 busy"}, sent, 2, 2},
 		"503 at MAIL": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Reply: "503 5.5.1 Sender already specified"},
 			sent, 2, 2},
 		"503 at MAIL, on the fresh one too": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Reply: "503 5.5.1 no"},
 			outcome{delivery.Rejected, delivery.StageMail, 503, "5.5.1"}, 1, 2},
-		"half a refusal at MAIL": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Raw: "550 5.1", Close: true},
-			sent, 2, 2},
-		"closed at RCPT": {smtptest.Rule{Stage: smtptest.Rcpt, Skip: 1, Times: 1, Close: true}, sent, 2, 2},
-		"250 in place of the 354": {smtptest.Rule{Stage: smtptest.Data, Skip: 1, Times: 1, Reply: "250 ok"},
-			sent, 2, 2},
+		"half a refusal at MAIL":  {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Raw: "550 5.1", Close: true}, sent, 2, 2},
+		"closed at RCPT":          {smtptest.Rule{Stage: smtptest.Rcpt, Skip: 1, Times: 1, Close: true}, sent, 2, 2},
+		"250 in place of the 354": {smtptest.Rule{Stage: smtptest.Data, Skip: 1, Times: 1, Reply: "250 ok"}, sent, 2, 2},
 
-		"the fresh one fails too": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Close: true},
-			notSent(delivery.StageMail), 1, 2},
-		"reset within the body": {smtptest.Rule{Stage: smtptest.Body, Skip: 1, Abort: true},
-			notSent(delivery.StageBody), 1, 1},
+		"the fresh one fails too": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Close: true}, notSent(delivery.StageMail), 1, 2},
+		"reset within the body":   {smtptest.Rule{Stage: smtptest.Body, Skip: 1, Abort: true}, notSent(delivery.StageBody), 1, 1},
 		"closed after the dot": {smtptest.Rule{Stage: smtptest.Dot, Skip: 1, Close: true},
 			outcome{Class: delivery.Unknown, Stage: delivery.StageDot}, 2, 1},
 		"refused for now": {smtptest.Rule{Stage: smtptest.Rcpt, Skip: 1, Reply: "450 4.2.1 busy"},
@@ -156,8 +137,7 @@ func TestKeptConnectionThatFails(t *testing.T) {
 	bothWays(t, func(t *testing.T, extensions []string) {
 		for name, c := range rows {
 			t.Run(name, func(t *testing.T) {
-				server, s := overTCP(t, smtptest.Script{Extensions: extensions, Rules: []smtptest.Rule{c.rule}},
-					unbuffered)
+				server, s := overTCP(t, smtptest.Script{Extensions: extensions, Rules: []smtptest.Rule{c.rule}}, unbuffered)
 				sendAll(t, s, 1, 1)
 				second := smtptest.Sample(2)
 				if c.rule.Stage == smtptest.Body {

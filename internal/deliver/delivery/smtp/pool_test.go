@@ -24,9 +24,7 @@ func TestConnectionServesHundredMails(t *testing.T) {
 	sendAll(t, s, 101, 101)
 	expectCounts(t, server, 101, 2)
 	s.Close()
-	if got := strings.Count(verbs(server), "QUIT"); got != 2 {
-		t.Errorf("%d connections ended with QUIT, want 2", got)
-	}
+	servertest.Same(t, "connections that ended with QUIT", strings.Count(verbs(server), "QUIT"), 2)
 }
 
 func TestIdleConnectionIsClosedByTime(t *testing.T) {
@@ -37,9 +35,8 @@ func TestIdleConnectionIsClosedByTime(t *testing.T) {
 			time.Sleep(30*time.Second - time.Millisecond)
 		}
 		for _, open := range []int{1, 0} {
-			if synctest.Wait(); server.Open() != open || server.Connections() != 1 {
-				t.Errorf("%d of %d connections are open, want %d", server.Open(), server.Connections(), open)
-			}
+			synctest.Wait()
+			servertest.Same(t, "connections, and those that are open", [2]int{server.Connections(), server.Open()}, [2]int{1, open})
 			time.Sleep(time.Millisecond)
 		}
 		if !strings.HasSuffix(verbs(server), "QUIT") {
@@ -95,9 +92,7 @@ func TestClose(t *testing.T) {
 		last.Wait()
 		synctest.Wait()
 		expectCounts(t, server, 3, 2)
-		if server.Open() != 0 {
-			t.Error("the connection outlived its sender")
-		}
+		servertest.Same(t, "connections that outlived their sender", server.Open(), 0)
 	})
 }
 
@@ -138,14 +133,12 @@ func TestConnectionsGrowAndShrink(t *testing.T) {
 			open  int
 		}{{0, 20}, {6 * time.Second, 2}, {25 * time.Second, 0}} {
 			time.Sleep(c.after)
-			if synctest.Wait(); server.Open() != c.open {
-				t.Errorf("%d connections %v later, want %d", server.Open(), c.after, c.open)
-			}
+			synctest.Wait()
+			servertest.Same(t, "connections "+c.after.String()+" later", server.Open(), c.open)
 		}
 		burst(t, s, 200, 40)
-		if synctest.Wait(); server.Open() != 20 {
-			t.Errorf("%d connections after the next backlog", server.Open())
-		}
+		synctest.Wait()
+		servertest.Same(t, "connections after the next backlog", server.Open(), 20)
 	})
 }
 
@@ -154,12 +147,10 @@ func TestWornOutConnectionsAreClosed(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, takes300ms)
 		burst(t, s, 0, 3)
-		server.SetScript(smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Mail, Times: 1,
-			Reply: "421 4.3.2 going down"}))
+		server.SetScript(smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Mail, Times: 1, Reply: "421 4.3.2 going down"}))
 		sendAll(t, s, 4, 4)
-		if synctest.Wait(); server.Connections() != 4 || server.Open() != 1 {
-			t.Errorf("%d of %d connections open, want the fresh one", server.Open(), server.Connections())
-		}
+		synctest.Wait()
+		servertest.Same(t, "connections, and those that are open", [2]int{server.Connections(), server.Open()}, [2]int{4, 1})
 	})
 }
 
@@ -249,7 +240,6 @@ func TestManySendersAtOnce(t *testing.T) {
 		}
 	}
 	if unknown != 5 || peak.Load() > 4 || open.Load() != 0 {
-		t.Errorf("%d outcomes unknown, want the 5 that were made so; %d sockets at once, %d left", unknown, peak.Load(),
-			open.Load())
+		t.Errorf("%d outcomes unknown, want the 5 that were made so; %d sockets at once, %d left", unknown, peak.Load(), open.Load())
 	}
 }

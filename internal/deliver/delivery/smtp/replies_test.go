@@ -15,6 +15,7 @@ import (
 	"github.com/wneessen/go-mail/smtp"
 
 	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/kit/servertest"
 )
 
 func TestEnhancedCodes(t *testing.T) {
@@ -23,9 +24,7 @@ func TestEnhancedCodes(t *testing.T) {
 		"": "", "no": "", "4.1.1 x": "", "2.0.0 x": "", "5.1 x": "", "5.1.1234 x": "", "5.1.1.1 x": "", "x 5.1.1": "",
 		"5.1.1<a@b>": "", " 5.1.1": "", "5.1.1\r\nX": "5.1.1", "15.1.1 x": "",
 	} {
-		if got := parseEnhancedCode(550, text); got != want {
-			t.Errorf("%q gives %q, want %q", text, got, want)
-		}
+		servertest.Same(t, text, parseEnhancedCode(550, text), want)
 	}
 }
 
@@ -58,8 +57,7 @@ func TestCauses(t *testing.T) {
 		t.Errorf("the cause of %v is not the context's", got)
 	}
 	if got := newError(cancelled, delivery.StageRcpt, &textproto.Error{Code: 550, Msg: "5.1.1 no"},
-		delivery.PrivateData{}); got.Class != delivery.Rejected ||
-		got.Err != nil {
+		delivery.PrivateData{}); got.Class != delivery.Rejected || got.Err != nil {
 		t.Errorf("a whole reply became %v because the context is done", got)
 	}
 }

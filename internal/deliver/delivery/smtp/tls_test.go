@@ -65,63 +65,45 @@ func loginFailure(code int, enhanced string) outcome {
 	return outcome{delivery.Temporary, delivery.StageAuth, code, enhanced}
 }
 
-func encryptions() []encryption {
-	return []encryption{
+func TestEncryption(t *testing.T) {
+	for _, row := range []encryption{
 		{name: "STARTTLS", script: startTLS()},
 		{name: "implicit", script: smtptest.Script{TLS: smtptest.Implicit}},
 		{name: "none where the policy is opportunistic", change: opportunistic},
 
 		{name: "STARTTLS stripped", change: required, want: tlsFailure(), cause: "does not offer STARTTLS"},
-		{name: "EHLO stripped to HELO",
-			script: startTLS(smtptest.Rule{Stage: smtptest.Hello, Times: 1, Reply: "502 5.5.1 no"}),
-			want:   tlsFailure(), cause: "does not offer STARTTLS"},
+		{name: "EHLO stripped to HELO", script: startTLS(smtptest.Rule{Stage: smtptest.Hello, Times: 1, Reply: "502 5.5.1 no"}),
+			want: tlsFailure(), cause: "does not offer STARTTLS"},
 		{name: "bytes injected behind the answer", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS,
 			Raw: "220 go\r\n250-evil.example\r\n250 AUTH PLAIN\r\n"}), want: tlsFailure(), cause: "bytes in the clear"},
 		{name: "bytes injected a little later", script: startTLS(smtptest.Rule{Stage: smtptest.Handshake,
 			Delay: 20 * time.Millisecond, Raw: "250 evil.example\r\n"}), want: tlsFailure()},
-		{name: "unknown authority", script: startTLS(), change: distrustful, want: tlsFailure(),
-			cause: "unknown authority"},
-		{name: "unknown authority where the policy is opportunistic", script: startTLS(), want: tlsFailure(),
-			cause:  "unknown authority",
+		{name: "unknown authority", script: startTLS(), change: distrustful, want: tlsFailure(), cause: "unknown authority"},
+		{name: "unknown authority where the policy is opportunistic", script: startTLS(), want: tlsFailure(), cause: "unknown authority",
 			change: func(c *smtp.Config) { opportunistic(c); distrustful(c) }},
-		{name: "unknown authority, implicit TLS", script: smtptest.Script{TLS: smtptest.Implicit}, change: distrustful,
-			want:  tlsFailure(),
+		{name: "unknown authority, implicit TLS", script: smtptest.Script{TLS: smtptest.Implicit}, change: distrustful, want: tlsFailure(),
 			cause: "unknown authority"},
-		{name: "another host's certificate", script: startTLS(), change: misnamed, want: tlsFailure(),
-			cause: "certificate"},
-		{name: "TLS 1.1", script: smtptest.Script{TLS: smtptest.STARTTLS, MaxTLS: tls.VersionTLS11},
-			want: tlsFailure()},
-		{name: "STARTTLS refused for good",
-			script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Reply: blabbing("502 5.5.1")}),
-			want:   outcome{delivery.Temporary, delivery.StageTLS, 502, "5.5.1"}},
-		{name: "closed at STARTTLS", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Close: true}),
-			want: tlsFailure()},
-		{name: "closed at the handshake", script: startTLS(smtptest.Rule{Stage: smtptest.Handshake, Close: true}),
-			want: tlsFailure()},
-		{name: "implicit expected, plain found", want: tlsFailure(),
-			change: func(c *smtp.Config) { c.TLS = smtp.TLSImplicit }},
-		{name: "refused at RCPT within TLS",
-			script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Reply: blabbing("550 5.1.1")}),
-			want:   outcome{delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"}},
+		{name: "another host's certificate", script: startTLS(), change: misnamed, want: tlsFailure(), cause: "certificate"},
+		{name: "TLS 1.1", script: smtptest.Script{TLS: smtptest.STARTTLS, MaxTLS: tls.VersionTLS11}, want: tlsFailure()},
+		{name: "STARTTLS refused for good", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Reply: blabbing("502 5.5.1")}),
+			want: outcome{delivery.Temporary, delivery.StageTLS, 502, "5.5.1"}},
+		{name: "closed at STARTTLS", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Close: true}), want: tlsFailure()},
+		{name: "closed at the handshake", script: startTLS(smtptest.Rule{Stage: smtptest.Handshake, Close: true}), want: tlsFailure()},
+		{name: "implicit expected, plain found", want: tlsFailure(), change: func(c *smtp.Config) { c.TLS = smtp.TLSImplicit }},
+		{name: "refused at RCPT within TLS", script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Reply: blabbing("550 5.1.1")}),
+			want: outcome{delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"}},
 		{name: "PLAIN", script: login(password, "X-UNKNOWN", "PLAIN"), change: withUser},
 		{name: "LOGIN", script: login(password, "X-UNKNOWN", "LOGIN"), change: withUser},
 		{name: "PLAIN, wrong", script: login("another", "PLAIN"), change: withUser, want: loginFailure(535, "5.7.8")},
 		{name: "no known mechanism", script: login(password, "X-UNKNOWN"), change: withUser, want: loginFailure(0, "")},
 		{name: "no AUTH at all", script: startTLS(), change: withUser, want: loginFailure(0, "")},
-		{name: "refused", script: answers(smtptest.Rule{Reply: blabbing("535 5.7.8")}), change: withUser,
-			want: loginFailure(535, "5.7.8")},
-		{name: "closed at AUTH", script: answers(smtptest.Rule{Close: true}), change: withUser,
-			want: loginFailure(0, "")},
+		{name: "refused", script: answers(smtptest.Rule{Reply: blabbing("535 5.7.8")}), change: withUser, want: loginFailure(535, "5.7.8")},
+		{name: "closed at AUTH", script: answers(smtptest.Rule{Close: true}), change: withUser, want: loginFailure(0, "")},
 		{name: "a broken challenge", script: answers(smtptest.Rule{Reply: blabbing("334 %%%")}), change: withUser,
 			want: loginFailure(0, "")},
-		{name: "half a refusal within TLS",
-			script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Raw: blabbing("550 5.1.1"), Close: true}),
-			want:   outcome{Class: delivery.Temporary, Stage: delivery.StageRcpt}},
-	}
-}
-
-func TestEncryption(t *testing.T) {
-	for _, row := range encryptions() {
+		{name: "half a refusal within TLS", script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Raw: blabbing("550 5.1.1"), Close: true}),
+			want: outcome{Class: delivery.Temporary, Stage: delivery.StageRcpt}},
+	} {
 		t.Run(row.name, func(t *testing.T) {
 			server := smtptest.Start(t, row.script)
 			change := row.change
@@ -135,17 +117,14 @@ func TestEncryption(t *testing.T) {
 			}
 			spoken, stage := verbs(server), row.want.Stage
 			if stage == delivery.StageTLS && strings.Contains(spoken, "AUTH") ||
-				(stage == delivery.StageTLS || stage == delivery.StageAuth) &&
-					strings.Contains(spoken, "MAIL") {
+				(stage == delivery.StageTLS || stage == delivery.StageAuth) && strings.Contains(spoken, "MAIL") {
 				t.Errorf("went on after the failure: %q", spoken)
 			}
 			want := 0
 			if row.want == (outcome{}) {
 				want = 1
 			}
-			if len(server.Messages()) != want {
-				t.Errorf("%d messages accepted, want %d", len(server.Messages()), want)
-			}
+			servertest.Same(t, "messages that the server accepted", len(server.Messages()), want)
 		})
 	}
 }
@@ -177,9 +156,7 @@ func TestPasswordStaysHome(t *testing.T) {
 		})
 		_, err := s.Send(t.Context(), smtptest.Sample(1))
 		expect(t, err, outcome{Class: delivery.Temporary, Stage: delivery.StageAuth})
-		if got := verbs(server); got != "EHLO" {
-			t.Errorf("dialogue %q", got)
-		}
+		servertest.Same(t, "the dialogue", verbs(server), "EHLO")
 	})
 }
 
@@ -217,9 +194,7 @@ func TestLoginByAnotherMechanism(t *testing.T) {
 					tried = append(tried, words[1])
 				}
 			}
-			if got := strings.Join(tried, " "); got != c.tried {
-				t.Errorf("tried %s, want %s", got, c.tried)
-			}
+			servertest.Same(t, "the mechanisms that were tried", strings.Join(tried, " "), c.tried)
 		})
 	}
 }
@@ -228,9 +203,7 @@ func TestExamine(t *testing.T) {
 	script := login(password)
 	server := smtptest.Start(t, script)
 	config, err := smtp.ParseURL(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	examine := func(change func(*smtp.Config), want outcome) {
 		t.Helper()
 		changed := config
@@ -240,9 +213,7 @@ func TestExamine(t *testing.T) {
 	}
 	same := func(*smtp.Config) {}
 	examine(same, outcome{})
-	if got := verbs(server); got != "EHLO STARTTLS EHLO AUTH NOOP QUIT" {
-		t.Errorf("dialogue %q", got)
-	}
+	servertest.Same(t, "the dialogue", verbs(server), "EHLO STARTTLS EHLO AUTH NOOP QUIT")
 	examine(func(c *smtp.Config) { c.Password = "x" }, outcome{delivery.Temporary, delivery.StageAuth, 535, "5.7.8"})
 	examine(distrustful, tlsFailure())
 	script.Rules = []smtptest.Rule{{Stage: smtptest.Noop, Reply: "421 4.3.2 no"}}

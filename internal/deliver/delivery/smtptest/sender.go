@@ -48,6 +48,14 @@ type Outcome struct {
 	Code   string
 }
 
+// Expect fails the test unless an error of Send is what is wanted; see [OutcomeOf].
+func Expect(t testing.TB, err error, want Outcome, secrets ...string) {
+	t.Helper()
+	if got := OutcomeOf(t, err, secrets...); got != want {
+		t.Errorf("got %+v, want %+v: %v", got, want, err)
+	}
+}
+
 // OutcomeOf reads an error of Send, and fails the test if it, or an error that it wraps, prints a
 // secret: one of a [Sample] or of these.
 func OutcomeOf(t testing.TB, err error, secrets ...string) Outcome {

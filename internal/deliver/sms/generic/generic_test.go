@@ -32,8 +32,7 @@ func description(endpoint string) Config {
 		Body:   `{"to": "{to}", "from": "{sender}", "text": "{text}", "left": {minutes}, "cb": "{callback}"}`,
 		Answer: answerSettings{
 			ID: extract("$.messages.0.id"), Code: extract("$.messages.0.status"),
-			Codes: map[string]codeMeaning{"0": "accepted", "1": "temporary", "6": "rejected", "7": "opted_out",
-				"8": "unknown",
+			Codes: map[string]codeMeaning{"0": "accepted", "1": "temporary", "6": "rejected", "7": "opted_out", "8": "unknown",
 				"9": "limit 60s"},
 			Statuses: map[string]codeMeaning{"404": "rejected", "203": "temporary"},
 		},
@@ -51,8 +50,7 @@ func genericRig() smstest.Rig {
 			"temporary": smstest.PerNumber(smstest.Reply(200, answer(`1`))),
 			"limit": smstest.Case(smstest.Reply(200, answer(`"9"`)), delivery.Rejected,
 				sms.ReasonCarrierLimit, time.Minute),
-			"opted out": smstest.Case(smstest.Reply(400, answer(`"7"`)), delivery.Rejected,
-				sms.ReasonOptedOut, 0),
+			"opted out":               smstest.Case(smstest.Reply(400, answer(`"7"`)), delivery.Rejected, sms.ReasonOptedOut, 0),
 			"a code that is not told": smstest.PerNumber(smstest.Reply(200, answer(`"77"`))),
 			"temporary, beside a 401": smstest.Case(smstest.Reply(401, answer(`1`)), delivery.Temporary, "", 0),
 			"temporary, beside a 429": smstest.Case(smstest.Reply(429, answer(`1`)), delivery.Temporary, "", 0),
@@ -66,8 +64,7 @@ func genericRig() smstest.Rig {
 	r.Check = func(r *http.Request, body string) error {
 		m := smstest.Sample()
 		return smstest.Want([]string{r.Method, r.URL.Path, r.Header.Get("X-Key"), r.Header.Get("Idempotency-Key"),
-			r.Header.Get("Content-Type"),
-			r.Header.Get("Authorization"), body},
+			r.Header.Get("Content-Type"), r.Header.Get("Authorization"), body},
 			"POST", "/v1/CN/messages", smstest.Private, m.ID, "application/json; charset=utf-8",
 			exchange.BasicAuth("shop", smstest.Private),
 			`{"to": "`+m.To+`", "from": "Shop", "text": "739154 is your \"code\" & more", "left": 9, "cb": "`+
@@ -94,15 +91,13 @@ func kannelRig() smstest.Rig {
 		Make: func(t *testing.T, endpoint string) sms.Carrier { return open(kannelDescription(endpoint)) },
 		Check: func(r *http.Request, body string) error {
 			m := smstest.Sample()
-			query := url.Values{"username": {"sendcode"}, "password": {smstest.Private}, "from": {m.Sender},
-				"to": {m.To}, "text": {m.Text},
+			query := url.Values{"username": {"sendcode"}, "password": {smstest.Private}, "from": {m.Sender}, "to": {m.To}, "text": {m.Text},
 				"charset": {"UTF-8"}, "coding": {"0"}, "dlr-mask": {"19"}, "dlr-url": {m.CallbackURL + "&status=%d"}}
 			return smstest.Want([]string{r.Method, r.URL.Query().Encode(), body}, "GET", query.Encode(), "")
 		},
 		Cases: map[string]smstest.Outcome{
 			"bad number": smstest.Case(smstest.Reply(400,
-				"Number(s) has/have been denied by white- and/or black-lists."), delivery.Rejected,
-				"", 0),
+				"Number(s) has/have been denied by white- and/or black-lists."), delivery.Rejected, "", 0),
 			"no route": smstest.PerNumber(smstest.Reply(404, "Temporal failure")),
 		},
 	}
@@ -111,14 +106,10 @@ func kannelRig() smstest.Rig {
 func TestFormBodies(t *testing.T) {
 	m := smstest.Sample()
 	r := smstest.Rig{Check: func(r *http.Request, body string) error {
-		return smstest.Want([]string{body},
-			"to=8613812345678&text="+exchange.EscapeURLPart(m.Text)+"&life=540&p=login&l=zh-Hans&c=739154")
+		return smstest.Want([]string{body}, "to=8613812345678&text="+exchange.EscapeURLPart(m.Text)+"&life=540&p=login&l=zh-Hans&c=739154")
 	}}
 	f := smstest.NewFake(t, r, smstest.Says(smstest.Reply(200, "")))
-	c := open(Config{
-		URL:  f.URL,
-		Body: "to={to_digits}&text={text}&life={life}&p={purpose}&l={language}&c={code}",
-	})
+	c := open(Config{URL: f.URL, Body: "to={to_digits}&text={text}&life={life}&p={purpose}&l={language}&c={code}"})
 	if _, fail := smstest.Send(t, t.Context(), c); fail != nil {
 		t.Fatal(fail)
 	}
@@ -209,9 +200,7 @@ func TestDescriptionsAreChecked(t *testing.T) {
 			func(g *Config) { g.Poll.URL += "{nothing}" },
 			func(g *Config) { g.Answer.ID = extraction{} },
 		},
-		"receipt": {
-			func(g *Config) { g.Receipt = "$." },
-		},
+		"receipt": {func(g *Config) { g.Receipt = "$." }},
 		"delivered": {
 			func(g *Config) { g.Delivered = nil },
 			func(g *Config) { g.Receipt, g.Delivered = "", nil },
@@ -258,8 +247,7 @@ func TestNeedsSecret(t *testing.T) {
 	if g := description("https://sms.example.com"); !g.NeedsSecret() || g.NeedsCallback() == false {
 		t.Error("a description with a user and {callback} needs neither secret nor callback")
 	}
-	if g := (Config{URL: "https://sms.example.com/?to={to}&text={text}"}); g.NeedsSecret() ||
-		g.NeedsCallback() {
+	if g := (Config{URL: "https://sms.example.com/?to={to}&text={text}"}); g.NeedsSecret() || g.NeedsCallback() {
 		t.Error("a description without {secret}, user and {callback} needs one of them")
 	}
 }
@@ -293,8 +281,7 @@ func TestGenericIsAsked(t *testing.T) {
 }
 
 func TestGenericProbe(t *testing.T) {
-	smstest.ProbeContract(t, genericRig(), func(*http.Request, string) error { return errors.New("it was asked") },
-		smstest.Said{}, nil)
+	smstest.ProbeContract(t, genericRig(), func(*http.Request, string) error { return errors.New("it was asked") }, smstest.Said{}, nil)
 }
 
 func TestDescribedReceipts(t *testing.T) {
@@ -324,8 +311,7 @@ func TestTimeoutAfterTheRequestIsUnknown(t *testing.T) {
 	f := smstest.NewFake(t, genericRig(), func(http.ResponseWriter, *http.Request) { <-end })
 	t.Cleanup(func() { close(end) })                 // before the server is closed
 	for wait := 50 * time.Millisecond; ; wait *= 2 { // a busy machine may not come to connect in the first
-		_, fail := smstest.Send(t, t.Context(),
-			description(f.URL).Open(sms.Setup{Name: "rest", Secret: smstest.Private, Timeout: wait}))
+		_, fail := smstest.Send(t, t.Context(), description(f.URL).Open(sms.Setup{Name: "rest", Secret: smstest.Private, Timeout: wait}))
 		if fail == nil || fail.Stage != delivery.StageDial && fail.Class != delivery.Unknown {
 			t.Fatalf("%v", fail)
 		}

@@ -161,8 +161,7 @@ func discreet(t *testing.T, told ...any) {
 
 // try has a carrier send the sample to a server that responds, and counts the requests: a second
 // one would be a second message.
-func try(t *testing.T, r Rig, ctx context.Context, respond http.HandlerFunc, requests int) (delivery.Result,
-	*delivery.Error) {
+func try(t *testing.T, r Rig, ctx context.Context, respond http.HandlerFunc, requests int) (delivery.Result, *delivery.Error) {
 	t.Helper()
 	f := NewFake(t, r, respond)
 	receipt, fail := Send(t, ctx, r.Make(t, f.URL))
@@ -170,6 +169,16 @@ func try(t *testing.T, r Rig, ctx context.Context, respond http.HandlerFunc, req
 		t.Errorf("%d requests, want %d", f.requests(), requests)
 	}
 	return receipt, fail
+}
+
+// with adds headers to an answer, which are given as names and values.
+func with(answer http.HandlerFunc, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		for i := 0; i < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		answer(w, r)
+	}
 }
 
 // Contract is what holds of every carrier's sending.
@@ -188,21 +197,7 @@ func Contract(t *testing.T, r Rig) {
 			}
 		})
 	}
-	everyCarrier(t, r)
-}
-
-// with adds headers to an answer, which are given as names and values.
-func with(answer http.HandlerFunc, header ...string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		for i := 0; i < len(header); i += 2 {
-			w.Header().Set(header[i], header[i+1])
-		}
-		answer(w, r)
-	}
-}
-
-// everyCarrier is what holds whatever the carrier's words are.
-func everyCarrier(t *testing.T, r Rig) {
+	// These cases hold whatever the carrier's words are.
 	const quoting = `{"message":"` + Private + ` 739154 +8613812345678"}`
 	for name, c := range map[string]struct {
 		respond http.HandlerFunc
@@ -211,25 +206,20 @@ func everyCarrier(t *testing.T, r Rig) {
 	}{
 		"too many, with a wait": {with(Says(Said{http.StatusTooManyRequests, quoting}), "Retry-After", "7"),
 			delivery.Temporary, 7 * time.Second},
-		"away, with a date": {with(Says(Said{http.StatusServiceUnavailable, ""}), "Date",
-			"Fri, 20 Nov 2026 13:00:00 GMT",
+		"away, with a date": {with(Says(Said{http.StatusServiceUnavailable, ""}), "Date", "Fri, 20 Nov 2026 13:00:00 GMT",
 			"Retry-After", "Fri, 20 Nov 2026 13:00:09 GMT"), delivery.Temporary, 9 * time.Second},
-		"our key is refused": {Says(Said{http.StatusUnauthorized, quoting}), delivery.Temporary, 0},
-		"the server broke":   {Says(Said{http.StatusInternalServerError, quoting}), delivery.Unknown, 0},
-		"a gateway gave up":  {Says(Said{http.StatusGatewayTimeout, "<html>" + quoting}), delivery.Unknown, 0},
-		"no answer":          {hijacked(""), delivery.Unknown, 0},
-		"half a status line": {hijacked("HTTP/1.1 20"), delivery.Unknown, 0},
-		"half an answer": {hijacked("HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n" + r.Taken.Body[:3]),
-			delivery.Unknown, 0},
-		"an endless answer": {hijacked("HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat(" ", 64<<10+1)),
-			delivery.Unknown, 0},
+		"our key is refused":    {Says(Said{http.StatusUnauthorized, quoting}), delivery.Temporary, 0},
+		"the server broke":      {Says(Said{http.StatusInternalServerError, quoting}), delivery.Unknown, 0},
+		"a gateway gave up":     {Says(Said{http.StatusGatewayTimeout, "<html>" + quoting}), delivery.Unknown, 0},
+		"no answer":             {hijacked(""), delivery.Unknown, 0},
+		"half a status line":    {hijacked("HTTP/1.1 20"), delivery.Unknown, 0},
+		"half an answer":        {hijacked("HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n" + r.Taken.Body[:3]), delivery.Unknown, 0},
+		"an endless answer":     {hijacked("HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat(" ", 64<<10+1)), delivery.Unknown, 0},
 		"200 and no such thing": {Says(Said{http.StatusOK, quoting}), delivery.Unknown, 0},
-		"another address": {with(Says(Said{http.StatusTemporaryRedirect, ""}), "Location", "/elsewhere"),
-			delivery.Temporary, 0},
+		"another address":       {with(Says(Said{http.StatusTemporaryRedirect, ""}), "Location", "/elsewhere"), delivery.Temporary, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, fail := try(t, r, t.Context(), c.respond, 1); fail == nil || fail.Class != c.class ||
-				fail.RetryAfter != c.wait {
+			if _, fail := try(t, r, t.Context(), c.respond, 1); fail == nil || fail.Class != c.class || fail.RetryAfter != c.wait {
 				t.Errorf("%+v; want %v, %v", fail, c.class, c.wait)
 			}
 		})
@@ -240,8 +230,7 @@ func everyCarrier(t *testing.T, r Rig) {
 		end := make(chan struct{})
 		f := NewFake(t, r, func(http.ResponseWriter, *http.Request) { cancel(); <-end })
 		t.Cleanup(func() { close(end) }) // before the server is closed
-		if _, fail := Send(t, ctx, r.Make(t, f.URL)); fail == nil || fail.Class != delivery.Unknown ||
-			!errors.Is(fail, context.Canceled) {
+		if _, fail := Send(t, ctx, r.Make(t, f.URL)); fail == nil || fail.Class != delivery.Unknown || !errors.Is(fail, context.Canceled) {
 			t.Errorf("%v", fail)
 		}
 	})
@@ -300,13 +289,11 @@ func PollContract(t *testing.T, c Asked) {
 		"no sense":           {Says(Said{200, "<html>" + Private}), fails, false},
 		"broke":              {Says(Said{500, c.Delivered}), fails, false},
 		"too many":           {Says(Said{429, c.Delivered}), fails, false},
-		"cut": {hijacked("HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n" + c.Delivered[:8]),
-			fails, false},
+		"cut":                {hijacked("HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n" + c.Delivered[:8]), fails, false},
 	} {
 		// A carrier that answers with lists, or does not repeat the ID, cannot name another
 		// message; only one with lists can name none.
-		if name == "of another message" && (c.None != "" || !strings.Contains(c.Delivered, c.ID)) ||
-			name == "of others" && c.None == "" {
+		if name == "of another message" && (c.None != "" || !strings.Contains(c.Delivered, c.ID)) || name == "of others" && c.None == "" {
 			continue
 		}
 		got, final, err := c.ask(t, x.respond)

@@ -91,10 +91,8 @@ func New(t testing.TB) *Amazon {
 	a.Roots.AddCert(root)
 	hostKey := newKey(t)
 	host := issue(t, server(Host, 4), a.issuer, hostKey.Public(), issuerKey)
-	encrypted, plain := httptest.NewUnstartedServer(http.HandlerFunc(a.serve)),
-		httptest.NewServer(http.HandlerFunc(a.serve))
-	encrypted.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{host.Raw, a.issuer.Raw},
-		PrivateKey: hostKey}}}
+	encrypted, plain := httptest.NewUnstartedServer(http.HandlerFunc(a.serve)), httptest.NewServer(http.HandlerFunc(a.serve))
+	encrypted.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{host.Raw, a.issuer.Raw}, PrivateKey: hostKey}}}
 	encrypted.StartTLS()
 	a.client = webhook.Guard{AllowPlain: true}.NewClient(a.Roots, nil)
 	a.client.Transport = &http.Transport{
@@ -203,8 +201,7 @@ func Confirmation(kind, token string, at time.Time) map[string]string {
 func (a *Amazon) Sign(m map[string]string) []byte {
 	a.Helper()
 	var text strings.Builder
-	for _, name := range []string{"Message", "MessageId", "Subject", "SubscribeURL", "Timestamp", "Token",
-		"TopicArn", "Type"} {
+	for _, name := range []string{"Message", "MessageId", "Subject", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"} {
 		if value, given := m[name]; given {
 			text.WriteString(name + "\n" + value + "\n")
 		}

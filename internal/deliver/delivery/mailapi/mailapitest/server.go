@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/delivery/mailapi"
 	"sendcode/internal/kit/servertest"
 )
 
@@ -149,7 +150,6 @@ type Server struct {
 	requests int
 	wrong    error
 	ends     []net.Conn // of the pipes
-	broken   int        // connections to break at once
 }
 
 // New makes a provider without a port, which Dial connects to, also in a testing/synctest bubble.
@@ -176,9 +176,8 @@ func Start(tb testing.TB, rig Rig) *Server {
 }
 
 func newServer(tb testing.TB, rig Rig) *Server {
-	s := &Server{tb: tb, rig: rig, authority: servertest.NewAuthority(tb), pipes: make(chan net.Conn),
-		stopped: make(chan struct{}),
-		known:   map[string]bool{}, then: Accepts}
+	s := &Server{tb: tb, rig: rig, authority: servertest.NewAuthority(tb), pipes: make(chan net.Conn), stopped: make(chan struct{}),
+		known: map[string]bool{}, then: Accepts}
 	var err error
 	if s.identity, err = tls.LoadX509KeyPair(s.authority.Issue(tb)); err != nil {
 		tb.Fatal(err)
@@ -187,11 +186,9 @@ func newServer(tb testing.TB, rig Rig) *Server {
 }
 
 func (s *Server) serve(l net.Listener) {
-	s.http = http.Server{Handler: http.HandlerFunc(s.handle), ErrorLog: log.New(io.Discard, "", 0),
-		ReadHeaderTimeout: time.Minute}
+	s.http = http.Server{Handler: http.HandlerFunc(s.handle), ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute}
 	go func() {
-		_ = s.http.Serve(tls.NewListener(l,
-			&tls.Config{Certificates: []tls.Certificate{s.identity}, MinVersion: tls.VersionTLS12}))
+		_ = s.http.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{s.identity}, MinVersion: tls.VersionTLS12}))
 	}()
 	s.tb.Cleanup(s.Stop)
 }
@@ -221,13 +218,7 @@ func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 	near, far := net.Pipe()
 	s.mu.Lock()
 	s.ends = append(s.ends, near, far)
-	broken := s.broken > 0
-	s.broken--
 	s.mu.Unlock()
-	if broken {
-		_ = far.Close()
-		return near, nil
-	}
 	select {
 	case s.pipes <- far:
 		return near, nil
@@ -261,18 +252,29 @@ func (s *Server) URL() string {
 	return (&url.URL{Scheme: s.rig.Scheme, User: s.rig.User, Host: s.addr, RawQuery: query.Encode()}).String()
 }
 
+// Account makes a sender for the provider, on its port or without one, changed as wanted.
+func (s *Server) Account(t testing.TB, change ...func(*mailapi.Config)) *mailapi.Client {
+	t.Helper()
+	config, err := mailapi.ParseURL(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Dial = s.Dial
+	for _, c := range change {
+		c(&config)
+	}
+	server, err := mailapi.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
 // Script sets what happens with the next requests, and then with all further ones.
 func (s *Server) Script(then Step, first ...Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.steps, s.then = first, then
-}
-
-// BreakHandshakes closes the next n connections of Dial before a word.
-func (s *Server) BreakHandshakes(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.broken = n
 }
 
 // Mails are those that were taken, each once, oldest first.
