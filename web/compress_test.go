@@ -107,8 +107,7 @@ func TestPagesAreEncodedAndNothingElse(t *testing.T) {
 	e := echo.New()
 	e.Use(Compress)
 	e.HTTPErrorHandler = func(_ error, c echo.Context) { _ = c.HTML(http.StatusTeapot, text) }
-	e.Match([]string{http.MethodGet, http.MethodHead}, "/page",
-		func(c echo.Context) error { return c.HTML(http.StatusOK, text) })
+	e.Match([]string{http.MethodGet, http.MethodHead}, "/page", func(c echo.Context) error { return c.HTML(http.StatusOK, text) })
 	e.GET("/json", func(c echo.Context) error { return c.JSON(http.StatusOK, text) })
 	e.GET("/wrong", func(echo.Context) error { return errors.New("wrong") })
 	e.GET("/live", func(c echo.Context) error {

@@ -130,8 +130,7 @@ func visiting(t *testing.T, browser context.Context, w *pagetest.World) *tab {
 // first runs a script in each page before anything else, after those that do so already.
 func (b *tab) first(script string) {
 	b.Helper()
-	b.do(pagetest.Command(page.AddScriptToEvaluateOnNewDocument,
-		page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
+	b.do(pagetest.Command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
 }
 
 // listen fails the test on every error that the browser reports, violations of the policy among
@@ -213,10 +212,8 @@ func (b *tab) await(what string, holds func() bool) {
 		case <-tick.C:
 		case <-late:
 			b.Fatalf("still not: %s; fields %s; the page says: %s", what,
-				eval[string](b,
-					"JSON.stringify([document.activeElement.id, ...[...document.querySelectorAll('input')].map((e) => e.value)])"),
-				eval[string](b, "document.body.innerText + ("+b.root+
-					".querySelector('#card')?.parentElement.innerText)"))
+				eval[string](b, "JSON.stringify([document.activeElement.id, ...[...document.querySelectorAll('input')].map((e) => e.value)])"),
+				eval[string](b, "document.body.innerText + ("+b.root+".querySelector('#card')?.parentElement.innerText)"))
 		}
 	}
 }
@@ -251,6 +248,18 @@ func (b *tab) clear(id string) {
 
 func (b *tab) keys(keys string) { b.Helper(); b.do(chromedp.KeyEvent(keys)) }
 
+// types presses keys in a field; fills empties the field before.
+func (b *tab) types(id, keys string) { b.Helper(); b.focus(id); b.keys(keys) }
+func (b *tab) fills(id, keys string) { b.Helper(); b.clear(id); b.keys(keys) }
+
+// getsIn enters the right code, and waits for the card that says so in all of the words.
+func (b *tab) getsIn(words ...string) {
+	b.Helper()
+	b.focus("code")
+	b.paste(pagetest.Code)
+	b.card("approved", words...)
+}
+
 // focus and click find their element at the last moment, as the card may be swapped at any time.
 func (b *tab) focus(id string) {
 	b.Helper()
@@ -264,8 +273,7 @@ func (b *tab) press(selector string, times int) {
 	b.Helper()
 	at := b.middle(selector)
 	for n := range times {
-		b.do(chromedp.MouseClickXY(at[0], at[1],
-			func(p *input.DispatchMouseEventParams) { p.ClickCount = int64(n + 1) }))
+		b.do(chromedp.MouseClickXY(at[0], at[1], func(p *input.DispatchMouseEventParams) { p.ClickCount = int64(n + 1) }))
 	}
 }
 
@@ -310,9 +318,6 @@ func (b *tab) pass(d time.Duration) { b.Helper(); b.world.Advance(d); b.jump(d, 
 // ready waits until another code can be asked for.
 func (b *tab) ready() { b.Helper(); b.until(b.q("#again:not([aria-disabled])")) }
 
-// believe has the page believe that another code can be asked for.
-func (b *tab) believe() { b.Helper(); b.run(b.q("#again") + `.removeAttribute('aria-disabled')`) }
-
 // left reads m:ss from the button, in seconds.
 func (b *tab) left() int {
 	b.Helper()
@@ -336,8 +341,6 @@ func (b *tab) counts(from time.Time) {
 // nothingKept fails when the address or the storage of the browser holds anything of a person.
 func (b *tab) nothingKept() {
 	b.Helper()
-	kept := eval[string](b,
-		`JSON.stringify([location.href, history.state, {...localStorage}, {...sessionStorage}, document.cookie])`)
-	silent(b, strings.ReplaceAll(kept, pagetest.PublicKey, ""), "ana", "example", "23456789", "3456789", pagetest.Code,
-		"verification")
+	kept := eval[string](b, `JSON.stringify([location.href, history.state, {...localStorage}, {...sessionStorage}, document.cookie])`)
+	silent(b, strings.ReplaceAll(kept, pagetest.PublicKey, ""), "ana", "example", "23456789", "3456789", pagetest.Code, "verification")
 }

@@ -5,7 +5,6 @@
 package page_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -26,41 +25,12 @@ import (
 // aWidgetInReact, with the component of the documentation, mounted twice as React's StrictMode
 // does.
 func aWidgetInReact(t *testing.T, browser context.Context) {
-	dir, modules := frameworks(t)
-	write(t, dir, "SignIn.jsx", signIn(t, "jsx"))
-	aWidgetInAFramework(t, browser, bundled(t, dir, "react.jsx", modules))
-}
-
-// signIn is the component of the documentation.
-func signIn(t *testing.T, language string) string {
-	t.Helper()
-	text, err := os.ReadFile("../../../docs/examples/SignIn." + language)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	aWidgetInAFramework(t, browser, application(t, "react.jsx", "../../../docs/examples/SignIn.jsx"))
 }
 
 // aWidgetInVue, with the component of the documentation.
 func aWidgetInVue(t *testing.T, browser context.Context) {
-	aWidgetInAFramework(t, browser, compiled(t, signIn(t, "vue"), "vue.js"))
-}
-
-// compiled returns a Vue application as one script, with this component.
-func compiled(t *testing.T, source, entry string) string {
-	t.Helper()
-	dir, modules := frameworks(t)
-	compile := exec.CommandContext(t.Context(), "node", "compile.cjs")
-	compile.Dir, compile.Env = dir, append(os.Environ(), "NODE_PATH="+modules)
-	compile.Stdin = strings.NewReader(source)
-	var problems bytes.Buffer
-	compile.Stderr = &problems
-	component, err := compile.Output()
-	if err != nil {
-		t.Fatalf("%v: %s", err, &problems)
-	}
-	write(t, dir, "SignIn.js", string(component))
-	return bundled(t, dir, entry, modules)
+	aWidgetInAFramework(t, browser, application(t, "vue.js", "../../../docs/examples/SignIn.vue"))
 }
 
 // aWidgetInAFramework signs in: the application sets the attributes and hears the events; a changed
@@ -71,19 +41,15 @@ func aWidgetInAFramework(t *testing.T, browser context.Context, script string) {
 	b.asked(pagetest.Address)
 	b.card("code")
 	for _, wrong := range []string{"111111", "222222"} {
-		b.clear("code")
-		b.keys(wrong + kb.Enter)
-		b.until(fmt.Sprintf(`heard.some(([name, detail]) => name === 'wrong' && detail.attempts_remaining === %d)`,
-			5-int(wrong[0]-'0')))
+		b.fills("code", wrong+kb.Enter)
+		b.until(fmt.Sprintf(`heard.some(([name, detail]) => name === 'wrong' && detail.attempts_remaining === %d)`, 5-int(wrong[0]-'0')))
 	}
 	b.until(form + `.querySelector('a')`) // the application counts the wrong codes that it hears of
 	b.run(`change('gift')`)
 	b.card("ask")
 	is(t, eval[bool](b, form+`.checkValidity()`), false)
 	b.asked("ben@example.com")
-	b.card("code", "b•••@example.com")
-	b.paste(pagetest.Code)
-	b.card("approved")
+	b.getsIn()
 	submitted := func(accepts bool) {
 		t.Helper()
 		b.run(`window.proof = undefined`, fmt.Sprintf(`window.accepts = %v`, accepts), form+`.querySelector('button').click()`)
@@ -94,9 +60,7 @@ func aWidgetInAFramework(t *testing.T, browser context.Context, script string) {
 	is(t, eval[bool](b, form+`.checkValidity()`), false)
 	w.Advance(time.Minute)
 	b.asked("ben@example.com")
-	b.card("code", "b•••@example.com")
-	b.paste(pagetest.Code)
-	b.card("approved")
+	b.getsIn()
 	submitted(true)
 	is(t, b.proof(), "a.b.c")
 	asks := w.Codes.Asks()
@@ -124,8 +88,7 @@ func visitingAnApplication(t *testing.T, browser context.Context, script string)
 // aWidgetInAFormLibrary is registered with react-hook-form, which sets ” when it begins, and reads
 // the proof from the events of an input.
 func aWidgetInAFormLibrary(t *testing.T, browser context.Context) {
-	dir, modules := frameworks(t)
-	b, w := visitingAnApplication(t, browser, bundled(t, dir, "form.jsx", modules))
+	b, w := visitingAnApplication(t, browser, application(t, "form.jsx", ""))
 	submitted := func() { t.Helper(); b.run(`document.querySelector('button').click()`) }
 	aWidgetWhoseValueIsSet(b, w, func(value string) string { return fmt.Sprintf(`form.setValue('proof', %q)`, value) })
 	submitted()
@@ -140,19 +103,13 @@ func aWidgetInAFormLibrary(t *testing.T, browser context.Context) {
 		is(t, eval[bool](b, `window.proof === undefined`), true)
 		w.Advance(time.Minute)
 		b.asked(pagetest.Address)
-		b.card("code")
-		b.paste(pagetest.Code)
-		b.card("approved")
+		b.getsIn()
 	}
 }
 
 // aWidgetsModel is Vue's v-model, which sets ” when it begins.
 func aWidgetsModel(t *testing.T, browser context.Context) {
-	component, err := os.ReadFile("testdata/frameworks/Model.vue")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, w := visitingAnApplication(t, browser, compiled(t, string(component), "model.js"))
+	b, w := visitingAnApplication(t, browser, application(t, "model.js", "testdata/frameworks/Model.vue"))
 	aWidgetWhoseValueIsSet(b, w, func(value string) string { return fmt.Sprintf(`model.proof.value = %q`, value) })
 	b.run(`model.purpose.value = 'gift'`)
 	b.card("ask")
@@ -176,9 +133,7 @@ func aWidgetWhoseValueIsSet(b *tab, w *pagetest.World, set func(value string) (e
 	b.card("code", "a•••@example.com")
 	b.nothingKeptBut("verification-1")
 	is(b, w.Codes.Sends(), 1)
-	b.focus("code")
-	b.paste(pagetest.Code)
-	b.card("approved")
+	b.getsIn()
 	output("a.b.c") // it was told as an input tells what was typed
 	b.run(set("another"))
 	output("another")
@@ -189,9 +144,7 @@ func aWidgetWhoseValueIsSet(b *tab, w *pagetest.World, set func(value string) (e
 	output("")
 	is(b, b.proof(), "")
 	b.asked("ben@example.com")
-	b.card("code", "b•••@example.com")
-	b.paste(pagetest.Code)
-	b.card("approved")
+	b.getsIn()
 	output("a.b.c")
 	is(b, w.Codes.Sends(), 2)
 }
@@ -200,31 +153,23 @@ func aWidgetWhoseValueIsSet(b *tab, w *pagetest.World, set func(value string) (e
 // neither.
 func TestWidgetTypes(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ file, with string }{{"types.tsx", "React and Vue"}, {"widget.d.ts", "neither"},
-		{"client.d.ts", "neither"}} {
+	for file, declarations := range map[string][]string{"types.tsx": {"widget.d.ts", "client.d.ts"},
+		"widget.d.ts": {"widget.d.ts"}, "client.d.ts": {"client.d.ts"}} {
 		dir, modules := frameworks(t)
-		declarations := []string{"widget.d.ts", "client.d.ts"}
-		if c.with == "neither" {
-			declarations = []string{c.file}
-		}
 		for _, name := range declarations {
-			text, err := os.ReadFile("../../../web/widget/" + name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			write(t, dir, name, string(text))
+			write(t, dir, name, read(t, "../../../web/widget/"+name))
 		}
-		if c.with != "neither" {
+		if file == "types.tsx" { // the others are checked without React and Vue
 			if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
 				t.Fatal(err)
 			}
 		}
 		check := exec.CommandContext(t.Context(), "node", filepath.Join(modules, "typescript/bin/tsc"), "--noEmit",
 			"--skipDefaultLibCheck", "--strict", "--jsx", "react-jsx",
-			"--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler", c.file)
+			"--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler", file)
 		check.Dir = dir
 		if said, err := check.CombinedOutput(); err != nil {
-			t.Errorf("%s with %s: %v: %s", c.file, c.with, err, said)
+			t.Errorf("%s: %v: %s", file, err, said)
 		}
 	}
 }
@@ -248,9 +193,24 @@ func write(t *testing.T, dir, name, text string) {
 	}
 }
 
-// bundled returns an application as one script.
-func bundled(t *testing.T, dir, entry, modules string) string {
+// application returns an application of testdata as one script, with the component of a file as its
+// SignIn; "": it needs none.
+func application(t *testing.T, entry, component string) string {
 	t.Helper()
+	dir, modules := frameworks(t)
+	switch filepath.Ext(component) {
+	case ".jsx":
+		write(t, dir, "SignIn.jsx", read(t, component))
+	case ".vue":
+		compile := exec.CommandContext(t.Context(), "node", "compile.cjs")
+		compile.Dir, compile.Env = dir, append(os.Environ(), "NODE_PATH="+modules)
+		compile.Stdin, compile.Stderr = strings.NewReader(read(t, component)), t.Output()
+		script, err := compile.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, dir, "SignIn.js", string(script))
+	}
 	built := api.Build(api.BuildOptions{
 		EntryPoints: []string{filepath.Join(dir, entry)}, NodePaths: []string{modules}, Bundle: true,
 		Format: api.FormatESModule, JSX: api.JSXAutomatic,

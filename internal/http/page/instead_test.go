@@ -1,7 +1,6 @@
 package page_test
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 // true.
 func TestEachChannelWaitsForItself(t *testing.T) {
 	w := texting(t, "DE")
-	w.Codes.Immediately = store.Sent
 	// it mostly comes within the minute
 	silent(t, post(t, w, "", "send", "to", pagetest.Address), "Send a text message instead")
 	w.Advance(61 * time.Second)
@@ -27,31 +25,22 @@ func TestEachChannelWaitsForItself(t *testing.T) {
 	shows(t, page, "ask", "Back to the code")
 	silent(t, page, "1112")
 	contains(t, page, `value="sms" checked`)
-	shows(t, texted(t, w, "?view=instead", number), "code", "Check your phone", "Send again in 1:00",
-		"Enter the code from the email")
+	shows(t, texted(t, w, "?view=instead", number), "code", "Check your phone", "Send again in 1:00", "Enter the code from the email")
 	w.Advance(10 * time.Second)
 	shows(t, get(t, w, "?view=other"), "code", "Check your mail", "Send again",
 		"Send a text message instead "+maskedNumber+" · next code in 0:50", "Enter the code from the text message")
 	shows(t, get(t, w, ""), "code", "Check your phone", "Send again in 0:50") // looking has changed nothing
+	// and going back to a channel that waits asks for nothing
+	shows(t, post(t, w, "?view=other", "other"), "code", "Check your phone", "Send again in 0:50")
+	is(t, len(w.Codes.Asks()), 2)
 	w.Advance(51 * time.Second)
-	shows(t, get(t, w, ""), "code", "Check your phone", "Send by email instead a•••@example.com",
-		"Enter the code from the email")
+	shows(t, get(t, w, ""), "code", "Check your phone", "Send by email instead a•••@example.com", "Enter the code from the email")
 	is(t, w.Codes.Sends(), 2)
-	shows(t, post(t, w, "", "other"), "code", "Check your mail", "Code sent again to a•••@example.com",
-		"Send again in 1:00", "3 left")
+	shows(t, post(t, w, "", "other"), "code", "Check your mail", "Code sent again to a•••@example.com", "Send again in 1:00", "3 left")
 	shows(t, get(t, w, "?view=other"), "code", "Check your phone", "4 left")
 	if resends := w.Codes.Asks(); resends[2].Resend != "verification-1" || resends[2].Channel != "email" {
 		t.Errorf("%+v", resends[2])
 	}
-}
-
-// Going back to a channel that waits refuses no request and asks for nothing.
-func TestGoingBackToAChannelThatWaits(t *testing.T) {
-	w := mailedBefore(t)
-	texted(t, w, "?view=instead", number)
-	w.Advance(10 * time.Second)
-	shows(t, post(t, w, "?view=other", "other"), "code", "Check your phone", "Send again in 0:50")
-	is(t, len(w.Codes.Asks()), 2)
 }
 
 // A code that came by one channel is entered at that channel's card, also when the browser has gone
@@ -73,7 +62,6 @@ func TestTheOtherCodeCanBeEntered(t *testing.T) {
 // beside it.
 func TestAnotherAddressForgetsTheNumber(t *testing.T) {
 	w := texting(t, "DE")
-	w.Codes.Immediately = store.Sent
 	texted(t, w, "", number)
 	w.Advance(61 * time.Second)
 	post(t, w, "?view=instead", "send", "channel", "email", "to", pagetest.Address)
@@ -106,11 +94,7 @@ func TestTheOtherChannelTellsNothingOfOthers(t *testing.T) {
 // A form for the other channel that was forged or posted late does nothing.
 func TestTheOtherChannelHasToBeKnown(t *testing.T) {
 	w := mailedBefore(t)
-	form := formOf(t, w, "", "again")
-	form.Set("act", "other")
-	answer := raw(t, w, http.MethodPost, "", form, nil)
-	w.Keep(answer.Cookies())
-	shows(t, get(t, w, ""), "code", "Check your mail", "This page was out of date.")
+	shows(t, post(t, w, "", "again", "act", "other"), "code", "Check your mail", "This page was out of date.")
 	is(t, w.Codes.Sends(), 1)
 }
 
@@ -118,24 +102,21 @@ func TestTheOtherChannelHasToBeKnown(t *testing.T) {
 // that has ended is not led to.
 func TestTheOtherChannelsWaitWithoutACode(t *testing.T) {
 	w := texting(t, "DE")
-	w.Codes.Immediately = store.Sent
 	texted(t, w, "", number)
 	resent(t, w, 4, 61*time.Second)
 	w.Forget()
 	post(t, w, "", "send", "channel", "email", "to", pagetest.Address)
 	w.Advance(61 * time.Second)
-	shows(t, texted(t, w, "?view=instead", number), "enough", "Hourly limit reached",
-		"At most 5 codes per hour go to "+maskedNumber, "Send by email instead a•••@example.com",
-		"Enter the code from the email")
-	stray := formOf(t, w, "", "again")
+	stray := texted(t, w, "?view=instead", number)
+	shows(t, stray, "enough", "Hourly limit reached", "At most 5 codes per hour go to "+maskedNumber,
+		"Send by email instead a•••@example.com", "Enter the code from the email")
 	shows(t, post(t, w, "", "other"), "code", "Check your mail", "Code sent again")
 	w.Advance(61 * time.Second)
 	page := get(t, w, "")
 	shows(t, page, "code", "Send a text message instead "+maskedNumber+" · next code in 5")
 	silent(t, page, "/?view=other")
-	answer := raw(t, w, http.MethodPost, "", stray, nil) // of the channel without a code: it names none
-	w.Keep(answer.Cookies())
-	shows(t, get(t, w, ""), "code", "Check your mail", "This page was out of date.")
+	// the channel without a code: it names none
+	shows(t, submit(t, w, stray, "again"), "code", "Check your mail", "This page was out of date.")
 }
 
 // An exhausted network sees the same card for an address with codes and for one without, also from
@@ -154,8 +135,7 @@ func TestTheCardOfARefusalSaysNothingOfTheAddress(t *testing.T) {
 	for _, to := range []string{"ana@example.com", "amy@example.com"} {
 		w.Forget()
 		page := post(t, w, "?view=new", "send", "to", to)
-		shows(t, page, "enough", "Too many codes for your network", "Your address isn't blocked.",
-			"Next code in 20 min")
+		shows(t, page, "enough", "Too many codes for your network", "Your address isn't blocked.", "Next code in 20 min")
 		silent(t, text(page), "per minute", "per hour", "in 24 hours", "this hour", "today")
 		from("198.51.100.7")
 		elsewhere := get(t, w, "")

@@ -28,29 +28,27 @@ func ourMessages(t *testing.T) (all []pastedMessage) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for letters, codes := range map[bool][]string{false: {pagetest.Code, pagetest.LongCode, "4829137650"},
-		true: {pagetest.Letters}} {
-		for _, one := range codes {
-			for _, minutes := range []int{1, 10, 1440} {
-				data := message.Data{App: "Shop", Code: one, Minutes: minutes, Purpose: "sign in", Support: "S-Q2HK",
-					Home: "https://shop.example/"}
-				for _, notify := range []message.NotifyMode{message.NotifyPrivate, message.NotifyGlance} {
-					for _, locale := range mails.Locales("") {
-						m, err := mails.Render(message.RenderRequest{Locale: locale, Notify: notify, Data: data})
-						if err != nil {
-							t.Fatal(err)
-						}
-						all = append(all, pastedMessage{one, m.Text, letters},
-							pastedMessage{one, m.Subject + "\n" + m.Text, letters})
-					}
-				}
-				for _, locale := range texts.Locales("") {
-					m, err := texts.Render(message.RenderRequest{Locale: locale, Data: data})
+	for _, one := range []string{pagetest.Code, pagetest.LongCode, "4829137650", pagetest.Letters} {
+		paste := func(text string) { all = append(all, pastedMessage{one, text, one == pagetest.Letters}) }
+		for _, minutes := range []int{1, 10, 1440} {
+			data := message.Data{App: "Shop", Code: one, Minutes: minutes, Purpose: "sign in", Support: "S-Q2HK",
+				Home: "https://shop.example/"}
+			for _, notify := range []message.NotifyMode{message.NotifyPrivate, message.NotifyGlance} {
+				for _, locale := range mails.Locales("") {
+					m, err := mails.Render(message.RenderRequest{Locale: locale, Notify: notify, Data: data})
 					if err != nil {
 						t.Fatal(err)
 					}
-					all = append(all, pastedMessage{one, m.Text, letters})
+					paste(m.Text)
+					paste(m.Subject + "\n" + m.Text)
 				}
+			}
+			for _, locale := range texts.Locales("") {
+				m, err := texts.Render(message.RenderRequest{Locale: locale, Data: data})
+				if err != nil {
+					t.Fatal(err)
+				}
+				paste(m.Text)
 			}
 		}
 	}

@@ -61,8 +61,7 @@ func impatientPeople(t *testing.T, browser context.Context, kind string) {
 		_, _ = io.WriteString(w,
 			`<!doctype html><html lang="en"><script type="module">import { people } from '/people.js'; window.people = people</script>`)
 	})
-	mux.HandleFunc("GET /people.js",
-		func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "testdata/people.js") })
+	mux.HandleFunc("GET /people.js", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "testdata/people.js") })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if i, err := strconv.Atoi(r.Header.Get("X-World")); err == nil && i < len(worlds) {
 			worlds[i].ServeHTTP(w, r)
@@ -127,8 +126,7 @@ func (s *timetable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	codes := s.world.Codes
 	if seed := r.Header.Get("X-Seed"); seed != s.seed {
-		s.seed, s.began, s.jar, s.sends, s.known = seed, s.world.Now(), map[string]*http.Cookie{}, codes.Sends(),
-			codes.Verifications()
+		s.seed, s.began, s.jar, s.sends, s.known = seed, s.world.Now(), map[string]*http.Cookie{}, codes.Sends(), codes.Verifications()
 	}
 	now, _ := strconv.Atoi(r.Header.Get("X-Now"))
 	s.world.Advance(s.began.Add(time.Duration(now) * time.Microsecond).Sub(s.world.Now()))

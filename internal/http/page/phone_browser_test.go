@@ -31,8 +31,7 @@ func numbersWhileTheyAreTyped(t *testing.T, browser context.Context) {
 	b.jump(2*time.Second, 2*time.Second)
 	b.await("a look", func() bool { return len(w.Log.String()) > before })
 	b.keys("2345")
-	b.until(
-		`document.querySelector('#phone').value.replaceAll(' ', '') === '01512345' && document.querySelector('#by-sms').checked`)
+	b.until(`document.querySelector('#phone').value.replaceAll(' ', '') === '01512345' && document.querySelector('#by-sms').checked`)
 	for _, c := range []struct{ typed, shown, country string }{
 		{"03023125000", "030 23125000", "DE"},
 		{"0151 234 567 89", "01512 3456789", "DE"},
@@ -53,13 +52,11 @@ func numbersWhileTheyAreTyped(t *testing.T, browser context.Context) {
 		b.until(fmt.Sprintf(`document.querySelector('#phone').value === %q`, c.shown))
 		b.until(fmt.Sprintf(`document.querySelector('#country').value === %q`, c.country))
 	}
-	b.clear("phone")
-	b.keys("015123456789")
+	b.fills("phone", "015123456789")
 	b.until(`document.querySelector('#phone').value === '01512 3456789'`)
 	b.run(`document.querySelector('#phone').setSelectionRange(3, 3)`)
 	b.keys("9") // mended in the middle: nothing jumps
-	b.until(
-		`document.querySelector('#phone').value === '015912 3456789' && document.querySelector('#phone').selectionStart === 4`)
+	b.until(`document.querySelector('#phone').value === '015912 3456789' && document.querySelector('#phone').selectionStart === 4`)
 }
 
 // messages stands in for a browser that reads text messages (WebOTP).
@@ -97,8 +94,7 @@ func aCodeFromATextMessage(t *testing.T, browser context.Context) {
 		b.click(".change")
 		b.card("ask")
 		b.click("#by-sms")
-		b.clear("phone")
-		b.keys(pagetest.Number)
+		b.fills("phone", pagetest.Number)
 		b.click("#send")
 		b.card("code", "+49")
 		b.until(`waits.length === 1 && waits[0].transport === 'sms'`)
@@ -108,9 +104,7 @@ func aCodeFromATextMessage(t *testing.T, browser context.Context) {
 		b.run(`waits[0].came('111111')`)
 		b.card("code", "That code is wrong. 4 tries left.")
 		b.until(`waits.length === 2`)
-		b.focus("code")
-		b.keys(pagetest.Code)
-		b.card("approved", "Number confirmed")
+		b.getsIn("Number confirmed")
 		b.until(`waits[1].signal.aborted`)
 	}
 }

@@ -42,13 +42,8 @@ func TestChromiumProvesAnAddress(t *testing.T) {
 	defer end()
 	ctx, cancel := context.WithTimeout(ctx, servertest.Patience)
 	defer cancel()
-	do := func(steps ...chromedp.Action[chromedp.Void]) {
-		t.Helper()
-		if _, err := chromedp.Run(ctx, chromedp.Steps(steps...)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	do(chromedp.Navigate(p.URL))
+	b := &tab{T: t, ctx: ctx, world: p.World, root: "document"}
+	b.visit("")
 	version, err := chromedp.CallBrowser(ctx, browser.GetVersion, cdp.Empty{})
 	if err != nil {
 		t.Fatal(err)
@@ -74,14 +69,11 @@ func TestChromiumProvesAnAddress(t *testing.T) {
 	}
 	const tokenSent = 10
 	for got := 0; got != tokenSent; { // on a busy machine Chromium gives up, or never begins: then the person comes again
-		do(chromedp.Navigate(p.URL))
-		servertest.Await(t, "the nonce given back", func() bool {
-			nonce, err := chromedp.Run(ctx,
-				chromedp.Evaluate[string](`document.querySelector("[name=evt]").getAttribute("nonce")`))
-			return err == nil && nonce != ""
-		})
+		b.visit("")
+		b.until(`document.querySelector("[name=evt]").getAttribute("nonce")`) // it was given back
 		sum, n := flows()
-		do(chromedp.Click("#to"), chromedp.KeyEvent(evptest.Address), chromedp.KeyEvent("\t"))
+		b.click("#to")
+		b.keys(evptest.Address + "\t")
 		tick, late := time.NewTicker(glance), time.Now().Add(servertest.Patience/10)
 		for time.Now().Before(late) {
 			if now, ended := flows(); ended > n {
@@ -95,7 +87,7 @@ func TestChromiumProvesAnAddress(t *testing.T) {
 			t.Logf("Chromium got no token: result %d; it asked for %v", got, p.provider.Seen())
 		}
 	}
-	do(chromedp.Click("#send"), chromedp.WaitVisible(`#card[data-kind="approved"]`))
-	servertest.Same(t, "codes that were sent", p.Codes.Sends(), 0)
-	servertest.Same(t, "asks for a code", len(p.Codes.Asks()), 0)
+	b.click("#send")
+	b.card("approved")
+	is(t, len(p.Codes.Asks()), 0)
 }

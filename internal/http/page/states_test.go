@@ -3,7 +3,6 @@ package page_test
 import (
 	"context"
 	"encoding/json"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -146,8 +145,7 @@ func theMainCards(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	main := strings.Fields(`ask code-counting code-wrong enough-hour failed expired away approved phone-ask-choice
 		widget-ask widget-code widget-enough-hour widget-approved widget-phone-ask`)
 	pages := slices.DeleteFunc(pagetest.States(), func(s pagetest.State) bool { return !slices.Contains(main, s.Name) })
-	widgets := slices.DeleteFunc(pagetest.WidgetStates(),
-		func(s pagetest.WidgetState) bool { return !slices.Contains(main, s.Name) })
+	widgets := slices.DeleteFunc(pagetest.WidgetStates(), func(s pagetest.WidgetState) bool { return !slices.Contains(main, s.Name) })
 	is(t, len(pages)+len(widgets), len(main))
 	everyCard(open(t, browser, world(t), pagetest.Look{}), engine, pages, widgets, "en")
 }
@@ -177,8 +175,7 @@ func (b *tab) accessible(engine *pagetest.Axe, name string, look pagetest.Look, 
 }
 
 var (
-	spoken = regexp.MustCompile(
-		`(?:data-say|data-title|aria-label|data-text|data-short|data-long)="[^"]*"`)
+	spoken     = regexp.MustCompile(`(?:data-say|data-title|aria-label|data-text|data-short|data-long)="[^"]*"`)
 	aboutMails = regexp.MustCompile(`(?i)mail|inbox|spam|address|@|邮|信箱|来信|地址|封`)
 	// the last is a title in the language of the request
 	names = regexp.MustCompile(
@@ -226,7 +223,6 @@ const drawing = `(async (cases) => {
   const { draw, pick, cards, phones: numbers, Moment } = window.widget, { mails, phones } = await import('/static/widget/words.en.js');
   const words = { email: mails, sms: { ...mails, ...phones } };
   const windows = { minute: 60, hour: 3600, day: 86400 };
-  const notes = { wrong: 'wrong', many: 'many', away: 'away', required: 'required', foreign: 'foreign', length: 'length' };
   const parts = { help: 'details.help', rules: '.rules', instead: '.instead', forget: '[data-act="forget"]', last: '[data-act="code"]' };
   const differ = [];
   for (const { name, state, card } of cases) {
@@ -246,7 +242,7 @@ const drawing = `(async (cases) => {
       attempts_remaining: tries, purpose_title: state.title, code_format: { length: 6, alphabet: 'digits' }, send: { id: 's', status: state.send, number: state.number ?? 1, counts: state.counts ?? false },
     };
     const drawn = draw(words, {
-      view, quota, channel, refused: state.refused, note: state.note && { kind: notes[state.note] }, screen: state.screen, known: state.known,
+      view, quota, channel, refused: state.refused, note: state.note && { kind: state.note }, screen: state.screen, known: state.known,
       channels: ['email', 'sms'], moment: new Moment(), pick, cards, phones: numbers, country: 'DE', countries: [], to: 'ana@example.com', proof: 'a.b.c',
     });
     const text = (keys) => keys.split(' ').map((key) => !key ? '' : w[key].one ? w[key][tries === 1 ? 'one' : 'other'].replace('{n}', tries) : w[key].replace('{n}', 6)).join(w.Separator);
@@ -285,58 +281,20 @@ const rounded = `(async () => {
     .map(([wait, want]) => [shown(wait), want]).filter(([got, want]) => got !== want).map(String);
 })()`
 
-// withScript is files with a script of a test, all.js.
-type withScript struct {
-	fs.FS
-	all string
-}
-
-func (w withScript) ReadFile(name string) ([]byte, error) {
-	if name == "all.js" {
-		return []byte(w.all), nil
-	}
-	return fs.ReadFile(w.FS, name)
-}
-
 // theTableOfCards is drawn by the widget as by the server (cases_test.go).
 func theTableOfCards(t *testing.T, browser context.Context) {
-	cases, err := os.ReadFile("testdata/cards.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	b := visiting(t, browser, world(t))
-	script, err := pagetest.Bundle(withScript{os.DirFS("../../../web"), `
-		import { draw } from './widget/draw.js';
-		import { cards, pick } from './widget/code.js';
-		import * as numbers from './widget/phones.js';
-		import { clock, Moment, put } from './static/time.js';
-		import { codeIn, slipIn } from './static/code.js';
-		window.widget = { draw, pick, cards, phones: numbers, put, codeIn, slipIn, clock, Moment };`}, "all.js", true)
+	script, err := pagetest.Bundle(os.DirFS("../../.."), "internal/http/page/testdata/widget.js", true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.run("(() => { const SENDCODE = {};\n" + strings.ReplaceAll(string(script), "import.meta.url",
-		"location.href") + "\n})()")
-	if got := eval[string](b,
-		`widget.put('a {c}. {c}, {n}.{x}', { c: '7:34 p. m.', n: 0 })`); got != "a 7:34 p. m. 7:34 p. m., 0.{x}" {
-		t.Errorf("a time that ends with a dot: %q", got)
-	}
+	b.run("(() => { const SENDCODE = {};\n" + strings.ReplaceAll(string(script), "import.meta.url", "location.href") + "\n})()")
+	// a time may end with a dot
+	is(t, eval[string](b, `widget.put('a {c}. {c}, {n}.{x}', { c: '7:34 p. m.', n: 0 })`), "a 7:34 p. m. 7:34 p. m., 0.{x}")
 	const clocks = `((m) => { m.wall = Date.UTC(2026, 0, 1, 12, 49); return [60_000, 61_400, 63_000].map((ms) => /:(\d\d)/.exec(widget.clock(m, ms, 'en', 'up'))[1]).join() })(new widget.Moment())`
-	if got := eval[string](b, clocks); got != "50,50,51" { // what the way of an answer took is no minute
-		t.Errorf("the ends of waits are told as minutes %s", got)
-	}
+	is(t, eval[string](b, clocks), "50,50,51") // what the way of an answer took is no minute
 	if got := eval[string](b, `widget.clock(new widget.Moment(), 5e8, 'en')`); strings.Contains(got, " ") {
 		t.Errorf("a line can end within %q", got)
-	}
-	if wrong := eval[[]string](b, rounded); len(wrong) > 0 {
-		t.Errorf("from rounded waits is reckoned: %q", wrong)
-	}
-	typed, err := os.ReadFile("../../codes/code/testdata/typed.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if wrong := eval[[]string](b, string(typed)+misread); len(wrong) > 0 {
-		t.Errorf("of typed texts something else is made: %q", wrong)
 	}
 	messages, err := json.Marshal(ourMessages(t))
 	if err != nil {
@@ -344,10 +302,14 @@ func theTableOfCards(t *testing.T, browser context.Context) {
 	}
 	// A field makes spaces of the ends of lines, and takes 1000 characters.
 	const unread = `.filter((m) => widget.codeIn(m.Text.replaceAll('\n', ' ').slice(0, 1000), m.Code.length, m.Letters) !== m.Code).map((m) => m.Text)`
-	for _, text := range eval[[]string](b, string(messages)+unread) {
-		t.Errorf("no code is read in\n%s", text)
-	}
-	for _, differs := range eval[[]string](b, `(`+drawing+`)(`+string(cases)+`)`) {
-		t.Error(differs)
+	for what, wrong := range map[string]string{
+		"from a rounded wait is reckoned":          rounded,
+		"something else is made of a typed text":   read(t, "../../codes/code/testdata/typed.json") + misread,
+		"no code is read in a message":             string(messages) + unread,
+		"a card is not that of the server's table": `(` + drawing + `)(` + read(t, "testdata/cards.json") + `)`,
+	} {
+		for _, one := range eval[[]string](b, wrong) {
+			t.Errorf("%s: %s", what, one)
+		}
 	}
 }

@@ -1,15 +1,14 @@
 package page
 
 import (
-	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"sendcode/internal/base/recipient"
-	"sendcode/web"
 )
 
 // The page's texts in English.
@@ -18,18 +17,10 @@ var english = wordsByLanguage()["en"][recipient.Email]
 // Every reason for which an address or a number is refused has words, but for those that mean no
 // more than "not an address". There are words for no other reason.
 func TestEveryReasonOfABadRecipientHasWords(t *testing.T) {
-	ofMails := []string{
-		"encoding", "unknown_channel", "comment", "display_name", "domain_incomplete", "full_width_character",
-		"invalid_domain", "ip_literal",
-		"local_part_too_long", "misplaced_dot", "no_at_sign", "no_domain", "no_local_part", "quoted_local_part",
-		"several_addresses", "space",
-	}
-	ofNone := []string{
-		"encoding", "invalid_character", "unknown_channel", "no_country_code", "invalid_number", "too_short",
-		"number_not_allowed",
-	}
-	numbers := slices.DeleteFunc(recipient.Reasons(),
-		func(reason string) bool { return slices.Contains(ofMails, reason) })
+	ofMails := strings.Fields(`encoding unknown_channel comment display_name domain_incomplete full_width_character invalid_domain
+		ip_literal local_part_too_long misplaced_dot no_at_sign no_domain no_local_part quoted_local_part several_addresses space`)
+	ofNone := strings.Fields(`encoding invalid_character unknown_channel no_country_code invalid_number too_short number_not_allowed`)
+	numbers := slices.DeleteFunc(recipient.Reasons(), func(reason string) bool { return slices.Contains(ofMails, reason) })
 	for lang, spoken := range wordsByLanguage() {
 		// reasons; those of them that need no words
 		for channel, of := range map[recipient.Channel]struct{ said, none []string }{
@@ -51,29 +42,39 @@ func TestEveryReasonOfABadRecipientHasWords(t *testing.T) {
 	}
 }
 
+// filesLike returns the files of a pattern by name, but for tests.
+func filesLike(t *testing.T, pattern string) map[string]string {
+	t.Helper()
+	names, _ := filepath.Glob(pattern)
+	all := map[string]string{}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(name, "_test.go") {
+			all[name] = string(text)
+		}
+	}
+	return all
+}
+
 // Every text that the page's code, its templates or the widget's scripts name is there: another one
 // would be shown as nothing, or as "undefined".
 func TestTheTextsThatAreNamedExist(t *testing.T) {
-	script, own := regexp.MustCompile(`\b(?:w|words|words\.sms|this\.#w)\??\.([A-Z]\w*)`),
-		regexp.MustCompile(`[^+]"([A-Z][A-Za-z]+)"`)
-	for _, c := range []struct {
-		files   fs.FS
-		pattern string
-		names   *regexp.Regexp
-		least   int
+	script := regexp.MustCompile(`\b(?:w|words|words\.sms|this\.#w)\??\.([A-Z]\w*)`)
+	for pattern, c := range map[string]struct {
+		names *regexp.Regexp
+		least int
 	}{
-		{os.DirFS("."), "*.go", own, 100}, {web.FS, "page/*.html", regexp.MustCompile(`\.T\.(\w+)`), 20},
-		{os.DirFS("../../../web"), "static/*.js", script, 4}, {os.DirFS("../../../web"), "widget/*.js", script, 50},
+		"*.go":                     {regexp.MustCompile(`[^+]"([A-Z][A-Za-z]+)"`), 100},
+		"../../../web/page/*.html": {regexp.MustCompile(`\.T\.(\w+)`), 20},
+		"../../../web/static/*.js": {script, 4},
+		"../../../web/widget/*.js": {script, 50},
 	} {
-		names, _ := fs.Glob(c.files, c.pattern)
 		seen := 0
-		for _, name := range slices.DeleteFunc(names,
-			func(name string) bool { return strings.HasSuffix(name, "_test.go") }) {
-			text, err := fs.ReadFile(c.files, name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, found := range c.names.FindAllStringSubmatch(string(text), -1) {
+		for name, text := range filesLike(t, pattern) {
+			for _, found := range c.names.FindAllStringSubmatch(text, -1) {
 				seen++
 				is := func(end string) bool { _, ok := english[found[1]+end]; return ok }
 				if !is("") && !is(".other") && !is("In") &&
@@ -83,7 +84,7 @@ func TestTheTextsThatAreNamedExist(t *testing.T) {
 			}
 		}
 		if seen < c.least {
-			t.Errorf("%s: only %d names", c.pattern, seen)
+			t.Errorf("%s: only %d names", pattern, seen)
 		}
 	}
 }
@@ -93,19 +94,9 @@ func TestTheTextsThatAreNamedExist(t *testing.T) {
 // That both say the same in each state is theTableOfCards's.
 func TestASentenceStandsOnce(t *testing.T) {
 	var code strings.Builder
-	for _, c := range []struct {
-		files   fs.FS
-		pattern string
-	}{{os.DirFS("."), "*.go"}, {web.FS, "page/*.html"}, {os.DirFS("../../../web"), "static/*.js"},
-		{os.DirFS("../../../web"), "widget/*.js"}} {
-		names, _ := fs.Glob(c.files, c.pattern)
-		for _, name := range slices.DeleteFunc(names,
-			func(name string) bool { return strings.HasSuffix(name, "_test.go") }) {
-			text, err := fs.ReadFile(c.files, name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			code.Write(text)
+	for _, pattern := range []string{"*.go", "../../../web/page/*.html", "../../../web/static/*.js", "../../../web/widget/*.js"} {
+		for _, text := range filesLike(t, pattern) {
+			code.WriteString(text)
 		}
 	}
 	for lang, spoken := range wordsByLanguage() {

@@ -3,9 +3,6 @@ package page_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +11,6 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"sendcode/internal/http/page"
 	"sendcode/internal/http/page/pagetest"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -36,14 +32,6 @@ func accepting(t *testing.T, rules ...quota.Rule) *pagetest.World {
 	return w
 }
 
-// sent is a running world where a code was sent to its visitor a moment ago.
-func sent(t *testing.T) *pagetest.World {
-	t.Helper()
-	w := accepting(t)
-	post(t, w, "", "send", "to", pagetest.Address)
-	return w
-}
-
 // onItsWay is a running world whose visitor's code waits at the mail server.
 func onItsWay(t *testing.T) *pagetest.World {
 	t.Helper()
@@ -59,12 +47,11 @@ func every(window time.Duration) quota.Rule {
 
 // onPageAndWidget runs a test in a tab that shows the page and in another that shows a widget, each
 // at its first card and in a world of its own.
-func onPageAndWidget(t *testing.T, browser context.Context, make func(*testing.T) *pagetest.World, test func(b *tab)) {
+func onPageAndWidget(t *testing.T, browser context.Context, make func(*testing.T, ...quota.Rule) *pagetest.World,
+	test func(b *tab)) {
 	t.Run("page", func(t *testing.T) { test(visiting(t, browser, make(t))) })
 	t.Run("widget", func(t *testing.T) { test(embedded(t, browser, make(t), pagetest.Look{}, tag(""))) })
 }
-
-func acceptingAll(t *testing.T) *pagetest.World { t.Helper(); return accepting(t) }
 
 // theWholeWay goes by keyboard alone. What is pasted in excess is mended by a deletion.
 func theWholeWay(t *testing.T, browser context.Context) {
@@ -100,7 +87,7 @@ func theWholeWay(t *testing.T, browser context.Context) {
 // next key or by a message that is pasted over them. What was wrong is asked for anew once another
 // message was sent, which may have another code.
 func wrongCodes(t *testing.T, browser context.Context) {
-	onPageAndWidget(t, browser, acceptingAll, typesWrongCodes)
+	onPageAndWidget(t, browser, accepting, typesWrongCodes)
 }
 
 func typesWrongCodes(b *tab) {
@@ -145,8 +132,7 @@ func typesWrongCodes(b *tab) {
 	again("That code is wrong. 4 tr", func() { b.keys("111114") }) // and costs nothing
 	b.keys(kb.Enter)                                               // out of habit
 	tries(4)
-	b.clear("code")
-	b.keys("111113") // no further press
+	b.fills("code", "111113") // no further press
 	tries(3)
 	b.paste("1111137") // too long
 	b.keys(kb.Enter)
@@ -159,8 +145,7 @@ func typesWrongCodes(b *tab) {
 	b.ready()
 	b.click("#again")
 	b.card("code", "Send again in 0:")
-	b.clear("code")
-	b.keys("111114") // the first one
+	b.fills("code", "111114") // the first one
 	tries(2)
 	b.keys("2222225" + kb.Enter) // a seventh digit comes while the sixth is answered, or is too short a code
 	b.await("the fourth answer", func() bool { return b.world.Codes.Checks() == 4 })
@@ -168,8 +153,7 @@ func typesWrongCodes(b *tab) {
 	b.rest(longer)
 	is(b, b.world.Codes.Checks(), 4)
 	b.run(`freeze()`)
-	b.clear("code")
-	b.keys("333333")
+	b.fills("code", "333333")
 	b.card("ended", "Too many wrong codes", "You can have a new one sent to a•••@example.com", "Send a new code in 0:")
 	b.focused("heading")
 	b.says("Too many wrong codes. ")
@@ -181,7 +165,7 @@ func typesWrongCodes(b *tab) {
 // nothing, and one after it sends. That the request is under way is said, and what is pasted
 // meanwhile is checked then; which texts have a code is in theTableOfCards.
 func theCountdownRunsOut(t *testing.T, browser context.Context) {
-	still := func(t *testing.T) *pagetest.World { // its clock moves by hand
+	still := func(t *testing.T, _ ...quota.Rule) *pagetest.World { // its clock moves by hand
 		w := world(t, every(3*time.Minute), quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})
 		w.Codes.Immediately = store.Sent
 		return w
@@ -199,8 +183,7 @@ func countsDown(b *tab) {
 	const timer = `[role=timer]`
 	shows := func(told, button string) {
 		b.Helper()
-		b.until(b.q("#"+eval[string](b, b.q("#again")+`.getAttribute('aria-describedby')`)) +
-			fmt.Sprintf(`.textContent === %q`, told))
+		b.until(b.q("#"+eval[string](b, b.q("#again")+`.getAttribute('aria-describedby')`)) + fmt.Sprintf(`.textContent === %q`, told))
 		b.until(b.q("#again") + fmt.Sprintf(`.innerText.replace(/\s+/g, ' ').trim() === %q`, button))
 	}
 	pass := func(d time.Duration) { // nothing is asked meanwhile
@@ -285,12 +268,12 @@ func aPressIsNotLost(t *testing.T, browser context.Context) {
 // clock stands still. A code that was typed meanwhile is checked once, when the connection is back,
 // even if the first request then fails.
 func offline(t *testing.T, browser context.Context) {
-	onPageAndWidget(t, browser, acceptingAll, losesItsConnection)
+	onPageAndWidget(t, browser, accepting, losesItsConnection)
 }
 
 // aChangeOfClocks: a time of the day misleads beyond it, so a code's life is counted down.
 func aChangeOfClocks(t *testing.T, browser context.Context) {
-	onPageAndWidget(t, browser, acceptingAll, func(b *tab) {
+	onPageAndWidget(t, browser, accepting, func(b *tab) {
 		b.card("ask")
 		b.run(`Date.prototype.getTimezoneOffset = function () { return this - Date.now() > 60_000 ? 300 : 240 }`)
 		b.asked(pagetest.Address)
@@ -300,17 +283,11 @@ func aChangeOfClocks(t *testing.T, browser context.Context) {
 	})
 }
 
-// lose disconnects a tab, and waits until it says so; back connects it again.
+// lose disconnects a tab, and waits until it says so.
 func (b *tab) lose() {
 	b.Helper()
 	b.do(pagetest.Offline(true))
 	b.until(b.q("#offline") + `.innerText.startsWith("You're offline.")`)
-}
-
-func (b *tab) back() {
-	b.Helper()
-	b.do(pagetest.Offline(false))
-	b.until(b.q("#offline") + `.hidden`)
 }
 
 // longer than a code waits for more digits, or its last request for the next.
@@ -347,8 +324,7 @@ func losesItsConnection(b *tab) {
 	lost := func(to string) {
 		b.Helper()
 		b.lose()
-		b.clear("to")
-		b.keys(to + kb.Enter)
+		b.fills("to", to+kb.Enter)
 		b.until(b.q("#send:not([aria-disabled])") + ` && ` + b.q("#offline") + `.innerText.includes("We'll continue")`)
 		b.until(`said.at(-1)?.startsWith("You're offline.")`)
 	}
@@ -363,8 +339,7 @@ func losesItsConnection(b *tab) {
 	b.card("code", "a•••@example.com", "Send again in 0:")
 	before := b.left()
 	b.answersAfterItIsLost()
-	b.focus("code")
-	b.keys("111111")
+	b.types("code", "111111")
 	b.says("You're offline.")
 	b.jump(30*time.Second, 0)
 	if after := b.left(); after > before-29 { // the clocks' own milliseconds may begin at another moment
@@ -380,7 +355,8 @@ func losesItsConnection(b *tab) {
 		window.fetch = connected;
 		return Promise.reject(new TypeError('not connected yet'));
 	}`)
-	b.back()
+	b.do(pagetest.Offline(false))
+	b.until(b.q("#offline") + `.hidden`)
 	b.until(`said.includes("You're back online.")`)
 	b.card("code", "That code is wrong. 4 tries left.")
 	is(b, codes.Checks(), 1)
@@ -392,8 +368,7 @@ func losesItsConnection(b *tab) {
 	b.until(b.q("#card") + `.dataset.rev !== 'another'`) // the card that comes submits nothing by itself
 	is(b, b.value("#code"), pagetest.Code[:5])
 	is(b, codes.Checks(), 1)
-	b.focus("code")
-	b.keys(pagetest.Code[5:])
+	b.types("code", pagetest.Code[5:])
 	b.card("approved")
 	is(b, codes.Checks(), 2)
 	is(b, len(codes.Asks()), 1)
@@ -413,8 +388,7 @@ func anOutage(t *testing.T, browser context.Context) {
 	w.Codes.SetDown(false)
 	b.card("code", "On its way") // without a press
 	w.Codes.SetDown(true)
-	b.focus("code")
-	b.keys("48")
+	b.types("code", "48")
 	failures := func() int { return strings.Count(w.Log.String(), `"status":503`) }
 	before := failures()
 	b.await("two looks that failed", func() bool { // the first one has then been taken in
@@ -432,15 +406,13 @@ func anOutage(t *testing.T, browser context.Context) {
 	b.run(looks)
 	b.card("code", "It may still arrive")
 	w.Codes.SetDown(true)
-	b.clear("code")
-	b.keys(pagetest.Code)
+	b.fills("code", pagetest.Code)
 	b.card("away")
 	w.Codes.SetDown(false)
 	b.run(looks)
 	b.card("code", "this didn't work")
 	b.do(pagetest.Offline(true))
-	b.run(`window.real = fetch`,
-		`window.fetch = (...all) => real(...all).catch((e) => { window.failed = true; throw e })`, shown)
+	b.run(`window.real = fetch`, `window.fetch = (...all) => real(...all).catch((e) => { window.failed = true; throw e })`, shown)
 	b.until(`window.failed`)
 	w.Codes.SetDown(true)
 	b.do(pagetest.Offline(false))
@@ -448,15 +420,14 @@ func anOutage(t *testing.T, browser context.Context) {
 	w.Codes.SetDown(false)
 	b.run(looks)
 	b.card("code")
-	b.focus("code")
-	b.keys(pagetest.Code + kb.Enter)
+	b.types("code", pagetest.Code+kb.Enter)
 	b.card("approved")
 }
 
 // aBounceChangesTheCard: what a provider reports of this very send is on its card within five
 // seconds.
 func aBounceChangesTheCard(t *testing.T, browser context.Context) {
-	onPageAndWidget(t, browser, acceptingAll, func(b *tab) {
+	onPageAndWidget(t, browser, accepting, func(b *tab) {
 		b.world.Codes.ExpectReports()
 		b.asked(pagetest.Address)
 		b.card("code", "Check your mail")
@@ -494,14 +465,10 @@ func backAndForwardShowTheTruth(t *testing.T, browser context.Context) {
 // withoutScripts a person waits, enters the code and gets back to the app; what each form leads to
 // is in TestAPersonWithoutScriptsGetsInWithFormsAlone.
 func withoutScripts(t *testing.T, browser context.Context) {
-	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, r.URL.RequestURI())
-	}))
-	t.Cleanup(app.Close)
 	w := accepting(t)
-	w.Also(page.AppPage{App: "news", Title: "The News", ReturnURLs: []string{app.URL + "/in"}})
+	in := returning(t, w)
 	b := open(t, browser, w, pagetest.Look{NoScript: true})
-	b.visit("?app=news&return_url=" + app.URL + "/in")
+	b.visit("?app=news&return_url=" + in)
 	leave := func(act func()) { // and wait for the page that follows
 		b.run(`window.left = true`)
 		act()
@@ -516,7 +483,7 @@ func withoutScripts(t *testing.T, browser context.Context) {
 	b.nothingKept()
 	is(t, w.Codes.Sends(), 1)
 	leave(func() { b.click("#card .button") })
-	is(t, eval[string](b, `location.origin + document.body.innerText`), app.URL+"/in?reference=news%26verification-1")
+	is(t, eval[string](b, `location.origin + document.body.innerText`), in+"?reference=news%26verification-1")
 }
 
 // lettersThroughAnInputMethod are checked once the input method, with which Chinese is written, has
