@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sendcode/internal/base/brand"
+	"sendcode/internal/kit/servertest"
 )
 
 // Whatever the accent is, its text can be read on every surface, and text on it too; one that can
@@ -33,13 +34,9 @@ func TestColoursCanBeRead(t *testing.T) {
 			}
 		}
 	}
-	if got := brand.New("", "#1f5fd1", "").Light.Accent; got != "#1f5fd1" {
-		t.Errorf("an accent that can be read became %s", got)
-	}
+	servertest.Same(t, "an accent that can be read", brand.New("", "#1f5fd1", "").Light.Accent, "#1f5fd1")
 	// as Chromium gives oklch(from #0f766e max(l, 0.74) c h): the page's text in the accent
-	if got := brand.New("", "#0f766e", "").Dark.Accent; got != "#65bdb3" {
-		t.Errorf("on dark #0f766e became %s", got)
-	}
+	servertest.Same(t, "#0f766e on dark", brand.New("", "#0f766e", "").Dark.Accent, "#65bdb3")
 	if got := brand.New("", "", "").Light; got != (brand.Palette{}) || (brand.Brand{}).StyleSheet() != "" {
 		t.Errorf("without an accent there is %v", got)
 	}
@@ -47,9 +44,7 @@ func TestColoursCanBeRead(t *testing.T) {
 
 func TestCheckAccent(t *testing.T) {
 	for _, good := range []string{"#1f5fd1", "#FFFFFF"} {
-		if problem := brand.AccentProblem(good); problem != "" {
-			t.Errorf("%s: %s", good, problem)
-		}
+		servertest.Same(t, good, brand.AccentProblem(good), "")
 	}
 	for _, bad := range []string{"", "#", "red", "#fff", "#12345g", "1f5fd1#", "#1f5fd1;", "#+1f5fd"} {
 		if brand.AccentProblem(bad) == "" {

@@ -19,8 +19,7 @@ type historyRun struct {
 
 func newRun() *historyRun {
 	return &historyRun{start: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), History: history.History{
-		Rules: []history.Rule{{Name: "minute", Limit: 1, Window: time.Minute},
-			{Name: "hour", Limit: 3, Window: time.Hour}},
+		Rules: []history.Rule{{Name: "minute", Limit: 1, Window: time.Minute}, {Name: "hour", Limit: 3, Window: time.Hour}},
 	}}
 }
 
@@ -59,16 +58,14 @@ func (r *historyRun) send(n int, at time.Duration) *history.Request {
 }
 
 func (r *historyRun) mail(n int, at time.Duration, code string) {
-	r.Messages = append(r.Messages, history.Message{Recipient: "ana", Code: code, ID: fmt.Sprintf("s%d@localhost", n),
-		At: r.start.Add(at)})
+	r.Messages = append(r.Messages, history.Message{Recipient: "ana", Code: code, ID: fmt.Sprintf("s%d@localhost", n), At: r.start.Add(at)})
 }
 
 func (r *historyRun) refuse(at, wait time.Duration) *history.Request {
 	seconds := int((wait + time.Second - 1) / time.Second)
-	q := r.add(history.Send, at, 429,
-		fmt.Sprintf(
-			`{"type":"https://codes.example/problems/quota-exceeded","blocked_by":"minute","retry_after":%d,"retry_after_ms":%d,"quota":%s}`,
-			seconds, wait.Milliseconds(), r.quota(at)))
+	q := r.add(history.Send, at, 429, fmt.Sprintf(
+		`{"type":"https://codes.example/problems/quota-exceeded","blocked_by":"minute","retry_after":%d,"retry_after_ms":%d,"quota":%s}`,
+		seconds, wait.Milliseconds(), r.quota(at)))
 	q.Header.Set("Retry-After", fmt.Sprint(seconds))
 	return q
 }
@@ -140,51 +137,42 @@ func unanswered(written time.Duration) *historyRun {
 	r.add(history.Send, lost, 0, "").End = r.start.Add(lost + 2*time.Second)
 	r.mail(9, lost+3*time.Second, "333333")
 	r.send(5, lost+time.Minute)
-	r.add(history.Look, 3*time.Hour, 200,
-		fmt.Sprintf(`{"sends":[{"id":"s9","status":"sent","at":%q},{"id":"s5","status":"sent"}]}`,
-			r.start.Add(lost+written).Format(time.RFC3339Nano)))
+	r.add(history.Look, 3*time.Hour, 200, fmt.Sprintf(`{"sends":[{"id":"s9","status":"sent","at":%q},{"id":"s5","status":"sent"}]}`,
+		r.start.Add(lost+written).Format(time.RFC3339Nano)))
 	return r
 }
 
 func TestCorrectHistoriesPass(t *testing.T) {
-	for name, r := range map[string]*historyRun{
-		"ordinary": ordinary(),
-		"a failure gives its place back": func() *historyRun {
-			r := newRun()
+	for name, c := range map[string]struct {
+		from func() *historyRun
+		more func(r *historyRun)
+	}{
+		"ordinary": {ordinary, func(*historyRun) {}},
+		"a failure gives its place back": {newRun, func(r *historyRun) {
 			r.send(1, 0)
 			r.Messages, r.sent = nil, nil
 			r.outcomes(10*time.Second, "failed")
 			r.look(20 * time.Second)
 			r.send(2, 30*time.Second)
-			return r
-		}(),
-		"a wait from a slow database": func() *historyRun {
-			r := rebuilt()
+		}},
+		"a wait from a slow database": {rebuilt, func(r *historyRun) {
 			r.refuse(2*time.Hour, 30400*time.Millisecond)
 			r.send(6, 2*time.Hour+30*time.Second)
-			return r
-		}(),
-		"a crash doubles, and an answer is lost": func() *historyRun {
-			r := ordinary()
+		}},
+		"a crash doubles, and an answer is lost": {ordinary, func(r *historyRun) {
 			r.mail(2, 2*time.Minute, "111111")
 			r.Crashes = []time.Time{r.start.Add(90 * time.Second)}
 			r.add(history.Send, 2*time.Hour, 0, "")
 			r.mail(9, 2*time.Hour+time.Minute, "333333")
-			return r
-		}(),
-		"a send whose answer is lost is written late": unanswered(900 * time.Millisecond),
-		"a stalled limiter counts a send late": func() *historyRun {
-			r := stalled()
+		}},
+		"a send whose answer is lost is written late": {ordinary, func(r *historyRun) { *r = *unanswered(900 * time.Millisecond) }},
+		"a stalled limiter counts a send late": {stalled, func(r *historyRun) {
 			r.refuse(time.Hour+60200*time.Millisecond, 300*time.Millisecond)
-			return r
-		}(),
-		"a slow send counts from its end": func() *historyRun {
-			r := slow()
+		}},
+		"a slow send counts from its end": {slow, func(r *historyRun) {
 			r.refuse(time.Hour+60200*time.Millisecond, 300*time.Millisecond)
-			return r
-		}(),
-		"an unknown outcome, a repetition, a reset": func() *historyRun {
-			r := newRun()
+		}},
+		"an unknown outcome, a repetition, a reset": {newRun, func(r *historyRun) {
 			r.send(1, 0).Key = "a"
 			r.Messages = nil
 			r.Requests[0].Header.Set("Idempotent-Replayed", "false")
@@ -196,9 +184,10 @@ func TestCorrectHistoriesPass(t *testing.T) {
 			r.look(25 * time.Second)
 			r.send(2, 30*time.Second)
 			r.outcomes(time.Minute, "unknown", "sent")
-			return r
-		}(),
+		}},
 	} {
+		r := c.from()
+		c.more(r)
 		if found, _ := history.Judge(r.History); len(found) > 0 {
 			t.Errorf("%s: %v", name, found)
 		}
@@ -216,27 +205,27 @@ func TestEachViolationIsFound(t *testing.T) {
 			r.add(history.Send, time.Hour+3*time.Second, 0, "")
 			r.mail(9, time.Hour+5*time.Second, "333333")
 		}},
-		"a send after one whose answer is lost": {history.OverPolicy,
-			func(r *historyRun) { *r = *unanswered(1100 * time.Millisecond) }},
-		"no message": {history.Lost, func(r *historyRun) { r.Messages = r.Messages[1:] }},
-		"no message and no outcome": {history.Lost,
-			func(r *historyRun) { r.send(5, 2*time.Hour); r.Messages = r.Messages[:4] }},
-		"called failed, and it came": {history.Lost,
-			func(r *historyRun) { r.outcomes(3*time.Hour, "sent", "failed") }},
-		"the same message twice": {history.Doubled, func(r *historyRun) { r.mail(1, 3*time.Second, "111111") }},
-		"a double that has another code": {history.Doubled,
-			func(r *historyRun) {
-				r.Crashes = []time.Time{r.start.Add(time.Second)}
-				r.mail(1, 3*time.Second, "222222")
-			}},
+		"a send after one whose answer is lost": {history.OverPolicy, func(r *historyRun) { *r = *unanswered(1100 * time.Millisecond) }},
+		"no message":                            {history.Lost, func(r *historyRun) { r.Messages = r.Messages[1:] }},
+		"no message and no outcome": {history.Lost, func(r *historyRun) {
+			r.send(5, 2*time.Hour)
+			r.Messages = r.Messages[:4]
+		}},
+		"called failed, and it came": {history.Lost, func(r *historyRun) { r.outcomes(3*time.Hour, "sent", "failed") }},
+		"the same message twice":     {history.Doubled, func(r *historyRun) { r.mail(1, 3*time.Second, "111111") }},
+		"a double that has another code": {history.Doubled, func(r *historyRun) {
+			r.Crashes = []time.Time{r.start.Add(time.Second)}
+			r.mail(1, 3*time.Second, "222222")
+		}},
 		"a message that no request asked": {history.Doubled, func(r *historyRun) { r.mail(9, 2*time.Hour, "333333") }},
-		"one key, two sends": {history.Doubled,
-			func(r *historyRun) { r.send(5, 3*time.Hour).Key = "k"; r.send(6, 5*time.Hour).Key = "k" }},
-		"waited as told, and refused": {history.Untrue,
-			func(r *historyRun) {
-				r.refuse(2*time.Hour, 30*time.Second)
-				r.refuse(2*time.Hour+31*time.Second, time.Second)
-			}},
+		"one key, two sends": {history.Doubled, func(r *historyRun) {
+			r.send(5, 3*time.Hour).Key = "k"
+			r.send(6, 5*time.Hour).Key = "k"
+		}},
+		"waited as told, and refused": {history.Untrue, func(r *historyRun) {
+			r.refuse(2*time.Hour, 30*time.Second)
+			r.refuse(2*time.Hour+31*time.Second, time.Second)
+		}},
 		"told that it may send, and refused": {history.Untrue,
 			func(r *historyRun) { r.look(3 * time.Hour); r.refuse(3*time.Hour+time.Second, time.Second) }},
 		"refused for longer than a slow send": {history.Untrue, func(r *historyRun) {
@@ -253,11 +242,10 @@ func TestEachViolationIsFound(t *testing.T) {
 			r.refuse(2*time.Hour, 30*time.Second)
 			r.send(6, 2*time.Hour+29300*time.Millisecond)
 		}},
-		"admitted before the wait was over": {history.Untrue,
-			func(r *historyRun) {
-				r.refuse(time.Hour+5*time.Second, 2*time.Hour)
-				r.send(5, 2*time.Hour+time.Minute)
-			}},
+		"admitted before the wait was over": {history.Untrue, func(r *historyRun) {
+			r.refuse(time.Hour+5*time.Second, 2*time.Hour)
+			r.send(5, 2*time.Hour+time.Minute)
+		}},
 		"more left than is true": {history.Untrue,
 			func(r *historyRun) { r.sent = slices.Delete(r.sent, 1, 2); r.look(time.Hour + 30*time.Second) }},
 		"a refusal that costs": {history.Costs, func(r *historyRun) {
@@ -272,14 +260,12 @@ func TestEachViolationIsFound(t *testing.T) {
 			r.look(5*time.Hour + 2*time.Minute)
 		}},
 		"a resend with another code": {history.SameCode, func(r *historyRun) { r.Messages[1].Code = "222222" }},
-		"approved twice": {history.Guessing,
-			func(r *historyRun) { r.check(7*time.Minute, "111111", "approved", true) }},
+		"approved twice":             {history.Guessing, func(r *historyRun) { r.check(7*time.Minute, "111111", "approved", true) }},
 		"a wrong code approved": {history.Guessing, func(r *historyRun) {
 			r.Requests = slices.DeleteFunc(r.Requests, func(q history.Request) bool { return q.Kind == history.Check })
 			r.check(7*time.Minute, "222222", "approved", true)
 		}},
-		"the right code called wrong": {history.Guessing,
-			func(r *historyRun) { r.check(71*time.Second, "111111", "pending", false) }},
+		"the right code called wrong": {history.Guessing, func(r *historyRun) { r.check(71*time.Second, "111111", "pending", false) }},
 		"a sixth try": {history.Guessing, func(r *historyRun) {
 			for i := range 4 {
 				r.check(80*time.Second+time.Duration(i)*time.Second, "222222", "pending", false)
@@ -287,9 +273,8 @@ func TestEachViolationIsFound(t *testing.T) {
 		}},
 		"approved after the last try": {history.Guessing,
 			func(r *historyRun) { r.check(80*time.Second, "222222", "max_attempts_reached", false) }},
-		"a header of its own": {history.Surface,
-			func(r *historyRun) { r.Requests[1].Header.Set("Retry-After", "29") }},
-		"not JSON": {history.Surface, func(r *historyRun) { r.look(time.Second).Body = []byte("<html>") }},
+		"a header of its own": {history.Surface, func(r *historyRun) { r.Requests[1].Header.Set("Retry-After", "29") }},
+		"not JSON":            {history.Surface, func(r *historyRun) { r.look(time.Second).Body = []byte("<html>") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := ordinary()

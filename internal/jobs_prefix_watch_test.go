@@ -53,8 +53,7 @@ func TestPauseStopsWhatWaits(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.Pump(0, 20)
 		r.Sleep(8 * time.Minute)
-		r.Carrier.Fail(&delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial,
-			RetryAfter: 5 * time.Minute})
+		r.Carrier.Fail(&delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, RetryAfter: 5 * time.Minute})
 		a := r.Send(vtest.TextTo(vtest.PumpedNumber(60)))
 		r.Carrier.Fail(nil)
 		left := len(r.Carrier.Accepted())

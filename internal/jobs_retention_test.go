@@ -40,12 +40,11 @@ func TestOldRowsGoByThemselves(t *testing.T) {
 }
 
 func TestRowsAreKeptForEver(t *testing.T) {
-	vtest.InBubbleWith(t, func(s *vtest.Settings) { keepFor(0)(s); s.Tick, s.Lease = time.Hour, 12*time.Hour },
-		func(r *vtest.Rig) {
-			r.SendTo(vtest.Ana)
-			r.Sleep(105 * 24 * time.Hour) // longer than the default retention
-			r.Want("rows that are left", len(r.Rows()), 1)
-		})
+	vtest.InBubbleWith(t, func(s *vtest.Settings) { keepFor(0)(s); s.Tick, s.Lease = time.Hour, 12*time.Hour }, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		r.Sleep(105 * 24 * time.Hour) // longer than the default retention
+		r.Want("rows that are left", len(r.Rows()), 1)
+	})
 }
 
 // Old rows are deleted a few at a time, at each tick. After a failure of the database, the job
@@ -60,8 +59,7 @@ func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 		var left []int
 		for range 3 {
 			rows := 0
-			r.NoError(r.Store.CountedSends(r.Context(), 2*twoDays,
-				func(store.CountedSend) error { rows++; return nil }))
+			r.NoError(r.Store.CountedSends(r.Context(), 2*twoDays, func(store.CountedSend) error { rows++; return nil }))
 			left = append(left, rows)
 			r.Sleep(5 * time.Minute)
 		}

@@ -62,8 +62,7 @@ func TestAJobHoldsUpNoOther(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		other := &counter{}
 		hangs := func(ctx context.Context) (bool, error) { <-ctx.Done(); return false, ctx.Err() }
-		during(10*time.Second, []jobs.Job{{Name: "hangs", Run: hangs}, {Name: "other", Run: other.run}}, nil,
-			slog.New(slog.DiscardHandler))
+		during(10*time.Second, []jobs.Job{{Name: "hangs", Run: hangs}, {Name: "other", Run: other.run}}, nil, slog.New(slog.DiscardHandler))
 		servertest.Same(t, "runs", len(other.runs), 21)
 	})
 }
@@ -87,8 +86,7 @@ func TestAFailureIsLoggedOnceInAWhile(t *testing.T) {
 		printed := &servertest.Text{}
 		job := &counter{fails: true}
 		observed := ran{map[string]int{}, map[string]int{}}
-		during(25*time.Minute, []jobs.Job{{Name: "receipts", Run: job.run}}, observed,
-			slog.New(slog.NewTextHandler(printed, nil)))
+		during(25*time.Minute, []jobs.Job{{Name: "receipts", Run: job.run}}, observed, slog.New(slog.NewTextHandler(printed, nil)))
 		servertest.Same(t, "counted runs", observed.runs["receipts"], len(job.runs))
 		servertest.Same(t, "counted failures", observed.failed["receipts"], len(job.runs))
 		if n := strings.Count(printed.String(), `msg="job failed" job=receipts`); n != 3 || len(job.runs) < 1500 {

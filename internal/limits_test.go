@@ -63,7 +63,6 @@ func (s *sharedLimiter) Peek(ctx context.Context, r quota.Request) (quota.Decisi
 type limitsRig struct {
 	*vtest.Rig
 	*limits.Service
-	gates   *gates.Gates
 	limiter *sharedLimiter
 }
 
@@ -81,7 +80,7 @@ var limitsSet = limits.Set{
 func inLimits(t *testing.T, test func(r *limitsRig)) {
 	t.Helper()
 	vtest.InBubbleIdle(t, nil, func(v *vtest.Rig) {
-		r := &limitsRig{v, v.Svc.Limits, v.Svc.Gates, &sharedLimiter{Memory: quota.NewMemory(time.Now)}}
+		r := &limitsRig{v, v.Svc.Limits, &sharedLimiter{Memory: quota.NewMemory(time.Now)}}
 		r.Limiter.Set(r.limiter)
 		r.SetLimits(limitsSet)
 		test(r)
@@ -143,8 +142,7 @@ func TestWhatCountsTogether(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		r.expect(limits.Take, "web", "", "resource=/x ip=1", "true [1] 0s false")
 		r.expect(limits.Peek, "web", "", "resource=/x ip=1 user=42", "false [1] 0s false")
-		for _, other := range []string{"resource=/x ip=2", "resource=1 ip=/x", "resource=/x:1 ip=1",
-			"resource=/x ip=1 app=blog"} {
+		for _, other := range []string{"resource=/x ip=2", "resource=1 ip=/x", "resource=/x:1 ip=1", "resource=/x ip=1 app=blog"} {
 			r.expect(limits.Peek, "web", "", other, "false [2] 0s false")
 		}
 		r.expect(limits.Take, "words", "", "checks=a failures=b", "true [0 0] 1m0s false") // names of scopes
@@ -198,7 +196,7 @@ func TestAnAnswerOfTheLimiterIsLost(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		const keys = "resource=/x ip=1"
 		refunds := 0
-		r.gates.RefundLater = func(id string, buckets map[quota.Scope]string) {
+		r.Svc.Gates.RefundLater = func(id string, buckets map[quota.Scope]string) {
 			refunds++
 			if err := r.limiter.Refund(r.Context(), id, slices.Collect(maps.Values(buckets))...); err != nil {
 				r.Error(err)
@@ -232,12 +230,10 @@ func TestLimitsBadRequests(t *testing.T) {
 			"unknown":             {{Limit: "none", Keys: user("1")}},
 			"keys.user: missing":  {{Limit: "gift"}, {Limit: "gift", Keys: user("")}},
 			"keys.user: too_long": {{Limit: "gift", Keys: user(strings.Repeat("u", 201))}},
-			"keys.else: too_long": {{Limit: "gift",
-				Keys: map[string]string{"user": "1", "else": strings.Repeat("u", 201)}}},
-			"keys: too_long": {{Limit: "gift",
-				Keys: map[string]string{"user": "1", strings.Repeat("u", 201): "1"}}},
-			"id: too_long":   {{Limit: "gift", Keys: user("1"), ID: strings.Repeat("u", 201)}},
-			"keys: too_many": {{Limit: "gift", Keys: many}},
+			"keys.else: too_long": {{Limit: "gift", Keys: map[string]string{"user": "1", "else": strings.Repeat("u", 201)}}},
+			"keys: too_long":      {{Limit: "gift", Keys: map[string]string{"user": "1", strings.Repeat("u", 201): "1"}}},
+			"id: too_long":        {{Limit: "gift", Keys: user("1"), ID: strings.Repeat("u", 201)}},
+			"keys: too_many":      {{Limit: "gift", Keys: many}},
 		} {
 			for _, ask := range asks {
 				for _, o := range []limits.Operation{limits.Take, limits.Peek, limits.Record} {
@@ -267,12 +263,10 @@ func TestTheLimiterIsToldNoValue(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		ctx, cancel := context.WithCancel(r.Context())
 		cancel()
-		ask := limits.Request{Operation: limits.Take, App: "shop", Limit: "gift",
-			Keys: map[string]string{"user": "+4915123456789"}}
+		ask := limits.Request{Operation: limits.Take, App: "shop", Limit: "gift", Keys: map[string]string{"user": "+4915123456789"}}
 		a, err := r.Apply(ctx, ask)
 		bucket := strings.Join(r.limiter.buckets, " ")
-		if err != nil || !a.Admitted || strings.Contains(bucket, "49151") ||
-			!strings.HasPrefix(bucket, "limit:shop:gift:key%3Auser:") {
+		if err != nil || !a.Admitted || strings.Contains(bucket, "49151") || !strings.HasPrefix(bucket, "limit:shop:gift:key%3Auser:") {
 			r.Errorf("%+v, %v, %q", a, err, bucket)
 		}
 	})
@@ -305,8 +299,7 @@ func TestTakesWaitForAPlace(t *testing.T) {
 		}
 		asked := r.limiter.calls(true)
 		r.expect(limits.Take, "web", "", keys, "false [0] 1m20s true") // behind two
-		if a, err := wait(10 * time.Second); err != nil || a.Admitted || !a.Alone ||
-			a.RetryAfter() != 80*time.Second {
+		if a, err := wait(10 * time.Second); err != nil || a.Admitted || !a.Alone || a.RetryAfter() != 80*time.Second {
 			r.Errorf("%+v %v", a, err)
 		}
 		servertest.Same(r.T, "calls for the refused", r.limiter.calls(false), asked)
@@ -326,20 +319,15 @@ func TestLimitsAppsShareTheQueue(t *testing.T) {
 		r.SetLimits(limits.Set{"web": {limitsRule("short", 1, 20*time.Second, "user")}})
 		r.expect(limits.Take, "web", "", "user=42", "true [0] 20s false")
 		r.expect(limits.Take, "web", "", "user=42 app=blog", "true [0] 20s false")
-		take := func(app, id string) (limits.Answer, error) {
+		take := func(app, id, user string) (limits.Answer, error) {
 			return r.Apply(r.Context(), limits.Request{Operation: limits.Take, App: app, Limit: "web", ID: id,
-				Keys: map[string]string{"user": "42"},
-				Wait: limits.MaxWait})
+				Keys: map[string]string{"user": user}, Wait: limits.MaxWait})
 		}
 		var all sync.WaitGroup
 		for i := range quota.MaxWaiting { // in lines of their own, since none but the first of one line has a chance
 			all.Go(func() {
-				keys := map[string]string{"user": fmt.Sprint(i)}
-				ask := limits.Request{Operation: limits.Take, App: "shop", Limit: "web", Keys: keys,
-					Wait: limits.MaxWait}
 				for range 2 {
-					_, err := r.Apply(r.Context(), ask)
-					if err != nil {
+					if _, err := take("shop", "", fmt.Sprint(i)); err != nil {
 						r.Error(err)
 					}
 				}
@@ -349,7 +337,7 @@ func TestLimitsAppsShareTheQueue(t *testing.T) {
 		answers := make(chan string, 3)
 		for range 3 {
 			all.Go(func() {
-				a, err := take("blog", "once")
+				a, err := take("blog", "once", "42")
 				answers <- fmt.Sprint(a.Admitted, a.RetryAfter(), err)
 			})
 		}

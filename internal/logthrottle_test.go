@@ -53,8 +53,7 @@ func TestLimitErrors(t *testing.T) {
 		if n := len(lines("disk full")) - 400; n < 5 || n > 6 || stood != 400 {
 			t.Errorf("%d lines for %d of 400 errors", n, stood)
 		}
-		servertest.Same(t, "other lines", [3]int{len(lines("another")), len(lines("panic")), len(lines("careful"))},
-			[3]int{1, 2, 400})
+		servertest.Same(t, "other lines", [3]int{len(lines("another")), len(lines("panic")), len(lines("careful"))}, [3]int{1, 2, 400})
 		l.Error("request failed", "error", full)
 		servertest.Same(t, "the next storm begins at once",
 			strings.Contains(lines("disk full")[len(lines("disk full"))-1], "repeated"), false)

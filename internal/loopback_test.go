@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"sendcode/internal/base/loopback"
+	"sendcode/internal/kit/servertest"
 )
 
 func TestLoopbackIsHost(t *testing.T) {
@@ -14,8 +15,6 @@ func TestLoopbackIsHost(t *testing.T) {
 		"localhost.example": false, "notlocalhost": false,
 		"[::1]": false, "127.1": false,
 	} {
-		if loopback.IsHost(host) != want {
-			t.Errorf("%q: %v", host, !want)
-		}
+		servertest.Same(t, host, loopback.IsHost(host), want)
 	}
 }

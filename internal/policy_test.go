@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"sendcode/internal/codes/policy"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
 	"sendcode/quota"
 )
 
@@ -31,13 +33,9 @@ func TestRulesForBrowsers(t *testing.T) {
 		for _, r := range forBrowser(c.rules) {
 			got = append(got, r.Name)
 		}
-		if fmt.Sprint(got) != fmt.Sprint(c.want) {
-			t.Errorf("%v, want %v", got, c.want)
-		}
+		servertest.Same(t, "rules", fmt.Sprint(got), fmt.Sprint(c.want))
 	}
-	if err := quota.Validate(forBrowser([]quota.Rule{own})); err != nil {
-		t.Error(err)
-	}
+	storetest.OK(t, quota.Validate(forBrowser([]quota.Rule{own})))
 }
 
 // Each class of callers has its own limit in each rule's one bucket. A known browser is known to
@@ -65,20 +63,15 @@ func TestStrangersLeaveEachReserve(t *testing.T) {
 		{"a secret key", set.ForBackEnd(p, "shop", store.SecretKeyClass, client).Policy.Rules, "[5 5 5 5 5 5 5 5 5 10]"},
 		{"a known browser", set.ForBrowser(p, "shop", store.KnownBrowser).Policy.Rules, "[5 3 3 3 3 3 3 3 5 7]"},
 		{"an unknown browser", set.ForBrowser(p, "shop", store.UnknownBrowser).Policy.Rules, "[3 3 3 3 3 3 3 3 5 7]"},
-		{"a back end for a stranger", set.ForBackEnd(p, "shop", store.UnknownBrowser, client).Policy.Rules,
-			"[3 3 3 3 3 3 3 3 5 7]"},
-		{"the built-in policy, closed", set.ForBrowser(builtIn, "shop", store.UnknownBrowser).Policy.Rules,
-			"[5 5 5 5 5 5 5 5 5 7]"},
-		{"the built-in policy, open", set.ForBrowser(builtIn, "open", store.UnknownBrowser).Policy.Rules,
-			"[3 3 3 3 3 3 3 3 5 7]"},
+		{"a back end for a stranger", set.ForBackEnd(p, "shop", store.UnknownBrowser, client).Policy.Rules, "[3 3 3 3 3 3 3 3 5 7]"},
+		{"the built-in policy, closed", set.ForBrowser(builtIn, "shop", store.UnknownBrowser).Policy.Rules, "[5 5 5 5 5 5 5 5 5 7]"},
+		{"the built-in policy, open", set.ForBrowser(builtIn, "open", store.UnknownBrowser).Policy.Rules, "[3 3 3 3 3 3 3 3 5 7]"},
 	} {
 		var limits []int
 		for _, r := range c.rules {
 			limits = append(limits, r.Limit)
 		}
-		if fmt.Sprint(limits) != c.want {
-			t.Errorf("%s: %v, want %s", c.what, limits, c.want)
-		}
+		servertest.Same(t, c.what, fmt.Sprint(limits), c.want)
 	}
 	for _, r := range p.Policy.Rules {
 		if r.Limit != 5 { // the reserve lessens the limits of one request's copy alone
@@ -92,11 +85,9 @@ func TestStrangersLeaveEachReserve(t *testing.T) {
 func TestStrangersHaveHalfOfTheFailures(t *testing.T) {
 	for limit, half := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 20: 10} {
 		p := policy.Purpose{Policy: quota.Policy{Rules: []quota.Rule{{Name: "bad", Scope: quota.Failures, Limit: limit}}}}
-		for class, want := range map[store.Class]int{store.SecretKeyClass: limit, store.KnownBrowser: limit,
-			store.UnknownBrowser: half} {
-			if got := (policy.Set{}).ForClass(p, "shop", class).Policy.Rules[0].Limit; got != want {
-				t.Errorf("of %d failures %q has %d, want %d", limit, class, got, want)
-			}
+		for class, want := range map[store.Class]int{store.SecretKeyClass: limit, store.KnownBrowser: limit, store.UnknownBrowser: half} {
+			got := (policy.Set{}).ForClass(p, "shop", class).Policy.Rules[0].Limit
+			servertest.Same(t, fmt.Sprintf("of %d failures %q has", limit, class), got, want)
 		}
 	}
 }

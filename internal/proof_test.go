@@ -15,6 +15,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"sendcode/internal/codes/keys"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store/storetest"
 	"sendcode/internal/verify/proof"
 )
 
@@ -28,11 +30,7 @@ const (
 
 func proofSigner(t *testing.T, entries string) *proof.Signer {
 	t.Helper()
-	ring, err := keys.Parse(entries)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return proof.New(ring)
+	return proof.New(storetest.Must(keys.Parse(entries))(t))
 }
 
 // verifyProof does what a back end does, with only the served keys.
@@ -56,8 +54,7 @@ func verifyProof(t *testing.T, keys *proof.Signer, token string, at time.Time) (
 	if err := parsed.Claims(set, &all, &standard); err != nil {
 		return nil, err
 	}
-	return all, standard.ValidateWithLeeway(jwt.Expected{Issuer: "sendcode", AnyAudience: jwt.Audience{"shop"},
-		Time: at}, 0)
+	return all, standard.ValidateWithLeeway(jwt.Expected{Issuer: "sendcode", AnyAudience: jwt.Audience{"shop"}, Time: at}, 0)
 }
 
 var (
@@ -67,20 +64,13 @@ var (
 
 func signProof(t *testing.T, s *proof.Signer) string {
 	t.Helper()
-	token, err := s.Sign(proofFacts, proofNow)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return token
+	return storetest.Must(s.Sign(proofFacts, proofNow))(t)
 }
 
 func TestProofIsCheckedWithTheServedKeys(t *testing.T) {
 	s := proofSigner(t, proofKey1)
 	token := signProof(t, s)
-	c, err := verifyProof(t, s, token, proofNow.Add(proof.Life-time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := storetest.Must(verifyProof(t, s, token, proofNow.Add(proof.Life-time.Second)))(t)
 	want := map[string]any{
 		"iss": "sendcode", "sub": "00ff", "jti": "v1", "channel": "email", "purpose": "login", "aud": []any{"shop"},
 		"iat": float64(proofNow.Unix()), "exp": float64(proofNow.Unix() + 300),
@@ -103,8 +93,7 @@ func TestForgedProofs(t *testing.T) {
 	}
 	parts := strings.Split(token, ".")
 	none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","kid":"k1"}`))
-	claims := base64.RawURLEncoding.EncodeToString(
-		[]byte(`{"iss":"sendcode","aud":["shop"],"sub":"else","exp":9999999999}`))
+	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"iss":"sendcode","aud":["shop"],"sub":"else","exp":9999999999}`))
 	for what, token := range map[string]string{
 		"empty": "", "no token": "abc", "another key": signProof(t, proofSigner(t, proofKey2)),
 		"another key under the same ID": signProof(t, proofSigner(t, "k1:"+strings.TrimPrefix(proofKey2, "k2:"))),
@@ -112,9 +101,8 @@ func TestForgedProofs(t *testing.T) {
 		"cut":          token[:len(token)-3],
 		"other claims": parts[0] + "." + claims + "." + parts[2],
 	} {
-		if f, _, err := s.VerifySignature(token); fmt.Sprint(err) != notAProof {
-			t.Errorf("%s: %+v, %v", what, f, err)
-		}
+		_, _, err := s.VerifySignature(token)
+		servertest.Same(t, what, fmt.Sprint(err), notAProof)
 		if c, err := verifyProof(t, s, token, proofNow); err == nil {
 			t.Errorf("%s: a back end reads %v", what, c)
 		}
@@ -160,8 +148,7 @@ func TestAProofHasOneText(t *testing.T) {
 		}
 	}
 	for _, other := range others {
-		if c, _, err := s.VerifySignature(other); fmt.Sprint(err) != notAProof {
-			t.Errorf("%q is taken: %+v, %v", other, c, err)
-		}
+		_, _, err := s.VerifySignature(other)
+		servertest.Same(t, other, fmt.Sprint(err), notAProof)
 	}
 }

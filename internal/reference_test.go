@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/labstack/echo/v4"
@@ -15,14 +16,22 @@ import (
 	"sendcode/docs"
 	"sendcode/internal/http/reference"
 	"sendcode/internal/http/server"
+	"sendcode/internal/kit/servertest"
 )
+
+// documents serves what is rendered once, at its first request.
+var documents = sync.OnceValue(func() *echo.Echo { e := echo.New(); reference.Register(e); return e })
+
+// getDocument is what the service answers at a path.
+func getDocument(path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	documents().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w
+}
 
 func referencePage(t *testing.T) string {
 	t.Helper()
-	e := echo.New()
-	reference.Register(e)
-	w := httptest.NewRecorder()
-	e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/docs", nil))
+	w := getDocument("/docs")
 	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/html; charset=utf-8" {
 		t.Fatal(w.Code, w.Header())
 	}
@@ -98,9 +107,7 @@ func TestReferenceStandsAlone(t *testing.T) {
 	}
 	links := regexp.MustCompile(`href="#([^"]+)"`).FindAllStringSubmatch(html, -1)
 	for _, link := range links {
-		if strings.Count(html, ` id="`+link[1]+`"`) != 1 {
-			t.Errorf("#%s is there %d times", link[1], strings.Count(html, ` id="`+link[1]+`"`))
-		}
+		servertest.Same(t, "times that #"+link[1]+" is there", strings.Count(html, ` id="`+link[1]+`"`), 1)
 	}
 	if len(links) < 60 {
 		t.Errorf("%d links", len(links))
@@ -108,9 +115,7 @@ func TestReferenceStandsAlone(t *testing.T) {
 }
 
 func TestReferenceListsProblems(t *testing.T) {
-	e, w := echo.New(), httptest.NewRecorder()
-	reference.Register(e)
-	e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/problems", nil))
+	w := getDocument("/problems")
 	if at := w.Header().Get("Location"); w.Code != http.StatusFound || at != "/docs#problems" ||
 		!strings.Contains(referencePage(t), `<h2 id="problems">`) {
 		t.Errorf("%d, at %q", w.Code, at)
@@ -119,14 +124,9 @@ func TestReferenceListsProblems(t *testing.T) {
 
 // Each document is found from /docs and from /llms.txt, and what it links to is served.
 func TestDocumentsAreServedWithTheirLinks(t *testing.T) {
-	e := echo.New()
-	reference.Register(e)
 	get := func(path string) (kind, body string) {
-		w := httptest.NewRecorder()
-		e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-		if w.Code != http.StatusOK {
-			t.Errorf("%s: %d", path, w.Code)
-		}
+		w := getDocument(path)
+		servertest.Same(t, path, w.Code, http.StatusOK)
 		return w.Header().Get("Content-Type"), w.Body.String()
 	}
 	files, err := filepath.Glob("../docs/*.md")
@@ -134,10 +134,11 @@ func TestDocumentsAreServedWithTheirLinks(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	_, index := get("/llms.txt")
+	page := referencePage(t)
 	links := regexp.MustCompile(`\]\(([^)#]*)(#[^)]*)?\)`)
 	for _, file := range files {
 		path := "/docs/" + filepath.Base(file)
-		if !strings.Contains(index, "]("+path+")") || !strings.Contains(referencePage(t), `"`+path+`"`) {
+		if !strings.Contains(index, "]("+path+")") || !strings.Contains(page, `"`+path+`"`) {
 			t.Errorf("nothing leads to %s", path)
 		}
 		kind, body := get(path)
@@ -154,8 +155,5 @@ func TestDocumentsAreServedWithTheirLinks(t *testing.T) {
 			}
 		}
 	}
-	w := httptest.NewRecorder()
-	if e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/docs/decisions.md", nil)); w.Code != http.StatusNotFound {
-		t.Errorf("a document that does not exist: %d", w.Code)
-	}
+	servertest.Same(t, "a document that does not exist", getDocument("/docs/decisions.md").Code, http.StatusNotFound)
 }

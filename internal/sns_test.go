@@ -18,17 +18,16 @@ import (
 	"sendcode/internal/deliver/sns"
 	"sendcode/internal/deliver/sns/snstest"
 	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store/storetest"
 )
 
 var snsNow = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-// with returns a message with other members; "" removes one.
-func with(m map[string]string, pairs ...string) map[string]string {
+// with returns a message with another member; "" removes it.
+func with(m map[string]string, key, value string) map[string]string {
 	m = maps.Clone(m)
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if m[pairs[i]] = pairs[i+1]; pairs[i+1] == "" {
-			delete(m, pairs[i])
-		}
+	if m[key] = value; value == "" {
+		delete(m, key)
 	}
 	return m
 }
@@ -58,35 +57,28 @@ func TestSNSVerify(t *testing.T) {
 func TestSNSForged(t *testing.T) {
 	a := snstest.New(t)
 	good, asks := snstest.Notification("hi", snsNow), snstest.Confirmation("SubscriptionConfirmation", "abc", snsNow)
+	const file = "/SimpleNotificationService-0123456789abcdef.pem"
 	elsewhere := func(address string) map[string]string { return with(good, "SigningCertURL", address) }
 	for name, m := range map[string]map[string]string{
 		"another topic": with(good, "TopicArn", snstest.Topic+"-2"), "no topic": with(good, "TopicArn", ""),
 		"too old":       snstest.Notification("hi", snsNow.Add(-65*time.Minute-time.Millisecond)),
 		"too far ahead": snstest.Notification("hi", snsNow.Add(5*time.Minute+time.Second)),
 		"no time":       with(good, "Timestamp", ""), "another type": with(good, "Type", "Publication"),
-		"version 1": with(good, "SignatureVersion", "1"),
-		"version 3": with(good, "SignatureVersion", "3"), "two lines": with(good, "MessageId", "1\nTimestamp\n2"),
-		"a subject of two lines": with(good, "Subject", "1\nTimestamp\n2"),
-		"another host":           elsewhere("https://sns.eu-west-1.amazonaws.com.example/SimpleNotificationService-0.pem"),
-		"another region": elsewhere(
-			"https://sns.eu-west-2.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem"),
-		"another service": elsewhere(
-			"https://s3.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem"),
-		"in the clear": elsewhere(
-			"http://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem"),
-		"a port": elsewhere(
-			"https://sns.eu-west-1.amazonaws.com:8443/SimpleNotificationService-0123456789abcdef.pem"),
-		"an account": elsewhere(
-			"https://x@sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem"),
-		"another path": elsewhere("https://sns.eu-west-1.amazonaws.com/?Action=x&y=.pem"),
-		"above":        elsewhere("https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0/../x.pem"),
-		"a query": elsewhere(
-			"https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem?x"),
-		"nowhere": elsewhere(""),
+		"version 1": with(good, "SignatureVersion", "1"), "version 3": with(good, "SignatureVersion", "3"),
+		"two lines": with(good, "MessageId", "1\nTimestamp\n2"), "a subject of two lines": with(good, "Subject", "1\nTimestamp\n2"),
+		"another host":    elsewhere("https://" + snstest.Host + ".example" + file),
+		"another region":  elsewhere("https://sns.eu-west-2.amazonaws.com" + file),
+		"another service": elsewhere("https://s3.eu-west-1.amazonaws.com" + file),
+		"in the clear":    elsewhere("http://" + snstest.Host + file),
+		"a port":          elsewhere("https://" + snstest.Host + ":8443" + file),
+		"an account":      elsewhere("https://x@" + snstest.Host + file),
+		"another path":    elsewhere("https://" + snstest.Host + "/?Action=x&y=.pem"),
+		"above":           elsewhere("https://" + snstest.Host + "/SimpleNotificationService-0/../x.pem"),
+		"a query":         elsewhere("https://" + snstest.Host + file + "?x"),
+		"nowhere":         elsewhere(""),
 	} {
 		_, err := a.Subscriber().Verify(t.Context(), a.Sign(m), snsNow)
-		if !errors.Is(err, sns.ErrForged) || errors.Is(err, sns.ErrOldSignature) != (name == "version 1") ||
-			len(a.Asked()) != 0 {
+		if !errors.Is(err, sns.ErrForged) || errors.Is(err, sns.ErrOldSignature) != (name == "version 1") || len(a.Asked()) != 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -97,26 +89,20 @@ func TestSNSForged(t *testing.T) {
 	}
 	topic := a.Subscriber()
 	for name, body := range map[string]string{
-		"another text": strings.Replace(string(a.Sign(good)), `"hi"`, `"ho"`, 1),
-		"another ID":   strings.Replace(string(a.Sign(good)), "22b80b92", "22b80b93", 1),
-		"another time": strings.Replace(string(a.Sign(good)), "05:06:07.000", "05:06:07.001", 1),
-		"a subject":    strings.Replace(string(a.Sign(good)), `{`, `{"Subject":"x",`, 1),
-		"no subject": strings.Replace(string(a.Sign(with(good, "Subject", "x"))),
-			`"Subject":"x",`, "", 1),
-		"another token": strings.Replace(string(a.Sign(asks)), `"abc"`, `"abd"`, 1),
-		"another type": strings.Replace(string(a.Sign(asks)), `"SubscriptionConfirmation"`,
-			`"UnsubscribeConfirmation"`, 1),
+		"another text":             strings.Replace(string(a.Sign(good)), `"hi"`, `"ho"`, 1),
+		"another ID":               strings.Replace(string(a.Sign(good)), "22b80b92", "22b80b93", 1),
+		"another time":             strings.Replace(string(a.Sign(good)), "05:06:07.000", "05:06:07.001", 1),
+		"a subject":                strings.Replace(string(a.Sign(good)), `{`, `{"Subject":"x",`, 1),
+		"no subject":               strings.Replace(string(a.Sign(with(good, "Subject", "x"))), `"Subject":"x",`, "", 1),
+		"another token":            strings.Replace(string(a.Sign(asks)), `"abc"`, `"abd"`, 1),
+		"another type":             strings.Replace(string(a.Sign(asks)), `"SubscriptionConfirmation"`, `"UnsubscribeConfirmation"`, 1),
 		"members in other letters": strings.Replace(string(a.Sign(good)), `"Message":"hi"`, `"message":"hi"`, 1),
 	} {
 		if _, err := topic.Verify(t.Context(), []byte(body), snsNow); !errors.Is(err, sns.ErrForged) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	stranger, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.Key = stranger
+	a.Key = storetest.Must(rsa.GenerateKey(rand.Reader, 2048))(t)
 	if _, err := topic.Verify(t.Context(), a.Sign(good), snsNow); !errors.Is(err, sns.ErrForged) {
 		t.Errorf("signed by a stranger: %v", err)
 	}
@@ -125,32 +111,23 @@ func TestSNSForged(t *testing.T) {
 // A certificate that is not SNS's verifies nothing, wherever it comes from.
 func TestSNSCertificates(t *testing.T) {
 	own := snstest.New(t)
+	answers := func(answer http.HandlerFunc) func(a *snstest.Amazon) {
+		return func(a *snstest.Amazon) { a.Answer = answer }
+	}
 	for name, change := range map[string]func(a *snstest.Amazon){
-		"of another name": func(a *snstest.Amazon) { a.Leaf.DNSNames = []string{"sns.example.com"} },
-		"of another region": func(a *snstest.Amazon) {
-			a.Leaf.DNSNames = []string{"sns-signing.eu-west-2.amazonaws.com"}
-		},
-		"expired":  func(a *snstest.Amazon) { a.Leaf.NotAfter = snsNow.Add(-time.Second) },
-		"of later": func(a *snstest.Amazon) { a.Leaf.NotBefore = snsNow.Add(time.Second) },
-		"for something else": func(a *snstest.Amazon) {
-			a.Leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}
-		},
-		"of no authority": func(a *snstest.Amazon) { a.Leaf.IssuingCertificateURL = nil },
-		"of another authority": func(a *snstest.Amazon) {
-			a.Answer = func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(own.Certificate()) }
-		},
+		"of another name":      func(a *snstest.Amazon) { a.Leaf.DNSNames = []string{"sns.example.com"} },
+		"of another region":    func(a *snstest.Amazon) { a.Leaf.DNSNames = []string{"sns-signing.eu-west-2.amazonaws.com"} },
+		"expired":              func(a *snstest.Amazon) { a.Leaf.NotAfter = snsNow.Add(-time.Second) },
+		"of later":             func(a *snstest.Amazon) { a.Leaf.NotBefore = snsNow.Add(time.Second) },
+		"for something else":   func(a *snstest.Amazon) { a.Leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning} },
+		"of no authority":      func(a *snstest.Amazon) { a.Leaf.IssuingCertificateURL = nil },
+		"of another authority": answers(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(own.Certificate()) }),
 		"of another kind of key": func(a *snstest.Amazon) {
-			key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-			if err != nil {
-				t.Fatal(err)
-			}
-			a.Key = key
+			a.Key = storetest.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 		},
-		"no certificate": func(a *snstest.Amazon) {
-			a.Answer = func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = fmt.Fprint(w, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
-			}
-		},
+		"no certificate": answers(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = fmt.Fprint(w, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+		}),
 		"100 MB": func(a *snstest.Amazon) {
 			a.Answer = func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = w.Write(a.Certificate())
@@ -161,20 +138,16 @@ func TestSNSCertificates(t *testing.T) {
 				}
 			}
 		},
-		"elsewhere": func(a *snstest.Amazon) {
-			a.Answer = func(w http.ResponseWriter, r *http.Request) {
-				http.Redirect(w, r, "https://"+snstest.Host+"/2.pem", http.StatusFound)
-			}
-		},
-		"missing": func(a *snstest.Amazon) { a.Answer = http.NotFound },
+		"elsewhere": answers(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://"+snstest.Host+"/2.pem", http.StatusFound)
+		}),
+		"missing": answers(http.NotFound),
 	} {
 		a := snstest.New(t)
 		change(a)
 		for range 2 {
-			if _, err := a.Subscriber().Verify(t.Context(), a.Sign(snstest.Notification("hi", snsNow)),
-				snsNow); !errors.Is(err, sns.ErrForged) {
-				t.Errorf("%s: %v", name, err)
-			}
+			_, err := a.Subscriber().Verify(t.Context(), a.Sign(snstest.Notification("hi", snsNow)), snsNow)
+			servertest.Same(t, fmt.Sprint(name, ": ", err), errors.Is(err, sns.ErrForged), true)
 		}
 		for _, address := range a.Asked() {
 			if strings.HasSuffix(address, "/2.pem") {
@@ -223,25 +196,17 @@ func TestSNSAmazonAway(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if _, err := topic.Verify(t.Context(), body, snsNow); err != nil {
-		t.Error(err)
-	}
+	storetest.OK(t, storetest.Err(topic.Verify(t.Context(), body, snsNow)))
 }
 
 // A subscription is confirmed at SNS's own address, whatever the message calls it.
 func TestSNSConfirm(t *testing.T) {
 	a := snstest.New(t)
 	topic := a.Subscriber()
-	m, err := topic.Verify(t.Context(),
-		a.Sign(with(snstest.Confirmation("SubscriptionConfirmation", "a+b/c", snsNow), "SubscribeURL",
-			"http://127.0.0.1/")), snsNow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	asks := with(snstest.Confirmation("SubscriptionConfirmation", "a+b/c", snsNow), "SubscribeURL", "http://127.0.0.1/")
+	m := storetest.Must(topic.Verify(t.Context(), a.Sign(asks), snsNow))(t)
 	servertest.Same(t, "before", len(a.Confirmed()), 0)
-	if err := topic.Confirm(t.Context(), m); err != nil {
-		t.Fatal(err)
-	}
+	storetest.OK(t, topic.Confirm(t.Context(), m))
 	servertest.Same(t, "confirmed", fmt.Sprint(a.Confirmed()), "["+snstest.Topic+" a+b/c]")
 	a.Answer = http.NotFound
 	if err := topic.Confirm(t.Context(), m); err == nil || strings.Contains(err.Error(), "a+b") {
@@ -258,10 +223,7 @@ func TestSNSConfirm(t *testing.T) {
 		if m["Type"] == "Notification" {
 			body = []byte(strings.Replace(string(a.Sign(with(m, "Token", ""))), "{", `{"Token":"abc",`, 1))
 		}
-		m, err := topic.Verify(t.Context(), body, snsNow)
-		if err != nil {
-			t.Fatal(name, err)
-		}
+		m := storetest.Must(topic.Verify(t.Context(), body, snsNow))(t)
 		if err := topic.Confirm(t.Context(), m); err == nil {
 			t.Errorf("%s was confirmed", name)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sendcode/internal/deliver/standardwebhooks"
+	"sendcode/internal/kit/servertest"
 )
 
 // The vector that the specification's reference libraries are tested with
@@ -17,9 +18,7 @@ func TestSignAgainstThePublishedVector(t *testing.T) {
 	secret, _ := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	at := time.Unix(1614265330, 999)
 	got := standardwebhooks.Sign([][]byte{secret}, "msg_p5jXN8AQM9LWM0D4loKWxJek", at, []byte(`{"test": 2432232314}`))
-	if got != "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" {
-		t.Errorf("signature %s", got)
-	}
+	servertest.Same(t, "signature", got, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
 	// While secrets are replaced: one signature each, the first secret's first.
 	both := strings.Split(standardwebhooks.Sign([][]byte{secret, []byte("another secret of 24 bytes")}, "msg_p5jXN8AQM9LWM0D4loKWxJek",
 		at, []byte(`{"test": 2432232314}`)), " ")
@@ -62,16 +61,13 @@ func TestStandardWebhooksVerify(t *testing.T) {
 		h.Set("Webhook-Id", c.id)
 		h.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
 		h.Set("Webhook-Signature", c.signature)
-		if got := standardwebhooks.Verify(h, standardwebhooks.HeaderPrefix, []byte(c.body), secrets, now.Add(c.age)); got != c.want {
-			t.Errorf("%s: %v", name, got)
+		verify := func(by [][]byte, at time.Time) bool {
+			return standardwebhooks.Verify(h, standardwebhooks.HeaderPrefix, []byte(c.body), by, at)
 		}
-		if standardwebhooks.Verify(h, standardwebhooks.HeaderPrefix, []byte(c.body), nil, now) {
-			t.Errorf("%s: right by no secret", name)
-		}
-	}
-	h := http.Header{"Webhook-Id": {"id-1"}, "Webhook-Timestamp": {"soon"}, "Webhook-Signature": {sign(one)}}
-	if standardwebhooks.Verify(h, standardwebhooks.HeaderPrefix, body, secrets, now) {
-		t.Error("right at no time")
+		servertest.Same(t, name, verify(secrets, now.Add(c.age)), c.want)
+		servertest.Same(t, name+", by no secret", verify(nil, now), false)
+		h.Set("Webhook-Timestamp", "soon")
+		servertest.Same(t, name+", at no time", verify(secrets, now), false)
 	}
 }
 

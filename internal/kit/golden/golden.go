@@ -27,15 +27,16 @@ func File(t testing.TB, path, got string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lines := Diff(path, string(want), got); lines != "" {
-		t.Errorf("%s is not what the test gets; run it with -update if the change is meant:\n%s", path, lines)
+	if got != string(want) {
+		t.Errorf("%s is not what the test gets; run it with -update if the change is meant:\n%s", path,
+			Diff(path, string(want), got))
 	}
 }
 
 // maxDiffLines is the most lines of a difference that are printed.
 const maxDiffLines = 60
 
-// Diff returns the lines that differ, with those around them; "" if there are none.
+// Diff returns the lines that differ, with those around them.
 func Diff(path, want, got string) string {
 	text := string(diff.Diff(path, []byte(want), "now", []byte(got)))
 	_, text, _ = strings.Cut(text, "\n") // "diff path now"

@@ -18,7 +18,7 @@ var bubbles struct {
 // now and then (golang.org/issue/78156).
 func Bubble(t *testing.T, test func(*testing.T)) {
 	t.Helper()
-	if raced {
+	if Raced {
 		onOneProcessor(1)
 		defer onOneProcessor(-1)
 	}

@@ -2,4 +2,5 @@
 
 package servertest
 
-const raced = true
+// Raced is whether the race detector is on.
+const Raced = true

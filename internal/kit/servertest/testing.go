@@ -74,7 +74,7 @@ func closed(t testing.TB, err error) {
 // empties pools at random.
 func SkipUnderRace(t testing.TB) {
 	t.Helper()
-	if raced {
+	if Raced {
 		t.Skip("allocations are not counted under the race detector")
 	}
 }

@@ -2,4 +2,5 @@
 
 package servertest
 
-const raced = false
+// Raced is whether the race detector is on.
+const Raced = false

@@ -266,21 +266,16 @@ func (r *Replica) deliver(ctx context.Context, m mail) error {
 		return failure(delivery.Temporary, "dial", 0, "")
 	}
 	m.at, m.unheard = time.Now(), w.wrong(ServerDrops) || k == CallUnheard
-	w.recordArrival(m)
+	w.count("message arrived")
+	w.locked(func() {
+		m.after = w.crashes
+		w.mails = append(w.mails, m)
+	})
 	if m.unheard {
 		return failure(delivery.Unknown, "data", 0, "")
 	}
 	w.note("%s hands over %s", r.name, m.send)
 	return nil
-}
-
-// recordArrival records a message that the provider accepted.
-func (w *world) recordArrival(m mail) {
-	w.count("message arrived")
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	m.after = w.crashes
-	w.mails = append(w.mails, m)
 }
 
 // receiver is the simulated back end of an app, which receives webhooks.
@@ -306,8 +301,7 @@ func (h receiver) RoundTrip(r *http.Request) (*http.Response, error) {
 	if f == cutTooFar || w.wrong(HookDeaf) {
 		return nil, io.ErrUnexpectedEOF
 	}
-	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(nil)),
-		Request: r}, nil
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(nil)), Request: r}, nil
 }
 
 // recordWebhook records a received webhook event, and reports a violation if the same ID came with

@@ -27,8 +27,7 @@ type person struct {
 }
 
 func newPerson(i int) *person {
-	p := &person{index: i, channel: recipient.Email, to: fmt.Sprintf("canary.person%d@example.com", i),
-		holds: map[actor]string{}}
+	p := &person{index: i, channel: recipient.Email, to: fmt.Sprintf("canary.person%d@example.com", i), holds: map[actor]string{}}
 	if i%3 == 2 {
 		p.channel, p.to = recipient.SMS, fmt.Sprintf("+49151234567%02d", i)
 	}
@@ -111,8 +110,7 @@ type outgoing struct {
 
 // do makes a request, and records it with its answer.
 func (w *world) do(e Event, kind string, by actor, p *person, o outgoing) *request {
-	q := &request{event: e, kind: kind, by: by, person: p, began: time.Now(), to: p.to,
-		key: o.header["Idempotency-Key"]}
+	q := &request{event: e, kind: kind, by: by, person: p, began: time.Now(), to: p.to, key: o.header["Idempotency-Key"]}
 	r := w.replica(e.Replica)
 	if to, ok := o.body["to"].(string); ok {
 		q.to = to
@@ -145,11 +143,7 @@ func (w *world) do(e Event, kind string, by actor, p *person, o outgoing) *reque
 		q.answered = r.serve(out, in) && o.hangUp == 0
 	}
 	q.ended = time.Now()
-	for k := range troubled {
-		troubled[k] = troubled[k] || w.troubled(r)[k]
-	}
-	troubled[0] = troubled[0] || w.failures() != failed
-	q.anyTrouble = troubled[0] || troubled[1]
+	q.anyTrouble = troubled || w.troubled(r) || w.failures() != failed
 	if q.answered {
 		q.header, q.raw = out.Header(), out.Body.Bytes()
 		q.status, q.body.replayed = out.Code, out.Header().Get("Idempotent-Replayed") == "true"
@@ -171,11 +165,10 @@ func (w *world) failures() (n int) {
 	return n
 }
 
-// troubled reports whether there is trouble with the database, and with the limiter.
-func (w *world) troubled(r *Replica) [2]bool {
-	db := r.isDead() || w.wrong(DatabaseAway, DatabaseSlow)
-	w.locked(func() { db = db || len(r.commits) > 0 || until(r.frozen) })
-	return [2]bool{db, w.wrong(LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls)}
+// troubled reports whether there is trouble with a replica, the database or the limiter.
+func (w *world) troubled(r *Replica) (is bool) {
+	w.locked(func() { is = len(r.commits) > 0 || until(r.frozen) })
+	return is || r.isDead() || w.wrong(DatabaseAway, DatabaseSlow, LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls)
 }
 
 // tick is the interval of an outbox. It is longer than in the service, since most looks find

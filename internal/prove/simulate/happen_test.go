@@ -93,8 +93,7 @@ func (w *world) repeat(e Event, p *person) {
 	other := e
 	other.Replica++
 	again := w.send(other, backEnd, p, outgoing{header: header()})
-	if again.answered && again.status == http.StatusConflict || !again.answered ||
-		again.status == http.StatusServiceUnavailable {
+	if again.answered && again.status == http.StatusConflict || !again.answered || again.status == http.StatusServiceUnavailable {
 		time.Sleep(20 * time.Second) // longer than the lease of a key
 		again = w.send(other, backEnd, p, outgoing{header: header()})
 	}
@@ -129,25 +128,18 @@ func (w *world) waitAsTold(e Event, p *person) {
 		if q.body.RetryAfterMS > 180_000 || q.anyTrouble || !w.databaseNow().Equal(time.Now()) {
 			return
 		}
-		again, calm := w.waitOnce(e, p, q, before)
+		time.Sleep(time.Duration(q.body.RetryAfterMS) * time.Millisecond)
+		calm := !w.anyTrouble()
+		again := w.send(e, backEnd, p, outgoing{})
+		before.busy += 2
+		calm = calm && w.state(p) == before // nothing else has happened to the person
 		if calm && again.refused() {
 			w.broke("told wait", "person %d was told to wait %d ms, waited, and was refused by %s for %d s more",
 				p.index, q.body.RetryAfterMS, again.body.BlockedBy, again.body.RetryAfter)
 		}
-		w.count(map[bool]string{true: "waited as told",
-			false: "waited as told, and something happened meanwhile"}[calm])
+		w.count(map[bool]string{true: "waited as told", false: "waited as told, and something happened meanwhile"}[calm])
 		return
 	}
-}
-
-// waitOnce waits as an answer says and asks again. calm: nothing else has happened to the person
-// since before.
-func (w *world) waitOnce(e Event, p *person, told *request, before moment) (again *request, calm bool) {
-	time.Sleep(time.Duration(told.body.RetryAfterMS) * time.Millisecond)
-	calm = !w.anyTrouble()
-	again = w.send(e, backEnd, p, outgoing{})
-	before.busy += 2
-	return again, calm && w.state(p) == before
 }
 
 // refused reports whether a rule refused the request.
@@ -166,7 +158,7 @@ func (w *world) state(p *person) moment {
 
 func (w *world) anyTrouble() bool {
 	for i := range w.plan.Replicas {
-		if t := w.troubled(w.replica(i)); t[0] || t[1] {
+		if w.troubled(w.replica(i)) {
 			return true
 		}
 	}
@@ -201,8 +193,7 @@ func (w *world) exhaust(e Event) {
 	policies := 0
 	w.locked(func() { w.others, policies = append(w.others, victim), len(w.policies) })
 	for n := range 12 {
-		if q := w.send(e, stranger, victim, outgoing{ip: ipOf(stranger, 3000+20*e.ID+n)}); q.refused() &&
-			q.body.RetryAfter > 60 {
+		if q := w.send(e, stranger, victim, outgoing{ip: ipOf(stranger, 3000+20*e.ID+n)}); q.refused() && q.body.RetryAfter > 60 {
 			break
 		}
 		time.Sleep(61 * time.Second)
@@ -254,8 +245,7 @@ func (w *world) administer(e Event, p *person) {
 		w.broke("surface", "an administrator's request was refused: %v", err)
 		return
 	}
-	act := store.AuditEntry{ID: uuid.Must(uuid.NewV7()), Who: "mei", Role: "operator", What: "simulated",
-		Reason: "ticket 7"}
+	act := store.AuditEntry{ID: uuid.Must(uuid.NewV7()), Who: "mei", Role: "operator", What: "simulated", Reason: "ticket 7"}
 	begun := time.Now()
 	w.touch(p)
 	if e.Kind == Reset {

@@ -44,10 +44,9 @@ func (w *world) judge() {
 // asSeen has the history checker judge what was answered and what arrived. Its rules do not change,
 // and it knows one clock.
 func (l *ledger) asSeen() {
-	if !l.stepped.IsZero() || l.databaseStepped || l.plan.Split || l.plan.Folding ||
-		slices.ContainsFunc(l.plan.Events, func(e Event) bool {
-			return slices.Contains([]Kind{NewPolicy, Remap, OtherFile, Erase}, e.Kind)
-		}) {
+	if !l.stepped.IsZero() || l.databaseStepped || l.plan.Split || l.plan.Folding || slices.ContainsFunc(l.plan.Events, func(e Event) bool {
+		return slices.Contains([]Kind{NewPolicy, Remap, OtherFile, Erase}, e.Kind)
+	}) {
 		return
 	}
 	h := history.History{Crashes: l.crashed, Slack: l.tick() + 5*time.Second, Stalls: l.stalls,
@@ -73,11 +72,8 @@ func (l *ledger) asSeen() {
 			history.Request{Kind: history.Reset, Recipient: a.person.to, Begin: a.began, End: a.ended.Add(h.Slack)})
 	}
 	for _, row := range l.sends {
-		text, err := json.Marshal(map[string]any{"sends": []any{map[string]any{"id": row.ID, "status": row.Status,
-			"reason": row.Reason, "at": row.LoggedAt}}})
-		if err != nil {
-			l.Fatal(err)
-		}
+		text := must(json.Marshal(map[string]any{"sends": []any{map[string]any{"id": row.ID, "status": row.Status,
+			"reason": row.Reason, "at": row.LoggedAt}}}))
 		h.Requests = append(h.Requests,
 			history.Request{Kind: history.Look, Begin: time.Now(), End: time.Now(), Status: http.StatusOK, Body: text})
 	}
@@ -97,18 +93,11 @@ func (w *world) ledger() *ledger {
 		resets: map[*person][]administered{}, erase: map[*person][]administered{},
 	}
 	for _, p := range append(slices.Clone(w.people), w.others...) {
-		h, err := w.replicas[0].Desk.HashRecipient(string(p.channel), p.to)
-		if err != nil {
-			w.Fatal(err)
-		}
-		l.of[h] = p
+		l.of[must(w.replicas[0].Desk.HashRecipient(string(p.channel), p.to))] = p
 	}
 	f := store.Filter{Limit: 200}
 	for {
-		rows, err := w.db.Sends(w.Context(), f)
-		if err != nil {
-			w.Fatal(err)
-		}
+		rows := must(w.db.Sends(w.Context(), f))
 		for _, row := range rows {
 			if row.Status == store.Refused {
 				continue
@@ -168,7 +157,7 @@ func (l *ledger) neverOverThePolicy() {
 			}
 			if n >= limit {
 				l.broke("never over the policy", "%s was let in at %s as number %d within %v of a recipient (limit %d)",
-					row.ID, clock(row.LoggedAt.Sub(l.begin)), n+1, rule, limit)
+					row.ID, l.at(row.LoggedAt), n+1, rule, limit)
 			}
 		}
 	}
@@ -259,8 +248,7 @@ func (l *ledger) doubles() {
 		case f.messageID != m.messageID || f.code != m.code:
 			l.broke("never silently doubled", "two messages of %s differ in Message-ID or code", m.send)
 		case m.after == 0:
-			l.broke("never silently doubled", "%s arrived twice, at %s and %s, and nothing had crashed", m.send,
-				clock(f.at.Sub(l.begin)), clock(m.at.Sub(l.begin)))
+			l.broke("never silently doubled", "%s arrived twice, at %s and %s, and nothing had crashed", m.send, l.at(f.at), l.at(m.at))
 		case !row.InDoubt:
 			l.broke("never silently doubled", "%s arrived twice, and its row is not in doubt", m.send)
 		case f.unheard && f.after == m.after:
@@ -272,20 +260,21 @@ func (l *ledger) doubles() {
 // checks is promise 6.
 func (l *ledger) checks() {
 	approved := map[string]int{}
-	wrong := map[actor]map[*person]int{}
+	type holder struct { // each checks what it holds
+		by     actor
+		person *person
+	}
+	wrong := map[holder]int{}
 	for _, q := range l.requests {
 		if q.kind != checking {
 			continue
 		}
-		by := q.by // of the kind that opened it: each checks what it holds
-		if by == stranger {
-			by = browser
-		}
-		if wrong[by] == nil {
-			wrong[by] = map[*person]int{}
+		who := holder{q.by, q.person}
+		if q.by == stranger {
+			who.by = browser
 		}
 		if !q.right && (!q.answered || q.status == http.StatusOK || q.body.MayHaveCounted) {
-			wrong[by][q.person]++
+			wrong[who]++
 		}
 		if !q.answered {
 			continue
@@ -299,18 +288,16 @@ func (l *ledger) checks() {
 		if q.right && q.status == http.StatusOK && !q.body.Valid && q.body.Status == "pending" {
 			l.broke("guessing", "the right code was called wrong for %s", q.verification)
 		}
-		if q.right && q.body.problem() == "too-many-checks" && wrong[by][q.person] < 20 {
-			l.broke("attackers stop no one else",
-				"person %d's right code was refused at %s: too many checks, after at most %d wrong ones",
-				q.person.index, clock(q.ended.Sub(l.begin)), wrong[by][q.person])
+		if q.right && q.body.problem() == "too-many-checks" && wrong[who] < 20 {
+			l.broke("attackers stop no one else", "person %d's right code was refused at %s: too many checks, after at most %d wrong ones",
+				q.person.index, l.at(q.ended), wrong[who])
 		}
 	}
 	for _, q := range l.requests {
-		if q.kind == sending && q.by == backEnd && q.answered && q.body.problem() == "too-many-checks" &&
-			wrong[backEnd][q.person] < 20 {
-			l.broke("attackers stop no one else",
-				"person %d's back end was refused at %s: too many checks, after at most %d wrong ones",
-				q.person.index, clock(q.ended.Sub(l.begin)), wrong[backEnd][q.person])
+		if n := wrong[holder{backEnd, q.person}]; q.kind == sending && q.by == backEnd && q.answered &&
+			q.body.problem() == "too-many-checks" && n < 20 {
+			l.broke("attackers stop no one else", "person %d's back end was refused at %s: too many checks, after at most %d wrong ones",
+				q.person.index, l.at(q.ended), n)
 		}
 	}
 	for id, v := range l.verification {
@@ -335,8 +322,7 @@ func (l *ledger) available() {
 		case q.status != http.StatusServiceUnavailable:
 			l.broke("surface", "%s was answered %d", q.kind, q.status)
 		case l.troubles == 0:
-			l.broke("available", "%s was answered 503 at %s, and nothing was wrong", q.kind,
-				clock(q.ended.Sub(l.begin)))
+			l.broke("available", "%s was answered 503 at %s, and nothing was wrong", q.kind, l.at(q.ended))
 		}
 	}
 }

@@ -94,8 +94,7 @@ var CallFaults = map[string][]Kind{
 // waits as told.
 func Failing(events []Event, fault Kind, part string, n int) Plan {
 	p := Plan{Seed: 1, Replicas: 1, Span: events[len(events)-1].At + 35*time.Second}
-	p.Events = slices.Concat([]Event{{Kind: fault, Method: part, N: n}}, events,
-		[]Event{{Kind: WaitAsTold, At: p.Span + time.Minute}})
+	p.Events = slices.Concat([]Event{{Kind: fault, Method: part, N: n}}, events, []Event{{Kind: WaitAsTold, At: p.Span + time.Minute}})
 	for i := range p.Events {
 		p.Events[i].ID = i
 	}
@@ -195,8 +194,7 @@ func (p *Plan) add(r *rand.Rand, k Kind) {
 		e.For = []time.Duration{-25 * time.Hour, -time.Hour, -5 * time.Minute, -time.Minute, -time.Second,
 			900 * time.Millisecond, time.Minute, 2 * time.Hour, 25 * time.Hour}[r.IntN(9)]
 	case DatabaseClockStep:
-		e.For = []time.Duration{-5 * time.Minute, -time.Minute, -time.Second, time.Second, time.Minute,
-			time.Hour}[r.IntN(6)]
+		e.For = []time.Duration{-5 * time.Minute, -time.Minute, -time.Second, time.Second, time.Minute, time.Hour}[r.IntN(6)]
 	}
 	p.Events = append(p.Events, e)
 }
@@ -210,9 +208,7 @@ func (e Event) String() string {
 	if e.Method != "" {
 		method = " in " + e.Method
 	}
-	return strings.NewReplacer(
-		"{person}", person, "{actor}", person+"'s "+actor, "{at}", fmt.Sprintf(" (replica %d)", e.Replica), "{n}",
-		fmt.Sprint(e.N),
-		"{for}", e.For.Round(time.Millisecond).String(), "{replica}", fmt.Sprint(e.Replica), "{method}", method,
+	return strings.NewReplacer("{person}", person, "{actor}", person+"'s "+actor, "{at}", fmt.Sprintf(" (replica %d)", e.Replica),
+		"{n}", fmt.Sprint(e.N), "{for}", e.For.Round(time.Millisecond).String(), "{replica}", fmt.Sprint(e.Replica), "{method}", method,
 	).Replace(string(e.Kind))
 }

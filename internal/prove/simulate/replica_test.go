@@ -100,19 +100,15 @@ func policySet(p Plan, number int) policy.Set {
 
 func (w *world) policySet(number int) policy.Set {
 	s := policySet(w.plan, number)
-	for name, p := range s.Purposes {
-		if w.options.NoReserve {
-			p.Reserve = nil
-		}
-		s.Purposes[name] = p
+	if w.options.NoReserve {
+		clear(s.Purposes["default"].Reserve) // which both purposes share
 	}
 	return s
 }
 
 // start starts the replica of an index. life numbers its lives.
 func (w *world) start(index, life int) *Replica {
-	r := &Replica{world: w, index: index, name: fmt.Sprintf("r%d.%d", index, life), stopped: make(chan struct{}),
-		died: make(chan struct{})}
+	r := &Replica{world: w, index: index, name: fmt.Sprintf("r%d.%d", index, life), stopped: make(chan struct{}), died: make(chan struct{})}
 	r.db = w.db.Replica()
 	r.db.SetHook(r.access)
 	skew := time.Duration(source(w.plan.Seed, "skew "+r.name).IntN(800)-400) * time.Millisecond
@@ -145,7 +141,10 @@ func (w *world) start(index, life int) *Replica {
 	r.vault = settings.Vault
 	settings.Tick, settings.Lease = tick+oddly(waits), 2*tick+oddly(waits)
 	process := verificationtest.New(settings, r.Dependencies)
-	r.Core, r.http = process.Core, process.Routes(apiKeys(), nil)
+	r.Core, r.http = process.Core, process.Routes(api.Keys{
+		{App: app, ID: "secret", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte(secretKey))},
+		{App: app, ID: "public", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(browserKey)), Origins: []string{origin}},
+	}, nil)
 	r.Webhooks.Tick = hookTick
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
@@ -155,14 +154,6 @@ func (w *world) start(index, life int) *Replica {
 
 // oddly is less than a millisecond, so that the timers of replicas end at instants of their own.
 func oddly(r *rand.Rand) time.Duration { return time.Duration(r.IntN(1e6)) }
-
-func apiKeys() api.Keys {
-	return api.Keys{
-		{App: app, ID: "secret", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte(secretKey))},
-		{App: app, ID: "public", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(browserKey)),
-			Origins: []string{origin}},
-	}
-}
 
 // stop ends a replica as a signal does.
 func (r *Replica) stop() {

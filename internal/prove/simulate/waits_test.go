@@ -12,6 +12,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
+	"sendcode/quota/quotahttp"
 )
 
 // toldWaits is promise 3: no answer says more is left, or a shorter wait, than is true.
@@ -24,11 +25,9 @@ func (l *ledger) toldWaits() {
 			continue
 		}
 		for _, told := range q.body.Quota.Rules {
-			if told.Scope != "recipient" || told.Name == "carrier" {
-				continue
+			if told.Scope == "recipient" && told.Name != "carrier" {
+				l.toldRule(q, told)
 			}
-			l.toldRule(q, told.Name, told.Limit, time.Duration(told.Window)*time.Second, told.Remaining,
-				time.Duration(told.RetryAfter)*time.Second)
 		}
 	}
 }
@@ -50,7 +49,8 @@ func (l *ledger) countedFor(q *request) recipient.Hash {
 	return q.counted
 }
 
-func (l *ledger) toldRule(q *request, name string, limit int, window time.Duration, remaining int, wait time.Duration) {
+func (l *ledger) toldRule(q *request, told quotahttp.Rule) {
+	window, wait := time.Duration(told.Window)*time.Second, time.Duration(told.RetryAfter)*time.Second
 	var counted []time.Time // sends that an answer then must include
 	for _, row := range l.sends {
 		own := q.kind == sending && q.accepted() && row.ID.String() == q.body.Send.ID && !q.body.replayed
@@ -60,23 +60,22 @@ func (l *ledger) toldRule(q *request, name string, limit int, window time.Durati
 			counted = append(counted, row.LoggedAt)
 		}
 	}
-	if remaining > max(0, limit-len(counted)) {
+	if told.Remaining > max(0, told.Limit-len(counted)) {
 		l.broke("told wait", "at %s person %d's back end was told %d left of %s, and %d of %d were counted",
-			clock(q.ended.Sub(l.begin)), q.person.index, remaining, name, len(counted), limit)
+			l.at(q.ended), q.person.index, told.Remaining, told.Name, len(counted), told.Limit)
 	}
-	if len(counted) < limit {
+	if len(counted) < told.Limit {
 		return
 	}
-	if free := counted[len(counted)-limit].Add(window).Sub(q.ended); wait < free {
+	if free := counted[len(counted)-told.Limit].Add(window).Sub(q.ended); wait < free {
 		l.broke("told wait", "at %s person %d's back end was told to wait %v for %s, and the place is free in %v",
-			clock(q.ended.Sub(l.begin)), q.person.index, wait, name, free)
+			l.at(q.ended), q.person.index, wait, told.Name, free)
 	}
 }
 
 func (l *ledger) resetDuring(q *request) bool {
 	return slices.ContainsFunc(l.resets[q.person], func(a administered) bool {
-		return a.began.Before(q.ended) &&
-			a.ended.After(q.began) || !a.done
+		return a.began.Before(q.ended) && a.ended.After(q.began) || !a.done
 	})
 }
 
@@ -97,8 +96,7 @@ func (l *ledger) exactRefunds() {
 			window := time.Duration(told.Window) * time.Second
 			surely, atMost := 0, 0
 			for _, row := range l.sends {
-				if row.Recipient != q.counted || !l.shares(row, row.Recipient, l.purpose(q), q.ended) ||
-					!l.counted(row, q.ended) {
+				if row.Recipient != q.counted || !l.shares(row, row.Recipient, l.purpose(q), q.ended) || !l.counted(row, q.ended) {
 					continue
 				}
 				if q.ended.Sub(row.LoggedAt) < window {
@@ -111,12 +109,10 @@ func (l *ledger) exactRefunds() {
 			used := told.Limit - told.Remaining
 			undone := slices.ContainsFunc(l.resets[p], func(a administered) bool { return !a.done })
 			if !undone && l.crashes == 0 && l.movedWrites == 0 && l.stepped.IsZero() && used > min(told.Limit, atMost) {
-				l.broke("refunds", "in the end person %d has used %d of %s, and %d sends count", p.index, used,
-					told.Name, atMost)
+				l.broke("refunds", "in the end person %d has used %d of %s, and %d sends count", p.index, used, told.Name, atMost)
 			}
 			if used < min(told.Limit, surely) {
-				l.broke("refunds", "in the end person %d has used %d of %s, though %d sends count", p.index, used,
-					told.Name, surely)
+				l.broke("refunds", "in the end person %d has used %d of %s, though %d sends count", p.index, used, told.Name, surely)
 			}
 		}
 	}
@@ -129,12 +125,8 @@ func (l *ledger) webhooks() {
 		e := parseHook(body)
 		told[e.Type+" "+cmp.Or(e.Data.Send, e.Data.Verification)] = true
 	}
-	waiting, err := l.db.AppEvents(l.Context(), store.AppEventFilter{State: store.EventPending, Limit: 200})
-	if err != nil {
-		l.Fatal(err)
-	}
 	pending := map[uuid.UUID]bool{} // it failed so often that its next attempt is hours away
-	for _, e := range waiting {
+	for _, e := range must(l.db.AppEvents(l.Context(), store.AppEventFilter{State: store.EventPending, Limit: 200})) {
 		pending[e.SendID] = e.Attempt > 3
 	}
 	for _, row := range l.sends {
@@ -165,10 +157,8 @@ func (l *ledger) erased() {
 				if l.of[row.Recipient] != p || !row.LoggedAt.Before(a.began) {
 					continue
 				}
-				if row.To != store.ErasedMask || v.CreatedAt.Before(a.began) &&
-					(len(v.Sealed) > 0 || v.To != store.ErasedMask) {
-					l.broke("erased", "person %d was erased at %s, and %s still tells of the address", p.index,
-						clock(a.ended.Sub(l.begin)), row.ID)
+				if row.To != store.ErasedMask || v.CreatedAt.Before(a.began) && (len(v.Sealed) > 0 || v.To != store.ErasedMask) {
+					l.broke("erased", "person %d was erased at %s, and %s still tells of the address", p.index, l.at(a.ended), row.ID)
 				}
 			}
 		}
@@ -181,11 +171,7 @@ func (l *ledger) erased() {
 func (l *ledger) sinks() {
 	sinks := map[string]string{"log": l.logged.String(), "answers": l.answers.String(), "webhooks": l.posted.String()}
 	if l.plan.Seed%10 == 0 {
-		image, err := l.db.Image()
-		if err != nil {
-			l.Fatal(err)
-		}
-		sinks["file of the database"] = string(image)
+		sinks["file of the database"] = string(must(l.db.Image()))
 		l.count("file searched for codes")
 	}
 	var secrets []string

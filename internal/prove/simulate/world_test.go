@@ -105,16 +105,11 @@ func (w *world) play() {
 	}
 	time.Sleep(settle)
 	w.actors.Wait()
-	w.lookAround()
-	w.judge()
-	w.stop()
-}
-
-// lookAround asks for each person's quota when all is quiet.
-func (w *world) lookAround() {
-	for _, p := range w.people {
+	for _, p := range w.people { // when all is quiet
 		p.last = w.look(Event{ID: -1}, backEnd, p)
 	}
+	w.judge()
+	w.stop()
 }
 
 // databaseNow is the time on the database's clock.
@@ -147,16 +142,12 @@ func (w *world) stop() {
 	synctest.Wait()
 }
 
-func (w *world) result() Result {
-	return Result{Plan: w.plan, Violations: w.broken, Trace: w.trace, Counts: w.counts}
-}
-
 // note writes an action into the trace.
 func (w *world) note(format string, args ...any) {
 	if !w.options.Trace {
 		return
 	}
-	w.locked(func() { w.trace = append(w.trace, clock(time.Since(w.begin))+" "+fmt.Sprintf(format, args...)) })
+	w.locked(func() { w.trace = append(w.trace, w.at(time.Now())+" "+fmt.Sprintf(format, args...)) })
 }
 
 // count counts what happened, for the table of what was covered.
@@ -208,8 +199,7 @@ func (w *world) callFails(part string) (how Kind) {
 		if e.N--; e.N == 0 && how == "" {
 			how = e.Kind
 			w.failed, w.troubles = w.failed+1, w.troubles+1
-			w.lasts[map[string]Kind{"database": DatabaseAway, "commit": DatabaseAway,
-				"limiter": LimiterAway}[part]] = time.Now()
+			w.lasts[map[string]Kind{"database": DatabaseAway, "commit": DatabaseAway, "limiter": LimiterAway}[part]] = time.Now()
 			w.counts[string(how)+": "+part]++
 		}
 	}
@@ -262,7 +252,7 @@ func Run(t *testing.T, p Plan, o Options) (result Result) {
 		cryptotest.SetGlobalRandom(t, p.Seed)
 		w := newWorld(t, p, o)
 		w.play()
-		result = w.result()
+		result = Result{Plan: p, Violations: w.broken, Trace: w.trace, Counts: w.counts}
 	})
 	return result
 }
@@ -303,10 +293,12 @@ func (r Result) Story() string {
 	return b.String()
 }
 
+// at tells an instant since the begin.
+func (w *world) at(t time.Time) string { return clock(t.Sub(w.begin)) }
+
 func clock(d time.Duration) string {
 	d = d.Round(time.Millisecond)
-	return fmt.Sprintf("%d:%02d:%02d.%03d", d/time.Hour, d%time.Hour/time.Minute, d%time.Minute/time.Second,
-		d%time.Second/time.Millisecond)
+	return fmt.Sprintf("%d:%02d:%02d.%03d", d/time.Hour, d%time.Hour/time.Minute, d%time.Minute/time.Second, d%time.Second/time.Millisecond)
 }
 
 // source is a stream of random numbers of its own for each label.

@@ -26,9 +26,7 @@ const maxAuthSample = 15
 // second request within the minute is refused with the wait, and the earlier code still works.
 func TestAuthLibraries(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../../docs/javascript.md")
-	apptest.Must(t, err)
-	blocks := regexp.MustCompile("(?s)```js\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	blocks := blocksOf(t, "docs/javascript.md", "js")
 	if len(blocks) != 2 {
 		t.Fatalf("the page has %d samples", len(blocks))
 	}
@@ -40,26 +38,20 @@ func TestAuthLibraries(t *testing.T) {
 	}{{"better-auth.mjs", (*shopper).byBetterAuth}, {"auth-js.mjs", (*shopper).byAuthJS}} {
 		t.Run(library.driver, func(t *testing.T) {
 			t.Parallel()
-			sample := blocks[i][1]
-			if n := strings.Count(sample, "\n"); n > maxAuthSample {
+			if n := strings.Count(blocks[i], "\n"); n > maxAuthSample {
 				t.Errorf("the sample has %d lines", n)
 			}
 			dir, node := t.TempDir(), servertest.Node(t)
 			apptest.Must(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
-			apptest.Must(t, os.WriteFile(filepath.Join(dir, "sample.mjs"), []byte(sample), 0o600))
-			for to, from := range map[string]string{"back.mjs": "../../../../docs/examples/back.mjs",
-				library.driver: "testdata/auth/" + library.driver} {
-				text, err := os.ReadFile(from)
-				apptest.Must(t, err)
-				apptest.Must(t, os.WriteFile(filepath.Join(dir, to), text, 0o600))
+			for name, text := range map[string]string{"sample.mjs": blocks[i], "back.mjs": readFile(t, "docs/examples/back.mjs"),
+				library.driver: readFile(t, "internal/prove/e2e/clients/testdata/auth/"+library.driver)} {
+				apptest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 			}
 			p := newShopper(t, s, "ana."+strings.TrimSuffix(library.driver, ".mjs")+"@example.com")
 			p.starts(dir, []string{node, library.driver}, "BETTER_AUTH_SECRET=a secret of this test, and long enough",
 				"BETTER_AUTH_URL="+p.shop, "BETTER_AUTH_TELEMETRY=0", "NODE_ENV=development")
 			library.signUp(p)
-			if n := len(s.AwaitMail(p.to, 1)); n != 1 {
-				t.Errorf("%d mails", n)
-			}
+			servertest.Same(t, "mails", len(s.AwaitMail(p.to, 1)), 1)
 		})
 	}
 }
@@ -105,15 +97,13 @@ func (p *shopper) byAuthJS() {
 		return strings.TrimPrefix(answer.Header.Get("Location"), p.shop)
 	}
 	enter := func(code string) string {
-		answer, _ := p.ask(http.MethodGet,
-			"/api/auth/callback/code?"+url.Values{"email": {p.to}, "token": {code}}.Encode(), "", "")
+		answer, _ := p.ask(http.MethodGet, "/api/auth/callback/code?"+url.Values{"email": {p.to}, "token": {code}}.Encode(), "", "")
 		return strings.TrimPrefix(answer.Header.Get("Location"), p.shop)
 	}
 	if to := signIn(); !strings.HasPrefix(to, "/api/auth/verify-request") {
 		p.Fatalf("a code: sent to %s", to)
 	}
-	code := regexp.MustCompile(`(?m)^[B-DF-HJ-NP-TV-XZ]{8}$`).FindString(
-		strings.ReplaceAll(p.s.AwaitMail(p.to, 1)[0].Text, "\r", ""))
+	code := regexp.MustCompile(`(?m)^[B-DF-HJ-NP-TV-XZ]{8}$`).FindString(strings.ReplaceAll(p.s.AwaitMail(p.to, 1)[0].Text, "\r", ""))
 	if to := signIn(); !regexp.MustCompile(`^/sign-in\?retry_after=([1-9]|[1-5][0-9]|60)$`).MatchString(to) {
 		p.Errorf("too early: sent to %s", to)
 	}

@@ -44,8 +44,7 @@ func TestOriginsOfAPublicKey(t *testing.T) {
 			t.Errorf("%s: %d, may read: %q", name, a.StatusCode, allowed)
 		}
 		policy, exposed := a.Header.Get("RateLimit-Policy"), a.Header.Get("Access-Control-Expose-Headers")
-		if c.reads && (!strings.Contains(exposed, "Retry-After") ||
-			!strings.Contains(policy, `"client";q=100;w=3600`) ||
+		if c.reads && (!strings.Contains(exposed, "Retry-After") || !strings.Contains(policy, `"client";q=100;w=3600`) ||
 			!strings.Contains(policy, `"network";q=1000;w=3600`)) {
 			t.Errorf("%s: exposes %q, policy %q", name, exposed, policy)
 		}
@@ -67,16 +66,14 @@ func TestOriginsOfAPublicKey(t *testing.T) {
 			with("Access-Control-Request-Headers", "authorization,content-type,idempotency-key")).Header
 	}
 	h := ask(shop, "/v1/verifications")
-	if h.Get("Access-Control-Allow-Origin") != shop ||
-		!strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") ||
+	if h.Get("Access-Control-Allow-Origin") != shop || !strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") ||
 		!strings.Contains(h.Get("Access-Control-Allow-Methods"), "POST") ||
 		!strings.Contains(strings.Join(h.Values("Vary"), ","), "Origin") {
 		t.Errorf("%v", h)
 	}
 	for _, c := range [][2]string{{"https://evil.example", "/v1/verifications"}, {"null", "/v1/verifications"},
 		{shop, "/v1/admin/sends"}, {shop, "/"}} {
-		if h := ask(c[0], c[1]); h.Get("Access-Control-Allow-Origin") != "" ||
-			h.Get("Access-Control-Allow-Headers") != "" {
+		if h := ask(c[0], c[1]); h.Get("Access-Control-Allow-Origin") != "" || h.Get("Access-Control-Allow-Headers") != "" {
 			t.Errorf("%v: %v", c, h)
 		}
 	}
@@ -87,8 +84,7 @@ func cookieOf(s *apptest.Stack, path, form string, change ...func(*http.Request)
 	s.Helper()
 	r, err := http.NewRequest(http.MethodPost, s.Replicas[0].Base+path, strings.NewReader(form))
 	apptest.Must(s.T, err)
-	for _, c := range append(change, with("Content-Type", "application/x-www-form-urlencoded"),
-		with("Sec-Fetch-Site", "same-origin")) {
+	for _, c := range append(change, with("Content-Type", "application/x-www-form-urlencoded"), with("Sec-Fetch-Site", "same-origin")) {
 		c(r)
 	}
 	resp, err := http.DefaultTransport.RoundTrip(r) // follows no redirect
@@ -107,27 +103,23 @@ func TestAListenerThatOtherMachinesReach(t *testing.T) {
 	s.Env["SENDCODE_ADDR"] = "0.0.0.0:0"
 	delete(s.Env, "SENDCODE_METRICS_TOKEN")
 	s.Start(1)
-	for _, given := range []string{"", "Bearer ", "Bearer " + apptest.Token, "Bearer " + apptest.APIKey,
-		"Bearer " + metricsToken} {
-		s.Is(fmt.Sprintf("without SENDCODE_METRICS_TOKEN, %q", given), s.Get("/metrics", with("Authorization", given)),
-			http.StatusNotFound)
+	for _, given := range []string{"", "Bearer ", "Bearer " + apptest.Token, "Bearer " + apptest.APIKey, "Bearer " + metricsToken} {
+		s.Is(fmt.Sprintf("without SENDCODE_METRICS_TOKEN, %q", given), s.Get("/metrics", with("Authorization", given)), http.StatusNotFound)
 	}
-	for _, want := range []string{"/metrics is off", "SENDCODE_METRICS_TOKEN", "/admin is on 0.0.0.0:0",
-		"SENDCODE_ADMIN_ADDR"} {
+	for _, want := range []string{"/metrics is off", "SENDCODE_METRICS_TOKEN", "/admin is on 0.0.0.0:0", "SENDCODE_ADMIN_ADDR"} {
 		if !s.Logged(want) {
 			t.Errorf("the log of the start does not say %q", want)
 		}
 	}
-	if c := cookieOf(s, "/admin/login", "password="+s.Env["SENDCODE_ADMIN_PASSWORD"]); !strings.HasPrefix(c,
-		"__Host-") || !strings.Contains(c, "; Secure") {
+	c := cookieOf(s, "/admin/login", "password="+s.Env["SENDCODE_ADMIN_PASSWORD"])
+	if !strings.HasPrefix(c, "__Host-") || !strings.Contains(c, "; Secure") {
 		t.Errorf("%.20q", c)
 	}
 	s.Env["SENDCODE_METRICS_TOKEN"] = metricsToken
 	s.Start(1)
 	for given, want := range map[string]int{
 		"": 401, "Bearer": 401, "Bearer " + apptest.Token: 401, "Bearer " + metricsToken + "x": 401,
-		"Bearer " + metricsToken[1:]: 401,
-		"Basic " + metricsToken:      401, "Bearer " + metricsToken: 200, "bearer " + metricsToken: 200,
+		"Bearer " + metricsToken[1:]: 401, "Basic " + metricsToken: 401, "Bearer " + metricsToken: 200, "bearer " + metricsToken: 200,
 	} {
 		a := s.Do(1, http.MethodGet, "/metrics", "", with("Authorization", given))
 		if a.StatusCode != want || strings.Contains(string(a.Raw), "sendcode_limiter_up") != (want == 200) {
@@ -178,6 +170,5 @@ func TestAProxyOnTheSameMachine(t *testing.T) {
 	s.Env["SENDCODE_METRICS_TOKEN"] = servertest.MetricsToken
 	s.Restart()
 	s.Is("metrics without the token", s.Get("/metrics", with("Authorization", "")), http.StatusUnauthorized)
-	s.Is("metrics with the token",
-		s.Get("/metrics", with("Via", "x")), http.StatusOK)
+	s.Is("metrics with the token", s.Get("/metrics", with("Via", "x")), http.StatusOK)
 }

@@ -45,14 +45,12 @@ func TestNoSinkShowsACanary(t *testing.T) {
 	s := apptest.OnOwnPostgres(t).WithWebhook(hook,
 		"purposes: {default: {code: {length: 8, alphabet: unambiguous}}}\npolicies:\n  default:\n"+apptest.Roomy)
 	logStatements(s)
-	s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, To: canaryBounced,
-		Reply: "550 5.1.1 <" + canaryBounced +
-			"> canary.bounced.zulu is unknown here, see https://example.com/canary.bounced.zulu?to=" + canaryBounced})
+	s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, To: canaryBounced, Reply: "550 5.1.1 <" + canaryBounced +
+		"> canary.bounced.zulu is unknown here, see https://example.com/canary.bounced.zulu?to=" + canaryBounced})
 	s.Env["SENDCODE_LOG_LEVEL"] = "debug"
 	s.Start(2)
 	ask := func(to, more string, change ...func(*http.Request)) apptest.Answer {
-		return s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en"%s}`, to, more),
-			change...)
+		return s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en"%s}`, to, more), change...)
 	}
 	sent := ask(canaryPerson, `,"session":"`+canarySession+`"`, apptest.WithKey(canaryOnce))
 	s.Is("a send", sent, http.StatusAccepted)
@@ -84,8 +82,7 @@ func TestNoSinkShowsACanary(t *testing.T) {
 	try("suppressed", ask(canaryPerson, "", apptest.Patiently))
 	try("lift", s.ByAdmin(0, "/v1/admin/suppressions/lift", person))
 	try("reset", s.ByAdmin(0, "/v1/admin/quota/reset", person))
-	try("reason", s.ByAdmin(0, "/v1/admin/quota/reset",
-		strings.Replace(person, "ticket 7", "asked by "+canaryPerson, 1)))
+	try("reason", s.ByAdmin(0, "/v1/admin/quota/reset", strings.Replace(person, "ticket 7", "asked by "+canaryPerson, 1)))
 	try("list", s.Get("/v1/admin/sends", apptest.As(apptest.Token)))
 	try("export", s.Get("/v1/admin/sends.csv", apptest.As(apptest.Token)))
 	try("acts", s.Get("/v1/admin/acts", apptest.As(apptest.Token)))
@@ -128,8 +125,7 @@ func showNone(t *testing.T, sinks, canaries map[string]string) {
 	for sink, content := range sinks {
 		low := strings.ToLower(content)
 		for what, canary := range canaries {
-			for _, trace := range []string{strings.ToLower(canary), fmt.Sprintf("%x", canary),
-				fmt.Sprintf("%x", strings.ToLower(canary))} {
+			for _, trace := range []string{strings.ToLower(canary), fmt.Sprintf("%x", canary), fmt.Sprintf("%x", strings.ToLower(canary))} {
 				if content == "" || strings.Contains(low, trace) {
 					t.Errorf("%s, of %d bytes: empty, or they show the %s", sink, len(content), what)
 				}

@@ -19,8 +19,7 @@ import (
 
 const fewRequests = 1200 // the same ones in each run
 
-var randomRequests = flag.Int("clients.requests", fewRequests,
-	"random requests that are held against the specification")
+var randomRequests = flag.Int("clients.requests", fewRequests, "random requests that are held against the specification")
 
 // Whatever is asked, the answer is one that the specification names, in its form, and no 5xx that a
 // request brings about; what the specification refuses is refused; and what it takes is not called
@@ -57,22 +56,19 @@ limits: {month: [{name: month, key: user, limit: 3, per: month}], web: [{name: m
 		a := s.Do(0, method, address, body, change...)
 		statuses[a.StatusCode]++
 		served[operations[method].OperationID] = served[operations[method].OperationID] || a.StatusCode < 300
-		fits, err := apptest.Asks(router, method, address, body, change...),
-			apptest.Conforms(router, method, address, a)
+		fits, err := apptest.Asks(router, method, address, body, change...), apptest.Conforms(router, method, address, a)
 		switch {
 		case err != nil:
 		case a.StatusCode >= 500 && a.StatusCode != http.StatusBadGateway:
 			err = fmt.Errorf("the service failed")
 		case fits != nil && a.StatusCode < 300 && path != "/widget.js":
 			err = fmt.Errorf("accepted, but the specification says %w", fits)
-		case fits == nil && slices.Contains([]int{400, 413, 415}, a.StatusCode) &&
-			!strings.Contains(a.Problem(), "bad-request"):
+		case fits == nil && slices.Contains([]int{400, 413, 415}, a.StatusCode) && !strings.Contains(a.Problem(), "bad-request"):
 			err = fmt.Errorf("refused, but the specification takes it")
 		}
 		if err != nil {
 			if failures++; failures <= 20 {
-				t.Errorf("request %d of seed %d: %s %s %.300s: %d %.300s: %v", n, seed, method, address, body,
-					a.StatusCode, a.Raw, err)
+				t.Errorf("request %d of seed %d: %s %s %.300s: %d %.300s: %v", n, seed, method, address, body, a.StatusCode, a.Raw, err)
 			}
 		}
 	}
@@ -149,8 +145,7 @@ func (r requests) body(o *openapi3.Operation) string {
 	}
 	media := o.RequestBody.Value.Content.Get("application/json")
 	if media == nil || media.Schema == nil || r.IntN(40) == 0 {
-		return pick(r, []string{"{", "[]", "null", "\"\xff\"", `{"a":1,"a":2}`, "",
-			`{"x":"` + strings.Repeat("x", 17<<10) + `"}`})
+		return pick(r, []string{"{", "[]", "null", "\"\xff\"", `{"a":1,"a":2}`, "", `{"x":"` + strings.Repeat("x", 17<<10) + `"}`})
 	}
 	value := r.value(media.Schema)
 	if object, ok := value.(map[string]any); ok && r.IntN(3) == 0 {

@@ -10,16 +10,26 @@ import (
 	"strings"
 	"testing"
 
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app/apptest"
 )
+
+// readFile reads a file of the repository.
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../../../" + name)
+	apptest.Must(t, err)
+	return string(text)
+}
 
 // blocksOf returns the blocks of a language of a document.
 func blocksOf(t *testing.T, page, language string) (all []string) {
 	t.Helper()
-	text, err := os.ReadFile("../../../../" + page)
-	apptest.Must(t, err)
-	for _, m := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(readFile(t, page), -1) {
 		all = append(all, m[1])
+	}
+	if all == nil {
+		t.Fatalf("%s has no block of %s", page, language)
 	}
 	return all
 }
@@ -31,8 +41,7 @@ func sh(t *testing.T, s *apptest.Stack, lines string, replaced ...string) (said 
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip(err)
 	}
-	lines = strings.NewReplacer(append(replaced, "http://127.0.0.1:8080", s.Replicas[0].Base, "sk_…",
-		s.Key)...).Replace(lines)
+	lines = strings.NewReplacer(append(replaced, "http://127.0.0.1:8080", s.Replicas[0].Base, "sk_…", s.Key)...).Replace(lines)
 	command := exec.CommandContext(t.Context(), "sh", "-c", lines)
 	command.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key)
 	out, err := command.Output()
@@ -52,12 +61,10 @@ func TestTheLinesOfREADME(t *testing.T) {
 		ask, check := shell[0], shell[2]
 		sent := sh(t, s, ask)
 		id := regexp.MustCompile(`"id":"(\w+)"`).FindStringSubmatch(sent)
-		if !strings.HasPrefix(sent, "HTTP/1.1 202 Accepted") || id == nil ||
-			!strings.Contains(sent, `"to":"a•••@example.com"`) {
+		if !strings.HasPrefix(sent, "HTTP/1.1 202 Accepted") || id == nil || !strings.Contains(sent, `"to":"a•••@example.com"`) {
 			t.Fatalf("%s: %s", page, sent)
 		}
-		if refused := sh(t, s, ask); !strings.HasPrefix(refused, "HTTP/1.1 429 ") ||
-			!strings.Contains(refused, `"blocked_by":"minute"`) {
+		if refused := sh(t, s, ask); !strings.HasPrefix(refused, "HTTP/1.1 429 ") || !strings.Contains(refused, `"blocked_by":"minute"`) {
 			t.Errorf("%s: the second time: %s", page, refused)
 		}
 		code := s.CodeIn(s.AwaitMail("ana@example.com", 1)[0])
@@ -80,9 +87,7 @@ func TestTheLinesOfLimitsAndOfOnesOwnCode(t *testing.T) {
 	}
 	body := blocksOf(t, "docs/quickstart.md", "json")[0]
 	s.Is("one's own code", s.Post("/v1/verifications", body), http.StatusAccepted)
-	if mail := s.AwaitMail("ana@example.com", 1)[0]; s.CodeIn(mail) != "739154" {
-		t.Errorf("another code than in %s: %s", body, s.CodeIn(mail))
-	}
+	servertest.Same(t, "the code of "+body, s.CodeIn(s.AwaitMail("ana@example.com", 1)[0]), "739154")
 }
 
 // The lines of docs/supabase.md report the code of a text message.
@@ -92,9 +97,7 @@ func TestTheLinesOfReports(t *testing.T) {
 	sent := s.Post("/v1/verifications", `{"channel":"sms","to":"+4915123456789","code":"739154"}`)
 	s.Is("the code", sent, http.StatusAccepted)
 	lines := blocksOf(t, "docs/supabase.md", "sh")
-	if said := sh(t, s, lines[len(lines)-1]); said != fmt.Sprintf(`{"id":"%s","outcome":"approved"}`+"\n", sent.ID) {
-		t.Error(said)
-	}
+	servertest.Same(t, "the report", sh(t, s, lines[len(lines)-1]), `{"id":"`+sent.ID+`","outcome":"approved"}`+"\n")
 }
 
 // The lines of docs/SIX-LIMITERS.md, in both languages: each is admitted, and a second code or gift
@@ -103,9 +106,7 @@ func TestTheLinesOfSixLimiters(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"docs/SIX-LIMITERS.md", "docs/SIX-LIMITERS.zh-CN.md"} {
 		s := apptest.Embedded(t).Write(blocksOf(t, name, "yaml")[0]).Start(1)
-		page, err := os.ReadFile("../../../../" + name)
-		apptest.Must(t, err)
-		take, lines := regexp.MustCompile(`(?m)^take\(\) .*$`).FindString(string(page)), blocksOf(t, name, "sh")
+		take, lines := regexp.MustCompile(`(?m)^take\(\) .*$`).FindString(readFile(t, name)), blocksOf(t, name, "sh")
 		if len(lines) != 6 {
 			t.Errorf("%s has %d lines", name, len(lines))
 		}

@@ -40,8 +40,7 @@ apps: [{name: default, webhook: {url: "%s/hooks"}, origins: ["%s"], keys: [{id: 
 hooks: [{name: auth, server: supabase-email, secret_env: AUTH_SECRETS}]
 `, receiver.URL, site.Origin(), sha256.Sum256([]byte(apptest.PublicKey)))).Start(2)
 	base := s.Replicas[0].Base
-	body = fmt.Sprintf(`<script type="module" src="%s/widget.js"></script><send-code public-key="%s"></send-code>`,
-		base, apptest.PublicKey)
+	body = fmt.Sprintf(`<script type="module" src="%s/widget.js"></script><send-code public-key="%s"></send-code>`, base, apptest.PublicKey)
 
 	browser, end := pagetest.Browser(context.Background(), servertest.HeadlessShell(t))
 	t.Cleanup(end)
@@ -62,14 +61,11 @@ hooks: [{name: auth, server: supabase-email, secret_env: AUTH_SECRETS}]
 		r.Header.Del("Authorization")
 		r.Header.Set("Webhook-Id", "1")
 		r.Header.Set("Webhook-Timestamp", strconv.FormatInt(time.Now().Unix(), 10))
-		r.Header.Set("Webhook-Signature",
-			standardwebhooks.Sign([][]byte{[]byte(hookSecret)}, "1", time.Now(), []byte(request)))
+		r.Header.Set("Webhook-Signature", standardwebhooks.Sign([][]byte{[]byte(hookSecret)}, "1", time.Now(), []byte(request)))
 	}
 	sent := s.Post("/v1/hooks/auth", request, sign)
 	s.Is("the hook", sent, http.StatusOK, string(sent.Raw) == "{}\n")
-	if code := s.CodeIn(s.AwaitMail(cleo, 1)[0]); code != "305805" {
-		t.Errorf("the auth server's code is %s", code)
-	}
+	servertest.Same(t, "the auth server's code", s.CodeIn(s.AwaitMail(cleo, 1)[0]), "305805")
 
 	told := map[string]int{}
 	for _, e := range s.AwaitTold(receiver, 5) {
@@ -82,8 +78,7 @@ hooks: [{name: auth, server: supabase-email, secret_env: AUTH_SECRETS}]
 	admin := newWindow(t, browser, base+"/admin", "document")
 	admin.leads("/admin", "#password", s.Env["SENDCODE_ADMIN_PASSWORD"]+kb.Enter)
 	admin.leads("/admin?recipient=", "#q", bea+kb.Enter)
-	if text := admin.eval("document.body.innerText"); !strings.Contains(text, "b•••@example.com") ||
-		strings.Contains(text, bea) {
+	if text := admin.eval("document.body.innerText"); !strings.Contains(text, "b•••@example.com") || strings.Contains(text, bea) {
 		t.Errorf("the console says %s", text)
 	}
 }

@@ -12,8 +12,7 @@ func TestTakesThatWaitEndWithTheService(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Write("limits: {short: [{name: short, key: user, limit: 1, window: 29s}]}\n").Start(1)
 	take := func(wait string) (apptest.Answer, error) {
-		return s.At(s.Replicas[0].Base, http.MethodPost, "/v1/limits/short/take", `{"keys":{"user":"42"}}`,
-			with("Prefer", "wait="+wait))
+		return s.At(s.Replicas[0].Base, http.MethodPost, "/v1/limits/short/take", `{"keys":{"user":"42"}}`, with("Prefer", "wait="+wait))
 	}
 	a, err := take("0")
 	s.Is("the only place", a, http.StatusOK, err == nil)

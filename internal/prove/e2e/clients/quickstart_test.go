@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app/apptest"
 )
 
@@ -82,25 +83,20 @@ const (
 // The quick starts do what they say in as few lines as they say.
 func TestQuickStarts(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../../docs/quickstart.md")
-	apptest.Must(t, err)
 	s := apptest.Embedded(t).Policy(twoAnHour + "failed_checks_per_hour: 1\n").Start(1)
 	third := 0 // of the address of a user, so that each is in a network of its own
 	for language, q := range quickStarts {
-		text := text
+		var snippet string
 		if file, err := os.ReadFile("../../../../docs/examples/" + q.file); err == nil {
-			text = []byte("```" + language + "\n" + string(file) + "```")
+			snippet = string(file)
+		} else {
+			snippet = blocksOf(t, "docs/quickstart.md", language)[0]
 		}
-		snippet := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindSubmatch(text)
-		if snippet == nil {
-			t.Fatalf("there is no quick start in %s", language)
-		}
-		if n := strings.Count(regexp.MustCompile(`\n+`).ReplaceAllString(string(snippet[1]), "\n"),
-			"\n"); n > mostLines {
+		if n := strings.Count(regexp.MustCompile(`\n+`).ReplaceAllString(snippet, "\n"), "\n"); n > mostLines {
 			t.Errorf("the quick start in %s has %d lines", language, n)
 		}
 		if language == "go" {
-			q.around = withCalls(t, string(text), q.around)
+			q.around = withCalls(t, q.around)
 		}
 		ip, otherIP := fmt.Sprintf("198.18.%d.7", third), fmt.Sprintf("198.18.%d.7", third+1)
 		third += 2
@@ -110,8 +106,8 @@ func TestQuickStarts(t *testing.T) {
 				t.Skip(err)
 			}
 			dir := t.TempDir()
-			apptest.Must(t, os.WriteFile(filepath.Join(dir, q.file),
-				[]byte(strings.Replace(q.around, "{}", string(snippet[1]), 1)), 0o600))
+			program := strings.Replace(q.around, "{}", snippet, 1)
+			apptest.Must(t, os.WriteFile(filepath.Join(dir, q.file), []byte(program), 0o600))
 			call := func(arguments ...string) (answer struct {
 				ID         string
 				Status     any // of a refusal a number
@@ -122,8 +118,7 @@ func TestQuickStarts(t *testing.T) {
 			}) {
 				c := exec.Command(q.run[0], append(q.run[1:], arguments...)...)
 				c.Dir, c.Stderr = dir, os.Stderr
-				c.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key, "GOFLAGS=-mod=mod",
-					"GOWORK=off")
+				c.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key, "GOFLAGS=-mod=mod", "GOWORK=off")
 				out, err := c.Output()
 				if err == nil {
 					both := json.NewDecoder(bytes.NewReader(out))
@@ -156,18 +151,15 @@ func TestQuickStarts(t *testing.T) {
 			}
 			mails := s.AwaitMail(to, 2)
 			code := s.CodeIn(mails[0])
-			if again := s.CodeIn(mails[1]); again != code {
-				t.Errorf("sent again was %s, after %s", again, code)
-			}
+			servertest.Same(t, "sent again", s.CodeIn(mails[1]), code)
 			if language == "sh" {
-				newestCode(t, string(text), s, code)
+				newestCode(t, s, code)
 			}
 			if got := call("check", sent.ID, s.Wrong(code), ip); got.Valid || got.Status != "pending" {
 				t.Errorf("a wrong code: %+v", got)
 			}
-			if got := call("check", sent.ID, s.Wrong(code), ip); got.HTTP != http.StatusTooManyRequests {
-				t.Errorf("another one from the same address, which may have one an hour: %+v", got)
-			}
+			servertest.Same(t, "another one from the same address, which may have one an hour",
+				call("check", sent.ID, s.Wrong(code), ip).HTTP, http.StatusTooManyRequests)
 			if got := call("check", sent.ID, code, otherIP); !got.Valid || got.Status != "approved" {
 				t.Errorf("the code: %+v", got)
 			}
@@ -176,9 +168,9 @@ func TestQuickStarts(t *testing.T) {
 }
 
 // withCalls puts the calls of the page's second block in Go into the program.
-func withCalls(t *testing.T, page, program string) string {
+func withCalls(t *testing.T, program string) string {
 	t.Helper()
-	block := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(page, 2)[1][1]
+	block := blocksOf(t, "docs/quickstart.md", "go")[1]
 	calls := strings.Split(strings.ReplaceAll(strings.TrimSpace(block), " := ", " = "), "\n")
 	if len(calls) != 3 {
 		t.Fatalf("the page has the calls %q", calls)
@@ -188,9 +180,9 @@ func withCalls(t *testing.T, page, program string) string {
 
 // newestCode runs the line that reads the mailbox: it prints the codes of the mails, newest first,
 // of which this is one.
-func newestCode(t *testing.T, page string, s *apptest.Stack, code string) {
+func newestCode(t *testing.T, s *apptest.Stack, code string) {
 	t.Helper()
-	line := regexp.MustCompile(`curl -s .*"\$CODES_URL/mailbox/messages".*`).FindString(page)
+	line := regexp.MustCompile(`curl -s .*"\$CODES_URL/mailbox/messages".*`).FindString(readFile(t, "docs/quickstart.md"))
 	list := exec.CommandContext(t.Context(), "sh", "-c", strings.TrimSuffix(line, " | head -n 1"))
 	list.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key)
 	if said, err := list.Output(); err != nil || !strings.HasSuffix(line, " | head -n 1") ||

@@ -10,13 +10,6 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// proofIn returns the proof in the answer to a check.
-func proofIn(s *apptest.Stack, a apptest.Answer) string {
-	s.Helper()
-	apptest.Must(s.T, apptest.Conforms(s.SpecRouter(), http.MethodPost, "/v1/verifications/"+a.ID+"/check", a))
-	return a.Proof
-}
-
 // From the file to the answers: two spellings of a mailbox share a quota; a test recipient has a known
 // code and no quota; blocked and disposable addresses get none.
 func TestWhatTheFileSaysOfRecipients(t *testing.T) {

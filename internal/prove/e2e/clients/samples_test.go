@@ -81,8 +81,6 @@ func main() {
 // nobody without the code.
 func TestSamplesOfFrameworks(t *testing.T) {
 	t.Parallel()
-	quickStart, err := os.ReadFile("../../../../docs/quickstart.md")
-	apptest.Must(t, err)
 	s := apptest.Embedded(t).Policy(twoAnHour + "purposes: {newsletter: {}}\n").Start(1)
 	for name, sample := range samples {
 		t.Run(name, func(t *testing.T) {
@@ -90,22 +88,21 @@ func TestSamplesOfFrameworks(t *testing.T) {
 			program := sample.run(t)
 			dir := t.TempDir()
 			for i, file := range sample.files {
-				text, err := os.ReadFile("../../../../docs/examples/" + file)
-				apptest.Must(t, err)
-				if n := strings.Count(string(text), "\n"); i == 0 && n > maxSample {
+				text := readFile(t, "docs/examples/"+file)
+				if n := strings.Count(text, "\n"); i == 0 && n > maxSample {
 					t.Errorf("%s has %d lines", file, n)
 				}
-				apptest.Must(t, os.WriteFile(filepath.Join(dir, file), text, 0o600))
+				apptest.Must(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 			}
 			if driver := sample.driver; driver[0] != "" {
-				text := strings.Replace(driver[1], "{}", strings.Join(goBlocks(t, string(quickStart)), "\n"), 1)
+				page := blocksOf(t, "docs/quickstart.md", "go") // first how the service is asked, at last the handler of a form
+				text := strings.Replace(driver[1], "{}", page[0]+"\n"+page[len(page)-1], 1)
 				apptest.Must(t, os.WriteFile(filepath.Join(dir, driver[0]), []byte(text), 0o600))
 			}
 			if sample.fetch != nil {
 				fetch := exec.CommandContext(t.Context(), sample.fetch[0], sample.fetch[1:]...)
 				fetch.Dir, fetch.Env = dir, append(os.Environ(), "GOWORK=off")
-				if said, err := fetch.CombinedOutput(); err != nil && os.Getenv("CI") == "" &&
-					sample.fetch[0] == "npm" {
+				if said, err := fetch.CombinedOutput(); err != nil && os.Getenv("CI") == "" && sample.fetch[0] == "npm" {
 					t.Skipf("%v: %v: %s", sample.fetch, err, said)
 				} else if err != nil {
 					t.Fatalf("%v: %v: %s", sample.fetch, err, said)
@@ -120,17 +117,6 @@ func TestSamplesOfFrameworks(t *testing.T) {
 			}
 		})
 	}
-}
-
-// goBlocks returns the first and the last example in Go of a page: how the service is asked, and
-// the handler of a form.
-func goBlocks(t *testing.T, page string) []string {
-	t.Helper()
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(page, -1)
-	if len(blocks) < 3 {
-		t.Fatalf("the page has %d examples in Go", len(blocks))
-	}
-	return []string{blocks[0][1], blocks[len(blocks)-1][1]}
 }
 
 // shopper is a person at a shop whose back end runs on this machine.

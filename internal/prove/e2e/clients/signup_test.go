@@ -28,23 +28,16 @@ const maxSignUp = 14
 // or is of another purpose signs no account up.
 func TestASignUpInFewLines(t *testing.T) {
 	t.Parallel()
-	node, err := os.ReadFile("../../../../docs/examples/signup.mjs")
-	apptest.Must(t, err)
-	python, err := os.ReadFile("../../../../docs/examples/signup.py")
-	apptest.Must(t, err)
-	for language, c := range map[string]struct {
-		file, text string
-		run        func(testing.TB) string
-	}{"js": {"signup.mjs", string(node), servertest.Node}, "python": {"signup.py", string(python), servertest.Python}} {
-		t.Run(language, func(t *testing.T) {
+	for name, program := range map[string]func(testing.TB) string{"signup.mjs": servertest.Node, "signup.py": servertest.Python} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			program := c.run(t)
-			if lines := strings.Count(c.text, "\n"); lines == 0 || lines > maxSignUp {
+			text := readFile(t, "docs/examples/"+name)
+			if lines := strings.Count(text, "\n"); lines == 0 || lines > maxSignUp {
 				t.Fatalf("%d lines", lines)
 			}
-			file := filepath.Join(t.TempDir(), c.file)
-			apptest.Must(t, os.WriteFile(file, []byte(c.text), 0o600))
-			signUpWith(t, program, file)
+			file := filepath.Join(t.TempDir(), name)
+			apptest.Must(t, os.WriteFile(file, []byte(text), 0o600))
+			signUpWith(t, program(t), file)
 		})
 	}
 }
@@ -55,11 +48,10 @@ func signUpWith(t *testing.T, program, file string) {
 	s := apptest.Embedded(t)
 	shopper := newShopper(t, s, apptest.Ana)
 	shop := shopper.shop
-	s.Write(
-		fmt.Sprintf(
-			"purposes: {newsletter: {kind: confirm, code: {length: 8}}}\n"+
-				"apps: [{name: shop, page_purposes: [newsletter], return_urls: [%q], keys: [{id: k, kind: secret, scopes: [check], sha256: %x}]}]\n",
-			shop+"/signup", sha256.Sum256([]byte(key))))
+	s.Write(fmt.Sprintf(
+		"purposes: {newsletter: {kind: confirm, code: {length: 8}}}\n"+
+			"apps: [{name: shop, page_purposes: [newsletter], return_urls: [%q], keys: [{id: k, kind: secret, scopes: [check], sha256: %x}]}]\n",
+		shop+"/signup", sha256.Sum256([]byte(key))))
 	s.Start(1)
 	shopper.starts(filepath.Dir(file), []string{program, file}, "CODES_KEY="+key)
 	person := pagetest.NewVisitor(s.Replicas[0].Base + "/")
@@ -81,9 +73,7 @@ func signUpWith(t *testing.T, program, file string) {
 	if got := get(pagetest.NewVisitor(""), back.String()); strings.HasPrefix(got, "Welcome, ") {
 		t.Errorf("another browser: %s", got)
 	}
-	if got := get(person, back.String()); got != "Welcome, "+apptest.Ana {
-		t.Errorf("the person: %q", got)
-	}
+	servertest.Same(t, "the person", get(person, back.String()), "Welcome, "+apptest.Ana)
 	begin := func(v *pagetest.Visitor) *url.URL { // where the back end sends a person
 		client := *v.Client()
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -100,12 +90,10 @@ func signUpWith(t *testing.T, program, file string) {
 	if got := get(reader, of.String()); strings.HasPrefix(got, "Welcome, ") {
 		t.Errorf("a reader of the newsletter: %s", got)
 	}
-	for what, reference := range map[string]string{"used": back.Query().Get("reference"),
-		"forged": strings.Repeat("x", 60)} {
+	for what, reference := range map[string]string{"used": back.Query().Get("reference"), "forged": strings.Repeat("x", 60)} {
 		// the same person begins again, and the page will return them to where the back end says
 		page := begin(person)
-		if got := get(person, page.Query().Get("return_url")+"&reference="+reference); strings.HasPrefix(got,
-			"Welcome, ") {
+		if got := get(person, page.Query().Get("return_url")+"&reference="+reference); strings.HasPrefix(got, "Welcome, ") {
 			t.Errorf("a reference that was %s: %s", what, got)
 		}
 	}

@@ -3,6 +3,7 @@
 package operators
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"sendcode/internal/codes/keys"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app/apptest"
 )
 
@@ -22,6 +24,27 @@ const (
 	oldKey = "k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM="
 	newKey = "k2:KsX548KrTLEYf3plsNe9tow4CUSACpuzYDGYoWlrspU="
 )
+
+// conn is an operator's connection to the database.
+type conn struct {
+	*pgx.Conn
+	s *apptest.Stack
+}
+
+// connect connects to a database until the test ends.
+func connect(s *apptest.Stack, url string) conn {
+	s.Helper()
+	c, err := pgx.Connect(s.Context(), url)
+	apptest.Must(s.T, err)
+	s.Cleanup(func() { _ = c.Close(context.Background()) })
+	return conn{c, s}
+}
+
+func (c conn) exec(statement string, args ...any) {
+	c.s.Helper()
+	_, err := c.Exec(c.s.Context(), statement, args...)
+	apptest.Must(c.s.T, err)
+}
 
 func ringOf(t *testing.T, value string) *keys.Ring {
 	t.Helper()
@@ -43,14 +66,7 @@ func TestRekeyIsKilledWhileCodesAreSent(t *testing.T) {
 	s := apptest.OnRealParts(t)
 	url := s.Env["SENDCODE_DATABASE_URL"]
 	s.Env["SENDCODE_DATABASE_URL"] += "&pool_max_conns=2" // for serve, rekey and the doctor
-	owner, err := pgx.Connect(s.Context(), url)
-	apptest.Must(t, err)
-	defer owner.Close(s.Context())
-	exec := func(statement string, args ...any) {
-		t.Helper()
-		_, err := owner.Exec(s.Context(), statement, args...)
-		apptest.Must(t, err)
-	}
+	owner := connect(s, url)
 	old := ringOf(t, oldKey)
 	seal := func(label, text, about string) []byte {
 		sealed, err := old.Seal(label, []byte(text), []byte(about))
@@ -58,7 +74,7 @@ func TestRekeyIsKilledWhileCodesAreSent(t *testing.T) {
 		return sealed
 	}
 	n := 0
-	_, err = owner.CopyFrom(s.Context(), pgx.Identifier{"verifications"},
+	_, err := owner.CopyFrom(s.Context(), pgx.Identifier{"verifications"},
 		[]string{"created_at", "expires_at", "max_attempts", "sends", "code_length",
 			"id", "app", "channel", "purpose", "recipient", "masked", "sealed", "holder", "nonce", "key_id", "alphabet",
 			"locale", "reference"},
@@ -72,11 +88,11 @@ func TestRekeyIsKilledWhileCodesAreSent(t *testing.T) {
 				"", []byte("nonce"), "k1", "digits", "en", ""}, nil
 		}))
 	apptest.Must(t, err)
-	exec(`UPDATE verifications SET sealed = NULL WHERE id = '000row0000001'`) // as an erasure does
-	exec(`INSERT INTO second_factors (account, sealed, step, created_at) VALUES ('mei', $1, 0, now())`,
+	owner.exec(`UPDATE verifications SET sealed = NULL WHERE id = '000row0000001'`) // as an erasure does
+	owner.exec(`INSERT INTO second_factors (account, sealed, step, created_at) VALUES ('mei', $1, 0, now())`,
 		seal("second factor", "to mei", "mei"))
 
-	exec(`INSERT INTO outbox (id, due_at, attempt, queued, channel, stranger, expires_at, sealed)
+	owner.exec(`INSERT INTO outbox (id, due_at, attempt, queued, channel, stranger, expires_at, sealed)
 VALUES ('01890000-0000-7000-8000-000000000007', now() + interval '9 hours', 1, true, 'email', false, now() + interval '9 hours', $1)`,
 		seal(keys.CallerCodeLabel, "to 01890000-0000-7000-8000-000000000007", "01890000-0000-7000-8000-000000000007"))
 
@@ -106,8 +122,7 @@ UNION ALL SELECT '`+strings.ReplaceAll(keys.CallerCodeLabel, "'", "''")+`', id::
 	s.Env["SENDCODE_SECRET_KEYS"] = newKey + "," + oldKey
 	both := ringOf(t, s.Env["SENDCODE_SECRET_KEYS"])
 	s.Start(1)
-	var sent, stop = 0, make(chan struct{})
-	done := make(chan struct{})
+	sent, stop, done := 0, make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		for ; ; sent++ {
@@ -120,60 +135,50 @@ UNION ALL SELECT '`+strings.ReplaceAll(keys.CallerCodeLabel, "'", "''")+`', id::
 		}
 	}()
 	// The database stops at one row of a batch, so that the kill comes in its middle.
-	exec(`CREATE FUNCTION stop_here() RETURNS trigger LANGUAGE plpgsql AS $$
+	owner.exec(`CREATE FUNCTION stop_here() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN IF OLD.id = (SELECT id FROM stop_at) THEN PERFORM pg_sleep(15); END IF; RETURN NEW; END $$`)
-	exec(`CREATE TABLE stop_at AS SELECT '' AS id`)
-	exec(`CREATE TRIGGER stop_here BEFORE UPDATE OF sealed ON verifications FOR EACH ROW EXECUTE FUNCTION stop_here()`)
+	owner.exec(`CREATE TABLE stop_at AS SELECT '' AS id`)
+	owner.exec(`CREATE TRIGGER stop_here BEFORE UPDATE OF sealed ON verifications FOR EACH ROW EXECUTE FUNCTION stop_here()`)
 	before := 0
 	for part := range 3 {
 		at := fmt.Sprintf("000row%07d", *rekeyRows*(2*part+1)/6+7)
-		exec(`UPDATE stop_at SET id = $1`, at)
+		owner.exec(`UPDATE stop_at SET id = $1`, at)
 		cmd := s.Program("rekey")
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 		apptest.Must(t, cmd.Start())
 		var pid int
 		s.Await("rekey to be in the middle of a batch", func() bool {
-			return owner.QueryRow(s.Context(),
-				`SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()`).Scan(
-				&pid) == nil
+			const sleeping = `SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()`
+			return owner.QueryRow(s.Context(), sleeping).Scan(&pid) == nil
 		})
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		exec(`SELECT pg_terminate_backend($1, 60000)`, pid) // waits for its end, or the next round would see it sleep
+		owner.exec(`SELECT pg_terminate_backend($1, 60000)`, pid) // waits for its end, or the next round would see it sleep
 		fresh := everyRow(both)
 		if fresh <= before || fresh >= *rekeyRows {
 			t.Errorf("%d rows are under the new key after kill %d, and were %d before", fresh, part, before)
 		}
 		before = fresh
 	}
-	exec(`UPDATE stop_at SET id = ''`)
+	owner.exec(`UPDATE stop_at SET id = ''`)
 
 	// A row that another transaction has locked is left, and said.
-	other, err := pgx.Connect(s.Context(), url)
-	apptest.Must(t, err)
-	defer other.Close(s.Context())
-	_, err = other.Exec(s.Context(), `SET idle_in_transaction_session_timeout = 0`)
-	apptest.Must(t, err)
-	tx, err := other.Begin(s.Context())
-	apptest.Must(t, err)
-	_, err = tx.Exec(s.Context(), `SELECT FROM verifications WHERE id = $1 FOR UPDATE`,
-		fmt.Sprintf("000row%07d", *rekeyRows))
-	apptest.Must(t, err)
+	other := connect(s, url)
+	other.exec(`SET idle_in_transaction_session_timeout = 0`)
+	other.exec(`BEGIN`)
+	other.exec(`SELECT FROM verifications WHERE id = $1 FOR UPDATE`, fmt.Sprintf("000row%07d", *rekeyRows))
 	began := time.Now()
-	if said, err := s.Program("rekey").CombinedOutput(); err == nil ||
-		!strings.Contains(string(said), "rows under other keys: k1 1;") {
+	if said, err := s.Program("rekey").CombinedOutput(); err == nil || !strings.Contains(string(said), "rows under other keys: k1 1;") {
 		t.Errorf("with a locked row: %v, %s", err, said)
 	}
-	t.Logf("%d rows, %d sends meanwhile, the last %d in %v", *rekeyRows, sent, *rekeyRows-before,
-		time.Since(began).Round(time.Millisecond))
+	t.Logf("%d rows, %d sends meanwhile, the last %d in %v", *rekeyRows, sent, *rekeyRows-before, time.Since(began).Round(time.Millisecond))
 	few := *rekeyRows <= 100_000 // which the doctor counts in its time
 	if said, _ := examined(s); few && (!strings.Contains(said, "is k2: k1 1, k2 ") ||
 		!strings.Contains(said, "! keys: k1 is needed until")) {
 		t.Errorf("the doctor says %s", said)
 	}
-	apptest.Must(t, tx.Rollback(s.Context()))
-	if said, err := s.Program("rekey").CombinedOutput(); err != nil ||
-		!strings.Contains(string(said), "1 rows re-encrypted; ") {
+	other.exec(`ROLLBACK`)
+	if said, err := s.Program("rekey").CombinedOutput(); err != nil || !strings.Contains(string(said), "1 rows re-encrypted; ") {
 		t.Errorf("at last: %v, %s", err, said)
 	}
 	close(stop)
@@ -181,9 +186,7 @@ BEGIN IF OLD.id = (SELECT id FROM stop_at) THEN PERFORM pg_sleep(15); END IF; RE
 	if sent == 0 {
 		t.Error("no code was sent meanwhile")
 	}
-	if fresh := everyRow(ringOf(t, newKey)); fresh != *rekeyRows+1 {
-		t.Errorf("%d rows are under the new key", fresh)
-	}
+	servertest.Same(t, "rows under the new key", everyRow(ringOf(t, newKey)), *rekeyRows+1)
 	s.Env["SENDCODE_SECRET_KEYS"] = "k3:" + strings.TrimPrefix(oldKey, "k1:")
 	if said, _ := examined(s); !strings.Contains(said, `rows can't be read: key "k2" is not in SENDCODE_SECRET_KEYS`) {
 		t.Errorf("without the key, the doctor says %s", said)

@@ -3,16 +3,12 @@
 package operators
 
 import (
-	"fmt"
 	"net/http"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"sendcode/internal/deliver/delivery/smtptest"
 	"sendcode/internal/run/app/apptest"
@@ -40,7 +36,7 @@ func TestRestore(t *testing.T) {
 		more  int // sends that are admitted afterwards
 		hold  bool
 	}{
-		"Redis kept": {more: 1}, "Redis empty": {flush: true, more: 2}, "held": {flush: true, more: 1, hold: true},
+		"Redis kept": {more: 1}, "Redis empty": {flush: true, more: 2}, "held": {flush: true, more: 2, hold: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,20 +44,16 @@ func TestRestore(t *testing.T) {
 			owner, _, _ := strings.Cut(s.Env["SENDCODE_DATABASE_URL"], "&") // without the parameters of the tests
 			dir := t.TempDir()
 			run := func(script string) { t.Helper(); s.Postgres.Script(t, dir, script, "OWNER_URL="+owner) }
-			db, err := pgx.Connect(s.Context(), owner)
-			apptest.Must(t, err)
-			defer db.Close(s.Context())
+			db := connect(s, owner)
 			outbox := func(want string) { // rows under way, and which wait for their next attempt
 				t.Helper()
 				s.Await("the outbox "+want, func() (is bool) {
-					err := db.QueryRow(s.Context(),
-						`SELECT count(*) || ' ' || count(*) FILTER (WHERE queued) = $1 FROM outbox`, want).Scan(&is)
-					return err == nil && is
+					const query = `SELECT count(*) || ' ' || count(*) FILTER (WHERE queued) = $1 FROM outbox`
+					return db.QueryRow(s.Context(), query, want).Scan(&is) == nil && is
 				})
 			}
-			first := s.Ask(0, apptest.Ana)
-			s.Admits(1, 1, apptest.Ana)
-			code := s.CodeIn(s.AwaitMail(apptest.Ana, 2)[0])
+			s.Admits(2, 2, apptest.Ana)
+			s.AwaitMail(apptest.Ana, 2)
 			outbox("0 0")
 			s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "450 4.7.1 greylisted"})
 			s.Admits(1, 1, apptest.Ana)
@@ -77,59 +69,25 @@ func TestRestore(t *testing.T) {
 			}
 			run(restore)
 			s.Replicas = nil
-			if c.hold {
-				held(s, first.ID, code)
-			} else {
-				s.Start(1)
+			if c.hold { // what waited is sent, and nothing else
+				cfg := s.Config()
+				cfg.HoldUntil = time.Now().Add(time.Hour).Truncate(time.Second)
+				held, err := s.New(cfg)
+				apptest.Must(t, err)
+				s.Serve(held)
+				no := s.Ask(0, apptest.Ana)
+				s.Is("a held send", no, http.StatusServiceUnavailable, strings.Contains(string(no.Raw), `"may_have_counted":false`))
+				until := cfg.HoldUntil.UTC().Format(time.RFC3339)
+				s.AwaitReady(0, http.StatusOK, "degraded: held: No code is sent before "+until+".")
+				s.AwaitMail(apptest.Ana, 5)
+				s.Stop(0)
+				s.Replicas = nil
 			}
+			s.Start(1)
 			s.Admits(c.more, c.more+2, apptest.Ana)
-			if c.hold {
-				c.more++ // the first after the hold
-			}
 			if got := len(s.AwaitMail(apptest.Ana, 5+c.more)); got != 5+c.more { // the one that waited came twice
 				t.Errorf("%d mails, want %d", got, 5+c.more)
 			}
 		})
 	}
-}
-
-// held starts the service with a hold, and returns when it is over.
-func held(s *apptest.Stack, id, code string) {
-	s.Helper()
-	start := func(hold time.Duration) time.Time {
-		s.Helper()
-		cfg := s.Config()
-		cfg.HoldUntil = time.Now().Add(hold).Truncate(time.Second)
-		a, err := s.New(cfg)
-		apptest.Must(s.T, err)
-		s.Serve(a)
-		return cfg.HoldUntil
-	}
-	until := start(time.Hour)
-	no := s.Ask(0, apptest.Ana)
-	s.Is("a held send", no, http.StatusServiceUnavailable, strings.Contains(string(no.Raw), `"may_have_counted":false`),
-		no.Problem() == "unavailable",
-		retryAfter(no) > 0, !until.After(time.Now().Add(retryAfter(no))))
-	s.AwaitReady(0, http.StatusOK, "degraded: held: No code is sent before "+until.UTC().Format(time.RFC3339)+".")
-	s.Is("a look", s.Post("/v1/quota", fmt.Sprintf(`{"channel":"email","to":%q}`, apptest.Ana)), http.StatusOK)
-	s.AwaitMail(apptest.Ana, 5) // the one that waited
-	s.Approves(0, id, code)
-	if !s.Logged(`"msg":"sends held: `) || s.Logged(`"msg":"request failed"`) {
-		s.Errorf("no line of the hold, or errors: %s", s.Printed)
-	}
-	s.Stop(0)
-	s.Replicas = nil
-	until = start(5 * time.Second)
-	a := s.Ask(0, apptest.Ana)
-	if a.StatusCode == http.StatusServiceUnavailable {
-		apptest.Sleep(retryAfter(a)) // long enough
-		a = s.Ask(0, apptest.Ana)
-	}
-	s.Is("a send after the hold", a, http.StatusAccepted, !time.Now().Before(until))
-	s.AwaitReady(0, http.StatusOK, "ok")
-}
-
-func retryAfter(a apptest.Answer) time.Duration {
-	seconds, _ := strconv.Atoi(a.Header.Get("Retry-After"))
-	return time.Duration(seconds) * time.Second
 }

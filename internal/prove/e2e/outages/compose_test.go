@@ -3,6 +3,7 @@
 package outages
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -42,8 +43,7 @@ func asComposed(t *testing.T) *apptest.Stack {
 	apptest.Must(t, err)
 	cmd := exec.Command(filepath.Join(bin, "psql"), "--no-psqlrc", "--dbname", template, "--file",
 		filepath.Join(deploy, "postgres", "roles.sql"))
-	cmd.Env = append(os.Environ(), "DATABASE_OWNER_PASSWORD_FILE="+inFile(t, "owner1"),
-		"DATABASE_APP_PASSWORD_FILE="+inFile(t, "app1"))
+	cmd.Env = append(os.Environ(), "DATABASE_OWNER_PASSWORD_FILE="+inFile(t, "owner1"), "DATABASE_APP_PASSWORD_FILE="+inFile(t, "app1"))
 	if out, err := cmd.CombinedOutput(); err != nil { // as the image of Postgres does at its first start
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -75,8 +75,7 @@ func loginURL(t *testing.T, raw, user, password string) string {
 func redisByScript(s *apptest.Stack, password string) string {
 	s.Helper()
 	port := strconv.Itoa(servertest.FreePort(s))
-	cmd := exec.Command("sh", filepath.Join(deploy, "redis", "start.sh"), "--bind", "127.0.0.1", "--port", port,
-		"--dir", s.TempDir())
+	cmd := exec.Command("sh", filepath.Join(deploy, "redis", "start.sh"), "--bind", "127.0.0.1", "--port", port, "--dir", s.TempDir())
 	cmd.Env = append(os.Environ(), "REDIS_PASSWORD_FILE="+inFile(s.T, password))
 	p, err := servertest.Run(cmd)
 	apptest.Must(s.T, err)
@@ -111,7 +110,16 @@ func TestComposedPartsCarryTheService(t *testing.T) {
 		strings.Contains(out.String(), "! redis") {
 		t.Errorf("the doctor says %v\n%s", err, out.String())
 	}
-	rolesAreModest(s)
+	admin, err := pgx.Connect(t.Context(), s.Postgres.AdminURL())
+	apptest.Must(t, err)
+	defer func() { _ = admin.Close(context.Background()) }()
+	var roles, mighty, open int // open: without a password
+	err = admin.QueryRow(t.Context(), `
+SELECT count(*), count(*) FILTER (WHERE rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls), count(*) FILTER (WHERE rolpassword IS NULL)
+FROM pg_authid WHERE rolname IN ('sendcode_owner', 'sendcode_app')`).Scan(&roles, &mighty, &open)
+	if err != nil || roles != 2 || mighty != 0 || open != 0 {
+		t.Errorf("%d roles, %d of them mighty, %d without a password, %v", roles, mighty, open, err)
+	}
 	options, err := redis.ParseURL(s.Env["SENDCODE_REDIS_URL"])
 	apptest.Must(t, err)
 	closed := func(user, password string, args ...any) {
@@ -128,21 +136,5 @@ func TestComposedPartsCarryTheService(t *testing.T) {
 	for _, command := range [][]any{{"FLUSHALL"}, {"CONFIG", "SET", "dir", "/"}, {"KEYS", "*"},
 		{"ZADD", "another", 1, "x"}, {"SET", "sendcode", 1}, {"ACL", "LIST"}} {
 		closed("sendcode", "redis1", command...)
-	}
-}
-
-// rolesAreModest fails the test if a role of the service has rights over the server, or no
-// password.
-func rolesAreModest(s *apptest.Stack) {
-	s.Helper()
-	admin, err := pgx.Connect(s.Context(), s.Postgres.AdminURL())
-	apptest.Must(s.T, err)
-	defer func() { _ = admin.Close(s.Context()) }()
-	var roles, mighty, open int
-	err = admin.QueryRow(s.Context(), `
-SELECT count(*), count(*) FILTER (WHERE rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls), count(*) FILTER (WHERE rolpassword IS NULL)
-FROM pg_authid WHERE rolname IN ('sendcode_owner', 'sendcode_app')`).Scan(&roles, &mighty, &open)
-	if err != nil || roles != 2 || mighty != 0 || open != 0 {
-		s.Errorf("%d roles, %d of them mighty, %d without a password, %v", roles, mighty, open, err)
 	}
 }

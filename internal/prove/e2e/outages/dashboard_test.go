@@ -46,18 +46,6 @@ func readDashboard(t *testing.T) dashboard {
 	return d
 }
 
-// shown returns the values of a panel's nth query that are numbers.
-func (d dashboard) shown(t *testing.T, p *servertest.PrometheusServer, panel string, n int) []servertest.Sample {
-	t.Helper()
-	if n >= len(d[panel]) {
-		t.Fatalf("the panel %q has no query %d", panel, n)
-	}
-	return slices.DeleteFunc(p.Query(t, d[panel][n]), func(s servertest.Sample) bool { return math.IsNaN(s.Value) })
-}
-
-// target is what Prometheus scrapes of a stack.
-func target(s *apptest.Stack) string { return strings.TrimPrefix(s.Replicas[0].Base, "http://") }
-
 // Each query of the dashboard has a value in a Prometheus that scrapes a service on Postgres and
 // Redis, and one on SQLite.
 func TestEachQueryOfTheDashboardHasValues(t *testing.T) {
@@ -73,12 +61,11 @@ provider_events:
 	s.Env["POST_SECRET"] = "a-secret-of-the-provider-and-ours"
 	s.Start(1)
 	alone := apptest.Embedded(t).Start(1)
-	p := servertest.Prometheus(t, target(s), target(alone))
-	d, round := readDashboard(t), 0
-	for panel, queries := range d {
-		for n, query := range queries {
+	p, round := servertest.Prometheus(t, s.Replicas[0].Addr(), alone.Replicas[0].Addr()), 0
+	for panel, queries := range readDashboard(t) {
+		for _, query := range queries {
 			s.Await(fmt.Sprintf("a value in %q of %s", panel, query), func() bool {
-				if len(d.shown(t, p, panel, n)) > 0 {
+				if slices.ContainsFunc(p.Query(t, query), func(v servertest.Sample) bool { return !math.IsNaN(v.Value) }) {
 					return true
 				}
 				round++

@@ -17,22 +17,16 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// fullDisk has the service in front of a database that has little room, and fills its disk.
-type fullDisk struct {
-	*apptest.Stack
-	disk *servertest.Disk
-}
-
 // onASmallDisk is SQLite, with its keys, on a small disk.
-func onASmallDisk(t *testing.T, disk *servertest.Disk) fullDisk {
+func onASmallDisk(t *testing.T, disk *servertest.Disk) *apptest.Stack {
 	t.Helper()
 	s := apptest.Embedded(t)
 	s.Env["SENDCODE_DATA_DIR"] = filepath.Join(disk.Dir, "data")
-	return fullDisk{s, disk}
+	return s
 }
 
 // onASmallTablespace is Postgres with the service's tables on a small disk.
-func onASmallTablespace(t *testing.T, disk *servertest.Disk) fullDisk {
+func onASmallTablespace(t *testing.T, disk *servertest.Disk) *apptest.Stack {
 	t.Helper()
 	s := apptest.OnOwnPostgres(t)
 	space := filepath.Join(disk.Dir, "space")
@@ -49,30 +43,30 @@ func onASmallTablespace(t *testing.T, disk *servertest.Disk) fullDisk {
 		_, err := admin.Exec(t.Context(), statement)
 		apptest.Must(t, err)
 	}
-	return fullDisk{s, disk}
+	return s
 }
 
 // The disk is full: sends are refused as unavailable, and the service says that it is not ready,
 // and why. There is room again: it is ready, and each recipient may be sent all that the policy
 // says, for nothing was spent. Limiter and database count the same.
 func TestFullDiskCostsNothing(t *testing.T) {
-	for name, open := range map[string]func(*testing.T, *servertest.Disk) fullDisk{"SQLite": onASmallDisk,
+	for name, open := range map[string]func(*testing.T, *servertest.Disk) *apptest.Stack{"SQLite": onASmallDisk,
 		"Postgres": onASmallTablespace} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			servertest.OnSmallDisk(t, 32<<20, func(disk *servertest.Disk) { fillUnderTheService(t, open(t, disk)) })
+			servertest.OnSmallDisk(t, 32<<20, func(disk *servertest.Disk) { fillUnderTheService(open(t, disk), disk) })
 		})
 	}
 }
 
-func fillUnderTheService(t *testing.T, f fullDisk) {
-	f.Policy("    - {name: pair, scope: recipient, limit: 2, window: 1h}\n").Start(1)
+func fillUnderTheService(s *apptest.Stack, disk *servertest.Disk) {
+	s.Policy("    - {name: pair, scope: recipient, limit: 2, window: 1h}\n").Start(1)
 	ask := func(to string, more ...func(*http.Request)) apptest.Answer {
-		return f.Post("/v1/verifications", `{"channel":"email","to":"`+to+`"}`, more...)
+		return s.Post("/v1/verifications", `{"channel":"email","to":"`+to+`"}`, more...)
 	}
-	f.Is("a send", ask("before@example.com"), http.StatusAccepted)
-	f.AwaitReady(0, 200, "ok")
-	apptest.Must(t, f.disk.Fill())
+	s.Is("a send", ask("before@example.com"), http.StatusAccepted)
+	s.AwaitReady(0, 200, "ok")
+	apptest.Must(s.T, disk.Fill())
 	in, out := map[string]int{}, 0
 	for n := 0; out < 30 && n < 3000; n++ { // what pages have room left is used up first
 		to := fmt.Sprintf("person-%d@example.com", n%40)
@@ -87,33 +81,31 @@ func fillUnderTheService(t *testing.T, f fullDisk) {
 		case a.StatusCode == http.StatusAccepted:
 			in[to]++
 		case a.StatusCode == http.StatusServiceUnavailable:
-			f.Unavailable(a)
+			s.Unavailable(a)
 			out++
 		case a.StatusCode != http.StatusTooManyRequests || in[to] < 2:
-			t.Fatalf("%s: %d %s", to, a.StatusCode, a.Raw)
+			s.Fatalf("%s: %d %s", to, a.StatusCode, a.Raw)
 		}
 	}
 	if out < 30 {
-		t.Fatalf("%d sends found no room", out)
+		s.Fatalf("%d sends found no room", out)
 	}
-	f.AwaitReady(0, http.StatusOK, "degraded: database_full: The database has no room left to write.")
-	f.Counts("sendcode_database_writable ", "0")
-	apptest.Must(t, f.disk.MakeRoom())
-	f.AwaitReady(0, 200, "ok")
+	s.AwaitReady(0, http.StatusOK, "degraded: database_full: The database has no room left to write.")
+	s.Counts("sendcode_database_writable ", "0")
+	apptest.Must(s.T, disk.MakeRoom())
+	s.AwaitReady(0, 200, "ok")
 	for n := range 40 {
 		to := fmt.Sprintf("person-%d@example.com", n)
-		f.Await("every reservation of "+to, func() bool {
-			look := f.Post("/v1/quota", `{"channel":"email","to":"`+to+`"}`)
+		s.Await("every reservation of "+to, func() bool {
+			look := s.Post("/v1/quota", `{"channel":"email","to":"`+to+`"}`)
 			return len(look.Quota.Rules) == 1 && look.Quota.Rules[0].Remaining == 2-in[to]
 		})
 		for range 2 - in[to] {
-			f.Is(fmt.Sprintf("%s after %d", to, in[to]), ask(to), http.StatusAccepted)
+			s.Is(fmt.Sprintf("%s after %d", to, in[to]), ask(to), http.StatusAccepted)
 		}
-		f.Is(fmt.Sprintf("%s: one too many", to), ask(to), http.StatusTooManyRequests)
+		s.Is(fmt.Sprintf("%s: one too many", to), ask(to), http.StatusTooManyRequests)
 	}
 	for _, line := range []string{"database away: nothing is sent", "database back"} {
-		if n := strings.Count(f.Printed.String(), line); n != 1 {
-			t.Errorf("%q is logged %d times", line, n)
-		}
+		servertest.Same(s, line, strings.Count(s.Printed.String(), line), 1)
 	}
 }

@@ -5,12 +5,12 @@ package outages
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"sendcode/internal/deliver/delivery/smtptest"
-	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app/apptest"
 )
 
@@ -48,58 +48,41 @@ func (s *incidents) mean(histogram string) float64 {
 }
 
 // late makes a link's answers 300 ms late.
-func late(s *apptest.Stack, setting string) {
-	s.Helper()
-	const late = `{"name":"late","type":"latency","stream":"downstream","attributes":{"latency":300}}`
-	_, err := s.Through(setting).Toxics.AddToxicJson(strings.NewReader(late))
-	apptest.Must(s.T, err)
+func late(setting string) func(s *apptest.Stack) {
+	return func(s *apptest.Stack) {
+		const late = `{"name":"late","type":"latency","stream":"downstream","attributes":{"latency":300}}`
+		_, err := s.Through(setting).Toxics.AddToxicJson(strings.NewReader(late))
+		apptest.Must(s.T, err)
+	}
 }
 
 func TestIncidents(t *testing.T) {
-	suspended := func(s *incidents) bool {
-		s.Ask(0, fmt.Sprintf("more%v@example.com", s.metric("sendcode_http_request_seconds_count")))
-		return s.metric("sendcode_mail_server_up") == 0
-	}
 	for name, c := range map[string]incident{
-		"Redis is slow": {func(s *apptest.Stack) { late(s, "SENDCODE_REDIS_URL") }, nil,
-			func(s *incidents) bool { return s.mean("sendcode_redis_seconds") > .1 }},
-		"Postgres is slow": {func(s *apptest.Stack) { late(s, "SENDCODE_DATABASE_URL") },
+		"Redis is slow": {late("SENDCODE_REDIS_URL"), nil, func(s *incidents) bool { return s.mean("sendcode_redis_seconds") > .1 }},
+		"Postgres is slow": {late("SENDCODE_DATABASE_URL"),
 			[]string{`"msg":"slow statement","statement":"begin"`, `"see":"docs/runbooks.md#database-slow"`},
-			func(s *incidents) bool { return s.mean(`sendcode_statement_seconds`) > .25 }},
-		"everything is greylisted": {func(s *apptest.Stack) {
-			s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "450 4.7.1 greylisted"})
-		},
-			[]string{`"msg":"delivery attempt failed"`, `"server":"127.0.0.1"`, `"stage":"rcpt"`,
-				`"reply":"450 4.7.1"`},
+			func(s *incidents) bool { return s.mean("sendcode_statement_seconds") > .25 }},
+		"everything is greylisted": {
+			func(s *apptest.Stack) {
+				s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "450 4.7.1 greylisted"})
+			},
+			[]string{`"msg":"delivery attempt failed"`, `"server":"127.0.0.1"`, `"stage":"rcpt"`, `"reply":"450 4.7.1"`},
 			func(s *incidents) bool {
 				return s.metric(`sendcode_outbox_sends{channel="email"}`) == 1 &&
 					s.metric(`sendcode_outbox_oldest_seconds{channel="email"}`) > 1 &&
 					s.metric(`sendcode_delivery_attempt_seconds_count{channel="email",class="temporary"`) > 0 &&
-					s.metric(
-						`sendcode_send_seconds_count{app="default",channel="email",code="ours",outcome="sent"}`) == 0
+					s.metric(`sendcode_send_seconds_count{app="default",channel="email",code="ours",outcome="sent"}`) == 0
 			}},
-		"one of two servers refuses": {func(s *apptest.Stack) {
-			s.Env["SENDCODE_SMTP_URL"] = fmt.Sprintf("smtp://127.0.0.1:%d?tls=none,", servertest.FreePort(t)) +
-				s.SMTP.URL()
-		}, []string{`"msg":"mail server suspended after failures"`, `refused`, `"see":"docs/runbooks.md#sends-wait"`},
+		"the only server's certificate is not trusted": {
+			func(s *apptest.Stack) {
+				url, _, _ := strings.Cut(s.SMTP.URL(), "?")
+				s.Env["SENDCODE_SMTP_URL"] = url + "?tls=required"
+			},
+			[]string{`"msg":"mail server suspended after failures"`, `certificate`, `"see":"docs/runbooks.md#sends-wait"`},
 			func(s *incidents) bool {
 				s.Ask(0, fmt.Sprintf("more%v@example.com", s.metric("sendcode_http_request_seconds_count")))
-				return s.metric("sendcode_mail_server_up") == 1 &&
-					s.metric(
-						`sendcode_send_seconds_count{app="default",channel="email",code="ours",outcome="sent"}`) > 0
+				return s.metric("sendcode_mail_server_up") == 0
 			}},
-		"the only server's certificate is not trusted": {func(s *apptest.Stack) {
-			url, _, _ := strings.Cut(s.SMTP.URL(), "?")
-			s.Env["SENDCODE_SMTP_URL"] = url + "?tls=required"
-		},
-			[]string{`"msg":"mail server suspended after failures"`, `certificate`,
-				`"see":"docs/runbooks.md#sends-wait"`}, suspended},
-		"the only server has no address": {func(
-			s *apptest.Stack) {
-			s.Env["SENDCODE_SMTP_URL"] = "smtp://mail.invalid:25?tls=none"
-		},
-			[]string{`"msg":"mail server suspended after failures"`, `"server":"mail.invalid:25"`, `"reason":`},
-			suspended},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,16 +92,9 @@ func TestIncidents(t *testing.T) {
 			s.Ask(0, apptest.Ana)
 			s.Await("what the alert looks at", func() bool { return c.alert(&incidents{s}) })
 			s.Await("the line", func() bool {
-				for line := range strings.Lines(s.Printed.String()) {
-					all := true
-					for _, text := range c.line {
-						all = all && strings.Contains(line, text)
-					}
-					if all {
-						return true
-					}
-				}
-				return false
+				return slices.ContainsFunc(strings.Split(s.Printed.String(), "\n"), func(line string) bool {
+					return !slices.ContainsFunc(c.line, func(text string) bool { return !strings.Contains(line, text) })
+				})
 			})
 		})
 	}

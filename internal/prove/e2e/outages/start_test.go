@@ -65,8 +65,7 @@ func TestStartWithoutItsParts(t *testing.T) {
 	early, err := s.At(base, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"early@example.com"}`)
 	apptest.Must(t, err)
 	s.Unavailable(early)
-	s.Is("a send", early, http.StatusServiceUnavailable,
-		strings.Contains(string(early.Raw), `"may_have_counted":false`))
+	s.Is("a send", early, http.StatusServiceUnavailable, strings.Contains(string(early.Raw), `"may_have_counted":false`))
 	apptest.Must(t, s.Postgres.Start())
 	s.Await("a line that Redis is waited for", func() bool {
 		return s.Logged(`"start waits: start what the setting names, or correct it","setting":"SENDCODE_REDIS_URL"`)

@@ -20,8 +20,7 @@ import (
 )
 
 // call makes a request at some replica and notes it with its answer.
-func (p *proof) call(random *rand.Rand, method, path, body string, q history.Request,
-	change ...func(*http.Request)) apptest.Answer {
+func (p *proof) call(random *rand.Rand, method, path, body string, q history.Request, change ...func(*http.Request)) apptest.Answer {
 	q, a := p.reach(random, method, path, body, q, change...)
 	p.note(q)
 	return a
@@ -58,8 +57,7 @@ func (p *proof) note(q history.Request) {
 
 // ask asks for a code, as a browser or with a secret key, and with an Idempotency-Key. The body has
 // the members more too, each after a comma.
-func (p *proof) ask(random *rand.Rand, to, more string, browser bool,
-	change ...func(*http.Request)) (a apptest.Answer) {
+func (p *proof) ask(random *rand.Rand, to, more string, browser bool, change ...func(*http.Request)) (a apptest.Answer) {
 	key := fmt.Sprintf("the-key-of-a-request-%016x", random.Uint64())
 	q := history.Request{Kind: history.Send, Recipient: to, Browser: browser, Key: key}
 	once := func(random *rand.Rand) apptest.Answer {
@@ -192,8 +190,7 @@ func (p *proof) hook(random *rand.Rand, to string) time.Duration {
 			r.Header.Del("Authorization")
 			r.Header.Set("Webhook-Id", "1")
 			r.Header.Set("Webhook-Timestamp", strconv.FormatInt(time.Now().Unix(), 10))
-			r.Header.Set("Webhook-Signature",
-				standardwebhooks.Sign([][]byte{[]byte(hookSecret)}, "1", time.Now(), []byte(body)))
+			r.Header.Set("Webhook-Signature", standardwebhooks.Sign([][]byte{[]byte(hookSecret)}, "1", time.Now(), []byte(body)))
 		})
 	seconds := 0
 	switch told := toldByHook.FindSubmatch(a.Raw); {
@@ -222,6 +219,11 @@ func (p *proof) hook(random *rand.Rand, to string) time.Duration {
 		q.Status = 0
 	}
 	p.note(q)
+	if q.Status == http.StatusAccepted {
+		p.mu.Lock()
+		p.hooked++
+		p.mu.Unlock()
+	}
 	return time.Duration(seconds) * time.Second
 }
 
@@ -247,8 +249,7 @@ func (p *proof) list() (ended bool) {
 		if cursor != "first" {
 			query.Set("cursor", cursor)
 		}
-		a := p.call(p.random, http.MethodGet, "/v1/admin/sends?"+query.Encode(), "", history.Request{Kind: history.Look},
-			apptest.AsAdmin)
+		a := p.call(p.random, http.MethodGet, "/v1/admin/sends?"+query.Encode(), "", history.Request{Kind: history.Look}, apptest.AsAdmin)
 		p.Is("the list of sends", a, http.StatusOK)
 		var page struct {
 			Next  string

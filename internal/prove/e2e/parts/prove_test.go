@@ -73,6 +73,7 @@ type proof struct {
 	replicas         []*apptest.Process
 	seen             history.History
 	cut, unavailable int
+	hooked           int             // sends that the hook accepted
 	byBrowser        map[string]bool // sends that the stranger was given, by ID
 }
 
@@ -96,7 +97,10 @@ func TestProve(t *testing.T) {
 }
 
 func proveOneFile(t *testing.T, parts string) {
-	newProof(embedded(t), parts).prove(1, ofProcesses, nil)
+	s := apptest.Embedded(t) // but for the mail server
+	s.SMTP = smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{Rules: []smtptest.Rule{takesNothing}})
+	s.Env["SENDCODE_SMTP_URL"] = s.SMTP.URL()
+	newProof(s, parts).prove(1, ofProcesses, nil)
 }
 
 // prove runs n replicas under load while faults happen, those of later too in the second half, and
@@ -112,14 +116,6 @@ func (p *proof) prove(n int, faults, later []fault) {
 	p.report()
 }
 
-// embedded is the service on its embedded parts, but for the mail server.
-func embedded(t *testing.T) *apptest.Stack {
-	s := apptest.Embedded(t)
-	s.SMTP = smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{Rules: []smtptest.Rule{takesNothing}})
-	s.Env["SENDCODE_SMTP_URL"] = s.SMTP.URL()
-	return s
-}
-
 func newProof(s *apptest.Stack, parts string) *proof {
 	chosen := cmp.Or(*seed, rand.Uint64())
 	fmt.Printf("%s, %v, seed %d\n", parts, *proving, chosen)
@@ -133,8 +129,7 @@ func newProof(s *apptest.Stack, parts string) *proof {
 		random: rand.New(rand.NewPCG(chosen, 1000)), happened: map[string]int{}, byBrowser: map[string]bool{}}
 	// where the database stalls, a client that waited as told may be refused for 5 s more
 	p.seen = history.History{Slack: 5 * time.Second, Rebuilt: 100 * time.Millisecond}
-	for _, r := range quota.OfScope(s.Config().PolicySet(time.Now()).Purposes[policy.DefaultPurpose].Policy.Rules,
-		quota.Recipient) {
+	for _, r := range quota.OfScope(s.Config().PolicySet(time.Now()).Purposes[policy.DefaultPurpose].Policy.Rules, quota.Recipient) {
 		p.seen.Rules = append(p.seen.Rules, history.Rule{Name: r.Name, Limit: r.Limit, Window: r.Window})
 	}
 	return p
@@ -224,11 +219,13 @@ func (p *proof) report() {
 			found = append(found, history.Violation{Promise: reserve, Detail: v.Detail})
 		}
 	}
+	if p.hooked == 0 {
+		p.Error("the hook accepted no send")
+	}
 	for _, fault := range slices.Sorted(maps.Keys(p.happened)) {
 		fmt.Printf("%6d %s\n", p.happened[fault], fault)
 	}
-	fmt.Printf("%6d requests, of them %d without an answer and %d answered 503\n", len(p.seen.Requests), p.cut,
-		p.unavailable)
+	fmt.Printf("%6d requests, of them %d without an answer and %d answered 503\n", len(p.seen.Requests), p.cut, p.unavailable)
 	for _, line := range []struct{ promise, of string }{
 		{history.OverPolicy, "sends over the policy"}, {reserve, "sends of a stranger from the reserve"},
 		{history.Lost, "sends lost, or told falsely"}, {history.Doubled, "mails doubled in silence, or unasked"},

@@ -45,8 +45,7 @@ func TestProveOnSentinel(t *testing.T) {
 	failover := func(*proof, context.Context) {
 		s.Await("a replica that can be promoted", func() bool {
 			replicas, err := watcher.Replicas(t.Context(), "main").Result()
-			return err == nil && len(replicas) == 1 && replicas[0]["master-link-status"] == "ok" &&
-				replicas[0]["flags"] == "slave"
+			return err == nil && len(replicas) == 1 && replicas[0]["master-link-status"] == "ok" && replicas[0]["flags"] == "slave"
 		})
 		was := primary("")
 		servers[was].Stop()

@@ -2,7 +2,6 @@ package apptest
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -17,20 +16,12 @@ import (
 type History []store.SendOrRefusal
 
 // History reads the database of the first replica.
-func (s *Stack) History() History { return s.HistoryIn(s.Replicas[0].DB()) }
-
-// Sends is what History reads.
-type Sends interface {
-	Sends(context.Context, store.Filter) ([]store.SendOrRefusal, error)
-}
-
-// HistoryIn reads all rows of a database, oldest first.
-func (s *Stack) HistoryIn(db Sends) History {
+func (s *Stack) History() History {
 	s.Helper()
 	var all History
 	filter := store.Filter{Limit: 200}
 	for {
-		page, err := db.Sends(s.Context(), filter)
+		page, err := s.Replicas[0].DB().Sends(s.Context(), filter)
 		Must(s.T, err)
 		for _, row := range page {
 			if row.Status != store.Refused {
@@ -81,14 +72,6 @@ func (s *Stack) AwaitReady(i, status int, body string) {
 	s.Await(fmt.Sprint("readiness: ", status, " ", body), func() bool {
 		got, said := s.Ready(i)
 		return got == status && (body == "" || said == body)
-	})
-}
-
-// AwaitDatabaseSlow waits until replica i's /readyz says [DatabaseSlow], and no more.
-func (s *Stack) AwaitDatabaseSlow(i int) {
-	s.Helper()
-	s.Await("a slow database", func() bool {
-		return string(s.Do(i, http.MethodGet, "/readyz", "").Raw) == DatabaseSlow
 	})
 }
 
