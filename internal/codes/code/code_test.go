@@ -67,24 +67,13 @@ func TestDeriveVectors(t *testing.T) {
 	}{
 		{Digits, "v1", "523676"},
 		{Digits, "another", "227773"},
-		{Digits, "v1",
-			"5236768495789728501422988626551542726322601704648181000025740392544249083116209123988566590623656611"},
+		{Digits, "v1", "5236768495789728501422988626551542726322601704648181000025740392544249083116209123988566590623656611"},
 		{Unambiguous, "v1", "HDFJKJLSMT"},
 		{Unambiguous, "another", "QQWWKRNHXQ"},
 	} {
 		if got := deriveCharacters(key, c.id, nonce, alphabets[c.alphabet], len(c.want)); got != c.want {
 			t.Errorf("derive(%q, %d) = %s, want %s", c.id, len(c.want), got, c.want)
 		}
-	}
-}
-
-func TestDeriveSeparates(t *testing.T) {
-	key, nonce := []byte("0123456789abcdef0123456789abcdef"), []byte("fedcba9876543210")
-	base := deriveCharacters(key, "v1", nonce, alphabets[Digits], 10)
-	if deriveCharacters(key, "v2", nonce, alphabets[Digits], 10) == base ||
-		deriveCharacters(key[1:], "v1", nonce, alphabets[Digits], 10) == base ||
-		deriveCharacters(key, "v1", nonce[1:], alphabets[Digits], 10) == base {
-		t.Error("ID, key and nonce must each change the code")
 	}
 }
 

@@ -37,8 +37,7 @@ func TestChecks(t *testing.T) {
 	}
 	r := ring(t, "a:"+secret1)
 	code, _ := r.Subkey("a", codeLabel)
-	if v := a["key a"]; len(v) != 32 || len(a[IndexKeyCheckName]) != 32 || bytes.Equal(v, code) ||
-		bytes.Equal(v, r.content().keys[0].prk) {
+	if v := a["key a"]; len(v) != 32 || len(a[IndexKeyCheckName]) != 32 || bytes.Equal(v, code) || bytes.Equal(v, r.content().keys[0].prk) {
 		t.Errorf("the values are %x", a)
 	}
 	if got := hex.EncodeToString(a[IndexKeyCheckName]); got != indexCheckVector {

@@ -28,8 +28,7 @@ func TestParseAccepts(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if key, _ := r.Subkey("k1", "code"); r.CurrentID() != "k1" ||
-			name != "64 bytes" && string(key) != string(first) {
+		if key, _ := r.Subkey("k1", "code"); r.CurrentID() != "k1" || name != "64 bytes" && string(key) != string(first) {
 			t.Errorf("%s: current %q, or another key", name, r.CurrentID())
 		}
 	}
@@ -56,19 +55,17 @@ func TestParseRefuses(t *testing.T) {
 		"loose bits":            {"k1:" + secret1[:42] + "J=", "entry 1: the key is not base64"},
 		"31 bytes":              {"k1:" + b64(raw[:31]), "entry 1: the key has 31 bytes, at least 32"},
 		"duplicate id":          {"k1:" + secret1 + ",k1:" + secret2, "entry 2: the same id as entry 1"},
-		"duplicate key": {"k1:" + secret1 + ",k2:" + strings.TrimRight(secret1, "="),
-			"entry 2: the same key as entry 1"},
-		"zeros":             {"k1:" + b64(make([]byte, 32)), "repeating pattern"},
-		"counting":          {"k1:" + b64(count), "repeating pattern"},
-		"twice 16 and one":  {"k1:" + b64(twoByTwo), "repeating pattern"},
-		"passphrase":        {"k1:" + b64([]byte("correct horse battery staple 12345")), "text, not random"},
-		"hex encoded again": {"k1:" + b64([]byte(hex.EncodeToString(raw)+"\n")), "text, not random"},
-		"words for base64":  {"k1:ReplaceThisWith32RandomBytesInBase64PleaseOK", "text, not random"},
-		"upper-case words":  {"k1:THISKEYISONLYFORTHEDOCUMENTATIONDONOTUSEITOK", "text, not random"},
-		"of NIST":           {"k1:YD3rEBXKcb4rc67whX13gR81LAc7YQjXLZgQowkU3/Q=", "published example"},
-		"few bytes":         {"k1:" + b64(few), "too few different"},
-		"two faults": {"k1:" + b64(raw[:5]) + ",é:" + secret2,
-			"entry 1: the key has 5 bytes, at least 32 are needed\nentry 2: the id"},
+		"duplicate key":         {"k1:" + secret1 + ",k2:" + strings.TrimRight(secret1, "="), "entry 2: the same key as entry 1"},
+		"zeros":                 {"k1:" + b64(make([]byte, 32)), "repeating pattern"},
+		"counting":              {"k1:" + b64(count), "repeating pattern"},
+		"twice 16 and one":      {"k1:" + b64(twoByTwo), "repeating pattern"},
+		"passphrase":            {"k1:" + b64([]byte("correct horse battery staple 12345")), "text, not random"},
+		"hex encoded again":     {"k1:" + b64([]byte(hex.EncodeToString(raw)+"\n")), "text, not random"},
+		"words for base64":      {"k1:ReplaceThisWith32RandomBytesInBase64PleaseOK", "text, not random"},
+		"upper-case words":      {"k1:THISKEYISONLYFORTHEDOCUMENTATIONDONOTUSEITOK", "text, not random"},
+		"of NIST":               {"k1:YD3rEBXKcb4rc67whX13gR81LAc7YQjXLZgQowkU3/Q=", "published example"},
+		"few bytes":             {"k1:" + b64(few), "too few different"},
+		"two faults":            {"k1:" + b64(raw[:5]) + ",é:" + secret2, "entry 1: the key has 5 bytes, at least 32 are needed\nentry 2: the id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := Parse(c.value)

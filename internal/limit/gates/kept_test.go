@@ -44,12 +44,16 @@ func (p *keptProcess) LimiterEvents(ctx context.Context, reader, _ int64, limit 
 	return p.DB.LimiterEvents(ctx, reader, -1, limit, yield)
 }
 
+// newKept keeps the events of a new limiter in a database.
+func newKept(r *vtest.Rig, db gates.KeptDatabase, now func() time.Time) *gates.Kept {
+	return gates.NewKept(db, now, r.Settings.Vault.SealBucket, r.Settings.Vault.OpenBucket, r.Logger)
+}
+
 // startKept starts a process on the rig's database, on a clock that is ahead of the bubble's.
 func startKept(r *vtest.Rig, ahead time.Duration, shared bool) *keptProcess {
 	r.Helper()
 	p := &keptProcess{DB: r.Store}
-	vault := r.Settings.Vault
-	p.kept = gates.NewKept(p, func() time.Time { return time.Now().Add(ahead) }, vault.SealBucket, vault.OpenBucket, r.Logger)
+	p.kept = newKept(r, p, func() time.Time { return time.Now().Add(ahead) })
 	p.kept.Shared = shared
 	p.Process = vtest.New(r.Settings, core.Dependencies{DB: r.Store, Limiter: p.kept.Limiter(), Kept: p.kept, Logger: r.Logger})
 	p.Limits.SetLimits(limits.Set{"exports": {{Rule: quota.Rule{Name: "day", Limit: 2, Window: 24 * time.Hour}, Keys: []string{"user"}}}})
@@ -192,10 +196,8 @@ func TestKeptIsSharedAndMoves(t *testing.T) {
 		a.stop()
 		b.stop()
 		redis := quota.NewMemory(time.Now)
-		vault := r.Settings.Vault
 		for _, n := range []int{5, 0} { // a send of three rules, one of a limit and a failed check; then nothing
-			moving := gates.NewKept(r.Store, time.Now, vault.SealBucket, vault.OpenBucket, r.Logger)
-			moved, err := moving.MoveTo(r.Context(), redis)
+			moved, err := newKept(r, r.Store, time.Now).MoveTo(r.Context(), redis)
 			r.NoError(err)
 			r.Want("moved", moved, n)
 		}
@@ -208,8 +210,7 @@ func TestKeptIsSharedAndMoves(t *testing.T) {
 // While the database is away, 200,000 changes wait; how many more there were is said once a minute.
 func TestKeptSaysWhatItDrops(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
-		vault := r.Settings.Vault
-		kept := gates.NewKept(r.Store, time.Now, vault.SealBucket, vault.OpenBucket, r.Logger)
+		kept := newKept(r, r.Store, time.Now)
 		events := make([]quota.AgedEvent, 200)
 		for i := range events {
 			events[i].ID = fmt.Sprint(i)

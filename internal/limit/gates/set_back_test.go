@@ -8,8 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/limit/gates"
-	"sendcode/internal/run/app/core"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	vtest "sendcode/internal/verify/verification/verificationtest"
 	"sendcode/quota"
@@ -36,9 +34,8 @@ var narrow = []quota.Rule{
 	{Name: "long", Scope: quota.Recipient, Limit: 5, Window: time.Minute},
 }
 
-// playSetBack plays a schedule and returns what was wrong; put changes the parts of the service.
-func playSetBack(r *vtest.Rig, seed uint64,
-	put func(gates.Limiter, core.Database) (gates.Limiter, core.Database)) string {
+// playSetBack plays a schedule and returns what was wrong.
+func playSetBack(r *vtest.Rig, seed uint64) string {
 	x := &setBack{Rig: r, rand: rand.New(rand.NewPCG(seed, 12)), server: vtest.NewFakeRedis()}
 	r.Store = sqlitetest.Open(r.T, time.Now)
 	defer func() {
@@ -46,9 +43,8 @@ func playSetBack(r *vtest.Rig, seed uint64,
 		synctest.Wait()
 		r.NoError(r.Store.Close())
 	}()
-	limiter, db := put(x.server, r.Store)
-	r.Limiter.Set(limiter)
-	x.svc = r.ReplicaOn(db, r.MailServer, r.Carrier)
+	r.Limiter.Set(x.server)
+	x.svc = r.Replica(r.MailServer)
 	for range 40 {
 		if wrong := x.step(); wrong != "" {
 			return fmt.Sprintf("seed %d: %s\n%v", seed, wrong, x.done)
@@ -118,68 +114,13 @@ func (x *setBack) wait() (longest time.Duration) {
 	return longest
 }
 
-func asTheyAre(l gates.Limiter, db core.Database) (gates.Limiter, core.Database) { return l, db }
-
 func TestEachGateIsEnoughAlone(t *testing.T) {
-	inBubbles(t, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.WithRules(narrow...)(s); s.Tick = 24 * time.Hour }, func(r *vtest.Rig) {
 		for seed := range uint64(*schedules) {
-			if wrong := playSetBack(r, seed, asTheyAre); wrong != "" {
+			if wrong := playSetBack(r, seed); wrong != "" {
 				t.Error(wrong)
 				return
 			}
 		}
 	})
-}
-
-func inBubbles(t *testing.T, f func(*vtest.Rig)) {
-	vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.WithRules(narrow...)(s); s.Tick = 24 * time.Hour }, f)
-}
-
-// Bugs, put back: one of 100 schedules finds each.
-func TestBugsOfTheGatesAreFound(t *testing.T) {
-	for name, put := range map[string]func(gates.Limiter, core.Database) (gates.Limiter, core.Database){
-		"nothing is added": func(l gates.Limiter, db core.Database) (gates.Limiter, core.Database) { return recordsNothing{l}, db },
-		"events are added with another age": func(l gates.Limiter, db core.Database) (gates.Limiter, core.Database) {
-			return recordsOlder{l}, db
-		},
-		"only the rows are told": func(l gates.Limiter, db core.Database) (gates.Limiter, core.Database) {
-			return showsNothing{l}, db
-		},
-	} {
-		inBubbles(t, func(r *vtest.Rig) {
-			for seed := range uint64(100) {
-				if wrong := playSetBack(r, seed, put); wrong != "" {
-					t.Logf("%s: found by %.200s", name, wrong)
-					return
-				}
-			}
-			t.Errorf("%s: no schedule found it", name)
-		})
-	}
-}
-
-type recordsNothing struct{ gates.Limiter }
-
-func (recordsNothing) Record(context.Context, string, time.Duration, []quota.AgedEvent) error {
-	return nil
-}
-
-type recordsOlder struct{ gates.Limiter }
-
-func (l recordsOlder) Record(ctx context.Context, bucket string, keep time.Duration, events []quota.AgedEvent) error {
-	for i := range events {
-		events[i].Age += time.Second
-	}
-	return l.Limiter.Record(ctx, bucket, keep, events)
-}
-
-// showsNothing is a limiter that decides, and whose looks show nothing.
-type showsNothing struct{ gates.Limiter }
-
-func (l showsNothing) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	d, err := l.Limiter.Peek(ctx, r)
-	for i := range d.Rules {
-		d.Rules[i].Used, d.Rules[i].ResetAfter, d.Rules[i].RetryAfter = 0, 0, 0
-	}
-	return d, err
 }

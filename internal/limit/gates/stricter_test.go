@@ -1,29 +1,12 @@
 package gates
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"sendcode/quota"
 )
-
-func TestStricter(t *testing.T) {
-	state := func(used int, reset, wait time.Duration) quota.State {
-		return quota.State{Used: used, ResetAfter: reset, RetryAfter: wait}
-	}
-	for name, c := range map[string]struct{ a, b, want quota.State }{
-		"the longer wait":      {state(9, 5, 1), state(5, 4, 2), state(5, 4, 2)},
-		"then more used":       {state(3, 5, 0), state(4, 4, 0), state(4, 4, 0)},
-		"then the later reset": {state(3, 4, 0), state(3, 5, 0), state(3, 5, 0)},
-	} {
-		if got := stricter(c.a, c.b); got != c.want {
-			t.Errorf("%s: %+v", name, got)
-		}
-		if got := stricter(c.b, c.a); got != c.want {
-			t.Errorf("%s, in the other order: %+v", name, got)
-		}
-	}
-}
 
 // The rows' state of a send that both count is told, although the limiter was asked before; another
 // one of the limiter's is told without the time that has surely passed.
@@ -36,23 +19,20 @@ func TestMergeStates(t *testing.T) {
 	for name, c := range map[string]struct {
 		limited, rows, want []quota.State
 	}{
-		"one send": {[]quota.State{state(rule, 1, 60)}, []quota.State{state(rule, 1, 55)}, []quota.State{state(rule, 1, 55)}},
-		"the limiter's is later": {[]quota.State{state(rule, 1, 66)}, []quota.State{state(rule, 1, 55)},
-			[]quota.State{state(rule, 1, 63)}},
-		"its wait has ended": {[]quota.State{state(rule, 1, 10)}, []quota.State{state(rule, 0, 0)}, []quota.State{state(rule, 0, 0)}},
+		"one send":               {[]quota.State{state(rule, 1, 60)}, []quota.State{state(rule, 1, 55)}, []quota.State{state(rule, 1, 55)}},
+		"the limiter's is later": {[]quota.State{state(rule, 1, 66)}, []quota.State{state(rule, 1, 55)}, []quota.State{state(rule, 1, 63)}},
+		"its wait has ended":     {[]quota.State{state(rule, 1, 10)}, []quota.State{state(rule, 0, 0)}, []quota.State{state(rule, 0, 0)}},
 		"the order of the rules": {[]quota.State{state(wide, 1, 60)}, []quota.State{state(rule, 1, 55)},
 			[]quota.State{state(rule, 1, 55), state(wide, 1, 57)}},
+		"the rows' longer wait": {[]quota.State{state(rule, 9, 11)}, []quota.State{state(rule, 5, 2)}, []quota.State{state(rule, 5, 2)}},
+		"the limiter's counts more": {[]quota.State{state(rule, 4, 0)}, []quota.State{state(rule, 3, 0)},
+			[]quota.State{state(rule, 4, 0)}},
+		"the limiter's counts longer": {[]quota.State{{Rule: rule, Used: 3, ResetAfter: 20}}, []quota.State{{Rule: rule, Used: 3, ResetAfter: 5}},
+			[]quota.State{{Rule: rule, Used: 3, ResetAfter: 17}}},
 		"neither": {nil, nil, nil},
 	} {
-		got := mergeStates([]quota.Rule{rule, wide}, c.limited, c.rows, 3, 10)
-		if len(got) != len(c.want) {
+		if got := mergeStates([]quota.Rule{rule, wide}, c.limited, c.rows, 3, 10); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %+v", name, got)
-			continue
-		}
-		for i := range got {
-			if got[i] != c.want[i] {
-				t.Errorf("%s: %+v", name, got[i])
-			}
 		}
 	}
 }

@@ -74,10 +74,9 @@ func TestRefusalsShareARowUntilTheirDeadline(t *testing.T) {
 	}
 }
 
-// Whatever the scope, but the recipient's own rules, which cost a send each.
+// Whatever the scope, but the recipient's own rules, which cost a send each: see TestRefusalsAreBoundedAndCounted.
 func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
-	for _, scope := range []quota.Scope{quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix,
-		quota.Global,
+	for _, scope := range []quota.Scope{quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global,
 		"everything"} {
 		r := New(nil, time.Now, nil)
 		for i := range 1000 {
@@ -91,11 +90,6 @@ func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
 			}
 		}
 	}
-	r := New(nil, time.Now, nil)
-	for i := range 1000 {
-		r.addAt(refusal(i, "192.0.2.0/24"), quota.Recipient, refusedAt)
-	}
-	drained(t, "recipient", r, refusedAt, 1000, 0, 1000)
 }
 
 // One network that fills its rows takes none from another one, another app or another rule; and a
@@ -137,8 +131,7 @@ func TestRefusalsAreBoundedAndCounted(t *testing.T) {
 	drained(t, "networks", r, refusedAt, maxFirstRecipientRows, maxSharedRows+1, networks*(MaxOwnRowsPerNetwork+2))
 	later := refusedAt.Add(maxOpenTime)
 	if r.takeUnwritten(later); len(r.own)+len(r.shared)+len(r.networks)+r.first != 0 {
-		t.Errorf("%d own, %d shared, %d networks and %d first ones are kept", len(r.own), len(r.shared),
-			len(r.networks), r.first)
+		t.Errorf("%d own, %d shared, %d networks and %d first ones are kept", len(r.own), len(r.shared), len(r.networks), r.first)
 	}
 }
 
@@ -149,8 +142,7 @@ func TestDistinctRecipients(t *testing.T) {
 		r.addAt(refusal(10_000+i, "192.0.2.0/24"), quota.IP, refusedAt)
 	}
 	n := 0
-	for _, size := range []int{1, 2, 10, store.ManyRecipients - 1, store.ManyRecipients,
-		store.ManyRecipients + 1, 1000} {
+	for _, size := range []int{1, 2, 10, store.ManyRecipients - 1, store.ManyRecipients, store.ManyRecipients + 1, 1000} {
 		for ; n < size; n++ {
 			r.addAt(refusal(n, "192.0.2.0/24"), quota.IP, refusedAt)
 			r.addAt(refusal(n/2, "192.0.2.0/24"), quota.IP, refusedAt) // again

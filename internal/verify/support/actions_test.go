@@ -188,18 +188,3 @@ func TestPersonsAreUnderstood(t *testing.T) {
 		r.WantInvalid(vtest.Err(r.Svc.Desk.ParseTarget(c.app, c.channel, c.to, c.purpose, c.reason)), c.field, "")
 	}
 }
-
-// Sends that another process has still to tell the limiter do not count after a reset.
-func TestResetHoldsForWhatOtherProcessesStillHaveToTell(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		other, stop := r.StartReplica(r.MailServer)
-		other.Limiter.Around(vtest.Unreachable())
-		r.AskAt(other, vtest.AskFor(vtest.Ana), true)
-		r.Sleep(2 * time.Second)
-		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
-		other.Limiter.Around(nil)
-		r.Sleep(5 * time.Second)
-		r.WantCounted("after the reset", 0)
-		stop()
-	})
-}

@@ -11,28 +11,10 @@ import (
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/sms"
-	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/support"
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
-
-// Only a reply to the recipient that there is no such mailbox for good suppresses.
-func TestMail16BounceSuppresses(t *testing.T) {
-	for reply, want := range map[string]bool{
-		"rejected rcpt 5.1.1": true, "rejected dot 5.1.1": true, "rejected data 5.1.10": true,
-		"rejected rcpt 5.1.0": false, "rejected rcpt 5.1.90": false,
-		"rejected mail 5.1.1": false,                               // no recipient had been named
-		"rejected rcpt 5.1.8": false, "rejected rcpt 5.1.7": false, // about the sender
-		"rejected rcpt 5.2.1": false, "rejected rcpt 5.2.2": false, // a mailbox that is there
-		"rejected rcpt 5.7.1": false, "rejected rcpt ": false, // policy, or it may be
-		"rejected rcpt 5.10.1": false, "unknown dot 5.1.1": false,
-	} {
-		part := strings.Split(reply, " ")
-		e := delivery.Error{Class: delivery.ErrorClass(part[0]), Stage: part[1], Code: part[2]}
-		servertest.Same(t, reply, e.NoMailbox(), want)
-	}
-}
 
 // It holds for thirty days to the microsecond, for the app that met it, for this very address, and
 // through whatever happens to the limiter.
@@ -92,20 +74,6 @@ func TestNothingSuppressesWhereItIsOff(t *testing.T) {
 	})
 }
 
-// Asking for a suppressed recipient is free, and bounded by the rule on failures.
-func TestSuppressedIsBoundedByFailures(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
-		r.Suppress(vtest.Ana, 30*24*time.Hour)
-		for range vtest.MaxFailures {
-			r.SendFails(vtest.Ana, "suppressed")
-		}
-		r.Want("refused by", r.RefuseTo(vtest.Ana).Quota.Violated(), "[failures]")
-		r.EmptyLimiter() // the database knows it too
-		r.RefuseTo(vtest.Ana)
-		r.WantMails(0)
-	})
-}
-
 func TestSuppressByHandAndLift(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		s := r.Suppress("ana.maria@EXAMPLE.com", time.Hour)
@@ -133,8 +101,7 @@ func TestSuppressByHandAndLift(t *testing.T) {
 			"app":     {Channel: "email", To: vtest.Ana, App: "nope", Reason: "x"},
 			"reason":  {Channel: "email", To: vtest.Ana},
 		} {
-			r.WantInvalid(vtest.Err(r.Svc.Desk.Suppress(r.Context(), wish, vtest.AuditEntry("suppression.add"))), field,
-				"")
+			r.WantInvalid(vtest.Err(r.Svc.Desk.Suppress(r.Context(), wish, vtest.AuditEntry("suppression.add"))), field, "")
 			r.WantInvalid(vtest.Err(lift(support.LiftSuppressionsRequest{Channel: wish.Channel, To: wish.To, App: wish.App,
 				Reason: wish.Reason})), field, "")
 		}
@@ -191,30 +158,25 @@ func TestSuppressedIsTakenOver(t *testing.T) {
 // ends, codes go out again.
 func TestPaused(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
-		terms := func(pauses ...policy.Pause) {
-			next := r.Svc.Terms()
-			next.Pauses = pauses
-			r.Svc.Change(next)
-		}
 		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "dial", 0, ""))
 		waiting := r.SendTo("bo@example.com")
 		began := time.Now()
-		terms(policy.Pause{Channel: recipient.Email, Reason: "the server moves"})
+		r.Pause(policy.Pause{Channel: recipient.Email, Reason: "the server moves"})
 		r.SendFails(vtest.Ana, "paused")
 		r.Sleep(30 * time.Second)
 		r.WantStatus(waiting, "failed paused")
 		r.WantMails(1)
-		terms(policy.Pause{Channel: recipient.SMS}, policy.Pause{Purpose: "login", Reason: "abuse"},
+		r.Pause(policy.Pause{Channel: recipient.SMS}, policy.Pause{Purpose: "login", Reason: "abuse"},
 			policy.Pause{Channel: recipient.Email, Reason: "the server moves"})
 		p, _ := r.Svc.Desk.Paused(recipient.Email, "default")
 		r.WantLine("the reason, known since", "the server moves 0s", p.Reason, p.Since.Sub(began))
-		terms(policy.Pause{Purpose: "login"}, policy.Pause{Channel: recipient.SMS, Purpose: "default"})
+		r.Pause(policy.Pause{Purpose: "login"}, policy.Pause{Channel: recipient.SMS, Purpose: "default"})
 		r.SendTo(vtest.Ana)
 		r.WantMails(2)
 		r.WantStatus(r.SendTo(vtest.Ana, vtest.For("login")), "failed paused")
 		p, _ = r.Svc.Desk.Paused(recipient.Email, "login")
 		r.Want("another reason is another pause, known since", time.Since(p.Since), "0s")
-		terms()
+		r.Pause()
 		_, paused := r.Svc.Desk.Paused(recipient.Email, "login")
 		r.Want("paused", paused, false)
 	})

@@ -61,9 +61,7 @@ func TestStrangersStopAtHalfOfTheFailures(t *testing.T) {
 		failMany(r, vtest.MaxFailures/2, by[store.UnknownBrowser], vtest.NoMailbox)
 		before(r)
 		r.Want("strangers", r.Refuse(by[store.UnknownBrowser]).Quota.Violated(), "[failures]")
-		forStranger := by[store.SecretKeyClass]
-		forStranger.Stranger = true
-		r.Want("a back end for a stranger", r.Refuse(forStranger).Quota.Violated(), "[failures]")
+		r.Want("a back end for a stranger", r.RefuseTo(vtest.Ana, vtest.By(vtest.ForStranger)).Quota.Violated(), "[failures]")
 		failMany(r, 1, by[store.KnownBrowser], vtest.NoMailbox)
 		failMany(r, vtest.MaxFailures/2-1, by[store.SecretKeyClass], vtest.NoMailbox)
 		r.Want("secret keys, at the total", r.Refuse(by[store.SecretKeyClass]).Quota.Violated(), "[failures]")
@@ -84,8 +82,7 @@ func TestBackoffIsOfOneClass(t *testing.T) {
 				failMany(r, policy.BackoffRule.Limit, by[class], badReputation)
 				refused := r.Refuse(by[class]).Quota
 				r.WantLine(name+", "+class.Name(), "[backoff]", refused.Violated())
-				r.Want("wait", refused.RetryAfter() > time.Hour-5*time.Minute-time.Minute &&
-					refused.RetryAfter() <= time.Hour, true)
+				r.Want("wait", refused.RetryAfter() > time.Hour-5*time.Minute-time.Minute && refused.RetryAfter() <= time.Hour, true)
 				for _, other := range store.Classes {
 					if other != class {
 						failMany(r, policy.BackoffRule.Limit, by[other], badReputation)
@@ -120,16 +117,11 @@ func TestBackoffIsTold(t *testing.T) {
 // The first message that is sent to the recipient, for any class, lets all try again; so do the end
 // of a pause and a reset.
 func TestBackoffIsForgotten(t *testing.T) {
-	paused := func(r *vtest.Rig, pauses ...policy.Pause) {
-		next := r.Svc.Terms()
-		next.Pauses = pauses
-		r.Svc.Change(next)
-	}
 	for name, c := range map[string]struct{ before, after func(r *vtest.Rig) }{
 		"a message was sent": {func(*vtest.Rig) {}, func(r *vtest.Rig) { r.Send(byBrowser(vtest.Ana)) }},
 		"a pause is over": {
-			func(r *vtest.Rig) { paused(r, policy.Pause{Channel: recipient.Email}) },
-			func(r *vtest.Rig) { paused(r, policy.Pause{Channel: recipient.SMS}) },
+			func(r *vtest.Rig) { r.Pause(policy.Pause{Channel: recipient.Email}) },
+			func(r *vtest.Rig) { r.Pause(policy.Pause{Channel: recipient.SMS}) },
 		},
 		"a reset": {func(*vtest.Rig) {}, func(r *vtest.Rig) {
 			r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
@@ -199,7 +191,7 @@ func TestBackoffSharesReads(t *testing.T) {
 }
 
 // Which failure says that the address takes no messages, and so counts for a day, and which counts
-// for an hour.
+// for an hour. TestBadAddressAndNoMailbox has the words of mail servers.
 func TestWhatAFailureSays(t *testing.T) {
 	carrier := func(e *delivery.Error) func(r *vtest.Rig) verification.Request {
 		return func(r *vtest.Rig) verification.Request { r.Carrier.Fail(e); return vtest.TextTo(vtest.Mobile) }
@@ -207,34 +199,22 @@ func TestWhatAFailureSays(t *testing.T) {
 	mail := func(answer func(context.Context) error) func(r *vtest.Rig) verification.Request {
 		return func(r *vtest.Rig) verification.Request { r.MailServer.Answer(answer); return vtest.AskFor(vtest.Ana) }
 	}
-	rejected := func(stage, code string) func(r *vtest.Rig) verification.Request {
-		return mail(vtest.FailWith(delivery.Rejected, stage, 550, code))
+	failing := func(e *delivery.Error) func(r *vtest.Rig) verification.Request {
+		return mail(func(context.Context) error { return e })
 	}
 	for name, c := range map[string]struct {
 		ask  func(r *vtest.Rig) verification.Request
 		want string // failures and backoff
 	}{
-		"no such mailbox":                {rejected("rcpt", "5.1.1"), "rejected 1 0"},
-		"no such domain":                 {rejected("dot", "5.1.2"), "rejected 1 0"},
-		"the sender's address":           {rejected("rcpt", "5.1.8"), "rejected 0 1"},
-		"before the recipient was named": {rejected("mail", "5.1.0"), "rejected 0 1"},
-		"reputation":                     {mail(badReputation), "rejected 0 1"},
-		"a full mailbox":                 {rejected("rcpt", "5.2.2"), "rejected 0 1"},
-		"a bare 550":                     {rejected("rcpt", ""), "rejected 1 0"},
-		"a bare 550, of policy": {mail(func(context.Context) error {
-			return &delivery.Error{Class: delivery.Rejected, Stage: "rcpt", Status: 550, Says: delivery.AnotherReason}
-		}), "rejected 0 1"},
-		"a bare 550, after the mail": {rejected("dot", ""), "rejected 0 1"},
-		"sent":                       {mail(func(context.Context) error { return nil }), " 0 0"},
-		"no answer": {mail(vtest.FailWith(delivery.Unknown, "dot", 0, "")),
-			outbox.ReasonNoAnswer + " 0 0"},
-		"away until the code's end": {mail(func(context.Context) error {
-			return &delivery.Error{Class: delivery.Temporary, Stage: "dial", RetryAfter: time.Hour,
-				Err: errors.New("away")}
-		}), outbox.ReasonExpired + " 0 1"},
-		"a template that cannot be filled": {mail(func(context.Context) error {
-			return &delivery.Error{Class: delivery.Rejected, Stage: "message", Reason: delivery.ReasonTemplate}
-		}), "template 0 1"},
+		"no such mailbox": {mail(vtest.NoMailbox), "rejected 1 0"},
+		"reputation":      {mail(badReputation), "rejected 0 1"},
+		"a bare 550":      {mail(vtest.FailWith(delivery.Rejected, "rcpt", 550, "")), "rejected 1 0"},
+		"sent":            {mail(func(context.Context) error { return nil }), " 0 0"},
+		"no answer":       {mail(vtest.FailWith(delivery.Unknown, "dot", 0, "")), outbox.ReasonNoAnswer + " 0 0"},
+		"away until the code's end": {failing(&delivery.Error{Class: delivery.Temporary, Stage: "dial", RetryAfter: time.Hour,
+			Err: errors.New("away")}), outbox.ReasonExpired + " 0 1"},
+		"a template that cannot be filled": {failing(&delivery.Error{Class: delivery.Rejected, Stage: "message",
+			Reason: delivery.ReasonTemplate}), "template 0 1"},
 		"a number that does not exist": {carrier(&delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer,
 			BadNumber: true}), "rejected 1 0"},
 		"a carrier's refusal": {carrier(&delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer,
@@ -254,45 +234,38 @@ func TestWhatAFailureSays(t *testing.T) {
 			return vtest.AskFor(vtest.Ana)
 		}, "blocked 0 1"},
 		"paused": {func(r *vtest.Rig) verification.Request {
-			next := r.Svc.Terms()
-			next.Pauses = []policy.Pause{{Purpose: "default"}}
-			r.Svc.Change(next)
+			r.Pause(policy.Pause{Purpose: "default"})
 			return vtest.AskFor(vtest.Ana)
 		}, "paused 0 1"},
 	} {
-		vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.SuppressBounces(s); vtest.ServeCountries("DE")(s) },
-			func(r *vtest.Rig) {
-				ask := c.ask(r)
-				a := r.Send(ask)
-				r.Sleep(2 * time.Second)
-				v, row, _, err := r.Store.Verification(r.Context(), a.View.ID)
+		vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.SuppressBounces(s); vtest.ServeCountries("DE")(s) }, func(r *vtest.Rig) {
+			ask := c.ask(r)
+			a := r.Send(ask)
+			r.Sleep(2 * time.Second)
+			v, row, _, err := r.Store.Verification(r.Context(), a.View.ID)
+			r.NoError(err)
+			count := func(scope quota.Scope, bucket string) int {
+				d, err := r.Limiter.Peek(r.Context(), quota.Request{
+					Rules:   []quota.Rule{{Name: "n", Scope: scope, Limit: 9, Window: 24 * time.Hour}},
+					Buckets: map[quota.Scope]string{scope: bucket},
+				})
 				r.NoError(err)
-				count := func(scope quota.Scope, bucket string) int {
-					d, err := r.Limiter.Peek(r.Context(), quota.Request{
-						Rules:   []quota.Rule{{Name: "n", Scope: scope, Limit: 9, Window: 24 * time.Hour}},
-						Buckets: map[quota.Scope]string{scope: bucket},
-					})
-					r.NoError(err)
-					return d.Rules[0].Used
-				}
-				r.WantLine(name, c.want, row.Reason,
-					count(quota.Failures, bucketnames.Failures("shop", v.Channel, v.Recipient)),
-					count(quota.Backoff, bucketnames.Backoff("shop", v.Channel, v.Recipient, store.SecretKeyClass)))
-				rows := 0
-				r.NoError(r.Store.AllRejectedSends(r.Context(), 24*time.Hour,
-					func(store.CountedSend) error { rows++; return nil }))
-				r.Want(name+": in the database", rows,
-					count(quota.Failures, bucketnames.Failures("shop", v.Channel, v.Recipient)))
-			})
+				return d.Rules[0].Used
+			}
+			r.WantLine(name, c.want, row.Reason, count(quota.Failures, bucketnames.Failures("shop", v.Channel, v.Recipient)),
+				count(quota.Backoff, bucketnames.Backoff("shop", v.Channel, v.Recipient, store.SecretKeyClass)))
+			rows := 0
+			r.NoError(r.Store.AllRejectedSends(r.Context(), 24*time.Hour, func(store.CountedSend) error { rows++; return nil }))
+			r.Want(name+": in the database", rows, count(quota.Failures, bucketnames.Failures("shop", v.Channel, v.Recipient)))
+		})
 	}
 	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) { // what the caller ended
 		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "dial", 0, ""))
 		a := r.SendTo(vtest.Ana)
 		r.Cancel(a.View.ID)
 		r.Sleep(2 * time.Minute)
-		d, err := r.Limiter.Peek(r.Context(),
-			quota.Request{Rules: []quota.Rule{policy.BackoffRule}, Buckets: map[quota.Scope]string{
-				quota.Backoff: bucketnames.Backoff("shop", "email", r.Person().Recipient, store.SecretKeyClass)}})
+		d, err := r.Limiter.Peek(r.Context(), quota.Request{Rules: []quota.Rule{policy.BackoffRule}, Buckets: map[quota.Scope]string{
+			quota.Backoff: bucketnames.Backoff("shop", "email", r.Person().Recipient, store.SecretKeyClass)}})
 		r.WantLine("ended", "failed ended 0 <nil>", r.Status(a), d.Rules[0].Used, err)
 	})
 }
@@ -352,19 +325,13 @@ func TestAnHourOfRefusalsCostsNothing(t *testing.T) {
 		s.Set = vtest.BuiltIn()
 		s.Apps = map[string]policy.App{"shop": {ReachedByStrangers: true}}
 	})
-	pause := func(r *vtest.Rig, pauses ...policy.Pause) {
-		next := r.Svc.Terms()
-		next.Pauses = pauses
-		r.Svc.Change(next)
-	}
 	vtest.EachInBubble(t, map[string]struct{ begin, end func(*vtest.Rig) }{
 		"refused for what we are": {func(*vtest.Rig) {}, func(*vtest.Rig) {}},
-		"a stop":                  {func(r *vtest.Rig) { pause(r, policy.Pause{Channel: recipient.Email}) }, func(r *vtest.Rig) { pause(r) }},
+		"a stop":                  {func(r *vtest.Rig) { r.Pause(policy.Pause{Channel: recipient.Email}) }, func(r *vtest.Rig) { r.Pause() }},
 	}, builtIn, func(r *vtest.Rig, c struct{ begin, end func(*vtest.Rig) }) {
 		known := byBrowser(vtest.Ana, presenting(knownBrowser(r)))
 		r.Sleep(24 * time.Hour)
-		stranger := vtest.AskFor("ana.maria+3@gmail.com")
-		stranger.Stranger = true
+		stranger := vtest.AskFor("ana.maria+3@gmail.com", vtest.By(vtest.ForStranger))
 		asks := []verification.Request{known, vtest.AskFor(vtest.Ana), byBrowser("ana.maria@gmail.com"), byBrowser("anamaria@gmail.com"),
 			byBrowser("ana.maria+2@gmail.com"), stranger}
 		c.begin(r)

@@ -31,29 +31,25 @@ func TestACallersCode(t *testing.T) {
 			t.Errorf("mail without a ttl:\n%s", got)
 		}
 		timed := r.SendTo(vtest.Ana, withCode(callersCode, 3*time.Hour))
-		if got := text(); !strings.Contains(got, "\n"+callersCode+"\n") ||
-			!strings.Contains(got, "expires in 3 hours") {
+		if got := text(); !strings.Contains(got, "\n"+callersCode+"\n") || !strings.Contains(got, "expires in 3 hours") {
 			t.Errorf("mail with a ttl:\n%s", got)
 		}
 		r.WantLine("lives, length of the code", "10m0s 3h0m0s 0", untimed.View.ExpiresAt.Sub(untimed.View.CreatedAt),
 			timed.View.ExpiresAt.Sub(timed.View.CreatedAt), timed.View.CodeShape.Length)
 		r.WantLine("lengths of the nonces of our code and of the caller's", "16 0",
 			len(r.Verification(ours.View.ID).Nonce), len(r.Verification(timed.View.ID).Nonce))
-		r.WantLine("verifications of their own", "true true true", ours.View.ID != untimed.View.ID,
-			untimed.View.ID != timed.View.ID,
+		r.WantLine("verifications of their own", "true true true", ours.View.ID != untimed.View.ID, untimed.View.ID != timed.View.ID,
 			r.SendTo(vtest.Ana).View.ID == ours.View.ID)
 		r.WantError(r.SendError(vtest.AskFor("", vtest.Resending(timed.View.ID))), verification.ErrCallerCode)
 		for range verification.MaxAttempts + 1 {
-			r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, timed.View.ID, callersCode)),
-				verification.ErrCallerCode)
+			r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, timed.View.ID, callersCode)), verification.ErrCallerCode)
 		}
 		r.Want("the state", r.Get(timed.View.ID).State, "pending")
 		named, err := r.Svc.CheckByRecipient(r.Context(), vtest.AskFor(vtest.Ana), r.LastCode())
 		r.NoError(err)
 		r.WantLine("checked without an ID", vtest.Line(ours.View.ID, true), named.ID, named.Valid)
 		r.Cancel(timed.View.ID)
-		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, timed.View.ID, callersCode)),
-			verification.ErrCallerCode)
+		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, timed.View.ID, callersCode)), verification.ErrCallerCode)
 	})
 }
 
@@ -84,37 +80,6 @@ func TestCallersCodesThatAreRefused(t *testing.T) {
 			r.SendTo(vtest.Ana, withCode(code, time.Minute))
 		}
 		r.SendTo(vtest.Ana, withCode("123456", 24*time.Hour))
-	})
-}
-
-// A repetition is its Idempotency-Key, and another code or ttl is another request.
-func TestACallersCodeIsRepeatedByItsKey(t *testing.T) {
-	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
-		ask := vtest.AskFor(vtest.Ana, vtest.WithKey("k"), withCode("123456", time.Hour))
-		first := r.Send(ask)
-		r.WantReplay(ask, first)
-		for _, other := range []vtest.Option{withCode("123457", time.Hour), withCode("123456", 2*time.Hour),
-			withCode("", 0)} {
-			r.WantError(r.SendError(vtest.AskFor(vtest.Ana, vtest.WithKey("k"), other)), verification.ErrKeyReused)
-		}
-		r.WantMails(1)
-	})
-}
-
-// Wrong codes that were entered here lock out codes that are checked here, and no others.
-func TestALockoutDoesNotStopCallersCodes(t *testing.T) {
-	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
-		var ids []string
-		stranger := vtest.BackEnd
-		stranger.Stranger = true
-		for range 5 {
-			ids = append(ids, r.SendTo(vtest.Ana, vtest.By(stranger)).View.ID)
-		}
-		r.Guess(stranger, 20, ids[:4]...)
-		for range 2 { // the second by the cache
-			r.WantLockedOut(vtest.AskFor(vtest.Ana, vtest.By(stranger)))
-			r.SendTo(vtest.Ana, vtest.By(stranger), withCode("123456", 0))
-		}
 	})
 }
 

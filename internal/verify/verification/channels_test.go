@@ -32,8 +32,7 @@ func TestTheTitleOfAPurpose(t *testing.T) {
 		s.Purposes["default"] = p
 	}
 	vtest.InBubbleWith(t, titled, func(r *vtest.Rig) {
-		for i, c := range []struct{ locale, title string }{{"es-MX", "para entrar"}, {"en", "to sign in"},
-			{"zh-CN", ""}} {
+		for i, c := range []struct{ locale, title string }{{"es-MX", "para entrar"}, {"en", "to sign in"}, {"zh-CN", ""}} {
 			ask := vtest.AskFor(vtest.NthAddress(i), func(a *verification.Request) { a.Locale = c.locale })
 			v := r.Send(ask).View
 			r.Want("the title in "+c.locale, r.Get(v.ID).PurposeTitle, c.title)

@@ -98,22 +98,6 @@ func TestCheckBoundsGuessesWithAKey(t *testing.T) {
 	})
 }
 
-// Wrong codes with keys count as those without.
-func TestCheckCountsWrongCodesWithKeys(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		id := r.Send(byBrowser(vtest.Ana)).View.ID
-		for n := range verification.MaxAttempts {
-			key := strings.Repeat("a1b2c3d4e5f6070"+string(rune('0'+n)), 2)
-			got, err := checkWith(r, vtest.Browser, key, id, r.WrongCode(r.Code(0)))
-			r.NoError(err)
-			r.Want("tries left", got.AttemptsRemaining, verification.MaxAttempts-1-n)
-		}
-		got, err := checkWith(r, vtest.Browser, checkKey, id, r.Code(0))
-		r.NoError(err)
-		r.WantChecked("the right code", got, "max_attempts_reached false")
-	})
-}
-
 func TestCheckAtOnceWithOneKey(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.TellAll, func(r *vtest.Rig) {
 		r.Svc.Prover = proof.New(r.Settings.Vault.Ring)

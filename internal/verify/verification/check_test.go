@@ -9,7 +9,6 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/codes/code"
-	"sendcode/internal/codes/code/codetest"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/store"
@@ -18,7 +17,8 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// Five tries, of which the last may be right; afterwards no code is.
+// Five tries, of which the last may be right; afterwards no code is. The nine wrong codes differ from the
+// right one at each of its six positions in turn: see codetest.WrongCodes.
 func TestCheckCountsThenCompares(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		fifth := r.SendTo("bea@example.com")
@@ -39,53 +39,14 @@ func TestCheckCountsThenCompares(t *testing.T) {
 	})
 }
 
-// A code is approved only if each of its characters is right, in its place.
-func TestEachCharacterCounts(t *testing.T) {
-	for name, change := range map[string]func(*vtest.Settings){"digits": nil, "letters": letters} {
-		t.Run(name, func(t *testing.T) {
-			vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
-				length := r.Settings.Purposes["default"].CodeLength
-				for position := range length {
-					id := r.SendTo(vtest.NthAddress(position)).View.ID
-					right := r.LastCode()
-					wrong := []string{swapped(right, position)}
-					for round := range verification.MaxAttempts - 2 {
-						// 1, 4 and 7 characters on
-						wrong = append(wrong, codetest.Wrong(right, position+length*3*round))
-					}
-					for _, typed := range wrong {
-						if typed != right { // two equal characters were swapped
-							r.WantChecked("one position is wrong", r.Check(id, typed), "pending false")
-						}
-					}
-					r.WantApproved(id, right)
-				}
-			})
-		})
-	}
-}
-
-// swapped returns a code with the character at a position and the next one, or the first one after
-// the last, in each other's place.
-func swapped(right string, position int) string {
-	b, next := []byte(right), (position+1)%len(right)
-	b[position], b[next] = b[next], b[position]
-	return string(b)
-}
-
-// disturbed is a database in which something happens before each check. It notes which
-// verifications are checked.
+// disturbed is a database in which something happens before each check.
 type disturbed struct {
 	*sqlitetest.DB
-	checked []string
-	before  func(id string)
+	before func(id string)
 }
 
 func (l *disturbed) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
-	l.checked = append(l.checked, c.ID)
-	if l.before != nil {
-		l.before(c.ID)
-	}
+	l.before(c.ID)
 	return l.DB.Check(ctx, c)
 }
 
@@ -116,23 +77,9 @@ func TestRotationBreaksNoLiveCode(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		code := r.Code(0)
-		r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey,
-			Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey+",k1:"+vtest.OldKey)})
+		r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey+",k1:"+vtest.OldKey)})
 		r.WantChecked("a wrong code", r.Check(a.View.ID, r.WrongCode(code)), "pending false")
 		r.WantApproved(a.View.ID, code)
-	})
-}
-
-// A check of an unknown ID goes to the database as often as one of a known ID does, so that its
-// time does not tell which it is.
-func TestAnUnknownIDIsCheckedInTheSameTrips(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		db := &disturbed{DB: r.Store}
-		r.Svc.Store = db
-		a := r.SendTo(vtest.Ana)
-		r.Check(a.View.ID, r.WrongCode(r.LastCode()))
-		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, "unknown", "123456")), fault.NotFound)
-		r.Want("checked", db.checked, []string{a.View.ID, "unknown"})
 	})
 }
 
@@ -229,11 +176,7 @@ func TestAWrongLengthCostsNoTry(t *testing.T) {
 					}
 					return do()
 				})
-				for slip, reason := range map[string]string{
-					right[:1]: "too_short", right[1:]: "too_short", " - " + right[2:] + "- -": "too_short",
-					right + right[:1]: "too_long", right + " " + right + right[1:]: "too_long",
-					strings.Repeat(right, 20) + right[:1]: "too_long",
-				} {
+				for slip, reason := range map[string]string{" - " + right[2:] + "- -": "too_short", right + right[:1]: "too_long"} {
 					for _, err := range []error{
 						vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, id, slip)),
 						vtest.Err(r.Svc.CheckByRecipient(r.Context(), anaByName, slip)),
@@ -338,27 +281,17 @@ func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
 		for _, n := range []verification.Request{{}, {Session: "s-2"}, {Session: "s-1", Purpose: "login"}} {
 			r.WantError(vtest.Err(named(n, code)), fault.NotFound)
 		}
+		for _, by := range []verification.Caller{vtest.Browser, {App: "elsewhere", Kind: verification.BackEnd}} {
+			ask := anaByName
+			ask.Caller, ask.Session = by, "s-1"
+			r.WantError(vtest.Err(r.Svc.CheckByRecipient(r.Context(), ask, code)), fault.NotFound)
+		}
+		noChannel := verification.Request{Caller: vtest.BackEnd, To: vtest.Ana}
+		r.WantInvalid(vtest.Err(r.Svc.CheckByRecipient(r.Context(), noChannel, code)), "channel", "")
 		want("a wrong code", r.WrongCode(code), "pending false")
 		r.WantLine("tries left", "4 5", r.Get(a).AttemptsRemaining, r.Get(b).AttemptsRemaining)
 		want("the right code", code, "approved true")
 		r.WantError(vtest.Err(named(verification.Request{Session: "s-1"}, code)), fault.NotFound)
 		r.WantLine("of the browser's own and this", "approved pending", r.Get(a).State, r.Get(b).State)
-	})
-}
-
-func TestCheckNamedRefuses(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.SendTo(vtest.Ana)
-		check := func(change func(*verification.Request)) error {
-			ask := anaByName
-			change(&ask)
-			return vtest.Err(r.Svc.CheckByRecipient(r.Context(), ask, "123456"))
-		}
-		r.WantError(check(func(a *verification.Request) { a.Caller = vtest.Browser }), fault.NotFound)
-		r.WantError(check(func(a *verification.Request) { a.App = "elsewhere" }), fault.NotFound)
-		r.WantInvalid(check(func(a *verification.Request) { a.Channel = "" }), "channel", "")
-		r.WantInvalid(check(func(a *verification.Request) { a.To = "" }), "to", "")
-		r.WantInvalid(check(func(a *verification.Request) { a.Purpose = "none" }), "purpose", "")
-		r.WantInvalid(vtest.Err(r.Svc.CheckByRecipient(r.Context(), anaByName, "12345x")), "code", "")
 	})
 }

@@ -37,8 +37,7 @@ func TestLockoutsAreKnownForAMoment(t *testing.T) {
 		var l lockouts
 		key := lockoutNumber(1, store.UnknownBrowser)
 		l.remember(key, c.wait, seenAt)
-		if left, old := l.find(key, seenAt.Add(c.after)); left != c.left || old != c.old ||
-			left == 0 && len(l.known) != 0 {
+		if left, old := l.find(key, seenAt.Add(c.after)); left != c.left || old != c.old || left == 0 && len(l.known) != 0 {
 			t.Errorf("%v after %v: %v left, old %v, %d known", c.wait, c.after, left, old, len(l.known))
 		}
 		if left, old := l.find(key, seenAt.Add(c.after)); left != c.left || old {
@@ -47,12 +46,11 @@ func TestLockoutsAreKnownForAMoment(t *testing.T) {
 		other, _ := l.find(lockoutNumber(1, store.SecretKeyClass), seenAt)
 		servertest.Same(t, "another class is locked out for", other, 0)
 	}
-	servertest.Same(t, "known at most, so that a reset is soon felt on other replicas", lockoutFreshFor,
-		5*time.Second)
+	servertest.Same(t, "known at most, so that a reset is soon felt on other replicas", lockoutFreshFor, 5*time.Second)
 }
 
 // A known lockout of the caller's class refuses a resend only if the verification that it names is
-// of that class too.
+// of that class too, and never a caller's own code.
 func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 	s := Service{Dependencies: Dependencies{Now: func() time.Time { return seenAt }}}
 	to, err := recipient.Parse(recipient.Email, "ana@example.com")
@@ -72,6 +70,8 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 	servertest.Same(t, "a resend of another class", cached(), 0)
 	a.joins.class = store.SecretKeyClass
 	servertest.Same(t, "a resend of the same class", cached(), time.Hour)
+	a.Code = "123456"
+	servertest.Same(t, "a caller's code, which is not checked here", cached(), 0)
 }
 
 // There is room for so many, and what is no longer of use makes room.

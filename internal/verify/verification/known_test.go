@@ -67,8 +67,7 @@ func TestKnownBrowsers(t *testing.T) {
 		id := r.Send(byBrowser(vtest.Ana, presenting(token))).View.ID
 		r.Want("a resend of its own", limit(r.Svc, verification.Request{Caller: vtest.Browser, Resend: id}), 1000)
 		strangers := r.Send(byBrowser("cleo@example.com")).View.ID
-		r.Want("a stranger's resend of its own",
-			limit(r.Svc, verification.Request{Caller: vtest.Browser, Resend: strangers}), 100)
+		r.Want("a stranger's resend of its own", limit(r.Svc, verification.Request{Caller: vtest.Browser, Resend: strangers}), 100)
 		r.Cancel(strangers)
 		a := r.Send(verification.Request{Caller: vtest.Browser, Resend: strangers})
 		next, _, _, err := r.Store.Verification(r.Context(), a.View.ID)

@@ -25,60 +25,6 @@ func byBrowser(to string, options ...vtest.Option) verification.Request {
 	return vtest.AskFor(to, append(options, vtest.By(vtest.Browser))...)
 }
 
-// A browser that asks for codes for another person and enters wrong ones stops neither their back
-// end's sends nor its checks.
-func TestABrowserLocksOutNoBackEnd(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.MinuteTick(reserved), func(r *vtest.Rig) {
-		var ids []string
-		for range 3 {
-			ids = append(ids, r.Send(byBrowser(vtest.Ana)).View.ID)
-		}
-		r.Guess(vtest.Browser, 20, ids...)
-		r.Want("refused by", r.Refuse(byBrowser(vtest.Ana)).Quota.Violated(), "[hour]")
-		own := r.SendTo(vtest.Ana)
-		r.WantApproved(own.View.ID, r.LastCode())
-		r.Sleep(time.Hour)
-		fourth := r.Send(byBrowser(vtest.Ana))
-		r.Guess(vtest.Browser, 5, fourth.View.ID)
-		fifth := func() time.Duration { return r.WantLockedOut(byBrowser(vtest.Ana)) }
-		r.Want("the wait", fifth(), "23h0m0s")
-		r.Sleep(time.Second)
-		r.Want("a second later", fifth(), "22h59m59s")
-		r.Sleep(verification.LockoutRemembered) // so that the database decides
-		fifth()
-		for range 4 { // none of these refusals took a place of the back end's
-			own := r.SendTo(vtest.Ana)
-			r.WantApproved(own.View.ID, r.LastCode())
-		}
-		r.Sleep(2 * time.Minute) // the outbox writes them
-		rows := 0
-		for _, s := range r.Rows() {
-			if s.BlockedBy == verification.LockoutRuleName {
-				rows += s.Count
-			}
-		}
-		r.Want("refusals in the database", rows, 3)
-		r.Sleep(23 * time.Hour)
-		r.Send(byBrowser(vtest.Ana))
-	})
-}
-
-// A lockout of browsers' codes that a back end runs into, or a browser into that of a back end's,
-// stops no sends of the caller's own class.
-func TestALockoutIsOfTheCodesClass(t *testing.T) {
-	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
-		var ids []string
-		for range 5 {
-			ids = append(ids, r.Send(byBrowser(vtest.Ana)).View.ID)
-		}
-		r.Guess(vtest.Browser, 20, ids[:4]...)
-		_, compared, wait := r.Try(vtest.AskFor(vtest.Ana).Caller, ids[4], "000000")
-		r.WantLine("a back end's check", "false true", compared, wait > 0)
-		r.SendTo(vtest.Ana)
-		r.WantLockedOut(byBrowser(vtest.Ana))
-	})
-}
-
 // boundedApp has room for sends, and bounds the failed checks of an app.
 func boundedApp(limit int) func(*vtest.Settings) {
 	return func(s *vtest.Settings) {
@@ -131,8 +77,7 @@ func TestAnAppUnderAttack(t *testing.T) {
 		r.WantLine("bounds met, and refusals", "true 0 0", r.Metrics.Take("bound app") > 0, r.Metrics.Take("bound network"),
 			r.Metrics.Take("checked refused"))
 		alarms := func() int {
-			return strings.Count(r.Printed.String(),
-				"level=ERROR msg=\"failed checks exceed the app")
+			return strings.Count(r.Printed.String(), "level=ERROR msg=\"failed checks exceed the app")
 		}
 		r.Want("alarms", alarms(), 1)
 		r.Sleep(time.Minute)
@@ -165,10 +110,8 @@ func TestLengthsUnderAttack(t *testing.T) {
 // Unknown browsers and back ends that act for strangers stop at the limit less the reserve, in
 // every figure that they are told, also while the limiter is away. A secret key then has the rest.
 func TestReserve(t *testing.T) {
-	stranger := vtest.BackEnd
-	stranger.Stranger = true
 	for _, alone := range []bool{false, true} {
-		for _, by := range []verification.Caller{vtest.Browser, stranger} {
+		for _, by := range []verification.Caller{vtest.Browser, vtest.ForStranger} {
 			vtest.InBubbleWith(t, vtest.MinuteTick(reserved), func(r *vtest.Rig) {
 				if alone {
 					r.LoseLimiter()
@@ -218,23 +161,20 @@ func TestReserve(t *testing.T) {
 // and holds none of their verifications.
 func TestABackEndForStrangers(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
-		stranger := vtest.BackEnd
-		stranger.Stranger = true
-		own := r.SendTo(vtest.Ana).View.ID
+		own, forStranger := r.SendTo(vtest.Ana).View.ID, vtest.By(vtest.ForStranger)
 		for range 4 {
-			r.Guess(stranger, 5, r.Send(vtest.AskFor(vtest.Ana, vtest.By(stranger))).View.ID)
+			r.Guess(vtest.ForStranger, 5, r.SendTo(vtest.Ana, forStranger).View.ID)
 		}
-		r.WantLockedOut(vtest.AskFor(vtest.Ana, vtest.By(stranger)))
+		r.WantLockedOut(vtest.AskFor(vtest.Ana, forStranger))
 		r.WantLine("the back end's own", own+" 2", r.SendTo(vtest.Ana).View.ID, r.Get(own).Send.Number)
 		r.WantApproved(own, r.LastCode())
-		r.WantInvalid(r.SendError(verification.Request{Caller: stranger, Resend: own}), "trust", "mismatch")
-		r.WantInvalid(r.SendError(vtest.AskFor(vtest.Ana, vtest.By(stranger), vtest.InSession("s"))), "session",
-			"not_allowed")
+		r.WantInvalid(r.SendError(verification.Request{Caller: vtest.ForStranger, Resend: own}), "trust", "mismatch")
+		r.WantInvalid(r.SendError(vtest.AskFor(vtest.Ana, forStranger, vtest.InSession("s"))), "session", "not_allowed")
 	})
 }
 
-// Each class's lockout is told to the administrator. A browser that names a back end's verification
-// goes by the back end's.
+// A lockout is of the class that opened the verifications, whoever enters their codes, and stops no sends
+// of another class. Each class's lockout is told to the administrator.
 func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		h, _ := r.Svc.Desk.HashRecipient("email", vtest.Ana)
@@ -246,10 +186,15 @@ func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 			}
 			return classes
 		}
+		pending := r.Send(byBrowser(vtest.Ana)).View.ID
 		for range 4 {
 			r.Guess(vtest.Browser, 5, r.Send(byBrowser(vtest.Ana)).View.ID)
 		}
+		_, compared, wait := r.Try(vtest.BackEnd, pending, "000000")
+		r.WantLine("a back end's check of a browser's code: compared, wait", "false 24h0m0s", compared, wait)
+		r.FailStore(sqlitetest.Down, "Begin") // sends know of the lockout then, and do not ask the database
 		r.WantLockedOut(byBrowser(vtest.Ana))
+		r.MendStore()
 		r.SendTo(vtest.Ana)
 		r.Want("locked out", told(), "[unknown]")
 		for i := range 4 {
@@ -260,8 +205,8 @@ func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 }
 
 // Strangers who are locked out take no place of the recipient, however long they go on: when the
-// lockout has to be read again, it is read before the limiter counts. After a reset by another
-// process they get in within seconds.
+// lockout has to be read again, it is read before the limiter counts, and the place of the first one, whom the
+// database refused, is given back. After a reset by another process they get in within seconds.
 func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		stranger := byBrowser(vtest.Ana)
@@ -280,37 +225,14 @@ func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
 			r.Sleep(verification.LockoutRemembered / 3)
 			r.WantLockedOut(stranger)
 		}
-		r.Want("places taken", takes, 0)
+		r.WantLine("calls that take a place, and the places of the four codes", "0 4", takes, r.Counted().Rules[0].Used)
 		other := r.Replica(r.MailServer)
 		r.NoError(other.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.WantLockedOut(stranger)
 		r.Sleep(verification.LockoutRemembered)
+		r.Want("refusals in the database", r.RowBlockedBy(verification.LockoutRuleName, "email", vtest.Ana).Count, 22)
 		r.Send(stranger)
 		r.Send(stranger)
-	})
-}
-
-// A check that meets a lockout is told a wait. Sends know of it then, and do not ask the database
-// again.
-func TestACheckMeetsALockout(t *testing.T) {
-	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
-		var ids []string
-		for range 5 {
-			ids = append(ids, r.Send(byBrowser(vtest.Ana)).View.ID)
-		}
-		for _, id := range ids[1:] {
-			r.Guess(vtest.Browser, 5, id)
-		}
-		_, _, wait := r.Try(vtest.Browser, ids[0], "000000")
-		r.Want("the wait", wait, 24*time.Hour)
-		r.Store.SetFault(func(method string) sqlitetest.Fault {
-			if method == "Begin" {
-				t.Error("a send asks the database")
-			}
-			return sqlitetest.None
-		})
-		r.WantLockedOut(byBrowser(vtest.Ana))
-		r.MendStore()
 	})
 }
 

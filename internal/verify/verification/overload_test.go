@@ -18,23 +18,19 @@ func overloaded(err error) bool {
 // In an overload a send is refused before it is parsed, if its class is known before: a mistake in
 // it does not show. A browser that names a verification or has tokens may be a known one.
 func TestASendIsRefusedUnparsed(t *testing.T) {
-	browser, stranger := vtest.By(vtest.Browser),
-		vtest.By(verification.Caller{App: vtest.BackEnd.App, Kind: verification.BackEnd, Stranger: true})
+	browser, stranger := vtest.By(vtest.Browser), vtest.By(vtest.ForStranger)
 	known := func(a *verification.Request) { a.KnownTokens = []string{"a token"} }
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		refused := func(o ...vtest.Option) bool { return overloaded(r.SendError(vtest.AskFor("no address", o...))) }
 		r.Want("refused of none", []bool{refused(browser), refused(stranger), r.Svc.SendsOverloadError() != nil},
 			[]bool{false, false, false})
 		r.Svc.FillSends(admission.MaxUnderWay/2, true)
-		r.Want("refused at strangers' half",
-			[]bool{refused(browser), refused(stranger), refused(), refused(browser, known),
-				refused(browser, vtest.Resending("x")), overloaded(r.Svc.SendsOverloadError())},
+		r.Want("refused at strangers' half", []bool{refused(browser), refused(stranger), refused(), refused(browser, known),
+			refused(browser, vtest.Resending("x")), overloaded(r.Svc.SendsOverloadError())},
 			[]bool{true, true, false, false, false, false})
-		r.Want("the log tells", strings.Contains(r.Printed.String(),
-			"requests refused at once: more than can be served in time"), true)
+		r.Want("the log tells", strings.Contains(r.Printed.String(), "requests refused at once: more than can be served in time"), true)
 		r.Svc.FillSends(admission.MaxUnderWay/2, false)
-		r.Want("refused of all", []bool{refused(browser), refused(stranger), refused(),
-			overloaded(r.Svc.SendsOverloadError()),
+		r.Want("refused of all", []bool{refused(browser), refused(stranger), refused(), overloaded(r.Svc.SendsOverloadError()),
 			overloaded(r.Svc.ChecksOverloadError())}, []bool{true, true, true, true, false})
 		r.Svc.FillChecks(admission.MaxUnderWay, false)
 		r.Want("refused of checks", overloaded(r.Svc.ChecksOverloadError()), true)

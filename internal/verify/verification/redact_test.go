@@ -219,8 +219,7 @@ func TestABrowserThatWaitsAsToldIsAdmitted(t *testing.T) {
 			for range 40 {
 				r.Sleep(time.Duration(dice.IntN(400)) * time.Second)
 				for range dice.IntN(3) { // others, who are refused or not
-					_, err := r.Svc.Send(r.Context(),
-						vtest.AskFor([]string{vtest.Ana, "bob@example.com"}[dice.IntN(2)]))
+					_, err := r.Svc.Send(r.Context(), vtest.AskFor([]string{vtest.Ana, "bob@example.com"}[dice.IntN(2)]))
 					r.NoError(err)
 					r.Sleep(time.Duration(dice.IntN(90)) * time.Second)
 				}
@@ -271,8 +270,7 @@ func TestABrowserIsToldARoundedLockout(t *testing.T) {
 				}).View.ID)
 			}
 			r.Want("guesses", r.Guess(c.by, 20, ids[:4]...), 20)
-			for _, wait := range []time.Duration{r.WantLockedOut(vtest.AskFor(vtest.Ana, vtest.By(c.by))),
-				lockedOut(r, c.by, ids[4])} {
+			for _, wait := range []time.Duration{r.WantLockedOut(vtest.AskFor(vtest.Ana, vtest.By(c.by))), lockedOut(r, c.by, ids[4])} {
 				r.Want("the wait, which is no longer than the window", wait, 24*time.Hour)
 			}
 			r.Sleep(10 * time.Minute)

@@ -78,19 +78,17 @@ func TestSendRepetitionHasADeadline(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		claim := late{Database: r.Store, begin: time.Minute, release: time.Minute}
 		first := r.ReplicaOn(&claim, r.MailServer, r.Carrier)
-		r.WantError(lastError(first.Send(r.Context(), keyed)), fault.Unavailable) // its lease lasts
+		r.WantError(vtest.Err(first.Send(r.Context(), keyed)), fault.Unavailable) // its lease lasts
 		began := time.Now()
 		r.WantError(r.SendError(keyed), verification.ErrKeyInProgress)
 		r.Want("after", time.Since(began), 6*time.Second)
 		began = time.Now()
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 		defer cancel()
-		r.WantError(lastError(r.Svc.Send(ctx, keyed)), verification.ErrKeyInProgress)
+		r.WantError(vtest.Err(r.Svc.Send(ctx, keyed)), verification.ErrKeyInProgress)
 		r.Want("of a caller with a deadline after", time.Since(began), time.Second)
 	})
 }
-
-func lastError(_ verification.Answer, err error) error { return err }
 
 // A flood of repetitions takes no slot and no place, and makes few statements, here and at another
 // process: others for the recipient are served at once. Beyond the bound they are refused at once.

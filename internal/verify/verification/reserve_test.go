@@ -2,6 +2,7 @@ package verification_test
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,11 +32,8 @@ func withWideRule(scope quota.Scope) func(*vtest.Settings) {
 // the same bucket: all together never have more than the limit. Strangers are told when the count
 // is below theirs, and are admitted then and not before; also while the limiter is away.
 func TestStrangersLeaveTheReserveOfWideRules(t *testing.T) {
-	stranger := vtest.BackEnd
-	stranger.Stranger = true
 	for _, scope := range []quota.Scope{quota.App, quota.Country, policy.BreakerScope} {
-		for what, by := range map[string]verification.Caller{"browser": vtest.Browser,
-			"back end for a stranger": stranger} {
+		for what, by := range map[string]verification.Caller{"browser": vtest.Browser, "back end for a stranger": vtest.ForStranger} {
 			for _, alone := range []bool{false, true} {
 				t.Run(string(scope)+" "+what, func(t *testing.T) {
 					vtest.InBubbleWith(t, vtest.MinuteTick(withWideRule(scope)), func(r *vtest.Rig) {
@@ -82,15 +80,12 @@ func TestStrangersLeaveTheReserveOfWideRules(t *testing.T) {
 func TestStrangersDelayNoOthers(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
-		answered := 0
-		var mu sync.Mutex
+		var answered atomic.Int32
 		var all sync.WaitGroup
 		for range 100 {
 			all.Go(func() {
 				a, err := r.Svc.Send(r.Context(), byBrowser(vtest.Ana))
-				mu.Lock()
-				defer mu.Unlock()
-				if answered++; err != nil || a.Admitted {
+				if answered.Add(1); err != nil || a.Admitted {
 					t.Errorf("a stranger: %v, %v", a.Admitted, err)
 				}
 			})
@@ -98,7 +93,7 @@ func TestStrangersDelayNoOthers(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		r.RefuseTo(vtest.Ana)
-		r.WantLine("the wait of a secret key, strangers answered before", "0s 16", time.Since(began), answered)
+		r.WantLine("the wait of a secret key, strangers answered before", "0s 16", time.Since(began), answered.Load())
 		all.Wait()
 	})
 }

@@ -18,26 +18,7 @@ import (
 
 // hourly is a policy of one rule.
 func hourly(name string, limit int, window time.Duration) quota.Policy {
-	return quota.Policy{Name: name,
-		Rules: []quota.Rule{{Name: "only", Scope: quota.Recipient, Limit: limit, Window: window}}}
-}
-
-// A limit that comes down counts what was sent before: its place frees when the (n-limit+1)-th
-// oldest leaves.
-func TestALoweredLimitCountsWhatWasSent(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.Change(hourly("default", 5, time.Hour))
-		for range 3 {
-			r.SendTo(vtest.Ana)
-			r.Sleep(10 * time.Minute)
-		}
-		r.Change(hourly("default", 2, time.Hour))
-		// at 30 min; sent at 0, 10 and 20, so the second has to leave
-		r.WantWait(r.RefuseTo(vtest.Ana).Quota, 40*time.Minute)
-		r.Change(hourly("default", 4, time.Hour))
-		r.SendTo(vtest.Ana)
-		r.WantWait(r.RefuseTo(vtest.Ana).Quota, 30*time.Minute)
-	})
+	return quota.Policy{Name: name, Rules: []quota.Rule{{Name: "only", Scope: quota.Recipient, Limit: limit, Window: window}}}
 }
 
 // A window that grows sees what the limiter has dropped: after Backfill by itself, and before it
@@ -73,19 +54,15 @@ func TestWhatNeedsHistory(t *testing.T) {
 		change func(login *policy.Purpose)
 		want   bool
 	}{
-		"the same": {func(*policy.Purpose) {}, false},
-		"a limit":  {func(p *policy.Purpose) { p.Policy = hourly("default", 9, time.Hour) }, false},
-		"a shorter window": {func(p *policy.Purpose) { p.Policy = hourly("default", 5, time.Minute) },
-			false},
-		"a longer window": {func(p *policy.Purpose) { p.Policy = hourly("default", 5, 2*time.Hour) },
-			true},
+		"the same":         {func(*policy.Purpose) {}, false},
+		"a limit":          {func(p *policy.Purpose) { p.Policy = hourly("default", 9, time.Hour) }, false},
+		"a shorter window": {func(p *policy.Purpose) { p.Policy = hourly("default", 5, time.Minute) }, false},
+		"a longer window":  {func(p *policy.Purpose) { p.Policy = hourly("default", 5, 2*time.Hour) }, true},
 		"a longer window for networks": {func(p *policy.Purpose) {
-			p.Policy.Rules = append(p.Policy.Rules,
-				rule(quota.IP))
+			p.Policy.Rules = append(p.Policy.Rules, rule(quota.IP))
 		}, false},
 		"failures for longer": {func(p *policy.Purpose) {
-			p.Policy.Rules = append(p.Policy.Rules,
-				rule(quota.Failures))
+			p.Policy.Rules = append(p.Policy.Rules, rule(quota.Failures))
 		}, true},
 		"another policy":    {func(p *policy.Purpose) { p.Policy.Name = "other" }, true},
 		"others that share": {func(p *policy.Purpose) { p.PolicyPurposes = []string{"login"} }, true},

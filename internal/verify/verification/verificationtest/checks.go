@@ -53,8 +53,7 @@ func (r *Rig) Try(c verification.Caller, id, code string) (checked verification.
 	case err != nil:
 		r.Fatalf("Check: %v", err)
 	}
-	return checked, checked.State == verification.Pending || checked.State == verification.MaxAttemptsReached ||
-		checked.Valid, 0
+	return checked, checked.State == verification.Pending || checked.State == verification.MaxAttemptsReached || checked.Valid, 0
 }
 
 // Guess enters n codes of digits that none of the last mails has, and returns how many were

@@ -172,8 +172,7 @@ func SuppressBounces(s *Settings) {
 func (r *Rig) SendFails(to, reason string) verification.Answer {
 	r.Helper()
 	a := r.SendTo(to, Waiting(time.Second))
-	r.WantLine("status, reason, places", Line("failed", reason, 0), a.View.Send.Status, a.View.Send.Reason,
-		a.Quota.Rules[0].Used)
+	r.WantLine("status, reason, places", Line("failed", reason, 0), a.View.Send.Status, a.View.Send.Reason, a.Quota.Rules[0].Used)
 	return a
 }
 
@@ -188,8 +187,7 @@ func (r *Rig) Suppressions() []store.Suppression {
 // Suppress suppresses a mail address by hand.
 func (r *Rig) Suppress(to string, lasts time.Duration) store.Suppression {
 	r.Helper()
-	s, err := r.Svc.Desk.Suppress(r.Context(),
-		support.SuppressRequest{Channel: "email", To: to, Reason: "asked by telephone", For: lasts},
+	s, err := r.Svc.Desk.Suppress(r.Context(), support.SuppressRequest{Channel: "email", To: to, Reason: "asked by telephone", For: lasts},
 		AuditEntry("suppression.add"))
 	r.NoError(err)
 	return s

@@ -164,8 +164,7 @@ func TestSettings(t testing.TB) Settings {
 	login.Name = "login"
 	set.Purposes = map[string]policy.Purpose{"default": purpose, "login": login}
 	set.Apps = map[string]policy.App{"shop": {Title: "Shop"}}
-	return Settings{Set: set,
-		Vault: keys.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: KeyRing(t, "k1:"+OldKey)}}
+	return Settings{Set: set, Vault: keys.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: KeyRing(t, "k1:"+OldKey)}}
 }
 
 // Terms are the settings' policies with p for all purposes.
@@ -181,6 +180,13 @@ func (r *Rig) Terms(p quota.Policy) policy.Set {
 
 // Change puts p in force for all purposes.
 func (r *Rig) Change(p quota.Policy) { r.Svc.Change(r.Terms(p)) }
+
+// Pause puts these pauses in force, in place of others.
+func (r *Rig) Pause(pauses ...policy.Pause) {
+	next := r.Svc.Terms()
+	next.Pauses = pauses
+	r.Svc.Change(next)
+}
 
 // WithRules gives all purposes these rules.
 func WithRules(rules ...quota.Rule) func(*Settings) {

@@ -28,10 +28,11 @@ const (
 	Jamaican    = "+18765550123"
 )
 
-// Callers of the tests: the app shop by a secret key, and a browser on its page.
+// Callers of the tests: the app shop by a secret key, the same for a stranger, and a browser on its page.
 var (
-	BackEnd = verification.Caller{App: "shop", Kind: verification.BackEnd, IP: netip.MustParseAddr("192.0.2.1")}
-	Browser = verification.Caller{App: "shop", Kind: verification.Browser, IP: netip.MustParseAddr("192.0.2.1")}
+	BackEnd     = verification.Caller{App: "shop", Kind: verification.BackEnd, IP: netip.MustParseAddr("192.0.2.1")}
+	ForStranger = verification.Caller{App: "shop", Kind: verification.BackEnd, IP: netip.MustParseAddr("192.0.2.1"), Stranger: true}
+	Browser     = verification.Caller{App: "shop", Kind: verification.Browser, IP: netip.MustParseAddr("192.0.2.1")}
 )
 
 // NthAddress is the mail address of the nth person.
@@ -74,8 +75,7 @@ func (r *Rig) AskAt(s *Service, ask verification.Request, admitted bool) verific
 	r.Helper()
 	a, err := s.Send(r.Context(), ask)
 	if err != nil || a.Admitted != admitted {
-		r.Fatalf("Send: %v; admitted %v, refused by %v for %v", err, a.Admitted, a.Quota.Violated(),
-			a.Quota.RetryAfter())
+		r.Fatalf("Send: %v; admitted %v, refused by %v for %v", err, a.Admitted, a.Quota.Violated(), a.Quota.RetryAfter())
 	}
 	return a
 }
@@ -92,9 +92,8 @@ func (r *Rig) Send(ask verification.Request) verification.Answer {
 // WantInvalid fails the test unless err says that a field is invalid, for this reason; "": for any.
 func (r *Rig) WantInvalid(err error, field, reason string) {
 	r.Helper()
-	if bad, ok := errors.AsType[*fault.InvalidError](err); !ok || bad.Field != field || bad.Detail == "" ||
-		reason != "" &&
-			bad.Reason != reason {
+	bad, ok := errors.AsType[*fault.InvalidError](err)
+	if !ok || bad.Field != field || bad.Detail == "" || reason != "" && bad.Reason != reason {
 		r.Errorf("%v, want that %s is invalid: %s", err, field, reason)
 	}
 }
