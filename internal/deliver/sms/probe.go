@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ import (
 	"sendcode/internal/deliver/exchange"
 )
 
-// Probe tests a carrier without sending a message: whether its host answers, with TLS for an https
+// Probe tests a carrier without sending a message: whether its host, or the proxy to it, answers, with TLS for an https
 // URL; and, if the API has a harmless request, whether it accepts our signature and knows the
 // templates. It returns a sentence without secrets; "" with an error.
 func Probe(ctx context.Context, c Carrier) (string, error) {
@@ -45,12 +46,15 @@ const (
 	ErrUndocumentedAnswer = delivery.SafeError("the carrier answers something else than is documented")
 )
 
-// checkConnection tries a connection to the endpoint, closes it, and returns the host. Unlike Send it
-// uses no proxy of the environment.
+// checkConnection tries a connection to the endpoint, or to the environment's proxy for it, which Send
+// uses too, closes it, and returns the host to which it led.
 func checkConnection(ctx context.Context, endpoint string) (host string, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
 		return "", exchange.ErrIncompleteMessage
+	}
+	if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); err == nil && proxy != nil {
+		u = proxy
 	}
 	host = u.Hostname()
 	conn, err := (&net.Dialer{Timeout: exchange.DialTimeout}).DialContext(ctx, "tcp",

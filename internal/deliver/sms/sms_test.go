@@ -6,11 +6,24 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
 	"sendcode/internal/kit/servertest"
 )
+
+// proxyAddress is where the environment's proxy for http would listen. Nothing listens there, and hosts of this machine are
+// reached without a proxy.
+const proxyAddress = "127.0.0.1:9"
+
+// net/http reads the environment once, so it is set before any test.
+func TestMain(m *testing.M) {
+	if os.Setenv("HTTP_PROXY", "http://"+proxyAddress) != nil || os.Unsetenv("HTTPS_PROXY") != nil || os.Unsetenv("https_proxy") != nil {
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
 
 func TestApprovedTemplates(t *testing.T) {
 	a := ApprovedTemplates{"default": {"en": "e", "zh-Hans": "z"}, "login": {"zh-Hans": "l"}}
@@ -95,7 +108,7 @@ func TestProbeOfAHostThatIsNotThere(t *testing.T) {
 	foreign := httptest.NewTLSServer(http.NotFoundHandler()) // of a certificate that is not trusted
 	t.Cleanup(foreign.Close)
 	for endpoint, want := range map[string]error{unused: errNoConnection, foreign.URL: errNoTLS,
-		"https://unknown.invalid": errResolve} {
+		"https://unknown.invalid": errResolve, "http://behind.the.proxy.invalid": errNoConnection} {
 		if got, err := Probe(context.Background(), &probed{scripted{name: "c"}, endpoint}); !errors.Is(err, want) ||
 			got != "" {
 			t.Errorf("%s: %q, %v", endpoint, got, err)
