@@ -155,6 +155,10 @@ func (g goal) missed() bool { return g.measured > g.bound }
 // sharedFactor is the factor of what a batch has once: how many requests share one follows from how fast the machine is.
 const sharedFactor = 1.1
 
+// gatheredFactor is the factor of the WAL of refusals, which are gathered for a while and then written: the fewer a second, the
+// more each one costs.
+const gatheredFactor = 1.5
+
 // goals are those of this run: what a request does, and ratios to the floor and the peer.
 func (b *rig) goals(n int) (all []goal) {
 	add := func(name string, factor, measured float64) {
@@ -167,8 +171,13 @@ func (b *rig) goals(n int) (all []goal) {
 			figure int
 			factor float64
 		}{{allocations, 1.02}, {statements, sharedFactor}, {walBytes, sharedFactor}} {
-			if of.figure == walBytes && (w == firstLook || w == laterLook) {
-				continue // looks write nothing: the WAL is of jobs
+			if of.figure == walBytes {
+				switch w {
+				case firstLook, laterLook:
+					continue // looks write nothing: the WAL is of jobs
+				case firstRefusal, laterRefusal, flood:
+					of.factor = gatheredFactor
+				}
 			}
 			add(w+", "+strings.TrimSuffix(figureNames[of.figure], ", B"), of.factor, b.median(cell{ours, w, n}, figure(of.figure)))
 		}
