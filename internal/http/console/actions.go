@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -44,11 +45,13 @@ var sendActions = []sendAction{
 // actionError says why an action was not done. Pages show its text; scripts get a problem.
 type actionError struct {
 	status int
-	key    string // of the texts
-	wait   string
+	key    string        // of the texts
+	wait   time.Duration // until the action can be done; 0: another reason
 }
 
 func (f *actionError) Error() string { return "console: action not done: " + f.key }
+
+func (f *actionError) text(w texts.Words) string { return w.Get(f.key, "wait", w.Wait(f.wait)) }
 
 func (a *Console) resetQuota(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
 	return "", a.Desk.ResetQuota(c.Request().Context(), targetOf(s.Send), act)
@@ -72,20 +75,20 @@ func (a *Console) cancelVerification(c echo.Context, s store.SendDetails, act st
 
 func (a *Console) resend(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
 	answer, err := a.Desk.Resend(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
-	return "", actionErrorOf(answer, err, "action.problem.limited", frame.Words(c))
+	return "", actionErrorOf(answer, err, "action.problem.limited")
 }
 
 // actionErrorOf returns an *actionError if an administrator's send was refused: by a rule (limitedKey
 // is the key of that text), or because the recipient's codes are locked out. Otherwise it returns
 // err.
-func actionErrorOf(answer verification.Answer, err error, limitedKey string, w texts.Words) error {
+func actionErrorOf(answer verification.Answer, err error, limitedKey string) error {
 	var locked *verification.TooManyChecksError
 	switch {
 	case errors.As(err, &locked):
 		return &actionError{status: http.StatusTooManyRequests, key: "action.problem.locked_out",
-			wait: w.Wait(locked.RetryAfter)}
+			wait: locked.RetryAfter}
 	case err == nil && !answer.Admitted:
-		return &actionError{status: http.StatusTooManyRequests, key: limitedKey, wait: w.Wait(answer.Quota.RetryAfter())}
+		return &actionError{status: http.StatusTooManyRequests, key: limitedKey, wait: answer.Quota.RetryAfter()}
 	}
 	return err
 }
@@ -152,14 +155,15 @@ func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
 }
 
 // formProblem returns the status and the text of an error that a page shows beside its form; 0 and
-// "" for nil and other errors.
+// "" for nil and other errors. It sets the header Retry-After if the action can be done after a wait.
 func (a *Console) formProblem(c echo.Context, err error) (status int, text string) {
 	w := frame.Words(c)
 	var failed *actionError
 	var bad *fault.InvalidError
 	switch {
 	case errors.As(err, &failed):
-		return failed.status, w.Get(failed.key, "wait", failed.wait)
+		server.SetRetryAfter(c, failed.status, failed.wait)
+		return failed.status, failed.text(w)
 	case errors.As(err, &bad):
 		return server.InvalidField.Status,
 			cmp.Or(frame.ReasonProblem(w, bad, support.MaxReasonLength), bad.Detail)
@@ -186,8 +190,8 @@ func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 		shown, err := a.performAction(c, d, s, body.Reason)
 		var failed *actionError
 		if errors.As(err, &failed) {
-			return &server.Problem{Kind: server.NotDoneKind,
-				Detail: texts.ForConsole("").Get(failed.key, "wait", failed.wait)}
+			server.SetRetryAfter(c, server.NotDoneKind.Status, failed.wait)
+			return &server.Problem{Kind: server.NotDoneKind, Detail: failed.text(texts.ForConsole(""))}
 		}
 		if err != nil {
 			return err

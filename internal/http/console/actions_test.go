@@ -109,7 +109,9 @@ func TestDeedsFromAPage(t *testing.T) {
 	contains(t, rec, "The full recipient:", `<b class="shown">ana@example.com</b>`)
 	servertest.Same(t, "Cache-Control", rec.Header().Get("Cache-Control"), "no-store")
 	lacks(t, b.Get(page), "ana@example.com")
-	contains(t, want(t, post("/resend"), http.StatusTooManyRequests), "Blocked by a rule for another 1 min")
+	rec = want(t, post("/resend"), http.StatusTooManyRequests)
+	contains(t, rec, "Blocked by a rule for another 1 min")
+	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "60")
 	redirects(t, post("/cancel"), page+"?done=verification.cancel")
 	// not offered any more
 	lacks(t, b.Get(page+"?do=cancel"), "do=cancel#", "do=resend#", "<form method=\"post\" action=\""+page)
@@ -142,18 +144,20 @@ func TestDeedsByScript(t *testing.T) {
 	post(http.StatusUnprocessableEntity, reset, fmt.Sprintf(ask, "for ana@example.com"))
 	post(http.StatusUnprocessableEntity, erase, fmt.Sprintf(ask, "for ana@example.com"))
 	r.Acts()
+	header := []string{"Content-Type", "application/json", "Authorization", "Bearer " + consoletest.Token}
+	limited := want(t, b.Do(http.MethodPost, one+"/resend", `{"reason":"ticket 7"}`, header...), http.StatusConflict)
+	servertest.Same(t, "Retry-After", limited.Header().Get("Retry-After"), "60")
 	post(http.StatusNoContent, reset, fmt.Sprintf(ask, "ticket 7"))
 	if !r.free(s) {
 		t.Error("not reset")
 	}
-	header := []string{"Content-Type", "application/json", "Authorization", "Bearer " + consoletest.Token}
 	contains(t, b.Do(http.MethodPost, one+"/reveal", `{"reason":"ticket 7"}`, header...), `{"to":"ana@example.com"}`)
 	post(http.StatusNoContent, one+"/cancel", `{"reason":"ticket 7"}`)
 	post(http.StatusConflict, one+"/resend", `{"reason":"ticket 7"}`)
 	post(http.StatusNoContent, erase, fmt.Sprintf(ask, "ticket 7"))
 	post(http.StatusNotFound, one+"/reset", `{"reason":"x"}`) // there is one way to reset
 	on := store.ErasedMask + "|ticket 7"
-	r.Acts("token|quota.reset|begun||"+on, "token|quota.reset|done||"+on, "token|recipient.reveal|done||"+on,
+	r.Acts("token|verification.resend|begun||"+on, "token|verification.resend|failed|minute|"+on, "token|quota.reset|begun||"+on, "token|quota.reset|done||"+on, "token|recipient.reveal|done||"+on,
 		"token|verification.cancel|done||"+on, "token|recipient.erase|done||"+on)
 }
 

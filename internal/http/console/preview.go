@@ -123,7 +123,7 @@ func (a *Console) sendPreview(c echo.Context, form url.Values) error {
 	trial := previewIn(form)
 	trial.From = server.ClientIP(c)
 	answer, err := a.Desk.SendPreview(c.Request().Context(), trial, act)
-	err = actionErrorOf(answer, err, "preview.problem.limited", frame.Words(c))
+	err = actionErrorOf(answer, err, "preview.problem.limited")
 	if status, problem := a.formProblem(c, err); problem != "" {
 		trial.To = "" // a refused form does not show a full recipient again
 		return a.showPreview(c, status, form, trial, problem)

@@ -5,13 +5,12 @@ import (
 	"crypto/rand"
 	"net/http"
 	"net/url"
-	"strconv"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/brand"
 	"sendcode/internal/http/server"
-	"sendcode/quota"
 )
 
 // showCard answers with the card of the present state.
@@ -43,17 +42,16 @@ func (l *visit) writeCard(c echo.Context, k *card) error {
 		server.AllowCSPSource(c, "img-src", l.Brand.Logo)
 	}
 	h.Set("Cache-Control", "no-store") // the card is of one person and one moment
-	status := http.StatusOK
+	status, wait := http.StatusOK, time.Duration(0)
 	switch {
 	case k.Crowded > 0:
-		status = http.StatusTooManyRequests
-		h.Set("Retry-After", strconv.Itoa(quota.Seconds(k.Crowded)))
+		status, wait = http.StatusTooManyRequests, k.Crowded
 	case k.Kind == "link":
 		status = http.StatusUnprocessableEntity
 	case k.Away:
-		status = http.StatusServiceUnavailable
-		h.Set("Retry-After", strconv.Itoa(int(unavailableRetryWait.Seconds())))
+		status, wait = http.StatusServiceUnavailable, unavailableRetryWait
 	}
+	server.SetRetryAfter(c, status, wait)
 	return c.HTMLBlob(status, body)
 }
 

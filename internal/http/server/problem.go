@@ -24,6 +24,7 @@ import (
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/limit/admission"
 	"sendcode/internal/verify/verification"
+	"sendcode/quota"
 )
 
 // Problem is an error response in application/problem+json (RFC 9457). It is an error, so that
@@ -103,9 +104,7 @@ func writeProblem(c echo.Context, p *Problem, base string) error {
 	for name, values := range p.Header {
 		h[name] = values
 	}
-	if p.Kind.Status == http.StatusServiceUnavailable && h.Get("Retry-After") == "" {
-		h.Set("Retry-After", strconv.Itoa(unavailableRetryAfter))
-	}
+	SetRetryAfter(c, p.Kind.Status, 0)
 	if p.Kind.Status == http.StatusUnauthorized && h.Get("WWW-Authenticate") == "" {
 		h.Set("WWW-Authenticate", `Bearer realm="sendcode"`)
 	}
@@ -161,9 +160,22 @@ func SecondsInWords(seconds int) string {
 // is the wait in words.
 var placeholderPattern = regexp.MustCompile(`\{[a-z_]+\}`)
 
-// unavailableRetryAfter is the Retry-After of a 503 that has none of its own, in seconds: a limiter
-// that failed is tried again after one second.
-const unavailableRetryAfter = 2
+// unavailableWait is the Retry-After of a 503 that has none of its own: a limiter that failed is
+// tried again after one second.
+const unavailableWait = 2 * time.Second
+
+// SetRetryAfter sets the header Retry-After to a wait, in whole seconds rounded up (RFC 9110 section
+// 10.2.3). A wait of 0 stands for none: then a 503 gets 2 s, unless the response has the header
+// already, and another status gets no header.
+func SetRetryAfter(c echo.Context, status int, wait time.Duration) {
+	h := c.Response().Header()
+	switch {
+	case wait > 0:
+		h.Set("Retry-After", strconv.Itoa(quota.Seconds(wait)))
+	case status == http.StatusServiceUnavailable && h.Get("Retry-After") == "":
+		h.Set("Retry-After", strconv.Itoa(quota.Seconds(unavailableWait)))
+	}
+}
 
 // wantsHTML reports whether to answer with an HTML page: the client accepts HTML, and the path is
 // not under /v1/.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -12,8 +11,8 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/runbook"
 	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/server"
 	"sendcode/internal/store"
-	"sendcode/quota"
 )
 
 // The labels of seals (keys.Ring): SecondFactorSealLabel for the second factors in the database,
@@ -120,7 +119,7 @@ func (a *Auth) tryCode(c echo.Context, v session, typed string) (*codeRefusal, e
 		a.logger.WarnContext(ctx, "second factor refused: too many attempts", "account", v.Account, "network",
 			clientNetwork(c),
 			runbook.Console.See())
-		c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(count.RetryAfter())))
+		server.SetRetryAfter(c, http.StatusTooManyRequests, count.RetryAfter())
 		return &codeRefusal{http.StatusTooManyRequests, w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))}, nil
 	}
 	right, err := a.consumeCode(c, v, code)

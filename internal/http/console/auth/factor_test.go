@@ -223,6 +223,19 @@ func TestSecondFactorIsDemanded(t *testing.T) {
 	want(t, in.Post(factorPath, url.Values{"do": {"begin"}, "password": {consoletest.Password}}), http.StatusForbidden)
 }
 
+// Each wrong password for a second factor counts as an attempt to log in.
+func TestBeginningAFactorIsLimited(t *testing.T) {
+	r := newRig(t)
+	b := r.LoggedIn()
+	begin := url.Values{"do": {"begin"}, "password": {"wrong"}}
+	for range 10 {
+		want(t, b.Post(factorPath, begin), http.StatusUnauthorized)
+	}
+	rec := want(t, b.Post(factorPath, begin), http.StatusTooManyRequests)
+	contains(t, rec, "15 min")
+	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "900")
+}
+
 // failingLimiter counts nothing.
 type failingLimiter struct{ limiter }
 
@@ -243,6 +256,7 @@ func TestLimiterFails(t *testing.T) {
 		b.Post(factorPath, url.Values{"do": {"begin"}, "password": {consoletest.Password}}),
 	} {
 		contains(t, want(t, answer, http.StatusServiceUnavailable), "Tries cannot be counted")
+		servertest.Same(t, "Retry-After", answer.Header().Get("Retry-After"), "2")
 	}
 }
 

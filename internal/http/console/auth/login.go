@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -137,7 +136,7 @@ func (a *Auth) showTooManyAttempts(c echo.Context, next, name string, refusal qu
 	if attacked {
 		text = "login.attacked"
 	}
-	c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(wait)))
+	server.SetRetryAfter(c, http.StatusTooManyRequests, wait)
 	return a.showLogin(c, http.StatusTooManyRequests, next, name, w.Get(text, "wait", w.Wait(wait)))
 }
 

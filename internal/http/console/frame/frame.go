@@ -20,6 +20,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/texts"
+	"sendcode/internal/http/server"
 	"sendcode/web"
 )
 
@@ -91,8 +92,8 @@ func (l *Layout) Show(c echo.Context, status int, name string, view any) error {
 	if err := l.templates[name].Execute(&b, view); err != nil {
 		return fmt.Errorf("page %s: %w", name, err)
 	}
-	h := c.Response().Header()
-	h.Set("Vary", "Accept-Language, Cookie")
+	c.Response().Header().Set("Vary", "Accept-Language, Cookie")
+	server.SetRetryAfter(c, status, 0)
 	return c.HTMLBlob(status, b.Bytes())
 }
 

@@ -45,9 +45,6 @@ func (l *Layout) showErrorsAsPages(next echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		server.LogFailure(c.Request().Context(), l.logger, err)
-		if p.Kind == server.Unavailable {
-			c.Response().Header().Set("Retry-After", "2")
-		}
 		v := problemView{Page: NewPage(c, "problem."+name+".title", ""),
 			Detail: Words(c).Get("problem." + name + ".detail")}
 		if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
