@@ -301,7 +301,7 @@ func traffic(t *testing.T, f *Fixture, hours int) {
 	}
 }
 
-// Rows that are gone were counted; who is erased takes their domain with them; old hours go.
+// Deleted rows stay counted; the erasure of a recipient removes its domain from the counts; old hours are deleted.
 func countsForItself(t *testing.T, f *Fixture) {
 	rows := func(table string) int {
 		return Must(sqldb.ReadAll(t.Context(), f.DB, sqldb.OneColumn[int], `SELECT count(*) FROM `+table, nil))(t)[0]

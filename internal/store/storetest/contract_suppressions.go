@@ -256,8 +256,8 @@ func BurstOfMissing(t *testing.T, f *Fixture, good int) {
 }
 
 // Six dead addresses that a stranger types within minutes page no administrator and change nothing for others:
-// the older suppression of a person who has entered a code and one by hand stay in force, and the
-// server's other mails are sent.
+// two older suppressions stay in force, one of a recipient with an approved code and one that an administrator
+// added, and the server's other mails are sent.
 func burstOfAStranger(t *testing.T, f *Fixture) {
 	f.approve(t, f.Ended(t, f.person(100), acceptedByMX).Verification.ID)
 	f.refuse(t, 100, 1, "550 5.1.1 unknown")

@@ -18,7 +18,7 @@ import (
 const usual, ten = 40, 400
 
 // Whatever stands still, a send is served, or refused by the policy, or refused at once: none that
-// was accepted is lost, nobody gets more than the policy, and nothing stays under way.
+// was accepted is lost, no recipient gets more than the policy, and nothing stays under way.
 func TestEachPartIsSlowUnderOverload(t *testing.T) {
 	t.Parallel()
 	for name, disturb := range map[string]func(s *apptest.Stack){

@@ -87,7 +87,7 @@ func (f *flood) ask(n, recipient int) {
 
 // Postgres is 150 ms away on a narrow link, and several times as many requests come as it can
 // serve: no fewer sends are served than under half of that load, the rest is refused at once, no
-// connection is closed, nothing accepted is lost, and nobody gets more than the policy.
+// connection is closed, nothing accepted is lost, and no recipient gets more than the policy.
 func TestSlowPostgresUnderOverload(t *testing.T) {
 	s := apptest.OnOwnPostgres(t).Policy(apptest.LongRules)
 	link := s.Through("SENDCODE_DATABASE_URL")
