@@ -162,7 +162,7 @@ func (a *Console) formProblem(c echo.Context, err error) (status int, text strin
 	var bad *fault.InvalidError
 	switch {
 	case errors.As(err, &failed):
-		server.SetRetryAfter(c, failed.status, failed.wait)
+		server.SetRetryAfter(c, failed.wait)
 		return failed.status, failed.text(w)
 	case errors.As(err, &bad):
 		return server.InvalidField.Status,
@@ -190,7 +190,7 @@ func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 		shown, err := a.performAction(c, d, s, body.Reason)
 		var failed *actionError
 		if errors.As(err, &failed) {
-			server.SetRetryAfter(c, server.NotDoneKind.Status, failed.wait)
+			server.SetRetryAfter(c, failed.wait)
 			return &server.Problem{Kind: server.NotDoneKind, Detail: failed.text(texts.ForConsole(""))}
 		}
 		if err != nil {

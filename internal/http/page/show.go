@@ -51,7 +51,7 @@ func (l *visit) writeCard(c echo.Context, k *card) error {
 	case k.Away:
 		status, wait = http.StatusServiceUnavailable, unavailableRetryWait
 	}
-	server.SetRetryAfter(c, status, wait)
+	server.SetRetryAfter(c, wait)
 	return c.HTMLBlob(status, body)
 }
 

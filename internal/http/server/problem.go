@@ -104,7 +104,7 @@ func writeProblem(c echo.Context, p *Problem, base string) error {
 	for name, values := range p.Header {
 		h[name] = values
 	}
-	SetRetryAfter(c, p.Kind.Status, 0)
+	CompleteRetryAfter(c, p.Kind.Status)
 	if p.Kind.Status == http.StatusUnauthorized && h.Get("WWW-Authenticate") == "" {
 		h.Set("WWW-Authenticate", `Bearer realm="sendcode"`)
 	}
@@ -165,15 +165,17 @@ var placeholderPattern = regexp.MustCompile(`\{[a-z_]+\}`)
 const unavailableWait = 2 * time.Second
 
 // SetRetryAfter sets the header Retry-After to a wait, in whole seconds rounded up (RFC 9110 section
-// 10.2.3). A wait of 0 stands for none: then a 503 gets 2 s, unless the response has the header
-// already, and another status gets no header.
-func SetRetryAfter(c echo.Context, status int, wait time.Duration) {
-	h := c.Response().Header()
-	switch {
-	case wait > 0:
-		h.Set("Retry-After", strconv.Itoa(quota.Seconds(wait)))
-	case status == http.StatusServiceUnavailable && h.Get("Retry-After") == "":
-		h.Set("Retry-After", strconv.Itoa(quota.Seconds(unavailableWait)))
+// 10.2.3). A wait of 0 sets nothing.
+func SetRetryAfter(c echo.Context, wait time.Duration) {
+	if wait > 0 {
+		c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(wait)))
+	}
+}
+
+// CompleteRetryAfter sets the header Retry-After of a 503 that has none, to unavailableWait.
+func CompleteRetryAfter(c echo.Context, status int) {
+	if status == http.StatusServiceUnavailable && c.Response().Header().Get("Retry-After") == "" {
+		SetRetryAfter(c, unavailableWait)
 	}
 }
 

@@ -119,7 +119,7 @@ func (a *Auth) tryCode(c echo.Context, v session, typed string) (*codeRefusal, e
 		a.logger.WarnContext(ctx, "second factor refused: too many attempts", "account", v.Account, "network",
 			clientNetwork(c),
 			runbook.Console.See())
-		server.SetRetryAfter(c, http.StatusTooManyRequests, count.RetryAfter())
+		server.SetRetryAfter(c, count.RetryAfter())
 		return &codeRefusal{http.StatusTooManyRequests, w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))}, nil
 	}
 	right, err := a.consumeCode(c, v, code)

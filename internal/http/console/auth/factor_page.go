@@ -91,7 +91,7 @@ func (a *Auth) showSecretAfterPassword(c echo.Context, s session, form url.Value
 		return a.showFactorPage(c, s, http.StatusServiceUnavailable, factorView{Problem: w.Get("login.unavailable")})
 	}
 	if !count.Admitted {
-		server.SetRetryAfter(c, http.StatusTooManyRequests, count.RetryAfter())
+		server.SetRetryAfter(c, count.RetryAfter())
 		return a.showFactorPage(c, s, http.StatusTooManyRequests,
 			factorView{Problem: w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))})
 	}

@@ -136,7 +136,7 @@ func (a *Auth) showTooManyAttempts(c echo.Context, next, name string, refusal qu
 	if attacked {
 		text = "login.attacked"
 	}
-	server.SetRetryAfter(c, http.StatusTooManyRequests, wait)
+	server.SetRetryAfter(c, wait)
 	return a.showLogin(c, http.StatusTooManyRequests, next, name, w.Get(text, "wait", w.Wait(wait)))
 }
 
