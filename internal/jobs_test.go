@@ -20,6 +20,7 @@ type counter struct {
 	began time.Time
 	again int // number of runs that ask for another one
 	fails bool
+	panic bool
 }
 
 func (c *counter) run(context.Context) (bool, error) {
@@ -27,6 +28,9 @@ func (c *counter) run(context.Context) (bool, error) {
 		c.began = time.Now()
 	}
 	c.runs = append(c.runs, time.Since(c.began))
+	if c.panic {
+		panic("planted")
+	}
 	if c.fails {
 		return false, errors.New("down for a test")
 	}
@@ -47,7 +51,7 @@ func during(d time.Duration, table []jobs.Job, observer jobs.Observer, logger *s
 // A job with AtStop runs once more at the end.
 func TestJobsRunWhenTheyAreDue(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		seldom, busy, last := &counter{}, &counter{again: 2}, &counter{}
+		seldom, busy, last := &counter{}, &counter{again: 2}, &counter{panic: true}
 		during(90*time.Second, []jobs.Job{
 			{Name: "seldom", Every: time.Minute, Run: seldom.run}, {Name: "busy", Every: time.Minute, Run: busy.run},
 			{Name: "last", Every: time.Hour, Run: last.run, AtStop: true},

@@ -65,7 +65,9 @@ func (c serveCommand) Run(ctx context.Context, p program) error {
 	if !p.terminal && !cfg.HasSecretsToShow() { // the log has the addresses, and there are no secrets to show
 		banner = io.Discard
 	}
-	return ignoreCanceled(ctx, p.serve(ctx, cfg, reload, p.logger(cfg.LogLevel), banner))
+	logger := p.logger(cfg.LogLevel)
+	slog.SetDefault(logger) // for package panics
+	return ignoreCanceled(ctx, p.serve(ctx, cfg, reload, logger, banner))
 }
 
 // ignoreCanceled returns nil instead of err if the service ended because ctx did.

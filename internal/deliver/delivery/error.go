@@ -107,6 +107,9 @@ func FormatReplyCodes(status int, code string) string {
 	return strings.TrimSpace(strconv.Itoa(status) + " " + code)
 }
 
+// MayBeAccepted reports whether the message may have been accepted: without an error, or if it is Unknown.
+func (e *Error) MayBeAccepted() bool { return e == nil || e.Class == Unknown }
+
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 

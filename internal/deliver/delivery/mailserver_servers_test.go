@@ -269,3 +269,23 @@ func TestWhatIsHeldAgainstAServer(t *testing.T) {
 		t.Errorf("our own haste: %v", got)
 	}
 }
+
+// A panic of the one attempt at a server that was set aside holds neither
+// the attempt nor the connection.
+func TestAnAttemptThatPanicsHoldsNothing(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		servers, first, _ := pair(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Greet, Times: 3, Close: true}), smtptest.Script{})
+		servers = servers[:1]
+		post(t, servers, 1, 3)
+		time.Sleep(delivery.BreakerOpenFor + 1)
+		servers.OnAttempt(func(context.Context, string, *delivery.Error, time.Duration) { panic("planted") })
+		func() {
+			defer func() { servertest.Same(t, "the panic goes on", recover(), any("planted")) }()
+			_, _ = servers.Send(t.Context(), smtptest.Sample(4))
+		}()
+		servertest.Same(t, "attempts allowed", servers.AttemptsAllowed(), 1)
+		servers.OnAttempt(nil)
+		post(t, servers, 5, 1)
+		servertest.Same(t, "mails", len(first.Messages()), 2)
+	})
+}

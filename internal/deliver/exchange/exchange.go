@@ -155,6 +155,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+	defer func() { delivery.SetHandover(ctx, gone.stopAndReportSent() || delivery.HandedOver(ctx)) }()
 	response, err := client.Do(req)
 	if err != nil {
 		return Response{}, transportError(ctx, gone.stopAndReportSent(), err)

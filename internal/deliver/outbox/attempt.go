@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/delivery"
@@ -22,12 +23,15 @@ const (
 	ReasonUnreadable    = "unreadable"     // the recipient or code can't be decrypted or derived: its key left the ring
 	ReasonNoAnswer      = "no_answer"      // no answer came after the whole message was transmitted
 	reasonNotConfigured = "not_configured" // no provider is configured for this channel any more
+	ReasonInternal      = "internal"       // a panic ended the attempt before a provider could have the message
 )
 
 // attempt makes one attempt to deliver a send: it checks whether the message is still wanted and
 // allowed, composes the message and sends it. It returns the outcome or, if again is not nil, the
-// postponement; the caller must record it in the database.
+// postponement; the caller must record it in the database. A panic is a result too: outcomeOfPanic.
 func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, again *store.Postponement) {
+	ctx = delivery.WithHandover(ctx)
+	defer panics.Recover(panics.Attempt, func() { out, again = o.outcomeOfPanic(f.work.Send, delivery.HandedOver(ctx)) })
 	set := o.Policy.Get()
 	w := o.currentWork(ctx, f)
 	if out, ends := o.outcomeWithoutSending(set, w); ends {
@@ -51,6 +55,19 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, aga
 	}
 	o.recordCarrierHold(ctx, w, fail)
 	return o.classifyFailure(w, out, fail, set.SuppressFor)
+}
+
+// outcomeOfPanic returns the outcome of an attempt that panicked, or its postponement. If a provider may have
+// the message, the send is unknown. Otherwise it is tried once more, since a provider's reply may have caused
+// the panic; a second panic ends it.
+func (o *Outbox) outcomeOfPanic(s store.Send, handedOver bool) (out store.Outcome, again *store.Postponement) {
+	switch {
+	case handedOver:
+		return store.Outcome{Status: store.Unknown, Reason: ReasonNoAnswer}, nil
+	case s.Reason == ReasonInternal:
+		return store.Outcome{Status: store.Failed, Reason: ReasonInternal, Refund: true}, nil
+	}
+	return out, &store.Postponement{After: o.retryDelay(s.Attempt), Reason: ReasonInternal}
 }
 
 // rereadAfter is how old a row in memory may be before an attempt reads its verification again.
@@ -127,12 +144,15 @@ func (o *Outbox) prefixPaused(ctx context.Context, s store.Send, class store.Cla
 func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (out store.Outcome, fail *delivery.Error) {
 	receipt, err := message(ctx)
 	out = store.Outcome{Status: store.Sent, Provider: receipt.Provider, ProviderCode: receipt.ReplyCodes, Took: receipt.Took}
+	if err != nil {
+		fail = &delivery.Error{Class: delivery.Unknown, Stage: "send", Err: err}
+		_ = errors.As(err, &fail)
+	}
+	delivery.SetHandover(ctx, fail.MayBeAccepted())
 	if err == nil {
 		o.expectReceipt(ctx, w, receipt)
 		return out, nil
 	}
-	fail = &delivery.Error{Class: delivery.Unknown, Stage: "send", Err: err}
-	_ = errors.As(err, &fail)
 	out.ProviderCode = fail.ReplyCodes()
 	return out, fail
 }

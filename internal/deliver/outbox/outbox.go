@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/base/message"
+	"sendcode/internal/base/panics"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/runbook"
 	"sendcode/internal/codes/keys"
@@ -243,6 +244,7 @@ func (o *Outbox) Run(ctx context.Context) {
 // takeOverIfReady takes over due rows, unless the database is unavailable, or was so within the
 // last lease.
 func (o *Outbox) takeOverIfReady(ctx context.Context) {
+	defer panics.Recover(panics.Other)
 	if !o.away && !o.Now().Before(o.noTakeoverUntil) {
 		o.takeOver(ctx)
 	}
@@ -268,6 +270,7 @@ func (o *Outbox) stop() {
 // database, takeover pauses for one lease, so that delayed outcomes are written first and no mail
 // is sent twice.
 func (o *Outbox) tick(ctx context.Context) {
+	defer panics.Recover(panics.Other)
 	o.makePendingRefunds(ctx)
 	if err := o.refundDueRows(ctx); err != nil {
 		if !o.away && ctx.Err() == nil {
@@ -302,6 +305,7 @@ func (o *Outbox) keepLeases(ended <-chan struct{}) {
 // renew renews the leases that leasesToRenew returns. It ends in time for two more renewals before
 // these leases end.
 func (o *Outbox) renew(ctx context.Context) {
+	defer panics.Recover(panics.Other)
 	held := o.leasesToRenew()
 	if len(held) == 0 {
 		return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/runbook"
 	"sendcode/internal/deliver/delivery"
@@ -124,6 +125,7 @@ func (o *Outbox) queueOrPostpone(w store.Work) {
 	l.behind = true
 	o.work.Go(func() {
 		defer o.untrack(f)
+		defer panics.Recover(panics.Attempt)
 		o.postpone(o.base, f, store.Postponement{Reason: "backlog"})
 	})
 }
@@ -184,14 +186,16 @@ func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeO
 			return err
 		}
 		most -= len(work)
-		o.mu.Lock()
-		for _, w := range work {
-			if f := o.track(w); f != nil {
-				o.enqueue(f)
+		func() {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			for _, w := range work {
+				if f := o.track(w); f != nil {
+					o.enqueue(f)
+				}
 			}
-		}
-		l.behind = len(work) == limit && most > 0 // there may be more
-		o.mu.Unlock()
+			l.behind = len(work) == limit && most > 0 // there may be more
+		}()
 		if len(work) < limit {
 			break
 		}
@@ -259,22 +263,24 @@ func (o *Outbox) runWorker(l *lane) {
 		// database is unavailable, sending stops.
 		o.pending <- struct{}{}
 		o.work.Go(func() {
+			defer func() { <-o.pending }()
 			defer o.untrack(f)
+			defer panics.Recover(panics.Attempt)
 			if again != nil {
 				o.postpone(ctx, f, *again)
 			} else {
 				o.finish(ctx, f, out)
 			}
-			<-o.pending
 		})
 	}
 }
 
 // traceAttempt returns the context of an attempt, with a trace if traces are on.
-func (o *Outbox) traceAttempt(f *flight) context.Context {
-	if o.Tracer == nil {
-		return o.base
+func (o *Outbox) traceAttempt(f *flight) (ctx context.Context) {
+	if ctx = o.base; o.Tracer == nil {
+		return ctx
 	}
+	defer panics.Recover(panics.Attempt)
 	return o.Tracer.BeginAttempt(o.base, f.work.Send)
 }
 

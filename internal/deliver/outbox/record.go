@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/base/runbook"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/webhook"
@@ -85,7 +86,7 @@ func (o *Outbox) postpone(ctx context.Context, f *flight, p store.Postponement) 
 func (o *Outbox) retryWrite(ctx context.Context, write func(context.Context) (bool, error)) (applied bool) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
-		done, err := write(bounded)
+		done, err := o.writeOnce(bounded, write)
 		cancel()
 		if err == nil {
 			return done
@@ -97,6 +98,12 @@ func (o *Outbox) retryWrite(ctx context.Context, write func(context.Context) (bo
 			return false
 		}
 	}
+}
+
+// writeOnce calls write. A panic is an error: without the outcome the message would be sent again.
+func (o *Outbox) writeOnce(ctx context.Context, write func(context.Context) (bool, error)) (done bool, err error) {
+	defer panics.Recover(panics.Attempt, func() { err = panics.Err })
+	return write(ctx)
 }
 
 // warnFailedWrite counts a failed write and logs a warning with the count, at most one each second:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/runbook"
 	"sendcode/internal/limit/bucketnames"
@@ -44,6 +45,7 @@ func (o *Outbox) refundDueRows(ctx context.Context) error {
 // after the send was counted. For a stranger's mail it also refunds the bucket of the rule on
 // spellings, unless the address was erased. Of successive failures of the limiter it logs the first.
 func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
+	defer panics.Recover(panics.Other) // so that the refunds after this one are made
 	v := r.Verification
 	counted := o.recipientBuckets(v.App, v.Channel, v.Purpose, v.Recipient)
 	if to, err := o.Vault.OpenRecipient(v); err == nil && v.Class.IsStranger() && v.Channel == recipient.Email {
@@ -131,20 +133,24 @@ func (o *Outbox) enqueueRefund(id string, counted ...string) {
 	}
 }
 
-// makePendingRefunds makes the pending refunds. After a failure the rest waits for the next tick.
+// makePendingRefunds makes the pending refunds. After a failure the rest waits for the next tick. A refund
+// that panics is dropped.
 func (o *Outbox) makePendingRefunds(ctx context.Context) {
+	defer panics.Recover(panics.Other)
 	o.mu.Lock()
 	list := o.refunds
 	o.refunds = nil
 	o.mu.Unlock()
-	for i, r := range list {
-		if o.Now().Sub(r.since) > retryRefundFor {
-			continue
-		}
-		if o.Limiter.Refund(ctx, r.id, r.buckets...) != nil {
-			o.mu.Lock()
-			o.refunds = append(list[i:], o.refunds...)
-			o.mu.Unlock()
+	defer func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.refunds = append(list, o.refunds...)
+	}()
+	for len(list) > 0 {
+		r, all := list[0], list
+		list = list[1:]
+		if o.Now().Sub(r.since) <= retryRefundFor && o.Limiter.Refund(ctx, r.id, r.buckets...) != nil {
+			list = all
 			return
 		}
 	}
@@ -168,8 +174,9 @@ func (o *Outbox) enqueueUnsettled(x unsettled) {
 
 // settle settles the queued sends. After a failure of the database or the limiter the rest waits for
 // the next tick. The first send is tried alone, so that an unavailable limiter costs only one query
-// of the database.
+// of the database. Sends whose lookup panics are dropped.
 func (o *Outbox) settle(ctx context.Context) {
+	defer panics.Recover(panics.Other)
 	now := o.Now()
 	o.mu.Lock()
 	var list, wait []unsettled
@@ -180,18 +187,20 @@ func (o *Outbox) settle(ctx context.Context) {
 			list = append(list, x)
 		}
 	}
-	o.unsettled = wait
+	o.unsettled = nil
 	o.mu.Unlock()
+	defer func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.unsettled = append(append(o.unsettled, wait...), list...)
+	}()
 	for n := 1; len(list) > 0; n = maxRowsPerLookup {
 		some := list[:min(n, len(list))]
 		list = list[len(some):]
 		left, err := o.settleSome(ctx, some)
-		if err != nil {
-			left, list = append(left, list...), nil
+		if wait = append(wait, left...); err != nil {
+			return
 		}
-		o.mu.Lock()
-		o.unsettled = append(o.unsettled, left...)
-		o.mu.Unlock()
 	}
 }
 

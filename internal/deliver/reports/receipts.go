@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/panics"
 	"sendcode/internal/base/runbook"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/deliver/delivery"
@@ -100,6 +101,7 @@ func (r *ReceiptRecorder) Poll(ctx context.Context) (again bool, err error) {
 	polls.SetLimit(PollConcurrency)
 	for _, a := range due {
 		polls.Go(func() error {
+			defer panics.Recover(panics.Job)
 			r.poll(ctx, a)
 			return nil
 		})

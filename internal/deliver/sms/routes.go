@@ -131,23 +131,14 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 			waits = cmp.Or(waits, aside)
 			continue
 		}
-		back, unpaid := c.Reserve(ctx, m, r.costOf(m))
+		got, failed, unpaid := c.attempt(ctx, r, m, report)
 		if unpaid != nil {
-			report(delivery.ErrHealthUnknown)
 			if over == nil || unpaid.Class == delivery.Temporary {
 				over = unpaid
 			}
 			continue
 		}
-		began := time.Now()
-		receipt, fail = c.sendThrough(ctx, r, m)
-		if c.OnAttempt != nil {
-			c.OnAttempt(ctx, r.Carrier.Name(), fail, time.Since(began))
-		}
-		report(r.breakerReport(ctx, m, fail))
-		if fail != nil && fail.Class != delivery.Unknown {
-			back()
-		}
+		receipt, fail = got, failed
 		if fail == nil || fail.Class != delivery.Temporary && !fail.Unreachable || ctx.Err() != nil {
 			break
 		}
@@ -164,14 +155,34 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 	return receipt, fail
 }
 
-func (c *Carriers) sendThrough(ctx context.Context, r *routeWithBreaker, m Message) (delivery.Result, *delivery.Error) {
-	m.CallbackURL = ""
-	if c.CallbackURL != nil {
+// attempt reserves the cost and offers the message to one carrier; report is that of its breaker. unpaid is
+// why Reserve failed.
+func (c *Carriers) attempt(ctx context.Context, r *routeWithBreaker, m Message, report func(error)) (receipt delivery.Result,
+	fail, unpaid *delivery.Error) {
+	var health error = delivery.ErrHealthUnknown // if Reserve fails, and after a panic
+	defer func() { report(health) }()
+	back, unpaid := c.Reserve(ctx, m, r.costOf(m))
+	if unpaid != nil {
+		return receipt, nil, unpaid
+	}
+	spent := false
+	defer func() {
+		if !spent && !delivery.HandedOver(ctx) {
+			back()
+		}
+	}()
+	if m.CallbackURL = ""; c.CallbackURL != nil {
 		m.CallbackURL = c.CallbackURL(r.Carrier.Name(), m.ID)
 	}
-	receipt, fail := r.Carrier.Send(ctx, m)
-	receipt.Provider = r.Carrier.Name()
-	return receipt, fail
+	began := time.Now()
+	receipt, fail = r.Carrier.Send(ctx, m)
+	receipt.Provider, spent = r.Carrier.Name(), fail.MayBeAccepted()
+	delivery.SetHandover(ctx, spent)
+	health = r.breakerReport(ctx, m, fail)
+	if c.OnAttempt != nil {
+		c.OnAttempt(ctx, r.Carrier.Name(), fail, time.Since(began))
+	}
+	return receipt, fail, nil
 }
 
 func (r *routeWithBreaker) acceptsNumber(number string) bool {

@@ -389,3 +389,34 @@ func TestHowManyCarriersAdmit(t *testing.T) {
 		admits("once both may be tried", 2)
 	})
 }
+
+// panicking is a carrier that panics, after a byte of the request or before.
+type panicking struct {
+	scripted
+	after bool
+}
+
+func (s *panicking) Send(ctx context.Context, _ Message) (delivery.Result, *delivery.Error) {
+	delivery.SetHandover(ctx, s.after)
+	panic("planted")
+}
+
+// A panic ends the one attempt of a carrier that was set aside, so that the next one is tried. Its cost is
+// given back, unless the carrier may have the message.
+func TestACarrierThatPanics(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		servertest.Bubble(t, func(t *testing.T) {
+			cost := 0
+			all := NewCarriers([]Route{{Carrier: &panicking{after: after}}}, Options{
+				Reserve: func(context.Context, Message, int64) (func(), *delivery.Error) { cost++; return func() { cost-- }, nil }})
+			suspend(all, 0)
+			time.Sleep(delivery.BreakerOpenFor + 1)
+			func() {
+				defer func() { servertest.Same(t, "the panic goes on", recover(), any("planted")) }()
+				_, _ = all.Send(delivery.WithHandover(t.Context()), sample)
+			}()
+			servertest.Same(t, "attempts allowed", all.AttemptsAllowed(), 1)
+			servertest.Same(t, "spent", cost == 1, after)
+		})
+	}
+}

@@ -15,6 +15,7 @@ import (
 
 	"go.opentelemetry.io/otel/propagation"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/deliver/standardwebhooks"
 	"sendcode/internal/store"
 )
@@ -78,8 +79,10 @@ type attemptResult struct {
 	retryAfter time.Duration // how long the receiver asks to wait; 0: not said
 }
 
-// postEvent makes one attempt to deliver an event. It blocks for at most c.timeout.
-func (c *client) postEvent(ctx context.Context, to Endpoint, e store.AppEvent) attemptResult {
+// postEvent makes one attempt to deliver an event. It blocks for at most c.timeout. A panic is a failed
+// attempt.
+func (c *client) postEvent(ctx context.Context, to Endpoint, e store.AppEvent) (got attemptResult) {
+	defer panics.Recover(panics.Other, func() { got.word = "internal" })
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	body, err := marshalEvent(e)

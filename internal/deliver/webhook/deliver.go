@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/base/runbook"
 	"sendcode/internal/store"
 )
@@ -107,6 +108,7 @@ func (d *Deliverer) drain() {
 
 // startDue starts attempts for events that are due, of each app as many as it has room for.
 func (d *Deliverer) startDue(ctx context.Context) {
+	defer panics.Recover(panics.Other)
 	shares := d.freeShares()
 	if len(shares) == 0 || ctx.Err() != nil {
 		return
@@ -161,6 +163,7 @@ func (d *Deliverer) startAttempt(e store.AppEvent, now time.Time) {
 	to, c, l := d.settings.Endpoints[e.App], d.client, d.lanes[e.App]
 	l.underWay++
 	d.done.Go(func() {
+		defer panics.Recover(panics.Other)
 		ctx := d.base
 		if d.Tracer != nil {
 			ctx = d.Tracer.BeginEvent(ctx, e)
@@ -247,6 +250,7 @@ func (d *Deliverer) retryDelay(n int) time.Duration {
 // sweepEvents deletes events that ended longer than keepEventsFor ago. It gives up pending events
 // of that age.
 func (d *Deliverer) sweepEvents(ctx context.Context) {
+	defer panics.Recover(panics.Other)
 	for more := true; more && ctx.Err() == nil; {
 		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 		forgotten, givenUp, err := d.DB.ForgetAppEvents(bounded, keepEventsFor, sweepLimit)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/panics"
 	"sendcode/internal/base/requestid"
 	"sendcode/internal/http/hooks"
 	"sendcode/internal/http/server"
@@ -124,6 +126,8 @@ func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) 
 			return agreement.wait(ctx)
 		}
 		sends.Go(func() {
+			results[i].err = fault.Uncertain
+			defer panics.Recover(panics.Request, func() { admitted(false) })
 			answer, err := h.codes.Send(ctx, ask)
 			results[i] = hookResult{answer, err}
 			admitted(err == nil && answer.Admitted)

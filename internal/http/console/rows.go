@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/explain"
 	"sendcode/internal/http/console/frame"
@@ -196,6 +197,7 @@ func (a *Console) quotaPipsOf(ctx context.Context, sends []store.SendOrRefusal, 
 		shown := new([]web.Pips)
 		by[p] = shown
 		all.Go(func() error {
+			defer panics.Recover(panics.Request)
 			if d, err := a.Desk.Codes.RecipientQuota(ctx, p.App, p.Channel, p.Purpose, p.Recipient,
 				store.SecretKeyClass); err == nil {
 				*shown = quotaPips(d, w)

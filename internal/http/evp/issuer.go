@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"sendcode/internal/base/panics"
 )
 
 // Bounds of look-ups. Anyone can cause one, for a domain of their own.
@@ -89,14 +91,18 @@ func (v *Verifier) findOrStartLookUp(domain string) *cachedIssuer {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), issuerLookUpTimeout)
 		defer cancel()
+		e.err = panics.Err
+		defer func() {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			v.underWay--
+			if e.until = v.Now().Add(cacheFor); e.err != nil {
+				e.until = v.Now().Add(cacheFailureFor)
+			}
+			close(e.ready)
+		}()
+		defer panics.Recover(panics.Request)
 		e.err = v.fetchIssuer(ctx, domain, e)
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.underWay--
-		if e.until = v.Now().Add(cacheFor); e.err != nil {
-			e.until = v.Now().Add(cacheFailureFor)
-		}
-		close(e.ready)
 	}()
 	return e
 }

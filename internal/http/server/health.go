@@ -11,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/base/texts"
 )
 
@@ -90,7 +91,10 @@ func (h *Health) RunChecks(ctx context.Context) (all []HealthReason) {
 	reasons := make([]*HealthReason, len(*checks))
 	var wg sync.WaitGroup
 	for i, check := range *checks {
-		wg.Go(func() { reasons[i] = check(ctx) })
+		wg.Go(func() {
+			defer panics.Recover(panics.Request, func() { reasons[i] = &HealthReason{Word: "internal", Err: panics.Err} })
+			reasons[i] = check(ctx)
+		})
 	}
 	wg.Wait()
 	h.mu.Lock()

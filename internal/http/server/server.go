@@ -16,8 +16,8 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/base/requestid"
-	"sendcode/internal/base/runbook"
 	"sendcode/web"
 )
 
@@ -179,9 +179,8 @@ func securityHeaders() echo.MiddlewareFunc {
 func recoverPanics(logger *slog.Logger) echo.MiddlewareFunc {
 	return middleware.RecoverWithConfig(middleware.RecoverConfig{
 		DisablePrintStack: true,
-		LogErrorFunc: func(c echo.Context, _ error, stack []byte) error {
-			logger.ErrorContext(c.Request().Context(), "panic", "route", c.Path(), "stack", string(stack),
-				runbook.Defect.See())
+		LogErrorFunc: func(c echo.Context, err error, _ []byte) error {
+			panics.Log(c.Request().Context(), logger, panics.Request, err, "route", c.Path())
 			return echo.ErrInternalServerError
 		},
 	})

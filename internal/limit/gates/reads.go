@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
@@ -93,9 +94,9 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 			delete(r.last, key)
 		}
 	})
-	x.asked = now()
+	defer func() { <-slots }()
+	x.asked, x.err = now(), store.WrapUnavailable(panics.Err)
 	x.rows, x.err = read(ctx)
-	<-slots
 	return x
 }
 

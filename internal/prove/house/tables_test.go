@@ -25,6 +25,7 @@ var edges = map[string]string{
 	"quota/echoquota": "quota quota/quotahttp",
 
 	"internal/base":         "quota", // waits are rounded as everywhere
+	"internal/base/panics":  "internal/base/runbook",
 	"internal/base/message": "templates internal/base/brand internal/base/texts",
 
 	"internal/store":          storing,
@@ -39,7 +40,7 @@ var edges = map[string]string{
 	"internal/deliver": "quota internal/base/... internal/store internal/codes/... internal/limit/bucketnames " +
 		"internal/deliver/delivery internal/deliver/jsonpath internal/deliver/sms internal/deliver/standardwebhooks internal/deliver/webhook",
 	// a mail server and a carrier know no send
-	"internal/deliver/delivery": "internal/base/loopback internal/deliver/delivery/... internal/deliver/exchange",
+	"internal/deliver/delivery": "internal/base/loopback internal/base/panics internal/deliver/delivery/... internal/deliver/exchange",
 	"internal/deliver/sms":      "internal/base/loopback internal/deliver/delivery internal/deliver/exchange internal/deliver/jsonpath internal/deliver/sms",
 
 	// not deliver/outbox: a send is handed over to an interface

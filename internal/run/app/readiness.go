@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/base/runbook"
 	"sendcode/internal/http/server"
 	"sendcode/internal/run/recent"
@@ -156,6 +157,7 @@ func (p *databaseProbe) runHeartbeats(ctx context.Context) {
 // database is away, it looks for a new heartbeat instead: another replica wrote it. It compares the
 // heartbeats' values, so clocks may differ. If Redis does not answer, nothing changes.
 func (p *databaseProbe) exchangeHeartbeats(ctx context.Context) {
+	defer panics.Recover(panics.Other)
 	ctx, cancel := context.WithTimeout(ctx, heartbeatEvery)
 	defer cancel()
 	p.mu.Lock()

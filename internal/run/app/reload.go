@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/base/runbook"
 	"sendcode/internal/run/config"
 	"sendcode/internal/run/metrics"
@@ -59,6 +60,7 @@ func (a *App) watchConfig(ctx context.Context) {
 
 // endStops ends the stops whose time is over, by a new policy set.
 func (r *reloader) endStops(now time.Time) {
+	defer panics.Recover(panics.Other)
 	if r.ends.IsZero() || now.Before(r.ends) {
 		return
 	}
@@ -115,6 +117,7 @@ func readRegularFile(name string) ([]byte, error) {
 // the service runs. With any mistake nothing changes. With first set, it logs nothing if the
 // file has not changed since the start.
 func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, error), first bool) {
+	defer panics.Recover(panics.Other, func() { r.metrics.ConfigReloaded(metrics.ReloadRejected) })
 	renewed, own, needRestart, err := r.load(read)
 	if err != nil {
 		r.metrics.ConfigReloaded(metrics.ReloadRejected)

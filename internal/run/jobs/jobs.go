@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/base/runbook"
 )
 
@@ -46,17 +47,23 @@ func Run(ctx context.Context, table []Job, tick time.Duration, observer Observer
 	defer cancel()
 	for _, j := range table {
 		if j.AtStop {
-			if _, err := j.Run(last); err != nil {
+			if _, err := j.runOnce(last); err != nil {
 				logger.Warn("job failed", "job", j.Name, "error", err, runbook.Jobs.See())
 			}
 		}
 	}
 }
 
+// runOnce calls Run. A panic is an error.
+func (j Job) runOnce(ctx context.Context) (again bool, err error) {
+	defer panics.Recover(panics.Job, func() { err = panics.Err })
+	return j.Run(ctx)
+}
+
 func (j Job) loop(ctx context.Context, tick time.Duration, observer Observer, logger *slog.Logger) {
 	var failures failureLog
 	for {
-		again, err := j.Run(ctx)
+		again, err := j.runOnce(ctx)
 		if ctx.Err() == nil {
 			failures.logIfDue(j.Name, err, logger)
 			if observer != nil {

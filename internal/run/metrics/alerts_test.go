@@ -224,6 +224,7 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 			`sendcode_settings_info{instance="b",hash="2"}`: "_x8 1+0x180 _x400"}},
 		{"SendcodeRoomForRows", 30 * m, 70 * m, 0, values{`sendcode_database_weeks_ahead`: "3+0x8 1+0x400"}},
 		{"SendcodeDeletionLate", 30 * m, 70 * m, 0, values{`sendcode_retention_due_rows`: once}},
+		{"SendcodePanics", 2 * m, soon, 0, values{`sendcode_panics_total{where="attempt"}`: once}},
 		{"SendcodeEventsLost", 2 * m, soon, 0, values{`sendcode_webhook_attempts_total{app="a",outcome="given_up"}`: once}},
 		{"SendcodeEventsLost", 2 * m, soon, 0, values{`sendcode_provider_events_total{provider="p",outcome="forged"}`: once}},
 	}

@@ -3,12 +3,14 @@ package metrics
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/store"
 )
@@ -19,7 +21,10 @@ import (
 const probeTimeout = time.Second
 
 func (m *Metrics) registerGauge(name, help string, labels prometheus.Labels, value func() float64) {
-	promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value)
+	promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, func() (v float64) {
+		defer panics.Recover(panics.Other, func() { v = math.NaN() })
+		return value()
+	})
 }
 
 // oneIfSucceeds calls check with probeTimeout and returns 1 if it succeeds, else 0.
@@ -132,6 +137,7 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
+	defer panics.Recover(panics.Other) // prometheus calls it in a goroutine
 	c.collect(func(d *prometheus.Desc, value float64, labels ...string) {
 		kind := prometheus.GaugeValue
 		if d == c.counter {

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/limit/limits"
@@ -97,6 +98,11 @@ func New() *Metrics {
 	})
 	m.reloaded.Set(1)
 	// These counters begin at 0, so that alerts on an increase see the first event.
+	for where, n := range panics.Counts {
+		promauto.With(registry).NewCounterFunc(prometheus.CounterOpts{Name: "sendcode_panics_total",
+			Help: "Panics, by the work that each ended.", ConstLabels: prometheus.Labels{"where": where}},
+			func() float64 { return float64(n.Load()) })
+	}
 	for _, outcome := range []string{ReloadApplied, ReloadUnchanged, ReloadRejected} {
 		m.reloads.WithLabelValues(outcome)
 	}

@@ -6,6 +6,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"sendcode/internal/base/panics"
 )
 
 // MaxWait is how long Get waits at most for a newer answer.
@@ -61,14 +63,19 @@ func (v *Value[T]) refresh(ctx context.Context, ended chan struct{}) {
 		defer cancel()
 	}
 	began := time.Now()
-	value, err := v.Ask(ctx)
-	took := time.Since(began)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.last.Err = err; err == nil {
-		v.last.Value, v.last.Asked = value, began
-	}
-	v.last.Next = began.Add(max(v.Every, took+time.Duration(v.PauseFactor)*took))
-	v.running = nil
-	close(ended)
+	var value T
+	err := panics.Err
+	defer func() {
+		took := time.Since(began)
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if v.last.Err = err; err == nil {
+			v.last.Value, v.last.Asked = value, began
+		}
+		v.last.Next = began.Add(max(v.Every, took+time.Duration(v.PauseFactor)*took))
+		v.running = nil
+		close(ended)
+	}()
+	defer panics.Recover(panics.Other)
+	value, err = v.Ask(ctx)
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/store"
 )
 
@@ -38,6 +39,7 @@ type Call[In, Answer any] struct {
 	Err    error
 	ctx    context.Context // of the caller
 	queued bool            // it is in the queue, and in no batch
+	once   sync.Once       // done by SetAnswer
 	done   chan struct{}   // closed when Answer and Err are set
 }
 
@@ -46,10 +48,12 @@ func NewCall[In, Answer any](in In, key int64) *Call[In, Answer] {
 	return &Call[In, Answer]{In: in, Key: key, ctx: context.Background(), done: make(chan struct{})}
 }
 
-// SetAnswer sets the answer of a call. It must be called once for each call.
+// SetAnswer sets the answer of a call. It must be called for each call; a second answer is ignored.
 func (x *Call[In, Answer]) SetAnswer(answer Answer, err error) {
-	x.Answer, x.Err = answer, err
-	close(x.done)
+	x.once.Do(func() {
+		x.Answer, x.Err = answer, err
+		close(x.done)
+	})
 }
 
 // RoundTripContext returns the context for the round trip of a batch whose first call is x. It has
@@ -177,11 +181,22 @@ func (c *Batcher[In, Answer]) runBatches() {
 		if len(batch) == 0 {
 			return
 		}
-		c.run(batch)
+		c.runBatch(batch)
 		if left := c.releaseKeys(batch, time.Since(began)); left > 0 {
 			<-time.After(c.MinInterval - time.Since(began))
 		}
 	}
+}
+
+// runBatch runs a batch. If it panics, the calls that have no answer yet fail, and surely wrote nothing: run
+// itself recovers from panics after which a write may have left.
+func (c *Batcher[In, Answer]) runBatch(batch []*Call[In, Answer]) {
+	defer panics.Recover(panics.Batch, func() {
+		for _, x := range batch {
+			x.SetAnswer(*new(Answer), store.WrapUnavailable(panics.Err))
+		}
+	})
+	c.run(batch)
 }
 
 // takeBatch removes the next calls with free keys from the queue, marks their keys busy and

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
 	"sendcode/internal/store/gate"
@@ -52,6 +53,9 @@ const maxClockTries = 3
 // error, that nothing was committed.
 func (p *DB) runOnWriter(ctx context.Context,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error)) (notCommitted bool, err error) {
+	// Until runAndCommit, which recovers itself, nothing is committed. The error is one of the store's, so
+	// that withRetry does not repeat the transaction.
+	defer panics.Recover(panics.Batch, func() { notCommitted, err = true, store.WrapUnavailable(panics.Err) })
 	conn, err := p.writers.Acquire(ctx)
 	if err != nil {
 		p.forgetSuccess()
@@ -222,6 +226,10 @@ func (p *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.B
 	read func(pgx.BatchResults) error) (notCommitted bool, err error) {
 	n := queued.Len()
 	queued.Queue(p.text[stmtCommit])
+	defer panics.Recover(panics.Batch, func() {
+		notCommitted, err = false, store.WrapUnavailable(panics.Err)
+		_ = conn.Conn().Close(ctx)
+	})
 	results := conn.SendBatch(ctx, queued)
 	defer results.Close()
 	// The server answers in order. If it reports an error before the COMMIT, nothing was committed.

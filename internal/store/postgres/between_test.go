@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -9,6 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sendcode/internal/base/fault"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
@@ -256,4 +261,20 @@ WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'outbox'::reg
 	if len(entries) > 9 {
 		t.Errorf("%d entries: %v", len(entries), entries)
 	}
+}
+
+// A panic fails the calls of its batch alone. Before the write nothing was written, and the place is free;
+// after it the outcome is uncertain, and the connection is closed.
+func TestPostgresBatchThatPanics(t *testing.T) {
+	f, db, _ := betweenFixture(t)
+	once(db, func() { panic("planted") })
+	_, err := f.Begin(t.Context(), f.Intent(1))
+	storetest.Equal(t, "before the write", [2]bool{errors.Is(err, fault.Unavailable), errors.Is(err, fault.Uncertain)}, [2]bool{true, false})
+	f.Admit(t, f.Intent(1))
+	err = db.withRetry(t.Context(), true, func(conn *pgxpool.Conn) (bool, error) {
+		defer func() { storetest.Equal(t, "closed", conn.Conn().IsClosed(), true) }()
+		return db.runAndCommit(t.Context(), conn, &pgx.Batch{}, func(pgx.BatchResults) error { panic("planted") })
+	})
+	storetest.Equal(t, "after the write", errors.Is(err, fault.Uncertain), true)
+	f.Admit(t, f.Intent(2))
 }

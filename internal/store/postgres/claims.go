@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
 	"sendcode/internal/store/columns"
@@ -229,6 +230,7 @@ func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.Idempotenc
 // that their callers hold now. again is as for changeClaimsOnConn.
 func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*idempotencyCall, answers map[[32]byte]store.IdempotencyClaimAnswer,
 	again bool) (err error) {
+	defer panics.Recover(panics.Batch, func() { err = store.WrapUnavailable(panics.Err) }) // the claims are committed
 	var trip pgx.Batch
 	keys := claimKeyParameters(used).Args()
 	for _, statement := range []string{stmtReadIdempotencyClaims, stmtReadClaimedSends, stmtReadClaimedVerifications} {

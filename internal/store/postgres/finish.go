@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
 	"sendcode/internal/store/columns"
@@ -179,9 +180,10 @@ func changeBatch[In rowChange](p *DB, statement string, calls []*batch.Call[In, 
 }
 
 // execReturningIDs runs a prepared statement and returns the IDs of the rows that it changed.
-func (p *DB) execReturningIDs(ctx context.Context, statement string, parameters []any) (map[uuid.UUID]bool, error) {
-	changed := map[uuid.UUID]bool{}
-	err := withConn(ctx, p.finishers, func(ctx context.Context, conn *pgxpool.Conn) error {
+func (p *DB) execReturningIDs(ctx context.Context, statement string, parameters []any) (changed map[uuid.UUID]bool, err error) {
+	defer panics.Recover(panics.Batch, func() { err = store.WrapUncertain(panics.Err) })
+	changed = map[uuid.UUID]bool{}
+	err = withConn(ctx, p.finishers, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows, _ := conn.Query(ctx, p.text[statement], parameters...)
 		var id pgtype.UUID
 		_, err := pgx.ForEachRow(rows, []any{&id}, func() error { changed[id.Bytes] = true; return nil })

@@ -360,7 +360,7 @@ func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *
 	if err != nil {
 		return store.WrapUnavailable(withCause(err))
 	}
-	defer conn.Release()
+	defer conn.Release() // closes the connection if its transaction or a statement is still under way, as after a panic
 	own, cancel := context.WithDeadline(context.WithoutCancel(ctx), statementDeadline(ctx))
 	defer cancel()
 	err = f(own, conn)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
 	"sendcode/internal/store/gate"
@@ -183,19 +184,26 @@ func (s *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err er
 	if err != nil {
 		return failures, store.WrapUnavailable(withCause(err))
 	}
+	defer func() { _ = tx.Rollback() }() // after a panic; else the transaction has ended
 	if len(writes) == 1 {
-		if failures[0] = writes[0].In.run(s.tx(ctx, tx)); failures[0] != nil {
+		if failures[0] = writes[0].In.apply(s.tx(ctx, tx)); failures[0] != nil {
 			failures[0] = errors.Join(failures[0], tx.Rollback())
 			return failures, nil
 		}
-		return failures, commitError(tx.Commit())
+		return failures, commit(tx)
 	}
 	for i, x := range writes {
-		if failures[i], err = s.writeShared(ctx, tx, x.In.run); err != nil {
+		if failures[i], err = s.writeShared(ctx, tx, x.In.apply); err != nil {
 			return failures, store.WrapUnavailable(withCause(errors.Join(err, tx.Rollback())))
 		}
 	}
-	return failures, commitError(tx.Commit())
+	return failures, commit(tx)
+}
+
+// apply runs a write. A panic is its error, so that the writes beside it are committed.
+func (x write) apply(q sqldb.Tx) (err error) {
+	defer panics.Recover(panics.Batch, func() { err = panics.Err })
+	return x.run(q)
 }
 
 // writeShared runs a write in a transaction that it shares with others. failure is the error of the
@@ -215,10 +223,11 @@ func (s *DB) writeShared(ctx context.Context, tx *sql.Tx, f func(sqldb.Tx) error
 	return failure, nil
 }
 
-// commitError wraps the error of a COMMIT in fault.Unavailable and, if the transaction may have
-// been committed, also in fault.Uncertain.
-func commitError(err error) error {
-	if err == nil || commitUndone(err) {
+// commit commits a transaction. Its error wraps fault.Unavailable and, if the transaction may have
+// been committed, also fault.Uncertain.
+func commit(tx *sql.Tx) (err error) {
+	defer panics.Recover(panics.Batch, func() { err = store.WrapUncertain(panics.Err) })
+	if err = tx.Commit(); err == nil || commitUndone(err) {
 		return store.WrapUnavailable(withCause(err))
 	}
 	return store.WrapUncertain(withCause(err))

@@ -14,9 +14,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
+	"sendcode/internal/store/batch"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/storetest"
 )
@@ -351,4 +353,20 @@ func TestSQLiteKeepsNoTrace(t *testing.T) {
 	f.Pass(time.Hour)
 	storetest.Equal(t, "forgotten", storetest.Must(f.ForgetDueErased(t.Context()))(t), 1)
 	storetest.Equal(t, "the hash", bytes.Contains(files(), hash), false)
+}
+
+// A write that panics fails alone: alone in its transaction, or among others, which are committed.
+func TestSQLiteWriteThatPanics(t *testing.T) {
+	db := newSQLiteFixture(t).Engine.(*DB)
+	write := func(f func(sqldb.Tx) error) *queuedWrite { return batch.NewCall[write, struct{}](write{f, 0}, 0) }
+	broken := func(sqldb.Tx) error { panic("planted") }
+	good := func(q sqldb.Tx) error { return q.ExecAll(nil, "CREATE TABLE made (x int)") }
+	alone, one, other := write(broken), write(broken), write(good)
+	db.writeBatch([]*queuedWrite{alone})
+	db.writeBatch([]*queuedWrite{one, other})
+	for _, x := range []*queuedWrite{alone, one} {
+		storetest.Equal(t, "surely not written", [2]bool{errors.Is(x.Err, fault.Unavailable), errors.Is(x.Err, fault.Uncertain)}, [2]bool{true, false})
+	}
+	storetest.OK(t, other.Err)
+	storetest.OK(t, db.Write(t.Context(), func(q sqldb.Tx) error { return q.ExecAll(nil, "DROP TABLE made") }))
 }

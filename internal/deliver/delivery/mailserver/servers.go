@@ -144,19 +144,22 @@ func (r *serverWithBreaker) try(ctx context.Context, otherUp func() bool, mail *
 	case otherUp():
 		patience = maxConnWait
 	}
-	var end func(result error)
+	end, result := func(error) {}, delivery.ErrHealthUnknown // the result after a panic
+	defer func() { end(result) }()
 	var began time.Time
-	reply, tried, fail = r.Deliver(ctx, patience, func() bool {
-		began, end = time.Now(), r.startAttempt(otherUp)
-		return end != nil
+	reply, tried, fail = r.Deliver(ctx, patience, func() (ok bool) {
+		began = time.Now()
+		end, ok = r.startAttempt(otherUp)
+		return ok
 	}, mail)
 	if !tried {
 		return "", false, fail
 	}
+	delivery.SetHandover(ctx, fail.MayBeAccepted())
+	result = BreakerReport(ctx, fail)
 	if r.tried != nil {
 		r.tried(ctx, r.Address(), fail, time.Since(began))
 	}
-	end(BreakerReport(ctx, fail))
 	return reply, true, fail
 }
 
@@ -180,13 +183,13 @@ func BreakerReport(ctx context.Context, fail *delivery.Error) error {
 	return fail // the server refuses us before it knows the recipient, or an API refuses our account
 }
 
-// startAttempt starts an attempt, and returns nil if the breaker admits none. The caller calls end
+// startAttempt starts an attempt, unless the breaker admits none. The caller calls end
 // once, with the result of the attempt. An attempt that takes longer than slowAfter counts as a
 // fault if another server is up by then, as otherUp reports.
-func (r *serverWithBreaker) startAttempt(otherUp func() bool) (end func(result error)) {
+func (r *serverWithBreaker) startAttempt(otherUp func() bool) (end func(result error), ok bool) {
 	report, ok := r.health.Allow()
 	if !ok {
-		return nil
+		return func(error) {}, false
 	}
 	var once sync.Once
 	slow := time.AfterFunc(slowAfter, func() {
@@ -197,7 +200,7 @@ func (r *serverWithBreaker) startAttempt(otherUp func() bool) (end func(result e
 	return func(result error) {
 		slow.Stop()
 		once.Do(func() { report(result) })
-	}
+	}, true
 }
 
 // anotherIsUp reports whether the circuit breaker of a server other than this one is closed.

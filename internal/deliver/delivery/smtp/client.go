@@ -46,43 +46,41 @@ func (s *Client) Close() { s.pool.close() }
 // with fail, because ctx ended or the server is closed.
 func (s *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
 	mail *delivery.RenderedMail) (reply string, tried bool, fail *delivery.Error) {
-	kept, ok, fail := s.pool.acquire(ctx, patience)
-	switch {
-	case !ok:
+	held, ok, fail := s.pool.acquire(ctx, patience)
+	if !ok {
 		return "", false, fail
-	case !begin():
-		s.pool.release(kept, true)
+	}
+	usable := true
+	defer func() { s.pool.release(held, usable) }()
+	if !begin() {
 		return "", false, nil
 	}
-	reply, fail = s.deliver(ctx, kept, mail)
+	usable = false // so that a panic closes the session without QUIT
+	reply, usable, fail = s.deliver(ctx, &held, mail)
 	return reply, true, fail
 }
 
-// deliver offers the mail, and gives back what acquire returned.
+// deliver offers the mail. held is what acquire returned, and then the session to release.
 //
 // If a kept connection fails before the server asked for the content, deliver tries once more on a
 // fresh connection; it retries nothing else. If ctx ends before the final dot, the message was not
 // sent (Temporary); if it ends after the dot, the outcome is Unknown. A slow server may answer as
 // late as ten minutes after the dot.
-func (s *Client) deliver(ctx context.Context, kept *session, mail *delivery.RenderedMail) (reply string,
+func (s *Client) deliver(ctx context.Context, held **session, mail *delivery.RenderedMail) (reply string, usable bool,
 	fail *delivery.Error) {
-	if kept != nil {
-		reply, usable, fail := kept.deliver(ctx, mail)
+	if kept := *held; kept != nil {
+		reply, usable, fail = kept.deliver(ctx, mail)
 		if fail == nil || ctx.Err() != nil || !worthFreshConnection(fail) {
-			s.pool.release(kept, usable)
-			return reply, fail
+			return reply, usable, fail
 		}
-		kept.closeSocket() // not released: the fresh session takes its place in the pool
+		kept.closeSocket()
+		*held = nil // the fresh session takes its place in the pool
 		s.pool.dropIdle()
 	}
-	fresh, fail := openSession(ctx, s.config)
-	if fail != nil {
-		s.pool.release(nil, false)
-		return "", fail
+	if *held, fail = openSession(ctx, s.config); fail != nil {
+		return "", false, fail
 	}
-	reply, usable, fail := fresh.deliver(ctx, mail)
-	s.pool.release(fresh, usable)
-	return reply, fail
+	return (*held).deliver(ctx, mail)
 }
 
 // worthFreshConnection reports whether a kept connection broke before the server asked for the

@@ -14,6 +14,7 @@ import (
 func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail) (reply string, usable bool,
 	fail *delivery.Error) {
 	stop := context.AfterFunc(ctx, s.closeSocket)
+	defer stop()
 	s.mails++
 	s.private.To, s.private.Content = mail.Private.To, mail.Private.Content
 	fail = s.openTransaction(ctx, mail)
@@ -52,8 +53,10 @@ func (s *session) openTransaction(ctx context.Context, mail *delivery.RenderedMa
 func (s *session) sendContent(ctx context.Context, content []byte) (accepted string, fail *delivery.Error) {
 	s.lines = append(appendDotStuffed(s.lines[:0], content), ".\r\n"...)
 	before := s.conn.sent
+	dotBegun := func() bool { return s.conn.sent-before > int64(len(s.lines)-len(".\r\n")) }
+	defer func() { delivery.SetHandover(ctx, dotBegun()) }()
 	if fail = s.runStep(ctx, delivery.StageBody, func() error { return s.write(s.lines) }); fail != nil {
-		if s.conn.sent-before > int64(len(s.lines)-len(".\r\n")) {
+		if dotBegun() {
 			fail.Class, fail.Stage = delivery.Unknown, delivery.StageDot
 		}
 		return "", fail

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/deliver/delivery"
 )
 
@@ -185,11 +186,14 @@ func (p *pool) quitLaterLocked(s *session) {
 	p.open--
 	p.quits++
 	p.quitting.Go(func() {
+		defer func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.quits--
+			p.serveWaitingLocked()
+		}()
+		defer panics.Recover(panics.Other)
 		s.quit()
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.quits--
-		p.serveWaitingLocked()
 	})
 }
 

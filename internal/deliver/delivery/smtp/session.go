@@ -60,13 +60,16 @@ func connect(ctx context.Context, config Config) (*session, *delivery.Error) {
 	}
 	s := &session{config: config, conn: &countedConn{Conn: conn}, guard: &replyReader{},
 		private: delivery.PrivateData{Login: []string{config.Username, config.Password}}}
-	stop := context.AfterFunc(ctx, s.closeSocket)
-	fail := s.setUp(ctx)
-	stop()
-	if fail != nil {
-		s.closeSocket()
+	stop, ready := context.AfterFunc(ctx, s.closeSocket), false
+	defer func() {
+		if stop(); !ready {
+			s.closeSocket()
+		}
+	}()
+	if fail := s.setUp(ctx); fail != nil {
 		return nil, fail
 	}
+	ready = true
 	return s, nil
 }
 
@@ -189,9 +192,9 @@ func (s *session) closeSocket() { _ = s.conn.Close() }
 
 // quit says QUIT and closes the socket. It ignores errors, since every mail has its reply.
 func (s *session) quit() {
+	defer s.closeSocket()
 	s.conn.startStep(quitTimeout)
 	_ = s.client.Quit()
-	s.closeSocket()
 }
 
 // leavesSessionUsable reports whether the session can be used after a failure: after our own

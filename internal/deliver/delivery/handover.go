@@ -1,0 +1,28 @@
+package delivery
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// handoverKey is the key of an attempt's handover in its context.
+type handoverKey struct{}
+
+// WithHandover returns the context of one attempt, for which SetHandover and HandedOver work.
+func WithHandover(ctx context.Context) context.Context {
+	return context.WithValue(ctx, handoverKey{}, new(atomic.Bool))
+}
+
+// SetHandover says that a provider may have the attempt's message, from the first byte of the final dot or
+// of a request on; or that it certainly has not. After a panic, which returns nothing, HandedOver tells.
+func SetHandover(ctx context.Context, may bool) {
+	if attempt, ok := ctx.Value(handoverKey{}).(*atomic.Bool); ok {
+		attempt.Store(may)
+	}
+}
+
+// HandedOver returns what SetHandover last said of the attempt; false if it said nothing.
+func HandedOver(ctx context.Context) bool {
+	attempt, ok := ctx.Value(handoverKey{}).(*atomic.Bool)
+	return ok && attempt.Load()
+}

@@ -1,0 +1,132 @@
+package outbox_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/message"
+	"sendcode/internal/deliver/delivery/mailserver"
+	"sendcode/internal/deliver/delivery/smtp"
+	"sendcode/internal/deliver/delivery/smtptest"
+	"sendcode/internal/deliver/outbox"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app/core"
+	"sendcode/internal/store"
+	"sendcode/internal/store/postgres"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+// brokenParser is a connection on which the parser of replies panics: it reads after these bytes were written.
+type brokenParser struct {
+	net.Conn
+	after   string
+	written []byte
+}
+
+func (c *brokenParser) Write(p []byte) (int, error) {
+	c.written = append(c.written, p...)
+	return c.Conn.Write(p)
+}
+
+func (c *brokenParser) Read(p []byte) (int, error) {
+	if bytes.Contains(c.written, []byte(c.after)) {
+		panic("ana.maria@example.com: the code is 123456")
+	}
+	return c.Conn.Read(p)
+}
+
+// brokenRenderer panics for mails in French.
+type brokenRenderer struct{ outbox.MailRenderer }
+
+func (r brokenRenderer) Prepare(x message.RenderRequest) (message.PreparedMail, error) {
+	if x.Locale == "fr" {
+		var none map[string]int
+		none["the code is 123456"]++
+	}
+	return r.MailRenderer.Prepare(x)
+}
+
+// A panic of an attempt ends that send alone: before the mail can have left, it is tried once more and then
+// failed, and its place is free; from the final dot on it is unknown. Two replicas over one Postgres go on,
+// whichever makes the attempts, and send others' mails.
+func TestAPanicEndsOneSend(t *testing.T) {
+	url := servertest.Postgres(t).NewDatabase(t)
+	if err := postgres.Migrate(t.Context(), url, ""); err != nil {
+		t.Fatal(err)
+	}
+	server := smtptest.Start(t, smtptest.Script{})
+	var mu sync.Mutex
+	after := "" // the next connections break after this
+	plant := func(s string) { mu.Lock(); defer mu.Unlock(); after = s }
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil || after == "" {
+			return conn, err
+		}
+		return &brokenParser{Conn: conn, after: after}, nil
+	}
+	s := vtest.TestSettings(t)
+	s.Tick = 50 * time.Millisecond
+	limiter := quota.NewMemory(time.Now)
+	var replicas []*vtest.Process
+	var senders []mailserver.Servers
+	for range 2 {
+		db, err := postgres.Open(t.Context(), url, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		sender := server.Sender(t, func(c *smtp.Config) { c.Dial, c.MaxMails, c.MaxConns = dial, 1, 1 })
+		p := vtest.New(s, core.Dependencies{DB: &db.DB, Limiter: limiter, Sender: sender})
+		p.Outbox.Mails = brokenRenderer{p.Outbox.Mails}
+		t.Cleanup(p.Background())
+		replicas, senders = append(replicas, p), append(senders, sender)
+	}
+	n := 0
+	send := func(p *vtest.Process, locale string) string {
+		t.Helper()
+		n++
+		ask := vtest.AskFor(vtest.NthAddress(n))
+		ask.Locale = locale
+		a, err := p.Send(t.Context(), ask)
+		if err != nil || !a.Admitted {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		return a.View.ID
+	}
+	await := func(p *vtest.Process, id string, want ...any) {
+		t.Helper()
+		var s store.Send
+		servertest.Await(t, vtest.Line(want...), func() bool {
+			_, s, _, _ = p.Outbox.Store.Verification(t.Context(), id)
+			return s.Status == store.Failed || s.Status == store.Unknown || s.Status == store.Sent
+		})
+		servertest.Same(t, "the send", vtest.Line(s.Status, s.Reason, s.Attempt, s.Counts), vtest.Line(want...))
+	}
+	early := map[string]*vtest.Process{}
+	plant("EHLO")
+	for _, p := range replicas {
+		early[send(p, "")], early[send(p, "fr")] = p, p
+	}
+	for id, p := range early {
+		await(p, id, "failed", "internal", 2, false)
+	}
+	servertest.Same(t, "mails", len(server.Messages()), 0)
+	plant("\r\n.\r\n")
+	for i, p := range replicas {
+		await(p, send(p, ""), "unknown", "no_answer", 1, true)
+		servertest.Await(t, "one mail each", func() bool { return len(server.Messages()) == i+1 })
+	}
+	plant("")
+	for i, p := range replicas { // both live, with all connections free
+		await(p, send(p, ""), "sent", "", 1, true)
+		servertest.Await(t, "all connections free", func() bool { used, _, _ := senders[i][0].ConnCounts(); return used == 0 })
+	}
+}
