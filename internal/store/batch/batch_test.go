@@ -215,6 +215,22 @@ func TestBatcherWaits(t *testing.T) {
 	})
 }
 
+// A call without a deadline ends after store.CallTimeout, whether its batch has begun or not.
+func TestBatcherBoundsCalls(t *testing.T) {
+	gated(t, func(t *testing.T, g *gatedRuns) {
+		began, answers := time.Now(), make(chan error, 2)
+		for range 2 {
+			go func() { _, err := g.Submit(context.Background(), store.Intent{}, 1); answers <- err }()
+		}
+		<-g.begun
+		for range 2 {
+			storetest.Is(t, <-answers, context.DeadlineExceeded)
+		}
+		storetest.Equal(t, "time waited", time.Since(began), store.CallTimeout)
+		g.end <- struct{}{}
+	})
+}
+
 func TestBatcherBound(t *testing.T) {
 	gated(t, func(t *testing.T, g *gatedRuns) {
 		ctx, cancel := context.WithCancel(t.Context())

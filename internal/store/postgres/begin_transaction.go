@@ -49,8 +49,8 @@ var (
 const maxClockTries = 3
 
 // runOnWriter runs a transaction on a connection of the pool writers. notCommitted means, with an
-// error, that nothing was committed.
-func (p *DB) runOnWriter(ctx context.Context,
+// error, that nothing was committed. brief is as in together.
+func (p *DB) runOnWriter(ctx context.Context, brief bool,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error)) (notCommitted bool, err error) {
 	conn, err := p.writers.Acquire(ctx)
 	if err != nil {
@@ -58,7 +58,11 @@ func (p *DB) runOnWriter(ctx context.Context,
 		return true, err
 	}
 	defer conn.Release() // closes the connection if its transaction is still open
-	notCommitted, err = transaction(conn)
+	notCommitted = true
+	err = briefly(brief, func(_ context.Context, conn *pgxpool.Conn) (err error) {
+		notCommitted, err = transaction(conn)
+		return err
+	})(ctx, conn)
 	if err != nil {
 		p.forgetSuccess()
 	}

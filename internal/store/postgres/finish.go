@@ -154,8 +154,8 @@ func (p *DB) postponeBatch(batch []*postponeCall) {
 }
 
 // changeBatch runs a statement on a batch of calls, which it sorts by ID. The answer to each call
-// is whether its row was changed. If one row made the batch fail, it repeats each call alone. Every
-// call gets an answer or an error.
+// is whether its row was changed. Every call gets an answer or an error within store.CallTimeout, and then
+// the caller repeats it.
 func changeBatch[In rowChange](p *DB, statement string, calls []*batch.Call[In, bool],
 	parameters func([]*batch.Call[In, bool]) []any) {
 	ctx, cancel := context.WithTimeout(calls[0].RoundTripContext(), store.CallTimeout)
@@ -164,29 +164,45 @@ func changeBatch[In rowChange](p *DB, statement string, calls []*batch.Call[In, 
 		a, b := x.In.GetAttemptID().ID, y.In.GetAttemptID().ID
 		return bytes.Compare(a[:], b[:])
 	})
-	changed, err := p.execReturningIDs(ctx, statement, parameters(calls))
-	if len(calls) > 1 && causedByOneCall(err) {
-		// One call made the batch fail, by its data or a lock. Repeated alone, only that call
-		// fails.
-		for _, x := range calls {
-			changeBatch(p, statement, []*batch.Call[In, bool]{x}, parameters)
+	run := func(ctx context.Context, brief bool, calls []*batch.Call[In, bool]) error {
+		changed, err := p.execReturningIDs(ctx, brief, statement, parameters(calls))
+		if len(calls) == 1 {
+			p.stuck.note(calls[0].In.GetAttemptID().ID, err)
 		}
-		return
+		if err != nil {
+			return err
+		}
+		for _, x := range calls {
+			x.SetAnswer(changed[x.In.GetAttemptID().ID], nil)
+		}
+		return nil
 	}
+	var all, apart []*batch.Call[In, bool]
 	for _, x := range calls {
-		x.SetAnswer(changed[x.In.GetAttemptID().ID], err)
+		if p.stuck.has(x.In.GetAttemptID().ID) {
+			apart = append(apart, x)
+		} else {
+			all = append(all, x)
+		}
+	}
+	if len(all) > 0 {
+		runByHalves(ctx, false, all, run)
+	}
+	for x := range slices.Chunk(apart, 1) {
+		runByHalves(ctx, true, x, run)
 	}
 }
 
-// execReturningIDs runs a prepared statement and returns the IDs of the rows that it changed.
-func (p *DB) execReturningIDs(ctx context.Context, statement string, parameters []any) (map[uuid.UUID]bool, error) {
+// execReturningIDs runs a prepared statement and returns the IDs of the rows that it changed. brief is as
+// in together.
+func (p *DB) execReturningIDs(ctx context.Context, brief bool, statement string, parameters []any) (map[uuid.UUID]bool, error) {
 	changed := map[uuid.UUID]bool{}
-	err := withConn(ctx, p.finishers, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err := withConn(ctx, p.finishers, briefly(brief, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows, _ := conn.Query(ctx, p.text[statement], parameters...)
 		var id pgtype.UUID
 		_, err := pgx.ForEachRow(rows, []any{&id}, func() error { changed[id.Bytes] = true; return nil })
 		return err
-	})
+	}))
 	return changed, wrapWriteError(err)
 }
 

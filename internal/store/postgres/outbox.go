@@ -65,6 +65,8 @@ ORDER BY s.expires_at, s.id`
 
 // TakeOver implements sqldb.PerDatabase.
 func (p *DB) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	now, err := p.Clock(ctx)
 	if err != nil {
 		return nil, err
@@ -78,6 +80,8 @@ func (p *DB) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, l
 
 // TakeOverWithExpiredCode implements sqldb.PerDatabase. It always searches from the oldest row on.
 func (p *DB) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	now, err := p.Clock(ctx)
 	if err != nil {
 		return nil, err

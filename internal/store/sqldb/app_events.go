@@ -83,6 +83,8 @@ SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app `+db.Dialect.inList
 // them sorted by ID, and the time on the database's clock.
 func (db *DB) LeaseDueAppEvents(ctx context.Context, lease time.Duration,
 	shares []store.AppEventLimit) (events []store.AppEvent, now time.Time, err error) {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	if now, idle := db.noEventDue(ctx, shares); idle {
 		return nil, now, nil
 	}

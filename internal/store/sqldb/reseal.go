@@ -98,8 +98,6 @@ func (db *DB) EachSealedPage(ctx context.Context, limit int, page func(store.Sea
 // and the last of their keys; "" if no more rows follow. Only the first bytes of Sealed are set.
 func (db *DB) SealedPage(ctx context.Context, t store.SealedTable, after string, limit int) (rows []store.SealedRow,
 	next string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
 	if t.UUID {
 		after = cmp.Or(after, uuid.Nil.String())
 	}

@@ -116,6 +116,8 @@ func (e storageStatus) combined() store.StorageStatus {
 // it first drops the oldest partition if no row in it has to stay. With age 0 it deletes only events of
 // the limiter that have ended. Several replicas may call it at once.
 func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gone store.DeletedRows, err error) {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	dropped, err := db.DropPartition(ctx, age)
 	if err != nil {
 		return gone, err

@@ -90,6 +90,8 @@ func jsonList[T any](list []T, text func(T) string) string {
 // Read implements sqldb.Engine: f runs outside of a transaction, so two of its statements may see
 // different states.
 func (s *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	return store.WrapUnavailable(withCause(f(s.tx(ctx, s.readers))))
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
 )
@@ -43,6 +44,8 @@ var writeHoursSQL = columns.MapSlice(sqldb.HourTables, writeHourSQL)
 
 // CountHours implements sqldb.PerDatabase. It counts on a reader, so that no send waits for it.
 func (s *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	for n < limit {
 		more, err := s.countNextHour(sqldb.Behind(ctx), life+sqldb.HourCountDelay, min(keep, sqldb.MaxCountedAge))
 		if err != nil || !more {

@@ -126,6 +126,8 @@ type engine struct {
 // Read asks the hook before each statement. Lost acts as Vague, since a read changes nothing in any
 // case.
 func (e engine) Read(ctx context.Context, f func(sqldb.Tx) error) error {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	method := calledMethod()
 	return e.Engine.Read(ctx, func(q sqldb.Tx) error {
 		q.Conn = readConn{q.Conn, func() error {
@@ -152,6 +154,8 @@ func (c readConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) e
 }
 
 func (e engine) Write(ctx context.Context, f func(sqldb.Tx) error) error {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	method := calledMethod() // must be read here, since a shared transaction runs in another goroutine
 	fault := e.db.fault(ctx, method, Asking)
 	if err := nothingDone[fault]; err != nil {
