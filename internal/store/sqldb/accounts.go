@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"sendcode/internal/base/fault"
@@ -24,16 +23,6 @@ WHERE name = @name RETURNING role`
 
 var accountSQL = `SELECT ` + accountTable.SelectList() + ` FROM accounts a`
 
-// identityTakenOr returns ErrIdentityTaken if err says, in either database, that another account
-// has the identity; else err.
-func identityTakenOr(err error) error {
-	if err != nil && (strings.Contains(err.Error(), "accounts_identity") ||
-		strings.Contains(err.Error(), "accounts.identity")) {
-		return store.ErrIdentityTaken
-	}
-	return err
-}
-
 // AddAccount adds an account and its audit entry. It sets MadeAt. Errors: ErrNameTaken,
 // ErrIdentityTaken.
 func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEntry) error {
@@ -44,12 +33,16 @@ func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEn
 	return db.Write(ctx, func(q Tx) error {
 		a.MadeAt, a.DisabledAt = q.Now, store.TruncateToMicroseconds(a.DisabledAt)
 		insert, args := accountTable.InsertSQL(store.InsertedColumn, &a)
-		added, err := q.Change(insert+` ON CONFLICT (name) DO NOTHING`, args)
-		switch {
-		case err != nil:
-			return identityTakenOr(err)
-		case !added:
-			return store.ErrNameTaken
+		added, err := q.Change(insert+` ON CONFLICT DO NOTHING`, args)
+		if err != nil {
+			return err
+		}
+		if !added {
+			same, err := QueryAll(q, OneColumn[string], `SELECT name FROM accounts WHERE name = @name`, args)
+			if err == nil && len(same) == 0 {
+				return store.ErrIdentityTaken
+			}
+			return cmp.Or(err, store.ErrNameTaken)
 		}
 		return q.addAuditEntry(act)
 	})
@@ -63,12 +56,21 @@ func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountCha
 		return err
 	}
 	return db.Write(ctx, func(q Tx) error {
+		// In Postgres another transaction may add one meanwhile; the statement below then fails with the same error.
+		taken, err := QueryAll(q, OneColumn[string], `SELECT name FROM accounts WHERE identity = @identity AND identity <> '' AND name <> @name`,
+			Args{"identity": c.Identity, "name": name})
+		if err == nil && len(taken) > 0 {
+			err = store.ErrIdentityTaken
+		}
+		if err != nil {
+			return err
+		}
 		act.Detail, err = queryFirst(q, OneColumn[string], changeAccountSQL, Args{
 			"name": name, "role": c.Role, "password": c.Password, "identity": c.Identity,
 			"disables": c.DisabledAt != nil, "disabled_at": columns.NullIfZero(store.Account{}.WithChange(c).DisabledAt),
 		})
 		if err != nil {
-			return identityTakenOr(err)
+			return err
 		}
 		return q.addAuditEntry(act)
 	})
