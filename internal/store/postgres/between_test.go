@@ -242,7 +242,7 @@ SELECT f.id FROM outbox f WHERE f.due_at <= $1 AND f.due_at > $2 AND f.channel =
 func TestPostgresIndexEntriesOfASend(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.Reference, in.Verification.Holder = "", "s:1" }))
-	indexes := storetest.Must(sqldb.ReadAll(t.Context(), db.Store(), func(x *[3]string) []any { return []any{&x[0], &x[1], &x[2]} }, `
+	indexes := storetest.Must(sqldb.ReadAll(t.Context(), db.Store(), "TestPostgresIndexEntriesOfASend", func(x *[3]string) []any { return []any{&x[0], &x[1], &x[2]} }, `
 SELECT i.indexrelid::regclass::text, i.indrelid::regclass::text, coalesce(pg_get_expr(i.indpred, i.indrelid), 'true')
 FROM pg_index i
 WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'outbox'::regclass)`, nil))(t)

@@ -102,7 +102,7 @@ func (p *DB) Verification(ctx context.Context, id string) (store.Verification, s
 }
 
 // ReadShared implements sqldb.Engine. It shares round trips as ReadHistory does.
-func (p *DB) ReadShared(ctx context.Context, s *sqldb.Statement) error {
+func (p *DB) ReadShared(ctx context.Context, _ string, s *sqldb.Statement) error {
 	_, err := submitRead(ctx, p, p.sharedStatements, s)
 	return err
 }

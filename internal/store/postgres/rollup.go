@@ -47,7 +47,7 @@ func (p *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int
 	ctx, cancel := store.Bounded(ctx)
 	defer cancel()
 	for n < limit {
-		more, err := sqldb.WriteWithResult(ctx, &p.DB,
+		more, err := sqldb.WriteWithResult(ctx, &p.DB, "CountHours",
 			func(q sqldb.Tx) (bool, error) {
 				return countNextHour(q, life+sqldb.HourCountDelay, min(keep, sqldb.MaxCountedAge))
 			})

@@ -137,7 +137,7 @@ func (s *DB) Close() error {
 // sqldb.Ahead share the next transaction, those with sqldb.Behind the last one, and the others the
 // one between them, in the order of their arrival. Each sees the rows of the ones before it, and has
 // its own time. If f fails, only its own changes are undone.
-func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
+func (s *DB) Write(ctx context.Context, _ string, f func(sqldb.Tx) error) error {
 	_, err := s.writes.Submit(ctx, write{f, sqldb.TurnOf(ctx)}, s.written.Add(1)) // each write has its own key
 	return err
 }
