@@ -97,9 +97,6 @@ func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*begin
 		}
 		p.seen.Store(v.now.UnixMicro())
 		if b.contains(v.now) {
-			if p.between != nil {
-				p.between()
-			}
 			answers = v.decide(batch)
 			began := time.Now()
 			notCommitted, err = p.writeAndCommit(ctx, conn, answers)
@@ -279,10 +276,7 @@ func (p *DB) queueWrites(queued *pgx.Batch, answers []beginAnswer) int {
 func updateJoinedParameters(joined []*store.Verification) []any {
 	p := columns.NewArrayParameters(joined, 2)
 	p.Add(columns.Text, func(buf []byte, v *store.Verification) []byte { return append(buf, v.ID...) })
-	p.Add(columns.Integer, func(buf []byte, v *store.Verification) []byte {
-		return columns.AppendInteger(buf,
-			v.Sends)
-	})
+	p.Add(columns.Integer, func(buf []byte, v *store.Verification) []byte { return columns.AppendInteger(buf, v.Sends) })
 	return p.Args()
 }
 
@@ -294,13 +288,9 @@ func outboxParameters(admitted []*beginAnswer) []any {
 	p.Add(columns.Instant, func(buf []byte, a *beginAnswer) []byte { return columns.AppendInstant(buf, a.Send.DueAt) })
 	p.Add(columns.Text, func(buf []byte, a *beginAnswer) []byte { return append(buf, a.Send.Channel...) })
 	p.Add(columns.Boolean, func(buf []byte, a *beginAnswer) []byte {
-		return columns.AppendBoolean(buf,
-			a.Verification.Class.IsStranger())
+		return columns.AppendBoolean(buf, a.Verification.Class.IsStranger())
 	})
-	p.Add(columns.Instant, func(buf []byte, a *beginAnswer) []byte {
-		return columns.AppendInstant(buf,
-			a.Verification.ExpiresAt)
-	})
+	p.Add(columns.Instant, func(buf []byte, a *beginAnswer) []byte { return columns.AppendInstant(buf, a.Verification.ExpiresAt) })
 	p.Add(columns.Bytes, func(buf []byte, a *beginAnswer) []byte {
 		if a.Code == nil {
 			return nil // NULL

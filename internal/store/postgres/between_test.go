@@ -5,9 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
@@ -33,14 +36,30 @@ func betweenOn(t *testing.T, address string) (f *storetest.Fixture, db, other *D
 // transaction may, which is repeated then.
 const unhurried = "&lock_timeout=1min&idle_in_transaction_session_timeout=1min"
 
-// once has the next Begin of a database followed by a call, between its trips.
-func once(db *DB, then func()) {
-	var done atomic.Bool
-	db.between = func() {
-		if !done.Swap(true) {
-			then()
-		}
+// betweenTrips is a tracer that calls a function once, between the two trips of a Begin or a Check.
+type betweenTrips struct{ then atomic.Pointer[func()] }
+
+func (b *betweenTrips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	trip := data.Batch.QueuedQueries
+	if strings.HasPrefix(trip[0].SQL, "BEGIN") || trip[len(trip)-1].SQL != "COMMIT" {
+		return ctx // not the second of two trips
 	}
+	if then := b.then.Swap(nil); then != nil {
+		(*then)()
+	}
+	return ctx
+}
+
+func (*betweenTrips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (*betweenTrips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+func (*betweenTrips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)     {}
+func (*betweenTrips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+
+// once has the next Begin or Check of a database followed by a call, between its trips.
+func once(db *DB, then func()) {
+	db.writers.Config().ConnConfig.Tracer.(*betweenTrips).then.Store(&then)
 }
 
 // Whatever an administrator or a person does between the two trips of a Begin, the answer is the
@@ -61,7 +80,6 @@ func TestPostgresBetweenTheTrips(t *testing.T) {
 			}
 		})
 		begun := f.MustBegin(t, in)
-		db.between = nil
 		storetest.OK(t, <-done)
 		storetest.Equal(t, "admitted", begun.Admitted, true)
 		storetest.Equal(t, fmt.Sprint("joined beside ", what), begun.Verification.ID, first.Verification.ID)

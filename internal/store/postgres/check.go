@@ -100,9 +100,6 @@ func (p *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall) 
 		if decided, left, err = p.decideChecks(ctx, conn, batch); err != nil {
 			return true, err
 		}
-		if p.between != nil {
-			p.between()
-		}
 		return p.writeChecks(ctx, conn, decided)
 	})
 	if err != nil {

@@ -50,7 +50,6 @@ type DB struct {
 
 	searches takeOverSearches // up to where TakeOver has searched
 	stuck    stuckRows        // of outcomes, postponements and ends of events
-	between  func()           // tests only: called between the two trips of a Begin or a Check; nil: not called
 
 	text map[string]string // prepared statements by name
 
@@ -91,8 +90,8 @@ func connectTimeout() time.Duration { return store.CallTimeout * 9 / 10 }
 var sessionSettings = map[string]string{
 	"application_name": "sendcode",
 	"timezone":         "UTC",
-	// All statements are short. One recipient's lock must not delay the others in a batch for long:
-	// a Begin waits for it at most twice, in the batch and then alone, within beginTimeout.
+	// All statements are short. One recipient's lock must not delay the others in a batch for long: a batch
+	// waits for it once, and its repetitions for briefLockTimeout each, within one deadline.
 	"statement_timeout":                   "5s",
 	"lock_timeout":                        "1s",
 	"idle_in_transaction_session_timeout": "5s",
