@@ -101,8 +101,10 @@ func TestBatcherGathersCalls(t *testing.T) {
 func TestBatcherMakesSmallerBatchesWhenTheyAreSlow(t *testing.T) {
 	gated(t, func(t *testing.T, g *gatedRuns) {
 		g.maxWriters, g.Slow = 1, time.Second
+		patient, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
 		call := func(key int64) {
-			go func() { _, _ = g.Submit(t.Context(), store.Intent{}, key) }()
+			go func() { _, _ = g.Submit(patient, store.Intent{}, key) }()
 		}
 		call(0)
 		<-g.begun

@@ -164,7 +164,7 @@ func (p *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal)
 	if len(rows) == 0 {
 		return nil
 	}
-	return p.Write(ctx, "RecordRefusals", func(q sqldb.Tx) error {
+	return p.Write(ctx, "RecordRefusals", sqldb.InOrder, func(q sqldb.Tx) error {
 		var list []*store.SendOrRefusal
 		for i := range rows {
 			rows[i].SetRefusedAt(q.Now)

@@ -81,7 +81,7 @@ func (p *DB) Read(ctx context.Context, _ string, f func(sqldb.Tx) error) error {
 }
 
 // Write implements sqldb.Engine. BEGIN and the query of the clock are one round trip.
-func (p *DB) Write(ctx context.Context, _ string, f func(sqldb.Tx) error) error {
+func (p *DB) Write(ctx context.Context, _ string, _ sqldb.Turn, f func(sqldb.Tx) error) error {
 	return p.changeOnPool(ctx, func(own context.Context, c *pgxpool.Conn) error {
 		now, err := p.beginTransaction(own, c)
 		if err != nil {
@@ -110,7 +110,7 @@ func (p *DB) beginTransaction(ctx context.Context, c *pgxpool.Conn) (now time.Ti
 }
 
 // Run implements sqldb.Engine, in one round trip.
-func (p *DB) Run(ctx context.Context, _ string, steps ...*sqldb.Statement) error {
+func (p *DB) Run(ctx context.Context, _ string, _ sqldb.Turn, steps ...*sqldb.Statement) error {
 	return p.changeOnPool(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		var b pgx.Batch
 		b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")

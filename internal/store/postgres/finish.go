@@ -215,8 +215,7 @@ func attemptIDParameters[In rowChange](calls []*batch.Call[In, bool], most int) 
 		return append(buf, id[:]...)
 	})
 	p.Add(columns.Integer, func(buf []byte, x *batch.Call[In, bool]) []byte {
-		return columns.AppendInteger(buf,
-			x.In.GetAttemptID().Attempt)
+		return columns.AppendInteger(buf, x.In.GetAttemptID().Attempt)
 	})
 	return p
 }
@@ -229,10 +228,7 @@ func finishSentParameters(batch []*finishCall) []any {
 	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Reason...) })
 	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Provider...) })
 	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.ProviderCode...) })
-	p.Add(columns.Bigint, func(buf []byte, x *finishCall) []byte {
-		return columns.AppendBigint(buf,
-			x.In.Took.Microseconds())
-	})
+	p.Add(columns.Bigint, func(buf []byte, x *finishCall) []byte { return columns.AppendBigint(buf, x.In.Took.Microseconds()) })
 	return p.Args(uuidParameter(batch[0].In.ID), uuidParameter(batch[len(batch)-1].In.ID))
 }
 
@@ -246,8 +242,7 @@ func finishParameters(batch []*finishCall) []any {
 	})
 	p.Add(columns.Bytes, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Suppress.Address[:]...) })
 	p.Add(columns.Bigint, func(buf []byte, x *finishCall) []byte {
-		return columns.AppendBigint(buf,
-			x.In.Suppress.For.Microseconds())
+		return columns.AppendBigint(buf, x.In.Suppress.For.Microseconds())
 	})
 	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Suppress.Cause...) })
 	p.Add(columns.UUID, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Event.ID[:]...) })
@@ -264,10 +259,7 @@ func postponeParameters(batch []*postponeCall) []any {
 	p.Add(columns.Text, func(buf []byte, x *postponeCall) []byte { return append(buf, x.In.Reason...) })
 	p.Add(columns.Text, func(buf []byte, x *postponeCall) []byte { return append(buf, x.In.Provider...) })
 	p.Add(columns.Text, func(buf []byte, x *postponeCall) []byte { return append(buf, x.In.ProviderCode...) })
-	p.Add(columns.Bigint, func(buf []byte, x *postponeCall) []byte {
-		return columns.AppendBigint(buf,
-			x.In.After.Microseconds())
-	})
+	p.Add(columns.Bigint, func(buf []byte, x *postponeCall) []byte { return columns.AppendBigint(buf, x.In.After.Microseconds()) })
 	return p.Args(uuidParameter(batch[0].In.ID), uuidParameter(batch[len(batch)-1].In.ID))
 }
 
@@ -297,9 +289,6 @@ func endEventParameters(batch []*eventEndCall) []any {
 	p := attemptIDParameters(batch, 5)
 	p.Add(columns.Text, func(buf []byte, x *eventEndCall) []byte { return append(buf, x.In.State...) })
 	p.Add(columns.Text, func(buf []byte, x *eventEndCall) []byte { return append(buf, x.In.Answer...) })
-	p.Add(columns.Bigint, func(buf []byte, x *eventEndCall) []byte {
-		return columns.AppendBigint(buf,
-			x.In.After.Microseconds())
-	})
+	p.Add(columns.Bigint, func(buf []byte, x *eventEndCall) []byte { return columns.AppendBigint(buf, x.In.After.Microseconds()) })
 	return p.Args()
 }

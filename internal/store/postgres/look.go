@@ -224,12 +224,10 @@ func historyParameters(looks []*historyCall, b idBounds) []any {
 		return append(buf, strings.Join(x.In.Purposes, store.PurposeSeparator)...)
 	})
 	p.Add(columns.Bigint, func(buf []byte, x *historyCall) []byte {
-		return columns.AppendBigint(buf,
-			x.In.CountedWithin.Microseconds())
+		return columns.AppendBigint(buf, x.In.CountedWithin.Microseconds())
 	})
 	p.Add(columns.Bigint, func(buf []byte, x *historyCall) []byte {
-		return columns.AppendBigint(buf,
-			x.In.RejectedWithin.Microseconds())
+		return columns.AppendBigint(buf, x.In.RejectedWithin.Microseconds())
 	})
 	return p.Args(uuidParameter(b.first), uuidParameter(b.last))
 }

@@ -87,7 +87,7 @@ func (p *DB) Ping(ctx context.Context) error {
 		p.roomy.Store(false)
 	}
 	if errors.Is(err, store.ErrNoSpace) {
-		_ = p.Run(ctx, "Ping", &sqldb.Statement{SQL: recheckDiskSpaceSQL}) // else other replicas look later
+		_ = p.Run(ctx, "Ping", sqldb.InOrder, &sqldb.Statement{SQL: recheckDiskSpaceSQL}) // else other replicas look later
 	}
 	if isUndefinedTable(err) { // without these tables, no migration is applied
 		err = migrations.CheckFingerprints(own, nil)

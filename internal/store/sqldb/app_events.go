@@ -112,7 +112,7 @@ func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int
 	forget := &Statement{SQL: `DELETE FROM app_events WHERE id ` + ended, Args: args}
 	giveUp := &Statement{SQL: `UPDATE app_events SET state = 'given_up', due_at = NULL, ended_at = @now WHERE id ` +
 		old, Args: args}
-	if err := db.Run(ctx, "ForgetAppEvents", forget, giveUp); err != nil {
+	if err := db.Run(ctx, "ForgetAppEvents", InOrder, forget, giveUp); err != nil {
 		return 0, 0, err
 	}
 	return int(forget.RowsAffected), int(giveUp.RowsAffected), nil

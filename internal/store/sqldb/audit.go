@@ -32,10 +32,14 @@ func (q Tx) addAuditEntry(a store.AuditEntry) error {
 	return q.exec(addAuditRecipientSQL, Args{"id": a.ID, "recipient": columns.NullIfZero(a.Recipient), "masked": a.To})
 }
 
-// Write is Engine.Write. After the commit it logs the audit entries of the transaction.
+// Write is Engine.Write, InOrder. After the commit it logs the audit entries of the transaction.
 func (db *DB) Write(ctx context.Context, name string, f func(q Tx) error) error {
+	return db.writeInTurn(ctx, name, InOrder, f)
+}
+
+func (db *DB) writeInTurn(ctx context.Context, name string, turn Turn, f func(q Tx) error) error {
 	var audited []store.AuditEntry
-	err := db.Engine.Write(ctx, name, func(q Tx) error {
+	err := db.Engine.Write(ctx, name, turn, func(q Tx) error {
 		q.audited = &audited
 		return f(q)
 	})

@@ -77,7 +77,7 @@ func (db *DB) KeepLimiterEvents(ctx context.Context, writer int64, changes []sto
 			steps = append(steps, &Statement{SQL: x.sql, Args: args})
 		}
 	}
-	return db.Run(Behind(ctx), "KeepLimiterEvents", steps...)
+	return db.Run(ctx, "KeepLimiterEvents", Behind, steps...)
 }
 
 // limiterEventsJSON returns [["bucket", "id", at, until], …]: hex and µs since 1970.

@@ -53,15 +53,15 @@ func (e measuredEngine) Read(ctx context.Context, name string, f func(q Tx) erro
 }
 
 // Write implements Engine.
-func (e measuredEngine) Write(ctx context.Context, name string, f func(q Tx) error) error {
+func (e measuredEngine) Write(ctx context.Context, name string, turn Turn, f func(q Tx) error) error {
 	defer e.measure(&ctx, "write", name)()
-	return e.Engine.Write(ctx, name, f)
+	return e.Engine.Write(ctx, name, turn, f)
 }
 
 // Run implements Engine.
-func (e measuredEngine) Run(ctx context.Context, name string, steps ...*Statement) error {
+func (e measuredEngine) Run(ctx context.Context, name string, turn Turn, steps ...*Statement) error {
 	defer e.measure(&ctx, "write", name)()
-	return e.Engine.Run(ctx, name, steps...)
+	return e.Engine.Run(ctx, name, turn, steps...)
 }
 
 // ReadHistory implements Engine.

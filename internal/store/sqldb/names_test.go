@@ -1,6 +1,7 @@
 package sqldb_test
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -48,8 +49,9 @@ func TestAccessesHaveTheNamesOfMethods(t *testing.T) {
 			}
 		}
 	}
+	parts := map[string]string{"ReadSQLiteHistory": "ReadHistory", "VerificationUnshared": "Verification"} // SQLite's
 	for _, a := range found {
-		if ast.IsExported(a.in) && a.name != a.in || !methods[a.name] {
+		if ast.IsExported(a.in) && a.name != cmp.Or(parts[a.in], a.in) || !methods[a.name] {
 			t.Errorf("%s: %s has an access named %s", a.at, a.in, a.name)
 		}
 	}

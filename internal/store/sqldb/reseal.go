@@ -25,7 +25,7 @@ func sealedRowDestinations(r *store.SealedRow) []any { return []any{&r.Key, &r.S
 // for which seal returns nil. It returns the number of rows that it changed.
 func (db *DB) Reseal(ctx context.Context, t store.SealedTable, rows []string,
 	seal func(store.SealedRow) []byte) (int, error) {
-	return WriteWithResult(ctx, db, "Reseal", func(q Tx) (int, error) {
+	return WriteInTurn(ctx, db, "Reseal", Behind, func(q Tx) (int, error) {
 		keys, err := keysParameter(t, rows)
 		if err != nil {
 			return 0, err

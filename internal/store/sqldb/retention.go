@@ -125,7 +125,7 @@ func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gon
 	if db.Dialect == SQLite {
 		return db.deleteInSteps(ctx, age, limit)
 	}
-	gone, _, err = db.deleteStep(ctx, age, limit)
+	gone, _, err = db.deleteStep(ctx, InOrder, age, limit)
 	gone.Partition, gone.More = dropped, gone.More || dropped != ""
 	return gone, err
 }
@@ -146,7 +146,7 @@ func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (
 	began, size := time.Now(), minStep
 	for done := 0; ; {
 		size = min(size, limit-done)
-		step, took, err := db.deleteStep(Behind(ctx), age, size)
+		step, took, err := db.deleteStep(ctx, Behind, age, size)
 		gone.Rows += step.Rows
 		gone.More = step.More
 		if done += size; err != nil || !step.More || done == limit || time.Since(began) > maxDeleting {
@@ -166,9 +166,9 @@ func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (
 }
 
 // deleteStep is DeleteAged in one transaction. It returns how long that took, with its COMMIT.
-func (db *DB) deleteStep(ctx context.Context, age time.Duration, limit int) (gone store.DeletedRows, took time.Duration, err error) {
+func (db *DB) deleteStep(ctx context.Context, turn Turn, age time.Duration, limit int) (gone store.DeletedRows, took time.Duration, err error) {
 	var began time.Time
-	gone, err = WriteWithResult(ctx, db, "DeleteAged", func(q Tx) (store.DeletedRows, error) {
+	gone, err = WriteInTurn(ctx, db, "DeleteAged", turn, func(q Tx) (store.DeletedRows, error) {
 		began = time.Now()
 		return q.deleteAged(store.RetentionCutoff(q.Now, age), limit)
 	})

@@ -17,23 +17,18 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// turnKey marks the context of a write with its turn.
-type turnKey struct{}
+// Turn says which of the writes that wait go first in SQLite, which has one writer. Postgres ignores it.
+type Turn int
 
-// Ahead returns a context for a write that goes before other waiting writes in SQLite, which has one
-// writer. It is for outcomes of attempts: if the process is killed before it writes one, the attempt
-// is repeated, and a message may come twice.
-func Ahead(ctx context.Context) context.Context { return context.WithValue(ctx, turnKey{}, -1) }
-
-// Behind returns a context for a write that no request waits for, and that lets other writes go first.
-// Such a write should take less than maxHeld.
-func Behind(ctx context.Context) context.Context { return context.WithValue(ctx, turnKey{}, 1) }
-
-// TurnOf returns -1 for a context of Ahead, 1 for one of Behind, and 0 for any other.
-func TurnOf(ctx context.Context) int {
-	turn, _ := ctx.Value(turnKey{}).(int)
-	return turn
-}
+const (
+	// Ahead is for outcomes of attempts: if the process is killed before it writes one, the attempt is
+	// repeated, and a message may come twice.
+	Ahead Turn = iota - 1
+	// InOrder is for all other writes.
+	InOrder
+	// Behind is for writes that no request waits for. Such a write should take less than maxHeld.
+	Behind
+)
 
 // DB is the store: the methods here, which are the same in both databases, and those of
 // PerDatabase. postgres.DB and sqlite.DB embed it.
@@ -60,10 +55,10 @@ type Engine interface {
 	// name is the name of the store's method, for an Observer.
 	Read(ctx context.Context, name string, f func(q Tx) error) error
 	// Write runs f once in a transaction (in Postgres READ COMMITTED), and rolls back if f fails.
-	Write(ctx context.Context, name string, f func(q Tx) error) error
+	Write(ctx context.Context, name string, turn Turn, f func(q Tx) error) error
 	// Run runs the steps in one transaction, in Postgres in one round trip, and sets RowsAffected of
 	// each.
-	Run(ctx context.Context, name string, steps ...*Statement) error
+	Run(ctx context.Context, name string, turn Turn, steps ...*Statement) error
 	// ReadHistory reads a recipient's counted and rejected sends, without a lock.
 	ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error)
 	// Verification returns a verification with its newest send, and the time on the database's
@@ -188,7 +183,7 @@ type Statement struct {
 // runOne runs one statement in its own transaction, and reports whether it changed a row.
 func (db *DB) runOne(ctx context.Context, name, statement string, args Args) (changed bool, err error) {
 	s := Statement{SQL: statement, Args: args}
-	err = db.Run(ctx, name, &s)
+	err = db.Run(ctx, name, InOrder, &s)
 	return s.RowsAffected > 0 && err == nil, err
 }
 
@@ -268,7 +263,14 @@ func ReadWithResult[T any](ctx context.Context, db *DB, name string, f func(q Tx
 
 // WriteWithResult is DB.Write for an f with a result; zero unless the transaction was committed.
 func WriteWithResult[T any](ctx context.Context, db *DB, name string, f func(q Tx) (T, error)) (T, error) {
-	return withResult(ctx, name, db.Write, f)
+	return WriteInTurn(ctx, db, name, InOrder, f)
+}
+
+// WriteInTurn is WriteWithResult with a turn.
+func WriteInTurn[T any](ctx context.Context, db *DB, name string, turn Turn, f func(q Tx) (T, error)) (T, error) {
+	return withResult(ctx, name, func(ctx context.Context, name string, f func(q Tx) error) error {
+		return db.writeInTurn(ctx, name, turn, f)
+	}, f)
 }
 
 // withResult runs f by run (Read or Write) and returns f's result, or zero with an error.

@@ -130,7 +130,7 @@ VALUES (@id, @due, 1, 0, @channel, @stranger, @expires, @sealed)`,
 // RecordRefusals implements sqldb.PerDatabase.
 func (s *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error {
 	list := store.MergeRefusals(refusals)
-	return s.Engine.Write(ctx, "RecordRefusals", func(q sqldb.Tx) error {
+	return s.Engine.Write(ctx, "RecordRefusals", sqldb.InOrder, func(q sqldb.Tx) error {
 		for i := range list {
 			list[i].SetRefusedAt(q.Now)
 			insert, args := sqldb.RefusalTable.InsertSQL(store.InsertedByRefusal, &list[i])

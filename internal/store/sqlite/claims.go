@@ -73,7 +73,7 @@ func (s *DB) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UU
 	if forget {
 		statement = `DELETE FROM idempotency_keys WHERE key = @key AND send_id = @id`
 	}
-	return s.Engine.Write(ctx, "ReleaseIdempotencyKey", func(q sqldb.Tx) error {
+	return s.Engine.Write(ctx, "ReleaseIdempotencyKey", sqldb.InOrder, func(q sqldb.Tx) error {
 		_, err := q.Change(statement, sqldb.Args{"key": key, "id": id})
 		return err
 	})

@@ -104,8 +104,8 @@ func (s *DB) ReadShared(ctx context.Context, name string, x *sqldb.Statement) er
 }
 
 // Run implements sqldb.Engine.
-func (s *DB) Run(ctx context.Context, name string, steps ...*sqldb.Statement) error {
-	return s.Engine.Write(ctx, name, func(q sqldb.Tx) (err error) {
+func (s *DB) Run(ctx context.Context, name string, turn sqldb.Turn, steps ...*sqldb.Statement) error {
+	return s.Engine.Write(ctx, name, turn, func(q sqldb.Tx) (err error) {
 		for _, x := range steps {
 			if x.RowsAffected, err = q.Run(x.SQL, x.Args, x.Each); err != nil {
 				return err

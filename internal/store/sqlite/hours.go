@@ -47,7 +47,7 @@ func (s *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int
 	ctx, cancel := store.Bounded(ctx)
 	defer cancel()
 	for n < limit {
-		more, err := s.countNextHour(sqldb.Behind(ctx), life+sqldb.HourCountDelay, min(keep, sqldb.MaxCountedAge))
+		more, err := s.countNextHour(ctx, life+sqldb.HourCountDelay, min(keep, sqldb.MaxCountedAge))
 		if err != nil || !more {
 			return n, err
 		}
@@ -61,7 +61,7 @@ func (s *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int
 func (s *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool, error) {
 	var hours []time.Time
 	var forgotten int
-	err := s.Engine.Write(ctx, "CountHours", func(q sqldb.Tx) (err error) {
+	err := s.Engine.Write(ctx, "CountHours", sqldb.Behind, func(q sqldb.Tx) (err error) {
 		forgotten = s.forgotten
 		args := sqldb.Args{"delay": delay, "age": age, "each": time.Hour}
 		if err = q.ExecAll(args, sqldb.DeleteHourCountsSQL(`hour < @now - @age`)...); err != nil {
@@ -85,7 +85,7 @@ func (s *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool,
 	}); err != nil {
 		return false, err
 	}
-	return sqldb.WriteWithResult(ctx, &s.DB, "CountHours", func(q sqldb.Tx) (bool, error) {
+	return sqldb.WriteInTurn(ctx, &s.DB, "CountHours", sqldb.Behind, func(q sqldb.Tx) (bool, error) {
 		mine, err := q.Change(`INSERT INTO counted_hours (hour) SELECT @hour WHERE @unchanged ON CONFLICT DO NOTHING`,
 			sqldb.Args{"hour": hours[0], "unchanged": s.forgotten == forgotten})
 		if err != nil || !mine {

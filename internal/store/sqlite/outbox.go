@@ -10,7 +10,7 @@ import (
 
 // RenewLeases implements sqldb.PerDatabase.
 func (s *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error {
-	return s.Engine.Write(ctx, "RenewLeases", func(q sqldb.Tx) error {
+	return s.Engine.Write(ctx, "RenewLeases", sqldb.InOrder, func(q sqldb.Tx) error {
 		for _, h := range held {
 			if _, err := q.Change(
 				`UPDATE outbox SET due_at = @now + @lease WHERE id = @id AND attempt = @attempt AND NOT queued`,
@@ -25,7 +25,7 @@ func (s *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.
 // Finish implements sqldb.PerDatabase.
 func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	o := outcome.Sanitized()
-	done, err := sqldb.WriteWithResult(sqldb.Ahead(ctx), &s.DB, "Finish", func(q sqldb.Tx) (bool, error) {
+	done, err := sqldb.WriteInTurn(ctx, &s.DB, "Finish", sqldb.Ahead, func(q sqldb.Tx) (bool, error) {
 		held, err := q.Change(`DELETE FROM outbox WHERE id = @id AND attempt = @attempt`,
 			sqldb.Args{"id": o.ID, "attempt": o.Attempt})
 		if err != nil || !held {
@@ -91,7 +91,7 @@ func (s *DB) Postpone(ctx context.Context, postponement store.Postponement) (boo
 	p := postponement.Sanitized()
 	args := sqldb.Args{"id": p.ID, "attempt": p.Attempt, "after": p.After, "reason": p.Reason, "provider": p.Provider,
 		"code": p.ProviderCode}
-	return sqldb.WriteWithResult(sqldb.Ahead(ctx), &s.DB, "Postpone", func(q sqldb.Tx) (bool, error) {
+	return sqldb.WriteInTurn(ctx, &s.DB, "Postpone", sqldb.Ahead, func(q sqldb.Tx) (bool, error) {
 		held, err := q.Change(
 			`UPDATE outbox SET queued = 1, due_at = @now + @after WHERE id = @id AND attempt = @attempt`, args)
 		if err != nil || !held {
@@ -166,7 +166,7 @@ LEFT JOIN verifications v ON v.id = s.verification_id WHERE r.since <= @now - @l
 // EndAppEventAttempt implements sqldb.PerDatabase.
 func (s *DB) EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error) {
 	e := end.Sanitized()
-	return sqldb.WriteWithResult(sqldb.Ahead(ctx), &s.DB, "EndAppEventAttempt", func(q sqldb.Tx) (bool, error) {
+	return sqldb.WriteInTurn(ctx, &s.DB, "EndAppEventAttempt", sqldb.Ahead, func(q sqldb.Tx) (bool, error) {
 		return q.Change(`
 UPDATE app_events SET state = @state, answer = @answer, due_at = CASE WHEN @state = 'pending' THEN @now + @after END,
   ended_at = CASE WHEN @state <> 'pending' THEN @now END

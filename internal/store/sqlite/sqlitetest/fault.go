@@ -124,14 +124,14 @@ func (c readConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) e
 	return c.Conn.Run(statement, args, each)
 }
 
-func (e engine) Write(ctx context.Context, method string, f func(sqldb.Tx) error) error {
+func (e engine) Write(ctx context.Context, method string, turn sqldb.Turn, f func(sqldb.Tx) error) error {
 	ctx, cancel := store.Bounded(ctx)
 	defer cancel()
 	fault := e.db.fault(ctx, method, Asking)
 	if err := nothingDone[fault]; err != nil {
 		return err
 	}
-	err := e.Engine.Write(ctx, method, func(q sqldb.Tx) error {
+	err := e.Engine.Write(ctx, method, turn, func(q sqldb.Tx) error {
 		if err := f(q); err != nil {
 			return err
 		}
