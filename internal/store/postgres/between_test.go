@@ -36,31 +36,38 @@ func betweenOn(t *testing.T, address string) (f *storetest.Fixture, db, other *D
 // transaction may, which is repeated then.
 const unhurried = "&lock_timeout=1min&idle_in_transaction_session_timeout=1min"
 
-// betweenTrips is a tracer that calls a function once, between the two trips of a Begin or a Check.
-type betweenTrips struct{ then atomic.Pointer[func()] }
+// trips is a tracer that calls a function once, between the two trips of a Begin or a Check, and counts the
+// statements that write outcomes.
+type trips struct {
+	then     atomic.Pointer[func()]
+	outcomes atomic.Int64
+}
 
-func (b *betweenTrips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+func tripsOf(db *DB) *trips { return db.writers.Config().ConnConfig.Tracer.(*trips) }
+
+func (n *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
 	trip := data.Batch.QueuedQueries
 	if strings.HasPrefix(trip[0].SQL, "BEGIN") || trip[len(trip)-1].SQL != "COMMIT" {
 		return ctx // not the second of two trips
 	}
-	if then := b.then.Swap(nil); then != nil {
+	if then := n.then.Swap(nil); then != nil {
 		(*then)()
 	}
 	return ctx
 }
 
-func (*betweenTrips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-func (*betweenTrips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
-func (*betweenTrips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)     {}
-func (*betweenTrips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+func (*trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (*trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+func (*trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)     {}
+func (n *trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if strings.Contains(data.SQL, deleteHeldOutboxSQL) {
+		n.outcomes.Add(1)
+	}
 	return ctx
 }
 
 // once has the next Begin or Check of a database followed by a call, between its trips.
-func once(db *DB, then func()) {
-	db.writers.Config().ConnConfig.Tracer.(*betweenTrips).then.Store(&then)
-}
+func once(db *DB, then func()) { tripsOf(db).then.Store(&then) }
 
 // Whatever an administrator or a person does between the two trips of a Begin, the answer is the
 // row, and no code is sent that ended before it: a check, an approval, a cancel, a reset,

@@ -4,12 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -20,25 +17,11 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// finishTrips counts the statements that write outcomes.
-type finishTrips struct{ atomic.Int64 }
-
-func (n *finishTrips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	if strings.Contains(data.SQL, deleteHeldOutboxSQL) {
-		n.Add(1)
-	}
-	return ctx
-}
-
-func (n *finishTrips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
 // Five of 256 sends whose rows are locked for too long fail alone, and certainly, after few trips: those
 // that share theirs are closed. When the five come back, they make no other fail with them.
 func TestPostgresStuckOutcomes(t *testing.T) {
-	var trips finishTrips
-	db := storetest.Must(openWithClock(t.Context(), lentDatabase(t)+"&lock_timeout="+shortWait, serverClockSQL, "", &trips))(t)
-	t.Cleanup(func() { _ = db.Close() })
-	f := storetest.NewFixture(db)
+	f, db := fixtureOn(t, lentDatabase(t)+"&lock_timeout="+shortWait)
+	trips := &tripsOf(db).outcomes
 	var begun []*beginCall
 	for n := range 257 {
 		begun = append(begun, called(t, f.Intent(n)))
