@@ -51,8 +51,8 @@ func (q StatsQuery) Validated() (StatsQuery, error) {
 	return q, nil
 }
 
-// zoneOffset is a zone's offset from UTC, rounded down to whole hours, from an instant on.
-type zoneOffset struct {
+// ZoneOffset is a zone's offset from UTC, rounded down to whole hours, from an instant on.
+type ZoneOffset struct {
 	From   time.Time
 	Offset time.Duration
 }
@@ -62,14 +62,14 @@ const day = 24 * time.Hour
 // ZoneOffsets returns the zone's offsets from UTC in the query's time range, sorted by time. The
 // first also applies before that range. If Zone is nil or Each is not whole days, the only offset
 // is 0.
-func (q StatsQuery) ZoneOffsets() (all []zoneOffset) {
+func (q StatsQuery) ZoneOffsets() (all []ZoneOffset) {
 	if q.Zone == nil || q.Each%day != 0 {
-		return []zoneOffset{{}}
+		return []ZoneOffset{{}}
 	}
 	at, end := q.From.Add(-2*q.Each).In(q.Zone), q.To.Add(2*q.Each)
 	for {
 		_, east := at.Zone()
-		all = append(all, zoneOffset{From: at.UTC(), Offset: time.Duration(math.Floor(float64(east)/3600)) * time.Hour})
+		all = append(all, ZoneOffset{From: at.UTC(), Offset: time.Duration(math.Floor(float64(east)/3600)) * time.Hour})
 		if _, at = at.ZoneBounds(); at.IsZero() || at.After(end) {
 			return all
 		}

@@ -75,6 +75,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -87,9 +88,19 @@ import (
 // same Send.ID, which writes the send at most once.
 var ErrBadRequest = errors.New("store: bad request")
 
-// CallTimeout bounds a call to the database. It also bounds calls that go on after the client
-// disconnected.
+// CallTimeout bounds a call to the database; see Bounded.
 var CallTimeout = 5 * time.Second
+
+// Bounded returns a context that ends after CallTimeout, unless ctx has a deadline: then it returns ctx.
+// Every method of the store calls it before it waits or reads, so callers set a deadline only for several
+// calls together, or for one that may take longer, such as Erase. Of a stream, each page is bounded, and
+// not the whole.
+func Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, CallTimeout)
+}
 
 // KeyCheckValues maps the name of each secret key to its check value: a keyed hash of a fixed text.
 type KeyCheckValues map[string][]byte

@@ -8,16 +8,16 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
-// numberPlan describes a country's phone numbers for an input that formats them while they are
+// NumberPlan describes a country's phone numbers for an input that formats them while they are
 // typed. Only Parse decides what is valid.
-type numberPlan struct {
+type NumberPlan struct {
 	Code    string // country code, "49"; several countries may share it
 	Trunk   string // trunk prefix, "0", for calls within the country; empty: none
 	Example string // as ExampleNumber
 }
 
-// callingCodePlan is the part of the numbering plan that all countries with one country code share.
-type callingCodePlan struct {
+// CallingCodePlan is the part of the numbering plan that all countries with one country code share.
+type CallingCodePlan struct {
 	Main      string     // the country that most of the numbers belong to
 	Groupings []grouping // the first one that fits applies
 }
@@ -34,10 +34,10 @@ type grouping struct {
 
 // NumberPlans returns the plan of each of the Countries, by country, and for each calling code
 // ("1", "44") the part that all its countries have in common, by calling code.
-func NumberPlans() (countries map[string]numberPlan, codes map[string]callingCodePlan) {
-	countries, codes = map[string]numberPlan{}, map[string]callingCodePlan{}
+func NumberPlans() (countries map[string]NumberPlan, codes map[string]CallingCodePlan) {
+	countries, codes = map[string]NumberPlan{}, map[string]CallingCodePlan{}
 	for _, country := range Countries() {
-		countries[country] = numberPlan{
+		countries[country] = NumberPlan{
 			Code: strings.TrimPrefix(DialCode(country), "+"), Trunk: phonenumbers.GetNddPrefixForRegion(country, true),
 			Example: ExampleNumber(country),
 		}
@@ -49,7 +49,7 @@ func NumberPlans() (countries map[string]numberPlan, codes map[string]callingCod
 	for _, m := range metadata.GetMetadata() {
 		if country := m.GetId(); country == phonenumbers.GetRegionCodeForCountryCode(int(m.GetCountryCode())) &&
 			country != nonGeographic {
-			codes[strconv.Itoa(int(m.GetCountryCode()))] = callingCodePlan{country, groupingsOf(m)}
+			codes[strconv.Itoa(int(m.GetCountryCode()))] = CallingCodePlan{country, groupingsOf(m)}
 		}
 	}
 	return countries, codes

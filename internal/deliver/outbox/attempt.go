@@ -81,8 +81,6 @@ func (o *Outbox) currentWork(ctx context.Context, f *flight) store.Work {
 	if o.Now().Sub(f.read) < rereadAfter {
 		return w
 	}
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
 	if v, _, _, err := o.Store.Verification(ctx, w.Verification.ID); err == nil {
 		w.Verification = v
 	}
@@ -133,8 +131,6 @@ func (o *Outbox) prefixPaused(ctx context.Context, s store.Send, class store.Cla
 	if o.Watch.MinSends == 0 || s.Channel != recipient.SMS || s.Prefix == "" || o.Watch.Exempts(s.Prefix) {
 		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
 	_, paused, err := o.Store.PrefixPaused(ctx, s.App, s.Prefix, class)
 	return paused, err
 }

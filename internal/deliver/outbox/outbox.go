@@ -173,7 +173,7 @@ type Outbox struct {
 	pending chan struct{} // semaphore: one element for each outcome that is not in the database yet
 	waiters sync.Map      // the chan store.Outcome of each request that waits, by the ID of its send
 
-	mu           sync.Mutex
+	mu           sync.Mutex // guards the fields from here to refundsWait
 	flights      map[uuid.UUID]*flight
 	lanes        map[store.Queue]*lane
 	refunds      []pendingRefund // refunds that the limiter has not made yet
@@ -183,12 +183,12 @@ type Outbox struct {
 	work         sync.WaitGroup
 	failedWrites int       // failed writes since the last warning of warnFailedWrite
 	warned       time.Time // when that warning was logged
+	refundsWait  bool      // the limiter failed at the last refund of a row
 
 	base context.Context // context of attempts; ends when a stop has ended, at the latest MaxStopWait after the stop began
 	halt context.CancelFunc
 
-	refundsWait bool // the limiter failed at the last refund of a row
-
+	// only Run uses these
 	noTakeoverUntil time.Time // no takeover before this instant: see tick
 	away            bool      // the database failed at the last tick
 }

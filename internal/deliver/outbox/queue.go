@@ -204,8 +204,6 @@ func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeO
 }
 
 func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from takeOverFunc) ([]store.Work, error) {
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
 	work, err := from(ctx, q, o.Lease, limit)
 	for _, w := range work {
 		if s := w.Send; s.InDoubt {

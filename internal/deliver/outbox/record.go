@@ -85,9 +85,7 @@ func (o *Outbox) postpone(ctx context.Context, f *flight, p store.Postponement) 
 // the process stops first, it returns false. ctx is the attempt's; its end does not end the write.
 func (o *Outbox) retryWrite(ctx context.Context, write func(context.Context) (bool, error)) (applied bool) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
-		done, err := o.writeOnce(bounded, write)
-		cancel()
+		done, err := o.writeOnce(context.WithoutCancel(ctx), write)
 		if err == nil {
 			return done
 		}

@@ -20,15 +20,13 @@ import (
 // the first failure. After a failure of the limiter, the next call tries only one refund. Error: of
 // LeaseDueRefunds.
 func (o *Outbox) refundDueRows(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
 	o.mu.Lock()
 	most := refundBatch
 	if o.refundsWait {
 		most = 1
 	}
 	o.mu.Unlock()
-	due, err := o.Store.LeaseDueRefunds(bounded, o.Lease, most)
+	due, err := o.Store.LeaseDueRefunds(ctx, o.Lease, most)
 	if err != nil {
 		return err
 	}
@@ -210,9 +208,7 @@ func (o *Outbox) settle(ctx context.Context) {
 // was recorded may have been recorded after the reset, and is refunded.
 func (o *Outbox) settleSome(ctx context.Context, list []unsettled) (left []unsettled, err error) {
 	read := o.Now()
-	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
-	if err := o.Store.Ping(bounded); err != nil {
+	if err := o.Store.Ping(ctx); err != nil {
 		return list, err
 	}
 	rows, now, err := o.rowsOf(ctx, list)
@@ -278,8 +274,6 @@ func (o *Outbox) countedBy(row store.Send, x unsettled) (at time.Time, keep time
 // rowsOf reads the rows of sends, by their IDs. Sends without a row are not in the map. The time is on
 // the database's clock; zero if no row was found.
 func (o *Outbox) rowsOf(ctx context.Context, list []unsettled) (found map[uuid.UUID]store.Send, now time.Time, err error) {
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
 	found = map[uuid.UUID]store.Send{}
 	if len(list) == 0 {
 		return found, now, nil

@@ -31,11 +31,11 @@ type ledger interface {
 	UndoSpend(ctx context.Context, spent []store.SpentCharge) error
 }
 
-// budget charges the cost of a text message in the database before the message goes to a carrier. One
+// Budget charges the cost of a text message in the database before the message goes to a carrier. One
 // statement compares and charges, so replicas together never exceed a cap. While the database is
 // unavailable, no text message is sent. After a crash between charge and message, the cost stays
 // charged.
-type budget struct {
+type Budget struct {
 	ledger  ledger
 	caps    []SpendCap
 	logger  *slog.Logger
@@ -51,16 +51,14 @@ const (
 )
 
 // NewBudget returns a budget. stopped is called for each message that a cap refused.
-func NewBudget(ledger ledger, caps []SpendCap, logger *slog.Logger, stopped func(spendCap string)) *budget {
-	return &budget{ledger: ledger, caps: caps, logger: logger, stopped: stopped, logged: map[string]bool{}}
+func NewBudget(ledger ledger, caps []SpendCap, logger *slog.Logger, stopped func(spendCap string)) *Budget {
+	return &Budget{ledger: ledger, caps: caps, logger: logger, stopped: stopped, logged: map[string]bool{}}
 }
 
 // Reserve implements sms.Options.Reserve. It charges the cost of a message, and returns a function
 // that refunds it. If a cap refuses the message or the database fails, nothing is charged, the
 // function is nil, and the error says why.
-func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func(), *delivery.Error) {
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
+func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func(), *delivery.Error) {
 	charges, caps := b.charges(m, cost)
 	spent, refusedBy, err := b.ledger.Spend(ctx, charges)
 	switch {
@@ -90,7 +88,7 @@ func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 
 // charges returns a charge for each cap, and the caps by account. Strangers share an account with all
 // other callers, but have a lower limit.
-func (b *budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]SpendCap) {
+func (b *Budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]SpendCap) {
 	var all []store.Charge
 	caps := map[string]SpendCap{}
 	for _, c := range b.caps {
@@ -112,17 +110,15 @@ func (b *budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]
 }
 
 // undo refunds a charge. If the database fails, the amount stays spent.
-func (b *budget) undo(ctx context.Context, spent []store.SpentCharge) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
-	defer cancel()
-	if err := b.ledger.UndoSpend(ctx, spent); err != nil {
+func (b *Budget) undo(ctx context.Context, spent []store.SpentCharge) {
+	if err := b.ledger.UndoSpend(context.WithoutCancel(ctx), spent); err != nil {
 		b.logger.Warn("could not refund cost: it stays charged", "error", err, runbook.DatabaseAway.See())
 	}
 }
 
 // logOnce logs a line once for each key. After maxLoggedKeys keys it forgets them all, so lines may
 // repeat.
-func (b *budget) logOnce(key string, level slog.Level, what, account string, more ...any) {
+func (b *Budget) logOnce(key string, level slog.Level, what, account string, more ...any) {
 	b.mu.Lock()
 	known := b.logged[key]
 	if len(b.logged) >= maxLoggedKeys {

@@ -16,7 +16,7 @@ import (
 // Each app and each country has an account of its own, and all messages have one together.
 // Strangers share these, with less of each cap.
 func TestAccountsOfCaps(t *testing.T) {
-	b := &budget{caps: []SpendCap{
+	b := &Budget{caps: []SpendCap{
 		{Name: "all", Scope: quota.Global, Per: quota.Day, Limit: 10, Reserve: 3},
 		{Name: "apps", Scope: quota.App, Per: quota.Month, Limit: 20, Reserve: 4},
 		{Name: "lands", Scope: quota.Country, Per: quota.Day, Limit: 30},

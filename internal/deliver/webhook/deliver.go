@@ -113,9 +113,7 @@ func (d *Deliverer) startDue(ctx context.Context) {
 	if len(shares) == 0 || ctx.Err() != nil {
 		return
 	}
-	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
-	events, now, err := d.DB.LeaseDueAppEvents(bounded, leaseDuration, shares)
+	events, now, err := d.DB.LeaseDueAppEvents(ctx, leaseDuration, shares)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
@@ -210,9 +208,7 @@ func (d *Deliverer) recordResult(e store.AppEvent, age time.Duration, got attemp
 	default:
 		end.After = wait
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), store.CallTimeout)
-	defer cancel()
-	applied, err := d.DB.EndAppEventAttempt(ctx, end)
+	applied, err := d.DB.EndAppEventAttempt(context.Background(), end)
 	d.logAndCount(e, end, outcome, age, applied, err)
 }
 
@@ -252,9 +248,7 @@ func (d *Deliverer) retryDelay(n int) time.Duration {
 func (d *Deliverer) sweepEvents(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	for more := true; more && ctx.Err() == nil; {
-		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
-		forgotten, givenUp, err := d.DB.ForgetAppEvents(bounded, keepEventsFor, sweepLimit)
-		cancel()
+		forgotten, givenUp, err := d.DB.ForgetAppEvents(ctx, keepEventsFor, sweepLimit)
 		if err != nil {
 			d.Logger.Info("could not delete old webhook events", "error", err)
 			return

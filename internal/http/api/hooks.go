@@ -29,8 +29,8 @@ type hookCodeService interface {
 	Cancel(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 }
 
-// authHooks serves /v1/hooks, where auth servers have their own codes sent.
-type authHooks struct {
+// AuthHooks serves /v1/hooks, where auth servers have their own codes sent.
+type AuthHooks struct {
 	hooks  map[string]hooks.Hook
 	codes  hookCodeService
 	logger *slog.Logger
@@ -38,8 +38,8 @@ type authHooks struct {
 }
 
 // NewHooks returns the handlers for these hooks.
-func NewHooks(all []hooks.Hook, codes hookCodeService, logger *slog.Logger) *authHooks {
-	h := &authHooks{hooks: map[string]hooks.Hook{}, codes: codes, logger: logger, now: time.Now}
+func NewHooks(all []hooks.Hook, codes hookCodeService, logger *slog.Logger) *AuthHooks {
+	h := &AuthHooks{hooks: map[string]hooks.Hook{}, codes: codes, logger: logger, now: time.Now}
 	for _, hook := range all {
 		h.hooks[hook.Name] = hook
 	}
@@ -47,12 +47,12 @@ func NewHooks(all []hooks.Hook, codes hookCodeService, logger *slog.Logger) *aut
 }
 
 // Register adds the route.
-func (h *authHooks) Register(e *echo.Echo) { e.POST(server.HooksPath+":name", h.receive) }
+func (h *AuthHooks) Register(e *echo.Echo) { e.POST(server.HooksPath+":name", h.receive) }
 
 // receive handles POST /v1/hooks/{name}. An answer that a person should read has the status 200:
 // after any other status an auth server repeats the request at once, and then shows no answer. A
 // forged or malformed request gets a problem.
-func (h *authHooks) receive(c echo.Context) error {
+func (h *AuthHooks) receive(c echo.Context) error {
 	hook, ok := h.hooks[c.Param("name")]
 	if !ok {
 		return echo.ErrNotFound
@@ -105,7 +105,7 @@ const (
 // it cancels the others' codes; once all are admitted, a send that is not answered hookGrace after the
 // deadline cancels none. It returns the problem, whose detail the person may read; nil: the messages are
 // on their way. It goes on if the auth server hangs up, since that then repeats the request.
-func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) *server.Problem {
+func (h *AuthHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) *server.Problem {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookDeadline)
 	defer cancel()
 	asks, to := codeRequests(hook, r), []string{}
@@ -157,7 +157,7 @@ type hookResult struct {
 
 // admissionProblem returns the problem of messages that were not admitted: an error, or else the longest wait;
 // nil: all were. If messages were only held back, as the others were not decided in time, it is Unavailable.
-func (h *authHooks) admissionProblem(ctx context.Context, results []hookResult) *server.Problem {
+func (h *AuthHooks) admissionProblem(ctx context.Context, results []hookResult) *server.Problem {
 	longest, held := 0, false
 	for _, r := range results {
 		switch {
@@ -182,7 +182,7 @@ func (h *authHooks) admissionProblem(ctx context.Context, results []hookResult) 
 // cancelAfterFailure returns the problem of the first message that failed for good, and cancels the other codes,
 // since the server forgets all codes of the request; nil: none failed. If the recipient was refused or
 // blocked, the problem asks for another address. Other failures are the service's.
-func (h *authHooks) cancelAfterFailure(ctx context.Context, hook hooks.Hook, caller verification.Caller, results []hookResult) *server.Problem {
+func (h *AuthHooks) cancelAfterFailure(ctx context.Context, hook hooks.Hook, caller verification.Caller, results []hookResult) *server.Problem {
 	failed := func(r hookResult) bool {
 		return r.View.Send.Status == store.Failed || r.View.Send.Status == store.Undelivered
 	}

@@ -35,8 +35,8 @@ type replayGuard interface {
 // that are ahead, and replicas whose clocks differ by a minute.
 var replayRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: 2*reports.MaxAge + time.Minute}
 
-// eventHandlers serves /v1/events, where mail providers report what became of mails.
-type eventHandlers struct {
+// EventHandlers serves /v1/events, where mail providers report what became of mails.
+type EventHandlers struct {
 	Topics        map[string]*sns.Topic // of sources with the scheme sns, by name
 	Subscriptions subscriptionConfirmer // nil: there are no topics
 
@@ -52,8 +52,8 @@ type eventHandlers struct {
 // count is called with the outcome of each event, and of each request that was rejected.
 func NewEventHandlers(sources []reports.Source, ingester eventIngester, limiter replayGuard,
 	count func(provider, outcome string),
-	logger *slog.Logger) *eventHandlers {
-	p := &eventHandlers{sources: map[string]reports.Source{}, events: ingester, used: limiter, count: count,
+	logger *slog.Logger) *EventHandlers {
+	p := &EventHandlers{sources: map[string]reports.Source{}, events: ingester, used: limiter, count: count,
 		logger: logger,
 		lines:  logthrottle.Throttle{Every: time.Minute}}
 	for _, s := range sources {
@@ -63,7 +63,7 @@ func NewEventHandlers(sources []reports.Source, ingester eventIngester, limiter 
 }
 
 // Register adds the route.
-func (p *eventHandlers) Register(e *echo.Echo) { e.POST(server.ProviderEventsPath+":name", p.receive) }
+func (p *EventHandlers) Register(e *echo.Echo) { e.POST(server.ProviderEventsPath+":name", p.receive) }
 
 // Outcomes of requests, beside the results of events.
 const (
@@ -99,7 +99,7 @@ func readBody(r *http.Request, most int64) ([]byte, error) {
 // receive handles POST /v1/events/{name}. It answers 204 to every valid report, even for unknown
 // messages and events that are ignored, so that the provider does not send it again. While the
 // database is away it answers 503, so that the provider sends it again.
-func (p *eventHandlers) receive(c echo.Context) error {
+func (p *EventHandlers) receive(c echo.Context) error {
 	source, ok := p.sources[c.Param("name")]
 	if !ok {
 		return echo.ErrNotFound
@@ -119,7 +119,7 @@ func (p *eventHandlers) receive(c echo.Context) error {
 }
 
 // ingest records the events of an authenticated body.
-func (p *eventHandlers) ingest(c echo.Context, source reports.Source, body []byte) error {
+func (p *EventHandlers) ingest(c echo.Context, source reports.Source, body []byte) error {
 	if err := server.RefuseCoding(c.Request()); err != nil {
 		p.count(source.Name, outcomeMalformed)
 		return err
@@ -142,7 +142,7 @@ func (p *eventHandlers) ingest(c echo.Context, source reports.Source, body []byt
 // ingestOnce records the events, unless their signature was used before. Some signatures do not
 // cover the events: with a copied signature, an attacker could send any event. A repetition is no
 // error, so that a provider whose first answer was lost stops sending it.
-func (p *eventHandlers) ingestOnce(ctx context.Context, source reports.Source, body []byte,
+func (p *EventHandlers) ingestOnce(ctx context.Context, source reports.Source, body []byte,
 	all []reports.Event) error {
 	signature := source.ReplayKey(body)
 	if signature == "" {
@@ -168,7 +168,7 @@ func (p *eventHandlers) ingestOnce(ctx context.Context, source reports.Source, b
 
 // ingestAll records the events in order, up to the first error. Error: fault.Unavailable if the
 // provider should send them again.
-func (p *eventHandlers) ingestAll(ctx context.Context, provider string, all []reports.Event) error {
+func (p *EventHandlers) ingestAll(ctx context.Context, provider string, all []reports.Event) error {
 	for _, e := range all {
 		result, err := p.events.Ingest(ctx, provider, e)
 		if err == nil {

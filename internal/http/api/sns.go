@@ -32,7 +32,7 @@ const (
 
 // receiveFromTopic handles a message of a topic of Amazon SNS, whatever its Content-Type, which is
 // text/plain by default.
-func (p *eventHandlers) receiveFromTopic(c echo.Context, source reports.Source, topic *sns.Topic, body []byte) error {
+func (p *EventHandlers) receiveFromTopic(c echo.Context, source reports.Source, topic *sns.Topic, body []byte) error {
 	ctx := c.Request().Context()
 	m, err := topic.Verify(ctx, body, time.Now())
 	if errors.Is(err, sns.ErrForged) {
@@ -68,7 +68,7 @@ func (p *eventHandlers) receiveFromTopic(c echo.Context, source reports.Source, 
 }
 
 // confirmSubscription confirms a subscription that an administrator accepted before, and no other.
-func (p *eventHandlers) confirmSubscription(ctx context.Context, provider string, topic *sns.Topic, m sns.Message) error {
+func (p *EventHandlers) confirmSubscription(ctx context.Context, provider string, topic *sns.Topic, m sns.Message) error {
 	accepted, err := p.Subscriptions.ConfirmSubscription(ctx, provider,
 		func(ctx context.Context) error { return topic.Confirm(ctx, m) })
 	switch {

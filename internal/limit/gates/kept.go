@@ -105,9 +105,7 @@ func (k *Kept) Flush(ctx context.Context) error {
 		k.mu.Lock()
 		batch := slices.Clone(k.queue[:min(left, keptPerWrite)])
 		k.mu.Unlock()
-		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
-		err := k.db.KeepLimiterEvents(bounded, k.writer, k.rows(batch))
-		cancel()
+		err := k.db.KeepLimiterEvents(ctx, k.writer, k.rows(batch))
 		if err != nil {
 			return err
 		}

@@ -155,8 +155,6 @@ func (g *Gates) readHistory(ctx context.Context, s bucketnames.Subject, shared b
 		x := g.histories.read(ctx, key, g.now, func(ctx context.Context) (gate.History, error) { return g.db.ReadHistory(ctx, look) })
 		return &x.rows, x.asked, x.err
 	}
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
 	asked = g.now()
 	rows, err := g.db.ReadHistory(ctx, look)
 	return &rows, asked, err

@@ -421,6 +421,8 @@ func TestBackfillWithoutARuleOnTheRecipient(t *testing.T) {
 type silentLook struct{ *sqlitetest.DB }
 
 func (silentLook) ReadHistory(ctx context.Context, _ gate.HistoryQuery) (gate.History, error) {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	<-ctx.Done()
 	return gate.History{}, fault.Unavailable
 }

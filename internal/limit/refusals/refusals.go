@@ -279,8 +279,6 @@ func (r *Batch) Flush(ctx context.Context) {
 	if len(batch) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
 	if err := r.db.RecordRefusals(ctx, batch); err != nil {
 		r.logger.Warn("could not store refusals; retrying", "count", len(batch), "error", err,
 			runbook.DatabaseAway.See())

@@ -1,6 +1,8 @@
 package house
 
 import (
+	"cmp"
+	"go/ast"
 	"path"
 	"regexp"
 	"slices"
@@ -40,5 +42,38 @@ func TestSourcesKeepTheRules(t *testing.T) {
 				t.Errorf("%s calls New of %s; take what %s makes", s.name, maker, kit)
 			}
 		}
+	}
+}
+
+// accessName finds the name of an access to the database, after ctx and the store.
+var accessName = regexp.MustCompile(`\(ctx,\s+(?:db, |&[ps]\.DB, )?"([A-Z]\w*[a-z]\w*)"`)
+
+// Each access to the database has the name of the store's method that it belongs to: logs, traces and the
+// faults of tests go by it.
+func TestAccessesHaveTheNamesOfMethods(t *testing.T) {
+	parts := map[string]string{"ReadSQLiteHistory": "ReadHistory", "VerificationUnshared": "Verification"} // SQLite's
+	methods, named := map[string]bool{}, map[string]string{}
+	for _, s := range product(t) {
+		for _, d := range s.file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv == nil || !strings.HasPrefix(s.pkg, "internal/store/") {
+				continue
+			}
+			methods[f.Name.Name] = true
+			for _, m := range accessName.FindAllStringSubmatch(s.text[f.Pos()-s.file.FileStart:f.End()-s.file.FileStart], -1) {
+				named[m[1]] = f.Name.Name
+				if f.Name.IsExported() && m[1] != cmp.Or(parts[f.Name.Name], f.Name.Name) {
+					t.Errorf("%s: %s has an access named %s", s.name, f.Name.Name, m[1])
+				}
+			}
+		}
+	}
+	for name, in := range named {
+		if !methods[name] {
+			t.Errorf("%s has an access named %s, and there is no such method", in, name)
+		}
+	}
+	if len(named) < 60 {
+		t.Errorf("%d names found", len(named))
 	}
 }

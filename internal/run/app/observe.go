@@ -116,17 +116,16 @@ func (s *statementObserver) Began(ctx context.Context, _ string) context.Context
 }
 
 // Ended implements sqldb.Observer.
-func (s *statementObserver) Ended(ctx context.Context, kind string, name func() string, took time.Duration) {
+func (s *statementObserver) Ended(ctx context.Context, kind, name string, took time.Duration) {
 	s.observe(kind, took)
 	if s.traces != nil {
-		s.traces.EndCall(ctx, func() string { return "database " + name() })
+		s.traces.EndCall(ctx, func() string { return "database " + name })
 	}
 	if took < slowStatementThreshold {
 		return
 	}
-	statement := name()
-	if later, first := s.lines.Add(statement, time.Now()); !first && later == slowTillLog-1 {
-		s.logger.Warn("slow statement", "statement", statement, "took_ms", took.Milliseconds(), "count", slowTillLog,
+	if later, first := s.lines.Add(name, time.Now()); !first && later == slowTillLog-1 {
+		s.logger.Warn("slow statement", "statement", name, "took_ms", took.Milliseconds(), "count", slowTillLog,
 			runbook.DatabaseSlow.See())
 	}
 }

@@ -84,8 +84,6 @@ func (p *databaseProbe) check(ctx context.Context) (none struct{}, err error) {
 	if c := p.commit(); well && c != nil && time.Since(c.At) < commitProvesFor {
 		p.recordWrite(nil, c.Took)
 	} else {
-		ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-		defer cancel()
 		began := time.Now()
 		err := p.ping(ctx)
 		p.mu.Lock()

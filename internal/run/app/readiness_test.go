@@ -161,7 +161,7 @@ func TestSlowDatabaseIsLoggedOnce(t *testing.T) {
 		} {
 			for range step.times {
 				p.recordWrite(nil, step.late)
-				statements.Ended(t.Context(), "begin", func() string { return "begin" }, step.late)
+				statements.Ended(t.Context(), "begin", "begin", step.late)
 				time.Sleep(step.pause)
 			}
 			lines := func(text string) int { return strings.Count(log.String(), text) }

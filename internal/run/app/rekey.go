@@ -101,9 +101,7 @@ func (r *rekeyRun) rekeyPage(ctx context.Context, t store.SealedTable, rows []st
 	}
 	if r.read += len(rows); len(old) > 0 {
 		began := time.Now()
-		bounded, cancel := context.WithTimeout(sqldb.Behind(ctx), store.CallTimeout)
-		defer cancel()
-		n, err := r.db.Reseal(bounded, t, old, func(row store.SealedRow) []byte {
+		n, err := r.db.Reseal(ctx, t, old, func(row store.SealedRow) []byte {
 			// nil if the row cannot be opened, since its encryption key is missing or it is damaged: it stays as
 			// it is, and CountRowsByKey counts it
 			sealed, _ := r.ring.Reseal(sealLabels[t.Name], row.Sealed, []byte(row.Key))

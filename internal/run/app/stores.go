@@ -49,7 +49,7 @@ func (a *App) openDatabase(ctx context.Context) error {
 		return nil
 	}
 	a.clock = &databaseClock{localNow: a.localNow, logger: a.logger, read: func(ctx context.Context) (time.Time, error) {
-		return sqldb.ReadWithResult(ctx, a.db, sqldb.Tx.Clock)
+		return sqldb.ReadWithResult(ctx, a.db, "Clock", sqldb.Tx.Clock)
 	}}
 	a.now = a.clock.Now
 	return a.clock.measure(ctx)

@@ -15,29 +15,29 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// simulatedClock is the time of the week that is played, in ns since 1970. It only goes forward.
+// SimulatedClock is the time of the week that is played, in ns since 1970. It only goes forward.
 // Safe for concurrent use.
-type simulatedClock struct{ now atomic.Int64 }
+type SimulatedClock struct{ now atomic.Int64 }
 
 // NewSimulatedClock returns a clock that shows an instant.
-func NewSimulatedClock(at time.Time) *simulatedClock {
-	c := &simulatedClock{}
+func NewSimulatedClock(at time.Time) *SimulatedClock {
+	c := &SimulatedClock{}
 	c.now.Store(at.UnixNano())
 	return c
 }
 
 // Now returns the time that the clock shows.
-func (c *simulatedClock) Now() time.Time { return time.Unix(0, c.now.Load()).UTC() }
+func (c *SimulatedClock) Now() time.Time { return time.Unix(0, c.now.Load()).UTC() }
 
 // advanceTo moves the clock forward to an instant. If the clock already shows a later one, it does
 // nothing.
-func (c *simulatedClock) advanceTo(at time.Time) { c.now.Add(int64(max(0, at.Sub(c.Now())))) }
+func (c *SimulatedClock) advanceTo(at time.Time) { c.now.Add(int64(max(0, at.Sub(c.Now())))) }
 
 // MailServer plays the mail server and the carrier: they take time, and two domains take no mail. It
 // remembers the last code that each recipient got, as the person would read it. Safe for concurrent
 // use.
 type MailServer struct {
-	clock *simulatedClock
+	clock *SimulatedClock
 
 	mu    sync.Mutex
 	rng   *rand.Rand
@@ -46,7 +46,7 @@ type MailServer struct {
 
 // NewMailServer returns a mail server. Each message moves the clock on by the time that sending it
 // takes.
-func NewMailServer(c *simulatedClock) *MailServer {
+func NewMailServer(c *SimulatedClock) *MailServer {
 	return &MailServer{clock: c, rng: newSeededRand(1), codes: map[string]string{}}
 }
 

@@ -32,7 +32,7 @@ type Dependencies struct {
 	Desk       *support.Desk
 	Receipts   receiptRecorder
 	Flush      func(ctx context.Context) // writes the refusals that wait in memory
-	Clock      *simulatedClock           // stands where the week begins
+	Clock      *SimulatedClock           // stands where the week begins
 	MailServer *MailServer
 }
 

@@ -90,8 +90,6 @@ func (l *Maintenance) Jobs() []Job {
 // deleteAged deletes rows and partitions that are older than the retention: in one run up to
 // RetentionRowsPerRun rows of each table and at most one partition. again: more may be left.
 func (l *Maintenance) deleteAged(ctx context.Context) (again bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
 	gone, err := l.Store.DeleteAged(ctx, l.Policy.Get().Retention, RetentionRowsPerRun)
 	l.expired += gone.Rows
 	if gone.Partition != "" {
@@ -114,8 +112,6 @@ func (l *Maintenance) addExpiryEvents(ctx context.Context) (again bool, err erro
 	if len(apps) == 0 {
 		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
 	to, read, err := l.Store.AddExpiryEvents(ctx, apps, l.told, expiryEventsPerRun,
 		func(v store.Verification) (store.NewEvent, error) {
 			return l.Teller.NewEvent(v, store.VerificationExpired)
@@ -137,8 +133,6 @@ func (l *Maintenance) countPastHours(ctx context.Context) (again bool, err error
 	if keep == 0 {
 		keep = forever
 	}
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
 	n, err := l.Store.CountHours(ctx, set.LongestCodeLife(), keep, hoursPerRun)
 	return n >= hoursPerRun, err
 }
@@ -146,10 +140,8 @@ func (l *Maintenance) countPastHours(ctx context.Context) (again bool, err error
 // makePartitions creates partitions for the coming weeks. If there are fewer than
 // minPartitionWeeksAhead, it logs an alarm, and tries again at every tick.
 func (l *Maintenance) makePartitions(ctx context.Context) (again bool, err error) {
-	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
 	now := l.Now()
-	until, err := l.Store.EnsurePartitions(bounded)
+	until, err := l.Store.EnsurePartitions(ctx)
 	if err == nil && (until.IsZero() || store.PartitionWeeksAhead(until, now) >= minPartitionWeeksAhead) {
 		return false, nil
 	}

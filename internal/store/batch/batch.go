@@ -96,10 +96,12 @@ func New[In, Answer any](maxWriters int, run func([]*Call[In, Answer])) *Batcher
 	return &Batcher[In, Answer]{run: run, maxWriters: maxWriters, maxSize: maxBatchSize, busy: map[int64]bool{}}
 }
 
-// Submit queues a call and waits for its answer. If ctx ends before the call's batch begins, the
+// Submit queues a call and waits for its answer, within store.Bounded. If ctx ends before the call's batch begins, the
 // call is withdrawn and surely wrote nothing. If ctx ends later, the write goes on and the error
 // wraps fault.Uncertain, unless c.WaitsOnceBegun is set.
 func (c *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (none Answer, err error) {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	x := NewCall[In, Answer](in, key)
 	x.ctx = ctx
 	if err = ctx.Err(); err == nil {

@@ -101,8 +101,10 @@ func TestBatcherGathersCalls(t *testing.T) {
 func TestBatcherMakesSmallerBatchesWhenTheyAreSlow(t *testing.T) {
 	gated(t, func(t *testing.T, g *gatedRuns) {
 		g.maxWriters, g.Slow = 1, time.Second
+		patient, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
 		call := func(key int64) {
-			go func() { _, _ = g.Submit(t.Context(), store.Intent{}, key) }()
+			go func() { _, _ = g.Submit(patient, store.Intent{}, key) }()
 		}
 		call(0)
 		<-g.begun
@@ -212,6 +214,22 @@ func TestBatcherWaits(t *testing.T) {
 		storetest.Equal(t, "answers", len(answer), 0)
 		g.end <- struct{}{}
 		storetest.OK(t, <-answer)
+	})
+}
+
+// A call without a deadline ends after store.CallTimeout, whether its batch has begun or not.
+func TestBatcherBoundsCalls(t *testing.T) {
+	gated(t, func(t *testing.T, g *gatedRuns) {
+		began, answers := time.Now(), make(chan error, 2)
+		for range 2 {
+			go func() { _, err := g.Submit(context.Background(), store.Intent{}, 1); answers <- err }()
+		}
+		<-g.begun
+		for range 2 {
+			storetest.Is(t, <-answers, context.DeadlineExceeded)
+		}
+		storetest.Equal(t, "time waited", time.Since(began), store.CallTimeout)
+		g.end <- struct{}{}
 	})
 }
 

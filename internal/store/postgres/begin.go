@@ -86,54 +86,38 @@ func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 func (p *DB) beginBatch(batch []*beginCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
-	p.beginBatchWithin(ctx, batch)
+	runByHalves(ctx, false, batch, p.beginTogether)
 }
 
-// beginBatchWithin makes the round trip of a batch. If one intent or lock made the whole batch
-// fail, it repeats each call alone. A Begin can be repeated even if the first transaction was
-// committed: the second one finds the rows by their IDs. It waits for the recipients' locks if the
+// beginTogether makes the round trip of a batch. A Begin can be repeated even if the first transaction
+// was committed: the second one finds the rows by their IDs. It waits for the recipients' locks if the
 // first one still runs.
-func (p *DB) beginBatchWithin(ctx context.Context, batch []*beginCall) {
+func (p *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall) error {
 	var answers []beginAnswer
-	err := p.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
+	err := p.withRetry(ctx, brief, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
 		answers, notCommitted, err = p.beginOnConn(ctx, conn, batch)
 		return notCommitted, err
 	})
-	if len(batch) > 1 && causedByOneCall(err) {
-		// One call made the batch fail. Repeated alone, only that call fails.
-		for _, x := range batch {
-			p.beginBatchWithin(ctx, []*beginCall{x})
-		}
-		return
+	if err != nil {
+		return err
 	}
 	for i, x := range batch {
-		switch {
-		case err != nil:
-			x.SetAnswer(store.BeginAnswer{}, err)
-		case answers[i].repeated:
+		if answers[i].repeated {
 			x.SetAnswer(p.answerRepeated(ctx, x.In))
-		default:
+		} else {
 			x.SetAnswer(x.Answer, answers[i].err)
 		}
 	}
-}
-
-// causedByOneCall reports whether one call may have made its whole batch fail: by its data
-// (SQLSTATE classes 22, 23 and 54), a lock that was not free, a timeout, or a deadlock (40).
-// https://www.postgresql.org/docs/current/errcodes-appendix.html
-func causedByOneCall(err error) bool {
-	c := sqlState(err)
-	return isRolledBack(err) && (slices.Contains([]string{"22", "23", "40", "54"}, c[:min(2, len(c))]) ||
-		c == lockNotAvailable || c == "57014")
+	return nil
 }
 
 // withRetry runs a transaction. It runs it once more if the connection was lost, the server is
 // read-only, or a deadlock or a conflict rolled it back. If the first run may have been committed,
-// it does so only if repeatable is set. The error wraps fault.Uncertain if rows may have been
+// it does so only if repeatable is set. brief is as in together. The error wraps fault.Uncertain if rows may have been
 // written.
-func (p *DB) withRetry(ctx context.Context, repeatable bool,
+func (p *DB) withRetry(ctx context.Context, brief, repeatable bool,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error)) error {
-	notCommitted, err := p.runOnWriter(ctx, transaction)
+	notCommitted, err := p.runOnWriter(ctx, brief, transaction)
 	if err == nil || ctx.Err() != nil || !notCommitted && !repeatable ||
 		!isConnectionLost(err) && !isServerReadOnly(err) && !strings.HasPrefix(sqlState(err), "40") {
 		return uncertainUnlessNotCommitted(notCommitted, err)
@@ -141,7 +125,7 @@ func (p *DB) withRetry(ctx context.Context, repeatable bool,
 	if isConnectionLost(err) {
 		p.writers.Reset()
 	}
-	again, second := p.runOnWriter(ctx, transaction)
+	again, second := p.runOnWriter(ctx, brief, transaction)
 	if second == nil {
 		return nil
 	}
@@ -180,7 +164,7 @@ func (p *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal)
 	if len(rows) == 0 {
 		return nil
 	}
-	return p.Write(ctx, func(q sqldb.Tx) error {
+	return p.Write(ctx, "RecordRefusals", sqldb.InOrder, func(q sqldb.Tx) error {
 		var list []*store.SendOrRefusal
 		for i := range rows {
 			rows[i].SetRefusedAt(q.Now)

@@ -50,8 +50,8 @@ var (
 const maxClockTries = 3
 
 // runOnWriter runs a transaction on a connection of the pool writers. notCommitted means, with an
-// error, that nothing was committed.
-func (p *DB) runOnWriter(ctx context.Context,
+// error, that nothing was committed. brief is as in together.
+func (p *DB) runOnWriter(ctx context.Context, brief bool,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error)) (notCommitted bool, err error) {
 	// Until runAndCommit, which recovers itself, nothing is committed. The error is one of the store's, so
 	// that withRetry does not repeat the transaction.
@@ -62,7 +62,11 @@ func (p *DB) runOnWriter(ctx context.Context,
 		return true, err
 	}
 	defer conn.Release() // closes the connection if its transaction is still open
-	notCommitted, err = transaction(conn)
+	notCommitted = true
+	err = briefly(brief, func(_ context.Context, conn *pgxpool.Conn) (err error) {
+		notCommitted, err = transaction(conn)
+		return err
+	})(ctx, conn)
 	if err != nil {
 		p.forgetSuccess()
 	}
@@ -97,9 +101,6 @@ func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*begin
 		}
 		p.seen.Store(v.now.UnixMicro())
 		if b.contains(v.now) {
-			if p.between != nil {
-				p.between()
-			}
 			answers = v.decide(batch)
 			began := time.Now()
 			notCommitted, err = p.writeAndCommit(ctx, conn, answers)
@@ -283,10 +284,7 @@ func (p *DB) queueWrites(queued *pgx.Batch, answers []beginAnswer) int {
 func updateJoinedParameters(joined []*store.Verification) []any {
 	p := columns.NewArrayParameters(joined, 2)
 	p.Add(columns.Text, func(buf []byte, v *store.Verification) []byte { return append(buf, v.ID...) })
-	p.Add(columns.Integer, func(buf []byte, v *store.Verification) []byte {
-		return columns.AppendInteger(buf,
-			v.Sends)
-	})
+	p.Add(columns.Integer, func(buf []byte, v *store.Verification) []byte { return columns.AppendInteger(buf, v.Sends) })
 	return p.Args()
 }
 
@@ -298,13 +296,9 @@ func outboxParameters(admitted []*beginAnswer) []any {
 	p.Add(columns.Instant, func(buf []byte, a *beginAnswer) []byte { return columns.AppendInstant(buf, a.Send.DueAt) })
 	p.Add(columns.Text, func(buf []byte, a *beginAnswer) []byte { return append(buf, a.Send.Channel...) })
 	p.Add(columns.Boolean, func(buf []byte, a *beginAnswer) []byte {
-		return columns.AppendBoolean(buf,
-			a.Verification.Class.IsStranger())
+		return columns.AppendBoolean(buf, a.Verification.Class.IsStranger())
 	})
-	p.Add(columns.Instant, func(buf []byte, a *beginAnswer) []byte {
-		return columns.AppendInstant(buf,
-			a.Verification.ExpiresAt)
-	})
+	p.Add(columns.Instant, func(buf []byte, a *beginAnswer) []byte { return columns.AppendInstant(buf, a.Verification.ExpiresAt) })
 	p.Add(columns.Bytes, func(buf []byte, a *beginAnswer) []byte {
 		if a.Code == nil {
 			return nil // NULL

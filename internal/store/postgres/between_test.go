@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,15 +39,38 @@ func betweenOn(t *testing.T, address string) (f *storetest.Fixture, db, other *D
 // transaction may, which is repeated then.
 const unhurried = "&lock_timeout=1min&idle_in_transaction_session_timeout=1min"
 
-// once has the next Begin of a database followed by a call, between its trips.
-func once(db *DB, then func()) {
-	var done atomic.Bool
-	db.between = func() {
-		if !done.Swap(true) {
-			then()
-		}
-	}
+// trips is a tracer that calls a function once, between the two trips of a Begin or a Check, and counts the
+// statements that write outcomes.
+type trips struct {
+	then     atomic.Pointer[func()]
+	outcomes atomic.Int64
 }
+
+func tripsOf(db *DB) *trips { return db.writers.Config().ConnConfig.Tracer.(*trips) }
+
+func (n *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	trip := data.Batch.QueuedQueries
+	if strings.HasPrefix(trip[0].SQL, "BEGIN") || trip[len(trip)-1].SQL != "COMMIT" {
+		return ctx // not the second of two trips
+	}
+	if then := n.then.Swap(nil); then != nil {
+		(*then)()
+	}
+	return ctx
+}
+
+func (*trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (*trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+func (*trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)     {}
+func (n *trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if strings.Contains(data.SQL, deleteHeldOutboxSQL) {
+		n.outcomes.Add(1)
+	}
+	return ctx
+}
+
+// once has the next Begin or Check of a database followed by a call, between its trips.
+func once(db *DB, then func()) { tripsOf(db).then.Store(&then) }
 
 // Whatever an administrator or a person does between the two trips of a Begin, the answer is the
 // row, and no code is sent that ended before it: a check, an approval, a cancel, a reset,
@@ -66,7 +90,6 @@ func TestPostgresBetweenTheTrips(t *testing.T) {
 			}
 		})
 		begun := f.MustBegin(t, in)
-		db.between = nil
 		storetest.OK(t, <-done)
 		storetest.Equal(t, "admitted", begun.Admitted, true)
 		storetest.Equal(t, fmt.Sprint("joined beside ", what), begun.Verification.ID, first.Verification.ID)
@@ -247,7 +270,7 @@ SELECT f.id FROM outbox f WHERE f.due_at <= $1 AND f.due_at > $2 AND f.channel =
 func TestPostgresIndexEntriesOfASend(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.Reference, in.Verification.Holder = "", "s:1" }))
-	indexes := storetest.Must(sqldb.ReadAll(t.Context(), db.Store(), func(x *[3]string) []any { return []any{&x[0], &x[1], &x[2]} }, `
+	indexes := storetest.Must(sqldb.ReadAll(t.Context(), db.Store(), "TestPostgresIndexEntriesOfASend", func(x *[3]string) []any { return []any{&x[0], &x[1], &x[2]} }, `
 SELECT i.indexrelid::regclass::text, i.indrelid::regclass::text, coalesce(pg_get_expr(i.indpred, i.indrelid), 'true')
 FROM pg_index i
 WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'outbox'::regclass)`, nil))(t)

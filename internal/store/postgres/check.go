@@ -89,40 +89,29 @@ func (p *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer
 func (p *DB) checkBatch(batch []*checkCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
-	p.checkBatchWithin(ctx, batch)
+	runByHalves(ctx, false, batch, p.checkTogether)
 }
 
-// checkBatchWithin makes the trips of a batch, and then the trips of the checks that decideChecks
-// left. If one call made the whole batch fail, it repeats each call alone.
-func (p *DB) checkBatchWithin(ctx context.Context, batch []*checkCall) {
+// checkTogether makes the trips of a batch, and then the trips of the checks that decideChecks left.
+func (p *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall) error {
 	var left []*checkCall
 	decided := batch
-	err := p.withRetry(ctx, false, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
+	err := p.withRetry(ctx, brief, false, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
 		if decided, left, err = p.decideChecks(ctx, conn, batch); err != nil {
 			return true, err
 		}
-		if p.between != nil {
-			p.between()
-		}
 		return p.writeChecks(ctx, conn, decided)
 	})
-	switch {
-	case err == nil:
-		for _, x := range decided {
-			x.SetAnswer(x.Answer, x.Err)
-		}
-		if len(left) > 0 {
-			p.checkBatchWithin(ctx, left)
-		}
-	case len(batch) > 1 && causedByOneCall(err):
-		for _, x := range batch {
-			p.checkBatchWithin(ctx, []*checkCall{x})
-		}
-	default:
-		for _, x := range batch {
-			x.SetAnswer(store.CheckAnswer{}, err)
-		}
+	if err != nil {
+		return err
 	}
+	for _, x := range decided {
+		x.SetAnswer(x.Answer, x.Err)
+	}
+	if len(left) > 0 {
+		runByHalves(ctx, brief, left, p.checkTogether)
+	}
+	return nil
 }
 
 // decideChecks opens a transaction, locks and reads what a batch checks, and decides: it sets

@@ -88,7 +88,6 @@ func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
 			}
 		})
 		got := storetest.Must(db.Check(t.Context(), storetest.Right(v.ID)))(t)
-		db.between = nil
 		storetest.OK(t, <-done)
 		row := f.Code(t, v.ID)
 		storetest.Equal(t, "approved, canceled", []any{got.Approved, row.ApprovedAt, row.CanceledAt, row.Attempts},

@@ -105,13 +105,13 @@ func (p *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
 	slices.SortFunc(batch, func(x, y *idempotencyCall) int { return slices.Compare(x.In.Key[:], y.In.Key[:]) })
-	p.changeClaimsWithin(ctx, batch)
+	runByHalves(ctx, false, batch, p.changeClaimsTogether)
 }
 
-// changeClaimsWithin makes the round trip of a batch. If one call made it fail, or if the claims'
-// leases or lives differ, it makes one for each call. A claim can be repeated, also after a commit
+// changeClaimsTogether makes the round trip of a batch, or one for each call if the claims'
+// leases or lives differ. A claim can be repeated, also after a commit
 // of which no answer came: its row then has the ID of its send.
-func (p *DB) changeClaimsWithin(ctx context.Context, batch []*idempotencyCall) {
+func (p *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idempotencyCall) error {
 	var answers map[[32]byte]store.IdempotencyClaimAnswer
 	var claims, ended, forgotten []*idempotencyCall
 	alike := true
@@ -126,24 +126,25 @@ func (p *DB) changeClaimsWithin(ctx context.Context, batch []*idempotencyCall) {
 			ended = append(ended, x)
 		}
 	}
-	var err error
-	if alike {
-		again := false
-		err = p.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
-			answers, notCommitted, err = p.changeClaimsOnConn(ctx, conn, claims, ended, forgotten, again)
-			again = true
-			return notCommitted, err
-		})
-	}
-	if len(batch) > 1 && (!alike || causedByOneCall(err)) {
-		for _, x := range batch {
-			p.changeClaimsWithin(ctx, []*idempotencyCall{x})
+	if !alike {
+		for x := range slices.Chunk(batch, 1) {
+			runByHalves(ctx, brief, x, p.changeClaimsTogether)
 		}
-		return
+		return nil
+	}
+	again := false
+	err := p.withRetry(ctx, brief, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
+		answers, notCommitted, err = p.changeClaimsOnConn(ctx, conn, claims, ended, forgotten, again)
+		again = true
+		return notCommitted, err
+	})
+	if err != nil {
+		return err
 	}
 	for _, x := range batch {
-		x.SetAnswer(answers[x.In.Key], err)
+		x.SetAnswer(answers[x.In.Key], nil)
 	}
+	return nil
 }
 
 // changeClaimsOnConn sends the changes of a batch in one trip, and in a second one reads the keys

@@ -67,12 +67,12 @@ func TestLeavingClosesNoConnection(t *testing.T) {
 	address := lentDatabase(t) + "&lock_timeout=1min&statement_timeout=1min"
 	db, other, holder := openTest(t, address, serverClockSQL), openTest(t, address, serverClockSQL), connect(t, address)
 	before := db.pool.Stat().NewConnsCount()
-	for name, call := range map[string]func(context.Context, func(sqldb.Tx) error) error{"Read": db.Read, "Write": db.Write} {
+	for name, call := range map[string]func(context.Context, string, func(sqldb.Tx) error) error{"Read": db.Read, "Write": db.DB.Write} {
 		exec(t, holder, `SELECT pg_advisory_lock(7)`)
 		ctx, leave := context.WithCancel(t.Context())
 		first, second := make(chan error, 1), make(chan error, 1)
 		go func() {
-			second <- call(ctx, func(q sqldb.Tx) error {
+			second <- call(ctx, name, func(q sqldb.Tx) error {
 				_, err := q.Run(`SELECT pg_advisory_xact_lock(7)`, nil, nil)
 				first <- err
 				_, next := q.Run(`SELECT 1`, nil, nil)

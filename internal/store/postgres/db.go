@@ -75,13 +75,13 @@ func drainRows(rows pgx.Rows, each func(sqldb.Scan) error) (int64, error) {
 }
 
 // Read implements sqldb.Engine.
-func (p *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
+func (p *DB) Read(ctx context.Context, _ string, f func(sqldb.Tx) error) error {
 	return p.readOnPool(ctx,
 		func(own context.Context, c *pgxpool.Conn) error { return f(sqldb.Tx{Conn: pgConn{own, ctx, c, p.now}}) })
 }
 
 // Write implements sqldb.Engine. BEGIN and the query of the clock are one round trip.
-func (p *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
+func (p *DB) Write(ctx context.Context, _ string, _ sqldb.Turn, f func(sqldb.Tx) error) error {
 	return p.changeOnPool(ctx, func(own context.Context, c *pgxpool.Conn) error {
 		now, err := p.beginTransaction(own, c)
 		if err != nil {
@@ -110,7 +110,7 @@ func (p *DB) beginTransaction(ctx context.Context, c *pgxpool.Conn) (now time.Ti
 }
 
 // Run implements sqldb.Engine, in one round trip.
-func (p *DB) Run(ctx context.Context, steps ...*sqldb.Statement) error {
+func (p *DB) Run(ctx context.Context, _ string, _ sqldb.Turn, steps ...*sqldb.Statement) error {
 	return p.changeOnPool(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		var b pgx.Batch
 		b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
@@ -154,5 +154,5 @@ func errorUnlessCommitted(err error, tag pgconn.CommandTag) error {
 
 // Clock returns the time on the database's clock.
 func (p *DB) Clock(ctx context.Context) (time.Time, error) {
-	return sqldb.ReadWithResult(ctx, &p.DB, sqldb.Tx.Clock)
+	return sqldb.ReadWithResult(ctx, &p.DB, "Clock", sqldb.Tx.Clock)
 }

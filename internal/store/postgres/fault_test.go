@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,16 +139,16 @@ func TestPostgresOnePoisonedIntent(t *testing.T) {
 		batch = append(batch, called(t, in))
 	}
 	db.beginBatch(batch)
-	oneFailed(t, batch, 3)
+	onlyFailed(t, batch, 3)
 	storetest.Equal(t, "rows", f.Count(t), 6)
 }
 
-// oneFailed wants that one call of a batch failed, and certainly wrote nothing, and that the others
+// onlyFailed wants that these calls of a batch failed, and certainly wrote nothing, and that the others
 // did what was asked.
-func oneFailed[In, Answer any](t *testing.T, batch []*batch.Call[In, Answer], one int) {
+func onlyFailed[In, Answer any](t *testing.T, batch []*batch.Call[In, Answer], these ...int) {
 	t.Helper()
 	for n, x := range batch {
-		if n == one {
+		if slices.Contains(these, n) {
 			storetest.Certain(t, x.Err)
 			continue
 		}

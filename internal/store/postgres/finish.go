@@ -155,8 +155,8 @@ func (p *DB) postponeBatch(batch []*postponeCall) {
 }
 
 // changeBatch runs a statement on a batch of calls, which it sorts by ID. The answer to each call
-// is whether its row was changed. If one row made the batch fail, it repeats each call alone. Every
-// call gets an answer or an error.
+// is whether its row was changed. Every call gets an answer or an error within store.CallTimeout, and then
+// the caller repeats it.
 func changeBatch[In rowChange](p *DB, statement string, calls []*batch.Call[In, bool],
 	parameters func([]*batch.Call[In, bool]) []any) {
 	ctx, cancel := context.WithTimeout(calls[0].RoundTripContext(), store.CallTimeout)
@@ -165,30 +165,47 @@ func changeBatch[In rowChange](p *DB, statement string, calls []*batch.Call[In, 
 		a, b := x.In.GetAttemptID().ID, y.In.GetAttemptID().ID
 		return bytes.Compare(a[:], b[:])
 	})
-	changed, err := p.execReturningIDs(ctx, statement, parameters(calls))
-	if len(calls) > 1 && causedByOneCall(err) {
-		// One call made the batch fail, by its data or a lock. Repeated alone, only that call
-		// fails.
-		for _, x := range calls {
-			changeBatch(p, statement, []*batch.Call[In, bool]{x}, parameters)
+	run := func(ctx context.Context, brief bool, calls []*batch.Call[In, bool]) error {
+		changed, err := p.execReturningIDs(ctx, brief, statement, parameters(calls))
+		if len(calls) == 1 {
+			p.stuck.note(calls[0].In.GetAttemptID().ID, err)
 		}
-		return
+		if err != nil {
+			return err
+		}
+		for _, x := range calls {
+			x.SetAnswer(changed[x.In.GetAttemptID().ID], nil)
+		}
+		return nil
 	}
+	var all, apart []*batch.Call[In, bool]
 	for _, x := range calls {
-		x.SetAnswer(changed[x.In.GetAttemptID().ID], err)
+		if p.stuck.has(x.In.GetAttemptID().ID) {
+			apart = append(apart, x)
+		} else {
+			all = append(all, x)
+		}
+	}
+	if len(all) > 0 {
+		runByHalves(ctx, false, all, run)
+	}
+	for x := range slices.Chunk(apart, 1) {
+		runByHalves(ctx, true, x, run)
 	}
 }
 
-// execReturningIDs runs a prepared statement and returns the IDs of the rows that it changed.
-func (p *DB) execReturningIDs(ctx context.Context, statement string, parameters []any) (changed map[uuid.UUID]bool, err error) {
+// execReturningIDs runs a prepared statement and returns the IDs of the rows that it changed. brief is as
+// in together.
+func (p *DB) execReturningIDs(ctx context.Context, brief bool, statement string,
+	parameters []any) (changed map[uuid.UUID]bool, err error) {
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUncertain(panics.Err) })
 	changed = map[uuid.UUID]bool{}
-	err = withConn(ctx, p.finishers, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = withConn(ctx, p.finishers, briefly(brief, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows, _ := conn.Query(ctx, p.text[statement], parameters...)
 		var id pgtype.UUID
 		_, err := pgx.ForEachRow(rows, []any{&id}, func() error { changed[id.Bytes] = true; return nil })
 		return err
-	})
+	}))
 	return changed, wrapWriteError(err)
 }
 
@@ -201,8 +218,7 @@ func attemptIDParameters[In rowChange](calls []*batch.Call[In, bool], most int) 
 		return append(buf, id[:]...)
 	})
 	p.Add(columns.Integer, func(buf []byte, x *batch.Call[In, bool]) []byte {
-		return columns.AppendInteger(buf,
-			x.In.GetAttemptID().Attempt)
+		return columns.AppendInteger(buf, x.In.GetAttemptID().Attempt)
 	})
 	return p
 }
@@ -215,10 +231,7 @@ func finishSentParameters(batch []*finishCall) []any {
 	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Reason...) })
 	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Provider...) })
 	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.ProviderCode...) })
-	p.Add(columns.Bigint, func(buf []byte, x *finishCall) []byte {
-		return columns.AppendBigint(buf,
-			x.In.Took.Microseconds())
-	})
+	p.Add(columns.Bigint, func(buf []byte, x *finishCall) []byte { return columns.AppendBigint(buf, x.In.Took.Microseconds()) })
 	return p.Args(uuidParameter(batch[0].In.ID), uuidParameter(batch[len(batch)-1].In.ID))
 }
 
@@ -232,8 +245,7 @@ func finishParameters(batch []*finishCall) []any {
 	})
 	p.Add(columns.Bytes, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Suppress.Address[:]...) })
 	p.Add(columns.Bigint, func(buf []byte, x *finishCall) []byte {
-		return columns.AppendBigint(buf,
-			x.In.Suppress.For.Microseconds())
+		return columns.AppendBigint(buf, x.In.Suppress.For.Microseconds())
 	})
 	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Suppress.Cause...) })
 	p.Add(columns.UUID, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Event.ID[:]...) })
@@ -250,10 +262,7 @@ func postponeParameters(batch []*postponeCall) []any {
 	p.Add(columns.Text, func(buf []byte, x *postponeCall) []byte { return append(buf, x.In.Reason...) })
 	p.Add(columns.Text, func(buf []byte, x *postponeCall) []byte { return append(buf, x.In.Provider...) })
 	p.Add(columns.Text, func(buf []byte, x *postponeCall) []byte { return append(buf, x.In.ProviderCode...) })
-	p.Add(columns.Bigint, func(buf []byte, x *postponeCall) []byte {
-		return columns.AppendBigint(buf,
-			x.In.After.Microseconds())
-	})
+	p.Add(columns.Bigint, func(buf []byte, x *postponeCall) []byte { return columns.AppendBigint(buf, x.In.After.Microseconds()) })
 	return p.Args(uuidParameter(batch[0].In.ID), uuidParameter(batch[len(batch)-1].In.ID))
 }
 
@@ -283,9 +292,6 @@ func endEventParameters(batch []*eventEndCall) []any {
 	p := attemptIDParameters(batch, 5)
 	p.Add(columns.Text, func(buf []byte, x *eventEndCall) []byte { return append(buf, x.In.State...) })
 	p.Add(columns.Text, func(buf []byte, x *eventEndCall) []byte { return append(buf, x.In.Answer...) })
-	p.Add(columns.Bigint, func(buf []byte, x *eventEndCall) []byte {
-		return columns.AppendBigint(buf,
-			x.In.After.Microseconds())
-	})
+	p.Add(columns.Bigint, func(buf []byte, x *eventEndCall) []byte { return columns.AppendBigint(buf, x.In.After.Microseconds()) })
 	return p.Args()
 }

@@ -2,9 +2,12 @@ package postgres
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/kit/servertest"
@@ -14,23 +17,97 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// One send whose row is locked for too long fails alone, and certainly: those that share its round
-// trip are closed.
-func TestPostgresOneStuckOutcome(t *testing.T) {
-	f, _ := faultFixture(t, shortWait)
-	db := f.Engine.(*DB)
-	var endings []*finishCall
-	for n := range 5 {
-		o := store.Outcome{AttemptID: store.AttemptID{ID: f.Admit(t, f.Intent(n)).Send.ID, Attempt: 1}, Status: store.Sent}
-		endings = append(endings, batch.NewCall[store.Outcome, bool](o, 0))
+// Five of 256 sends whose rows are locked for too long fail alone, and certainly, after few trips: those
+// that share theirs are closed. When the five come back, they make no other fail with them.
+func TestPostgresStuckOutcomes(t *testing.T) {
+	f, db := fixtureOn(t, lentDatabase(t)+"&lock_timeout="+shortWait)
+	trips := &tripsOf(db).outcomes
+	var begun []*beginCall
+	for n := range 257 {
+		begun = append(begun, called(t, f.Intent(n)))
 	}
+	db.beginBatch(begun)
+	ending := func(n int) *finishCall {
+		o := store.Outcome{AttemptID: store.AttemptID{ID: begun[n].In.Send.ID, Attempt: 1}, Status: store.Sent}
+		return batch.NewCall[store.Outcome, bool](o, 0)
+	}
+	var endings, again []*finishCall
+	for n := range 256 {
+		endings = append(endings, ending(n))
+	}
+	stuck := []int{3, 60, 61, 150, 255}
 	tx := storetest.Must(db.pool.Begin(t.Context()))(t)
 	defer func() { _ = tx.Rollback(context.Background()) }()
-	storetest.Must(tx.Exec(t.Context(), `SELECT FROM sends WHERE id = $1 FOR UPDATE`, endings[2].In.ID))(t)
-	db.finishBatch(endings)
-	oneFailed(t, endings, 2)
+	for _, n := range stuck {
+		storetest.Must(tx.Exec(t.Context(), `SELECT FROM sends WHERE id = $1 FOR UPDATE`, begun[n].In.Send.ID))(t)
+		again = append(again, ending(n))
+	}
+	db.finishBatch(slices.Clone(endings))
+	onlyFailed(t, endings, stuck...)
+	if n := trips.Swap(0); n > 80 {
+		t.Errorf("%d trips", n)
+	}
+	again = append(again, ending(256))
+	db.finishBatch(slices.Clone(again))
+	onlyFailed(t, again, 0, 1, 2, 3, 4)
+	storetest.Equal(t, "trips", trips.Swap(0), 6)
 	storetest.OK(t, tx.Rollback(t.Context()))
-	f.MustFinish(t, endings[2].In, true)
+	for _, n := range stuck {
+		f.MustFinish(t, endings[n].In, true)
+	}
+	storetest.Equal(t, "rows that are known as stuck", len(db.stuck.ids), 0)
+	usual := one[string](t, db.finishers, `SELECT current_setting('lock_timeout')`)
+	storetest.Equal(t, "wait for a lock, afterwards", usual, shortWait)
+}
+
+// An identity that another transaction gives to an account meanwhile is taken.
+func TestPostgresIdentityIsTakenMeanwhile(t *testing.T) {
+	f, db := fixtureOn(t, lentDatabase(t)+unhurried)
+	for _, name := range []string{"ana", "bo"} {
+		storetest.OK(t, f.AddAccount(t.Context(), store.Account{Name: name, Role: "reader", Password: "hash"}, f.Act()))
+	}
+	identity := "ana@example.com"
+	tx := storetest.Must(db.pool.Begin(t.Context()))(t)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	storetest.Must(tx.Exec(t.Context(), `UPDATE accounts SET identity = $1 WHERE name = 'ana'`, identity))(t)
+	changed := make(chan error, 1)
+	go func() {
+		changed <- f.ChangeAccount(t.Context(), "bo", store.AccountChange{Identity: &identity}, f.Act())
+	}()
+	servertest.Await(t, "the change to wait", func() bool { return waits(t, db) })
+	storetest.OK(t, tx.Commit(t.Context()))
+	storetest.Is(t, <-changed, store.ErrIdentityTaken)
+}
+
+// When the deadline passes, no further half runs, and each call has its answer or the error.
+func TestHalvesHaveOneDeadline(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var calls []*batch.Call[int, bool]
+	for n := range 256 {
+		calls = append(calls, batch.NewCall[int, bool](n, 0))
+	}
+	runs := 0
+	runByHalves(ctx, false, calls, func(ctx context.Context, brief bool, some []*batch.Call[int, bool]) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if runs++; runs == 12 { // halves down to the first call, which is stuck, and then three that are not
+			cancel()
+		}
+		storetest.Equal(t, "brief", brief, runs > 1)
+		if some[0].In == 0 {
+			return &pgconn.PgError{SeverityUnlocalized: "ERROR", Code: lockNotAvailable}
+		}
+		for _, x := range some {
+			x.SetAnswer(true, nil)
+		}
+		return nil
+	})
+	storetest.Equal(t, "runs", runs, 12)
+	for n, x := range calls {
+		storetest.Equal(t, fmt.Sprint("call ", n, " is answered"), x.Answer, n > 0 && n < 8)
+		storetest.Equal(t, fmt.Sprint("call ", n, " fails"), x.Err != nil, n == 0 || n >= 8)
+	}
 }
 
 // hold takes a recipient's lock as another replica's transaction would.
@@ -134,7 +211,7 @@ func TestPostgresOneStuckRecipient(t *testing.T) {
 		batch = append(batch, called(t, f.Intent(2+n)))
 	}
 	db.beginBatch(batch)
-	oneFailed(t, batch, 0)
+	onlyFailed(t, batch, 0)
 	storetest.Equal(t, "rows", f.Count(t), 6)
 }
 

@@ -312,7 +312,7 @@ func newDatabase(t testing.TB) string {
 
 func openTest(t testing.TB, url, now string, role ...string) *DB {
 	t.Helper()
-	db := storetest.Must(openWithClock(t.Context(), url, now, strings.Join(role, "")))(t)
+	db := storetest.Must(openWithClock(t.Context(), url, now, strings.Join(role, ""), &trips{}))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }

@@ -102,7 +102,7 @@ func (p *DB) Verification(ctx context.Context, id string) (store.Verification, s
 }
 
 // ReadShared implements sqldb.Engine. It shares round trips as ReadHistory does.
-func (p *DB) ReadShared(ctx context.Context, s *sqldb.Statement) error {
+func (p *DB) ReadShared(ctx context.Context, _ string, s *sqldb.Statement) error {
 	_, err := submitRead(ctx, p, p.sharedStatements, s)
 	return err
 }
@@ -126,36 +126,33 @@ func (p *DB) answerVerifications(finds []*verificationCall) {
 func (p *DB) answerSharedReads(steps []*sharedReadCall) { answerReads(p, steps, p.runSharedReads) }
 
 // answerReads answers a batch by one trip, which returns an answer for each call. It repeats the trip
-// once after a lost connection, and each call alone if one call made the whole batch fail.
+// once after a lost connection.
 func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
-	trip func(context.Context, []*batch.Call[In, Answer]) ([]Answer, error)) {
+	trip func(ctx context.Context, brief bool, calls []*batch.Call[In, Answer]) ([]Answer, error)) {
 	ctx, cancel := context.WithTimeout(calls[0].RoundTripContext(), store.CallTimeout)
 	defer cancel()
-	answers, err := trip(ctx, calls)
-	if err != nil && ctx.Err() == nil && isConnectionLost(err) {
-		p.readers.Reset()
-		answers, err = trip(ctx, calls)
-	}
-	if len(calls) > 1 && causedByOneCall(err) {
-		for _, x := range calls {
-			answerReads(p, []*batch.Call[In, Answer]{x}, trip)
+	runByHalves(ctx, false, calls, func(ctx context.Context, brief bool, calls []*batch.Call[In, Answer]) error {
+		answers, err := trip(ctx, brief, calls)
+		if err != nil && ctx.Err() == nil && isConnectionLost(err) {
+			p.readers.Reset()
+			answers, err = trip(ctx, brief, calls)
 		}
-		return
-	}
-	if err != nil {
-		answers = make([]Answer, len(calls))
-	}
-	for i, x := range calls {
-		x.SetAnswer(answers[i], store.WrapUnavailable(withCause(err)))
-	}
+		if err != nil {
+			return store.WrapUnavailable(withCause(err))
+		}
+		for i, x := range calls {
+			x.SetAnswer(answers[i], nil)
+		}
+		return nil
+	})
 }
 
 // readVerifications reads the verifications of a batch of calls.
-func (p *DB) readVerifications(ctx context.Context, finds []*verificationCall) (all []storedVerification, err error) {
+func (p *DB) readVerifications(ctx context.Context, brief bool, finds []*verificationCall) (all []storedVerification, err error) {
 	ids := columns.NewArrayParameters(finds, 1)
 	ids.Add(columns.Text, func(buf []byte, x *verificationCall) []byte { return append(buf, x.In...) })
 	byID := map[string]storedVerification{}
-	err = withConn(ctx, p.readers, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = withConn(ctx, p.readers, briefly(brief, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows, _ := conn.Query(ctx, p.text[stmtReadVerifications], ids.Args()...) // the rows have the error
 		var f storedVerification
 		_, err := pgx.ForEachRow(rows, append([]any{columns.ScannerFor(&f.now)}, sqldb.WorkFields(&f.Work)...), func() error {
@@ -164,7 +161,7 @@ func (p *DB) readVerifications(ctx context.Context, finds []*verificationCall) (
 			return nil
 		})
 		return err
-	})
+	}))
 	for _, x := range finds {
 		all = append(all, byID[x.In])
 	}
@@ -172,13 +169,13 @@ func (p *DB) readVerifications(ctx context.Context, finds []*verificationCall) (
 }
 
 // runSharedReads runs the statements of a batch.
-func (p *DB) runSharedReads(ctx context.Context, steps []*sharedReadCall) ([]struct{}, error) {
+func (p *DB) runSharedReads(ctx context.Context, brief bool, steps []*sharedReadCall) ([]struct{}, error) {
 	var trip pgx.Batch
 	for _, x := range steps {
 		trip.Queue(replaceNow(x.In.SQL, p.now, x.In.Args), toNamedArgs(x.In.Args))
 	}
 	return make([]struct{}, len(steps)),
-		withConn(ctx, p.readers, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
+		withConn(ctx, p.readers, briefly(brief, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 			results := conn.SendBatch(ctx, &trip)
 			defer func() { err = errors.Join(err, results.Close()) }()
 			for _, x := range steps {
@@ -190,21 +187,21 @@ func (p *DB) runSharedReads(ctx context.Context, steps []*sharedReadCall) ([]str
 				}
 			}
 			return nil
-		})
+		}))
 }
 
 // readHistories reads the histories of a batch of calls. If the database's clock is not within the
 // bounds that it assumed, it reads again, maxClockTries times in all.
-func (p *DB) readHistories(ctx context.Context, looks []*historyCall) (seen []gate.History, err error) {
+func (p *DB) readHistories(ctx context.Context, brief bool, looks []*historyCall) (seen []gate.History, err error) {
 	reach := slices.MaxFunc(looks, func(x, y *historyCall) int { return int(x.In.CountedWithin - y.In.CountedWithin) }).In.CountedWithin
 	for range maxClockTries {
 		b := idBoundsAround(time.UnixMicro(p.seen.Load()), reach)
 		var now time.Time
-		err = withConn(ctx, p.readers, func(ctx context.Context, conn *pgxpool.Conn) error {
+		err = withConn(ctx, p.readers, briefly(brief, func(ctx context.Context, conn *pgxpool.Conn) error {
 			rows, _ := conn.Query(ctx, p.text[stmtReadHistory], historyParameters(looks, b)...) // the rows have the error
 			seen, now, err = readHistoryRows(rows, len(looks))
 			return err
-		})
+		}))
 		if err != nil {
 			break
 		}
@@ -227,12 +224,10 @@ func historyParameters(looks []*historyCall, b idBounds) []any {
 		return append(buf, strings.Join(x.In.Purposes, store.PurposeSeparator)...)
 	})
 	p.Add(columns.Bigint, func(buf []byte, x *historyCall) []byte {
-		return columns.AppendBigint(buf,
-			x.In.CountedWithin.Microseconds())
+		return columns.AppendBigint(buf, x.In.CountedWithin.Microseconds())
 	})
 	p.Add(columns.Bigint, func(buf []byte, x *historyCall) []byte {
-		return columns.AppendBigint(buf,
-			x.In.RejectedWithin.Microseconds())
+		return columns.AppendBigint(buf, x.In.RejectedWithin.Microseconds())
 	})
 	return p.Args(uuidParameter(b.first), uuidParameter(b.last))
 }

@@ -65,29 +65,26 @@ ORDER BY s.expires_at, s.id`
 
 // TakeOver implements sqldb.PerDatabase.
 func (p *DB) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
-	now, err := p.Clock(ctx)
-	if err != nil {
-		return nil, err
-	}
-	work, err := p.takeOver(ctx, stmtTakeOver, q, lease, limit, now, p.searches.searchStart(q, now))
-	if err == nil {
-		p.searches.recordSearch(q, now, len(work) < limit)
-	}
-	return work, err
+	return p.takeOver(ctx, stmtTakeOver, q, lease, limit)
 }
 
 // TakeOverWithExpiredCode implements sqldb.PerDatabase. It always searches from the oldest row on.
 func (p *DB) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+	return p.takeOver(ctx, stmtTakeOverWithExpiredCode, q, lease, limit)
+}
+
+// takeOver runs one of the statements of takeOverSQL.
+func (p *DB) takeOver(ctx context.Context, statement string, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	now, err := p.Clock(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return p.takeOver(ctx, stmtTakeOverWithExpiredCode, q, lease, limit, now, time.Time{})
-}
-
-// takeOver runs one of the statements of takeOverSQL for rows that are due after since.
-func (p *DB) takeOver(ctx context.Context, statement string, q store.Queue, lease time.Duration, limit int, now,
-	since time.Time) ([]store.Work, error) {
+	var since time.Time
+	if statement == stmtTakeOver {
+		since = p.searches.searchStart(q, now)
+	}
 	type due struct {
 		at time.Time
 		store.Work
@@ -95,6 +92,9 @@ func (p *DB) takeOver(ctx context.Context, statement string, q store.Queue, leas
 	rows, err := changeRows(ctx, p.finishers, func(d *due) []any {
 		return append([]any{columns.ScannerFor(&d.at)}, sqldb.WorkAndCodeFields(&d.Work)...)
 	}, p.text[statement], limit, lease.Microseconds(), string(q.Channel), now, since, q.Strangers)
+	if err == nil && statement == stmtTakeOver {
+		p.searches.recordSearch(q, now, len(rows) < limit)
+	}
 	return columns.MapSlice(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), err
 }
 

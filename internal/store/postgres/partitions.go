@@ -13,6 +13,8 @@ import (
 
 // EnsurePartitions implements sqldb.PerDatabase.
 func (p *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error) {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	err = retryWhileLocked(ctx, func() error { // another replica may take longer than the statement waits
 		return p.changeOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 			return conn.QueryRow(ctx, `SELECT sendcode_make_partitions()`).Scan(columns.ScannerFor(&until))

@@ -49,7 +49,7 @@ type DB struct {
 	lastReadKey      atomic.Int64 // number of shared reads so far, which is the newest one's key in its batch
 
 	searches takeOverSearches // up to where TakeOver has searched
-	between  func()           // tests only: called between the two trips of a Begin or a Check; nil: not called
+	stuck    stuckRows        // of outcomes, postponements and ends of events
 
 	text map[string]string // prepared statements by name
 
@@ -90,8 +90,8 @@ func connectTimeout() time.Duration { return store.CallTimeout * 9 / 10 }
 var sessionSettings = map[string]string{
 	"application_name": "sendcode",
 	"timezone":         "UTC",
-	// All statements are short. One recipient's lock must not delay the others in a batch for long:
-	// a Begin waits for it at most twice, in the batch and then alone, within beginTimeout.
+	// All statements are short. One recipient's lock must not delay the others in a batch for long: a batch
+	// waits for it once, and its repetitions for briefLockTimeout each, within one deadline.
 	"statement_timeout":                   "5s",
 	"lock_timeout":                        "1s",
 	"idle_in_transaction_session_timeout": "5s",
@@ -332,6 +332,8 @@ func (p *DB) Close() error {
 // readOnPool runs f, which must only read, on a pooled connection. If the connection was lost, it
 // empties the pool and runs f once more.
 func (p *DB) readOnPool(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	err := withConn(ctx, p.pool, f)
 	if err != nil && ctx.Err() == nil && isConnectionLost(err) {
 		p.pool.Reset() // the other connections are probably lost too
@@ -353,9 +355,11 @@ func wrapWriteError(err error) error {
 
 // withConn runs f on a pooled connection. If no connection can be had, the error wraps
 // fault.Unavailable, since nothing was sent. A connection to a server that has become read-only is
-// closed. ctx bounds the wait for a connection; f gets a context of its own, since pgx closes a
+// closed. ctx, within store.Bounded, bounds the wait for a connection; f gets a context of its own, since pgx closes a
 // connection whose statement's context ends, and a new one costs several round trips.
 func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *pgxpool.Conn) error) error {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return store.WrapUnavailable(withCause(err))
@@ -370,17 +374,10 @@ func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *
 	return err
 }
 
-// defaultStatementTimeout bounds statements whose context has no deadline; see
-// sqldb.LongTimeoutSQL.
-const defaultStatementTimeout = time.Minute
-
-// statementDeadline returns the deadline of statements that begin now: that of ctx, but not before
-// store.CallTimeout has passed.
+// statementDeadline returns the deadline of statements that begin now: that of ctx, which has one, but not
+// before store.CallTimeout has passed.
 func statementDeadline(ctx context.Context) time.Time {
-	end, bounded := ctx.Deadline()
-	if !bounded {
-		return time.Now().Add(defaultStatementTimeout)
-	}
+	end, _ := ctx.Deadline()
 	if least := time.Now().Add(store.CallTimeout); end.Before(least) {
 		return least
 	}

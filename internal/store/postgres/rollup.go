@@ -44,8 +44,10 @@ INSERT INTO counted_hours (hour) VALUES (@hour)`
 // CountHours implements sqldb.PerDatabase. Each hour has its own transaction, so that an erasure
 // waits for one hour at most.
 func (p *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	for n < limit {
-		more, err := sqldb.WriteWithResult(ctx, &p.DB,
+		more, err := sqldb.WriteWithResult(ctx, &p.DB, "CountHours",
 			func(q sqldb.Tx) (bool, error) {
 				return countNextHour(q, life+sqldb.HourCountDelay, min(keep, sqldb.MaxCountedAge))
 			})

@@ -16,7 +16,7 @@ import (
 )
 
 // withCause wraps err in ErrNoSpace, ErrReadOnly or ErrNoPartition if Postgres says that this is
-// why it can't write.
+// why it can't write. It returns ErrIdentityTaken if another account has the identity.
 func withCause(err error) error {
 	switch sqlState(err) {
 	case "53100", "53200": // disk_full, out_of_memory
@@ -25,9 +25,11 @@ func withCause(err error) error {
 		return fmt.Errorf("%w: %w", store.ErrReadOnly, err)
 	}
 	e, ok := errors.AsType[*pgconn.PgError](err)
-	// no partition for the row; a CHECK of the schema would have a name
-	if ok && e.Code == "23514" && e.ConstraintName == "" {
+	switch {
+	case ok && e.Code == "23514" && e.ConstraintName == "": // no partition for the row; a CHECK of the schema would have a name
 		return fmt.Errorf("%w: %w", store.ErrNoPartition, err)
+	case ok && e.ConstraintName == "accounts_identity":
+		return store.ErrIdentityTaken
 	}
 	return err
 }
@@ -65,6 +67,8 @@ func (p *DB) Ping(ctx context.Context) error {
 	if err != nil {
 		return migrations.WrapError(err)
 	}
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	anyway := !p.roomy.Swap(true) // a send that fails from here on makes the next Ping look again
 	var partition bool
 	var applied map[int64]string
@@ -83,7 +87,7 @@ func (p *DB) Ping(ctx context.Context) error {
 		p.roomy.Store(false)
 	}
 	if errors.Is(err, store.ErrNoSpace) {
-		_ = p.Run(ctx, &sqldb.Statement{SQL: recheckDiskSpaceSQL}) // else other replicas look later
+		_ = p.Run(ctx, "Ping", sqldb.InOrder, &sqldb.Statement{SQL: recheckDiskSpaceSQL}) // else other replicas look later
 	}
 	if isUndefinedTable(err) { // without these tables, no migration is applied
 		err = migrations.CheckFingerprints(own, nil)

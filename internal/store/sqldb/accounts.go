@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"sendcode/internal/base/fault"
@@ -24,16 +23,6 @@ WHERE name = @name RETURNING role`
 
 var accountSQL = `SELECT ` + accountTable.SelectList() + ` FROM accounts a`
 
-// identityTakenOr returns ErrIdentityTaken if err says, in either database, that another account
-// has the identity; else err.
-func identityTakenOr(err error) error {
-	if err != nil && (strings.Contains(err.Error(), "accounts_identity") ||
-		strings.Contains(err.Error(), "accounts.identity")) {
-		return store.ErrIdentityTaken
-	}
-	return err
-}
-
 // AddAccount adds an account and its audit entry. It sets MadeAt. Errors: ErrNameTaken,
 // ErrIdentityTaken.
 func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEntry) error {
@@ -41,15 +30,19 @@ func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEn
 	if err != nil {
 		return err
 	}
-	return db.Write(ctx, func(q Tx) error {
+	return db.Write(ctx, "AddAccount", func(q Tx) error {
 		a.MadeAt, a.DisabledAt = q.Now, store.TruncateToMicroseconds(a.DisabledAt)
 		insert, args := accountTable.InsertSQL(store.InsertedColumn, &a)
-		added, err := q.Change(insert+` ON CONFLICT (name) DO NOTHING`, args)
-		switch {
-		case err != nil:
-			return identityTakenOr(err)
-		case !added:
-			return store.ErrNameTaken
+		added, err := q.Change(insert+` ON CONFLICT DO NOTHING`, args)
+		if err != nil {
+			return err
+		}
+		if !added {
+			same, err := QueryAll(q, OneColumn[string], `SELECT name FROM accounts WHERE name = @name`, args)
+			if err == nil && len(same) == 0 {
+				return store.ErrIdentityTaken
+			}
+			return cmp.Or(err, store.ErrNameTaken)
 		}
 		return q.addAuditEntry(act)
 	})
@@ -62,13 +55,22 @@ func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountCha
 	if err != nil {
 		return err
 	}
-	return db.Write(ctx, func(q Tx) error {
+	return db.Write(ctx, "ChangeAccount", func(q Tx) error {
+		// In Postgres another transaction may add one meanwhile; the statement below then fails with the same error.
+		taken, err := QueryAll(q, OneColumn[string], `SELECT name FROM accounts WHERE identity = @identity AND identity <> '' AND name <> @name`,
+			Args{"identity": c.Identity, "name": name})
+		if err == nil && len(taken) > 0 {
+			err = store.ErrIdentityTaken
+		}
+		if err != nil {
+			return err
+		}
 		act.Detail, err = queryFirst(q, OneColumn[string], changeAccountSQL, Args{
 			"name": name, "role": c.Role, "password": c.Password, "identity": c.Identity,
 			"disables": c.DisabledAt != nil, "disabled_at": columns.NullIfZero(store.Account{}.WithChange(c).DisabledAt),
 		})
 		if err != nil {
-			return identityTakenOr(err)
+			return err
 		}
 		return q.addAuditEntry(act)
 	})
@@ -76,24 +78,24 @@ func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountCha
 
 // Account returns the account with this name, or fault.NotFound.
 func (db *DB) Account(ctx context.Context, name string) (store.Account, error) {
-	return db.account(ctx, ` WHERE a.name = @value`, name)
+	return db.account(ctx, "Account", ` WHERE a.name = @value`, name)
 }
 
 // AccountByIdentity returns the account with this identity, or fault.NotFound.
 func (db *DB) AccountByIdentity(ctx context.Context, identity string) (store.Account, error) {
-	return db.account(ctx, ` WHERE a.identity = @value AND a.identity <> ''`, identity)
+	return db.account(ctx, "AccountByIdentity", ` WHERE a.identity = @value AND a.identity <> ''`, identity)
 }
 
-func (db *DB) account(ctx context.Context, where, value string) (store.Account, error) {
+func (db *DB) account(ctx context.Context, name, where, value string) (store.Account, error) {
 	if !store.AreValidTexts(value) {
 		return store.Account{}, fault.NotFound
 	}
-	return readFirst(ctx, db, accountTable.Destinations, accountSQL+where, Args{"value": value})
+	return readFirst(ctx, db, name, accountTable.Destinations, accountSQL+where, Args{"value": value})
 }
 
 // Accounts returns all accounts, sorted by name.
 func (db *DB) Accounts(ctx context.Context) ([]store.Account, error) {
-	rows, err := ReadAll(ctx, db, accountTable.Destinations, accountSQL, nil)
+	rows, err := ReadAll(ctx, db, "Accounts", accountTable.Destinations, accountSQL, nil)
 	slices.SortFunc(rows, func(a, b store.Account) int { return cmp.Compare(a.Name, b.Name) })
 	return rows, err
 }
@@ -106,7 +108,7 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 	if err != nil {
 		return s, err
 	}
-	err = db.Write(ctx, func(q Tx) error {
+	err = db.Write(ctx, "BeginSession", func(q Tx) error {
 		s.StartedAt, s.SeenAt, s.FactorAt = q.Now, q.Now, time.Time{}
 		if err := q.exec(`DELETE FROM sessions WHERE started_at < @since`,
 			Args{"since": q.Now.Add(-life.Truncate(time.Microsecond))}); err != nil {
@@ -122,7 +124,7 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 
 // Session returns a session and the time on the database's clock, or fault.NotFound.
 func (db *DB) Session(ctx context.Context, id [32]byte) (s store.Session, now time.Time, err error) {
-	s, err = readFirst(ctx, db, withClockColumn(&now, sessionTable.Destinations),
+	s, err = readFirst(ctx, db, "Session", withClockColumn(&now, sessionTable.Destinations),
 		`SELECT @now, `+sessionTable.SelectList()+sessionFromSQL+`s.id = @id`, Args{"id": id})
 	return s, now, err
 }
@@ -132,20 +134,20 @@ func (db *DB) SessionsOf(ctx context.Context, account string) ([]store.Session, 
 	if !store.AreValidTexts(account) {
 		return nil, nil
 	}
-	return ReadAll(ctx, db, sessionTable.Destinations,
+	return ReadAll(ctx, db, "SessionsOf", sessionTable.Destinations,
 		`SELECT `+sessionTable.SelectList()+sessionFromSQL+`s.account = @account ORDER BY s.seen_at DESC, s.id`,
 		Args{"account": account})
 }
 
 // TouchSession sets the session's SeenAt to now.
 func (db *DB) TouchSession(ctx context.Context, id [32]byte) error {
-	_, err := db.runOne(ctx, `UPDATE sessions SET seen_at = @now WHERE id = @id`, Args{"id": id})
+	_, err := db.runOne(ctx, "TouchSession", `UPDATE sessions SET seen_at = @now WHERE id = @id`, Args{"id": id})
 	return err
 }
 
 // EndSession deletes a session. It returns nil if there is none.
 func (db *DB) EndSession(ctx context.Context, id [32]byte) error {
-	_, err := db.runOne(ctx, `DELETE FROM sessions WHERE id = @id`, Args{"id": id})
+	_, err := db.runOne(ctx, "EndSession", `DELETE FROM sessions WHERE id = @id`, Args{"id": id})
 	return err
 }
 
@@ -161,7 +163,7 @@ func (db *DB) EndSessions(ctx context.Context, account string, id *[32]byte, act
 	if id != nil {
 		statement, args["id"] = statement+` AND id = @id`, *id
 	}
-	err = db.Write(ctx, func(q Tx) error {
+	err = db.Write(ctx, "EndSessions", func(q Tx) error {
 		n, err := q.Run(statement, args, nil)
 		if ended = n > 0; err != nil || !ended {
 			return err

@@ -72,7 +72,7 @@ UPDATE app_events SET attempt = attempt + 1, due_at = @leased WHERE id ` + d.inS
 // is false: the caller's transaction will return the error.
 func (db *DB) noEventDue(ctx context.Context, shares []store.AppEventLimit) (now time.Time, idle bool) {
 	apps := columns.MapSlice(shares, func(s store.AppEventLimit) string { return s.App })
-	due, err := readFirst(ctx, db, withClockColumn(&now, OneColumn[bool]), `
+	due, err := readFirst(ctx, db, "LeaseDueAppEvents", withClockColumn(&now, OneColumn[bool]), `
 SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app `+db.Dialect.inList("apps")+` AND e.due_at IS NOT NULL AND e.due_at <= c.now)
   FROM (SELECT @now AS now) AS c`, Args{"apps": apps})
 	return now, err == nil && !due
@@ -83,10 +83,12 @@ SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app `+db.Dialect.inList
 // them sorted by ID, and the time on the database's clock.
 func (db *DB) LeaseDueAppEvents(ctx context.Context, lease time.Duration,
 	shares []store.AppEventLimit) (events []store.AppEvent, now time.Time, err error) {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	if now, idle := db.noEventDue(ctx, shares); idle {
 		return nil, now, nil
 	}
-	events, err = WriteWithResult(ctx, db, func(q Tx) ([]store.AppEvent, error) {
+	events, err = WriteWithResult(ctx, db, "LeaseDueAppEvents", func(q Tx) ([]store.AppEvent, error) {
 		if now = q.Now; len(shares) == 0 {
 			return nil, nil
 		}
@@ -110,7 +112,7 @@ func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int
 	forget := &Statement{SQL: `DELETE FROM app_events WHERE id ` + ended, Args: args}
 	giveUp := &Statement{SQL: `UPDATE app_events SET state = 'given_up', due_at = NULL, ended_at = @now WHERE id ` +
 		old, Args: args}
-	if err := db.Run(ctx, forget, giveUp); err != nil {
+	if err := db.Run(ctx, "ForgetAppEvents", InOrder, forget, giveUp); err != nil {
 		return 0, 0, err
 	}
 	return int(forget.RowsAffected), int(giveUp.RowsAffected), nil
@@ -133,7 +135,7 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 	default:
 		c.Add("e.state = ?", f.State)
 	}
-	return ReadAll(ctx, db, appEventTable.Destinations,
+	return ReadAll(ctx, db, "AppEvents", appEventTable.Destinations,
 		db.Dialect.pick(appEventSQL)+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), c.Args)
 }
 
@@ -164,7 +166,7 @@ func (q Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 // about to commit, and those that expired more than an hour before that.
 func (db *DB) AddExpiryEvents(ctx context.Context, apps []string, from store.ExpiryCursor, limit int,
 	event func(store.Verification) (store.NewEvent, error)) (to store.ExpiryCursor, read int, err error) {
-	to, err = WriteWithResult(ctx, db, func(q Tx) (store.ExpiryCursor, error) {
+	to, err = WriteWithResult(ctx, db, "AddExpiryEvents", func(q Tx) (store.ExpiryCursor, error) {
 		until := q.Now.Add(-2 * store.CallTimeout)
 		if earliest := until.Add(-time.Hour); from.At.Before(earliest) {
 			from = store.ExpiryCursor{At: earliest}

@@ -32,10 +32,14 @@ func (q Tx) addAuditEntry(a store.AuditEntry) error {
 	return q.exec(addAuditRecipientSQL, Args{"id": a.ID, "recipient": columns.NullIfZero(a.Recipient), "masked": a.To})
 }
 
-// Write is Engine.Write. After the commit it logs the audit entries of the transaction.
-func (db *DB) Write(ctx context.Context, f func(q Tx) error) error {
+// Write is Engine.Write, InOrder. After the commit it logs the audit entries of the transaction.
+func (db *DB) Write(ctx context.Context, name string, f func(q Tx) error) error {
+	return db.writeInTurn(ctx, name, InOrder, f)
+}
+
+func (db *DB) writeInTurn(ctx context.Context, name string, turn Turn, f func(q Tx) error) error {
 	var audited []store.AuditEntry
-	err := db.Engine.Write(ctx, func(q Tx) error {
+	err := db.Engine.Write(ctx, name, turn, func(q Tx) error {
 		q.audited = &audited
 		return f(q)
 	})
@@ -74,7 +78,7 @@ func (db *DB) AddAuditEntry(ctx context.Context, act store.AuditEntry) error {
 	if err != nil {
 		return err
 	}
-	return db.Write(ctx, func(q Tx) error { return q.addAuditEntry(a) })
+	return db.Write(ctx, "AddAuditEntry", func(q Tx) error { return q.addAuditEntry(a) })
 }
 
 // AuditEntries returns entries, newest first, by At and then ID.
@@ -89,6 +93,6 @@ func (db *DB) AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.Au
 		c.Add("p.recipient = ?", *f.Recipient)
 	}
 	c.addBefore("a.at, a.id", f.Before)
-	return ReadAll(ctx, db, auditEntryTable.Destinations,
+	return ReadAll(ctx, db, "AuditEntries", auditEntryTable.Destinations,
 		auditEntriesSQL+c.Where()+fmt.Sprint(` ORDER BY a.at DESC, a.id DESC LIMIT `, f.Limit), c.Args)
 }

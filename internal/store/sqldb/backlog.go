@@ -26,13 +26,13 @@ SELECT EXISTS (SELECT 1 FROM (SELECT channel, queued FROM outbox ORDER BY id LIM
 // AnySendWaits reports whether a send of a channel waits for its next attempt. It looks at the
 // oldest MaxBacklogCounted sends of all channels.
 func (db *DB) AnySendWaits(ctx context.Context, ch recipient.Channel) (bool, error) {
-	found, err := ReadAll(ctx, db, OneColumn[bool], anySendWaitsSQL, Args{"channel": ch})
+	found, err := ReadAll(ctx, db, "AnySendWaits", OneColumn[bool], anySendWaitsSQL, Args{"channel": ch})
 	return err == nil && found[0], err
 }
 
 // Backlog returns the sends without an outcome, by channel.
 func (db *DB) Backlog(ctx context.Context) (map[recipient.Channel]store.Backlog, error) {
-	return ReadWithResult(ctx, db, func(q Tx) (map[recipient.Channel]store.Backlog, error) {
+	return ReadWithResult(ctx, db, "Backlog", func(q Tx) (map[recipient.Channel]store.Backlog, error) {
 		type row struct {
 			channel, oldest string
 			sends           int

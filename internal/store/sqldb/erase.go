@@ -133,7 +133,7 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 	if err != nil {
 		return err
 	}
-	err = db.Write(ctx, func(q Tx) error {
+	err = db.Write(ctx, "Erase", func(q Tx) error {
 		if err := db.BeforeErase(q, h); err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 // the recipient is in force, the hash stays in the suppression until that ends. It returns the
 // number of recipients that were due, at most 100 in one call.
 func (db *DB) ForgetDueErased(ctx context.Context) (int, error) {
-	n, err := WriteWithResult(ctx, db, func(q Tx) (int, error) {
+	n, err := WriteWithResult(ctx, db, "ForgetDueErased", func(q Tx) (int, error) {
 		if err := q.ExecAll(nil, q.Dialect.pick(LongTimeoutSQL)); err != nil {
 			return 0, err
 		}

@@ -28,7 +28,7 @@ func factorFields(f *store.SecondFactor) []any {
 // False: the account has a second factor already, and nothing was changed.
 func (db *DB) AddSecondFactor(ctx context.Context, f store.SecondFactor, codes [][32]byte,
 	act store.AuditEntry) (bool, error) {
-	return db.changeFactor(ctx, act, addFactorSQL, Args{"account": f.Account, "sealed": f.Sealed, "step": f.Step},
+	return db.changeFactor(ctx, "AddSecondFactor", act, addFactorSQL, Args{"account": f.Account, "sealed": f.Sealed, "step": f.Step},
 		codes)
 }
 
@@ -36,22 +36,22 @@ func (db *DB) AddSecondFactor(ctx context.Context, f store.SecondFactor, codes [
 // account has no second factor.
 func (db *DB) PutRecoveryCodes(ctx context.Context, account string, codes [][32]byte,
 	act store.AuditEntry) (bool, error) {
-	return db.changeFactor(ctx, act, lockFactorSQL, Args{"account": account}, codes)
+	return db.changeFactor(ctx, "PutRecoveryCodes", act, lockFactorSQL, Args{"account": account}, codes)
 }
 
 // DropSecondFactor deletes the account's second factor and recovery codes. False: the account has
 // none.
 func (db *DB) DropSecondFactor(ctx context.Context, account string, act store.AuditEntry) (bool, error) {
-	return db.changeFactor(ctx, act, `DELETE FROM second_factors WHERE account = @account`,
+	return db.changeFactor(ctx, "DropSecondFactor", act, `DELETE FROM second_factors WHERE account = @account`,
 		Args{"account": account}, nil)
 }
 
 // changeFactor runs a statement on an account's second factor and, if it changed a row, replaces
 // all recovery codes by codes and writes act. It reports whether a row was changed. The row lock
 // makes two such calls run one after the other.
-func (db *DB) changeFactor(ctx context.Context, act store.AuditEntry, statement string, args Args,
+func (db *DB) changeFactor(ctx context.Context, name string, act store.AuditEntry, statement string, args Args,
 	codes [][32]byte) (bool, error) {
-	return db.changeAndAudit(ctx, act, statement, args, func(q Tx) error {
+	return db.changeAndAudit(ctx, name, act, statement, args, func(q Tx) error {
 		if err := q.exec(`DELETE FROM recovery_codes WHERE account = @account`, args); err != nil {
 			return err
 		}
@@ -68,13 +68,13 @@ func (db *DB) changeFactor(ctx context.Context, act store.AuditEntry, statement 
 
 // changeAndAudit runs a statement and, if it changed a row, the function and the audit entry, in
 // one transaction. It reports whether a row was changed.
-func (db *DB) changeAndAudit(ctx context.Context, act store.AuditEntry, statement string, args Args,
+func (db *DB) changeAndAudit(ctx context.Context, name string, act store.AuditEntry, statement string, args Args,
 	then func(q Tx) error) (bool, error) {
 	act, err := act.Validated()
 	if err != nil {
 		return false, err
 	}
-	return WriteWithResult(ctx, db, func(q Tx) (bool, error) {
+	return WriteWithResult(ctx, db, name, func(q Tx) (bool, error) {
 		changed, err := q.Change(statement, args)
 		if err != nil || !changed {
 			return false, err
@@ -91,7 +91,7 @@ func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFac
 	if !store.AreValidTexts(account) {
 		return store.SecondFactor{}, fault.NotFound
 	}
-	return readFirst(ctx, db, factorFields, factorSQL, Args{"account": account})
+	return readFirst(ctx, db, "SecondFactor", factorFields, factorSQL, Args{"account": account})
 }
 
 // TakeTOTPStep marks the code of a time step as used, and replaces Sealed, which must equal
@@ -99,13 +99,13 @@ func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFac
 // was changed. Of parallel calls on all replicas one returns true.
 func (db *DB) TakeTOTPStep(ctx context.Context, account string, step int64, oldSealed, newSealed []byte) (bool, error) {
 	return db.runOne(ctx,
-		`UPDATE second_factors SET step = @step, sealed = @to WHERE account = @account AND step < @step AND sealed = @from`,
+		"TakeTOTPStep", `UPDATE second_factors SET step = @step, sealed = @to WHERE account = @account AND step < @step AND sealed = @from`,
 		Args{"account": account, "step": step, "from": oldSealed, "to": newSealed})
 }
 
 // TakeRecoveryCode deletes the recovery code with this hash. False: there is none. Of parallel
 // calls on all replicas one returns true.
 func (db *DB) TakeRecoveryCode(ctx context.Context, account string, hash [32]byte, act store.AuditEntry) (bool, error) {
-	return db.changeAndAudit(ctx, act, `DELETE FROM recovery_codes WHERE account = @account AND hash = @hash`,
+	return db.changeAndAudit(ctx, "TakeRecoveryCode", act, `DELETE FROM recovery_codes WHERE account = @account AND hash = @hash`,
 		Args{"account": account, "hash": hash}, func(Tx) error { return nil })
 }

@@ -10,9 +10,9 @@ import (
 )
 
 // readSince runs a statement with @after set to the database's time minus within.
-func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields func(*T) []any, statement string,
+func readSince[T any](ctx context.Context, db *DB, name string, within time.Duration, fields func(*T) []any, statement string,
 	args Args) (rows []T, err error) {
-	_, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
+	_, err = db.readWithClock(ctx, name, func(q Tx, now time.Time) error {
 		args["after"] = now.Add(-within.Truncate(time.Microsecond))
 		rows, err = QueryAll(q, fields, statement, args)
 		return err
@@ -62,7 +62,7 @@ func (q Tx) RejectedSends(b store.Bucket, within time.Duration) ([]gate.PastSend
 
 // ReadSQLiteHistory is SQLite's ReadHistory, by statements of its own, which share no round trip.
 func (db *DB) ReadSQLiteHistory(ctx context.Context, l gate.HistoryQuery) (seen gate.History, err error) {
-	seen.Now, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
+	seen.Now, err = db.readWithClock(ctx, "ReadHistory", func(q Tx, now time.Time) error {
 		q.Now = now
 		if l.CountedWithin > 0 {
 			seen.Past, err = q.SQLiteCountedInBucket(l.Bucket, l.CountedWithin)
@@ -78,7 +78,7 @@ func (db *DB) ReadSQLiteHistory(ctx context.Context, l gate.HistoryQuery) (seen 
 // FailedSends returns the sends that q selects, oldest first, and the time on the database's clock.
 func (db *DB) FailedSends(ctx context.Context,
 	q store.FailedSendsQuery) (failed []store.FailedSend, now time.Time, err error) {
-	now, err = db.readWithClock(ctx, func(tx Tx, now time.Time) error {
+	now, err = db.readWithClock(ctx, "FailedSends", func(tx Tx, now time.Time) error {
 		failed, err = QueryAll(tx, func(f *store.FailedSend) []any {
 			return []any{&f.ID, columns.ScannerFor(&f.EndedAt), &f.Purpose, &f.CountsForBackoff, &f.Paused, &f.PauseInForce}
 		}, `
@@ -100,7 +100,7 @@ ORDER BY f.finished_at, f.id`, Args{"recipient": q.Recipient, "app": q.App, "cha
 // first; Event.At is the send's end. It stops at the first error of yield and returns that error.
 func (db *DB) AllRejectedSends(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error {
 	var now time.Time
-	rows, err := readSince(ctx, db, within, withClockColumn(&now, sendFields), `
+	rows, err := readSince(ctx, db, "AllRejectedSends", within, withClockColumn(&now, sendFields), `
 SELECT @now, `+SendColumns+` FROM `+db.Dialect.pick(failuresFromSQL)+` WHERE f.counts = true AND f.finished_at > @after
   ORDER BY f.finished_at, f.id`, Args{})
 	if err != nil {
@@ -127,7 +127,7 @@ GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.
 // the number of all such recipients.
 func (db *DB) HeavyRecipients(ctx context.Context, q store.HeavyRecipientsQuery) ([]store.HeavyRecipient, int, error) {
 	all := 0
-	rows, err := readSince(ctx, db, q.Within, func(c *store.HeavyRecipient) []any {
+	rows, err := readSince(ctx, db, "HeavyRecipients", q.Within, func(c *store.HeavyRecipient) []any {
 		return []any{&c.App, &c.Channel, columns.ScannerFor(&c.Recipient), &c.To, &c.Purpose, &c.Sends,
 			columns.ScannerFor(&c.Newest), &all}
 	}, db.Dialect.HeavyRecipientsSQL(), Args{"purposes": q.Purposes, "least": q.AtLeast, "limit": q.Limit})

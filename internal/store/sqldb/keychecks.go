@@ -26,13 +26,15 @@ func readKeyCheckValues(q Tx) (store.KeyCheckValues, error) {
 
 // KeyCheckValues returns the check values of all keys that the database was written with.
 func (db *DB) KeyCheckValues(ctx context.Context) (store.KeyCheckValues, error) {
-	return ReadWithResult(ctx, db, readKeyCheckValues)
+	return ReadWithResult(ctx, db, "KeyCheckValues", readKeyCheckValues)
 }
 
 // AddKeyCheckValues adds the check values of own that the database lacks, and returns all that it
 // then has. Of processes that enter different values of one name at once, one succeeds. The others,
 // and all later ones, get *store.OtherKeysError, and nothing of theirs is entered.
 func (db *DB) AddKeyCheckValues(ctx context.Context, own store.KeyCheckValues) (store.KeyCheckValues, error) {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	all, err := db.KeyCheckValues(ctx)
 	if err != nil {
 		return nil, err
@@ -44,7 +46,7 @@ func (db *DB) AddKeyCheckValues(ctx context.Context, own store.KeyCheckValues) (
 	if len(names) == 0 {
 		return all, nil
 	}
-	return WriteWithResult(ctx, db, func(q Tx) (store.KeyCheckValues, error) {
+	return WriteWithResult(ctx, db, "AddKeyCheckValues", func(q Tx) (store.KeyCheckValues, error) {
 		for _, name := range names { // sorted, so that two processes lock rows in the same order
 			if err := q.exec(
 				`INSERT INTO key_checks (name, value) VALUES (@name, @value) ON CONFLICT (name) DO NOTHING`,
@@ -64,7 +66,7 @@ func (db *DB) AddKeyCheckValues(ctx context.Context, own store.KeyCheckValues) (
 // expire first, and of the limit that expire last. Keys seldom change, so most other codes have one
 // of these keys.
 func (db *DB) SampleCodeKeyIDs(ctx context.Context, limit int) ([]string, error) {
-	return ReadAll(ctx, db, OneColumn[string], `
+	return ReadAll(ctx, db, "SampleCodeKeyIDs", OneColumn[string], `
 SELECT DISTINCT key_id FROM (
     SELECT * FROM (SELECT key_id FROM verifications WHERE expires_at > (SELECT @now) ORDER BY expires_at LIMIT @limit) AS first
     UNION ALL

@@ -77,7 +77,7 @@ func (db *DB) KeepLimiterEvents(ctx context.Context, writer int64, changes []sto
 			steps = append(steps, &Statement{SQL: x.sql, Args: args})
 		}
 	}
-	return db.Run(Behind(ctx), steps...)
+	return db.Run(ctx, "KeepLimiterEvents", Behind, steps...)
 }
 
 // limiterEventsJSON returns [["bucket", "id", at, until], …]: hex and µs since 1970.
@@ -101,7 +101,7 @@ func limiterEventsJSON(events []store.LimiterEvent) string {
 // a copied file have one number. In SQLite, which only one process uses, it ignores limit and the order.
 func (db *DB) LimiterEvents(ctx context.Context, reader, after int64, limit int, yield func(store.LimiterEvent) error) error {
 	order := db.Dialect.pick(dialectSQL{Postgres: ` ORDER BY seq FETCH FIRST (@limit) ROWS WITH TIES`})
-	return db.Read(ctx, func(q Tx) error {
+	return db.Read(ctx, "LimiterEvents", func(q Tx) error {
 		_, err := q.Run(`
 SELECT bucket, id, at, until, refunded, seq FROM limiter_events WHERE seq > @after AND writer <> @reader AND until > @now`+order,
 			Args{"reader": reader, "after": after, "limit": limit}, func(read Scan) error {
@@ -121,6 +121,6 @@ SELECT bucket, id, at, until, refunded, seq FROM limiter_events WHERE seq > @aft
 // DeleteLimiterEvents deletes the events up to the number last. Call it after they were copied into
 // Redis.
 func (db *DB) DeleteLimiterEvents(ctx context.Context, last int64) error {
-	_, err := db.runOne(ctx, `DELETE FROM limiter_events WHERE seq <= @last`, Args{"last": last})
+	_, err := db.runOne(ctx, "DeleteLimiterEvents", `DELETE FROM limiter_events WHERE seq <= @last`, Args{"last": last})
 	return err
 }

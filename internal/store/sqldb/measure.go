@@ -2,8 +2,6 @@ package sqldb
 
 import (
 	"context"
-	"runtime"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,8 +21,8 @@ type Observer interface {
 	// Began is called with the kind of a call, and returns the context in which the call goes on.
 	Began(ctx context.Context, kind string) context.Context
 	// Ended is called with that context and how long the call took, including its wait for a
-	// connection. name returns the call's name; it may be used only until Ended returns.
-	Ended(ctx context.Context, kind string, name func() string, took time.Duration)
+	// connection. name is the name of the store's method, or the kind.
+	Ended(ctx context.Context, kind, name string, took time.Duration)
 }
 
 // WithObserver returns the store with an observer of each call.
@@ -35,33 +33,12 @@ func WithObserver(db *DB, told Observer) *DB {
 
 type observer struct{ told Observer }
 
-func (o observer) begin(ctx context.Context, kind string) (context.Context, time.Time) {
-	return o.told.Began(ctx, kind), time.Now()
-}
-
-func (o observer) end(ctx context.Context, began time.Time, kind string) {
-	o.told.Ended(ctx, kind, func() string {
-		if kind == "read" || kind == "write" {
-			return calledMethod()
-		}
-		return kind
-	}, time.Since(began))
-}
-
-// calledMethod returns the name of the store's method that is being called, such as SendsByID: the
-// outermost caller in this package.
-func calledMethod() string {
-	pcs := make([]uintptr, 32)
-	frames, name := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)]), ""
-	for {
-		f, more := frames.Next()
-		if _, method, ok := strings.Cut(f.Function, "internal/store/sqldb.(*DB)."); ok {
-			name, _, _ = strings.Cut(method, ".")
-		}
-		if !more {
-			return name
-		}
-	}
+// measure tells the observer of a call that begins, and puts into ctx the context in which the call goes on.
+// The caller must call end.
+func (o observer) measure(ctx *context.Context, kind, name string) (end func()) {
+	observed, began := o.told.Began(*ctx, kind), time.Now()
+	*ctx = observed
+	return func() { o.told.Ended(observed, kind, name, time.Since(began)) }
 }
 
 type measuredEngine struct {
@@ -70,46 +47,40 @@ type measuredEngine struct {
 }
 
 // Read implements Engine.
-func (e measuredEngine) Read(ctx context.Context, f func(q Tx) error) error {
-	ctx, began := e.begin(ctx, "read")
-	defer e.end(ctx, began, "read")
-	return e.Engine.Read(ctx, f)
+func (e measuredEngine) Read(ctx context.Context, name string, f func(q Tx) error) error {
+	defer e.measure(&ctx, "read", name)()
+	return e.Engine.Read(ctx, name, f)
 }
 
 // Write implements Engine.
-func (e measuredEngine) Write(ctx context.Context, f func(q Tx) error) error {
-	ctx, began := e.begin(ctx, "write")
-	defer e.end(ctx, began, "write")
-	return e.Engine.Write(ctx, f)
+func (e measuredEngine) Write(ctx context.Context, name string, turn Turn, f func(q Tx) error) error {
+	defer e.measure(&ctx, "write", name)()
+	return e.Engine.Write(ctx, name, turn, f)
 }
 
 // Run implements Engine.
-func (e measuredEngine) Run(ctx context.Context, steps ...*Statement) error {
-	ctx, began := e.begin(ctx, "write")
-	defer e.end(ctx, began, "write")
-	return e.Engine.Run(ctx, steps...)
+func (e measuredEngine) Run(ctx context.Context, name string, turn Turn, steps ...*Statement) error {
+	defer e.measure(&ctx, "write", name)()
+	return e.Engine.Run(ctx, name, turn, steps...)
 }
 
 // ReadHistory implements Engine.
 func (e measuredEngine) ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error) {
-	ctx, began := e.begin(ctx, "look")
-	defer e.end(ctx, began, "look")
+	defer e.measure(&ctx, "look", "look")()
 	return e.Engine.ReadHistory(ctx, l)
 }
 
 // Verification implements Engine.
 func (e measuredEngine) Verification(ctx context.Context, id string) (store.Verification, store.Send,
 	time.Time, error) {
-	ctx, began := e.begin(ctx, "verification")
-	defer e.end(ctx, began, "verification")
+	defer e.measure(&ctx, "verification", "verification")()
 	return e.Engine.Verification(ctx, id)
 }
 
 // ReadShared implements Engine.
-func (e measuredEngine) ReadShared(ctx context.Context, s *Statement) error {
-	ctx, began := e.begin(ctx, "read")
-	defer e.end(ctx, began, "read")
-	return e.Engine.ReadShared(ctx, s)
+func (e measuredEngine) ReadShared(ctx context.Context, name string, s *Statement) error {
+	defer e.measure(&ctx, "read", name)()
+	return e.Engine.ReadShared(ctx, name, s)
 }
 
 type measuredPerDatabase struct {
@@ -119,107 +90,92 @@ type measuredPerDatabase struct {
 
 // Begin implements PerDatabase, as do the methods below.
 func (n measuredPerDatabase) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error) {
-	ctx, began := n.begin(ctx, "begin")
-	defer n.end(ctx, began, "begin")
+	defer n.measure(&ctx, "begin", "begin")()
 	return n.PerDatabase.Begin(ctx, intent)
 }
 
 // ClaimIdempotencyKey implements PerDatabase.
 func (n measuredPerDatabase) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
-	ctx, began := n.begin(ctx, "claim")
-	defer n.end(ctx, began, "claim")
+	defer n.measure(&ctx, "claim", "claim")()
 	return n.PerDatabase.ClaimIdempotencyKey(ctx, c)
 }
 
 // ReleaseIdempotencyKey implements PerDatabase.
 func (n measuredPerDatabase) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
-	ctx, began := n.begin(ctx, "release")
-	defer n.end(ctx, began, "release")
+	defer n.measure(&ctx, "release", "release")()
 	return n.PerDatabase.ReleaseIdempotencyKey(ctx, key, id, forget)
 }
 
 // RecordRefusals implements PerDatabase.
 func (n measuredPerDatabase) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error {
-	ctx, began := n.begin(ctx, "refused")
-	defer n.end(ctx, began, "refused")
+	defer n.measure(&ctx, "refused", "refused")()
 	return n.PerDatabase.RecordRefusals(ctx, refusals)
 }
 
 // Check implements PerDatabase.
 func (n measuredPerDatabase) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
-	ctx, began := n.begin(ctx, "check")
-	defer n.end(ctx, began, "check")
+	defer n.measure(&ctx, "check", "check")()
 	return n.PerDatabase.Check(ctx, c)
 }
 
 // RenewLeases implements PerDatabase.
 func (n measuredPerDatabase) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error {
-	ctx, began := n.begin(ctx, "renew")
-	defer n.end(ctx, began, "renew")
+	defer n.measure(&ctx, "renew", "renew")()
 	return n.PerDatabase.RenewLeases(ctx, lease, held)
 }
 
 // Finish implements PerDatabase.
 func (n measuredPerDatabase) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
-	ctx, began := n.begin(ctx, "finish")
-	defer n.end(ctx, began, "finish")
+	defer n.measure(&ctx, "finish", "finish")()
 	return n.PerDatabase.Finish(ctx, outcome)
 }
 
 // Postpone implements PerDatabase.
 func (n measuredPerDatabase) Postpone(ctx context.Context, p store.Postponement) (bool, error) {
-	ctx, began := n.begin(ctx, "postpone")
-	defer n.end(ctx, began, "postpone")
+	defer n.measure(&ctx, "postpone", "postpone")()
 	return n.PerDatabase.Postpone(ctx, p)
 }
 
 // TakeOver implements PerDatabase.
 func (n measuredPerDatabase) TakeOver(ctx context.Context, q store.Queue, lease time.Duration,
 	limit int) ([]store.Work, error) {
-	ctx, began := n.begin(ctx, "take_over")
-	defer n.end(ctx, began, "take_over")
+	defer n.measure(&ctx, "take_over", "take_over")()
 	return n.PerDatabase.TakeOver(ctx, q, lease, limit)
 }
 
 // TakeOverWithExpiredCode implements PerDatabase.
 func (n measuredPerDatabase) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration,
 	limit int) ([]store.Work, error) {
-	ctx, began := n.begin(ctx, "take_over")
-	defer n.end(ctx, began, "take_over")
+	defer n.measure(&ctx, "take_over", "take_over")()
 	return n.PerDatabase.TakeOverWithExpiredCode(ctx, q, lease, limit)
 }
 
 // LeaseDueRefunds implements PerDatabase.
 func (n measuredPerDatabase) LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
-	ctx, began := n.begin(ctx, "refunds_due")
-	defer n.end(ctx, began, "refunds_due")
+	defer n.measure(&ctx, "refunds_due", "refunds_due")()
 	return n.PerDatabase.LeaseDueRefunds(ctx, lease, limit)
 }
 
 // EndAppEventAttempt implements PerDatabase.
 func (n measuredPerDatabase) EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error) {
-	ctx, began := n.begin(ctx, "app_event_ended")
-	defer n.end(ctx, began, "app_event_ended")
+	defer n.measure(&ctx, "app_event_ended", "app_event_ended")()
 	return n.PerDatabase.EndAppEventAttempt(ctx, end)
 }
 
 // CountHours implements PerDatabase.
 func (n measuredPerDatabase) CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error) {
-	ctx, began := n.begin(ctx, "count_hours")
-	defer n.end(ctx, began, "count_hours")
+	defer n.measure(&ctx, "count_hours", "count_hours")()
 	return n.PerDatabase.CountHours(ctx, life, keep, limit)
 }
 
 // EnsurePartitions implements PerDatabase.
 func (n measuredPerDatabase) EnsurePartitions(ctx context.Context) (time.Time, error) {
-	ctx, began := n.begin(ctx, "ensure_partitions")
-	defer n.end(ctx, began, "ensure_partitions")
+	defer n.measure(&ctx, "ensure_partitions", "ensure_partitions")()
 	return n.PerDatabase.EnsurePartitions(ctx)
 }
 
 // Ping implements PerDatabase.
 func (n measuredPerDatabase) Ping(ctx context.Context) error {
-	ctx, began := n.begin(ctx, "ping")
-	defer n.end(ctx, began, "ping")
+	defer n.measure(&ctx, "ping", "ping")()
 	return n.PerDatabase.Ping(ctx)
 }

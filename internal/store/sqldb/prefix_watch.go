@@ -158,7 +158,7 @@ const prefixWatchLockKey = 0x7761746368
 // Sends that were logged before a pause of their prefix ended do not count, so no send leads to two
 // pauses. Several replicas may call it at once; a prefix is paused once for a class.
 func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error) {
-	return WriteWithResult(ctx, db, func(q Tx) ([]store.PrefixPause, error) {
+	return WriteWithResult(ctx, db, "PausePrefixes", func(q Tx) ([]store.PrefixPause, error) {
 		// The lock is a separate statement, so that the next statement sees what the last holder of
 		// the lock committed.
 		if err := q.ExecAll(Args{"key": prefixWatchLockKey}, db.Dialect.pick(advisoryLockSQL)); err != nil {
@@ -172,7 +172,7 @@ func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.P
 // there is none.
 func (db *DB) PrefixPaused(ctx context.Context, app, prefix string, class store.Class) (p store.PrefixPause,
 	paused bool, err error) {
-	p, err = readFirst(ctx, db, prefixPauseTable.Destinations, prefixPauseSQL+currentPauseSQL,
+	p, err = readFirst(ctx, db, "PrefixPaused", prefixPauseTable.Destinations, prefixPauseSQL+currentPauseSQL,
 		Args{"app": app, "prefix": prefix, "class": class})
 	if errors.Is(err, fault.NotFound) {
 		return store.PrefixPause{}, false, nil
@@ -184,7 +184,7 @@ func (db *DB) PrefixPaused(ctx context.Context, app, prefix string, class store.
 // clock.
 func (db *DB) PrefixPauses(ctx context.Context,
 	f store.PrefixPauseFilter) (list []store.PrefixPause, now time.Time, err error) {
-	now, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
+	now, err = db.readWithClock(ctx, "PrefixPauses", func(q Tx, now time.Time) error {
 		var c Conditions
 		if f.Active {
 			c.Add("p.lifted_at IS NULL AND p.until > ?", now)
@@ -204,7 +204,7 @@ func (db *DB) LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest,
 	if l, act, err = l.Validated(act); err != nil {
 		return store.PrefixPause{}, false, err
 	}
-	err = db.Write(ctx, func(q Tx) error {
+	err = db.Write(ctx, "LiftPrefixPause", func(q Tx) error {
 		if done, err = q.Change(liftPrefixPauseSQL, Args{"by": l.By, "why": l.Why, "id": l.ID, "now": q.Now}); err != nil {
 			return err
 		}
@@ -220,5 +220,5 @@ func (db *DB) LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest,
 // AcquireJobLease takes the named lease, for work that one replica does for all. False: the lease
 // of an earlier call, of any replica, has not ended. Nothing releases it early.
 func (db *DB) AcquireJobLease(ctx context.Context, name string, lasts time.Duration) (bool, error) {
-	return db.runOne(ctx, acquireJobLeaseSQL, Args{"name": name, "lasts": lasts})
+	return db.runOne(ctx, "AcquireJobLease", acquireJobLeaseSQL, Args{"name": name, "lasts": lasts})
 }

@@ -28,7 +28,7 @@ func (db *DB) InsertProven(ctx context.Context, intent store.Intent, issuer stri
 		return store.BeginAnswer{}, false, err
 	}
 	var fresh bool
-	begun, err := WriteWithResult(ctx, db, func(q Tx) (b store.BeginAnswer, err error) {
+	begun, err := WriteWithResult(ctx, db, "InsertProven", func(q Tx) (b store.BeginAnswer, err error) {
 		b = provenAnswer(in, issuer, q)
 		if err := store.CheckIDTimeDrift(b.Send.ID, q.Now); err != nil {
 			return b, err

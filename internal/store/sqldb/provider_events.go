@@ -50,7 +50,7 @@ var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() +
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.NewSuppression,
 	tell ...store.NewEvent) (bool, error) {
 	e, suppress = e.Sanitized(suppress)
-	recorded, err := WriteWithResult(ctx, db, func(q Tx) (bool, error) {
+	recorded, err := WriteWithResult(ctx, db, "IngestProviderEvent", func(q Tx) (bool, error) {
 		row, err := queryFirst(q, sendFields, `SELECT `+SendColumns+` FROM sends s WHERE s.id = @id`+
 			q.Dialect.pick(dialectSQL{Postgres: ` FOR NO KEY UPDATE`}), Args{"id": e.Send})
 		if err != nil {
@@ -90,7 +90,7 @@ func (db *DB) RecordReceipt(ctx context.Context, id uuid.UUID, status store.Stat
 	if status == store.Undelivered {
 		statement = addUndeliveredSQL
 	}
-	return WriteWithResult(ctx, db, func(q Tx) (bool, error) {
+	return WriteWithResult(ctx, db, "RecordReceipt", func(q Tx) (bool, error) {
 		args := Args{"id": id, "status": status}
 		changed, err := q.Change(setReceiptSQL, args)
 		if err != nil || !changed {

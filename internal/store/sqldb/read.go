@@ -42,7 +42,7 @@ func (db *DB) VerificationUnshared(ctx context.Context, id string) (store.Verifi
 		return store.Verification{}, store.Send{}, time.Time{}, fault.NotFound
 	}
 	var now time.Time
-	w, err := readFirst(ctx, db, withClockColumn(&now, WorkFields), `
+	w, err := readFirst(ctx, db, "Verification", withClockColumn(&now, WorkFields), `
 SELECT @now, `+SendColumns+`, `+VerificationColumns+` FROM verifications v CROSS JOIN sends s
 WHERE v.id = @id AND s.verification_id = @id AND s.recipient <= (SELECT o.recipient FROM verifications o WHERE o.id = @id)
   AND (s.recipient, s.logged_at) > ((SELECT o.recipient FROM verifications o WHERE o.id = @id),
@@ -58,7 +58,7 @@ func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.SendOrRef
 		return nil, nil
 	}
 	query, args := db.SendsQuery(SendFilter{filter})
-	rows, err := ReadAll(ctx, db, sendOrRefusalFields, query, args)
+	rows, err := ReadAll(ctx, db, "Sends", sendOrRefusalFields, query, args)
 	if filter.After != nil { // such a query reads the oldest rows first
 		slices.Reverse(rows)
 	}
@@ -71,7 +71,7 @@ func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) (all []store.SendO
 	if len(ids) == 0 {
 		return nil, now, nil
 	}
-	all, err = ReadAll(ctx, db, withClockColumn(&now, sendOrRefusalFields),
+	all, err = ReadAll(ctx, db, "SendsByID", withClockColumn(&now, sendOrRefusalFields),
 		`SELECT @now, s.* FROM (`+sendsAndRefusalsSQL(`s.id `+db.Dialect.inList("ids")+` AND s.id BETWEEN @first AND @last`)+`) s`,
 		Args{"ids": ids, "first": slices.MinFunc(ids, compareIDs), "last": slices.MaxFunc(ids, compareIDs)})
 	return all, now, err
@@ -83,7 +83,7 @@ func (db *DB) VerificationsByID(ctx context.Context, ids []string) (all []store.
 	if len(ids) == 0 || !store.AreValidTexts(ids...) {
 		return nil, now, nil
 	}
-	all, err = readAllShared(ctx, db, withClockColumn(&now, VerificationFields),
+	all, err = readAllShared(ctx, db, "VerificationsByID", withClockColumn(&now, VerificationFields),
 		`SELECT @now, `+VerificationColumns+` FROM verifications v WHERE v.id `+db.Dialect.inList("ids"), Args{"ids": ids})
 	return all, now, err
 }
@@ -109,7 +109,7 @@ func (db *DB) LatestRowPerRecipient(ctx context.Context, hs []recipient.Hash, wi
 	if len(hs) == 0 {
 		return nil, nil
 	}
-	rows, err := ReadAll(ctx, db, sendOrRefusalFields, db.Dialect.pick(latestRowsSQL), Args{"recipients": hs, "within": within})
+	rows, err := ReadAll(ctx, db, "LatestRowPerRecipient", sendOrRefusalFields, db.Dialect.pick(latestRowsSQL), Args{"recipients": hs, "within": within})
 	return store.LatestPerRecipient(rows), err
 }
 
@@ -121,7 +121,7 @@ func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]st
 		return nil, nil
 	}
 	from, to := r.IDRange()
-	rows, err := ReadAll(ctx, db, sendOrRefusalFields,
+	rows, err := ReadAll(ctx, db, "SendsBySupportReference", sendOrRefusalFields,
 		`SELECT s.* FROM (`+sendsAndRefusalsSQL(`s.id >= @from AND s.id < @to`)+`) s ORDER BY s.id LIMIT @most`,
 		Args{"from": from, "to": to, "most": store.MaxSupportSearchRows})
 	return r.FilterInPlace(rows), err
@@ -129,7 +129,7 @@ func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]st
 
 // SendDetails returns one row with everything that belongs to it. Error: fault.NotFound.
 func (db *DB) SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error) {
-	return ReadWithResult(ctx, db, func(q Tx) (store.SendDetails, error) { return q.sendDetails(id) })
+	return ReadWithResult(ctx, db, "SendDetails", func(q Tx) (store.SendDetails, error) { return q.sendDetails(id) })
 }
 
 func (q Tx) sendDetails(id uuid.UUID) (story store.SendDetails, err error) {
@@ -201,7 +201,7 @@ const CountedSendsPageSize = 2000
 // first. It stops at the first error of yield and returns that error.
 func (db *DB) CountedSends(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error {
 	mark := store.Cursor{ID: uuid.Max} // with the largest ID, the first page begins after mark.At
-	err := db.Read(ctx, func(q Tx) error {
+	err := db.Read(ctx, "CountedSends", func(q Tx) error {
 		now, err := q.Clock()
 		mark.At = now.Add(-within.Truncate(time.Microsecond))
 		return err
@@ -209,7 +209,7 @@ func (db *DB) CountedSends(ctx context.Context, within time.Duration, yield func
 	for err == nil {
 		var page []store.Send
 		var now time.Time
-		page, err = ReadAll(ctx, db, withClockColumn(&now, sendFields), `SELECT @now, `+SendColumns+` FROM sends s
+		page, err = ReadAll(ctx, db, "CountedSends", withClockColumn(&now, sendFields), `SELECT @now, `+SendColumns+` FROM sends s
 WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = true AND `+db.Dialect.partitionsSince("@at")+` ORDER BY s.logged_at, s.id LIMIT @page`,
 			Args{"at": mark.At, "id": mark.ID, "page": CountedSendsPageSize})
 		for _, s := range page {
@@ -233,7 +233,7 @@ func countedSend(s store.Send, at, now time.Time) store.CountedSend {
 
 // ConfirmRefund confirms that the limiter has made a refund.
 func (db *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
-	_, err := db.runOne(ctx, `DELETE FROM refunds WHERE id = @id AND attempt = @attempt`,
+	_, err := db.runOne(ctx, "ConfirmRefund", `DELETE FROM refunds WHERE id = @id AND attempt = @attempt`,
 		Args{"id": held.ID, "attempt": held.Attempt})
 	return err
 }

@@ -37,7 +37,7 @@ func (db *DB) ExpectReceipt(ctx context.Context, a store.PendingReceipt, firstPo
 		return store.BadRequestf("a text is not plain UTF-8 of at most %d bytes", store.MaxTextBytes)
 	}
 	// with NULL for ask, ask_at is NULL, and the message is never polled
-	_, err := db.runOne(ctx, awaitReceiptSQL,
+	_, err := db.runOne(ctx, "ExpectReceipt", awaitReceiptSQL,
 		Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": columns.NullIfZero(firstPollAfter)})
 	return err
 }
@@ -45,7 +45,7 @@ func (db *DB) ExpectReceipt(ctx context.Context, a store.PendingReceipt, firstPo
 // SendByMessageID returns the ID of the send whose message has this ID at the carrier, or
 // fault.NotFound if none is awaited.
 func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error) {
-	a, err := readFirst(ctx, db, pendingReceiptTable.Destinations,
+	a, err := readFirst(ctx, db, "SendByMessageID", pendingReceiptTable.Destinations,
 		`SELECT `+pendingReceiptTable.SelectList()+
 			` FROM pending_receipts WHERE carrier = @carrier AND message_id = @message`,
 		Args{"carrier": carrier, "message": id})
@@ -58,7 +58,7 @@ func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUI
 // caller dies. It gives up messages that have waited for three days.
 func (db *DB) TakeDuePolls(ctx context.Context, limit int) (list []store.PendingReceipt, err error) {
 	err = db.Run(ctx,
-		&Statement{SQL: `DELETE FROM pending_receipts WHERE at <= (SELECT @now - CAST(@await AS interval))`,
+		"TakeDuePolls", InOrder, &Statement{SQL: `DELETE FROM pending_receipts WHERE at <= (SELECT @now - CAST(@await AS interval))`,
 			Args: Args{"await": store.AwaitReceiptFor}},
 		&Statement{SQL: db.Dialect.duePollsSQL(), Each: AppendTo(&list, pendingReceiptTable.Destinations), Args: Args{
 			"first": store.FirstPollPause, "last": store.LongestPollPause, "doublings": store.PollDoublings,
@@ -75,6 +75,6 @@ func (db *DB) TakeDuePolls(ctx context.Context, limit int) (list []store.Pending
 
 // StopAwaitingReceipt ends the wait for a receipt of a send.
 func (db *DB) StopAwaitingReceipt(ctx context.Context, send uuid.UUID) error {
-	_, err := db.runOne(ctx, `DELETE FROM pending_receipts WHERE send_id = @send`, Args{"send": send})
+	_, err := db.runOne(ctx, "StopAwaitingReceipt", `DELETE FROM pending_receipts WHERE send_id = @send`, Args{"send": send})
 	return err
 }

@@ -23,7 +23,7 @@ func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte,
 	if !store.AreValidTexts(id) {
 		return v, fault.NotFound
 	}
-	err = db.Write(ctx, func(q Tx) error {
+	err = db.Write(ctx, "Report", func(q Tx) error {
 		if v, err = q.Verification(id); err != nil || v.Reported == r || v.Reported == store.ReportApproved {
 			return err
 		}
@@ -52,5 +52,5 @@ ORDER BY (` + checkedWithKeySQL + `) IS TRUE DESC, v.canceled_at IS NULL AND v.r
 // NewestCallerCode returns the verification of an app, recipient and purpose that a report means, or
 // fault.NotFound. It looks back for an hour more than codes live. h has no Holder.
 func (db *DB) NewestCallerCode(ctx context.Context, h store.HolderQuery) (store.Verification, error) {
-	return db.firstOfRecipient(ctx, db.Dialect.callerCodeSQL(), h, store.MaxCodeLife+time.Hour)
+	return db.firstOfRecipient(ctx, "NewestCallerCode", db.Dialect.callerCodeSQL(), h, store.MaxCodeLife+time.Hour)
 }

@@ -25,7 +25,7 @@ func sealedRowDestinations(r *store.SealedRow) []any { return []any{&r.Key, &r.S
 // for which seal returns nil. It returns the number of rows that it changed.
 func (db *DB) Reseal(ctx context.Context, t store.SealedTable, rows []string,
 	seal func(store.SealedRow) []byte) (int, error) {
-	return WriteWithResult(ctx, db, func(q Tx) (int, error) {
+	return WriteInTurn(ctx, db, "Reseal", Behind, func(q Tx) (int, error) {
 		keys, err := keysParameter(t, rows)
 		if err != nil {
 			return 0, err
@@ -98,12 +98,10 @@ func (db *DB) EachSealedPage(ctx context.Context, limit int, page func(store.Sea
 // and the last of their keys; "" if no more rows follow. Only the first bytes of Sealed are set.
 func (db *DB) SealedPage(ctx context.Context, t store.SealedTable, after string, limit int) (rows []store.SealedRow,
 	next string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
 	if t.UUID {
 		after = cmp.Or(after, uuid.Nil.String())
 	}
-	rows, err = ReadAll(ctx, db, sealedRowDestinations, `SELECT CAST(`+t.Key+` AS text), substr(sealed, 1, @head) FROM `+t.Name+`
+	rows, err = ReadAll(ctx, db, "SealedPage", sealedRowDestinations, `SELECT CAST(`+t.Key+` AS text), substr(sealed, 1, @head) FROM `+t.Name+`
 WHERE `+t.Key+` > @after ORDER BY `+t.Key+` LIMIT @limit`, Args{"after": after, "limit": limit, "head": sealedPrefixLength})
 	if err != nil {
 		return nil, "", err

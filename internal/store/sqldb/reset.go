@@ -36,7 +36,7 @@ func (db *DB) ResetCounters(ctx context.Context, buckets []store.Bucket, act sto
 	buckets = slices.SortedFunc(slices.Values(buckets), func(a, b store.Bucket) int {
 		return cmp.Compare(store.RecipientLockKey(a.AsSend()), store.RecipientLockKey(b.AsSend()))
 	})
-	return db.Write(ctx, func(q Tx) error {
+	return db.Write(ctx, "ResetCounters", func(q Tx) error {
 		// First take the locks of all buckets, then change the rows.
 		locks := []string{q.Dialect.pick(advisoryLockSQL), q.Dialect.pick(checksLockSQL)}
 		for _, statements := range [][]string{locks, q.Dialect.resetCountersSQL()} {

@@ -116,6 +116,8 @@ func (e storageStatus) combined() store.StorageStatus {
 // it first drops the oldest partition if no row in it has to stay. With age 0 it deletes only events of
 // the limiter that have ended. Several replicas may call it at once.
 func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gone store.DeletedRows, err error) {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	dropped, err := db.DropPartition(ctx, age)
 	if err != nil {
 		return gone, err
@@ -123,7 +125,7 @@ func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gon
 	if db.Dialect == SQLite {
 		return db.deleteInSteps(ctx, age, limit)
 	}
-	gone, _, err = db.deleteStep(ctx, age, limit)
+	gone, _, err = db.deleteStep(ctx, InOrder, age, limit)
 	gone.Partition, gone.More = dropped, gone.More || dropped != ""
 	return gone, err
 }
@@ -144,7 +146,7 @@ func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (
 	began, size := time.Now(), minStep
 	for done := 0; ; {
 		size = min(size, limit-done)
-		step, took, err := db.deleteStep(Behind(ctx), age, size)
+		step, took, err := db.deleteStep(ctx, Behind, age, size)
 		gone.Rows += step.Rows
 		gone.More = step.More
 		if done += size; err != nil || !step.More || done == limit || time.Since(began) > maxDeleting {
@@ -164,9 +166,9 @@ func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (
 }
 
 // deleteStep is DeleteAged in one transaction. It returns how long that took, with its COMMIT.
-func (db *DB) deleteStep(ctx context.Context, age time.Duration, limit int) (gone store.DeletedRows, took time.Duration, err error) {
+func (db *DB) deleteStep(ctx context.Context, turn Turn, age time.Duration, limit int) (gone store.DeletedRows, took time.Duration, err error) {
 	var began time.Time
-	gone, err = WriteWithResult(ctx, db, func(q Tx) (store.DeletedRows, error) {
+	gone, err = WriteInTurn(ctx, db, "DeleteAged", turn, func(q Tx) (store.DeletedRows, error) {
 		began = time.Now()
 		return q.deleteAged(store.RetentionCutoff(q.Now, age), limit)
 	})
@@ -205,7 +207,7 @@ func (q Tx) deleteAged(before time.Time, limit int) (gone store.DeletedRows, err
 // StorageStatus returns the age of the oldest row, the size of the database, and how much
 // DeleteAged and ForgetDueErased still have to do.
 func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
-	_, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
+	_, err = db.readWithClock(ctx, "StorageStatus", func(q Tx, now time.Time) error {
 		before := store.RetentionCutoff(now, age)
 		row, err := queryFirst(q, (*storageStatus).fields, q.Dialect.storageStatusSQL(),
 			Args{"before": before, "now": now, "lowest": store.LowestID(before.Add(-store.MaxIDTimeDrift))})
@@ -228,7 +230,7 @@ func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.Sto
 
 // databaseSize returns the size of the database.
 func (db *DB) databaseSize(ctx context.Context) (int64, error) {
-	sizes, err := ReadAll(ctx, db, OneColumn[int64], db.Dialect.pick(databaseSizeSQL), nil)
+	sizes, err := ReadAll(ctx, db, "StorageStatus", OneColumn[int64], db.Dialect.pick(databaseSizeSQL), nil)
 	if err != nil {
 		return 0, err
 	}
@@ -243,7 +245,7 @@ func (db *DB) Partitions(ctx context.Context) ([]store.Partition, error) {
 	if db.Dialect == SQLite {
 		return nil, nil
 	}
-	return ReadAll(ctx, db, func(x *store.Partition) []any {
+	return ReadAll(ctx, db, "Partitions", func(x *store.Partition) []any {
 		return []any{&x.Name, columns.ScannerFor(&x.Begins), columns.ScannerFor(&x.Ends), &x.Rows, &x.Bytes}
 	}, `
 SELECT p.name, p.begins, p.ends, c.reltuples::bigint, pg_total_relation_size(p.id)

@@ -38,7 +38,7 @@ ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = e
 func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.SpentCharge, refusedBy string, err error) {
 	charges = slices.Clone(charges) // sorted, so that all callers lock the caps in one order and cannot deadlock
 	slices.SortFunc(charges, func(a, b store.Charge) int { return strings.Compare(a.Cap, b.Cap) })
-	spent, err = WriteWithResult(ctx, db, func(q Tx) (spent []store.SpentCharge, err error) {
+	spent, err = WriteWithResult(ctx, db, "Spend", func(q Tx) (spent []store.SpentCharge, err error) {
 		for _, c := range charges {
 			at := store.SpentCharge{Charge: c, Period: store.PeriodStart(c.Per, q.Now)}
 			at.Used, err = queryFirst(q, OneColumn[int64], spendSQL,
@@ -61,7 +61,7 @@ func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.
 
 // UndoSpend subtracts charges that Spend made from the periods in which it made them.
 func (db *DB) UndoSpend(ctx context.Context, spent []store.SpentCharge) error {
-	return db.Write(ctx, func(q Tx) error {
+	return db.Write(ctx, "UndoSpend", func(q Tx) error {
 		for _, x := range spent {
 			if err := q.exec(undoChargeSQL, Args{"amount": x.Amount, "cap": x.Cap,
 				"period": x.Period}); err != nil {
@@ -75,14 +75,14 @@ func (db *DB) UndoSpend(ctx context.Context, spent []store.SpentCharge) error {
 // AddCarrierHold adds a hold that begins now. If the recipient has a hold that ends later, it
 // changes nothing.
 func (db *DB) AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error {
-	_, err := db.runOne(ctx, addCarrierHoldSQL, Args{"channel": ch, "recipient": h, "lasts": lasts})
+	_, err := db.runOne(ctx, "AddCarrierHold", addCarrierHoldSQL, Args{"channel": ch, "recipient": h, "lasts": lasts})
 	return err
 }
 
 // CarrierHold returns the present hold on a recipient; zero if there is none.
 func (db *DB) CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (hold store.CarrierHold,
 	err error) {
-	err = db.ReadShared(ctx, &Statement{SQL: carrierHoldSQL, Args: Args{"channel": ch, "recipient": h},
+	err = db.ReadShared(ctx, "CarrierHold", &Statement{SQL: carrierHoldSQL, Args: Args{"channel": ch, "recipient": h},
 		Each: func(read Scan) error {
 			var since, until, now time.Time
 			err := read(columns.ScannerFor(&since), columns.ScannerFor(&until), columns.ScannerFor(&now))

@@ -17,23 +17,18 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// turnKey marks the context of a write with its turn.
-type turnKey struct{}
+// Turn says which of the writes that wait go first in SQLite, which has one writer. Postgres ignores it.
+type Turn int
 
-// Ahead returns a context for a write that goes before other waiting writes in SQLite, which has one
-// writer. It is for outcomes of attempts: if the process is killed before it writes one, the attempt
-// is repeated, and a message may come twice.
-func Ahead(ctx context.Context) context.Context { return context.WithValue(ctx, turnKey{}, -1) }
-
-// Behind returns a context for a write that no request waits for, and that lets other writes go first.
-// Such a write should take less than maxHeld.
-func Behind(ctx context.Context) context.Context { return context.WithValue(ctx, turnKey{}, 1) }
-
-// TurnOf returns -1 for a context of Ahead, 1 for one of Behind, and 0 for any other.
-func TurnOf(ctx context.Context) int {
-	turn, _ := ctx.Value(turnKey{}).(int)
-	return turn
-}
+const (
+	// Ahead is for outcomes of attempts: if the process is killed before it writes one, the attempt is
+	// repeated, and a message may come twice.
+	Ahead Turn = iota - 1
+	// InOrder is for all other writes.
+	InOrder
+	// Behind is for writes that no request waits for. Such a write should take less than maxHeld.
+	Behind
+)
 
 // DB is the store: the methods here, which are the same in both databases, and those of
 // PerDatabase. postgres.DB and sqlite.DB embed it.
@@ -56,13 +51,14 @@ func (db *DB) Store() *DB { return db }
 
 // Engine runs statements in one database. It converts errors to those of package store.
 type Engine interface {
-	// Read runs f, which must only read, outside of a transaction. It may run f twice.
-	Read(ctx context.Context, f func(q Tx) error) error
+	// Read runs f, which must only read, outside of a transaction. It may run f twice. Here and below,
+	// name is the name of the store's method, for an Observer.
+	Read(ctx context.Context, name string, f func(q Tx) error) error
 	// Write runs f once in a transaction (in Postgres READ COMMITTED), and rolls back if f fails.
-	Write(ctx context.Context, f func(q Tx) error) error
+	Write(ctx context.Context, name string, turn Turn, f func(q Tx) error) error
 	// Run runs the steps in one transaction, in Postgres in one round trip, and sets RowsAffected of
 	// each.
-	Run(ctx context.Context, steps ...*Statement) error
+	Run(ctx context.Context, name string, turn Turn, steps ...*Statement) error
 	// ReadHistory reads a recipient's counted and rejected sends, without a lock.
 	ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error)
 	// Verification returns a verification with its newest send, and the time on the database's
@@ -70,7 +66,7 @@ type Engine interface {
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	// ReadShared runs a statement that only reads. It is for reads that a send or a check waits
 	// for: in Postgres they share round trips.
-	ReadShared(ctx context.Context, s *Statement) error
+	ReadShared(ctx context.Context, name string, s *Statement) error
 	// SendsQuery returns the statement for a filter, and its arguments.
 	SendsQuery(f SendFilter) (string, Args)
 	// DropPartition drops the oldest partition whose rows are all older than age, if none of them
@@ -185,9 +181,9 @@ type Statement struct {
 }
 
 // runOne runs one statement in its own transaction, and reports whether it changed a row.
-func (db *DB) runOne(ctx context.Context, statement string, args Args) (changed bool, err error) {
+func (db *DB) runOne(ctx context.Context, name, statement string, args Args) (changed bool, err error) {
 	s := Statement{SQL: statement, Args: args}
-	err = db.Run(ctx, &s)
+	err = db.Run(ctx, name, InOrder, &s)
 	return s.RowsAffected > 0 && err == nil, err
 }
 
@@ -215,8 +211,8 @@ func (q Tx) Clock() (now time.Time, err error) {
 
 // readWithClock is Read for a function that needs the time on the database's clock. It also returns
 // that time; zero with an error.
-func (db *DB) readWithClock(ctx context.Context, read func(q Tx, now time.Time) error) (now time.Time, err error) {
-	err = db.Read(ctx, func(q Tx) error {
+func (db *DB) readWithClock(ctx context.Context, name string, read func(q Tx, now time.Time) error) (now time.Time, err error) {
+	err = db.Read(ctx, name, func(q Tx) error {
 		if now, err = q.Clock(); err != nil {
 			return err
 		}
@@ -261,20 +257,27 @@ func queryFirst[T any](q Tx, fields func(*T) []any, statement string, args Args)
 }
 
 // ReadWithResult is DB.Read for an f with a result; zero with an error.
-func ReadWithResult[T any](ctx context.Context, db *DB, f func(q Tx) (T, error)) (T, error) {
-	return withResult(ctx, db.Read, f)
+func ReadWithResult[T any](ctx context.Context, db *DB, name string, f func(q Tx) (T, error)) (T, error) {
+	return withResult(ctx, name, db.Read, f)
 }
 
 // WriteWithResult is DB.Write for an f with a result; zero unless the transaction was committed.
-func WriteWithResult[T any](ctx context.Context, db *DB, f func(q Tx) (T, error)) (T, error) {
-	return withResult(ctx, db.Write, f)
+func WriteWithResult[T any](ctx context.Context, db *DB, name string, f func(q Tx) (T, error)) (T, error) {
+	return WriteInTurn(ctx, db, name, InOrder, f)
+}
+
+// WriteInTurn is WriteWithResult with a turn.
+func WriteInTurn[T any](ctx context.Context, db *DB, name string, turn Turn, f func(q Tx) (T, error)) (T, error) {
+	return withResult(ctx, name, func(ctx context.Context, name string, f func(q Tx) error) error {
+		return db.writeInTurn(ctx, name, turn, f)
+	}, f)
 }
 
 // withResult runs f by run (Read or Write) and returns f's result, or zero with an error.
-func withResult[T any](ctx context.Context, run func(context.Context, func(Tx) error) error,
+func withResult[T any](ctx context.Context, name string, run func(context.Context, string, func(Tx) error) error,
 	f func(q Tx) (T, error)) (T, error) {
 	var x, none T
-	err := run(ctx, func(q Tx) (err error) {
+	err := run(ctx, name, func(q Tx) (err error) {
 		x, err = f(q)
 		return err
 	})
@@ -285,23 +288,23 @@ func withResult[T any](ctx context.Context, run func(context.Context, func(Tx) e
 }
 
 // ReadAll is QueryAll in a read of its own.
-func ReadAll[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) ([]T, error) {
-	return ReadWithResult(ctx, db, func(q Tx) ([]T, error) { return QueryAll(q, fields, statement, args) })
+func ReadAll[T any](ctx context.Context, db *DB, name string, fields func(*T) []any, statement string, args Args) ([]T, error) {
+	return ReadWithResult(ctx, db, name, func(q Tx) ([]T, error) { return QueryAll(q, fields, statement, args) })
 }
 
 // readAllShared is ReadAll through ReadShared.
-func readAllShared[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string,
+func readAllShared[T any](ctx context.Context, db *DB, name string, fields func(*T) []any, statement string,
 	args Args) (rows []T, err error) {
 	s := Statement{SQL: statement, Args: args, Each: AppendTo(&rows, fields), Restart: func() { rows = nil }}
-	if err = db.ReadShared(ctx, &s); err != nil {
+	if err = db.ReadShared(ctx, name, &s); err != nil {
 		return nil, err
 	}
 	return rows, nil
 }
 
 // readFirst is queryFirst in a read of its own.
-func readFirst[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (T, error) {
-	return ReadWithResult(ctx, db, func(q Tx) (T, error) { return queryFirst(q, fields, statement, args) })
+func readFirst[T any](ctx context.Context, db *DB, name string, fields func(*T) []any, statement string, args Args) (T, error) {
+	return ReadWithResult(ctx, db, name, func(q Tx) (T, error) { return queryFirst(q, fields, statement, args) })
 }
 
 // OneColumn returns the destination for a row of one column.

@@ -70,7 +70,7 @@ const burstLockKey = 0x6275727374
 // HoldBursts holds the suppressions of each burst. Finish and IngestProviderEvent call it after they
 // have committed a suppression, so that the last of several at once sees all.
 func (db *DB) HoldBursts(ctx context.Context) error {
-	return db.Write(ctx, func(q Tx) error {
+	return db.Write(ctx, "HoldBursts", func(q Tx) error {
 		if err := q.ExecAll(Args{"key": burstLockKey}, db.Dialect.pick(advisoryLockSQL)); err != nil {
 			return err
 		}
@@ -81,16 +81,18 @@ func (db *DB) HoldBursts(ctx context.Context) error {
 // SettleBursts holds bursts, for a process that died before it could, and lifts those of which the
 // server has accepted a mail since. It returns whether it lifted any.
 func (db *DB) SettleBursts(ctx context.Context) (lifted bool, err error) {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	if err := db.HoldBursts(ctx); err != nil {
 		return false, err
 	}
-	return WriteWithResult(ctx, db, func(q Tx) (bool, error) { return q.Change(liftAcceptedSQL, burstArgs(q.Now)) })
+	return WriteWithResult(ctx, db, "SettleBursts", func(q Tx) (bool, error) { return q.Change(liftAcceptedSQL, burstArgs(q.Now)) })
 }
 
 // HeldBursts returns the bursts held now of which one recipient had an approved code within 90 days,
 // the largest 20.
 func (db *DB) HeldBursts(ctx context.Context) (list []store.HeldBurst, err error) {
-	_, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
+	_, err = db.readWithClock(ctx, "HeldBursts", func(q Tx, now time.Time) error {
 		list, err = QueryAll(q, func(b *store.HeldBurst) []any { return []any{&b.Server, &b.Words, &b.Recipients} }, heldBurstsSQL,
 			burstArgs(now))
 		return err
@@ -118,7 +120,7 @@ func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Dura
 	if err != nil {
 		return x, false, err
 	}
-	err = db.Write(ctx, func(q Tx) error {
+	err = db.Write(ctx, "Suppress", func(q Tx) error {
 		if act != nil {
 			if err := q.addAuditEntry(*act); err != nil {
 				return err
@@ -145,7 +147,7 @@ func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Dura
 // database's clock.
 func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list []store.Suppression, now time.Time,
 	err error) {
-	now, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
+	now, err = db.readWithClock(ctx, "Suppressions", func(q Tx, now time.Time) error {
 		var c Conditions
 		if f.ActiveOrHeld {
 			c.Add("lifted_at IS NULL AND until > ?", now)
@@ -169,7 +171,7 @@ func (db *DB) LiftSuppressions(ctx context.Context, l store.LiftSuppressionsRequ
 	if l, act, err = l.Validated(act); err != nil {
 		return nil, err
 	}
-	lifted, err = WriteWithResult(ctx, db, func(q Tx) ([]store.Suppression, error) {
+	lifted, err = WriteWithResult(ctx, db, "LiftSuppressions", func(q Tx) ([]store.Suppression, error) {
 		list, err := QueryAll(q, suppressionTable.Destinations, liftSuppressionsSQL,
 			Args{"by": l.By, "why": l.Why, "channel": l.Channel, "address": l.Address, "app": l.App, "now": q.Now,
 				"reach": q.Now.Add(-store.BurstReach)})

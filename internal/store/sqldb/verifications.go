@@ -19,7 +19,7 @@ func (db *DB) Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bo
 	if !store.AreValidTexts(id) {
 		return false, nil
 	}
-	return WriteWithResult(ctx, db, func(q Tx) (bool, error) { return q.cancel(id, tell) })
+	return WriteWithResult(ctx, db, "Cancel", func(q Tx) (bool, error) { return q.cancel(id, tell) })
 }
 
 func (q Tx) cancel(id string, tell []store.NewEvent) (bool, error) {
@@ -41,7 +41,7 @@ func (db *DB) Redeem(ctx context.Context, id string, keyHash []byte) (bool, erro
 	if !store.AreValidTexts(id) {
 		return false, nil
 	}
-	return db.runOne(ctx, redeemSQL, Args{"id": id, "by": keyHash})
+	return db.runOne(ctx, "Redeem", redeemSQL, Args{"id": id, "by": keyHash})
 }
 
 // SetCheckKeySQL sets the CheckKey of a verification whose check does not count.
@@ -54,7 +54,7 @@ func (db *DB) CancelByAdministrator(ctx context.Context, id string, act store.Au
 	if err != nil || !store.AreValidTexts(id) {
 		return false, err
 	}
-	return WriteWithResult(ctx, db, func(q Tx) (bool, error) {
+	return WriteWithResult(ctx, db, "CancelByAdministrator", func(q Tx) (bool, error) {
 		ok, err := q.cancel(id, tell)
 		if err != nil {
 			return false, err
@@ -95,13 +95,13 @@ func (db *DB) VerificationToCheck(ctx context.Context, h store.HolderQuery) (sto
 		return store.Verification{}, err
 	}
 	// An hour more than codes live, since an approved check can be repeated as long as its proof is valid.
-	return db.firstOfRecipient(ctx, db.Dialect.verificationToCheckSQL(), h, gate.ResendWithin+time.Hour)
+	return db.firstOfRecipient(ctx, "VerificationToCheck", db.Dialect.verificationToCheckSQL(), h, gate.ResendWithin+time.Hour)
 }
 
 // firstOfRecipient returns the first verification that a statement of recipientVerificationsSQL selects, or
 // fault.NotFound.
-func (db *DB) firstOfRecipient(ctx context.Context, statement string, h store.HolderQuery, life time.Duration) (store.Verification, error) {
-	found, err := readAllShared(ctx, db, VerificationFields, statement,
+func (db *DB) firstOfRecipient(ctx context.Context, name, statement string, h store.HolderQuery, life time.Duration) (store.Verification, error) {
+	found, err := readAllShared(ctx, db, name, VerificationFields, statement,
 		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder,
 			"key": h.CheckKey, "life": life})
 	if err != nil {
@@ -126,7 +126,7 @@ WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.a
 // Lockout returns the state of the bounds on failed checks, for v's recipient and the class of
 // callers that opened v.
 func (db *DB) Lockout(ctx context.Context, v store.Verification) (out store.Lockout, err error) {
-	_, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
+	_, err = db.readWithClock(ctx, "Lockout", func(q Tx, now time.Time) error {
 		list, err := q.VerificationsWithChecks(v, now)
 		out = gate.LockoutOf(list, v.Class, now)
 		return err

@@ -19,7 +19,7 @@ func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 	if err != nil {
 		return store.BeginAnswer{}, err
 	}
-	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (store.BeginAnswer, error) { return begin(q, in) })
+	return sqldb.WriteWithResult(ctx, &s.DB, "Begin", func(q sqldb.Tx) (store.BeginAnswer, error) { return begin(q, in) })
 }
 
 // begin decides an intent and writes its rows if it is admitted. If its send already has a row, it
@@ -130,7 +130,7 @@ VALUES (@id, @due, 1, 0, @channel, @stranger, @expires, @sealed)`,
 // RecordRefusals implements sqldb.PerDatabase.
 func (s *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error {
 	list := store.MergeRefusals(refusals)
-	return s.Engine.Write(ctx, func(q sqldb.Tx) error {
+	return s.Engine.Write(ctx, "RecordRefusals", sqldb.InOrder, func(q sqldb.Tx) error {
 		for i := range list {
 			list[i].SetRefusedAt(q.Now)
 			insert, args := sqldb.RefusalTable.InsertSQL(store.InsertedByRefusal, &list[i])

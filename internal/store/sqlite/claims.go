@@ -31,7 +31,7 @@ WHERE k.created_at <= excluded.created_at - @life
 
 // ClaimIdempotencyKey implements sqldb.PerDatabase.
 func (s *DB) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
-	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (out store.IdempotencyClaimAnswer, err error) {
+	return sqldb.WriteWithResult(ctx, &s.DB, "ClaimIdempotencyKey", func(q sqldb.Tx) (out store.IdempotencyClaimAnswer, err error) {
 		args := sqldb.Args{
 			"key": c.Key, "fingerprint": c.Fingerprint, "send": c.SendID, "lease": c.Lease, "life": c.Life,
 			"forgotten": store.OldClaimsDeletedPerCall,
@@ -73,7 +73,7 @@ func (s *DB) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UU
 	if forget {
 		statement = `DELETE FROM idempotency_keys WHERE key = @key AND send_id = @id`
 	}
-	return s.Engine.Write(ctx, func(q sqldb.Tx) error {
+	return s.Engine.Write(ctx, "ReleaseIdempotencyKey", sqldb.InOrder, func(q sqldb.Tx) error {
 		_, err := q.Change(statement, sqldb.Args{"key": key, "id": id})
 		return err
 	})

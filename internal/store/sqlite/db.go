@@ -89,21 +89,23 @@ func jsonList[T any](list []T, text func(T) string) string {
 
 // Read implements sqldb.Engine: f runs outside of a transaction, so two of its statements may see
 // different states.
-func (s *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
+func (s *DB) Read(ctx context.Context, _ string, f func(sqldb.Tx) error) error {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	return store.WrapUnavailable(withCause(f(s.tx(ctx, s.readers))))
 }
 
 // ReadShared implements sqldb.Engine.
-func (s *DB) ReadShared(ctx context.Context, x *sqldb.Statement) error {
-	return s.Engine.Read(ctx, func(q sqldb.Tx) error {
+func (s *DB) ReadShared(ctx context.Context, name string, x *sqldb.Statement) error {
+	return s.Engine.Read(ctx, name, func(q sqldb.Tx) error {
 		_, err := q.Run(x.SQL, x.Args, x.Each)
 		return err
 	})
 }
 
 // Run implements sqldb.Engine.
-func (s *DB) Run(ctx context.Context, steps ...*sqldb.Statement) error {
-	return s.Engine.Write(ctx, func(q sqldb.Tx) (err error) {
+func (s *DB) Run(ctx context.Context, name string, turn sqldb.Turn, steps ...*sqldb.Statement) error {
+	return s.Engine.Write(ctx, name, turn, func(q sqldb.Tx) (err error) {
 		for _, x := range steps {
 			if x.RowsAffected, err = q.Run(x.SQL, x.Args, x.Each); err != nil {
 				return err

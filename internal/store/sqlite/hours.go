@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
 )
@@ -43,8 +44,10 @@ var writeHoursSQL = columns.MapSlice(sqldb.HourTables, writeHourSQL)
 
 // CountHours implements sqldb.PerDatabase. It counts on a reader, so that no send waits for it.
 func (s *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	for n < limit {
-		more, err := s.countNextHour(sqldb.Behind(ctx), life+sqldb.HourCountDelay, min(keep, sqldb.MaxCountedAge))
+		more, err := s.countNextHour(ctx, life+sqldb.HourCountDelay, min(keep, sqldb.MaxCountedAge))
 		if err != nil || !more {
 			return n, err
 		}
@@ -58,7 +61,7 @@ func (s *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int
 func (s *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool, error) {
 	var hours []time.Time
 	var forgotten int
-	err := s.Engine.Write(ctx, func(q sqldb.Tx) (err error) {
+	err := s.Engine.Write(ctx, "CountHours", sqldb.Behind, func(q sqldb.Tx) (err error) {
 		forgotten = s.forgotten
 		args := sqldb.Args{"delay": delay, "age": age, "each": time.Hour}
 		if err = q.ExecAll(args, sqldb.DeleteHourCountsSQL(`hour < @now - @age`)...); err != nil {
@@ -71,7 +74,7 @@ func (s *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool,
 		return false, err
 	}
 	args := sqldb.Args{"hour": hours[0], "until": hours[0].Add(time.Hour)}
-	if err := s.Engine.Read(ctx, func(q sqldb.Tx) error {
+	if err := s.Engine.Read(ctx, "CountHours", func(q sqldb.Tx) error {
 		_, err := q.Run(readHourSQL, args, func(read sqldb.Scan) error {
 			var table, rows string
 			err := read(&table, &rows)
@@ -82,7 +85,7 @@ func (s *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool,
 	}); err != nil {
 		return false, err
 	}
-	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
+	return sqldb.WriteInTurn(ctx, &s.DB, "CountHours", sqldb.Behind, func(q sqldb.Tx) (bool, error) {
 		mine, err := q.Change(`INSERT INTO counted_hours (hour) SELECT @hour WHERE @unchanged ON CONFLICT DO NOTHING`,
 			sqldb.Args{"hour": hours[0], "unchanged": s.forgotten == forgotten})
 		if err != nil || !mine {

@@ -90,7 +90,7 @@ func New(writer, readers *sql.DB, now func() time.Time) *DB {
 	s := &DB{writer: writer, readers: readers, now: now}
 	s.DB = sqldb.DB{Dialect: sqldb.SQLite, Engine: s, PerDatabase: s}
 	s.writes = batch.New(1, s.writeInOrder)
-	s.writes.Turn = func(x write) int { return min(x.turn, 0) } // those of Behind must not wait for ever
+	s.writes.Turn = func(x write) int { return int(min(x.turn, sqldb.InOrder)) } // those Behind must not wait for ever
 	// the caller waits for a write that has begun: it uses the caller's variables, and ends within milliseconds
 	s.writes.WaitsOnceBegun = true
 	return s
@@ -138,15 +138,15 @@ func (s *DB) Close() error {
 // sqldb.Ahead share the next transaction, those with sqldb.Behind the last one, and the others the
 // one between them, in the order of their arrival. Each sees the rows of the ones before it, and has
 // its own time. If f fails, only its own changes are undone.
-func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
-	_, err := s.writes.Submit(ctx, write{f, sqldb.TurnOf(ctx)}, s.written.Add(1)) // each write has its own key
+func (s *DB) Write(ctx context.Context, _ string, turn sqldb.Turn, f func(sqldb.Tx) error) error {
+	_, err := s.writes.Submit(ctx, write{f, turn}, s.written.Add(1)) // each write has its own key
 	return err
 }
 
-// write is a write, and its sqldb.TurnOf.
+// write is a write and its turn.
 type write struct {
 	run  func(sqldb.Tx) error
-	turn int
+	turn sqldb.Turn
 }
 
 type queuedWrite = batch.Call[write, struct{}]
@@ -154,7 +154,7 @@ type queuedWrite = batch.Call[write, struct{}]
 // writeInOrder runs the writes of each turn in a transaction of their own, so that no outcome waits
 // for sends, and neither waits for a write with sqldb.Behind.
 func (s *DB) writeInOrder(writes []*queuedWrite) {
-	turns := map[int][]*queuedWrite{}
+	turns := map[sqldb.Turn][]*queuedWrite{}
 	for _, x := range writes {
 		turns[x.In.turn] = append(turns[x.In.turn], x)
 	}

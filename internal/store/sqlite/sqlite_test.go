@@ -95,9 +95,9 @@ func TestWriteTakesTurns(t *testing.T) {
 		leave := make(chan struct{})
 		var writes sync.WaitGroup
 		seen := map[string]string{} // what is committed when a write begins: rows of leases, and of the outbox
-		write := func(ctx context.Context, name string) {
+		write := func(name string, turn sqldb.Turn) {
 			writes.Go(func() {
-				storetest.OK(t, db.Write(ctx, func(q sqldb.Tx) error {
+				storetest.OK(t, db.Write(t.Context(), "TestWriteTakesTurns", turn, func(q sqldb.Tx) error {
 					if name == "first" {
 						<-leave
 					}
@@ -110,10 +110,10 @@ func TestWriteTakesTurns(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		write(t.Context(), "first")
+		write("first", sqldb.InOrder)
 		storetest.Equal(t, "rows, for which readers wait for no write", len(f.All(t)), 1)
-		write(sqldb.Behind(t.Context()), "retention")
-		write(t.Context(), "send")
+		write("retention", sqldb.Behind)
+		write("send", sqldb.InOrder)
 		writes.Go(func() { f.End(t, held, storetest.Sent) })
 		synctest.Wait()
 		close(leave)
@@ -144,8 +144,8 @@ func TestDeleteAgedInSteps(t *testing.T) {
 // forgetting is an engine in which counts of hours are forgotten while CountHours reads.
 type forgetting struct{ *DB }
 
-func (e forgetting) Read(ctx context.Context, f func(sqldb.Tx) error) error {
-	return errors.Join(e.DB.Read(ctx, f), e.DB.Write(ctx, func(q sqldb.Tx) error { return e.DB.DeleteHourCounts(q, storetest.Epoch) }))
+func (e forgetting) Read(ctx context.Context, name string, f func(sqldb.Tx) error) error {
+	return errors.Join(e.DB.Read(ctx, name, f), e.DB.Write(ctx, name, sqldb.InOrder, func(q sqldb.Tx) error { return e.DB.DeleteHourCounts(q, storetest.Epoch) }))
 }
 
 // An hour whose rows may have changed while they were read gets no counts then.
@@ -170,7 +170,7 @@ func TestCountHoursLeavesWhatChanges(t *testing.T) {
 func TestSQLiteFailedCommit(t *testing.T) {
 	f := newSQLiteFixture(t)
 	db := f.Engine.(*DB)
-	err := db.Write(t.Context(), func(q sqldb.Tx) error {
+	err := db.Write(t.Context(), "TestSQLiteFailedCommit", sqldb.InOrder, func(q sqldb.Tx) error {
 		return q.ExecAll(nil, `
 CREATE TABLE a (id INTEGER PRIMARY KEY);
 CREATE TABLE b (a INTEGER REFERENCES a DEFERRABLE INITIALLY DEFERRED);
@@ -207,13 +207,15 @@ func TestSQLiteSharesCommits(t *testing.T) {
 				seen = append(seen, rows...)
 				return errors.Join(err, q.ExecAll(nil, `INSERT INTO write_probe (filling) VALUES (x'00')`))
 			}
-			go func() { _ = db.Write(t.Context(), func(q sqldb.Tx) error { <-leave; return insert(q) }) }()
+			go func() {
+				_ = db.Write(t.Context(), "TestSQLiteSharesCommits", sqldb.InOrder, func(q sqldb.Tx) error { <-leave; return insert(q) })
+			}()
 			synctest.Wait()
 			got := make([]error, len(c.want))
 			var all sync.WaitGroup
 			for i := range got {
 				all.Go(func() {
-					got[i] = db.Write(t.Context(), func(q sqldb.Tx) error {
+					got[i] = db.Write(t.Context(), "TestSQLiteSharesCommits", sqldb.InOrder, func(q sqldb.Tx) error {
 						err := insert(q)
 						if i == 2 && err == nil {
 							err = c.third(q)
@@ -233,7 +235,7 @@ func TestSQLiteSharesCommits(t *testing.T) {
 			}
 			storetest.Equal(t, name+": transactions", len(used), 2)
 			storetest.Equal(t, name+": rows seen by the first three", seen[:4], []int{0, 1, 2, 3})
-			rows := storetest.Must(sqldb.ReadAll(t.Context(), &db.DB, sqldb.OneColumn[int], `SELECT count(*) FROM write_probe`, nil))(t)
+			rows := storetest.Must(sqldb.ReadAll(t.Context(), &db.DB, "TestSQLiteSharesCommits", sqldb.OneColumn[int], `SELECT count(*) FROM write_probe`, nil))(t)
 			storetest.Equal(t, name+": rows", rows[0], c.rows)
 		})
 	}

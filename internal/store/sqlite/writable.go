@@ -65,7 +65,7 @@ func (s *DB) LastSendCommit() *sqldb.CommitTiming { return nil }
 // allocates more pages than a send needs and frees them before the commit, so that the file has
 // free pages for the next send.
 func (s *DB) Ping(ctx context.Context) error {
-	return s.Engine.Write(ctx, func(q sqldb.Tx) error {
+	return s.Engine.Write(ctx, "Ping", sqldb.InOrder, func(q sqldb.Tx) error {
 		return q.ExecAll(nil, `INSERT INTO write_probe (filling) VALUES (zeroblob(65536))`, `DELETE FROM write_probe`)
 	})
 }

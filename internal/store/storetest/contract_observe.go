@@ -58,14 +58,14 @@ type kindKey struct{}
 
 // noting is a sqldb.Observer. Contexts have the kind of their call.
 type noting struct {
-	ended func(ctx context.Context, kind string, name func() string, took time.Duration)
+	ended func(ctx context.Context, kind, name string, took time.Duration)
 }
 
 func (n noting) Began(ctx context.Context, kind string) context.Context {
 	return context.WithValue(ctx, kindKey{}, kind)
 }
 
-func (n noting) Ended(ctx context.Context, kind string, name func() string, took time.Duration) {
+func (n noting) Ended(ctx context.Context, kind, name string, took time.Duration) {
 	n.ended(ctx, kind, name, took)
 }
 
@@ -73,11 +73,11 @@ func (n noting) Ended(ctx context.Context, kind string, name func() string, took
 // pool says what is in use.
 func observed(t *testing.T, f *Fixture) {
 	var got []string
-	db := sqldb.WithObserver(f.DB, noting{func(ctx context.Context, kind string, name func() string, took time.Duration) {
+	db := sqldb.WithObserver(f.DB, noting{func(ctx context.Context, kind, name string, took time.Duration) {
 		if !slices.Contains(sqldb.CallKinds, kind) || took <= 0 || ctx.Value(kindKey{}) != kind {
 			t.Errorf("%s took %v, in the context of %v", kind, took, ctx.Value(kindKey{}))
 		}
-		got = append(got, kind+" "+name())
+		got = append(got, kind+" "+name)
 	}})
 	begun := Must(db.Begin(t.Context(), f.Intent(1)))(t)
 	Must(db.Finish(t.Context(), store.Outcome{AttemptID: Held(begun.Send.ID, 1), Status: store.Sent}))(t)
@@ -85,7 +85,7 @@ func observed(t *testing.T, f *Fixture) {
 	OK(t, db.AddAuditEntry(t.Context(), f.Act()))
 	OK(t, db.Ping(t.Context()))
 	Equal(t, "calls", got, []string{"begin begin", "finish finish", "read SendsByID", "write AddAuditEntry", "ping ping"})
-	OK(t, db.Read(t.Context(), func(sqldb.Tx) error {
+	OK(t, db.Read(t.Context(), "observed", func(sqldb.Tx) error {
 		inUse := 0
 		for _, p := range db.Pools() {
 			inUse += p.InUse

@@ -228,8 +228,8 @@ func statsQueries(from, to time.Time) []store.StatsQuery {
 // uncounted reads statistics from rows alone.
 type uncounted struct{ sqldb.Engine }
 
-func (u uncounted) Read(ctx context.Context, f func(sqldb.Tx) error) error {
-	return u.Engine.Read(ctx, func(q sqldb.Tx) error {
+func (u uncounted) Read(ctx context.Context, name string, f func(sqldb.Tx) error) error {
+	return u.Engine.Read(ctx, name, func(q sqldb.Tx) error {
 		q.Conn = noHours{q.Conn}
 		return f(q)
 	})
@@ -304,7 +304,7 @@ func traffic(t *testing.T, f *Fixture, hours int) {
 // Deleted rows stay counted; the erasure of a recipient removes its domain from the counts; old hours are deleted.
 func countsForItself(t *testing.T, f *Fixture) {
 	rows := func(table string) int {
-		return Must(sqldb.ReadAll(t.Context(), f.DB, sqldb.OneColumn[int], `SELECT count(*) FROM `+table, nil))(t)[0]
+		return Must(sqldb.ReadAll(t.Context(), f.DB, "countsForItself", sqldb.OneColumn[int], `SELECT count(*) FROM `+table, nil))(t)[0]
 	}
 	begin := f.Now.Truncate(time.Hour)
 	traffic(t, f, 6)
@@ -337,14 +337,14 @@ func countsForItself(t *testing.T, f *Fixture) {
 	}
 	Must(f.CountHours(t.Context(), 10*time.Minute, f.Now.Sub(begin)+time.Hour, 1000))(t) // SQLite counts the erased send's hour again
 	codes := Must(f.ApprovalsBy(t.Context(), q, store.ByCountry))(t)
-	OK(t, f.Write(t.Context(), func(q sqldb.Tx) error {
+	OK(t, f.Write(t.Context(), "countsForItself", func(q sqldb.Tx) error {
 		return q.ExecAll(sqldb.Args{"begin": begin}, `DELETE FROM sends WHERE logged_at >= @begin`)
 	}))
 	Equal(t, "codes by country once the rows are gone", Must(f.ApprovalsBy(t.Context(), q, store.ByCountry))(t), codes)
 	Equal(t, "once the rows are gone", Must(f.Stats(t.Context(), q))(t), want)
 	Must(f.CountHours(t.Context(), 10*time.Minute, time.Hour, 1))(t)
 	for _, table := range sqldb.AllHourTableNames {
-		old := Must(sqldb.ReadAll(t.Context(), f.DB, sqldb.OneColumn[int], `SELECT count(*) FROM `+table+` WHERE hour < @end`,
+		old := Must(sqldb.ReadAll(t.Context(), f.DB, "countsForItself", sqldb.OneColumn[int], `SELECT count(*) FROM `+table+` WHERE hour < @end`,
 			sqldb.Args{"end": end.Add(-2 * time.Hour)}))(t)
 		Equal(t, table+": rows that are too old", old[0], 0)
 	}

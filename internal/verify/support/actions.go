@@ -152,13 +152,11 @@ const eraseTimeout = 90 * time.Second
 // CancelVerification cancels a verification for an administrator. It returns false if the
 // verification had ended before. Error: fault.Unavailable.
 func (d *Desk) CancelVerification(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
-	defer cancel()
 	tell, err := d.Teller.NewEvent(v, store.VerificationCanceled)
 	if err != nil {
 		return false, err
 	}
-	done, err := d.Store.CancelByAdministrator(ctx, v.ID, targetOf(v).auditEntryWithTarget(act), tell)
+	done, err := d.Store.CancelByAdministrator(context.WithoutCancel(ctx), v.ID, targetOf(v).auditEntryWithTarget(act), tell)
 	d.Teller.WakeForEvent(tell)
 	return done, err
 }

@@ -118,8 +118,6 @@ func (d *Desk) LiftPrefixPause(ctx context.Context, id uuid.UUID, reason string,
 		return store.PrefixPause{}, err
 	}
 	act.Reason = reason
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
-	defer cancel()
-	p, _, err := d.Store.LiftPrefixPause(ctx, store.LiftPauseRequest{ID: id, By: act.Who, Why: reason}, &act)
+	p, _, err := d.Store.LiftPrefixPause(context.WithoutCancel(ctx), store.LiftPauseRequest{ID: id, By: act.Who, Why: reason}, &act)
 	return p, err
 }

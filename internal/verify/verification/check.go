@@ -54,8 +54,7 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 		return CheckResult{}, err
 	}
 	// From here the check goes on, even if the client hangs up.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	checked, err := s.Store.Check(ctx, store.CheckRequest{ID: id, Network: c.network(), Judge: s.judgeFunc(k),
 		Parse: func(v store.Verification) ([]byte, error) { return s.checkKey(k, v) }})
 	if wrong := err == nil && checked.Counted && !checked.Approved; !wrong && len(k.failed.Buckets) > 0 {

@@ -182,8 +182,6 @@ func (s *Service) isKnownBrowser(ctx context.Context, a parsedRequest) bool {
 		if err != nil {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-		defer cancel()
 		codes, now, err := s.Store.VerificationsByID(ctx, []string{id})
 		if err != nil || len(codes) == 0 || codes[0].App != a.App || codes[0].Holder != "" ||
 			codes[0].Channel != a.to.Channel() ||

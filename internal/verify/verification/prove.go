@@ -62,9 +62,7 @@ func (s *Service) Prove(ctx context.Context, ask Request, p AddressEvidence) (re
 	if err != nil {
 		return CheckResult{}, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
-	defer cancel()
-	begun, fresh, err := s.Store.InsertProven(ctx, store.Intent{
+	begun, fresh, err := s.Store.InsertProven(context.WithoutCancel(ctx), store.Intent{
 		Send: row, Verification: v, Purposes: a.subject.Purpose.PolicyPurposes, TTL: a.subject.Purpose.TTL,
 	}, p.Issuer, tell)
 	switch {

@@ -210,8 +210,6 @@ func (s *Service) writeSend(ctx context.Context, r *sendInProgress, d quota.Deci
 		s.Outbox.RefundLater(id, buckets)
 		return store.BeginAnswer{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
 	begun, err := s.Store.Begin(ctx, intent)
 	if err == nil {
 		return begun, nil
@@ -374,8 +372,6 @@ func (s *Service) carrierHold(ctx context.Context, of bucketnames.Subject) (quot
 	if of.Channel != recipient.SMS || s.Texts == nil {
 		return quota.State{}, false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
 	e, err := s.Store.CarrierHold(ctx, of.Channel, of.Recipient)
 	if err != nil || e.Left <= 0 {
 		return quota.State{}, false, err

@@ -79,8 +79,8 @@ func Sample() sms.Message {
 	}
 }
 
-// fake is a carrier on loopback.
-type fake struct {
+// Fake is a carrier on loopback.
+type Fake struct {
 	*httptest.Server
 	mu    sync.Mutex
 	seen  int
@@ -88,8 +88,8 @@ type fake struct {
 }
 
 // NewFake serves a carrier that checks each request as r has it and answers with respond.
-func NewFake(t *testing.T, r Rig, respond http.HandlerFunc) *fake {
-	f := &fake{}
+func NewFake(t *testing.T, r Rig, respond http.HandlerFunc) *Fake {
+	f := &Fake{}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
 		f.mu.Lock()
@@ -112,7 +112,7 @@ func NewFake(t *testing.T, r Rig, respond http.HandlerFunc) *fake {
 	return f
 }
 
-func (f *fake) requests() int {
+func (f *Fake) requests() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.seen

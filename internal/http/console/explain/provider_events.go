@@ -12,7 +12,7 @@ import (
 // lead to. The worst kind is first; unmapped, which has no rank, is last.
 var providerEventKinds = []struct {
 	kind  store.ProviderEventKind
-	tone  tone
+	tone  Tone
 	cause store.SuppressionCause
 	after string // key of the texts about the suppression that followed
 }{

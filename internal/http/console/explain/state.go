@@ -7,24 +7,24 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// tone is the colour that goes with a state's sign and word.
-type tone string
+// Tone is the colour that goes with a state's sign and word.
+type Tone string
 
 const (
-	Good    tone = "good"
-	Warn    tone = "warn"
-	Bad     tone = "bad"
-	Neutral tone = "still" // neither good nor bad, such as under way
+	Good    Tone = "good"
+	Warn    Tone = "warn"
+	Bad     Tone = "bad"
+	Neutral Tone = "still" // neither good nor bad, such as under way
 )
 
 // StateLabel is a state as a page shows it: a sign, a word and their colour.
 type StateLabel struct {
 	Sign, Word string
-	Tone       tone
+	Tone       Tone
 }
 
 // ToneOf returns the tone of a status.
-func ToneOf(s store.Status) tone {
+func ToneOf(s store.Status) Tone {
 	switch s {
 	case store.Sent, store.Delivered, store.Proven:
 		return Good

@@ -18,7 +18,7 @@ import (
 // TimelineEntry is one line of the time line.
 type TimelineEntry struct {
 	At   texts.DisplayTime // zero: the database does not know when
-	Tone tone
+	Tone Tone
 	What texts.Sentence
 	Link string // page of the entry's row; empty: it is this page
 
@@ -119,13 +119,13 @@ func (t rowTimeline) outcomeEntry() TimelineEntry {
 	return t.datedEntry(t.row.FinishedAt, Bad, "line.failed.free")
 }
 
-func (t rowTimeline) datedEntry(when time.Time, tone tone, key string) TimelineEntry {
+func (t rowTimeline) datedEntry(when time.Time, tone Tone, key string) TimelineEntry {
 	return TimelineEntry{At: t.Exactly(when), Tone: tone, What: t.sentence(key), order: when}
 }
 
 // undatedEntry returns an entry without a time, for something whose time is not stored. Its place
 // is behind the entries at the given time.
-func (t rowTimeline) undatedEntry(after time.Time, tone tone, key string) TimelineEntry {
+func (t rowTimeline) undatedEntry(after time.Time, tone Tone, key string) TimelineEntry {
 	return TimelineEntry{Tone: tone, What: t.sentence(key), order: after}
 }
 
@@ -161,7 +161,7 @@ func (t rowTimeline) serverReply() string {
 func codeEntries(v store.Verification, now time.Time, w texts.Words) []TimelineEntry {
 	tries := []texts.Substitution{texts.Plain("tries", strconv.Itoa(v.Attempts)),
 		texts.Plain("of", strconv.Itoa(v.MaxAttempts))}
-	line := func(when time.Time, tone tone, key string) TimelineEntry {
+	line := func(when time.Time, tone Tone, key string) TimelineEntry {
 		return TimelineEntry{At: w.Exactly(when), Tone: tone, What: w.Sentence(key, tries...), order: when}
 	}
 	var all []TimelineEntry

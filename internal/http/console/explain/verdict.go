@@ -19,7 +19,7 @@ import (
 
 // Verdict is what a send's page opens with: what happened, and what to do next.
 type Verdict struct {
-	Tone       tone
+	Tone       Tone
 	What, Next texts.Sentence
 	Newer      *linkedText  // the recipient's newer request for the same purpose; nil: none
 	Near       []linkedText // requests for similarly spelled recipients, if this one has none

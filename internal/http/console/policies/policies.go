@@ -27,15 +27,15 @@ type Desk interface {
 		int, error)
 }
 
-// policiesPage is the page's handler. Safe for concurrent use.
-type policiesPage struct {
+// Page is the page's handler. Safe for concurrent use.
+type Page struct {
 	desk   Desk
 	layout *frame.Layout
 }
 
 // New makes the page.
-func New(desk Desk, l *frame.Layout) *policiesPage {
-	return &policiesPage{desk: desk, layout: l}
+func New(desk Desk, l *frame.Layout) *Page {
+	return &Page{desk: desk, layout: l}
 }
 
 // maxAtLimitShown is how many recipients are shown at one rule's limit.
@@ -60,7 +60,7 @@ type ruleView struct {
 }
 
 // Show is the page's handler.
-func (a *policiesPage) Show(c echo.Context) error {
+func (a *Page) Show(c echo.Context) error {
 	v := policiesView{Page: frame.NewPage(c, "policies.title", "policies")}
 	for _, p := range a.desk.Policies() {
 		rules, err := a.ruleViews(c.Request().Context(), p, v.W)
@@ -72,7 +72,7 @@ func (a *policiesPage) Show(c echo.Context) error {
 	return a.layout.Show(c, http.StatusOK, "policies", v)
 }
 
-func (a *policiesPage) ruleViews(ctx context.Context, p support.Policy, w texts.Words) (rules []ruleView, err error) {
+func (a *Page) ruleViews(ctx context.Context, p support.Policy, w texts.Words) (rules []ruleView, err error) {
 	for _, r := range p.Rules {
 		v := ruleView{Rule: r}
 		if r.Scope == quota.Recipient {

@@ -81,8 +81,8 @@ func (p *Mapping) AddMistake(key, format string, args ...any) {
 // is not given.
 func (p *Mapping) LocationOf(key string) string { return p.location(p.nodeAtOrSelf(key)) }
 
-// field is one field of a struct, those of inlined ones included.
-type field struct {
+// Field is one field of a struct, those of inlined ones included.
+type Field struct {
 	Name  string
 	Tag   reflect.StructTag
 	Value reflect.Value
@@ -91,7 +91,7 @@ type field struct {
 
 // Fields returns the fields of a struct and of the structs that it inlines; parts are the struct
 // and the inlined ones.
-func Fields(v reflect.Value) (all []field, parts []reflect.Value) {
+func Fields(v reflect.Value) (all []Field, parts []reflect.Value) {
 	parts = append(parts, v)
 	for i := range v.NumField() {
 		f, value := v.Type().Field(i), v.Field(i)
@@ -106,7 +106,7 @@ func Fields(v reflect.Value) (all []field, parts []reflect.Value) {
 				all, parts = append(all, more...), append(parts, inner...)
 			}
 		case name != "" && name != "-":
-			all = append(all, field{name, f.Tag, value, option == "omitempty"})
+			all = append(all, Field{name, f.Tag, value, option == "omitempty"})
 		}
 	}
 	return all, parts
@@ -141,7 +141,7 @@ func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapp
 	}
 	setDefaults(v)
 	all, parts := Fields(v)
-	known := map[string]field{}
+	known := map[string]Field{}
 	for _, f := range all {
 		known[f.Name] = f
 	}
@@ -235,7 +235,7 @@ func checkUnique(list, one reflect.Value, tag reflect.StructTag) string {
 	part := func(v reflect.Value) any {
 		if v.Kind() == reflect.Struct && !IsScalar(v.Type()) {
 			all, _ := Fields(v)
-			return all[slices.IndexFunc(all, func(f field) bool { return f.Name == key })].Value.Interface()
+			return all[slices.IndexFunc(all, func(f Field) bool { return f.Name == key })].Value.Interface()
 		}
 		return v.Interface()
 	}

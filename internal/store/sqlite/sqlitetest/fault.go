@@ -3,9 +3,7 @@ package sqlitetest
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
-	"strings"
 	"sync"
 
 	"sendcode/internal/store"
@@ -40,8 +38,8 @@ const (
 	Committing              // in a write, after its statements and before the commit; no other write runs meanwhile
 )
 
-// hook returns the fault of an access. It is called at each stage, with the name of the method that
-// was called from outside. It may wait: at Asking it holds no lock.
+// hook returns the fault of an access. It is called at each stage, with the name that the access has for
+// an Observer. It may wait: at Asking it holds no lock.
 type hook func(ctx context.Context, method string, at Stage) Fault
 
 // SetFault makes later calls fail. f gets the name of the called method and returns the fault; nil
@@ -91,32 +89,6 @@ func (d *DB) fault(ctx context.Context, method string, at Stage) Fault {
 	return (*hook)(ctx, method, at)
 }
 
-// methods caches the results of calledMethod by call stack, since simulations call it a hundred
-// thousand times.
-var methods sync.Map
-
-// calledMethod returns the name of the method of a DB that was called from outside the packages of
-// the store. It finds it on the stack.
-func calledMethod() (method string) {
-	var calls [32]uintptr
-	n := runtime.Callers(3, calls[:])
-	if known, ok := methods.Load(calls); ok {
-		return known.(string)
-	}
-	defer func() { methods.Store(calls, method) }()
-	frames := runtime.CallersFrames(calls[:n])
-	for {
-		frame, more := frames.Next()
-		_, name, ok := strings.Cut(frame.Function, "(*DB).")
-		if ok && name[0] >= 'A' && name[0] <= 'Z' && !strings.Contains(name, ".") {
-			method = name
-		}
-		if !more || method != "" && !strings.HasPrefix(frame.Function, "sendcode/internal/store/") {
-			return method
-		}
-	}
-}
-
 // engine is a database's engine with the faults of a test.
 type engine struct {
 	sqldb.Engine
@@ -125,9 +97,10 @@ type engine struct {
 
 // Read asks the hook before each statement. Lost acts as Vague, since a read changes nothing in any
 // case.
-func (e engine) Read(ctx context.Context, f func(sqldb.Tx) error) error {
-	method := calledMethod()
-	return e.Engine.Read(ctx, func(q sqldb.Tx) error {
+func (e engine) Read(ctx context.Context, method string, f func(sqldb.Tx) error) error {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
+	return e.Engine.Read(ctx, method, func(q sqldb.Tx) error {
 		q.Conn = readConn{q.Conn, func() error {
 			fault := e.db.fault(ctx, method, Asking)
 			if fault == Lost {
@@ -151,13 +124,14 @@ func (c readConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) e
 	return c.Conn.Run(statement, args, each)
 }
 
-func (e engine) Write(ctx context.Context, f func(sqldb.Tx) error) error {
-	method := calledMethod() // must be read here, since a shared transaction runs in another goroutine
+func (e engine) Write(ctx context.Context, method string, turn sqldb.Turn, f func(sqldb.Tx) error) error {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	fault := e.db.fault(ctx, method, Asking)
 	if err := nothingDone[fault]; err != nil {
 		return err
 	}
-	err := e.Engine.Write(ctx, func(q sqldb.Tx) error {
+	err := e.Engine.Write(ctx, method, turn, func(q sqldb.Tx) error {
 		if err := f(q); err != nil {
 			return err
 		}

@@ -1,0 +1,103 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sendcode/internal/store/batch"
+)
+
+// together runs a batch of calls and answers every call, or returns an error and answers none. brief:
+// its statements wait only briefly for a lock.
+type together[In, Answer any] func(ctx context.Context, brief bool, calls []*batch.Call[In, Answer]) error
+
+// runByHalves runs a batch. If one call may have made it fail, it repeats each half, and so on down to
+// that call, which alone gets the error. All repetitions have the deadline of ctx; when it passes, the
+// calls that are left get an error. The repetitions wait briefly for locks: the others in the batch must not
+// wait for each call that waits for one.
+func runByHalves[In, Answer any](ctx context.Context, brief bool, calls []*batch.Call[In, Answer], run together[In, Answer]) {
+	err := run(ctx, brief, calls)
+	if n := len(calls); n > 1 && causedByOneCall(err) {
+		runByHalves(ctx, true, calls[:n/2], run)
+		runByHalves(ctx, true, calls[n/2:], run)
+		return
+	}
+	for _, x := range calls {
+		if err != nil {
+			x.SetAnswer(*new(Answer), err)
+		}
+	}
+}
+
+// causedByOneCall reports whether one call may have made its whole batch fail: by its data
+// (SQLSTATE classes 22, 23 and 54), a lock that was not free, a timeout, or a deadlock (40).
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
+func causedByOneCall(err error) bool {
+	c := sqlState(err)
+	return isRolledBack(err) && (slices.Contains([]string{"22", "23", "40", "54"}, c[:min(2, len(c))]) ||
+		c == lockNotAvailable || c == "57014")
+}
+
+// briefLockTimeout is the lock_timeout of repetitions. If five of 256 calls wait for locks, 36 repetitions
+// fail, which takes 1.8 s. It is longer than other replicas' batches hold a lock on most disks.
+const briefLockTimeout = 50 * time.Millisecond
+
+// briefly returns f for a connection whose lock_timeout is briefLockTimeout meanwhile; f itself unless
+// brief is set.
+func briefly(brief bool, f func(context.Context, *pgxpool.Conn) error) func(context.Context, *pgxpool.Conn) error {
+	if !brief {
+		return f
+	}
+	return func(ctx context.Context, conn *pgxpool.Conn) error {
+		var usual string
+		err := conn.QueryRow(ctx, `SELECT current_setting('lock_timeout'), set_config('lock_timeout', $1, false)`,
+			briefLockTimeout.String()).Scan(&usual, nil)
+		if err != nil {
+			return err
+		}
+		err = f(ctx, conn)
+		if conn.Conn().PgConn().TxStatus() != 'I' {
+			_, _ = conn.Exec(ctx, "ROLLBACK")
+		}
+		if _, failed := conn.Exec(ctx, `SELECT set_config('lock_timeout', $1, false)`, usual); failed != nil {
+			_ = conn.Conn().Close(ctx) // later calls would wait too briefly
+		}
+		return err
+	}
+}
+
+// stuckRows are the IDs of rows whose lock a call did not get although it was alone. When such a call is
+// repeated, it runs apart from others, which would fail with it. Safe for concurrent use; the zero value
+// is empty.
+type stuckRows struct {
+	mu  sync.Mutex
+	ids map[uuid.UUID]bool
+}
+
+// maxStuckRows bounds the rows that stuckRows remembers. It forgets all when there are more.
+const maxStuckRows = 1000
+
+func (s *stuckRows) has(id uuid.UUID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ids[id]
+}
+
+// note remembers or forgets a row, by the result of its call.
+func (s *stuckRows) note(id uuid.UUID, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sqlState(err) != lockNotAvailable {
+		delete(s.ids, id)
+		return
+	}
+	if s.ids == nil || len(s.ids) == maxStuckRows {
+		s.ids = map[uuid.UUID]bool{}
+	}
+	s.ids[id] = true
+}
