@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,6 +65,22 @@ func (l *listener) startServing(failed chan<- error) {
 	})
 }
 
+// passed reports whether another process opened the listener and keeps it.
+func (l *listener) passed() bool {
+	_, passed := l.Listener.(server.PassedListener)
+	return passed
+}
+
+// parts returns the parts whose routes the listener has.
+func (l *listener) parts() (names []string) {
+	for _, p := range [][2]string{{"api", "/v1/verifications"}, {"page", "/"}, {"mailbox", "/mailbox"}, {"console", "/admin"}, {"metrics", "/metrics"}} {
+		if slices.ContainsFunc(l.routes.Routes(), func(r *echo.Route) bool { return r.Path == p[1] }) {
+			names = append(names, p[0])
+		}
+	}
+	return names
+}
+
 // quietStart is how long requests wait for a start. After it they get 503 until the start is done.
 var quietStart = 2 * time.Second
 
@@ -76,24 +93,26 @@ var ErrInterrupted = errors.New("interrupted")
 
 // openPorts opens the port of the API, the console's if it has an address of its own, and that of
 // the profiles. Requests wait for Serve; after quietStart they get 503, except on a passed
-// socket, where they wait on.
+// socket, where they wait on. From here on Config.Addr and Config.AdminAddr are the listeners' own
+// addresses, so that all that depends on which machines reach a listener asks the listener.
 func (a *App) openPorts() error {
 	a.health = &server.Health{}
 	passed, err := passedSockets()
 	if err != nil {
 		return err
 	}
-	for _, address := range []string{a.cfg.Addr, a.cfg.AdminAddr} {
-		if address == "" {
+	for _, address := range []*string{&a.cfg.Addr, &a.cfg.AdminAddr} {
+		if *address == "" {
 			continue
 		}
-		port, err := listen(address, &passed)
+		port, err := listen(*address, &passed)
 		if err != nil {
 			return err
 		}
+		*address = port.Addr().String()
 		newEcho := func(health *server.Health) *echo.Echo {
 			e := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies,
-				AssumeHTTPS: config.RequiresHTTPS(address),
+				AssumeHTTPS: config.RequiresHTTPS(port.Addr().String()),
 				PublicURL:   a.cfg.SMS.PublicURL, Served: a.metrics.Served})
 			health.Register(e)
 			if a.traces != nil {
@@ -110,9 +129,8 @@ func (a *App) openPorts() error {
 		a.onClose(l.server.Close)
 		a.listeners = append(a.listeners, l)
 		a.onClose(func() error { _ = port.Close(); return nil }) // http.Server.Serve may have closed it
-		_, ofSystemd := port.(server.PassedListener)
-		l.unread.IncludeIdle = ofSystemd // the stop may wait for idle ones too: systemd keeps the socket open meanwhile
-		if !ofSystemd {
+		l.unread.IncludeIdle = l.passed()                        // the stop may wait for idle ones too: systemd keeps the socket open meanwhile
+		if !l.passed() {
 			late := time.AfterFunc(quietStart, func() { l.startServing(a.failed) })
 			a.onClose(func() error { late.Stop(); return nil })
 		}
@@ -323,7 +341,7 @@ func (a *App) registerMetricsRoute(e *echo.Echo) {
 	case trial != "":
 		e.GET("/metrics", show, server.RequireLocal, server.RequireToken(trial))
 	case a.cfg.AdminAddr == "":
-	case config.RequiresHTTPS(a.adminAddr()):
+	case config.RequiresHTTPS(a.cfg.AdminAddr):
 		e.GET("/metrics", show, server.RequireDirect)
 	default:
 		e.GET("/metrics", show, server.RequireLocal)
