@@ -76,6 +76,7 @@ type App struct {
 
 	traces        *traces.Traces // nil without an exporter
 	listeners     []*listener
+	conns         *server.Conns // of all listeners
 	failed        chan error    // the error that ended a listener's server
 	serving       chan struct{} // closed by Serve
 	backlog       *recent.Value[map[recipient.Channel]store.Backlog]

@@ -17,6 +17,7 @@ import (
 	"sendcode/docs"
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/message"
+	"sendcode/internal/base/runbook"
 	"sendcode/internal/codes/code"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/reports"
@@ -41,7 +42,7 @@ import (
 type listener struct {
 	net.Listener
 	server  *http.Server
-	unread  server.UnreadConns
+	conns   *server.Conns
 	begun   sync.Once     // done by startServing
 	ended   chan struct{} // closed when http.Server.Serve has returned
 	routes  *echo.Echo
@@ -59,7 +60,7 @@ func (l *listener) setHandler(h http.Handler) { l.handler.Store(&h) }
 func (l *listener) startServing(failed chan<- error) {
 	l.begun.Do(func() {
 		go func() {
-			failed <- l.server.Serve(l)
+			failed <- l.server.Serve(l.conns.Listener(l.Listener))
 			close(l.ended)
 		}()
 	})
@@ -97,6 +98,7 @@ var ErrInterrupted = errors.New("interrupted")
 // addresses, so that all that depends on which machines reach a listener asks the listener.
 func (a *App) openPorts() error {
 	a.health = &server.Health{}
+	a.conns = server.NewConns(server.MaxDescriptors()/2, a.cfg.TrustedProxies, a.logger)
 	passed, err := passedSockets()
 	if err != nil {
 		return err
@@ -122,14 +124,13 @@ func (a *App) openPorts() error {
 		}
 		starting := newEcho(&server.Health{}) // its Health never starts, so its /readyz answers 503
 		starting.Any("/*", func(echo.Context) error { return fault.Unavailable })
-		l := &listener{Listener: port, routes: newEcho(a.health), ended: make(chan struct{})}
+		l := &listener{Listener: port, conns: a.conns, routes: newEcho(a.health), ended: make(chan struct{})}
 		l.setHandler(starting)
-		l.server = server.NewHTTPServer(l.unread.MarkRead(a.traceRequests(a.health.EndConnectionsWhenStopping(l))), a.logger)
-		l.server.ConnState = l.unread.Changed
+		l.server = server.NewHTTPServer(a.conns.MarkRead(a.traceRequests(a.health.EndConnectionsWhenStopping(l))), a.logger)
+		l.server.ConnState = a.conns.Changed
 		a.onClose(l.server.Close)
 		a.listeners = append(a.listeners, l)
 		a.onClose(func() error { _ = port.Close(); return nil }) // http.Server.Serve may have closed it
-		l.unread.IncludeIdle = l.passed()                        // the stop may wait for idle ones too: systemd keeps the socket open meanwhile
 		if !l.passed() {
 			late := time.AfterFunc(quietStart, func() { l.startServing(a.failed) })
 			a.onClose(func() error { late.Stop(); return nil })
@@ -394,20 +395,31 @@ func (a *App) drain(ctx context.Context) {
 	<-time.After(wait)
 }
 
+// shutdown ends accepting and answers the requests that have been read, within shutdownWait; those that
+// wait for an outcome, in half of it. It waits for no client for longer than server.UnreadWait.
 func (a *App) shutdown() error {
-	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
-	defer cancel()
-	errs := make([]error, len(a.listeners))
 	var wg sync.WaitGroup
-	for i, l := range a.listeners {
+	for _, l := range a.listeners {
 		wg.Go(func() {
 			if server.EndAccepting(l.Listener) {
-				<-l.ended // so that unread knows all connections
+				<-l.ended // so that conns has all connections
 			}
-			l.unread.Wait() // since Shutdown drops a request that is read after Shutdown began
-			errs[i] = l.server.Shutdown(ctx)
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	a.conns.End() // since Shutdown drops a request that is read after Shutdown began
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
+	defer cancel()
+	defer time.AfterFunc(shutdownWait/2, a.core.Outbox.EndWaits).Stop()
+	errs := make([]error, len(a.listeners))
+	for i, l := range a.listeners {
+		wg.Go(func() { errs[i] = l.server.Shutdown(ctx) })
+	}
+	wg.Wait()
+	err := errors.Join(errs...)
+	if errors.Is(err, context.DeadlineExceeded) {
+		a.logger.Warn("shutdown cuts requests that were not answered in time", "wait", shutdownWait.String(), runbook.DatabaseSlow.See())
+		return nil
+	}
+	return err
 }
