@@ -18,6 +18,7 @@ const (
 	SendsFail     Section = "sends-fail"
 	Bursts        Section = "bursts"
 	Attack        Section = "attack"
+	Connections   Section = "connections"
 	TextMessages  Section = "text-messages"
 	DatabaseSpace Section = "room"
 	Jobs          Section = "jobs"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sendcode/internal/codes/keys"
@@ -91,6 +92,21 @@ func TestExpiredInTheQueueIsNotSent(t *testing.T) {
 		r.Sleep(time.Second)
 		r.WantLine("the send", "failed expired 452 4.2.2", r.Status(a), r.Get(a.View.ID).Send.ProviderCode)
 		r.WantMails(0)
+	})
+}
+
+// A stop answers requests that wait for an outcome before they would be cut.
+func TestEndWaits(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		release, waited := make(chan struct{}), make(chan string)
+		r.MailServer.Answer(vtest.Hang(release))
+		go func() {
+			waited <- string(r.AskAt(r.Svc, vtest.AskFor(vtest.Ana, vtest.Waiting(time.Hour)), true).View.Send.Status)
+		}()
+		synctest.Wait()
+		r.Svc.Core.Outbox.EndWaits()
+		r.Want("status", <-waited, "queued")
+		close(release)
 	})
 }
 

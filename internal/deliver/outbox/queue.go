@@ -90,13 +90,26 @@ func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) 
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	select {
-	case out := <-ended:
+	case out, known := <-ended:
+		if !known {
+			break
+		}
 		w.Send.Status, w.Send.Reason, w.Send.FinishedAt = out.Status, out.Reason, o.Now()
 		w.Send.Provider, w.Send.ProviderCode, w.Send.Counts = out.Provider, out.ProviderCode, w.Send.Counts &&
 			!out.Refund
 	case <-ctx.Done():
 	}
 	return w.Send
+}
+
+// EndWaits answers all requests that wait for an outcome, as if their wait were over.
+func (o *Outbox) EndWaits() {
+	o.waiters.Range(func(send, _ any) bool {
+		if ended, waits := o.waiters.LoadAndDelete(send); waits {
+			close(ended.(chan store.Outcome))
+		}
+		return true
+	})
 }
 
 // notifyWaiter passes the outcome of a send to the request that waits for it; without such a

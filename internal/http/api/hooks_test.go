@@ -27,6 +27,7 @@ import (
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verify/verification"
 	vtest "sendcode/internal/verify/verification/verificationtest"
 	"sendcode/quota"
 )
@@ -290,6 +291,32 @@ func TestAHookTellsWhatFailed(t *testing.T) {
 		r.Want("a slow server", s.call(strings.ReplaceAll(again(change, 8), "bob", "eve")), "200 ")
 		r.Want("its answer", time.Since(began), 4*time.Second)
 		r.Sleep(time.Minute)
+	})
+}
+
+// lateService decides a send just after the deadline of its request.
+type lateService struct {
+	*verification.Service
+	left bool // the message may leave
+}
+
+// Send implements api's interface of the use cases.
+func (l *lateService) Send(_ context.Context, ask verification.Request) (verification.Answer, error) {
+	time.Sleep(4*time.Second + 1)
+	l.left = ask.MaySend()
+	return verification.Answer{}, verification.ErrKeptBack
+}
+
+// A message that is admitted after the deadline does not leave, also if it is the only one: the server
+// has told the person that it failed.
+func TestAVoteAfterTheDeadline(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		s, late := newSupabase(r, hooks.SupabaseEmail), &lateService{}
+		s.e = server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
+		api.NewHooks([]hooks.Hook{{Name: "auth", App: "shop", Kind: hooks.SupabaseEmail, Secrets: hookSecrets[:1], TTL: time.Hour}},
+			late, slog.New(slog.DiscardHandler)).Register(s.e)
+		r.Want("answer", s.call(s.body("signup")), "503 Codes can't be sent or checked right now. Please try again in a moment.")
+		r.Want("left", late.left, false)
 	})
 }
 

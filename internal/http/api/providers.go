@@ -88,7 +88,7 @@ func readBody(r *http.Request, most int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
 	switch {
 	case err != nil:
-		return nil, &server.Problem{Kind: server.BadRequest, Detail: "The body could not be read to its end."}
+		return nil, server.UnreadableBodyProblem(err)
 	case int64(len(body)) > most:
 		return nil, &server.Problem{Kind: server.TooLarge,
 			Detail: fmt.Sprintf("This body may have at most %d KiB.", most>>10)}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"net"
 	"syscall"
 	"time"
@@ -38,4 +39,11 @@ func EndAccepting(l net.Listener) (ended bool) {
 		})
 	}
 	return ended
+}
+
+// MaxDescriptors returns how many files and connections this process may have open; 0: not known.
+func MaxDescriptors() int {
+	var limit unix.Rlimit
+	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // fails never for the own process
+	return int(min(limit.Cur, math.MaxInt32))
 }

@@ -2,9 +2,15 @@ package server
 
 import (
 	"io"
+	"log/slog"
 	"net"
+	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/kit/servertest"
 )
 
 // A connection that the kernel has made is not reset: the port ends once it is accepted. Then
@@ -48,5 +54,25 @@ func TestEndAccepting(t *testing.T) {
 	if late, err := net.Dial("tcp", l.Addr().String()); err == nil {
 		t.Error("the port still listens")
 		_ = late.Close()
+	}
+}
+
+// Over the bound the network with the most connections that wait for a request loses its oldest one. Others keep
+// theirs, and trusted proxies all.
+func TestWaitingConnectionsAreBounded(t *testing.T) {
+	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32")}
+	r := newConnsRig(t, NewConns(4, proxies, slog.New(slog.DiscardHandler)), echo.New(), false)
+	var all []net.Conn
+	for i, from := range []string{"127.0.0.9", "127.0.0.9", "127.0.0.1", "127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.3"} {
+		all = append(all, r.dial(from, ""))
+		if i < 6 {
+			r.await(i+1, i+1, max(0, i-1)) // so that the next one is accepted after it
+		} else { // the fifth of strangers, and the sixth
+			servertest.Same(t, "answer of the oldest one", firstAnswer(all[i-3]), "")
+		}
+	}
+	for _, kept := range append(all[:3:3], all[5:]...) {
+		_, _ = io.WriteString(kept, "GET / HTTP/1.1\r\nHost: codes\r\n\r\n")
+		servertest.Same(t, "answer", firstAnswer(kept), "404 [] false false")
 	}
 }

@@ -10,3 +10,6 @@ func EndAccepting(l net.Listener) (ended bool) {
 	passed, ok := l.(PassedListener)
 	return ok && passed.endAccepting()
 }
+
+// MaxDescriptors returns 0: this system's limit is not asked for.
+func MaxDescriptors() int { return 0 }

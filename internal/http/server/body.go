@@ -32,7 +32,7 @@ func ReadJSON(c echo.Context, v any) error {
 	}
 	body, err := readBody(c.Request())
 	if err != nil {
-		return unreadableBodyProblem(err)
+		return UnreadableBodyProblem(err)
 	}
 	body = bytes.TrimPrefix(body, []byte("\ufeff")) // a byte order mark, which a reader may ignore (RFC 8259 section 8.1)
 	if first := bytes.TrimLeft(body, " \t\r\n"); len(first) > 0 && first[0] != '{' && jsontext.Value(body).IsValid() {
@@ -61,11 +61,12 @@ func readBody(r *http.Request) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// unreadableBodyProblem returns the problem of a body that could not be read: echo's 413 if it is
-// too large, else a 400.
-func unreadableBodyProblem(err error) error {
-	if limit, ok := errors.AsType[*echo.HTTPError](err); ok {
-		return limit
+// UnreadableBodyProblem returns the problem of a body that could not be read: echo's 413 if it is too
+// large, the 503 of a stop, else a 400.
+func UnreadableBodyProblem(err error) error {
+	_, limit := errors.AsType[*echo.HTTPError](err)
+	if _, known := errors.AsType[*Problem](err); known || limit {
+		return err
 	}
 	return &Problem{Kind: BadRequest, Detail: "The body could not be read to its end."}
 }

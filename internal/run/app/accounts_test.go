@@ -35,6 +35,6 @@ func TestTheListHasTheAccountsOfTheSettings(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 		a := newApp(cfg, nil, time.Now)
-		must(t, errors.Join(a.openDataDir(t.Context()), a.close()))
+		must(t, errors.Join(a.loadSecrets(), a.close()))
 	}
 }

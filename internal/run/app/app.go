@@ -44,7 +44,7 @@ import (
 
 // App is the service, with all parts built and its ports open. Serve makes it answer and work.
 type App struct {
-	cfg       config.Config // as at the start, with generated secrets
+	cfg       config.Config // as at the start, with generated secrets and the listeners' own addresses
 	loaded    config.Config // as Load returned it, without generated secrets
 	reload    ReloadOptions
 	logger    *slog.Logger
@@ -76,6 +76,7 @@ type App struct {
 
 	traces        *traces.Traces // nil without an exporter
 	listeners     []*listener
+	conns         *server.Conns // of all listeners
 	failed        chan error    // the error that ended a listener's server
 	serving       chan struct{} // closed by Serve
 	backlog       *recent.Value[map[recipient.Channel]store.Backlog]
@@ -97,7 +98,10 @@ func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *s
 	if cfg.DatabaseURL == "" {
 		a.logger.Info("one-file mode: all that must be kept is in this directory, for one process", "data_dir", cfg.DataDir)
 	}
-	a.logger.Info("serving", "addr", a.Addr(), "admin_addr", a.adminAddr())
+	for _, l := range a.listeners {
+		a.logger.Info("serving", "addr", l.Addr().String(), "passed", l.passed(),
+			"loopback", !config.RequiresHTTPS(l.Addr().String()), "parts", l.parts())
+	}
 	return a.Serve(ctx)
 }
 
@@ -147,8 +151,9 @@ func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, n
 	}
 	return a, runSteps(
 		func() error { return a.openTraces(ctx) },
-		func() error { return a.openDataDir(ctx) },
+		func() error { return a.lockDataDir(ctx) },
 		a.openPorts,
+		a.loadSecrets, // after openPorts: it generates some only where no other machine reaches a listener
 		func() error {
 			return a.retryAtStart(ctx, "SENDCODE_DATABASE_URL", postgres.IsUnreachable, a.openDatabase)
 		},
@@ -178,21 +183,25 @@ func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
 		failed: make(chan error, 2), serving: make(chan struct{})}
 }
 
-// openDataDir fills in the secrets of the data directory that no setting gives, and parses the
-// keys. With SQLite it first locks the directory for this process. If another process still has the
-// lock, it waits for that one's end, at most Config.StartWait.
-func (a *App) openDataDir(ctx context.Context) (err error) {
-	if a.cfg.DatabaseURL == "" {
-		unlock, err := config.LockDataDir(ctx, a.cfg.DataDir, 0)
-		if errors.Is(err, config.ErrDataDirInUse) && a.cfg.StartWait > 0 {
-			a.logger.Info("start waits: another process has the data directory", "wait", a.cfg.StartWait.String())
-			unlock, err = config.LockDataDir(ctx, a.cfg.DataDir, a.cfg.StartWait)
-		}
-		if err != nil {
-			return err
-		}
+// lockDataDir locks the data directory for this process, with SQLite alone. If another process still
+// has the lock, it waits for that one's end, at most Config.StartWait.
+func (a *App) lockDataDir(ctx context.Context) error {
+	if a.cfg.DatabaseURL != "" {
+		return nil
+	}
+	unlock, err := config.LockDataDir(ctx, a.cfg.DataDir, 0)
+	if errors.Is(err, config.ErrDataDirInUse) && a.cfg.StartWait > 0 {
+		a.logger.Info("start waits: another process has the data directory", "wait", a.cfg.StartWait.String())
+		unlock, err = config.LockDataDir(ctx, a.cfg.DataDir, a.cfg.StartWait)
+	}
+	if err == nil {
 		a.onClose(unlock)
 	}
+	return err
+}
+
+// loadSecrets fills in the secrets of the data directory that no setting gives, and parses the keys.
+func (a *App) loadSecrets() (err error) {
 	if a.generated, err = a.cfg.LoadOrCreateSecrets(a.cfg.DataDir); err != nil {
 		return err
 	}

@@ -70,7 +70,7 @@ func fillDemo(ctx context.Context, cfg config.Config, until time.Time) (err erro
 		return err
 	}
 	sync := func(o *outbox.Outbox) verification.Outbox { return demo.SyncOutbox{Outbox: o} }
-	err = runSteps(func() error { return a.openDataDir(ctx) }, func() error { return a.openDatabase(ctx) },
+	err = runSteps(func() error { return a.lockDataDir(ctx) }, a.loadSecrets, func() error { return a.openDatabase(ctx) },
 		func() error { return a.newCore(sync) })
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"sendcode/docs"
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/message"
+	"sendcode/internal/base/runbook"
 	"sendcode/internal/codes/code"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/reports"
@@ -40,7 +42,7 @@ import (
 type listener struct {
 	net.Listener
 	server  *http.Server
-	unread  server.UnreadConns
+	conns   *server.Conns
 	begun   sync.Once     // done by startServing
 	ended   chan struct{} // closed when http.Server.Serve has returned
 	routes  *echo.Echo
@@ -58,10 +60,26 @@ func (l *listener) setHandler(h http.Handler) { l.handler.Store(&h) }
 func (l *listener) startServing(failed chan<- error) {
 	l.begun.Do(func() {
 		go func() {
-			failed <- l.server.Serve(l)
+			failed <- l.server.Serve(l.conns.Listener(l.Listener))
 			close(l.ended)
 		}()
 	})
+}
+
+// passed reports whether another process opened the listener and keeps it.
+func (l *listener) passed() bool {
+	_, passed := l.Listener.(server.PassedListener)
+	return passed
+}
+
+// parts returns the parts whose routes the listener has.
+func (l *listener) parts() (names []string) {
+	for _, p := range [][2]string{{"api", "/v1/verifications"}, {"page", "/"}, {"mailbox", "/mailbox"}, {"console", "/admin"}, {"metrics", "/metrics"}} {
+		if slices.ContainsFunc(l.routes.Routes(), func(r *echo.Route) bool { return r.Path == p[1] }) {
+			names = append(names, p[0])
+		}
+	}
+	return names
 }
 
 // quietStart is how long requests wait for a start. After it they get 503 until the start is done.
@@ -76,24 +94,27 @@ var ErrInterrupted = errors.New("interrupted")
 
 // openPorts opens the port of the API, the console's if it has an address of its own, and that of
 // the profiles. Requests wait for Serve; after quietStart they get 503, except on a passed
-// socket, where they wait on.
+// socket, where they wait on. From here on Config.Addr and Config.AdminAddr are the listeners' own
+// addresses, so that all that depends on which machines reach a listener asks the listener.
 func (a *App) openPorts() error {
 	a.health = &server.Health{}
+	a.conns = server.NewConns(server.MaxDescriptors()/2, a.cfg.TrustedProxies, a.logger)
 	passed, err := passedSockets()
 	if err != nil {
 		return err
 	}
-	for _, address := range []string{a.cfg.Addr, a.cfg.AdminAddr} {
-		if address == "" {
+	for _, address := range []*string{&a.cfg.Addr, &a.cfg.AdminAddr} {
+		if *address == "" {
 			continue
 		}
-		port, err := listen(address, &passed)
+		port, err := listen(*address, &passed)
 		if err != nil {
 			return err
 		}
+		*address = port.Addr().String()
 		newEcho := func(health *server.Health) *echo.Echo {
 			e := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies,
-				AssumeHTTPS: config.RequiresHTTPS(address),
+				AssumeHTTPS: config.RequiresHTTPS(port.Addr().String()),
 				PublicURL:   a.cfg.SMS.PublicURL, Served: a.metrics.Served})
 			health.Register(e)
 			if a.traces != nil {
@@ -103,16 +124,14 @@ func (a *App) openPorts() error {
 		}
 		starting := newEcho(&server.Health{}) // its Health never starts, so its /readyz answers 503
 		starting.Any("/*", func(echo.Context) error { return fault.Unavailable })
-		l := &listener{Listener: port, routes: newEcho(a.health), ended: make(chan struct{})}
+		l := &listener{Listener: port, conns: a.conns, routes: newEcho(a.health), ended: make(chan struct{})}
 		l.setHandler(starting)
-		l.server = server.NewHTTPServer(l.unread.MarkRead(a.traceRequests(a.health.EndConnectionsWhenStopping(l))), a.logger)
-		l.server.ConnState = l.unread.Changed
+		l.server = server.NewHTTPServer(a.conns.MarkRead(a.traceRequests(a.health.EndConnectionsWhenStopping(l))), a.logger)
+		l.server.ConnState = a.conns.Changed
 		a.onClose(l.server.Close)
 		a.listeners = append(a.listeners, l)
 		a.onClose(func() error { _ = port.Close(); return nil }) // http.Server.Serve may have closed it
-		_, ofSystemd := port.(server.PassedListener)
-		l.unread.IncludeIdle = ofSystemd // the stop may wait for idle ones too: systemd keeps the socket open meanwhile
-		if !ofSystemd {
+		if !l.passed() {
 			late := time.AfterFunc(quietStart, func() { l.startServing(a.failed) })
 			a.onClose(func() error { late.Stop(); return nil })
 		}
@@ -323,7 +342,7 @@ func (a *App) registerMetricsRoute(e *echo.Echo) {
 	case trial != "":
 		e.GET("/metrics", show, server.RequireLocal, server.RequireToken(trial))
 	case a.cfg.AdminAddr == "":
-	case config.RequiresHTTPS(a.adminAddr()):
+	case config.RequiresHTTPS(a.cfg.AdminAddr):
 		e.GET("/metrics", show, server.RequireDirect)
 	default:
 		e.GET("/metrics", show, server.RequireLocal)
@@ -376,20 +395,31 @@ func (a *App) drain(ctx context.Context) {
 	<-time.After(wait)
 }
 
+// shutdown ends accepting and answers the requests that have been read, within shutdownWait; those that
+// wait for an outcome, in half of it. It waits for no client for longer than server.UnreadWait.
 func (a *App) shutdown() error {
-	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
-	defer cancel()
-	errs := make([]error, len(a.listeners))
 	var wg sync.WaitGroup
-	for i, l := range a.listeners {
+	for _, l := range a.listeners {
 		wg.Go(func() {
 			if server.EndAccepting(l.Listener) {
-				<-l.ended // so that unread knows all connections
+				<-l.ended // so that conns has all connections
 			}
-			l.unread.Wait() // since Shutdown drops a request that is read after Shutdown began
-			errs[i] = l.server.Shutdown(ctx)
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	a.conns.End() // since Shutdown drops a request that is read after Shutdown began
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
+	defer cancel()
+	defer time.AfterFunc(shutdownWait/2, a.core.Outbox.EndWaits).Stop()
+	errs := make([]error, len(a.listeners))
+	for i, l := range a.listeners {
+		wg.Go(func() { errs[i] = l.server.Shutdown(ctx) })
+	}
+	wg.Wait()
+	err := errors.Join(errs...)
+	if errors.Is(err, context.DeadlineExceeded) {
+		a.logger.Warn("shutdown cuts requests that were not answered in time", "wait", shutdownWait.String(), runbook.DatabaseSlow.See())
+		return nil
+	}
+	return err
 }

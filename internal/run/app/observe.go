@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -153,9 +152,9 @@ func (a *App) startProfileServer() error {
 	if a.cfg.DebugAddr == "" {
 		return nil
 	}
-	l, err := net.Listen("tcp", a.cfg.DebugAddr)
+	l, err := listen(a.cfg.DebugAddr, new([]net.Listener))
 	if err != nil {
-		return fmt.Errorf("can't listen on %s: %w", a.cfg.DebugAddr, err)
+		return err
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)

@@ -120,8 +120,8 @@ func TestAStopEnds(t *testing.T) {
 func TestReplicasOnOneHostShareTheSecrets(t *testing.T) {
 	cfg := loadConfig(t, "", "SENDCODE_DATABASE_URL=postgres://h/d", "SENDCODE_DATA_DIR="+t.TempDir())
 	one, another := &App{cfg: cfg}, &App{cfg: cfg}
-	must(t, one.openDataDir(t.Context()))
-	must(t, another.openDataDir(t.Context()))
+	must(t, one.loadSecrets())
+	must(t, another.loadSecrets())
 	if one.cfg.SecretKeys.Reveal() != another.cfg.SecretKeys.Reveal() ||
 		one.cfg.IndexKey.Reveal() != another.cfg.IndexKey.Reveal() || len(one.generated)+len(another.generated) != 0 {
 		t.Error("the replicas have other secrets, or some to show")

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"sendcode/internal/http/server"
+	"sendcode/internal/run/config"
 )
 
 // firstPassedSocket is the file descriptor of the first socket that systemd passes
@@ -37,18 +38,35 @@ func passedSockets() (all []net.Listener, err error) {
 	return all, nil
 }
 
-// listen takes the socket with the address's port out of passed and returns it, or else opens the address.
+// listen takes the socket with the address's port out of passed, first the one with the whole address,
+// and returns it; or else it opens the address. Error: also if other machines can reach the socket than
+// the setting says.
 func listen(address string, passed *[]net.Listener) (net.Listener, error) {
-	_, wanted, _ := net.SplitHostPort(address)
-	for i, l := range *passed {
-		if _, port, _ := net.SplitHostPort(l.Addr().String()); port == wanted {
-			*passed = slices.Delete(*passed, i, i+1)
-			return l, nil
-		}
-	}
-	port, err := net.Listen("tcp", address)
+	wanted, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("can't listen on %s: %w", address, err)
 	}
+	found := -1
+	for i, l := range *passed {
+		if own := addrOf(l); own.Port == wanted.Port && (found < 0 || own.IP.Equal(wanted.IP)) {
+			found = i
+		}
+	}
+	if found < 0 {
+		port, err := net.Listen("tcp", address)
+		if err != nil {
+			return nil, fmt.Errorf("can't listen on %s: %w", address, err)
+		}
+		*passed, found = append(*passed, port), len(*passed)
+	}
+	port := (*passed)[found]
+	*passed = slices.Delete(*passed, found, found+1)
+	own, every := addrOf(port).IP, wanted.IP == nil || wanted.IP.IsUnspecified()
+	if !own.IsLoopback() && (!config.RequiresHTTPS(address) || !every && !own.Equal(wanted.IP)) {
+		return nil, errors.Join(port.Close(), fmt.Errorf("the socket %s can be reached from other machines than the setting %s says: "+
+			"correct the setting, or ListenStream of systemd", port.Addr(), address))
+	}
 	return port, nil
 }
+
+func addrOf(l net.Listener) *net.TCPAddr { return l.Addr().(*net.TCPAddr) }

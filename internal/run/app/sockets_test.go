@@ -15,6 +15,7 @@ import (
 
 	"sendcode/internal/http/server"
 	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/config"
 )
 
 // A connection that was accepted before a stop has its first request answered, though the request
@@ -63,6 +64,58 @@ func TestPassedSocketOfNoAddress(t *testing.T) {
 	if _, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "correct ListenStream") {
 		t.Error(err)
 	}
+}
+
+// Sockets for another process, as of a parent that got some itself, are not ours.
+func TestPassedSocketOfAnotherProcess(t *testing.T) {
+	passSocket(t)
+	t.Setenv("LISTEN_PID", strconv.Itoa(os.Getppid()))
+	if passed, err := passedSockets(); len(passed) > 0 || err != nil {
+		t.Error(passed, err)
+	}
+}
+
+// A passed socket may be narrower than its setting, and then it decides. No wider one is served.
+func TestThePassedSocketDecides(t *testing.T) {
+	for _, c := range []struct {
+		setting, socket string
+		served          bool
+	}{
+		{"127.0.0.1", "127.0.0.1", true},
+		{"localhost", "127.0.0.1", true},
+		{"127.0.0.1", "127.0.0.2", true},
+		{"0.0.0.0", "127.0.0.1", true},
+		{"", "0.0.0.0", true},
+		{"192.0.2.1", "127.0.0.1", true},
+		{"127.0.0.1", "0.0.0.0", false},
+		{"localhost", "[::]", false},
+		{"192.0.2.1", "0.0.0.0", false},
+	} {
+		t.Run(c.setting+" "+c.socket, func(t *testing.T) {
+			port, err := net.Listen("tcp", c.socket+":0")
+			must(t, err)
+			defer port.Close()
+			_, number, _ := net.SplitHostPort(port.Addr().String())
+			other, err := net.Listen("tcp", "127.0.0.1:0")
+			must(t, err)
+			defer other.Close()
+			passed := []net.Listener{other, port}
+			got, err := listen(c.setting+":"+number, &passed)
+			if c.served && (err != nil || got != port || len(passed) != 1) ||
+				!c.served && (err == nil || !strings.Contains(err.Error(), port.Addr().String()) || !strings.Contains(err.Error(), c.setting+":"+number)) {
+				t.Error(got, err)
+			}
+		})
+	}
+	addr := passSocket(t)
+	cfg := loadConfig(t, "", "SENDCODE_ADDR=:"+addr[strings.LastIndex(addr, ":")+1:], "SENDCODE_DATA_DIR="+t.TempDir(),
+		"SENDCODE_SECRET_KEYS="+config.NewRingKey(), "SENDCODE_INDEX_KEY="+config.NewIndexKey(), "SENDCODE_API_KEY="+loneKey,
+		"SENDCODE_SMTP_URL=smtp://127.0.0.1:1", "SENDCODE_MAIL_FROM=codes@shop.example")
+	servertest.Same(t, "on this machine alone, by the setting", cfg.Loopback(), false)
+	a := newApp(cfg, slog.New(slog.DiscardHandler), nil)
+	must(t, a.openPorts())
+	servertest.Same(t, "by the listener", a.cfg.Loopback(), true)
+	must(t, a.close())
 }
 
 // passSocket makes the next New get a socket as from systemd, which has it too, and returns its address.

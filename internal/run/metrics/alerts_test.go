@@ -180,6 +180,8 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeBackupOld", 2 * m, soon, 0, values{backup: "-172680+0x400"}},                  // the series begin in 1970
 		{"SendcodeBackupOld", 2 * m, soon, 0, values{backup: stays, database: "-172680+0x400"}}, // never
 		{"SendcodeBackupOld", 20 * m, 0, 0, values{database: "-172680+0x400"}},                  // a trial, or Postgres
+		{"SendcodeDescriptors", 2 * m, 5 * m, 0, values{
+			`process_open_fds{job="sendcode"}`: "80+0x8 81+0x400", `process_max_fds{job="sendcode"}`: "100+0x400"}},
 		{"SendcodeGuessing", 10 * m, 20 * m, 0, values{`sendcode_checks_total{outcome="wrong"}`: "0+0x8 0+10x400", approved: "0+1x400"}},
 		{"SendcodeAppUnderAttack", 2 * m, soon, 0, values{`sendcode_check_bounds_total{bound="app",app="a",channel="email"}`: once}},
 		{"SendcodeFewCodesComeBack", 10 * m, 40 * m, 0, values{sent: "0+0x8 0+5x400", approvedByMail: stays}},

@@ -1,7 +1,6 @@
 package frame
 
 import (
-	"errors"
 	"mime"
 	"net/url"
 
@@ -20,10 +19,7 @@ func FormHandler(handle func(c echo.Context, form url.Values) error) echo.Handle
 			return &server.Problem{Kind: server.UnsupportedMedia, Detail: "Send the form as a browser does."}
 		}
 		if err := r.ParseForm(); err != nil {
-			if known, ok := errors.AsType[*echo.HTTPError](err); ok {
-				return known // the body limit's error, with its status
-			}
-			return &server.Problem{Kind: server.BadRequest, Detail: "The form could not be read."}
+			return server.UnreadableBodyProblem(err)
 		}
 		return handle(c, r.PostForm)
 	}

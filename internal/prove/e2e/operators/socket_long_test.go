@@ -7,5 +7,5 @@ import "testing"
 
 func TestManyRestartsWithPassedSocket(t *testing.T) {
 	t.Parallel()
-	restartUnderLoad(t, 20, 100)
+	restartUnderLoad(t, true, 20, 100)
 }

@@ -1,53 +1,113 @@
 package operators
 
 import (
+	"bufio"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"sendcode/internal/deliver/delivery/smtptest"
 	"sendcode/internal/http/server"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app/apptest"
 )
 
-// A service on one file whose socket systemd has opened restarts, in the middle of requests too, and
-// no request fails.
-func TestRestartWithPassedSocket(t *testing.T) {
-	t.Parallel()
-	restartUnderLoad(t, 2, 20)
+// slowStrangers connects 50 clients that send a part of a request. It returns a function that wants 503 for those
+// whose body is missing.
+func slowStrangers(s *apptest.Stack) (wantRefusals func()) {
+	const head = "POST / HTTP/1.1\r\nHost: codes\r\nSec-Fetch-Site: same-origin\r\n" +
+		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 9000\r\n"
+	var bodies []net.Conn
+	for i := range 50 {
+		conn, err := net.Dial("tcp", s.Env["SENDCODE_ADDR"])
+		apptest.Must(s.T, err)
+		s.Cleanup(func() { _ = conn.Close() })
+		_, err = io.WriteString(conn, []string{"", "POST / HT", head, head + "\r\n", head + "\r\nto="}[i%5])
+		apptest.Must(s.T, err)
+		if i%5 >= 3 {
+			bodies = append(bodies, conn)
+		}
+	}
+	late, err := net.Dial("tcp", s.Env["SENDCODE_ADDR"])
+	apptest.Must(s.T, err)
+	defer late.Close()
+	_, err = io.WriteString(late, "GET /livez HTTP/1.1\r\nHost: codes\r\n\r\n")
+	apptest.Must(s.T, err)
+	_, err = http.ReadResponse(bufio.NewReader(late), nil) // so the service has accepted the others
+	apptest.Must(s.T, err)
+	return func() {
+		for _, conn := range bodies {
+			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				s.Error(err)
+				continue
+			}
+			servertest.Same(s, "answer", fmt.Sprint(answer.StatusCode, answer.Header["Retry-After"], answer.Close), "503 [2] true")
+		}
+	}
 }
 
-// restartUnderLoad restarts the program so many times with the socket of a listener, while clients
-// send at least so many requests for each restart.
-func restartUnderLoad(t *testing.T, restarts int, requests int64) {
-	t.Helper()
-	s := apptest.Embedded(t)
-	s.Policy("    - {name: day, scope: recipient, limit: 100000, window: 24h}\n")
+// A service on one file whose socket systemd has opened restarts, in the middle of requests and beside strangers
+// who send slowly, and no request fails.
+func TestRestartWithPassedSocket(t *testing.T) {
+	t.Parallel()
+	restartUnderLoad(t, true, 2, 20)
+}
+
+// With a port of its own it refuses connections while it restarts, and cuts no request that it has read.
+func TestRestartWithItsOwnPort(t *testing.T) {
+	t.Parallel()
+	restartUnderLoad(t, false, 1, 20)
+}
+
+// withPassedSocket opens a port as systemd does. It returns a function that starts the program with it.
+func withPassedSocket(s *apptest.Stack) (start func() *exec.Cmd) {
+	s.Helper()
 	port, err := net.Listen("tcp", "127.0.0.1:0")
-	apptest.Must(t, err)
-	socket, err := port.(*net.TCPListener).File() // as systemd keeps it
-	apptest.Must(t, err)
+	apptest.Must(s.T, err)
+	socket, err := port.(*net.TCPListener).File()
+	apptest.Must(s.T, err)
 	s.Env["SENDCODE_ADDR"] = port.Addr().String()
-	apptest.Must(t, port.Close())
-	t.Cleanup(func() { _ = socket.Close() })
-	start := func() *exec.Cmd {
+	apptest.Must(s.T, port.Close())
+	s.Cleanup(func() { _ = socket.Close() })
+	return func() *exec.Cmd {
 		cmd := s.Program("serve")
 		// systemd sets them after its fork
 		cmd.Args = []string{"sh", "-c", `export LISTEN_FDS=1 LISTEN_PID=$$ && exec "$0"`, cmd.Path}
 		cmd.Path, cmd.ExtraFiles = "/bin/sh", []*os.File{socket}
 		return s.SpawnCommand(cmd).Cmd
 	}
+}
+
+// restartUnderLoad restarts the program so many times, with the socket of a listener or without, while clients
+// send at least so many requests for each restart. The log has as many requests as clients had answers, and
+// each mail leaves once.
+func restartUnderLoad(t *testing.T, passed bool, restarts int, requests int64) {
+	t.Helper()
+	s := apptest.Embedded(t)
+	s.Policy("    - {name: day, scope: recipient, limit: 100000, window: 24h}\n")
+	s.SMTP = smtptest.Start(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 100 * time.Millisecond}))
+	s.Env["SENDCODE_SMTP_URL"], s.Env["SENDCODE_ADDR"] = s.SMTP.URL(), fmt.Sprint("127.0.0.1:", servertest.FreePort(t))
+	start := func() *exec.Cmd { return s.Spawn().Cmd }
+	if passed {
+		start = withPassedSocket(s)
+	}
 	running := start()
 
 	var answered, stopped atomic.Int64 // stopped: when the newest stop began, in ns
 	var stop atomic.Bool
 	var load sync.WaitGroup
+	var away sync.RWMutex // locked while no process may have the port
 	for worker := range 4 {
 		load.Go(func() {
 			for !stop.Load() && !t.Failed() {
@@ -62,6 +122,11 @@ func restartUnderLoad(t *testing.T, restarts int, requests int64) {
 							apptest.Patiently(r)
 						}
 					})
+				if err != nil && !passed { // the log has it if it was read
+					away.RLock()
+					away.RUnlock() //nolint:staticcheck // it only waits
+					continue
+				}
 				// a stop waits so long for a request on an open connection; a busy machine may take longer to write it
 				began := stopped.Load()
 				if late := time.Duration(wrote.Load() - began); err != nil && connected.Load() < began && late > server.UnreadWait {
@@ -82,15 +147,25 @@ func restartUnderLoad(t *testing.T, restarts int, requests int64) {
 	}
 	for n := range restarts {
 		more()
+		wantRefusals := slowStrangers(s)
+		away.Lock()
 		stopped.Store(time.Now().UnixNano())
 		apptest.Must(t, running.Process.Signal(syscall.SIGTERM))
+		wantRefusals()
 		if err := running.Wait(); err != nil {
 			t.Errorf("restart %d: %v", n, err)
 		}
 		running = start()
+		away.Unlock()
 	}
 	more()
 	stop.Store(true)
 	load.Wait()
+	servertest.Same(t, "answers, of the requests that were read", answered.Load(),
+		int64(strings.Count(s.Printed.String(), `"route":"/v1/verifications","status":202`)))
+	s.Await("a mail for each", func() bool { return int64(len(s.Mails())) >= answered.Load() })
+	apptest.Must(t, running.Process.Signal(syscall.SIGTERM))
+	apptest.Must(t, running.Wait())
+	servertest.Same(t, "mails", int64(len(s.Mails())), answered.Load())
 	t.Logf("%d requests, %d restarts", answered.Load(), restarts)
 }

@@ -1,0 +1,251 @@
+package server
+
+import (
+	"container/list"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"sendcode/internal/base/logthrottle"
+	"sendcode/internal/base/runbook"
+)
+
+// PassedListener is a port that another process has opened and keeps open, such as systemd. The end
+// of accepting must not change the port: shutdown(2) would close it for all.
+type PassedListener struct{ *net.TCPListener }
+
+func (p PassedListener) endAccepting() (ended bool) { return p.SetDeadline(time.Unix(1, 0)) == nil }
+
+// Conns are the accepted connections of a process. They bound what a stop waits for, and how many
+// connections wait for their client. Make it by NewConns.
+type Conns struct {
+	max     int            // most that wait for their client; 0: any number
+	proxies []netip.Prefix // whose connections are neither counted nor closed for max
+	logger  *slog.Logger
+	lines   logthrottle.Throttle // about accept errors
+
+	ending atomic.Bool // set by End
+	mu     sync.Mutex
+	open   map[*conn]bool
+	queues map[netip.Prefix]*list.List // those that count for max by network, the one that waits longest first
+	queued int
+}
+
+// NewConns returns an empty set. Of more than max connections that wait for their client it closes the
+// one that waits longest of the network that has most, never one of these proxies. 0 for max means any
+// number.
+func NewConns(maxWaiting int, proxies []netip.Prefix, logger *slog.Logger) *Conns {
+	return &Conns{max: maxWaiting, proxies: proxies, logger: logger, lines: logthrottle.Throttle{Every: time.Minute},
+		open: map[*conn]bool{}, queues: map[netip.Prefix]*list.List{}}
+}
+
+// conn is an accepted connection. Its set's lock guards the fields but the first three.
+type conn struct {
+	*net.TCPConn
+	set     *Conns
+	network netip.Prefix // as RequestLimiter counts; zero of a proxy
+
+	passed    bool          // of a PassedListener
+	answering bool          // a request's head has been read, and its answer is not written
+	body      *unreadBody   // of this request; nil once it was read
+	idle      bool          // has answered a request
+	closed    bool          // no further request is read
+	place     *list.Element // in the network's queue; nil: none
+}
+
+// Write implements net.Conn. While the process stops, a client has UnreadWait to take what is written.
+func (c *conn) Write(p []byte) (int, error) {
+	if c.set.ending.Load() {
+		_ = c.SetWriteDeadline(time.Now().Add(UnreadWait))
+	}
+	return c.TCPConn.Write(p)
+}
+
+// Listener returns l with its connections in the set, for an http.Server whose ConnState is Changed.
+// Accept errors are logged, at most once a minute.
+func (s *Conns) Listener(l net.Listener) net.Listener { return connListener{l, s} }
+
+type connListener struct {
+	net.Listener
+	set *Conns
+}
+
+// Accept implements net.Listener.
+func (l connListener) Accept() (net.Conn, error) {
+	accepted, err := l.Listener.Accept()
+	_, passed := l.Listener.(PassedListener)
+	switch {
+	case errors.Is(err, net.ErrClosed), errors.Is(err, syscall.EINVAL), errors.Is(err, os.ErrDeadlineExceeded): // by EndAccepting
+		return nil, net.ErrClosed // http.Server would try again after a deadline
+	case err != nil:
+		if n, due := l.set.lines.Add("", time.Now()); due {
+			l.set.logger.Warn("connections are not accepted", "error", err, "count", n, runbook.Connections.See())
+		}
+		return nil, err
+	}
+	c := &conn{TCPConn: accepted.(*net.TCPConn), set: l.set, passed: passed}
+	if peer, _ := ParseHop(accepted.RemoteAddr().String()); !isTrustedProxy(l.set.proxies, peer) {
+		c.network, _ = networksOf(peer)
+	}
+	return c, nil
+}
+
+// Changed implements http.Server's ConnState.
+func (s *Conns) Changed(accepted net.Conn, state http.ConnState) {
+	c := accepted.(*conn)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		s.open[c] = true
+		if s.ending.Load() {
+			c.end()
+		}
+	case http.StateIdle:
+		c.answering, c.body, c.idle = false, nil, true
+	case http.StateClosed, http.StateHijacked:
+		delete(s.open, c)
+		c.closed = true
+	}
+	s.update(c)
+}
+
+// MarkRead is middleware that notes that a request's head has been read, and when its body is.
+func (s *Conns) MarkRead(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := r.Context().Value(connKey{}).(*conn)
+		s.mu.Lock()
+		c.answering = true
+		if r.Body != http.NoBody {
+			c.body = &unreadBody{r.Body, c, false}
+			r.Body = c.body
+		}
+		s.update(c)
+		late := s.ending.Load() || c.closed
+		s.mu.Unlock()
+		if late {
+			panic(http.ErrAbortHandler) // closes the connection
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// waits reports whether the connection waits for its client.
+func (c *conn) waits() bool { return !c.closed && (!c.answering || c.body != nil) }
+
+// update puts a connection in and out of its queue. If the queues are too long, it closes the first of
+// the longest. Call it with the lock.
+func (s *Conns) update(c *conn) {
+	waits, queue := c.waits(), s.queues[c.network]
+	switch {
+	case waits && c.place == nil && c.network.IsValid():
+		if queue == nil {
+			queue = list.New()
+			s.queues[c.network] = queue
+		}
+		c.place = queue.PushBack(c)
+		s.queued++
+		if s.max > 0 && s.queued > s.max {
+			for _, other := range s.queues {
+				if other.Len() > queue.Len() {
+					queue = other
+				}
+			}
+			queue.Front().Value.(*conn).end()
+		}
+	case !waits && c.place != nil:
+		queue.Remove(c.place)
+		c.place = nil
+		s.queued--
+		if queue.Len() == 0 {
+			delete(s.queues, c.network)
+		}
+	}
+}
+
+// end closes a connection on which no request is read. Call it with the lock.
+func (c *conn) end() {
+	c.closed = true
+	_ = c.Close()
+	c.set.update(c)
+}
+
+// UnreadWait is the longest time for which a stop waits for a client: for a request on an open
+// connection, for a body, and for a client that does not take an answer.
+var UnreadWait = time.Second
+
+// End waits until each request that clients have begun is read, at most UnreadWait. A connection
+// without a request is waited for if it is new, or idle and of a PassedListener; http.Server.Shutdown
+// would close one on which a request is already under way. Then End closes all without a request, and
+// lets reads of unread bodies fail: their requests get 503. Call it once accepting has ended.
+func (s *Conns) End() {
+	for until := time.Now().Add(UnreadWait); s.unread() > 0 && time.Now().Before(until); <-time.After(time.Millisecond) {
+	}
+	s.cut()
+}
+
+// unread returns the number of connections for which End waits.
+func (s *Conns) unread() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.open {
+		if c.waits() && (c.answering || !c.idle || c.passed) {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *Conns) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ending.Store(true)
+	for c := range s.open {
+		if !c.answering {
+			c.end()
+		} else if c.body != nil {
+			c.body.cut = true
+			_ = c.SetReadDeadline(time.Unix(1, 0))
+		}
+		_ = c.SetWriteDeadline(time.Now().Add(UnreadWait)) // for a write that has begun
+	}
+}
+
+// unreadBody is the body of a request until it has been read.
+type unreadBody struct {
+	io.ReadCloser
+	conn *conn
+	cut  bool // by Conns.End
+}
+
+// errUnread is the 503 of a request whose body had not arrived when the process stopped.
+var errUnread = func() *Problem {
+	p := unavailableProblem("The service stops, and this request's body had not arrived. Nothing was done.", unavailableWait)
+	p.Header.Set("Connection", "close")
+	return p
+}()
+
+// Read implements io.Reader. The end of the read deadline would cancel a request whose body has just
+// been read, so this request gets errUnread too.
+func (b *unreadBody) Read(p []byte) (n int, err error) {
+	n, err = b.ReadCloser.Read(p)
+	s := b.conn.set
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case b.cut:
+		return 0, errUnread
+	case err != nil && b.conn.body == b:
+		b.conn.body = nil
+		s.update(b.conn)
+	}
+	return n, err
+}

@@ -1,0 +1,169 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/kit/servertest"
+)
+
+// connsRig serves routes on loopback with a set of connections.
+type connsRig struct {
+	*testing.T
+	*Conns
+	port net.Listener
+}
+
+func newConnsRig(t *testing.T, conns *Conns, e *echo.Echo, passed bool) connsRig {
+	port, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if passed {
+		port = PassedListener{port.(*net.TCPListener)}
+	}
+	s := &http.Server{Handler: conns.MarkRead(e), ConnState: conns.Changed, ConnContext: withConn}
+	t.Cleanup(func() { _ = s.Close() })
+	go func() { _ = s.Serve(conns.Listener(port)) }()
+	return connsRig{t, conns, port}
+}
+
+// dial connects from an address of this machine, and writes a text.
+func (r connsRig) dial(from, text string) net.Conn {
+	r.Helper()
+	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", r.port.Addr().String())
+	if err == nil {
+		r.Cleanup(func() { _ = conn.Close() })
+		_, err = io.WriteString(conn, text)
+	}
+	if err != nil {
+		r.Fatal(err)
+	}
+	return conn
+}
+
+// await waits until so many connections are open, are waited for by a stop, and are in queues.
+func (r connsRig) await(open, unread, queued int) {
+	r.Helper()
+	servertest.Await(r, fmt.Sprint("connections ", open, unread, queued), func() bool {
+		n := r.unread()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return len(r.open) == open && n == unread && r.queued == queued
+	})
+}
+
+// firstAnswer is the next answer on a connection: the status and what a client does after a 503; "" if it closes.
+func firstAnswer(conn net.Conn) string {
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return ""
+	}
+	defer answer.Body.Close()
+	body, _ := io.ReadAll(answer.Body)
+	return fmt.Sprint(answer.StatusCode, answer.Header["Retry-After"], answer.Close, strings.Contains(string(body), `"may_have_counted":false`))
+}
+
+// A stop waits for no client: a request whose body is missing gets 503, and a connection without a request closes. A
+// request that was read is answered, though its own context would end with its connection's reads.
+func TestAStopCutsWhatIsNotRead(t *testing.T) {
+	defer func(wait time.Duration) { UnreadWait = wait }(UnreadWait)
+	UnreadWait = servertest.Patience
+	conns := NewConns(0, nil, slog.New(slog.DiscardHandler))
+	e, reached, goOn := New(Config{Logger: slog.New(slog.DiscardHandler)}), make(chan bool, 4), make(chan bool)
+	e.POST("/json", func(c echo.Context) error {
+		reached <- true
+		if err := ReadJSON(c, &sample{}); err != nil {
+			return err
+		}
+		reached <- true
+		<-goOn
+		if err := c.Request().Context().Err(); err != nil {
+			return err
+		}
+		return c.NoContent(http.StatusNoContent)
+	})
+	e.POST("/none", func(c echo.Context) error { reached <- true; return c.NoContent(http.StatusNoContent) })
+	r := newConnsRig(t, conns, e, false)
+	const head = " HTTP/1.1\r\nHost: codes\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n"
+	var all []net.Conn
+	for _, text := range []string{"POST /json" + head + `{"to":"ana"}`, "POST /json" + head + "{", "POST /none" + head + "{", "POST /js", ""} {
+		all = append(all, r.dial("127.0.0.1", text))
+	}
+	for range cap(reached) {
+		<-reached
+	}
+	r.await(5, 4, 4)
+	r.cut()
+	close(goOn)
+	for i, want := range []string{"204 [] false false", "503 [2] true true", "204 [] true false", "", ""} {
+		servertest.Same(t, fmt.Sprint("answer ", i), firstAnswer(all[i]), want)
+	}
+	_, _ = io.WriteString(all[0], "POST /json"+head+`{"to":"ana"}`)
+	servertest.Same(t, "a request after the stop", firstAnswer(all[0]), "")
+}
+
+// A stop does not wait for a client that takes no answer.
+func TestAStopCutsAnAnswerThatIsNotTaken(t *testing.T) {
+	defer func(wait time.Duration) { UnreadWait = wait }(UnreadWait)
+	UnreadWait = time.Millisecond
+	e, failed := echo.New(), make(chan error)
+	e.GET("/", func(c echo.Context) error {
+		_, err := c.Response().Write(make([]byte, 64<<20))
+		failed <- err
+		return err
+	})
+	r := newConnsRig(t, NewConns(0, nil, slog.New(slog.DiscardHandler)), e, false)
+	r.dial("127.0.0.1", "GET / HTTP/1.1\r\nHost: codes\r\n\r\n")
+	r.await(1, 0, 0)
+	r.cut()
+	if err := <-failed; err == nil {
+		t.Error("the answer was written")
+	}
+}
+
+// A stop waits for a request on an idle connection of a passed socket alone: that one stays open for others meanwhile.
+func TestAStopWaitsForIdleConnectionsOfAPassedSocket(t *testing.T) {
+	e := echo.New()
+	for passed, unread := range map[bool]int{false: 0, true: 1} {
+		r := newConnsRig(t, NewConns(0, nil, slog.New(slog.DiscardHandler)), e, passed)
+		idle := r.dial("127.0.0.1", "GET / HTTP/1.1\r\nHost: codes\r\n\r\n")
+		servertest.Same(t, "answer", firstAnswer(idle), "404 [] false false")
+		r.await(1, unread, 1)
+		r.cut()
+		servertest.Same(t, "after it", firstAnswer(idle), "")
+	}
+}
+
+// refusingPort is a listener whose Accept fails.
+type refusingPort struct {
+	net.Listener
+	err error
+}
+
+// Accept implements net.Listener.
+func (p refusingPort) Accept() (net.Conn, error) { return nil, p.err }
+
+// A port that accepts nothing is logged once a minute, and the end of accepting is not.
+func TestAcceptErrorsAreLogged(t *testing.T) {
+	var log servertest.Text
+	conns := NewConns(0, nil, slog.New(slog.NewTextHandler(&log, nil)))
+	for err, want := range map[error]error{net.ErrClosed: net.ErrClosed, syscall.EINVAL: net.ErrClosed, os.ErrDeadlineExceeded: net.ErrClosed,
+		syscall.EMFILE: syscall.EMFILE, syscall.ENFILE: syscall.ENFILE} {
+		_, got := conns.Listener(refusingPort{err: err}).Accept()
+		servertest.Same(t, "error", got, want)
+	}
+	servertest.Same(t, "lines", strings.Count(log.String(), "\n"), 1)
+	servertest.Same(t, "with the runbook", strings.Contains(log.String(), "level=WARN") && strings.Contains(log.String(), "see=docs/runbooks.md#connections"), true)
+}
