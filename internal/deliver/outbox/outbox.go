@@ -155,7 +155,7 @@ type Dependencies struct {
 	Observer Observer
 	Tracer   Tracer             // nil: there are no traces
 	IDs      *store.IDGenerator // of events
-	Now      func() time.Time
+	Now      func() time.Time   // an estimate of the database's clock, which may step; waits are measured without it
 	Logger   *slog.Logger
 	Random   func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
 	// called after an app's event was written to the database. It must not block
@@ -243,7 +243,7 @@ func (o *Outbox) Run(ctx context.Context) {
 // takeOverIfReady takes over due rows, unless the database is unavailable, or was so within the
 // last lease.
 func (o *Outbox) takeOverIfReady(ctx context.Context) {
-	if !o.away && !o.Now().Before(o.noTakeoverUntil) {
+	if !o.away && !time.Now().Before(o.noTakeoverUntil) {
 		o.takeOver(ctx)
 	}
 }
@@ -277,7 +277,7 @@ func (o *Outbox) tick(ctx context.Context) {
 		return
 	}
 	if o.away {
-		o.away, o.noTakeoverUntil = false, o.Now().Add(o.Lease)
+		o.away, o.noTakeoverUntil = false, time.Now().Add(o.Lease)
 		o.Logger.Info("database available again")
 		o.renew(ctx)
 	}

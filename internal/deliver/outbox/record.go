@@ -42,7 +42,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	}
 	out.Refund = out.Refund && !inDoubt
 	defer o.notifyWaiter(s.ID, out) // after the refund: the waiting caller may send again at once
-	o.Observer.Finished(s.Channel, s.App, out.Status, f.work.Verification.CallerChecks, o.Now().Sub(s.LoggedAt))
+	o.Observer.Finished(s.Channel, s.App, out.Status, f.work.Verification.CallerChecks, f.now().Sub(s.LoggedAt))
 	if out.Refund {
 		r := store.Refund{AttemptID: held, Verification: f.work.Verification}
 		_ = o.refundRow(context.WithoutCancel(ctx), r) // refundDueRows repeats it
@@ -105,7 +105,7 @@ func (o *Outbox) warnFailedWrite(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.failedWrites++
-	if now := o.Now(); now.Sub(o.warned) >= time.Second {
+	if now := time.Now(); now.Sub(o.warned) >= time.Second {
 		o.Logger.Warn("could not store outcomes; retrying", "count", o.failedWrites, "error", err,
 			runbook.DatabaseAway.See())
 		o.failedWrites, o.warned = 0, now

@@ -122,7 +122,7 @@ func (o *Outbox) enqueueRefund(id string, counted ...string) {
 	_ = o.Limiter.Refund(ended, id, counted...) // only in this process: ctx has ended, so the limiter is not called
 	o.mu.Lock()
 	if len(o.refunds) < maxPending {
-		o.refunds = append(o.refunds, pendingRefund{id, counted, o.Now()})
+		o.refunds = append(o.refunds, pendingRefund{id, counted, time.Now()})
 	}
 	o.mu.Unlock()
 	select {
@@ -138,7 +138,7 @@ func (o *Outbox) makePendingRefunds(ctx context.Context) {
 	o.refunds = nil
 	o.mu.Unlock()
 	for i, r := range list {
-		if o.Now().Sub(r.since) > retryRefundFor {
+		if time.Since(r.since) > retryRefundFor {
 			continue
 		}
 		if o.Limiter.Refund(ctx, r.id, r.buckets...) != nil {
@@ -170,7 +170,7 @@ func (o *Outbox) enqueueUnsettled(x unsettled) {
 // the next tick. The first send is tried alone, so that an unavailable limiter costs only one query
 // of the database.
 func (o *Outbox) settle(ctx context.Context) {
-	now := o.Now()
+	now := time.Now()
 	o.mu.Lock()
 	var list, wait []unsettled
 	for _, x := range o.unsettled {
@@ -217,8 +217,8 @@ func (o *Outbox) settleSome(ctx context.Context, list []unsettled) (left []unset
 		bucket := x.buckets[x.scope]
 		switch {
 		case !written || row.Status == store.Refused:
-			x.missingSince = cmp.Or(x.missingSince, o.Now())
-			if o.Now().Sub(x.missingSince) < NeverWrittenAfter {
+			x.missingSince = cmp.Or(x.missingSince, time.Now())
+			if time.Since(x.missingSince) < NeverWrittenAfter {
 				left = append(left, x)
 			} else {
 				o.RefundLater(string(x.send[:]), x.buckets)
@@ -246,7 +246,7 @@ func (o *Outbox) settleSome(ctx context.Context, list []unsettled) (left []unset
 		case !counts:
 			o.enqueueRefund(string(x.send[:]), x.buckets[x.scope])
 		case x.due.IsZero():
-			x.due = o.Now().Add(repeatRecordAfter)
+			x.due = time.Now().Add(repeatRecordAfter)
 			left = append(left, x)
 		}
 	}

@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,4 +145,28 @@ func TestFailuresAreRecordedOnTheLimitersClock(t *testing.T) {
 			r.WantLine(off.String(), "1 23h59m0s", got.Used, got.ResetAfter)
 		})
 	}
+}
+
+// The database's clock is set back by more than a code lives, and the process does not know for some
+// seconds: no code is taken for expired, and leases are renewed as before.
+func TestDatabasesClockStepsBack(t *testing.T) {
+	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+		var off atomic.Int64
+		off.Store(int64(11 * time.Minute))
+		r.Svc.Outbox.Now = func() time.Time { return time.Now().Add(time.Duration(off.Load())) }
+		r.Start()
+		r.MailServer.Answer(later)
+		a := r.SendTo(vtest.Ana)
+		r.WantStatus(a, "queued temporary_rcpt")
+		release := make(chan struct{})
+		r.MailServer.Answer(vtest.Hang(release))
+		r.Sleep(5 * time.Second)
+		off.Store(0)
+		r.Sleep(20 * time.Second)
+		close(release)
+		r.Sleep(time.Second)
+		s := r.Get(a.View.ID).Send
+		r.WantLine("the send", "sent 2 false", s.Status, s.Attempt, r.Rows()[0].InDoubt)
+		r.WantMails(2)
+	})
 }

@@ -95,7 +95,7 @@ func (p *DB) takeOver(ctx context.Context, statement string, q store.Queue, leas
 	rows, err := changeRows(ctx, p.finishers, func(d *due) []any {
 		return append([]any{columns.ScannerFor(&d.at)}, sqldb.WorkAndCodeFields(&d.Work)...)
 	}, p.text[statement], limit, lease.Microseconds(), string(q.Channel), now, since, q.Strangers)
-	return columns.MapSlice(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), err
+	return columns.MapSlice(rows, func(d due) store.Work { d.Send.DueAt, d.Now = d.at, now; return d.Work }), err
 }
 
 // takeOverSearches remembers the last search of each queue, so that TakeOver need not search from
