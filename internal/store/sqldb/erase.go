@@ -33,7 +33,7 @@ UPDATE outbox SET sealed = NULL WHERE sealed IS NOT NULL AND id ` + d.inSubquery
 		},
 		{
 			Erase: `
-UPDATE sends SET status = 'failed', reason = 'erased', finished_at = @now
+UPDATE sends SET status = CASE WHEN in_doubt THEN 'unknown' ELSE 'failed' END, reason = 'erased', finished_at = @now
 WHERE recipient = @recipient AND status = 'queued' AND masked <> '•••'
   AND NOT EXISTS (SELECT 1 FROM outbox f WHERE f.id = sends.id)`,
 		},
@@ -41,7 +41,7 @@ WHERE recipient = @recipient AND status = 'queued' AND masked <> '•••'
 			Erase: `
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
 SELECT s.status, s.logged_at, s.id, s.finished_at, false, s.app, s.channel, s.recipient
-FROM sends s WHERE s.recipient = @recipient AND s.status = 'failed' AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
+FROM sends s WHERE s.recipient = @recipient AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
 		},
 		{Erase: eraseRowsSQL(SendTable, store.InsertedByBegin), Forget: forgetHashSQL("sends")},
 		{Erase: eraseRowsSQL(RefusalTable, store.InsertedByRefusal), Forget: forgetHashSQL("refusals")},
@@ -121,7 +121,7 @@ func (q Tx) ExecAll(args Args, statements ...string) error {
 
 // Erase removes all data about the recipient from every row, except the keyed hash, which
 // ForgetDueErased deletes after keep. It cancels the recipient's codes. It ends the sends that wait
-// for their next attempt: Failed, ReasonErased, not refunded. An attempt under way goes on to its
+// for their next attempt: Failed, or Unknown if one is in doubt, with ReasonErased, not refunded. An attempt under way goes on to its
 // outcome. The audit entry is written in the same transaction; it has the hash, and ForgetDueErased
 // deletes it there too.
 func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error {
