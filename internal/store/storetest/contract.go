@@ -28,7 +28,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 		readFailedSends, heavyRecipients,
 		hostileTexts, codeStates},
 	"acts":       {acts, actsOnce, cancelsBy},
-	"suppressed": {bounceSuppresses, suppressionList, suppressionActs, burstOfAServer, burstOfMissing, burstOfAStranger, burstIsLifted},
+	"suppressed": {bounceSuppresses, suppressionList, suppressionActs, burstOfAServer, burstOfMissing, burstOfAStranger, burstsByClass, burstIsLifted},
 	"events":     {eventOfASend, eventShares, eventsOnce, eventsOfExpiry},
 	"accounts":   {accounts, accountsAtOnce, sessions, secondFactors, secondFactorsAtOnce},
 	"limiter":    {keepsLimiterEvents, limiterEventsOfReplicas},
