@@ -63,6 +63,9 @@ func (e ProviderEvent) WithTimes(now time.Time) ProviderEvent {
 
 // Suppression returns the suppression that the event causes for the recipient of row, its send.
 func (e ProviderEvent) Suppression(suppress NewSuppression, row Send) Suppression {
+	if row.To == ErasedMask {
+		suppress.Words = ""
+	}
 	return Suppression{
 		ID: SuppressionID(row.ID, suppress.Cause), App: row.App, Channel: row.Channel, Address: suppress.Address,
 		Recipient: row.Recipient,

@@ -305,6 +305,11 @@ func (s *Send) Columns() []Column {
 	return s.withColumns(own[:])
 }
 
+// Mask removes the personal data of a refusal, as an erasure does.
+func (r *SendOrRefusal) Mask() {
+	r.To, r.Country, r.Prefix, r.Locale, r.Network = ErasedMask, "", "", "", ""
+}
+
 // ManyRecipients is the largest value of Refusal.Recipients. It means that many recipients or more.
 const ManyRecipients = 100
 

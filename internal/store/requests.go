@@ -85,7 +85,8 @@ type Work struct {
 	// zero after a takeover; then the process must decrypt Verification.Sealed.
 	To      recipient.Recipient
 	Address recipient.Hash
-	Code    []byte // the encrypted caller's code; nil: the code is derived from Verification
+	Code    []byte    // the encrypted caller's code; nil: the code is derived from Verification
+	Now     time.Time // on the database's clock, when the row was written or taken over
 }
 
 // AttemptID names a row and an attempt of it. A write changes nothing unless Attempt is the row's

@@ -81,8 +81,9 @@ func (s Suppression) Active(now time.Time) bool {
 func (s Suppression) Held(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.HeldUntil) }
 
 // A burst: more than BurstLimit recipients suppressed within BurstWindow by one server with the same
-// words. The server may be at fault, so these suppressions are held for BurstHold. If one of them is
-// lifted by an administrator or proves wrong, all of the burst that began within BurstReach are lifted.
+// words, for callers of one class. The server may be at fault, so these suppressions are held for BurstHold. If one of them is
+// lifted by an administrator or proves wrong, all of the burst that began within BurstReach are lifted. A mail
+// to a stranger proves only strangers' suppressions wrong.
 const (
 	BurstLimit  = 5
 	BurstWindow = 10 * time.Minute

@@ -54,6 +54,7 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, aga
 		return out, nil
 	}
 	o.recordCarrierHold(ctx, w, fail)
+	w.Now = f.now()
 	return o.classifyFailure(w, out, fail, set.SuppressFor)
 }
 
@@ -73,17 +74,17 @@ func (o *Outbox) outcomeOfPanic(s store.Send, handedOver bool) (out store.Outcom
 // rereadAfter is how old a row in memory may be before an attempt reads its verification again.
 const rereadAfter = 2 * time.Second
 
-// currentWork returns the flight's work. If the flight waited longer than rereadAfter, it reads the
-// verification again: it may have been approved, canceled or erased meanwhile. If the database
-// fails, the old state is used.
+// currentWork returns the flight's work as of now. If the flight waited longer than rereadAfter, it
+// reads the verification again: it may have been approved, canceled or erased meanwhile. If the
+// database fails, the old state is used.
 func (o *Outbox) currentWork(ctx context.Context, f *flight) store.Work {
+	if time.Since(f.read) >= rereadAfter {
+		if v, _, now, err := o.Store.Verification(ctx, f.work.Verification.ID); err == nil {
+			f.work.Verification, f.work.Now, f.read = v, now, time.Now()
+		}
+	}
 	w := f.work
-	if o.Now().Sub(f.read) < rereadAfter {
-		return w
-	}
-	if v, _, _, err := o.Store.Verification(ctx, w.Verification.ID); err == nil {
-		w.Verification = v
-	}
+	w.Now = f.now()
 	return w
 }
 
@@ -91,7 +92,7 @@ func (o *Outbox) currentWork(ctx context.Context, f *flight) store.Work {
 // has ended or was erased, or its recipient is a test recipient. ends is false if the send must go
 // on.
 func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.Outcome, ends bool) {
-	v, now := w.Verification, o.Now()
+	v, now := w.Verification, w.Now
 	// The failure keeps the provider and the code of the last attempt.
 	failed := store.Outcome{Status: store.Failed, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode,
 		Refund: true}
@@ -191,7 +192,7 @@ func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery
 		}
 	case delivery.Temporary:
 		wait := max(o.retryDelay(w.Send.Attempt), fail.RetryAfter)
-		if o.Now().Add(wait).Before(w.Verification.ExpiresAt) {
+		if w.Now.Add(wait).Before(w.Verification.ExpiresAt) {
 			return out, &store.Postponement{After: wait, Reason: "temporary_" + fail.Stage, Provider: out.Provider,
 				ProviderCode: out.ProviderCode}
 		}

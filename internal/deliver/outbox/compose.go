@@ -50,7 +50,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmitFunc, store.Outc
 	if err != nil {
 		return o.failToCompose(w, ReasonUnreadable, err)
 	}
-	left := v.ExpiresAt.Sub(o.Now())
+	left := v.ExpiresAt.Sub(w.Now)
 	request := message.RenderRequest{
 		App: v.App, Locale: v.Locale, Purpose: v.Purpose, Site: w.Send.Site,
 		Data:   message.AppData(v.App, app.Title, app.Brand, app.AndroidHash),

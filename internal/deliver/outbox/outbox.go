@@ -39,6 +39,7 @@ type Store interface {
 	LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
 	ConfirmRefund(ctx context.Context, held store.AttemptID) error
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
+	SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
 	PrefixPaused(ctx context.Context, app, prefix string, class store.Class) (store.PrefixPause, bool, error)
 	ExpectReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error
 	AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
@@ -156,7 +157,7 @@ type Dependencies struct {
 	Observer Observer
 	Tracer   Tracer             // nil: there are no traces
 	IDs      *store.IDGenerator // of events
-	Now      func() time.Time
+	Now      func() time.Time   // an estimate of the database's clock, which may step; waits are measured without it
 	Logger   *slog.Logger
 	Random   func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
 	// called after an app's event was written to the database. It must not block
@@ -245,7 +246,7 @@ func (o *Outbox) Run(ctx context.Context) {
 // last lease.
 func (o *Outbox) takeOverIfReady(ctx context.Context) {
 	defer panics.Recover(panics.Other)
-	if !o.away && !o.Now().Before(o.noTakeoverUntil) {
+	if !o.away && !time.Now().Before(o.noTakeoverUntil) {
 		o.takeOver(ctx)
 	}
 }
@@ -280,7 +281,7 @@ func (o *Outbox) tick(ctx context.Context) {
 		return
 	}
 	if o.away {
-		o.away, o.noTakeoverUntil = false, o.Now().Add(o.Lease)
+		o.away, o.noTakeoverUntil = false, time.Now().Add(o.Lease)
 		o.Logger.Info("database available again")
 		o.renew(ctx)
 	}

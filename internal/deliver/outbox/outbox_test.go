@@ -126,7 +126,7 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 }
 
 // A send that cannot be composed ends at once, with its reason, and costs nothing: its place is
-// free in both gates. If an earlier attempt may have sent it, the place stays spent.
+// free in both gates. If an earlier attempt may have sent it, it is unknown, and the place stays spent.
 func TestWhatCannotBeComposedFails(t *testing.T) {
 	for reason, change := range map[string]func(*vtest.Rig){
 		outbox.ReasonUnreadable: func(r *vtest.Rig) {
@@ -157,7 +157,7 @@ func TestWhatCannotBeComposedFails(t *testing.T) {
 				r.Sleep(outbox.DefaultLease)
 				r.Start()
 				r.Sleep(2 * time.Second)
-				r.WantStatus(a, "failed "+reason)
+				r.WantStatus(a, "unknown "+reason)
 				r.WantMails(0)
 				wantPlaces(r, 1)
 				release()

@@ -27,6 +27,10 @@ type flight struct {
 	read    time.Time // when the work was read from the database or written to it
 }
 
+// now returns the time on the database's clock, as it went on since the work was read. Outbox.Now
+// is an estimate, which is wrong for some seconds after that clock is set.
+func (f *flight) now() time.Time { return f.work.Now.Add(time.Since(f.read)) }
+
 // lane has the flights and the workers of one queue of the database. Each channel has lanes with
 // bounds of their own, so that a carrier that hangs delays no mail, and a mail server that hangs no
 // text message. Strangers' sends have a lane of their own in each channel, with half of the attempts
@@ -243,10 +247,10 @@ func (o *Outbox) track(w store.Work) *flight {
 	if f, ok := o.flights[w.Send.ID]; ok {
 		// The lease ended while the database was unavailable, and this process took over its own
 		// row: the attempt under way continues under the new number.
-		f.lease, f.inDoubt, f.renewed = held, w.Send.InDoubt, o.Now()
+		f.lease, f.inDoubt, f.renewed = held, w.Send.InDoubt, time.Now()
 		return nil
 	}
-	f := &flight{work: w, lease: held, inDoubt: w.Send.InDoubt, renewed: o.Now(), read: o.Now()}
+	f := &flight{work: w, lease: held, inDoubt: w.Send.InDoubt, renewed: time.Now(), read: time.Now()}
 	o.flights[w.Send.ID] = f
 	o.lane(f).flights++
 	return f
@@ -341,7 +345,7 @@ func (o *Outbox) leaseOf(f *flight) (held store.AttemptID, inDoubt bool) {
 func (o *Outbox) leasesToRenew() []store.AttemptID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	now := o.Now()
+	now := time.Now()
 	var held []store.AttemptID
 	for _, f := range o.flights {
 		if now.Sub(f.renewed) >= o.Lease/8 {

@@ -21,6 +21,7 @@ import (
 func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	defer o.endAttemptTrace(ctx, out.Status, out.Reason)
 	s := f.work.Send
+	out = o.knownOutcome(ctx, s, out)
 	event, err := webhook.NewEvent(o.Policy.Get().Subscriptions[s.App], "send."+string(out.Status),
 		out.Provider == policy.TestProvider, o.IDs, o.Now())
 	if err != nil {
@@ -43,7 +44,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	}
 	out.Refund = out.Refund && !inDoubt
 	defer o.notifyWaiter(s.ID, out) // after the refund: the waiting caller may send again at once
-	o.Observer.Finished(s.Channel, s.App, out.Status, f.work.Verification.CallerChecks, o.Now().Sub(s.LoggedAt))
+	o.Observer.Finished(s.Channel, s.App, out.Status, f.work.Verification.CallerChecks, f.now().Sub(s.LoggedAt))
 	if out.Refund {
 		r := store.Refund{AttemptID: held, Verification: f.work.Verification}
 		_ = o.refundRow(context.WithoutCancel(ctx), r) // refundDueRows repeats it
@@ -58,6 +59,32 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 			bucketnames.Backoff(s.App, s.Channel, s.Recipient, f.work.Verification.Class), policy.BackoffRule.Window, o.Now(),
 			quota.AgedEvent{ID: string(s.ID[:])})
 	}
+}
+
+// knownOutcome returns an outcome as far as it is known. A send that an earlier attempt may have delivered
+// has not failed, unless a server says that the address takes no messages: it is Unknown. If its code was
+// entered, and no other send of the verification can have brought it, the send is Sent.
+func (o *Outbox) knownOutcome(ctx context.Context, s store.Send, out store.Outcome) store.Outcome {
+	if !s.InDoubt || out.Status != store.Failed || out.BadAddress && out.Reason != store.ReasonSuppressed {
+		return out
+	}
+	out.Status, out.Refund, out.BadAddress = store.Unknown, false, false
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	told, err := o.Store.SendDetails(ctx, s.ID)
+	if err != nil || told.Verification == nil || told.Verification.ApprovedAt.IsZero() || told.Verification.Method != "" {
+		return out
+	}
+	others := told.Verification.Sends - 1
+	for _, r := range told.Related {
+		if r.ID != s.ID && r.Status == store.Failed && !r.InDoubt {
+			others--
+		}
+	}
+	if others == 0 {
+		out.Status, out.Reason = store.Sent, ""
+	}
+	return out
 }
 
 // countBadAddress counts a send whose address takes no messages in the limiter's bucket of failures:
@@ -110,7 +137,7 @@ func (o *Outbox) warnFailedWrite(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.failedWrites++
-	if now := o.Now(); now.Sub(o.warned) >= time.Second {
+	if now := time.Now(); now.Sub(o.warned) >= time.Second {
 		o.Logger.Warn("could not store outcomes; retrying", "count", o.failedWrites, "error", err,
 			runbook.DatabaseAway.See())
 		o.failedWrites, o.warned = 0, now

@@ -122,7 +122,7 @@ func (o *Outbox) enqueueRefund(id string, counted ...string) {
 	_ = o.Limiter.Refund(ended, id, counted...) // only in this process: ctx has ended, so the limiter is not called
 	o.mu.Lock()
 	if len(o.refunds) < maxPending {
-		o.refunds = append(o.refunds, pendingRefund{id, counted, o.Now()})
+		o.refunds = append(o.refunds, pendingRefund{id, counted, time.Now()})
 	}
 	o.mu.Unlock()
 	select {
@@ -147,7 +147,7 @@ func (o *Outbox) makePendingRefunds(ctx context.Context) {
 	for len(list) > 0 {
 		r, all := list[0], list
 		list = list[1:]
-		if o.Now().Sub(r.since) <= retryRefundFor && o.Limiter.Refund(ctx, r.id, r.buckets...) != nil {
+		if time.Since(r.since) <= retryRefundFor && o.Limiter.Refund(ctx, r.id, r.buckets...) != nil {
 			list = all
 			return
 		}
@@ -175,7 +175,7 @@ func (o *Outbox) enqueueUnsettled(x unsettled) {
 // of the database. Sends whose lookup panics are dropped.
 func (o *Outbox) settle(ctx context.Context) {
 	defer panics.Recover(panics.Other)
-	now := o.Now()
+	now := time.Now()
 	o.mu.Lock()
 	var list, wait []unsettled
 	for _, x := range o.unsettled {
@@ -222,8 +222,8 @@ func (o *Outbox) settleSome(ctx context.Context, list []unsettled) (left []unset
 		bucket := x.buckets[x.scope]
 		switch {
 		case !written || row.Status == store.Refused:
-			x.missingSince = cmp.Or(x.missingSince, o.Now())
-			if o.Now().Sub(x.missingSince) < NeverWrittenAfter {
+			x.missingSince = cmp.Or(x.missingSince, time.Now())
+			if time.Since(x.missingSince) < NeverWrittenAfter {
 				left = append(left, x)
 			} else {
 				o.RefundLater(string(x.send[:]), x.buckets)
@@ -251,7 +251,7 @@ func (o *Outbox) settleSome(ctx context.Context, list []unsettled) (left []unset
 		case !counts:
 			o.enqueueRefund(string(x.send[:]), x.buckets[x.scope])
 		case x.due.IsZero():
-			x.due = o.Now().Add(repeatRecordAfter)
+			x.due = time.Now().Add(repeatRecordAfter)
 			left = append(left, x)
 		}
 	}

@@ -61,8 +61,7 @@ type fakeDatabase struct {
 	rows   map[uuid.UUID]store.Status // those that are there; nil: all are
 	reset  map[string]bool            // sends that do not count
 	due    []store.Refund
-	logged time.Time // when the sends were written
-	clock  func() time.Time
+	logged time.Time     // when the sends were written
 	lease  time.Duration // for which refunds were taken
 	limit  int           // how many were asked for
 }
@@ -88,7 +87,7 @@ func (l *fakeDatabase) SendsByID(_ context.Context, ids []uuid.UUID) (rows []sto
 	if err = l.call(fmt.Sprint("SendsByID ", len(ids))); err != nil {
 		return nil, now, err
 	}
-	return rows, l.clock(), nil
+	return rows, time.Now(), nil
 }
 
 func (l *fakeDatabase) LeaseDueRefunds(_ context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
@@ -115,13 +114,12 @@ func (l *fakeDatabase) RenewLeases(context.Context, time.Duration, []store.Attem
 }
 
 // idle is an outbox that does not run, between a database and a limiter that note what they are
-// asked for, on a clock that the test moves.
+// asked for.
 type idle struct {
 	*Outbox
 	*fakeLimiter
 	*testing.T
 	db      *fakeDatabase
-	now     time.Time
 	printed strings.Builder // the log
 }
 
@@ -132,13 +130,11 @@ var login = policy.Purpose{Name: "login", Policy: quota.Policy{Name: "own", Rule
 func newIdle(t *testing.T) *idle {
 	r := &idle{
 		fakeLimiter: &fakeLimiter{}, T: t, db: &fakeDatabase{away: map[string]bool{}, reset: map[string]bool{}},
-		now: time.Date(2030, 3, 1, 12, 0, 0, 0, time.UTC),
 	}
-	now := func() time.Time { return r.now }
-	r.db.logged, r.db.clock = r.now, now
+	r.db.logged = time.Now()
 	set := policy.Set{Purposes: map[string]policy.Purpose{"login": login}}
 	r.Outbox = New(Config{}, Dependencies{
-		Store: r.db, Limiter: r.fakeLimiter, Policy: policy.NewCurrentSet(set, now), Now: now,
+		Store: r.db, Limiter: r.fakeLimiter, Policy: policy.NewCurrentSet(set, time.Now), Now: time.Now,
 		Logger: slog.New(slog.NewTextHandler(&r.printed, nil)),
 	})
 	return r
@@ -238,46 +234,49 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 
 // A place waits for a day, a send as long as it counts.
 func TestWhatWaitsForTheLimiterEnds(t *testing.T) {
-	began := newIdle(t).now
-	var bucket string
-	for after, tried := range map[time.Duration][]bool{0: {true, true}, time.Hour: {true, true}, time.Hour + 1: {true, false},
-		24 * time.Hour: {true, false}, 24*time.Hour + 1: {false, false}} {
-		r := newIdle(t)
-		r.RefundLater("a", place("ana"))
-		bucket = r.sent(1, "b")
-		r.calls = nil
-		r.now = began.Add(after)
-		r.flushed()
-		var want []string
-		if tried[1] {
-			want = append(want, "record "+bucket+" 1h0m0s b")
+	servertest.Bubble(t, func(t *testing.T) {
+		var bucket string
+		for after, tried := range map[time.Duration][]bool{0: {true, true}, time.Hour: {true, true}, time.Hour + 1: {true, false},
+			24 * time.Hour: {true, false}, 24*time.Hour + 1: {false, false}} {
+			r := newIdle(t)
+			r.RefundLater("a", place("ana"))
+			bucket = r.sent(1, "b")
+			r.calls = nil
+			time.Sleep(after)
+			r.flushed()
+			var want []string
+			if tried[1] {
+				want = append(want, "record "+bucket+" 1h0m0s b")
+			}
+			if tried[0] {
+				want = append(want, "refund a [ana]")
+			}
+			r.wants(after.String(), want...)
 		}
-		if tried[0] {
-			want = append(want, "refund a [ana]")
-		}
-		r.wants(after.String(), want...)
-	}
+	})
 }
 
 // A send is recorded a second time, when the tombstone of a late refund has ended, and then no
 // more; not if it does not count by then.
 func TestASendIsRecordedOnceMore(t *testing.T) {
-	r := newIdle(t)
-	bucket := r.sent(1, "a")
-	r.sent(1, "b")
-	recorded := func(id string) string { return "record " + bucket + " 1h0m0s " + id }
-	r.flushed()
-	r.wants("at once", recorded("a"), recorded("b"))
-	r.now = r.now.Add(repeatRecordAfter - 1)
-	r.flushed()
-	r.wants("before")
-	r.db.reset["b"] = true
-	r.now = r.now.Add(1)
-	r.flushed()
-	r.wants("after", append([]string{recorded("a")}, takenBack("b", bucket)...)...)
-	r.now = r.now.Add(repeatRecordAfter)
-	r.flushed()
-	r.wants("no more")
+	servertest.Bubble(t, func(t *testing.T) {
+		r := newIdle(t)
+		bucket := r.sent(1, "a")
+		r.sent(1, "b")
+		recorded := func(id string) string { return "record " + bucket + " 1h0m0s " + id }
+		r.flushed()
+		r.wants("at once", recorded("a"), recorded("b"))
+		time.Sleep(repeatRecordAfter - 1)
+		r.flushed()
+		r.wants("before")
+		r.db.reset["b"] = true
+		time.Sleep(1)
+		r.flushed()
+		r.wants("after", append([]string{recorded("a")}, takenBack("b", bucket)...)...)
+		time.Sleep(repeatRecordAfter)
+		r.flushed()
+		r.wants("no more")
+	})
 }
 
 // Where the database or the limiter is away, no send is forgotten: each is recorded once they are back.
@@ -351,25 +350,27 @@ func TestBackoff(t *testing.T) {
 // A row counts as never written once it has been missing for NeverWrittenAfter, to the instant. Before it
 // is looked up something is written.
 func TestARowIsMissingForAWhileBeforeItsPlaceIsGivenBack(t *testing.T) {
-	s := newIdle(t)
-	id := uuid.UUID{1}
-	s.SettleLater(id, place("ana"))
-	s.db.rows = map[uuid.UUID]store.Status{id: store.Refused} // a refusal's row is not the send's
-	s.db.away["Ping"] = true
-	s.settle(t.Context())
-	s.asked("away", []string{"Ping"})
-	s.db.away["Ping"] = false
-	looked := []string{"Ping", "SendsByID 1"}
-	s.settle(t.Context())
-	s.asked("missing", looked)
-	s.now = s.now.Add(NeverWrittenAfter - 1)
-	s.settle(t.Context())
-	s.asked("missing for less", looked)
-	s.now = s.now.Add(1)
-	s.settle(t.Context())
-	s.asked("missing for long", looked, fmt.Sprintf("local %s [ana]", id[:]))
-	s.settle(t.Context())
-	s.asked("settled", nil)
+	servertest.Bubble(t, func(t *testing.T) {
+		s := newIdle(t)
+		id := uuid.UUID{1}
+		s.SettleLater(id, place("ana"))
+		s.db.rows = map[uuid.UUID]store.Status{id: store.Refused} // a refusal's row is not the send's
+		s.db.away["Ping"] = true
+		s.settle(t.Context())
+		s.asked("away", []string{"Ping"})
+		s.db.away["Ping"] = false
+		looked := []string{"Ping", "SendsByID 1"}
+		s.settle(t.Context())
+		s.asked("missing", looked)
+		time.Sleep(NeverWrittenAfter - 1)
+		s.settle(t.Context())
+		s.asked("missing for less", looked)
+		time.Sleep(1)
+		s.settle(t.Context())
+		s.asked("missing for long", looked, fmt.Sprintf("local %s [ana]", id[:]))
+		s.settle(t.Context())
+		s.asked("settled", nil)
+	})
 }
 
 // A repetition at a replica with other settings may have written the send for another recipient:
@@ -397,26 +398,28 @@ func TestAllThatIsUncertainIsLookedUp(t *testing.T) {
 // After an outage of the database its leases are renewed at once, and nothing is taken over for a
 // lease, by a tick or for want of work.
 func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
-	s := newIdle(t)
-	held := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
-	s.track(held)
-	s.now = s.now.Add(s.Lease) // overdue for a renewal
-	s.db.away["LeaseDueRefunds"] = true
-	s.tick(t.Context())
-	s.takeOverIfReady(t.Context())
-	s.asked("away", []string{"LeaseDueRefunds"})
-	s.db.away["LeaseDueRefunds"] = false
-	s.tick(t.Context())
-	s.asked("back", []string{"LeaseDueRefunds", "RenewLeases"})
-	s.now = s.now.Add(s.Lease - 1)
-	s.takeOverIfReady(t.Context())
-	s.tick(t.Context())
-	s.asked("within a lease", []string{"LeaseDueRefunds"})
-	s.now = s.now.Add(1)
-	s.takeOverIfReady(t.Context())
-	s.asked("afterwards", []string{"TakeOver", "TakeOver", "TakeOver", "TakeOver"})
-	s.tick(t.Context())
-	s.asked("afterwards, a tick", []string{"LeaseDueRefunds", "TakeOver", "TakeOver", "TakeOver", "TakeOver"})
+	servertest.Bubble(t, func(t *testing.T) {
+		s := newIdle(t)
+		held := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
+		s.track(held)
+		time.Sleep(s.Lease) // overdue for a renewal
+		s.db.away["LeaseDueRefunds"] = true
+		s.tick(t.Context())
+		s.takeOverIfReady(t.Context())
+		s.asked("away", []string{"LeaseDueRefunds"})
+		s.db.away["LeaseDueRefunds"] = false
+		s.tick(t.Context())
+		s.asked("back", []string{"LeaseDueRefunds", "RenewLeases"})
+		time.Sleep(s.Lease - 1)
+		s.takeOverIfReady(t.Context())
+		s.tick(t.Context())
+		s.asked("within a lease", []string{"LeaseDueRefunds"})
+		time.Sleep(1)
+		s.takeOverIfReady(t.Context())
+		s.asked("afterwards", []string{"TakeOver", "TakeOver", "TakeOver", "TakeOver"})
+		s.tick(t.Context())
+		s.asked("afterwards, a tick", []string{"LeaseDueRefunds", "TakeOver", "TakeOver", "TakeOver", "TakeOver"})
+	})
 }
 
 // half admits two messages, since all but two servers are suspended.

@@ -2,14 +2,21 @@ package outbox_test
 
 import (
 	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/outbox"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/store/storetest"
+	"sendcode/internal/verify/verification"
 	vtest "sendcode/internal/verify/verification/verificationtest"
 	"sendcode/quota"
 )
@@ -142,6 +149,90 @@ func TestFailuresAreRecordedOnTheLimitersClock(t *testing.T) {
 			r.FailSends(1) // a minute passes
 			got := r.CountedFailures()
 			r.WantLine(off.String(), "1 23h59m0s", got.Used, got.ResetAfter)
+		})
+	}
+}
+
+// The database's clock is set back by more than a code lives, and the process does not know for some
+// seconds: no code is taken for expired, and leases are renewed as before.
+func TestDatabasesClockStepsBack(t *testing.T) {
+	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+		var off atomic.Int64
+		off.Store(int64(11 * time.Minute))
+		r.Svc.Outbox.Now = func() time.Time { return time.Now().Add(time.Duration(off.Load())) }
+		r.Start()
+		r.MailServer.Answer(later)
+		a := r.SendTo(vtest.Ana)
+		r.WantStatus(a, "queued temporary_rcpt")
+		release := make(chan struct{})
+		r.MailServer.Answer(vtest.Hang(release))
+		r.Sleep(5 * time.Second)
+		off.Store(0)
+		r.Sleep(20 * time.Second)
+		close(release)
+		r.Sleep(time.Second)
+		s := r.Get(a.View.ID).Send
+		r.WantLine("the send", "sent 2 false", s.Status, s.Attempt, r.Rows()[0].InDoubt)
+		r.WantMails(2)
+	})
+}
+
+// What became of a send that a process may have delivered before it died is not known, whyever the next one
+// sends no message: the place stays spent, and the app is told so. A code that was entered proves the arrival, if
+// no other send of the verification can have brought it.
+func TestOutcomesInDoubt(t *testing.T) {
+	approve := func(r *vtest.Rig, a verification.Answer) {
+		r.NoError(vtest.Err(r.Store.Check(r.Context(), storetest.Right(a.View.ID))))
+	}
+	for name, c := range map[string]struct {
+		then   func(r *vtest.Rig, a verification.Answer)
+		want   string
+		before []string // events
+	}{
+		"approved": {then: approve, want: "sent"},
+		"approved, after a failed send": {func(r *vtest.Rig, a verification.Answer) {
+			r.Sleep(time.Minute)
+			r.MailServer.Answer(vtest.FailWith(delivery.Rejected, "dot", 554, "5.7.1"))
+			r.AskAt(r.Replica(r.MailServer), vtest.AskFor(vtest.Ana, vtest.Resending(a.View.ID)), true)
+			synctest.Wait()
+			approve(r, a)
+		}, "sent", []string{"send.failed rejected"}},
+		"approved, after another send": {func(r *vtest.Rig, a verification.Answer) {
+			r.Sleep(time.Minute)
+			r.AskAt(r.Replica(r.MailServer), vtest.AskFor(vtest.Ana, vtest.Resending(a.View.ID)), true)
+			synctest.Wait()
+			approve(r, a)
+		}, "unknown ended", []string{"send.sent"}},
+		"canceled": {func(r *vtest.Rig, a verification.Answer) {
+			r.NoError(vtest.Err(r.Store.Cancel(r.Context(), a.View.ID)))
+		}, "unknown ended", nil},
+		"expired": {func(r *vtest.Rig, _ verification.Answer) { r.Sleep(10 * time.Minute) }, "unknown expired", nil},
+		"paused":  {func(r *vtest.Rig, _ verification.Answer) { r.Pause(policy.Pause{}) }, "unknown paused", nil},
+		"erased": {func(r *vtest.Rig, _ verification.Answer) {
+			r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		}, "unknown erased", nil},
+		"refused": {func(r *vtest.Rig, _ verification.Answer) {
+			r.MailServer.Answer(vtest.FailWith(delivery.Rejected, "dot", 554, "5.7.1"))
+		}, "unknown rejected", nil},
+		"put off to the end": {func(r *vtest.Rig, _ verification.Answer) {
+			r.MailServer.Answer(func(context.Context) error {
+				return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Status: 451, RetryAfter: time.Hour, Err: errors.New("later")}
+			})
+		}, "unknown expired", nil},
+		"no such mailbox": {func(r *vtest.Rig, _ verification.Answer) { r.MailServer.Answer(vtest.NoMailbox) }, "failed rejected", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vtest.InBubbleIdle(t, vtest.TellAll, func(r *vtest.Rig) {
+				a, _, release := r.Orphan(nil)
+				c.then(r, a)
+				r.Sleep(outbox.DefaultLease)
+				r.Start()
+				r.Sleep(2 * time.Second)
+				row := r.Rows()[0]
+				r.WantLine("the send", c.want+" true", strings.TrimSpace(string(row.Status)+" "+row.Reason), row.Counts)
+				r.WantEvents(append(c.before, "send."+c.want)...)
+				release()
+			})
 		})
 	}
 }

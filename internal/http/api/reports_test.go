@@ -59,6 +59,10 @@ func TestReportedOutcomes(t *testing.T) {
 		}
 		r.Want("the state", r.Get(id).State, "approved")
 		r.WantEvents("send.sent", "send.sent", "verification.approved")
+		who, err := r.Svc.Desk.ParseTarget("", "sms", vtest.Mobile, "", "ticket 7")
+		r.NoError(err)
+		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), who, vtest.AuditEntry("erase")))
+		r.Want("once erased", post(secret, byID, `{"outcome":"approved"}`), "404 not-found")
 	})
 }
 

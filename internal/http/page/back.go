@@ -48,20 +48,39 @@ func (u *Page) acceptReturnURL(c echo.Context) error {
 var ambiguousPathPattern = regexp.MustCompile(`[%\\\x00-\x1f\x7f]|(^|/)\.\.?;`)
 
 // refuseLink answers a visit by a wrong link: the app does not have its purpose or does not allow
-// its return_url, or there is no page for the app. The person cannot mend the link, so a log line
-// names the app, the purpose and the origin.
+// its return_url, or there is no page for the app. The person cannot mend the link, so a log line, at most
+// one in a minute, names the app, the purpose and the origin, as far as a stranger's text may be logged.
 func (u *Page) refuseLink(c echo.Context) error {
 	origin := ""
 	if to, err := url.Parse(c.QueryParam("return_url")); err == nil {
 		origin = to.Scheme + "://" + to.Host
 	}
-	u.Logger.WarnContext(c.Request().Context(),
-		"link to the page refused: not among the page_purposes or return_urls of the app, or the app has no page",
-		"app", c.QueryParam("app"), "purpose", c.QueryParam("purpose"), "origin", origin, runbook.Configuration.See())
+	if n, due := u.links.Add("link", u.Now()); due {
+		u.Logger.WarnContext(c.Request().Context(),
+			"link to the page refused: not among the page_purposes or return_urls of the app, or the app has no page",
+			"count", n, "app", loggablePart(c.QueryParam("app")), "purpose", loggablePart(c.QueryParam("purpose")),
+			"origin", loggablePart(origin), runbook.Configuration.See())
+	}
 	l := u.newVisit(c)
 	k := l.newCard("link", l.t["BadLink"])
 	k.Lead = escapeHTML(l.t["BadLinkLead"])
 	return l.writeCard(c, k)
+}
+
+// loggablePattern matches what names, schemes and hosts consist of, up to 64 characters.
+var loggablePattern = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9.:/_-]{0,63}`)
+
+// longNumberPattern matches what may be of a phone number.
+var longNumberPattern = regexp.MustCompile(`\d{7}`)
+
+// loggablePart returns the beginning of a stranger's text that has no mail address, no phone number and
+// nothing to escape; "" if there is none.
+func loggablePart(text string) string {
+	part := loggablePattern.FindString(text)
+	if longNumberPattern.MatchString(part) {
+		return ""
+	}
+	return part
 }
 
 // allowedReturnURL returns the address normalized; true if it equals an allowed origin and path, or

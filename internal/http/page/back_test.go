@@ -62,8 +62,7 @@ func TestAPersonIsReturnedWithAReference(t *testing.T) {
 // not, are explained to the person in the person's words, and to the operator in the log, without the
 // address's path and query.
 func TestABadLinkIsExplained(t *testing.T) {
-	w := mailed(t)
-	w.Also(page.AppPage{App: "news", Title: "The News"})
+	var w *pagetest.World
 	for query, logged := range map[string]string{
 		"?return_url=" + url.QueryEscape("https://evil.example/x?secret=1"): `"origin":"https://evil.example"`,
 		"?app=another&return_url=https://app.example/secret":                `"origin":"https://app.example"`,
@@ -73,7 +72,12 @@ func TestABadLinkIsExplained(t *testing.T) {
 		"?purpose=Confirm":                                                  `"purpose":"Confirm"`,
 		"?purpose=%00":                                                      `"purpose":"`,
 		"?app=news&purpose=confirm":                                         `"app":"news","purpose":"confirm"`,
+		"?app=Ana%40example.com&purpose=%2B4917012345678&return_url=x":      `"app":"Ana","purpose":"","origin":""`,
+		"?app=x4917012345678&return_url=https://" + strings.Repeat("a", 99): `"app":"","purpose":"","origin":"https://` + strings.Repeat("a", 56) + `"`,
+		"?purpose=ab%E2%80%AEcd":                                            `"purpose":"ab"`,
 	} {
+		w = mailed(t)
+		w.Also(page.AppPage{App: "news", Title: "The News"})
 		answer := raw(t, w, http.MethodGet, query, nil, nil)
 		is(t, answer.StatusCode, http.StatusUnprocessableEntity)
 		is(t, answer.Header.Get("Set-Cookie"), "")
@@ -83,8 +87,10 @@ func TestABadLinkIsExplained(t *testing.T) {
 		}
 		shows(t, string(body), "link", "This link is not set up correctly", "Go back to the site that you came from.")
 		contains(t, w.Log.String(), logged)
+		_ = raw(t, w, http.MethodGet, query, nil, nil)
+		is(t, strings.Count(w.Log.String(), "link to the page refused"), 1) // in a minute
+		silent(t, w.Log.String(), "secret")
 	}
-	silent(t, w.Log.String(), "secret")
 	for _, query := range []string{"?app=another&return_url=https://app.example", "?purpose=gift"} {
 		is(t, raw(t, w, http.MethodPost, query, nil, nil).StatusCode, http.StatusUnprocessableEntity)
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/brand"
+	"sendcode/internal/base/logthrottle"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/code"
 	"sendcode/internal/codes/keys"
@@ -105,6 +106,7 @@ type Page struct {
 	purposeInURL bool                       // the page's address names the purpose, likewise
 	current      *atomic.Pointer[[]AppPage] // the first one is for visits that name no app
 	clicks       *sync.Map                  // functions by click; see oncePerClick
+	links        *logthrottle.Throttle      // of refuseLink
 }
 
 // New returns the page.
@@ -112,7 +114,8 @@ func New(c Config) *Page {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	u := &Page{Config: c, current: &atomic.Pointer[[]AppPage]{}, clicks: &sync.Map{}}
+	u := &Page{Config: c, current: &atomic.Pointer[[]AppPage]{}, clicks: &sync.Map{},
+		links: &logthrottle.Throttle{Every: time.Minute}}
 	u.Configure(c.AppPage)
 	return u
 }

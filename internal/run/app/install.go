@@ -125,7 +125,7 @@ func (i Installation) composeFiles(flow string, secrets []string) []installed {
 		{".env", "SENDCODE_MAIL_FROM='" + i.MailFrom + "'\nSENDCODE_CONFIG_YAML='" + flow + "'\n", 0o600}}
 	for _, line := range secrets {
 		name, value, _ := strings.Cut(line, "=")
-		// readable for the container's own user; the folder's mode keeps other users out
+		// compose mounts the file as it is, and the container has a user of its own; the folder keeps others out
 		files = append(files, installed{"secrets/" + strings.ToLower(strings.TrimPrefix(name, "SENDCODE_")), value + "\n", 0o644})
 	}
 	return files
@@ -160,6 +160,11 @@ func createFiles(root string, files []installed) error {
 		}
 		if err := os.MkdirAll(filepath.Dir(path), mode); err != nil {
 			return err
+		}
+		if mode == 0o700 { // also if the folder was there
+			if err := os.Chmod(filepath.Dir(path), mode); err != nil {
+				return err
+			}
 		}
 		if err := config.WriteFile(path, func(w *os.File) error {
 			_, err := w.WriteString(f.content)

@@ -165,6 +165,9 @@ func (p *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal)
 		return nil
 	}
 	return p.Write(ctx, "RecordRefusals", sqldb.InOrder, func(q sqldb.Tx) error {
+		if err := q.MaskErased(rows); err != nil {
+			return err
+		}
 		var list []*store.SendOrRefusal
 		for i := range rows {
 			rows[i].SetRefusedAt(q.Now)

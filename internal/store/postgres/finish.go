@@ -99,7 +99,7 @@ FROM held, unnest($1::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7
 WHERE s.id = ANY ($1::uuid[]) AND s.id BETWEEN $8 AND $9 AND s.id = held.id AND o.id = held.id
 RETURNING s.id, s.provider, s.logged_at, s.status, s.reason, s.attempt, s.app, s.channel, s.recipient, s.masked, s.provider_code,
           s.finished_at, s.was_reset, s.verification_id, o.refund AND NOT s.in_doubt AS refund, o.suppression, o.address, o.suppress_for,
-          o.cause, o.event, o.type, o.test, o.bad, o.words
+          o.cause, o.event, o.type, o.test, o.bad, CASE WHEN s.masked = '•••' THEN '' ELSE o.words END AS words
 )` + addToMinuteIndexSQL + `, failed AS (
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
 SELECT status, logged_at, id, finished_at, status = 'failed' AND bad AND NOT was_reset, app, channel, recipient

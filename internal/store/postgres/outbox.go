@@ -95,7 +95,7 @@ func (p *DB) takeOver(ctx context.Context, statement string, q store.Queue, leas
 	if err == nil && statement == stmtTakeOver {
 		p.searches.recordSearch(q, now, len(rows) < limit)
 	}
-	return columns.MapSlice(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), err
+	return columns.MapSlice(rows, func(d due) store.Work { d.Send.DueAt, d.Now = d.at, now; return d.Work }), err
 }
 
 // takeOverSearches remembers the last search of each queue, so that TakeOver need not search from

@@ -11,8 +11,9 @@ import (
 	"sendcode/internal/store/columns"
 )
 
+// addAuditRecipientSQL gives the end of an action the mask that its begin has by now: that may have been erased.
 const addAuditRecipientSQL = `INSERT INTO audit_recipients (entry, recipient, masked)
-VALUES (@id, @recipient, @masked) ON CONFLICT (entry) DO NOTHING`
+VALUES (@id, @recipient, coalesce((SELECT p.masked FROM audit_recipients p WHERE p.entry = @completes), @masked)) ON CONFLICT (entry) DO NOTHING`
 
 var auditEntriesSQL = `SELECT ` + auditEntryTable.SelectList() +
 	` FROM audit_entries a LEFT JOIN audit_recipients p ON p.entry = a.id`
@@ -29,7 +30,8 @@ func (q Tx) addAuditEntry(a store.AuditEntry) error {
 	if err != nil || !a.HasRecipient() {
 		return err
 	}
-	return q.exec(addAuditRecipientSQL, Args{"id": a.ID, "recipient": columns.NullIfZero(a.Recipient), "masked": a.To})
+	return q.exec(addAuditRecipientSQL, Args{"id": a.ID, "recipient": columns.NullIfZero(a.Recipient), "masked": a.To,
+		"completes": a.Completes})
 }
 
 // Write is Engine.Write, InOrder. After the commit it logs the audit entries of the transaction.

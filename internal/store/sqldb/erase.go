@@ -33,7 +33,7 @@ UPDATE outbox SET sealed = NULL WHERE sealed IS NOT NULL AND id ` + d.inSubquery
 		},
 		{
 			Erase: `
-UPDATE sends SET status = 'failed', reason = 'erased', finished_at = @now
+UPDATE sends SET status = CASE WHEN in_doubt THEN 'unknown' ELSE 'failed' END, reason = 'erased', finished_at = @now
 WHERE recipient = @recipient AND status = 'queued' AND masked <> '•••'
   AND NOT EXISTS (SELECT 1 FROM outbox f WHERE f.id = sends.id)`,
 		},
@@ -41,7 +41,7 @@ WHERE recipient = @recipient AND status = 'queued' AND masked <> '•••'
 			Erase: `
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
 SELECT s.status, s.logged_at, s.id, s.finished_at, false, s.app, s.channel, s.recipient
-FROM sends s WHERE s.recipient = @recipient AND s.status = 'failed' AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
+FROM sends s WHERE s.recipient = @recipient AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
 		},
 		{Erase: eraseRowsSQL(SendTable, store.InsertedByBegin), Forget: forgetHashSQL("sends")},
 		{Erase: eraseRowsSQL(RefusalTable, store.InsertedByRefusal), Forget: forgetHashSQL("refusals")},
@@ -105,6 +105,53 @@ WHERE recipient = @recipient AND EXISTS (SELECT 1 FROM suppressions x WHERE x.re
 	endErasureSQL = `DELETE FROM erasures WHERE recipient = @recipient AND forget_at <= @now`
 )
 
+// eraseLockKey is the key of the lock that Erase takes alone, and that writes of refusals share. So an
+// erasure sees the rows of each such write, or the write sees the erasure.
+const eraseLockKey = 0x6572617365
+
+var (
+	shareEraseLockSQL = dialectSQL{Postgres: `SELECT pg_advisory_xact_lock_shared(@key)`}
+
+	// erasedAtSQL reads when recipients were erased: by the entry that Erase adds, which is masked from the
+	// beginning.
+	erasedAtSQL = `
+SELECT p.recipient, max(a.at) FROM audit_recipients p JOIN audit_entries a ON a.id = p.entry
+WHERE p.masked = '•••' AND p.recipient IN (SELECT e.recipient FROM erasures e WHERE e.recipient `
+	ofRecipientsSQL = dialectSQL{`= ANY (CAST(@recipients AS bytea[]))`, `IN (SELECT unhex(value) FROM json_each(@recipients))`}
+)
+
+// MaskErased masks the refusals that came before their recipient was erased, which a process had not
+// written by then. The transaction must write them. A person who came back later has rows like others. IDs
+// have the time by the process's estimate of the database's clock, so a second after the erasure counts too.
+func (q Tx) MaskErased(refusals []store.SendOrRefusal) error {
+	var of []recipient.Hash
+	for _, r := range refusals {
+		if r.Recipient != store.NoRecipient {
+			of = append(of, r.Recipient)
+		}
+	}
+	if len(of) == 0 {
+		return nil
+	}
+	if err := q.ExecAll(Args{"key": eraseLockKey}, q.Dialect.pick(shareEraseLockSQL)); err != nil {
+		return err
+	}
+	erased := map[recipient.Hash]time.Time{}
+	var h recipient.Hash
+	var at time.Time
+	_, err := q.Run(erasedAtSQL+q.Dialect.pick(ofRecipientsSQL)+`) GROUP BY p.recipient`, Args{"recipients": of}, func(read Scan) error {
+		err := read(columns.ScannerFor(&h), columns.ScannerFor(&at))
+		erased[h] = at
+		return err
+	})
+	for i, r := range refusals {
+		if store.TimeOfID(r.ID).Before(erased[r.Recipient].Truncate(time.Millisecond).Add(time.Second)) {
+			refusals[i].Mask()
+		}
+	}
+	return err
+}
+
 // ExecAll runs the statements that are not empty, one after the other, and stops at the first
 // error.
 func (q Tx) ExecAll(args Args, statements ...string) error {
@@ -121,7 +168,7 @@ func (q Tx) ExecAll(args Args, statements ...string) error {
 
 // Erase removes all data about the recipient from every row, except the keyed hash, which
 // ForgetDueErased deletes after keep. It cancels the recipient's codes. It ends the sends that wait
-// for their next attempt: Failed, ReasonErased, not refunded. An attempt under way goes on to its
+// for their next attempt: Failed, or Unknown if one is in doubt, with ReasonErased, not refunded. An attempt under way goes on to its
 // outcome. The audit entry is written in the same transaction; it has the hash, and ForgetDueErased
 // deletes it there too.
 func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error {
@@ -134,6 +181,9 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 		return err
 	}
 	err = db.Write(ctx, "Erase", func(q Tx) error {
+		if err := q.ExecAll(Args{"key": eraseLockKey}, q.Dialect.pick(advisoryLockSQL)); err != nil {
+			return err
+		}
 		if err := db.BeforeErase(q, h); err != nil {
 			return err
 		}

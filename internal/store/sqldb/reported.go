@@ -14,7 +14,7 @@ const CountedCodeSQL = `(NOT v.caller_checks OR v.reported <> '')`
 
 const reportSQL = `
 UPDATE verifications SET reported = @report, approved_at = CASE WHEN @approves THEN @now END, check_key = @key
-WHERE id = @id AND caller_checks AND reported NOT IN (@report, 'approved')`
+WHERE id = @id AND masked <> '•••' AND caller_checks AND reported NOT IN (@report, 'approved')`
 
 // Report writes what the caller said of a code that it checks, with the hash of its Idempotency-Key
 // (nil: none), and tell with ReportApproved. A repetition, and any report after an approval, change

@@ -107,7 +107,8 @@ type PerDatabase interface {
 	// for a different request. It changes nothing if the claim has another SendID than id.
 	ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 	// RecordRefusals records refusals. If a refusal with the same ID has a row, it is added to that
-	// row: Count is added, RetryAfter replaced, and the larger Recipients kept.
+	// row: Count is added, RetryAfter replaced, and the larger Recipients kept. Those from before the erasure
+	// of their recipient are masked.
 	RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error
 	// Check checks a code: it counts the check, and approves the verification if Judge finds the
 	// code right, in one transaction, which is committed when it returns. Of several right checks

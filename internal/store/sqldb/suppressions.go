@@ -23,21 +23,31 @@ WHERE lifted_at IS NULL AND until > @now AND (@app = '' OR app = @app) AND id IN
     WHERE x.address = @address AND x.channel = @channel AND ` + inBurstSQL("x") + ` AND ` + inBurstSQL("y") + `)
   RETURNING ` + suppressionTable.SelectList()
 
-	// holdBurstsSQL holds the suppressions of every burst that were never held.
+	// holdBurstsSQL holds the suppressions of every burst that were never held. Callers of each class have
+	// bursts of their own, so that strangers' dead addresses hold no suppression of others. Of a large burst it
+	// reads no more rows than tell that it is one.
 	holdBurstsSQL = `
-UPDATE suppressions SET held_until = @held
-WHERE words <> '' AND since > @window AND held_until IS NULL AND lifted_at IS NULL AND (
-    SELECT count(DISTINCT x.recipient) FROM suppressions x
-    WHERE x.server = suppressions.server AND x.words = suppressions.words AND x.words <> '' AND x.since > @window
-  ) > @limit`
+WITH fresh AS MATERIALIZED (
+    SELECT x.id, x.server, x.words, ` + classOfSQL("x") + ` AS class FROM suppressions x
+    WHERE x.words <> '' AND x.since > @window AND x.held_until IS NULL AND x.lifted_at IS NULL
+)
+UPDATE suppressions SET held_until = @held WHERE id IN (
+    SELECT f.id FROM fresh f WHERE (f.server, f.words, f.class) IN (
+        SELECT g.server, g.words, g.class FROM (SELECT DISTINCT server, words, class FROM fresh) g
+        WHERE (SELECT count(DISTINCT r.recipient) FROM (
+            SELECT x.recipient FROM suppressions x
+            WHERE x.server = g.server AND x.words = g.words AND x.words <> '' AND x.since > @window AND ` + classOfSQL("x") + ` = g.class
+            LIMIT 100) r) > @limit))`
 
-	// liftAcceptedSQL lifts a burst once its server has accepted a later mail to one of its recipients. If
-	// the mail that caused the suppression was accepted at first and bounced later, acceptance proves
+	// liftAcceptedSQL lifts a burst once its server has accepted a later mail to one of its recipients. A mail
+	// that a stranger asked for lifts strangers' suppressions alone. If the mail that caused the suppression was accepted at first and bounced later, acceptance proves
 	// nothing: then only a report of delivery lifts the burst.
 	liftAcceptedSQL = `
 UPDATE suppressions SET lifted_at = @now, lifted_why = '` + store.LiftedAccepted + `'
-WHERE until > @now AND ` + inBurstSQL("suppressions") + ` AND (server, words) IN (
-    SELECT x.server, x.words FROM suppressions x JOIN sends s ON s.recipient = x.recipient AND s.logged_at > x.since
+WHERE until > @now AND ` + inBurstSQL("suppressions") + ` AND (server, words, ` + classOfSQL("suppressions") + ` = '` + string(store.UnknownBrowser) + `') IN (
+    SELECT x.server, x.words, lifts.strangers FROM (SELECT true AS strangers UNION ALL SELECT false) lifts CROSS JOIN suppressions x
+    JOIN sends s ON s.recipient = x.recipient AND s.logged_at > x.since
+    JOIN verifications v ON v.id = s.verification_id AND (lifts.strangers OR v.class <> '` + string(store.UnknownBrowser) + `')
     WHERE ` + inBurstSQL("x") + ` AND s.channel = x.channel AND s.provider = x.server AND s.status = 'sent' AND (s.worst_event = 'delivered'
       OR (SELECT c.status FROM sends c WHERE c.id = x.send_id) = 'failed'))`
 
@@ -48,6 +58,12 @@ GROUP BY x.server, x.words HAVING max(CASE WHEN EXISTS (
     SELECT 1 FROM verifications v WHERE v.recipient = x.recipient AND v.attempts > 0 AND v.channel = x.channel AND v.approved_at > @known
   ) THEN 1 ELSE 0 END) = 1 ORDER BY 3 DESC, 1, 2 LIMIT 20`
 )
+
+// classOfSQL returns the class of the callers whose send caused the suppression x. Without a row of their
+// verification it is that of secret keys, which strangers cannot lift.
+func classOfSQL(x string) string {
+	return `coalesce((SELECT v.class FROM sends c JOIN verifications v ON v.id = c.verification_id WHERE c.id = ` + x + `.send_id), '')`
+}
 
 // inBurstSQL returns the condition that the suppression x belongs to a burst of the last BurstReach
 // and is not lifted.

@@ -45,7 +45,7 @@ func (db *DB) Redeem(ctx context.Context, id string, keyHash []byte) (bool, erro
 }
 
 // SetCheckKeySQL sets the CheckKey of a verification whose check does not count.
-const SetCheckKeySQL = `UPDATE verifications SET check_key = @key WHERE id = @id`
+const SetCheckKeySQL = `UPDATE verifications SET check_key = @key WHERE id = @id AND masked <> '•••'`
 
 // CancelByAdministrator is Cancel by an administrator: it also writes the audit entry, with
 // AuditFailed if it returns false.

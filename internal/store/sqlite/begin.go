@@ -131,6 +131,9 @@ VALUES (@id, @due, 1, 0, @channel, @stranger, @expires, @sealed)`,
 func (s *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error {
 	list := store.MergeRefusals(refusals)
 	return s.Engine.Write(ctx, "RecordRefusals", sqldb.InOrder, func(q sqldb.Tx) error {
+		if err := q.MaskErased(list); err != nil {
+			return err
+		}
 		for i := range list {
 			list[i].SetRefusedAt(q.Now)
 			insert, args := sqldb.RefusalTable.InsertSQL(store.InsertedByRefusal, &list[i])

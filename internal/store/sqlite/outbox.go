@@ -127,6 +127,7 @@ SELECT f.sealed, `+sqldb.SendColumns+`, `+sqldb.VerificationColumns+` FROM outbo
 WHERE `+which+` ORDER BY f.expires_at, f.id LIMIT @limit`, args)
 		for i := 0; i < len(work) && err == nil; i++ {
 			row := &work[i].Send
+			work[i].Now = q.Now
 			row.InDoubt = row.InDoubt || row.Status == store.Sending
 			row.Status, row.Attempt, row.DueAt = store.Sending, row.Attempt+1,
 				q.Now.Add(lease.Truncate(time.Microsecond))

@@ -150,6 +150,64 @@ func erases(t *testing.T, f *Fixture) {
 	Equal(t, "another's verification", f.Code(t, other.Verification.ID), other.Verification)
 }
 
+// What a replica still held when another one erased is written without the recipient, and is forgotten in
+// time. A person who comes back has rows and codes like others.
+func erasesWhatComesLate(t *testing.T, f *Fixture) {
+	doubtful := f.Admit(t, f.Intent(1)).Send.ID
+	f.Pass(8 * time.Second)
+	f.MustTakeOver(t, 10)
+	OK(t, Err(f.Postpone(t.Context(), store.Postponement{AttemptID: Held(doubtful, 2), After: time.Minute, Reason: "temporary"})))
+	bouncing := f.Admit(t, f.Intent(1, to(1))).Send.ID
+	begun := f.Act()
+	OK(t, f.AddAuditEntry(t.Context(), begun))
+	full := func(s *store.SendOrRefusal) { s.Country, s.Prefix = "DE", "+49" }
+	known, late, other := f.Refusal(1, full), f.Refusal(1, full), f.Refusal(2, full)
+	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{known}))
+	f.erase(t, 1, time.Hour)
+	f.Pass(time.Second)
+	back, code := f.Refusal(1, full), f.Admit(t, f.Intent(1)).Verification
+	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{known, late, back, other}))
+	end := Must(store.AuditEntryEnding(begun, store.AuditDone, ""))(t)
+	OK(t, f.AddAuditEntry(t.Context(), end))
+	f.End(t, bouncing, refusedAs(1, "550 5.1.1 of Ana"))
+
+	written := func(id uuid.UUID) []string {
+		r := f.Row(t, id)
+		return []string{r.To, r.Country, r.Prefix, r.Locale, r.Network}
+	}
+	for _, r := range []store.SendOrRefusal{back, other} {
+		Equal(t, "not erased", written(r.ID), []string{"a•••@example.com", "DE", "+49", "en", "192.0.2.0/24"})
+	}
+	for _, id := range []uuid.UUID{known.ID, late.ID} {
+		Equal(t, "erased", written(id), []string{store.ErasedMask, "", "", "", ""})
+	}
+	Equal(t, "their code lives", f.Code(t, code.ID), code)
+	Equal(t, "a send in doubt", f.Row(t, doubtful).Status, store.Unknown)
+	Equal(t, "the words of a bounce", f.suppressions(t, store.SuppressionFilter{})[0].Words, "")
+	Equal(t, "the end of an act", f.ListActs(t, store.AuditFilter{})[0].To, store.ErasedMask)
+	f.Pass(time.Hour)
+	Equal(t, "forgotten", Must(f.ForgetDueErased(t.Context()))(t), 1)
+	Equal(t, "a late refusal's hash", f.Row(t, late.ID).Recipient, recipient.Hash{})
+}
+
+// Refusals that replicas write while the recipient is erased are masked, whichever comes first.
+func erasesDuringWrites(t *testing.T, f *Fixture) {
+	rows := make([]store.SendOrRefusal, 16)
+	for i := range rows {
+		rows[i] = f.Refusal(1, nil)
+	}
+	act := f.Act()
+	f.atOnce(t, len(rows)+1, func(db *sqldb.DB, i int) (bool, error) {
+		if i == len(rows) {
+			return true, db.Erase(t.Context(), ana.Recipient, time.Hour, act)
+		}
+		return true, db.RecordRefusals(t.Context(), rows[i:i+1])
+	})
+	for _, r := range rows {
+		Equal(t, "written during the erasure", f.Row(t, r.ID).To, store.ErasedMask)
+	}
+}
+
 func eraseFreesNothing(t *testing.T, f *Fixture) {
 	one := WithRules(Rule(1, time.Hour))
 	f.Admit(t, f.Intent(1, one))

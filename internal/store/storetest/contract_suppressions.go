@@ -169,9 +169,15 @@ var acceptedByMX = store.Outcome{Status: store.Sent, Provider: "mx", ProviderCod
 
 // refuse sends a mail to each of n persons from first on, on both replicas at once, which the server
 // refuses.
-func (f *Fixture) refuse(t *testing.T, first, n int, words string) {
+func (f *Fixture) refuse(t *testing.T, first, n int, words string, changes ...func(*store.Intent)) {
 	t.Helper()
-	begun := f.admitAll(t, n, func(i int) store.Intent { return f.person(first + i) })
+	begun := f.admitAll(t, n, func(i int) store.Intent {
+		in := f.person(first + i)
+		for _, change := range changes {
+			change(&in)
+		}
+		return in
+	})
 	f.endAll(t, begun, func(i int) store.Outcome { return refusedAs(first+i, words) })
 }
 
@@ -275,6 +281,52 @@ func burstOfAStranger(t *testing.T, f *Fixture) {
 	f.settle(t, false)
 	f.Pass(store.BurstHold)
 	Equal(t, "in force", f.inForce(t), 2+6)
+}
+
+// Callers of each class have bursts of their own: six dead addresses of a stranger, with the words of others'
+// suppressions, hold and lift no other's. What a secret key's mail proves lifts all. A suppression that was
+// lifted, or held before, is not held again.
+func burstsByClass(t *testing.T, f *Fixture) {
+	const words = "550 5.1.1 unknown"
+	stranger := func(in *store.Intent) { in.Verification.Class = store.UnknownBrowser }
+	accept := func(n int, changes ...func(*store.Intent)) {
+		in := f.person(n)
+		for _, change := range changes {
+			change(&in)
+		}
+		f.Ended(t, in, acceptedByMX)
+	}
+	f.refuse(t, 100, 3, words)
+	f.refuse(t, 1, 6, words, stranger)
+	Equal(t, "in force: others'", f.inForce(t), 3)
+	f.Pass(time.Minute)
+	accept(1, stranger)
+	f.settle(t, true)
+	f.Pass(store.BurstHold)
+	Equal(t, "in force once a stranger's mail was taken", f.inForce(t), 3)
+
+	f.refuse(t, 200, 6, words)
+	f.refuse(t, 11, 6, words, stranger)
+	Equal(t, "in force, of two bursts", f.inForce(t), 3)
+	f.Pass(time.Minute)
+	accept(200, stranger)
+	f.settle(t, true)
+	accept(201)
+	f.settle(t, true)
+	f.Pass(store.BurstHold)
+	Equal(t, "in force: those of no burst", f.inForce(t), 3)
+
+	f.refuse(t, 300, 1, words)
+	OK(t, Err(f.LiftSuppressions(t.Context(), store.LiftSuppressionsRequest{Channel: recipient.Email, Address: f.person(300).Address,
+		By: "ops", Why: "asked"}, nil)))
+	f.refuse(t, 301, 6, words)
+	first := f.Now.Add(store.BurstHold)
+	f.Pass(time.Minute)
+	f.refuse(t, 307, 1, words)
+	for n, until := range map[int]time.Time{300: {}, 301: first, 307: f.Now.Add(store.BurstHold)} {
+		of := f.person(n).Send.Recipient
+		Equal(t, "held until", f.suppressions(t, store.SuppressionFilter{Recipient: &of})[0].HeldUntil, until)
+	}
 }
 
 // A person who lifts one suppression of a burst lifts all of it. A provider's bounces are a burst too;

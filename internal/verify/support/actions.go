@@ -142,7 +142,6 @@ func (d *Desk) EraseRecipient(ctx context.Context, p Target, act store.AuditEntr
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eraseTimeout)
 	defer cancel()
 	p.App, p.Purpose = "", ""
-	d.Refusals.Flush(ctx) // else they would be written after the erasure
 	return d.Store.Erase(ctx, p.Recipient, d.Policy.Get().RecipientHashRetention(), p.auditEntryWithTarget(act))
 }
 

@@ -73,12 +73,6 @@ type limiter interface {
 	Reset(ctx context.Context, buckets ...string) error
 }
 
-// refusalFlusher writes the refusals that wait in memory to the database. Implementation:
-// *refusals.Batch.
-type refusalFlusher interface {
-	Flush(ctx context.Context)
-}
-
 // MailRenderer renders mails. Implementation: message.MailRenderer.
 type MailRenderer interface {
 	Render(message.RenderRequest) (message.MailTexts, error)
@@ -93,17 +87,16 @@ type TextRenderer interface {
 
 // Dependencies are the services that a Desk uses.
 type Dependencies struct {
-	Store    Store
-	Codes    verificationService
-	Limiter  limiter
-	Refusals refusalFlusher
-	Policy   *policy.CurrentSet
-	Vault    keys.Vault
-	Mails    MailRenderer
-	Texts    TextRenderer // nil: there are no text messages
-	Teller   webhook.EventMaker
-	Now      func() time.Time
-	Logger   *slog.Logger
+	Store   Store
+	Codes   verificationService
+	Limiter limiter
+	Policy  *policy.CurrentSet
+	Vault   keys.Vault
+	Mails   MailRenderer
+	Texts   TextRenderer // nil: there are no text messages
+	Teller  webhook.EventMaker
+	Now     func() time.Time
+	Logger  *slog.Logger
 }
 
 // Desk carries out the actions of administrators. Safe for concurrent use.

@@ -112,6 +112,10 @@ func TestFailuresOfANetwork(t *testing.T) {
 		_, compared, _ := r.Try(vtest.Browser, right.View.ID, r.LastCode())
 		r.Want("compared from a network over its limit", compared, false)
 		r.Want("tries left", r.Get(right.View.ID).AttemptsRemaining, verification.MaxAttempts)
+		r.NoError(vtest.Err(r.Store.Cancel(r.Context(), right.View.ID)))
+		ended, err := r.Svc.Check(r.Context(), vtest.Browser, right.View.ID, r.LastCode())
+		r.NoError(err) // an ended code is no guess
+		r.WantChecked("an ended code, from a network over its limit", ended, "canceled false")
 		r.Sleep(time.Hour)
 		want("192.0.2.1", 1, 1)
 		r.Metrics.Take("checked refused")

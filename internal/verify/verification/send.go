@@ -239,7 +239,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quot
 		s.Observer.RuleWouldRefuse(r.to.Channel(), r.App, rule)
 	}
 	began := s.Now()
-	work := store.Work{Send: begun.Send, Verification: begun.Verification, Code: begun.Code}
+	work := store.Work{Send: begun.Send, Verification: begun.Verification, Code: begun.Code, Now: begun.Now}
 	if begun.Opened() { // a joined verification may have another spelling of the address
 		work.To, work.Address = r.to, r.address
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/crypto/argon2"
@@ -15,7 +16,7 @@ import (
 // credential is a password, or an identity that the provider vouches for, which no typed text
 // matches. The zero credential admits no login.
 type credential struct {
-	match    func(typed string) bool
+	hash     argon2Hash
 	identity [sha256.Size]byte // a hash that is different for each credential; sessions end when it changes
 }
 
@@ -28,30 +29,22 @@ func newCredential(plain, hash string) (credential, error) {
 		if err != nil {
 			return credential{}, err
 		}
-		return credential{h.matches, sha256.Sum256([]byte("argon2id\x00" + hash))}, nil
+		return credential{h, sha256.Sum256([]byte("argon2id\x00" + hash))}, nil
 	case plain != "":
-		identity := plainPasswordIdentity(plain)
-		match := func(typed string) bool { // compares hashes, so the time tells nothing of the password
-			other := plainPasswordIdentity(typed)
-			return subtle.ConstantTimeCompare(other[:], identity[:]) == 1
-		}
-		return credential{match, identity}, nil
+		return credential{newHash(plain), sha256.Sum256([]byte("plain\x00" + plain))}, nil
 	}
 	return credential{}, nil
 }
 
-// plainPasswordIdentity returns the identity of a password that is not hashed.
-func plainPasswordIdentity(plain string) [sha256.Size]byte {
-	return sha256.Sum256([]byte("plain\x00" + plain))
-}
-
 // hashPassword returns the argon2id hash of a password, in PHC format.
-func hashPassword(plain string) string {
+func hashPassword(plain string) string { return newHash(plain).String() }
+
+func newHash(plain string) argon2Hash {
 	h := unmatchableHash
 	h.salt = make([]byte, len(unmatchableHash.salt))
 	rand.Read(h.salt) // never fails: the program stops when the system has no randomness
 	h.hash = h.compute(plain)
-	return h.String()
+	return h
 }
 
 // newPassword returns a random password of 120 bits that can be typed.
@@ -64,14 +57,20 @@ var unmatchableHash = argon2Hash{memory: 19 * 1024, time: 2, threads: 1, salt: m
 // isSet reports whether the credential is not the zero credential.
 func (c credential) isSet() bool { return c.identity != [sha256.Size]byte{} }
 
-// matches compares in a time that does not depend on the typed password. Without a password it also
-// computes a hash, so that a login to an unknown account takes as long as one to a known account.
-func (c credential) matches(typed string) bool {
-	if c.match == nil {
-		unmatchableHash.matches(typed)
-		return false
+// comparisons returns the hashes that a login computes. Only the first may match: it is the credential's
+// own. The others have the costs of other accounts' hashes, of which the configured account's may differ, so
+// that a login takes as long whether or not there is such an account.
+func (c credential) comparisons(configured credential) []argon2Hash {
+	all := []argon2Hash{unmatchableHash}
+	if len(c.hash.hash) > 0 {
+		all[0] = c.hash
 	}
-	return c.match(typed)
+	for _, other := range []argon2Hash{unmatchableHash, configured.hash} {
+		if len(other.hash) > 0 && !slices.ContainsFunc(all, func(h argon2Hash) bool { return h.prefix() == other.prefix() }) {
+			all = append(all, other)
+		}
+	}
+	return all
 }
 
 // argon2Hash is an argon2id hash in the PHC string format, "$argon2id$v=19$m=65536,t=3,p=4$salt$hash" (RFC

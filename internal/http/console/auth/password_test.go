@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -46,10 +47,35 @@ func TestNewPasswords(t *testing.T) {
 	}
 	hash := hashPassword(one)
 	p, err := newCredential("", hash)
-	if err != nil || !p.matches(one) || p.matches(one+"x") || hash == hashPassword(one) {
+	if err != nil || !p.hash.matches(one) || p.hash.matches(one+"x") || hash == hashPassword(one) {
 		t.Errorf("%s: %v", hash, err)
 	}
 	if !strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$") {
 		t.Error(hash)
+	}
+}
+
+// A login costs the same for an unknown name, the configured account with a plain password or a hash of any
+// cost, and an account of the database.
+func TestALoginCostsTheSame(t *testing.T) {
+	for plain, hash := range map[string]string{"plain": "", "": "", "default": hashPassword("x"),
+		"costly": "$argon2id$v=19$m=64,t=3,p=4$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"} {
+		configured, err := newCredential(plain, hash)
+		kept, err2 := newCredential("", hashPassword("y"))
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		costs := func(c credential) (all []string) {
+			for _, h := range c.comparisons(configured) {
+				all = append(all, h.prefix())
+			}
+			slices.Sort(all)
+			return all
+		}
+		for _, c := range []credential{configured, kept} {
+			if got, want := costs(c), costs(credential{}); !slices.Equal(got, want) {
+				t.Errorf("%q %q: %q, and of an unknown name %q", plain, hash, got, want)
+			}
+		}
 	}
 }

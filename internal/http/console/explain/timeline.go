@@ -108,6 +108,9 @@ func (t rowTimeline) outcomeEntry() TimelineEntry {
 	case store.Undelivered:
 		return t.datedEntry(t.row.FinishedAt, Warn, "line.sent")
 	case store.Unknown:
+		if t.row.Took == 0 { // it ended without another attempt
+			return t.datedEntry(t.row.FinishedAt, Warn, "line.failed")
+		}
 		return t.datedEntry(t.row.FinishedAt, Warn, "line.unknown")
 	}
 	if t.row.Reason == store.ReasonSuppressed || t.row.Reason == store.ReasonPaused {

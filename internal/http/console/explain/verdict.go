@@ -77,6 +77,9 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	switch how := string(c.Status); c.Status {
 	case store.Sent, store.Delivered, store.Undelivered, store.Unknown:
 		v.What, v.Next = c.Join(c.text("verdict."+how), c.earlierAttemptWarning()), c.nextStep(how)
+		if c.Status == store.Unknown && c.InDoubt && c.Reason != "no_answer" { // it ended without another attempt
+			v.What = c.earlierAttemptWarning()
+		}
 		if c.isToTestRecipient() {
 			v.What, v.Next = c.text("verdict.sent.test"), c.text("next.sent.test")
 		}

@@ -168,6 +168,9 @@ func situations() []situation {
 		told("unknown, too many wrong tries", sentAs(store.Unknown, "", unanswered, locked)),
 		told("unknown, canceled", sentAs(store.Unknown, "", unanswered, canceled)),
 		told("unknown, in doubt", sentAs(store.Unknown, "", unanswered, doubtful)),
+		told("unknown, in doubt, and its code used", sentAs(store.Unknown, "", doubtful, approved, func(s *store.SendOrRefusal, _ *store.Verification) {
+			s.Reason, s.Took = store.ReasonEnded, 0
+		})),
 		told("unknown, no code known", sentAs(store.Unknown, "", unanswered)).alone(),
 		told("failed, no such address", noAddress),
 		told("failed, mailbox full", failedAs("rejected", "552 5.2.2", false)),

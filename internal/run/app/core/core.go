@@ -158,7 +158,7 @@ func (c *Core) addUseCases(teller webhook.EventMaker) {
 		codes.Outbox = p.Around(c.Outbox)
 	}
 	desk := support.Dependencies{
-		Teller: teller, Store: p.DB, Limiter: c.Gates, Refusals: c.Refusals, Policy: c.Policy, Vault: s.Vault,
+		Teller: teller, Store: p.DB, Limiter: c.Gates, Policy: c.Policy, Vault: s.Vault,
 		Mails: p.Mails, Now: p.Now, Logger: p.Logger,
 	}
 	if p.Carrier != nil {
