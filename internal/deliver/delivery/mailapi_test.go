@@ -207,6 +207,7 @@ func TestMailAPITurns(t *testing.T) {
 			fail.Class != delivery.Temporary {
 			t.Errorf("%v, %v", tried, fail)
 		}
+		servertest.Same(t, "no end of the certificate is known", server.CertificateEnd().IsZero(), false)
 	})
 }
 
