@@ -43,6 +43,13 @@ func (s *sharedLimiter) unlessAway(ctx context.Context, r quota.Request,
 	return quota.Decision{}, quota.ErrUnavailable
 }
 
+// set sets whether the limiter is away, and whether its answers are lost.
+func (s *sharedLimiter) set(away, lost bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away, s.lost = away, lost
+}
+
 // calls returns how many buckets were asked for, and sets whether the limiter is away.
 func (s *sharedLimiter) calls(away bool) int {
 	s.mu.Lock()
@@ -171,14 +178,14 @@ func TestLimitsWhileTheLimiterIsAway(t *testing.T) {
 		const keys = "resource=/x ip=1"
 		r.expect(limits.Take, "web", "known", keys, "true [1] 0s false")
 		r.expect(limits.Peek, "web", "", keys, "false [1] 0s false")
-		r.limiter.away = true
+		r.limiter.set(true, false)
 		time.Sleep(3 * time.Second)
 		r.expect(limits.Take, "web", "known", keys, "true [1] 0s true") // a repetition
 		r.expect(limits.Take, "web", "", keys, "true [0] 57s true")
 		r.expect(limits.Take, "web", "", keys, "false [0] 57s true")
 		r.expect(limits.Peek, "web", "", keys, "false [0] 57s true")
-		r.limiter.away = false
-		time.Sleep(gates.LimiterRetryDelay)
+		r.limiter.set(false, false)
+		r.Sleep(gates.LimiterRetryDelay)
 		r.expect(limits.Peek, "web", "", keys, "false [0] 56s false") // the limiter has one of them
 		r.expect(limits.Take, "web", "", keys, "false [0] 56s false")
 		time.Sleep(56 * time.Second)
@@ -202,17 +209,21 @@ func TestAnAnswerOfTheLimiterIsLost(t *testing.T) {
 				r.Error(err)
 			}
 		}
-		r.limiter.away = true
+		r.limiter.set(true, false)
 		r.expect(limits.Take, "web", "", keys, "true [1] 0s true")
 		r.expect(limits.Take, "web", "", keys, "true [0] 1m0s true")
-		r.limiter.away, r.limiter.lost = false, true
-		time.Sleep(gates.LimiterRetryDelay)
+		lose := func() { // once the limiter is back
+			r.limiter.set(false, false)
+			r.Sleep(gates.LimiterRetryDelay)
+			r.limiter.set(false, true)
+		}
+		lose()
 		r.expect(limits.Take, "web", "", keys, "false [0] 59s true")
-		time.Sleep(gates.LimiterRetryDelay)
+		lose()
 		r.expect(limits.Take, "web", "again", keys, "false [0] 58s true")
 		servertest.Same(r.T, "refunds", refunds, 1)
-		r.limiter.lost = false
-		time.Sleep(gates.LimiterRetryDelay)
+		r.limiter.set(false, false)
+		r.Sleep(gates.LimiterRetryDelay)
 		r.expect(limits.Take, "web", "", keys, "false [0] 57s false") // the limiter admits it, and has it no more
 		time.Sleep(57 * time.Second)
 		r.expect(limits.Take, "web", "again", keys, "true [1] 0s false")
@@ -277,7 +288,7 @@ func TestTheLimiterIsToldNoValue(t *testing.T) {
 func TestTakesWaitForAPlace(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		const keys = "resource=/x ip=1"
-		r.limiter.away = true
+		r.limiter.set(true, false)
 		r.expect(limits.Take, "web", "", keys, "true [1] 0s true")
 		r.expect(limits.Take, "web", "", keys, "true [0] 1m0s true")
 		time.Sleep(40 * time.Second)

@@ -48,7 +48,8 @@ func TestParsePhoneRefuses(t *testing.T) {
 		"no_country_code": {"4915123456789", "004915123456789", "0151 23456789"},
 		"too_short":       {"+1 202 555"},
 		"too_long":        {"+4921111111111111", "+" + strings.Repeat("1", 2000)}, // the first one is valid in its plan
-		"invalid_number":  {"+", "+491512345678901234", "+999 12345678", "+0151 23456789", "+44 7700 900123"},
+		"invalid_number": {"+", "+491512345678901234", "+999 12345678", "+0151 23456789", "+44 7700 900123",
+			"+52 123 456 7890"}, // its 1 is not that of mobile numbers until 2019
 		// Premium and shared-cost numbers of countries and of none.
 		"number_not_allowed": {"+49 900 1234567", "+44 9012345678", "+1 900 555 1234", "+979 123456789",
 			"+49 180 5 123456", "+44 843 1234567", "+808 1234 5678"},

@@ -20,6 +20,7 @@ const (
 	minLength       = 16
 	maxLength       = 64
 	maxLoggedLength = 128 // of a client's text that is logged but is not the request's ID
+	minPhoneDigits  = 7   // of an international phone number
 )
 
 // requestContext is the context of an HTTP request, with what all its log lines show. It implements
@@ -48,8 +49,9 @@ func (r *requestContext) Value(name any) any {
 // whose time the console's search reads. The client's own ID becomes the request's if Adopt is
 // called: that of the header X-Request-Id or, without a valid one, the trace ID of the header
 // traceparent (W3C Trace Context, section 3.2). A header is valid if it has 16 to 64 letters, digits
-// and "-", "_", ".". A header that is not adopted is logged as client_request_id if it has a letter
-// and at most 128 characters, which are these and "=", ";", ":", "/".
+// and "-", "_", ".". A header that is not adopted is logged as client_request_id if it has at most 128
+// characters, which are these and "=", ";", ":", "/", and a letter, also in each part of seven or more
+// between the last four.
 func NewContext(ctx context.Context, requestIDHeader, traceparentHeader string) (_ context.Context, id string) {
 	// NewV7 fails only without randomness, with which Go ends the process
 	r := &requestContext{Context: ctx, id: uuid.Must(uuid.NewV7()).String(), trace: traceID(traceparentHeader)}
@@ -91,10 +93,16 @@ func Valid(id string) bool {
 }
 
 // isLoggable reports whether a client's text may be logged though it is not the request's ID: it is
-// neither an e-mail address nor a number.
+// neither an e-mail address nor a number, and names no phone number, as "tel:0049151…" does.
 func isLoggable(text string) bool {
-	letter := strings.ContainsFunc(text, func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' })
-	return letter && len(text) <= maxLoggedLength && hasOnlyAlphanumericsAnd(text, "-_.=;:/")
+	isLetter := func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+	isMark := func(c rune) bool { return strings.ContainsRune("=;:/", c) }
+	for part := range strings.FieldsFuncSeq(text, isMark) {
+		if len(part) >= minPhoneDigits && !strings.ContainsFunc(part, isLetter) {
+			return false
+		}
+	}
+	return strings.ContainsFunc(text, isLetter) && len(text) <= maxLoggedLength && hasOnlyAlphanumericsAnd(text, "-_.=;:/")
 }
 
 // hasOnlyAlphanumericsAnd reports whether a text has only letters and digits of ASCII and these

@@ -30,6 +30,8 @@ type Health struct {
 	Since time.Time
 	// Why is the last fault, without private data; empty while up.
 	Why string
+	// CertificateEnd is when a mail server's certificate expires, as of its last connection; zero if none was by TLS.
+	CertificateEnd time.Time
 }
 
 // Breaker is the circuit breaker of one mail server or carrier: it counts faults, opens, and keeps

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,6 +29,24 @@ func EncryptionOf(state *tls.ConnectionState, implicit bool) Encryption {
 		e.Until = chain[0].NotAfter
 	}
 	return e
+}
+
+// LastCertificate has the end of the certificate that a server showed last. Safe for concurrent use.
+type LastCertificate struct{ end atomic.Int64 }
+
+// NoteCertificate notes the certificate of a connection; nil: it is in the clear.
+func (l *LastCertificate) NoteCertificate(state *tls.ConnectionState) {
+	if state != nil {
+		l.end.Store(EncryptionOf(state, false).Until.Unix())
+	}
+}
+
+// CertificateEnd returns when the certificate expires; zero before the first connection by TLS.
+func (l *LastCertificate) CertificateEnd() time.Time {
+	if end := l.end.Load(); end != 0 {
+		return time.Unix(end, 0)
+	}
+	return time.Time{}
 }
 
 // LoadCAPool returns the certificates of a PEM file; nil if path is empty.

@@ -228,6 +228,11 @@ func TestMailAPIExamine(t *testing.T) {
 			t.Errorf("%s: %v", rig.Scheme, err)
 		}
 		servertest.Same(t, rig.Scheme+": mails that were sent", len(s.Mails()), 0)
+		s.Script(mailapitest.Accepts)
+		client, err := mailapi.New(config)
+		servertest.OK(t, err)
+		deliver(t, t.Context(), client, 1)
+		servertest.Same(t, "no end of the certificate is known", client.CertificateEnd().IsZero(), false)
 	}
 }
 

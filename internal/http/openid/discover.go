@@ -63,7 +63,8 @@ func (p *Provider) discover(ctx context.Context) (*metadata, error) {
 		f.verifier = before.verifier // keeps the keys that the old verifier has fetched
 	case err != nil && before == nil:
 		return nil, err
-	case err != nil:
+	case err != nil: // the next login that waits for the provider is one a minute later
+		before.at = p.now().Add(time.Minute - metadataLife)
 		return before, nil
 	}
 	p.known = f

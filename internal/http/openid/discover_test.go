@@ -125,6 +125,11 @@ func TestRotationAndDiscovery(t *testing.T) {
 	now = now.Add(metadataLife)
 	server.At("/.well-known/openid-configuration", http.NotFound)
 	logsIn("without its document")
+	logsIn("again without it")
+	servertest.Same(t, "discoveries of the logins that waited", server.Seen("/.well-known/openid-configuration"), 3)
+	now = now.Add(time.Minute)
+	logsIn("a minute later")
+	servertest.Same(t, "one more", server.Seen("/.well-known/openid-configuration"), 4)
 }
 
 func TestSecretsInTheBody(t *testing.T) {

@@ -5,6 +5,7 @@ package bucketnames
 
 import (
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"sendcode/internal/base/recipient"
@@ -57,6 +58,9 @@ func Spellings(app string, mailbox recipient.Hash) string {
 func AppFailedChecks(app string, ch recipient.Channel) string {
 	return quota.Bucket(app, string(ch), "checks", string(quota.App))
 }
+
+// Trial returns one of the buckets that count the trials whether the limiter works.
+func Trial(number int) string { return quota.Bucket("", "", "", "trial", strconv.Itoa(number)) }
 
 // NetworkFailedChecks returns the buckets of the client's networks in which a failed check is
 // counted. Without a client address it returns none, since a back end's own address would stand for

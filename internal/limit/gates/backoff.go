@@ -58,7 +58,7 @@ func (g *Gates) reconcileBackoff(ctx context.Context, s bucketnames.Subject, buc
 	}
 	state := quota.Evaluate([]quota.Rule{rule}, map[quota.Scope][]quota.Event{quota.Backoff: counted}, now).Rules[0]
 	refund := g.Refund
-	if g.now().UnixMicro() < g.awayUntil.Load() {
+	if g.outage.lasts() {
 		refund = g.local.Refund
 	}
 	for _, id := range over {

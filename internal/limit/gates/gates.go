@@ -10,7 +10,9 @@ package gates
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -43,11 +45,10 @@ type Database interface {
 }
 
 const (
-	// LimiterRetryDelay is how long the limiter is not called after it failed; then the next
-	// request calls it again.
+	// LimiterRetryDelay is the time between two trials whether a limiter that failed is back.
 	LimiterRetryDelay = time.Second
-	// mayLackEventsFor is how long after a failed call the limiter may lack events because no call
-	// could write them.
+	// mayLackEventsFor is how long after an outage the limiter may lack events because no call could
+	// write them.
 	mayLackEventsFor = 10 * time.Second
 	// maxLocalBuckets bounds the buckets in this process. A bucket with one event takes 264 bytes
 	// and its name.
@@ -62,7 +63,7 @@ var LimiterTimeout = 2 * time.Second
 // recipient's rules alone, exactly; this process decides the other scopes, from all events that it
 // admitted. Safe for concurrent use.
 //
-// Only callLimiter sets awayUntil; only takeLocally sets lastAlone.
+// Only callLimiter begins an outage, only tryAgain ends it; only takeLocally sets lastAlone.
 type Gates struct {
 	// RefundLater refunds a refused event that the limiter may have counted, once the limiter is
 	// available again. Set the functions before the first call.
@@ -80,10 +81,10 @@ type Gates struct {
 	now    func() time.Time
 	logger *slog.Logger
 
-	awayUntil atomic.Int64 // shared is not called before this instant; µs since 1970
+	outage    outage
 	deciding  sync.RWMutex // write lock: local decides alone; read lock: local counts what shared admitted
 	lastAlone time.Time    // when local last admitted an event alone; guarded by deciding
-	outage    outageLog
+	stopped   atomic.Bool
 	lines     logthrottle.Throttle // of logNotAdded
 	histories sharedReads[gate.History]
 	backoffs  sharedReads[quota.State] // of correctBackoff
@@ -111,25 +112,49 @@ func InProcess(l Limiter) bool {
 	return is
 }
 
-// outageLog makes the process log one line when the limiter becomes unavailable and one when the
-// limiter is back, not one for each request.
-type outageLog struct {
-	lasts atomic.Bool
-	sends atomic.Int64 // number of sends decided without the limiter since the outage began
+// outage is whether the limiter is unavailable. The process logs one line at its beginning and one at its
+// end, not one for each request.
+type outage struct {
+	turns atomic.Int64 // number of beginnings and ends; odd: the outage lasts
+	ended atomic.Int64 // when the last one ended; µs since 1970
+	sends atomic.Int64 // number of sends decided without the limiter since it began
 }
 
-func (g *Gates) logOutage(err error) {
-	if g.outage.lasts.CompareAndSwap(false, true) {
-		g.logger.Warn("Redis away: the database decides for recipients, this process for other rules", "error", err,
-			runbook.Redis.See())
+func (o *outage) lasts() bool { return o.turns.Load()%2 == 1 }
+
+// tryAgain ends the outage if the limiter counts an event in as many buckets as the call had that
+// failed. Else it does so again after LimiterRetryDelay. A ping would not do: a Redis that runs no
+// scripts answers it, and so does a node of a Cluster, which runs none on several keys. No request
+// waits for the trial.
+func (g *Gates) tryAgain(buckets int) {
+	r := quota.Request{ID: rand.Text(), Buckets: map[quota.Scope]string{}}
+	for i := range buckets {
+		scope := quota.Scope(fmt.Sprint("trial", i))
+		r.Rules = append(r.Rules, quota.Rule{Name: string(scope), Scope: scope, Limit: 1, Window: quota.MinWindow, Observe: true})
+		r.Buckets[scope] = bucketnames.Trial(i)
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), LimiterTimeout)
+	defer cancel()
+	if _, err := g.shared.Take(ctx, r); errors.Is(err, quota.ErrUnavailable) && !errors.Is(err, quota.ErrPartly) {
+		g.tryLater(buckets)
+		return
+	}
+	g.outage.ended.Store(g.now().UnixMicro())
+	g.outage.turns.Add(1)
+	g.logger.Info("Redis back", "sends_decided_by_database", g.outage.sends.Swap(0))
 }
 
-func (g *Gates) logRecovery() {
-	if g.outage.lasts.CompareAndSwap(true, false) {
-		g.logger.Info("Redis back", "sends_decided_by_database", g.outage.sends.Swap(0))
-	}
+// tryLater calls tryAgain after LimiterRetryDelay, unless Stop was called.
+func (g *Gates) tryLater(buckets int) {
+	time.AfterFunc(LimiterRetryDelay, func() {
+		if !g.stopped.Load() {
+			g.tryAgain(buckets)
+		}
+	})
 }
+
+// Stop ends the trials whether the limiter is back. Call it before the limiter is closed.
+func (g *Gates) Stop() { g.stopped.Store(true) }
 
 // logNotAdded logs that the limiter was not corrected by the database, at most once a minute, since
 // a slow limiter causes the error in every request.
@@ -146,32 +171,31 @@ var errLimiterAway = errors.New("gates: limiter unavailable")
 // limiterCall is a limiter's Take or Peek.
 type limiterCall func(context.Context, quota.Request) (quota.Decision, error)
 
-// callLimiter runs call, a method of the limiter, unless the limiter failed less than
-// LimiterRetryDelay ago. refundable: if this process refuses an event that the limiter admitted,
-// the event may be refunded. Errors: errLimiterAway if the limiter was not called; errLimiterAway
-// joined with the cause if it did not answer, in which case it may have counted the event; other
-// errors of call, and those of confirmLocally.
+// callLimiter runs call, a method of the limiter, unless an outage lasts. If call fails, an outage
+// begins. refundable: if this process refuses an event that the limiter admitted, the event may be
+// refunded. Errors: errLimiterAway if the limiter was not called; errLimiterAway joined with the cause
+// if it did not answer, in which case it may have counted the event; other errors of call, and those of
+// confirmLocally.
 func (g *Gates) callLimiter(ctx context.Context, r quota.Request, call limiterCall,
 	refundable bool) (quota.Decision, error) {
-	began := g.now().UnixMicro()
-	if began < g.awayUntil.Load() {
+	turns := g.outage.turns.Load()
+	if turns%2 == 1 {
 		return quota.Decision{}, errLimiterAway
 	}
 	bounded, cancel := context.WithTimeout(ctx, LimiterTimeout)
 	defer cancel()
 	d, err := call(bounded, r)
-	if err == nil || !errors.Is(err, quota.ErrUnavailable) {
-		if began >= g.awayUntil.Load() { // a call that began before the failure does not prove that the limiter is back
-			g.logRecovery()
-		}
-		if err == nil {
-			d, err = g.confirmLocally(bounded, r, d, refundable)
-		}
+	if err == nil {
+		return g.confirmLocally(bounded, r, d, refundable)
+	}
+	if !errors.Is(err, quota.ErrUnavailable) {
 		return d, err
 	}
-	if ctx.Err() == nil && !errors.Is(err, quota.ErrPartly) { // else the client hung up, or only some nodes are away
-		g.awayUntil.Store(g.now().Add(LimiterRetryDelay).UnixMicro())
-		g.logOutage(err)
+	// else the client hung up, or only some nodes are away, or an outage has begun since the call began
+	if ctx.Err() == nil && !errors.Is(err, quota.ErrPartly) && g.outage.turns.CompareAndSwap(turns, turns+1) {
+		g.logger.Warn("Redis away: the database decides for recipients, this process for other rules", "error", err,
+			runbook.Redis.See())
+		g.tryLater(len(r.Buckets))
 	}
 	return quota.Decision{}, errors.Join(errLimiterAway, err)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,27 +127,59 @@ func TestDatabaseDecidesAlone(t *testing.T) {
 	})
 }
 
-// Only the first request waits for a limiter that does not answer.
+// Of 20 requests a second for 20 s only those wait for a limiter that does not answer which came before
+// the first one had waited in vain.
 func TestNothingWaitsForAnAbsentLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.Limiter.Around(func(ctx context.Context, call string, _ func() error) error {
-			if call == "Take" {
-				<-ctx.Done()
-			}
+		var calls, late atomic.Int64
+		r.Limiter.Around(func(ctx context.Context, _ string, _ func() error) error {
+			calls.Add(1)
+			<-ctx.Done()
 			return quota.ErrUnavailable
 		})
 		began := time.Now()
-		r.SendTo("first@example.com")
-		if took := time.Since(began); took > 2*gates.LimiterTimeout {
-			t.Errorf("the first took %v", took)
+		for n := range 400 {
+			asked := time.Now()
+			go func() {
+				_, err := r.Svc.Send(r.Context(), vtest.AskFor(fmt.Sprintf("n%d@example.com", n)))
+				if err != nil || time.Since(asked) > time.Second/2 && asked.Sub(began) > gates.LimiterTimeout {
+					late.Add(1)
+				}
+			}()
+			r.Sleep(50 * time.Millisecond)
 		}
-		began = time.Now()
-		for _, to := range []string{"a1@example.com", "a2@example.com", "a3@example.com"} {
-			r.NoError(r.SendError(vtest.AskFor(to)))
+		r.Sleep(gates.LimiterTimeout)
+		r.WantLine("late; calls, at most 41 of requests, and trials of 3 s each", "0 true", late.Load(), calls.Load() <= 41+7)
+		r.Limiter.Around(nil)
+		r.Sleep(gates.LimiterTimeout + gates.LimiterRetryDelay)
+		r.WantLine("lines", "1 1", strings.Count(r.Printed.String(), "Redis away"), strings.Count(r.Printed.String(), "Redis back"))
+	})
+}
+
+// ofOneBucket is a limiter that takes events in one bucket alone, as a node of a Cluster does.
+type ofOneBucket struct{ *quota.Memory }
+
+func (l ofOneBucket) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	if len(r.Buckets) > 1 {
+		return quota.Decision{}, quota.ErrUnavailable
+	}
+	return l.Memory.Take(ctx, r)
+}
+
+// An outage ends when the limiter does what it had failed to do, not when it does less.
+func TestOutageLastsUntilTheLimiterTakesAsManyBuckets(t *testing.T) {
+	rule := quota.Rule{Name: "net", Scope: quota.IP, Limit: 9, Window: time.Minute}
+	vtest.InBubbleWith(t, vtest.AlsoRules(rule), func(r *vtest.Rig) {
+		r.Limiter.Set(ofOneBucket{quota.NewMemory(time.Now)})
+		lines := func() string {
+			r.Sleep(5 * time.Second)
+			r.QuotaOf("")
+			return fmt.Sprint(strings.Count(r.Printed.String(), "Redis away"), strings.Count(r.Printed.String(), "Redis back"))
 		}
-		if took := time.Since(began); took > gates.LimiterTimeout {
-			t.Errorf("three more took %v", took)
-		}
+		r.SendTo(vtest.Ana)
+		r.Want("lines", lines(), "1 0")
+		r.EmptyLimiter()
+		r.Want("lines of one that works", lines(), "1 1")
 	})
 }
 
@@ -182,9 +215,9 @@ func TestLimiterOutageIsLoggedOnceAtEachEnd(t *testing.T) {
 					r.EmptyLimiter()
 				}
 				r.SendTo(fmt.Sprintf("r%d.n%d@example.com", round, n))
-				r.Sleep(2 * time.Second) // the limiter is asked again each time
+				r.Sleep(2 * time.Second) // the limiter is tried again meanwhile
 			}
-			for _, line := range []string{"Redis away", "Redis back", "sends_decided_by_database=5"} {
+			for _, line := range []string{"Redis away", "Redis back", "sends_decided_by_database=6"} {
 				servertest.Same(t, line, strings.Count(r.Printed.String(), line), round)
 			}
 		}
@@ -282,18 +315,27 @@ func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
 		limiter, g := r.Limiter, r.Svc.Gates
 		var refunded []string
 		g.RefundLater = func(id string, _ map[quota.Scope]string) { refunded = append(refunded, id) }
+		request := quota.Request{Buckets: map[quota.Scope]string{"key:user": "a"},
+			Rules: []quota.Rule{{Name: "only", Scope: "key:user", Limit: 2, Window: time.Minute}}}
 		take := func(id string) bool {
-			d, err := g.TakeOrLocal(t.Context(), quota.Request{ID: id, Buckets: map[quota.Scope]string{"key:user": "a"},
-				Rules: []quota.Rule{{Name: "only", Scope: "key:user", Limit: 2, Window: time.Minute}}})
+			of := request
+			of.ID, of.Repeated = id, strings.HasPrefix(id, "again")
+			d, err := g.TakeOrLocal(t.Context(), of)
 			r.Sleep(gates.LimiterRetryDelay)
 			return d.Admitted && err == nil
 		}
 		admitted := []bool{take("a"), take("b")}
+		limiter.Around(nil)
+		r.Sleep(gates.LimiterRetryDelay)
+		servertest.Same(t, "another process may have admitted a repeated one", take("again"), false)
+		counted, err := limiter.Peek(t.Context(), request)
+		servertest.Same(t, "it stays counted", fmt.Sprint(counted.Rules[0].Used, err, limiter.Refund(t.Context(), "again", "a")), "1 <nil> <nil>")
 		limiter.Around(func(_ context.Context, _ string, do func() error) error {
 			return errors.Join(do(), quota.ErrUnavailable)
 		})
 		admitted = append(admitted, take("c"))
 		limiter.Around(vtest.Unreachable("Refund"))
+		r.Sleep(gates.LimiterRetryDelay)
 		admitted = append(admitted, take("d"))
 		servertest.Same(t, "admitted, refunded later", fmt.Sprint(admitted, refunded), "[true true false false] [c d]")
 		servertest.Same(t, "reset", g.Reset(t.Context(), "a"), nil)

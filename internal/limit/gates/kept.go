@@ -139,10 +139,13 @@ func (k *Kept) rows(changes []quota.Change) (rows []store.LimiterEvent) {
 // Load adds to the limiter the events that other processes wrote since the last call: at the start
 // those of earlier processes as well. Errors: of the database, or of open.
 func (k *Kept) Load(ctx context.Context) error {
+	k.reading.Lock()
+	defer k.reading.Unlock()
 	_, err := k.loadAll(ctx, k.limiter)
 	return err
 }
 
+// loadAll calls loadBatch until nothing is left to read. The caller holds reading.
 func (k *Kept) loadAll(ctx context.Context, to Limiter) (all int, err error) {
 	for n := keptPerRead; err == nil && n >= keptPerRead; all += n {
 		n, err = k.loadBatch(ctx, to)
@@ -156,6 +159,8 @@ func (k *Kept) Sync(ctx context.Context) (more bool, err error) {
 	if err := k.Flush(ctx); err != nil || !k.Shared {
 		return false, err
 	}
+	k.reading.Lock()
+	defer k.reading.Unlock()
 	n, err := k.loadBatch(ctx, k.limiter)
 	return n >= keptPerRead, err
 }
@@ -163,6 +168,8 @@ func (k *Kept) Sync(ctx context.Context) (more bool, err error) {
 // MoveTo records the kept events in a limiter that replicas share, and deletes them. It returns
 // their number. Errors: of the database, of the limiter, or of open; then call it again.
 func (k *Kept) MoveTo(ctx context.Context, shared Limiter) (moved int, err error) {
+	k.reading.Lock() // an event that Load read meanwhile would be deleted without being moved
+	defer k.reading.Unlock()
 	if moved, err = k.loadAll(ctx, shared); err != nil || moved == 0 {
 		return moved, err
 	}
@@ -171,9 +178,8 @@ func (k *Kept) MoveTo(ctx context.Context, shared Limiter) (moved int, err error
 
 // loadBatch reads events after k.read and adds them to a limiter, in groups by bucket. An event in the
 // future, as after a clock was set back, counts as now. It returns how many it read.
+// The caller holds reading.
 func (k *Kept) loadBatch(ctx context.Context, to Limiter) (n int, err error) {
-	k.reading.Lock()
-	defer k.reading.Unlock()
 	last, group := k.read, map[string][]store.LimiterEvent{}
 	add := func() error {
 		defer clear(group)

@@ -5,13 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"sendcode/internal/codes/policy"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/limit/gates"
 	"sendcode/internal/limit/limits"
@@ -163,6 +166,7 @@ func TestKeptWritesWhatCounts(t *testing.T) {
 		r.NoError(limiter.Refund(r.Context(), "two", "192.0.2.1"))
 		r.NoError(p.kept.Flush(r.Context()))
 		r.NoError(limiter.Refund(r.Context(), "one", "192.0.2.2"))
+		take("before the reset", "192.0.2.3", 2*time.Hour)
 		r.NoError(limiter.Reset(r.Context(), "192.0.2.3"))
 		take("three", "192.0.2.3", 2*time.Hour)
 		p.stop()
@@ -195,16 +199,57 @@ func TestKeptIsSharedAndMoves(t *testing.T) {
 		r.Want("the same as before", slices.Equal(before, want), false)
 		a.stop()
 		b.stop()
-		redis := quota.NewMemory(time.Now)
-		for _, n := range []int{5, 0} { // a send of three rules, one of a limit and a failed check; then nothing
+		redis := quota.NewMemory(func() time.Time { return time.Now().Add(30 * time.Minute) }) // its clock is its own
+		for _, n := range []int{5, 0} {                                                        // a send of three rules, one of a limit and a failed check; then nothing
 			moved, err := newKept(r, r.Store, time.Now).MoveTo(r.Context(), redis)
 			r.NoError(err)
 			r.Want("moved", moved, n)
 		}
 		d, err := redis.Peek(r.Context(), failedChecks)
 		r.NoError(err)
-		r.Want("failed checks", d.Rules[0].Used, 1)
+		r.WantLine("failed checks", "1 59m58.999s", d.Rules[0].Used, d.Rules[0].ResetAfter)
 	})
+}
+
+// otherReads is a database of one event that reports when events are read.
+type otherReads struct {
+	gates.KeptDatabase
+	event   store.LimiterEvent
+	read    chan struct{}
+	deleted func()
+}
+
+func (d *otherReads) LimiterEvents(_ context.Context, _, after int64, _ int, yield func(store.LimiterEvent) error) error {
+	select {
+	case d.read <- struct{}{}:
+	default:
+	}
+	if after >= d.event.Seq {
+		return nil
+	}
+	return yield(d.event)
+}
+
+func (d *otherReads) DeleteLimiterEvents(context.Context, int64) error { d.deleted(); return nil }
+
+// While events move, nothing else reads them: what Load read would be deleted without being moved.
+func TestKeptMovesAllThatItDeletes(t *testing.T) {
+	open := func(sealed []byte) (string, error) { return string(sealed), nil }
+	now := time.Now()
+	db := &otherReads{event: store.LimiterEvent{Bucket: []byte("b"), ID: "1", At: now, Until: now.Add(time.Hour)}, read: make(chan struct{}, 1)}
+	kept := gates.NewKept(db, time.Now, func(b string) []byte { return []byte(b) }, open, nil)
+	var loading sync.WaitGroup
+	db.deleted = func() {
+		<-db.read // that of MoveTo
+		loading.Go(func() { _ = kept.Load(t.Context()) })
+		for range 10_000 {
+			runtime.Gosched()
+		}
+		servertest.Same(t, "reads meanwhile", len(db.read), 0)
+	}
+	moved, err := kept.MoveTo(t.Context(), quota.NewMemory(time.Now))
+	loading.Wait()
+	servertest.Same(t, "moved", fmt.Sprint(moved, err), "1 <nil>")
 }
 
 // While the database is away, 200,000 changes wait; how many more there were is said once a minute.

@@ -19,8 +19,8 @@ const maxRecordDelay = 5 * time.Second
 // first reads the limiter's clock with a Peek, so that the events get no later instant if the limiter
 // runs the Record late. Record adds events of the scope Backoff, which the database does not count, in
 // this process too. The ages of the events are as of read, an instant of this process's clock from
-// before they were read. keep is as in quota.Limiter. Errors: of the limiter; errLimiterAway, if it failed
-// less than LimiterRetryDelay ago; an error if the events were read more than maxRecordDelay ago.
+// before they were read. keep is as in quota.Limiter. Errors: of the limiter; errLimiterAway during
+// an outage; an error if the events were read more than maxRecordDelay ago.
 func (g *Gates) Record(ctx context.Context, scope quota.Scope, bucket string, keep time.Duration, read time.Time,
 	events ...quota.AgedEvent) error {
 	if g.local != nil && scope == quota.Backoff {
@@ -28,7 +28,7 @@ func (g *Gates) Record(ctx context.Context, scope quota.Scope, bucket string, ke
 			return err
 		}
 	}
-	if g.now().UnixMicro() < g.awayUntil.Load() {
+	if g.outage.lasts() {
 		return errLimiterAway
 	}
 	bounded, cancel := context.WithTimeout(ctx, LimiterTimeout)
@@ -64,9 +64,8 @@ func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, r
 	return g.shared.Record(ctx, bucket, keep, events)
 }
 
-// Refund removes an event from buckets of this process and of the limiter. It calls the limiter
-// even if a call failed less than LimiterRetryDelay ago. If ctx has ended, it refunds only in this
-// process. Errors: of the limiter, or of ctx.
+// Refund removes an event from buckets of this process and of the limiter; only of this process during an
+// outage, or if ctx has ended. Errors: of the limiter, errLimiterAway, or of ctx.
 func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error {
 	if g.local != nil {
 		if err := g.local.Refund(ctx, id, buckets...); err != nil {
@@ -76,15 +75,22 @@ func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if g.outage.lasts() {
+		return errLimiterAway
+	}
 	ctx, cancel := context.WithTimeout(ctx, LimiterTimeout)
 	defer cancel()
 	return g.shared.Refund(ctx, id, buckets...)
 }
 
-// Reset deletes the events of buckets, in this process and in the limiter. Reset the database first:
-// else what it still counts is added again. Error: of the limiter.
+// Reset deletes the events of buckets, in this process and, except during an outage, in the limiter.
+// Reset the database first: else what it still counts is added again. Errors: of the limiter, and
+// errLimiterAway.
 func (g *Gates) Reset(ctx context.Context, buckets ...string) error {
-	err := g.shared.Reset(ctx, buckets...)
+	err := errLimiterAway
+	if !g.outage.lasts() {
+		err = g.shared.Reset(ctx, buckets...)
+	}
 	if g.local != nil {
 		err = errors.Join(err, g.local.Reset(ctx, buckets...))
 	}

@@ -188,7 +188,7 @@ func (g *Gates) correctAndMerge(ctx context.Context, s bucketnames.Subject, d qu
 		if err == nil {
 			var added quota.Decision
 			if added, err = g.peekLimiter(ctx, s); err == nil {
-				if len(lackingScopes(d.Rules, added.Rules)) > 0 && again.Add(-mayLackEventsFor).UnixMicro() >= g.awayUntil.Load() {
+				if len(lackingScopes(d.Rules, added.Rules)) > 0 && again.Add(-mayLackEventsFor).UnixMicro() >= g.outage.ended.Load() {
 					g.OnEventLoss()
 				}
 				d.Rules, asked, heard = added.Rules, again, g.now()

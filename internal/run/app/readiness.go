@@ -34,6 +34,7 @@ type databaseProbe struct {
 
 	mu     sync.Mutex
 	pinged time.Time            // when the last ping began
+	waits  bool                 // for that ping's answer
 	misses int                  // failed pings in a row without a known reason
 	wrote  time.Time            // when a write last succeeded
 	late   int                  // writes of slowWriteThreshold or longer since one of less than half of it
@@ -85,9 +86,12 @@ func (p *databaseProbe) check(ctx context.Context) (none struct{}, err error) {
 		p.recordWrite(nil, c.Took)
 	} else {
 		began := time.Now()
+		p.mu.Lock()
+		p.pinged, p.waits = began, true
+		p.mu.Unlock()
 		err := p.ping(ctx)
 		p.mu.Lock()
-		p.pinged = began
+		p.waits = false
 		p.mu.Unlock()
 		p.recordWrite(unwritableReason(err), time.Since(began))
 	}
@@ -126,11 +130,13 @@ func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Durat
 	}
 }
 
-// whySlow returns a reason if the database can be written, but late.
+// whySlow returns a reason if the database can be written, but late; or does not count as away yet, and
+// the last ping failed or waits for its answer.
 func (p *databaseProbe) whySlow(context.Context) *server.HealthReason {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.reason != nil || p.late == 0 {
+	waits := p.waits && time.Since(p.pinged) >= slowWriteThreshold
+	if p.reason != nil || p.late == 0 && p.misses == 0 && !waits {
 		return nil
 	}
 	return &server.HealthReason{Part: databasePartName, Word: reasonDatabaseSlow, Err: errors.New("slow")}

@@ -135,6 +135,15 @@ func TestASlowDatabaseIsReady(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		servertest.Same(t, "a fast ping", word(p.whySlow(t.Context())), "")
+		d.late, d.err = 3*time.Second, errors.New("a table is locked")
+		for range 6 { // the first ping waits, then it has failed, then the second one waits
+			servertest.Same(t, "a ping that waits", word(p.whyUnwritable(t.Context()))+word(p.whySlow(t.Context())), "database_slow")
+			time.Sleep(time.Second)
+		}
+		d.late, d.err = 0, nil
+		time.Sleep(3 * time.Second)
+		servertest.Same(t, "the lock is gone", word(p.whyUnwritable(t.Context()))+word(p.whySlow(t.Context())), "")
+		time.Sleep(time.Second)
 		d.commit = &sqldb.CommitTiming{At: time.Now(), Took: slowWriteThreshold}
 		servertest.Same(t, "a late commit", word(p.whyUnwritable(t.Context()))+word(p.whySlow(t.Context())), "database_slow")
 	})

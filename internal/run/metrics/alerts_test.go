@@ -23,7 +23,7 @@ import (
 
 var (
 	described = regexp.MustCompile(`fqName: "([a-z_]+)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
-	selected  = regexp.MustCompile(`(sendcode_[a-z_]+)(?:\{([^}]*)\})?`)
+	selected  = regexp.MustCompile(`((?:sendcode|process)_[a-z_]+)(?:\{([^}]*)\})?`)
 	labelName = regexp.MustCompile(`([a-z_]+)=`)
 )
 
@@ -98,7 +98,7 @@ func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
 				t.Errorf("%s: there is no metric %s; there are %v", rule.Alert, a[1], slices.Sorted(maps.Keys(labels)))
 			}
 			for _, l := range labelName.FindAllStringSubmatch(a[2], -1) {
-				if !slices.Contains(known, l[1]) {
+				if !slices.Contains(known, l[1]) && l[1] != "job" { // Prometheus adds the job
 					t.Errorf("%s: %s has no label %s, but %v", rule.Alert, a[1], l[1], known)
 				}
 			}
@@ -143,6 +143,7 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 	}
 	const approved, approvedByMail = `sendcode_checks_total{outcome="approved"}`, `sendcode_checks_total{outcome="approved",channel="email"}`
 	const serverA, serverB = `sendcode_mail_server_up{server="a",order="1"}`, `sendcode_mail_server_up{server="b",order="2"}`
+	const certificate = `sendcode_mail_server_certificate_end_timestamp_seconds{server="a",order="1"}`
 	const backup, database = `sendcode_last_backup_timestamp_seconds`, `sendcode_database_oldest_timestamp_seconds`
 	const lost, tookRedis, askedRedis = `sendcode_limiter_rebuilds_total`, `sendcode_redis_seconds_sum{call="evalsha"}`,
 		`sendcode_redis_seconds_count{call="evalsha"}`
@@ -150,6 +151,8 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 	cases := []firing{
 		{"SendcodeDown", 2 * m, 5 * m, 0, values{`up{job="sendcode"}`: up}},
 		{"SendcodeDown", 1 * m, 3 * m, 0, values{`up{job="other"}`: stays}},
+		{"SendcodeRestarts", 2 * m, soon, 19 * m, values{`process_start_time_seconds{job="sendcode"}`: "0+0x8 9+9x2 27+0x400"}},
+		{"SendcodeRestarts", 20 * m, 0, 0, values{`process_start_time_seconds{job="sendcode"}`: "0+0x8 9+9x1 18+0x400"}}, // two rollouts
 		{"SendcodeDatabaseAway", 2 * m, 4 * m, 0, values{`sendcode_database_writable`: up}},
 		{"SendcodeUnavailable", 2 * m, soon, 0, values{unavailable: down, admitted: often}},
 		{"SendcodeUnavailable", 2 * m, soon, 0, values{
@@ -203,6 +206,8 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeSendsRefused", 20 * m, 0, 0, values{ // mistyped addresses among many, and greylisting
 			accepted: "0+100x400", rejected: "0+30x400", tried("temporary"): "0+900x400"}},
 		{"SendcodeUnknownSends", 2 * m, soon, 0, values{sends("unknown", "email"): "0+0x8 6+0x400"}},
+		{"SendcodeCertificateEnds", 2 * m, soon, 4 * m, values{certificate: "1300000x8 1209000x4 1300000x400"}},
+		{"SendcodeCertificateEnds", 20 * m, 0, 0, values{certificate: stays}}, // no connection by TLS yet
 		{"SendcodeDatabaseSlow", 2 * m, 7 * m, 0, values{
 			`sendcode_statement_seconds_sum{kind="begin"}`:   "0+0.1x8 1+6x400",
 			`sendcode_statement_seconds_count{kind="begin"}`: "0+10x400"}},

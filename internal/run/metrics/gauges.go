@@ -91,30 +91,35 @@ func (m *Metrics) RegisterHeldBursts(read func(context.Context) ([]store.HeldBur
 	}})
 }
 
-// RegisterMailServers adds a gauge of whether each mail server is in use.
+// RegisterMailServers adds gauges of whether each mail server is in use, and of its certificate's end.
 func (m *Metrics) RegisterMailServers(health func() []delivery.Health) {
 	m.registerHealth("sendcode_mail_server_up",
-		"1 while mails go to the server, 0 while it is suspended after failures.", "server", health)
+		"1 while mails go to the server, 0 while it is suspended after failures.", "server", health, isUp)
+	m.registerHealth("sendcode_mail_server_certificate_end_timestamp_seconds",
+		"When the server's certificate expires, as of the last connection; 0: this process had none by TLS.", "server", health,
+		func(h delivery.Health) float64 { return unixSeconds(h.CertificateEnd) })
 }
 
 // RegisterCarriers adds a gauge of whether each carrier of text messages is in use.
 func (m *Metrics) RegisterCarriers(health func() []delivery.Health) {
 	m.registerHealth("sendcode_sms_carrier_up",
 		"1 while messages go to the carrier, 0 while it is suspended after failures.",
-		"carrier", health)
+		"carrier", health, isUp)
 }
 
-// registerHealth adds a gauge for each server or carrier: 1 while it is in use. Its order in the
-// configuration is a label too, since a host may be configured twice with two logins.
-func (m *Metrics) registerHealth(name, help, label string, health func() []delivery.Health) {
+func isUp(h delivery.Health) float64 {
+	if h.Up {
+		return 1
+	}
+	return 0
+}
+
+// registerHealth adds a gauge of a value of each server or carrier. Its order in the configuration is a label
+// too, since a host may be configured twice with two logins.
+func (m *Metrics) registerHealth(name, help, label string, health func() []delivery.Health, value func(delivery.Health) float64) {
 	for n, h := range health() {
 		m.registerGauge(name, help, prometheus.Labels{label: h.Server, "order": strconv.Itoa(n + 1)},
-			func() float64 {
-				if health()[n].Up {
-					return 1
-				}
-				return 0
-			})
+			func() float64 { return value(health()[n]) })
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"sendcode/internal/base/fault"
 	"sendcode/internal/store/storetest"
 )
 
@@ -21,6 +22,20 @@ CREATE CONSTRAINT TRIGGER full_disk AFTER INSERT ON verifications DEFERRABLE INI
 	storetest.Must(db.pool.Exec(t.Context(), `DROP TRIGGER full_disk ON verifications`))(t)
 	storetest.WritableWithRows(t, f, 0)
 	f.Admit(t, f.Intent(1))
+}
+
+// A Ping waits for a lock on each table for which sends and checks would wait.
+func TestPostgresPingBehindALock(t *testing.T) {
+	url := newDatabase(t)
+	f, _ := fixtureOn(t, url+"&lock_timeout="+shortWait)
+	conn := connect(t, url)
+	for _, table := range []string{"sends", "verifications", "outbox", "idempotency_keys", "app_events"} {
+		tx := storetest.Must(conn.Begin(t.Context()))(t)
+		storetest.Must(tx.Exec(t.Context(), `LOCK TABLE `+table))(t)
+		storetest.Is(t, f.Ping(t.Context()), fault.Unavailable)
+		storetest.OK(t, tx.Rollback(t.Context()))
+		storetest.OK(t, f.Ping(t.Context()))
+	}
 }
 
 // A Ping waits for no reader of its table, and for another Ping only until that commits. What it

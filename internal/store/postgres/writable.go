@@ -40,7 +40,8 @@ const diskSpaceCheckInterval = time.Minute
 // pingSQL locks one row, which is a small write. If no replica looked for room within
 // diskSpaceCheckInterval, or @anyway, it also writes as many pages as a few sends need: a full disk
 // may still have room for the small write. It returns whether there is a partition for the present
-// time, and the fingerprints of the migrations. Concurrent Pings wait for each other's commit at
+// time, and the fingerprints of the migrations. It locks the tables that sends and checks write, as these
+// do, so that it waits for a lock for which they wait. Concurrent Pings wait for each other's commit at
 // most.
 const pingSQL = `
 WITH turn AS (
@@ -48,6 +49,11 @@ WITH turn AS (
     ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE @anyway OR t.until <= @now OR t.until > excluded.until RETURNING true
 ), filled AS (
     INSERT INTO write_probe SELECT repeat('x', 7000) FROM turn, generate_series(1, 8)
+), locked_sends AS (UPDATE ONLY sends SET id = id WHERE false
+), locked_verifications AS (UPDATE ONLY verifications SET id = id WHERE false
+), locked_outbox AS (UPDATE ONLY outbox SET id = id WHERE false
+), locked_keys AS (UPDATE ONLY idempotency_keys SET key = key WHERE false
+), locked_events AS (UPDATE ONLY app_events SET id = id WHERE false
 )
 SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= @now AND coalesce(p.ends, 'infinity') > @now),
        (SELECT jsonb_object_agg(version, sha256) FROM schema_fingerprints)`

@@ -60,7 +60,8 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 	if wrong := err == nil && checked.Counted && !checked.Approved; !wrong && len(k.failed.Buckets) > 0 {
 		s.Outbox.RefundLater(k.failed.ID, k.failed.Buckets)
 	}
-	switch s.eventMaker().WakeForEvent(checked.Event); {
+	s.eventMaker().WakeForEvent(checked.Event)
+	switch {
 	// An unknown ID makes as many calls of the limiter as a known one, so that the time of the answer
 	// tells less. It is still shorter.
 	case errors.Is(err, fault.NotFound):

@@ -112,8 +112,8 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
 		return Answer{}, &HoldUntilError{s.HoldUntil, left}
 	}
-	if answer, err := s.refuseIfLockedOutOrHeld(ctx, r.parsedRequest); answer != nil {
-		return *answer, err
+	if refusal, refused, err := s.refuseIfLockedOutOrHeld(ctx, r.parsedRequest); refused || err != nil {
+		return refusal, err
 	}
 	asked := s.Now()
 	decision, err := s.takeQuota(ctx, r)
@@ -160,30 +160,29 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	return s.deliverAdmitted(waiting, r, s.Gates.AnswerAdmitted(ctx, r.subject, decision, asked, begun), begun)
 }
 
-// refuseIfLockedOutOrHeld refuses a send during a cached lockout of the recipient or a carrier's hold. It
-// returns nil if there is neither; then the gates decide. If a rule refuses too, the answer shows
-// that rule and not the lockout, so that a caller over its own limits learns nothing about the
-// recipient. A hold is shown as one of the rules.
-func (s *Service) refuseIfLockedOutOrHeld(ctx context.Context, a parsedRequest) (*Answer, error) {
+// refuseIfLockedOutOrHeld refuses a send during a cached lockout of the recipient or a carrier's hold;
+// else the gates decide. If a rule refuses too, the refusal shows that rule and not the lockout, so that
+// a caller over its own limits learns nothing about the recipient. A hold is shown as one of the rules.
+// Errors: *TooManyChecksError; fault.Unavailable.
+func (s *Service) refuseIfLockedOutOrHeld(ctx context.Context, a parsedRequest) (refusal Answer, refused bool, err error) {
 	lockout, err := s.knownLockout(ctx, a)
 	if err != nil {
-		return &Answer{}, err
+		return Answer{}, false, err
 	}
 	// After an error here, peek below asks the database again, and returns its error.
 	if _, held, err := s.carrierHold(ctx, a.subject); lockout == 0 && !held && err == nil {
-		return nil, nil
+		return Answer{}, false, nil
 	}
 	d, err := s.peek(ctx, a.subject)
 	switch {
 	case err != nil:
-		return &Answer{}, err
+		return Answer{}, false, err
 	case !d.Allowed():
-		refusal := s.refuse(ctx, a, d, "refused")
-		return &refusal, nil
+		return s.refuse(ctx, a, d, "refused"), true, nil
 	case lockout > 0:
-		return &Answer{}, s.refuseSendByLockout(a, lockout)
+		return Answer{}, false, s.refuseSendByLockout(a, lockout)
 	}
-	return nil, nil
+	return Answer{}, false, nil
 }
 
 // takeQuota counts the send in the limiter, the first gate, and sets r.longCode. Errors: those of

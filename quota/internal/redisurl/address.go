@@ -80,7 +80,8 @@ func (a *address) redact(err error) error {
 // path: with an unescaped & in the URL, the path may be a part of a password.
 func (a *address) takeCA() error {
 	files := a.query["ca"]
-	switch a.query.Del("ca"); {
+	a.query.Del("ca")
+	switch {
 	case len(files) == 0:
 		return nil
 	case len(files) > 1:

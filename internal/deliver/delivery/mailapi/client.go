@@ -69,6 +69,7 @@ const (
 
 // Client is one account with a provider. Safe for concurrent use.
 type Client struct {
+	delivery.LastCertificate
 	config Config
 	api    providerAPI
 	http   exchange.Client
@@ -184,6 +185,7 @@ func (s *Client) requestOnce(ctx context.Context, r exchange.Request, private de
 	if fail != nil {
 		return "", fail
 	}
+	s.NoteCertificate(a.TLS)
 	accepted, code, words := s.api.readAnswer(a)
 	if accepted && a.Status/100 == 2 {
 		return delivery.FormatReplyCodes(a.Status, ""), nil

@@ -33,6 +33,9 @@ type Server interface {
 	// ConnCounts returns how many connections are in use and idle, and how many mails waited for
 	// one since the start.
 	ConnCounts() (inUse, idle int, waits int64)
+	// CertificateEnd returns when the server's certificate expires, as of the last connection; zero if
+	// none was by TLS.
+	CertificateEnd() time.Time
 	// Close ends idle connections. Deliveries under way continue; later ones fail as Temporary.
 	Close()
 }
@@ -252,6 +255,7 @@ func (s Servers) Health() []delivery.Health {
 	all := make([]delivery.Health, len(s))
 	for n, server := range s {
 		all[n] = server.health.Health()
+		all[n].CertificateEnd = server.CertificateEnd()
 	}
 	return all
 }

@@ -9,6 +9,7 @@ import (
 
 // Client sends mails to one mail server over connections that it keeps. Safe for concurrent use.
 type Client struct {
+	delivery.LastCertificate
 	config Config
 	pool   *pool
 }
@@ -19,7 +20,8 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{config, &pool{least: config.MinConns, most: config.MaxConns, maxMails: config.MaxMails}}, nil
+	p := &pool{least: config.MinConns, most: config.MaxConns, maxMails: config.MaxMails}
+	return &Client{config: config, pool: p}, nil
 }
 
 // Address returns host:port.
@@ -80,6 +82,7 @@ func (s *Client) deliver(ctx context.Context, held **session, mail *delivery.Ren
 	if *held, fail = openSession(ctx, s.config); fail != nil {
 		return "", false, fail
 	}
+	s.NoteCertificate((*held).state)
 	return (*held).deliver(ctx, mail)
 }
 

@@ -110,7 +110,8 @@ func TestEncryption(t *testing.T) {
 			if change == nil {
 				change = func(*smtp.Config) {}
 			}
-			_, err := server.Sender(t, change).Send(t.Context(), smtptest.Sample(1))
+			sender := server.Sender(t, change)
+			_, err := sender.Send(t.Context(), smtptest.Sample(1))
 			expect(t, err, row.want)
 			if err != nil && !strings.Contains(err.Error(), row.cause) {
 				t.Errorf("%q does not say %q", err, row.cause)
@@ -125,6 +126,10 @@ func TestEncryption(t *testing.T) {
 				want = 1
 			}
 			servertest.Same(t, "messages that the server accepted", len(server.Messages()), want)
+			seen := want == 1 && row.script.TLS != smtptest.Plain || row.want.Stage == delivery.StageRcpt
+			if end := sender.Health()[0].CertificateEnd; seen != end.After(time.Now()) || !seen && !end.IsZero() {
+				t.Errorf("the certificate ends at %v", end)
+			}
 		})
 	}
 }

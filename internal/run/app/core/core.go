@@ -201,6 +201,7 @@ func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
 	})
 	work.Go(func() { c.Webhooks.Run(ctx) })
 	work.Wait()
+	c.Gates.Stop()
 	if k := c.dependencies.Kept; k != nil {
 		if err := k.Flush(context.WithoutCancel(ctx)); err != nil {
 			c.dependencies.Logger.Warn("limiter's last events not written", "error", err, runbook.Jobs.See())
