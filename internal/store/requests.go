@@ -132,16 +132,6 @@ type Refund struct {
 	Verification Verification
 }
 
-// CountedSend is a counted or rejected send, from which a limiter is rebuilt.
-type CountedSend struct {
-	App       string
-	Channel   recipient.Channel
-	Purpose   string
-	Recipient recipient.Hash
-	Event     quota.Event // ID is the 16 bytes of Send.ID; At is LoggedAt, or FinishedAt of a rejected send
-	Now       time.Time   // when it was read
-}
-
 // Filter selects sends and refusals. Zero fields select all.
 type Filter struct {
 	Recipient *recipient.Hash

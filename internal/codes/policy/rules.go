@@ -173,19 +173,10 @@ func CountedInDatabase(r quota.Rule) bool {
 	return r.Scope == quota.Recipient || r.Scope == quota.Failures
 }
 
-// EnforcedRecipientRules returns the rules of the scope recipient that do not observe: the database decides
-// them too. The database also decides FailureRule, which is not returned.
-func EnforcedRecipientRules(rules []quota.Rule) []quota.Rule {
-	return slices.DeleteFunc(quota.OfScope(rules, quota.Recipient), func(r quota.Rule) bool { return r.Observe })
-}
-
 // ForLimiterAlone returns the rules that only the limiter decides: those of other scopes than
-// recipient and failures, and the observing rules on recipients. Rules on failures are left out:
-// the database decides FailureRule, and without the limiter the others refuse no sends.
+// recipient and failures.
 func ForLimiterAlone(rules []quota.Rule) []quota.Rule {
-	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool {
-		return r.Scope == quota.Failures || r.Scope == quota.Recipient && !r.Observe
-	})
+	return slices.DeleteFunc(slices.Clone(rules), CountedInDatabase)
 }
 
 // FailureRule returns the rule on failed sends that the database decides: the first that does not

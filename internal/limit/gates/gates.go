@@ -4,6 +4,9 @@
 // Events that the limiter lost are added to it again. While the limiter is unavailable, Gates
 // decides without it.
 //
+// Without Redis the limiter is in this process, and counts only what the database does not: the
+// database alone decides and tells the rules on recipients and their failures; see without.go.
+//
 // Packages verification and outbox (for refunds) call this package, which calls package quota. The
 // database's own decision is in store/gate.
 package gates
@@ -37,9 +40,7 @@ type Limiter interface {
 // Database reads the events of recipients. Implementation: sqldb.DB.
 type Database interface {
 	ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error)
-	CountedSends(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error
 	FailedSends(ctx context.Context, q store.FailedSendsQuery) ([]store.FailedSend, time.Time, error)
-	AllRejectedSends(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error
 }
 
 const (
@@ -73,7 +74,7 @@ type Gates struct {
 
 	shared Limiter
 	// the limiter in this process: while shared is unavailable, it decides the scopes that the
-	// database does not. nil if shared itself is in this process
+	// database does not. nil without Redis: then shared itself is in this process and decides these
 	local  *quota.Memory
 	db     Database
 	policy *policy.CurrentSet
@@ -87,6 +88,7 @@ type Gates struct {
 	lines     logthrottle.Throttle // of logNotAdded
 	histories sharedReads[gate.History]
 	backoffs  sharedReads[quota.State] // of correctBackoff
+	refused   refusedBefore            // without Redis
 }
 
 // New makes a Gates of a limiter and a database.
@@ -255,7 +257,11 @@ func (g *Gates) takeLocally(ctx context.Context, r quota.Request) (quota.Decisio
 // alone. A refused send does not stay counted in any bucket. If the process dies after TakeSend, the
 // limiter may count a send that does not exist until its windows end.
 func (g *Gates) TakeSend(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	d, err := g.callLimiter(ctx, r, g.shared.Take, true) // the database knows which sends were admitted
+	limited := r
+	if limited.Rules = g.rulesOfLimiter(r.Rules); len(limited.Rules) == 0 {
+		return quota.Decision{Admitted: true, At: g.now()}, nil
+	}
+	d, err := g.callLimiter(ctx, limited, g.shared.Take, true) // the database knows which sends were admitted
 	if !errors.Is(err, errLimiterAway) {
 		return d, err
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sendcode/internal/limit/bucketnames"
-	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -23,7 +22,10 @@ const maxRecordDelay = 5 * time.Second
 // less than LimiterRetryDelay ago; an error if the events were read more than maxRecordDelay ago.
 func (g *Gates) Record(ctx context.Context, scope quota.Scope, bucket string, keep time.Duration, read time.Time,
 	events ...quota.AgedEvent) error {
-	if g.local != nil && scope == quota.Backoff {
+	switch {
+	case g.WithoutRedis() && bucketnames.InDatabase(bucket):
+		return nil
+	case !g.WithoutRedis() && scope == quota.Backoff:
 		if err := g.local.Record(ctx, bucket, keep, agedBy(events, g.now().Sub(read), time.Time{})); err != nil {
 			return err
 		}
@@ -68,6 +70,9 @@ func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, r
 // even if a call failed less than LimiterRetryDelay ago. If ctx has ended, it refunds only in this
 // process. Errors: of the limiter, or of ctx.
 func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error {
+	if buckets = g.bucketsOfLimiter(buckets); len(buckets) == 0 {
+		return nil
+	}
 	if g.local != nil {
 		if err := g.local.Refund(ctx, id, buckets...); err != nil {
 			return err
@@ -84,34 +89,12 @@ func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error 
 // Reset deletes the events of buckets, in this process and in the limiter. Reset the database first:
 // else what it still counts is added again. Error: of the limiter.
 func (g *Gates) Reset(ctx context.Context, buckets ...string) error {
+	if buckets = g.bucketsOfLimiter(buckets); len(buckets) == 0 {
+		return nil
+	}
 	err := g.shared.Reset(ctx, buckets...)
 	if g.local != nil {
 		err = errors.Join(err, g.local.Reset(ctx, buckets...))
 	}
 	return err
-}
-
-// Backfill adds the database's counted sends and failures to an in-process limiter, and keeps the
-// events that are there. Call it at the start, when the limiter is empty, and after a change of
-// policies that needs older events. Sends of purposes that are no longer configured are left out.
-// Error: of the database or the limiter.
-func (g *Gates) Backfill(ctx context.Context) error {
-	set := g.policy.Get()
-	record := func(c store.CountedSend, keep time.Duration, bucket string) error {
-		return g.shared.Record(ctx, bucket, keep, []quota.AgedEvent{{ID: c.Event.ID, Age: c.Now.Sub(c.Event.At)}})
-	}
-	err := g.db.CountedSends(ctx, set.LongestRecipientWindow(), func(c store.CountedSend) error {
-		p, ok := set.Purposes[c.Purpose]
-		if keep := p.LongestRecipientWindow(); ok && keep > 0 {
-			return record(c, keep, bucketnames.Recipient(c.App, c.Channel, p.CountedAs(), c.Recipient))
-		}
-		return nil
-	})
-	failures := set.LongestFailureWindow()
-	if err != nil || failures == 0 {
-		return err
-	}
-	return g.db.AllRejectedSends(ctx, failures, func(c store.CountedSend) error {
-		return record(c, failures, bucketnames.Failures(c.App, c.Channel, c.Recipient))
-	})
 }

@@ -109,7 +109,11 @@ func (g *Gates) Peek(ctx context.Context, s bucketnames.Subject) (Answer, error)
 }
 
 func (g *Gates) peekLimiter(ctx context.Context, s bucketnames.Subject) (quota.Decision, error) {
-	return g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: s.Buckets()}, g.shared.Peek, false)
+	rules := g.rulesOfLimiter(s.Purpose.Policy.Rules)
+	if len(rules) == 0 {
+		return quota.Decision{At: g.now()}, nil
+	}
+	return g.callLimiter(ctx, quota.Request{Rules: rules, Buckets: s.Buckets()}, g.shared.Peek, false)
 }
 
 // peekWithoutLimiter is Peek without the limiter. The states of rules on the recipient and its
@@ -154,7 +158,9 @@ func (g *Gates) AnswerRefusal(ctx context.Context, s bucketnames.Subject, d quot
 func (g *Gates) AnswerAdmitted(ctx context.Context, s bucketnames.Subject, taken quota.Decision, asked time.Time,
 	begun store.BeginAnswer) quota.Decision {
 	own := quota.Event{ID: string(begun.Send.ID[:]), At: begun.Now}
-	return g.correctAndMerge(ctx, s, taken, asked, g.now(), newDatabaseRows(s, append(slices.Clip(begun.History), own), begun.Rejected, begun.Now, asked))
+	r := newDatabaseRows(s, append(slices.Clip(begun.History), own), begun.Rejected, begun.Now, asked)
+	g.rememberWait(s, r)
+	return g.correctAndMerge(ctx, s, taken, asked, g.now(), r)
 }
 
 // RefundOverruled handles a send that the limiter admitted and the database refused: it refunds the
@@ -169,7 +175,9 @@ func (g *Gates) RefundOverruled(ctx context.Context, s bucketnames.Subject, id u
 		g.RefundLater(string(id[:]), s.Buckets())
 		return told
 	}
-	if err := g.recordRows(ctx, s, r, taken.At, quota.Recipient, quota.Failures); err != nil {
+	if g.rememberWait(s, r); g.WithoutRedis() {
+		// the limiter lacks nothing
+	} else if err := g.recordRows(ctx, s, r, taken.At, quota.Recipient, quota.Failures); err != nil {
 		g.logNotAdded(ctx, err)
 	}
 	if d, err := g.peekLimiter(ctx, s); err == nil {

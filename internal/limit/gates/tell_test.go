@@ -400,23 +400,6 @@ func TestASlowLookTellsOwnSends(t *testing.T) {
 	})
 }
 
-// A limiter is filled also if a purpose has no rule on the recipient.
-func TestBackfillWithoutARuleOnTheRecipient(t *testing.T) {
-	without := func(s *vtest.Settings) {
-		vtest.BoundFailures(s)
-		p := s.Purposes["login"]
-		p.Policy.Rules = quota.OfScope(p.Policy.Rules, quota.Failures)
-		s.Purposes["login"] = p
-	}
-	vtest.InBubbleWith(t, without, func(r *vtest.Rig) {
-		r.SendTo(vtest.Ana, vtest.For("login"))
-		r.SendTo(vtest.Ana)
-		r.EmptyLimiter()
-		r.Backfill()
-		r.Want("counted", r.Counted().Rules[0].Used, 1)
-	})
-}
-
 // silentLook is a database that answers no look.
 type silentLook struct{ *sqlitetest.DB }
 

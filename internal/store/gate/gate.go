@@ -43,6 +43,7 @@ func Decide(in store.Intent, now time.Time, has Facts) Decision {
 		return Decision{BeginAnswer: refusedAnswer(now, nil, nil, out)}
 	}
 	v.Sends++
+	in.Send.Observed = slices.Concat(observed(in, now, events), in.Send.Observed)
 	return Decision{admittedAnswer(in, v, has.Suppression, now, events, failed), joined}
 }
 
@@ -99,8 +100,21 @@ func rejectionsAdmit(in store.Intent, events []quota.Event) bool {
 	return in.RejectionRule.Limit == 0 || len(events) < in.RejectionRule.Limit
 }
 
-// rulesAdmit reports whether every rule has room for one more event.
+// rulesAdmit reports whether every rule that does not observe has room for one more event.
 func rulesAdmit(in store.Intent, now time.Time, events []quota.Event) bool {
+	return !slices.ContainsFunc(fullRules(in, now, events), func(r quota.Rule) bool { return !r.Observe })
+}
+
+// observed returns the names of the observing rules that have no room for one more event.
+func observed(in store.Intent, now time.Time, events []quota.Event) (names []string) {
+	for _, r := range fullRules(in, now, events) {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// fullRules returns the rules that have no room for one more event.
+func fullRules(in store.Intent, now time.Time, events []quota.Event) (full []quota.Rule) {
 	cutoffs := quota.Cutoffs(in.Rules, now)
 	for i, rule := range in.Rules {
 		used := 0
@@ -110,10 +124,10 @@ func rulesAdmit(in store.Intent, now time.Time, events []quota.Event) bool {
 			}
 		}
 		if used >= rule.Limit {
-			return false
+			full = append(full, rule)
 		}
 	}
-	return true
+	return full
 }
 
 // isJoinable reports whether the intent may resend the code of v: v is pending with at least

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -152,31 +151,6 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	expect(store.UnknownBrowser, "after a reset")
 }
 
-// readMailServerRejections: AllRejectedSends returns the sends that the mail server refused for good,
-// by when they ended, oldest first.
-func readMailServerRejections(t *testing.T, f *Fixture) {
-	one := f.Intent(1)
-	f.reject(t, one)
-	f.Pass(time.Minute)
-	f.reject(t, f.Intent(1))
-	f.reject(t, f.Intent(2))
-	f.Admit(t, f.Intent(1))
-	f.Pass(time.Minute - time.Second)
-	for within, n := range map[time.Duration]int{2*time.Minute + time.Second + time.Microsecond: 3, 2*time.Minute + time.Second: 2,
-		59 * time.Second: 0} {
-		var all []store.CountedSend
-		OK(t, f.AllRejectedSends(t.Context(), within, func(c store.CountedSend) error { all = append(all, c); return nil }))
-		Equal(t, "all", len(all), n)
-		if n == 3 {
-			Equal(t, "the first", all[0], store.CountedSend{
-				App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: one.Send.Recipient, Now: f.Now,
-				Event: quota.Event{ID: string(one.Send.ID[:]), At: f.Now.Add(-2*time.Minute - time.Second)},
-			})
-		}
-	}
-	Is(t, f.AllRejectedSends(t.Context(), time.Hour, func(store.CountedSend) error { return fault.NotFound }), fault.NotFound)
-}
-
 // A history has the counted sends of a bucket, and those of the verifications that are named.
 func historyOfVerifications(t *testing.T, f *Fixture) {
 	bucket := func(in store.Intent) store.Bucket {
@@ -207,26 +181,6 @@ func historyOfVerifications(t *testing.T, f *Fixture) {
 	}
 	one = f.Intent(2, func(in *store.Intent) { in.Verification.Replaces = make([]string, store.MaxReplacedIDs+1) })
 	Is(t, Err(f.Begin(t.Context(), one)), store.ErrBadRequest)
-}
-
-// countingSends: CountedSends tells the sends that count, oldest first.
-func countingSends(t *testing.T, f *Fixture) {
-	old := f.Admit(t, f.Intent(1)).Send
-	f.Pass(time.Second)
-	other := f.Admit(t, f.Intent(2)).Send
-	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Refund: true})
-	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, nil)}))
-	is := func(s store.Send) store.CountedSend {
-		return store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient,
-			Event: quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}, Now: f.Now}
-	}
-	for within, want := range map[time.Duration][]store.CountedSend{
-		time.Hour: {is(old), is(other)}, time.Second: {is(other)},
-	} {
-		var got []store.CountedSend
-		OK(t, f.CountedSends(t.Context(), within, func(c store.CountedSend) error { got = append(got, c); return nil }))
-		Equal(t, "counted", got, want)
-	}
 }
 
 // Of recipient 1 three sends count, of 2 two; all else stands apart.

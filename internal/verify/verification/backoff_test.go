@@ -16,6 +16,7 @@ import (
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verify/verification"
 	vtest "sendcode/internal/verify/verification/verificationtest"
@@ -254,9 +255,10 @@ func TestWhatAFailureSays(t *testing.T) {
 			}
 			r.WantLine(name, c.want, row.Reason, count(quota.Failures, bucketnames.Failures("shop", v.Channel, v.Recipient)),
 				count(quota.Backoff, bucketnames.Backoff("shop", v.Channel, v.Recipient, store.SecretKeyClass)))
-			rows := 0
-			r.NoError(r.Store.AllRejectedSends(r.Context(), 24*time.Hour, func(store.CountedSend) error { rows++; return nil }))
-			r.Want(name+": in the database", rows, count(quota.Failures, bucketnames.Failures("shop", v.Channel, v.Recipient)))
+			h, err := r.Store.ReadHistory(r.Context(), gate.HistoryQuery{RejectedWithin: 24 * time.Hour,
+				Bucket: store.Bucket{App: "shop", Channel: v.Channel, Recipient: v.Recipient}})
+			r.NoError(err)
+			r.Want(name+": in the database", len(h.Rejections), count(quota.Failures, bucketnames.Failures("shop", v.Channel, v.Recipient)))
 		})
 	}
 	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) { // what the caller ended

@@ -3,6 +3,7 @@ package verification
 import (
 	"cmp"
 	"crypto/rand"
+	"slices"
 	"time"
 
 	"sendcode/internal/base/recipient"
@@ -28,14 +29,15 @@ func (s *Service) newIntent(r *sendInProgress, d quota.Decision) (store.Intent, 
 	}
 	row := r.sendRow()
 	row.ID, row.VerificationID = r.send, ""
-	row.Observed = d.Observed()
-	suppressed := r.address // the hash that Vault.SuppressionHash would return
+	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return s.Scope == quota.Recipient })
+	row.Observed = d.Observed() // Begin adds the recipient's rules
+	suppressed := r.address     // the hash that Vault.SuppressionHash would return
 	if r.to.Channel() == recipient.SMS {
 		suppressed = r.subject.Recipient
 	}
 	in := store.Intent{
 		Send: row, Verification: fresh, Join: r.joins.id, Address: suppressed,
-		Rules:         policy.EnforcedRecipientRules(r.subject.Purpose.Policy.Rules),
+		Rules:         quota.OfScope(r.subject.Purpose.Policy.Rules, quota.Recipient),
 		RejectionRule: policy.FailureRule(r.subject.Purpose.Policy.Rules), Purposes: r.subject.Purpose.PolicyPurposes,
 		TTL: cmp.Or(r.TTL, r.subject.Purpose.TTL), MinLife: MinResendLife(r.subject.Purpose.TTL), Lease: s.Lease,
 	}

@@ -138,11 +138,6 @@ func TestQuota15TwentyFailuresADay(t *testing.T) {
 		"flushed":            func(r *vtest.Rig) { r.EmptyLimiter() },
 		"away":               (*vtest.Rig).LoseLimiter,
 		"back after a flush": func(r *vtest.Rig) { r.LoseLimiter(); r.Sleep(2 * time.Minute); r.EmptyLimiter() },
-		"in process, rebuilt": func(r *vtest.Rig) {
-			r.EmptyLimiter()
-			r.Backfill()
-			r.Want("failures in the limiter", r.CountedFailures().Used, vtest.MaxFailures)
-		},
 	}, vtest.MinuteTick(vtest.BoundFailures), func(r *vtest.Rig, before func(r *vtest.Rig)) {
 		r.FailSends(vtest.MaxFailures - 1)
 		r.WantQuota("one is left", r.QuotaOf(""), "[1000]", 0)

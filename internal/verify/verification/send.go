@@ -115,6 +115,11 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	if answer, err := s.refuseIfLockedOutOrHeld(ctx, r.parsedRequest); answer != nil {
 		return *answer, err
 	}
+	if told, refused, err := s.Gates.AnswerRefusedBefore(ctx, r.subject); err != nil {
+		return Answer{}, err
+	} else if refused {
+		return s.refuse(ctx, r.parsedRequest, told, "refused"), nil
+	}
 	asked := s.Now()
 	decision, err := s.takeQuota(ctx, r)
 	// If the process dies here, the limiter may count a send without a row until its windows end. A
@@ -307,7 +312,10 @@ func (s *Service) refuseByDatabase(ctx context.Context, r *sendInProgress, taken
 	begun store.BeginAnswer) Answer {
 	d := s.Gates.RefundOverruled(ctx, r.subject, r.send, taken, asked, begun)
 	outcome := "refused_by_database"
-	if taken.Alone {
+	switch {
+	case s.Gates.WithoutRedis():
+		outcome = "refused"
+	case taken.Alone:
 		outcome = "refused_by_database_alone"
 	}
 	return s.refuse(ctx, r.parsedRequest, d, outcome)

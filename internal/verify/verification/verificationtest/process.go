@@ -158,7 +158,7 @@ func (p *Process) Routes(keys api.Keys, requests *server.RequestLimiter) *echo.E
 func (p *Process) Terms() policy.Set { return p.Policy.Get() }
 
 // Change puts other policies in force.
-func (p *Process) Change(to policy.Set) bool { return p.Policy.Change(withChecks(to)) }
+func (p *Process) Change(to policy.Set) { p.Policy.Change(withChecks(to)) }
 
 // Checks are the bounds on failed checks where a test sets none.
 var Checks = BuiltIn().Checks
