@@ -25,7 +25,7 @@ func TestWhatAFailureMeans(t *testing.T) {
 		want     string
 		refunded bool
 	}
-	vtest.EachInBubble(t, map[string]row{
+	vtest.EachInForm(t, map[string]row{
 		"mailbox unknown":         {vtest.NoMailbox, "failed rejected 550 5.1.1", true},
 		"policy":                  {vtest.FailWith(delivery.Rejected, "dot", 554, "5.7.1"), "failed rejected 554 5.7.1", true},
 		"no answer after the dot": {vtest.FailWith(delivery.Unknown, "dot", 0, ""), "unknown no_answer ", false},
@@ -40,7 +40,7 @@ func TestWhatAFailureMeans(t *testing.T) {
 		due, err := r.Store.LeaseDueRefunds(r.Context(), time.Microsecond, 10)
 		r.WantLine("refunds that are due though the limiter has heard", "0 <nil>", len(due), err)
 		if c.refunded {
-			r.WantCounted("in the limiter", 0)
+			r.Want("counted", r.QuotaOf("").Rules[0].Used, 0)
 			r.SendTo(vtest.Ana) // in the database, or it would be refused
 			return
 		}

@@ -1,12 +1,12 @@
 package gates
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
-	"sendcode/internal/limit/bucketnames"
 	"sendcode/quota"
 )
 
@@ -17,18 +17,18 @@ const maxRecordDelay = 5 * time.Second
 // Record adds events to the bucket of a scope in the limiter, which only ever makes it stricter. It
 // first reads the limiter's clock with a Peek, so that the events get no later instant if the limiter
 // runs the Record late. Record adds events of the scope Backoff, which the database does not count, in
-// this process too. The ages of the events are as of read, an instant of this process's clock from
+// this process too; without Redis only there, and no others. The ages of the events are as of read, an instant of this process's clock from
 // before they were read. keep is as in quota.Limiter. Errors: of the limiter; errLimiterAway, if it failed
 // less than LimiterRetryDelay ago; an error if the events were read more than maxRecordDelay ago.
 func (g *Gates) Record(ctx context.Context, scope quota.Scope, bucket string, keep time.Duration, read time.Time,
 	events ...quota.AgedEvent) error {
-	switch {
-	case g.WithoutRedis() && bucketnames.InDatabase(bucket):
-		return nil
-	case !g.WithoutRedis() && scope == quota.Backoff:
+	if scope == quota.Backoff {
 		if err := g.local.Record(ctx, bucket, keep, agedBy(events, g.now().Sub(read), time.Time{})); err != nil {
 			return err
 		}
+	}
+	if g.shared == nil {
+		return nil
 	}
 	if g.now().UnixMicro() < g.awayUntil.Load() {
 		return errLimiterAway
@@ -70,15 +70,7 @@ func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, r
 // even if a call failed less than LimiterRetryDelay ago. If ctx has ended, it refunds only in this
 // process. Errors: of the limiter, or of ctx.
 func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error {
-	if buckets = g.bucketsOfLimiter(buckets); len(buckets) == 0 {
-		return nil
-	}
-	if g.local != nil {
-		if err := g.local.Refund(ctx, id, buckets...); err != nil {
-			return err
-		}
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(g.local.Refund(ctx, id, buckets...), ctx.Err()); err != nil || g.shared == nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, LimiterTimeout)
@@ -89,12 +81,9 @@ func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error 
 // Reset deletes the events of buckets, in this process and in the limiter. Reset the database first:
 // else what it still counts is added again. Error: of the limiter.
 func (g *Gates) Reset(ctx context.Context, buckets ...string) error {
-	if buckets = g.bucketsOfLimiter(buckets); len(buckets) == 0 {
-		return nil
-	}
-	err := g.shared.Reset(ctx, buckets...)
-	if g.local != nil {
-		err = errors.Join(err, g.local.Reset(ctx, buckets...))
+	err := g.local.Reset(ctx, buckets...)
+	if g.shared != nil {
+		err = errors.Join(err, g.shared.Reset(ctx, buckets...))
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package gates
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -34,5 +35,19 @@ func TestMergeStates(t *testing.T) {
 		if got := mergeStates([]quota.Rule{rule, wide}, c.limited, c.rows, 3, 10); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %+v", name, got)
 		}
+	}
+}
+
+// The hint has at most maxRefusedBefore entries, and none of a wait that has ended.
+func TestRefusedBeforeIsBounded(t *testing.T) {
+	var b refusedBefore
+	now := time.Now()
+	for n := range maxRefusedBefore + 100 {
+		b.add(fmt.Sprint(n), now.Add(time.Minute))
+	}
+	last := fmt.Sprint(maxRefusedBefore + 99)
+	got := fmt.Sprint(len(b.until), b.has(last, now), b.has(last, now.Add(time.Minute)), b.has(last, now), len(b.until))
+	if want := fmt.Sprint(maxRefusedBefore, " true false false ", maxRefusedBefore-1); got != want {
+		t.Errorf("entries, known, known at the end, known before, entries: %s, want %s", got, want)
 	}
 }

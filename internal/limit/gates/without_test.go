@@ -1,81 +1,87 @@
 package gates_test
 
 import (
+	"context"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"sendcode/internal/store/sqlite/sqlitetest"
 	vtest "sendcode/internal/verify/verification/verificationtest"
 	"sendcode/quota"
 )
 
-// askWithout sends a mail to Ana, and returns whether the process admitted it, the used places of its
-// recipient's rule, and the wait.
-func (p *keptProcess) askWithout(r *vtest.Rig) (admitted bool, used int, wait time.Duration) {
-	r.Helper()
-	a, err := p.Service.Send(r.Context(), vtest.AskFor(vtest.Ana))
-	r.NoError(err)
-	synctest.Wait()
-	d := p.look(r)
-	return a.Admitted, d.Rules[len(d.Rules)-1].Used, d.RetryAfter()
+// withoutRedis are replicas without Redis, with a rule of a recipient and one that the rows do not have.
+func withoutRedis(s *vtest.Settings) {
+	s.Form = vtest.WithoutRedis
+	vtest.WithRules(quota.Rule{Name: "app", Scope: quota.App, Limit: 100, Window: time.Hour},
+		quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1, Window: time.Hour})(s)
 }
 
-func (p *keptProcess) look(r *vtest.Rig) quota.Decision {
-	r.Helper()
-	a, err := p.Service.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, "")
-	r.NoError(err)
-	return a.Quota
-}
-
-var oneAnHour = vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1, Window: time.Hour})
-
-// Without Redis a replica knows at once what another one gave back or reset, since the rows tell it, and
-// a process that starts tells the same waits.
-func TestWithoutRedisReplicasTellTheSame(t *testing.T) {
-	vtest.InBubbleIdle(t, oneAnHour, func(r *vtest.Rig) {
-		a, b := startKept(r, 0, true), startKept(r, 0, true)
-		defer a.stop()
-		defer b.stop()
-		say := func(what, want string, p *keptProcess) {
+// Without Redis replicas know at once what one of them counted, gave back or reset, also where one has
+// refused before, and a process that starts tells the same waits: the rows tell them.
+func TestReplicasWithoutRedisTellTheSame(t *testing.T) {
+	vtest.InBubbleWith(t, withoutRedis, func(r *vtest.Rig) {
+		b, stop := r.StartReplica(r.MailServer)
+		defer stop()
+		told := func(what string, used int, wait time.Duration) {
 			r.Helper()
-			admitted, used, wait := p.askWithout(r)
-			r.WantLine(what, want, admitted, used, wait)
+			for _, s := range []*vtest.Service{r.Svc, b, r.Replica(r.MailServer)} {
+				d := r.QuotaAt(s)
+				r.WantLine(what, vtest.Line(used, wait), d.Rules[1].Used, d.RetryAfter())
+			}
+			if wait > 0 {
+				r.AskAt(b, vtest.AskFor(vtest.Ana), false)
+				d := r.AskAt(b, vtest.AskFor(vtest.Ana), false).Quota
+				r.WantBlockedBy(d, "hour", wait)
+			}
 		}
-		say("the first", "true 1 1h0m0s", a)
+		release := make(chan struct{})
+		r.MailServer.Answer(func(ctx context.Context) error { <-release; return vtest.NoMailbox(ctx) })
+		r.AskAt(r.Svc, vtest.AskFor(vtest.Ana), true)
+		r.Sleep(time.Second)
+		told("under way", 1, time.Hour-time.Second)
+		close(release)
+		r.Sleep(0)
+		told("given back", 0, 0)
+		r.AskAt(b, vtest.AskFor(vtest.Ana), true)
 		r.Sleep(time.Minute)
-		say("the other", "false 1 59m0s", b)
-		say("again", "false 1 59m0s", b)
-		r.NoError(a.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
-		r.Want("after the reset", b.look(r).RetryAfter(), "0s")
-		say("the other after the reset", "true 1 1h0m0s", b)
-		r.Sleep(time.Minute)
-		c := startKept(r, 0, true)
-		defer c.stop()
-		r.Want("after a start", c.look(r).RetryAfter(), 59*time.Minute)
-		say("after a start", "false 1 59m0s", c)
+		told("sent", 1, 59*time.Minute)
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		told("reset", 0, 0)
+		r.AskAt(b, vtest.AskFor(vtest.Ana), true)
+		r.Sleep(time.Hour - time.Microsecond)
+		told("1 µs early", 1, time.Microsecond)
+		r.Sleep(time.Microsecond)
+		r.AskAt(r.Replica(r.MailServer), vtest.AskFor(vtest.Ana), true)
 	})
 }
 
-// A flood on a refused recipient shares reads and counts nothing in the rules of the app.
+// Without Redis a flood on a refused recipient shares reads, writes nothing and takes no place of a wider
+// rule. A process that restarted counts its first refusal, and takes that place back.
 func TestWithoutRedisAFloodSharesReads(t *testing.T) {
-	rules := vtest.WithRules(quota.Rule{Name: "app", Scope: quota.App, Limit: 100, Window: time.Hour},
-		quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1, Window: time.Hour})
-	vtest.InBubbleIdle(t, rules, func(r *vtest.Rig) {
-		a := startKept(r, 0, true)
-		defer a.stop()
-		a.askWithout(r)
-		var all sync.WaitGroup
-		for range 500 {
-			all.Go(func() {
-				answer, err := a.Service.Send(r.Context(), vtest.AskFor(vtest.Ana))
-				r.WantLine("refused", "false <nil>", answer.Admitted, err)
-			})
+	vtest.InBubbleWith(t, withoutRedis, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		restarted := r.Replica(r.MailServer)
+		for name, s := range map[string]*vtest.Service{"sent": r.Svc, "restarted": restarted} {
+			asked := map[string]int{}
+			if name == "restarted" {
+				r.AskAt(s, vtest.AskFor(vtest.Ana), false)
+			}
+			r.Store.SetFault(func(method string) sqlitetest.Fault { asked[method]++; return sqlitetest.None })
+			var all sync.WaitGroup
+			for range 500 {
+				all.Go(func() {
+					a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana))
+					r.WantLine("refused", "false <nil> 1", a.Admitted, err, a.Quota.Rules[0].Used)
+				})
+			}
+			all.Wait()
+			r.Store.SetFault(nil)
+			r.WantLine(name+": few reads, no Begin", "true 0", asked["ReadHistory"] < 100, asked["Begin"])
 		}
-		all.Wait()
-		r.WantLine("used", "1 1", a.look(r).Rules[0].Used, a.look(r).Rules[1].Used)
+		r.WantLine("used", "1 1", r.QuotaAt(restarted).Rules[0].Used, r.QuotaAt(restarted).Rules[1].Used)
 		r.Sleep(time.Hour)
-		admitted, _, _ := a.askWithout(r)
-		r.Want("afterwards", admitted, true)
+		r.SendTo(vtest.Ana)
 	})
 }

@@ -96,7 +96,7 @@ func (p *DB) beginBatch(batch []*beginCall) {
 func (p *DB) beginBatchWithin(ctx context.Context, batch []*beginCall) {
 	var answers []beginAnswer
 	err := p.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
-		answers, notCommitted, err = p.beginOnConn(ctx, conn, batch)
+		batch, answers, notCommitted, err = p.beginOnConn(ctx, conn, batch)
 		return notCommitted, err
 	})
 	if len(batch) > 1 && causedByOneCall(err) {

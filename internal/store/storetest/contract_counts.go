@@ -16,7 +16,7 @@ func FailedAtMost(limit int, window time.Duration) quota.Rule {
 }
 
 func withRejections(limit int, window time.Duration) func(*store.Intent) {
-	return func(in *store.Intent) { in.RejectionRule = FailedAtMost(limit, window) }
+	return func(in *store.Intent) { in.RejectionRules = []quota.Rule{FailedAtMost(limit, window)} }
 }
 
 // reject begins a send and has it fail because its address takes no messages: rejected, unless
@@ -50,12 +50,16 @@ func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 		{ID: got.Rejected[1].ID, At: f.Now.Add(-time.Minute)},
 	})
 	Equal(t, "history", len(got.History), 0)
-	d := quota.Evaluate([]quota.Rule{in.RejectionRule}, map[quota.Scope][]quota.Event{quota.Failures: got.Rejected}, got.Now)
+	d := quota.Evaluate(in.RejectionRules, map[quota.Scope][]quota.Event{quota.Failures: got.Rejected}, got.Now)
 	Equal(t, "wait", d.RetryAfter(), 49*time.Minute-time.Second)
 	in = f.Intent(1, withRejections(3, time.Hour)) // read with each request
 	let := f.Admit(t, in)
 	Equal(t, "rejected, told to the one that is let in", let.Rejected, got.Rejected)
 	Equal(t, "at", let.Now, f.Now)
+	observing := FailedAtMost(2, time.Hour)
+	observing.Observe = true
+	tried := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.RejectionRules = []quota.Rule{observing} }))
+	Equal(t, "observed", f.Row(t, tried.Send.ID).Observed, []string{"failures"})
 	f.Admit(t, f.Intent(1)) // no rule
 	f.Pass(49*time.Minute - time.Second - time.Microsecond)
 	f.Refuse(t, f.Intent(1, two))

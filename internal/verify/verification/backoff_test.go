@@ -277,7 +277,7 @@ func TestWhatAFailureSays(t *testing.T) {
 // hour is over, all get in at their next try, but the loop: it waits at most an hour, and not at
 // all once a message to its recipient has been sent.
 func TestAnHourOfBadReputation(t *testing.T) {
-	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
+	vtest.InForms(t, quiet, func(r *vtest.Rig) {
 		address := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1}) }
 		people := make([]verification.Request, 50)
 		for n := range people {
@@ -327,7 +327,7 @@ func TestAnHourOfRefusalsCostsNothing(t *testing.T) {
 		s.Set = vtest.BuiltIn()
 		s.Apps = map[string]policy.App{"shop": {ReachedByStrangers: true}}
 	})
-	vtest.EachInBubble(t, map[string]struct{ begin, end func(*vtest.Rig) }{
+	vtest.EachInForm(t, map[string]struct{ begin, end func(*vtest.Rig) }{
 		"refused for what we are": {func(*vtest.Rig) {}, func(*vtest.Rig) {}},
 		"a stop":                  {func(r *vtest.Rig) { r.Pause(policy.Pause{Channel: recipient.Email}) }, func(r *vtest.Rig) { r.Pause() }},
 	}, builtIn, func(r *vtest.Rig, c struct{ begin, end func(*vtest.Rig) }) {

@@ -115,10 +115,14 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	if answer, err := s.refuseIfLockedOutOrHeld(ctx, r.parsedRequest); answer != nil {
 		return *answer, err
 	}
-	if told, refused, err := s.Gates.AnswerRefusedBefore(ctx, r.subject); err != nil {
-		return Answer{}, err
-	} else if refused {
-		return s.refuse(ctx, r.parsedRequest, told, "refused"), nil
+	if !r.again { // else the rows may have this send
+		told, refused, err := s.Gates.AnswerRefusedBefore(ctx, r.subject)
+		if err != nil {
+			return Answer{}, err
+		}
+		if refused {
+			return s.refuse(ctx, r.parsedRequest, told, "refused"), nil
+		}
 	}
 	asked := s.Now()
 	decision, err := s.takeQuota(ctx, r)
@@ -288,7 +292,7 @@ func (s *Service) refreshStates(ctx context.Context, a parsedRequest, old quota.
 	return told.Decision
 }
 
-// statesOfRefusal returns the answer to a refusal by the limiter; see gates.Gates.AnswerRefusal. A
+// statesOfRefusal returns the answer to a refusal by the limiter or this process; see gates.Gates.AnswerRefusal. A
 // browser that a rule of another scope than recipient, failures or backoff refuses is told nothing
 // about the recipient's rules, so the database is asked only if the browser has a verification, and
 // then it need not answer. Error: fault.Unavailable if the database does not answer, since only both

@@ -133,6 +133,7 @@ var trial = vtest.WithRules(
 	quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
 	quota.Rule{Name: "stricter", Scope: quota.Recipient, Limit: 2, Window: 48 * time.Hour, Observe: true},
 	quota.Rule{Name: "office", Scope: quota.IP, Limit: 3, Window: time.Hour, Observe: true},
+	quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: time.Hour, Observe: true},
 )
 
 func TestObservingRulesRefuseNothingAndAreInTheDatabase(t *testing.T) {
@@ -148,17 +149,18 @@ func TestObservingRulesRefuseNothingAndAreInTheDatabase(t *testing.T) {
 	})
 }
 
-// The rows decide the observing rules on recipients, also without the limiter; this process decides others.
-func TestAloneObservingRules(t *testing.T) {
-	vtest.InBubbleWith(t, trial, func(r *vtest.Rig) {
-		r.LoseLimiter()
+// In each form the rows decide the observing rules on recipients and their failures; the limiter, or this
+// process, decides others.
+func TestObservingRulesInEachForm(t *testing.T) {
+	vtest.InForms(t, trial, func(r *vtest.Rig) {
 		r.MailServer.Answer(vtest.NoMailbox)
 		r.SendTo(vtest.Ana) // given back by the recipient, not by the address
 		for range 3 {
 			r.Want("rules", len(r.SendTo(vtest.Ana).Quota.Rules), 1)
 			r.Sleep(time.Minute)
 		}
-		r.WantObserved(nil, nil, nil, []string{"stricter", "office"})
+		failed := []string{"failures"}
+		r.WantObserved(nil, failed, failed, []string{"stricter", "failures", "office"})
 	})
 }
 

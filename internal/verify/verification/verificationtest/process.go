@@ -40,6 +40,7 @@ type Settings struct {
 	Webhooks webhook.Settings
 	JobTick  time.Duration         // core.Settings.Tick; 0: that of the outbox
 	Receipts outbox.ReceiptSources // nil: no carrier is asked
+	Form     Form                  // of a Rig
 }
 
 // templatesOnce parses the templates of the service once for all tests: it takes longer than most
