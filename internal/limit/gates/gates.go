@@ -86,7 +86,7 @@ type Gates struct {
 	lines     logthrottle.Throttle // of logNotAdded
 	histories sharedReads[gate.History]
 	backoffs  sharedReads[quota.State] // of correctBackoff
-	refused   refusedBefore
+	refused   refusedBefore            // without Redis
 }
 
 // New makes a Gates of a limiter and a database. A limiter in this process decides only the scopes
@@ -97,7 +97,7 @@ func New(shared Limiter, db Database, p *policy.CurrentSet, now func() time.Time
 		lines:       logthrottle.Throttle{Every: time.Minute},
 		RefundLater: func(string, map[quota.Scope]string) {}, OnEventLoss: func() {}}
 	if InProcess(shared) {
-		g.shared, g.local = nil, shared
+		g.shared, g.local, g.refused = nil, shared, newRefusedBefore()
 	} else {
 		g.local = quota.NewBoundedMemory(now, maxLocalBuckets)
 	}

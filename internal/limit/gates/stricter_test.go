@@ -1,7 +1,6 @@
 package gates
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -38,16 +37,15 @@ func TestMergeStates(t *testing.T) {
 	}
 }
 
-// The hint has at most maxRefusedBefore entries, and none of a wait that has ended.
-func TestRefusedBeforeIsBounded(t *testing.T) {
-	var b refusedBefore
-	now := time.Now()
-	for n := range maxRefusedBefore + 100 {
-		b.add(fmt.Sprint(n), now.Add(time.Minute))
-	}
-	last := fmt.Sprint(maxRefusedBefore + 99)
-	got := fmt.Sprint(len(b.until), b.has(last, now), b.has(last, now.Add(time.Minute)), b.has(last, now), len(b.until))
-	if want := fmt.Sprint(maxRefusedBefore, " true false false ", maxRefusedBefore-1); got != want {
-		t.Errorf("entries, known, known at the end, known before, entries: %s, want %s", got, want)
+// The hint forgets a recipient when its wait has ended, and when another one takes its slot.
+func TestRefusedBefore(t *testing.T) {
+	b, now := newRefusedBefore(), time.Now()
+	const other = 1<<16 + 7
+	b.add(7, now.Add(time.Minute))
+	got := []bool{b.has(7, now), b.has(7, now.Add(time.Minute)), b.has(other, now)}
+	b.add(other, now.Add(time.Minute))
+	got = append(got, b.has(7, now), b.has(other, now))
+	if want := []bool{true, false, false, false, true}; !slices.Equal(got, want) {
+		t.Errorf("known, at the end, another one, then, another one then: %v, want %v", got, want)
 	}
 }

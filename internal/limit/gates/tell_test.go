@@ -91,7 +91,7 @@ func TestCallsOfARequest(t *testing.T) {
 			{send(false), "Take ReadHistory"}, {send(false), "Take ReadHistory"}, {second, ""},
 			{send(true), "Take Begin"}, {flush, ""}, {look, added}, {look, looked}, {second, ""},
 			{flush, ""}, {send(true), "Take Begin Record Peek"}, {look, looked},
-			{flush, ""}, {send(false), "Take Begin Refund Record Peek"}, {send(false), "Take ReadHistory"}, {second, ""},
+			{flush, ""}, {send(false), "Take Refund Record Peek"}, {send(false), "Take ReadHistory"}, {second, ""}, // a refused Begin only reads
 			{send(true), "Take Begin"}, {second, ""}, {abandon, ""}, {look, looked}, {second, ""},
 			{send(false), "Take ReadHistory"}, // the hour is full
 		} {

@@ -13,58 +13,47 @@ import (
 // WithoutRedis reports whether the only limiter is in this process.
 func (g *Gates) WithoutRedis() bool { return g.shared == nil }
 
-// maxRefusedBefore bounds the entries of refusedBefore, of 16 bytes each.
-const maxRefusedBefore = 50_000
-
 // refusedBefore has the recipients that the rows refused, until their wait ends, as far as this process
 // knows. It decides nothing, and nothing of it is told: by it, a process without Redis first reads the
 // rows of such a recipient, in a read that others share, and does not first count the send. So a flood
-// on one recipient costs few reads, and takes no place of a wider rule. A name is a hash: two recipients
-// with the same one cost a read. Safe for concurrent use.
+// on one recipient costs few reads, and takes no place of a wider rule. A recipient whose slot another
+// one took is forgotten. Safe for concurrent use.
 type refusedBefore struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
-	until map[uint64]int64 // µs since 1970
+	slots []refusedUntil // 16 bytes each
 }
 
-func (b *refusedBefore) add(bucket string, until time.Time) {
+type refusedUntil struct {
+	name  uint64 // a hash of the recipient, and of what its limits depend on
+	until int64  // µs since 1970
+}
+
+func newRefusedBefore() refusedBefore {
+	return refusedBefore{seed: maphash.MakeSeed(), slots: make([]refusedUntil, 1<<16)}
+}
+
+func (b *refusedBefore) nameOf(s bucketnames.Subject) uint64 {
+	return maphash.String(b.seed, string(s.Class)+" "+bucketnames.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient))
+}
+
+func (b *refusedBefore) add(name uint64, until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.until == nil {
-		b.seed, b.until = maphash.MakeSeed(), map[uint64]int64{}
-	}
-	for other := range b.until {
-		if len(b.until) < maxRefusedBefore {
-			break
-		}
-		delete(b.until, other)
-	}
-	b.until[maphash.String(b.seed, bucket)] = until.UnixMicro()
+	b.slots[name%uint64(len(b.slots))] = refusedUntil{name, until.UnixMicro()}
 }
 
-func (b *refusedBefore) has(bucket string, now time.Time) bool {
+func (b *refusedBefore) has(name uint64, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.until) == 0 {
-		return false
-	}
-	name := maphash.String(b.seed, bucket)
-	if now.UnixMicro() < b.until[name] {
-		return true
-	}
-	delete(b.until, name)
-	return false
-}
-
-// refusedName names a subject in refusedBefore: limits depend on the class of the caller.
-func refusedName(s bucketnames.Subject) string {
-	return string(s.Class) + " " + bucketnames.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient)
+	x := b.slots[name%uint64(len(b.slots))]
+	return x.name == name && now.UnixMicro() < x.until
 }
 
 // rememberWait remembers, without Redis, how long the rows refuse the subject's next send.
 func (g *Gates) rememberWait(s bucketnames.Subject, r databaseRows) {
-	if wait := (quota.Decision{Rules: r.states}).RetryAfter(); wait > 0 && g.shared == nil {
-		g.refused.add(refusedName(s), g.now().Add(wait))
+	if wait := (quota.Decision{Rules: r.states}).RetryAfter(); wait > 0 && g.WithoutRedis() {
+		g.refused.add(g.refused.nameOf(s), g.now().Add(wait))
 	}
 }
 
@@ -72,7 +61,7 @@ func (g *Gates) rememberWait(s bucketnames.Subject, r databaseRows) {
 // still refuse. refused is false if the gates must decide the send: so they must if another rule
 // refuses, for which no row is read. Error: of the database.
 func (g *Gates) AnswerRefusedBefore(ctx context.Context, s bucketnames.Subject) (told Answer, refused bool, err error) {
-	if !g.refused.has(refusedName(s), g.now()) {
+	if !g.WithoutRedis() || !g.refused.has(g.refused.nameOf(s), g.now()) {
 		return Answer{}, false, nil
 	}
 	if d, err := g.peekLocally(ctx, s); err != nil || !d.Allowed() {
