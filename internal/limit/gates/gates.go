@@ -261,8 +261,9 @@ func (g *Gates) peekLocally(ctx context.Context, s bucketnames.Subject) (quota.D
 
 // TakeSend counts a send in every bucket or in none. Without the limiter, this process
 // decides the scopes that the database does not, and the decision has the states of their rules
-// alone. A refused send does not stay counted in any bucket. If the process dies after TakeSend, the
-// limiter may count a send that does not exist until its windows end.
+// alone. A refused send is counted in no bucket, but if the decision is Alone, an unavailable limiter may
+// count it: then call RefundLater, unless the send is taken again. If the process dies after TakeSend,
+// the limiter may count a send that does not exist until its windows end.
 func (g *Gates) TakeSend(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	d, err := g.callLimiter(ctx, r, Limiter.Take, true) // the database knows which sends were admitted
 	if !errors.Is(err, errLimiterAway) {
@@ -273,10 +274,7 @@ func (g *Gates) TakeSend(ctx context.Context, r quota.Request) (quota.Decision, 
 	if own.Rules = policy.ForLimiterAlone(r.Rules); len(own.Rules) == 0 {
 		return quota.Decision{Admitted: true, At: g.now(), Alone: g.shared != nil}, nil
 	}
-	if d, err = g.takeLocally(ctx, own); err == nil && d.Alone && !d.Admitted {
-		g.RefundLater(r.ID, r.Buckets)
-	}
-	return d, err
+	return g.takeLocally(ctx, own)
 }
 
 // TakeOrLocal counts an event in the limiter or, while the limiter is unavailable, in this process

@@ -139,6 +139,9 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 			}
 		}
 	}
+	if decision.Alone && !decision.Admitted { // Redis may have counted it
+		s.Outbox.RefundLater(string(r.send[:]), r.buckets)
+	}
 	switch {
 	case err != nil:
 		return Answer{}, err
