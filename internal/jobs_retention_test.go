@@ -58,9 +58,9 @@ func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 		r.Sleep(jobs.RetentionEvery)
 		var left []int
 		for range 3 {
-			rows := 0
-			r.NoError(r.Store.CountedSends(r.Context(), 2*twoDays, func(store.CountedSend) error { rows++; return nil }))
-			left = append(left, rows)
+			some, err := r.Store.Sends(r.Context(), store.Filter{Limit: 200})
+			r.NoError(err)
+			left = append(left, len(some))
 			r.Sleep(5 * time.Minute)
 		}
 		if left[0] == 0 || left[2] != 0 {

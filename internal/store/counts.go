@@ -34,7 +34,7 @@ func RecipientLockKey(s Send) int64 {
 //
 // Failed sends are refunded. So that they are not unlimited, two rules count them, over all
 // purposes of a recipient. A failure of the address (Outcome.BadAddress) counts for a day; see
-// Intent.RejectionRule. Any other failure counts for an hour, in the limiter alone; see FailedSend.
+// Intent.RejectionRules. Any other failure counts for an hour, in the limiter alone; see FailedSend.
 const (
 	ReasonRejected = "rejected"
 	ReasonOptedOut = "opted_out"

@@ -42,7 +42,7 @@ func TestDecideByTheDatabasesClock(t *testing.T) {
 			t.Errorf("a row of %v ago: admitted %v at %v, rejected %v", age, d.Admitted, d.Now, d.Rejected)
 		}
 		in := askGate(1, time.Minute)
-		in.Rules, in.RejectionRule = nil, quota.Rule{Limit: 1, Window: time.Minute}
+		in.Rules, in.RejectionRules = nil, []quota.Rule{{Limit: 1, Window: time.Minute}}
 		if d := gate.Decide(in, gateNow, gate.Facts{Rejections: rows}); d.Admitted != want {
 			t.Errorf("a rejection of %v ago: admitted %v", age, d.Admitted)
 		}

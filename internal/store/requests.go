@@ -17,12 +17,11 @@ func (s *Send) SetRefusedAt(now time.Time) {
 // Intent is the argument of Begin: the send to decide and write.
 type Intent struct {
 	// Begin sets VerificationID, Number, Suppression, LoggedAt and what changes later; the caller the rest
-	Send    Send
+	Send    Send           // Begin adds the names of observing rules that would have refused to Observed
 	Address recipient.Hash // of the address as spelled; Begin looks for suppressions by it
 	Rules   []quota.Rule   // the recipient's rules, which Begin decides
-	// sliding-window rule on the recipient's rejected sends (BadAddress), of all purposes; Limit 0:
-	// none
-	RejectionRule quota.Rule
+	// the rules on the recipient's rejected sends (BadAddress), of all purposes
+	RejectionRules []quota.Rule
 	// the purposes whose sends Rules count together, including Send.Purpose
 	Purposes     []string
 	Verification Verification  // opened if none can be joined; fields that Send has too are copied from Send
@@ -58,7 +57,7 @@ type BeginAnswer struct {
 	// the counted sends of the longest window, oldest first, without this send; an event's ID is
 	// the 16 bytes of Send.ID
 	History  []quota.Event
-	Rejected []quota.Event // the sends that Intent.RejectionRule counts, oldest first
+	Rejected []quota.Event // the sends that Intent.RejectionRules count, oldest first
 	Lockout  Lockout       // Wait > 0: the rules admitted the send, but its recipient is locked out
 	Now      time.Time     // on the database's clock; admitted: Send.LoggedAt
 }
@@ -131,16 +130,6 @@ type Postponement struct {
 type Refund struct {
 	AttemptID
 	Verification Verification
-}
-
-// CountedSend is a counted or rejected send, from which a limiter is rebuilt.
-type CountedSend struct {
-	App       string
-	Channel   recipient.Channel
-	Purpose   string
-	Recipient recipient.Hash
-	Event     quota.Event // ID is the 16 bytes of Send.ID; At is LoggedAt, or FinishedAt of a rejected send
-	Now       time.Time   // when it was read
 }
 
 // Filter selects sends and refusals. Zero fields select all.

@@ -214,11 +214,8 @@ func NewCurrentSet(s Set, now func() time.Time) *CurrentSet {
 func (f *CurrentSet) Get() Set { return *f.set.Load() }
 
 // Change replaces the current set. The new rules apply at once, also to events counted before. The
-// caller must not change the set's maps afterwards. backfill: a rule may now need sends that the
-// limiter has dropped or has in other buckets, since a window became longer, or a purpose has
-// another policy or shares its policy with other purposes. Then call gates.Gates.Backfill for an
-// in-process limiter; until then the database still decides correctly.
-func (f *CurrentSet) Change(s Set) (backfill bool) {
+// caller must not change the set's maps afterwards.
+func (f *CurrentSet) Change(s Set) {
 	for {
 		before := f.set.Load()
 		after := s
@@ -233,7 +230,7 @@ func (f *CurrentSet) Change(s Set) (backfill bool) {
 			}
 		}
 		if f.set.CompareAndSwap(before, &after) {
-			return needsBackfill(*before, after)
+			return
 		}
 	}
 }
@@ -247,19 +244,4 @@ func appendFormer(names []string, name string) []string {
 	}
 	names = append(slices.Clone(names), name)
 	return names[max(0, len(names)-most):]
-}
-
-// needsBackfill reports whether a rule may need events that the limiter lacks; see
-// CurrentSet.Change.
-func needsBackfill(before, after Set) bool {
-	if before.LongestFailureWindow() < after.LongestFailureWindow() {
-		return true
-	}
-	for name, is := range after.Purposes {
-		was := before.Purposes[name] // zero for a new purpose, so its name differs
-		if was.CountedAs() != is.CountedAs() || was.LongestRecipientWindow() < is.LongestRecipientWindow() {
-			return true
-		}
-	}
-	return false
 }

@@ -114,9 +114,9 @@ const BackoffName = "backoff"
 // Package gates, in backoff.go, says which sends it no longer counts.
 var BackoffRule = quota.Rule{Name: BackoffName, Scope: quota.Backoff, Limit: 20, Window: time.Hour}
 
-// withBackoff adds BackoffRule to rules if FailureRule finds one among them.
+// withBackoff adds BackoffRule to rules if one of them refuses by failures.
 func withBackoff(rules []quota.Rule) []quota.Rule {
-	if FailureRule(rules).Limit == 0 {
+	if !slices.ContainsFunc(rules, func(r quota.Rule) bool { return r.Scope == quota.Failures && !r.Observe }) {
 		return rules
 	}
 	return append(slices.Clip(rules), withUniqueName(rules, BackoffRule))
@@ -173,39 +173,15 @@ func CountedInDatabase(r quota.Rule) bool {
 	return r.Scope == quota.Recipient || r.Scope == quota.Failures
 }
 
-// EnforcedRecipientRules returns the rules of the scope recipient that do not observe: the database decides
-// them too. The database also decides FailureRule, which is not returned.
-func EnforcedRecipientRules(rules []quota.Rule) []quota.Rule {
-	return slices.DeleteFunc(quota.OfScope(rules, quota.Recipient), func(r quota.Rule) bool { return r.Observe })
-}
-
 // ForLimiterAlone returns the rules that only the limiter decides: those of other scopes than
-// recipient and failures, and the observing rules on recipients. Rules on failures are left out:
-// the database decides FailureRule, and without the limiter the others refuse no sends.
+// recipient and failures.
 func ForLimiterAlone(rules []quota.Rule) []quota.Rule {
-	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool {
-		return r.Scope == quota.Failures || r.Scope == quota.Recipient && !r.Observe
-	})
+	return slices.DeleteFunc(slices.Clone(rules), CountedInDatabase)
 }
 
-// FailureRule returns the rule on failed sends that the database decides: the first that does not
-// observe. If there is none, its Limit is 0.
-func FailureRule(rules []quota.Rule) quota.Rule {
-	for _, r := range rules {
-		if r.Scope == quota.Failures && !r.Observe {
-			return r
-		}
-	}
-	return quota.Rule{}
-}
-
-// ComputableFromDatabase returns the rules whose state can be computed from the database: those of
-// the scope recipient, and FailureRule.
-func ComputableFromDatabase(rules []quota.Rule) []quota.Rule {
-	failures := FailureRule(rules)
-	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool {
-		return r.Scope != quota.Recipient && (failures.Limit == 0 || r != failures)
-	})
+// ForDatabase returns the rules that the database decides.
+func ForDatabase(rules []quota.Rule) []quota.Rule {
+	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool { return !CountedInDatabase(r) })
 }
 
 // A mailbox has many spellings: tags after a plus, dots at some providers. Each spelling is a

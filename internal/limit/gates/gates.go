@@ -1,8 +1,9 @@
 // Package gates combines two gates: the limiter, which is fast and may lose events, and the
 // database, which counts every send of a recipient. Each gate decides alone, by its own events and
 // its own clock, and computes durations. What is told of a rule is the stricter state of the two.
-// Events that the limiter lost are added to it again. While the limiter is unavailable, Gates
-// decides without it.
+// Events that the limiter lost are added to it again. While the limiter is unavailable, or without
+// Redis, the database alone decides and tells the rules on recipients and their failures, and this
+// process the others.
 //
 // Packages verification and outbox (for refunds) call this package, which calls package quota. The
 // database's own decision is in store/gate.
@@ -39,9 +40,7 @@ type Limiter interface {
 // Database reads the events of recipients. Implementation: sqldb.DB.
 type Database interface {
 	ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error)
-	CountedSends(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error
 	FailedSends(ctx context.Context, q store.FailedSendsQuery) ([]store.FailedSend, time.Time, error)
-	AllRejectedSends(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error
 }
 
 const (
@@ -59,8 +58,8 @@ const (
 // apptest changes it, before anything runs.
 var LimiterTimeout = 2 * time.Second
 
-// Gates decides sends and other events. While the limiter is unavailable, the database decides the
-// recipient's rules alone, exactly; this process decides the other scopes, from all events that it
+// Gates decides sends and other events. Without Redis, and while it is unavailable, the database decides
+// the recipient's rules alone, exactly; this process decides the other scopes, from all events that it
 // admitted. Safe for concurrent use.
 //
 // Only callLimiter begins an outage, only tryAgain ends it; only takeLocally sets lastAlone.
@@ -72,10 +71,10 @@ type Gates struct {
 	// failed shortly before, and they were added again.
 	OnEventLoss func()
 
-	shared Limiter
-	// the limiter in this process: while shared is unavailable, it decides the scopes that the
-	// database does not. nil if shared itself is in this process
-	local  *quota.Memory
+	shared Limiter // nil: without Redis
+	// the limiter in this process: without shared, and while it is unavailable, it decides the scopes that
+	// the database does not
+	local  Limiter
 	db     Database
 	policy *policy.CurrentSet
 	now    func() time.Time
@@ -88,15 +87,19 @@ type Gates struct {
 	lines     logthrottle.Throttle // of logNotAdded
 	histories sharedReads[gate.History]
 	backoffs  sharedReads[quota.State] // of correctBackoff
+	refused   refusedBefore            // without Redis
 }
 
-// New makes a Gates of a limiter and a database.
+// New makes a Gates of a limiter and a database. A limiter in this process decides only the scopes
+// that the database does not.
 func New(shared Limiter, db Database, p *policy.CurrentSet, now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{shared: shared, db: db, policy: p, now: now, logger: logger,
 		histories: newSharedReads[gate.History](), backoffs: newSharedReads[quota.State](),
 		lines:       logthrottle.Throttle{Every: time.Minute},
 		RefundLater: func(string, map[quota.Scope]string) {}, OnEventLoss: func() {}}
-	if !InProcess(shared) { // a quota.Memory is never unavailable
+	if InProcess(shared) {
+		g.shared, g.local, g.refused = nil, shared, newRefusedBefore()
+	} else {
 		g.local = quota.NewBoundedMemory(now, maxLocalBuckets)
 	}
 	return g
@@ -164,27 +167,27 @@ func (g *Gates) logNotAdded(ctx context.Context, err error) {
 	}
 }
 
-// errLimiterAway says that the limiter is unavailable, so the database and this process must
-// decide without it.
+// errLimiterAway says that there is no limiter but the one in this process, or that it is unavailable: the
+// database and this process must decide.
 var errLimiterAway = errors.New("gates: limiter unavailable")
 
-// limiterCall is a limiter's Take or Peek.
-type limiterCall func(context.Context, quota.Request) (quota.Decision, error)
+// limiterCall is Limiter.Take or Limiter.Peek.
+type limiterCall func(Limiter, context.Context, quota.Request) (quota.Decision, error)
 
-// callLimiter runs call, a method of the limiter, unless an outage lasts. If call fails, an outage
-// begins. refundable: if this process refuses an event that the limiter admitted, the event may be
+// callLimiter runs call on the limiter, unless there is none or an outage lasts. If call fails, an
+// outage begins. refundable: if this process refuses an event that the limiter admitted, the event may be
 // refunded. Errors: errLimiterAway if the limiter was not called; errLimiterAway joined with the cause
 // if it did not answer, in which case it may have counted the event; other errors of call, and those of
 // confirmLocally.
 func (g *Gates) callLimiter(ctx context.Context, r quota.Request, call limiterCall,
 	refundable bool) (quota.Decision, error) {
 	turns := g.outage.turns.Load()
-	if turns%2 == 1 {
+	if g.shared == nil || turns%2 == 1 {
 		return quota.Decision{}, errLimiterAway
 	}
 	bounded, cancel := context.WithTimeout(ctx, LimiterTimeout)
 	defer cancel()
-	d, err := call(bounded, r)
+	d, err := call(g.shared, bounded, r)
 	if err == nil {
 		return g.confirmLocally(bounded, r, d, refundable)
 	}
@@ -223,9 +226,6 @@ func (g *Gates) confirmLocally(ctx context.Context, r quota.Request, d quota.Dec
 // decided as well, and own is its decision.
 func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 	admitted bool) (own quota.Decision, decides bool, err error) {
-	if g.local == nil {
-		return own, false, nil
-	}
 	g.deciding.RLock()
 	defer g.deciding.RUnlock()
 	if !admitted && g.lastAlone.IsZero() {
@@ -263,35 +263,42 @@ func (g *Gates) refundRefused(ctx context.Context, r quota.Request, states []quo
 	return states
 }
 
-// takeLocally decides and counts an event in this process alone. The decision is Alone.
+// takeLocally decides and counts an event in this process alone. The decision is Alone if the limiter
+// is unavailable.
 func (g *Gates) takeLocally(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	g.deciding.Lock()
 	defer g.deciding.Unlock()
 	d, err := g.local.Take(ctx, r)
-	if d.Alone = true; d.Admitted {
+	d.Alone = g.shared != nil
+	if d.Admitted {
 		g.lastAlone = g.now()
 	}
 	return d, err
 }
 
-// TakeSend counts a send in every bucket or in none. While the limiter is unavailable, this process
+// peekLocally returns the states of the rules that this process decides alone.
+func (g *Gates) peekLocally(ctx context.Context, s bucketnames.Subject) (quota.Decision, error) {
+	d, err := g.local.Peek(ctx, quota.Request{Rules: policy.ForLimiterAlone(s.Purpose.Policy.Rules), Buckets: s.Buckets()})
+	d.Alone = g.shared != nil
+	return d, err
+}
+
+// TakeSend counts a send in every bucket or in none. Without the limiter, this process
 // decides the scopes that the database does not, and the decision has the states of their rules
-// alone. A refused send does not stay counted in any bucket. If the process dies after TakeSend, the
-// limiter may count a send that does not exist until its windows end.
+// alone. A refused send is counted in no bucket, but if the decision is Alone, an unavailable limiter may
+// count it: then call RefundLater, unless the send is taken again. If the process dies after TakeSend,
+// the limiter may count a send that does not exist until its windows end.
 func (g *Gates) TakeSend(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	d, err := g.callLimiter(ctx, r, g.shared.Take, true) // the database knows which sends were admitted
+	d, err := g.callLimiter(ctx, r, Limiter.Take, true) // the database knows which sends were admitted
 	if !errors.Is(err, errLimiterAway) {
 		return d, err
 	}
 	g.outage.sends.Add(1)
 	own := r
 	if own.Rules = policy.ForLimiterAlone(r.Rules); len(own.Rules) == 0 {
-		return quota.Decision{Admitted: true, At: g.now(), Alone: true}, nil
+		return quota.Decision{Admitted: true, At: g.now(), Alone: g.shared != nil}, nil
 	}
-	if d, err = g.takeLocally(ctx, own); err == nil && !d.Admitted {
-		g.RefundLater(r.ID, r.Buckets)
-	}
-	return d, err
+	return g.takeLocally(ctx, own)
 }
 
 // TakeOrLocal counts an event in the limiter or, while the limiter is unavailable, in this process
@@ -305,7 +312,7 @@ func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decisio
 	// Repeated: the ID is the caller's, so another process may have admitted this event before, and a
 	// refund would remove it.
 	refundable := !r.Repeated
-	d, away := g.callLimiter(ctx, r, g.shared.Take, refundable)
+	d, away := g.callLimiter(ctx, r, Limiter.Take, refundable)
 	if !errors.Is(away, errLimiterAway) {
 		return d, away
 	}
@@ -319,10 +326,10 @@ func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decisio
 
 // PeekOrLocal is TakeOrLocal without counting. The request must have rules.
 func (g *Gates) PeekOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	d, err := g.callLimiter(ctx, r, g.shared.Peek, false)
+	d, err := g.callLimiter(ctx, r, Limiter.Peek, false)
 	if errors.Is(err, errLimiterAway) {
 		d, err = g.local.Peek(ctx, r)
-		d.Alone = true
+		d.Alone = g.shared != nil
 	}
 	return d, err
 }

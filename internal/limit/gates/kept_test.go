@@ -60,7 +60,6 @@ func startKept(r *vtest.Rig, ahead time.Duration, shared bool) *keptProcess {
 	p.kept.Shared = shared
 	p.Process = vtest.New(r.Settings, core.Dependencies{DB: r.Store, Limiter: p.kept.Limiter(), Kept: p.kept, Logger: r.Logger})
 	p.Limits.SetLimits(limits.Set{"exports": {{Rule: quota.Rule{Name: "day", Limit: 2, Window: 24 * time.Hour}, Keys: []string{"user"}}}})
-	r.NoError(p.Gates.Backfill(r.Context()))
 	r.NoError(p.kept.Load(r.Context()))
 	p.stop = p.Background()
 	return p

@@ -36,3 +36,16 @@ func TestMergeStates(t *testing.T) {
 		}
 	}
 }
+
+// The hint forgets a recipient when its wait has ended, and when another one takes its slot.
+func TestRefusedBefore(t *testing.T) {
+	b, now := newRefusedBefore(), time.Now()
+	const other = 1<<16 + 7
+	b.add(7, now.Add(time.Minute))
+	got := []bool{b.has(7, now), b.has(7, now.Add(time.Minute)), b.has(other, now)}
+	b.add(other, now.Add(time.Minute))
+	got = append(got, b.has(7, now), b.has(other, now))
+	if want := []bool{true, false, false, false, true}; !slices.Equal(got, want) {
+		t.Errorf("known, at the end, another one, then, another one then: %v, want %v", got, want)
+	}
+}

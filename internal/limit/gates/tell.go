@@ -81,15 +81,15 @@ type databaseRows struct {
 
 func newDatabaseRows(s bucketnames.Subject, sends, rejected []quota.Event, now, asked time.Time) databaseRows {
 	events := map[quota.Scope][]quota.Event{quota.Recipient: sends, quota.Failures: rejected}
-	return databaseRows{events, quota.Evaluate(policy.ComputableFromDatabase(s.Purpose.Policy.Rules), events, now).Rules, now, asked}
+	return databaseRows{events, quota.Evaluate(policy.ForDatabase(s.Purpose.Policy.Rules), events, now).Rules, now, asked}
 }
 
 func (g *Gates) rowsOfHistory(s bucketnames.Subject, h *gate.History, asked time.Time) databaseRows {
 	return newDatabaseRows(s, h.Sends(s.Purpose.LongestRecipientWindow()), h.RejectedSends(g.policy.Get().LongestFailureWindow()), h.Now, asked)
 }
 
-// Peek returns the state of every rule for a subject now, and counts nothing. While the limiter is
-// unavailable, the database and this process answer. Errors: of the database, or of a bad request.
+// Peek returns the state of every rule for a subject now, and counts nothing. Without the limiter,
+// the database and this process answer. Errors: of the database, or of a bad request.
 func (g *Gates) Peek(ctx context.Context, s bucketnames.Subject) (Answer, error) {
 	asked := g.now()
 	d, err := g.peekLimiter(ctx, s)
@@ -109,18 +109,17 @@ func (g *Gates) Peek(ctx context.Context, s bucketnames.Subject) (Answer, error)
 }
 
 func (g *Gates) peekLimiter(ctx context.Context, s bucketnames.Subject) (quota.Decision, error) {
-	return g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: s.Buckets()}, g.shared.Peek, false)
+	return g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: s.Buckets()}, Limiter.Peek, false)
 }
 
 // peekWithoutLimiter is Peek without the limiter. The states of rules on the recipient and its
 // failures come from the database, those of other rules from this process. shared: other refusals may
 // share the read. Errors: of the database, or of a bad request.
 func (g *Gates) peekWithoutLimiter(ctx context.Context, s bucketnames.Subject, shared bool) (Answer, error) {
-	d, err := g.local.Peek(ctx, quota.Request{Rules: policy.ForLimiterAlone(s.Purpose.Policy.Rules), Buckets: s.Buckets()})
+	d, err := g.peekLocally(ctx, s)
 	if err != nil {
 		return Answer{}, err
 	}
-	d.Alone = true
 	d = g.correctBackoff(ctx, s, d)
 	h, read, err := g.readHistory(ctx, s, shared)
 	if err == nil && h != nil {
@@ -134,7 +133,7 @@ func (g *Gates) peekWithoutLimiter(ctx context.Context, s bucketnames.Subject, s
 // answer is Allowed, a wait has ended meanwhile, or the sends that the rule backoff counted no longer
 // count: repeat the Take. Error: of the database.
 func (g *Gates) AnswerRefusal(ctx context.Context, s bucketnames.Subject, d quota.Decision, asked time.Time) (Answer, error) {
-	if d.Alone {
+	if d.Alone || g.shared == nil {
 		return g.peekWithoutLimiter(ctx, s, true)
 	}
 	heard := g.now()
@@ -149,12 +148,14 @@ func (g *Gates) AnswerRefusal(ctx context.Context, s bucketnames.Subject, d quot
 }
 
 // AnswerAdmitted returns the decision on a send that both gates admitted. TakeSend, called at asked,
-// returned taken, and Begin returned begun. If the limiter was unavailable, other rules than the
+// returned taken, and Begin returned begun. Without the limiter, other rules than the
 // recipient's have the states of this process.
 func (g *Gates) AnswerAdmitted(ctx context.Context, s bucketnames.Subject, taken quota.Decision, asked time.Time,
 	begun store.BeginAnswer) quota.Decision {
 	own := quota.Event{ID: string(begun.Send.ID[:]), At: begun.Now}
-	return g.correctAndMerge(ctx, s, taken, asked, g.now(), newDatabaseRows(s, append(slices.Clip(begun.History), own), begun.Rejected, begun.Now, asked))
+	r := newDatabaseRows(s, append(slices.Clip(begun.History), own), begun.Rejected, begun.Now, asked)
+	g.rememberWait(s, r)
+	return g.correctAndMerge(ctx, s, taken, asked, g.now(), r)
 }
 
 // RefundOverruled handles a send that the limiter admitted and the database refused: it refunds the
@@ -163,16 +164,21 @@ func (g *Gates) AnswerAdmitted(ctx context.Context, s bucketnames.Subject, taken
 func (g *Gates) RefundOverruled(ctx context.Context, s bucketnames.Subject, id uuid.UUID, taken quota.Decision, asked time.Time,
 	begun store.BeginAnswer) (told Answer) {
 	r := newDatabaseRows(s, begun.History, begun.Rejected, begun.Now, asked)
+	g.rememberWait(s, r)
 	// Unless the limiter is asked again, the rows' states alone are told: those in taken contain the send.
 	told = Answer{Decision: quota.Decision{At: r.now, Rules: r.states, Alone: taken.Alone}}
 	if taken.Alone || g.Refund(ctx, string(id[:]), bucketnames.OfCountedScopes(s.Buckets())...) != nil {
 		g.RefundLater(string(id[:]), s.Buckets())
 		return told
 	}
-	if err := g.recordRows(ctx, s, r, taken.At, quota.Recipient, quota.Failures); err != nil {
-		g.logNotAdded(ctx, err)
+	peek := g.peekLocally
+	if g.shared != nil {
+		peek = g.peekLimiter
+		if err := g.recordRows(ctx, s, r, taken.At, quota.Recipient, quota.Failures); err != nil {
+			g.logNotAdded(ctx, err)
+		}
 	}
-	if d, err := g.peekLimiter(ctx, s); err == nil {
+	if d, err := peek(ctx, s); err == nil {
 		told.Rules = mergeStates(s.Purpose.Policy.Rules, d.Rules, r.states, 0, 0)
 	}
 	return told

@@ -91,7 +91,7 @@ func TestCallsOfARequest(t *testing.T) {
 			{send(false), "Take ReadHistory"}, {send(false), "Take ReadHistory"}, {second, ""},
 			{send(true), "Take Begin"}, {flush, ""}, {look, added}, {look, looked}, {second, ""},
 			{flush, ""}, {send(true), "Take Begin Record Peek"}, {look, looked},
-			{flush, ""}, {send(false), "Take Begin Refund Record Peek"}, {send(false), "Take ReadHistory"}, {second, ""},
+			{flush, ""}, {send(false), "Take Refund Record Peek"}, {send(false), "Take ReadHistory"}, {second, ""}, // a refused Begin only reads
 			{send(true), "Take Begin"}, {second, ""}, {abandon, ""}, {look, looked}, {second, ""},
 			{send(false), "Take ReadHistory"}, // the hour is full
 		} {
@@ -397,23 +397,6 @@ func TestASlowLookTellsOwnSends(t *testing.T) {
 		s := r.ReplicaOn(&lateLook{DB: r.Store, late: 3 * time.Second}, r.MailServer, r.Carrier)
 		a := r.AskAt(s, vtest.AskFor(vtest.Ana, vtest.By(vtest.Browser), vtest.Resending(first.View.ID)), true)
 		r.WantWait(a.Quota, time.Hour-9*time.Minute)
-	})
-}
-
-// A limiter is filled also if a purpose has no rule on the recipient.
-func TestBackfillWithoutARuleOnTheRecipient(t *testing.T) {
-	without := func(s *vtest.Settings) {
-		vtest.BoundFailures(s)
-		p := s.Purposes["login"]
-		p.Policy.Rules = quota.OfScope(p.Policy.Rules, quota.Failures)
-		s.Purposes["login"] = p
-	}
-	vtest.InBubbleWith(t, without, func(r *vtest.Rig) {
-		r.SendTo(vtest.Ana, vtest.For("login"))
-		r.SendTo(vtest.Ana)
-		r.EmptyLimiter()
-		r.Backfill()
-		r.Want("counted", r.Counted().Rules[0].Used, 1)
 	})
 }
 

@@ -162,7 +162,6 @@ func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, n
 		a.openMailServers,
 		a.openCarriers,
 		func() error { return a.newCore(nil) },
-		func() error { return a.backfillLimiter(ctx) },
 		func() error { return a.loadKeptEvents(ctx) },
 		a.addRoutes,
 	)

@@ -177,7 +177,7 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemp
 	}
 	r.useTemplates(own)
 	now := r.now()
-	backfill := r.core.Policy.Change(renewed.PolicySet(now))
+	r.core.Policy.Change(renewed.PolicySet(now))
 	r.ends = renewed.NextStopEnd(now)
 	r.core.Webhooks.ChangeSettings(webhookSettings(renewed))
 	r.core.Limits.SetLimits(limitSet(renewed))
@@ -186,10 +186,5 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemp
 	r.requests.SetLimit(renewed.RequestsPerMinute)
 	if r.page != nil {
 		r.configurePage(r.current)
-	}
-	if backfill {
-		if err := r.backfillLimiter(ctx); err != nil { // the database still decides right; only a peek may promise too much
-			r.logger.Warn("could not backfill limiter from database", "error", err, runbook.DatabaseAway.See())
-		}
 	}
 }

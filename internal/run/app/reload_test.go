@@ -128,6 +128,11 @@ apps: [{name: default, title: Corner Store, %s}, {name: shop, title: The Shop, t
 	s.Hangup(0, "applied")
 	sent := ask(s.Key, "")
 	s.Is("not paused any more", sent, http.StatusAccepted, sent.Send.Status == "sent", len(s.Mails()) == 3)
+	for _, next := range []string{apptest.TwoAnHour, apptest.FiveAnHour} { // the rows are counted by the new one at once
+		s.Policy(next).Add("apps: [{name: default, " + ownKey + "}]\n")
+		s.Hangup(0, "applied")
+		s.Is(next, ask(s.Key, ""), map[string]int{apptest.TwoAnHour: http.StatusTooManyRequests, apptest.FiveAnHour: http.StatusAccepted}[next])
+	}
 }
 
 // A receiver moves, and its secret is exchanged, while the service runs.

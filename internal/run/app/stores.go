@@ -205,15 +205,6 @@ func (a *App) loadKeptEvents(ctx context.Context) error {
 	return nil
 }
 
-// backfillLimiter fills a limiter in this process from the database, so that a restart neither frees
-// quota nor shortens waits. With Redis it does nothing.
-func (a *App) backfillLimiter(ctx context.Context) error {
-	if a.cfg.RedisURL != "" {
-		return nil
-	}
-	return a.core.Gates.Backfill(ctx)
-}
-
 // openMailServers opens the configured mail servers; without any, the dev mailbox, which is an SMTP server
 // in this process.
 func (a *App) openMailServers() error {

@@ -56,6 +56,16 @@ func (x *Call[In, Answer]) SetAnswer(answer Answer, err error) {
 	})
 }
 
+// Answered reports whether the call has its answer. Then its caller may have left with it.
+func (x *Call[In, Answer]) Answered() bool {
+	select {
+	case <-x.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // RoundTripContext returns the context for the round trip of a batch whose first call is x. It has
 // the values of the context of x's caller, so that the round trip belongs to that trace, but it
 // does not end with that context.

@@ -17,7 +17,7 @@ import (
 // Facts has the rows of an intent's recipient on which the gate's decision depends.
 type Facts struct {
 	Past        []PastSend           // counted sends of the bucket
-	Rejections  []PastSend           // rejected sends that Intent.RejectionRule may count
+	Rejections  []PastSend           // rejected sends that Intent.RejectionRules may count
 	Candidates  []store.Verification // the recipient's verifications that the send may join
 	Tried       []store.Verification // the recipient's verifications with checks, of all classes of callers
 	Suppression uuid.UUID            // the suppression of the address that is in force; Nil: none
@@ -29,13 +29,14 @@ type Decision struct {
 	Joined bool // the send joins an existing verification
 }
 
-// Decide admits or refuses a new intent by the rules, by the rule on rejected sends and by the
+// Decide admits or refuses a new intent by the rules on sends and on rejected sends, and by the
 // lockout. now is on the database's clock. An admitted send joins a verification or opens one; the
 // caller writes the rows. For a send that already has a row, call RepeatedAnswer instead.
 func Decide(in store.Intent, now time.Time, has Facts) Decision {
 	events, failed := eventsWithin(quota.LongestKeep(in.Rules), now, has.Past),
-		eventsWithin(in.RejectionRule.Window, now, has.Rejections)
-	if !rulesAdmit(in, now, events) || !rejectionsAdmit(in, failed) {
+		eventsWithin(quota.LongestKeep(in.RejectionRules), now, has.Rejections)
+	full := append(fullRules(in.Rules, now, events), fullRules(in.RejectionRules, now, failed)...)
+	if slices.ContainsFunc(full, func(r quota.Rule) bool { return !r.Observe }) {
 		return Decision{BeginAnswer: refusedAnswer(now, events, failed, store.Lockout{})}
 	}
 	v, joined := joinOrOpen(in, now, has.Candidates)
@@ -43,6 +44,9 @@ func Decide(in store.Intent, now time.Time, has Facts) Decision {
 		return Decision{BeginAnswer: refusedAnswer(now, nil, nil, out)}
 	}
 	v.Sends++
+	for n, r := range full {
+		in.Send.Observed = slices.Insert(slices.Clone(in.Send.Observed), n, r.Name)
+	}
 	return Decision{admittedAnswer(in, v, has.Suppression, now, events, failed), joined}
 }
 
@@ -93,16 +97,10 @@ func eventsWithin(window time.Duration, now time.Time, rows []PastSend) (events 
 	return events
 }
 
-// rejectionsAdmit reports whether the rule on rejected sends has room for one more. Without a limit
-// it always has.
-func rejectionsAdmit(in store.Intent, events []quota.Event) bool {
-	return in.RejectionRule.Limit == 0 || len(events) < in.RejectionRule.Limit
-}
-
-// rulesAdmit reports whether every rule has room for one more event.
-func rulesAdmit(in store.Intent, now time.Time, events []quota.Event) bool {
-	cutoffs := quota.Cutoffs(in.Rules, now)
-	for i, rule := range in.Rules {
+// fullRules returns the rules that have no room for one more event.
+func fullRules(rules []quota.Rule, now time.Time, events []quota.Event) (full []quota.Rule) {
+	cutoffs := quota.Cutoffs(rules, now)
+	for i, rule := range rules {
 		used := 0
 		for _, e := range events {
 			if e.At.After(cutoffs[i]) {
@@ -110,10 +108,10 @@ func rulesAdmit(in store.Intent, now time.Time, events []quota.Event) bool {
 			}
 		}
 		if used >= rule.Limit {
-			return false
+			full = append(full, rule)
 		}
 	}
-	return true
+	return full
 }
 
 // isJoinable reports whether the intent may resend the code of v: v is pending with at least

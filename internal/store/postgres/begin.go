@@ -95,7 +95,7 @@ func (p *DB) beginBatch(batch []*beginCall) {
 func (p *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall) error {
 	var answers []beginAnswer
 	err := p.withRetry(ctx, brief, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
-		answers, notCommitted, err = p.beginOnConn(ctx, conn, batch)
+		batch, answers, notCommitted, err = p.beginOnConn(ctx, conn, batch)
 		return notCommitted, err
 	})
 	if err != nil {

@@ -86,52 +86,61 @@ func (p *DB) forgetSuccess() {
 // Begin takes two round trips to the server, in one transaction. The first locks the recipients and
 // reads. Then package gate decides. The second writes and commits. If a send may join a
 // verification that it does not name, a trip between them locks that verification and reads again.
-// After a failure before the last trip, certainly nothing was written.
+// After a failure before the last trip, certainly nothing was written. A refusal writes nothing, so it is
+// answered before the last trip.
 
-// beginOnConn decides a batch in one transaction on a connection. If the database's clock is not
+// beginOnConn decides a batch in one transaction on a connection. It answers the calls that are refused,
+// and returns the others with their answers. If the database's clock is not
 // within the bounds that the read assumed, it rolls back and reads again; it reads maxClockTries times at most.
 // notCommitted means, with an error, that nothing was committed.
-func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*beginCall) (answers []beginAnswer, notCommitted bool,
-	err error) {
+func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*beginCall) (left []*beginCall, answers []beginAnswer,
+	notCommitted bool, err error) {
+	if len(batch) == 0 {
+		return nil, nil, true, nil
+	}
 	for range maxClockTries {
 		b := idBoundsOfBatch(batch, time.UnixMicro(p.seen.Load()))
 		v, err := p.lockAndRead(ctx, conn, batch, b)
 		if err != nil {
-			return nil, true, err
+			return batch, nil, true, err
 		}
 		p.seen.Store(v.now.UnixMicro())
 		if b.contains(v.now) {
-			answers = v.decide(batch)
+			left, answers = v.decide(batch)
 			began := time.Now()
 			notCommitted, err = p.writeAndCommit(ctx, conn, answers)
 			if err == nil && slices.ContainsFunc(answers, func(a beginAnswer) bool { return a.Admitted }) {
 				p.committed.Store(&sqldb.CommitTiming{At: time.Now(), Took: time.Since(began)})
 			}
-			return answers, notCommitted, err
+			return left, answers, notCommitted, err
 		}
 		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
-			return nil, true, err
+			return batch, nil, true, err
 		}
 	}
-	return nil, true, errClockJumps
+	return batch, nil, true, errClockJumps
 }
 
-// decide returns an answer to each call: admitted or refused, repeated, or store.ErrIDTimeDrift. It
-// sets the calls' Answer.
-func (v batchFacts) decide(batch []*beginCall) []beginAnswer {
-	answers := make([]beginAnswer, len(batch))
+// decide answers the calls that are refused, and returns the others with an answer to each: admitted,
+// repeated, or store.ErrIDTimeDrift. It sets the calls' Answer.
+func (v batchFacts) decide(batch []*beginCall) (left []*beginCall, answers []beginAnswer) {
 	for i, x := range batch {
 		x.Answer = store.BeginAnswer{} // an earlier transaction may have set it
-		a := &answers[i]
-		if a.BeginAnswer, a.repeated = &x.Answer, v.repeated[i]; a.repeated {
-			continue
+		a := beginAnswer{BeginAnswer: &x.Answer, repeated: v.repeated[i]}
+		if !a.repeated {
+			a.err = store.CheckIDTimeDrift(x.In.Send.ID, v.now)
 		}
-		if a.err = store.CheckIDTimeDrift(x.In.Send.ID, v.now); a.err == nil {
+		if !a.repeated && a.err == nil {
 			d := gate.Decide(x.In, v.now, v.facts[i])
+			if !d.Admitted {
+				x.SetAnswer(d.BeginAnswer, nil)
+				continue
+			}
 			x.Answer, a.joined = d.BeginAnswer, d.Joined
 		}
+		left, answers = append(left, x), append(answers, a)
 	}
-	return answers
+	return left, answers
 }
 
 // lockAndRead opens a transaction, locks the recipients and the verifications that calls name, and

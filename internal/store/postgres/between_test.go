@@ -178,6 +178,24 @@ SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 4000)) FROM pg_stat_acti
 	}
 }
 
+// A refusal is answered after the first trip, also beside a send that the second one writes.
+func TestPostgresRefusesAfterOneTrip(t *testing.T) {
+	f, db, _ := betweenFixture(t)
+	one := storetest.WithRules(storetest.Rule(1, time.Hour))
+	f.Admit(t, f.Intent(1, one))
+	refused, admitted := called(t, f.Intent(1, one)), called(t, f.Intent(2, one))
+	once(db, func() {
+		storetest.Equal(t, "admitted, at", []any{refused.Answer.Admitted, refused.Answer.Now.IsZero()}, []any{false, false})
+	})
+	db.beginBatch([]*beginCall{refused, admitted})
+	storetest.OK(t, admitted.Err)
+	storetest.Equal(t, "the other one", admitted.Answer.Admitted, true)
+	end := make(chan struct{})
+	once(db, func() { <-end })
+	f.Refuse(t, f.Intent(1, one))
+	close(end)
+}
+
 // The program's clock an hour off in either direction changes nothing: ages are those of the
 // database's clock, or the limiter's.
 func TestPostgresProgramsClockIsOff(t *testing.T) {

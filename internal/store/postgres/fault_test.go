@@ -84,9 +84,6 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 	for name, call := range map[string]func() error{
 		"Sends": func() error { return storetest.Err(f.Sends(t.Context(), store.Filter{Limit: 1})) },
 		"Ping":  func() error { return f.Ping(t.Context()) },
-		"CountedSends": func() error {
-			return f.CountedSends(t.Context(), time.Hour, func(store.CountedSend) error { return nil })
-		},
 	} {
 		p.arm(cuts{mode: cutAny, times: 1})
 		err := call()

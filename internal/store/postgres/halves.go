@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/store/batch"
 )
 
-// together runs a batch of calls and answers every call, or returns an error and answers none. brief:
-// its statements wait only briefly for a lock.
+// together runs a batch of calls and answers every call, or returns an error; before that it may have answered
+// some, which are not run again. brief: its statements wait only briefly for a lock.
 type together[In, Answer any] func(ctx context.Context, brief bool, calls []*batch.Call[In, Answer]) error
 
 // runByHalves runs a batch. If one call may have made it fail, it repeats each half, and so on down to
@@ -22,6 +22,9 @@ type together[In, Answer any] func(ctx context.Context, brief bool, calls []*bat
 // wait for each call that waits for one.
 func runByHalves[In, Answer any](ctx context.Context, brief bool, calls []*batch.Call[In, Answer], run together[In, Answer]) {
 	err := run(ctx, brief, calls)
+	if err != nil {
+		calls = slices.DeleteFunc(slices.Clone(calls), (*batch.Call[In, Answer]).Answered)
+	}
 	if n := len(calls); n > 1 && causedByOneCall(err) {
 		runByHalves(ctx, true, calls[:n/2], run)
 		runByHalves(ctx, true, calls[n/2:], run)

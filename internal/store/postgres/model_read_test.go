@@ -39,11 +39,6 @@ func (m *model) read(*rapid.T) {
 		return answers(f.LatestRowPerRecipient(m.ctx, []recipient.Hash{{15: 1}, {15: 2}, {15: 3}}, within))
 	})
 	m.same("SendsByID", func(f *storetest.Fixture) []any { return answers(f.SendsByID(m.ctx, []uuid.UUID{send})) })
-	m.same("CountedSends", func(f *storetest.Fixture) []any {
-		var all []store.CountedSend
-		err := f.CountedSends(m.ctx, within, func(c store.CountedSend) error { all = append(all, c); return nil })
-		return answers(all, err)
-	})
 	listed := store.SuppressionFilter{ActiveOrHeld: rapid.Bool().Draw(m.T, "active"), Limit: 2, Before: m.mark()}
 	m.same("Suppressions", func(f *storetest.Fixture) []any { return answers(f.Suppressions(m.ctx, listed)) })
 	for range 3 {

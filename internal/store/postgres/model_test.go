@@ -150,8 +150,10 @@ func (m *model) begin(*rapid.T) {
 	} else if len(m.codes) > 0 && m.number("join", 0, 3) == 0 {
 		in.Join = pick(m, "named", m.codes...)
 	}
-	in.RejectionRule = pick(m, "rejections", quota.Rule{}, quota.Rule{}, storetest.FailedAtMost(1, time.Minute),
-		storetest.FailedAtMost(2, time.Hour))
+	observing := storetest.FailedAtMost(1, time.Hour)
+	observing.Observe = true
+	in.RejectionRules = pick(m, "rejections", nil, nil, []quota.Rule{storetest.FailedAtMost(1, time.Minute)},
+		[]quota.Rule{observing, storetest.FailedAtMost(2, time.Hour)})
 	in.Send.Observed = pick(m, "observed", nil, nil, []string{"office"}, []string{"office", "stricter"})
 	in.MinLife = pick(m, "min life", 0, 2*time.Minute)
 	in.Address = storetest.Address(pick[byte](m, "address", 1, 1, 2))

@@ -14,7 +14,6 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/storetest"
-	"sendcode/quota"
 )
 
 // The second gate, looks and outcomes look each row up by the index that finds it, in the
@@ -260,25 +259,4 @@ func planOf(t *testing.T, db *DB, statement, parameters string) string {
 	rows := storetest.Must(conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(%s)", name, parameters)))(t)
 	plan := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 	return strings.Join(plan, "\n")
-}
-
-// A rebuild reads more rows than one page has, many of one instant: none is left out, none told
-// twice.
-func TestPostgresCountsPageByPage(t *testing.T) {
-	url := newDatabase(t)
-	f, db := fixtureOn(t, url)
-	f.Admit(t, f.Intent(1))
-	const more = 2*sqldb.CountedSendsPageSize + 500
-	exec(t, connect(t, url), fmt.Sprintf("%s, generate_series(1, %d) n",
-		copySends("logged_at + n / 1500 * interval '1 microsecond'"), more))
-	seen := map[string]bool{}
-	var last quota.Event
-	storetest.OK(t, db.CountedSends(t.Context(), time.Hour, func(c store.CountedSend) error {
-		if c.Event.At.Before(last.At) || c.Event.At.Equal(last.At) && c.Event.ID <= last.ID {
-			t.Fatal("out of order")
-		}
-		last, seen[c.Event.ID] = c.Event, true
-		return nil
-	}))
-	storetest.Equal(t, "sends", len(seen), more+1)
 }

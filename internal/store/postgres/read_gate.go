@@ -307,7 +307,7 @@ func gateParameters(batch []*beginCall, b idBounds) []any {
 	})
 	p.Add(columns.Integer, func(buf []byte, x *beginCall) []byte { return columns.AppendInteger(buf, maxHistoryRows(x.In)) })
 	p.Add(columns.Bigint, func(buf []byte, x *beginCall) []byte {
-		return columns.AppendBigint(buf, x.In.RejectionRule.Window.Microseconds())
+		return columns.AppendBigint(buf, quota.LongestKeep(x.In.RejectionRules).Microseconds())
 	})
 	p.Add(columns.Bytes, func(buf []byte, x *beginCall) []byte { return append(buf, x.In.Address[:]...) })
 	p.Add(columns.Text, func(buf []byte, x *beginCall) []byte { return append(buf, x.In.HolderToJoin()...) })

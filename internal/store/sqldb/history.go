@@ -96,24 +96,6 @@ ORDER BY f.finished_at, f.id`, Args{"recipient": q.Recipient, "app": q.App, "cha
 	return failed, now, err
 }
 
-// AllRejectedSends calls yield for every rejected send that ended less than within ago, oldest
-// first; Event.At is the send's end. It stops at the first error of yield and returns that error.
-func (db *DB) AllRejectedSends(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error {
-	var now time.Time
-	rows, err := readSince(ctx, db, "AllRejectedSends", within, withClockColumn(&now, sendFields), `
-SELECT @now, `+SendColumns+` FROM `+db.Dialect.pick(failuresFromSQL)+` WHERE f.counts = true AND f.finished_at > @after
-  ORDER BY f.finished_at, f.id`, Args{})
-	if err != nil {
-		return err
-	}
-	for _, s := range rows {
-		if err := yield(countedSend(s, s.FinishedAt, now)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // HeavyRecipientsSQL returns the statement that finds recipients with many counted sends after
 // @after. Its last column is the number of all such recipients, without the limit.
 func (d dialect) HeavyRecipientsSQL() string {

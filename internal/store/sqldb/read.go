@@ -13,7 +13,6 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
-	"sendcode/quota"
 )
 
 var (
@@ -191,44 +190,6 @@ func refusalSearchHash(h recipient.Hash) []byte {
 		return []byte{}
 	}
 	return h[:]
-}
-
-// CountedSendsPageSize is how many rows CountedSends reads in one statement, so that no statement
-// takes long.
-const CountedSendsPageSize = 2000
-
-// CountedSends calls yield for every counted send whose LoggedAt is less than within ago, oldest
-// first. It stops at the first error of yield and returns that error.
-func (db *DB) CountedSends(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error {
-	mark := store.Cursor{ID: uuid.Max} // with the largest ID, the first page begins after mark.At
-	err := db.Read(ctx, "CountedSends", func(q Tx) error {
-		now, err := q.Clock()
-		mark.At = now.Add(-within.Truncate(time.Microsecond))
-		return err
-	})
-	for err == nil {
-		var page []store.Send
-		var now time.Time
-		page, err = ReadAll(ctx, db, "CountedSends", withClockColumn(&now, sendFields), `SELECT @now, `+SendColumns+` FROM sends s
-WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = true AND `+db.Dialect.partitionsSince("@at")+` ORDER BY s.logged_at, s.id LIMIT @page`,
-			Args{"at": mark.At, "id": mark.ID, "page": CountedSendsPageSize})
-		for _, s := range page {
-			if err := yield(countedSend(s, s.LoggedAt, now)); err != nil {
-				return err
-			}
-			mark = store.Cursor{At: s.LoggedAt, ID: s.ID}
-		}
-		if len(page) < CountedSendsPageSize {
-			return err
-		}
-	}
-	return err
-}
-
-// countedSend returns a row as an event of the instant at, read at now.
-func countedSend(s store.Send, at, now time.Time) store.CountedSend {
-	return store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient,
-		Event: quota.Event{ID: string(s.ID[:]), At: at}, Now: now}
 }
 
 // ConfirmRefund confirms that the limiter has made a refund.

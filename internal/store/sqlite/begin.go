@@ -19,45 +19,68 @@ func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 	if err != nil {
 		return store.BeginAnswer{}, err
 	}
-	return sqldb.WriteWithResult(ctx, &s.DB, "Begin", func(q sqldb.Tx) (store.BeginAnswer, error) { return begin(q, in) })
-}
-
-// begin decides an intent and writes its rows if it is admitted. If its send already has a row, it
-// returns gate.RepeatedAnswer. Errors: store.ErrIDTimeDrift, and those of RepeatedAnswer.
-func begin(q sqldb.Tx, in store.Intent) (store.BeginAnswer, error) {
-	earlier, err := q.Send(in.Send.ID)
-	if err == nil {
-		v, err := q.Verification(earlier.VerificationID)
-		if err != nil && !errors.Is(err, fault.NotFound) {
-			return store.BeginAnswer{}, err
+	// What a rule refuses ends in a read, and waits for no write.
+	d := gate.Decision{BeginAnswer: store.BeginAnswer{Admitted: true}}
+	err = s.Read(ctx, "Begin", func(q sqldb.Tx) error {
+		has, err := readCounted(q, in)
+		if err == nil && !gate.Decide(in, q.Now, has).Admitted {
+			d, err = decide(q, in)
 		}
-		return gate.RepeatedAnswer(in, earlier, v)
-	}
-	if !errors.Is(err, fault.NotFound) {
-		return store.BeginAnswer{}, err
-	}
-	if err := store.CheckIDTimeDrift(in.Send.ID, q.Now); err != nil {
-		return store.BeginAnswer{}, err
-	}
-	has, err := readFacts(q, in)
+		return err
+	})
 	if err != nil {
 		return store.BeginAnswer{}, err
 	}
-	r := gate.Decide(in, q.Now, has)
-	if !r.Admitted {
-		return r.BeginAnswer, nil
+	if !d.Admitted || d.Repeated {
+		return d.BeginAnswer, nil
 	}
-	return r.BeginAnswer, writeAdmitted(q, r)
+	return sqldb.WriteWithResult(ctx, &s.DB, "Begin", func(q sqldb.Tx) (store.BeginAnswer, error) {
+		d, err := decide(q, in)
+		if err == nil && d.Admitted && !d.Repeated {
+			err = writeAdmitted(q, d)
+		}
+		return d.BeginAnswer, err
+	})
+}
+
+// decide decides an intent. If its send already has a row, it returns gate.RepeatedAnswer. Errors:
+// store.ErrIDTimeDrift, and those of RepeatedAnswer.
+func decide(q sqldb.Tx, in store.Intent) (d gate.Decision, err error) {
+	earlier, err := q.Send(in.Send.ID)
+	if err == nil {
+		v, err := q.Verification(earlier.VerificationID)
+		if err == nil || errors.Is(err, fault.NotFound) {
+			d.BeginAnswer, err = gate.RepeatedAnswer(in, earlier, v)
+		}
+		return d, err
+	}
+	if !errors.Is(err, fault.NotFound) {
+		return d, err
+	}
+	if err := store.CheckIDTimeDrift(in.Send.ID, q.Now); err != nil {
+		return d, err
+	}
+	has, err := readFacts(q, in)
+	if err != nil {
+		return d, err
+	}
+	return gate.Decide(in, q.Now, has), nil
+}
+
+// readCounted reads the rows that the rules of an intent count.
+func readCounted(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
+	s := in.Send
+	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: in.Purposes}
+	if has.Past, err = q.SQLiteCountedInBucket(bucket, quota.LongestKeep(in.Rules)); err == nil && len(in.RejectionRules) > 0 {
+		has.Rejections, err = q.RejectedSends(bucket, quota.LongestKeep(in.RejectionRules))
+	}
+	return has, err
 }
 
 // readFacts reads the rows that the gate needs to decide an intent.
 func readFacts(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
 	s := in.Send
-	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: in.Purposes}
-	if has.Past, err = q.SQLiteCountedInBucket(bucket, quota.LongestKeep(in.Rules)); err != nil {
-		return has, err
-	}
-	if has.Rejections, err = q.RejectedSends(bucket, in.RejectionRule.Window); err != nil {
+	if has, err = readCounted(q, in); err != nil {
 		return has, err
 	}
 	if has.Candidates, err = joinCandidates(q, in); err != nil {

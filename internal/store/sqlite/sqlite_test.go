@@ -40,6 +40,23 @@ func TestSQLiteTwice(t *testing.T) {
 	storetest.Equal(t, "rows", len(f.All(t)), 7)
 }
 
+// What a rule refuses waits for no write.
+func TestSQLiteRefusesBesideAWrite(t *testing.T) {
+	db := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
+	f := storetest.NewFixture(db).Clocked(storetest.Epoch, nil)
+	one := storetest.WithRules(storetest.Rule(1, time.Hour))
+	f.Admit(t, f.Intent(1, one))
+	busy, end := make(chan struct{}), make(chan struct{})
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		storetest.OK(t, db.Write(t.Context(), func(sqldb.Tx) error { close(busy); <-end; return nil }))
+	})
+	<-busy
+	f.Refuse(t, f.Intent(1, one))
+	close(end)
+	writing.Wait()
+}
+
 // A file whose schema another build made is not used.
 func TestSQLiteSchemaOfAnotherBuild(t *testing.T) {
 	clock, path := &storetest.TestClock{At: storetest.Epoch}, storetest.TempFile(t)

@@ -24,7 +24,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"flight": {finish, endTogether, postponeAndTakeOver, firstToExpire, queuesApart, takeOverWithExpiredCode, callersCode,
 		refundsAreLeased, takenOnce},
 	"refused": {refusalsAddUp, manyRefusals},
-	"read": {story, countingSends, historyOfVerifications, findBySupportReference, readMailServerRejections,
+	"read": {story, historyOfVerifications, findBySupportReference,
 		readFailedSends, heavyRecipients,
 		hostileTexts, codeStates},
 	"acts":       {acts, actsOnce, cancelsBy},

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -17,7 +16,7 @@ func FailedAtMost(limit int, window time.Duration) quota.Rule {
 }
 
 func withRejections(limit int, window time.Duration) func(*store.Intent) {
-	return func(in *store.Intent) { in.RejectionRule = FailedAtMost(limit, window) }
+	return func(in *store.Intent) { in.RejectionRules = []quota.Rule{FailedAtMost(limit, window)} }
 }
 
 // reject begins a send and has it fail because its address takes no messages: rejected, unless
@@ -51,12 +50,16 @@ func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 		{ID: got.Rejected[1].ID, At: f.Now.Add(-time.Minute)},
 	})
 	Equal(t, "history", len(got.History), 0)
-	d := quota.Evaluate([]quota.Rule{in.RejectionRule}, map[quota.Scope][]quota.Event{quota.Failures: got.Rejected}, got.Now)
+	d := quota.Evaluate(in.RejectionRules, map[quota.Scope][]quota.Event{quota.Failures: got.Rejected}, got.Now)
 	Equal(t, "wait", d.RetryAfter(), 49*time.Minute-time.Second)
 	in = f.Intent(1, withRejections(3, time.Hour)) // read with each request
 	let := f.Admit(t, in)
 	Equal(t, "rejected, told to the one that is let in", let.Rejected, got.Rejected)
 	Equal(t, "at", let.Now, f.Now)
+	observing := FailedAtMost(2, time.Hour)
+	observing.Observe = true
+	tried := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.RejectionRules = []quota.Rule{observing} }))
+	Equal(t, "observed", f.Row(t, tried.Send.ID).Observed, []string{"failures"})
 	f.Admit(t, f.Intent(1)) // no rule
 	f.Pass(49*time.Minute - time.Second - time.Microsecond)
 	f.Refuse(t, f.Intent(1, two))
@@ -152,31 +155,6 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	expect(store.UnknownBrowser, "after a reset")
 }
 
-// readMailServerRejections: AllRejectedSends returns the sends that the mail server refused for good,
-// by when they ended, oldest first.
-func readMailServerRejections(t *testing.T, f *Fixture) {
-	one := f.Intent(1)
-	f.reject(t, one)
-	f.Pass(time.Minute)
-	f.reject(t, f.Intent(1))
-	f.reject(t, f.Intent(2))
-	f.Admit(t, f.Intent(1))
-	f.Pass(time.Minute - time.Second)
-	for within, n := range map[time.Duration]int{2*time.Minute + time.Second + time.Microsecond: 3, 2*time.Minute + time.Second: 2,
-		59 * time.Second: 0} {
-		var all []store.CountedSend
-		OK(t, f.AllRejectedSends(t.Context(), within, func(c store.CountedSend) error { all = append(all, c); return nil }))
-		Equal(t, "all", len(all), n)
-		if n == 3 {
-			Equal(t, "the first", all[0], store.CountedSend{
-				App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: one.Send.Recipient, Now: f.Now,
-				Event: quota.Event{ID: string(one.Send.ID[:]), At: f.Now.Add(-2*time.Minute - time.Second)},
-			})
-		}
-	}
-	Is(t, f.AllRejectedSends(t.Context(), time.Hour, func(store.CountedSend) error { return fault.NotFound }), fault.NotFound)
-}
-
 // A history has the counted sends of a bucket, and those of the verifications that are named.
 func historyOfVerifications(t *testing.T, f *Fixture) {
 	bucket := func(in store.Intent) store.Bucket {
@@ -207,26 +185,6 @@ func historyOfVerifications(t *testing.T, f *Fixture) {
 	}
 	one = f.Intent(2, func(in *store.Intent) { in.Verification.Replaces = make([]string, store.MaxReplacedIDs+1) })
 	Is(t, Err(f.Begin(t.Context(), one)), store.ErrBadRequest)
-}
-
-// countingSends: CountedSends tells the sends that count, oldest first.
-func countingSends(t *testing.T, f *Fixture) {
-	old := f.Admit(t, f.Intent(1)).Send
-	f.Pass(time.Second)
-	other := f.Admit(t, f.Intent(2)).Send
-	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Refund: true})
-	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, nil)}))
-	is := func(s store.Send) store.CountedSend {
-		return store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient,
-			Event: quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}, Now: f.Now}
-	}
-	for within, want := range map[time.Duration][]store.CountedSend{
-		time.Hour: {is(old), is(other)}, time.Second: {is(other)},
-	} {
-		var got []store.CountedSend
-		OK(t, f.CountedSends(t.Context(), within, func(c store.CountedSend) error { got = append(got, c); return nil }))
-		Equal(t, "counted", got, want)
-	}
 }
 
 // Of recipient 1 three sends count, of 2 two; all else stands apart.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 )
@@ -64,10 +63,6 @@ func windowOverMonths(t *testing.T, f *Fixture) {
 	f.Pass(time.Microsecond)
 	f.Admit(t, f.Intent(1, rules))
 	counts()
-	seen := 0
-	OK(t, f.CountedSends(t.Context(), month, func(store.CountedSend) error { seen++; return nil }))
-	Equal(t, "counting", seen, 4)
-	Is(t, f.CountedSends(t.Context(), month, func(store.CountedSend) error { return fault.NotFound }), fault.NotFound)
 	crowd, _ := must2(f.HeavyRecipients(t.Context(),
 		store.HeavyRecipientsQuery{Purposes: []string{"login"}, Within: month, AtLeast: 4, Limit: 10}))(t)
 	Equal(t, "crowds", len(crowd), 1)

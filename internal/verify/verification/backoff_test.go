@@ -16,6 +16,7 @@ import (
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verify/verification"
 	vtest "sendcode/internal/verify/verification/verificationtest"
@@ -254,9 +255,10 @@ func TestWhatAFailureSays(t *testing.T) {
 			}
 			r.WantLine(name, c.want, row.Reason, count(quota.Failures, bucketnames.Failures("shop", v.Channel, v.Recipient)),
 				count(quota.Backoff, bucketnames.Backoff("shop", v.Channel, v.Recipient, store.SecretKeyClass)))
-			rows := 0
-			r.NoError(r.Store.AllRejectedSends(r.Context(), 24*time.Hour, func(store.CountedSend) error { rows++; return nil }))
-			r.Want(name+": in the database", rows, count(quota.Failures, bucketnames.Failures("shop", v.Channel, v.Recipient)))
+			h, err := r.Store.ReadHistory(r.Context(), gate.HistoryQuery{RejectedWithin: 24 * time.Hour,
+				Bucket: store.Bucket{App: "shop", Channel: v.Channel, Recipient: v.Recipient}})
+			r.NoError(err)
+			r.Want(name+": in the database", len(h.Rejections), count(quota.Failures, bucketnames.Failures("shop", v.Channel, v.Recipient)))
 		})
 	}
 	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) { // what the caller ended
@@ -275,7 +277,7 @@ func TestWhatAFailureSays(t *testing.T) {
 // hour is over, all get in at their next try, but the loop: it waits at most an hour, and not at
 // all once a message to its recipient has been sent.
 func TestAnHourOfBadReputation(t *testing.T) {
-	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
+	vtest.InForms(t, quiet, func(r *vtest.Rig) {
 		address := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1}) }
 		people := make([]verification.Request, 50)
 		for n := range people {
@@ -325,7 +327,7 @@ func TestAnHourOfRefusalsCostsNothing(t *testing.T) {
 		s.Set = vtest.BuiltIn()
 		s.Apps = map[string]policy.App{"shop": {ReachedByStrangers: true}}
 	})
-	vtest.EachInBubble(t, map[string]struct{ begin, end func(*vtest.Rig) }{
+	vtest.EachInForm(t, map[string]struct{ begin, end func(*vtest.Rig) }{
 		"refused for what we are": {func(*vtest.Rig) {}, func(*vtest.Rig) {}},
 		"a stop":                  {func(r *vtest.Rig) { r.Pause(policy.Pause{Channel: recipient.Email}) }, func(r *vtest.Rig) { r.Pause() }},
 	}, builtIn, func(r *vtest.Rig, c struct{ begin, end func(*vtest.Rig) }) {

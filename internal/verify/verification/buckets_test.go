@@ -10,6 +10,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
+	"sendcode/internal/limit/gates"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verify/verification"
 	vtest "sendcode/internal/verify/verification/verificationtest"
@@ -146,6 +147,40 @@ func TestBreaker(t *testing.T) {
 		r.Want("alarms", alarms(), 2)
 		r.FailStore(sqlitetest.Down, "ReadHistory") // what else refuses cannot be read
 		r.WantError(r.SendError(vtest.AskFor("b@example.com", vtest.InApp("bank"))), fault.Unavailable)
+	})
+}
+
+// Without Redis a replica hears within a second what another one counted of a mailbox's spellings and of a
+// recipient's failures, and what no longer counts.
+func TestReplicasShareWhatTheRowsDoNotCount(t *testing.T) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) {
+		quiet(s)
+		s.Tick, s.Form = 0, vtest.WithoutRedis
+	}, func(r *vtest.Rig) {
+		other, stop := r.StartReplica(r.MailServer)
+		defer stop()
+		refused := func(what, rule string, ask verification.Request) {
+			r.Helper()
+			r.Sleep(3 * gates.KeepEvery)
+			for _, s := range []*vtest.Service{other, r.Svc} {
+				r.Want(what, r.AskAt(s, ask, false).Quota.Violated(), vtest.Line([]string{rule}))
+			}
+		}
+		failMany(r, policy.BackoffRule.Limit, vtest.AskFor(vtest.Ana), badReputation)
+		refused("failures", policy.BackoffName, vtest.AskFor(vtest.Ana))
+		r.WantStatus(r.SendTo(vtest.Ana, vtest.By(vtest.ForStranger)), "sent")
+		r.Sleep(3 * gates.KeepEvery)
+		for _, s := range []*vtest.Service{other, r.Svc} {
+			r.AskAt(s, vtest.AskFor(vtest.Ana), true)
+		}
+		for n := range 20 {
+			failMany(r, 1, spelling(n), badReputation)
+		}
+		r.Sleep(3 * gates.KeepEvery)
+		for n := range 20 {
+			r.AskAt(other, spelling(n), true)
+		}
+		refused("spellings", policy.SpellingsName, spelling(20))
 	})
 }
 

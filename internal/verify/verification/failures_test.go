@@ -27,7 +27,7 @@ var wide = vtest.WithRules(quota.Rule{Name: "wide", Scope: quota.Recipient, Limi
 // that callers of one kind asked for, 20 wrong ones are compared in a day, however they are asked
 // for.
 func TestGuessesOfOneRecipientADay(t *testing.T) {
-	vtest.EachInBubble(t, map[string]func(n int) verification.Request{
+	vtest.EachInForm(t, map[string]func(n int) verification.Request{
 		"browsers":    func(int) verification.Request { return byBrowser(vtest.Ana) },
 		"secret keys": func(n int) verification.Request { return vtest.AskFor(vtest.Ana, vtest.InSession(fmt.Sprint(n))) },
 	}, vtest.MinuteTick(wide), func(r *vtest.Rig, asks func(n int) verification.Request) {

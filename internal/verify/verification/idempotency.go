@@ -146,6 +146,7 @@ type keyClaim struct {
 	send  uuid.UUID
 	key   [32]byte
 	keyed bool
+	again bool                          // an earlier request with the key has this send ID, and may have written the send
 	done  *store.IdempotencyClaimAnswer // of an earlier request with the key, which was admitted; nil: none
 }
 
@@ -173,7 +174,7 @@ func (s *Service) claimKey(ctx context.Context, a parsedRequest) (keyClaim, erro
 	case store.IdempotencyClaimDone:
 		c.done = &got
 	default:
-		c.send = got.SendID
+		c.send, c.again = got.SendID, got.SendID != id
 	}
 	return c, nil
 }

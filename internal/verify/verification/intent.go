@@ -3,6 +3,7 @@ package verification
 import (
 	"cmp"
 	"crypto/rand"
+	"slices"
 	"time"
 
 	"sendcode/internal/base/recipient"
@@ -28,15 +29,16 @@ func (s *Service) newIntent(r *sendInProgress, d quota.Decision) (store.Intent, 
 	}
 	row := r.sendRow()
 	row.ID, row.VerificationID = r.send, ""
-	row.Observed = d.Observed()
-	suppressed := r.address // the hash that Vault.SuppressionHash would return
+	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return policy.CountedInDatabase(s.Rule) })
+	row.Observed = d.Observed() // Begin adds those of the recipient
+	suppressed := r.address     // the hash that Vault.SuppressionHash would return
 	if r.to.Channel() == recipient.SMS {
 		suppressed = r.subject.Recipient
 	}
 	in := store.Intent{
 		Send: row, Verification: fresh, Join: r.joins.id, Address: suppressed,
-		Rules:         policy.EnforcedRecipientRules(r.subject.Purpose.Policy.Rules),
-		RejectionRule: policy.FailureRule(r.subject.Purpose.Policy.Rules), Purposes: r.subject.Purpose.PolicyPurposes,
+		Rules:          quota.OfScope(r.subject.Purpose.Policy.Rules, quota.Recipient),
+		RejectionRules: quota.OfScope(r.subject.Purpose.Policy.Rules, quota.Failures), Purposes: r.subject.Purpose.PolicyPurposes,
 		TTL: cmp.Or(r.TTL, r.subject.Purpose.TTL), MinLife: MinResendLife(r.subject.Purpose.TTL), Lease: s.Lease,
 	}
 	if r.Code != "" {

@@ -122,6 +122,29 @@ func TestAWiderRuleIsToldWithoutTheDatabase(t *testing.T) {
 	})
 }
 
+// What a network's rule refuses to a browser without a verification reads no row, unless Redis says that
+// the recipient's rules refuse it, too. Others hear the longer wait.
+func TestANetworksRefusalReadsNoRows(t *testing.T) {
+	rules := vtest.WithRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 1, Window: time.Minute},
+		quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1, Window: time.Hour})
+	vtest.InForms(t, rules, func(r *vtest.Rig) {
+		id := r.SendTo(vtest.Ana, vtest.By(vtest.Browser)).View.ID
+		reads := 0
+		r.Store.SetFault(func(method string) sqlitetest.Fault {
+			if slices.Contains([]string{"Begin", "ReadHistory"}, method) {
+				reads++
+			}
+			return sqlitetest.None
+		})
+		for range 3 {
+			r.WantBlockedBy(r.RefuseTo(vtest.Ana, vtest.By(vtest.Browser)).Quota, "net", time.Minute)
+		}
+		r.Want("reads", reads > 0, r.Settings.Form == vtest.OnRedis)
+		r.WantWait(r.RefuseTo(vtest.Ana, vtest.By(vtest.Browser), vtest.Resending(id)).Quota, time.Hour)
+		r.WantWait(r.RefuseTo(vtest.Ana).Quota, time.Hour)
+	})
+}
+
 // A rule that has ceased to refuse before a browser's first send tells it nothing. A rule of less
 // than an hour tells its exact wait.
 func TestABrowserIsToldNothingOfTheTimeBefore(t *testing.T) {
@@ -213,7 +236,7 @@ func TestABrowserThatWaitsAsToldIsAdmitted(t *testing.T) {
 	rules := append([]quota.Rule{{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
 		{Name: "wide", Scope: quota.App, Limit: 9, Window: 2 * time.Hour}}, slow...)
 	for seed := range uint64(10) {
-		vtest.InBubbleIdle(t, vtest.WithRules(rules...), func(r *vtest.Rig) {
+		vtest.InForms(t, vtest.WithRules(rules...), func(r *vtest.Rig) {
 			dice := rand.New(rand.NewPCG(seed, 1))
 			var asks []vtest.Option
 			for range 40 {

@@ -69,6 +69,18 @@ func TestRefusalsAreCountedByGate(t *testing.T) {
 	})
 }
 
+// Without Redis each refusal of a recipient has the same name, in the process that sent and in others.
+func TestRefusalsByTheRowsHaveOneName(t *testing.T) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Form = vtest.WithoutRedis }, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		other := r.Replica(r.MailServer)
+		for _, s := range []*vtest.Service{r.Svc, other, other} {
+			r.AskAt(s, vtest.AskFor(vtest.Ana), false)
+		}
+		r.Want("refused", r.Metrics.Take("decided refused minute"), 3)
+	})
+}
+
 // A request that is refused with a 422, since codes are not sent there, has a row: by the recipient
 // and by the reason.
 func TestWhatIsTurnedAwayHasARow(t *testing.T) {
@@ -138,11 +150,6 @@ func TestQuota15TwentyFailuresADay(t *testing.T) {
 		"flushed":            func(r *vtest.Rig) { r.EmptyLimiter() },
 		"away":               (*vtest.Rig).LoseLimiter,
 		"back after a flush": func(r *vtest.Rig) { r.LoseLimiter(); r.Sleep(2 * time.Minute); r.EmptyLimiter() },
-		"in process, rebuilt": func(r *vtest.Rig) {
-			r.EmptyLimiter()
-			r.Backfill()
-			r.Want("failures in the limiter", r.CountedFailures().Used, vtest.MaxFailures)
-		},
 	}, vtest.MinuteTick(vtest.BoundFailures), func(r *vtest.Rig, before func(r *vtest.Rig)) {
 		r.FailSends(vtest.MaxFailures - 1)
 		r.WantQuota("one is left", r.QuotaOf(""), "[1000]", 0)

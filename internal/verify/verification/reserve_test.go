@@ -34,43 +34,38 @@ func withWideRule(scope quota.Scope) func(*vtest.Settings) {
 func TestStrangersLeaveTheReserveOfWideRules(t *testing.T) {
 	for _, scope := range []quota.Scope{quota.App, quota.Country, policy.BreakerScope} {
 		for what, by := range map[string]verification.Caller{"browser": vtest.Browser, "back end for a stranger": vtest.ForStranger} {
-			for _, alone := range []bool{false, true} {
-				t.Run(string(scope)+" "+what, func(t *testing.T) {
-					vtest.InBubbleWith(t, vtest.MinuteTick(withWideRule(scope)), func(r *vtest.Rig) {
-						if alone {
-							r.LoseLimiter()
+			t.Run(string(scope)+" "+what, func(t *testing.T) {
+				vtest.InForms(t, vtest.MinuteTick(withWideRule(scope)), func(r *vtest.Rig) {
+					n := 0
+					ask := func(c verification.Caller) verification.Request {
+						n++
+						if scope == quota.Country {
+							text := vtest.TextTo(vtest.NthNumber(n))
+							text.Caller = c
+							return text
 						}
-						n := 0
-						ask := func(c verification.Caller) verification.Request {
-							n++
-							if scope == quota.Country {
-								text := vtest.TextTo(vtest.NthNumber(n))
-								text.Caller = c
-								return text
-							}
-							return vtest.AskFor(vtest.NthAddress(n), vtest.By(c))
-						}
-						for range 3 {
-							r.Send(ask(by))
-							r.Sleep(time.Minute)
-						}
-						r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 7*time.Minute)
-						r.Send(ask(vtest.BackEnd))
-						r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 8*time.Minute) // two must leave
-						r.Sleep(time.Minute)
-						r.Send(ask(vtest.BackEnd))
-						r.WantBlockedBy(r.Refuse(ask(vtest.BackEnd)).Quota, "wide", 6*time.Minute)
-						r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 8*time.Minute) // three must leave
-						r.Sleep(6 * time.Minute)
-						r.Send(ask(vtest.BackEnd))
-						r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 3*time.Minute)
-						r.Sleep(3*time.Minute - time.Microsecond)
-						r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", time.Microsecond)
-						r.Sleep(time.Microsecond)
+						return vtest.AskFor(vtest.NthAddress(n), vtest.By(c))
+					}
+					for range 3 {
 						r.Send(ask(by))
-					})
+						r.Sleep(time.Minute)
+					}
+					r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 7*time.Minute)
+					r.Send(ask(vtest.BackEnd))
+					r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 8*time.Minute) // two must leave
+					r.Sleep(time.Minute)
+					r.Send(ask(vtest.BackEnd))
+					r.WantBlockedBy(r.Refuse(ask(vtest.BackEnd)).Quota, "wide", 6*time.Minute)
+					r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 8*time.Minute) // three must leave
+					r.Sleep(6 * time.Minute)
+					r.Send(ask(vtest.BackEnd))
+					r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 3*time.Minute)
+					r.Sleep(3*time.Minute - time.Microsecond)
+					r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", time.Microsecond)
+					r.Sleep(time.Microsecond)
+					r.Send(ask(by))
 				})
-			}
+			})
 		}
 	}
 }

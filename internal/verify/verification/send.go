@@ -115,6 +115,15 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	if refusal, refused, err := s.refuseIfLockedOutOrHeld(ctx, r.parsedRequest); refused || err != nil {
 		return refusal, err
 	}
+	if !r.again { // else the rows may have this send
+		told, refused, err := s.Gates.AnswerRefusedBefore(ctx, r.subject)
+		if err != nil {
+			return Answer{}, err
+		}
+		if refused {
+			return s.refuse(ctx, r.parsedRequest, told, "refused"), nil
+		}
+	}
 	asked := s.Now()
 	decision, err := s.takeQuota(ctx, r)
 	// If the process dies here, the limiter may count a send without a row until its windows end. A
@@ -129,6 +138,9 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 				}
 			}
 		}
+	}
+	if decision.Alone && !decision.Admitted { // Redis may have counted it
+		s.Outbox.RefundLater(string(r.send[:]), r.buckets)
 	}
 	switch {
 	case err != nil:
@@ -280,7 +292,7 @@ func (s *Service) refreshStates(ctx context.Context, a parsedRequest, old quota.
 	return told.Decision
 }
 
-// statesOfRefusal returns the answer to a refusal by the limiter; see gates.Gates.AnswerRefusal. A
+// statesOfRefusal returns the answer to a refusal by the limiter or this process; see gates.Gates.AnswerRefusal. A
 // browser that a rule of another scope than recipient, failures or backoff refuses is told nothing
 // about the recipient's rules, so the database is asked only if the browser has a verification, and
 // then it need not answer. Error: fault.Unavailable if the database does not answer, since only both
@@ -304,7 +316,10 @@ func (s *Service) refuseByDatabase(ctx context.Context, r *sendInProgress, taken
 	begun store.BeginAnswer) Answer {
 	d := s.Gates.RefundOverruled(ctx, r.subject, r.send, taken, asked, begun)
 	outcome := "refused_by_database"
-	if taken.Alone {
+	switch {
+	case s.Gates.WithoutRedis():
+		outcome = "refused"
+	case taken.Alone:
 		outcome = "refused_by_database_alone"
 	}
 	return s.refuse(ctx, r.parsedRequest, d, outcome)

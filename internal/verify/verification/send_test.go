@@ -36,7 +36,7 @@ func TestSendArrives(t *testing.T) {
 }
 
 func TestWaitIsExact(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
+	vtest.InForms(t, nil, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(20 * time.Second)
 		r.WantBlockedBy(r.RefuseTo(vtest.Ana).Quota, "minute", 40*time.Second)

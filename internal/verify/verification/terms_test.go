@@ -21,63 +21,19 @@ func hourly(name string, limit int, window time.Duration) quota.Policy {
 	return quota.Policy{Name: name, Rules: []quota.Rule{{Name: "only", Scope: quota.Recipient, Limit: limit, Window: window}}}
 }
 
-// A window that grows sees what the limiter has dropped: after Backfill by itself, and before it
-// through the database.
+// A window that grows sees through the database what the limiter has dropped.
 func TestALongerWindowSeesTheHistory(t *testing.T) {
-	for _, rebuilt := range []bool{true, false} {
-		vtest.InBubble(t, func(r *vtest.Rig) {
-			r.Change(hourly("default", 1, time.Minute))
-			r.SendTo(vtest.Ana)
-			r.Sleep(30 * time.Minute)
-			r.SendTo(vtest.Ana) // the limiter drops the first one here
-			r.Sleep(10 * time.Minute)
-			if !r.Svc.Change(r.Terms(hourly("default", 2, time.Hour))) {
-				t.Error("a longer window needs no history")
-			}
-			if rebuilt {
-				r.Backfill()
-				r.WantWait(r.QuotaOf(""), 20*time.Minute)
-			}
-			r.WantWait(r.RefuseTo(vtest.Ana).Quota, 20*time.Minute)
-			r.Sleep(20 * time.Minute)
-			r.SendTo(vtest.Ana)
-		})
-	}
-}
-
-func TestWhatNeedsHistory(t *testing.T) {
-	r := &vtest.Rig{T: t, Settings: vtest.TestSettings(t)}
-	rule := func(scope quota.Scope) quota.Rule {
-		return quota.Rule{Name: "more", Scope: scope, Limit: 1, Window: 2 * time.Hour}
-	}
-	for name, c := range map[string]struct {
-		change func(login *policy.Purpose)
-		want   bool
-	}{
-		"the same":         {func(*policy.Purpose) {}, false},
-		"a limit":          {func(p *policy.Purpose) { p.Policy = hourly("default", 9, time.Hour) }, false},
-		"a shorter window": {func(p *policy.Purpose) { p.Policy = hourly("default", 5, time.Minute) }, false},
-		"a longer window":  {func(p *policy.Purpose) { p.Policy = hourly("default", 5, 2*time.Hour) }, true},
-		"a longer window for networks": {func(p *policy.Purpose) {
-			p.Policy.Rules = append(p.Policy.Rules, rule(quota.IP))
-		}, false},
-		"failures for longer": {func(p *policy.Purpose) {
-			p.Policy.Rules = append(p.Policy.Rules, rule(quota.Failures))
-		}, true},
-		"another policy":    {func(p *policy.Purpose) { p.Policy.Name = "other" }, true},
-		"others that share": {func(p *policy.Purpose) { p.PolicyPurposes = []string{"login"} }, true},
-		"a new purpose":     {func(p *policy.Purpose) { p.Name = "new" }, true},
-		"one less":          {func(p *policy.Purpose) { p.Name = "default" }, false},
-	} {
-		before, after := r.Terms(hourly("default", 5, time.Hour)), r.Terms(hourly("default", 5, time.Hour))
-		p := after.Purposes["login"]
-		c.change(&p)
-		if p.Name == "default" {
-			delete(after.Purposes, "login")
-		}
-		after.Purposes[p.Name] = p
-		r.Want(name, policy.NewCurrentSet(before, time.Now).Change(after), c.want)
-	}
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.Change(hourly("default", 1, time.Minute))
+		r.SendTo(vtest.Ana)
+		r.Sleep(30 * time.Minute)
+		r.SendTo(vtest.Ana) // the limiter drops the first one here
+		r.Sleep(10 * time.Minute)
+		r.Change(hourly("default", 2, time.Hour))
+		r.WantWait(r.RefuseTo(vtest.Ana).Quota, 20*time.Minute)
+		r.Sleep(20 * time.Minute)
+		r.SendTo(vtest.Ana)
+	})
 }
 
 // A purpose that goes while its mail waits for a server loses nothing: the mail goes out, private,
@@ -154,9 +110,6 @@ func TestRequestsWhileTermsChange(t *testing.T) {
 			work.Go(func() {
 				for i := range 25 {
 					r.Svc.Change(r.Terms(hourly("default", []int{3, 7}[i%2], time.Hour)))
-					if i%10 == 0 {
-						r.Svc.Gates.Backfill(r.Context())
-					}
 					a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))
 					if err != nil || len(a.Quota.Rules) != 1 || a.Quota.Rules[0].Limit != a.Policy.Rules[0].Limit {
 						t.Errorf("decided by %+v, told %+v, %v", a.Policy.Rules, a.Quota.Rules, err)
@@ -180,6 +133,7 @@ var trial = vtest.WithRules(
 	quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
 	quota.Rule{Name: "stricter", Scope: quota.Recipient, Limit: 2, Window: 48 * time.Hour, Observe: true},
 	quota.Rule{Name: "office", Scope: quota.IP, Limit: 3, Window: time.Hour, Observe: true},
+	quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: time.Hour, Observe: true},
 )
 
 func TestObservingRulesRefuseNothingAndAreInTheDatabase(t *testing.T) {
@@ -195,36 +149,36 @@ func TestObservingRulesRefuseNothingAndAreInTheDatabase(t *testing.T) {
 	})
 }
 
-func TestAloneObservingRulesAreDecidedInProcess(t *testing.T) {
-	vtest.InBubbleWith(t, trial, func(r *vtest.Rig) {
-		r.LoseLimiter()
+// In each form the rows decide the observing rules on recipients and their failures; the limiter, or this
+// process, decides others.
+func TestObservingRulesInEachForm(t *testing.T) {
+	vtest.InForms(t, trial, func(r *vtest.Rig) {
 		r.MailServer.Answer(vtest.NoMailbox)
 		r.SendTo(vtest.Ana) // given back by the recipient, not by the address
 		for range 3 {
 			r.Want("rules", len(r.SendTo(vtest.Ana).Quota.Rules), 1)
 			r.Sleep(time.Minute)
 		}
-		r.WantObserved(nil, nil, nil, []string{"stricter", "office"})
+		failed := []string{"failures"}
+		r.WantObserved(nil, failed, failed, []string{"stricter", "failures", "office"})
 	})
 }
 
-// A limiter that starts with the process counts for an observing rule what the database has for as
-// long as that rule looks back. The database does not decide such a rule, also where a limiter that
-// forgot all asks it.
-func TestBackfillForObservingRules(t *testing.T) {
+// The rows decide an observing rule on recipients for as long as it looks back, whatever the limiter
+// has forgotten.
+func TestObservingRulesSeeTheRows(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(trial), func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Minute)
 		r.SendTo(vtest.Ana)
 		r.Sleep(47 * time.Hour)
 		r.EmptyLimiter()
-		r.Backfill()
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Hour)
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Minute)
 		r.EmptyLimiter()
 		r.SendTo(vtest.Ana)
-		r.WantObserved(nil, nil, []string{"stricter"}, nil, nil)
+		r.WantObserved(nil, nil, []string{"stricter"}, nil, []string{"stricter"})
 	})
 }

@@ -81,8 +81,8 @@ type Prover interface {
 
 // Observer counts what happened, for metrics. Implementations must not block.
 type Observer interface {
-	// outcome: admitted, admitted_by_database_alone, refused, refused_by_database (the limiter had
-	// admitted it), refused_by_database_alone, unavailable
+	// outcome: admitted, refused, unavailable; with Redis also refused_by_database (Redis had admitted it)
+	// and, while Redis is away, admitted_by_database_alone and refused_by_database_alone
 	Decided(channel recipient.Channel, app, outcome, rule string)
 	RuleWouldRefuse(channel recipient.Channel, app, rule string) // an observing rule would have refused a send
 	// outcome: approved, proven (no code was needed), repeated (answered again), wrong, ended,

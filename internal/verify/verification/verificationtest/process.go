@@ -40,6 +40,7 @@ type Settings struct {
 	Webhooks webhook.Settings
 	JobTick  time.Duration         // core.Settings.Tick; 0: that of the outbox
 	Receipts outbox.ReceiptSources // nil: no carrier is asked
+	Form     Form                  // of a Rig
 }
 
 // templatesOnce parses the templates of the service once for all tests: it takes longer than most
@@ -158,7 +159,7 @@ func (p *Process) Routes(keys api.Keys, requests *server.RequestLimiter) *echo.E
 func (p *Process) Terms() policy.Set { return p.Policy.Get() }
 
 // Change puts other policies in force.
-func (p *Process) Change(to policy.Set) bool { return p.Policy.Change(withChecks(to)) }
+func (p *Process) Change(to policy.Set) { p.Policy.Change(withChecks(to)) }
 
 // Checks are the bounds on failed checks where a test sets none.
 var Checks = BuiltIn().Checks

@@ -155,12 +155,6 @@ func (r *Rig) FailSends(n int) {
 	}
 }
 
-// Backfill fills the limiter from the database.
-func (r *Rig) Backfill() {
-	r.Helper()
-	r.NoError(r.Svc.Gates.Backfill(r.Context()))
-}
-
 // SuppressBounces has bounces suppress for 30 days, and room for sends.
 func SuppressBounces(s *Settings) {
 	BoundFailures(s)

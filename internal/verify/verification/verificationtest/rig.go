@@ -20,6 +20,7 @@ import (
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/outbox"
 	"sendcode/internal/kit/servertest"
+	"sendcode/internal/limit/gates"
 	"sendcode/internal/run/app/core"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
@@ -136,6 +137,9 @@ func NewRigAt(t *testing.T, now func() time.Time, change func(*Settings)) *Rig {
 		change(&r.Settings)
 	}
 	r.Svc = r.Replica(r.MailServer)
+	if r.Settings.Form == RedisAway {
+		r.LoseLimiter()
+	}
 	return r
 }
 
@@ -145,10 +149,59 @@ func (r *Rig) Replica(s outbox.MailSender) *Service { return r.ReplicaOn(r.Store
 // ReplicaOn returns another process over the same limiter.
 func (r *Rig) ReplicaOn(db core.Database, sender outbox.MailSender, c outbox.Carrier) *Service {
 	limiter := NewLimiter(r.Limiter, nil)
-	return &Service{Limiter: limiter, Process: New(r.Settings, core.Dependencies{
+	parts := core.Dependencies{
 		Limiter: limiter, DB: db, Sender: sender, Carrier: c, Observer: r.Metrics,
 		Logger: r.Logger, Now: r.now,
-	})}
+	}
+	if r.Settings.Form == WithoutRedis {
+		parts.Kept = gates.NewKept(unnumbered{r.Store}, r.now, r.Settings.Vault.SealBucket, r.Settings.Vault.OpenBucket, r.Logger)
+		parts.Kept.Shared, parts.Limiter = true, parts.Kept.Limiter()
+		r.NoError(parts.Kept.Load(r.Context()))
+	}
+	return &Service{Limiter: limiter, Process: New(r.Settings, parts)}
+}
+
+// unnumbered is a database that numbers no limiter's events, so each read is of all.
+type unnumbered struct{ gates.KeptDatabase }
+
+func (d unnumbered) LimiterEvents(ctx context.Context, reader, _ int64, limit int, yield func(store.LimiterEvent) error) error {
+	return d.KeptDatabase.LimiterEvents(ctx, reader, -1, limit, yield)
+}
+
+// Form is what counts beside the database.
+type Form int
+
+// The forms.
+const (
+	OnRedis      Form = iota
+	RedisAway         // from the start
+	WithoutRedis      // each process counts what the rows do not have, and reads what others counted
+)
+
+// InForms is InBubbleWith in each form of the service, and with a rule that the rows do not count.
+func InForms(t *testing.T, change func(*Settings), test func(r *Rig)) {
+	t.Helper()
+	EachInForm(t, map[string]bool{"": true}, change, func(r *Rig, _ bool) { test(r) })
+}
+
+// EachInForm is InForms for each case.
+func EachInForm[Case any](t *testing.T, cases map[string]Case, change func(*Settings), test func(r *Rig, c Case)) {
+	t.Helper()
+	unused := AlsoRules(quota.Rule{Name: "unused", Scope: quota.App, Limit: 10_000, Window: time.Hour, Observe: true})
+	for name, form := range map[string]func(*Settings){
+		"on Redis": func(*Settings) {}, "Redis away": func(s *Settings) { s.Form = RedisAway },
+		"rows alone":        func(s *Settings) { s.Form = WithoutRedis },
+		"memory for others": func(s *Settings) { s.Form = WithoutRedis; unused(s) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			EachInBubble(t, cases, func(s *Settings) {
+				if change != nil {
+					change(s)
+				}
+				form(s)
+			}, test)
+		})
+	}
 }
 
 // TestSettings are the built-in policies, shared by the purposes default and login of an app shop,

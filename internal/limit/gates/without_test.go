@@ -1,0 +1,87 @@
+package gates_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"sendcode/internal/store/sqlite/sqlitetest"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+// withoutRedis are replicas without Redis, with a rule of a recipient and one that the rows do not have.
+func withoutRedis(s *vtest.Settings) {
+	s.Form = vtest.WithoutRedis
+	vtest.WithRules(quota.Rule{Name: "app", Scope: quota.App, Limit: 100, Window: time.Hour},
+		quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1, Window: time.Hour})(s)
+}
+
+// Without Redis replicas know at once what one of them counted, gave back or reset, also where one has
+// refused before, and a process that starts tells the same waits: the rows tell them.
+func TestReplicasWithoutRedisTellTheSame(t *testing.T) {
+	vtest.InBubbleWith(t, withoutRedis, func(r *vtest.Rig) {
+		b, stop := r.StartReplica(r.MailServer)
+		defer stop()
+		told := func(what string, used int, wait time.Duration) {
+			r.Helper()
+			for _, s := range []*vtest.Service{r.Svc, b, r.Replica(r.MailServer)} {
+				d := r.QuotaAt(s)
+				r.WantLine(what, vtest.Line(used, wait), d.Rules[1].Used, d.RetryAfter())
+			}
+			if wait > 0 {
+				r.AskAt(b, vtest.AskFor(vtest.Ana), false)
+				d := r.AskAt(b, vtest.AskFor(vtest.Ana), false).Quota
+				r.WantBlockedBy(d, "hour", wait)
+			}
+		}
+		release := make(chan struct{})
+		r.MailServer.Answer(func(ctx context.Context) error { <-release; return vtest.NoMailbox(ctx) })
+		r.AskAt(r.Svc, vtest.AskFor(vtest.Ana), true)
+		r.Sleep(time.Second)
+		told("under way", 1, time.Hour-time.Second)
+		close(release)
+		r.Sleep(0)
+		told("given back", 0, 0)
+		r.AskAt(b, vtest.AskFor(vtest.Ana), true)
+		r.Sleep(time.Minute)
+		told("sent", 1, 59*time.Minute)
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		told("reset", 0, 0)
+		r.AskAt(b, vtest.AskFor(vtest.Ana), true)
+		r.Sleep(time.Hour - time.Microsecond)
+		told("1 µs early", 1, time.Microsecond)
+		r.Sleep(time.Microsecond)
+		r.AskAt(r.Replica(r.MailServer), vtest.AskFor(vtest.Ana), true)
+	})
+}
+
+// Without Redis a flood on a refused recipient shares reads, writes nothing and takes no place of a wider
+// rule. A process that restarted counts its first refusal, and takes that place back.
+func TestWithoutRedisAFloodSharesReads(t *testing.T) {
+	vtest.InBubbleWith(t, withoutRedis, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		restarted := r.Replica(r.MailServer)
+		for name, s := range map[string]*vtest.Service{"sent": r.Svc, "restarted": restarted} {
+			asked := map[string]int{}
+			if name == "restarted" {
+				r.AskAt(s, vtest.AskFor(vtest.Ana), false)
+			}
+			r.Store.SetFault(func(method string) sqlitetest.Fault { asked[method]++; return sqlitetest.None })
+			var all sync.WaitGroup
+			for range 500 {
+				all.Go(func() {
+					a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana))
+					r.WantLine("refused", "false <nil> 1", a.Admitted, err, a.Quota.Rules[0].Used)
+				})
+			}
+			all.Wait()
+			r.Store.SetFault(nil)
+			r.WantLine(name+": few reads, no Begin", "true 0", asked["ReadHistory"] < 100, asked["Begin"])
+		}
+		r.WantLine("used", "1 1", r.QuotaAt(restarted).Rules[0].Used, r.QuotaAt(restarted).Rules[1].Used)
+		r.Sleep(time.Hour)
+		r.SendTo(vtest.Ana)
+	})
+}
