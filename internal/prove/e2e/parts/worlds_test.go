@@ -8,6 +8,7 @@ package parts
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,12 +54,29 @@ func TestProveOnSentinel(t *testing.T) {
 		apptest.Must(t, servers[was].Start())
 	}
 	p := newProof(s, "two replicas on a Sentinel")
-	p.disturbed = time.Now()
 	p.start(2)
 	p.underLoad(func(ctx context.Context) {
-		p.fail(ctx, *proving, []fault{{"failovers by the Sentinel", failover}})
+		p.fail(ctx, *proving, 0, []fault{{"failovers by the Sentinel", failover}})
 	})
 	p.report()
+}
+
+// Each form for a night: all its faults, and a disk that is full, the death of all replicas, locks on
+// tables, and changes of policies.
+func TestProveAtNight(t *testing.T) {
+	for _, f := range forms {
+		t.Run(f.name, func(t *testing.T) {
+			servertest.OnSmallDisk(t, 512<<20, func(disk *servertest.Disk) {
+				p := newProof(f.open(t).PutOn(disk).Watching(), f.name+", at night")
+				p.disk = disk
+				p.start(f.replicas)
+				p.underLoad(func(ctx context.Context) {
+					p.fail(ctx, *proving, *wanted, slices.Concat(f.faults, f.later, f.nights))
+				})
+				p.report()
+			})
+		})
+	}
 }
 
 // otherClocks are how far the clock of Redis is ahead, one after the other.
@@ -71,13 +89,12 @@ func TestProveWhileRedisClockIsSet(t *testing.T) {
 	s.Redis = server
 	s.Env["SENDCODE_REDIS_URL"] = server.URL()
 	p := newProof(s, "two replicas on a Redis whose clock is set")
-	p.disturbed = time.Now()
 	p.seen.Skew, p.seen.FewerLeft = time.Second, true // a wait that is told during a step may be too long
 	p.start(2)
 	p.underLoad(func(ctx context.Context) {
 		var ahead time.Duration
 		for _, set := range otherClocks {
-			p.fail(ctx, 0, []fault{{"settings of Redis's clock", func(p *proof, ctx context.Context) {
+			p.fail(ctx, 0, 0, []fault{{"settings of Redis's clock", func(p *proof, ctx context.Context) {
 				setting := time.Now()
 				apptest.Must(t, clock.Set(set))
 				if set < ahead { // set back, Redis counts what lies in its future from now on
