@@ -70,6 +70,9 @@ type History struct {
 	// requests that the database refused meanwhile, is shown until it is given back; a send that
 	// the database admitted may count from then.
 	Stalls []time.Time
+	// SetBack are the instants at which a limiter's clock was set back: what lies in its future counts from
+	// its next call on.
+	SetBack []time.Time
 	// Changes are from when until when processes put other policies in force. Rules has the loosest.
 	Changes [][2]time.Time
 	// Late is how long after its end a request without an answer may still take effect, or hold a place.

@@ -26,7 +26,7 @@ func (j *judge) crashed(from, to time.Time) bool { return within(j.Crashes, from
 // a window before them.
 func (j *judge) mayStayTaken(from, to time.Time) bool {
 	from = from.Add(-j.longest())
-	return j.FewerLeft || j.Limiter && (j.crashed(from.Add(-j.Slack), to) || within(j.Stalls, from, to))
+	return j.FewerLeft || j.Limiter && (j.crashed(from.Add(-j.Slack), to) || within(j.Stalls, from, to) || within(j.SetBack, from, to))
 }
 
 // changed reports whether policies changed between two answers, or what they are of.
@@ -165,7 +165,7 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 		}
 		j.judged[Untrue]++
 		if r.refused() && !j.taken(q, r) && !j.allow(OldPolicies, j.changed(q, r)) && !j.allow(GivenBackLate, j.mayTakeEffect(q, r)) &&
-			!j.allow(StaysTaken, j.countedLate(r)) && !j.allow(Stepped, j.steppedBack(q, r, most)) {
+			!j.allow(StaysTaken, j.countedLate(r) || within(j.SetBack, q.Begin.Add(-j.longest()), r.End)) && !j.allow(Stepped, j.steppedBack(q, r, most)) {
 			j.broke(Untrue, "%s was told at %s to wait %v, asked at %s, and was refused for %d s more", q.Recipient, stamp(q.End), most,
 				stamp(r.Begin), r.RetryAfter)
 		}

@@ -162,7 +162,9 @@ func (p *proof) start(n int) {
 	for _, to := range bouncing {
 		rules = append(rules, smtptest.Rule{Stage: smtptest.Rcpt, To: to, Delay: 50 * time.Millisecond, Reply: "550 5.2.1 takes no mail"})
 	}
-	if p.SMTP.SetScript(smtptest.Script{Rules: rules}); p.Postgres != nil {
+	if p.Postgres == nil {
+		p.SMTP.SetScript(smtptest.Script{Rules: rules})
+	} else {
 		p.MailRules(rules...)
 	}
 	for _, setting := range []string{"SENDCODE_REDIS_URL", "SENDCODE_DATABASE_URL", "SENDCODE_SMTP_URL"} {
@@ -282,7 +284,7 @@ func (p *proof) report() {
 // strangers returns what strangers alone asked for and got. Nothing of a request without an
 // answer is its for sure.
 func (p *proof) strangers() history.History {
-	own := history.History{Rules: []history.Rule{strangers}, Crashes: p.seen.Crashes, Unended: true}
+	own := history.History{Rules: []history.Rule{strangers}, Crashes: p.seen.Crashes, Skew: p.seen.Skew, Unended: true}
 	for _, q := range p.seen.Requests {
 		if q.Browser || q.Kind == history.Look {
 			own.Requests = append(own.Requests, q)
