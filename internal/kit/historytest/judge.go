@@ -165,7 +165,7 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 		}
 		j.judged[Untrue]++
 		if r.refused() && !j.taken(q, r) && !j.allow(OldPolicies, j.changed(q, r)) && !j.allow(GivenBackLate, j.mayTakeEffect(q, r)) &&
-			!j.allow(StaysTaken, j.countedLate(r) || within(j.SetBack, q.Begin.Add(-j.longest()), r.End)) && !j.allow(Stepped, j.steppedBack(q, r, most)) {
+			!j.allow(StaysTaken, j.countedLate(q, r)) && !j.allow(Stepped, j.steppedBack(q, r, most)) {
 			j.broke(Untrue, "%s was told at %s to wait %v, asked at %s, and was refused for %d s more", q.Recipient, stamp(q.End), most,
 				stamp(r.Begin), r.RetryAfter)
 		}
@@ -180,8 +180,11 @@ func (j *judge) steppedBack(q, r request, most time.Duration) bool {
 }
 
 // countedLate reports whether a refusal lasts no longer than for a send that counts from the moment
-// at which a stalled limiter answered again.
-func (j *judge) countedLate(r request) bool {
+// at which a stalled limiter answered again, or whether the limiter's clock was set back.
+func (j *judge) countedLate(q, r request) bool {
+	if within(j.SetBack, q.Begin.Add(-j.longest()), r.End) {
+		return true
+	}
 	i := slices.IndexFunc(j.Rules, func(rule Rule) bool { return rule.Name == r.BlockedBy })
 	if i < 0 || !j.Limiter {
 		return false

@@ -32,11 +32,11 @@ var (
 )
 
 // fail has each fault happen once, in some order, again and again for a while, and until so many requests
-// were made. On a busy machine it lasts longer, until each has happened.
+// were answered. On a busy machine it lasts longer, until each has happened.
 func (p *proof) fail(ctx context.Context, least time.Duration, requests int, faults []fault) {
 	p.Helper()
 	var order []int
-	for n, began := 0, time.Now(); n < len(faults) || time.Since(began) < least || p.asked() < requests; n++ {
+	for n, began := 0, time.Now(); n < len(faults) || time.Since(began) < least || p.answered() < requests; n++ {
 		if n%len(faults) == 0 {
 			order = p.random.Perm(len(faults))
 		}
@@ -47,11 +47,11 @@ func (p *proof) fail(ctx context.Context, least time.Duration, requests int, fau
 	}
 }
 
-// asked returns how many requests were made.
-func (p *proof) asked() int {
+// answered returns how many requests were answered.
+func (p *proof) answered() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.seen.Requests)
+	return len(p.seen.Requests) - p.cut
 }
 
 // pause waits for some milliseconds.

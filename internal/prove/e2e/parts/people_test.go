@@ -38,6 +38,7 @@ func (p *proof) reach(method, path, body string, q history.Request,
 	q.End = time.Now()
 	if err != nil {
 		a = apptest.Answer{}
+		apptest.Sleep(100 * time.Millisecond) // as a client that is refused a connection does
 	}
 	q.Status, q.Header, q.Body = a.StatusCode, a.Header, a.Raw
 	return q, a

@@ -32,8 +32,8 @@ import (
 
 var (
 	seed    = flag.Uint64("prove.seed", 0, "chooses faults, recipients and codes; 0: a random one")
-	proving = flag.Duration("prove.time", 4*time.Second, "how long faults happen at least in each form; each happens once however little it is")
-	wanted  = flag.Int("prove.requests", 0, "how many requests a nightly run of a form makes at least")
+	proving = flag.Duration("prove.time", 4*time.Second, "how long faults happen in each form at least; each happens once")
+	wanted  = flag.Int("prove.requests", 0, "how many requests are answered at least in each form at night")
 )
 
 func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 4, 1)) }
