@@ -286,7 +286,7 @@ func (p *proof) report() {
 func (p *proof) strangers() history.History {
 	own := history.History{Rules: []history.Rule{strangers}, Crashes: p.seen.Crashes, Skew: p.seen.Skew, Unended: true}
 	for _, q := range p.seen.Requests {
-		if q.Browser || q.Kind == history.Look {
+		if q.Browser || q.Kind == history.Look || q.Kind == history.Reset {
 			own.Requests = append(own.Requests, q)
 		}
 	}
