@@ -22,7 +22,7 @@ const (
 	Send  Kind = "send"  // POST /v1/verifications
 	Check Kind = "check" // POST /v1/verifications/{id}/check
 	Look  Kind = "look"  // anything that changes nothing
-	Reset Kind = "reset" // an administrator gives a recipient all places back
+	Reset Kind = "reset" // an administrator gives a recipient all places back; of a status other than 204, perhaps
 )
 
 // Rule admits at most Limit sends of a recipient in any Window.
@@ -60,6 +60,8 @@ type History struct {
 	Requests []Request
 	Messages []Message
 
+	// Limiter says that a limiter counts beside the database: a place may be taken in one of them alone.
+	Limiter bool
 	// Crashes are the instants at which a process died, or may have lost its leases. A message
 	// under way then may come twice, and a place that was taken between the gates is lost until its
 	// window has passed.
@@ -68,15 +70,18 @@ type History struct {
 	// requests that the database refused meanwhile, is shown until it is given back; a send that
 	// the database admitted may count from then.
 	Stalls []time.Time
+	// SetBack are the instants at which a limiter's clock was set back: what lies in its future counts from
+	// its next call on.
+	SetBack []time.Time
+	// Changes are from when until when processes put other policies in force. Rules has the loosest.
+	Changes [][2]time.Time
+	// Late is how long after its end a request without an answer may still take effect, or hold a place.
+	Late time.Duration
 	// Slack is how much longer than it was told a client may have to wait, and how late a place
 	// that is given back may be seen.
 	Slack time.Duration
 	// Skew is how far clocks may differ by which instants are told.
 	Skew time.Duration
-	// Rebuilt is how much too long a wait may be that was told from what the database gave back to
-	// a limiter that had lost it, beside the time that the recipient's slowest request took. 0: no
-	// wait may be too long.
-	Rebuilt time.Duration
 	// Unended permits sends that are still under way at the end.
 	Unended bool
 	// FewerLeft permits the service to count a send that no answer shows.
@@ -99,6 +104,20 @@ const (
 	SameCode   = "a resend has the same code"
 	Guessing   = "guessing does not pay"
 	Surface    = "answers are consistent"
+)
+
+// The sentences of docs/PROMISES.md by which the judge allows what would break a promise.
+const (
+	Twice = "A message may come twice after a crash between delivery and record; the row says so."
+	// Within History.Late.
+	GivenBackLate = "A commit whose answer was lost: its place is given back after ten seconds without a row."
+	// Within the longest window.
+	StaysTaken = "After Redis's clock was set back, or it ran a call late after a stall, or a failover lost a refund or a reset, " +
+		"or a process died between the gates, a place may stay taken for up to one window"
+	// Within History.Skew.
+	Stepped = "after a step back of a clock a wait that was told before may be too short by at most the step."
+	// At any later time.
+	OldPolicies = "A wait that was told before a change of policies is by the old ones: it may be too short, at any later time."
 )
 
 // maxTries is how often a code may be checked.
@@ -192,15 +211,18 @@ type judge struct {
 	History
 	requests []request // by their begin
 	sends    map[string]*send
-	byPerson map[string][]*send // by their earliest instants
+	of       map[string][]request // by recipient
+	byPerson map[string][]*send   // by their earliest instants
 	found    []Violation
 	judged   map[string]int
+	allowed  map[string]int
 }
 
-// Judge returns the violations of a history, and how many sends, answers or checks were judged by
-// each promise.
-func Judge(h History) (found []Violation, judged map[string]int) {
-	j := &judge{History: h, sends: map[string]*send{}, byPerson: map[string][]*send{}, judged: map[string]int{}}
+// Judge returns the violations of a history, how many sends, answers or checks were judged by each
+// promise, and how many broke it and were allowed by each sentence.
+func Judge(h History) (found []Violation, judged, allowed map[string]int) {
+	j := &judge{History: h, sends: map[string]*send{}, of: map[string][]request{}, byPerson: map[string][]*send{},
+		judged: map[string]int{}, allowed: map[string]int{}}
 	j.read()
 	j.collect()
 	j.overPolicy()
@@ -209,7 +231,7 @@ func Judge(h History) (found []Violation, judged map[string]int) {
 	j.waits()
 	j.figures()
 	j.checks()
-	return j.found, j.judged
+	return j.found, j.judged, j.allowed
 }
 
 // read reads the answers.
@@ -222,6 +244,9 @@ func (j *judge) read() {
 		j.requests = append(j.requests, q)
 	}
 	slices.SortStableFunc(j.requests, func(a, b request) int { return a.Begin.Compare(b.Begin) })
+	for _, q := range j.requests {
+		j.of[q.Recipient] = append(j.of[q.Recipient], q)
+	}
 }
 
 // collect finds the sends: by the answers that took them, and by messages that no answer announced.
@@ -272,7 +297,7 @@ func (j *judge) collect() {
 	for _, q := range j.requests {
 		for _, o := range append(q.Sends, q.answer.Send) {
 			if s := j.sends[o.ID]; s != nil && (o.final() || !s.outcome.final()) {
-				if s.outcome = o; o.Status == "failed" && s.failed.IsZero() {
+				if s.outcome = o; o.Status == "failed" && o.Reason != "erased" && s.failed.IsZero() { // an erasure gives nothing back
 					s.failed = q.End
 				}
 				if !s.answered && o.At.After(s.from) && o.At.Before(s.to) {
@@ -293,8 +318,8 @@ func (j *judge) collect() {
 }
 
 func (j *judge) firstUncertain(recipient string) time.Time {
-	for _, q := range j.requests {
-		if q.Recipient == recipient && q.uncertain() {
+	for _, q := range j.of[recipient] {
+		if q.uncertain() {
 			return q.Begin
 		}
 	}

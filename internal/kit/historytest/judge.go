@@ -7,15 +7,32 @@ import (
 	"time"
 )
 
-// late is how long a request without an answer may still take effect.
-const late = 30 * time.Second
-
 func (j *judge) broke(promise, format string, args ...any) {
 	j.found = append(j.found, Violation{promise, fmt.Sprintf(format, args...)})
 }
 
+// allow counts what is allowed by a sentence, if it is.
+func (j *judge) allow(sentence string, is bool) bool {
+	if is {
+		j.allowed[sentence]++
+	}
+	return is
+}
+
 // crashed reports whether a process crashed between two instants.
 func (j *judge) crashed(from, to time.Time) bool { return within(j.Crashes, from, to) }
+
+// mayStayTaken reports whether a place may have stayed taken in the limiter between two instants, or
+// a window before them.
+func (j *judge) mayStayTaken(from, to time.Time) bool {
+	from = from.Add(-j.longest())
+	return j.FewerLeft || j.Limiter && (j.crashed(from.Add(-j.Slack), to) || within(j.Stalls, from, to) || within(j.SetBack, from, to))
+}
+
+// changed reports whether policies changed between two answers, or what they are of.
+func (j *judge) changed(q, r request) bool {
+	return slices.ContainsFunc(j.Changes, func(c [2]time.Time) bool { return !q.Begin.After(c[1]) && !r.End.Before(c[0]) })
+}
 
 func within(instants []time.Time, from, to time.Time) bool {
 	return slices.ContainsFunc(instants, func(at time.Time) bool { return !at.Before(from) && !at.After(to) })
@@ -47,8 +64,12 @@ func (j *judge) overPolicy() {
 }
 
 func (j *judge) resetBetween(recipient string, from, to time.Time) bool {
-	return slices.ContainsFunc(j.requests, func(q request) bool {
-		return q.Kind == Reset && q.Recipient == recipient && q.End.After(from) && q.Begin.Before(to)
+	return slices.ContainsFunc(j.of[recipient], func(q request) bool {
+		end := q.End
+		if q.Request.Status != http.StatusNoContent {
+			end = end.Add(j.Late)
+		}
+		return q.Kind == Reset && end.After(from) && q.Begin.Before(to)
 	})
 }
 
@@ -64,9 +85,9 @@ func (j *judge) outcomes() {
 				j.broke(Lost, "%s is called sent, and no message came", s.id)
 			case n == 0 && !s.outcome.final() && !j.Unended:
 				j.broke(Lost, "%s was accepted, is %q in the end, and no message came", s.id, s.outcome.Status)
-			case n > 0 && s.outcome.Status == "failed" && !j.crashed(s.from, s.messages[n-1].At.Add(late)):
+			case n > 0 && s.outcome.Status == "failed" && !j.allow(Twice, j.crashed(s.from, s.messages[n-1].At.Add(j.Late))):
 				j.broke(Lost, "%s is called failed (%s), and its message came", s.id, s.outcome.Reason)
-			case n > 1 && !j.crashed(s.from, s.messages[n-1].At):
+			case n > 1 && !j.allow(Twice, j.crashed(s.from, s.messages[n-1].At)):
 				j.broke(Doubled, "%s came %d times, and nothing had crashed", s.id, n)
 			}
 			for _, m := range s.messages {
@@ -113,11 +134,7 @@ func (q request) blockedFor() (least, most time.Duration, says bool) {
 
 // waits compares each wait that was told with what came of the next requests.
 func (j *judge) waits() {
-	of := map[string][]request{}
-	for _, q := range j.requests {
-		of[q.Recipient] = append(of[q.Recipient], q)
-	}
-	for _, requests := range of {
+	for _, requests := range j.of {
 		for i, q := range requests {
 			if q.refused() {
 				if header := q.Header.Get("Retry-After"); q.RetryAfter < 1 || header != fmt.Sprint(q.RetryAfter) {
@@ -139,17 +156,16 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 			continue
 		}
 		if r.Begin.Before(q.End.Add(most + j.Slack)) {
-			early := q.Begin.Add(least - j.Skew - j.Rebuilt).Sub(r.End)
-			if r.accepted() && early > 0 && !q.Browser && !j.FewerLeft && !j.crashed(q.Begin.Add(-j.longest()-j.Slack), r.End) &&
-				!within(j.Stalls, q.Begin.Add(-j.longest()), r.End) && j.sends[r.answer.Send.ID].from.Equal(r.Begin) &&
-				!j.freed(q, r) &&
-				(j.Rebuilt == 0 || early > j.slowest(q)) {
+			early := q.Begin.Add(least - j.Skew).Sub(r.End)
+			if r.accepted() && early > 0 && !q.Browser && j.sends[r.answer.Send.ID].from.Equal(r.Begin) && !j.freed(q, r) &&
+				!j.allow(StaysTaken, j.mayStayTaken(q.Begin, r.End)) && !j.allow(OldPolicies, j.changed(q, r)) {
 				j.broke(Untrue, "%s was told at %s to wait %v, and was admitted %v before", q.Recipient, stamp(q.End), most, early)
 			}
 			continue
 		}
 		j.judged[Untrue]++
-		if r.refused() && !j.disturbed(q, r) && !j.countedLate(r) {
+		if r.refused() && !j.taken(q, r) && !j.allow(OldPolicies, j.changed(q, r)) && !j.allow(GivenBackLate, j.mayTakeEffect(q, r)) &&
+			!j.allow(StaysTaken, j.countedLate(q, r)) && !j.allow(Stepped, j.steppedBack(q, r, most)) {
 			j.broke(Untrue, "%s was told at %s to wait %v, asked at %s, and was refused for %d s more", q.Recipient, stamp(q.End), most,
 				stamp(r.Begin), r.RetryAfter)
 		}
@@ -157,30 +173,26 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 	}
 }
 
-// slowest returns how long the slowest answered request of the recipient took, of those that may
-// still count at q. A limiter takes a send at an instant within its request, and the database logs
-// it at another one.
-func (j *judge) slowest(q request) (took time.Duration) {
-	for _, u := range j.requests {
-		if u.Recipient == q.Recipient && u.Request.Status != 0 && u.Begin.Before(q.End) && q.Begin.Sub(u.End) < j.longest() {
-			took = max(took, u.End.Sub(u.Begin))
-		}
-	}
-	return took
+// steppedBack reports whether a refusal after a wait is explained by a clock that was set meanwhile.
+func (j *judge) steppedBack(q, r request, most time.Duration) bool {
+	least, _ := r.wait()
+	return r.End.Add(least).Before(q.End.Add(most + j.Skew))
 }
 
 // countedLate reports whether a refusal lasts no longer than for a send that counts from the moment
-// at which it was answered, as in a database that was slow to write it while the limiter has lost
-// it, or at which a stalled limiter answered again.
-func (j *judge) countedLate(r request) bool {
+// at which a stalled limiter answered again, or whether the limiter's clock was set back.
+func (j *judge) countedLate(q, r request) bool {
+	if within(j.SetBack, q.Begin.Add(-j.longest()), r.End) {
+		return true
+	}
 	i := slices.IndexFunc(j.Rules, func(rule Rule) bool { return rule.Name == r.BlockedBy })
-	if i < 0 {
+	if i < 0 || !j.Limiter {
 		return false
 	}
 	least, _ := r.wait()
 	since := r.Begin.Add(least - j.Rules[i].Window - j.Slack)
 	return slices.ContainsFunc(j.byPerson[r.Recipient], func(s *send) bool {
-		return s.from.Before(r.End) && !s.to.Before(since) || slices.ContainsFunc(j.Stalls, func(at time.Time) bool {
+		return slices.ContainsFunc(j.Stalls, func(at time.Time) bool {
 			return s.from.Before(at) && !at.Before(since) && at.Before(r.End)
 		})
 	})
@@ -196,18 +208,21 @@ func (j *judge) longest() (window time.Duration) {
 
 func stamp(t time.Time) string { return t.Format("15:04:05.000") }
 
-// disturbed reports whether another send of the recipient may have been taken between an answer and
+// taken reports whether another send of the recipient may have been taken between an answer and
 // the answer to a later request.
-func (j *judge) disturbed(q, r request) bool {
-	for _, s := range j.byPerson[q.Recipient] {
+func (j *judge) taken(q, r request) bool {
+	return slices.ContainsFunc(j.byPerson[q.Recipient], func(s *send) bool {
 		own := q.Kind == Send && q.answer.Send.ID == s.id
-		if !own && s.from.Before(r.End) && s.to.After(q.Begin) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(j.requests, func(u request) bool {
-		return u.Recipient == q.Recipient && u.Kind == Send && (u.Request.Status == 0 || u.Request.Status >= 500 && !u.accepted()) &&
-			u.Begin.Before(r.End) && u.End.Add(late).After(q.Begin)
+		return !own && s.from.Before(r.End) && s.to.After(q.Begin)
+	})
+}
+
+// mayTakeEffect reports whether a request without a definite answer may have taken a place between an
+// answer and the answer to a later request.
+func (j *judge) mayTakeEffect(q, r request) bool {
+	return slices.ContainsFunc(j.of[q.Recipient], func(u request) bool {
+		return u.Kind == Send && (u.Request.Status == 0 || u.Request.Status >= 500 && !u.accepted()) &&
+			u.Begin.Before(r.End) && u.End.Add(j.Late).After(q.Begin)
 	})
 }
 
@@ -215,8 +230,8 @@ func (j *judge) disturbed(q, r request) bool {
 func (j *judge) freed(q, r request) bool {
 	return j.resetBetween(q.Recipient, q.Begin, r.End) || slices.ContainsFunc(j.byPerson[q.Recipient], func(s *send) bool {
 		return s.outcome.Status == "failed" && s.from.Before(r.End)
-	}) || slices.ContainsFunc(j.requests, func(u request) bool {
-		return u.Recipient == q.Recipient && u.Kind == Send && !u.accepted() &&
+	}) || slices.ContainsFunc(j.of[q.Recipient], func(u request) bool {
+		return u.Kind == Send && !u.accepted() &&
 			(u.Request.Status == 0 || u.Request.Status >= 500 || j.passing(u, q)) && u.Begin.Before(r.End)
 	})
 }
@@ -239,8 +254,7 @@ func (j *judge) figures() {
 			if used := left.Limit - left.Remaining; used < min(left.Limit, surely) {
 				j.broke(Untrue, "at %s %s was told %d of %d left of %s, and %d sends count", stamp(q.End), q.Recipient, left.Remaining,
 					left.Limit, rule.Name, surely)
-			} else if used > maybe && !j.FewerLeft && !j.crashed(q.Begin.Add(-rule.Window-j.Slack), q.End) &&
-				!within(j.Stalls, q.Begin.Add(-rule.Window), q.End) {
+			} else if used > maybe && !j.allow(StaysTaken, j.mayStayTaken(q.Begin, q.End)) {
 				j.broke(Costs, "at %s %s was told %d of %d left of %s, and only %d sends may count", stamp(q.End),
 					q.Recipient, left.Remaining,
 					left.Limit, rule.Name, maybe)
@@ -257,18 +271,19 @@ func (j *judge) counting(q request, rule Rule) (surely, maybe int) {
 		if s.answered && (own || s.to.Before(q.Begin)) && q.End.Sub(s.from) < rule.Window-j.Skew && s.outcome.Status != "failed" && !reset {
 			surely++
 		}
-		gone := !s.failed.IsZero() && s.failed.Add(j.Slack).Before(q.Begin) && !j.crashed(s.from, q.Begin) ||
-			reset && j.resetBetween(q.Recipient, s.to, q.Begin) && !j.resetBetween(q.Recipient, q.Begin, q.End) &&
-				!j.resetBetween(q.Recipient, s.from, s.to)
+		gone := !s.failed.IsZero() && s.failed.Add(j.Slack).Before(q.Begin) && !(j.Limiter && j.crashed(s.from, q.Begin)) ||
+			slices.ContainsFunc(j.of[q.Recipient], func(u request) bool {
+				return u.Kind == Reset && u.Request.Status == http.StatusNoContent && !u.Begin.Before(s.to) && !u.End.After(q.Begin)
+			})
 		if s.from.Before(q.End) && q.Begin.Sub(s.to) < rule.Window+j.Skew && !gone {
 			maybe++
 		}
 	}
-	for _, u := range j.requests {
-		if u.Recipient != q.Recipient || u.Kind != Send || u.accepted() || !u.Begin.Before(q.End) {
+	for _, u := range j.of[q.Recipient] {
+		if u.Kind != Send || u.accepted() || !u.Begin.Before(q.End) {
 			continue
 		}
-		if u.uncertain() && q.Begin.Sub(u.End) < rule.Window+late || j.passing(u, q) {
+		if u.uncertain() && q.Begin.Sub(u.End) < rule.Window+j.Late || j.passing(u, q) {
 			maybe++
 		}
 	}
@@ -276,10 +291,10 @@ func (j *judge) counting(q request, rule Rule) (surely, maybe int) {
 }
 
 // passing reports whether a send that was not taken may hold a place during another request, which
-// is given back a moment later.
+// is given back a moment later: in the limiter, until the database has refused it, or has not heard of it.
 func (j *judge) passing(u, q request) bool {
 	if u.refused() {
-		return j.Slack > 0 && u.End.After(q.Begin) && u.Begin.Before(q.End) && !u.Begin.Equal(q.Begin)
+		return j.Limiter && u.End.After(q.Begin) && u.Begin.Before(q.End) && !u.Begin.Equal(q.Begin)
 	}
 	return u.End.Add(j.Slack).After(q.Begin)
 }

@@ -34,22 +34,37 @@ func (c *Clock) Set(offset time.Duration) error {
 	return errors.Join(err, file.Close())
 }
 
-// RedisWithClock starts a private Redis for one test with a wall clock that the test can set, which
-// needs Linux, whose loader preloads.
-func RedisWithClock(t testing.TB, args ...string) (*RedisServer, *Clock) {
+// clockIn returns what gives a server in a place a wall clock that the test can set, as variables of its
+// environment. It needs Linux, whose loader preloads.
+func clockIn(t testing.TB, p *place) (env []string, clock *Clock) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("a server with a clock of its own needs Linux")
 	}
-	compiler := found(t, locate.Compiler)
-	s, err := newRedis(args)
-	need(t, err)
-	source, library := s.place.write(t, "clock.c", clockShim), filepath.Join(s.place.dir, "clock.so")
-	clock := &Clock{s.place.write(t, "clock", string(make([]byte, 8)))}
-	if out, err := exec.CommandContext(t.Context(), compiler, "-shared", "-fPIC", "-O2", "-o", library,
+	source, library := p.write(t, "clock.c", clockShim), filepath.Join(p.dir, "clock.so")
+	clock = &Clock{p.write(t, "clock", string(make([]byte, 8)))}
+	if out, err := exec.CommandContext(t.Context(), found(t, locate.Compiler), "-shared", "-fPIC", "-O2", "-o", library,
 		source).CombinedOutput(); err != nil {
 		t.Fatalf("the clock was not compiled: %v: %s", err, out)
 	}
-	s.env = []string{"LD_PRELOAD=" + library, "SENDCODE_TEST_CLOCK=" + clock.file}
+	return []string{"LD_PRELOAD=" + library, "SENDCODE_TEST_CLOCK=" + clock.file}, clock
+}
+
+// RedisWithClock starts a private Redis for one test with a wall clock that the test can set.
+func RedisWithClock(t testing.TB, args ...string) (*RedisServer, *Clock) {
+	t.Helper()
+	s, err := newRedis(args)
+	need(t, err)
+	var clock *Clock
+	s.env, clock = clockIn(t, s.place)
 	return kept(t, s, s.first(t.Context())), clock
+}
+
+// SetUpClock restarts the server with a wall clock that the test can set.
+func (s *PostgresServer) SetUpClock(t testing.TB) (clock *Clock) {
+	t.Helper()
+	s.env, clock = clockIn(t, s.place)
+	need(t, s.owner.give(clock.file))
+	need(t, s.Restart())
+	return clock
 }

@@ -24,7 +24,8 @@ type PostgresServer struct {
 	bin       string // directory of the programs
 	owner     owner
 	databases atomic.Int64
-	shared    bool // by tests that each remove their databases
+	shared    bool     // by tests that each remove their databases
+	env       []string // beside that of owner
 }
 
 // Postgres starts a private Postgres for one test, as [StartPostgres] does, and closes it
@@ -68,7 +69,11 @@ func startPostgres(ctx context.Context, parent string, settings []string) (*Post
 	// then not start again; they get the signal from it and it waits for them.
 	s := &PostgresServer{server: server{place: place, last: syscall.SIGQUIT}, bin: bin, owner: o}
 	s.probe = func(ctx context.Context) error { return execute(ctx, s.URL(), "SELECT 1") }
-	s.command = func() *exec.Cmd { return o.command(place.dir, filepath.Join(bin, "postgres"), s.args(settings)...) }
+	s.command = func() *exec.Cmd {
+		cmd := o.command(place.dir, filepath.Join(bin, "postgres"), s.args(settings)...)
+		cmd.Env = append(cmd.Env, s.env...)
+		return cmd
+	}
 	if err := s.makeCluster(ctx); err != nil {
 		return nil, errors.Join(err, place.release())
 	}

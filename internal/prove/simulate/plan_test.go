@@ -79,6 +79,9 @@ var (
 	}
 )
 
+// ofLimiter are the faults that no world without Redis has: there each replica has a limiter of its own.
+var ofLimiter = []Kind{Flush, FailOver, LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls, ClockStep, ClockRight, OtherClock}
+
 // committed are methods of the database whose commits may go wrong.
 var committed = []string{"", "", "Begin", "Begin", "Finish", "Finish", "Postpone", "TakeOver", "RenewLeases", "Check",
 	"Check", "ClaimIdempotencyKey", "ReleaseIdempotencyKey", "ConfirmRefund", "EndAppEventAttempt"}
@@ -118,8 +121,9 @@ type Plan struct {
 	Split    bool // the purposes have a policy each at first
 	// people use two spellings of their mailbox, and each start of a replica draws whether they
 	// count as one
-	Folding bool
-	Events  []Event
+	Folding      bool
+	WithoutRedis bool
+	Events       []Event
 }
 
 // Event is one thing that happens.
@@ -161,6 +165,13 @@ func NewPlan(seed uint64, replicas int) Plan {
 		p.add(r, faults[r.IntN(len(faults))])
 	}
 	p.Folding = r.IntN(5) == 0
+	p.WithoutRedis = r.IntN(3) == 0
+	if p.WithoutRedis { // what one replica gives back the others must see
+		for range 4 + r.IntN(8) {
+			p.add(r, []Kind{Reset, ServerRefuses, Look, SendByBackEnd}[r.IntN(4)])
+		}
+		p.Events = slices.DeleteFunc(p.Events, func(e Event) bool { return slices.Contains(ofLimiter, e.Kind) })
+	}
 	slices.SortFunc(p.Events, func(a, b Event) int { return int(a.At - b.At) })
 	return p
 }

@@ -4,39 +4,60 @@ package simulate_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"sendcode/internal/base/fault"
+	history "sendcode/internal/kit/historytest"
 	"sendcode/internal/prove/simulate"
 	"sendcode/internal/run/app/core"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 )
 
+// calm leaves out what the checker of what was seen does not judge.
+var calm = []simulate.Kind{simulate.NewPolicy, simulate.Remap, simulate.OtherFile, simulate.Erase}
+
 // Bugs that were found by attacks and are mended: put back, a known world finds each, or, after a
-// change of what a world does, one of the next 50.
+// change of what a world does, one of the next 2,000.
 func TestMendedBugsAreFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		put    func(*simulate.Replica)
 		oracle string
 		from   uint64
+		never  []simulate.Kind // what happens in no world, of worlds without Redis; nil: in any world
 	}{
-		"strangers may use up all places": {nil, "attackers stop no one else", 1},
+		"strangers may use up all places": {nil, "attackers stop no one else", 1, nil},
 		"T1: after the limiter lost its data, waits are the limiter's": {func(r *simulate.Replica) {
 			r.Dependencies.DB = tellsNoHistory{r.Dependencies.DB}
-		}, "told wait", 3},
+		}, "told wait", 3, nil},
 		"M1: failed checks of browsers lock back ends out": {func(r *simulate.Replica) {
 			r.Dependencies.DB = oneKind{r.Dependencies.DB}
-		}, "attackers stop no one else", 57},
+		}, "attackers stop no one else", 57, nil},
 		"B1: a send that the database did not take keeps its place": {func(r *simulate.Replica) {
 			r.Dependencies.DB = neverSettles{r.Dependencies.DB}
-		}, "refunds", 75},
+		}, "refunds", 75, nil},
+		"without Redis a hint decides": {func(r *simulate.Replica) {
+			r.Dependencies.DB = &hint{Database: r.Dependencies.DB, refused: map[string]store.BeginAnswer{}}
+		}, "as seen: " + history.Costs, 901, calm},
+		"without Redis a reset stays unknown to a replica": {func(r *simulate.Replica) {
+			r.Dependencies.DB = &remembers{Database: r.Dependencies.DB, past: map[string][]gate.PastSend{}}
+		}, "as seen: " + history.Costs, 1, append(calm, simulate.ServerRefuses, simulate.ServerBusy)},
+		"without Redis only one replica sees a refund": {func(r *simulate.Replica) {
+			r.Dependencies.DB = &remembers{Database: r.Dependencies.DB, past: map[string][]gate.PastSend{}}
+		}, "as seen: " + history.Costs, 201, append(calm, simulate.Reset)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := simulate.Options{Break: c.put, NoReserve: c.put == nil}
-			for seed := c.from; seed < c.from+50; seed++ {
+			for seed := c.from; seed < c.from+2000; seed++ {
 				p := simulate.NewPlan(seed, 0)
+				if c.never != nil && !p.WithoutRedis {
+					continue
+				}
+				p.Events = slices.DeleteFunc(p.Events, func(e simulate.Event) bool { return slices.Contains(c.never, e.Kind) })
 				for _, v := range simulate.Run(t, p, o).Violations {
 					if v.Oracle == c.oracle {
 						t.Logf("found by seed %d: %s", seed, v.Detail)
@@ -78,6 +99,65 @@ func (l oneKind) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer,
 type neverSettles struct{ core.Database }
 
 func (l neverSettles) Ping(context.Context) error { return fault.Unavailable }
+
+// hint is a database whose replica repeats a refusal until its wait ends, whatever the rows say.
+type hint struct {
+	core.Database
+	mu      sync.Mutex
+	refused map[string]store.BeginAnswer
+}
+
+func (l *hint) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
+	l.mu.Lock()
+	known := l.refused[in.Send.Recipient.String()]
+	l.mu.Unlock()
+	for _, r := range in.Rules {
+		if n := len(known.History); n >= r.Limit && time.Since(known.History[n-r.Limit].At) < r.Window {
+			known.Now = time.Now()
+			return known, nil
+		}
+	}
+	b, err := l.Database.Begin(ctx, in)
+	if err == nil && !b.Admitted {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.refused[in.Send.Recipient.String()] = b
+	}
+	return b, err
+}
+
+// remembers is a database whose replica forgets no send that it was told of, unless it refunded it.
+type remembers struct {
+	core.Database
+	mu   sync.Mutex
+	past map[string][]gate.PastSend
+}
+
+func (l *remembers) ReadHistory(ctx context.Context, look gate.HistoryQuery) (gate.History, error) {
+	h, err := l.Database.ReadHistory(ctx, look)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := fmt.Sprint(look.Bucket)
+	for _, known := range l.past[key] {
+		if !slices.ContainsFunc(h.Past, func(p gate.PastSend) bool { return p.ID == known.ID }) {
+			h.Past = append(h.Past, known)
+		}
+	}
+	slices.SortFunc(h.Past, func(a, b gate.PastSend) int { return a.At.Compare(b.At) })
+	if err == nil {
+		l.past[key] = h.Past
+	}
+	return h, err
+}
+
+func (l *remembers) Finish(ctx context.Context, out store.Outcome) (bool, error) {
+	l.mu.Lock()
+	for key := range l.past {
+		l.past[key] = slices.DeleteFunc(slices.Clone(l.past[key]), func(p gate.PastSend) bool { return out.Refund && p.ID == out.ID })
+	}
+	l.mu.Unlock()
+	return l.Database.Finish(ctx, out)
+}
 
 // One seed gives one course of events. What happens within a millisecond is compared in any order:
 // requests that share a statement get their answers at one instant. Freezes are left out: a process

@@ -21,6 +21,7 @@ import (
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verify/verification"
 	"sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
 )
 
 // Replica is one process of the service.
@@ -123,6 +124,9 @@ func (w *world) start(index, life int) *Replica {
 	r.Dependencies = core.Dependencies{
 		Limiter: verificationtest.NewLimiter(w.redis, r.reach), DB: r.db, Sender: wire{r}, Carrier: carrier{r},
 		Logger: w.logger(r.name), Now: now, Random: random, Transport: receiver{r},
+	}
+	if w.plan.WithoutRedis {
+		r.Dependencies.Limiter = quota.NewMemory(now)
 	}
 	if w.options.Break != nil {
 		w.options.Break(r)

@@ -75,6 +75,7 @@ func newWorld(t *testing.T, p Plan, o Options) *world {
 	}
 	w.redis, w.db = verificationtest.NewFakeRedis(), sqlitetest.Open(t, w.databaseNow)
 	w.policies = []inForce{{from: w.begin}}
+	w.counts[map[bool]string{true: "world without Redis", false: "world with Redis"}[p.WithoutRedis]]++
 	if p.Split {
 		w.policies[0].number = split
 	}
@@ -283,7 +284,8 @@ func Shrink(t *testing.T, p Plan, oracle string, o Options) Plan {
 // Story tells a plan and what it came to in sentences.
 func (r Result) Story() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Seed %d, %d replicas:\n", r.Plan.Seed, r.Plan.Replicas)
+	redis := map[bool]string{true: "without", false: "with"}[r.Plan.WithoutRedis]
+	fmt.Fprintf(&b, "Seed %d, %d replicas %s Redis:\n", r.Plan.Seed, r.Plan.Replicas, redis)
 	for i, e := range r.Plan.Events {
 		fmt.Fprintf(&b, "%3d. %s: %s\n", i+1, clock(e.At), e)
 	}

@@ -3,58 +3,23 @@
 package outages
 
 import (
-	"context"
 	"fmt"
 	"net/http"
-	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
 
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app/apptest"
 )
 
-// onASmallDisk is SQLite, with its keys, on a small disk.
-func onASmallDisk(t *testing.T, disk *servertest.Disk) *apptest.Stack {
-	t.Helper()
-	s := apptest.Embedded(t)
-	s.Env["SENDCODE_DATA_DIR"] = filepath.Join(disk.Dir, "data")
-	return s
-}
-
-// onASmallTablespace is Postgres with the service's tables on a small disk.
-func onASmallTablespace(t *testing.T, disk *servertest.Disk) *apptest.Stack {
-	t.Helper()
-	s := apptest.OnOwnPostgres(t)
-	space := filepath.Join(disk.Dir, "space")
-	apptest.Must(t, s.Postgres.GiveTo(space))
-	u, err := url.Parse(s.Postgres.URL())
-	apptest.Must(t, err)
-	admin, err := pgx.Connect(t.Context(), s.Postgres.AdminURL())
-	apptest.Must(t, err)
-	defer admin.Close(context.Background())
-	for _, statement := range []string{
-		`CREATE TABLESPACE small LOCATION '` + space + `'`, `GRANT CREATE ON TABLESPACE small TO PUBLIC`,
-		`ALTER DATABASE ` + pgx.Identifier{u.Path[1:]}.Sanitize() + ` SET default_tablespace = small`,
-	} {
-		_, err := admin.Exec(t.Context(), statement)
-		apptest.Must(t, err)
-	}
-	return s
-}
-
 // The disk is full: sends are refused as unavailable, and the service says that it is not ready,
 // and why. There is room again: it is ready, and each recipient may be sent all that the policy
 // says, for nothing was spent. Limiter and database count the same.
 func TestFullDiskCostsNothing(t *testing.T) {
-	for name, open := range map[string]func(*testing.T, *servertest.Disk) *apptest.Stack{"SQLite": onASmallDisk,
-		"Postgres": onASmallTablespace} {
+	for name, open := range map[string]func(*testing.T) *apptest.Stack{"SQLite": apptest.Embedded, "Postgres": apptest.OnOwnPostgres} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			servertest.OnSmallDisk(t, 32<<20, func(disk *servertest.Disk) { fillUnderTheService(open(t, disk), disk) })
+			servertest.OnSmallDisk(t, 32<<20, func(disk *servertest.Disk) { fillUnderTheService(open(t).PutOn(disk), disk) })
 		})
 	}
 }

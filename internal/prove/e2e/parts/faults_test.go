@@ -2,9 +2,14 @@ package parts
 
 import (
 	"context"
+	"database/sql"
+	"net/http"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app/apptest"
@@ -20,15 +25,18 @@ var (
 	ofProcesses = []fault{{"kills", (*proof).kill}, {"stops", (*proof).stop}, {"freezes", (*proof).freeze}}
 	ofRedis     = []fault{{"flushes", func(p *proof, _ context.Context) { p.Flush() }}, {"stalls", (*proof).stall},
 		{"failovers to an empty Redis", (*proof).empty}}
-	ofTheRest = []fault{{"restarts of Postgres", (*proof).restart}, {"cuts of the links", (*proof).cutLinks}}
+	cutLinks   = fault{"cuts of the links", (*proof).cutLinks}
+	ofPostgres = []fault{{"restarts of Postgres", (*proof).restart}, cutLinks}
+	ofNights   = []fault{{"kills on a full disk", (*proof).fill}, {"kills of all replicas", (*proof).killAll},
+		{"locks of the tables", (*proof).lock}, {"changes of policies", (*proof).reload}}
 )
 
-// fail has each fault happen once, in some order, again and again for a while. On a busy machine it
-// lasts longer, until each has happened.
-func (p *proof) fail(ctx context.Context, least time.Duration, faults []fault) {
+// fail has each fault happen once, in some order, again and again for a while, and until so many requests
+// were answered. On a busy machine it lasts longer, until each has happened.
+func (p *proof) fail(ctx context.Context, least time.Duration, requests int, faults []fault) {
 	p.Helper()
 	var order []int
-	for n, began := 0, time.Now(); n < len(faults) || time.Since(began) < least; n++ {
+	for n, began := 0, time.Now(); n < len(faults) || time.Since(began) < least || p.answered() < requests; n++ {
 		if n%len(faults) == 0 {
 			order = p.random.Perm(len(faults))
 		}
@@ -37,6 +45,13 @@ func (p *proof) fail(ctx context.Context, least time.Duration, faults []fault) {
 		p.happened[f.name]++
 		p.pause(ctx, 300, 1000)
 	}
+}
+
+// answered returns how many requests were answered.
+func (p *proof) answered() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.seen.Requests) - p.cut
 }
 
 // pause waits for some milliseconds.
@@ -68,6 +83,68 @@ func (p *proof) kill(context.Context) {
 	p.crash()
 	p.leave(i)
 	p.put(i, p.Spawn())
+}
+
+// killAll kills every process, and leaves the service away for a moment.
+func (p *proof) killAll(ctx context.Context) {
+	for _, r := range p.replicas {
+		r.Kill()
+	}
+	p.crash()
+	p.pause(ctx, 100, 1000)
+	for i := range p.replicas {
+		p.put(i, p.Spawn())
+	}
+}
+
+// fill takes the last room of the disk from the database, and then kills a process.
+func (p *proof) fill(ctx context.Context) {
+	apptest.Must(p.T, p.disk.Fill())
+	p.pause(ctx, 500, 1000)
+	r, i := p.some()
+	r.Kill()
+	p.crash()
+	apptest.Must(p.T, p.disk.MakeRoom())
+	p.leave(i)
+	p.put(i, p.Spawn())
+}
+
+// lock holds two tables for a while, or the file.
+func (p *proof) lock(ctx context.Context) {
+	driver, at, statement := "pgx", p.Env["SENDCODE_DATABASE_URL"], "LOCK TABLE sends, verifications IN ACCESS EXCLUSIVE MODE"
+	if p.Postgres != nil {
+		at = p.Postgres.AdminURL()
+	} else {
+		driver, at, statement = "sqlite", "file:"+filepath.Join(p.Env["SENDCODE_DATA_DIR"], "sendcode.db")+
+			"?_txlock=immediate&_pragma=busy_timeout(60000)", "SELECT 1"
+	}
+	db, err := sql.Open(driver, at)
+	apptest.Must(p.T, err)
+	defer db.Close()
+	for locked := false; !locked && ctx.Err() == nil; { // Postgres may end it for a deadlock
+		tx, err := db.BeginTx(ctx, nil)
+		apptest.Must(p.T, err)
+		if _, err = tx.ExecContext(ctx, statement); err == nil {
+			locked = true
+			p.pause(ctx, 1000, 2000)
+		}
+		apptest.Must(p.T, tx.Rollback())
+	}
+}
+
+// reload puts other policies in force: a place less, or one more again.
+func (p *proof) reload(context.Context) {
+	began := time.Now()
+	p.fewer = !p.fewer
+	p.configure()
+	for _, r := range p.replicas {
+		apptest.Must(p.T, r.Cmd.Process.Signal(syscall.SIGHUP))
+		p.Await("other policies to be in force", func() bool {
+			a, err := p.At(r.Base, http.MethodPost, "/v1/quota", `{"channel":"email","to":"nobody@example.com"}`)
+			return err == nil && len(a.Quota.Rules) == 2 && a.Quota.Rules[1].Limit == p.limit()
+		})
+	}
+	p.seen.Changes = append(p.seen.Changes, [2]time.Time{began, time.Now()})
 }
 
 // stop ends a process by SIGTERM: all that it was asked it answers, and nothing comes twice.

@@ -19,24 +19,26 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// call makes a request at some replica and notes it with its answer.
-func (p *proof) call(random *rand.Rand, method, path, body string, q history.Request, change ...func(*http.Request)) apptest.Answer {
-	q, a := p.reach(random, method, path, body, q, change...)
+// call makes a request at the replica whose turn it is and notes it with its answer.
+func (p *proof) call(method, path, body string, q history.Request, change ...func(*http.Request)) apptest.Answer {
+	q, a := p.reach(method, path, body, q, change...)
 	p.note(q)
 	return a
 }
 
-// reach makes a request at some replica and returns it with its answer.
-func (p *proof) reach(random *rand.Rand, method, path, body string, q history.Request,
+// reach makes a request at the replica whose turn it is and returns it with its answer.
+func (p *proof) reach(method, path, body string, q history.Request,
 	change ...func(*http.Request)) (history.Request, apptest.Answer) {
 	p.mu.Lock()
-	base := p.replicas[random.IntN(len(p.replicas))].Base
+	p.turn++
+	base := p.replicas[p.turn%len(p.replicas)].Base
 	p.mu.Unlock()
 	q.Begin = time.Now()
 	a, err := p.At(base, method, path, body, change...)
 	q.End = time.Now()
 	if err != nil {
 		a = apptest.Answer{}
+		apptest.Sleep(100 * time.Millisecond) // as a client that is refused a connection does
 	}
 	q.Status, q.Header, q.Body = a.StatusCode, a.Header, a.Raw
 	return q, a
@@ -60,11 +62,12 @@ func (p *proof) note(q history.Request) {
 func (p *proof) ask(random *rand.Rand, to, more string, browser bool, change ...func(*http.Request)) (a apptest.Answer) {
 	key := fmt.Sprintf("the-key-of-a-request-%016x", random.Uint64())
 	q := history.Request{Kind: history.Send, Recipient: to, Browser: browser, Key: key}
-	once := func(random *rand.Rand) apptest.Answer {
-		a := p.call(random, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"`+more+`}`, q,
+	once := func() apptest.Answer {
+		a := p.call(http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"`+more+`}`, q,
 			append(change, apptest.WithKey(key))...)
 		switch a.StatusCode {
-		case 0, http.StatusAccepted, http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		case 0, http.StatusAccepted, http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusTooManyRequests, http.StatusBadGateway,
+			http.StatusServiceUnavailable:
 		default:
 			p.Errorf("answered %d %s, and the log has\n%s", a.StatusCode, a.Raw, p.LinesOf(a.Header.Get("X-Request-Id")))
 		}
@@ -72,12 +75,11 @@ func (p *proof) ask(random *rand.Rand, to, more string, browser bool, change ...
 	}
 	if random.IntN(8) == 0 { // the same one at once, perhaps at another replica
 		var other sync.WaitGroup
-		elsewhere := rand.New(rand.NewPCG(random.Uint64(), 0))
-		other.Go(func() { once(elsewhere) })
+		other.Go(func() { once() })
 		defer other.Wait()
 	}
-	if a = once(random); a.StatusCode == 0 {
-		a = once(random)
+	if a = once(); a.StatusCode == 0 {
+		a = once()
 	}
 	return a
 }
@@ -85,18 +87,18 @@ func (p *proof) ask(random *rand.Rand, to, more string, browser bool, change ...
 // person asks for a code as a back end does: mostly for one of a thousand recipients, else for one
 // of eight whose rules are at their end, and whom the stranger attacks. It looks at what is left,
 // enters wrong codes and the right one, in any order and number, and asks again once it has waited
-// as told. One code in six is the back end's own.
-func (p *proof) person(ctx context.Context, random *rand.Rand) {
+// as told. One code in six is the back end's own. Now and then an administrator resets or erases the
+// recipient.
+func (p *proof) person(ctx context.Context, random *rand.Rand, _ string) {
 	to := fmt.Sprintf("r%d@example.com", random.IntN(1000))
 	switch random.IntN(16) {
 	case 0:
-		to = bouncing
+		to = bouncing[0]
 	case 1, 2, 3, 4:
 		to = fmt.Sprintf("crowd%d@example.com", random.IntN(8))
 	}
 	if random.IntN(8) == 0 {
-		p.call(random, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+to+`"}`,
-			history.Request{Kind: history.Look, Recipient: to})
+		p.look(to)
 	}
 	own := ""
 	if random.IntN(6) == 0 {
@@ -113,10 +115,44 @@ func (p *proof) person(ctx context.Context, random *rand.Rand) {
 			case random.IntN(3) > 0:
 				entered = p.Wrong(code)
 			}
-			p.call(random, http.MethodPost, "/v1/verifications/"+a.ID+"/check", fmt.Sprintf(`{"code":%q}`, entered),
+			p.call(http.MethodPost, "/v1/verifications/"+a.ID+"/check", fmt.Sprintf(`{"code":%q}`, entered),
 				history.Request{Kind: history.Check, Recipient: to, Verification: a.ID, Code: entered})
 		}
 	}
+	switch random.IntN(40) {
+	case 0, 1:
+		p.administer("quota/reset", history.Request{Kind: history.Reset, Recipient: to})
+	case 2:
+		p.administer("erase", history.Request{Kind: history.Look, Recipient: to})
+	}
+	pause(ctx, random, time.Duration(a.RetryAfterMS)*time.Millisecond)
+}
+
+// look looks at what is left for a recipient.
+func (p *proof) look(to string) {
+	p.call(http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+to+`"}`, history.Request{Kind: history.Look, Recipient: to})
+}
+
+// administer has an administrator do something to a recipient.
+func (p *proof) administer(what string, q history.Request) {
+	p.call(http.MethodPost, "/v1/admin/"+what, `{"channel":"email","to":"`+q.Recipient+`","reason":"ticket 7"}`, q, apptest.AsAdmin)
+}
+
+// unlucky asks for codes of a mailbox that takes nothing, and looks meanwhile and afterwards at what is
+// left. Once it hears of the failure, its place is back at each replica.
+func (p *proof) unlucky(ctx context.Context, random *rand.Rand, name string) {
+	to := name + "@example.com"
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		for range 4 {
+			sleep(ctx, 20*time.Millisecond)
+			p.look(to)
+		}
+	})
+	a := p.ask(random, to, "", false, apptest.Patiently)
+	looking.Wait()
+	p.look(to)
+	p.look(to)
 	pause(ctx, random, time.Duration(a.RetryAfterMS)*time.Millisecond)
 }
 
@@ -140,41 +176,63 @@ func pause(ctx context.Context, random *rand.Rand, told time.Duration) {
 
 // stranger asks in browsers of many networks for codes of other people, as often as it is let. Every
 // second one asks for the same code again after the wait that it was told.
-func (p *proof) stranger(ctx context.Context, random *rand.Rand) {
-	for ctx.Err() == nil {
-		from := fmt.Sprintf("198.%d.%d.%d", 18+random.IntN(2), random.IntN(256), random.IntN(256))
-		to := fmt.Sprintf("crowd%d@example.com", random.IntN(16))
-		ask := func(more string) apptest.Answer {
-			a := p.ask(random, to, more, true, apptest.As(apptest.PublicKey),
-				func(r *http.Request) { r.Header.Set("X-Forwarded-For", from) })
-			if a.StatusCode == http.StatusAccepted {
-				p.mu.Lock()
-				p.byBrowser[a.Send.ID] = true
-				p.mu.Unlock()
-			}
-			return a
+func (p *proof) stranger(ctx context.Context, random *rand.Rand, _ string) {
+	to := fmt.Sprintf("crowd%d@example.com", random.IntN(16))
+	ask := p.browser(random, to)
+	a := ask("")
+	sleep(ctx, 50*time.Millisecond)
+	if a.StatusCode == http.StatusAccepted && random.IntN(2) == 0 {
+		sleep(ctx, time.Duration(a.Quota.RetryAfter)*time.Second)
+		ask(fmt.Sprintf(`,"verification_id":%q`, a.ID))
+	}
+}
+
+// widget asks in a browser for codes of a person that nothing else asks for. It looks at its
+// verification until it is told that the next send is allowed, and asks for the code again.
+func (p *proof) widget(ctx context.Context, random *rand.Rand, name string) {
+	to := fmt.Sprintf("%s.%d@example.com", name, random.IntN(4))
+	ask := p.browser(random, to)
+	a := ask("")
+	for range 3 {
+		for wait := a.StatusCode == http.StatusAccepted; wait && ctx.Err() == nil; {
+			sleep(ctx, 100*time.Millisecond)
+			seen := p.call(http.MethodGet, "/v1/verifications/"+a.ID, "", history.Request{Kind: history.Look, Recipient: to, Browser: true},
+				apptest.As(apptest.PublicKey))
+			wait = seen.StatusCode != http.StatusOK || !seen.Quota.Allowed
 		}
-		a := ask("")
-		sleep(ctx, 50*time.Millisecond)
-		if a.StatusCode == http.StatusAccepted && random.IntN(2) == 0 {
-			sleep(ctx, time.Duration(a.Quota.RetryAfter)*time.Second)
-			ask(fmt.Sprintf(`,"verification_id":%q`, a.ID))
+		if a.StatusCode != http.StatusAccepted {
+			break
 		}
+		a = ask(fmt.Sprintf(`,"verification_id":%q`, a.ID))
+	}
+	pause(ctx, random, 0)
+}
+
+// browser is in a network of its own. It returns how it asks for a recipient's code.
+func (p *proof) browser(random *rand.Rand, to string) (ask func(more string) apptest.Answer) {
+	from := fmt.Sprintf("198.%d.%d.%d", 18+random.IntN(2), random.IntN(256), random.IntN(256))
+	return func(more string) apptest.Answer {
+		a := p.ask(random, to, more, true, apptest.As(apptest.PublicKey),
+			func(r *http.Request) { r.Header.Set("X-Forwarded-For", from) })
+		if a.StatusCode == http.StatusAccepted {
+			p.mu.Lock()
+			p.byBrowser[a.Send.ID] = true
+			p.mu.Unlock()
+		}
+		return a
 	}
 }
 
 // deputy asks for codes for strangers, of eight recipients that nothing else asks for: as a back end
 // that says so, and as an auth server by its hook.
 func (p *proof) deputy(ctx context.Context, random *rand.Rand, name string) {
-	for ctx.Err() == nil {
-		to := fmt.Sprintf("%s%d@example.com", name, random.IntN(8))
-		if random.IntN(2) == 0 {
-			pause(ctx, random, p.hook(random, to))
-		} else {
-			a := p.ask(random, to, `,"trust":"stranger"`, false)
-			pause(ctx, random, time.Duration(a.RetryAfterMS)*time.Millisecond)
-		}
+	to := fmt.Sprintf("%s.%d@example.com", name, random.IntN(8))
+	if random.IntN(2) == 0 {
+		pause(ctx, random, p.hook(random, to))
+		return
 	}
+	a := p.ask(random, to, `,"trust":"stranger"`, false)
+	pause(ctx, random, time.Duration(a.RetryAfterMS)*time.Millisecond)
 }
 
 // toldByHook finds the wait in the text by which a hook refuses.
@@ -185,7 +243,7 @@ var toldByHook = regexp.MustCompile(`"http_code":429,.* in (\d+) seconds?\.`)
 func (p *proof) hook(random *rand.Rand, to string) time.Duration {
 	body := fmt.Sprintf(`{"metadata":{"uuid":"%016x"},"user":{"email":%q},"email_data":{"token":%q,`+
 		`"email_action_type":"signup"}}`, random.Uint64(), to, ownCode(random))
-	q, a := p.reach(random, http.MethodPost, "/v1/hooks/auth", body, history.Request{Kind: history.Send, Recipient: to},
+	q, a := p.reach(http.MethodPost, "/v1/hooks/auth", body, history.Request{Kind: history.Send, Recipient: to},
 		func(r *http.Request) {
 			r.Header.Del("Authorization")
 			r.Header.Set("Webhook-Id", "1")
@@ -203,7 +261,7 @@ func (p *proof) hook(random *rand.Rand, to string) time.Duration {
 		q.Status, q.Header = http.StatusTooManyRequests, http.Header{"Retry-After": {string(told[1])}}
 		q.Body = fmt.Appendf(nil, `{"type":"/problems/quota-exceeded","retry_after":%d,"blocked_by":%q}`, seconds, rule)
 	case string(a.Raw) == "{}\n": // the list knows the send
-		_, listed := p.reach(random, http.MethodGet, "/v1/admin/sends?request="+a.Header.Get("X-Request-Id"), "",
+		_, listed := p.reach(http.MethodGet, "/v1/admin/sends?request="+a.Header.Get("X-Request-Id"), "",
 			history.Request{}, apptest.AsAdmin)
 		var list struct {
 			Sends []struct {
@@ -249,7 +307,7 @@ func (p *proof) list() (ended bool) {
 		if cursor != "first" {
 			query.Set("cursor", cursor)
 		}
-		a := p.call(p.random, http.MethodGet, "/v1/admin/sends?"+query.Encode(), "", history.Request{Kind: history.Look}, apptest.AsAdmin)
+		a := p.call(http.MethodGet, "/v1/admin/sends?"+query.Encode(), "", history.Request{Kind: history.Look}, apptest.AsAdmin)
 		p.Is("the list of sends", a, http.StatusOK)
 		var page struct {
 			Next  string

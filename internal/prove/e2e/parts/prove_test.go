@@ -28,22 +28,51 @@ import (
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app/apptest"
 	"sendcode/quota"
-	"sendcode/tools/ensure/locate"
 )
 
 var (
 	seed    = flag.Uint64("prove.seed", 0, "chooses faults, recipients and codes; 0: a random one")
-	proving = flag.Duration("prove.time", 10*time.Second, "how long faults happen at least; each happens once however little it is")
+	proving = flag.Duration("prove.time", 4*time.Second, "how long faults happen in each form at least; each happens once")
+	wanted  = flag.Int("prove.requests", 0, "how many requests are answered at least in each form at night")
 )
 
 func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 4, 1)) }
 
-// settings has windows that pass during a run. Of three places in six seconds the last is kept for
+// form is a way to run the service, with what may fail there: all the time, in the second half too, and in
+// the long runs of a night too.
+type form struct {
+	name                  string
+	open                  func(*testing.T) *apptest.Stack
+	replicas              int
+	faults, later, nights []fault
+}
+
+var forms = []form{
+	{"one process on one file", oneFile, 1, ofProcesses, []fault{cutLinks}, ofNights},
+	{"two replicas on Postgres alone", onPostgresAlone, 2, ofProcesses, ofPostgres, ofNights},
+	{"two replicas on Postgres and Redis", apptest.OnOwnPostgres, 2, slices.Concat(ofProcesses, ofRedis), ofPostgres, ofNights},
+}
+
+func oneFile(t *testing.T) *apptest.Stack {
+	s := apptest.Embedded(t) // but for the mail server
+	s.SMTP = smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{})
+	s.Env["SENDCODE_SMTP_URL"] = s.SMTP.URL()
+	return s
+}
+
+func onPostgresAlone(t *testing.T) *apptest.Stack {
+	s := apptest.OnOwnPostgres(t)
+	delete(s.Env, "SENDCODE_REDIS_URL")
+	s.Redis = nil
+	return s
+}
+
+// settings has windows that pass during a run. Of the places in six seconds the last is kept for
 // secret keys.
 const settings = `policies:
   default:
     - {name: short, scope: recipient, limit: 1, window: 2s}
-    - {name: long, scope: recipient, limit: 3, window: 6s, reserve: 1}
+    - {name: long, scope: recipient, limit: %d, window: 6s, reserve: 1}
 purposes: {default: {code: {length: 8, alphabet: unambiguous}}}
 trusted_proxies: [127.0.0.1/32]
 apps: [{name: default, origins: ["https://shop.example"], keys: [{id: web, kind: public, sha256: %x}]}]
@@ -55,10 +84,8 @@ const hookSecret = "a secret of the auth server's hook"
 // strangers are all that callers without a secret key may get of the rule long.
 var strangers = history.Rule{Name: "long, but for its reserve", Limit: 2, Window: 6 * time.Second}
 
-// bouncing is a mailbox that takes nothing, so that places are given back all the time.
-const bouncing = "bouncing@example.com"
-
-var takesNothing = smtptest.Rule{Stage: smtptest.Rcpt, To: bouncing, Reply: "550 5.2.1 takes no mail"}
+// bouncing are mailboxes that take nothing, so that places are given back all the time.
+var bouncing = []string{"bouncing@example.com", "bouncing0@example.com", "bouncing1@example.com", "bouncing2@example.com"}
 
 // proof is one run. Fields below mu are of all clients.
 type proof struct {
@@ -66,54 +93,36 @@ type proof struct {
 	random   *rand.Rand
 	links    []*toxiproxy.Proxy // to Redis, Postgres and the mail server
 	happened map[string]int     // faults by name
-	// from when on the database and the links fail too, so that a wait may be longer than was told
-	disturbed time.Time
+	disk     *servertest.Disk   // of the database; nil: that of the machine
+	fewer    bool               // the policy in force has a place less than the loosest
 
 	mu               sync.Mutex
 	replicas         []*apptest.Process
+	turn             int // of the replicas: a load balancer's
 	seen             history.History
 	cut, unavailable int
 	hooked           int             // sends that the hook accepted
 	byBrowser        map[string]bool // sends that the stranger was given, by ID
 }
 
-// Replicas in processes of their own serve a thousand recipients and a stranger with a public key.
+// In each form processes of their own serve a thousand recipients and strangers with a public key.
 // Meanwhile processes are killed, stopped and frozen, Redis is flushed, stalled and replaced by an
 // empty one, and in the second half Postgres is restarted and links are cut. A judge that knows
 // only the answers and the mailbox then counts what was judged by each promise of
-// docs/PROMISES.md but the last, and what broke it. The service becomes whole again by itself.
+// docs/PROMISES.md but the last, what broke it, and what broke it and is allowed by a sentence there.
+// The service becomes whole again by itself.
 func TestProve(t *testing.T) {
-	_, redis := locate.Redis.Find()
-	_, postgres := locate.Postgres.Find()
-	if redis != nil || postgres != nil {
-		proveOneFile(t, "one process on one file, for Redis or Postgres is not installed")
-		return
+	for _, f := range forms {
+		t.Run(f.name, func(t *testing.T) {
+			p := newProof(f.open(t), f.name)
+			p.start(f.replicas)
+			p.underLoad(func(ctx context.Context) {
+				p.fail(ctx, *proving/2, 0, f.faults)
+				p.fail(ctx, *proving/2, 0, slices.Concat(f.later, f.faults))
+			})
+			p.report()
+		})
 	}
-	p := newProof(apptest.OnOwnPostgres(t), "two replicas on Redis and Postgres")
-	for _, setting := range []string{"REDIS_URL", "DATABASE_URL", "SMTP_URL"} {
-		p.links = append(p.links, p.Through("SENDCODE_"+setting))
-	}
-	p.prove(2, slices.Concat(ofProcesses, ofRedis), ofTheRest)
-}
-
-func proveOneFile(t *testing.T, parts string) {
-	s := apptest.Embedded(t) // but for the mail server
-	s.SMTP = smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{Rules: []smtptest.Rule{takesNothing}})
-	s.Env["SENDCODE_SMTP_URL"] = s.SMTP.URL()
-	newProof(s, parts).prove(1, ofProcesses, nil)
-}
-
-// prove runs n replicas under load while faults happen, those of later too in the second half, and
-// judges.
-func (p *proof) prove(n int, faults, later []fault) {
-	p.Helper()
-	p.start(n)
-	p.underLoad(func(ctx context.Context) {
-		p.fail(ctx, *proving/2, faults)
-		p.disturbed = time.Now()
-		p.fail(ctx, *proving/2, slices.Concat(later, faults))
-	})
-	p.report()
 }
 
 func newProof(s *apptest.Stack, parts string) *proof {
@@ -125,21 +134,43 @@ func newProof(s *apptest.Stack, parts string) *proof {
 		}
 	})
 	s.Env["AUTH_SECRETS"] = "v1,whsec_" + base64.StdEncoding.EncodeToString([]byte(hookSecret))
-	p := &proof{Stack: s.Write(fmt.Sprintf(settings, sha256.Sum256([]byte(apptest.PublicKey)))),
-		random: rand.New(rand.NewPCG(chosen, 1000)), happened: map[string]int{}, byBrowser: map[string]bool{}}
-	// where the database stalls, a client that waited as told may be refused for 5 s more
-	p.seen = history.History{Slack: 5 * time.Second, Rebuilt: 100 * time.Millisecond}
+	p := &proof{Stack: s, random: rand.New(rand.NewPCG(chosen, 1000)), happened: map[string]int{}, byBrowser: map[string]bool{}}
+	p.configure()
+	p.seen = history.History{Limiter: s.Redis != nil, Late: 10 * time.Second}
 	for _, r := range quota.OfScope(s.Config().PolicySet(time.Now()).Purposes[policy.DefaultPurpose].Policy.Rules, quota.Recipient) {
 		p.seen.Rules = append(p.seen.Rules, history.Rule{Name: r.Name, Limit: r.Limit, Window: r.Window})
 	}
 	return p
 }
 
-// start starts n replicas.
+// limit returns how many places the rule long has.
+func (p *proof) limit() int {
+	if p.fewer {
+		return 2
+	}
+	return 3
+}
+
+func (p *proof) configure() {
+	p.Write(fmt.Sprintf(settings, p.limit(), sha256.Sum256([]byte(apptest.PublicKey))))
+}
+
+// start starts n replicas, with links that can be cut.
 func (p *proof) start(n int) {
 	p.Helper()
-	if p.Postgres != nil {
-		p.MailRules(takesNothing)
+	var rules []smtptest.Rule
+	for _, to := range bouncing {
+		rules = append(rules, smtptest.Rule{Stage: smtptest.Rcpt, To: to, Delay: 50 * time.Millisecond, Reply: "550 5.2.1 takes no mail"})
+	}
+	if p.Postgres == nil {
+		p.SMTP.SetScript(smtptest.Script{Rules: rules})
+	} else {
+		p.MailRules(rules...)
+	}
+	for _, setting := range []string{"SENDCODE_REDIS_URL", "SENDCODE_DATABASE_URL", "SENDCODE_SMTP_URL"} {
+		if p.Env[setting] != "" {
+			p.links = append(p.links, p.Through(setting))
+		}
 	}
 	for range n {
 		p.replicas = append(p.replicas, p.Spawn())
@@ -152,19 +183,18 @@ func (p *proof) underLoad(faults func(ctx context.Context)) {
 	ctx, cancel := context.WithCancel(p.Context())
 	defer cancel()
 	var clients sync.WaitGroup
-	for i := range 12 {
-		random := rand.New(rand.NewPCG(p.random.Uint64(), uint64(i)))
-		clients.Go(func() {
-			for ctx.Err() == nil {
-				p.person(ctx, random)
-			}
-		})
-	}
-	for i := range 3 {
-		random := rand.New(rand.NewPCG(p.random.Uint64(), uint64(100+i)))
-		clients.Go(func() { p.stranger(ctx, random) })
-		own := rand.New(rand.NewPCG(p.random.Uint64(), uint64(200+i)))
-		clients.Go(func() { p.deputy(ctx, own, fmt.Sprintf("deputy%d.", i)) })
+	many := 1 + min(*wanted/10_000, 5)
+	for kind, as := range map[string]func(context.Context, *rand.Rand, string){
+		"person": p.person, "stranger": p.stranger, "deputy": p.deputy, "widget": p.widget, "bouncing": p.unlucky,
+	} {
+		for i := range map[string]int{"person": 12 * many, "widget": 3 * many}[kind] + 3 {
+			random := rand.New(rand.NewPCG(p.random.Uint64(), uint64(i)))
+			clients.Go(func() {
+				for ctx.Err() == nil {
+					as(ctx, random, fmt.Sprint(kind, i))
+				}
+			})
+		}
 	}
 	sleep(ctx, time.Second)
 	faults(ctx)
@@ -194,25 +224,20 @@ const (
 func (p *proof) report() {
 	p.Helper()
 	codes := p.arrived()
-	found, judged := history.Judge(p.seen)
+	found, judged, allowed := history.Judge(p.seen)
 	judged[secrecy] = len(codes)
-	said := p.Printed.String()
+	said := []string{p.Printed.String()}
 	for _, q := range p.seen.Requests {
-		said += string(q.Body)
+		said = append(said, string(q.Body))
 	}
-	for code := range codes {
-		if strings.Contains(said, code) {
-			found = append(found, history.Violation{Promise: secrecy, Detail: "a code is in a log line or in an answer"})
+	for _, text := range said {
+		for i := range max(0, len(text)-7) {
+			if codes[text[i:i+8]] {
+				found = append(found, history.Violation{Promise: secrecy, Detail: "a code is in a log line or in an answer"})
+			}
 		}
 	}
-	strict, _ := history.Judge(p.undisturbed())
-	for _, v := range strict {
-		if v.Promise == history.Untrue || v.Promise == history.Costs {
-			v.Detail += ", and nothing disturbed the database"
-			found = append(found, v)
-		}
-	}
-	own, judgedOwn := history.Judge(p.strangers())
+	own, judgedOwn, _ := history.Judge(p.strangers())
 	judged[reserve] = judgedOwn[history.OverPolicy]
 	for _, v := range own {
 		if v.Promise == history.OverPolicy {
@@ -251,32 +276,17 @@ func (p *proof) report() {
 			p.Errorf("broken: %s: %s", v.Promise, v.Detail)
 		}
 	}
-}
-
-// undisturbed returns what happened before the database and the links failed too: a wait is then
-// true to 200 ms. A request that was under way at that moment may hold a place, and nothing of its
-// answer is judged: it is as if none had come.
-func (p *proof) undisturbed() history.History {
-	h := p.seen
-	h.Slack, h.Requests = 200*time.Millisecond, nil
-	for _, q := range p.seen.Requests {
-		if q.Recipient != "" && !q.End.Before(p.disturbed) {
-			if !q.Begin.Before(p.disturbed) {
-				continue
-			}
-			q.Status, q.Body = 0, nil
-		}
-		h.Requests = append(h.Requests, q)
+	for _, sentence := range slices.Sorted(maps.Keys(allowed)) {
+		fmt.Printf("%6d allowed by PROMISES.md: %s\n", allowed[sentence], sentence)
 	}
-	return h
 }
 
-// strangers returns what the stranger alone asked for and got. Nothing of a request without an
+// strangers returns what strangers alone asked for and got. Nothing of a request without an
 // answer is its for sure.
 func (p *proof) strangers() history.History {
-	own := history.History{Rules: []history.Rule{strangers}, Crashes: p.seen.Crashes, Unended: true}
+	own := history.History{Rules: []history.Rule{strangers}, Crashes: p.seen.Crashes, Skew: p.seen.Skew, Unended: true}
 	for _, q := range p.seen.Requests {
-		if q.Browser || q.Kind == history.Look {
+		if q.Browser || q.Kind == history.Look || q.Kind == history.Reset {
 			own.Requests = append(own.Requests, q)
 		}
 	}

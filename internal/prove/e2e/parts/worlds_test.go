@@ -8,6 +8,7 @@ package parts
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,40 +54,68 @@ func TestProveOnSentinel(t *testing.T) {
 		apptest.Must(t, servers[was].Start())
 	}
 	p := newProof(s, "two replicas on a Sentinel")
-	p.disturbed = time.Now()
 	p.start(2)
 	p.underLoad(func(ctx context.Context) {
-		p.fail(ctx, *proving, []fault{{"failovers by the Sentinel", failover}})
+		p.fail(ctx, *proving, 0, []fault{{"failovers by the Sentinel", failover}})
 	})
 	p.report()
 }
 
-// otherClocks are how far the clock of Redis is ahead, one after the other.
-var otherClocks = []time.Duration{-5 * time.Minute, 0, -time.Hour, 0, 25 * time.Hour, 0}
+// Each form for a night: all its faults, and a disk that is full, the death of all replicas, locks on
+// tables, and changes of policies.
+func TestProveAtNight(t *testing.T) {
+	for _, f := range forms {
+		t.Run(f.name, func(t *testing.T) {
+			servertest.OnSmallDisk(t, 512<<20, func(disk *servertest.Disk) {
+				p := newProof(f.open(t).PutOn(disk).Watching(), f.name+", at night")
+				p.disk = disk
+				p.start(f.replicas)
+				p.underLoad(func(ctx context.Context) {
+					p.fail(ctx, *proving, *wanted, slices.Concat(f.faults, f.later, f.nights))
+				})
+				p.report()
+			})
+		})
+	}
+}
 
-// Redis's clock is set by minutes, an hour and a day.
-func TestProveWhileRedisClockIsSet(t *testing.T) {
-	s := apptest.OnRealParts(t)
-	server, clock := servertest.RedisWithClock(t)
-	s.Redis = server
-	s.Env["SENDCODE_REDIS_URL"] = server.URL()
-	p := newProof(s, "two replicas on a Redis whose clock is set")
-	p.disturbed = time.Now()
-	p.seen.Skew, p.seen.FewerLeft = time.Second, true // a wait that is told during a step may be too long
-	p.start(2)
-	p.underLoad(func(ctx context.Context) {
-		var ahead time.Duration
-		for _, set := range otherClocks {
-			p.fail(ctx, 0, []fault{{"settings of Redis's clock", func(p *proof, ctx context.Context) {
-				setting := time.Now()
-				apptest.Must(t, clock.Set(set))
-				if set < ahead { // set back, Redis counts what lies in its future from now on
-					p.seen.Stalls = append(p.seen.Stalls, setting, time.Now())
+// A clock is set: Redis's by minutes, an hour and a day, Postgres's by a part of a window. That of a file is the
+// machine's; ./internal/prove/simulate sets it.
+func TestProveWhileAClockIsSet(t *testing.T) {
+	for name, c := range map[string]struct {
+		open  func(*testing.T) *apptest.Stack
+		clock func(*apptest.Stack) *servertest.Clock
+		sets  []time.Duration
+	}{
+		"Redis": {apptest.OnRealParts, func(s *apptest.Stack) (clock *servertest.Clock) {
+			s.Redis, clock = servertest.RedisWithClock(s)
+			s.Env["SENDCODE_REDIS_URL"] = s.Redis.URL()
+			return clock
+		}, []time.Duration{-5 * time.Minute, 0, -time.Hour, 0, 25 * time.Hour, 0}},
+		"Postgres": {onPostgresAlone, func(s *apptest.Stack) *servertest.Clock { return s.Postgres.SetUpClock(s) },
+			[]time.Duration{-500 * time.Millisecond, 0, 500 * time.Millisecond, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := c.open(t)
+			clock := c.clock(s)
+			p := newProof(s, "two replicas, and the clock of "+name+" is set")
+			p.seen.Skew, p.seen.FewerLeft = time.Second, p.seen.Limiter // a wait that is told during a step may be too long
+			p.start(2)
+			p.underLoad(func(ctx context.Context) {
+				var ahead time.Duration
+				for _, set := range c.sets {
+					p.fail(ctx, 0, 0, []fault{{"settings of the clock", func(p *proof, ctx context.Context) {
+						setting := time.Now()
+						apptest.Must(t, clock.Set(set))
+						if set < ahead {
+							p.seen.SetBack = append(p.seen.SetBack, setting, time.Now())
+						}
+						ahead = set
+						p.pause(ctx, 1000, 1000)
+					}}})
 				}
-				ahead = set
-				p.pause(ctx, 1000, 1000)
-			}}})
-		}
-	})
-	p.report()
+			})
+			p.report()
+		})
+	}
 }

@@ -1,13 +1,17 @@
 package apptest
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"sendcode/internal/deliver/delivery/smtptest"
 	"sendcode/internal/kit/servertest"
@@ -60,6 +64,31 @@ func onParts(t *testing.T, postgres *servertest.PostgresServer, database string)
 		"ADMIN_PASSWORD": "a password for the tests",
 	} {
 		s.Env["SENDCODE_"+name] = value
+	}
+	return s
+}
+
+// PutOn puts the database, which is still empty, on a small disk: the file with its keys, or the tables of
+// a Postgres of the test's own.
+func (s *Stack) PutOn(disk *servertest.Disk) *Stack {
+	s.Helper()
+	if s.Postgres == nil {
+		s.Env["SENDCODE_DATA_DIR"] = filepath.Join(disk.Dir, "data")
+		return s
+	}
+	space := filepath.Join(disk.Dir, "space")
+	Must(s.T, s.Postgres.GiveTo(space))
+	u, err := url.Parse(s.Postgres.URL())
+	Must(s.T, err)
+	admin, err := pgx.Connect(s.Context(), s.Postgres.AdminURL())
+	Must(s.T, err)
+	defer admin.Close(context.Background())
+	for _, statement := range []string{
+		`CREATE TABLESPACE small LOCATION '` + space + `'`, `GRANT CREATE ON TABLESPACE small TO PUBLIC`,
+		`ALTER DATABASE ` + pgx.Identifier{u.Path[1:]}.Sanitize() + ` SET default_tablespace = small`,
+	} {
+		_, err := admin.Exec(s.Context(), statement)
+		Must(s.T, err)
 	}
 	return s
 }

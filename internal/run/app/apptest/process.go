@@ -47,6 +47,9 @@ type Process struct {
 // serves is the environment variable that makes a test's program run the service, or rekey.
 const serves = "SENDCODE_TEST_SERVES"
 
+// watches is set where such a process reads its configuration again.
+const watches = "SENDCODE_TEST_WATCHES"
+
 // eachRun is a variable that `make test` sets to another value each time. Go keeps the result of tests
 // only while the variables that they read stay the same, and what happens between processes on real
 // servers differs from run to run.
@@ -74,7 +77,13 @@ func Main(m *testing.M, parallel, times int) int {
 	case os.Getenv(serves) == "rekey":
 		err = app.Rekey(ctx, cfg, os.Stdout)
 	default:
-		err = app.Run(ctx, cfg, app.ReloadOptions{}, slog.New(slog.NewJSONHandler(os.Stderr, nil)), os.Stdout)
+		var reload app.ReloadOptions
+		if os.Getenv(watches) != "" {
+			hangups := make(chan os.Signal, 1)
+			signal.Notify(hangups, syscall.SIGHUP)
+			reload = app.ReloadOptions{Environ: os.Environ(), Hangup: hangups}
+		}
+		err = app.Run(ctx, cfg, reload, slog.New(slog.NewJSONHandler(os.Stderr, nil)), os.Stdout)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -92,6 +101,9 @@ func (s *Stack) Program(what string) *exec.Cmd {
 	_ = os.Getenv(eachRun)
 	cmd := exec.Command(program)
 	cmd.Env = append(s.environ(), "PATH="+os.Getenv("PATH"), "HOME="+s.TempDir(), "GORACE="+os.Getenv("GORACE"), serves+"="+what)
+	if s.watches {
+		cmd.Env = append(cmd.Env, watches+"=1")
+	}
 	return cmd
 }
 
