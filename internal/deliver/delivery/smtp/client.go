@@ -43,7 +43,8 @@ func (s *Client) Close() { s.pool.close() }
 // Deliver acquires a connection, or the right to open one, within patience, and calls begin. If
 // begin returns true, it offers the mail, once, and returns the reply that accepted it. tried is
 // false if the mail was not offered: because of begin; because all connections stayed in use; or,
-// with fail, because ctx ended or the server is closed.
+// with fail, because ctx ended or the server is closed. If the server refuses one more connection than
+// there are, the mail waits for one of these, within patience again.
 func (s *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
 	mail *delivery.RenderedMail) (reply string, tried bool, fail *delivery.Error) {
 	kept, ok, fail := s.pool.acquire(ctx, patience)
@@ -54,35 +55,55 @@ func (s *Client) Deliver(ctx context.Context, patience time.Duration, begin func
 		s.pool.release(kept, true)
 		return "", false, nil
 	}
-	reply, fail = s.deliver(ctx, kept, mail)
-	return reply, true, fail
+	for {
+		var refused bool
+		if reply, fail, refused = s.deliver(ctx, kept, mail); !refused {
+			return reply, true, fail
+		}
+		var failed *delivery.Error
+		if kept, ok, failed = s.pool.acquire(ctx, patience); failed != nil {
+			return "", true, failed
+		}
+		if !ok {
+			fail.Err = delivery.ErrConnLimit
+			return "", true, fail
+		}
+	}
 }
 
-// deliver offers the mail, and gives back what acquire returned.
+// deliver offers the mail, and gives back what acquire returned. refused: the server has taken other
+// connections but not this one: by a 4xx before the first MAIL, or 421 to it.
 //
 // If a kept connection fails before the server asked for the content, deliver tries once more on a
 // fresh connection; it retries nothing else. If ctx ends before the final dot, the message was not
 // sent (Temporary); if it ends after the dot, the outcome is Unknown. A slow server may answer as
 // late as ten minutes after the dot.
 func (s *Client) deliver(ctx context.Context, kept *session, mail *delivery.RenderedMail) (reply string,
-	fail *delivery.Error) {
+	fail *delivery.Error, refused bool) {
 	if kept != nil {
 		reply, usable, fail := kept.deliver(ctx, mail)
 		if fail == nil || ctx.Err() != nil || !worthFreshConnection(fail) {
 			s.pool.release(kept, usable)
-			return reply, fail
+			return reply, fail, false
 		}
 		kept.closeSocket() // not released: the fresh session takes its place in the pool
 		s.pool.dropIdle()
 	}
 	fresh, fail := openSession(ctx, s.config)
-	if fail != nil {
-		s.pool.release(nil, false)
-		return "", fail
+	refused = fail != nil && fail.Status/100 == 4
+	var usable bool
+	if fail == nil {
+		reply, usable, fail = fresh.deliver(ctx, mail)
+		refused = fail != nil && fail.Stage == delivery.StageMail && fail.Status == 421
 	}
-	reply, usable, fail := fresh.deliver(ctx, mail)
-	s.pool.release(fresh, usable)
-	return reply, fail
+	if !refused {
+		s.pool.release(fresh, usable)
+		return reply, fail, false
+	}
+	if fresh != nil {
+		fresh.closeSocket()
+	}
+	return "", fail, s.pool.releaseRefused()
 }
 
 // worthFreshConnection reports whether a kept connection broke before the server asked for the
