@@ -1,6 +1,7 @@
 package smtp
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -55,20 +56,16 @@ func (s *Client) Deliver(ctx context.Context, patience time.Duration, begin func
 		s.pool.release(kept, true)
 		return "", false, nil
 	}
-	for {
-		var refused bool
-		if reply, fail, refused = s.deliver(ctx, kept, mail); !refused {
-			return reply, true, fail
-		}
-		var failed *delivery.Error
-		if kept, ok, failed = s.pool.acquire(ctx, patience); failed != nil {
-			return "", true, failed
-		}
+	reply, fail, refused := s.deliver(ctx, kept, mail)
+	for refused {
+		other, ok, failed := s.pool.acquire(ctx, patience)
 		if !ok {
 			fail.Err = delivery.ErrConnLimit
-			return "", true, fail
+			return "", true, cmp.Or(failed, fail)
 		}
+		reply, fail, refused = s.deliver(ctx, other, mail)
 	}
+	return reply, true, fail
 }
 
 // deliver offers the mail, and gives back what acquire returned. refused: the server has taken other
@@ -96,14 +93,9 @@ func (s *Client) deliver(ctx context.Context, kept *session, mail *delivery.Rend
 		reply, usable, fail = fresh.deliver(ctx, mail)
 		refused = fail != nil && fail.Stage == delivery.StageMail && fail.Status == 421
 	}
-	if !refused {
-		s.pool.release(fresh, usable)
-		return reply, fail, false
-	}
-	if fresh != nil {
-		fresh.closeSocket()
-	}
-	return "", fail, s.pool.releaseRefused()
+	refused = refused && s.pool.limitToOthers()
+	s.pool.release(fresh, usable)
+	return reply, fail, refused
 }
 
 // worthFreshConnection reports whether a kept connection broke before the server asked for the

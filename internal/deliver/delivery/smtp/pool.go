@@ -178,17 +178,16 @@ func (p *pool) release(s *session, usable bool) {
 	p.serveWaitingLocked()
 }
 
-// releaseRefused takes back the right to open a session, which the server refused. It reports
-// whether there are other connections: then the server is well and has enough of them.
-func (p *pool) releaseRefused() (others bool) {
+// limitToOthers has no more connections opened than there are beside one that the server refused. It
+// reports whether there are others: then the server is well.
+func (p *pool) limitToOthers() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.open--
-	if others = p.open+p.quits > 0; others {
-		p.accepted, p.acceptedUntil = p.open+p.quits, time.Now().Add(refusalHold)
+	others := p.open + p.quits - 1
+	if others > 0 {
+		p.accepted, p.acceptedUntil = others, time.Now().Add(refusalHold)
 	}
-	p.serveWaitingLocked()
-	return others
+	return others > 0
 }
 
 // addIdleLocked makes a session idle. The caller holds the lock.
