@@ -55,9 +55,7 @@ func whileAway(t *testing.T, program, file string) {
 		answer, err := http.DefaultTransport.RoundTrip(r)
 		apptest.Must(t, err)
 		answer.Body.Close()
-		if want := map[bool]int{true: http.StatusSeeOther, false: http.StatusServiceUnavailable}[path == "//"]; answer.StatusCode != want {
-			t.Errorf("%s: %d, want %d", path, answer.StatusCode, want)
-		}
+		servertest.Same(t, path, answer.StatusCode == http.StatusServiceUnavailable, path != "//")
 	}
 }
 
