@@ -95,7 +95,7 @@ func aWayWithout(t *testing.T, browser context.Context, features []string, how r
 
 // In a browser that keeps no cookies the page sends nothing and says why, with scripts and without.
 func TestCookiesAreOff(t *testing.T) {
-	profile, err := os.MkdirTemp("", "profile") // its child processes may still write there when the browser has ended
+	profile, err := os.MkdirTemp("", "profile") // of a whole Chromium: the shell reads none; it may be written to after its end
 	if err == nil {
 		err = os.CopyFS(profile, fstest.MapFS{"Default/Preferences": {Data: []byte(
 			`{"profile": {"default_content_setting_values": {"cookies": 2}}}`)}})
@@ -104,7 +104,7 @@ func TestCookiesAreOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(profile) })
-	browser, end := pagetest.Browser(context.Background(), servertest.HeadlessShell(t), chromedp.UserDataDir(profile))
+	browser, end := pagetest.Browser(context.Background(), servertest.Chromium(t), chromedp.UserDataDir(profile))
 	t.Cleanup(end)
 	if err := chromedp.Do(browser); err != nil {
 		t.Fatal(err)
