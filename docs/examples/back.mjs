@@ -1,9 +1,9 @@
 export const ask = async (path, body, key = crypto.randomUUID()) => {
-  const answer = await fetch(process.env.CODES_URL + path, {
-    method: 'POST', body: JSON.stringify(body),
-    headers: { Authorization: `Bearer ${process.env.CODES_KEY}`, 'Content-Type': 'application/json', 'Idempotency-Key': key },
-  });
-  return [answer.status, await answer.json()];
+  const headers = { Authorization: `Bearer ${process.env.CODES_KEY}`, 'Content-Type': 'application/json', 'Idempotency-Key': key };
+  try {
+    const answer = await fetch(process.env.CODES_URL + path, { method: 'POST', body: JSON.stringify(body), headers, signal: AbortSignal.timeout(10_000) });
+    return [answer.status, await answer.json()];
+  } catch (error) { return [503, { detail: `No answer: ${error.message}` }]; }
 };
 // client_ip: the address of your user; verification_id: the id of the code to send again, if there is one
 export const send = (to, client_ip, verification_id, key) =>

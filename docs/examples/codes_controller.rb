@@ -13,7 +13,11 @@ class CodesController < ApplicationController
   end
   private def ask(path, **body)
     headers = { "Authorization" => "Bearer #{ENV["CODES_KEY"]}", "Content-Type" => "application/json", "Idempotency-Key" => SecureRandom.uuid }
-    answer = Net::HTTP.post(URI(ENV["CODES_URL"] + path), body.merge(client_ip: request.remote_ip).to_json, headers)
+    uri, body = URI(ENV["CODES_URL"] + path), body.merge(client_ip: request.remote_ip).to_json
+    limits = { use_ssl: uri.scheme == "https", open_timeout: 5, read_timeout: 10 }
+    answer = Net::HTTP.start(uri.host, uri.port, limits) { |http| http.post(uri.path, body, headers) }
     [answer.code.to_i, JSON.parse(answer.body)]
+  rescue SystemCallError, SocketError, IOError, Timeout::Error, OpenSSL::SSL::SSLError, JSON::ParserError => error
+    [503, { "detail" => "No answer: #{error.message}" }]
   end
 end

@@ -43,6 +43,10 @@ const (
 // fault.
 const ReasonTemplate = "template"
 
+// ErrConnLimit says that the mail server takes no more connections than it has, and all of these
+// stayed in use.
+const ErrConnLimit = SafeError("the server takes no more connections")
+
 // Error describes why a mail or a text message was not accepted, for all callers up to the row in the
 // database. Neither it nor the errors that it wraps have the recipient, the credentials or the
 // content: the server's words may repeat them, and are redacted by RedactReply.

@@ -46,6 +46,22 @@ func TestParseURLs(t *testing.T) {
 	}
 }
 
+// The doctor says what a URL's port, and the end of passwords at Microsoft, are in the way of.
+func TestHints(t *testing.T) {
+	for url, says := range map[string]string{
+		"smtp://u:p@mail.example:465": "smtps://", "smtps://mail.example:587": "smtp://", "smtp://u:p@mail.example": "",
+		"smtp://u:p@smtp.office365.com": "December 2026", "smtp://u:p@SMTP-mail.outlook.com.": "December 2026",
+		"smtp://shop-example.mail.protection.outlook.com:25": "", "smtp://smtp.office365.com": "",
+		"smtp://u:p@smtp-hve.office365.com": "", "smtp://u:p@smtp.office365.com.example": "", "resend://:k@": "",
+	} {
+		configs, err := mailserver.ParseURLs(url)
+		servertest.OK(t, err)
+		if hint := configs[0].Hint; !strings.Contains(hint, says) || (says == "") != (hint == "") {
+			t.Errorf("%s: %q", url, hint)
+		}
+	}
+}
+
 func TestConfigKeepsItsPassword(t *testing.T) {
 	relay, err := smtp.ParseURL("smtp://relay%2Fuser:s3cr3t@mail.example?tls=opportunistic&hello=codes.example")
 	api, err2 := mailapi.ParseURL("ses://AKIAIOSFODNN7EXAMPLE:s3cr3t@eu-west-1")

@@ -34,7 +34,9 @@ func busy(r *rig) (refusedRow store.SendOrRefusal) {
 		Refund: true,
 	})
 	r.Clock.Add(20 * time.Second)
+	r.ownCode = []byte("sealed") // as better-auth does
 	r.sent("long.name@"+longDomain, func(s *store.Send) { s.Purpose = "signup-with-confirmation" })
+	r.ownCode = nil
 	unknown := r.begin("li@example.com")
 	r.Clock.Add(3 * time.Second)
 	r.finish(unknown.Send, store.Outcome{Status: store.Unknown, Reason: "no_answer", Provider: "mx2.example.net", Took: 2 * time.Second})

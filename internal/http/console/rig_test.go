@@ -32,6 +32,8 @@ type rig struct {
 	*consoletest.Rig
 	console *Console // behind the newest handler
 	ids     uint64
+
+	ownCode []byte // sealed code of new sends that the app made, and checks; nil: we do
 }
 
 func newRig(t *testing.T, changes ...func(*Config)) *rig {
@@ -119,7 +121,9 @@ func (r *rig) begin(to string, changes ...func(*store.Send)) store.BeginAnswer {
 		Verification: store.Verification{
 			ID: id, App: row.App, Channel: row.Channel, Purpose: row.Purpose, Recipient: row.Recipient, To: row.To, Sealed: sealed,
 			Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", Holder: "h", MaxAttempts: 5, Labels: row.Labels,
+			CallerChecks: r.ownCode != nil,
 		},
+		Code: r.ownCode,
 	})
 	r.Must(err)
 	if !begun.Admitted {

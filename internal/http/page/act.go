@@ -72,6 +72,13 @@ func (u *Page) handlePost(c echo.Context) error {
 	if !ok {
 		return echo.NewHTTPError(http.StatusBadRequest, "unknown act")
 	}
+	if s == (session{}) { // without a cookie the person would get a code, but no field for it
+		s = s.withDraft(p, postNote{Kind: noteNotSent})
+		if f.Get("act") != "send" {
+			s.Note.Kind = noteStaleForm
+		}
+		return u.saveAndRedirect(c, s)
+	}
 	if of := f.Get("of"); f.Get("act") != "send" && of != s.verificationMark() {
 		switch {
 		// a form of the verification before: check tries that code too, and a resend has the same recipient
@@ -105,6 +112,8 @@ func (u *Page) saveAndRedirect(c echo.Context, s session) error {
 	switch s.Note.Kind {
 	case noteBadAddress, noteTypo, noteLandline, noteSuggestionTaken:
 		target = u.viewURL(viewChangeRecipient)
+	case noteNotSent, noteStaleForm:
+		target = u.viewURL(viewCookieKept) // which shows whether the browser keeps cookies
 	}
 	return c.Redirect(http.StatusSeeOther, target)
 }

@@ -116,6 +116,9 @@ func (l *visit) addAskNote(k *card, t words) {
 		k.Say = f.Error
 	case noteStaleForm:
 		k.Note = &notice{"warn", t["Stale"]}
+	case noteNotSent:
+		k.Note = &notice{"warn", t["PressOnceMore"]}
+		k.Say = k.Note.Text
 	case noteTooManyChecks:
 		k.Note = &notice{"bad", t["TooManyChecks"]}
 		k.Say = k.Note.Text

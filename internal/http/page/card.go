@@ -12,7 +12,7 @@ import (
 // card is one state of the page, as its templates show it. Fields that a kind does not use are
 // empty.
 type card struct {
-	Kind    string // ask, code, enough, failed, ended, away, link or approved: the name of its template
+	Kind    string // ask, code, enough, failed, ended, away, link, cookies or approved: the name of its template
 	T       words
 	Page    *Page
 	Heading string

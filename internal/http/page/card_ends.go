@@ -144,6 +144,14 @@ func (l *visit) unavailableCard(onlyReload bool) *card {
 	return k
 }
 
+// noCookieCard returns the card for a browser that keeps no cookie.
+func (l *visit) noCookieCard() *card {
+	k := l.newCard("cookies", l.t["NoCookies"])
+	k.Lead = escapeHTML(l.t["NoCookiesLead"])
+	k.Say += l.t["Stop"] + l.t["NoCookiesLead"]
+	return k
+}
+
 // tooManyRequestsCard returns the card for a network that made too many requests. Its button
 // reloads the page.
 func (l *visit) tooManyRequestsCard(wait time.Duration) *card {

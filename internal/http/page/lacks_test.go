@@ -3,14 +3,20 @@ package page_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"os"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"sendcode/internal/http/page"
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store"
 )
 
 // lacks are what scripts of page and widget use and a browser may lack (a), throw at (t), never answer
@@ -85,4 +91,80 @@ func aWayWithout(t *testing.T, browser context.Context, features []string, how r
 		b.card("approved")
 		w.Advance(61 * time.Second)
 	}
+}
+
+// In a browser that keeps no cookies the page sends nothing and says why, with scripts and without.
+func TestCookiesAreOff(t *testing.T) {
+	profile, err := os.MkdirTemp("", "profile") // of a whole Chromium: the shell reads none; it may be written to after its end
+	if err == nil {
+		err = os.CopyFS(profile, fstest.MapFS{"Default/Preferences": {Data: []byte(
+			`{"profile": {"default_content_setting_values": {"cookies": 2}}}`)}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(profile) })
+	browser, end := pagetest.Browser(context.Background(), servertest.Chromium(t), chromedp.UserDataDir(profile))
+	t.Cleanup(end)
+	if err := chromedp.Do(browser); err != nil {
+		t.Fatal(err)
+	}
+	for _, noScript := range []bool{false, true} {
+		w := world(t)
+		b := open(t, browser, w, pagetest.Look{NoScript: noScript})
+		b.visit("")
+		for range 2 {
+			b.fills("to", pagetest.Address+kb.Enter)
+			b.card("cookies", "Your browser keeps no cookies", "Nothing was sent")
+			b.click("#card .button")
+			b.card("ask")
+		}
+		is(t, w.Codes.Sends(), 0)
+	}
+}
+
+// A form of a page that was open for longer than its cookie lives sends nothing; the next press does.
+func TestATabThatWasLeftOvernight(t *testing.T) {
+	w := world(t)
+	w.Also(page.AppPage{App: "news"})
+	w.Codes.Immediately = store.Sent
+	for _, query := range []string{"", "?app=news"} {
+		asked := get(t, w, query)
+		before := w.Codes.Sends()
+		w.Advance(12 * time.Hour)
+		again := submit(t, w, asked, "send", "to", pagetest.Address)
+		shows(t, again, "ask", "Nothing was sent yet", "press the button once more")
+		contains(t, again, `value="ana@example.com"`)
+		is(t, w.Codes.Sends(), before)
+		code := submit(t, w, again, "send", "to", pagetest.Address)
+		shows(t, code, "code", "Check your mail")
+		is(t, w.Codes.Sends(), before+1)
+		w.Advance(12 * time.Hour)
+		for _, act := range []string{"check", "again"} {
+			shows(t, submit(t, w, code, act, "code", pagetest.Code), "ask", "This page was out of date")
+			w.Forget()
+		}
+		is(t, w.Codes.Checks(), 0)
+		is(t, w.Codes.Sends(), before+1)
+	}
+	form := formOf(t, w, "?app=news", "send", "to", pagetest.Address)
+	w.Forget()
+	is(t, raw(t, w, http.MethodPost, "?app=news", form, nil).Header.Get("Location"), "/?app=news&view=kept")
+}
+
+// Without cookies, each post ends at the card that says so.
+func TestNoCookieIsKept(t *testing.T) {
+	w := mailed(t)
+	code := get(t, w, "")
+	w.Client().Jar = nil
+	for range 3 {
+		for act, from := range map[string]string{"send": get(t, w, ""), "again": code, "check": code} {
+			off := submit(t, w, from, act, "to", "ben@example.com", "code", pagetest.Code)
+			shows(t, off, "cookies", "Nothing was sent", "Try again")
+			contains(t, off, `href="/"`)
+			silent(t, off, "ben@")
+		}
+	}
+	is(t, w.Codes.Sends(), 1)
+	is(t, w.Codes.Checks(), 0)
 }

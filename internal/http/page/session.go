@@ -111,6 +111,7 @@ const (
 	noteWrongCode       noteKind = "wrong"   // a try was spent
 	noteUnavailable     noteKind = "away"    // the limiter or the database did not answer
 	noteStaleForm       noteKind = "stale"   // the form was not of the session's verification
+	noteNotSent         noteKind = "unsent"  // the browser had no cookie: nothing was sent
 )
 
 // A cookie lives for an hour, or longer while a code or a refusal lasts, but at most a day: the

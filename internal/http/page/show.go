@@ -25,11 +25,16 @@ func (u *Page) showCard(c echo.Context) error {
 // writeCard answers with a card: without the page if the script asks for it, else within the page.
 func (l *visit) writeCard(c echo.Context, k *card) error {
 	k.Of, k.Intent = l.session.verificationMark(), rand.Text()
-	if k.Ask != nil && k.Ask.Mail != nil && l.EVP {
-		var err error
-		if k.Ask.Nonce, err = l.ensureProofNonce(c); err != nil {
-			return err
-		}
+	var err error
+	switch {
+	case k.Ask == nil:
+	case k.Ask.Mail != nil && l.EVP:
+		k.Ask.Nonce, err = l.ensureProofNonce(c)
+	case l.session == (session{}): // a post needs a cookie
+		err = l.saveSession(c, session{Ends: l.Now()})
+	}
+	if err != nil {
+		return err
 	}
 	body, err := render(k, c.Request().Header.Get(fragmentHeader) == "card")
 	if err != nil {

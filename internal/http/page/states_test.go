@@ -142,7 +142,7 @@ func everyCard(b *tab, engine *pagetest.Axe, pages []pagetest.State, widgets []p
 
 // theMainCards stand for all, in English: all cards in all languages are make nightly's.
 func theMainCards(t *testing.T, browser context.Context, engine *pagetest.Axe) {
-	main := strings.Fields(`ask code-counting code-wrong enough-hour failed expired away approved phone-ask-choice
+	main := strings.Fields(`ask ask-press-again no-cookies code-counting code-wrong enough-hour failed expired away approved phone-ask-choice
 		widget-ask widget-code widget-enough-hour widget-approved widget-phone-ask`)
 	pages := slices.DeleteFunc(pagetest.States(), func(s pagetest.State) bool { return !slices.Contains(main, s.Name) })
 	widgets := slices.DeleteFunc(pagetest.WidgetStates(), func(s pagetest.WidgetState) bool { return !slices.Contains(main, s.Name) })
@@ -179,7 +179,7 @@ var (
 	aboutMails = regexp.MustCompile(`(?i)mail|inbox|spam|address|@|邮|信箱|来信|地址|封`)
 	// the last is a title in the language of the request
 	names = regexp.MustCompile(
-		`S-[0-9A-Z]{4}-[0-9A-Z]{4}|Shop|2345 ana|no-reply@shop\.example|ana@\w+\.com|a•••@\w+\.com|ana\.example\.com|ex\w+\.com|to confirm your address`)
+		`S-[0-9A-Z]{4}-[0-9A-Z]{4}|Shop|Cookie|2345 ana|no-reply@shop\.example|ana@\w+\.com|a•••@\w+\.com|ana\.example\.com|ex\w+\.com|to confirm your address`)
 )
 
 // Each state has the same card in every language, and no word of another one. Where there are only

@@ -29,6 +29,7 @@ const (
 	viewEmptyField        requestedView = "new"     // an empty field
 	viewOtherChannelField requestedView = "instead" // the field for the recipient on the other channel
 	viewOtherChannelCode  requestedView = "other"   // the code that was sent over the other channel
+	viewCookieKept        requestedView = "kept"    // the present state, if the browser has kept its cookie
 )
 
 // visit is one request for the page. It chooses the card of the present state.
@@ -72,6 +73,8 @@ func (l *visit) card() *card {
 func (l *visit) chooseCard() *card {
 	typedOn := cmp.Or(l.session.DraftOn, l.session.usedChannel())
 	switch {
+	case l.view == viewCookieKept && l.session == session{}:
+		return l.noCookieCard()
 	case l.view == viewEmptyField:
 		return l.askCard(l.session.usedChannel())
 	case l.view == viewChangeRecipient:

@@ -174,7 +174,7 @@ func BreakerReport(ctx context.Context, fail *delivery.Error) error {
 	case fail == nil:
 		return nil
 	case fail.Stage == delivery.StageDot && fail.Class == delivery.Unknown, fail.Status == 0 && ctx.Err() != nil,
-		fail.Status == http.StatusTooManyRequests:
+		fail.Status == http.StatusTooManyRequests, fail.Err == delivery.ErrConnLimit:
 		return delivery.ErrHealthUnknown
 	case fail.Class == delivery.Rejected:
 		return nil

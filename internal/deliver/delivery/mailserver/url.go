@@ -19,7 +19,7 @@ type Config struct {
 	API bool
 	// RequiresTLS is false if mails may go to the server in the clear.
 	RequiresTLS bool
-	// Hint says what to write where the port does not fit the scheme; empty where it may fit.
+	// Hint says what to change in a URL that may not work, now or soon; empty for others.
 	Hint string
 	// Open makes the server; hello is our name in EHLO if the URL gives none. It dials nothing.
 	Open func(hello string) (Server, error)
@@ -48,7 +48,7 @@ func parseURL(text string) (Config, error) {
 		c, err := smtp.ParseURL(text)
 		return Config{
 			Host: c.Host, Address: c.Address(), RequiresTLS: c.TLS == smtp.TLSRequired || c.TLS == smtp.TLSImplicit,
-			Hint: c.PortHint(),
+			Hint: c.Hint(),
 			Open: func(hello string) (Server, error) {
 				named := c
 				named.Hello = cmp.Or(c.Hello, hello)

@@ -1,6 +1,7 @@
 package smtp
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -45,45 +46,67 @@ func (s *Client) Close() { s.pool.close() }
 // Deliver acquires a connection, or the right to open one, within patience, and calls begin. If
 // begin returns true, it offers the mail, once, and returns the reply that accepted it. tried is
 // false if the mail was not offered: because of begin; because all connections stayed in use; or,
-// with fail, because ctx ended or the server is closed.
+// with fail, because ctx ended or the server is closed. If the server refuses one more connection than
+// there are, the mail waits for one of these, within patience again.
 func (s *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
 	mail *delivery.RenderedMail) (reply string, tried bool, fail *delivery.Error) {
-	held, ok, fail := s.pool.acquire(ctx, patience)
+	kept, ok, fail := s.pool.acquire(ctx, patience)
 	if !ok {
 		return "", false, fail
 	}
-	usable := true
-	defer func() { s.pool.release(held, usable) }()
-	if !begin() {
+	if !s.mayBegin(kept, begin) {
 		return "", false, nil
 	}
-	usable = false // so that a panic closes the session without QUIT
-	reply, usable, fail = s.deliver(ctx, &held, mail)
+	reply, fail, refused := s.deliver(ctx, kept, mail)
+	for refused {
+		other, ok, failed := s.pool.acquire(ctx, patience)
+		if !ok {
+			fail.Err = delivery.ErrConnLimit
+			return "", true, cmp.Or(failed, fail)
+		}
+		reply, fail, refused = s.deliver(ctx, other, mail)
+	}
 	return reply, true, fail
 }
 
-// deliver offers the mail. held is what acquire returned, and then the session to release.
+// mayBegin returns what begin returns. If the mail is not offered, or begin panics, it gives back what acquire
+// returned.
+func (s *Client) mayBegin(kept *session, begin func() bool) (ok bool) {
+	defer func() {
+		if !ok {
+			s.pool.release(kept, true)
+		}
+	}()
+	return begin()
+}
+
+// deliver offers the mail, and gives back what acquire returned. refused: the server has taken other
+// connections but not this one: by a 4xx before the first MAIL, or 421 to it.
 //
 // If a kept connection fails before the server asked for the content, deliver tries once more on a
 // fresh connection; it retries nothing else. If ctx ends before the final dot, the message was not
 // sent (Temporary); if it ends after the dot, the outcome is Unknown. A slow server may answer as
 // late as ten minutes after the dot.
-func (s *Client) deliver(ctx context.Context, held **session, mail *delivery.RenderedMail) (reply string, usable bool,
-	fail *delivery.Error) {
-	if kept := *held; kept != nil {
-		reply, usable, fail = kept.deliver(ctx, mail)
+func (s *Client) deliver(ctx context.Context, held *session, mail *delivery.RenderedMail) (reply string,
+	fail *delivery.Error, refused bool) {
+	usable := false // so that a panic closes the session without QUIT
+	defer func() { s.pool.release(held, usable) }()
+	if held != nil {
+		reply, usable, fail = held.deliver(ctx, mail)
 		if fail == nil || ctx.Err() != nil || !worthFreshConnection(fail) {
-			return reply, usable, fail
+			return reply, fail, false
 		}
-		kept.closeSocket()
-		*held = nil // the fresh session takes its place in the pool
+		usable = false
+		held.closeSocket()
+		held = nil // the fresh session takes its place in the pool
 		s.pool.dropIdle()
 	}
-	if *held, fail = openSession(ctx, s.config); fail != nil {
-		return "", false, fail
+	if held, fail = openSession(ctx, s.config); fail != nil {
+		return "", fail, fail.Status/100 == 4 && s.pool.limitToOthers()
 	}
-	s.NoteCertificate((*held).state)
-	return (*held).deliver(ctx, mail)
+	s.NoteCertificate(held.state)
+	reply, usable, fail = held.deliver(ctx, mail)
+	return reply, fail, fail != nil && fail.Stage == delivery.StageMail && fail.Status == 421 && s.pool.limitToOthers()
 }
 
 // worthFreshConnection reports whether a kept connection broke before the server asked for the

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"log/slog"
 	"net"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -93,14 +94,21 @@ func (c Config) port() int {
 	return cmp.Or(c.Port, portSubmission)
 }
 
-// PortHint says what to write where the port is for the other kind of encryption; empty where it may
-// fit.
-func (c Config) PortHint() string {
+// microsoftHosts are the hosts at which Microsoft ends logins by password. smtp-hve.office365.com is
+// not among them.
+var microsoftHosts = regexp.MustCompile(`(?i)^(smtp|smtp-legacy|smtp-mail|outlook)\.(office365\.(com|us)|(outlook|hotmail|live)\.com)\.?$`)
+
+// Hint says what to write where the port is for the other kind of encryption, or where the server
+// takes no passwords soon; empty for others.
+func (c Config) Hint() string {
 	switch implicit := c.TLS == TLSImplicit; {
 	case !implicit && c.port() == portSubmissions:
 		return "port 465 is for TLS from the first byte: write smtps://, or port 587"
 	case implicit && c.port() == portSubmission:
 		return "port 587 is for STARTTLS: write smtp://, or port 465"
+	case c.Username != "" && microsoftHosts.MatchString(c.Host):
+		return "Microsoft turns logins by password (basic SMTP AUTH) off at the end of December 2026, and OAuth is not supported here yet: " +
+			"use a connector that needs no login, or another mail server"
 	}
 	return ""
 }

@@ -26,6 +26,9 @@ type pool struct {
 	closed  bool
 	waits   int64 // mails that ever waited
 
+	accepted      int       // connections that the server had when it last refused one
+	acceptedUntil time.Time // no more than accepted are opened until then
+
 	quitting sync.WaitGroup
 }
 
@@ -42,7 +45,17 @@ const (
 	shrinkAfter = 5 * time.Second
 	// maxIdleTime is how long any connection is kept idle.
 	maxIdleTime = 30 * time.Second
+	// refusalHold is how long no more connections are opened than the server had when it refused one.
+	refusalHold = 10 * time.Minute
 )
+
+// limitLocked returns how many connections there may be now. The caller holds the lock.
+func (p *pool) limitLocked() int {
+	if time.Now().Before(p.acceptedUntil) {
+		return p.accepted
+	}
+	return p.most
+}
 
 // acquire returns the idle session that was used last, or waits for one. If s is nil and ok is
 // true, the caller opens a session, which is counted already. The caller calls release in both
@@ -89,7 +102,7 @@ func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *w
 	if p.closed {
 		return nil, false, nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errClosed}
 	}
-	if s, ok = p.takeOrReserveLocked(false); !ok && (patience > 0 || p.open+p.quits < p.most) {
+	if s, ok = p.takeOrReserveLocked(false); !ok && (patience > 0 || p.open+p.quits < p.limitLocked()) {
 		t = &waiter{served: make(chan *session, 1)}
 		p.waiting = append(p.waiting, t)
 		p.waits++
@@ -126,7 +139,7 @@ func (p *pool) takeOrReserveLocked(overdue bool) (s *session, ok bool) {
 		s.expiry.Stop()
 		return s, true
 	}
-	if p.open+p.quits >= p.most || p.open >= p.least && !overdue {
+	if p.open+p.quits >= p.limitLocked() || p.open >= p.least && !overdue {
 		return nil, false
 	}
 	p.open++
@@ -164,6 +177,18 @@ func (p *pool) release(s *session, usable bool) {
 		p.addIdleLocked(s)
 	}
 	p.serveWaitingLocked()
+}
+
+// limitToOthers has no more connections opened than there are beside one that the server refused. It
+// reports whether there are others: then the server is well.
+func (p *pool) limitToOthers() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	others := p.open + p.quits - 1
+	if others > 0 {
+		p.accepted, p.acceptedUntil = others, time.Now().Add(refusalHold)
+	}
+	return others > 0
 }
 
 // addIdleLocked makes a session idle. The caller holds the lock.

@@ -243,3 +243,66 @@ func TestManySendersAtOnce(t *testing.T) {
 		t.Errorf("%d outcomes unknown, want the 5 that were made so; %d sockets at once, %d left", unknown, peak.Load(), open.Load())
 	}
 }
+
+// A server that has a limit on connections refuses those beyond it. The mails of these go over the
+// others, no more are opened for ten minutes, and the server is not set aside.
+func TestServerLimitsConnections(t *testing.T) {
+	for name, c := range map[string]struct {
+		rule        smtptest.Rule
+		least, most int
+	}{
+		"greeting":        {smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 too many connections", Close: true}, 4, 4},
+		"greeting, many":  {smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 too many connections", Close: true}, 20, 20},
+		"backlog":         {smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 too many connections", Close: true}, 1, 20},
+		"450, stays open": {smtptest.Rule{Stage: smtptest.Greet, Reply: "450 4.3.2 too many connections"}, 4, 4},
+		"EHLO":            {smtptest.Rule{Stage: smtptest.Hello, Reply: "421 4.3.2 too many connections", Close: true}, 4, 4},
+		"MAIL":            {smtptest.Rule{Stage: smtptest.Mail, Reply: "421 4.3.2 too many connections", Close: true}, 4, 4},
+	} {
+		servertest.Bubble(t, func(t *testing.T) {
+			c.rule.Over = 3
+			server, s := inBubble(t, smtptest.Misbehaving(c.rule, takes300ms.Rules[0]), between(c.least, c.most))
+			began := time.Now()
+			burst(t, s, 0, 90)
+			if took := time.Since(began); took > 9*time.Second+100*time.Millisecond {
+				t.Errorf("%s: 90 mails over 3 connections took %v, want 9 s", name, took)
+			}
+			opened := server.Connections()
+			time.Sleep(9 * time.Minute)
+			burst(t, s, 90, 20)
+			servertest.Same(t, name+": connections of the next backlog", server.Connections()-opened, 3)
+			time.Sleep(2 * time.Minute)
+			burst(t, s, 110, 20)
+			servertest.Same(t, name+": tries more after ten minutes", server.Connections()-opened > 6, true)
+			servertest.Same(t, name+": up", s.Health()[0].Up && s.Health()[0].Since.IsZero(), true)
+			smtptest.AllOnce(t, 130, server)
+		})
+	}
+}
+
+// A mail whose connection is refused goes to the next server if those that are open stay busy.
+func TestServerLimitsConnectionsOfTwo(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		first, s := inBubble(t, smtptest.Misbehaving(
+			smtptest.Rule{Stage: smtptest.Greet, Over: 3, Reply: "421 4.3.2 too many connections", Close: true},
+			smtptest.Rule{Stage: smtptest.Dot, Delay: 4 * time.Second}), between(20, 20))
+		second, other := inBubble(t, smtptest.Script{})
+		s = append(s, other...)
+		burst(t, s, 0, 20)
+		servertest.Same(t, "mails of each", [2]int{len(first.Messages()), len(second.Messages())}, [2]int{3, 17})
+		servertest.Same(t, "up", s.Health()[0].Up, true)
+	})
+}
+
+// The same on a real socket: each mail that has a connection waits until one was refused.
+func TestServerLimitsSockets(t *testing.T) {
+	refused := make(chan struct{})
+	closed := sync.OnceFunc(func() { close(refused) })
+	server, s := overTCP(t, smtptest.Misbehaving(
+		smtptest.Rule{Stage: smtptest.Greet, Over: 3, Reply: "421 4.3.2 too many connections", Close: true},
+		smtptest.Rule{Stage: smtptest.Dot, Until: refused}),
+		dialThrough(func(c *hooked) { c.close = func() error { closed(); return c.Conn.Close() } }))
+	burst(t, s, 0, 4)
+	expectCounts(t, server, 4, 4)
+	burst(t, s, 4, 4)
+	expectCounts(t, server, 8, 4)
+}

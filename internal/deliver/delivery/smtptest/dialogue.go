@@ -17,6 +17,7 @@ import (
 type dialogue struct {
 	server  *Server
 	stopped chan struct{}
+	before  int // connections that were open before
 	conn    net.Conn
 	in      *bufio.Reader
 
@@ -102,7 +103,7 @@ func (d *dialogue) startTLS() bool {
 	if d.encrypted || d.script().TLS != STARTTLS {
 		return d.act(StartTLS, "502 5.5.1 no TLS here")
 	}
-	rule := d.server.rule(StartTLS, "")
+	rule := d.rule(StartTLS, "")
 	if !d.follow(rule, "220 2.0.0 go ahead") {
 		return false
 	}
@@ -130,7 +131,7 @@ func (d *dialogue) mail(argument string) bool {
 	if d.script().Username != "" && !d.loggedIn {
 		return d.act(Mail, "530 5.7.0 authentication required")
 	}
-	rule := d.server.rule(Mail, "")
+	rule := d.rule(Mail, "")
 	if refuses(rule) {
 		return d.follow(rule, "")
 	}
@@ -140,7 +141,7 @@ func (d *dialogue) mail(argument string) bool {
 
 func (d *dialogue) rcpt(argument string) bool {
 	to := path(argument)
-	rule := d.server.rule(Rcpt, to)
+	rule := d.rule(Rcpt, to)
 	if d.from == "" && rule == (Rule{}) {
 		return d.write("503 5.5.1 MAIL first\r\n", Rule{})
 	}
@@ -175,7 +176,7 @@ func (d *dialogue) data() bool {
 	if len(d.to) == 0 {
 		return d.act(Data, "503 5.5.1 no recipient")
 	}
-	rule := d.server.rule(Data, d.recipient())
+	rule := d.rule(Data, d.recipient())
 	if !d.follow(rule, "354 go ahead") {
 		return false
 	}
@@ -202,14 +203,14 @@ func (d *dialogue) body() ([]byte, bool) {
 			return content.Bytes(), true
 		}
 		content.Write(bytes.TrimPrefix(line, []byte(".")))
-		if first && !d.follow(d.server.rule(Body, d.recipient()), "") {
+		if first && !d.follow(d.rule(Body, d.recipient()), "") {
 			return nil, false
 		}
 	}
 }
 
 func (d *dialogue) endOfData(content []byte) bool {
-	rule := d.server.rule(Dot, d.recipient())
+	rule := d.rule(Dot, d.recipient())
 	if !refuses(rule) {
 		d.server.accept(Message{ID: messageID(content), From: d.from, To: slices.Clone(d.to), Data: bytes.Clone(content), At: time.Now()})
 	}
@@ -218,7 +219,7 @@ func (d *dialogue) endOfData(content []byte) bool {
 	if !d.follow(rule, "250 2.0.0 accepted") {
 		return false
 	}
-	return d.follow(d.server.rule(Idle, recipient), "")
+	return d.follow(d.rule(Idle, recipient), "")
 }
 
 func messageID(content []byte) string {
@@ -231,7 +232,7 @@ func messageID(content []byte) string {
 
 // auth plays one AUTH exchange (RFC 4954).
 func (d *dialogue) auth(argument string) bool {
-	if rule := d.server.rule(Auth, ""); rule != (Rule{}) {
+	if rule := d.rule(Auth, ""); rule != (Rule{}) {
 		d.loggedIn = strings.HasPrefix(rule.Reply, "235")
 		return d.follow(rule, "")
 	}
@@ -269,7 +270,7 @@ func decode(text string) string {
 
 // act follows the rule for a stage, or gives the usual answer.
 func (d *dialogue) act(stage Stage, usual string) bool {
-	return d.follow(d.server.rule(stage, ""), usual)
+	return d.follow(d.rule(stage, ""), usual)
 }
 
 // follow does what a rule says; false ends the connection.

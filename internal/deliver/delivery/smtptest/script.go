@@ -42,6 +42,8 @@ type Rule struct {
 	Stage Stage
 	// To limits the rule to this envelope recipient (from RCPT on); "" fits all.
 	To string
+	// Over limits the rule to connections that found at least so many others open.
+	Over int
 	// Skip is how many fitting occasions pass first; Times on how many the rule then applies, 0 for
 	// all.
 	Skip, Times int

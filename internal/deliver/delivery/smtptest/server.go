@@ -128,8 +128,8 @@ func (s *Server) Serve(conn net.Conn) {
 	default:
 	}
 	s.opened++
+	d := &dialogue{server: s, conn: conn, before: len(s.conns), stopped: s.stopped}
 	s.conns[conn] = struct{}{}
-	d := &dialogue{server: s, conn: conn, stopped: s.stopped}
 	s.running.Go(func() {
 		d.run()
 		s.locked(func() { delete(s.conns, conn) })
@@ -190,11 +190,12 @@ func (s *Server) URL() string {
 }
 
 // rule gives the rule for this occasion, a zero one if none fits.
-func (s *Server) rule(stage Stage, to string) Rule {
+func (d *dialogue) rule(stage Stage, to string) Rule {
+	s := d.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n, r := range s.script.Rules {
-		if r.Stage != stage || r.To != "" && r.To != to {
+		if r.Stage != stage || r.To != "" && r.To != to || d.before < r.Over {
 			continue
 		}
 		s.uses[n]++

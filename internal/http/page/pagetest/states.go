@@ -138,6 +138,8 @@ func mailStates() []State {
 			Steps: steps{alsoBranded, post("?app=branded", "send", "to", Address), settle(store.Sent)}},
 		{Name: "ask-bad-address", Query: "?view=change", Steps: steps{send("ana.example.com")}},
 		{Name: "ask-did-you-mean", Query: "?view=change", Steps: steps{send(Slip)}},
+		{Name: "ask-press-again", Steps: steps{sendWithoutCookie}},
+		{Name: "no-cookies", Query: "?view=kept"},
 		{Name: "ask-known", Query: "?view=new", Steps: steps{sent, check(Code)}},
 		{Name: "ask-change", Query: "?view=change", Steps: steps{sent}},
 		{Name: "sending", Steps: steps{send(Address), settle(store.Sending)}},
@@ -176,6 +178,17 @@ func mailStates() []State {
 		{Name: "approved", Steps: steps{sent, later(10 * time.Second), check("482 913")}},
 		{Name: "no-script", Steps: steps{sent, later(18 * time.Second)}, NoScript: true},
 	}
+}
+
+// sendWithoutCookie posts the form of a page whose cookie has expired.
+func sendWithoutCookie(w *World) error {
+	page, err := w.Get("")
+	if err != nil {
+		return err
+	}
+	w.Forget()
+	_, err = w.Submit(page, "send", "to", Address)
+	return err
 }
 
 // forget deletes the visitor's cookies: the next request is another browser's.

@@ -77,6 +77,10 @@ func (p *shopper) byBetterAuth() {
 		told.Message != fmt.Sprintf("The next code can be sent in %d s.", told.RetryAfter) {
 		p.Errorf("too early: %d %v %s", answer.StatusCode, answer.Header, body)
 	}
+	if answer, body := p.ask(http.MethodPost, "/api/auth"+send, "application/json",
+		`{"email":"ana","type":"sign-in"}`); answer.StatusCode != http.StatusUnprocessableEntity {
+		p.Errorf("a mistyped address: %d %s", answer.StatusCode, body)
+	}
 	if answer, body := post("/sign-in/email-otp", `,"otp":"`+p.s.Wrong(code)+`"`); answer.StatusCode == http.StatusOK {
 		p.Errorf("a wrong code: %d %s", answer.StatusCode, body)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -32,6 +33,25 @@ func blocksOf(t *testing.T, page, language string) (all []string) {
 		t.Fatalf("%s has no block of %s", page, language)
 	}
 	return all
+}
+
+// Each sample that calls the service waits for a limited time.
+func TestSamplesHaveTimeouts(t *testing.T) {
+	files, err := filepath.Glob("../../../../docs/examples/*")
+	apptest.Must(t, err)
+	texts := map[string]string{"ask in sh": blocksOf(t, "docs/quickstart.md", "sh")[0], "ask in Go": blocksOf(t, "docs/quickstart.md", "go")[0]}
+	for _, name := range files {
+		texts[name] = readFile(t, "docs/examples/"+filepath.Base(name))
+	}
+	calls, limits := regexp.MustCompile(`\bfetch\(|urlopen\(|HTTP\.(?:start|post)|http\.\w*Client|curl `), regexp.MustCompile(`(?i)\.timeout\(|timeout[=:]|read_timeout:| -m 10`)
+	seen := 0
+	for name, text := range texts {
+		n := len(calls.FindAllString(text, -1))
+		if seen += n; n > len(limits.FindAllString(text, -1)) {
+			t.Errorf("%s: not each of %d calls has a timeout", name, n)
+		}
+	}
+	servertest.Same(t, "calls", seen, 8)
 }
 
 // sh runs lines of a document, with the address and the key that they name replaced by those of the

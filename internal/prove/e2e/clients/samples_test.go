@@ -67,6 +67,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"time"
 )
 
 {}

@@ -38,7 +38,24 @@ func TestASignUpInFewLines(t *testing.T) {
 			file := filepath.Join(t.TempDir(), name)
 			apptest.Must(t, os.WriteFile(file, []byte(text), 0o600))
 			signUpWith(t, program(t), file)
+			whileAway(t, program(t), file)
 		})
+	}
+}
+
+// whileAway shows that the back end says so while the service is away, and lives on.
+func whileAway(t *testing.T, program, file string) {
+	t.Helper()
+	p := newShopper(t, apptest.Embedded(t).Start(1), apptest.Ana)
+	p.starts(filepath.Dir(file), []string{program, file}, "CODES_URL=http://127.0.0.1:1")
+	for _, path := range []string{"/signup?state=x&reference=y", "//", "/signup?state=x&reference=y"} {
+		r, err := http.NewRequest(http.MethodGet, p.shop+path, nil)
+		apptest.Must(t, err)
+		r.Header.Set("Cookie", "state=x")
+		answer, err := http.DefaultTransport.RoundTrip(r)
+		apptest.Must(t, err)
+		answer.Body.Close()
+		servertest.Same(t, path, answer.StatusCode == http.StatusServiceUnavailable, path != "//")
 	}
 }
 
