@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/limit/gates"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	vtest "sendcode/internal/verify/verification/verificationtest"
 	"sendcode/quota"
@@ -62,6 +63,7 @@ func TestReplicasWithoutRedisTellTheSame(t *testing.T) {
 func TestWithoutRedisAFloodSharesReads(t *testing.T) {
 	vtest.InBubbleWith(t, withoutRedis, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
+		r.Sleep(2 * gates.KeepEvery)
 		restarted := r.Replica(r.MailServer)
 		for name, s := range map[string]*vtest.Service{"sent": r.Svc, "restarted": restarted} {
 			asked := map[string]int{}

@@ -173,6 +173,7 @@ func TestReplicasShareWhatTheRowsDoNotCount(t *testing.T) {
 		for _, s := range []*vtest.Service{other, r.Svc} {
 			r.AskAt(s, vtest.AskFor(vtest.Ana), true)
 		}
+		r.Sleep(time.Second)
 		for n := range 20 {
 			failMany(r, 1, spelling(n), badReputation)
 		}

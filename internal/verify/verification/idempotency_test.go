@@ -129,6 +129,34 @@ func TestSleeperWithAKey(t *testing.T) {
 	})
 }
 
+// claimed is a database that calls then after each claim.
+type claimed struct {
+	core.Database
+	then func()
+}
+
+func (c *claimed) ClaimIdempotencyKey(ctx context.Context, in store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
+	defer c.then()
+	return c.Database.ClaimIdempotencyKey(ctx, in)
+}
+
+// A repetition is not refused for the row that it repeats, if the row comes after the claim, and the
+// process has refused the recipient before.
+func TestARepetitionIsNotRefusedForItsOwnRow(t *testing.T) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Form = vtest.WithoutRedis }, func(r *vtest.Rig) {
+		wake, written := make(chan struct{}), make(chan struct{})
+		asleep := r.ReplicaOn(&sleeper{r.Store, wake}, r.MailServer, r.Carrier)
+		second := r.ReplicaOn(&claimed{r.Store, func() { close(wake); <-written }}, r.MailServer, r.Carrier)
+		r.AskAt(second, vtest.AskFor(vtest.Ana), true)
+		r.AskAt(second, vtest.AskFor(vtest.Ana), false)
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		go func() { defer close(written); _, _ = asleep.Send(r.Context(), keyed) }()
+		r.Sleep(verification.ClaimLease)
+		a := r.AskAt(second, keyed, true)
+		r.Want("replayed", a.Replayed, true)
+	})
+}
+
 // A process that slept in the limiter for longer than its lease is late: it sends nothing.
 func TestSleeperBeforeTheLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {

@@ -196,13 +196,9 @@ func TestFailuresThatAreOnlyObserved(t *testing.T) {
 			p.Policy.Rules[1].Limit, p.Policy.Rules[1].Observe = 2, true
 		}
 	}
-	vtest.InBubbleWith(t, observed, func(r *vtest.Rig) {
-		r.FailSends(3)
-		r.EmptyLimiter() // the database does not decide it either
-		r.FailSends(1)
-		r.WantObserved(nil, nil, []string{"failures"}, nil)
+	vtest.InForms(t, observed, func(r *vtest.Rig) {
+		r.FailSends(4)
+		r.WantObserved(nil, nil, []string{"failures"}, []string{"failures"})
 		r.WantQuota("a look", r.QuotaOf(""), "[1000]", 0)
-		r.LoseLimiter()
-		r.FailSends(1)
 	})
 }
