@@ -124,15 +124,7 @@ WHERE p.masked = '•••' AND p.recipient IN (SELECT e.recipient FROM erasure
 // written by then. The transaction must write them. A person who came back later has rows like others. IDs
 // have the time by the process's estimate of the database's clock, so a second after the erasure counts too.
 func (q Tx) MaskErased(refusals []store.SendOrRefusal) error {
-	var of []recipient.Hash
-	for _, r := range refusals {
-		if r.Recipient != store.NoRecipient {
-			of = append(of, r.Recipient)
-		}
-	}
-	if len(of) == 0 {
-		return nil
-	}
+	of := columns.MapSlice(refusals, func(r store.SendOrRefusal) recipient.Hash { return r.Recipient })
 	if err := q.ExecAll(Args{"key": eraseLockKey}, q.Dialect.pick(shareEraseLockSQL)); err != nil {
 		return err
 	}
