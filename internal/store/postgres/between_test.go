@@ -312,7 +312,7 @@ func TestPostgresBatchThatPanics(t *testing.T) {
 	_, err := f.Begin(t.Context(), f.Intent(1))
 	storetest.Equal(t, "before the write", [2]bool{errors.Is(err, fault.Unavailable), errors.Is(err, fault.Uncertain)}, [2]bool{true, false})
 	f.Admit(t, f.Intent(1))
-	err = db.withRetry(t.Context(), true, func(conn *pgxpool.Conn) (bool, error) {
+	err = db.withRetry(t.Context(), false, true, func(conn *pgxpool.Conn) (bool, error) {
 		defer func() { storetest.Equal(t, "closed", conn.Conn().IsClosed(), true) }()
 		return db.runAndCommit(t.Context(), conn, &pgx.Batch{}, func(pgx.BatchResults) error { panic("planted") })
 	})

@@ -49,7 +49,7 @@ func TestSQLiteRefusesBesideAWrite(t *testing.T) {
 	busy, end := make(chan struct{}), make(chan struct{})
 	var writing sync.WaitGroup
 	writing.Go(func() {
-		storetest.OK(t, db.Write(t.Context(), func(sqldb.Tx) error { close(busy); <-end; return nil }))
+		storetest.OK(t, db.Write(t.Context(), "Test", sqldb.InOrder, func(sqldb.Tx) error { close(busy); <-end; return nil }))
 	})
 	<-busy
 	f.Refuse(t, f.Intent(1, one))
@@ -387,5 +387,5 @@ func TestSQLiteWriteThatPanics(t *testing.T) {
 		storetest.Equal(t, "surely not written", [2]bool{errors.Is(x.Err, fault.Unavailable), errors.Is(x.Err, fault.Uncertain)}, [2]bool{true, false})
 	}
 	storetest.OK(t, other.Err)
-	storetest.OK(t, db.Write(t.Context(), func(q sqldb.Tx) error { return q.ExecAll(nil, "DROP TABLE made") }))
+	storetest.OK(t, db.Write(t.Context(), "Test", sqldb.InOrder, func(q sqldb.Tx) error { return q.ExecAll(nil, "DROP TABLE made") }))
 }

@@ -84,7 +84,7 @@ func TestCheckRepeatsNoWrongCodeAsAnApproval(t *testing.T) {
 			got, err := checkWith(r, vtest.BackEnd, checkKey, id, wrong)
 			r.NoError(err)
 			r.WantChecked("the wrong code", got, want)
-			r.NoError(r.Store.Write(r.Context(), func(q sqldb.Tx) error {
+			r.NoError(r.Store.Write(r.Context(), "Test", sqldb.InOrder, func(q sqldb.Tx) error {
 				return q.ExecAll(sqldb.Args{"id": id}, `UPDATE verifications SET approved_at = @now WHERE id = @id`)
 			}))
 		}

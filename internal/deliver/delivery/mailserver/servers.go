@@ -159,10 +159,10 @@ func (r *serverWithBreaker) try(ctx context.Context, otherUp func() bool, mail *
 		return "", false, fail
 	}
 	delivery.SetHandover(ctx, fail.MayBeAccepted())
-	result = BreakerReport(ctx, fail)
 	if r.tried != nil {
 		r.tried(ctx, r.Address(), fail, time.Since(began))
 	}
+	result = BreakerReport(ctx, fail)
 	return reply, true, fail
 }
 

@@ -105,6 +105,7 @@ func (s *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 		return "", fail, fail.Status/100 == 4 && s.pool.limitToOthers()
 	}
 	s.NoteCertificate(held.state)
+	s.pool.noteTaken()
 	reply, usable, fail = held.deliver(ctx, mail)
 	return reply, fail, fail != nil && fail.Stage == delivery.StageMail && fail.Status == 421 && s.pool.limitToOthers()
 }

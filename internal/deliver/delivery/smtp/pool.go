@@ -28,6 +28,7 @@ type pool struct {
 
 	accepted      int       // connections that the server had when it last refused one
 	acceptedUntil time.Time // no more than accepted are opened until then
+	refusesAll    bool      // it refused the only one, and has taken none since
 
 	quitting sync.WaitGroup
 }
@@ -180,15 +181,24 @@ func (p *pool) release(s *session, usable bool) {
 }
 
 // limitToOthers has no more connections opened than there are beside one that the server refused. It
-// reports whether there are others: then the server is well.
+// reports whether there are others: then the server may be well. If it refuses each of them too, the last
+// one has no others: then one at a time is opened until the server takes one.
 func (p *pool) limitToOthers() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	others := p.open + p.quits - 1
-	if others > 0 {
-		p.accepted, p.acceptedUntil = others, time.Now().Add(refusalHold)
-	}
+	p.accepted, p.acceptedUntil, p.refusesAll = max(1, others), time.Now().Add(refusalHold), others == 0
 	return others > 0
+}
+
+// noteTaken is called when the server has taken a new connection.
+func (p *pool) noteTaken() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refusesAll {
+		p.acceptedUntil, p.refusesAll = time.Time{}, false
+		p.serveWaitingLocked()
+	}
 }
 
 // addIdleLocked makes a session idle. The caller holds the lock.
