@@ -67,6 +67,9 @@ const (
 	AuditFailed AuditOutcome = "failed"
 )
 
+// ErasureAction is AuditEntry.What of each Erase.
+const ErasureAction = "recipient.erase"
+
 // ErasedMask replaces the masked recipient after an erasure.
 const ErasedMask = "•••"
 

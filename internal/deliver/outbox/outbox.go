@@ -233,7 +233,7 @@ func (o *Outbox) Run(ctx context.Context) {
 			o.stop()
 			return
 		case <-o.wake:
-			o.makePendingRefunds(o.base)
+			o.MakePendingRefunds(o.base)
 		case <-ticks:
 			o.tick(ctx)
 		case <-o.room:
@@ -263,7 +263,7 @@ func (o *Outbox) stop() {
 		<-done
 	}
 	o.settle(context.Background())
-	o.makePendingRefunds(context.Background())
+	o.MakePendingRefunds(context.Background())
 	o.halt()
 }
 
@@ -272,7 +272,7 @@ func (o *Outbox) stop() {
 // is sent twice.
 func (o *Outbox) tick(ctx context.Context) {
 	defer panics.Recover(panics.Other)
-	o.makePendingRefunds(ctx)
+	o.MakePendingRefunds(ctx)
 	if err := o.refundDueRows(ctx); err != nil {
 		if !o.away && ctx.Err() == nil {
 			o.Logger.Warn("database unavailable", "error", err, runbook.DatabaseAway.See())

@@ -55,6 +55,7 @@ func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 	o.refundsWait = err != nil
 	o.mu.Unlock()
 	if err != nil {
+		o.keepRefund(string(r.ID[:]), counted) // at the limiter's return; the row is due again only after its lease
 		if !known {
 			o.Logger.Warn("refund postponed: Redis away", "send", r.ID, "error", err, runbook.Redis.See())
 		}
@@ -120,20 +121,24 @@ func (o *Outbox) enqueueRefund(id string, counted ...string) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = o.Limiter.Refund(ended, id, counted...) // only in this process: ctx has ended, so the limiter is not called
-	o.mu.Lock()
-	if len(o.refunds) < maxPending {
-		o.refunds = append(o.refunds, pendingRefund{id, counted, time.Now()})
-	}
-	o.mu.Unlock()
+	o.keepRefund(id, counted)
 	select {
 	case o.wake <- struct{}{}:
 	default:
 	}
 }
 
-// makePendingRefunds makes the pending refunds. After a failure the rest waits for the next tick. A refund
+func (o *Outbox) keepRefund(id string, counted []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.refunds) < maxPending {
+		o.refunds = append(o.refunds, pendingRefund{id, counted, time.Now()})
+	}
+}
+
+// MakePendingRefunds makes the pending refunds. It may be called at any time. After a failure the rest waits for the next tick. A refund
 // that panics is dropped.
-func (o *Outbox) makePendingRefunds(ctx context.Context) {
+func (o *Outbox) MakePendingRefunds(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	o.mu.Lock()
 	list := o.refunds

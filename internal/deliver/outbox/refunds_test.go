@@ -159,7 +159,7 @@ func (r *idle) wants(what string, calls ...string) {
 // flushed does what a tick does for the limiter.
 func (r *idle) flushed() {
 	r.settle(r.Context())
-	r.makePendingRefunds(r.Context())
+	r.MakePendingRefunds(r.Context())
 }
 
 func place(name string) map[quota.Scope]string { return map[quota.Scope]string{quota.Recipient: name} }

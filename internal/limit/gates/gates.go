@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/logthrottle"
+	"sendcode/internal/base/panics"
 	"sendcode/internal/base/runbook"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/bucketnames"
@@ -67,6 +68,9 @@ type Gates struct {
 	// RefundLater refunds a refused event that the limiter may have counted, once the limiter is
 	// available again. Set the functions before the first call.
 	RefundLater func(id string, buckets map[quota.Scope]string)
+	// BeforeReturn is called when the limiter is back, before the first request asks it again: it makes the
+	// refunds that wait, so that none of their places is told as taken. It may call Refund.
+	BeforeReturn func(ctx context.Context)
 	// OnEventLoss is called after the limiter had lost events of a recipient although no call had
 	// failed shortly before, and they were added again.
 	OnEventLoss func()
@@ -80,10 +84,13 @@ type Gates struct {
 	now    func() time.Time
 	logger *slog.Logger
 
+	// Stop ends the trials whether the limiter is back. Call it before the limiter is closed.
+	Stop   context.CancelFunc
+	trials context.Context
+
 	outage    outage
 	deciding  sync.RWMutex // write lock: local decides alone; read lock: local counts what shared admitted
 	lastAlone time.Time    // when local last admitted an event alone; guarded by deciding
-	stopped   atomic.Bool
 	lines     logthrottle.Throttle // of logNotAdded
 	histories sharedReads[gate.History]
 	backoffs  sharedReads[quota.State] // of correctBackoff
@@ -96,7 +103,8 @@ func New(shared Limiter, db Database, p *policy.CurrentSet, now func() time.Time
 	g := &Gates{shared: shared, db: db, policy: p, now: now, logger: logger,
 		histories: newSharedReads[gate.History](), backoffs: newSharedReads[quota.State](),
 		lines:       logthrottle.Throttle{Every: time.Minute},
-		RefundLater: func(string, map[quota.Scope]string) {}, OnEventLoss: func() {}}
+		RefundLater: func(string, map[quota.Scope]string) {}, OnEventLoss: func() {}, BeforeReturn: func(context.Context) {}}
+	g.trials, g.Stop = context.WithCancel(context.Background())
 	if InProcess(shared) {
 		g.shared, g.local, g.refused = nil, shared, newRefusedBefore()
 	} else {
@@ -119,6 +127,7 @@ func InProcess(l Limiter) bool {
 // end, not one for each request.
 type outage struct {
 	turns atomic.Int64 // number of beginnings and ends; odd: the outage lasts
+	back  atomic.Bool  // it is about to end: Refund calls the limiter again
 	ended atomic.Int64 // when the last one ended; µs since 1970
 	sends atomic.Int64 // number of sends decided without the limiter since it began
 }
@@ -136,12 +145,15 @@ func (g *Gates) tryAgain(buckets int) {
 		r.Rules = append(r.Rules, quota.Rule{Name: string(scope), Scope: scope, Limit: 1, Window: quota.MinWindow, Observe: true})
 		r.Buckets[scope] = bucketnames.Trial(i)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), LimiterTimeout)
+	ctx, cancel := context.WithTimeout(g.trials, LimiterTimeout)
 	defer cancel()
 	if _, err := g.shared.Take(ctx, r); errors.Is(err, quota.ErrUnavailable) && !errors.Is(err, quota.ErrPartly) {
 		g.tryLater(buckets)
 		return
 	}
+	g.outage.back.Store(true)
+	defer g.outage.back.Store(false)
+	g.BeforeReturn(ctx)
 	g.outage.ended.Store(g.now().UnixMicro())
 	g.outage.turns.Add(1)
 	g.logger.Info("Redis back", "sends_decided_by_database", g.outage.sends.Swap(0))
@@ -150,14 +162,12 @@ func (g *Gates) tryAgain(buckets int) {
 // tryLater calls tryAgain after LimiterRetryDelay, unless Stop was called.
 func (g *Gates) tryLater(buckets int) {
 	time.AfterFunc(LimiterRetryDelay, func() {
-		if !g.stopped.Load() {
+		defer panics.Recover(panics.Other, func() { g.tryLater(buckets) })
+		if g.trials.Err() == nil {
 			g.tryAgain(buckets)
 		}
 	})
 }
-
-// Stop ends the trials whether the limiter is back. Call it before the limiter is closed.
-func (g *Gates) Stop() { g.stopped.Store(true) }
 
 // logNotAdded logs that the limiter was not corrected by the database, at most once a minute, since
 // a slow limiter causes the error in every request.

@@ -72,7 +72,7 @@ func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error 
 	if err := cmp.Or(g.local.Refund(ctx, id, buckets...), ctx.Err()); err != nil || g.shared == nil {
 		return err
 	}
-	if g.outage.lasts() {
+	if g.outage.lasts() && !g.outage.back.Load() {
 		return errLimiterAway
 	}
 	ctx, cancel := context.WithTimeout(ctx, LimiterTimeout)

@@ -112,11 +112,10 @@ const eraseLockKey = 0x6572617365
 var (
 	shareEraseLockSQL = dialectSQL{Postgres: `SELECT pg_advisory_xact_lock_shared(@key)`}
 
-	// erasedAtSQL reads when recipients were erased: by the entry that Erase adds, which is masked from the
-	// beginning.
+	// erasedAtSQL reads when recipients were erased: by the entries that Erase adds.
 	erasedAtSQL = `
 SELECT p.recipient, max(a.at) FROM audit_recipients p JOIN audit_entries a ON a.id = p.entry
-WHERE p.masked = '•••' AND p.recipient IN (SELECT e.recipient FROM erasures e WHERE e.recipient `
+WHERE a.action = '` + store.ErasureAction + `' AND p.recipient IN (SELECT e.recipient FROM erasures e WHERE e.recipient `
 	ofRecipientsSQL = dialectSQL{`= ANY (CAST(@recipients AS bytea[]))`, `IN (SELECT unhex(value) FROM json_each(@recipients))`}
 )
 
@@ -167,7 +166,7 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 	if h == store.NoRecipient {
 		return store.BadRequestf("no recipient to erase")
 	}
-	act.Recipient, act.To = h, store.ErasedMask
+	act.What, act.Recipient, act.To = store.ErasureAction, h, store.ErasedMask
 	act, err := act.Validated()
 	if err != nil {
 		return err

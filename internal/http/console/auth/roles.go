@@ -56,7 +56,7 @@ const (
 	ActionResend             = "verification.resend"
 	ActionCancel             = "verification.cancel"
 	ActionRevealRecipient    = "recipient.reveal"
-	ActionEraseRecipient     = "recipient.erase"
+	ActionEraseRecipient     = store.ErasureAction
 	actionAccounts           = "account" // audit entries add a dot and what was changed, as in "account.role"
 	ActionExport             = "sends.export"
 	ActionPreview            = "preview.send"

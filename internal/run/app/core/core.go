@@ -141,7 +141,7 @@ func New(s Settings, p Dependencies) *Core {
 		Receipts: p.Receipts, Observer: p.Observer, Tracer: p.Tracer, IDs: ids, Now: p.Now, Logger: p.Logger,
 		Random: p.Random, WakeWebhooks: c.Webhooks.Wake,
 	})
-	c.Gates.RefundLater = c.Outbox.RefundLater
+	c.Gates.RefundLater, c.Gates.BeforeReturn = c.Outbox.RefundLater, c.Outbox.MakePendingRefunds
 	c.addUseCases(webhook.EventMaker{Policy: c.Policy, Vault: s.Vault, IDs: ids, Now: p.Now, WakeWebhooks: c.Webhooks.Wake})
 	return c
 }
