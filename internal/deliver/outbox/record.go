@@ -19,15 +19,9 @@ import (
 // wakes the request that waits, and ends the attempt's trace. If another attempt holds the send, nothing is
 // written, and finish only logs a warning.
 func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
-	defer o.endAttemptTrace(ctx, out.Status, out.Reason)
 	s := f.work.Send
-	out = o.knownOutcome(ctx, s, out)
-	event, err := webhook.NewEvent(o.Policy.Get().Subscriptions[s.App], "send."+string(out.Status),
-		out.Provider == policy.TestProvider, o.IDs, o.Now())
-	if err != nil {
-		o.Logger.Error("could not make event ID", "send", s.ID, "error", err, runbook.Defect.See())
-	}
-	out.Event = event
+	out = o.withEvent(ctx, f, out)
+	defer o.endAttemptTrace(ctx, out.Status, out.Reason)
 	applied := o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
 		out.AttemptID, _ = o.leaseOf(f)
 		return o.Store.Finish(ctx, out)
@@ -47,7 +41,9 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	o.Observer.Finished(s.Channel, s.App, out.Status, f.work.Verification.CallerChecks, f.now().Sub(s.LoggedAt))
 	if out.Refund {
 		r := store.Refund{AttemptID: held, Verification: f.work.Verification}
-		_ = o.refundRow(context.WithoutCancel(ctx), r) // refundDueRows repeats it
+		if o.refundRow(context.WithoutCancel(ctx), r) != nil { // refundDueRows repeats it, after the row's lease
+			o.keepRefund(string(s.ID[:]), o.refundBuckets(r.Verification))
+		}
 	}
 	switch {
 	case out.Status != store.Failed:
@@ -61,6 +57,23 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	}
 }
 
+// withEvent returns the outcome as far as it is known, with the event for the app. If that panics, the outcome
+// stays as it was: without a row of it the message would be sent again.
+func (o *Outbox) withEvent(ctx context.Context, f *flight, out store.Outcome) (done store.Outcome) {
+	done = out
+	defer panics.Recover(panics.Attempt)
+	s := f.work.Send
+	_, s.InDoubt = o.leaseOf(f) // since the work was read another process may have had the row
+	out = o.knownOutcome(ctx, s, out)
+	event, err := webhook.NewEvent(o.Policy.Get().Subscriptions[s.App], "send."+string(out.Status),
+		out.Provider == policy.TestProvider, o.IDs, o.Now())
+	if err != nil {
+		o.Logger.Error("could not make event ID", "send", s.ID, "error", err, runbook.Defect.See())
+	}
+	out.Event = event
+	return out
+}
+
 // knownOutcome returns an outcome as far as it is known. A send that an earlier attempt may have delivered
 // has not failed, unless a server says that the address takes no messages: it is Unknown. If its code was
 // entered, and no other send of the verification can have brought it, the send is Sent.
@@ -69,8 +82,6 @@ func (o *Outbox) knownOutcome(ctx context.Context, s store.Send, out store.Outco
 		return out
 	}
 	out.Status, out.Refund, out.BadAddress = store.Unknown, false, false
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
 	told, err := o.Store.SendDetails(ctx, s.ID)
 	if err != nil || told.Verification == nil || told.Verification.ApprovedAt.IsZero() || told.Verification.Method != "" {
 		return out

@@ -44,24 +44,27 @@ func (o *Outbox) refundDueRows(ctx context.Context) error {
 // spellings, unless the address was erased. Of successive failures of the limiter it logs the first.
 func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 	defer panics.Recover(panics.Other) // so that the refunds after this one are made
-	v := r.Verification
-	counted := o.recipientBuckets(v.App, v.Channel, v.Purpose, v.Recipient)
-	if to, err := o.Vault.OpenRecipient(v); err == nil && v.Class.IsStranger() && v.Channel == recipient.Email {
-		counted = append(counted, bucketnames.Spellings(v.App, o.Vault.Hashes(to).Mailbox))
-	}
-	err := o.Limiter.Refund(ctx, string(r.ID[:]), counted...)
+	err := o.Limiter.Refund(ctx, string(r.ID[:]), o.refundBuckets(r.Verification)...)
 	o.mu.Lock()
 	known := o.refundsWait
 	o.refundsWait = err != nil
 	o.mu.Unlock()
 	if err != nil {
-		o.keepRefund(string(r.ID[:]), counted) // at the limiter's return; the row is due again only after its lease
 		if !known {
 			o.Logger.Warn("refund postponed: Redis away", "send", r.ID, "error", err, runbook.Redis.See())
 		}
 		return err
 	}
 	return o.Store.ConfirmRefund(ctx, r.AttemptID)
+}
+
+// refundBuckets returns the buckets in which the limiter may count a send of a verification that is refunded.
+func (o *Outbox) refundBuckets(v store.Verification) []string {
+	counted := o.recipientBuckets(v.App, v.Channel, v.Purpose, v.Recipient)
+	if to, err := o.Vault.OpenRecipient(v); err == nil && v.Class.IsStranger() && v.Channel == recipient.Email {
+		counted = append(counted, bucketnames.Spellings(v.App, o.Vault.Hashes(to).Mailbox))
+	}
+	return counted
 }
 
 // recipientBuckets returns a recipient's buckets under each policy.Purpose.CountedAs that the purpose

@@ -162,15 +162,18 @@ func (d *Deliverer) startAttempt(e store.AppEvent, now time.Time) {
 	l.underWay++
 	d.done.Go(func() {
 		defer panics.Recover(panics.Other)
+		got := attemptResult{word: "internal"}
+		end := sync.OnceFunc(func() { d.endAttempt(l, got) })
+		defer end()
 		ctx := d.base
 		if d.Tracer != nil {
 			ctx = d.Tracer.BeginEvent(ctx, e)
 		}
-		got := c.postEvent(ctx, to, e)
+		got = c.postEvent(ctx, to, e)
 		if d.Tracer != nil {
 			d.Tracer.EndEvent(ctx, got.word, !got.ok)
 		}
-		d.endAttempt(l, got)
+		end()
 		d.recordResult(e, now.Sub(e.At), got)
 	})
 }

@@ -29,6 +29,9 @@ func (a *Console) statsJSON(c echo.Context) error {
 	return c.JSON(http.StatusOK, s)
 }
 
+// maxStatsTime bounds the statements of one answer: statistics of many rows take longer than store.CallTimeout.
+const maxStatsTime = time.Minute
+
 // stats loads the statistics that the raw query string asks for, and also returns the parsed query
 // and its parameters. Days begin at midnight in zone.
 func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s statistics.Statistics,
@@ -41,6 +44,8 @@ func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s
 	if err != nil {
 		return s, asked, q.given, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, maxStatsTime)
+	defer cancel()
 	now, err := a.DB.Stats(ctx, asked)
 	if err != nil {
 		return s, asked, q.given, err

@@ -89,8 +89,8 @@ type Gates struct {
 	trials context.Context
 
 	outage    outage
-	deciding  sync.RWMutex // write lock: local decides alone; read lock: local counts what shared admitted
-	lastAlone time.Time    // when local last admitted an event alone; guarded by deciding
+	deciding  sync.RWMutex         // write lock: local decides alone; read lock: local counts what shared admitted
+	lastAlone time.Time            // when local last admitted an event alone; guarded by deciding
 	lines     logthrottle.Throttle // of logNotAdded
 	histories sharedReads[gate.History]
 	backoffs  sharedReads[quota.State] // of correctBackoff
@@ -295,20 +295,22 @@ func (g *Gates) peekLocally(ctx context.Context, s bucketnames.Subject) (quota.D
 
 // TakeSend counts a send in every bucket or in none. Without the limiter, this process
 // decides the scopes that the database does not, and the decision has the states of their rules
-// alone. A refused send is counted in no bucket, but if the decision is Alone, an unavailable limiter may
-// count it: then call RefundLater, unless the send is taken again. If the process dies after TakeSend,
+// alone. A refused send is counted in no bucket, but if unsure is set, the limiter was called, did not answer
+// and may count it: then call RefundLater, unless the send is taken again. If the process dies after TakeSend,
 // the limiter may count a send that does not exist until its windows end.
-func (g *Gates) TakeSend(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	d, err := g.callLimiter(ctx, r, Limiter.Take, true) // the database knows which sends were admitted
+func (g *Gates) TakeSend(ctx context.Context, r quota.Request) (d quota.Decision, unsure bool, err error) {
+	d, err = g.callLimiter(ctx, r, Limiter.Take, true) // the database knows which sends were admitted
 	if !errors.Is(err, errLimiterAway) {
-		return d, err
+		return d, false, err
 	}
+	unsure = errors.Is(err, quota.ErrUnavailable)
 	g.outage.sends.Add(1)
 	own := r
 	if own.Rules = policy.ForLimiterAlone(r.Rules); len(own.Rules) == 0 {
-		return quota.Decision{Admitted: true, At: g.now(), Alone: g.shared != nil}, nil
+		return quota.Decision{Admitted: true, At: g.now(), Alone: g.shared != nil}, unsure, nil
 	}
-	return g.takeLocally(ctx, own)
+	d, err = g.takeLocally(ctx, own)
+	return d, unsure, err
 }
 
 // TakeOrLocal counts an event in the limiter or, while the limiter is unavailable, in this process

@@ -67,7 +67,7 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 		<-x.done
 		return x
 	}
-	x = &sharedRead[T]{done: make(chan struct{})}
+	x = &sharedRead[T]{done: make(chan struct{}), err: store.WrapUnavailable(panics.Err)}
 	r.waiting[key] = x
 	r.mu.Unlock()
 	defer close(x.done)

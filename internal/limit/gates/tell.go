@@ -188,7 +188,7 @@ func (g *Gates) RefundOverruled(ctx context.Context, s bucketnames.Subject, id u
 // asked for d at asked, and had answered at heard. If the rows count more, their events are added to
 // the limiter, which is then asked again.
 func (g *Gates) correctAndMerge(ctx context.Context, s bucketnames.Subject, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
-	if scopes := lackingScopes(d.Rules, r.states); len(scopes) > 0 && !d.Alone {
+	if scopes := lackingScopes(d.Rules, r.states); g.shared != nil && len(scopes) > 0 && !d.Alone {
 		again := g.now()
 		err := g.recordRows(ctx, s, r, d.At, scopes...)
 		if err == nil {
@@ -212,7 +212,7 @@ func (g *Gates) correctAndMerge(ctx context.Context, s bucketnames.Subject, d qu
 // lackingScopes returns the scopes of the rules for which the limiter counts fewer events than rows.
 func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
 	for _, r := range rows {
-		if slices.ContainsFunc(limited, func(l quota.State) bool { return l.Name == r.Name && l.Used < r.Used }) &&
+		if slices.ContainsFunc(limited, func(l quota.State) bool { return l.Name == r.Name && l.Scope == r.Scope && l.Used < r.Used }) &&
 			!slices.Contains(scopes, r.Scope) {
 			scopes = append(scopes, r.Scope)
 		}

@@ -190,9 +190,14 @@ func (a *App) newKept() *gates.Kept {
 	return k
 }
 
+// maxKeptLoading bounds how long a start loads kept events: a million takes some ten seconds.
+const maxKeptLoading = 5 * time.Minute
+
 // loadKeptEvents adds the kept events to the limiter. With Redis these are events that an earlier process
 // without Redis kept, and it moves them there; if Redis does not answer, the next start tries again.
 func (a *App) loadKeptEvents(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, maxKeptLoading)
+	defer cancel()
 	if a.kept != nil {
 		return a.kept.Load(ctx)
 	}

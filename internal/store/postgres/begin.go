@@ -102,10 +102,13 @@ func (p *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall) 
 		return err
 	}
 	for i, x := range batch {
+		if !answers[i].repeated {
+			x.SetAnswer(x.Answer, answers[i].err)
+		}
+	}
+	for i, x := range batch {
 		if answers[i].repeated {
 			x.SetAnswer(p.answerRepeated(ctx, x.In))
-		} else {
-			x.SetAnswer(x.Answer, answers[i].err)
 		}
 	}
 	return nil
@@ -143,7 +146,8 @@ func uncertainUnlessNotCommitted(notCommitted bool, err error) error {
 
 // answerRepeated returns the answer to a Begin whose send has a row already; see
 // gate.RepeatedAnswer.
-func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
+func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (_ store.BeginAnswer, err error) {
+	defer panics.Recover(panics.Batch, func() { err = store.WrapUncertain(panics.Err) })
 	story, err := p.SendDetails(ctx, in.Send.ID)
 	if err != nil {
 		return store.BeginAnswer{}, store.WrapUncertain(withCause(err))

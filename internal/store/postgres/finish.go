@@ -155,8 +155,8 @@ func (p *DB) postponeBatch(batch []*postponeCall) {
 }
 
 // changeBatch runs a statement on a batch of calls, which it sorts by ID. The answer to each call
-// is whether its row was changed. Every call gets an answer or an error within store.CallTimeout, and then
-// the caller repeats it.
+// is whether its row was changed. No statement begins after store.CallTimeout; then
+// the calls that are left get an error, and their callers repeat them.
 func changeBatch[In rowChange](p *DB, statement string, calls []*batch.Call[In, bool],
 	parameters func([]*batch.Call[In, bool]) []any) {
 	ctx, cancel := context.WithTimeout(calls[0].RoundTripContext(), store.CallTimeout)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"sendcode/internal/base/fault"
 	"sendcode/internal/store/batch"
 )
 
@@ -22,18 +24,17 @@ type together[In, Answer any] func(ctx context.Context, brief bool, calls []*bat
 // wait for each call that waits for one.
 func runByHalves[In, Answer any](ctx context.Context, brief bool, calls []*batch.Call[In, Answer], run together[In, Answer]) {
 	err := run(ctx, brief, calls)
-	if err != nil {
-		calls = slices.DeleteFunc(slices.Clone(calls), (*batch.Call[In, Answer]).Answered)
+	if err == nil {
+		return
 	}
-	if n := len(calls); n > 1 && causedByOneCall(err) {
+	calls = slices.DeleteFunc(slices.Clone(calls), (*batch.Call[In, Answer]).Answered)
+	if n := len(calls); n > 1 && !errors.Is(err, fault.Uncertain) && causedByOneCall(err) {
 		runByHalves(ctx, true, calls[:n/2], run)
 		runByHalves(ctx, true, calls[n/2:], run)
 		return
 	}
 	for _, x := range calls {
-		if err != nil {
-			x.SetAnswer(*new(Answer), err)
-		}
+		x.SetAnswer(*new(Answer), err)
 	}
 }
 
@@ -63,14 +64,15 @@ func briefly(brief bool, f func(context.Context, *pgxpool.Conn) error) func(cont
 		if err != nil {
 			return err
 		}
-		err = f(ctx, conn)
-		if conn.Conn().PgConn().TxStatus() != 'I' {
-			_, _ = conn.Exec(ctx, "ROLLBACK")
-		}
-		if _, failed := conn.Exec(ctx, `SELECT set_config('lock_timeout', $1, false)`, usual); failed != nil {
-			_ = conn.Conn().Close(ctx) // later calls would wait too briefly
-		}
-		return err
+		defer func() { // also after a panic
+			if conn.Conn().PgConn().TxStatus() != 'I' {
+				_, _ = conn.Exec(ctx, "ROLLBACK")
+			}
+			if _, failed := conn.Exec(ctx, `SELECT set_config('lock_timeout', $1, false)`, usual); failed != nil {
+				_ = conn.Conn().Close(ctx) // later calls would wait too briefly
+			}
+		}()
+		return f(ctx, conn)
 	}
 }
 
@@ -91,12 +93,14 @@ func (s *stuckRows) has(id uuid.UUID) bool {
 	return s.ids[id]
 }
 
-// note remembers or forgets a row, by the result of its call.
+// note remembers a row whose call got no lock, and forgets one whose call succeeded.
 func (s *stuckRows) note(id uuid.UUID, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sqlState(err) != lockNotAvailable {
+	if err == nil {
 		delete(s.ids, id)
+	}
+	if sqlState(err) != lockNotAvailable {
 		return
 	}
 	if s.ids == nil || len(s.ids) == maxStuckRows {

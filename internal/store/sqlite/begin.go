@@ -28,10 +28,7 @@ func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 		}
 		return err
 	})
-	if err != nil {
-		return store.BeginAnswer{}, err
-	}
-	if !d.Admitted || d.Repeated {
+	if err == nil && (!d.Admitted || d.Repeated) { // after an error the write decides
 		return d.BeginAnswer, nil
 	}
 	return sqldb.WriteWithResult(ctx, &s.DB, "Begin", func(q sqldb.Tx) (store.BeginAnswer, error) {

@@ -112,7 +112,7 @@ func resetsNothingElse(t *testing.T, f *Fixture) {
 
 func (f *Fixture) erase(t *testing.T, n int, keep time.Duration) store.AuditEntry {
 	t.Helper()
-	act := f.Act(func(a *store.AuditEntry) { a.What, a.Recipient, a.To = "erase", recipient.Hash{}, "" })
+	act := f.Act(func(a *store.AuditEntry) { a.What, a.Recipient, a.To = store.ErasureAction, recipient.Hash{}, "" })
 	OK(t, f.Erase(t.Context(), recipient.Hash{15: byte(n)}, keep, act))
 	act.At, act.Recipient, act.To = f.Now, recipient.Hash{15: byte(n)}, store.ErasedMask
 	return act

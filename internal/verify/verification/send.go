@@ -26,6 +26,7 @@ type sendInProgress struct {
 	leave    func(decided bool)  // see admission.Admission.Enter
 	endTurn  func(admitted bool) // see keyTurns.take
 	answerBy time.Time
+	unsure   bool // the limiter did not answer, and may count the send
 	longCode bool // a new code has at least LongCodeLength characters
 }
 
@@ -139,7 +140,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 			}
 		}
 	}
-	if decision.Alone && !decision.Admitted { // Redis may have counted it
+	if r.unsure && !decision.Admitted {
 		s.Outbox.RefundLater(string(r.send[:]), r.buckets)
 	}
 	switch {
@@ -167,7 +168,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 			store.IdempotencyClaimAnswer{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
 	// The send is in the database. From here on only the answer can be lost: the same key repeats it.
-	// A process that dies now also loses what SettleLater has queued of a send without Redis. If it
+	// A process that dies now also loses what SettleLater has queued of a send that was decided while Redis was away. If it
 	// dies before MaySend has returned, or before its no is written, another one sends the message.
 	return s.deliverAdmitted(waiting, r, s.Gates.AnswerAdmitted(ctx, r.subject, decision, asked, begun), begun)
 }
@@ -203,7 +204,8 @@ func (s *Service) takeQuota(ctx context.Context, r *sendInProgress) (quota.Decis
 	take := s.withFailedChecksRule(r.parsedRequest, quota.Request{
 		ID: string(r.send[:]), Rules: r.subject.Purpose.Policy.Rules, Buckets: r.buckets,
 	})
-	d, err := s.Gates.TakeSend(ctx, take)
+	d, unsure, err := s.Gates.TakeSend(ctx, take)
+	r.unsure = r.unsure || unsure
 	if errors.Is(err, quota.ErrRefunded) { // an earlier request with the key had this ID; the next one gets a new ID
 		return d, fault.Unavailable
 	}
