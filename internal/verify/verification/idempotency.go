@@ -157,6 +157,8 @@ func (s *Service) claimKey(ctx context.Context, a parsedRequest) (keyClaim, erro
 	if err != nil || a.IdempotencyKey == "" {
 		return keyClaim{send: id}, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout) // the deadline of a send is later
+	defer cancel()
 	c := keyClaim{send: id, key: s.idempotencyKeyHash(sendKeyLabel, a.Caller), keyed: true}
 	got, err := s.Store.ClaimIdempotencyKey(ctx,
 		store.IdempotencyClaim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease(), Life: IdempotencyKeyLife})

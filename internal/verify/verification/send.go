@@ -223,6 +223,8 @@ func (s *Service) writeSend(ctx context.Context, r *sendInProgress, d quota.Deci
 		s.Outbox.RefundLater(id, buckets)
 		return store.BeginAnswer{}, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout) // the deadline of a send is later
+	defer cancel()
 	begun, err := s.Store.Begin(ctx, intent)
 	if err == nil {
 		return begun, nil
