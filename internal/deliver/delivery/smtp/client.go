@@ -77,7 +77,8 @@ func (s *Client) deliver(ctx context.Context, held **session, mail *delivery.Ren
 		*held = nil // the fresh session takes its place in the pool
 		s.pool.dropIdle()
 	}
-	if *held, fail = openSession(ctx, s.config); fail != nil {
+	*held, fail = openSession(ctx, s.config)
+	if fail != nil {
 		return "", false, fail
 	}
 	return (*held).deliver(ctx, mail)
