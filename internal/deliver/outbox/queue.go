@@ -292,7 +292,8 @@ func (o *Outbox) runWorker(l *lane) {
 
 // traceAttempt returns the context of an attempt, with a trace if traces are on.
 func (o *Outbox) traceAttempt(f *flight) (ctx context.Context) {
-	if ctx = o.base; o.Tracer == nil {
+	ctx = o.base
+	if o.Tracer == nil {
 		return ctx
 	}
 	defer panics.Recover(panics.Attempt)

@@ -204,7 +204,8 @@ func (o *Outbox) settle(ctx context.Context) {
 		some := list[:min(n, len(list))]
 		list = list[len(some):]
 		left, err := o.settleSome(ctx, some)
-		if wait = append(wait, left...); err != nil {
+		wait = append(wait, left...)
+		if err != nil {
 			return
 		}
 	}

@@ -171,7 +171,8 @@ func (c *Carriers) attempt(ctx context.Context, r *routeWithBreaker, m Message, 
 			back()
 		}
 	}()
-	if m.CallbackURL = ""; c.CallbackURL != nil {
+	m.CallbackURL = ""
+	if c.CallbackURL != nil {
 		m.CallbackURL = c.CallbackURL(r.Carrier.Name(), m.ID)
 	}
 	began := time.Now()

@@ -227,7 +227,8 @@ func (s *DB) writeShared(ctx context.Context, tx *sql.Tx, f func(sqldb.Tx) error
 // been committed, also fault.Uncertain.
 func commit(tx *sql.Tx) (err error) {
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUncertain(panics.Err) })
-	if err = tx.Commit(); err == nil || commitUndone(err) {
+	err = tx.Commit()
+	if err == nil || commitUndone(err) {
 		return store.WrapUnavailable(withCause(err))
 	}
 	return store.WrapUncertain(withCause(err))

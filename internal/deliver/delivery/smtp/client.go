@@ -101,7 +101,8 @@ func (s *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 		held = nil // the fresh session takes its place in the pool
 		s.pool.dropIdle()
 	}
-	if held, fail = openSession(ctx, s.config); fail != nil {
+	held, fail = openSession(ctx, s.config)
+	if fail != nil {
 		return "", fail, fail.Status/100 == 4 && s.pool.limitToOthers()
 	}
 	s.NoteCertificate(held.state)
