@@ -22,12 +22,11 @@ var (
 	want, redirects, contains, lacks = consoletest.Want, consoletest.Redirects, consoletest.Contains, consoletest.Lacks
 )
 
-// productCost is the hash whose cost new hashes have in the product. Tests log in hundreds of times, at the
-// least cost; those of the cost itself call atProductCost.
+// productCost is the hash whose cost new hashes have in the product.
 var productCost = unmatchableHash
 
 func TestMain(m *testing.M) {
-	unmatchableHash.memory, unmatchableHash.time = 64, 1
+	CheapHashesForTests()
 	os.Exit(m.Run())
 }
 
