@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"net/http"
+	"os"
 	"testing"
 	"time"
 
@@ -26,6 +27,11 @@ import (
 var (
 	want, redirects, contains, lacks = consoletest.Want, consoletest.Redirects, consoletest.Contains, consoletest.Lacks
 )
+
+func TestMain(m *testing.M) {
+	auth.CheapHashesForTests()
+	os.Exit(m.Run())
+}
 
 // rig is a console over the use cases of its Rig.
 type rig struct {

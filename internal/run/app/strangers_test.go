@@ -167,7 +167,9 @@ var whatRefuses = []refusal{
 		test:  "internal/http/server/requests_test.go TestRequestsOfANetworkAreBounded"},
 
 	{by: "delivery-failed/suppressed", text: "`suppressed`", secret: true, known: true, file: roomy,
-		price: "{n} message that bounces (in a [burst](docs/policies.md#bursts-of-suppressions) after an hour), that the person reports as spam, or answers with STOP",
+		price: "{n} message that bounces (in a [burst](docs/policies.md#bursts-of-suppressions) of strangers after an hour; such a burst " +
+			`neither holds nor lifts others' suppressions, [test](internal/store/storetest/contract_suppressions.go "burstsByClass")), ` +
+			"that the person reports as spam, or answers with STOP",
 		exhaust: untilRefused(func(w *world, n int) reply {
 			a := toPerson(w, n)
 			_, sent, _, err := w.Store.Verification(w.Context(), a.ID)

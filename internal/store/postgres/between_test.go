@@ -39,10 +39,11 @@ func betweenOn(t *testing.T, address string) (f *storetest.Fixture, db, other *D
 // transaction may, which is repeated then.
 const unhurried = "&lock_timeout=1min&idle_in_transaction_session_timeout=1min"
 
-// trips is a tracer that calls a function once, between the two trips of a Begin or a Check, and counts the
+// trips is a tracer that calls functions once, between the two trips of a Begin or a Check, and counts the
 // statements that write outcomes.
 type trips struct {
-	then     atomic.Pointer[func()]
+	read     atomic.Pointer[func()] // as the first trip ends
+	then     atomic.Pointer[func()] // as the second one begins
 	outcomes atomic.Int64
 }
 
@@ -60,8 +61,13 @@ func (n *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 }
 
 func (*trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-func (*trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 func (*trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)     {}
+func (n *trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {
+	if read := n.read.Swap(nil); read != nil {
+		(*read)()
+	}
+}
+
 func (n *trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	if strings.Contains(data.SQL, deleteHeldOutboxSQL) {
 		n.outcomes.Add(1)
@@ -308,7 +314,7 @@ WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'outbox'::reg
 // after it the outcome is uncertain, and the connection is closed.
 func TestPostgresBatchThatPanics(t *testing.T) {
 	f, db, _ := betweenFixture(t)
-	once(db, func() { panic("planted") })
+	tripsOf(db).read.Store(new(func() { panic("planted") }))
 	_, err := f.Begin(t.Context(), f.Intent(1))
 	storetest.Equal(t, "before the write", [2]bool{errors.Is(err, fault.Unavailable), errors.Is(err, fault.Uncertain)}, [2]bool{true, false})
 	f.Admit(t, f.Intent(1))

@@ -54,6 +54,10 @@ func newPassword() string { return rand.Text()[:24] }
 // OWASP's password storage cheat sheet recommends.
 var unmatchableHash = argon2Hash{memory: 19 * 1024, time: 2, threads: 1, salt: make([]byte, 16), hash: make([]byte, 32)}
 
+// CheapHashesForTests lowers the cost of new and unmatchable hashes to the least, since tests log in hundreds of
+// times. Only a TestMain calls it, before anything runs.
+func CheapHashesForTests() { unmatchableHash.memory, unmatchableHash.time = 64, 1 }
+
 // isSet reports whether the credential is not the zero credential.
 func (c credential) isSet() bool { return c.identity != [sha256.Size]byte{} }
 

@@ -41,6 +41,7 @@ func TestPHCRefuses(t *testing.T) {
 }
 
 func TestNewPasswords(t *testing.T) {
+	atProductCost(t)
 	one := newPassword()
 	if one == newPassword() || len(one) < 24 {
 		t.Errorf("%q", one)
@@ -58,6 +59,7 @@ func TestNewPasswords(t *testing.T) {
 // A login costs the same for an unknown name, the configured account with a plain password or a hash of any
 // cost, and an account of the database.
 func TestALoginCostsTheSame(t *testing.T) {
+	atProductCost(t)
 	for plain, hash := range map[string]string{"plain": "", "": "", "default": hashPassword("x"),
 		"costly": "$argon2id$v=19$m=64,t=3,p=4$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"} {
 		configured, err := newCredential(plain, hash)

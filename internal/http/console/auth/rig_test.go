@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"log/slog"
 	"net/http"
+	"os"
 	"testing"
 
 	"github.com/labstack/echo/v4"
@@ -20,6 +21,21 @@ import (
 var (
 	want, redirects, contains, lacks = consoletest.Want, consoletest.Redirects, consoletest.Contains, consoletest.Lacks
 )
+
+// productCost is the hash whose cost new hashes have in the product.
+var productCost = unmatchableHash
+
+func TestMain(m *testing.M) {
+	CheapHashesForTests()
+	os.Exit(m.Run())
+}
+
+// atProductCost has new hashes cost what they do in the product until the test ends, which must not be parallel.
+func atProductCost(t *testing.T) {
+	cheap := unmatchableHash
+	t.Cleanup(func() { unmatchableHash = cheap })
+	unmatchableHash = productCost
+}
 
 // rig is logging in over a database in memory, a real limiter, and some routes that need an
 // account.
