@@ -115,7 +115,7 @@ var (
 	// erasedAtSQL reads when recipients were erased: by the entries that Erase adds.
 	erasedAtSQL = `
 SELECT p.recipient, max(a.at) FROM audit_recipients p JOIN audit_entries a ON a.id = p.entry
-WHERE a.action = '` + store.ErasureAction + `' AND p.recipient IN (SELECT e.recipient FROM erasures e WHERE e.recipient `
+WHERE a.action = '` + store.ErasureAction + `' AND a.at <= @now AND p.recipient IN (SELECT e.recipient FROM erasures e WHERE e.recipient `
 	ofRecipientsSQL = dialectSQL{`= ANY (CAST(@recipients AS bytea[]))`, `IN (SELECT unhex(value) FROM json_each(@recipients))`}
 )
 
@@ -130,7 +130,7 @@ func (q Tx) MaskErased(refusals []store.SendOrRefusal) error {
 	erased := map[recipient.Hash]time.Time{}
 	var h recipient.Hash
 	var at time.Time
-	_, err := q.Run(erasedAtSQL+q.Dialect.pick(ofRecipientsSQL)+`) GROUP BY p.recipient`, Args{"recipients": of}, func(read Scan) error {
+	_, err := q.Run(erasedAtSQL+q.Dialect.pick(ofRecipientsSQL)+`) GROUP BY p.recipient`, Args{"recipients": of, "now": q.Now}, func(read Scan) error {
 		err := read(columns.ScannerFor(&h), columns.ScannerFor(&at))
 		erased[h] = at
 		return err
