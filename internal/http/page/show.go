@@ -25,12 +25,6 @@ func (u *Page) showCard(c echo.Context) error {
 // writeCard answers with a card: without the page if the script asks for it, else within the page.
 func (l *visit) writeCard(c echo.Context, k *card) error {
 	k.Of, k.Intent = l.session.verificationMark(), rand.Text()
-	if k.Ask != nil && k.Ask.Mail != nil && l.EVP {
-		var err error
-		if k.Ask.Nonce, err = l.ensureProofNonce(c); err != nil {
-			return err
-		}
-	}
 	body, err := render(k, c.Request().Header.Get(fragmentHeader) == "card")
 	if err != nil {
 		return err
