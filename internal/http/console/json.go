@@ -14,6 +14,7 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/verify/verification"
 	"sendcode/quota"
+	"sendcode/quota/quotahttp"
 )
 
 func (a *Console) listJSON(c echo.Context) error {
@@ -115,7 +116,7 @@ func (a *Console) sendJSON(c echo.Context) error {
 		story["verification"] = verificationJSON(*s.Verification, s.Now)
 	}
 	if away == nil {
-		story["quota"] = quotaJSON(now)
+		story["quota"] = quotahttp.Describe(now)
 	}
 	return c.JSON(http.StatusOK, story)
 }
@@ -131,21 +132,6 @@ func verificationJSON(v store.Verification, now time.Time) frame.JSONObject {
 			return frame.JSONObject{"at": frame.Timestamp(x.At), "network": frame.OrNull(x.Network)}
 		}),
 	}
-}
-
-// quotaJSON returns the quota object of the admin API, in which all members are always there.
-func quotaJSON(d quota.Decision) frame.JSONObject {
-	q := frame.JSONObject{"allowed": d.Allowed(), "retry_after": quota.Seconds(d.RetryAfter()), "retry_at": nil,
-		"blocked_by": nil}
-	if worst, blocked := d.Blocking(); blocked {
-		q["blocked_by"], q["retry_at"] = worst.Name, frame.Timestamp(explain.RuleAdmitsAt(d, worst))
-	}
-	q["rules"] = frame.JSONObjects(d.Public().Rules, func(s quota.State) frame.JSONObject {
-		return frame.JSONObject{"name": s.Name, "limit": s.Limit, "window": quota.Seconds(s.Window),
-			"remaining":   s.Remaining(),
-			"reset_after": quota.Seconds(s.ResetAfter)}
-	})
-	return q
 }
 
 func providerEventJSON(e store.ProviderEvent) frame.JSONObject {
