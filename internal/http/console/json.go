@@ -116,7 +116,7 @@ func (a *Console) sendJSON(c echo.Context) error {
 		story["verification"] = verificationJSON(*s.Verification, s.Now)
 	}
 	if away == nil {
-		story["quota"] = quotahttp.Describe(now)
+		story["quota"] = quotaJSON(now)
 	}
 	return c.JSON(http.StatusOK, story)
 }
@@ -132,6 +132,16 @@ func verificationJSON(v store.Verification, now time.Time) frame.JSONObject {
 			return frame.JSONObject{"at": frame.Timestamp(x.At), "network": frame.OrNull(x.Network)}
 		}),
 	}
+}
+
+// quotaJSON returns the API's quota object; retry_at and blocked_by are null where no rule blocks.
+func quotaJSON(d quota.Decision) any {
+	q := quotahttp.Describe(d)
+	return struct {
+		*quotahttp.Quota
+		RetryAt   any `json:"retry_at"`
+		BlockedBy any `json:"blocked_by"`
+	}{q, frame.OrNull(q.RetryAt), frame.OrNull(q.BlockedBy)}
 }
 
 func providerEventJSON(e store.ProviderEvent) frame.JSONObject {

@@ -12,7 +12,7 @@ import (
 
 // refusedSendCard returns the card that says which of the rules refuses the next send, and until when.
 func (l *visit) refusedSendCard(v verification.View, rules []quota.State) *card {
-	heading, detail := l.t.ruleExplanation(l.worst, v.To)
+	heading, detail := l.t.ruleExplanation(l.blocking, v.To)
 	k := l.newCard("enough", heading)
 	k.Since, k.Instead = detail, l.otherChannelLink()
 	k.Rows, k.Again = l.t.quotaPips(rules), l.resendButton("SendCode")
@@ -87,7 +87,7 @@ func (l *visit) failedCard(v verification.View) *card {
 		k.Heading, k.Say, k.Lead = l.t["NotArrived"], l.t["NotArrived"], escapeHTML(l.t["NotArrivedLead"])
 		l.addLastCode(k, v)
 	case v.Send.Counts:
-	case l.worst.RetryAfter == 0:
+	case l.blocking.RetryAfter == 0:
 		k.Note = &notice{"note", l.t["DidNotCountNow"]}
 	default:
 		k.Note = &notice{"note", l.t["DidNotCount"]}

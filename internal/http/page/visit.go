@@ -34,15 +34,15 @@ const (
 // visit is one request for the page. It chooses the card of the present state.
 type visit struct {
 	*Page
-	ctx     context.Context
-	caller  verification.Caller
-	session session
-	view    requestedView
-	t       words               // for the channel of the session
-	regions []string            // where the reader may be, likeliest first
-	known   bool                // the browser has tokens of earlier codes
-	answer  verification.Answer // about the browser's verification; zero: it has none
-	worst   quota.State         // the rule that makes the next code wait longest; zero: none does
+	ctx      context.Context
+	caller   verification.Caller
+	session  session
+	view     requestedView
+	t        words               // for the channel of the session
+	regions  []string            // where the reader may be, likeliest first
+	known    bool                // the browser has tokens of earlier codes
+	answer   verification.Answer // about the browser's verification; zero: it has none
+	blocking quota.State         // the rule that makes the next code wait longest; zero: none does
 }
 
 // newVisit returns the visit of a request, with the session of the browser's cookie.
@@ -105,7 +105,7 @@ func (l *visit) loadVerificationCard() *card {
 		return l.unavailableCard(true)
 	}
 	l.answer = a
-	l.worst, _ = a.Quota.Blocking()
+	l.blocking, _ = a.Quota.Blocking()
 	k := l.cardFor(a.View)
 	if id, err := uuid.Parse(a.View.Send.ID); err == nil && a.View.State != verification.Approved {
 		k.Support = l.t.fill("SupportReference", "ref", store.SupportReference(id))
@@ -115,8 +115,8 @@ func (l *visit) loadVerificationCard() *card {
 
 // cardFor returns the card for the state of a verification.
 func (l *visit) cardFor(v verification.View) *card {
-	refused := l.session.Refused && l.worst.RetryAfter > maxUnexplainedWait ||
-		l.worst.Name == verification.CarrierRuleName && onlySendFailed(v) // the carrier told its reason and its wait
+	refused := l.session.Refused && l.blocking.RetryAfter > maxUnexplainedWait ||
+		l.blocking.Name == verification.CarrierRuleName && onlySendFailed(v) // the carrier told its reason and its wait
 	switch {
 	case v.State == verification.Approved:
 		return l.approvedCard(v)
@@ -146,9 +146,9 @@ func (l *visit) typedCode() bool {
 // address.
 func (l *visit) rememberedRefusalCard() *card {
 	left := l.session.Until.Sub(l.Now())
-	l.worst = quota.State{Rule: l.session.By, Used: l.session.By.Limit, ResetAfter: left, RetryAfter: left}
+	l.blocking = quota.State{Rule: l.session.By, Used: l.session.By.Limit, ResetAfter: left, RetryAfter: left}
 	v := verification.View{Channel: l.session.channelOrEmail(), To: l.session.maskedRecipient()}
-	return l.refusedSendCard(v, []quota.State{l.worst})
+	return l.refusedSendCard(v, []quota.State{l.blocking})
 }
 
 // newCard returns a card of a kind with its heading.
@@ -159,7 +159,7 @@ func (l *visit) newCard(kind, heading string) *card {
 // resendButton returns the button for the next code, which waits as long as the rules say now.
 // ready is the key of its label.
 func (l *visit) resendButton(ready string) resendButton {
-	return l.countdownButton(ready, l.worst.RetryAfter, l.worst.Window)
+	return l.countdownButton(ready, l.blocking.RetryAfter, l.blocking.Window)
 }
 
 // countdownButton returns a button whose label has the key ready. It counts down wait, the rest of

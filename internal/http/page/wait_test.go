@@ -98,7 +98,7 @@ func TestNothingIsReckonedFromARoundedWait(t *testing.T) {
 	}
 	for wait, duration := range map[time.Duration]bool{59 * time.Minute: true, time.Hour: true,
 		time.Hour + 93*time.Second: false} {
-		l := visit{t: english, worst: quota.State{Rule: hour, Used: 1, ResetAfter: wait, RetryAfter: wait}}
+		l := visit{t: english, blocking: quota.State{Rule: hour, Used: 1, ResetAfter: wait, RetryAfter: wait}}
 		b := l.resendButton("SendCode")
 		if strings.Contains(b.Wait.Long, "{d}") != duration || strings.Contains(b.Spoken.Long, "{d}") != duration ||
 			!strings.Contains(b.Wait.Long, "{c}") || !strings.Contains(b.Spoken.Long, "{c}") {
