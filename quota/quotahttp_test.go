@@ -110,7 +110,7 @@ func TestOneTruthAboutWaiting(t *testing.T) {
 			}
 			return
 		}
-		quotahttp.SetRetryAfter(h, d)
+		quotahttp.SetRetryAfter(h, d.RetryAfter())
 		problem := quotahttp.ProblemMembers(d)
 		if q.Allowed || left.(int64) != 0 || wait.(int64) != int64(q.RetryAfter) || h.Get("Retry-After") != strconv.Itoa(q.RetryAfter) {
 			t.Fatalf("blocked, but %+v %v", q, h)

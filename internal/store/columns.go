@@ -18,8 +18,7 @@ type ColumnFlags int
 const (
 	InsertedByBegin   ColumnFlags = 1 << iota // Begin inserts it
 	InsertedByRefusal                         // RecordRefusals inserts it in the table refusals
-	InsertedByProve                           // InsertProven inserts it, together with the columns of InsertedByBegin
-	InsertedColumn                            // the INSERT of a table that none of Begin, RecordRefusals and InsertProven writes inserts it
+	InsertedColumn                            // the INSERT of a table that neither Begin nor RecordRefusals writes inserts it
 	NullableColumn                            // the zero value is stored as NULL
 	WriteOnlyColumn                           // only an index uses it; no statement reads it
 	PersonalColumn                            // an erasure empties it

@@ -28,7 +28,7 @@ const (
 	Undelivered Status = "undelivered"
 
 	Refused Status = "refused" // a refusal, not a send
-	// a browser proved the address, so no message was needed; see InsertProven in package sqldb
+	// Only in rows of before 0.1.0: a browser proved the address, so no message was needed (docs/decisions/0021-evp.md).
 	Proven Status = "proven"
 )
 
@@ -136,12 +136,9 @@ const (
 	ReportApproved Report = "approved"
 )
 
-// ApprovalMethod is how a verification was approved without its code.
+// ApprovalMethod is how a verification was approved without its code. Rows of before 0.1.0 may have "evp"
+// (docs/decisions/0021-evp.md); no method is left that writes one.
 type ApprovalMethod string
-
-// MethodEVP is the Email Verification Protocol: the browser brought a token of the mail provider
-// (draft-hardt-email-verification).
-const MethodEVP ApprovalMethod = "evp"
 
 // Columns returns the columns of the row.
 func (v *Verification) Columns() []Column {
@@ -166,14 +163,14 @@ func (v *Verification) Columns() []Column {
 		{"checks", &v.Checks, 0},
 		{"max_attempts", &v.MaxAttempts, InsertedByBegin},
 		{"sends", &v.Sends, InsertedByBegin},
-		{"approved_at", &v.ApprovedAt, InsertedByProve},
+		{"approved_at", &v.ApprovedAt, 0},
 		{"canceled_at", &v.CanceledAt, 0},
 		{"redeemed_at", &v.RedeemedAt, 0},
 		{"redeemed_by", &v.RedeemedBy, NullableColumn},
 		{"replaces", &v.Replaces, InsertedByBegin},
 		{"attempts_reset", &v.AttemptsReset, 0},
 		{"caller_checks", &v.CallerChecks, InsertedByBegin},
-		{"method", (*string)(&v.Method), InsertedByProve},
+		{"method", (*string)(&v.Method), 0},
 		{"check_key", &v.CheckKey, NullableColumn},
 		{"reported", (*string)(&v.Reported), InsertedByBegin},
 	}
@@ -289,8 +286,8 @@ func (s *Send) Columns() []Column {
 		{"refund_due", &s.RefundDue, 0},
 		{"logged_at", &s.LoggedAt, InsertedByBegin | InsertedByRefusal},
 		{"due_at", &s.DueAt, 0},
-		{"finished_at", &s.FinishedAt, InsertedByProve},
-		{"provider", &s.Provider, InsertedByProve},
+		{"finished_at", &s.FinishedAt, 0},
+		{"provider", &s.Provider, 0},
 		{"provider_code", &s.ProviderCode, 0},
 		{"took", &s.Took, 0},
 		{"worst_event", (*string)(&s.WorstEvent), 0},

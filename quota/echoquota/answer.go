@@ -2,8 +2,9 @@ package echoquota
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
-	"strconv"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -11,22 +12,20 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// unavailableRetryAfter is the Retry-After of a 503, in seconds.
-const unavailableRetryAfter = 2
+// unavailableWait is the Retry-After of a 503.
+const unavailableWait = 2 * time.Second
 
 func answerRefused(c echo.Context, d quota.Decision) error {
-	worst, _ := d.Blocking()
 	members := quotahttp.ProblemMembers(d)
 	members["type"] = c.Scheme() + "://" + c.Request().Host + "/problems/" + quotahttp.ProblemSlug
 	members["title"] = quotahttp.ProblemTitle
-	members["detail"] = "The rule " + worst.Name + " has no place left; the next request is let in after " +
-		strconv.Itoa(quotahttp.RetryAfterSeconds(d)) +
-		" s."
+	members["detail"] = fmt.Sprintf("The rule %s has no place left; the next request is let in after %d s.",
+		members["blocked_by"], members["retry_after"])
 	return writeProblem(c, http.StatusTooManyRequests, members)
 }
 
 func answerUnavailable(c echo.Context, _ error) error {
-	c.Response().Header().Set("Retry-After", strconv.Itoa(unavailableRetryAfter))
+	quotahttp.SetRetryAfter(c.Response().Header(), unavailableWait)
 	return writeProblem(c, http.StatusServiceUnavailable, map[string]any{
 		"type": "about:blank", "title": http.StatusText(http.StatusServiceUnavailable),
 		"detail": "The limiter is away, so nothing was let in. This is not a quota.",

@@ -184,7 +184,7 @@ func (g *Guard) respond(c echo.Context, next echo.HandlerFunc, d quota.Decision,
 	if ok {
 		return next(c)
 	}
-	quotahttp.SetRetryAfter(h, d)
+	quotahttp.SetRetryAfter(h, d.RetryAfter())
 	return g.c.Refuse(c, d)
 }
 

@@ -154,14 +154,14 @@ var (
 	errTooLarge = errors.New("quotahttp: a number of a rule is too large for a header")
 )
 
-// RetryAfterSeconds returns the value of Retry-After for a refusal: whole seconds, rounded up, at
-// least 1.
-func RetryAfterSeconds(d quota.Decision) int { return max(1, quota.Seconds(d.RetryAfter())) }
-
-// SetRetryAfter sets the header Retry-After (RFC 9110, section 10.2.3) for a refusal.
-func SetRetryAfter(h http.Header, d quota.Decision) {
-	h.Set("Retry-After", strconv.Itoa(RetryAfterSeconds(d)))
+// SetRetryAfter sets the header Retry-After (RFC 9110, section 10.2.3) to a wait: whole seconds,
+// rounded up, at least 1.
+func SetRetryAfter(h http.Header, wait time.Duration) {
+	h.Set("Retry-After", strconv.Itoa(seconds(wait)))
 }
+
+// seconds returns a refusal's wait in whole seconds, rounded up, at least 1.
+func seconds(wait time.Duration) int { return max(1, quota.Seconds(wait)) }
 
 // The problem of a spent quota, the same for every quota: ProblemSlug is the last segment of its
 // type, ProblemTitle its title.
@@ -175,7 +175,7 @@ const (
 func ProblemMembers(d quota.Decision) map[string]any {
 	q := Describe(d)
 	return map[string]any{
-		"blocked_by": q.BlockedBy, "retry_after": RetryAfterSeconds(d),
+		"blocked_by": q.BlockedBy, "retry_after": seconds(d.RetryAfter()),
 		"retry_after_ms":    max(1, quota.Milliseconds(d.RetryAfter())),
 		"violated-policies": d.Violated(), "quota": q,
 	}

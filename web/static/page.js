@@ -40,17 +40,9 @@ async function look(force) {
   show(answer, null, force);
 }
 
-// acceptToken gives the field for a token its nonce back: on a page with a content security policy, a browser hides this
-// attribute of each element, and Chromium then fills no token in.
-function acceptToken() {
-  const field = cards.find('[name=evt]');
-  field?.setAttribute('nonce', field.nonce);
-}
-
 function show(answer, mine, force) {
   const again = () => { show(answer); inquiry.follow(); };
   if (!cards.show(answer.card, answer.moment, { mine, force, again })) return;
-  acceptToken();
   if (location.href !== answer.url) attempt(() => history.replaceState(null, '', answer.url)); // throws if it was called too often
   document.title = answer.card.dataset.title;
 }

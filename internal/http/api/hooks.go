@@ -19,7 +19,6 @@ import (
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/verification"
-	"sendcode/quota/quotahttp"
 )
 
 // hookCodeService are the use cases behind hooks. Implementation: verification.Service.
@@ -90,7 +89,7 @@ func (h *AuthHooks) receive(c echo.Context) error {
 // writeHookRefusal answers with a problem whose detail the person may read.
 func writeHookRefusal(c echo.Context, hook hooks.Hook, p *server.Problem) error {
 	requestid.AddLogAttrs(c.Request().Context(), slog.Int("refused", p.Kind.Status))
-	return c.JSON(http.StatusOK, hook.RefusalBody(p.Kind.Status, p.Detail))
+	return c.JSON(http.StatusOK, hook.RefusalBody(p.Kind.Status, p.InEnglish()))
 }
 
 // A hook's request has one deadline, which is less than the 5 s for which auth servers wait. A send
@@ -158,7 +157,7 @@ type hookResult struct {
 // admissionProblem returns the problem of messages that were not admitted: an error, or else the longest wait;
 // nil: all were. If messages were only held back, as the others were not decided in time, it is Unavailable.
 func (h *AuthHooks) admissionProblem(ctx context.Context, results []hookResult) *server.Problem {
-	longest, held := 0, false
+	longest, held := time.Duration(0), false
 	for _, r := range results {
 		switch {
 		case errors.Is(r.err, verification.ErrKeptBack):
@@ -167,7 +166,7 @@ func (h *AuthHooks) admissionProblem(ctx context.Context, results []hookResult) 
 			server.LogFailure(ctx, h.logger, r.err)
 			return problemForPerson(server.ProblemOf(r.err))
 		case !r.Admitted:
-			longest = max(longest, quotahttp.RetryAfterSeconds(r.Quota))
+			longest = max(longest, r.Quota.RetryAfter(), 1) // 1: the rule admits one more by now
 		}
 	}
 	switch {
@@ -176,7 +175,7 @@ func (h *AuthHooks) admissionProblem(ctx context.Context, results []hookResult) 
 	case longest == 0:
 		return nil
 	}
-	return &server.Problem{Kind: server.QuotaExceeded, Detail: "The next code can be sent in " + server.SecondsInWords(longest) + "."}
+	return &server.Problem{Kind: server.QuotaExceeded, Detail: "The next code can be sent in {wait}.", Wait: longest}
 }
 
 // cancelAfterFailure returns the problem of the first message that failed for good, and cancels the other codes,

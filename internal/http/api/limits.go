@@ -57,7 +57,7 @@ func toLimitQuotaJSON(a limits.Answer) *quotahttp.Quota {
 
 // limitProblem returns the 429 for a take that a limit refused.
 func limitProblem(a limits.Answer) *server.Problem {
-	p := refusalProblem(a.Decision, "request is let in after")
+	p := refusalProblem(a.Decision, "The rule {blocked_by} has no place left; the next request is let in after {wait}.")
 	p.Extra["quota"] = toLimitQuotaJSON(a)
 	if a.Alone {
 		p.Extra["degraded"] = true

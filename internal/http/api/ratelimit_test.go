@@ -21,7 +21,7 @@ func TestDetailOfARefusal(t *testing.T) {
 		p := quotaProblem(verification.Answer{Quota: quota.Decision{Rules: []quota.State{
 			{Rule: quota.Rule{Name: "backoff", Scope: scope, Limit: 1, Window: time.Hour}, Used: 1, RetryAfter: 42 * time.Second},
 		}}})
-		if got := [2]string{p.Variant, p.Detail}; got != want {
+		if got := [2]string{p.Variant, p.InEnglish()}; got != want {
 			t.Errorf("%s: %q, want %q", scope, got, want)
 		}
 	}

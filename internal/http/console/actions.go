@@ -190,8 +190,7 @@ func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 		shown, err := a.performAction(c, d, s, body.Reason)
 		var failed *actionError
 		if errors.As(err, &failed) {
-			server.SetRetryAfter(c, failed.wait)
-			return &server.Problem{Kind: server.NotDoneKind, Detail: failed.text(texts.ForConsole(""))}
+			return &server.Problem{Kind: server.NotDoneKind, Detail: failed.text(texts.ForConsole("")), Wait: failed.wait}
 		}
 		if err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/verify/verification"
 	"sendcode/quota"
+	"sendcode/quota/quotahttp"
 )
 
 func (a *Console) listJSON(c echo.Context) error {
@@ -133,19 +134,14 @@ func verificationJSON(v store.Verification, now time.Time) frame.JSONObject {
 	}
 }
 
-// quotaJSON returns the quota object of the admin API, in which all members are always there.
-func quotaJSON(d quota.Decision) frame.JSONObject {
-	q := frame.JSONObject{"allowed": d.Allowed(), "retry_after": quota.Seconds(d.RetryAfter()), "retry_at": nil,
-		"blocked_by": nil}
-	if worst, blocked := d.Blocking(); blocked {
-		q["blocked_by"], q["retry_at"] = worst.Name, frame.Timestamp(explain.RuleAdmitsAt(d, worst))
-	}
-	q["rules"] = frame.JSONObjects(d.Public().Rules, func(s quota.State) frame.JSONObject {
-		return frame.JSONObject{"name": s.Name, "limit": s.Limit, "window": quota.Seconds(s.Window),
-			"remaining":   s.Remaining(),
-			"reset_after": quota.Seconds(s.ResetAfter)}
-	})
-	return q
+// quotaJSON returns the API's quota object; retry_at and blocked_by are null where no rule blocks.
+func quotaJSON(d quota.Decision) any {
+	q := quotahttp.Describe(d)
+	return struct {
+		*quotahttp.Quota
+		RetryAt   any `json:"retry_at"`
+		BlockedBy any `json:"blocked_by"`
+	}{q, frame.OrNull(q.RetryAt), frame.OrNull(q.BlockedBy)}
 }
 
 func providerEventJSON(e store.ProviderEvent) frame.JSONObject {

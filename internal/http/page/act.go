@@ -34,7 +34,6 @@ type postedForm struct {
 	code    string            // check: the text typed as the code
 	known   []string          // tokens of a known browser
 	key     string            // identifies a click: equal in both posts of a double click; empty: unknown
-	token   string            // send: the token that may prove the address; empty: none
 }
 
 // maxDraftLength is the longest typed address that the session keeps, in bytes: an address has at
@@ -58,7 +57,7 @@ func (u *Page) handlePost(c echo.Context) error {
 		caller: u.callerOf(c), locale: c.Request().Header.Get("Accept-Language"),
 		channel: u.channelOrFirst(f.Get("channel")),
 		country: countryIfKnown(f.Get("country")), sure: f.Get("sure"), draft: f.Has("draft"), code: f.Get("code"),
-		known: u.loadKnownTokens(c), token: f.Get(tokenField),
+		known: u.loadKnownTokens(c),
 	}
 	p.to = strings.TrimSpace(f.Get(recipientFieldNames[p.channel]))
 	if f.Get("act") == "forget" {
@@ -118,10 +117,9 @@ func (u *Page) saveAndRedirect(c echo.Context, s session) error {
 	return c.Redirect(http.StatusSeeOther, target)
 }
 
-// send asks for a code for the typed recipient and returns the new session. It asks for none if the
-// browser proves the address. It resends the code if the browser has a verification of this
-// recipient. If the recipient is invalid or doubtful, it sends nothing, and the session keeps the
-// text with a note.
+// send asks for a code for the typed recipient and returns the new session. It resends the code if
+// the browser has a verification of this recipient. If the recipient is invalid or doubtful, it
+// sends nothing, and the session keeps the text with a note.
 func (u *Page) send(ctx context.Context, s session, p postedForm) session {
 	to, err := recipient.ParseInCountry(p.channel, p.to, p.country)
 	if err != nil {
@@ -129,9 +127,6 @@ func (u *Page) send(ctx context.Context, s session, p postedForm) session {
 	}
 	if doubt, ok := needsConfirmation(to, p); ok {
 		return s.withDraft(p, postNote{Kind: doubt})
-	}
-	if after, ok := u.proveOnce(ctx, s, to, p); ok {
-		return after
 	}
 	after := u.requestCode(ctx, s.withRecipient(to, p), p)
 	if after.Note.Kind == noteBadAddress { // nothing was sent, so the verification stays
@@ -321,29 +316,23 @@ func (u *Page) useSuggestion(_ context.Context, s session, p postedForm) session
 	return s.withDraft(p, postNote{Kind: noteSuggestionTaken})
 }
 
-// checkOnce calls check once for all posts of a double click: each check counts as a try, and the
-// browser keeps only the cookie of the last answer.
+// clickID identifies a click. It is a hash of the form's key and of the typed code, which must not be
+// stored.
+type clickID [sha256.Size]byte
+
+// checkOnce calls check once for all posts of a double click in this process, and returns its result to
+// each: each check counts as a try, and the browser keeps only the cookie of the last answer. It calls
+// check for each post without a key, since another browser may post the same form.
 func (u *Page) checkOnce(ctx context.Context, s session, p postedForm) session {
-	return oncePerClick(u.clicks, p.key, p.code, func() session { return u.check(ctx, s, p) })
-}
-
-// clickID identifies a click whose result is a T. It is a hash of the form's key and of the typed
-// text, which must not be stored.
-type clickID[T any] [sha256.Size]byte
-
-// oncePerClick calls do once for all posts of a double click in this process, and returns its
-// result to each. It calls do for each post without a key, since another browser may post the same
-// form.
-func oncePerClick[T any](clicks *sync.Map, key, brought string, do func() T) T {
-	if key == "" {
-		return do()
+	if p.key == "" {
+		return u.check(ctx, s, p)
 	}
-	this := clickID[T](sha256.Sum256([]byte(key + "\x00" + brought)))
-	first, known := clicks.LoadOrStore(this, sync.OnceValue(do))
+	this := clickID(sha256.Sum256([]byte(p.key + "\x00" + p.code)))
+	first, known := u.clicks.LoadOrStore(this, sync.OnceValue(func() session { return u.check(ctx, s, p) }))
 	if !known {
-		time.AfterFunc(duplicateWindow, func() { clicks.Delete(this) })
+		time.AfterFunc(duplicateWindow, func() { u.clicks.Delete(this) })
 	}
-	return first.(func() T)()
+	return first.(func() session)()
 }
 
 // check tries the typed code with the session's verification and, if it is wrong there, with the

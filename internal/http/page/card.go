@@ -68,7 +68,6 @@ type askForm struct {
 	Mail    *textField        // nil: there is no mail
 	Phone   *phoneField       // nil: there are no text messages
 	Back    bool              // there is a code to go back to
-	Nonce   string            // nonce that the browser's token must contain; empty: no token is accepted
 }
 
 type channelChoice struct {

@@ -19,9 +19,9 @@ func (l *visit) codeCard(v verification.View) *card {
 	heading, sentTo := progressTextKeys(v.Send)
 	k := l.newCard("code", l.t[heading])
 	k.Lead, k.Again = l.t.fillHTML(sentTo, "to", v.To)+escapeHTML(l.t.purposeTitleSuffix(v.PurposeTitle)), l.resendButton("SendAgain")
-	k.Again.Quiet, k.Rows = true, l.t.quotaPips(l.answer.Quota)
+	k.Again.Quiet, k.Rows = true, l.t.quotaPips(l.answer.Quota.Rules)
 	k.Poll, k.Follow = inFlight(v.Send.Status), !v.Send.Final
-	switch wait := l.answer.Quota.RetryAfter(); {
+	switch wait := l.blocking.RetryAfter; {
 	case k.Poll:
 	case wait > 0:
 		k.Say += l.t["Stop"] + l.t.fill("TimerIn", "d", l.t.durationRoundedUp(wait))
@@ -164,7 +164,7 @@ func (t words) serverAnswerText(status store.Status, since time.Duration) relati
 // nextMailText returns the sentence that says when the next mail can be requested, and whether it
 // will have the same code.
 func (l *visit) nextMailText(v verification.View) relativeTime {
-	t, wait := l.t, l.answer.Quota.RetryAfter()
+	t, wait := l.t, l.blocking.RetryAfter
 	which := t["SameCode"]
 	if v.ExpiresAt.Sub(v.Now)-wait < verification.MinResendLife(v.ExpiresAt.Sub(v.CreatedAt)) {
 		which = t["FreshCode"]

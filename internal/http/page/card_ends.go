@@ -10,13 +10,12 @@ import (
 	"sendcode/quota"
 )
 
-// refusedSendCard returns the card that says which rule refuses the next send, and until when.
-func (l *visit) refusedSendCard(v verification.View) *card {
-	worst, _ := l.answer.Quota.Blocking()
-	heading, detail := l.t.ruleExplanation(worst, v.To)
+// refusedSendCard returns the card that says which of the rules refuses the next send, and until when.
+func (l *visit) refusedSendCard(v verification.View, rules []quota.State) *card {
+	heading, detail := l.t.ruleExplanation(l.blocking, v.To)
 	k := l.newCard("enough", heading)
 	k.Since, k.Instead = detail, l.otherChannelLink()
-	k.Rows, k.Again = l.t.quotaPips(l.answer.Quota), l.resendButton("SendCode")
+	k.Rows, k.Again = l.t.quotaPips(rules), l.resendButton("SendCode")
 	k.Say += l.t["Stop"] + k.Again.Reason
 	if v.State == verification.Pending && !onlySendFailed(v) {
 		l.addLastCode(k, v)
@@ -88,7 +87,7 @@ func (l *visit) failedCard(v verification.View) *card {
 		k.Heading, k.Say, k.Lead = l.t["NotArrived"], l.t["NotArrived"], escapeHTML(l.t["NotArrivedLead"])
 		l.addLastCode(k, v)
 	case v.Send.Counts:
-	case l.answer.Quota.Allowed():
+	case l.blocking.RetryAfter == 0:
 		k.Note = &notice{"note", l.t["DidNotCountNow"]}
 	default:
 		k.Note = &notice{"note", l.t["DidNotCount"]}
@@ -121,7 +120,7 @@ func (l *visit) endedCard(v verification.View) *card {
 	k := l.newCard("ended", l.t[key])
 	lead := l.t.fill(key+"Lead", "d", l.t.durationRoundedUp(v.ExpiresAt.Sub(v.CreatedAt)))
 	k.Lead = escapeHTML(lead+l.t["Separator"]) + l.t.fillHTML("GoesTo", "to", v.To)
-	k.Instead, k.Again, k.Rows = l.otherChannelLink(), l.resendButton("NewCode"), l.t.quotaPips(l.answer.Quota)
+	k.Instead, k.Again, k.Rows = l.otherChannelLink(), l.resendButton("NewCode"), l.t.quotaPips(l.answer.Quota.Rules)
 	k.Say += l.t["Stop"] + k.Again.Reason
 	l.addNotSentNote(k)
 	return k

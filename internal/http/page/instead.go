@@ -52,7 +52,7 @@ func (l *visit) loadOtherChannelWait(s channelState) (wait time.Duration, codePe
 // mayStillArrive reports whether the message may still arrive within the usual time. As long as it is
 // true, the page does not offer the other channel.
 func (l *visit) mayStillArrive(v verification.View) bool {
-	wait := l.answer.Quota.RetryAfter()
+	wait := l.blocking.RetryAfter
 	return inFlight(v.Send.Status) || (v.Send.Status == store.Sent || v.Send.Status == store.Delivered) && 0 < wait &&
 		wait <= maxUnexplainedWait
 }

@@ -31,7 +31,6 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/code"
 	"sendcode/internal/codes/keys"
-	"sendcode/internal/http/evp"
 	"sendcode/internal/http/server"
 	"sendcode/internal/verify/verification"
 	"sendcode/web"
@@ -43,7 +42,6 @@ type codeService interface {
 	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Check(ctx context.Context, c verification.Caller, id, code string) (verification.CheckResult, error)
 	Channels(purpose string) ([]verification.ChannelInfo, error)
-	Prove(ctx context.Context, ask verification.Request, p verification.AddressEvidence) (verification.CheckResult, error)
 }
 
 // AppPage has the settings of the page of one app.
@@ -53,7 +51,6 @@ type AppPage struct {
 	Brand      brand.Brand
 	Sender     string   // address that the mails come from, shown as a hint where to look
 	ReturnURLs []string // origins and paths that a person may be returned to once the code was right
-	EVP        bool     // a token of the browser may prove the address instead of a code; see Config.Tokens
 	Purposes   []Purpose
 }
 
@@ -80,15 +77,6 @@ type Config struct {
 	// References makes the reference that a returning person brings, by which the app looks the
 	// verification up. Required if an app has ReturnURLs.
 	References referenceIssuer
-	// Tokens verifies the tokens by which browsers prove addresses. Origin is the origin of this
-	// page, which a token must name. Both are required if an app has EVP.
-	Tokens tokenVerifier
-	Origin string
-}
-
-// tokenVerifier verifies tokens of the Email Verification Protocol. Implementation: *evp.Verifier.
-type tokenVerifier interface {
-	Verify(ctx context.Context, token string, want evp.Expected) (issuer string, err error)
 }
 
 // requestLimiter bounds the requests of a network. Implementation: *server.RequestLimiter.
@@ -105,7 +93,7 @@ type Page struct {
 	inURL        bool
 	purposeInURL bool                       // the page's address names the purpose, likewise
 	current      *atomic.Pointer[[]AppPage] // the first one is for visits that name no app
-	clicks       *sync.Map                  // functions by click; see oncePerClick
+	clicks       *sync.Map                  // functions by clickID; see checkOnce
 	links        *logthrottle.Throttle      // of refuseLink
 }
 

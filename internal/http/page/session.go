@@ -26,8 +26,6 @@ type session struct {
 	Country string            `json:"c,omitempty"` // the country chosen for phone numbers
 	Return  string            `json:"q,omitempty"` // the return_url of the app that sent the person
 	Note    postNote          `json:"n,omitzero"`  // result of the last post, if the use cases do not remember it
-	Nonce   string            `json:"v,omitempty"` // a token of this browser must contain it
-	NonceAt time.Time         `json:"va,omitzero"` // when the nonce was made
 	Ends    time.Time         `json:"e"`           // when the cookie becomes invalid
 
 	known string // token that a right code has just given, for the cookie of known browsers; not stored here

@@ -25,16 +25,10 @@ func (u *Page) showCard(c echo.Context) error {
 // writeCard answers with a card: without the page if the script asks for it, else within the page.
 func (l *visit) writeCard(c echo.Context, k *card) error {
 	k.Of, k.Intent = l.session.verificationMark(), rand.Text()
-	var err error
-	switch {
-	case k.Ask == nil:
-	case k.Ask.Mail != nil && l.EVP:
-		k.Ask.Nonce, err = l.ensureProofNonce(c)
-	case l.session == (session{}): // a post needs a cookie
-		err = l.saveSession(c, session{Ends: l.Now()})
-	}
-	if err != nil {
-		return err
+	if k.Ask != nil && l.session == (session{}) { // a post needs a cookie
+		if err := l.saveSession(c, session{Ends: l.Now()}); err != nil {
+			return err
+		}
 	}
 	body, err := render(k, c.Request().Header.Get(fragmentHeader) == "card")
 	if err != nil {

@@ -35,14 +35,15 @@ const (
 // visit is one request for the page. It chooses the card of the present state.
 type visit struct {
 	*Page
-	ctx     context.Context
-	caller  verification.Caller
-	session session
-	view    requestedView
-	t       words               // for the channel of the session
-	regions []string            // where the reader may be, likeliest first
-	known   bool                // the browser has tokens of earlier codes
-	answer  verification.Answer // about the browser's verification; zero: it has none
+	ctx      context.Context
+	caller   verification.Caller
+	session  session
+	view     requestedView
+	t        words               // for the channel of the session
+	regions  []string            // where the reader may be, likeliest first
+	known    bool                // the browser has tokens of earlier codes
+	answer   verification.Answer // about the browser's verification; zero: it has none
+	blocking quota.State         // the rule that makes the next code wait longest; zero: none does
 }
 
 // newVisit returns the visit of a request, with the session of the browser's cookie.
@@ -107,6 +108,7 @@ func (l *visit) loadVerificationCard() *card {
 		return l.unavailableCard(true)
 	}
 	l.answer = a
+	l.blocking, _ = a.Quota.Blocking()
 	k := l.cardFor(a.View)
 	if id, err := uuid.Parse(a.View.Send.ID); err == nil && a.View.State != verification.Approved {
 		k.Support = l.t.fill("SupportReference", "ref", store.SupportReference(id))
@@ -116,16 +118,13 @@ func (l *visit) loadVerificationCard() *card {
 
 // cardFor returns the card for the state of a verification.
 func (l *visit) cardFor(v verification.View) *card {
-	refused := l.session.Refused && l.answer.Quota.RetryAfter() > maxUnexplainedWait
-	if worst, blocked := l.answer.Quota.Blocking(); blocked && worst.Name == verification.CarrierRuleName &&
-		onlySendFailed(v) {
-		refused = true // by the carrier, which told its reason and its wait
-	}
+	refused := l.session.Refused && l.blocking.RetryAfter > maxUnexplainedWait ||
+		l.blocking.Name == verification.CarrierRuleName && onlySendFailed(v) // the carrier told its reason and its wait
 	switch {
 	case v.State == verification.Approved:
 		return l.approvedCard(v)
 	case refused && l.view != viewCodeField:
-		return l.refusedSendCard(v)
+		return l.refusedSendCard(v, l.answer.Quota.Rules)
 	case v.State != verification.Pending:
 		return l.endedCard(v)
 	case onlySendFailed(v), l.showsBounce(v):
@@ -150,9 +149,9 @@ func (l *visit) typedCode() bool {
 // address.
 func (l *visit) rememberedRefusalCard() *card {
 	left := l.session.Until.Sub(l.Now())
-	spent := quota.State{Rule: l.session.By, Used: l.session.By.Limit, ResetAfter: left, RetryAfter: left}
-	l.answer.Quota = quota.Decision{At: l.Now(), Rules: []quota.State{spent}}
-	return l.refusedSendCard(verification.View{Channel: l.session.channelOrEmail(), To: l.session.maskedRecipient()})
+	l.blocking = quota.State{Rule: l.session.By, Used: l.session.By.Limit, ResetAfter: left, RetryAfter: left}
+	v := verification.View{Channel: l.session.channelOrEmail(), To: l.session.maskedRecipient()}
+	return l.refusedSendCard(v, []quota.State{l.blocking})
 }
 
 // newCard returns a card of a kind with its heading.
@@ -163,8 +162,7 @@ func (l *visit) newCard(kind, heading string) *card {
 // resendButton returns the button for the next code, which waits as long as the rules say now.
 // ready is the key of its label.
 func (l *visit) resendButton(ready string) resendButton {
-	worst, _ := l.answer.Quota.Blocking()
-	return l.countdownButton(ready, worst.RetryAfter, worst.Window)
+	return l.countdownButton(ready, l.blocking.RetryAfter, l.blocking.Window)
 }
 
 // countdownButton returns a button whose label has the key ready. It counts down wait, the rest of
@@ -193,7 +191,7 @@ func (l *visit) countdownButton(ready string, wait, whole time.Duration) resendB
 // whether the card has changed.
 func (l *visit) contentHash(k *card) string {
 	s, v := l.session, l.answer.View
-	s.Ends, s.Until, s.Other.Until, s.Nonce, s.NonceAt = time.Time{}, time.Time{}, time.Time{}, "", time.Time{}
+	s.Ends, s.Until, s.Other.Until = time.Time{}, time.Time{}, time.Time{}
 	h := fnv.New64a()
 	fmt.Fprint(h, k.Kind, k.Heading, s, l.view, v.State, v.Send.ID, v.Send.Status, v.AttemptsRemaining,
 		k.Last != nil, k.Known)

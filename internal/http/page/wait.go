@@ -89,9 +89,9 @@ func (t words) waitInMinutes(d time.Duration) (wait web.PageCountdown, now strin
 
 // quotaPips returns the pips of each rule of the recipient, and of a rule of a network or an app
 // only while it refuses.
-func (t words) quotaPips(d quota.Decision) []web.Pips {
+func (t words) quotaPips(rules []quota.State) []web.Pips {
 	var rows []web.Pips
-	for _, s := range d.Rules {
+	for _, s := range rules {
 		p, name := web.PipsOf(s), t[sharedRuleTextKey(s.Scope)]
 		switch {
 		case s.Scope == quota.Recipient:

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/verify/verification"
 	"sendcode/quota"
 )
 
@@ -53,13 +52,13 @@ func TestPipsSayTheTruthBesideThem(t *testing.T) {
 		return quota.Rule{Scope: scope, Limit: limit, Window: time.Hour}
 	}
 	var got []string
-	for _, row := range english.quotaPips(quota.Decision{Rules: []quota.State{
+	for _, row := range english.quotaPips([]quota.State{
 		{Rule: rule(quota.Recipient, 1), Used: 1, RetryAfter: 41713 * time.Millisecond},
 		{Rule: rule(quota.Recipient, 5), Used: 2},
 		{Rule: rule(quota.Recipient, 5), Used: 5, RetryAfter: 28 * time.Minute},
 		{Rule: rule(quota.IP, 3), Used: 3, RetryAfter: time.Minute},
 		{Rule: rule(quota.Network, 3), Used: 2},
-	}}) {
+	}) {
 		got = append(got, fmt.Sprint(row.Note, ", ", row.Spoken, ", ", row.Wait.MS))
 	}
 	want := []string{"next in 0:42, 1 of 1 used, 41713", "3 left, 2 of 5 used, 0",
@@ -99,8 +98,7 @@ func TestNothingIsReckonedFromARoundedWait(t *testing.T) {
 	}
 	for wait, duration := range map[time.Duration]bool{59 * time.Minute: true, time.Hour: true,
 		time.Hour + 93*time.Second: false} {
-		spent := quota.State{Rule: hour, Used: 1, ResetAfter: wait, RetryAfter: wait}
-		l := visit{t: english, answer: verification.Answer{Quota: quota.Decision{Rules: []quota.State{spent}}}}
+		l := visit{t: english, blocking: quota.State{Rule: hour, Used: 1, ResetAfter: wait, RetryAfter: wait}}
 		b := l.resendButton("SendCode")
 		if strings.Contains(b.Wait.Long, "{d}") != duration || strings.Contains(b.Spoken.Long, "{d}") != duration ||
 			!strings.Contains(b.Wait.Long, "{c}") || !strings.Contains(b.Spoken.Long, "{c}") {

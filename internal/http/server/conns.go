@@ -229,7 +229,7 @@ type unreadBody struct {
 // errUnread is the 503 of a request whose body had not arrived when the process stopped.
 var errUnread = func() *Problem {
 	p := unavailableProblem("The service stops, and this request's body had not arrived. Nothing was done.", unavailableWait)
-	p.Header.Set("Connection", "close")
+	p.closes = true
 	return p
 }()
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -26,12 +25,11 @@ func invalidFieldProblem(field, reason, detail string) *Problem {
 var errorTable = []func(error) *Problem{
 	mapErrorType(func(e *fault.InvalidError) *Problem { return invalidFieldProblem(e.Field, e.Reason, e.Detail) }),
 	mapErrorType(func(e *verification.TooManyChecksError) *Problem {
-		wait := max(1, quota.Seconds(e.RetryAfter))
 		next := "checked"
 		if e.Send {
 			next = "sent"
 		}
-		return RetryLaterProblem(TooManyChecks, "The next code can be "+next+" in "+SecondsInWords(wait)+".", wait)
+		return &Problem{Kind: TooManyChecks, Detail: "The next code can be " + next + " in {wait}.", Wait: e.RetryAfter}
 	}),
 	mapErrorType(func(e *verification.HoldUntilError) *Problem {
 		return unavailableProblem("No code is sent before "+e.Until.UTC().Format(time.RFC3339)+".", e.RetryAfter)
@@ -53,7 +51,7 @@ var errorTable = []func(error) *Problem{
 		}
 		return p
 	},
-	mapErrorValue(verification.ErrKeyInProgress, Problem{Kind: conflict, Header: http.Header{"Retry-After": {"1"}}}),
+	mapErrorValue(verification.ErrKeyInProgress, Problem{Kind: conflict, Wait: time.Second}),
 	mapErrorValue(verification.ErrKeyReused, Problem{Kind: keyReused}),
 	mapErrorValue(verification.ErrKeyOfOtherCode, Problem{Kind: keyOfOtherCode}),
 	mapErrorValue(verification.ErrCallerCode, Problem{Kind: checkedByCallerKind}),
@@ -70,9 +68,7 @@ var errorTable = []func(error) *Problem{
 
 // unavailableProblem returns the 503 of a request that was refused before anything was done.
 func unavailableProblem(detail string, wait time.Duration) *Problem {
-	return &Problem{Kind: Unavailable, Detail: detail,
-		Header: http.Header{"Retry-After": {strconv.Itoa(quota.Seconds(wait))}},
-		Extra:  map[string]any{"may_have_counted": false}}
+	return &Problem{Kind: Unavailable, Detail: detail, Wait: wait, Extra: map[string]any{"may_have_counted": false}}
 }
 
 // mapErrorType returns an entry of errorTable for errors of one type.
@@ -85,8 +81,7 @@ func mapErrorType[E error](problem func(E) *Problem) func(error) *Problem {
 	}
 }
 
-// mapErrorValue returns an entry of errorTable for one error. All problems of an entry share one
-// Header map, so no caller may change it.
+// mapErrorValue returns an entry of errorTable for one error.
 func mapErrorValue(target error, problem Problem) func(error) *Problem {
 	return func(err error) *Problem {
 		if !errors.Is(err, target) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -58,14 +59,14 @@ func TestEveryProblemInEveryLanguage(t *testing.T) {
 			t.Errorf("the source's reasons lack %s: %v", some, reasons)
 		}
 	}
-	members := map[string]any{"retry_after": 42, "blocked_by": "hour", "scope": "send"}
+	members := map[string]any{"blocked_by": "hour", "scope": "send"}
 	for _, w := range texts.PageLanguages()[1:] {
 		used := map[string]bool{}
 		look := func(kind ProblemKind, name string, more map[string]any) string {
-			p := &Problem{Kind: kind, Detail: "English.", Extra: maps.Clone(members)}
+			p := &Problem{Kind: kind, Detail: "English.", Wait: 42 * time.Second, Extra: maps.Clone(members)}
 			maps.Copy(p.Extra, more)
 			p.Variant, _ = more["variant"].(string)
-			told := p.translated(w)
+			told := p.in(w)
 			used[kind.Slug+".title"], used[name] = true, true
 			for _, text := range []string{told.Kind.Title, told.Detail} {
 				plain := machine.ReplaceAllString(text, "")
@@ -106,7 +107,7 @@ func TestEveryProblemInEveryLanguage(t *testing.T) {
 
 func TestLanguageOfProblems(t *testing.T) {
 	e, _ := testServer(t)
-	refusal := RetryLaterProblem(tooManyRequests, "Try again in 42 s.", 42)
+	refusal := &Problem{Kind: tooManyRequests, Detail: "Try again in {wait}.", Wait: 42 * time.Second}
 	e.GET("/v1/x", func(echo.Context) error { return refusal })
 	for header, want := range map[string][3]string{
 		"": {"en", "Too many requests", "Try again in 42 s."}, "*": {"en", "Too many requests", "Try again in 42 s."},
@@ -139,11 +140,12 @@ func TestLanguageOfProblems(t *testing.T) {
 // A long wait is told in hours and minutes, rounded up; retry_after has the seconds.
 func TestALongWaitInWords(t *testing.T) {
 	for seconds, want := range map[int]string{42: "42 s", 60: "1 min", 61: "2 min", 3600: "1 h", 83374: "23 h 10 min"} {
-		servertest.Same(t, "in English", SecondsInWords(seconds), want)
+		p := &Problem{Kind: QuotaExceeded, Detail: "{wait}", Wait: time.Duration(seconds) * time.Second}
+		servertest.Same(t, "in English", p.InEnglish(), want)
 	}
-	p := &Problem{Kind: QuotaExceeded, Extra: map[string]any{"retry_after": 83374, "blocked_by": "day"}}
+	p := &Problem{Kind: QuotaExceeded, Wait: 83374 * time.Second, Extra: map[string]any{"blocked_by": "day"}}
 	for lang, want := range map[string]string{"zh-Hans": "23 小时 10 分钟后", "es": "dentro de 23 h 10 min.", "ar": "بعد 23 س 10 د."} {
-		if got := p.translated(texts.ForPage(lang)).Detail; !strings.Contains(got, want) {
+		if got := p.in(texts.ForPage(lang)).Detail; !strings.Contains(got, want) {
 			t.Errorf("%s: %s", lang, got)
 		}
 	}

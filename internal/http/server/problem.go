@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -25,20 +24,22 @@ import (
 	"sendcode/internal/limit/admission"
 	"sendcode/internal/verify/verification"
 	"sendcode/quota"
+	"sendcode/quota/quotahttp"
 )
 
 // Problem is an error response in application/problem+json (RFC 9457). It is an error, so that
 // handlers can return it.
 type Problem struct {
 	Kind ProblemKind
-	// an English sentence for the developer, without values from the request; "" stands for the
-	// kind's cause
+	// an English sentence for the developer, without values from the request; {wait} in it stands for
+	// the wait, the name of a member for its value; "" stands for the kind's cause
 	Detail string
+	Wait   time.Duration  // until the request may be repeated; 0: the status decides, see wait
 	Extra  map[string]any // further members, such as field, position, quota
-	Header http.Header    // further headers, such as Retry-After
 	// Variant chooses the detail in other languages if the kind has several: it is the part of the
 	// text's key after the slug. If it is empty, the member reason is that part, if there is one.
 	Variant string
+	closes  bool // the connection ends with the answer
 
 	base    string // address of the service; the problem's type begins with it
 	request string // ID of the request that it answers
@@ -46,24 +47,30 @@ type Problem struct {
 
 func (p *Problem) Error() string { return "problem: " + p.Kind.Slug }
 
-// RetryLaterProblem returns a problem whose request may be repeated after this many seconds. It
-// sets the header Retry-After and the member retry_after.
-func RetryLaterProblem(kind ProblemKind, detail string, seconds int) *Problem {
-	return &Problem{
-		Kind: kind, Detail: detail,
-		Header: http.Header{"Retry-After": {strconv.Itoa(seconds)}}, Extra: map[string]any{"retry_after": seconds},
+// wait returns the wait that the answer tells: a 429 tells at least one second, and a 503
+// unavailableWait if it has none of its own.
+func (p *Problem) wait() time.Duration {
+	switch p.Kind.Status {
+	case http.StatusTooManyRequests:
+		return max(p.Wait, time.Second)
+	case http.StatusServiceUnavailable:
+		return cmp.Or(p.Wait, unavailableWait)
 	}
+	return p.Wait
 }
 
 // MarshalJSON writes Extra as members of the problem object itself, as RFC 9457 section 3.2
-// requires of extensions.
+// requires of extensions. The member retry_after of a 429 is the wait.
 func (p *Problem) MarshalJSON() ([]byte, error) {
 	members := map[string]any{}
 	maps.Copy(members, p.Extra)
 	members["type"] = p.base + problemsPath + p.Kind.Slug
 	members["title"] = p.Kind.Title
 	members["status"] = p.Kind.Status
-	members["detail"] = cmp.Or(p.Detail, p.Kind.Cause)
+	members["detail"] = p.Detail
+	if p.Kind.Status == http.StatusTooManyRequests {
+		members["retry_after"] = quota.Seconds(p.wait())
+	}
 	if p.request != "" {
 		members["request_id"] = p.request
 	}
@@ -100,75 +107,70 @@ func requestBaseURL(c echo.Context) string {
 // writeProblem answers with the problem: as a page if the client wants one, else as JSON with a
 // type that begins with base.
 func writeProblem(c echo.Context, p *Problem, base string) error {
+	SetRetryAfter(c, p.wait())
 	h := c.Response().Header()
-	for name, values := range p.Header {
-		h[name] = values
+	if p.closes {
+		h.Set("Connection", "close")
 	}
-	CompleteRetryAfter(c, p.Kind.Status)
 	if p.Kind.Status == http.StatusUnauthorized && h.Get("WWW-Authenticate") == "" {
 		h.Set("WWW-Authenticate", `Bearer realm="sendcode"`)
 	}
-	html := wantsHTML(c)
-	if !html {
-		words := texts.ForPage(c.Request().Header.Get("Accept-Language"))
-		p = p.translated(words)
-		h.Set("Content-Language", words.Lang())
-		h.Add("Vary", "Accept-Language")
+	if wantsHTML(c) {
+		return writeProblemPage(c, p.Kind.Status, problemPage{p.Kind, p.InEnglish()})
 	}
-	if html {
-		return writeProblemPage(c, p.Kind.Status, problemPage{ProblemKind: p.Kind, Detail: cmp.Or(p.Detail, p.Kind.Cause)})
-	}
-	answer := *p // p may be shared
+	words := texts.ForPage(c.Request().Header.Get("Accept-Language"))
+	h.Set("Content-Language", words.Lang())
+	h.Add("Vary", "Accept-Language")
+	answer := p.in(words)
 	answer.base, answer.request = base, requestid.FromContext(c.Request().Context())
-	body, err := json.Marshal(&answer)
+	body, err := json.Marshal(answer)
 	if err != nil {
 		return err
 	}
 	return c.Blob(p.Kind.Status, "application/problem+json", body)
 }
 
-// translated returns the problem with title and detail in another language; it returns p itself for
-// English. A problem with its own English detail gets the translated detail of its slug or reason.
-func (p *Problem) translated(words texts.Words) *Problem {
+// in returns the problem with title and detail in a language, and the values in place of their
+// names. In other languages than English, a problem with its own detail gets that of its slug or reason.
+func (p *Problem) in(words texts.Words) *Problem {
 	reason, _ := p.Extra["reason"].(string)
 	reason = cmp.Or(p.Variant, reason)
 	if p.Extra["may_have_counted"] == true {
 		reason = "uncertain"
 	}
 	title, detail := words.ProblemTranslation(p.Kind.Slug, reason)
-	if title == "" {
-		return p
+	if title == "" { // English
+		title, detail = p.Kind.Title, cmp.Or(p.Detail, p.Kind.Cause)
 	}
 	told := *p
 	told.Kind.Title = title
 	told.Detail = placeholderPattern.ReplaceAllStringFunc(detail, func(name string) string {
 		if name == "{wait}" {
-			seconds, _ := p.Extra["retry_after"].(int)
-			return words.Duration(time.Duration(seconds) * time.Second)
+			return words.Duration(p.wait())
 		}
-		return fmt.Sprint(p.Extra[name[1:len(name)-1]])
+		if value, ok := p.Extra[name[1:len(name)-1]]; ok {
+			return fmt.Sprint(value)
+		}
+		return name
 	})
 	return &told
 }
 
-// SecondsInWords returns a wait in seconds as English details tell it, rounded up: "42 s", "23 h 10 min".
-func SecondsInWords(seconds int) string {
-	return texts.PageLanguages()[0].Duration(time.Duration(seconds) * time.Second)
-}
+// InEnglish returns the detail in English, with the wait: "42 s", "23 h 10 min".
+func (p *Problem) InEnglish() string { return p.in(texts.PageLanguages()[0]).Detail }
 
-// placeholderPattern matches a member's name in a translated detail, such as {blocked_by}; {wait}
-// is the wait in words.
+// placeholderPattern matches a member's name in a detail, such as {blocked_by}; {wait} is the wait
+// in words.
 var placeholderPattern = regexp.MustCompile(`\{[a-z_]+\}`)
 
 // unavailableWait is the Retry-After of a 503 that has none of its own: a limiter that failed is
 // tried again after one second.
 const unavailableWait = 2 * time.Second
 
-// SetRetryAfter sets the header Retry-After to a wait, in whole seconds rounded up (RFC 9110 section
-// 10.2.3). A wait of 0 sets nothing.
+// SetRetryAfter sets the header Retry-After of an answer that is no Problem. A wait of 0 sets nothing.
 func SetRetryAfter(c echo.Context, wait time.Duration) {
 	if wait > 0 {
-		c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(wait)))
+		quotahttp.SetRetryAfter(c.Response().Header(), wait)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"sendcode/internal/base/logthrottle"
 	"sendcode/internal/base/runbook"
-	"sendcode/quota"
 )
 
 // RequestLimiter bounds how many requests a network, an IPv4 address or an IPv6 /64, makes in a
@@ -151,7 +150,5 @@ func (r *RequestLimiter) recordRefusal(ip netip.Addr, now time.Time) {
 // TooManyRequestsProblem returns the 429 for a request that RequestLimiter.Admit refused with this
 // wait.
 func TooManyRequestsProblem(wait time.Duration) *Problem {
-	seconds := quota.Seconds(wait)
-	return RetryLaterProblem(tooManyRequests, "Too many requests came from your network. Try again in "+SecondsInWords(seconds)+".",
-		seconds)
+	return &Problem{Kind: tooManyRequests, Detail: "Too many requests came from your network. Try again in {wait}.", Wait: wait}
 }

@@ -48,7 +48,7 @@ var edges = map[string]string{
 
 	"internal/http":         serving,
 	"internal/http/api":     serving + " internal/http/hooks internal/deliver/reports internal/deliver/sms internal/deliver/sns",
-	"internal/http/page":    serving + " internal/http/evp internal/deliver/delivery/mailbox", // whose mails a page shows
+	"internal/http/page":    serving + " internal/deliver/delivery/mailbox", // whose mails a page shows
 	"internal/http/console": serving + " internal/limit/bucketnames internal/http/console/... internal/http/openid",
 
 	"internal/run":        deciding + " internal/limit/... internal/deliver/... internal/verify/... internal/run/disk internal/run/recent",
@@ -87,7 +87,7 @@ var modules = map[string]string{
 	"github.com/santhosh-tekuri/jsonschema": testsOnly,
 	"github.com/go-json-experiment/json":    "internal/http/server",
 	"github.com/go-redis/redis_rate":        testsOnly, // what the benchmark is compared with
-	"github.com/go-jose/go-jose":            "internal/http/evp internal/http/evp/evptest internal/verify/proof internal/http/openid/openidtest",
+	"github.com/go-jose/go-jose":            "internal/verify/proof internal/http/openid/openidtest",
 	"github.com/go-logr/logr":               "internal/run/traces", // OpenTelemetry's libraries log by it
 	"github.com/gofrs/flock":                "internal/run/app internal/run/config internal/kit/servertest",
 	"github.com/google/uuid":                anywhere,

@@ -27,7 +27,6 @@ import (
 	"sendcode/internal/http/api"
 	"sendcode/internal/http/console"
 	"sendcode/internal/http/console/auth"
-	"sendcode/internal/http/evp"
 	"sendcode/internal/http/hooks"
 	"sendcode/internal/http/page"
 	"sendcode/internal/http/reference"
@@ -246,12 +245,10 @@ func (a *App) registerPages(e *echo.Echo) {
 	if served := a.cfg.SMS.Countries; len(served) > 0 {
 		first = served[0]
 	}
-	issuers := webhook.Guard{}.NewClient(nil, nil)
 	a.page = page.New(page.Config{
 		Channels: a.cfg.Page.Channels, Country: first,
 		Codes: a.core.Codes, Cookies: a.ring, Logger: a.logger, Requests: a.requests, References: a.core.Proofs,
-		Tokens: &evp.Verifier{Client: &issuers, TXT: net.DefaultResolver.LookupTXT, Now: a.now},
-		Origin: a.cfg.PageOrigin(), Now: a.now,
+		Now: a.now,
 	})
 	a.configurePage(a.cfg)
 	a.page.Register(e)
@@ -264,7 +261,7 @@ func (a *App) configurePage(cfg config.Config) {
 	for _, app := range cfg.Apps {
 		one := page.AppPage{
 			App: app.Name, Title: cfg.TitleOf(app), Brand: app.EffectiveBrand(), ReturnURLs: app.ReturnURLs,
-			Sender: cfg.SenderOf(app).Address, EVP: app.EVP == "on",
+			Sender: cfg.SenderOf(app).Address,
 		}
 		for _, name := range app.PurposesOfPage() {
 			p := set.Purposes[name]

@@ -260,9 +260,6 @@ type App struct {
 	ReturnURLs []string `yaml:"return_urls" check:"return_url" unique:"yes"`
 	// Purposes that our page offers besides `default`, at `/?purpose=NAME`.
 	PagePurposes []string `yaml:"page_purposes,omitempty" unique:"yes"`
-	// `on`: where the [browser proves an address](sign-up.md#without-a-mail), our page sends no
-	// mail. It needs `sms.public_url`.
-	EVP string `yaml:"evp,omitempty" oneof:"on off"`
 	// API keys.
 	Keys []appKey `yaml:"keys" unique:"id"`
 	// [Where events are posted](webhooks.md).

@@ -124,10 +124,6 @@ func (d *loader) completeApps() {
 	}
 	hashes := map[[sha256.Size]byte]bool{}
 	for i, a := range c.Apps {
-		if a.EVP == "on" && c.SMS.PublicURL == "" {
-			d.root.Children["apps"][i].AddMistake("evp",
-				"needs sms.public_url, the page's address: a browser proves an address to one site alone")
-		}
 		for j, k := range a.Keys {
 			if hashes[k.SHA256] {
 				d.root.Children["apps"][i].Children["keys"][j].AddMistake("sha256", "another key has the same hash")

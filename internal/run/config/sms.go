@@ -223,16 +223,6 @@ func (c Config) PageHost() string {
 	return strings.ToLower(u.Host)
 }
 
-// PageOrigin returns the origin of SMS.PublicURL as browsers write it (RFC 6454 section 6.2); "" if
-// there is none.
-func (c Config) PageOrigin() string {
-	u, err := url.Parse(c.SMS.PublicURL)
-	if err != nil || u.Host == "" {
-		return ""
-	}
-	return canonicalOrigin(u)
-}
-
 // checkPageHost returns the problem with the host of a page, or "". The last line of a text has
 // the host without scheme and port.
 func checkPageHost(text string) string {

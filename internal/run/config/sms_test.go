@@ -41,16 +41,3 @@ func TestPageHost(t *testing.T) {
 		is(t, yaml, must(t, yaml).PageHost(), want)
 	}
 }
-
-// The origin that a browser names is that of the public URL, as browsers write it.
-func TestPageOrigin(t *testing.T) {
-	for url, want := range map[string]string{
-		"https://Codes.shop.example:443/x/": "https://codes.shop.example",
-		"http://127.0.0.1:8080":             "http://127.0.0.1:8080",
-	} {
-		c := must(t, "apps: [{name: shop, evp: on}]\nsms: {public_url: '"+url+"'}")
-		is(t, url, c.PageOrigin(), want)
-		is(t, "on", c.Apps[1].EVP, "on")
-	}
-	is(t, "no URL", must(t, "").PageOrigin(), "")
-}

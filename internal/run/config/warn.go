@@ -92,7 +92,6 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 			"mail_from of the app %s is an address at localhost: other mail servers will not accept it.", a.Name)
 		add(a.hasPublicKey() && len(a.Origins) == 0,
 			"The app %s has a public key but no origins: no browser can use it.", a.Name)
-		add(a.EVP == "on" && !c.HasPage(a), "evp of the app %s has no effect: the app has no page.", a.Name)
 		for _, k := range a.Keys {
 			warnOfExpiry(now, k.Expires, "The key "+k.ID+" of the app "+a.Name, add)
 		}

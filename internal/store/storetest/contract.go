@@ -19,7 +19,6 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"check": {guessesAtOnce, checksAreKept, checksWithKeys, failuresOfARecipient, failuresApart, failuresByClass, failuresInARow,
 		cancelOrApprove, redeemedOnce, newestOfHolder},
 	"report": {reportsOfCallers, reportsByRecipient},
-	"prove":  {proves, provesOnce},
 	"claim":  {claimsGivenUp, claimsEndAfterADay, claimsAtOnce},
 	"flight": {finish, endTogether, postponeAndTakeOver, firstToExpire, queuesApart, takeOverWithExpiredCode, callersCode,
 		refundsAreLeased, takenOnce},

@@ -139,15 +139,12 @@ func (s *Service) parseTypedCode(k *checkInProgress, v store.Verification) (err 
 	return err
 }
 
-// approvedResult returns the result of a check that approved or repeats it, or of Prove. It decrypts
+// approvedResult returns the result of a check that approved or repeats it. It decrypts
 // the address only once.
 func (s *Service) approvedResult(c Caller, checked store.CheckAnswer) CheckResult {
 	v, outcome := checked.Verification, "approved"
-	switch {
-	case checked.Repeated:
+	if checked.Repeated {
 		outcome = "repeated"
-	case v.Method == store.MethodEVP:
-		outcome = "proven"
 	}
 	// The hash is of the address as spelled, not of the mailbox: a code that was read at one
 	// spelling does not prove another one.

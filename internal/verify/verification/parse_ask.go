@@ -67,7 +67,7 @@ func (s *Service) parseRequest(ctx context.Context, ask Request) (parsedRequest,
 	return a, nil
 }
 
-// parseSend is parseRequest for a request that makes a send: Send and Prove. If the recipient is not
+// parseSend is parseRequest for a request that makes a send. If the recipient is not
 // served, it records the refusal, so that administrators see why there is no send.
 func (s *Service) parseSend(ctx context.Context, ask Request) (parsedRequest, error) {
 	a, err := s.parseRequest(ctx, ask)

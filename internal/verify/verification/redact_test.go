@@ -33,7 +33,7 @@ func told(d quota.Decision) string {
 	h := http.Header{}
 	_ = quotahttp.SetRateLimit(h, d)
 	if !d.Allowed() {
-		quotahttp.SetRetryAfter(h, d)
+		quotahttp.SetRetryAfter(h, d.RetryAfter())
 	}
 	body, _ := json.Marshal(quotahttp.ProblemMembers(d))
 	return fmt.Sprintf("%v %s", h, body)

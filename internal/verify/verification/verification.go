@@ -7,7 +7,7 @@
 //
 // Files: ask.go, callers_code.go and parse_ask.go read a request; send.go, idempotency.go,
 // lockouts.go, overload.go and intent.go decide it; view.go and redact.go decide what a caller may
-// see; check.go and check_bounds.go compare codes; report.go takes reports of callers' own checks; prove.go approves without a code; alarm.go logs
+// see; check.go and check_bounds.go compare codes; report.go takes reports of callers' own checks; alarm.go logs
 // alarms.
 //
 // After the Take, work continues even if the client hangs up. Package outbox delivers the sends
@@ -52,7 +52,6 @@ type Store interface {
 	Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error)
 	NewestCallerCode(ctx context.Context, h store.HolderQuery) (store.Verification, error)
 	Report(ctx context.Context, id string, r store.Report, key []byte, tell store.NewEvent) (store.Verification, error)
-	InsertProven(ctx context.Context, intent store.Intent, issuer string, tell store.NewEvent) (begun store.BeginAnswer, fresh bool, err error)
 }
 
 // Outbox delivers sends, and refunds sends that were counted but not written. Implementation:
@@ -85,7 +84,7 @@ type Observer interface {
 	// and, while Redis is away, admitted_by_database_alone and refused_by_database_alone
 	Decided(channel recipient.Channel, app, outcome, rule string)
 	RuleWouldRefuse(channel recipient.Channel, app, rule string) // an observing rule would have refused a send
-	// outcome: approved, proven (no code was needed), repeated (answered again), wrong, ended,
+	// outcome: approved, repeated (answered again), wrong, ended,
 	// locked_out, refused
 	Checked(channel recipient.Channel, app, outcome string)
 	// a check exceeded a bound on failed checks: a network's bound, which refuses the check, or the

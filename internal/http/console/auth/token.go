@@ -59,8 +59,7 @@ func (a *Auth) refuseWrongTokens(c echo.Context, d quota.Decision) error {
 	rule, _ := d.Blocking()
 	a.Refused("token", rule.Name)
 	a.logRefusedToken(c, "")
-	return server.RetryLaterProblem(server.TooManyAttempts, "Too many wrong admin tokens came from your network.",
-		quota.Seconds(d.RetryAfter()))
+	return &server.Problem{Kind: server.TooManyAttempts, Wait: d.RetryAfter()}
 }
 
 // logRefusedToken logs that an admin token was refused. expired is the ID of an expired token; ""

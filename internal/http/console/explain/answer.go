@@ -205,7 +205,7 @@ func (c verdictInput) nextAllowedAt() (free time.Time, known bool) {
 		return c.LoggedAt.Add(c.RetryAfter), c.Count <= 1
 	}
 	if worst, blocked := c.facts.Quota.Blocking(); blocked {
-		return RuleAdmitsAt(*c.facts.Quota, worst), true
+		return ruleAdmitsAt(*c.facts.Quota, worst), true
 	}
 	return time.Time{}, true
 }

@@ -129,7 +129,7 @@ func (c verdictInput) nextAdmittedTextByQuota() texts.Sentence {
 		case c.facts.Reserved:
 			key = "next.refused.reserved"
 		}
-		return c.text(key, texts.AtTime("free", RuleAdmitsAt(*c.facts.Quota, worst)), texts.Strong("rule", worst.Name))
+		return c.text(key, texts.AtTime("free", ruleAdmitsAt(*c.facts.Quota, worst)), texts.Strong("rule", worst.Name))
 	}
 	return c.text("next.refused.free")
 }
@@ -149,8 +149,8 @@ func (c verdictInput) quotaHasRule(rule string) bool {
 	return slices.ContainsFunc(c.facts.Quota.Rules, func(s quota.State) bool { return s.Name == rule })
 }
 
-// RuleAdmitsAt returns when a rule admits one more, rounded up to whole seconds.
-func RuleAdmitsAt(d quota.Decision, s quota.State) time.Time {
+// ruleAdmitsAt returns when a rule admits one more, rounded up to whole seconds.
+func ruleAdmitsAt(d quota.Decision, s quota.State) time.Time {
 	return roundedUpToSecond(d.At.Add(s.RetryAfter))
 }
 

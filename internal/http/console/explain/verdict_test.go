@@ -114,7 +114,7 @@ func unanswered(s *store.SendOrRefusal, _ *store.Verification) {
 }
 func thirdTry(s *store.SendOrRefusal, _ *store.Verification) { s.Attempt = 3 }
 func byToken(s *store.SendOrRefusal, v *store.Verification) {
-	v.Method, v.ApprovedAt = store.MethodEVP, s.LoggedAt
+	v.Method, v.ApprovedAt = "evp", s.LoggedAt
 	s.Number, s.Attempt, s.Counts, s.Provider, s.FinishedAt = 0, 0, false, "issuer.example", s.LoggedAt
 }
 func unnamed(s *store.SendOrRefusal, _ *store.Verification) { s.Provider = "" }

@@ -13,7 +13,6 @@ import (
 
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/http/api"
-	"sendcode/internal/http/evp"
 	"sendcode/internal/http/page"
 	"sendcode/internal/http/server"
 	"sendcode/internal/kit/servertest"
@@ -123,14 +122,6 @@ func (w *World) Also(other page.AppPage) {
 		other.Purposes = theShop.Purposes[:1]
 	}
 	w.page.Configure(theShop, other)
-}
-
-// TakeTokens makes the shop's page accept the tokens that a verifier finds right; nil: none.
-func (w *World) TakeTokens(v *evp.Verifier) {
-	shop := theShop
-	shop.EVP = v != nil
-	w.page.Tokens, w.page.Origin = v, w.server.URL
-	w.page.Configure(shop)
 }
 
 // references makes references from which a test can read the verification's ID.
