@@ -146,6 +146,24 @@ func TestAStopWaitsForIdleConnectionsOfAPassedSocket(t *testing.T) {
 	}
 }
 
+// A refusal before the body was asked for is written at once, and closes the connection: net/http knows that the
+// client has not sent the body.
+func TestARefusalAwaitsNoBody(t *testing.T) {
+	r := newConnsRig(t, NewConns(0, nil, slog.New(slog.DiscardHandler)), echo.New(), false)
+	client := r.dial("127.0.0.1", "POST / HTTP/1.1\r\nHost: codes\r\nExpect: 100-continue\r\nContent-Length: 12\r\n\r\n")
+	servertest.Same(t, "answer", firstAnswer(client), "404 [] true false")
+}
+
+// A stop waits for a request that has begun on an idle connection.
+func TestAStopWaitsForARequestThatHasBegun(t *testing.T) {
+	conns := NewConns(0, nil, slog.New(slog.DiscardHandler))
+	c := &conn{TCPConn: &net.TCPConn{}, set: conns}
+	for i, state := range []http.ConnState{http.StateNew, http.StateIdle, http.StateActive} {
+		conns.Changed(c, state)
+		servertest.Same(t, state.String(), conns.unread(), (i+1)%2)
+	}
+}
+
 // refusingPort is a listener whose Accept fails.
 type refusingPort struct {
 	net.Listener
