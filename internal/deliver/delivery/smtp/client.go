@@ -102,7 +102,7 @@ func (s *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 		s.pool.dropIdle()
 	}
 	if held, fail = openSession(ctx, s.config); fail != nil {
-		return "", fail, fail.Status/100 == 4 && s.pool.limitToOthers()
+		return "", fail, fail.Stage == delivery.StageHello && fail.Status/100 == 4 && s.pool.limitToOthers()
 	}
 	s.NoteCertificate(held.state)
 	s.pool.noteTaken()
