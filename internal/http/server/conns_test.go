@@ -45,6 +45,7 @@ func (r connsRig) dial(from, text string) net.Conn {
 	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", r.port.Addr().String())
 	if err == nil {
 		r.Cleanup(func() { _ = conn.Close() })
+		_ = conn.SetReadDeadline(time.Now().Add(servertest.Patience)) // so that a missing answer fails
 		_, err = io.WriteString(conn, text)
 	}
 	if err != nil {
@@ -151,7 +152,6 @@ func TestAStopWaitsForIdleConnectionsOfAPassedSocket(t *testing.T) {
 func TestARefusalAwaitsNoBody(t *testing.T) {
 	r := newConnsRig(t, NewConns(0, nil, slog.New(slog.DiscardHandler)), echo.New(), false)
 	client := r.dial("127.0.0.1", "POST / HTTP/1.1\r\nHost: codes\r\nExpect: 100-continue\r\nContent-Length: 12\r\n\r\n")
-	_ = client.SetReadDeadline(time.Now().Add(servertest.Patience))
 	servertest.Same(t, "answer", firstAnswer(client), "404 [] true false")
 }
 
