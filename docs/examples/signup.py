@@ -1,4 +1,4 @@
-import json, os, secrets, urllib.parse, urllib.request, wsgiref.simple_server
+import http.client, json, os, secrets, urllib.parse, urllib.request, wsgiref.simple_server
 url, key, shop = (os.environ[name] for name in ("CODES_URL", "CODES_KEY", "SHOP_URL"))
 headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
 def signup(environ, start):
@@ -6,7 +6,7 @@ def signup(environ, start):
     if f"state={query.get('state')}" in environ.get("HTTP_COOKIE", "").split("; "):  # it began in this browser
         redeem = urllib.request.Request(f"{url}/v1/proofs/redeem", json.dumps({"reference": query.get("reference", "")}).encode(), headers)
         try: proven = json.load(urllib.request.urlopen(redeem, timeout=10))
-        except (OSError, ValueError) as error: status = getattr(error, "code", 503)  # refused, or no answer
+        except (OSError, ValueError, http.client.HTTPException) as error: status = getattr(error, "code", 503)  # refused, or no answer
     to = (proven.get("channel"), proven.get("purpose")) == ("email", "default") and proven["to"]  # anyone can change them in the page's address
     page = f"{url}/?app=shop&return_url=" + urllib.parse.quote(f"{shop}/signup?state={fresh}", safe="")
     start(*("200 OK", []) if to else ("503 Service Unavailable", []) if status >= 500 else ("303 See Other", [("Location", page), ("Set-Cookie", f"state={fresh}; HttpOnly; SameSite=Lax")]))

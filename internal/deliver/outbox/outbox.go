@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -172,6 +173,7 @@ type Outbox struct {
 	Config
 	Dependencies
 	pending chan struct{} // semaphore: one element for each outcome that is not in the database yet
+	hurried atomic.Bool   // EndWaits was called: no request waits
 	waiters sync.Map      // the chan store.Outcome of each request that waits, by the ID of its send
 
 	mu           sync.Mutex // guards the fields from here to refundsWait

@@ -83,7 +83,7 @@ func (o *Outbox) attemptsAtOnce(ch recipient.Channel) int {
 // the send with its outcome, or as queued if it has not ended by then; delivery continues.
 func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send {
 	w.Send.Status = store.Queued // the status in the response if the attempt has not ended
-	if wait <= 0 {
+	if wait <= 0 || o.hurried.Load() {
 		o.queueOrPostpone(w)
 		return w.Send
 	}
@@ -106,8 +106,10 @@ func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) 
 	return w.Send
 }
 
-// EndWaits answers all requests that wait for an outcome, as if their wait were over.
+// EndWaits answers all requests that wait for an outcome, as if their wait were over, and lets none wait
+// from now on.
 func (o *Outbox) EndWaits() {
+	o.hurried.Store(true)
 	o.waiters.Range(func(send, _ any) bool {
 		if ended, waits := o.waiters.LoadAndDelete(send); waits {
 			close(ended.(chan store.Outcome))

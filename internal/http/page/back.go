@@ -68,13 +68,13 @@ func (u *Page) refuseLink(c echo.Context) error {
 }
 
 // loggablePattern matches what names, schemes and hosts consist of, up to 64 characters.
-var loggablePattern = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9.:/_-]{0,63}`)
+var loggablePattern = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9.:/_-]{0,63}$`)
 
 // longNumberPattern matches what may be of a phone number.
-var longNumberPattern = regexp.MustCompile(`\d{7}`)
+var longNumberPattern = regexp.MustCompile(`\d([.:/_-]*\d){6}`)
 
-// loggablePart returns the beginning of a stranger's text that has no mail address, no phone number and
-// nothing to escape; "" if there is none.
+// loggablePart returns a stranger's text if it has no mail address, no phone number and nothing to escape;
+// else "".
 func loggablePart(text string) string {
 	part := loggablePattern.FindString(text)
 	if longNumberPattern.MatchString(part) {

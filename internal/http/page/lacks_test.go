@@ -167,4 +167,7 @@ func TestNoCookieIsKept(t *testing.T) {
 	}
 	is(t, w.Codes.Sends(), 1)
 	is(t, w.Codes.Checks(), 0)
+	w = mailed(t)
+	kept := raw(t, w, http.MethodGet, "?view=kept", nil, nil)
+	is(t, fmt.Sprint(kept.StatusCode, kept.Header.Get("Location")), "303/") // a reload without a cookie does not say so
 }

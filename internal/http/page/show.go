@@ -19,6 +19,9 @@ func (u *Page) showCard(c echo.Context) error {
 		return u.acceptReturnURL(c)
 	}
 	l := u.newVisit(c)
+	if l.view == viewCookieKept && l.session != (session{}) { // a later visit may have no cookie for another reason
+		return c.Redirect(http.StatusSeeOther, u.viewURL(""))
+	}
 	return l.writeCard(c, l.card())
 }
 

@@ -1,10 +1,12 @@
 package server
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,13 +59,14 @@ func TestEndAccepting(t *testing.T) {
 	}
 }
 
-// Over the bound the network with the most connections that wait for a request loses its oldest one. Others keep
-// theirs, and trusted proxies all.
+// Over the bound the network with the most connections that wait for a request loses its oldest one; of several such
+// networks, the one whose oldest waits longest. Others keep theirs, and trusted proxies all. One line tells it.
 func TestWaitingConnectionsAreBounded(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32")}
-	r := newConnsRig(t, NewConns(4, proxies, slog.New(slog.DiscardHandler)), echo.New(), false)
+	var log servertest.Text
+	r := newConnsRig(t, NewConns(4, proxies, slog.New(slog.NewTextHandler(&log, nil))), echo.New(), false)
 	var all []net.Conn
-	for i, from := range []string{"127.0.0.9", "127.0.0.9", "127.0.0.1", "127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.3"} {
+	for i, from := range []string{"127.0.0.9", "127.0.0.9", "127.0.1.1", "127.0.2.1", "127.0.2.2", "127.0.2.1", "127.0.2.3", "127.0.3.1"} {
 		all = append(all, r.dial(from, ""))
 		if i < 6 {
 			r.await(i+1, i+1, max(0, i-1)) // so that the next one is accepted after it
@@ -75,4 +78,16 @@ func TestWaitingConnectionsAreBounded(t *testing.T) {
 		_, _ = io.WriteString(kept, "GET / HTTP/1.1\r\nHost: codes\r\n\r\n")
 		servertest.Same(t, "answer", firstAnswer(kept), "404 [] false false")
 	}
+	servertest.Same(t, "lines", strings.Count(log.String(), "too many connections wait"), 1)
+}
+
+// Of networks with as many connections, the one whose connection waits longest loses it, not the newcomer.
+func TestANewcomerIsAccepted(t *testing.T) {
+	r := newConnsRig(t, NewConns(4, nil, slog.New(slog.DiscardHandler)), echo.New(), false)
+	var all []net.Conn
+	for i := range 5 {
+		all = append(all, r.dial(fmt.Sprintf("127.0.%d.1", i), ""))
+		r.await(min(i+1, 4), min(i+1, 4), min(i+1, 4))
+	}
+	servertest.Same(t, "answer of the oldest one", firstAnswer(all[0]), "")
 }

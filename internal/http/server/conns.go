@@ -30,41 +30,45 @@ type Conns struct {
 	max     int            // most that wait for their client; 0: any number
 	proxies []netip.Prefix // whose connections are neither counted nor closed for max
 	logger  *slog.Logger
-	lines   logthrottle.Throttle // about accept errors
+	lines   logthrottle.Throttle
 
 	ending atomic.Bool // set by End
 	mu     sync.Mutex
 	open   map[*conn]bool
 	queues map[netip.Prefix]*list.List // those that count for max by network, the one that waits longest first
 	queued int
+	turns  int // connections that ever were in a queue
 }
 
 // NewConns returns an empty set. Of more than max connections that wait for their client it closes the
-// one that waits longest of the network that has most, never one of these proxies. 0 for max means any
-// number.
+// one that waits longest of the /24 or /48 that has most, never one of these proxies, and logs it at most
+// once a minute. 0 for max means any number.
 func NewConns(maxWaiting int, proxies []netip.Prefix, logger *slog.Logger) *Conns {
 	return &Conns{max: maxWaiting, proxies: proxies, logger: logger, lines: logthrottle.Throttle{Every: time.Minute},
 		open: map[*conn]bool{}, queues: map[netip.Prefix]*list.List{}}
 }
 
-// conn is an accepted connection. Its set's lock guards the fields but the first three.
+// conn is an accepted connection. Only what follows blocked changes, and the set's lock guards it.
 type conn struct {
 	*net.TCPConn
 	set     *Conns
-	network netip.Prefix // as RequestLimiter counts; zero of a proxy
+	network netip.Prefix  // /24 or /48; zero of a proxy
+	passed  bool          // of a PassedListener
+	blocked time.Duration // sum of Write's times while the process stops; Write's alone
 
-	passed    bool          // of a PassedListener
 	answering bool          // a request's head has been read, and its answer is not written
 	body      *unreadBody   // of this request; nil once it was read
-	idle      bool          // has answered a request
-	closed    bool          // no further request is read
+	idle      bool          // has answered a request, and none has begun since
 	place     *list.Element // in the network's queue; nil: none
+	turn      int           // of place: a lower one waits longer
 }
 
-// Write implements net.Conn. While the process stops, a client has UnreadWait to take what is written.
+// Write implements net.Conn. While the process stops, a client has UnreadWait to take all that is written.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.set.ending.Load() {
-		_ = c.SetWriteDeadline(time.Now().Add(UnreadWait))
+		began := time.Now()
+		_ = c.SetWriteDeadline(began.Add(UnreadWait - c.blocked))
+		defer func() { c.blocked += time.Since(began) }()
 	}
 	return c.TCPConn.Write(p)
 }
@@ -93,7 +97,7 @@ func (l connListener) Accept() (net.Conn, error) {
 	}
 	c := &conn{TCPConn: accepted.(*net.TCPConn), set: l.set, passed: passed}
 	if peer, _ := ParseHop(accepted.RemoteAddr().String()); !isTrustedProxy(l.set.proxies, peer) {
-		c.network, _ = networksOf(peer)
+		_, c.network = networksOf(peer)
 	}
 	return c, nil
 }
@@ -109,11 +113,12 @@ func (s *Conns) Changed(accepted net.Conn, state http.ConnState) {
 		if s.ending.Load() {
 			c.end()
 		}
+	case http.StateActive:
+		c.idle = false
 	case http.StateIdle:
 		c.answering, c.body, c.idle = false, nil, true
 	case http.StateClosed, http.StateHijacked:
 		delete(s.open, c)
-		c.closed = true
 	}
 	s.update(c)
 }
@@ -126,10 +131,11 @@ func (s *Conns) MarkRead(next http.Handler) http.Handler {
 		c.answering = true
 		if r.Body != http.NoBody {
 			c.body = &unreadBody{r.Body, c, false}
+			r = r.WithContext(r.Context()) // a copy: by the type of its own request's body, net/http treats a refusal
 			r.Body = c.body
 		}
 		s.update(c)
-		late := s.ending.Load() || c.closed
+		late := s.ending.Load() || !s.open[c]
 		s.mu.Unlock()
 		if late {
 			panic(http.ErrAbortHandler) // closes the connection
@@ -139,7 +145,7 @@ func (s *Conns) MarkRead(next http.Handler) http.Handler {
 }
 
 // waits reports whether the connection waits for its client.
-func (c *conn) waits() bool { return !c.closed && (!c.answering || c.body != nil) }
+func (c *conn) waits() bool { return c.set.open[c] && (!c.answering || c.body != nil) }
 
 // update puts a connection in and out of its queue. If the queues are too long, it closes the first of
 // the longest. Call it with the lock.
@@ -151,15 +157,21 @@ func (s *Conns) update(c *conn) {
 			queue = list.New()
 			s.queues[c.network] = queue
 		}
-		c.place = queue.PushBack(c)
+		c.place, c.turn = queue.PushBack(c), s.turns
 		s.queued++
+		s.turns++
 		if s.max > 0 && s.queued > s.max {
+			first := queue.Front().Value.(*conn)
 			for _, other := range s.queues {
-				if other.Len() > queue.Len() {
-					queue = other
+				one, more := other.Front().Value.(*conn), other.Len()-s.queues[first.network].Len()
+				if more > 0 || more == 0 && one.turn < first.turn {
+					first = one
 				}
 			}
-			queue.Front().Value.(*conn).end()
+			first.end()
+			if n, due := s.lines.Add("closed", time.Now()); due {
+				s.logger.Warn("too many connections wait for their client: the oldest are closed", "count", n, runbook.Connections.See())
+			}
 		}
 	case !waits && c.place != nil:
 		queue.Remove(c.place)
@@ -173,7 +185,7 @@ func (s *Conns) update(c *conn) {
 
 // end closes a connection on which no request is read. Call it with the lock.
 func (c *conn) end() {
-	c.closed = true
+	delete(c.set.open, c)
 	_ = c.Close()
 	c.set.update(c)
 }
@@ -187,7 +199,7 @@ var UnreadWait = time.Second
 // would close one on which a request is already under way. Then End closes all without a request, and
 // lets reads of unread bodies fail: their requests get 503. Call it once accepting has ended.
 func (s *Conns) End() {
-	for until := time.Now().Add(UnreadWait); s.unread() > 0 && time.Now().Before(until); <-time.After(time.Millisecond) {
+	for until := time.Now().Add(UnreadWait); s.unread() > 0 && time.Now().Before(until); <-time.After(10 * time.Millisecond) {
 	}
 	s.cut()
 }

@@ -45,6 +45,7 @@ func (r connsRig) dial(from, text string) net.Conn {
 	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", r.port.Addr().String())
 	if err == nil {
 		r.Cleanup(func() { _ = conn.Close() })
+		_ = conn.SetReadDeadline(time.Now().Add(servertest.Patience)) // so that a missing answer fails
 		_, err = io.WriteString(conn, text)
 	}
 	if err != nil {
@@ -143,6 +144,24 @@ func TestAStopWaitsForIdleConnectionsOfAPassedSocket(t *testing.T) {
 		r.await(1, unread, 1)
 		r.cut()
 		servertest.Same(t, "after it", firstAnswer(idle), "")
+	}
+}
+
+// A refusal before the body was asked for is written at once, and closes the connection: net/http knows that the
+// client has not sent the body.
+func TestARefusalAwaitsNoBody(t *testing.T) {
+	r := newConnsRig(t, NewConns(0, nil, slog.New(slog.DiscardHandler)), echo.New(), false)
+	client := r.dial("127.0.0.1", "POST / HTTP/1.1\r\nHost: codes\r\nExpect: 100-continue\r\nContent-Length: 12\r\n\r\n")
+	servertest.Same(t, "answer", firstAnswer(client), "404 [] true false")
+}
+
+// A stop waits for a request that has begun on an idle connection.
+func TestAStopWaitsForARequestThatHasBegun(t *testing.T) {
+	conns := NewConns(0, nil, slog.New(slog.DiscardHandler))
+	c := &conn{TCPConn: &net.TCPConn{}, set: conns}
+	for i, state := range []http.ConnState{http.StateNew, http.StateIdle, http.StateActive} {
+		conns.Changed(c, state)
+		servertest.Same(t, state.String(), conns.unread(), (i+1)%2)
 	}
 }
 

@@ -139,6 +139,9 @@ func (o *outage) lasts() bool { return o.turns.Load()%2 == 1 }
 // scripts answers it, and so does a node of a Cluster, which runs none on several keys. No request
 // waits for the trial.
 func (g *Gates) tryAgain(buckets int) {
+	if !g.outage.lasts() {
+		return // a trial that panicked had ended it
+	}
 	r := quota.Request{ID: rand.Text(), Buckets: map[quota.Scope]string{}}
 	for i := range buckets {
 		scope := quota.Scope(fmt.Sprint("trial", i))
@@ -147,7 +150,7 @@ func (g *Gates) tryAgain(buckets int) {
 	}
 	ctx, cancel := context.WithTimeout(g.trials, LimiterTimeout)
 	defer cancel()
-	if _, err := g.shared.Take(ctx, r); errors.Is(err, quota.ErrUnavailable) && !errors.Is(err, quota.ErrPartly) {
+	if _, err := g.shared.Take(ctx, r); err != nil && !errors.Is(err, quota.ErrPartly) {
 		g.tryLater(buckets)
 		return
 	}

@@ -97,7 +97,7 @@ var ErrInterrupted = errors.New("interrupted")
 // addresses, so that all that depends on which machines reach a listener asks the listener.
 func (a *App) openPorts() error {
 	a.health = &server.Health{}
-	a.conns = server.NewConns(server.MaxDescriptors()/2, a.cfg.TrustedProxies, a.logger)
+	a.conns = server.NewConns(min(server.MaxDescriptors()/2, 10_000), a.cfg.TrustedProxies, a.logger)
 	passed, err := passedSockets()
 	if err != nil {
 		return err
@@ -395,6 +395,8 @@ func (a *App) drain(ctx context.Context) {
 // shutdown ends accepting and answers the requests that have been read, within shutdownWait; those that
 // wait for an outcome, in half of it. It waits for no client for longer than server.UnreadWait.
 func (a *App) shutdown() error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
+	defer cancel()
 	var wg sync.WaitGroup
 	for _, l := range a.listeners {
 		wg.Go(func() {
@@ -405,18 +407,14 @@ func (a *App) shutdown() error {
 	}
 	wg.Wait()
 	a.conns.End() // since Shutdown drops a request that is read after Shutdown began
-	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
-	defer cancel()
 	defer time.AfterFunc(shutdownWait/2, a.core.Outbox.EndWaits).Stop()
-	errs := make([]error, len(a.listeners))
+	errs, isDeadline := make([]error, len(a.listeners)), func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 	for i, l := range a.listeners {
 		wg.Go(func() { errs[i] = l.server.Shutdown(ctx) })
 	}
 	wg.Wait()
-	err := errors.Join(errs...)
-	if errors.Is(err, context.DeadlineExceeded) {
+	if slices.ContainsFunc(errs, isDeadline) {
 		a.logger.Warn("shutdown cuts requests that were not answered in time", "wait", shutdownWait.String(), runbook.DatabaseSlow.See())
-		return nil
 	}
-	return err
+	return errors.Join(slices.DeleteFunc(errs, isDeadline)...)
 }

@@ -46,21 +46,17 @@ func listen(address string, passed *[]net.Listener) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("can't listen on %s: %w", address, err)
 	}
-	found := -1
-	for i, l := range *passed {
-		if own := addrOf(l); own.Port == wanted.Port && (found < 0 || own.IP.Equal(wanted.IP)) {
-			found = i
-		}
-	}
+	found := slices.IndexFunc(*passed, func(l net.Listener) bool { return addrOf(l).Port == wanted.Port && addrOf(l).IP.Equal(wanted.IP) })
 	if found < 0 {
-		port, err := net.Listen("tcp", address)
-		if err != nil {
-			return nil, fmt.Errorf("can't listen on %s: %w", address, err)
-		}
-		*passed, found = append(*passed, port), len(*passed)
+		found = slices.IndexFunc(*passed, func(l net.Listener) bool { return addrOf(l).Port == wanted.Port })
 	}
-	port := (*passed)[found]
-	*passed = slices.Delete(*passed, found, found+1)
+	var port net.Listener
+	if found >= 0 {
+		port = (*passed)[found]
+		*passed = slices.Delete(*passed, found, found+1)
+	} else if port, err = net.Listen("tcp", address); err != nil {
+		return nil, fmt.Errorf("can't listen on %s: %w", address, err)
+	}
 	own, every := addrOf(port).IP, wanted.IP == nil || wanted.IP.IsUnspecified()
 	if !own.IsLoopback() && (!config.RequiresHTTPS(address) || !every && !own.Equal(wanted.IP)) {
 		return nil, errors.Join(port.Close(), fmt.Errorf("the socket %s can be reached from other machines than the setting %s says: "+

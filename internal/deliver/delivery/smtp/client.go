@@ -103,7 +103,7 @@ func (s *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 	}
 	held, fail = openSession(ctx, s.config)
 	if fail != nil {
-		return "", fail, fail.Status/100 == 4 && s.pool.limitToOthers()
+		return "", fail, fail.Stage == delivery.StageHello && fail.Status/100 == 4 && s.pool.limitToOthers()
 	}
 	s.NoteCertificate(held.state)
 	s.pool.noteTaken()

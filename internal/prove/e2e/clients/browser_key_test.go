@@ -68,7 +68,7 @@ func TestOriginsOfAPublicKey(t *testing.T) {
 	// a page's tracing adds headers to each request, which we do not read
 	traced := own + ",sentry-trace, baggage,x-b3-traceid"
 	for headers, allowed := range map[string]string{
-		own: own, "": own, traced: traced, own + ",*": own, own + ",a b": own, own + ",a\tb": own,
+		own: own, "": own, traced: traced, own + ",*": own, own + ",a b": own, own + ",a\tb": own, own + ", X-Forwarded-For": own, "forwarded": own,
 		own + strings.Repeat(",a", 29): own + strings.Repeat(",a", 29), own + strings.Repeat(",a", 30): own,
 		strings.Repeat("a", 4096): strings.Repeat("a", 4096), strings.Repeat("a", 4097): own,
 	} {
