@@ -31,7 +31,7 @@ import (
 )
 
 var (
-	seed    = flag.Uint64("prove.seed", 0, "chooses faults, recipients and codes; 0: a random one")
+	seed = flag.Uint64("prove.seed", 0, "chooses faults, recipients and codes; 0: a random one")
 	// Without this flag, as in make test, TestProve leaves out the form with Redis: of seven runs of 4 s two
 	// showed a place or a wait for a second longer than was told, which no sentence of PROMISES.md allows.
 	withRedis = flag.Bool("prove.redis", false, "prove the form with Redis too")
