@@ -61,7 +61,6 @@ async function act(form) {
 document.title = cards.card.dataset.title;
 cards.speak(JSON.parse(document.body.dataset.words), document.documentElement.lang);
 cards.begin(loaded());
-acceptToken();
 if (attempt(() => matchMedia('(pointer: fine)').matches) && document.activeElement === document.body) cards.find('[data-focus]')?.focus(); // on a touch screen the keyboard would cover the page
 inquiry.follow();
 inquiry.attend({ woke: () => cards.tick(), connected: (yes) => cards.connected(yes) });
