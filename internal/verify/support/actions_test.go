@@ -100,7 +100,7 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 		r.EmptyLimiter()
 		r.WantQuota("as the database teaches it", r.RefuseTo(vtest.Ana).Quota, "[0 3 8]", time.Minute)
 		r.WantError(r.SendError(verification.Request{Caller: vtest.BackEnd, Resend: a.View.ID}), fault.NotFound)
-		r.WantActions("erase done")
+		r.WantActions("recipient.erase done")
 	})
 }
 
@@ -157,7 +157,7 @@ func TestRevealIsRecordedFirst(t *testing.T) {
 		reveal("with one", vtest.Ana+" <nil>")
 		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
 		reveal("erased", " id: not_kept")
-		r.WantActions("reveal done; erase done; reveal done; reveal failed unreadable")
+		r.WantActions("reveal done; recipient.erase done; reveal done; reveal failed unreadable")
 	})
 }
 
