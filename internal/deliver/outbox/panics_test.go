@@ -45,8 +45,7 @@ type brokenRenderer struct{ outbox.MailRenderer }
 
 func (r brokenRenderer) Prepare(x message.RenderRequest) (message.PreparedMail, error) {
 	if x.Locale == "fr" {
-		var none map[string]int
-		none["the code is 123456"]++
+		_ = []string{"the code is 123456"}[len(x.Locale)]
 	}
 	return r.MailRenderer.Prepare(x)
 }

@@ -111,12 +111,10 @@ func (p *proof) fill(ctx context.Context) {
 
 // lock holds two tables for a while, or the file.
 func (p *proof) lock(ctx context.Context) {
-	driver, at, statement := "pgx", p.Env["SENDCODE_DATABASE_URL"], "LOCK TABLE sends, verifications IN ACCESS EXCLUSIVE MODE"
+	driver, statement := "sqlite", "SELECT 1"
+	at := "file:" + filepath.Join(p.Env["SENDCODE_DATA_DIR"], "sendcode.db") + "?_txlock=immediate&_pragma=busy_timeout(60000)"
 	if p.Postgres != nil {
-		at = p.Postgres.AdminURL()
-	} else {
-		driver, at, statement = "sqlite", "file:"+filepath.Join(p.Env["SENDCODE_DATA_DIR"], "sendcode.db")+
-			"?_txlock=immediate&_pragma=busy_timeout(60000)", "SELECT 1"
+		driver, statement, at = "pgx", "LOCK TABLE sends, verifications IN ACCESS EXCLUSIVE MODE", p.Postgres.AdminURL()
 	}
 	db, err := sql.Open(driver, at)
 	apptest.Must(p.T, err)
