@@ -131,6 +131,7 @@ func (o *Outbox) enqueueRefund(id string, counted ...string) {
 	}
 }
 
+// keepRefund queues a refund for MakePendingRefunds. If maxPending refunds wait already, it is dropped.
 func (o *Outbox) keepRefund(id string, counted []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -139,8 +140,8 @@ func (o *Outbox) keepRefund(id string, counted []string) {
 	}
 }
 
-// MakePendingRefunds makes the pending refunds. It may be called at any time. After a failure the rest waits for the next tick. A refund
-// that panics is dropped.
+// MakePendingRefunds makes the pending refunds. It may be called at any time. After a failure the rest
+// waits for the next tick. A refund that panics is dropped.
 func (o *Outbox) MakePendingRefunds(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	o.mu.Lock()

@@ -117,8 +117,8 @@ func (p *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall) 
 
 // withRetry runs a transaction. It runs it once more if the connection was lost, the server is
 // read-only, or a deadlock or a conflict rolled it back. If the first run may have been committed,
-// it does so only if repeatable is set. brief is as in together. The error wraps fault.Uncertain if rows may have been
-// written.
+// it does so only if repeatable is set. brief is as in together. The error wraps fault.Uncertain if rows
+// may have been written.
 func (p *DB) withRetry(ctx context.Context, brief, repeatable bool,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error)) error {
 	notCommitted, err := p.runOnWriter(ctx, brief, transaction)

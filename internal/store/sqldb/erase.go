@@ -159,8 +159,8 @@ func (q Tx) ExecAll(args Args, statements ...string) error {
 
 // Erase removes all data about the recipient from every row, except the keyed hash, which
 // ForgetDueErased deletes after keep. It cancels the recipient's codes. It ends the sends that wait
-// for their next attempt: Failed, or Unknown if one is in doubt, with ReasonErased, not refunded. An attempt under way goes on to its
-// outcome. The audit entry is written in the same transaction; it has the hash, and ForgetDueErased
+// for their next attempt: Failed, or Unknown if one is in doubt, with ReasonErased, not refunded. An
+// attempt under way goes on to its outcome. The audit entry is written in the same transaction; it has the hash, and ForgetDueErased
 // deletes it there too.
 func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error {
 	if h == store.NoRecipient {
