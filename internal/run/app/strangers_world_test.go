@@ -323,7 +323,7 @@ func untilFailuresRefuse(answer func(context.Context) error) func(*world) {
 			w.MailServer.Answer(answer)
 			return toPerson(w, n)
 		})
-		w.MailServer.Answers = nil
+		w.MailServer.Accept()
 	}
 }
 

@@ -143,7 +143,7 @@ func TestBackoffIsForgotten(t *testing.T) {
 					r.SendTo(vtest.Ana)
 					r.Sleep(time.Second)
 				}
-				r.MailServer.Answers = nil // a pause left some
+				r.MailServer.Accept() // a pause left some
 				r.Want(name, r.RefuseTo(vtest.Ana).Quota.Violated(), "[backoff]")
 				c.after(r)
 				if name != "a reset" { // which empties the limiter
@@ -296,7 +296,7 @@ func TestAnHourOfBadReputation(t *testing.T) {
 			r.NoError(err)
 			if !a.Admitted {
 				refused++
-				r.MailServer.Answers = nil
+				r.MailServer.Accept()
 			}
 			r.Sleep(time.Second)
 			if at%24 == 0 {
@@ -348,7 +348,7 @@ func TestAnHourOfRefusalsCostsNothing(t *testing.T) {
 			}
 			r.Sleep(3*time.Minute - time.Duration(len(asks))*time.Second)
 		}
-		r.MailServer.Answers = nil
+		r.MailServer.Accept()
 		c.end(r)
 		r.Sleep(time.Second)
 		for _, ask := range []verification.Request{known, byBrowser("ana.maria@gmail.com"), stranger, vtest.AskFor("bob@example.com")} {

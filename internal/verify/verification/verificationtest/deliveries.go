@@ -17,7 +17,7 @@ import (
 type MailServer struct {
 	Each    time.Duration // that a mail takes
 	mu      sync.Mutex
-	Answers []func(context.Context) error
+	answers []func(context.Context) error
 	mails   []delivery.Mail // of every attempt
 }
 
@@ -27,8 +27,8 @@ func (p *MailServer) Send(ctx context.Context, m delivery.Mail) (delivery.Result
 	p.mu.Lock()
 	p.mails = append(p.mails, m)
 	var answer func(context.Context) error
-	if len(p.Answers) > 0 {
-		answer, p.Answers = p.Answers[0], p.Answers[1:]
+	if len(p.answers) > 0 {
+		answer, p.answers = p.answers[0], p.answers[1:]
 	}
 	p.mu.Unlock()
 	receipt := delivery.Result{Provider: "mx.example", ReplyCodes: "250 2.0.0"}
@@ -56,7 +56,16 @@ func wait(ctx context.Context, d time.Duration) error {
 
 // Answer adds answers.
 func (p *MailServer) Answer(answers ...func(context.Context) error) {
-	p.Answers = append(p.Answers, answers...)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answers = append(p.answers, answers...)
+}
+
+// Accept forgets the answers that are left, so that the server accepts from now on.
+func (p *MailServer) Accept() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answers = nil
 }
 
 // Attempts returns the mails of all attempts, also of refused ones.
