@@ -158,7 +158,11 @@ func (r *Rig) ReplicaOn(db core.Database, sender outbox.MailSender, c outbox.Car
 		parts.Kept.Shared, parts.Limiter = true, parts.Kept.Limiter()
 		r.NoError(parts.Kept.Load(r.Context()))
 	}
-	return &Service{Limiter: limiter, Process: New(r.Settings, parts)}
+	p := New(r.Settings, parts)
+	if r.Settings.Form == RedisAway {
+		p.Gates.Stop() // the limiter stays away, and a month of trials, one a second, would take minutes
+	}
+	return &Service{Limiter: limiter, Process: p}
 }
 
 // unnumbered is a database that numbers no limiter's events, so each read is of all.
