@@ -160,7 +160,8 @@ func (q *Queue) awaitShared(ctx context.Context, tenant string, t *sharedWait) (
 func (q *Queue) findOrAddSharedWait(e sharedWaitKey) (t *sharedWait, first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if t = q.sharedWaits[e]; t != nil {
+	t = q.sharedWaits[e]
+	if t != nil {
 		return t, false
 	}
 	t = &sharedWait{over: make(chan struct{})}
@@ -258,7 +259,8 @@ func (q *Queue) join(ctx context.Context, key, tenant string) *waiter {
 	if l != nil && l.tooLate(w, len(l.waiters)) {
 		return nil
 	}
-	if w.waitingPlace = q.takePlace(tenant); w.waitingPlace == nil {
+	w.waitingPlace = q.takePlace(tenant)
+	if w.waitingPlace == nil {
 		return nil
 	}
 	if l == nil {
@@ -302,14 +304,16 @@ func (q *Queue) freePlace(p *waitingPlace) {
 		return
 	}
 	q.waiting--
-	if q.places[p.tenant] = slices.Delete(places, i, i+1); len(places) == 1 {
+	q.places[p.tenant] = slices.Delete(places, i, i+1)
+	if len(places) == 1 {
 		delete(q.places, p.tenant)
 	}
 }
 
 // setWaitersAndWakeFirst replaces the waiters of a line, and tells a new first waiter that it is the first.
 func (q *Queue) setWaitersAndWakeFirst(key string, l *waitingLine, waiters []*waiter) {
-	if l.waiters = waiters; len(waiters) == 0 {
+	l.waiters = waiters
+	if len(waiters) == 0 {
 		delete(q.lines, key)
 	} else if first := waiters[0]; !first.asks {
 		first.asks = true
@@ -452,7 +456,8 @@ func (s State) minWaitBehind(ahead int, now time.Time) time.Duration {
 	}
 	wait := s.RetryAfter
 	if free > 0 {
-		if wait = s.ResetAfter; wait == 0 { // none is counted: the first event ahead leaves first
+		wait = s.ResetAfter
+		if wait == 0 { // none is counted: the first event ahead leaves first
 			wait = s.leavesAt(now).Sub(now)
 		}
 	}

@@ -162,7 +162,8 @@ func (r *Redis) runOnNode(ctx context.Context, script *redis.Script, keys []stri
 	}
 	addr := master.Options().Addr
 	paused, otherAnswers := r.health.availability(addr)
-	if err = fmt.Errorf("%s could not be reached less than %v ago", addr, nodePause); !paused {
+	err = fmt.Errorf("%s could not be reached less than %v ago", addr, nodePause)
+	if !paused {
 		cmd = script.Run(ctx, r.client, keys, args...)
 		if err = cmd.Err(); !errors.Is(err, context.Canceled) {
 			r.health.note(addr, err)

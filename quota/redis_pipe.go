@@ -90,7 +90,8 @@ func (p *callBatcher) nextBatchOrReleaseLane() []*scriptCall {
 		return nil
 	}
 	batch := p.waiting[:n:n]
-	if p.waiting = p.waiting[n:]; len(p.waiting) == 0 {
+	p.waiting = p.waiting[n:]
+	if len(p.waiting) == 0 {
 		p.waiting = nil
 	}
 	return batch

@@ -55,16 +55,17 @@ func problems(rules []Rule) (all []error) {
 	if len(rules) == 0 {
 		return []error{errors.New("there is no rule")}
 	}
-	named := map[string]int{}
+	named := map[string]bool{}
 	for i, r := range rules {
 		wrong := func(field, problem string) {
 			all = append(all, &RuleError{Index: i, Rule: r.Name, Field: field, Problem: problem})
 		}
 		if !validName(r.Name) {
 			wrong("name", "is not of the form "+namePattern)
-		} else if named[r.Name]++; named[r.Name] > 1 {
+		} else if named[r.Name] {
 			wrong("name", "is used before")
 		}
+		named[r.Name] = true
 		if !slices.Contains(policyScopes, r.Scope) {
 			wrong("scope", fmt.Sprintf("%q is none of %s", r.Scope, policyScopes))
 		}

@@ -55,7 +55,8 @@ func (e ProviderEvent) Sanitized(suppress NewSuppression) (ProviderEvent, NewSup
 // WithTimes returns the event with HeardAt set to now. An At that is missing or later is set to
 // now too.
 func (e ProviderEvent) WithTimes(now time.Time) ProviderEvent {
-	if e.HeardAt = now; e.At.IsZero() || e.At.After(now) {
+	e.HeardAt = now
+	if e.At.IsZero() || e.At.After(now) {
 		e.At = now
 	}
 	return e

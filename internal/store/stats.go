@@ -70,7 +70,8 @@ func (q StatsQuery) ZoneOffsets() (all []ZoneOffset) {
 	for {
 		_, east := at.Zone()
 		all = append(all, ZoneOffset{From: at.UTC(), Offset: time.Duration(math.Floor(float64(east)/3600)) * time.Hour})
-		if _, at = at.ZoneBounds(); at.IsZero() || at.After(end) {
+		_, at = at.ZoneBounds()
+		if at.IsZero() || at.After(end) {
 			return all
 		}
 	}

@@ -67,7 +67,8 @@ func (s *sharing) next() (batch []*waiting) {
 		batch = append(batch, w)
 	}
 	clear(s.waiting[len(left):])
-	if s.waiting = left; len(batch) == 0 {
+	s.waiting = left
+	if len(batch) == 0 {
 		s.active--
 	}
 	return batch

@@ -60,7 +60,8 @@ func load(o options, text []byte) (all []mutant, err error) {
 	seen, packages := map[string]bool{}, map[string][]byte{}
 	for _, a := range list.Areas {
 		for _, m := range a.Mutants {
-			if m.area = a.Name; m.Tests == nil {
+			m.area = a.Name
+			if m.Tests == nil {
 				m.Tests = a.Tests
 			}
 			if o.seeds > 0 {

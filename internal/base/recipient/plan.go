@@ -73,7 +73,8 @@ func groupingsOf(m *phonenumbers.PhoneMetadata) (all []grouping) {
 		if rule := f.GetNationalPrefixFormattingRule(); digitPattern.MatchString(strings.Replace(rule, "$1", "", 1)) {
 			g.National = templateOf(pattern, strings.Replace(format, "$1", rule, 1))
 		}
-		if g.Abroad = g.Short; abroad[formatKey(f)] != "" {
+		g.Abroad = g.Short
+		if abroad[formatKey(f)] != "" {
 			g.Abroad = templateOf(pattern, abroad[formatKey(f)])
 		}
 		all = append(all, g)
@@ -105,7 +106,8 @@ func templateOf(pattern, format string) string {
 		return ""
 	}
 	out := fits.ReplaceAllString(longest, groupReferencePattern.ReplaceAllString(format, "$${$1}"))
-	if out = digitPattern.ReplaceAllString(out, "#"); !templatePattern.MatchString(out) {
+	out = digitPattern.ReplaceAllString(out, "#")
+	if !templatePattern.MatchString(out) {
 		return ""
 	}
 	return out

@@ -55,7 +55,8 @@ func (r *requestContext) Value(name any) any {
 func NewContext(ctx context.Context, requestIDHeader, traceparentHeader string) (_ context.Context, id string) {
 	// NewV7 fails only without randomness, with which Go ends the process
 	r := &requestContext{Context: ctx, id: uuid.Must(uuid.NewV7()).String(), trace: traceID(traceparentHeader)}
-	if r.claimed = r.trace; Valid(requestIDHeader) {
+	r.claimed = r.trace
+	if Valid(requestIDHeader) {
 		r.claimed = requestIDHeader
 	}
 	r.notes = r.room[:0]

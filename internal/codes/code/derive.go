@@ -41,7 +41,8 @@ func deriveCharacters(key []byte, id string, nonce []byte, characters string, le
 			if int(b) >= limit {
 				continue
 			}
-			if out = append(out, characters[int(b)%len(characters)]); len(out) == length {
+			out = append(out, characters[int(b)%len(characters)])
+			if len(out) == length {
 				return string(out)
 			}
 		}

@@ -86,7 +86,8 @@ func NormalizeReply(codes, redacted string) string {
 		if word == "" || strings.ContainsAny(word, "0123456789./=@"+omissionMark) {
 			continue
 		}
-		if words += " " + word; len(words) > maxBurstWords {
+		words += " " + word
+		if len(words) > maxBurstWords {
 			words = strings.ToValidUTF8(words[:maxBurstWords], "")
 			break
 		}

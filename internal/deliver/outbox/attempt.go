@@ -50,7 +50,8 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, aga
 		return out, nil
 	}
 	out, fail := o.send(ctx, w, message)
-	if o.logAttempt(f, out, fail); fail == nil {
+	o.logAttempt(f, out, fail)
+	if fail == nil {
 		return out, nil
 	}
 	o.recordCarrierHold(ctx, w, fail)

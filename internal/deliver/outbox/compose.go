@@ -57,7 +57,8 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmitFunc, store.Outc
 		Titles: set.Purposes[v.Purpose].Titles,
 		Notify: set.Purposes[v.Purpose].Notify, // empty for a removed purpose: then notifications do not show the code
 	}
-	if request.Data.Code = code; timed {
+	request.Data.Code = code
+	if timed {
 		request.Data.Minutes = message.WholeMinutesLeft(left)
 	}
 	if v.Channel == recipient.SMS {

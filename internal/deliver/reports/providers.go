@@ -74,7 +74,8 @@ func (s *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (
 	kind, means := kindByMeaning[e.Meaning]
 	switch {
 	case !means && !e.Mapped: // the send may have failed, so the event is recorded for the send's page
-		if s.logUnmapped(provider, e.Type); singleWordPattern.MatchString(e.Type) {
+		s.logUnmapped(provider, e.Type)
+		if singleWordPattern.MatchString(e.Type) {
 			e.Detail = e.Type
 		}
 		_, err := s.record(ctx, provider, store.ProviderUnmapped, e)

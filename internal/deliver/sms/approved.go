@@ -55,7 +55,8 @@ var keyIDPattern = regexp.MustCompile(`^[A-Za-z0-9]{4,128}$`)
 
 // Template returns the approved template for a message, and the values of its parameters in order.
 func (a Account) Template(m Message) (id string, values []string, fail *delivery.Error) {
-	if id = a.Templates.findTemplate(m.Purpose, m.Language); id == "" {
+	id = a.Templates.findTemplate(m.Purpose, m.Language)
+	if id == "" {
 		return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StagePrepare, Err: errNoTemplate}
 	}
 	for _, name := range a.Params {

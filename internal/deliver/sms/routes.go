@@ -261,7 +261,8 @@ func (c *Carriers) someNumbersUnserved(usable func(*routeWithBreaker) bool) bool
 // carrier is up, else one for each carrier that a message may try.
 func (c *Carriers) AttemptsAllowed() (n int) {
 	for _, r := range c.routes {
-		if n += min(r.breaker.AttemptsAllowed(), delivery.UnlimitedAttempts-n); n == delivery.UnlimitedAttempts {
+		n += min(r.breaker.AttemptsAllowed(), delivery.UnlimitedAttempts-n)
+		if n == delivery.UnlimitedAttempts {
 			break
 		}
 	}

@@ -36,7 +36,8 @@ func Segments(text string) (segments int) {
 	units, room := 0, 0
 	for _, r := range text {
 		w := width(r)
-		if units += w; w > room {
+		units += w
+		if w > room {
 			segments, room = segments+1, part
 		}
 		room -= w

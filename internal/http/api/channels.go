@@ -58,7 +58,8 @@ func (a *API) channels(c echo.Context, caller verification.Caller) error {
 	c.Response().Header().Add("Vary", "Accept-Language")
 	shown := a.codes.Appearance(caller, purpose,
 		cmp.Or(c.QueryParam("locale"), c.Request().Header.Get("Accept-Language")))
-	if out.PurposeTitle = shown.Title; shown.Light != "" {
+	out.PurposeTitle = shown.Title
+	if shown.Light != "" {
 		out.Accent = &accentJSON{shown.Light, shown.Dark}
 	}
 	return c.JSON(http.StatusOK, out)

@@ -220,7 +220,8 @@ func (v *vote) cast(yes bool) {
 	if v.missing == 0 {
 		return
 	}
-	if v.missing--; yes && v.missing > 0 {
+	v.missing--
+	if yes && v.missing > 0 {
 		return
 	}
 	v.agreed, v.missing = yes, 0

@@ -141,7 +141,8 @@ func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
 		}
 		shown, err := a.performAction(c, d, s, n.Reason)
 		var status int
-		if status, n.Problem = a.formProblem(c, err); n.Problem != "" {
+		status, n.Problem = a.formProblem(c, err)
+		if n.Problem != "" {
 			return a.showSend(c, status, s, n)
 		}
 		if err != nil {

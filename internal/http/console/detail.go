@@ -134,7 +134,8 @@ func (a *Console) readVerdictFacts(ctx context.Context, s store.SendDetails, dec
 		if quotaErr == nil && decision.Allowed() {
 			strangers, err := a.Desk.Codes.RecipientQuota(ctx, s.Send.App, s.Send.Channel, s.Send.Purpose,
 				s.Send.Recipient, store.UnknownBrowser)
-			if known.Reserved = err == nil && !strangers.Allowed(); known.Reserved {
+			known.Reserved = err == nil && !strangers.Allowed()
+			if known.Reserved {
 				known.Quota = &strangers
 			}
 		}

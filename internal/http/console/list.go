@@ -112,7 +112,8 @@ func (a *Console) showList(c echo.Context, status int, q listQuery, s searchView
 		v.Count = w.Plural("list.count.more", len(found.Rows))
 	}
 	if len(found.Rows) == 0 {
-		if v.Nothing = w.Get(emptyTextKey(q)); emptyTextKey(q) == emptyRecipientListKey {
+		v.Nothing = w.Get(emptyTextKey(q))
+		if emptyTextKey(q) == emptyRecipientListKey {
 			v.Verdict, err = a.verdictWithoutRows(ctx, q.hints, w)
 		}
 		if err != nil {

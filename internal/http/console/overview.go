@@ -64,7 +64,8 @@ func (a *Console) overviewPage(c echo.Context) error {
 		return err
 	}
 	v := overviewView{Page: frame.NewPage(c, "overview.title", "overview"), By: store.Dimension(values.Get("by"))}
-	if values.Del("by"); v.By != "" && !slices.Contains(approvalDimensions, v.By) {
+	values.Del("by")
+	if v.By != "" && !slices.Contains(approvalDimensions, v.By) {
 		return fault.Invalid("by", "invalid", "Codes are told apart by app, purpose, domain, country or carrier.")
 	}
 	if v.Statistics, v.query, v.values, err = a.stats(ctx, values.Encode(), w.Zone()); err != nil {

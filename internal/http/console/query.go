@@ -199,7 +199,8 @@ func networkParameter(to *string) frame.ParseFunc {
 
 func countryParameter(to *string) frame.ParseFunc {
 	return func(value string) string {
-		if *to = strings.ToUpper(strings.TrimSpace(value)); !recipient.KnownCountry(*to) {
+		*to = strings.ToUpper(strings.TrimSpace(value))
+		if !recipient.KnownCountry(*to) {
 			return "A country is that of a phone number, two letters as in DE, or 001 for numbers of none."
 		}
 		return ""
@@ -218,7 +219,8 @@ func domainParameter(to *string) frame.ParseFunc {
 
 func supportReferenceParameter(to *string) frame.ParseFunc {
 	return func(value string) string {
-		if *to = value; !store.IsSupportReference(value) {
+		*to = value
+		if !store.IsSupportReference(value) {
 			return "A support reference is written as S-7K3M-Q2XP."
 		}
 		return ""

@@ -96,7 +96,8 @@ func allowedReturnURL(allowed []string, text string) (normalized string, ok bool
 	if port := to.Port(); to.Scheme == "https" && port == "443" || to.Scheme == "http" && port == "80" {
 		to.Host = strings.TrimSuffix(to.Host, ":"+port)
 	}
-	if to = to.JoinPath(); to.Path == "" { // JoinPath resolves dots and double slashes
+	to = to.JoinPath()
+	if to.Path == "" { // JoinPath resolves dots and double slashes
 		to.Path = "/"
 	}
 	query := to.Query()

@@ -30,7 +30,8 @@ func (l *visit) codeCard(v verification.View) *card {
 	}
 	left := v.ExpiresAt.Sub(v.Now)
 	k.Next = left.Milliseconds() + 1
-	if k.Instead = l.otherChannelLink(); k.Instead != nil && l.mayStillArrive(v) {
+	k.Instead = l.otherChannelLink()
+	if k.Instead != nil && l.mayStillArrive(v) {
 		k.Instead.Back = true
 	}
 	k.Code = &codeForm{

@@ -22,7 +22,8 @@ func (l *visit) otherChannelLink() *otherChannelLink {
 	if other == recipient.SMS {
 		i.Label, enter = t["InsteadSMS"], t["EnterSMSCode"]
 	}
-	if i.To = s.maskedRecipient(); i.To == "" {
+	i.To = s.maskedRecipient()
+	if i.To == "" {
 		return i
 	}
 	i.Known = true

@@ -180,7 +180,8 @@ func (u *Page) saveSession(c echo.Context, s session) error {
 		Name: u.cookieNameFor(c), Path: "/", MaxAge: -1,
 		Secure: c.Scheme() == "https", HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	}
-	if s.known = ""; s != (session{}) {
+	s.known = ""
+	if s != (session{}) {
 		life := sessionLife
 		for _, until := range []time.Time{s.Until, s.Expires, s.Other.Until, s.Other.Expires} {
 			life = min(max(life, until.Sub(u.Now())), maxSessionLife)

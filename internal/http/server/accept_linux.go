@@ -33,7 +33,8 @@ func EndAccepting(l net.Listener) (ended bool) {
 	for began := time.Now(); !ended && time.Since(began) < endAcceptingTimeout; <-time.After(time.Millisecond) {
 		_ = conn.Control(func(fd uintptr) {
 			info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-			if ended = err != nil || info.Unacked == 0; ended { // on a listening socket: the connections not yet accepted
+			ended = err != nil || info.Unacked == 0
+			if ended { // on a listening socket: the connections not yet accepted
 				_ = unix.Shutdown(int(fd), unix.SHUT_RD)
 			}
 		})

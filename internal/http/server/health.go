@@ -106,7 +106,8 @@ func (h *Health) RunChecks(ctx context.Context) (all []HealthReason) {
 			continue
 		}
 		one := *r
-		if one.Since = before[r.Word]; one.Since.IsZero() {
+		one.Since = before[r.Word]
+		if one.Since.IsZero() {
 			one.Since = time.Now()
 		}
 		h.since[r.Word] = one.Since

@@ -297,7 +297,8 @@ func (j *judge) collect() {
 	for _, q := range j.requests {
 		for _, o := range append(q.Sends, q.answer.Send) {
 			if s := j.sends[o.ID]; s != nil && (o.final() || !s.outcome.final()) {
-				if s.outcome = o; o.Status == "failed" && o.Reason != "erased" && s.failed.IsZero() { // an erasure gives nothing back
+				s.outcome = o
+				if o.Status == "failed" && o.Reason != "erased" && s.failed.IsZero() { // an erasure gives nothing back
 					s.failed = q.End
 				}
 				if !s.answered && o.At.After(s.from) && o.At.Before(s.to) {

@@ -107,9 +107,13 @@ func (j *judge) codes() {
 			if len(s.messages) == 0 || s.verification == "" {
 				continue
 			}
-			if code := s.messages[0].Code; codes[s.verification] == "" {
+			code, first := s.messages[0].Code, codes[s.verification]
+			if first == "" {
 				codes[s.verification] = code
-			} else if j.judged[SameCode]++; codes[s.verification] != code {
+				continue
+			}
+			j.judged[SameCode]++
+			if first != code {
 				j.broke(SameCode, "two messages of the verification %s have different codes", s.verification)
 			}
 		}
@@ -327,7 +331,8 @@ func (j *judge) checks() {
 		right, known := q.Code == code[q.Verification], code[q.Verification] != ""
 		switch {
 		case q.Valid:
-			if t.approved++; t.approved > 1 {
+			t.approved++
+			if t.approved > 1 {
 				j.broke(Guessing, "%s was approved twice", q.Verification)
 			}
 			if known && !right {
@@ -339,7 +344,8 @@ func (j *judge) checks() {
 		case q.answer.Status == "max_attempts_reached" && t.ended.IsZero():
 			t.ended = q.End
 		case q.answer.Status == "pending":
-			if t.wrong++; t.wrong >= maxTries {
+			t.wrong++
+			if t.wrong >= maxTries {
 				j.broke(Guessing, "%s had %d wrong tries, and more were left", q.Verification, t.wrong)
 			}
 			if known && right {

@@ -30,7 +30,8 @@ type Link struct {
 func Links(name, text string) (links []Link) {
 	for _, m := range linkPattern.FindAllStringSubmatch(fencedBlock.ReplaceAllString(text, ""), -1) {
 		target, anchor, _ := strings.Cut(m[2]+m[3], "#")
-		if target = path.Join(path.Dir(name), target); strings.HasPrefix(m[2], "#") {
+		target = path.Join(path.Dir(name), target)
+		if strings.HasPrefix(m[2], "#") {
 			target = name
 		}
 		links = append(links, Link{m[0], m[1], target, anchor})

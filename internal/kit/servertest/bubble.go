@@ -31,7 +31,8 @@ func onOneProcessor(more int) {
 	if bubbles.n == 0 {
 		bubbles.processors = runtime.GOMAXPROCS(1)
 	}
-	if bubbles.n += more; bubbles.n == 0 {
+	bubbles.n += more
+	if bubbles.n == 0 {
 		runtime.GOMAXPROCS(bubbles.processors)
 	}
 }

@@ -49,7 +49,8 @@ func (s *PostgresServer) makeCluster(ctx context.Context) error {
 	if err != nil { // no HOME
 		cache, err = baseDirIn(fastTempDir())
 	}
-	if cache = filepath.Join(cache, "sendcode"); err == nil {
+	cache = filepath.Join(cache, "sendcode")
+	if err == nil {
 		err = os.MkdirAll(cache, 0o700)
 	}
 	if err != nil {

@@ -112,7 +112,8 @@ func (b *Bulkhead) RecipientCount() int {
 func (b *Bulkhead) leave(q *recipientQueue) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if q.used--; q.used == 0 {
+	q.used--
+	if q.used == 0 {
 		delete(b.queues, q.name)
 	}
 }

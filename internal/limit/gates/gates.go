@@ -227,7 +227,8 @@ func (g *Gates) confirmLocally(ctx context.Context, r quota.Request, d quota.Dec
 		return d, err
 	}
 	if d.Admitted && !own.Admitted {
-		if d.Admitted = false; refundable {
+		d.Admitted = false
+		if refundable {
 			d.Rules = g.refundRefused(ctx, r, d.Rules)
 		}
 	}
@@ -309,7 +310,8 @@ func (g *Gates) TakeSend(ctx context.Context, r quota.Request) (d quota.Decision
 	unsure = errors.Is(err, quota.ErrUnavailable)
 	g.outage.sends.Add(1)
 	own := r
-	if own.Rules = policy.ForLimiterAlone(r.Rules); len(own.Rules) == 0 {
+	own.Rules = policy.ForLimiterAlone(r.Rules)
+	if len(own.Rules) == 0 {
 		return quota.Decision{Admitted: true, At: g.now(), Alone: g.shared != nil}, unsure, nil
 	}
 	d, err = g.takeLocally(ctx, own)

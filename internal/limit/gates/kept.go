@@ -188,7 +188,8 @@ func (k *Kept) loadBatch(ctx context.Context, to Limiter) (n int, err error) {
 	err = k.db.LimiterEvents(ctx, k.writer, k.read, keptPerRead, func(e store.LimiterEvent) error {
 		group[string(e.Bucket)] = append(group[string(e.Bucket)], e)
 		last = e.Seq
-		if n++; n%keptPerRead == 0 { // bounds the memory: one read may yield more than keptPerRead
+		n++
+		if n%keptPerRead == 0 { // bounds the memory: one read may yield more than keptPerRead
 			return add()
 		}
 		return nil

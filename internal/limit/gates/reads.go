@@ -103,7 +103,8 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 // takeTurn waits until the read may begin after the one before, which may be nil, and takes a slot.
 // Error: fault.Unavailable if ctx ends first.
 func (x *sharedRead[T]) takeTurn(ctx context.Context, before *sharedRead[T], slots chan<- struct{}) error {
-	if x.turn = time.Now(); before != nil {
+	x.turn = time.Now()
+	if before != nil {
 		select {
 		case <-before.done:
 		case <-ctx.Done():

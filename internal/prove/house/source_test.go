@@ -3,6 +3,7 @@ package house
 import (
 	"cmp"
 	"go/ast"
+	"go/token"
 	"path"
 	"regexp"
 	"slices"
@@ -75,5 +76,33 @@ func TestAccessesHaveTheNamesOfMethods(t *testing.T) {
 	}
 	if len(named) < 60 {
 		t.Errorf("%d names found", len(named))
+	}
+}
+
+// No statement hides in the header of an if or a switch, where a reader looks for a condition: a
+// simple statement there declares names, or sets err or ok for the condition.
+func TestNoStatementHidesInAHeader(t *testing.T) {
+	checked := regexp.MustCompile(`\b(err|ok|fail)\b`)
+	for _, s := range product(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			var simple ast.Stmt
+			var condition ast.Node
+			switch n := n.(type) {
+			case *ast.IfStmt:
+				simple, condition = n.Init, n.Cond
+			case *ast.SwitchStmt:
+				simple, condition = n.Init, n.Tag
+			case *ast.TypeSwitchStmt:
+				simple, condition = n.Init, n.Assign
+			}
+			text := func(n ast.Node) string { return s.text[n.Pos()-s.file.FileStart : n.End()-s.file.FileStart] }
+			a, assigns := simple.(*ast.AssignStmt)
+			if simple == nil || assigns && (a.Tok == token.DEFINE ||
+				condition != nil && checked.MatchString(text(condition)) && checked.MatchString(text(a.Lhs[len(a.Lhs)-1]))) {
+				return true
+			}
+			t.Errorf("%s: %s stands in a header; give it a line of its own", s.name, text(simple))
+			return true
+		})
 	}
 }

@@ -40,7 +40,8 @@ func (i *Installation) ask(in io.Reader, out io.Writer) error {
 	} {
 		_, _ = fmt.Fprintf(out, "%s [%s]: ", q.text, *q.answer)
 		line, err := lines.ReadString('\n')
-		if line = strings.TrimSpace(line); line != "" {
+		line = strings.TrimSpace(line)
+		if line != "" {
 			*q.answer = line
 		} else if err != nil {
 			return fmt.Errorf("there is no answer (%w): init --yes asks nothing", err)

@@ -151,7 +151,8 @@ func (k *keyCheck) findMissingInRows(ctx context.Context, codes []string) (again
 		k.table, k.after = 0, ""
 	}
 	missing = append(missing, codes...)
-	if k.more = len(missing) == 0 && more; k.more {
+	k.more = len(missing) == 0 && more
+	if k.more {
 		return true, nil // keep the recorded keys: the rows that are left may need them
 	}
 	slices.Sort(missing)
@@ -184,7 +185,8 @@ func (k *keyCheck) missingInNextRows(ctx context.Context) (missing []string, mor
 	if len(missing) > 0 {
 		return missing, true, nil
 	}
-	if k.after = next; next == "" {
+	k.after = next
+	if next == "" {
 		k.table++
 	}
 	return nil, k.table < len(sqldb.SealedTables), nil
@@ -236,7 +238,8 @@ func CompareKeysWithDatabase(ctx context.Context, cfg config.Config, db *sqldb.D
 	if differ := k.vault.KeyCheckValues().Differing(known); len(differ) > 0 {
 		return nil, explainOtherKeys(&store.OtherKeysError{Names: differ})
 	}
-	if k.lacking = k.vault.Ring.MissingKeys(known); len(k.lacking) == 0 {
+	k.lacking = k.vault.Ring.MissingKeys(known)
+	if len(k.lacking) == 0 {
 		return nil, nil
 	}
 	return k.missingInCodes(ctx)

@@ -104,7 +104,8 @@ func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Durat
 	defer p.mu.Unlock()
 	switch {
 	case reason == nil && took >= slowWriteThreshold:
-		if p.late++; p.late == lateWritesTillLog {
+		p.late++
+		if p.late == lateWritesTillLog {
 			p.logger.Warn("database slow: look at its load and its network", "took_ms", took.Milliseconds(),
 				runbook.DatabaseSlow.See())
 		}
@@ -114,9 +115,10 @@ func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Durat
 		}
 		p.late = 0
 	}
+	p.misses++
 	if reason == nil || reason.Word != reasonDatabaseAway {
 		p.misses = 0
-	} else if p.misses++; p.misses < missedPingsTillAway {
+	} else if p.misses < missedPingsTillAway {
 		return
 	}
 	switch {
@@ -125,7 +127,8 @@ func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Durat
 	case reason == nil && p.reason != nil:
 		p.logger.Info("database back")
 	}
-	if p.reason = reason; reason == nil {
+	p.reason = reason
+	if reason == nil {
 		p.wrote = time.Now()
 	}
 }

@@ -69,7 +69,8 @@ func (a *App) rekeyJob() jobs.Job {
 			return false, nil
 		}
 		err := r.rekey(ctx)
-		if done = err == nil; done && r.changed > 0 {
+		done = err == nil
+		if done && r.changed > 0 {
 			a.logger.Info("stored rows encrypted with first key of SENDCODE_SECRET_KEYS", "rows", r.changed, "key", a.ring.CurrentID())
 		}
 		return false, err
@@ -99,7 +100,8 @@ func (r *rekeyRun) rekeyPage(ctx context.Context, t store.SealedTable, rows []st
 			old = append(old, row.Key)
 		}
 	}
-	if r.read += len(rows); len(old) > 0 {
+	r.read += len(rows)
+	if len(old) > 0 {
 		began := time.Now()
 		n, err := r.db.Reseal(ctx, t, old, func(row store.SealedRow) []byte {
 			// nil if the row cannot be opened, since its encryption key is missing or it is damaged: it stays as
@@ -146,7 +148,8 @@ func RingIDs(cfg config.Config) []string { return vaultOf(cfg).Ring.IDs() }
 func FormatRowsByKey(counts map[string]int) string {
 	var list []string
 	for _, id := range slices.Sorted(maps.Keys(counts)) {
-		if list = append(list, fmt.Sprintf("%s %d", id, counts[id])); id == "" {
+		list = append(list, fmt.Sprintf("%s %d", id, counts[id]))
+		if id == "" {
 			list[len(list)-1] = fmt.Sprintf("damaged %d", counts[id])
 		}
 	}

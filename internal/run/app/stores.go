@@ -184,7 +184,8 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
 // jump of the database's clock would otherwise age the events of both gates.
 func (a *App) newKept() *gates.Kept {
 	k := gates.NewKept(a.db, a.localNow, a.keys.SealBucket, a.keys.OpenBucket, a.logger)
-	if k.Shared = a.clock != nil; k.Shared {
+	k.Shared = a.clock != nil
+	if k.Shared {
 		k.Ahead = a.clock.localAhead
 	}
 	return k

@@ -259,7 +259,8 @@ func LockDataDir(ctx context.Context, dir string, wait time.Duration) (release f
 	if err == nil && !locked && wait > 0 {
 		bounded, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
-		if locked, err = lock.TryLockContext(bounded, lockRetryEvery); !locked && bounded.Err() != nil {
+		locked, err = lock.TryLockContext(bounded, lockRetryEvery)
+		if !locked && bounded.Err() != nil {
 			err = ctx.Err()
 		}
 	}

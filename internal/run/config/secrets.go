@@ -143,7 +143,8 @@ func (c *Config) addPublicKey() {
 	app.Keys = append(app.Keys, appKey{ID: publicKeyID, Kind: publicKeyKind,
 		SHA256: sha256.Sum256([]byte(c.PublicKey.Reveal()))})
 	for origin := range strings.SplitSeq(c.Origins.Reveal(), ",") {
-		if origin = strings.TrimSpace(origin); !slices.Contains(app.Origins, origin) {
+		origin = strings.TrimSpace(origin)
+		if !slices.Contains(app.Origins, origin) {
 			app.Origins = append(app.Origins, origin)
 		}
 	}

@@ -193,7 +193,8 @@ func (d *loader) readDisposableDomains() {
 	c.Disposable = map[string]bool{}
 	for i, line := range strings.Split(string(content), "\n") {
 		text, _, _ := strings.Cut(line, "#")
-		if text = strings.TrimSpace(text); text == "" {
+		text = strings.TrimSpace(text)
+		if text == "" {
 			continue
 		}
 		domain := normalizeMailDomain(text)
@@ -310,7 +311,8 @@ func (d *loader) completePolicies() {
 			{Name: "day", Scope: quota.Recipient, Allowance: Allowance{Limit: 10, Window: 24 * time.Hour}},
 		}
 		// Load adds PublicKey to the app only later
-		if c.builtIn = true; c.PublicKey.IsSet() || slices.ContainsFunc(c.Apps, c.reachedByStrangers) {
+		c.builtIn = true
+		if c.PublicKey.IsSet() || slices.ContainsFunc(c.Apps, c.reachedByStrangers) {
 			c.Policies[defaultName][1].Reserve, c.Policies[defaultName][2].Reserve = 1, 2
 		}
 	}

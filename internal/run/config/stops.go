@@ -48,12 +48,14 @@ func (s *stop) Check(p *document.Mapping) {
 	case s.Channel != "" || s.Purpose != "":
 		p.AddMistake("", "to stands alone: channel and purpose stop everyone's sends")
 	case ofDomain:
-		if s.Domain = normalizeMailDomain(before); s.Domain == "" {
+		s.Domain = normalizeMailDomain(before)
+		if s.Domain == "" {
 			p.AddMistake("to", "%s is not a domain", document.Printable(before))
 		}
 		s.To = "*@" + s.Domain
 	case ofNumbers:
-		if s.Prefix = prefix; !numberPrefixPattern.MatchString(prefix) {
+		s.Prefix = prefix
+		if !numberPrefixPattern.MatchString(prefix) {
 			p.AddMistake("to", "must begin with + and digits, as phone numbers do")
 		}
 	default:

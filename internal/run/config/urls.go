@@ -45,7 +45,8 @@ func splitURL(text string) (urlParts, bool) {
 		return p, false
 	}
 	p.scheme = scheme
-	if p.userinfo, p.hosts, found = strings.Cut(authority, "@"); !found {
+	p.userinfo, p.hosts, found = strings.Cut(authority, "@")
+	if !found {
 		p.userinfo, p.hosts = "", authority
 	}
 	p.path, p.query, _ = strings.Cut(tail, "?")

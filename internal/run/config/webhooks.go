@@ -61,7 +61,8 @@ func (w *webhookSettings) Check(p *document.Mapping) {
 		p.AddMistake("events", "names no event; leave it out for all of them, or leave webhook out")
 	}
 	order := func(a, b string) int { return slices.Index(webhookEvents, a) - slices.Index(webhookEvents, b) }
-	if slices.SortFunc(w.Events, order); w.URL != "" && len(w.Events) == 0 {
+	slices.SortFunc(w.Events, order)
+	if w.URL != "" && len(w.Events) == 0 {
 		w.Events = slices.Clone(webhookEvents)
 	}
 }

@@ -119,7 +119,8 @@ func (l *Maintenance) addExpiryEvents(ctx context.Context) (again bool, err erro
 	if err != nil {
 		return false, err
 	}
-	if l.told = to; read > 0 {
+	l.told = to
+	if read > 0 {
 		l.Teller.WakeWebhooks()
 	}
 	return read == expiryEventsPerRun, nil

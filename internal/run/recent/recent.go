@@ -69,7 +69,8 @@ func (v *Value[T]) refresh(ctx context.Context, ended chan struct{}) {
 		took := time.Since(began)
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		if v.last.Err = err; err == nil {
+		v.last.Err = err
+		if err == nil {
 			v.last.Value, v.last.Asked = value, began
 		}
 		v.last.Next = began.Add(max(v.Every, took+time.Duration(v.PauseFactor)*took))

@@ -68,7 +68,8 @@ func exporterConfigured(getenv func(string) string) (on bool, problem string) {
 	// first returns the variable of traces or, if that is empty, of all signals.
 	first := func(what string) (name, value string) {
 		for _, name = range []string{"OTEL_EXPORTER_OTLP_TRACES_" + what, "OTEL_EXPORTER_OTLP_" + what} {
-			if value = getenv(name); value != "" {
+			value = getenv(name)
+			if value != "" {
 				break
 			}
 		}

@@ -50,7 +50,8 @@ func (t Table[T]) AsRefusals(read map[string]string) Table[T] {
 	t.Name, t.columns = "refusals", slices.Clone(t.columns)
 	for i := range t.columns {
 		c := &t.columns[i]
-		if c.read = cmp.Or(read[c.Name], zeroSQL[c.of]); c.Flags&store.InsertedByRefusal != 0 {
+		c.read = cmp.Or(read[c.Name], zeroSQL[c.of])
+		if c.Flags&store.InsertedByRefusal != 0 {
 			c.read = "s." + c.Name
 		}
 	}

@@ -38,7 +38,8 @@ func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verif
 	}
 	if len(key) > 0 && bytes.HasPrefix(v.CheckKey, key[:store.CheckKeyHashSize]) {
 		d.Repeated = bytes.HasPrefix(v.CheckKey, key)
-		if d.KeyReused = !d.Repeated; d.KeyReused {
+		d.KeyReused = !d.Repeated
+		if d.KeyReused {
 			d.Verification.CheckKey = checkKeyAfterReuse(v)
 		}
 		return d, nil

@@ -115,7 +115,8 @@ func (f postgresFilter) rareColumn() (column, value string, rest postgresFilter)
 		name string
 		text *string
 	}{{"domain", &rest.Domain}, {"blocked_by", &rest.BlockedBy}, {"country", &rest.Country}} {
-		if value, *c.text = *c.text, ""; value != "" {
+		value, *c.text = *c.text, ""
+		if value != "" {
 			return c.name, value, rest
 		}
 	}

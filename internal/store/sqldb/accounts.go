@@ -165,7 +165,8 @@ func (db *DB) EndSessions(ctx context.Context, account string, id *[32]byte, act
 	}
 	err = db.Write(ctx, "EndSessions", func(q Tx) error {
 		n, err := q.Run(statement, args, nil)
-		if ended = n > 0; err != nil || !ended {
+		ended = n > 0
+		if err != nil || !ended {
 			return err
 		}
 		act.Detail = strconv.FormatInt(n, 10)

@@ -89,7 +89,8 @@ func (db *DB) LeaseDueAppEvents(ctx context.Context, lease time.Duration,
 		return nil, now, nil
 	}
 	events, err = WriteWithResult(ctx, db, "LeaseDueAppEvents", func(q Tx) ([]store.AppEvent, error) {
-		if now = q.Now; len(shares) == 0 {
+		now = q.Now
+		if len(shares) == 0 {
 			return nil, nil
 		}
 		args := Args{"now": now, "leased": now.Add(lease.Truncate(time.Microsecond))}
@@ -178,14 +179,16 @@ func (db *DB) AddExpiryEvents(ctx context.Context, apps []string, from store.Exp
 		}
 		for _, v := range list {
 			e, err := event(v)
-			if e.ID = store.ExpiryEventID(v); err == nil {
+			e.ID = store.ExpiryEventID(v)
+			if err == nil {
 				err = q.AddAppEvents(v.ID, "", e)
 			}
 			if err != nil {
 				return from, err
 			}
 		}
-		if read = len(list); read == limit {
+		read = len(list)
+		if read == limit {
 			return store.ExpiryCursor{At: list[read-1].ExpiresAt, ID: list[read-1].ID}, nil
 		}
 		return store.ExpiryCursor{At: until}, nil

@@ -149,7 +149,8 @@ func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (
 		step, took, err := db.deleteStep(ctx, Behind, age, size)
 		gone.Rows += step.Rows
 		gone.More = step.More
-		if done += size; err != nil || !step.More || done == limit || time.Since(began) > maxDeleting {
+		done += size
+		if err != nil || !step.More || done == limit || time.Since(began) > maxDeleting {
 			return gone, err
 		}
 		if took > maxHeld {
@@ -191,7 +192,8 @@ func (q Tx) deleteAged(before time.Time, limit int) (gone store.DeletedRows, err
 		if err != nil {
 			return gone, err
 		}
-		if gone.More = gone.More || int(n) >= limit; a.table == "refusals" {
+		gone.More = gone.More || int(n) >= limit
+		if a.table == "refusals" {
 			gone.Rows += int(n)
 		}
 	}

@@ -179,7 +179,8 @@ func percentile(list []deliveryTimeCount, percent int) time.Duration {
 	}
 	left := (percent*sum + 99) / 100
 	for _, d := range list {
-		if left -= d.n; left <= 0 {
+		left -= d.n
+		if left <= 0 {
 			return bucketTime(d.bucket)
 		}
 	}

@@ -32,7 +32,8 @@ func (s *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer
 		if err != nil {
 			return d, err
 		}
-		if d, refusal = gate.DecideCheck(c, v, tried, q.Now); refusal != nil {
+		d, refusal = gate.DecideCheck(c, v, tried, q.Now)
+		if refusal != nil {
 			return d, nil
 		}
 		args := sqldb.Args{

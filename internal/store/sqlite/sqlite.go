@@ -186,7 +186,8 @@ func (s *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err er
 	}
 	defer func() { _ = tx.Rollback() }() // after a panic; else the transaction has ended
 	if len(writes) == 1 {
-		if failures[0] = writes[0].In.apply(s.tx(ctx, tx)); failures[0] != nil {
+		failures[0] = writes[0].In.apply(s.tx(ctx, tx))
+		if failures[0] != nil {
 			failures[0] = errors.Join(failures[0], tx.Rollback())
 			return failures, nil
 		}
@@ -214,7 +215,8 @@ func (s *DB) writeShared(ctx context.Context, tx *sql.Tx, f func(sqldb.Tx) error
 	if err := q.ExecAll(nil, "SAVEPOINT one"); err != nil {
 		return nil, err
 	}
-	if failure = f(q); failure == nil {
+	failure = f(q)
+	if failure == nil {
 		return nil, q.ExecAll(nil, "RELEASE one")
 	}
 	if err := q.ExecAll(nil, "ROLLBACK TO one", "RELEASE one"); err != nil {

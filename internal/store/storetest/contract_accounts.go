@@ -203,7 +203,8 @@ func cancelsBy(t *testing.T, f *Fixture) {
 	for n, id := range []string{v.ID, v.ID, "no such id"} {
 		act := f.Act()
 		Equal(t, "canceled", Must(f.CancelByAdministrator(t.Context(), id, act))(t), n == 0)
-		if act.At = f.Now; n > 0 {
+		act.At = f.Now
+		if n > 0 {
 			act.Outcome, act.Detail = store.AuditFailed, "ended"
 		}
 		acts = append([]store.AuditEntry{act}, acts...)

@@ -149,7 +149,8 @@ func countsAhead(t *testing.T, f *Fixture) {
 	count := func(db *sqldb.DB, limit int) (n int) {
 		for {
 			k := Must(db.CountHours(t.Context(), 10*time.Minute, 1000*time.Hour, limit))(t)
-			if n += k; k < limit {
+			n += k
+			if k < limit {
 				return n
 			}
 		}
@@ -267,7 +268,8 @@ func traffic(t *testing.T, f *Fixture, hours int) {
 			if random.IntN(5) == 0 {
 				in.Send.Channel, in.Send.To, in.Send.Country, in.Send.Prefix = recipient.SMS, "+49 151•••021", "DE", "+49151"
 			}
-			if in.Verification.CallerChecks = random.IntN(4) == 0; in.Verification.CallerChecks {
+			in.Verification.CallerChecks = random.IntN(4) == 0
+			if in.Verification.CallerChecks {
 				in.Code = []byte("sealed")
 				in.Verification.Reported = []store.Report{"", store.ReportDue}[n%2]
 			}

@@ -23,7 +23,8 @@ func RunGateSchedule(t *testing.T, f *Fixture) {
 		if i%life == 0 {
 			s.naive, s.recipient = naiveGate{}, i/life
 		}
-		if s.step(); t.Failed() {
+		s.step()
+		if t.Failed() {
 			t.Fatalf("step %d", i)
 		}
 	}

@@ -116,7 +116,8 @@ func (s *Service) judgeFunc(k *checkInProgress) func(store.Verification) (bool, 
 		if err != nil { // the key is no longer in the ring
 			return false, tell, fault.Unavailable.Wrap(err)
 		}
-		if right = code.Equal(k.code, expected); right || v.Attempts+1 >= v.MaxAttempts {
+		right = code.Equal(k.code, expected)
+		if right || v.Attempts+1 >= v.MaxAttempts {
 			tell, err = s.eventMaker().NewEvent(v, store.CheckEventTypes[right])
 		}
 		return right && err == nil, tell, store.WrapUnavailable(err)

@@ -75,7 +75,8 @@ func (l *lockouts) find(key lockoutKey, now time.Time) (left time.Duration, old 
 		delete(l.known, key)
 		return 0, false
 	}
-	if old = now.Sub(k.reported) >= lockoutFreshFor; old {
+	old = now.Sub(k.reported) >= lockoutFreshFor
+	if old {
 		l.known[key] = lockoutEntry{k.ends, now}
 	}
 	return k.ends.Sub(now), old

@@ -50,7 +50,8 @@ func (s *Service) redact(ctx context.Context, of bucketnames.Subject, told gates
 	if c.Kind != BackEnd && len(chain) > 0 {
 		if told.History == nil {
 			looked, err := s.Gates.Peek(ctx, of)
-			if told.History = looked.History; err != nil {
+			told.History = looked.History
+			if err != nil {
 				s.Logger.WarnContext(ctx, "quota shortened for browser: database did not answer", "error", err,
 					runbook.DatabaseAway.See())
 				state = ""

@@ -98,7 +98,8 @@ func (a *address) takeCA() error {
 	if err != nil {
 		return fmt.Errorf("redis URL: ca names a file that cannot be read: %w", err)
 	}
-	if a.pool = x509.NewCertPool(); !a.pool.AppendCertsFromPEM(pem) {
+	a.pool = x509.NewCertPool()
+	if !a.pool.AppendCertsFromPEM(pem) {
 		return errors.New("redis URL: ca names a file without a certificate in PEM form")
 	}
 	return nil

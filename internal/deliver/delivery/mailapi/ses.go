@@ -35,8 +35,9 @@ func openSES(c *Config) (providerAPI, error) {
 	case !regionPattern.MatchString(region):
 		return nil, delivery.SafeError("must be ses://id:secret@region, with a region such as eu-west-1")
 	}
-	if c.Parameters = map[string]string{"region": region,
-		"configuration_set": c.Parameters["configuration_set"]}; c.Host == "" {
+	c.Parameters = map[string]string{"region": region,
+		"configuration_set": c.Parameters["configuration_set"]}
+	if c.Host == "" {
 		return nil, delivery.SafeError("the host is missing")
 	}
 	return sesAPI{c}, nil

@@ -243,7 +243,8 @@ func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool
 // server is up, else one for each server that a mail may try.
 func (s Servers) AttemptsAllowed() (n int) {
 	for _, server := range s {
-		if n += min(server.health.AttemptsAllowed(), delivery.UnlimitedAttempts-n); n == delivery.UnlimitedAttempts {
+		n += min(server.health.AttemptsAllowed(), delivery.UnlimitedAttempts-n)
+		if n == delivery.UnlimitedAttempts {
 			break
 		}
 	}

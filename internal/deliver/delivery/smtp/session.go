@@ -62,7 +62,8 @@ func connect(ctx context.Context, config Config) (*session, *delivery.Error) {
 		private: delivery.PrivateData{Login: []string{config.Username, config.Password}}}
 	stop, ready := context.AfterFunc(ctx, s.closeSocket), false
 	defer func() {
-		if stop(); !ready {
+		stop()
+		if !ready {
 			s.closeSocket()
 		}
 	}()

@@ -56,7 +56,8 @@ func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
 	}
 	w := frame.Words(c)
 	v.Page = frame.NewPage(c, "accounts.title", "accounts")
-	if v.Roles = roleOptions(w, cmp.Or(v.Typed.Role, Reader)); a.Provider != nil {
+	v.Roles = roleOptions(w, cmp.Or(v.Typed.Role, Reader))
+	if a.Provider != nil {
 		v.Provider = a.Provider.Title
 	}
 	for _, x := range list {

@@ -65,7 +65,8 @@ func pageOfForm(form *url.URL) string {
 	page := url.URL{Path: form.Path, RawQuery: form.RawQuery}
 	if !inMenu(page.Path) {
 		parent, action := path.Split(page.Path)
-		if page.Path = strings.TrimSuffix(parent, "/"); !inMenu(page.Path) {
+		page.Path = strings.TrimSuffix(parent, "/")
+		if !inMenu(page.Path) {
 			page.RawQuery = url.Values{"do": {action}}.Encode() // the page of a send shows one form at a time
 		}
 	}

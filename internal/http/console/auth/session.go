@@ -234,7 +234,8 @@ func (a *Auth) beginSession(c echo.Context, who principal, s store.Session, acti
 	ctx := c.Request().Context()
 	s.ID, s.Account, s.Bound = sha256.Sum256(key), who.Name, who.sessionBinding(key)
 	s.Network, s.Browser = bucketnames.WideNetworkPrefix(server.ClientIP(c)), browserOf(c.Request().UserAgent())
-	if act.Detail = s.Via; s.Granted != "" {
+	act.Detail = s.Via
+	if s.Granted != "" {
 		act.Detail = s.Granted
 	}
 	if s, err = a.Sessions.BeginSession(ctx, s, absoluteTimeout, act); err != nil {

@@ -35,7 +35,8 @@ func (a *Auth) listSessions(ctx context.Context, w texts.Words, s session) (list
 	all, err := a.Sessions.SessionsOf(ctx, s.Account)
 	for _, x := range all {
 		v := session{Session: x, now: s.now}
-		if v.lacks = v.missingLoginStep(a.DemandFactor); !v.isLive() {
+		v.lacks = v.missingLoginStep(a.DemandFactor)
+		if !v.isLive() {
 			continue
 		}
 		name := w.Get("sessions.unknown")

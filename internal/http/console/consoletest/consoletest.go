@@ -71,7 +71,8 @@ func (b *Browser) Do(method, path string, body string, header ...string) *httpte
 	b.Handler.ServeHTTP(rec, req)
 	for _, c := range rec.Result().Cookies() {
 		name := strings.TrimPrefix(c.Name, "__Host-")
-		if b.Cookies[name] = c; c.MaxAge < 0 {
+		b.Cookies[name] = c
+		if c.MaxAge < 0 {
 			delete(b.Cookies, name)
 		}
 	}

@@ -110,7 +110,8 @@ func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p ListPage
 	}
 	last := l.Cursor(p.Rows[len(p.Rows)-1])
 	// read one row more, so that a next page is named only where there is one
-	if *place.Before, *place.Limit = &last, 1; back {
+	*place.Before, *place.Limit = &last, 1
+	if back {
 		*place.After = nil
 	}
 	more, _, err := l.Read(ctx, f)

@@ -104,7 +104,8 @@ func ShortTextParameter(to *string) ParseFunc {
 // OneOfParameter parses a text that must be one of the values.
 func OneOfParameter[T ~string](to *T, values ...T) ParseFunc {
 	return func(value string) string {
-		if *to = T(value); slices.Contains(values, *to) {
+		*to = T(value)
+		if slices.Contains(values, *to) {
 			return ""
 		}
 		var names []string

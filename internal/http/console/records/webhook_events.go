@@ -83,7 +83,8 @@ func (a *Handlers) postSampleEventForm(c echo.Context, form url.Values) error {
 	if err != nil {
 		return err
 	}
-	if act.App, act.Target = s.App, s.Event; !slices.Contains(a.Webhooks.Apps(), s.App) {
+	act.App, act.Target = s.App, s.Event
+	if !slices.Contains(a.Webhooks.Apps(), s.App) {
 		return fault.NotFound
 	}
 	if err := a.Store.AddAuditEntry(c.Request().Context(), act); err != nil {

@@ -105,7 +105,8 @@ func (p *Provider) Seen(path string) (n int) {
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var other http.HandlerFunc
 	p.Do(func() {
-		if p.seen[r.URL.Path]++; p.at == "" || p.at == r.URL.Path {
+		p.seen[r.URL.Path]++
+		if p.at == "" || p.at == r.URL.Path {
 			other = p.other
 		}
 	})

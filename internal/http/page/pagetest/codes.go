@@ -130,7 +130,8 @@ func (c *Codes) Paint(accent string) {
 // Pause pauses a channel; "" ends that.
 func (c *Codes) Pause(ch recipient.Channel) {
 	c.change(func() {
-		if c.offered.Pauses = nil; ch != "" {
+		c.offered.Pauses = nil
+		if ch != "" {
 			c.offered.Pauses = []policy.Pause{{Channel: ch}}
 		}
 	})
@@ -140,7 +141,8 @@ func (c *Codes) Pause(ch recipient.Channel) {
 // channelOrEmail is off.
 func (c *Codes) SetCountries(countries ...string) {
 	c.change(func() {
-		if c.Texts, c.offered.Numbers.Countries = nil, countries; len(countries) > 0 {
+		c.Texts, c.offered.Numbers.Countries = nil, countries
+		if len(countries) > 0 {
 			c.Texts = c.texts
 		}
 	})
@@ -267,7 +269,8 @@ func (o byHand) Deliver(_ context.Context, w store.Work, _ time.Duration) store.
 		panic(err)
 	}
 	c.mu.Lock()
-	if c.newest, c.ended = &w, false; !slices.Contains(c.names, w.Verification.ID) {
+	c.newest, c.ended = &w, false
+	if !slices.Contains(c.names, w.Verification.ID) {
 		c.names, c.right = append(c.names, w.Verification.ID), append(c.right, right)
 	}
 	status := c.Immediately
@@ -344,7 +347,8 @@ func (d database) Check(ctx context.Context, r store.CheckRequest) (checked stor
 		v, _, now, err := d.Verification(ctx, r.ID)
 		return store.CheckAnswer{Verification: v, Now: now, Lockout: out}, err
 	}
-	if checked, err = d.Database.Check(ctx, r); checked.Counted {
+	checked, err = d.Database.Check(ctx, r)
+	if checked.Counted {
 		d.codes.mu.Lock()
 		defer d.codes.mu.Unlock()
 		d.codes.checks++
@@ -408,8 +412,10 @@ func (c *Codes) Check(ctx context.Context, caller verification.Caller, id,
 	}
 	c.mu.Unlock()
 	result, err := c.Process.Check(ctx, caller, real, typed)
-	if result.ID = id; result.Valid {
-		if result.KnownToken = fmt.Sprint("token-", c.Checks()); c.Proof != "" {
+	result.ID = id
+	if result.Valid {
+		result.KnownToken = fmt.Sprint("token-", c.Checks())
+		if c.Proof != "" {
 			result.Proof = c.Proof
 		}
 	}

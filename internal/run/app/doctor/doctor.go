@@ -96,7 +96,8 @@ func (d *doctor) fail(what, said string) {
 func uniqueLines(said string) string {
 	var lines []string
 	for line := range strings.SplitSeq(said, "\n") {
-		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
+		line = strings.TrimSpace(line)
+		if line != "" && !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}
 	}

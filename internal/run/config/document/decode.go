@@ -262,8 +262,11 @@ func (d *Decoder) decodeMap(n *yaml.Node, path string, v reflect.Value, tag refl
 		}
 		if one.Kind() == reflect.Struct {
 			d.DecodeStruct(n, path, one)
-		} else if d.decodeValue(n, path, one, tag); len(d.Errs.Mistakes) > before {
-			return
+		} else {
+			d.decodeValue(n, path, one, tag)
+			if len(d.Errs.Mistakes) > before {
+				return
+			}
 		}
 		if v.IsNil() {
 			v.Set(reflect.MakeMap(v.Type()))

@@ -56,17 +56,20 @@ func JoinOr(words []string) string {
 func parseByType(v reflect.Value, tag reflect.StructTag, text string) (problem string) {
 	switch into := v.Addr().Interface().(type) {
 	case *time.Duration:
-		if *into, problem = parseDuration(text); problem == "" {
+		*into, problem = parseDuration(text)
+		if problem == "" {
 			problem = checkRange(tag, *into, parseDuration)
 		}
 	case *int:
-		if *into, problem = parseInt(text); problem == "" {
+		*into, problem = parseInt(text)
+		if problem == "" {
 			problem = checkRange(tag, *into, parseInt)
 		}
 	case *int64:
 		*into, problem = parseAmount(text)
 	case *bool:
-		if *into = text == "true"; text != "true" && text != "false" {
+		*into = text == "true"
+		if text != "true" && text != "false" {
 			problem = "must be true or false"
 		}
 	case *time.Time:

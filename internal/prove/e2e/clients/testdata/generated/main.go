@@ -37,7 +37,8 @@ func main() {
 		must(err)
 		wrong, err := a.JSON200.AsNotApproved()
 		must(err)
-		if answer["valid"] = bool(right.Valid); right.Valid {
+		answer["valid"] = bool(right.Valid)
+		if right.Valid {
 			answer["status"], answer["proof"] = right.Status, right.Proof
 		} else {
 			answer["status"], answer["attempts_remaining"] = wrong.Status, *wrong.AttemptsRemaining
