@@ -37,7 +37,7 @@ var (
 var parts = []part{
 	{"nothing: the noise", allBudgeted, false, nil},
 	{"the access log's line", allBudgeted, false, []edit{
-		{"internal/http/server/server.go", `logger.LogAttrs(ctx, level, "request", append(line, requestid.LogAttrs(ctx)...)...)`, "_ = line"},
+		{"internal/http/server/server.go", `logger.LogAttrs(ctx, level, "request", append(line, logs.Attrs(ctx)...)...)`, "_ = line"},
 	}},
 	{"metrics and observers of calls", allBudgeted, false, []edit{
 		{"internal/http/server/server.go", `served(cmp.Or(c.Path(), "none"), c.Response().Status, took)`, "_ = cmp.Or[int]"},

@@ -17,8 +17,6 @@ import (
 	"io/fs"
 	"strings"
 	"time"
-
-	"sendcode/internal/base/brand"
 )
 
 // NotifyMode says how much of a code may be read without opening the mail, for example on a locked
@@ -50,7 +48,7 @@ type Data struct {
 
 // AppData returns the data on an app: its title, or else its name, its home page and colours, and
 // the hash of its Android app.
-func AppData(name, title string, b brand.Brand, hash string) Data {
+func AppData(name, title string, b Brand, hash string) Data {
 	return Data{App: cmp.Or(title, name), Home: b.Home, Accent: b.Light.Accent, DarkAccent: b.Dark.Accent, Hash: hash}
 }
 

@@ -16,7 +16,7 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 )
 
 // The kinds of work, as the label "where" of sendcode_panics_total has them.
@@ -50,5 +50,5 @@ func Recover(where string, then ...func()) {
 func Log(ctx context.Context, logger *slog.Logger, where string, value any, more ...any) {
 	Counts[where].Add(1)
 	logger.ErrorContext(ctx, "panic", append(more, "where", where, "type", fmt.Sprintf("%T", value),
-		"stack", string(debug.Stack()), runbook.Defect.See())...)
+		"stack", string(debug.Stack()), logs.SeeDefect)...)
 }

@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sendcode/internal/base/brand"
 	"sendcode/internal/base/message"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/code"
@@ -93,7 +92,7 @@ func (s Set) Purpose(name string) (Purpose, bool) {
 type App struct {
 	Title       string // its name in messages; empty: the app's name
 	Sender      string // From of its mails, "Name <addr>"; empty: the service's sender
-	Brand       brand.Brand
+	Brand       message.Brand
 	Site        string // host of the page where users enter its back end's text-message codes; empty: not known
 	AndroidHash string // hash of its Android app, for text messages
 

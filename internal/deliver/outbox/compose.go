@@ -6,9 +6,9 @@ import (
 	"errors"
 	"time"
 
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/message"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/sms"
@@ -23,7 +23,7 @@ type transmitFunc func(context.Context) (delivery.Result, error)
 // failToCompose logs why a message cannot be composed, and returns the outcome of its send.
 func (o *Outbox) failToCompose(w store.Work, reason string, err error) (transmitFunc, store.Outcome) {
 	o.Logger.Error("could not compose message", "send", w.Send.ID, "reason", reason, "error", err,
-		runbook.SendsFail.See())
+		logs.SeeSendsFail)
 	return nil, store.Outcome{Status: store.Failed, Reason: reason, Refund: true}
 }
 

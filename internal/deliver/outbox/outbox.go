@@ -18,10 +18,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/message"
 	"sendcode/internal/base/panics"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/delivery"
@@ -277,7 +277,7 @@ func (o *Outbox) tick(ctx context.Context) {
 	o.MakePendingRefunds(ctx)
 	if err := o.refundDueRows(ctx); err != nil {
 		if !o.away && ctx.Err() == nil {
-			o.Logger.Warn("database unavailable", "error", err, runbook.DatabaseAway.See())
+			o.Logger.Warn("database unavailable", "error", err, logs.SeeDatabaseAway)
 		}
 		o.away = true
 		return
@@ -316,6 +316,6 @@ func (o *Outbox) renew(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, o.Lease/4)
 	defer cancel()
 	if err := o.Store.RenewLeases(ctx, o.Lease, held); err != nil && o.base.Err() == nil {
-		o.Logger.Warn("could not renew leases", "count", len(held), "error", err, runbook.DatabaseAway.See())
+		o.Logger.Warn("could not renew leases", "count", len(held), "error", err, logs.SeeDatabaseAway)
 	}
 }

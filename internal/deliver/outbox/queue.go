@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/panics"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
@@ -230,7 +230,7 @@ func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from t
 			counted := o.Policy.Get().Purposes[s.Purpose].CountedAs()
 			o.SettleLater(s.ID, map[quota.Scope]string{quota.Recipient: bucketnames.Recipient(s.App, s.Channel, counted, s.Recipient)})
 			o.Logger.Warn("abandoned send taken over", "send", w.Send.ID, "attempt", w.Send.Attempt,
-				runbook.DatabaseSlow.See())
+				logs.SeeDatabaseSlow)
 		}
 	}
 	return work, err

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/panics"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/limit/bucketnames"
@@ -30,7 +30,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	if !applied {
 		o.Logger.Warn("late outcome discarded: another attempt holds the send", "send", held.ID, "attempt",
 			held.Attempt,
-			runbook.DatabaseSlow.See())
+			logs.SeeDatabaseSlow)
 		return
 	}
 	if out.Event.Type != "" {
@@ -68,7 +68,7 @@ func (o *Outbox) withEvent(ctx context.Context, f *flight, out store.Outcome) (d
 	event, err := webhook.NewEvent(o.Policy.Get().Subscriptions[s.App], "send."+string(out.Status),
 		out.Provider == policy.TestProvider, o.IDs, o.Now())
 	if err != nil {
-		o.Logger.Error("could not make event ID", "send", s.ID, "error", err, runbook.Defect.See())
+		o.Logger.Error("could not make event ID", "send", s.ID, "error", err, logs.SeeDefect)
 	}
 	out.Event = event
 	return out
@@ -150,7 +150,7 @@ func (o *Outbox) warnFailedWrite(err error) {
 	o.failedWrites++
 	if now := time.Now(); now.Sub(o.warned) >= time.Second {
 		o.Logger.Warn("could not store outcomes; retrying", "count", o.failedWrites, "error", err,
-			runbook.DatabaseAway.See())
+			logs.SeeDatabaseAway)
 		o.failedWrites, o.warned = 0, now
 	}
 }

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/panics"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -51,7 +51,7 @@ func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 	o.mu.Unlock()
 	if err != nil {
 		if !known {
-			o.Logger.Warn("refund postponed: Redis away", "send", r.ID, "error", err, runbook.Redis.See())
+			o.Logger.Warn("refund postponed: Redis away", "send", r.ID, "error", err, logs.SeeRedis)
 		}
 		return err
 	}

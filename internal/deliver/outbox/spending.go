@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/store"
@@ -64,7 +64,7 @@ func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 	switch {
 	case err != nil:
 		b.logger.Warn("text message postponed: database unavailable, cost not counted", "error", err,
-			runbook.DatabaseAway.See())
+			logs.SeeDatabaseAway)
 		return nil, &delivery.Error{Class: delivery.Temporary, Stage: sms.StageBudget}
 	case refusedBy != "":
 		b.stopped(caps[refusedBy].Name)
@@ -74,13 +74,13 @@ func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 		}
 		b.logOnce(refusedBy+time.Now().UTC().Format(" 2006-01-02 ")+callers, slog.LevelError,
 			"spend cap reached: text messages not sent", refusedBy,
-			"callers", callers, runbook.TextMessages.See())
+			"callers", callers, logs.SeeTextMessages)
 		return nil, &delivery.Error{Class: delivery.Rejected, Stage: sms.StageBudget, Reason: sms.ReasonSpendCap}
 	}
 	for _, s := range spent {
 		if limit := caps[s.Cap].Limit; limit > 0 && s.Used >= limit/100*alarmPercent {
 			b.logOnce(s.Cap+" "+s.Period+" near", slog.LevelWarn, "spend cap used to 80 %", s.Cap,
-				runbook.TextMessages.See())
+				logs.SeeTextMessages)
 		}
 	}
 	return func() { b.undo(ctx, spent) }, nil
@@ -112,7 +112,7 @@ func (b *Budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]
 // undo refunds a charge. If the database fails, the amount stays spent.
 func (b *Budget) undo(ctx context.Context, spent []store.SpentCharge) {
 	if err := b.ledger.UndoSpend(context.WithoutCancel(ctx), spent); err != nil {
-		b.logger.Warn("could not refund cost: it stays charged", "error", err, runbook.DatabaseAway.See())
+		b.logger.Warn("could not refund cost: it stays charged", "error", err, logs.SeeDatabaseAway)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/jsonpath"
+	"sendcode/internal/deliver/exchange"
 )
 
 // Parse returns the events in a body, which is one event or a list, in their order. It fails if the
@@ -138,7 +138,7 @@ func findEnhancedCode(detail string) string {
 }
 
 // JSONPath leads to a value.
-type JSONPath = jsonpath.Path
+type JSONPath = exchange.JSONPath
 
 // asText returns a scalar, or a scalar that is the first element of a list, as text; "" for other values.
 func asText(value any) string {
@@ -147,7 +147,7 @@ func asText(value any) string {
 			return asText(list[0])
 		}
 	}
-	single, _ := jsonpath.ScalarText(value)
+	single, _ := exchange.ScalarText(value)
 	return single
 }
 

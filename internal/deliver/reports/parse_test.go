@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/jsonpath"
+	"sendcode/internal/deliver/exchange"
 
 	"github.com/google/uuid"
 )
 
 func paths(texts ...string) (all []JSONPath) {
 	for _, text := range texts {
-		p, err := jsonpath.Parse(text)
+		p, err := exchange.ParseJSONPath(text)
 		if err != nil {
 			panic(err)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/delivery"
@@ -135,7 +135,7 @@ func (s *ProviderEvents) record(ctx context.Context, provider string, kind store
 func (s *ProviderEvents) logUnmapped(provider, name string) {
 	if _, known := s.unmapped.LoadOrStore(provider+" "+name, true); !known && singleWordPattern.MatchString(name) {
 		s.Logger.Warn("provider event is not mapped: see provider_events", "provider", provider, "type", name,
-			runbook.Events.See())
+			logs.SeeEvents)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/panics"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/sms"
@@ -130,7 +130,7 @@ func (r *ReceiptRecorder) poll(ctx context.Context, a store.PendingReceipt) {
 		r.Logger.Info("carrier did not answer status query", "send", a.Send, "carrier", a.Carrier, "error", err)
 	case known:
 		if _, err := r.Record(ctx, a.Send, report.Delivered); err != nil && ctx.Err() == nil {
-			r.Logger.Warn("could not store receipt", "send", a.Send, "error", err, runbook.Events.See())
+			r.Logger.Warn("could not store receipt", "send", a.Send, "error", err, logs.SeeEvents)
 		}
 	}
 }
@@ -161,6 +161,6 @@ func needsNoPoll(s store.Status) bool {
 
 func (r *ReceiptRecorder) stopAwaitingReceipt(ctx context.Context, send uuid.UUID) {
 	if err := r.Store.StopAwaitingReceipt(ctx, send); err != nil && ctx.Err() == nil {
-		r.Logger.Warn("could not store that no receipt is expected", "send", send, "error", err, runbook.Events.See())
+		r.Logger.Warn("could not store that no receipt is expected", "send", send, "error", err, logs.SeeEvents)
 	}
 }

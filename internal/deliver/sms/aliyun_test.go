@@ -10,7 +10,6 @@ import (
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/exchange"
 	"sendcode/internal/deliver/sms"
-	"sendcode/internal/deliver/sms/aliyun"
 	"sendcode/internal/deliver/sms/smstest"
 	"sendcode/internal/kit/servertest"
 )
@@ -18,9 +17,9 @@ import (
 // The worked example of the vendor's page on the signature
 // (help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature).
 func TestACS3AsDocumented(t *testing.T) {
-	query := aliyun.CanonicalQuery(map[string]string{"ImageId": "win2019_1809_x64_dtc_zh-cn_40G_alibase_20230811.vhd",
+	query := sms.CanonicalQuery(map[string]string{"ImageId": "win2019_1809_x64_dtc_zh-cn_40G_alibase_20230811.vhd",
 		"RegionId": "cn-shanghai"})
-	got := aliyun.ACS3Authorization("YourAccessKeyId", "YourAccessKeySecret", "POST", query, map[string]string{
+	got := sms.ACS3Authorization("YourAccessKeyId", "YourAccessKeySecret", "POST", query, map[string]string{
 		"host": "ecs.cn-shanghai.aliyuncs.com", "x-acs-action": "RunInstances", "x-acs-version": "2014-05-26",
 		"x-acs-date": "2023-10-26T10:22:32Z", "x-acs-signature-nonce": "3156853299f313e23d1673dc12e1703d",
 		"x-acs-content-sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
@@ -29,7 +28,7 @@ func TestACS3AsDocumented(t *testing.T) {
 		"SignedHeaders=host;x-acs-action;x-acs-content-sha256;x-acs-date;x-acs-signature-nonce;x-acs-version," +
 		"Signature=06563a9e1b43f5dfe96b81484da74bceab24a1d853912eee15083a6f0f3283c0"
 	servertest.Same(t, "the authorization", got, want)
-	if q := aliyun.CanonicalQuery(map[string]string{"b": "a b*c~d/e+", "a": "码"}); q != "a=%E7%A0%81&b=a%20b%2Ac~d%2Fe%2B" {
+	if q := sms.CanonicalQuery(map[string]string{"b": "a b*c~d/e+", "a": "码"}); q != "a=%E7%A0%81&b=a%20b%2Ac~d%2Fe%2B" {
 		t.Errorf("%s", q)
 	}
 }
@@ -45,7 +44,7 @@ func checkACS3(r *http.Request, body string) error {
 	}
 	return smstest.Want([]string{signed["x-acs-content-sha256"], signed["x-acs-date"], r.Header.Get("Authorization")},
 		exchange.HexSHA256(body), smstest.SignedAt.UTC().Format("2006-01-02T15:04:05Z"),
-		aliyun.ACS3Authorization("LTAI5tExample", smstest.Private, r.Method, r.URL.RawQuery, signed))
+		sms.ACS3Authorization("LTAI5tExample", smstest.Private, r.Method, r.URL.RawQuery, signed))
 }
 
 func aliyunRig() smstest.Rig {
@@ -59,7 +58,7 @@ func aliyunRig() smstest.Rig {
 		Name: "aliyun", ID: "900619746936498440^0",
 		Taken: smstest.Reply(200, `{"Code":"OK","Message":"OK","BizId":"900619746936498440^0","RequestId":"F655A8D5"}`),
 		Make: func(t *testing.T, endpoint string) sms.Carrier {
-			return aliyun.Config{
+			return sms.Aliyun{
 				Account: sms.Account{
 					KeyID: "LTAI5tExample", Sign: "商店", Params: []string{"code", "minutes"},
 					Templates: sms.ApprovedTemplates{"default": {"zh-Hans": "SMS_1", "en": "SMS_2"}, "login": {"zh-Hans": "SMS_3"}},
@@ -95,7 +94,7 @@ func TestAliyunNumbers(t *testing.T) {
 		{"+8613812345678", "CN", "13812345678"}, {"+85261234567", "HK", "85261234567"},
 		{"+4915123456789", "DE", "4915123456789"},
 	} {
-		servertest.Same(t, c.to, aliyun.FormatNumber(c.to, c.country), c.want)
+		servertest.Same(t, c.to, sms.FormatNumber(c.to, c.country), c.want)
 	}
 }
 
@@ -123,11 +122,11 @@ func TestAliyunIsAsked(t *testing.T) {
 func TestAliyunSettings(t *testing.T) {
 	approved := sms.ApprovedTemplates{"default": {"en": "SMS_1"}}
 	smstest.Refused(t, map[string]map[string]error{
-		"key_id": aliyun.Config{Account: sms.Account{KeyID: "a b", Sign: "s", Templates: approved}}.Check(),
-		"sign":   aliyun.Config{Account: sms.Account{KeyID: "LTAI", Templates: approved}}.Check(),
-		"templates": aliyun.Config{Account: sms.Account{KeyID: "LTAI", Sign: "s",
+		"key_id": sms.Aliyun{Account: sms.Account{KeyID: "a b", Sign: "s", Templates: approved}}.Check(),
+		"sign":   sms.Aliyun{Account: sms.Account{KeyID: "LTAI", Templates: approved}}.Check(),
+		"templates": sms.Aliyun{Account: sms.Account{KeyID: "LTAI", Sign: "s",
 			Templates: sms.ApprovedTemplates{"login": {"en": "x"}}}}.Check(),
-		"params": aliyun.Config{Account: sms.Account{KeyID: "LTAI", Sign: "s", Templates: approved, Params: []string{"minutes"}}}.Check(),
+		"params": sms.Aliyun{Account: sms.Account{KeyID: "LTAI", Sign: "s", Templates: approved, Params: []string{"minutes"}}}.Check(),
 	})
 }
 

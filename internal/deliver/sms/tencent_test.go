@@ -13,7 +13,6 @@ import (
 	"sendcode/internal/deliver/exchange"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/deliver/sms/smstest"
-	"sendcode/internal/deliver/sms/tencent"
 	"sendcode/internal/kit/servertest"
 )
 
@@ -23,7 +22,7 @@ import (
 func TestTC3AsDocumented(t *testing.T) {
 	const body = `{"Limit": 1, "Filters": [{"Values": ["\u672a\u547d\u540d"], "Name": "instance-name"}]}`
 	servertest.Same(t, "the body's hash", exchange.HexSHA256(body), "35e9c5b0e3ae67532d3c9f17ead6c90222632e5b1ff7f6e89887f1398934f064")
-	got := tencent.TC3Authorization("AKIDEXAMPLE", "Gu5t9xGARNpq86cd98joQYCN3EXAMPLE", "cvm", time.Unix(1539084154, 0), "GET",
+	got := sms.TC3Authorization("AKIDEXAMPLE", "Gu5t9xGARNpq86cd98joQYCN3EXAMPLE", "cvm", time.Unix(1539084154, 0), "GET",
 		"Limit=10&Offset=0", map[string]string{
 			"content-type": "application/x-www-form-urlencoded", "host": "cvm.tencentcloudapi.com",
 		}, "")
@@ -41,7 +40,7 @@ func checkTC3(r *http.Request, body string) error {
 	if _, ok := signed["x-tc-action"]; ok {
 		signed["x-tc-action"] = strings.ToLower(r.Header.Get("X-TC-Action"))
 	}
-	want := tencent.TC3Authorization("AKIDexample", smstest.Private, "sms", smstest.SignedAt, r.Method, r.URL.RawQuery, signed, body)
+	want := sms.TC3Authorization("AKIDexample", smstest.Private, "sms", smstest.SignedAt, r.Method, r.URL.RawQuery, signed, body)
 	return smstest.Want([]string{r.Header.Get("X-TC-Timestamp"), r.Header.Get("Authorization")},
 		strconv.FormatInt(smstest.SignedAt.Unix(), 10), want)
 }
@@ -63,7 +62,7 @@ func tencentRig() smstest.Rig {
 		Taken: smstest.Reply(200,
 			`{"Response":{"SendStatusSet":[{"SerialNo":"5000:1045710669157053657849499619","PhoneNumber":"+8613812345678","Fee":1,"SessionContext":"x","Code":"Ok","Message":"send success","IsoCode":"CN"}],"RequestId":"a0aabda6"}}`),
 		Make: func(t *testing.T, endpoint string) sms.Carrier {
-			return tencent.Config{
+			return sms.Tencent{
 				Account: sms.Account{
 					KeyID: "AKIDexample", Sign: "商店", Params: []string{"code", "minutes"},
 					Templates: sms.ApprovedTemplates{"default": {"zh-Hans": "1110"}},
@@ -124,9 +123,9 @@ func TestTencentIsAsked(t *testing.T) {
 func TestTencentSettings(t *testing.T) {
 	approved := sms.ApprovedTemplates{"default": {"en": "1"}}
 	smstest.Refused(t, map[string]map[string]error{
-		"app":    tencent.Config{Account: sms.Account{KeyID: "AKID", Templates: approved}}.Check(),
-		"region": tencent.Config{Account: sms.Account{KeyID: "AKID", Templates: approved}, App: "1400006666", Region: "x"}.Check(),
-		"params": tencent.Config{Account: sms.Account{KeyID: "AKID", Templates: approved, Params: []string{"code", "name"}},
+		"app":    sms.Tencent{Account: sms.Account{KeyID: "AKID", Templates: approved}}.Check(),
+		"region": sms.Tencent{Account: sms.Account{KeyID: "AKID", Templates: approved}, App: "1400006666", Region: "x"}.Check(),
+		"params": sms.Tencent{Account: sms.Account{KeyID: "AKID", Templates: approved, Params: []string{"code", "name"}},
 			App: "1400006666"}.Check(),
 	})
 }

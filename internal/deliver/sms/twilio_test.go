@@ -12,7 +12,6 @@ import (
 	"sendcode/internal/deliver/exchange"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/deliver/sms/smstest"
-	"sendcode/internal/deliver/sms/twilio"
 )
 
 const twilioAccount = "AC00000000000000000000000000000001"
@@ -29,7 +28,7 @@ func twilioRig() smstest.Rig {
 		Taken: smstest.Reply(201,
 			`{"sid": "SM1f0e8ae6ade43cb3c0ce4525424e404f", "status": "queued", "error_code": null, "body": "739154"}`),
 		Make: func(t *testing.T, endpoint string) sms.Carrier {
-			return twilio.Config{Account: twilioAccount, Endpoint: endpoint}.Open(sms.Setup{Name: "twilio", Secret: smstest.Private})
+			return sms.Twilio{Account: twilioAccount, Endpoint: endpoint}.Open(sms.Setup{Name: "twilio", Secret: smstest.Private})
 		},
 		Check: func(r *http.Request, body string) error {
 			m := smstest.Sample()
@@ -57,7 +56,7 @@ func TestTwilioWithServiceAndKey(t *testing.T) {
 		user, _, _ := r.BasicAuth()
 		return smstest.Want([]string{got.Get("MessagingServiceSid"), got.Get("From"), user}, service, "", key)
 	}}, smstest.Says(twilioRig().Taken))
-	c := twilio.Config{Account: twilioAccount, Key: key, Service: service,
+	c := sms.Twilio{Account: twilioAccount, Key: key, Service: service,
 		Endpoint: f.URL}.Open(sms.Setup{Name: "t", Secret: smstest.Private})
 	m := smstest.Sample()
 	m.Sender = ""
@@ -89,10 +88,10 @@ func TestTwilioIsAsked(t *testing.T) {
 
 func TestTwilioSettings(t *testing.T) {
 	smstest.Refused(t, map[string]map[string]error{
-		"account":  twilio.Config{Account: "x"}.Check(),
-		"service":  twilio.Config{Account: twilioAccount, Service: "x"}.Check(),
-		"key":      twilio.Config{Account: twilioAccount, Key: twilioAccount}.Check(),
-		"endpoint": twilio.Config{Account: twilioAccount, Endpoint: "http://x.example"}.Check(),
+		"account":  sms.Twilio{Account: "x"}.Check(),
+		"service":  sms.Twilio{Account: twilioAccount, Service: "x"}.Check(),
+		"key":      sms.Twilio{Account: twilioAccount, Key: twilioAccount}.Check(),
+		"endpoint": sms.Twilio{Account: twilioAccount, Endpoint: "http://x.example"}.Check(),
 	})
 }
 
@@ -113,7 +112,7 @@ func TestTwilioSignatureAsPublished(t *testing.T) {
 			"&CallerCity=SAN+FRANCISCO&FromZip=94108&FromCountry=US&CallStatus=ringing&CalledCity=&CallerState=CA&CalledZip=&ToZip=&ToCountry=US" +
 			"&CallSid=CA136d09cd59a3c0ec8dbff44da5c03f31&CalledCountry=US&Called=%2B14157669926&ApiVersion=2010-04-01" +
 			"&ApplicationSid=AP44efecad51364e80b133bb7c07eb8204")
-	got := twilio.WebhookSignature("2bd9e9638872de601313dc77410d3b23", "http://twiliotests.heroku.com/validate/voice", form)
+	got := sms.WebhookSignature("2bd9e9638872de601313dc77410d3b23", "http://twiliotests.heroku.com/validate/voice", form)
 	if err != nil || got != "oVb2kXoVy8GEfwBDjR8bk/ZZ6eA=" {
 		t.Errorf("%s, %v", got, err)
 	}
@@ -125,7 +124,7 @@ func TestTwilioReceipts(t *testing.T) {
 	signed := func(status, at, token string) sms.IncomingRequest {
 		form := url.Values{"MessageStatus": {status}, "MessageSid": {"SM1"}, "To": {"+49"}}
 		return sms.IncomingRequest{URL: address, Body: []byte(form.Encode()),
-			Header: http.Header{"X-Twilio-Signature": {twilio.WebhookSignature(token, at, form)}}}
+			Header: http.Header{"X-Twilio-Signature": {sms.WebhookSignature(token, at, form)}}}
 	}
 	for status, want := range map[string][]sms.Report{"delivered": {{Send: "s1", Delivered: true}}, "undelivered": {{Send: "s1"}},
 		"failed": {{Send: "s1"}}, "sent": nil, "queued": nil} {

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/panics"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/store"
 )
 
@@ -118,7 +118,7 @@ func (d *Deliverer) startDue(ctx context.Context) {
 	defer d.mu.Unlock()
 	if err != nil {
 		if !d.away && ctx.Err() == nil {
-			d.Logger.Warn("could not read webhook events; retrying", "error", err, runbook.Events.See())
+			d.Logger.Warn("could not read webhook events; retrying", "error", err, logs.SeeEvents)
 		}
 		d.away = true
 		return
@@ -221,14 +221,14 @@ func (d *Deliverer) logAndCount(e store.AppEvent, end store.AppEventAttemptEnd, 
 	switch {
 	case err != nil:
 		d.Logger.Warn("could not store webhook result: the event is delivered again",
-			append(about, "error", err, runbook.Events.See())...)
+			append(about, "error", err, logs.SeeEvents)...)
 		return
 	case !applied:
 		d.Logger.Warn("late webhook result discarded: another replica holds the event",
-			append(about, runbook.Events.See())...)
+			append(about, logs.SeeEvents)...)
 		return
 	case outcome == GivenUp:
-		d.Logger.Error("webhook event given up", append(about, "age_seconds", roundedSeconds(age), runbook.Events.See())...)
+		d.Logger.Error("webhook event given up", append(about, "age_seconds", roundedSeconds(age), logs.SeeEvents)...)
 	case outcome == Retried:
 		d.Logger.Info("webhook event not delivered; retrying", append(about, "wait_seconds", roundedSeconds(end.After))...)
 	}
@@ -257,7 +257,7 @@ func (d *Deliverer) sweepEvents(ctx context.Context) {
 			return
 		}
 		if givenUp > 0 {
-			d.Logger.Error("webhook events given up: undelivered for a week", "count", givenUp, runbook.Events.See())
+			d.Logger.Error("webhook events given up: undelivered for a week", "count", givenUp, logs.SeeEvents)
 		}
 		for range givenUp {
 			d.Observer.Attempted("", GivenUp, keepEventsFor)

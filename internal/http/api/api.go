@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/http/server"
 	"sendcode/internal/limit/limits"
 	"sendcode/internal/store"
-	"sendcode/internal/verify/redemption"
+	"sendcode/internal/verify/proof"
 	"sendcode/internal/verify/verification"
 	"sendcode/quota"
 	"sendcode/quota/quotahttp"
@@ -41,9 +41,9 @@ type CodeService interface {
 
 // API answers under /v1. Set its fields before Register.
 type API struct {
-	Requests requestLimiter      // bounds requests with public keys; nil: no limit
-	Limits   *limits.Service     // behind /v1/limits
-	Proofs   *redemption.Service // behind /v1/proofs
+	Requests requestLimiter  // bounds requests with public keys; nil: no limit
+	Limits   *limits.Service // behind /v1/limits
+	Proofs   *proof.Redeemer // behind /v1/proofs
 
 	codes CodeService
 	keys  atomic.Pointer[Keys]

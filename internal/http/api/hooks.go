@@ -13,8 +13,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/panics"
-	"sendcode/internal/base/requestid"
 	"sendcode/internal/http/hooks"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
@@ -67,7 +67,7 @@ func (h *AuthHooks) receive(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	requestid.AddLogAttrs(ctx, slog.String("app", hook.App), slog.String("hook", hook.Name))
+	logs.AddAttrs(ctx, slog.String("app", hook.App), slog.String("hook", hook.Name))
 	r, err := hook.Parse(body)
 	if err != nil {
 		return &server.Problem{Kind: server.MalformedJSON, Detail: "The body is not of the form of this hook's server."}
@@ -88,7 +88,7 @@ func (h *AuthHooks) receive(c echo.Context) error {
 
 // writeHookRefusal answers with a problem whose detail the person may read.
 func writeHookRefusal(c echo.Context, hook hooks.Hook, p *server.Problem) error {
-	requestid.AddLogAttrs(c.Request().Context(), slog.Int("refused", p.Kind.Status))
+	logs.AddAttrs(c.Request().Context(), slog.Int("refused", p.Kind.Status))
 	return c.JSON(http.StatusOK, hook.RefusalBody(p.Kind.Status, p.InEnglish()))
 }
 
@@ -187,7 +187,7 @@ func (h *AuthHooks) cancelAfterFailure(ctx context.Context, hook hooks.Hook, cal
 	}
 	first := slices.IndexFunc(results, failed)
 	for _, r := range results {
-		requestid.AddLogAttrs(ctx, slog.String("send", r.View.Send.ID))
+		logs.AddAttrs(ctx, slog.String("send", r.View.Send.ID))
 		if first < 0 || failed(r) {
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
-	"sendcode/internal/base/requestid"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/http/server"
 	"sendcode/internal/verify/verification"
 )
@@ -90,7 +90,7 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 		if key.Kind == verification.BackEnd {
 			server.AdoptRequestID(c)
 		}
-		requestid.AddLogAttrs(c.Request().Context(), slog.String("app", key.App), slog.String("key", key.ID))
+		logs.AddAttrs(c.Request().Context(), slog.String("app", key.App), slog.String("key", key.ID))
 		who := verification.Caller{App: key.App, Kind: key.Kind}
 		// a back end's own address is not its client's, which it may name in client_ip
 		if key.Kind == verification.Browser {

@@ -11,8 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/base/logthrottle"
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/deliver/reports"
 	"sendcode/internal/deliver/sns"
 	"sendcode/internal/http/server"
@@ -45,7 +44,7 @@ type EventHandlers struct {
 	used    replayGuard
 	count   func(provider, outcome string)
 	logger  *slog.Logger
-	lines   logthrottle.Throttle // about forged messages of topics
+	lines   logs.Throttle // about forged messages of topics
 }
 
 // NewEventHandlers returns the handlers for these sources. The limiter remembers used signatures.
@@ -55,7 +54,7 @@ func NewEventHandlers(sources []reports.Source, ingester eventIngester, limiter 
 	logger *slog.Logger) *EventHandlers {
 	p := &EventHandlers{sources: map[string]reports.Source{}, events: ingester, used: limiter, count: count,
 		logger: logger,
-		lines:  logthrottle.Throttle{Every: time.Minute}}
+		lines:  logs.Throttle{Every: time.Minute}}
 	for _, s := range sources {
 		p.sources[s.Name] = s
 	}
@@ -129,7 +128,7 @@ func (p *EventHandlers) ingest(c echo.Context, source reports.Source, body []byt
 		p.count(source.Name, outcomeMalformed)
 		p.logger.WarnContext(c.Request().Context(), "provider events rejected: body not of the configured shape",
 			"provider",
-			source.Name, runbook.Events.See())
+			source.Name, logs.SeeEvents)
 		return &server.Problem{Kind: server.MalformedJSON,
 			Detail: "The body is not JSON of the shape that is configured."}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/deliver/reports"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/http/server"
@@ -79,7 +79,7 @@ func (a *ReceiptHandlers) receive(c echo.Context) error {
 	case errors.Is(err, sms.ErrForged):
 		a.Logger.Warn("receipt rejected: it was forged, or public_url is not the address that the carrier calls",
 			"carrier",
-			carrier, runbook.Events.See())
+			carrier, logs.SeeEvents)
 		return &server.Problem{Kind: server.Forbidden, Detail: "The receipt's signature is not this carrier's."}
 	case err != nil:
 		return &server.Problem{Kind: server.BadRequest,
@@ -113,7 +113,7 @@ func (a *ReceiptHandlers) recordReport(c echo.Context, carrier string, report sm
 		_, err = a.Recorder.Record(c.Request().Context(), id, report.Delivered)
 	}
 	if err != nil {
-		a.Logger.Warn("could not store receipt", "carrier", carrier, "send", id, "error", err, runbook.Events.See())
+		a.Logger.Warn("could not store receipt", "carrier", carrier, "send", id, "error", err, logs.SeeEvents)
 	}
 	return err
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/verify/redemption"
+	"sendcode/internal/verify/proof"
 	"sendcode/internal/verify/verification"
 )
 
@@ -33,7 +33,7 @@ func (a *API) redeem(c echo.Context, who verification.Caller, body redeemBody) e
 		return err
 	}
 	r, err := a.Proofs.Redeem(c.Request().Context(), who.App,
-		redemption.RedeemRequest{Proof: body.Proof, Reference: body.Reference, IdempotencyKey: key})
+		proof.RedeemRequest{Proof: body.Proof, Reference: body.Reference, IdempotencyKey: key})
 	if err != nil {
 		return err
 	}

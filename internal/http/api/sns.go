@@ -10,7 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/deliver/reports"
 	"sendcode/internal/deliver/sns"
 	"sendcode/internal/http/server"
@@ -39,7 +39,7 @@ func (p *EventHandlers) receiveFromTopic(c echo.Context, source reports.Source, 
 		p.count(source.Name, outcomeForged)
 		if n, due := p.lines.Add(source.Name+err.Error(), time.Now()); due {
 			p.logger.WarnContext(ctx, "provider events rejected: no message of the topic", "provider", source.Name,
-				"error", err, "count", n, runbook.Events.See())
+				"error", err, "count", n, logs.SeeEvents)
 		}
 		return &server.Problem{Kind: server.Unauthorized}
 	}
@@ -53,7 +53,7 @@ func (p *EventHandlers) receiveFromTopic(c echo.Context, source reports.Source, 
 	case sns.UnsubscribeConfirmation:
 		p.count(source.Name, outcomeSubscriptionEnded)
 		p.logger.WarnContext(ctx, "provider events end: the subscription was removed", "provider", source.Name,
-			runbook.Events.See())
+			logs.SeeEvents)
 	case sns.Notification:
 		if text := strings.TrimSpace(m.Text); !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
 			p.count(source.Name, string(reports.Unrecorded)) // not JSON: SES greets a new topic with a sentence
@@ -78,7 +78,7 @@ func (p *EventHandlers) confirmSubscription(ctx context.Context, provider string
 	case !accepted:
 		p.count(provider, outcomeUnconfirmed)
 		p.logger.WarnContext(ctx, "subscription not confirmed: accept it at /admin/acts, then request it again in SNS",
-			"provider", provider, runbook.Events.See())
+			"provider", provider, logs.SeeEvents)
 	default:
 		p.count(provider, outcomeSubscribed)
 	}

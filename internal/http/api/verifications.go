@@ -11,7 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
-	"sendcode/internal/base/requestid"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
@@ -54,7 +54,7 @@ func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error
 	if !answer.Admitted {
 		return quotaProblem(answer)
 	}
-	requestid.AddLogAttrs(c.Request().Context(), slog.String("send", answer.View.Send.ID))
+	logs.AddAttrs(c.Request().Context(), slog.String("send", answer.View.Send.ID))
 	h.Set(echo.HeaderLocation, "/v1/verifications/"+answer.View.ID)
 	if answer.Replayed {
 		h.Set("Idempotent-Replayed", "true")

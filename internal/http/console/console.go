@@ -22,7 +22,6 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/frame"
-	"sendcode/internal/http/console/policies"
 	"sendcode/internal/http/console/records"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/support"
@@ -49,7 +48,7 @@ type Config struct {
 	DB       database
 	Auth     auth.Config
 	Desk     *support.Desk
-	Policies policies.Desk // the same desk
+	Policies records.PoliciesDesk // the same desk
 	Logger   *slog.Logger
 	Now      func() time.Time // nil: time.Now
 	// the service's state, for the line on each page; must return soon
@@ -102,7 +101,7 @@ func (a *Console) routes() []auth.Route {
 		{Method: get, Path: "/admin/sends/:id", Handler: a.sendPage, Action: auth.ActionRead},
 		{Method: post, Path: "/admin/search", Handler: frame.FormHandler(a.searchPage), Action: auth.ActionRead},
 		{Method: get, Path: "/admin/overview", Handler: a.overviewPage, Action: auth.ActionRead},
-		{Method: get, Path: "/admin/policies", Handler: policies.New(a.Policies, a.layout).Show,
+		{Method: get, Path: "/admin/policies", Handler: records.NewPoliciesPage(a.Policies, a.layout).Show,
 			Action: auth.ActionRead},
 		{Method: get, Path: "/admin/preview", Handler: a.previewPage, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/preview/html", Handler: a.previewHTML, Action: auth.ActionRead},

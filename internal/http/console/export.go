@@ -15,7 +15,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/frame"
 	"sendcode/internal/http/server"
@@ -128,7 +128,7 @@ func (a *Console) recordExportEnd(c echo.Context, act store.AuditEntry, n int, f
 	}
 	if err != nil || failed != nil {
 		a.Logger.WarnContext(ctx, "export incomplete, or its audit entry not stored", "account", act.Who, "rows", n,
-			"error", failed, "audit_error", err, runbook.DatabaseAway.See())
+			"error", failed, "audit_error", err, logs.SeeDatabaseAway)
 	}
 }
 

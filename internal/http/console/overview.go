@@ -17,7 +17,6 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/frame"
-	"sendcode/internal/http/console/statistics"
 	"sendcode/internal/store"
 )
 
@@ -25,13 +24,13 @@ import (
 // and refusals.
 type overviewView struct {
 	frame.Page
-	statistics.Statistics
+	Statistics
 	Last       []frame.FieldOption
 	Figures    []figureView
-	Sends      statistics.Chart
-	Became     statistics.Table // of the sends
-	Prefixes   string           // how many are paused now; empty: none
-	By         store.Dimension  // how the table of codes is grouped
+	Sends      Chart
+	Became     Table           // of the sends
+	Prefixes   string          // how many are paused now; empty: none
+	By         store.Dimension // how the table of codes is grouped
 	Codes      []store.ApprovalTally
 	Storage    []string // sentences on the oldest rows and on the rows due to be deleted
 	Partitions []store.Partition
@@ -90,7 +89,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 	if len(paused) > 0 {
 		v.Prefixes = w.Plural("overview.prefixes", len(paused))
 	}
-	d := statistics.ChartBuilder{Stretches: v.Stretches, Each: v.query.Each, W: w, Rows: v.rowsAddressBetween}
+	d := ChartBuilder{Stretches: v.Stretches, Each: v.query.Each, W: w, Rows: v.rowsAddressBetween}
 	v.Sends, v.Became = d.SendsChart()
 	by := []store.Dimension{v.By}
 	if v.By == "" { // by domain if no code has a country, since codes by mail have none
@@ -188,7 +187,7 @@ func (v overviewView) FormatBytes(bytes int64) string {
 	return fmt.Sprintf("%.0f %s", n, units[0])
 }
 
-func figureViews(now, before statistics.Total, w texts.Words) (all []figureView) {
+func figureViews(now, before Total, w texts.Words) (all []figureView) {
 	add := func(key, value, earlier, change string, good float64, rows store.Status) {
 		changed := change != "" && !strings.HasPrefix(change, "±")
 		all = append(all, figureView{Name: w.Get(key), Value: value, Before: earlier, Change: change, Better: changed &&
@@ -209,11 +208,11 @@ func figureViews(now, before statistics.Total, w texts.Words) (all []figureView)
 	count("overview.refused", now.Refused, before.Refused, 0, store.Refused)
 	var points string
 	var rise float64
-	rate := func(t statistics.Total) string {
+	rate := func(t Total) string {
 		if t.Opened < minForPercent {
 			return "–"
 		}
-		return statistics.FormatRate(t.Rate)
+		return FormatRate(t.Rate)
 	}
 	if now.Opened >= minForPercent && before.Opened >= minForPercent {
 		rise = *now.Rate - *before.Rate
@@ -227,7 +226,7 @@ func figureViews(now, before statistics.Total, w texts.Words) (all []figureView)
 		if now != nil && before != nil {
 			change, faster = percentChange(float64(*now), float64(*before), few), float64(*before-*now)
 		}
-		add(key, statistics.FormatTook(now, w), statistics.FormatTook(before, w), change, faster, "")
+		add(key, FormatTook(now, w), FormatTook(before, w), change, faster, "")
 	}
 	took("overview.median", now.MedianMS, before.MedianMS)
 	took("overview.p95", now.P95MS, before.P95MS)

@@ -125,7 +125,7 @@ const (
 )
 
 // setTimesByRequestID sets the times of a query that names a request and no times. It does so only
-// if the request's ID is a UUID of version 7, as package requestid makes them, which contains a
+// if the request's ID is a UUID of version 7, as package logs makes them, which contains a
 // time.
 func setTimesByRequestID(q *listQuery) {
 	from, to, ok := timesByRequestID(q.filter.Request)

@@ -15,8 +15,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/base/requestid"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/explain"
 	"sendcode/internal/http/console/frame"
@@ -173,7 +173,7 @@ const requestSearchTimeout = 2 * time.Second
 // Otherwise, if the typed text is the ID of a request that made sends, it returns the address of
 // those sends.
 func (a *Console) fallBackToRequestAddress(ctx context.Context, typed, address string, found []store.SendOrRefusal, err error) (string, error) {
-	if err != nil || len(found) > 0 || !requestid.Valid(typed) {
+	if err != nil || len(found) > 0 || !logs.IsRequestID(typed) {
 		return address, err
 	}
 	q, err := parseQuery(url.Values{"request": {typed}, "limit": {"2"}}.Encode(), a.Now(), time.UTC)

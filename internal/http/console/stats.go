@@ -10,7 +10,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
-	"sendcode/internal/http/console/statistics"
 	"sendcode/internal/store"
 )
 
@@ -34,7 +33,7 @@ const maxStatsTime = time.Minute
 
 // stats loads the statistics that the raw query string asks for, and also returns the parsed query
 // and its parameters. Days begin at midnight in zone.
-func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s statistics.Statistics,
+func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s Statistics,
 	asked store.StatsQuery,
 	given url.Values, err error) {
 	q, err := parseQuery(raw, a.Now(), zone)
@@ -57,7 +56,7 @@ func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s
 		return s, asked, q.given, err
 	}
 	domains, err := a.DB.DomainTallies(ctx, asked)
-	return statistics.Summarize(asked, now, before, domains), asked, q.given, err
+	return Summarize(asked, now, before, domains), asked, q.given, err
 }
 
 // statsQuery returns the query for the time, app, channel and purpose of a list's filters. Other

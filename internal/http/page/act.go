@@ -14,9 +14,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/base/requestid"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/http/server"
 	"sendcode/internal/verify/verification"
 )
@@ -233,7 +232,7 @@ func (u *Page) requestCode(ctx context.Context, s session, p postedForm) session
 	case err != nil:
 		return u.sessionAfterError(ctx, s, err)
 	case a.Admitted:
-		requestid.AddLogAttrs(ctx, slog.String("app", p.caller.App), slog.String("send", a.View.Send.ID))
+		logs.AddAttrs(ctx, slog.String("app", p.caller.App), slog.String("send", a.View.Send.ID))
 		before := s.Before
 		if a.View.ID != s.ID {
 			before = s.ID
@@ -295,7 +294,7 @@ func (u *Page) sessionAfterError(ctx context.Context, s session, err error) sess
 			return s
 		}
 		u.Logger.Error("request of hosted page rejected", "field", bad.Field, "reason", bad.Reason,
-			runbook.Configuration.See())
+			logs.SeeConfiguration)
 	}
 	server.LogFailure(ctx, u.Logger, err)
 	s.Note = postNote{Kind: noteUnavailable, At: u.Now()}

@@ -8,12 +8,12 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/verify/verification"
 )
 
 // referenceIssuer names an approved verification to the app's back end. Implementation:
-// redemption.Service.
+// proof.Redeemer.
 type referenceIssuer interface {
 	NewReference(app, id string) (string, error)
 }
@@ -59,7 +59,7 @@ func (u *Page) refuseLink(c echo.Context) error {
 		u.Logger.WarnContext(c.Request().Context(),
 			"link to the page refused: not among the page_purposes or return_urls of the app, or the app has no page",
 			"count", n, "app", loggablePart(c.QueryParam("app")), "purpose", loggablePart(c.QueryParam("purpose")),
-			"origin", loggablePart(origin), runbook.Configuration.See())
+			"origin", loggablePart(origin), logs.SeeConfiguration)
 	}
 	l := u.newVisit(c)
 	k := l.newCard("link", l.t["BadLink"])
@@ -128,7 +128,7 @@ func (l *visit) returnLink(id string) string {
 	}
 	reference, err := l.References.NewReference(l.App, id)
 	if err != nil {
-		l.Logger.Error("could not make return reference", "error", err, runbook.Defect.See())
+		l.Logger.Error("could not make return reference", "error", err, logs.SeeDefect)
 		return ""
 	}
 	query := to.Query()

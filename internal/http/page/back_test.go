@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/base/brand"
+	"sendcode/internal/base/message"
 	"sendcode/internal/http/page"
 	"sendcode/internal/http/page/pagetest"
 	"sendcode/internal/store"
@@ -105,7 +105,7 @@ func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 	w := mailed(t)
 	w.Also(page.AppPage{
 		App: "news", Title: "The News", Sender: "codes@news.example", ReturnURLs: []string{"https://news.example"},
-		Brand: brand.New("https://cdn.example/logo.svg", "#0b7a5c", "https://news.example/"),
+		Brand: message.NewBrand("https://cdn.example/logo.svg", "#0b7a5c", "https://news.example/"),
 	})
 	first := get(t, w, "?app=news")
 	shows(t, first, "ask", "The News")
@@ -179,7 +179,7 @@ func TestThePageOfAPurpose(t *testing.T) {
 // way (TestAPersonWithoutScriptsGetsInWithFormsAlone).
 func TestTheEndLeadsHome(t *testing.T) {
 	w := world(t)
-	w.Also(page.AppPage{App: "news", Title: "The News", Brand: brand.New("", "", "https://news.example/")})
+	w.Also(page.AppPage{App: "news", Title: "The News", Brand: message.NewBrand("", "", "https://news.example/")})
 	post(t, w, "?app=news", "send", "to", pagetest.Address)
 	approved := post(t, w, "?app=news", "check", "code", pagetest.Code)
 	shows(t, approved, "approved")

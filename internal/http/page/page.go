@@ -26,8 +26,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/base/brand"
-	"sendcode/internal/base/logthrottle"
+	"sendcode/internal/base/logs"
+	"sendcode/internal/base/message"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/code"
 	"sendcode/internal/codes/keys"
@@ -48,7 +48,7 @@ type codeService interface {
 type AppPage struct {
 	App        string // its name
 	Title      string // its name for people
-	Brand      brand.Brand
+	Brand      message.Brand
 	Sender     string   // address that the mails come from, shown as a hint where to look
 	ReturnURLs []string // origins and paths that a person may be returned to once the code was right
 	Purposes   []Purpose
@@ -94,7 +94,7 @@ type Page struct {
 	purposeInURL bool                       // the page's address names the purpose, likewise
 	current      *atomic.Pointer[[]AppPage] // the first one is for visits that name no app
 	clicks       *sync.Map                  // functions by clickID; see checkOnce
-	links        *logthrottle.Throttle      // of refuseLink
+	links        *logs.Throttle             // of refuseLink
 }
 
 // New returns the page.
@@ -103,7 +103,7 @@ func New(c Config) *Page {
 		c.Now = time.Now
 	}
 	u := &Page{Config: c, current: &atomic.Pointer[[]AppPage]{}, clicks: &sync.Map{},
-		links: &logthrottle.Throttle{Every: time.Minute}}
+		links: &logs.Throttle{Every: time.Minute}}
 	u.Configure(c.AppPage)
 	return u
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/base/brand"
+	"sendcode/internal/base/message"
 	"sendcode/internal/http/server"
 )
 
@@ -71,7 +71,7 @@ func render(k *card, alone bool) ([]byte, error) {
 // StyleSheetURL returns the URL of the style sheet with the brand's colours; "" if the brand has
 // none.
 func (u *Page) StyleSheetURL() string {
-	if u.Brand.Light == (brand.Palette{}) {
+	if u.Brand.Light == (message.Palette{}) {
 		return ""
 	}
 	return brandStylePath + "?" + url.Values{"app": {u.App}, "v": {u.Brand.StyleVersion()}}.Encode()

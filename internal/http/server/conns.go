@@ -14,8 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"sendcode/internal/base/logthrottle"
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 )
 
 // PassedListener is a port that another process has opened and keeps open, such as systemd. The end
@@ -30,7 +29,7 @@ type Conns struct {
 	max     int            // most that wait for their client; 0: any number
 	proxies []netip.Prefix // whose connections are neither counted nor closed for max
 	logger  *slog.Logger
-	lines   logthrottle.Throttle
+	lines   logs.Throttle
 
 	ending atomic.Bool // set by End
 	mu     sync.Mutex
@@ -44,7 +43,7 @@ type Conns struct {
 // one that waits longest of the /24 or /48 that has most, never one of these proxies, and logs it at most
 // once a minute. 0 for max means any number.
 func NewConns(maxWaiting int, proxies []netip.Prefix, logger *slog.Logger) *Conns {
-	return &Conns{max: maxWaiting, proxies: proxies, logger: logger, lines: logthrottle.Throttle{Every: time.Minute},
+	return &Conns{max: maxWaiting, proxies: proxies, logger: logger, lines: logs.Throttle{Every: time.Minute},
 		open: map[*conn]bool{}, queues: map[netip.Prefix]*list.List{}}
 }
 
@@ -91,7 +90,7 @@ func (l connListener) Accept() (net.Conn, error) {
 		return nil, net.ErrClosed // http.Server would try again after a deadline
 	case err != nil:
 		if n, due := l.set.lines.Add("", time.Now()); due {
-			l.set.logger.Warn("connections are not accepted", "error", err, "count", n, runbook.Connections.See())
+			l.set.logger.Warn("connections are not accepted", "error", err, "count", n, logs.SeeConnections)
 		}
 		return nil, err
 	}
@@ -170,7 +169,7 @@ func (s *Conns) update(c *conn) {
 			}
 			first.end()
 			if n, due := s.lines.Add("closed", time.Now()); due {
-				s.logger.Warn("too many connections wait for their client: the oldest are closed", "count", n, runbook.Connections.See())
+				s.logger.Warn("too many connections wait for their client: the oldest are closed", "count", n, logs.SeeConnections)
 			}
 		}
 	case !waits && c.place != nil:

@@ -10,7 +10,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/limit/admission"
-	"sendcode/internal/verify/redemption"
+	"sendcode/internal/verify/proof"
 	"sendcode/internal/verify/verification"
 	"sendcode/quota"
 )
@@ -56,8 +56,8 @@ var errorTable = []func(error) *Problem{
 	mapErrorValue(verification.ErrKeyOfOtherCode, Problem{Kind: keyOfOtherCode}),
 	mapErrorValue(verification.ErrCallerCode, Problem{Kind: checkedByCallerKind}),
 	mapErrorValue(verification.ErrOurCode, Problem{Kind: checkedHereKind}),
-	mapErrorValue(redemption.ErrRedeemed, Problem{Kind: proofRedeemedKind}),
-	mapErrorValue(redemption.ErrErased, Problem{Kind: erasedKind}),
+	mapErrorValue(proof.ErrRedeemed, Problem{Kind: proofRedeemedKind}),
+	mapErrorValue(proof.ErrErased, Problem{Kind: erasedKind}),
 	mapErrorType(func(e *echo.HTTPError) *Problem {
 		if e.Code >= http.StatusInternalServerError && e.Code != http.StatusServiceUnavailable {
 			return nil

@@ -11,9 +11,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/base/logthrottle"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/loopback"
-	"sendcode/internal/base/runbook"
 )
 
 // clientIPExtractor returns an extractor of the client's address: the last hop in X-Forwarded-For
@@ -71,7 +70,7 @@ const forwardingWarnInterval = time.Hour
 // address. The warning names the peer only if its address is private, since a public one may be a
 // person's.
 func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() time.Time) echo.MiddlewareFunc {
-	lines := logthrottle.Throttle{Every: forwardingWarnInterval}
+	lines := logs.Throttle{Every: forwardingWarnInterval}
 	warn := func(c echo.Context) {
 		peer, ok := ParseHop(c.Request().RemoteAddr)
 		if !ok || isTrustedProxy(proxies, peer) {
@@ -86,7 +85,7 @@ func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() ti
 		}
 		logger.Warn(
 			"X-Forwarded-For or Forwarded ignored: the peer is not in trusted_proxies; if it is your proxy, name it in "+
-				"SENDCODE_TRUSTED_PROXIES, or all clients count as one address", "peer", from, runbook.Attack.See())
+				"SENDCODE_TRUSTED_PROXIES, or all clients count as one address", "peer", from, logs.SeeAttack)
 	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {

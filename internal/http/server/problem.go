@@ -17,8 +17,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
-	"sendcode/internal/base/requestid"
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/limit/admission"
@@ -122,7 +121,7 @@ func writeProblem(c echo.Context, p *Problem, base string) error {
 	h.Set("Content-Language", words.Lang())
 	h.Add("Vary", "Accept-Language")
 	answer := p.in(words)
-	answer.base, answer.request = base, requestid.FromContext(c.Request().Context())
+	answer.base, answer.request = base, logs.RequestID(c.Request().Context())
 	body, err := json.Marshal(answer)
 	if err != nil {
 		return err
@@ -202,9 +201,9 @@ func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
 	switch {
 	case ctx.Err() != nil || kind != internalError && (kind != Unavailable || bare || answered || held):
 	case errors.Is(err, keys.ErrUnknownKey):
-		logger.ErrorContext(ctx, "request needs missing key", "problem", kind.Slug, "error", err, runbook.Keys.See())
+		logger.ErrorContext(ctx, "request needs missing key", "problem", kind.Slug, "error", err, logs.SeeKeys)
 	default:
-		logger.ErrorContext(ctx, "request failed", "problem", kind.Slug, "error", err, runbook.DatabaseAway.See())
+		logger.ErrorContext(ctx, "request failed", "problem", kind.Slug, "error", err, logs.SeeDatabaseAway)
 	}
 }
 

@@ -3,7 +3,7 @@ package server
 import (
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/base/requestid"
+	"sendcode/internal/base/logs"
 )
 
 // assignRequestID is middleware that puts an ID into each request's context, and into the
@@ -11,17 +11,17 @@ import (
 func assignRequestID(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
-		ctx, id := requestid.NewContext(r.Context(), r.Header.Get(echo.HeaderXRequestID), r.Header.Get("Traceparent"))
+		ctx, id := logs.WithRequestID(r.Context(), r.Header.Get(echo.HeaderXRequestID), r.Header.Get("Traceparent"))
 		c.Response().Header().Set(echo.HeaderXRequestID, id)
 		c.SetRequest(r.WithContext(ctx))
 		return next(c)
 	}
 }
 
-// AdoptRequestID gives the request the client's own ID; see requestid.Adopt.
+// AdoptRequestID gives the request the client's own ID; see logs.AdoptRequestID.
 func AdoptRequestID(c echo.Context) {
 	h := c.Response().Header()
-	if id := requestid.Adopt(c.Request().Context()); id != h.Get(echo.HeaderXRequestID) { // Set allocates
+	if id := logs.AdoptRequestID(c.Request().Context()); id != h.Get(echo.HeaderXRequestID) { // Set allocates
 		h.Set(echo.HeaderXRequestID, id)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/base/requestid"
+	"sendcode/internal/base/logs"
 )
 
 // Every log line in a request's context has the request's ID: the line of a failure or a panic, and
@@ -19,12 +19,12 @@ import (
 // a problem also in its body.
 func TestLinesOfARequestHaveItsID(t *testing.T) {
 	var out bytes.Buffer
-	logger := requestid.Logger(slog.New(slog.NewJSONHandler(&out, nil)))
+	logger := logs.AddRequestID(slog.New(slog.NewJSONHandler(&out, nil)))
 	e := New(Config{Logger: logger})
 	e.GET("/v1/x", func(c echo.Context) error {
 		AdoptRequestID(c)
 		logger.With("part", "log").WarnContext(c.Request().Context(), "within")
-		requestid.AddLogAttrs(c.Request().Context(), slog.String("app", "shop"))
+		logs.AddAttrs(c.Request().Context(), slog.String("app", "shop"))
 		return errors.New("broken")
 	})
 	e.GET("/v1/panic", func(echo.Context) error { panic("the code is 123456") })
@@ -33,7 +33,7 @@ func TestLinesOfARequestHaveItsID(t *testing.T) {
 			out.Reset()
 			w := get(e, path, func(r *http.Request) { r.Header.Set(echo.HeaderXRequestID, given) })
 			id, lines := w.Header().Get(echo.HeaderXRequestID), 0
-			if (path == "/v1/x" && requestid.Valid(given)) != (id == given) || !strings.Contains(w.Body.String(), `"request_id":"`+id+`"`) {
+			if (path == "/v1/x" && logs.IsRequestID(given)) != (id == given) || !strings.Contains(w.Body.String(), `"request_id":"`+id+`"`) {
 				t.Errorf("%s: %q became %q: %s", path, given, id, w.Body)
 			}
 			for line := range bytes.Lines(out.Bytes()) {

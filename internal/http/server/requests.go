@@ -7,8 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sendcode/internal/base/logthrottle"
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 )
 
 // RequestLimiter bounds how many requests a network, an IPv4 address or an IPv6 /64, makes in a
@@ -31,7 +30,7 @@ type RequestLimiter struct {
 	minute  int64                  // number of the current minute
 	counts  map[netip.Prefix]int64 // of the current minute
 	before  map[netip.Prefix]int64 // of the minute before
-	lines   logthrottle.Throttle   // about refusals
+	lines   logs.Throttle          // about refusals
 	largest int                    // most networks in counts
 }
 
@@ -45,7 +44,7 @@ const (
 func NewRequestLimiter(perMinute int, logger *slog.Logger, refused func(), now func() time.Time) *RequestLimiter {
 	r := &RequestLimiter{logger: logger, refused: refused, now: now, counts: map[netip.Prefix]int64{},
 		before: map[netip.Prefix]int64{},
-		lines:  logthrottle.Throttle{Every: requestWindow}, largest: maxNetworks}
+		lines:  logs.Throttle{Every: requestWindow}, largest: maxNetworks}
 	r.SetLimit(perMinute)
 	return r
 }
@@ -143,7 +142,7 @@ func (r *RequestLimiter) recordRefusal(ip netip.Addr, now time.Time) {
 	if n, due := r.lines.Add("", now); due {
 		_, network := networksOf(ip) // as the send log keeps it
 		r.logger.Warn("browser requests refused: too many from one network", "count", n, "network", network,
-			"limit", r.limit.Load(), runbook.Attack.See())
+			"limit", r.limit.Load(), logs.SeeAttack)
 	}
 }
 

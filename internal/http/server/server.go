@@ -16,8 +16,8 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/panics"
-	"sendcode/internal/base/requestid"
 	"sendcode/web"
 )
 
@@ -45,7 +45,7 @@ type Config struct {
 // New makes an echo instance with the common middleware and the pages that explain problems,
 // without other routes.
 func New(c Config) *echo.Echo {
-	c.Logger = requestid.Logger(c.Logger)
+	c.Logger = logs.AddRequestID(c.Logger)
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	// HEAD is answered as GET (RFC 9110, section 9.1): the same handler runs, and net/http drops
@@ -101,7 +101,7 @@ func NewHTTPServer(h http.Handler, logger *slog.Logger) *http.Server {
 
 // accessLog logs one line for each request: with the route's template, since the path may have
 // secret IDs; with the client's /24 or /48, as the send log keeps it; and with the attributes that
-// handlers added by requestid.AddLogAttrs (app, key, send). It stops a request whose client has
+// handlers added by logs.AddAttrs (app, key, send). It stops a request whose client has
 // left; see errIfClientLeft.
 func accessLog(logger *slog.Logger, served func(route string, status int, took time.Duration)) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
@@ -131,7 +131,7 @@ func accessLog(logger *slog.Logger, served func(route string, status int, took t
 			if _, network := networksOf(ClientIP(c)); network.IsValid() {
 				line = append(line, slog.String("network", network.String()))
 			}
-			logger.LogAttrs(ctx, level, "request", append(line, requestid.LogAttrs(ctx)...)...)
+			logger.LogAttrs(ctx, level, "request", append(line, logs.Attrs(ctx)...)...)
 			return nil
 		}
 	}

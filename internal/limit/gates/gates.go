@@ -19,9 +19,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sendcode/internal/base/logthrottle"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/panics"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
@@ -89,9 +88,9 @@ type Gates struct {
 	trials context.Context
 
 	outage    outage
-	deciding  sync.RWMutex         // write lock: local decides alone; read lock: local counts what shared admitted
-	lastAlone time.Time            // when local last admitted an event alone; guarded by deciding
-	lines     logthrottle.Throttle // of logNotAdded
+	deciding  sync.RWMutex  // write lock: local decides alone; read lock: local counts what shared admitted
+	lastAlone time.Time     // when local last admitted an event alone; guarded by deciding
+	lines     logs.Throttle // of logNotAdded
 	histories sharedReads[gate.History]
 	backoffs  sharedReads[quota.State] // of correctBackoff
 	refused   refusedBefore            // without Redis
@@ -102,7 +101,7 @@ type Gates struct {
 func New(shared Limiter, db Database, p *policy.CurrentSet, now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{shared: shared, db: db, policy: p, now: now, logger: logger,
 		histories: newSharedReads[gate.History](), backoffs: newSharedReads[quota.State](),
-		lines:       logthrottle.Throttle{Every: time.Minute},
+		lines:       logs.Throttle{Every: time.Minute},
 		RefundLater: func(string, map[quota.Scope]string) {}, OnEventLoss: func() {}, BeforeReturn: func(context.Context) {}}
 	g.trials, g.Stop = context.WithCancel(context.Background())
 	if InProcess(shared) {
@@ -176,7 +175,7 @@ func (g *Gates) tryLater(buckets int) {
 // a slow limiter causes the error in every request.
 func (g *Gates) logNotAdded(ctx context.Context, err error) {
 	if _, due := g.lines.Add("not added", g.now()); due {
-		g.logger.WarnContext(ctx, "could not correct limiter by database", "error", err, runbook.Redis.See())
+		g.logger.WarnContext(ctx, "could not correct limiter by database", "error", err, logs.SeeRedis)
 	}
 }
 
@@ -210,7 +209,7 @@ func (g *Gates) callLimiter(ctx context.Context, r quota.Request, call limiterCa
 	// else the client hung up, or only some nodes are away, or an outage has begun since the call began
 	if ctx.Err() == nil && !errors.Is(err, quota.ErrPartly) && g.outage.turns.CompareAndSwap(turns, turns+1) {
 		g.logger.Warn("Redis away: the database decides for recipients, this process for other rules", "error", err,
-			runbook.Redis.See())
+			logs.SeeRedis)
 		g.tryLater(len(r.Buckets))
 	}
 	return quota.Decision{}, errors.Join(errLimiterAway, err)

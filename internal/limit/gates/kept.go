@@ -8,8 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"sendcode/internal/base/logthrottle"
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -60,7 +59,7 @@ type Kept struct {
 	read    int64      // the number of the last event that was read
 	mu      sync.Mutex // guards queue
 	queue   []quota.Change
-	lines   logthrottle.Throttle // of the log lines on changes that are not kept
+	lines   logs.Throttle // of the log lines on changes that are not kept
 }
 
 // NewKept makes a limiter in this process on the clock now, and the Kept of its events. seal and
@@ -68,7 +67,7 @@ type Kept struct {
 func NewKept(db KeptDatabase, now func() time.Time, seal func(bucket string) []byte,
 	open func(sealed []byte) (bucket string, err error), logger *slog.Logger) *Kept {
 	k := &Kept{Ahead: func() time.Duration { return 0 }, limiter: quota.NewMemory(now), db: db, seal: seal, open: open, now: now,
-		logger: logger, writer: rand.Int64(), read: -1, lines: logthrottle.Throttle{Every: time.Minute}}
+		logger: logger, writer: rand.Int64(), read: -1, lines: logs.Throttle{Every: time.Minute}}
 	k.limiter.OnChange = k.add
 	return k
 }
@@ -89,7 +88,7 @@ func (k *Kept) add(ctx context.Context, c quota.Change) {
 	if len(k.queue) < maxUnwritten {
 		k.queue = append(k.queue, c)
 	} else if n, due := k.lines.Add("not kept", k.now()); due {
-		k.logger.Warn("limiter's changes not kept: too many wait for the database", "count", n, runbook.DatabaseAway.See())
+		k.logger.Warn("limiter's changes not kept: too many wait for the database", "count", n, logs.SeeDatabaseAway)
 	}
 }
 

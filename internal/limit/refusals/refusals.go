@@ -16,8 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -274,14 +274,14 @@ func (r *Batch) Flush(ctx context.Context) {
 	}
 	batch, lost := r.takeUnwritten(r.now())
 	if lost > 0 {
-		r.logger.Error("refusals lost: too many waited for the database", "count", lost, runbook.DatabaseAway.See())
+		r.logger.Error("refusals lost: too many waited for the database", "count", lost, logs.SeeDatabaseAway)
 	}
 	if len(batch) == 0 {
 		return
 	}
 	if err := r.db.RecordRefusals(ctx, batch); err != nil {
 		r.logger.Warn("could not store refusals; retrying", "count", len(batch), "error", err,
-			runbook.DatabaseAway.See())
+			logs.SeeDatabaseAway)
 		r.putBack(batch)
 	}
 }

@@ -14,15 +14,15 @@ import (
 // setting, in a variable w, and says itself what to do.
 func TestEveryWarningHasARunbook(t *testing.T) {
 	sections, used := map[string]string{}, map[string]bool{} // by name of the constant; by section
-	for _, m := range regexp.MustCompile(`(?m)^\t(\w+) +Section = "([a-z-]+)"$`).FindAllStringSubmatch(
-		readFile(t, "internal/base/runbook/runbook.go"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\tSee(\w+) += see\("([a-z-]+)"\)$`).FindAllStringSubmatch(
+		readFile(t, "internal/base/logs/runbook.go"), -1) {
 		sections[m[1]] = m[2]
 	}
 	for _, s := range product(t) {
 		for _, args := range loggedBy(s.text) {
-			named := regexp.MustCompile(`\brunbook\.(\w+)`).FindAllStringSubmatch(args, -1)
+			named := regexp.MustCompile(`\blogs\.See(\w+)`).FindAllStringSubmatch(args, -1)
 			if len(named) != 1 {
-				t.Errorf("%s: a log line names %d sections of the runbooks: add one of package runbook to its attributes: %s",
+				t.Errorf("%s: a log line names %d sections of the runbooks: add a logs.See… to its attributes: %s",
 					s.name, len(named), args)
 			}
 			for _, m := range named {
@@ -32,7 +32,7 @@ func TestEveryWarningHasARunbook(t *testing.T) {
 	}
 	for name, section := range sections {
 		if !used[section] {
-			t.Errorf("no log line names runbook.%s", name)
+			t.Errorf("no log line names logs.See%s", name)
 		}
 	}
 	for _, m := range regexp.MustCompile(`docs/runbooks\.md#([a-z-]+)`).FindAllStringSubmatch(readFile(t, "docs/alerts.yaml"), -1) {

@@ -25,8 +25,8 @@ var edges = map[string]string{
 	"quota/echoquota": "quota quota/quotahttp",
 
 	"internal/base":         "quota", // waits are rounded as everywhere
-	"internal/base/panics":  "internal/base/runbook",
-	"internal/base/message": "templates internal/base/brand internal/base/texts",
+	"internal/base/panics":  "internal/base/logs",
+	"internal/base/message": "templates internal/base/message internal/base/texts",
 
 	"internal/store":          storing,
 	"internal/store/postgres": storing + " migrations internal/store/sqldb",
@@ -38,10 +38,10 @@ var edges = map[string]string{
 	"internal/limit/limits": "quota internal/base/fault", // not gates: it asks an interface
 
 	"internal/deliver": "quota internal/base/... internal/store internal/codes/... internal/limit/bucketnames " +
-		"internal/deliver/delivery internal/deliver/jsonpath internal/deliver/sms internal/deliver/standardwebhooks internal/deliver/webhook",
+		"internal/deliver/delivery internal/deliver/exchange internal/deliver/sms internal/deliver/standardwebhooks internal/deliver/webhook",
 	// a mail server and a carrier know no send
 	"internal/deliver/delivery": "internal/base/loopback internal/base/panics internal/deliver/delivery/... internal/deliver/exchange",
-	"internal/deliver/sms":      "internal/base/loopback internal/deliver/delivery internal/deliver/exchange internal/deliver/jsonpath internal/deliver/sms",
+	"internal/deliver/sms":      "internal/base/loopback internal/deliver/delivery internal/deliver/exchange internal/deliver/exchange internal/deliver/sms",
 
 	// not deliver/outbox: a send is handed over to an interface
 	"internal/verify": deciding + " internal/limit/... internal/deliver/webhook internal/verify/proof internal/verify/verification",
@@ -51,7 +51,7 @@ var edges = map[string]string{
 	"internal/http/page":    serving + " internal/deliver/delivery/mailbox", // whose mails a page shows
 	"internal/http/console": serving + " internal/limit/bucketnames internal/http/console/... internal/http/openid",
 
-	"internal/run":        deciding + " internal/limit/... internal/deliver/... internal/verify/... internal/run/disk internal/run/recent",
+	"internal/run":        deciding + " internal/limit/... internal/deliver/... internal/verify/... internal/run/disk internal/run/metrics",
 	"internal/run/config": "quota internal/base/... internal/codes/... internal/deliver/... internal/http/hooks internal/run/config/document",
 	// the only place where parts are put together
 	"internal/run/app": ". docs migrations quota templates web internal/...",
@@ -92,7 +92,7 @@ var modules = map[string]string{
 	"github.com/gofrs/flock":                "internal/run/app internal/run/config internal/kit/servertest",
 	"github.com/google/uuid":                anywhere,
 	"github.com/jackc/pgx":                  "internal/store/columns internal/store/postgres internal/run/app internal/run/traces internal/kit/servertest tools/floor",
-	"github.com/labstack/echo":              "web internal/http/reference internal/http/api internal/http/page internal/http/console internal/http/console/frame internal/http/console/records internal/http/console/policies internal/http/console/auth internal/http/server internal/run/app quota/echoquota tools/up",
+	"github.com/labstack/echo":              "web internal/http/reference internal/http/api internal/http/page internal/http/console internal/http/console/frame internal/http/console/records internal/http/console/records internal/http/console/auth internal/http/server internal/run/app quota/echoquota tools/up",
 	"github.com/nyaruka/phonenumbers":       "internal/base/recipient",
 	"github.com/pquerna/otp":                "internal/http/console/auth internal/http/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/postgres internal/store/sqlite migrations",
@@ -107,7 +107,7 @@ var modules = map[string]string{
 	"go.yaml.in/yaml":                       "internal/run/config internal/run/config/document internal/http/reference tools/mutants",
 	"go.opentelemetry.io/contrib":           "internal/run/traces",
 	// all but traces read or write traceparent alone
-	"go.opentelemetry.io/otel":              "internal/run/traces internal/deliver/exchange internal/deliver/webhook internal/base/requestid",
+	"go.opentelemetry.io/otel":              "internal/run/traces internal/deliver/exchange internal/deliver/webhook internal/base/logs",
 	"go.uber.org/goleak":                    testsOnly,
 	"golang.org/x/crypto":                   "internal/codes/keys internal/http/console/auth internal/http/console/consoletest",
 	"golang.org/x/net":                      "internal/base/recipient internal/deliver/delivery internal/base/message",

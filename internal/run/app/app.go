@@ -15,10 +15,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sendcode/internal/base/logthrottle"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/message"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/base/requestid"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/deliver/delivery/mailbox"
 	"sendcode/internal/deliver/delivery/mailserver"
@@ -31,7 +30,6 @@ import (
 	"sendcode/internal/run/config"
 	"sendcode/internal/run/jobs"
 	"sendcode/internal/run/metrics"
-	"sendcode/internal/run/recent"
 	"sendcode/internal/run/traces"
 	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
@@ -79,7 +77,7 @@ type App struct {
 	conns         *server.Conns // of all listeners
 	failed        chan error    // the error that ended a listener's server
 	serving       chan struct{} // closed by Serve
-	backlog       *recent.Value[map[recipient.Channel]store.Backlog]
+	backlog       *metrics.Recent[map[recipient.Channel]store.Backlog]
 	databaseProbe *databaseProbe
 	keyCheck      *keyCheck
 	health        *server.Health
@@ -140,7 +138,7 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (*App, err
 
 // newWithClock is New on a machine with this clock.
 func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, now func() time.Time) (_ *App, err error) {
-	a := newApp(cfg, requestid.Logger(logthrottle.LimitErrors(logger)), now)
+	a := newApp(cfg, logs.AddRequestID(logs.LimitErrors(logger)), now)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())

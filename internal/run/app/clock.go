@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/http/server"
 )
 
@@ -56,7 +56,7 @@ func (c *databaseClock) measure(ctx context.Context) error {
 	c.mu.Unlock()
 	off := c.whyOff(ctx) != nil
 	if off && !c.off {
-		c.logger.Warn("clock off: let NTP run", "ahead_ms", c.localAhead().Milliseconds(), runbook.Clock.See())
+		c.logger.Warn("clock off: let NTP run", "ahead_ms", c.localAhead().Milliseconds(), logs.SeeClock)
 	}
 	c.off = off
 	return nil

@@ -16,8 +16,8 @@ import (
 
 	"sendcode/docs"
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/message"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/codes/code"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/reports"
@@ -414,7 +414,7 @@ func (a *App) shutdown() error {
 	}
 	wg.Wait()
 	if slices.ContainsFunc(errs, isDeadline) {
-		a.logger.Warn("shutdown cuts requests that were not answered in time", "wait", shutdownWait.String(), runbook.DatabaseSlow.See())
+		a.logger.Warn("shutdown cuts requests that were not answered in time", "wait", shutdownWait.String(), logs.SeeDatabaseSlow)
 	}
 	return errors.Join(slices.DeleteFunc(errs, isDeadline)...)
 }

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/http/server"
 	"sendcode/internal/run/config"
@@ -83,7 +83,7 @@ func (k *keyCheck) run(ctx context.Context) (again bool, err error) {
 	if _, other := errors.AsType[*store.OtherKeysError](err); other {
 		k.setReason(&server.HealthReason{Part: "keys", Word: "other_keys", Unready: true, Err: err})
 		k.logger.Error("keys differ from those of database: stop this replica, or correct its settings", "error", err,
-			runbook.Keys.See())
+			logs.SeeKeys)
 		return false, nil
 	}
 	if err != nil {
@@ -206,7 +206,7 @@ func (k *keyCheck) recordMissing(missing []string) {
 	case len(missing) > 0:
 		k.logger.Warn("key ring incomplete: codes or stored addresses need keys that SENDCODE_SECRET_KEYS lacks",
 			"keys", missing,
-			runbook.Keys.See())
+			logs.SeeKeys)
 	default:
 		k.logger.Info("key ring complete again")
 	}

@@ -11,10 +11,9 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/redis/go-redis/v9"
 
-	"sendcode/internal/base/logthrottle"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/loopback"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/run/config"
@@ -98,12 +97,12 @@ const (
 type statementObserver struct {
 	*App
 	observe func(kind string, took time.Duration)
-	lines   logthrottle.Throttle
+	lines   logs.Throttle
 }
 
 func (a *App) newStatementObserver() *statementObserver {
 	return &statementObserver{App: a, observe: a.metrics.RegisterStatementObserver(sqldb.CallKinds),
-		lines: logthrottle.Throttle{Every: slowLogEvery}}
+		lines: logs.Throttle{Every: slowLogEvery}}
 }
 
 // Began implements sqldb.Observer.
@@ -125,7 +124,7 @@ func (s *statementObserver) Ended(ctx context.Context, kind, name string, took t
 	}
 	if later, first := s.lines.Add(name, time.Now()); !first && later == slowTillLog-1 {
 		s.logger.Warn("slow statement", "statement", name, "took_ms", took.Milliseconds(), "count", slowTillLog,
-			runbook.DatabaseSlow.See())
+			logs.SeeDatabaseSlow)
 	}
 }
 

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/http/console"
 	"sendcode/internal/http/server"
-	"sendcode/internal/run/recent"
+	"sendcode/internal/run/metrics"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -25,7 +25,7 @@ func (a *App) registerHealthChecks() {
 	var limiterUp func(context.Context) error
 	limiter := func(context.Context) *server.HealthReason { return nil }
 	if a.redis != nil {
-		redis := recent.Value[struct{}]{Ask: a.redisPinger(), Every: time.Second}
+		redis := metrics.Recent[struct{}]{Ask: a.redisPinger(), Every: time.Second}
 		limiterUp = func(ctx context.Context) error { return redis.Get(ctx).Err }
 		beats = redisHeartbeats{a.redisClient}
 		limiter = func(ctx context.Context) *server.HealthReason { return redisReason(limiterUp(ctx)) }
@@ -50,7 +50,7 @@ func (a *App) registerHealthChecks() {
 	if until := a.cfg.HoldUntil; a.now().Before(until) {
 		text := until.UTC().Format(time.RFC3339)
 		a.logger.Warn("sends held: to send earlier, start without --hold-until", "until", text,
-			runbook.DatabaseAway.See())
+			logs.SeeDatabaseAway)
 		checks = append(checks, func(context.Context) *server.HealthReason {
 			if !a.now().Before(until) {
 				return nil
@@ -59,14 +59,14 @@ func (a *App) registerHealthChecks() {
 		})
 	}
 	a.metrics.RegisterHeldBursts(a.db.HeldBursts)
-	checks = append(checks, burstsCheck(&recent.Value[[]store.HeldBurst]{Ask: a.db.HeldBursts, Every: 10 * time.Second,
+	checks = append(checks, burstsCheck(&metrics.Recent[[]store.HeldBurst]{Ask: a.db.HeldBursts, Every: 10 * time.Second,
 		Timeout: store.CallTimeout}))
 	a.backlog = newRecentValue(a.db.Backlog)
 	a.health.MarkStarted(checks...)
 }
 
 // burstsCheck returns a check of /readyz that names the largest burst of suppressions that is held.
-func burstsCheck(held *recent.Value[[]store.HeldBurst]) server.HealthCheck {
+func burstsCheck(held *metrics.Recent[[]store.HeldBurst]) server.HealthCheck {
 	return func(ctx context.Context) *server.HealthReason {
 		list := held.Get(ctx).Value
 		if len(list) == 0 {
@@ -122,8 +122,8 @@ func (a *App) Status(ctx context.Context) console.ServiceStatus {
 }
 
 // newRecentValue returns a value that the database is asked for at most once a second.
-func newRecentValue[T any](ask func(context.Context) (T, error)) *recent.Value[T] {
-	return &recent.Value[T]{Ask: ask, Every: time.Second, Timeout: store.CallTimeout}
+func newRecentValue[T any](ask func(context.Context) (T, error)) *metrics.Recent[T] {
+	return &metrics.Recent[T]{Ask: ask, Every: time.Second, Timeout: store.CallTimeout}
 }
 
 // redisPinger returns a function that pings Redis, and logs when a part of a Cluster goes away and
@@ -136,7 +136,7 @@ func (a *App) redisPinger() func(context.Context) (struct{}, error) {
 		case now && !partly:
 			a.logger.Warn("a part of the Redis Cluster away: the database decides for its keys; look at its nodes",
 				"error", err,
-				runbook.Redis.See())
+				logs.SeeRedis)
 		case !now && partly && err == nil:
 			a.logger.Info("Redis Cluster whole again")
 		}

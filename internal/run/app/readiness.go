@@ -10,10 +10,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/panics"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/http/server"
-	"sendcode/internal/run/recent"
+	"sendcode/internal/run/metrics"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 )
@@ -26,7 +26,7 @@ import (
 // such a replica, a load balancer has no better one to choose, and some requests need no
 // database. Safe for concurrent use.
 type databaseProbe struct {
-	latest recent.Value[struct{}] // calls check
+	latest metrics.Recent[struct{}] // calls check
 	ping   func(context.Context) error
 	commit func() *sqldb.CommitTiming // the last commit; nil: there was none
 	beats  heartbeats                 // nil: other replicas can't be seen
@@ -47,7 +47,7 @@ type databaseProbe struct {
 const (
 	commitProvesFor     = 2 * time.Second
 	maxPingAge          = 10 * time.Second // a commit does not show that the schema fits; a ping does
-	slowWriteThreshold  = recent.MaxWait
+	slowWriteThreshold  = metrics.MaxRecentWait
 	missedPingsTillAway = 3
 	lateWritesTillLog   = 3 // fewer are not logged: they may come from other programs' load
 	heartbeatEvery      = time.Second
@@ -61,7 +61,7 @@ func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.Com
 	return p
 }
 
-// whyUnwritable returns why the database can't be written; nil if it can. It waits up to recent.MaxWait
+// whyUnwritable returns why the database can't be written; nil if it can. It waits up to metrics.MaxRecentWait
 // for the probe, and then takes the last result.
 func (p *databaseProbe) whyUnwritable(ctx context.Context) *server.HealthReason {
 	p.latest.Get(ctx)
@@ -107,7 +107,7 @@ func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Durat
 		p.late++
 		if p.late == lateWritesTillLog {
 			p.logger.Warn("database slow: look at its load and its network", "took_ms", took.Milliseconds(),
-				runbook.DatabaseSlow.See())
+				logs.SeeDatabaseSlow)
 		}
 	case reason == nil && took < slowWriteThreshold/2:
 		if p.late >= lateWritesTillLog {
@@ -123,7 +123,7 @@ func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Durat
 	}
 	switch {
 	case reason != nil && (p.reason == nil || p.reason.Word != reason.Word):
-		p.logger.Error("database away: nothing is sent", "error", reason, runbook.DatabaseAway.See())
+		p.logger.Error("database away: nothing is sent", "error", reason, logs.SeeDatabaseAway)
 	case reason == nil && p.reason != nil:
 		p.logger.Info("database back")
 	}
@@ -188,7 +188,7 @@ func (p *databaseProbe) exchangeHeartbeats(ctx context.Context) {
 	if p.seen != "" && seen != p.seen && seen != noHeartbeat {
 		if p.others.IsZero() {
 			p.logger.Error(
-				"database writable by another replica alone: /readyz is 503 until it can; compare their networks and settings", runbook.DatabaseAway.See())
+				"database writable by another replica alone: /readyz is 503 until it can; compare their networks and settings", logs.SeeDatabaseAway)
 		}
 		p.others = time.Now()
 	}

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/panics"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/run/config"
 	"sendcode/internal/run/metrics"
 )
@@ -125,7 +125,7 @@ func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, er
 		return
 	}
 	for _, name := range needRestart {
-		r.logger.Warn("changed setting needs a restart", "setting", name, runbook.Configuration.See())
+		r.logger.Warn("changed setting needs a restart", "setting", name, logs.SeeConfiguration)
 	}
 	changed := r.current.ReloadableChanges(renewed)
 	switch {
@@ -157,11 +157,11 @@ func (r *reloader) logMistakes(err error) {
 	const what = "configuration reload rejected: nothing changed"
 	all, ok := errors.AsType[*config.Errors](err)
 	if !ok {
-		r.logger.Error(what, "error", err, runbook.Configuration.See())
+		r.logger.Error(what, "error", err, logs.SeeConfiguration)
 		return
 	}
 	for _, m := range all.Mistakes {
-		r.logger.Error(what, "setting", m.Where, "error", m.Text, runbook.Configuration.See())
+		r.logger.Error(what, "setting", m.Where, "error", m.Text, logs.SeeConfiguration)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/delivery/mailbox"
 	"sendcode/internal/deliver/delivery/mailserver"
@@ -128,7 +128,7 @@ func (a *App) retryAtStart(ctx context.Context, setting string, away func(error)
 		case time.Since(said) >= waitLogEvery:
 			said = time.Now()
 			a.logger.Warn("start waits: start what the setting names, or correct it",
-				"setting", setting, "left", left.Round(time.Second).String(), "error", err, runbook.DatabaseAway.See())
+				"setting", setting, "left", left.Round(time.Second).String(), "error", err, logs.SeeDatabaseAway)
 		}
 		select {
 		case <-time.After(min(left, time.Second)):
@@ -169,10 +169,10 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
 	defer cancel()
 	if err := r.Ping(ctx); errors.Is(err, quota.ErrNotPermitted) {
 		a.logger.Error("Redis refuses commands that a send needs: the database decides alone", "error", err,
-			runbook.Redis.See())
+			logs.SeeRedis)
 		return
 	} else if err != nil {
-		a.logger.Warn("Redis did not answer at start", "error", err, runbook.Redis.See())
+		a.logger.Warn("Redis did not answer at start", "error", err, logs.SeeRedis)
 		return
 	}
 	for _, w := range r.Warnings(ctx) {
@@ -204,7 +204,7 @@ func (a *App) loadKeptEvents(ctx context.Context) error {
 	}
 	switch n, err := a.newKept().MoveTo(ctx, a.redis); {
 	case err != nil:
-		a.logger.Warn("kept events of the limiter not recorded in Redis", "error", err, runbook.Redis.See())
+		a.logger.Warn("kept events of the limiter not recorded in Redis", "error", err, logs.SeeRedis)
 	case n > 0:
 		a.logger.Info("kept events of the limiter recorded in Redis", "events", n)
 	}
@@ -249,6 +249,6 @@ func (a *App) healthLogger(what, key string) func(delivery.Health) {
 			a.logger.Info(what+" in use again", key, h.Server)
 			return
 		}
-		a.logger.Warn(what+" suspended after failures", key, h.Server, "reason", h.Why, runbook.SendsWait.See())
+		a.logger.Warn(what+" suspended after failures", key, h.Server, "reason", h.Why, logs.SeeSendsWait)
 	}
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/base/logthrottle"
-	"sendcode/internal/base/requestid"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/limit/gates"
 	"sendcode/internal/run/app/core"
 	"sendcode/internal/run/traces"
@@ -31,7 +30,7 @@ const (
 // openTraces opens the traces that the environment asks for. It runs first: parts that open later
 // close before the traces, so the spans of their end are exported too.
 func (a *App) openTraces(ctx context.Context) error {
-	lines := logthrottle.Throttle{Every: exportLogEvery}
+	lines := logs.Throttle{Every: exportLogEvery}
 	notExported := func(err error) {
 		if n, due := lines.Add("spans", time.Now()); due {
 			cause := err.Error()
@@ -68,12 +67,12 @@ func traceRoute(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)
 		ctx, app := c.Request().Context(), ""
-		for _, note := range requestid.LogAttrs(ctx) {
+		for _, note := range logs.Attrs(ctx) {
 			if note.Key == "app" {
 				app = note.Value.String()
 			}
 		}
-		traces.AnnotateRequest(ctx, c.Path(), requestid.FromContext(ctx), app)
+		traces.AnnotateRequest(ctx, c.Path(), logs.RequestID(ctx), app)
 		return err
 	}
 }

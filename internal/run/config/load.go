@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"sendcode/internal/base/brand"
+	"sendcode/internal/base/message"
 	"sendcode/internal/deliver/sns"
 	"sendcode/internal/run/config/document"
 
@@ -138,7 +138,7 @@ var checksByName = map[string]func(text string) string{
 	},
 	"country_or_default": func(text string) string { return problemIf(text != defaultName, checkCountry(text)) },
 	"sms_hash":           patternCheck(`^[A-Za-z0-9+/]{11}$`, "must be 11 characters of base64"),
-	"page_host":          checkPageHost, "public_url": checkPublicURL, "accent": brand.AccentProblem, "logo": checkLogo,
+	"page_host":          checkPageHost, "public_url": checkPublicURL, "accent": message.AccentProblem, "logo": checkLogo,
 	"home": checkHomeLink,
 	// A watched prefix has at most a calling code and three more digits.
 	"unwatched": patternCheck(`^\+([1-9][0-9]{0,5})?$`,

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"sendcode/internal/base/brand"
 	"sendcode/internal/base/message"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/texts"
@@ -109,8 +108,8 @@ func (c Config) servedNumbers() policy.ServedNumbers {
 }
 
 // EffectiveBrand returns the app's logo, colour and home link.
-func (a App) EffectiveBrand() brand.Brand {
-	return brand.New(a.Brand.Logo, a.Brand.Accent, a.Brand.Home)
+func (a App) EffectiveBrand() message.Brand {
+	return message.NewBrand(a.Brand.Logo, a.Brand.Accent, a.Brand.Home)
 }
 
 // TitleOf returns an app's name in messages. The app default has the sender's name, since

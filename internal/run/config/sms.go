@@ -11,10 +11,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/deliver/sms"
-	"sendcode/internal/deliver/sms/aliyun"
 	"sendcode/internal/deliver/sms/generic"
-	"sendcode/internal/deliver/sms/tencent"
-	"sendcode/internal/deliver/sms/twilio"
 	"sendcode/internal/run/config/document"
 	"sendcode/quota"
 )
@@ -25,9 +22,9 @@ var carrierTypes = []struct {
 	settings func() sms.CarrierSettings
 }{
 	{"http", func() sms.CarrierSettings { return new(generic.Config) }},
-	{"twilio", func() sms.CarrierSettings { return new(twilio.Config) }},
-	{"aliyun", func() sms.CarrierSettings { return new(aliyun.Config) }},
-	{"tencent", func() sms.CarrierSettings { return new(tencent.Config) }},
+	{"twilio", func() sms.CarrierSettings { return new(sms.Twilio) }},
+	{"aliyun", func() sms.CarrierSettings { return new(sms.Aliyun) }},
+	{"tencent", func() sms.CarrierSettings { return new(sms.Tencent) }},
 }
 
 // smsSettings is how text messages are sent. Without carriers they go to the dev mailbox, or the

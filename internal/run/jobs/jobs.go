@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/panics"
-	"sendcode/internal/base/runbook"
 )
 
 // Job is one kind of periodic work.
@@ -48,7 +48,7 @@ func Run(ctx context.Context, table []Job, tick time.Duration, observer Observer
 	for _, j := range table {
 		if j.AtStop {
 			if _, err := j.runOnce(last); err != nil {
-				logger.Warn("job failed", "job", j.Name, "error", err, runbook.Jobs.See())
+				logger.Warn("job failed", "job", j.Name, "error", err, logs.SeeJobs)
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func (f *failureLog) logIfDue(job string, err error, logger *slog.Logger) {
 		f.logged = time.Time{}
 	case time.Since(f.logged) >= failureLogInterval:
 		f.logged = time.Now()
-		logger.Warn("job failed", "job", job, "error", err, runbook.Jobs.See())
+		logger.Warn("job failed", "job", job, "error", err, logs.SeeJobs)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/store"
@@ -149,7 +149,7 @@ func (l *Maintenance) makePartitions(ctx context.Context) (again bool, err error
 	if ctx.Err() == nil && now.Sub(l.alarmedAt) >= partitionAlarmEvery {
 		l.alarmedAt = now
 		l.Logger.Error("no partition for coming months: sends will fail", "until", until, "error", err,
-			runbook.DatabaseSpace.See())
+			logs.SeeDatabaseSpace)
 	}
 	return true, nil
 }
@@ -185,7 +185,7 @@ func (l *Maintenance) settleBursts(ctx context.Context) (again bool, err error) 
 	for _, b := range held {
 		if !slices.ContainsFunc(l.held, func(x store.HeldBurst) bool { return x.Server == b.Server && x.Words == b.Words }) {
 			l.Logger.Error("burst of suppressions held: does the server mean the addresses", "server", b.Server, "words", b.Words,
-				"recipients", b.Recipients, runbook.Bursts.See())
+				"recipients", b.Recipients, logs.SeeBursts)
 		}
 	}
 	l.held = held
@@ -223,7 +223,7 @@ func (l *Maintenance) reportPause(p store.PrefixPause) {
 		args = append(args, "usual_percent", p.UsualPercent)
 	}
 	l.Logger.Error("text messages to prefix paused: many codes sent, few approved",
-		append(args, runbook.TextMessages.See())...)
+		append(args, logs.SeeTextMessages)...)
 	if l.Observer != nil {
 		l.Observer.PrefixPaused(p.App, p.Country)
 	}

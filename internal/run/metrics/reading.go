@@ -3,8 +3,6 @@ package metrics
 import (
 	"context"
 	"time"
-
-	"sendcode/internal/run/recent"
 )
 
 const (
@@ -14,12 +12,12 @@ const (
 	readingValidFor    = 15 * time.Second // how long a value is shown after the next reading could have begun
 )
 
-// reading is a value of the database or of Redis for gauges. A scrape waits at most recent.MaxWait
+// reading is a value of the database or of Redis for gauges. A scrape waits at most MaxRecentWait
 // for it.
-type reading[T any] struct{ recent.Value[T] }
+type reading[T any] struct{ Recent[T] }
 
 func newReading[T any](ask func(context.Context) (T, error)) *reading[T] {
-	return &reading[T]{recent.Value[T]{Ask: ask, Every: readingEvery, PauseFactor: readingPauseFactor, Timeout: readingTimeout}}
+	return &reading[T]{Recent[T]{Ask: ask, Every: readingEvery, PauseFactor: readingPauseFactor, Timeout: readingTimeout}}
 }
 
 // get returns the last value; false if there is none, it is too old, or the last reading failed.

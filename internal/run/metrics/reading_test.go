@@ -11,7 +11,6 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/kit/servertest"
-	"sendcode/internal/run/recent"
 	"sendcode/internal/store"
 )
 
@@ -35,7 +34,7 @@ func TestReading(t *testing.T) {
 		began := time.Now()
 		_, ok := r.get()
 		_, again := r.get()
-		if ok || again || asked.Load() != 1 || time.Since(began) != 2*recent.MaxWait {
+		if ok || again || asked.Load() != 1 || time.Since(began) != 2*MaxRecentWait {
 			t.Fatalf("%v, %v after %v, asked %d times", ok, again, time.Since(began), asked.Load())
 		}
 		close(hangs)
@@ -45,11 +44,11 @@ func TestReading(t *testing.T) {
 			want         int
 			ok           bool
 		}{
-			{0, 0, false, 1, true}, {2*readingPauseFactor*recent.MaxWait - 1, 0, false, 1, true}, {1, 0, false, 2, true},
+			{0, 0, false, 1, true}, {2*readingPauseFactor*MaxRecentWait - 1, 0, false, 1, true}, {1, 0, false, 2, true},
 			{readingEvery - 1, 0, false, 2, true},
 			{1, 0, true, 3, false}, {readingEvery, time.Second, false, 4, false}, {time.Second, 0, false, 4, true},
 			{readingPauseFactor*time.Second - time.Second, 0, false, 4, true}, {time.Second, 2 * readingValidFor, false, 4, true},
-			{readingValidFor - recent.MaxWait, 0, false, 0, false},
+			{readingValidFor - MaxRecentWait, 0, false, 0, false},
 		} {
 			time.Sleep(c.after)
 			takes.Store(int64(c.takes))

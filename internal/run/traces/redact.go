@@ -41,7 +41,7 @@ const (
 )
 
 // exportedKeys are the keys of the exported attributes. A caller can choose only one of their
-// values, the request ID, which is checked (requestid.Valid) and logged too.
+// values, the request ID, which is checked (logs.IsRequestID) and logged too.
 var exportedKeys = map[attribute.Key]bool{
 	requestIDKey: true, appKey: true, channelKey: true, eventKey: true, attemptKey: true, providerKey: true, outcomeKey: true, reasonKey: true,
 	routeKey: true, methodKey: true, "http.response.status_code": true, "error.type": true, serverAddressKey: true, "server.port": true,

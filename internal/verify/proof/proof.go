@@ -1,8 +1,10 @@
 // Package proof signs proofs of approvals: JWTs (RFC 7519) with EdDSA (RFC 8037). With the public
-// keys (RFC 7517), a back end can check offline a proof that a browser brings.
+// keys (RFC 7517), a back end can check offline a proof that a browser brings. In exchange for a proof or
+// a reference, a back end gets the full address of an approved verification, once. The hosted page adds
+// the reference to the URL to which it returns the person.
 //
 // Package verification signs a proof after an approved check, package api returns it, and package
-// app serves the public keys. Each key of the ring gives one Ed25519 key with the same ID. New
+// app serves the public keys; package api calls Redeem, package page calls NewReference. Each key of the ring gives one Ed25519 key with the same ID. New
 // proofs are signed with the first key; older proofs stay valid while their key is in the ring.
 package proof
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/verification"
@@ -131,7 +131,7 @@ func (d *Desk) recordEnd(ctx context.Context, act store.AuditEntry, outcome stor
 		d.Logger.ErrorContext(ctx, "could not store audit entry of finished action", "audit_entry", act.ID, "outcome",
 			string(outcome),
 			"detail", detail,
-			"error", err, runbook.DatabaseAway.See())
+			"error", err, logs.SeeDatabaseAway)
 	}
 }
 

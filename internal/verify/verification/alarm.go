@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/codes/policy"
 	"sendcode/quota"
 )
@@ -35,11 +35,11 @@ func (a *alarm) count(name string) {
 // logIfDue writes a log line with args, the counts under the key what, and the runbook section see. Then
 // it resets the counts. It writes nothing if there are no counts, or if the last line is younger
 // than alarmInterval.
-func (a *alarm) logIfDue(s *Service, level slog.Level, text string, see runbook.Section, what string, args ...any) {
+func (a *alarm) logIfDue(s *Service, level slog.Level, text string, see slog.Attr, what string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now := s.Now(); len(a.counts) > 0 && now.Sub(a.last) >= alarmInterval {
-		s.Logger.Log(context.Background(), level, text, append(args, what, a.counts, see.See())...)
+		s.Logger.Log(context.Background(), level, text, append(args, what, a.counts, see)...)
 		a.counts, a.last = nil, now
 	}
 }
@@ -50,10 +50,10 @@ func (s *Service) LogAlarms(context.Context) {
 	bound := s.Policy.Get().Checks.App
 	s.apps.logIfDue(s, slog.LevelError,
 		"failed checks exceed the app's bound: codes are being guessed, browsers get codes of 8 characters",
-		runbook.Attack, "checks",
+		logs.SeeAttack, "checks",
 		"limit", bound.Limit, "window", bound.Window.String())
-	s.networks.logIfDue(s, slog.LevelWarn, "checks refused: too many failed from one network", runbook.Attack, "checks")
-	s.overload.logIfDue(s, slog.LevelWarn, "requests refused at once: more than can be served in time", runbook.DatabaseSlow,
+	s.networks.logIfDue(s, slog.LevelWarn, "checks refused: too many failed from one network", logs.SeeAttack, "checks")
+	s.overload.logIfDue(s, slog.LevelWarn, "requests refused at once: more than can be served in time", logs.SeeDatabaseSlow,
 		"requests")
 }
 
@@ -79,7 +79,7 @@ func (s *Service) countCheckOverBound(ch recipient.Channel, app string) {
 func (s *Service) countBreakerRefusal(app string, rule quota.State) {
 	if rule.Scope == policy.BreakerScope {
 		s.breaker.count(app)
-		s.breaker.logIfDue(s, slog.LevelError, "sends refused by breaker", runbook.Attack, "apps", "limit",
+		s.breaker.logIfDue(s, slog.LevelError, "sends refused by breaker", logs.SeeAttack, "apps", "limit",
 			rule.Limit, "window",
 			rule.Window.String())
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/codes/code"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/codes/policy"
@@ -161,7 +161,7 @@ func (s *Service) approvedResult(c Caller, checked store.CheckAnswer) CheckResul
 			Purpose: v.Purpose, Test: result.Test}, v.ApprovedAt)
 	}
 	if err != nil { // the approval is valid without a proof or token
-		s.Logger.Error("could not sign proof", "error", err, runbook.Defect.See())
+		s.Logger.Error("could not sign proof", "error", err, logs.SeeDefect)
 	}
 	return result
 }

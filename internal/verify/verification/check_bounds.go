@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -76,7 +76,7 @@ func (s *Service) countWrongCode(ctx context.Context, app string, ch recipient.C
 	r := s.wrongCodeRequest(app, ch)
 	switch d, err := s.takeWithNewID(ctx, &r); {
 	case err != nil: // the check is counted in the database, and its result is known
-		s.Logger.Error("could not count wrong code for app", "error", err, runbook.Redis.See())
+		s.Logger.Error("could not count wrong code for app", "error", err, logs.SeeRedis)
 	case !d.Admitted:
 		s.countCheckOverBound(ch, app)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 )
@@ -193,7 +193,7 @@ func (s *Service) releaseUnadmittedKey(ctx context.Context, deadline time.Time, 
 	if err := s.Store.ReleaseIdempotencyKey(ctx, c.key, c.send, !errors.Is(err, fault.Uncertain)); err != nil {
 		s.Logger.WarnContext(ctx, "could not release idempotency key: its next request waits for the lease",
 			"send", c.send,
-			"error", err, runbook.DatabaseAway.See())
+			"error", err, logs.SeeDatabaseAway)
 	}
 }
 

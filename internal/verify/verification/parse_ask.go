@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/message"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/base/requestid"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
@@ -80,7 +80,7 @@ func (s *Service) parseSend(ctx context.Context, ask Request) (parsedRequest, er
 // parseFields parses the fields of a request. For a resend it also reads the verification. Errors:
 // *fault.InvalidError, fault.NotFound, ErrCallerCode, fault.Unavailable.
 func (s *Service) parseFields(ctx context.Context, ask Request) (parsedRequest, error) {
-	a := parsedRequest{Request: ask, requestID: requestid.FromContext(ctx)}
+	a := parsedRequest{Request: ask, requestID: logs.RequestID(ctx)}
 	if err := validateOptions(ask); err != nil {
 		return a, err
 	}

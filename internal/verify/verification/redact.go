@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/limit/gates"
@@ -53,7 +53,7 @@ func (s *Service) redact(ctx context.Context, of bucketnames.Subject, told gates
 			told.History = looked.History
 			if err != nil {
 				s.Logger.WarnContext(ctx, "quota shortened for browser: database did not answer", "error", err,
-					runbook.DatabaseAway.See())
+					logs.SeeDatabaseAway)
 				state = ""
 			}
 		}

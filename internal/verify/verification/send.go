@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/base/runbook"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/admission"
 	"sendcode/internal/limit/bucketnames"
@@ -260,7 +260,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quot
 	}
 	if held {
 		if err := s.cancel(context.WithoutCancel(ctx), work.Verification); err != nil {
-			s.Logger.WarnContext(ctx, "a code that was not sent stays open", "send", work.Send.ID, "error", err, runbook.DatabaseAway.See())
+			s.Logger.WarnContext(ctx, "a code that was not sent stays open", "send", work.Send.ID, "error", err, logs.SeeDatabaseAway)
 		}
 		work.Verification.CanceledAt = began // the outbox sends nothing, whatever the database says
 		s.Outbox.Deliver(ctx, work, 0)

@@ -13,7 +13,6 @@ import (
 
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/exchange"
-	"sendcode/internal/deliver/jsonpath"
 	"sendcode/internal/deliver/sms"
 )
 
@@ -72,7 +71,7 @@ func findStatus(where string, in sms.IncomingRequest) (string, bool) {
 // nothing.
 type extraction struct {
 	text    string
-	path    jsonpath.Path
+	path    exchange.JSONPath
 	pattern *regexp.Regexp
 }
 
@@ -82,7 +81,7 @@ func parseExtraction(text string) (extraction, error) {
 	e := extraction{text: text}
 	if rest, isPath := strings.CutPrefix(text, "$."); isPath {
 		var err error
-		e.path, err = jsonpath.Parse(rest)
+		e.path, err = exchange.ParseJSONPath(rest)
 		return e, err
 	}
 	pattern, err := regexp.Compile(text)
@@ -123,7 +122,7 @@ func (e extraction) find(body []byte) (string, bool) {
 	if decoder.Decode(&at) != nil {
 		return "", false
 	}
-	return jsonpath.ScalarText(e.path.Find(at))
+	return exchange.ScalarText(e.path.Find(at))
 }
 
 // pollSettings describes how a carrier is asked what became of a message.

@@ -10,8 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/base/logthrottle"
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/http/console/frame"
 	"sendcode/internal/store"
@@ -71,7 +70,7 @@ type secondFactorStore interface {
 type Auth struct {
 	Config
 	attempts      attemptLimiter
-	lines         logthrottle.Throttle
+	lines         logs.Throttle
 	logger        *slog.Logger
 	now           func() time.Time
 	adminPassword credential
@@ -85,13 +84,13 @@ const maxConcurrentPasswordChecks = 2
 // New prepares the login pages. With an AdminPasswordHash that can't be parsed, the account admin can't log in.
 func New(c Config, l *frame.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
-		Config: c, attempts: attemptLimiter{c.Limiter}, lines: logthrottle.Throttle{Every: time.Minute}, logger: logger,
+		Config: c, attempts: attemptLimiter{c.Limiter}, lines: logs.Throttle{Every: time.Minute}, logger: logger,
 		now: now, layout: l,
 		checks: make(chan struct{}, maxConcurrentPasswordChecks),
 	}
 	var err error
 	if a.adminPassword, err = newCredential(c.AdminPassword, c.AdminPasswordHash); err != nil {
-		a.logger.Error("console login disabled: password hash invalid", "error", err, runbook.Configuration.See())
+		a.logger.Error("console login disabled: password hash invalid", "error", err, logs.SeeConfiguration)
 	}
 	return a
 }

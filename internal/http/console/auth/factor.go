@@ -9,7 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/http/console/frame"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
@@ -112,13 +112,13 @@ func (a *Auth) tryCode(c echo.Context, v session, typed string) (*codeRefusal, e
 	}
 	count, err := a.attempts.takeSecondFactor(ctx, v.Account)
 	if err != nil {
-		a.logger.ErrorContext(ctx, "could not count second-factor attempts", "error", err, runbook.Console.See())
+		a.logger.ErrorContext(ctx, "could not count second-factor attempts", "error", err, logs.SeeConsole)
 		return &codeRefusal{http.StatusServiceUnavailable, w.Get("login.unavailable")}, nil
 	}
 	if !count.Admitted {
 		a.logger.WarnContext(ctx, "second factor refused: too many attempts", "account", v.Account, "network",
 			clientNetwork(c),
-			runbook.Console.See())
+			logs.SeeConsole)
 		server.SetRetryAfter(c, count.RetryAfter())
 		return &codeRefusal{http.StatusTooManyRequests, w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))}, nil
 	}
@@ -128,7 +128,7 @@ func (a *Auth) tryCode(c echo.Context, v session, typed string) (*codeRefusal, e
 	}
 	a.logger.WarnContext(ctx, "second factor refused: code wrong or already used", "account", v.Account, "network",
 		clientNetwork(c),
-		runbook.Console.See())
+		logs.SeeConsole)
 	return &codeRefusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", attemptsLeft(count))},
 		nil
 }
@@ -152,7 +152,7 @@ func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error)
 	secret, err := a.Ring.Open(SecondFactorSealLabel, f.Sealed, []byte(v.Account))
 	if err != nil {
 		a.logger.ErrorContext(ctx, "could not decrypt second factor", "account", v.Account, "error", err,
-			runbook.Defect.See())
+			logs.SeeDefect)
 		return false, fault.Unavailable // the code may be right, but its key left the ring too early
 	}
 	step, right := matchTOTPStep(secret, code, a.now(), f.Step)

@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 	"time"
 
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 
 	"github.com/labstack/echo/v4"
 )
@@ -33,7 +33,7 @@ func (a *Auth) rememberBrowser(c echo.Context, account string) {
 	value, err := seal(a, knownBrowserSealLabel, []byte(account), id, knownBrowserLife)
 	if err != nil {
 		a.logger.ErrorContext(c.Request().Context(), "could not make known-browser cookie", "error", err,
-			runbook.Defect.See())
+			logs.SeeDefect)
 		return
 	}
 	c.SetCookie(newCookie(c, knownBrowserCookieName(account), value, int(knownBrowserLife/time.Second)))

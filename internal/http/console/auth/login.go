@@ -11,7 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/http/console/frame"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
@@ -69,7 +69,7 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 		return err
 	}
 	if !right {
-		a.logger.WarnContext(ctx, "login failed", "network", clientNetwork(c), runbook.Console.See())
+		a.logger.WarnContext(ctx, "login failed", "network", clientNetwork(c), logs.SeeConsole)
 		return a.showLogin(c, http.StatusUnauthorized, next, name,
 			w.Get("login.wrong")+" "+w.Plural("login.left", attemptsLeft(count.Decision)))
 	}
@@ -112,7 +112,7 @@ func (a *Auth) answerIfRefused(c echo.Context, count quota.Decision, err error, 
 
 // logUncountedLogin logs that the limiter could not count an attempt to log in or to begin a factor.
 func (a *Auth) logUncountedLogin(ctx context.Context, err error) {
-	a.logger.ErrorContext(ctx, "could not count login attempts", "error", err, runbook.Console.See())
+	a.logger.ErrorContext(ctx, "could not count login attempts", "error", err, logs.SeeConsole)
 }
 
 // showTooManyAttempts answers an attempt that a rule refused, and logs at most one line a minute
@@ -127,10 +127,10 @@ func (a *Auth) showTooManyAttempts(c echo.Context, next, name string, refusal qu
 	case due && attacked:
 		a.logger.ErrorContext(ctx,
 			"login refused to unknown browsers: too many attempts at one account; known browsers and OpenID "+
-				"still log in", "rule", rule.Name, "count", n, "network", where, runbook.Console.See())
+				"still log in", "rule", rule.Name, "count", n, "network", where, logs.SeeConsole)
 	case due:
 		a.logger.WarnContext(ctx, "login refused: too many attempts", "rule", rule.Name, "count", n, "network", where,
-			runbook.Console.See())
+			logs.SeeConsole)
 	}
 	w, wait, text := frame.Words(c), refusal.RetryAfter(), "login.limited"
 	if attacked {

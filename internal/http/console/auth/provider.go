@@ -13,7 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/http/console/frame"
 	"sendcode/internal/http/openid"
 	"sendcode/internal/http/server"
@@ -96,7 +96,7 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 	}
 	if fresh, err := a.attempts.useOnce(ctx, kept.State, 2*oauthStateLife); err != nil || !fresh {
 		a.logger.WarnContext(ctx, "OpenID login response replayed", "network", clientNetwork(c), "error", err,
-			runbook.Console.See())
+			logs.SeeConsole)
 		return a.showLogin(c, http.StatusBadRequest, kept.Next, "", w.Get("provider.late"))
 	}
 	person, err := a.Provider.Client.Finish(ctx, kept.LoginAttempt, c.QueryParams())
@@ -109,7 +109,7 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 	}
 	if !who.isSet() {
 		a.logger.WarnContext(ctx, "OpenID login refused: no account or role", "network", clientNetwork(c),
-			runbook.Console.See())
+			logs.SeeConsole)
 		return a.showLogin(c, http.StatusForbidden, kept.Next, "",
 			w.Get("provider.noaccess", "provider", a.Provider.Title))
 	}
@@ -128,7 +128,7 @@ func (a *Auth) showProviderError(c echo.Context, next string, err error) error {
 		return err
 	}
 	a.logger.WarnContext(ctx, "OpenID login failed", "kind", string(known.Kind), "reason", known.Why,
-		"network", clientNetwork(c), runbook.Console.See())
+		"network", clientNetwork(c), logs.SeeConsole)
 	status := map[openid.ErrorKind]int{openid.Unavailable: http.StatusServiceUnavailable,
 		openid.Untrusted: http.StatusUnauthorized}[known.Kind]
 	if status == 0 {

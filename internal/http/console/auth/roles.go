@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/http/console/frame"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
@@ -120,7 +120,7 @@ func (a *Auth) requirePermission(action string) echo.MiddlewareFunc {
 			if w := ActorOf(c); !w.May(action) {
 				a.logger.WarnContext(c.Request().Context(), "action refused: role not allowed", "account", w.Name,
 					"role", string(w.Role),
-					"action", action, runbook.Console.See())
+					"action", action, logs.SeeConsole)
 				return &server.Problem{Kind: server.Forbidden, Detail: "This account's role may not do that."}
 			}
 			return next(c)

@@ -14,7 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/http/server"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
@@ -215,7 +215,7 @@ func (a *Auth) passwordPrincipal(ctx context.Context, name string) (principal, e
 	p, err := newCredential("", known.Password)
 	if err != nil {
 		a.logger.ErrorContext(ctx, "could not read password hash of account", "account", name, "error", err,
-			runbook.Console.See())
+			logs.SeeConsole)
 		return principal{}, nil
 	}
 	return principal{Actor{known.Name, Role(known.Role)}, p}, nil

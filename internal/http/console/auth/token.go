@@ -9,7 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/http/server"
 	"sendcode/quota"
 )
@@ -70,12 +70,12 @@ func (a *Auth) logRefusedToken(c echo.Context, expired string) {
 	if expired != "" {
 		if n, due := a.lines.Add("token."+expired, a.now()); due {
 			a.logger.WarnContext(ctx, "expired admin token refused", "token", expired, "count", n, "network", where,
-				runbook.Console.See())
+				logs.SeeConsole)
 		}
 		return
 	}
 	if n, due := a.lines.Add("token", a.now()); due {
-		a.logger.WarnContext(ctx, "unknown admin token refused", "count", n, "network", where, runbook.Console.See())
+		a.logger.WarnContext(ctx, "unknown admin token refused", "count", n, "network", where, logs.SeeConsole)
 	}
 }
 

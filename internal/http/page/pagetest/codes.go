@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"sendcode/internal/base/brand"
 	"sendcode/internal/base/message"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/code"
@@ -124,7 +123,7 @@ func (c *Codes) shapeAs(s code.Shape) { c.change(func() { c.shape = s }) }
 
 // Paint gives the app an accent.
 func (c *Codes) Paint(accent string) {
-	c.change(func() { c.offered.Apps["shop"] = policy.App{Title: "Shop", Brand: brand.New("", accent, "")} })
+	c.change(func() { c.offered.Apps["shop"] = policy.App{Title: "Shop", Brand: message.NewBrand("", accent, "")} })
 }
 
 // Pause pauses a channel; "" ends that.

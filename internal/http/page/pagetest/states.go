@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"sendcode/internal/base/brand"
+	"sendcode/internal/base/message"
 	"sendcode/internal/http/page"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/verification/verificationtest"
@@ -71,7 +71,7 @@ func letters(w *World) error { w.SendLetters(); return nil }
 func alsoBranded(w *World) error {
 	logo := strings.Replace(w.URL, "127.0.0.1", "localhost", 1) + "static/icon.svg"
 	w.Also(page.AppPage{App: "branded", Title: "Shop", Sender: "no-reply@shop.example",
-		Brand: brand.New(logo, "#e3632d", "https://shop.example/")})
+		Brand: message.NewBrand(logo, "#e3632d", "https://shop.example/")})
 	return nil
 }
 

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"sendcode/internal/base/runbook"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/outbox"
@@ -26,7 +26,6 @@ import (
 	"sendcode/internal/run/jobs"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/proof"
-	"sendcode/internal/verify/redemption"
 	"sendcode/internal/verify/support"
 	"sendcode/internal/verify/verification"
 )
@@ -52,7 +51,7 @@ type Database interface {
 	support.Store
 	reports.ReceiptStore
 	reports.EventStore
-	redemption.Store
+	proof.Store
 	webhook.Database
 }
 
@@ -115,7 +114,7 @@ type Core struct {
 	Codes          *verification.Service
 	Desk           *support.Desk
 	Limits         *limits.Service
-	Proofs         *redemption.Service
+	Proofs         *proof.Redeemer
 	Receipts       *reports.ReceiptRecorder
 	ProviderEvents *reports.ProviderEvents
 	Webhooks       *webhook.Deliverer
@@ -167,7 +166,7 @@ func (c *Core) addUseCases(teller webhook.EventMaker) {
 	c.Codes = verification.New(codes)
 	desk.Codes = c.Codes
 	c.Desk = support.New(desk)
-	c.Proofs = &redemption.Service{Store: p.DB, Proofs: c.Signer, Vault: s.Vault, Policy: c.Policy, Now: p.Now}
+	c.Proofs = &proof.Redeemer{Store: p.DB, Proofs: c.Signer, Vault: s.Vault, Policy: c.Policy, Now: p.Now}
 	c.Limits = limits.New(c.Gates, s.Vault.IndexKey, s.Limits, p.Observer.LimitAnswered)
 	c.Receipts = &reports.ReceiptRecorder{Store: p.DB, Carriers: p.Receipts, Vault: s.Vault, Teller: teller, Logger: p.Logger}
 	c.ProviderEvents = &reports.ProviderEvents{Store: p.DB, Policy: c.Policy, Vault: s.Vault, Teller: teller, Logger: p.Logger}
@@ -204,7 +203,7 @@ func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
 	c.Gates.Stop()
 	if k := c.dependencies.Kept; k != nil {
 		if err := k.Flush(context.WithoutCancel(ctx)); err != nil {
-			c.dependencies.Logger.Warn("limiter's last events not written", "error", err, runbook.Jobs.See())
+			c.dependencies.Logger.Warn("limiter's last events not written", "error", err, logs.SeeJobs)
 		}
 	}
 }

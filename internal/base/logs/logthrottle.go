@@ -1,0 +1,111 @@
+package logs
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+)
+
+// Throttle bounds the log lines that requests of strangers, or an outage, can cause: for each key,
+// at most one line in Every. Safe for concurrent use.
+type Throttle struct {
+	Every time.Duration // least time between two lines of a key
+
+	mu   sync.Mutex
+	kept map[string]unloggedEvents
+}
+
+// unloggedEvents counts the events of a key since its last line.
+type unloggedEvents struct {
+	last  time.Time
+	count int // events since last
+}
+
+// Add counts an event. due: the caller should log one line now, for the n events since the last
+// line; otherwise it should log none. Use only a few fixed keys, never texts of a request, since
+// keys are kept in memory.
+func (s *Throttle) Add(key string, now time.Time) (n int, due bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept == nil {
+		s.kept = map[string]unloggedEvents{}
+	}
+	p := s.kept[key]
+	p.count++
+	if since := now.Sub(p.last); !p.last.IsZero() && since >= 0 && since < s.Every {
+		s.kept[key] = p
+		return p.count, false
+	}
+	s.kept[key] = unloggedEvents{last: now}
+	return p.count, true
+}
+
+// takePending returns the number of a key's events since the last line, and resets it. If the
+// number is 0, the key is deleted.
+func (s *Throttle) takePending(key string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.kept[key]
+	if p.count == 0 {
+		delete(s.kept, key)
+	} else {
+		s.kept[key] = unloggedEvents{last: p.last}
+	}
+	return p.count
+}
+
+// LimitErrors returns a logger that writes the same ERROR at most once a second. Lines with equal
+// message, error and stack are the same. A later line for repetitions that were not written has
+// their number in "repeated".
+func LimitErrors(l *slog.Logger) *slog.Logger {
+	return slog.New(errorLimiter{l.Handler(), &Throttle{Every: math.MaxInt64}}) // only takePending makes a key due again
+}
+
+// errorLimiter is the handler of LimitErrors.
+type errorLimiter struct {
+	slog.Handler
+	lines *Throttle // its keys are the errors of the last second
+}
+
+// Handle implements slog.Handler.
+func (h errorLimiter) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level < slog.LevelError {
+		return h.Handler.Handle(ctx, r)
+	}
+	key := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "error" || a.Key == "stack" {
+			key += "\n" + a.Value.String()
+		}
+		return true
+	})
+	if _, due := h.lines.Add(key, time.Now()); !due {
+		return nil
+	}
+	time.AfterFunc(time.Second, func() { h.flush(context.WithoutCancel(ctx), key, r.Clone()) })
+	return h.Handler.Handle(ctx, r)
+}
+
+// flush writes one line like r for the lines that were not written. If there were any, it runs again
+// after a second.
+func (h errorLimiter) flush(ctx context.Context, key string, r slog.Record) {
+	if held := h.lines.takePending(key); held > 0 {
+		time.AfterFunc(time.Second, func() { h.flush(ctx, key, r) })
+		again := r.Clone()
+		again.Time = time.Now()
+		again.AddAttrs(slog.Int("repeated", held))
+		_ = h.Handler.Handle(ctx, again)
+	}
+}
+
+// WithAttrs implements slog.Handler.
+func (h errorLimiter) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return errorLimiter{h.Handler.WithAttrs(attrs), h.lines}
+}
+
+// WithGroup implements slog.Handler.
+func (h errorLimiter) WithGroup(name string) slog.Handler {
+	return errorLimiter{h.Handler.WithGroup(name), h.lines}
+}

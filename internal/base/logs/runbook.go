@@ -1,0 +1,28 @@
+package logs
+
+import "log/slog"
+
+// The attributes "see" of warnings and errors: each names the section of docs/runbooks.md that says what
+// to do. A test compares them with the document.
+var (
+	SeeDatabaseAway  = see("database-away")
+	SeeDatabaseSlow  = see("database-slow")
+	SeeClock         = see("clock")
+	SeeKeys          = see("keys")
+	SeeRedis         = see("redis")
+	SeeSendsWait     = see("sends-wait")
+	SeeSendsFail     = see("sends-fail")
+	SeeBursts        = see("bursts")
+	SeeAttack        = see("attack")
+	SeeConnections   = see("connections")
+	SeeTextMessages  = see("text-messages")
+	SeeDatabaseSpace = see("room")
+	SeeJobs          = see("jobs")
+	SeeConfiguration = see("configuration")
+	SeeEvents        = see("events")
+	SeeConsole       = see("console")
+	SeeDefect        = see("defect")
+)
+
+// see returns the attribute for the anchor of a section.
+func see(section string) slog.Attr { return slog.String("see", "docs/runbooks.md#"+section) }

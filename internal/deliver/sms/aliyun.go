@@ -1,0 +1,251 @@
+package sms
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/exchange"
+)
+
+// Aliyun is an account with Alibaba Cloud SMS, interface Dysmsapi 2017-05-25
+// (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-sendsms).
+type Aliyun struct {
+	Account `yaml:",inline"`
+	// The base URL, for tests and other regions.
+	Endpoint string `yaml:"endpoint" default:"https://dysmsapi.aliyuncs.com"`
+}
+
+type aliyunCarrier struct {
+	Aliyun
+	*Client
+}
+
+// Check implements sms.CarrierSettings.
+func (c Aliyun) Check() map[string]error {
+	wrong := c.CheckAccount()
+	if c.Sign == "" {
+		wrong["sign"] = errors.New("is missing: the approved signature")
+	}
+	NoteEndpointProblem(wrong, c.Endpoint)
+	return wrong
+}
+
+// Open implements sms.CarrierSettings.
+func (c Aliyun) Open(s Setup) Carrier {
+	return &aliyunCarrier{c, NewClient(s)}
+}
+
+// Send implements sms.Carrier. The interface has no idempotency token: OutId only comes back in
+// receipts.
+func (c *aliyunCarrier) Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error) {
+	template, values, fail := c.Template(m)
+	if fail != nil {
+		return delivery.Result{}, fail
+	}
+	params := map[string]string{}
+	for i, value := range values {
+		params[c.Params[i]] = value
+	}
+	filled, _ := json.Marshal(params) // texts always encode
+	return c.Attempt(ctx, c.signedRequest("SendSms", map[string]string{
+		"PhoneNumbers": FormatNumber(m.To, m.Country), "SignName": c.Sign, "TemplateCode": template,
+		"TemplateParam": string(filled),
+		"OutId":         m.ID,
+	}), parseAliyunAnswer)
+}
+
+// FormatNumber returns the national number for mainland China, else country code and number without
+// a plus.
+func FormatNumber(number, country string) string {
+	digits := strings.TrimPrefix(number, "+")
+	if country == "CN" {
+		return strings.TrimPrefix(digits, "86")
+	}
+	return digits
+}
+
+const acs3Algorithm = "ACS3-HMAC-SHA256"
+
+// signedRequest returns the signed request of an action
+// (help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature).
+func (c *aliyunCarrier) signedRequest(action string, params map[string]string) exchange.Request {
+	query := CanonicalQuery(params)
+	signed := map[string]string{
+		"host": exchange.Host(c.Endpoint), "x-acs-action": action, "x-acs-version": "2017-05-25",
+		"x-acs-date": c.CurrentTime().UTC().Format("2006-01-02T15:04:05Z"), "x-acs-signature-nonce": rand.Text(),
+		"x-acs-content-sha256": exchange.HexSHA256(""),
+	}
+	header := http.Header{"Accept": {"application/json"}}
+	for name, value := range signed {
+		if name != "host" {
+			header.Set(name, value)
+		}
+	}
+	header.Set("Authorization", ACS3Authorization(c.KeyID, c.Secret, http.MethodPost, query, signed))
+	return exchange.Request{Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/?" + query,
+		Header: header}
+}
+
+// ACS3Authorization returns the Authorization header of a request to /. The names of the signed headers are in
+// lower case, and one of them is the hash of the body.
+func ACS3Authorization(id, secret, method, query string, signed map[string]string) string {
+	canonical, list := exchange.CanonicalRequest(method, "/", query, signed, signed["x-acs-content-sha256"])
+	signature := hex.EncodeToString(exchange.HMACSHA256([]byte(secret), acs3Algorithm+"\n"+exchange.HexSHA256(canonical)))
+	return acs3Algorithm + " Credential=" + id + ",SignedHeaders=" + list + ",Signature=" + signature
+}
+
+// CanonicalQuery returns the parameters sorted by name and escaped by RFC 3986.
+func CanonicalQuery(params map[string]string) string {
+	var pairs []string
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		pairs = append(pairs, exchange.EscapeURLPart(name)+"="+exchange.EscapeURLPart(params[name]))
+	}
+	return strings.Join(pairs, "&")
+}
+
+// meanings has codes of help.aliyun.com/zh/sms/developer-reference/api-error-codes. For any other code see
+// sms.ErrorByCode.
+var aliyunMeanings = map[string]Meaning{
+	"isv.MOBILE_NUMBER_ILLEGAL":         MeaningBadNumber,
+	"isv.MOBILE_COUNT_OVER_LIMIT":       MeaningRejected,
+	"isv.BLACK_KEY_CONTROL_LIMIT":       MeaningRejected,
+	"isv.PARAM_LENGTH_LIMIT":            MeaningRejected,
+	"isv.PARAM_NOT_SUPPORT_URL":         MeaningRejected,
+	"isv.DOMESTIC_NUMBER_NOT_SUPPORTED": MeaningPerNumber,
+	"isv.DAY_LIMIT_CONTROL":             MeaningTemporary, // our daily limit, of the account or the signature
+	"isv.AMOUNT_NOT_ENOUGH":             MeaningTemporary,
+	"isv.OUT_OF_SERVICE":                MeaningTemporary,
+	"isv.ACCOUNT_ABNORMAL":              MeaningTemporary,
+	"isv.ACCOUNT_NOT_EXISTS":            MeaningTemporary,
+	"isv.SMS_SIGNATURE_ILLEGAL":         MeaningTemporary,
+	"isv.SMS_TEMPLATE_ILLEGAL":          MeaningTemporary,
+	"isp.SYSTEM_ERROR":                  MeaningUnknown, // Aliyun failed, and may have sent the message before
+	"isp.GATEWAY_ERROR":                 MeaningUnknown,
+}
+
+const recipientLimitErrorCode = "isv.BUSINESS_LIMIT_CONTROL"
+
+// limitDuration returns how long a limit on a number holds. The message tells which limit it is: by
+// default 1 a minute, 5 an hour and 10 in 24 hours, and 40 in 24 hours over all senders. An unknown
+// limit holds for an hour.
+func limitDuration(message string) time.Duration {
+	switch {
+	case strings.Contains(message, "分钟"), strings.Contains(strings.ToLower(message), "minute"):
+		return time.Minute
+	case strings.Contains(message, "天"), strings.Contains(message, "日"),
+		strings.Contains(strings.ToLower(message), "day"):
+		return 24 * time.Hour
+	}
+	return time.Hour
+}
+
+// answer is the answer to any of the actions here.
+type aliyunAnswer struct {
+	Code, Message, BizId string
+	TemplateStatus       json.RawMessage // a number, or a text with the number
+	SmsSendDetailDTOs    struct {
+		SmsSendDetailDTO []struct {
+			SendStatus int
+			OutID      string `json:"OutId"`
+		}
+	}
+}
+
+func parseAliyunAnswer(a exchange.Response) (id, code string, fail *delivery.Error) {
+	var said aliyunAnswer
+	switch err := json.Unmarshal(a.Body, &said); {
+	case err != nil || said.Code == "":
+		return "", "", exchange.ErrorByStatus(a, "")
+	case said.Code == recipientLimitErrorCode:
+		fail = MeaningLimited(limitDuration(said.Message)).ToError(a, said.Code)
+	case said.Code != "OK" || a.Status >= 300:
+		fail = ErrorByCode(a, said.Code, aliyunMeanings)
+	}
+	return said.BizId, said.Code, fail
+}
+
+// chinaTimeZone is the time zone of Aliyun's days, also for recipients in other countries.
+var chinaTimeZone = time.FixedZone("UTC+8", 8*60*60)
+
+// PollStatus implements sms.Poller
+// (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-querysenddetails): SendStatus
+// 1 is under way, 2 failed, 3 delivered; OutId is what SendSms was given.
+func (c *aliyunCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error) {
+	a, err := c.Query(ctx, c.signedRequest("QuerySendDetails", map[string]string{
+		"PhoneNumber": FormatNumber(q.To, q.Country), "BizId": q.CarrierID, "SendDate": q.At.In(chinaTimeZone).Format("20060102"),
+		"PageSize": "50", "CurrentPage": "1",
+	}))
+	if err != nil {
+		return Report{}, false, err
+	}
+	var said aliyunAnswer
+	if json.Unmarshal(a.Body, &said) != nil || said.Code != "OK" {
+		return Report{}, false, StatusQueryError(a, said.Code)
+	}
+	for _, d := range said.SmsSendDetailDTOs.SmsSendDetailDTO {
+		if r, known := ReportByStatus(q.Send, strconv.Itoa(d.SendStatus), []string{"3"}, []string{"2"}); known &&
+			d.OutID == q.Send {
+			return r, true, nil
+		}
+	}
+	return Report{}, false, nil
+}
+
+// ParseReports implements sms.ReportParser
+// (help.aliyun.com/zh/sms/developer-reference/configure-delivery-receipts-1): the account posts a
+// list to one address; out_id names the send, as in SendSms.
+func (c *aliyunCarrier) ParseReports(in IncomingRequest, _ string) ([]Report, string, error) {
+	var all []struct {
+		OutID   string `json:"out_id"`
+		Success *bool  `json:"success"`
+	}
+	if err := json.Unmarshal(in.Body, &all); err != nil {
+		return nil, "", ErrUnreadableReport
+	}
+	var reports []Report
+	for _, r := range all {
+		if r.Success != nil && r.OutID != "" {
+			reports = append(reports, Report{Send: r.OutID, Delivered: *r.Success})
+		}
+	}
+	return reports, `{"code":0,"msg":"OK"}`, nil
+}
+
+func (c *aliyunCarrier) EndpointURL() string { return c.Endpoint }
+
+// Probe asks for each template
+// (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-getsmstemplate): status 1 is
+// approved.
+func (c *aliyunCarrier) Probe(ctx context.Context) (string, error) {
+	ids := c.Templates.TemplateIDs()
+	for _, id := range ids {
+		a, fail := c.Do(ctx, c.signedRequest("GetSmsTemplate", map[string]string{"TemplateCode": id}))
+		if fail != nil {
+			return "", fail
+		}
+		var said aliyunAnswer
+		switch err := json.Unmarshal(a.Body, &said); {
+		case err != nil || said.Code == "":
+			return "", ErrUndocumentedAnswer
+		case strings.HasPrefix(said.Code, "SignatureDoesNotMatch"), strings.HasPrefix(said.Code, "IncompleteSignature"),
+			strings.HasPrefix(said.Code, "InvalidAccessKeyId"):
+			return "", ErrLogin
+		case said.Code != "OK":
+			return "", fmt.Errorf("template %s: %w: %s", id, ErrUnknownTemplate, exchange.SafeErrorCode(said.Code))
+		case strings.Trim(string(said.TemplateStatus), `"`) != "1":
+			return "", fmt.Errorf("template %s: %w", id, ErrUnknownTemplate)
+		}
+	}
+	return TemplatesKnownNote(ids), nil
+}

@@ -1,0 +1,278 @@
+package sms
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/exchange"
+)
+
+// Tencent is an account with Tencent Cloud SMS, interface sms 2021-01-11
+// (cloud.tencent.com/document/product/382/55981).
+type Tencent struct {
+	Account `yaml:",inline"`
+	// The SDK app ID.
+	App string `yaml:"app,omitempty"`
+	// The application's region.
+	Region string `yaml:"region" default:"ap-guangzhou"`
+	// The base URL, for tests and other regions.
+	Endpoint string `yaml:"endpoint" default:"https://sms.tencentcloudapi.com"`
+}
+
+type tencentCarrier struct {
+	Tencent
+	*Client
+}
+
+var (
+	appPattern    = regexp.MustCompile(`^[0-9]{6,20}$`)
+	regionPattern = regexp.MustCompile(`^[a-z]{2}-[a-z0-9-]{2,30}$`)
+)
+
+// Check implements sms.CarrierSettings.
+func (c Tencent) Check() map[string]error {
+	wrong := c.CheckAccount()
+	if !appPattern.MatchString(c.App) {
+		wrong["app"] = errors.New("must be the SDK app ID, such as 1400006666")
+	}
+	if c.Region != "" && !regionPattern.MatchString(c.Region) {
+		wrong["region"] = errors.New("is no region such as ap-guangzhou")
+	}
+	NoteEndpointProblem(wrong, c.Endpoint)
+	return wrong
+}
+
+// Open implements sms.CarrierSettings.
+func (c Tencent) Open(s Setup) Carrier {
+	return &tencentCarrier{c, NewClient(s)}
+}
+
+// Send implements sms.Carrier. The interface has no idempotency token: SessionContext only comes back
+// in the answer.
+func (c *tencentCarrier) Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error) {
+	template, params, fail := c.Template(m)
+	if fail != nil {
+		return delivery.Result{}, fail
+	}
+	body := map[string]any{
+		"PhoneNumberSet": []string{m.To}, "SmsSdkAppId": c.App, "TemplateId": template, "TemplateParamSet": params,
+		"SessionContext": m.ID,
+	}
+	if c.Sign != "" {
+		body["SignName"] = c.Sign
+	}
+	if m.Sender != "" && m.Country != "CN" {
+		body["SenderId"] = m.Sender
+	}
+	return c.Attempt(ctx, c.signedRequest("SendSms", body), parseTencentAnswer)
+}
+
+const (
+	tc3Algorithm = "TC3-HMAC-SHA256"
+	tc3Service   = "sms"
+	// contentType is the type of every body, as it is signed.
+	contentType = "application/json; charset=utf-8"
+)
+
+// signedRequest returns the signed request of an action (cloud.tencent.com/document/api/382/52072).
+func (c *tencentCarrier) signedRequest(action string, content map[string]any) exchange.Request {
+	body, _ := json.Marshal(content) // texts and numbers always encode
+	now := c.CurrentTime().UTC()
+	signed := map[string]string{
+		"content-type": contentType, "host": exchange.Host(c.Endpoint), "x-tc-action": strings.ToLower(action),
+	}
+	return exchange.Request{
+		Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/", Body: body,
+		Header: http.Header{
+			"Authorization": {TC3Authorization(c.KeyID, c.Secret, tc3Service, now, http.MethodPost, "", signed, string(body))},
+			"Content-Type":  {contentType}, "X-Tc-Action": {action}, "X-Tc-Version": {"2021-01-11"},
+			"X-Tc-Timestamp": {strconv.FormatInt(now.Unix(), 10)}, "X-Tc-Region": {c.Region},
+		},
+	}
+}
+
+// TC3Authorization returns the Authorization header of a request to /. The names of the signed headers are in
+// lower case.
+func TC3Authorization(id, secret, service string, at time.Time, method, query string, signed map[string]string,
+	body string) string {
+	canonical, list := exchange.CanonicalRequest(method, "/", query, signed, exchange.HexSHA256(body))
+	date := at.UTC().Format(time.DateOnly)
+	scope := date + "/" + service + "/tc3_request"
+	text := strings.Join([]string{tc3Algorithm, strconv.FormatInt(at.Unix(), 10), scope, exchange.HexSHA256(canonical)}, "\n")
+	key := exchange.HMACSHA256(exchange.HMACSHA256(exchange.HMACSHA256([]byte("TC3"+secret), date), service),
+		"tc3_request")
+	return tc3Algorithm + " Credential=" + id + "/" + scope + ", SignedHeaders=" + list + ", Signature=" +
+		hex.EncodeToString(exchange.HMACSHA256(key, text))
+}
+
+// meanings has codes of cloud.tencent.com/document/product/382/55981#6.-错误码. For any other code see
+// sms.ErrorByCode.
+var tencentMeanings = map[string]Meaning{
+	"LimitExceeded.PhoneNumberThirtySecondLimit":                MeaningLimited(30 * time.Second),
+	"LimitExceeded.PhoneNumberOneHourLimit":                     MeaningLimited(time.Hour),
+	"LimitExceeded.PhoneNumberDailyLimit":                       MeaningLimited(24 * time.Hour),
+	"LimitExceeded.PhoneNumberSameContentDailyLimit":            MeaningLimited(24 * time.Hour),
+	"LimitExceeded.DeliveryFrequencyLimit":                      MeaningLimited(30 * time.Second),
+	"InvalidParameterValue.IncorrectPhoneNumber":                MeaningBadNumber,
+	"InvalidParameterValue.ProhibitedUseUrlInTemplateParameter": MeaningRejected,
+	"InvalidParameterValue.TemplateParameterLengthLimit":        MeaningRejected,
+	"FailedOperation.ContainSensitiveWord":                      MeaningRejected,
+	"FailedOperation.PhoneNumberInBlacklist":                    MeaningOptedOut,
+	"FailedOperation.InsufficientBalanceInSmsPackage":           MeaningTemporary,
+	"LimitExceeded.AppDailyLimit":                               MeaningTemporary,
+	"FailedOperation.SignatureIncorrectOrUnapproved":            MeaningTemporary,
+	"FailedOperation.TemplateIncorrectOrUnapproved":             MeaningTemporary,
+	"AuthFailure.SecretIdNotFound":                              MeaningTemporary,
+	"AuthFailure.SignatureExpire":                               MeaningTemporary,
+	"AuthFailure.SignatureFailure":                              MeaningTemporary,
+	"InternalError.OtherError":                                  MeaningUnknown,
+	"InternalError.SendAndRecvFail":                             MeaningUnknown,
+	"InternalError.Timeout":                                     MeaningUnknown,
+	"InternalError.UnknownError":                                MeaningUnknown,
+	"InternalError":                                             MeaningUnknown,
+}
+
+// answer is the answer to every action here. Each action fills in one of the lists.
+type tencentAnswer struct {
+	Response struct {
+		Error                     struct{ Code string }
+		SendStatusSet             []struct{ SerialNo, Code string }
+		PullSmsSendStatusSet      []struct{ SerialNo, ReportStatus string }
+		DescribeTemplateStatusSet []struct{ TemplateID, StatusCode int }
+	}
+}
+
+func parseTencentAnswer(a exchange.Response) (id, code string, fail *delivery.Error) {
+	var said tencentAnswer
+	if json.Unmarshal(a.Body, &said) == nil {
+		code = said.Response.Error.Code
+		if set := said.Response.SendStatusSet; code == "" && len(set) == 1 {
+			code, id = set[0].Code, set[0].SerialNo
+		}
+	}
+	switch {
+	case code == "":
+		fail = exchange.ErrorByStatus(a, "")
+	case code != "Ok" || a.Status >= 300:
+		fail = ErrorByCode(a, code, tencentMeanings)
+	}
+	return id, code, fail
+}
+
+// ReportsUseCarrierID returns true: reports name messages by the SerialNo in the answer to SendSms.
+func (c *tencentCarrier) ReportsUseCarrierID() bool { return true }
+
+// PollStatus implements sms.Poller (tencentcloud.com/document/product/382/40518,
+// PullSmsSendStatusByPhoneNumber) by number and time. PullSmsSendStatus is not used: it hands out
+// each status once, to the first client of the account that asks, and has to be applied for.
+func (c *tencentCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error) {
+	a, err := c.Query(ctx, c.signedRequest("PullSmsSendStatusByPhoneNumber", map[string]any{
+		"BeginTime": q.At.Add(-maxClockDifference).Unix(), "EndTime": c.CurrentTime().Unix(), "Offset": 0, "Limit": 100,
+		"PhoneNumber": q.To, "SmsSdkAppId": c.App,
+	}))
+	if err != nil {
+		return Report{}, false, err
+	}
+	var said tencentAnswer
+	if json.Unmarshal(a.Body, &said) != nil || said.Response.Error.Code != "" {
+		return Report{}, false, StatusQueryError(a, said.Response.Error.Code)
+	}
+	for _, s := range said.Response.PullSmsSendStatusSet {
+		if r, known := ReportByStatus(q.Send, s.ReportStatus, statusDelivered, statusFailed); known &&
+			s.SerialNo == q.CarrierID {
+			return r, true, nil
+		}
+	}
+	return Report{}, false, nil
+}
+
+// maxClockDifference is how far Tencent's clock may be behind ours.
+const maxClockDifference = time.Minute
+
+// Tencent's values of report_status, for messages that were delivered and that failed.
+var (
+	statusDelivered = []string{"SUCCESS"}
+	statusFailed    = []string{"FAIL"}
+)
+
+// ParseReports implements sms.ReportParser (tencentcloud.com/document/product/382/43547). Tencent posts a list
+// to one address for the whole application, so the address names no send; sid is the SerialNo in
+// the answer to SendSms. Nothing is signed.
+func (c *tencentCarrier) ParseReports(in IncomingRequest, _ string) ([]Report, string, error) {
+	var all []struct {
+		SID    string `json:"sid"`
+		Status string `json:"report_status"`
+	}
+	if err := json.Unmarshal(in.Body, &all); err != nil {
+		return nil, "", ErrUnreadableReport
+	}
+	var reports []Report
+	for _, r := range all {
+		if report, known := ReportByStatus("", r.Status, statusDelivered, statusFailed); known &&
+			exchange.SafeIDOrEmpty(r.SID) != "" {
+			report.CarrierID = r.SID
+			reports = append(reports, report)
+		}
+	}
+	return reports, `{"result":0,"errmsg":"OK"}`, nil
+}
+
+func (c *tencentCarrier) EndpointURL() string { return c.Endpoint }
+
+// Probe asks for the templates (tencentcloud.com/document/product/382/40524), those of the mainland
+// and then the others: status 0 is approved.
+func (c *tencentCarrier) Probe(ctx context.Context) (string, error) {
+	ids := c.Templates.TemplateIDs()
+	var numbers []int
+	for _, id := range ids {
+		n, err := strconv.Atoi(id)
+		if err != nil {
+			return "", fmt.Errorf("template %s: %w", id, ErrUnknownTemplate)
+		}
+		numbers = append(numbers, n)
+	}
+	approved := map[int]bool{}
+	for international := range 2 {
+		if err := c.fetchApproved(ctx, international, numbers, approved); err != nil {
+			return "", err
+		}
+	}
+	for i, n := range numbers {
+		if !approved[n] {
+			return "", fmt.Errorf("template %s: %w", ids[i], ErrUnknownTemplate)
+		}
+	}
+	return TemplatesKnownNote(ids), nil
+}
+
+func (c *tencentCarrier) fetchApproved(ctx context.Context, international int, ids []int, approved map[int]bool) error {
+	a, fail := c.Do(ctx, c.signedRequest("DescribeSmsTemplateList",
+		map[string]any{"International": international, "TemplateIdSet": ids}))
+	if fail != nil {
+		return fail
+	}
+	var said tencentAnswer
+	if json.Unmarshal(a.Body, &said) != nil {
+		return ErrUndocumentedAnswer
+	}
+	switch code := said.Response.Error.Code; {
+	case strings.HasPrefix(code, "AuthFailure"):
+		return ErrLogin
+	case code != "":
+		return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
+			Code: exchange.SafeErrorCode(code)}
+	}
+	for _, t := range said.Response.DescribeTemplateStatusSet {
+		approved[t.TemplateID] = approved[t.TemplateID] || t.StatusCode == 0
+	}
+	return nil
+}

@@ -1,0 +1,267 @@
+package sms
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha1"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/exchange"
+)
+
+// Twilio is an account with Twilio Messaging (twilio.com/docs/messaging/api/message-resource).
+type Twilio struct {
+	// The account's SID, `AC…`.
+	Account string `yaml:"account,omitempty"`
+	// An API key's SID, `SK…`, if the secret is that key's.
+	Key string `yaml:"key,omitempty"`
+	// A messaging service's SID, `MG…`. Without it each message needs a sender.
+	Service string `yaml:"service,omitempty"`
+	// The base URL, for tests and other regions.
+	Endpoint string `yaml:"endpoint" default:"https://api.twilio.com"`
+}
+
+type twilioCarrier struct {
+	Twilio
+	*Client
+}
+
+var sidPattern = regexp.MustCompile(`^[A-Z]{2}[0-9a-f]{32}$`)
+
+// Check implements sms.CarrierSettings.
+func (t Twilio) Check() map[string]error {
+	wrong := map[string]error{}
+	sid := func(key, value, prefix string, needed bool) {
+		if (value != "" || needed) && (!sidPattern.MatchString(value) || !strings.HasPrefix(value, prefix)) {
+			wrong[key] = errors.New("must be " + prefix + " and 32 hexadecimal digits")
+		}
+	}
+	sid("account", t.Account, "AC", true)
+	sid("key", t.Key, "SK", false)
+	sid("service", t.Service, "MG", false)
+	NoteEndpointProblem(wrong, t.Endpoint)
+	return wrong
+}
+
+// NeedsSecret implements sms.CarrierSettings.
+func (t Twilio) NeedsSecret() bool { return true }
+
+// CanBePolled implements sms.CarrierSettings.
+func (t Twilio) CanBePolled() bool { return true }
+
+// NeedsSender reports whether messages need a sender of ours.
+func (t Twilio) NeedsSender() bool { return t.Service == "" }
+
+// Open implements sms.CarrierSettings.
+func (t Twilio) Open(s Setup) Carrier {
+	return &twilioCarrier{t, NewClient(s)}
+}
+
+// Send implements sms.Carrier. The interface has no idempotency token.
+func (t *twilioCarrier) Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error) {
+	return t.Attempt(ctx, t.newRequest(http.MethodPost, "/Messages", t.messageForm(m)), parseTwilioAnswer)
+}
+
+// The bounds of ValidityPeriod, in seconds.
+const minValiditySeconds, maxValiditySeconds = 1, 36_000
+
+func (t *twilioCarrier) messageForm(m Message) url.Values {
+	form := url.Values{"To": {m.To}, "Body": {m.Text}}
+	for name, value := range map[string]string{"MessagingServiceSid": t.Service, "From": m.Sender,
+		"StatusCallback": m.CallbackURL} {
+		if value != "" {
+			form.Set(name, value)
+		}
+	}
+	if seconds := int(m.Life / time.Second); seconds >= minValiditySeconds {
+		form.Set("ValidityPeriod", strconv.Itoa(min(seconds, maxValiditySeconds)))
+	}
+	return form
+}
+
+// newRequest returns a request for a resource of the account. form is nil with GET.
+func (t *twilioCarrier) newRequest(method, resource string, form url.Values) exchange.Request {
+	r := exchange.Request{
+		Method: method, URL: strings.TrimSuffix(t.Endpoint, "/") + "/2010-04-01/Accounts/" + t.Account +
+			resource + ".json",
+		Header: http.Header{"Authorization": {exchange.BasicAuth(cmp.Or(t.Key, t.Account), t.Secret)},
+			"Accept": {"application/json"}},
+	}
+	if form != nil {
+		r.Body = []byte(form.Encode())
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	return r
+}
+
+// statusRequest returns the request for the state of a message
+// (twilio.com/docs/messaging/api/message-resource#fetch-a-message-resource).
+func (t *twilioCarrier) statusRequest(sid string) exchange.Request {
+	return t.newRequest(http.MethodGet, "/Messages/"+sid, nil)
+}
+
+// meanings are the codes that say more than their HTTP status (twilio.com/docs/api/errors). Any other
+// code counts by its status.
+var twilioMeanings = map[string]Meaning{
+	"20003": MeaningTemporary, // authentication
+	"20429": MeaningTemporary, // too many requests
+	"21211": MeaningBadNumber, // To is not a valid number
+	"21214": MeaningBadNumber, // To can't be reached
+	"21217": MeaningBadNumber, // To does not look valid
+	"21265": MeaningBadNumber, // To is a short code
+	"21408": MeaningPerNumber, // the account may not send to the region, which we can change
+	"21602": MeaningRejected,  // no body
+	"21603": MeaningTemporary, // no sender
+	"21606": MeaningPerNumber, // the sender is not ours, or can't send there
+	"21608": MeaningPerNumber, // a trial account, which has not confirmed the number
+	"21610": MeaningOptedOut,  // the person wrote STOP
+	"21611": MeaningTemporary, // the sender's queue is full
+	"21612": MeaningPerNumber, // no route from this sender
+	"21614": MeaningBadNumber, // To is not a mobile number
+	"21617": MeaningRejected,  // too long
+	"21635": MeaningBadNumber, // To is a landline
+	"21659": MeaningTemporary, // the sender is not ours
+	"21660": MeaningTemporary, // the sender belongs to another account
+	"21703": MeaningPerNumber, // the messaging service has no sender for the number
+	"30450": MeaningRejected,  // blocked by the vendor's fraud guard
+	"30453": MeaningRejected,
+	"63038": MeaningTemporary, // the account's daily limit
+}
+
+func parseTwilioAnswer(a exchange.Response) (id, code string, fail *delivery.Error) {
+	var said struct {
+		SID       string          `json:"sid"`
+		Status    json.RawMessage `json:"status"` // a message's state as a word, or an error's HTTP status as a number
+		ErrorCode json.RawMessage `json:"error_code"`
+		Code      json.RawMessage `json:"code"`
+	}
+	readable := json.Unmarshal(a.Body, &said) == nil
+	code = cmp.Or(unquotedDigits(said.Code), unquotedDigits(said.ErrorCode))
+	v, known := twilioMeanings[code]
+	switch {
+	case readable && known:
+		fail = v.ToError(a, code)
+	case a.Status >= 300 || a.Status < 200 || !readable || said.SID == "":
+		fail = exchange.ErrorByStatus(a, code)
+	case slices.Contains([]string{`"failed"`, `"undelivered"`, `"canceled"`}, string(said.Status)):
+		fail = MeaningRejected.ToError(a, code)
+	}
+	return said.SID, code, fail
+}
+
+// unquotedDigits returns raw if it is only digits, so a JSON number and no string; else "".
+func unquotedDigits(raw json.RawMessage) string {
+	text := string(raw)
+	if text == "" || strings.Trim(text, "0123456789") != "" {
+		return ""
+	}
+	return text
+}
+
+// ParseReports implements sms.ReportParser
+// (twilio.com/docs/messaging/guides/outbound-message-status-in-status-callbacks). Twilio signs with
+// the account's token. If the settings have an API key instead, only the token in the address shows
+// that the receipt is Twilio's.
+func (t *twilioCarrier) ParseReports(in IncomingRequest, send string) ([]Report, string, error) {
+	form, err := url.ParseQuery(string(in.Body))
+	if err != nil || send == "" {
+		return nil, "", ErrUnreadableReport
+	}
+	if t.Key == "" && !t.hasSigned(in, form) {
+		return nil, "", ErrForged
+	}
+	switch form.Get("MessageStatus") {
+	case "delivered", "read":
+		return []Report{{Send: send, Delivered: true}}, "", nil
+	case "undelivered", "failed":
+		return []Report{{Send: send}}, "", nil
+	case "":
+		return nil, "", ErrUnreadableReport
+	}
+	return nil, "", nil
+}
+
+// hasSigned reports whether the request has Twilio's signature, of its URL with or without the port:
+// which one Twilio signs differs, so its own libraries try both.
+func (t *twilioCarrier) hasSigned(in IncomingRequest, form url.Values) bool {
+	addresses := []string{in.URL}
+	if u, err := url.Parse(in.URL); err == nil {
+		if u.Port() != "" {
+			u.Host = strings.TrimSuffix(u.Host, ":"+u.Port())
+		} else {
+			u.Host += map[string]string{"https": ":443", "http": ":80"}[u.Scheme]
+		}
+		addresses = append(addresses, u.String())
+	}
+	given := []byte(in.Header.Get("X-Twilio-Signature"))
+	return slices.ContainsFunc(addresses, func(address string) bool {
+		return hmac.Equal(given, []byte(WebhookSignature(t.Secret, address, form)))
+	})
+}
+
+// WebhookSignature returns what X-Twilio-Signature must be
+// (twilio.com/docs/usage/security#validating-requests): the HMAC-SHA1 of the exact URL, followed by
+// name and value of each form field, sorted by name and then value, equal pairs once.
+func WebhookSignature(token, address string, form url.Values) string {
+	var text strings.Builder
+	text.WriteString(address)
+	for _, name := range slices.Sorted(maps.Keys(form)) {
+		for _, value := range slices.Compact(slices.Sorted(slices.Values(form[name]))) {
+			text.WriteString(name + value)
+		}
+	}
+	mac := hmac.New(sha1.New, []byte(token))
+	mac.Write([]byte(text.String()))
+	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// PollStatus implements sms.Poller: it fetches the message.
+func (t *twilioCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error) {
+	if !sidPattern.MatchString(q.CarrierID) {
+		return Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare,
+			Err: exchange.ErrIncompleteMessage}
+	}
+	a, err := t.Query(ctx, t.statusRequest(q.CarrierID))
+	if err != nil {
+		return Report{}, false, err
+	}
+	var said struct {
+		SID    string `json:"sid"`
+		Status string `json:"status"`
+	}
+	if json.Unmarshal(a.Body, &said) != nil || said.SID != q.CarrierID {
+		return Report{}, false, StatusQueryError(a, "")
+	}
+	r, known := ReportByStatus(q.Send, said.Status, []string{"delivered", "read"},
+		[]string{"undelivered", "failed", "canceled"})
+	return r, known, nil
+}
+
+func (t *twilioCarrier) EndpointURL() string { return t.Endpoint }
+
+// Probe fetches a message that does not exist: with the right login the answer is 404
+// (twilio.com/docs/usage/requests-to-twilio).
+func (t *twilioCarrier) Probe(ctx context.Context) (string, error) {
+	a, fail := t.Do(ctx, t.statusRequest("SM"+strings.Repeat("0", 32)))
+	switch {
+	case fail != nil:
+		return "", fail
+	case a.Status == http.StatusNotFound || a.Status == http.StatusOK:
+		return ", and takes the login", nil
+	case a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden:
+		return "", ErrLogin
+	}
+	return "", ErrUndocumentedAnswer
+}

@@ -1,0 +1,200 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"sendcode/internal/base/texts"
+)
+
+// Chart is one drawing over all intervals of a time range, with what its colours stand for.
+type Chart struct {
+	Alt       string
+	Top, Half string // what the grid's two lines stand for
+	Bars      []barView
+	Keys      []legendEntry
+}
+
+// barView is one stretch of time in units of the drawing. It leads to the rows that it counts.
+type barView struct {
+	X, Wide string
+	Parts   []barPart
+	Title   string // its time and its numbers
+	Link    string
+	Mark    string // on the axis below it; empty: it has none
+	Minor   bool   // the mark is left out where there is little room
+}
+
+type barPart struct{ Class, Y, Height string }
+
+type legendEntry struct{ Class, Name string }
+
+// Table is the table that has a chart's numbers, a row for each stretch of time.
+type Table struct {
+	W     texts.Words
+	Heads []string
+	Rows  []tableRow
+}
+
+type tableRow struct {
+	At    texts.DisplayTime
+	Link  string
+	Cells []string
+}
+
+// Size of a chart in units of its drawing.
+const (
+	chartWidth  = 720.0
+	chartHeight = 160.0
+)
+
+// barAmount is one amount of a bar, drawn on top of those before it.
+type barAmount struct {
+	class string
+	n     float64
+}
+
+// chartedOutcomes are what became of requests, in the order of bars, legend and table.
+var chartedOutcomes = []struct {
+	class, key string
+	of         func(sendCounts) int
+}{
+	{"good", "overview.sent", func(c sendCounts) int { return c.Sent }},
+	{"still", "overview.underway", func(c sendCounts) int { return c.UnderWay }},
+	{"unsure", "overview.unknown", func(c sendCounts) int { return c.Unknown }},
+	{"bad", "overview.failed", func(c sendCounts) int { return c.Failed }},
+	{"warn", "overview.refused", func(c sendCounts) int { return c.Refused }},
+}
+
+// ChartBuilder makes the chart of a page.
+type ChartBuilder struct {
+	Stretches []interval
+	Each      time.Duration
+	W         texts.Words
+	Rows      func(from, to time.Time) string // address of the rows of a time
+}
+
+// bars returns a bar for each stretch, with the stretch's amounts stacked. The height of the chart
+// stands for top, which is at least the highest sum.
+func (d ChartBuilder) bars(of func(interval) (stack []barAmount, said string)) (bars []barView, top float64) {
+	highest := 1.0
+	for _, s := range d.Stretches {
+		sum := 0.0
+		stack, _ := of(s)
+		for _, a := range stack {
+			sum += a.n
+		}
+		highest = max(highest, sum)
+	}
+	top = roundUpToGrid(highest)
+	step := chartWidth / float64(max(1, len(d.Stretches)))
+	unit := func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) }
+	for i, s := range d.Stretches {
+		stack, said := of(s)
+		bar, y := barView{X: unit(float64(i)*step + step*0.1), Wide: unit(step * 0.8), Link: d.Rows(s.begins, s.ends)},
+			chartHeight
+		bar.Mark, bar.Minor = d.axisLabel(i, s.begins)
+		bar.Title = d.W.Get("overview.bar", "time", d.intervalText(s.begins), "numbers", said)
+		for _, a := range stack {
+			if high := chartHeight * a.n / top; a.n > 0 {
+				y -= high
+				bar.Parts = append(bar.Parts, barPart{a.class, unit(y), unit(high)})
+			}
+		}
+		bars = append(bars, bar)
+	}
+	return bars, top
+}
+
+// roundUpToGrid returns the next number whose half can be read on a grid.
+func roundUpToGrid(n float64) float64 {
+	for unit := 1.0; ; unit *= 10 {
+		for _, even := range []float64{2, 4, 6, 8, 10} {
+			if n <= even*unit {
+				return even * unit
+			}
+		}
+	}
+}
+
+// axisLabel returns the label below a stretch; "" if it has none; minor if it may be left out. Of up
+// to 8 days each has a label, of more every fifth, counted from the last. Of up to 4 hours each has
+// one, of up to 30 every sixth. In a chart of hours, midnight always has one: the date.
+func (d ChartBuilder) axisLabel(i int, at time.Time) (text string, minor bool) {
+	local, back := at.In(d.W.Zone()), len(d.Stretches)-1-i
+	switch {
+	case d.Each >= 24*time.Hour && len(d.Stretches) <= 8:
+		return local.Format("01-02"), back%2 == 1
+	case d.Each >= 24*time.Hour && back%5 == 0:
+		return local.Format("01-02"), back%10 == 5
+	case d.Each < 24*time.Hour && local.Hour() == 0:
+		return local.Format("01-02"), false
+	case len(d.Stretches) <= 4, d.Each < 24*time.Hour && len(d.Stretches) <= 30 && local.Hour()%6 == 0:
+		return local.Format("15:04"), local.Hour()%12 == 6
+	}
+	return "", false
+}
+
+// intervalText returns the time of a stretch: "01-31 14:00–15:00", or the day as "2026-01-31".
+func (d ChartBuilder) intervalText(at time.Time) string {
+	from := at.In(d.W.Zone())
+	if d.Each >= 24*time.Hour {
+		return from.Format(time.DateOnly)
+	}
+	return from.Format("01-02 15:04–") + from.Add(d.Each).Format("15:04")
+}
+
+// SendsChart returns the chart of what became of the sends, and its numbers.
+func (d ChartBuilder) SendsChart() (Chart, Table) {
+	bars, most := d.bars(func(s interval) (stack []barAmount, said string) {
+		var parts []string
+		for _, o := range chartedOutcomes {
+			n := o.of(s.sendCounts)
+			stack = append(stack, barAmount{o.class, float64(n)})
+			if n > 0 {
+				parts = append(parts, fmt.Sprint(d.W.Get(o.key), " ", n))
+			}
+		}
+		return stack, cmp.Or(strings.Join(parts, d.W.Get("list.comma")), "0")
+	})
+	chart := Chart{Alt: d.W.Get("overview.chart"), Top: strconv.Itoa(int(most)), Half: strconv.Itoa(int(most / 2)),
+		Bars: bars}
+	var heads []string
+	for _, o := range chartedOutcomes {
+		chart.Keys = append(chart.Keys, legendEntry{o.class, d.W.Get(o.key)})
+		heads = append(heads, d.W.Get(o.key))
+	}
+	return chart, d.table(heads, func(s interval) (cells []string) {
+		for _, o := range chartedOutcomes {
+			cells = append(cells, strconv.Itoa(o.of(s.sendCounts)))
+		}
+		return cells
+	})
+}
+
+func (d ChartBuilder) table(heads []string, of func(interval) []string) Table {
+	v := Table{W: d.W, Heads: heads}
+	for _, s := range d.Stretches {
+		v.Rows = append(v.Rows, tableRow{At: d.W.Clock(s.begins), Link: d.Rows(s.begins, s.ends), Cells: of(s)})
+	}
+	return v
+}
+
+// FormatRate returns a share as a percentage; a dash for nil.
+func FormatRate(rate *float64) string {
+	if rate == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f %%", 100**rate)
+}
+
+// FormatTook returns milliseconds in words; a dash for nil.
+func FormatTook(ms *int64, w texts.Words) string {
+	if ms == nil {
+		return "–"
+	}
+	return w.Took(max(time.Millisecond, time.Duration(*ms)*time.Millisecond))
+}

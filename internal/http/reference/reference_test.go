@@ -1,0 +1,159 @@
+package reference_test
+
+import (
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+	"go.yaml.in/yaml/v3"
+
+	"sendcode/docs"
+	"sendcode/internal/http/reference"
+	"sendcode/internal/http/server"
+	"sendcode/internal/kit/servertest"
+)
+
+// documents serves what is rendered once, at its first request.
+var documents = sync.OnceValue(func() *echo.Echo { e := echo.New(); reference.Register(e); return e })
+
+// getDocument is what the service answers at a path.
+func getDocument(path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	documents().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w
+}
+
+func referencePage(t *testing.T) string {
+	t.Helper()
+	w := getDocument("/docs")
+	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/html; charset=utf-8" {
+		t.Fatal(w.Code, w.Header())
+	}
+	return w.Body.String()
+}
+
+var (
+	htmlTag    = regexp.MustCompile(`<[^>]*>`)
+	htmlSpaces = regexp.MustCompile(`\s+`)
+)
+
+func plainText(text string) string {
+	return htmlSpaces.ReplaceAllString(strings.ReplaceAll(text, "`", ""), " ")
+}
+
+// The page has every text of the specification: each path, name, description, pattern, status and
+// word of an enumeration.
+func TestReferenceHasTheWholeSpecification(t *testing.T) {
+	body := referencePage(t)
+	shown := plainText(html.UnescapeString(htmlTag.ReplaceAllString(body, "")))
+	var spec yaml.Node
+	if err := yaml.Unmarshal(docs.OpenAPI, &spec); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	has := func(what, text string) {
+		if seen++; !strings.Contains(shown, strings.TrimSpace(plainText(text))) {
+			t.Errorf("the page lacks the %s %q", what, text)
+		}
+	}
+	var walk func(n *yaml.Node, under string, shared bool)
+	walk = func(n *yaml.Node, under string, shared bool) {
+		for i, child := range n.Content {
+			name := under
+			if n.Kind == yaml.MappingNode {
+				if name = n.Content[i-i%2].Value; i%2 == 0 {
+					continue
+				}
+				if under == "paths" || under == "properties" || under == "schemas" ||
+					(under == "responses" || under == "headers") && !shared {
+					has(under, name)
+				}
+			}
+			if name == "servers" || under == "responses" && name == "Problem" { // its problems are named in its place
+				continue
+			}
+			if child.Kind == yaml.ScalarNode {
+				switch name {
+				case "description", "summary", "pattern", "enum", "format", "name", "maxLength", "minLength", "maximum":
+					has(name, child.Value)
+				}
+			}
+			walk(child, name, shared || name == "components")
+		}
+	}
+	walk(&spec, "", false)
+	if seen < 1000 {
+		t.Errorf("%d texts were looked for", seen)
+	}
+	for _, k := range server.ProblemKinds() {
+		has("problem", k.Slug)
+		has("cause", k.Cause)
+	}
+}
+
+// Nothing of the page comes from elsewhere, nothing runs, and each link on it leads to something.
+func TestReferenceStandsAlone(t *testing.T) {
+	html := referencePage(t)
+	for _, part := range []string{"<script", "style=", "http://", "//"} {
+		for _, found := range regexp.MustCompile(`<[^>]*`+part+`[^>]*>`).FindAllString(html, -1) {
+			t.Errorf("the page has %s", found)
+		}
+	}
+	links := regexp.MustCompile(`href="#([^"]+)"`).FindAllStringSubmatch(html, -1)
+	for _, link := range links {
+		servertest.Same(t, "times that #"+link[1]+" is there", strings.Count(html, ` id="`+link[1]+`"`), 1)
+	}
+	if len(links) < 60 {
+		t.Errorf("%d links", len(links))
+	}
+}
+
+func TestReferenceListsProblems(t *testing.T) {
+	w := getDocument("/problems")
+	if at := w.Header().Get("Location"); w.Code != http.StatusFound || at != "/docs#problems" ||
+		!strings.Contains(referencePage(t), `<h2 id="problems">`) {
+		t.Errorf("%d, at %q", w.Code, at)
+	}
+}
+
+// Each document is found from /docs and from /llms.txt, and what it links to is served.
+func TestDocumentsAreServedWithTheirLinks(t *testing.T) {
+	get := func(path string) (kind, body string) {
+		w := getDocument(path)
+		servertest.Same(t, path, w.Code, http.StatusOK)
+		return w.Header().Get("Content-Type"), w.Body.String()
+	}
+	files, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(files) < 20 {
+		t.Fatal(files, err)
+	}
+	_, index := get("/llms.txt")
+	page := referencePage(t)
+	links := regexp.MustCompile(`\]\(([^)#]*)(#[^)]*)?\)`)
+	for _, file := range files {
+		path := "/docs/" + filepath.Base(file)
+		if !strings.Contains(index, "]("+path+")") || !strings.Contains(page, `"`+path+`"`) {
+			t.Errorf("nothing leads to %s", path)
+		}
+		kind, body := get(path)
+		if kind != "text/markdown; charset=utf-8" || !strings.HasPrefix(body, "# ") || strings.Contains(body, "pictures/") {
+			t.Errorf("%s is %s, %.40q", path, kind, body)
+		}
+		for _, m := range links.FindAllStringSubmatch(body, -1) {
+			switch to := m[1]; {
+			case to == "", to == "/openapi.yaml", strings.HasPrefix(to, "https://"):
+			case strings.HasPrefix(to, "/docs/"):
+				get(to)
+			default:
+				t.Errorf("%s links to %s", path, to)
+			}
+		}
+	}
+	servertest.Same(t, "a document that does not exist", getDocument("/docs/decisions.md").Code, http.StatusNotFound)
+}

@@ -1,0 +1,363 @@
+package limits_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/limit/gates"
+	"sendcode/internal/limit/limits"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+// sharedLimiter is a limiter that can go away, and that notes the buckets that it is asked for.
+type sharedLimiter struct {
+	*quota.Memory
+	mu      sync.Mutex // for callers that wait
+	away    bool
+	lost    bool // it decides, and its answers are lost
+	buckets []string
+}
+
+func (s *sharedLimiter) unlessAway(ctx context.Context, r quota.Request,
+	call func(context.Context, quota.Request) (quota.Decision, error)) (quota.Decision, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.buckets = slices.AppendSeq(s.buckets, maps.Values(r.Buckets))
+	if s.away {
+		return quota.Decision{}, quota.ErrUnavailable
+	}
+	if d, err := call(ctx, r); !s.lost {
+		return d, err
+	}
+	return quota.Decision{}, quota.ErrUnavailable
+}
+
+// set sets whether the limiter is away, and whether its answers are lost.
+func (s *sharedLimiter) set(away, lost bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away, s.lost = away, lost
+}
+
+// calls returns how many buckets were asked for, and sets whether the limiter is away.
+func (s *sharedLimiter) calls(away bool) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away = away
+	return len(s.buckets)
+}
+
+func (s *sharedLimiter) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	return s.unlessAway(ctx, r, s.Memory.Take)
+}
+
+func (s *sharedLimiter) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	return s.unlessAway(ctx, r, s.Memory.Peek)
+}
+
+// limitsRig is the limits of a service.
+type limitsRig struct {
+	*vtest.Rig
+	*limits.Service
+	limiter *sharedLimiter
+}
+
+func limitsRule(name string, limit int, window time.Duration, keys ...string) limits.Rule {
+	return limits.Rule{Rule: quota.Rule{Name: name, Limit: limit, Window: window}, Keys: keys}
+}
+
+var limitsSet = limits.Set{
+	"web":  {limitsRule("minute", 2, time.Minute, "resource", "ip")},
+	"gift": {limitsRule("short", 1, time.Minute, "user"), limitsRule("long", 3, time.Hour, "user")},
+	// as scopes that a Take only reads
+	"words": {limitsRule("checks", 1, time.Minute, "checks"), limitsRule("failures", 1, time.Minute, "failures")},
+}
+
+func inLimits(t *testing.T, test func(r *limitsRig)) {
+	t.Helper()
+	vtest.InBubbleIdle(t, nil, func(v *vtest.Rig) {
+		r := &limitsRig{v, v.Svc.Limits, &sharedLimiter{Memory: quota.NewMemory(time.Now)}}
+		r.Limiter.Set(r.limiter)
+		r.SetLimits(limitsSet)
+		test(r)
+	})
+}
+
+// expect asks as app shop, with keys such as "user=42". It compares whether the event was counted,
+// what is left of each rule, the wait, and whether the answer is degraded.
+func (r *limitsRig) expect(o limits.Operation, limit, id, keys, want string) {
+	r.Helper()
+	ask := limits.Request{Operation: o, App: "shop", Limit: limit, ID: id, Keys: map[string]string{}}
+	for _, key := range strings.Fields(keys) {
+		name, value, _ := strings.Cut(key, "=")
+		ask.Keys[name] = value
+	}
+	if app, ok := ask.Keys["app"]; ok {
+		ask.App = app
+	}
+	a, err := r.Apply(r.Context(), ask)
+	var left []int
+	for _, s := range a.Public().Rules {
+		left = append(left, s.Remaining())
+	}
+	if got := fmt.Sprint(a.Admitted, left, a.RetryAfter(), a.Alone); err != nil || got != want {
+		r.Errorf("%s %s, %s: %s, want %s; %v", o, limit, keys, got, want, err)
+	}
+}
+
+func TestLimitsTakePeekAndRecord(t *testing.T) {
+	inLimits(t, func(r *limitsRig) {
+		r.expect(limits.Peek, "gift", "", "user=42", "false [1 3] 0s false")
+		r.expect(limits.Take, "gift", "", "user=42", "true [0 2] 1m0s false")
+		time.Sleep(time.Second)
+		r.expect(limits.Take, "gift", "", "user=42", "false [0 2] 59s false")
+		r.expect(limits.Take, "gift", "", "user=43", "true [0 2] 1m0s false")
+		r.expect(limits.Record, "gift", "", "user=42", "true [0 1] 1m0s false")
+		r.expect(limits.Record, "gift", "", "user=42", "true [0 0] 59m59s false")
+		r.expect(limits.Record, "gift", "", "user=42", "true [0 0] 1h0m0s false") // over the limit
+		r.expect(limits.Peek, "gift", "", "user=42", "false [0 0] 1h0m0s false")
+		r.WantLine("outcomes", "2 2 1 3", r.Metrics.Take("limit gift peek looked"),
+			r.Metrics.Take("limit gift take admitted"), r.Metrics.Take("limit gift take refused"),
+			r.Metrics.Take("limit gift record recorded"))
+	})
+}
+
+func TestAnIDCountsOnce(t *testing.T) {
+	inLimits(t, func(r *limitsRig) {
+		long := strings.Repeat("i", limits.MaxTextBytes)
+		for range 3 {
+			r.expect(limits.Take, "web", long, "resource=/x ip=203.0.113.9", "true [1] 0s false")
+			r.expect(limits.Record, "web", long, "resource=/x ip=203.0.113.9", "true [1] 0s false")
+		}
+		r.expect(limits.Take, "web", "i", "resource=/x ip=203.0.113.9", "true [0] 1m0s false")
+	})
+}
+
+// What counts together is the app, the limit and the values of a rule's keys, and nothing else.
+func TestWhatCountsTogether(t *testing.T) {
+	inLimits(t, func(r *limitsRig) {
+		r.expect(limits.Take, "web", "", "resource=/x ip=1", "true [1] 0s false")
+		r.expect(limits.Peek, "web", "", "resource=/x ip=1 user=42", "false [1] 0s false")
+		for _, other := range []string{"resource=/x ip=2", "resource=1 ip=/x", "resource=/x:1 ip=1", "resource=/x ip=1 app=blog"} {
+			r.expect(limits.Peek, "web", "", other, "false [2] 0s false")
+		}
+		r.expect(limits.Take, "words", "", "checks=a failures=b", "true [0 0] 1m0s false") // names of scopes
+		r.expect(limits.Take, "words", "", "checks=a failures=c", "false [0 1] 1m0s false")
+		r.SetLimits(limits.Set{"web": {limitsRule("minute", 2, time.Minute, "ip", "resource"),
+			limitsRule("hour", 5, time.Hour, "resource", "ip")}})
+		r.expect(limits.Peek, "web", "", "resource=/x ip=1", "false [1 4] 0s false")
+	})
+}
+
+// A rule that only observes is left out of answers, also of those that record.
+func TestARuleThatObserves(t *testing.T) {
+	inLimits(t, func(r *limitsRig) {
+		observing := limitsRule("hour", 1, time.Hour, "user")
+		observing.Observe = true
+		r.SetLimits(limits.Set{"gift": {limitsRule("short", 2, time.Minute, "user"), observing}})
+		r.expect(limits.Take, "gift", "", "user=42", "true [1] 0s false")
+		r.expect(limits.Record, "gift", "", "user=42", "true [0] 1m0s false")
+	})
+}
+
+// What the limiter admitted and what this process admitted alone count together, while the limiter
+// is away and when it is back.
+func TestLimitsWhileTheLimiterIsAway(t *testing.T) {
+	inLimits(t, func(r *limitsRig) {
+		const keys = "resource=/x ip=1"
+		r.expect(limits.Take, "web", "known", keys, "true [1] 0s false")
+		r.expect(limits.Peek, "web", "", keys, "false [1] 0s false")
+		r.limiter.set(true, false)
+		time.Sleep(3 * time.Second)
+		r.expect(limits.Take, "web", "known", keys, "true [1] 0s true") // a repetition
+		r.expect(limits.Take, "web", "", keys, "true [0] 57s true")
+		r.expect(limits.Take, "web", "", keys, "false [0] 57s true")
+		r.expect(limits.Peek, "web", "", keys, "false [0] 57s true")
+		r.limiter.set(false, false)
+		r.Sleep(gates.LimiterRetryDelay)
+		r.expect(limits.Peek, "web", "", keys, "false [0] 56s false") // the limiter has one of them
+		r.expect(limits.Take, "web", "", keys, "false [0] 56s false")
+		time.Sleep(56 * time.Second)
+		r.expect(limits.Take, "web", "", keys, "true [0] 3s false")
+		time.Sleep(3 * time.Second)
+		r.expect(limits.Take, "web", "", keys, "true [0] 57s false")
+		time.Sleep(time.Minute)
+		r.expect(limits.Take, "web", "", keys, "true [1] 0s false") // nothing refused was kept
+	})
+}
+
+// A call whose answer is lost may have counted. The event counts once if this process admits it; if
+// it refuses, it is refunded, unless the caller can repeat its ID.
+func TestAnAnswerOfTheLimiterIsLost(t *testing.T) {
+	inLimits(t, func(r *limitsRig) {
+		const keys = "resource=/x ip=1"
+		refunds := 0
+		r.Svc.Gates.RefundLater = func(id string, buckets map[quota.Scope]string) {
+			refunds++
+			if err := r.limiter.Refund(r.Context(), id, slices.Collect(maps.Values(buckets))...); err != nil {
+				r.Error(err)
+			}
+		}
+		r.limiter.set(true, false)
+		r.expect(limits.Take, "web", "", keys, "true [1] 0s true")
+		r.expect(limits.Take, "web", "", keys, "true [0] 1m0s true")
+		lose := func() { // once the limiter is back
+			r.limiter.set(false, false)
+			r.Sleep(gates.LimiterRetryDelay)
+			r.limiter.set(false, true)
+		}
+		lose()
+		r.expect(limits.Take, "web", "", keys, "false [0] 59s true")
+		lose()
+		r.expect(limits.Take, "web", "again", keys, "false [0] 58s true")
+		servertest.Same(r.T, "refunds", refunds, 1)
+		r.limiter.set(false, false)
+		r.Sleep(gates.LimiterRetryDelay)
+		r.expect(limits.Take, "web", "", keys, "false [0] 57s false") // the limiter admits it, and has it no more
+		time.Sleep(57 * time.Second)
+		r.expect(limits.Take, "web", "again", keys, "true [1] 0s false")
+	})
+}
+
+func TestLimitsBadRequests(t *testing.T) {
+	inLimits(t, func(r *limitsRig) {
+		many := map[string]string{"user": "1"}
+		for i := range limits.MaxKeys {
+			many[fmt.Sprint("k", i)] = "1"
+		}
+		user := func(value string) map[string]string { return map[string]string{"user": value} }
+		for want, asks := range map[string][]limits.Request{
+			"unknown":             {{Limit: "none", Keys: user("1")}},
+			"keys.user: missing":  {{Limit: "gift"}, {Limit: "gift", Keys: user("")}},
+			"keys.user: too_long": {{Limit: "gift", Keys: user(strings.Repeat("u", 201))}},
+			"keys.else: too_long": {{Limit: "gift", Keys: map[string]string{"user": "1", "else": strings.Repeat("u", 201)}}},
+			"keys: too_long":      {{Limit: "gift", Keys: map[string]string{"user": "1", strings.Repeat("u", 201): "1"}}},
+			"id: too_long":        {{Limit: "gift", Keys: user("1"), ID: strings.Repeat("u", 201)}},
+			"keys: too_many":      {{Limit: "gift", Keys: many}},
+		} {
+			for _, ask := range asks {
+				for _, o := range []limits.Operation{limits.Take, limits.Peek, limits.Record} {
+					ask.Operation, ask.App = o, "shop"
+					_, err := r.Apply(r.Context(), ask)
+					got := fmt.Sprint(err)
+					if bad := (*fault.InvalidError)(nil); errors.As(err, &bad) {
+						got = bad.Field + ": " + bad.Reason
+					} else if errors.Is(err, fault.NotFound) {
+						got = "unknown"
+					}
+					if got != want {
+						r.Errorf("%s: %s, want %s", o, got, want)
+					}
+				}
+			}
+		}
+		if len(r.limiter.buckets) > 0 {
+			r.Errorf("the limiter was asked for %q", r.limiter.buckets)
+		}
+	})
+}
+
+// No value of a key, such as a phone number, reaches the limiter; and a client that hangs up is
+// counted.
+func TestTheLimiterIsToldNoValue(t *testing.T) {
+	inLimits(t, func(r *limitsRig) {
+		ctx, cancel := context.WithCancel(r.Context())
+		cancel()
+		ask := limits.Request{Operation: limits.Take, App: "shop", Limit: "gift", Keys: map[string]string{"user": "+4915123456789"}}
+		a, err := r.Apply(ctx, ask)
+		bucket := strings.Join(r.limiter.buckets, " ")
+		if err != nil || !a.Admitted || strings.Contains(bucket, "49151") || !strings.HasPrefix(bucket, "limit:shop:gift:key%3Auser:") {
+			r.Errorf("%+v, %v, %q", a, err, bucket)
+		}
+	})
+}
+
+// Callers wait for their places in order. A caller that cannot get one in time, and one that does
+// not wait, are refused without a call.
+func TestTakesWaitForAPlace(t *testing.T) {
+	inLimits(t, func(r *limitsRig) {
+		const keys = "resource=/x ip=1"
+		r.limiter.set(true, false)
+		r.expect(limits.Take, "web", "", keys, "true [1] 0s true")
+		r.expect(limits.Take, "web", "", keys, "true [0] 1m0s true")
+		time.Sleep(40 * time.Second)
+		wait := func(most time.Duration) (limits.Answer, error) {
+			ask := limits.Request{Operation: limits.Take, App: "shop", Limit: "web",
+				Keys: map[string]string{"resource": "/x", "ip": "1"}, Wait: most}
+			return r.Apply(r.Context(), ask)
+		}
+		done := make(chan limits.Answer, 2)
+		for range 2 {
+			go func() {
+				a, err := wait(time.Hour) // 30 s
+				if err != nil {
+					r.Error(err)
+				}
+				done <- a
+			}()
+			synctest.Wait()
+		}
+		asked := r.limiter.calls(true)
+		r.expect(limits.Take, "web", "", keys, "false [0] 1m20s true") // behind two
+		if a, err := wait(10 * time.Second); err != nil || a.Admitted || !a.Alone || a.RetryAfter() != 80*time.Second {
+			r.Errorf("%+v %v", a, err)
+		}
+		servertest.Same(r.T, "calls for the refused", r.limiter.calls(false), asked)
+		for range 2 {
+			if a := <-done; !a.Admitted || a.Alone {
+				r.Errorf("%+v", a)
+			}
+		}
+		r.expect(limits.Take, "web", "", keys, "false [0] 1m0s false")
+	})
+}
+
+// An app whose takes fill the queue keeps no other app from waiting; and a take that waits answers
+// a repetition of its ID.
+func TestLimitsAppsShareTheQueue(t *testing.T) {
+	inLimits(t, func(r *limitsRig) {
+		r.SetLimits(limits.Set{"web": {limitsRule("short", 1, 20*time.Second, "user")}})
+		r.expect(limits.Take, "web", "", "user=42", "true [0] 20s false")
+		r.expect(limits.Take, "web", "", "user=42 app=blog", "true [0] 20s false")
+		take := func(app, id, user string) (limits.Answer, error) {
+			return r.Apply(r.Context(), limits.Request{Operation: limits.Take, App: app, Limit: "web", ID: id,
+				Keys: map[string]string{"user": user}, Wait: limits.MaxWait})
+		}
+		var all sync.WaitGroup
+		for i := range quota.MaxWaiting { // in lines of their own, since none but the first of one line has a chance
+			all.Go(func() {
+				for range 2 {
+					if _, err := take("shop", "", fmt.Sprint(i)); err != nil {
+						r.Error(err)
+					}
+				}
+			})
+		}
+		synctest.Wait()
+		answers := make(chan string, 3)
+		for range 3 {
+			all.Go(func() {
+				a, err := take("blog", "once", "42")
+				answers <- fmt.Sprint(a.Admitted, a.RetryAfter(), err)
+			})
+		}
+		synctest.Wait()
+		servertest.Same(r.T, "answers before the place is free", len(answers), 0)
+		for range 3 {
+			servertest.Same(r.T, "answer", <-answers, "true 20s <nil>")
+		}
+		r.expect(limits.Peek, "web", "", "user=42 app=blog", "false [0] 20s false")
+		all.Wait()
+	})
+}

@@ -1,0 +1,137 @@
+package jobs_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/run/jobs"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+func watched(s *vtest.Settings) {
+	vtest.ServeCountries("DE", "US")(s)
+	s.Tick = 5 * time.Second
+	s.Watch = store.PrefixWatch{MinSends: 20, MinApprovedPercent: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour}
+}
+
+// Many codes go to a prefix and none is entered. The prefix is paused, an alarm is logged, its
+// messages are not sent, and their places are refunded. Other prefixes, other apps and mail are not
+// paused. The pause ends after its time.
+func TestPumpedPrefixIsPaused(t *testing.T) {
+	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
+		r.Pump(0, 20)
+		before := r.Send(vtest.TextTo(vtest.PumpedNumber(50))) // before the pause begins
+		r.WantStatus(before, "sent")
+		r.Sleep(10*time.Minute + 2*jobs.PrefixWatchEvery)
+		alarm := regexp.MustCompile(`to prefix paused: .* prefix=\+49151 country=DE class=secret sends=21 approved=0`)
+		r.WantLine("alarms", "1 1", len(alarm.FindAllString(r.Printed.String(), -1)), r.Metrics.Take("paused shop DE"))
+		left := len(r.Carrier.Accepted())
+		a := r.Send(vtest.TextTo(vtest.PumpedNumber(60)))
+		r.WantLine("the send, messages", vtest.Line("failed paused", left), r.Status(a), len(r.Carrier.Accepted()))
+		d, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "sms", vtest.PumpedNumber(60), "")
+		r.NoError(err)
+		r.Want("its places", vtest.Remaining(d.Quota), "[1 5 10]")
+		r.WantStatus(r.Send(vtest.TextTo("+4916012345678")), "sent")
+		r.WantStatus(r.SendTo(vtest.Ana), "sent")
+		other := vtest.TextTo(vtest.PumpedNumber(61))
+		other.App = "gym"
+		r.Want("another app's", r.Send(other).View.Send.Status, "queued")
+		r.Sleep(time.Hour)
+		r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(62))), "sent")
+	})
+}
+
+// A pause also stops sends that wait for their next attempt.
+func TestPauseStopsWhatWaits(t *testing.T) {
+	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
+		r.Pump(0, 20)
+		r.Sleep(8 * time.Minute)
+		r.Carrier.Fail(&delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, RetryAfter: 5 * time.Minute})
+		a := r.Send(vtest.TextTo(vtest.PumpedNumber(60)))
+		r.Carrier.Fail(nil)
+		left := len(r.Carrier.Accepted())
+		r.Sleep(6 * time.Minute)
+		r.WantLine("the send, messages", vtest.Line("failed paused", left), r.Status(a), len(r.Carrier.Accepted()))
+	})
+}
+
+// While the database cannot say whether a prefix is paused, no text message is sent. Sends continue
+// after it answers.
+func TestNothingLeavesWhileTheDatabaseDoesNotSay(t *testing.T) {
+	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
+		r.FailStore(sqlitetest.Down, "PrefixPaused")
+		a := r.Send(vtest.TextTo(vtest.Mobile))
+		r.WantLine("the send, messages", "queued temporary_log 0", r.Status(a), len(r.Carrier.Accepted()))
+		r.MendStore()
+		r.Sleep(10 * time.Second)
+		r.WantStatus(a, "sent")
+	})
+}
+
+func TestExemptPrefixesAndNoWatch(t *testing.T) {
+	for name, change := range map[string]func(*vtest.Settings){
+		"exempt": func(s *vtest.Settings) { s.Watch.Exempt = []string{"+49"} },
+		"off":    func(s *vtest.Settings) { s.Watch = store.PrefixWatch{} },
+	} {
+		vtest.InBubbleWith(t, func(s *vtest.Settings) { watched(s); change(s) }, func(r *vtest.Rig) {
+			r.Pump(0, 20)
+			r.Sleep(15 * time.Minute)
+			r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60))), "sent")
+			got, _, _ := r.Store.PrefixPauses(r.Context(), store.PrefixPauseFilter{Limit: 9})
+			r.Want(name, len(got), 0)
+		})
+	}
+	// A prefix that is exempted during a pause is open at once. Without a watch all prefixes are
+	// open at once.
+	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
+		r.Pump(0, 20)
+		r.Sleep(12 * time.Minute)
+		for n, watch := range []store.PrefixWatch{{MinSends: 20, Exempt: []string{"+49151"}}, {}} {
+			r.Svc.Outbox.Watch = watch
+			r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60+n))), "sent")
+		}
+	})
+}
+
+// If strangers' codes cause a pause, it applies to strangers alone: secret keys go on. A stranger
+// whose sends failed because of the pause may try again as soon as the pause is lifted.
+func TestStrangersPauseStrangersAlone(t *testing.T) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.BoundFailures(s); watched(s) }, func(r *vtest.Rig) {
+		byStranger := func(n int) verification.Request {
+			a := vtest.TextTo(vtest.PumpedNumber(n))
+			a.Stranger = true
+			return a
+		}
+		for n := range 20 {
+			r.Send(byStranger(n))
+		}
+		r.Sleep(10*time.Minute + 2*jobs.PrefixWatchEvery)
+		r.Want("alarm", strings.Contains(r.Printed.String(), "country=DE class=unknown sends=20"), true)
+		for range policy.BackoffRule.Limit {
+			r.WantStatus(r.Send(byStranger(60)), "failed paused")
+		}
+		r.Want("strangers", r.Refuse(byStranger(60)).Quota.Violated(), "[backoff]")
+		for _, n := range []int{60, 61} {
+			r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(n))), "sent")
+			r.WantStatus(r.Send(byStranger(61)), "failed paused")
+		}
+		list, _, err := r.Store.PrefixPauses(r.Context(), store.PrefixPauseFilter{Active: true, Limit: 9})
+		r.WantLine("pauses", "1 unknown <nil>", len(list), list[0].Class, err)
+
+		for range policy.BackoffRule.Limit {
+			r.WantStatus(r.Send(byStranger(62)), "failed paused")
+		}
+		r.Want("strangers", r.Refuse(byStranger(62)).Quota.Violated(), "[backoff]")
+		_, err = r.Svc.Desk.LiftPrefixPause(r.Context(), list[0].ID, "ours, ticket 7", vtest.AuditEntry("prefix.lift"))
+		r.NoError(err)
+		r.Sleep(time.Second)
+		r.WantStatus(r.Send(byStranger(62)), "sent")
+	})
+}

@@ -1,0 +1,149 @@
+package jobs_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/run/jobs"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+// keepFor sets the retention, and a long tick, since the test lasts for days.
+func keepFor(d time.Duration) func(*vtest.Settings) {
+	return func(s *vtest.Settings) { s.Retention, s.Tick, s.Lease = d, 5*time.Minute, time.Hour }
+}
+
+const twoDays = 2 * 24 * time.Hour
+
+func TestOldRowsGoByThemselves(t *testing.T) {
+	vtest.InBubbleWith(t, keepFor(twoDays), func(r *vtest.Rig) {
+		old := r.SendTo(vtest.Ana)
+		r.Sleep(time.Minute)
+		r.SendTo("bob@example.com")
+		r.Sleep(twoDays)
+		r.SendTo("eve@example.com") // its row is younger than the retention
+		r.Sleep(store.MaxCodeLife + jobs.RetentionEvery + 5*time.Minute)
+		r.Want("rows that are left", len(r.Rows()), 1)
+		if _, _, _, err := r.Store.Verification(r.Context(), old.View.ID); err == nil {
+			t.Error("its verification is left")
+		}
+		if !strings.Contains(r.Printed.String(), "expired rows deleted") {
+			t.Error("there is no alarm")
+		}
+	})
+}
+
+func TestRowsAreKeptForEver(t *testing.T) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) { keepFor(0)(s); s.Tick, s.Lease = time.Hour, 12*time.Hour }, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		r.Sleep(105 * 24 * time.Hour) // longer than the default retention
+		r.Want("rows that are left", len(r.Rows()), 1)
+	})
+}
+
+// Old rows are deleted a few at a time, at each tick. After a failure of the database, the job
+// tries again later.
+func TestManyOldRowsGoAFewAtATime(t *testing.T) {
+	vtest.InBubbleWith(t, keepFor(twoDays), func(r *vtest.Rig) {
+		r.FailStore(sqlitetest.Down, "DeleteAged")
+		r.SendMany(0, jobs.RetentionRowsPerRun+100)
+		r.Sleep(twoDays + store.MaxCodeLife + 10*time.Minute)
+		r.MendStore()
+		r.Sleep(jobs.RetentionEvery)
+		var left []int
+		for range 3 {
+			some, err := r.Store.Sends(r.Context(), store.Filter{Limit: 200})
+			r.NoError(err)
+			left = append(left, len(some))
+			r.Sleep(5 * time.Minute)
+		}
+		if left[0] == 0 || left[2] != 0 {
+			t.Errorf("%v are left, tick after tick", left)
+		}
+	})
+}
+
+// little is a database with few partitions ahead, or whose EnsurePartitions fails.
+type little struct {
+	*sqlitetest.DB
+	mu    sync.Mutex
+	until time.Time
+	err   error
+	asked int
+}
+
+func (l *little) EnsurePartitions(context.Context) (time.Time, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked++
+	return l.until, l.err
+}
+
+// say sets the result of EnsurePartitions, and returns how often it was called since the last say.
+func (l *little) say(until time.Time, err error) (asked int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	asked, l.asked, l.until, l.err = l.asked, 0, until, err
+	return asked
+}
+
+// If there are too few partitions ahead, an alarm is logged repeatedly, but not at every tick. With
+// enough partitions the database is not asked at every tick.
+func TestLittleRoomIsTold(t *testing.T) {
+	vtest.InBubbleIdle(t, func(s *vtest.Settings) { s.Tick = 5 * time.Second }, func(r *vtest.Rig) {
+		db := &little{DB: sqlitetest.Open(r.T, time.Now), until: time.Now().AddDate(0, 4, 0)}
+		r.Svc = r.ReplicaOn(db, r.MailServer, r.Carrier)
+		r.Start()
+		told := func() int { return strings.Count(r.Printed.String(), "no partition for coming months") }
+		r.Sleep(time.Hour)
+		if n := db.say(time.Now().AddDate(0, 0, 14), nil); told() != 0 || n < 6 || n > 7 {
+			t.Errorf("told %d times, asked %d times", told(), n)
+		}
+		r.Sleep(time.Hour)
+		if n, asked := told(), db.say(time.Time{}, nil); n < 5 || n > 6 || asked < 100 { // for ever
+			t.Errorf("told %d times in an hour, asked %d times", n, asked)
+		}
+		r.Sleep(time.Minute)
+		before := told()
+		r.Sleep(time.Hour)
+		db.say(time.Time{}, fault.Unavailable)
+		r.Sleep(30 * time.Minute)
+		if n := told(); n < before+2 || n > before+4 {
+			t.Errorf("told %d times of an error", n-before)
+		}
+	})
+}
+
+type lives struct {
+	jobs.Store
+	told time.Duration
+}
+
+func (l *lives) CountHours(_ context.Context, life, _ time.Duration, _ int) (int, error) {
+	l.told = life
+	return 0, nil
+}
+
+// An hour is counted only after the codes of every purpose have ended.
+func TestHoursAreCountedAfterTheirCodes(t *testing.T) {
+	r := vtest.NewRig(t, func(s *vtest.Settings) {
+		p := s.Purposes["login"]
+		p.TTL = store.MaxCodeLife
+		s.Purposes["login"] = p
+	})
+	db := &lives{}
+	r.Svc.Maintenance.Store = db
+	for _, j := range r.Svc.Maintenance.Jobs() {
+		if j.Name == "roll-up" {
+			_, err := j.Run(t.Context())
+			r.NoError(err)
+		}
+	}
+	r.Want("the longest life", db.told, 24*time.Hour)
+}

@@ -1,0 +1,175 @@
+package proof
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/store"
+)
+
+// Store reads and redeems approvals in the database. Implementation: sqldb.DB.
+type Store interface {
+	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
+	Redeem(ctx context.Context, id string, by []byte) (bool, error)
+}
+
+// Redeemer makes references and redeems proofs and references. Safe for concurrent use.
+type Redeemer struct {
+	Store  Store
+	Proofs *Signer
+	Vault  keys.Vault
+	Policy *policy.CurrentSet
+	Now    func() time.Time
+}
+
+var (
+	// ErrRedeemed: the approval was redeemed before, with another Idempotency-Key or none.
+	ErrRedeemed = errors.New("redemption: the proof was redeemed")
+	// ErrErased: the recipient was erased after the approval.
+	ErrErased = errors.New("redemption: the recipient was erased")
+)
+
+// ReferenceLife is how long a reference can be redeemed.
+const ReferenceLife = 5 * time.Minute
+
+// referenceLabel separates the key of references from the other keys of the ring.
+const referenceLabel = "return reference"
+
+// RedeemRequest is a request to redeem a proof or a reference.
+type RedeemRequest struct {
+	Proof, Reference string // exactly one of them
+	IdempotencyKey   string // Idempotency-Key; empty: none
+}
+
+// RedeemedVerification is the approved verification, with the full address.
+type RedeemedVerification struct {
+	ID            string
+	Channel       recipient.Channel
+	To            string // the whole address or number
+	RecipientHash string // the proof's sub
+	Purpose       string
+	ApprovedAt    time.Time
+	Method        store.ApprovalMethod // empty: by its code
+	Test          bool
+}
+
+// Redeem returns the address of an approval and marks the approval as redeemed. A later call gets
+// the address again if it has the Idempotency-Key of the first, else ErrRedeemed. Other errors:
+// *fault.InvalidError if not exactly one of proof and reference is given, or if the given one is
+// expired, forged, or of another app; ErrErased; fault.Unavailable if the database fails or the
+// address cannot be decrypted.
+func (s *Redeemer) Redeem(ctx context.Context, app string, r RedeemRequest) (RedeemedVerification, error) {
+	id, expires, err := s.openToken(app, r)
+	if err != nil {
+		return RedeemedVerification{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
+	defer cancel()
+	v, _, now, err := s.Store.Verification(ctx, id)
+	switch {
+	case errors.Is(err, fault.NotFound):
+		return RedeemedVerification{}, invalidProofError(r)
+	case err != nil:
+		return RedeemedVerification{}, err
+	case v.App != app || v.ApprovedAt.IsZero():
+		return RedeemedVerification{}, invalidProofError(r)
+	case !now.Before(expires):
+		return RedeemedVerification{}, fault.Invalid(r.fieldName(), "expired", "It has expired; have the person enter a code again.")
+	case len(v.Sealed) == 0:
+		return RedeemedVerification{}, ErrErased
+	}
+	return s.redeem(ctx, v, r)
+}
+
+func (s *Redeemer) redeem(ctx context.Context, v store.Verification, r RedeemRequest) (RedeemedVerification, error) {
+	var by []byte
+	if r.IdempotencyKey != "" {
+		hash := s.Vault.KeyedHash("redemption", v.App, r.IdempotencyKey)
+		by = hash[:]
+	}
+	if v.RedeemedAt.IsZero() {
+		won, err := s.Store.Redeem(ctx, v.ID, by)
+		if err != nil {
+			return RedeemedVerification{}, err
+		}
+		if !won { // another request was first
+			if v, _, _, err = s.Store.Verification(ctx, v.ID); err != nil {
+				return RedeemedVerification{}, err
+			}
+		}
+	}
+	if !v.RedeemedAt.IsZero() && (len(by) == 0 || !bytes.Equal(v.RedeemedBy, by)) {
+		return RedeemedVerification{}, ErrRedeemed
+	}
+	return s.newRedeemed(v)
+}
+
+func (s *Redeemer) newRedeemed(v store.Verification) (RedeemedVerification, error) {
+	to, err := s.Vault.OpenRecipient(v)
+	if err != nil { // its key left the ring
+		return RedeemedVerification{}, fault.Unavailable.Wrap(fmt.Errorf("recipient not decrypted: %w", err))
+	}
+	_, test := s.Policy.Get().TestRecipients.Of(s.Vault, v, s.Now())
+	return RedeemedVerification{
+		ID: v.ID, Channel: v.Channel, To: to.Address(), RecipientHash: s.Vault.AddressHash(to).String(), Purpose: v.Purpose,
+		ApprovedAt: v.ApprovedAt, Method: v.Method, Test: test,
+	}, nil
+}
+
+// openToken returns the verification's ID from the proof or the reference, and the instant at
+// which the token expires. Error: *fault.InvalidError.
+func (s *Redeemer) openToken(app string, r RedeemRequest) (id string, expires time.Time, err error) {
+	switch {
+	case (r.Proof == "") == (r.Reference == ""):
+		return "", time.Time{}, fault.Invalid("proof", "missing", "Give one of proof and reference, and not both.")
+	case r.Reference != "":
+		return s.openReference(app, r)
+	}
+	f, expires, err := s.Proofs.VerifySignature(r.Proof)
+	if err != nil || f.App != app {
+		return "", time.Time{}, invalidProofError(r)
+	}
+	return f.ID, expires, nil
+}
+
+func (r RedeemRequest) fieldName() string {
+	if r.Reference != "" {
+		return "reference"
+	}
+	return "proof"
+}
+
+// invalidProofError returns the same error for a forged proof, a proof of another app, and a proof
+// whose verification is gone, so that the error does not tell them apart.
+func invalidProofError(r RedeemRequest) error {
+	return fault.Invalid(r.fieldName(), "invalid", "This is not a proof or reference of this app, or it is not complete.")
+}
+
+// NewReference makes a reference to an approved verification, valid for ReferenceLife. It is
+// encrypted, so that a URL does not show the ID. NewReference fails only if the ring has no key.
+func (s *Redeemer) NewReference(app, id string) (string, error) {
+	text := append(binary.BigEndian.AppendUint64(nil, uint64(s.Now().Add(ReferenceLife).Unix())), id...)
+	sealed, err := s.Vault.Ring.Seal(referenceLabel, text, []byte(app))
+	return base64.RawURLEncoding.EncodeToString(sealed), err
+}
+
+func (s *Redeemer) openReference(app string, r RedeemRequest) (id string, expires time.Time, err error) {
+	sealed, err := base64.RawURLEncoding.DecodeString(r.Reference)
+	if err != nil {
+		return "", time.Time{}, invalidProofError(r)
+	}
+	text, err := s.Vault.Ring.Open(referenceLabel, sealed, []byte(app))
+	if err != nil || len(text) < 8 {
+		return "", time.Time{}, invalidProofError(r)
+	}
+	return string(text[8:]), time.Unix(int64(binary.BigEndian.Uint64(text)), 0), nil
+}
