@@ -15,7 +15,7 @@ import (
 // one.
 func TestARepetitionIsTheSameRequest(t *testing.T) {
 	id := func(name string, change ...string) string {
-		body, err := os.ReadFile("http/hooks/testdata/" + name + ".json")
+		body, err := os.ReadFile("testdata/" + name + ".json")
 		r, bad := hooks.Hook{Kind: hooks.SupabaseEmail}.Parse([]byte(strings.NewReplacer(change...).Replace(string(body))))
 		if err != nil || bad != nil {
 			t.Fatal(err, bad)
@@ -52,7 +52,7 @@ func parsed(kind hooks.HookKind, body string) string {
 // The bodies are of three versions of supabase/auth, by what its code fills in: before v2.160 a change
 // without the old address's consent had a hash alone; before v2.180 no body named the number.
 func TestParseBodiesOfSupabase(t *testing.T) {
-	files, err := filepath.Glob("http/hooks/testdata/supabase-v*.json")
+	files, err := filepath.Glob("testdata/supabase-v*.json")
 	if err != nil || len(files) != 3 {
 		t.Fatal(files, err)
 	}

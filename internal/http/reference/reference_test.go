@@ -129,7 +129,7 @@ func TestDocumentsAreServedWithTheirLinks(t *testing.T) {
 		servertest.Same(t, path, w.Code, http.StatusOK)
 		return w.Header().Get("Content-Type"), w.Body.String()
 	}
-	files, err := filepath.Glob("../docs/*.md")
+	files, err := filepath.Glob("../../../docs/*.md")
 	if err != nil || len(files) < 20 {
 		t.Fatal(files, err)
 	}

@@ -170,7 +170,7 @@ func TestCorrectHistoriesPass(t *testing.T) {
 
 // What is allowed is a sentence of PROMISES.md, is counted, and ends at its bound.
 func TestEachAllowanceIsASentence(t *testing.T) {
-	page, err := os.ReadFile("../docs/PROMISES.md")
+	page, err := os.ReadFile("../../../docs/PROMISES.md")
 	if err != nil {
 		t.Fatal(err)
 	}
