@@ -17,6 +17,7 @@ import (
 
 	"sendcode/internal/run/app"
 	checks "sendcode/internal/run/app/doctor"
+	"sendcode/internal/run/commands"
 	"sendcode/internal/run/config"
 
 	"github.com/alecthomas/kong"
@@ -94,7 +95,7 @@ func (p program) reloadOnHangup() (reload app.ReloadOptions, stop func()) {
 type migrateCommand struct{}
 
 func (migrateCommand) Run(ctx context.Context, p program, cfg config.Config) error {
-	return app.Migrate(ctx, cfg, p.out)
+	return commands.Migrate(ctx, cfg, p.out)
 }
 
 type rekeyCommand struct{}
@@ -109,7 +110,7 @@ type backupCommand struct {
 }
 
 func (b backupCommand) Run(ctx context.Context, p program, cfg config.Config) error {
-	return app.Backup(ctx, cfg, b.File, b.WithSecrets, p.out)
+	return commands.Backup(ctx, cfg, b.File, b.WithSecrets, p.out)
 }
 
 type copyCommand struct {
@@ -117,12 +118,12 @@ type copyCommand struct {
 }
 
 func (c copyCommand) Run(ctx context.Context, p program, cfg config.Config) error {
-	return app.MoveToPostgres(ctx, cfg, c.To, p.out)
+	return commands.MoveToPostgres(ctx, cfg, c.To, p.out)
 }
 
-type initCommand struct{ app.Installation }
+type initCommand struct{ commands.Installation }
 
-func (i initCommand) Run(p program) error { return app.Install(i.Installation, os.Stdin, p.out) }
+func (i initCommand) Run(p program) error { return commands.Install(i.Installation, os.Stdin, p.out) }
 
 type configCommand struct {
 	Example bool `help:"Print a file with every setting, what it means and what holds by default, instead." xor:"instead"`
@@ -232,11 +233,11 @@ func (p program) configuredAddr() string {
 
 // adminCommand is for an administrator with a shell who cannot log in to the console, or has no
 // account yet.
-type adminCommand struct{ app.AccountChange }
+type adminCommand struct{ commands.AccountChange }
 
 // Run prints the password of a new account once.
 func (a adminCommand) Run(ctx context.Context, p program, cfg config.Config) error {
-	return app.ChangeAccount(ctx, cfg, a.AccountChange, p.out)
+	return commands.ChangeAccount(ctx, cfg, a.AccountChange, p.out)
 }
 
 type keyCommand struct {

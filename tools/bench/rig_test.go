@@ -24,7 +24,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/kit/servertest"
-	"sendcode/internal/run/app"
+	"sendcode/internal/run/commands"
 	"sendcode/internal/run/config"
 	"sendcode/internal/store/postgres"
 )
@@ -328,7 +328,7 @@ func (b *rig) fill(url, data string) {
 	ctx := b.Context()
 	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR=" + data, "SENDCODE_DATABASE_URL=" + url}, os.ReadFile)
 	b.must(err)
-	b.must(app.Migrate(ctx, cfg, io.Discard))
+	b.must(commands.Migrate(ctx, cfg, io.Discard))
 	conn, err := pgx.Connect(ctx, url)
 	b.must(err)
 	defer conn.Close(ctx)

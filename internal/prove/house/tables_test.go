@@ -13,7 +13,7 @@ package house
 //
 // The rooms of internal stand one above the other: base, store, codes, limit, deliver, verify, http, run. None imports a room above it.
 var edges = map[string]string{
-	"cmd/sendcode": "internal/run/app/... internal/run/config/...",
+	"cmd/sendcode": "internal/run/app/... internal/run/commands internal/run/config/...",
 	"docs":         "",
 	"templates":    "",
 	"migrations":   "internal/store",
@@ -26,7 +26,7 @@ var edges = map[string]string{
 
 	"internal/base":         "quota", // waits are rounded as everywhere
 	"internal/base/panics":  "internal/base/logs",
-	"internal/base/message": "templates internal/base/message internal/base/texts",
+	"internal/base/message": "templates internal/base/texts",
 
 	"internal/store":          storing,
 	"internal/store/postgres": storing + " migrations internal/store/sqldb",
@@ -41,7 +41,7 @@ var edges = map[string]string{
 		"internal/deliver/delivery internal/deliver/exchange internal/deliver/sms internal/deliver/standardwebhooks internal/deliver/webhook",
 	// a mail server and a carrier know no send
 	"internal/deliver/delivery": "internal/base/loopback internal/base/panics internal/deliver/delivery/... internal/deliver/exchange",
-	"internal/deliver/sms":      "internal/base/loopback internal/deliver/delivery internal/deliver/exchange internal/deliver/exchange internal/deliver/sms",
+	"internal/deliver/sms":      "internal/base/loopback internal/deliver/delivery internal/deliver/exchange internal/deliver/sms",
 
 	// not deliver/outbox: a send is handed over to an interface
 	"internal/verify": deciding + " internal/limit/... internal/deliver/webhook internal/verify/proof internal/verify/verification",
@@ -55,6 +55,8 @@ var edges = map[string]string{
 	"internal/run/config": "quota internal/base/... internal/codes/... internal/deliver/... internal/http/hooks internal/run/config/document",
 	// the only place where parts are put together
 	"internal/run/app": ". docs migrations quota templates web internal/...",
+	"internal/run/commands": ". migrations internal/base/fault internal/http/console/auth internal/run/app internal/run/config internal/run/disk " +
+		"internal/store/...",
 
 	"internal/kit/historytest": "", // judges the whole, so it must not share its mistakes
 }
@@ -92,7 +94,7 @@ var modules = map[string]string{
 	"github.com/gofrs/flock":                "internal/run/app internal/run/config internal/kit/servertest",
 	"github.com/google/uuid":                anywhere,
 	"github.com/jackc/pgx":                  "internal/store/columns internal/store/postgres internal/run/app internal/run/traces internal/kit/servertest tools/floor",
-	"github.com/labstack/echo":              "web internal/http/reference internal/http/api internal/http/page internal/http/console internal/http/console/frame internal/http/console/records internal/http/console/records internal/http/console/auth internal/http/server internal/run/app quota/echoquota tools/up",
+	"github.com/labstack/echo":              "web internal/http/reference internal/http/api internal/http/page internal/http/console internal/http/console/frame internal/http/console/records internal/http/console/auth internal/http/server internal/run/app quota/echoquota tools/up",
 	"github.com/nyaruka/phonenumbers":       "internal/base/recipient",
 	"github.com/pquerna/otp":                "internal/http/console/auth internal/http/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/postgres internal/store/sqlite migrations",

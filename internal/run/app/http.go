@@ -322,7 +322,7 @@ func (a *App) registerConsole(e *echo.Echo) {
 			Provider:      IdentityProvider(a.cfg),
 			Refused:       a.metrics.AdminRefused,
 			AdminPassword: a.cfg.AdminPassword.Reveal(), AdminPasswordHash: a.cfg.AdminPasswordHash.Reveal(),
-			Tokens: adminTokens(a.cfg), DemandFactor: a.cfg.Admin.SecondFactor == config.SecondFactorRequired,
+			Tokens: AdminTokens(a.cfg), DemandFactor: a.cfg.Admin.SecondFactor == config.SecondFactorRequired,
 		},
 	})
 	pages.Register(e)
@@ -351,7 +351,8 @@ func (a *App) storageStatus(ctx context.Context) (store.StorageStatus, error) {
 	return a.db.StorageStatus(ctx, a.core.Policy.Get().Retention)
 }
 
-func adminTokens(c config.Config) (all []auth.Token) {
+// AdminTokens returns the settings' tokens for /v1/admin.
+func AdminTokens(c config.Config) (all []auth.Token) {
 	if c.AdminToken.IsSet() {
 		all = append(all, auth.Token{SHA256: sha256.Sum256([]byte(c.AdminToken.Reveal())),
 			Role: auth.Role(c.Admin.TokenRole)})

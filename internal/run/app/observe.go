@@ -22,6 +22,13 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
+// BackupDue is the age of the last backup from which the doctor and the alert SendcodeBackupOld warn.
+const BackupDue = 48 * time.Hour
+
+// NeedsBackup reports whether a SQLite file that was never copied is worth a warning: mails reach
+// people, so this is no trial.
+func NeedsBackup(cfg config.Config) bool { return cfg.DatabaseURL == "" && cfg.SMTPURL != "" }
+
 // registerPartMetrics adds the metrics of the service's parts. All routes of front must have been
 // added.
 func (a *App) registerPartMetrics(front *echo.Echo) {

@@ -30,7 +30,7 @@ var sealLabels = map[string]string{"verifications": keys.RecipientLabel, "second
 // Rekey keeps no state, so it can be stopped and called again at any time. The error says how many rows are
 // left under other keys: such rows were locked, or a replica with another first key wrote them meanwhile.
 func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
-	db, done, err := openStoreForCommand(ctx, cfg,
+	db, done, err := OpenStoreForCommand(ctx, cfg,
 		"a service that runs on a SQLite file does this by itself after each start; sendcode doctor counts the rows that are left")
 	if err != nil {
 		return err

@@ -72,6 +72,30 @@ func openStore(ctx context.Context, cfg config.Config, now func() time.Time,
 	return db.Store(), nil
 }
 
+// OpenStoreForCommand opens the store for a command, and returns a function that closes it. While
+// the service runs, it can open Postgres, but no SQLite file, which belongs to one process; advice
+// completes that error. If it creates the SQLite file, it also generates the secrets: the service
+// would take a file without secrets for one whose keys are lost.
+func OpenStoreForCommand(ctx context.Context, cfg config.Config, advice string) (*sqldb.DB, func() error, error) {
+	unlock := func() error { return nil }
+	if cfg.DatabaseURL == "" {
+		var err error
+		if unlock, err = config.LockDataDir(ctx, cfg.DataDir, 0); err != nil {
+			return nil, nil, fmt.Errorf("%w; %s", err, advice)
+		}
+		if !config.DatabaseFileMayExist(cfg.DataDir) {
+			if _, err := cfg.LoadOrCreateSecrets(cfg.DataDir); err != nil {
+				return nil, nil, errors.Join(err, unlock())
+			}
+		}
+	}
+	db, err := openStore(ctx, cfg, time.Now)
+	if err != nil {
+		return nil, nil, errors.Join(err, unlock())
+	}
+	return db, func() error { return errors.Join(db.Close(), unlock()) }, nil
+}
+
 func (a *App) openLimiter(ctx context.Context) error {
 	if a.cfg.RedisURL == "" {
 		a.kept = a.newKept()

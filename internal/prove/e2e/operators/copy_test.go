@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"sendcode/internal/deliver/delivery/smtptest"
-	"sendcode/internal/run/app"
 	"sendcode/internal/run/app/apptest"
+	"sendcode/internal/run/commands"
 	"sendcode/internal/run/config"
 )
 
@@ -49,15 +49,15 @@ func TestCopy(t *testing.T) {
 			t.Errorf("%s: %v, want %q", what, err, want)
 		}
 	}
-	copied := func(to string) error { return app.MoveToPostgres(t.Context(), cfg, to, &printed) }
+	copied := func(to string) error { return commands.MoveToPostgres(t.Context(), cfg, to, &printed) }
 	refused("beside the service", copied(database), "stop the service")
 	s.Stop(0)
 	s.Replicas = nil
-	apptest.Must(t, app.ChangeAccount(t.Context(), cfg, app.AccountChange{Do: "add", Name: "mei", Role: "owner", Reason: "on call"}, &printed))
+	apptest.Must(t, commands.ChangeAccount(t.Context(), cfg, commands.AccountChange{Do: "add", Name: "mei", Role: "owner", Reason: "on call"}, &printed))
 	refused("no URL", copied("db"), "--to must be")
 	index := s.Env["SENDCODE_INDEX_KEY"]
 	s.Env["SENDCODE_INDEX_KEY"] = config.NewIndexKey()
-	refused("other keys", app.MoveToPostgres(t.Context(), s.Config(), database, &printed), "set SENDCODE_INDEX_KEY to")
+	refused("other keys", commands.MoveToPostgres(t.Context(), s.Config(), database, &printed), "set SENDCODE_INDEX_KEY to")
 	s.Env["SENDCODE_INDEX_KEY"] = index
 	apptest.Must(t, copied(database))
 	_, err := s.New(cfg)
@@ -80,7 +80,7 @@ func TestCopy(t *testing.T) {
 	s.Is("a suppressed one", s.Ask(0, stopped, apptest.Patiently), http.StatusBadGateway)
 	acts := string(s.Get("/v1/admin/acts", apptest.AsAdmin).Raw)
 	printed.Reset()
-	apptest.Must(t, app.ChangeAccount(t.Context(), s.Config(), app.AccountChange{Do: "list"}, &printed))
+	apptest.Must(t, commands.ChangeAccount(t.Context(), s.Config(), commands.AccountChange{Do: "list"}, &printed))
 	if !strings.Contains(acts, "on call") || !strings.Contains(acts, "asked to be left alone") || !strings.Contains(printed.String(), "mei\towner\topen") {
 		t.Errorf("acts: %s\naccounts: %s", acts, printed.String())
 	}

@@ -19,9 +19,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/kit/servertest"
-	"sendcode/internal/run/app"
 	"sendcode/internal/run/app/apptest"
 	"sendcode/internal/run/app/doctor"
+	"sendcode/internal/run/commands"
 	"sendcode/tools/ensure/locate"
 )
 
@@ -50,7 +50,7 @@ func asComposed(t *testing.T) *apptest.Stack {
 	s.Env["SENDCODE_REDIS_URL"] = redisByScript(s, "redis1")
 	s.Env["SENDCODE_DATABASE_ROLE"] = "sendcode_app"
 	s.Env["SENDCODE_DATABASE_URL"] = loginURL(t, s.Postgres.URL(), "sendcode_owner", "owner1")
-	apptest.Must(t, app.Migrate(t.Context(), s.Config(), io.Discard))
+	apptest.Must(t, commands.Migrate(t.Context(), s.Config(), io.Discard))
 	s.Env["SENDCODE_DATABASE_URL"] = loginURL(t, s.Postgres.URL(), "sendcode_app", "app1")
 	return s
 }

@@ -15,7 +15,7 @@ import (
 
 	"sendcode/internal/deliver/delivery/smtptest"
 	"sendcode/internal/kit/servertest"
-	"sendcode/internal/run/app"
+	"sendcode/internal/run/commands"
 	"sendcode/internal/run/config"
 )
 
@@ -47,7 +47,7 @@ func migrate(t *testing.T, database string) {
 	t.Helper()
 	cfg, err := config.Load([]string{"SENDCODE_DATABASE_URL=" + database}, os.ReadFile)
 	Must(t, err)
-	Must(t, app.Migrate(t.Context(), cfg, io.Discard))
+	Must(t, commands.Migrate(t.Context(), cfg, io.Discard))
 }
 
 func onParts(t *testing.T, postgres *servertest.PostgresServer, database string) *Stack {

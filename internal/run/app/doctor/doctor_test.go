@@ -17,8 +17,8 @@ import (
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/delivery/mailapi/mailapitest"
 	"sendcode/internal/deliver/delivery/smtptest"
-	"sendcode/internal/run/app"
 	"sendcode/internal/run/app/apptest"
+	"sendcode/internal/run/commands"
 	"sendcode/internal/run/config"
 )
 
@@ -70,7 +70,7 @@ func says(t *testing.T, said string, lines ...string) {
 func TestDoctorOnRealParts(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
-	apptest.Must(t, app.Migrate(t.Context(), s.Config(), io.Discard))
+	apptest.Must(t, commands.Migrate(t.Context(), s.Config(), io.Discard))
 	const late = 90*time.Second + 500*time.Millisecond
 	examine(s, dns{}, 0, false, "✓ clock of Postgres: ", "✓ clock of Redis: ", " ms ",
 		"✓ keys: no rows are encrypted yet; the first key is k")

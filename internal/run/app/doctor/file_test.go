@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/run/app"
 	"sendcode/internal/run/app/apptest"
+	"sendcode/internal/run/commands"
 	"sendcode/internal/run/config"
 	"sendcode/internal/store/sqlite"
 )
@@ -19,7 +19,7 @@ import (
 func embedded(t *testing.T) *apptest.Stack {
 	t.Helper()
 	s := apptest.Embedded(t)
-	apptest.Must(t, app.Migrate(t.Context(), s.Config(), io.Discard))
+	apptest.Must(t, commands.Migrate(t.Context(), s.Config(), io.Discard))
 	return s
 }
 
@@ -69,7 +69,7 @@ func TestDoctorLooksAtTheFile(t *testing.T) {
 	s.Ask(0, apptest.Ana)
 	s.AwaitMail(apptest.Ana, 1)
 	examine(s, dns{}, 0, false, "✓ database: SQLite in ", "the disk has room for ", "✓ keys: rows by key", "✓ backup: none, as is right for a trial")
-	apptest.Must(t, app.Backup(t.Context(), s.Config(), filepath.Join(t.TempDir(), "copy"), false, io.Discard))
+	apptest.Must(t, commands.Backup(t.Context(), s.Config(), filepath.Join(t.TempDir(), "copy"), false, io.Discard))
 	examine(s, dns{}, 0, false, "✓ backup: the last one is 0 hours old")
 	examine(s, dns{}, -50*time.Hour, false, "! backup: the last one is 2 days old: run sendcode backup")
 	change(`INSERT INTO schema_fingerprints (version, sha256) VALUES (999, 'x')`)(s, filepath.Join(s.Env["SENDCODE_DATA_DIR"], config.DatabaseFile))

@@ -1,4 +1,4 @@
-package app
+package commands
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/run/app"
 	"sendcode/internal/run/config"
 	"sendcode/internal/store/postgres"
 	"sendcode/internal/store/sqlite"
@@ -46,7 +47,7 @@ func MoveToPostgres(ctx context.Context, cfg config.Config, url string, out io.W
 	if cfg, err = cfg.WithStoredKeys(); err != nil {
 		return err
 	}
-	if _, err := CompareKeysWithDatabase(ctx, cfg, file.Store()); err != nil {
+	if _, err := app.CompareKeysWithDatabase(ctx, cfg, file.Store()); err != nil {
 		return err
 	}
 	if err := postgres.Migrate(ctx, url, cfg.DatabaseRole); err != nil {

@@ -1,4 +1,4 @@
-package app
+package commands_test
 
 import (
 	"io"
@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"sendcode/internal/run/app"
+	"sendcode/internal/run/app/apptest"
+	"sendcode/internal/run/commands"
 	"sendcode/internal/run/config"
 )
 
@@ -15,14 +18,13 @@ func TestCommandsBesideTheService(t *testing.T) {
 	cfg := config.Config{}
 	cfg.DataDir = t.TempDir()
 	unlock, err := config.LockDataDir(t.Context(), cfg.DataDir, 0)
-	must(t, err)
+	apptest.Must(t, err)
 	defer func() { _ = unlock() }()
-	_, started := New(t.Context(), cfg, slog.New(slog.DiscardHandler))
 	for advice, err := range map[string]error{
-		"sendcode process: stop that one":   started,
-		"stop it, or start the new version": Migrate(t.Context(), cfg, io.Discard),
-		"does this by itself":               Rekey(t.Context(), cfg, io.Discard),
-		"use /admin/accounts":               ChangeAccount(t.Context(), cfg, AccountChange{Do: "list"}, io.Discard),
+		"sendcode process: stop that one":   app.Run(t.Context(), cfg, app.ReloadOptions{}, slog.New(slog.DiscardHandler), io.Discard),
+		"stop it, or start the new version": commands.Migrate(t.Context(), cfg, io.Discard),
+		"does this by itself":               app.Rekey(t.Context(), cfg, io.Discard),
+		"use /admin/accounts":               commands.ChangeAccount(t.Context(), cfg, commands.AccountChange{Do: "list"}, io.Discard),
 	} {
 		if err == nil || !strings.Contains(err.Error(), advice) {
 			t.Errorf("not %q but %v", advice, err)

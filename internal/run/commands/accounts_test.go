@@ -1,11 +1,14 @@
-package app
+package commands_test
 
 import (
-	"errors"
 	"io"
+	"os"
 	"strings"
 	"testing"
-	"time"
+
+	"sendcode/internal/run/app/apptest"
+	"sendcode/internal/run/commands"
+	"sendcode/internal/run/config"
 )
 
 // The list has the accounts and tokens that settings make, before those of the database. A command
@@ -19,10 +22,11 @@ func TestTheListHasTheAccountsOfTheSettings(t *testing.T) {
 		"admin owner open settings|token reader open settings|token:ci operator open settings|mei reader open": {
 			"SENDCODE_ADMIN_PASSWORD=correct horse battery", "SENDCODE_ADMIN_TOKEN=tok_0123456789abcdefghij"},
 	} {
-		cfg := loadConfig(t, tokens, append(environ, "SENDCODE_DATA_DIR="+t.TempDir())...)
-		must(t, ChangeAccount(t.Context(), cfg, AccountChange{Do: "add", Name: "mei", Role: "reader", Reason: "on call"}, io.Discard))
+		cfg, err := config.Load(append(environ, "SENDCODE_CONFIG_YAML="+tokens, "SENDCODE_DATA_DIR="+t.TempDir()), os.ReadFile)
+		apptest.Must(t, err)
+		apptest.Must(t, commands.ChangeAccount(t.Context(), cfg, commands.AccountChange{Do: "add", Name: "mei", Role: "reader", Reason: "on call"}, io.Discard))
 		var out strings.Builder
-		must(t, ChangeAccount(t.Context(), cfg, AccountChange{Do: "list"}, &out))
+		apptest.Must(t, commands.ChangeAccount(t.Context(), cfg, commands.AccountChange{Do: "list"}, &out))
 		var got []string
 		for line := range strings.Lines(out.String()) {
 			fields := strings.Fields(line)
@@ -34,7 +38,7 @@ func TestTheListHasTheAccountsOfTheSettings(t *testing.T) {
 		if strings.Join(got, "|") != want {
 			t.Errorf("%q, want %q", got, want)
 		}
-		a := newApp(cfg, nil, time.Now)
-		must(t, errors.Join(a.loadSecrets(), a.close()))
+		_, err = cfg.LoadOrCreateSecrets(cfg.DataDir)
+		apptest.Must(t, err)
 	}
 }

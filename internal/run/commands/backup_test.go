@@ -1,4 +1,4 @@
-package app_test
+package commands_test
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/run/app"
 	"sendcode/internal/run/app/apptest"
+	"sendcode/internal/run/commands"
 	"sendcode/internal/run/config"
 	"sendcode/internal/store/sqlite"
 )
@@ -50,7 +50,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	admitted.Range(func(to, _ any) bool { known = append(known, to.(string)); return len(known) < 40 })
 	cfg, copied := s.Config(), filepath.Join(t.TempDir(), "copy.db")
 	var said strings.Builder
-	apptest.Must(t, app.Backup(t.Context(), cfg, copied, true, &said))
+	apptest.Must(t, commands.Backup(t.Context(), cfg, copied, true, &said))
 	after := sent.Load()
 	s.Await("sends after the copy", func() bool { return sent.Load() > after })
 	stop()
@@ -111,12 +111,12 @@ func TestBackupRefuses(t *testing.T) {
 	file := func(name string) string { return filepath.Join(dir, name) }
 	refused := func(path string, secrets bool, want string) {
 		t.Helper()
-		if err := app.Backup(t.Context(), cfg, path, secrets, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+		if err := commands.Backup(t.Context(), cfg, path, secrets, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not %q but %v", want, err)
 		}
 	}
 	refused(file("a"), false, "there is no database to copy")
-	apptest.Must(t, app.Migrate(t.Context(), cfg, io.Discard))
+	apptest.Must(t, commands.Migrate(t.Context(), cfg, io.Discard))
 	apptest.Must(t, os.WriteFile(file("there"), []byte("x"), 0o600))
 	apptest.Must(t, os.WriteFile(file("b.secrets.yaml"), []byte("x"), 0o600))
 	refused(file("there"), false, "is there already")
@@ -124,7 +124,7 @@ func TestBackupRefuses(t *testing.T) {
 	refused(filepath.Join(dir, "none", "a"), false, "no such file or directory")
 	won, lost := make(chan error, 2), 0
 	for range 2 {
-		go func() { won <- app.Backup(t.Context(), cfg, file("twice"), false, io.Discard) }()
+		go func() { won <- commands.Backup(t.Context(), cfg, file("twice"), false, io.Discard) }()
 	}
 	for range 2 {
 		if err := <-won; err != nil && strings.Contains(err.Error(), "is there already") {

@@ -1,4 +1,4 @@
-package app
+package commands_test
 
 import (
 	"database/sql"
@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app/apptest"
+	"sendcode/internal/run/commands"
 	"sendcode/internal/run/config"
 	"sendcode/internal/store"
 	"sendcode/migrations"
@@ -27,15 +29,15 @@ func TestMigrateSaysWhatItDid(t *testing.T) {
 		"The schema is up to date: no migration was due.\n",
 	} {
 		var out strings.Builder
-		must(t, Migrate(t.Context(), cfg, &out))
+		apptest.Must(t, commands.Migrate(t.Context(), cfg, &out))
 		servertest.Same(t, "a run", out.String(), want)
 	}
 	file, err := sql.Open("sqlite", filepath.Join(cfg.DataDir, config.DatabaseFile))
-	must(t, err)
+	apptest.Must(t, err)
 	_, err = file.ExecContext(t.Context(), `DROP TABLE schema_fingerprints`)
-	must(t, errors.Join(err, file.Close()))
+	apptest.Must(t, errors.Join(err, file.Close()))
 	var out strings.Builder
-	if err := Migrate(t.Context(), cfg, &out); !errors.Is(err, store.ErrSchema) ||
+	if err := commands.Migrate(t.Context(), cfg, &out); !errors.Is(err, store.ErrSchema) ||
 		!strings.Contains(err.Error(), "begin with an empty one") || out.Len() > 0 {
 		t.Errorf("%v, and it printed %q", err, out.String())
 	}

@@ -1,4 +1,4 @@
-package app
+package commands
 
 import (
 	"context"
@@ -14,13 +14,6 @@ import (
 	"sendcode/internal/run/disk"
 	"sendcode/internal/store/sqlite"
 )
-
-// BackupDue is the age of the last backup from which the doctor and the alert SendcodeBackupOld warn.
-const BackupDue = 48 * time.Hour
-
-// NeedsBackup reports whether a SQLite file that was never copied is worth a warning: mails reach
-// people, so this is no trial.
-func NeedsBackup(cfg config.Config) bool { return cfg.DatabaseURL == "" && cfg.SMTPURL != "" }
 
 // Backup copies the SQLite file to path, and with secrets the data directory's file of secrets to
 // path.secrets.yaml. The service may run meanwhile: Backup takes none of its locks, and the copy is the

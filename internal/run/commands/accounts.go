@@ -1,4 +1,7 @@
-package app
+// Package commands has the commands that work on the database and the files of an installation while the
+// service need not run: init, migrate, backup, copy and admin. Package app has rekey and doctor's keys, since the
+// service does the same by itself.
+package commands
 
 import (
 	"cmp"
@@ -11,6 +14,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/http/console/auth"
+	"sendcode/internal/run/app"
 	"sendcode/internal/run/config"
 	"sendcode/internal/store/sqldb"
 )
@@ -59,7 +63,7 @@ func withOptionName(err error) error {
 // and records the change as an action of "cli". It prints a new password to out, once. "list"
 // prints the accounts, first those of the settings.
 func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, out io.Writer) error {
-	db, done, err := openStoreForCommand(ctx, cfg, "while the service runs, use /admin/accounts")
+	db, done, err := app.OpenStoreForCommand(ctx, cfg, "while the service runs, use /admin/accounts")
 	if err != nil {
 		return err
 	}
@@ -89,7 +93,7 @@ func listAccounts(ctx context.Context, cfg config.Config, db *sqldb.DB, out io.W
 	if err != nil {
 		return err
 	}
-	for _, a := range auth.ConfiguredActors(cfg.AdminHasPassword(), adminTokens(cfg)) {
+	for _, a := range auth.ConfiguredActors(cfg.AdminHasPassword(), app.AdminTokens(cfg)) {
 		if _, err := fmt.Fprintf(out, "%s\t%s\topen\tsettings\t\n", a.Name, a.Role); err != nil {
 			return err
 		}
@@ -105,28 +109,4 @@ func listAccounts(ctx context.Context, cfg config.Config, db *sqldb.DB, out io.W
 		}
 	}
 	return nil
-}
-
-// openStoreForCommand opens the store for a command, and returns a function that closes it. While
-// the service runs, it can open Postgres, but no SQLite file, which belongs to one process; advice
-// completes that error. If it creates the SQLite file, it also generates the secrets: the service
-// would take a file without secrets for one whose keys are lost.
-func openStoreForCommand(ctx context.Context, cfg config.Config, advice string) (*sqldb.DB, func() error, error) {
-	unlock := func() error { return nil }
-	if cfg.DatabaseURL == "" {
-		var err error
-		if unlock, err = config.LockDataDir(ctx, cfg.DataDir, 0); err != nil {
-			return nil, nil, fmt.Errorf("%w; %s", err, advice)
-		}
-		if !config.DatabaseFileMayExist(cfg.DataDir) {
-			if _, err := cfg.LoadOrCreateSecrets(cfg.DataDir); err != nil {
-				return nil, nil, errors.Join(err, unlock())
-			}
-		}
-	}
-	db, err := openStore(ctx, cfg, time.Now)
-	if err != nil {
-		return nil, nil, errors.Join(err, unlock())
-	}
-	return db, func() error { return errors.Join(db.Close(), unlock()) }, nil
 }

@@ -1,4 +1,4 @@
-package app_test
+package commands_test
 
 import (
 	"io"
@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/run/app"
 	"sendcode/internal/run/app/apptest"
+	"sendcode/internal/run/commands"
 	"sendcode/internal/run/config"
 )
 
@@ -36,7 +36,7 @@ func TestInstall(t *testing.T) {
 	for _, show := range []string{"page", "widget"} {
 		root := t.TempDir()
 		var out strings.Builder
-		apptest.Must(t, app.Install(app.Installation{Show: "page", Where: "systemd", Root: root}, strings.NewReader(answers+show+"\n\n"), &out))
+		apptest.Must(t, commands.Install(commands.Installation{Show: "page", Where: "systemd", Root: root}, strings.NewReader(answers+show+"\n\n"), &out))
 		files := written(t, root)
 		names := []string{"etc/sendcode/env", "etc/sendcode/sendcode.yaml", "etc/systemd/system/sendcode.service", "etc/systemd/system/sendcode.socket"}
 		if got := slices.Sorted(maps.Keys(files)); !slices.Equal(got, names) || strings.Contains(out.String(), "send-code") != (show == "widget") {
@@ -52,7 +52,7 @@ func TestInstall(t *testing.T) {
 		}
 		apptest.Must(t, os.Remove(filepath.Join(root, names[0])))
 		delete(files, names[0])
-		err = app.Install(app.Installation{Show: show, Where: "systemd", Root: root, Yes: true, Origin: "https://codes.example",
+		err = commands.Install(commands.Installation{Show: show, Where: "systemd", Root: root, Yes: true, Origin: "https://codes.example",
 			MailFrom: "a@shop.example", SMTPURL: "smtp://mail.example"}, nil, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), "sendcode.yaml is there already") || !maps.Equal(written(t, root), files) {
 			t.Errorf("over files: %v", err)
@@ -63,30 +63,30 @@ func TestInstall(t *testing.T) {
 func TestInstallCompose(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	good := app.Installation{Yes: true, Show: "page", Where: "compose", Root: root, Origin: "https://codes.example",
+	good := commands.Installation{Yes: true, Show: "page", Where: "compose", Root: root, Origin: "https://codes.example",
 		MailFrom: "Shop <no-reply@shop.example>", SMTPURL: "smtp://u:p@mail.example:587"}
-	for want, change := range map[string]func(*app.Installation){
-		"neither page nor widget":     func(i *app.Installation) { i.Show = "both" },
-		"neither systemd nor compose": func(i *app.Installation) { i.Where = "cloud" },
-		"mail_from":                   func(i *app.Installation) { i.MailFrom = "Shop" },
-		"SENDCODE_SMTP_URL":           func(i *app.Installation) { i.SMTPURL = "mail.example" },
-		"an answer has ', \\ or $":    func(i *app.Installation) { i.MailFrom = "Shop's <no-reply@shop.example>" },
+	for want, change := range map[string]func(*commands.Installation){
+		"neither page nor widget":     func(i *commands.Installation) { i.Show = "both" },
+		"neither systemd nor compose": func(i *commands.Installation) { i.Where = "cloud" },
+		"mail_from":                   func(i *commands.Installation) { i.MailFrom = "Shop" },
+		"SENDCODE_SMTP_URL":           func(i *commands.Installation) { i.SMTPURL = "mail.example" },
+		"an answer has ', \\ or $":    func(i *commands.Installation) { i.MailFrom = "Shop's <no-reply@shop.example>" },
 	} {
 		bad := good
 		change(&bad)
-		if err := app.Install(bad, nil, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+		if err := commands.Install(bad, nil, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
 	if files := written(t, root); len(files) > 0 {
 		t.Errorf("written: %v", files)
 	}
-	if err := app.Install(app.Installation{}, strings.NewReader("https://codes.example\n"), io.Discard); err == nil ||
+	if err := commands.Install(commands.Installation{}, strings.NewReader("https://codes.example\n"), io.Discard); err == nil ||
 		!strings.Contains(err.Error(), "init --yes asks nothing") {
 		t.Error(err)
 	}
 	apptest.Must(t, os.Mkdir(filepath.Join(root, "secrets"), 0o755)) // of the administrator's
-	apptest.Must(t, app.Install(good, nil, io.Discard))
+	apptest.Must(t, commands.Install(good, nil, io.Discard))
 	want := []string{".env", "compose.yaml", "secrets/admin_password", "secrets/api_key", "secrets/index_key", "secrets/secret_keys", "secrets/smtp_url"}
 	if got := slices.Sorted(maps.Keys(written(t, root))); !slices.Equal(got, want) {
 		t.Errorf("%q", got)

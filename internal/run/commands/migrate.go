@@ -1,10 +1,11 @@
-package app
+package commands
 
 import (
 	"context"
 	"fmt"
 	"io"
 
+	"sendcode/internal/run/app"
 	"sendcode/internal/run/config"
 	"sendcode/internal/store/postgres"
 	"sendcode/migrations"
@@ -33,7 +34,7 @@ func migrate(ctx context.Context, cfg config.Config) error {
 		}
 		return postgres.Migrate(ctx, cfg.DatabaseURL, cfg.DatabaseRole)
 	}
-	_, done, err := openStoreForCommand(ctx, cfg,
+	_, done, err := app.OpenStoreForCommand(ctx, cfg,
 		"the service that runs has brought the file to its own schema; stop it, or start the new version in its place")
 	if err != nil {
 		return err
