@@ -143,7 +143,7 @@ soak: tools ## faults under load for SOAKTIME=20s, PROVED=100000 requests in eac
 	go test $(NIGHTLY) -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/codes/code -code.codes=$(CODES)
 
 prove: ## in two to three minutes: what is promised, counted in each of three forms while replicas are killed, stopped and frozen, Redis is flushed, stalled and replaced, Postgres restarted and links cut (SEED=n)
-	@go test $(NIGHTLY) -run='^TestProve$$' -count=1 -v -timeout=20m ./internal/prove/e2e/parts -prove.time=40s -prove.redis -prove.seed=$(SEED) 2>&1 | grep -vE '^ *(===|--- PASS|PASS|ok)'; exit $${PIPESTATUS[0]}
+	@go test $(NIGHTLY) -run='^TestProve$$' -count=1 -v -timeout=20m ./internal/prove/e2e/parts -prove.time=40s -prove.seed=$(SEED) 2>&1 | grep -vE '^ *(===|--- PASS|PASS|ok)'; exit $${PIPESTATUS[0]}
 
 simulate: ## SEEDS=100000 worlds by seed in PROCESSES=2 processes; stopped, it goes on where it was. SEED=n: the story of one
 	@go test $(NIGHTLY) -c -o bin/simulate ./internal/prove/simulate

@@ -123,7 +123,10 @@ func (o *Outbox) RefundLater(id string, in map[quota.Scope]string) {
 func (o *Outbox) enqueueRefund(id string, counted ...string) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = o.Limiter.Refund(ended, id, counted...) // only in this process: ctx has ended, so the limiter is not called
+	// only in this process: ctx has ended, so the limiter is not called. Without Redis that was all
+	if o.Limiter.Refund(ended, id, counted...) == nil {
+		return
+	}
 	o.keepRefund(id, counted)
 	select {
 	case o.wake <- struct{}{}:

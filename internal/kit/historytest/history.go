@@ -73,6 +73,9 @@ type History struct {
 	// SetBack are the instants at which a limiter's clock was set back: what lies in its future counts from
 	// its next call on.
 	SetBack []time.Time
+	// Away are from when until when a process may not reach the limiter that others reach, and gives no place
+	// back in it.
+	Away [][2]time.Time
 	// Changes are from when until when processes put other policies in force. Rules has the loosest.
 	Changes [][2]time.Time
 	// Late is how long after its end a request without an answer may still take effect, or hold a place.
@@ -113,7 +116,10 @@ const (
 	GivenBackLate = "A commit whose answer was lost: its place is given back after ten seconds without a row."
 	// Within the longest window.
 	StaysTaken = "After Redis's clock was set back, or it ran a call late after a stall, or a failover lost a refund or a reset, " +
-		"or a process died between the gates, a place may stay taken for up to one window"
+		"or a reset was answered 503, or a process died between the gates, a place may stay taken for up to one window"
+	// Within History.Away.
+	AwayForOne = "While a replica does not reach Redis, and until its next try has, a second later, the others tell the places that it " +
+		"gives back as taken."
 	// Within History.Skew.
 	Stepped = "after a step back of a clock a wait that was told before may be too short by at most the step."
 	// At any later time.

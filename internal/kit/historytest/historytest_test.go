@@ -126,6 +126,14 @@ func unanswered(written time.Duration) *historyRun {
 	return r
 }
 
+// lostPlace adds a send that the database did not take, whose process dies, and a wait that ends later than was told.
+func lostPlace(r *historyRun, more time.Duration) {
+	r.Limiter, r.Crashes = true, []time.Time{r.start.Add(2*time.Hour + time.Second)}
+	r.add(history.Send, 2*time.Hour, 503, "{}")
+	r.look(2*time.Hour + time.Second)
+	r.refuse(2*time.Hour+2*time.Second, more)
+}
+
 func TestCorrectHistoriesPass(t *testing.T) {
 	for name, c := range map[string]struct {
 		from func() *historyRun
@@ -159,6 +167,14 @@ func TestCorrectHistoriesPass(t *testing.T) {
 			r.send(2, 30*time.Second)
 			r.outcomes(time.Minute, "unknown", "sent")
 		}},
+		"a place of a process that died, and one before a reset in the database alone": {ordinary, func(r *historyRun) {
+			lostPlace(r, 50*time.Second)
+			r.send(5, 3*time.Hour)
+			r.sent = nil
+			r.add(history.Reset, 3*time.Hour+time.Second, 503, "")
+			r.look(3*time.Hour + 2*time.Second)
+			r.refuse(3*time.Hour+3*time.Second, 50*time.Second)
+		}},
 	} {
 		r := c.from()
 		c.more(r)
@@ -185,6 +201,12 @@ func TestEachAllowanceIsASentence(t *testing.T) {
 		}},
 		history.StaysTaken: {stalled, func(r *historyRun, beyond time.Duration) {
 			r.refuse(time.Hour+60200*time.Millisecond, 300*time.Millisecond+min(beyond, time.Second))
+		}},
+		history.AwayForOne: {ordinary, func(r *historyRun, beyond time.Duration) {
+			lostPlace(r, 50*time.Second)
+			r.Crashes = nil
+			at := r.start.Add(2*time.Hour - time.Second)
+			r.Away = [][2]time.Time{{at, at.Add(max(0, 4*time.Second-beyond))}}
 		}},
 		history.GivenBackLate: {ordinary, func(r *historyRun, beyond time.Duration) {
 			r.Late = 10 * time.Second
@@ -252,6 +274,7 @@ func TestEachViolationIsFound(t *testing.T) {
 			r.refuse(2*time.Hour, 30*time.Second)
 			r.refuse(2*time.Hour+31*time.Second, time.Second)
 		}},
+		"a place of a process that died, for longer": {history.Untrue, func(r *historyRun) { lostPlace(r, 59*time.Second) }},
 		"told that it may send, and refused": {history.Untrue,
 			func(r *historyRun) { r.look(3 * time.Hour); r.refuse(3*time.Hour+time.Second, time.Second) }},
 		"admitted before the wait was over": {history.Untrue, func(r *historyRun) {

@@ -162,14 +162,16 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 		if r.Begin.Before(q.End.Add(most + j.Slack)) {
 			early := q.Begin.Add(least - j.Skew).Sub(r.End)
 			if r.accepted() && early > 0 && !q.Browser && j.sends[r.answer.Send.ID].from.Equal(r.Begin) && !j.freed(q, r) &&
-				!j.allow(StaysTaken, j.mayStayTaken(q.Begin, r.End)) && !j.allow(OldPolicies, j.changed(q, r)) {
+				!j.allow(StaysTaken, j.mayStayTaken(q.Begin, r.End)) && !j.allow(AwayForOne, j.keptWhileAway(q, q.Begin.Add(-j.longest()))) &&
+				!j.allow(OldPolicies, j.changed(q, r)) {
 				j.broke(Untrue, "%s was told at %s to wait %v, and was admitted %v before", q.Recipient, stamp(q.End), most, early)
 			}
 			continue
 		}
 		j.judged[Untrue]++
 		if r.refused() && !j.taken(q, r) && !j.allow(OldPolicies, j.changed(q, r)) && !j.allow(GivenBackLate, j.mayTakeEffect(q, r)) &&
-			!j.allow(StaysTaken, j.countedLate(q, r)) && !j.allow(Stepped, j.steppedBack(q, r, most)) {
+			!j.allow(StaysTaken, j.countedLate(q, r)) && !j.allow(AwayForOne, j.keptWhileAway(r, j.since(r))) &&
+			!j.allow(Stepped, j.steppedBack(q, r, most)) {
 			j.broke(Untrue, "%s was told at %s to wait %v, asked at %s, and was refused for %d s more", q.Recipient, stamp(q.End), most,
 				stamp(r.Begin), r.RetryAfter)
 		}
@@ -183,22 +185,48 @@ func (j *judge) steppedBack(q, r request, most time.Duration) bool {
 	return r.End.Add(least).Before(q.End.Add(most + j.Skew))
 }
 
+// since returns the earliest instant of an event by which a refusal is explained: all that the rule counts, before
+// it admits the next one, are as late.
+func (j *judge) since(r request) time.Time {
+	least, _ := r.wait()
+	for _, rule := range j.Rules {
+		if rule.Name == r.BlockedBy {
+			return r.Begin.Add(least - rule.Window - j.Slack)
+		}
+	}
+	return r.End // of no rule that is known
+}
+
 // countedLate reports whether a refusal lasts no longer than for a send that counts from the moment
-// at which a stalled limiter answered again, or whether the limiter's clock was set back.
+// at which a stalled limiter answered again, or for a place that was taken before a process died, or before
+// a reset that the limiter may not have got; or whether the limiter's clock was set back.
 func (j *judge) countedLate(q, r request) bool {
 	if within(j.SetBack, q.Begin.Add(-j.longest()), r.End) {
 		return true
 	}
-	i := slices.IndexFunc(j.Rules, func(rule Rule) bool { return rule.Name == r.BlockedBy })
-	if i < 0 || !j.Limiter {
-		return false
-	}
-	least, _ := r.wait()
-	since := r.Begin.Add(least - j.Rules[i].Window - j.Slack)
-	return slices.ContainsFunc(j.byPerson[r.Recipient], func(s *send) bool {
+	since := j.since(r)
+	return j.Limiter && (slices.ContainsFunc(j.byPerson[r.Recipient], func(s *send) bool {
 		return slices.ContainsFunc(j.Stalls, func(at time.Time) bool {
 			return s.from.Before(at) && !at.Before(since) && at.Before(r.End)
 		})
+	}) || j.notGivenBack(r, since, func(u request) bool { return u.Kind == Reset || j.crashed(u.Begin, r.End) }))
+}
+
+// keptWhileAway reports whether, in an answer while a process may not reach the limiter, a place is taken
+// that was taken after an instant and is given back.
+func (j *judge) keptWhileAway(q request, since time.Time) bool {
+	return slices.ContainsFunc(j.Away, func(a [2]time.Time) bool { return !q.End.Before(a[0]) && !q.Begin.After(a[1]) }) &&
+		j.notGivenBack(q, since, func(u request) bool { return u.Kind == Send })
+}
+
+// notGivenBack reports whether, before an answer and after an instant, the recipient got a place that is given back:
+// by a send that was not taken, or that failed, or by a reset of which no answer says that it is done.
+func (j *judge) notGivenBack(q request, since time.Time, when func(request) bool) bool {
+	return slices.ContainsFunc(j.of[q.Recipient], func(u request) bool {
+		s := j.sends[u.answer.Send.ID]
+		back := u.Kind == Send && (s == nil || s.outcome.Status == "failed") ||
+			u.Kind == Reset && u.Request.Status != http.StatusNoContent
+		return back && !u.End.Before(since) && u.Begin.Before(q.Begin) && when(u)
 	})
 }
 
@@ -258,7 +286,8 @@ func (j *judge) figures() {
 			if used := left.Limit - left.Remaining; used < min(left.Limit, surely) {
 				j.broke(Untrue, "at %s %s was told %d of %d left of %s, and %d sends count", stamp(q.End), q.Recipient, left.Remaining,
 					left.Limit, rule.Name, surely)
-			} else if used > maybe && !j.allow(StaysTaken, j.mayStayTaken(q.Begin, q.End)) {
+			} else if used > maybe && !j.allow(StaysTaken, j.mayStayTaken(q.Begin, q.End)) &&
+				!j.allow(AwayForOne, j.keptWhileAway(q, q.Begin.Add(-rule.Window-j.Skew))) {
 				j.broke(Costs, "at %s %s was told %d of %d left of %s, and only %d sends may count", stamp(q.End),
 					q.Recipient, left.Remaining,
 					left.Limit, rule.Name, maybe)

@@ -14,7 +14,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -105,7 +107,7 @@ func New(shared Limiter, db Database, p *policy.CurrentSet, now func() time.Time
 		RefundLater: func(string, map[quota.Scope]string) {}, OnEventLoss: func() {}, BeforeReturn: func(context.Context) {}}
 	g.trials, g.Stop = context.WithCancel(context.Background())
 	if InProcess(shared) {
-		g.shared, g.local, g.refused = nil, shared, newRefusedBefore()
+		g.shared, g.local, g.refused = nil, shared, refusedBefore{seed: maphash.MakeSeed(), slots: make([]refusedUntil, 1<<16)}
 	} else {
 		g.local = quota.NewBoundedMemory(now, maxLocalBuckets)
 	}
@@ -183,16 +185,13 @@ func (g *Gates) logNotAdded(ctx context.Context, err error) {
 // database and this process must decide.
 var errLimiterAway = errors.New("gates: limiter unavailable")
 
-// limiterCall is Limiter.Take or Limiter.Peek.
-type limiterCall func(Limiter, context.Context, quota.Request) (quota.Decision, error)
-
-// callLimiter runs call on the limiter, unless there is none or an outage lasts. If call fails, an
-// outage begins. refundable: if this process refuses an event that the limiter admitted, the event may be
+// callLimiter runs Limiter.Take or Limiter.Peek, unless there is no limiter or an outage lasts. If call
+// fails, an outage begins. refundable: if this process refuses an event that the limiter admitted, the event may be
 // refunded. Errors: errLimiterAway if the limiter was not called; errLimiterAway joined with the cause
 // if it did not answer, in which case it may have counted the event; other errors of call, and those of
 // confirmLocally.
-func (g *Gates) callLimiter(ctx context.Context, r quota.Request, call limiterCall,
-	refundable bool) (quota.Decision, error) {
+func (g *Gates) callLimiter(ctx context.Context, r quota.Request,
+	call func(Limiter, context.Context, quota.Request) (quota.Decision, error), refundable bool) (quota.Decision, error) {
 	turns := g.outage.turns.Load()
 	if g.shared == nil || turns%2 == 1 {
 		return quota.Decision{}, errLimiterAway
@@ -235,19 +234,20 @@ func (g *Gates) confirmLocally(ctx context.Context, r quota.Request, d quota.Dec
 	return d, nil
 }
 
-// countLocally counts an event in this process if the limiter admitted it. decides: this process
-// decided as well, and own is its decision.
+// countLocally counts an event in this process if the limiter admitted it and a rule counts it here. decides:
+// this process decided as well, and own is its decision.
 func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 	admitted bool) (own quota.Decision, decides bool, err error) {
 	g.deciding.RLock()
 	defer g.deciding.RUnlock()
-	if !admitted && g.lastAlone.IsZero() {
+	counts := admitted && slices.ContainsFunc(r.Rules, func(r quota.Rule) bool { return r.Scope.Counted() && !policy.CountedInDatabase(r) })
+	if !counts && g.lastAlone.IsZero() {
 		return own, false, nil
 	}
 	r.Rules = policy.ForLimiterAlone(r.Rules)
 	decides = !g.lastAlone.IsZero() && g.now().Sub(g.lastAlone) < quota.LongestKeep(r.Rules)
 	switch {
-	case len(r.Rules) == 0 || !admitted && !decides:
+	case !counts && !decides:
 		return own, false, nil
 	case !admitted:
 		own, err = g.local.Peek(ctx, r)
@@ -265,12 +265,9 @@ func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 // the limiter's states without the event. If the refund fails, RefundLater gets the event. If the
 // refund or the Peek fails, the given states are returned.
 func (g *Gates) refundRefused(ctx context.Context, r quota.Request, states []quota.State) []quota.State {
-	err := g.shared.Refund(ctx, r.ID, bucketnames.OfCountedScopes(r.Buckets)...)
-	if err != nil {
+	if err := g.shared.Refund(ctx, r.ID, bucketnames.OfCountedScopes(r.Buckets)...); err != nil {
 		g.RefundLater(r.ID, r.Buckets)
-		return states
-	}
-	if d, err := g.shared.Peek(ctx, r); err == nil {
+	} else if d, err := g.shared.Peek(ctx, r); err == nil {
 		return d.Rules
 	}
 	return states

@@ -104,8 +104,7 @@ func (k *Kept) Flush(ctx context.Context) error {
 		k.mu.Lock()
 		batch := slices.Clone(k.queue[:min(left, keptPerWrite)])
 		k.mu.Unlock()
-		err := k.db.KeepLimiterEvents(ctx, k.writer, k.rows(batch))
-		if err != nil {
+		if err := k.db.KeepLimiterEvents(ctx, k.writer, k.rows(batch)); err != nil {
 			return err
 		}
 		k.mu.Lock()

@@ -130,8 +130,10 @@ func (x *sharedRead[T]) takeTurn(ctx context.Context, before *sharedRead[T], slo
 	}
 }
 
-// historyQuery returns the query for the rows of a subject's recipient that a rule counts.
-func (g *Gates) historyQuery(s bucketnames.Subject) gate.HistoryQuery {
+// readHistory reads the rows of a subject's recipient. shared: other refusals may share the read.
+// asked is when the read began, on this process's clock. Without a rule on the recipient it reads
+// nothing and returns nil. Error: of the database.
+func (g *Gates) readHistory(ctx context.Context, s bucketnames.Subject, shared bool) (h *gate.History, asked time.Time, err error) {
 	look := gate.HistoryQuery{Bucket: s.DatabaseBucket()}
 	if window := s.Purpose.LongestRecipientWindow(); window > 0 {
 		look.CountedWithin = window + HistoryMargin
@@ -139,14 +141,6 @@ func (g *Gates) historyQuery(s bucketnames.Subject) gate.HistoryQuery {
 	if len(quota.OfScope(s.Purpose.Policy.Rules, quota.Failures)) > 0 {
 		look.RejectedWithin = g.policy.Get().LongestFailureWindow()
 	}
-	return look
-}
-
-// readHistory reads the rows of a subject's recipient. shared: other refusals may share the read.
-// asked is when the read began, on this process's clock. Without a rule on the recipient it reads
-// nothing and returns nil. Error: of the database.
-func (g *Gates) readHistory(ctx context.Context, s bucketnames.Subject, shared bool) (h *gate.History, asked time.Time, err error) {
-	look := g.historyQuery(s)
 	switch {
 	case look.CountedWithin == 0 && look.RejectedWithin == 0:
 		return nil, asked, nil

@@ -66,30 +66,25 @@ func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, r
 	return g.shared.Record(ctx, bucket, keep, events)
 }
 
-// Refund removes an event from buckets of this process and of the limiter; only of this process during an
-// outage, or if ctx has ended. Errors: of the limiter, errLimiterAway, or of ctx.
+// Refund removes an event from buckets of this process and, with Redis, of the limiter; only of this process
+// during an outage, or if ctx has ended. Errors: of the limiter, errLimiterAway, or of ctx.
 func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error {
-	if err := cmp.Or(g.local.Refund(ctx, id, buckets...), ctx.Err()); err != nil || g.shared == nil {
+	if err := g.local.Refund(ctx, id, buckets...); err != nil || g.shared == nil {
 		return err
 	}
-	if g.outage.lasts() && !g.outage.back.Load() {
-		return errLimiterAway
+	if ctx.Err() != nil || g.outage.lasts() && !g.outage.back.Load() {
+		return cmp.Or(ctx.Err(), errLimiterAway)
 	}
 	ctx, cancel := context.WithTimeout(ctx, LimiterTimeout)
 	defer cancel()
 	return g.shared.Refund(ctx, id, buckets...)
 }
 
-// Reset deletes the events of buckets, in this process and, except during an outage, in the limiter.
-// Reset the database first: else what it still counts is added again. Errors: of the limiter, and
-// errLimiterAway.
+// Reset deletes the events of buckets, in this process and in the limiter, which it calls during an outage
+// too. Reset the database first: else what it still counts is added again. Errors: of the limiter.
 func (g *Gates) Reset(ctx context.Context, buckets ...string) error {
 	err := g.local.Reset(ctx, buckets...)
-	switch {
-	case g.shared == nil:
-	case g.outage.lasts():
-		err = errors.Join(err, errLimiterAway)
-	default:
+	if g.shared != nil {
 		err = errors.Join(err, g.shared.Reset(ctx, buckets...))
 	}
 	return err

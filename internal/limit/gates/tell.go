@@ -84,67 +84,46 @@ func newDatabaseRows(s bucketnames.Subject, sends, rejected []quota.Event, now, 
 	return databaseRows{events, quota.Evaluate(policy.ForDatabase(s.Purpose.Policy.Rules), events, now).Rules, now, asked}
 }
 
-func (g *Gates) rowsOfHistory(s bucketnames.Subject, h *gate.History, asked time.Time) databaseRows {
-	return newDatabaseRows(s, h.Sends(s.Purpose.LongestRecipientWindow()), h.RejectedSends(g.policy.Get().LongestFailureWindow()), h.Now, asked)
-}
-
 // Peek returns the state of every rule for a subject now, and counts nothing. Without the limiter,
 // the database and this process answer. Errors: of the database, or of a bad request.
 func (g *Gates) Peek(ctx context.Context, s bucketnames.Subject) (Answer, error) {
 	asked := g.now()
 	d, err := g.peekLimiter(ctx, s)
 	if errors.Is(err, errLimiterAway) {
-		return g.peekWithoutLimiter(ctx, s, false)
+		d, err = g.peekLocally(ctx, s)
 	}
 	if err != nil {
 		return Answer{Decision: d}, err
 	}
-	heard := g.now()
-	d = g.correctBackoff(ctx, s, d)
-	h, read, err := g.readHistory(ctx, s, false)
-	if err != nil || h == nil {
-		return Answer{Decision: d}, err
-	}
-	return Answer{g.correctAndMerge(ctx, s, d, asked, heard, g.rowsOfHistory(s, h, read)), h}, nil
+	return g.addRows(ctx, s, d, asked, false)
 }
 
 func (g *Gates) peekLimiter(ctx context.Context, s bucketnames.Subject) (quota.Decision, error) {
 	return g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: s.Buckets()}, Limiter.Peek, false)
 }
 
-// peekWithoutLimiter is Peek without the limiter. The states of rules on the recipient and its
-// failures come from the database, those of other rules from this process. shared: other refusals may
-// share the read. Errors: of the database, or of a bad request.
-func (g *Gates) peekWithoutLimiter(ctx context.Context, s bucketnames.Subject, shared bool) (Answer, error) {
-	d, err := g.peekLocally(ctx, s)
-	if err != nil {
-		return Answer{}, err
-	}
-	d = g.correctBackoff(ctx, s, d)
-	h, read, err := g.readHistory(ctx, s, shared)
-	if err == nil && h != nil {
-		r := g.rowsOfHistory(s, h, read)
-		d.At, d.Rules = r.now, mergeStates(s.Purpose.Policy.Rules, d.Rules, r.states, 0, 0)
-	}
-	return Answer{d, h}, err
-}
-
 // AnswerRefusal returns the answer after TakeSend, called at asked, refused a send by d. If the
 // answer is Allowed, a wait has ended meanwhile, or the sends that the rule backoff counted no longer
 // count: repeat the Take. Error: of the database.
 func (g *Gates) AnswerRefusal(ctx context.Context, s bucketnames.Subject, d quota.Decision, asked time.Time) (Answer, error) {
-	if d.Alone || g.shared == nil {
-		return g.peekWithoutLimiter(ctx, s, true)
-	}
+	return g.addRows(ctx, s, d, asked, true)
+}
+
+// addRows reads the rows and adds their states to d, for which the limiter or this process was asked at
+// asked. refusal: other refusals may share the read, and nothing is added to the limiter. Error: of the
+// database.
+func (g *Gates) addRows(ctx context.Context, s bucketnames.Subject, d quota.Decision, asked time.Time, refusal bool) (Answer, error) {
 	heard := g.now()
 	d = g.correctBackoff(ctx, s, d)
-	h, read, err := g.readHistory(ctx, s, true)
+	h, read, err := g.readHistory(ctx, s, refusal)
 	if err != nil || h == nil {
 		return Answer{Decision: d}, err
 	}
-	r, now := g.rowsOfHistory(s, h, read), g.now()
-	d.At, d.Rules = r.now, mergeStates(s.Purpose.Policy.Rules, d.Rules, r.states, now.Sub(heard), now.Sub(asked))
-	return Answer{d, h}, nil
+	r := newDatabaseRows(s, h.Sends(s.Purpose.LongestRecipientWindow()), h.RejectedSends(g.policy.Get().LongestFailureWindow()), h.Now, read)
+	if refusal {
+		return Answer{g.merge(s, d, asked, heard, r), h}, nil
+	}
+	return Answer{g.correctAndMerge(ctx, s, d, asked, heard, r), h}, nil
 }
 
 // AnswerAdmitted returns the decision on a send that both gates admitted. TakeSend, called at asked,
@@ -204,6 +183,11 @@ func (g *Gates) correctAndMerge(ctx context.Context, s bucketnames.Subject, d qu
 			g.logNotAdded(ctx, err)
 		}
 	}
+	return g.merge(s, d, asked, heard, r)
+}
+
+// merge returns d with the stricter states of d and of the rows. asked and heard are as in correctAndMerge.
+func (g *Gates) merge(s bucketnames.Subject, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
 	now := g.now()
 	d.At, d.Rules = r.now, mergeStates(s.Purpose.Policy.Rules, d.Rules, r.states, now.Sub(heard), now.Sub(asked))
 	return d

@@ -29,10 +29,6 @@ type refusedUntil struct {
 	until int64  // µs since 1970
 }
 
-func newRefusedBefore() refusedBefore {
-	return refusedBefore{seed: maphash.MakeSeed(), slots: make([]refusedUntil, 1<<16)}
-}
-
 func (b *refusedBefore) nameOf(s bucketnames.Subject) uint64 {
 	return maphash.String(b.seed, string(s.Class)+" "+bucketnames.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient))
 }
@@ -64,9 +60,11 @@ func (g *Gates) AnswerRefusedBefore(ctx context.Context, s bucketnames.Subject) 
 	if !g.WithoutRedis() || !g.refused.has(g.refused.nameOf(s), g.now()) {
 		return Answer{}, false, nil
 	}
-	if d, err := g.peekLocally(ctx, s); err != nil || !d.Allowed() {
+	asked := g.now()
+	d, err := g.peekLocally(ctx, s)
+	if err != nil || !d.Allowed() {
 		return Answer{}, false, err
 	}
-	told, err = g.peekWithoutLimiter(ctx, s, true)
+	told, err = g.AnswerRefusal(ctx, s, d, asked)
 	return told, err == nil && !told.Allowed(), err
 }

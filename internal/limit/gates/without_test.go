@@ -6,7 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/limit/gates"
+	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	vtest "sendcode/internal/verify/verification/verificationtest"
 	"sendcode/quota"
@@ -85,5 +90,38 @@ func TestWithoutRedisAFloodSharesReads(t *testing.T) {
 		r.WantLine("used", "1 1", r.QuotaAt(restarted).Rules[0].Used, r.QuotaAt(restarted).Rules[1].Used)
 		r.Sleep(time.Hour)
 		r.SendTo(vtest.Ana)
+	})
+}
+
+// looked counts the looks at a limiter in this process.
+type looked struct {
+	gates.Limiter
+	looks *int
+}
+
+func (l looked) Unwrap() gates.Limiter { return l.Limiter }
+
+func (l looked) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	*l.looks++
+	return l.Limiter.Peek(ctx, r)
+}
+
+// Without Redis a refusal of a flood looks at this process's events once, and a refund is done at once, also if the
+// request has ended.
+func TestWithoutRedisNothingIsDoneTwice(t *testing.T) {
+	vtest.InBubbleWith(t, withoutRedis, func(r *vtest.Rig) {
+		looks := 0
+		g := gates.New(looked{quota.NewMemory(time.Now), &looks}, r.Store, policy.NewCurrentSet(r.Settings.Set, time.Now), time.Now, r.Logger)
+		ana := bucketnames.Subject{App: "shop", IP: vtest.BackEnd.IP, Channel: "email", Recipient: r.Person().Recipient,
+			Purpose: r.Svc.Terms().Purposes["default"]}
+		r.SendTo(vtest.Ana)
+		g.RefundOverruled(r.Context(), ana, uuid.New(), quota.Decision{}, time.Now(),
+			store.BeginAnswer{Now: time.Now(), History: []quota.Event{{ID: "a", At: time.Now()}}})
+		looks = 0
+		_, refused, err := g.AnswerRefusedBefore(r.Context(), ana)
+		r.WantLine("refused, error, looks", "true <nil> 1", refused, err, looks)
+		ended, cancel := context.WithCancel(r.Context())
+		cancel()
+		r.NoError(g.Refund(ended, "a", "of nobody"))
 	})
 }

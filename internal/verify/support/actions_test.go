@@ -69,7 +69,11 @@ func TestResetWithoutTheLimiter(t *testing.T) {
 		r.Limiter.Around(nil)
 		r.Sleep(2 * gates.LimiterRetryDelay)
 		r.RefuseTo(vtest.Ana) // the limiter counts what the database has reset
+		r.LoseLimiter()
+		r.QuotaOf("")
+		r.Limiter.Around(nil) // the outage lasts, and the limiter is called
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.Sleep(2 * gates.LimiterRetryDelay)
 		r.SendTo(vtest.Ana)
 		r.WantActions("quota.reset begun; quota.reset failed limiter; quota.reset begun; quota.reset done")
 		r.FailStore(sqlitetest.Down, "ResetCounters")

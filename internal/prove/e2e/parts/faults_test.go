@@ -165,7 +165,13 @@ func (p *proof) freeze(ctx context.Context) {
 	apptest.Must(p.T, r.Cmd.Process.Signal(syscall.SIGCONT))
 }
 
+// away notes that Redis was away since began. Replicas try again a second later, and wait two for the answer.
+func (p *proof) away(began time.Time) {
+	p.seen.Away = append(p.seen.Away, [2]time.Time{began, time.Now().Add(3 * time.Second)})
+}
+
 func (p *proof) stall(ctx context.Context) {
+	defer p.away(time.Now())
 	apptest.Must(p.T, p.Redis.Pause())
 	p.pause(ctx, 1000, 2000)
 	resumed := time.Now()
@@ -174,6 +180,7 @@ func (p *proof) stall(ctx context.Context) {
 }
 
 func (p *proof) empty(ctx context.Context) {
+	defer p.away(time.Now())
 	p.Redis.Stop()
 	p.pause(ctx, 200, 1)
 	apptest.Must(p.T, p.Redis.Start())
@@ -198,6 +205,7 @@ var toxics = []string{
 
 // cutLinks has each link suffer in some way, one after the other.
 func (p *proof) cutLinks(ctx context.Context) {
+	defer p.away(time.Now())
 	for _, i := range p.random.Perm(len(p.links)) {
 		p.crash()
 		_, err := p.links[i].Toxics.AddToxicJson(strings.NewReader(toxics[p.random.IntN(len(toxics))]))

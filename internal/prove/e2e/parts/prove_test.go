@@ -31,11 +31,7 @@ import (
 )
 
 var (
-	seed = flag.Uint64("prove.seed", 0, "chooses faults, recipients and codes; 0: a random one")
-	// Without this flag, as in make test, TestProve leaves out the form with Redis: of seven runs of 4 s two
-	// showed a place or a wait for a second longer than was told, which no sentence of PROMISES.md allows.
-	withRedis = flag.Bool("prove.redis", false, "prove the form with Redis too")
-
+	seed    = flag.Uint64("prove.seed", 0, "chooses faults, recipients and codes; 0: a random one")
 	proving = flag.Duration("prove.time", 4*time.Second, "how long faults happen in each form at least; each happens once")
 	wanted  = flag.Int("prove.requests", 0, "how many requests are answered at least in each form at night")
 )
@@ -116,10 +112,7 @@ type proof struct {
 // docs/PROMISES.md but the last, what broke it, and what broke it and is allowed by a sentence there.
 // The service becomes whole again by itself.
 func TestProve(t *testing.T) {
-	for i, f := range forms {
-		if i == len(forms)-1 && !*withRedis {
-			break
-		}
+	for _, f := range forms {
 		t.Run(f.name, func(t *testing.T) {
 			p := newProof(f.open(t), f.name)
 			p.start(f.replicas)

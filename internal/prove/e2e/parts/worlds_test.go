@@ -43,7 +43,8 @@ func TestProveOnSentinel(t *testing.T) {
 		})
 		return now
 	}
-	failover := func(*proof, context.Context) {
+	failover := func(p *proof, _ context.Context) {
+		defer p.away(time.Now())
 		s.Await("a replica that can be promoted", func() bool {
 			replicas, err := watcher.Replicas(t.Context(), "main").Result()
 			return err == nil && len(replicas) == 1 && replicas[0]["master-link-status"] == "ok" && replicas[0]["flags"] == "slave"
