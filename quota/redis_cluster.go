@@ -102,7 +102,7 @@ func (r *Redis) takeEach(ctx context.Context, id string, p requestPlan) (Decisio
 // askEach calls ask for all parts concurrently and waits for all. Error: the first one.
 func (r *Redis) askEach(parts []planPart, ask func(requestPlan) (scriptAnswer, error)) ([]scriptAnswer, error) {
 	answers := make([]scriptAnswer, len(parts))
-	err := concurrently(len(parts), func(i int) (err error) {
+	err := r.concurrently(len(parts), func(i int) (err error) {
 		answers[i], err = ask(parts[i].requestPlan)
 		return err
 	})
@@ -175,10 +175,13 @@ func (r *Redis) runOnNode(ctx context.Context, script *redis.Script, keys []stri
 }
 
 // concurrently calls do(0) to do(n-1) concurrently, waits for all, and returns the first error.
-func concurrently(n int, do func(i int) error) error {
+func (r *Redis) concurrently(n int, do func(i int) error) error {
 	var all errgroup.Group
 	for i := range n {
-		all.Go(func() error { return do(i) })
+		all.Go(func() (err error) {
+			defer r.recoverTo(func() { err = errPanic })
+			return do(i)
+		})
 	}
 	return all.Wait()
 }
