@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/panics"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
@@ -324,4 +325,5 @@ func TestPostgresBatchThatPanics(t *testing.T) {
 	})
 	storetest.Equal(t, "after the write", errors.Is(err, fault.Uncertain), true)
 	f.Admit(t, f.Intent(2))
+	storetest.Is(t, db.pool.Config().AfterConnect(t.Context(), nil), panics.Err) // the pool connects in a goroutine
 }
