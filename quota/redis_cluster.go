@@ -127,14 +127,20 @@ type nodeState struct {
 	paused  time.Time // end of the node's pause
 }
 
-// availability reports whether a node is paused, and whether another node answers.
+// availability reports whether a node is paused, and whether another node answers. The first call after a pause
+// begins the next one: it alone tries a node that may hang, until note tells how it went.
 func (n *nodeHealth) availability(addr string) (paused, otherAnswers bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for other, x := range n.at {
 		otherAnswers = otherAnswers || other != addr && x.answers
 	}
-	return time.Now().Before(n.at[addr].paused), otherAnswers
+	x, now := n.at[addr], time.Now()
+	if paused = now.Before(x.paused); !paused && !x.paused.IsZero() {
+		x.paused = now.Add(nodePause)
+		n.at[addr] = x
+	}
+	return paused, otherAnswers
 }
 
 // note remembers the outcome of a call, and pauses a node that could not be reached.
