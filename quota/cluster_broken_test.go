@@ -3,6 +3,7 @@ package quota
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"testing"
 	"time"
@@ -122,5 +123,25 @@ func TestClusterThatBreaks(t *testing.T) {
 		must(t, cluster.Nodes[1].Start())
 		servertest.Await(t, "takes to go on",
 			func() bool { d, err := limiter.Take(ctx, one("a", home[1])); return err == nil && d.Admitted })
+	})
+}
+
+// After a pause one call alone tries a node, which may hang.
+func TestOneCallTriesAPausedNode(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		var n nodeHealth
+		n.note("up", nil)
+		for _, answer := range []error{io.EOF, io.EOF, nil} {
+			n.note("hung", io.EOF)
+			paused := [3]bool{}
+			for i := range paused {
+				paused[i], _ = n.availability("hung")
+				time.Sleep(nodePause * time.Duration(1-i))
+			}
+			same(t, "paused", paused, [3]bool{true, false, true})
+			n.note("hung", answer)
+		}
+		paused, others := n.availability("hung")
+		same(t, "after the answer", !paused && others, true)
 	})
 }

@@ -38,6 +38,9 @@ type Redis struct {
 	// Budget bounds a call with its retries, even if the client's own timeouts are longer. Set it
 	// before the first call.
 	Budget time.Duration // 2 s by default
+	// OnPanic gets the value of a panic in a goroutine of the limiter, while that goroutine's stack is there. The
+	// calls for which it worked fail. nil: such a panic ends the process. Set it before the first call.
+	OnPanic func(value any)
 
 	client  redis.UniversalClient
 	prefix  string
@@ -72,9 +75,23 @@ func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
 		reset: script(resetScript), probe: redis.NewScript(head + clock + probeScript),
 	}
 	if cluster == nil {
-		r.pipe = &callBatcher{client: client, budget: &r.Budget}
+		r.pipe = &callBatcher{limiter: r}
 	}
 	return r
+}
+
+// errPanic is the error of calls that a panic of another goroutine ended.
+var errPanic = fmt.Errorf("%w: a panic ended the call", ErrUnavailable)
+
+// recoverTo must be deferred itself. If a goroutine of the limiter panics, it calls OnPanic and then fail.
+func (r *Redis) recoverTo(fail func()) {
+	if r.OnPanic == nil {
+		return
+	}
+	if value := recover(); value != nil {
+		r.OnPanic(value)
+		fail()
+	}
 }
 
 // key returns the Redis key of the bucket: the prefix and a hash of fixed length, which does not
@@ -164,7 +181,7 @@ func (r *Redis) runOnBuckets(ctx context.Context, script *redis.Script, buckets 
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
 	if r.cluster != nil && len(buckets) > 1 {
-		return concurrently(len(buckets), func(i int) error {
+		return r.concurrently(len(buckets), func(i int) error {
 			_, err := r.runScript(ctx, script, buckets[i:i+1], args)
 			return err
 		})

@@ -102,7 +102,7 @@ func (r *Redis) takeEach(ctx context.Context, id string, p requestPlan) (Decisio
 // askEach calls ask for all parts concurrently and waits for all. Error: the first one.
 func (r *Redis) askEach(parts []planPart, ask func(requestPlan) (scriptAnswer, error)) ([]scriptAnswer, error) {
 	answers := make([]scriptAnswer, len(parts))
-	err := concurrently(len(parts), func(i int) (err error) {
+	err := r.concurrently(len(parts), func(i int) (err error) {
 		answers[i], err = ask(parts[i].requestPlan)
 		return err
 	})
@@ -127,14 +127,21 @@ type nodeState struct {
 	paused  time.Time // end of the node's pause
 }
 
-// availability reports whether a node is paused, and whether another node answers.
+// availability reports whether a node is paused, and whether another node answers. The first call after a pause
+// begins the next one: it alone tries a node that may hang, until note tells how it went.
 func (n *nodeHealth) availability(addr string) (paused, otherAnswers bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for other, x := range n.at {
 		otherAnswers = otherAnswers || other != addr && x.answers
 	}
-	return time.Now().Before(n.at[addr].paused), otherAnswers
+	x, now := n.at[addr], time.Now()
+	paused = now.Before(x.paused)
+	if !paused && !x.paused.IsZero() {
+		x.paused = now.Add(nodePause)
+		n.at[addr] = x
+	}
+	return paused, otherAnswers
 }
 
 // note remembers the outcome of a call, and pauses a node that could not be reached.
@@ -176,10 +183,13 @@ func (r *Redis) runOnNode(ctx context.Context, script *redis.Script, keys []stri
 }
 
 // concurrently calls do(0) to do(n-1) concurrently, waits for all, and returns the first error.
-func concurrently(n int, do func(i int) error) error {
+func (r *Redis) concurrently(n int, do func(i int) error) error {
 	var all errgroup.Group
 	for i := range n {
-		all.Go(func() error { return do(i) })
+		all.Go(func() (err error) {
+			defer r.recoverTo(func() { err = errPanic })
+			return do(i)
+		})
 	}
 	return all.Wait()
 }

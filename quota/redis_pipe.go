@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -19,8 +18,7 @@ const (
 // callBatcher batches calls: calls that arrive while all lanes are busy share the next round trip.
 // With a free lane, a call runs at once, without waiting for others.
 type callBatcher struct {
-	client redis.UniversalClient
-	budget *time.Duration // of each round trip: Redis.Budget
+	limiter *Redis
 
 	mu      sync.Mutex
 	waiting []*scriptCall
@@ -33,7 +31,7 @@ type scriptCall struct {
 	script *redis.Script
 	keys   []string
 	args   []any
-	answer *redis.Cmd
+	answer *redis.Cmd    // nil after a panic
 	done   chan struct{} // closed when answer is set
 }
 
@@ -43,11 +41,14 @@ func (p *callBatcher) run(ctx context.Context, script *redis.Script, keys []stri
 	x := p.takeLaneOrQueue(ctx, script, keys, args)
 	if x == nil {
 		defer p.releaseLane()
-		cmd := script.Run(ctx, p.client, keys, args...)
+		cmd := script.Run(ctx, p.limiter.client, keys, args...)
 		return cmd, cmd.Err()
 	}
 	select {
 	case <-x.done:
+		if x.answer == nil {
+			return nil, errPanic
+		}
 		return x.answer, x.answer.Err()
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -100,21 +101,28 @@ func (p *callBatcher) nextBatchOrReleaseLane() []*scriptCall {
 // runBatch runs the scripts of the batch in one round trip, and wakes their callers. Scripts that
 // Redis did not know are loaded and run again. It skips calls whose context has ended.
 func (p *callBatcher) runBatch(batch []*scriptCall) {
+	defer func() {
+		for _, x := range batch {
+			close(x.done)
+		}
+	}()
+	defer p.limiter.recoverTo(func() {
+		for _, x := range batch {
+			x.answer = nil
+		}
+	})
 	// the oldest call's context adds the round trip to its trace, but must not cancel the other calls
 	oldest := context.WithoutCancel(batch[0].ctx)
-	ctx, cancel := context.WithTimeout(oldest, *p.budget)
+	ctx, cancel := context.WithTimeout(oldest, p.limiter.Budget)
 	defer cancel()
 	batch = slices.DeleteFunc(batch, (*scriptCall).canceled)
 	unknown := p.roundTrip(ctx, batch)
 	if len(unknown) > 0 {
 		one := unknown[0]
-		one.answer = one.script.Run(ctx, p.client, one.keys, one.args...)
+		one.answer = one.script.Run(ctx, p.limiter.client, one.keys, one.args...)
 		for _, x := range p.roundTrip(ctx, unknown[1:]) { // Redis lacks their script too, and now has that of one
-			x.answer = x.script.Run(ctx, p.client, x.keys, x.args...)
+			x.answer = x.script.Run(ctx, p.limiter.client, x.keys, x.args...)
 		}
-	}
-	for _, x := range batch {
-		close(x.done)
 	}
 }
 
@@ -124,7 +132,7 @@ func (p *callBatcher) roundTrip(ctx context.Context, batch []*scriptCall) (unkno
 	if len(batch) == 0 {
 		return nil
 	}
-	shared := p.client.Pipeline()
+	shared := p.limiter.client.Pipeline()
 	for _, x := range batch {
 		x.answer = x.script.EvalSha(ctx, shared, x.keys, x.args...)
 	}

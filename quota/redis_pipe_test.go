@@ -106,6 +106,29 @@ func TestCallersWhoComeMeanwhileShareARoundTrip(t *testing.T) {
 	sameList(t, "scripts of each round trip", trips, []int{50, maxBatch})
 }
 
+// A panic of a goroutine ends its calls alone: the process lives, and its lane is free.
+func TestAPanicFailsTheCallsOfItsRoundTrip(t *testing.T) {
+	c := newCrowd(t)
+	told := make(chan any, 9)
+	c.OnPanic = func(value any) { told <- value }
+	c.Redis.client.AddHook(hook(func(_ context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error {
+		if len(cmds) == 50 {
+			panic("planted")
+		}
+		return next(cmds)
+	}))
+	for i, err := range c.goTogether(50, func() {}) {
+		if !errors.Is(err, ErrUnavailable) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	same(t, "told", <-told, any("planted"))
+	must(t, c.take("next"))
+	c.awaitPipe("all lanes to be free", func(p *callBatcher) bool { return p.busy == 0 })
+	err := c.concurrently(2, func(i int) error { return []error{nil}[i] })
+	same(t, "error on Cluster", errors.Is(err, ErrUnavailable) && len(told) == 1, true)
+}
+
 func TestAScriptThatWasFlushedIsLoadedAgainInASharedRoundTrip(t *testing.T) {
 	c := newCrowd(t)
 	c.callers.Go(func() { must(t, c.Refund(t.Context(), "x", Bucket("other script"))) })

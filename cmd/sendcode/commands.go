@@ -56,19 +56,15 @@ func (c serveCommand) Run(ctx context.Context, p program) error {
 	if err != nil {
 		return err
 	}
-	cfg.StartWait, cfg.HoldUntil, cfg.DebugAddr = c.Wait, c.HoldUntil, c.DebugAddr
+	cfg.StartWait, cfg.HoldUntil, cfg.DebugAddr, cfg.Terminal = c.Wait, c.HoldUntil, c.DebugAddr, p.terminal
 	if c.DebugAddr == "" {
 		runtime.MemProfileRate = 0 // without an address the heap's profile is never read
 	}
 	reload, stop := p.reloadOnHangup()
 	defer stop()
-	banner := p.out
-	if !p.terminal && !cfg.HasSecretsToShow() { // the log has the addresses, and there are no secrets to show
-		banner = io.Discard
-	}
 	logger := p.logger(cfg.LogLevel)
 	slog.SetDefault(logger) // for package panics
-	return ignoreCanceled(ctx, p.serve(ctx, cfg, reload, logger, banner))
+	return ignoreCanceled(ctx, p.serve(ctx, cfg, reload, logger, p.out))
 }
 
 // ignoreCanceled returns nil instead of err if the service ended because ctx did.

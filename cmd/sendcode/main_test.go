@@ -323,7 +323,7 @@ func TestServeGetsTheConfigurationAndALogger(t *testing.T) {
 		p.serve = func(_ context.Context, c config.Config, _ app.ReloadOptions, l *slog.Logger, out io.Writer) error {
 			l.Info("not this")
 			l.Warn("this", "at", at)
-			if !c.HoldUntil.Equal(until) || c.DebugAddr != "127.0.0.1:6060" || c.StartWait != 3*time.Second {
+			if !c.HoldUntil.Equal(until) || c.DebugAddr != "127.0.0.1:6060" || c.StartWait != 3*time.Second || c.Terminal != terminal {
 				t.Errorf("held until %v, profiles at %q, waits for %v", c.HoldUntil, c.DebugAddr, c.StartWait)
 			}
 			_, err := fmt.Fprint(out, c.Addr)
@@ -349,33 +349,6 @@ func TestServeSamplesTheHeapWithADebugAddress(t *testing.T) {
 		}}
 		if _, stderr, code := runInProcess(p, strings.Fields(args)...); code != 0 || got != want {
 			t.Errorf("%s: a sample each %d bytes, want %d (%d, %s)", args, got, want, code, stderr)
-		}
-	}
-}
-
-// Beside lines of JSON there is no text for people, except where a secret was generated that they
-// need.
-func TestTheBannerIsForPeople(t *testing.T) {
-	for name, c := range map[string]struct {
-		terminal bool
-		environ  []string
-		shown    bool
-	}{
-		"a trial":                {false, nil, true},
-		"a trial at a terminal":  {true, nil, true},
-		"Postgres":               {false, []string{"SENDCODE_DATABASE_URL=postgres://h/d"}, false},
-		"Postgres at a terminal": {true, []string{"SENDCODE_DATABASE_URL=postgres://h/d"}, true},
-		"a proxy":                {false, []string{"SENDCODE_TRUSTED_PROXIES=127.0.0.1"}, false},
-		"all given": {false, []string{"SENDCODE_API_KEY=sk_0123456789abcdefghijABCDEFGHIJ",
-			"SENDCODE_ADMIN_PASSWORD=a long enough password"}, false},
-	} {
-		p := program{terminal: c.terminal, environ: c.environ}
-		p.serve = func(_ context.Context, _ config.Config, _ app.ReloadOptions, _ *slog.Logger, out io.Writer) error {
-			_, err := io.WriteString(out, "the banner")
-			return err
-		}
-		if out, stderr, code := runInProcess(p, "serve"); code != 0 || (out == "the banner") != c.shown {
-			t.Errorf("%s: code %d, %q, %s", name, code, out, stderr)
 		}
 	}
 }

@@ -89,7 +89,8 @@ func (h errorLimiter) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // flush writes one line like r for the lines that were not written. If there were any, it runs again
-// after a second.
+// after a second. If the handler panics, the process ends: nothing could report it, and the handler has
+// written the same line before.
 func (h errorLimiter) flush(ctx context.Context, key string, r slog.Record) {
 	if held := h.lines.takePending(key); held > 0 {
 		time.AfterFunc(time.Second, func() { h.flush(ctx, key, r) })

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+
+	"sendcode/internal/base/panics"
 )
 
 // When a breaker opens, and how long it stays open before it allows one attempt.
@@ -89,6 +91,7 @@ func (b *Breaker) Allow() (report func(result error), ok bool) {
 func (b *Breaker) onStateChange(to gobreaker.State) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	defer panics.Recover(panics.Other) // an attempt has ended: a panic of onHealthChange must not change its outcome
 	close(b.changed)
 	b.changed = make(chan struct{})
 	up := to == gobreaker.StateClosed

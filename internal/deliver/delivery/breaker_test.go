@@ -24,7 +24,7 @@ var errBroken = errors.New("broken")
 func TestFaultsInRowSetAPartAsideForAWhile(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		b, heard := delivery.NewBreaker("a", false), []bool(nil)
-		b.OnHealthChange(func(h delivery.Health) { heard = append(heard, h.Up) })
+		b.OnHealthChange(func(h delivery.Health) { heard = append(heard, h.Up); panic("a report survives it") })
 		for _, result := range []error{errBroken, errBroken, nil, errBroken, delivery.ErrHealthUnknown, errBroken} {
 			try(b, result)
 		}

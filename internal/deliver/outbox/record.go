@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"sendcode/internal/base/logs"
@@ -120,12 +121,16 @@ func (o *Outbox) postpone(ctx context.Context, f *flight, p store.Postponement) 
 }
 
 // retryWrite repeats a write to the database until it succeeds, and returns the write's result. If
-// the process stops first, it returns false. ctx is the attempt's; its end does not end the write.
+// the process stops first, it returns false. ctx is the attempt's; its end does not end the write. A write that
+// panics is repeated each minute at last, since each panic is logged with its stack.
 func (o *Outbox) retryWrite(ctx context.Context, write func(context.Context) (bool, error)) (applied bool) {
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+	for wait, longest := 50*time.Millisecond, time.Second; ; wait = min(2*wait, longest) {
 		done, err := o.writeOnce(context.WithoutCancel(ctx), write)
 		if err == nil {
 			return done
+		}
+		if errors.Is(err, panics.Err) {
+			longest = time.Minute
 		}
 		o.warnFailedWrite(err)
 		select {

@@ -491,3 +491,20 @@ func TestRejectionsAreRecordedAsFailures(t *testing.T) {
 	s.stop()
 	s.wants("after the limiter was away", want)
 }
+
+// A write that panics is repeated, but less and less often, so that its stacks do not fill the log.
+func TestAnOutcomeWhoseWritePanics(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		r, began, writes := newIdle(t), time.Now(), 0
+		r.retryWrite(t.Context(), func(context.Context) (bool, error) {
+			writes++
+			if writes < 16 {
+				panic("planted")
+			}
+			return true, nil
+		})
+		if took := time.Since(began).Round(time.Minute); took != 6*time.Minute {
+			t.Errorf("%d writes took %v", writes, took)
+		}
+	})
+}

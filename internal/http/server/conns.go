@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/logs"
+	"sendcode/internal/base/panics"
 )
 
 // PassedListener is a port that another process has opened and keeps open, such as systemd. The end
@@ -103,6 +104,7 @@ func (l connListener) Accept() (net.Conn, error) {
 
 // Changed implements http.Server's ConnState.
 func (s *Conns) Changed(accepted net.Conn, state http.ConnState) {
+	defer panics.Recover(panics.Request) // since net/http calls it outside of requests too
 	c := accepted.(*conn)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -183,6 +183,7 @@ func TestAcceptErrorsAreLogged(t *testing.T) {
 		_, got := conns.Listener(refusingPort{err: err}).Accept()
 		servertest.Same(t, "error", got, want)
 	}
+	conns.Changed(nil, http.StateNew) // a panic of it, in a goroutine of net/http, is survived
 	servertest.Same(t, "lines", strings.Count(log.String(), "\n"), 1)
 	servertest.Same(t, "with the runbook", strings.Contains(log.String(), "level=WARN") && strings.Contains(log.String(), "see=docs/runbooks.md#connections"), true)
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -57,6 +58,16 @@ func TestLinesOfARequestHaveItsID(t *testing.T) {
 				t.Errorf("%s: %d with %d lines, want 3:\n%s", path, w.Code, lines, out.String())
 			}
 		}
+	}
+}
+
+// A panic around the router is logged too: net/http would survive it in silence.
+func TestAPanicOfMiddlewareIsLogged(t *testing.T) {
+	var out bytes.Buffer
+	e := New(Config{Logger: slog.New(slog.NewTextHandler(&out, nil)), Served: func(string, int, time.Duration) { panic("planted") }})
+	get(e, "/v1/x", func(*http.Request) {})
+	if strings.Count(out.String(), "msg=panic") != 1 {
+		t.Error(out.String())
 	}
 }
 

@@ -68,7 +68,7 @@ func New(c Config) *echo.Echo {
 		return "http"
 	}
 	e.HTTPErrorHandler = errorHandler(c.Logger, c.PublicURL)
-	e.Pre(assignRequestID, warnOfForwarding(c.TrustedProxies, c.Logger, time.Now))
+	e.Pre(recoverPanics(c.Logger), assignRequestID, warnOfForwarding(c.TrustedProxies, c.Logger, time.Now))
 	e.Use(accessLog(c.Logger, c.Served), web.Compress, securityHeaders(), recoverPanics(c.Logger),
 		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: hasOwnBodyLimit}))
 	e.GET(problemsPath+":slug", serveProblemPage)

@@ -144,9 +144,6 @@ func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, n
 			err = errors.Join(err, a.close())
 		}
 	}()
-	for _, w := range cfg.Warnings {
-		a.logger.Warn(w)
-	}
 	return a, runSteps(
 		func() error { return a.openTraces(ctx) },
 		func() error { return a.lockDataDir(ctx) },

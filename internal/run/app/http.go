@@ -139,6 +139,10 @@ func (a *App) openPorts() error {
 		return fmt.Errorf("systemd passed a socket for %s, and neither SENDCODE_ADDR nor SENDCODE_ADMIN_ADDR has its port: "+
 			"correct ListenStream", l.Addr())
 	}
+	a.cfg.UpdateWarnings(time.Now())
+	for _, w := range a.cfg.Warnings {
+		a.logger.Warn(w)
+	}
 	return a.startProfileServer()
 }
 

@@ -3,6 +3,7 @@ package app
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -111,10 +112,21 @@ func TestThePassedSocketDecides(t *testing.T) {
 	cfg := loadConfig(t, "", "SENDCODE_ADDR=:"+addr[strings.LastIndex(addr, ":")+1:], "SENDCODE_DATA_DIR="+t.TempDir(),
 		"SENDCODE_SECRET_KEYS="+config.NewRingKey(), "SENDCODE_INDEX_KEY="+config.NewIndexKey(), "SENDCODE_API_KEY="+loneKey,
 		"SENDCODE_SMTP_URL=smtp://127.0.0.1:1", "SENDCODE_MAIL_FROM=codes@shop.example")
-	servertest.Same(t, "on this machine alone, by the setting", cfg.Loopback(), false)
-	a := newApp(cfg, slog.New(slog.DiscardHandler), nil)
+	var log, banner servertest.Text
+	a := newApp(cfg, slog.New(slog.NewTextHandler(&log, nil)), nil)
+	facts := func(c config.Config) []any {
+		return []any{c.Loopback(), strings.Contains(strings.Join(c.Warnings, ""), "/admin is off")}
+	}
+	servertest.Same(t, "on this machine alone, warned of the console: by the setting", fmt.Sprint(facts(cfg)), "[false true]")
 	must(t, a.openPorts())
-	servertest.Same(t, "by the listener", a.cfg.Loopback(), true)
+	servertest.Same(t, "by the listener", fmt.Sprint(facts(a.cfg)), "[true false]")
+	servertest.Same(t, "by the listener after a reload", fmt.Sprint(facts(a.cfg.WithReloadable(cfg))), "[true false]")
+	servertest.Same(t, "logged", strings.Contains(log.String(), "/admin is off"), false)
+	a.printBanner(&banner)
+	servertest.Same(t, "a banner without secrets to show", banner.String(), "")
+	must(t, a.loadSecrets())
+	a.printBanner(&banner)
+	servertest.Same(t, "the password, which the setting alone would not generate", strings.Contains(banner.String(), a.generated[0].Value), true)
 	must(t, a.close())
 }
 

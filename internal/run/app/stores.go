@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/base/logs"
+	"sendcode/internal/base/panics"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/delivery/mailbox"
@@ -116,6 +117,7 @@ func (a *App) openLimiter(ctx context.Context) error {
 	}
 	a.redis, a.redisClient = quota.NewRedis(client, RedisPrefix), client
 	a.redis.Budget = gates.LimiterTimeout
+	a.redis.OnPanic = func(value any) { panics.Log(context.Background(), a.logger, panics.Other, value) }
 	a.limiter = a.redis
 	if a.cfg.StartWait > 0 {
 		away := func(err error) bool {

@@ -110,6 +110,8 @@ type Config struct {
 	// How long the start waits for a database or Redis that does not answer, and for another process
 	// that has the data directory; 0: not at all, and it does without Redis. Of the command line.
 	StartWait time.Duration `yaml:"-"`
+	// Terminal: a person reads what the service prints.
+	Terminal bool `yaml:"-"`
 	// Until when sends are refused; zero: they are not. Of the command line.
 	HoldUntil time.Time `yaml:"-"`
 	// `host:port` on loopback for Go's profiles, which show what is in memory; empty: none. Of the
@@ -338,11 +340,6 @@ func (c Config) hasKeys() bool {
 // GeneratesAPIKey reports whether LoadOrCreateSecrets generates the keys of the app default, or has done
 // so: in a trial in which no app has a key of its own.
 func (c Config) GeneratesAPIKey() bool { return c.isTrial() && !c.hasKeys() || c.LocalPublicKey != "" }
-
-// HasSecretsToShow reports whether LoadOrCreateSecrets will return secrets to show to a person.
-func (c Config) HasSecretsToShow() bool {
-	return slices.ContainsFunc(c.missingSecrets(), func(s storedSecret) bool { return !s.isDatabaseKey() })
-}
 
 // PublicConsole reports whether /admin and /metrics are on the listener of the API, and other
 // machines can reach it.

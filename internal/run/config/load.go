@@ -48,7 +48,7 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 	}
 	c.addAPIKey()
 	c.addPublicKey()
-	c.warn(time.Now())
+	c.UpdateWarnings(time.Now())
 	return c, nil
 }
 

@@ -4,21 +4,22 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 )
 
 // WithReloadable returns c with the reloadable settings of next: Reloadable, the API keys, the origins of
 // the public key, and the secrets of webhooks. A generated API key stays until an app has a key of its own.
 func (c Config) WithReloadable(next Config) Config {
 	key := c.APIKey
-	c.Reloadable, c.Warnings, c.APIKey, c.WebhookSecrets = next.Reloadable, next.Warnings, next.APIKey,
-		next.WebhookSecrets
+	c.Reloadable, c.APIKey, c.WebhookSecrets = next.Reloadable, next.APIKey, next.WebhookSecrets
 	c.PublicKey, c.Origins = next.PublicKey, next.Origins
 	if next.hasKeys() || !key.IsSet() {
-		c.LocalPublicKey = ""
-		return c // Load has added next.APIKey to the apps' keys
+		c.LocalPublicKey = "" // Load has added next.APIKey to the apps' keys
+	} else {
+		c.APIKey, c.Apps = key, slices.Clone(c.Apps)
+		c.addAPIKey()
 	}
-	c.APIKey, c.Apps = key, slices.Clone(c.Apps)
-	c.addAPIKey()
+	c.UpdateWarnings(time.Now())
 	return c
 }
 

@@ -14,8 +14,10 @@ import (
 	"sendcode/quota"
 )
 
-// warn adds a warning for each setting that works but may surprise.
-func (c *Config) warn(now time.Time) {
+// UpdateWarnings sets Warnings: one for each setting that works but may surprise. Call it again when Addr or
+// AdminAddr has become a listener's own address.
+func (c *Config) UpdateWarnings(now time.Time) {
+	c.Warnings = nil
 	add := func(when bool, format string, args ...any) {
 		if when {
 			c.Warnings = append(c.Warnings, fmt.Sprintf(format, args...))

@@ -7,6 +7,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"sendcode/internal/base/panics"
 )
 
 // redactingExporter exports spans without data that may hold an address, a code or an ID that gives
@@ -16,7 +18,8 @@ import (
 type redactingExporter struct{ sdktrace.SpanExporter }
 
 // ExportSpans implements sdktrace.SpanExporter.
-func (h redactingExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+func (h redactingExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) (err error) {
+	defer panics.Recover(panics.Other, func() { err = panics.Err }) // the library calls it in a goroutine of its own
 	bare := make([]sdktrace.ReadOnlySpan, len(spans))
 	for i, s := range spans {
 		bare[i] = redactedSpan{s}

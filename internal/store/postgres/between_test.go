@@ -15,8 +15,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/panics"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
+	"sendcode/internal/store/batch"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/storetest"
 	"sendcode/quota"
@@ -324,4 +326,18 @@ func TestPostgresBatchThatPanics(t *testing.T) {
 	})
 	storetest.Equal(t, "after the write", errors.Is(err, fault.Uncertain), true)
 	f.Admit(t, f.Intent(2))
+	var endings []*finishCall
+	for n := range 4 {
+		held := store.AttemptID{ID: f.Admit(t, f.Intent(3+n)).Send.ID, Attempt: 1}
+		endings = append(endings, batch.NewCall[store.Outcome, bool](store.Outcome{AttemptID: held, Status: store.Sent}, 0))
+	}
+	broken := endings[2]
+	changeBatch(t.Context(), db, stmtFinishSent, slices.Clone(endings), func(some []*finishCall) []any {
+		if slices.Contains(some, broken) {
+			panic("planted")
+		}
+		return finishSentParameters(some)
+	})
+	onlyFailed(t, endings, 2)
+	storetest.Is(t, db.pool.Config().AfterConnect(t.Context(), nil), panics.Err) // the pool connects in a goroutine
 }

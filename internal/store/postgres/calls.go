@@ -23,6 +23,7 @@ type (
 	checkCall    = batch.Call[store.CheckRequest, store.CheckAnswer]
 	finishCall   = batch.Call[store.Outcome, bool]
 	postponeCall = batch.Call[store.Postponement, bool]
+	renewCall    = batch.Call[store.AttemptID, bool]
 	eventEndCall = batch.Call[store.AppEventAttemptEnd, bool]
 )
 

@@ -144,28 +144,29 @@ func batchKeyOfRow(id uuid.UUID) int64 {
 // event, else finishSentSQL.
 func (p *DB) finishBatch(batch []*finishCall) {
 	if slices.ContainsFunc(batch, func(x *finishCall) bool { return x.In.Status != store.Sent || x.In.Event.Type != "" }) {
-		changeBatch(p, stmtFinish, batch, finishParameters)
+		changeBatch(batch[0].RoundTripContext(), p, stmtFinish, batch, finishParameters)
 		return
 	}
-	changeBatch(p, stmtFinishSent, batch, finishSentParameters)
+	changeBatch(batch[0].RoundTripContext(), p, stmtFinishSent, batch, finishSentParameters)
 }
 
 func (p *DB) postponeBatch(batch []*postponeCall) {
-	changeBatch(p, stmtPostpone, batch, postponeParameters)
+	changeBatch(batch[0].RoundTripContext(), p, stmtPostpone, batch, postponeParameters)
 }
 
 // changeBatch runs a statement on a batch of calls, which it sorts by ID. The answer to each call
-// is whether its row was changed. No statement begins after store.CallTimeout; then
+// is whether its row was changed. No statement begins after the end of ctx or store.CallTimeout; then
 // the calls that are left get an error, and their callers repeat them.
-func changeBatch[In rowChange](p *DB, statement string, calls []*batch.Call[In, bool],
+func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, calls []*batch.Call[In, bool],
 	parameters func([]*batch.Call[In, bool]) []any) {
-	ctx, cancel := context.WithTimeout(calls[0].RoundTripContext(), store.CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	slices.SortFunc(calls, func(x, y *batch.Call[In, bool]) int {
 		a, b := x.In.GetAttemptID().ID, y.In.GetAttemptID().ID
 		return bytes.Compare(a[:], b[:])
 	})
-	run := func(ctx context.Context, brief bool, calls []*batch.Call[In, bool]) error {
+	run := func(ctx context.Context, brief bool, calls []*batch.Call[In, bool]) (err error) {
+		defer panics.Recover(panics.Batch, func() { err = errPanicBefore }) // of parameters
 		changed, err := p.execReturningIDs(ctx, brief, statement, parameters(calls))
 		if len(calls) == 1 {
 			p.stuck.note(calls[0].In.GetAttemptID().ID, err)
@@ -284,7 +285,7 @@ func (p *DB) EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEn
 }
 
 func (p *DB) endEventBatch(batch []*eventEndCall) {
-	changeBatch(p, stmtEndEvents, batch, endEventParameters)
+	changeBatch(batch[0].RoundTripContext(), p, stmtEndEvents, batch, endEventParameters)
 }
 
 // endEventParameters returns the parameters of endEventsSQL.

@@ -60,6 +60,22 @@ func TestPostgresStuckOutcomes(t *testing.T) {
 	storetest.Equal(t, "wait for a lock, afterwards", usual, shortWait)
 }
 
+// A row that is locked for too long leaves the leases of others to be renewed.
+func TestPostgresStuckLease(t *testing.T) {
+	f, db := fixtureOn(t, lentDatabase(t)+"&lock_timeout="+shortWait)
+	var held []store.AttemptID
+	for n := range 3 {
+		held = append(held, store.AttemptID{ID: f.Admit(t, f.Intent(n)).Send.ID, Attempt: 1})
+	}
+	tx := storetest.Must(db.pool.Begin(t.Context()))(t)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	storetest.Must(tx.Exec(t.Context(), `SELECT FROM outbox WHERE id = $1 FOR UPDATE`, held[1].ID))(t)
+	storetest.Certain(t, f.RenewLeases(t.Context(), time.Hour, held))
+	storetest.OK(t, f.RenewLeases(t.Context(), time.Hour, nil))
+	renewed := one[int](t, db.pool, `SELECT count(*) FROM outbox WHERE due_at > now() + interval '30 minutes'`)
+	storetest.Equal(t, "renewed leases", renewed, 2)
+}
+
 // An identity that another transaction gives to an account meanwhile is taken.
 func TestPostgresIdentityIsTakenMeanwhile(t *testing.T) {
 	f, db := fixtureOn(t, lentDatabase(t)+unhurried)

@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/panics"
+	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
 )
 
@@ -38,12 +40,15 @@ func runByHalves[In, Answer any](ctx context.Context, brief bool, calls []*batch
 	}
 }
 
+// errPanicBefore is the error of a batch that a panic ended before its statement began.
+var errPanicBefore = store.WrapUnavailable(panics.Err)
+
 // causedByOneCall reports whether one call may have made its whole batch fail: by its data
-// (SQLSTATE classes 22, 23 and 54), a lock that was not free, a timeout, or a deadlock (40).
+// (SQLSTATE classes 22, 23 and 54), a lock that was not free, a timeout, a deadlock (40), or a panic.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 func causedByOneCall(err error) bool {
 	c := sqlState(err)
-	return isRolledBack(err) && (slices.Contains([]string{"22", "23", "40", "54"}, c[:min(2, len(c))]) ||
+	return err == errPanicBefore || isRolledBack(err) && (slices.Contains([]string{"22", "23", "40", "54"}, c[:min(2, len(c))]) ||
 		c == lockNotAvailable || c == "57014")
 }
 

@@ -44,7 +44,7 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	if err := checkServerAt(ctx, config); err != nil {
 		return migrations.WrapError(err)
 	}
-	apply := deferSettings(config)
+	apply := deferSettings(config) // a panic of it ends the start, or the command, on purpose
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(apply))
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if is, err := logsInAs(ctx, db, role); is || err != nil {

@@ -1,7 +1,7 @@
 package postgres
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -10,31 +10,31 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/batch"
 	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
 )
 
 // RenewLeases implements sqldb.PerDatabase.
-func (p *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error {
-	if len(held) == 0 {
-		return nil
+func (p *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) (err error) {
+	var calls []*renewCall
+	for _, h := range held {
+		calls = append(calls, batch.NewCall[store.AttemptID, bool](h, 0))
 	}
-	// sorted, so that two statements cannot deadlock; see finish.go
-	held = slices.SortedFunc(slices.Values(held), func(x, y store.AttemptID) int { return bytes.Compare(x.ID[:], y.ID[:]) })
-	ids, attempts := make([][16]byte, len(held)), make([]int32, len(held))
-	for i, h := range held {
-		ids[i], attempts[i] = h.ID, int32(h.Attempt)
+	changeBatch(ctx, p, stmtRenew, slices.Clone(calls), func(some []*renewCall) []any {
+		return attemptIDParameters(some, 3).Args(lease.Microseconds())
+	})
+	for _, x := range calls {
+		err = cmp.Or(err, x.Err)
 	}
-	return wrapWriteError(withConn(ctx, p.finishers, func(ctx context.Context, conn *pgxpool.Conn) error {
-		_, err := conn.Exec(ctx, p.text[stmtRenew], lease.Microseconds(), ids, attempts)
-		return err
-	}))
+	return err
 }
 
 const renewSQL = `
-UPDATE outbox f SET due_at = @now + $1 * interval '1 microsecond'
-FROM unnest($2::uuid[], $3::int[]) AS held(id, attempt)
-WHERE f.id = ANY ($2::uuid[]) AND f.id = held.id AND f.attempt = held.attempt AND NOT f.queued`
+UPDATE outbox f SET due_at = @now + $3 * interval '1 microsecond'
+FROM unnest($1::uuid[], $2::int[]) AS held(id, attempt)
+WHERE f.id = ANY ($1::uuid[]) AND f.id = held.id AND f.attempt = held.attempt AND NOT f.queued
+RETURNING f.id`
 
 // takeOverSQL returns the statement that takes over the due rows of a queue that also meet a
 // condition. It locks the rows of outbox first, as the statements in finish.go do. SKIP LOCKED

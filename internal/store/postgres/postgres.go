@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/panics"
 	"sendcode/internal/base/peek"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
@@ -270,7 +271,8 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 		config.ConnConfig.RuntimeParams["role"] = role
 	}
 	apply := deferSettings(config.ConnConfig)
-	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) (err error) {
+		defer panics.Recover(panics.Other, func() { err = panics.Err }) // the pool connects in goroutines of its own
 		columns.RegisterArrayCodecs(conn.TypeMap())
 		if err := apply(ctx, conn); err != nil {
 			return err

@@ -154,6 +154,7 @@ func restartUnderLoad(t *testing.T, passed bool, restarts int, requests int64) {
 		if err := running.Wait(); err != nil {
 			t.Errorf("restart %d: %v", n, err)
 		}
+		t.Logf("stop %d took %v", n, time.Since(time.Unix(0, stopped.Load())))
 		running = start()
 		away.Unlock()
 	}
@@ -162,6 +163,7 @@ func restartUnderLoad(t *testing.T, passed bool, restarts int, requests int64) {
 	load.Wait()
 	servertest.Same(t, "answers, of the requests that were read", answered.Load(),
 		int64(strings.Count(s.Printed.String(), `"route":"/v1/verifications","status":202`)))
+	servertest.Same(t, "a stop that waited for a body until its own end", s.Logged("shutdown cuts requests"), false)
 	s.Await("a mail for each", func() bool { return int64(len(s.Mails())) >= answered.Load() })
 	apptest.Must(t, running.Process.Signal(syscall.SIGTERM))
 	apptest.Must(t, running.Wait())

@@ -5,9 +5,12 @@
 package outages
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,6 +47,40 @@ func TestRedisAway(t *testing.T) {
 	})
 	s.Admits(0, 20, apptest.Ana)
 	s.Admits(0, 20, "before@example.com")
+}
+
+// A Redis that hangs is waited for once: by the requests that begin before the first of them has waited. At 20
+// a second a later one that waits too ends long after the next twenty have begun.
+func TestRedisHangs(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t).Start(1)
+	s.Is("a send", s.Ask(0, "before@example.com"), http.StatusAccepted)
+	apptest.Must(t, s.Redis.Pause())
+	defer func() { apptest.Must(t, s.Redis.Resume()) }()
+	var begun, noticed, waited, late atomic.Int64
+	var all sync.WaitGroup
+	pace := time.NewTicker(50 * time.Millisecond)
+	defer pace.Stop()
+	for begun.Load() < 400 {
+		<-pace.C
+		n, early := begun.Add(1), noticed.Load() == 0
+		all.Go(func() {
+			s.Is("a send", s.Ask(0, fmt.Sprintf("hung%d@example.com", n)), http.StatusAccepted)
+			noticed.Store(1)
+			switch {
+			case begun.Load() < n+20:
+			case early:
+				waited.Add(1)
+			default:
+				late.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if waited.Load() == 0 || late.Load() > 0 {
+		t.Errorf("%d of the first requests waited, and %d later ones", waited.Load(), late.Load())
+	}
+	t.Logf("%d requests waited", waited.Load())
 }
 
 // Without Postgres sends, checks and looks are 503. What needs no database still answers, so
