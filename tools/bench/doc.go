@@ -1,7 +1,7 @@
 // Package bench is the load generator: it asks this build, older commits, the fair floor (tools/floor)
-// and otpgateway for codes over HTTP, all in turns, and says what each request costs. The programs
-// run as processes of their own on one Redis, one Postgres on a disk that it waits for, and one mail
-// server, all on this machine.
+// and otpgateway for codes over HTTP, all in turns, and says what each request costs. The programs run as
+// processes of their own on one Redis, one Postgres on a disk that it waits for, and one mail server, all
+// on this machine. With -perf.form this build and older ones run on Postgres alone, or on a file.
 //
 // It has tests only. `make bench` runs TestBench with the flags of bench_test.go and writes
 // docs/PERFORMANCE.md and RESULTS.md. Only make nightly runs these tests besides: its part `make goals`

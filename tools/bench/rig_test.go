@@ -218,17 +218,25 @@ func (b *rig) createDatabase() (url, name string) {
 
 // startService runs `sendcode serve` with the default settings.
 func (b *rig) startService(name, program string) {
-	url, database := b.createDatabase()
 	data, err := os.MkdirTemp(b.dir, "data-")
 	b.must(err)
-	if *prefilled > 0 {
-		b.fill(url, data)
+	var on []string
+	database := ""
+	if *form != "file" {
+		var url string
+		url, database = b.createDatabase()
+		on = []string{"SENDCODE_DATABASE_URL=" + url}
+		if *prefilled > 0 {
+			b.fill(url, data)
+		}
+	}
+	if *form == "redis" {
+		on = append(on, "SENDCODE_REDIS_URL="+b.redisURL())
 	}
 	cmd := exec.Command(program, "serve")
-	cmd.Env = []string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s", "SENDCODE_API_KEY=" + apiKey,
-		"SENDCODE_METRICS_TOKEN=" + servertest.MetricsToken,
-		"SENDCODE_DATA_DIR=" + data, "SENDCODE_SMTP_URL=smtp://" + b.mails.Addr().String() + "?conns=16",
-		"SENDCODE_REDIS_URL=" + b.redisURL(), "SENDCODE_DATABASE_URL=" + url}
+	cmd.Env = append(on, "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s", "SENDCODE_API_KEY="+apiKey,
+		"SENDCODE_METRICS_TOKEN="+servertest.MetricsToken,
+		"SENDCODE_DATA_DIR="+data, "SENDCODE_SMTP_URL=smtp://"+b.mails.Addr().String()+"?conns=16")
 	b.start(&contender{name: name, ask: askService, knows: workloads, database: database}, cmd)
 }
 
