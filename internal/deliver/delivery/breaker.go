@@ -32,7 +32,8 @@ type Health struct {
 	Since time.Time
 	// Why is the last fault, without private data; empty while up.
 	Why string
-	// CertificateEnd is when a mail server's certificate expires, as of its last connection; zero if none was by TLS.
+	// CertificateEnd is when a mail server's certificate expires, as of its last connection; zero if none of the
+	// last week was by TLS.
 	CertificateEnd time.Time
 }
 

@@ -1,6 +1,8 @@
 package delivery_test
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"slices"
 	"testing"
@@ -82,5 +84,17 @@ func TestHowManyABreakerAdmits(t *testing.T) {
 		report, _ = b.Allow()
 		report(nil)
 		admits("after a trial", delivery.UnlimitedAttempts)
+	})
+}
+
+// A server that no mail goes to any more may have a new certificate: its last one is forgotten.
+func TestACertificateIsForgotten(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		var last delivery.LastCertificate
+		end := time.Now().Add(time.Hour)
+		last.NoteCertificate(&tls.ConnectionState{PeerCertificates: []*x509.Certificate{{NotAfter: end}}})
+		servertest.Same(t, "the end", last.CertificateEnd().Equal(end), true)
+		time.Sleep(8 * 24 * time.Hour)
+		servertest.Same(t, "forgotten", last.CertificateEnd().IsZero(), true)
 	})
 }

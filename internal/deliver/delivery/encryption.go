@@ -32,18 +32,26 @@ func EncryptionOf(state *tls.ConnectionState, implicit bool) Encryption {
 }
 
 // LastCertificate has the end of the certificate that a server showed last. Safe for concurrent use.
-type LastCertificate struct{ end atomic.Int64 }
+type LastCertificate struct {
+	end  atomic.Int64
+	seen atomic.Int64
+}
+
+// certificateKnownFor is how long the end of a certificate is known: a server that is no longer used may have
+// another one by now.
+const certificateKnownFor = 7 * 24 * time.Hour
 
 // NoteCertificate notes the certificate of a connection; nil: it is in the clear.
 func (l *LastCertificate) NoteCertificate(state *tls.ConnectionState) {
 	if state != nil {
 		l.end.Store(EncryptionOf(state, false).Until.Unix())
+		l.seen.Store(time.Now().Unix())
 	}
 }
 
-// CertificateEnd returns when the certificate expires; zero before the first connection by TLS.
+// CertificateEnd returns when the certificate expires; zero if no connection of the last week was by TLS.
 func (l *LastCertificate) CertificateEnd() time.Time {
-	if end := l.end.Load(); end != 0 {
+	if end := l.end.Load(); end != 0 && time.Since(time.Unix(l.seen.Load(), 0)) < certificateKnownFor {
 		return time.Unix(end, 0)
 	}
 	return time.Time{}

@@ -96,7 +96,7 @@ func (m *Metrics) RegisterMailServers(health func() []delivery.Health) {
 	m.registerHealth("sendcode_mail_server_up",
 		"1 while mails go to the server, 0 while it is suspended after failures.", "server", health, isUp)
 	m.registerHealth("sendcode_mail_server_certificate_end_timestamp_seconds",
-		"When the server's certificate expires, as of the last connection; 0: this process had none by TLS.", "server", health,
+		"When the server's certificate expires, as of the last connection; 0: none of the last week was by TLS.", "server", health,
 		func(h delivery.Health) float64 { return unixSeconds(h.CertificateEnd) })
 }
 

@@ -44,9 +44,11 @@ func Decide(in store.Intent, now time.Time, has Facts) Decision {
 		return Decision{BeginAnswer: refusedAnswer(now, nil, nil, out)}
 	}
 	v.Sends++
-	for n, r := range full {
-		in.Send.Observed = slices.Insert(slices.Clone(in.Send.Observed), n, r.Name)
+	var observed []string
+	for _, r := range full {
+		observed = append(observed, r.Name)
 	}
+	in.Send.Observed = append(observed, in.Send.Observed...)
 	return Decision{admittedAnswer(in, v, has.Suppression, now, events, failed), joined}
 }
 

@@ -257,6 +257,8 @@ func (s *DB) Pools() (all []store.PoolStats) {
 // PurgeDeleted implements sqldb.Engine. SQLite overwrites freed space (secure_delete), so PurgeDeleted only
 // copies the write-ahead log into the database file and empties the log, unless a reader still needs it.
 func (s *DB) PurgeDeleted(ctx context.Context) error {
+	ctx, cancel := store.Bounded(ctx)
+	defer cancel()
 	_, err := s.writer.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
 	return store.WrapUnavailable(withCause(err))
 }

@@ -34,7 +34,7 @@ type Server interface {
 	// one since the start.
 	ConnCounts() (inUse, idle int, waits int64)
 	// CertificateEnd returns when the server's certificate expires, as of the last connection; zero if
-	// none was by TLS.
+	// none of the last week was by TLS.
 	CertificateEnd() time.Time
 	// Close ends idle connections. Deliveries under way continue; later ones fail as Temporary.
 	Close()

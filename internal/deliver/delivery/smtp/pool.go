@@ -26,9 +26,9 @@ type pool struct {
 	closed  bool
 	waits   int64 // mails that ever waited
 
-	accepted      int       // connections that the server had when it last refused one
-	acceptedUntil time.Time // no more than accepted are opened until then
-	refusesAll    bool      // it refused the only one, and has taken none since
+	accepted   int       // connections that the server had when it last refused one
+	refused    time.Time // when the server refused one or took one beyond accepted; zero: accepted is no limit
+	refusesAll bool      // it refused the only one, and has taken none since
 
 	quitting sync.WaitGroup
 }
@@ -46,16 +46,20 @@ const (
 	shrinkAfter = 5 * time.Second
 	// maxIdleTime is how long any connection is kept idle.
 	maxIdleTime = 30 * time.Second
-	// refusalHold is how long no more connections are opened than the server had when it refused one.
-	refusalHold = 10 * time.Minute
+	// growAfterRefusal is the time after which one connection more is tried than the server had when it refused
+	// one; if it is taken, another one after this time. Connections of a process that has ended may have counted.
+	growAfterRefusal = time.Minute
 )
 
 // limitLocked returns how many connections there may be now. The caller holds the lock.
 func (p *pool) limitLocked() int {
-	if time.Now().Before(p.acceptedUntil) {
+	switch {
+	case p.refused.IsZero():
+		return p.most
+	case time.Since(p.refused) < growAfterRefusal:
 		return p.accepted
 	}
-	return p.most
+	return min(p.most, p.accepted+1)
 }
 
 // acquire returns the idle session that was used last, or waits for one. If s is nil and ok is
@@ -187,7 +191,7 @@ func (p *pool) limitToOthers() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	others := p.open + p.quits - 1
-	p.accepted, p.acceptedUntil, p.refusesAll = max(1, others), time.Now().Add(refusalHold), others == 0
+	p.accepted, p.refused, p.refusesAll = max(1, others), time.Now(), others == 0
 	return others > 0
 }
 
@@ -195,9 +199,12 @@ func (p *pool) limitToOthers() bool {
 func (p *pool) noteTaken() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.refusesAll {
-		p.acceptedUntil, p.refusesAll = time.Time{}, false
+	switch n := p.open + p.quits; {
+	case p.refusesAll:
+		p.refused, p.refusesAll = time.Time{}, false
 		p.serveWaitingLocked()
+	case !p.refused.IsZero() && n > p.accepted:
+		p.accepted, p.refused = n, time.Now()
 	}
 }
 
