@@ -81,8 +81,9 @@ build: ## the program, bin/sendcode
 run: build ## the service on http://127.0.0.1:8080/, needing only Go
 	@exec bin/sendcode serve
 
-demo: build ## the same with a week of made-up sends in it
-	@exec bin/sendcode serve --demo
+demo: ## the same with a week of made-up sends in it
+	@$(BUILD) ./tools/demo
+	@exec bin/demo
 
 test: tools ## the tests that every commit passes, on servers and a browser of their own
 	@bin/ensure

@@ -24,13 +24,11 @@ import (
 )
 
 type serveCommand struct {
-	Demo bool `help:"With a week of sends that are made up, on this machine alone; of the settings only SENDCODE_ADDR holds, and nothing of it stays." xor:"demo,demo-until,demo-debug"`
-
 	Wait time.Duration `default:"60s" help:"How long the start waits for a database or Redis that does not answer, and for another process that has the data directory. 0s: it tries once, and starts without Redis."`
 
-	HoldUntil time.Time `placeholder:"INSTANT" help:"After a restore: no code is sent before this instant (RFC 3339), at most 48 hours ahead; all else works." xor:"demo-until"`
+	HoldUntil time.Time `placeholder:"INSTANT" help:"After a restore: no code is sent before this instant (RFC 3339), at most 48 hours ahead; all else works."`
 
-	DebugAddr string `placeholder:"ADDR" help:"Serve Go's profiles (/debug/pprof/) at this address of this machine, such as 127.0.0.1:6060. They show what is in memory." xor:"demo-debug"`
+	DebugAddr string `placeholder:"ADDR" help:"Serve Go's profiles (/debug/pprof/) at this address of this machine, such as 127.0.0.1:6060. They show what is in memory."`
 }
 
 // maxHoldUntilDistance bounds how far HoldUntil may be from now, ahead or past: a restart soon
@@ -49,9 +47,6 @@ func (c serveCommand) Validate() error {
 }
 
 func (c serveCommand) Run(ctx context.Context, p program) error {
-	if c.Demo {
-		return ignoreCanceled(ctx, app.Demo(ctx, p.environ, p.logger(slog.LevelWarn), p.out))
-	}
 	cfg, err := p.loadConfig()
 	if err != nil {
 		return err

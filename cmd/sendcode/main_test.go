@@ -117,9 +117,6 @@ func TestCommands(t *testing.T) {
 		{"serve --hold-until=2999-01-01T00:00:00Z", nil, 2, "", "more than 48h0m0s from now"},
 		{"serve --debug-addr=:6060", nil, 2, "", "profiles show what is in memory"},
 		{"--debug-addr=6060", nil, 2, "", "profiles show"},
-		{"serve --demo --debug-addr=127.0.0.1:0", nil, 2, "", "--demo and --debug-addr can't be used together"},
-		{"serve --demo --hold-until=" + time.Now().Add(time.Hour).Format(time.RFC3339), nil, 2, "",
-			"--demo and --hold-until can't be used together"},
 		{"doctor --dkim-selector=s1._domainkey", mistakes, 2, "", "DKIM selector"},
 		{"sevre", nil, 2, "", "there is no command sevre, did you mean serve?|\n  migrate  Bring"},
 		{"nothing", nil, 2, "", "there is no command nothing\n|\n  doctor   Try"},
@@ -139,14 +136,6 @@ func TestCommands(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// The demonstration listens where the service would.
-func TestDemoReadsTheAddress(t *testing.T) {
-	if _, stderr, code := sendcode(t, []string{"SENDCODE_ADDR=192.0.2.1:80", "SENDCODE_DRAIN=never"}, "serve",
-		"--demo"); code != 1 || !strings.Contains(stderr, "192.0.2.1:80 can be reached from other machines") {
-		t.Errorf("code %d: %s", code, stderr)
 	}
 }
 

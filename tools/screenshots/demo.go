@@ -21,7 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sendcode/internal/http/page/pagetest"
-	"sendcode/internal/run/app"
+	"sendcode/tools/demo/week"
 )
 
 // pictures is where the README finds those of the page and the console.
@@ -41,7 +41,7 @@ func drawDemo(ctx context.Context, browser context.Context) (err error) {
 	banner, out := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		failed := app.Demo(ctx, []string{"SENDCODE_ADDR=127.0.0.1:0"}, slog.New(slog.DiscardHandler), out)
+		failed := week.Serve(ctx, []string{"SENDCODE_ADDR=127.0.0.1:0"}, slog.New(slog.DiscardHandler), out)
 		_ = out.CloseWithError(errors.Join(io.ErrUnexpectedEOF, failed))
 		ended <- failed
 	}()

@@ -4,7 +4,7 @@
 //
 //	go run ./tools/screenshots            all of them
 //	go run ./tools/screenshots code       those whose name begins with "code"
-//	go run ./tools/screenshots demo       those of the README, of the week that sendcode serve --demo plays, into docs/pictures
+//	go run ./tools/screenshots demo       those of the README, of the week that make demo plays, into docs/pictures
 package main
 
 import (

@@ -59,7 +59,7 @@ type App struct {
 	redis        *quota.Redis // the limiter, over redisClient; both are nil when the limiter is in this process
 	redisClient  redis.UniversalClient
 	servers      mailserver.Servers
-	sender       outbox.MailSender     // servers; while the demonstration's week is played, a demo.MailServer
+	sender       outbox.MailSender     // servers
 	mailbox      *mailbox.Mailbox      // nil when a real server is configured
 	carrier      outbox.Carrier        // nil without text messages
 	texts        *message.TextRenderer // nil without text messages
@@ -156,7 +156,7 @@ func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, n
 		func() error { return a.openLimiter(ctx) },
 		a.openMailServers,
 		a.openCarriers,
-		func() error { return a.newCore(nil) },
+		a.newCore,
 		func() error { return a.loadKeptEvents(ctx) },
 		a.addRoutes,
 	)

@@ -3,12 +3,10 @@ package app
 import (
 	"sendcode/internal/deliver/outbox"
 	"sendcode/internal/run/app/core"
-	"sendcode/internal/verify/verification"
 )
 
-// newCore creates the core of the service on the parts that are open. Nothing runs yet. around is
-// core.Dependencies.Around.
-func (a *App) newCore(around func(*outbox.Outbox) verification.Outbox) error {
+// newCore creates the core of the service on the parts that are open. Nothing runs yet.
+func (a *App) newCore() error {
 	var err error
 	if a.mails, err = a.newRenderer(""); err != nil {
 		return err
@@ -30,7 +28,7 @@ func (a *App) newCore(around func(*outbox.Outbox) verification.Outbox) error {
 	}, a.traceCore(core.Dependencies{
 		DB: a.db, Limiter: a.limiter, Kept: a.kept, Mails: a.mails, Sender: a.sender, Texts: a.texts, Carrier: a.carrier,
 		Receipts: a.receiptSources(),
-		Observer: a.metrics, Logger: a.logger, Now: a.now, Around: around,
+		Observer: a.metrics, Logger: a.logger, Now: a.now,
 	}))
 	return nil
 }

@@ -2,7 +2,7 @@
 
 // Only make nightly runs these tests: nothing but the demo has its week.
 
-package demo
+package week
 
 import (
 	"slices"
@@ -14,7 +14,7 @@ import (
 func TestTheSameWeek(t *testing.T) {
 	begin := time.Date(2026, 11, 14, 9, 30, 0, 0, time.UTC)
 	plan := func() (times []time.Time) {
-		w := &week{Dependencies: Dependencies{Clock: NewSimulatedClock(begin)}, rng: newSeededRand(2), begin: begin}
+		w := &week{clock: newSimulatedClock(begin), rng: newSeededRand(2), begin: begin}
 		w.plan()
 		for _, s := range w.steps {
 			times = append(times, s.at)
@@ -28,7 +28,7 @@ func TestTheSameWeek(t *testing.T) {
 	if len(times) < signInCount || !slices.IsSortedFunc(times, time.Time.Compare) {
 		t.Errorf("%d steps, in order: %v", len(times), slices.IsSortedFunc(times, time.Time.Compare))
 	}
-	if first, last := times[0], times[len(times)-1]; first.Before(begin) || !last.Before(begin.Add(WeekLength)) {
+	if first, last := times[0], times[len(times)-1]; first.Before(begin) || !last.Before(begin.Add(length)) {
 		t.Errorf("from %s to %s", first, last)
 	}
 }

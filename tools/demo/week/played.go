@@ -1,4 +1,4 @@
-package demo
+package week
 
 import (
 	"context"
@@ -15,39 +15,39 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// SimulatedClock is the time of the week that is played, in ns since 1970. It only goes forward.
+// simulatedClock is the time of the week that is played, in ns since 1970. It only goes forward.
 // Safe for concurrent use.
-type SimulatedClock struct{ now atomic.Int64 }
+type simulatedClock struct{ now atomic.Int64 }
 
-// NewSimulatedClock returns a clock that shows an instant.
-func NewSimulatedClock(at time.Time) *SimulatedClock {
-	c := &SimulatedClock{}
+// newSimulatedClock returns a clock that shows an instant.
+func newSimulatedClock(at time.Time) *simulatedClock {
+	c := &simulatedClock{}
 	c.now.Store(at.UnixNano())
 	return c
 }
 
 // Now returns the time that the clock shows.
-func (c *SimulatedClock) Now() time.Time { return time.Unix(0, c.now.Load()).UTC() }
+func (c *simulatedClock) Now() time.Time { return time.Unix(0, c.now.Load()).UTC() }
 
 // advanceTo moves the clock forward to an instant. If the clock already shows a later one, it does
 // nothing.
-func (c *SimulatedClock) advanceTo(at time.Time) { c.now.Add(int64(max(0, at.Sub(c.Now())))) }
+func (c *simulatedClock) advanceTo(at time.Time) { c.now.Add(int64(max(0, at.Sub(c.Now())))) }
 
-// MailServer plays the mail server and the carrier: they take time, and two domains take no mail. It
+// mailServer plays the mail server and the carrier: they take time, and two domains take no mail. It
 // remembers the last code that each recipient got, as the person would read it. Safe for concurrent
 // use.
-type MailServer struct {
-	clock *SimulatedClock
+type mailServer struct {
+	clock *simulatedClock
 
 	mu    sync.Mutex
 	rng   *rand.Rand
 	codes map[string]string
 }
 
-// NewMailServer returns a mail server. Each message moves the clock on by the time that sending it
+// newMailServer returns a mail server. Each message moves the clock on by the time that sending it
 // takes.
-func NewMailServer(c *SimulatedClock) *MailServer {
-	return &MailServer{clock: c, rng: newSeededRand(1), codes: map[string]string{}}
+func newMailServer(c *simulatedClock) *mailServer {
+	return &mailServer{clock: c, rng: newSeededRand(1), codes: map[string]string{}}
 }
 
 // Domains that take no mail.
@@ -59,7 +59,7 @@ const (
 var codePattern = regexp.MustCompile(`(?m)^\s*([0-9]{6,10}|[A-Z]{6,10})\s*$`)
 
 // Send implements outbox.MailSender: the server takes the mail, or refuses it.
-func (p *MailServer) Send(_ context.Context, mail delivery.Mail) (delivery.Result, error) {
+func (p *mailServer) Send(_ context.Context, mail delivery.Mail) (delivery.Result, error) {
 	receipt := delivery.Result{Provider: "smtp.relay.example", ReplyCodes: "250 2.0.0"}
 	var code string
 	var err error
@@ -78,16 +78,16 @@ func (p *MailServer) Send(_ context.Context, mail delivery.Mail) (delivery.Resul
 	return receipt, err
 }
 
-// Carrier implements outbox.Carrier.
-type Carrier struct{ *MailServer }
+// carrier implements outbox.Carrier.
+type carrier struct{ *mailServer }
 
 // Send takes a text message.
-func (p Carrier) Send(_ context.Context, m sms.Message) (delivery.Result, error) {
+func (p carrier) Send(_ context.Context, m sms.Message) (delivery.Result, error) {
 	return delivery.Result{Provider: "twilio", CarrierID: m.ID, ReplyCodes: "200", Took: p.take(m.To, m.Code)}, nil
 }
 
 // take remembers the code, lets time pass and returns how much.
-func (p *MailServer) take(to, code string) time.Duration {
+func (p *mailServer) take(to, code string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.codes[to] = code
@@ -97,17 +97,17 @@ func (p *MailServer) take(to, code string) time.Duration {
 }
 
 // lastCode returns the code that a recipient read last; "" if the last message did not arrive.
-func (p *MailServer) lastCode(to string) string {
+func (p *mailServer) lastCode(to string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.codes[to]
 }
 
-// SyncOutbox is an outbox that waits for each outcome, so that the week goes on in one order.
-type SyncOutbox struct{ verification.Outbox }
+// syncOutbox is an outbox that waits for each outcome, so that the week goes on in one order.
+type syncOutbox struct{ verification.Outbox }
 
 // Deliver waits until the send has ended.
-func (w SyncOutbox) Deliver(ctx context.Context, work store.Work, _ time.Duration) store.Send {
+func (w syncOutbox) Deliver(ctx context.Context, work store.Work, _ time.Duration) store.Send {
 	return w.Outbox.Deliver(ctx, work, time.Minute)
 }
 

@@ -1,12 +1,4 @@
-// Package demo plays a plausible week: people who ask for codes and enter them, ask too often, have
-// no mailbox or guess, an attack from one network, and what an administrator does about it. It is
-// what `sendcode serve --demo` shows.
-//
-// Everything goes the way of real requests: package app gives it the use cases, the outbox, both
-// gates and a database in SQLite, all on the week's clock ([NewSimulatedClock]). Only mail servers
-// and carriers are played ([MailServer], [Carrier]). The plan follows from a seed, so a week is the
-// same each time.
-package demo
+package week
 
 import (
 	"context"
@@ -22,30 +14,17 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 	"sendcode/internal/verify/support"
 	"sendcode/internal/verify/verification"
+	"sendcode/internal/verify/verification/verificationtest"
 )
 
-// Dependencies are the services on which PlayWeek plays a week.
-type Dependencies struct {
-	Codes      *verification.Service
-	Desk       *support.Desk
-	Receipts   receiptRecorder
-	Flush      func(ctx context.Context) // writes the refusals that wait in memory
-	Clock      *SimulatedClock           // stands where the week begins
-	MailServer *MailServer
-}
+// length is the time that is played.
+const length = 7 * 24 * time.Hour
 
-// receiptRecorder records the receipts of text messages. Implementation: sqldb.DB.
-type receiptRecorder interface {
-	RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status, tell ...store.NewEvent) (bool, error)
-}
-
-// WeekLength is the time that is played.
-const WeekLength = 7 * 24 * time.Hour
-
-// ConfigYAML is the file of settings that the week is played with: apps and purposes by name.
-const ConfigYAML = `apps:
+// configYAML is the file of settings that the week is played with: apps and purposes by name.
+const configYAML = `apps:
   - {name: shop, title: The Shop, brand: {accent: "#0f766e"}}
   - {name: bank, title: Example Bank}
 purposes:
@@ -55,21 +34,18 @@ purposes:
 page: {app: shop}
 `
 
-// PlayWeek plays the week that begins at the clock's time.
-func PlayWeek(ctx context.Context, p Dependencies) error {
-	w := &week{Dependencies: p, rng: newSeededRand(2), begin: p.Clock.Now()}
-	w.plan()
-	return w.play(ctx)
-}
-
 const (
 	peopleCount = 420
 	signInCount = 900
 )
 
-// week is the state of one PlayWeek.
+// week is the week that is played. The plan follows from a seed, so that it is the same each time.
 type week struct {
-	Dependencies
+	*verificationtest.Process
+	receipts   *sqldb.DB
+	clock      *simulatedClock // stands where the week begins
+	mailServer *mailServer
+
 	rng   *rand.Rand
 	begin time.Time
 	steps []scheduledStep // by time; at the same time in the order in which they were added
@@ -86,7 +62,7 @@ type scheduledStep struct {
 
 // schedule adds a step at an instant. It leaves out a step after the end of the week.
 func (w *week) schedule(at time.Time, do weekStep) {
-	if at.Before(w.begin.Add(WeekLength)) {
+	if at.Before(w.begin.Add(length)) {
 		w.steps = append(w.steps, scheduledStep{at, do})
 		slices.SortStableFunc(w.steps, func(a, b scheduledStep) int { return a.at.Compare(b.at) })
 	}
@@ -94,7 +70,7 @@ func (w *week) schedule(at time.Time, do weekStep) {
 
 // scheduleAfter schedules a step so many seconds after the present one.
 func (w *week) scheduleAfter(seconds int, do weekStep) {
-	w.schedule(w.Clock.Now().Add(time.Duration(seconds)*time.Second), do)
+	w.schedule(w.clock.Now().Add(time.Duration(seconds)*time.Second), do)
 }
 
 func (w *week) oneIn(n int) bool { return w.rng.IntN(n) == 0 }
@@ -154,7 +130,7 @@ func (w *week) plan() {
 		people = append(people, w.newPerson(n))
 	}
 	for range signInCount {
-		at := w.begin.Add(time.Duration(w.rng.Int64N(int64(WeekLength))))
+		at := w.begin.Add(time.Duration(w.rng.Int64N(int64(length))))
 		if at.Hour() < 7 && !w.oneIn(5) { // few people are awake then
 			at = at.Add(12 * time.Hour)
 		}
@@ -206,12 +182,12 @@ func (w *week) signInStep(who person, purpose string) weekStep {
 			w.scheduleAfter(4, func(ctx context.Context) error {
 				id, err := uuid.Parse(answer.View.Send.ID)
 				if err == nil {
-					_, err = w.Receipts.RecordReceipt(ctx, id, status)
+					_, err = w.receipts.RecordReceipt(ctx, id, status)
 				}
 				return err
 			})
 		}
-		if code := w.MailServer.lastCode(who.to); code != "" && !who.entersNothing && status == store.Delivered {
+		if code := w.mailServer.lastCode(who.to); code != "" && !who.entersNothing && status == store.Delivered {
 			w.scheduleAfter(9+w.rng.IntN(100), w.enterCodeStep(who, answer.View.ID, code))
 		}
 		return nil
@@ -232,7 +208,7 @@ func (w *week) guess(ctx context.Context) error {
 func (w *week) scheduleAction(at time.Time, what, reason string,
 	do func(ctx context.Context, entry store.AuditEntry) error) {
 	w.schedule(at, func(ctx context.Context) error {
-		id, err := w.ids.New(w.Clock.Now())
+		id, err := w.ids.New(w.clock.Now())
 		if err != nil {
 			return err
 		}
@@ -246,17 +222,17 @@ func (w *week) play(ctx context.Context) error {
 	for len(w.steps) > 0 && ctx.Err() == nil {
 		next := w.steps[0]
 		w.steps = w.steps[1:]
-		w.Clock.advanceTo(next.at)
+		w.clock.advanceTo(next.at)
 		if err := next.do(ctx); err != nil {
 			return fmt.Errorf("demo: at %s: %w", next.at.Format(time.DateTime), err)
 		}
-		if w.Clock.Now().Sub(flushed) > time.Minute {
-			w.Flush(ctx)
-			flushed = w.Clock.Now()
+		if w.clock.Now().Sub(flushed) > time.Minute {
+			w.Refusals.Flush(ctx)
+			flushed = w.clock.Now()
 		}
 	}
-	w.Clock.advanceTo(w.begin.Add(WeekLength))
-	w.Flush(ctx)
+	w.clock.advanceTo(w.begin.Add(length))
+	w.Refusals.Flush(ctx)
 	return ctx.Err()
 }
 
