@@ -17,11 +17,8 @@ import (
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/delivery/mailbox"
 	"sendcode/internal/deliver/delivery/mailserver"
-	"sendcode/internal/deliver/outbox"
-	"sendcode/internal/limit/admission"
 	"sendcode/internal/limit/gates"
 	"sendcode/internal/run/config"
-	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/sqlite"
@@ -160,19 +157,6 @@ func (a *App) retryAtStart(ctx context.Context, setting string, away func(error)
 		case <-time.After(min(left, time.Second)):
 		case <-ctx.Done():
 		}
-	}
-}
-
-// RelaxTimeoutsForTests makes room for many services on a busy machine. It multiplies the bounds on
-// calls of the database and the limiter, and the bounds that must be longer than a call: leases, a
-// stop, the wait for a slot. Connections to Postgres are then opened at their first use. 1 changes
-// nothing. Only apptest calls it, before anything runs.
-func RelaxTimeoutsForTests(times int) {
-	postgres.OpenConnsAhead = times == 1
-	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.LimiterTimeout, &outbox.DefaultLease,
-		&outbox.MaxStopWait,
-		&admission.MaxSlotWait} {
-		*bound *= time.Duration(times)
 	}
 }
 

@@ -16,10 +16,16 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
+	"sendcode/internal/deliver/outbox"
 	"sendcode/internal/kit/servertest"
+	"sendcode/internal/limit/admission"
+	"sendcode/internal/limit/gates"
 	"sendcode/internal/run/app"
 	"sendcode/internal/run/config"
+	"sendcode/internal/store"
+	"sendcode/internal/store/postgres"
 )
 
 // longer is how many times as long as in the product the service waits for its parts, and its
@@ -27,7 +33,13 @@ import (
 var longer = 4
 
 // waitLonger applies longer.
-var waitLonger = sync.OnceFunc(func() { app.RelaxTimeoutsForTests(longer) })
+var waitLonger = sync.OnceFunc(func() {
+	postgres.OpenConnsAhead = longer == 1 // else at their first use
+	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.LimiterTimeout, &outbox.DefaultLease, &outbox.MaxStopWait,
+		&admission.MaxSlotWait} {
+		*bound *= time.Duration(longer)
+	}
+})
 
 // onPostgres and onRedis are longer as parts of URLs.
 func onPostgres() string {
