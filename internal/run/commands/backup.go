@@ -38,7 +38,7 @@ func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, o
 				return err
 			}
 			made = append(made, secretsPath)
-			if err := config.CopySecrets(cfg.DataDir, secretsPath); err != nil {
+			if err := config.BackUpSecrets(cfg.DataDir, secretsPath); err != nil {
 				return err
 			}
 		}

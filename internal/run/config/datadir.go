@@ -171,9 +171,9 @@ func writeSecrets(path string, secrets map[string]string) error {
 	})
 }
 
-// CopySecrets writes a copy of the data directory's file of secrets to path. Like WriteFile it
+// BackUpSecrets writes a copy of the data directory's file of secrets to path. Like WriteFile it
 // replaces a file that is there.
-func CopySecrets(dir, path string) error {
+func BackUpSecrets(dir, path string) error {
 	from := filepath.Join(dir, secretsFileName)
 	secrets, err := readSecrets(from)
 	if errors.Is(err, fs.ErrNotExist) {
