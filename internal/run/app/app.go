@@ -42,46 +42,63 @@ import (
 
 // App is the service, with all parts built and its ports open. Serve makes it answer and work.
 type App struct {
-	cfg       config.Config // as at the start, with generated secrets and the listeners' own addresses
-	loaded    config.Config // as Load returned it, without generated secrets
-	reload    ReloadOptions
-	logger    *slog.Logger
-	localNow  func() time.Time // this machine's clock
-	now       func() time.Time // the database's clock: that of clock, or localNow if clock is nil
-	clock     *databaseClock   // nil on SQLite, whose clock is localNow
-	started   time.Time
-	ring      *keys.Ring
-	generated []config.ShownSecret
-
-	db           *sqldb.DB
-	limiter      gates.Limiter
-	kept         *gates.Kept  // keeps the events of a limiter in this process; nil with Redis
-	redis        *quota.Redis // the limiter, over redisClient; both are nil when the limiter is in this process
-	redisClient  redis.UniversalClient
-	servers      mailserver.Servers
-	sender       outbox.MailSender     // servers
-	mailbox      *mailbox.Mailbox      // nil when a real server is configured
-	carrier      outbox.Carrier        // nil without text messages
-	texts        *message.TextRenderer // nil without text messages
-	keys         keys.Vault
-	core         *core.Core
-	api          *api.API
-	requests     *server.RequestLimiter // for requests of browsers and of the page
-	page         *page.Page             // nil when it is off
-	mails        *message.MailRenderer
-	metrics      *metrics.Metrics
+	cfg          config.Config // as at the start, with generated secrets and the listeners' own addresses
+	loaded       config.Config // as Load returned it, without generated secrets
+	reload       ReloadOptions
 	settingsHash atomic.Pointer[string] // the hash of the settings in force
+	generated    []config.ShownSecret
+	ring         *keys.Ring
+	keys         keys.Vault
 
-	traces        *traces.Traces // nil without an exporter
-	listeners     []*listener
-	conns         *server.Conns // of all listeners
-	failed        chan error    // the error that ended a listener's server
-	serving       chan struct{} // closed by Serve
-	backlog       *metrics.Recent[map[recipient.Channel]store.Backlog]
+	logger   *slog.Logger
+	localNow func() time.Time // this machine's clock
+	now      func() time.Time // the database's clock: that of clock, or localNow if clock is nil
+	clock    *databaseClock   // nil on SQLite, whose clock is localNow
+	started  time.Time
+	metrics  *metrics.Metrics
+	traces   *traces.Traces // nil without an exporter
+
+	stores
+	senders
+	core *core.Core
+	ports
+
+	closers []func() error // in the order in which the parts were opened; called in reverse
+}
+
+// stores are the database and the limiter, with what watches them.
+type stores struct {
+	db            *sqldb.DB
 	databaseProbe *databaseProbe
 	keyCheck      *keyCheck
-	health        *server.Health
-	closers       []func() error // in the order in which the parts were opened; called in reverse
+	backlog       *metrics.Recent[map[recipient.Channel]store.Backlog]
+
+	limiter     gates.Limiter
+	kept        *gates.Kept  // keeps the events of a limiter in this process; nil with Redis
+	redis       *quota.Redis // the limiter, over redisClient; both are nil when the limiter is in this process
+	redisClient redis.UniversalClient
+}
+
+// senders write messages and hand them over.
+type senders struct {
+	servers mailserver.Servers
+	mailbox *mailbox.Mailbox // nil when a real server is configured
+	mails   *message.MailRenderer
+	carrier outbox.Carrier        // nil without text messages
+	texts   *message.TextRenderer // nil without text messages
+}
+
+// ports are the listeners, and what answers requests at them.
+type ports struct {
+	listeners []*listener
+	conns     *server.Conns // of all listeners
+	failed    chan error    // the error that ended a listener's server
+	serving   chan struct{} // closed by Serve
+
+	api      *api.API
+	page     *page.Page             // nil when it is off
+	requests *server.RequestLimiter // for requests of browsers and of the page
+	health   *server.Health
 }
 
 // Run builds the service and runs it until ctx ends. It prints the banner to out, with the
@@ -174,7 +191,7 @@ func runSteps(steps ...func() error) error {
 
 func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
 	return &App{cfg: cfg, loaded: cfg, logger: logger, localNow: now, now: now, metrics: metrics.New(), started: time.Now(),
-		failed: make(chan error, 2), serving: make(chan struct{})}
+		ports: ports{failed: make(chan error, 2), serving: make(chan struct{})}}
 }
 
 // lockDataDir locks the data directory for this process, with SQLite alone. If another process still

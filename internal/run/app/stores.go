@@ -246,7 +246,7 @@ func (a *App) openMailServers() error {
 	a.onClose(servers.Close)
 	servers.OnHealthChange(a.healthLogger("mail server", "server"))
 	servers.OnAttempt(a.deliveryObserver(recipient.Email))
-	a.servers, a.sender = servers, servers
+	a.servers = servers
 	a.metrics.RegisterMailServers(servers.Health)
 	return nil
 }
