@@ -148,7 +148,8 @@ func (s *Service) typedCode(k checkInProgress, v store.Verification) (string, er
 	case v.CallerChecks:
 		return "", ErrCallerCode
 	}
-	return s.codeShape(v).Find(k.typed)
+	shape, _ := s.codeShape(v)
+	return shape.Find(k.typed)
 }
 
 // approvedResult returns the result of a check that approved or repeats it. It decrypts
@@ -221,15 +222,16 @@ func (s *Service) testCodeOf(v store.Verification) (policy.TestCode, bool) {
 }
 
 // codeShape returns the shape of the right code for v: the configured code for a test recipient,
-// else the derived one. It is zero for a caller's code.
-func (s *Service) codeShape(v store.Verification) code.Shape {
-	if v.CallerChecks {
-		return code.Shape{}
+// else the derived one. It is zero for a caller's code. test: v is of a test recipient.
+func (s *Service) codeShape(v store.Verification) (shape code.Shape, test bool) {
+	t, test := s.testCodeOf(v)
+	switch {
+	case v.CallerChecks:
+		return shape, test
+	case test:
+		return code.ShapeOf(t.Code), true
 	}
-	if t, ok := s.testCodeOf(v); ok {
-		return code.ShapeOf(t.Code)
-	}
-	return keys.CodeShapeOf(v)
+	return keys.CodeShapeOf(v), false
 }
 
 // rightCode returns the right code for v: the configured one for a test recipient, else the derived

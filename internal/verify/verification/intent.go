@@ -47,7 +47,8 @@ func (s *Service) newIntent(r *sendInProgress, d quota.Decision) (store.Intent, 
 	return in, err
 }
 
-// newVerification builds the verification that Begin opens if there is none to join.
+// newVerification builds the verification that Begin opens if there is none to join. Begin copies what it
+// shares with its send.
 func (s *Service) newVerification(r *sendInProgress, id string) (store.Verification, error) {
 	nonce := make([]byte, 16)
 	_, _ = rand.Read(nonce) // never fails
@@ -56,13 +57,9 @@ func (s *Service) newVerification(r *sendInProgress, id string) (store.Verificat
 		return store.Verification{}, err
 	}
 	v := store.Verification{
-		ID: id, App: r.App, Channel: r.to.Channel(), Purpose: r.subject.Purpose.Name, Recipient: r.subject.Recipient,
-		To:     r.to.Masked(),
-		Sealed: sealed, Holder: r.holder, Class: r.subject.Class, Nonce: nonce, KeyID: keyID,
-		CodeLength: r.codeLength(),
-		Alphabet:   string(r.subject.Purpose.Alphabet), Locale: r.locale, Labels: r.Labels,
-		MaxAttempts: MaxAttempts,
-		Replaces:    r.joins.chain[:min(len(r.joins.chain), store.MaxReplacedIDs)],
+		ID: id, Sealed: sealed, Holder: r.holder, Class: r.subject.Class, Nonce: nonce, KeyID: keyID,
+		CodeLength: r.codeLength(), Alphabet: string(r.subject.Purpose.Alphabet), MaxAttempts: MaxAttempts,
+		Replaces: r.joins.chain[:min(len(r.joins.chain), store.MaxReplacedIDs)],
 	}
 	if r.Code != "" { // a caller's code is not derived
 		v.CallerChecks, v.Nonce, v.CodeLength, v.Alphabet = true, nil, 0, ""

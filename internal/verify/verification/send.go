@@ -60,14 +60,18 @@ func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err err
 			s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
 		}
 	}()
-	r := &sendInProgress{parsedRequest: a, answerBy: began.Add(answerTimeout())}
+	r := &sendInProgress{parsedRequest: a, answerBy: began.Add(answerTimeout()), endTurn: func(bool) {}}
 	decideBy := began.Add(decisionTimeout())
 	if end, ok := ctx.Deadline(); ok && end.Before(decideBy) {
 		decideBy, r.answerBy = end, end
 	}
 	deciding, cancel := context.WithDeadline(context.WithoutCancel(ctx), decideBy)
 	defer cancel()
-	if r.endTurn, err = s.turns.take(ctx, deciding, s.turnOf(a)); err != nil {
+	if a.IdempotencyKey == "" {
+		return s.sendOnce(ctx, deciding, r)
+	}
+	turn := turnName{s.idempotencyKeyHash(sendKeyLabel, a.Caller), s.fingerprint(a)}
+	if r.endTurn, err = s.turns.take(ctx, deciding, turn); err != nil {
 		return Answer{}, err
 	}
 	defer func() { r.endTurn(err == nil && answer.Admitted) }()

@@ -97,7 +97,7 @@ func StateOf(v store.Verification, now time.Time) State {
 // view decrypts the address to compute the hash. RecipientHash is empty if the address was erased or
 // cannot be decrypted.
 func (s *Service) view(v store.Verification, send store.Send, now time.Time, address recipient.Hash) View {
-	_, test := s.testCodeOf(v)
+	shape, test := s.codeShape(v)
 	if address.IsZero() {
 		address, _ = s.Vault.AddressHashOf(v)
 	}
@@ -105,7 +105,7 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 	status, final := send.StatusForApp(set.Reports[v.Channel])
 	return View{
 		RecipientHash: address.StringOrEmpty(),
-		Test:          test, CodeShape: s.codeShape(v), Method: v.Method,
+		Test:          test, CodeShape: shape, Method: v.Method,
 		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Labels: v.Labels,
 		PurposeTitle: set.Purposes[v.Purpose].Titles.ForLocaleOrEmpty(v.Locale),
 		CreatedAt:    v.CreatedAt, ExpiresAt: v.ExpiresAt,
