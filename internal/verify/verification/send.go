@@ -9,7 +9,6 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
-	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/admission"
 	"sendcode/internal/limit/bucketnames"
@@ -382,32 +381,6 @@ func (r *sendInProgress) codeLength() int {
 		return max(LongCodeLength, r.subject.Purpose.CodeLength)
 	}
 	return r.subject.Purpose.CodeLength
-}
-
-// CarrierRuleName is the name under which a carrier's hold is shown among the rules of an answer.
-const CarrierRuleName = "carrier"
-
-// carrierHold returns the hold on a text message's recipient, as the database has it. Until the
-// hold ends, the carrier would refuse messages to the recipient. The hold is returned as the state
-// of a rule named CarrierRuleName, used up until then. False: there is no hold.
-func (s *Service) carrierHold(ctx context.Context, of bucketnames.Subject) (quota.State, bool, error) {
-	if of.Channel != recipient.SMS || s.Texts == nil {
-		return quota.State{}, false, nil
-	}
-	e, err := s.Store.CarrierHold(ctx, of.Channel, of.Recipient)
-	if err != nil || e.Left <= 0 {
-		return quota.State{}, false, err
-	}
-	rule := quota.Rule{Name: CarrierRuleName, Scope: quota.Recipient, Limit: 1, Window: max(e.Whole, quota.MinWindow)}
-	return quota.State{Rule: rule, Used: 1, ResetAfter: e.Left, RetryAfter: e.Left}, true, nil
-}
-
-func (s *Service) withCarrierHold(ctx context.Context, of bucketnames.Subject, d quota.Decision) (quota.Decision, error) {
-	carrier, held, err := s.carrierHold(ctx, of)
-	if held {
-		d.Rules = append(d.Rules, carrier)
-	}
-	return d, err
 }
 
 // MaxWait bounds how long a request may wait for its outcome.
