@@ -204,15 +204,19 @@ func (s *Service) refuseIfLockedOutOrHeld(ctx context.Context, a parsedRequest) 
 // takeQuota counts the send in the limiter, the first gate, and sets r.longCode. Errors: those of
 // gates.Gates.TakeSend, and fault.Unavailable.
 func (s *Service) takeQuota(ctx context.Context, r *sendInProgress) (quota.Decision, error) {
-	take := s.withFailedChecksRule(r.parsedRequest, quota.Request{
-		ID: string(r.send[:]), Rules: r.subject.Purpose.Policy.Rules, Buckets: r.buckets,
-	})
+	take := quota.Request{ID: string(r.send[:]), Rules: r.subject.Purpose.Policy.Rules, Buckets: r.buckets}
+	guessable := r.subject.Class != store.SecretKeyClass
+	if guessable {
+		take = s.withFailedChecksRule(r.parsedRequest, take)
+	}
 	d, unsure, err := s.Gates.TakeSend(ctx, take)
 	r.unsure = r.unsure || unsure
 	if errors.Is(err, quota.ErrRefunded) { // an earlier request with the key had this ID; the next one gets a new ID
 		return d, fault.Unavailable
 	}
-	d, r.longCode = splitFailedChecksRule(d)
+	if guessable {
+		d, r.longCode = splitFailedChecksRule(d)
+	}
 	return d, err
 }
 
@@ -346,13 +350,9 @@ func (s *Service) refuse(ctx context.Context, a parsedRequest, d gates.Answer, o
 // checks is exceeded. It makes a guess a hundred times less likely to be right than with 6 digits.
 const LongCodeLength = 8
 
-// withFailedChecksRule adds a rule on the app's failed checks to a Take, unless the request's class
-// is that of secret keys. So the Take reads the failed checks in the same round trip. The rule only
-// observes.
+// withFailedChecksRule adds a rule on the app's failed checks to a Take. So the Take reads the failed
+// checks in the same round trip. The rule only observes.
 func (s *Service) withFailedChecksRule(a parsedRequest, r quota.Request) quota.Request {
-	if a.subject.Class == store.SecretKeyClass {
-		return r
-	}
 	rule := s.Policy.Get().Checks.App
 	rule.Scope, rule.Observe = quota.FailedChecks, true
 	r.Rules = append(slices.Clip(r.Rules), rule)
