@@ -311,7 +311,7 @@ func (s *Service) refreshStates(ctx context.Context, a parsedRequest, old quota.
 func (s *Service) statesOfRefusal(ctx context.Context, a parsedRequest, d quota.Decision, asked time.Time) (gates.Answer, error) {
 	worst, _ := d.Blocking()
 	wide := a.Kind != BackEnd && !policy.CountedInDatabase(worst.Rule) && worst.Scope != quota.Backoff
-	if wide && len(a.joins.chain) == 0 {
+	if wide && a.joins.ID == "" {
 		return gates.Answer{Decision: d}, nil
 	}
 	told, err := s.Gates.AnswerRefusal(ctx, a.subject, d, asked)
@@ -342,7 +342,7 @@ func (s *Service) refuse(ctx context.Context, a parsedRequest, d gates.Answer, o
 	s.countBreakerRefusal(a.App, worst)
 	s.recordRefusal(a, outcome, worst.Name, worst.Scope, worst.RetryAfter)
 	seen := View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.subject.Purpose.Name}
-	return Answer{Quota: s.redact(ctx, a.subject, d, a.Caller, a.joins.state, a.joins.chain),
+	return Answer{Quota: s.redact(ctx, a.subject, d, a.Caller, a.joins.state(), a.joins.IDsWithReplaced()),
 		Policy: a.subject.Purpose.Policy, View: seen}
 }
 
