@@ -24,7 +24,7 @@ func WrapUncertain(err error) error {
 
 // IsStoreError reports whether err is one of the store's own errors (fault.Unavailable,
 // fault.NotFound, ErrBadRequest, *OtherKeysError) or a *fault.InvalidError, such as that of
-// CheckRequest.Parse. Callers pass all of these on unchanged.
+// CheckRequest.Judge. Callers pass all of these on unchanged.
 func IsStoreError(err error) bool {
 	if _, invalid := errors.AsType[*fault.InvalidError](err); invalid {
 		return true

@@ -186,8 +186,13 @@ type Check struct {
 // MaxReplacedIDs bounds Verification.Replaces, so that its text has at most MaxTextBytes bytes.
 const MaxReplacedIDs = 16
 
-// IDsWithReplaced returns the IDs of v and of the verifications that it replaced, newest first.
-func (v Verification) IDsWithReplaced() []string { return append([]string{v.ID}, v.Replaces...) }
+// IDsWithReplaced returns the IDs of v and of the verifications that it replaced, newest first; none without an ID.
+func (v Verification) IDsWithReplaced() []string {
+	if v.ID == "" {
+		return nil
+	}
+	return append([]string{v.ID}, v.Replaces...)
+}
 
 // SendOrRefusal is a row of a list: a send or, with Status Refused, a row of the table refusals.
 type SendOrRefusal struct {

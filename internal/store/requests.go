@@ -219,12 +219,18 @@ type Lockout struct {
 type CheckRequest struct {
 	ID      string // of the verification
 	Network string // the client's, as Send.Network
-	// Parse parses the typed code and returns the check's Verification.CheckKey; empty: it has no
-	// Idempotency-Key. Judge says whether the code is right, if the check counts; tell is the event to
-	// write. The store calls them while it holds locks, maybe more than once. After an error of one of
-	// them nothing is written, and the check returns it as it is.
-	Parse func(v Verification) (key []byte, err error)
-	Judge func(v Verification) (right bool, tell NewEvent, err error)
+	Key     []byte // hash of the Idempotency-Key, the first CheckKeyHashSize bytes of CheckKey; empty: there is none
+	// Judge judges the typed code; counts: the check counts. The store calls it while it holds locks, maybe
+	// more than once, so it must change nothing. After an error of Judge nothing is written, and the check
+	// returns it as it is.
+	Judge func(v Verification, counts bool) (Judgement, error)
+}
+
+// Judgement is what CheckRequest.Judge says of a typed code.
+type Judgement struct {
+	CheckKey []byte   // Verification.CheckKey of the check; empty without CheckRequest.Key
+	Right    bool     // only if the check counts, as Event
+	Event    NewEvent // to write; zero: none
 }
 
 // CheckAnswer is the result of a check.

@@ -56,11 +56,13 @@ func (r *requestContext) Value(name any) any {
 func WithRequestID(ctx context.Context, requestIDHeader, traceparentHeader string) (_ context.Context, id string) {
 	// NewV7 fails only without randomness, with which Go ends the process
 	r := &requestContext{Context: ctx, id: uuid.Must(uuid.NewV7()).String(), trace: traceID(traceparentHeader)}
-	r.claimed = r.trace
+	r.claimed, r.notes = r.trace, r.room[:0]
+	if requestIDHeader == "" {
+		return r, r.id
+	}
 	if IsRequestID(requestIDHeader) {
 		r.claimed = requestIDHeader
 	}
-	r.notes = r.room[:0]
 	if isLoggable(requestIDHeader) {
 		r.notes = append(r.notes, slog.String(clientIDName, requestIDHeader))
 	}

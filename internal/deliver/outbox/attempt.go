@@ -160,7 +160,7 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (
 func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) {
 	suspended := fail != nil && fail.Stage == delivery.StageAllSetAside
 	o.mu.Lock()
-	l := o.lane(f)
+	l := f.lane
 	known := suspended && l.suspensionLogged
 	l.suspensionLogged = suspended || l.suspensionLogged && fail != nil && fail.Class == delivery.Temporary
 	o.mu.Unlock()

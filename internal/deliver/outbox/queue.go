@@ -21,6 +21,7 @@ import (
 // flight is a row of the database whose lease this process holds.
 type flight struct {
 	work    store.Work
+	lane    *lane
 	lease   store.AttemptID
 	inDoubt bool      // an earlier attempt may have delivered the message
 	renewed time.Time // start of the current lease
@@ -50,9 +51,6 @@ func byExpiry(a, b *flight) int {
 	return cmp.Or(a.work.Verification.ExpiresAt.Compare(b.work.Verification.ExpiresAt),
 		bytes.Compare(a.work.Send.ID[:], b.work.Send.ID[:]))
 }
-
-// lane returns the flight's lane.
-func (o *Outbox) lane(f *flight) *lane { return o.lanes[f.work.Queue()] }
 
 // capacity returns how many flights of the lane memory has room for.
 func (o *Outbox) capacity(l *lane) int {
@@ -136,7 +134,7 @@ func (o *Outbox) queueOrPostpone(w store.Work) {
 	if f == nil {
 		return
 	}
-	l := o.lane(f)
+	l := f.lane
 	if !l.behind && l.flights <= o.capacity(l) {
 		o.enqueue(f)
 		return
@@ -252,16 +250,16 @@ func (o *Outbox) track(w store.Work) *flight {
 		f.lease, f.inDoubt, f.renewed = held, w.Send.InDoubt, time.Now()
 		return nil
 	}
-	f := &flight{work: w, lease: held, inDoubt: w.Send.InDoubt, renewed: time.Now(), read: time.Now()}
+	f := &flight{work: w, lane: o.lanes[w.Queue()], lease: held, inDoubt: w.Send.InDoubt, renewed: time.Now(), read: time.Now()}
 	o.flights[w.Send.ID] = f
-	o.lane(f).flights++
+	f.lane.flights++
 	return f
 }
 
 // enqueue queues a flight in its lane, and starts a worker if there are too few. The caller holds
 // the lock.
 func (o *Outbox) enqueue(f *flight) {
-	l := o.lane(f)
+	l := f.lane
 	i, _ := slices.BinarySearchFunc(l.queue, f, byExpiry)
 	l.queue = slices.Insert(l.queue, i, f)
 	if l.workers < l.maxWorkers {
@@ -334,7 +332,7 @@ func (o *Outbox) untrack(f *flight) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.flights, f.work.Send.ID)
-	o.lane(f).flights--
+	f.lane.flights--
 }
 
 func (o *Outbox) leaseOf(f *flight) (held store.AttemptID, inDoubt bool) {

@@ -28,38 +28,32 @@ const (
 
 // DecideCheck decides a check of v. tried are the recipient's verifications with checks, of all
 // classes; now is on the database's clock. The caller writes a Counted check, with its approval and
-// event, and CheckKey if it is KeyReused. Errors: those of Parse and Judge.
+// event, and CheckKey if it is KeyReused. Errors: those of Judge.
 func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verification,
 	now time.Time) (d store.CheckAnswer, err error) {
 	d = store.CheckAnswer{Verification: v, Now: now}
-	key, err := c.Parse(v)
-	if err != nil {
-		return d, err
-	}
-	if len(key) > 0 && bytes.HasPrefix(v.CheckKey, key[:store.CheckKeyHashSize]) {
-		d.Repeated = bytes.HasPrefix(v.CheckKey, key)
-		d.KeyReused = !d.Repeated
-		if d.KeyReused {
-			d.Verification.CheckKey = checkKeyAfterReuse(v)
-		}
-		return d, nil
-	}
-	if IsPending(v, now) {
+	again := len(c.Key) > 0 && bytes.HasPrefix(v.CheckKey, c.Key)
+	if !again && IsPending(v, now) {
 		d.Lockout = LockoutOf(tried, v.Class, now)
 		d.Counted = d.Lockout.Wait <= 0
 	}
-	if !d.Counted {
-		return d, nil
+	judged, err := c.Judge(v, d.Counted)
+	switch {
+	case err != nil:
+		return store.CheckAnswer{}, err
+	case again && bytes.HasPrefix(v.CheckKey, judged.CheckKey):
+		d.Repeated = true
+	case again:
+		d.KeyReused, d.Verification.CheckKey = true, checkKeyAfterReuse(v)
+	case d.Counted:
+		d.Approved, d.Event, d.Verification.CheckKey = judged.Right, judged.Event, judged.CheckKey
+		d.Verification.Attempts++
+		d.Verification.Checks = append(slices.Clip(v.Checks), store.Check{At: now, Network: c.Network})
+		if judged.Right {
+			d.Verification.ApprovedAt = now
+		}
 	}
-	right, tell, err := c.Judge(v)
-	d.Verification.Attempts++
-	d.Verification.CheckKey = key
-	d.Verification.Checks = append(slices.Clip(v.Checks), store.Check{At: now, Network: c.Network})
-	d.Event = tell
-	if right {
-		d.Approved, d.Verification.ApprovedAt = true, now
-	}
-	return d, err
+	return d, nil
 }
 
 // checkKeyAfterReuse returns v's CheckKey after a check with its Idempotency-Key and another code. Such checks

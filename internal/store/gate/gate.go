@@ -149,7 +149,6 @@ func isNewer(a, b store.Verification) bool {
 // newVerification returns the new verification of an intent that resends none.
 func newVerification(in store.Intent, now time.Time) store.Verification {
 	v := in.Verification
-	v.Sealed, v.Nonce = slices.Clone(v.Sealed), slices.Clone(v.Nonce)
 	v.CreatedAt, v.ExpiresAt = now, now.Add(in.TTL.Truncate(time.Microsecond))
 	v.Attempts, v.Sends, v.ApprovedAt, v.CanceledAt, v.AttemptsReset = 0, 0, time.Time{}, time.Time{}, 0
 	return v
@@ -159,7 +158,7 @@ func newVerification(in store.Intent, now time.Time) store.Verification {
 func newSend(in store.Intent, v store.Verification, number int, suppression uuid.UUID, now time.Time) store.Send {
 	s := in.Send
 	s.VerificationID, s.Number, s.Suppression = v.ID, number, suppression
-	s.LoggedAt, s.Observed = now, slices.Clone(s.Observed)
+	s.LoggedAt = now
 	return asFirstWritten(s, in.Lease)
 }
 
@@ -188,7 +187,7 @@ func RepeatedAnswer(in store.Intent, s store.Send, v store.Verification) (store.
 func admittedAnswer(in store.Intent, v store.Verification, suppression uuid.UUID, now time.Time,
 	events, rejections []quota.Event) store.BeginAnswer {
 	return store.BeginAnswer{
-		Admitted: true, Verification: v, Send: newSend(in, v, v.Sends, suppression, now), Code: slices.Clone(in.Code),
+		Admitted: true, Verification: v, Send: newSend(in, v, v.Sends, suppression, now), Code: in.Code,
 		History: events, Rejected: rejections, Now: now,
 	}
 }

@@ -55,9 +55,7 @@ func checksWithKeys(t *testing.T, f *Fixture) {
 	v := f.Admit(t, f.Intent(1, held)).Verification
 	check := func(c store.CheckRequest, key, code byte, want string) {
 		t.Helper()
-		hashes := append(bytes.Repeat([]byte{key}, store.CheckKeyHashSize), bytes.Repeat([]byte{code}, store.CheckKeyHashSize)...)
-		c.Parse = func(store.Verification) ([]byte, error) { return hashes, nil }
-		got := Must(f.Check(t.Context(), c))(t)
+		got := Must(f.Check(t.Context(), withKey(c, key, code)))(t)
 		Equal(t, "check", fmt.Sprint(got.Counted, got.Approved, got.Repeated, got.KeyReused), want)
 		Equal(t, "as read", got.Verification, f.Code(t, v.ID))
 	}
@@ -79,9 +77,9 @@ func checksWithKeys(t *testing.T, f *Fixture) {
 	check(Right(v.ID), 1, 3, "false false false true")
 	check(Right(v.ID), 1, 2, "false false false true")
 	own, refused := errors.New("of the caller"), Wrong(v.ID)
-	refused.Parse = func(store.Verification) ([]byte, error) { return nil, own }
+	refused.Judge = func(store.Verification, bool) (store.Judgement, error) { return store.Judgement{}, own }
 	_, err := f.Check(t.Context(), refused)
-	Equal(t, "error of Parse", err, own)
+	Equal(t, "error of Judge", err, own)
 	Equal(t, "tries", f.Code(t, v.ID).Attempts, 3)
 	OK(t, f.Erase(t.Context(), v.Recipient, time.Hour, f.Act()))
 	erased := f.Code(t, v.ID)
@@ -90,15 +88,27 @@ func checksWithKeys(t *testing.T, f *Fixture) {
 
 // Wrong is a check of a wrong code.
 func Wrong(id string) store.CheckRequest {
-	return store.CheckRequest{ID: id, Network: "192.0.2.0/24", Parse: func(store.Verification) ([]byte, error) { return nil, nil },
-		Judge: func(store.Verification) (bool, store.NewEvent, error) { return false, store.NewEvent{}, nil }}
+	return store.CheckRequest{ID: id, Network: "192.0.2.0/24",
+		Judge: func(store.Verification, bool) (store.Judgement, error) { return store.Judgement{}, nil }}
+}
+
+// withKey returns the check with hashes of a key and a code.
+func withKey(c store.CheckRequest, key, code byte) store.CheckRequest {
+	hashes := append(bytes.Repeat([]byte{key}, store.CheckKeyHashSize), bytes.Repeat([]byte{code}, store.CheckKeyHashSize)...)
+	judge := c.Judge
+	c.Key, c.Judge = hashes[:store.CheckKeyHashSize], func(v store.Verification, counts bool) (store.Judgement, error) {
+		j, err := judge(v, counts)
+		j.CheckKey = hashes
+		return j, err
+	}
+	return c
 }
 
 // Right is a check of the right code, with the event of its approval, if any.
 func Right(id string, tell ...store.NewEvent) store.CheckRequest {
 	c := Wrong(id)
-	c.Judge = func(store.Verification) (bool, store.NewEvent, error) {
-		return true, append(tell, store.NewEvent{})[0], nil
+	c.Judge = func(_ store.Verification, counts bool) (store.Judgement, error) {
+		return store.Judgement{Right: counts, Event: append(tell, store.NewEvent{})[0]}, nil
 	}
 	return c
 }

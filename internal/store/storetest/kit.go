@@ -85,11 +85,8 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 			f.End(t, begun.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true, BadAddress: true})
 		}
 	}
-	wrong := Wrong(f.Admit(t, f.Intent(n, mark)).Verification.ID)
+	wrong := withKey(Wrong(f.Admit(t, f.Intent(n, mark)).Verification.ID), 7, 7)
 	wrong.Network = Traces["network"]
-	wrong.Parse = func(store.Verification) ([]byte, error) {
-		return bytes.Repeat([]byte{7}, 2*store.CheckKeyHashSize), nil
-	}
 	Must(f.Check(t.Context(), wrong))(t)
 	OK(t, f.AddCarrierHold(t.Context(), recipient.Email, recipient.Hash{15: byte(n)}, time.Millisecond))
 	refusal := f.Refusal(n, func(s *store.SendOrRefusal) {

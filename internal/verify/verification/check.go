@@ -28,8 +28,9 @@ type CheckResult struct {
 type checkInProgress struct {
 	Caller
 	id    string
-	typed string // the code as it was typed, or pasted with the message around it
-	code  string // the code in typed, as it is compared; empty: not parsed yet
+	typed string             // the code as it was typed, or pasted with the message around it
+	row   store.Verification // as it was read before the check; zero: it was not read
+	code  string             // the code in typed, as it is compared; empty: row was not read
 	// the event that was counted for the client's networks before the comparison; it is refunded
 	// unless the check counts as wrong; without Buckets: nothing was counted
 	failed quota.Request
@@ -43,20 +44,23 @@ type checkInProgress struct {
 // *fault.InvalidError for a text without the code's characters or length, and ErrKeyOfOtherCode,
 // which cost no attempt; fault.NotFound, ErrCallerCode, *TooManyChecksError, *admission.OverloadedError,
 // fault.Unavailable, and fault.Uncertain if the attempt may count.
-func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result CheckResult, err error) {
-	leave, err := s.enterAdmission(s.checks, checksAdmissionName, c.classWithoutTokens())
+func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (CheckResult, error) {
+	return s.check(ctx, checkInProgress{Caller: c, id: id, typed: typed})
+}
+
+func (s *Service) check(ctx context.Context, k checkInProgress) (result CheckResult, err error) {
+	leave, err := s.enterAdmission(s.checks, checksAdmissionName, k.classWithoutTokens())
 	if err != nil {
 		return CheckResult{}, err
 	}
 	defer func() { leave(!errors.Is(err, fault.Unavailable)) }()
-	k := &checkInProgress{Caller: c, id: id, typed: typed}
-	if err := s.takeNetworkQuota(ctx, k); err != nil {
+	if err := s.takeNetworkQuota(ctx, &k); err != nil {
 		return CheckResult{}, err
 	}
 	// From here the check goes on, even if the client hangs up.
 	ctx = context.WithoutCancel(ctx)
-	checked, err := s.Store.Check(ctx, store.CheckRequest{ID: id, Network: c.network(), Judge: s.judgeFunc(k),
-		Parse: func(v store.Verification) ([]byte, error) { return s.checkKey(k, v) }})
+	checked, err := s.Store.Check(ctx, store.CheckRequest{ID: k.id, Network: k.network(), Key: s.checkKey(k.Caller),
+		Judge: func(v store.Verification, counts bool) (store.Judgement, error) { return s.judge(k, v, counts) }})
 	if wrong := err == nil && checked.Counted && !checked.Approved; !wrong && len(k.failed.Buckets) > 0 {
 		s.Outbox.RefundLater(k.failed.ID, k.failed.Buckets)
 	}
@@ -65,79 +69,87 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 	// An unknown ID makes as many calls of the limiter as a known one, so that the time of the answer
 	// tells less. It is still shorter.
 	case errors.Is(err, fault.NotFound):
-		_, _ = s.Gates.PeekOrLocal(ctx, s.wrongCodeRequest(c.App, recipient.Email))
+		_, _ = s.Gates.PeekOrLocal(ctx, s.wrongCodeRequest(k.App, recipient.Email))
 		return CheckResult{}, err
 	case err != nil:
 		return CheckResult{}, err
 	case checked.KeyReused:
 		return CheckResult{}, ErrKeyOfOtherCode
 	case checked.Repeated && s.repeatsApproval(k, checked):
-		return s.approvedResult(c, checked), nil
+		return s.approvedResult(k.Caller, checked), nil
 	case checked.Repeated:
 		return s.observedResult(checked, "repeated", recipient.Hash{}), nil
 	case checked.Lockout.Wait > 0:
-		return CheckResult{}, s.refuseCheckByLockout(c, checked)
+		return CheckResult{}, s.refuseCheckByLockout(k.Caller, checked)
 	case !checked.Counted:
 		return s.observedResult(checked, "ended", recipient.Hash{}), nil
 	case !checked.Approved:
-		s.countWrongCode(ctx, c.App, checked.Verification.Channel)
+		s.countWrongCode(ctx, k.App, checked.Verification.Channel)
 		return s.observedResult(checked, "wrong", recipient.Hash{}), nil
 	}
-	return s.approvedResult(c, checked), nil
+	return s.approvedResult(k.Caller, checked), nil
 }
 
-// checkKey parses the typed code and returns the check's store.Verification.CheckKey. Errors: those
-// of parseTypedCode. The first half hashes the Idempotency-Key without the kind of caller, so that a key
-// that another kind of caller used is noticed (KeyReused), and costs no attempt.
-func (s *Service) checkKey(k *checkInProgress, v store.Verification) ([]byte, error) {
-	if err := s.parseTypedCode(k, v); err != nil || k.IdempotencyKey == "" {
-		return nil, err
+// checkKey returns the hash of the caller's Idempotency-Key, store.CheckRequest.Key; nil: it has none. The
+// kind of caller is not hashed, so that a key that another kind of caller used is noticed (KeyReused), and
+// costs no attempt.
+func (s *Service) checkKey(c Caller) []byte {
+	if c.IdempotencyKey == "" {
+		return nil
 	}
-	key, caller := s.Vault.KeyedHash(checkKeyLabel, k.App, k.IdempotencyKey), s.idempotencyKeyHash(checkKeyLabel, k.Caller)
-	withCode := s.Vault.KeyedHash("check", string(caller[:]), v.ID, k.code)
-	return append(key[:], withCode[:]...), nil
+	key := s.Vault.KeyedHash(checkKeyLabel, c.App, c.IdempotencyKey)
+	return key[:]
 }
 
 // repeatsApproval reports whether a repeated check is the one that approved, and its proof is still
 // valid. The code is compared once more: a replica of an earlier version writes no key when it approves.
-func (s *Service) repeatsApproval(k *checkInProgress, checked store.CheckAnswer) bool {
+func (s *Service) repeatsApproval(k checkInProgress, checked store.CheckAnswer) bool {
 	v := checked.Verification
+	typed, errTyped := s.typedCode(k, v)
 	expected, err := s.rightCode(v)
-	return err == nil && code.Equal(k.code, expected) && !v.ApprovedAt.IsZero() &&
+	return errTyped == nil && err == nil && code.Equal(typed, expected) && !v.ApprovedAt.IsZero() &&
 		checked.Now.Before(v.ApprovedAt.Truncate(time.Second).Add(proof.Life)) // exp is in whole seconds
 }
 
-// judgeFunc returns the function that tells the database whether the typed code is right, and which
-// event to write. Error of the function: fault.Unavailable if it cannot derive the code or make the
-// event.
-func (s *Service) judgeFunc(k *checkInProgress) func(store.Verification) (bool, store.NewEvent, error) {
-	return func(v store.Verification) (right bool, tell store.NewEvent, err error) {
-		expected, err := s.rightCode(v)
-		if err != nil { // the key is no longer in the ring
-			return false, tell, fault.Unavailable.Wrap(err)
-		}
-		right = code.Equal(k.code, expected)
-		if right || v.Attempts+1 >= v.MaxAttempts {
-			tell, err = s.eventMaker().NewEvent(v, store.CheckEventTypes[right])
-		}
-		return right && err == nil, tell, store.WrapUnavailable(err)
+// judge is store.CheckRequest.Judge of a check. Errors: those of typedCode, and fault.Unavailable if it cannot
+// derive the code or make the event.
+func (s *Service) judge(k checkInProgress, v store.Verification, counts bool) (j store.Judgement, err error) {
+	typed, err := s.typedCode(k, v)
+	if err != nil {
+		return j, err
 	}
+	if key := s.checkKey(k.Caller); key != nil {
+		caller := s.idempotencyKeyHash(checkKeyLabel, k.Caller)
+		withCode := s.Vault.KeyedHash("check", string(caller[:]), v.ID, typed)
+		j.CheckKey = append(key, withCode[:]...)
+	}
+	if !counts {
+		return j, nil
+	}
+	expected, err := s.rightCode(v)
+	if err != nil { // the key is no longer in the ring
+		return j, fault.Unavailable.Wrap(err)
+	}
+	j.Right = code.Equal(typed, expected)
+	if j.Right || v.Attempts+1 >= v.MaxAttempts {
+		j.Event, err = s.eventMaker().NewEvent(v, store.CheckEventTypes[j.Right])
+	}
+	return j, store.WrapUnavailable(err)
 }
 
-// parseTypedCode checks that the caller may read the verification, and sets k.code if it is empty.
-// Errors: fault.NotFound for another app's verification, and for a browser if a back end opened the
-// verification; ErrCallerCode; *fault.InvalidError.
-func (s *Service) parseTypedCode(k *checkInProgress, v store.Verification) (err error) {
-	if !k.mayRead(v) {
-		return fault.NotFound
+// typedCode returns the code in the typed text, in the form of v's code. Errors: fault.NotFound for another
+// app's verification, and for a browser if a back end opened the verification; ErrCallerCode; *fault.InvalidError.
+func (s *Service) typedCode(k checkInProgress, v store.Verification) (string, error) {
+	switch {
+	case k.code != "":
+		return k.code, nil
+	case !k.mayRead(v):
+		return "", fault.NotFound
+	case v.CallerChecks:
+		return "", ErrCallerCode
 	}
-	if v.CallerChecks {
-		return ErrCallerCode
-	}
-	if k.code == "" {
-		k.code, err = s.codeShape(v).Find(k.typed)
-	}
-	return err
+	shape, _ := s.codeShape(v)
+	return shape.Find(k.typed)
 }
 
 // approvedResult returns the result of a check that approved or repeats it. It decrypts
@@ -187,19 +199,18 @@ func (s *Service) CheckByRecipient(ctx context.Context, ask Request, typed strin
 	if err != nil {
 		return CheckResult{}, err
 	}
-	query := store.HolderQuery{
+	v, err := s.Store.VerificationToCheck(ctx, store.HolderQuery{
 		App: a.App, Channel: a.to.Channel(), Recipient: a.subject.Recipient, Purpose: a.subject.Purpose.Name,
-		Holder: a.holder,
-	}
-	if a.IdempotencyKey != "" {
-		key := s.Vault.KeyedHash(checkKeyLabel, a.App, a.IdempotencyKey)
-		query.CheckKey = key[:]
-	}
-	v, err := s.Store.VerificationToCheck(ctx, query)
+		Holder: a.holder, CheckKey: s.checkKey(a.Caller),
+	})
 	if err != nil {
 		return CheckResult{}, err
 	}
-	return s.Check(ctx, a.Caller, v.ID, typed)
+	k := checkInProgress{Caller: a.Caller, id: v.ID, typed: typed, row: v}
+	if k.code, err = s.typedCode(k, v); err != nil {
+		return CheckResult{}, err
+	}
+	return s.check(ctx, k)
 }
 
 func (s *Service) testCodeOf(v store.Verification) (policy.TestCode, bool) {
@@ -211,15 +222,16 @@ func (s *Service) testCodeOf(v store.Verification) (policy.TestCode, bool) {
 }
 
 // codeShape returns the shape of the right code for v: the configured code for a test recipient,
-// else the derived one. It is zero for a caller's code.
-func (s *Service) codeShape(v store.Verification) code.Shape {
-	if v.CallerChecks {
-		return code.Shape{}
+// else the derived one. It is zero for a caller's code. test: v is of a test recipient.
+func (s *Service) codeShape(v store.Verification) (shape code.Shape, test bool) {
+	t, test := s.testCodeOf(v)
+	switch {
+	case v.CallerChecks:
+		return shape, test
+	case test:
+		return code.ShapeOf(t.Code), true
 	}
-	if t, ok := s.testCodeOf(v); ok {
-		return code.ShapeOf(t.Code)
-	}
-	return keys.CodeShapeOf(v)
+	return keys.CodeShapeOf(v), false
 }
 
 // rightCode returns the right code for v: the configured one for a test recipient, else the derived

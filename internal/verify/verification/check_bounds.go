@@ -19,17 +19,19 @@ import (
 // while it is exceeded, an alarm is logged and new codes of browsers are longer.
 
 // takeNetworkQuota counts a check as failed for the client's networks, before the comparison, and
-// sets k.failed, for a refund. It counts nothing if the caller has no address, or if the
-// verification is not pending or not found. Errors: *fault.InvalidError, ErrCallerCode,
+// sets k.failed, for a refund. It reads the verification and parses the typed code, unless that was done
+// before. It counts nothing if the caller has no address, or if the verification is not pending or not found. Errors: *fault.InvalidError, ErrCallerCode,
 // *TooManyChecksError, fault.Unavailable.
-func (s *Service) takeNetworkQuota(ctx context.Context, k *checkInProgress) error {
+func (s *Service) takeNetworkQuota(ctx context.Context, k *checkInProgress) (err error) {
 	if !k.IP.IsValid() {
 		return nil
 	}
-	v, _, now, err := s.Store.Verification(ctx, k.id)
-	if err == nil {
-		err = s.parseTypedCode(k, v)
+	if k.code == "" {
+		if k.row, _, _, err = s.Store.Verification(ctx, k.id); err == nil {
+			k.code, err = s.typedCode(*k, k.row)
+		}
 	}
+	v := k.row
 	if errors.Is(err, fault.NotFound) {
 		v = store.Verification{Channel: recipient.Email}
 	}
@@ -40,7 +42,7 @@ func (s *Service) takeNetworkQuota(ctx context.Context, k *checkInProgress) erro
 	case errors.Is(err, fault.NotFound): // the limiter is asked as often as for a known verification
 		_, _ = s.Gates.PeekOrLocal(ctx, r)
 		return nil
-	case err != nil || StateOf(v, now) != Pending:
+	case err != nil || StateOf(v, s.Now()) != Pending:
 		return err
 	}
 	d, err := s.takeWithNewID(ctx, &r)

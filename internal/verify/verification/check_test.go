@@ -3,6 +3,7 @@ package verification_test
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,7 @@ func TestCodeDies(t *testing.T) {
 		r.Sleep(10*time.Minute - time.Microsecond)
 		r.Want("a moment before the end", r.Get(a.View.ID).State, "pending")
 		r.Sleep(time.Microsecond)
+		r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)}) // nothing is compared
 		r.WantChecked("after ten minutes", r.Check(a.View.ID, code), "expired false")
 		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)
 	})
@@ -194,14 +196,17 @@ func TestAWrongLengthCostsNoTry(t *testing.T) {
 	}
 }
 
-// Checks of an ID that is unknown, of another app or, for a browser, of a back end ask the database
-// and the limiter as often as a check that compares.
-func TestAnUnknownIDAsksAsAKnownOne(t *testing.T) {
+// A check reads a verification once before it, for the client's network or by its recipient. Checks of an ID
+// that is unknown, of another app or, for a browser, of a back end ask the database and the limiter as often
+// as a check that compares.
+func TestACheckAsksAsOftenAsNeeded(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		id, backEnds := r.Send(byBrowser(vtest.Ana)).View.ID, r.SendTo("bea@example.com").View.ID
 		others := r.SendTo(vtest.Ana, vtest.InApp("elsewhere")).View.ID
-		r.Sleep(time.Minute) // nothing else is under way
-		asked := func(id string) (db, limiter []string) {
+		r.Sleep(time.Minute)                                                 // nothing else is under way
+		asked := func(what, want string, c verification.Caller, id string) { // id "": by recipient
+			t.Helper()
+			var db, limiter []string
 			var last string
 			r.Store.SetFault(func(method string) sqlitetest.Fault {
 				if method != last { // a read asks before each statement
@@ -213,16 +218,24 @@ func TestAnUnknownIDAsksAsAKnownOne(t *testing.T) {
 				limiter = append(limiter, call)
 				return do()
 			})
-			_, _ = r.Svc.Check(r.Context(), vtest.Browser, id, "000000")
+			var err error
+			if id != "" {
+				_, err = r.Svc.Check(r.Context(), c, id, "000000")
+			} else {
+				_, err = r.Svc.CheckByRecipient(r.Context(), verification.Request{Caller: c, Channel: "email", To: "bea@example.com"}, "000000")
+			}
 			r.MendStore()
 			r.Limiter.Around(nil)
-			return db, limiter
+			r.WantLine(what, want, db, limiter, err)
 		}
-		db, limiter := asked(id)
-		r.WantLine("of a known one", "[Verification Check] [Take Take]", db, limiter)
+		noIP := vtest.BackEnd
+		noIP.IP = netip.Addr{}
+		asked("by ID", "[Verification Check] [Take Take] <nil>", vtest.Browser, id)
+		asked("by ID without an IP", "[Check] [Take] <nil>", noIP, id)
+		asked("by recipient", "[VerificationToCheck Check] [Take Take] <nil>", vtest.BackEnd, "")
+		asked("by recipient without an IP", "[VerificationToCheck Check] [Take] <nil>", noIP, "")
 		for _, unknown := range []string{"unknown", others, backEnds} {
-			db, limiter = asked(unknown)
-			r.WantLine(unknown, "[Verification Check] [Peek Peek]", db, limiter)
+			asked(unknown, vtest.Line("[Verification Check] [Peek Peek]", fault.NotFound), vtest.Browser, unknown)
 		}
 	})
 }

@@ -51,7 +51,7 @@ type keyTurns struct {
 }
 
 // turnName has the hashes of a key and of a request's content, so that a request with the same key and
-// other content delays no repetition; zero without a key.
+// other content delays no repetition.
 type turnName struct{ key, fingerprint [32]byte }
 
 type keyTurn struct {
@@ -60,18 +60,11 @@ type keyTurn struct {
 	admitted bool // set before ended is closed
 }
 
-func (s *Service) turnOf(a parsedRequest) (n turnName) {
-	if a.IdempotencyKey != "" {
-		n = turnName{s.idempotencyKeyHash(sendKeyLabel, a.Caller), s.fingerprint(a)}
-	}
-	return n
-}
-
 // take waits for the turn of this name, and takes it. If a request that had the turn was admitted, take
 // returns without it: a repetition needs none. The caller must call end; only the first call counts. Error:
 // ErrKeyInProgress after the end of ctx or deciding, or if too many requests wait.
 func (t *keyTurns) take(ctx, deciding context.Context, name turnName) (end func(admitted bool), err error) {
-	for name != (turnName{}) {
+	for {
 		t.mu.Lock()
 		turn, taken := t.turns[name]
 		if !taken {
@@ -103,10 +96,9 @@ func (t *keyTurns) take(ctx, deciding context.Context, name turnName) (end func(
 			return nil, ErrKeyInProgress
 		}
 		if turn.admitted {
-			break
+			return func(bool) {}, nil
 		}
 	}
-	return func(bool) {}, nil
 }
 
 // pause waits for d. False: ctx or deciding ended, or too many requests wait.
@@ -221,8 +213,7 @@ func asAdmitted(v store.Verification, s store.Send) (store.Verification, store.S
 	if s.Number == 1 {
 		v.Attempts = 0
 	}
-	s.Status, s.Reason, s.Attempt, s.FinishedAt, s.Provider, s.ProviderCode, s.Counts = store.Queued, "", 1,
-		time.Time{}, "", "", true
+	s.Status, s.Reason, s.FinishedAt, s.Counts = store.Queued, "", time.Time{}, true
 	return v, s
 }
 

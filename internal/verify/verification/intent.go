@@ -36,7 +36,7 @@ func (s *Service) newIntent(r *sendInProgress, d quota.Decision) (store.Intent, 
 		suppressed = r.subject.Recipient
 	}
 	in := store.Intent{
-		Send: row, Verification: fresh, Join: r.joins.id, Address: suppressed,
+		Send: row, Verification: fresh, Join: r.joins.ID, Address: suppressed,
 		Rules:          quota.OfScope(r.subject.Purpose.Policy.Rules, quota.Recipient),
 		RejectionRules: quota.OfScope(r.subject.Purpose.Policy.Rules, quota.Failures), Purposes: r.subject.Purpose.PolicyPurposes,
 		TTL: cmp.Or(r.TTL, r.subject.Purpose.TTL), MinLife: MinResendLife(r.subject.Purpose.TTL), Lease: s.Lease,
@@ -47,22 +47,19 @@ func (s *Service) newIntent(r *sendInProgress, d quota.Decision) (store.Intent, 
 	return in, err
 }
 
-// newVerification builds the verification that Begin opens if there is none to join.
+// newVerification builds the verification that Begin opens if there is none to join. Begin copies what it
+// shares with its send.
 func (s *Service) newVerification(r *sendInProgress, id string) (store.Verification, error) {
-	nonce := make([]byte, 16)
+	nonce, replaced := make([]byte, 16), r.joins.IDsWithReplaced()
 	_, _ = rand.Read(nonce) // never fails
 	sealed, keyID, err := s.Vault.SealRecipient(r.to, id)
 	if err != nil {
 		return store.Verification{}, err
 	}
 	v := store.Verification{
-		ID: id, App: r.App, Channel: r.to.Channel(), Purpose: r.subject.Purpose.Name, Recipient: r.subject.Recipient,
-		To:     r.to.Masked(),
-		Sealed: sealed, Holder: r.holder, Class: r.subject.Class, Nonce: nonce, KeyID: keyID,
-		CodeLength: r.codeLength(),
-		Alphabet:   string(r.subject.Purpose.Alphabet), Locale: r.locale, Labels: r.Labels,
-		MaxAttempts: MaxAttempts,
-		Replaces:    r.joins.chain[:min(len(r.joins.chain), store.MaxReplacedIDs)],
+		ID: id, Sealed: sealed, Holder: r.holder, Class: r.subject.Class, Nonce: nonce, KeyID: keyID,
+		CodeLength: r.codeLength(), Alphabet: string(r.subject.Purpose.Alphabet), MaxAttempts: MaxAttempts,
+		Replaces: replaced[:min(len(replaced), store.MaxReplacedIDs)],
 	}
 	if r.Code != "" { // a caller's code is not derived
 		v.CallerChecks, v.Nonce, v.CodeLength, v.Alphabet = true, nil, 0, ""

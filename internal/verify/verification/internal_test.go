@@ -58,7 +58,7 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := parsedRequest{Request: Request{Caller: Caller{App: "shop"}}, to: to, subject: bucketnames.Subject{Class: store.SecretKeyClass},
-		joins: joinedVerification{class: store.UnknownBrowser}}
+		joins: storedVerification{Verification: store.Verification{Class: store.UnknownBrowser}}}
 	s.lockouts.remember(a.lockoutKey(store.SecretKeyClass), time.Hour, seenAt)
 	cached := func() time.Duration {
 		left, err := s.knownLockout(t.Context(), a)
@@ -66,9 +66,9 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 		return left
 	}
 	servertest.Same(t, "a new code", cached(), time.Hour)
-	a.joins.id = "v1"
+	a.joins.ID = "v1"
 	servertest.Same(t, "a resend of another class", cached(), 0)
-	a.joins.class = store.SecretKeyClass
+	a.joins.Class = store.SecretKeyClass
 	servertest.Same(t, "a resend of the same class", cached(), time.Hour)
 	a.Code = "123456"
 	servertest.Same(t, "a caller's code, which is not checked here", cached(), 0)

@@ -98,7 +98,7 @@ func (a parsedRequest) lockoutKey(class store.Class) lockoutKey {
 // verification or a new one will be sent. Errors: those of Store.Lockout, which reads an old
 // lockout again.
 func (s *Service) knownLockout(ctx context.Context, a parsedRequest) (time.Duration, error) {
-	if a.Code != "" || a.joins.id != "" && a.joins.class != a.subject.Class {
+	if a.Code != "" || a.joins.ID != "" && a.joins.Class != a.subject.Class {
 		return 0, nil
 	}
 	key := a.lockoutKey(a.subject.Class)

@@ -24,21 +24,13 @@ type parsedRequest struct {
 	Request                          // for a resend: completed from the verification that it names
 	requestID string                 // ID of the HTTP request; empty: none
 	locale    string                 // canonical
-	joins     joinedVerification     // zero: not a resend
+	joins     storedVerification     // zero: not a resend
 	to        recipient.Recipient    // of the code
 	address   recipient.Hash         // of the address as it is spelled; subject.Recipient may stand for several spellings
 	subject   bucketnames.Subject    // has the purpose with its rules, and the class
 	buckets   map[quota.Scope]string // of the subject; must not be changed
 	holder    string                 // of a verification that the request opens
 	notServed string                 // why the recipient gets no codes; empty: it may get them
-}
-
-// joinedVerification is the verification that a resend names.
-type joinedVerification struct {
-	id    string
-	chain []string // its ID, and the IDs of the verifications that it replaces
-	class store.Class
-	state State
 }
 
 // parseRequest reads a request in three steps: its fields, the hashes of its recipient, and the
@@ -141,7 +133,7 @@ func (s *Service) fillFromVerification(ctx context.Context, a *parsedRequest) er
 		return fault.Invalid("purpose", "mismatch", "The verification named has another purpose.")
 	}
 	a.Channel, a.To, a.Purpose = string(v.Channel), to.Address(), v.Purpose
-	a.joins = joinedVerification{v.ID, v.IDsWithReplaced(), v.Class, v.state()}
+	a.joins = v
 	a.Languages = cmp.Or(a.Languages, v.Locale)
 	a.Labels = a.Labels.Or(v.Labels)
 	return nil
@@ -159,7 +151,7 @@ func (s *Service) preferredLocale(a parsedRequest) string {
 // classOf returns the class of a request. A browser is known if it presents a token for the
 // address, or names a verification that a known browser opened.
 func (s *Service) classOf(ctx context.Context, a parsedRequest) store.Class {
-	if a.Kind == Browser && (a.joins.class == store.KnownBrowser || s.isKnownBrowser(ctx, a)) {
+	if a.Kind == Browser && (a.joins.Class == store.KnownBrowser || s.isKnownBrowser(ctx, a)) {
 		return store.KnownBrowser
 	}
 	return a.Caller.classWithoutTokens()
@@ -251,7 +243,7 @@ func (a parsedRequest) sendRow() store.Send {
 		App: a.App, Channel: a.to.Channel(), Purpose: a.subject.Purpose.Name, Recipient: a.subject.Recipient,
 		To:      a.to.Masked(),
 		Country: a.to.Country(), Prefix: a.to.VisiblePrefix(), Locale: a.locale, Labels: a.Labels,
-		VerificationID: a.joins.id,
+		VerificationID: a.joins.ID,
 		Network:        a.network(), Site: a.Site, RequestID: a.requestID,
 	}
 }

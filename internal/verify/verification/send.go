@@ -9,7 +9,6 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
-	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/admission"
 	"sendcode/internal/limit/bucketnames"
@@ -60,14 +59,18 @@ func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err err
 			s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
 		}
 	}()
-	r := &sendInProgress{parsedRequest: a, answerBy: began.Add(answerTimeout())}
+	r := &sendInProgress{parsedRequest: a, answerBy: began.Add(answerTimeout()), endTurn: func(bool) {}}
 	decideBy := began.Add(decisionTimeout())
 	if end, ok := ctx.Deadline(); ok && end.Before(decideBy) {
 		decideBy, r.answerBy = end, end
 	}
 	deciding, cancel := context.WithDeadline(context.WithoutCancel(ctx), decideBy)
 	defer cancel()
-	if r.endTurn, err = s.turns.take(ctx, deciding, s.turnOf(a)); err != nil {
+	if a.IdempotencyKey == "" {
+		return s.sendOnce(ctx, deciding, r)
+	}
+	turn := turnName{s.idempotencyKeyHash(sendKeyLabel, a.Caller), s.fingerprint(a)}
+	if r.endTurn, err = s.turns.take(ctx, deciding, turn); err != nil {
 		return Answer{}, err
 	}
 	defer func() { r.endTurn(err == nil && answer.Admitted) }()
@@ -201,15 +204,19 @@ func (s *Service) refuseIfLockedOutOrHeld(ctx context.Context, a parsedRequest) 
 // takeQuota counts the send in the limiter, the first gate, and sets r.longCode. Errors: those of
 // gates.Gates.TakeSend, and fault.Unavailable.
 func (s *Service) takeQuota(ctx context.Context, r *sendInProgress) (quota.Decision, error) {
-	take := s.withFailedChecksRule(r.parsedRequest, quota.Request{
-		ID: string(r.send[:]), Rules: r.subject.Purpose.Policy.Rules, Buckets: r.buckets,
-	})
+	take := quota.Request{ID: string(r.send[:]), Rules: r.subject.Purpose.Policy.Rules, Buckets: r.buckets}
+	guessable := r.subject.Class != store.SecretKeyClass
+	if guessable {
+		take = s.withFailedChecksRule(r.parsedRequest, take)
+	}
 	d, unsure, err := s.Gates.TakeSend(ctx, take)
 	r.unsure = r.unsure || unsure
 	if errors.Is(err, quota.ErrRefunded) { // an earlier request with the key had this ID; the next one gets a new ID
 		return d, fault.Unavailable
 	}
-	d, r.longCode = splitFailedChecksRule(d)
+	if guessable {
+		d, r.longCode = splitFailedChecksRule(d)
+	}
 	return d, err
 }
 
@@ -304,7 +311,7 @@ func (s *Service) refreshStates(ctx context.Context, a parsedRequest, old quota.
 func (s *Service) statesOfRefusal(ctx context.Context, a parsedRequest, d quota.Decision, asked time.Time) (gates.Answer, error) {
 	worst, _ := d.Blocking()
 	wide := a.Kind != BackEnd && !policy.CountedInDatabase(worst.Rule) && worst.Scope != quota.Backoff
-	if wide && len(a.joins.chain) == 0 {
+	if wide && a.joins.ID == "" {
 		return gates.Answer{Decision: d}, nil
 	}
 	told, err := s.Gates.AnswerRefusal(ctx, a.subject, d, asked)
@@ -335,7 +342,7 @@ func (s *Service) refuse(ctx context.Context, a parsedRequest, d gates.Answer, o
 	s.countBreakerRefusal(a.App, worst)
 	s.recordRefusal(a, outcome, worst.Name, worst.Scope, worst.RetryAfter)
 	seen := View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.subject.Purpose.Name}
-	return Answer{Quota: s.redact(ctx, a.subject, d, a.Caller, a.joins.state, a.joins.chain),
+	return Answer{Quota: s.redact(ctx, a.subject, d, a.Caller, a.joins.state(), a.joins.IDsWithReplaced()),
 		Policy: a.subject.Purpose.Policy, View: seen}
 }
 
@@ -343,13 +350,9 @@ func (s *Service) refuse(ctx context.Context, a parsedRequest, d gates.Answer, o
 // checks is exceeded. It makes a guess a hundred times less likely to be right than with 6 digits.
 const LongCodeLength = 8
 
-// withFailedChecksRule adds a rule on the app's failed checks to a Take, unless the request's class
-// is that of secret keys. So the Take reads the failed checks in the same round trip. The rule only
-// observes.
+// withFailedChecksRule adds a rule on the app's failed checks to a Take. So the Take reads the failed
+// checks in the same round trip. The rule only observes.
 func (s *Service) withFailedChecksRule(a parsedRequest, r quota.Request) quota.Request {
-	if a.subject.Class == store.SecretKeyClass {
-		return r
-	}
 	rule := s.Policy.Get().Checks.App
 	rule.Scope, rule.Observe = quota.FailedChecks, true
 	r.Rules = append(slices.Clip(r.Rules), rule)
@@ -378,32 +381,6 @@ func (r *sendInProgress) codeLength() int {
 		return max(LongCodeLength, r.subject.Purpose.CodeLength)
 	}
 	return r.subject.Purpose.CodeLength
-}
-
-// CarrierRuleName is the name under which a carrier's hold is shown among the rules of an answer.
-const CarrierRuleName = "carrier"
-
-// carrierHold returns the hold on a text message's recipient, as the database has it. Until the
-// hold ends, the carrier would refuse messages to the recipient. The hold is returned as the state
-// of a rule named CarrierRuleName, used up until then. False: there is no hold.
-func (s *Service) carrierHold(ctx context.Context, of bucketnames.Subject) (quota.State, bool, error) {
-	if of.Channel != recipient.SMS || s.Texts == nil {
-		return quota.State{}, false, nil
-	}
-	e, err := s.Store.CarrierHold(ctx, of.Channel, of.Recipient)
-	if err != nil || e.Left <= 0 {
-		return quota.State{}, false, err
-	}
-	rule := quota.Rule{Name: CarrierRuleName, Scope: quota.Recipient, Limit: 1, Window: max(e.Whole, quota.MinWindow)}
-	return quota.State{Rule: rule, Used: 1, ResetAfter: e.Left, RetryAfter: e.Left}, true, nil
-}
-
-func (s *Service) withCarrierHold(ctx context.Context, of bucketnames.Subject, d quota.Decision) (quota.Decision, error) {
-	carrier, held, err := s.carrierHold(ctx, of)
-	if held {
-		d.Rules = append(d.Rules, carrier)
-	}
-	return d, err
 }
 
 // MaxWait bounds how long a request may wait for its outcome.

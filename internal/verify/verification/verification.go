@@ -6,7 +6,7 @@
 //	     ─▶ Outbox.Deliver ─▶ answer 202
 //
 // Files: ask.go, callers_code.go and parse_ask.go read a request; send.go, idempotency.go,
-// lockouts.go, overload.go and intent.go decide it; view.go and redact.go decide what a caller may
+// lockouts.go, overload.go and intent.go decide it; view.go and, below it, redact.go decide what a caller may
 // see; check.go and check_bounds.go compare codes; report.go takes reports of callers' own checks; alarm.go logs
 // alarms.
 //
@@ -91,6 +91,37 @@ type Observer interface {
 	// app's bound, which only logs an alarm
 	CheckBoundExceeded(channel recipient.Channel, app, rule string)
 }
+
+// State is the state of a verification. It is computed from its row and the database's clock, and
+// not stored.
+type State string
+
+// The states of a verification.
+const (
+	Pending            State = "pending"
+	Approved           State = "approved"
+	Canceled           State = "canceled"
+	Expired            State = "expired"
+	MaxAttemptsReached State = "max_attempts_reached"
+)
+
+// StateOf returns the state of a verification at an instant of the database's clock.
+func StateOf(v store.Verification, now time.Time) State {
+	switch {
+	case !v.ApprovedAt.IsZero():
+		return Approved
+	case !v.CanceledAt.IsZero():
+		return Canceled
+	case v.Attempts >= v.MaxAttempts:
+		return MaxAttemptsReached
+	case !now.Before(v.ExpiresAt):
+		return Expired
+	}
+	return Pending
+}
+
+// CarrierRuleName is the name under which a carrier's hold is shown among the rules of an answer.
+const CarrierRuleName = "carrier"
 
 // MaxAttempts is how many checks a code allows.
 const MaxAttempts = 5

@@ -26,19 +26,6 @@ type Answer struct {
 	Policy   quota.Policy
 }
 
-// State is the state of a verification. It is computed from its row and the database's clock, and
-// not stored.
-type State string
-
-// The states of a verification.
-const (
-	Pending            State = "pending"
-	Approved           State = "approved"
-	Canceled           State = "canceled"
-	Expired            State = "expired"
-	MaxAttemptsReached State = "max_attempts_reached"
-)
-
 // View is what a caller may see of a verification: never the code or the full recipient.
 type View struct {
 	ID      string
@@ -67,37 +54,19 @@ type SendView struct {
 	ID     string
 	Number int
 	// Undelivered also for a mail that bounced for good; its row has Sent or Unknown
-	Status       store.Status
-	Final        bool   // the status does not change any more
-	Reason       string // with Failed and Unknown; for secret keys and the administrator
-	Counts       bool   // it holds its place in the recipient's quota
-	At           time.Time
-	FinishedAt   time.Time // zero while in flight
-	Attempt      int
-	Provider     string
-	ProviderCode string
-}
-
-// StateOf returns the state of a verification at an instant of the database's clock.
-func StateOf(v store.Verification, now time.Time) State {
-	switch {
-	case !v.ApprovedAt.IsZero():
-		return Approved
-	case !v.CanceledAt.IsZero():
-		return Canceled
-	case v.Attempts >= v.MaxAttempts:
-		return MaxAttemptsReached
-	case !now.Before(v.ExpiresAt):
-		return Expired
-	}
-	return Pending
+	Status     store.Status
+	Final      bool   // the status does not change any more
+	Reason     string // with Failed and Unknown; for secret keys and the administrator
+	Counts     bool   // it holds its place in the recipient's quota
+	At         time.Time
+	FinishedAt time.Time // zero while in flight
 }
 
 // view returns what a caller may see. address is the hash of the address as spelled; if it is zero,
 // view decrypts the address to compute the hash. RecipientHash is empty if the address was erased or
 // cannot be decrypted.
 func (s *Service) view(v store.Verification, send store.Send, now time.Time, address recipient.Hash) View {
-	_, test := s.testCodeOf(v)
+	shape, test := s.codeShape(v)
 	if address.IsZero() {
 		address, _ = s.Vault.AddressHashOf(v)
 	}
@@ -105,16 +74,14 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 	status, final := send.StatusForApp(set.Reports[v.Channel])
 	return View{
 		RecipientHash: address.StringOrEmpty(),
-		Test:          test, CodeShape: s.codeShape(v), Method: v.Method,
+		Test:          test, CodeShape: shape, Method: v.Method,
 		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Labels: v.Labels,
 		PurposeTitle: set.Purposes[v.Purpose].Titles.ForLocaleOrEmpty(v.Locale),
 		CreatedAt:    v.CreatedAt, ExpiresAt: v.ExpiresAt,
 		AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
 		Send: SendView{
 			ID: send.ID.String(), Number: send.Number, Status: status, Final: final, Reason: send.Reason,
-			Counts: send.Counts, At: send.LoggedAt,
-			FinishedAt: send.FinishedAt, Attempt: send.Attempt, Provider: send.Provider,
-			ProviderCode: send.ProviderCode,
+			Counts: send.Counts, At: send.LoggedAt, FinishedAt: send.FinishedAt,
 		},
 	}
 }
@@ -274,6 +241,29 @@ func (s *Service) peek(ctx context.Context, of bucketnames.Subject) (gates.Answe
 		told.Decision, err = s.withCarrierHold(ctx, of, told.Decision)
 	}
 	return told, err
+}
+
+// carrierHold returns the hold on a text message's recipient, as the database has it. Until the
+// hold ends, the carrier would refuse messages to the recipient. The hold is returned as the state
+// of a rule named CarrierRuleName, used up until then. False: there is no hold.
+func (s *Service) carrierHold(ctx context.Context, of bucketnames.Subject) (quota.State, bool, error) {
+	if of.Channel != recipient.SMS || s.Texts == nil {
+		return quota.State{}, false, nil
+	}
+	e, err := s.Store.CarrierHold(ctx, of.Channel, of.Recipient)
+	if err != nil || e.Left <= 0 {
+		return quota.State{}, false, err
+	}
+	rule := quota.Rule{Name: CarrierRuleName, Scope: quota.Recipient, Limit: 1, Window: max(e.Whole, quota.MinWindow)}
+	return quota.State{Rule: rule, Used: 1, ResetAfter: e.Left, RetryAfter: e.Left}, true, nil
+}
+
+func (s *Service) withCarrierHold(ctx context.Context, of bucketnames.Subject, d quota.Decision) (quota.Decision, error) {
+	carrier, held, err := s.carrierHold(ctx, of)
+	if held {
+		d.Rules = append(d.Rules, carrier)
+	}
+	return d, err
 }
 
 // AlternativeChannel returns the channel to offer if a message failed or was not delivered: email

@@ -120,7 +120,7 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 	fail *delivery.Error) {
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
 	for _, server := range s {
-		reply, tried, failed := server.try(ctx, func() bool { return s.anotherIsUp(server) }, mail)
+		reply, tried, failed := server.try(ctx, s, mail)
 		if !tried && failed == nil {
 			continue
 		}
@@ -133,10 +133,8 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 	return receipt, fail
 }
 
-// try offers the mail to the server if its breaker admits an attempt; see Server.Deliver. otherUp
-// reports whether another server is up.
-func (r *serverWithBreaker) try(ctx context.Context, otherUp func() bool, mail *delivery.RenderedMail) (reply string,
-	tried bool,
+// try offers the mail to the server, one of all, if its breaker admits an attempt; see Server.Deliver.
+func (r *serverWithBreaker) try(ctx context.Context, all Servers, mail *delivery.RenderedMail) (reply string, tried bool,
 	fail *delivery.Error) {
 	patience := unlimitedWait
 	switch state, _ := r.health.State(); {
@@ -144,7 +142,7 @@ func (r *serverWithBreaker) try(ctx context.Context, otherUp func() bool, mail *
 		return "", false, nil
 	case state == gobreaker.StateHalfOpen:
 		patience = 0
-	case otherUp():
+	case all.anotherIsUp(r):
 		patience = maxConnWait
 	}
 	end, result := func(error) {}, delivery.ErrHealthUnknown // the result after a panic
@@ -152,7 +150,7 @@ func (r *serverWithBreaker) try(ctx context.Context, otherUp func() bool, mail *
 	var began time.Time
 	reply, tried, fail = r.Deliver(ctx, patience, func() (ok bool) {
 		began = time.Now()
-		end, ok = r.startAttempt(otherUp)
+		end, ok = r.startAttempt(all)
 		return ok
 	}, mail)
 	if !tried {
@@ -188,15 +186,18 @@ func BreakerReport(ctx context.Context, fail *delivery.Error) error {
 
 // startAttempt starts an attempt, unless the breaker admits none. The caller calls end
 // once, with the result of the attempt. An attempt that takes longer than slowAfter counts as a
-// fault if another server is up by then, as otherUp reports.
-func (r *serverWithBreaker) startAttempt(otherUp func() bool) (end func(result error), ok bool) {
+// fault if another server of all is up by then.
+func (r *serverWithBreaker) startAttempt(all Servers) (end func(result error), ok bool) {
 	report, ok := r.health.Allow()
-	if !ok {
+	switch {
+	case !ok:
 		return func(error) {}, false
+	case len(all) == 1:
+		return report, true
 	}
 	var once sync.Once
 	slow := time.AfterFunc(slowAfter, func() {
-		if otherUp() {
+		if all.anotherIsUp(r) {
 			once.Do(func() { report(errSlow) })
 		}
 	})
