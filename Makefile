@@ -119,8 +119,8 @@ bench: ## what requests cost beside a floor, into docs/PERFORMANCE.md and tools/
 goals: ## three rounds of bench, of 64 callers, against the goals in tools/bench/RESULTS.md; writes nothing
 	$(BENCH) -perf.rounds=3 -perf.for=1s -perf.callers=64 $(BENCH_FLAGS)
 
-budget: BENCHED := Test(Budget|Build)
-budget: ## what each part of a request takes, by builds without it, and each module of the program (BENCH_FLAGS=-perf.write: into tools/bench/RESULTS.md)
+budget: BENCHED := TestBudget
+budget: ## what each part of a request takes, by builds without it (BENCH_FLAGS=-perf.write: into tools/bench/RESULTS.md)
 	$(BENCH) -perf.rounds=3 -perf.for=1s $(BENCH_FLAGS)
 
 fuzz: ## every fuzz target, each for FUZZTIME=30s

@@ -15,59 +15,10 @@ const µs = time.Microsecond
 
 var perHour = sliding(Recipient, 5, time.Hour)
 
-func TestQuota1APlaceIsFreeAgainExactlyAfterItsWindow(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		for _, r := range defaults {
-			w.flush()
-			for range r.Limit {
-				w.admits(true, r)
-			}
-			w.pass(r.Window - µs)
-			d := w.admits(false, r)
-			same(t, r.Name+" wait 1 µs before the end", d.RetryAfter(), µs)
-			w.pass(µs)
-			d = w.admits(true, r)
-			same(t, r.Name+" used after the old events left", d.Rules[0].Used, 1)
-		}
-	})
-}
-
 func sameDecision(t tester, got, want Decision) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("got  %+v\nwant %+v", got, want)
-	}
-}
-
-// A step back frees nothing, and each wait that is told after it is true, whichever call sees the
-// events of the future first.
-func TestQuota4AStepBackOfTheClockFreesNothing(t *testing.T) {
-	for name, see := range map[string]func(w *world, r Rule) State{
-		"a take": func(w *world, r Rule) State { return w.admits(false, r).Rules[0] },
-		"a look": func(w *world, r Rule) State { return w.peek(r).Rules[0] },
-		"a record": func(w *world, r Rule) State {
-			must(w.t, w.Record(w.t.Context(), ann(), time.Minute, []AgedEvent{{ID: "late", Age: time.Hour}}))
-			return w.peek(r).Rules[0]
-		},
-	} {
-		for _, limit := range []int{2, 20} { // read as a whole, and by rank
-			both(t, func(t *testing.T, w *world) {
-				r := sliding(Recipient, limit, time.Minute)
-				for range limit - 1 {
-					w.admits(true, r)
-				}
-				w.pass(-20 * time.Second)
-				w.admits(true, r) // counts as old as the others
-				w.pass(-time.Hour)
-				d := see(w, r)
-				same(t, name+": wait", d.RetryAfter, time.Minute)
-				same(t, name+": reset", d.ResetAfter, time.Minute)
-				w.pass(time.Minute - µs)
-				same(t, name+": wait at its end", w.admits(false, r).RetryAfter(), µs)
-				w.pass(µs)
-				w.admits(true, r)
-			})
-		}
 	}
 }
 
@@ -192,44 +143,6 @@ func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 			})
 		})
 	}
-}
-
-// An ID that is as old as the window is taken anew.
-func TestAnIDCountsForItsWindow(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		w.takeID("again", perHour)
-		w.pass(time.Minute)
-		w.take(perHour)
-		w.pass(59*time.Minute - µs)
-		same(t, "used while it counts", w.takeID("again", perHour).Rules[0].Used, 2)
-		w.pass(µs)
-		w.takeID("again", perHour)
-		same(t, "used when it was taken anew", w.peek(perHour).Rules[0].Used, 2)
-	})
-}
-
-// Events of the same instant are apart: each is refunded alone, once.
-func TestAnEventOfAnInstantIsRefundedAlone(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		for _, id := range []string{"first", "second", "third"} {
-			w.takeID(id, perHour)
-		}
-		for i, id := range []string{"second", "second", "third", "first"} {
-			must(t, w.Refund(t.Context(), id, ann()))
-			same(t, fmt.Sprint("used after refund ", i), w.peek(perHour).Rules[0].Used, []int{2, 2, 1, 0}[i])
-		}
-	})
-}
-
-// A bucket that a request only reads refuses no ID that was refunded in it.
-func TestAReadBucketRefusesNoID(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		read := sliding(Failures, 9, time.Hour)
-		req := request("again", perHour, read)
-		req.Buckets[Failures] = "rejected/ann"
-		must(t, w.Refund(t.Context(), "again", req.Buckets[Failures]))
-		mustTake(t, w, req, true)
-	})
 }
 
 // Record adds events by their ages, and only ever makes a bucket stricter.

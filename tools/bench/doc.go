@@ -6,6 +6,6 @@
 // It has tests only. `make bench` runs TestBench with the flags of bench_test.go and writes
 // docs/PERFORMANCE.md and RESULTS.md. Only make nightly runs these tests besides: its part `make goals`
 // for one round of 64 callers that fails if a goal of RESULTS.md was missed, its part `make budget`
-// for TestBudget and TestBuild, and among all tests for a second for each workload, which says nothing
-// about speed. They need the machine alone.
+// for TestBudget, and among all tests for a second for each workload, which says nothing about speed.
+// They need the machine alone.
 package bench

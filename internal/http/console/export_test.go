@@ -67,6 +67,8 @@ func TestExport(t *testing.T) {
 	holds(t, rows[1], map[string]string{"id": s.ID.String(), "retry_after": "", "reference": "'" + s.Reference,
 		"outcome": "waiting", "outcome_at": ""})
 	holds(t, rows[2], map[string]string{"reference": "two\nlines, \"quoted\""})
+	head := want(t, b.Do(http.MethodHead, "/v1/admin/sends.csv", ""), http.StatusOK) // is no export, and not recorded
+	servertest.Same(t, "type of HEAD", head.Header().Get("Content-Type"), rec.Header().Get("Content-Type"))
 	cursor := frame.EncodeCursor(store.Cursor{At: consoletest.Start})
 	for _, query := range []string{"?limit=5", "?cursor=" + cursor, "?newer=" + cursor, "?status=lost"} {
 		want(t, b.Get("/v1/admin/sends.csv"+query), http.StatusUnprocessableEntity)

@@ -25,8 +25,7 @@ import (
 const maxSample = 16
 
 // samples are the back ends of docs/examples and docs/quickstart.md in a framework: its files, a
-// program around them that listens at PORT, and how both are fetched and run. codes_controller.rb
-// is not among them: Rails is no small package.
+// program around them that listens at PORT, and how both are fetched and run.
 var samples = map[string]struct {
 	files  []string // of docs/examples, copied beside driver; the first is the sample
 	driver [2]string
