@@ -213,7 +213,8 @@ func asAdmitted(v store.Verification, s store.Send) (store.Verification, store.S
 	if s.Number == 1 {
 		v.Attempts = 0
 	}
-	s.Status, s.Reason, s.FinishedAt, s.Counts = store.Queued, "", time.Time{}, true
+	s.Status, s.Reason, s.Attempt, s.FinishedAt, s.Provider, s.ProviderCode, s.Counts = store.Queued, "", 1,
+		time.Time{}, "", "", true
 	return v, s
 }
 

@@ -199,7 +199,7 @@ func TestTestRecipients(t *testing.T) {
 		r.NoError(err)
 		r.WantLine("rules of looks", "0 0", len(look.Quota.Rules), len(asked.Quota.Rules))
 		v := r.Get(a.View.ID)
-		r.WantLine("the send", "sent test true", v.Send.Status, r.Rows()[0].Provider, v.Test)
+		r.WantLine("the send", "sent test true", v.Send.Status, v.Send.Provider, v.Test)
 		for i := range 4 {
 			c := r.Check(a.View.ID, "000000")
 			r.WantLine("a wrong code", vtest.Line(false, 4-i, true), c.Valid, c.AttemptsRemaining, c.Test)

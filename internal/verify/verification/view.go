@@ -54,12 +54,15 @@ type SendView struct {
 	ID     string
 	Number int
 	// Undelivered also for a mail that bounced for good; its row has Sent or Unknown
-	Status     store.Status
-	Final      bool   // the status does not change any more
-	Reason     string // with Failed and Unknown; for secret keys and the administrator
-	Counts     bool   // it holds its place in the recipient's quota
-	At         time.Time
-	FinishedAt time.Time // zero while in flight
+	Status       store.Status
+	Final        bool   // the status does not change any more
+	Reason       string // with Failed and Unknown; for secret keys and the administrator
+	Counts       bool   // it holds its place in the recipient's quota
+	At           time.Time
+	FinishedAt   time.Time // zero while in flight
+	Attempt      int
+	Provider     string
+	ProviderCode string
 }
 
 // view returns what a caller may see. address is the hash of the address as spelled; if it is zero,
@@ -81,7 +84,9 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 		AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
 		Send: SendView{
 			ID: send.ID.String(), Number: send.Number, Status: status, Final: final, Reason: send.Reason,
-			Counts: send.Counts, At: send.LoggedAt, FinishedAt: send.FinishedAt,
+			Counts: send.Counts, At: send.LoggedAt,
+			FinishedAt: send.FinishedAt, Attempt: send.Attempt, Provider: send.Provider,
+			ProviderCode: send.ProviderCode,
 		},
 	}
 }
