@@ -89,6 +89,7 @@ func up(ctx context.Context, dir, mailAddr string, environ []string, out io.Writ
 	if err != nil {
 		return err
 	}
+	cfg.Terminal = true
 	return app.Run(ctx, cfg, app.ReloadOptions{Environ: settings}, slog.New(slog.NewTextHandler(os.Stderr, nil)), out)
 }
 

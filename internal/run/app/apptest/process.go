@@ -83,7 +83,7 @@ func Main(m *testing.M, parallel, times int) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	cfg, err := config.Load(os.Environ(), os.ReadFile)
-	cfg.StartWait = servertest.Patience
+	cfg.StartWait, cfg.Terminal = servertest.Patience, true // its address is read from what it prints
 	switch {
 	case err != nil:
 	case os.Getenv(serves) == "rekey":
