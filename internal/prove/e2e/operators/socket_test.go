@@ -161,7 +161,9 @@ func restartUnderLoad(t *testing.T, passed bool, restarts int, requests int64) {
 	more()
 	stop.Store(true)
 	load.Wait()
-	logged := func() int64 { return int64(strings.Count(s.Printed.String(), `"route":"/v1/verifications","status":202`)) }
+	logged := func() int64 {
+		return int64(strings.Count(s.Printed.String(), `"route":"/v1/verifications","status":202`))
+	}
 	s.Await("the line of the last answer", func() bool { return logged() >= answered.Load() })
 	servertest.Same(t, "answers, of the requests that were read", answered.Load(), logged())
 	servertest.Same(t, "a stop that waited for a body until its own end", s.Logged("shutdown cuts requests"), false)
