@@ -31,7 +31,7 @@ type aliyunCarrier struct {
 	*Client
 }
 
-// Check implements sms.CarrierSettings.
+// Check implements CarrierSettings.
 func (c Aliyun) Check() map[string]error {
 	wrong := c.CheckAccount()
 	if c.Sign == "" {
@@ -41,12 +41,12 @@ func (c Aliyun) Check() map[string]error {
 	return wrong
 }
 
-// Open implements sms.CarrierSettings.
+// Open implements CarrierSettings.
 func (c Aliyun) Open(s Setup) Carrier {
 	return &aliyunCarrier{c, NewClient(s)}
 }
 
-// Send implements sms.Carrier. The interface has no idempotency token: OutId only comes back in
+// Send implements Carrier. The interface has no idempotency token: OutId only comes back in
 // receipts.
 func (c *aliyunCarrier) Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error) {
 	template, values, fail := c.Template(m)
@@ -114,8 +114,8 @@ func CanonicalQuery(params map[string]string) string {
 	return strings.Join(pairs, "&")
 }
 
-// meanings has codes of help.aliyun.com/zh/sms/developer-reference/api-error-codes. For any other code see
-// sms.ErrorByCode.
+// aliyunMeanings has codes of help.aliyun.com/zh/sms/developer-reference/api-error-codes. For any other code see
+// ErrorByCode.
 var aliyunMeanings = map[string]Meaning{
 	"isv.MOBILE_NUMBER_ILLEGAL":         MeaningBadNumber,
 	"isv.MOBILE_COUNT_OVER_LIMIT":       MeaningRejected,
@@ -150,7 +150,7 @@ func limitDuration(message string) time.Duration {
 	return time.Hour
 }
 
-// answer is the answer to any of the actions here.
+// aliyunAnswer is the answer to any of the actions here.
 type aliyunAnswer struct {
 	Code, Message, BizId string
 	TemplateStatus       json.RawMessage // a number, or a text with the number
@@ -178,7 +178,7 @@ func parseAliyunAnswer(a exchange.Response) (id, code string, fail *delivery.Err
 // chinaTimeZone is the time zone of Aliyun's days, also for recipients in other countries.
 var chinaTimeZone = time.FixedZone("UTC+8", 8*60*60)
 
-// PollStatus implements sms.Poller
+// PollStatus implements Poller
 // (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-querysenddetails): SendStatus
 // 1 is under way, 2 failed, 3 delivered; OutId is what SendSms was given.
 func (c *aliyunCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error) {
@@ -202,7 +202,7 @@ func (c *aliyunCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, 
 	return Report{}, false, nil
 }
 
-// ParseReports implements sms.ReportParser
+// ParseReports implements ReportParser
 // (help.aliyun.com/zh/sms/developer-reference/configure-delivery-receipts-1): the account posts a
 // list to one address; out_id names the send, as in SendSms.
 func (c *aliyunCarrier) ParseReports(in IncomingRequest, _ string) ([]Report, string, error) {

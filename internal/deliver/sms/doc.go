@@ -10,31 +10,30 @@
 //
 // Where type http (package generic, docs/sms.md) can describe the API, no package is needed: it
 // fills placeholders and reads one ID and one code at fixed paths. It can't sign, check a
-// signature, probe, or judge several parts. Else a carrier is a package below this one, which
-// passes smstest.Contract. Copy twilio (twilio.go and twilio_test.go), or tencent if the answer is
-// always 200 with a code in it. Its test stands beside the package, in NAME_test.go.
-// Outside of the package only these change:
+// signature, probe, or judge several parts. Else a carrier is a file of this package, which passes
+// smstest.Contract. Copy twilio.go and twilio_test.go, or those of tencent if the answer is always 200
+// with a code in it. Outside of the package only these change:
 //
-//	internal/run/config/sms.go        its import, {"name", func() sms.CarrierSettings { return new(name.Config) }} in carrierTypes, and the
-//	                              comment of SMSCarrier.Type
+//	internal/run/config/sms.go        {"name", func() sms.CarrierSettings { return new(sms.Name) }} in carrierTypes, and the comment of
+//	                              SMSCarrier.Type
 //	internal/run/config/example.yaml  and schema.json, by go test ./internal/run/config -run 'TestReference|TestSchema' -update
 //	internal/run/config               testdata/full.yaml, which has every setting, testdata/load.txt, and the lists of TestCarriers
 //	docs/sms.md                   an example, which a test loads, and a sentence under Receipts
 //	README.md, README.zh-CN.md, CHANGELOG.md
 //
-// Config implements [CarrierSettings]: its yaml tags and comments become the reference, and tests
+// The type of its settings implements [CarrierSettings]: its yaml tags and comments become the reference, and tests
 // need an endpoint. Setup.Secret is the only secret: where signatures of receipts have another one,
 // the token in their address alone proves them, as in twilio with an API key. The carrier embeds
-// *[Client], implements [Carrier], and adds what its API allows; so does Config, where the line
+// *[Client], implements [Carrier], and adds what its API allows; so do the settings, where the line
 // says so:
 //
-//	it sends receipts to the address that the request gives   ReportParser; Config: SettingsWithCallback if it must be given
-//	… to an address that is entered once in its console       ReportParser; Config: SettingsWithAccountCallback
+//	it sends receipts to the address that the request gives   ReportParser; settings: SettingsWithCallback if it must be given
+//	… to an address that is entered once in its console       ReportParser; settings: SettingsWithAccountCallback
 //	… that name the message only by the carrier's ID          and the method ReportsUseCarrierID
-//	it answers what became of a message                       Poller, with smstest.PollContract; Config: CanBePolled is false without
+//	it answers what became of a message                       Poller, with smstest.PollContract; settings: CanBePolled is false without
 //	it has a request that does no harm                        Probe and EndpointURL, with smstest.ProbeContract
-//	it may need a sender of ours                              Config: SettingsWithSender
-//	it sends templates that it has approved                   Config embeds [Account] (aliyun, tencent)
+//	it may need a sender of ours                              settings: SettingsWithSender
+//	it sends templates that it has approved                   settings embed [Account] (aliyun, tencent)
 //
 // The interfaces are in carrier.go. If an API must be told the coding, ask [NeedsUCS2]. If an answer
 // has a code for each part of a message, it is a failure only if no part was accepted.

@@ -38,7 +38,7 @@ var (
 	regionPattern = regexp.MustCompile(`^[a-z]{2}-[a-z0-9-]{2,30}$`)
 )
 
-// Check implements sms.CarrierSettings.
+// Check implements CarrierSettings.
 func (c Tencent) Check() map[string]error {
 	wrong := c.CheckAccount()
 	if !appPattern.MatchString(c.App) {
@@ -51,12 +51,12 @@ func (c Tencent) Check() map[string]error {
 	return wrong
 }
 
-// Open implements sms.CarrierSettings.
+// Open implements CarrierSettings.
 func (c Tencent) Open(s Setup) Carrier {
 	return &tencentCarrier{c, NewClient(s)}
 }
 
-// Send implements sms.Carrier. The interface has no idempotency token: SessionContext only comes back
+// Send implements Carrier. The interface has no idempotency token: SessionContext only comes back
 // in the answer.
 func (c *tencentCarrier) Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error) {
 	template, params, fail := c.Template(m)
@@ -114,8 +114,8 @@ func TC3Authorization(id, secret, service string, at time.Time, method, query st
 		hex.EncodeToString(exchange.HMACSHA256(key, text))
 }
 
-// meanings has codes of cloud.tencent.com/document/product/382/55981#6.-错误码. For any other code see
-// sms.ErrorByCode.
+// tencentMeanings has codes of cloud.tencent.com/document/product/382/55981#6.-错误码. For any other code see
+// ErrorByCode.
 var tencentMeanings = map[string]Meaning{
 	"LimitExceeded.PhoneNumberThirtySecondLimit":                MeaningLimited(30 * time.Second),
 	"LimitExceeded.PhoneNumberOneHourLimit":                     MeaningLimited(time.Hour),
@@ -141,7 +141,7 @@ var tencentMeanings = map[string]Meaning{
 	"InternalError":                                             MeaningUnknown,
 }
 
-// answer is the answer to every action here. Each action fills in one of the lists.
+// tencentAnswer is the answer to every action here. Each action fills in one of the lists.
 type tencentAnswer struct {
 	Response struct {
 		Error                     struct{ Code string }
@@ -171,7 +171,7 @@ func parseTencentAnswer(a exchange.Response) (id, code string, fail *delivery.Er
 // ReportsUseCarrierID returns true: reports name messages by the SerialNo in the answer to SendSms.
 func (c *tencentCarrier) ReportsUseCarrierID() bool { return true }
 
-// PollStatus implements sms.Poller (tencentcloud.com/document/product/382/40518,
+// PollStatus implements Poller (tencentcloud.com/document/product/382/40518,
 // PullSmsSendStatusByPhoneNumber) by number and time. PullSmsSendStatus is not used: it hands out
 // each status once, to the first client of the account that asks, and has to be applied for.
 func (c *tencentCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error) {
@@ -204,7 +204,7 @@ var (
 	statusFailed    = []string{"FAIL"}
 )
 
-// ParseReports implements sms.ReportParser (tencentcloud.com/document/product/382/43547). Tencent posts a list
+// ParseReports implements ReportParser (tencentcloud.com/document/product/382/43547). Tencent posts a list
 // to one address for the whole application, so the address names no send; sid is the SerialNo in
 // the answer to SendSms. Nothing is signed.
 func (c *tencentCarrier) ParseReports(in IncomingRequest, _ string) ([]Report, string, error) {

@@ -40,7 +40,7 @@ type twilioCarrier struct {
 
 var sidPattern = regexp.MustCompile(`^[A-Z]{2}[0-9a-f]{32}$`)
 
-// Check implements sms.CarrierSettings.
+// Check implements CarrierSettings.
 func (t Twilio) Check() map[string]error {
 	wrong := map[string]error{}
 	sid := func(key, value, prefix string, needed bool) {
@@ -55,21 +55,21 @@ func (t Twilio) Check() map[string]error {
 	return wrong
 }
 
-// NeedsSecret implements sms.CarrierSettings.
+// NeedsSecret implements CarrierSettings.
 func (t Twilio) NeedsSecret() bool { return true }
 
-// CanBePolled implements sms.CarrierSettings.
+// CanBePolled implements CarrierSettings.
 func (t Twilio) CanBePolled() bool { return true }
 
 // NeedsSender reports whether messages need a sender of ours.
 func (t Twilio) NeedsSender() bool { return t.Service == "" }
 
-// Open implements sms.CarrierSettings.
+// Open implements CarrierSettings.
 func (t Twilio) Open(s Setup) Carrier {
 	return &twilioCarrier{t, NewClient(s)}
 }
 
-// Send implements sms.Carrier. The interface has no idempotency token.
+// Send implements Carrier. The interface has no idempotency token.
 func (t *twilioCarrier) Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error) {
 	return t.Attempt(ctx, t.newRequest(http.MethodPost, "/Messages", t.messageForm(m)), parseTwilioAnswer)
 }
@@ -170,7 +170,7 @@ func unquotedDigits(raw json.RawMessage) string {
 	return text
 }
 
-// ParseReports implements sms.ReportParser
+// ParseReports implements ReportParser
 // (twilio.com/docs/messaging/guides/outbound-message-status-in-status-callbacks). Twilio signs with
 // the account's token. If the settings have an API key instead, only the token in the address shows
 // that the receipt is Twilio's.
@@ -227,7 +227,7 @@ func WebhookSignature(token, address string, form url.Values) string {
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// PollStatus implements sms.Poller: it fetches the message.
+// PollStatus implements Poller: it fetches the message.
 func (t *twilioCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error) {
 	if !sidPattern.MatchString(q.CarrierID) {
 		return Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare,

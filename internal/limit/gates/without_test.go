@@ -122,6 +122,6 @@ func TestWithoutRedisNothingIsDoneTwice(t *testing.T) {
 		r.WantLine("refused, error, looks", "true <nil> 1", refused, err, looks)
 		ended, cancel := context.WithCancel(r.Context())
 		cancel()
-		r.NoError(g.Refund(ended, "a", "of nobody"))
+		r.NoError(g.Refund(ended, "a", "another bucket"))
 	})
 }

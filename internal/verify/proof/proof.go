@@ -4,8 +4,9 @@
 // the reference to the URL to which it returns the person.
 //
 // Package verification signs a proof after an approved check, package api returns it, and package
-// app serves the public keys; package api calls Redeem, package page calls NewReference. Each key of the ring gives one Ed25519 key with the same ID. New
-// proofs are signed with the first key; older proofs stay valid while their key is in the ring.
+// app serves the public keys; package api calls Redeem, package page calls NewReference. Each key of
+// the ring gives one Ed25519 key with the same ID. New proofs are signed with the first key; older
+// proofs stay valid while their key is in the ring.
 package proof
 
 import (

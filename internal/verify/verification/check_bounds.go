@@ -20,8 +20,8 @@ import (
 
 // takeNetworkQuota counts a check as failed for the client's networks, before the comparison, and
 // sets k.failed, for a refund. It reads the verification and parses the typed code, unless that was done
-// before. It counts nothing if the caller has no address, or if the verification is not pending or not found. Errors: *fault.InvalidError, ErrCallerCode,
-// *TooManyChecksError, fault.Unavailable.
+// before. It counts nothing if the caller has no address, or if the verification is not pending or not
+// found. Errors: *fault.InvalidError, ErrCallerCode, *TooManyChecksError, fault.Unavailable.
 func (s *Service) takeNetworkQuota(ctx context.Context, k *checkInProgress) (err error) {
 	if !k.IP.IsValid() {
 		return nil

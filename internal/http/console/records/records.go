@@ -1,6 +1,7 @@
 // Package records has the console's lists of what is not a send: administrators' actions,
 // suppressed recipients, paused number prefixes, webhook events, and the rules in force with the
-// recipients at their limits. Each list but that of rules is a page and, below /v1, JSON. Administrators can add and end suppressions, and end pauses.
+// recipients at their limits. Each list but that of rules is a page and, below /v1, JSON.
+// Administrators can add and end suppressions, and end pauses.
 package records
 
 import (
