@@ -27,6 +27,8 @@ func (p PassedListener) endAccepting() (ended bool) { return p.SetDeadline(time.
 // Conns are the accepted connections of a process. They bound what a stop waits for, and how many
 // connections wait for their client. Make it by NewConns.
 type Conns struct {
+	UnreadWait time.Duration // the longest time for which End and later writes wait for a client; set it before use
+
 	max     int            // most that wait for their client; 0: any number
 	proxies []netip.Prefix // whose connections are neither counted nor closed for max
 	logger  *slog.Logger
@@ -44,7 +46,7 @@ type Conns struct {
 // one that waits longest of the /24 or /48 that has most, never one of these proxies, and logs it at most
 // once a minute. 0 for max means any number.
 func NewConns(maxWaiting int, proxies []netip.Prefix, logger *slog.Logger) *Conns {
-	return &Conns{max: maxWaiting, proxies: proxies, logger: logger, lines: logs.Throttle{Every: time.Minute},
+	return &Conns{UnreadWait: DefaultUnreadWait, max: maxWaiting, proxies: proxies, logger: logger, lines: logs.Throttle{Every: time.Minute},
 		open: map[*conn]bool{}, queues: map[netip.Prefix]*list.List{}}
 }
 
@@ -67,7 +69,7 @@ type conn struct {
 func (c *conn) Write(p []byte) (int, error) {
 	if c.set.ending.Load() {
 		began := time.Now()
-		_ = c.SetWriteDeadline(began.Add(UnreadWait - c.blocked))
+		_ = c.SetWriteDeadline(began.Add(c.set.UnreadWait - c.blocked))
 		defer func() { c.blocked += time.Since(began) }()
 	}
 	return c.TCPConn.Write(p)
@@ -191,16 +193,16 @@ func (c *conn) end() {
 	c.set.update(c)
 }
 
-// UnreadWait is the longest time for which a stop waits for a client: for a request on an open
+// DefaultUnreadWait is the longest time for which a stop waits for a client: for a request on an open
 // connection, for a body, and for a client that does not take an answer.
-var UnreadWait = time.Second
+const DefaultUnreadWait = time.Second
 
-// End waits until each request that clients have begun is read, at most UnreadWait. A connection
+// End waits until each request that clients have begun is read, at most s.UnreadWait. A connection
 // without a request is waited for if it is new, or idle and of a PassedListener; http.Server.Shutdown
 // would close one on which a request is already under way. Then End closes all without a request, and
 // lets reads of unread bodies fail: their requests get 503. Call it once accepting has ended.
 func (s *Conns) End() {
-	for until := time.Now().Add(UnreadWait); s.unread() > 0 && time.Now().Before(until); <-time.After(10 * time.Millisecond) {
+	for until := time.Now().Add(s.UnreadWait); s.unread() > 0 && time.Now().Before(until); <-time.After(10 * time.Millisecond) {
 	}
 	s.cut()
 }
@@ -228,7 +230,7 @@ func (s *Conns) cut() {
 			c.body.cut = true
 			_ = c.SetReadDeadline(time.Unix(1, 0))
 		}
-		_ = c.SetWriteDeadline(time.Now().Add(UnreadWait)) // for a write that has begun
+		_ = c.SetWriteDeadline(time.Now().Add(s.UnreadWait)) // for a write that has begun
 	}
 }
 

@@ -79,9 +79,8 @@ func firstAnswer(conn net.Conn) string {
 // A stop waits for no client: a request whose body is missing gets 503, and a connection without a request closes. A
 // request that was read is answered, though its own context would end with its connection's reads.
 func TestAStopCutsWhatIsNotRead(t *testing.T) {
-	defer func(wait time.Duration) { UnreadWait = wait }(UnreadWait)
-	UnreadWait = servertest.Patience
 	conns := NewConns(0, nil, slog.New(slog.DiscardHandler))
+	conns.UnreadWait = servertest.Patience
 	e, reached, goOn := New(Config{Logger: slog.New(slog.DiscardHandler)}), make(chan bool, 4), make(chan bool)
 	e.POST("/json", func(c echo.Context) error {
 		reached <- true
@@ -117,15 +116,15 @@ func TestAStopCutsWhatIsNotRead(t *testing.T) {
 
 // A stop does not wait for a client that takes no answer.
 func TestAStopCutsAnAnswerThatIsNotTaken(t *testing.T) {
-	defer func(wait time.Duration) { UnreadWait = wait }(UnreadWait)
-	UnreadWait = time.Millisecond
+	conns := NewConns(0, nil, slog.New(slog.DiscardHandler))
+	conns.UnreadWait = time.Millisecond
 	e, failed := echo.New(), make(chan error)
 	e.GET("/", func(c echo.Context) error {
 		_, err := c.Response().Write(make([]byte, 64<<20))
 		failed <- err
 		return err
 	})
-	r := newConnsRig(t, NewConns(0, nil, slog.New(slog.DiscardHandler)), e, false)
+	r := newConnsRig(t, conns, e, false)
 	r.dial("127.0.0.1", "GET / HTTP/1.1\r\nHost: codes\r\n\r\n")
 	r.await(1, 0, 0)
 	r.cut()

@@ -398,7 +398,7 @@ func (a *App) drain(ctx context.Context) {
 }
 
 // shutdown ends accepting and answers the requests that have been read, within shutdownWait; those that
-// wait for an outcome, in half of it. It waits for no client for longer than server.UnreadWait.
+// wait for an outcome, in half of it. It waits for no client for longer than server.DefaultUnreadWait.
 func (a *App) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
 	defer cancel()

@@ -12,9 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
-	"sendcode/internal/http/server"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/config"
 )
@@ -23,8 +21,6 @@ import (
 // comes after the stop has begun. A passed socket is open afterwards, and another connection waits
 // in it.
 func TestStopAnswersAcceptedConnections(t *testing.T) {
-	defer func(wait time.Duration) { server.UnreadWait = wait }(server.UnreadWait)
-	server.UnreadWait = servertest.Patience
 	for name, passed := range map[string]bool{"own port": false, "passed socket": true} {
 		t.Run(name, func(t *testing.T) {
 			cfg := loadConfig(t, "", "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR="+t.TempDir())
@@ -33,6 +29,7 @@ func TestStopAnswersAcceptedConnections(t *testing.T) {
 			}
 			a, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler))
 			must(t, err)
+			a.conns.UnreadWait = servertest.Patience
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- a.Serve(ctx) }()
