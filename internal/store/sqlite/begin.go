@@ -24,7 +24,7 @@ func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 	err = s.Read(ctx, "Begin", func(q sqldb.Tx) error {
 		has, err := readCounted(q, in)
 		if err == nil && !gate.Decide(in, q.Now, has).Admitted {
-			d, err = decide(q, in)
+			d, err = decide(q, in, func() (gate.Facts, error) { return has, nil })
 		}
 		return err
 	})
@@ -32,7 +32,7 @@ func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 		return d.BeginAnswer, nil
 	}
 	return sqldb.WriteWithResult(ctx, &s.DB, "Begin", func(q sqldb.Tx) (store.BeginAnswer, error) {
-		d, err := decide(q, in)
+		d, err := decide(q, in, func() (gate.Facts, error) { return readFacts(q, in) })
 		if err == nil && d.Admitted && !d.Repeated {
 			err = writeAdmitted(q, d)
 		}
@@ -40,9 +40,9 @@ func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 	})
 }
 
-// decide decides an intent. If its send already has a row, it returns gate.RepeatedAnswer. Errors:
-// store.ErrIDTimeDrift, and those of RepeatedAnswer.
-func decide(q sqldb.Tx, in store.Intent) (d gate.Decision, err error) {
+// decide decides an intent by the rows that read returns. If its send already has a row, it returns
+// gate.RepeatedAnswer. Errors: store.ErrIDTimeDrift, and those of RepeatedAnswer and of read.
+func decide(q sqldb.Tx, in store.Intent, read func() (gate.Facts, error)) (d gate.Decision, err error) {
 	earlier, err := q.Send(in.Send.ID)
 	if err == nil {
 		v, err := q.Verification(earlier.VerificationID)
@@ -57,7 +57,7 @@ func decide(q sqldb.Tx, in store.Intent) (d gate.Decision, err error) {
 	if err := store.CheckIDTimeDrift(in.Send.ID, q.Now); err != nil {
 		return d, err
 	}
-	has, err := readFacts(q, in)
+	has, err := read()
 	if err != nil {
 		return d, err
 	}

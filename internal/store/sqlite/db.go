@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -35,15 +37,19 @@ func (s *DB) tx(ctx context.Context, q querier) sqldb.Tx {
 
 // Run implements sqldb.Conn.
 func (c statementConn) Run(statement string, params sqldb.Args, each func(sqldb.Scan) error) (n int64, err error) {
-	args := toDriverArgs(params, c.now)
+	text := positionalText(statement)
+	args, err := toDriverArgs(text.names, params, c.now)
+	if err != nil {
+		return 0, err
+	}
 	if each == nil {
-		result, err := c.q.ExecContext(c.ctx, statement, args...)
+		result, err := c.q.ExecContext(c.ctx, text.sql, args...)
 		if err != nil {
 			return 0, err
 		}
 		return result.RowsAffected()
 	}
-	rows, err := c.q.QueryContext(c.ctx, statement, args...)
+	rows, err := c.q.QueryContext(c.ctx, text.sql, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -56,11 +62,18 @@ func (c statementConn) Run(statement string, params sqldb.Args, each func(sqldb.
 	return n, rows.Err()
 }
 
-// toDriverArgs converts parameters to those of the driver: instants and durations to numbers of µs,
-// lists to JSON. It adds now as @now.
-func toDriverArgs(params sqldb.Args, now time.Time) []any {
-	args := append(make([]any, 0, len(params)+1), sql.Named("now", now.UnixMicro()))
-	for name, v := range params {
+// toDriverArgs returns the parameters of a statement as the driver takes them, in the order of their names:
+// instants and durations as numbers of µs, lists as JSON. now is @now. Error: one is missing.
+func toDriverArgs(names []string, params sqldb.Args, now time.Time) ([]any, error) {
+	args := make([]any, len(names))
+	for i, name := range names {
+		v, found := params[name]
+		if name == "now" {
+			v, found = now, true
+		}
+		if !found {
+			return nil, fmt.Errorf("parameter @%s is missing", name)
+		}
 		switch x := v.(type) {
 		case time.Time:
 			v = x.UnixMicro()
@@ -77,9 +90,9 @@ func toDriverArgs(params sqldb.Args, now time.Time) []any {
 		case []recipient.Hash:
 			v = jsonList(x, func(h recipient.Hash) string { return hex.EncodeToString(h[:]) })
 		}
-		args = append(args, sql.Named(name, v))
+		args[i] = v
 	}
-	return args
+	return args, nil
 }
 
 func jsonList[T any](list []T, text func(T) string) string {
@@ -87,12 +100,25 @@ func jsonList[T any](list []T, text func(T) string) string {
 	return string(b)
 }
 
+// pointReads are the reads that a send, a check or a look waits for: they read few rows by an index, in
+// microseconds.
+var pointReads = map[string]bool{"Begin": true, "ReadHistory": true, "Verification": true, "VerificationsByID": true,
+	"VerificationToCheck": true, "CarrierHold": true, "Lockout": true, "PrefixPaused": true, "Session": true}
+
 // Read implements sqldb.Engine: f runs outside of a transaction, so two of its statements may see
-// different states.
-func (s *DB) Read(ctx context.Context, _ string, f func(sqldb.Tx) error) error {
+// different states. Of pointReads only the wait for a connection ends with ctx: to let ctx end a
+// statement, the driver and database/sql start a goroutine each.
+func (s *DB) Read(ctx context.Context, name string, f func(sqldb.Tx) error) error {
 	ctx, cancel := store.Bounded(ctx)
 	defer cancel()
-	return store.WrapUnavailable(withCause(f(s.tx(ctx, s.readers))))
+	if !pointReads[name] {
+		return store.WrapUnavailable(withCause(f(s.tx(ctx, s.readers))))
+	}
+	conn, err := s.readers.Conn(ctx)
+	if err == nil {
+		err = errors.Join(f(s.tx(context.WithoutCancel(ctx), conn)), conn.Close())
+	}
+	return store.WrapUnavailable(withCause(err))
 }
 
 // ReadShared implements sqldb.Engine.

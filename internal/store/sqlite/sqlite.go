@@ -46,11 +46,12 @@ type DB struct {
 	forgotten int // how often counts of hours were forgotten; only transactions that write use it
 }
 
-// Pragmas of each connection. https://www.sqlite.org/pragma.html
+// Pragmas of each connection. https://www.sqlite.org/pragma.html. What the writer's savepoints change is kept in
+// memory (temp_store), one write's pages at a time.
 const (
 	commonPragmas = "_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"
 	writerPragmas = commonPragmas +
-		"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_txlock=immediate"
+		"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_pragma=temp_store(MEMORY)&_txlock=immediate"
 	readerPragmas     = commonPragmas + "&_pragma=query_only(1)"
 	readerConnections = 4
 )
@@ -180,13 +181,19 @@ func (s *DB) writeBatch(writes []*queuedWrite) {
 func (s *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err error) {
 	ctx := context.Background()
 	failures = make([]error, len(writes))
-	tx, err := s.writer.BeginTx(ctx, nil) // IMMEDIATE, by _txlock
+	conn, err := s.writer.Conn(ctx)
 	if err != nil {
 		return failures, store.WrapUnavailable(withCause(err))
 	}
+	defer func() { _ = conn.Close() }()
+	tx, err := conn.BeginTx(ctx, nil) // IMMEDIATE, by _txlock
+	if err != nil {
+		return failures, store.WrapUnavailable(withCause(err))
+	}
+	// Statements run on conn: for each query on tx, database/sql would start a goroutine.
 	defer func() { _ = tx.Rollback() }() // after a panic; else the transaction has ended
 	if len(writes) == 1 {
-		failures[0] = writes[0].In.apply(s.tx(ctx, tx))
+		failures[0] = writes[0].In.apply(s.tx(ctx, conn))
 		if failures[0] != nil {
 			failures[0] = errors.Join(failures[0], tx.Rollback())
 			return failures, nil
@@ -194,7 +201,7 @@ func (s *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err er
 		return failures, commit(tx)
 	}
 	for i, x := range writes {
-		if failures[i], err = s.writeShared(ctx, tx, x.In.apply); err != nil {
+		if failures[i], err = s.writeShared(ctx, conn, x.In.apply); err != nil {
 			return failures, store.WrapUnavailable(withCause(errors.Join(err, tx.Rollback())))
 		}
 	}
@@ -210,8 +217,8 @@ func (x write) apply(q sqldb.Tx) (err error) {
 // writeShared runs a write in a transaction that it shares with others. failure is the error of the
 // write; its changes are undone. err means that the whole transaction is lost: SQLite itself rolls
 // it back if the disk is full or fails.
-func (s *DB) writeShared(ctx context.Context, tx *sql.Tx, f func(sqldb.Tx) error) (failure, err error) {
-	q := s.tx(ctx, tx)
+func (s *DB) writeShared(ctx context.Context, conn *sql.Conn, f func(sqldb.Tx) error) (failure, err error) {
+	q := s.tx(ctx, conn)
 	if err := q.ExecAll(nil, "SAVEPOINT one"); err != nil {
 		return nil, err
 	}

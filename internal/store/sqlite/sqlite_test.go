@@ -93,7 +93,7 @@ func TestSQLiteSettings(t *testing.T) {
 		pragma, want string
 	}{
 		{db.writer, "journal_mode", "wal"}, {db.writer, "synchronous", "2"}, {db.writer, "foreign_keys", "1"},
-		{db.writer, "busy_timeout", "5000"}, {db.readers, "query_only", "1"}, {db.readers, "busy_timeout", "5000"},
+		{db.writer, "busy_timeout", "5000"}, {db.writer, "temp_store", "2"}, {db.readers, "query_only", "1"}, {db.readers, "busy_timeout", "5000"},
 	} {
 		var got string
 		storetest.OK(t, c.db.QueryRow("PRAGMA "+c.pragma).Scan(&got))

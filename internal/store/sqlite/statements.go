@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"regexp"
 	"strings"
+	"sync"
 
 	"modernc.org/sqlite"
 )
@@ -25,9 +27,39 @@ func OpenPool(dsn string, connections int) (*sql.DB, error) {
 	return db, nil
 }
 
-// limitReplacer replaces a parameter of LIMIT by an expression. SQLite's planner reads the value of
-// a bare parameter, so SQLite would compile the statement again for each value.
-var limitReplacer = strings.NewReplacer("LIMIT @", "LIMIT 0 + @")
+// positional is a statement with ? for each parameter, and their names in that order: the driver makes a string of
+// each parameter's name, and looks for it, at every run.
+type positional struct {
+	sql   string
+	names []string
+}
+
+var (
+	parameters = regexp.MustCompile(`'[^']*'|(LIMIT )?@([a-z_0-9]+)`)
+	positions  sync.Map // positional, by the text with names; as many as the program has statements
+)
+
+// positionalText returns a statement with positional parameters. It replaces a parameter of LIMIT by an expression:
+// SQLite's planner reads the value of a bare parameter, so SQLite would compile the statement again for each value.
+func positionalText(statement string) positional {
+	if x, ok := positions.Load(statement); ok {
+		return x.(positional)
+	}
+	x := positional{}
+	x.sql = parameters.ReplaceAllStringFunc(statement, func(found string) string {
+		if found[0] == '\'' {
+			return found
+		}
+		before, name, _ := strings.Cut(found, "@")
+		x.names = append(x.names, name)
+		if before != "" {
+			return before + "0 + ?"
+		}
+		return "?"
+	})
+	positions.Store(statement, x)
+	return x
+}
 
 type stmtCachingConnector struct{ driver.Connector }
 
@@ -73,7 +105,7 @@ func (c *stmtCachingConn) takeStatement(ctx context.Context, text string) (prepa
 		delete(c.idle, text)
 		return stmt, nil
 	}
-	stmt, err := c.PrepareContext(ctx, limitReplacer.Replace(text))
+	stmt, err := c.PrepareContext(ctx, text)
 	if err != nil {
 		return nil, err
 	}
