@@ -1,7 +1,6 @@
 package house
 
 import (
-	"cmp"
 	"go/ast"
 	"go/token"
 	"path"
@@ -52,7 +51,6 @@ var accessName = regexp.MustCompile(`\(ctx,\s+(?:db, |&[ps]\.DB, )?"([A-Z]\w*[a-
 // Each access to the database has the name of the store's method that it belongs to: logs, traces and the
 // faults of tests go by it.
 func TestAccessesHaveTheNamesOfMethods(t *testing.T) {
-	parts := map[string]string{"ReadSQLiteHistory": "ReadHistory", "VerificationUnshared": "Verification"} // SQLite's
 	methods, named := map[string]bool{}, map[string]string{}
 	for _, s := range product(t) {
 		for _, d := range s.file.Decls {
@@ -63,7 +61,7 @@ func TestAccessesHaveTheNamesOfMethods(t *testing.T) {
 			methods[f.Name.Name] = true
 			for _, m := range accessName.FindAllStringSubmatch(s.text[f.Pos()-s.file.FileStart:f.End()-s.file.FileStart], -1) {
 				named[m[1]] = f.Name.Name
-				if f.Name.IsExported() && m[1] != cmp.Or(parts[f.Name.Name], f.Name.Name) {
+				if f.Name.IsExported() && m[1] != f.Name.Name {
 					t.Errorf("%s: %s has an access named %s", s.name, f.Name.Name, m[1])
 				}
 			}

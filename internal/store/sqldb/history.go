@@ -6,7 +6,6 @@ import (
 
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
-	"sendcode/internal/store/gate"
 )
 
 // readSince runs a statement with @after set to the database's time minus within.
@@ -18,61 +17,6 @@ func readSince[T any](ctx context.Context, db *DB, name string, within time.Dura
 		return err
 	})
 	return rows, err
-}
-
-// SQLiteCountedInBucketSQL is SQLite's statement that reads the counted sends of a bucket after @after.
-// It is written so that only the index by recipient and time can be used. IS TRUE keeps the planner
-// from an index on app, channel and purpose, which would read the rows of all recipients. Postgres
-// has historySQL and gateSQL.
-var SQLiteCountedInBucketSQL = `
-SELECT s.id, s.logged_at, s.verification_id FROM sends s
-WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, @after)
-  AND (s.app = @app AND s.channel = @channel AND s.purpose ` + SQLite.inList("purposes") + `) IS TRUE AND (s.counts = true) IS TRUE`
-
-func pastSendFields(p *gate.PastSend) []any {
-	return []any{&p.ID, columns.ScannerFor(&p.At), &p.Verification}
-}
-
-// rejectedSendsSQL selects the rejected sends of a recipient that ended after @after.
-const rejectedSendsSQL = `
-SELECT f.id, f.finished_at FROM failures f
-WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.counts = true AND f.finished_at > @after`
-
-func rejectedSendFields(p *gate.PastSend) []any { return []any{&p.ID, columns.ScannerFor(&p.At)} }
-
-// bucketArgs are the parameters of SQLiteCountedInBucketSQL and rejectedSendsSQL, except @after.
-func bucketArgs(b store.Bucket) Args {
-	return Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes}
-}
-
-// SQLiteCountedInBucket returns the counted sends of a bucket that are younger than within. It is for SQLite.
-func (q Tx) SQLiteCountedInBucket(b store.Bucket, within time.Duration) ([]gate.PastSend, error) {
-	args := bucketArgs(b)
-	args["after"] = q.Now.Add(-within)
-	return QueryAll(q, pastSendFields, SQLiteCountedInBucketSQL, args)
-}
-
-// RejectedSends returns the rejected sends of the bucket's recipient, of all purposes, that ended
-// less than within ago; see store.Outcome.BadAddress.
-func (q Tx) RejectedSends(b store.Bucket, within time.Duration) ([]gate.PastSend, error) {
-	args := bucketArgs(b)
-	args["after"] = q.Now.Add(-within.Truncate(time.Microsecond))
-	return QueryAll(q, rejectedSendFields, rejectedSendsSQL, args)
-}
-
-// ReadSQLiteHistory is SQLite's ReadHistory, by statements of its own, which share no round trip.
-func (db *DB) ReadSQLiteHistory(ctx context.Context, l gate.HistoryQuery) (seen gate.History, err error) {
-	seen.Now, err = db.readWithClock(ctx, "ReadHistory", func(q Tx, now time.Time) error {
-		q.Now = now
-		if l.CountedWithin > 0 {
-			seen.Past, err = q.SQLiteCountedInBucket(l.Bucket, l.CountedWithin)
-		}
-		if l.RejectedWithin > 0 && err == nil {
-			seen.Rejections, err = q.RejectedSends(l.Bucket, l.RejectedWithin)
-		}
-		return err
-	})
-	return seen, err
 }
 
 // FailedSends returns the sends that q selects, oldest first, and the time on the database's clock.

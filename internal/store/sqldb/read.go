@@ -35,22 +35,6 @@ func withClockColumn[T any](now *time.Time, fields func(*T) []any) func(*T) []an
 	return func(x *T) []any { return append([]any{columns.ScannerFor(now)}, fields(x)...) }
 }
 
-// VerificationUnshared is Verification by a statement of its own, which shares no round trip.
-func (db *DB) VerificationUnshared(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
-	if !store.AreValidTexts(id) {
-		return store.Verification{}, store.Send{}, time.Time{}, fault.NotFound
-	}
-	var now time.Time
-	w, err := readFirst(ctx, db, "Verification", withClockColumn(&now, WorkFields), `
-SELECT @now, `+SendColumns+`, `+VerificationColumns+` FROM verifications v CROSS JOIN sends s
-WHERE v.id = @id AND s.verification_id = @id AND s.recipient <= (SELECT o.recipient FROM verifications o WHERE o.id = @id)
-  AND (s.recipient, s.logged_at) > ((SELECT o.recipient FROM verifications o WHERE o.id = @id),
-    (SELECT o.created_at FROM verifications o WHERE o.id = @id) - CAST(@drift AS interval))
-  AND `+db.Dialect.partitionsSince("(SELECT o.created_at FROM verifications o WHERE o.id = @id)")+` ORDER BY s.number DESC LIMIT 1`,
-		Args{"id": id, "drift": store.MaxIDTimeDrift})
-	return w.Verification, w.Send, now, err
-}
-
 // Sends returns rows, newest first, by LoggedAt and then ID.
 func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.SendOrRefusal, error) {
 	if !filter.MayMatchAny() {
@@ -169,7 +153,7 @@ func (q Tx) sendDetails(id uuid.UUID) (story store.SendDetails, err error) {
 
 // SendsOfVerificationSQL is the condition for the sends of the verification @id. The recipient
 // @its_recipient and the time @since, before the verification existed, let the planner use one
-// index and no other (see SQLiteCountedInBucketSQL).
+// index and no other.
 const SendsOfVerificationSQL = `s.recipient <= @its_recipient AND (s.recipient, s.logged_at) > (@its_recipient, @since) AND s.verification_id = @id`
 
 // relatedRows returns SendDetails.Related of a verification.

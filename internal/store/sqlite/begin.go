@@ -65,13 +65,12 @@ func decide(q sqldb.Tx, in store.Intent, read func() (gate.Facts, error)) (d gat
 }
 
 // readCounted reads the rows that the rules of an intent count.
-func readCounted(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
+func readCounted(q sqldb.Tx, in store.Intent) (gate.Facts, error) {
 	s := in.Send
-	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: in.Purposes}
-	if has.Past, err = q.SQLiteCountedInBucket(bucket, quota.LongestKeep(in.Rules)); err == nil && len(in.RejectionRules) > 0 {
-		has.Rejections, err = q.RejectedSends(bucket, quota.LongestKeep(in.RejectionRules))
-	}
-	return has, err
+	counted, err := readHistory(q, gate.HistoryQuery{
+		Bucket:        store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: in.Purposes},
+		CountedWithin: quota.LongestKeep(in.Rules), RejectedWithin: quota.LongestKeep(in.RejectionRules)})
+	return gate.Facts{Past: counted.Past, Rejections: counted.Rejections}, err
 }
 
 // readFacts reads the rows that the gate needs to decide an intent.

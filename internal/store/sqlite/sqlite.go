@@ -20,7 +20,6 @@ import (
 	"sendcode/internal/base/panics"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
-	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqldb"
 	"sendcode/migrations"
 )
@@ -116,16 +115,6 @@ func openPool(path, pragmas string, connections int) (*sql.DB, error) {
 	// The URI has the path escaped, so that a "?" in the path does not begin the parameters.
 	dsn := (&url.URL{Scheme: "file", Path: filepath.ToSlash(abs), RawQuery: pragmas}).String()
 	return OpenPool(dsn, connections)
-}
-
-// ReadHistory implements sqldb.Engine.
-func (s *DB) ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error) {
-	return s.ReadSQLiteHistory(ctx, l)
-}
-
-// Verification implements sqldb.Engine.
-func (s *DB) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
-	return s.VerificationUnshared(ctx, id)
 }
 
 // Close implements sqldb.Engine. It first waits until all queued writes have their answers.

@@ -270,8 +270,9 @@ func TestSQLitePlans(t *testing.T) {
 		return query
 	}
 	for name, c := range map[string]struct{ query, index string }{
-		"gate":   {sqldb.SQLiteCountedInBucketSQL, "sends_recipient"},
-		"holder": {candidatesSQL, "sends_recipient"},
+		"gate":         {historySQL, "sends_recipient"},
+		"failed sends": {historySQL, "failures_recipient"},
+		"holder":       {candidatesSQL, "sends_recipient"},
 		"in flight": {
 			`SELECT f.id FROM outbox f CROSS JOIN sends s ON s.id = f.id WHERE f.due_at <= 5 AND f.channel = 'email'`,
 			"outbox_due"},

@@ -1,0 +1,78 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
+	"sendcode/internal/store/gate"
+	"sendcode/internal/store/sqldb"
+)
+
+// countedSQL reads the counted sends of a bucket after @counted_after. It is written so that only the index by
+// recipient and time can be used. IS TRUE keeps the planner from an index on app, channel and purpose, which would
+// read the rows of all recipients. historySQL also reads, with an empty verification, the recipient's rejected sends
+// that ended after @rejected_after.
+const (
+	countedSQL = `
+SELECT s.id, s.logged_at, s.verification_id FROM sends s
+WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, @counted_after)
+  AND (s.app = @app AND s.channel = @channel AND s.purpose IN (SELECT value FROM json_each(@purposes))) IS TRUE AND (s.counts = true) IS TRUE`
+	historySQL = countedSQL + `
+UNION ALL
+SELECT f.id, f.finished_at, '' FROM failures f
+WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.counts = true AND f.finished_at > @rejected_after`
+)
+
+// readHistory reads the rows that a query selects, of all purposes for rejected sends; see store.Outcome.BadAddress.
+func readHistory(q sqldb.Tx, l gate.HistoryQuery) (gate.History, error) {
+	seen, statement := gate.History{Now: q.Now}, historySQL
+	if l.RejectedWithin == 0 {
+		statement = countedSQL
+	}
+	_, err := q.Run(statement, sqldb.Args{"recipient": l.Recipient, "app": l.App, "channel": l.Channel, "purposes": l.Purposes,
+		"counted_after": q.Now.Add(-l.CountedWithin), "rejected_after": q.Now.Add(-l.RejectedWithin.Truncate(time.Microsecond))},
+		func(read sqldb.Scan) error {
+			var p gate.PastSend
+			err := read(&p.ID, columns.ScannerFor(&p.At), &p.Verification)
+			if p.Verification == "" {
+				seen.Rejections = append(seen.Rejections, p)
+			} else {
+				seen.Past = append(seen.Past, p)
+			}
+			return err
+		})
+	return seen, err
+}
+
+// ReadHistory implements sqldb.Engine.
+func (s *DB) ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error) {
+	return sqldb.ReadWithResult(ctx, &s.DB, "ReadHistory", func(q sqldb.Tx) (gate.History, error) { return readHistory(q, l) })
+}
+
+var verificationSQL = `
+SELECT ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM verifications v CROSS JOIN sends s
+WHERE v.id = @id AND s.verification_id = @id AND s.recipient <= (SELECT o.recipient FROM verifications o WHERE o.id = @id)
+  AND (s.recipient, s.logged_at) > ((SELECT o.recipient FROM verifications o WHERE o.id = @id),
+    (SELECT o.created_at FROM verifications o WHERE o.id = @id) - @drift)
+ORDER BY s.number DESC LIMIT 1`
+
+// Verification implements sqldb.Engine.
+func (s *DB) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
+	var now time.Time
+	if !store.AreValidTexts(id) {
+		return store.Verification{}, store.Send{}, now, fault.NotFound
+	}
+	w, err := sqldb.ReadWithResult(ctx, &s.DB, "Verification", func(q sqldb.Tx) (store.Work, error) {
+		now = q.Now
+		found, err := sqldb.QueryAll(q, sqldb.WorkFields, verificationSQL, sqldb.Args{"id": id, "drift": store.MaxIDTimeDrift})
+		if err != nil || len(found) == 0 {
+			return store.Work{}, cmp.Or(err, error(fault.NotFound))
+		}
+		return found[0], nil
+	})
+	return w.Verification, w.Send, now, err
+}
