@@ -34,7 +34,7 @@ func TestWhatAFailureMeans(t *testing.T) {
 	}, nil, func(r *vtest.Rig, c row) {
 		r.MailServer.Answer(c.answer)
 		a := r.SendTo(vtest.Ana)
-		s := r.Get(a.View.ID).Send
+		s := r.NewestSend(a.View.ID)
 		r.WantLine("the send", vtest.Line(c.want, "mx.example"), r.Status(a), s.ProviderCode, s.Provider)
 		r.Sleep(time.Minute - time.Microsecond)
 		r.WantMails(1)
@@ -54,13 +54,13 @@ func TestTemporaryFailureIsRetried(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.MailServer.Answer(later)
 		a := r.SendTo(vtest.Ana)
-		s := r.Get(a.View.ID).Send
+		s := r.NewestSend(a.View.ID)
 		r.WantLine("after a temporary failure", "queued temporary_rcpt 451 4.7.1 mx.example", r.Status(a), s.ProviderCode, s.Provider)
 		r.Sleep(10 * time.Second)
 		if mails := r.MailServer.Attempts(); len(mails) != 2 || mails[0].MessageID != mails[1].MessageID || r.Code(0) != r.Code(1) {
 			t.Fatalf("a retry carries the same code and Message-ID: %d mails", len(mails))
 		}
-		s = r.Get(a.View.ID).Send
+		s = r.NewestSend(a.View.ID)
 		r.WantLine("after the retry", "sent 1 2", s.Status, s.Number, s.Attempt)
 		r.RefuseTo(vtest.Ana)
 	})
@@ -91,7 +91,7 @@ func TestExpiredInTheQueueIsNotSent(t *testing.T) {
 		r.Sleep(10 * time.Minute)
 		r.Start()
 		r.Sleep(time.Second)
-		r.WantLine("the send", "failed expired 452 4.2.2", r.Status(a), r.Get(a.View.ID).Send.ProviderCode)
+		r.WantLine("the send", "failed expired 452 4.2.2", r.Status(a), r.NewestSend(a.View.ID).ProviderCode)
 		r.WantMails(0)
 	})
 }

@@ -33,7 +33,7 @@ func TestCrashIsTakenOver(t *testing.T) {
 			t.Fatalf("after ten seconds: %d mails", len(mails))
 		}
 		for range 2 {
-			s := r.Get(a.View.ID).Send
+			s := r.NewestSend(a.View.ID)
 			r.WantLine("the send", "sent 2 mx.example", s.Status, s.Attempt, s.Provider)
 			r.WantEvents("send.sent")
 			if release != nil { // the sleeper wakes and changes nothing
@@ -71,10 +71,10 @@ func TestOwnRowIsTakenOver(t *testing.T) {
 			r.FailStore(sqlitetest.Down, "RenewLeases")
 			r.Sleep(10 * time.Second)
 			r.MendStore()
-			r.Want("the attempt, once it is taken over", r.Get(a.View.ID).Send.Attempt, 2)
+			r.Want("the attempt, once it is taken over", r.NewestSend(a.View.ID).Attempt, 2)
 			close(release)
 			r.Sleep(30 * time.Second)
-			s := r.Get(a.View.ID).Send
+			s := r.NewestSend(a.View.ID)
 			r.WantLine("status, attempt, places", vtest.Line(want, 2, 1), s.Status, s.Attempt, r.QuotaOf("").Rules[1].Used)
 			r.WantMails(1)
 		})
@@ -95,7 +95,7 @@ func TestLeasesAreRenewedWhileTheLimiterHangs(t *testing.T) {
 		// repeated at each tick
 		r.Svc.Outbox.RefundLater("a send without a row", map[quota.Scope]string{quota.Recipient: "b"})
 		r.Sleep(9 * time.Minute)
-		r.Want("the attempt", r.Get(a.View.ID).Send.Attempt, 1)
+		r.Want("the attempt", r.NewestSend(a.View.ID).Attempt, 1)
 		close(release)
 		r.Sleep(time.Second)
 		r.WantStatus(a, "sent")
@@ -171,7 +171,7 @@ func TestDatabasesClockStepsBack(t *testing.T) {
 		r.Sleep(20 * time.Second)
 		close(release)
 		r.Sleep(time.Second)
-		s := r.Get(a.View.ID).Send
+		s := r.NewestSend(a.View.ID)
 		r.WantLine("the send", "sent 2 false", s.Status, s.Attempt, r.Rows()[0].InDoubt)
 		r.WantMails(2)
 	})

@@ -35,7 +35,7 @@ func TestTextMessages(t *testing.T) {
 			Text: fmt.Sprintf("【Shop】验证码 %s，10 分钟内有效，请勿告诉任何人。", m.Code),
 		}
 		r.Want("the message", fmt.Sprintf("%+v", m), fmt.Sprintf("%+v", want))
-		s := r.Get(a.View.ID).Send
+		s := r.NewestSend(a.View.ID)
 		r.WantLine("view and send", "+49 151•••789 sms sent fake 202", a.View.To, a.View.Channel, s.Status, s.Provider, s.ProviderCode)
 		r.WantApproved(a.View.ID, m.Code)
 		r.SendTo(vtest.Ana) // each channel counts for itself, and so does each recipient

@@ -76,7 +76,7 @@ func TestFromTheWireToTheRow(t *testing.T) {
 			onTheWire(t, slowly, smtptest.Script{Rules: []smtptest.Rule{c.rule}}, func(r *wire) {
 				a := r.SendTo(vtest.Ana)
 				r.Sleep(11 * time.Minute) // a stall after the dot is waited for ten
-				r.Want("in the end", fmt.Sprintf("%s at attempt %d, %d mails, %d places", r.Status(a), r.Get(a.View.ID).Send.Attempt,
+				r.Want("in the end", fmt.Sprintf("%s at attempt %d, %d mails, %d places", r.Status(a), r.NewestSend(a.View.ID).Attempt,
 					len(r.server.Messages()), r.QuotaOf("").Rules[2].Used), c.want)
 			})
 		})
@@ -128,7 +128,7 @@ func TestSendsWaitWhileEveryServerIsSuspended(t *testing.T) {
 			t.Errorf("%d lines of attempts in 90 s, want at most %d", lines, most)
 		}
 		for _, a := range all {
-			attempts += r.Get(a.View.ID).Send.Attempt
+			attempts += r.NewestSend(a.View.ID).Attempt
 		}
 		// each has one, and one more if it tried or expired
 		if most := n + lines + n/3; attempts > most {

@@ -149,7 +149,7 @@ func TestSuppressedIsTakenOver(t *testing.T) {
 		dead.Outbox.Capacity = 0               // what it lets in goes back to the database at once
 		a := r.AskAt(dead, vtest.AskFor(vtest.Ana), true)
 		r.Sleep(10 * time.Second)
-		r.WantLine("the send", "failed suppressed 2", r.Status(a), r.Get(a.View.ID).Send.Attempt)
+		r.WantLine("the send", "failed suppressed 2", r.Status(a), r.NewestSend(a.View.ID).Attempt)
 		r.WantMails(0)
 	})
 }

@@ -204,7 +204,7 @@ func (s *Service) replay(ctx context.Context, a parsedRequest, done store.Idempo
 	seen := s.view(v, send, send.LoggedAt, recipient.Hash{})
 	seen.Now = done.Now
 	told := s.redact(ctx, a.subject, d, a.Caller, StateOf(done.Verification, done.Now), done.Verification.IDsWithReplaced())
-	return Answer{Admitted: true, Replayed: true, View: seen, Quota: told, Policy: a.subject.Purpose.Policy}, nil
+	return Answer{Admitted: true, Replayed: true, View: seen, Quota: told}, nil
 }
 
 // asAdmitted returns the verification and the send as they were when the send was admitted.
@@ -213,8 +213,7 @@ func asAdmitted(v store.Verification, s store.Send) (store.Verification, store.S
 	if s.Number == 1 {
 		v.Attempts = 0
 	}
-	s.Status, s.Reason, s.Attempt, s.FinishedAt, s.Provider, s.ProviderCode, s.Counts = store.Queued, "", 1,
-		time.Time{}, "", "", true
+	s.Status, s.Reason, s.FinishedAt, s.Counts = store.Queued, "", time.Time{}, true
 	return v, s
 }
 

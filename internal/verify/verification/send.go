@@ -287,7 +287,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quot
 		told = s.redact(context.WithoutCancel(ctx), r.subject, gates.Answer{Decision: d}, r.Caller, Pending,
 			begun.Verification.IDsWithReplaced())
 	}
-	return Answer{Admitted: true, View: seen, Quota: told, Policy: r.subject.Purpose.Policy}, nil
+	return Answer{Admitted: true, View: seen, Quota: told}, nil
 }
 
 // refreshStates reads the states of the rules again, since time has passed, the send may have been
@@ -342,8 +342,7 @@ func (s *Service) refuse(ctx context.Context, a parsedRequest, d gates.Answer, o
 	s.countBreakerRefusal(a.App, worst)
 	s.recordRefusal(a, outcome, worst.Name, worst.Scope, worst.RetryAfter)
 	seen := View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.subject.Purpose.Name}
-	return Answer{Quota: s.redact(ctx, a.subject, d, a.Caller, a.joins.state(), a.joins.IDsWithReplaced()),
-		Policy: a.subject.Purpose.Policy, View: seen}
+	return Answer{Quota: s.redact(ctx, a.subject, d, a.Caller, a.joins.state(), a.joins.IDsWithReplaced()), View: seen}
 }
 
 // LongCodeLength is the minimum length of a browser's new code while the app's bound on failed

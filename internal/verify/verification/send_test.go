@@ -29,7 +29,7 @@ func TestSendArrives(t *testing.T) {
 		r.WantBlockedBy(a.Quota, "minute", time.Minute)
 		mails := r.MailServer.Attempts()
 		r.WantLine("the mail", vtest.Line(1, vtest.Ana, v.Send.ID+"@shop.example"), len(mails), mails[0].To, mails[0].MessageID)
-		s := r.Get(v.ID).Send
+		s := r.NewestSend(v.ID)
 		r.WantLine("after delivery", "sent 250 2.0.0 mx.example", s.Status, s.ProviderCode, s.Provider)
 		r.WantApproved(v.ID, vtest.CodeIn(mails[0]))
 	})

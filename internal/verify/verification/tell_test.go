@@ -198,8 +198,7 @@ func TestTestRecipients(t *testing.T) {
 		asked, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", "reviewer@example.com", "")
 		r.NoError(err)
 		r.WantLine("rules of looks", "0 0", len(look.Quota.Rules), len(asked.Quota.Rules))
-		v := r.Get(a.View.ID)
-		r.WantLine("the send", "sent test true", v.Send.Status, v.Send.Provider, v.Test)
+		r.WantLine("the send", "sent test true", r.Status(a), r.NewestSend(a.View.ID).Provider, r.Get(a.View.ID).Test)
 		for i := range 4 {
 			c := r.Check(a.View.ID, "000000")
 			r.WantLine("a wrong code", vtest.Line(false, 4-i, true), c.Valid, c.AttemptsRemaining, c.Test)

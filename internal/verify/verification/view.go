@@ -23,7 +23,6 @@ type Answer struct {
 	Replayed bool // an earlier request with the same key was admitted; this one did nothing
 	View     View
 	Quota    quota.Decision
-	Policy   quota.Policy
 }
 
 // View is what a caller may see of a verification: never the code or the full recipient.
@@ -54,15 +53,12 @@ type SendView struct {
 	ID     string
 	Number int
 	// Undelivered also for a mail that bounced for good; its row has Sent or Unknown
-	Status       store.Status
-	Final        bool   // the status does not change any more
-	Reason       string // with Failed and Unknown; for secret keys and the administrator
-	Counts       bool   // it holds its place in the recipient's quota
-	At           time.Time
-	FinishedAt   time.Time // zero while in flight
-	Attempt      int
-	Provider     string
-	ProviderCode string
+	Status     store.Status
+	Final      bool   // the status does not change any more
+	Reason     string // with Failed and Unknown; for secret keys and the administrator
+	Counts     bool   // it holds its place in the recipient's quota
+	At         time.Time
+	FinishedAt time.Time // zero while in flight
 }
 
 // view returns what a caller may see. address is the hash of the address as spelled; if it is zero,
@@ -85,8 +81,7 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 		Send: SendView{
 			ID: send.ID.String(), Number: send.Number, Status: status, Final: final, Reason: send.Reason,
 			Counts: send.Counts, At: send.LoggedAt,
-			FinishedAt: send.FinishedAt, Attempt: send.Attempt, Provider: send.Provider,
-			ProviderCode: send.ProviderCode,
+			FinishedAt: send.FinishedAt,
 		},
 	}
 }
@@ -139,7 +134,7 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{View: view, Quota: s.redact(ctx, of, d, c, v.state(), v.IDsWithReplaced()), Policy: p.Policy}, nil
+	return Answer{View: view, Quota: s.redact(ctx, of, d, c, v.state(), v.IDsWithReplaced())}, nil
 }
 
 // recipientGroups returns the groups that rules of the purpose count a verification's recipient in;
@@ -176,7 +171,7 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 		return Answer{}, err
 	}
 	seen := View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}
-	return Answer{Quota: s.redact(ctx, of, d, c, "", nil), Policy: of.Purpose.Policy, View: seen}, nil
+	return Answer{Quota: s.redact(ctx, of, d, c, "", nil), View: seen}, nil
 }
 
 // NeverTogether reports whether some rule has too few places for a send to each of these recipients

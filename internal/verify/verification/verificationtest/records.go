@@ -36,6 +36,14 @@ func (r *Rig) Rows() []store.SendOrRefusal {
 	return rows
 }
 
+// NewestSend is the row of a verification's newest send.
+func (r *Rig) NewestSend(id string) store.Send {
+	r.Helper()
+	_, send, _, err := r.Store.Verification(r.Context(), id)
+	r.NoError(err)
+	return send
+}
+
 // RowsOf are the rows of a mail address.
 func (r *Rig) RowsOf(address string) []store.SendOrRefusal {
 	r.Helper()
