@@ -185,3 +185,29 @@ func TestTheRoundNumbersAreOfTheRunThatIsShown(t *testing.T) {
 		}
 	}
 }
+
+// The Chinese README has the headings, commands and ports of the English one.
+func TestBothREADMEsSayTheSame(t *testing.T) {
+	comment, title := regexp.MustCompile(`(?m) +(#|//) .*$|^# .*$`), regexp.MustCompile(`\{(en|zh): [^}]*\}`)
+	blocks := func(page string) (all []string) {
+		for i, part := range strings.Split(page, "\n```") {
+			if i%2 == 1 {
+				all = append(all, title.ReplaceAllString(comment.ReplaceAllString(part, ""), "{}"))
+			}
+		}
+		return all
+	}
+	english, chinese := readFile(t, "README.md"), readFile(t, "README.zh-CN.md")
+	if a, b := strings.Count(english, "\n## "), strings.Count(chinese, "\n## "); a != b {
+		t.Errorf("%d headings, in Chinese %d", a, b)
+	}
+	a, b := blocks(english), blocks(chinese)
+	if len(a) < 8 || len(a) != len(b) {
+		t.Fatalf("%d blocks, in Chinese %d", len(a), len(b))
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			t.Errorf("block %d:\n%s\nin Chinese:\n%s", i+1, a[i], b[i])
+		}
+	}
+}
