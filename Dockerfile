@@ -16,7 +16,6 @@ COPY --from=build /sendcode /sendcode
 # The SQLite file; with Postgres nothing is written there. An empty folder of the base image gives it an owner. Docker did not run this here.
 COPY --from=build --chown=65532:65532 /srv /data
 ENV SENDCODE_DATA_DIR=/data
-VOLUME /data
 ARG VERSION=
 LABEL org.opencontainers.image.title="sendcode" \
       org.opencontainers.image.description="Verification codes by e-mail and text message, never more often than a policy says" \

@@ -8,10 +8,14 @@ import _ "embed"
 //go:embed compose.yaml
 var Compose string
 
-// Service is systemd's unit, and Socket the one of its port.
+// Service is systemd's unit, Socket the one of its port, and Backup and BackupTimer those of a copy each night.
 var (
 	//go:embed deploy/systemd/sendcode.service
 	Service string
 	//go:embed deploy/systemd/sendcode.socket
 	Socket string
+	//go:embed deploy/systemd/sendcode-backup.service
+	Backup string
+	//go:embed deploy/systemd/sendcode-backup.timer
+	BackupTimer string
 )

@@ -96,12 +96,36 @@ func (rekeyCommand) Run(ctx context.Context, p program, cfg config.Config) error
 }
 
 type backupCommand struct {
-	File        string `arg:"" type:"path" help:"Where the copy goes; a file that exists is refused."`
-	WithSecrets bool   `help:"Also copy the secrets that the data directory has, to FILE.secrets.yaml."`
+	File        string `arg:"" type:"path" help:"Where the copy goes; a file that exists is refused. -: a tar archive to standard output, for restore."`
+	WithSecrets bool   `help:"Also copy the secrets that the data directory has, to FILE.secrets.yaml or into the archive."`
 }
 
 func (b backupCommand) Run(ctx context.Context, p program, cfg config.Config) error {
+	if b.File == "-" {
+		progress := io.Discard
+		if p.terminal {
+			progress = p.err
+		}
+		return commands.BackupTo(ctx, cfg, p.out, b.WithSecrets, progress)
+	}
 	return commands.Backup(ctx, cfg, b.File, b.WithSecrets, p.out)
+}
+
+type restoreCommand struct {
+	File string `arg:"" type:"existingfile" help:"The archive of backup -; -: standard input."`
+}
+
+func (r restoreCommand) Run(ctx context.Context, p program, cfg config.Config) error {
+	in := os.Stdin
+	if r.File != "-" {
+		f, err := os.Open(r.File)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	return commands.Restore(ctx, cfg, in, p.out)
 }
 
 type copyCommand struct {

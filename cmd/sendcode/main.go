@@ -32,6 +32,7 @@ type commandLine struct {
 	Migrate migrateCommand `cmd:"" help:"Bring the database to the schema of this version."`
 	Rekey   rekeyCommand   `cmd:"" help:"Encrypt stored addresses and second factors with the first of the secret keys; exit 1 while rows under others remain."`
 	Backup  backupCommand  `cmd:"" help:"Copy the SQLite file, beside the service if it runs."`
+	Restore restoreCommand `cmd:"" help:"Put an archive of backup - into an empty data directory."`
 	Copy    copyCommand    `cmd:"" help:"Move the SQLite file to an empty Postgres, while the service is stopped."`
 	Config  configCommand  `cmd:"" help:"Print the effective configuration without its secrets, or everything that is wrong with it."`
 	Doctor  doctorCommand  `cmd:"" help:"Try every connection and look at what often goes wrong."`

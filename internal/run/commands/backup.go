@@ -15,6 +15,8 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
+const postgresBackup = "the database is Postgres: back it up with pg_dump (docs/operations.md#backup-and-restore)"
+
 // Backup copies the SQLite file to path, and with secrets the data directory's file of secrets to
 // path.secrets.yaml. The service may run meanwhile: Backup takes none of its locks, and the copy is the
 // file as it was at one instant. Backup refuses files that exist, and a disk without room for the copy.
@@ -22,7 +24,7 @@ import (
 // fails, the copy stays. It prints what it made to out.
 func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, out io.Writer) error {
 	if cfg.DatabaseURL != "" {
-		return errors.New("the database is Postgres: back it up with pg_dump (docs/operations.md#backup-and-restore)")
+		return errors.New(postgresBackup)
 	}
 	from, secretsPath := filepath.Join(cfg.DataDir, config.DatabaseFile), path+".secrets.yaml"
 	if err := checkRoomFor(from, path); err != nil {

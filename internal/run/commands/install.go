@@ -86,9 +86,9 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 	var next string
 	switch i.Where {
 	case "compose":
-		files, next = i.composeFiles(flow, secrets), "docker compose up --detach"
+		files, next = i.composeFiles(flow, secrets), "docker compose up --detach, and each day\ndocker compose exec -T sendcode /sendcode backup - > sendcode.tar"
 	case "systemd":
-		files, next = systemdFiles(settings, secrets), "systemctl daemon-reload && systemctl enable --now sendcode.socket sendcode"
+		files, next = systemdFiles(settings, secrets), "systemctl daemon-reload && systemctl enable --now sendcode.socket sendcode sendcode-backup.timer"
 		i.Root = filepath.Join("/", i.Root)
 	default:
 		return fmt.Errorf("%q is neither systemd nor compose", i.Where)
@@ -144,6 +144,8 @@ func systemdFiles(settings, secrets []string) []installed {
 		{"etc/sendcode/sendcode.yaml", strings.Join(settings, "\n") + "\n", 0o644}, {"etc/sendcode/env", env, 0o600},
 		{"etc/systemd/system/sendcode.service", sendcode.Service, 0o644},
 		{"etc/systemd/system/sendcode.socket", sendcode.Socket, 0o644},
+		{"etc/systemd/system/sendcode-backup.service", sendcode.Backup, 0o644},
+		{"etc/systemd/system/sendcode-backup.timer", sendcode.BackupTimer, 0o644},
 	}
 }
 

@@ -38,7 +38,8 @@ func TestInstall(t *testing.T) {
 		var out strings.Builder
 		apptest.Must(t, commands.Install(commands.Installation{Show: "page", Where: "systemd", Root: root}, strings.NewReader(answers+show+"\n\n"), &out))
 		files := written(t, root)
-		names := []string{"etc/sendcode/env", "etc/sendcode/sendcode.yaml", "etc/systemd/system/sendcode.service", "etc/systemd/system/sendcode.socket"}
+		names := []string{"etc/sendcode/env", "etc/sendcode/sendcode.yaml", "etc/systemd/system/sendcode-backup.service",
+			"etc/systemd/system/sendcode-backup.timer", "etc/systemd/system/sendcode.service", "etc/systemd/system/sendcode.socket"}
 		if got := slices.Sorted(maps.Keys(files)); !slices.Equal(got, names) || strings.Contains(out.String(), "send-code") != (show == "widget") {
 			t.Errorf("%q, %s", got, out.String())
 		}

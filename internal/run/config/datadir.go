@@ -28,7 +28,8 @@ func DatabaseFileMayExist(dir string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-const secretsFileName = "secrets.yaml"
+// SecretsFile has the generated secrets in the data directory.
+const SecretsFile = "secrets.yaml"
 
 const secretsFileHead = `# Made by sendcode and read at every start: what no setting gives. Keep it with the database beside it: without
 # these keys, codes under way cannot be checked and limits start again. No other user may read it.
@@ -41,7 +42,7 @@ func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string
 	if err := makeDataDir(dir); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, secretsFileName)
+	path := filepath.Join(dir, SecretsFile)
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
 	if err := lock.Lock(); err != nil {
 		return nil, fmt.Errorf("%s cannot be locked: %s", document.Printable(path), reasonWithoutPath(err))
@@ -86,7 +87,7 @@ func (c Config) WithStoredKeys() (Config, error) {
 	if len(missing) == 0 {
 		return c, nil
 	}
-	path := filepath.Join(c.DataDir, secretsFileName)
+	path := filepath.Join(c.DataDir, SecretsFile)
 	secrets, err := readSecrets(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, lostKeysError(path)
@@ -174,7 +175,7 @@ func writeSecrets(path string, secrets map[string]string) error {
 // BackUpSecrets writes a copy of the data directory's file of secrets to path. Like WriteFile it
 // replaces a file that is there.
 func BackUpSecrets(dir, path string) error {
-	from := filepath.Join(dir, secretsFileName)
+	from := filepath.Join(dir, SecretsFile)
 	secrets, err := readSecrets(from)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no %s, since settings give the secrets: leave out --with-secrets, and keep a copy of SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY",
@@ -188,7 +189,7 @@ func BackUpSecrets(dir, path string) error {
 
 // HasSecretsFile reports whether the data directory has a file of secrets.
 func HasSecretsFile(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, secretsFileName))
+	_, err := os.Stat(filepath.Join(dir, SecretsFile))
 	return err == nil
 }
 

@@ -109,7 +109,7 @@ func TestGeneratedSecrets(t *testing.T) {
 		is(t, name+": API key", generates && c.GeneratesAPIKey(), strings.Contains(test.kept, key))
 		kept := ""
 		if _, err := os.Stat(c.DataDir); err == nil {
-			for line := range strings.Lines(read(t, filepath.Join(c.DataDir, secretsFileName))) {
+			for line := range strings.Lines(read(t, filepath.Join(c.DataDir, SecretsFile))) {
 				if setting, _, found := strings.Cut(line, ": \""); found {
 					kept += setting + " "
 				}
@@ -129,7 +129,7 @@ func TestGeneratedSecrets(t *testing.T) {
 func TestASecretThatIsGivenNoMore(t *testing.T) {
 	given := loaded(t, "SENDCODE_SECRET_KEYS="+goodRing, "SENDCODE_ADMIN_PASSWORD=a long enough password")
 	first, _ := filled(t, given)
-	path := filepath.Join(given.DataDir, secretsFileName)
+	path := filepath.Join(given.DataDir, SecretsFile)
 	is(t, "what is given in the file", strings.Contains(read(t, path), "secret_keys: "), false)
 	later := loaded(t, "SENDCODE_SECRET_KEYS="+goodRing)
 	later.DataDir = given.DataDir

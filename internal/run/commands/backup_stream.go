@@ -1,0 +1,188 @@
+package commands
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"sendcode/internal/run/config"
+	"sendcode/internal/store/sqlite"
+)
+
+const (
+	manifestFile = "manifest.json" // the last file of the archive, so that a cut archive has none
+	// largestManifest bounds what Restore reads of a manifest, in bytes.
+	largestManifest = 1 << 16
+	// progressEvery is the number of bytes between two lines about the progress.
+	progressEvery = 64 << 20
+)
+
+// manifest lists the files of an archive, in their order.
+type manifest struct {
+	At    time.Time      `json:"at"` // when the copy began
+	Files []manifestFact `json:"files"`
+}
+
+type manifestFact struct {
+	Name   string `json:"name"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"` // in hex
+}
+
+// BackupTo writes a tar archive (POSIX.1-2001, pax) to out: the SQLite file and, with secrets, the data directory's
+// file of secrets, then the manifest. The service may run meanwhile. SQLite copies into a file only, so BackupTo first
+// makes a copy in the data directory, which takes as much room there; the copy has no name once it is whole.
+// After the last byte BackupTo records the instant for metrics and the doctor. progress gets lines for a person.
+func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets bool, progress io.Writer) error {
+	if cfg.DatabaseURL != "" {
+		return errors.New(postgresBackup)
+	}
+	from := filepath.Join(cfg.DataDir, config.DatabaseFile)
+	if err := checkRoomFor(from, from); err != nil {
+		return err
+	}
+	made := manifest{At: time.Now().UTC()}
+	archive := tar.NewWriter(out)
+	add := func(name string, copy func(path string) error) error {
+		dir, err := makeTemporary(cfg.DataDir)
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		path := filepath.Join(dir, name)
+		if err := errors.Join(createEmptyFile(path), copy(path)); err != nil {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+		fact, err := addToArchive(archive, name, f, progress)
+		made.Files = append(made.Files, fact)
+		return err
+	}
+	err := add(config.DatabaseFile, func(path string) error { return sqlite.Backup(ctx, from, path) })
+	if err == nil && secrets {
+		err = add(config.SecretsFile, func(path string) error { return config.BackUpSecrets(cfg.DataDir, path) })
+	}
+	if err == nil {
+		text, _ := json.Marshal(made) // it has nothing that can't be marshaled
+		err = archive.WriteHeader(&tar.Header{Name: manifestFile, Mode: 0o600, Size: int64(len(text))})
+		if err == nil {
+			_, err = archive.Write(text)
+		}
+	}
+	if err = errors.Join(err, archive.Close()); err != nil {
+		return fmt.Errorf("no whole backup was written: %w", err)
+	}
+	return config.RecordBackup(cfg.DataDir, made.At)
+}
+
+// makeTemporary makes a directory for unfinished files in the data directory, and removes those that a killed
+// process left more than a day ago.
+func makeTemporary(dataDir string) (string, error) {
+	const pattern = "unfinished-*.tmp"
+	left, _ := filepath.Glob(filepath.Join(dataDir, pattern)) // the pattern is well-formed
+	for _, dir := range left {
+		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+			_ = os.RemoveAll(dir) // the next call tries again
+		}
+	}
+	return os.MkdirTemp(dataDir, pattern) // 0700
+}
+
+// addToArchive adds an open file under a name.
+func addToArchive(archive *tar.Writer, name string, f *os.File, progress io.Writer) (manifestFact, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return manifestFact{}, err
+	}
+	sum := sha256.New()
+	err = archive.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: info.Size(), ModTime: info.ModTime()})
+	for done := int64(0); err == nil && done < info.Size(); {
+		n, failed := io.CopyN(io.MultiWriter(archive, sum), f, min(progressEvery, info.Size()-done))
+		done, err = done+n, failed
+		_, _ = fmt.Fprintf(progress, "%s: %s of %s\n", name, megabytes(float64(done)), megabytes(float64(info.Size())))
+	}
+	return manifestFact{name, info.Size(), hex.EncodeToString(sum.Sum(nil))}, err
+}
+
+// Restore reads an archive of BackupTo into the data directory, which must have neither a database nor secrets. The
+// files get their names only once the manifest has been read and every sum is right.
+func Restore(ctx context.Context, cfg config.Config, in io.Reader, out io.Writer) error {
+	unlock, err := config.LockDataDir(ctx, cfg.DataDir, 0)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	for _, name := range []string{config.DatabaseFile, config.DatabaseFile + "-wal", config.SecretsFile} {
+		if _, err := os.Lstat(filepath.Join(cfg.DataDir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s has %s already: move that file away", cfg.DataDir, name)
+		}
+	}
+	dir, err := makeTemporary(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	at, names, err := readArchive(dir, tar.NewReader(in))
+	if err != nil {
+		return fmt.Errorf("nothing was restored: %w", err)
+	}
+	slices.Reverse(names) // the database last: without it a start makes a new one
+	for _, name := range names {
+		if err := os.Rename(filepath.Join(dir, name), filepath.Join(cfg.DataDir, name)); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(out, "%s has the database of %s.\n", cfg.DataDir, at.Format(time.RFC3339))
+	return err
+}
+
+// readArchive reads the files into dir and compares them with the manifest.
+func readArchive(dir string, archive *tar.Reader) (at time.Time, names []string, err error) {
+	var read []manifestFact
+	for {
+		head, err := archive.Next()
+		if err != nil { // io.EOF too: the manifest must come before
+			return at, nil, fmt.Errorf("the archive ends before its manifest, or is no archive: %w", err)
+		}
+		if head.Name == manifestFile {
+			break
+		}
+		if head.Name != config.DatabaseFile && head.Name != config.SecretsFile {
+			return at, nil, fmt.Errorf("%q is no file of a backup", head.Name)
+		}
+		sum := sha256.New()
+		err = config.WriteFile(filepath.Join(dir, head.Name), func(f *os.File) error {
+			_, err := io.Copy(io.MultiWriter(f, sum), archive)
+			return err
+		})
+		if err != nil {
+			return at, nil, err
+		}
+		read, names = append(read, manifestFact{head.Name, head.Size, hex.EncodeToString(sum.Sum(nil))}), append(names, head.Name)
+	}
+	var listed manifest
+	if err := json.NewDecoder(io.LimitReader(archive, largestManifest)).Decode(&listed); err != nil {
+		return at, nil, fmt.Errorf("its manifest can't be read: %w", err)
+	}
+	if !slices.Equal(read, listed.Files) || !slices.Contains(names, config.DatabaseFile) {
+		return at, nil, errors.New("its files are not those of its manifest: it is damaged")
+	}
+	return listed.At, names, nil
+}

@@ -1,0 +1,102 @@
+package commands_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"sendcode/internal/run/app/apptest"
+	"sendcode/internal/run/commands"
+	"sendcode/internal/run/config"
+	"sendcode/internal/store/sqlite"
+)
+
+// An archive that a running service wrote is a whole service again. One that was cut or changed is refused, and
+// leaves nothing; one that was not taken to the end is not recorded as a backup.
+func TestBackupStream(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t).Policy("    - {name: hour, scope: recipient, limit: 1, window: 1h}\n").Start(1)
+	s.Is("the first", s.Ask(0, apptest.Ana), http.StatusAccepted)
+	cfg := s.Config()
+	old := filepath.Join(cfg.DataDir, "unfinished-1.tmp")
+	apptest.Must(t, errors.Join(os.Mkdir(old, 0o700), os.Chtimes(old, time.Time{}, time.Now().Add(-25*time.Hour))))
+	closed := errors.New("closed")
+	if err := commands.BackupTo(t.Context(), cfg, failingWriter{closed}, true, io.Discard); !errors.Is(err, closed) {
+		t.Error(err)
+	}
+	if at := config.LastBackup(cfg.DataDir); !at.IsZero() {
+		t.Error("a backup that nobody took is recorded", at)
+	}
+	var archive, progress bytes.Buffer
+	apptest.Must(t, commands.BackupTo(t.Context(), cfg, &archive, true, &progress))
+	if at := config.LastBackup(cfg.DataDir); time.Since(at) > time.Hour || !strings.Contains(progress.String(), "sendcode.db: ") {
+		t.Errorf("recorded at %v, progress %q", at, &progress)
+	}
+	if err := commands.Restore(t.Context(), cfg, &archive, io.Discard); !errors.Is(err, config.ErrDataDirInUse) {
+		t.Error("beside the service:", err)
+	}
+	s.Stop(0)
+	s.Replicas = nil
+	whole := archive.Bytes()
+	if err := commands.Restore(t.Context(), cfg, &archive, io.Discard); err == nil || !strings.Contains(err.Error(), "has sendcode.db already") {
+		t.Error(err)
+	}
+	left, err := filepath.Glob(filepath.Join(cfg.DataDir, "unfinished-*"))
+	if err != nil || len(left) > 0 {
+		t.Error("left:", left, err)
+	}
+
+	foreign := new(bytes.Buffer)
+	other := tar.NewWriter(foreign)
+	apptest.Must(t, errors.Join(other.WriteHeader(&tar.Header{Name: "../" + config.DatabaseFile}), other.Close()))
+	manifest := bytes.Index(whole, []byte("manifest.json"))
+	changed := bytes.Clone(whole)
+	changed[len(changed)/3] ^= 1
+	cfg.DataDir = filepath.Join(t.TempDir(), "restored")
+	for want, in := range map[string]io.Reader{
+		"before its manifest":          bytes.NewReader(whole[:manifest]),
+		"unexpected EOF":               bytes.NewReader(whole[:len(whole)/2]),
+		"manifest can't be read":       bytes.NewReader(whole[:manifest+520]),
+		"not those of its manifest":    bytes.NewReader(changed),
+		"is no archive":                strings.NewReader(""),
+		"no file of a backup":          foreign,
+		iotest.ErrTimeout.Error():      iotest.TimeoutReader(bytes.NewReader(whole)),
+		"nothing was restored: the ar": strings.NewReader(strings.Repeat("not a tar ", 200)),
+	} {
+		if err := commands.Restore(t.Context(), cfg, in, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("not %q but %v", want, err)
+		}
+		if files, err := os.ReadDir(cfg.DataDir); err != nil || len(files) != 1 || files[0].Name() != "lock" {
+			t.Errorf("%s: left %v, %v", want, files, err)
+		}
+	}
+
+	var said strings.Builder
+	apptest.Must(t, commands.Restore(t.Context(), cfg, bytes.NewReader(whole), &said))
+	if !strings.HasPrefix(said.String(), cfg.DataDir+" has the database of "+time.Now().UTC().Format("2006-01-02")) {
+		t.Error(said.String())
+	}
+	db, err := sqlite.OpenPool("file:"+filepath.Join(cfg.DataDir, config.DatabaseFile)+"?mode=ro", 1)
+	apptest.Must(t, err)
+	same(t, db, "PRAGMA integrity_check", "ok")
+	apptest.Must(t, db.Close())
+	s.Env["SENDCODE_DATA_DIR"] = cfg.DataDir
+	restored, err := s.New(s.Config())
+	apptest.Must(t, err)
+	s.Serve(restored)
+	s.Is("after the restore", s.Ask(0, apptest.Ana), http.StatusTooManyRequests)
+}
+
+// failingWriter is a reader that has gone.
+type failingWriter struct{ err error }
+
+// Write implements io.Writer.
+func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
