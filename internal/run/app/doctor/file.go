@@ -22,11 +22,19 @@ const (
 	fewDays           = 14        // with room for fewer days of growth, there is a remark
 )
 
-// checkFile looks at the SQLite file, whether the service runs or not, and changes nothing.
+// checkFile looks at the SQLite file, whether the service runs or not, and leaves nothing changed.
 func (d *doctor) checkFile(ctx context.Context) {
 	const what = "database"
 	path := filepath.Join(d.cfg.DataDir, config.DatabaseFile)
 	file, err := os.Stat(path)
+	if _, missing := os.Stat(d.cfg.DataDir); missing == nil {
+		if probe, err := os.CreateTemp(d.cfg.DataDir, "doctor-*.tmp"); err != nil {
+			d.fail(what, "no file can be made in "+d.cfg.DataDir+": "+errors.Unwrap(err).Error()+"; let the service's user write there")
+			return
+		} else if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
+			d.fail(what, err.Error())
+		}
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		d.remark(what, path+" is not there: the first start makes it; after that, correct SENDCODE_DATA_DIR")
 		return

@@ -65,6 +65,8 @@ func TestDoctorLooksAtTheFile(t *testing.T) {
 	gone := embedded(t)
 	apptest.Must(t, os.RemoveAll(gone.Env["SENDCODE_DATA_DIR"]))
 	examine(gone, dns{}, 0, false, "! database: ", " is not there: the first start makes it; after that, correct SENDCODE_DATA_DIR")
+	gone.Env["SENDCODE_DATA_DIR"] = "/proc" // in which root can make no file either
+	examine(gone, dns{}, 0, true, "✗ database: no file can be made in /proc: ", "let the service's user write there")
 	s := embedded(t).Start(1)
 	s.Ask(0, apptest.Ana)
 	s.AwaitMail(apptest.Ana, 1)
