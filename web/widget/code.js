@@ -122,7 +122,7 @@ function code(w, state) {
           h('input', {
             id: 'code', class: 'code', type: 'text', inputmode: letters ? 'text' : 'numeric', autocapitalize: letters ? 'characters' : 'none',
             'data-letters': letters, autocomplete: 'one-time-code', autocorrect: 'off', spellcheck: 'false', required: true, dir: 'ltr', maxlength: 1000,
-            'data-length': n, 'data-sms': state.channel === 'sms', 'data-focus': true, 'data-keep': slips.has(note?.kind), 'data-wrong': note?.kind === 'wrong', part: 'input code', 'aria-invalid': wrong && 'true',
+            'data-1p-ignore': true, 'data-bwignore': true, 'data-lpignore': 'true', 'data-form-type': 'other', 'data-length': n, 'data-sms': state.channel === 'sms', 'data-focus': true, 'data-keep': slips.has(note?.kind), 'data-wrong': note?.kind === 'wrong', part: 'input code', 'aria-invalid': wrong && 'true',
             'aria-describedby': [wrong && 'code-error', n && 'code-hint', 'code-expiry'].filter(Boolean).join(' '),
           }),
           h('button', { id: 'check', class: 'button', part: 'button' }, w.CheckCode)),

@@ -50,6 +50,20 @@ const keys = ['public-key', 'publickey', 'key'];
 // identity lists the attributes that name the app and the purpose: when one changes, everything begins anew.
 const identity = [...keys, 'api', 'purpose'];
 
+// inner lists the events of fields that would leave the shadow tree, but for those of focus and the pointer, which a page needs.
+const inner = ['beforeinput', 'input', 'compositionstart', 'compositionupdate', 'compositionend', 'keydown', 'keypress', 'keyup', 'copy', 'cut', 'paste',
+  'drag', 'dragstart', 'dragend', 'dragenter', 'dragover', 'dragleave', 'drop'];
+
+// chosenSize is a style sheet with the font size that the reader chose in the browser: 1rem would be the site's.
+function chosenSize(root) {
+  const probe = h('span');
+  probe.style.font = 'medium serif';
+  root.append(probe);
+  const { fontSize } = getComputedStyle(probe);
+  probe.remove();
+  return sheet(`:host{--rem:${fontSize}}`);
+}
+
 const set = (element, name, value) => value == null ? element.removeAttribute(name) : element.setAttribute(name, value);
 
 // SendCode is <send-code>. docs/widget.md describes its attributes, events, slots and parts. This is the element, with its first card;
@@ -70,6 +84,7 @@ export class SendCode extends HTMLElement {
   #starting = false;
   #vetted; // the key and the purpose were looked at
   #brand; // the style sheet of the app's accent
+  #size; // that of the reader's font size
   #inquiry = new Inquiry({ look: () => this.#look(), polls: () => this.#code?.polls(this.#desk.state) });
 
   // What the element and its flow both have.
@@ -88,8 +103,8 @@ export class SendCode extends HTMLElement {
       h('fieldset', { id: 'frame', role: 'presentation' }, h('section', { id: 'card' }), h('p', { id: 'offline', class: 'box warn', hidden: true }),
         h('p', { id: 'say', role: 'status', class: 'visually-hidden' })));
     this.#cards = new Cards(this.#root, this.#inquiry, (form) => this.#act(form));
-    // What is typed is not the element's value, nor are its keys those of the page: they come from no field that the page can see.
-    for (const name of ['input', 'keydown', 'keypress', 'keyup']) {
+    // What is typed, pasted or dragged is not the element's value, nor are its keys those of the page: they come from no field that the page can see.
+    for (const name of inner) {
       this.#root.addEventListener(name, (event) => { if (!(event.key?.length > 1 || event.ctrlKey || event.metaKey)) event.stopPropagation(); });
     }
     this.#root.addEventListener('focusin', () => bring(addresses.code), { once: true });
@@ -129,6 +144,7 @@ export class SendCode extends HTMLElement {
 
   #startNow() {
     const desk = this.#desk, key = this.publicKey, anew = !desk.kept;
+    this.#size ??= chosenSize(this.#root);
     if (anew) {
       desk.kept = new Kept('sessionStorage', key, this.getAttribute('purpose') ?? '', this.id);
       desk.known = new Kept('localStorage', this.getAttribute('api') ?? home, key);
@@ -335,7 +351,7 @@ export class SendCode extends HTMLElement {
   }
 
   #drawn() {
-    const worn = this.#root.adoptedStyleSheets, all = this.#brand ? [...sheets, this.#brand] : sheets;
+    const worn = this.#root.adoptedStyleSheets, all = [...sheets, this.#size, this.#brand].filter(Boolean);
     if (all.some((each, i) => each !== worn[i])) this.#root.adoptedStyleSheets = all;
     if (this.#words) {
       this.#words = wordsOf(this.#words.email.Lang); // a module may have brought some

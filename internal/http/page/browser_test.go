@@ -28,7 +28,7 @@ func TestInABrowser(t *testing.T) {
 		aPressIsNotLost, anOutage, withoutScripts, numbersWhileTheyAreTyped, aWidgetsRefusal, aWidgetOnAPageThatMayNot,
 		aWidgetAndAnOutage, theAnswerToACodeIsLost, browsersThatLack,
 		aWidgetIsMoved, aWidgetIsDrawnAgain,
-		severalWidgets, aWidgetThatIsRequired, aWidgetKeepsTheContractOfAField, aWidgetUnderForeignCSS, aWidgetTellsItsPage, aWidgetIsResetWhileItAsks,
+		severalWidgets, aWidgetThatIsRequired, aWidgetKeepsTheContractOfAField, aWidgetUnderForeignCSS, aWidgetInTheReadersSize, aWidgetTellsItsPage, aWidgetIsResetWhileItAsks,
 		aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetByItsDocumentation, aWidgetByPhone, aWidgetsOtherChannel,
 		aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes, offline, aChangeOfClocks, aWidgetSpeaksALanguage,
 		aReturnByItself, aCodeFromATextMessage, aBounceChangesTheCard, aWidgetKeepsTokens)

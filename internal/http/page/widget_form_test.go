@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"sendcode/internal/http/page/pagetest"
@@ -70,6 +71,15 @@ const contract = `(async () => {
       dialog.remove();
       return got;
     },
+    events: (el) => {
+      const names = ['beforeinput', 'compositionstart', 'compositionupdate', 'compositionend', 'copy', 'cut', 'paste', 'dragover', 'drop'], heard = [];
+      const listen = ({ type, target }) => { if (target.tagName !== 'INPUT') heard.push(type); };
+      for (const name of names) document.addEventListener(name, listen);
+      el.focus();
+      for (const name of names) (el.shadowRoot?.activeElement ?? el).dispatchEvent(new Event(name, { bubbles: true, composed: true }));
+      for (const name of names) document.removeEventListener(name, listen);
+      return heard;
+    },
     keys: (el) => {
       const eaten = [], hotkey = ({ target, key }) => { if (key === 'Escape' || !/^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName)) eaten.push(key); };
       document.addEventListener('keydown', hotkey);
@@ -126,6 +136,16 @@ func aWidgetUnderForeignCSS(t *testing.T, browser context.Context) {
 	if got := eval[[]string](b, styles+`.filter((each, i) => each !== plain[i])`); len(got) > 0 {
 		t.Errorf("%d styles come from the page around: %q", len(got), got[:min(8, len(got))])
 	}
+}
+
+// aWidgetInTheReadersSize has the font size that the reader chose in the browser, whatever the page says of its root.
+func aWidgetInTheReadersSize(t *testing.T, browser context.Context) {
+	b, s := embeddedBeside(t, browser, accepting(t), pagetest.Look{}, tag(""), `html { font-size: 10px }`)
+	b.do(pagetest.Command(page.SetFontSizes, page.SetFontSizesParams{FontSizes: &page.FontSizes{Standard: 32}}), chromedp.Navigate(s.URL))
+	b.card("ask")
+	is(t, eval[string](b, `getComputedStyle(`+b.q("#send")+`).fontSize`), "32px")
+	b.run(`document.querySelector('send-code').style.setProperty('--rem', '20px')`)
+	is(t, eval[string](b, `getComputedStyle(`+b.q("#send")+`).fontSize`), "20px")
 }
 
 // aWidgetHasPropertiesEarly: a page sets them before the widget's script has come. React then
