@@ -50,6 +50,7 @@ REPLICAS ?= 0
 PEOPLE ?= 1000
 REQUESTS ?= 10000
 MUTANTS ?=
+OVER ?= 35
 BENCH_ROUNDS ?= 5
 # What is measured, and all that it starts, has two processors, so that machines with more give the same ratios.
 BENCH_CPUS ?= 0,1
@@ -69,7 +70,7 @@ BOUND_release ?= 40m
 BOUND_simulate ?= 4h
 BOUND_mutants ?= 2h
 
-.PHONY: help build run demo test tests nightly race lint outside bench goals budget fuzz soak prove simulate mutants up release version screenshots tools
+.PHONY: help build run demo test tests nightly race lint sentences outside bench goals budget fuzz soak prove simulate mutants up release version screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -109,6 +110,9 @@ lint: ## gofmt, go vet, go.mod, staticcheck
 	go mod tidy -diff
 	go mod verify
 	$(LESS_GC) go run $(STATICCHECK) $(NIGHTLY) ./...
+
+sentences: ## the sentences of the documents with more than OVER=35 words; it only lists them
+	@go run ./tools/sentences -over=$(OVER) *.md docs/*.md docs/decisions/*.md
 
 outside: ## what asks other machines: govulncheck, the specification and the Dockerfile under tools from npm, schemas of Kubernetes and compose
 	tools/outside/outside.sh
