@@ -118,6 +118,7 @@ func TestCommands(t *testing.T) {
 		{"serve --debug-addr=:6060", nil, 2, "", "profiles show what is in memory"},
 		{"--debug-addr=6060", nil, 2, "", "profiles show"},
 		{"doctor --dkim-selector=s1._domainkey", mistakes, 2, "", "DKIM selector"},
+		{"doctor --behind=http://codes.example", mistakes, 2, "", "--behind must begin with https://"},
 		{"sevre", nil, 2, "", "there is no command sevre, did you mean serve?|\n  migrate  Bring"},
 		{"nothing", nil, 2, "", "there is no command nothing\n|\n  doctor   Try"},
 		{"admin", nil, 2, "", "usage: admin <do>|add, role, identity, password, factor, close, open or list"},
