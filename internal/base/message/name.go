@@ -82,36 +82,27 @@ func isInvisible(r rune) bool {
 // "U+202E (character 2)"; "" if there is none. A zero-width joiner stands between letters of a script that
 // needs it, after a virama (RFC 5892, appendix A), or in a sequence of emoji (UTS 51); a blank may be any.
 func HiddenCharacter(s string) string {
-	all := []rune(s)
-	at := func(i int) rune {
-		if i < 0 || i >= len(all) {
-			return 0
-		}
-		return all[i]
-	}
-	for i, r := range all {
-		if isInvisible(r) && !(isJoiner(r) && isJoined(r, at(i-1), at(i+1))) {
-			return fmt.Sprintf("%U (character %d)", r, i+1)
+	padded := []rune("\x00" + s + "\x00")
+	for i := 1; i < len(padded)-1; i++ {
+		if isInvisible(padded[i]) && !isJoined(padded[i-1], padded[i], padded[i+1]) {
+			return fmt.Sprintf("%U (character %d)", padded[i], i)
 		}
 	}
 	return ""
 }
-
-const zeroWidthNonJoiner, zeroWidthJoiner = '\u200c', '\u200d'
-
-func isJoiner(r rune) bool { return r == zeroWidthNonJoiner || r == zeroWidthJoiner }
 
 // joiningScripts are those whose letters change their form where a joiner stands between them.
 var joiningScripts = []*unicode.RangeTable{unicode.Arabic, unicode.Syriac, unicode.Mongolian, unicode.Nko, unicode.Devanagari,
 	unicode.Bengali, unicode.Gurmukhi, unicode.Gujarati, unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada,
 	unicode.Malayalam, unicode.Sinhala, unicode.Khmer, unicode.Myanmar, unicode.Tibetan}
 
-func isJoined(joiner, before, after rune) bool {
-	const virama, emojiPresentation = 9, '\ufe0f'
+// isJoined reports whether r is a joiner that has its place between these characters.
+func isJoined(before, r, after rune) bool {
+	const nonJoiner, joiner, emojiPresentation, virama = '\u200c', '\u200d', '\ufe0f', 9
 	letter := func(r rune) bool { return unicode.In(r, joiningScripts...) && unicode.In(r, unicode.L, unicode.M) }
 	emoji := unicode.Is(unicode.So, before) || '\U0001f3fb' <= before && before <= '\U0001f3ff' || before == emojiPresentation
-	return letter(before) && (letter(after) || norm.NFC.PropertiesString(string(before)).CCC() == virama) ||
-		joiner == zeroWidthJoiner && emoji && unicode.Is(unicode.So, after)
+	return (r == joiner || r == nonJoiner) && letter(before) && (letter(after) || norm.NFC.PropertiesString(string(before)).CCC() == virama) ||
+		r == joiner && emoji && unicode.Is(unicode.So, after)
 }
 
 var dottedNamePattern = regexp.MustCompile(`[\pL\pN][\pL\pN\pM-]*(?:\.[\pL\pN\pM-]+)+`)

@@ -37,11 +37,11 @@ var (
 		us: map[Meaning]string{
 			// login, account, too many requests, the daily limit
 			MeaningTemporary: "20001 20003 20005 20006 20008 20403 20404 20426 20429 30002 30037 63038 90010" +
-				" 21212 21267 21401 21601 21603 21607 21616 21659 21660 21661" + // the sender
+				" 21212 21267 21401 21601 21603 21607 21616 21660 21661" + // the sender
 				" 21609 21701 21704 21705 30127" + // the receipts' address, the messaging service
 				" 21611 30001", // the sender's queue is full
 			// some numbers alone: a region, a sender that is not registered there, a trial account, a route, a daily cap
-			MeaningPerNumber: "21408 21606 21608 21612 21613 21703 30010 30017 30018 30022 30023 30024 30027 30032 30033 30034" +
+			MeaningPerNumber: "21408 21606 21608 21612 21613 21659 21703 30010 30017 30018 30022 30023 30024 30027 30032 30033 30034" +
 				" 30035 30040 30042 30044 572005",
 		},
 		number: map[Meaning]string{
@@ -55,7 +55,7 @@ var (
 	aliyunMeanings = faults{
 		us: map[Meaning]string{
 			MeaningTemporary: "isv.ACCOUNT_ABNORMAL isv.ACCOUNT_NOT_EXISTS isv.AMOUNT_NOT_ENOUGH isv.OUT_OF_SERVICE" +
-				" isv.PRODUCT_UNSUBSCRIBE isv.PRODUCT_UN_SUBSCRIPT isv.SECURITY_FROZEN_ACCOUNT isp.RAM_PERMISSION_DENY isv.DENY_IP_RANGE" +
+				" isv.PRODUCT_UNSUBSCRIBE isv.PRODUCT_UN_SUBSCRIPT isv.SECURITY_FROZEN_ACCOUNT isp.RAM_PERMISSION_DENY" +
 				" isv.DAY_LIMIT_CONTROL isv.MONTH_LIMIT_CONTROL" + // ours, of the account or the signature
 				" isv.SMS_SIGNATURE_ILLEGAL isv.SMS_SIGNATURE_SCENE_ILLEGAL isv.SMS_SIGN_ILLEGAL isv.SMS_SIGN_EMOJI_ILLEGAL" +
 				" isv.SIGN_NAME_ILLEGAL isv.SIGN_STATE_ILLEGAL isv.SIGN_SOURCE_ILLEGAL SIGNATURE_BLACKLIST PORT_NOT_REGISTERED" +
@@ -65,7 +65,8 @@ var (
 				" isv.EXTEND_CODE_ERROR isv.ONE_CODE_MULTIPLE_SIGN isv.CODE_EXCEED_LIMIT isv.CODE_ERROR" +
 				" SignatureDoesNotMatch IncompleteSignature SignatureNonceUsed InvalidTimeStamp InvalidVersion InvalidAction" +
 				" InvalidAccessKeyId MissingAccessKeyId Forbidden NoPermission Throttling ServiceUnavailable",
-			MeaningPerNumber: "isv.DOMESTIC_NUMBER_NOT_SUPPORTED isv.SMS_TEST_NUMBER_LIMIT isv.NOT_SUPPORTED_COUNTRY isv.COUNTRY_RESTRICTED NO_ROUTE",
+			MeaningPerNumber: "isv.DOMESTIC_NUMBER_NOT_SUPPORTED isv.SMS_TEST_NUMBER_LIMIT isv.NOT_SUPPORTED_COUNTRY isv.COUNTRY_RESTRICTED isv.DENY_IP_RANGE" +
+				" NO_ROUTE",
 		},
 		number: map[Meaning]string{
 			MeaningBadNumber: "isv.MOBILE_NUMBER_ILLEGAL INVALID_NUMBER MOBILE_NOT_ON_SERVICE",
