@@ -65,8 +65,8 @@ var (
 				" isv.EXTEND_CODE_ERROR isv.ONE_CODE_MULTIPLE_SIGN isv.CODE_EXCEED_LIMIT isv.CODE_ERROR" +
 				" SignatureDoesNotMatch IncompleteSignature SignatureNonceUsed InvalidTimeStamp InvalidVersion InvalidAction" +
 				" InvalidAccessKeyId MissingAccessKeyId Forbidden NoPermission Throttling ServiceUnavailable",
-			MeaningPerNumber: "isv.DOMESTIC_NUMBER_NOT_SUPPORTED isv.SMS_TEST_NUMBER_LIMIT isv.NOT_SUPPORTED_COUNTRY isv.COUNTRY_RESTRICTED isv.DENY_IP_RANGE" +
-				" NO_ROUTE",
+			MeaningPerNumber: "isv.DOMESTIC_NUMBER_NOT_SUPPORTED isv.SMS_TEST_NUMBER_LIMIT isv.NOT_SUPPORTED_COUNTRY isv.COUNTRY_RESTRICTED" +
+				" isv.DENY_IP_RANGE NO_ROUTE",
 		},
 		number: map[Meaning]string{
 			MeaningBadNumber: "isv.MOBILE_NUMBER_ILLEGAL INVALID_NUMBER MOBILE_NOT_ON_SERVICE",
