@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
 
 	"sendcode/internal/base/texts"
 )
@@ -99,6 +100,8 @@ func moduleWordsFor(w texts.Words, names []string) moduleWords {
 // RegisterWidget adds the widget to a server.
 func RegisterWidget(e *echo.Echo) {
 	e.GET("/widget.js", serveWidget)
+	// for the preflight where a page's own tools add headers to the fetch that finds the service reachable
+	e.OPTIONS("/widget.js", func(echo.Context) error { return nil }, middleware.CORS())
 	e.GET("/"+widgetModulePath+":name", func(c echo.Context) error { return serveToAnyOrigin(c, widgetModulePath+c.Param("name")) })
 	for _, name := range append(typeDeclarations, "client.js") {
 		e.GET("/"+name, func(c echo.Context) error { return serveToAnyOrigin(c, name) })

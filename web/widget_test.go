@@ -18,6 +18,18 @@ func askWidget(target string, headers ...string) *httptest.ResponseRecorder {
 	return ask(e, http.MethodGet, target, headers...)
 }
 
+// A page's own tools add headers to each fetch, also to that of the widget.
+func TestTheWidgetsPreflight(t *testing.T) {
+	e := echo.New()
+	RegisterWidget(e)
+	w := ask(e, http.MethodOptions, "/widget.js", "Origin", "https://shop.example", "Access-Control-Request-Method", "HEAD",
+		"Access-Control-Request-Headers", "baggage,sentry-trace")
+	if h := w.Header(); w.Code != http.StatusNoContent || h.Get("Access-Control-Allow-Origin") != "*" ||
+		h.Get("Access-Control-Allow-Headers") != "baggage,sentry-trace" || h.Get("Access-Control-Allow-Credentials") != "" {
+		t.Errorf("%d %v", w.Code, h)
+	}
+}
+
 // Most is how large the widget may be on the wire in one language, as browsers ask for it. With the
 // first answer of the service it is one request of 10 kB (see aWidgetIsOneRequest).
 const most = 9_800

@@ -165,10 +165,14 @@ func (c configCommand) Run(p program) error {
 
 type doctorCommand struct {
 	DKIMSelector string `name:"dkim-selector" placeholder:"SELECTOR" help:"Look up the DKIM key of this selector: what follows s= in the DKIM-Signature of a mail that arrived."`
+	Behind       string `name:"behind" placeholder:"URL" help:"Ask the service through its proxy at this URL, with the admin token, which address arrives."`
 }
 
-// Validate checks DKIMSelector; kong calls it.
+// Validate checks the flags; kong calls it.
 func (d doctorCommand) Validate() error {
+	if problem := checks.ProxyURLProblem(d.Behind); d.Behind != "" && problem != "" {
+		return errors.New("--behind " + problem)
+	}
 	if d.DKIMSelector == "" {
 		return nil
 	}
@@ -176,7 +180,7 @@ func (d doctorCommand) Validate() error {
 }
 
 func (d doctorCommand) Run(ctx context.Context, p program, cfg config.Config) error {
-	cfg.DKIMSelector = d.DKIMSelector
+	cfg.DKIMSelector, cfg.BehindURL = d.DKIMSelector, d.Behind
 	return checks.Examine(ctx, cfg, p.out)
 }
 

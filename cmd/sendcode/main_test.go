@@ -120,6 +120,7 @@ func TestCommands(t *testing.T) {
 		{"doctor --dkim-selector=s1._domainkey", mistakes, 2, "", "DKIM selector"},
 		{"backup -", []string{"SENDCODE_DATA_DIR=" + t.TempDir()}, 1, "", "there is no database to copy"},
 		{"restore away.tar", nil, 2, "", "away.tar"},
+		{"doctor --behind=http://codes.example", mistakes, 2, "", "--behind must begin with https://"},
 		{"sevre", nil, 2, "", "there is no command sevre, did you mean serve?|\n  migrate  Bring"},
 		{"nothing", nil, 2, "", "there is no command nothing\n|\n  doctor   Try"},
 		{"admin", nil, 2, "", "usage: admin <do>|add, role, identity, password, factor, close, open or list"},

@@ -108,6 +108,32 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
+// Joiners stand where a script or an emoji needs them, and nowhere else; what is refused is named with its place.
+func TestHiddenCharacter(t *testing.T) {
+	const nj, j = "\u200c", "\u200d"
+	for s, want := range map[string]string{
+		"Boutique\u00a0en\u202fligne": "", "می" + nj + "خواهم": "", "क्" + j + "ष": "", "ක්" + j + "රි": "", "അവന്" + j: "", "র" + j + "্য": "",
+		"👨" + j + "👩" + j + "👧": "", "👩🏽" + j + "💻": "", "❤️" + j + "🔥": "", "🏳️" + j + "🌈 Shop": "", "❤️": "",
+		"a" + nj + "b": "U+200C (character 2)", "a" + j + "b": "U+200D (character 2)", "می" + nj: "U+200C (character 3)", nj + "می": "U+200C (character 1)",
+		"می" + nj + nj + "خ": "U+200C (character 3)", "می" + nj + "a": "U+200C (character 3)", "👨" + nj + "👩": "U+200C (character 2)",
+		"👨" + j: "U+200D (character 2)", "é👨" + j + "a": "U+200D (character 3)", "क" + j: "U+200D (character 2)",
+		"ev\u200bil": "U+200B (character 3)", "a\u202eb": "U+202E (character 2)", "é\tb": "U+0009 (character 2)", "\ufeffa": "U+FEFF (character 1)",
+		"a\u3164": "U+3164 (character 2)", "a\u2028": "U+2028 (character 2)",
+	} {
+		if got := HiddenCharacter(s); got != want {
+			t.Errorf("%+q: %q, want %q", s, got, want)
+		}
+		if err := CheckName(s); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("CheckName(%+q): %v", s, err)
+		}
+	}
+	for subject, want := range map[string]string{"سلام\u200f\u00a0👨" + j + "👩": "<nil>", "é\tb": "the subject has U+0009 (character 2), a control character"} {
+		if err := checkSubject(subject); fmt.Sprint(err) != want {
+			t.Errorf("%+q: %v", subject, err)
+		}
+	}
+}
+
 func TestRenderRefuses(t *testing.T) {
 	r := renderer(t)
 	for name, c := range map[string]struct {

@@ -25,13 +25,14 @@ const (
 // other messages: more than 64 characters, control or invisible characters, a URL, or a name that
 // mail programs turn into a link, such as "booking.com". The error does not repeat the text.
 func CheckName(s string) error {
+	hidden := HiddenCharacter(s)
 	switch {
 	case !utf8.ValidString(s):
 		return errors.New("not valid UTF-8")
 	case utf8.RuneCountInString(s) > maxNameRunes:
 		return fmt.Errorf("longer than %d characters", maxNameRunes)
-	case strings.ContainsFunc(s, isInvisible):
-		return errors.New("a control or invisible character")
+	case hidden != "":
+		return errors.New(hidden + ", a control or invisible character")
 	case containsLink(s):
 		return errors.New("a URL, or a name that mail programs make a link of")
 	}
@@ -75,6 +76,33 @@ func notLetterOrDigit(r rune) bool {
 // could break a subject, hide a link or reverse the text.
 func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
+}
+
+// HiddenCharacter returns the first character of a title that controls or hides text, with its place, such as
+// "U+202E (character 2)"; "" if there is none. A zero-width joiner stands between letters of a script that
+// needs it, after a virama (RFC 5892, appendix A), or in a sequence of emoji (UTS 51); a blank may be any.
+func HiddenCharacter(s string) string {
+	padded := []rune("\x00" + s + "\x00")
+	for i := 1; i < len(padded)-1; i++ {
+		if isInvisible(padded[i]) && !isJoined(padded[i-1], padded[i], padded[i+1]) {
+			return fmt.Sprintf("%U (character %d)", padded[i], i)
+		}
+	}
+	return ""
+}
+
+// joiningScripts are those whose letters change their form where a joiner stands between them.
+var joiningScripts = []*unicode.RangeTable{unicode.Arabic, unicode.Syriac, unicode.Mongolian, unicode.Nko, unicode.Devanagari,
+	unicode.Bengali, unicode.Gurmukhi, unicode.Gujarati, unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada,
+	unicode.Malayalam, unicode.Sinhala, unicode.Khmer, unicode.Myanmar, unicode.Tibetan}
+
+// isJoined reports whether r is a joiner that has its place between these characters.
+func isJoined(before, r, after rune) bool {
+	const nonJoiner, joiner, emojiPresentation, virama = '\u200c', '\u200d', '\ufe0f', 9
+	letter := func(r rune) bool { return unicode.In(r, joiningScripts...) && unicode.In(r, unicode.L, unicode.M) }
+	emoji := unicode.Is(unicode.So, before) || '\U0001f3fb' <= before && before <= '\U0001f3ff' || before == emojiPresentation
+	return (r == joiner || r == nonJoiner) && letter(before) && (letter(after) || norm.NFC.PropertiesString(string(before)).CCC() == virama) ||
+		r == joiner && emoji && unicode.Is(unicode.So, after)
 }
 
 var dottedNamePattern = regexp.MustCompile(`[\pL\pN][\pL\pN\pM-]*(?:\.[\pL\pN\pM-]+)+`)

@@ -110,11 +110,13 @@ func textFaults(_ int, out string, _ bool) []error {
 }
 
 func checkSubject(subject string) error {
-	switch {
-	case subject == "":
+	if subject == "" {
 		return errors.New("the subject is empty")
-	case strings.ContainsFunc(subject, unicode.IsControl):
-		return errors.New("a control character in the subject")
+	}
+	for i, r := range []rune(subject) {
+		if unicode.IsControl(r) {
+			return fmt.Errorf("the subject has %U (character %d), a control character", r, i+1)
+		}
 	}
 	return nil
 }

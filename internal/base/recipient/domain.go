@@ -19,7 +19,7 @@ func parseDomain(typed string) (ascii, display string, err error) {
 	ascii, err = idnaProfile.ToASCII(typed)
 	switch {
 	case hasMisplacedDot(ascii):
-		return "", "", errMisplacedDot
+		return "", "", misplacedDomainDot(ascii)
 	case len(ascii) > maxAddressLength:
 		return "", "", errTooLong
 	case err != nil:
@@ -36,6 +36,20 @@ func parseDomain(typed string) (ascii, display string, err error) {
 // trailing dot is valid in DNS, but not in a mail domain (RFC 5321 section 2.3.5).
 func hasMisplacedDot(s string) bool {
 	return strings.HasPrefix(s, ".") || strings.HasSuffix(s, ".") || strings.Contains(s, "..")
+}
+
+// misplacedDomainDot returns errMisplacedDot with the place of the dot in a domain: quotes, which may help in
+// a local part, do not help there.
+func misplacedDomainDot(domain string) error {
+	place := "twice in a row"
+	switch {
+	case strings.HasPrefix(domain, "."):
+		place = "at its beginning"
+	case strings.HasSuffix(domain, "."):
+		place = "at its end"
+	}
+	return &InvalidError{Reason: errMisplacedDot.(*InvalidError).Reason,
+		Detail: "The part after the @ has a dot where none may stand: " + place + "."}
 }
 
 func checkLabels(labels []string, readable string) error {

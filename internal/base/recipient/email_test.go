@@ -107,6 +107,17 @@ func TestParseNamesTheCharacter(t *testing.T) {
 	}
 }
 
+// A dot of the domain is named with its place, and no quotes are advised, which help before the @ alone.
+func TestParseNamesTheDot(t *testing.T) {
+	for raw, want := range map[string]string{"ana@example.com.": "at its end.", "ana@.example.com": "at its beginning.",
+		"ana@example..com": "twice in a row.", "ana@例子。中国。": "at its end.", "ana.@example.com": `"ana."@example.com.`} {
+		if _, err := Parse(Email, raw); !strings.HasSuffix(err.(*InvalidError).Detail, want) ||
+			strings.Contains(err.(*InvalidError).Detail, "after the @") != strings.Contains(want, " ") {
+			t.Errorf("%q: %s", raw, err.(*InvalidError).Detail)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, ch, raw string) {
 		r, err := Parse(Channel(ch), raw)

@@ -134,7 +134,7 @@ func TestOneMailTriesAServerSetAside(t *testing.T) {
 			t.Errorf("the first server is back and got %d of 100 mails: %+v", len(first.Messages()), servers.Health())
 		}
 		smtptest.AllOnce(t, 301, first, second)
-		if len(heard) != 2 || heard[0].Up || heard[0].Why != "hello: temporary: 421 4.3.2" || !heard[1].Up || heard[1].Why != "" {
+		if len(heard) != 2 || heard[0].Up || heard[0].Why != "hello: temporary: 421 4.3.2: busy" || !heard[1].Up || heard[1].Why != "" {
 			t.Errorf("heard %+v", heard)
 		}
 	})

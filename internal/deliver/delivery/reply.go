@@ -61,6 +61,12 @@ func RedactReply(text string, p PrivateData) string {
 		}
 		kept, tells = append(kept, safe), tells || word
 	}
+	for i := range max(0, len(kept)-1) { // a code in two groups
+		pair := strings.Trim(kept[i], replyPunctuation) + strings.Trim(kept[i+1], replyPunctuation)
+		if longCodePattern.MatchString(pair) && strings.Contains(p.Content, pair) {
+			kept[i], kept[i+1] = omissionMark, omissionMark
+		}
+	}
 	if !tells {
 		return ""
 	}
@@ -97,10 +103,12 @@ func NormalizeReply(codes, redacted string) string {
 
 var (
 	replyURLPattern    = regexp.MustCompile(`(?i)https?://[^\s<>"'()\[\]{}]+|www\.[^\s<>"'()\[\]{}]+`)
-	replyStatusPattern = regexp.MustCompile(`^(?:[0-9]{1,3}|[245]\.[0-9]{1,3}\.[0-9]{1,3})$`)
-	// identifiers of Microsoft, Yahoo and others, by which their postmasters find a reason
+	replyStatusPattern = regexp.MustCompile(`^#?(?:[0-9]{1,3}|[245]\.[0-9]{1,3}\.[0-9]{1,3})$`)
+	// identifiers of Microsoft, Yahoo, Orange, 163.com, Barracuda and others, by which their postmasters find a reason
 	postmasterCodePattern = regexp.MustCompile(
-		`^(?:S[0-9]{3,4}|(?:OU|SC|DY|RP|CS|BL)-?[0-9]{3,6}|TS{1,2}[0-9]{2}|PH[0-9]{2}|RFC[0-9]{4})$`)
+		`^(?:S[0-9]{3,5}|AS\(?[0-9]{3,9}|(?:OU|SC|DY|RP|CS|BL|GL|PH)-?[0-9]{2,6}|(?:IP)?TS{1,2}[0-9]{2}|VS[0-9]{1,2}-[A-Z]{2}|RFC[0-9]{4}|` +
+			`(?:OFR|LPN)[0-9]{0,3}_[0-9]{3}|[A-Z]{2,4}:[A-Z]{2,4}|BSF_[A-Z]{2,3}[0-9]{0,2}_[A-Z]{2}[0-9]{3})$`)
+	longCodePattern   = regexp.MustCompile(`^[0-9]{4,}$`)
 	longNumberPattern = regexp.MustCompile(`[0-9]{7}`)
 )
 
@@ -121,11 +129,23 @@ func (p PrivateData) redactToken(token string, pieces []string) (safe string, wo
 	if _, err := netip.ParseAddr(bare); err == nil || replyStatusPattern.MatchString(bare) {
 		return token, false
 	}
-	reason := postmasterCodePattern.MatchString(bare) && !strings.Contains(strings.ToLower(p.Content), lower)
+	reason := postmasterCodePattern.MatchString(bare) && !p.mayHoldCode(lower)
 	if reason || isPublicHostName(lower) || replyWords[strings.ReplaceAll(lower, "'", "")] {
 		return token, true
 	}
 	return omissionMark, false
+}
+
+// mayHoldCode reports whether an identifier in lower case, a part of it, or it without its signs, is long enough
+// for a code and in the message.
+func (p PrivateData) mayHoldCode(lower string) bool {
+	const minCodeLength = 4
+	content := strings.ToLower(p.Content)
+	words := strings.FieldsFunc(lower, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	numbers := strings.FieldsFunc(lower, func(r rune) bool { return !unicode.IsDigit(r) })
+	return slices.ContainsFunc(slices.Concat(words, numbers, []string{strings.Join(words, "")}), func(part string) bool {
+		return len(part) >= minCodeLength && !replyWords[part] && strings.Contains(content, part)
+	})
 }
 
 // isPublicHostName reports whether a token is a host name below a public suffix, such as
@@ -159,7 +179,10 @@ func (p PrivateData) redactURL(text string, pieces []string) string {
 		safe += "/" + part
 	}
 	safe = strings.TrimSuffix(safe, "/")
-	if u.RawQuery != "" || u.Fragment != "" {
+	switch {
+	case u.RawQuery == "" && replyStatusPattern.MatchString(u.Fragment) && p.isSafePathPart(u.Fragment, pieces):
+		safe += "#" + u.Fragment // as Mimecast names a reason
+	case u.RawQuery != "" || u.Fragment != "":
 		safe += "?" + omissionMark
 	}
 	return safe
@@ -178,8 +201,7 @@ func (p PrivateData) isSafePathPart(part string, pieces []string) bool {
 	}
 	for word := range strings.FieldsFuncSeq(part, func(r rune) bool { return strings.ContainsRune("-_.~", r) }) {
 		digits := strings.ContainsAny(word, "0123456789")
-		if len(word) > 20 || digits && len(word) > 8 || longNumberPattern.MatchString(word) ||
-			digits && len(word) > 3 && strings.Contains(strings.ToLower(p.Content), strings.ToLower(word)) {
+		if len(word) > 20 || digits && len(word) > 8 || longNumberPattern.MatchString(word) || p.mayHoldCode(strings.ToLower(word)) {
 			return false
 		}
 	}

@@ -114,26 +114,6 @@ func CanonicalQuery(params map[string]string) string {
 	return strings.Join(pairs, "&")
 }
 
-// aliyunMeanings has codes of help.aliyun.com/zh/sms/developer-reference/api-error-codes. For any other code see
-// ErrorByCode.
-var aliyunMeanings = map[string]Meaning{
-	"isv.MOBILE_NUMBER_ILLEGAL":         MeaningBadNumber,
-	"isv.MOBILE_COUNT_OVER_LIMIT":       MeaningRejected,
-	"isv.BLACK_KEY_CONTROL_LIMIT":       MeaningRejected,
-	"isv.PARAM_LENGTH_LIMIT":            MeaningRejected,
-	"isv.PARAM_NOT_SUPPORT_URL":         MeaningRejected,
-	"isv.DOMESTIC_NUMBER_NOT_SUPPORTED": MeaningPerNumber,
-	"isv.DAY_LIMIT_CONTROL":             MeaningTemporary, // our daily limit, of the account or the signature
-	"isv.AMOUNT_NOT_ENOUGH":             MeaningTemporary,
-	"isv.OUT_OF_SERVICE":                MeaningTemporary,
-	"isv.ACCOUNT_ABNORMAL":              MeaningTemporary,
-	"isv.ACCOUNT_NOT_EXISTS":            MeaningTemporary,
-	"isv.SMS_SIGNATURE_ILLEGAL":         MeaningTemporary,
-	"isv.SMS_TEMPLATE_ILLEGAL":          MeaningTemporary,
-	"isp.SYSTEM_ERROR":                  MeaningUnknown, // Aliyun failed, and may have sent the message before
-	"isp.GATEWAY_ERROR":                 MeaningUnknown,
-}
-
 const recipientLimitErrorCode = "isv.BUSINESS_LIMIT_CONTROL"
 
 // limitDuration returns how long a limit on a number holds. The message tells which limit it is: by

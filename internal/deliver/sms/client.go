@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"sendcode/internal/base/loopback"
@@ -94,15 +95,17 @@ func MeaningLimited(hold time.Duration) Meaning {
 }
 
 // ErrorByCode returns the error of a message that was not accepted, by its code in the table. The
-// meaning of any other code is MeaningUnknown if the status is 5xx other than 503, else
-// MeaningPerNumber.
+// meaning is MeaningUnknown if the status is 5xx other than 503, else MeaningPerNumber for any other code.
 func ErrorByCode(a exchange.Response, code string, table map[string]Meaning) *delivery.Error {
 	v, known := table[code]
+	if !known {
+		family, _, _ := strings.Cut(code, ".")
+		v, known = table[family]
+	}
 	switch {
-	case known:
 	case a.Status >= 500 && a.Status != http.StatusServiceUnavailable:
 		v = MeaningUnknown
-	default:
+	case !known:
 		v = MeaningPerNumber
 	}
 	return v.ToError(a, code)

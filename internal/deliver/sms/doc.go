@@ -46,11 +46,9 @@
 // once in the console, and the API's own reference carries Message.ID.
 //
 // Send calls Client.Attempt with a function that reads the answer: the carrier's ID of the message,
-// its code, and the failure. Where the HTTP status tells failures apart, that is
-// [exchange.ErrorByStatus], after a table of the codes that say more (twilio). Where the answer is
-// always 200 and a code in it tells, it is [ErrorByCode] (aliyun, tencent): a code that is not in
-// its table is MeaningPerNumber, which exchange.ErrorByStatus would call unknown. An answer that
-// can't be read is exchange.ErrorByStatus.
+// its code, and the failure. For an answer with a code that is [ErrorByCode], with the carrier's table of
+// codes.go, which says whose fault each code is: a code that is not there is MeaningPerNumber. An answer
+// that can't be read is [exchange.ErrorByStatus].
 //
 // # What a failure means
 //

@@ -114,33 +114,6 @@ func TC3Authorization(id, secret, service string, at time.Time, method, query st
 		hex.EncodeToString(exchange.HMACSHA256(key, text))
 }
 
-// tencentMeanings has codes of cloud.tencent.com/document/product/382/55981#6.-错误码. For any other code see
-// ErrorByCode.
-var tencentMeanings = map[string]Meaning{
-	"LimitExceeded.PhoneNumberThirtySecondLimit":                MeaningLimited(30 * time.Second),
-	"LimitExceeded.PhoneNumberOneHourLimit":                     MeaningLimited(time.Hour),
-	"LimitExceeded.PhoneNumberDailyLimit":                       MeaningLimited(24 * time.Hour),
-	"LimitExceeded.PhoneNumberSameContentDailyLimit":            MeaningLimited(24 * time.Hour),
-	"LimitExceeded.DeliveryFrequencyLimit":                      MeaningLimited(30 * time.Second),
-	"InvalidParameterValue.IncorrectPhoneNumber":                MeaningBadNumber,
-	"InvalidParameterValue.ProhibitedUseUrlInTemplateParameter": MeaningRejected,
-	"InvalidParameterValue.TemplateParameterLengthLimit":        MeaningRejected,
-	"FailedOperation.ContainSensitiveWord":                      MeaningRejected,
-	"FailedOperation.PhoneNumberInBlacklist":                    MeaningOptedOut,
-	"FailedOperation.InsufficientBalanceInSmsPackage":           MeaningTemporary,
-	"LimitExceeded.AppDailyLimit":                               MeaningTemporary,
-	"FailedOperation.SignatureIncorrectOrUnapproved":            MeaningTemporary,
-	"FailedOperation.TemplateIncorrectOrUnapproved":             MeaningTemporary,
-	"AuthFailure.SecretIdNotFound":                              MeaningTemporary,
-	"AuthFailure.SignatureExpire":                               MeaningTemporary,
-	"AuthFailure.SignatureFailure":                              MeaningTemporary,
-	"InternalError.OtherError":                                  MeaningUnknown,
-	"InternalError.SendAndRecvFail":                             MeaningUnknown,
-	"InternalError.Timeout":                                     MeaningUnknown,
-	"InternalError.UnknownError":                                MeaningUnknown,
-	"InternalError":                                             MeaningUnknown,
-}
-
 // tencentAnswer is the answer to every action here. Each action fills in one of the lists.
 type tencentAnswer struct {
 	Response struct {

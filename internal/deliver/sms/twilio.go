@@ -112,34 +112,6 @@ func (t *twilioCarrier) statusRequest(sid string) exchange.Request {
 	return t.newRequest(http.MethodGet, "/Messages/"+sid, nil)
 }
 
-// meanings are the codes that say more than their HTTP status (twilio.com/docs/api/errors). Any other
-// code counts by its status.
-var twilioMeanings = map[string]Meaning{
-	"20003": MeaningTemporary, // authentication
-	"20429": MeaningTemporary, // too many requests
-	"21211": MeaningBadNumber, // To is not a valid number
-	"21214": MeaningBadNumber, // To can't be reached
-	"21217": MeaningBadNumber, // To does not look valid
-	"21265": MeaningBadNumber, // To is a short code
-	"21408": MeaningPerNumber, // the account may not send to the region, which we can change
-	"21602": MeaningRejected,  // no body
-	"21603": MeaningTemporary, // no sender
-	"21606": MeaningPerNumber, // the sender is not ours, or can't send there
-	"21608": MeaningPerNumber, // a trial account, which has not confirmed the number
-	"21610": MeaningOptedOut,  // the person wrote STOP
-	"21611": MeaningTemporary, // the sender's queue is full
-	"21612": MeaningPerNumber, // no route from this sender
-	"21614": MeaningBadNumber, // To is not a mobile number
-	"21617": MeaningRejected,  // too long
-	"21635": MeaningBadNumber, // To is a landline
-	"21659": MeaningTemporary, // the sender is not ours
-	"21660": MeaningTemporary, // the sender belongs to another account
-	"21703": MeaningPerNumber, // the messaging service has no sender for the number
-	"30450": MeaningRejected,  // blocked by the vendor's fraud guard
-	"30453": MeaningRejected,
-	"63038": MeaningTemporary, // the account's daily limit
-}
-
 func parseTwilioAnswer(a exchange.Response) (id, code string, fail *delivery.Error) {
 	var said struct {
 		SID       string          `json:"sid"`
@@ -149,14 +121,13 @@ func parseTwilioAnswer(a exchange.Response) (id, code string, fail *delivery.Err
 	}
 	readable := json.Unmarshal(a.Body, &said) == nil
 	code = cmp.Or(unquotedDigits(said.Code), unquotedDigits(said.ErrorCode))
-	v, known := twilioMeanings[code]
+	created := readable && said.SID != "" && a.Status >= 200 && a.Status < 300
+	failed := slices.Contains([]string{`"failed"`, `"undelivered"`, `"canceled"`}, string(said.Status))
 	switch {
-	case readable && known:
-		fail = v.ToError(a, code)
-	case a.Status >= 300 || a.Status < 200 || !readable || said.SID == "":
+	case created && failed, readable && a.Status >= 400 && code != "":
+		fail = ErrorByCode(a, code, twilioMeanings)
+	case !created:
 		fail = exchange.ErrorByStatus(a, code)
-	case slices.Contains([]string{`"failed"`, `"undelivered"`, `"canceled"`}, string(said.Status)):
-		fail = MeaningRejected.ToError(a, code)
 	}
 	return said.SID, code, fail
 }

@@ -23,6 +23,9 @@ func twilioRig() smstest.Rig {
 		return smstest.Reply(status, `{"code": `+code+`, "message": "`+smstest.Private+
 			` +8613812345678", "more_info": "https://www.twilio.com/docs/errors/x", "status": `+fmt.Sprint(status)+`}`)
 	}
+	failed := func(code string) smstest.Said {
+		return smstest.Reply(201, `{"sid": "SM1", "status": "failed", "error_code": `+code+`}`)
+	}
 	return smstest.Rig{
 		Name: "twilio", ID: "SM1f0e8ae6ade43cb3c0ce4525424e404f",
 		Taken: smstest.Reply(201,
@@ -38,13 +41,19 @@ func twilioRig() smstest.Rig {
 				"POST", "/2010-04-01/Accounts/"+twilioAccount+"/Messages.json", twilioLogin, form.Encode())
 		},
 		Cases: map[string]smstest.Outcome{
-			"invalid number": smstest.Case(failure(400, "21211"), delivery.Rejected, "", 0),
-			"stopped":        smstest.Case(failure(400, "21610"), delivery.Rejected, sms.ReasonOptedOut, 0),
-			"region":         smstest.PerNumber(failure(400, "21408")),
-			"queue":          smstest.Case(failure(429, "20429"), delivery.Temporary, "", 0),
-			"a new code":     smstest.Case(failure(400, "21999"), delivery.Rejected, "", 0),
-			"created, and failed": smstest.Case(smstest.Reply(201,
-				`{"sid": "SM1", "status": "failed", "error_code": 39999}`), delivery.Rejected, "", 0),
+			"invalid number":           smstest.Case(failure(400, "21211"), delivery.Rejected, "", 0),
+			"stopped":                  smstest.Case(failure(400, "21610"), delivery.Rejected, sms.ReasonOptedOut, 0),
+			"region":                   smstest.PerNumber(failure(400, "21408")),
+			"queue":                    smstest.Case(failure(429, "20429"), delivery.Temporary, "", 0),
+			"our account":              smstest.Case(failure(400, "30002"), delivery.Temporary, "", 0),
+			"a new code":               smstest.PerNumber(failure(400, "21999")),
+			"their error, with a code": smstest.Case(failure(500, "21610"), delivery.Unknown, "", 0),
+			"failed, a new code":       smstest.PerNumber(failed("39999")),
+			"failed, no code":          smstest.PerNumber(failed("null")),
+			"failed, unregistered":     smstest.PerNumber(failed("30034")),
+			"failed, our account":      smstest.Case(failed("30002"), delivery.Temporary, "", 0),
+			"failed, filtered":         smstest.Case(failed("30007"), delivery.Rejected, "", 0),
+			"failed, a landline":       smstest.Case(failed("30006"), delivery.Rejected, "", 0),
 		},
 	}
 }
@@ -66,6 +75,14 @@ func TestTwilioWithServiceAndKey(t *testing.T) {
 }
 
 func TestTwilioContract(t *testing.T) { smstest.Contract(t, twilioRig()) }
+
+// A message that is on its way is not offered to another carrier, whatever code stands beside it.
+func TestTwilioCodeOfAMessageUnderWay(t *testing.T) {
+	f := smstest.NewFake(t, twilioRig(), smstest.Says(smstest.Reply(201, `{"sid": "SM1", "status": "queued", "error_code": 30034}`)))
+	if _, fail := smstest.Send(t, t.Context(), twilioRig().Make(t, f.URL)); fail != nil {
+		t.Error(fail)
+	}
+}
 
 const twilioMessage = "SM00000000000000000000000000000009"
 

@@ -17,6 +17,13 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
+// clientJSON answers where the request comes from, for `sendcode doctor --behind`.
+func clientJSON(c echo.Context) error {
+	peer, _ := server.ParseHop(c.Request().RemoteAddr)
+	return c.JSON(http.StatusOK, map[string]any{"address": server.ClientIP(c), "peer": peer,
+		"header": frame.OrNull(server.ForwardingHeader(c.Request().Header))})
+}
+
 func (a *Console) listJSON(c echo.Context) error {
 	q, err := parseQuery(c.Request().URL.RawQuery, a.Now(), time.UTC)
 	if err != nil {

@@ -39,7 +39,7 @@ var routes = map[string]auth.Role{
 	"POST /v1/admin/sends/:id/resend": auth.Operator, "POST /v1/admin/sends/:id/cancel": auth.Operator,
 	"POST /v1/admin/sends/:id/reveal": auth.Operator,
 	"POST /v1/admin/quota/reset":      auth.Operator, "POST /v1/admin/erase": auth.Owner,
-	"GET /v1/admin/stats": auth.Reader, "GET /admin/overview": auth.Reader,
+	"GET /v1/admin/client": auth.Reader, "GET /v1/admin/stats": auth.Reader, "GET /admin/overview": auth.Reader,
 	"GET /admin/prefixes": auth.Reader, "POST /admin/prefixes/lift": auth.Operator,
 	"GET /v1/admin/prefixes": auth.Reader, "POST /v1/admin/prefixes/lift": auth.Operator,
 	"GET /v1/admin/sends.csv": auth.Operator, "POST /admin/acts/subscription": auth.Operator, "POST /v1/admin/subscriptions": auth.Operator,

@@ -52,6 +52,39 @@ func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
 	}
 }
 
+// aWidgetBehindAPagesTools works where tracing adds headers to each fetch, in each form that fetch takes, and a page that may not ask is
+// told so all the same.
+func aWidgetBehindAPagesTools(t *testing.T, browser context.Context) {
+	for _, c := range map[string]struct{ headers, added string }{
+		"Sentry":        {"sentry-trace baggage traceparent", `real(url, { ...init, headers: { ...init.headers, ...more } })`},
+		"OpenTelemetry": {"traceparent tracestate baggage b3 x-b3-traceid x-b3-spanid x-b3-sampled uber-trace-id", `real(new Request(new Request(url, init), { headers: all }))`},
+		"Datadog": {"x-datadog-origin x-datadog-parent-id x-datadog-sampling-priority x-datadog-trace-id x-datadog-tags traceparent tracestate",
+			`real(url, { ...init, headers: [...all] })`},
+		"New Relic": {"newrelic traceparent tracestate", `real(url, { ...init, headers: all })`},
+		"Elastic":   {"elastic-apm-traceparent traceparent tracestate", `real(new Request(url, { ...init, headers: all }))`},
+	} {
+		w := accepting(t)
+		b, site := embeddedBeside(t, browser, w, pagetest.Look{}, tag(""), "")
+		b.tolerate = "e" // the browser has its own words for a page that may not
+		b.first(fmt.Sprintf(`window.real = fetch; window.traced = []; window.fetch = (url, init = {}) => {
+			const more = Object.fromEntries(%q.split(' ').map((name) => [name, '00-1-01'])), all = new Headers(init.headers);
+			for (const [name, value] of Object.entries(more)) all.set(name, value);
+			traced.push(init.method ?? 'GET');
+			return %s }`, c.headers, c.added))
+		w.Allow()
+		b.do(chromedp.Navigate(site.URL))
+		b.card("misplaced", "Codes can't be sent from here")
+		w.Allow(site.Origin())
+		b.do(chromedp.Navigate(site.URL))
+		b.asked(pagetest.Address)
+		b.card("code", "Check your mail")
+		b.getsIn()
+		if all := eval[string](b, `traced.join()`); !strings.Contains(all, "GET") || strings.Count(all, "POST") != 2 {
+			t.Errorf("the tool saw %s", all)
+		}
+	}
+}
+
 // aWidgetAndAnOutage: a repetition, after an answer that was lost or an outage, carries the same
 // key, a new request another one.
 func aWidgetAndAnOutage(t *testing.T, browser context.Context) {

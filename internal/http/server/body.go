@@ -19,12 +19,11 @@ import (
 )
 
 // ReadJSON decodes the body, one JSON object, into v. Names are case-sensitive. Error: a *Problem
-// for another media type or charset, a content coding, unknown or duplicate names, wrong types, or data after the
+// for another media type or encoding, a content coding, unknown or duplicate names, wrong types, or data after the
 // object, with the position if there is one; or echo's error for a body that is too large.
 func ReadJSON(c echo.Context, v any) error {
 	media, parameters, err := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
-	charset := strings.ToLower(parameters["charset"]) // JSON is UTF-8 (RFC 8259 section 8.1), of which ASCII is a part
-	if err != nil || media != echo.MIMEApplicationJSON || charset != "" && charset != "utf-8" && charset != "us-ascii" {
+	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) || media != echo.MIMEApplicationJSON {
 		return &Problem{Kind: UnsupportedMedia}
 	}
 	if err := RefuseCoding(c.Request()); err != nil {
@@ -34,14 +33,35 @@ func ReadJSON(c echo.Context, v any) error {
 	if err != nil {
 		return UnreadableBodyProblem(err)
 	}
+	if err := refuseEncoding(parameters["charset"], body); err != nil {
+		return err
+	}
 	body = bytes.TrimPrefix(body, []byte("\ufeff")) // a byte order mark, which a reader may ignore (RFC 8259 section 8.1)
 	if first := bytes.TrimLeft(body, " \t\r\n"); len(first) > 0 && first[0] != '{' && jsontext.Value(body).IsValid() {
 		return malformedJSONProblem("The body is JSON, but not an object", body, int64(len(body)-len(first)))
 	}
 	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil {
+		var whole jsontext.Value
+		if syntax := json.Unmarshal(body, &whole); syntax != nil { // it may follow a field of a wrong type
+			err = syntax
+		}
 		return jsonErrorProblem(err, body)
 	}
 	return nil
+}
+
+// refuseEncoding returns a 415 that names the encoding of a body that is not UTF-8. A charset has no effect
+// on JSON, which is UTF-8 (RFC 8259, sections 8.1 and 11): it only says what other bytes may be. JSON in
+// UTF-16 or UTF-32 has a zero among its first two bytes (RFC 4627 section 3), or a byte order mark.
+func refuseEncoding(charset string, body []byte) error {
+	start := string(body[:min(2, len(body))])
+	switch {
+	case len(body)%2 == 0 && strings.Contains(start, "\x00"), start == "\xff\xfe", start == "\xfe\xff":
+		charset = "UTF-16 or UTF-32"
+	case charset == "", strings.EqualFold(charset, "utf-8"), utf8.Valid(body):
+		return nil
+	}
+	return &Problem{Kind: UnsupportedMedia, Detail: "The body is not in UTF-8, but in " + truncateName(charset) + "."}
 }
 
 // RefuseCoding returns a 415 that names the body's content coding, if it has one.

@@ -34,8 +34,11 @@ func TestReadJSONSaysWhereAndWhat(t *testing.T) {
 	}{
 		{`{"to":"x"}`, "application/json; charset=utf-8", "", "", nil},
 		{`{"to":"x"}`, `application/json; CHARSET="US-ASCII"`, "", "", nil},
-		{`{"to":"x"}`, "application/json; charset=utf-16", UnsupportedMedia.Slug, "", nil},
-		{`{"to":"x"}`, "application/json; charset=latin1", UnsupportedMedia.Slug, "", nil},
+		{`{"to":"é"}`, "application/json;charset=utf8", "", "", nil},
+		{`{"to":"x"}`, "application/json; charset=utf-16", "", "", nil},
+		{`{"to":"x"}`, "application/json; charset=", "", "", nil},
+		{"{\"to\":\"\xe9\"}", "application/json; charset=latin1", UnsupportedMedia.Slug, "", nil},
+		{"{\"to\":\"\xe9\"}", "application/json; charset=UTF-8", "malformed-json", "", int64(7)},
 		{"\ufeff" + `{"to":"x"}`, "application/json", "", "", nil}, // a byte order mark
 		{`{"to":"x"}`, "text/json", "unsupported-media-type", "", nil},
 		{`{"to":"x"`, "application/json", "malformed-json", "", int64(9)},
@@ -43,6 +46,17 @@ func TestReadJSONSaysWhereAndWhat(t *testing.T) {
 		{``, "application/json", "malformed-json", "", int64(0)},
 		{`{} {}`, "application/json", "malformed-json", "", int64(3)},
 		{`[1]`, "application/json", "malformed-json", "", int64(0)},
+		{`[object Object]`, "application/json", "malformed-json", "", int64(1)},
+		{"[\x00]", "application/json", "malformed-json", "", int64(1)},
+		{`[1`, "application/json", "malformed-json", "", int64(2)},
+		{`{"to":[x}`, "application/json", "malformed-json", "", int64(7)},
+		{`{"other":1,"to":x}`, "application/json", "malformed-json", "", int64(16)},
+		{`{"to":1}x`, "application/json", "malformed-json", "", int64(8)},
+		{`"`, "application/json", "malformed-json", "", int64(1)},
+		{`null`, "application/json", "malformed-json", "", int64(0)},
+		{`undefined`, "application/json", "malformed-json", "", int64(0)},
+		{`to=x&y`, "application/json", "malformed-json", "", int64(1)},
+		{"{\"to\":\"\x00\"}", "application/json", "malformed-json", "", int64(7)},
 		{"{\"to\":\"\xc3\"}", "application/json", "malformed-json", "", int64(7)},
 		{`{"to":1}`, "application/json", "invalid-field", "to", int64(6)},
 		{`{"count":1.5}`, "application/json", "invalid-field", "count", int64(9)},
@@ -74,6 +88,20 @@ func TestReadJSONRefusesContentCodings(t *testing.T) {
 		p := &Problem{}
 		if errors.As(err, &p) != refused || refused && (p.Kind.Slug != UnsupportedMedia.Slug || !strings.Contains(p.Detail, coding)) {
 			t.Errorf("%s: %v", coding, err)
+		}
+	}
+}
+
+// A body in another encoding than UTF-8 is refused by the encoding's name.
+func TestReadJSONNamesOtherEncodings(t *testing.T) {
+	for body, c := range map[string]struct{ charset, named string }{
+		"{\x00\"\x00}\x00": {"", "UTF-16"}, "\x00{\x00}": {"utf-8", "UTF-16"}, "\xff\xfe{\x00}\x00": {"", "UTF-16"},
+		"\xfe\xff\x00{\x00}": {"", "UTF-16"}, "{\"to\":\"\xe9\"}": {"iso-8859-1", "iso-8859-1"},
+	} {
+		_, err := readSample(body, "application/json; charset="+c.charset)
+		p := &Problem{}
+		if !errors.As(err, &p) || p.Kind.Slug != UnsupportedMedia.Slug || !strings.Contains(p.Detail, c.named) {
+			t.Errorf("%q: %v", body, err)
 		}
 	}
 }

@@ -62,20 +62,17 @@ func isTrustedProxy(proxies []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// forwardingWarnInterval is the shortest time between two warnings about forwarding headers.
-const forwardingWarnInterval = time.Hour
+// The shortest times between two warnings of warnOfForwarding: about a peer that may be anybody, and about a
+// trusted proxy.
+const forwardingWarnInterval, trustedWarnInterval = time.Hour, time.Minute
 
-// warnOfForwarding is middleware that warns if a peer outside proxies sends forwarding headers. The
-// peer may be a proxy that is missing in the configuration: then all its clients count as one
-// address. The warning names the peer only if its address is private, since a public one may be a
-// person's.
+// warnOfForwarding is middleware that warns of a proxy whose clients all count as one address: a peer
+// outside proxies that sends forwarding headers, which may be a proxy that is missing in the configuration,
+// and a trusted proxy that sends other ones than X-Forwarded-For. The warning names the peer only if its
+// address is private, since a public one may be a person's.
 func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() time.Time) echo.MiddlewareFunc {
-	lines := logs.Throttle{Every: forwardingWarnInterval}
-	warn := func(c echo.Context) {
-		peer, ok := ParseHop(c.Request().RemoteAddr)
-		if !ok || isTrustedProxy(proxies, peer) {
-			return
-		}
+	lines, trustedLines := logs.Throttle{Every: forwardingWarnInterval}, logs.Throttle{Every: trustedWarnInterval}
+	warn := func(lines *logs.Throttle, peer netip.Addr, header, text string) {
 		if _, due := lines.Add("", now()); !due {
 			return
 		}
@@ -83,14 +80,22 @@ func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() ti
 		if peer.IsPrivate() || peer.IsLoopback() || peer.IsLinkLocalUnicast() {
 			from = peer.String()
 		}
-		logger.Warn(
-			"X-Forwarded-For or Forwarded ignored: the peer is not in trusted_proxies; if it is your proxy, name it in "+
-				"SENDCODE_TRUSTED_PROXIES, or all clients count as one address", "peer", from, logs.SeeAttack)
+		logger.Warn(text, "peer", from, "header", header, logs.SeeAttack)
 	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if h := c.Request().Header; h.Get(echo.HeaderXForwardedFor) != "" || h.Get("Forwarded") != "" {
-				warn(c)
+			header := ForwardingHeader(c.Request().Header)
+			peer, ok := ParseHop(c.Request().RemoteAddr)
+			trusted := isTrustedProxy(proxies, peer)
+			switch {
+			case !ok || header == "":
+			case !trusted && slices.Contains(forwardedHeaders[:2], header):
+				warn(&lines, peer, header,
+					"X-Forwarded-For or Forwarded ignored: the peer is not in trusted_proxies; if it is your proxy, name it in "+
+						"SENDCODE_TRUSTED_PROXIES, or all clients count as one address")
+			case trusted && header != echo.HeaderXForwardedFor:
+				warn(&trustedLines, peer, header,
+					"a trusted proxy sends no X-Forwarded-For, so all its clients count as one address: have it send that header")
 			}
 			return next(c)
 		}
@@ -108,25 +113,35 @@ func ClientIP(c echo.Context) netip.Addr {
 }
 
 // forwardedHeaders are the headers that proxies and content delivery networks add to requests,
-// beside those of forwardedPrefix.
+// beside those of forwardedPrefix. The first two are for any proxy.
 var forwardedHeaders = []string{
-	"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip",
-	"Fastly-Client-Ip",
-	"Cdn-Loop", "X-Amzn-Trace-Id", "X-Envoy-External-Address",
+	echo.HeaderXForwardedFor, "Forwarded", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip",
+	"Fastly-Client-Ip", "X-Envoy-External-Address", "Via", "Cdn-Loop", "X-Amzn-Trace-Id",
 }
 
 const forwardedPrefix = "X-Forwarded-"
+
+// ForwardingHeader returns the name of a header by which a proxy tells that it passed a request on:
+// X-Forwarded-For, if that is there; "" if there is none.
+func ForwardingHeader(h http.Header) string {
+	for _, name := range forwardedHeaders {
+		if _, ok := h[name]; ok {
+			return name
+		}
+	}
+	for name := range h {
+		if strings.HasPrefix(name, forwardedPrefix) {
+			return name
+		}
+	}
+	return ""
+}
 
 // isForwarded reports whether a request came through a proxy: it has a forwarding header, or is
 // HTTP/1.0, which old versions of nginx speak to the servers behind them. A proxy that adds no
 // header is not recognized.
 func isForwarded(r *http.Request) bool {
-	for name := range r.Header {
-		if strings.HasPrefix(name, forwardedPrefix) || slices.Contains(forwardedHeaders, name) {
-			return true
-		}
-	}
-	return !r.ProtoAtLeast(1, 1)
+	return ForwardingHeader(r.Header) != "" || !r.ProtoAtLeast(1, 1)
 }
 
 // IsLocal reports whether a request came straight from a program on this machine: its peer is

@@ -39,6 +39,16 @@ func TestHeadersOfUntrustedPeersAreWarnedOfOnceAnHour(t *testing.T) {
 	now = now.Add(forwardingWarnInterval)
 	from("203.0.113.9:1", "Forwarded")
 	lines(2)
+	servertest.Same(t, "warnings of a trusted proxy", strings.Count(out.String(), "sends no X-Forwarded-For"), 0)
+	from("192.0.2.1:1", "X-Real-IP")
+	from("192.0.2.1:1", "Forwarded")
+	from("192.0.2.1:1", "")
+	servertest.Same(t, "warnings of a trusted proxy", strings.Count(out.String(), `"header":"X-Real-Ip"`), 1)
+	now = now.Add(trustedWarnInterval)
+	from("192.0.2.1:1", "X-Forwarded-Proto")
+	from("192.0.2.1:1", "Forwarded")
+	servertest.Same(t, "a minute later", strings.Count(out.String(), `"header":"X-Forwarded-Proto"`), 1)
+	servertest.Same(t, "warnings of a trusted proxy", strings.Count(out.String(), "sends no X-Forwarded-For"), 2)
 	if !strings.Contains(out.String(), "10.0.0.1") || strings.Contains(out.String(), "203.0.113.9") {
 		t.Errorf("a proxy inside is named, a public address is not: %s", out)
 	}

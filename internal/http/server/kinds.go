@@ -107,7 +107,7 @@ var (
 		ourFaultMessage})
 	UnsupportedMedia = registerProblemKind(ProblemKind{"unsupported-media-type", http.StatusUnsupportedMediaType,
 		"Unsupported media type",
-		"The Content-Type of the body is not application/json in UTF-8.",
+		"The body is not application/json, or not in UTF-8.",
 		"Send `Content-Type: application/json`. Nothing was done.", ourFaultMessage})
 	InvalidField = registerProblemKind(ProblemKind{"invalid-field", http.StatusUnprocessableEntity, "Invalid field",
 		"A field has a value that is not accepted.",

@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/message"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
@@ -45,7 +48,11 @@ func (a *App) openCarriers() error {
 	}
 	options := sms.Options{Sender: a.cfg.SMS.Senders["default"], Senders: a.cfg.SMS.Senders,
 		OnHealthChange: a.healthLogger("carrier", "carrier")}
-	options.OnAttempt = a.deliveryObserver(recipient.SMS)
+	observe, logCode := a.deliveryObserver(recipient.SMS), newCarrierCodeLogger(a.logger)
+	options.OnAttempt = func(ctx context.Context, carrier string, fail *delivery.Error, took time.Duration) {
+		observe(ctx, carrier, fail, took)
+		logCode(carrier, fail)
+	}
 	if a.cfg.SMS.PublicURL != "" {
 		options.CallbackURL = ReceiptAddresses(a.cfg).URL
 	}
@@ -65,6 +72,30 @@ func (a *App) openCarriers() error {
 	})
 	a.carrier = carriers
 	return nil
+}
+
+// maxLoggedCarrierCodes bounds the codes that are remembered.
+const maxLoggedCarrierCodes = 100
+
+// newCarrierCodeLogger returns a function that logs each code once by which a carrier refuses messages for a
+// reason of ours, or for one that is not known here. The next carrier gets the message, so nothing else tells.
+func newCarrierCodeLogger(logger *slog.Logger) func(carrier string, fail *delivery.Error) {
+	var mu sync.Mutex
+	logged := map[string]bool{}
+	return func(carrier string, fail *delivery.Error) {
+		if fail == nil || fail.Class != delivery.Temporary || fail.Code == "" {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		key := carrier + " " + fail.Code
+		if logged[key] || len(logged) == maxLoggedCarrierCodes {
+			return
+		}
+		logged[key] = true
+		logger.Warn("a carrier refuses messages, and not for the person's number or text; the next one gets them",
+			"carrier", carrier, "reply", fail.ReplyCodes(), logs.SeeTextMessages)
+	}
 }
 
 // receiptSources returns the carriers, to be asked for receipts; nil without carriers.

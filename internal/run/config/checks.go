@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 	_ "time/tzdata" // zones have their names where the system has no database of them, such as in a bare container
-	"unicode"
 	"unicode/utf8"
 
 	"sendcode/internal/base/loopback"
@@ -42,11 +41,12 @@ var checkName = patternCheck(`^[a-z0-9_-]{1,32}$`, "a name has 1 to 32 of a-z 0-
 // in one may look like a link.
 func checkTitle(text string) string {
 	const most = 64
+	hidden := message.HiddenCharacter(text)
 	switch {
 	case utf8.RuneCountInString(text) > most:
 		return "must be at most 64 characters"
-	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return "must be printable characters"
+	case hidden != "":
+		return "has " + hidden + ", which controls or hides text"
 	case strings.ContainsAny(text, "/@<>:") || hostLikePattern.MatchString(text):
 		return "must not look like a link or an address"
 	}

@@ -119,6 +119,8 @@ type Config struct {
 	DebugAddr string `yaml:"-"`
 	// The DKIM selector (`s=`) whose key the doctor looks up; empty: none. Of the command line.
 	DKIMSelector string `yaml:"-"`
+	// BehindURL is the service's address behind a proxy, which the doctor asks through; empty: none.
+	BehindURL string `yaml:"-"`
 }
 
 // Secrets come from variables alone, so that the file can be shared. They are never printed. The

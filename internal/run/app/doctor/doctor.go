@@ -58,6 +58,9 @@ func (d *doctor) examine(ctx context.Context) error {
 	d.checkCarriers(ctx)
 	d.remarkReceiptAddresses()
 	d.checkIdentityProvider(ctx)
+	if d.cfg.BehindURL != "" {
+		d.runCheck(ctx, "proxy", d.checkProxy)
+	}
 	if d.broken > 0 {
 		return fmt.Errorf("%d of the things looked at do not work", d.broken)
 	}

@@ -9,6 +9,8 @@ import (
 	"io"
 	"maps"
 	"net"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"strings"
 	"testing"
@@ -255,6 +257,41 @@ func TestDoctorWithNothingConfigured(t *testing.T) {
 	said = examine(s, dns{}, 0, false, "! settings: No app has a secret key", "sendcode key")
 	if strings.Contains(said, warning) {
 		t.Errorf("nothing is generated: %s", said)
+	}
+}
+
+// The doctor asks through a proxy with the admin token, and says which address arrives.
+func TestDoctorAsksThroughAProxy(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		trusted, header, sent, line string
+	}{
+		"as it should be":      {"127.0.0.1", "X-Forwarded-For", "198.51.100.7", "✓ proxy: a request through 127.0.0.1:%s arrives from 198.51.100.7;"},
+		"another header":       {"127.0.0.1", "X-Real-Ip", "198.51.100.7", "✗ proxy: all clients count as 127.0.0.1, which sends no X-Forwarded-For; a header that it sends: X-Real-Ip"},
+		"no header":            {"127.0.0.1", "X-Nothing", "", "✗ proxy: all clients count as 127.0.0.1, which sends no X-Forwarded-For; a header that it sends: none"},
+		"not trusted":          {"192.0.2.1", "X-Forwarded-For", "198.51.100.7", "✗ proxy: all clients count as 127.0.0.1, which is not in SENDCODE_TRUSTED_PROXIES"},
+		"nothing says a proxy": {"192.0.2.1", "X-Nothing", "", "✓ proxy: a request through 127.0.0.1:%s arrives from 127.0.0.1;"},
+		"another token":        {"127.0.0.1", "Authorization", "Bearer another", "✗ proxy: 127.0.0.1:%s answers 401 to GET /v1/admin/client"},
+	} {
+		s := apptest.Embedded(t)
+		s.Env["SENDCODE_ADMIN_TOKEN"], s.Env["SENDCODE_TRUSTED_PROXIES"] = apptest.Token, c.trusted
+		s.Start(1)
+		to, err := url.Parse(s.Replicas[0].Base)
+		apptest.Must(t, err)
+		proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(to)
+			r.Out.Header.Set(c.header, c.sent)
+		}})
+		t.Cleanup(proxy.Close)
+		var out strings.Builder
+		cfg := s.Config()
+		cfg.BehindURL = proxy.URL
+		d := newDoctor(cfg, &out)
+		d.runCheck(t.Context(), "proxy", d.checkProxy)
+		_, port, _ := strings.Cut(strings.TrimPrefix(proxy.URL, "http://"), ":")
+		if want := strings.ReplaceAll(c.line, "%s", port); !strings.HasPrefix(out.String(), want) {
+			t.Errorf("%s: %s, want %s", name, out.String(), want)
+		}
 	}
 }
 

@@ -1,0 +1,58 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"sendcode/internal/deliver/sms"
+)
+
+// ProxyURLProblem returns what is wrong with a URL that the admin token is sent to; "" for https, or for http on
+// this machine.
+func ProxyURLProblem(text string) string { return sms.URLProblem(text) }
+
+const forwardedFor = "X-Forwarded-For"
+
+// checkProxy asks the service through its proxy which address arrives. The token goes to the URL alone: no
+// redirect is followed.
+func (d *doctor) checkProxy(ctx context.Context) (string, error) {
+	if !d.cfg.AdminToken.IsSet() {
+		return "", errors.New("SENDCODE_ADMIN_TOKEN is not set: the service tells the address only to those that have it")
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(d.cfg.BehindURL, "/")+"/v1/admin/client", nil)
+	if err != nil {
+		return "", err
+	}
+	r.Header.Set("Authorization", "Bearer "+d.cfg.AdminToken.Reveal())
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	var told struct {
+		Address, Peer netip.Addr
+		Header        string
+	}
+	if json.NewDecoder(resp.Body).Decode(&told) != nil || resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s answers %d to GET /v1/admin/client: the URL must lead to the listener that has /admin, and the token must be "+
+			"the service's", r.URL.Host, resp.StatusCode)
+	}
+	trusted := slices.ContainsFunc(d.cfg.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(told.Peer) })
+	switch {
+	case told.Header == forwardedFor && !trusted:
+		return "", fmt.Errorf("all clients count as %s, which is not in SENDCODE_TRUSTED_PROXIES", told.Peer)
+	case told.Header != forwardedFor && (told.Header != "" || trusted):
+		return "", fmt.Errorf("all clients count as %s, which sends no X-Forwarded-For; a header that it sends: %s", told.Peer,
+			cmp.Or(told.Header, "none"))
+	}
+	return fmt.Sprintf("a request through %s arrives from %s; this must be the address that this machine has for others",
+		r.URL.Host, told.Address), nil
+}
