@@ -246,6 +246,10 @@ func (a *App) openMailServers() error {
 	a.onClose(servers.Close)
 	servers.OnHealthChange(a.healthLogger("mail server", "server"))
 	servers.OnAttempt(a.deliveryObserver(recipient.Email))
+	servers.OnUnverified(func(server string, why error) {
+		a.logger.Warn("mail server unverified: mails go there encrypted, and an attacker on the path could read them", "server", server,
+			"error", why, logs.SeeSendsWait)
+	})
 	a.servers = servers
 	a.metrics.RegisterMailServers(servers.Health)
 	return nil

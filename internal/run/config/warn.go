@@ -51,7 +51,11 @@ func (c *Config) UpdateWarnings(now time.Time) {
 	add(c.OIDCSecret.IsSet() && !c.Admin.OIDC.IsSet(), "SENDCODE_OIDC_CLIENT_SECRET has no effect without admin.oidc.")
 	add(c.SMTPURL != "" && c.MailDomain() == "localhost",
 		"SENDCODE_MAIL_FROM is an address at localhost: other mail servers will not accept it.")
-	add(c.allowsMailWithoutTLS(),
+	servers, _ := mailserver.ParseURLs(c.SMTPURL) // none if it is not set
+	for n, s := range servers {
+		add(s.Hint != "", "SENDCODE_SMTP_URL, server %d: %s.", n+1, s.Hint)
+	}
+	add(slices.ContainsFunc(servers, func(s mailserver.Config) bool { return !s.RequiresTLS && !loopback.IsHost(s.Host) }),
 		"SENDCODE_SMTP_URL allows mail without TLS to another machine: codes can be read in transit.")
 	add(len(c.APIKey.Reveal()) > 0 && len(c.APIKey.Reveal()) < minAPIKeyLength,
 		"SENDCODE_API_KEY is short: it will be refused once the address is not loopback.")
@@ -163,16 +167,4 @@ func (c *Config) warnOfNetworks(add func(when bool, format string, args ...any))
 				name, r.Scope)
 		}
 	}
-}
-
-// allowsMailWithoutTLS reports whether a mail server on another machine may be sent to without TLS.
-func (c *Config) allowsMailWithoutTLS() bool {
-	if c.SMTPURL == "" {
-		return false
-	}
-	servers, err := mailserver.ParseURLs(c.SMTPURL)
-	return err == nil && slices.ContainsFunc(servers, func(s mailserver.Config) bool {
-		return !s.RequiresTLS &&
-			!loopback.IsHost(s.Host)
-	})
 }

@@ -27,5 +27,7 @@ func Examine(ctx context.Context, config Config) (delivery.Encryption, error) {
 		offered, _ := session.client.Extension("STARTTLS")
 		return delivery.Encryption{Offered: offered}, nil
 	}
-	return delivery.EncryptionOf(session.state, config.TLS == TLSImplicit), nil
+	seen := delivery.EncryptionOf(session.state, config.TLS == TLSImplicit)
+	seen.Unverified = session.unverified
+	return seen, nil
 }

@@ -27,6 +27,7 @@ const (
 	errRSET            = delivery.SafeError("the kept connection could not be reset")
 	errNoSTARTTLS      = delivery.SafeError("the server does not offer STARTTLS")
 	errInjectedBytes   = delivery.SafeError("bytes in the clear behind the answer to STARTTLS")
+	errOldTLS          = delivery.SafeError("its TLS is older than 1.2")
 	errCleartextLogin  = delivery.SafeError("refusing to log in over an unencrypted connection")
 	errNoAuth          = delivery.SafeError("the server offers no way to log in that is known here")
 	errOAuth           = delivery.SafeError("the server takes OAuth 2.0 alone (XOAUTH2), which is not known here: with Google use an " +

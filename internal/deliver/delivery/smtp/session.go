@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"time"
 
@@ -20,6 +21,8 @@ type session struct {
 	client *smtp.Client
 	// state is the TLS state, nil in the clear.
 	state *tls.ConnectionState
+	// unverified is why the certificate counts for nothing with TLSOpportunistic; nil if it is verified.
+	unverified error
 	// private is redacted from replies: the login, and the recipient and texts of the last mail.
 	private delivery.PrivateData
 	// mails counts the messages tried.
@@ -126,6 +129,9 @@ func (s *session) encrypt(ctx context.Context) *delivery.Error {
 	}
 	state, _ := s.client.TLSConnectionState()
 	s.state = &state
+	if s.config.TLS == TLSOpportunistic {
+		s.unverified = s.verify(state)
+	}
 	return nil
 }
 
@@ -149,8 +155,26 @@ func (s *session) startTLS() error {
 	return nil
 }
 
+// tlsConfig refuses no certificate with TLSOpportunistic: the mode accepts clear text too, which is weaker.
 func (s *session) tlsConfig() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.config.Host, RootCAs: s.config.RootCAs}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.config.Host, RootCAs: s.config.RootCAs}
+	if s.config.TLS == TLSOpportunistic {
+		config.MinVersion, config.InsecureSkipVerify = tls.VersionTLS10, true
+	}
+	return config
+}
+
+// verify returns why tlsConfig would refuse the connection if it were TLSRequired; nil if it would not.
+func (s *session) verify(state tls.ConnectionState) error {
+	if state.Version < tls.VersionTLS12 {
+		return errOldTLS
+	}
+	chain := x509.NewCertPool()
+	for _, c := range state.PeerCertificates {
+		chain.AddCert(c)
+	}
+	_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: s.config.RootCAs, Intermediates: chain, DNSName: s.config.Host})
+	return err
 }
 
 // Timeouts of the parts of the dialogue.

@@ -118,7 +118,7 @@ func (d *dialogue) encrypt() bool {
 		return false
 	}
 	config := tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: d.script().MaxTLS}
-	d.server.locked(func() { config.Certificates = []tls.Certificate{d.server.identity} })
+	d.server.locked(func() { config.Certificates = []tls.Certificate{*cmp.Or(d.server.script.Identity, &d.server.identity)} })
 	secure := tls.Server(d.conn, &config)
 	if secure.Handshake() != nil {
 		return false

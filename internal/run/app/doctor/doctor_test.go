@@ -106,6 +106,8 @@ func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
 		examine(s, dns{}, c.late, false, c.want)
 	}
 	server := smtptest.Start(t, smtptest.Script{TLS: smtptest.STARTTLS})
+	s.Env["SENDCODE_SMTP_URL"] = "smtp://" + server.Addr() + "?tls=opportunistic"
+	examine(s, dns{}, 0, false, "! TLS of the mail server: TLS 1.3 by STARTTLS, unverified, so an attacker", "unknown authority")
 	s.Env["SENDCODE_SMTP_URL"] = "smtp://" + server.Addr() + "?tls=required"
 	examine(s, dns{}, 0, true, "✗ mail server: "+server.Addr()+": tls", "certificate") // of an unknown authority
 }

@@ -33,9 +33,6 @@ func (d *doctor) checkMailServers(ctx context.Context) {
 }
 
 func (d *doctor) checkMailServer(ctx context.Context, name string, c mailserver.Config) (string, error) {
-	if c.Hint != "" {
-		d.remark(name, c.Hint)
-	}
 	seen, err := c.Examine(ctx)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", c.Address, err)
@@ -60,6 +57,8 @@ func (d *doctor) reportEncryption(what string, local bool, e delivery.Encryption
 		d.remark(what, "none, though the server offers STARTTLS: set tls=required")
 	case e.Version == "":
 		d.remark(what, "none, and the server offers none: every code crosses in the clear")
+	case e.Unverified != nil:
+		d.remark(what, fmt.Sprintf("%s %s, unverified, so an attacker on the path could read codes: %v", e.Version, how, e.Unverified))
 	case left < renewCertificateBefore:
 		d.remark(what, fmt.Sprintf("%s %s; its certificate, of %s, ends in %s: renew it", e.Version, how, e.Issuer,
 			durationInWords(left)))
