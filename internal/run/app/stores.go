@@ -118,14 +118,22 @@ func (a *App) openLimiter(ctx context.Context) error {
 	a.limiter = a.redis
 	if a.cfg.StartWait > 0 {
 		away := func(err error) bool {
-			return !errors.Is(err, quota.ErrNotPermitted) && !errors.Is(err, quota.ErrPartly)
+			return !errors.Is(err, quota.ErrNotPermitted) && !errors.Is(err, quota.ErrPartly) && !errors.Is(err, quota.ErrClusterNode)
 		}
 		if err := a.retryAtStart(ctx, "SENDCODE_REDIS_URL", away, a.redis.Ping); err != nil && away(err) {
 			return fmt.Errorf("no answer from Redis: %w; serve --wait=0s starts without it", err)
 		}
 	}
-	a.warnRedis(ctx, a.redis)
-	return nil
+	return a.warnRedis(ctx, a.redis)
+}
+
+// ExplainRedis adds the URL to write, its password masked, to a quota.ErrClusterNode; it returns other errors as
+// they are.
+func ExplainRedis(cfg config.Config, err error) error {
+	if !errors.Is(err, quota.ErrClusterNode) {
+		return err
+	}
+	return fmt.Errorf("SENDCODE_REDIS_URL: %w; write %s", err, config.ClusterURL(cfg.RedisURL))
 }
 
 // waitLogEvery is the time between two log lines of retryAtStart.
@@ -173,21 +181,24 @@ func (l redisLogger) Printf(_ context.Context, format string, args ...any) {
 }
 
 // warnRedis logs settings and rights of Redis that will cause trouble later. A Redis that does not
-// answer does not stop the start.
-func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
+// answer does not stop the start. Error: quota.ErrClusterNode.
+func (a *App) warnRedis(ctx context.Context, r *quota.Redis) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := r.Ping(ctx); errors.Is(err, quota.ErrNotPermitted) {
-		a.logger.Error("Redis refuses commands that a send needs: the database decides alone", "error", err,
-			logs.SeeRedis)
-		return
-	} else if err != nil {
+	switch err := r.Ping(ctx); {
+	case errors.Is(err, quota.ErrClusterNode):
+		return ExplainRedis(a.cfg, err)
+	case errors.Is(err, quota.ErrNotPermitted):
+		a.logger.Error("Redis refuses commands that a send needs: the database decides alone", "error", err, logs.SeeRedis)
+		return nil
+	case err != nil:
 		a.logger.Warn("Redis did not answer at start", "error", err, logs.SeeRedis)
-		return
+		return nil
 	}
 	for _, w := range r.Warnings(ctx) {
 		a.logger.Warn(w)
 	}
+	return nil
 }
 
 // newKept makes a limiter in this process, and the Kept of its events. Their clock is the process's, since a

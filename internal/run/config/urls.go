@@ -211,6 +211,20 @@ func maskURL(text string) string {
 	case !ok:
 		return maskStars
 	}
+	return p.masked()
+}
+
+// ClusterURL returns the URL of the Cluster that has the node of a redis:// or rediss:// URL, without its secrets.
+func ClusterURL(redisURL string) string {
+	p, _ := splitURL(redisURL)
+	query, _ := url.ParseQuery(p.query)
+	query.Del("db") // a Cluster has none
+	p.scheme, p.path, p.query = p.scheme+"+cluster", "", query.Encode()
+	return p.masked()
+}
+
+// masked returns the URL without its secrets.
+func (p urlParts) masked() string {
 	shown := p.scheme + "://"
 	if p.userinfo != "" {
 		shown += maskUserinfo(p.userinfo) + "@"
