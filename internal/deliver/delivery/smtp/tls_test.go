@@ -281,17 +281,20 @@ func TestExamine(t *testing.T) {
 		t.Helper()
 		changed := config
 		change(&changed)
-		_, err := smtp.Examine(t.Context(), changed)
+		_, err := smtp.Examine(t.Context(), changed, "Shop <codes@shop.example>", "codes@bücher.example")
 		expect(t, err, want)
 	}
 	same := func(*smtp.Config) {}
 	examine(same, outcome{})
-	servertest.Same(t, "the dialogue", verbs(server), "EHLO STARTTLS EHLO AUTH NOOP QUIT")
+	servertest.Same(t, "the dialogue", verbs(server), "EHLO STARTTLS EHLO AUTH MAIL RSET MAIL RSET QUIT")
 	examine(func(c *smtp.Config) { c.Password = "x" }, outcome{delivery.Temporary, delivery.StageAuth, 535, "5.7.8"})
 	examine(distrustful, tlsFailure())
-	script.Rules = []smtptest.Rule{{Stage: smtptest.Noop, Reply: "421 4.3.2 no"}}
+	script.Rules = []smtptest.Rule{{Stage: smtptest.Mail, Skip: 1, Reply: "550 5.7.60 SendAsDenied"}}
 	server.SetScript(script)
-	examine(same, outcome{delivery.Temporary, delivery.StageHello, 421, "4.3.2"})
+	examine(same, outcome{delivery.Rejected, delivery.StageMail, 550, "5.7.60"})
+	script.Rules = []smtptest.Rule{{Stage: smtptest.Reset, Reply: "421 4.3.2 no"}}
+	server.SetScript(script)
+	examine(same, outcome{delivery.Temporary, delivery.StageMail, 421, "4.3.2"})
 	server.Stop()
 	examine(same, outcome{Class: delivery.Temporary, Stage: delivery.StageDial})
 }

@@ -77,8 +77,6 @@ func (d *dialogue) command(line string) bool {
 	case "RSET":
 		d.from, d.to = "", nil
 		return d.act(Reset, "250 2.0.0 ok")
-	case "NOOP":
-		return d.act(Noop, "250 2.0.0 ok")
 	case "QUIT":
 		d.act(Quit, "221 2.0.0 bye")
 		return false

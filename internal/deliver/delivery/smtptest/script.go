@@ -35,7 +35,6 @@ const (
 	Dot       Stage = "dot"  // after the final dot
 	Idle      Stage = "idle" // after a message was accepted and answered
 	Reset     Stage = "rset"
-	Noop      Stage = "noop"
 	Quit      Stage = "quit"
 )
 

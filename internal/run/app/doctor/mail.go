@@ -33,12 +33,16 @@ func (d *doctor) checkMailServers(ctx context.Context) {
 }
 
 func (d *doctor) checkMailServer(ctx context.Context, name string, c mailserver.Config) (string, error) {
-	seen, err := c.Examine(ctx)
+	seen, err := c.Examine(ctx, d.cfg.MailSenders())
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", c.Address, err)
 	}
 	d.reportEncryption("TLS of the "+name, loopback.IsHost(c.Host), seen)
-	return c.Address + " answers; encryption and login are as configured", nil
+	said := c.Address + " answers; encryption and login are as configured"
+	if !c.API {
+		said += ", and it takes the senders"
+	}
+	return said, nil
 }
 
 // renewCertificateBefore is how long before its end a certificate should be renewed.
