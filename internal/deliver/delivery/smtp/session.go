@@ -27,6 +27,8 @@ type session struct {
 	private delivery.PrivateData
 	// mails counts the messages tried.
 	mails int
+	// kept: it was idle, and has answered nothing since.
+	kept bool
 	// stale: the last transaction was refused half-way, so the next one needs RSET first.
 	stale bool
 	// adrift: it is no longer known to which command the next reply belongs, or whether the server
@@ -180,7 +182,8 @@ func (s *session) verify(state tls.ConnectionState) error {
 // Timeouts of the parts of the dialogue.
 const (
 	dialTimeout    = 10 * time.Second // opening the socket
-	commandTimeout = 30 * time.Second // a step with all its round trips, or writing the body
+	keptTimeout    = 5 * time.Second  // the first step on a kept connection, whose other end may be gone without a word
+	commandTimeout = 30 * time.Second // another step with all its round trips, or writing the body
 	dotTimeout     = 10 * time.Minute // the answer to the final dot (RFC 5321 section 4.5.3.2.6)
 	quitTimeout    = time.Second      // QUIT and its reply
 )
@@ -197,8 +200,11 @@ func (s *session) runStep(ctx context.Context, stage string, run func() error) *
 // awaitStep is runStep for a command that was sent earlier, so its reply may have arrived already.
 func (s *session) awaitStep(ctx context.Context, stage string, run func() error) *delivery.Error {
 	limit := commandTimeout
-	if stage == delivery.StageDot {
+	switch {
+	case stage == delivery.StageDot:
 		limit = dotTimeout
+	case s.kept:
+		limit, s.kept = keptTimeout, false
 	}
 	s.conn.startStep(limit)
 	err := run()
