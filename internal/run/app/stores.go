@@ -120,7 +120,7 @@ func (a *App) openLimiter(ctx context.Context) error {
 		away := func(err error) bool {
 			return !errors.Is(err, quota.ErrNotPermitted) && !errors.Is(err, quota.ErrPartly) && !errors.Is(err, quota.ErrClusterNode)
 		}
-		if err := a.retryAtStart(ctx, "SENDCODE_REDIS_URL", away, a.redis.Ping); err != nil && away(err) {
+		if err := a.retryAtStart(ctx, "SENDCODE_REDIS_URL", logs.SeeRedis, away, a.redis.Ping); err != nil && away(err) {
 			return fmt.Errorf("no answer from Redis: %w; serve --wait=0s starts without it", err)
 		}
 	}
@@ -140,8 +140,8 @@ func ExplainRedis(cfg config.Config, err error) error {
 const waitLogEvery = 10 * time.Second
 
 // retryAtStart calls open again while its error says that the part named by a setting is away, at
-// most until Config.StartWait after the start. It logs that it waits. The last error says what to do.
-func (a *App) retryAtStart(ctx context.Context, setting string, away func(error) bool,
+// most until Config.StartWait after the start. It logs that it waits, with see. The last error says what to do.
+func (a *App) retryAtStart(ctx context.Context, setting string, see slog.Attr, away func(error) bool,
 	open func(context.Context) error) error {
 	var said time.Time
 	for {
@@ -159,7 +159,7 @@ func (a *App) retryAtStart(ctx context.Context, setting string, away func(error)
 		case time.Since(said) >= waitLogEvery:
 			said = time.Now()
 			a.logger.Warn("start waits: start what the setting names, or correct it",
-				"setting", setting, "left", left.Round(time.Second).String(), "error", err, logs.SeeDatabaseAway)
+				"setting", setting, "left", left.Round(time.Second).String(), "error", err, see)
 		}
 		select {
 		case <-time.After(min(left, time.Second)):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,7 +17,7 @@ import (
 )
 
 // withCause wraps err in ErrNoSpace, ErrReadOnly or ErrNoPartition if Postgres says that this is
-// why it can't write. It returns ErrIdentityTaken if another account has the identity.
+// why it can't write, and in errFewPlaces if PgBouncer ended a wait for a place. It returns ErrIdentityTaken if another account has the identity.
 func withCause(err error) error {
 	switch sqlState(err) {
 	case "53100", "53200": // disk_full, out_of_memory
@@ -28,6 +29,8 @@ func withCause(err error) error {
 	switch {
 	case ok && e.Code == "23514" && e.ConstraintName == "": // no partition for the row; a CHECK of the schema would have a name
 		return fmt.Errorf("%w: %w", store.ErrNoPartition, err)
+	case ok && strings.Contains(e.Message, "query_wait_timeout"):
+		return fmt.Errorf("%w: %w", errFewPlaces, err)
 	case ok && e.ConstraintName == "accounts_identity":
 		return store.ErrIdentityTaken
 	}

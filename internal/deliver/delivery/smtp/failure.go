@@ -20,6 +20,8 @@ const (
 	errConnBroken      = delivery.SafeError("the connection broke")
 	errNoConnection    = delivery.SafeError("no connection")
 	errHandshake       = delivery.SafeError("the TLS handshake failed")
+	errNotImplicit     = delivery.SafeError("the port has no TLS from the first byte: if it is for STARTTLS, write smtp://")
+	errNoGreeting      = delivery.SafeError("no greeting came: if the port is for TLS from the first byte, write smtps://")
 	errProtocol        = delivery.SafeError("the server broke the protocol")
 	errUnexpectedReply = delivery.SafeError("the reply does not fit the command")
 	errUnsolicited     = delivery.SafeError("the server spoke before it was asked")

@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"fmt"
 	"net"
 	"time"
 
@@ -98,7 +100,13 @@ func (s *session) greet(ctx context.Context) *delivery.Error {
 	var conn net.Conn = s.conn
 	if s.config.TLS == TLSImplicit {
 		secure := tls.Client(s.conn, s.tlsConfig())
-		fail := s.runStep(ctx, delivery.StageTLS, func() error { return secure.HandshakeContext(ctx) })
+		fail := s.runStep(ctx, delivery.StageTLS, func() error {
+			err := secure.HandshakeContext(ctx)
+			if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {
+				return errNotImplicit
+			}
+			return err
+		})
 		if fail != nil {
 			return fail
 		}
@@ -106,13 +114,17 @@ func (s *session) greet(ctx context.Context) *delivery.Error {
 		conn, s.state = secure, &state
 	}
 	s.guard.source = conn
-	return s.runStep(ctx, delivery.StageHello, func() (err error) {
+	fail := s.runStep(ctx, delivery.StageHello, func() (err error) {
 		s.client, err = smtp.NewClient(guardedConn{conn, s.guard}, s.config.Host)
 		if err != nil {
 			return err
 		}
 		return s.client.Hello(s.config.Hello)
 	})
+	if fail != nil && fail.Status == 0 && s.client == nil && s.config.TLS != TLSImplicit {
+		fail.Err = fmt.Errorf("%w: %w", errNoGreeting, fail.Err)
+	}
+	return fail
 }
 
 // encrypt starts TLS by STARTTLS (RFC 3207), as the configuration requires.

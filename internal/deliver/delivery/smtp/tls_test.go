@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -95,7 +97,7 @@ func TestEncryption(t *testing.T) {
 			want: outcome{delivery.Temporary, delivery.StageTLS, 502, "5.5.1"}},
 		{name: "closed at STARTTLS", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Close: true}), want: tlsFailure()},
 		{name: "closed at the handshake", script: startTLS(smtptest.Rule{Stage: smtptest.Handshake, Close: true}), want: tlsFailure()},
-		{name: "implicit expected, plain found", want: tlsFailure(), change: func(c *smtp.Config) { c.TLS = smtp.TLSImplicit }},
+		{name: "implicit expected, plain found", want: tlsFailure(), cause: "write smtp://", change: func(c *smtp.Config) { c.TLS = smtp.TLSImplicit }},
 		{name: "refused at RCPT within TLS", script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Reply: blabbing("550 5.1.1")}),
 			want: outcome{delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"}},
 		{name: "PLAIN", script: login(password, "X-UNKNOWN", "PLAIN"), change: withUser},
@@ -200,6 +202,20 @@ func TestUnverifiedCertificate(t *testing.T) {
 		_, err = server.Sender(t, opportunistic, withUser).Send(t.Context(), smtptest.Sample(1))
 		expect(t, err, sent)
 	}
+}
+
+// A port for TLS from the first byte greets no one who begins in the clear. The error names the other scheme, when the
+// whole wait is over.
+func TestNoGreeting(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		_, s := inBubble(t, smtptest.Script{TLS: smtptest.Implicit}, required)
+		began := time.Now()
+		_, err := s.Send(t.Context(), smtptest.Sample(1))
+		expect(t, err, outcome{Class: delivery.Temporary, Stage: delivery.StageHello})
+		if !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "write smtps://") || time.Since(began) != 30*time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
 }
 
 // TestNothingInTheClear listens on the wire: with TLS, neither the recipient nor the password nor
