@@ -167,11 +167,9 @@ func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, n
 		a.openPorts,
 		a.loadSecrets, // after openPorts: it generates some only where no other machine reaches a listener
 		func() error {
-			return a.retryAtStart(ctx, "SENDCODE_DATABASE_URL", logs.SeeDatabaseAway, postgres.IsUnreachable, a.openDatabase)
+			return a.retryAtStart(ctx, "SENDCODE_DATABASE_URL", postgres.IsUnreachable, a.openDatabase)
 		},
-		func() error {
-			return a.retryAtStart(ctx, "SENDCODE_DATABASE_URL", logs.SeeDatabaseAway, postgres.IsUnreachable, a.checkKeys)
-		},
+		func() error { return a.retryAtStart(ctx, "SENDCODE_DATABASE_URL", postgres.IsUnreachable, a.checkKeys) },
 		func() error { return a.openLimiter(ctx) },
 		a.openMailServers,
 		a.openCarriers,

@@ -120,7 +120,7 @@ func (a *App) openLimiter(ctx context.Context) error {
 		away := func(err error) bool {
 			return !errors.Is(err, quota.ErrNotPermitted) && !errors.Is(err, quota.ErrPartly) && !errors.Is(err, quota.ErrClusterNode)
 		}
-		if err := a.retryAtStart(ctx, "SENDCODE_REDIS_URL", logs.SeeRedis, away, a.redis.Ping); err != nil && away(err) {
+		if err := a.retryAtStart(ctx, redisSetting, away, a.redis.Ping); err != nil && away(err) {
 			return fmt.Errorf("no answer from Redis: %w; serve --wait=0s starts without it", err)
 		}
 	}
@@ -136,12 +136,14 @@ func ExplainRedis(cfg config.Config, err error) error {
 	return fmt.Errorf("SENDCODE_REDIS_URL: %w; write %s", err, config.ClusterURL(cfg.RedisURL))
 }
 
+const redisSetting = "SENDCODE_REDIS_URL"
+
 // waitLogEvery is the time between two log lines of retryAtStart.
 const waitLogEvery = 10 * time.Second
 
 // retryAtStart calls open again while its error says that the part named by a setting is away, at
-// most until Config.StartWait after the start. It logs that it waits, with see. The last error says what to do.
-func (a *App) retryAtStart(ctx context.Context, setting string, see slog.Attr, away func(error) bool,
+// most until Config.StartWait after the start. It logs that it waits. The last error says what to do.
+func (a *App) retryAtStart(ctx context.Context, setting string, away func(error) bool,
 	open func(context.Context) error) error {
 	var said time.Time
 	for {
@@ -158,8 +160,13 @@ func (a *App) retryAtStart(ctx context.Context, setting string, see slog.Attr, a
 				a.cfg.StartWait, setting)
 		case time.Since(said) >= waitLogEvery:
 			said = time.Now()
-			a.logger.Warn("start waits: start what the setting names, or correct it",
-				"setting", setting, "left", left.Round(time.Second).String(), "error", err, see)
+			const waits = "start waits: start what the setting names, or correct it"
+			what := []any{"setting", setting, "left", left.Round(time.Second).String(), "error", err}
+			if setting == redisSetting {
+				a.logger.Warn(waits, append(what, logs.SeeRedis)...)
+			} else {
+				a.logger.Warn(waits, append(what, logs.SeeDatabaseAway)...)
+			}
 		}
 		select {
 		case <-time.After(min(left, time.Second)):

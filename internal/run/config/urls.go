@@ -101,9 +101,6 @@ func checkDatabaseURL(value string) string {
 	return checkDatabaseParameters(value, query)
 }
 
-// sslModes are the values of sslmode, those of libpq.
-var sslModes = []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
-
 // otherClients has parameters that only other clients know, in lower case, by what to write in their place. The
 // server would take them for settings of its own, and refuse the connection.
 var otherClients = map[string]string{
@@ -118,7 +115,7 @@ var otherClients = map[string]string{
 		"directconnection encoding gssdelegation gssencmode gsslib idle_timeout idletimeoutmillis keepalives keepalives_count " +
 		"keepalives_idle keepalives_interval load_balance_hosts loadbalancehosts pool_timeout prepare prepared_statement_cache_size " +
 		"prepared_statements preparethreshold reaping_frequency replication requirepeer rewritebatchedinserts single_use_connections " +
-		"socket_timeout sockettimeout sslcompression sslcrl sslcrldir ssl_max_protocol_version ssl_min_protocol_version " +
+		"socket_timeout sockettimeout ssl_max_protocol_version ssl_min_protocol_version sslcompression sslcrl sslcrldir " +
 		"statement_cache_size tcp_user_timeout tcpkeepalive",
 }
 
@@ -133,12 +130,9 @@ func checkDatabaseParameters(value string, query url.Values) string {
 			}
 		}
 	}
-	switch mode := query.Get("sslmode"); {
-	case !query.Has("sslmode") || slices.Contains(sslModes, mode):
-	case mode == "no-verify":
-		return "sslmode=no-verify is of other clients: write sslmode=require"
-	default:
-		return "sslmode must be one of " + strings.Join(sslModes, ", ") + ", in lower case"
+	modes := []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
+	if query.Has("sslmode") && !slices.Contains(modes, query.Get("sslmode")) {
+		return "sslmode must be one of " + strings.Join(modes, ", ") + ", in lower case; write require for another client's no-verify"
 	}
 	if _, err := pgxpool.ParseConfig(value); err == nil {
 		return ""

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -100,13 +99,7 @@ func (s *session) greet(ctx context.Context) *delivery.Error {
 	var conn net.Conn = s.conn
 	if s.config.TLS == TLSImplicit {
 		secure := tls.Client(s.conn, s.tlsConfig())
-		fail := s.runStep(ctx, delivery.StageTLS, func() error {
-			err := secure.HandshakeContext(ctx)
-			if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {
-				return errNotImplicit
-			}
-			return err
-		})
+		fail := s.runStep(ctx, delivery.StageTLS, func() error { return secure.HandshakeContext(ctx) })
 		if fail != nil {
 			return fail
 		}

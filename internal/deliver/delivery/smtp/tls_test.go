@@ -97,7 +97,7 @@ func TestEncryption(t *testing.T) {
 			want: outcome{delivery.Temporary, delivery.StageTLS, 502, "5.5.1"}},
 		{name: "closed at STARTTLS", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Close: true}), want: tlsFailure()},
 		{name: "closed at the handshake", script: startTLS(smtptest.Rule{Stage: smtptest.Handshake, Close: true}), want: tlsFailure()},
-		{name: "implicit expected, plain found", want: tlsFailure(), cause: "write smtp://", change: func(c *smtp.Config) { c.TLS = smtp.TLSImplicit }},
+		{name: "implicit expected, plain found", want: tlsFailure(), cause: "smtp:// for STARTTLS", change: func(c *smtp.Config) { c.TLS = smtp.TLSImplicit }},
 		{name: "refused at RCPT within TLS", script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Reply: blabbing("550 5.1.1")}),
 			want: outcome{delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"}},
 		{name: "PLAIN", script: login(password, "X-UNKNOWN", "PLAIN"), change: withUser},
