@@ -78,7 +78,8 @@ func TestANodeOfAClusterIsNamed(t *testing.T) {
 	link.Stop()
 	link.Upstream = node.Addr()
 	apptest.Must(t, link.Start())
-	const become = "degraded: redis_cluster_node: Redis is a node of a Cluster: begin SENDCODE_REDIS_URL with redis+cluster:// or rediss+cluster://."
+	const become = "degraded: redis_cluster_node: Redis is a node of a Cluster: " +
+		"begin SENDCODE_REDIS_URL with redis+cluster:// or rediss+cluster://."
 	s.AwaitReady(0, 200, become)
 	s.Is("a send", s.Ask(0, apptest.Ana), http.StatusAccepted)
 	s.AwaitReady(0, 200, become)
