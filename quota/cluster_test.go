@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"sendcode/internal/kit/servertest"
 )
 
 // between calls do for each script: with its number, from 1, and with what runs it. The error that
@@ -239,5 +241,21 @@ func TestQuota10NothingIsAdmittedOverTheLimitWhateverFails(t *testing.T) {
 				t.Errorf("%s was admitted and does not count in %s", id, b)
 			}
 		}
+	}
+}
+
+// A client of a single server is told what a node of a Cluster is, by the probe as by the work. A node of a
+// Cluster behind a URL of a Cluster is well.
+func TestANodeOfAClusterBehindAPlainURL(t *testing.T) {
+	for _, node := range clusterServer(t).Nodes[:2] {
+		limiter := patient(NewRedis(newClient(t, node.URL()+servertest.Patiently), "q:"))
+		_, err := limiter.Take(t.Context(), request("one", twice...))
+		for what, err := range map[string]error{"a send": err, "the probe": limiter.Ping(t.Context())} {
+			if !errors.Is(err, ErrClusterNode) || !errors.Is(err, ErrUnavailable) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		whole := patient(NewRedis(newClient(t, "redis+cluster://"+node.Addr()+servertest.Patiently), "q:"))
+		must(t, whole.Ping(t.Context()))
 	}
 }

@@ -233,7 +233,7 @@ func (r *Redis) runScript(ctx context.Context, script *redis.Script, buckets []s
 		err = cmd.Err()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, r.explainClusterNode(err))
 	}
 	return cmd, nil
 }

@@ -21,10 +21,29 @@ var ErrNotPermitted = errors.New("the user of Redis has too few rights")
 // wrap ErrUnavailable too.
 var ErrPartly = errors.New("a part of the Redis Cluster is away")
 
+// ErrClusterNode says that a client of a single server talks to a node of a Cluster, which runs no script on
+// the keys of several slots. Errors that wrap it wrap ErrUnavailable too.
+var ErrClusterNode = errors.New("this Redis is a node of a Cluster: its URL must begin with redis+cluster:// or rediss+cluster://")
+
+// explainClusterNode adds ErrClusterNode to a reply that only nodes of a Cluster give.
+func (r *Redis) explainClusterNode(err error) error {
+	for _, prefix := range []string{"CROSSSLOT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"} {
+		if r.cluster == nil && redis.HasErrorPrefix(err, prefix) {
+			return fmt.Errorf("%w: %w", ErrClusterNode, err)
+		}
+	}
+	return err
+}
+
+// probeRequest has several buckets, as a send has.
+var probeRequest = Request{Buckets: map[Scope]string{Recipient: "probe 1", IP: "probe 2", App: "probe 3"}, Rules: []Rule{
+	{Name: "1", Scope: Recipient, Limit: 1, Window: MinWindow}, {Name: "2", Scope: IP, Limit: 1, Window: MinWindow},
+	{Name: "3", Scope: App, Limit: 1, Window: MinWindow}}}
+
 // Ping returns nil if a Take could be decided now. Unlike the command PING it also fails on a
-// replica, if Redis cannot write (out of memory, failing disk), if its user lacks rights, and on
-// Cluster if a slot has no master. It writes nothing. Errors: ErrUnavailable, and ErrNotPermitted
-// or ErrPartly with it.
+// replica, if Redis cannot write (out of memory, failing disk), if its user lacks rights, if it runs no script on
+// several keys, and on Cluster if a slot has no master. It writes nothing. Errors: ErrUnavailable, and
+// ErrNotPermitted, ErrClusterNode or ErrPartly with it.
 func (r *Redis) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
@@ -43,10 +62,13 @@ func (r *Redis) Ping(ctx context.Context) error {
 	if err != nil && well.Load() && !errors.Is(err, ErrNotPermitted) {
 		err = fmt.Errorf("%w: %w", ErrPartly, err)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case r.cluster == nil:
+		_, err = r.Peek(ctx, probeRequest)
 	}
-	return nil
+	return err
 }
 
 // permissionError returns ErrNotPermitted if the probe itself was denied, or reported denied

@@ -92,7 +92,7 @@ func TestACertificateIsForgotten(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var last delivery.LastCertificate
 		end := time.Now().Add(time.Hour)
-		last.NoteCertificate(&tls.ConnectionState{PeerCertificates: []*x509.Certificate{{NotAfter: end}}})
+		last.NoteCertificate(&tls.ConnectionState{PeerCertificates: []*x509.Certificate{{NotAfter: end}}}, nil)
 		servertest.Same(t, "the end", last.CertificateEnd().Equal(end), true)
 		time.Sleep(8 * 24 * time.Hour)
 		servertest.Same(t, "forgotten", last.CertificateEnd().IsZero(), true)

@@ -48,16 +48,10 @@ func (m Mail) checkRecipientFields() (to, id string, problem SafeError) {
 
 // checkSharedFields checks the fields that all recipients share, and returns the sender.
 func (m Mail) checkSharedFields() (from *mail.Address, problem SafeError) {
-	from, err := mail.ParseAddress(m.From)
-	// the decoded name, too: an encoded word hides control characters until ParseAddress decodes it
-	if err != nil || unfitForHeader(m.From) || unfitForHeader(from.Name) {
-		return nil, "the sender is malformed"
-	}
-	ok := false
-	if from.Address, ok = normalizeAddress(from.Address); !ok {
-		return nil, "the sender is malformed"
-	}
+	from, ok := ParseSender(m.From)
 	switch {
+	case !ok:
+		return nil, "the sender is malformed"
 	case unfitForHeader(m.Subject):
 		return nil, "the subject holds control characters"
 	case strings.Contains(m.Subject, "=?"):
@@ -68,6 +62,17 @@ func (m Mail) checkSharedFields() (from *mail.Address, problem SafeError) {
 		return nil, "the text is missing"
 	}
 	return from, ""
+}
+
+// ParseSender parses the field From, and returns the address with its domain as A-labels.
+func ParseSender(text string) (from *mail.Address, ok bool) {
+	from, err := mail.ParseAddress(text)
+	// the decoded name, too: an encoded word hides control characters until ParseAddress decodes it
+	if err != nil || unfitForHeader(text) || unfitForHeader(from.Name) {
+		return nil, false
+	}
+	from.Address, ok = normalizeAddress(from.Address)
+	return from, ok
 }
 
 // unfitForHeader reports whether a text has control characters or line breaks, or is not UTF-8:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -18,6 +19,8 @@ type Encryption struct {
 	Implicit bool      // TLS from the first byte, not by STARTTLS
 	Issuer   string    // of the server's certificate
 	Until    time.Time // when the certificate expires
+	// Unverified is why the certificate could not be verified, where the mode goes on without; nil: it was.
+	Unverified error
 }
 
 // EncryptionOf returns the encryption of a TLS connection.
@@ -33,17 +36,27 @@ func EncryptionOf(state *tls.ConnectionState, implicit bool) Encryption {
 
 // LastCertificate has the end of the certificate that a server showed last. Safe for concurrent use.
 type LastCertificate struct {
-	end  atomic.Int64
-	seen atomic.Int64
+	end          atomic.Int64
+	seen         atomic.Int64
+	onUnverified func(why error)
+	unverified   sync.Once
 }
+
+// OnUnverified has f called at the first mail whose certificate was not verified, with the reason. Call it before
+// the first mail.
+func (l *LastCertificate) OnUnverified(f func(why error)) { l.onUnverified = f }
 
 // certificateKnownFor is how long the end of a certificate is known: a server that is no longer used may have
 // another one by now.
 const certificateKnownFor = 7 * 24 * time.Hour
 
-// NoteCertificate notes the certificate of a connection; nil: it is in the clear.
-func (l *LastCertificate) NoteCertificate(state *tls.ConnectionState) {
-	if state != nil {
+// NoteCertificate notes the certificate of a connection; nil: it is in the clear. The end of an unverified
+// certificate changes nothing, so it is not noted.
+func (l *LastCertificate) NoteCertificate(state *tls.ConnectionState, unverified error) {
+	switch {
+	case unverified != nil && l.onUnverified != nil:
+		l.unverified.Do(func() { l.onUnverified(unverified) })
+	case unverified == nil && state != nil:
 		l.end.Store(EncryptionOf(state, false).Until.Unix())
 		l.seen.Store(time.Now().Unix())
 	}

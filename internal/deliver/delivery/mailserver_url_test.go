@@ -46,11 +46,13 @@ func TestParseURLs(t *testing.T) {
 	}
 }
 
-// The doctor says what a URL's port, and the end of passwords at Microsoft, are in the way of.
+// A warning says what a URL's port, and the end of passwords at Microsoft, are in the way of.
 func TestHints(t *testing.T) {
 	for url, says := range map[string]string{
 		"smtp://u:p@mail.example:465": "smtps://", "smtps://mail.example:587": "smtp://", "smtp://u:p@mail.example": "",
-		"smtp://u:p@smtp.office365.com": "December 2026", "smtp://u:p@SMTP-mail.outlook.com.": "December 2026",
+		"smtp://u:p@mail.example?tls=opportunistic": "set tls=required", "smtp://mail.example?tls=opportunistic": "",
+		"smtp://u:p@127.0.0.1?tls=opportunistic": "",
+		"smtp://u:p@smtp.office365.com":          "December 2026", "smtp://u:p@SMTP-mail.outlook.com.": "December 2026",
 		"smtp://shop-example.mail.protection.outlook.com:25": "", "smtp://smtp.office365.com": "",
 		"smtp://u:p@smtp-hve.office365.com": "", "smtp://u:p@smtp.office365.com.example": "", "resend://:k@": "",
 	} {

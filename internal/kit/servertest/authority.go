@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"math/big"
@@ -27,7 +28,7 @@ func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{File: filepath.Join(t.TempDir(), "ca.pem"), serial: 1}
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign,
+		KeyUsage: x509.KeyUsageCertSign, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotAfter: time.Now().Add(24 * time.Hour)}
 	var err error
 	a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -40,15 +41,23 @@ func NewAuthority(t testing.TB) *Authority {
 	return a
 }
 
-// Issue makes a certificate for 127.0.0.1, another one each time, and returns the files of it and
-// of its key.
-func (a *Authority) Issue(t testing.TB) (certificate, key string) {
+// SelfSigned is the authority's own certificate, as of a server at 127.0.0.1.
+func (a *Authority) SelfSigned() tls.Certificate {
+	return tls.Certificate{Certificate: [][]byte{a.Certificate.Raw}, PrivateKey: a.key}
+}
+
+// Issue makes a certificate for 127.0.0.1, another one each time, changed as wanted, and returns the files of it
+// and of its key.
+func (a *Authority) Issue(t testing.TB, change ...func(*x509.Certificate)) (certificate, key string) {
 	t.Helper()
 	a.serial++
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	need(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(a.serial), NotAfter: time.Now().Add(24 * time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	for _, c := range change {
+		c(template)
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.Certificate, &own.PublicKey, a.key)
 	need(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(own)

@@ -127,10 +127,11 @@ func InProcess(l Limiter) bool {
 // outage is whether the limiter is unavailable. The process logs one line at its beginning and one at its
 // end, not one for each request.
 type outage struct {
-	turns atomic.Int64 // number of beginnings and ends; odd: the outage lasts
-	back  atomic.Bool  // it is about to end: Refund calls the limiter again
-	ended atomic.Int64 // when the last one ended; µs since 1970
-	sends atomic.Int64 // number of sends decided without the limiter since it began
+	turns atomic.Int64          // number of beginnings and ends; odd: the outage lasts
+	back  atomic.Bool           // it is about to end: Refund calls the limiter again
+	ended atomic.Int64          // when the last one ended; µs since 1970
+	sends atomic.Int64          // number of sends decided without the limiter since it began
+	cause atomic.Pointer[error] // of the last call or trial that failed
 }
 
 func (o *outage) lasts() bool { return o.turns.Load()%2 == 1 }
@@ -152,6 +153,7 @@ func (g *Gates) tryAgain(buckets int) {
 	ctx, cancel := context.WithTimeout(g.trials, LimiterTimeout)
 	defer cancel()
 	if _, err := g.shared.Take(ctx, r); err != nil && !errors.Is(err, quota.ErrPartly) {
+		g.outage.cause.Store(&err)
 		g.tryLater(buckets)
 		return
 	}
@@ -171,6 +173,14 @@ func (g *Gates) tryLater(buckets int) {
 			g.tryAgain(buckets)
 		}
 	})
+}
+
+// WhyAway returns why the limiter decides nothing: the error of the last decision or trial. nil: it decides.
+func (g *Gates) WhyAway() error {
+	if cause := g.outage.cause.Load(); cause != nil && g.outage.lasts() {
+		return *cause
+	}
+	return nil
 }
 
 // logNotAdded logs that the limiter was not corrected by the database, at most once a minute, since
@@ -207,6 +217,7 @@ func (g *Gates) callLimiter(ctx context.Context, r quota.Request,
 	}
 	// else the client hung up, or only some nodes are away, or an outage has begun since the call began
 	if ctx.Err() == nil && !errors.Is(err, quota.ErrPartly) && g.outage.turns.CompareAndSwap(turns, turns+1) {
+		g.outage.cause.Store(&err)
 		g.logger.Warn("Redis away: the database decides for recipients, this process for other rules", "error", err,
 			logs.SeeRedis)
 		g.tryLater(len(r.Buckets))

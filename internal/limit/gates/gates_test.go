@@ -176,10 +176,13 @@ func TestOutageLastsUntilTheLimiterTakesAsManyBuckets(t *testing.T) {
 			r.QuotaOf("")
 			return fmt.Sprint(strings.Count(r.Printed.String(), "Redis away"), strings.Count(r.Printed.String(), "Redis back"))
 		}
+		r.Want("why away", r.Svc.Gates.WhyAway(), error(nil))
 		r.SendTo(vtest.Ana)
 		r.Want("lines", lines(), "1 0")
+		r.Want("why away", r.Svc.Gates.WhyAway(), quota.ErrUnavailable)
 		r.EmptyLimiter()
 		r.Want("lines of one that works", lines(), "1 1")
+		r.Want("why away", r.Svc.Gates.WhyAway(), error(nil))
 	})
 }
 

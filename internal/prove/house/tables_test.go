@@ -52,7 +52,7 @@ var edges = map[string]string{
 	"internal/http/console": serving + " internal/limit/bucketnames internal/http/console/... internal/http/openid",
 
 	"internal/run":        deciding + " internal/limit/... internal/deliver/... internal/verify/... internal/run/disk internal/run/metrics",
-	"internal/run/config": "quota internal/base/... internal/codes/... internal/deliver/... internal/http/hooks internal/run/config/document",
+	"internal/run/config": "quota internal/base/... internal/codes/... internal/deliver/... internal/http/hooks internal/run/config/document internal/run/disk",
 	// the only place where parts are put together
 	"internal/run/app": ". docs migrations quota templates web internal/...",
 	"internal/run/commands": ". migrations internal/base/fault internal/http/console/auth internal/run/app internal/run/config internal/run/disk " +
@@ -93,7 +93,7 @@ var modules = map[string]string{
 	"github.com/go-logr/logr":               "internal/run/traces", // OpenTelemetry's libraries log by it
 	"github.com/gofrs/flock":                "internal/run/app internal/run/config internal/kit/servertest",
 	"github.com/google/uuid":                anywhere,
-	"github.com/jackc/pgx":                  "internal/store/columns internal/store/postgres internal/run/app internal/run/traces internal/kit/servertest tools/floor",
+	"github.com/jackc/pgx":                  "internal/store/columns internal/store/postgres internal/run/config internal/run/app internal/run/traces internal/kit/servertest tools/floor",
 	"github.com/labstack/echo":              "web internal/http/reference internal/http/api internal/http/page internal/http/console internal/http/console/frame internal/http/console/records internal/http/console/auth internal/http/server internal/run/app quota/echoquota tools/up",
 	"github.com/nyaruka/phonenumbers":       "internal/base/recipient",
 	"github.com/pquerna/otp":                "internal/http/console/auth internal/http/console/consoletest",

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -26,7 +27,7 @@ func (a *App) registerHealthChecks() {
 	limiter := func(context.Context) *server.HealthReason { return nil }
 	if a.redis != nil {
 		redis := metrics.Recent[struct{}]{Ask: a.redisPinger(), Every: time.Second}
-		limiterUp = func(ctx context.Context) error { return redis.Get(ctx).Err }
+		limiterUp = func(ctx context.Context) error { return cmp.Or(redis.Get(ctx).Err, a.core.Gates.WhyAway()) }
 		beats = redisHeartbeats{a.redisClient}
 		limiter = func(ctx context.Context) *server.HealthReason { return redisReason(limiterUp(ctx)) }
 	}
@@ -152,6 +153,8 @@ func redisReason(err error) *server.HealthReason {
 		return nil
 	case errors.Is(err, quota.ErrNotPermitted):
 		return &server.HealthReason{Part: redisPartName, Word: "redis_no_permission", Err: err}
+	case errors.Is(err, quota.ErrClusterNode):
+		return &server.HealthReason{Part: redisPartName, Word: "redis_cluster_node", Err: err}
 	case errors.Is(err, quota.ErrPartly):
 		return &server.HealthReason{Part: redisPartName, Word: "redis_part_away", Err: err}
 	}

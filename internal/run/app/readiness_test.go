@@ -98,6 +98,7 @@ func TestReasonsOfOtherParts(t *testing.T) {
 		{redisReason(dial), "redis_away"},
 		{redisReason(fmt.Errorf("%w: %w", quota.ErrNotPermitted, dial)), "redis_no_permission"},
 		{redisReason(fmt.Errorf("%w: %w", quota.ErrPartly, dial)), "redis_part_away"},
+		{redisReason(fmt.Errorf("%w: %w", quota.ErrClusterNode, dial)), "redis_cluster_node"},
 		{mailServersReason([]delivery.Health{server2}, 0, waits), ""},
 		{mailServersReason([]delivery.Health{server1, server2}, 0, waits), ""},
 		{mailServersReason([]delivery.Health{server1, server1}, 0, waits), "mail_servers_suspended"},

@@ -118,15 +118,25 @@ func (a *App) openLimiter(ctx context.Context) error {
 	a.limiter = a.redis
 	if a.cfg.StartWait > 0 {
 		away := func(err error) bool {
-			return !errors.Is(err, quota.ErrNotPermitted) && !errors.Is(err, quota.ErrPartly)
+			return !errors.Is(err, quota.ErrNotPermitted) && !errors.Is(err, quota.ErrPartly) && !errors.Is(err, quota.ErrClusterNode)
 		}
-		if err := a.retryAtStart(ctx, "SENDCODE_REDIS_URL", away, a.redis.Ping); err != nil && away(err) {
+		if err := a.retryAtStart(ctx, redisSetting, away, a.redis.Ping); err != nil && away(err) {
 			return fmt.Errorf("no answer from Redis: %w; serve --wait=0s starts without it", err)
 		}
 	}
-	a.warnRedis(ctx, a.redis)
-	return nil
+	return a.warnRedis(ctx, a.redis)
 }
+
+// ExplainRedis adds the URL to write, its password masked, to a quota.ErrClusterNode; it returns other errors as
+// they are.
+func ExplainRedis(cfg config.Config, err error) error {
+	if !errors.Is(err, quota.ErrClusterNode) {
+		return err
+	}
+	return fmt.Errorf("SENDCODE_REDIS_URL: %w; write %s", err, config.ClusterURL(cfg.RedisURL))
+}
+
+const redisSetting = "SENDCODE_REDIS_URL"
 
 // waitLogEvery is the time between two log lines of retryAtStart.
 const waitLogEvery = 10 * time.Second
@@ -150,8 +160,13 @@ func (a *App) retryAtStart(ctx context.Context, setting string, away func(error)
 				a.cfg.StartWait, setting)
 		case time.Since(said) >= waitLogEvery:
 			said = time.Now()
-			a.logger.Warn("start waits: start what the setting names, or correct it",
-				"setting", setting, "left", left.Round(time.Second).String(), "error", err, logs.SeeDatabaseAway)
+			const waits = "start waits: start what the setting names, or correct it"
+			what := []any{"setting", setting, "left", left.Round(time.Second).String(), "error", err}
+			if setting == redisSetting {
+				a.logger.Warn(waits, append(what, logs.SeeRedis)...)
+			} else {
+				a.logger.Warn(waits, append(what, logs.SeeDatabaseAway)...)
+			}
 		}
 		select {
 		case <-time.After(min(left, time.Second)):
@@ -173,21 +188,24 @@ func (l redisLogger) Printf(_ context.Context, format string, args ...any) {
 }
 
 // warnRedis logs settings and rights of Redis that will cause trouble later. A Redis that does not
-// answer does not stop the start.
-func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
+// answer does not stop the start. Error: quota.ErrClusterNode.
+func (a *App) warnRedis(ctx context.Context, r *quota.Redis) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := r.Ping(ctx); errors.Is(err, quota.ErrNotPermitted) {
-		a.logger.Error("Redis refuses commands that a send needs: the database decides alone", "error", err,
-			logs.SeeRedis)
-		return
-	} else if err != nil {
+	switch err := r.Ping(ctx); {
+	case errors.Is(err, quota.ErrClusterNode):
+		return ExplainRedis(a.cfg, err)
+	case errors.Is(err, quota.ErrNotPermitted):
+		a.logger.Error("Redis refuses commands that a send needs: the database decides alone", "error", err, logs.SeeRedis)
+		return nil
+	case err != nil:
 		a.logger.Warn("Redis did not answer at start", "error", err, logs.SeeRedis)
-		return
+		return nil
 	}
 	for _, w := range r.Warnings(ctx) {
 		a.logger.Warn(w)
 	}
+	return nil
 }
 
 // newKept makes a limiter in this process, and the Kept of its events. Their clock is the process's, since a
@@ -246,6 +264,10 @@ func (a *App) openMailServers() error {
 	a.onClose(servers.Close)
 	servers.OnHealthChange(a.healthLogger("mail server", "server"))
 	servers.OnAttempt(a.deliveryObserver(recipient.Email))
+	servers.OnUnverified(func(server string, why error) {
+		a.logger.Warn("mail server unverified: mails go there encrypted, and an attacker on the path could read them", "server", server,
+			"error", why, logs.SeeSendsWait)
+	})
 	a.servers = servers
 	a.metrics.RegisterMailServers(servers.Health)
 	return nil

@@ -25,7 +25,7 @@ var conditions = []struct {
 		"The database is away: no row can be written within 5 s, so no code is sent; /readyz says why",
 		"readiness.go", `"database away: nothing is sent"`},
 	{[]string{"database_slow"}, "slow", "Database slow", "SendcodeDatabaseSlow", "", "readiness.go", `"database slow: look`},
-	{[]string{"redis_away", "redis_part_away", "redis_no_permission"}, "away", "Redis", "SendcodeRedisAway", "",
+	{[]string{"redis_away", "redis_part_away", "redis_no_permission", "redis_cluster_node"}, "away", "Redis", "SendcodeRedisAway", "",
 		"../../limit/gates/gates.go", `"Redis away: the database decides for recipients`},
 	{[]string{"mail_servers_suspended"}, "suspended", "Sends wait", "SendcodeAllServersSuspended", "",
 		"stores.go", `" suspended after failures"`},

@@ -391,12 +391,21 @@ func (a App) hasPublicKey() bool {
 // MailDomain returns the domain of MailFrom, which Message-IDs have too.
 func (c Config) MailDomain() string { return senderDomain(c.MailFrom) }
 
-// MailDomains returns the domains of all senders, each once: first the service's, then those of
-// apps.
-func (c Config) MailDomains() []string {
-	all := []string{c.MailDomain()}
+// MailSenders returns the senders as they are set, each once: first the service's, then those of apps.
+func (c Config) MailSenders() []string {
+	all := []string{c.MailFrom}
 	for _, a := range c.Apps {
-		if domain := senderDomain(a.MailFrom); a.MailFrom != "" && !slices.Contains(all, domain) {
+		if a.MailFrom != "" && !slices.Contains(all, a.MailFrom) {
+			all = append(all, a.MailFrom)
+		}
+	}
+	return all
+}
+
+// MailDomains returns the domains of MailSenders, each once.
+func (c Config) MailDomains() (all []string) {
+	for _, from := range c.MailSenders() {
+		if domain := senderDomain(from); !slices.Contains(all, domain) {
 			all = append(all, domain)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sendcode/internal/run/config/document"
+	"sendcode/internal/run/disk"
 
 	"github.com/gofrs/flock"
 	"go.yaml.in/yaml/v3"
@@ -128,11 +129,19 @@ func readSecrets(path string) (map[string]string, error) {
 		return nil, fs.ErrNotExist
 	case err != nil:
 		return nil, fmt.Errorf("%s cannot be read: %s", document.Printable(path), reasonWithoutPath(err))
-	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // Windows has no such bits
+	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" && !sharedByFSGroup(info): // Windows has no such bits
 		return nil, fmt.Errorf("%s can be read or changed by other users: run chmod 600 on it",
 			document.Printable(path))
 	}
 	return parseSecrets(path, content)
+}
+
+// sharedByFSGroup reports whether a file is readable by its group as Kubernetes makes it: fsGroup gives a volume's
+// files to a group of the pod, with the bits of the owner.
+// https://kubernetes.io/docs/tasks/configure-pod-container/security-context/
+func sharedByFSGroup(info os.FileInfo) bool {
+	perm := info.Mode().Perm()
+	return perm&0o070 != 0 && perm&0o007 == 0 && os.Getenv("KUBERNETES_SERVICE_HOST") != "" && disk.OfOwnGroup(info)
 }
 
 func parseSecrets(path string, content []byte) (map[string]string, error) {

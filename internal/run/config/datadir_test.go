@@ -158,6 +158,20 @@ func TestSecretsAreForTheOwnerOnly(t *testing.T) {
 		_, err := c.LoadOrCreateSecrets(c.DataDir)
 		failsWith(t, mode.String(), err, "chmod 600")
 	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+	for mode, refused := range map[os.FileMode]bool{0o660: false, 0o640: false, 0o664: true, 0o600: false} {
+		ok(t, os.Chmod(secrets, mode))
+		again := c
+		_, err := again.LoadOrCreateSecrets(c.DataDir)
+		is(t, mode.String()+" is refused", err != nil, refused)
+		c.UpdateWarnings(time.Now())
+		is(t, mode.String()+" is warned of", strings.Contains(strings.Join(c.Warnings, "\n"), "by its group"), !refused && mode != 0o600)
+	}
+	if os.Chown(secrets, -1, 54321) == nil { // as root alone may
+		ok(t, os.Chmod(secrets, 0o660))
+		_, err := c.LoadOrCreateSecrets(c.DataDir)
+		failsWith(t, "a foreign group", err, "chmod 600")
+	}
 }
 
 // Every way to damage the file that comes to mind ends in an error that shows no secret, and leaves

@@ -115,6 +115,9 @@ func (d *settingsSource) readEnviron() map[string]locatedValue {
 		if problem == "" && v.key != configTextKey { // Parse checks this text as it checks a file
 			problem = problemWithValue(s.value)
 		}
+		if problem == "" && v.key != "admin_password" && v.key != configTextKey && isQuoted(s.value) {
+			problem = "stands in quotes, which are a part of the value here, as in a file for docker --env-file: leave them out"
+		}
 		if problem != "" {
 			d.Errs.Add(s.where, "%s", problem)
 		} else if s.value != "" {
@@ -158,6 +161,11 @@ func problemWithValue(text string) string {
 		return "contains a line break or another control character"
 	}
 	return ""
+}
+
+// isQuoted reports whether a text begins and ends with the same quotes.
+func isQuoted(text string) bool {
+	return len(text) > 1 && strings.ContainsAny(text[:1], `"'`) && text[0] == text[len(text)-1]
 }
 
 // environMap returns the variables by name. Of duplicates the last counts, as in os/exec.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/base/loopback"
 	"sendcode/internal/deliver/delivery/mailserver"
@@ -95,7 +98,52 @@ func checkDatabaseURL(value string) string {
 			return "pool_max_conns must be a number from 1 to " + strconv.Itoa(maxPoolConns)
 		}
 	}
-	return ""
+	return checkDatabaseParameters(value, query)
+}
+
+// otherClients has parameters that only other clients know, in lower case, by what to write in their place. The
+// server would take them for settings of its own, and refuse the connection.
+var otherClients = map[string]string{
+	"write search_path":    "schema currentschema",
+	"write pool_max_conns": "connection_limit max maxpoolsize pool pool_size",
+	"leave it out, and set pool_mode = session in PgBouncer": "pgbouncer supa workaround",
+	"write sslmode":                 "requiressl sslaccept sslidentity uselibpqcompat",
+	"write connect_timeout":         "connection_timeout connectiontimeoutmillis connect_timeout_ms logintimeout timeout",
+	"write application_name":        "applicationname fallback_application_name",
+	"write the address as the host": "hostaddr",
+	"leave it out": "advisory_locks async_fallback binary_parameters checkout_timeout command_timeout conn_health_checks conn_max_age " +
+		"directconnection encoding gssdelegation gssencmode gsslib idle_timeout idletimeoutmillis keepalives keepalives_count " +
+		"keepalives_idle keepalives_interval load_balance_hosts loadbalancehosts pool_timeout prepare prepared_statement_cache_size " +
+		"prepared_statements preparethreshold reaping_frequency replication requirepeer rewritebatchedinserts single_use_connections " +
+		"socket_timeout sockettimeout ssl_max_protocol_version ssl_min_protocol_version sslcompression sslcrl sslcrldir " +
+		"statement_cache_size tcp_user_timeout tcpkeepalive",
+}
+
+// checkDatabaseParameters returns the problem with a parameter of a Postgres URL, or "". Parameters that are not known
+// are legal: they may be settings of the server, such as search_path.
+func checkDatabaseParameters(value string, query url.Values) string {
+	names := slices.Sorted(maps.Keys(query))
+	for _, name := range names {
+		for advice, others := range otherClients {
+			if slices.Contains(strings.Fields(others), strings.ToLower(name)) {
+				return "the parameter " + name + " is of other clients: " + advice
+			}
+		}
+	}
+	modes := []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
+	if query.Has("sslmode") && !slices.Contains(modes, query.Get("sslmode")) {
+		return "sslmode must be one of " + strings.Join(modes, ", ") + ", in lower case; write require for another client's no-verify"
+	}
+	if _, err := pgxpool.ParseConfig(value); err == nil {
+		return ""
+	}
+	for _, name := range names { // the error may show a password, so it is not looked at
+		_, err := pgxpool.ParseConfig("postgres://h/d?" + url.Values{name: query[name]}.Encode())
+		if err != nil && parameterNamePattern.MatchString(name) {
+			return "the parameter " + name + " has a value that cannot be used"
+		}
+	}
+	return problemUnreadableURL
 }
 
 // checkRedisURL returns the problem with the URL of a Redis, or "". The client in package quota parses it,
@@ -211,6 +259,20 @@ func maskURL(text string) string {
 	case !ok:
 		return maskStars
 	}
+	return p.masked()
+}
+
+// ClusterURL returns the URL of the Cluster that has the node of a redis:// or rediss:// URL, without its secrets.
+func ClusterURL(redisURL string) string {
+	p, _ := splitURL(redisURL)
+	query, _ := url.ParseQuery(p.query)
+	query.Del("db") // a Cluster has none
+	p.scheme, p.path, p.query = p.scheme+"+cluster", "", query.Encode()
+	return p.masked()
+}
+
+// masked returns the URL without its secrets.
+func (p urlParts) masked() string {
 	shown := p.scheme + "://"
 	if p.userinfo != "" {
 		shown += maskUserinfo(p.userinfo) + "@"

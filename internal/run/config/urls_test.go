@@ -26,3 +26,16 @@ func TestPostgresReadsTheSameURL(t *testing.T) {
 		}
 	})
 }
+
+func TestClusterURL(t *testing.T) {
+	for node, cluster := range map[string]string{
+		"redis://h":                                "redis+cluster://h",
+		"rediss://user:hidden@h:6380/2":            "rediss+cluster://user:***@h:6380",
+		"redis://:hidden@h?db=2&dial_timeout=2s":   "redis+cluster://:***@h?dial_timeout=2s",
+		"rediss://u:hidden@h/?password=hidden&x=y": "rediss+cluster://u:***@h?password=***&x=***",
+	} {
+		if got := ClusterURL(node); got != cluster {
+			t.Errorf("%s: %s", node, got)
+		}
+	}
+}

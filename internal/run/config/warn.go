@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +39,9 @@ func (c *Config) UpdateWarnings(now time.Time) {
 		"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY are not both set: the "+
 			"generated ones belong to this data directory. A second replica with another directory could not check the "+
 			"codes of this one, and would count the same recipients separately.")
+	info, err := os.Stat(filepath.Join(c.DataDir, secretsFileName))
+	add(err == nil && sharedByFSGroup(info), "%s in the data directory can be read by its group, as fsGroup makes it: give that group to no "+
+		"other pod.", secretsFileName)
 	add(!c.GeneratesAPIKey() && !slices.ContainsFunc(c.Apps, App.hasSecretKey),
 		"No app has a secret key, so no back end can ask for a code: give one that `sendcode key` makes as SENDCODE_API_KEY, "+
 			"or its line among the keys of an app.")
@@ -51,7 +56,11 @@ func (c *Config) UpdateWarnings(now time.Time) {
 	add(c.OIDCSecret.IsSet() && !c.Admin.OIDC.IsSet(), "SENDCODE_OIDC_CLIENT_SECRET has no effect without admin.oidc.")
 	add(c.SMTPURL != "" && c.MailDomain() == "localhost",
 		"SENDCODE_MAIL_FROM is an address at localhost: other mail servers will not accept it.")
-	add(c.allowsMailWithoutTLS(),
+	servers, _ := mailserver.ParseURLs(c.SMTPURL) // none if it is not set
+	for n, s := range servers {
+		add(s.Hint != "", "SENDCODE_SMTP_URL, server %d: %s.", n+1, s.Hint)
+	}
+	add(slices.ContainsFunc(servers, func(s mailserver.Config) bool { return !s.RequiresTLS && !loopback.IsHost(s.Host) }),
 		"SENDCODE_SMTP_URL allows mail without TLS to another machine: codes can be read in transit.")
 	add(len(c.APIKey.Reveal()) > 0 && len(c.APIKey.Reveal()) < minAPIKeyLength,
 		"SENDCODE_API_KEY is short: it will be refused once the address is not loopback.")
@@ -163,16 +172,4 @@ func (c *Config) warnOfNetworks(add func(when bool, format string, args ...any))
 				name, r.Scope)
 		}
 	}
-}
-
-// allowsMailWithoutTLS reports whether a mail server on another machine may be sent to without TLS.
-func (c *Config) allowsMailWithoutTLS() bool {
-	if c.SMTPURL == "" {
-		return false
-	}
-	servers, err := mailserver.ParseURLs(c.SMTPURL)
-	return err == nil && slices.ContainsFunc(servers, func(s mailserver.Config) bool {
-		return !s.RequiresTLS &&
-			!loopback.IsHost(s.Host)
-	})
 }

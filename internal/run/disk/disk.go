@@ -5,6 +5,7 @@ package disk
 
 import (
 	"os"
+	"slices"
 	"syscall"
 )
 
@@ -16,6 +17,13 @@ func Space(dir string) (free, size float64, ok bool) {
 		return 0, 0, false
 	}
 	return float64(s.Bavail) * float64(s.Bsize), float64(s.Blocks) * float64(s.Bsize), true
+}
+
+// OfOwnGroup reports whether a file belongs to a group of this process.
+func OfOwnGroup(a os.FileInfo) bool {
+	x, known := a.Sys().(*syscall.Stat_t)
+	groups, _ := os.Getgroups()
+	return known && slices.Contains(append(groups, os.Getegid()), int(x.Gid))
 }
 
 // SameOwner reports whether two files belong to the same user; true where files have no owner.

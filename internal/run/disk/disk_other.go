@@ -8,5 +8,8 @@ import "os"
 // Space returns ok false: this package can't ask these systems for free space and size.
 func Space(string) (free, size float64, ok bool) { return 0, 0, false }
 
+// OfOwnGroup returns false, as SameOwner.
+func OfOwnGroup(os.FileInfo) bool { return false }
+
 // SameOwner returns true: on these systems this package knows no owners.
 func SameOwner(_, _ os.FileInfo) bool { return true }

@@ -29,6 +29,7 @@ const (
 // the service works as, if it is missing, and grants it its rights; empty: no role. If the URL logs
 // in as role, it does nothing: the owner must have migrated before. Errors do not contain the URL.
 func Migrate(ctx context.Context, url, role string) (err error) {
+	defer func() { err = withCause(err) }()
 	parsed, err := parseURL(url)
 	if err != nil {
 		return err

@@ -64,6 +64,7 @@ func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
 		"transactions, one":         {"pool_mode = transaction", "default_pool_size = 1"},
 		"statements":                {"pool_mode = statement"},
 		"one session":               {"default_pool_size = 1"}, // one for each of two connections is the least
+		"one session, a short wait": {"default_pool_size = 1", "query_wait_timeout = 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,7 +72,7 @@ func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
 			_, opened := Open(t.Context(), url, "")
 			for _, err := range []error{opened, Migrate(t.Context(), url, "")} {
 				want := map[bool]string{true: "pool_mode = session",
-					false: "default_pool_size"}[strings.HasPrefix(settings[0], "pool_mode")]
+					false: "default_pool_size in PgBouncer to 17 for each replica"}[strings.HasPrefix(settings[0], "pool_mode")]
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("%v", err)
 				}

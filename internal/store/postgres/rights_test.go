@@ -140,3 +140,19 @@ func TestMigrateMakesTheRole(t *testing.T) {
 	storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
 	refusedBy(t, db, role, `DELETE FROM audit_entries`)
 }
+
+// A Ping fails without a right that a send needs.
+func TestPostgresPingNeedsTheRightsOfASend(t *testing.T) {
+	makeAppRole(t)
+	address := shared.Server(t).NewDatabase(t)
+	storetest.OK(t, Migrate(t.Context(), address, appRole))
+	db, owner := openTest(t, as(t, address, appRole), serverClockSQL, appRole), connect(t, address)
+	for _, table := range []string{"sends", "verifications", "outbox", "idempotency_keys", "app_events", "minute_index", "failures", "refunds"} {
+		storetest.OK(t, db.Ping(t.Context()))
+		exec(t, owner, `REVOKE INSERT ON `+table+` FROM `+appRole)
+		if err := db.Ping(t.Context()); !IsPermissionDenied(err) || !strings.Contains(err.Error(), table) {
+			t.Errorf("%s: %v", table, err)
+		}
+		exec(t, owner, `GRANT INSERT ON `+table+` TO `+appRole)
+	}
+}

@@ -50,8 +50,8 @@ var (
 	errSharedLocks = errors.New(
 		"store: an advisory lock of one session does not lock out another on this server, as in CockroachDB before 26.2, " +
 			"and the service counts the sends of a recipient under such a lock: use PostgreSQL")
-	errNoSecondConn = errors.New(
-		"store: the pooler in front of Postgres gives no second connection: raise default_pool_size in PgBouncer")
+	errFewPlaces = fmt.Errorf("store: the pooler in front of Postgres has too few places: "+
+		"set default_pool_size in PgBouncer to %d for each replica, and 6 more", ConnsPerReplica)
 )
 
 // checkServer returns an error if the database is not in UTF-8, or if a pooler gives connections
@@ -118,11 +118,11 @@ func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
 	return errSharedLocks
 }
 
-// secondConnError returns errNoSecondConn if ctx has ended, so that no second connection could be had,
+// secondConnError returns errFewPlaces if ctx has ended, so that no second connection could be had,
 // else err wrapped in fault.Unavailable.
 func secondConnError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return errNoSecondConn
+		return errFewPlaces
 	}
 	return store.WrapUnavailable(withCause(err))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,7 +17,7 @@ import (
 )
 
 // withCause wraps err in ErrNoSpace, ErrReadOnly or ErrNoPartition if Postgres says that this is
-// why it can't write. It returns ErrIdentityTaken if another account has the identity.
+// why it can't write, and in errFewPlaces if PgBouncer ended a wait for a place. It returns ErrIdentityTaken if another account has the identity.
 func withCause(err error) error {
 	switch sqlState(err) {
 	case "53100", "53200": // disk_full, out_of_memory
@@ -28,6 +29,8 @@ func withCause(err error) error {
 	switch {
 	case ok && e.Code == "23514" && e.ConstraintName == "": // no partition for the row; a CHECK of the schema would have a name
 		return fmt.Errorf("%w: %w", store.ErrNoPartition, err)
+	case ok && strings.Contains(e.Message, "query_wait_timeout"):
+		return fmt.Errorf("%w: %w", errFewPlaces, err)
 	case ok && e.ConstraintName == "accounts_identity":
 		return store.ErrIdentityTaken
 	}
@@ -40,7 +43,7 @@ const diskSpaceCheckInterval = time.Minute
 // pingSQL locks one row, which is a small write. If no replica looked for room within
 // diskSpaceCheckInterval, or @anyway, it also writes as many pages as a few sends need: a full disk
 // may still have room for the small write. It returns whether there is a partition for the present
-// time, and the fingerprints of the migrations. It locks the tables that sends and checks write, as these
+// time, the fingerprints of the migrations, and the tables into which it may not insert what a send inserts. It locks the tables that sends and checks write, as these
 // do, so that it waits for a lock for which they wait. Concurrent Pings wait for each other's commit at
 // most.
 const pingSQL = `
@@ -56,7 +59,9 @@ WITH turn AS (
 ), locked_events AS (UPDATE ONLY app_events SET id = id WHERE false
 )
 SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= @now AND coalesce(p.ends, 'infinity') > @now),
-       (SELECT jsonb_object_agg(version, sha256) FROM schema_fingerprints)`
+       (SELECT jsonb_object_agg(version, sha256) FROM schema_fingerprints),
+       (SELECT string_agg(t, ', ') FROM unnest(ARRAY['sends', 'verifications', 'outbox', 'idempotency_keys', 'app_events', 'minute_index', 'failures', 'refunds']) t
+        WHERE NOT has_table_privilege(t, 'INSERT'))`
 
 // deleteProbeRowsSQL runs in the transaction of pingSQL. So no row of write_probe lives, each
 // VACUUM gives all its pages back, and the next look for room needs new ones.
@@ -78,13 +83,14 @@ func (p *DB) Ping(ctx context.Context) error {
 	anyway := !p.roomy.Swap(true) // a send that fails from here on makes the next Ping look again
 	var partition bool
 	var applied map[int64]string
+	var denied *string
 	err = p.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		var b pgx.Batch
 		b.Queue(p.replaceNow(pingSQL), pgx.NamedArgs{"anyway": anyway, "lasts": diskSpaceCheckInterval})
 		b.Queue(deleteProbeRowsSQL)
 		results := conn.SendBatch(ctx, &b)
 		defer results.Close()
-		if err := results.QueryRow().Scan(&partition, &applied); err != nil {
+		if err := results.QueryRow().Scan(&partition, &applied, &denied); err != nil {
 			return err
 		}
 		return results.Close()
@@ -100,7 +106,10 @@ func (p *DB) Ping(ctx context.Context) error {
 	} else if err == nil {
 		err = migrations.CheckFingerprints(own, applied)
 	}
-	if err == nil && !partition {
+	switch {
+	case err == nil && denied != nil:
+		err = &pgconn.PgError{Severity: "ERROR", Code: "42501", Message: "permission denied to insert into " + *denied}
+	case err == nil && !partition:
 		err = store.ErrNoPartition
 	}
 	return store.WrapUnavailable(err)

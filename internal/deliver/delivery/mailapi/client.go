@@ -185,7 +185,7 @@ func (s *Client) requestOnce(ctx context.Context, r exchange.Request, private de
 	if fail != nil {
 		return "", fail
 	}
-	s.NoteCertificate(a.TLS)
+	s.NoteCertificate(a.TLS, nil)
 	accepted, code, words := s.api.readAnswer(a)
 	if accepted && a.Status/100 == 2 {
 		return delivery.FormatReplyCodes(a.Status, ""), nil

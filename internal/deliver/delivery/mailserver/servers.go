@@ -36,6 +36,8 @@ type Server interface {
 	// CertificateEnd returns when the server's certificate expires, as of the last connection; zero if
 	// none of the last week was by TLS.
 	CertificateEnd() time.Time
+	// OnUnverified is that of delivery.LastCertificate.
+	OnUnverified(f func(why error))
 	// Close ends idle connections. Deliveries under way continue; later ones fail as Temporary.
 	Close()
 }
@@ -275,6 +277,14 @@ func (s Servers) OnHealthChange(f func(delivery.Health)) {
 func (s Servers) OnAttempt(f func(ctx context.Context, server string, fail *delivery.Error, took time.Duration)) {
 	for _, server := range s {
 		server.tried = f
+	}
+}
+
+// OnUnverified has f called once for each server whose certificate was not verified, with the reason, at its first
+// mail. Call it before the first Send.
+func (s Servers) OnUnverified(f func(server string, why error)) {
+	for _, server := range s {
+		server.OnUnverified(func(why error) { f(server.Address(), why) })
 	}
 }
 

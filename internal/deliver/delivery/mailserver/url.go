@@ -23,8 +23,8 @@ type Config struct {
 	Hint string
 	// Open makes the server; hello is our name in EHLO if the URL gives none. It dials nothing.
 	Open func(hello string) (Server, error)
-	// Examine connects and logs in as configured, without sending a mail.
-	Examine func(ctx context.Context) (delivery.Encryption, error)
+	// Examine connects and logs in as configured, as these senders, without sending a mail.
+	Examine func(ctx context.Context, senders []string) (delivery.Encryption, error)
 }
 
 // ParseURLs reads the addresses of mail servers separated by commas, the preferred one first: those
@@ -54,14 +54,16 @@ func parseURL(text string) (Config, error) {
 				named.Hello = cmp.Or(c.Hello, hello)
 				return smtp.New(named)
 			},
-			Examine: func(ctx context.Context) (delivery.Encryption, error) { return smtp.Examine(ctx, c) },
+			Examine: func(ctx context.Context, senders []string) (delivery.Encryption, error) {
+				return smtp.Examine(ctx, c, senders...)
+			},
 		}, err
 	case mailapi.IsProviderScheme(scheme):
 		c, err := mailapi.ParseURL(text)
 		return Config{
 			Host: c.Host, Address: c.Address(), API: true, RequiresTLS: !c.Cleartext,
 			Open:    func(string) (Server, error) { return mailapi.New(c) },
-			Examine: func(ctx context.Context) (delivery.Encryption, error) { return mailapi.Examine(ctx, c) },
+			Examine: func(ctx context.Context, _ []string) (delivery.Encryption, error) { return mailapi.Examine(ctx, c) },
 		}, err
 	}
 	return Config{}, delivery.SafeError("the scheme must be one of smtp, smtps, " +

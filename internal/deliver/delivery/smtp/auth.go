@@ -9,14 +9,21 @@ import (
 	"strings"
 
 	"github.com/wneessen/go-mail/smtp"
+
+	"sendcode/internal/deliver/delivery"
 )
 
-// authenticate logs in (RFC 4954). Without TLS it refuses, unless the peer is this machine: otherwise an
-// attacker on the network could forge the refusal of a stronger mechanism and then read the password. It
+// authenticate logs in (RFC 4954). Without TLS, or a verified certificate, it refuses, unless the peer is this
+// machine: otherwise an attacker on the network could forge the refusal of a stronger mechanism and then read the
+// password. It
 // notes in config.preferPlain how the next session shall log in.
 func (s *session) authenticate() error {
-	if s.state == nil && !s.peerIsLoopback() {
+	switch {
+	case s.peerIsLoopback():
+	case s.state == nil:
 		return errCleartextLogin
+	case s.unverified != nil:
+		return delivery.SafeError("refusing to log in without a verified certificate: " + s.unverified.Error())
 	}
 	_, extension := s.client.Extension("AUTH")
 	offered := strings.Fields(strings.ToUpper(extension))

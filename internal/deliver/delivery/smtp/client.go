@@ -105,7 +105,7 @@ func (s *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 	if fail != nil {
 		return "", fail, fail.Stage == delivery.StageHello && fail.Status/100 == 4 && s.pool.limitToOthers()
 	}
-	s.NoteCertificate(held.state)
+	s.NoteCertificate(held.state, held.unverified)
 	s.pool.noteTaken()
 	reply, usable, fail = held.deliver(ctx, mail)
 	return reply, fail, fail != nil && fail.Stage == delivery.StageMail && fail.Status == 421 && s.pool.limitToOthers()

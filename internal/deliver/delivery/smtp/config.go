@@ -21,7 +21,7 @@ type tlsRequirement int
 const (
 	// TLSRequired: STARTTLS must be offered, and the certificate must be valid for the host.
 	TLSRequired tlsRequirement = iota
-	// TLSOpportunistic: STARTTLS, verified, where it is offered; in the clear where it is not.
+	// TLSOpportunistic: STARTTLS where it is offered, with any certificate; in the clear where it is not (RFC 7435).
 	TLSOpportunistic
 	// TLSNone: in the clear.
 	TLSNone
@@ -39,7 +39,7 @@ type Config struct {
 	// system's.
 	RootCAs *x509.CertPool
 	// Username and Password log in, if Username is set: by Mechanism or, where that is empty, by the
-	// strongest mechanism that is offered, and in the clear only to a loopback address.
+	// strongest mechanism that is offered. Without a verified certificate they log in only at a loopback address.
 	Username, Password string
 	Mechanism          string
 	// preferPlain: the server refused (535) a mechanism that hides the password, and offers PLAIN or
@@ -102,6 +102,8 @@ var microsoftHosts = regexp.MustCompile(`(?i)^(smtp|smtp-legacy|smtp-mail|outloo
 // takes no passwords soon; empty for others.
 func (c Config) Hint() string {
 	switch implicit := c.TLS == TLSImplicit; {
+	case c.Username != "" && c.TLS == TLSOpportunistic && !loopback.IsHost(c.Host):
+		return "the service logs in only under a verified certificate, so with a user tls=opportunistic may send nothing: set tls=required"
 	case !implicit && c.port() == portSubmissions:
 		return "port 465 is for TLS from the first byte: write smtps://, or port 587"
 	case implicit && c.port() == portSubmission:

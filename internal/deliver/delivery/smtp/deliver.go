@@ -15,6 +15,7 @@ func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail) (rep
 	fail *delivery.Error) {
 	stop := context.AfterFunc(ctx, s.closeSocket)
 	defer stop()
+	s.kept = s.mails > 0
 	s.mails++
 	s.private.To, s.private.Content = mail.Private.To, mail.Private.Content
 	fail = s.openTransaction(ctx, mail)

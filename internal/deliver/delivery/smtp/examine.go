@@ -1,15 +1,16 @@
 package smtp
 
 import (
+	"cmp"
 	"context"
 
 	"sendcode/internal/deliver/delivery"
 )
 
-// Examine opens a connection to a mail server, encrypts and logs in as configured, and says NOOP
-// and QUIT. It sends no mail. It returns how the connection was encrypted. The error is a
-// [*delivery.Error] with the stage that failed, or describes the problem with the configuration.
-func Examine(ctx context.Context, config Config) (delivery.Encryption, error) {
+// Examine opens a connection to a mail server, encrypts and logs in as configured, and says MAIL and RSET for each
+// sender, since a server may refuse a sender that has logged in. It names no recipient. It returns how the connection was
+// encrypted. The error is a [*delivery.Error] with the stage that failed, or describes the problem with the configuration.
+func Examine(ctx context.Context, config Config, senders ...string) (delivery.Encryption, error) {
 	config, err := config.withDefaults()
 	if err != nil {
 		return delivery.Encryption{}, err
@@ -20,12 +21,26 @@ func Examine(ctx context.Context, config Config) (delivery.Encryption, error) {
 	}
 	defer session.quit()
 	defer context.AfterFunc(ctx, session.closeSocket)()
-	if fail := session.runStep(ctx, delivery.StageHello, session.client.Noop); fail != nil {
-		return delivery.Encryption{}, fail
+	for _, text := range senders {
+		sender, ok := delivery.ParseSender(text)
+		if !ok {
+			return delivery.Encryption{}, delivery.SafeError("the sender is malformed")
+		}
+		mail := command{delivery.StageMail, "MAIL FROM:", sender.Address, "", 250}
+		fail := session.runStep(ctx, mail.stage, func() error { return session.sendCommands(mail) })
+		if fail == nil {
+			fail = session.runStep(ctx, mail.stage, session.client.Reset)
+		}
+		if fail != nil {
+			fail.Err = cmp.Or(fail.Err, error(delivery.SafeError("as the sender "+sender.Address)))
+			return delivery.Encryption{}, fail
+		}
 	}
 	if session.state == nil {
 		offered, _ := session.client.Extension("STARTTLS")
 		return delivery.Encryption{Offered: offered}, nil
 	}
-	return delivery.EncryptionOf(session.state, config.TLS == TLSImplicit), nil
+	seen := delivery.EncryptionOf(session.state, config.TLS == TLSImplicit)
+	seen.Unverified = session.unverified
+	return seen, nil
 }

@@ -19,7 +19,8 @@ const (
 	errClosed          = delivery.SafeError("the sender is closed")
 	errConnBroken      = delivery.SafeError("the connection broke")
 	errNoConnection    = delivery.SafeError("no connection")
-	errHandshake       = delivery.SafeError("the TLS handshake failed")
+	errHandshake       = delivery.SafeError("the TLS handshake failed (smtps:// is for TLS from the first byte, smtp:// for STARTTLS)")
+	errNoGreeting      = delivery.SafeError("no greeting came: if the port is for TLS from the first byte, write smtps://")
 	errProtocol        = delivery.SafeError("the server broke the protocol")
 	errUnexpectedReply = delivery.SafeError("the reply does not fit the command")
 	errUnsolicited     = delivery.SafeError("the server spoke before it was asked")
@@ -27,6 +28,7 @@ const (
 	errRSET            = delivery.SafeError("the kept connection could not be reset")
 	errNoSTARTTLS      = delivery.SafeError("the server does not offer STARTTLS")
 	errInjectedBytes   = delivery.SafeError("bytes in the clear behind the answer to STARTTLS")
+	errOldTLS          = delivery.SafeError("its TLS is older than 1.2")
 	errCleartextLogin  = delivery.SafeError("refusing to log in over an unencrypted connection")
 	errNoAuth          = delivery.SafeError("the server offers no way to log in that is known here")
 	errOAuth           = delivery.SafeError("the server takes OAuth 2.0 alone (XOAUTH2), which is not known here: with Google use an " +

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/delivery/smtptest"
@@ -149,4 +150,32 @@ func TestKeptConnectionThatFails(t *testing.T) {
 			})
 		}
 	})
+}
+
+// TestKeptConnectionThatGoesDark: the first reply on a kept connection is waited for for 5 s, then the mail goes over a
+// fresh one. Later replies, and those on a fresh connection, may be slower.
+func TestKeptConnectionThatGoesDark(t *testing.T) {
+	refused := smtptest.Rule{Stage: smtptest.Rcpt, Times: 1, Reply: "450 4.2.1 busy"}
+	for name, c := range map[string]struct {
+		rules       []smtptest.Rule
+		took        time.Duration // of the second mail
+		connections int
+	}{
+		"dark at MAIL": {[]smtptest.Rule{{Stage: smtptest.Mail, Skip: 1, Times: 1, Stall: true}}, 5 * time.Second, 2},
+		"dark at RSET": {[]smtptest.Rule{refused, {Stage: smtptest.Reset, Times: 1, Stall: true}}, 5 * time.Second, 2},
+		"slow at RCPT": {[]smtptest.Rule{{Stage: smtptest.Rcpt, Skip: 1, Delay: 6 * time.Second}}, 6 * time.Second, 1},
+		"dark at MAIL, and slow to greet": {[]smtptest.Rule{{Stage: smtptest.Mail, Skip: 1, Times: 1, Stall: true},
+			{Stage: smtptest.Greet, Skip: 1, Delay: 6 * time.Second}}, 11 * time.Second, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			servertest.Bubble(t, func(t *testing.T) { // its clock moves by the waits alone
+				server, s := inBubble(t, smtptest.Misbehaving(c.rules...))
+				_, _ = s.Send(t.Context(), smtptest.Sample(1))
+				began := time.Now()
+				_, err := s.Send(t.Context(), smtptest.Sample(2))
+				expect(t, err, outcome{})
+				servertest.Same(t, "time, and connections", [2]any{time.Since(began), server.Connections()}, [2]any{c.took, c.connections})
+			})
+		})
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"fmt"
 	"net"
 	"time"
 
@@ -20,10 +22,14 @@ type session struct {
 	client *smtp.Client
 	// state is the TLS state, nil in the clear.
 	state *tls.ConnectionState
+	// unverified is why the certificate counts for nothing with TLSOpportunistic; nil if it is verified.
+	unverified error
 	// private is redacted from replies: the login, and the recipient and texts of the last mail.
 	private delivery.PrivateData
 	// mails counts the messages tried.
 	mails int
+	// kept: it was idle, and has answered nothing since.
+	kept bool
 	// stale: the last transaction was refused half-way, so the next one needs RSET first.
 	stale bool
 	// adrift: it is no longer known to which command the next reply belongs, or whether the server
@@ -101,13 +107,17 @@ func (s *session) greet(ctx context.Context) *delivery.Error {
 		conn, s.state = secure, &state
 	}
 	s.guard.source = conn
-	return s.runStep(ctx, delivery.StageHello, func() (err error) {
+	fail := s.runStep(ctx, delivery.StageHello, func() (err error) {
 		s.client, err = smtp.NewClient(guardedConn{conn, s.guard}, s.config.Host)
 		if err != nil {
 			return err
 		}
 		return s.client.Hello(s.config.Hello)
 	})
+	if fail != nil && fail.Status == 0 && s.client == nil && s.config.TLS != TLSImplicit {
+		fail.Err = fmt.Errorf("%w: %w", errNoGreeting, fail.Err)
+	}
+	return fail
 }
 
 // encrypt starts TLS by STARTTLS (RFC 3207), as the configuration requires.
@@ -126,6 +136,9 @@ func (s *session) encrypt(ctx context.Context) *delivery.Error {
 	}
 	state, _ := s.client.TLSConnectionState()
 	s.state = &state
+	if s.config.TLS == TLSOpportunistic {
+		s.unverified = s.verify(state)
+	}
 	return nil
 }
 
@@ -149,14 +162,33 @@ func (s *session) startTLS() error {
 	return nil
 }
 
+// tlsConfig refuses no certificate with TLSOpportunistic: the mode accepts clear text too, which is weaker.
 func (s *session) tlsConfig() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.config.Host, RootCAs: s.config.RootCAs}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.config.Host, RootCAs: s.config.RootCAs}
+	if s.config.TLS == TLSOpportunistic {
+		config.MinVersion, config.InsecureSkipVerify = tls.VersionTLS10, true
+	}
+	return config
+}
+
+// verify returns why tlsConfig would refuse the connection if it were TLSRequired; nil if it would not.
+func (s *session) verify(state tls.ConnectionState) error {
+	if state.Version < tls.VersionTLS12 {
+		return errOldTLS
+	}
+	chain := x509.NewCertPool()
+	for _, c := range state.PeerCertificates {
+		chain.AddCert(c)
+	}
+	_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: s.config.RootCAs, Intermediates: chain, DNSName: s.config.Host})
+	return err
 }
 
 // Timeouts of the parts of the dialogue.
 const (
 	dialTimeout    = 10 * time.Second // opening the socket
-	commandTimeout = 30 * time.Second // a step with all its round trips, or writing the body
+	keptTimeout    = 5 * time.Second  // the first step on a kept connection, whose other end may be gone without a word
+	commandTimeout = 30 * time.Second // another step with all its round trips, or writing the body
 	dotTimeout     = 10 * time.Minute // the answer to the final dot (RFC 5321 section 4.5.3.2.6)
 	quitTimeout    = time.Second      // QUIT and its reply
 )
@@ -173,8 +205,11 @@ func (s *session) runStep(ctx context.Context, stage string, run func() error) *
 // awaitStep is runStep for a command that was sent earlier, so its reply may have arrived already.
 func (s *session) awaitStep(ctx context.Context, stage string, run func() error) *delivery.Error {
 	limit := commandTimeout
-	if stage == delivery.StageDot {
+	switch {
+	case stage == delivery.StageDot:
 		limit = dotTimeout
+	case s.kept:
+		limit, s.kept = keptTimeout, false
 	}
 	s.conn.startStep(limit)
 	err := run()

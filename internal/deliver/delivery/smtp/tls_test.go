@@ -3,8 +3,11 @@ package smtp_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -79,17 +82,22 @@ func TestEncryption(t *testing.T) {
 		{name: "bytes injected a little later", script: startTLS(smtptest.Rule{Stage: smtptest.Handshake,
 			Delay: 20 * time.Millisecond, Raw: "250 evil.example\r\n"}), want: tlsFailure()},
 		{name: "unknown authority", script: startTLS(), change: distrustful, want: tlsFailure(), cause: "unknown authority"},
-		{name: "unknown authority where the policy is opportunistic", script: startTLS(), want: tlsFailure(), cause: "unknown authority",
-			change: func(c *smtp.Config) { opportunistic(c); distrustful(c) }},
 		{name: "unknown authority, implicit TLS", script: smtptest.Script{TLS: smtptest.Implicit}, change: distrustful, want: tlsFailure(),
 			cause: "unknown authority"},
 		{name: "another host's certificate", script: startTLS(), change: misnamed, want: tlsFailure(), cause: "certificate"},
 		{name: "TLS 1.1", script: smtptest.Script{TLS: smtptest.STARTTLS, MaxTLS: tls.VersionTLS11}, want: tlsFailure()},
+		{name: "TLS 1.1 where the policy is opportunistic", change: opportunistic,
+			script: smtptest.Script{TLS: smtptest.STARTTLS, MaxTLS: tls.VersionTLS11}},
+		{name: "closed at the handshake where the policy is opportunistic", change: opportunistic, want: tlsFailure(),
+			script: startTLS(smtptest.Rule{Stage: smtptest.Handshake, Close: true})},
+		{name: "STARTTLS refused where the policy is opportunistic", change: opportunistic,
+			script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Reply: "454 4.7.0 not now"}),
+			want:   outcome{delivery.Temporary, delivery.StageTLS, 454, "4.7.0"}},
 		{name: "STARTTLS refused for good", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Reply: blabbing("502 5.5.1")}),
 			want: outcome{delivery.Temporary, delivery.StageTLS, 502, "5.5.1"}},
 		{name: "closed at STARTTLS", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Close: true}), want: tlsFailure()},
 		{name: "closed at the handshake", script: startTLS(smtptest.Rule{Stage: smtptest.Handshake, Close: true}), want: tlsFailure()},
-		{name: "implicit expected, plain found", want: tlsFailure(), change: func(c *smtp.Config) { c.TLS = smtp.TLSImplicit }},
+		{name: "implicit expected, plain found", want: tlsFailure(), cause: "smtp:// for STARTTLS", change: func(c *smtp.Config) { c.TLS = smtp.TLSImplicit }},
 		{name: "refused at RCPT within TLS", script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Reply: blabbing("550 5.1.1")}),
 			want: outcome{delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"}},
 		{name: "PLAIN", script: login(password, "X-UNKNOWN", "PLAIN"), change: withUser},
@@ -126,12 +134,88 @@ func TestEncryption(t *testing.T) {
 				want = 1
 			}
 			servertest.Same(t, "messages that the server accepted", len(server.Messages()), want)
-			seen := want == 1 && row.script.TLS != smtptest.Plain || row.want.Stage == delivery.StageRcpt
+			seen := want == 1 && row.script.TLS != smtptest.Plain && row.script.MaxTLS == 0 || row.want.Stage == delivery.StageRcpt
 			if end := sender.Health()[0].CertificateEnd; seen != end.After(time.Now()) || !seen && !end.IsZero() {
 				t.Errorf("the certificate ends at %v", end)
 			}
 		})
 	}
+}
+
+// TestUnverifiedCertificate: with each certificate that cannot be verified, tls=required sends nothing, and
+// tls=opportunistic sends encrypted and says so once. Nothing logs in, but on loopback.
+func TestUnverifiedCertificate(t *testing.T) {
+	ca := servertest.NewAuthority(t)
+	issued := func(change func(*x509.Certificate)) *tls.Certificate {
+		identity, err := tls.LoadX509KeyPair(ca.Issue(t, change))
+		servertest.OK(t, err)
+		return &identity
+	}
+	other := servertest.NewAuthority(t)
+	selfSigned := other.SelfSigned()
+	foreign, err := tls.LoadX509KeyPair(other.Issue(t))
+	servertest.OK(t, err)
+	trusted, err := delivery.LoadCAPool(ca.File)
+	servertest.OK(t, err)
+	reasons := map[string]*tls.Certificate{
+		"unknown authority": &selfSigned, "signed by unknown authority": &foreign,
+		"expired":         issued(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Hour) }),
+		"not 127.0.0.1":   issued(func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 2)} }),
+		"doesn't contain": issued(func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"relay.example"} }),
+		"":                issued(func(*x509.Certificate) {}),
+	}
+	for reason, identity := range reasons {
+		script := smtptest.Script{TLS: smtptest.STARTTLS, Identity: identity, Rules: []smtptest.Rule{{Stage: smtptest.Idle, Close: true}}}
+		send := func(script smtptest.Script, changes ...func(*smtp.Config)) (said []string, spoken string, err error) {
+			server := smtptest.New(t, script)
+			sender := server.Sender(t, append(changes, func(c *smtp.Config) { c.RootCAs = trusted })...)
+			sender.OnUnverified(func(_ string, why error) { said = append(said, why.Error()) })
+			for n := range 2 { // over a connection each
+				_, err = sender.Send(t.Context(), smtptest.Sample(n))
+			}
+			return said, verbs(server), err
+		}
+		sent, once := outcome{}, 1
+		want, refused := tlsFailure(), outcome{Class: delivery.Temporary, Stage: delivery.StageAuth}
+		if reason == "" {
+			want, refused, once = sent, sent, 0
+		}
+		_, _, err := send(script, required)
+		expect(t, err, want)
+		said, spoken, err := send(script, opportunistic)
+		expect(t, err, sent)
+		if len(said) != once || once == 1 && !strings.Contains(said[0], reason) || !strings.HasPrefix(spoken, "EHLO STARTTLS EHLO MAIL") {
+			t.Errorf("%s: said %q, spoke %q", reason, said, spoken)
+		}
+		for _, mechanism := range []string{"PLAIN", "LOGIN", "CRAM-MD5", "SCRAM-SHA-1", "SCRAM-SHA-256", "SCRAM-SHA-256-PLUS", "XOAUTH2"} {
+			script.Username, script.Password, script.Mechanisms = username, password, []string{mechanism}
+			_, spoken, err := send(script, opportunistic, withUser)
+			if reason != "" {
+				expect(t, err, refused)
+			}
+			if strings.Contains(spoken, "AUTH") == (reason != "") && mechanism != "XOAUTH2" {
+				t.Errorf("%s, %s: spoke %q", reason, mechanism, spoken)
+			}
+		}
+		script.Mechanisms = []string{"PLAIN"}
+		server := smtptest.Start(t, script) // at a port of loopback
+		_, err = server.Sender(t, opportunistic, withUser).Send(t.Context(), smtptest.Sample(1))
+		expect(t, err, sent)
+	}
+}
+
+// A port for TLS from the first byte greets no one who begins in the clear. The error names the other scheme, when the
+// whole wait is over.
+func TestNoGreeting(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		_, s := inBubble(t, smtptest.Script{TLS: smtptest.Implicit}, required)
+		began := time.Now()
+		_, err := s.Send(t.Context(), smtptest.Sample(1))
+		expect(t, err, outcome{Class: delivery.Temporary, Stage: delivery.StageHello})
+		if !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "write smtps://") || time.Since(began) != 30*time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
 }
 
 // TestNothingInTheClear listens on the wire: with TLS, neither the recipient nor the password nor
@@ -213,17 +297,20 @@ func TestExamine(t *testing.T) {
 		t.Helper()
 		changed := config
 		change(&changed)
-		_, err := smtp.Examine(t.Context(), changed)
+		_, err := smtp.Examine(t.Context(), changed, "Shop <codes@shop.example>", "codes@bücher.example")
 		expect(t, err, want)
 	}
 	same := func(*smtp.Config) {}
 	examine(same, outcome{})
-	servertest.Same(t, "the dialogue", verbs(server), "EHLO STARTTLS EHLO AUTH NOOP QUIT")
+	servertest.Same(t, "the dialogue", verbs(server), "EHLO STARTTLS EHLO AUTH MAIL RSET MAIL RSET QUIT")
 	examine(func(c *smtp.Config) { c.Password = "x" }, outcome{delivery.Temporary, delivery.StageAuth, 535, "5.7.8"})
 	examine(distrustful, tlsFailure())
-	script.Rules = []smtptest.Rule{{Stage: smtptest.Noop, Reply: "421 4.3.2 no"}}
+	script.Rules = []smtptest.Rule{{Stage: smtptest.Mail, Skip: 1, Reply: "550 5.7.60 SendAsDenied"}}
 	server.SetScript(script)
-	examine(same, outcome{delivery.Temporary, delivery.StageHello, 421, "4.3.2"})
+	examine(same, outcome{delivery.Rejected, delivery.StageMail, 550, "5.7.60"})
+	script.Rules = []smtptest.Rule{{Stage: smtptest.Reset, Reply: "421 4.3.2 no"}}
+	server.SetScript(script)
+	examine(same, outcome{delivery.Temporary, delivery.StageMail, 421, "4.3.2"})
 	server.Stop()
 	examine(same, outcome{Class: delivery.Temporary, Stage: delivery.StageDial})
 }

@@ -77,8 +77,6 @@ func (d *dialogue) command(line string) bool {
 	case "RSET":
 		d.from, d.to = "", nil
 		return d.act(Reset, "250 2.0.0 ok")
-	case "NOOP":
-		return d.act(Noop, "250 2.0.0 ok")
 	case "QUIT":
 		d.act(Quit, "221 2.0.0 bye")
 		return false
@@ -118,7 +116,7 @@ func (d *dialogue) encrypt() bool {
 		return false
 	}
 	config := tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: d.script().MaxTLS}
-	d.server.locked(func() { config.Certificates = []tls.Certificate{d.server.identity} })
+	d.server.locked(func() { config.Certificates = []tls.Certificate{*cmp.Or(d.server.script.Identity, &d.server.identity)} })
 	secure := tls.Server(d.conn, &config)
 	if secure.Handshake() != nil {
 		return false

@@ -13,7 +13,10 @@
 // a testing/synctest bubble, where stalls and delays take no time. Only tests import this package.
 package smtptest
 
-import "time"
+import (
+	"crypto/tls"
+	"time"
+)
 
 // Stage is a point of the dialogue at which a rule applies.
 type Stage string
@@ -32,7 +35,6 @@ const (
 	Dot       Stage = "dot"  // after the final dot
 	Idle      Stage = "idle" // after a message was accepted and answered
 	Reset     Stage = "rset"
-	Noop      Stage = "noop"
 	Quit      Stage = "quit"
 )
 
@@ -84,10 +86,11 @@ func Misbehaving(rules ...Rule) Script { return Script{Rules: rules} }
 // Script is the behaviour of a server. The zero Script accepts every message in the clear.
 type Script struct {
 	Rules []Rule
-	// TLS is offered with a certificate for 127.0.0.1, by an authority made for this server.
-	// MaxTLS, a version of crypto/tls, limits it from above.
-	TLS    Encryption
-	MaxTLS uint16
+	// TLS is offered with Identity or, without it, a certificate for 127.0.0.1, by an authority made for this
+	// server. MaxTLS, a version of crypto/tls, limits it from above.
+	TLS      Encryption
+	Identity *tls.Certificate
+	MaxTLS   uint16
 	// Username and Password, if set, are needed before MAIL, which else gets 530. Mechanisms are
 	// those offered: PLAIN and LOGIN unless set.
 	Username, Password string

@@ -13,6 +13,7 @@ import (
 
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app/apptest"
+	"sendcode/internal/run/app/doctor"
 )
 
 // Redis Cluster of three masters, of which one is killed: its buckets alone are decided by the process,
@@ -63,4 +64,35 @@ policies: {default: [{name: short, scope: recipient, limit: 1, window: 300s}, {n
 	apptest.Must(t, cluster.Nodes[1].Start())
 	s.AwaitReady(0, 200, "ok")
 	s.Admits(0, 20, apptest.Ana)
+}
+
+// A node of a Cluster behind redis:// is refused at start and by the doctor, with the URL to write and without the
+// password. A server that becomes one is degraded.
+func TestANodeOfAClusterIsNamed(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t)
+	link := s.Through("SENDCODE_REDIS_URL")
+	s.Start(1)
+	s.AwaitReady(0, 200, "ok")
+	node := servertest.Cluster(t).Nodes[0]
+	link.Stop()
+	link.Upstream = node.Addr()
+	apptest.Must(t, link.Start())
+	const become = "degraded: redis_cluster_node: Redis is a node of a Cluster: " +
+		"begin SENDCODE_REDIS_URL with redis+cluster:// or rediss+cluster://."
+	s.AwaitReady(0, 200, become)
+	s.Is("a send", s.Ask(0, apptest.Ana), http.StatusAccepted)
+	s.AwaitReady(0, 200, become)
+	s.Counts("sendcode_limiter_up", "0")
+
+	s.Env["SENDCODE_REDIS_URL"] = "redis://default:hidden@" + node.Addr() + "/0"
+	apptest.Must(t, node.Client(t).ConfigSet(t.Context(), "requirepass", "hidden").Err())
+	_, err := s.New(s.Config())
+	var said strings.Builder
+	for what, text := range map[string]string{"the start": fmt.Sprint(err),
+		"the doctor": fmt.Sprint(doctor.Examine(t.Context(), s.Config(), &said), said.String())} {
+		if !strings.Contains(text, "write redis+cluster://default:***@"+node.Addr()) || strings.Contains(text, "hidden") {
+			t.Errorf("%s: %s", what, text)
+		}
+	}
 }

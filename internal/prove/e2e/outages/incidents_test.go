@@ -73,6 +73,15 @@ func TestIncidents(t *testing.T) {
 					s.metric(`sendcode_delivery_attempt_seconds_count{channel="email",class="temporary"`) > 0 &&
 					s.metric(`sendcode_send_seconds_count{app="default",channel="email",code="ours",outcome="sent"}`) == 0
 			}},
+		"a certificate is not verified, and need not be": {
+			func(s *apptest.Stack) {
+				url, _, _ := strings.Cut(s.SMTP.URL(), "?")
+				s.Env["SENDCODE_SMTP_URL"] = url + "?tls=opportunistic"
+			},
+			[]string{`"msg":"mail server unverified`, `unknown authority`, `"see":"docs/runbooks.md#sends-wait"`},
+			func(s *incidents) bool {
+				return s.metric(`sendcode_send_seconds_count{app="default",channel="email",code="ours",outcome="sent"}`) == 1
+			}},
 		"the only server's certificate is not trusted": {
 			func(s *apptest.Stack) {
 				url, _, _ := strings.Cut(s.SMTP.URL(), "?")

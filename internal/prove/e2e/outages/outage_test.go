@@ -16,6 +16,7 @@ import (
 
 	"sendcode/internal/deliver/delivery/smtptest"
 	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app"
 	"sendcode/internal/run/app/apptest"
 	"sendcode/internal/run/app/doctor"
 )
@@ -47,6 +48,23 @@ func TestRedisAway(t *testing.T) {
 	})
 	s.Admits(0, 20, apptest.Ana)
 	s.Admits(0, 20, "before@example.com")
+}
+
+// While decisions fail, the service is degraded, though a probe of other keys is well: the keys of one recipient have
+// another type here, as of another program.
+func TestRedisFailsTheWorkAlone(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t).Start(1)
+	s.Is("a send", s.Ask(0, apptest.Ana), http.StatusAccepted)
+	client := s.Redis.Client(t)
+	for _, key := range client.Keys(t.Context(), app.RedisPrefix+"*").Val() {
+		apptest.Must(t, client.Set(t.Context(), key, "of another program", 0).Err())
+	}
+	s.Await("the reason", func() bool {
+		s.Ask(0, apptest.Ana)
+		_, said := s.Ready(0)
+		return said == redisAway && s.Logged("WRONGTYPE")
+	})
 }
 
 // A Redis that hangs is waited for once: by the requests that begin before the first of them has waited. At 20

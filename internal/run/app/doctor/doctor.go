@@ -148,7 +148,7 @@ func (d *doctor) checkRedis(ctx context.Context) (string, error) {
 	defer func() { _ = client.Close() }()
 	r := quota.NewRedis(client, app.RedisPrefix)
 	if err := r.Ping(ctx); err != nil { // Ping runs the scripts of a send
-		return "", err
+		return "", app.ExplainRedis(d.cfg, err)
 	}
 	d.compareClock(ctx, "Redis", func(ctx context.Context) (time.Time, error) {
 		seen, err := r.Peek(ctx, quota.Request{})

@@ -107,7 +107,11 @@ func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
 		s.Env["SENDCODE_SMTP_URL"] = server.URL()
 		examine(s, dns{}, c.late, false, c.want)
 	}
+	s.Env["SENDCODE_SMTP_URL"] = smtptest.Start(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Mail, Reply: "550 5.7.60 no"})).URL()
+	examine(s, dns{}, 0, true, "✗ mail server: ", "mail: rejected: 550 5.7.60: ", "as the sender no-reply@localhost")
 	server := smtptest.Start(t, smtptest.Script{TLS: smtptest.STARTTLS})
+	s.Env["SENDCODE_SMTP_URL"] = "smtp://" + server.Addr() + "?tls=opportunistic"
+	examine(s, dns{}, 0, false, "! TLS of the mail server: TLS 1.3 by STARTTLS, unverified, so an attacker", "unknown authority")
 	s.Env["SENDCODE_SMTP_URL"] = "smtp://" + server.Addr() + "?tls=required"
 	examine(s, dns{}, 0, true, "✗ mail server: "+server.Addr()+": tls", "certificate") // of an unknown authority
 }

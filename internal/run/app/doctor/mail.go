@@ -33,15 +33,16 @@ func (d *doctor) checkMailServers(ctx context.Context) {
 }
 
 func (d *doctor) checkMailServer(ctx context.Context, name string, c mailserver.Config) (string, error) {
-	if c.Hint != "" {
-		d.remark(name, c.Hint)
-	}
-	seen, err := c.Examine(ctx)
+	seen, err := c.Examine(ctx, d.cfg.MailSenders())
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", c.Address, err)
 	}
 	d.reportEncryption("TLS of the "+name, loopback.IsHost(c.Host), seen)
-	return c.Address + " answers; encryption and login are as configured", nil
+	said := c.Address + " answers; encryption and login are as configured"
+	if !c.API {
+		said += ", and it takes the senders"
+	}
+	return said, nil
 }
 
 // renewCertificateBefore is how long before its end a certificate should be renewed.
@@ -60,6 +61,8 @@ func (d *doctor) reportEncryption(what string, local bool, e delivery.Encryption
 		d.remark(what, "none, though the server offers STARTTLS: set tls=required")
 	case e.Version == "":
 		d.remark(what, "none, and the server offers none: every code crosses in the clear")
+	case e.Unverified != nil:
+		d.remark(what, fmt.Sprintf("%s %s, unverified, so an attacker on the path could read codes: %v", e.Version, how, e.Unverified))
 	case left < renewCertificateBefore:
 		d.remark(what, fmt.Sprintf("%s %s; its certificate, of %s, ends in %s: renew it", e.Version, how, e.Issuer,
 			durationInWords(left)))
