@@ -39,9 +39,9 @@ func (c *Config) UpdateWarnings(now time.Time) {
 		"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY are not both set: the "+
 			"generated ones belong to this data directory. A second replica with another directory could not check the "+
 			"codes of this one, and would count the same recipients separately.")
-	info, err := os.Stat(filepath.Join(c.DataDir, secretsFileName))
+	info, err := os.Stat(filepath.Join(c.DataDir, SecretsFile))
 	add(err == nil && sharedByFSGroup(info), "%s in the data directory can be read by its group, as fsGroup makes it: give that group to no "+
-		"other pod.", secretsFileName)
+		"other pod.", SecretsFile)
 	add(!c.GeneratesAPIKey() && !slices.ContainsFunc(c.Apps, App.hasSecretKey),
 		"No app has a secret key, so no back end can ask for a code: give one that `sendcode key` makes as SENDCODE_API_KEY, "+
 			"or its line among the keys of an app.")
