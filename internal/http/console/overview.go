@@ -26,6 +26,7 @@ type overviewView struct {
 	frame.Page
 	Statistics
 	Last       []frame.FieldOption
+	Only       string // its filters beside the time, in words; empty: none
 	Figures    []figureView
 	Sends      Chart
 	Became     Table           // of the sends
@@ -70,6 +71,9 @@ func (a *Console) overviewPage(c echo.Context) error {
 	if v.Statistics, v.query, v.values, err = a.stats(ctx, values.Encode(), w.Zone()); err != nil {
 		return err
 	}
+	only := maps.Clone(v.values)
+	only.Del("last")
+	v.Only = frame.FilterTexts(only, w)
 	if !v.values.Has("from") && !v.values.Has("last") {
 		v.values.Set("last", "24h")
 	}
