@@ -241,6 +241,11 @@ func followsTheList(t *testing.T, browser chromium) {
 	w.until(state + ` !== ""`)
 	r.Store.SetFault(nil)
 	w.until(state + ` === ""`)
+	// An ended session is told, with a link that leads back.
+	w.Must(r.Store.EndSessions(w.ctx, "admin", nil, r.act("session.end")))
+	w.until(state + ` === "You were logged out. Log in"`)
+	w.leads("/admin/login", chromedp.Click(chromedp.CSS(".live a")))
+	w.leads("/admin?app=shop", chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(consoletest.Password+kb.Enter))
 
 	w.eval(`Object.defineProperty(document, "hidden", { get: () => true }); ""`)
 	rest := func() int64 { // longer than until the next question

@@ -55,11 +55,12 @@ type listView struct {
 	Nothing string  // why there are no rows
 	Ways    []wayOn // from there to rows
 	// of a recipient's page: explains the newest row or why there is none; nil: no verdict is shown
-	Verdict *explain.Verdict
-	Export  string              // address of all rows as a file; empty: no rows, or not allowed
-	Again   string              // address at which the open page reads itself again; empty: it stays as it is
-	Tag     string              // differs where rows or their states do
-	Choices map[string][]string // suggestions for filters, by name
+	Verdict          *explain.Verdict
+	Export           string              // address of all rows as a file; empty: no rows, or not allowed
+	ExportSemicolons string              // the same with semicolons
+	Again            string              // address at which the open page reads itself again; empty: it stays as it is
+	Tag              string              // differs where rows or their states do
+	Choices          map[string][]string // suggestions for filters, by name
 }
 
 // searchView is the search field with the text of a search that was refused, found nothing, or comes
@@ -147,7 +148,7 @@ func (a *Console) showList(c echo.Context, status int, q listQuery, s searchView
 		}
 	}
 	if auth.ActorOf(c).May(auth.ActionExport) && len(found.Rows) > 0 {
-		v.Export = exportAddress(q.given)
+		v.Export, v.ExportSemicolons = exportAddress(q.given, ""), exportAddress(q.given, "semicolon")
 	}
 	return a.layout.Show(c, status, "list", v)
 }
