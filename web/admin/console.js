@@ -101,8 +101,9 @@ document.addEventListener("click", (event) => {
   event.target.closest("tr")?.querySelector("a[data-row]")?.click();
 });
 
-// Empty fields stay out of the address.
+// A choice applies at once, and empty fields stay out of the address.
 for (const form of document.querySelectorAll("form.filter")) {
+  form.addEventListener("change", (event) => { if (event.target.matches("form > select")) form.requestSubmit(); });
   form.addEventListener("formdata", (event) => {
     for (const [name, value] of [...event.formData]) if (value === "") event.formData.delete(name);
   });

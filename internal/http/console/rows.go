@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -47,6 +48,20 @@ func (r sendRow) RecipientTag() string {
 		return ""
 	}
 	return r.Recipient.Tag()
+}
+
+// LeftText returns for how long the code can still be entered, in words.
+func (r sendRow) LeftText() string { return r.W.Wait(time.Duration(r.Left) * time.Millisecond) }
+
+// Tightest returns the rule that blocks longest or, if none does, the one that is used most; none if
+// the quota is not known.
+func (r sendRow) Tightest() []web.Pips {
+	if len(r.Quota) == 0 {
+		return nil
+	}
+	return []web.Pips{slices.MinFunc(r.Quota, func(a, b web.Pips) int {
+		return cmp.Or(cmp.Compare(b.Left.MS, a.Left.MS), cmp.Compare(b.Used*a.Limit, a.Used*b.Limit))
+	})}
 }
 
 // RequestedLocale returns the language that was asked for; "" if any would do.

@@ -3,6 +3,7 @@ package frame
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"sendcode/internal/base/texts"
@@ -37,6 +38,21 @@ type statusLine struct {
 	Parts    []servicePartView
 	UnderWay string
 	Troubles []texts.Sentence
+}
+
+// Well returns the line as one text; "" if something is wrong, or not known.
+func (l statusLine) Well() string {
+	all := []string{l.UnderWay}
+	for _, p := range l.Parts {
+		all = append(all, p.Name+" "+l.W.Get("health."+p.State))
+		if p.State != "up" {
+			return ""
+		}
+	}
+	if len(l.Troubles) > 0 || l.UnderWay == l.W.Get("health.unknown") {
+		return ""
+	}
+	return strings.Join(all, l.W.Get("list.comma"))
 }
 
 // servicePartView is a part with its name in words.
