@@ -15,6 +15,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/frame"
@@ -55,10 +56,9 @@ func (a *Console) exportCSV(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	separator := "comma"
-	asked := url.Values{separatorParameter: values[separatorParameter]}
-	if _, err := (frame.Parameters{separatorParameter: frame.OneOfParameter(&separator, "comma", "semicolon")}).Parse(asked.Encode()); err != nil {
-		return err
+	separator, known := map[string]rune{"": ',', "comma": ',', "semicolon": ';'}[values.Get(separatorParameter)]
+	if !known || len(values[separatorParameter]) > 1 {
+		return fault.Invalid(separatorParameter, "invalid", "The separator is comma or semicolon.")
 	}
 	values.Del(separatorParameter)
 	q, err := parseQuery(values.Encode(), a.Now(), time.UTC)
@@ -89,7 +89,7 @@ func (a *Console) exportCSV(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	n, err := a.writeCSV(c, q.filter, rows, map[string]rune{"comma": ',', "semicolon": ';'}[separator])
+	n, err := a.writeCSV(c, q.filter, rows, separator)
 	a.recordExportEnd(c, begun, n, err)
 	if err != nil {
 		panic(http.ErrAbortHandler) // so that half a file does not look like a whole one

@@ -16,20 +16,17 @@ import (
 // wayOn is a link beside a negative answer, to rows that the question may have meant.
 type wayOn struct{ Text, Link string }
 
-type lookalike struct {
-	kind string
-	form *regexp.Regexp
-}
-
 // lookalikes are the forms of texts that people copy or remember, though no search finds them. The
 // first that matches decides; the text "search.why." and its kind say why.
-var lookalikes = []lookalike{
+var lookalikes = []struct {
+	kind string
+	form *regexp.Regexp
+}{
 	{"masked", regexp.MustCompile(`[•…]`)},
 	{"address", regexp.MustCompile(`[@＠]`)},
 	{"support", regexp.MustCompile(`(?i)^S-[0-9A-Z]{4}-[0-9A-Z]{4}$`)},
 	{"digits", regexp.MustCompile(`^[\pN .-]+$`)},
 	{"tag", regexp.MustCompile(`^[0-9A-HJKMNP-TV-Z]{4}$`)},
-	{"part", regexp.MustCompile(``)},
 }
 
 // explainNothing returns why a text finds nothing, and links to rows that it may name.
@@ -39,7 +36,12 @@ func (a *Console) explainNothing(typed string, w texts.Words) (why string, ways 
 		return w.Get("search.why.time"), []wayOn{{w.Get("search.around", "time", w.Clock(at).String()),
 			listAddress(from, "to", at.Add(time.Minute).Format(time.RFC3339Nano))}}
 	}
-	kind := slices.IndexFunc(lookalikes, func(l lookalike) bool { return l.form.MatchString(typed) })
+	kind := "part"
+	for _, l := range slices.Backward(lookalikes) {
+		if l.form.MatchString(typed) {
+			kind = l.kind
+		}
+	}
 	known := a.filterSuggestions()
 	for _, name := range []string{"status", "outcome"} {
 		for _, o := range (filterView{w: w}).Options(name)[1:] {
@@ -59,7 +61,7 @@ func (a *Console) explainNothing(typed string, w texts.Words) (why string, ways 
 			}
 		}
 	}
-	return w.Get("search.why." + lookalikes[kind].kind), ways
+	return w.Get("search.why." + kind), ways
 }
 
 // begins reports whether a word begins with a typed text of three letters or more, or equals it.

@@ -25,7 +25,7 @@ type sendRow struct {
 	store.SendOrRefusal
 	W     texts.Words
 	Code  explain.StateLabel // state of its code; empty: there is no code, or the state is not known
-	Left  int64              // milliseconds for which the code can still be entered; 0: it cannot
+	Left  time.Duration      // for which the code can still be entered; 0: it cannot
 	Quota []web.Pips         // what its recipient's rules say; nil: not known
 }
 
@@ -50,15 +50,9 @@ func (r sendRow) RecipientTag() string {
 	return r.Recipient.Tag()
 }
 
-// LeftText returns for how long the code can still be entered, in words.
-func (r sendRow) LeftText() string { return r.W.Wait(time.Duration(r.Left) * time.Millisecond) }
-
-// Tightest returns the rule that blocks longest or, if none does, the one that is used most; none if
-// the quota is not known.
+// Tightest returns the rule that blocks longest or, if none does, the one that is used most. The
+// quota must be known.
 func (r sendRow) Tightest() []web.Pips {
-	if len(r.Quota) == 0 {
-		return nil
-	}
 	return []web.Pips{slices.MinFunc(r.Quota, func(a, b web.Pips) int {
 		return cmp.Or(cmp.Compare(b.Left.MS, a.Left.MS), cmp.Compare(b.Used*a.Limit, a.Used*b.Limit))
 	})}
@@ -168,7 +162,7 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.SendOrRefusal
 			if state, shown := shownCodeState(v, s, codes.now); shown {
 				r.Code = codeLabel(state, w)
 				if state == store.CodeWaiting {
-					r.Left = v.ExpiresAt.Sub(codes.now).Milliseconds()
+					r.Left = v.ExpiresAt.Sub(codes.now)
 				}
 			}
 		}

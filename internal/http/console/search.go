@@ -77,14 +77,12 @@ func takeSearchedCookie(c echo.Context) string {
 
 // searchProblem returns the search field after a text that cannot be searched for.
 func (a *Console) searchProblem(c echo.Context, typed string, bad *fault.InvalidError) searchView {
-	w, v := frame.Words(c), searchView{Typed: typed}
+	w := frame.Words(c)
 	if bad.Reason == "required" {
-		v.Problem = w.Get("search.empty")
-		return v
+		return searchView{Problem: w.Get("search.empty")}
 	}
-	v.Problem, v.Ways = a.explainNothing(typed, w)
-	v.Problem = cmp.Or(w.Get("search.reason."+bad.Reason), bad.Detail) + w.Get("sentence.space") + v.Problem
-	return v
+	why, ways := a.explainNothing(typed, w)
+	return searchView{typed, cmp.Or(w.Get("search.reason."+bad.Reason), bad.Detail) + w.Get("sentence.space") + why, ways}
 }
 
 // supportReferenceAddress returns the address that a support reference leads to: of its send or, if

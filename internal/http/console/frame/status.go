@@ -3,7 +3,6 @@ package frame
 import (
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"sendcode/internal/base/texts"
@@ -38,21 +37,7 @@ type statusLine struct {
 	Parts    []servicePartView
 	UnderWay string
 	Troubles []texts.Sentence
-}
-
-// Well returns the line as one text; "" if something is wrong, or not known.
-func (l statusLine) Well() string {
-	all := []string{l.UnderWay}
-	for _, p := range l.Parts {
-		all = append(all, p.Name+" "+l.W.Get("health."+p.State))
-		if p.State != "up" {
-			return ""
-		}
-	}
-	if len(l.Troubles) > 0 || l.UnderWay == l.W.Get("health.unknown") {
-		return ""
-	}
-	return strings.Join(all, l.W.Get("list.comma"))
+	Well     bool // all parts are up, and all is known
 }
 
 // servicePartView is a part with its name in words.
@@ -92,6 +77,7 @@ func (l *statusLine) fill(s ServiceStatus) {
 		}
 		l.Troubles = append(l.Troubles, told)
 	}
+	l.Well = s.Counted && len(s.Reasons) == 0 && !slices.ContainsFunc(s.Parts, func(p ServicePart) bool { return p.state() != "up" })
 	switch {
 	case !s.Counted:
 		l.UnderWay = l.W.Get("health.unknown")
