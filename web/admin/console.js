@@ -101,8 +101,9 @@ document.addEventListener("click", (event) => {
   event.target.closest("tr")?.querySelector("a[data-row]")?.click();
 });
 
-// Empty fields stay out of the address.
+// A choice applies at once, and empty fields stay out of the address.
 for (const form of document.querySelectorAll("form.filter")) {
+  form.addEventListener("change", (event) => { if (event.target.matches("form > select")) form.requestSubmit(); });
   form.addEventListener("formdata", (event) => {
     for (const [name, value] of [...event.formData]) if (value === "") event.formData.delete(name);
   });
@@ -135,7 +136,12 @@ async function refresh() {
   const begun = performance.now();
   const answer = await fetch(live.dataset.again, { headers: { "If-None-Match": tag } });
   if (answer.status === 304) return;
-  if (!answer.ok || answer.redirected) throw new Error(answer.status); // redirected: the session has ended
+  if (answer.redirected) { // the session has ended
+    const login = Object.assign(document.createElement("a"), { href: answer.url, textContent: live.dataset.login });
+    live.replaceChildren(live.dataset.out, " ", login);
+    return false;
+  }
+  if (!answer.ok) throw new Error(answer.status);
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const wait of page.querySelectorAll("[data-left]")) wait.dataset.left = Number(wait.dataset.left) + begun;
   for (const id of ["list", "verdict", "person"]) exchange(document.getElementById(id), page.getElementById(id));
@@ -153,7 +159,7 @@ function exchange(before, now) {
 
 async function follow() {
   try {
-    await refresh();
+    if (await refresh() === false) return;
     live.textContent = "";
   } catch {
     live.textContent = live.dataset.lost;

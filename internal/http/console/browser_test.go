@@ -91,11 +91,11 @@ func (w *window) fits(name string) {
 
 // clipped finds what stands out of the window or of its box to the right. In lists, names of more
 // than 19 characters alone may be cut, whose title has them whole, and columns of the list of sends
-// alone may be left out.
-const clipped = `[...document.querySelectorAll("main *")].filter(e => !e.closest(".visually-hidden, thead, option") && (e.getBoundingClientRect().right > innerWidth + 1
+// alone may be left out. A state's reason may be cut, too, whose title has it whole.
+const clipped = `[...document.querySelectorAll("main *")].filter(e => !e.closest(".visually-hidden, thead, option") && (e.getBoundingClientRect().right > innerWidth + 1 && !e.matches(".now .why")
 	|| e.matches(".sends:not(.now) :is(td, th):not(.none)") && getComputedStyle(e).display === "none"
 	|| e.matches(".now :is(.mask, td.through)") && e.innerText.length < 20 && e.scrollWidth > e.clientWidth + 1
-	|| e.matches(".sends td") && !e.title && e.scrollWidth > e.clientWidth + 1 || e.matches("td.why, .now td.is") && e.scrollWidth > e.clientWidth + 1))
+	|| e.matches(".sends td") && !e.title && e.scrollWidth > e.clientWidth + 1 || e.matches("td.why") && e.scrollWidth > e.clientWidth + 1))
 	.map(e => e.tagName + "." + e.className).slice(0, 3).join(" ")`
 
 // From "where is my code?" to the record of what was done about it, by keyboard: find the refused
@@ -162,6 +162,13 @@ func worksTheList(t *testing.T, browser chromium) {
 		w.do(chromedp.KeyEvent(c.keys))
 		w.says(`String([...document.querySelectorAll("a[data-row]")].indexOf(document.activeElement))`, c.row)
 	}
+	for width, height := range map[int64]string{1280: "33", 760: "33", 320: "64"} { // a row is one line, or two
+		w.look(pagetest.Look{Width: width})
+		w.says(`String([...document.querySelectorAll("tbody tr")].filter(r => r.offsetHeight > `+height+`).length) + " high"`, "0 high")
+	}
+	w.look(pagetest.Look{Width: 1280})
+	w.says(`document.querySelector("td.quota").innerText`, "free in")
+	w.says(`document.querySelector(".top .well").title`, "nothing under way")
 	// In a field they are letters.
 	w.do(press("/"), chromedp.KeyEvent("jk/j?"))
 	w.says(`document.querySelector("#q").value`, "jk/j?")
@@ -172,8 +179,7 @@ func worksTheList(t *testing.T, browser chromium) {
 		w.says(`String(`+keys+`)`, shown)
 	}
 	// Empty fields stay out of the address, and a click anywhere in a row opens it.
-	w.leads("/admin?status=refused", chromedp.SetValue(chromedp.CSS(`[name=status]`), "refused"),
-		chromedp.Click(chromedp.CSS(".filter button")))
+	w.leads("/admin?status=refused", chromedp.Focus(chromedp.CSS(`[name=status]`)), chromedp.KeyEvent("r"))
 	w.leads("/admin/sends/", chromedp.Click(chromedp.CSS("td.is")))
 
 	// Waits count down, and their end is shown: of a code in the list, and of a recipient's rules.
@@ -241,6 +247,11 @@ func followsTheList(t *testing.T, browser chromium) {
 	w.until(state + ` !== ""`)
 	r.Store.SetFault(nil)
 	w.until(state + ` === ""`)
+	// An ended session is told, with a link that leads back.
+	w.Must(r.Store.EndSessions(w.ctx, "admin", nil, r.act("session.end")))
+	w.until(state + ` === "You were logged out. Log in"`)
+	w.leads("/admin/login", chromedp.Click(chromedp.CSS(".live a")))
+	w.leads("/admin?app=shop", chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(consoletest.Password+kb.Enter))
 
 	w.eval(`Object.defineProperty(document, "hidden", { get: () => true }); ""`)
 	rest := func() int64 { // longer than until the next question

@@ -89,7 +89,7 @@ func (d ChartBuilder) bars(of func(interval) (stack []barAmount, said string)) (
 		}
 		highest = max(highest, sum)
 	}
-	top = roundUpToGrid(highest)
+	top = roundUpToGrid(1.1 * highest) // a tenth of room above the highest bar
 	step := chartWidth / float64(max(1, len(d.Stretches)))
 	unit := func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) }
 	for i, s := range d.Stretches {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/frame"
@@ -38,6 +39,10 @@ const (
 	writeTimeout         = 10 * time.Second // a client that reads nothing for so long is disconnected
 )
 
+// separatorParameter names what stands between cells: "semicolon" for spreadsheets in languages
+// whose decimal sign is the comma, else "comma".
+const separatorParameter = "separator"
+
 // byteOrderMark makes spreadsheets read the file as UTF-8.
 const byteOrderMark = "\ufeff"
 
@@ -47,7 +52,16 @@ var parametersNotForExports = []string{"cursor", "newer", "limit"}
 // exportCSV streams the rows that the filters select, newest first. It writes an audit entry before
 // the first row.
 func (a *Console) exportCSV(c echo.Context) error {
-	q, err := parseQuery(c.Request().URL.RawQuery, a.Now(), time.UTC)
+	values, err := frame.ParseRawQuery(c.Request().URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	separator, known := map[string]rune{"": ',', "comma": ',', "semicolon": ';'}[values.Get(separatorParameter)]
+	if !known || len(values[separatorParameter]) > 1 {
+		return fault.Invalid(separatorParameter, "invalid", "The separator is comma or semicolon.")
+	}
+	values.Del(separatorParameter)
+	q, err := parseQuery(values.Encode(), a.Now(), time.UTC)
 	if err != nil {
 		return err
 	}
@@ -75,7 +89,7 @@ func (a *Console) exportCSV(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	n, err := a.writeCSV(c, q.filter, rows)
+	n, err := a.writeCSV(c, q.filter, rows, separator)
 	a.recordExportEnd(c, begun, n, err)
 	if err != nil {
 		panic(http.ErrAbortHandler) // so that half a file does not look like a whole one
@@ -139,14 +153,14 @@ func setExportHeader(c echo.Context) {
 }
 
 // writeCSV writes the rows and those of the next pages, and returns the number of written rows.
-func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRefusal) (n int, err error) {
+func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRefusal, separator rune) (n int, err error) {
 	setExportHeader(c)
 	rc := http.NewResponseController(c.Response())
 	if _, err := c.Response().Write([]byte(byteOrderMark)); err != nil {
 		return 0, err
 	}
 	w := csv.NewWriter(c.Response())
-	w.UseCRLF = true // RFC 4180
+	w.Comma, w.UseCRLF = separator, true // RFC 4180
 	if err := w.Write(exportColumns); err != nil {
 		return 0, err
 	}
@@ -178,16 +192,13 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRe
 	}
 }
 
-// exportAddress returns the address that exports a list's rows.
-func exportAddress(given url.Values) string {
+// exportAddress returns the address that exports a list's rows with a separator; "" is the comma.
+func exportAddress(given url.Values, separator string) string {
 	all := maps.Clone(given)
 	for _, name := range parametersNotForExports {
 		all.Del(name)
 	}
-	if len(all) == 0 {
-		return "/v1/admin/sends.csv"
-	}
-	return "/v1/admin/sends.csv?" + all.Encode()
+	return frame.ListAddress("/v1/admin/sends.csv", all, separatorParameter, separator)
 }
 
 // exportRow returns the cells of a row: its JSON and more of its details.

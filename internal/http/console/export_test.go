@@ -81,9 +81,19 @@ func TestExport(t *testing.T) {
 		acts[1].Recipient != s.Recipient || acts[1].To != "a•••@example.com" {
 		t.Errorf("%+v", acts)
 	}
-	contains(t, b.Get("/admin?status=sent&limit=1"), `href="/v1/admin/sends.csv?status=sent" download`)
+	contains(t, b.Get("/admin?status=sent&limit=1"), `href="/v1/admin/sends.csv?status=sent"`, `href="/v1/admin/sends.csv?separator=semicolon&amp;status=sent"`)
+	semicolons := want(t, b.Get("/v1/admin/sends.csv?status=sent&separator=semicolon"), http.StatusOK).Body.String()
+	if !strings.HasPrefix(semicolons, byteOrderMark+"at;id;app;") || strings.Count(semicolons, "\r\n") != 4 { // one is in a cell
+		t.Errorf("by semicolons: %s", semicolons)
+	}
+	for _, separator := range []string{"tab", "comma&separator=comma"} {
+		contains(t, want(t, b.Get("/v1/admin/sends.csv?separator="+separator), http.StatusUnprocessableEntity), `"field":"separator"`)
+	}
 	lacks(t, r.As("reader").Get("/admin"), "sends.csv")
-	contains(t, r.As("operator").Get("/admin"), `href="/v1/admin/sends.csv" download`)
+	contains(t, r.As("operator").Get("/admin"), `href="/v1/admin/sends.csv"`)
+	ended := r.Browser() // its link leads to the login, a script's request does not
+	redirects(t, ended.Get("/v1/admin/sends.csv", "Accept", "text/html,*/*"), "/admin/login")
+	want(t, ended.Get("/v1/admin/sends.csv"), http.StatusUnauthorized)
 	r.Break("AddAuditEntry")
 	lacks(t, want(t, b.Get("/v1/admin/sends.csv"), http.StatusServiceUnavailable), "a•••")
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -50,20 +51,24 @@ type listView struct {
 	Shared  texts.Sentence   // says that the rows only share a support reference; nil: they do not
 	Person  *recipientHeader // when the list is one recipient's
 	Rows    []sendRow
-	Count   string // of the rows
-	Nothing string // why there are no rows
+	Count   string  // of the rows
+	Nothing string  // why there are no rows
+	Ways    []wayOn // from there to rows
 	// of a recipient's page: explains the newest row or why there is none; nil: no verdict is shown
-	Verdict *explain.Verdict
-	Export  string              // address of all rows as a file; empty: no rows, or not allowed
-	Again   string              // address at which the open page reads itself again; empty: it stays as it is
-	Tag     string              // differs where rows or their states do
-	Choices map[string][]string // suggestions for fields of the filter, by the ID of their list
+	Verdict          *explain.Verdict
+	Export           string              // address of all rows as a file; empty: no rows, or not allowed
+	ExportSemicolons string              // the same with semicolons
+	Again            string              // address at which the open page reads itself again; empty: it stays as it is
+	Tag              string              // differs where rows or their states do
+	Choices          map[string][]string // suggestions for filters, by name
 }
 
-// searchView is the search field with the text of a search that was refused, or comes back after a login.
+// searchView is the search field with the text of a search that was refused, found nothing, or comes
+// back after a login.
 type searchView struct {
 	Typed   string
 	Problem string
+	Ways    []wayOn // from the problem to rows
 }
 
 // recipientHeader is the part of a recipient's page above the rows.
@@ -112,9 +117,16 @@ func (a *Console) showList(c echo.Context, status int, q listQuery, s searchView
 		v.Count = w.Plural("list.count.more", len(found.Rows))
 	}
 	if len(found.Rows) == 0 {
-		v.Nothing = w.Get(emptyTextKey(q))
-		if emptyTextKey(q) == emptyRecipientListKey {
+		v.Search.Typed = cmp.Or(v.Search.Typed, q.given.Get("reference"))
+		switch filters := frame.FilterTexts(q.given, w); {
+		case q.filter.Before != nil:
+			v.Nothing = w.Get("list.end")
+		case filters == "":
+			v.Nothing = w.Get("list.nothing")
+		case filters == frame.FilterText("recipient", "", w):
 			v.Verdict, err = a.verdictWithoutRows(ctx, q.hints, w)
+		default:
+			v.Nothing, v.Ways = a.emptyListText(q.given, w)
 		}
 		if err != nil {
 			return err
@@ -136,16 +148,16 @@ func (a *Console) showList(c echo.Context, status int, q listQuery, s searchView
 		}
 	}
 	if auth.ActorOf(c).May(auth.ActionExport) && len(found.Rows) > 0 {
-		v.Export = exportAddress(q.given)
+		v.Export, v.ExportSemicolons = exportAddress(q.given, ""), exportAddress(q.given, "semicolon")
 	}
 	return a.layout.Show(c, status, "list", v)
 }
 
-// filterSuggestions returns suggestions for fields of the filter, from the settings. Rows may have
-// other values, of earlier settings.
+// filterSuggestions returns suggestions for filters, by name, from the settings. Rows may have other
+// values, of earlier settings.
 func (a *Console) filterSuggestions() map[string][]string {
-	all := map[string][]string{"carriers": a.Carriers}
-	all["apps"], all["purposes"] = a.Desk.AppsAndPurposes()
+	all := map[string][]string{"carrier": a.Carriers}
+	all["app"], all["purpose"] = a.Desk.AppsAndPurposes()
 	rules := []string{verification.LockoutRuleName}
 	for _, p := range a.Policies.Policies() {
 		for _, r := range p.Rules {
@@ -153,8 +165,8 @@ func (a *Console) filterSuggestions() map[string][]string {
 		}
 	}
 	slices.Sort(rules)
-	all["rules"] = slices.Compact(rules)
-	all["countries"] = a.Desk.Policy.Get().Numbers.ServedCountries()
+	all["blocked_by"] = slices.Compact(rules)
+	all["country"] = a.Desk.Policy.Get().Numbers.ServedCountries()
 	return all
 }
 
@@ -196,27 +208,6 @@ func (a *Console) addRecipientHeader(c echo.Context, v *listView) (err error) {
 	v.Person.Newest, v.Verdict = newest.ID, new(explain.Verdict)
 	*v.Verdict, v.Person.Quota, err = a.verdictAndQuota(ctx, story, v.W)
 	return err
-}
-
-// emptyRecipientListKey is the key of the text for an empty list of one recipient, without other
-// filters.
-const emptyRecipientListKey = "norows.what"
-
-// emptyTextKey returns the key of the text that says why a list is empty.
-func emptyTextKey(q listQuery) string {
-	others := len(q.given)
-	if q.given.Has("limit") {
-		others--
-	}
-	switch {
-	case q.filter.Before != nil:
-		return "list.end"
-	case others == 0:
-		return "list.nothing"
-	case others == 1 && q.filter.Recipient != nil:
-		return emptyRecipientListKey
-	}
-	return "list.none"
 }
 
 // listAddress returns the address of the list's first page with one parameter changed, or removed

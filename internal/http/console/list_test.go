@@ -39,7 +39,19 @@ func TestListSaysWhyItIsEmpty(t *testing.T) {
 	_, b := loggedIn(t)
 	contains(t, b.Get("/admin"), "Nothing has been sent yet")
 	contains(t, b.Get("/admin?limit=5"), "Nothing has been sent yet")
-	contains(t, b.Get("/admin?status=sent"), "Nothing matches")
+	contains(t, b.Get("/admin?status=sent"), "Nothing matches: State: sent.")
+	contains(t, b.Get("/admin?status=sent&app=shop&last=24h&reference=a"), "Nothing matches: App: shop, Time: last 24 h, Reference: a, State: sent.",
+		`<a href="/admin?app=shop&amp;last=24h&amp;reference=a">without State: sent</a>`, `last=30d&amp;reference=a&amp;status=sent">Time: last 30 days</a>`)
+	contains(t, b.Get("/admin?from=2026-03-04T00:00:00Z"), "From (UTC): 2026-03-04 00:00:00")
+	contains(t, b.Get("/admin?country=DE&app=login"), `<a href="/admin?purpose=login">Purpose: login</a>`, "Country of the number: Germany (DE)")
+	for path, says := range map[string]string{
+		"acts?who=stranger": "Who: stranger.", "acts?what=quota.reset": "Act: reset the quota.", "webhooks?app=desk&state=pending": "App: desk, State: pending.",
+		"suppressions?state=all&recipient=" + strings.Repeat("0", 32): "Only one recipient.",
+	} {
+		contains(t, b.Get("/admin/"+path), "Nothing matches: "+says)
+	}
+	contains(t, b.Get("/admin/overview?app=shop"), "App: shop", "No code was opened in this time.", "No domain refused a mail in this time.",
+		"No request was refused in this time.", "No send failed in this time.")
 	contains(t, b.Get("/admin?recipient="+strings.Repeat("0", 32)), "No request for this recipient reached us")
 	contains(t, b.Get("/admin?cursor="+frame.EncodeCursor(store.Cursor{At: consoletest.Start})), "There is nothing older")
 }

@@ -26,6 +26,7 @@ type overviewView struct {
 	frame.Page
 	Statistics
 	Last       []frame.FieldOption
+	Only       string // its filters beside the time, in words; empty: none
 	Figures    []figureView
 	Sends      Chart
 	Became     Table           // of the sends
@@ -70,6 +71,9 @@ func (a *Console) overviewPage(c echo.Context) error {
 	if v.Statistics, v.query, v.values, err = a.stats(ctx, values.Encode(), w.Zone()); err != nil {
 		return err
 	}
+	only := maps.Clone(v.values)
+	only.Del("last")
+	v.Only = frame.FilterTexts(only, w)
 	if !v.values.Has("from") && !v.values.Has("last") {
 		v.values.Set("last", "24h")
 	}
@@ -92,15 +96,21 @@ func (a *Console) overviewPage(c echo.Context) error {
 	d := ChartBuilder{Stretches: v.Stretches, Each: v.query.Each, W: w, Rows: v.rowsAddressBetween}
 	v.Sends, v.Became = d.SendsChart()
 	by := []store.Dimension{v.By}
-	if v.By == "" { // by domain if no code has a country, since codes by mail have none
-		by = []store.Dimension{store.ByCountry, store.ByDomain}
+	if v.By == "" { // by what most codes have: a domain by mail, a country by text message
+		by = []store.Dimension{store.ByDomain, store.ByCountry}
 	}
-	for _, v.By = range by {
-		if v.Codes, err = a.DB.ApprovalsBy(ctx, v.query, v.By); err != nil {
+	most := -1
+	for _, by := range by {
+		codes, err := a.DB.ApprovalsBy(ctx, v.query, by)
+		if err != nil {
 			return err
 		}
-		if len(v.Codes) > 0 {
-			break
+		opened := 0
+		for _, line := range codes {
+			opened += line.Opened
+		}
+		if opened > most {
+			most, v.By, v.Codes = opened, by, codes
 		}
 	}
 	status, err := a.StorageStatus(ctx)
@@ -188,26 +198,23 @@ func (v overviewView) FormatBytes(bytes int64) string {
 }
 
 func figureViews(now, before Total, w texts.Words) (all []figureView) {
+	// good: how many times beyond what chance explains a change is, positive if it is good news, else negative
 	add := func(key, value, earlier, change string, good float64, rows store.Status) {
-		changed := change != "" && !strings.HasPrefix(change, "±")
-		all = append(all, figureView{Name: w.Get(key), Value: value, Before: earlier, Change: change, Better: changed &&
-			good > 0, Worse: changed && good < 0,
-			Status: rows})
+		all = append(all, figureView{Name: w.Get(key), Value: value, Before: earlier, Change: change, Better: change != "" && good > 1,
+			Worse: change != "" && good < -1, Status: rows})
 	}
-	// good: positive if a rise is good news, negative if it is bad news, else 0
+	// a count varies by its square root; good is 0 where more is neither good nor bad
 	count := func(key string, now, before int, good float64, rows store.Status) {
-		rise := float64(now - before)
+		rise := float64(now-before) / (2 * math.Sqrt(float64(max(1, now+before))))
 		add(key, strconv.Itoa(now), strconv.Itoa(before), percentChange(float64(now), float64(before), before), good*rise, rows)
 	}
 	count("overview.sent", now.Sent, before.Sent, 0, store.Sent)
-	if now.Undelivered+before.Undelivered > 0 {
-		count("overview.lost", now.Undelivered, before.Undelivered, -1, store.Undelivered)
-	}
+	count("overview.lost", now.Undelivered, before.Undelivered, -1, store.Undelivered)
 	count("overview.failed", now.Failed, before.Failed, -1, store.Failed)
 	count("overview.unknown", now.Unknown, before.Unknown, -1, store.Unknown)
 	count("overview.refused", now.Refused, before.Refused, 0, store.Refused)
 	var points string
-	var rise float64
+	var good float64
 	rate := func(t Total) string {
 		if t.Opened < minForPercent {
 			return "–"
@@ -215,21 +222,20 @@ func figureViews(now, before Total, w texts.Words) (all []figureView) {
 		return FormatRate(t.Rate)
 	}
 	if now.Opened >= minForPercent && before.Opened >= minForPercent {
-		rise = *now.Rate - *before.Rate
+		rise := *now.Rate - *before.Rate
 		points = formatSigned(100*rise, 1) + " " + w.Get("overview.points")
+		good = rise / math.Sqrt(1/float64(now.Opened)+1/float64(before.Opened)) // two deviations of a rate of a half
 	}
-	add("overview.rate", rate(now), rate(before), points, rise, "")
-	few := min(now.Sent, before.Sent)
-	took := func(key string, now, before *int64) {
-		var change string
-		var faster float64
-		if now != nil && before != nil {
-			change, faster = percentChange(float64(*now), float64(*before), few), float64(*before-*now)
-		}
-		add(key, FormatTook(now, w), FormatTook(before, w), change, faster, "")
+	add("overview.rate", rate(now), rate(before), points, good, "")
+	// one tile: the change is the median's; a quarter is beyond what servers vary
+	var change string
+	good = 0
+	if now.MedianMS != nil && before.MedianMS != nil {
+		change = percentChange(float64(*now.MedianMS), float64(*before.MedianMS), min(now.Sent, before.Sent))
+		good = float64(*before.MedianMS-*now.MedianMS) / (0.25 * float64(max(1, *before.MedianMS)))
 	}
-	took("overview.median", now.MedianMS, before.MedianMS)
-	took("overview.p95", now.P95MS, before.P95MS)
+	took := func(t Total) string { return FormatTook(t.MedianMS, w) + " · " + FormatTook(t.P95MS, w) }
+	add("overview.took", took(now), took(before), change, good, "")
 	return all
 }
 

@@ -262,10 +262,5 @@ func (v filterView) SecondRowFilled() bool {
 	return slices.ContainsFunc(knownFilters, func(p filterParameter) bool { return p.more && v.Has(p.name) })
 }
 
-// Filtered reports whether any filter is set.
-func (v filterView) Filtered() bool {
-	return slices.ContainsFunc(knownFilters, func(p filterParameter) bool { return v.Has(p.name) })
-}
-
 // Labels returns the names of the fields for labels.
 func (v filterView) Labels() []string { return store.LabelNames() }

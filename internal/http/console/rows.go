@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -24,7 +25,7 @@ type sendRow struct {
 	store.SendOrRefusal
 	W     texts.Words
 	Code  explain.StateLabel // state of its code; empty: there is no code, or the state is not known
-	Left  int64              // milliseconds for which the code can still be entered; 0: it cannot
+	Left  time.Duration      // for which the code can still be entered; 0: it cannot
 	Quota []web.Pips         // what its recipient's rules say; nil: not known
 }
 
@@ -47,6 +48,14 @@ func (r sendRow) RecipientTag() string {
 		return ""
 	}
 	return r.Recipient.Tag()
+}
+
+// Tightest returns the rule that blocks longest or, if none does, the one that is used most. The
+// quota must be known.
+func (r sendRow) Tightest() []web.Pips {
+	return []web.Pips{slices.MinFunc(r.Quota, func(a, b web.Pips) int {
+		return cmp.Or(cmp.Compare(b.Left.MS, a.Left.MS), cmp.Compare(b.Used*a.Limit, a.Used*b.Limit))
+	})}
 }
 
 // RequestedLocale returns the language that was asked for; "" if any would do.
@@ -153,7 +162,7 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.SendOrRefusal
 			if state, shown := shownCodeState(v, s, codes.now); shown {
 				r.Code = codeLabel(state, w)
 				if state == store.CodeWaiting {
-					r.Left = v.ExpiresAt.Sub(codes.now).Milliseconds()
+					r.Left = v.ExpiresAt.Sub(codes.now)
 				}
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -37,8 +38,7 @@ func (a *Console) searchPage(c echo.Context, form url.Values) error {
 	var bad *fault.InvalidError
 	if errors.As(err, &bad) {
 		q := listQuery{filter: store.Filter{Limit: frame.DefaultPageRows}, given: url.Values{}}
-		return a.showList(c, http.StatusUnprocessableEntity, q,
-			searchView{Typed: typed, Problem: a.searchProblem(c, bad)})
+		return a.showList(c, http.StatusUnprocessableEntity, q, a.searchProblem(c, typed, bad))
 	}
 	if err != nil {
 		return err
@@ -75,18 +75,23 @@ func takeSearchedCookie(c echo.Context) string {
 	return masked
 }
 
-func (a *Console) searchProblem(c echo.Context, bad *fault.InvalidError) string {
+// searchProblem returns the search field after a text that cannot be searched for.
+func (a *Console) searchProblem(c echo.Context, typed string, bad *fault.InvalidError) searchView {
 	w := frame.Words(c)
 	if bad.Reason == "required" {
-		return w.Get("search.empty")
+		return searchView{Problem: w.Get("search.empty")}
 	}
-	return cmp.Or(w.Get("search.reason."+bad.Reason), bad.Detail)
+	why, ways := a.explainNothing(typed, w)
+	return searchView{typed, cmp.Or(w.Get("search.reason."+bad.Reason), bad.Detail) + w.Get("sentence.space") + why, ways}
 }
 
 // supportReferenceAddress returns the address that a support reference leads to: of its send or, if
 // several sends share it, of a list of them; "" if the text is no reference or no send has it.
 func (a *Console) supportReferenceAddress(ctx context.Context, typed string) (string, error) {
 	rows, err := a.DB.SendsBySupportReference(ctx, typed)
+	if half := "S-" + typed; err == nil && len(rows) == 0 && store.IsSupportReference(half) {
+		rows, err = a.DB.SendsBySupportReference(ctx, half)
+	}
 	switch {
 	case err != nil:
 		return "", err
@@ -104,6 +109,9 @@ func (a *Console) supportReferenceAddress(ctx context.Context, typed string) (st
 func (a *Console) searchAddress(ctx context.Context, typed string) (string, error) {
 	if typed == "" {
 		return "", fault.Invalid("q", "required", "")
+	}
+	if u, err := url.Parse(typed); err == nil && u.Host != "" && (u.Path == "/admin" || strings.HasPrefix(u.Path, "/admin/")) {
+		return u.RequestURI(), nil
 	}
 	if id, err := uuid.Parse(typed); err == nil && strings.EqualFold(id.String(), typed) {
 		rows, _, err := a.DB.SendsByID(ctx, []uuid.UUID{id})
@@ -140,6 +148,10 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 	return hints.addTo(list), err
 }
 
+// quoted finds in a longer text the address, the support reference or, after "id", the ID that it
+// quotes.
+var quoted = regexp.MustCompile(`(?i)([^\s<>()"'“”‘’«»,;:@]+@[^\s<>()"'“”‘’«»,;:@]+\.[^\s<>()"'“”‘’«»,;:@]+|\bS-[0-9A-Z]{4}-[0-9A-Z]{4}\b)|\bid\W+([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b`)
+
 // searchTerm returns what is to be searched for in a text copied from a ticket or a mail: the
 // address in "Ana <ana@example.com>", a mailto link or a list; the send's ID in a Message-ID or in the
 // address of its page; without spaces in an address, quotes around the text and a comma behind it.
@@ -153,6 +165,9 @@ func searchTerm(typed string) string {
 	typed = strings.Trim(typed, " \t\"'“”‘’«»,;:<>")
 	if scheme := "mailto:"; len(typed) > len(scheme) && strings.EqualFold(typed[:len(scheme)], scheme) {
 		typed, _, _ = strings.Cut(typed[len(scheme):], "?")
+	}
+	if found := quoted.FindAllStringSubmatch(typed, 2); len(found) == 1 && strings.ContainsFunc(typed, unicode.IsSpace) {
+		typed = found[0][1] + found[0][2]
 	}
 	if _, id, page := strings.Cut(typed, "/admin/sends/"); page {
 		typed = id[:min(len(id), 36)]

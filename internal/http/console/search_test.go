@@ -183,6 +183,49 @@ func TestSearchNamesWhomItDidNotFind(t *testing.T) {
 	}
 }
 
+// A text that finds nothing is kept, and the answer says why, with links to what it may have meant.
+func TestSearchSaysWhyItFoundNothing(t *testing.T) {
+	r := newRig(t)
+	sent := r.sent("ana@example.com")
+	_, hash := r.recipient("ana@example.com")
+	reference := store.SupportReference(sent.ID)
+	b := r.LoggedIn()
+	for typed, says := range map[string][]string{
+		"maria":                    {"Nothing matches: Reference: maria.", "A name, or a part of", `value="maria"`},
+		"log":                      {`<a href="/admin?purpose=login">Purpose: login</a>`},
+		"Shop":                     {`<a href="/admin?app=shop">App: shop</a>`},
+		"refused":                  {`<a href="/admin?status=refused">State: refused</a>`},
+		"minute":                   {`<a href="/admin?blocked_by=minute">Refused by rule: minute</a>`},
+		"example.com":              {`<a href="/admin?domain=example.com">Mail domain: example.com</a>`},
+		"203.0.113.7":              {`<a href="/admin?network=203.0.113.7">Network: 203.0.113.7</a>`},
+		"a•••@example.com":         {"is masked", `<a href="/admin?domain=example.com">`, `value="a•••@example.com"`},
+		"a***@example.com":         {"No request for this recipient"}, // an address may have stars
+		"+86 138•••000":            {"is masked", `value="&#43;86 138•••000"`},
+		"@example.com":             {"There is nothing before the @.", "whole address", `<a href="/admin?domain=example.com">`},
+		"123456":                   {"A code is not stored", `value="123456"`},
+		"550 5.1.1":                {"A code is not stored", "the answer of a mail server"},
+		"0198f2b0":                 {"A name, or a part of"},
+		sent.Recipient.Tag():       {"The four characters beside a recipient", `value="` + sent.Recipient.Tag() + `"`},
+		"S-0000-0000":              {"No send has this support reference", "S-0000-0000"},
+		"2026-03-04 14:02:20 UTC":  {"This is a time.", `<a href="/admin?from=2026-03-04T14%3A01%3A20Z&amp;to=2026-03-04T14%3A03%3A20Z">`},
+		"2026-03-04T14:02:20.184Z": {"This is a time.", `<a href="/admin?from=2026-03-04T14%3A01%3A20.184Z&amp;`},
+		"14:02:20":                 {"This is a time.", `<a href="/admin?from=2026-03-04T14%3A01%3A20Z&amp;`},
+	} {
+		rec := searchFor(b, typed)
+		if to := rec.Header().Get("Location"); to != "" {
+			rec = b.Get(to)
+		}
+		contains(t, rec, says...)
+	}
+	for typed, to := range map[string]string{ // longer texts that quote one
+		"We sent a code to ana@example.com.": "/admin?recipient=" + hash.String(), "Reference for support: " + reference: explain.SendPageAddress(sent.ID),
+		strings.TrimPrefix(reference, "S-"): explain.SendPageAddress(sent.ID), "Send id\n" + sent.ID.String(): explain.SendPageAddress(sent.ID),
+		"https://codes.example/admin?status=sent&app=shop": "/admin?status=sent&app=shop",
+	} {
+		redirects(t, searchFor(b, typed), to)
+	}
+}
+
 // A person who mistyped the address waits for a code that went elsewhere: the right one leads
 // there, for a day.
 func TestSearchFindsWhoMistyped(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
@@ -65,12 +66,12 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 	b := r.As("reader")
 	rec := b.Get("/admin/overview")
 	reads(t, rec, "Sent 1 previous: 1", "Refused requests 3 previous: 0", "Codes approved – previous: –",
-		"Send time, median 186 ms previous: 186 ms", "4 2 0", "Refused by rule minute 3", "Failure reasons rejected by the server 1",
+		"Send time, median · p95 186 ms · 186 ms previous: 186 ms · 186 ms", "6 3 0", "Refused by rule minute 3", "Failure reasons rejected by the server 1",
 		" 1 0 0 0 3 ", "example.com – 1 1 3")
-	// The hour with one sent and three refused is the highest bar: a quarter is green, the rest
-	// above it.
-	contains(t, rec, `class="good" x="665.3" y="120.0" width="23.0" height="40.0"`,
-		`class="warn" x="665.3" y="0.0" width="23.0" height="120.0"`,
+	// The hour with one sent and three refused is the highest bar, with room above: a quarter is
+	// green, the rest above it.
+	contains(t, rec, `class="good" x="665.3" y="133.3" width="23.0" height="26.7"`,
+		`class="warn" x="665.3" y="53.3" width="23.0" height="80.0"`,
 		`<span class="mark minor">06:00</span>`, `<span class="mark">12:00</span>`,
 		`<a href="/admin?from=2026-03-05T15%3A00%3A00Z&amp;to=2026-03-05T16%3A00%3A00Z" tabindex="-1" `+
 			`aria-label="03-05 15:00–16:00: Sent 1, Refused requests 3"><title>`,
@@ -78,10 +79,10 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 		`href="/admin?domain=example.com&amp;last=24h&amp;status=failed"`)
 	contains(t, b.Get("/admin/overview?from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z"),
 		`href="/admin?from=2020-01-01T00%3A00%3A00Z&amp;status=failed&amp;to=2020-01-02T00%3A00%3A00Z"`)
-	contains(t, newRig(t).As("reader").Get("/admin/overview?last=30d"), "None.", "By day, UTC", ">–</b>")
+	contains(t, newRig(t).As("reader").Get("/admin/overview?last=30d"), "No request was refused in this time.", "By day, UTC", ">–</b>")
 	// Text messages that were lost, as their carriers say, have a figure of their own that leads to
-	// them; without any there is no figure.
-	lacks(t, rec, "Bounced later")
+	// them. There are always eight figures.
+	servertest.Same(t, "figures", strings.Count(rec.Body.String(), `<li class="card">`), 8)
 	s := r.sent("old@example.com", func(s *store.Send) { s.Channel = recipient.SMS })
 	r.Must(r.Store.RecordReceipt(t.Context(), s.ID, store.Undelivered))
 	rec = b.Get("/admin/overview")
@@ -104,9 +105,10 @@ func TestOverviewTellsCodesApart(t *testing.T) {
 		contains(t, rec, `class="here" aria-current="true">`, by+`=`+line, `from=`+r.Clock.Now().Add(-7*24*time.Hour).Format("2006-01-02"),
 			`href="/admin/overview?by=country&amp;last=7d#codes-title"`)
 	}
-	contains(t, b.Get("/admin/overview?by=country"), "None.")
+	contains(t, b.Get("/admin/overview?by=country"), "No code was opened in this time.")
 	r.sent("gil@example.com", func(s *store.Send) { s.Channel, s.Country = recipient.SMS, "DE" })
 	r.sent("hal@example.com", func(s *store.Send) { s.Channel, s.Country = recipient.SMS, "001" })
+	reads(t, b.Get("/admin/overview"), "example.com – 1 ") // the larger group
 	reads(t, b.Get("/admin/overview?by=country"), "Germany (DE) – 0 1", " 001 – 0 1")
 	contains(t, b.Get("/admin/overview?by=country"), "country=DE")
 	want(t, b.Get("/admin/overview?by=status"), http.StatusUnprocessableEntity)
@@ -121,6 +123,28 @@ func TestChange(t *testing.T) {
 		servertest.Same(t, fmt.Sprint(c.now, " after ", c.before), percentChange(c.now, c.before, 20), c.want)
 	}
 	servertest.Same(t, "of few", percentChange(3, 2, 19), "")
+}
+
+// A change is good or bad news only where chance does not explain it.
+func TestVerdictOnAChange(t *testing.T) {
+	total := func(failed, approved int, median int64) Total {
+		rate := float64(approved) / 1000
+		return Total{sendCounts: sendCounts{Sent: 1000, Failed: failed}, codeMeasures: codeMeasures{Opened: 1000, Rate: &rate, MedianMS: &median}}
+	}
+	for _, c := range []struct {
+		now  Total
+		want string
+	}{{total(100, 900, 200), ""}, {total(110, 910, 208), ""}, {total(150, 900, 200), "-Failed"}, {total(60, 900, 200), "+Failed"},
+		{total(100, 840, 200), "-Codes approved"}, {total(100, 950, 200), "+Codes approved"},
+		{total(100, 900, 300), "-Send time, median · p95"}, {total(100, 900, 120), "+Send time, median · p95"}} {
+		got := ""
+		for _, f := range figureViews(c.now, total(100, 900, 200), texts.ForConsole("en")) {
+			if f.Better || f.Worse {
+				got += map[bool]string{true: "+", false: "-"}[f.Better] + f.Name
+			}
+		}
+		servertest.Same(t, fmt.Sprint(c.now.Failed, *c.now.Rate, *c.now.MedianMS), got, c.want)
+	}
 }
 
 // The overview ends with how far the database reaches, and what is still to be done with what is

@@ -74,7 +74,7 @@ func inMenu(path string) bool {
 }
 
 // requireTokenOrSession admits requests with a valid bearer token or session. If there is a token,
-// the session is ignored.
+// the session is ignored. A link of a page leads to the login once the session has ended.
 func (a *Auth) requireTokenOrSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
@@ -84,6 +84,9 @@ func (a *Auth) requireTokenOrSession(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 			bearer.attachTo(c)
 			return next(c)
+		}
+		if strings.Contains(c.Request().Header.Get("Accept"), "text/html") { // a page's link
+			return a.requireSession(next)(c)
 		}
 		v, ok, err := a.currentSession(c)
 		if err != nil {

@@ -1,17 +1,21 @@
 package frame
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/base/texts"
 	"sendcode/internal/store"
 )
 
@@ -134,6 +138,47 @@ func (p ListPage[F, R]) FormAddress(part string) string {
 		return p.path + part
 	}
 	return p.path + part + "?" + p.given.Encode()
+}
+
+// FilterTexts returns the filters of this page in words, without the place; none if it has none.
+func (p ListPage[F, R]) FilterTexts(w texts.Words) string { return FilterTexts(p.given, w) }
+
+// FilterTexts returns the filters among the parameters in words: "App: shop, State: sent".
+func FilterTexts(given url.Values, w texts.Words) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains([]string{"cursor", "newer", "limit"}, name) && given.Get(name) != "all" {
+			all = append(all, FilterText(name, given.Get(name), w))
+		}
+	}
+	return strings.Join(all, w.Get("list.comma"))
+}
+
+// FilterText returns a filter in words: "State: sent". A recipient's hash is left out.
+func FilterText(name, value string, w texts.Words) string {
+	if name == "recipient" {
+		return w.Get("filter.recipient.unknown")
+	}
+	value = FilterValue(name, value, w)
+	for _, kind := range []string{"filter.", "label.", "column.", "facts."} {
+		if w.Has(kind + name) {
+			name = w.Get(kind+name, "zone", w.ZoneName(time.Now()))
+			break
+		}
+	}
+	return w.Get("list.filter", "name", name, "value", value)
+}
+
+// FilterValue returns the value of a filter in words.
+func FilterValue(name, value string, w texts.Words) string {
+	words := map[string]string{"outcome": "outcome.code", "last": "filter.last", "state": "events.state", "what": "action"}
+	switch at, err := time.Parse(time.RFC3339Nano, value); {
+	case err == nil:
+		return w.Clock(at).String()
+	case name == "country":
+		return cmp.Or(w.Country(value), value)
+	}
+	return w.Or(cmp.Or(words[name], name), value)
 }
 
 // ListAddress returns a list's address with the given parameters but without the cursors (cursor and

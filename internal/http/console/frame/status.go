@@ -37,6 +37,7 @@ type statusLine struct {
 	Parts    []servicePartView
 	UnderWay string
 	Troubles []texts.Sentence
+	Well     bool // all parts are up, and all is known
 }
 
 // servicePartView is a part with its name in words.
@@ -76,6 +77,7 @@ func (l *statusLine) fill(s ServiceStatus) {
 		}
 		l.Troubles = append(l.Troubles, told)
 	}
+	l.Well = s.Counted && len(s.Reasons) == 0 && !slices.ContainsFunc(s.Parts, func(p ServicePart) bool { return p.state() != "up" })
 	switch {
 	case !s.Counted:
 		l.UnderWay = l.W.Get("health.unknown")

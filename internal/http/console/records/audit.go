@@ -118,11 +118,6 @@ func (a *Handlers) acceptSubscriptionForm(c echo.Context, form url.Values) error
 	return c.Redirect(http.StatusSeeOther, "/admin/acts")
 }
 
-// Filtered reports whether the list has a filter.
-func (v auditView) Filtered() bool {
-	return v.Filter.Who != "" || v.Filter.What != "" || v.Filter.Recipient != nil
-}
-
 // IsOnSend reports whether the entry is about a send, by its target, which is the ID.
 func (v auditView) IsOnSend(a store.AuditEntry) bool {
 	_, err := uuid.Parse(a.Target)
