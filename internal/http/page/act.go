@@ -61,7 +61,7 @@ func (u *Page) handlePost(c echo.Context) error {
 	p.to = strings.TrimSpace(f.Get(recipientFieldNames[p.channel]))
 	if f.Get("act") == "forget" {
 		u.saveKnownTokens(c)
-		return u.saveAndRedirect(c, session{Return: s.Return})
+		return u.saveAndRedirect(c, session{Return: s.Return}, "")
 	}
 	do, ok := map[string]func(context.Context, session, postedForm) session{
 		"send": u.send, "again": u.sendAgain, "other": u.sendOnOtherChannel, "check": u.checkOnce,
@@ -75,7 +75,7 @@ func (u *Page) handlePost(c echo.Context) error {
 		if f.Get("act") != "send" {
 			s.Note.Kind = noteStaleForm
 		}
-		return u.saveAndRedirect(c, s)
+		return u.saveAndRedirect(c, s, "")
 	}
 	if of := f.Get("of"); f.Get("act") != "send" && of != s.verificationMark() {
 		switch {
@@ -83,7 +83,7 @@ func (u *Page) handlePost(c echo.Context) error {
 		case of != "" && of == verificationMarkOf(s.Before):
 		case of == "" || of != s.Other.verificationMark():
 			s.Note = postNote{Kind: noteStaleForm}
-			return u.saveAndRedirect(c, s)
+			return u.saveAndRedirect(c, s, "")
 		default:
 			s = s.onOtherChannel() // the form stood on the card of the other channel
 		}
@@ -97,23 +97,25 @@ func (u *Page) handlePost(c echo.Context) error {
 	if after.known != "" {
 		u.saveKnownTokens(c, append([]string{after.known}, p.known...)...)
 	}
-	return u.saveAndRedirect(c, after)
+	if s.ID == "" && after.ID != "" {
+		return u.saveAndRedirect(c, after, viewFirstCode)
+	}
+	return u.saveAndRedirect(c, after, "")
 }
 
-// saveAndRedirect stores the session in the cookie and redirects to the page, so that a reload does
-// not post again.
-func (u *Page) saveAndRedirect(c echo.Context, s session) error {
+// saveAndRedirect stores the session in the cookie and redirects to a view of the page, so that a reload does
+// not post again. A note may need another view.
+func (u *Page) saveAndRedirect(c echo.Context, s session, view requestedView) error {
 	if err := u.saveSession(c, s); err != nil {
 		return err
 	}
-	target := u.viewURL("")
 	switch s.Note.Kind {
 	case noteBadAddress, noteTypo, noteLandline, noteSuggestionTaken:
-		target = u.viewURL(viewChangeRecipient)
+		view = viewChangeRecipient
 	case noteNotSent, noteStaleForm:
-		target = u.viewURL(viewCookieKept) // which shows whether the browser keeps cookies
+		view = viewCookieKept
 	}
-	return c.Redirect(http.StatusSeeOther, target)
+	return c.Redirect(http.StatusSeeOther, u.viewURL(view))
 }
 
 // send asks for a code for the typed recipient and returns the new session. It resends the code if
