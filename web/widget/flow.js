@@ -121,13 +121,6 @@ export class Flow {
   // look asks how things stand. It throws when it did not learn that, so that what is shown stays.
   async look() {
     const { desk } = this, asked = () => this.#state.view?.id ?? this.#state.id, id = asked(), { era } = desk;
-    if (!id) {
-      if (!await this.client.reachable()) throw new Error('away');
-      if (!desk.element.isConnected) return;
-      desk.cards.warn();
-      desk.show();
-      return;
-    }
     const a = await this.client.get(id), tried = a.body?.status === 'approved' && this.#tried?.id === id && this.#tried;
     const again = tried && await this.client.check(id, tried.code); // for its proof
     if (!desk.element.isConnected || era !== desk.era || id !== asked()) return; // the person went to the other channel meanwhile

@@ -370,7 +370,7 @@ export class SendCode extends HTMLElement {
   // #look asks how things stand. It throws when it did not learn that, so that what is shown stays.
   async #look() {
     const { state: { view, id } } = this.#desk;
-    if (!view && !id && !this.#cards.warned) return this.#show(); // a refusal may be over
+    if (!view && !id) return this.#show(); // a refusal may be over
     const flow = await this.#begun();
     if (!flow) throw new Error('away');
     await flow.look();
