@@ -202,7 +202,7 @@ func (l *visit) countdownButton(ready string, wait, whole time.Duration) resendB
 // whether the card has changed.
 func (l *visit) contentHash(k *card) string {
 	s, v := l.session, l.answer.View
-	s.Ends, s.Until, s.Other.Until = time.Time{}, time.Time{}, time.Time{}
+	s.Ends, s.Until, s.Other.Until, s.Intent = time.Time{}, time.Time{}, time.Time{}, ""
 	h := fnv.New64a()
 	fmt.Fprint(h, k.Kind, k.Heading, s, l.view, v.State, v.Send.ID, v.Send.Status, v.AttemptsRemaining,
 		k.Last != nil, k.Known)
