@@ -31,7 +31,7 @@ export class Flow {
       return desk.inquiry.ask(...all);
     };
     this.mistaken = mistaken(key);
-    if (!this.mistaken) this.client = new Client({ key, api, ask });
+    if (!this.mistaken) this.client = new Client({ key, api, ask, kept: desk.intent });
   }
 
   #get(name) { return this.desk.element.getAttribute(name) ?? undefined; }
@@ -166,7 +166,9 @@ export class Flow {
     if (this.mistaken) return this.misplaced(this.mistaken);
     const { era } = this.desk;
     this.#wanted = wanted;
-    const a = await this.client.send(wanted.body);
+    const send = () => this.client.send(wanted.body);
+    let a = await send();
+    if (a.status === 202 && a.body.send.id === this.#state.view?.send.id) a = await send(); // a look has shown what that key had sent
     if (era !== this.desk.era) return undefined;
     if (a.status === 202) return this.#sent(a, wanted);
     if (a.status === 429 && a.body.quota) return this.#refused(a, wanted);

@@ -130,7 +130,9 @@ export class SendCode extends HTMLElement {
   #startNow() {
     const desk = this.#desk, key = this.publicKey, anew = !desk.kept;
     if (anew) {
-      desk.kept = new Kept('sessionStorage', key, this.getAttribute('purpose') ?? '', this.id);
+      const name = [key, this.getAttribute('purpose') ?? '', this.id];
+      desk.kept = new Kept('sessionStorage', ...name);
+      desk.intent = new Kept('sessionStorage', ...name, 'intent');
       desk.known = new Kept('localStorage', this.getAttribute('api') ?? home, key);
       if (!desk.state.id) this.#expect(desk.kept.get());
     }
@@ -233,6 +235,7 @@ export class SendCode extends HTMLElement {
   // reset forgets the verification, the proof and the recipient, and begins with the first card.
   reset() {
     this.#desk.kept?.forget();
+    this.#desk.intent?.forget();
     this.#clear(true);
     if (this.isConnected) this.#begin([]); // whatever is being typed
   }
@@ -343,7 +346,7 @@ export class SendCode extends HTMLElement {
     }
     const { state, there, countries, moment, title } = this.#desk, phones = this.#phones;
     const card = draw(this.#words, {
-      ...this.#code, ...state, proof: this.#proof, title, moment, refused: state.refused && (state.view || !moment.parted() && state.quota.retry_after * second > moment.certain()), countries, phones, channel: this.#channel, channels: this.#channels, known: this.#desk.known.get() !== '',
+      ...this.#code, ...state, unkept: !this.#desk.kept?.get(), proof: this.#proof, title, moment, refused: state.refused && (state.view || !moment.parted() && state.quota.retry_after * second > moment.certain()), countries, phones, channel: this.#channel, channels: this.#channels, known: this.#desk.known.get() !== '',
       country: state.country ?? phones?.here(countries, this.getAttribute('country')),
       there: there && { ...there, wait: phones.left(there.quota, there.moment, moment) },
     });

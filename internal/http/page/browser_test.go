@@ -26,7 +26,7 @@ func TestInABrowser(t *testing.T) {
 	browser, engine := chromium(t)
 	inTabs(t, browser, theWholeWay, theCountdownRunsOut, backAndForwardShowTheTruth, lettersThroughAnInputMethod,
 		aPressIsNotLost, anOutage, withoutScripts, numbersWhileTheyAreTyped, aWidgetsRefusal, aWidgetOnAPageThatMayNot,
-		aWidgetAndAnOutage, theAnswerToACodeIsLost, browsersThatLack,
+		aWidgetAndAnOutage, aWidgetsAnswerIsLost, theAnswerToACodeIsLost, browsersThatLack,
 		aWidgetIsMoved, aWidgetIsDrawnAgain,
 		severalWidgets, aWidgetThatIsRequired, aWidgetKeepsTheContractOfAField, aWidgetUnderForeignCSS, aWidgetTellsItsPage, aWidgetIsResetWhileItAsks,
 		aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetByItsDocumentation, aWidgetByPhone, aWidgetsOtherChannel,
