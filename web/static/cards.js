@@ -123,12 +123,13 @@ export class Cards {
     }
     const same = old.dataset.kind === next.dataset.kind;
     if (!mine && (same || !this.#failed) && this.typed.some((field) => field.closest('.ask'))) return false; // a person is typing
-    if (!same || next.querySelector('[aria-invalid="true"]')) this.#fail(''); // what the act came to
+    const wrong = next.querySelector('#code-error')?.textContent, told = this.#failed && wrong && wrong !== this.code?.error?.textContent;
+    if (!same || told) this.#fail(''); // the card says what the act came to
     this.moment = moment;
     this.replace(next);
     const code = same && field && this.find('#code');
     if (code && (!mine?.contains(field) || 'keep' in code.dataset)) code.value = field.value;
-    if (code && !mine && !field.matches('[aria-invalid="true"]')) this.#mend(code);
+    if (code && !mine && !told && !field.matches('[aria-invalid="true"]')) this.#mend(code);
     const help = next.querySelector('details');
     if (help) help.open ||= same && !mine && old.querySelector('details').open;
     this.#prepare();

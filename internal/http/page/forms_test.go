@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"sendcode/internal/http/page/pagetest"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/verification"
+	"sendcode/quota"
 )
 
 // Two posts of one form, as from a double click: one mail, and both answers know its verification.
@@ -114,6 +116,23 @@ func TestALostAnswerIsFoundAgain(t *testing.T) {
 	before := w.Codes.Sends()
 	shows(t, post(t, w, "", "send", "channel", "email", "to", "dan@example.com"), "code", "d•••@example.com")
 	is(t, w.Codes.Sends(), before+1) // the code that was lost has expired
+	w.Forget()
+	lost("", "send", "channel", "email", "to", "eva@example.com")
+	w.Lang = "es" // in which the request is another one
+	shows(t, post(t, w, "", "send", "channel", "email", "to", "eva@example.com"), "enough")
+}
+
+// A send that the browser is told of is no reason to keep the next one back, and the cookie's intent changes no card.
+func TestASecondPressSendsAgain(t *testing.T) {
+	w := world(t, quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})
+	rev := regexp.MustCompile(`data-rev="\w+"`)
+	is(t, rev.FindString(get(t, w, "")), rev.FindString(get(t, w, "")))
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	for n := range 2 {
+		shows(t, post(t, w, "", "again"), "code", "Code sent again")
+		is(t, w.Codes.Sends(), n+2)
+	}
 }
 
 // A message of a known verification whose answer was lost is on its card. The button, once it is free, sends another.

@@ -413,20 +413,27 @@ func aFailureIsSaidUntilTheNextAct(t *testing.T, browser context.Context) {
 	})
 }
 
-// aLookFindsWhatAnActCameTo: the answer to a send is lost, and the next look brings its card, though an address is typed.
+// losesOne is a script that has the answer to the next post lost.
+const losesOne = `window.real = fetch; window.fetch = async (...all) => {
+	const answer = await real(...all);
+	if (!all[1]?.body) return answer;
+	window.fetch = real;
+	throw new TypeError('lost');
+}`
+
+// aLookFindsWhatAnActCameTo: the answer to a send is lost, and then that to a code. The next look brings the card, though
+// something is typed.
 func aLookFindsWhatAnActCameTo(t *testing.T, browser context.Context) {
 	b := visiting(t, browser, accepting(t))
-	b.tolerate = "e"
-	b.run(`window.real = fetch`, `window.fetch = async (...all) => {
-		const answer = await real(...all);
-		if (!all[1].body) return answer;
-		window.fetch = real;
-		throw new TypeError('lost');
-	}`)
+	b.run(losesOne)
 	b.asked(pagetest.Address)
 	b.card("code", "a•••@example.com")
 	b.until(b.q("#offline") + `.hidden`)
 	is(t, b.world.Codes.Sends(), 1)
+	b.run(losesOne)
+	b.types("code", "111111")
+	b.card("code", "That code is wrong. 4 tries left.")
+	b.until(b.q("#offline") + `.hidden`)
 }
 
 // anOutage: the state cannot be read, the page says so in its own words, and comes back by itself.
