@@ -27,7 +27,7 @@ export class Cards {
     });
     root.addEventListener('input', ({ target }) => {
       this.#unsent = null;
-      this.#fail('');
+      this.#fail();
       this.#mend(target);
     });
   }
@@ -37,7 +37,7 @@ export class Cards {
     const { inquiry, words, code } = this;
     inquiry.posting = true;
     working(button, true);
-    this.#fail('');
+    this.#fail();
     code?.submitted(form);
     const slow = setTimeout(() => this.say(this.words?.OneMoment, true), second);
     const show = await this.act(form);
@@ -123,8 +123,8 @@ export class Cards {
     }
     const same = old.dataset.kind === next.dataset.kind;
     if (!mine && (same || !this.#failed) && this.typed.some((field) => field.closest('.ask'))) return false; // a person is typing
-    const wrong = next.querySelector('#code-error')?.textContent, told = this.#failed && wrong && wrong !== this.code?.error?.textContent;
-    if (!same || told) this.#fail(''); // the card says what the act came to
+    const told = this.#failed && this.code?.news(next);
+    if (!same || told) this.#fail(); // the card says what the act came to
     this.moment = moment;
     this.replace(next);
     const code = same && field && this.find('#code');
@@ -183,7 +183,7 @@ export class Cards {
     this.#notify(form);
   }
 
-  #fail(text, form) {
+  #fail(text = '', form) {
     this.#failed = text;
     this.#notify(form);
   }

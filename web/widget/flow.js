@@ -1,6 +1,7 @@
 import { Moment, second } from '../static/time.js';
 import { Client, mistaken } from './client.js';
 import { codeIn, slipIn } from '../static/code.js';
+import { Kept } from './kept.js';
 
 // What a widget asks the service for, and what comes of it.
 
@@ -31,6 +32,7 @@ export class Flow {
       return desk.inquiry.ask(...all);
     };
     this.mistaken = mistaken(key);
+    desk.intent = new Kept('sessionStorage', key, this.#get('purpose') ?? '', desk.element.id, 'intent');
     if (!this.mistaken) this.client = new Client({ key, api, ask, kept: desk.intent });
   }
 

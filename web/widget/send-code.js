@@ -130,9 +130,7 @@ export class SendCode extends HTMLElement {
   #startNow() {
     const desk = this.#desk, key = this.publicKey, anew = !desk.kept;
     if (anew) {
-      const name = [key, this.getAttribute('purpose') ?? '', this.id];
-      desk.kept = new Kept('sessionStorage', ...name);
-      desk.intent = new Kept('sessionStorage', ...name, 'intent');
+      desk.kept = new Kept('sessionStorage', key, this.getAttribute('purpose') ?? '', this.id);
       desk.known = new Kept('localStorage', this.getAttribute('api') ?? home, key);
       if (!desk.state.id) this.#expect(desk.kept.get());
     }
