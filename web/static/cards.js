@@ -3,12 +3,15 @@ import { second } from './time.js';
 
 // Cards shows one card, #card, in a root that is the page's document or a widget's shadow tree, and swaps it as a whole
 // for the next one, keeping focus and what is being typed. The root also has a status line, #say, and a box for
-// trouble with the connection, #offline, which is in the card below the form that failed.
+// notices, #offline, which is in the card below the form that failed. It shows the notice of the connection, until that is
+// back, or else the notice of the last act, until the next act.
 export class Cards {
   #said = '';
   #waiting; // timer: shows the next card once no button is pressed
   #unsent; // the form that was submitted without a connection, until something is typed
   #back; // the connection came back, and no request has failed since
+  #line = ''; // the notice of the connection
+  #failed = ''; // the notice of an act without an answer, until something is typed or submitted, or a card says more
 
   code; // the CodeField (code.js), once it is loaded
   countdown; // the Countdown (countdown.js), once it is loaded
@@ -24,6 +27,7 @@ export class Cards {
     });
     root.addEventListener('input', ({ target }) => {
       this.#unsent = null;
+      this.#fail();
       this.#mend(target);
     });
   }
@@ -33,6 +37,7 @@ export class Cards {
     const { inquiry, words, code } = this;
     inquiry.posting = true;
     working(button, true);
+    this.#fail();
     code?.submitted(form);
     const slow = setTimeout(() => this.say(this.words?.OneMoment, true), second);
     const show = await this.act(form);
@@ -48,7 +53,8 @@ export class Cards {
     working(button, false);
     if (lost || !again) {
       const text = lost ? words?.Offline : words?.Trouble;
-      this.warn(text, form);
+      if (lost) this.warn(text, form);
+      else this.#fail(text, form);
       this.say(text, form);
       inquiry.follow(true); // until the service answers again
     } else setTimeout(() => this.#resend(), second); // it was sent before the connection came back, or a moment too early
@@ -115,13 +121,15 @@ export class Cards {
       this.#waiting = setTimeout(again, 100);
       return false;
     }
-    if (!mine && this.typed.some((field) => field.closest('.ask'))) return false; // a person is typing
     const same = old.dataset.kind === next.dataset.kind;
+    if (!mine && (same || !this.#failed) && this.typed.some((field) => field.closest('.ask'))) return false; // a person is typing
+    const told = this.#failed && this.code?.news(next);
+    if (!same || told) this.#fail(); // the card says what the act came to
     this.moment = moment;
     this.replace(next);
     const code = same && field && this.find('#code');
     if (code && (!mine?.contains(field) || 'keep' in code.dataset)) code.value = field.value;
-    if (code && !mine && !field.matches('[aria-invalid="true"]')) this.#mend(code);
+    if (code && !mine && !told && !field.matches('[aria-invalid="true"]')) this.#mend(code);
     const help = next.querySelector('details');
     if (help) help.open ||= same && !mine && old.querySelector('details').open;
     this.#prepare();
@@ -167,24 +175,33 @@ export class Cards {
     line.textContent = line.textContent === text ? `${text}\u00a0` : text;
   }
 
-  // warn shows a text about the connection below the form that failed, or the card's first; without a text it hides the box, but not
-  // while there is no connection: an answer may arrive after the connection was lost.
+  // warn sets the notice of the connection. Without a text it ends, but not while there is no connection: an answer may arrive after the
+  // connection was lost.
   warn(text = '', form) {
     if (!text && offline()) return;
-    const box = this.find('#offline');
+    this.#line = text;
+    this.#notify(form);
+  }
+
+  #fail(text = '', form) {
+    this.#failed = text;
+    this.#notify(form);
+  }
+
+  // #notify shows the notice below the form that failed, or the card's first.
+  #notify(form) {
+    const box = this.find('#offline'), text = this.#line || this.#failed;
     box.hidden = !text;
     box.textContent = text;
     if (text) (this.card.contains(form) ? form : this.find('#card form'))?.after(box);
   }
-
-  get warned() { return !this.find('#offline').hidden; }
 
   // replace puts the next card in place of this one, with the box about the connection.
   replace(next) {
     const box = this.find('#offline');
     this.card.after(box);
     this.card.replaceWith(next);
-    if (this.warned) this.find('#card form')?.after(box);
+    if (!box.hidden) this.find('#card form')?.after(box);
   }
 }
 

@@ -122,6 +122,12 @@ export class CodeField {
     if (came ? keep === undefined : again) this.#sent = undefined;
   }
 
+  // news reports whether a card says of a code what was not said before.
+  news(card) {
+    const text = card.querySelector('#code-error')?.textContent;
+    return text && text !== this.error?.textContent;
+  }
+
   // drawn asks the browser for the code of a text message (WebOTP), as long as the card has a field for one. It forgets the wrong codes if
   // the card says nothing of what was typed, since the card may be about another code.
   drawn() {

@@ -51,7 +51,8 @@ export declare class Moment {
 }
 
 export declare class Client {
-  constructor(options: { key: string; api?: string | URL }); // throws without a key, and with a secret one
+  // throws without a key, and with a secret one. kept holds the key of a send from before its request until its answer
+  constructor(options: { key: string; api?: string | URL; kept?: { get(): string; set(key: string): void; forget(): void } });
   send(what: Ask | { verification_id: string; locale?: string; known?: string[] }): Promise<Answer<Verification>>;
   check(id: string, code: string): Promise<Answer<Checked>>; // a lost answer is asked for again, also when you call it again: that is no try
   get(id: string): Promise<Answer<Verification>>;

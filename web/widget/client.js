@@ -13,6 +13,8 @@ const twins = 20, twinWait = second / 2;
 const repeats = 2; // of a check that came to nothing
 const longest = 5; // seconds before one: a service that names more is away
 
+const random = () => attempt(() => hex(crypto.getRandomValues(new Uint8Array(16))));
+
 const rest = (ms) => new Promise((go) => setTimeout(go, ms));
 
 // mistaken says why a page must not ask with a key; undefined: it may.
@@ -28,40 +30,50 @@ export const waiting = ({ body, moment }) => {
 // Client asks the service at api, by default where this script came from, with a public key. Answers are {ok, status, body, moment,
 // retry}: moment is when it came, retry the seconds of Retry-After, 0 where none was told; the body of one that is not ok is a problem.
 // Status 0 is no answer: `error` says why, and `barred` that the service is there and does not let this page read its answers.
+//
+// kept holds the key of a send from before its request until its answer, as {get, set, forget}: where that outlives a reload, a code whose
+// answer was lost is found again by the next send to the recipient.
 export class Client {
   #open = {}; // by path: the request whose answer has not come, and its key, which a repetition has too
 
-  constructor({ key, api = new URL('./', import.meta.url), ask = asked }) {
+  constructor({ key, api = new URL('./', import.meta.url), ask = asked, kept }) {
     const why = mistaken(key);
     if (why) {
       console.error(`sendcode: ${why}`);
       throw new TypeError(why);
     }
-    Object.assign(this, { key, api: new URL(String(api).replace(/\/?$/, '/'), document.baseURI), ask });
+    Object.assign(this, { key, api: new URL(String(api).replace(/\/?$/, '/'), document.baseURI), ask, kept });
   }
 
   // send asks for a code: {channel, to, purpose, locale, reference, country, known}, or {verification_id} for another one.
-  send(what) { return this.#once('v1/verifications', what); }
+  send(what) { return this.#once('v1/verifications', what, 0, this.kept); }
 
   // check compares a code. Without an answer it asks again, by itself or when it is called again: that counts nothing, and a right code's
   // answer still comes.
   check(id, code) { return this.#once(`v1/verifications/${encodeURIComponent(id)}/check`, { code }, repeats); }
 
   // #once posts what counts once. A browser that makes no random numbers sends no key, and nothing again.
-  async #once(path, what, left = 0) {
+  async #once(path, what, left = 0, kept) {
     const body = JSON.stringify(what), headers = { 'Content-Type': 'application/json' };
-    if (this.#open[path]?.body !== body) this.#open[path] = { body, key: attempt(() => hex(crypto.getRandomValues(new Uint8Array(16)))) };
+    if (this.#open[path]?.body !== body) this.#open[path] = { body, key: kept?.get() || random() };
     const mine = this.#open[path];
-    if (mine.key) headers['Idempotency-Key'] = mine.key;
     for (let n = 0; ; n++) {
+      if (mine.key) {
+        kept?.set(mine.key);
+        headers['Idempotency-Key'] = mine.key;
+      }
       const answer = await this.#ask(path, { method: 'POST', body, headers }), { status, error, barred, retry = 0 } = answer;
-      const twin = status === 409 && String(answer.body.type).endsWith('/conflict'), lost = status === 0 || status >= 500;
+      const is = (kind) => String(answer.body?.type).endsWith(`/${kind}`), twin = status === 409 && is('conflict'), lost = status === 0 || status >= 500;
       if (twin && n < twins) await rest(twinWait);
+      else if (is('idempotency-key-reused') && n < twins) mine.key = random(); // it was kept for another recipient
       else if (mine.key && lost && left > 0 && retry <= longest && !barred && !offline() && error?.name !== 'AbortError') {
         left -= error?.name === 'TimeoutError' ? repeats : 1;
         await rest((retry || 1) * second);
       } else {
-        if (!twin && !lost && (status !== 429 || answer.body.quota) && this.#open[path] === mine) delete this.#open[path]; // it was looked at
+        if (!twin && !lost && (status !== 429 || answer.body.quota) && this.#open[path] === mine) { // it was looked at
+          delete this.#open[path];
+          kept?.forget();
+        }
         return answer;
       }
     }

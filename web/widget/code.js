@@ -128,7 +128,7 @@ function code(w, state) {
           h('button', { id: 'check', class: 'button', part: 'button' }, w.CheckCode)),
         wrong && h('p', { id: 'code-error', class: 'error', part: 'error' }, wrong),
         n && h('p', { id: 'code-hint', hidden: true }, put(letters ? w.CodeHintCharacters : w.CodeHint, { n })))),
-      again(w, w.SendAgain, quota, { quiet: true }), help(w, state, wrong),
+      state.unkept && h('p', { class: 'under' }, w.NotKept), again(w, w.SendAgain, quota, { quiet: true }), help(w, state, wrong),
     ],
   };
 }

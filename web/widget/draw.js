@@ -18,6 +18,7 @@ import { act, box, dots, field, heading, lead, link } from './parts.js';
 //   title    what a code of the purpose is for
 //   moment   at which quota was told
 //   proof    of a right code: the value of the element
+//   unkept   a reload does not find the view again
 //   known    there are tokens of earlier codes, which can be forgotten
 //
 // words are the catalogue by channel, countries those that numbers may be of, and country where they are dialled. pick, cards and supported

@@ -1,6 +1,7 @@
 import { Moment, second } from '../static/time.js';
 import { Client, mistaken } from './client.js';
 import { codeIn, slipIn } from '../static/code.js';
+import { Kept } from './kept.js';
 
 // What a widget asks the service for, and what comes of it.
 
@@ -31,7 +32,8 @@ export class Flow {
       return desk.inquiry.ask(...all);
     };
     this.mistaken = mistaken(key);
-    if (!this.mistaken) this.client = new Client({ key, api, ask });
+    desk.intent = new Kept('sessionStorage', key, this.#get('purpose') ?? '', desk.element.id, 'intent');
+    if (!this.mistaken) this.client = new Client({ key, api, ask, kept: desk.intent });
   }
 
   #get(name) { return this.desk.element.getAttribute(name) ?? undefined; }
@@ -121,13 +123,6 @@ export class Flow {
   // look asks how things stand. It throws when it did not learn that, so that what is shown stays.
   async look() {
     const { desk } = this, asked = () => this.#state.view?.id ?? this.#state.id, id = asked(), { era } = desk;
-    if (!id) {
-      if (!await this.client.reachable()) throw new Error('away');
-      if (!desk.element.isConnected) return;
-      desk.cards.warn();
-      desk.show();
-      return;
-    }
     const a = await this.client.get(id), tried = a.body?.status === 'approved' && this.#tried?.id === id && this.#tried;
     const again = tried && await this.client.check(id, tried.code); // for its proof
     if (!desk.element.isConnected || era !== desk.era || id !== asked()) return; // the person went to the other channel meanwhile
@@ -173,7 +168,9 @@ export class Flow {
     if (this.mistaken) return this.misplaced(this.mistaken);
     const { era } = this.desk;
     this.#wanted = wanted;
-    const a = await this.client.send(wanted.body);
+    const send = () => this.client.send(wanted.body);
+    let a = await send();
+    if (a.status === 202 && a.body.send.id === this.#state.view?.send.id) a = await send(); // a look has shown what that key had sent
     if (era !== this.desk.era) return undefined;
     if (a.status === 202) return this.#sent(a, wanted);
     if (a.status === 429 && a.body.quota) return this.#refused(a, wanted);

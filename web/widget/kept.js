@@ -1,7 +1,7 @@
 import { attempt } from '../static/browser.js';
 
-// Kept is a text in a storage of this site. In sessionStorage a widget keeps the ID of its verification, for a reload of this tab. With the
-// ID and the public key, a script can read the masked address, try codes and ask for another one: each script of the site could do
+// Kept is a text in a storage of this site. In sessionStorage a widget keeps the ID of its verification, for a reload of this tab, and the
+// Idempotency-Key of a send until its answer. With the ID and the public key, a script can read the masked address, try codes and ask for another one: each script of the site could do
 // that with the widget's own fields. In localStorage it keeps the tokens of a known browser. No address and no code is ever stored. Where
 // storage is forbidden, a reload begins anew in an unknown browser.
 export class Kept {

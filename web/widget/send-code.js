@@ -249,6 +249,7 @@ export class SendCode extends HTMLElement {
   // reset forgets the verification, the proof and the recipient, and begins with the first card.
   reset() {
     this.#desk.kept?.forget();
+    this.#desk.intent?.forget();
     this.#clear(true);
     if (this.isConnected) this.#begin([]); // whatever is being typed
   }
@@ -359,7 +360,7 @@ export class SendCode extends HTMLElement {
     }
     const { state, there, countries, moment, title } = this.#desk, phones = this.#phones;
     const card = draw(this.#words, {
-      ...this.#code, ...state, proof: this.#proof, title, moment, refused: state.refused && (state.view || !moment.parted() && state.quota.retry_after * second > moment.certain()), countries, phones, channel: this.#channel, channels: this.#channels, known: this.#desk.known.get() !== '',
+      ...this.#code, ...state, unkept: !this.#desk.kept?.get(), proof: this.#proof, title, moment, refused: state.refused && (state.view || !moment.parted() && state.quota.retry_after * second > moment.certain()), countries, phones, channel: this.#channel, channels: this.#channels, known: this.#desk.known.get() !== '',
       country: state.country ?? phones?.here(countries, this.getAttribute('country')),
       there: there && { ...there, wait: phones.left(there.quota, there.moment, moment) },
     });
@@ -386,7 +387,7 @@ export class SendCode extends HTMLElement {
   // #look asks how things stand. It throws when it did not learn that, so that what is shown stays.
   async #look() {
     const { state: { view, id } } = this.#desk;
-    if (!view && !id && !this.#cards.warned) return this.#show(); // a refusal may be over
+    if (!view && !id) return this.#show(); // a refusal may be over
     const flow = await this.#begun();
     if (!flow) throw new Error('away');
     await flow.look();

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -32,7 +33,8 @@ type postedForm struct {
 	draft   bool              // use: correct the address in the field, not the recipient
 	code    string            // check: the text typed as the code
 	known   []string          // tokens of a known browser
-	key     string            // identifies a click: equal in both posts of a double click; empty: unknown
+	click   string            // identifies a click: equal in both posts of a double click; empty: unknown
+	key     string            // Idempotency-Key of a send; see session.Intent
 }
 
 // maxDraftLength is the longest typed address that the session keeps, in bytes: an address has at
@@ -61,7 +63,7 @@ func (u *Page) handlePost(c echo.Context) error {
 	p.to = strings.TrimSpace(f.Get(recipientFieldNames[p.channel]))
 	if f.Get("act") == "forget" {
 		u.saveKnownTokens(c)
-		return u.saveAndRedirect(c, session{Return: s.Return})
+		return u.saveAndRedirect(c, session{Return: s.Return}, "")
 	}
 	do, ok := map[string]func(context.Context, session, postedForm) session{
 		"send": u.send, "again": u.sendAgain, "other": u.sendOnOtherChannel, "check": u.checkOnce,
@@ -75,7 +77,7 @@ func (u *Page) handlePost(c echo.Context) error {
 		if f.Get("act") != "send" {
 			s.Note.Kind = noteStaleForm
 		}
-		return u.saveAndRedirect(c, s)
+		return u.saveAndRedirect(c, s, "")
 	}
 	if of := f.Get("of"); f.Get("act") != "send" && of != s.verificationMark() {
 		switch {
@@ -83,37 +85,42 @@ func (u *Page) handlePost(c echo.Context) error {
 		case of != "" && of == verificationMarkOf(s.Before):
 		case of == "" || of != s.Other.verificationMark():
 			s.Note = postNote{Kind: noteStaleForm}
-			return u.saveAndRedirect(c, s)
+			return u.saveAndRedirect(c, s, "")
 		default:
 			s = s.onOtherChannel() // the form stood on the card of the other channel
 		}
 	}
 	if intent := f.Get("intent"); len(intent) >= minRenderingIDLength {
-		sum := sha256.Sum256([]byte(strings.Join([]string{intent, f.Get("act"), string(p.channel), p.to, p.country,
-			p.sure, s.ID}, "\x00")))
-		p.key = hex.EncodeToString(sum[:]) // a hash, since what was typed must not be stored
+		hash := func(intent string) string { // since what was typed must not be stored
+			sum := sha256.Sum256([]byte(strings.Join([]string{intent, f.Get("act"), string(p.channel), p.to, p.country,
+				p.sure, s.ID, p.locale}, "\x00")))
+			return hex.EncodeToString(sum[:])
+		}
+		p.click, p.key = hash(intent), hash(cmp.Or(s.Intent, intent))
 	}
 	after := do(context.WithoutCancel(c.Request().Context()), s, p) // goes on if the browser disconnects
 	if after.known != "" {
 		u.saveKnownTokens(c, append([]string{after.known}, p.known...)...)
 	}
-	return u.saveAndRedirect(c, after)
+	if s.ID == "" && after.ID != "" {
+		return u.saveAndRedirect(c, after, viewFirstCode)
+	}
+	return u.saveAndRedirect(c, after, "")
 }
 
-// saveAndRedirect stores the session in the cookie and redirects to the page, so that a reload does
-// not post again.
-func (u *Page) saveAndRedirect(c echo.Context, s session) error {
+// saveAndRedirect stores the session in the cookie and redirects to a view of the page, so that a reload does
+// not post again. A note may need another view.
+func (u *Page) saveAndRedirect(c echo.Context, s session, view requestedView) error {
 	if err := u.saveSession(c, s); err != nil {
 		return err
 	}
-	target := u.viewURL("")
 	switch s.Note.Kind {
 	case noteBadAddress, noteTypo, noteLandline, noteSuggestionTaken:
-		target = u.viewURL(viewChangeRecipient)
+		view = viewChangeRecipient
 	case noteNotSent, noteStaleForm:
-		target = u.viewURL(viewCookieKept) // which shows whether the browser keeps cookies
+		view = viewCookieKept
 	}
-	return c.Redirect(http.StatusSeeOther, target)
+	return c.Redirect(http.StatusSeeOther, u.viewURL(view))
 }
 
 // send asks for a code for the typed recipient and returns the new session. It resends the code if
@@ -239,7 +246,7 @@ func (u *Page) requestCode(ctx context.Context, s session, p postedForm) session
 		}
 		s.channelState = channelState{Channel: s.Channel, ID: a.View.ID, Before: before, To: s.To,
 			Expires: u.Now().Add(a.View.ExpiresAt.Sub(a.View.Now))}
-		s.Draft, s.DraftOn = "", ""
+		s.Draft, s.DraftOn, s.Intent = "", "", ""
 		return s
 	}
 	s.Refused, s.Until = true, u.Now().Add(a.Quota.RetryAfter())
@@ -254,13 +261,14 @@ func (u *Page) requestCode(ctx context.Context, s session, p postedForm) session
 const (
 	duplicateRetryInterval = 100 * time.Millisecond // between two tries, while the first post of a double click is handled
 	maxDuplicateTries      = 50
-	// a post that repeats an earlier one within this time counts as the same click
+	// a post for the same verification that repeats an earlier one within this time counts as the same click
 	duplicateWindow = 10 * time.Second
 )
 
-// sendOnce asks for one code for a double click. The browser posts the form twice, and drops the
-// first answer with its cookie. While the first post is handled, perhaps by another replica,
-// sendOnce waits and tries again, so that both posts get the same result.
+// sendOnce asks for one code for a double click, and for posts that repeat one whose answer was lost. The browser then
+// has the cookie of before. While the first post is handled, perhaps by another replica, sendOnce waits and tries again,
+// so that all posts get the same result. A code that is valid no more is replaced. So is the message of a verification
+// that the browser knows already: if its answer was lost, the card has said so since.
 func (u *Page) sendOnce(ctx context.Context, ask verification.Request) (verification.Answer, error) {
 	again := time.NewTicker(duplicateRetryInterval)
 	defer again.Stop()
@@ -269,7 +277,8 @@ func (u *Page) sendOnce(ctx context.Context, ask verification.Request) (verifica
 		switch {
 		case errors.Is(err, verification.ErrKeyInProgress):
 			<-again.C
-		case err == nil && a.Replayed && a.View.Now.Sub(a.View.Send.At) >= duplicateWindow:
+		case err == nil && a.Replayed && (!a.View.Now.Before(a.View.ExpiresAt) ||
+			a.View.ID == ask.Resend && a.View.Now.Sub(a.View.Send.At) >= duplicateWindow):
 			ask.IdempotencyKey = ""
 		default:
 			return a, err
@@ -323,10 +332,10 @@ type clickID [sha256.Size]byte
 // each: each check counts as a try, and the browser keeps only the cookie of the last answer. It calls
 // check for each post without a key, since another browser may post the same form.
 func (u *Page) checkOnce(ctx context.Context, s session, p postedForm) session {
-	if p.key == "" {
+	if p.click == "" {
 		return u.check(ctx, s, p)
 	}
-	this := clickID(sha256.Sum256([]byte(p.key + "\x00" + p.code)))
+	this := clickID(sha256.Sum256([]byte(p.click + "\x00" + p.code)))
 	first, known := u.clicks.LoadOrStore(this, sync.OnceValue(func() session { return u.check(ctx, s, p) }))
 	if !known {
 		time.AfterFunc(duplicateWindow, func() { u.clicks.Delete(this) })

@@ -55,7 +55,7 @@ func (u *Page) refuseLink(c echo.Context) error {
 	if to, err := url.Parse(c.QueryParam("return_url")); err == nil {
 		origin = to.Scheme + "://" + to.Host
 	}
-	if n, due := u.links.Add("link", u.Now()); due {
+	if n, due := u.lines.Add("link", u.Now()); due {
 		u.Logger.WarnContext(c.Request().Context(),
 			"link to the page refused: not among the page_purposes or return_urls of the app, or the app has no page",
 			"count", n, "app", loggablePart(c.QueryParam("app")), "purpose", loggablePart(c.QueryParam("purpose")),

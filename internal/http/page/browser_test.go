@@ -26,11 +26,11 @@ func TestInABrowser(t *testing.T) {
 	browser, engine := chromium(t)
 	inTabs(t, browser, theWholeWay, theCountdownRunsOut, backAndForwardShowTheTruth, lettersThroughAnInputMethod,
 		aPressIsNotLost, anOutage, withoutScripts, numbersWhileTheyAreTyped, aWidgetsRefusal, aWidgetOnAPageThatMayNot,
-		aWidgetAndAnOutage, aWidgetBehindAPagesTools, theAnswerToACodeIsLost, browsersThatLack,
+		aWidgetAndAnOutage, aWidgetBehindAPagesTools, aWidgetsAnswerIsLost, theAnswerToACodeIsLost, browsersThatLack,
 		aWidgetIsMoved, aWidgetIsDrawnAgain,
 		severalWidgets, aWidgetThatIsRequired, aWidgetKeepsTheContractOfAField, aWidgetUnderForeignCSS, aWidgetInTheReadersSize, aWidgetTellsItsPage, aWidgetIsResetWhileItAsks,
 		aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetByItsDocumentation, aWidgetByPhone, aWidgetsOtherChannel,
-		aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes, offline, aChangeOfClocks, aWidgetSpeaksALanguage,
+		aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes, offline, aFailureIsSaidUntilTheNextAct, aLookFindsWhatAnActCameTo, aChangeOfClocks, aWidgetSpeaksALanguage,
 		aReturnByItself, aCodeFromATextMessage, aBounceChangesTheCard, aWidgetKeepsTokens)
 	t.Run("theMainCards", func(t *testing.T) {
 		t.Parallel()

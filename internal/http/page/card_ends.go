@@ -146,8 +146,15 @@ func (l *visit) unavailableCard(onlyReload bool) *card {
 // noCookieCard returns the card for a browser that keeps no cookie.
 func (l *visit) noCookieCard() *card {
 	k := l.newCard("cookies", l.t["NoCookies"])
-	k.Lead = escapeHTML(l.t["NoCookiesLead"])
-	k.Say += l.t["Stop"] + l.t["NoCookiesLead"]
+	lead := l.t["NoCookiesLead"]
+	if l.view == viewFirstCode {
+		lead = l.t["NoCookiesSentLead"]
+	}
+	if l.secure {
+		lead += l.t["Separator"] + l.t["NoCookiesSecure"]
+	}
+	k.Lead = escapeHTML(lead)
+	k.Say += l.t["Stop"] + lead
 	return k
 }
 

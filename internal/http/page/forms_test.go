@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"sendcode/internal/http/page/pagetest"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/verification"
+	"sendcode/quota"
 )
 
 // Two posts of one form, as from a double click: one mail, and both answers know its verification.
@@ -62,12 +64,86 @@ func TestTheSameFormActsAgainLater(t *testing.T) {
 	w := world(t)
 	w.Codes.Immediately = store.Sent
 	form := formOf(t, w, "", "send", "to", pagetest.Address)
-	raw(t, w, http.MethodPost, "", form, nil)
+	w.Keep(raw(t, w, http.MethodPost, "", form, nil).Cookies())
 	w.Advance(61 * time.Second)
-	raw(t, w, http.MethodPost, "", form, nil)
+	w.Keep(raw(t, w, http.MethodPost, "", form, nil).Cookies())
 	form.Set("to", "ben@example.com")
 	raw(t, w, http.MethodPost, "", form, nil)
 	is(t, w.Codes.Sends(), 3)
+}
+
+// The answers to posts are lost, with their cookies. The next post of the kind finds the code that the person has by
+// then, however long that took, and sends nothing.
+func TestALostAnswerIsFoundAgain(t *testing.T) {
+	w := mailedBefore(t)
+	lost := func(query, act string, fields ...string) {
+		t.Helper()
+		before := w.Codes.Sends()
+		raw(t, w, http.MethodPost, "", formOf(t, w, query, act, fields...), func(r *http.Request) { r.Header.Set("Accept-Language", "en") })
+		is(t, w.Codes.Sends(), before+1)
+	}
+	found := func(kept, query, act string, fields ...string) {
+		t.Helper()
+		before := w.Codes.Sends()
+		shows(t, post(t, w, query, act, fields...), "code", kept)
+		is(t, w.Codes.Sends(), before)
+		w.Advance(61 * time.Second)
+		shows(t, post(t, w, "", "again"), "code", kept) // which acts
+		is(t, w.Codes.Sends(), before+1)
+		w.Advance(61 * time.Second)
+	}
+	w.Advance(8 * time.Minute)
+	lost("", "again") // a new code, since the first one ends soon
+	w.Advance(30 * time.Second)
+	shows(t, get(t, w, ""), "code", "Valid for 29 s.")
+	shows(t, post(t, w, "", "again"), "code", "Valid for 9 min.")
+	is(t, w.Codes.Sends(), 2)
+	w.Forget()
+	lost("", "send", "channel", "email", "to", "ben@example.com")
+	w.Advance(5 * time.Minute)
+	found("b•••@example.com", "", "send", "channel", "email", "to", "ben@example.com")
+	lost("?view=new", "send", "channel", "email", "to", "cem@example.com")
+	found("c•••@example.com", "?view=change", "send", "channel", "email", "to", "cem@example.com")
+	lost("?view=instead", "send", "channel", "sms", "phone", number, "country", "DE")
+	found(maskedNumber, "?view=instead", "send", "channel", "sms", "phone", number, "country", "DE")
+	w.Advance(11 * time.Minute) // no code is valid
+	lost("", "other")
+	found("c•••@example.com", "", "other")
+	w.Advance(20 * time.Minute)
+	w.Forget()
+	lost("", "send", "channel", "email", "to", "dan@example.com")
+	w.Advance(11 * time.Minute)
+	before := w.Codes.Sends()
+	shows(t, post(t, w, "", "send", "channel", "email", "to", "dan@example.com"), "code", "d•••@example.com")
+	is(t, w.Codes.Sends(), before+1) // the code that was lost has expired
+	w.Forget()
+	lost("", "send", "channel", "email", "to", "eva@example.com")
+	w.Lang = "es" // in which the request is another one
+	shows(t, post(t, w, "", "send", "channel", "email", "to", "eva@example.com"), "enough")
+}
+
+// A send that the browser is told of is no reason to keep the next one back, and the cookie's intent changes no card.
+func TestASecondPressSendsAgain(t *testing.T) {
+	w := world(t, quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})
+	rev := regexp.MustCompile(`data-rev="\w+"`)
+	is(t, rev.FindString(get(t, w, "")), rev.FindString(get(t, w, "")))
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	for n := range 2 {
+		shows(t, post(t, w, "", "again"), "code", "Code sent again")
+		is(t, w.Codes.Sends(), n+2)
+	}
+}
+
+// A message of a known verification whose answer was lost is on its card. The button, once it is free, sends another.
+func TestALostAnswerOfAKnownCodeStopsNothing(t *testing.T) {
+	w := mailed(t)
+	for n := range 2 {
+		w.Advance(61 * time.Second)
+		raw(t, w, http.MethodPost, "", formOf(t, w, "", "again"), nil)
+		is(t, w.Codes.Sends(), n+2)
+		shows(t, get(t, w, ""), "code", "Code sent again", "Send again in 1:00")
+	}
 }
 
 // Two tabs share a cookie: a code typed in the older one must not be tried on the newer one's

@@ -171,3 +171,39 @@ func TestNoCookieIsKept(t *testing.T) {
 	kept := raw(t, w, http.MethodGet, "?view=kept", nil, nil)
 	is(t, fmt.Sprint(kept.StatusCode, kept.Header.Get("Location")), "303/") // a reload without a cookie does not say so
 }
+
+// A browser that drops the cookie with its first code is told that there is a code, and why there is no field. The
+// page's address keeps no mark where the cookie was kept.
+func TestTheCookieOfTheFirstCodeIsLost(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	form := formOf(t, w, "", "send", "to", pagetest.Address)
+	sent := raw(t, w, http.MethodPost, "", form, nil)
+	marked := strings.TrimPrefix(sent.Header.Get("Location"), "/")
+	for range 2 { // with the cookie of before, and with none
+		shows(t, get(t, w, marked), "cookies", "A code was sent", "Allow cookies", "Try again")
+		w.Forget()
+	}
+	w.Keep(sent.Cookies())
+	is(t, raw(t, w, http.MethodGet, marked, nil, nil).Header.Get("Location"), "/")
+	shows(t, get(t, w, marked), "code")
+	w.Advance(61 * time.Second)
+	is(t, raw(t, w, http.MethodPost, "", formOf(t, w, "", "again"), nil).Header.Get("Location"), "/")
+}
+
+// Browsers drop the page's Secure cookie over http, as where a proxy answers there. The card says what to open, and a
+// log line, one a minute, what to set right.
+func TestASecureCookieIsLost(t *testing.T) {
+	w := world(t)
+	const open, drops = "open it with https://", "does not keep the page's cookie"
+	silent(t, get(t, w, "?view=kept")+w.Log.String(), open)
+	w.URL = "http://codes.example/" // unlike a loopback address, it needs https
+	for range 2 {
+		shows(t, post(t, w, "", "send", "to", pagetest.Address), "cookies", "Nothing was sent", open)
+	}
+	is(t, w.Codes.Sends(), 0)
+	is(t, strings.Count(w.Log.String(), drops), 1)
+	w.Advance(time.Minute)
+	shows(t, get(t, w, "?view=sent"), "cookies", "A code was sent", open)
+	is(t, strings.Count(w.Log.String(), drops), 2)
+}

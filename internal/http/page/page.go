@@ -94,7 +94,7 @@ type Page struct {
 	purposeInURL bool                       // the page's address names the purpose, likewise
 	current      *atomic.Pointer[[]AppPage] // the first one is for visits that name no app
 	clicks       *sync.Map                  // functions by clickID; see checkOnce
-	links        *logs.Throttle             // of refuseLink
+	lines        *logs.Throttle             // of log lines that visitors can cause
 }
 
 // New returns the page.
@@ -103,7 +103,7 @@ func New(c Config) *Page {
 		c.Now = time.Now
 	}
 	u := &Page{Config: c, current: &atomic.Pointer[[]AppPage]{}, clicks: &sync.Map{},
-		links: &logs.Throttle{Every: time.Minute}}
+		lines: &logs.Throttle{Every: time.Minute}}
 	u.Configure(c.AppPage)
 	return u
 }

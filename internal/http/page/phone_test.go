@@ -145,7 +145,7 @@ func TestTheCountryThatIsChosen(t *testing.T) {
 func TestANumberIsKeptFromSight(t *testing.T) {
 	w := texting(t, "DE")
 	var answer *http.Response
-	for _, c := range [][2]string{{"0170 ana", "/?view=change"}, {number, "/"}} {
+	for _, c := range [][2]string{{"0170 ana", "/?view=change"}, {number, "/?view=sent"}} {
 		answer = raw(t, w, http.MethodPost, "", formOf(t, w, "", "send", "channel", "sms", "country", "DE", "phone", c[0]), nil)
 		is(t, answer.Header.Get("Location"), c[1])
 	}

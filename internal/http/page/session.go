@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -27,6 +28,9 @@ type session struct {
 	Return  string            `json:"q,omitempty"` // the return_url of the app that sent the person
 	Note    postNote          `json:"n,omitzero"`  // result of the last post, if the use cases do not remember it
 	Ends    time.Time         `json:"e"`           // when the cookie becomes invalid
+	// Intent is random, and new after each send that the browser is told of. The Idempotency-Key of a send is made of it,
+	// so a send whose answer was lost is found again by the next one to the same recipient.
+	Intent string `json:"k,omitempty"`
 
 	known string // token that a right code has just given, for the cookie of known browsers; not stored here
 }
@@ -186,7 +190,7 @@ func (u *Page) saveSession(c echo.Context, s session) error {
 		for _, until := range []time.Time{s.Until, s.Expires, s.Other.Until, s.Other.Expires} {
 			life = min(max(life, until.Sub(u.Now())), maxSessionLife)
 		}
-		s.Ends = u.Now().Add(life)
+		s.Ends, s.Intent = u.Now().Add(life), cmp.Or(s.Intent, rand.Text())
 		plain, err := json.Marshal(s)
 		if err != nil {
 			return err

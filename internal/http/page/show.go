@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/message"
 	"sendcode/internal/http/server"
 )
@@ -19,7 +20,12 @@ func (u *Page) showCard(c echo.Context) error {
 		return u.acceptReturnURL(c)
 	}
 	l := u.newVisit(c)
-	if l.view == viewCookieKept && l.session != (session{}) { // a later visit may have no cookie for another reason
+	if l.cookieLost() {
+		if n, due := u.lines.Add("cookie", u.Now()); due {
+			u.Logger.WarnContext(l.ctx, "a browser does not keep the page's cookie: it keeps none, or a proxy drops it or says https "+
+				"of a connection by http", "count", n, "app", u.App, "scheme", c.Scheme(), logs.SeeConfiguration)
+		}
+	} else if l.view.asksForCookie() { // a later visit may have no cookie for another reason
 		return c.Redirect(http.StatusSeeOther, u.viewURL(""))
 	}
 	return l.writeCard(c, l.card())

@@ -29,8 +29,13 @@ const (
 	viewEmptyField        requestedView = "new"     // an empty field
 	viewOtherChannelField requestedView = "instead" // the field for the recipient on the other channel
 	viewOtherChannelCode  requestedView = "other"   // the code that was sent over the other channel
-	viewCookieKept        requestedView = "kept"    // the present state, if the browser has kept its cookie
+	// the present state, if the browser has kept the cookie of a post: one that sent nothing, or its first code
+	viewCookieKept requestedView = "kept"
+	viewFirstCode  requestedView = "sent"
 )
+
+// asksForCookie reports whether the view shows that a cookie is lost.
+func (v requestedView) asksForCookie() bool { return v == viewCookieKept || v == viewFirstCode }
 
 // visit is one request for the page. It chooses the card of the present state.
 type visit struct {
@@ -42,6 +47,7 @@ type visit struct {
 	t        words               // for the channel of the session
 	regions  []string            // where the reader may be, likeliest first
 	known    bool                // the browser has tokens of earlier codes
+	secure   bool                // its cookies come back over https alone
 	answer   verification.Answer // about the browser's verification; zero: it has none
 	blocking quota.State         // the rule that makes the next code wait longest; zero: none does
 }
@@ -55,8 +61,13 @@ func (u *Page) newVisit(c echo.Context) *visit {
 	return &visit{
 		Page: u, ctx: c.Request().Context(), caller: u.callerOf(c), session: s, view: v,
 		t: wordsFor(c.Request()).forChannel(s.channelOrEmail()), regions: likelyRegions(c.Request(), u.Country),
-		known: len(u.loadKnownTokens(c)) > 0,
+		known: len(u.loadKnownTokens(c)) > 0, secure: c.Scheme() == "https",
 	}
+}
+
+// cookieLost reports whether the browser did not keep the cookie of its last post.
+func (l *visit) cookieLost() bool {
+	return l.view == viewCookieKept && l.session == session{} || l.view == viewFirstCode && l.session.ID == ""
 }
 
 // maxUnexplainedWait is the longest wait after a refusal for which the code card stays, with only
@@ -74,7 +85,7 @@ func (l *visit) card() *card {
 func (l *visit) chooseCard() *card {
 	typedOn := cmp.Or(l.session.DraftOn, l.session.usedChannel())
 	switch {
-	case l.view == viewCookieKept && l.session == session{}:
+	case l.cookieLost():
 		return l.noCookieCard()
 	case l.view == viewEmptyField:
 		return l.askCard(l.session.usedChannel())
@@ -191,7 +202,7 @@ func (l *visit) countdownButton(ready string, wait, whole time.Duration) resendB
 // whether the card has changed.
 func (l *visit) contentHash(k *card) string {
 	s, v := l.session, l.answer.View
-	s.Ends, s.Until, s.Other.Until = time.Time{}, time.Time{}, time.Time{}
+	s.Ends, s.Until, s.Other.Until, s.Intent = time.Time{}, time.Time{}, time.Time{}, ""
 	h := fnv.New64a()
 	fmt.Fprint(h, k.Kind, k.Heading, s, l.view, v.State, v.Send.ID, v.Send.Status, v.AttemptsRemaining,
 		k.Last != nil, k.Known)

@@ -374,6 +374,68 @@ func losesItsConnection(b *tab) {
 	is(b, len(codes.Asks()), 1)
 }
 
+// aFailureIsSaidUntilTheNextAct, whatever looks succeed meanwhile and whatever they bring: until something is typed or
+// submitted. A loss of the connection in between has its own words.
+func aFailureIsSaidUntilTheNextAct(t *testing.T, browser context.Context) {
+	onPageAndWidget(t, browser, running, func(b *tab) {
+		b.tolerate = "e" // the browser's own words for a request that fails
+		b.asked(pagetest.Address)
+		b.card("code", "On its way")
+		b.run(`window.real = fetch`, `window.looked = 0`, `window.lost = true`, `window.fetch = async (...all) => {
+			if (all[1]?.body && lost) throw new TypeError('lost');
+			const answer = await real(...all);
+			looked++;
+			return answer;
+		}`)
+		said := func() { b.Helper(); b.until(b.q("#offline") + `.innerText.startsWith("That didn't work.")`) }
+		fails := func(act func()) {
+			b.Helper()
+			act()
+			said()
+			b.run(`looked = 0`)
+			b.until(`looked >= 3`)
+			is(b, eval[bool](b, b.q("#offline")+`.checkVisibility()`), true)
+		}
+		fails(func() { b.types("code", "111111") })
+		b.lose()
+		b.do(pagetest.Offline(false))
+		b.says("You're back online.")
+		said()
+		b.world.Codes.Settle(store.Unknown)
+		b.card("code", "It may still arrive") // the newer state
+		said()
+		b.keys(kb.Backspace)
+		b.until(b.q("#offline") + `.hidden`)
+		b.run(`lost = false`)
+		b.keys("1" + kb.Enter)
+		b.card("code", "That code is wrong. 4 tries left.")
+		is(b, b.world.Codes.Checks(), 1)
+	})
+}
+
+// losesOne is a script that has the answer to the next post lost.
+const losesOne = `window.real = fetch; window.fetch = async (...all) => {
+	const answer = await real(...all);
+	if (!all[1]?.body) return answer;
+	window.fetch = real;
+	throw new TypeError('lost');
+}`
+
+// aLookFindsWhatAnActCameTo: the answer to a send is lost, and then that to a code. The next look brings the card, though
+// something is typed.
+func aLookFindsWhatAnActCameTo(t *testing.T, browser context.Context) {
+	b := visiting(t, browser, accepting(t))
+	b.run(losesOne)
+	b.asked(pagetest.Address)
+	b.card("code", "a•••@example.com")
+	b.until(b.q("#offline") + `.hidden`)
+	is(t, b.world.Codes.Sends(), 1)
+	b.run(losesOne)
+	b.types("code", "111111")
+	b.card("code", "That code is wrong. 4 tries left.")
+	b.until(b.q("#offline") + `.hidden`)
+}
+
 // anOutage: the state cannot be read, the page says so in its own words, and comes back by itself.
 // A question without an answer is asked again though the page is not looked at, and whatever else
 // asks in the meantime: in the end a page from the browser's cache says what the server says.

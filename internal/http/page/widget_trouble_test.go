@@ -135,6 +135,51 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	}
 }
 
+// aWidgetsAnswerIsLost, and found again: a reload and the same address bring the code that was sent. Until then a random
+// key is kept, and no word of the recipient. A key of another recipient gives way, and a known code's message stops nothing.
+func aWidgetsAnswerIsLost(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	b := embedded(t, browser, w, pagetest.Look{}, tag(""))
+	loses := func(act func()) {
+		b.Helper()
+		before := w.Codes.Sends()
+		b.run(losesOne)
+		act()
+		b.await("a send", func() bool { return w.Codes.Sends() == before+1 })
+		b.until(`window.fetch === real && ` + b.q("#card") + ` && !` + b.q(".busy"))
+	}
+	loses(func() { b.asked(pagetest.Address) })
+	b.until(`/^[0-9a-f]{32}$/.test(Object.values({...sessionStorage}).join())`)
+	b.do(chromedp.Reload())
+	b.asked(pagetest.Address)
+	b.card("code", "a•••@example.com")
+	is(t, w.Codes.Sends(), 1)
+	b.nothingKeptBut("verification-1")
+	b.pass(61 * time.Second)
+	b.ready()
+	loses(func() { b.click("#again") })
+	b.card("code", "Code sent again") // by the next look
+	b.pass(61 * time.Second)
+	b.ready()
+	b.click("#again")
+	b.await("a third send", func() bool { return w.Codes.Sends() == 3 })
+	b.run(`document.querySelector('send-code').reset()`)
+	loses(func() { b.asked("ben@example.com") })
+	b.do(chromedp.Reload())
+	b.asked("cem@example.com")
+	b.card("code", "c•••@example.com")
+	is(t, w.Codes.Sends(), 5)
+	silent(t, eval[string](b, b.q("#card")+`.innerText`), "reload this page")
+	b.run(`document.querySelector('send-code').reset()`)
+	loses(func() { b.asked("dan@example.com") })
+	b.run(`document.querySelector('send-code').reset()`)
+	b.nothingKeptBut("")
+	b.first(`Object.defineProperty(window, 'sessionStorage', { get() { throw new DOMException('', 'SecurityError') } })`)
+	b.do(chromedp.Reload())
+	b.asked("eva@example.com")
+	b.card("code", "e•••@example.com", "Don't close or reload this page")
+}
+
 // losing is a script that has the answers to checks lost, n times; how is what the script then does.
 const losing = `window.real = fetch; window.lose = %d; window.fetch = async (...all) => { const answer = await real(...all);
 	if (String(all[0]).endsWith('/check') && lose > 0) { lose--; %s } return answer }`

@@ -33,8 +33,15 @@ func (a *Auth) loginPage(c echo.Context) error {
 	if v, ok, err := a.currentSession(c); ok && err == nil && v.lacks != lacksCode {
 		return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPagePath))
 	}
+	setLoginCookie(c)
 	return a.showLogin(c, http.StatusOK, next, "", "")
 }
+
+// loginCookieName is a cookie without content. The login page sets it and its form says so, so a login without it
+// shows that the session's cookie would be lost too.
+const loginCookieName = sessionCookieName + "-login"
+
+func setLoginCookie(c echo.Context) { c.SetCookie(newCookie(c, loginCookieName, "set", 0)) }
 
 func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string) error {
 	v := loginView{Page: frame.NewPage(c, "login.title", ""), Next: next, Name: name, Problem: problem,
@@ -57,6 +64,10 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 		strings.ToLower(strings.TrimSpace(form.Get("username")))
 	if form.Get("password") == "" || len(name) > maxNameLength {
 		return a.showLogin(c, http.StatusUnprocessableEntity, next, "", w.Get("login.empty"))
+	}
+	if form.Has("cookie") && cookieValue(c, loginCookieName) == "" {
+		setLoginCookie(c)
+		return a.showLogin(c, http.StatusUnprocessableEntity, next, name, w.Get("login.cookie"))
 	}
 	name = cmp.Or(name, configuredAccount.Name)
 	ctx, address := c.Request().Context(), server.ClientIP(c)

@@ -53,6 +53,23 @@ func TestLogin(t *testing.T) {
 	r.Unlogged(consoletest.Password, consoletest.Token, b.Cookies[sessionCookieName].Value)
 }
 
+// A browser that keeps no cookies, or drops a Secure one over http, is told so before its password is tried. After a
+// night the first press may be told so too; the second one logs in.
+func TestALoginWithoutCookies(t *testing.T) {
+	b := newRig(t).Browser()
+	form := url.Values{"username": {"admin"}, "password": {consoletest.Password}, "next": {"/admin/overview"}, "cookie": {"set"}}
+	for _, scheme := range []string{"http", "https"} {
+		clear(b.Cookies)
+		contains(t, b.Get("/admin/login", "X-Forwarded-Proto", scheme), `<input type="hidden" name="cookie" value="set">`)
+		for range 3 {
+			clear(b.Cookies)
+			rec := want(t, b.Post("/admin/login", form, "X-Forwarded-Proto", scheme), http.StatusUnprocessableEntity)
+			contains(t, rec, "did not send this page&#39;s cookie back", "Log in again", "Allow cookies", "http://", `value="/admin/overview"`, `value="admin"`)
+		}
+		redirects(t, b.Post("/admin/login", form, "X-Forwarded-Proto", scheme), "/admin/overview")
+	}
+}
+
 func TestPasswordsByTheSettings(t *testing.T) {
 	hash := consoletest.SmallHash("open sesame 42")
 	const broken = "$argon2id$v=19$m=64,t=2,p=1$short$short"

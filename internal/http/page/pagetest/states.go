@@ -139,7 +139,7 @@ func mailStates() []State {
 		{Name: "ask-bad-address", Query: "?view=change", Steps: steps{send("ana.example.com")}},
 		{Name: "ask-did-you-mean", Query: "?view=change", Steps: steps{send(Slip)}},
 		{Name: "ask-press-again", Steps: steps{sendWithoutCookie}},
-		{Name: "no-cookies", Query: "?view=kept"},
+		{Name: "no-cookies", Query: "?view=kept"}, {Name: "no-cookies-sent", Query: "?view=sent"},
 		{Name: "ask-known", Query: "?view=new", Steps: steps{sent, check(Code)}},
 		{Name: "ask-change", Query: "?view=change", Steps: steps{sent}},
 		{Name: "sending", Steps: steps{send(Address), settle(store.Sending)}},
