@@ -47,6 +47,9 @@ const faults = `((scope) => {
     c.value = typed;
     if (c.scrollWidth > c.clientWidth) out.push('the code does not fit its field: ' + c.scrollWidth + ' in ' + c.clientWidth);
     c.value = value;
+    const word = new Range();
+    word.selectNodeContents(check);
+    if (!/\s/.test(check.textContent.trim()) && new Set([...word.getClientRects()].map((r) => Math.round(r.bottom))).size > 1) out.push('a word is broken: ' + check.textContent);
     if (c.type !== 'text' || c.inputMode + ' ' + c.autocapitalize !== mode || c.autocomplete !== 'one-time-code' || c.maxLength < 20) out.push('not a field for codes');
   }
   for (const row of all('.pips-row')) {
