@@ -1,0 +1,221 @@
+// Package oauth gets access tokens for mail servers, by client credentials (RFC 6749 section 4.4). A [Source] keeps
+// one token for all connections, and renews it outside of any send.
+//
+// No text of a token server leaves the package, since the text may repeat the secret: only error codes that are known
+// here, and the numbers of Microsoft's errors.
+package oauth
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"sendcode/internal/base/panics"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/exchange"
+)
+
+const (
+	// fetchTimeout bounds one request to the token server.
+	fetchTimeout = 10 * time.Second
+	// retryAfter is the wait between a request that failed and the next one.
+	retryAfter = 10 * time.Second
+	// defaultLife is how long a token counts whose life the server does not tell, and maxLife how long any does.
+	defaultLife = 5 * time.Minute
+	maxLife     = 24 * time.Hour
+	// minRenewal is the least time between a token and its renewal.
+	minRenewal = 5 * time.Second
+)
+
+const (
+	errNoClient = delivery.SafeError("oauth names no client")
+	errDefect   = delivery.SafeError("a defect ended the request")
+)
+
+// Sources are the sources of tokens by the name of their client.
+type Sources map[string]*Source
+
+// Start has each source get its first token. changed is called in turn with a client's failure to get one, with a
+// failure of another kind, and with nil when there is a token again. It must not call the source.
+func (all Sources) Start(changed func(client string, failure error)) {
+	for name, s := range all {
+		s.mu.Lock()
+		s.changed = func(failure error) { changed(name, failure) }
+		s.startLocked()
+		s.mu.Unlock()
+	}
+}
+
+// Close ends the requests under way, and all renewals. The error is nil.
+func (all Sources) Close() error {
+	for _, s := range all {
+		s.close()
+	}
+	return nil
+}
+
+// Source has the token of one client. Safe for concurrent use.
+type Source struct {
+	client Client
+	http   exchange.Client
+	ctx    context.Context // ends with the source
+	end    context.CancelFunc
+
+	mu       sync.Mutex
+	token    string
+	until    time.Time     // when the token ends, by the monotonic clock
+	renewal  chan struct{} // closed when the request under way has ended; nil: there is none
+	timer    *time.Timer   // starts the next renewal
+	replaced bool          // a mail server's refusal has renewed the token
+	failure  error         // of the last request; nil if it gave a token
+	failed   time.Time     // when failure began
+	changed  func(failure error)
+}
+
+// New makes the source of a client's tokens. It makes no request before Start or Token.
+func New(client Client) *Source {
+	s := &Source{client: client, http: exchange.Client{Timeout: fetchTimeout, Dial: client.Dial}, changed: func(error) {}}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	return s
+}
+
+// Token returns the token. If there is none yet, it waits for the first request. After a failure it does not wait.
+// Error: why there is none, without any secret, or that of ctx.
+func (s *Source) Token(ctx context.Context) (string, error) {
+	if s == nil {
+		return "", errNoClient
+	}
+	for {
+		token, failure, renewal := s.state()
+		switch {
+		case token != "":
+			return token, nil
+		case failure != nil:
+			return "", failure
+		}
+		select {
+		case <-renewal:
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+}
+
+// state returns the token, if it has not ended, else why there is none, or the request to wait for.
+func (s *Source) state() (token string, failure error, renewal chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case time.Now().Before(s.until):
+		return s.token, nil, nil
+	case s.failure != nil:
+		return "", s.failure, nil
+	}
+	return "", nil, s.startLocked()
+}
+
+// Problem returns why there is no token, and since when; nil if there is one, or was no failure.
+func (s *Source) Problem() (why error, since time.Time) {
+	if s == nil {
+		return nil, time.Time{}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.failure == nil || time.Now().Before(s.until):
+		return nil, time.Time{}
+	case s.until.After(s.failed):
+		return s.failure, s.until
+	}
+	return s.failure, s.failed
+}
+
+// Replace reports whether there is another token than the one that a mail server has refused. It makes one request
+// for this between two renewals, so that a wrong setting does not burden the token server.
+func (s *Source) Replace(ctx context.Context, refused string) bool {
+	s.mu.Lock()
+	if s.token == refused && !s.replaced {
+		s.replaced = true
+		s.startLocked()
+	}
+	renewal := s.renewal
+	s.mu.Unlock()
+	if renewal != nil {
+		select {
+		case <-renewal:
+		case <-ctx.Done():
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.token != refused
+}
+
+// startLocked starts a request, unless one is under way, and returns what is closed at its end. The caller holds the lock.
+func (s *Source) startLocked() chan struct{} {
+	if s.renewal == nil {
+		if s.timer != nil {
+			s.timer.Stop()
+		}
+		s.renewal = make(chan struct{})
+		go s.renew()
+	}
+	return s.renewal
+}
+
+// renewInTime is called when a part of the token's life is over, or the wait after a failure.
+func (s *Source) renewInTime() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.replaced = false
+	s.startLocked()
+}
+
+// renew makes one request, and plans the next one at 80 % of the token's life. After a failure the old token serves
+// to its end.
+func (s *Source) renew() {
+	began := time.Now() // a life that is counted from here ends too early rather than too late
+	token, life, err := "", time.Duration(0), error(errDefect)
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		next := retryAfter
+		if err == nil {
+			s.token, s.until, next = token, began.Add(life), max(life*8/10, minRenewal)
+		}
+		s.noteLocked(err)
+		if s.ctx.Err() == nil {
+			s.timer = time.AfterFunc(next, s.renewInTime)
+		}
+		close(s.renewal)
+		s.renewal = nil
+	}()
+	defer panics.Recover(panics.Other)
+	token, life, err = s.client.fetch(s.ctx, &s.http)
+}
+
+// noteLocked notes how a request ended, and tells of a change. The caller holds the lock.
+func (s *Source) noteLocked(err error) {
+	before := s.failure
+	if before == nil {
+		s.failed = time.Now()
+	}
+	s.failure = err
+	if !errors.Is(err, before) && s.ctx.Err() == nil {
+		s.changed(err)
+	}
+}
+
+func (s *Source) close() {
+	s.end()
+	s.mu.Lock()
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	renewal := s.renewal
+	s.mu.Unlock()
+	if renewal != nil {
+		<-renewal
+	}
+}
