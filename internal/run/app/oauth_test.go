@@ -31,8 +31,10 @@ func TestTokenServerRefuses(t *testing.T) {
 		s.Is("a send", s.Ask(0, fmt.Sprintf("person%d@example.com", n)), http.StatusAccepted)
 	}
 	s.Await("the readiness", func() bool { _, body := s.Ready(0); return strings.Contains(body, "mail_servers_suspended") })
-	if s.Logged(`"level":"INFO","msg":"oauth client`) || !s.Logged("AADSTS7000222: the client's secret has expired") {
-		t.Errorf("the log is %s", s.LinesOf("oauth"))
+	for _, text := range []string{`"client":"m365"`, "AADSTS7000222: the client's secret has expired", `"see":"docs/runbooks.md#sends-wait"`} {
+		if !strings.Contains(s.LinesOf("oauth client gets no token"), text) {
+			t.Errorf("the log has no line with %s", text)
+		}
 	}
 	tokens.Answer(oauthtest.Gives(token, 60))
 	for n := range people {

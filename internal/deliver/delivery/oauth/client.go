@@ -33,7 +33,7 @@ const (
 	MicrosoftScope = "https://outlook.office365.com/.default"
 	microsoftAPI   = "outlook.office" // a part of all scopes for its mail servers
 	sendRole       = "SMTP.SendAsApp" // the permission to send by SMTP
-	switchedOff    = "5.7.139"        // of a tenant or mailbox without SMTP AUTH
+	SwitchedOff    = "5.7.139"        // the code of a mailbox without SMTP AUTH: no token helps
 	wordsTenant    = "the tenant does not exist: give its ID or domain"
 	wordsScope     = "the scope is wrong: it ends in /.default"
 	wordsConsent   = "the API permission " + sendRole + " of Office 365 Exchange Online is missing, or an administrator's consent to it"
@@ -43,8 +43,13 @@ const (
 // MicrosoftTokenURL returns the token server of a tenant.
 func MicrosoftTokenURL(tenant string) string { return microsoftLogin + tenant + "/oauth2/v2.0/token" }
 
-// maxToken bounds a token, in bytes. Together with the user it fits a line of 12,288 (RFC 4954 section 4).
-const maxToken = 8 << 10
+const (
+	// maxToken bounds a token, in bytes. Together with the user it fits a line of 12,288 (RFC 4954 section 4).
+	maxToken = 8 << 10
+	// defaultLife is how long a token counts whose life the server does not tell, and maxLife how long any does, in
+	// seconds.
+	defaultLife, maxLife = 300, 86400
+)
 
 var (
 	tokenPattern     = regexp.MustCompile(`^[!-~]+$`)
@@ -89,19 +94,16 @@ func (c Client) fetch(ctx context.Context, by *exchange.Client) (token string, l
 	}
 	unreadable := json.Unmarshal(response.Body, &answer) != nil
 	switch {
-	case response.Status/100 == 3:
-		return "", 0, delivery.SafeError("the token server points elsewhere, which is not followed")
 	case answer.Error != "" || response.Status != http.StatusOK:
 		return "", 0, refusal(response.Status, answer.Error, answer.Description)
 	case unreadable || !strings.EqualFold(answer.Type, "bearer") || len(answer.Token) > maxToken || !tokenPattern.MatchString(answer.Token):
 		return "", 0, delivery.SafeError("the token server gives no token that can be used")
 	}
 	seconds, _ := answer.Seconds.Int64()
-	life = min(time.Duration(min(seconds, int64(maxLife/time.Second)))*time.Second, maxLife)
-	if life <= 0 {
-		life = defaultLife
+	if seconds <= 0 {
+		seconds = defaultLife
 	}
-	return answer.Token, life, nil
+	return answer.Token, time.Duration(min(seconds, maxLife)) * time.Second, nil
 }
 
 // refusal returns the error for an answer without a token.
@@ -119,7 +121,7 @@ func refusal(status int, code, description string) error {
 // LoginProblem says what to do after a mail server has refused a token with 535 and this enhanced status code.
 func (s *Source) LoginProblem(code, token string) string {
 	switch {
-	case code == switchedOff:
+	case code == SwitchedOff:
 		return "SMTP AUTH is off for this mailbox or tenant, for tokens too: Set-CASMailbox -SmtpClientAuthenticationDisabled $false"
 	case !strings.Contains(s.client.Scope, microsoftAPI):
 		return "the mail server refuses the token: look at user and scope"
@@ -129,9 +131,6 @@ func (s *Source) LoginProblem(code, token string) string {
 	return "Exchange refuses the token: register the enterprise application there (New-ServicePrincipal) with its own Object ID, and " +
 		"give it this mailbox (Add-MailboxPermission); both take up to 30 minutes"
 }
-
-// Replaceable reports whether another token may help after a 535 with this code.
-func Replaceable(code string) bool { return code != switchedOff }
 
 // lacksRole reports whether a token is a JSON Web Token that does not have sendRole. Nothing is decided by it.
 func lacksRole(token string) bool {

@@ -21,16 +21,13 @@ const (
 	fetchTimeout = 10 * time.Second
 	// retryAfter is the wait between a request that failed and the next one.
 	retryAfter = 10 * time.Second
-	// defaultLife is how long a token counts whose life the server does not tell, and maxLife how long any does.
-	defaultLife = 5 * time.Minute
-	maxLife     = 24 * time.Hour
 	// minRenewal is the least time between a token and its renewal.
 	minRenewal = 5 * time.Second
 )
 
 const (
 	errNoClient = delivery.SafeError("oauth names no client")
-	errDefect   = delivery.SafeError("a defect ended the request")
+	errRefused  = delivery.SafeError("there is no other token")
 )
 
 // Sources are the sources of tokens by the name of their client.
@@ -80,19 +77,15 @@ func New(client Client) *Source {
 	return s
 }
 
-// Token returns the token. If there is none yet, it waits for the first request. After a failure it does not wait.
-// Error: why there is none, without any secret, or that of ctx.
-func (s *Source) Token(ctx context.Context) (string, error) {
-	if s == nil {
-		return "", errNoClient
-	}
-	for {
-		token, failure, renewal := s.state()
-		switch {
-		case token != "":
-			return token, nil
-		case failure != nil:
-			return "", failure
+// Token returns the token, or another one than that which a mail server has refused, if refused is not empty. It waits
+// for the first request, and for the request that a refusal causes: one between two renewals, so that a wrong setting
+// does not burden the token server. After a failure it does not wait. Error: why there is none, without any secret, or
+// that of ctx.
+func (s *Source) Token(ctx context.Context, refused string) (string, error) {
+	for s != nil {
+		token, failure, renewal := s.state(refused)
+		if renewal == nil {
+			return token, failure
 		}
 		select {
 		case <-renewal:
@@ -100,15 +93,20 @@ func (s *Source) Token(ctx context.Context) (string, error) {
 			return "", ctx.Err()
 		}
 	}
+	return "", errNoClient
 }
 
-// state returns the token, if it has not ended, else why there is none, or the request to wait for.
-func (s *Source) state() (token string, failure error, renewal chan struct{}) {
+// state returns the token, if it has not ended and is not refused, else why there is none, or the request to wait for.
+func (s *Source) state(refused string) (token string, failure error, renewal chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case time.Now().Before(s.until):
+	switch live := time.Now().Before(s.until); {
+	case live && s.token != refused:
 		return s.token, nil, nil
+	case live && s.replaced && s.renewal == nil:
+		return "", errRefused, nil
+	case live:
+		s.replaced = true
 	case s.failure != nil:
 		return "", s.failure, nil
 	}
@@ -123,33 +121,12 @@ func (s *Source) Problem() (why error, since time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.failure == nil || time.Now().Before(s.until):
+	case time.Now().Before(s.until):
 		return nil, time.Time{}
-	case s.until.After(s.failed):
+	case s.failed.Before(s.until):
 		return s.failure, s.until
 	}
 	return s.failure, s.failed
-}
-
-// Replace reports whether there is another token than the one that a mail server has refused. It makes one request
-// for this between two renewals, so that a wrong setting does not burden the token server.
-func (s *Source) Replace(ctx context.Context, refused string) bool {
-	s.mu.Lock()
-	if s.token == refused && !s.replaced {
-		s.replaced = true
-		s.startLocked()
-	}
-	renewal := s.renewal
-	s.mu.Unlock()
-	if renewal != nil {
-		select {
-		case <-renewal:
-		case <-ctx.Done():
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.token != refused
 }
 
 // startLocked starts a request, unless one is under way, and returns what is closed at its end. The caller holds the lock.
@@ -176,7 +153,7 @@ func (s *Source) renewInTime() {
 // to its end.
 func (s *Source) renew() {
 	began := time.Now() // a life that is counted from here ends too early rather than too late
-	token, life, err := "", time.Duration(0), error(errDefect)
+	token, life, err := "", time.Duration(0), panics.Err
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -184,7 +161,13 @@ func (s *Source) renew() {
 		if err == nil {
 			s.token, s.until, next = token, began.Add(life), max(life*8/10, minRenewal)
 		}
-		s.noteLocked(err)
+		if s.failure == nil {
+			s.failed = time.Now()
+		}
+		if !errors.Is(err, s.failure) && s.ctx.Err() == nil {
+			s.changed(err)
+		}
+		s.failure = err
 		if s.ctx.Err() == nil {
 			s.timer = time.AfterFunc(next, s.renewInTime)
 		}
@@ -193,18 +176,6 @@ func (s *Source) renew() {
 	}()
 	defer panics.Recover(panics.Other)
 	token, life, err = s.client.fetch(s.ctx, &s.http)
-}
-
-// noteLocked notes how a request ended, and tells of a change. The caller holds the lock.
-func (s *Source) noteLocked(err error) {
-	before := s.failure
-	if before == nil {
-		s.failed = time.Now()
-	}
-	s.failure = err
-	if !errors.Is(err, before) && s.ctx.Err() == nil {
-		s.changed(err)
-	}
 }
 
 func (s *Source) close() {

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/wneessen/go-mail/smtp"
@@ -20,26 +19,27 @@ var tokenMechanisms = []string{"XOAUTH2", "OAUTHBEARER"}
 
 // openWithToken is openSession for a login by OAuth. The token is there before the server is dialled. If the server
 // refuses the token with 535, openWithToken tries once more with another one, if it gets one.
-func openWithToken(ctx context.Context, config Config) (*session, *delivery.Error) {
-	for {
-		token, err := config.Tokens.Token(ctx)
-		if err != nil {
+func openWithToken(ctx context.Context, config Config) (s *session, fail *delivery.Error) {
+	for fail == nil || fail.Code != oauth.SwitchedOff {
+		token, err := config.Tokens.Token(ctx, config.Password)
+		if err != nil && fail == nil {
 			return nil, newError(ctx, delivery.StageAuth, delivery.SafeError("oauth "+config.OAuth+": "+err.Error()), delivery.PrivateData{})
 		}
+		if err != nil {
+			break
+		}
 		config.Password = token
-		s, fail := connect(ctx, config)
+		s, fail = connect(ctx, config)
 		if fail == nil || fail.Stage != delivery.StageAuth || fail.Status != 535 {
 			return s, fail
 		}
-		if !oauth.Replaceable(fail.Code) || !config.Tokens.Replace(ctx, token) {
-			text := "configuration of oauth " + config.OAuth + ": " + config.Tokens.LoginProblem(fail.Code, token)
-			if fail.Err != nil {
-				text += "; " + fail.Err.Error()
-			}
-			fail.Err = delivery.SafeError(text)
-			return nil, fail
-		}
 	}
+	text := "configuration of oauth " + config.OAuth + ": " + config.Tokens.LoginProblem(fail.Code, config.Password)
+	if fail.Err != nil {
+		text += "; " + fail.Err.Error()
+	}
+	fail.Err = delivery.SafeError(text)
+	return nil, fail
 }
 
 // showToken logs in by one of tokenMechanisms. The error has what the server said in JSON before its refusal.
@@ -79,35 +79,23 @@ func (a *tokenAuth) Start(*smtp.ServerInfo) (mechanism string, first []byte, err
 	return a.mechanism, first, nil
 }
 
-// Next implements the Auth of go-mail/smtp. After the JSON of a refusal an empty line asks for the reply itself, or with OAUTHBEARER
-// one byte (RFC 7628 section 3.2.3).
+// Next implements the Auth of go-mail/smtp. It notes the JSON of a refusal, after which an empty line asks for the reply
+// itself, or with OAUTHBEARER one byte (RFC 7628 section 3.2.3).
 func (a *tokenAuth) Next(challenge []byte, more bool) ([]byte, error) {
+	var refusal struct{ Status, Scope string }
+	response := []byte(a.response)
 	switch {
 	case !more:
 		return nil, nil
 	case a.response != "":
-		response := []byte(a.response)
 		a.response = ""
 		return response, nil
+	case json.Unmarshal(challenge, &refusal) == nil:
+		a.said = delivery.RedactReply("status "+refusal.Status+" for "+refusal.Scope,
+			delivery.PrivateData{Login: []string{a.config.Username, a.config.Password}})
 	}
-	a.note(challenge)
 	if a.mechanism == "OAUTHBEARER" {
 		return []byte{1}, nil
 	}
-	return []byte{}, nil
-}
-
-// note keeps the parts of a refusal's JSON that are known to be neither the token nor the user.
-func (a *tokenAuth) note(challenge []byte) {
-	var refusal struct{ Status, Scope string }
-	if json.Unmarshal(challenge, &refusal) != nil {
-		return
-	}
-	known := []string{"400", "401", "403", "invalid_request", "invalid_token", "insufficient_scope"} // Google's, and RFC 6750's
-	if slices.Contains(known, refusal.Status) {
-		a.said = "status " + refusal.Status
-	}
-	if words := delivery.RedactReply(refusal.Scope, delivery.PrivateData{Login: []string{a.config.Username, a.config.Password}}); words != "" {
-		a.said = strings.TrimSpace(a.said + " scope " + words)
-	}
+	return response, nil
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/delivery/oauth"
 	"sendcode/internal/deliver/delivery/oauth/oauthtest"
 	"sendcode/internal/deliver/delivery/smtp"
@@ -69,7 +68,7 @@ func TestLoginByToken(t *testing.T) {
 		"both are refused": {tokens: []string{"t0ken-1", "t0ken-2"}, offered: "XOAUTH2", want: no("5.7.8"), asked: 2, line: "AUTH XOAUTH2",
 			says: "configuration of oauth m365: Exchange refuses the token: register the enterprise application there"},
 		"refused in JSON": {tokens: []string{"t0ken-1"}, offered: "OAUTHBEARER", want: no("5.7.8"), asked: 2, line: "AUTH OAUTHBEARER",
-			says: "the server says status 401 scope https://mail.google.com"},
+			says: "the server says status 401 for https://mail.google.com"},
 		"the permission is missing": {tokens: []string{without}, offered: "XOAUTH2", rules: auth(blabbing("535 5.7.3")), want: no("5.7.3"), asked: 2,
 			line: "AUTH XOAUTH2", says: "the API permission SMTP.SendAsApp"},
 		"SMTP AUTH is off": {tokens: []string{long}, offered: "XOAUTH2", rules: auth(blabbing("535 5.7.139")), want: no("5.7.139"), asked: 1, line: "AUTH XOAUTH2",
@@ -77,6 +76,8 @@ func TestLoginByToken(t *testing.T) {
 		"busy": {tokens: []string{"short"}, offered: "XOAUTH2", rules: auth("454 4.7.0 too many"), want: loginFailure(454, "4.7.0"), asked: 1, line: "AUTH XOAUTH2"},
 		"an unverified certificate": {tokens: []string{"short"}, accepted: "short", offered: "XOAUTH2", want: loginFailure(0, ""), asked: 1,
 			change: func(c *smtp.Config) { opportunistic(c); distrustful(c) }, says: "without a verified certificate"},
+		"no encryption": {tokens: []string{"short"}, accepted: "short", offered: "XOAUTH2", want: loginFailure(0, ""), asked: 1,
+			change: func(c *smtp.Config) { c.TLS = smtp.TLSNone }, says: "over an unencrypted connection"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var answers []oauthtest.Answer
@@ -159,20 +160,4 @@ func TestTokenServerTrouble(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Tokens cross no network in the clear.
-func TestTokenStaysHome(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		tokens := oauthtest.New(t, oauthtest.Gives("token", 60))
-		source := oauth.New(tokens.Client)
-		defer func() { _ = oauth.Sources{"": source}.Close() }()
-		script := byToken("token", "XOAUTH2")
-		script.TLS = smtptest.Plain
-		server, s := inBubble(t, script, withTokens(source), opportunistic, func(c *smtp.Config) { c.Host = "relay.example" })
-		defer func() { _ = s.Close() }()
-		_, err := s.Send(t.Context(), smtptest.Sample(1))
-		expect(t, err, outcome{Class: delivery.Temporary, Stage: delivery.StageAuth})
-		servertest.Same(t, "the dialogue", verbs(server), "EHLO")
-	})
 }

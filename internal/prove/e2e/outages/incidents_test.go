@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/deliver/delivery/oauth/oauthtest"
 	"sendcode/internal/deliver/delivery/smtptest"
 	"sendcode/internal/run/app/apptest"
 )
@@ -83,14 +82,6 @@ func TestIncidents(t *testing.T) {
 			func(s *incidents) bool {
 				return s.metric(`sendcode_send_seconds_count{app="default",channel="email",code="ours",outcome="sent"}`) == 1
 			}},
-		"the token server refuses": {
-			func(s *apptest.Stack) {
-				tokens := oauthtest.Start(s.T, oauthtest.Refuses("invalid_client", "7000222"))
-				s.Env["SENDCODE_SMTP_URL"], s.Env["SECRET"] = "smtp://u@127.0.0.1:1?oauth=m365", oauthtest.Secret
-				s.Write("oauth: {m365: {token_url: '" + tokens.Client.TokenURL + "', client_id: client, client_secret_env: SECRET, scope: '" + tokens.Client.Scope + "'}}")
-			},
-			[]string{`"msg":"oauth client gets no token`, `AADSTS7000222`, `"see":"docs/runbooks.md#sends-wait"`},
-			func(s *incidents) bool { return s.metric("sendcode_mail_server_up") == 0 }},
 		"the only server's certificate is not trusted": {
 			func(s *apptest.Stack) {
 				url, _, _ := strings.Cut(s.SMTP.URL(), "?")
