@@ -23,6 +23,7 @@ func TestAnswers(t *testing.T) {
 	}{
 		"a token":                {oauthtest.Gives("a-Token.1", 3599), "a-Token.1"},
 		"a life in quotes":       {oauthtest.Answer{Status: 200, Body: `{"token_type":"bearer","expires_in":"3599","access_token":"a-Token.1"}`}, "a-Token.1"},
+		"a life of centuries":    {oauthtest.Gives("a-Token.1", 9223372037), "a-Token.1"},
 		"no life":                {oauthtest.Answer{Status: 200, Body: `{"token_type":"Bearer","access_token":"a-Token.1"}`}, "a-Token.1"},
 		"a wrong secret":         {oauthtest.Refuses("invalid_client", "7000215"), "refuses: invalid_client, AADSTS7000215: the client's secret is wrong"},
 		"an expired secret":      {oauthtest.Refuses("invalid_client", "7000222"), "AADSTS7000222: the client's secret has expired"},
@@ -181,6 +182,14 @@ func TestFirstRequestIsBounded(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	}, oauthtest.Hangs)
+}
+
+// Tokens of a second do not burden the token server.
+func TestShortestLife(t *testing.T) {
+	bubble(t, func(t *testing.T, server *oauthtest.Server, _ *oauth.Source, _ func() string) {
+		at(time.Now(), 9*time.Second)
+		servertest.Same(t, "requests in 9 s", server.Asked(), 2)
+	}, oauthtest.Gives("x", 1))
 }
 
 // A mail server's refusals renew a token once until its time is up, however many there are.
