@@ -19,7 +19,7 @@ import (
 
 func TestParseURLs(t *testing.T) {
 	configs, err := mailserver.ParseURLs(
-		"smtp://a.example, smtps://u:x%2Cy@b.example,resend://:k@,smtp://c.example?tls=opportunistic,resend://:k@127.0.0.1")
+		"smtp://a.example, smtps://u:x%2Cy@b.example,resend://:k@,smtp://c.example?tls=opportunistic,resend://:k@127.0.0.1", nil)
 	var got []string
 	for _, c := range configs {
 		got = append(got, fmt.Sprint(c.Host, c.RequiresTLS))
@@ -32,12 +32,21 @@ func TestParseURLs(t *testing.T) {
 		t.Fatalf("%v, %v", servers, err)
 	}
 	_ = servers.Close()
+	for list, conns := range map[string]int{"smtp://u@smtp.office365.com?oauth=m": 3, "smtp://u:p@smtp.office365.com": 3,
+		"smtp://u@smtp.office365.com?oauth=m&conns=9": 9, "smtp://smtp.office365.com": 4} {
+		configs, err := mailserver.ParseURLs(list, nil)
+		servertest.OK(t, err)
+		servers, err := mailserver.Open(configs, "codes.example")
+		if err != nil || servers.MaxConns() != conns {
+			t.Errorf("%s: %d connections, %v", list, servers.MaxConns(), err)
+		}
+	}
 	for list, reason := range map[string]string{
 		"smtp://a.example,":                 "server 2: the scheme",
 		"smtp://a.example,http://b.example": "the scheme must be one of smtp, smtps, ",
 		"resend://:k@,resend://k@":          "server 2: must be resend",
 	} {
-		if _, err := mailserver.ParseURLs(list); err == nil || !strings.Contains(err.Error(), reason) {
+		if _, err := mailserver.ParseURLs(list, nil); err == nil || !strings.Contains(err.Error(), reason) {
 			t.Errorf("%q: %v", list, err)
 		}
 	}
@@ -54,9 +63,10 @@ func TestHints(t *testing.T) {
 		"smtp://u:p@127.0.0.1?tls=opportunistic": "",
 		"smtp://u:p@smtp.office365.com":          "December 2026", "smtp://u:p@SMTP-mail.outlook.com.": "December 2026",
 		"smtp://shop-example.mail.protection.outlook.com:25": "", "smtp://smtp.office365.com": "",
-		"smtp://u:p@smtp-hve.office365.com": "", "smtp://u:p@smtp.office365.com.example": "", "resend://:k@": "",
+		"smtp://u%40x@smtp.office365.com?oauth=m365": "",
+		"smtp://u:p@smtp-hve.office365.com":          "", "smtp://u:p@smtp.office365.com.example": "", "resend://:k@": "",
 	} {
-		configs, err := mailserver.ParseURLs(url)
+		configs, err := mailserver.ParseURLs(url, nil)
 		servertest.OK(t, err)
 		if hint := configs[0].Hint; !strings.Contains(hint, says) || (says == "") != (hint == "") {
 			t.Errorf("%s: %q", url, hint)
@@ -106,7 +116,7 @@ func TestFailoverBetweenKinds(t *testing.T) {
 				{closed + "," + api.URL() + "," + relay.URL(), mailapitest.Answers(rig.Later), "", 0, 1},
 				{api.URL() + "," + relay.URL(), mailapitest.Answers(rig.Refused), delivery.Rejected, 0, 0},
 			} {
-				configs, err := mailserver.ParseURLs(c.list)
+				configs, err := mailserver.ParseURLs(c.list, nil)
 				servertest.OK(t, err)
 				servers, err := mailserver.Open(configs, "")
 				servertest.OK(t, err)

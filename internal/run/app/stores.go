@@ -252,7 +252,9 @@ func (a *App) openMailServers() error {
 		a.onClose(box.Close)
 		url = box.URL()
 	}
-	configs, err := mailserver.ParseURLs(url)
+	tokens := a.cfg.TokenSources()
+	a.onClose(tokens.Close)
+	configs, err := mailserver.ParseURLs(url, tokens)
 	if err != nil {
 		return err
 	}
@@ -268,9 +270,20 @@ func (a *App) openMailServers() error {
 		a.logger.Warn("mail server unverified: mails go there encrypted, and an attacker on the path could read them", "server", server,
 			"error", why, logs.SeeSendsWait)
 	})
+	tokens.Start(a.tokenLogger)
 	a.servers = servers
 	a.metrics.RegisterMailServers(servers.Health)
 	return nil
+}
+
+// tokenLogger logs that a client gets no token, with a failure's first occurrence, and that it gets one again.
+func (a *App) tokenLogger(client string, failure error) {
+	if failure == nil {
+		a.logger.Info("oauth client has a token again", "client", client)
+		return
+	}
+	a.logger.Warn("oauth client gets no token: mail servers that need it take mails until the last one ends", "client", client,
+		"error", failure, logs.SeeSendsWait)
 }
 
 // healthLogger returns a function that logs when a mail server or a carrier is suspended after failures, and

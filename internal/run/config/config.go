@@ -77,6 +77,8 @@ type Config struct {
 	// `smtp://user:password@host:587`, `smtps://host:465`; by HTTPS `resend://:key@api.resend.com`,
 	// `ses://id:secret@region`; several by commas, the preferred one first.
 	SMTPURL string `yaml:"smtp_url" env:"file" check:"smtp_url" unset:"the dev mailbox"`
+	// [Clients whose tokens log in](operations.md#microsoft-365) at mail servers with `?oauth=NAME`, instead of a password.
+	OAuth map[string]oauthClient `yaml:"oauth" keys:"name"`
 	// The sender, `Name <address>`. Message-IDs have its domain.
 	MailFrom string `yaml:"mail_from" env:"plain" default:"sendcode <no-reply@localhost>" check:"mail_from"`
 	// `debug`, `info`, `warn` or `error`. Logs go to stderr, as JSON except at a terminal.

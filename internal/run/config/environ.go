@@ -138,8 +138,13 @@ func (d *settingsSource) readVariable(name string, mayBeFile bool) (s locatedVal
 	case s.value != "":
 		return s, "is given twice, also as " + name + "_FILE; keep one"
 	}
+	return d.readSecretFile(path, name+"_FILE")
+}
+
+// readSecretFile returns the value that a file holds. where names the setting with its path.
+func (d *settingsSource) readSecretFile(path, where string) (s locatedValue, problem string) {
 	content, err := d.readFile(path)
-	s = locatedValue{strings.TrimSpace(string(content)), name + "_FILE"}
+	s = locatedValue{strings.TrimSpace(string(content)), where}
 	switch {
 	case err != nil:
 		return s, document.Printable(path) + " cannot be read: " + reasonWithoutPath(err)

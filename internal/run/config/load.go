@@ -112,6 +112,7 @@ var checksByName = map[string]func(text string) string{
 	"role": patternCheck(`^[a-z_][a-z0-9_]{0,62}$`,
 		"must be the name of a database role: small letters, digits and _, at most 63"),
 	"mail_from": checkMailFrom,
+	"tenant":    patternCheck(`^[A-Za-z0-9][A-Za-z0-9.-]{0,252}$`, "must be the tenant's ID or domain"),
 	"ring":      checkSecretKeys, "index_key": checkIndexKey, "api_key": checkDefaultAppKey, "public_key": checkPublicKey,
 	"origins": checkOrigins, "webhook_secrets": checkWebhookSecrets,
 	"password": checkAdminPassword, "password_hash": checkAdminPasswordHash,

@@ -16,7 +16,7 @@ func TestWithReloadable(t *testing.T) {
 	is(t, "what changes at once alone", c.RestartChanges(got), nil)
 	is(t, "what needs a restart", strings.Join(got.RestartChanges(next), " "),
 		"SENDCODE_ADDR SENDCODE_ADMIN_ADDR SENDCODE_DRAIN SENDCODE_DATA_DIR "+
-			"SENDCODE_DATABASE_URL SENDCODE_DATABASE_ROLE SENDCODE_REDIS_URL SENDCODE_SMTP_URL SENDCODE_MAIL_FROM "+
+			"SENDCODE_DATABASE_URL SENDCODE_DATABASE_ROLE SENDCODE_REDIS_URL SENDCODE_SMTP_URL oauth SENDCODE_MAIL_FROM "+
 			"SENDCODE_LOG_LEVEL templates trusted_proxies folding sms page admin")
 	secrets := with(reachable[1:6], "SENDCODE_ADMIN_TOKEN=twenty-characters-ok", "SENDCODE_METRICS_TOKEN=twenty-characters-ok",
 		"SENDCODE_OIDC_CLIENT_SECRET=x", "SENDCODE_ADMIN_TOKEN_ROLE=owner", "SENDCODE_WEBHOOK_SECRETS=default:"+hookOne)

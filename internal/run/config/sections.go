@@ -11,6 +11,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/keys"
+	"sendcode/internal/deliver/delivery/mailserver"
 	"sendcode/internal/run/config/document"
 	"sendcode/quota"
 )
@@ -83,6 +84,13 @@ func (d *loader) complete() {
 	}
 	for _, a := range c.Apps {
 		declared["app"] = append(declared["app"], a.Name)
+	}
+	declared["oauth client"] = slices.Sorted(maps.Keys(c.OAuth))
+	servers, _ := mailserver.ParseURLs(c.SMTPURL, nil) // a mistake in it is reported already
+	for _, s := range servers {
+		if s.OAuth != "" && len(d.Errs.Mistakes) == 0 {
+			d.references = append(d.references, nameReference{"oauth client", s.OAuth, d.locationOf("smtp_url")})
+		}
 	}
 	for _, r := range d.references {
 		if names := declared[r.kind]; !slices.Contains(names, r.name) {

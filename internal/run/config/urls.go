@@ -175,7 +175,7 @@ func checkSMTPURL(value string) string {
 			return problem
 		}
 	}
-	if _, err := mailserver.ParseURLs(value); err != nil {
+	if _, err := mailserver.ParseURLs(value, nil); err != nil {
 		return withoutQuotedParts(err.Error())
 	}
 	return ""

@@ -56,9 +56,12 @@ func (c *Config) UpdateWarnings(now time.Time) {
 	add(c.OIDCSecret.IsSet() && !c.Admin.OIDC.IsSet(), "SENDCODE_OIDC_CLIENT_SECRET has no effect without admin.oidc.")
 	add(c.SMTPURL != "" && c.MailDomain() == "localhost",
 		"SENDCODE_MAIL_FROM is an address at localhost: other mail servers will not accept it.")
-	servers, _ := mailserver.ParseURLs(c.SMTPURL) // none if it is not set
+	servers, _ := mailserver.ParseURLs(c.SMTPURL, nil) // none if it is not set
 	for n, s := range servers {
 		add(s.Hint != "", "SENDCODE_SMTP_URL, server %d: %s.", n+1, s.Hint)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.OAuth)) {
+		add(!slices.ContainsFunc(servers, func(s mailserver.Config) bool { return s.OAuth == name }), "No mail server uses the oauth client %s.", name)
 	}
 	add(slices.ContainsFunc(servers, func(s mailserver.Config) bool { return !s.RequiresTLS && !loopback.IsHost(s.Host) }),
 		"SENDCODE_SMTP_URL allows mail without TLS to another machine: codes can be read in transit.")

@@ -94,7 +94,7 @@ func (m *Metrics) RegisterHeldBursts(read func(context.Context) ([]store.HeldBur
 // RegisterMailServers adds gauges of whether each mail server is in use, and of its certificate's end.
 func (m *Metrics) RegisterMailServers(health func() []delivery.Health) {
 	m.registerHealth("sendcode_mail_server_up",
-		"1 while mails go to the server, 0 while it is suspended after failures.", "server", health, isUp)
+		"1 while mails go to the server, 0 while it is suspended after failures, or has no token for the login.", "server", health, isUp)
 	m.registerHealth("sendcode_mail_server_certificate_end_timestamp_seconds",
 		"When the server's certificate expires, as of the last connection; 0: none of the last week was by TLS.", "server", health,
 		func(h delivery.Health) float64 { return unixSeconds(h.CertificateEnd) })

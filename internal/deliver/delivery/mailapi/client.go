@@ -96,6 +96,9 @@ func (s *Client) Address() string { return s.config.Address() }
 // MaxConns returns how many requests there may be at once, each over a connection of its own.
 func (s *Client) MaxConns() int { return cap(s.slots) }
 
+// LoginProblem returns nil: a key is always there.
+func (s *Client) LoginProblem() (why error, since time.Time) { return nil, time.Time{} }
+
 // ConnCounts returns how many requests are under way, and how many mails waited for their turn
 // since the start; no connection is kept idle.
 func (s *Client) ConnCounts() (inUse, idle int, waits int64) { return len(s.slots), 0, s.waits.Load() }

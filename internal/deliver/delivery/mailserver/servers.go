@@ -36,6 +36,8 @@ type Server interface {
 	// CertificateEnd returns when the server's certificate expires, as of the last connection; zero if
 	// none of the last week was by TLS.
 	CertificateEnd() time.Time
+	// LoginProblem returns why no mail can log in now, and since when; nil if nothing is known to be in the way.
+	LoginProblem() (why error, since time.Time)
 	// OnUnverified is that of delivery.LastCertificate.
 	OnUnverified(f func(why error))
 	// Close ends idle connections. Deliveries under way continue; later ones fail as Temporary.
@@ -254,12 +256,16 @@ func (s Servers) AttemptsAllowed() (n int) {
 	return n
 }
 
-// Health returns the health of each server, in order of preference.
+// Health returns the health of each server, in order of preference. A server without a token for the login is not up,
+// also before mails have shown it.
 func (s Servers) Health() []delivery.Health {
 	all := make([]delivery.Health, len(s))
 	for n, server := range s {
 		all[n] = server.health.Health()
 		all[n].CertificateEnd = server.CertificateEnd()
+		if why, since := server.LoginProblem(); why != nil && all[n].Up {
+			all[n].Up, all[n].Since, all[n].Why = false, since, why.Error()
+		}
 	}
 	return all
 }

@@ -8,6 +8,7 @@ import (
 
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/delivery/mailapi"
+	"sendcode/internal/deliver/delivery/oauth"
 	"sendcode/internal/deliver/delivery/smtp"
 )
 
@@ -17,6 +18,8 @@ type Config struct {
 	Address string // host:port
 	// API is true for a provider's HTTPS API: its mails leave from other hosts than Host.
 	API bool
+	// OAuth names the client whose tokens log in; empty: none.
+	OAuth string
 	// RequiresTLS is false if mails may go to the server in the clear.
 	RequiresTLS bool
 	// Hint says what to change in a URL that may not work, now or soon; empty for others.
@@ -28,11 +31,12 @@ type Config struct {
 }
 
 // ParseURLs reads the addresses of mail servers separated by commas, the preferred one first: those
-// of smtp.ParseURL and mailapi.ParseURL. Errors never quote a URL, which holds a password.
-func ParseURLs(list string) ([]Config, error) {
+// of smtp.ParseURL and mailapi.ParseURL. A server whose tokens has no client of that name can't log in. Errors never quote
+// a URL, which holds a password.
+func ParseURLs(list string, tokens oauth.Sources) ([]Config, error) {
 	var configs []Config
 	for n, text := range strings.Split(list, ",") {
-		config, err := parseURL(strings.TrimSpace(text))
+		config, err := parseURL(strings.TrimSpace(text), tokens)
 		if err != nil {
 			return nil, fmt.Errorf("server %d: %w", n+1, err)
 		}
@@ -41,13 +45,14 @@ func ParseURLs(list string) ([]Config, error) {
 	return configs, nil
 }
 
-func parseURL(text string) (Config, error) {
+func parseURL(text string, tokens oauth.Sources) (Config, error) {
 	scheme, _, _ := strings.Cut(text, ":")
 	switch {
 	case scheme == "smtp", scheme == "smtps":
 		c, err := smtp.ParseURL(text)
+		c.Tokens = tokens[c.OAuth]
 		return Config{
-			Host: c.Host, Address: c.Address(), RequiresTLS: c.TLS == smtp.TLSRequired || c.TLS == smtp.TLSImplicit,
+			Host: c.Host, Address: c.Address(), OAuth: c.OAuth, RequiresTLS: c.TLS == smtp.TLSRequired || c.TLS == smtp.TLSImplicit,
 			Hint: c.Hint(),
 			Open: func(hello string) (Server, error) {
 				named := c

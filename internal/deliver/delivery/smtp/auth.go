@@ -29,10 +29,15 @@ func (s *session) authenticate() error {
 	offered := strings.Fields(strings.ToUpper(extension))
 	name := chooseMechanism(offered, s.config, s.state)
 	switch {
+	case name == "" && s.config.OAuth != "":
+		return errNoOAuth
 	case name == "" && slices.Contains(offered, "XOAUTH2"):
 		return errOAuth
 	case name == "":
 		return errNoAuth
+	}
+	if s.config.OAuth != "" {
+		return s.showToken(name)
 	}
 	err := s.client.Auth(newMechanism(name, s.config, s.state))
 	var reply *textproto.Error
@@ -59,6 +64,14 @@ func showsPassword(mechanism string) bool { return mechanism == "PLAIN" || mecha
 // chooseMechanism returns the strongest mechanism on offer that the configuration allows, "" if there
 // is none.
 func chooseMechanism(offered []string, config Config, state *tls.ConnectionState) string {
+	if config.OAuth != "" {
+		for _, name := range tokenMechanisms {
+			if slices.Contains(offered, name) {
+				return name
+			}
+		}
+		return ""
+	}
 	show := config.preferPlain != nil && config.preferPlain.Load() && slices.ContainsFunc(offered, showsPassword)
 	for _, name := range mechanisms {
 		bound := strings.HasSuffix(name, "-PLUS")

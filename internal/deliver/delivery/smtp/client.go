@@ -31,6 +31,9 @@ func (s *Client) Address() string { return s.config.Address() }
 // MaxConns returns how many connections there may be at once.
 func (s *Client) MaxConns() int { return s.config.MaxConns }
 
+// LoginProblem returns why no mail can log in now, and since when; nil if nothing is known to be in the way.
+func (s *Client) LoginProblem() (why error, since time.Time) { return s.config.Tokens.Problem() }
+
 // ConnCounts returns how many connections are in use and idle, and how many mails waited for one
 // since the start.
 func (s *Client) ConnCounts() (inUse, idle int, waits int64) {

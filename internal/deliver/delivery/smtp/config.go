@@ -10,9 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"unicode"
 
 	"sendcode/internal/base/loopback"
 	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/delivery/oauth"
 )
 
 // tlsRequirement says how the connection is encrypted. The zero value is the strict one.
@@ -42,6 +44,9 @@ type Config struct {
 	// strongest mechanism that is offered. Without a verified certificate they log in only at a loopback address.
 	Username, Password string
 	Mechanism          string
+	// OAuth names the client by whose Tokens Username logs in, without a password; empty: none.
+	OAuth  string
+	Tokens *oauth.Source
 	// preferPlain: the server refused (535) a mechanism that hides the password, and offers PLAIN or
 	// LOGIN, with which the next session begins; see openSession. withDefaults makes it.
 	preferPlain *atomic.Bool
@@ -49,7 +54,7 @@ type Config struct {
 	// here.
 	Hello string
 
-	// MaxConns bounds the connections open at once; by default 4.
+	// MaxConns bounds the connections open at once; by default 4, or with a login at Microsoft 3.
 	MaxConns int
 	// MinConns is how many connections are opened without a backlog, each as soon as a mail finds
 	// none free; by default 4, or MaxConns if that is less. They are kept for 30 s without work.
@@ -65,6 +70,7 @@ type Config struct {
 
 const (
 	defaultConns    = 4
+	microsoftConns  = 3   // for each mailbox of Exchange Online
 	portSubmission  = 587 // RFC 6409
 	portSubmissions = 465 // RFC 8314
 )
@@ -108,9 +114,9 @@ func (c Config) Hint() string {
 		return "port 465 is for TLS from the first byte: write smtps://, or port 587"
 	case implicit && c.port() == portSubmission:
 		return "port 587 is for STARTTLS: write smtp://, or port 465"
-	case c.Username != "" && microsoftHosts.MatchString(c.Host):
-		return "Microsoft turns logins by password (basic SMTP AUTH) off at the end of December 2026, and OAuth is not supported here yet: " +
-			"use a connector that needs no login, or another mail server"
+	case c.Password != "" && microsoftHosts.MatchString(c.Host):
+		return "Microsoft turns logins by password (basic SMTP AUTH) off at the end of December 2026: set oauth in the URL " +
+			"(docs/operations.md#microsoft-365), or use a connector that needs no login"
 	}
 	return ""
 }
@@ -121,6 +127,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.Port = c.port()
 	c.preferPlain = cmp.Or(c.preferPlain, new(atomic.Bool))
 	c.Hello = cmp.Or(c.Hello, "localhost")
+	if c.MaxConns == 0 && c.Username != "" && microsoftHosts.MatchString(c.Host) {
+		c.MaxConns = microsoftConns
+	}
 	c.MaxConns = cmp.Or(c.MaxConns, defaultConns)
 	c.MinConns = cmp.Or(c.MinConns, min(defaultConns, c.MaxConns))
 	c.MaxMails = cmp.Or(c.MaxMails, 100)
@@ -132,10 +141,12 @@ func (c Config) withDefaults() (Config, error) {
 		return c, delivery.SafeError("smtp: the host name is missing or malformed")
 	case strings.ContainsFunc(c.Hello, isForbiddenInCommand):
 		return c, delivery.SafeError("smtp: the name for EHLO is malformed")
-	case (c.Username == "") != (c.Password == ""):
+	case c.OAuth != "" && (c.Username == "" || c.Password != "" || c.Mechanism != "" || strings.ContainsFunc(c.Username, unicode.IsControl)):
+		return c, delivery.SafeError("smtp: with oauth there is a user name, and neither a password nor auth")
+	case c.OAuth == "" && (c.Username == "") != (c.Password == ""):
 		return c, delivery.SafeError("smtp: user name and password go together")
 	case c.Username != "" && c.TLS == TLSNone && !loopback.IsHost(c.Host):
-		return c, delivery.SafeError("smtp: a password with tls=none would cross the network in the clear")
+		return c, delivery.SafeError("smtp: a login with tls=none would cross the network in the clear")
 	case c.MinConns > c.MaxConns:
 		return c, delivery.SafeError("smtp: conns_min is more than conns")
 	}

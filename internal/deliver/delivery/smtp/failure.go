@@ -31,10 +31,11 @@ const (
 	errOldTLS          = delivery.SafeError("its TLS is older than 1.2")
 	errCleartextLogin  = delivery.SafeError("refusing to log in over an unencrypted connection")
 	errNoAuth          = delivery.SafeError("the server offers no way to log in that is known here")
-	errOAuth           = delivery.SafeError("the server takes OAuth 2.0 alone (XOAUTH2), which is not known here: with Google use an " +
-		"app password, with Microsoft 365 a connector that needs no login, or resend:// or ses://")
-	errLogin = delivery.SafeError("logging in failed")
-	errUTF8  = delivery.SafeError("the server does not take non-ASCII local parts (SMTPUTF8)")
+	errOAuth           = delivery.SafeError("the server takes OAuth 2.0 alone (XOAUTH2): with Microsoft 365 set oauth in the URL, " +
+		"with Google use an app password")
+	errNoOAuth = delivery.SafeError("the server does not offer OAuth 2.0 (XOAUTH2, OAUTHBEARER)")
+	errLogin   = delivery.SafeError("logging in failed")
+	errUTF8    = delivery.SafeError("the server does not take non-ASCII local parts (SMTPUTF8)")
 )
 
 // newError returns the error of a step that failed with err. If there was a whole reply, its code
@@ -47,6 +48,9 @@ func newError(ctx context.Context, stage string, err error, private delivery.Pri
 		if stage != delivery.StageAuth {
 			e.Text = delivery.RedactReply(withoutEnhancedCode(reply.Msg, e.Code), private)
 			e.Says = delivery.MeaningOf(reply.Msg)
+		}
+		if own, ok := errors.AsType[delivery.SafeError](err); ok {
+			e.Err = own
 		}
 		if reply.Code < 400 {
 			e.Err = errUnexpectedReply

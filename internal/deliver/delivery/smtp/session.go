@@ -48,6 +48,9 @@ type session struct {
 // connection: some servers offer mechanisms that they cannot check. Later sessions begin with PLAIN or
 // LOGIN until that gets a 535 too. Cancelling ctx closes the socket.
 func openSession(ctx context.Context, config Config) (*session, *delivery.Error) {
+	if config.OAuth != "" {
+		return openWithToken(ctx, config)
+	}
 	before := config.preferPlain.Load()
 	s, fail := connect(ctx, config)
 	if fail != nil && fail.Stage == delivery.StageAuth && !before && config.preferPlain.Load() {

@@ -16,7 +16,8 @@ import (
 //
 // The scheme is smtp (STARTTLS, port 587) or smtps (TLS from the first byte, port 465). tls is
 // required (the default), opportunistic or none (the default on loopback hosts); it has no place
-// with smtps. auth is the mechanism of the login, such as plain; without it, see openSession. ca is
+// with smtps. auth is the mechanism of the login, such as plain; without it, see openSession. oauth
+// names the client whose tokens take the place of a password; the caller sets Tokens. ca is
 // a PEM file that takes the place of the system's authorities. hello is our name in EHLO. conns is
 // how many connections may be open at once, 1 to 1,000, and conns_min how many are opened without a
 // backlog. Characters of user and password that have a meaning in URLs are written as %XX. Errors
@@ -53,8 +54,8 @@ func (c *Config) setFromURL(u *url.URL) error {
 	}
 	for name, values := range query {
 		switch {
-		case !slices.Contains([]string{"tls", "auth", "ca", "hello", "conns", "conns_min"}, name):
-			return delivery.SafeError("unknown parameter (known: tls, auth, ca, hello, conns, conns_min)")
+		case !slices.Contains([]string{"tls", "auth", "oauth", "ca", "hello", "conns", "conns_min"}, name):
+			return delivery.SafeError("unknown parameter (known: tls, auth, oauth, ca, hello, conns, conns_min)")
 		case len(values) > 1:
 			return delivery.SafeError("a parameter is given twice")
 		}
@@ -68,7 +69,7 @@ func (c *Config) setFromURL(u *url.URL) error {
 	if query.Has("conns_min") && !parseCount(&c.MinConns, query.Get("conns_min"), maxConns) {
 		return delivery.SafeError("conns_min is not within 1 to 1000")
 	}
-	c.Mechanism = strings.ToUpper(query.Get("auth"))
+	c.OAuth, c.Mechanism = query.Get("oauth"), strings.ToUpper(query.Get("auth"))
 	if query.Has("auth") && !slices.Contains(mechanisms, c.Mechanism) {
 		return delivery.SafeError("auth must be one of " + strings.ToLower(strings.Join(mechanisms, ", ")))
 	}

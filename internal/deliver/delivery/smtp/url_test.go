@@ -15,6 +15,7 @@ func TestParseURL(t *testing.T) {
 		"smtp://mail.example?conns=1000&conns_min=9":  {Host: "mail.example", MaxConns: 1000, MinConns: 9},
 		"smtp://u:p@mail.example?auth=login":          {Host: "mail.example", Username: "u", Password: "p", Mechanism: "LOGIN"},
 		"smtp://u%40x:p%2Fq%3A%2C@mail.example":       {Host: "mail.example", Username: "u@x", Password: "p/q:,"},
+		"smtp://u%40x@mail.example?oauth=m365":        {Host: "mail.example", Username: "u@x", OAuth: "m365"},
 		"smtps://mail.example":                        {Host: "mail.example", TLS: smtp.TLSImplicit},
 		"smtp://mail.example?tls=opportunistic":       {Host: "mail.example", TLS: smtp.TLSOpportunistic},
 		"smtp://127.0.0.1:1025":                       {Host: "127.0.0.1", Port: 1025, TLS: smtp.TLSNone},
@@ -33,7 +34,7 @@ func TestParseURL(t *testing.T) {
 
 // fieldsOf takes the fields that a URL sets, with the password, past the masking String.
 func fieldsOf(c smtp.Config) []any {
-	return []any{c.Host, c.Port, c.TLS, c.Username, c.Password, c.Mechanism, c.Hello, c.RootCAs != nil, c.MaxConns, c.MinConns}
+	return []any{c.Host, c.Port, c.TLS, c.Username, c.Password, c.Mechanism, c.OAuth, c.Hello, c.RootCAs != nil, c.MaxConns, c.MinConns}
 }
 
 func TestParseURLRefuses(t *testing.T) {
@@ -57,7 +58,9 @@ func TestParseURLRefuses(t *testing.T) {
 		"ca:":               {"smtp://mail.example?ca=missing.pem"},
 		"no certificate":    {"smtp://mail.example?ca=/dev/null"},
 		"go together":       {"smtp://user@mail.example", "smtp://:" + secret + "@mail.example"},
-		"in the clear":      {"smtp://user:" + secret + "@mail.example?tls=none"},
+		"in the clear":      {"smtp://user:" + secret + "@mail.example?tls=none", "smtp://user@mail.example?tls=none&oauth=m365"},
+		"with oauth": {"smtp://mail.example?oauth=m365", "smtp://user:" + secret + "@mail.example?oauth=m365",
+			"smtp://user@mail.example?oauth=m365&auth=plain", "smtp://us%01er@mail.example?oauth=m365"},
 	} {
 		for _, text := range texts {
 			_, err := smtp.ParseURL(text)

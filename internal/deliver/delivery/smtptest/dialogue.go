@@ -243,6 +243,20 @@ func (d *dialogue) auth(argument string) bool {
 		user := d.challenge("Username:")
 		password := d.challenge("Password:")
 		d.loggedIn = user == script.Username && password == script.Password
+	case "XOAUTH2", "OAUTHBEARER":
+		if initial == "" {
+			initial = base64.StdEncoding.EncodeToString([]byte(d.challenge("")))
+		}
+		_, token, _ := strings.Cut(decode(initial), "auth=Bearer ")
+		user := "user=" + script.Username
+		end := ""
+		if name == "OAUTHBEARER" {
+			user, end = "n,a="+strings.ReplaceAll(script.Username, "=", "=3D")+",\x01host=", "\x01"
+		}
+		d.loggedIn = strings.HasPrefix(decode(initial), user) && token == script.Password+"\x01\x01" && len("AUTH "+argument) <= 510
+		if !d.loggedIn && d.challenge(`{"status":"401","schemes":"bearer","scope":"https://mail.google.com/","user":"`+script.Username+`"}`) != end {
+			return false
+		}
 	default:
 		return d.write("504 5.5.4 unknown mechanism\r\n", Rule{})
 	}

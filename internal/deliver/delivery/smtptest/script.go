@@ -94,7 +94,9 @@ type Script struct {
 	// Username and Password, if set, are needed before MAIL, which else gets 530. Mechanisms are
 	// those offered: PLAIN and LOGIN unless set.
 	Username, Password string
-	Mechanisms         []string
+	// OAuth makes URL name this client in place of the password, which is the token.
+	OAuth      string
+	Mechanisms []string
 	// Extensions are the other EHLO keywords: 8BITMIME, ENHANCEDSTATUSCODES and SMTPUTF8 unless
 	// set.
 	Extensions []string

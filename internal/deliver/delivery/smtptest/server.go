@@ -175,6 +175,10 @@ func (s *Server) URL() string {
 		u.User = url.UserPassword(s.script.Username, s.script.Password)
 	}
 	query := url.Values{}
+	if s.script.OAuth != "" {
+		u.User = url.User(s.script.Username)
+		query.Set("oauth", s.script.OAuth)
+	}
 	switch s.script.TLS {
 	case Plain:
 		query.Set("tls", "none")

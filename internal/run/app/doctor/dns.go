@@ -77,7 +77,7 @@ func (d *doctor) checkRecord(ctx context.Context, name, prefix, otherwise string
 func (d *doctor) checkPTRs(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	configs, err := mailserver.ParseURLs(d.cfg.SMTPURL)
+	configs, err := mailserver.ParseURLs(d.cfg.SMTPURL, nil)
 	if len(d.senderDomains()) == 0 || err != nil {
 		return
 	}

@@ -18,6 +18,8 @@ import (
 
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/delivery/mailapi/mailapitest"
+	"sendcode/internal/deliver/delivery/oauth"
+	"sendcode/internal/deliver/delivery/oauth/oauthtest"
 	"sendcode/internal/deliver/delivery/smtptest"
 	"sendcode/internal/run/app/apptest"
 	"sendcode/internal/run/commands"
@@ -114,6 +116,43 @@ func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
 	examine(s, dns{}, 0, false, "! TLS of the mail server: TLS 1.3 by STARTTLS, unverified, so an attacker", "unknown authority")
 	s.Env["SENDCODE_SMTP_URL"] = "smtp://" + server.Addr() + "?tls=required"
 	examine(s, dns{}, 0, true, "✗ mail server: "+server.Addr()+": tls", "certificate") // of an unknown authority
+}
+
+// The doctor gets a token, logs in, and says which registration is missing, without the secret.
+func TestDoctorTriesOAuth(t *testing.T) {
+	t.Parallel()
+	s := embedded(t)
+	tokens := oauthtest.Start(t, oauthtest.Gives("t0ken", 3600))
+	s.Env["SECRET"] = oauthtest.Secret
+	s.Write("oauth: {m365: {token_url: '" + tokens.Client.TokenURL + "', client_id: client, client_secret_env: SECRET, scope: '" + oauth.MicrosoftScope + "'}}")
+	server := smtptest.Start(t, smtptest.Script{})
+	login := func(token string, rules ...smtptest.Rule) {
+		server.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: "codes@shop.example", Password: token, OAuth: "m365", Mechanisms: []string{"LOGIN", "XOAUTH2"}, Rules: rules})
+	}
+	login("t0ken")
+	s.Env["SENDCODE_SMTP_URL"] = server.URL()
+	examine(s, dns{}, 0, false, "✓ mail server: "+server.Addr()+" answers, and takes the token of oauth m365; encryption is as configured, and it takes the senders")
+	good, bad := oauthtest.Gives(oauthtest.JWT(`"SMTP.SendAsApp"`), 3600), oauthtest.Gives(oauthtest.JWT(`"Mail.Send"`), 3600)
+	refused := func(reply string) smtptest.Rule { return smtptest.Rule{Stage: smtptest.Auth, Reply: reply} }
+	for _, c := range []struct {
+		answer oauthtest.Answer
+		rule   smtptest.Rule
+		says   string
+	}{
+		{oauthtest.Refuses("invalid_request", "90002"), smtptest.Rule{}, "the tenant does not exist"},
+		{oauthtest.Refuses("unauthorized_client", "700016"), smtptest.Rule{}, "the app registration is missing in this tenant"},
+		{oauthtest.Refuses("invalid_client", "7000222"), smtptest.Rule{}, "the client's secret has expired"},
+		{bad, refused("535 5.7.3 Authentication unsuccessful"), "the API permission SMTP.SendAsApp of Office 365 Exchange Online is missing"},
+		{good, refused("535 5.7.3 Authentication unsuccessful"), "register the enterprise application there (New-ServicePrincipal)"},
+		{good, refused("535 5.7.139 SmtpClientAuthentication is disabled"), "Set-CASMailbox"},
+	} {
+		tokens.Answer(c.answer)
+		login("another", c.rule)
+		said := examine(s, dns{}, 0, true, "✗ mail server: "+server.Addr()+": auth: temporary: ", c.says)
+		if strings.Contains(said, oauthtest.Secret) || strings.Contains(said, "eyJ") {
+			t.Errorf("shows a secret: %s", said)
+		}
+	}
 }
 
 func TestDoctorTriesProvidersOfMails(t *testing.T) {

@@ -18,7 +18,9 @@ func (d *doctor) checkMailServers(ctx context.Context) {
 		d.pass(what, "none: mails stay in the dev mailbox, they reach no recipient")
 		return
 	}
-	configs, err := mailserver.ParseURLs(d.cfg.SMTPURL)
+	tokens := d.cfg.TokenSources()
+	defer func() { _ = tokens.Close() }()
+	configs, err := mailserver.ParseURLs(d.cfg.SMTPURL, tokens)
 	if err != nil {
 		d.fail(what, err.Error())
 		return
@@ -39,6 +41,9 @@ func (d *doctor) checkMailServer(ctx context.Context, name string, c mailserver.
 	}
 	d.reportEncryption("TLS of the "+name, loopback.IsHost(c.Host), seen)
 	said := c.Address + " answers; encryption and login are as configured"
+	if c.OAuth != "" {
+		said = c.Address + " answers, and takes the token of oauth " + c.OAuth + "; encryption is as configured"
+	}
 	if !c.API {
 		said += ", and it takes the senders"
 	}

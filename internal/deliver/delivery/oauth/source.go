@@ -1,0 +1,192 @@
+// Package oauth gets access tokens for mail servers, by client credentials (RFC 6749 section 4.4). A [Source] keeps
+// one token for all connections, and renews it outside of any send.
+//
+// No text of a token server leaves the package, since the text may repeat the secret: only error codes that are known
+// here, and the numbers of Microsoft's errors.
+package oauth
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"sendcode/internal/base/panics"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/exchange"
+)
+
+const (
+	// fetchTimeout bounds one request to the token server.
+	fetchTimeout = 10 * time.Second
+	// retryAfter is the wait between a request that failed and the next one.
+	retryAfter = 10 * time.Second
+	// minRenewal is the least time between a token and its renewal.
+	minRenewal = 5 * time.Second
+)
+
+const (
+	errNoClient = delivery.SafeError("oauth names no client")
+	errRefused  = delivery.SafeError("there is no other token")
+)
+
+// Sources are the sources of tokens by the name of their client.
+type Sources map[string]*Source
+
+// Start has each source get its first token. changed is called in turn with a client's failure to get one, with a
+// failure of another kind, and with nil when there is a token again. It must not call the source.
+func (all Sources) Start(changed func(client string, failure error)) {
+	for name, s := range all {
+		s.mu.Lock()
+		s.changed = func(failure error) { changed(name, failure) }
+		s.startLocked()
+		s.mu.Unlock()
+	}
+}
+
+// Close ends the requests under way, and all renewals. The error is nil.
+func (all Sources) Close() error {
+	for _, s := range all {
+		s.close()
+	}
+	return nil
+}
+
+// Source has the token of one client. Safe for concurrent use.
+type Source struct {
+	client Client
+	http   exchange.Client
+	ctx    context.Context // ends with the source
+	end    context.CancelFunc
+
+	mu       sync.Mutex
+	token    string
+	until    time.Time     // when the token ends, by the monotonic clock
+	renewal  chan struct{} // closed when the request under way has ended; nil: there is none
+	timer    *time.Timer   // starts the next renewal
+	replaced bool          // a mail server's refusal has renewed the token
+	failure  error         // of the last request; nil if it gave a token
+	failed   time.Time     // when failure began
+	changed  func(failure error)
+}
+
+// New makes the source of a client's tokens. It makes no request before Start or Token.
+func New(client Client) *Source {
+	s := &Source{client: client, http: exchange.Client{Timeout: fetchTimeout, Dial: client.Dial}, changed: func(error) {}}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	return s
+}
+
+// Token returns the token, or another one than that which a mail server has refused, if refused is not empty. It waits
+// for the first request, and for the request that a refusal causes: one between two renewals, so that a wrong setting
+// does not burden the token server. After a failure it does not wait. Error: why there is none, without any secret, or
+// that of ctx.
+func (s *Source) Token(ctx context.Context, refused string) (string, error) {
+	for s != nil {
+		token, failure, renewal := s.state(refused)
+		if renewal == nil {
+			return token, failure
+		}
+		select {
+		case <-renewal:
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+	return "", errNoClient
+}
+
+// state returns the token, if it has not ended and is not refused, else why there is none, or the request to wait for.
+func (s *Source) state(refused string) (token string, failure error, renewal chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch live := time.Now().Before(s.until); {
+	case live && s.token != refused:
+		return s.token, nil, nil
+	case live && s.replaced && s.renewal == nil:
+		return "", errRefused, nil
+	case live:
+		s.replaced = true
+	case s.failure != nil:
+		return "", s.failure, nil
+	}
+	return "", nil, s.startLocked()
+}
+
+// Problem returns why there is no token, and since when; nil if there is one, or was no failure.
+func (s *Source) Problem() (why error, since time.Time) {
+	if s == nil {
+		return nil, time.Time{}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case time.Now().Before(s.until):
+		return nil, time.Time{}
+	case s.failed.Before(s.until):
+		return s.failure, s.until
+	}
+	return s.failure, s.failed
+}
+
+// startLocked starts a request, unless one is under way, and returns what is closed at its end. The caller holds the lock.
+func (s *Source) startLocked() chan struct{} {
+	if s.renewal == nil {
+		if s.timer != nil {
+			s.timer.Stop()
+		}
+		s.renewal = make(chan struct{})
+		go s.renew()
+	}
+	return s.renewal
+}
+
+// renewInTime is called when a part of the token's life is over, or the wait after a failure.
+func (s *Source) renewInTime() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.replaced = false
+	s.startLocked()
+}
+
+// renew makes one request, and plans the next one at 80 % of the token's life. After a failure the old token serves
+// to its end.
+func (s *Source) renew() {
+	began := time.Now() // a life that is counted from here ends too early rather than too late
+	token, life, err := "", time.Duration(0), panics.Err
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		next := retryAfter
+		if err == nil {
+			s.token, s.until, next = token, began.Add(life), max(life*8/10, minRenewal)
+		}
+		if s.failure == nil {
+			s.failed = time.Now()
+		}
+		if !errors.Is(err, s.failure) && s.ctx.Err() == nil {
+			s.changed(err)
+		}
+		s.failure = err
+		if s.ctx.Err() == nil {
+			s.timer = time.AfterFunc(next, s.renewInTime)
+		}
+		close(s.renewal)
+		s.renewal = nil
+	}()
+	defer panics.Recover(panics.Other)
+	token, life, err = s.client.fetch(s.ctx, &s.http)
+}
+
+func (s *Source) close() {
+	s.end()
+	s.mu.Lock()
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	renewal := s.renewal
+	s.mu.Unlock()
+	if renewal != nil {
+		<-renewal
+	}
+}
