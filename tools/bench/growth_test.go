@@ -122,7 +122,7 @@ func TestGrowth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	assumed := fmt.Sprintf("%d times the mean, processors %.0f %% busy then, rows kept for %d days", peakFactor, busy*100, retention)
+	assumed := fmt.Sprintf("%d times the mean, and that processors are %.0f %% busy then. Rows are kept for %d days", peakFactor, busy*100, retention)
 	if !strings.Contains(string(text), assumed) {
 		t.Errorf("operations.md does not assume %q", assumed)
 	}
