@@ -97,7 +97,7 @@ func (s *Client) Address() string { return s.config.Address() }
 func (s *Client) MaxConns() int { return cap(s.slots) }
 
 // LoginProblem returns nil: a key is always there.
-func (s *Client) LoginProblem() (why error, since time.Time) { return nil, time.Time{} }
+func (s *Client) LoginProblem() (since time.Time, why error) { return time.Time{}, nil }
 
 // ConnCounts returns how many requests are under way, and how many mails waited for their turn
 // since the start; no connection is kept idle.

@@ -37,7 +37,7 @@ type Server interface {
 	// none of the last week was by TLS.
 	CertificateEnd() time.Time
 	// LoginProblem returns why no mail can log in now, and since when; nil if nothing is known to be in the way.
-	LoginProblem() (why error, since time.Time)
+	LoginProblem() (since time.Time, why error)
 	// OnUnverified is that of delivery.LastCertificate.
 	OnUnverified(f func(why error))
 	// Close ends idle connections. Deliveries under way continue; later ones fail as Temporary.
@@ -263,7 +263,7 @@ func (s Servers) Health() []delivery.Health {
 	for n, server := range s {
 		all[n] = server.health.Health()
 		all[n].CertificateEnd = server.CertificateEnd()
-		if why, since := server.LoginProblem(); why != nil && all[n].Up {
+		if since, why := server.LoginProblem(); why != nil && all[n].Up {
 			all[n].Up, all[n].Since, all[n].Why = false, since, why.Error()
 		}
 	}

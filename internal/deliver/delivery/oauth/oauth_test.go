@@ -146,14 +146,14 @@ func TestOutage(t *testing.T) {
 				_, _ = source.Token(t.Context(), "")
 				at(began, 59*time.Second)
 				expectToken(t, source, "first")
-				why, _ := source.Problem()
+				_, why := source.Problem()
 				servertest.Same(t, "the problem while there is a token", why, nil)
 				if !strings.HasPrefix(said(), "m365 "+c.why) {
 					t.Errorf("said %q", said())
 				}
 				at(began, 61*time.Second)
 				expectToken(t, source, c.why)
-				why, since := source.Problem()
+				since, why := source.Problem()
 				if why == nil || since.Sub(began) != 60*time.Second {
 					t.Errorf("%v since %v", why, since.Sub(began))
 				}

@@ -83,7 +83,7 @@ func New(client Client) *Source {
 // that of ctx.
 func (s *Source) Token(ctx context.Context, refused string) (string, error) {
 	for s != nil {
-		token, failure, renewal := s.state(refused)
+		token, renewal, failure := s.state(refused)
 		if renewal == nil {
 			return token, failure
 		}
@@ -97,36 +97,36 @@ func (s *Source) Token(ctx context.Context, refused string) (string, error) {
 }
 
 // state returns the token, if it has not ended and is not refused, else why there is none, or the request to wait for.
-func (s *Source) state(refused string) (token string, failure error, renewal chan struct{}) {
+func (s *Source) state(refused string) (token string, renewal chan struct{}, failure error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch live := time.Now().Before(s.until); {
 	case live && s.token != refused:
 		return s.token, nil, nil
 	case live && s.replaced && s.renewal == nil:
-		return "", errRefused, nil
+		return "", nil, errRefused
 	case live:
 		s.replaced = true
 	case s.failure != nil:
-		return "", s.failure, nil
+		return "", nil, s.failure
 	}
-	return "", nil, s.startLocked()
+	return "", s.startLocked(), nil
 }
 
-// Problem returns why there is no token, and since when; nil if there is one, or was no failure.
-func (s *Source) Problem() (why error, since time.Time) {
+// Problem returns since when there is no token, and why; nil if there is one, or was no failure.
+func (s *Source) Problem() (since time.Time, why error) {
 	if s == nil {
-		return nil, time.Time{}
+		return time.Time{}, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case time.Now().Before(s.until):
-		return nil, time.Time{}
+		return time.Time{}, nil
 	case s.failed.Before(s.until):
-		return s.failure, s.until
+		return s.until, s.failure
 	}
-	return s.failure, s.failed
+	return s.failed, s.failure
 }
 
 // startLocked starts a request, unless one is under way, and returns what is closed at its end. The caller holds the lock.

@@ -32,7 +32,7 @@ func (s *Client) Address() string { return s.config.Address() }
 func (s *Client) MaxConns() int { return s.config.MaxConns }
 
 // LoginProblem returns why no mail can log in now, and since when; nil if nothing is known to be in the way.
-func (s *Client) LoginProblem() (why error, since time.Time) { return s.config.Tokens.Problem() }
+func (s *Client) LoginProblem() (since time.Time, why error) { return s.config.Tokens.Problem() }
 
 // ConnCounts returns how many connections are in use and idle, and how many mails waited for one
 // since the start.
