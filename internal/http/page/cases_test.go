@@ -231,3 +231,17 @@ func TestOnlyAllowedAddressesAreReturnedTo(t *testing.T) {
 		}
 	}
 }
+
+// The cookie keeps the end of the code on each channel, by which it lives as long as a code of a day.
+func TestTheCookieKeepsWhenCodesEnd(t *testing.T) {
+	end := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	want := session{channelState: channelState{ID: "a", Expires: end}, Other: channelState{ID: "b", Expires: end.Add(time.Hour)}, Ends: end.Add(2 * time.Hour)}
+	plain, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got session
+	if err := json.Unmarshal(plain, &got); err != nil || got != want {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+}

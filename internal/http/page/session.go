@@ -43,7 +43,7 @@ type channelState struct {
 	Before string `json:"p,omitempty"`
 	// address as typed, or the number in E.164 form, that codes were asked for
 	To      string     `json:"t,omitempty"`
-	Expires time.Time  `json:"e,omitzero"`  // when the code expires
+	Expires time.Time  `json:"x,omitzero"`  // when the code expires
 	Refused bool       `json:"r,omitempty"` // the last request for a code was refused
 	Until   time.Time  `json:"u,omitzero"`  // end of that refusal, as the browser was told
 	By      quota.Rule `json:"b,omitzero"`  // the rule that refused, if there is no verification
