@@ -111,7 +111,7 @@ var pointReads = map[string]bool{"Begin": true, "ReadHistory": true, "Verificati
 func (s *DB) Read(ctx context.Context, name string, f func(sqldb.Tx) error) error {
 	ctx, cancel := store.Bounded(ctx)
 	defer cancel()
-	if !pointReads[name] {
+	if !pointReads[name] || s.readers == s.writer { // of one connection for both, a read keeps no write waiting
 		return store.WrapUnavailable(withCause(f(s.tx(ctx, s.readers))))
 	}
 	conn, err := s.readers.Conn(ctx)
