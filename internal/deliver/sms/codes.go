@@ -1,7 +1,6 @@
 package sms
 
 import (
-	"maps"
 	"strings"
 	"time"
 )
@@ -21,7 +20,7 @@ type faults struct {
 func (f faults) table() map[string]Meaning {
 	table := map[string]Meaning{}
 	for _, column := range []map[Meaning]string{f.us, f.number, f.message} {
-		for meaning, codes := range maps.All(column) {
+		for meaning, codes := range column {
 			for code := range strings.FieldsSeq(codes) {
 				table[code] = meaning
 			}

@@ -46,9 +46,6 @@ const separatorParameter = "separator"
 // byteOrderMark makes spreadsheets read the file as UTF-8.
 const byteOrderMark = "\ufeff"
 
-// parametersNotForExports are the parameters that an export rejects, since it has all rows.
-var parametersNotForExports = []string{"cursor", "newer", "limit"}
-
 // exportCSV streams the rows that the filters select, newest first. It writes an audit entry before
 // the first row.
 func (a *Console) exportCSV(c echo.Context) error {
@@ -65,7 +62,7 @@ func (a *Console) exportCSV(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := q.rejectParameters("An export is all rows; from and to bound it.", parametersNotForExports...); err != nil {
+	if err := q.rejectParameters("An export is all rows; from and to bound it.", frame.PlaceParameters...); err != nil {
 		return err
 	}
 	if c.Request().Method == http.MethodHead { // no export, so no audit entry
@@ -195,7 +192,7 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRe
 // exportAddress returns the address that exports a list's rows with a separator; "" is the comma.
 func exportAddress(given url.Values, separator string) string {
 	all := maps.Clone(given)
-	for _, name := range parametersNotForExports {
+	for _, name := range frame.PlaceParameters {
 		all.Del(name)
 	}
 	return frame.ListAddress("/v1/admin/sends.csv", all, separatorParameter, separator)

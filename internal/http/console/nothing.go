@@ -37,9 +37,10 @@ func (a *Console) explainNothing(typed string, w texts.Words) (why string, ways 
 			listAddress(from, "to", at.Add(time.Minute).Format(time.RFC3339Nano))}}
 	}
 	kind := "part"
-	for _, l := range slices.Backward(lookalikes) {
+	for _, l := range lookalikes {
 		if l.form.MatchString(typed) {
 			kind = l.kind
+			break
 		}
 	}
 	known := a.filterSuggestions()
@@ -82,18 +83,22 @@ func (a *Console) parseTypedTime(typed string, zone *time.Location) (at time.Tim
 	return at, false
 }
 
+// typedFilters are those whose values people type.
+var typedFilters = []string{"app", "blocked_by", "carrier", "purpose", "reference"}
+
 // emptyListText returns why a list with filters is empty, with links to lists with other filters.
 func (a *Console) emptyListText(given url.Values, w texts.Words) (text string, ways []wayOn) {
 	text = w.Get("list.none", "filters", frame.FilterTexts(given, w))
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		value, typed := given.Get(name), strings.Contains("app blocked_by carrier purpose reference", name)
+		value := given.Get(name)
 		switch {
 		case name == "last" && value != "30d":
 			ways = append(ways, wayOn{frame.FilterText(name, "30d", w), listAddress(given, name, "30d")})
 		case name != "limit" && len(given) > 1:
 			ways = append(ways, wayOn{w.Get("list.without", "filter", frame.FilterText(name, value, w)), listAddress(given, name, "")})
 		}
-		if why, meant := a.explainNothing(value, w); typed {
+		if slices.Contains(typedFilters, name) {
+			why, meant := a.explainNothing(value, w)
 			ways = append(ways, slices.DeleteFunc(meant, func(way wayOn) bool { return way.Link == listAddress(nil, name, value) })...)
 			if name == "reference" {
 				text += w.Get("sentence.space") + why

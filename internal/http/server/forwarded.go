@@ -85,10 +85,13 @@ func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() ti
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			header := ForwardingHeader(c.Request().Header)
+			if header == "" {
+				return next(c)
+			}
 			peer, ok := ParseHop(c.Request().RemoteAddr)
 			trusted := isTrustedProxy(proxies, peer)
 			switch {
-			case !ok || header == "":
+			case !ok:
 			case !trusted && slices.Contains(forwardedHeaders[:2], header):
 				warn(&lines, peer, header,
 					"X-Forwarded-For or Forwarded ignored: the peer is not in trusted_proxies; if it is your proxy, name it in "+

@@ -133,7 +133,7 @@ func ExplainRedis(cfg config.Config, err error) error {
 	if !errors.Is(err, quota.ErrClusterNode) {
 		return err
 	}
-	return fmt.Errorf("SENDCODE_REDIS_URL: %w; write %s", err, config.ClusterURL(cfg.RedisURL))
+	return fmt.Errorf(redisSetting+": %w; write %s", err, config.ClusterURL(cfg.RedisURL))
 }
 
 const redisSetting = "SENDCODE_REDIS_URL"

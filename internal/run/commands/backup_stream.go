@@ -30,10 +30,10 @@ const (
 // manifest lists the files of an archive, in their order.
 type manifest struct {
 	At    time.Time      `json:"at"` // when the copy began
-	Files []manifestFact `json:"files"`
+	Files []archivedFile `json:"files"`
 }
 
-type manifestFact struct {
+type archivedFile struct {
 	Name   string `json:"name"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"` // in hex
@@ -53,14 +53,14 @@ func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets boo
 	}
 	made := manifest{At: time.Now().UTC()}
 	archive := tar.NewWriter(out)
-	add := func(name string, copy func(path string) error) error {
+	add := func(name string, fill func(path string) error) error {
 		dir, err := makeTemporary(cfg.DataDir)
 		if err != nil {
 			return err
 		}
 		defer os.RemoveAll(dir)
 		path := filepath.Join(dir, name)
-		if err := errors.Join(createEmptyFile(path), copy(path)); err != nil {
+		if err := errors.Join(createEmptyFile(path), fill(path)); err != nil {
 			return err
 		}
 		f, err := os.Open(path)
@@ -71,8 +71,8 @@ func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets boo
 		if err := os.Remove(path); err != nil {
 			return err
 		}
-		fact, err := addToArchive(archive, name, f, progress)
-		made.Files = append(made.Files, fact)
+		file, err := addToArchive(archive, name, f, progress)
+		made.Files = append(made.Files, file)
 		return err
 	}
 	err := add(config.DatabaseFile, func(path string) error { return sqlite.Backup(ctx, from, path) })
@@ -106,10 +106,10 @@ func makeTemporary(dataDir string) (string, error) {
 }
 
 // addToArchive adds an open file under a name.
-func addToArchive(archive *tar.Writer, name string, f *os.File, progress io.Writer) (manifestFact, error) {
+func addToArchive(archive *tar.Writer, name string, f *os.File, progress io.Writer) (archivedFile, error) {
 	info, err := f.Stat()
 	if err != nil {
-		return manifestFact{}, err
+		return archivedFile{}, err
 	}
 	sum := sha256.New()
 	err = archive.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: info.Size(), ModTime: info.ModTime()})
@@ -118,7 +118,7 @@ func addToArchive(archive *tar.Writer, name string, f *os.File, progress io.Writ
 		done, err = done+n, failed
 		_, _ = fmt.Fprintf(progress, "%s: %s of %s\n", name, megabytes(float64(done)), megabytes(float64(info.Size())))
 	}
-	return manifestFact{name, info.Size(), hex.EncodeToString(sum.Sum(nil))}, err
+	return archivedFile{name, info.Size(), hex.EncodeToString(sum.Sum(nil))}, err
 }
 
 // Restore reads an archive of BackupTo into the data directory, which must have neither a database nor secrets. The
@@ -155,7 +155,7 @@ func Restore(ctx context.Context, cfg config.Config, in io.Reader, out io.Writer
 
 // readArchive reads the files into dir and compares them with the manifest.
 func readArchive(dir string, archive *tar.Reader) (at time.Time, names []string, err error) {
-	var read []manifestFact
+	var read []archivedFile
 	for {
 		head, err := archive.Next()
 		if err != nil { // io.EOF too: the manifest must come before
@@ -175,7 +175,7 @@ func readArchive(dir string, archive *tar.Reader) (at time.Time, names []string,
 		if err != nil {
 			return at, nil, err
 		}
-		read, names = append(read, manifestFact{head.Name, head.Size, hex.EncodeToString(sum.Sum(nil))}), append(names, head.Name)
+		read, names = append(read, archivedFile{head.Name, head.Size, hex.EncodeToString(sum.Sum(nil))}), append(names, head.Name)
 	}
 	var listed manifest
 	if err := json.NewDecoder(io.LimitReader(archive, largestManifest)).Decode(&listed); err != nil {

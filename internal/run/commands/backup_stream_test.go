@@ -33,7 +33,7 @@ func TestBackupStream(t *testing.T) {
 		t.Error(err)
 	}
 	if at := config.LastBackup(cfg.DataDir); !at.IsZero() {
-		t.Error("a backup that nobody took is recorded", at)
+		t.Error("a backup whose reader had gone is recorded", at)
 	}
 	var archive, progress bytes.Buffer
 	apptest.Must(t, commands.BackupTo(t.Context(), cfg, &archive, true, &progress))

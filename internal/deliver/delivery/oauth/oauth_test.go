@@ -130,7 +130,7 @@ func TestRenewal(t *testing.T) {
 	}, oauthtest.Gives("first", 60), second)
 }
 
-// A server that answers nothing, or refuses, leaves the old token to its end. Then nobody waits, and the state has words.
+// A server that answers nothing, or refuses, leaves the old token to its end. After that, a call fails at once and says why.
 // The next token comes within 20 s of the server's return.
 func TestOutage(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -173,7 +173,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// The first request is bounded too: who waits for it hears of its end.
+// The first request is bounded too: calls that wait for it get its error.
 func TestFirstRequestIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, server *oauthtest.Server, source *oauth.Source, _ func() string) {
 		began := time.Now()

@@ -26,20 +26,18 @@ const (
 func (d *doctor) checkFile(ctx context.Context) {
 	const what = "database"
 	path := filepath.Join(d.cfg.DataDir, config.DatabaseFile)
-	file, err := os.Stat(path)
-	if _, missing := os.Stat(d.cfg.DataDir); missing == nil {
-		if probe, err := os.CreateTemp(d.cfg.DataDir, "doctor-*.tmp"); err != nil {
-			d.fail(what, "no file can be made in "+d.cfg.DataDir+": "+errors.Unwrap(err).Error()+"; let the service's user write there")
-			return
-		} else if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
+	dir, dirErr := os.Stat(d.cfg.DataDir)
+	if dirErr == nil {
+		if err := tryToWrite(d.cfg.DataDir); err != nil {
 			d.fail(what, err.Error())
+			return
 		}
 	}
+	file, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		d.remark(what, path+" is not there: the first start makes it; after that, correct SENDCODE_DATA_DIR")
 		return
 	}
-	dir, dirErr := os.Stat(d.cfg.DataDir)
 	if err := errors.Join(err, dirErr); err != nil {
 		d.fail(what, err.Error()+": run the doctor as root, or as the user of the service")
 		return
@@ -127,4 +125,13 @@ func (d *doctor) checkBackup() {
 	default:
 		d.pass(what, "the last one is "+durationInWords(age)+" old")
 	}
+}
+
+// tryToWrite makes a file in a directory, and removes it.
+func tryToWrite(dir string) error {
+	probe, err := os.CreateTemp(dir, "doctor-*.tmp")
+	if err != nil {
+		return fmt.Errorf("no file can be made in %s: %w; let the service's user write there", dir, errors.Unwrap(err))
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
