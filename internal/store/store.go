@@ -32,7 +32,7 @@
 //	internal/store/postgres/erase_test.go  erasable; WriteTraces of storetest/kit.go writes what an erasure must remove
 //	internal/verify/verification/parse_ask.go     sendRow, if the request has it: then also api, ask.go and fingerprint (idempotency.go)
 //	internal/store/check.go                ValidatedIntent, if it is a text; Sanitized, if an attempt finds it
-//	internal/store/postgres/finish.go      if an attempt finds it, with [Outcome]; as in sqlite/outbox.go. Then asFirstWritten (store/gate)
+//	internal/store/postgres/finish.go      if an attempt finds it, with [Outcome]; as in sqlite/outbox.go. Then asFirstWritten (store/rowrules)
 //	                                      and asAdmitted (verification/idempotency.go) take it out of a repeated answer
 //	internal/deliver/outbox/queue.go       Deliver, if an outcome has it; verification/view.go and http/api/answer.go, if API callers see it
 //	internal/limit/refusals/refusals.go    findOrOpenSharedRow empties it, if it tells of a person

@@ -59,7 +59,7 @@ var parts = []part{
 		{measureFile, "return n.PerDatabase.Finish(ctx, outcome)", "return true, nil"},
 	}},
 	{"Postgres: reads of the gate, rows of refusals", []string{send, firstRefusal, laterRefusal, firstLook, laterLook}, false, []edit{
-		{measureFile, "return e.Engine.ReadHistory(ctx, l)", "return gate.History{Now: time.Now()}, nil"},
+		{measureFile, "return e.Engine.ReadHistory(ctx, l)", "return rowrules.History{Now: time.Now()}, nil"},
 		{measureFile, "return n.PerDatabase.RecordRefusals(ctx, refusals)", "return nil"},
 	}},
 	{"Postgres: the check, and the proof", []string{send, rightCheck}, false, []edit{

@@ -18,7 +18,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/code"
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/quota"
 )
 
@@ -147,7 +147,7 @@ func (s Set) longestWindow(scope quota.Scope) (d time.Duration) {
 // the longest window of a rule or bound on recipients, plus one day. So an erasure evades none of
 // them.
 func (s Set) RecipientHashRetention() time.Duration {
-	return max(s.LongestRecipientWindow(), s.LongestFailureWindow(), gate.ConsecutiveFailedCheckWindow+store.MaxCodeLife) + 24*time.Hour
+	return max(s.LongestRecipientWindow(), s.LongestFailureWindow(), rowrules.ConsecutiveFailedCheckWindow+store.MaxCodeLife) + 24*time.Hour
 }
 
 // LongestCodeLife returns the longest life of a code of any purpose.

@@ -52,7 +52,7 @@ var (
 type Meaning string
 
 const (
-	Nothing        Meaning = ""
+	NoMeaning      Meaning = ""
 	MissingMailbox Meaning = "missing" // there is no such mailbox
 	AnotherReason  Meaning = "other"   // policy, quota, rate, sender, a block list, spam, a full mailbox
 )

@@ -23,8 +23,8 @@ type Encryption struct {
 	Unverified error
 }
 
-// EncryptionOf returns the encryption of a TLS connection.
-func EncryptionOf(state *tls.ConnectionState, implicit bool) Encryption {
+// NewEncryption returns the encryption of a TLS connection.
+func NewEncryption(state *tls.ConnectionState, implicit bool) Encryption {
 	e := Encryption{Version: tls.VersionName(state.Version), Implicit: implicit}
 	if chain := state.PeerCertificates; len(chain) > 0 {
 		issuer := chain[0].Issuer
@@ -57,7 +57,7 @@ func (l *LastCertificate) NoteCertificate(state *tls.ConnectionState, unverified
 	case unverified != nil && l.onUnverified != nil:
 		l.unverified.Do(func() { l.onUnverified(unverified) })
 	case unverified == nil && state != nil:
-		l.end.Store(EncryptionOf(state, false).Until.Unix())
+		l.end.Store(NewEncryption(state, false).Until.Unix())
 		l.seen.Store(time.Now().Unix())
 	}
 }

@@ -63,7 +63,7 @@ type Error struct {
 	// Text has the mail server's words, redacted by RedactReply; empty for a failed login, and for
 	// carriers.
 	Text string
-	// Says is what MeaningOf returns for the server's words; Nothing for a failed login, and for carriers.
+	// Says is what MeaningOf returns for the server's words; NoMeaning for a failed login, and for carriers.
 	Says Meaning
 	// Reason is a word for a rejection that rows tell apart, such as ReasonTemplate; empty for others.
 	Reason string

@@ -34,7 +34,7 @@ func MeaningOf(reply string) Meaning {
 	case containsAny(text, weakReasons) || blockLists.MatchString(reply):
 		return AnotherReason
 	}
-	return Nothing
+	return NoMeaning
 }
 
 var (

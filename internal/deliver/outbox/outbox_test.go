@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/outbox"
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/storetest"
 	"sendcode/internal/verify/verification"
 	vtest "sendcode/internal/verify/verification/verificationtest"
@@ -172,7 +172,7 @@ func TestWhatCannotBeComposedFails(t *testing.T) {
 func wantPlaces(r *vtest.Rig, want int) {
 	r.Helper()
 	bucket := store.Bucket{App: "shop", Channel: "email", Recipient: r.Person().Recipient, Purposes: []string{"default", "login"}}
-	h, err := r.Store.ReadHistory(r.Context(), gate.HistoryQuery{Bucket: bucket, CountedWithin: time.Hour})
+	h, err := r.Store.ReadHistory(r.Context(), rowrules.HistoryQuery{Bucket: bucket, CountedWithin: time.Hour})
 	r.NoError(err)
 	r.WantLine("places of the hour by limiter and database", vtest.Line(want, want), r.Counted().Rules[1].Used, len(h.Past))
 }

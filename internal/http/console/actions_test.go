@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/http/console/explain"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqlite/sqlitetest"
 )
 
@@ -28,7 +28,7 @@ func (r *rig) free(s store.Send) bool {
 	d, err := r.Svc.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKeyClass)
 	r.Must(err)
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}
-	h, err := r.Store.ReadHistory(context.Background(), gate.HistoryQuery{Bucket: bucket, CountedWithin: time.Hour})
+	h, err := r.Store.ReadHistory(context.Background(), rowrules.HistoryQuery{Bucket: bucket, CountedWithin: time.Hour})
 	r.Must(err)
 	return d.Allowed() && len(h.Past) == 0
 }

@@ -90,7 +90,7 @@ func (a *Console) listPage(c echo.Context) error {
 		return c.Redirect(http.StatusSeeOther, listAddress(q.given, "", ""))
 	}
 	q.hints = hints
-	kept, text := a.auth.TakeKeptForm(c)
+	kept, text := a.auth.TakeSavedForm(c)
 	return a.showList(c, http.StatusOK, q, searchView{Typed: kept.Get("q"), Problem: text})
 }
 

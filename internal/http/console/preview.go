@@ -52,7 +52,7 @@ func (a *Console) appAndPurpose(values url.Values) (app, purpose string, apps, p
 }
 
 func (a *Console) previewPage(c echo.Context) error {
-	kept, text := a.auth.TakeKeptForm(c)
+	kept, text := a.auth.TakeSavedForm(c)
 	if text == "" {
 		kept = c.QueryParams()
 	}

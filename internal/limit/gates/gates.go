@@ -6,7 +6,7 @@
 // process the others.
 //
 // Packages verification and outbox (for refunds) call this package, which calls package quota. The
-// database's own decision is in store/gate.
+// database's own decision is in store/rowrules.
 package gates
 
 import (
@@ -26,7 +26,7 @@ import (
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/quota"
 )
 
@@ -41,7 +41,7 @@ type Limiter interface {
 
 // Database reads the events of recipients. Implementation: sqldb.DB.
 type Database interface {
-	ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error)
+	ReadHistory(ctx context.Context, l rowrules.HistoryQuery) (rowrules.History, error)
 	FailedSends(ctx context.Context, q store.FailedSendsQuery) ([]store.FailedSend, time.Time, error)
 }
 
@@ -93,7 +93,7 @@ type Gates struct {
 	deciding  sync.RWMutex  // write lock: local decides alone; read lock: local counts what shared admitted
 	lastAlone time.Time     // when local last admitted an event alone; guarded by deciding
 	lines     logs.Throttle // of logNotAdded
-	histories sharedReads[gate.History]
+	histories sharedReads[rowrules.History]
 	backoffs  sharedReads[quota.State] // of correctBackoff
 	refused   refusedBefore            // without Redis
 }
@@ -102,7 +102,7 @@ type Gates struct {
 // that the database does not.
 func New(shared Limiter, db Database, p *policy.CurrentSet, now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{shared: shared, db: db, policy: p, now: now, logger: logger,
-		histories: newSharedReads[gate.History](), backoffs: newSharedReads[quota.State](),
+		histories: newSharedReads[rowrules.History](), backoffs: newSharedReads[quota.State](),
 		lines:       logs.Throttle{Every: time.Minute},
 		RefundLater: func(string, map[quota.Scope]string) {}, OnEventLoss: func() {}, BeforeReturn: func(context.Context) {}}
 	g.trials, g.Stop = context.WithCancel(context.Background())

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	vtest "sendcode/internal/verify/verification/verificationtest"
 	"sendcode/quota"
@@ -155,7 +155,7 @@ func (l *loss) judge(i int, what string, told quota.Decision) {
 	req, bucket := l.request(i)
 	limited, err := l.server.Peek(l.Context(), req)
 	l.NoError(err)
-	h, err := l.Store.ReadHistory(l.Context(), gate.HistoryQuery{Bucket: bucket, CountedWithin: quota.LongestKeep(req.Rules)})
+	h, err := l.Store.ReadHistory(l.Context(), rowrules.HistoryQuery{Bucket: bucket, CountedWithin: quota.LongestKeep(req.Rules)})
 	l.NoError(err)
 	events := h.Sends(quota.LongestKeep(req.Rules))
 	logged := quota.Evaluate(req.Rules, map[quota.Scope][]quota.Event{quota.Recipient: events}, h.Now)

@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/base/panics"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/quota"
 )
 
@@ -133,8 +133,8 @@ func (x *sharedRead[T]) takeTurn(ctx context.Context, before *sharedRead[T], slo
 // readHistory reads the rows of a subject's recipient. shared: other refusals may share the read.
 // asked is when the read began, on this process's clock. Without a rule on the recipient it reads
 // nothing and returns nil. Error: of the database.
-func (g *Gates) readHistory(ctx context.Context, s bucketnames.Subject, shared bool) (h *gate.History, asked time.Time, err error) {
-	look := gate.HistoryQuery{Bucket: s.DatabaseBucket()}
+func (g *Gates) readHistory(ctx context.Context, s bucketnames.Subject, shared bool) (h *rowrules.History, asked time.Time, err error) {
+	look := rowrules.HistoryQuery{Bucket: s.DatabaseBucket()}
 	if window := s.Purpose.LongestRecipientWindow(); window > 0 {
 		look.CountedWithin = window + HistoryMargin
 	}
@@ -147,7 +147,7 @@ func (g *Gates) readHistory(ctx context.Context, s bucketnames.Subject, shared b
 	case shared:
 		key := readKey{bucketnames.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient), look.CountedWithin, look.RejectedWithin,
 			s.Class.IsStranger()}
-		x := g.histories.read(ctx, key, g.now, func(ctx context.Context) (gate.History, error) { return g.db.ReadHistory(ctx, look) })
+		x := g.histories.read(ctx, key, g.now, func(ctx context.Context) (rowrules.History, error) { return g.db.ReadHistory(ctx, look) })
 		return &x.rows, x.asked, x.err
 	}
 	asked = g.now()

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/quota"
 )
 
@@ -25,7 +25,7 @@ import (
 // clock if the database was asked, else on the limiter's.
 type Answer struct {
 	quota.Decision
-	History *gate.History // the database's rows, HistoryMargin further back than rules count; nil: they were not read
+	History *rowrules.History // the database's rows, HistoryMargin further back than rules count; nil: they were not read
 }
 
 // HistoryMargin is how much further back than the longest window an Answer.History reaches, since

@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verify/verification"
 	vtest "sendcode/internal/verify/verification/verificationtest"
@@ -379,7 +379,7 @@ type lateLook struct {
 	looks       atomic.Int32  // so far
 }
 
-func (l *lateLook) ReadHistory(ctx context.Context, look gate.HistoryQuery) (gate.History, error) {
+func (l *lateLook) ReadHistory(ctx context.Context, look rowrules.HistoryQuery) (rowrules.History, error) {
 	l.looks.Add(1)
 	<-time.After(l.late)
 	h, err := l.DB.ReadHistory(ctx, look)
@@ -403,11 +403,11 @@ func TestASlowLookTellsOwnSends(t *testing.T) {
 // silentLook is a database that answers no look.
 type silentLook struct{ *sqlitetest.DB }
 
-func (silentLook) ReadHistory(ctx context.Context, _ gate.HistoryQuery) (gate.History, error) {
+func (silentLook) ReadHistory(ctx context.Context, _ rowrules.HistoryQuery) (rowrules.History, error) {
 	ctx, cancel := store.Bounded(ctx)
 	defer cancel()
 	<-ctx.Done()
-	return gate.History{}, fault.Unavailable
+	return rowrules.History{}, fault.Unavailable
 }
 
 // A refusal waits for the database no longer than any call does.

@@ -32,7 +32,7 @@ var edges = map[string]string{
 	"internal/store/postgres": storing + " migrations internal/store/sqldb",
 	"internal/store/sqlite":   storing + " migrations internal/store/sqldb",
 
-	"internal/codes": "quota internal/base/... internal/store internal/store/gate internal/codes/...",
+	"internal/codes": "quota internal/base/... internal/store internal/store/rowrules internal/codes/...",
 
 	"internal/limit":        deciding + " internal/limit/bucketnames",
 	"internal/limit/limits": "quota internal/base/fault", // not gates: it asks an interface
@@ -62,8 +62,8 @@ var edges = map[string]string{
 }
 
 const (
-	storing  = "quota internal/base/... internal/store internal/store/batch internal/store/columns internal/store/gate"
-	deciding = "quota internal/base/... internal/store internal/store/gate internal/codes/..."
+	storing  = "quota internal/base/... internal/store internal/store/batch internal/store/columns internal/store/rowrules"
+	deciding = "quota internal/base/... internal/store internal/store/rowrules internal/codes/..."
 	serving  = "docs quota quota/quotahttp web internal/base/... internal/store internal/codes/... internal/limit/admission internal/limit/limits " +
 		"internal/deliver/standardwebhooks internal/verify/... internal/http/server"
 )

@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/prove/simulate"
 	"sendcode/internal/run/app/core"
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 )
 
 // calm leaves out what the checker of what was seen does not judge.
@@ -44,10 +44,10 @@ func TestMendedBugsAreFound(t *testing.T) {
 			r.Dependencies.DB = &hint{Database: r.Dependencies.DB, refused: map[string]store.BeginAnswer{}}
 		}, "as seen: " + history.Costs, 901, calm},
 		"without Redis a reset stays unknown to a replica": {func(r *simulate.Replica) {
-			r.Dependencies.DB = &remembers{Database: r.Dependencies.DB, past: map[string][]gate.PastSend{}}
+			r.Dependencies.DB = &remembers{Database: r.Dependencies.DB, past: map[string][]rowrules.PastSend{}}
 		}, "as seen: " + history.Costs, 1, append(calm, simulate.ServerRefuses, simulate.ServerBusy)},
 		"without Redis only one replica sees a refund": {func(r *simulate.Replica) {
-			r.Dependencies.DB = &remembers{Database: r.Dependencies.DB, past: map[string][]gate.PastSend{}}
+			r.Dependencies.DB = &remembers{Database: r.Dependencies.DB, past: map[string][]rowrules.PastSend{}}
 		}, "as seen: " + history.Costs, 201, append(calm, simulate.Reset)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func (l tellsNoHistory) Begin(ctx context.Context, in store.Intent) (store.Begin
 	return b, err
 }
 
-func (l tellsNoHistory) ReadHistory(ctx context.Context, look gate.HistoryQuery) (gate.History, error) {
+func (l tellsNoHistory) ReadHistory(ctx context.Context, look rowrules.HistoryQuery) (rowrules.History, error) {
 	h, err := l.Database.ReadHistory(ctx, look)
 	h.Past, h.Rejections = nil, nil
 	return h, err
@@ -130,20 +130,20 @@ func (l *hint) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, e
 type remembers struct {
 	core.Database
 	mu   sync.Mutex
-	past map[string][]gate.PastSend
+	past map[string][]rowrules.PastSend
 }
 
-func (l *remembers) ReadHistory(ctx context.Context, look gate.HistoryQuery) (gate.History, error) {
+func (l *remembers) ReadHistory(ctx context.Context, look rowrules.HistoryQuery) (rowrules.History, error) {
 	h, err := l.Database.ReadHistory(ctx, look)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := fmt.Sprint(look.Bucket)
 	for _, known := range l.past[key] {
-		if !slices.ContainsFunc(h.Past, func(p gate.PastSend) bool { return p.ID == known.ID }) {
+		if !slices.ContainsFunc(h.Past, func(p rowrules.PastSend) bool { return p.ID == known.ID }) {
 			h.Past = append(h.Past, known)
 		}
 	}
-	slices.SortFunc(h.Past, func(a, b gate.PastSend) int { return a.At.Compare(b.At) })
+	slices.SortFunc(h.Past, func(a, b rowrules.PastSend) int { return a.At.Compare(b.At) })
 	if err == nil {
 		l.past[key] = h.Past
 	}
@@ -153,7 +153,7 @@ func (l *remembers) ReadHistory(ctx context.Context, look gate.HistoryQuery) (ga
 func (l *remembers) Finish(ctx context.Context, out store.Outcome) (bool, error) {
 	l.mu.Lock()
 	for key := range l.past {
-		l.past[key] = slices.DeleteFunc(slices.Clone(l.past[key]), func(p gate.PastSend) bool { return out.Refund && p.ID == out.ID })
+		l.past[key] = slices.DeleteFunc(slices.Clone(l.past[key]), func(p rowrules.PastSend) bool { return out.Refund && p.ID == out.ID })
 	}
 	l.mu.Unlock()
 	return l.Database.Finish(ctx, out)

@@ -74,8 +74,8 @@ type stores struct {
 	backlog       *metrics.Recent[map[recipient.Channel]store.Backlog]
 
 	limiter     gates.Limiter
-	kept        *gates.Kept  // keeps the events of a limiter in this process; nil with Redis
-	redis       *quota.Redis // the limiter, over redisClient; both are nil when the limiter is in this process
+	savedEvents *gates.SavedEvents // keeps the events of a limiter in this process; nil with Redis
+	redis       *quota.Redis       // the limiter, over redisClient; both are nil when the limiter is in this process
 	redisClient redis.UniversalClient
 }
 
@@ -174,7 +174,7 @@ func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, n
 		a.openMailServers,
 		a.openCarriers,
 		a.newCore,
-		func() error { return a.loadKeptEvents(ctx) },
+		func() error { return a.loadSavedEvents(ctx) },
 		a.addRoutes,
 	)
 }

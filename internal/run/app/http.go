@@ -210,7 +210,7 @@ func (a *App) registerProviderEvents(e *echo.Echo) {
 		}
 		a.metrics.InitProvider(p.Name, api.ProviderOutcomes())
 	}
-	events := api.NewEventHandlers(sources, a.core.ProviderEvents, gates.WriteThrough{Gates: a.core.Gates, Kept: a.kept}, a.metrics.ProviderEventReported, a.logger)
+	events := api.NewEventHandlers(sources, a.core.ProviderEvents, gates.WriteThrough{Gates: a.core.Gates, Saved: a.savedEvents}, a.metrics.ProviderEventReported, a.logger)
 	events.Topics, events.Subscriptions = topics, a.core.Desk
 	events.Register(e)
 }
@@ -322,7 +322,7 @@ func (a *App) registerConsole(e *echo.Echo) {
 		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk, TopicProviders: topics, Webhooks: a.core.Webhooks,
 		Logger: a.logger, Status: a.Status, Carriers: carriers, StorageStatus: a.storageStatus, Now: a.now,
 		Auth: auth.Config{
-			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: gates.WriteThrough{Gates: a.core.Gates, Kept: a.kept}, Ring: a.ring,
+			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: gates.WriteThrough{Gates: a.core.Gates, Saved: a.savedEvents}, Ring: a.ring,
 			Provider:      IdentityProvider(a.cfg),
 			Refused:       a.metrics.AdminRefused,
 			AdminPassword: a.cfg.AdminPassword.Reveal(), AdminPasswordHash: a.cfg.AdminPasswordHash.Reveal(),

@@ -26,7 +26,7 @@ func (a *App) newCore() error {
 			Workers: max(outbox.DefaultWorkers, a.servers.MaxConns()),
 		},
 	}, a.traceCore(core.Dependencies{
-		DB: a.db, Limiter: a.limiter, Kept: a.kept, Mails: a.mails, Sender: a.servers, Texts: a.texts, Carrier: a.carrier,
+		DB: a.db, Limiter: a.limiter, SavedEvents: a.savedEvents, Mails: a.mails, Sender: a.servers, Texts: a.texts, Carrier: a.carrier,
 		Receipts: a.receiptSources(),
 		Observer: a.metrics, Logger: a.logger, Now: a.now,
 	}))

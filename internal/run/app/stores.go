@@ -96,8 +96,8 @@ func OpenStoreForCommand(ctx context.Context, cfg config.Config, advice string) 
 
 func (a *App) openLimiter(ctx context.Context) error {
 	if a.cfg.RedisURL == "" {
-		a.kept = a.newKept()
-		a.limiter = a.kept.Limiter()
+		a.savedEvents = a.newSavedEvents()
+		a.limiter = a.savedEvents.Limiter()
 		return nil
 	}
 	SetRedisLogger(a.logger)
@@ -208,10 +208,10 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) error {
 	return nil
 }
 
-// newKept makes a limiter in this process, and the Kept of its events. Their clock is the process's, since a
+// newSavedEvents makes a limiter in this process, and the SavedEvents that keep them. Their clock is the process's, since a
 // jump of the database's clock would otherwise age the events of both gates.
-func (a *App) newKept() *gates.Kept {
-	k := gates.NewKept(a.db, a.localNow, a.keys.SealBucket, a.keys.OpenBucket, a.logger)
+func (a *App) newSavedEvents() *gates.SavedEvents {
+	k := gates.NewSavedEvents(a.db, a.localNow, a.keys.SealBucket, a.keys.OpenBucket, a.logger)
 	k.Shared = a.clock != nil
 	if k.Shared {
 		k.Ahead = a.clock.localAhead
@@ -219,18 +219,18 @@ func (a *App) newKept() *gates.Kept {
 	return k
 }
 
-// maxKeptLoading bounds how long a start loads kept events: a million takes some ten seconds.
-const maxKeptLoading = 5 * time.Minute
+// maxEventLoading bounds how long a start loads kept events: a million takes some ten seconds.
+const maxEventLoading = 5 * time.Minute
 
-// loadKeptEvents adds the kept events to the limiter. With Redis these are events that an earlier process
+// loadSavedEvents adds the kept events to the limiter. With Redis these are events that an earlier process
 // without Redis kept, and it moves them there; if Redis does not answer, the next start tries again.
-func (a *App) loadKeptEvents(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, maxKeptLoading)
+func (a *App) loadSavedEvents(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, maxEventLoading)
 	defer cancel()
-	if a.kept != nil {
-		return a.kept.Load(ctx)
+	if a.savedEvents != nil {
+		return a.savedEvents.Load(ctx)
 	}
-	switch n, err := a.newKept().MoveTo(ctx, a.redis); {
+	switch n, err := a.newSavedEvents().MoveTo(ctx, a.redis); {
 	case err != nil:
 		a.logger.Warn("kept events of the limiter not recorded in Redis", "error", err, logs.SeeRedis)
 	case n > 0:

@@ -11,7 +11,7 @@ import (
 
 	"sendcode/internal/base/panics"
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
 )
 
@@ -146,7 +146,7 @@ func uncertainUnlessNotCommitted(notCommitted bool, err error) error {
 }
 
 // answerRepeated returns the answer to a Begin whose send has a row already; see
-// gate.RepeatedAnswer.
+// rowrules.RepeatedAnswer.
 func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (_ store.BeginAnswer, err error) {
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUncertain(panics.Err) })
 	story, err := p.SendDetails(ctx, in.Send.ID)
@@ -157,7 +157,7 @@ func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (_ store.Begin
 	if story.Verification != nil {
 		v = *story.Verification
 	}
-	return gate.RepeatedAnswer(in, story.Send.Send, v)
+	return rowrules.RepeatedAnswer(in, story.Send.Send, v)
 }
 
 // refusalsPerInsert is how many refusals one statement writes.
@@ -179,7 +179,7 @@ func (p *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal)
 			list = append(list, &rows[i])
 		}
 		for some := range slices.Chunk(list, refusalsPerInsert) {
-			if _, err := q.Conn.(pgConn).Exec(ctx, insertRefusalsSQL+sqldb.MergeRefusalSQL,
+			if _, err := q.Conn.(pgConn).Exec(ctx, insertRefusalsSQL+sqldb.OnConflictAddRefusalSQL,
 				sqldb.RefusalTable.InsertManyArgs(store.InsertedByRefusal, some)...); err != nil {
 				return err
 			}

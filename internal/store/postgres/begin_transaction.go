@@ -13,14 +13,14 @@ import (
 	"sendcode/internal/base/panics"
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
 )
 
 // beginAnswer is the answer to one call of a batch.
 type beginAnswer struct {
 	*store.BeginAnswer       // points to the call's Answer, which is too large to copy
-	joined             bool  // as in gate.Decision
+	joined             bool  // as in rowrules.Decision
 	repeated           bool  // the send has a row already; nothing was decided
 	err                error // error of only this call
 }
@@ -131,7 +131,7 @@ func (v batchFacts) decide(batch []*beginCall) (left []*beginCall, answers []beg
 			a.err = store.CheckIDTimeDrift(x.In.Send.ID, v.now)
 		}
 		if !a.repeated && a.err == nil {
-			d := gate.Decide(x.In, v.now, v.facts[i])
+			d := rowrules.Decide(x.In, v.now, v.facts[i])
 			if !d.Admitted {
 				x.SetAnswer(d.BeginAnswer, nil)
 				continue

@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
 )
 
@@ -148,7 +148,7 @@ func (p *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, batch []*chec
 			continue
 		} else {
 			taken[key] = true
-			x.Answer, x.Err = gate.DecideCheck(x.In, r.v, r.tried, r.now)
+			x.Answer, x.Err = rowrules.DecideCheck(x.In, r.v, r.tried, r.now)
 		}
 		decided = append(decided, x)
 	}

@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/storetest"
 )
 
@@ -193,11 +193,11 @@ func TestPostgresLockedOutWhileJoining(t *testing.T) {
 	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
 	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
 	var last store.BeginAnswer
-	for n := range gate.FailedCheckLimit {
+	for n := range rowrules.FailedCheckLimit {
 		if n%5 == 0 {
 			last = f.Admit(t, f.Intent(1, held))
 		}
-		if n < gate.FailedCheckLimit-1 {
+		if n < rowrules.FailedCheckLimit-1 {
 			storetest.Must(db.Check(t.Context(), storetest.Wrong(last.Verification.ID)))(t)
 		}
 	}
@@ -211,7 +211,7 @@ func TestPostgresLockedOutWhileJoining(t *testing.T) {
 	close(leave)
 	storetest.OK(t, <-check)
 	storetest.OK(t, <-result)
-	storetest.Equal(t, "admitted, failures", []any{begun.Admitted, begun.Lockout.Failures}, []any{false, gate.FailedCheckLimit})
+	storetest.Equal(t, "admitted, failures", []any{begun.Admitted, begun.Lockout.Failures}, []any{false, rowrules.FailedCheckLimit})
 }
 
 // One recipient whose lock is held for too long fails alone; those who share its round trip are let

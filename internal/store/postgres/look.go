@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
 	"sendcode/internal/store/columns"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
 )
 
@@ -28,7 +28,7 @@ const (
 // historyCall is a call of ReadHistory, verificationCall one of Verification, sharedReadCall one of
 // ReadShared.
 type (
-	historyCall      = batch.Call[gate.HistoryQuery, gate.History]
+	historyCall      = batch.Call[rowrules.HistoryQuery, rowrules.History]
 	verificationCall = batch.Call[string, storedVerification]
 	sharedReadCall   = batch.Call[*sqldb.Statement, struct{}]
 )
@@ -85,7 +85,7 @@ func (p *DB) readStatements() []statement {
 
 // ReadHistory implements sqldb.Engine. Calls that come while a round trip is under way share the
 // next one.
-func (p *DB) ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error) {
+func (p *DB) ReadHistory(ctx context.Context, l rowrules.HistoryQuery) (rowrules.History, error) {
 	return submitRead(ctx, p, p.histories, l)
 }
 
@@ -192,7 +192,7 @@ func (p *DB) runSharedReads(ctx context.Context, brief bool, steps []*sharedRead
 
 // readHistories reads the histories of a batch of calls. If the database's clock is not within the
 // bounds that it assumed, it reads again, maxClockTries times in all.
-func (p *DB) readHistories(ctx context.Context, brief bool, looks []*historyCall) (seen []gate.History, err error) {
+func (p *DB) readHistories(ctx context.Context, brief bool, looks []*historyCall) (seen []rowrules.History, err error) {
 	reach := slices.MaxFunc(looks, func(x, y *historyCall) int { return int(x.In.CountedWithin - y.In.CountedWithin) }).In.CountedWithin
 	for range maxClockTries {
 		b := idBoundsAround(time.UnixMicro(p.seen.Load()), reach)
@@ -233,8 +233,8 @@ func historyParameters(looks []*historyCall, b idBounds) []any {
 }
 
 // readHistoryRows reads the rows of historySQL for n calls.
-func readHistoryRows(rows pgx.Rows, n int) (seen []gate.History, now time.Time, err error) {
-	seen = make([]gate.History, n)
+func readHistoryRows(rows pgx.Rows, n int) (seen []rowrules.History, now time.Time, err error) {
+	seen = make([]rowrules.History, n)
 	var i int64
 	var id pgtype.UUID
 	var verification pgtype.Text
@@ -246,7 +246,7 @@ func readHistoryRows(rows pgx.Rows, n int) (seen []gate.History, now time.Time, 
 			return nil
 		}
 		x := &seen[i-1]
-		row := gate.PastSend{ID: id.Bytes, At: store.TruncateToMicroseconds(at.Time), Verification: verification.String}
+		row := rowrules.PastSend{ID: id.Bytes, At: store.TruncateToMicroseconds(at.Time), Verification: verification.String}
 		if rejected.Bool {
 			x.Rejections = append(x.Rejections, row)
 		} else {

@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/storetest"
 )
 
@@ -30,7 +30,7 @@ func TestLooksShareATrip(t *testing.T) {
 	ask := func(n int, app string, counting, rejected time.Duration) *historyCall {
 		bucket := store.Bucket{App: app, Channel: recipient.Email, Recipient: recipient.Hash{15: byte(n)},
 			Purposes: []string{"login", "signup"}}
-		return batch.NewCall[gate.HistoryQuery, gate.History](gate.HistoryQuery{Bucket: bucket, CountedWithin: counting, RejectedWithin: rejected},
+		return batch.NewCall[rowrules.HistoryQuery, rowrules.History](rowrules.HistoryQuery{Bucket: bucket, CountedWithin: counting, RejectedWithin: rejected},
 			0)
 	}
 	for _, last := range []time.Time{f.Now, f.Now.AddDate(0, -5, 0), f.Now.AddDate(0, 5, 0)} {

@@ -9,7 +9,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/storetest"
 )
 
@@ -32,7 +32,7 @@ func (m *model) read(*rapid.T) {
 	bucket := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login", "signup"}}
 	rejected := max(0, m.span("rejected"))
 	m.same("ReadHistory", func(f *storetest.Fixture) []any {
-		h, err := f.ReadHistory(m.ctx, gate.HistoryQuery{Bucket: bucket, CountedWithin: within, RejectedWithin: rejected})
+		h, err := f.ReadHistory(m.ctx, rowrules.HistoryQuery{Bucket: bucket, CountedWithin: within, RejectedWithin: rejected})
 		return answers(h.Sends(within), h.SendsOfVerifications([]string{id}, within), h.RejectedSends(rejected), h.Now, err)
 	})
 	m.same("LatestRowPerRecipient", func(f *storetest.Fixture) []any {

@@ -24,7 +24,7 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
 	"sendcode/internal/store/columns"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
 )
 
@@ -44,7 +44,7 @@ type DB struct {
 
 	postponements    *batch.Batcher[store.Postponement, bool]
 	eventEnds        *batch.Batcher[store.AppEventAttemptEnd, bool]
-	histories        *batch.Batcher[gate.HistoryQuery, gate.History]
+	histories        *batch.Batcher[rowrules.HistoryQuery, rowrules.History]
 	verifications    *batch.Batcher[string, storedVerification]
 	sharedStatements *batch.Batcher[*sqldb.Statement, struct{}]
 	lastReadKey      atomic.Int64 // number of shared reads so far, which is the newest one's key in its batch

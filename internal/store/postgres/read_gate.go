@@ -13,7 +13,7 @@ import (
 
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
 	"sendcode/quota"
 )
@@ -56,7 +56,7 @@ func verificationsWithChecksSQL(of, now string) string {
 	return `
     SELECT o.approved_at, o.expires_at, o.attempts, o.attempts_reset, o.class, o.checks FROM verifications o
     WHERE o.attempts > 0 AND o.recipient = ` + of + `.recipient AND o.app = ` + of + `.app AND o.channel = ` + of + `.channel
-      AND (o.recipient, o.app, o.channel, o.expires_at) > (` + key + `, ` + now + ` - ` + sqldb.PostgresIntervalSQL(gate.ConsecutiveFailedCheckWindow) + `)
+      AND (o.recipient, o.app, o.channel, o.expires_at) > (` + key + `, ` + now + ` - ` + sqldb.PostgresIntervalSQL(rowrules.ConsecutiveFailedCheckWindow) + `)
     OFFSET 0`
 }
 
@@ -155,11 +155,11 @@ func gateStatementName(batch []*beginCall) string {
 // holderSendsCoverRules reports whether the sends by which an intent finds its holder's
 // verifications are all that its rules count.
 func holderSendsCoverRules(in store.Intent) bool {
-	return in.HolderToJoin() != "" && quota.LongestKeep(in.Rules) <= gate.ResendWithin
+	return in.HolderToJoin() != "" && quota.LongestKeep(in.Rules) <= rowrules.ResendWithin
 }
 
 // resendWithinSQL is ResendWithin in µs.
-var resendWithinSQL = strconv.FormatInt(gate.ResendWithin.Microseconds(), 10)
+var resendWithinSQL = strconv.FormatInt(rowrules.ResendWithin.Microseconds(), 10)
 
 // extraHistoryRows is how many more rows of a bucket are read than the largest limit. More than the
 // limit may count after a change of the policy, and the answer tells when the oldest leaves.
@@ -201,8 +201,8 @@ func (r *gateRow) verificationWithChecks() store.Verification {
 // batchFacts has the facts by which a batch is decided, as they were read.
 type batchFacts struct {
 	now      time.Time
-	facts    []gate.Facts // of each call
-	repeated []bool       // of each call: its send has a row already
+	facts    []rowrules.Facts // of each call
+	repeated []bool           // of each call: its send has a row already
 	// of each call without Join: the IDs of its holder's open verifications; facts has them only
 	// once they are locked
 	ofHolders [][]string
@@ -224,9 +224,9 @@ func (v *batchFacts) addRow(r gateRow) {
 	case suppressionRow:
 		has.Suppression = r.id.Bytes
 	case countedSendRow:
-		has.Past = append(has.Past, gate.PastSend{ID: r.id.Bytes, At: store.TruncateToMicroseconds(r.at.Time)})
+		has.Past = append(has.Past, rowrules.PastSend{ID: r.id.Bytes, At: store.TruncateToMicroseconds(r.at.Time)})
 	case rejectedSendRow:
-		has.Rejections = append(has.Rejections, gate.PastSend{ID: r.id.Bytes, At: store.TruncateToMicroseconds(r.at.Time)})
+		has.Rejections = append(has.Rejections, rowrules.PastSend{ID: r.id.Bytes, At: store.TruncateToMicroseconds(r.at.Time)})
 	case verificationWithChecksRow:
 		has.Tried = append(has.Tried, r.verificationWithChecks())
 	}
@@ -235,7 +235,7 @@ func (v *batchFacts) addRow(r gateRow) {
 // readBatchFacts reads the rows of gateSQL for n calls. It fails if the database's clock is not
 // among them.
 func readBatchFacts(rows pgx.Rows, n int) (v batchFacts, err error) {
-	v = batchFacts{facts: make([]gate.Facts, n), repeated: make([]bool, n), ofHolders: make([][]string, n)}
+	v = batchFacts{facts: make([]rowrules.Facts, n), repeated: make([]bool, n), ofHolders: make([][]string, n)}
 	var r gateRow
 	fields := append(append([]any{&r.i, &r.kind, &r.id}, r.withChecksFields()...), &r.held)
 	_, err = pgx.ForEachRow(rows, fields, func() error { v.addRow(r); return nil })
@@ -321,7 +321,7 @@ func maxHistoryRows(in store.Intent) int {
 	if len(in.Rules) == 0 {
 		return 0
 	}
-	return gate.LargestLimit(in) + extraHistoryRows
+	return rowrules.LargestLimit(in) + extraHistoryRows
 }
 
 // uuidParameter wraps an ID so that pgx writes it as bytes, without its text form.
@@ -342,7 +342,7 @@ const maxClockSetBack = 31 * 24 * time.Hour
 // an hour before and a day after near. The range of rows that may count reaches a month past that,
 // since rows of the database's future count if its clock was set back.
 func idBoundsOfBatch(batch []*beginCall, near time.Time) idBounds {
-	reach := gate.ResendWithin
+	reach := rowrules.ResendWithin
 	for _, x := range batch {
 		reach = max(reach, quota.LongestKeep(x.In.Rules))
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 )
 
 // CallKinds are the kinds of calls that an Observer distinguishes: one for each method of PerDatabase
@@ -65,7 +65,7 @@ func (e measuredEngine) Run(ctx context.Context, name string, turn Turn, steps .
 }
 
 // ReadHistory implements Engine.
-func (e measuredEngine) ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error) {
+func (e measuredEngine) ReadHistory(ctx context.Context, l rowrules.HistoryQuery) (rowrules.History, error) {
 	defer e.measure(&ctx, "look", "look")()
 	return e.Engine.ReadHistory(ctx, l)
 }

@@ -183,8 +183,8 @@ func (db *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
 	return err
 }
 
-// MergeRefusalSQL is the end of an INSERT of refusals: a refusal whose ID has a row is added to
+// OnConflictAddRefusalSQL is the end of an INSERT of refusals: a refusal whose ID has a row is added to
 // that row.
-const MergeRefusalSQL = `
+const OnConflictAddRefusalSQL = `
 ON CONFLICT (id) DO UPDATE SET requests = refusals.requests + excluded.requests, retry_after = excluded.retry_after,
               recipients = CASE WHEN excluded.recipients > refusals.recipients THEN excluded.recipients ELSE refusals.recipients END`

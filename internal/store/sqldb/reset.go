@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 )
 
 func (d dialect) resetCountersSQL() []string {
@@ -42,7 +42,7 @@ func (db *DB) ResetCounters(ctx context.Context, buckets []store.Bucket, act sto
 		for _, statements := range [][]string{locks, q.Dialect.resetCountersSQL()} {
 			for _, b := range buckets {
 				args := Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes,
-					"key": store.RecipientLockKey(b.AsSend()), "window": gate.ConsecutiveFailedCheckWindow}
+					"key": store.RecipientLockKey(b.AsSend()), "window": rowrules.ConsecutiveFailedCheckWindow}
 				if err := q.ExecAll(args, statements...); err != nil {
 					return err
 				}

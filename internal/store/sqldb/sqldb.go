@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 )
 
 // Turn says which of the writes that wait go first in SQLite, which has one writer. Postgres ignores it.
@@ -60,7 +60,7 @@ type Engine interface {
 	// each.
 	Run(ctx context.Context, name string, turn Turn, steps ...*Statement) error
 	// ReadHistory reads a recipient's counted and rejected sends, without a lock.
-	ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error)
+	ReadHistory(ctx context.Context, l rowrules.HistoryQuery) (rowrules.History, error)
 	// Verification returns a verification with its newest send, and the time on the database's
 	// clock. Error: fault.NotFound.
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)

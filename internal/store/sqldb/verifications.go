@@ -6,7 +6,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 )
 
 const cancelSQL = `
@@ -95,7 +95,7 @@ func (db *DB) VerificationToCheck(ctx context.Context, h store.HolderQuery) (sto
 		return store.Verification{}, err
 	}
 	// An hour more than codes live, since an approved check can be repeated as long as its proof is valid.
-	return db.firstOfRecipient(ctx, "VerificationToCheck", db.Dialect.verificationToCheckSQL(), h, gate.ResendWithin+time.Hour)
+	return db.firstOfRecipient(ctx, "VerificationToCheck", db.Dialect.verificationToCheckSQL(), h, rowrules.ResendWithin+time.Hour)
 }
 
 // firstOfRecipient returns the first verification that a statement of recipientVerificationsSQL selects, or
@@ -115,12 +115,12 @@ func (db *DB) firstOfRecipient(ctx context.Context, name, statement string, h st
 
 // VerificationsWithChecks returns the verifications of v's recipient, app and channel that have
 // checks, of all classes of callers. It leaves out those that expired longer than
-// gate.ConsecutiveFailedCheckWindow before now.
+// rowrules.ConsecutiveFailedCheckWindow before now.
 func (q Tx) VerificationsWithChecks(v store.Verification, now time.Time) ([]store.Verification, error) {
 	return QueryAll(q, VerificationFields, `
 SELECT `+VerificationColumns+` FROM verifications v
 WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.attempts > 0 AND v.expires_at > @after`,
-		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-gate.ConsecutiveFailedCheckWindow)})
+		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-rowrules.ConsecutiveFailedCheckWindow)})
 }
 
 // Lockout returns the state of the bounds on failed checks, for v's recipient and the class of
@@ -128,7 +128,7 @@ WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.a
 func (db *DB) Lockout(ctx context.Context, v store.Verification) (out store.Lockout, err error) {
 	_, err = db.readWithClock(ctx, "Lockout", func(q Tx, now time.Time) error {
 		list, err := q.VerificationsWithChecks(v, now)
-		out = gate.LockoutOf(list, v.Class, now)
+		out = rowrules.LockoutOf(list, v.Class, now)
 		return err
 	})
 	return out, err

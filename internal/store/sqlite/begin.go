@@ -8,7 +8,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
 	"sendcode/quota"
 )
@@ -20,11 +20,11 @@ func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 		return store.BeginAnswer{}, err
 	}
 	// What a rule refuses ends in a read, and waits for no write.
-	d := gate.Decision{BeginAnswer: store.BeginAnswer{Admitted: true}}
+	d := rowrules.Decision{BeginAnswer: store.BeginAnswer{Admitted: true}}
 	err = s.Read(ctx, "Begin", func(q sqldb.Tx) error {
 		has, err := readCounted(q, in)
-		if err == nil && !gate.Decide(in, q.Now, has).Admitted {
-			d, err = decide(q, in, func() (gate.Facts, error) { return has, nil })
+		if err == nil && !rowrules.Decide(in, q.Now, has).Admitted {
+			d, err = decide(q, in, func() (rowrules.Facts, error) { return has, nil })
 		}
 		return err
 	})
@@ -32,7 +32,7 @@ func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 		return d.BeginAnswer, nil
 	}
 	return sqldb.WriteWithResult(ctx, &s.DB, "Begin", func(q sqldb.Tx) (store.BeginAnswer, error) {
-		d, err := decide(q, in, func() (gate.Facts, error) { return readFacts(q, in) })
+		d, err := decide(q, in, func() (rowrules.Facts, error) { return readFacts(q, in) })
 		if err == nil && d.Admitted && !d.Repeated {
 			err = writeAdmitted(q, d)
 		}
@@ -41,13 +41,13 @@ func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 }
 
 // decide decides an intent by the rows that read returns. If its send already has a row, it returns
-// gate.RepeatedAnswer. Errors: store.ErrIDTimeDrift, and those of RepeatedAnswer and of read.
-func decide(q sqldb.Tx, in store.Intent, read func() (gate.Facts, error)) (d gate.Decision, err error) {
+// rowrules.RepeatedAnswer. Errors: store.ErrIDTimeDrift, and those of RepeatedAnswer and of read.
+func decide(q sqldb.Tx, in store.Intent, read func() (rowrules.Facts, error)) (d rowrules.Decision, err error) {
 	earlier, err := q.Send(in.Send.ID)
 	if err == nil {
 		v, err := q.Verification(earlier.VerificationID)
 		if err == nil || errors.Is(err, fault.NotFound) {
-			d.BeginAnswer, err = gate.RepeatedAnswer(in, earlier, v)
+			d.BeginAnswer, err = rowrules.RepeatedAnswer(in, earlier, v)
 		}
 		return d, err
 	}
@@ -61,20 +61,20 @@ func decide(q sqldb.Tx, in store.Intent, read func() (gate.Facts, error)) (d gat
 	if err != nil {
 		return d, err
 	}
-	return gate.Decide(in, q.Now, has), nil
+	return rowrules.Decide(in, q.Now, has), nil
 }
 
 // readCounted reads the rows that the rules of an intent count.
-func readCounted(q sqldb.Tx, in store.Intent) (gate.Facts, error) {
+func readCounted(q sqldb.Tx, in store.Intent) (rowrules.Facts, error) {
 	s := in.Send
-	counted, err := readHistory(q, gate.HistoryQuery{
+	counted, err := readHistory(q, rowrules.HistoryQuery{
 		Bucket:        store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: in.Purposes},
 		CountedWithin: quota.LongestKeep(in.Rules), RejectedWithin: quota.LongestKeep(in.RejectionRules)})
-	return gate.Facts{Past: counted.Past, Rejections: counted.Rejections}, err
+	return rowrules.Facts{Past: counted.Past, Rejections: counted.Rejections}, err
 }
 
 // readFacts reads the rows that the gate needs to decide an intent.
-func readFacts(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
+func readFacts(q sqldb.Tx, in store.Intent) (has rowrules.Facts, err error) {
 	s := in.Send
 	if has, err = readCounted(q, in); err != nil {
 		return has, err
@@ -108,7 +108,7 @@ func joinCandidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 		return []store.Verification{v}, err
 	case in.HolderToJoin() != "":
 		return sqldb.QueryAll(q, sqldb.VerificationFields, candidatesSQL, sqldb.Args{
-			"recipient": s.Recipient, "after": q.Now.Add(-gate.ResendWithin), "app": s.App, "channel": s.Channel,
+			"recipient": s.Recipient, "after": q.Now.Add(-rowrules.ResendWithin), "app": s.App, "channel": s.Channel,
 			"purpose": s.Purpose,
 		})
 	}
@@ -121,7 +121,7 @@ var candidatesSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications
 
 // writeAdmitted inserts an admitted send, its row in the table outbox, and its verification. If the
 // send joined a verification, it updates that verification's number of sends instead.
-func writeAdmitted(q sqldb.Tx, r gate.Decision) (err error) {
+func writeAdmitted(q sqldb.Tx, r rowrules.Decision) (err error) {
 	if r.Joined {
 		_, err = q.Change(`UPDATE verifications SET sends = @sends WHERE id = @id`,
 			sqldb.Args{"sends": r.Verification.Sends, "id": r.Verification.ID})
@@ -156,7 +156,7 @@ func (s *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal)
 		for i := range list {
 			list[i].SetRefusedAt(q.Now)
 			insert, args := sqldb.RefusalTable.InsertSQL(store.InsertedByRefusal, &list[i])
-			if _, err := q.Change(insert+sqldb.MergeRefusalSQL, args); err != nil {
+			if _, err := q.Change(insert+sqldb.OnConflictAddRefusalSQL, args); err != nil {
 				return err
 			}
 		}

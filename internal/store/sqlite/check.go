@@ -6,7 +6,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
 )
 
@@ -32,7 +32,7 @@ func (s *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer
 		if err != nil {
 			return d, err
 		}
-		d, refusal = gate.DecideCheck(c, v, tried, q.Now)
+		d, refusal = rowrules.DecideCheck(c, v, tried, q.Now)
 		if refusal != nil {
 			return d, nil
 		}

@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
 )
 
@@ -28,15 +28,15 @@ WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.c
 )
 
 // readHistory reads the rows that a query selects, of all purposes for rejected sends; see store.Outcome.BadAddress.
-func readHistory(q sqldb.Tx, l gate.HistoryQuery) (gate.History, error) {
-	seen, statement := gate.History{Now: q.Now}, historySQL
+func readHistory(q sqldb.Tx, l rowrules.HistoryQuery) (rowrules.History, error) {
+	seen, statement := rowrules.History{Now: q.Now}, historySQL
 	if l.RejectedWithin == 0 {
 		statement = countedSQL
 	}
 	_, err := q.Run(statement, sqldb.Args{"recipient": l.Recipient, "app": l.App, "channel": l.Channel, "purposes": l.Purposes,
 		"counted_after": q.Now.Add(-l.CountedWithin), "rejected_after": q.Now.Add(-l.RejectedWithin.Truncate(time.Microsecond))},
 		func(read sqldb.Scan) error {
-			var p gate.PastSend
+			var p rowrules.PastSend
 			err := read(&p.ID, columns.ScannerFor(&p.At), &p.Verification)
 			if p.Verification == "" {
 				seen.Rejections = append(seen.Rejections, p)
@@ -49,8 +49,8 @@ func readHistory(q sqldb.Tx, l gate.HistoryQuery) (gate.History, error) {
 }
 
 // ReadHistory implements sqldb.Engine.
-func (s *DB) ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error) {
-	return sqldb.ReadWithResult(ctx, &s.DB, "ReadHistory", func(q sqldb.Tx) (gate.History, error) { return readHistory(q, l) })
+func (s *DB) ReadHistory(ctx context.Context, l rowrules.HistoryQuery) (rowrules.History, error) {
+	return sqldb.ReadWithResult(ctx, &s.DB, "ReadHistory", func(q sqldb.Tx) (rowrules.History, error) { return readHistory(q, l) })
 }
 
 var verificationSQL = `

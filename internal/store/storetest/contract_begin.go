@@ -10,7 +10,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
 )
 
@@ -181,9 +181,9 @@ func strangersJoinNone(t *testing.T, f *Fixture) {
 }
 
 // sendsCountLongerThanTheyAreJoined wants a holder's send to count for a rule whose window is longer
-// than gate.ResendWithin.
+// than rowrules.ResendWithin.
 func sendsCountLongerThanTheyAreJoined(t *testing.T, f *Fixture) {
-	const window = gate.ResendWithin + time.Hour
+	const window = rowrules.ResendWithin + time.Hour
 	rules := WithRules(Rule(1, window))
 	f.Admit(t, f.Intent(1, rules, heldBy("s:1")))
 	f.Pass(window - time.Microsecond)

@@ -11,13 +11,13 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
 )
 
 // guessesAtOnce makes a hundred wrong checks at once: of one verification, and of ten of a recipient.
 func guessesAtOnce(t *testing.T, f *Fixture) {
-	for n, want := range map[int]int{1: 5, 10: gate.FailedCheckLimit} {
+	for n, want := range map[int]int{1: 5, 10: rowrules.FailedCheckLimit} {
 		var ids []string
 		for range n {
 			ids = append(ids, f.Admit(t, f.Intent(n)).Verification.ID)
@@ -185,7 +185,7 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 func tryOnce(t *testing.T, f *Fixture, id string) bool {
 	t.Helper()
 	got := Must(f.Check(t.Context(), Wrong(id)))(t)
-	if !got.Counted && (!gate.IsPending(got.Verification, got.Now) || got.Lockout.Wait <= 0) {
+	if !got.Counted && (!rowrules.IsPending(got.Verification, got.Now) || got.Lockout.Wait <= 0) {
 		t.Fatalf("not counted, and not because of the bound: %s", Show(got))
 	}
 	return got.Counted
@@ -236,24 +236,24 @@ func failuresOfARecipient(t *testing.T, f *Fixture) {
 	Equal(t, "the twentieth", tryOnce(t, f, last.ID), true)
 	Equal(t, "another code gives a new try", tryOnce(t, f, fresh.ID), false)
 	Equal(t, "tries of the other code", f.Code(t, fresh.ID).Attempts, 0)
-	end := spent[0].CreatedAt.Add(gate.FailedCheckWindow)
+	end := spent[0].CreatedAt.Add(rowrules.FailedCheckWindow)
 	f.checkLockedOut(t, fresh, end.Sub(f.Now))
-	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: end.Sub(f.Now), Failures: gate.FailedCheckLimit})
+	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: end.Sub(f.Now), Failures: rowrules.FailedCheckLimit})
 	// the rules refuse first, and how often codes were guessed is not told
 	byRule := f.Refuse(t, f.Intent(1, WithRules(Rule(1, time.Hour))))
 	Equal(t, "lockout, history", []any{byRule.Lockout, len(byRule.History) > 1}, []any{store.Lockout{}, true})
-	f.refuseLockedOut(t, f.Intent(1, Joining(fresh.ID)), store.Lockout{Wait: end.Sub(f.Now), Failures: gate.FailedCheckLimit})
+	f.refuseLockedOut(t, f.Intent(1, Joining(fresh.ID)), store.Lockout{Wait: end.Sub(f.Now), Failures: rowrules.FailedCheckLimit})
 	others := f.Admit(t, f.Intent(2)).Verification
 	Equal(t, "another recipient", tryOnce(t, f, others.ID), true)
 
 	f.Pass(end.Sub(f.Now) - time.Microsecond)
 	f.checkLockedOut(t, fresh, time.Microsecond)
-	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: time.Microsecond, Failures: gate.FailedCheckLimit})
+	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: time.Microsecond, Failures: rowrules.FailedCheckLimit})
 	f.Pass(time.Microsecond)
 	f.checkLockedOut(t, fresh, 0)
 	late := f.Admit(t, f.Intent(1)).Verification
 	useTries(t, f, late.ID, 5) // as many as the first one had
-	f.checkLockedOut(t, fresh, spent[1].CreatedAt.Add(gate.FailedCheckWindow).Sub(f.Now))
+	f.checkLockedOut(t, fresh, spent[1].CreatedAt.Add(rowrules.FailedCheckWindow).Sub(f.Now))
 }
 
 // What callers of one class fail at locks out their own codes alone, whichever caller enters or
@@ -264,27 +264,27 @@ func failuresByClass(t *testing.T, f *Fixture) {
 	Equal(t, "opened by", []store.Class{theirs.Class, known.Class, own.Class},
 		[]store.Class{store.UnknownBrowser, store.KnownBrowser, store.SecretKeyClass})
 	spent := f.spendAllTries(t, 1, 4, byBrowser)
-	wait := spent[0].CreatedAt.Add(gate.FailedCheckWindow).Sub(f.Now)
+	wait := spent[0].CreatedAt.Add(rowrules.FailedCheckWindow).Sub(f.Now)
 	f.checkLockedOut(t, theirs, wait)
 	f.checkLockedOut(t, own, 0)
 	f.checkLockedOut(t, known, 0)
 	Equal(t, "a browser's code", tryOnce(t, f, theirs.ID), false)
 	Equal(t, "a known browser's code", tryOnce(t, f, known.ID), true)
 	Equal(t, "a back end's code", tryOnce(t, f, own.ID), true)
-	f.refuseLockedOut(t, f.Intent(1, byBrowser), store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: gate.FailedCheckLimit})
+	f.refuseLockedOut(t, f.Intent(1, byBrowser), store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: rowrules.FailedCheckLimit})
 	f.Admit(t, f.Intent(1))
 	// the code that it would carry can be tried
 	Equal(t, "joined", f.Admit(t, f.Intent(1, byBrowser, Joining(own.ID))).Verification.ID, own.ID)
 	f.refuseLockedOut(t, f.Intent(1, Joining(theirs.ID)),
-		store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: gate.FailedCheckLimit})
+		store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: rowrules.FailedCheckLimit})
 	// this one can't be joined: a new one is opened, by a back end
 	Equal(t, "opened", f.Admit(t, f.Intent(1, Joining(spent[0].ID))).Verification.Class, store.SecretKeyClass)
 
 	useTries(t, f, own.ID, 4)
 	f.spendAllTries(t, 1, 3)
 	Equal(t, "a known browser's code", tryOnce(t, f, known.ID), true)
-	f.checkLockedOut(t, own, own.CreatedAt.Add(4*time.Second).Add(gate.FailedCheckWindow).Sub(f.Now))
-	f.checkLockedOut(t, theirs, theirs.CreatedAt.Add(gate.FailedCheckWindow).Sub(f.Now))
+	f.checkLockedOut(t, own, own.CreatedAt.Add(4*time.Second).Add(rowrules.FailedCheckWindow).Sub(f.Now))
+	f.checkLockedOut(t, theirs, theirs.CreatedAt.Add(rowrules.FailedCheckWindow).Sub(f.Now))
 	f.reset(t, ana)
 	f.checkLockedOut(t, own, 0)
 	f.checkLockedOut(t, theirs, 0)
@@ -320,21 +320,21 @@ func failuresInARow(t *testing.T, f *Fixture) {
 	var first []store.Verification
 	for _, by := range []func(*store.Intent){byBrowser, byKnown, byBrowser, func(*store.Intent) {}} {
 		first = append(first, f.spendAllTries(t, 1, 4, by)...)
-		f.Pass(gate.FailedCheckWindow + 11*time.Minute)
+		f.Pass(rowrules.FailedCheckWindow + 11*time.Minute)
 	}
 	last := f.spendAllTries(t, 1, 3)
 	almost, theirs := f.Admit(t, f.Intent(1)).Verification, f.Admit(t, f.Intent(1, byBrowser)).Verification
 	useTries(t, f, almost.ID, 4)
 	Equal(t, "the hundredth", tryOnce(t, f, almost.ID), true)
 	Equal(t, "a code of another class", tryOnce(t, f, theirs.ID), false)
-	f.Pass(last[0].ExpiresAt.Add(gate.FailedCheckWindow).Sub(f.Now) + 11*time.Minute)
-	wait := first[0].CreatedAt.Add(gate.ConsecutiveFailedCheckWindow).Sub(f.Now)
-	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: wait, Failures: gate.ConsecutiveFailedCheckLimit})
+	f.Pass(last[0].ExpiresAt.Add(rowrules.FailedCheckWindow).Sub(f.Now) + 11*time.Minute)
+	wait := first[0].CreatedAt.Add(rowrules.ConsecutiveFailedCheckWindow).Sub(f.Now)
+	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: wait, Failures: rowrules.ConsecutiveFailedCheckLimit})
 	f.checkLockedOut(t, almost, wait)
 	f.refuseLockedOut(t, f.Intent(1, byKnown),
-		store.Lockout{Class: store.KnownBrowser, Wait: wait, Failures: gate.ConsecutiveFailedCheckLimit})
+		store.Lockout{Class: store.KnownBrowser, Wait: wait, Failures: rowrules.ConsecutiveFailedCheckLimit})
 
-	f.Pass(first[0].ExpiresAt.Add(gate.ConsecutiveFailedCheckWindow).Sub(f.Now))
+	f.Pass(first[0].ExpiresAt.Add(rowrules.ConsecutiveFailedCheckWindow).Sub(f.Now))
 	free := f.Admit(t, f.Intent(1)).Verification
 	Equal(t, "a month later", tryOnce(t, f, free.ID), true)
 }

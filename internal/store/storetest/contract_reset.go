@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
 	"sendcode/quota"
 )
@@ -33,7 +33,7 @@ func resetsCounters(t *testing.T, f *Fixture) {
 	failing := f.Admit(t, f.Intent(1))
 	fresh := f.Admit(t, f.Intent(1)).Verification
 	spent := f.spendAllTries(t, 1, 4)
-	f.checkLockedOut(t, fresh, spent[0].CreatedAt.Add(gate.FailedCheckWindow).Sub(f.Now))
+	f.checkLockedOut(t, fresh, spent[0].CreatedAt.Add(rowrules.FailedCheckWindow).Sub(f.Now))
 	before := len(f.All(t))
 
 	act := f.Act()
@@ -58,7 +58,7 @@ func resetsCounters(t *testing.T, f *Fixture) {
 	for range 5 {
 		f.reset(t, ana)
 		f.spendAllTries(t, 1, 4)
-		f.Pass(gate.FailedCheckWindow + 10*time.Minute)
+		f.Pass(rowrules.FailedCheckWindow + 10*time.Minute)
 	}
 	row100 := f.Admit(t, f.Intent(1)).Verification
 	Equal(t, "a try after five days of them, each reset but the last", tryOnce(t, f, row100.ID), true)
@@ -97,7 +97,7 @@ func resetsNothingElse(t *testing.T, f *Fixture) {
 		t.Log(what)
 		f.Refuse(t, f.Intent(1, c, one))
 	}
-	f.checkLockedOut(t, other[0], other[0].CreatedAt.Add(gate.FailedCheckWindow).Sub(f.Now))
+	f.checkLockedOut(t, other[0], other[0].CreatedAt.Add(rowrules.FailedCheckWindow).Sub(f.Now))
 	gift, desk := ana, ana
 	gift.Purposes, desk.App = []string{"gift"}, "desk"
 	f.reset(t, gift, desk) // several at once
@@ -211,10 +211,10 @@ func eraseFreesNothing(t *testing.T, f *Fixture) {
 	fresh := f.Admit(t, f.Intent(1)).Verification
 	f.reject(t, f.Intent(1))
 	spent := f.spendAllTries(t, 1, 4)
-	f.erase(t, 1, gate.ConsecutiveFailedCheckWindow)
+	f.erase(t, 1, rowrules.ConsecutiveFailedCheckWindow)
 	f.Refuse(t, f.Intent(1, one))
 	f.Refuse(t, f.Intent(1, withRejections(1, time.Hour)))
-	f.checkLockedOut(t, fresh, spent[0].ExpiresAt.Add(gate.FailedCheckWindow).Sub(f.Now))
+	f.checkLockedOut(t, fresh, spent[0].ExpiresAt.Add(rowrules.FailedCheckWindow).Sub(f.Now))
 	Equal(t, "a send", f.MustBegin(t, f.Intent(1)).Admitted, false)
 	f.Pass(time.Hour)
 	Equal(t, "forgotten too early", Must(f.ForgetDueErased(t.Context()))(t), 0)

@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verify/verification"
 	vtest "sendcode/internal/verify/verification/verificationtest"
@@ -255,7 +255,7 @@ func TestWhatAFailureSays(t *testing.T) {
 			}
 			r.WantLine(name, c.want, row.Reason, count(quota.Failures, bucketnames.Failures("shop", v.Channel, v.Recipient)),
 				count(quota.Backoff, bucketnames.Backoff("shop", v.Channel, v.Recipient, store.SecretKeyClass)))
-			h, err := r.Store.ReadHistory(r.Context(), gate.HistoryQuery{RejectedWithin: 24 * time.Hour,
+			h, err := r.Store.ReadHistory(r.Context(), rowrules.HistoryQuery{RejectedWithin: 24 * time.Hour,
 				Bucket: store.Bucket{App: "shop", Channel: v.Channel, Recipient: v.Recipient}})
 			r.NoError(err)
 			r.Want(name+": in the database", len(h.Rejections), count(quota.Failures, bucketnames.Failures("shop", v.Channel, v.Recipient)))

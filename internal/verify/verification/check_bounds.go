@@ -13,7 +13,7 @@ import (
 )
 
 // Three bounds limit failed checks. The database counts those of a recipient together with the
-// check (gate.FailedCheckLimit), separately for each class of callers. The limiter counts those of
+// check (rowrules.FailedCheckLimit), separately for each class of callers. The limiter counts those of
 // the client's networks: each check before the comparison, with a refund unless the code was wrong.
 // The limiter also counts those of the app, after a wrong code. The app's bound refuses no check:
 // while it is exceeded, an alarm is logged and new codes of browsers are longer.

@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verify/verification"
 	vtest "sendcode/internal/verify/verification/verificationtest"
@@ -192,7 +192,7 @@ func TestChecksWithoutTheLimiter(t *testing.T) {
 		for range 6 {
 			ids = append(ids, r.Send(byBrowser(vtest.Ana)).View.ID)
 		}
-		r.Want("compared", r.Guess(vtest.Browser, 30, ids...), gate.FailedCheckLimit)
+		r.Want("compared", r.Guess(vtest.Browser, 30, ids...), rowrules.FailedCheckLimit)
 		r.EmptyLimiter()
 	})
 }

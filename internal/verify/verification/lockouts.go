@@ -8,7 +8,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/quota"
 )
 
@@ -16,8 +16,8 @@ import (
 // many wrong codes for a recipient, among the codes that one class of callers requested.
 const LockoutRuleName = "checks"
 
-var lockoutRule = quota.Rule{Name: LockoutRuleName, Scope: quota.Recipient, Limit: gate.FailedCheckLimit,
-	Window: gate.FailedCheckWindow}
+var lockoutRule = quota.Rule{Name: LockoutRuleName, Scope: quota.Recipient, Limit: rowrules.FailedCheckLimit,
+	Window: rowrules.FailedCheckWindow}
 
 // lockoutKey identifies a lockout: its recipient, and the class of callers that requested the
 // codes.

@@ -235,5 +235,5 @@ func Examine(ctx context.Context, c Config) (delivery.Encryption, error) {
 	if a.TLS == nil {
 		return delivery.Encryption{}, nil
 	}
-	return delivery.EncryptionOf(a.TLS, true), nil
+	return delivery.NewEncryption(a.TLS, true), nil
 }

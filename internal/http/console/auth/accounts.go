@@ -45,7 +45,7 @@ func (v accountsView) FormRefused(row accountView) bool {
 }
 
 func (a *Auth) accountsPage(c echo.Context) error {
-	kept, text := a.TakeKeptForm(c)
+	kept, text := a.TakeSavedForm(c)
 	return a.showAccounts(c, http.StatusOK, accountsView{Typed: accountChangeIn(kept), Problem: text})
 }
 

@@ -26,10 +26,10 @@ type factorView struct {
 	Problem    string
 	Done       string
 
-	Secret   string // not yet confirmed, in groups of four
-	Picture  qrCode
-	Kept     string   // the secret, sealed for this session
-	Recovery []string // shown only once
+	Secret       string // not yet confirmed, in groups of four
+	Picture      qrCode
+	SealedSecret string   // the secret, sealed for this session
+	Recovery     []string // shown only once
 
 	Sessions []sessionView // empty while a second factor is set up
 }
@@ -116,7 +116,7 @@ func (a *Auth) showSecret(c echo.Context, status int, s session, secret []byte, 
 	if v.Picture, err = drawQRCode(address); err != nil {
 		return err
 	}
-	if v.Kept, err = seal(a, enrolSealLabel, s.ID[:], secret, enrolTimeout); err != nil {
+	if v.SealedSecret, err = seal(a, enrolSealLabel, s.ID[:], secret, enrolTimeout); err != nil {
 		return err
 	}
 	return a.showFactorPage(c, s, status, v)

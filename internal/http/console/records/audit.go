@@ -64,7 +64,7 @@ type auditView struct {
 }
 
 func (a *Handlers) auditPage(c echo.Context) error {
-	kept, text := a.Auth.TakeKeptForm(c)
+	kept, text := a.Auth.TakeSavedForm(c)
 	return a.showAuditPage(c, http.StatusOK, c.Request().URL.RawQuery, kept, text)
 }
 

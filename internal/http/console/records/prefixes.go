@@ -63,7 +63,7 @@ type prefixesView struct {
 }
 
 func (a *Handlers) prefixesPage(c echo.Context) error {
-	kept, text := a.Auth.TakeKeptForm(c)
+	kept, text := a.Auth.TakeSavedForm(c)
 	return a.showPrefixes(c, http.StatusOK, c.Request().URL.RawQuery, kept, text)
 }
 

@@ -67,7 +67,7 @@ func (v suppressionsView) FormRefused(s store.Suppression) bool {
 }
 
 func (a *Handlers) suppressionsPage(c echo.Context) error {
-	kept, text := a.Auth.TakeKeptForm(c)
+	kept, text := a.Auth.TakeSavedForm(c)
 	return a.showSuppressions(c, http.StatusOK, c.Request().URL.RawQuery, kept, text)
 }
 

@@ -72,7 +72,7 @@ type postedSample struct {
 }
 
 func (a *Handlers) webhookEventsPage(c echo.Context) error {
-	kept, text := a.Auth.TakeKeptForm(c)
+	kept, text := a.Auth.TakeSavedForm(c)
 	return a.showWebhookEvents(c, postedSample{App: kept.Get("app"), Event: kept.Get("event"), Answer: text})
 }
 

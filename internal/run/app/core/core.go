@@ -85,20 +85,20 @@ type Observer interface {
 
 // Dependencies are the services that a Core uses.
 type Dependencies struct {
-	DB        Database
-	Limiter   gates.Limiter
-	Kept      *gates.Kept // keeps the events of a Limiter in this process; nil: they are not kept
-	Mails     MailRenderer
-	Sender    outbox.MailSender
-	Texts     TextRenderer          // set if Carrier is
-	Carrier   outbox.Carrier        // nil: there are no text messages
-	Receipts  outbox.ReceiptSources // nil: no carrier is asked for receipts
-	Observer  Observer
-	Tracer    Tracer // nil: there are no traces
-	Logger    *slog.Logger
-	Now       func() time.Time
-	Random    func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
-	Transport http.RoundTripper                 // of webhooks; nil: it dials only what Settings.Webhooks.Guard allows
+	DB          Database
+	Limiter     gates.Limiter
+	SavedEvents *gates.SavedEvents // keeps the events of a Limiter in this process; nil: they are not kept
+	Mails       MailRenderer
+	Sender      outbox.MailSender
+	Texts       TextRenderer          // set if Carrier is
+	Carrier     outbox.Carrier        // nil: there are no text messages
+	Receipts    outbox.ReceiptSources // nil: no carrier is asked for receipts
+	Observer    Observer
+	Tracer      Tracer // nil: there are no traces
+	Logger      *slog.Logger
+	Now         func() time.Time
+	Random      func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
+	Transport   http.RoundTripper                 // of webhooks; nil: it dials only what Settings.Webhooks.Guard allows
 	// Around wraps the outbox, for example to deliver each send before its request ends; nil: the
 	// outbox delivers in the background.
 	Around func(*outbox.Outbox) verification.Outbox
@@ -181,7 +181,7 @@ func (c *Core) jobs() []jobs.Job {
 		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.InfallibleRun(c.Refusals.Flush), AtStop: true},
 		jobs.Job{Name: "alarms", Every: jobs.DefaultTick, Run: jobs.InfallibleRun(c.Codes.LogAlarms)},
 	)
-	if k := c.dependencies.Kept; k != nil {
+	if k := c.dependencies.SavedEvents; k != nil {
 		table = append(table, jobs.Job{Name: "limiter", Every: gates.KeepEvery, Run: k.Sync})
 	}
 	if c.dependencies.Receipts != nil && c.settings.Outbox.PollAfter > 0 {
@@ -191,7 +191,7 @@ func (c *Core) jobs() []jobs.Job {
 }
 
 // Run delivers messages and webhooks and runs the jobs, those of more too, until ctx ends. Then it
-// ends or releases the sends in flight, and writes what Dependencies.Kept has not written yet.
+// ends or releases the sends in flight, and writes what Dependencies.SavedEvents has not written yet.
 func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
 	var work sync.WaitGroup
 	work.Go(func() { c.Outbox.Run(ctx) })
@@ -201,7 +201,7 @@ func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
 	work.Go(func() { c.Webhooks.Run(ctx) })
 	work.Wait()
 	c.Gates.Stop()
-	if k := c.dependencies.Kept; k != nil {
+	if k := c.dependencies.SavedEvents; k != nil {
 		if err := k.Flush(context.WithoutCancel(ctx)); err != nil {
 			c.dependencies.Logger.Warn("limiter's last events not written", "error", err, logs.SeeJobs)
 		}

@@ -154,9 +154,9 @@ func (r *Rig) ReplicaOn(db core.Database, sender outbox.MailSender, c outbox.Car
 		Logger: r.Logger, Now: r.now,
 	}
 	if r.Settings.Form == WithoutRedis {
-		parts.Kept = gates.NewKept(unnumbered{r.Store}, r.now, r.Settings.Vault.SealBucket, r.Settings.Vault.OpenBucket, r.Logger)
-		parts.Kept.Shared, parts.Limiter = true, parts.Kept.Limiter()
-		r.NoError(parts.Kept.Load(r.Context()))
+		parts.SavedEvents = gates.NewSavedEvents(unnumbered{r.Store}, r.now, r.Settings.Vault.SealBucket, r.Settings.Vault.OpenBucket, r.Logger)
+		parts.SavedEvents.Shared, parts.Limiter = true, parts.SavedEvents.Limiter()
+		r.NoError(parts.SavedEvents.Load(r.Context()))
 	}
 	p := New(r.Settings, parts)
 	if r.Settings.Form == RedisAway {
@@ -166,10 +166,10 @@ func (r *Rig) ReplicaOn(db core.Database, sender outbox.MailSender, c outbox.Car
 }
 
 // unnumbered is a database that numbers no limiter's events, so each read is of all.
-type unnumbered struct{ gates.KeptDatabase }
+type unnumbered struct{ gates.EventDatabase }
 
 func (d unnumbered) LimiterEvents(ctx context.Context, reader, _ int64, limit int, yield func(store.LimiterEvent) error) error {
-	return d.KeptDatabase.LimiterEvents(ctx, reader, -1, limit, yield)
+	return d.EventDatabase.LimiterEvents(ctx, reader, -1, limit, yield)
 }
 
 // Form is what counts beside the database.

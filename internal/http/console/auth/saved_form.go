@@ -16,20 +16,20 @@ import (
 // account, the form's page shows it filled in, to be sent again.
 const (
 	formTokenSealLabel = "form token"
-	keptFormSealLabel  = "kept form"
-	keptFormCookie     = sessionCookieName + "-form"
+	savedFormSealLabel = "kept form"
+	savedFormCookie    = sessionCookieName + "-form"
 
-	formTokenLife   = 24 * time.Hour // a page may stay open for longer than its session
-	keptFormLife    = 15 * time.Minute
-	maxKeptFormSize = 3800 // bytes of the cookie's value; browsers take 4096 with its name and attributes
+	formTokenLife    = 24 * time.Hour // a page may stay open for longer than its session
+	savedFormLife    = 15 * time.Minute
+	maxSavedFormSize = 3800 // bytes of the cookie's value; browsers take 4096 with its name and attributes
 )
 
-// keptFields are the fields of forms that are kept: no password, code or secret. The box that
+// savedFields are the fields of forms that are kept: no password, code or secret. The box that
 // confirms an action is not kept either.
-var keptFields = []string{"address", "app", "channel", "days", "do", "event", "id", "identity", "locale", "name",
+var savedFields = []string{"address", "app", "channel", "days", "do", "event", "id", "identity", "locale", "name",
 	"provider", "purpose", "q", "reason", "role", "to"}
 
-type keptForm struct {
+type savedForm struct {
 	Page   string     `json:"page"` // the address of the page that has the form
 	Fields url.Values `json:"fields"`
 }
@@ -46,17 +46,17 @@ func (a *Auth) keepForm(c echo.Context, sessionAccount string) (page string) {
 	if !ok || sessionAccount != "" && sessionAccount != account {
 		return ""
 	}
-	kept := keptForm{pageOfForm(r.URL), url.Values{}}
-	for _, name := range keptFields {
+	kept := savedForm{pageOfForm(r.URL), url.Values{}}
+	for _, name := range savedFields {
 		if r.PostForm.Has(name) {
 			kept.Fields.Set(name, r.PostForm.Get(name))
 		}
 	}
-	value, err := seal(a, keptFormSealLabel, []byte(account), kept, keptFormLife)
-	if err != nil || kept.Page == "" || len(kept.Fields) == 0 || len(value) > maxKeptFormSize {
+	value, err := seal(a, savedFormSealLabel, []byte(account), kept, savedFormLife)
+	if err != nil || kept.Page == "" || len(kept.Fields) == 0 || len(value) > maxSavedFormSize {
 		return ""
 	}
-	c.SetCookie(newCookie(c, keptFormCookie, value, int(keptFormLife/time.Second)))
+	c.SetCookie(newCookie(c, savedFormCookie, value, int(savedFormLife/time.Second)))
 	return kept.Page
 }
 
@@ -73,15 +73,15 @@ func pageOfForm(form *url.URL) string {
 	return consolePageOrEmpty(page.RequestURI())
 }
 
-// TakeKeptForm returns, once, the fields of this page's form that the request's account posted into an
+// TakeSavedForm returns, once, the fields of this page's form that the request's account posted into an
 // ended session, and the text that says so; nil and "" if there is none. It deletes the cookie. A
 // page that its script reads again gets none.
-func (a *Auth) TakeKeptForm(c echo.Context) (fields url.Values, text string) {
+func (a *Auth) TakeSavedForm(c echo.Context) (fields url.Values, text string) {
 	r := c.Request()
-	kept, ok := unseal[keptForm](a, keptFormSealLabel, []byte(ActorOf(c).Name), cookieValue(c, keptFormCookie))
+	kept, ok := unseal[savedForm](a, savedFormSealLabel, []byte(ActorOf(c).Name), cookieValue(c, savedFormCookie))
 	if !ok || kept.Page != r.URL.RequestURI() || r.Header.Get("Sec-Fetch-Dest") == "empty" {
 		return nil, ""
 	}
-	c.SetCookie(newCookie(c, keptFormCookie, "", -1))
+	c.SetCookie(newCookie(c, savedFormCookie, "", -1))
 	return kept.Fields, frame.Words(c).Get("login.kept")
 }

@@ -70,7 +70,7 @@ func (r *rig) forms() map[string]drawnForm {
 var needsNoReason = []string{"/admin/search", "/admin/preview", "/admin/webhooks"}
 
 // Each form comes back filled on its page after the login, once; nothing is done until it is sent again, and that is as ever.
-func TestKeptForm(t *testing.T) {
+func TestSavedForm(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Webhooks = &sampler{} })
 	b := r.LoggedIn()
 	for path, form := range r.forms() {
@@ -108,7 +108,7 @@ func TestKeptForm(t *testing.T) {
 }
 
 // What is not kept is answered as without a token, and its page is as ever.
-func TestKeptFormIsRefused(t *testing.T) {
+func TestSavedFormIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(r *rig, form url.Values)
 		header []string
@@ -150,7 +150,7 @@ func TestKeptFormIsRefused(t *testing.T) {
 }
 
 // A form comes back within 15 minutes, on its page alone, and to no account but its own.
-func TestKeptFormIsOfItsAccount(t *testing.T) {
+func TestSavedFormIsOfItsAccount(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		r, b := loggedIn(t)
 		form := url.Values{"channel": {"email"}, "to": {"cy@example.com"}, "reason": {"ticket 7"}, "token": {drawnToken(b, "/admin/suppressions")}}

@@ -1,7 +1,7 @@
-// Package gate makes the database's decisions: whether the rules on a recipient admit a send, which
+// Package rowrules makes the database's decisions: whether the rules on a recipient admit a send, which
 // verification the send joins, and whether the recipient is locked out after failed checks. It
 // reads no database; postgres and sqlite pass it the rows as Facts.
-package gate
+package rowrules
 
 import (
 	"cmp"

@@ -14,8 +14,8 @@ import (
 	"sendcode/quota"
 )
 
-// KeptDatabase keeps the events of a limiter. Implementation: sqldb.DB.
-type KeptDatabase interface {
+// EventDatabase keeps the events of a limiter. Implementation: sqldb.DB.
+type EventDatabase interface {
 	KeepLimiterEvents(ctx context.Context, writer int64, changes []store.LimiterEvent) error
 	LimiterEvents(ctx context.Context, reader, after int64, limit int, yield func(store.LimiterEvent) error) error
 	DeleteLimiterEvents(ctx context.Context, last int64) error
@@ -28,26 +28,26 @@ const (
 	// longestForgotten is the longest window whose events are not kept: most of these windows have
 	// ended when a process has started again.
 	longestForgotten = 10 * time.Second
-	// keptPerWrite bounds the changes in one transaction, in which SQLite's only writer is busy for
+	// eventsPerWrite bounds the changes in one transaction, in which SQLite's only writer is busy for
 	// some 10 ms.
-	keptPerWrite = 1000
-	// keptPerRead bounds the events of other replicas that are read at once.
-	keptPerRead = 10_000
+	eventsPerWrite = 1000
+	// eventsPerRead bounds the events of other replicas that are read at once.
+	eventsPerRead = 10_000
 	// maxUnwritten bounds the changes that wait while the database is unavailable. Later changes are not kept.
 	maxUnwritten = 200_000
 )
 
-// Kept keeps in the database the events that only a limiter in this process has: those of all
+// SavedEvents keeps in the database the events that only a limiter in this process has: those of all
 // scopes but recipient and failures. So a restart forgets none that was written, and on Postgres
 // the replicas read each other's. Safe for concurrent use.
-type Kept struct {
+type SavedEvents struct {
 	// Ahead returns how far the limiter's clock is ahead of the database's. Shared: other processes use
 	// the database as well. Set both before the first call.
 	Ahead  func() time.Duration
 	Shared bool
 
 	limiter *quota.Memory
-	db      KeptDatabase
+	db      EventDatabase
 	seal    func(bucket string) []byte
 	open    func(sealed []byte) (bucket string, err error)
 	now     func() time.Time // the limiter's clock
@@ -62,24 +62,24 @@ type Kept struct {
 	lines   logs.Throttle // of the log lines on changes that are not kept
 }
 
-// NewKept makes a limiter in this process on the clock now, and the Kept of its events. seal and
+// NewSavedEvents makes a limiter in this process on the clock now, and the SavedEvents that keep them. seal and
 // open encrypt and decrypt the names of buckets.
-func NewKept(db KeptDatabase, now func() time.Time, seal func(bucket string) []byte,
-	open func(sealed []byte) (bucket string, err error), logger *slog.Logger) *Kept {
-	k := &Kept{Ahead: func() time.Duration { return 0 }, limiter: quota.NewMemory(now), db: db, seal: seal, open: open, now: now,
+func NewSavedEvents(db EventDatabase, now func() time.Time, seal func(bucket string) []byte,
+	open func(sealed []byte) (bucket string, err error), logger *slog.Logger) *SavedEvents {
+	k := &SavedEvents{Ahead: func() time.Duration { return 0 }, limiter: quota.NewMemory(now), db: db, seal: seal, open: open, now: now,
 		logger: logger, writer: rand.Int64(), read: -1, lines: logs.Throttle{Every: time.Minute}}
 	k.limiter.OnChange = k.add
 	return k
 }
 
 // Limiter returns the limiter whose events are kept.
-func (k *Kept) Limiter() *quota.Memory { return k.limiter }
+func (k *SavedEvents) Limiter() *quota.Memory { return k.limiter }
 
 // readKept marks the context of changes that were read from the database, and are not written again.
 type readKept struct{}
 
 // add queues a change of the limiter.
-func (k *Kept) add(ctx context.Context, c quota.Change) {
+func (k *SavedEvents) add(ctx context.Context, c quota.Change) {
 	if c.Keep > 0 && c.Keep <= longestForgotten || bucketnames.InDatabase(c.Bucket) || ctx.Value(readKept{}) != nil {
 		return
 	}
@@ -94,7 +94,7 @@ func (k *Kept) add(ctx context.Context, c quota.Change) {
 
 // Flush writes all changes of calls that have ended. Error: of the database; the changes stay
 // queued.
-func (k *Kept) Flush(ctx context.Context) error {
+func (k *SavedEvents) Flush(ctx context.Context) error {
 	k.writing.Lock()
 	defer k.writing.Unlock()
 	k.mu.Lock()
@@ -102,7 +102,7 @@ func (k *Kept) Flush(ctx context.Context) error {
 	k.mu.Unlock()
 	for left > 0 {
 		k.mu.Lock()
-		batch := slices.Clone(k.queue[:min(left, keptPerWrite)])
+		batch := slices.Clone(k.queue[:min(left, eventsPerWrite)])
 		k.mu.Unlock()
 		if err := k.db.KeepLimiterEvents(ctx, k.writer, k.rows(batch)); err != nil {
 			return err
@@ -117,7 +117,7 @@ func (k *Kept) Flush(ctx context.Context) error {
 
 // rows returns the changes as the database takes them: the last change of each event. Of a bucket
 // that was reset it returns the last reset and the changes after it.
-func (k *Kept) rows(changes []quota.Change) (rows []store.LimiterEvent) {
+func (k *SavedEvents) rows(changes []quota.Change) (rows []store.LimiterEvent) {
 	type event struct{ bucket, id string }
 	sealed, later, wasReset := map[string][]byte{}, map[event]bool{}, map[string]bool{}
 	for _, c := range slices.Backward(changes) {
@@ -136,7 +136,7 @@ func (k *Kept) rows(changes []quota.Change) (rows []store.LimiterEvent) {
 
 // Load adds to the limiter the events that other processes wrote since the last call: at the start
 // those of earlier processes as well. Errors: of the database, or of open.
-func (k *Kept) Load(ctx context.Context) error {
+func (k *SavedEvents) Load(ctx context.Context) error {
 	k.reading.Lock()
 	defer k.reading.Unlock()
 	_, err := k.loadAll(ctx, k.limiter)
@@ -144,8 +144,8 @@ func (k *Kept) Load(ctx context.Context) error {
 }
 
 // loadAll calls loadBatch until nothing is left to read. The caller holds reading.
-func (k *Kept) loadAll(ctx context.Context, to Limiter) (all int, err error) {
-	for n := keptPerRead; err == nil && n >= keptPerRead; all += n {
+func (k *SavedEvents) loadAll(ctx context.Context, to Limiter) (all int, err error) {
+	for n := eventsPerRead; err == nil && n >= eventsPerRead; all += n {
 		n, err = k.loadBatch(ctx, to)
 	}
 	return all, err
@@ -153,19 +153,19 @@ func (k *Kept) loadAll(ctx context.Context, to Limiter) (all int, err error) {
 
 // Sync writes what changed and, if other replicas use the database, reads a part of what they wrote.
 // more: there may be more to read. Errors: as of Flush and Load.
-func (k *Kept) Sync(ctx context.Context) (more bool, err error) {
+func (k *SavedEvents) Sync(ctx context.Context) (more bool, err error) {
 	if err := k.Flush(ctx); err != nil || !k.Shared {
 		return false, err
 	}
 	k.reading.Lock()
 	defer k.reading.Unlock()
 	n, err := k.loadBatch(ctx, k.limiter)
-	return n >= keptPerRead, err
+	return n >= eventsPerRead, err
 }
 
 // MoveTo records the kept events in a limiter that replicas share, and deletes them. It returns
 // their number. Errors: of the database, of the limiter, or of open; then call it again.
-func (k *Kept) MoveTo(ctx context.Context, shared Limiter) (moved int, err error) {
+func (k *SavedEvents) MoveTo(ctx context.Context, shared Limiter) (moved int, err error) {
 	k.reading.Lock() // an event that Load read meanwhile would be deleted without being moved
 	defer k.reading.Unlock()
 	if moved, err = k.loadAll(ctx, shared); err != nil || moved == 0 {
@@ -177,17 +177,17 @@ func (k *Kept) MoveTo(ctx context.Context, shared Limiter) (moved int, err error
 // loadBatch reads events after k.read and adds them to a limiter, in groups by bucket. An event in the
 // future, as after a clock was set back, counts as now. It returns how many it read.
 // The caller holds reading.
-func (k *Kept) loadBatch(ctx context.Context, to Limiter) (n int, err error) {
+func (k *SavedEvents) loadBatch(ctx context.Context, to Limiter) (n int, err error) {
 	last, group := k.read, map[string][]store.LimiterEvent{}
 	add := func() error {
 		defer clear(group)
 		return k.addTo(context.WithValue(ctx, readKept{}, true), to, group)
 	}
-	err = k.db.LimiterEvents(ctx, k.writer, k.read, keptPerRead, func(e store.LimiterEvent) error {
+	err = k.db.LimiterEvents(ctx, k.writer, k.read, eventsPerRead, func(e store.LimiterEvent) error {
 		group[string(e.Bucket)] = append(group[string(e.Bucket)], e)
 		last = e.Seq
 		n++
-		if n%keptPerRead == 0 { // bounds the memory: one read may yield more than keptPerRead
+		if n%eventsPerRead == 0 { // bounds the memory: one read may yield more than eventsPerRead
 			return add()
 		}
 		return nil
@@ -202,7 +202,7 @@ func (k *Kept) loadBatch(ctx context.Context, to Limiter) (n int, err error) {
 }
 
 // addTo adds events, by the encrypted name of their bucket, to a limiter.
-func (k *Kept) addTo(ctx context.Context, to Limiter, group map[string][]store.LimiterEvent) error {
+func (k *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]store.LimiterEvent) error {
 	for sealed, events := range group {
 		bucket, err := k.open([]byte(sealed))
 		if err != nil {
@@ -235,14 +235,14 @@ func (k *Kept) addTo(ctx context.Context, to Limiter, group map[string][]store.L
 // written before the answer, unless the database is unavailable.
 type WriteThrough struct {
 	*Gates
-	Kept *Kept // nil: the limiter keeps them itself
+	Saved *SavedEvents // nil: the limiter keeps them itself
 }
 
 // TakeOrLocal is TakeOrLocal of Gates, and writes the event to the database before it returns.
 func (c WriteThrough) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	d, err := c.Gates.TakeOrLocal(ctx, r)
-	if c.Kept != nil && err == nil {
-		_ = c.Kept.Flush(context.WithoutCancel(ctx)) // after an error, the changes are written KeepEvery later
+	if c.Saved != nil && err == nil {
+		_ = c.Saved.Flush(context.WithoutCancel(ctx)) // after an error, the changes are written KeepEvery later
 	}
 	return d, err
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // A form comes back after a login with a password and a second factor, and after one by the provider.
-func TestKeptFormAfterEachLogin(t *testing.T) {
+func TestSavedFormAfterEachLogin(t *testing.T) {
 	const page, to = "/admin/accounts", "/admin/login?next=%2Fadmin%2Faccounts"
 	post := func(t *testing.T, b *consoletest.Browser) {
 		t.Helper()
@@ -55,7 +55,7 @@ func TestKeepForm(t *testing.T) {
 	r.Must(err)
 	want(t, b.Post("/admin/search", url.Values{"q": {"order 7"}, "password": {"x"}, "code": {"123456"}, "kept": {"x"}, "sure": {"yes"},
 		"token": {token}}), http.StatusSeeOther)
-	kept, ok := unseal[keptForm](r.auth, keptFormSealLabel, []byte(configuredAccount.Name), b.Cookies[keptFormCookie].Value)
+	kept, ok := unseal[savedForm](r.auth, savedFormSealLabel, []byte(configuredAccount.Name), b.Cookies[savedFormCookie].Value)
 	servertest.Same(t, "kept", ok && len(kept.Fields) == 1 && kept.Fields.Get("q") == "order 7" && kept.Page == "/admin", true)
 
 	without := []string{"/admin/login", "/admin/login/code", "/admin/logout", "/admin/prefer", "/admin/oidc/start", "/admin/factor", "/admin/sessions"}
@@ -71,7 +71,7 @@ func TestKeepForm(t *testing.T) {
 				t.Errorf("%s: %s", name, form[0])
 			}
 			for _, field := range regexp.MustCompile(` name="([a-z]+)"`).FindAllStringSubmatch(form[0], -1) {
-				if !slices.Contains(append(keptFields, "sure"), field[1]) && !slices.Contains(without, form[1]) {
+				if !slices.Contains(append(savedFields, "sure"), field[1]) && !slices.Contains(without, form[1]) {
 					t.Errorf("%s: %s is not kept", form[1], field[1])
 				}
 			}

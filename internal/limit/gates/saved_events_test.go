@@ -29,12 +29,12 @@ import (
 type keptProcess struct {
 	*vtest.Process
 	*sqlitetest.DB
-	kept   *gates.Kept
+	saved  *gates.SavedEvents
 	killed atomic.Bool
 	stop   func()
 }
 
-// KeepLimiterEvents implements gates.KeptDatabase: of a process that was killed nothing is written.
+// KeepLimiterEvents implements gates.EventDatabase: of a process that was killed nothing is written.
 func (p *keptProcess) KeepLimiterEvents(ctx context.Context, writer int64, changes []store.LimiterEvent) error {
 	if p.killed.Load() {
 		return errors.New("killed")
@@ -42,25 +42,25 @@ func (p *keptProcess) KeepLimiterEvents(ctx context.Context, writer int64, chang
 	return p.DB.KeepLimiterEvents(ctx, writer, changes)
 }
 
-// LimiterEvents implements gates.KeptDatabase: it numbers no events, so each read is of all.
+// LimiterEvents implements gates.EventDatabase: it numbers no events, so each read is of all.
 func (p *keptProcess) LimiterEvents(ctx context.Context, reader, _ int64, limit int, yield func(store.LimiterEvent) error) error {
 	return p.DB.LimiterEvents(ctx, reader, -1, limit, yield)
 }
 
-// newKept keeps the events of a new limiter in a database.
-func newKept(r *vtest.Rig, db gates.KeptDatabase, now func() time.Time) *gates.Kept {
-	return gates.NewKept(db, now, r.Settings.Vault.SealBucket, r.Settings.Vault.OpenBucket, r.Logger)
+// newSavedEvents keeps the events of a new limiter in a database.
+func newSavedEvents(r *vtest.Rig, db gates.EventDatabase, now func() time.Time) *gates.SavedEvents {
+	return gates.NewSavedEvents(db, now, r.Settings.Vault.SealBucket, r.Settings.Vault.OpenBucket, r.Logger)
 }
 
 // startKept starts a process on the rig's database, on a clock that is ahead of the bubble's.
 func startKept(r *vtest.Rig, ahead time.Duration, shared bool) *keptProcess {
 	r.Helper()
 	p := &keptProcess{DB: r.Store}
-	p.kept = newKept(r, p, func() time.Time { return time.Now().Add(ahead) })
-	p.kept.Shared = shared
-	p.Process = vtest.New(r.Settings, core.Dependencies{DB: r.Store, Limiter: p.kept.Limiter(), Kept: p.kept, Logger: r.Logger})
+	p.saved = newSavedEvents(r, p, func() time.Time { return time.Now().Add(ahead) })
+	p.saved.Shared = shared
+	p.Process = vtest.New(r.Settings, core.Dependencies{DB: r.Store, Limiter: p.saved.Limiter(), SavedEvents: p.saved, Logger: r.Logger})
 	p.Limits.SetLimits(limits.Set{"exports": {{Rule: quota.Rule{Name: "day", Limit: 2, Window: 24 * time.Hour}, Keys: []string{"user"}}}})
-	r.NoError(p.kept.Load(r.Context()))
+	r.NoError(p.saved.Load(r.Context()))
 	p.stop = p.Background()
 	return p
 }
@@ -110,7 +110,7 @@ func (p *keptProcess) use(r *vtest.Rig, n int) {
 
 // A process that stops forgets nothing of the rules that only its limiter counts, and one that is
 // killed at most the last second: the next one tells the same waits.
-func TestKeptOutlivesTheProcess(t *testing.T) {
+func TestSavedEventsOutliveTheProcess(t *testing.T) {
 	type end struct {
 		pause      time.Duration // since the last event
 		kill, lost bool          // lost: the last event of each rule
@@ -146,10 +146,10 @@ func TestKeptOutlivesTheProcess(t *testing.T) {
 
 // What was refunded or reset stays so, an instant in the future counts as now, windows of a few
 // seconds are not kept, and no name of a bucket is in the clear.
-func TestKeptWritesWhatCounts(t *testing.T) {
+func TestSavedEventsAreWhatCounts(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		p := startKept(r, time.Hour, false) // its clock is set back before the next start
-		limiter := p.kept.Limiter()
+		limiter := p.saved.Limiter()
 		rule := func(window time.Duration) []quota.Rule {
 			return []quota.Rule{{Name: "rule", Scope: quota.IP, Limit: 9, Window: window}}
 		}
@@ -163,7 +163,7 @@ func TestKeptWritesWhatCounts(t *testing.T) {
 		}
 		take("short", "192.0.2.4", 10*time.Second)
 		r.NoError(limiter.Refund(r.Context(), "two", "192.0.2.1"))
-		r.NoError(p.kept.Flush(r.Context()))
+		r.NoError(p.saved.Flush(r.Context()))
 		r.NoError(limiter.Refund(r.Context(), "one", "192.0.2.2"))
 		take("before the reset", "192.0.2.3", 2*time.Hour)
 		r.NoError(limiter.Reset(r.Context(), "192.0.2.3"))
@@ -178,7 +178,7 @@ func TestKeptWritesWhatCounts(t *testing.T) {
 		next := startKept(r, 0, false)
 		defer next.stop()
 		for network, used := range map[string]int{"192.0.2.1": 1, "192.0.2.2": 1, "192.0.2.3": 1, "192.0.2.4": 0} {
-			d, err := next.kept.Limiter().Peek(r.Context(), quota.Request{Rules: rule(2 * time.Hour), Buckets: map[quota.Scope]string{quota.IP: network}})
+			d, err := next.saved.Limiter().Peek(r.Context(), quota.Request{Rules: rule(2 * time.Hour), Buckets: map[quota.Scope]string{quota.IP: network}})
 			r.NoError(err)
 			r.WantLine(network, fmt.Sprint(used, min(used, 1)*2), d.Rules[0].Used, int(d.Rules[0].ResetAfter.Hours()))
 		}
@@ -187,7 +187,7 @@ func TestKeptWritesWhatCounts(t *testing.T) {
 
 // Replicas without Redis read each other's events within two seconds. A Redis that comes gets them,
 // and the database has none then.
-func TestKeptIsSharedAndMoves(t *testing.T) {
+func TestSavedEventsAreSharedAndMove(t *testing.T) {
 	vtest.InBubbleIdle(t, networkRules, func(r *vtest.Rig) {
 		a, b := startKept(r, 0, true), startKept(r, 0, true)
 		a.use(r, 1)
@@ -200,7 +200,7 @@ func TestKeptIsSharedAndMoves(t *testing.T) {
 		b.stop()
 		redis := quota.NewMemory(func() time.Time { return time.Now().Add(30 * time.Minute) }) // its clock is its own
 		for _, n := range []int{5, 0} {                                                        // a send of three rules, one of a limit and a failed check; then nothing
-			moved, err := newKept(r, r.Store, time.Now).MoveTo(r.Context(), redis)
+			moved, err := newSavedEvents(r, r.Store, time.Now).MoveTo(r.Context(), redis)
 			r.NoError(err)
 			r.Want("moved", moved, n)
 		}
@@ -212,7 +212,7 @@ func TestKeptIsSharedAndMoves(t *testing.T) {
 
 // otherReads is a database of one event that reports when events are read.
 type otherReads struct {
-	gates.KeptDatabase
+	gates.EventDatabase
 	event   store.LimiterEvent
 	read    chan struct{}
 	deleted func()
@@ -232,11 +232,11 @@ func (d *otherReads) LimiterEvents(_ context.Context, _, after int64, _ int, yie
 func (d *otherReads) DeleteLimiterEvents(context.Context, int64) error { d.deleted(); return nil }
 
 // While events move, nothing else reads them: what Load read would be deleted without being moved.
-func TestKeptMovesAllThatItDeletes(t *testing.T) {
+func TestSavedEventsMoveBeforeTheyAreDeleted(t *testing.T) {
 	open := func(sealed []byte) (string, error) { return string(sealed), nil }
 	now := time.Now()
 	db := &otherReads{event: store.LimiterEvent{Bucket: []byte("b"), ID: "1", At: now, Until: now.Add(time.Hour)}, read: make(chan struct{}, 1)}
-	kept := gates.NewKept(db, time.Now, func(b string) []byte { return []byte(b) }, open, nil)
+	kept := gates.NewSavedEvents(db, time.Now, func(b string) []byte { return []byte(b) }, open, nil)
 	var loading sync.WaitGroup
 	db.deleted = func() {
 		<-db.read // that of MoveTo
@@ -252,9 +252,9 @@ func TestKeptMovesAllThatItDeletes(t *testing.T) {
 }
 
 // While the database is away, 200,000 changes wait; how many more there were is said once a minute.
-func TestKeptSaysWhatItDrops(t *testing.T) {
+func TestSavedEventsLogWhatIsDropped(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
-		kept := newKept(r, r.Store, time.Now)
+		kept := newSavedEvents(r, r.Store, time.Now)
 		events := make([]quota.AgedEvent, 200)
 		for i := range events {
 			events[i].ID = fmt.Sprint(i)

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
-	"sendcode/internal/store/gate"
+	"sendcode/internal/store/rowrules"
 	"sendcode/quota"
 )
 
@@ -36,14 +36,14 @@ func askGate(limit int, window time.Duration, change ...func(*store.Intent)) sto
 // rejections none counts.
 func TestDecideByTheDatabasesClock(t *testing.T) {
 	for age, want := range map[time.Duration]bool{time.Minute: true, time.Minute - time.Microsecond: false, 0: false, -time.Hour: false} {
-		rows := []gate.PastSend{{ID: uuid.New(), At: gateNow.Add(-age)}}
-		d := gate.Decide(askGate(1, time.Minute), gateNow, gate.Facts{Past: rows, Rejections: rows})
+		rows := []rowrules.PastSend{{ID: uuid.New(), At: gateNow.Add(-age)}}
+		d := rowrules.Decide(askGate(1, time.Minute), gateNow, rowrules.Facts{Past: rows, Rejections: rows})
 		if d.Admitted != want || !d.Now.Equal(gateNow) || len(d.Rejected) > 0 {
 			t.Errorf("a row of %v ago: admitted %v at %v, rejected %v", age, d.Admitted, d.Now, d.Rejected)
 		}
 		in := askGate(1, time.Minute)
 		in.Rules, in.RejectionRules = nil, []quota.Rule{{Limit: 1, Window: time.Minute}}
-		if d := gate.Decide(in, gateNow, gate.Facts{Rejections: rows}); d.Admitted != want {
+		if d := rowrules.Decide(in, gateNow, rowrules.Facts{Rejections: rows}); d.Admitted != want {
 			t.Errorf("a rejection of %v ago: admitted %v", age, d.Admitted)
 		}
 	}
@@ -76,10 +76,10 @@ func TestLockout(t *testing.T) {
 	}
 	browsers := tried(20, 1, time.Hour, of(store.UnknownBrowser))
 	row := append(month(), tried(1, 1, time.Hour, of(store.KnownBrowser))...)
-	spread := store.Verification{Attempts: gate.FailedCheckLimit, ExpiresAt: gateNow}
+	spread := store.Verification{Attempts: rowrules.FailedCheckLimit, ExpiresAt: gateNow}
 	erased := spread // its instants
-	for hour := range gate.FailedCheckLimit {
-		spread.Checks = append(spread.Checks, store.Check{At: gateNow.Add(time.Duration(hour-gate.FailedCheckLimit) * time.Hour)})
+	for hour := range rowrules.FailedCheckLimit {
+		spread.Checks = append(spread.Checks, store.Check{At: gateNow.Add(time.Duration(hour-rowrules.FailedCheckLimit) * time.Hour)})
 	}
 	for name, c := range map[string]struct {
 		list []store.Verification
@@ -87,9 +87,9 @@ func TestLockout(t *testing.T) {
 	}{
 		"19 in a day":                        {tried(19, 1, time.Hour), 0},
 		"20 in a day":                        {tried(20, 1, time.Hour), 23 * time.Hour},
-		"20, and the oldest no longer count": {append(tried(19, 1, time.Hour), tried(1, 1, gate.FailedCheckWindow)...), 0},
+		"20, and the oldest no longer count": {append(tried(19, 1, time.Hour), tried(1, 1, rowrules.FailedCheckWindow)...), 0},
 		"to the microsecond": {append(tried(19, 1, time.Hour),
-			tried(1, 1, gate.FailedCheckWindow-time.Microsecond)...), time.Microsecond},
+			tried(1, 1, rowrules.FailedCheckWindow-time.Microsecond)...), time.Microsecond},
 		"an approved code's last try": {tried(4, 5, time.Hour, approved), 0},
 		"right ones":                  {tried(20, 1, time.Hour, approved), 0},
 		"those before a reset":        {tried(4, 5, time.Hour, func(c *store.Verification) { c.AttemptsReset = 1 }), 0},
@@ -100,7 +100,7 @@ func TestLockout(t *testing.T) {
 		"until the oldest code ends":      {append(tried(3, 5, time.Hour), tried(1, 5, 4*time.Hour)...), 20 * time.Hour},
 		"until enough of them have ended": {append(tried(5, 4, time.Hour), tried(1, 1, 4*time.Hour)...), 23 * time.Hour},
 		"99 in a row":                     {month(), 0},
-		"100 in a row":                    {append(month(), tried(1, 1, time.Hour)...), gate.ConsecutiveFailedCheckWindow - 26*24*time.Hour},
+		"100 in a row":                    {append(month(), tried(1, 1, time.Hour)...), rowrules.ConsecutiveFailedCheckWindow - 26*24*time.Hour},
 		"one that ended with the right one": {append(append(month(), tried(1, 1, 26*24*time.Hour)...),
 			tried(1, 1, 26*24*time.Hour-time.Minute, approved)...), 0},
 		"an erased one that was approved": {tried(25, 5, time.Hour, approved, func(c *store.Verification) {
@@ -108,21 +108,21 @@ func TestLockout(t *testing.T) {
 		}), 0},
 		"a right one between":               {append(append(month(), tried(1, 1, 12*time.Hour)...), tried(1, 1, 36*time.Hour, approved)...), 0},
 		"a day's code that fails each hour": {[]store.Verification{spread}, 4 * time.Hour},
-		"erased ones, from the expiry":      {[]store.Verification{erased}, gate.FailedCheckWindow},
+		"erased ones, from the expiry":      {[]store.Verification{erased}, rowrules.FailedCheckWindow},
 		"those of browsers":                 {browsers, 0},
-		"100 in a row of two classes":       {row, gate.ConsecutiveFailedCheckWindow - 26*24*time.Hour},
+		"100 in a row of two classes":       {row, rowrules.ConsecutiveFailedCheckWindow - 26*24*time.Hour},
 		"one that a browser ended":          {append(row, tried(1, 1, time.Minute, approved, of(store.UnknownBrowser))...), 0},
 	} {
-		servertest.Same(t, name, gate.LockoutOf(c.list, store.SecretKeyClass, gateNow).Wait, c.want)
+		servertest.Same(t, name, rowrules.LockoutOf(c.list, store.SecretKeyClass, gateNow).Wait, c.want)
 	}
-	nineteen := append(tried(19, 1, time.Hour), tried(1, 1, gate.FailedCheckWindow)...)
-	servertest.Same(t, "failures in a day", gate.LockoutOf(nineteen, store.SecretKeyClass, gateNow).Failures, 19)
-	soon := tried(20, 1, gate.FailedCheckWindow-time.Microsecond)
-	if d := gate.Decide(askGate(1, time.Minute), gateNow, gate.Facts{Tried: soon}); d.Admitted || d.Lockout.Wait != time.Microsecond {
+	nineteen := append(tried(19, 1, time.Hour), tried(1, 1, rowrules.FailedCheckWindow)...)
+	servertest.Same(t, "failures in a day", rowrules.LockoutOf(nineteen, store.SecretKeyClass, gateNow).Failures, 19)
+	soon := tried(20, 1, rowrules.FailedCheckWindow-time.Microsecond)
+	if d := rowrules.Decide(askGate(1, time.Minute), gateNow, rowrules.Facts{Tried: soon}); d.Admitted || d.Lockout.Wait != time.Microsecond {
 		t.Errorf("a microsecond before the end: %+v", d.Lockout)
 	}
 	byBrowser := func(in *store.Intent) { in.Verification.Class, in.Verification.Holder = store.UnknownBrowser, "" }
-	if d := gate.Decide(askGate(1, time.Minute, byBrowser), gateNow, gate.Facts{Tried: browsers}); d.Admitted ||
+	if d := rowrules.Decide(askGate(1, time.Minute, byBrowser), gateNow, rowrules.Facts{Tried: browsers}); d.Admitted ||
 		d.Lockout.Wait != 23*time.Hour ||
 		d.Lockout.Class != store.UnknownBrowser {
 		t.Errorf("a browser is let in: %+v", d.Lockout)
@@ -146,7 +146,7 @@ func TestEveryTextIsCheckedAndWritten(t *testing.T) {
 		}
 		good := askGate(1, time.Minute)
 		*good.Send.Columns()[i].Field.(*string) = "text"
-		written := gate.Decide(good, gateNow, gate.Facts{}).Send
+		written := rowrules.Decide(good, gateNow, rowrules.Facts{}).Send
 		servertest.Same(t, c.Name+" is written", *written.Columns()[i].Field.(*string), "text")
 	}
 	if tried < 9 {
@@ -160,29 +160,29 @@ func TestNewestIsResent(t *testing.T) {
 	old, newest := askGate(1, time.Minute).Verification, askGate(1, time.Minute).Verification
 	old.ID, old.CreatedAt, old.ExpiresAt = "old", gateNow.Add(-time.Minute), gateNow.Add(9*time.Minute)
 	newest.ID, newest.CreatedAt, newest.ExpiresAt = "newest", gateNow.Add(-time.Second), gateNow.Add(9*time.Minute)
-	if d := gate.Decide(askGate(1, time.Minute), gateNow,
-		gate.Facts{Candidates: []store.Verification{old, newest, old}}); d.Verification.ID != "newest" {
+	if d := rowrules.Decide(askGate(1, time.Minute), gateNow,
+		rowrules.Facts{Candidates: []store.Verification{old, newest, old}}); d.Verification.ID != "newest" {
 		t.Errorf("joined %q", d.Verification.ID)
 	}
 	named := func(in *store.Intent) { in.Join = "old" }
-	if d := gate.Decide(askGate(1, time.Minute, named), gateNow,
-		gate.Facts{Candidates: []store.Verification{newest, old}}); d.Verification.ID != "old" {
+	if d := rowrules.Decide(askGate(1, time.Minute, named), gateNow,
+		rowrules.Facts{Candidates: []store.Verification{newest, old}}); d.Verification.ID != "old" {
 		t.Errorf("joined %q, want the named one", d.Verification.ID)
 	}
 	old.Holder = ""
 	none := func(in *store.Intent) { in.Verification.Holder = "" }
-	if d := gate.Decide(askGate(1, time.Minute, none), gateNow, gate.Facts{Candidates: []store.Verification{old}}); d.Joined {
+	if d := rowrules.Decide(askGate(1, time.Minute, none), gateNow, rowrules.Facts{Candidates: []store.Verification{old}}); d.Joined {
 		t.Error("a verification without a holder was joined")
 	}
 }
 
 // The history of an answer is oldest first, in whatever order the rows are read.
 func TestHistoryIsOldestFirst(t *testing.T) {
-	var rows []gate.PastSend
+	var rows []rowrules.PastSend
 	for _, age := range []time.Duration{2, 3, 1} {
-		rows = append(rows, gate.PastSend{ID: uuid.UUID{byte(age)}, At: gateNow.Add(-age * time.Second)})
+		rows = append(rows, rowrules.PastSend{ID: uuid.UUID{byte(age)}, At: gateNow.Add(-age * time.Second)})
 	}
-	history := gate.Decide(askGate(9, time.Minute), gateNow, gate.Facts{Past: rows}).History
+	history := rowrules.Decide(askGate(9, time.Minute), gateNow, rowrules.Facts{Past: rows}).History
 	if !slices.IsSortedFunc(history, func(a, b quota.Event) int { return a.At.Compare(b.At) }) || len(history) != len(rows) {
 		t.Errorf("history: %v", history)
 	}
