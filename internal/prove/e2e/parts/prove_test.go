@@ -95,6 +95,7 @@ type proof struct {
 	happened map[string]int     // faults by name
 	disk     *servertest.Disk   // of the database; nil: that of the machine
 	fewer    bool               // the policy in force has a place less than the loosest
+	programs [2]string          // what each replica runs; "": this build
 
 	mu               sync.Mutex
 	replicas         []*apptest.Process
@@ -172,8 +173,8 @@ func (p *proof) start(n int) {
 			p.links = append(p.links, p.Through(setting))
 		}
 	}
-	for range n {
-		p.replicas = append(p.replicas, p.Spawn())
+	for i := range n {
+		p.replicas = append(p.replicas, p.spawn(i))
 	}
 }
 
