@@ -26,6 +26,7 @@ var carrierTypes = []struct {
 	{"http", func() sms.CarrierSettings { return new(generic.Config) }},
 	{"twilio", func() sms.CarrierSettings { return new(sms.Twilio) }},
 	{"aliyun", func() sms.CarrierSettings { return new(sms.Aliyun) }},
+	{"aliyun-verify", func() sms.CarrierSettings { return new(sms.AliyunVerify) }},
 	{"tencent", func() sms.CarrierSettings { return new(sms.Tencent) }},
 }
 
@@ -89,10 +90,11 @@ func (w watchSettings) Prefixes() store.PrefixWatch {
 type SMSCarrier struct {
 	// In the database, in metrics and in addresses of receipts.
 	Name string `yaml:"name" required:"yes" check:"name"`
-	// `http`, `twilio`, `aliyun` or `tencent`.
+	// `http`, `twilio`, `aliyun`, `aliyun-verify` or `tencent`.
 	Type         string `yaml:"type" required:"yes"`
 	SecretSource `yaml:",inline"`
-	// Prefixes of the numbers that it takes; by default all. Each country needs a carrier.
+	// Prefixes of the numbers that it takes; by default all, of `aliyun-verify` `["+86"]`. Each country
+	// needs a carrier.
 	Prefixes []string `yaml:"prefixes,omitempty" check:"prefix"`
 	// The price of a segment by country; `default` for all others.
 	Prices   map[string]int64    `yaml:"prices,omitempty" keys:"country_or_default"`
@@ -124,6 +126,9 @@ func (c *SMSCarrier) Check(p *document.Mapping) {
 	wrong := c.Settings.Check()
 	if c.Settings.NeedsSecret() && !c.Secret.IsSet() {
 		wrong["secret_env"] = errors.New("is missing")
+	}
+	if only, ok := c.Settings.(sms.SettingsWithPrefixes); ok && len(c.Prefixes) == 0 {
+		c.Prefixes = only.OnlyPrefixes()
 	}
 	for _, key := range slices.Sorted(maps.Keys(wrong)) {
 		p.AddMistakeAt(p.Node, document.JoinPath(p.Path, key), "%s", wrong[key])
