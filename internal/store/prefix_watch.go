@@ -22,6 +22,8 @@ type PrefixWatch struct {
 	// length of a pause; doubled for each pause of the last week that was not lifted, up to a day
 	Pause  time.Duration
 	Exempt []string // prefixes that begin with one of these are never paused
+	Apps   []string // Only: the apps that are watched; else those that are not
+	Only   bool
 }
 
 // UnknownUsualPercent is the value of PrefixPause.UsualPercent if too few messages were sent to other

@@ -1,6 +1,7 @@
 package sms
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -27,23 +28,31 @@ type Aliyun struct {
 }
 
 type aliyunCarrier struct {
-	Aliyun
+	aliyunAPI
+}
+
+// aliyunAPI is one of Aliyun's interfaces for messages: they are signed alike, and report alike.
+type aliyunAPI struct {
+	Account
+	Endpoint string
 	*Client
 }
 
 // Check implements CarrierSettings.
-func (c Aliyun) Check() map[string]error {
-	wrong := c.CheckAccount()
-	if c.Sign == "" {
+func (c Aliyun) Check() map[string]error { return checkAliyun(c.Account, c.Endpoint) }
+
+func checkAliyun(a Account, endpoint string) map[string]error {
+	wrong := a.CheckAccount()
+	if a.Sign == "" {
 		wrong["sign"] = errors.New("is missing: the approved signature")
 	}
-	NoteEndpointProblem(wrong, c.Endpoint)
+	NoteEndpointProblem(wrong, endpoint)
 	return wrong
 }
 
 // Open implements CarrierSettings.
 func (c Aliyun) Open(s Setup) Carrier {
-	return &aliyunCarrier{c, NewClient(s)}
+	return &aliyunCarrier{aliyunAPI{c.Account, c.Endpoint, NewClient(s)}}
 }
 
 // Send implements Carrier. The interface has no idempotency token: OutId only comes back in
@@ -53,16 +62,21 @@ func (c *aliyunCarrier) Send(ctx context.Context, m Message) (delivery.Result, *
 	if fail != nil {
 		return delivery.Result{}, fail
 	}
-	params := map[string]string{}
-	for i, value := range values {
-		params[c.Params[i]] = value
-	}
-	filled, _ := json.Marshal(params) // texts always encode
 	return c.Attempt(ctx, c.signedRequest("SendSms", map[string]string{
 		"PhoneNumbers": FormatNumber(m.To, m.Country), "SignName": c.Sign, "TemplateCode": template,
-		"TemplateParam": string(filled),
+		"TemplateParam": fillTemplate(c.Params, values),
 		"OutId":         m.ID,
 	}), parseAliyunAnswer)
+}
+
+// fillTemplate returns the values of a template's parameters as JSON.
+func fillTemplate(names, values []string) string {
+	params := map[string]string{}
+	for i, value := range values {
+		params[names[i]] = value
+	}
+	filled, _ := json.Marshal(params) // texts always encode
+	return string(filled)
 }
 
 // FormatNumber returns the national number for mainland China, else country code and number without
@@ -79,7 +93,7 @@ const acs3Algorithm = "ACS3-HMAC-SHA256"
 
 // signedRequest returns the signed request of an action
 // (help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature).
-func (c *aliyunCarrier) signedRequest(action string, params map[string]string) exchange.Request {
+func (c *aliyunAPI) signedRequest(action string, params map[string]string) exchange.Request {
 	query := CanonicalQuery(params)
 	signed := map[string]string{
 		"host": exchange.Host(c.Endpoint), "x-acs-action": action, "x-acs-version": "2017-05-25",
@@ -114,7 +128,10 @@ func CanonicalQuery(params map[string]string) string {
 	return strings.Join(pairs, "&")
 }
 
-const recipientLimitErrorCode = "isv.BUSINESS_LIMIT_CONTROL"
+const (
+	recipientLimitErrorCode = "isv.BUSINESS_LIMIT_CONTROL"
+	intervalErrorCode       = "biz.FREQUENCY" // of AliyunVerify: two messages to a number within 60 s
+)
 
 // limitDuration returns how long a limit on a number holds. The message tells which limit it is: by
 // default 1 a minute, 5 an hour and 10 in 24 hours, and 40 in 24 hours over all senders. An unknown
@@ -134,6 +151,8 @@ func limitDuration(message string) time.Duration {
 type aliyunAnswer struct {
 	Code, Message, BizId string
 	TemplateStatus       json.RawMessage // a number, or a text with the number
+	Success              *bool           // of AliyunVerify, as Model
+	Model                struct{ BizId string }
 	SmsSendDetailDTOs    struct {
 		SmsSendDetailDTO []struct {
 			SendStatus int
@@ -149,10 +168,18 @@ func parseAliyunAnswer(a exchange.Response) (id, code string, fail *delivery.Err
 		return "", "", exchange.ErrorByStatus(a, "")
 	case said.Code == recipientLimitErrorCode:
 		fail = MeaningLimited(limitDuration(said.Message)).ToError(a, said.Code)
-	case said.Code != "OK" || a.Status >= 300:
+	case said.Code == intervalErrorCode:
+		fail = MeaningLimited(time.Minute).ToError(a, said.Code)
+	case said.Code != "OK" || a.Status >= 300 || said.Success != nil && !*said.Success:
 		fail = ErrorByCode(a, said.Code, aliyunMeanings)
 	}
-	return said.BizId, said.Code, fail
+	return cmp.Or(said.BizId, said.Model.BizId), said.Code, fail
+}
+
+// loginRefused reports whether the interface refused the access key or its signature.
+func (a aliyunAnswer) loginRefused() bool {
+	family, _, _ := strings.Cut(a.Code, ".")
+	return slices.Contains([]string{"SignatureDoesNotMatch", "IncompleteSignature", "InvalidAccessKeyId"}, family)
 }
 
 // chinaTimeZone is the time zone of Aliyun's days, also for recipients in other countries.
@@ -185,7 +212,7 @@ func (c *aliyunCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, 
 // ParseReports implements ReportParser
 // (help.aliyun.com/zh/sms/developer-reference/configure-delivery-receipts-1): the account posts a
 // list to one address; out_id names the send, as in SendSms.
-func (c *aliyunCarrier) ParseReports(in IncomingRequest, _ string) ([]Report, string, error) {
+func (c *aliyunAPI) ParseReports(in IncomingRequest, _ string) ([]Report, string, error) {
 	var all []struct {
 		OutID   string `json:"out_id"`
 		Success *bool  `json:"success"`
@@ -202,7 +229,7 @@ func (c *aliyunCarrier) ParseReports(in IncomingRequest, _ string) ([]Report, st
 	return reports, `{"code":0,"msg":"OK"}`, nil
 }
 
-func (c *aliyunCarrier) EndpointURL() string { return c.Endpoint }
+func (c *aliyunAPI) EndpointURL() string { return c.Endpoint }
 
 // Probe asks for each template
 // (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-getsmstemplate): status 1 is
@@ -218,8 +245,7 @@ func (c *aliyunCarrier) Probe(ctx context.Context) (string, error) {
 		switch err := json.Unmarshal(a.Body, &said); {
 		case err != nil || said.Code == "":
 			return "", ErrUndocumentedAnswer
-		case strings.HasPrefix(said.Code, "SignatureDoesNotMatch"), strings.HasPrefix(said.Code, "IncompleteSignature"),
-			strings.HasPrefix(said.Code, "InvalidAccessKeyId"):
+		case said.loginRefused():
 			return "", ErrLogin
 		case said.Code != "OK":
 			return "", fmt.Errorf("template %s: %w: %s", id, ErrUnknownTemplate, exchange.SafeErrorCode(said.Code))

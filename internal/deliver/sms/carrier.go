@@ -45,6 +45,9 @@ type CarrierSettings interface {
 // doctor` warns if it needs one and has none.
 type SettingsWithSender interface{ NeedsSender() bool }
 
+// SettingsWithPrefixes are CarrierSettings of a carrier that reaches only numbers with these prefixes.
+type SettingsWithPrefixes interface{ OnlyPrefixes() []string }
+
 // SettingsWithCallback are CarrierSettings whose requests may contain the address for receipts. If
 // they do, sms.public_url must be set.
 type SettingsWithCallback interface{ NeedsCallback() bool }

@@ -52,7 +52,7 @@ var edges = map[string]string{
 	"internal/http/console": serving + " internal/limit/bucketnames internal/http/console/... internal/http/openid",
 
 	"internal/run":        deciding + " internal/limit/... internal/deliver/... internal/verify/... internal/run/disk internal/run/metrics",
-	"internal/run/config": "quota internal/base/... internal/codes/... internal/deliver/... internal/http/hooks internal/run/config/document internal/run/disk",
+	"internal/run/config": "quota internal/base/... internal/store internal/codes/... internal/deliver/... internal/http/hooks internal/run/config/document internal/run/disk",
 	// the only place where parts are put together
 	"internal/run/app": ". docs migrations quota templates web internal/...",
 	"internal/run/commands": ". migrations internal/base/fault internal/http/console/auth internal/run/app internal/run/config internal/run/disk " +

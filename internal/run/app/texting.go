@@ -135,8 +135,9 @@ func (a *App) prefixWatch() store.PrefixWatch {
 	for _, p := range a.cfg.Purposes {
 		life = max(life, min(p.TTL, policy.MaxTextLife))
 	}
-	return store.PrefixWatch{MinSends: 20, MinApprovedPercent: 10, Within: time.Hour, TTL: life, Pause: time.Hour,
-		Exempt: a.cfg.SMS.Unwatched}
+	w := a.cfg.SMS.Watch.Prefixes()
+	w.TTL, w.Exempt = life, a.cfg.SMS.Unwatched
+	return w
 }
 
 // checkTexts fails if messages can't carry an app's name (message.CheckName), since every send of

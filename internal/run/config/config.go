@@ -262,6 +262,8 @@ type App struct {
 	SMSOrigin string `yaml:"sms_origin,omitempty" check:"page_host"`
 	// The 11 characters by which Android's SMS Retriever knows its app: `{{.Hash}}` in templates.
 	SMSHash string `yaml:"sms_hash,omitempty" check:"sms_hash"`
+	// As `sms.watch`, for its messages; what is left out is as there.
+	SMSWatch watchSettings `yaml:"sms_watch,omitempty"`
 	// URL prefixes to which the page may [return a person](sign-up.md).
 	ReturnURLs []string `yaml:"return_urls" check:"return_url" unique:"yes"`
 	// Purposes that our page offers besides `default`, at `/?purpose=NAME`.

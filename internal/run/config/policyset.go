@@ -48,10 +48,14 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 		set.Purposes[name] = c.purpose(name, p)
 	}
 	for _, a := range c.Apps {
-		set.Apps[a.Name] = policy.App{
+		app := policy.App{
 			Title: c.TitleOf(a), Sender: a.MailFrom, Brand: a.EffectiveBrand(), Site: a.SMSOrigin, AndroidHash: a.SMSHash,
 			ReachedByStrangers: c.reachedByStrangers(a),
 		}
+		if a.SMSWatch != (watchSettings{}) {
+			app.Watch = a.SMSWatch.or(c.SMS.Watch).Prefixes()
+		}
+		set.Apps[a.Name] = app
 		if a.Webhook.URL != "" { // without a URL no event is written
 			set.Subscriptions[a.Name] = a.Webhook.Events
 		}

@@ -68,6 +68,7 @@ func (d *loader) complete() {
 	if c.DatabaseURL == "" && d.root.Given["drain"] == nil {
 		c.Drain = 0
 	}
+	c.SMS.Watch = c.SMS.Watch.or(defaultWatch)
 	d.completeApps()
 	d.completePolicies()
 	d.completeAndCheckPurposes()

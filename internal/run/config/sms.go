@@ -8,11 +8,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/deliver/sms/generic"
 	"sendcode/internal/run/config/document"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -24,6 +26,7 @@ var carrierTypes = []struct {
 	{"http", func() sms.CarrierSettings { return new(generic.Config) }},
 	{"twilio", func() sms.CarrierSettings { return new(sms.Twilio) }},
 	{"aliyun", func() sms.CarrierSettings { return new(sms.Aliyun) }},
+	{"aliyun-verify", func() sms.CarrierSettings { return new(sms.AliyunVerify) }},
 	{"tencent", func() sms.CarrierSettings { return new(sms.Tencent) }},
 }
 
@@ -53,16 +56,45 @@ type smsSettings struct {
 	// Prefixes that are never [paused](#the-watch-on-pumping) because their codes are rarely
 	// entered, up to six digits: `"+49"`; `"+"`: no prefix is.
 	Unwatched []string `yaml:"unwatched" check:"unwatched"`
+	// When text messages to all other prefixes are [paused](#the-watch-on-pumping).
+	Watch watchSettings `yaml:"watch"`
+}
+
+// watchSettings say when text messages to a prefix are paused. The zero value of a field is filled in from
+// defaultWatch, or for an app from sms.watch.
+type watchSettings struct {
+	// From this number of messages on a prefix is judged, 1 to 100000.
+	Sends int `yaml:"sends,omitempty" range:"1 100000"`
+	// It is paused if a smaller part of the codes was entered, in percent, 1 to 50.
+	ApprovedPercent int `yaml:"approved_percent,omitempty" range:"1 50"`
+	// The time range in which messages are counted, `10m` to `24h`.
+	Within time.Duration `yaml:"within,omitempty" range:"10m 24h"`
+	// How long the first pause lasts, `1m` to `24h`.
+	Pause time.Duration `yaml:"pause,omitempty" range:"1m 24h"`
+}
+
+var defaultWatch = watchSettings{Sends: 20, ApprovedPercent: 10, Within: time.Hour, Pause: time.Hour}
+
+// or returns the settings, with those of other where none is given.
+func (w watchSettings) or(other watchSettings) watchSettings {
+	return watchSettings{cmp.Or(w.Sends, other.Sends), cmp.Or(w.ApprovedPercent, other.ApprovedPercent),
+		cmp.Or(w.Within, other.Within), cmp.Or(w.Pause, other.Pause)}
+}
+
+// Prefixes returns the settings as the database takes them.
+func (w watchSettings) Prefixes() store.PrefixWatch {
+	return store.PrefixWatch{MinSends: w.Sends, MinApprovedPercent: w.ApprovedPercent, Within: w.Within, Pause: w.Pause}
 }
 
 // SMSCarrier is one carrier. Settings has the settings that only its type has.
 type SMSCarrier struct {
 	// In the database, in metrics and in addresses of receipts.
 	Name string `yaml:"name" required:"yes" check:"name"`
-	// `http`, `twilio`, `aliyun` or `tencent`.
+	// `http`, `twilio`, `aliyun`, `aliyun-verify` or `tencent`.
 	Type         string `yaml:"type" required:"yes"`
 	SecretSource `yaml:",inline"`
-	// Prefixes of the numbers that it takes; by default all. Each country needs a carrier.
+	// Prefixes of the numbers that it takes; by default all, of `aliyun-verify` `["+86"]`. Each country
+	// needs a carrier.
 	Prefixes []string `yaml:"prefixes,omitempty" check:"prefix"`
 	// The price of a segment by country; `default` for all others.
 	Prices   map[string]int64    `yaml:"prices,omitempty" keys:"country_or_default"`
@@ -94,6 +126,9 @@ func (c *SMSCarrier) Check(p *document.Mapping) {
 	wrong := c.Settings.Check()
 	if c.Settings.NeedsSecret() && !c.Secret.IsSet() {
 		wrong["secret_env"] = errors.New("is missing")
+	}
+	if only, ok := c.Settings.(sms.SettingsWithPrefixes); ok && len(c.Prefixes) == 0 {
+		c.Prefixes = only.OnlyPrefixes()
 	}
 	for _, key := range slices.Sorted(maps.Keys(wrong)) {
 		p.AddMistakeAt(p.Node, document.JoinPath(p.Path, key), "%s", wrong[key])

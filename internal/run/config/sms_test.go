@@ -11,10 +11,10 @@ func TestCarriers(t *testing.T) {
 	for _, c := range s.Carriers {
 		got = append(got, fmt.Sprint(c.Open().Name(), " ", c.Polled(), " ", c.Secret.Reveal()))
 	}
-	is(t, "name, polled and secret", got, []string{"aliyun true " + hiddenSecret, "tencent true " + hiddenSecret,
+	is(t, "name, polled and secret", got, []string{"aliyun true " + hiddenSecret, "verify false " + hiddenSecret, "tencent true " + hiddenSecret,
 		"twilio true " + hiddenSecret, "rest true " + hiddenSecret})
 	is(t, "price", s.Carriers[0].Prices["US"], 45_000) // millionths
-	is(t, "dearest price", s.Carriers[3].Prices["DE"], 999_999_999_999_999)
+	is(t, "dearest price", s.Carriers[4].Prices["DE"], 999_999_999_999_999)
 	is(t, "cap", s.Spend[1].Limit, 300_500_000)
 	is(t, "names of caps", []string{s.Spend[0].Name, s.Spend[1].Name}, []string{"global_day", "app_month"})
 }

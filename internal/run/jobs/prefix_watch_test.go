@@ -48,6 +48,31 @@ func TestPumpedPrefixIsPaused(t *testing.T) {
 	})
 }
 
+// An app with settings of its own is judged by them, and the others by those of all apps.
+func TestAnAppIsWatchedByItsOwnSettings(t *testing.T) {
+	for _, c := range []struct {
+		own  store.PrefixWatch
+		gym  bool // has settings of its own, not shop
+		want string
+	}{
+		{store.PrefixWatch{MinSends: 31, MinApprovedPercent: 10, Within: time.Hour, Pause: time.Hour}, false, "sent"},
+		{store.PrefixWatch{MinSends: 20, MinApprovedPercent: 10, Within: 15 * time.Minute, Pause: 3 * time.Hour}, false, "failed paused"},
+		{store.PrefixWatch{MinSends: 99, MinApprovedPercent: 10, Within: time.Hour, Pause: time.Hour}, true, "sent"},
+	} {
+		vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
+			set, name := r.Settings.Set, "shop"
+			if c.gym {
+				name = "gym"
+			}
+			set.Apps = map[string]policy.App{"shop": {}, "gym": {}, name: {Watch: c.own}}
+			r.Svc.Change(set) // settings of apps are reloaded
+			r.Pump(0, 30)
+			r.Sleep(10*time.Minute + 2*jobs.PrefixWatchEvery + 90*time.Minute)
+			r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60))), c.want)
+		})
+	}
+}
+
 // A pause also stops sends that wait for their next attempt.
 func TestPauseStopsWhatWaits(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {

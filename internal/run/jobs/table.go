@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -205,11 +206,28 @@ func (l *Maintenance) pausePrefixes(ctx context.Context) (again bool, err error)
 	if err != nil || !mine {
 		return false, err
 	}
-	started, err := l.Store.PausePrefixes(ctx, l.Watch)
-	for _, p := range started {
-		l.reportPause(p)
+	for _, w := range l.watches() {
+		started, err := l.Store.PausePrefixes(ctx, w)
+		if err != nil {
+			return false, err
+		}
+		for _, p := range started {
+			l.reportPause(p)
+		}
 	}
-	return false, err
+	return false, nil
+}
+
+// watches returns the watch of each app that has settings of its own, and the watch of all others.
+func (l *Maintenance) watches() (all []store.PrefixWatch) {
+	apps, others := l.Policy.Get().Apps, l.Watch
+	for _, name := range slices.Sorted(maps.Keys(apps)) {
+		if own := apps[name].Watch; own.MinSends > 0 {
+			own.TTL, own.Exempt, own.Apps, own.Only = l.Watch.TTL, l.Watch.Exempt, []string{name}, true
+			all, others.Apps = append(all, own), append(others.Apps, name)
+		}
+	}
+	return append(all, others)
 }
 
 // reportPause logs a new pause, so that an operator checks it, and counts it.

@@ -23,7 +23,9 @@ const (
 	lowConversionPrefixesSQL = `
 SELECT s.app, max(s.country), s.prefix, v.class, count(*), count(v.approved_at)
 FROM sends s JOIN verifications v ON v.id = s.verification_id AND ` + CountedCodeSQL + `
-WHERE ` + acceptedByCarrierSQL + ` AND s.logged_at > @from AND s.logged_at <= @to
+WHERE ` + acceptedByCarrierSQL + ` AND s.logged_at > @from AND s.logged_at <= @to AND @only = (s.app `
+
+	notYetPausedSQL = `)
   AND NOT EXISTS (SELECT 1 FROM prefix_pauses p WHERE p.app = s.app AND p.prefix = s.prefix AND p.class = v.class
     AND coalesce(p.lifted_at, p.until) >= s.logged_at)
 GROUP BY s.app, s.prefix, v.class HAVING count(*) >= @sends AND 100 * count(v.approved_at) < @percent * count(*)
@@ -80,8 +82,9 @@ func prefixConversionFields(c *prefixConversion) []any {
 func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err error) {
 	to := q.Now.Add(-w.TTL.Truncate(time.Microsecond))
 	from := to.Add(-w.Within.Truncate(time.Microsecond))
-	found, err := QueryAll(q, prefixConversionFields, lowConversionPrefixesSQL,
-		Args{"from": from, "to": to, "sends": w.MinSends, "percent": w.MinApprovedPercent, "most": maxNewPauses})
+	found, err := QueryAll(q, prefixConversionFields, lowConversionPrefixesSQL+q.Dialect.inList("apps")+notYetPausedSQL,
+		Args{"from": from, "to": to, "sends": w.MinSends, "percent": w.MinApprovedPercent, "most": maxNewPauses,
+			"apps": append([]string{}, w.Apps...), "only": w.Only})
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"spending":   {spendTogether, spendPeriods, spendInParallel, carrierHolds},
 	"heard":      {providerEvents, providerEventsAtOnce, providerEventsExpire},
 	"receipts":   {receipts, pollsBackOffAndEnd, duePollsShared, receiptFirst},
-	"watch": {watchPauses, watchLeavesCallersCodesOut, watchCountsReports, watchJudgesByClass, watchCounts, watchKnowsWhatIsUsual,
+	"watch": {watchPauses, watchLeavesCallersCodesOut, watchCountsReports, watchJudgesByClass, watchNamesApps, watchCounts, watchKnowsWhatIsUsual,
 		watchGrowsStricter, watchLifted, watchedAtOnce, storyNamesThePause},
 	"observe":    {backlog, waiting, observed},
 	"turn":       {leaseOfOneReplica},

@@ -152,6 +152,22 @@ func watchJudgesByClass(t *testing.T, f *Fixture) {
 	paused(store.UnknownBrowser)
 }
 
+// A watch judges the apps that it names, or all but those.
+func watchNamesApps(t *testing.T, f *Fixture) {
+	for _, app := range []string{"shop", "gym", "bank"} {
+		f.sendTexts(t, 10, 0, text("+49151", "DE"), inApp(app))
+	}
+	f.Pass(10 * time.Minute)
+	own, others := watching, watching
+	own.Apps, own.Only, own.MinSends = []string{"gym", "spa"}, true, 11
+	others.Apps = []string{"gym", "bank"}
+	Equal(t, "by its own number of messages", f.pausePrefixes(t, own), nil)
+	Equal(t, "of the others", f.onePause(t, others).App, "shop")
+	own.MinSends = 10
+	Equal(t, "of its own", f.onePause(t, own).App, "gym")
+	f.prefixPaused(t, "bank", "+49151", false)
+}
+
 // Only what a carrier took, or may have, says something: neither what failed nor what test
 // recipients got, nor exempt prefixes.
 func watchCounts(t *testing.T, f *Fixture) {
