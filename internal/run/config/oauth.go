@@ -2,67 +2,180 @@ package config
 
 import (
 	"cmp"
+	"strings"
 
 	"sendcode/internal/deliver/delivery/oauth"
 	"sendcode/internal/run/config/document"
 )
 
-// oauthClient is a client that gets tokens for mail servers (RFC 6749 section 4.4).
+// oauthClient is a client that gets tokens for mail servers: with credentials of its own (RFC 6749 section 4.4), with a
+// refresh token, or from a service account, a command or a file.
 type oauthClient struct {
-	// At Microsoft 365: the tenant's ID or domain.
+	// At Microsoft 365: the tenant's ID or domain; `consumers` for a personal account.
 	Tenant string `yaml:"tenant,omitempty" check:"tenant"`
 	// Elsewhere: the URL that gives tokens, `https`.
 	TokenURL string `yaml:"token_url,omitempty" check:"secure_url"`
 	// This service's ID there.
-	ClientID string `yaml:"client_id" required:"yes"`
+	ClientID string `yaml:"client_id,omitempty"`
 	// The path of a file with the client's secret.
 	SecretFile string `yaml:"client_secret_file,omitempty"`
 	// Instead: the environment variable `NAME` that holds it, not `SENDCODE_…`. `NAME_FILE` may hold the
 	// path of a file with it.
 	SecretEnv string `yaml:"client_secret_env,omitempty"`
-	// By default that of Microsoft's mail servers, with `tenant`.
-	Scope  string `yaml:"scope,omitempty"`
-	Secret Secret `yaml:"-"`
+	// Instead of a secret: the path of a PEM file with the client's certificate and its RSA key.
+	CertificateFile string `yaml:"client_certificate_file,omitempty"`
+	// For an account that a person has logged in: the path of a file with its refresh token. Later ones are
+	// kept in the database. A secret is needed only if the server asks for it.
+	RefreshTokenFile string `yaml:"refresh_token_file,omitempty"`
+	// By default that of Microsoft's mail servers, with `tenant`, or Google's, with `service_account_file`.
+	Scope string `yaml:"scope,omitempty"`
+	// Instead of a tenant or URL, at Google: the path of the JSON file of a service account.
+	ServiceAccountFile string `yaml:"service_account_file,omitempty"`
+	// The mailbox that the service account logs in for.
+	Subject string `yaml:"subject,omitempty"`
+	// Instead: a program with its arguments, which prints a token, or JSON with `access_token` and `expires_in`,
+	// within 10 s. No shell reads it, and it has `PATH` and `HOME` alone.
+	Command []string `yaml:"command,omitempty"`
+	// Instead: the path of a file with the same, which another program renews. It is read again at 80 % of
+	// `expires_in`, by default 300 s.
+	TokenFile string `yaml:"token_file,omitempty"`
+
+	Secret       Secret `yaml:"-"`
+	RefreshToken Secret `yaml:"-"`
+	// Key is the text of the certificate's file, or of the service account's.
+	Key Secret `yaml:"-"`
 }
 
-// Check implements document.checker. It also reads the secret.
+// Check implements document.checker. It also reads the secrets.
 func (c *oauthClient) Check(p *document.Mapping) {
-	if (c.Tenant == "") == (c.TokenURL == "") && p.Valid() {
-		p.AddMistake("", "needs one of tenant and token_url")
+	if !p.Valid() {
+		return
 	}
-	d := settingsSourceOf(p)
+	given := func(keys ...string) (found []string) {
+		for _, key := range keys {
+			if p.Given[key] != nil {
+				found = append(found, key)
+			}
+		}
+		return found
+	}
+	credentials := []string{"client_secret_file", "client_secret_env", "client_certificate_file"}
+	ways := given("tenant", "token_url", "service_account_file", "command", "token_file")
+	has := given(credentials...)
 	switch {
-	case (c.SecretFile == "") == (c.SecretEnv == ""):
-		p.AddMistake("", "needs one of client_secret_file and client_secret_env")
-	case c.SecretEnv != "":
+	case len(ways) != 1:
+		p.AddMistake("", "needs one of tenant, token_url, service_account_file, command and token_file")
+		return
+	case ways[0] == "service_account_file":
+		if c.Subject == "" {
+			p.AddMistake("", "subject is missing: the mailbox")
+		}
+	case ways[0] == "command" && (len(c.Command) == 0 || c.Command[0] == ""):
+		p.AddMistake("command", "names no program")
+	case ways[0] == "tenant", ways[0] == "token_url":
+		if c.ClientID == "" {
+			p.AddMistake("", "client_id is missing")
+		}
+		if len(has) > 1 || len(has) == 0 && c.RefreshTokenFile == "" {
+			p.AddMistake("", "needs one of %s and %s", strings.Join(credentials[:2], ", "), credentials[2])
+		}
+	}
+	unused := given("subject")
+	if ways[0] != "tenant" && ways[0] != "token_url" {
+		unused = given(append(credentials, "client_id", "refresh_token_file")...)
+	}
+	if ways[0] == "command" || ways[0] == "token_file" {
+		unused = append(unused, given("subject", "scope")...)
+	}
+	for _, key := range unused {
+		p.AddMistake(key, "has no meaning with %s", ways[0])
+	}
+	if p.Valid() {
+		c.readSecrets(p)
+	}
+}
+
+// readSecrets reads the variable and the files.
+func (c *oauthClient) readSecrets(p *document.Mapping) {
+	d := settingsSourceOf(p)
+	if c.SecretEnv != "" {
 		source := SecretSource{SecretEnv: c.SecretEnv}
 		if problem := source.read(d); problem != "" {
 			p.AddMistake("client_secret_env", "%s", problem)
 		}
 		c.Secret = source.Secret
-	default:
-		s, problem := d.readSecretFile(c.SecretFile, p.LocationOf("client_secret_file"))
-		problem = cmp.Or(problem, problemWithValue(s.value))
-		if problem != "" {
-			p.AddMistake("client_secret_file", "%s", problem)
+	}
+	for _, f := range []struct {
+		key, path string
+		into      *Secret
+		check     func(text string) string
+	}{
+		{"client_secret_file", c.SecretFile, &c.Secret, problemWithValue}, {"refresh_token_file", c.RefreshTokenFile, &c.RefreshToken, problemWithValue},
+		{"client_certificate_file", c.CertificateFile, &c.Key, problemWithCertificate},
+		{"service_account_file", c.ServiceAccountFile, &c.Key, problemWithAccount},
+	} {
+		if f.path == "" {
+			continue
 		}
-		c.Secret = newSecret(s.value)
+		s, problem := d.readSecretFile(f.path, p.LocationOf(f.key))
+		if problem == "" {
+			problem = f.check(s.value)
+		}
+		if problem != "" {
+			p.AddMistake(f.key, "%s", problem)
+		}
+		*f.into = newSecret(s.value)
 	}
 }
 
-// client returns the client with its secret.
-func (c oauthClient) client() oauth.Client {
+func problemWithCertificate(text string) string {
+	if _, err := oauth.ParseCertificate([]byte(text)); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func problemWithAccount(text string) string {
+	account, err := oauth.ParseAccount([]byte(text))
+	if err != nil {
+		return err.Error()
+	}
+	if problem := checkSecureURL(account.TokenURL); problem != "" {
+		return "token_uri " + problem
+	}
+	return ""
+}
+
+// client returns the client with its secrets. shared keeps its refresh tokens.
+func (c oauthClient) client(shared oauth.Shared) oauth.Client {
+	client := oauth.Client{TokenURL: c.TokenURL, ID: c.ClientID, Secret: c.Secret.Reveal(), Scope: c.Scope, Subject: c.Subject,
+		RefreshToken: c.RefreshToken.Reveal(), Shared: shared, Command: c.Command, File: c.TokenFile}
 	if c.Tenant != "" {
-		c.TokenURL, c.Scope = oauth.MicrosoftTokenURL(c.Tenant), cmp.Or(c.Scope, oauth.MicrosoftScope)
+		client.TokenURL = oauth.MicrosoftTokenURL(c.Tenant)
+		client.Scope = cmp.Or(c.Scope, oauth.MicrosoftScope)
+		if c.RefreshToken.IsSet() {
+			client.Scope = cmp.Or(c.Scope, oauth.MicrosoftUserScope)
+		}
 	}
-	return oauth.Client{TokenURL: c.TokenURL, ID: c.ClientID, Secret: c.Secret.Reveal(), Scope: c.Scope}
+	if c.CertificateFile != "" {
+		client.Certificate, _ = oauth.ParseCertificate([]byte(c.Key.Reveal())) // Check has parsed it
+	}
+	if c.ServiceAccountFile != "" {
+		client.Account, _ = oauth.ParseAccount([]byte(c.Key.Reveal()))
+		client.TokenURL, client.Scope = client.Account.TokenURL, cmp.Or(c.Scope, oauth.GoogleScope)
+	}
+	return client
 }
 
-// TokenSources returns the sources of tokens for mail servers, which have made no request yet. Close them.
-func (c Config) TokenSources() oauth.Sources {
+// TokenSources returns the sources of tokens for mail servers, which have made no request yet. Close them. shared
+// returns what keeps the refresh tokens of a client.
+func (c Config) TokenSources(shared func(client string) oauth.Shared) oauth.Sources {
 	all := oauth.Sources{}
 	for name, settings := range c.OAuth {
-		all[name] = oauth.New(settings.client())
+		all[name] = oauth.New(settings.client(shared(name)))
 	}
 	return all
 }
+
+// HasRefreshToken reports whether a client gets its tokens by a refresh token, which may serve only once.
+func (c Config) HasRefreshToken(client string) bool { return c.OAuth[client].RefreshToken.IsSet() }
