@@ -18,12 +18,11 @@ import (
 
 // Key signs assertions (RFC 7523): those of a client that has a certificate, or a Google service account.
 type Key struct {
-	// Until is when the certificate ends; zero: there is none.
-	Until time.Time
 	// Account is the service account's address, and TokenURL its token server; empty with a certificate.
 	Account, TokenURL string
 	private           *rsa.PrivateKey
 	id, thumbprint    string
+	until             time.Time // the certificate ends
 }
 
 // assertionLife is how long an assertion counts: Microsoft wants 10 minutes at most, Google an hour.
@@ -42,7 +41,7 @@ func ParseCertificate(text []byte) (*Key, error) {
 		return nil, errNotPair
 	}
 	sum := sha256.Sum256(pair.Leaf.Raw)
-	return &Key{Until: pair.Leaf.NotAfter, private: private, thumbprint: base64.RawURLEncoding.EncodeToString(sum[:])}, nil
+	return &Key{private: private, thumbprint: base64.RawURLEncoding.EncodeToString(sum[:]), until: pair.Leaf.NotAfter}, nil
 }
 
 // ParseAccount reads the file that Google gives for a service account's key. The error has no part of it.

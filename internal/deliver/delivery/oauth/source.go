@@ -132,6 +132,14 @@ func (s *Source) Problem() (since time.Time, why error) {
 	return s.failed, s.failure
 }
 
+// CertificateEnd returns when the client's certificate ends; zero if it has none.
+func (s *Source) CertificateEnd() time.Time {
+	if s == nil || s.client.Certificate == nil {
+		return time.Time{}
+	}
+	return s.client.Certificate.until
+}
+
 // startLocked starts a request, unless one is under way, and returns what is closed at its end. The caller holds the lock.
 func (s *Source) startLocked() chan struct{} {
 	if s.renewal == nil {

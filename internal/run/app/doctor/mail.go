@@ -42,6 +42,9 @@ func (d *doctor) checkMailServers(ctx context.Context) {
 			continue
 		}
 		d.runCheck(ctx, name, func(ctx context.Context) (string, error) { return d.checkMailServer(ctx, name, c) })
+		if end := tokens[c.OAuth].CertificateEnd(); !end.IsZero() && end.Sub(d.now()) < renewCertificateBefore {
+			d.remark("oauth "+c.OAuth, "the client's certificate ends on "+end.Format(time.DateOnly)+": make another one, and upload it at the token server")
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ func newPair() pair {
 	if err != nil {
 		panic(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<33, 0)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<31, 0)}
 	certificate, certificateErr := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	key, keyErr := x509.MarshalPKCS8PrivateKey(private)
 	if certificateErr != nil || keyErr != nil {
