@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,9 +21,9 @@ type Installation struct {
 	Origin   string `env:"SENDCODE_ORIGINS" placeholder:"ORIGIN" help:"Domain: where browsers meet the page, or the page of yours with the widget, such as https://codes.example."`
 	MailFrom string `env:"SENDCODE_MAIL_FROM" placeholder:"SENDER" help:"Sender, such as 'Shop <no-reply@shop.example>'."`
 	SMTPURL  string `name:"smtp-url" env:"SENDCODE_SMTP_URL" placeholder:"URL" help:"Mail server, such as smtp://user:password@mail.example:587 or resend://:key@api.resend.com."`
-	OAuth    string `name:"oauth" placeholder:"TENANT" help:"If the mail server's URL has oauth=NAME: the tenant of Microsoft 365, or the path of a Google service account's file."`
-	ClientID string `name:"oauth-client-id" placeholder:"ID" help:"With a tenant: the application's client ID there."`
-	Secret   string `name:"oauth-secret" env:"OAUTH_CLIENT_SECRET" placeholder:"SECRET" help:"With a tenant: the application's secret."`
+	Tenant   string `name:"oauth-tenant" placeholder:"TENANT" help:"If the mail server's URL has oauth=NAME: the tenant of Microsoft 365."`
+	ClientID string `name:"oauth-client-id" placeholder:"ID" help:"The application's client ID there."`
+	Secret   string `name:"oauth-secret" env:"OAUTH_CLIENT_SECRET" placeholder:"SECRET" help:"The application's secret."`
 	Show     string `default:"page" placeholder:"page" help:"page: people use the page of this service. widget: they use the widget in a page of yours."`
 	Where    string `default:"systemd" placeholder:"systemd" help:"systemd: its units and files in /etc/sendcode. compose: a compose file in this folder."`
 	Yes      bool   `help:"Ask nothing: the arguments and variables are the answers."`
@@ -39,7 +38,10 @@ const oauthSecret = "OAUTH_CLIENT_SECRET"
 
 func (i *Installation) hasOAuth() bool { return oauthName.MatchString(i.SMTPURL) }
 
-func (i *Installation) hasTenant() bool { return i.hasOAuth() && !strings.HasPrefix(i.OAuth, "/") }
+// composeOAuth adds the client's secret to compose.yaml.
+const composeOAuth = `services: {sendcode: {environment: {OAUTH_CLIENT_SECRET_FILE: /run/secrets/oauth_client_secret}, secrets: [oauth_client_secret]}}
+secrets: {oauth_client_secret: {file: ./secrets/oauth_client_secret}}
+`
 
 // ask asks each question that the answers before leave open. An empty line keeps the answer that there is.
 func (i *Installation) ask(in io.Reader, out io.Writer) error {
@@ -51,8 +53,7 @@ func (i *Installation) ask(in io.Reader, out io.Writer) error {
 	}{
 		{"Domain, such as https://codes.example", &i.Origin, nil}, {"Sender, such as Shop <no-reply@shop.example>", &i.MailFrom, nil},
 		{"Mail server, such as smtp://user:password@mail.example:587, or with a token smtp://user@smtp.office365.com:587?oauth=m365", &i.SMTPURL, nil},
-		{"Tenant of Microsoft 365, or path of a Google service account's file", &i.OAuth, i.hasOAuth},
-		{"Client ID in the tenant", &i.ClientID, i.hasTenant}, {"Client's secret in the tenant", &i.Secret, i.hasTenant},
+		{"Tenant of Microsoft 365", &i.Tenant, i.hasOAuth}, {"Client ID there", &i.ClientID, i.hasOAuth}, {"Client's secret there", &i.Secret, i.hasOAuth},
 		{"page or widget", &i.Show, nil}, {"systemd or compose", &i.Where, nil},
 	} {
 		if q.open != nil && !q.open() {
@@ -90,7 +91,7 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 		return err
 	}
 	secrets := []string{"SENDCODE_SMTP_URL=" + i.SMTPURL}
-	if i.hasTenant() {
+	if i.hasOAuth() {
 		secrets = append(secrets, oauthSecret+"="+i.Secret)
 	}
 	for line := range strings.Lines(config.GenerateSecretVariables()) {
@@ -102,16 +103,13 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 	if _, err := config.Load(append(slices.Clone(secrets), "SENDCODE_CONFIG_YAML="+flow), os.ReadFile); err != nil {
 		return err
 	}
-	if strings.ContainsAny(i.MailFrom+i.SMTPURL+i.Origin+i.OAuth+i.ClientID+i.Secret, "'\n\\$") {
+	if strings.ContainsAny(i.MailFrom+i.SMTPURL+i.Origin+i.Tenant+i.ClientID+i.Secret, "'\n\\$") {
 		return errors.New("an answer has ', \\ or $, which shells and compose read otherwise: write %XX in URLs, and leave it out of names")
 	}
 	var files []installed
 	var next string
 	switch i.Where {
 	case "compose":
-		if i.hasOAuth() && !i.hasTenant() {
-			return errors.New("a container does not see the service account's file: mount it, and write oauth by hand (docs/operations.md)")
-		}
 		files, next = i.composeFiles(flow, secrets), "docker compose up --detach, and each day\ndocker compose exec -T sendcode /sendcode backup - > sendcode.tar"
 	case "systemd":
 		files, next = systemdFiles(settings, secrets), "systemctl daemon-reload && systemctl enable --now sendcode.socket sendcode sendcode-backup.timer"
@@ -133,10 +131,8 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 // page of this service.
 func (i Installation) settings() (lines []string, public string, err error) {
 	lines = []string{fmt.Sprintf("mail_from: %q", i.MailFrom)}
-	if found := oauthName.FindStringSubmatch(i.SMTPURL); i.hasTenant() {
-		lines = append(lines, fmt.Sprintf("oauth: {%s: {tenant: %q, client_id: %q, client_secret_env: %s}}", found[1], i.OAuth, i.ClientID, oauthSecret))
-	} else if u, err := url.Parse(i.SMTPURL); i.hasOAuth() && err == nil {
-		lines = append(lines, fmt.Sprintf("oauth: {%s: {service_account_file: %q, subject: %q}}", found[1], i.OAuth, u.User.Username()))
+	if found := oauthName.FindStringSubmatch(i.SMTPURL); found != nil {
+		lines = append(lines, fmt.Sprintf("oauth: {%s: {tenant: %q, client_id: %q, client_secret_env: %s}}", found[1], i.Tenant, i.ClientID, oauthSecret))
 	}
 	switch i.Show {
 	case "page":
@@ -153,18 +149,17 @@ func (i Installation) settings() (lines []string, public string, err error) {
 
 // composeFiles returns the compose file, its settings as one YAML flow, and a file for each secret.
 func (i Installation) composeFiles(flow string, secrets []string) []installed {
-	env := "SENDCODE_MAIL_FROM='" + i.MailFrom + "'\nSENDCODE_CONFIG_YAML='" + flow + "'\n"
-	files := []installed{{"compose.yaml", sendcode.Compose, 0o644}}
+	files := []installed{{"compose.yaml", sendcode.Compose, 0o644},
+		{".env", "SENDCODE_MAIL_FROM='" + i.MailFrom + "'\nSENDCODE_CONFIG_YAML='" + flow + "'\n", 0o600}}
+	if i.hasOAuth() {
+		files = append(files, installed{"compose.override.yaml", composeOAuth, 0o644})
+	}
 	for _, line := range secrets {
 		name, value, _ := strings.Cut(line, "=")
-		if name == oauthSecret { // a file that only few have
-			env += name + "='" + value + "'\n"
-			continue
-		}
 		// compose mounts the file as it is, and the container has a user of its own; the folder keeps others out
 		files = append(files, installed{"secrets/" + strings.ToLower(strings.TrimPrefix(name, "SENDCODE_")), value + "\n", 0o644})
 	}
-	return append(files, installed{".env", env, 0o600})
+	return files
 }
 
 // systemdFiles returns the settings, the secrets and systemd's units.
