@@ -2,6 +2,8 @@ package config
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strings"
 
 	"sendcode/internal/deliver/delivery/oauth"
@@ -46,49 +48,52 @@ type oauthClient struct {
 	Key Secret `yaml:"-"`
 }
 
+// credentials are the keys of which a client at a token server has one, or none with a refresh token.
+var credentials = []string{"client_secret_file", "client_secret_env", "client_certificate_file"}
+
+// oauthWays has the keys that go with each way to a token.
+var oauthWays = map[string][]string{
+	"tenant":               append(credentials, "client_id", "refresh_token_file", "scope"),
+	"token_url":            append(credentials, "client_id", "refresh_token_file", "scope"),
+	"service_account_file": {"subject", "scope"},
+	"command":              {},
+	"token_file":           {},
+}
+
 // Check implements document.checker. It also reads the secrets.
 func (c *oauthClient) Check(p *document.Mapping) {
 	if !p.Valid() {
 		return
 	}
-	given := func(keys ...string) (found []string) {
-		for _, key := range keys {
-			if p.Given[key] != nil {
-				found = append(found, key)
-			}
+	var way string
+	ways, has := 0, 0
+	for key := range p.Given {
+		if oauthWays[key] != nil {
+			way, ways = key, ways+1
 		}
-		return found
+		if slices.Contains(credentials, key) {
+			has++
+		}
 	}
-	credentials := []string{"client_secret_file", "client_secret_env", "client_certificate_file"}
-	ways := given("tenant", "token_url", "service_account_file", "command", "token_file")
-	has := given(credentials...)
-	switch {
-	case len(ways) != 1:
+	if ways != 1 {
 		p.AddMistake("", "needs one of tenant, token_url, service_account_file, command and token_file")
 		return
-	case ways[0] == "service_account_file":
-		if c.Subject == "" {
-			p.AddMistake("", "subject is missing: the mailbox")
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.Given)) {
+		if key != way && !slices.Contains(oauthWays[way], key) {
+			p.AddMistake(key, "has no meaning with %s", way)
 		}
-	case ways[0] == "command" && (len(c.Command) == 0 || c.Command[0] == ""):
+	}
+	atServer := way == "tenant" || way == "token_url"
+	switch {
+	case way == "service_account_file" && c.Subject == "":
+		p.AddMistake("", "subject is missing: the mailbox")
+	case way == "command" && (len(c.Command) == 0 || c.Command[0] == ""):
 		p.AddMistake("command", "names no program")
-	case ways[0] == "tenant", ways[0] == "token_url":
-		if c.ClientID == "" {
-			p.AddMistake("", "client_id is missing")
-		}
-		if len(has) > 1 || len(has) == 0 && c.RefreshTokenFile == "" {
-			p.AddMistake("", "needs one of %s and %s", strings.Join(credentials[:2], ", "), credentials[2])
-		}
-	}
-	unused := given("subject")
-	if ways[0] != "tenant" && ways[0] != "token_url" {
-		unused = given(append(credentials, "client_id", "refresh_token_file")...)
-	}
-	if ways[0] == "command" || ways[0] == "token_file" {
-		unused = append(unused, given("subject", "scope")...)
-	}
-	for _, key := range unused {
-		p.AddMistake(key, "has no meaning with %s", ways[0])
+	case atServer && c.ClientID == "":
+		p.AddMistake("", "client_id is missing")
+	case atServer && (has > 1 || has == 0 && c.RefreshTokenFile == ""):
+		p.AddMistake("", "needs one of %s and %s", strings.Join(credentials[:2], ", "), credentials[2])
 	}
 	if p.Valid() {
 		c.readSecrets(p)
@@ -108,42 +113,33 @@ func (c *oauthClient) readSecrets(p *document.Mapping) {
 	for _, f := range []struct {
 		key, path string
 		into      *Secret
-		check     func(text string) string
+		parse     func(text []byte) (*oauth.Key, error) // nil: one line
 	}{
-		{"client_secret_file", c.SecretFile, &c.Secret, problemWithValue}, {"refresh_token_file", c.RefreshTokenFile, &c.RefreshToken, problemWithValue},
-		{"client_certificate_file", c.CertificateFile, &c.Key, problemWithCertificate},
-		{"service_account_file", c.ServiceAccountFile, &c.Key, problemWithAccount},
+		{"client_secret_file", c.SecretFile, &c.Secret, nil}, {"refresh_token_file", c.RefreshTokenFile, &c.RefreshToken, nil},
+		{"client_certificate_file", c.CertificateFile, &c.Key, oauth.ParseCertificate},
+		{"service_account_file", c.ServiceAccountFile, &c.Key, oauth.ParseAccount},
 	} {
 		if f.path == "" {
 			continue
 		}
 		s, problem := d.readSecretFile(f.path, p.LocationOf(f.key))
-		if problem == "" {
-			problem = f.check(s.value)
+		switch {
+		case problem != "":
+		case f.parse == nil:
+			problem = problemWithValue(s.value)
+		default:
+			key, err := f.parse([]byte(s.value))
+			if err != nil {
+				problem = err.Error()
+			} else if wrong := checkSecureURL(key.TokenURL); wrong != "" && key.TokenURL != "" {
+				problem = "token_uri " + wrong
+			}
 		}
 		if problem != "" {
 			p.AddMistake(f.key, "%s", problem)
 		}
 		*f.into = newSecret(s.value)
 	}
-}
-
-func problemWithCertificate(text string) string {
-	if _, err := oauth.ParseCertificate([]byte(text)); err != nil {
-		return err.Error()
-	}
-	return ""
-}
-
-func problemWithAccount(text string) string {
-	account, err := oauth.ParseAccount([]byte(text))
-	if err != nil {
-		return err.Error()
-	}
-	if problem := checkSecureURL(account.TokenURL); problem != "" {
-		return "token_uri " + problem
-	}
-	return ""
 }
 
 // client returns the client with its secrets. shared keeps its refresh tokens.

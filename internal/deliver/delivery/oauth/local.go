@@ -13,26 +13,30 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// maxOutput bounds a token file, and the output of a command, in bytes.
-const maxOutput = 16 << 10
-
-var errTooMuch = errors.New("more than 16 KB")
+const (
+	// maxOutput bounds a token file, and the output of a command, in bytes.
+	maxOutput = 16 << 10
+	bearer    = "Bearer"
+)
 
 // readLocal reads the answer of Command or from File: JSON as a token server's, or a token alone.
 func (c Client) readLocal(ctx context.Context) (a answer, err error) {
-	var text []byte
-	what := "the token file: "
+	what, out := "the token file: ", boundedBuffer{}
 	if c.File == "" {
 		what = "the command for tokens: "
-		text, err = run(ctx, c.Command)
+		err = out.run(ctx, c.Command)
 	} else {
-		text, err = readBounded(c.File)
+		err = out.read(c.File)
 	}
-	if err != nil {
+	text := bytes.TrimSpace(out.text)
+	switch inner := errors.Unwrap(err); {
+	case len(out.text) > maxOutput:
+		return a, delivery.SafeError(what + "more than 16 KB")
+	case inner != nil: // err names a file
+		return a, delivery.SafeError(what + inner.Error())
+	case err != nil:
 		return a, delivery.SafeError(what + err.Error())
-	}
-	text = bytes.TrimSpace(text)
-	if !bytes.HasPrefix(text, []byte("{")) {
+	case !bytes.HasPrefix(text, []byte("{")):
 		return answer{Token: string(text), Type: bearer}, nil
 	}
 	a, err = parseAnswer(text)
@@ -43,59 +47,41 @@ func (c Client) readLocal(ctx context.Context) (a answer, err error) {
 	return a, nil
 }
 
-func readBounded(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, withoutPath(err)
+// boundedBuffer takes at most one byte more than maxOutput.
+type boundedBuffer struct{ text []byte }
+
+// Write implements io.Writer.
+func (b *boundedBuffer) Write(p []byte) (int, error) {
+	n := min(len(p), maxOutput+1-len(b.text))
+	b.text = append(b.text, p[:n]...)
+	if n < len(p) {
+		return n, io.ErrShortWrite
 	}
-	defer func() { _ = file.Close() }()
-	out := boundedBuffer{}
-	_, err = io.Copy(&out, file)
-	return out.text.Bytes(), withoutPath(err)
+	return n, nil
 }
 
-// run returns what a command writes to its standard output. No shell reads the arguments, and the environment is PATH
-// and HOME alone. With the command all that it has started ends.
-func run(ctx context.Context, argv []string) ([]byte, error) {
+func (b *boundedBuffer) read(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	_, err = io.Copy(b, file)
+	return err
+}
+
+// run runs a command. No shell reads the arguments, and the environment is PATH and HOME alone. With the command all that
+// it has started ends.
+func (b *boundedBuffer) run(ctx context.Context, argv []string) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
-	out := boundedBuffer{}
-	command.Stdout, command.WaitDelay = &out, time.Second
+	command.Stdout, command.WaitDelay = b, time.Second
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
-	err := command.Run()
-	switch {
-	case out.full:
-		err = errTooMuch
-	case ctx.Err() != nil:
-		err = os.ErrDeadlineExceeded
+	if err := command.Run(); ctx.Err() == nil {
+		return err
 	}
-	return out.text.Bytes(), withoutPath(err)
+	return os.ErrDeadlineExceeded
 }
-
-// boundedBuffer takes maxOutput bytes.
-type boundedBuffer struct {
-	text bytes.Buffer
-	full bool
-}
-
-// Write implements io.Writer.
-func (b *boundedBuffer) Write(p []byte) (int, error) {
-	b.full = b.full || b.text.Len()+len(p) > maxOutput
-	if b.full {
-		return 0, errTooMuch
-	}
-	return b.text.Write(p)
-}
-
-// withoutPath returns the cause of an error of package os, which names a file.
-func withoutPath(err error) error {
-	if inner := errors.Unwrap(err); inner != nil {
-		return inner
-	}
-	return err
-}
-
-const bearer = "Bearer"

@@ -14,7 +14,6 @@ import (
 	"sendcode/internal/deliver/delivery/mailserver"
 	"sendcode/internal/deliver/delivery/oauth"
 	"sendcode/internal/run/app"
-	"sendcode/internal/store/sqldb"
 )
 
 // checkMailServers checks each mail server separately, since a send would go to another server if one
@@ -49,34 +48,30 @@ func (d *doctor) checkMailServers(ctx context.Context) {
 }
 
 // openTokens returns the sources of tokens, and what closes them. untried is why the database can't keep new refresh
-// tokens, so that those there are must not be used.
+// tokens, so that those there are must not be used. A file must have been found well.
 func (d *doctor) openTokens(ctx context.Context) (tokens oauth.Sources, done func(), untried error) {
-	db, ring, closeStore, err := d.openTokenStore(ctx)
-	tokens = app.TokenSources(d.cfg, db, ring)
-	return tokens, func() { _ = errors.Join(tokens.Close(), closeStore()) }, err
-}
-
-// openTokenStore opens the database for refresh tokens, if a client has any. A file must have been found well.
-func (d *doctor) openTokenStore(ctx context.Context) (db *sqldb.DB, ring *keys.Ring, done func() error, err error) {
-	done = func() error { return nil }
+	tokens = app.TokenSources(d.cfg, nil, nil)
+	done = func() { _ = tokens.Close() }
 	switch {
 	case !slices.ContainsFunc(slices.Collect(maps.Keys(d.cfg.OAuth)), d.cfg.HasRefreshToken):
-		return nil, nil, done, nil
+		return tokens, done, nil
 	case d.cfg.DatabaseURL == "" && !d.fileFits:
-		return nil, nil, done, errors.New("start the service, which makes the database that keeps the next one")
+		return tokens, done, errors.New("start the service, which makes the database that keeps the next one")
 	}
 	cfg, err := d.cfg.WithStoredKeys()
-	if err == nil {
-		ring, err = keys.Parse(cfg.SecretKeys.Reveal())
-	}
 	if err != nil {
-		return nil, nil, done, err
+		return tokens, done, err
+	}
+	ring, err := keys.Parse(cfg.SecretKeys.Reveal())
+	if err != nil {
+		return tokens, done, err
 	}
 	db, closeStore, err := app.OpenStoreForCommand(ctx, cfg, "sendcode_mail_server_up and the console say whether the running service can log in")
 	if err != nil {
-		return nil, nil, done, err
+		return tokens, done, err
 	}
-	return db, ring, closeStore, nil
+	tokens = app.TokenSources(cfg, db, ring)
+	return tokens, func() { _ = errors.Join(tokens.Close(), closeStore()) }, nil
 }
 
 func (d *doctor) checkMailServer(ctx context.Context, name string, c mailserver.Config) (string, error) {
