@@ -252,7 +252,7 @@ func (a *App) openMailServers() error {
 		a.onClose(box.Close)
 		url = box.URL()
 	}
-	tokens := a.cfg.TokenSources()
+	tokens := TokenSources(a.cfg, a.db, a.ring)
 	a.onClose(tokens.Close)
 	configs, err := mailserver.ParseURLs(url, tokens)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,29 +16,49 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// Installation has the answers to the five questions of `sendcode init`, as arguments of the
-// command.
+// Installation has the answers to the questions of `sendcode init`, as arguments of the command.
 type Installation struct {
 	Origin   string `env:"SENDCODE_ORIGINS" placeholder:"ORIGIN" help:"Domain: where browsers meet the page, or the page of yours with the widget, such as https://codes.example."`
 	MailFrom string `env:"SENDCODE_MAIL_FROM" placeholder:"SENDER" help:"Sender, such as 'Shop <no-reply@shop.example>'."`
 	SMTPURL  string `name:"smtp-url" env:"SENDCODE_SMTP_URL" placeholder:"URL" help:"Mail server, such as smtp://user:password@mail.example:587 or resend://:key@api.resend.com."`
+	Tenant   string `name:"oauth-tenant" placeholder:"TENANT" help:"If the mail server's URL has oauth=NAME: the tenant of Microsoft 365."`
+	ClientID string `name:"oauth-client-id" placeholder:"ID" help:"The application's client ID there."`
+	Secret   string `name:"oauth-secret" env:"OAUTH_CLIENT_SECRET" placeholder:"SECRET" help:"The application's secret."`
 	Show     string `default:"page" placeholder:"page" help:"page: people use the page of this service. widget: they use the widget in a page of yours."`
 	Where    string `default:"systemd" placeholder:"systemd" help:"systemd: its units and files in /etc/sendcode. compose: a compose file in this folder."`
 	Yes      bool   `help:"Ask nothing: the arguments and variables are the answers."`
 	Root     string `hidden:"" help:"The folder that stands for / with systemd, and for this folder with compose."`
 }
 
-// ask asks each question. An empty line keeps the answer that there is.
+// oauthName finds the name of an OAuth client in the mail server's URL.
+var oauthName = regexp.MustCompile(`[?&]oauth=([^&,]+)`)
+
+// oauthSecret is the variable that holds the client's secret.
+const oauthSecret = "OAUTH_CLIENT_SECRET"
+
+func (i *Installation) hasOAuth() bool { return oauthName.MatchString(i.SMTPURL) }
+
+// composeOAuth adds the client's secret to compose.yaml.
+const composeOAuth = `services: {sendcode: {environment: {OAUTH_CLIENT_SECRET_FILE: /run/secrets/oauth_client_secret}, secrets: [oauth_client_secret]}}
+secrets: {oauth_client_secret: {file: ./secrets/oauth_client_secret}}
+`
+
+// ask asks each question that the answers before leave open. An empty line keeps the answer that there is.
 func (i *Installation) ask(in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	for _, q := range []struct {
 		text   string
 		answer *string
+		open   func() bool // nil: always
 	}{
-		{"Domain, such as https://codes.example", &i.Origin}, {"Sender, such as Shop <no-reply@shop.example>", &i.MailFrom},
-		{"Mail server, such as smtp://user:password@mail.example:587", &i.SMTPURL}, {"page or widget", &i.Show},
-		{"systemd or compose", &i.Where},
+		{"Domain, such as https://codes.example", &i.Origin, nil}, {"Sender, such as Shop <no-reply@shop.example>", &i.MailFrom, nil},
+		{"Mail server, such as smtp://user:password@mail.example:587, or with a token smtp://user@smtp.office365.com:587?oauth=m365", &i.SMTPURL, nil},
+		{"Tenant of Microsoft 365", &i.Tenant, i.hasOAuth}, {"Client ID there", &i.ClientID, i.hasOAuth}, {"Client's secret there", &i.Secret, i.hasOAuth},
+		{"page or widget", &i.Show, nil}, {"systemd or compose", &i.Where, nil},
 	} {
+		if q.open != nil && !q.open() {
+			continue
+		}
 		_, _ = fmt.Fprintf(out, "%s [%s]: ", q.text, *q.answer)
 		line, err := lines.ReadString('\n')
 		line = strings.TrimSpace(line)
@@ -70,6 +91,9 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 		return err
 	}
 	secrets := []string{"SENDCODE_SMTP_URL=" + i.SMTPURL}
+	if i.hasOAuth() {
+		secrets = append(secrets, oauthSecret+"="+i.Secret)
+	}
 	for line := range strings.Lines(config.GenerateSecretVariables()) {
 		if !strings.HasPrefix(line, "SENDCODE_PUBLIC_KEY=") {
 			secrets = append(secrets, strings.TrimSpace(line))
@@ -79,7 +103,7 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 	if _, err := config.Load(append(slices.Clone(secrets), "SENDCODE_CONFIG_YAML="+flow), os.ReadFile); err != nil {
 		return err
 	}
-	if strings.ContainsAny(i.MailFrom+i.SMTPURL+i.Origin, "'\n\\$") {
+	if strings.ContainsAny(i.MailFrom+i.SMTPURL+i.Origin+i.Tenant+i.ClientID+i.Secret, "'\n\\$") {
 		return errors.New("an answer has ', \\ or $, which shells and compose read otherwise: write %XX in URLs, and leave it out of names")
 	}
 	var files []installed
@@ -107,6 +131,9 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 // page of this service.
 func (i Installation) settings() (lines []string, public string, err error) {
 	lines = []string{fmt.Sprintf("mail_from: %q", i.MailFrom)}
+	if found := oauthName.FindStringSubmatch(i.SMTPURL); found != nil {
+		lines = append(lines, fmt.Sprintf("oauth: {%s: {tenant: %q, client_id: %q, client_secret_env: %s}}", found[1], i.Tenant, i.ClientID, oauthSecret))
+	}
 	switch i.Show {
 	case "page":
 		return append(lines, "page: {app: default}", fmt.Sprintf("sms: {public_url: %q}", i.Origin)), "", nil
@@ -124,6 +151,9 @@ func (i Installation) settings() (lines []string, public string, err error) {
 func (i Installation) composeFiles(flow string, secrets []string) []installed {
 	files := []installed{{"compose.yaml", sendcode.Compose, 0o644},
 		{".env", "SENDCODE_MAIL_FROM='" + i.MailFrom + "'\nSENDCODE_CONFIG_YAML='" + flow + "'\n", 0o600}}
+	if i.hasOAuth() {
+		files = append(files, installed{"compose.override.yaml", composeOAuth, 0o644})
+	}
 	for _, line := range secrets {
 		name, value, _ := strings.Cut(line, "=")
 		// compose mounts the file as it is, and the container has a user of its own; the folder keeps others out

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"sendcode/internal/deliver/delivery/oauth/oauthtest"
 	"sendcode/internal/run/app/apptest"
 	"sendcode/internal/run/commands"
 	"sendcode/internal/run/config"
@@ -57,6 +58,31 @@ func TestInstall(t *testing.T) {
 			MailFrom: "a@shop.example", SMTPURL: "smtp://mail.example"}, nil, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), "sendcode.yaml is there already") || !maps.Equal(written(t, root), files) {
 			t.Errorf("over files: %v", err)
+		}
+	}
+}
+
+// With oauth in the mail server's URL, init asks for the client at Microsoft. The settings load, and the secret is in one
+// file, which others can't reach.
+func TestInstallOAuth(t *testing.T) {
+	t.Parallel()
+	for where, secretIn := range map[string]string{"systemd": "etc/sendcode/env", "compose": "secrets/oauth_client_secret"} {
+		root := t.TempDir()
+		var out strings.Builder
+		apptest.Must(t, commands.Install(commands.Installation{Show: "page", Root: root}, strings.NewReader("https://codes.example\nShop <codes@shop.example>\n"+
+			"smtp://codes%40shop.example@smtp.office365.com:587?oauth=m365\nshop.onmicrosoft.com\nclient\n"+oauthtest.Secret+"\n\n"+where+"\n"), &out))
+		files := written(t, root)
+		if settings := files["etc/sendcode/sendcode.yaml"] + files[".env"]; !strings.Contains(settings,
+			`oauth: {m365: {tenant: "shop.onmicrosoft.com", client_id: "client", client_secret_env: OAUTH_CLIENT_SECRET}}`) {
+			t.Error(settings)
+		}
+		for name, text := range files {
+			if strings.Contains(text, oauthtest.Secret) != (name == secretIn) || strings.Contains(out.String(), oauthtest.Secret) {
+				t.Errorf("%s: %s has the secret, or lacks it: %s", where, name, out.String())
+			}
+		}
+		if where == "compose" && !strings.Contains(files["compose.override.yaml"], "OAUTH_CLIENT_SECRET_FILE: /run/secrets/oauth_client_secret") {
+			t.Errorf("%q", files["compose.override.yaml"])
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // SealedTables are the tables with a column "sealed", which keys.Ring.Seal made for the row's key.
 var SealedTables = []store.SealedTable{{Name: "verifications", Key: "id"}, {Name: "second_factors", Key: "account"},
-	{Name: "outbox", Key: "id", UUID: true}}
+	{Name: "outbox", Key: "id", UUID: true}, {Name: "oauth_tokens", Key: "client"}}
 
 // sealedPrefixLength is how many bytes of sealed data are read to find the ID of the key that
 // sealed it.

@@ -1,5 +1,5 @@
-// Package oauth gets access tokens for mail servers, by client credentials (RFC 6749 section 4.4). A [Source] keeps
-// one token for all connections, and renews it outside of any send.
+// Package oauth gets access tokens for mail servers from a token server, a command or a file. A [Source] keeps one token
+// for all connections, and renews it outside of any send.
 //
 // No text of a token server leaves the package, since the text may repeat the secret: only error codes that are known
 // here, and the numbers of Microsoft's errors.
@@ -28,6 +28,7 @@ const (
 const (
 	errNoClient = delivery.SafeError("oauth names no client")
 	errRefused  = delivery.SafeError("there is no other token")
+	errUnusable = delivery.SafeError("the answer has no token that can be used")
 )
 
 // Sources are the sources of tokens by the name of their client.
@@ -68,6 +69,8 @@ type Source struct {
 	failure  error         // of the last request; nil if it gave a token
 	failed   time.Time     // when failure began
 	changed  func(failure error)
+
+	shared sharedTokens // of the request under way
 }
 
 // New makes the source of a client's tokens. It makes no request before Start or Token.
@@ -129,6 +132,14 @@ func (s *Source) Problem() (since time.Time, why error) {
 	return s.failed, s.failure
 }
 
+// CertificateEnd returns when the client's certificate ends; zero if it has none.
+func (s *Source) CertificateEnd() time.Time {
+	if s == nil || s.client.Certificate == nil {
+		return time.Time{}
+	}
+	return s.client.Certificate.until
+}
+
 // startLocked starts a request, unless one is under way, and returns what is closed at its end. The caller holds the lock.
 func (s *Source) startLocked() chan struct{} {
 	if s.renewal == nil {
@@ -152,14 +163,16 @@ func (s *Source) renewInTime() {
 // renew makes one request, and plans the next one at 80 % of the token's life. After a failure the old token serves
 // to its end.
 func (s *Source) renew() {
-	began := time.Now() // a life that is counted from here ends too early rather than too late
-	token, life, err := "", time.Duration(0), panics.Err
+	token, until, err := "", time.Time{}, panics.Err
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		next := retryAfter
+		if token != "" {
+			s.token, s.until = token, until
+		}
 		if err == nil {
-			s.token, s.until, next = token, began.Add(life), max(life*8/10, minRenewal)
+			next = max(time.Until(until)*8/10, minRenewal)
 		}
 		if s.failure == nil {
 			s.failed = time.Now()
@@ -175,7 +188,7 @@ func (s *Source) renew() {
 		s.renewal = nil
 	}()
 	defer panics.Recover(panics.Other)
-	token, life, err = s.client.fetch(s.ctx, &s.http)
+	token, until, err = s.fetch(s.ctx)
 }
 
 func (s *Source) close() {

@@ -21,7 +21,7 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pool{least: config.MinConns, most: config.MaxConns, maxMails: config.MaxMails}
+	p := &pool{least: config.MinConns, most: config.MaxConns, maxMails: config.MaxMails, perMinute: config.PerMinute}
 	return &Client{config: config, pool: p}, nil
 }
 
@@ -77,6 +77,7 @@ func (s *Client) Deliver(ctx context.Context, patience time.Duration, begin func
 func (s *Client) mayBegin(kept *session, begin func() bool) (ok bool) {
 	defer func() {
 		if !ok {
+			s.pool.forgetLast()
 			s.pool.release(kept, true)
 		}
 	}()

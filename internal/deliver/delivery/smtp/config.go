@@ -63,6 +63,8 @@ type Config struct {
 	MinConns int
 	// MaxMails bounds the mails over one connection; by default 100.
 	MaxMails int
+	// PerMinute bounds the mails within any minute; 0: no bound, or with a login at Microsoft 30.
+	PerMinute int
 
 	// Dial opens the socket; nil means a [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -71,6 +73,7 @@ type Config struct {
 const (
 	defaultConns    = 4
 	microsoftConns  = 3   // for each mailbox of Exchange Online
+	microsoftPace   = 30  // mails a minute, likewise
 	portSubmission  = 587 // RFC 6409
 	portSubmissions = 465 // RFC 8314
 )
@@ -127,8 +130,8 @@ func (c Config) withDefaults() (Config, error) {
 	c.Port = c.port()
 	c.preferPlain = cmp.Or(c.preferPlain, new(atomic.Bool))
 	c.Hello = cmp.Or(c.Hello, "localhost")
-	if c.MaxConns == 0 && c.Username != "" && microsoftHosts.MatchString(c.Host) {
-		c.MaxConns = microsoftConns
+	if c.Username != "" && microsoftHosts.MatchString(c.Host) {
+		c.MaxConns, c.PerMinute = cmp.Or(c.MaxConns, microsoftConns), cmp.Or(c.PerMinute, microsoftPace)
 	}
 	c.MaxConns = cmp.Or(c.MaxConns, defaultConns)
 	c.MinConns = cmp.Or(c.MinConns, min(defaultConns, c.MaxConns))

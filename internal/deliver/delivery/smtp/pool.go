@@ -17,6 +17,7 @@ import (
 // Idle connections beyond `least` are closed after shrinkAfter.
 type pool struct {
 	least, most, maxMails int
+	perMinute             int // mails that may begin within any minute; 0: any number
 
 	mu      sync.Mutex
 	idle    []*session // the longest idle first
@@ -24,7 +25,9 @@ type pool struct {
 	open    int        // sessions in use, being opened, or idle
 	quits   int        // sessions that are saying QUIT, not counted in open
 	closed  bool
-	waits   int64 // mails that ever waited
+	waits   int64       // mails that ever waited
+	begun   []time.Time // when the last perMinute mails began, the longest ago first
+	pace    *time.Timer // serves a waiting mail when one of begun is a minute ago
 
 	accepted   int       // connections that the server had when it last refused one
 	refused    time.Time // when the server refused one or took one beyond accepted; zero: accepted is no limit
@@ -139,6 +142,49 @@ func (p *pool) leaveQueue(t *waiter) bool {
 // takeOrReserveLocked returns an idle session, or nil as the right to open one; false: a mail has to wait.
 // The caller holds the lock.
 func (p *pool) takeOrReserveLocked(overdue bool) (s *session, ok bool) {
+	if p.tooManyLocked() {
+		return nil, false
+	}
+	s, ok = p.takeLocked(overdue)
+	if ok && p.perMinute > 0 {
+		p.begun = append(p.begun, time.Now())
+	}
+	return s, ok
+}
+
+// tooManyLocked reports whether perMinute mails have begun within a minute. Then serveWaitingLocked runs at its end. The
+// caller holds the lock.
+func (p *pool) tooManyLocked() bool {
+	if p.perMinute == 0 || len(p.begun) < p.perMinute {
+		return false
+	}
+	left := time.Until(p.begun[0].Add(time.Minute))
+	if left <= 0 {
+		p.begun = p.begun[1:]
+		return false
+	}
+	if p.pace != nil {
+		p.pace.Stop()
+	}
+	p.pace = time.AfterFunc(left, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.serveWaitingLocked()
+	})
+	return true
+}
+
+// forgetLast is called when a mail that was served does not begin.
+func (p *pool) forgetLast() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.begun); n > 0 {
+		p.begun = p.begun[:n-1]
+	}
+}
+
+// takeLocked is takeOrReserveLocked without the pace.
+func (p *pool) takeLocked(overdue bool) (s *session, ok bool) {
 	if n := len(p.idle); n > 0 {
 		s, p.idle = p.idle[n-1], p.idle[:n-1]
 		s.expiry.Stop()
@@ -275,6 +321,9 @@ func (p *pool) dropIdle() {
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true
+	if p.pace != nil {
+		p.pace.Stop()
+	}
 	for _, s := range p.idle {
 		s.expiry.Stop()
 		p.quitLaterLocked(s)

@@ -3,6 +3,7 @@ package smtp_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -313,4 +314,46 @@ func TestServerLimitsSockets(t *testing.T) {
 	expectCounts(t, server, 4, 4)
 	burst(t, s, 4, 4)
 	expectCounts(t, server, 8, 4)
+}
+
+// At most so many mails begin within a minute, of all connections; the next ones wait for their turn, in order. With a
+// login at Microsoft's host it is 30 without any setting.
+func TestPace(t *testing.T) {
+	microsoft := func(c *smtp.Config) {
+		c.Host = "smtp.office365.com"
+		opportunistic(c)
+		onLoopback(c)
+	}
+	for name, change := range map[string][]func(*smtp.Config){
+		"per_minute=30":    {withUser, onLoopback, func(c *smtp.Config) { c.PerMinute = 30 }},
+		"Microsoft's host": {withUser, microsoft},
+	} {
+		t.Run(name, func(t *testing.T) {
+			servertest.Bubble(t, func(t *testing.T) {
+				script := smtptest.Script{TLS: smtptest.STARTTLS, Username: username, Password: password}
+				_, s := inBubble(t, script, change...)
+				defer func() { _ = s.Close() }()
+				began := time.Now()
+				var mails sync.WaitGroup
+				var sent [4]atomic.Int32 // in each minute
+				for n := range 70 {
+					mails.Go(func() {
+						_, err := s.Send(t.Context(), smtptest.Sample(n))
+						servertest.OK(t, err)
+						sent[time.Since(began)/time.Minute].Add(1)
+					})
+				}
+				synctest.Wait()
+				gone, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				for n := range 40 { // those that end meanwhile take no place
+					mails.Go(func() { _, _ = s.Send(gone, smtptest.Sample(100+n)) })
+				}
+				mails.Wait()
+				for minute, want := range []int32{30, 30, 10, 0} {
+					servertest.Same(t, fmt.Sprint("mails in minute ", minute), sent[minute].Load(), want)
+				}
+			})
+		})
+	}
 }

@@ -114,7 +114,7 @@ func TestLoginByToken(t *testing.T) {
 }
 
 // A token server that is slow, down, refuses, or gives tokens of 60 s: a mail waits and is not refused, the server's
-// state has the words, and after the outage mails arrive.
+// state has the words, and after the outage mails arrive. So it is for each way to a token.
 func TestTokenServerTrouble(t *testing.T) {
 	later := oauthtest.Gives("token", 60)
 	later.After = 9 * time.Second
@@ -128,36 +128,38 @@ func TestTokenServerTrouble(t *testing.T) {
 		"down":        {oauthtest.Hangs, loginFailure(0, ""), "the token server: i/o timeout"},
 		"refuses":     {oauthtest.Refuses("invalid_client", "7000215"), loginFailure(0, ""), "AADSTS7000215"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			servertest.Bubble(t, func(t *testing.T) {
-				tokens := oauthtest.New(t, c.answer)
-				source := oauth.New(tokens.Client)
-				all := oauth.Sources{"m365": source}
-				defer func() { servertest.OK(t, all.Close()) }()
-				all.Start(func(string, error) {})
-				script := byToken("token", "XOAUTH2")
-				script.TLS = smtptest.Plain
-				server, s := inBubble(t, script, withTokens(source), onLoopback)
-				defer func() { _ = s.Close() }()
-				for n := range 6 {
-					_, err := s.Send(t.Context(), smtptest.Sample(n))
-					smtptest.Expect(t, err, smtptest.Outcome(c.outcome), oauthtest.Secret)
-					if h := s.Health()[0]; h.Up != (c.why == "") || !strings.Contains(h.Why, c.why) {
-						t.Errorf("%+v, want %q", h, c.why)
+		for _, kind := range oauthtest.Kinds {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				servertest.Bubble(t, func(t *testing.T) {
+					tokens := oauthtest.New(t, c.answer).As(kind)
+					source := oauth.New(tokens.Client)
+					all := oauth.Sources{"m365": source}
+					defer func() { servertest.OK(t, all.Close()) }()
+					all.Start(func(string, error) {})
+					script := byToken("token", "XOAUTH2")
+					script.TLS = smtptest.Plain
+					server, s := inBubble(t, script, withTokens(source), onLoopback)
+					defer func() { _ = s.Close() }()
+					for n := range 6 {
+						_, err := s.Send(t.Context(), smtptest.Sample(n))
+						smtptest.Expect(t, err, smtptest.Outcome(c.outcome), oauthtest.Secret, oauthtest.Refresh)
+						if h := s.Health()[0]; h.Up != (c.why == "") || !strings.Contains(h.Why, c.why) {
+							t.Errorf("%+v, want %q", h, c.why)
+						}
+						time.Sleep(31 * time.Second) // of the bubble: longer than a connection is kept
 					}
-					time.Sleep(31 * time.Second) // of the bubble: longer than a connection is kept
-				}
-				tokens.Answer(oauthtest.Gives("token", 60))
-				time.Sleep(30 * time.Second)
-				_, err := s.Send(t.Context(), smtptest.Sample(6))
-				expect(t, err, outcome{})
-				if h := s.Health()[0]; !h.Up {
-					t.Errorf("%+v", h)
-				}
-				if c.why == "" {
-					smtptest.AllOnce(t, 7, server)
-				}
+					tokens.Answer(oauthtest.Gives("token", 60))
+					time.Sleep(30 * time.Second)
+					_, err := s.Send(t.Context(), smtptest.Sample(6))
+					expect(t, err, outcome{})
+					if h := s.Health()[0]; !h.Up {
+						t.Errorf("%+v", h)
+					}
+					if c.why == "" {
+						smtptest.AllOnce(t, 7, server)
+					}
+				})
 			})
-		})
+		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 // names the client whose tokens take the place of a password; the caller sets Tokens. ca is
 // a PEM file that takes the place of the system's authorities. hello is our name in EHLO. conns is
 // how many connections may be open at once, 1 to 1,000, and conns_min how many are opened without a
-// backlog. Characters of user and password that have a meaning in URLs are written as %XX. Errors
+// backlog. per_minute is how many mails may begin within a minute. Characters of user and password that have a meaning in URLs are written as %XX. Errors
 // never quote the URL, since it has the password.
 func ParseURL(text string) (Config, error) {
 	u, err := url.Parse(text)
@@ -47,6 +47,9 @@ func ParseURL(text string) (Config, error) {
 // maxConns is for relays of one's own: 1,000 at 300 ms a mail carry 3,300 mails a second.
 const maxConns = 1000
 
+// maxPerMinute is more than maxConns carry.
+const maxPerMinute = 1_000_000
+
 func (c *Config) setFromURL(u *url.URL) error {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -54,8 +57,8 @@ func (c *Config) setFromURL(u *url.URL) error {
 	}
 	for name, values := range query {
 		switch {
-		case !slices.Contains([]string{"tls", "auth", "oauth", "ca", "hello", "conns", "conns_min"}, name):
-			return delivery.SafeError("unknown parameter (known: tls, auth, oauth, ca, hello, conns, conns_min)")
+		case !slices.Contains([]string{"tls", "auth", "oauth", "ca", "hello", "conns", "conns_min", "per_minute"}, name):
+			return delivery.SafeError("unknown parameter (known: tls, auth, oauth, ca, hello, conns, conns_min, per_minute)")
 		case len(values) > 1:
 			return delivery.SafeError("a parameter is given twice")
 		}
@@ -68,6 +71,9 @@ func (c *Config) setFromURL(u *url.URL) error {
 	}
 	if query.Has("conns_min") && !parseCount(&c.MinConns, query.Get("conns_min"), maxConns) {
 		return delivery.SafeError("conns_min is not within 1 to 1000")
+	}
+	if query.Has("per_minute") && !parseCount(&c.PerMinute, query.Get("per_minute"), maxPerMinute) {
+		return delivery.SafeError("per_minute is not within 1 to 1000000")
 	}
 	c.OAuth, c.Mechanism = query.Get("oauth"), strings.ToUpper(query.Get("auth"))
 	if query.Has("auth") && !slices.Contains(mechanisms, c.Mechanism) {
