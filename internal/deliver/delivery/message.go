@@ -21,7 +21,7 @@ const SimulatorDomain = "simulator.test"
 // Mail is one mail, rendered completely before anything is dialled.
 // The same Mail gives the same bytes on every try.
 type Mail struct {
-	// MessageID is the Message-ID without angle brackets, "<send id>@<sending domain>".
+	// MessageID is the Message-ID without angle brackets, "<send id>.<HMAC>@<sending domain>".
 	MessageID string
 	SharedFields
 	// To is a bare addr-spec. A non-ASCII local part needs a server with SMTPUTF8 (RFC 6531);

@@ -87,16 +87,19 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	if err != nil {
 		return o.failToCompose(w, delivery.ReasonTemplate, err)
 	}
-	id := w.Send.ID.String()
+	messageID, err := o.Vault.MessageID(w.Send.ID, w.Verification.KeyID)
+	if err != nil {
+		return o.failToCompose(w, ReasonUnreadable, err)
+	}
 	mail := delivery.Mail{
-		MessageID: id + "@" + o.Domain, To: to.Address(), Form: m.Form, Fill: m.Fill,
+		MessageID: messageID + "@" + o.Domain, To: to.Address(), Form: m.Form, Fill: m.Fill,
 		SharedFields: delivery.SharedFields{From: from, Language: m.Language}, Date: w.Send.LoggedAt,
 	}
 	if len(o.IDHeaders) > 0 {
 		mail.IDHeaders = map[string]string{}
 	}
 	for _, name := range o.IDHeaders {
-		mail.IDHeaders[name] = id
+		mail.IDHeaders[name] = w.Send.ID.String()
 	}
 	return func(ctx context.Context) (delivery.Result, error) { return o.Sender.Send(ctx, mail) }, store.Outcome{}
 }
