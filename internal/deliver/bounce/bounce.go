@@ -77,7 +77,8 @@ func (r *reader) walk(e *message.Entity, depth int) {
 		raw, _ := f.Raw() // fails only for fields that were made and not read
 		r.header -= len(raw)
 	}
-	if r.parts++; depth > maxDepth || r.parts > maxParts || r.header < 0 {
+	r.parts++
+	if depth > maxDepth || r.parts > maxParts || r.header < 0 {
 		return
 	}
 	kind, _, _ := e.Header.ContentType()

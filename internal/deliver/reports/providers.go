@@ -102,18 +102,17 @@ func (s *ProviderEvents) IngestMail(ctx context.Context, provider string, mail [
 			break
 		}
 	}
-	result := UnknownMessage
 	for _, r := range report.Recipients {
 		e := eventOf(r)
 		e.Send = send
 		for _, e.To = range []string{r.Final, r.Original} {
-			var err error
-			if result, err = s.Ingest(ctx, provider, e); err != nil || result != OtherRecipient {
+			result, err := s.Ingest(ctx, provider, e)
+			if err != nil || result != OtherRecipient {
 				return result, err
 			}
 		}
 	}
-	return result, nil
+	return OtherRecipient, nil
 }
 
 // eventOf returns what a bounce mail claims of one recipient as an event, without send and recipient. The words count
