@@ -250,6 +250,13 @@ func (p program) configuredAddr() string {
 	return cfg.Addr
 }
 
+type bounceCommand struct{ commands.BounceTarget }
+
+// Run is called by a mail server for each mail that comes back.
+func (b bounceCommand) Run(ctx context.Context, p program) error {
+	return commands.PostBounce(ctx, b.BounceTarget, p.loadConfig, os.Stdin, p.err)
+}
+
 // adminCommand is for an administrator with a shell who cannot log in to the console, or has no
 // account yet.
 type adminCommand struct{ commands.AccountChange }

@@ -3,7 +3,7 @@
 // else from package app.
 //
 // Exit codes: 0 for success, 1 for a mistake in the configuration or a failure, 2 for a command
-// line that is not understood, 128 and the number of the signal for a stop that did not wait.
+// line that is not understood, 75 for a bounce mail to post again later, 128 and the number of the signal for a stop that did not wait.
 package main
 
 import (
@@ -37,6 +37,7 @@ type commandLine struct {
 	Config  configCommand  `cmd:"" help:"Print the effective configuration without its secrets, or everything that is wrong with it."`
 	Doctor  doctorCommand  `cmd:"" help:"Try every connection and look at what often goes wrong."`
 	Health  healthCommand  `cmd:"" help:"Ask a running service whether it is ready; exit 1 if it is not."`
+	Bounce  bounceCommand  `cmd:"" help:"Post a bounce mail from standard input to the running service; exit 75 if it has to be tried again."`
 	Admin   adminCommand   `cmd:"" help:"Add, change or list the accounts of the console."`
 	Key     keyCommand     `cmd:"" help:"Make a key."`
 	Webhook webhookCommand `cmd:"" help:"Send a sample of an event to an app's webhook, and print the answer."`
@@ -73,13 +74,22 @@ func (p program) run(ctx context.Context, args []string, exit func(int)) int {
 	line, err := parser.Parse(args)
 	if err != nil {
 		p.printMistake(parser, args, err)
-		return exitUsage
+		return exitCode(args, exitUsage)
 	}
 	if err := line.Run(); err != nil {
 		_, _ = fmt.Fprintln(p.err, "sendcode:", err)
-		return 1
+		return exitCode(args, 1)
 	}
 	return 0
+}
+
+// exitCode returns the exit code for a failure. For any other code than 75 (EX_TEMPFAIL of sysexits.h) of bounce, a mail
+// server would send a bounce of the bounce, or drop it.
+func exitCode(args []string, code int) int {
+	if len(args) > 0 && args[0] == "bounce" {
+		return 75
+	}
+	return code
 }
 
 // exitUsage is the exit code for a command line that is not understood, as shells have it.

@@ -107,6 +107,8 @@ func TestCommands(t *testing.T) {
 		{"config --schema", mistakes, 0, "https://json-schema.org/draft/2020-12/schema|requests_per_minute", ""},
 		{"version", mistakes, 0, "sendcode 0.", ""},
 		{"health --addr=127.0.0.1:1", mistakes, 1, "", "connect: connection refused"},
+		{"bounce", mistakes, 75, "", "4 mistakes"}, {"bounce --urls=x", nil, 75, "", "unknown flag --urls"},
+		{"bounce", []string{"SENDCODE_DATA_DIR=" + t.TempDir()}, 75, "", "no provider_events has the scheme dsn"},
 		{"help --as=man", mistakes, 0, ".TH SENDCODE 1|, 2 for a command line that is not understood|.B \\-\\-kind=\\fIsecret|public", ""},
 		{"help --as=tcsh", mistakes, 2, "", "bash"}, {"demo", mistakes, 2, "", "sendcode: error: "},
 		{"man", mistakes, 2, "", "sendcode: error: "},

@@ -28,19 +28,21 @@ func RecipientLockKey(s Send) int64 {
 }
 
 // Reasons of failed sends. ReasonRejected: the mail server or the carrier refused the message for
-// good. ReasonOptedOut: the person told the carrier to send nothing more. ReasonBlocked: the recipient
-// is on the block list. ReasonPaused: the channel, the purpose or the prefix was paused. ReasonEnded:
-// the verification was approved or canceled while the send waited.
+// good. ReasonOptedOut: the person told the carrier to send nothing more. ReasonCarrierLimit: the carrier
+// takes nothing more for this number for a while. ReasonBlocked: the recipient is on the block list.
+// ReasonPaused: the channel, the purpose or the prefix was paused. ReasonEnded: the verification was
+// approved or canceled while the send waited.
 //
 // Failed sends are refunded. So that they are not unlimited, two rules count them, over all
 // purposes of a recipient. A failure of the address (Outcome.BadAddress) counts for a day; see
 // Intent.RejectionRules. Any other failure counts for an hour, in the limiter alone; see FailedSend.
 const (
-	ReasonRejected = "rejected"
-	ReasonOptedOut = "opted_out"
-	ReasonBlocked  = "blocked"
-	ReasonPaused   = "paused"
-	ReasonEnded    = "ended"
+	ReasonRejected     = "rejected"
+	ReasonOptedOut     = "opted_out"
+	ReasonCarrierLimit = "carrier_limit"
+	ReasonBlocked      = "blocked"
+	ReasonPaused       = "paused"
+	ReasonEnded        = "ended"
 )
 
 // CountsAsRejected reports whether a send that failed for this reason may say that the address

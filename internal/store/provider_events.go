@@ -16,6 +16,7 @@ const (
 	ProviderOptedOut   ProviderEventKind = "opted_out"
 	ProviderComplained ProviderEventKind = "complained"
 	ProviderUnmapped   ProviderEventKind = "unmapped" // of a type that the configuration does not map; it has no rank
+	ProviderDelayed    ProviderEventKind = "delayed"  // a mail server goes on trying; it has no rank
 )
 
 // ProviderEventKinds are all kinds that have a rank, worst last, after "" for none. Send.WorstEvent has the worst

@@ -27,6 +27,7 @@ const (
 
 	codeLabel       = "code"
 	knownTokenLabel = "known browser"
+	messageIDLabel  = "message ID"
 )
 
 // Vault holds the keys. Several spellings of an address may be folded to one recipient
@@ -151,6 +152,32 @@ func (k Vault) Code(w store.Work) (code string, timed bool, err error) {
 // CodeShapeOf returns the shape of a verification's derived code.
 func CodeShapeOf(v store.Verification) code.Shape {
 	return code.Shape{Alphabet: code.Alphabet(v.Alphabet), Length: v.CodeLength}
+}
+
+// MessageID returns the local part of the Message-ID of a send's mail, "<send's ID>.<80 bits of an HMAC>". The key is the
+// one of the send's verification, so each try of a send has the same. Error: ErrUnknownKey.
+func (k Vault) MessageID(send uuid.UUID, keyID string) (string, error) {
+	d, err := k.Ring.derive(derivation{keyID, subkeyUse, messageIDLabel})
+	if err != nil {
+		return "", err
+	}
+	mac := hmac.New(sha256.New, d.key)
+	mac.Write(send[:])
+	return send.String() + "." + hex.EncodeToString(mac.Sum(nil)[:10]), nil
+}
+
+// SendOfMessageID returns the send whose MessageID this local part is, under any key of the ring; false if it is
+// none. The ID of a send alone is none: browsers know it.
+func (k Vault) SendOfMessageID(local string) (uuid.UUID, bool) {
+	local = strings.ToLower(local)
+	text, _, _ := strings.Cut(local, ".")
+	send, err := uuid.Parse(text)
+	for _, id := range k.Ring.IDs() {
+		if own, keyErr := k.MessageID(send, id); err == nil && keyErr == nil && hmac.Equal([]byte(own), []byte(local)) {
+			return send, true
+		}
+	}
+	return uuid.Nil, false
 }
 
 // PrefixHash returns a keyed hash of a phone number's prefix, so that the limiter's keys do not

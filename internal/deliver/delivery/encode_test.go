@@ -29,7 +29,7 @@ var usual = fillForm{"Your code", "§\n", "<p>§</p>"}
 
 func formed(f *fillForm, fill string) Mail {
 	return Mail{
-		MessageID: "0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example", To: "ana@example.org",
+		MessageID: "0199a1b2-c3d4-7e5f-8a6b-0123456789ab.0123456789abcdef0123@codes.example", To: "ana@example.org",
 		SharedFields: SharedFields{From: "Codes <no-reply@codes.example>", Language: "en"}, Form: f, Fill: fill,
 		Date:      time.Unix(1_700_000_000, 0).In(time.FixedZone("", 3600)),
 		IDHeaders: map[string]string{"X-Send": "0199a1b2-c3d4-7e5f-8a6b-0123456789ab"},

@@ -10,6 +10,7 @@ package delivery
 
 import (
 	"net/mail"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,7 +22,7 @@ const SimulatorDomain = "simulator.test"
 // Mail is one mail, rendered completely before anything is dialled.
 // The same Mail gives the same bytes on every try.
 type Mail struct {
-	// MessageID is the Message-ID without angle brackets, "<send id>@<sending domain>".
+	// MessageID is the Message-ID without angle brackets, "<send id>.<HMAC>@<sending domain>".
 	MessageID string
 	SharedFields
 	// To is a bare addr-spec. A non-ASCII local part needs a server with SMTPUTF8 (RFC 6531);
@@ -41,6 +42,17 @@ type Mail struct {
 	IDHeaders map[string]string
 	// Date becomes the Date header, in UTC, whole seconds.
 	Date time.Time
+	// Used are the servers of earlier mails with the same code, as Result.Provider. They are tried last.
+	Used []string
+}
+
+// UnusedFirst returns all in their order, but those whose name is in used last.
+func UnusedFirst[T any](all []T, used []string, name func(T) string) []T {
+	if len(used) == 0 {
+		return all
+	}
+	isUsed := func(one T) bool { return slices.Contains(used, name(one)) }
+	return slices.Concat(slices.DeleteFunc(slices.Clone(all), isUsed), slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !isUsed(one) }))
 }
 
 // SharedFields are the fields that mails of one form may share: a [MailEncoder] keeps parts for each

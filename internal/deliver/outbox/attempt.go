@@ -45,7 +45,7 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, aga
 		bad := reason == store.ReasonSuppressed
 		return store.Outcome{Status: store.Failed, Reason: reason, Refund: true, BadAddress: bad}, nil
 	}
-	message, out := o.compose(set, w)
+	message, out := o.compose(set, w, o.usedProviders(ctx, w.Send))
 	if message == nil {
 		return out, nil
 	}
@@ -109,6 +109,18 @@ func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.
 	}
 	_, test := set.TestRecipients.Of(o.Vault, v, now)
 	return store.Outcome{Status: store.Sent, Provider: policy.TestProvider}, test
+}
+
+// usedProviders returns the providers that a resend tries last; none if the database cannot say.
+func (o *Outbox) usedProviders(ctx context.Context, s store.Send) []string {
+	if s.Number < 2 || !o.ResendOther[s.Channel] {
+		return nil
+	}
+	story, err := o.Store.SendDetails(ctx, s.ID)
+	if err != nil {
+		return nil
+	}
+	return story.UsedProviders()
 }
 
 // stopReason returns why a send must not go out: its recipient is suppressed, or its channel,

@@ -29,8 +29,9 @@ func (o *Outbox) failToCompose(w store.Work, reason string, err error) (transmit
 
 // compose decrypts the recipient of a row, derives or decrypts its code, checks block lists and
 // number rules again, since the configuration may have changed, and renders the message. It returns
-// the function that sends it, or nil and the outcome if it must not or cannot be sent.
-func (o *Outbox) compose(set policy.Set, w store.Work) (transmitFunc, store.Outcome) {
+// the function that sends it, or nil and the outcome if it must not or cannot be sent. used are the providers to try
+// last.
+func (o *Outbox) compose(set policy.Set, w store.Work, used []string) (transmitFunc, store.Outcome) {
 	v := w.Verification
 	app := set.Apps[v.App]
 	to, address, err := o.recipientOf(w)
@@ -62,9 +63,9 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmitFunc, store.Outc
 		request.Data.Minutes = message.WholeMinutesLeft(left)
 	}
 	if v.Channel == recipient.SMS {
-		return o.composeText(w, to, request, left)
+		return o.composeText(w, to, request, left, used)
 	}
-	return o.composeMail(w, to, request, cmp.Or(app.Sender, o.MailFrom))
+	return o.composeMail(w, to, request, cmp.Or(app.Sender, o.MailFrom), used)
 }
 
 // recipientOf returns the recipient and its hash. It decrypts them only if the work does not carry
@@ -80,29 +81,33 @@ func (o *Outbox) recipientOf(w store.Work) (to recipient.Recipient, address reci
 	return to, o.Vault.AddressHash(to), nil
 }
 
-func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.RenderRequest, from string) (transmitFunc,
-	store.Outcome) {
+func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.RenderRequest, from string,
+	used []string) (transmitFunc, store.Outcome) {
 	request.Data.Support = store.SupportReference(w.Send.ID)
 	m, err := o.Mails.Prepare(request)
 	if err != nil {
 		return o.failToCompose(w, delivery.ReasonTemplate, err)
 	}
-	id := w.Send.ID.String()
+	messageID, err := o.Vault.MessageID(w.Send.ID, w.Verification.KeyID)
+	if err != nil {
+		return o.failToCompose(w, ReasonUnreadable, err)
+	}
 	mail := delivery.Mail{
-		MessageID: id + "@" + o.Domain, To: to.Address(), Form: m.Form, Fill: m.Fill,
+		MessageID: messageID + "@" + o.Domain, To: to.Address(), Form: m.Form, Fill: m.Fill,
 		SharedFields: delivery.SharedFields{From: from, Language: m.Language}, Date: w.Send.LoggedAt,
+		Used: used,
 	}
 	if len(o.IDHeaders) > 0 {
 		mail.IDHeaders = map[string]string{}
 	}
 	for _, name := range o.IDHeaders {
-		mail.IDHeaders[name] = id
+		mail.IDHeaders[name] = w.Send.ID.String()
 	}
 	return func(ctx context.Context) (delivery.Result, error) { return o.Sender.Send(ctx, mail) }, store.Outcome{}
 }
 
 func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request message.RenderRequest,
-	left time.Duration) (transmitFunc, store.Outcome) {
+	left time.Duration, used []string) (transmitFunc, store.Outcome) {
 	if o.Carrier == nil {
 		return o.failToCompose(w, reasonNotConfigured, errNoCarrier)
 	}
@@ -115,7 +120,7 @@ func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request messa
 		Segments: text.Segments,
 		To:       to.Address(), Country: to.Country(), Prefix: to.VisiblePrefix(), Text: text.Text,
 		Code: request.Data.Code, Minutes: request.Data.Minutes, Purpose: w.Send.Purpose, Language: text.Language,
-		Life: left,
+		Life: left, Used: used,
 	}
 	return func(ctx context.Context) (delivery.Result, error) { return o.Carrier.Send(ctx, m) }, store.Outcome{}
 }

@@ -116,6 +116,8 @@ type Config struct {
 	Workers   int               // sends of one channel at a worker at once, besides strangers'; 0 means DefaultWorkers
 	Capacity  int               // sends of one channel held in memory, besides strangers'; 0 means DefaultCapacity
 	Watch     store.PrefixWatch // settings of automatic pauses of prefixes; zero: pauses are ignored
+	// channels with several servers or carriers, where a resend takes one that its verification has not used first
+	ResendOther map[recipient.Channel]bool
 	// how long to wait for a carrier's report before the carrier is polled; 0: carriers are not
 	// polled
 	PollAfter time.Duration

@@ -28,6 +28,7 @@ const (
 	schemeBasic            authScheme = "basic"             // the secret as the password of HTTP's basic authentication
 	// messages of an Amazon SNS topic, which package sns verifies; Source.Verify returns false
 	SchemeSNS authScheme = "sns"
+	SchemeDSN authScheme = "dsn" // bounce mails, posted with the secret as a bearer token
 )
 
 // MaxAge is how far from now a signed time may lie, before or after.
@@ -39,8 +40,10 @@ type Auth struct {
 	// `standard_webhooks` ([signature](https://www.standardwebhooks.com) over ID, time and body),
 	// `hmac` (HMAC-SHA256 of the body in a header), `mailgun` (of members of the body), `sns`
 	// (Amazon SNS), `header` (the secret in a header), `basic` (the secret as password of any
-	// user). Use the last two over TLS only.
-	Scheme  authScheme `yaml:"scheme" required:"yes" oneof:"standard_webhooks hmac mailgun sns header basic"`
+	// user), `dsn` (bounce mails that a mail server [passes on](operations.md#bounce-mails), the
+	// secret as a bearer token). Use the last three over TLS or on one machine only. All but `dsn`
+	// need `type`, `outcomes` and `message`.
+	Scheme  authScheme `yaml:"scheme" required:"yes" oneof:"standard_webhooks hmac mailgun sns header basic dsn"`
 	Secrets [][]byte   `yaml:"-"`
 	// `hmac`, `header`: the header, whose value may begin with `sha256=` or `Bearer`.
 	// `standard_webhooks`: how its headers begin, `webhook-` by default.
@@ -62,6 +65,8 @@ func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 		return a.verifyMailgun(body, now)
 	case SchemeSecretHeader:
 		return a.matchesSecret([]byte(strings.TrimPrefix(h.Get(a.Header), "Bearer ")))
+	case SchemeDSN:
+		return a.matchesSecret([]byte(strings.TrimPrefix(h.Get("Authorization"), "Bearer ")))
 	case schemeBasic:
 		_, password, ok := (&http.Request{Header: h}).BasicAuth()
 		return a.matchesSecret([]byte(password)) && ok

@@ -110,6 +110,9 @@ func TestSecretsThatTravel(t *testing.T) {
 	} {
 		s.checks(t, name, h, "", now, false)
 	}
+	s.Auth.Scheme = SchemeDSN
+	s.checks(t, "a mail server's", headers("Authorization", "Bearer "+secret), "", now, true)
+	s.checks(t, "a mail server's in another header", headers("X-Token", "Bearer "+secret), "", now, false)
 	s.Auth.Scheme = ""
 	s.checks(t, "no scheme", basic("sendcode", secret), "", now, false)
 	empty := Source{Auth: Auth{Scheme: SchemeSecretHeader, Header: "X-Token", Secrets: [][]byte{{}}}}

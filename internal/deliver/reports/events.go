@@ -30,6 +30,8 @@ const (
 	BouncedForGood EventMeaning = "bounced_for_good"
 	Complained     EventMeaning = "complained"
 	OptedOut       EventMeaning = "opted_out"
+
+	delayed EventMeaning = "delayed" // the server goes on trying; of bounce mails alone
 )
 
 // Event is one event of a provider.
@@ -45,6 +47,9 @@ type Event struct {
 	Detail string
 	Says   delivery.Meaning // what the words at EventFormat.Detail mean
 	Words  string           // Detail and these words, as delivery.NormalizeReply returns them
+	// Forgeable: anybody who got the mail could have written the event, so it must name the recipient, and counts only
+	// while the code was not entered.
+	Forgeable bool
 }
 
 // Source has the settings of a provider. Package config reads its tags and comments.
@@ -61,13 +66,13 @@ type Source struct {
 // Type, the first with a value counts.
 type EventFormat struct {
 	// Paths whose values, joined by dots, are the type.
-	Type []JSONPath `yaml:"type,omitempty" required:"yes"`
+	Type []JSONPath `yaml:"type,omitempty"`
 	// Maps types to `delivered`, `bounced`, `bounced_for_good`, `complained`, `opted_out` or
 	// `ignored`. The type `Bounce` also stands for longer ones that begin with it, such as
 	// `Bounce.General`.
-	Outcomes map[string]EventMeaning `yaml:"outcomes" required:"yes" oneof:"delivered bounced bounced_for_good complained opted_out ignored"`
+	Outcomes map[string]EventMeaning `yaml:"outcomes,omitempty" oneof:"delivered bounced bounced_for_good complained opted_out ignored"`
 	// The path of our Message-ID or of `message_header`.
-	Message []JSONPath `yaml:"message,omitempty" required:"yes"`
+	Message []JSONPath `yaml:"message,omitempty"`
 	// The recipient, which must be the send's.
 	To []JSONPath `yaml:"recipient,omitempty"`
 	// RFC 3339, or seconds since 1970.

@@ -2,10 +2,10 @@ package reports
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"math"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,11 +74,12 @@ func (s EventFormat) meaning(parts []string) (EventMeaning, bool) {
 	return Ignored, false
 }
 
-// parseSendID returns the send's ID in one of our Message-IDs, "<send's ID>@domain", with or
-// without angle brackets, or in the ID alone.
+// parseSendID returns the send's ID in one of our Message-IDs, "<send's ID>.<HMAC>@domain", with or
+// without angle brackets, or in the ID alone. Sources are authenticated, so the HMAC is not needed.
 func parseSendID(text string) (uuid.UUID, bool) {
 	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text), "<"), ">")
 	local, _, _ := strings.Cut(text, "@")
+	local, _, _ = strings.Cut(local, ".")
 	id, err := uuid.Parse(local)
 	return id, err == nil && strings.EqualFold(id.String(), local) && id != uuid.Nil
 }
@@ -108,25 +109,28 @@ var (
 // extractDetail returns what may be stored of a provider's text, the codes in it or a single word,
 // and all its words.
 func extractDetail(value any, paths []JSONPath) (detail, all string) {
-	var reply, enhanced, single string
+	var found []string
+	single := ""
 	for _, p := range paths {
 		t := asText(p.Find(value))
-		all += t + "\n"
-		if m := replyCodePattern.FindStringSubmatch(t); m != nil && reply == "" {
-			reply = m[1]
-		}
-		if m := enhancedCodePattern.FindStringSubmatch(t); m != nil && enhanced == "" {
-			enhanced = m[1]
-		}
+		found = append(found, t)
 		if single == "" && singleWordPattern.MatchString(t) {
 			single = t
 		}
 	}
-	codes := slices.DeleteFunc([]string{reply, enhanced}, func(s string) bool { return s == "" })
-	if len(codes) > 0 {
-		single = strings.Join(codes, " ")
+	return cmp.Or(codesIn(found...), single), strings.Join(found, "\n") + "\n"
+}
+
+// codesIn returns the first reply code and the first enhanced status code in texts, as in "550 5.1.1"; "" if there is none.
+func codesIn(found ...string) string {
+	var reply, enhanced string
+	for _, t := range found {
+		if m := replyCodePattern.FindStringSubmatch(t); m != nil && reply == "" {
+			reply = m[1]
+		}
+		enhanced = cmp.Or(enhanced, findEnhancedCode(t))
 	}
-	return single, all
+	return strings.TrimSpace(reply + " " + enhanced)
 }
 
 // findEnhancedCode returns the enhanced status code in a detail; "" if there is none.

@@ -49,6 +49,7 @@ func TestParse(t *testing.T) {
 		"no such type":    {`{"kind":"never"}`, Event{Type: "never", Meaning: Ignored}},
 		"nothing":         {`{}`, Event{Meaning: Ignored}},
 		"a Message-ID":    {`{"headers":{"message-id":"<` + id + `@shop.example>"}}`, Event{Meaning: Ignored, Send: send}},
+		"with its HMAC":   {`{"headers":{"message-id":"<` + id + `.0123456789abcdef0123@shop.example>"}}`, Event{Meaning: Ignored, Send: send}},
 		"the next":        {`{"tag":"x","headers":{"message-id":"` + id + `@shop.example"}}`, Event{Meaning: Ignored, Send: send}},
 		"none of ours":    {`{"tag":"urn:uuid:` + id + `","headers":{"message-id":"<1@x>"}}`, Event{Meaning: Ignored}},
 		"not even an ID":  {`{"tag":"00000000-0000-0000-0000-000000000000"}`, Event{Meaning: Ignored}},

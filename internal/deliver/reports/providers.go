@@ -14,6 +14,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/bounce"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/store"
@@ -36,13 +37,13 @@ const (
 // IngestResults lists all results.
 var IngestResults = []IngestResult{
 	IngestResult(store.ProviderDelivered), IngestResult(store.ProviderBounced), IngestResult(store.ProviderComplained),
-	IngestResult(store.ProviderOptedOut),
+	IngestResult(store.ProviderOptedOut), IngestResult(store.ProviderDelayed),
 	Unrecorded, Unmapped, Repeated, UnknownMessage, OtherRecipient,
 }
 
 var kindByMeaning = map[EventMeaning]store.ProviderEventKind{
 	Delivered: store.ProviderDelivered, Bounced: store.ProviderBounced, BouncedForGood: store.ProviderBounced,
-	Complained: store.ProviderComplained, OptedOut: store.ProviderOptedOut,
+	Complained: store.ProviderComplained, OptedOut: store.ProviderOptedOut, delayed: store.ProviderDelayed,
 }
 
 // appEventByKind has the types of the events that apps get.
@@ -86,6 +87,53 @@ func (s *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (
 	return s.record(ctx, provider, kind, e)
 }
 
+// IngestMail records what a mail that was posted says, as Ingest does. It counts only if it is a bounce, names a
+// send by a Message-ID of ours with its HMAC, and names that send's recipient. A failure with a code 4.x.x
+// suppresses nobody. Error: of the database.
+func (s *ProviderEvents) IngestMail(ctx context.Context, provider string, mail []byte) (IngestResult, error) {
+	report := bounce.Read(mail)
+	if len(report.Recipients) == 0 {
+		return Unrecorded, nil
+	}
+	send := uuid.Nil
+	for _, local := range report.MessageIDs {
+		if id, ok := s.Vault.SendOfMessageID(local); ok {
+			send = id
+			break
+		}
+	}
+	for _, r := range report.Recipients {
+		e := eventOf(r)
+		e.Send = send
+		for _, e.To = range []string{r.Final, r.Original} {
+			result, err := s.Ingest(ctx, provider, e)
+			if err != nil || result != OtherRecipient {
+				return result, err
+			}
+		}
+	}
+	return OtherRecipient, nil
+}
+
+// eventOf returns what a bounce mail claims of one recipient as an event, without send and recipient. The words count
+// beside the status, unless one of them says that the failure may pass.
+func eventOf(r bounce.Recipient) Event {
+	e := Event{Meaning: Bounced, Forgeable: true, Detail: codesIn(r.Status, r.Words)}
+	if strings.HasSuffix(r.Status, ".0.0") { // the server's words may have a code that says more
+		e.Detail = codesIn(r.Words, r.Status)
+	}
+	switch {
+	case r.Delayed:
+		e.Meaning = delayed
+	case strings.HasPrefix(e.Detail, "4"), strings.HasPrefix(findEnhancedCode(e.Detail), "4"):
+		e.Says = delivery.AnotherReason
+	default:
+		e.Says = delivery.MeaningOf(r.Words)
+		e.Words = delivery.NormalizeReply(e.Detail, delivery.RedactReply(r.Words, delivery.PrivateData{To: r.Final}))
+	}
+	return e
+}
+
 // record records an event as one of a kind.
 func (s *ProviderEvents) record(ctx context.Context, provider string, kind store.ProviderEventKind, e Event) (IngestResult, error) {
 	if e.Send == uuid.Nil {
@@ -100,8 +148,11 @@ func (s *ProviderEvents) record(ctx context.Context, provider string, kind store
 	}
 	to, err := s.Vault.OpenRecipient(*story.Verification) // fails after an erasure: then nothing is compared or suppressed
 	known := err == nil
-	if known && !s.sameRecipient(e.To, to) {
+	switch {
+	case known && !s.sameRecipient(e.To, to), e.Forgeable && (!known || e.To == ""):
 		return OtherRecipient, nil
+	case e.Forgeable && !story.Verification.ApprovedAt.IsZero():
+		return Unrecorded, nil
 	}
 	var suppress store.NewSuppression
 	if why := suppressionCause(e); known && why != "" && to.Domain() != delivery.SimulatorDomain {

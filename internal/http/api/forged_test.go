@@ -38,6 +38,7 @@ func TestForgedRequestsCostTheirLength(t *testing.T) {
 		"mailgun":           {Scheme: reports.SchemeMailgun},
 		"header":            {Scheme: reports.SchemeSecretHeader, Header: "X-Token"},
 		"basic":             {Scheme: "basic"},
+		"dsn":               {Scheme: reports.SchemeDSN},
 		"sns":               {Scheme: reports.SchemeSNS, Topic: snstest.Topic},
 	} {
 		auth.Secrets = [][]byte{[]byte(right)}

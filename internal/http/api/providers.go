@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"mime"
 	"net/http"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 // eventIngester records the events that a provider reports. Implementation: *reports.ProviderEvents.
 type eventIngester interface {
 	Ingest(ctx context.Context, provider string, e reports.Event) (reports.IngestResult, error)
+	IngestMail(ctx context.Context, provider string, mail []byte) (reports.IngestResult, error)
 }
 
 // replayGuard stores used signatures, for all replicas if they share it. Implementation:
@@ -114,7 +116,29 @@ func (p *EventHandlers) receive(c echo.Context) error {
 		p.count(source.Name, outcomeForged)
 		return &server.Problem{Kind: server.Unauthorized}
 	}
+	if source.Auth.Scheme == reports.SchemeDSN {
+		return p.ingestMail(c, source.Name, body)
+	}
 	return p.ingest(c, source, body)
+}
+
+// ingestMail records what a bounce mail says. It answers 204 whatever the mail is: strangers write mails, and their
+// mistakes are not the poster's.
+func (p *EventHandlers) ingestMail(c echo.Context, provider string, mail []byte) error {
+	kind, _, _ := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
+	err := server.RefuseCoding(c.Request())
+	if err == nil && kind != "message/rfc822" {
+		err = &server.Problem{Kind: server.UnsupportedMedia, Detail: "Send the mail with Content-Type: message/rfc822."}
+	}
+	if err != nil {
+		p.count(provider, outcomeMalformed)
+		return err
+	}
+	result, err := p.events.IngestMail(c.Request().Context(), provider, mail)
+	if err = p.counted(provider, result, err); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
 }
 
 // ingest records the events of an authenticated body.
@@ -170,12 +194,18 @@ func (p *EventHandlers) ingestOnce(ctx context.Context, source reports.Source, b
 func (p *EventHandlers) ingestAll(ctx context.Context, provider string, all []reports.Event) error {
 	for _, e := range all {
 		result, err := p.events.Ingest(ctx, provider, e)
-		if err == nil {
-			p.count(provider, string(result))
-			continue
+		if err = p.counted(provider, result, err); err != nil {
+			return err
 		}
-		p.count(provider, outcomeUnavailable)
-		return err // the provider sends it again
 	}
 	return nil
+}
+
+// counted counts a result, or that there is none, and returns the error: then the provider sends the event again.
+func (p *EventHandlers) counted(provider string, result reports.IngestResult, err error) error {
+	if err != nil {
+		result = outcomeUnavailable
+	}
+	p.count(provider, string(result))
+	return err
 }

@@ -34,10 +34,16 @@ func (i *ingester) Ingest(_ context.Context, _ string, e reports.Event) (reports
 	return i.answer, i.err
 }
 
+func (i *ingester) IngestMail(_ context.Context, _ string, mail []byte) (reports.IngestResult, error) {
+	i.heard = append(i.heard, reports.Event{Type: string(mail)})
+	return i.answer, i.err
+}
+
 type providerAPI struct {
 	*testing.T
 	events *ingester
 	counts []string
+	kind   string // Content-Type of requests
 	h      http.Handler
 }
 
@@ -65,7 +71,7 @@ func providerAPIWith(t *testing.T, auth reports.Auth, used signatures, topic *sn
 			"spam": reports.Complained,
 			"stop": reports.OptedOut, "read": reports.Ignored},
 	}}
-	x := &providerAPI{T: t, events: &ingester{answer: "delivered"}}
+	x := &providerAPI{T: t, events: &ingester{answer: "delivered"}, kind: "text/plain; charset=UTF-8"} // as Amazon says
 	logger := slog.New(slog.DiscardHandler)
 	e := server.New(server.Config{Logger: logger})
 	var mu sync.Mutex
@@ -85,7 +91,8 @@ func (x *providerAPI) post(path, token, body string, status int) *httptest.Respo
 	x.events.heard, x.counts = nil, nil
 	req := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	req.Header.Set("X-Token", token)
-	req.Header.Set("Content-Type", "text/plain; charset=UTF-8") // as Amazon says
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", x.kind)
 	rec := httptest.NewRecorder()
 	x.h.ServeHTTP(rec, req)
 	if rec.Code != status {
@@ -122,6 +129,32 @@ func TestProviderEvents(t *testing.T) {
 	}
 	x.events.err = errors.New("something else")
 	x.post(here, right, `{"kind":"ok"}`, 500)
+}
+
+// A mail is answered 204 whatever it is, and 503 if a repetition may record it.
+func TestPostedMails(t *testing.T) {
+	x := providerAPIWith(t, reports.Auth{Scheme: reports.SchemeDSN, Secrets: [][]byte{[]byte(right)}}, nil, nil, nil)
+	for _, c := range []struct {
+		token, kind, mail string
+		err               error
+		status            int
+		count             string // empty: none
+	}{
+		{right, "message/rfc822", "To: ana\n\nx", nil, 204, "delivered"},
+		{right, "Message/RFC822; charset=utf-8", "\x00", nil, 204, "delivered"},
+		{right, "message/rfc822", "x", fault.Unavailable, 503, "unavailable"},
+		{right, "text/plain", "x", nil, 415, "malformed"},
+		{right + "x", "message/rfc822", "x", nil, 401, "forged"},
+		{right, "message/rfc822", strings.Repeat("x", reports.MaxBodyBytes), nil, 204, "delivered"},
+		{right, "message/rfc822", strings.Repeat("x", reports.MaxBodyBytes+1), nil, 413, ""},
+	} {
+		x.kind, x.events.err = c.kind, c.err
+		x.post(here, c.token, c.mail, c.status)
+		if got := strings.Join(x.counts, " "); got != strings.TrimSuffix("post "+c.count, "post ") ||
+			(len(x.events.heard) == 1) != (c.status == 204 || c.status == 503) {
+			t.Errorf("%s: %q, %d mails", c.kind, got, len(x.events.heard))
+		}
+	}
 }
 
 var requestID = regexp.MustCompile(`"request_id":"[^"]*",`)

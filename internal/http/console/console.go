@@ -54,6 +54,8 @@ type Config struct {
 	// the service's state, for the line on each page; must return soon
 	Status   func(context.Context) ServiceStatus
 	Carriers []string // names of the carriers of text messages
+	// a resend prefers a server or carrier that its verification has not used
+	ResendOther bool
 	// names of the mail providers that report by a topic of Amazon SNS
 	TopicProviders []string
 	Webhooks       records.Webhooks

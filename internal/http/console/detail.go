@@ -123,6 +123,7 @@ func quotaViewOf(s store.SendOrRefusal, d quota.Decision, err error, w texts.Wor
 // quota of the row's recipient; it is unknown if quotaErr is not nil.
 func (a *Console) readVerdictFacts(ctx context.Context, s store.SendDetails, decision quota.Decision, quotaErr error) (known explain.VerdictFacts,
 	err error) {
+	known.ResendOther = a.ResendOther
 	if quotaErr == nil {
 		known.Quota = &decision
 	}

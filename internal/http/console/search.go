@@ -173,8 +173,8 @@ func searchTerm(typed string) string {
 		typed = id[:min(len(id), 36)]
 	}
 	if local, _, address := strings.Cut(typed, "@"); address {
-		if uuid.Validate(local) == nil { // a Message-ID
-			return local
+		if id, _, _ := strings.Cut(local, "."); uuid.Validate(id) == nil { // a Message-ID
+			return id
 		}
 		typed = strings.Join(strings.Fields(typed), "")
 	}

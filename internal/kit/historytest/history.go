@@ -287,6 +287,7 @@ func (j *judge) collect() {
 	slices.SortStableFunc(j.Messages, func(a, b Message) int { return a.At.Compare(b.At) })
 	for _, m := range j.Messages {
 		id, _, _ := strings.Cut(m.ID, "@")
+		id, _, _ = strings.Cut(id, ".")
 		s := j.sends[id]
 		if s == nil {
 			s = &send{id: id, recipient: m.Recipient, to: m.At}

@@ -38,7 +38,7 @@ var edges = map[string]string{
 	"internal/limit/limits": "quota internal/base/fault", // not gates: it asks an interface
 
 	"internal/deliver": "quota internal/base/... internal/store internal/codes/... internal/limit/bucketnames " +
-		"internal/deliver/delivery internal/deliver/exchange internal/deliver/sms internal/deliver/standardwebhooks internal/deliver/webhook",
+		"internal/deliver/bounce internal/deliver/delivery internal/deliver/exchange internal/deliver/sms internal/deliver/standardwebhooks internal/deliver/webhook",
 	// a mail server and a carrier know no send
 	"internal/deliver/delivery": "internal/base/loopback internal/base/panics internal/deliver/delivery/... internal/deliver/exchange",
 	"internal/deliver/sms":      "internal/base/loopback internal/deliver/delivery internal/deliver/exchange internal/deliver/sms",
@@ -82,7 +82,7 @@ var modules = map[string]string{
 	"github.com/chromedp/chromedp":          "internal/http/page/pagetest tools/screenshots",
 	"github.com/coreos/go-oidc":             "internal/http/openid",
 	"github.com/dunglas/httpsfv":            "internal/http/api quota/quotahttp",
-	"github.com/emersion/go-message":        "internal/deliver/delivery/mailbox",
+	"github.com/emersion/go-message":        "internal/deliver/bounce internal/deliver/delivery/mailbox",
 	"github.com/emersion/go-smtp":           "internal/deliver/delivery/mailbox",
 	"github.com/exaring/otelpgx":            "internal/run/traces",
 	"github.com/getkin/kin-openapi":         "internal/run/app/apptest",

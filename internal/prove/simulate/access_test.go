@@ -228,7 +228,7 @@ type wire struct{ *Replica }
 
 // Send implements outbox.MailSender.
 func (s wire) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
-	id, _, _ := strings.Cut(m.MessageID, "@")
+	id, _, _ := strings.Cut(m.MessageID, ".")
 	err := s.deliver(ctx, mail{send: id, messageID: m.MessageID, to: m.To, code: verificationtest.CodeIn(m)})
 	return delivery.Result{Provider: "mx.example", ReplyCodes: "250 2.0.0"}, err
 }

@@ -320,7 +320,7 @@ func (a *App) registerConsole(e *echo.Echo) {
 	}
 	pages := console.New(console.Config{
 		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk, TopicProviders: topics, Webhooks: a.core.Webhooks,
-		Logger: a.logger, Status: a.Status, Carriers: carriers, StorageStatus: a.storageStatus, Now: a.now,
+		Logger: a.logger, Status: a.Status, Carriers: carriers, ResendOther: a.cfg.ResendsOther(), StorageStatus: a.storageStatus, Now: a.now,
 		Auth: auth.Config{
 			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: gates.WriteThrough{Gates: a.core.Gates, Saved: a.savedEvents}, Ring: a.ring,
 			Provider:      IdentityProvider(a.cfg),

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/deliver/outbox"
 	"sendcode/internal/run/app/core"
 )
@@ -22,6 +23,8 @@ func (a *App) newCore() error {
 		Outbox: outbox.Config{
 			MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), IDHeaders: providerHeaders(a.cfg), Watch: a.prefixWatch(),
 			PollAfter: a.receiptPollDelay(),
+			ResendOther: map[recipient.Channel]bool{recipient.Email: a.cfg.ResendsOther() && len(a.servers) > 1,
+				recipient.SMS: a.cfg.ResendsOther() && len(a.cfg.SMS.Carriers) > 1},
 			// each worker uses one connection: with fewer workers some connections would stay idle
 			Workers: max(outbox.DefaultWorkers, a.servers.MaxConns()),
 		},

@@ -79,6 +79,9 @@ type Config struct {
 	SMTPURL string `yaml:"smtp_url" env:"file" check:"smtp_url" unset:"the dev mailbox"`
 	// [Clients whose tokens log in](operations.md#microsoft-365) at mail servers with `?oauth=NAME`, instead of a password.
 	OAuth map[string]oauthClient `yaml:"oauth" keys:"name"`
+	// `other`: a second message of a code goes by a mail server or carrier that the code has not used, where
+	// there is one. `same`: all go by the preferred one.
+	Resend string `yaml:"resend" default:"other" oneof:"other same"`
 	// The sender, `Name <address>`. Message-IDs have its domain.
 	MailFrom string `yaml:"mail_from" env:"plain" default:"sendcode <no-reply@localhost>" check:"mail_from"`
 	// `debug`, `info`, `warn` or `error`. Logs go to stderr, as JSON except at a terminal.
@@ -391,6 +394,9 @@ func (a App) hasSecretKey() bool {
 func (a App) hasPublicKey() bool {
 	return slices.ContainsFunc(a.Keys, func(k appKey) bool { return k.Kind == publicKeyKind })
 }
+
+// ResendsOther reports whether a resend prefers a way that its code has not used.
+func (c Config) ResendsOther() bool { return c.Resend == "other" }
 
 // MailDomain returns the domain of MailFrom, which Message-IDs have too.
 func (c Config) MailDomain() string { return senderDomain(c.MailFrom) }

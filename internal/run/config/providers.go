@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"regexp"
+	"slices"
 	"strings"
 
 	"sendcode/internal/deliver/reports"
@@ -64,6 +65,15 @@ func (p eventProvider) SourceWithSecret() reports.Source {
 	return p.Source
 }
 
+// BounceSource returns the source of bounce mails, the first one with the scheme dsn; false if there is none.
+func (c Config) BounceSource() (source eventProvider, ok bool) {
+	i := slices.IndexFunc(c.Providers, func(p eventProvider) bool { return p.Auth.Scheme == reports.SchemeDSN })
+	if i < 0 {
+		return eventProvider{}, false
+	}
+	return c.Providers[i], true
+}
+
 // minProviderSecretLength is the least length of a provider's secret, in bytes.
 const minProviderSecretLength = 16
 
@@ -71,16 +81,25 @@ const minProviderSecretLength = 16
 // is long enough.
 func (v *eventProvider) Check(p *document.Mapping) {
 	a := &v.Auth
+	dsn := a.Scheme == reports.SchemeDSN
 	for _, missing := range []struct {
 		it   string
 		when bool
 	}{
 		{"secret_env", v.SecretEnv == "" && a.Scheme != reports.SchemeSNS},
 		{"topic", v.Auth.Topic == "" && a.Scheme == reports.SchemeSNS},
+		{"type", p.Given["type"] == nil && !dsn},
+		{"message", p.Given["message"] == nil && !dsn},
+		{"outcomes", p.Given["outcomes"] == nil && !dsn},
 		{"header", (a.Scheme == reports.SchemeHMAC || a.Scheme == reports.SchemeSecretHeader) && a.Header == ""},
 	} {
 		if missing.when {
 			p.AddMistake("", "%s is missing", missing.it)
+		}
+	}
+	for key := range p.Given {
+		if dsn && !slices.Contains([]string{"name", "scheme", "secret_env"}, key) {
+			p.AddMistake(key, "has no meaning with the scheme dsn")
 		}
 	}
 	if a.Scheme == reports.SchemeStandardWebhooks && a.Header == "" {

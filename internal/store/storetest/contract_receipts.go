@@ -149,15 +149,15 @@ func providerEvents(t *testing.T, f *Fixture) {
 		return store.ProviderEvent{Send: begun.Send.ID, Kind: kind, At: at, Provider: "postmark", Detail: "550 5.1.1\x00"}
 	}
 	events := []store.ProviderEvent{event(store.ProviderDelivered, Epoch.Add(time.Second)), event(store.ProviderBounced,
-		Epoch.Add(time.Minute+7)),
+		Epoch.Add(time.Minute+7)), event(store.ProviderDelayed, Epoch.Add(2*time.Minute)),
 		// a wrong clock, and none
 		event(store.ProviderComplained, f.Now.Add(time.Hour)), event(store.ProviderOptedOut, time.Time{})}
-	for _, i := range []int{1, 2, 0, 3} {
+	for _, i := range []int{1, 3, 0, 4, 2} {
 		f.ingest(t, true, events[i])
 		f.ingest(t, false, events[i])
 		events[i].HeardAt, events[i].Detail = f.Now, "550 5.1.1\uFFFD"
 	}
-	events[1].At, events[2].At, events[3].At = Epoch.Add(time.Minute), f.Now, f.Now
+	events[1].At, events[3].At, events[4].At = Epoch.Add(time.Minute), f.Now, f.Now
 	story := Must(f.SendDetails(t.Context(), begun.Send.ID))(t)
 	Equal(t, "events", story.Events, events)
 	before.WorstEvent = store.ProviderComplained

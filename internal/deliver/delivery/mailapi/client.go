@@ -206,10 +206,11 @@ func (s *Client) requestOnce(ctx context.Context, r exchange.Request, private de
 	return "", fail
 }
 
-// sendIDOf returns the ID of the send, the Message-ID without its domain. The provider's events
-// name the send by it.
+// sendIDOf returns the ID of the send, with which the Message-ID begins. The provider's events name the
+// send by it.
 func sendIDOf(mail *delivery.RenderedMail) string {
 	id, _, _ := strings.Cut(mail.Message.MessageID, "@")
+	id, _, _ = strings.Cut(id, ".")
 	return id
 }
 

@@ -119,22 +119,28 @@ func (s Servers) send(ctx context.Context, mail *delivery.RenderedMail) (receipt
 func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAllSetAside }
 
 // tryEach offers the mail to one server after the other, except those set aside, until a server
-// accepts it or fails otherwise than Temporary.
+// accepts it or fails otherwise than Temporary. Servers in Mail.Used are last.
 func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
 	fail *delivery.Error) {
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
-	for _, server := range s {
+	for _, server := range delivery.UnusedFirst(s, mail.Message.Used, (*serverWithBreaker).host) {
 		reply, tried, failed := server.try(ctx, s, mail)
 		if !tried && failed == nil {
 			continue
 		}
-		receipt.Provider, _, _ = net.SplitHostPort(server.Address())
+		receipt.Provider = server.host()
 		receipt.ReplyCodes, fail = reply, failed
 		if !tried || fail == nil || fail.Class != delivery.Temporary || ctx.Err() != nil {
 			break
 		}
 	}
 	return receipt, fail
+}
+
+// host returns the name of the server in rows.
+func (r *serverWithBreaker) host() string {
+	host, _, _ := net.SplitHostPort(r.Address())
+	return host
 }
 
 // try offers the mail to the server, one of all, if its breaker admits an attempt; see Server.Deliver.

@@ -112,7 +112,7 @@ const (
 // Sample makes a mail with its own Message-ID.
 func Sample(n int) delivery.Mail {
 	return delivery.Mail{
-		MessageID: fmt.Sprintf("send-%d@codes.example", n), To: Recipient, Subject: "Your code",
+		MessageID: fmt.Sprintf("send-%d.0123456789abcdef0123@codes.example", n), To: Recipient, Subject: "Your code",
 		SharedFields: delivery.SharedFields{From: "Codes <no-reply@codes.example>", Language: "en"},
 		Text:         "Your code is\n\n" + Code + "\n", HTML: "<p>Your code is <b>" + Code + "</b></p>",
 		Date: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),

@@ -9,7 +9,7 @@ import (
 )
 
 // providerEventKinds has for each kind of event its tone and the cause of the suppression that it may
-// lead to. The worst kind is first; unmapped, which has no rank, is last.
+// lead to. The worst kind is first; delayed and unmapped, which have no rank, are last.
 var providerEventKinds = []struct {
 	kind  store.ProviderEventKind
 	tone  Tone
@@ -19,7 +19,7 @@ var providerEventKinds = []struct {
 	{store.ProviderComplained, Bad, store.CauseComplaint, "unwanted"},
 	{store.ProviderOptedOut, Warn, store.CauseOptOut, "unwanted"},
 	{store.ProviderBounced, Bad, store.CauseHardBounce, "bounced"}, {kind: store.ProviderDelivered, tone: Good},
-	{kind: store.ProviderUnmapped, tone: Warn},
+	{kind: store.ProviderDelayed, tone: Warn}, {kind: store.ProviderUnmapped, tone: Warn},
 }
 
 // withProviderEvent adds the worst provider event to a verdict. The next step stays if the code was

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"sendcode/internal/base/recipient"
@@ -50,11 +51,13 @@ type VerdictFacts struct {
 	// by a reserve.
 	Reserved bool
 
-	Pause      *policy.Pause        // the pause that stops the row's channel or purpose now; nil: none
-	RuleScope  quota.Scope          // scope of the rule that refused the row; empty: not known
-	Newer      *store.SendOrRefusal // a newer request of the recipient for the same purpose; nil: none
-	Locks      []store.Lockout      // of a refusal by failed checks: the classes of callers whose codes are locked out now
-	CodeBefore *store.Verification  // of a refusal that belongs to no code: the newest one that reached its recipient
+	Pause *policy.Pause // the pause that stops the row's channel or purpose now; nil: none
+	// ResendOther says that a resend prefers a server or carrier that its verification has not used.
+	ResendOther bool
+	RuleScope   quota.Scope          // scope of the rule that refused the row; empty: not known
+	Newer       *store.SendOrRefusal // a newer request of the recipient for the same purpose; nil: none
+	Locks       []store.Lockout      // of a refusal by failed checks: the classes of callers whose codes are locked out now
+	CodeBefore  *store.Verification  // of a refusal that belongs to no code: the newest one that reached its recipient
 }
 
 // Judge returns what became of a row, what to do next and the reply for the person.
@@ -100,6 +103,9 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 		v.What = c.Join(c.text("verdict."+how), c.earlierAttemptWarning())
 	default:
 		v.What, v.Next = c.Join(c.text("verdict.sending"), c.earlierAttemptWarning()), c.text("next.sending")
+	}
+	if used := s.UsedProviders(); facts.ResendOther && c.Provider != "" && len(used) > 0 && !slices.Contains(used, c.Provider) {
+		v.What = c.Join(v.What, c.text("verdict.other", texts.Plain("used", strings.Join(used, ", "))))
 	}
 	if s.Verification != nil && s.Verification.CallerChecks {
 		v.What = c.Join(v.What, c.text("verdict.caller"))

@@ -22,7 +22,7 @@ func (c verdictInput) failedTexts() (what, next texts.Sentence) {
 		return c.Join(c.text("verdict.failed.paused"), c.earlierAttemptWarning()), c.Join(c.pausedNextStep(), c.quotaCostText())
 	}
 	kind := c.failureKind()
-	if kind == "carrier_limit" { // the wait is among what the recipient's rules say
+	if kind == store.ReasonCarrierLimit { // the wait is among what the recipient's rules say
 		return c.text("verdict.failed." + kind), c.Join(c.nextAdmittedTextByQuota(), c.quotaCostText())
 	}
 	what, next = c.Join(c.text("verdict.failed."+kind), c.earlierAttemptWarning()), c.text("next.failed."+kind)

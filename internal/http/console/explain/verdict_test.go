@@ -120,6 +120,16 @@ func byToken(s *store.SendOrRefusal, v *store.Verification) {
 func unnamed(s *store.SendOrRefusal, _ *store.Verification) { s.Provider = "" }
 func toTest(s *store.SendOrRefusal, _ *store.Verification)  { s.Provider = "test" }
 
+// resent puts sends before it that these servers took.
+func (s situation) resent(servers ...string) situation {
+	s.facts.ResendOther, s.story.Send.Number = true, len(servers)+1
+	s = s.after(make([]store.Status, len(servers))...)
+	for i, server := range servers {
+		s.story.Related[i].Status, s.story.Related[i].Provider = store.Sent, server
+	}
+	return s
+}
+
 func (s situation) alone() situation {
 	s.story.Verification = nil
 	return s
@@ -201,6 +211,9 @@ func situations() []situation {
 		told("sent, delivered as told", accepted).later(store.ProviderDelivered, "250"),
 		told("sent, bounced later",
 			accepted).bounced(store.Suppression{}).later(store.ProviderDelivered, "").later(store.ProviderBounced, "550 5.1.1"),
+		told("sent another way than before", accepted).resent("mx2.example.net", "mx3.example.net"),
+		told("sent the same way as before", accepted).resent("mx2.example.net", "mx1.example.net"),
+		told("sent, delayed", accepted).later(store.ProviderDelayed, "4.4.1"),
 		told("sent, bounced later and expired", sentAs(store.Sent, "250 2.0.0", expired)).later(store.ProviderBounced, "5.2.2"),
 		told("sent, bounced later, and approved all the same", sentAs(store.Sent, "250 2.0.0", approved)).later(store.ProviderBounced, ""),
 		told("sent, called spam", accepted).later(store.ProviderBounced, "").later(store.ProviderComplained, "abuse"),

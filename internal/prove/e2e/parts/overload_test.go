@@ -150,12 +150,13 @@ func (f *flood) nothingIsLost() {
 	})
 	mails, rows := map[string]int{}, map[string]int{}
 	for _, m := range f.Mails() {
-		mails[m.ID]++
+		id, _, _ := strings.Cut(m.ID, ".")
+		mails[id]++
 	}
 	for _, row := range h {
 		to := row.Recipient.String()
 		rows[to]++
-		if n := mails[row.ID.String()+"@localhost"]; row.Status != store.Sent || n != 1 || rows[to] > 1 {
+		if n := mails[row.ID.String()]; row.Status != store.Sent || n != 1 || rows[to] > 1 {
 			f.Errorf("send %s is %s, with %d mails; %d of its recipient", row.ID, row.Status, n, rows[to])
 		}
 	}

@@ -296,7 +296,7 @@ func (p *proof) strangers() history.History {
 		}
 	}
 	for _, m := range p.seen.Messages {
-		if id, _, _ := strings.Cut(m.ID, "@"); p.byBrowser[id] {
+		if id, _, _ := strings.Cut(m.ID, "."); p.byBrowser[id] {
 			own.Messages = append(own.Messages, m)
 		}
 	}

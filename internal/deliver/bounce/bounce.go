@@ -1,0 +1,187 @@
+// Package bounce reads mails in which mail servers report that a mail did not arrive: delivery status notifications
+// (RFC 3464), and the older forms of qmail, Exim and Gmail. It says what such a mail claims. Anybody can write one, so
+// package reports decides whether it counts.
+package bounce
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/emersion/go-message"
+	"github.com/emersion/go-message/textproto"
+)
+
+// Bounds of one mail. What lies beyond them is not read: no report on a mail of ours comes near.
+const (
+	MaxBytes       = 1 << 20
+	maxDepth       = 4
+	maxParts       = 20
+	maxHeaderBytes = 64 << 10
+	maxIDs         = 50
+)
+
+// Report is what a mail claims.
+type Report struct {
+	// Recipients that the returned mail did not reach, or not yet; empty: the mail is no bounce.
+	Recipients []Recipient
+	// MessageIDs are the local parts of Message-IDs that may be the returned mail's.
+	MessageIDs []string
+}
+
+// Recipient is what a mail claims of one recipient.
+type Recipient struct {
+	// Final and Original are the addresses in Final-Recipient and Original-Recipient; empty: not in the mail. They
+	// differ if the mail was forwarded.
+	Final, Original string
+	Delayed         bool   // the server goes on trying; false: it gave up
+	Status          string // as in "5.1.1"; empty: not in the mail
+	Words           string // why, in the server's words, which may quote an address
+}
+
+// Read returns what a mail claims. A mail that cannot be read is no bounce.
+func Read(mail []byte) Report {
+	if bytes.HasPrefix(mail, []byte("From ")) { // pipes of Exim and sendmail put this line of a mailbox before the mail
+		_, mail, _ = bytes.Cut(mail, []byte("\n"))
+	}
+	e, err := message.ReadWithOptions(bytes.NewReader(mail[:min(len(mail), MaxBytes)]), &message.ReadOptions{MaxHeaderBytes: maxHeaderBytes})
+	if unreadable(err) {
+		return Report{}
+	}
+	r := reader{header: maxHeaderBytes}
+	r.addIDs(e.Header.Header, "In-Reply-To", "References")
+	r.walk(e, 1)
+	if !r.hasStatus {
+		r.readText(e.Header.Header)
+	}
+	return r.Report
+}
+
+// unreadable reports whether an entity cannot be read. One in an unknown charset or encoding can.
+func unreadable(err error) bool {
+	return err != nil && !message.IsUnknownCharset(err) && !message.IsUnknownEncoding(err)
+}
+
+type reader struct {
+	Report
+	parts, header int    // parts that were read; bytes of headers that still may be
+	text          string // the first part of plain text
+	hasStatus     bool
+}
+
+// walk reads an entity and those in it, but for a returned mail, whose header alone is read.
+func (r *reader) walk(e *message.Entity, depth int) {
+	for f := e.Header.Fields(); f.Next(); {
+		raw, _ := f.Raw() // fails only for fields that were made and not read
+		r.header -= len(raw)
+	}
+	r.parts++
+	if depth > maxDepth || r.parts > maxParts || r.header < 0 {
+		return
+	}
+	kind, _, _ := e.Header.ContentType()
+	switch kind {
+	case "message/delivery-status", "message/global-delivery-status":
+		r.hasStatus = true
+		r.readStatus(e.Body)
+	case "message/rfc822", "text/rfc822-headers", "message/global", "message/global-headers":
+		h, _ := textproto.ReadHeader(bounded(e.Body)) // what precedes a malformed line is of use
+		r.addIDs(h, returnedMailFields...)
+	case "text/plain":
+		if r.text == "" {
+			text, _ := io.ReadAll(bounded(e.Body))
+			r.text = strings.ReplaceAll(string(text), "\r", "")
+		}
+	}
+	parts := e.MultipartReader()
+	for parts != nil && r.parts < maxParts {
+		part, err := parts.NextPart()
+		if unreadable(err) {
+			return
+		}
+		r.walk(part, depth+1)
+	}
+}
+
+func bounded(body io.Reader) *bufio.Reader {
+	return bufio.NewReader(io.LimitReader(body, maxHeaderBytes))
+}
+
+// readStatus reads the fields of a delivery status: those of the mail, then a block for each recipient (RFC 3464
+// section 2.1).
+func (r *reader) readStatus(body io.Reader) {
+	in := bounded(body)
+	for range 2 * maxParts {
+		h, err := textproto.ReadHeader(in)
+		r.addIDs(h, "X-Original-Message-Id") // of Gmail
+		action := strings.ToLower(strings.TrimSpace(h.Get("Action")))
+		if action == "failed" || action == "delayed" {
+			status, _, _ := strings.Cut(strings.TrimSpace(h.Get("Status")), " ")
+			r.Recipients = append(r.Recipients, Recipient{Final: addressIn(h.Get("Final-Recipient")),
+				Original: addressIn(h.Get("Original-Recipient")), Delayed: action == "delayed", Status: status,
+				Words: withoutType(h.Get("Diagnostic-Code"))})
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// typePattern is the type before a value (RFC 3464 section 2.1.2).
+var typePattern = regexp.MustCompile(`^[ \t]*[A-Za-z0-9-]+[ \t]*;`)
+
+func withoutType(field string) string {
+	return strings.TrimSpace(typePattern.ReplaceAllString(field, ""))
+}
+
+// addressIn returns the address in a field such as "rfc822; <ana@example.com>".
+func addressIn(field string) string { return strings.Trim(withoutType(field), "<>") }
+
+// returnedMailFields are fields of our mails that have the Message-ID. The last two survive a server that sets a
+// Message-ID of its own.
+var returnedMailFields = []string{"Message-Id", "References", "X-Entity-Ref-Id"}
+
+var messageIDPattern = regexp.MustCompile(`([A-Za-z0-9.-]{1,72})@`)
+
+func (r *reader) addIDs(h textproto.Header, fields ...string) {
+	for _, name := range fields {
+		r.addIDsIn(strings.Join(h.Values(name), " "))
+	}
+}
+
+func (r *reader) addIDsIn(text string) {
+	for _, m := range messageIDPattern.FindAllStringSubmatch(text, maxIDs-len(r.MessageIDs)) {
+		r.MessageIDs = append(r.MessageIDs, strings.TrimPrefix(m[1], "thread-"))
+	}
+}
+
+// qmailOpening begins the mails of qmail (cr.yp.to/proto/qsbmf.txt).
+const qmailOpening = "Hi. This is "
+
+// delayWords say in a mail without a delivery status that the server goes on trying.
+var delayWords = regexp.MustCompile(`(?i)delayed|not yet been delivered|will be retried|continue to try|warning message only`)
+
+// readText reads a mail without a delivery status. Its text names the recipients and gives the reasons. Then comes the
+// returned mail, as a part or after a line of hyphens. Auto-replies have neither qmail's opening nor X-Failed-Recipients.
+func (r *reader) readText(h textproto.Header) {
+	text, returned, complete := strings.Cut(r.text, "\n--")
+	if !complete && r.parts == 1 { // the whole may be the returned mail, and its code must not be taken for words
+		return
+	}
+	if strings.HasPrefix(text, qmailOpening) {
+		for paragraph := range strings.SplitSeq(text, "\n\n") {
+			if address, words, ok := strings.Cut(strings.TrimSpace(paragraph), ">:\n"); ok {
+				r.Recipients = append(r.Recipients, Recipient{Final: addressIn(address), Words: words})
+			}
+		}
+	}
+	for address := range strings.SplitSeq(strings.Join(h.Values("X-Failed-Recipients"), ","), ",") {
+		address = addressIn(address)
+		if _, words, ok := strings.Cut(text, address); ok && address != "" {
+			r.Recipients = append(r.Recipients, Recipient{Final: address, Words: words, Delayed: delayWords.MatchString(text)})
+		}
+	}
+	r.addIDsIn(returned)
+}

@@ -1,0 +1,103 @@
+package outbox_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/delivery/mailserver"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+// way is a carrier that notes its messages.
+type way struct {
+	name  string
+	fails map[int]*delivery.Error // by the number of the message among those of all ways, from 1 on
+	tried *[]string               // the names of ways, one for each message
+}
+
+func (w way) Name() string { return w.name }
+
+func (w way) Send(context.Context, sms.Message) (delivery.Result, *delivery.Error) {
+	*w.tried = append(*w.tried, w.name)
+	return delivery.Result{}, w.fails[len(*w.tried)]
+}
+
+// server is a way that takes mails.
+type server struct {
+	mailserver.Server
+	way
+}
+
+func (s server) Address() string { return s.name + ":25" }
+
+func (s server) MaxConns() int { return 1 }
+
+func (s server) Deliver(ctx context.Context, _ time.Duration, begin func() bool, _ *delivery.RenderedMail) (string, bool, *delivery.Error) {
+	if !begin() {
+		return "", false, nil
+	}
+	_, fail := s.Send(ctx, sms.Message{})
+	return "", true, fail
+}
+
+// Each resend goes a way that its verification has not used, if there is one; else the preferred one.
+func TestResendsGoAnotherWay(t *testing.T) {
+	rejected := &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer}
+	for name, c := range map[string]struct {
+		ways, prefixes string // names; the prefixes of the second carrier
+		same           bool
+		fails          map[int]*delivery.Error
+		want           string // what three resends and the send before them try
+		mails          bool   // mail servers as well
+	}{
+		"two ways":              {ways: "a b", want: "a b a a", mails: true},
+		"three ways":            {ways: "a b c", want: "a b c a", mails: true},
+		"one way":               {ways: "a", want: "a a a a", mails: true},
+		"resend: same":          {ways: "a b", same: true, want: "a a a a", mails: true},
+		"refused by the first":  {ways: "a b", fails: map[int]*delivery.Error{1: rejected}, want: "a b a a", mails: true},
+		"the other one is away": {ways: "a b", fails: map[int]*delivery.Error{2: {Class: delivery.Temporary, Stage: delivery.StageDial}}, want: "a b a b a", mails: true},
+		"held by the first": {ways: "a b", fails: map[int]*delivery.Error{1: {Class: delivery.Rejected, Reason: sms.ReasonCarrierLimit, Hold: time.Millisecond}},
+			want: "a a b a"},
+		"of other prefixes": {ways: "a b", prefixes: "+1", want: "a a a a"},
+	} {
+		for _, ch := range []recipient.Channel{recipient.SMS, recipient.Email} {
+			if ch == recipient.Email && !c.mails {
+				continue
+			}
+			vtest.InBubbleIdle(t, func(s *vtest.Settings) {
+				vtest.ServeCountries("DE")(s)
+				s.ResendOther = map[recipient.Channel]bool{ch: !c.same}
+			}, func(r *vtest.Rig) {
+				var tried []string
+				var servers []mailserver.Server
+				var routes []sms.Route
+				for n, name := range strings.Fields(c.ways) {
+					w := way{name: name, fails: c.fails, tried: &tried}
+					servers = append(servers, server{way: w})
+					routes = append(routes, sms.Route{Carrier: w})
+					if n == 1 {
+						routes[n].Prefixes = strings.Fields(c.prefixes)
+					}
+				}
+				r.Svc = r.ReplicaOn(r.Store, mailserver.New(servers...), sms.NewCarriers(routes, sms.Options{}))
+				r.Start()
+				ids := map[string]bool{}
+				for range 4 {
+					ask := vtest.TextTo(vtest.Mobile)
+					if ch == recipient.Email {
+						ask = verification.Request{Caller: vtest.BackEnd, Channel: "email", To: vtest.Ana}
+					}
+					ids[r.Send(ask).View.ID] = true
+					r.Sleep(61 * time.Second)
+				}
+				r.WantLine(name+", "+string(ch), vtest.Line(c.want, 1), strings.Join(tried, " "), len(ids))
+			})
+		}
+	}
+}

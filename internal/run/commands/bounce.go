@@ -1,0 +1,93 @@
+package commands
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"sendcode/internal/run/config"
+)
+
+// BounceTarget says where bounce mails are posted. What is empty comes from the settings.
+type BounceTarget struct {
+	URL        string `placeholder:"URL" help:"Where the service takes bounce mails, such as http://127.0.0.1:8080/v1/events/bounces; by default as in the file of SENDCODE_CONFIG."`
+	SecretFile string `type:"path" placeholder:"FILE" help:"The file with the secret of that source; by default the settings have it."`
+}
+
+const (
+	// maxMail is the most that the service takes, in bytes.
+	maxMail = 1 << 20
+	// bouncePatience bounds the request. The mail server that waits for this command tries again later.
+	bouncePatience = 30 * time.Second
+)
+
+// PostBounce posts a mail to the running service. Without an error the mail is done with; a mail that is too large to be
+// a bounce of ours is, too. After an error it should be posted again: the service did not answer 204.
+func PostBounce(ctx context.Context, b BounceTarget, settings func() (config.Config, error), mail io.Reader, out io.Writer) error {
+	url, secret, err := b.resolve(settings)
+	if err != nil {
+		return err
+	}
+	body, err := io.ReadAll(io.LimitReader(mail, maxMail+1))
+	switch {
+	case err != nil:
+		return err
+	case len(body) > maxMail:
+		_, _ = fmt.Fprintln(out, "sendcode: dropped, since it is larger than 1 MiB")
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, bouncePatience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "message/rfc822")
+	request.Header.Set("Authorization", "Bearer "+secret)
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusNoContent {
+		return fmt.Errorf("the service answered %s", answer.Status)
+	}
+	return nil
+}
+
+// resolve returns the URL and the secret. It reads the settings only if one is not given.
+func (b BounceTarget) resolve(settings func() (config.Config, error)) (url, secret string, err error) {
+	url = b.URL
+	if b.SecretFile != "" {
+		file, err := os.ReadFile(b.SecretFile)
+		if err != nil {
+			return "", "", err
+		}
+		secret = strings.TrimSpace(string(file))
+	}
+	if url != "" && secret != "" {
+		return url, secret, nil
+	}
+	cfg, err := settings()
+	if err != nil {
+		return "", "", err
+	}
+	source, ok := cfg.BounceSource()
+	if !ok {
+		return "", "", errors.New("no provider_events has the scheme dsn: give --url and --secret-file")
+	}
+	if url == "" {
+		url = "http://" + cfg.Addr + "/v1/events/" + source.Name
+	}
+	if secret == "" {
+		secret = source.Secret.Reveal()
+	}
+	return url, secret, nil
+}
