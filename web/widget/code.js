@@ -284,7 +284,7 @@ function spent(w, quota, to) {
   if (r.per) return { heading: head, lead: put(plural(w, w.SentWithin, taken), { to, when }) };
   if (r.window >= roundedFrom) return { heading: head, lead: put(plural(w, w.AtMost, r.limit), { to, when }) };
   const since = r.window - r.reset_after; // the oldest counted send leaves when it is as old as the window
-  return { heading: head, lead: until(-since * second, put(plural(w, w.SentSince, taken), { to })) };
+  return { heading: head, lead: until(-since * second, put(plural(w, w.SentSince, taken), { to }), put(plural(w, w.SentElse, taken), { to })) };
 }
 
 // wrongCode says what is the matter with what was typed; undefined: nothing.
