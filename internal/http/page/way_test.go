@@ -57,7 +57,7 @@ func onPageAndWidget(t *testing.T, browser context.Context, make func(*testing.T
 func theWholeWay(t *testing.T, browser context.Context) {
 	w := running(t)
 	b := visiting(t, browser, w)
-	b.card("ask", "Confirm your email")
+	b.card("ask", "Get a code")
 	b.keys(kb.Tab)
 	b.focused("to")
 	b.keys(pagetest.Address + kb.Enter)
