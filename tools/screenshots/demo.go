@@ -96,7 +96,7 @@ func drawScenes(browser context.Context, base, password string) error {
 	}
 	drawn := map[string][]image.Image{}
 	for _, s := range scenes {
-		look := pagetest.Look{Width: s.width, Height: s.height, Lang: "en", Zone: "Etc/GMT-1"}
+		look := pagetest.Look{Width: s.width, Height: s.height, Lang: "en"}
 		if err := chromedp.Do(tab, append([]chromedp.Action[chromedp.Void]{look.Apply()}, s.steps...)...); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
