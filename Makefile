@@ -9,8 +9,10 @@ BUILD := go build -buildvcs=false -o bin/
 VERSION = $(shell v=$$(sed -n 's/^const nextVersion = "\(.*\)"$$/\1/p' internal/run/app/version.go); \
 	if [ "$$(git describe --tags --exact-match --dirty 2> /dev/null)" = "v$$v" ]; then echo $$v; \
 	else echo $$v-dev$$(git rev-parse --short=12 HEAD 2> /dev/null | sed 's/^/+/'); fi)
-PROGRAM = $(BUILD) -ldflags='-X sendcode/internal/run/app.version=$(VERSION)' ./cmd/sendcode
-COMPILING := echo "Compiling sendcode: up to two minutes the first time, then seconds."
+PROGRAM = $(BUILD) -v -ldflags='-X sendcode/internal/run/app.version=$(VERSION)' ./cmd/sendcode
+# Says how many packages are compiled, for the first time takes minutes; all else that go build says passes.
+PROGRESS = awk -v all="$$(go list -deps ./cmd/sendcode | wc -l)" \
+	'/[: ]/ { print > "/dev/stderr"; next } ++done % 50 == 0 { printf "compiled %d of at most %d packages\n", done, all; fflush() }'
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Runs go test; prints a line for each package, the output of what failed, why tests were skipped, and at the end how many ran.
 GOTESTSUM := go tool gotestsum --format=pkgname-and-test-fails --format-icons=text --
@@ -76,8 +78,8 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the program, bin/sendcode
-	@$(COMPILING)
-	@$(PROGRAM)
+	@echo "Compiling sendcode: minutes the first time, then seconds."
+	@set -o pipefail; $(PROGRAM) 2>&1 | $(PROGRESS)
 
 run: build ## the service on http://127.0.0.1:8080/, needing only Go
 	@exec bin/sendcode serve

@@ -1,14 +1,21 @@
-import { useState } from 'react';
+'use client'; // for Next
+
+import { useEffect, useRef, useState } from 'react';
 
 export function SignIn({ purpose, onProof }) {
-  const [wrong, setWrong] = useState(0);
+  const [wrong, setWrong] = useState(0), card = useRef(null);
+  useEffect(() => { // where a server rendered the page, React's own onwrong hears nothing
+    const { current } = card, count = () => setWrong((n) => n + 1);
+    current.addEventListener('wrong', count);
+    return () => current.removeEventListener('wrong', count);
+  }, []);
   const submit = async (event) => {
     const { proof } = event.target.elements;
     event.preventDefault();
     if (await onProof(proof.value) === false) proof.value = ''; // your server refused it: the card begins anew
   };
   return <form onSubmit={submit}>
-    <send-code public-key="pk_your_public_key" purpose={purpose} name="proof" required onwrong={() => setWrong(wrong + 1)} />
+    <send-code ref={card} public-key="pk_your_public_key" purpose={purpose} name="proof" required />
     <button>Sign in</button> {wrong > 1 && <a href="/help">Can't find the code?</a>}
   </form>;
 }

@@ -110,7 +110,7 @@ func drawState(browser context.Context, s pagetest.State, lang string) error {
 func drawLooks(browser context.Context, name string, look pagetest.Look, steps ...chromedp.Action[chromedp.Void]) error {
 	tab, end := pagetest.Tab(browser)
 	defer end()
-	look.Width, look.Height, look.Motion = 1280, 720, true
+	look.Width, look.Height, look.Motion, look.Zone = 1280, 720, true, "Etc/GMT-1" // UTC tells no zone
 	if err := chromedp.Do(tab, append([]chromedp.Action[chromedp.Void]{look.Apply()}, steps...)...); err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func drawStory(browser context.Context, base, key string) error {
 	const to, moment = "ana@example.com", 100 * time.Millisecond
 	type css = chromedp.CSS
 	type steps = []chromedp.Action[chromedp.Void]
-	look := pagetest.Look{Width: 480, Height: 560, Lang: "en"}
+	look := pagetest.Look{Width: 480, Height: 560, Lang: "en", Zone: "Etc/GMT-1"}
 	keys := func(field, text string) steps { return steps{chromedp.SendKeys(css(field), text)} }
 	shows := func(text string) chromedp.Action[chromedp.Void] {
 		return until(fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, text))

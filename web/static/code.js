@@ -11,7 +11,7 @@ const ascii = (c) => {
 };
 
 // bare returns a text as codes are compared: only its letters and numbers.
-const bare = (text) => text.replace(/[^\p{L}\p{N}]/gu, '').replace(/\p{Nd}|[a-zＡ-Ｚａ-ｚ]/gu, ascii);
+const bare = (text) => text.replace(/[^\p{Alphabetic}\p{N}]/gu, '').replace(/\p{Nd}|[a-zＡ-Ｚａ-ｚ]/gu, ascii);
 
 // consists reports whether the letters and numbers of a text are all characters of codes.
 const consists = (text, letters) => (letters ? /^[B-DF-HJ-NP-TV-XZ]+$/ : /^\d+$/).test(bare(text));
@@ -46,10 +46,12 @@ export function slipIn(text, letters) {
 
 // CodeField handles the field #code of cards (cards.js). It submits a whole code by itself: typed, pasted, from a text message, or when
 // the connection is back. It does not submit a text that is too long, nor a code known to be wrong, for which it repeats the error: one
-// key too many must not cost another try.
+// key too many must not cost another try. What a filler put in was not typed: it is submitted only if it is a code of this form and nothing
+// else, and not after a wrong code, since fillers fill each new field (docs/widget.md).
 export class CodeField {
   #sent; // the text that was submitted last, while it must not be submitted again by itself
   #wrong = new Set(); // codes that the service called wrong
+  #held; // the text of a filler that is not to be submitted by itself
   #pause; // timer that delays the check after a deletion, since more may follow
   #message; // ends the wait for a text message
   error; // the element that said that the code is wrong, after #mend of cards.js removed it
@@ -57,7 +59,7 @@ export class CodeField {
   constructor(cards) {
     this.cards = cards;
     cards.root.addEventListener('input', ({ target, isComposing, inputType, data }) => { if (!isComposing) this.#entered(target, data, inputType); });
-    cards.root.addEventListener('compositionend', ({ target, data }) => this.#entered(target, data)); // no input event comes after it
+    cards.root.addEventListener('compositionend', ({ target, data }) => this.#entered(target, data, 'insertCompositionText')); // no input event comes after it
   }
 
   get #field() { return this.cards.find('#code'); }
@@ -71,14 +73,16 @@ export class CodeField {
   // ready reports whether the field has a whole code that was not sent yet and is not known to be wrong.
   get ready() {
     const code = this.#read(this.#field?.value ?? '');
-    return code && code !== this.#sent && !this.#wrong.has(code);
+    return code && this.#field.value !== this.#held && code !== this.#sent && !this.#wrong.has(code);
   }
 
   // #entered handles an edit of the field. A whole code that was inserted at once replaces what was there.
   #entered(field, added, how) {
     if (field.id !== 'code') return;
     const found = this.#read(added ?? '') || this.#read(field.value);
-    if (found && bare(field.value) !== found) field.value = found;
+    const more = bare(field.value) !== found, filled = !how || how === 'insertReplacementText';
+    this.#held = filled && (more || this.#wrong.size > 0) ? field.value : undefined;
+    if (found && more && !filled) field.value = found;
     clearTimeout(this.#pause);
     if (how?.startsWith('delete')) this.#pause = setTimeout(() => this.check(), second);
     else if (this.#wrong.has(this.#typed)) this.#repeat(field);
@@ -141,7 +145,7 @@ export class CodeField {
       this.#message = undefined;
       const field = this.#field;
       field.value = code;
-      field.dispatchEvent(new InputEvent('input', { bubbles: true }));
+      field.dispatchEvent(new InputEvent('input', { bubbles: true, inputType: 'insertText' }));
     }).catch(() => {}); // the person or the browser refused
   }
 

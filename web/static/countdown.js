@@ -1,4 +1,4 @@
-import { clock, clockFrom, digits, lasting, minute, put, second } from './time.js';
+import { clock, clockFrom, digits, lasting, minute, put, second, zoned } from './time.js';
 
 const glance = second / 2; // ms between comparisons of the clocks during a wait: a timer does not notice that the machine slept
 
@@ -9,19 +9,21 @@ const glance = second / 2; // ms between comparisons of the clocks during a wait
 // when its state changes by itself; on the help, data-open is when the help opens.
 export class Countdown {
   #ticking;
+  #zoned = zoned(); // else times are told as durations
 
   constructor(cards) { this.cards = cards; }
 
   clock(ms, round) { return clock(this.cards.moment, ms, this.cards.lang, round); }
 
   // write writes the times of the day. If daylight saving time starts or ends before one, 1:05 may be past or come twice: then an element
-  // with data-counted becomes a countdown.
+  // with data-counted becomes a countdown. So it does where the time zone is not known; a time that is past is then told by data-counted once.
   write() {
     const zone = (ms) => new Date(Date.now() + Number(ms)).getTimezoneOffset();
     for (const each of this.cards.card.querySelectorAll('[data-at]')) {
       const { at, text, round, counted } = each.dataset;
-      each.textContent = put(text, { c: this.clock(at, round) });
-      if (counted && zone(0) !== zone(at)) Object.assign(each.dataset, { wait: at, short: counted, long: counted, minutes: '', done: '' });
+      if (this.#zoned) each.textContent = put(text, { c: this.clock(at, round) });
+      else if (counted) each.textContent = put(counted, { d: lasting(Math.abs(at), this.cards.words) });
+      if (counted && at > 0 && !(this.#zoned && zone(0) === zone(at))) Object.assign(each.dataset, { wait: at, short: counted, long: counted, minutes: '', done: '' });
     }
   }
 
@@ -53,8 +55,8 @@ export class Countdown {
   // #count writes the rest of a wait and returns the milliseconds until its text changes.
   #count(each, left) {
     const { wait, short, long, minutes } = each.dataset, far = left >= clockFrom, step = far || minutes !== undefined ? minute : second;
-    const values = { t: digits(left), d: lasting(Math.ceil(left / step) * step, this.cards.words), c: far ? this.clock(wait, 'up') : '' };
-    const text = put(far ? long : short, values);
+    const d = lasting(Math.ceil(left / step) * step, this.cards.words), named = far && this.#zoned;
+    const text = put(named ? long : short, { t: far ? d : digits(left), d, c: named ? this.clock(wait, 'up') : '' });
     if (each.textContent !== text) each.textContent = text;
     const button = each.closest('#again');
     if (button) button.querySelector('.bar rect').style.width = `${100 * Math.max(0, left - second) / button.dataset.total}px`;

@@ -50,6 +50,9 @@ export function clock(moment, ms, lang, round) {
   return attempt(() => new Intl.DateTimeFormat(lang, parts).format(date).replaceAll(' ', '\u00a0'), /\d+:\d+/.exec(date.toTimeString())[0]);
 }
 
+// zoned reports whether the browser tells the reader's time zone. Browsers that resist fingerprinting tell UTC, or Iceland's, to everybody.
+export const zoned = () => !['UTC', 'Atlantic/Reykjavik'].includes(attempt(() => new Intl.DateTimeFormat().resolvedOptions().timeZone));
+
 // loaded returns the Moment at which the page itself came in.
 export function loaded() {
   const { timeOrigin } = performance, at = attempt(() => performance.getEntriesByType('navigation')[0].responseStart) || performance.now();

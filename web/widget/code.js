@@ -114,7 +114,7 @@ function code(w, state) {
     say: wrong || trouble || (flying ? head : [head, waiting(w, state) || w.AvailableNow].join(w.Stop)),
     body: [
       heading([head, flying && dots()]),
-      lead(emphasised(sent, { to: view.to }), view.purpose_title && put(w.AndTitle, { title: view.purpose_title }), w.Stop, h('span', { id: 'code-expiry' }, until(view.expires_in * second, w.WorksUntil, w.WorksElse))),
+      lead(emphasised(sent, { to: view.to }), view.purpose_title && put(w.AndTitle, { title: view.purpose_title }), w.Stop, h('span', { id: 'code-expiry', class: 'fact' }, until(view.expires_in * second, w.WorksUntil, w.WorksElse))),
       box('bad', trouble),
       act('check', h('div', { class: 'field' },
         h('label', { for: 'code', part: 'label' }, w.CodeLabel),
@@ -148,9 +148,9 @@ function help(w, state, wrong) {
     h('summary', {}, w.NothingYet),
     h('ul', {},
       !lost && !flying && h('li', {}, w.LookInSpamElse),
-      h('li', {}, link('change', w.WrongAddress)),
       status === 'unknown' && h('li', {}, w.AcceptedHow),
       status === 'delivered' && h('li', {}, w.HasArrived)),
+    h('p', { class: 'act' }, h('button', { type: 'button', class: 'button quiet change', part: 'button quiet', 'data-act': 'change' }, w.WrongAddress)),
     rules(w, quota), instead(w, state, true), supported(w, 'help', view));
 }
 
@@ -204,8 +204,7 @@ function approved(w, { view }) {
   return {
     say: [w.Approved, w.GoOn].join(w.Stop), rev: [view.id],
     body: [
-      heading(w.Approved), lead(emphasised(w.ApprovedLead, { to: view.to })),
-      h('p', { class: 'box good', part: 'note good' }, h('slot', { name: 'approved' }, w.GoOn)),
+      heading(w.Approved), lead(emphasised(w.ApprovedLead, { to: view.to }), w.Separator, h('slot', { name: 'approved' }, w.GoOn)),
     ],
   };
 }
@@ -284,7 +283,7 @@ function spent(w, quota, to) {
   if (r.per) return { heading: head, lead: put(plural(w, w.SentWithin, taken), { to, when }) };
   if (r.window >= roundedFrom) return { heading: head, lead: put(plural(w, w.AtMost, r.limit), { to, when }) };
   const since = r.window - r.reset_after; // the oldest counted send leaves when it is as old as the window
-  return { heading: head, lead: until(-since * second, put(plural(w, w.SentSince, taken), { to })) };
+  return { heading: head, lead: until(-since * second, put(plural(w, w.SentSince, taken), { to }), put(plural(w, w.SentElse, taken), { to })) };
 }
 
 // wrongCode says what is the matter with what was typed; undefined: nothing.

@@ -47,7 +47,7 @@ function ask(words, { note, to, draft, view, channel, channels, asking, country,
   return {
     say: wrong || many, rev: [on, typed(on), channels, countries.length, title],
     body: [
-      heading(title || either ? w.AskHeadingEither + (title ? put(w.AndTitle, { title }) : '') : w.AskHeading, 'heading'), lead(h('slot', { name: 'lead' }, either ? w.AskLeadEither : w.AskLead)), box('bad', many),
+      heading([w.AskHeading, title && put(w.AndTitle, { title })], 'heading'), lead(h('slot', { name: 'lead' }, either ? w.AskLeadEither : w.AskLead)), box('bad', many),
       act('send', either && phones.choice(w, channels, on), channels.map(one), h('button', { id: 'send', class: 'button', part: 'button' }, w.SendCode)),
       h('p', { class: 'aside' }, view ? link('back', w.BackToCode) : w.HaveCode),
     ],

@@ -89,8 +89,10 @@ func (a Alphabet) read(typed string) (string, bool) {
 	return b.String(), true
 }
 
-// isMark reports whether r is no part of a word: neither a letter nor a number.
-func isMark(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) }
+// isMark reports whether r is no part of a word: neither a letter, also a circled one, nor a number.
+func isMark(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.Is(unicode.Other_Alphabetic, r)
+}
 
 func (a Alphabet) characterError() error {
 	if a == Unambiguous {

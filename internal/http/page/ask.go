@@ -43,12 +43,8 @@ func (l *visit) askCard(on recipient.Channel) *card {
 	t, offers := l.t.forChannel(on), l.offeredChannels()
 	k := l.newCard("ask", t["AskHeading"])
 	k.Say = ""
-	title := ""
 	if l.purpose.Title != nil {
-		title = l.purpose.Title(t["Lang"])
-	}
-	if title != "" || len(offers) > 1 {
-		k.Heading = t["AskHeadingEither"] + t.purposeTitleSuffix(title)
+		k.Heading += t.purposeTitleSuffix(l.purpose.Title(t["Lang"]))
 	}
 	k.Ask = &askForm{Channel: on, Back: (l.view == viewChangeRecipient || l.view == viewOtherChannelField) && l.session.ID != ""}
 	lead := "AskLead"

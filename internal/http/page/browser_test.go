@@ -30,7 +30,7 @@ func TestInABrowser(t *testing.T) {
 		aWidgetIsMoved, aWidgetIsDrawnAgain,
 		severalWidgets, aWidgetThatIsRequired, aWidgetKeepsTheContractOfAField, aWidgetUnderForeignCSS, aWidgetInTheReadersSize, aWidgetTellsItsPage, aWidgetIsResetWhileItAsks,
 		aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetByItsDocumentation, aWidgetByPhone, aWidgetsOtherChannel,
-		aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes, offline, aFailureIsSaidUntilTheNextAct, aLookFindsWhatAnActCameTo, aChangeOfClocks, aWidgetSpeaksALanguage,
+		aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes, aFillersText, aReaderWithoutATimeZone, otherTabsHearOfTheApproval, offline, aFailureIsSaidUntilTheNextAct, aLookFindsWhatAnActCameTo, aChangeOfClocks, aWidgetSpeaksALanguage,
 		aReturnByItself, aCodeFromATextMessage, aBounceChangesTheCard, aWidgetKeepsTokens)
 	t.Run("theMainCards", func(t *testing.T) {
 		t.Parallel()
@@ -108,7 +108,7 @@ func open(t *testing.T, browser context.Context, w *pagetest.World, look pagetes
 	// far more than a test takes: 1,000 schedules need some five on a quiet machine
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Minute)
 	t.Cleanup(cancel)
-	look.Lang = cmp.Or(look.Lang, "en")
+	look.Lang, look.Zone = cmp.Or(look.Lang, "en"), cmp.Or(look.Zone, "Etc/GMT-1") // no UTC, which tells no zone
 	if look.Width == 0 {
 		look.Width, look.Height = 800, 700
 	}

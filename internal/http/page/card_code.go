@@ -178,6 +178,6 @@ func (l *visit) nextMailText(v verification.View) relativeTime {
 		return relativeTime{Else: which}
 	}
 	m := relativeTimeIn(wait, which+t["AnotherAt"], which+t.fill("AnotherElse", "d", t.durationRoundedUp(wait)))
-	m.Round = "up"
+	m.Round, m.Counted = "up", which+t["AnotherElse"]
 	return m
 }

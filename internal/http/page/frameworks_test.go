@@ -25,18 +25,32 @@ import (
 // aWidgetInReact, with the component of the documentation, mounted twice as React's StrictMode
 // does.
 func aWidgetInReact(t *testing.T, browser context.Context) {
-	aWidgetInAFramework(t, browser, application(t, "react.jsx", "../../../docs/examples/SignIn.jsx"))
+	inABrowserAndRendered(t, browser, application(t, "react.jsx", "../../../docs/examples/SignIn.jsx"))
 }
 
 // aWidgetInVue, with the component of the documentation.
 func aWidgetInVue(t *testing.T, browser context.Context) {
-	aWidgetInAFramework(t, browser, application(t, "vue.js", "../../../docs/examples/SignIn.vue"))
+	inABrowserAndRendered(t, browser, application(t, "vue.js", "../../../docs/examples/SignIn.vue"))
+}
+
+// inABrowserAndRendered has an application drawn by the browser, and by a server before.
+func inABrowserAndRendered(t *testing.T, browser context.Context, script string) {
+	t.Run("in the browser", func(t *testing.T) { aWidgetInAFramework(t, browser, script, "") })
+	t.Run("rendered", func(t *testing.T) {
+		render := exec.CommandContext(t.Context(), "node", "--input-type=module")
+		render.Stdin, render.Stderr = strings.NewReader(script), t.Output()
+		page, err := render.Output()
+		if err != nil || !strings.Contains(string(page), "<send-code") {
+			t.Fatalf("%v: %q", err, page)
+		}
+		aWidgetInAFramework(t, browser, script, strings.TrimSpace(string(page)))
+	})
 }
 
 // aWidgetInAFramework signs in: the application sets the attributes and hears the events; a changed
 // purpose begins anew; the proof is the form's value, and where it is refused the card begins anew.
-func aWidgetInAFramework(t *testing.T, browser context.Context, script string) {
-	b, w := visitingAnApplication(t, browser, script)
+func aWidgetInAFramework(t *testing.T, browser context.Context, script, rendered string) {
+	b, w := visitingAnApplication(t, browser, script, rendered)
 	const form = `document.querySelector('form')`
 	b.asked(pagetest.Address)
 	b.card("code")
@@ -68,14 +82,16 @@ func aWidgetInAFramework(t *testing.T, browser context.Context, script string) {
 	is(t, [2]string{asks[0].Purpose, asks[1].Purpose}, [2]string{"default", "gift"})
 }
 
-// visitingAnApplication opens a site's page with an application that draws the widget.
-func visitingAnApplication(t *testing.T, browser context.Context, script string) (*tab, *pagetest.World) {
+// visitingAnApplication opens a site's page with an application that draws the widget, or takes over what a server
+// rendered.
+func visitingAnApplication(t *testing.T, browser context.Context, script, rendered string) (*tab, *pagetest.World) {
 	t.Helper()
 	w := accepting(t)
 	w.Codes.Proof = "a.b.c"
-	s := w.Embed(`<main id="app"></main><script type="module" src="/own.js"></script>`, "")
+	own := strings.NewReplacer("pk_your_public_key", pagetest.PublicKey)
+	s := w.Embed(`<main id="app">`+own.Replace(rendered)+`</main><script type="module" src="/own.js"></script>`, "")
 	t.Cleanup(s.Close)
-	s.Script = strings.ReplaceAll(script, "pk_your_public_key", pagetest.PublicKey)
+	s.Script = own.Replace(script)
 	b := open(t, browser, w, pagetest.Look{})
 	b.tolerate = "rusted" // Vue asks for a policy that the site does not allow, and goes on without
 	b.root = `document.querySelector('send-code').shadowRoot`
@@ -88,7 +104,7 @@ func visitingAnApplication(t *testing.T, browser context.Context, script string)
 // aWidgetInAFormLibrary is registered with react-hook-form, which sets ” when it begins, and reads
 // the proof from the events of an input.
 func aWidgetInAFormLibrary(t *testing.T, browser context.Context) {
-	b, w := visitingAnApplication(t, browser, application(t, "form.jsx", ""))
+	b, w := visitingAnApplication(t, browser, application(t, "form.jsx", ""), "")
 	submitted := func() { t.Helper(); b.run(`document.querySelector('button').click()`) }
 	aWidgetWhoseValueIsSet(b, w, func(value string) string { return fmt.Sprintf(`form.setValue('proof', %q)`, value) })
 	submitted()
@@ -109,7 +125,7 @@ func aWidgetInAFormLibrary(t *testing.T, browser context.Context) {
 
 // aWidgetsModel is Vue's v-model, which sets ” when it begins.
 func aWidgetsModel(t *testing.T, browser context.Context) {
-	b, w := visitingAnApplication(t, browser, application(t, "model.js", "testdata/frameworks/Model.vue"))
+	b, w := visitingAnApplication(t, browser, application(t, "model.js", "testdata/frameworks/Model.vue"), "")
 	aWidgetWhoseValueIsSet(b, w, func(value string) string { return fmt.Sprintf(`model.proof.value = %q`, value) })
 	b.run(`model.purpose.value = 'gift'`)
 	b.card("ask")

@@ -144,7 +144,7 @@ func read(t *testing.T, name string) string {
 
 func TestAPersonWithoutScriptsGetsInWithFormsAlone(t *testing.T) {
 	w := world(t)
-	shows(t, get(t, w, ""), "ask", "Confirm your email", "6-digit code", "Send code")
+	shows(t, get(t, w, ""), "ask", "Get a code", "6-digit code", "Send code")
 	for typed, words := range map[string]string{"": "Enter your email address.", " ": "Enter your email address.",
 		"ana’s@example.com": "Check this character: U+2019"} {
 		shows(t, post(t, w, "", "send", "to", typed), "ask", words)
@@ -153,7 +153,7 @@ func TestAPersonWithoutScriptsGetsInWithFormsAlone(t *testing.T) {
 		"Send again in 1:00")
 	w.Codes.Settle(store.Sent)
 	w.Advance(20 * time.Second)
-	shows(t, get(t, w, ""), "code", "Check your mail", "Send again in 0:40", "4 left", "accepted it 20 s ago",
+	shows(t, get(t, w, ""), "code", "Check your mail", "Send again in 0:40", "4 left", "left us 20 s ago",
 		"no-reply@shop.example", "A new email will contain the same code.")
 	shows(t, post(t, w, "", "check", "code", "111111"), "code", "That code is wrong. 4 tries left.")
 	shows(t, post(t, w, "", "check", "code", " 482-913 "), "approved", "a•••@example.com is confirmed.", "You can close this page.")

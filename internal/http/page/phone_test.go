@@ -50,7 +50,7 @@ func TestAPersonWithoutScriptsGetsInByPhone(t *testing.T) {
 	shows(t, texted(t, w, "", "(0170) 111-22 23"), "code", "On its way", "Sending a code to "+maskedNumber, "Send again in 1:00")
 	w.Codes.Settle(store.Sent)
 	w.Advance(61 * time.Second)
-	shows(t, get(t, w, ""), "code", "Check your phone", "accepted it 1 min ago", "A new text message will contain the same code.")
+	shows(t, get(t, w, ""), "code", "Check your phone", "left us 1 min ago", "A new text message will contain the same code.")
 	shows(t, post(t, w, "", "again"), "code", maskedNumber)
 	w.Codes.Settle(store.Sent)
 	shows(t, get(t, w, ""), "code", "Code sent again to "+maskedNumber)

@@ -24,7 +24,8 @@ type relativeTime struct {
 	Pattern string // with {c}, and {d} for the duration until then
 	Round   string // "up": the time of the day is rounded up to a minute; else down
 	Else    string
-	Counted string // with {d}: a countdown in place of Pattern if the clocks change before that time; "": there is none
+	// with {d}: a countdown in place of Pattern if the clocks change before that time, or the browser tells no time zone; "": there is none
+	Counted string
 }
 
 // Placeholder returns a text about as long as the one that the script will write. The page reserves

@@ -57,7 +57,7 @@ func onPageAndWidget(t *testing.T, browser context.Context, make func(*testing.T
 func theWholeWay(t *testing.T, browser context.Context) {
 	w := running(t)
 	b := visiting(t, browser, w)
-	b.card("ask", "Confirm your email")
+	b.card("ask", "Get a code")
 	b.keys(kb.Tab)
 	b.focused("to")
 	b.keys(pagetest.Address + kb.Enter)
@@ -159,6 +159,42 @@ func typesWrongCodes(b *tab) {
 	b.says("Too many wrong codes. ")
 	is(b, strings.TrimSpace(eval[string](b, `said.at(-1)`)), // what is said of the wait is what is left of it
 		"Too many wrong codes. "+eval[string](b, b.q("[role=timer]")+`.textContent`))
+}
+
+// aFillersText is checked by itself where it is a code of this form and nothing else, and until a code was wrong. Else it
+// is shown, and a press checks it.
+func aFillersText(t *testing.T, browser context.Context) {
+	onPageAndWidget(t, browser, accepting, fillsIn)
+}
+
+func fillsIn(b *tab) {
+	b.asked(pagetest.Address)
+	b.card("code")
+	fill := func(text string) {
+		b.Helper()
+		b.focus("code")
+		b.run(fmt.Sprintf(`((field) => { field.value = %q; field.dispatchEvent(new Event('input', { bubbles: true, composed: true })) })(%s)`,
+			text, b.q("#code")))
+	}
+	shown := func(text string, checks int) {
+		b.Helper()
+		fill(text)
+		b.run(`dispatchEvent(new Event('online'))`) // what is ready is submitted now, if not before
+		b.rest(longer)
+		is(b, b.value("#code"), text)
+		is(b, b.world.Codes.Checks(), checks)
+	}
+	for _, text := range []string{"hunter-482913", "1234567", "48291", "482913 482913", "BCDFGHJK"} {
+		shown(text, 0)
+	}
+	fill("111 111")
+	b.card("code", "4 tries left")
+	shown("222222", 1) // another of an authenticator's
+	b.keys(kb.Enter)
+	b.card("code", "3 tries left")
+	fill(pagetest.Code)
+	b.click("#check")
+	b.card("approved")
 }
 
 // theCountdownRunsOut second by second, and is told by the minute; a press before its end does
@@ -278,8 +314,56 @@ func aChangeOfClocks(t *testing.T, browser context.Context) {
 		b.run(`Date.prototype.getTimezoneOffset = function () { return this - Date.now() > 60_000 ? 300 : 240 }`)
 		b.asked(pagetest.Address)
 		b.card("code", "Valid for 10 min.")
+		b.world.Advance(time.Minute) // or a look has ten again
 		b.jump(time.Minute, time.Minute)
 		b.card("code", "Valid for 9 min.")
+	})
+}
+
+// aReaderWithoutATimeZone: browsers that resist fingerprinting tell UTC or Iceland's, so times are durations.
+func aReaderWithoutATimeZone(t *testing.T, browser context.Context) {
+	rare := func(t *testing.T, _ ...quota.Rule) *pagetest.World {
+		w := world(t, every(50*time.Minute))
+		w.Codes.Immediately = store.Sent
+		return w
+	}
+	onPageAndWidget(t, browser, rare, func(b *tab) {
+		for _, zone := range []string{"UTC", "Atlantic/Reykjavik"} {
+			b.do(pagetest.Look{Width: 800, Height: 700, Lang: "en", Zone: zone}.Apply(), chromedp.Reload())
+			b.card("ask")
+			b.asked(zone[:3] + "@example.com")
+			b.card("code", "Valid for 10 min.", "in 50 min")
+			b.click("#card .help .change")
+			b.card("ask")
+			b.asked(zone[:3] + "@example.com")
+			b.card("enough", "was sent to", "in the last", "in 50 min")
+			clocks := eval[[]string](b, b.q("#card")+`.innerText.match(/\d+:\d\d/g) ?? []`)
+			is(b, len(clocks), 0)
+			b.run(`sessionStorage.clear()`)
+			b.do(chromedp.Navigate(strings.Split(eval[string](b, `location.href`), "?")[0] + "?view=new"))
+		}
+	})
+}
+
+// otherTabsHearOfTheApproval at once, without a reload.
+func otherTabsHearOfTheApproval(t *testing.T, browser context.Context) {
+	onPageAndWidget(t, browser, accepting, func(b *tab) {
+		b.asked(pagetest.Address)
+		b.card("code")
+		ctx, end := chromedp.NewContext(b.ctx)
+		b.Cleanup(end)
+		other := &tab{T: b.T, ctx: ctx, world: b.world, root: b.root}
+		other.listen()
+		other.do(pagetest.Look{Width: 800, Height: 700, Lang: "en"}.Apply(), chromedp.Navigate(eval[string](b, `location.href`)))
+		other.run("Object.assign(sessionStorage, " + eval[string](b, `JSON.stringify({ ...sessionStorage })`) + ")") // as in a tab that is duplicated
+		other.do(chromedp.Reload())
+		other.card("code")
+		b.getsIn()
+		if b.root == "document" {
+			other.card("approved")
+		} else {
+			other.card("ended", "already used", "If you used it in another tab, continue there.")
+		}
 	})
 }
 

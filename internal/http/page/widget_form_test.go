@@ -161,7 +161,7 @@ func aWidgetHasPropertiesEarly(t *testing.T, browser context.Context) {
 			country: 'DE', to: '` + pagetest.Address + `', locale: 'es', reference: 'r-1', name: 'proof', required: true, value: '', type: 'x' });
 	})`)
 	b.do(chromedp.Navigate(s.URL))
-	b.card("ask", "Confirma tu correo")
+	b.card("ask", "Pide un código")
 	is(t, eval[bool](b, `early`), true)
 	// none is in the way of the element's own
 	is(t, eval[string](b, `Object.keys(document.querySelector('send-code')).join()`), "")
@@ -252,7 +252,7 @@ func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 		b.first(shifting(0))
 		b.do(slow(400*time.Millisecond, 400_000/8))
 		b.do(chromedp.Navigate(s.URL))
-		b.card("ask", "Confirm your email")
+		b.card("ask", "Get a code")
 		b.until(fmt.Sprintf(`performance.getEntriesByType('resource').some((e) => e.name === %q)`,
 			w.URL+"v1/channels?purpose=&locale=en"))
 		got := eval[struct {

@@ -33,10 +33,10 @@ func aWidgetIsMoved(t *testing.T, browser context.Context) {
 		moved()
 		is(t, b.value("#to"), "ana@exa")
 		b.run(`el.setAttribute('locale', 'es')`) // which is drawn anew
-		b.card("ask", "Confirma tu correo")
+		b.card("ask", "Pide un código")
 		is(t, b.value("#to"), "ana@exa")
 		b.run(`el.removeAttribute('locale')`)
-		b.card("ask", "Confirm your email")
+		b.card("ask", "Get a code")
 		b.types("to", "mple.com")
 		letGo := w.Codes.BlockSends()
 		b.run(b.q("#send") + `.click()`)

@@ -129,7 +129,7 @@ func severalWidgets(t *testing.T, browser context.Context) {
 	b.card("code", "a•••@example.com")
 	w.Codes.Immediately = store.Sent
 	b.root = two
-	b.card("ask", "验证邮箱")
+	b.card("ask", "获取验证码")
 	b.click("#send")
 	b.card("code", "验证码已发到 b•••@example.com", "重新发送", "还需 0:")
 	b.root = one

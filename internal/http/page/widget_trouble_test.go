@@ -258,7 +258,7 @@ func aWidgetByItsDocumentation(t *testing.T, browser context.Context) {
 	b.root = `document.querySelector('send-code').shadowRoot`
 	b.first(listening + `; addEventListener('approved', (e) => { window.proof = e.detail.proof })`)
 	b.do(chromedp.Navigate(site.URL))
-	b.card("ask", "Confirm your email")
+	b.card("ask", "Get a code")
 	b.types("to", pagetest.Address)
 	b.press("#send", 2)
 	b.keys(kb.Enter)

@@ -38,6 +38,7 @@ type Look struct {
 	Motion        bool // prefers-reduced-motion: no-preference, else reduce: motion takes a processor
 	NoScript      bool
 	Lang          string // Accept-Language
+	Zone          string // of the browser's clock; "": as it was
 }
 
 // WideAndDark returns two looks: 1280 pixels wide in light colours, and the look's own width in
@@ -57,7 +58,11 @@ func (l Look) Apply() chromedp.Action[chromedp.Void] {
 	if l.Motion {
 		motion = "no-preference"
 	}
-	return chromedp.Steps(
+	var zone chromedp.Action[chromedp.Void] = chromedp.Steps()
+	if l.Zone != "" {
+		zone = Command(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: l.Zone})
+	}
+	return chromedp.Steps(zone,
 		Command(network.Enable, network.EnableParams{}),
 		Command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
 			Width: l.Width, Height: l.Height, DeviceScaleFactor: 1,

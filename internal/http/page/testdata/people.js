@@ -356,7 +356,7 @@ class Tab {
   type(field, text) {
     this.owes = undefined;
     field.value = text;
-    field.dispatchEvent(new InputEvent('input', { bubbles: true }));
+    field.dispatchEvent(new InputEvent('input', { bubbles: true, inputType: 'insertText' }));
   }
 
   enter(text) {
