@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
 	"sendcode/tools/ensure/locate"
 )
 
@@ -42,7 +43,7 @@ func run(ctx context.Context, prefix string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	browser, end := pagetest.Browser(ctx, program)
+	browser, end := browsertest.StartChromium(ctx, program)
 	defer end()
 	if err := chromedp.Do(browser); err != nil { // starts it, before tabs are opened side by side
 		return err
@@ -108,7 +109,7 @@ func drawState(browser context.Context, s pagetest.State, lang string) error {
 
 // drawLooks takes the steps in a tab of its own, and a picture of where they lead at each width, light and dark.
 func drawLooks(browser context.Context, name string, look pagetest.Look, steps ...chromedp.Action[chromedp.Void]) error {
-	tab, end := pagetest.Tab(browser)
+	tab, end := browsertest.ChromiumTab(browser)
 	defer end()
 	look.Width, look.Height, look.Motion = 1280, 720, true
 	if err := chromedp.Do(tab, append([]chromedp.Action[chromedp.Void]{look.Apply()}, steps...)...); err != nil {

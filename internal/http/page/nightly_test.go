@@ -16,6 +16,7 @@ import (
 
 	"sendcode/internal/http/page/pagetest"
 	"sendcode/internal/http/reference"
+	"sendcode/internal/kit/browsertest"
 )
 
 func TestAllInABrowser(t *testing.T) {
@@ -61,7 +62,7 @@ func aReloadMovesNothing(t *testing.T, browser context.Context) {
 	noon := fmt.Sprintf("Etc/GMT%+d", time.Now().UTC().Hour()-12) // its signs are the other way round
 	for lang, width := range map[string]int64{"es": 320, "ar": 1280} {
 		b := open(t, browser, w, pagetest.Look{Width: width, Height: 900, Lang: lang})
-		b.do(pagetest.Command(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: noon}))
+		b.do(browsertest.Command(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: noon}))
 		b.first(shifting(0.0003))
 		b.visit("")
 		b.until(`document.querySelector('#code-expiry').innerText.includes(':')`)

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/kit/browsertest"
 )
 
 // Axe finds barriers to accessibility in a page with axe-core, in the browser of a test.
@@ -59,7 +61,7 @@ func LoadAxe(ctx context.Context, program string) (*Axe, error) {
 
 // axeOf returns axe-core's source.
 func axeOf(ctx context.Context, program string) (string, error) {
-	tab, end := Browser(ctx, program)
+	tab, end := browsertest.StartChromium(ctx, program)
 	defer end()
 	if err := chromedp.Do(tab, chromedp.Navigate(axeBundle)); err != nil {
 		return "", fmt.Errorf("the browser shows no %s: %w", axeBundle, err)
