@@ -90,7 +90,9 @@ func drawWidget(browser context.Context, s pagetest.WidgetState, lang string) er
 	}
 	defer world.Close()
 	defer site.Close()
-	reach := chromedp.Func(func(tab context.Context, _ *chromedp.Target) error { return s.Reach(tab, world) })
+	reach := chromedp.Func(func(tab context.Context, _ *chromedp.Target) error {
+		return s.Reach(browsertest.InChromium(tab), world)
+	})
 	return drawLooks(browser, s.Name, pagetest.Look{Lang: lang}, chromedp.Navigate(site.URL), reach)
 }
 

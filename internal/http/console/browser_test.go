@@ -82,7 +82,7 @@ func (w *window) fits(name string) {
 		if look.Width == 768 {
 			continue
 		}
-		found, err := w.axe.Violations(w.ctx, "html")
+		found, err := w.axe.Violations(browsertest.InChromium(w.ctx), "html")
 		w.Must(err)
 		for _, v := range found {
 			w.Errorf("%s at %d px: %s", name, look.Width, v)

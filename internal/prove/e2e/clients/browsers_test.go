@@ -11,15 +11,19 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// looks are those in which the journeys are made: the page's, the widget's and the console's. Nightly
-// has more.
-var looks = [][3]browsertest.Look{{{Width: 320, Height: 640, Dark: true}, {Width: 1280, Height: 900}, {Width: 1280, Height: 900}}}
+// looks of the page, the widget and the console.
+type looks [3]browsertest.Look
 
 // The service as it starts without any setting, in Firefox and WebKit: a person gets a code from the
 // dev mailbox at the page and at the widget of another site, and an administrator finds the person.
 // In a browser that keeps no cookies, nothing is sent. [TestDoors] is the same in Chromium.
 func TestPeopleInOtherBrowsers(t *testing.T) {
 	t.Parallel()
+	inOtherBrowsers(t, looks{{Width: 320, Height: 640, Dark: true}, {Width: 1280, Height: 900}, {Width: 1280, Height: 900}})
+}
+
+func inOtherBrowsers(t *testing.T, rounds ...looks) {
+	t.Helper()
 	s := apptest.Embedded(t)
 	site, body := embedding(t)
 	s.Env["SENDCODE_ADMIN_PASSWORD"] = "a password for the tests"
@@ -29,7 +33,7 @@ func TestPeopleInOtherBrowsers(t *testing.T) {
 	for name, start := range map[string]func(testing.TB) browsertest.Browser{"firefox": browsertest.Firefox, "webkit": browsertest.WebKit} {
 		t.Run(name, func(t *testing.T) {
 			browser := start(t)
-			for i, look := range looks {
+			for i, look := range rounds {
 				of := func(journey string) string { return fmt.Sprintf("%s.%s.%d@example.com", journey, name, i) }
 				inLook := func(journey string, look browsertest.Look, root, address string, walk func(*browsertest.Page)) {
 					t.Run(fmt.Sprintf("%s %d dark %v", journey, look.Width, look.Dark), func(t *testing.T) {
