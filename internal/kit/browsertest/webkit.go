@@ -102,6 +102,10 @@ func (w *webkitTab) click(x, y float64) error {
 	return w.post("/actions", object{"actions": clickActions(math.Round(x), math.Round(y))})
 }
 
+// painted is the size of the page, once it is painted in it.
+const painted = `new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(() =>
+	go(JSON.stringify({ width: innerWidth, height: innerHeight })))))`
+
 // show sizes the window, which is higher than the page by its bar.
 func (w *webkitTab) show(look Look) error {
 	if look.Dark != w.look.Dark {
@@ -117,7 +121,7 @@ func (w *webkitTab) show(look Look) error {
 		if err := w.post("/window/rect", object{"width": look.Width, "height": look.Height + bar}); err != nil {
 			return err
 		}
-		text, err := w.eval("(async () => JSON.stringify({ width: innerWidth, height: innerHeight }))()")
+		text, err := w.eval(painted)
 		if err != nil {
 			return err
 		}
