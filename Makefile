@@ -88,7 +88,7 @@ demo: ## the same with a week of made-up sends in it
 	@$(BUILD) ./tools/demo
 	@exec bin/demo
 
-test: tools ## the tests that every commit passes, on servers and a browser of their own
+test: tools ## the tests that every commit passes, on servers and browsers of their own
 	@bin/ensure
 	@$(LESS_GC) SENDCODE_TEST_RUN=$$(date +%s) $(GOTESTSUM) $(TESTFLAGS) $(if $(CI),$(FRESH)) $(LONG) $(TESTED)
 

@@ -1,5 +1,5 @@
 // Command ensure gets this machine ready for the tests: it looks for Redis, Postgres, PgBouncer,
-// HAProxy, nginx, Caddy, a browser, a C compiler, Node, Python, Django, promtool and Prometheus,
+// HAProxy, nginx, Caddy, three browsers, a C compiler, Node, Python, Django, promtool and Prometheus,
 // and as root on Debian installs those that are missing. Elsewhere it prints the command to install
 // them and goes on, for the tests then skip with the reason; only in CI (CI=true), where a skip
 // would hide that nothing was tested, is a missing part a failure.
@@ -58,7 +58,10 @@ func missing(parts []locate.Part) []locate.Part {
 func lists(parts []locate.Part) (names string, packages, brews []string) {
 	var all []string
 	for _, p := range parts {
-		all, packages, brews = append(all, p.Name), append(packages, p.Debian...), append(brews, "brew install "+p.Homebrew)
+		all, packages = append(all, p.Name), append(packages, p.Debian...)
+		if p.Homebrew != "" {
+			brews = append(brews, "brew install "+p.Homebrew)
+		}
 	}
 	return strings.Join(all, ", "), packages, brews
 }

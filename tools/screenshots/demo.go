@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
 	"sendcode/tools/demo/week"
 )
 
@@ -70,7 +71,7 @@ func readBanner(banner io.Reader) (base, key, password string, err error) {
 }
 
 func drawScenes(browser context.Context, base, password string) error {
-	tab, end := pagetest.Tab(browser)
+	tab, end := browsertest.ChromiumTab(browser)
 	defer end()
 	type css = chromedp.CSS
 	scenes := []scene{

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
 	"sendcode/tools/ensure/locate"
 )
 
@@ -42,7 +43,7 @@ func run(ctx context.Context, prefix string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	browser, end := pagetest.Browser(ctx, program)
+	browser, end := browsertest.StartChromium(ctx, program)
 	defer end()
 	if err := chromedp.Do(browser); err != nil { // starts it, before tabs are opened side by side
 		return err
@@ -89,7 +90,9 @@ func drawWidget(browser context.Context, s pagetest.WidgetState, lang string) er
 	}
 	defer world.Close()
 	defer site.Close()
-	reach := chromedp.Func(func(tab context.Context, _ *chromedp.Target) error { return s.Reach(tab, world) })
+	reach := chromedp.Func(func(tab context.Context, _ *chromedp.Target) error {
+		return s.Reach(browsertest.InChromium(tab), world)
+	})
 	return drawLooks(browser, s.Name, pagetest.Look{Lang: lang}, chromedp.Navigate(site.URL), reach)
 }
 
@@ -108,7 +111,7 @@ func drawState(browser context.Context, s pagetest.State, lang string) error {
 
 // drawLooks takes the steps in a tab of its own, and a picture of where they lead at each width, light and dark.
 func drawLooks(browser context.Context, name string, look pagetest.Look, steps ...chromedp.Action[chromedp.Void]) error {
-	tab, end := pagetest.Tab(browser)
+	tab, end := browsertest.ChromiumTab(browser)
 	defer end()
 	look.Width, look.Height, look.Motion, look.Zone = 1280, 720, true, "Etc/GMT-1" // UTC tells no zone
 	if err := chromedp.Do(tab, append([]chromedp.Action[chromedp.Void]{look.Apply()}, steps...)...); err != nil {

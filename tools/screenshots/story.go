@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
 )
 
 // What the moving picture of the README may be at most.
@@ -40,7 +41,7 @@ type beat struct {
 func drawStory(browser context.Context, base, key string) error {
 	ctx, stop := context.WithTimeout(browser, time.Minute)
 	defer stop()
-	tab, end := pagetest.Tab(ctx)
+	tab, end := browsertest.ChromiumTab(ctx)
 	defer end()
 	const to, moment = "ana@example.com", 100 * time.Millisecond
 	type css = chromedp.CSS

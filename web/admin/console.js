@@ -13,7 +13,8 @@ for (const button of document.querySelectorAll("button[data-local]")) {
 }
 
 // The day is left out where it is today's, and in a story (data-days) where it is that of the time before.
-const days = new Intl.DateTimeFormat("en-CA", { timeZone: document.documentElement.dataset.times, year: "numeric", month: "2-digit", day: "2-digit" });
+// Languages write days in an order that differs between browsers, so the parts alone are asked for.
+const days = new Intl.DateTimeFormat("en", { timeZone: document.documentElement.dataset.times, year: "numeric", month: "2-digit", day: "2-digit" });
 let told = { story: null, day: "" };
 
 function shorten(element, today) {
@@ -28,8 +29,8 @@ function shorten(element, today) {
 }
 
 function shortenIn(part) {
-  const today = days.format(new Date());
-  for (const element of part.querySelectorAll("time")) shorten(element, today);
+  const { year, month, day } = Object.fromEntries(days.formatToParts().map(({ type, value }) => [type, value]));
+  for (const element of part.querySelectorAll("time")) shorten(element, `${year}-${month}-${day}`);
 }
 
 shortenIn(document);

@@ -18,6 +18,7 @@ import (
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/http/console/explain"
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 )
@@ -35,7 +36,7 @@ func inWindows(t *testing.T, tests map[string]func(*testing.T, chromium)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	browser, end := pagetest.Browser(context.Background(), servertest.HeadlessShell(t))
+	browser, end := browsertest.StartChromium(context.Background(), servertest.HeadlessShell(t))
 	defer end()
 	if err := chromedp.Do(browser); err != nil { // it lives as long as the context that starts it
 		t.Fatal(err)
@@ -81,7 +82,7 @@ func (w *window) fits(name string) {
 		if look.Width == 768 {
 			continue
 		}
-		found, err := w.axe.Violations(w.ctx, "html")
+		found, err := w.axe.Violations(browsertest.InChromium(w.ctx), "html")
 		w.Must(err)
 		for _, v := range found {
 			w.Errorf("%s at %d px: %s", name, look.Width, v)
@@ -225,7 +226,7 @@ func followsTheList(t *testing.T, browser chromium) {
 		console.ServeHTTP(w, req)
 	})
 	w := openWindow(r, browser)
-	w.do(pagetest.Command(devtools.AddScriptToEvaluateOnNewDocument, devtools.AddScriptToEvaluateOnNewDocumentParams{
+	w.do(browsertest.Command(devtools.AddScriptToEvaluateOnNewDocument, devtools.AddScriptToEvaluateOnNewDocumentParams{
 		Source: `{ const sleep = setTimeout; window.setTimeout = (run, ms) => sleep(run, Math.min(ms, 50)) }`}))
 	w.logIn()
 	const top, state = `document.querySelector("tbody tr").innerText`, `document.querySelector(".live").innerText.trim()`

@@ -17,6 +17,7 @@ import (
 
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/kit/servertest"
 )
 
@@ -46,7 +47,7 @@ func openWindow(r *rig, browser chromium) *window {
 	r.Helper()
 	site := httptest.NewServer(r.Handler)
 	r.Cleanup(site.Close)
-	tab, closeTab := pagetest.Tab(browser)
+	tab, closeTab := browsertest.ChromiumTab(browser)
 	r.Cleanup(closeTab)
 	r.Must(chromedp.Do(tab))
 	ctx, cancel := context.WithTimeout(tab, 3*servertest.Patience) // for all steps of a test
@@ -54,7 +55,7 @@ func openWindow(r *rig, browser chromium) *window {
 	w := &window{rig: r, ctx: ctx, site: site, axe: browser.axe}
 	go w.hear(chromedp.Console(ctx))
 	w.look(pagetest.Look{Width: 1280})
-	w.do(pagetest.Command(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"}))
+	w.do(browsertest.Command(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"}))
 	return w
 }
 
@@ -103,7 +104,7 @@ func (w *window) look(l pagetest.Look) {
 func press(key string) step {
 	down := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: key, Text: key}
 	up := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyUp, Key: key}
-	return chromedp.Steps(pagetest.Command(input.DispatchKeyEvent, down), pagetest.Command(input.DispatchKeyEvent, up))
+	return chromedp.Steps(browsertest.Command(input.DispatchKeyEvent, down), browsertest.Command(input.DispatchKeyEvent, up))
 }
 
 // eval returns what a script results in.

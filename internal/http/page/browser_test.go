@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/kit/servertest"
 )
 
@@ -45,7 +46,7 @@ func chromium(t *testing.T) (context.Context, *pagetest.Axe) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	browser, end := pagetest.Browser(context.Background(), servertest.HeadlessShell(t))
+	browser, end := browsertest.StartChromium(context.Background(), servertest.HeadlessShell(t))
 	t.Cleanup(end)
 	if err := chromedp.Do(browser); err != nil { // it is started, before tabs are opened side by side
 		t.Fatal(err)
@@ -103,7 +104,7 @@ const watching = `(() => {
 
 func open(t *testing.T, browser context.Context, w *pagetest.World, look pagetest.Look) *tab {
 	t.Helper()
-	ctx, end := pagetest.Tab(browser)
+	ctx, end := browsertest.ChromiumTab(browser)
 	t.Cleanup(end)
 	// far more than a test takes: 1,000 schedules need some five on a quiet machine
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Minute)
@@ -130,7 +131,7 @@ func visiting(t *testing.T, browser context.Context, w *pagetest.World) *tab {
 // first runs a script in each page before anything else, after those that do so already.
 func (b *tab) first(script string) {
 	b.Helper()
-	b.do(pagetest.Command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
+	b.do(browsertest.Command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
 }
 
 // listen fails the test on every error that the browser reports, violations of the policy among
@@ -288,7 +289,7 @@ func (b *tab) middle(selector string) []float64 {
 // paste puts text in as the clipboard does: at once, as one input.
 func (b *tab) paste(text string) {
 	b.Helper()
-	b.do(pagetest.Command(input.InsertText, input.InsertTextParams{Text: text}))
+	b.do(browsertest.Command(input.InsertText, input.InsertTextParams{Text: text}))
 }
 
 func (b *tab) focused(id string) {

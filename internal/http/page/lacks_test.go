@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/chromedp/chromedp"
@@ -15,7 +13,7 @@ import (
 
 	"sendcode/internal/http/page"
 	"sendcode/internal/http/page/pagetest"
-	"sendcode/internal/kit/servertest"
+	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/store"
 )
 
@@ -95,20 +93,7 @@ func aWayWithout(t *testing.T, browser context.Context, features []string, how r
 
 // In a browser that keeps no cookies the page sends nothing and says why, with scripts and without.
 func TestCookiesAreOff(t *testing.T) {
-	profile, err := os.MkdirTemp("", "profile") // of a whole Chromium: the shell reads none; it may be written to after its end
-	if err == nil {
-		err = os.CopyFS(profile, fstest.MapFS{"Default/Preferences": {Data: []byte(
-			`{"profile": {"default_content_setting_values": {"cookies": 2}}}`)}})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(profile) })
-	browser, end := pagetest.Browser(context.Background(), servertest.Chromium(t), chromedp.UserDataDir(profile))
-	t.Cleanup(end)
-	if err := chromedp.Do(browser); err != nil {
-		t.Fatal(err)
-	}
+	browser := browsertest.CookielessChromium(t)
 	for _, noScript := range []bool{false, true} {
 		w := world(t)
 		b := open(t, browser, w, pagetest.Look{NoScript: noScript})

@@ -16,6 +16,8 @@ import (
 
 	"sendcode/internal/http/page/pagetest"
 	"sendcode/internal/http/reference"
+	"sendcode/internal/kit/browsertest"
+	"sendcode/internal/kit/servertest"
 )
 
 func TestAllInABrowser(t *testing.T) {
@@ -46,7 +48,24 @@ func TestAllInABrowser(t *testing.T) {
 	for _, lang := range []string{"en", "zh", "ar", "es"} {
 		t.Run("every card in "+lang, func(t *testing.T) {
 			t.Parallel()
-			everyCard(open(t, browser, world(t), pagetest.Look{}), engine, pagetest.States(), pagetest.WidgetStates(), lang)
+			everyCard(t, anotherTab(t, browser), engine, narrowAndWide, pagetest.States(), pagetest.WidgetStates(), lang)
+		})
+	}
+}
+
+// The cards are as good in the other browsers: in either colours, at either width, in a language of either direction.
+func TestEveryCardInOtherBrowsers(t *testing.T) {
+	engine, err := pagetest.LoadAxe(t.Context(), servertest.Chromium(t))
+	servertest.OK(t, err)
+	for name, start := range map[string]func(testing.TB) browsertest.Browser{"firefox": browsertest.Firefox, "webkit": browsertest.WebKit} {
+		t.Run(name, func(t *testing.T) {
+			browser := start(t)
+			for i, lang := range []string{"en", "ar"} {
+				look := narrowAndWide[i]
+				t.Run(fmt.Sprintf("%s %d", lang, look.Width), func(t *testing.T) {
+					everyCard(t, browser.Open(t, look), engine, []browsertest.Look{look}, pagetest.States(), pagetest.WidgetStates(), lang)
+				})
+			}
 		})
 	}
 }

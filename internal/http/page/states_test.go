@@ -3,6 +3,7 @@ package page_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,10 +13,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/chromedp/chromedp"
-
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
+	"sendcode/internal/kit/servertest"
 )
 
 // faults is a function of what holds the card. It lists what axe does not find: what scrolls
@@ -50,7 +51,7 @@ const faults = `((scope) => {
     const word = new Range();
     word.selectNodeContents(check);
     if (!/\s/.test(check.textContent.trim()) && new Set([...word.getClientRects()].map((r) => Math.round(r.bottom))).size > 1) out.push('a word is broken: ' + check.textContent);
-    if (c.type !== 'text' || c.inputMode + ' ' + c.autocapitalize !== mode || c.autocomplete !== 'one-time-code' || c.maxLength < 20) out.push('not a field for codes');
+    if (c.type !== 'text' || c.inputMode + ' ' + c.autocapitalize !== mode || c.getAttribute('autocomplete') !== 'one-time-code' || c.maxLength < 20) out.push('not a field for codes');
   }
   for (const row of all('.pips-row')) {
     const [name, marks, note] = [row.firstElementChild, row.querySelector('.marks'), row.lastElementChild].map((e) => e.getBoundingClientRect());
@@ -94,51 +95,61 @@ const faults = `((scope) => {
   return out;
 })`
 
-// everyCard of the page and of the widget can be used at 320 CSS pixels, which is also 1280 at
-// 400 % zoom, in dark colours, and at 1280 in light ones, and axe-core finds nothing wrong with it.
-func everyCard(b *tab, engine *pagetest.Axe, pages []pagetest.State, widgets []pagetest.WidgetState, lang string) {
-	b.tolerate = "e"                         // refusals and outages are in the console too; what is wrong is searched for
+// everyCard of the page and of the widget can be used in each look, and axe-core finds nothing wrong
+// with it.
+func everyCard(t *testing.T, tab *browsertest.Tab, engine *pagetest.Axe, looks []browsertest.Look, pages []pagetest.State,
+	widgets []pagetest.WidgetState, lang string) {
+	t.Helper()
 	var shown atomic.Pointer[pagetest.World] // all at one address, so that the browser keeps scripts and styles
 	mux := http.NewServeMux()
 	mux.Handle("/axe.js", engine)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { shown.Load().ServeHTTP(w, r) })
+	mux.HandleFunc("/adopt", func(w http.ResponseWriter, r *http.Request) { // the cookies of the world's visitor
+		for _, c := range shown.Load().Cookies() {
+			http.SetCookie(w, &http.Cookie{Name: c.Name, Value: c.Value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
+		}
+		http.Redirect(w, r, "/?"+r.URL.RawQuery, http.StatusSeeOther)
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set("Accept-Language", lang)
+		shown.Load().ServeHTTP(w, r)
+	})
 	site := httptest.NewServer(mux)
-	b.Cleanup(site.Close)
-	look := pagetest.Look{Width: 320, Height: 640, Lang: lang}
+	t.Cleanup(site.Close)
+	p := browsertest.NewPage(t, tab, "about:blank", "")
 	for _, s := range pages {
 		if s.NoScript || s.Offline {
 			continue // the same pages as others, to the eye
 		}
 		w, err := s.New("en")
 		if err != nil {
-			b.Fatal(err)
+			t.Fatal(err)
 		}
-		b.Cleanup(w.Close)
+		t.Cleanup(w.Close)
 		shown.Store(w)
-		b.do(w.Adopt(), look.Apply(), chromedp.Navigate(site.URL+"/"+s.Query))
-		b.run(`document.head.append(Object.assign(document.createElement('script'), { src: '/axe.js' }))`)
-		b.until(`window.axe`)
-		b.fits(engine, s.Name, look, "html")
-		if eval[bool](b, `[...document.querySelectorAll('.bar')].some((e) => e.checkVisibility())`) {
-			b.Errorf("%s: the bar moves where motion is not welcome", s.Name)
+		p.Go(site.URL + "/adopt" + s.Query)
+		browsertest.Value[any](p, `document.head.append(Object.assign(document.createElement('script'), { src: '/axe.js' }))`)
+		p.Until(`window.axe`)
+		fits(p, engine, s.Name+" in "+lang, looks, "html")
+		if browsertest.Value[bool](p, `[...document.querySelectorAll('.bar')].some((e) => e.checkVisibility())`) {
+			t.Errorf("%s: the bar moves where motion is not welcome", s.Name)
 		}
 	}
-	b.root = `document.querySelector('send-code').shadowRoot`
+	p.Root = `document.querySelector('send-code').shadowRoot`
 	for _, s := range widgets {
 		w, site, err := s.World(lang)
 		if err != nil {
-			b.Fatal(err)
+			t.Fatal(err)
 		}
-		b.Cleanup(w.Close)
-		b.Cleanup(site.Close)
-		b.do(look.Apply(), chromedp.Navigate(site.URL))
-		if err := s.Reach(b.ctx, w); err != nil {
-			b.Fatalf("%s: %v", s.Name, err)
+		t.Cleanup(w.Close)
+		t.Cleanup(site.Close)
+		p.Go(site.URL)
+		if err := s.Reach(tab, w); err != nil {
+			t.Fatalf("%s: %v", s.Name, err)
 		}
-		b.fits(engine, s.Name, look, "send-code")
-		if lang == "zh" && eval[bool](b,
-			`/[A-Za-z]{3,}/.test(`+b.q("#card")+`.innerText.replaceAll(/\S+@?example\.com|S-\w{4}-\w{4}/g, ''))`) {
-			b.Errorf("%s says in Chinese: %s", s.Name, eval[string](b, b.q("#card")+`.innerText`))
+		fits(p, engine, s.Name+" in "+lang, looks, "send-code")
+		if lang == "zh" && browsertest.Value[bool](p,
+			`/[A-Za-z]{3,}/.test(`+p.Element("#card")+`.innerText.replaceAll(/\S+@?example\.com|S-\w{4}-\w{4}/g, ''))`) {
+			t.Errorf("%s says in Chinese: %s", s.Name, p.Text("#card"))
 		}
 	}
 }
@@ -150,25 +161,39 @@ func theMainCards(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	pages := slices.DeleteFunc(pagetest.States(), func(s pagetest.State) bool { return !slices.Contains(main, s.Name) })
 	widgets := slices.DeleteFunc(pagetest.WidgetStates(), func(s pagetest.WidgetState) bool { return !slices.Contains(main, s.Name) })
 	is(t, len(pages)+len(widgets), len(main))
-	everyCard(open(t, browser, world(t), pagetest.Look{}), engine, pages, widgets, "en")
+	everyCard(t, anotherTab(t, browser), engine, narrowAndWide, pages, widgets, "en")
 }
 
-// fits: a state can be used in both looks, and axe-core finds nothing wrong with a part of it.
-func (b *tab) fits(engine *pagetest.Axe, name string, look pagetest.Look, part string) {
-	b.Helper()
-	for _, look := range look.WideAndDark() {
-		b.do(look.Apply())
-		for _, fault := range eval[[]string](b, faults+"("+b.root+")") {
-			b.Errorf("%s in %s at %d px, dark %v: %s", name, look.Lang, look.Width, look.Dark, fault)
+// narrowAndWide are 320 CSS pixels, which is also 1280 at 400 % zoom, in dark colours, and 1280 in light
+// ones.
+var narrowAndWide = []browsertest.Look{{Width: 320, Height: 640, Dark: true}, {Width: 1280, Height: 640}}
+
+// anotherTab is one of Chromium.
+func anotherTab(t *testing.T, browser context.Context) *browsertest.Tab {
+	t.Helper()
+	ctx, end := browsertest.ChromiumTab(browser)
+	t.Cleanup(end)
+	return browsertest.InChromium(ctx)
+}
+
+// fits: a page can be used in each look, and axe-core finds nothing wrong with a part of it.
+func fits(p *browsertest.Page, engine *pagetest.Axe, name string, looks []browsertest.Look, part string) {
+	p.Helper()
+	for _, look := range looks {
+		servertest.OK(p, p.Show(look))
+		found, err := engine.Violations(p.Tab, part)
+		servertest.OK(p, err)
+		for _, fault := range append(found, browsertest.Value[[]string](p, faults+"("+p.Root+")")...) {
+			p.Errorf("%s at %d px, dark %v: %s", name, look.Width, look.Dark, fault)
 		}
-		b.accessible(engine, name, look, part)
+		p.Shot(fmt.Sprintf("%s %d dark %v", name, look.Width, look.Dark))
 	}
 }
 
 // accessible: axe-core finds nothing wrong with a part of the page as it is shown now.
 func (b *tab) accessible(engine *pagetest.Axe, name string, look pagetest.Look, part string) {
 	b.Helper()
-	found, err := engine.Violations(b.ctx, part)
+	found, err := engine.Violations(browsertest.InChromium(b.ctx), part)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/store"
 )
 
@@ -141,7 +142,7 @@ func aWidgetUnderForeignCSS(t *testing.T, browser context.Context) {
 // aWidgetInTheReadersSize has the font size that the reader chose in the browser, whatever the page says of its root.
 func aWidgetInTheReadersSize(t *testing.T, browser context.Context) {
 	b, s := embeddedBeside(t, browser, accepting(t), pagetest.Look{}, tag(""), `html { font-size: 10px }`)
-	b.do(pagetest.Command(page.SetFontSizes, page.SetFontSizesParams{FontSizes: &page.FontSizes{Standard: 32}}), chromedp.Navigate(s.URL))
+	b.do(browsertest.Command(page.SetFontSizes, page.SetFontSizesParams{FontSizes: &page.FontSizes{Standard: 32}}), chromedp.Navigate(s.URL))
 	b.card("ask")
 	is(t, eval[string](b, `getComputedStyle(`+b.q("#send")+`).fontSize`), "32px")
 	b.run(`document.querySelector('send-code').style.setProperty('--rem', '20px')`)
@@ -279,7 +280,7 @@ func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 
 // slow has each request of a tab wait and share a narrow line, as a telephone's.
 func slow(latency time.Duration, bytesPerSecond float64) chromedp.Action[chromedp.Void] {
-	return pagetest.Command(network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
+	return browsertest.Command(network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
 		MatchedNetworkConditions: []*network.Conditions{{
 			Latency: float64(latency.Milliseconds()), DownloadThroughput: bytesPerSecond,
 			UploadThroughput: bytesPerSecond,

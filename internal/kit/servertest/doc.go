@@ -1,4 +1,4 @@
-// Package servertest starts Redis, Postgres, PgBouncer and Chromium as private processes, so that
+// Package servertest starts Redis, Postgres, PgBouncer and browsers as private processes, so that
 // tests run on the real servers. The fake mail server is deliver/delivery/smtptest.
 //
 // Tests and tools import it; the service does not. Each server listens on a loopback port of its

@@ -19,7 +19,7 @@ var (
 	qualifiedName = regexp.MustCompile(`\b([a-z]\w+)\.([A-Z]\w*[a-z]\w*)`)
 	exampleLine   = regexp.MustCompile(`(?m)^\t.*$`)
 	// othersNames are names that comments have of other programs.
-	othersNames = words("restJson1 CommonErrors BranchNode StrictMode DevTools PullSmsSendStatus SnsHostProvider TestWebhookSign " +
+	othersNames = words("restJson1 CommonErrors BranchNode StrictMode DevTools WebDriver BiDi WebKitGTK PullSmsSendStatus SnsHostProvider TestWebhookSign " +
 		"CommandComplete TypeScript")
 )
 

@@ -1,5 +1,5 @@
 // Package locate finds the programs that the tests need and Go does not bring:
-// Redis, Postgres, PgBouncer, proxies, a browser, a C compiler, Node, Python, Django.
+// Redis, Postgres, PgBouncer, proxies, browsers, a C compiler, Node, Python, Django.
 //
 // internal/kit/servertest starts what is found here and tools/ensure installs what is
 // not, so both agree on what "missing" means. It has no dependencies, which
@@ -17,7 +17,7 @@ import (
 type Part struct {
 	Name     string   // as in a sentence: "redis-server"
 	Debian   []string // packages to install on Debian
-	Homebrew string   // formula, or "--cask name", for macOS
+	Homebrew string   // formula, or "--cask name", for macOS; empty: there is none
 	find     func() (string, bool)
 }
 
@@ -34,8 +34,12 @@ func (p Part) Find() (string, error) {
 type Missing struct{ Part Part }
 
 func (m *Missing) Error() string {
-	return fmt.Sprintf("%s is not installed (Debian: apt-get install %s; macOS: brew install %s)",
-		m.Part.Name, strings.Join(m.Part.Debian, " "), m.Part.Homebrew)
+	macOS := "there is none"
+	if m.Part.Homebrew != "" {
+		macOS = "brew install " + m.Part.Homebrew
+	}
+	return fmt.Sprintf("%s is not installed (Debian: apt-get install %s; macOS: %s)",
+		m.Part.Name, strings.Join(m.Part.Debian, " "), macOS)
 }
 
 // The parts. Postgres is the directory that holds initdb, postgres and pg_dump; the others are
@@ -55,6 +59,12 @@ var (
 	// and takes half of the processor time. Where it is missing, Chromium does its work.
 	HeadlessShell = Part{"chromium-headless-shell", []string{"chromium-headless-shell"}, "--cask chromium",
 		firstOf(inPath("chromium-headless-shell", "chrome-headless-shell"), Chromium.find)}
+	// Firefox and WebKit are the other two families of browsers. WebKitWebDriver starts a WebKitGTK,
+	// which needs a display: Xvfb has one in memory.
+	Firefox = Part{"firefox-esr", []string{"firefox-esr"}, "--cask firefox", firstOf(inPath("firefox-esr", "firefox"),
+		atPath("/Applications/Firefox.app/Contents/MacOS/firefox"))}
+	WebKit = Part{"WebKitWebDriver", []string{"webkit2gtk-driver"}, "", inPath("WebKitWebDriver")}
+	Xvfb   = Part{"Xvfb", []string{"xvfb"}, "", inPath("Xvfb")}
 	// Compiler is the C compiler, which Go's race detector links with.
 	Compiler = Part{"a C compiler", []string{"gcc", "libc6-dev"}, "gcc", findCompiler}
 	// The proxies that operators put in front of replicas.
@@ -71,7 +81,7 @@ var (
 )
 
 // All lists every part, in the order in which they are reported.
-var All = []Part{Redis, Postgres, PgBouncer, HAProxy, Nginx, Caddy, Chromium, HeadlessShell, Compiler, Node, Python, Django,
+var All = []Part{Redis, Postgres, PgBouncer, HAProxy, Nginx, Caddy, Chromium, HeadlessShell, Firefox, WebKit, Xvfb, Compiler, Node, Python, Django,
 	Promtool, Prometheus}
 
 func findCompiler() (string, bool) {

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/kit/browsertest"
 )
 
 // Axe finds barriers to accessibility in a page with axe-core, in the browser of a test.
@@ -59,7 +61,7 @@ func LoadAxe(ctx context.Context, program string) (*Axe, error) {
 
 // axeOf returns axe-core's source.
 func axeOf(ctx context.Context, program string) (string, error) {
-	tab, end := Browser(ctx, program)
+	tab, end := browsertest.StartChromium(ctx, program)
 	defer end()
 	if err := chromedp.Do(tab, chromedp.Navigate(axeBundle)); err != nil {
 		return "", fmt.Errorf("the browser shows no %s: %w", axeBundle, err)
@@ -111,13 +113,13 @@ func (e *Axe) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 
 // Violations describes the problem with the page in a tab, or with the part that a selector names,
 // one line each: the rule, and where.
-func (e *Axe) Violations(tab context.Context, part string) ([]string, error) {
+func (e *Axe) Violations(tab *browsertest.Tab, part string) (found []string, err error) {
+	var version string
+	load := `globalThis.axe?.version ?? (() => {` + e.source + `; return axe.version })()`
+	if err := tab.Eval(load, &version); err != nil {
+		return nil, fmt.Errorf("axe: the engine cannot be loaded: %w", err)
+	}
 	run := fmt.Sprintf(`axe.run(%q, %s).then((found) => found.violations.flatMap((v) => v.nodes.map((n) =>
 		v.id + ": " + n.target.join(" ") + ": " + n.html.slice(0, 120) + ": " + (n.any[0] ?? n.all[0] ?? n.none[0])?.message)))`, part, axeRules)
-	if there, err := chromedp.Run(tab, chromedp.Evaluate[bool](`typeof axe === "object"`)); err != nil || !there {
-		if _, err := chromedp.Run(tab, chromedp.Evaluate[string](e.source+`; axe.version`)); err != nil {
-			return nil, fmt.Errorf("axe: the engine cannot be loaded: %w", err)
-		}
-	}
-	return chromedp.Run(tab, chromedp.Evaluate[[]string](run, chromedp.EvalAwaitPromise))
+	return found, tab.Eval(run, &found)
 }

@@ -1,12 +1,10 @@
 package pagetest
 
 import (
-	"context"
 	"fmt"
 	"time"
 
-	"github.com/chromedp/chromedp"
-
+	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -89,7 +87,7 @@ func (s WidgetState) World(lang string) (*World, *Site, error) {
 }
 
 // Reach runs, in a tab that is at the site, the person's steps that lead to the state.
-func (s WidgetState) Reach(tab context.Context, w *World) error {
+func (s WidgetState) Reach(tab *browsertest.Tab, w *World) error {
 	if s.To == "" {
 		return typed(tab, "", "", "ask")
 	}
@@ -120,8 +118,9 @@ func (s WidgetState) Reach(tab context.Context, w *World) error {
 
 // typed fills in and submits a field, or reloads the page if there is none, and waits for a card of
 // this kind.
-func typed(tab context.Context, field, text, kind string) error {
-	_, err := chromedp.Run(tab, chromedp.Evaluate[bool](fmt.Sprintf(`(async () => {
+func typed(tab *browsertest.Tab, field, text, kind string) error {
+	var there bool
+	return tab.Eval(fmt.Sprintf(`(async () => {
 		await customElements.whenDefined('send-code');
 		const root = document.querySelector('send-code').shadowRoot;
 		const until = (holds) => new Promise((go) => { const t = setInterval(() => { if (holds()) { clearInterval(t); go(); } }, 20); });
@@ -133,6 +132,5 @@ func typed(tab context.Context, field, text, kind string) error {
 		else document.dispatchEvent(new Event('visibilitychange'));
 		await until(() => root.querySelector('#card').dataset.kind === %q && !root.querySelector('.busy'));
 		if (!field) await until(() => root.querySelector('#again:not([aria-disabled])') || !root.querySelector('#again'));
-		return true })()`, field, text, kind), chromedp.EvalAwaitPromise))
-	return err
+		return true })()`, field, text, kind), &there)
 }

@@ -1,0 +1,78 @@
+// Package browsertest drives the three families of browsers, Chromium, Firefox and WebKit, through
+// one interface, for tests of what people do at our pages. It has what such journeys need, no more:
+// Chromium speaks its DevTools protocol, Firefox WebDriver BiDi, WebKit classic WebDriver.
+//
+// Tests import it; the service does not.
+package browsertest
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"sendcode/internal/kit/servertest"
+)
+
+// Browser is one of the three, running: see [Chromium], [Firefox] and [WebKit]. The end of the test
+// that it was started for ends it. Where a browser is not installed that test is skipped with the
+// reason; in CI it fails.
+type Browser struct {
+	open func(testing.TB, Look) (driver, error)
+}
+
+// Look is how a tab shows pages. Motion is reduced in every tab.
+type Look struct {
+	Width, Height int64 // CSS pixels; 0: 800 and 700
+	Dark          bool
+	NoCookies     bool // the browser keeps none; fixed when the tab is opened
+}
+
+// driver is what differs from browser to browser.
+type driver interface {
+	open(address string) error // and waits until the page is loaded
+	// eval returns the text that a JavaScript expression promises. Failures in the page are errors.
+	eval(expression string) (string, error)
+	keys(text string) error // presses a key for each rune, in the element that has the focus
+	click(x, y float64) error
+	show(Look) error
+	picture() ([]byte, error) // PNG of the whole page
+}
+
+// Tab is a tab with cookies and storage of its own.
+type Tab struct{ driver driver }
+
+// Open opens a tab, which the end of the test closes. A browser has one tab at a time.
+func (b Browser) Open(t testing.TB, look Look) *Tab {
+	t.Helper()
+	if look.Width == 0 {
+		look.Width, look.Height = 800, 700
+	}
+	d, err := b.open(t, look)
+	servertest.OK(t, err)
+	servertest.OK(t, d.show(look))
+	return &Tab{d}
+}
+
+// Navigate goes to an address, and returns when the page is loaded.
+func (t *Tab) Navigate(address string) error { return t.driver.open(address) }
+
+// Eval puts what a JavaScript expression results in, or promises, into result, by way of JSON.
+func (t *Tab) Eval(expression string, result any) error {
+	text, err := t.driver.eval("(async () => JSON.stringify(await (" + expression + ")) ?? 'null')()")
+	if err != nil {
+		return fmt.Errorf("%s: %w", expression, err)
+	}
+	return json.Unmarshal([]byte(text), result)
+}
+
+// Keys presses a key for each rune, in the element that has the focus. "\r" is Enter.
+func (t *Tab) Keys(text string) error { return t.driver.keys(text) }
+
+// Click presses the mouse at a point of the window, in CSS pixels.
+func (t *Tab) Click(x, y float64) error { return t.driver.click(x, y) }
+
+// Show changes the size and the colours; those of WebKit are fixed when the tab is opened.
+func (t *Tab) Show(look Look) error { return t.driver.show(look) }
+
+// Picture returns a picture of the whole page, in PNG.
+func (t *Tab) Picture() ([]byte, error) { return t.driver.picture() }

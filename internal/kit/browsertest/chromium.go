@@ -1,0 +1,117 @@
+package browsertest
+
+import (
+	"context"
+	"os"
+	"testing"
+	"testing/fstest"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/kit/servertest"
+)
+
+// StartChromium starts a headless Chromium, which ends with the context. It keeps its profile in a
+// directory of its own, since its child processes may still write there when the first one has
+// ended. It loads only the pages that it is sent to. Features that serve only many pages are off.
+func StartChromium(ctx context.Context, program string, more ...chromedp.ExecAllocatorOption) (context.Context,
+	context.CancelFunc) {
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("font-render-hinting", "none"),
+		chromedp.Flag("disable-features", "site-per-process,Translate,SpareRendererForSitePerProcess"),
+		chromedp.Flag("in-process-gpu", true), chromedp.Flag("num-raster-threads", "1"),
+	)
+	ctx, stop := chromedp.NewExecAllocator(ctx, append(options, more...)...)
+	ctx, cancel := chromedp.NewContext(ctx)
+	return ctx, func() { cancel(); stop() }
+}
+
+// CookielessChromium starts a Chromium that keeps no cookies.
+func CookielessChromium(t testing.TB) context.Context {
+	t.Helper()
+	profile, err := os.MkdirTemp("", "profile") // of a whole Chromium: the shell reads none; it may be written to after its end
+	servertest.OK(t, err)
+	servertest.OK(t, os.CopyFS(profile, fstest.MapFS{"Default/Preferences": {Data: []byte(
+		`{"profile": {"default_content_setting_values": {"cookies": 2}}}`)}}))
+	t.Cleanup(func() { _ = os.RemoveAll(profile) })
+	browser, end := StartChromium(context.Background(), servertest.Chromium(t), chromedp.UserDataDir(profile))
+	t.Cleanup(end)
+	servertest.OK(t, chromedp.Do(browser))
+	return browser
+}
+
+// ChromiumTab opens a tab with its own cookies.
+func ChromiumTab(browser context.Context) (context.Context, context.CancelFunc) {
+	return chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+}
+
+// InChromium is a tab that was opened by [ChromiumTab].
+func InChromium(tab context.Context) *Tab { return &Tab{chromiumTab{tab}} }
+
+// Chromium starts a Chromium, in which a tab without cookies is a browser of its own.
+func Chromium(t testing.TB) Browser {
+	t.Helper()
+	browser, end := StartChromium(context.Background(), servertest.HeadlessShell(t))
+	t.Cleanup(end)
+	servertest.OK(t, chromedp.Do(browser))
+	return Browser{func(t testing.TB, look Look) (driver, error) {
+		t.Helper()
+		in := browser
+		if look.NoCookies {
+			in = CookielessChromium(t)
+		}
+		tab, end := ChromiumTab(in)
+		t.Cleanup(end)
+		return chromiumTab{tab}, chromedp.Do(tab)
+	}}
+}
+
+// chromiumTab implements driver.
+type chromiumTab struct{ ctx context.Context }
+
+func (c chromiumTab) do(steps ...chromedp.Action[chromedp.Void]) error {
+	return chromedp.Do(c.ctx, steps...)
+}
+
+func (c chromiumTab) open(address string) error { return c.do(chromedp.Navigate(address)) }
+
+func (c chromiumTab) eval(expression string) (string, error) {
+	return chromedp.Run(c.ctx, chromedp.Evaluate[string](expression, chromedp.EvalAwaitPromise))
+}
+
+func (c chromiumTab) keys(text string) error { return c.do(chromedp.KeyEvent(text)) }
+
+func (c chromiumTab) click(x, y float64) error { return c.do(chromedp.MouseClickXY(x, y)) }
+
+func (c chromiumTab) show(look Look) error {
+	scheme := "light"
+	if look.Dark {
+		scheme = "dark"
+	}
+	return c.do(
+		Command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+			Width: look.Width, Height: look.Height, DeviceScaleFactor: 1,
+		}),
+		Command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+		}}),
+		// else keys go to the newest tab
+		Command(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}),
+	)
+}
+
+func (c chromiumTab) picture() ([]byte, error) {
+	return chromedp.Run(c.ctx, chromedp.FullScreenshot(100))
+}
+
+// Command returns an action that sends one command of the DevTools protocol to the tab.
+func Command[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, command, params)
+		return err
+	})
+}

@@ -1,0 +1,145 @@
+package browsertest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/websocket"
+
+	"sendcode/internal/kit/servertest"
+)
+
+// firefoxSession is a session of WebDriver BiDi (https://w3c.github.io/webdriver-bidi/).
+type firefoxSession struct {
+	mu         sync.Mutex
+	connection *websocket.Conn
+	last       int    // ID of a command
+	chrome     string // the browser's own window, in which settings can be changed
+}
+
+// object is one of JSON.
+type object = map[string]any
+
+// Firefox starts a Firefox.
+func Firefox(t testing.TB) Browser {
+	t.Helper()
+	addr := servertest.Firefox(t)
+	connection, err := websocket.Dial("ws://"+addr+"/session", "", "http://"+addr)
+	servertest.OK(t, err)
+	t.Cleanup(func() { _ = connection.Close() }) // the browser may have closed it
+	s := &firefoxSession{connection: connection}
+	servertest.OK(t, s.call("session.new", object{"capabilities": object{}}, nil))
+	var tree struct{ Contexts []struct{ Context string } }
+	servertest.OK(t, s.call("browsingContext.getTree", object{"moz:scope": "chrome"}, &tree))
+	s.chrome = tree.Contexts[0].Context
+	return Browser{s.tab}
+}
+
+// call has the browser carry out a command. Nothing is subscribed to, so that what comes besides
+// answers is of no interest.
+func (s *firefoxSession) call(method string, params object, result any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	if err := errors.Join(s.connection.SetDeadline(time.Now().Add(servertest.Patience)),
+		websocket.JSON.Send(s.connection, object{"id": s.last, "method": method, "params": params})); err != nil {
+		return err
+	}
+	for {
+		var answer struct {
+			ID             int
+			Error, Message string
+			Result         json.RawMessage
+		}
+		switch err := websocket.JSON.Receive(s.connection, &answer); {
+		case err != nil:
+			return err
+		case answer.ID != s.last:
+		case answer.Error != "":
+			return fmt.Errorf("%s: %s: %s", method, answer.Error, answer.Message)
+		case result != nil:
+			return json.Unmarshal(answer.Result, result)
+		default:
+			return nil
+		}
+	}
+}
+
+func (s *firefoxSession) evaluate(context, expression string) (string, error) {
+	var answer struct {
+		Result           struct{ Value string }
+		ExceptionDetails struct{ Text string }
+	}
+	err := s.call("script.evaluate", object{"expression": expression, "target": object{"context": context}, "awaitPromise": true}, &answer)
+	if err == nil && answer.ExceptionDetails.Text != "" {
+		err = errors.New(answer.ExceptionDetails.Text)
+	}
+	return answer.Result.Value, err
+}
+
+// set changes settings of the whole browser.
+func (s *firefoxSession) set(look Look) error {
+	scheme, cookies := 1, 5 // light; kept for each site apart, as it comes
+	if look.Dark {
+		scheme = 0
+	}
+	if look.NoCookies {
+		cookies = 2
+	}
+	_, err := s.evaluate(s.chrome, fmt.Sprintf(`Services.prefs.setIntPref('layout.css.prefers-color-scheme.content-override', %d),
+		Services.prefs.setIntPref('network.cookie.cookieBehavior', %d), ''`, scheme, cookies))
+	return err
+}
+
+// firefoxTab implements driver.
+type firefoxTab struct {
+	*firefoxSession
+	context   string
+	noCookies bool
+}
+
+func (s *firefoxSession) tab(t testing.TB, look Look) (driver, error) {
+	t.Helper()
+	var own struct{ UserContext string }
+	if err := s.call("browser.createUserContext", object{}, &own); err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() {
+		servertest.OK(t, s.call("browser.removeUserContext", object{"userContext": own.UserContext}, nil))
+	})
+	var made struct{ Context string }
+	err := s.call("browsingContext.create", object{"type": "tab", "userContext": own.UserContext}, &made)
+	return &firefoxTab{s, made.Context, look.NoCookies}, err
+}
+
+func (f *firefoxTab) open(address string) error {
+	return f.call("browsingContext.navigate", object{"context": f.context, "url": address, "wait": "complete"}, nil)
+}
+
+func (f *firefoxTab) eval(expression string) (string, error) {
+	return f.evaluate(f.context, expression)
+}
+
+func (f *firefoxTab) keys(text string) error {
+	return f.call("input.performActions", object{"context": f.context, "actions": keyActions(text)}, nil)
+}
+
+func (f *firefoxTab) click(x, y float64) error {
+	return f.call("input.performActions", object{"context": f.context, "actions": clickActions(x, y)}, nil)
+}
+
+func (f *firefoxTab) show(look Look) error {
+	look.NoCookies = f.noCookies
+	return errors.Join(f.set(look), f.call("browsingContext.setViewport",
+		object{"context": f.context, "viewport": object{"width": look.Width, "height": look.Height}}, nil))
+}
+
+func (f *firefoxTab) picture() ([]byte, error) {
+	var shot struct{ Data []byte }
+	err := f.call("browsingContext.captureScreenshot", object{"context": f.context, "origin": "document"}, &shot)
+	return shot.Data, err
+}

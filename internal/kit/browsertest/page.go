@@ -1,0 +1,123 @@
+package browsertest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sendcode/internal/kit/servertest"
+)
+
+// Page is a person in front of a tab: each step waits for what it needs and ends the test where it
+// fails. A step that finds the page being left tries again.
+type Page struct {
+	testing.TB
+	*Tab
+	Root string // expression for what holds the elements: the document, or a widget's shadow tree
+}
+
+// NewPage goes to an address. root is as in [Page]; empty: the document.
+func NewPage(t testing.TB, tab *Tab, address, root string) *Page {
+	t.Helper()
+	if root == "" {
+		root = "document"
+	}
+	p := &Page{t, tab, root}
+	p.Go(address)
+	return p
+}
+
+// Go goes to an address.
+func (p *Page) Go(address string) { p.Helper(); servertest.OK(p, p.Navigate(address)) }
+
+// Element is an expression for the element that a selector names.
+func (p *Page) Element(selector string) string {
+	return fmt.Sprintf("%s?.querySelector(%q)", p.Root, selector)
+}
+
+// Value returns what an expression results in.
+func Value[T any](p *Page, expression string) (value T) {
+	p.Helper()
+	servertest.OK(p, p.Eval(expression, &value))
+	return value
+}
+
+// Text returns the text of an element as it is seen.
+func (p *Page) Text(selector string) string {
+	p.Helper()
+	return Value[string](p, p.Element(selector)+".innerText")
+}
+
+// Until waits for an expression to hold.
+func (p *Page) Until(expression string) {
+	p.Helper()
+	servertest.Await(p, expression, func() bool {
+		var holds bool
+		err := p.Eval("!!("+expression+")", &holds)
+		return err == nil && holds // an error: the page is just being left
+	})
+}
+
+// Shows waits until an element is seen whose text has all of the words.
+func (p *Page) Shows(selector string, words ...string) {
+	p.Helper()
+	e := p.Element(selector)
+	p.Until(e + "?.checkVisibility()")
+	for _, w := range words {
+		p.Until(fmt.Sprintf("%s?.innerText.replace(/\\s+/g, ' ').includes(%q)", e, w))
+	}
+}
+
+// Card waits for a card of the kind that says all of the words.
+func (p *Page) Card(kind string, words ...string) {
+	p.Helper()
+	p.Shows(fmt.Sprintf("#card[data-kind=%q]", kind), words...)
+}
+
+// Fill waits for a field, empties it and presses keys in it.
+func (p *Page) Fill(selector, keys string) {
+	p.Helper()
+	p.Shows(selector)
+	p.Until(fmt.Sprintf("(e => { e.focus(); e.value = ''; return %s.activeElement === e })(%s)", p.Root, p.Element(selector)))
+	servertest.OK(p, p.Keys(keys))
+}
+
+// Press waits for an element and clicks into its middle.
+func (p *Page) Press(selector string) {
+	p.Helper()
+	p.Shows(selector)
+	at := Value[[2]float64](p, `(e => { e.scrollIntoView({ block: 'center' });
+		const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })(`+p.Element(selector)+`)`)
+	servertest.OK(p, p.Click(at[0], at[1]))
+}
+
+// Leads does something and waits for the new page that comes of it, whose path and query begin with
+// to.
+func (p *Page) Leads(to string, act func()) {
+	p.Helper()
+	Value[bool](p, "window.left = true") // which is lost with the page
+	act()
+	p.Until(fmt.Sprintf(
+		"window.left === undefined && document.readyState === 'complete' && (location.pathname + location.search).startsWith(%q)", to))
+}
+
+// Fits reports a page that is wider than its window.
+func (p *Page) Fits(name string) {
+	p.Helper()
+	if wide := Value[[2]int](p, "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"); wide[0] > wide[1] {
+		p.Errorf("%s scrolls sideways: %d px in %d", name, wide[0], wide[1])
+	}
+}
+
+// Shot keeps a picture of the page in the folder that SENDCODE_TEST_SCREENSHOTS names.
+func (p *Page) Shot(name string) {
+	p.Helper()
+	if dir := os.Getenv("SENDCODE_TEST_SCREENSHOTS"); dir != "" {
+		png, err := p.Picture()
+		servertest.OK(p, err)
+		file := strings.NewReplacer("/", "-", " ", "_").Replace(p.Name() + "-" + name + ".png")
+		servertest.OK(p, os.WriteFile(filepath.Join(dir, file), png, 0o600))
+	}
+}

@@ -1,0 +1,149 @@
+package browsertest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"testing"
+
+	"sendcode/internal/kit/servertest"
+)
+
+var errColours = errors.New("the colours of WebKit are fixed when the tab is opened")
+
+// webkitTab implements driver by a session of WebDriver (https://www.w3.org/TR/webdriver2/).
+type webkitTab struct {
+	session string // its URL
+	look    Look
+}
+
+// WebKit starts a WebKitGTK, in which each tab is a browser of its own.
+func WebKit(t testing.TB) Browser {
+	t.Helper()
+	base := servertest.WebKit(t)
+	return Browser{func(t testing.TB, look Look) (driver, error) {
+		t.Helper()
+		args := []string{"--automation"}
+		if look.Dark {
+			args = append(args, "--dark-mode")
+		}
+		if look.NoCookies {
+			args = append(args, "--cookies-policy=never")
+		}
+		patience := servertest.Patience.Milliseconds()
+		var session struct{ SessionID string }
+		w := &webkitTab{base + "/session", look}
+		if err := w.call(http.MethodPost, "", object{"capabilities": object{"alwaysMatch": object{
+			"timeouts":                 object{"script": patience, "pageLoad": patience},
+			"webkitgtk:browserOptions": object{"args": args}}}}, &session); err != nil {
+			return nil, err
+		}
+		w.session += "/" + session.SessionID
+		t.Cleanup(func() { servertest.OK(t, w.call(http.MethodDelete, "", nil, nil)) })
+		return w, nil
+	}}
+}
+
+// call has the browser carry out a command.
+func (w *webkitTab) call(method, command string, params object, result any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), servertest.Patience)
+	defer cancel()
+	body, err := json.Marshal(params)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, method, w.session+command, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	var got struct{ Value json.RawMessage }
+	if err := json.NewDecoder(answer.Body).Decode(&got); err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", command, got.Value)
+	}
+	if result == nil {
+		return nil
+	}
+	return json.Unmarshal(got.Value, result)
+}
+
+func (w *webkitTab) post(command string, params object) error {
+	return w.call(http.MethodPost, command, params, nil)
+}
+
+func (w *webkitTab) open(address string) error { return w.post("/url", object{"url": address}) }
+
+func (w *webkitTab) eval(expression string) (text string, err error) {
+	var got struct{ Text, Failed string }
+	err = w.call(http.MethodPost, "/execute/async", object{"args": []any{}, "script": `const done = arguments[0];
+		(` + expression + `).then((text) => done({ text }), (e) => done({ failed: String(e) }))`}, &got)
+	if err == nil && got.Failed != "" {
+		err = errors.New(got.Failed)
+	}
+	return got.Text, err
+}
+
+func (w *webkitTab) keys(text string) error {
+	return w.post("/actions", object{"actions": keyActions(text)})
+}
+
+func (w *webkitTab) click(x, y float64) error {
+	return w.post("/actions", object{"actions": clickActions(math.Round(x), math.Round(y))})
+}
+
+// painted is the size of the page, once it is painted in it.
+const painted = `new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(() =>
+	go(JSON.stringify({ width: innerWidth, height: innerHeight })))))`
+
+// show sizes the window, which is higher than the page by its bar.
+func (w *webkitTab) show(look Look) error {
+	if look.Dark != w.look.Dark {
+		return errColours
+	}
+	w.look = look
+	var inner struct{ Width, Height int64 }
+	for range 2 {
+		bar := look.Height - inner.Height
+		if inner.Height == 0 {
+			bar = 0
+		}
+		if err := w.post("/window/rect", object{"width": look.Width, "height": look.Height + bar}); err != nil {
+			return err
+		}
+		text, err := w.eval(painted)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal([]byte(text), &inner); err != nil {
+			return err
+		}
+	}
+	if inner.Width != look.Width {
+		return fmt.Errorf("the window is %d px wide and not %d", inner.Width, look.Width)
+	}
+	return nil
+}
+
+// picture is of what the window shows, so the window has the page's height meanwhile.
+func (w *webkitTab) picture() (png []byte, err error) {
+	before, whole := w.look, w.look
+	text, err := w.eval("(async () => String(document.documentElement.scrollHeight))()")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := fmt.Sscan(text, &whole.Height); err != nil {
+		return nil, err
+	}
+	return png, errors.Join(w.show(whole), w.call(http.MethodGet, "/screenshot", nil, &png), w.show(before))
+}

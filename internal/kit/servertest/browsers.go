@@ -1,0 +1,97 @@
+package servertest
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"sendcode/tools/ensure/locate"
+)
+
+// firefoxSettings make Firefox start less and ask no other machine.
+const firefoxSettings = `user_pref("app.normandy.enabled", false);
+user_pref("browser.backup.enabled", false);
+user_pref("browser.safebrowsing.downloads.enabled", false);
+user_pref("browser.sessionstore.resume_from_crash", false);
+user_pref("browser.shell.checkDefaultBrowser", false);
+user_pref("browser.startup.page", 0);
+user_pref("dom.ipc.processCount", 1);
+user_pref("dom.ipc.processPrelaunch.enabled", false);
+user_pref("dom.security.https_first", false);
+user_pref("extensions.enabledScopes", 0);
+user_pref("fission.autostart", false);
+user_pref("gfx.webrender.software", true);
+user_pref("services.settings.server", "data:,#remote-settings-dummy/v1");
+user_pref("ui.prefersReducedMotion", 1);
+`
+
+// Firefox starts a Firefox without windows for one test, and ends it afterwards. It returns the
+// host and port at which it speaks WebDriver BiDi, to any client that names them as its origin.
+// Clients may change settings.
+func Firefox(t testing.TB) (addr string) {
+	t.Helper()
+	s, program := newServer(t, locate.Firefox, syscall.SIGKILL)
+	s.place.write(t, "user.js", firefoxSettings)
+	s.command = func() *exec.Cmd {
+		cmd := exec.Command(program, "--headless", "--no-remote", "--profile", s.place.dir, "--remote-allow-system-access",
+			"--remote-debugging-port="+strconv.Itoa(s.place.port), "--remote-allow-origins=http://"+s.Addr(), "about:blank")
+		cmd.Env = append(os.Environ(), "HOME="+s.place.dir)
+		return cmd
+	}
+	s.probe = func(ctx context.Context) error {
+		connection, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr())
+		if err != nil {
+			return err
+		}
+		return connection.Close()
+	}
+	return kept(t, s, s.first(t.Context())).Addr()
+}
+
+// WebKit starts a WebKitWebDriver for one test, on a display in memory, and ends it afterwards. It
+// returns its base URL. Each session is a browser, with cookies of its own; there is one at a time.
+func WebKit(t testing.TB) (base string) {
+	t.Helper()
+	// a display of SIGKILL would leave its lock behind
+	display, program := newServer(t, locate.Xvfb, syscall.SIGTERM)
+	name := ":" + strconv.Itoa(display.place.port)
+	display.command = func() *exec.Cmd {
+		return exec.Command(program, name, "-screen", "0", "600x600x24", "-nolisten", "tcp")
+	}
+	display.probe = func(context.Context) error {
+		_, err := os.Stat("/tmp/.X11-unix/X" + name[1:])
+		return err
+	}
+	kept(t, display, display.first(t.Context()))
+
+	s, program := newServer(t, locate.WebKit, syscall.SIGKILL)
+	need(t, os.MkdirAll(filepath.Join(s.place.dir, ".config", "gtk-3.0"), 0o700))
+	// The window can be 320 pixels wide only where its buttons take no room.
+	s.place.write(t, ".config/gtk-3.0/gtk.css", "* { min-width: 0; padding: 0; margin: 0; border-width: 0; }")
+	s.place.write(t, ".config/gtk-3.0/settings.ini", "[Settings]\ngtk-enable-animations=false\n") // reduced motion
+	s.command = func() *exec.Cmd {
+		cmd := exec.Command(program, "--port="+strconv.Itoa(s.place.port))
+		cmd.Env = append(os.Environ(), "HOME="+s.place.dir, "DISPLAY="+name, "NO_AT_BRIDGE=1", "GSETTINGS_BACKEND=memory", "LC_ALL=C.UTF-8")
+		return cmd
+	}
+	base = "http://" + s.Addr()
+	s.probe = func(ctx context.Context) error {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/status", nil)
+		if err != nil {
+			return err
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return err
+		}
+		return answer.Body.Close()
+	}
+	kept(t, s, s.first(t.Context()))
+	return base
+}

@@ -1,0 +1,19 @@
+//go:build nightly
+
+// Only make nightly runs these tests: the same steps in every look take minutes.
+
+package clients
+
+import (
+	"testing"
+
+	"sendcode/internal/kit/browsertest"
+)
+
+// With [TestPeopleInOtherBrowsers] each journey is made at both widths in both colours.
+func TestPeopleInOtherLooks(t *testing.T) {
+	narrow, wide := browsertest.Look{Width: 320, Height: 640}, browsertest.Look{Width: 1280, Height: 900}
+	narrowDark, wideDark := narrow, wide
+	narrowDark.Dark, wideDark.Dark = true, true
+	inOtherBrowsers(t, looks{narrow, narrow, narrow}, looks{wideDark, wideDark, wideDark}, looks{wide, narrowDark, narrowDark})
+}

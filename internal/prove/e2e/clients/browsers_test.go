@@ -1,0 +1,130 @@
+package clients
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"testing"
+
+	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app/apptest"
+)
+
+// looks of the page, the widget and the console.
+type looks [3]browsertest.Look
+
+// The service as it starts without any setting, in Firefox and WebKit: a person gets a code from the
+// dev mailbox at the page and at the widget of another site, and an administrator finds the person.
+// In a browser that keeps no cookies, nothing is sent. [TestDoors] is the same in Chromium.
+func TestPeopleInOtherBrowsers(t *testing.T) {
+	t.Parallel()
+	inOtherBrowsers(t, looks{{Width: 320, Height: 640, Dark: true}, {Width: 1280, Height: 900}, {Width: 1280, Height: 900}})
+}
+
+func inOtherBrowsers(t *testing.T, rounds ...looks) {
+	t.Helper()
+	s := apptest.Embedded(t)
+	site, body := embedding(t)
+	s.Env["SENDCODE_ADMIN_PASSWORD"] = "a password for the tests"
+	s.Write(appOf(site, "")).Start(1)
+	base := s.Replicas[0].Base
+	*body = widgetOf(base)
+	for name, start := range map[string]func(testing.TB) browsertest.Browser{"firefox": browsertest.Firefox, "webkit": browsertest.WebKit} {
+		t.Run(name, func(t *testing.T) {
+			browser := start(t)
+			for i, look := range rounds {
+				of := func(journey string) string { return fmt.Sprintf("%s.%s.%d@example.com", journey, name, i) }
+				inLook := func(journey string, look browsertest.Look, root, address string, walk func(*browsertest.Page)) {
+					t.Run(fmt.Sprintf("%s %d dark %v", journey, look.Width, look.Dark), func(t *testing.T) {
+						walk(browsertest.NewPage(t, browser.Open(t, look), address, root))
+					})
+				}
+				inLook("page", look[0], "", base+"/", func(p *browsertest.Page) { getsIn(p, s, of("ana")) })
+				look[0].NoCookies = true
+				inLook("page without cookies", look[0], "", base+"/", func(p *browsertest.Page) { sendsNothing(p, s) })
+				inLook("widget", look[1], inWidget, site.URL, func(p *browsertest.Page) { getsIn(p, s, of("bea")) })
+				inLook("console", look[2], "", base+"/admin", func(p *browsertest.Page) {
+					p.Fits("the login")
+					p.Shot("login")
+					findsPerson(p, s, of("bea"), "b•••@example.com")
+				})
+			}
+		})
+	}
+}
+
+// sendsNothing asks for a code twice in a browser that keeps no cookies.
+func sendsNothing(p *browsertest.Page, s *apptest.Stack) {
+	p.Helper()
+	before := len(s.Mails())
+	for range 2 {
+		p.Fill("#to", "cleo@example.com\r")
+		p.Card("cookies", "Your browser keeps no cookies", "Nothing was sent")
+		p.Leads("/", func() { p.Press("#card .button") })
+	}
+	p.Fill("#to", "cleo@example.com\r")
+	p.Card("cookies")
+	p.Fits("no cookies")
+	p.Shot("no cookies")
+	servertest.Same(p, "mails", len(s.Mails()), before)
+}
+
+// inWidget is an expression for what holds the elements of a widget.
+const inWidget = "document.querySelector('send-code')?.shadowRoot"
+
+// embedding starts another site; its page has the body that the test sets.
+func embedding(t *testing.T) (site *pagetest.Site, body *string) {
+	t.Helper()
+	body = new(string)
+	site = pagetest.NewSite("", func() (policy, head, all string) {
+		return "default-src * data:", `<link rel="stylesheet" href="/own.css">`, *body
+	})
+	t.Cleanup(site.Close)
+	return site, body
+}
+
+// appOf is a configuration that allows the site to use the service, with more settings of the app.
+func appOf(site *pagetest.Site, more string) string {
+	return fmt.Sprintf("apps: [{name: default, origins: [%q], keys: [{id: web, kind: public, sha256: %x}], %s}]\n",
+		site.Origin(), sha256.Sum256([]byte(apptest.PublicKey)), more)
+}
+
+// widgetOf is markup with the widget of the service at base.
+func widgetOf(base string) string {
+	return fmt.Sprintf(`<script type="module" src="%s/widget.js"></script><send-code public-key="%s"></send-code>`, base,
+		apptest.PublicKey)
+}
+
+// getsIn asks for a code, reads it in the mail and enters it.
+func getsIn(p *browsertest.Page, s *apptest.Stack, to string) {
+	p.Helper()
+	for _, step := range []struct{ field, kind string }{{"", "ask"}, {"#to", "code"}, {"#code", "approved"}} {
+		switch step.field {
+		case "#to":
+			p.Fill("#to", to+"\r")
+		case "#code":
+			p.Fill("#code", s.CodeIn(s.AwaitMail(to, 1)[0]))
+		}
+		p.Card(step.kind)
+		p.Fits(step.kind)
+		p.Shot(step.kind)
+	}
+}
+
+// findsPerson logs in to the console, searches for a person, and is shown the person's page, which
+// masks the address.
+func findsPerson(p *browsertest.Page, s *apptest.Stack, to, masked string) {
+	p.Helper()
+	p.Leads("/admin", func() { p.Fill("#password", s.Env["SENDCODE_ADMIN_PASSWORD"]+"\r") })
+	p.Leads("/admin?recipient=", func() { p.Fill("#q", to+"\r") })
+	p.Shows("main", masked)
+	if browsertest.Value[bool](p, "[...document.querySelectorAll('time')].some(e => e.innerText.includes(new Date().toISOString().slice(5, 10)))") {
+		p.Errorf("times of today have their day: %s", p.Text("main"))
+	}
+	p.Fits("a person's page")
+	p.Shot("person")
+	if browsertest.Value[bool](p, fmt.Sprintf("document.body.innerText.includes(%q)", to)) {
+		p.Errorf("the console shows %s", to)
+	}
+}
