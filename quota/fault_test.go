@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -49,15 +50,23 @@ func allAre(t *testing.T, want error, calls map[string]error) {
 
 func TestQuota14ARedisThatMayNotWriteAdmitsNothing(t *testing.T) {
 	t.Parallel() // it waits, on servers of its own
-	server := servertest.Redis(t)
+	dir := t.TempDir()
+	server := servertest.Redis(t, "--dir", dir, "--save", "3600 1000000", "--stop-writes-on-bgsave-error", "no")
 	client := newClient(t, server.URL())
 	limiter := NewRedis(client, "q:")
 	ctx := t.Context()
 	must(t, second(limiter.Take(ctx, request("one", defaults...))))
 	before := snapshot(t, client)
+	must(t, os.RemoveAll(dir)) // so the next snapshot fails
+	must(t, client.BgSave(ctx).Err())
+	servertest.Await(t, "a failed snapshot", func() bool {
+		return strings.Contains(client.Info(ctx, "persistence").Val(), "rdb_last_bgsave_status:err")
+	})
 	for name, fault := range map[string]struct{ begin, end []any }{
-		"OOM":        {[]any{"config", "set", "maxmemory", "1"}, []any{"config", "set", "maxmemory", "0"}},
-		"READONLY":   {[]any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"}},
+		"OOM":      {[]any{"config", "set", "maxmemory", "1"}, []any{"config", "set", "maxmemory", "0"}},
+		"READONLY": {[]any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"}},
+		"MISCONF": {[]any{"config", "set", "stop-writes-on-bgsave-error", "yes"},
+			[]any{"config", "set", "stop-writes-on-bgsave-error", "no"}},
 		"NOREPLICAS": {[]any{"config", "set", "min-replicas-to-write", "1"}, []any{"config", "set", "min-replicas-to-write", "0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,6 +146,7 @@ func TestQuota14WhateverRedisSaysInsteadOfAnAnswerAdmitsNothing(t *testing.T) {
 	for _, reply = range []any{
 		errors.New("LOADING Redis is loading the dataset in memory"), errors.New("CLUSTERDOWN The cluster is down"),
 		errors.New("CROSSSLOT Keys in request don't hash to the same slot"),
+		errors.New("TRYAGAIN Multiple keys request during rehashing of slot"), errors.New("MISCONF Errors writing to the AOF file"),
 		errors.New("BUSY Redis is busy running a script"),
 		redis.Nil, io.ErrUnexpectedEOF, int64(1), nil, "OK", list(), list(1),
 		list(1, 5), list(0, 5), list(1, 5, 1, 1), // too short for a rule

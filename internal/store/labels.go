@@ -70,6 +70,3 @@ func LabelNames() (names []string) {
 	}
 	return names
 }
-
-// match reports whether a row has all labels of the filter l that are not empty.
-func (l Labels) match(row Labels) bool { return l.Or(row) == row }

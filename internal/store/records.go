@@ -319,26 +319,3 @@ const ManyRecipients = 100
 func CompareLogged(a, b SendOrRefusal) int {
 	return cmp.Or(a.LoggedAt.Compare(b.LoggedAt), slices.Compare(a.ID[:], b.ID[:]))
 }
-
-// Matches reports whether s matches the filter. It ignores Outcome, Network, Request and Limit.
-func (f Filter) Matches(s SendOrRefusal) bool {
-	switch {
-	case f.Recipient != nil && s.Recipient != *f.Recipient,
-		f.Status != "" && s.Status != f.Status,
-		f.Channel != "" && s.Channel != f.Channel,
-		f.Purpose != "" && s.Purpose != f.Purpose,
-		f.App != "" && s.App != f.App,
-		f.BlockedBy != "" && s.BlockedBy != f.BlockedBy,
-		!f.Labels.match(s.Labels),
-		f.Provider != "" && s.Provider != f.Provider,
-		f.Country != "" && s.Country != f.Country,
-		f.Support != "" && !hasSupportReference(s.ID, f.Support),
-		f.Domain != "" && recipient.DomainOfMasked(s.To) != f.Domain,
-		!f.From.IsZero() && s.LoggedAt.Before(f.From),
-		!f.To.IsZero() && !s.LoggedAt.Before(f.To),
-		f.Before != nil && CompareLogged(s, f.Before.asRow()) >= 0,
-		f.After != nil && CompareLogged(s, f.After.asRow()) <= 0:
-		return false
-	}
-	return true
-}

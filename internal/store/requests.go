@@ -189,9 +189,6 @@ type Cursor struct {
 	ID uuid.UUID
 }
 
-// asRow returns a row at the mark, for CompareLogged.
-func (m Cursor) asRow() SendOrRefusal { return SendOrRefusal{Send: Send{ID: m.ID, LoggedAt: m.At}} }
-
 // SendDetails is one send or refusal and everything that belongs to it.
 type SendDetails struct {
 	Send         SendOrRefusal

@@ -44,8 +44,8 @@
 // A filter by it:
 //
 //	migrations/{postgres,sqlite}          indexes of sends and, if they have it, refusals
-//	internal/store/requests.go, check.go  Filter; MayMatchAny, MayMatchSends, MayMatchRefusals; Matches (records.go), for the tests' model
-//	internal/store/sqldb/filter.go        the condition; rareColumn and matchesMany of postgres/filter.go if few rows have a value; conditions of postgres/model_read_test.go
+//	internal/store/requests.go, check.go  Filter; MayMatchAny, MayMatchSends, MayMatchRefusals
+//	internal/store/sqldb/filter.go        the condition; rareColumn and matchesMany of postgres/filter.go if few rows have a value; conditions and matches of postgres/model_read_test.go
 //	internal/http/console/query.go             filterParameters; parseQuery, which writes normalized values back; without an index it bounds the list to 24 h
 //	web/admin/list.html, internal/base/texts   the field; docs/openapi.yaml: the parameter of sends, sends.csv and search
 //
@@ -56,7 +56,7 @@
 //
 //	migrations/{postgres,sqlite}           the same columns in both, and an index for each condition, in a new file
 //	internal/store/records.go              the type of a row and its Columns, or in a file of its own
-//	internal/store/sqldb/fields.go         notesTable, by columns.New
+//	internal/store/sqldb/tables.go         notesTable, by columns.New
 //	internal/store/sqldb                   a file with its methods and statements
 //	internal/store/sqldb/erase.go          personalTables: Erase empties personal columns, Forget (run by ForgetDueErased) deletes the keyed hash
 //	internal/store/sqldb/retention.go      agedTables: the age at which rows are deleted; without it they stay for ever

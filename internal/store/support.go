@@ -104,9 +104,3 @@ func (r SupportRange) matches(id uuid.UUID) bool {
 	mine, ok := supportRangeOfID(id)
 	return ok && mine == r
 }
-
-// hasSupportReference reports whether the send has the reference that was typed.
-func hasSupportReference(id uuid.UUID, written string) bool {
-	want, ok := ParseSupportReference(written)
-	return ok && want.matches(id)
-}

@@ -24,7 +24,7 @@ type part struct {
 type edit struct{ file, find, with string }
 
 const (
-	measureFile = "internal/store/sqldb/measure.go"
+	measureFile = "internal/store/sqldb/observer.go"
 	apiFile     = "internal/http/api/verifications.go"
 )
 

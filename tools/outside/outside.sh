@@ -55,8 +55,9 @@ else
 fi
 if (cd tools/outside/manifest && go mod download) 2> /dev/null; then
   checker=$(mktemp)
-  found manifest go build -C tools/outside/manifest -o "$checker" . && found manifest "$checker" deploy/kubernetes compose.yaml &&
-    found manifest "$checker" deploy/kubernetes-postgres compose.postgres.yaml
+  found manifest go build -C tools/outside/manifest -o "$checker" . &&
+    found manifest "$checker" compose.yaml deploy/kubernetes deploy/kubernetes-backup &&
+    found manifest "$checker" compose.postgres.yaml deploy/kubernetes-postgres
   rm "$checker"
 else
   skip manifest 'its modules cannot be had'

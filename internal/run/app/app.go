@@ -117,6 +117,10 @@ func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *s
 		a.logger.Info("serving", "addr", l.Addr().String(), "passed", l.passed(),
 			"loopback", !config.RequiresHTTPS(l.Addr().String()), "parts", l.parts())
 	}
+	if err := notifySystemd("READY=1"); err != nil {
+		a.logger.Info("systemd does not hear that the service is ready", "error", err)
+	}
+	context.AfterFunc(ctx, func() { _ = notifySystemd("STOPPING=1") })
 	return a.Serve(ctx)
 }
 

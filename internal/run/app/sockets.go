@@ -66,3 +66,18 @@ func listen(address string, passed *[]net.Listener) (net.Listener, error) {
 }
 
 func addrOf(l net.Listener) *net.TCPAddr { return l.Addr().(*net.TCPAddr) }
+
+// notifySystemd tells systemd a state of this process, if its unit has Type=notify
+// (https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html).
+func notifySystemd(state string) error {
+	address := os.Getenv("NOTIFY_SOCKET")
+	if address == "" {
+		return nil
+	}
+	conn, err := net.Dial("unixgram", address)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Write([]byte(state))
+	return errors.Join(err, conn.Close())
+}

@@ -353,7 +353,7 @@ func idBoundsOfBatch(batch []*beginCall, near time.Time) idBounds {
 
 // idBoundsAround is idBoundsOfBatch for rows that are at most reach old.
 func idBoundsAround(near time.Time, reach time.Duration) idBounds {
-	b := idBounds{from: near.Add(-sqldb.MaxClockStep), to: near.Add(24 * time.Hour)}
+	b := idBounds{from: near.Add(-time.Hour), to: near.Add(24 * time.Hour)}
 	b.first, b.last = store.LowestID(b.from.Add(-reach-store.MaxIDTimeDrift)),
 		store.LowestID(b.to.Add(maxClockSetBack+store.MaxIDTimeDrift))
 	return b

@@ -170,7 +170,7 @@ type RowSource struct{ Table, Columns string }
 // The two tables of a list.
 var (
 	SendRows    = RowSource{"sends", SendOrRefusalColumns}
-	RefusalRows = RowSource{"refusals", refusalColumns}
+	refusalRows = RowSource{"refusals", refusalColumns}
 )
 
 // selectWhere returns the statement that reads all rows of the source s with the condition.
@@ -181,7 +181,7 @@ func (s RowSource) selectWhere(where string) string {
 // sendsAndRefusalsSQL returns the statement that reads the sends and the refusals s with a
 // condition.
 func sendsAndRefusalsSQL(where string) string {
-	return SendRows.selectWhere(where) + " UNION ALL " + RefusalRows.selectWhere(where)
+	return SendRows.selectWhere(where) + " UNION ALL " + refusalRows.selectWhere(where)
 }
 
 // Query returns the statement for the filter, in either dialect, and its arguments.
@@ -197,10 +197,10 @@ func (f SendFilter) MergePages(page func(from RowSource, args Args) (string, Arg
 	case !f.MayMatchRefusals():
 		return page(SendRows, nil)
 	case !f.MayMatchSends():
-		return page(RefusalRows, nil)
+		return page(refusalRows, nil)
 	}
 	sends, args := page(SendRows, nil)
-	refusals, args := page(RefusalRows, args)
+	refusals, args := page(refusalRows, args)
 	return "SELECT s.* FROM (SELECT * FROM (" + sends + ") a UNION ALL SELECT * FROM (" + refusals + ") b) s" +
 		f.OrderLimitSQL(), args
 }
@@ -264,9 +264,6 @@ func PostgresPartitionsSinceSQL(at string) string {
 	at = "sendcode_lowest_id(CAST(" + at + " AS timestamptz) - " + PostgresIntervalSQL(store.MaxIDTimeDrift) + ")"
 	return "(s.id >= " + at + " OR s.id > " + at + ")"
 }
-
-// MaxClockStep is how far the database's clock may be set back at once.
-const MaxClockStep = time.Hour
 
 // addIDRange adds the condition of PostgresPartitionsSinceSQL for a time range whose ends are known in Go; a
 // zero time means no bound at that end. Without partitions it adds nothing.

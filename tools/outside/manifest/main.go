@@ -1,6 +1,6 @@
-// Command manifest checks, without a cluster or an engine, what deploys sendcode: the kustomization
-// in the first folder, built and each object compared strictly with the type of its kind; and the
-// compose file that the second argument names, by compose's own schema. It is a module of its own,
+// Command manifest checks, without a cluster or an engine, what deploys sendcode: the compose file that
+// the first argument names, by compose's own schema; and the kustomizations in the folders that the
+// others name, built and each object compared strictly with the type of its kind. It is a module of its own,
 // so that the service depends on none of this.
 package main
 
@@ -13,16 +13,22 @@ import (
 	"github.com/compose-spec/compose-go/v2/loader"
 	compose "github.com/compose-spec/compose-go/v2/types"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 )
 
 func main() {
-	if err := errors.Join(checkKustomization(os.Args[1]), checkCompose(os.Args[2])); err != nil {
+	err := checkCompose(os.Args[1])
+	for _, folder := range os.Args[2:] {
+		err = errors.Join(err, checkKustomization(folder))
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -48,10 +54,16 @@ func checkKustomization(folder string) error {
 func checkObject(kind string, text []byte) error {
 	types := map[string]any{
 		"v1 Namespace": &corev1.Namespace{}, "v1 ConfigMap": &corev1.ConfigMap{}, "v1 Service": &corev1.Service{},
-		"v1 PersistentVolumeClaim":           &corev1.PersistentVolumeClaim{},
-		"apps/v1 Deployment":                 &appsv1.Deployment{},
-		"policy/v1 PodDisruptionBudget":      &policyv1.PodDisruptionBudget{},
-		"networking.k8s.io/v1 NetworkPolicy": &networkingv1.NetworkPolicy{},
+		"v1 PersistentVolumeClaim":                 &corev1.PersistentVolumeClaim{},
+		"v1 ServiceAccount":                        &corev1.ServiceAccount{},
+		"apps/v1 StatefulSet":                      &appsv1.StatefulSet{},
+		"apps/v1 Deployment":                       &appsv1.Deployment{},
+		"batch/v1 Job":                             &batchv1.Job{},
+		"batch/v1 CronJob":                         &batchv1.CronJob{},
+		"rbac.authorization.k8s.io/v1 Role":        &rbacv1.Role{},
+		"rbac.authorization.k8s.io/v1 RoleBinding": &rbacv1.RoleBinding{},
+		"policy/v1 PodDisruptionBudget":            &policyv1.PodDisruptionBudget{},
+		"networking.k8s.io/v1 NetworkPolicy":       &networkingv1.NetworkPolicy{},
 	}
 	into, known := types[kind]
 	if !known {

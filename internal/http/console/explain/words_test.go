@@ -1,9 +1,7 @@
 package explain
 
 import (
-	"strings"
 	"testing"
-	"time"
 
 	"sendcode/internal/base/texts"
 	"sendcode/internal/store"
@@ -28,16 +26,5 @@ func TestFailureText(t *testing.T) {
 		if got := FailureText(store.Send{Status: c.status, Reason: c.reason, ProviderCode: c.code}, w); got != c.want {
 			t.Errorf("%s %s %s: %q, want %q", c.status, c.reason, c.code, got, c.want)
 		}
-	}
-}
-
-// The refusal of a person whose code was locked names the wrong codes, also if the row itself names that code; TestStories has the
-// others.
-func TestARefusalNamesTheLock(t *testing.T) {
-	s := told("", refusedBy("minute", 42*time.Second, 1))
-	checked(s.story.Verification, 5)
-	v := Judge(s.story, s.facts, texts.ForConsole("en"))
-	if !strings.Contains(v.What.Local(), "Before that, the code was locked after 5 wrong ones, the last at") {
-		t.Errorf("the refusal says %q", v.What.Local())
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http/httptrace"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -68,6 +69,30 @@ func TestRestartWithPassedSocket(t *testing.T) {
 func TestRestartWithItsOwnPort(t *testing.T) {
 	t.Parallel()
 	restartUnderLoad(t, false, 1, 20)
+}
+
+// Under a unit of Type=notify systemd hears when requests are served, and when a stop begins.
+func TestSystemdHearsTheState(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t)
+	s.Env["NOTIFY_SOCKET"] = filepath.Join(t.TempDir(), "notify")
+	states, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: s.Env["NOTIFY_SOCKET"], Net: "unixgram"})
+	apptest.Must(t, err)
+	defer states.Close()
+	apptest.Must(t, states.SetReadDeadline(time.Now().Add(servertest.Patience)))
+	hears := func(want string) {
+		t.Helper()
+		state := make([]byte, 100)
+		n, err := states.Read(state)
+		apptest.Must(t, err)
+		servertest.Same(t, "state", string(state[:n]), want)
+	}
+	p := s.Spawn()
+	hears("READY=1")
+	s.Is("a request", func() apptest.Answer { a, _ := s.At(p.Base, http.MethodGet, "/livez", ""); return a }(), http.StatusOK)
+	apptest.Must(t, p.Cmd.Process.Signal(syscall.SIGTERM))
+	hears("STOPPING=1")
+	apptest.Must(t, p.Cmd.Wait())
 }
 
 // withPassedSocket opens a port as systemd does. It returns a function that starts the program with it.

@@ -50,6 +50,39 @@ func TestRedisAway(t *testing.T) {
 	s.Admits(0, 20, "before@example.com")
 }
 
+// A Redis that goes back to an older snapshot, or that lacks one event of a bucket, admits nobody twice: the rows of sends
+// count too, and Redis learns what it lacks.
+func TestRedisLacksEvents(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t).Policy("    - {name: hour, scope: recipient, limit: 2, window: 1h}\n").Start(2)
+	client := s.Redis.Client(t)
+	counted := func() (n int64, fullest string) {
+		for _, key := range client.Keys(t.Context(), app.RedisPrefix+"*").Val() {
+			if events := client.ZCard(t.Context(), key).Val(); events > n {
+				n, fullest = events, key
+			}
+		}
+		return n, fullest
+	}
+	learns := func() {
+		t.Helper()
+		s.Await("Redis to learn", func() bool { n, _ := counted(); return n >= 2 })
+		s.Admits(0, 10, apptest.Ana)
+	}
+	s.Is("a send", s.Ask(0, apptest.Ana), http.StatusAccepted)
+	apptest.Must(t, client.Save(t.Context()).Err())
+	s.Is("another one", s.Ask(0, apptest.Ana), http.StatusAccepted)
+	s.Redis.Stop()
+	apptest.Must(t, s.Redis.Start())
+	n, _ := counted()
+	s.Is("a refusal by the rows", s.Ask(1, apptest.Ana), http.StatusTooManyRequests, n < 2)
+	learns()
+	_, bucket := counted()
+	apptest.Must(t, client.ZRemRangeByRank(t.Context(), bucket, 0, 0).Err())
+	s.Is("a refusal without one event", s.Ask(0, apptest.Ana), http.StatusTooManyRequests)
+	learns()
+}
+
 // While decisions fail, the service is degraded, though a probe of other keys is well: the keys of one recipient have
 // another type here, as of another program.
 func TestRedisFailsTheWorkAlone(t *testing.T) {

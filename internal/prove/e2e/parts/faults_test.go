@@ -59,6 +59,15 @@ func (p *proof) pause(ctx context.Context, least, more int) {
 	sleep(ctx, time.Duration(least+p.random.IntN(more))*time.Millisecond)
 }
 
+// spawn starts what the replica in a place has to run.
+func (p *proof) spawn(i int) *apptest.Process {
+	cmd := p.Program("serve")
+	if p.programs[i] != "" {
+		cmd.Path = p.programs[i]
+	}
+	return p.SpawnCommand(cmd)
+}
+
 // some returns one of the replicas, and its place.
 func (p *proof) some() (*apptest.Process, int) {
 	i := p.random.IntN(len(p.replicas))
@@ -82,7 +91,7 @@ func (p *proof) kill(context.Context) {
 	r.Kill()
 	p.crash()
 	p.leave(i)
-	p.put(i, p.Spawn())
+	p.put(i, p.spawn(i))
 }
 
 // killAll kills every process, and leaves the service away for a moment.
@@ -93,7 +102,7 @@ func (p *proof) killAll(ctx context.Context) {
 	p.crash()
 	p.pause(ctx, 100, 1000)
 	for i := range p.replicas {
-		p.put(i, p.Spawn())
+		p.put(i, p.spawn(i))
 	}
 }
 
@@ -106,7 +115,7 @@ func (p *proof) fill(ctx context.Context) {
 	p.crash()
 	apptest.Must(p.T, p.disk.MakeRoom())
 	p.leave(i)
-	p.put(i, p.Spawn())
+	p.put(i, p.spawn(i))
 }
 
 // lock holds two tables for a while, or the file.
@@ -145,9 +154,16 @@ func (p *proof) reload(context.Context) {
 	p.seen.Changes = append(p.seen.Changes, [2]time.Time{began, time.Now()})
 }
 
-// stop ends a process by SIGTERM: all that it was asked it answers, and nothing comes twice.
+// stop ends a process by SIGTERM, and starts it again.
 func (p *proof) stop(context.Context) {
-	r, i := p.some()
+	_, i := p.some()
+	p.restartReplica(i)
+}
+
+// restartReplica ends a process by SIGTERM, and starts what its place has to run. All that it was asked it answers, and
+// nothing comes twice.
+func (p *proof) restartReplica(i int) {
+	r := p.replicas[i]
 	p.leave(i)
 	apptest.Must(p.T, r.Cmd.Process.Signal(syscall.SIGTERM))
 	hung := time.AfterFunc(servertest.Patience, func() { _ = r.Cmd.Process.Kill() })
@@ -155,7 +171,7 @@ func (p *proof) stop(context.Context) {
 	if err := r.Cmd.Wait(); err != nil {
 		p.Errorf("a process that was stopped ended with %v", err)
 	}
-	p.put(i, p.Spawn())
+	p.put(i, p.spawn(i))
 }
 
 func (p *proof) freeze(ctx context.Context) {

@@ -6,11 +6,14 @@
 package parts
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,11 +22,53 @@ import (
 	"time"
 
 	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app/apptest"
 )
 
 func TestRollingRestartsBehindOthers(t *testing.T) {
 	for _, proxy := range []servertest.ReverseProxy{servertest.Nginx, servertest.Caddy} {
 		t.Run(proxy.Name, func(t *testing.T) { t.Parallel(); restartBehind(t, proxy) })
+	}
+}
+
+// Each app has one of two installations behind one HAProxy, as docs/several-installations.md says: by its key, or without one
+// by the host. What the first one counts, the second one does not know.
+func TestSeveralInstallations(t *testing.T) {
+	type installation struct {
+		*apptest.Stack
+		*apptest.Process
+	}
+	const secondKey = "sk_ZYXWVUTSRQPONMLKJIHGFEDCBA9876543210"
+	first, second := installation{Stack: apptest.Embedded(t)}, installation{Stack: apptest.Embedded(t)}
+	second.Env["SENDCODE_API_KEY"] = secondKey
+	first.Process, second.Process = first.Spawn(), second.Spawn()
+	apps := filepath.Join(t.TempDir(), "apps.map")
+	apptest.Must(t, os.WriteFile(apps, fmt.Appendf(nil, "%x second\n%x first\ncodes.second.example second\n",
+		sha256.Sum256([]byte(secondKey)), sha256.Sum256([]byte(apptest.APIKey))), 0o600))
+	several := servertest.HAProxy.With("/etc/haproxy/apps.map", apps)
+	several.Config = "haproxy-several.cfg"
+	var addresses [2]string
+	for i, in := range []installation{first, second} {
+		addresses[i] = strings.TrimPrefix(in.Base, "http://")
+	}
+	base := servertest.Proxy(t, several, deploy, addresses)
+	post := func(key, path, body string) apptest.Answer {
+		t.Helper()
+		a, err := first.At(base, http.MethodPost, path, body, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+key) })
+		apptest.Must(t, err)
+		return a
+	}
+	const ana = `{"channel":"email","to":"` + apptest.Ana + `"}`
+	for _, key := range []string{apptest.APIKey, secondKey} {
+		first.Is("a send of "+key[:5], post(key, "/v1/verifications", ana), http.StatusAccepted)
+		first.Is("its second one", post(key, "/v1/verifications", ana), http.StatusTooManyRequests)
+	}
+	first.Is("a key of neither", post("sk_of_nobody_of_nobody_of_nobody_of_no", "/v1/verifications", ana), http.StatusUnauthorized)
+	for host, in := range map[string]installation{"codes.second.example": second, "CODES.second.example:443": second, "other.example": first} {
+		before := strings.Count(in.Printed.String(), `"route":"/v1/channels"`)
+		_, err := in.At(base, http.MethodGet, "/v1/channels", "", func(r *http.Request) { r.Host, r.Header = host, http.Header{} })
+		apptest.Must(t, err)
+		in.Await("the request to "+host, func() bool { return strings.Count(in.Printed.String(), `"route":"/v1/channels"`) > before })
 	}
 }
 

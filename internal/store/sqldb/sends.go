@@ -78,7 +78,7 @@ func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
 var latestRowsSQL = dialectSQL{
 	Postgres: `
 SELECT s.* FROM unnest(CAST(@recipients AS bytea[])) AS h (recipient) CROSS JOIN LATERAL ((` +
-		SendRows.selectWhere(newestOfRecipientSQL) + `) UNION ALL (` + RefusalRows.selectWhere(newestOfRecipientSQL) + `)) s`,
+		SendRows.selectWhere(newestOfRecipientSQL) + `) UNION ALL (` + refusalRows.selectWhere(newestOfRecipientSQL) + `)) s`,
 	SQLite: sendsAndRefusalsSQL(
 		`s.logged_at > @now - @within AND s.recipient IN (SELECT unhex(value) FROM json_each(@recipients))`),
 }
@@ -159,7 +159,7 @@ const SendsOfVerificationSQL = `s.recipient <= @its_recipient AND (s.recipient, 
 // relatedRows returns SendDetails.Related of a verification.
 func (q Tx) relatedRows(v store.Verification) ([]store.SendOrRefusal, error) {
 	return QueryAll(q, sendOrRefusalFields, SendRows.selectWhere(SendsOfVerificationSQL+` AND `+q.Dialect.partitionsSince("@created_at"))+`
-UNION ALL `+RefusalRows.selectWhere(`s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at
+UNION ALL `+refusalRows.selectWhere(`s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at
   AND s.logged_at < @expires_at`)+fmt.Sprintf(`
 ORDER BY logged_at, id LIMIT %d`, store.MaxRelatedRows),
 		Args{"id": v.ID, "its_recipient": v.Recipient, "since": v.CreatedAt.Add(-store.MaxIDTimeDrift),

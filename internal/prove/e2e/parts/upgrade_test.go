@@ -1,0 +1,190 @@
+//go:build nightly
+
+// Only make nightly runs these tests: they build the older program from the history.
+
+package parts
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"sendcode/internal/deliver/delivery/smtptest"
+	history "sendcode/internal/kit/historytest"
+	"sendcode/internal/run/app/apptest"
+	"sendcode/internal/run/commands"
+)
+
+// olderCommit is what UPGRADING.md says that an upgrade was tried from.
+const olderCommit = "b6aef0cf"
+
+// buildOlder builds the older commit's sendcode, and its program of these tests, which serves as sendcode does and prints its
+// address as this one does.
+func buildOlder(t *testing.T) (sendcode, serving string) {
+	t.Helper()
+	root, err := filepath.Abs("../../../..")
+	apptest.Must(t, err)
+	if err := exec.Command("git", "-C", root, "cat-file", "-e", olderCommit+"^{commit}").Run(); err != nil {
+		t.Skipf("the history does not have %s: %v", olderCommit, err)
+	}
+	dir := t.TempDir()
+	tree := filepath.Join(dir, "tree")
+	sendcode, serving = filepath.Join(dir, "sendcode"), filepath.Join(dir, "serving")
+	run := func(in, name string, args ...string) {
+		t.Helper()
+		cmd := exec.Command(name, args...)
+		cmd.Dir = in
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+		}
+	}
+	run(root, "git", "worktree", "add", "--detach", tree, olderCommit)
+	t.Cleanup(func() { run(root, "git", "worktree", "remove", "--force", tree) })
+	run(tree, "go", "build", "-buildvcs=false", "-o", sendcode, "./cmd/sendcode")
+	run(tree, "go", "test", "-c", "-o", serving, "./internal/prove/e2e/parts")
+	return sendcode, serving
+}
+
+// change restarts one replica after another with another program: while one is changed the other one serves, so for a time
+// two versions run side by side.
+func (p *proof) change(program string) fault {
+	name := "changes to this version"
+	if program != "" {
+		name = "changes to " + olderCommit
+	}
+	return fault{name, func(p *proof, ctx context.Context) {
+		for i := range p.replicas {
+			p.programs[i] = program
+			p.restartReplica(i)
+			p.pause(ctx, 2000, 2000)
+		}
+	}}
+}
+
+// Replicas of the older version are replaced by this one, by the older one again, and by this one, under load; then
+// processes of both die. What both versions promise holds all the time.
+func TestProveAnUpgrade(t *testing.T) {
+	_, older := buildOlder(t)
+	for _, f := range forms {
+		t.Run(f.name, func(t *testing.T) {
+			p := newProof(f.open(t), f.name+", an upgrade from "+olderCommit)
+			p.programs = [2]string{older, older}
+			if p.Redis == nil && p.Postgres != nil {
+				p.brokenByOlder = []string{history.Untrue, history.Costs} // two replicas of the older version break them without Redis
+			}
+			p.start(f.replicas)
+			p.underLoad(func(ctx context.Context) {
+				for _, change := range []fault{p.change(""), p.change(older), p.change("")} {
+					p.fail(ctx, 0, 0, []fault{change})
+				}
+				p.programs[len(p.replicas)-1] = older
+				p.restartReplica(len(p.replicas) - 1)
+				p.fail(ctx, *proving, 0, slices.Clone(ofProcesses))
+				p.fail(ctx, 0, 0, []fault{p.change("")})
+			})
+			p.report()
+		})
+	}
+}
+
+// What the older version wrote into a file serves on: in the file itself after a kill, in a backup that the older version made
+// while it served, after the way back to it, and in Postgres. A code from before is approved, a recipient waits as before,
+// and a send that waited for its mail server arrives.
+func TestFilesOfAnUpgrade(t *testing.T) {
+	sendcode, older := buildOlder(t)
+	s := oneFile(t)
+	s.Policy("    - {name: hour, scope: recipient, limit: 1, window: 1h}\n")
+	serve := func(program string) *apptest.Process {
+		cmd := s.Program("serve")
+		if program != "" {
+			cmd.Path = program
+		}
+		return s.SpawnCommand(cmd)
+	}
+	post := func(p *apptest.Process, path, body string) apptest.Answer {
+		t.Helper()
+		a, err := s.At(p.Base, http.MethodPost, path, body)
+		apptest.Must(t, err)
+		return a
+	}
+	ask := func(p *apptest.Process, to string) apptest.Answer {
+		t.Helper()
+		return post(p, "/v1/verifications", `{"channel":"email","to":"`+to+`"}`)
+	}
+	const late = "late@example.com"
+	stop := func(p *apptest.Process) {
+		t.Helper()
+		apptest.Must(t, p.Cmd.Process.Signal(syscall.SIGTERM))
+		apptest.Must(t, p.Cmd.Wait())
+	}
+
+	p := serve(older)
+	first := ask(p, apptest.Ana)
+	s.Is("a send", first, http.StatusAccepted)
+	code := s.CodeIn(s.AwaitMail(apptest.Ana, 1)[0])
+	before := ask(p, apptest.Ana)
+	s.Is("a refusal", before, http.StatusTooManyRequests)
+	s.SMTP.SetScript(smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Rcpt, To: late, Reply: "450 4.7.1 greylisted"}}})
+	s.Is("a send that waits", ask(p, late), http.StatusAccepted)
+	s.Await("its first attempt", func() bool { return s.MailServerGot("RCPT TO:<"+late) > 0 })
+
+	waits := func(what string, p *apptest.Process) {
+		t.Helper()
+		a := ask(p, apptest.Ana)
+		s.Is(what, a, http.StatusTooManyRequests)
+		if d := a.Quota.RetryAt.Sub(before.Quota.RetryAt).Abs(); d > time.Second || a.Quota.BlockedBy != before.Quota.BlockedBy {
+			t.Errorf("%s: the wait is %v off, by %s", what, d, a.Quota.BlockedBy)
+		}
+	}
+	approved := func(what string, p *apptest.Process) {
+		t.Helper()
+		a := post(p, "/v1/verifications/"+first.ID+"/check", `{"code":"`+code+`"}`)
+		s.Is(what, a, http.StatusOK, a.Valid)
+	}
+
+	folder, restored := s.Env["SENDCODE_DATA_DIR"], filepath.Join(t.TempDir(), "restored")
+	apptest.Must(t, os.Mkdir(restored, 0o700))
+	secrets, err := os.ReadFile(filepath.Join(folder, "secrets.yaml"))
+	apptest.Must(t, err)
+	apptest.Must(t, os.WriteFile(filepath.Join(restored, "secrets.yaml"), secrets, 0o600))
+	backup := s.Program("serve")
+	backup.Path, backup.Args = sendcode, []string{"sendcode", "backup", filepath.Join(restored, "sendcode.db")}
+	if out, err := backup.CombinedOutput(); err != nil {
+		t.Fatalf("backup: %v\n%s", err, out)
+	}
+	p.Kill()
+
+	s.SMTP.SetScript(smtptest.Script{})
+	p = serve("")
+	waits("the file after a kill of the older version", p)
+	s.AwaitMail(late, 1)
+	approved("a code of the older version", p)
+	stop(p)
+
+	p = serve(older)
+	waits("the file after the way back", p)
+	s.Is("a send of the older version", ask(p, "back@example.com"), http.StatusAccepted)
+	s.AwaitMail("back@example.com", 1)
+	stop(p)
+
+	s.Env["SENDCODE_DATA_DIR"] = restored
+	p = serve("")
+	waits("the older version's backup", p)
+	approved("a code in the backup", p)
+	stop(p)
+
+	s.Env["SENDCODE_DATA_DIR"] = folder
+	parts := onPostgresAlone(t)
+	apptest.Must(t, commands.MoveToPostgres(t.Context(), s.Config(), parts.Env["SENDCODE_DATABASE_URL"], io.Discard))
+	s.Env["SENDCODE_DATABASE_URL"] = parts.Env["SENDCODE_DATABASE_URL"]
+	p = serve("")
+	waits("the copy in Postgres", p)
+	stop(p)
+}
