@@ -178,7 +178,7 @@ func (db *DB) ExportPerson(ctx context.Context, h recipient.Hash, limit int, pag
 			continue
 		}
 		t := store.ExportedTable{Name: name, About: x.about, LeftOut: x.reasons()}
-		for after, more := "", true; more; {
+		for after := ""; ; {
 			rows, err := db.exportPage(ctx, name, Args{"recipient": h, "after": after, "limit": limit})
 			if err != nil {
 				return err
@@ -186,9 +186,10 @@ func (db *DB) ExportPerson(ctx context.Context, h recipient.Hash, limit int, pag
 			if err := page(t, columns.MapSlice(rows, func(r exportedRow) store.ExportedRow { return r.json })); err != nil {
 				return err
 			}
-			if more = len(rows) == limit; more {
-				after = rows[limit-1].key
+			if len(rows) < limit {
+				break
 			}
+			after = rows[limit-1].key
 		}
 	}
 	return nil
