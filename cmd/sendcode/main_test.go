@@ -126,6 +126,7 @@ func TestCommands(t *testing.T) {
 		{"sevre", nil, 2, "", "there is no command sevre, did you mean serve?|\n  migrate  Bring"},
 		{"nothing", nil, 2, "", "there is no command nothing\n|\n  doctor   Try"},
 		{"admin", nil, 2, "", "usage: admin <do>|add, role, identity, password, factor, close, open or list"},
+		{"admin export", nil, 2, "", "export needs --to and --reason"},
 		{"admin add", nil, 2, "", "add needs <name> and --reason"},
 		{"admin close ana", nil, 2, "", "close needs --reason"}, {"key --kind=rsa", nil, 2, "", "sendcode: error: "},
 		{"config x", nil, 2, "", "sendcode: error: "}, {"--colour", nil, 2, "", "sendcode: error: "},

@@ -39,6 +39,7 @@ var sendActions = []sendAction{
 	{Name: auth.ActionResend, Path: "resend", needsPending: true, needsVerification: true, needsOwnCode: true, do: (*Console).resend},
 	{Name: auth.ActionCancel, Path: "cancel", Sure: true, needsPending: true, needsVerification: true, do: (*Console).cancelVerification},
 	{Name: auth.ActionRevealRecipient, Path: "reveal", needsVerification: true, do: (*Console).revealRecipient},
+	{Name: auth.ActionExportRecipient, Path: "export", do: (*Console).exportRecipient},
 	{Name: auth.ActionEraseRecipient, Path: "erase", Sure: true, do: (*Console).eraseRecipient},
 }
 
@@ -55,6 +56,10 @@ func (f *actionError) text(w texts.Words) string { return w.Get(f.key, "wait", w
 
 func (a *Console) resetQuota(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
 	return "", a.Desk.ResetQuota(c.Request().Context(), targetOf(s.Send), act)
+}
+
+func (a *Console) exportRecipient(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
+	return "", a.exportPerson(c, targetOf(s.Send), act)
 }
 
 func (a *Console) eraseRecipient(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
@@ -140,6 +145,9 @@ func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
 			return a.showSend(c, http.StatusUnprocessableEntity, s, n)
 		}
 		shown, err := a.performAction(c, d, s, n.Reason)
+		if c.Response().Committed { // the action has answered
+			return err
+		}
 		var status int
 		status, n.Problem = a.formProblem(c, err)
 		if n.Problem != "" {
@@ -206,6 +214,16 @@ func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 // recipientActionJSON handles an action on the recipient that the request's body names.
 func (a *Console) recipientActionJSON(name string,
 	do func(context.Context, support.Target, store.AuditEntry) error) echo.HandlerFunc {
+	return a.recipientJSON(name, func(c echo.Context, p support.Target, act store.AuditEntry) error {
+		if err := do(c.Request().Context(), p, act); err != nil {
+			return err
+		}
+		return c.NoContent(http.StatusNoContent)
+	})
+}
+
+// recipientJSON handles a request whose body names a recipient and a reason; do answers it.
+func (a *Console) recipientJSON(name string, do func(echo.Context, support.Target, store.AuditEntry) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var body struct {
 			App     string `json:"app"`
@@ -226,10 +244,7 @@ func (a *Console) recipientActionJSON(name string,
 			return err
 		}
 		act.Reason = body.Reason
-		if err := do(c.Request().Context(), p, act); err != nil {
-			return err
-		}
-		return c.NoContent(http.StatusNoContent)
+		return do(c, p, act)
 	}
 }
 

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -161,6 +162,33 @@ func TestDeedsByScript(t *testing.T) {
 		"token|verification.cancel|done||"+on, "token|recipient.erase|done||"+on)
 }
 
+// A person's export is recorded before a row is given, to operators alone; it has no code, no member of staff and
+// no network of a send whose code was not entered. It ends as failed where the database goes away.
+func TestAPersonsExport(t *testing.T) {
+	r, b := loggedIn(t)
+	s := r.sent("ana@example.com", func(s *store.Send) { s.Network = "198.51.100.0/24" })
+	r.sent("bo@example.com")
+	page := explain.SendPageAddress(s.ID)
+	contains(t, b.Get(page), "?do=export")
+	lacks(t, want(t, b.Post(page+"/export", url.Values{}), http.StatusUnprocessableEntity), "verifications")
+	r.Acts()
+	rec := want(t, b.Post(page+"/export", because("ticket 7")), http.StatusOK)
+	servertest.Same(t, "the file", rec.Header().Get("Content-Disposition"), `attachment; filename="person.json"`)
+	var file map[string]struct {
+		About string
+		Rows  []map[string]any
+	}
+	r.Must(json.Unmarshal(rec.Body.Bytes(), &file))
+	if rows := file["sends"].Rows; len(rows) != 1 || rows[0]["id"] != s.ID.String() || rows[0]["network"] != "" || rows[0]["finished_at"] == nil ||
+		!strings.Contains(file["sends"].About, "for ever") || len(file["verifications"].Rows) != 1 || len(file["audit_entries"].Rows) != 1 {
+		t.Errorf("%s", rec.Body)
+	}
+	lacks(t, rec, "bo@example.com", "198.51.100", `"admin"`, "ticket 7", s.VerificationID)
+	acts := []string{"admin|recipient.export|begun||" + s.To + "|ticket 7", "admin|recipient.export|done|rows=4|" + s.To + "|ticket 7"}
+	r.Acts(acts...)
+	b.Script(http.StatusUnprocessableEntity, http.MethodPost, "/v1/admin/export", `{"channel":"email","to":"ana@example.com","reason":"for ana@example.com"}`)
+}
+
 // A refusal belongs to no code: what needs one is not offered for it.
 func TestDeedsOfARefusal(t *testing.T) {
 	r, b := loggedIn(t)
@@ -184,7 +212,7 @@ func TestOnlyWhatARoleMayIsOffered(t *testing.T) {
 	s := r.sent("ana@example.com")
 	story, err := r.Store.SendDetails(context.Background(), s.ID)
 	r.Must(err)
-	const operators = "quota.reset verification.resend verification.cancel recipient.reveal"
+	const operators = "quota.reset verification.resend verification.cancel recipient.reveal recipient.export"
 	for role, want := range map[auth.Role]string{auth.Reader: "", auth.Operator: operators,
 		auth.Owner: operators + " recipient.erase", "": ""} {
 		for _, callers := range []bool{false, true} {

@@ -118,6 +118,8 @@ func (a *Console) routes() []auth.Route {
 		{Method: post, Path: "/v1/admin/quota/reset",
 			Handler: a.recipientActionJSON(auth.ActionResetQuota, a.Desk.ResetQuota),
 			Action:  auth.ActionResetQuota},
+		{Method: post, Path: "/v1/admin/export", Handler: a.recipientJSON(auth.ActionExportRecipient, a.exportPerson),
+			Action: auth.ActionExportRecipient},
 		{Method: post, Path: "/v1/admin/erase", Handler: a.recipientActionJSON(auth.ActionEraseRecipient, a.Desk.EraseRecipient),
 			Action: auth.ActionEraseRecipient},
 	}

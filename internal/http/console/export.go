@@ -21,6 +21,7 @@ import (
 	"sendcode/internal/http/console/frame"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
+	"sendcode/internal/verify/support"
 )
 
 // exportColumns are the columns of an export: all rows of a list, for a spreadsheet. Verification
@@ -69,13 +70,11 @@ func (a *Console) exportCSV(c echo.Context) error {
 		setExportHeader(c)
 		return c.NoContent(http.StatusOK)
 	}
-	select {
-	case a.exports <- struct{}{}:
-		defer func() { <-a.exports }()
-	default:
-		return &server.Problem{Kind: server.Unavailable,
-			Detail: "Other exports are under way; try again when they have ended."}
+	end, err := a.beginExport()
+	if err != nil {
+		return err
 	}
+	defer end()
 	q.filter.Limit = frame.MaxPageRows
 	// read before the response begins, so that a database that is away gets a 503
 	rows, err := a.sendsWithTimeFallback(c.Request().Context(), q.filter)
@@ -92,6 +91,43 @@ func (a *Console) exportCSV(c echo.Context) error {
 		panic(http.ErrAbortHandler) // so that half a file does not look like a whole one
 	}
 	return nil
+}
+
+// beginExport takes one of the places of exports, which end gives back.
+func (a *Console) beginExport() (end func(), err error) {
+	select {
+	case a.exports <- struct{}{}:
+		return func() { <-a.exports }, nil
+	default:
+		return nil, &server.Problem{Kind: server.Unavailable,
+			Detail: "Other exports are under way; try again when they have ended."}
+	}
+}
+
+// exportPerson streams all rows that name a recipient as a file.
+func (a *Console) exportPerson(c echo.Context, p support.Target, act store.AuditEntry) error {
+	end, err := a.beginExport()
+	if err != nil {
+		return err
+	}
+	defer end()
+	err = a.Desk.ExportRecipient(c.Request().Context(), p, act, personFile{c})
+	if err != nil && c.Response().Committed {
+		panic(http.ErrAbortHandler) // so that half a file does not look like a whole one
+	}
+	return err
+}
+
+// personFile is the response to a person's export. Its header is set once there is something to give.
+type personFile struct{ echo.Context }
+
+// Write implements io.Writer.
+func (f personFile) Write(part []byte) (int, error) {
+	f.Response().Header().Set("Content-Type", "application/json")
+	f.Response().Header().Set("Content-Disposition", `attachment; filename="person.json"`)
+	// the server's own timeout is for a whole answer
+	_ = http.NewResponseController(f.Response()).SetWriteDeadline(time.Now().Add(writeTimeout))
+	return f.Response().Write(part)
 }
 
 // recordExportBegin writes the audit entry of an export. It leaves out typed texts: they may name a

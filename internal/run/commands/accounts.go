@@ -22,10 +22,13 @@ import (
 // AccountChange is one change of an account of the console, with the arguments and flags of
 // `sendcode admin`.
 type AccountChange struct {
-	Do     string    `arg:"" enum:"add,role,identity,password,factor,close,open,list" help:"add, role, identity, password, factor, close, open or list."`
+	Do     string    `arg:"" enum:"add,role,identity,password,factor,close,open,list,export" help:"add, role, identity, password, factor, close, open or list; or export: all rows that name a person, as JSON."`
 	Name   string    `arg:"" optional:"" help:"Of the account."`
 	Role   auth.Role `enum:"reader,operator,owner" default:"reader" help:"With add and role: reader, operator or owner."`
 	Reason string    `help:"Why; it is recorded."`
+
+	Channel string `help:"With export: email or sms." enum:"email,sms" default:"email"`
+	To      string `help:"With export: the person's address or number."`
 
 	Identity string `help:"With add and identity: what the provider (admin.oidc) calls this person, who then needs no password."`
 }
@@ -33,7 +36,10 @@ type AccountChange struct {
 // Validate returns an error that names the missing arguments and flags. kong calls it.
 func (c AccountChange) Validate() error {
 	var missing []string
-	if c.Do != "list" && c.Name == "" {
+	switch {
+	case c.Do == "export" && c.To == "":
+		missing = append(missing, "--to")
+	case c.Do != "list" && c.Do != "export" && c.Name == "":
 		missing = append(missing, "<name>")
 	}
 	if c.Do != "list" && c.Reason == "" {
@@ -61,8 +67,16 @@ func withOptionName(err error) error {
 
 // ChangeAccount adds or changes an account of the console, for an administrator who can't log in,
 // and records the change as an action of "cli". It prints a new password to out, once. "list"
-// prints the accounts, first those of the settings.
+// prints the accounts, first those of the settings; "export" a person's rows.
 func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, out io.Writer) error {
+	if wish.Do == "export" {
+		act, err := auth.NewCommandAuditEntry()
+		if err != nil {
+			return err
+		}
+		act.What, act.Reason = auth.ActionExportRecipient, wish.Reason
+		return withOptionName(app.ExportPerson(ctx, cfg, wish.Channel, wish.To, act, out))
+	}
 	db, done, err := app.OpenStoreForCommand(ctx, cfg, "while the service runs, use /admin/accounts")
 	if err != nil {
 		return err

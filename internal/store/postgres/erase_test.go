@@ -102,6 +102,20 @@ AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> '
 		slices.Sort(want)
 		storetest.Equal(t, name+": columns of which it is said what becomes of them when a recipient is erased", got, want)
 	}
+	exported := sqldb.ExportedColumns()
+	for table, is := range erasable {
+		got, known := exported[table]
+		want := strings.Fields(is.nothing + " " + is.erased + " " + is.hash)
+		slices.Sort(got)
+		slices.Sort(want)
+		switch personal := is.erased+is.hash != "" && !strings.HasPrefix(table, "hour_") && table != "failures"; {
+		case !known || personal && len(got) == 0:
+			t.Errorf("a person's export has no word of the table %s", table)
+		case len(got) > 0:
+			storetest.Equal(t, table+": columns that a person's export has, or says why not", got, want)
+		}
+	}
+	storetest.Equal(t, "tables of the export", len(exported), len(erasable))
 }
 
 // What WriteTraces writes of a recipient into each column that is erased is there before and not

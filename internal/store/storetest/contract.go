@@ -32,7 +32,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"accounts":   {accounts, accountsAtOnce, sessions, secondFactors, secondFactorsAtOnce, oauthTokens},
 	"limiter":    {keepsLimiterEvents, limiterEventsOfReplicas},
 	"reset":      {resetsCounters, resetsNothingElse},
-	"erase":      {erases, erasesWhatComesLate, erasesDuringWrites, eraseFreesNothing, forgets, forgottenAreDistinct, erasedAndSuppressed},
+	"erase":      {erases, erasesWhatComesLate, erasesDuringWrites, eraseFreesNothing, forgets, forgottenAreDistinct, erasedAndSuppressed, exportsAPerson},
 	"reseal":     {reseals},
 	"keys":       {keysAreChecked, otherKeysAtOnce, keysOfCodes},
 	"stats":      {statsOfTimeRange, daysOfZone, countsAhead, countsFromTheFirstSend, countsFromTheFirstRefusal, countsForItself},

@@ -1,4 +1,4 @@
-// Package support has the actions of administrators on recipients and codes: reset, erase, cancel,
+// Package support has the actions of administrators on recipients and codes: reset, export, erase, cancel,
 // resend, reveal, suppress and preview.
 // Each action is recorded in the audit log before it is carried out, or in the same transaction.
 // Package console checks the administrator's role before it calls this package.
@@ -48,6 +48,7 @@ type Store interface {
 	ResetCounters(ctx context.Context, buckets []store.Bucket, act store.AuditEntry) error
 	CancelByAdministrator(ctx context.Context, id string, act store.AuditEntry, tell ...store.NewEvent) (bool, error)
 	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error
+	ExportPerson(ctx context.Context, h recipient.Hash, limit int, page func(store.ExportedTable, []store.ExportedRow) error) error
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	Suppress(ctx context.Context, s store.Suppression, lasts time.Duration, act *store.AuditEntry) (store.Suppression,
 		bool, error)

@@ -33,7 +33,7 @@ var actionsByMinRole = map[Role][]string{
 	Reader: {ActionRead, actionFactor, actionSession}, // the second factor and sessions of the actor's own account
 	Operator: {
 		ActionSuppress, ActionLiftSuppression, ActionLiftPrefixPause, ActionResetQuota, ActionResend, ActionCancel, ActionRevealRecipient,
-		ActionExport, ActionPreview, ActionSampleEvent, ActionAcceptSubscription,
+		ActionExport, ActionExportRecipient, ActionPreview, ActionSampleEvent, ActionAcceptSubscription,
 	},
 	Owner: {ActionEraseRecipient, actionAccounts},
 }
@@ -56,6 +56,7 @@ const (
 	ActionResend             = "verification.resend"
 	ActionCancel             = "verification.cancel"
 	ActionRevealRecipient    = "recipient.reveal"
+	ActionExportRecipient    = "recipient.export"
 	ActionEraseRecipient     = store.ErasureAction
 	actionAccounts           = "account" // audit entries add a dot and what was changed, as in "account.role"
 	ActionExport             = "sends.export"

@@ -1,0 +1,38 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"log/slog"
+	"time"
+
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/run/config"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/support"
+)
+
+// ExportPerson writes all rows that name a recipient to out, as the console does, and records act. The service
+// may run meanwhile on Postgres.
+func ExportPerson(ctx context.Context, cfg config.Config, channel, to string, act store.AuditEntry, out io.Writer) error {
+	db, done, err := OpenStoreForCommand(ctx, cfg, "while the service runs, use the page of a send or POST /v1/admin/export")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = done() }()
+	a := &App{cfg: cfg}
+	if err := a.loadSecrets(); err != nil {
+		return err
+	}
+	if _, err := db.AddKeyCheckValues(ctx, a.keys.KeyCheckValues()); err != nil {
+		return explainOtherKeys(err)
+	}
+	desk := support.New(support.Dependencies{Store: db, Policy: policy.NewCurrentSet(cfg.PolicySet(time.Now()), time.Now), Vault: a.keys,
+		Now: time.Now, Logger: slog.Default()})
+	p, err := desk.ParseTarget("", cmp.Or(channel, "email"), to, "", act.Reason)
+	if err != nil {
+		return err
+	}
+	return desk.ExportRecipient(ctx, p, act, out)
+}

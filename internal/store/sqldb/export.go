@@ -1,0 +1,268 @@
+package sqldb
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
+)
+
+// exportTable says what a person's export has of a table t, and why it lacks the rest.
+type exportTable struct {
+	about string // see store.ExportedTable; of a table without columns: why it is left out
+	where string // condition of the rows that name @recipient, perhaps after a JOIN
+	key   string // a text by which the rows differ
+	// names of the columns; # is a number, ? true or false, @ an instant, all others are texts or IDs
+	columns string
+	instead map[string]string // SQL that is read in place of a column
+	leftOut map[string]string // columns, by the reason
+}
+
+// Why columns are left out.
+const (
+	holderReason  = "with this ID a code can be asked for again or canceled"
+	hashReason    = "the keyed hash by which the rows are found"
+	othersReason  = "it may be of another person, who typed this address"
+	keyReason     = "a secret, or of use only to this service"
+	staffReason   = "names a member of staff; the role is in audit_entries"
+	wordsReason   = "words of staff, which may name others; read them in the console"
+	stateReason   = "work under way, for minutes; the row in sends says the same"
+	noPerson      = "names no person"
+	ofStaff       = "of administrators"
+	ofSendsSQL    = `IN (SELECT s.id FROM sends s WHERE s.recipient = @recipient)`
+	byApprovedSQL = `CASE WHEN EXISTS (SELECT 1 FROM verifications v WHERE v.id = t.verification_id AND v.approved_at IS NOT NULL) THEN t.network ELSE '' END`
+)
+
+// exportTables are all tables. If a table or a column is missing here, TestEveryColumnIsNamed fails.
+var exportTables = map[string]exportTable{
+	"sends": {
+		about: "Each message to you that was requested, and what became of it; kept for {retention}. The network of the browser is given where its code was entered: otherwise another person may have typed your address.",
+		where: `WHERE t.recipient = @recipient`, key: `t.id`,
+		columns: "id logged_at@ finished_at@ app channel purpose masked domain country prefix locale reference network site " +
+			"number# attempt# status reason receipt worst_event bounced? provider provider_code took# in_doubt? counts? was_reset? suppression_id observed request_id",
+		instead: map[string]string{"network": byApprovedSQL},
+		leftOut: map[string]string{hashReason: "recipient", holderReason: "verification_id"},
+	},
+	"refusals": {
+		about: "Each request for a message to you that a limit refused; kept for {retention}.",
+		where: `WHERE t.recipient = @recipient`, key: `t.id`,
+		columns: "id logged_at@ app channel purpose masked domain country prefix locale blocked_by retry_after# requests#",
+		leftOut: map[string]string{hashReason: "recipient", holderReason: "verification_id", othersReason: "network", "0 in a row that names you": "recipients"},
+	},
+	"verifications": {
+		about: "Each code that was made for you, without the code, and whether it was entered; kept for {retention} after its end.",
+		where: `WHERE t.recipient = @recipient`, key: `t.id`,
+		columns: "created_at@ expires_at@ approved_at@ canceled_at@ redeemed_at@ app channel purpose masked locale reference sends# " +
+			"attempts# max_attempts# attempts_reset# code_length# alphabet class method reported caller_checks?",
+		leftOut: map[string]string{hashReason: "recipient", holderReason: "id replaces", keyReason: "nonce key_id check_key holder redeemed_by",
+			"your address, which you know, encrypted": "sealed", "times and networks of wrong codes, perhaps of another person; attempts has their number": "checks"},
+	},
+	"audit_entries": {
+		about: "What members of staff did with your data; kept for ever. Your address in it goes when you are erased.",
+		where: `JOIN audit_recipients r ON r.entry = t.id WHERE r.recipient = @recipient`, key: `t.id`,
+		columns: "id at@ role action app channel purpose target outcome detail completes",
+		leftOut: map[string]string{staffReason: "actor network", wordsReason: "reason"},
+	},
+	"audit_recipients": {
+		about: "To whom the rows of audit_entries were done; kept for ever, and your address until you are erased.",
+		where: `WHERE t.recipient = @recipient`, key: `t.entry`, columns: "entry masked", leftOut: map[string]string{hashReason: "recipient"},
+	},
+	"suppressions": {
+		about: "Why messages to you are or were stopped, such as a complaint or a mailbox that does not exist; kept for {retention} after its end.",
+		where: `WHERE t.recipient = @recipient`, key: `t.id`,
+		columns: "id app channel masked reason detail send_id since@ until@ lifted_at@ held_until@ server words",
+		instead: map[string]string{"detail": `CASE WHEN t.reason = 'manual' THEN '' ELSE t.detail END`},
+		leftOut: map[string]string{hashReason: "address recipient", staffReason: "created_by lifted_by", wordsReason: "lifted_why"},
+	},
+	"provider_events": {
+		about: "What mail providers reported of messages to you, such as a bounce or a complaint; kept for {retention}.",
+		where: `WHERE t.send_id ` + ofSendsSQL, key: `t.send_id || t.kind`, columns: "send_id kind at@ heard_at@ provider detail",
+	},
+	"carrier_holds": {
+		about: "That a carrier takes no text messages to you for a time; kept until then.",
+		where: `WHERE t.recipient = @recipient`, key: `t.channel`, columns: "channel since@ until@", leftOut: map[string]string{hashReason: "recipient"},
+	},
+	"erasures": {
+		about: "That you were erased, until the keyed hash goes.",
+		where: `WHERE t.recipient = @recipient`, key: `t.forget_at`, columns: "forget_at@", leftOut: map[string]string{hashReason: "recipient"},
+	},
+	"app_events":          {about: "what an app was told, for a week; the rows in sends and verifications say the same"},
+	"failures":            {about: "the columns of sends again, of sends that failed"},
+	"outbox":              {about: stateReason},
+	"refunds":             {about: stateReason},
+	"pending_receipts":    {about: stateReason},
+	"idempotency_keys":    {about: "keyed hashes of requests, for a day"},
+	"limiter_events":      {about: "encrypted names of limits, and instants"},
+	"minute_index":        {about: noPerson},
+	"spending":            {about: noPerson},
+	"prefix_pauses":       {about: "of all numbers with a prefix"},
+	"counted_hours":       {about: noPerson},
+	"hour_tallies":        {about: noPerson},
+	"hour_times":          {about: noPerson},
+	"hour_domains":        {about: "counts of a whole mail domain"},
+	"hour_codes":          {about: "counts of a whole country, domain or language"},
+	"leases":              {about: noPerson},
+	"write_probe":         {about: noPerson},
+	"schema_fingerprints": {about: noPerson},
+	"key_checks":          {about: noPerson},
+	"sendcode_schema":     {about: noPerson},
+	"accounts":            {about: ofStaff},
+	"sessions":            {about: ofStaff},
+	"second_factors":      {about: ofStaff},
+	"recovery_codes":      {about: ofStaff},
+}
+
+// reasons returns why each column that is not exported is left out.
+func (x exportTable) reasons() map[string]string {
+	all := map[string]string{}
+	for why, list := range x.leftOut {
+		for name := range strings.FieldsSeq(list) {
+			all[name] = why
+		}
+	}
+	return all
+}
+
+// exportedColumn reads one column of a row and adds it to JSON.
+type exportedColumn struct {
+	name, sql string
+	new       func() (destination any, value func() any)
+}
+
+func (x exportTable) exported() (all []exportedColumn) {
+	for field := range strings.FieldsSeq(x.columns) {
+		name := strings.TrimRight(field, "#?@")
+		c := exportedColumn{name: name, sql: "t." + name}
+		if sql := x.instead[name]; sql != "" {
+			c.sql = sql
+		}
+		switch field[len(name):] {
+		case "#":
+			c.new = func() (any, func() any) { n := new(int64); return n, func() any { return *n } }
+		case "?":
+			c.new = func() (any, func() any) { yes := new(bool); return yes, func() any { return *yes } }
+		case "@":
+			c.new = func() (any, func() any) {
+				at := new(time.Time)
+				return columns.ScannerFor(at), func() any { return columns.NullIfZero(*at) }
+			}
+		default:
+			c.sql = "coalesce(CAST(" + c.sql + " AS text), '')"
+			c.new = func() (any, func() any) { text := new(string); return text, func() any { return *text } }
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// exportedRow is a row of a page, with its key.
+type exportedRow struct {
+	key  string
+	json store.ExportedRow
+}
+
+// ExportPerson calls page with all rows that name the recipient, table by table, up to limit rows at a time; once
+// for a table without rows. No code and no other person is in them: ExportedTable.LeftOut says what is missing.
+// Errors: those of page; fault.Unavailable.
+func (db *DB) ExportPerson(ctx context.Context, h recipient.Hash, limit int, page func(store.ExportedTable, []store.ExportedRow) error) error {
+	for _, name := range slices.Sorted(maps.Keys(exportTables)) {
+		x := exportTables[name]
+		if x.columns == "" {
+			continue
+		}
+		t := store.ExportedTable{Name: name, About: x.about, LeftOut: x.reasons()}
+		for after := ""; ; {
+			rows, err := db.exportPage(ctx, name, Args{"recipient": h, "after": after, "limit": limit})
+			if err != nil {
+				return err
+			}
+			if err := page(t, columns.MapSlice(rows, func(r exportedRow) store.ExportedRow { return r.json })); err != nil {
+				return err
+			}
+			if len(rows) < limit {
+				break
+			}
+			after = rows[limit-1].key
+		}
+	}
+	return nil
+}
+
+// exportPage reads a page of a table. Some tables have no index by recipient, so a page may take longer than
+// other reads.
+func (db *DB) exportPage(ctx context.Context, name string, args Args) (rows []exportedRow, err error) {
+	ctx, cancel := context.WithTimeout(ctx, exportPageTimeout)
+	defer cancel()
+	x := exportTables[name]
+	all, key := x.exported(), "CAST("+x.key+" AS text)"
+	list := key
+	for _, c := range all {
+		list += ", " + c.sql
+	}
+	statement := "SELECT " + list + " FROM " + name + " t " + x.where + " AND " + key + " > @after ORDER BY " + key + " LIMIT @limit"
+	read := func(q Tx) error {
+		rows = nil
+		if err := q.ExecAll(nil, q.Dialect.pick(LongTimeoutSQL)); err != nil {
+			return err
+		}
+		_, err := q.Run(statement, args, func(scan Scan) error {
+			r, err := scanExported(scan, all)
+			rows = append(rows, r)
+			return err
+		})
+		return err
+	}
+	if db.Dialect == Postgres { // only a transaction can have a longer timeout
+		return rows, db.Write(ctx, "ExportPerson", read)
+	}
+	return rows, db.Read(ctx, "ExportPerson", read)
+}
+
+const exportPageTimeout = 60 * time.Second
+
+func scanExported(scan Scan, all []exportedColumn) (r exportedRow, err error) {
+	destinations, values := []any{&r.key}, make([]func() any, len(all))
+	for i, c := range all {
+		var to any
+		to, values[i] = c.new()
+		destinations = append(destinations, to)
+	}
+	if err := scan(destinations...); err != nil {
+		return r, err
+	}
+	out := bytes.NewBufferString("{")
+	for i, c := range all {
+		value, err := json.Marshal(values[i]())
+		if err != nil {
+			return r, err
+		}
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		out.WriteString(`"` + c.name + `":`)
+		out.Write(value)
+	}
+	out.WriteByte('}')
+	r.json = out.Bytes()
+	return r, nil
+}
+
+// ExportedColumns returns the names of the columns that ExportPerson names, exported or left out, by table; none of
+// a table that it leaves out whole.
+func ExportedColumns() map[string][]string {
+	all := map[string][]string{}
+	for name, x := range exportTables {
+		all[name] = slices.Sorted(maps.Keys(x.reasons()))
+		for _, c := range x.exported() {
+			all[name] = append(all[name], c.name)
+		}
+	}
+	return all
+}

@@ -1,0 +1,85 @@
+package support
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"sendcode/internal/store"
+)
+
+// exportPageRows is how many rows of an export are in memory at once.
+const exportPageRows = 500
+
+// ExportRecipient writes all rows that name the recipient to w, for the person (GDPR, article 15): a JSON object with
+// a key for each table, which has the rows, in words what a row is and how long it is kept, and why columns are
+// left out. It records the export before it reads a row, and its end. After an error w may have a part of it; if
+// nothing was written, no row was given. Errors: those of w; fault.Unavailable.
+func (d *Desk) ExportRecipient(ctx context.Context, p Target, act store.AuditEntry, w io.Writer) error {
+	p.App, p.Purpose = "", ""
+	act = p.auditEntryWithTarget(act)
+	act.Outcome = store.AuditBegun
+	if err := d.Store.AddAuditEntry(ctx, act); err != nil {
+		return err
+	}
+	n, err := d.writeExport(ctx, p, w)
+	outcome := store.AuditDone
+	if err != nil {
+		outcome = store.AuditFailed
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
+	defer cancel()
+	d.recordEnd(end, act, outcome, fmt.Sprint("rows=", n))
+	return err
+}
+
+// writeExport returns the number of rows that it wrote.
+func (d *Desk) writeExport(ctx context.Context, p Target, w io.Writer) (n int, err error) {
+	out, table := &bytes.Buffer{}, ""
+	head := func(name string, value any) {
+		text, _ := json.Marshal(value) // texts always encode
+		fmt.Fprintf(out, "%q: %s", name, text)
+	}
+	out.WriteString("{\n")
+	head("recipient", map[string]string{"channel": string(p.Channel), "to": p.To, "made_at": d.Now().UTC().Format(time.RFC3339)})
+	err = d.Store.ExportPerson(ctx, p.Recipient, exportPageRows, func(t store.ExportedTable, rows []store.ExportedRow) error {
+		if t.Name != table {
+			if table != "" {
+				out.WriteString("\n]}")
+			}
+			fmt.Fprintf(out, ",\n%q: {", t.Name)
+			head("about", strings.ReplaceAll(t.About, "{retention}", d.retention()))
+			out.WriteString(", ")
+			head("left_out", t.LeftOut)
+			out.WriteString(", \"rows\": [")
+		}
+		for i, row := range rows {
+			if i > 0 || t.Name == table {
+				out.WriteByte(',')
+			}
+			out.WriteByte('\n')
+			out.Write(row)
+		}
+		table, n = t.Name, n+len(rows)
+		_, err := out.WriteTo(w)
+		return err
+	})
+	if err != nil {
+		return n, err
+	}
+	_, err = io.WriteString(w, "\n]}\n}\n")
+	return n, err
+}
+
+// retention returns how long rows are kept, in words.
+func (d *Desk) retention() string {
+	keep := d.Policy.Get().Retention
+	if keep == 0 {
+		return "ever"
+	}
+	return fmt.Sprint(int(keep.Hours()/24), " days")
+}
