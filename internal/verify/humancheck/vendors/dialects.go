@@ -27,7 +27,6 @@ type dialect struct {
 	read        func(reply, int) (clear, passed bool) // of an answer with a status; clear: it is one of the vendor's
 	tellsHost   bool                                  // an answer that passes names the page's host
 	tellsAction bool                                  // and the action
-	maxToken    int                                   // bytes; 0: those of MaxTokenBytes
 	testToken   string
 }
 
@@ -37,7 +36,7 @@ type dialect struct {
 // tokens of other sites.
 var dialects = map[string]dialect{
 	"turnstile": {url: "https://challenges.cloudflare.com/turnstile/v0/siteverify", siteKeyForm: missing, request: form("secret", "", "remoteip"),
-		read: readSuccess, tellsHost: true, tellsAction: true, maxToken: 2048, testToken: "XXXX.DUMMY.TOKEN.XXXX"},
+		read: readSuccess, tellsHost: true, tellsAction: true, testToken: "XXXX.DUMMY.TOKEN.XXXX"},
 	"hcaptcha": {url: "https://api.hcaptcha.com/siteverify", siteKeyForm: missing, request: form("secret", "sitekey", "remoteip"),
 		read: readSuccess, tellsHost: true, testToken: "10000000-aaaa-bbbb-cccc-000000000001"},
 	"recaptcha": {url: "https://www.google.com/recaptcha/api/siteverify", siteKeyForm: missing, request: form("secret", "", "remoteip"),
