@@ -90,8 +90,17 @@ async function here(work, progress) {
   return now.value;
 }
 
-// solve resolves to the token of a solved challenge; progress is told from 0 to 1.
-export async function solve(work, progress) {
-  const { algorithm, challenge, salt, signature } = work, number = await within(work, progress).catch(() => here(work, progress));
+// prove resolves to the token of a solved challenge. Below the form that waits for it, it says why, and shows how far it is.
+export async function prove(cards, form, work, why, label) {
+  const box = document.createElement('div'), text = document.createElement('p'), bar = document.createElement('progress');
+  Object.assign(box, { className: 'box note', part: 'note' });
+  text.textContent = why;
+  bar.setAttribute('aria-label', label);
+  box.append(text, bar);
+  form.after(box);
+  cards.say(why, true);
+  const { algorithm, challenge, salt, signature } = work, progress = (share) => { bar.value = share; };
+  const number = await within(work, progress).catch(() => here(work, progress));
+  box.remove();
   return `work:${btoa(JSON.stringify({ algorithm, challenge, number, salt, signature }))}`;
 }

@@ -1,5 +1,5 @@
 import { second } from '../static/time.js';
-import { solve } from '../static/work.js';
+import { prove } from '../static/work.js';
 import { h } from './dom.js';
 
 // The human check, loaded when the service asks for one: a vendor's in the light tree, since their scripts look for their elements in the
@@ -89,46 +89,32 @@ const asked = (element, by, site_key) => new Promise((respond) => {
   if (element.dispatchEvent(new CustomEvent('humancheck', { detail: { by, site_key, respond }, bubbles: true, cancelable: true }))) respond();
 });
 
-// answer resolves to the token of what is asked; undefined: it cannot be answered. Its panel is part of the card of the button that is busy.
+// answer resolves to the token of what is asked; undefined: it cannot be answered. What it shows is below the form whose button is busy.
 export async function answer({ element, cards, words }, { by, site_key: key, work }) {
   const own = await asked(element, by, key);
   if (own) return own;
-  const { email: w } = words(), vendor = !inApp.test(navigator.userAgent) && vendors[by];
-  const why = h('p'), box = h('div', { class: 'box note', part: 'note' }, why);
-  const tell = (text) => {
-    why.textContent = text;
-    cards.say(text, true);
-  };
-  (cards.find('.busy')?.closest('form') ?? cards.card.lastChild).after(box);
-  try {
-    const token = vendor && await byVendor(vendor, { element, key, box, w, work, tell }).catch(() => tell(w.HumanInstead));
-    if (token || !work) return token;
-    if (!why.textContent) tell(w.HumanWork);
-    const bar = h('progress', { 'aria-label': w.HumanProgress, max: 1 });
-    box.append(bar);
-    return await solve(work, (share) => { bar.value = share; });
-  } finally {
-    box.remove();
-  }
+  const { email: w } = words(), form = cards.find('.busy')?.closest('form') ?? cards.card.lastChild, vendor = vendors[by];
+  const token = vendor && !inApp.test(navigator.userAgent) && await byVendor(vendor, { element, cards, form, key, work, w }).catch(() => {});
+  return token || work && prove(cards, form, work, vendor ? w.HumanInstead : w.HumanWork, w.HumanProgress);
 }
 
 // byVendor resolves to the vendor's token. Each check is a new one, since a token is good once.
-async function byVendor(vendor, { element, key, box, w, work, tell }) {
-  const place = h('div', { slot: 'human' }), slot = h('slot', { name: 'human' });
+async function byVendor(vendor, { element, cards, form, key, work, w }) {
+  const place = h('div', { slot: 'human' }), decline = work && h('button', { type: 'button', class: 'link', part: 'link' }, w.HumanDecline);
+  const box = h('div', { class: 'box note', part: 'note' }, h('p', {}, w.HumanVendor), h('slot', { name: 'human' }), decline);
   let end;
   element.append(place);
   try {
     await script(vendor.src(key));
     return await new Promise((done, failed) => {
-      const decline = work && h('button', { type: 'button', class: 'link', part: 'link' }, w.HumanDecline);
-      tell(w.HumanVendor);
-      box.append(slot, decline || '');
       decline?.addEventListener('click', failed);
+      form.after(box);
+      cards.say(w.HumanVendor, true);
       end = vendor.show(place, key, done, failed);
     });
   } finally {
     end?.();
     place.remove();
-    box.replaceChildren(box.firstChild);
+    box.remove();
   }
 }

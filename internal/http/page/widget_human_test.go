@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/verify/humancheck"
+	"sendcode/quota"
 )
 
 // pressed is a service that asks for a human check. answers are the next answers to a send; then it goes through. sends has the
@@ -161,6 +164,40 @@ func aWidgetsPageAsksItself(t *testing.T, browser context.Context) {
 	b.card("code")
 	is(t, b.tokens(2), " mine")
 	is(t, eval[string](b, `told.join()`), "httpkey")
+}
+
+// crowded is a service of which strangers have used half of what they share.
+func crowded(t *testing.T) *pagetest.World {
+	t.Helper()
+	w := accepting(t, quota.Rule{Name: "all", Scope: quota.App, Limit: 4, Window: time.Hour})
+	w.Codes.SetHumanChecks(map[string]humancheck.Check{"shop": {Cost: 3000}})
+	for _, to := range []string{"ben@example.com", "cem@example.com"} {
+		post(t, w, "?view=new", "send", "to", to)
+	}
+	return w
+}
+
+// aPageWorks where strangers are many, in a worker of its own origin. Without scripts it says how long the wait is.
+func aPageWorks(t *testing.T, browser context.Context) {
+	w := crowded(t)
+	b := open(t, browser, w, pagetest.Look{})
+	b.tolerate = "Failed to load resource" // as the browser calls a 428
+	b.first(pressed)
+	b.visit("?view=new")
+	b.fills("to", pagetest.Address+kb.Enter)
+	b.card("code", "Check your mail")
+	is(t, eval[bool](b, `workers > 0 && bars.length === 1 && said.some((s) => s.startsWith('Many codes are being asked for right now.'))`), true)
+	asks := w.Codes.Asks()
+	if last := asks[len(asks)-2:]; last[0].HumanCheck != "" || !strings.HasPrefix(last[1].HumanCheck, humancheck.WorkPrefix) || last[0].IdempotencyKey != last[1].IdempotencyKey {
+		t.Errorf("asked %+v", last)
+	}
+
+	w = crowded(t)
+	b = open(t, browser, w, pagetest.Look{NoScript: true})
+	b.visit("?view=new")
+	b.fills("to", pagetest.Address+kb.Enter)
+	b.card("enough", "Too many codes right now", "You can request another code in")
+	is(t, w.Codes.Sends(), 2)
 }
 
 // theWorkIsSHA256 whatever the lengths of salt and number are.
