@@ -40,7 +40,7 @@ type Settings struct {
 	Webhooks  webhook.Settings
 	Limits    limits.Set
 	Humans    map[string]humancheck.Check // by app
-	Tick      time.Duration // between two parts of a job; 0: jobs.DefaultTick
+	Tick      time.Duration               // between two parts of a job; 0: jobs.DefaultTick
 }
 
 // Database is the database as all parts need it. Implementation: sqldb.DB.
