@@ -17,7 +17,7 @@ import (
 // The widget is <send-code>, a card that other sites put into their pages. It asks the API with a
 // public key, through the client module, which sites can also use alone. One request loads the
 // first card and its words in one language. The widget loads other modules when it may need them:
-// the later cards, phone numbers, and other languages. docs/widget.md describes it.
+// the later cards, phone numbers, human checks, and other languages. docs/widget.md describes it.
 
 // widgetModulePath is the path of the widget's further modules, below the service's address.
 const widgetModulePath = "static/widget/"
@@ -50,6 +50,7 @@ var widgetFiles = sync.OnceValue(func() map[string]*File {
 		own := moduleWordsFor(w, named["send-code"])
 		own.Languages, own.Code = languages, module("code", moduleWordsFor(w, named["code"]), script("code"))
 		own.Numbers = module("phones", numbers, script("phones"))
+		own.Human = module("human", moduleWordsFor(w, named["human"]), script("human"))
 		all[widgetEntryPath+w.Lang()] = NewFile(javascriptType, own.prependTo(script("send-code")))
 	}
 	all["client.js"] = NewFile(javascriptType, mustRead("bundled/widget/client.js"))
@@ -73,6 +74,7 @@ type moduleWords struct {
 	Code      string            `json:"code,omitempty"`      // address of the module with the later cards
 	Numbers   string            `json:"numbers,omitempty"`   // address of the module for phone numbers
 	Plans     string            `json:"plans,omitempty"`     // address of phonePlansModule
+	Human     string            `json:"human,omitempty"`     // address of the module for human checks
 }
 
 // prependTo returns the script with the words before it, as its constant SENDCODE.

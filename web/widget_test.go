@@ -81,7 +81,7 @@ func TestModulesAreNamedByWhatIsInThem(t *testing.T) {
 	for _, w := range texts.PageLanguages() {
 		widget := askWidget("/widget.js?lang=" + w.Lang()).Body.String()
 		addresses := regexp.MustCompile(`"(/?static/[^"]+)"`).FindAllStringSubmatch(widget, -1)
-		if len(addresses) != len(texts.PageLanguages())+2 {
+		if len(addresses) != len(texts.PageLanguages())+3 {
 			t.Errorf("%s: %d modules", w.Lang(), len(addresses))
 		}
 		for _, a := range addresses {

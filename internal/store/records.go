@@ -249,6 +249,7 @@ type Send struct {
 	WasReset     bool              // a reset of the quota took this send back, so it no longer counts
 	Site         string            // host on which a code of a text message is entered; empty: the page's
 	RequestID    string            // of the HTTP request, as in log lines; empty: it came otherwise
+	HumanCheck   string            // which human check was passed, as humancheck.Offer.By; empty: none was needed
 	Observed     []string          // observing rules that would have refused this send; none for a refusal
 }
 
@@ -301,6 +302,7 @@ func (s *Send) Columns() []Column {
 		{"was_reset", &s.WasReset, 0},
 		{"site", &s.Site, InsertedByBegin},
 		{"request_id", &s.RequestID, InsertedByBegin | PersonalColumn},
+		{"human_check", &s.HumanCheck, InsertedByBegin},
 		{"observed", &s.Observed, InsertedByBegin},
 		{"domain", &domain, InsertedByBegin | InsertedByRefusal | WriteOnlyColumn | PersonalColumn},
 	}

@@ -28,6 +28,7 @@ document.addEventListener('focusin', ({ target }) => {
 
 async function ask(url, options) {
   const { answer, moment, text } = await inquiry.ask(url, { ...options, headers: { 'X-Fragment': 'card', Accept: 'text/html' } });
+  if (answer.status === 428) return { work: JSON.parse(text) };
   const found = new DOMParser().parseFromString(text, 'text/html').querySelector('#card');
   if (!found) throw new Error(`no card, status ${answer.status}`);
   return { moment, url: answer.url, card: document.adoptNode(found) };
@@ -49,7 +50,13 @@ function show(answer, mine, force) {
 
 async function act(form) {
   const body = form.method === 'post' ? new URLSearchParams(new FormData(form)) : undefined;
-  const answer = await ask(form.action, { method: form.method, body }).catch(() => null);
+  const post = () => ask(form.action, { method: form.method, body }).catch(() => null);
+  let answer = await post();
+  if (answer?.work) { // strangers are many: the same send again, with work that is done
+    const { prove } = await import(document.body.dataset.work).catch(() => ({})), { HumanWork, HumanProgress } = cards.words;
+    body.set('human_check', await prove?.(cards, form, answer.work, HumanWork, HumanProgress) ?? 'none');
+    answer = await post();
+  }
   if (!answer) return undefined;
   return () => {
     show(answer, form);

@@ -34,9 +34,16 @@ export interface Problem {
   field: string; reason: string; // with 422
   quota: Quota; blocked_by: string; retry_after: number; retry_after_ms: number; // with 429
   may_have_counted: boolean; // with 503 of a send
+  human_check: HumanCheck; // with 428, and with 422 of a token that is none
 }
 
-export interface Ask { channel: Channel; to: string; purpose?: string; locale?: string; reference?: string; country?: string; known?: string[] }
+// HumanCheck is what is asked for: a vendor's token, or work:<base64 of ALTCHA's payload> of a solved challenge.
+export interface HumanCheck {
+  by: string; site_key?: string;
+  work?: { algorithm: string; challenge: string; maxNumber: number; salt: string; signature: string };
+}
+
+export interface Ask { channel: Channel; to: string; purpose?: string; locale?: string; reference?: string; country?: string; known?: string[]; human_check?: string }
 
 export interface Checked {
   id: string; status: Verification['status']; valid: boolean; attempts_remaining?: number; proof?: string; test?: boolean;
@@ -53,7 +60,7 @@ export declare class Moment {
 export declare class Client {
   // throws without a key, and with a secret one. kept holds the key of a send from before its request until its answer
   constructor(options: { key: string; api?: string | URL; kept?: { get(): string; set(key: string): void; forget(): void } });
-  send(what: Ask | { verification_id: string; locale?: string; known?: string[] }): Promise<Answer<Verification>>;
+  send(what: Ask | { verification_id: string; locale?: string; known?: string[]; human_check?: string }): Promise<Answer<Verification>>;
   check(id: string, code: string): Promise<Answer<Checked>>; // a lost answer is asked for again, also when you call it again: that is no try
   get(id: string): Promise<Answer<Verification>>;
   channels(purpose?: string): Promise<{ channel: Channel; countries?: { country: string; dial_code: string; example?: string }[] }[] | undefined>;

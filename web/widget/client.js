@@ -45,7 +45,8 @@ export class Client {
     Object.assign(this, { key, api: new URL(String(api).replace(/\/?$/, '/'), document.baseURI), ask, kept });
   }
 
-  // send asks for a code: {channel, to, purpose, locale, reference, country, known}, or {verification_id} for another one.
+  // send asks for a code: {channel, to, purpose, locale, reference, country, known}, or {verification_id} for another one; after a 428 it is
+  // called again with human_check, the token.
   send(what) { return this.#once('v1/verifications', what, 0, this.kept); }
 
   // check compares a code. Without an answer it asks again, by itself or when it is called again: that counts nothing, and a right code's
@@ -54,8 +55,8 @@ export class Client {
 
   // #once posts what counts once. A browser that makes no random numbers sends no key, and nothing again.
   async #once(path, what, left = 0, kept) {
-    const body = JSON.stringify(what), headers = { 'Content-Type': 'application/json' };
-    if (this.#open[path]?.body !== body) this.#open[path] = { body, key: kept?.get() || random() };
+    const body = JSON.stringify(what), headers = { 'Content-Type': 'application/json' }, same = JSON.stringify({ ...what, human_check: undefined });
+    if (this.#open[path]?.same !== same) this.#open[path] = { same, key: kept?.get() || random() };
     const mine = this.#open[path];
     for (let n = 0; ; n++) {
       if (mine.key) {
@@ -70,7 +71,8 @@ export class Client {
         left -= error?.name === 'TimeoutError' ? repeats : 1;
         await rest((retry || 1) * second);
       } else {
-        if (!twin && !lost && (status !== 429 || answer.body.quota) && this.#open[path] === mine) { // it was looked at
+        const asks = !answer.ok && answer.body?.human_check; // the answer to that is the same send
+        if (!twin && !lost && !asks && (status !== 429 || answer.body.quota) && this.#open[path] === mine) { // it was looked at
           delete this.#open[path];
           kept?.forget();
         }

@@ -288,7 +288,7 @@ export class SendCode extends HTMLElement {
     this.#cards.code ??= new code.CodeField(this.#cards);
     this.#cards.countdown ??= new code.Countdown(this.#cards);
     this.#flow ??= new code.Flow(Object.assign(this.#desk, {
-      element: this, home, inquiry: this.#inquiry, cards: this.#cards, phones: () => this.#phones, channels: () => this.#channels, channel: () => this.#channel,
+      element: this, home, human: () => bring(addresses.human), inquiry: this.#inquiry, cards: this.#cards, phones: () => this.#phones, channels: () => this.#channels, channel: () => this.#channel,
       words: () => wordsOf(this.#words.email.Lang), locale: () => this.#locale, introduce: (all) => this.#introduce(all), prove: (proof) => this.#prove(proof), show: () => this.#show(),
     }));
     return this.#flow;

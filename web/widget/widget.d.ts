@@ -9,6 +9,7 @@ export interface SendCodeEvents {
   expired: { id: string; status: 'expired' | 'max_attempts_reached' | 'canceled' };
   approved: { id: string; proof?: string; test: boolean };
   refused: { what: 'send'; blocked_by: string; retry_after: number } | { what: 'check'; retry_after: number };
+  humancheck: { by: string; site_key?: string; respond: (token?: string) => void }; // after preventDefault() the page answers
   failed: { reason: 'undelivered'; id: string; number: number } | { reason: 'unavailable' | 'too-many-requests' | 'network' | 'misplaced' };
 }
 

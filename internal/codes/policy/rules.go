@@ -78,6 +78,50 @@ func (s Set) reserve(p Purpose, app string, class store.Class, r quota.Rule) int
 	return 0
 }
 
+// Pass is what a request has shown of a human check. By it, the request may use a share of the places that strangers
+// have in a scope that many recipients share.
+type Pass int
+
+// The passes. Limits count the sends with and without a pass together.
+const (
+	NoPass   Pass = iota // half of the places, rounded up
+	WorkPass             // three quarters, rounded up: by work, while a vendor answers
+	FullPass             // all places; also of a request that is not asked
+)
+
+// ForPass returns the purpose with the limits for requests of a class with a pass. A rule of one recipient, and one that
+// only observes, keeps its limit.
+func (p Purpose) ForPass(class store.Class, pass Pass) Purpose {
+	if pass != FullPass {
+		p.Policy.Rules = slices.Clone(p.Policy.Rules)
+		for i, r := range p.Policy.Rules {
+			p.Policy.Rules[i].Limit = pass.Limit(class, r)
+		}
+	}
+	return p
+}
+
+// Limit returns the limit of a rule for requests of a class with the pass.
+func (p Pass) Limit(class store.Class, r quota.Rule) int {
+	switch {
+	case p == FullPass || r.Observe || !IsWiderScope(r.Scope) || !IsStrangerInScope(class, r.Scope):
+		return r.Limit
+	case p == WorkPass:
+		return r.Limit - r.Limit/4
+	}
+	return (r.Limit + 1) / 2
+}
+
+// IsWiderScope reports whether a scope counts the sends of many recipients together. All other scopes are treated as the
+// recipient's.
+func IsWiderScope(scope quota.Scope) bool {
+	switch scope {
+	case quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, BreakerScope:
+		return true
+	}
+	return false
+}
+
 // ForBackEnd returns the purpose with the rules for requests of a back end: those of ForClass and
 // the breaker for store.SecretKeyClass, those of ForBrowser if the back end acts for strangers. If
 // the end user's address is not given, the rules on addresses and networks are left out, since the

@@ -30,8 +30,17 @@ type verificationJSON struct {
 	Test              bool             `json:"test,omitempty"`
 	Recipient         string           `json:"recipient,omitempty"` // only for secret keys
 	Send              *sendJSON        `json:"send,omitempty"`
-	Quota             *quotahttp.Quota `json:"quota,omitempty"`
+	Quota             *quotaJSON       `json:"quota,omitempty"`
 }
+
+// quotaJSON are the states of a recipient's rules.
+type quotaJSON struct {
+	*quotahttp.Quota
+	HumanCheck bool `json:"human_check,omitempty"` // the next send would be asked for a human check
+}
+
+func toQuotaJSON(a verification.Answer) *quotaJSON { return &quotaJSON{quotahttp.Describe(a.Quota), a.AsksNext} }
+
 
 // codeFormatJSON is what a code looks like, for the field that it is typed into.
 type codeFormatJSON struct {
@@ -80,7 +89,7 @@ func toVerificationJSON(a verification.Answer, kind verification.CallerKind) ver
 		Send: &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status, Final: v.Send.Final,
 			Counts:  v.Send.Counts,
 			Support: store.SupportReference(send), Instead: verification.AlternativeChannel(v.Channel, v.Send.Status)},
-		Quota: quotahttp.Describe(a.Quota),
+		Quota: toQuotaJSON(a),
 	}
 	out.ExpiresIn = int(max(0, v.ExpiresAt.Sub(v.Now)) / time.Second)
 	if v.CodeShape.Length > 0 {

@@ -10,10 +10,24 @@ import (
 // quotaProblem returns the 429 of a refused send, with the wait and the rules' states.
 func quotaProblem(a verification.Answer) *server.Problem {
 	p := refusalProblem(a.Quota, "The rule {blocked_by} has no place left; the next code can be sent in {wait}.")
+	p.Extra["quota"] = toQuotaJSON(a)
 	if worst, _ := a.Quota.Blocking(); worst.Scope == quota.Backoff {
 		p.Variant = string(quota.Backoff)
 		p.Detail = "The rule {blocked_by} has no place left: codes to this recipient fail at the moment for a reason of ours, " +
 			"and nothing is wrong with the address or number. The next code can be sent in {wait}."
+	}
+	return p
+}
+
+// humanCheckProblem returns the 428 of a send that only a pass would admit, or the 422 if its token was no pass. Both have
+// what is asked for, and the wait without a pass where a rule is in the way.
+func humanCheckProblem(a verification.Answer) *server.Problem {
+	p := &server.Problem{Kind: server.HumanCheck, Wait: a.Quota.RetryAfter(), Extra: map[string]any{"human_check": a.HumanCheck}}
+	if a.CheckFailed != "" {
+		p.Kind, p.Extra["reason"] = server.HumanCheckFailed, string(a.CheckFailed)
+	}
+	if p.Wait > 0 {
+		p.Extra["retry_after"] = quota.Seconds(p.Wait)
 	}
 	return p
 }

@@ -34,6 +34,8 @@ type sendBody struct {
 	TTL            *int   `json:"ttl"` // seconds
 
 	Known []string `json:"known"`
+
+	HumanCheck string `json:"human_check"` // a token
 }
 
 // send is POST /v1/verifications.
@@ -51,7 +53,10 @@ func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error
 	if err := quotahttp.SetRateLimit(h, answer.Quota); err != nil {
 		return err
 	}
-	if !answer.Admitted {
+	switch {
+	case answer.HumanCheck != nil:
+		return humanCheckProblem(answer)
+	case !answer.Admitted:
 		return quotaProblem(answer)
 	}
 	logs.AddAttrs(c.Request().Context(), slog.String("send", answer.View.Send.ID))
@@ -72,7 +77,7 @@ func parseSendRequest(c echo.Context, who verification.Caller, body sendBody) (v
 		Caller: who, Channel: body.Channel, To: body.To, Country: body.Country, Purpose: body.Purpose,
 		Locale: body.Locale,
 		Labels: body.Labels, Session: body.Session, Resend: body.VerificationID, KnownTokens: body.Known,
-		Code: body.Code,
+		Code: body.Code, HumanCheck: body.HumanCheck,
 	}
 	if body.TTL != nil {
 		if *body.TTL < 1 || *body.TTL > int(store.MaxCodeLife/time.Second) {
@@ -158,5 +163,5 @@ func (a *API) quota(c echo.Context, who verification.Caller, body quotaBody) err
 	if err != nil {
 		return err
 	}
-	return writeJSONWithRateLimit(c, v.Quota, map[string]any{"quota": quotahttp.Describe(v.Quota)})
+	return writeJSONWithRateLimit(c, v.Quota, map[string]any{"quota": toQuotaJSON(v)})
 }

@@ -112,6 +112,7 @@ func (a *Console) sendJSON(c echo.Context) error {
 		"locale":  frame.OrNull(s.Send.Locale),
 		"country": frame.OrNull(s.Send.Country), "network": frame.OrNull(s.Send.Network),
 		"request_id": frame.OrNull(s.Send.RequestID), "finished_at": frame.Timestamp(s.Send.FinishedAt),
+		"human_check":  frame.OrNull(s.Send.HumanCheck),
 		"verification": nil, "observed": append([]string{}, s.Send.Observed...),
 		"related": frame.JSONObjects(s.Related, codes.rowJSON), "quota": nil,
 		"suppressions": frame.JSONObjects(s.Suppressions,

@@ -35,6 +35,7 @@ type postedForm struct {
 	known   []string          // tokens of a known browser
 	click   string            // identifies a click: equal in both posts of a double click; empty: unknown
 	key     string            // Idempotency-Key of a send; see session.Intent
+	human   string            // sends: token of a human check
 }
 
 // maxDraftLength is the longest typed address that the session keeps, in bytes: an address has at
@@ -58,7 +59,7 @@ func (u *Page) handlePost(c echo.Context) error {
 		caller: u.callerOf(c), locale: c.Request().Header.Get("Accept-Language"),
 		channel: u.channelOrFirst(f.Get("channel")),
 		country: countryIfKnown(f.Get("country")), sure: f.Get("sure"), draft: f.Has("draft"), code: f.Get("code"),
-		known: u.loadKnownTokens(c),
+		known: u.loadKnownTokens(c), human: f.Get("human_check"),
 	}
 	p.to = strings.TrimSpace(f.Get(recipientFieldNames[p.channel]))
 	if f.Get("act") == "forget" {
@@ -99,6 +100,11 @@ func (u *Page) handlePost(c echo.Context) error {
 		p.click, p.key = hash(intent), hash(cmp.Or(s.Intent, intent))
 	}
 	after := do(context.WithoutCancel(c.Request().Context()), s, p) // goes on if the browser disconnects
+
+	// The script works, and posts the same form again. Without scripts, the card says how long the wait is.
+	if after.work != nil && p.human == "" && c.Request().Header.Get(fragmentHeader) != "" {
+		return c.JSON(http.StatusPreconditionRequired, after.work)
+	}
 	if after.known != "" {
 		u.saveKnownTokens(c, append([]string{after.known}, p.known...)...)
 	}
@@ -227,7 +233,7 @@ func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p postedForm) 
 func (u *Page) requestCode(ctx context.Context, s session, p postedForm) session {
 	ask := verification.Request{
 		Caller: p.caller, Channel: string(s.channelOrEmail()), To: s.To, Purpose: u.purpose.Name, Languages: p.locale,
-		Resend: s.ID, KnownTokens: p.known,
+		Resend: s.ID, KnownTokens: p.known, HumanCheck: p.human,
 	}
 	ask.IdempotencyKey = p.key
 	a, err := u.sendOnce(ctx, ask)
@@ -248,6 +254,13 @@ func (u *Page) requestCode(ctx context.Context, s session, p postedForm) session
 			Expires: u.Now().Add(a.View.ExpiresAt.Sub(a.View.Now))}
 		s.Draft, s.DraftOn, s.Intent = "", "", ""
 		return s
+	}
+	if a.HumanCheck != nil {
+		s.work = a.HumanCheck.Work
+		if a.Quota.Allowed() { // no rule is in the way: no wait can be told
+			s.Note = postNote{Kind: noteUnavailable, At: u.Now()}
+			return s
+		}
 	}
 	s.Refused, s.Until = true, u.Now().Add(a.Quota.RetryAfter())
 	if s.ID == "" {

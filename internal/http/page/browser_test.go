@@ -32,7 +32,12 @@ func TestInABrowser(t *testing.T) {
 		severalWidgets, aWidgetThatIsRequired, aWidgetKeepsTheContractOfAField, aWidgetUnderForeignCSS, aWidgetInTheReadersSize, aWidgetTellsItsPage, aWidgetIsResetWhileItAsks,
 		aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetByItsDocumentation, aWidgetByPhone, aWidgetsOtherChannel,
 		aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes, aFillersText, aReaderWithoutATimeZone, otherTabsHearOfTheApproval, offline, aFailureIsSaidUntilTheNextAct, aLookFindsWhatAnActCameTo, aChangeOfClocks, aWidgetSpeaksALanguage,
-		aReturnByItself, aCodeFromATextMessage, aBounceChangesTheCard, aWidgetKeepsTokens)
+		aReturnByItself, aCodeFromATextMessage, aBounceChangesTheCard, aWidgetKeepsTokens,
+		aWidgetWorks, aWidgetWhoseVendorIsBlocked, aWidgetsPageAsksItself, aPageWorks, theWorkIsSHA256)
+	t.Run("aWidgetShowsAVendor", func(t *testing.T) {
+		t.Parallel()
+		aWidgetShowsAVendor(t, browser, engine)
+	})
 	t.Run("theMainCards", func(t *testing.T) {
 		t.Parallel()
 		theMainCards(t, browser, engine)

@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/verify/humancheck"
 	"sendcode/internal/verify/verification"
 	"sendcode/quota"
 )
@@ -32,7 +33,8 @@ type session struct {
 	// so a send whose answer was lost is found again by the next one to the same recipient.
 	Intent string `json:"k,omitempty"`
 
-	known string // token that a right code has just given, for the cookie of known browsers; not stored here
+	known string                // token that a right code has just given, for the cookie of known browsers; not stored here
+	work  *humancheck.Challenge // with which a send that was refused would be admitted; nil: none would do; not stored
 }
 
 // channelState is a browser's state on one channel.
@@ -184,7 +186,7 @@ func (u *Page) saveSession(c echo.Context, s session) error {
 		Name: u.cookieNameFor(c), Path: "/", MaxAge: -1,
 		Secure: c.Scheme() == "https", HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	}
-	s.known = ""
+	s.known, s.work = "", nil
 	if s != (session{}) {
 		life := sessionLife
 		for _, until := range []time.Time{s.Until, s.Expires, s.Other.Until, s.Other.Expires} {

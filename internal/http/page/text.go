@@ -41,7 +41,7 @@ func (t words) forChannel(ch recipient.Channel) words { return wordsByLanguage()
 
 // scriptTextKeys are the keys of the texts that the page's script shows.
 var scriptTextKeys = []string{"HoursMinutes", "Hours", "Minutes", "Seconds", "Offline", "Online",
-	"OneMoment", "Trouble"}
+	"OneMoment", "Trouble", "HumanWork", "HumanProgress"}
 
 // ScriptTexts returns the texts for the script as JSON.
 func (k *card) ScriptTexts() (string, error) {

@@ -120,6 +120,17 @@ var (
 			"`quota` has the state of each rule. A refused request costs nothing and moves no deadline. Sends and limits of your own " +
 			"have this one type.",
 		"The next code can be sent at 14:32 (`retry_after` from now). The last one still works."})
+	HumanCheck = registerProblemKind(ProblemKind{"human-check", http.StatusPreconditionRequired, "Human check needed",
+		"Strangers are many at the moment, so this send needs a human check.",
+		"`human_check` has the vendor (`by`, `site_key`) and a challenge (`work`). Repeat the request with the same Idempotency-Key and the token in " +
+			"`human_check`: a vendor's own, or `work:` and the base64 of the solved challenge (ALTCHA, version 1). Or wait `retry_after` seconds, if it is " +
+			"there. Nothing was sent or counted.",
+		"Please show that you are no robot, or try again at 14:32."})
+	HumanCheckFailed = registerProblemKind(ProblemKind{"human-check-failed", http.StatusUnprocessableEntity, "Human check not passed",
+		"The token of the human check was not accepted.",
+		"`reason` says why: `used` (by another send), `expired`, `other_host` (made on a page that is not in `hostnames`), `rejected`. Get another token " +
+			"for the fresh `human_check`. Nothing was sent or counted.",
+		"That did not work. Please try again."})
 	TooManyChecks = registerProblemKind(ProblemKind{"too-many-checks", http.StatusTooManyRequests, "Too many failed checks",
 		"Too many wrong codes were entered for this recipient or from this network, so none is compared now.",
 		"Wait `retry_after` seconds. A new code gives no new tries, and none is sent that could not be checked: recipients are counted apart " +

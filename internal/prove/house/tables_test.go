@@ -44,7 +44,9 @@ var edges = map[string]string{
 	"internal/deliver/sms":      "internal/base/loopback internal/deliver/delivery internal/deliver/exchange internal/deliver/sms",
 
 	// not deliver/outbox: a send is handed over to an interface
-	"internal/verify": deciding + " internal/limit/... internal/deliver/webhook internal/verify/proof internal/verify/verification",
+	"internal/verify": deciding + " internal/limit/... internal/deliver/webhook internal/verify/humancheck internal/verify/proof internal/verify/verification",
+	// a vendor is asked as a carrier is, and knows no send
+	"internal/verify/humancheck/vendors": "quota internal/deliver/delivery internal/deliver/exchange internal/deliver/sms internal/verify/humancheck",
 
 	"internal/http":         serving,
 	"internal/http/api":     serving + " internal/http/hooks internal/deliver/reports internal/deliver/sms internal/deliver/sns",
@@ -52,7 +54,7 @@ var edges = map[string]string{
 	"internal/http/console": serving + " internal/limit/bucketnames internal/http/console/... internal/http/openid",
 
 	"internal/run":        deciding + " internal/limit/... internal/deliver/... internal/verify/... internal/run/disk internal/run/metrics",
-	"internal/run/config": "quota internal/base/... internal/store internal/codes/... internal/deliver/... internal/http/hooks internal/run/config/document internal/run/disk",
+	"internal/run/config": "quota internal/base/... internal/store internal/codes/... internal/deliver/... internal/http/hooks internal/run/config/document internal/run/disk internal/verify/humancheck/...",
 	// the only place where parts are put together
 	"internal/run/app": ". docs migrations quota templates web internal/...",
 	"internal/run/commands": ". migrations internal/base/fault internal/http/console/auth internal/run/app internal/run/config internal/run/disk " +
@@ -82,6 +84,7 @@ var modules = map[string]string{
 	"github.com/chromedp/chromedp":          "internal/http/page/pagetest internal/kit/browsertest tools/screenshots",
 	"github.com/coreos/go-oidc":             "internal/http/openid",
 	"github.com/dunglas/httpsfv":            "internal/http/api quota/quotahttp",
+	"github.com/altcha-org/altcha-lib-go":   "internal/verify/humancheck",
 	"github.com/emersion/go-message":        "internal/deliver/bounce internal/deliver/delivery/mailbox",
 	"github.com/emersion/go-smtp":           "internal/deliver/delivery/mailbox",
 	"github.com/exaring/otelpgx":            "internal/run/traces",

@@ -181,6 +181,9 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemp
 	r.ends = renewed.NextStopEnd(now)
 	r.core.Webhooks.ChangeSettings(webhookSettings(renewed))
 	r.core.Limits.SetLimits(limitSet(renewed))
+	if err := r.useHumanChecks(renewed); err != nil {
+		r.logger.Error("human checks stay as they are", "error", err, logs.SeeConfiguration)
+	}
 	r.initCountersOfApps(renewed)
 	r.api.SetKeys(apiKeys(renewed))
 	r.requests.SetLimit(renewed.RequestsPerMinute)

@@ -30,8 +30,9 @@ func (a *App) newCore() error {
 		},
 	}, a.traceCore(core.Dependencies{
 		DB: a.db, Limiter: a.limiter, SavedEvents: a.savedEvents, Mails: a.mails, Sender: a.servers, Texts: a.texts, Carrier: a.carrier,
-		Receipts: a.receiptSources(),
+		Receipts: a.receiptSources(), Budget: a.budget,
 		Observer: a.metrics, Logger: a.logger, Now: a.now,
 	}))
-	return nil
+	a.onClose(a.stopVendors)
+	return a.useHumanChecks(a.cfg)
 }

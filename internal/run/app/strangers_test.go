@@ -93,6 +93,9 @@ var whatRefuses = []refusal{
 	{by: "quota-exceeded/everything", text: "`breaker`", known: true, abroad: true,
 		file: roomy + "\nbreaker: {limit: 10, window: 1h}\n", price: "{n} of 10 sends: its limit less its `reserve`",
 		exhaust: untilRefused(toOthers)},
+	{by: "human-check", text: "a [human check](docs/policies.md#human-checks), in an app that asks", known: true,
+		price: "half of what strangers may send by a rule that recipients share; a pass admits",
+		test:  "internal/verify/verification/human_test.go TestAPassAdmitsBeyondTheHalf"},
 	{by: "quota-exceeded/failures", text: "`failures`", file: roomy, bounds: func(s *policy.Set) { s.SuppressFor = 0 },
 		left: "strangers' sends to a bad address fill half of it, {n}", exhaust: untilFailuresRefuse(vtest.NoMailbox)},
 	{by: "quota-exceeded/backoff", text: "`backoff`", file: roomy, bounds: func(s *policy.Set) { s.Spellings = quota.Rule{} },
@@ -269,7 +272,7 @@ func spendCap(scope string, shared bool) refusal {
 // itself, the settings, or what is not a send, a look or a check.
 var ofTheRequest = []string{
 	"malformed-json", "unknown-field", "bad-request", "unauthorized", "forbidden", "insufficient-scope", "secret-key-in-page",
-	"not-found", "method-not-allowed", "too-large", "unsupported-media-type", "invalid-field", "internal",
+	"not-found", "method-not-allowed", "too-large", "unsupported-media-type", "invalid-field", "internal", "human-check-failed",
 	"caller-checks", "checked-here", "key-of-other-code", "not-done", "proof-redeemed", "erased", "too-many-attempts", // of proofs and administrators
 }
 

@@ -62,7 +62,8 @@ func (a *App) openCarriers() error {
 		a.metrics.InitSpendCap(c.Name)
 	}
 	if len(caps) > 0 {
-		options.Reserve = outbox.NewBudget(a.db, caps, a.logger, a.metrics.SpendRefused).Reserve
+		budget := outbox.NewBudget(a.db, caps, a.logger, a.metrics.SpendRefused)
+		options.Reserve, a.budget = budget.Reserve, budget
 	}
 	carriers := sms.NewCarriers(routes, options)
 	a.metrics.RegisterCarriers(carriers.Health)

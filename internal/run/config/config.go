@@ -271,6 +271,8 @@ type App struct {
 	ReturnURLs []string `yaml:"return_urls" check:"return_url" unique:"yes"`
 	// Purposes that our page offers besides `default`, at `/?purpose=NAME`.
 	PagePurposes []string `yaml:"page_purposes,omitempty" unique:"yes"`
+	// [A human check](policies.md#human-checks) of strangers, when they are many.
+	HumanCheck humanCheckSettings `yaml:"human_check,omitempty"`
 	// API keys.
 	Keys []appKey `yaml:"keys" unique:"id"`
 	// [Where events are posted](webhooks.md).

@@ -32,11 +32,12 @@ func (p *purpose) Check(at *document.Mapping) {
 	}
 }
 
-// Check implements document.checker: the purposes of its page exist.
+// Check implements document.checker: the purposes of its page exist, and its human check can be asked.
 func (a *App) Check(p *document.Mapping) {
 	for _, name := range a.PagePurposes {
 		addReference(p, "purpose", "page_purposes", name)
 	}
+	a.checkHumanCheck(p)
 }
 
 // Check implements document.checker: its ID is not one of the service's own, and scopes are given
@@ -254,13 +255,13 @@ func (d *loader) checkCombinations() {
 		d.AddMistakeAt(at, path,
 			"sms needs a carrier: without one, and without the dev mailbox, text messages go nowhere")
 	}
-	if c.Loopback() {
-		if page.Given["app"] == nil {
-			c.Page.App = defaultApp
-		}
-		return
+	if c.Loopback() && page.Given["app"] == nil {
+		c.Page.App = defaultApp
 	}
-	d.checkRequiredIfReachable()
+	d.checkHumanChecks()
+	if !c.Loopback() {
+		d.checkRequiredIfReachable()
+	}
 }
 
 // checkRequiredIfReachable reports settings that are missing although other machines can

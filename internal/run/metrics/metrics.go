@@ -29,7 +29,7 @@ const (
 type Metrics struct {
 	registry *prometheus.Registry
 
-	decided, observed, checked, bounds, reloads, capped, attempts, events, paused, logins, limits,
+	decided, observed, checked, bounds, reloads, capped, attempts, events, paused, logins, limits, humans,
 	jobs *prometheus.CounterVec
 
 	finished, arrived, tried, served *prometheus.HistogramVec
@@ -57,6 +57,9 @@ func New() *Metrics {
 		bounds: counter("sendcode_check_bounds_total",
 			"Checks that met a spent bound on failed checks, by bound: network and "+
 				"wide_network refused them, app let them through and alarms.", "channel", "app", "bound"),
+		humans: counter("sendcode_human_checks_total",
+			"Human checks, by result: asked (a request without a token), passed, failed, or vendor_error: it was away, and work is "+
+				"offered.", "app", "by", "result"),
 		events: counter("sendcode_provider_events_total", "Events that mail providers reported, by result.",
 			"provider", "outcome"),
 		reloads: counter("sendcode_config_reloads_total", "Reloads of the configuration, by outcome.", "outcome"),
@@ -142,6 +145,11 @@ func (m *Metrics) Checked(ch recipient.Channel, app, outcome string) {
 // CheckBoundExceeded implements verification.Observer.
 func (m *Metrics) CheckBoundExceeded(ch recipient.Channel, app, bound string) {
 	m.bounds.WithLabelValues(string(ch), app, bound).Inc()
+}
+
+// HumanChecked implements verification.Observer.
+func (m *Metrics) HumanChecked(app, by, result string) {
+	m.humans.WithLabelValues(app, by, result).Inc()
 }
 
 // labelOurCode is the value of the label code for a send with a code that the service made.

@@ -14,6 +14,7 @@ import (
 	"sendcode/internal/limit/admission"
 	"sendcode/internal/run/disk"
 	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
 )
 
 // callBuckets are the histogram buckets for calls of Redis and the database and for HTTP
@@ -148,6 +149,13 @@ func (m *Metrics) registerCallObserver(name, help, label string, known []string)
 		seconds.WithLabelValues(value)
 	}
 	return func(value string, took time.Duration) { seconds.WithLabelValues(value).Observe(took.Seconds()) }
+}
+
+// InitHumanChecks creates the counters of an app's human check at 0.
+func (m *Metrics) InitHumanChecks(app, by string) {
+	for _, result := range []string{verification.CheckAsked, verification.CheckPassed, verification.CheckFailed, verification.CheckVendorError} {
+		m.humans.WithLabelValues(app, by, result)
+	}
 }
 
 // InitSpendCap creates the counter of a spend cap, at 0.

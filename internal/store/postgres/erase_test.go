@@ -24,7 +24,7 @@ var labels = strings.Join(store.LabelNames(), " ")
 var erasable = map[string]kinds{
 	"sends": {
 		nothing: `id verification_id number app channel purpose status reason attempt in_doubt counts
-			logged_at finished_at provider provider_code took observed was_reset suppression_id worst_event receipt site bounced`,
+			logged_at finished_at provider provider_code took observed was_reset suppression_id worst_event receipt site bounced human_check`,
 		erased: `masked domain country prefix network locale request_id ` + labels, hash: `recipient`,
 	},
 	"refusals": {

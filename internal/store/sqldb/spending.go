@@ -24,6 +24,8 @@ RETURNING used`
 	undoChargeSQL = `
 UPDATE spending SET used = CASE WHEN used > @amount THEN used - @amount ELSE 0 END WHERE cap = @cap AND period = @period`
 
+	spentSQL = `SELECT used FROM spending WHERE cap = @cap AND period = @period`
+
 	addCarrierHoldSQL = `
 INSERT INTO carrier_holds AS e (channel, recipient, since, until)
 SELECT @channel, @recipient, clock.now, clock.now + CAST(@lasts AS interval) FROM (SELECT @now AS now) AS clock WHERE true
@@ -57,6 +59,18 @@ func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.
 		return nil, refusedBy, nil
 	}
 	return spent, "", err
+}
+
+// Spent returns the sum of the charge's cap in its present period.
+func (db *DB) Spent(ctx context.Context, c store.Charge) (used int64, err error) {
+	err = db.Read(ctx, "Spent", func(q Tx) error {
+		used, err = queryFirst(q, OneColumn[int64], spentSQL, Args{"cap": c.Cap, "period": store.PeriodStart(c.Per, q.Now)})
+		if errors.Is(err, fault.NotFound) {
+			return nil
+		}
+		return err
+	})
+	return used, err
 }
 
 // UndoSpend subtracts charges that Spend made from the periods in which it made them.

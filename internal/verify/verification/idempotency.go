@@ -154,11 +154,8 @@ func (s *Service) claimKey(ctx context.Context, a parsedRequest) (keyClaim, erro
 	c := keyClaim{send: id, key: s.idempotencyKeyHash(sendKeyLabel, a.Caller), keyed: true}
 	got, err := s.Store.ClaimIdempotencyKey(ctx,
 		store.IdempotencyClaim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease(), Life: IdempotencyKeyLife})
-	if errors.Is(err, fault.Uncertain) {
-		err = fault.Unavailable.Wrap(errors.New(err.Error())) // only the claim is uncertain: nothing was counted
-	}
 	if err != nil {
-		return c, err
+		return c, withoutUncertain(err)
 	}
 	switch got.State {
 	case store.IdempotencyClaimBusy:
@@ -171,6 +168,14 @@ func (s *Service) claimKey(ctx context.Context, a parsedRequest) (keyClaim, erro
 		c.send, c.again = got.SendID, got.SendID != id
 	}
 	return c, nil
+}
+
+// withoutUncertain returns the error of a claim as fault.Unavailable: only the claim is uncertain, and nothing was counted.
+func withoutUncertain(err error) error {
+	if errors.Is(err, fault.Uncertain) {
+		return fault.Unavailable.Wrap(errors.New(err.Error()))
+	}
+	return err
 }
 
 // releaseUnadmittedKey releases the key of a request that was not admitted, before a deadline. If the release
@@ -204,7 +209,7 @@ func (s *Service) replay(ctx context.Context, a parsedRequest, done store.Idempo
 	seen := s.view(v, send, send.LoggedAt, recipient.Hash{})
 	seen.Now = done.Now
 	told := s.redact(ctx, a.subject, d, a.Caller, StateOf(done.Verification, done.Now), done.Verification.IDsWithReplaced())
-	return Answer{Admitted: true, Replayed: true, View: seen, Quota: told}, nil
+	return Answer{Admitted: true, Replayed: true, View: seen, Quota: told, AsksNext: s.asksNext(a.subject, d.Decision)}, nil
 }
 
 // asAdmitted returns the verification and the send as they were when the send was admitted.
@@ -241,7 +246,8 @@ const (
 )
 
 // fingerprint hashes the content of a request, to tell a repetition from another request with the
-// same key. It ignores the client's address, which may change at a retry; see idempotencyKeyHash.
+// same key. It ignores the client's address, which may change at a retry (see idempotencyKeyHash), and HumanCheck, which a
+// request has only after it was asked for one.
 func (s *Service) fingerprint(a parsedRequest) [32]byte {
 	parts := []string{string(a.to.Channel()), a.to.Address(), a.subject.Purpose.Name, cmp.Or(a.Locale, a.Languages),
 		a.Session, a.Resend}

@@ -28,7 +28,7 @@ func (s *Service) newIntent(r *sendInProgress, d quota.Decision) (store.Intent, 
 		return store.Intent{}, err
 	}
 	row := r.sendRow()
-	row.ID, row.VerificationID = r.send, ""
+	row.ID, row.VerificationID, row.HumanCheck = r.send, "", r.by
 	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return policy.CountedInDatabase(s.Rule) })
 	row.Observed = d.Observed() // Begin adds those of the recipient
 	suppressed := r.address     // the hash that Vault.SuppressionHash would return

@@ -154,16 +154,9 @@ func (k sendHistory) refusedByOthersUntil(r quota.Rule) (ends time.Time) {
 // no rule blocks.
 func visibleRefusal(d quota.Decision) (quota.State, bool) {
 	wide := d
-	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules),
-		func(s quota.State) bool { return !slices.Contains(widerScopes, s.Scope) })
+	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return !policy.IsWiderScope(s.Scope) })
 	if s, blocks := wide.Blocking(); blocks {
 		return s, true
 	}
 	return d.Blocking()
-}
-
-// widerScopes are the scopes that count the events of many recipients. All other scopes are treated
-// as the recipient's.
-var widerScopes = []quota.Scope{
-	quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, policy.BreakerScope,
 }

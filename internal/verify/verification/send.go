@@ -3,6 +3,7 @@ package verification
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -21,6 +22,7 @@ import (
 type sendInProgress struct {
 	parsedRequest
 	keyClaim
+	humanCheck
 	slot     *admission.Slot
 	leave    func(decided bool)  // see admission.Admission.Enter
 	endTurn  func(admitted bool) // see keyTurns.take
@@ -59,7 +61,10 @@ func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err err
 			s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
 		}
 	}()
-	r := &sendInProgress{parsedRequest: a, answerBy: began.Add(answerTimeout()), endTurn: func(bool) {}}
+	r := &sendInProgress{parsedRequest: a, answerBy: began.Add(answerTimeout()), endTurn: func(bool) {}, humanCheck: s.humanCheckFor(ctx, a)}
+	if most := r.check.MaxTokenLength(); len(ask.HumanCheck) > most {
+		return Answer{}, fault.Invalid("human_check", "too_long", fmt.Sprintf("This token has at most %d bytes.", most))
+	}
 	decideBy := began.Add(decisionTimeout())
 	if end, ok := ctx.Deadline(); ok && end.Before(decideBy) {
 		decideBy, r.answerBy = end, end
@@ -67,7 +72,7 @@ func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err err
 	deciding, cancel := context.WithDeadline(context.WithoutCancel(ctx), decideBy)
 	defer cancel()
 	if a.IdempotencyKey == "" {
-		return s.sendOnce(ctx, deciding, r)
+		return s.sendChecked(ctx, deciding, r)
 	}
 	turn := turnName{s.idempotencyKeyHash(sendKeyLabel, a.Caller), s.fingerprint(a)}
 	if r.endTurn, err = s.turns.take(ctx, deciding, turn); err != nil {
@@ -75,7 +80,7 @@ func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err err
 	}
 	defer func() { r.endTurn(err == nil && answer.Admitted) }()
 	for wait := minClaimInterval; ; wait = min(2*wait, maxClaimInterval) {
-		answer, err = s.sendOnce(ctx, deciding, r)
+		answer, err = s.sendChecked(ctx, deciding, r)
 		if !errors.Is(err, ErrKeyInProgress) || !s.turns.pause(ctx, deciding, wait) {
 			return answer, err
 		}
@@ -101,7 +106,7 @@ func (s *Service) sendOnce(ctx, deciding context.Context, r *sendInProgress) (an
 	if r.done != nil {
 		return s.replay(ctx, a, *r.done)
 	}
-	answer, err = s.decide(deciding, ctx, r)
+	answer, err = s.decideSpending(deciding, ctx, r)
 	s.releaseUnadmittedKey(ctx, r.answerBy, r.keyClaim, answer, err)
 	return answer, err
 }
@@ -129,11 +134,19 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 		}
 	}
 	asked := s.Now()
-	decision, err := s.takeQuota(ctx, r)
+	var decision quota.Decision
+	var err error
+	if !r.needs || r.by != "" {
+		decision, err = s.takeQuota(ctx, r)
+	}
 	// If the process dies here, the limiter may count a send without a row until its windows end. A
 	// repetition with the key has the same ID, and counts once.
 	var told gates.Answer
-	if err == nil && !decision.Admitted {
+	aPassAdmits := false
+	if err == nil && !decision.Admitted && r.pass != policy.FullPass {
+		told, err = s.peek(ctx, r.subject)
+		aPassAdmits = err == nil && told.Allowed()
+	} else if err == nil && !decision.Admitted {
 		if told, err = s.statesOfRefusal(ctx, r.parsedRequest, decision, asked); err == nil && told.Allowed() {
 			asked = s.Now()
 			if decision, err = s.takeQuota(ctx, r); err == nil && !decision.Admitted {
@@ -149,6 +162,8 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	switch {
 	case err != nil:
 		return Answer{}, err
+	case aPassAdmits:
+		return s.askHuman(r, told.Decision, decision)
 	case !decision.Admitted:
 		return s.refuse(ctx, r.parsedRequest, told, "refused"), nil
 	}
@@ -204,7 +219,7 @@ func (s *Service) refuseIfLockedOutOrHeld(ctx context.Context, a parsedRequest) 
 // takeQuota counts the send in the limiter, the first gate, and sets r.longCode. Errors: those of
 // gates.Gates.TakeSend, and fault.Unavailable.
 func (s *Service) takeQuota(ctx context.Context, r *sendInProgress) (quota.Decision, error) {
-	take := quota.Request{ID: string(r.send[:]), Rules: r.subject.Purpose.Policy.Rules, Buckets: r.buckets}
+	take := quota.Request{ID: string(r.send[:]), Rules: r.subject.Purpose.ForPass(r.subject.Class, r.pass).Policy.Rules, Buckets: r.buckets}
 	guessable := r.subject.Class != store.SecretKeyClass
 	if guessable {
 		take = s.withFailedChecksRule(r.parsedRequest, take)
@@ -216,6 +231,9 @@ func (s *Service) takeQuota(ctx context.Context, r *sendInProgress) (quota.Decis
 	}
 	if guessable {
 		d, r.longCode = splitFailedChecksRule(d)
+	}
+	if d.Admitted && r.pass != policy.FullPass {
+		d.Rules = restoreLimits(d.Rules, r.subject.Purpose.Policy.Rules)
 	}
 	return d, err
 }
@@ -287,7 +305,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quot
 		told = s.redact(context.WithoutCancel(ctx), r.subject, gates.Answer{Decision: d}, r.Caller, Pending,
 			begun.Verification.IDsWithReplaced())
 	}
-	return Answer{Admitted: true, View: seen, Quota: told}, nil
+	return Answer{Admitted: true, View: seen, Quota: told, AsksNext: s.asksNext(r.subject, d)}, nil
 }
 
 // refreshStates reads the states of the rules again, since time has passed, the send may have been
@@ -341,8 +359,13 @@ func (s *Service) refuse(ctx context.Context, a parsedRequest, d gates.Answer, o
 	worst, _ := d.Blocking()
 	s.countBreakerRefusal(a.App, worst)
 	s.recordRefusal(a, outcome, worst.Name, worst.Scope, worst.RetryAfter)
-	seen := View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.subject.Purpose.Name}
-	return Answer{Quota: s.redact(ctx, a.subject, d, a.Caller, a.joins.state(), a.joins.IDsWithReplaced()), View: seen}
+	return Answer{Quota: s.redact(ctx, a.subject, d, a.Caller, a.joins.state(), a.joins.IDsWithReplaced()), View: a.refusedView(),
+		AsksNext: s.asksNext(a.subject, d.Decision)}
+}
+
+// refusedView returns what a caller sees of a request that made no send.
+func (a parsedRequest) refusedView() View {
+	return View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.subject.Purpose.Name}
 }
 
 // LongCodeLength is the minimum length of a browser's new code while the app's bound on failed

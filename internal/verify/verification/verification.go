@@ -6,7 +6,7 @@
 //	     ─▶ Outbox.Deliver ─▶ answer 202
 //
 // Files: ask.go, callers_code.go and parse_ask.go read a request; send.go, idempotency.go,
-// lockouts.go, overload.go and intent.go decide it; view.go and, below it, redact.go decide what a caller may
+// lockouts.go, overload.go, human.go and intent.go decide it; view.go and, below it, redact.go decide what a caller may
 // see; check.go and check_bounds.go compare codes; report.go takes reports of callers' own checks; alarm.go logs
 // alarms.
 //
@@ -19,6 +19,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,6 +34,7 @@ import (
 	"sendcode/internal/limit/gates"
 	"sendcode/internal/limit/refusals"
 	"sendcode/internal/store"
+	"sendcode/internal/verify/humancheck"
 	"sendcode/internal/verify/proof"
 	"sendcode/quota"
 )
@@ -87,6 +89,8 @@ type Observer interface {
 	// outcome: approved, repeated (answered again), wrong, ended,
 	// locked_out, refused
 	Checked(channel recipient.Channel, app, outcome string)
+	// by: humancheck.ByWork, or the vendor. result: CheckAsked, CheckPassed, CheckFailed, CheckVendorError
+	HumanChecked(app, by, result string)
 	// a check exceeded a bound on failed checks: a network's bound, which refuses the check, or the
 	// app's bound, which only logs an alarm
 	CheckBoundExceeded(channel recipient.Channel, app, rule string)
@@ -137,6 +141,7 @@ type Dependencies struct {
 	Mails        LocaleChooser
 	Texts        LocaleChooser // nil: there are no text messages
 	Prover       Prover        // nil: approvals carry no proof
+	Budget       Budget        // nil: no cap on what text messages cost
 	Observer     Observer
 	IDs          *store.IDGenerator // makes the IDs of sends, checks and events
 	Lease        time.Duration      // lease of a row that Begin writes; must be the outbox's
@@ -155,6 +160,7 @@ type Service struct {
 	checks     *admission.Admission
 	turns      keyTurns
 	lockouts   lockouts
+	human      atomic.Pointer[map[string]humancheck.Check]
 	overload   alarm // requests that an admission refused
 	breaker    alarm // sends that the breaker refused
 	networks   alarm // checks that the bound of a network refused
@@ -191,6 +197,14 @@ type Caller struct {
 	// request. A send's is kept for IdempotencyKeyLife, a check's until the next check
 	// of the verification that costs a try or approves. Empty: none
 	IdempotencyKey string
+}
+
+// clientIP returns the address of the end user's client; empty: not known.
+func (c Caller) clientIP() string {
+	if !c.IP.IsValid() {
+		return ""
+	}
+	return c.IP.String()
 }
 
 // network returns the client's network in the form that rows have; empty: not known.

@@ -13,6 +13,7 @@ import (
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/limit/gates"
 	"sendcode/internal/store"
+	"sendcode/internal/verify/humancheck"
 	"sendcode/quota"
 )
 
@@ -23,6 +24,12 @@ type Answer struct {
 	Replayed bool // an earlier request with the same key was admitted; this one did nothing
 	View     View
 	Quota    quota.Decision
+	// AsksNext: the next send would be asked for a human check.
+	AsksNext bool
+	// HumanCheck is what a refused request is asked for; nil: a pass would not admit it. Quota then has the rules in the way
+	// of a request without a pass. CheckFailed says why the request's token was no pass; empty: it had none.
+	HumanCheck  *humancheck.Offer
+	CheckFailed humancheck.Reason
 }
 
 // View is what a caller may see of a verification: never the code or the full recipient.
@@ -134,7 +141,7 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{View: view, Quota: s.redact(ctx, of, d, c, v.state(), v.IDsWithReplaced())}, nil
+	return Answer{View: view, Quota: s.redact(ctx, of, d, c, v.state(), v.IDsWithReplaced()), AsksNext: s.asksNext(of, d.Decision)}, nil
 }
 
 // recipientGroups returns the groups that rules of the purpose count a verification's recipient in;
@@ -171,7 +178,7 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 		return Answer{}, err
 	}
 	seen := View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}
-	return Answer{Quota: s.redact(ctx, of, d, c, "", nil), View: seen}, nil
+	return Answer{Quota: s.redact(ctx, of, d, c, "", nil), View: seen, AsksNext: s.asksNext(of, d.Decision)}, nil
 }
 
 // NeverTogether reports whether some rule has too few places for a send to each of these recipients

@@ -25,6 +25,7 @@ import (
 	"sendcode/internal/limit/refusals"
 	"sendcode/internal/run/jobs"
 	"sendcode/internal/store"
+	"sendcode/internal/verify/humancheck"
 	"sendcode/internal/verify/proof"
 	"sendcode/internal/verify/support"
 	"sendcode/internal/verify/verification"
@@ -38,7 +39,8 @@ type Settings struct {
 	HoldUntil time.Time // no send is admitted before this instant
 	Webhooks  webhook.Settings
 	Limits    limits.Set
-	Tick      time.Duration // between two parts of a job; 0: jobs.DefaultTick
+	Humans    map[string]humancheck.Check // by app
+	Tick      time.Duration               // between two parts of a job; 0: jobs.DefaultTick
 }
 
 // Database is the database as all parts need it. Implementation: sqldb.DB.
@@ -93,6 +95,7 @@ type Dependencies struct {
 	Texts       TextRenderer          // set if Carrier is
 	Carrier     outbox.Carrier        // nil: there are no text messages
 	Receipts    outbox.ReceiptSources // nil: no carrier is asked for receipts
+	Budget      verification.Budget   // nil: no cap on what text messages cost
 	Observer    Observer
 	Tracer      Tracer // nil: there are no traces
 	Logger      *slog.Logger
@@ -149,7 +152,7 @@ func (c *Core) addUseCases(teller webhook.EventMaker) {
 	s, p := c.settings, c.dependencies
 	codes := verification.Dependencies{
 		Store: p.DB, Gates: c.Gates, Outbox: c.Outbox, Refusals: c.Refusals, Policy: c.Policy, Vault: s.Vault,
-		Mails: p.Mails, Prover: c.Signer,
+		Mails: p.Mails, Prover: c.Signer, Budget: p.Budget,
 		Observer: p.Observer, Lease: c.Outbox.Lease, IDs: teller.IDs, Now: p.Now, Logger: p.Logger,
 		WakeWebhooks: teller.WakeWebhooks, HoldUntil: s.HoldUntil,
 	}
@@ -164,6 +167,7 @@ func (c *Core) addUseCases(teller webhook.EventMaker) {
 		codes.Texts, desk.Texts = p.Texts, p.Texts
 	}
 	c.Codes = verification.New(codes)
+	c.Codes.SetHumanChecks(s.Humans)
 	desk.Codes = c.Codes
 	c.Desk = support.New(desk)
 	c.Proofs = &proof.Redeemer{Store: p.DB, Proofs: c.Signer, Vault: s.Vault, Policy: c.Policy, Now: p.Now}

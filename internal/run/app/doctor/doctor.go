@@ -17,6 +17,7 @@ import (
 	"sendcode/internal/run/app"
 	"sendcode/internal/run/config"
 	"sendcode/internal/store/postgres"
+	"sendcode/internal/verify/humancheck/vendors"
 	"sendcode/quota"
 )
 
@@ -57,6 +58,7 @@ func (d *doctor) examine(ctx context.Context) error {
 	d.checkPTRs(ctx)
 	d.checkCarriers(ctx)
 	d.remarkReceiptAddresses()
+	d.checkVendors(ctx)
 	d.checkIdentityProvider(ctx)
 	if d.cfg.BehindURL != "" {
 		d.runCheck(ctx, "proxy", d.checkProxy)
@@ -183,6 +185,23 @@ func (d *doctor) checkCarriers(ctx context.Context) {
 		if s, ok := c.Settings.(sms.SettingsWithSender); ok && s.NeedsSender() && len(d.cfg.SMS.Senders) == 0 {
 			d.remark("carrier "+c.Name, "needs a sender and has none: it can send nothing")
 		}
+	}
+}
+
+// checkVendors asks the vendor of each app's human check about a test token.
+func (d *doctor) checkVendors(ctx context.Context) {
+	for _, a := range d.cfg.Apps {
+		settings, asks := a.HumanCheckVendor()
+		if !asks {
+			continue
+		}
+		d.runCheck(ctx, "human check of "+a.Name, func(ctx context.Context) (string, error) {
+			v, err := vendors.New(settings, a.Name, vendors.NewBounds(nil), nil)
+			if err != nil {
+				return "", err
+			}
+			return v.Probe(ctx)
+		})
 	}
 }
 

@@ -134,6 +134,9 @@ func (o *Metrics) Checked(_ recipient.Channel, _, outcome string) { o.count("che
 // CheckBoundExceeded implements verification.Observer.
 func (o *Metrics) CheckBoundExceeded(_ recipient.Channel, _, rule string) { o.count("bound", rule) }
 
+// HumanChecked implements verification.Observer.
+func (o *Metrics) HumanChecked(_, by, result string) { o.count("human", by, result) }
+
 // JobRan implements jobs.Observer. The runs of jobs are not counted.
 func (o *Metrics) JobRan(string, bool) {}
 

@@ -27,6 +27,7 @@ import (
 	"sendcode/internal/run/app/core"
 	"sendcode/internal/run/config"
 	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verify/humancheck"
 	"sendcode/internal/verify/verification"
 	"sendcode/quota"
 	"sendcode/templates"
@@ -41,6 +42,7 @@ type Settings struct {
 	JobTick  time.Duration         // core.Settings.Tick; 0: that of the outbox
 	Receipts outbox.ReceiptSources // nil: no carrier is asked
 	Form     Form                  // of a Rig
+	Humans   map[string]humancheck.Check
 }
 
 // templatesOnce parses the templates of the service once for all tests: it takes longer than most
@@ -113,7 +115,7 @@ func New(s Settings, p core.Dependencies) *Process {
 	}
 	p.Receipts = s.Receipts
 	s.MailFrom, s.Domain = "Shop <no-reply@shop.example>", "shop.example"
-	c := core.New(core.Settings{Policy: withChecks(s.Set), Outbox: s.Config, Vault: s.Vault, Webhooks: s.Webhooks,
+	c := core.New(core.Settings{Policy: withChecks(s.Set), Outbox: s.Config, Vault: s.Vault, Webhooks: s.Webhooks, Humans: s.Humans,
 		Tick: cmp.Or(s.JobTick, s.Tick)}, p)
 	c.Webhooks.Tick = cmp.Or(s.Tick, c.Webhooks.Tick)
 	return &Process{Core: c, Service: c.Codes, logger: p.Logger}

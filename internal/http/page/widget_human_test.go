@@ -1,0 +1,214 @@
+package page_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/verify/humancheck"
+	"sendcode/quota"
+)
+
+// pressed is a service that asks for a human check. answers are the next answers to a send; then it goes through. sends has the
+// key and the token of each.
+const pressed = `(() => {
+	const real = fetch;
+	Object.assign(window, { sends: [], answers: [], bars: [], workers: 0, told: [] });
+	window.fetch = async (url, init = {}) => {
+		if (init.method !== 'POST' || !String(url).endsWith('v1/verifications')) return real(url, init);
+		const { human_check, ...body } = JSON.parse(init.body), next = answers.shift();
+		sends.push([init.headers['Idempotency-Key'], human_check]);
+		if (next) return new Response(JSON.stringify(next[1]), { status: next[0] });
+		return real(url, { ...init, body: JSON.stringify(body) });
+	};
+	const W = window.Worker;
+	window.Worker = class extends W { constructor(...all) { super(...all); this.addEventListener('message', () => { workers++; }, { once: true }); } };
+	const make = document.createElement.bind(document);
+	document.createElement = (name) => { const e = make(name); if (name === 'progress') bars.push(e); return e; };
+})()`
+
+// challenge returns a challenge of ALTCHA's version 1 whose solution is number.
+func challenge(number int, salt string) string {
+	return fmt.Sprintf(`{"algorithm":"SHA-256","challenge":"%x","maxNumber":%d,"salt":%q,"signature":"signed"}`,
+		sha256.Sum256(fmt.Append([]byte(salt), number)), number+5000, salt)
+}
+
+// asksFor is an answer that asks for a check by a vendor, or by work, if there is a challenge.
+func asksFor(status int, by, challenge string) string {
+	return fmt.Sprintf(`[%d,{"type":"https://s/problems/human-check","human_check":{"by":%q,"site_key":"key","work":%s},"retry_after":90,"blocked_by":"all","quota":`+
+		`{"allowed":false,"retry_after":90,"blocked_by":"all","rules":[{"name":"all","scope":"app","limit":9,"window":3600,"remaining":0,"reset_after":90,"retry_after":90}]}}]`,
+		status, by, challenge)
+}
+
+// pressedSite is a site with the widget whose service asks, under a policy that admits vendors, with this script of a vendor.
+func pressedSite(t *testing.T, browser context.Context, policy, vendor string, answers ...string) *tab {
+	t.Helper()
+	w := accepting(t)
+	base := strings.TrimSuffix(w.URL, "/")
+	site := pagetest.NewSite("", func() (string, string, string) {
+		return strings.ReplaceAll(policy, "BASE", base), `<link rel="icon" href="data:,"><link rel="stylesheet" href="/own.css"><script type="module" src="` + base + `/widget.js"></script>`,
+			"<main>" + tag("") + "</main>"
+	})
+	t.Cleanup(site.Close)
+	w.Allow(site.Origin())
+	b := open(t, browser, w, pagetest.Look{Width: 320, Height: 640})
+	b.tolerate = "e" // the browser has its own words for what is blocked
+	b.root = `document.querySelector('send-code').shadowRoot`
+	b.first(listening)
+	b.first(pressed)
+	b.first(vendor)
+	b.do(chromedp.Navigate(site.URL))
+	b.run(`window.answers = [` + strings.Join(answers, ",") + `]`)
+	b.asked(pagetest.Address)
+	return b
+}
+
+const (
+	openPolicy = "default-src 'none'; script-src 'self' BASE https://challenges.cloudflare.com; connect-src BASE; img-src data:; style-src 'self'; worker-src blob: BASE"
+	tightly    = "default-src 'none'; script-src 'self' BASE; connect-src BASE; img-src data:; style-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
+	// turnstileScript stands for Cloudflare's, which comes at once. Its token comes when the test calls solved.
+	turnstileScript = `(() => {
+		document.addEventListener('DOMContentLoaded', () => {
+			const add = document.head.append.bind(document.head);
+			document.head.append = (e) => { told.push(e.src); setTimeout(() => e.onload()); };
+		});
+		window.turnstile = { render(place, all) {
+			told.push(['render', place.isConnected, place.assignedSlot !== null, all.sitekey, all.action].join());
+			place.append(Object.assign(document.createElement('button'), { textContent: 'I am human', style: 'padding: 8px', onclick: () => all.callback('token') }));
+			window.fails = all['error-callback'];
+			return 'id';
+		}, remove(id) { told.push('remove ' + id); } };
+	})()`
+)
+
+// tokens waits for so many sends, looks whether all had one key, and returns their tokens.
+func (b *tab) tokens(sends int) string {
+	b.Helper()
+	b.until(fmt.Sprintf("sends.length === %d", sends))
+	is(b.T, eval[int](b, `new Set(sends.map(([key]) => key)).size`), 1)
+	return eval[string](b, `sends.map(([, token]) => token ?? '').join(' ')`)
+}
+
+// works decodes the work of the last send.
+func (b *tab) works(number int) {
+	b.Helper()
+	b.card("code")
+	is(b.T, eval[string](b, `atob(sends.at(-1)[1].slice(5))`), strings.NewReplacer(`"maxNumber":`+fmt.Sprint(number+5000), `"number":`+fmt.Sprint(number)).
+		Replace(challenge(number, pressedSalt)))
+	is(b.T, eval[string](b, `[...bars].at(-1).getAttribute('aria-label')`), "Progress of the calculation")
+	is(b.T, eval[int](b, b.root+`.querySelectorAll('progress, [name=human]').length + document.querySelectorAll('[slot=human]').length`), 0)
+}
+
+const pressedSalt = "0123456789abcdef?expires=1796000000&for=0123456789abcdef0123456789abcdef&key=k1&"
+
+// aWidgetWorks where strangers are many: in a worker, and where the site's policy allows none, in the page. The send has the same key.
+func aWidgetWorks(t *testing.T, browser context.Context) {
+	for policy, workers := range map[string]bool{openPolicy: true, tightly: false} {
+		b := pressedSite(t, browser, policy, "", asksFor(428, "work", challenge(9000, pressedSalt)))
+		b.works(9000)
+		contains(t, b.tokens(2), " work:")
+		is(t, eval[bool](b, `workers > 0`), workers)
+		is(t, eval[bool](b, `said.some((s) => s.startsWith('Many codes are being asked for right now. Your browser'))`), true)
+	}
+}
+
+// aWidgetShowsAVendor in the light tree, and anew after each answer. After two tokens that were refused, or where the person would rather, it is work.
+func aWidgetShowsAVendor(t *testing.T, browser context.Context, engine *pagetest.Axe) {
+	work := challenge(20, pressedSalt)
+	b := pressedSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", work), asksFor(422, "turnstile", work), asksFor(422, "turnstile", work))
+	b.until(`document.querySelector('[slot=human] button')`)
+	contains(t, eval[string](b, b.q("#card")+`.innerText`), "Please complete this check")
+	b.fits(engine, "a vendor's check", pagetest.Look{Width: 320, Height: 640, Lang: "en"}, "send-code")
+	b.run(`document.querySelector('[slot=human] button').focus()`)
+	b.keys(kb.Enter)
+	b.until(`sends.length === 2 && document.querySelectorAll('[slot=human] button').length === 1`)
+	b.run(`document.querySelector('[slot=human] button').click()`)
+	b.works(20)
+	contains(t, b.tokens(4), " token token work:")
+	is(t, eval[string](b, `told.join()`), "https://challenges.cloudflare.com/turnstile/v0/api.js?render=explicit,"+
+		"render,true,true,key,sendcode,remove id,render,true,true,key,sendcode,remove id")
+
+	for name, decline := range map[string]string{"the person": b.q(".box .link") + `.click()`, "the vendor": `fails('300010')`} {
+		b := pressedSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", work))
+		b.until(`document.querySelector('[slot=human] button')`)
+		b.run(decline)
+		b.works(20)
+		contains(t, name+b.tokens(2), " work:")
+	}
+}
+
+// aWidgetWhoseVendorIsBlocked works, and says so; without work it says how long the wait is.
+func aWidgetWhoseVendorIsBlocked(t *testing.T, browser context.Context) {
+	for _, policy := range []string{openPolicy, tightly} {
+		b := pressedSite(t, browser, policy, "", asksFor(428, "hcaptcha", challenge(20, pressedSalt)))
+		b.works(20)
+		is(t, eval[bool](b, `said.some((s) => s.startsWith("The check didn't work here."))`), true)
+	}
+	b := pressedSite(t, browser, openPolicy, "", asksFor(428, "http", "null"))
+	b.card("enough", "Send code in")
+	b.hears("refused", `"retry_after":90`)
+	is(t, b.tokens(1), "")
+}
+
+// aWidgetsPageAsksItself by the event, with what it shows of its own.
+func aWidgetsPageAsksItself(t *testing.T, browser context.Context) {
+	own := `addEventListener('humancheck', (e) => { told.push(e.detail.by + e.detail.site_key); e.preventDefault(); setTimeout(() => e.detail.respond('mine')); })`
+	b := pressedSite(t, browser, tightly, own, asksFor(428, "http", "null"))
+	b.card("code")
+	is(t, b.tokens(2), " mine")
+	is(t, eval[string](b, `told.join()`), "httpkey")
+}
+
+// crowded is a service of which strangers have used half of what they share.
+func crowded(t *testing.T) *pagetest.World {
+	t.Helper()
+	w := accepting(t, quota.Rule{Name: "all", Scope: quota.App, Limit: 4, Window: time.Hour})
+	w.Codes.SetHumanChecks(map[string]humancheck.Check{"shop": {Cost: 3000}})
+	for _, to := range []string{"ben@example.com", "cem@example.com"} {
+		post(t, w, "?view=new", "send", "to", to)
+	}
+	return w
+}
+
+// aPageWorks where strangers are many, in a worker of its own origin. Without scripts it says how long the wait is.
+func aPageWorks(t *testing.T, browser context.Context) {
+	w := crowded(t)
+	b := open(t, browser, w, pagetest.Look{})
+	b.tolerate = "Failed to load resource" // as the browser calls a 428
+	b.first(pressed)
+	b.visit("?view=new")
+	b.fills("to", pagetest.Address+kb.Enter)
+	b.card("code", "Check your mail")
+	is(t, eval[bool](b, `workers > 0 && bars.length === 1 && said.some((s) => s.startsWith('Many codes are being asked for right now.'))`), true)
+	asks := w.Codes.Asks()
+	if last := asks[len(asks)-2:]; last[0].HumanCheck != "" || !strings.HasPrefix(last[1].HumanCheck, humancheck.WorkPrefix) || last[0].IdempotencyKey != last[1].IdempotencyKey {
+		t.Errorf("asked %+v", last)
+	}
+
+	w = crowded(t)
+	b = open(t, browser, w, pagetest.Look{NoScript: true})
+	b.visit("?view=new")
+	b.fills("to", pagetest.Address+kb.Enter)
+	b.card("enough", "Too many codes right now", "You can request another code in")
+	is(t, w.Codes.Sends(), 2)
+}
+
+// theWorkIsSHA256 whatever the lengths of salt and number are.
+func theWorkIsSHA256(t *testing.T, browser context.Context) {
+	b := open(t, browser, accepting(t), pagetest.Look{})
+	b.visit("")
+	for length := 40; length < 70; length++ {
+		for _, number := range []int{7, 1007, 10007} {
+			got := eval[string](b, fmt.Sprintf(`import('/static/work.js').then(({ search }) => { const s = search(%s); let r; do r = s.next(); while (!r.done); return String(r.value) })`,
+				challenge(number, strings.Repeat("s", length))))
+			is(t, got, fmt.Sprint(number))
+		}
+	}
+}

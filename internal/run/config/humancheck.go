@@ -1,0 +1,118 @@
+package config
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+
+	"sendcode/internal/run/config/document"
+	"sendcode/internal/verify/humancheck"
+	"sendcode/internal/verify/humancheck/vendors"
+)
+
+// humanCheckSettings are how an app asks strangers.
+type humanCheckSettings struct {
+	// `work`: a proof of work, without a vendor. Or the vendor.
+	By string `yaml:"by,omitempty" oneof:"work turnstile hcaptcha recaptcha friendly cap aliyun http"`
+	// `pressed`: when strangers have used half of what they share. `always`: each stranger's first send of a verification, too; not for
+	// an app of our page.
+	When string `yaml:"when,omitempty" oneof:"pressed always"`
+	// The vendor's public key of the site; of `cap` `https://cap.example/KEY/`, of `aliyun` `cn/PREFIX/SCENE` or
+	// `sgp/PREFIX/SCENE`.
+	SiteKey string `yaml:"site_key,omitempty"`
+	// Of `aliyun` it holds the access key, `ID:SECRET`.
+	SecretSource `yaml:",inline"`
+	// Instead of the vendor's own URL, and of `http` yours. `https`, or `http` on loopback.
+	URL string `yaml:"url,omitempty"`
+	// Hosts of the pages that show the check; by default those of `origins`.
+	Hostnames []string `yaml:"hostnames,omitempty" unique:"yes"`
+	// Of reCAPTCHA v3: the least score, `0.1` to `1`.
+	MinScore int64 `yaml:"min_score,omitempty"`
+	// Work: the greatest number of a challenge, by default 100000, about a second on a cheap phone.
+	Cost int `yaml:"cost,omitempty" range:"1000 10000000"`
+	// The person's address goes to the vendor.
+	SendIP bool `yaml:"send_ip,omitempty"`
+	// How often the vendor is asked for the app, by default 10000; beyond it work is offered.
+	AsksPerHour int `yaml:"asks_per_hour,omitempty" range:"1 1000000"`
+}
+
+// always is the When of a check that is not asked under pressure alone.
+const always = "always"
+
+// checkHumanCheck reports what is wrong with the app's human check.
+func (a App) checkHumanCheck(p *document.Mapping) {
+	at := p.Children["human_check"]
+	if len(at) == 0 || !at[0].Valid() {
+		return
+	}
+	h := a.HumanCheck
+	_, asks := a.HumanCheckVendor()
+	switch {
+	case h.By == "" && len(at[0].Given) > 0:
+		at[0].AddMistake("", "by is missing")
+	case h.By != "" && !asks:
+		for _, key := range []string{"site_key", "secret_env", "url", "hostnames", "min_score", "send_ip", "asks_per_hour"} {
+			if at[0].Given[key] != nil {
+				at[0].AddMistake(key, "is for a vendor, and by is %s", h.By)
+			}
+		}
+	}
+	if v, asks := a.HumanCheckVendor(); asks {
+		wrong := v.Check()
+		for _, key := range []string{"secret", "site_key", "url", "hostnames", "min_score"} {
+			if wrong[key] == nil {
+				continue
+			}
+			if key == "secret" {
+				at[0].AddMistake("", "secret_env %s", wrong[key])
+			} else {
+				at[0].AddMistake("", "%s %s", key, wrong[key])
+			}
+		}
+	}
+}
+
+// HumanCheckVendor returns the vendor of the app's human check. False: it has none.
+func (a App) HumanCheckVendor() (vendors.Config, bool) {
+	h := a.HumanCheck
+	if h.By == "" || h.By == humancheck.ByWork {
+		return vendors.Config{}, false
+	}
+	hosts := slices.Clone(h.Hostnames)
+	for _, origin := range a.Origins {
+		if u, err := url.Parse(origin); err == nil && len(h.Hostnames) == 0 && !slices.Contains(hosts, u.Hostname()) {
+			hosts = append(hosts, u.Hostname())
+		}
+	}
+	return vendors.Config{By: h.By, SiteKey: h.SiteKey, Secret: h.Secret.Reveal(), URL: h.URL, Hostnames: hosts,
+		MinScore: float64(h.MinScore) / 1e6, SendIP: h.SendIP, AsksPerHour: cmp.Or(h.AsksPerHour, 10_000)}, true
+}
+
+// HumanCheckOf returns the app's human check, without its vendor. False: it has none.
+func (a App) HumanCheckOf() (humancheck.Check, bool) {
+	h := a.HumanCheck
+	return humancheck.Check{Always: h.When == always, Cost: cmp.Or(int64(h.Cost), humancheck.DefaultCost)}, h.By != ""
+}
+
+// checkHumanChecks reports the checks of apps that cannot have one: those of a hook, whose strangers have no browser, and of our page, which has to
+// work without script.
+func (d *loader) checkHumanChecks() {
+	c := d.config
+	for i, app := range d.root.Children["apps"] {
+		at := app.Children["human_check"]
+		if len(at) == 0 || i >= len(c.Apps) {
+			continue
+		}
+		j := slices.IndexFunc(c.Apps, func(a App) bool { return app.Given["name"] != nil && a.Name == app.Given["name"].Value })
+		if j < 0 || c.Apps[j].HumanCheck.By == "" {
+			continue
+		}
+		a := c.Apps[j]
+		if slices.ContainsFunc(c.Hooks, func(h authHook) bool { return h.App == a.Name }) {
+			at[0].AddMistake("by", "cannot be asked in an app with a hook, whose sends come without a browser; give the hook an app of its own")
+		}
+		if a.HumanCheck.When == always && c.HasPage(a) {
+			at[0].AddMistake("when", "always would shut out people without script from our page, which serves this app; take pressed")
+		}
+	}
+}

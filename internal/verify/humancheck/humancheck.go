@@ -1,0 +1,42 @@
+// Package humancheck asks a stranger for a proof of work or a vendor's token when strangers are many.
+package humancheck
+
+import (
+	"context"
+	"time"
+)
+
+// Reason says why a token was not accepted.
+type Reason string
+
+const (
+	Used      Reason = "used"
+	Expired   Reason = "expired"
+	OtherHost Reason = "other_host"
+	Rejected  Reason = "rejected"
+)
+
+// Question is what a vendor is asked about one token.
+type Question struct {
+	Token    string
+	App      string
+	Network  string // the peer's network as the rules count it, for the bound of 30 an hour
+	ClientIP string // given to the vendor only if the app says send_ip
+	Now      time.Time
+}
+
+// Verdict is a vendor's answer. Passed, or Reason; Away if the vendor could not be asked or answered with its own fault,
+// so that work is offered instead.
+type Verdict struct {
+	Passed bool
+	Reason Reason
+	Away   bool
+}
+
+// Vendor checks tokens of one app's vendor. Implementation: package vendors.
+type Vendor interface {
+	By() string      // turnstile, hcaptcha, recaptcha, friendly, cap, aliyun, http
+	SiteKey() string // public; "" where there is none
+	Available() bool // false while its breaker is open: work is offered
+	Check(ctx context.Context, q Question) (Verdict, error)
+}

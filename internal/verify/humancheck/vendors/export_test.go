@@ -1,0 +1,11 @@
+package vendors
+
+import (
+	"context"
+	"net"
+)
+
+// DialWith has the client open its connections with dial.
+func (v *Client) DialWith(dial func(ctx context.Context, network, address string) (net.Conn, error)) {
+	v.http.Dial = dial
+}

@@ -1,0 +1,282 @@
+package vendors_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/verify/humancheck"
+	"sendcode/internal/verify/humancheck/vendors"
+	"sendcode/quota"
+)
+
+// What must not be seen but by the vendor.
+const (
+	secret = "LTAIcanary:s3cret-canary"
+	ip     = "203.0.113.77"
+)
+
+// kinds are the site keys by vendor. recaptcha-v3 is recaptcha with a least score.
+var kinds = map[string]string{"turnstile": "0xAAA", "hcaptcha": "h-site", "recaptcha": "6Lsite", "recaptcha-v3": "6Lscore", "friendly": "FCsite",
+	"cap": "http://127.0.0.1/c4p/", "aliyun": "cn/prefix/scene", "http": ""}
+
+// fake is a vendor's server. A token that begins with good passes once. While mode is set, the server answers badly.
+type fake struct {
+	t         testing.TB
+	kind      string
+	mode      string
+	wrong     bool // it has another secret
+	mu        sync.Mutex
+	used      map[string]bool
+	asked     int
+	elsewhere int
+	ips       []string
+}
+
+// newVendor makes a client and its server, which need no port.
+func newVendor(t testing.TB, kind string, change ...func(*vendors.Config)) (*vendors.Client, *fake, *[]delivery.Health) {
+	t.Helper()
+	f, heard := &fake{t: t, kind: kind, used: map[string]bool{}}, new([]delivery.Health)
+	c := vendors.Config{By: strings.TrimSuffix(kind, "-v3"), SiteKey: kinds[kind], Secret: secret, Hostnames: []string{"other.example", "Shop.example"},
+		AsksPerHour: 100_000}
+	if c.By != "cap" {
+		c.URL = "http://127.0.0.1/verify"
+	}
+	if kind == "recaptcha-v3" {
+		c.MinScore = 0.7
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	v, err := vendors.New(c, "shop", vendors.NewBounds(memory{quota.NewMemory(time.Now)}), func(h delivery.Health) { *heard = append(*heard, h) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.DialWith(f.dial)
+	return v, f, heard
+}
+
+type memory struct{ *quota.Memory }
+
+func (m memory) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	return m.Take(ctx, r)
+}
+
+func ask(v *vendors.Client, token, network string) humancheck.Verdict {
+	verdict, _ := v.Check(context.Background(), humancheck.Question{Token: token, App: "shop", Network: network, ClientIP: ip, Now: time.Now()})
+	return verdict
+}
+
+// reads returns the token of a request, and whether it has the secret and the site.
+func (f *fake) reads(r *http.Request, body string) (token string, allowed bool, err error) {
+	form, _ := url.ParseQuery(body)
+	own, path, key, site := secret, "/verify", form.Get("secret"), form.Get("sitekey")
+	token = form.Get("response")
+	switch f.kind {
+	case "hcaptcha", "friendly":
+		if site != kinds[f.kind] {
+			return "", false, fmt.Errorf("the site key is %q", site)
+		}
+	case "cap":
+		path = "/c4p/siteverify"
+	case "aliyun":
+		token = form.Get("CaptchaVerifyParam")
+		signed := map[string]string{"host": r.Host}
+		for _, name := range []string{"content-type", "x-acs-action", "x-acs-content-sha256", "x-acs-date", "x-acs-signature-nonce", "x-acs-version"} {
+			signed[name] = r.Header.Get(name)
+		}
+		own, key = sms.ACS3Authorization("LTAIcanary", "s3cret-canary", r.Method, r.URL.RawQuery, signed), r.Header.Get("Authorization")
+		if signed["x-acs-action"] != "VerifyIntelligentCaptcha" || signed["x-acs-content-sha256"] != exchange.HexSHA256(body) || form.Get("SceneId") != "scene" {
+			return "", false, errors.New("not the action, the body's hash or the scene")
+		}
+		path = "/verify/"
+	case "http":
+		var asked map[string]string
+		err = json.Unmarshal([]byte(body), &asked)
+		token, own, key = asked["token"], "Bearer "+secret, r.Header.Get("Authorization")
+		if asked["action"] != "sendcode" || asked["app"] != "shop" && token != "sendcode-probe" {
+			return "", false, fmt.Errorf("asked %v, %w", asked, err)
+		}
+		form.Set("remoteip", asked["ip"])
+	}
+	if f.kind == "friendly" {
+		key = r.Header.Get("X-API-Key")
+	}
+	if r.URL.Path != path || r.Method != http.MethodPost {
+		err = errors.New(r.Method + " " + r.URL.Path)
+	}
+	f.ips = append(f.ips, form.Get("remoteip"))
+	return token, key == own && !f.wrong, err
+}
+
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	raw, _ := io.ReadAll(r.Body)
+	f.mu.Lock()
+	if r.URL.Path == "/elsewhere" {
+		f.elsewhere++
+	}
+	f.asked++
+	token, allowed, err := f.reads(r, string(raw))
+	mode, what := f.mode, f.judge(token, allowed)
+	f.mu.Unlock()
+	if err != nil {
+		f.t.Errorf("%s: a request that no vendor takes: %v", f.kind, err)
+	}
+	status, body := f.says(what)
+	switch mode {
+	case "slow":
+		select {
+		case <-time.After(time.Hour):
+		case <-r.Context().Done():
+		}
+	case "broken":
+		w.Header().Set("Content-Length", "1000")
+	case "huge":
+		body += strings.Repeat(" ", 70_000)
+	case "html":
+		body = "<html>" + secret
+	case "empty":
+		body = "{}"
+	case "redirect":
+		w.Header().Set("Location", "/elsewhere")
+		status = http.StatusTemporaryRedirect
+	case "404":
+		status, body = http.StatusNotFound, "not here"
+	case "429", "503":
+		_, _ = fmt.Sscan(mode, &status)
+	}
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body)
+}
+
+// judge returns passed, elsewhere, login (another action), robot, nohost, used, old, malformed, garbage or secret.
+func (f *fake) judge(token string, allowed bool) string {
+	what, _, _ := strings.Cut(token, " ")
+	switch {
+	case !allowed:
+		return "secret"
+	case what == "good" && f.used[token]:
+		return "used"
+	case what == "good":
+		f.used[token] = true
+		return "passed"
+	}
+	return what
+}
+
+// says returns the vendor's answer, as its documents have it. Unknown tokens are garbage.
+func (f *fake) says(what string) (status int, body string) {
+	pick := func(codes map[string]string, otherwise string) string {
+		if code, known := codes[what]; known {
+			return code
+		}
+		return otherwise
+	}
+	host, action, score := "shop.example", "sendcode", 0.9
+	passes := true
+	switch what {
+	case "passed":
+	case "elsewhere":
+		host = "evil.example"
+	case "login":
+		action = "login"
+	case "robot":
+		score = 0.2
+	case "nohost":
+		host = ""
+	default:
+		passes = false
+	}
+	switch f.kind {
+	case "turnstile", "recaptcha", "hcaptcha", "recaptcha-v3":
+		extra := map[string]string{"turnstile": fmt.Sprintf(`,"action":%q`, action), "recaptcha-v3": fmt.Sprintf(`,"action":%q,"score":%v`, action, score)}[f.kind]
+		if passes {
+			return 200, fmt.Sprintf(`{"success":true,"challenge_ts":"2026-11-27T19:00:00Z","hostname":%q%s}`, host, extra)
+		}
+		codes := map[string]string{"secret": "invalid-input-secret", "used": "timeout-or-duplicate", "old": "timeout-or-duplicate", "malformed": "bad-request",
+			"internal": "internal-error"}
+		if f.kind == "hcaptcha" {
+			codes["used"], codes["old"] = "already-seen-response", "expired-input-response"
+			codes["othersite"], codes["10000000-aaaa-bbbb-cccc-000000000001"] = "sitekey-secret-mismatch", "not-using-dummy-passcode"
+		}
+		return 200, fmt.Sprintf(`{"success":false,"error-codes":[%q]}`, pick(codes, "invalid-input-response"))
+	case "friendly":
+		if passes {
+			return 200, fmt.Sprintf(`{"success":true,"data":{"challenge":{"timestamp":"2026-11-27T19:00:00Z","origin":"https://%s:8443"}}}`, host)
+		}
+		status := map[string]int{"secret": 401, "malformed": 400}[what]
+		return max(status, 200), fmt.Sprintf(`{"success":false,"error":{"error_code":%q,"detail":"no %s"}}`, pick(map[string]string{
+			"secret": "auth_invalid", "used": "response_duplicate", "old": "response_timeout", "malformed": "bad_request"}, "response_invalid"), secret)
+	case "cap":
+		switch {
+		case passes:
+			return 200, `{"success":true}`
+		case what == "secret":
+			return 403, `{"success":false,"error":"Invalid site key or secret"}`
+		case what == "old":
+			return 403, `{"success":false,"error":"Token expired"}`
+		}
+		return 404, `{"error":"Token not found"}`
+	case "aliyun":
+		if what == "secret" {
+			return 400, `{"Code":"SignatureDoesNotMatch","Message":"` + secret + `"}`
+		}
+		return 200, fmt.Sprintf(`{"Success":true,"Code":"Success","Result":{"VerifyResult":%v,"VerifyCode":%q}}`, passes, pick(map[string]string{
+			"passed": "T001", "used": "F008", "old": "F019", "malformed": "F002"}, "F003"))
+	}
+	return max(map[string]int{"secret": 401, "malformed": 400}[what], 200), fmt.Sprintf(`{"passed":%v}`, passes)
+}
+
+// dial gives the client's end of a net.Pipe that the server answers on.
+func (f *fake) dial(context.Context, string, string) (net.Conn, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mode == "refused" {
+		return nil, errors.New("refused by " + ip)
+	}
+	client, server := net.Pipe()
+	go func() { _ = http.Serve(&oneConn{conn: server}, f) }()
+	return client, nil
+}
+
+func (f *fake) set(mode string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mode = mode
+}
+
+func (f *fake) questions() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked
+}
+
+// oneConn is a listener with one connection.
+type oneConn struct{ conn net.Conn }
+
+// Accept implements net.Listener.
+func (l *oneConn) Accept() (conn net.Conn, err error) {
+	if l.conn == nil {
+		return nil, net.ErrClosed
+	}
+	conn, l.conn = l.conn, nil
+	return conn, nil
+}
+
+// Close implements net.Listener.
+func (l *oneConn) Close() error { return nil }
+
+// Addr implements net.Listener.
+func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }

@@ -1,0 +1,250 @@
+// Package vendors asks the vendor of an app's human check about one token: Turnstile, hCaptcha, reCAPTCHA, Friendly
+// Captcha, Cap, Aliyun CAPTCHA 2.0, or a URL of the operator's own.
+//
+// Strangers send the tokens, so a token must not switch a vendor off. Only these count as faults of the vendor or of the settings: no
+// connection, no answer in time, a status of 5xx, an error that names the secret or the site key, and a failed [Client.Probe]. An answer
+// that a token can cause is a rejection. If it may also have another cause, Probe asks with a token of its own.
+package vendors
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/sms"
+	"sendcode/internal/verify/humancheck"
+	"sendcode/quota"
+)
+
+const (
+	maxAtOnce      = 32              // questions of a process that are under way to all vendors
+	asksPerNetwork = 30              // questions for one network in an hour, over all apps
+	timeout        = 3 * time.Second // of one question
+	action         = "sendcode"      // what a token must have been made for, where the vendor tells it
+	// retryAfter is the time from a failed probe, or an answer that needs one, to the next.
+	retryAfter = delivery.BreakerOpenFor + time.Second
+)
+
+// Config is the vendor of one app.
+type Config struct {
+	By string
+	// SiteKey is public. Of cap it is the address of the site on the instance, https://cap.example/<key>/; of aliyun the
+	// region, the prefix and the scene: cn/<prefix>/<scene> or sgp/<prefix>/<scene>.
+	SiteKey string
+	Secret  string // of aliyun the access key: <id>:<secret>
+	URL     string // empty: the vendor's own
+	// Hostnames are those of the pages that may show the check.
+	Hostnames []string
+	// MinScore is the least score of reCAPTCHA v3, from 0 to 1; 0: v2.
+	MinScore    float64
+	SendIP      bool // the client's address is given to the vendor
+	AsksPerHour int  // questions for the app in an hour
+}
+
+// Check returns the problems of the settings, by key.
+func (c Config) Check() map[string]error {
+	d, known := dialects[c.By]
+	if !known {
+		return map[string]error{"by": errors.New("must be one of " + strings.Join(slices.Sorted(maps.Keys(dialects)), ", "))}
+	}
+	wrong := map[string]error{}
+	for key, problem := range map[string]struct {
+		there bool
+		text  string
+	}{
+		"secret":        {c.Secret == "" || c.By == "aliyun" && !strings.Contains(c.Secret, ":"), "is missing; of aliyun it is LTAI…:…, ID and secret"},
+		"site_key":      {d.siteKeyProblem(c.SiteKey), d.siteKeyForm},
+		"url":           {sms.URLProblem(c.endpoint()) != "" && !d.siteKeyProblem(c.SiteKey), sms.URLProblem(c.endpoint())},
+		"hostnames":     {d.tellsHost && len(c.Hostnames) == 0, "is missing"},
+		"min_score":     {c.MinScore < 0 || c.MinScore > 1 || c.MinScore > 0 && c.By != "recaptcha", "must be from 0 to 1, and is for recaptcha alone"},
+		"asks_per_hour": {c.AsksPerHour < 1, "must be at least 1"},
+	} {
+		if problem.there {
+			wrong[key] = errors.New(problem.text)
+		}
+	}
+	return wrong
+}
+
+// endpoint returns the URL that is asked.
+func (c Config) endpoint() string {
+	region, _, _ := strings.Cut(c.SiteKey, "/")
+	return cmp.Or(c.URL, map[string]string{"cap": strings.TrimSuffix(c.SiteKey, "/") + "/siteverify", "aliyun": aliyunURLs[region]}[c.By], dialects[c.By].url)
+}
+
+// limiter counts events. Implementation: gates.Gates.
+type limiter interface {
+	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
+}
+
+// Bounds bound the questions to all vendors of a process.
+type Bounds struct {
+	limiter limiter
+	slots   chan struct{}
+}
+
+// NewBounds makes the bounds. The limiter counts the questions of networks and apps.
+func NewBounds(l limiter) *Bounds { return &Bounds{l, make(chan struct{}, maxAtOnce)} }
+
+// admit counts a question of an app, unless the app or the network has had too many.
+func (b *Bounds) admit(ctx context.Context, app, network string, perApp int) bool {
+	d, err := b.limiter.TakeOrLocal(ctx, quota.Request{
+		ID: rand.Text(), Tenant: app,
+		Rules: []quota.Rule{
+			{Name: "human_check_network", Scope: quota.Network, Limit: asksPerNetwork, Window: time.Hour},
+			{Name: "human_check_app", Scope: quota.App, Limit: perApp, Window: time.Hour},
+		},
+		Buckets: map[quota.Scope]string{
+			quota.Network: quota.Bucket("", "", "human_check", string(quota.Network), network),
+			quota.App:     quota.Bucket(app, "", "human_check", string(quota.App)),
+		},
+	})
+	return err == nil && d.Admitted
+}
+
+// Client asks the vendor of one app. Safe for concurrent use.
+type Client struct {
+	Config
+	dialect
+	http    exchange.Client
+	bounds  *Bounds
+	breaker *delivery.Breaker
+	suspect chan struct{} // has an element if an answer needs a probe
+}
+
+var _ humancheck.Vendor = (*Client)(nil)
+
+// New makes the client of an app's vendor, and dials nothing. changed is called when the vendor goes out of use and comes
+// back.
+func New(c Config, app string, b *Bounds, changed func(delivery.Health)) (*Client, error) {
+	for key, problem := range c.Check() {
+		return nil, fmt.Errorf("human_check.%s %w", key, problem)
+	}
+	c.URL = c.endpoint()
+	v := &Client{Config: c, dialect: dialects[c.By], http: exchange.Client{Timeout: timeout}, bounds: b,
+		breaker: delivery.NewBreaker(app+"/"+c.By, false), suspect: make(chan struct{}, 1)}
+	v.breaker.OnHealthChange(changed)
+	return v, nil
+}
+
+// By implements humancheck.Vendor.
+func (v *Client) By() string { return v.Config.By }
+
+// SiteKey implements humancheck.Vendor. The key of reCAPTCHA v3 begins with v3/, since its script is called in another way,
+// and that of Friendly Captcha with eu/ if its servers in the EU are asked.
+func (v *Client) SiteKey() string {
+	if v.MinScore > 0 {
+		return "v3/" + v.Config.SiteKey
+	}
+	if strings.HasPrefix(v.URL, "https://eu.frcapi.com/") {
+		return "eu/" + v.Config.SiteKey
+	}
+	return v.Config.SiteKey
+}
+
+// Available implements humancheck.Vendor. Once the vendor is out of use, only a probe brings it back.
+func (v *Client) Available() bool { return v.breaker.Health().Up }
+
+// Health returns the vendor's health; its Server is <app>/<vendor>.
+func (v *Client) Health() delivery.Health { return v.breaker.Health() }
+
+// Check implements humancheck.Vendor. The error is that of a context that ended.
+func (v *Client) Check(ctx context.Context, q humancheck.Question) (humancheck.Verdict, error) {
+	if q.Token == "" {
+		return rejected.verdict, nil
+	}
+	select {
+	case v.bounds.slots <- struct{}{}:
+		defer func() { <-v.bounds.slots }()
+	default:
+		return away, nil
+	}
+	if !v.Available() || !v.bounds.admit(ctx, q.App, q.Network, v.AsksPerHour) {
+		return away, nil
+	}
+	report, ok := v.breaker.Allow()
+	if !ok {
+		return away, nil
+	}
+	a := v.ask(ctx, q)
+	switch {
+	case ctx.Err() != nil:
+		report(delivery.ErrHealthUnknown)
+		return away, ctx.Err()
+	case a.suspicion == nil, a.certain:
+		report(a.suspicion)
+	default:
+		report(delivery.ErrHealthUnknown)
+	}
+	if a.suspicion != nil {
+		select {
+		case v.suspect <- struct{}{}:
+		default:
+		}
+	}
+	return a.verdict, nil
+}
+
+// ask asks about a token.
+func (v *Client) ask(ctx context.Context, q humancheck.Question) answer {
+	if !v.SendIP {
+		q.ClientIP = ""
+	}
+	r, fail := v.http.Do(ctx, v.request(v.Config, q))
+	if fail != nil {
+		return unanswered(fail)
+	}
+	return v.judge(v.Config, r)
+}
+
+// Probe asks about a test token, which no person made, and counts in no bound. It returns a sentence without secrets about
+// the vendor. The error says what is wrong with the vendor or the settings.
+func (v *Client) Probe(ctx context.Context) (string, error) {
+	a := v.ask(ctx, humancheck.Question{Token: cmp.Or(v.testToken, "sendcode-probe"), Now: time.Now()})
+	if a.suspicion != nil {
+		return "", fmt.Errorf("%s: %w", exchange.Host(v.URL), a.suspicion)
+	}
+	if a.verdict.Passed {
+		return exchange.Host(v.URL) + " lets a test token pass: these are keys for tests, which keep nobody out", nil
+	}
+	return exchange.Host(v.URL) + " answers, and takes the secret", nil
+}
+
+// Watch probes the vendor at once, six seconds after an answer that may come of a wrong setting or a fault, and every six
+// seconds while probes fail. It returns when ctx ends.
+func (v *Client) Watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		if v.probe(ctx) {
+			select {
+			case <-v.suspect:
+			case <-ctx.Done():
+			}
+		}
+		select {
+		case <-time.After(retryAfter):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// probe reports the result of a Probe to the breaker, and whether it succeeded.
+func (v *Client) probe(ctx context.Context) bool {
+	report, ok := v.breaker.Allow()
+	if !ok {
+		return false
+	}
+	_, err := v.Probe(ctx)
+	if ctx.Err() != nil {
+		err = delivery.ErrHealthUnknown
+	}
+	report(err)
+	return err == nil
+}

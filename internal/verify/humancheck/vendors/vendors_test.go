@@ -1,0 +1,246 @@
+package vendors_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/verify/humancheck"
+	"sendcode/internal/verify/humancheck/vendors"
+)
+
+// each runs a test for each vendor in virtual time.
+func each(t *testing.T, test func(t *testing.T, kind string)) {
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		t.Run(kind, func(t *testing.T) { servertest.Bubble(t, func(t *testing.T) { test(t, kind) }) })
+	}
+}
+
+// What each token comes to. Whatever strangers send, and however often, the vendor stays in use.
+func TestTokens(t *testing.T) {
+	const used, old, host, no = humancheck.Used, humancheck.Expired, humancheck.OtherHost, humancheck.Rejected
+	want := map[string][]humancheck.Reason{ // after a token that passes: the same again, and each of the others
+		"turnstile": {used, used, host, host, no, ""}, "hcaptcha": {used, old, host, host, "", ""}, "recaptcha": {used, used, host, host, "", ""},
+		"recaptcha-v3": {used, used, host, host, no, no}, "friendly": {used, old, host, host, "", ""}, "cap": {no, no, "", "", "", ""},
+		"aliyun": {used, old, "", "", "", ""}, "http": {no, no, "", "", "", ""},
+	}
+	each(t, func(t *testing.T, kind string) {
+		v, f, heard := newVendor(t, kind)
+		servertest.Same(t, "a good token", ask(v, "good 1", "n"), humancheck.Verdict{Passed: true})
+		for i, token := range []string{"good 1", "old", "elsewhere", "nohost", "login", "robot"} {
+			servertest.Same(t, token, ask(v, token, "n"), humancheck.Verdict{Passed: want[kind][i] == "", Reason: want[kind][i]})
+		}
+		for _, token := range []string{"garbage", "malformed", "othersite", "10000000-aaaa-bbbb-cccc-000000000001"} {
+			for n := range 5 {
+				servertest.Same(t, token, ask(v, token, fmt.Sprint(token, n)), humancheck.Verdict{Reason: no})
+			}
+		}
+		asked := f.questions()
+		servertest.Same(t, "an empty token", ask(v, "", "n"), humancheck.Verdict{Reason: no})
+		servertest.Same(t, "questions about it", f.questions(), asked)
+		if !v.Available() || len(*heard) > 0 || strings.Join(f.ips, "") != "" {
+			t.Errorf("in use %v, heard %v, addresses %q", v.Available(), *heard, f.ips)
+		}
+	})
+}
+
+// A vendor that is away, or whose secret is wrong, is out of use after three questions, and its operator hears why. Nobody is
+// turned away by that: work is offered.
+func TestFaultsBringWork(t *testing.T) {
+	each(t, func(t *testing.T, kind string) {
+		for mode, why := range map[string]string{"slow": "no answer within 3 s", "503": "answers 503", "refused": "cannot be reached", "secret": "refuses the secret"} {
+			if mode == "secret" && kind == "cap" {
+				continue // its 403 is also of an expired token
+			}
+			v, f, heard := newVendor(t, kind)
+			f.mode, f.wrong = mode, mode == "secret"
+			for n := range 5 {
+				began := time.Now()
+				servertest.Same(t, mode, ask(v, "good", fmt.Sprint(n)), humancheck.Verdict{Away: true})
+				if took := time.Since(began); took > 3*time.Second {
+					t.Errorf("%s: a person waited %v", mode, took)
+				}
+			}
+			if len(*heard) != 1 || (*heard)[0].Up || (*heard)[0].Why != why || (*heard)[0].Server != "shop/"+v.By() || v.Available() ||
+				f.questions() > delivery.FaultsToOpenBreaker {
+				t.Errorf("%s: %+v, in use %v, asked %d times", mode, *heard, v.Available(), f.questions())
+			}
+		}
+	})
+}
+
+// Answers that are none, or that a token may have caused: no stranger switches the vendor off by them. A probe does, within half
+// a minute, and brings the vendor back.
+func TestUnclearAnswersAreProbed(t *testing.T) {
+	each(t, func(t *testing.T, kind string) {
+		for mode, c := range map[string]struct {
+			away bool
+			why  string
+		}{
+			"html": {false, "is the URL right"}, "empty": {false, "is the URL right"}, "huge": {false, "is the URL right"}, "404": {false, "is the URL right"},
+			"redirect": {false, "final URL"}, "broken": {true, "connection broke"}, "429": {true, "too often"},
+		} {
+			v, f, heard := newVendor(t, kind)
+			ctx, cancel := context.WithCancel(t.Context())
+			go v.Watch(ctx)
+			synctest.Wait()
+			f.set(mode)
+			for n := range 20 {
+				if got := ask(v, "good", fmt.Sprint(n)); got.Passed || got.Away != c.away {
+					t.Errorf("%s: %+v", mode, got)
+				}
+			}
+			if !v.Available() || f.elsewhere > 0 {
+				t.Errorf("%s: strangers have switched the vendor off, or a redirect was followed", mode)
+			}
+			time.Sleep(30 * time.Second)
+			synctest.Wait()
+			if h := v.Health(); h.Up || !strings.Contains(h.Why, c.why) || strings.Contains(h.Why, "canary") {
+				t.Errorf("%s: after half a minute %+v", mode, h)
+			}
+			f.set("")
+			time.Sleep(15 * time.Second)
+			synctest.Wait()
+			if !v.Available() || len(*heard) != 2 || ask(v, "good again", "n") != (humancheck.Verdict{Passed: true}) {
+				t.Errorf("%s: not back: %+v", mode, *heard)
+			}
+			cancel()
+			synctest.Wait()
+		}
+	})
+}
+
+// A vendor that refuses the secret is found out before the first stranger comes, also if the answer could be a token's.
+func TestWatchFindsWrongSecret(t *testing.T) {
+	each(t, func(t *testing.T, kind string) {
+		v, f, _ := newVendor(t, kind)
+		f.wrong = true
+		ctx, cancel := context.WithCancel(t.Context())
+		go v.Watch(ctx)
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		if h := v.Health(); h.Up || !strings.HasSuffix(h.Why, "refuses the secret") {
+			t.Errorf("%+v", h)
+		}
+		cancel()
+	})
+}
+
+// Garbage from a thousand networks: a network's questions, an app's, and those at once stay within their bounds, the rest is offered
+// work, and the vendor stays in use.
+func TestQuestionsAreBounded(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		v, f, heard := newVendor(t, "turnstile", func(c *vendors.Config) { c.AsksPerHour = 500 })
+		for range 40 {
+			ask(v, "garbage", "one network")
+		}
+		servertest.Same(t, "questions of one network", f.questions(), 30)
+		for n := range 1000 {
+			ask(v, "garbage", fmt.Sprint(n))
+		}
+		servertest.Same(t, "questions of an app", f.questions(), 500)
+		servertest.Same(t, "a person then", ask(v, "good", "another"), humancheck.Verdict{Away: true})
+		time.Sleep(time.Hour)
+		servertest.Same(t, "an hour later", ask(v, "good", "one network"), humancheck.Verdict{Passed: true})
+		if !v.Available() || len(*heard) > 0 {
+			t.Errorf("%+v", *heard)
+		}
+
+		v, f, _ = newVendor(t, "turnstile")
+		f.mode = "slow"
+		var all sync.WaitGroup
+		for n := range 50 {
+			all.Go(func() { ask(v, "good", fmt.Sprint(n)) })
+		}
+		synctest.Wait()
+		servertest.Same(t, "questions at once", f.questions(), 32)
+		all.Wait()
+	})
+}
+
+// What `sendcode doctor` says of each vendor.
+func TestProbe(t *testing.T) {
+	each(t, func(t *testing.T, kind string) {
+		for mode, want := range map[string]string{
+			"": "127.0.0.1 answers, and takes the secret", "secret": "127.0.0.1: refuses the secret", "refused": "127.0.0.1: cannot be reached",
+			"404": "127.0.0.1: answers something else than is documented: is the URL right?",
+		} {
+			v, f, _ := newVendor(t, kind)
+			f.mode, f.wrong = mode, mode == "secret"
+			said, err := v.Probe(t.Context())
+			if err != nil {
+				said = err.Error()
+			}
+			servertest.Same(t, mode, said, want)
+		}
+	})
+}
+
+func TestClientsAddressIsGivenOnlyIfWanted(t *testing.T) {
+	for kind, want := range map[string]string{"turnstile": ip, "hcaptcha": ip, "recaptcha": ip, "http": ip, "friendly": "", "cap": "", "aliyun": ""} {
+		servertest.Bubble(t, func(t *testing.T) {
+			v, f, _ := newVendor(t, kind, func(c *vendors.Config) { c.SendIP = true })
+			ask(v, "good", "n")
+			servertest.Same(t, kind, strings.Join(f.ips, " "), want)
+		})
+	}
+}
+
+// A client that hangs up is no fault of the vendor.
+func TestCanceledQuestionIsNoFault(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		v, f, _ := newVendor(t, "turnstile")
+		f.mode = "slow"
+		for n := range 5 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			verdict, err := v.Check(ctx, humancheck.Question{Token: "good", App: "shop", Network: fmt.Sprint(n)})
+			cancel()
+			if err == nil || !verdict.Away || !v.Available() {
+				t.Fatalf("%+v, %v", verdict, err)
+			}
+		}
+	})
+}
+
+func TestSettings(t *testing.T) {
+	good := vendors.Config{By: "turnstile", SiteKey: "k", Secret: "s", Hostnames: []string{"h"}, AsksPerHour: 1}
+	for _, c := range []struct {
+		change func(*vendors.Config)
+		wrong  string // keys
+	}{
+		{func(*vendors.Config) {}, ""}, {func(c *vendors.Config) { c.By = "altcha" }, "by"},
+		{func(c *vendors.Config) { *c = vendors.Config{By: "hcaptcha"} }, "asks_per_hour hostnames secret site_key"},
+		{func(c *vendors.Config) { c.URL = "http://vendor.example/verify" }, "url"}, {func(c *vendors.Config) { c.URL = "http://127.0.0.1:3000/" }, ""},
+		{func(c *vendors.Config) { c.By, c.MinScore = "recaptcha", 0.5 }, ""}, {func(c *vendors.Config) { c.MinScore = 0.5 }, "min_score"},
+		{func(c *vendors.Config) { c.By, c.MinScore = "recaptcha", 1.5 }, "min_score"},
+		{func(c *vendors.Config) { c.By = "http" }, "url"}, {func(c *vendors.Config) { c.By, c.SiteKey, c.URL = "http", "", "https://h/" }, ""},
+		{func(c *vendors.Config) { c.By = "cap" }, "site_key"}, {func(c *vendors.Config) { c.By, c.SiteKey = "cap", "http://cap.example/k/" }, "site_key"},
+		{func(c *vendors.Config) { c.By, c.SiteKey, c.Hostnames = "cap", "https://cap.example/k", nil }, ""},
+		{func(c *vendors.Config) { c.By = "aliyun" }, "secret site_key"}, {func(c *vendors.Config) { c.By, c.Secret, c.SiteKey = "aliyun", "a:b", "us/p/s" }, "site_key"},
+		{func(c *vendors.Config) { c.By, c.Secret, c.SiteKey = "aliyun", "a:b", "sgp/p/s" }, ""},
+	} {
+		config := good
+		c.change(&config)
+		got := strings.Join(slices.Sorted(maps.Keys(config.Check())), " ")
+		servertest.Same(t, fmt.Sprintf("%+v", config), got, c.wrong)
+		if _, err := vendors.New(config, "shop", vendors.NewBounds(nil), nil); (err == nil) != (c.wrong == "") {
+			t.Errorf("%+v: %v", config, err)
+		}
+	}
+	for url, want := range map[string]string{"": "k", "https://eu.frcapi.com/api/v2/captcha/siteverify": "eu/k"} {
+		good.By, good.URL = "friendly", url
+		v, err := vendors.New(good, "shop", nil, nil)
+		servertest.OK(t, err)
+		servertest.Same(t, url, v.SiteKey(), want)
+	}
+	v, _, _ := newVendor(t, "recaptcha-v3")
+	servertest.Same(t, "reCAPTCHA v3", v.SiteKey(), "v3/6Lscore")
+}

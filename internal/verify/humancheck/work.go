@@ -1,0 +1,112 @@
+package humancheck
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/altcha-org/altcha-lib-go"
+
+	"sendcode/internal/codes/keys"
+)
+
+// ByWork is the check by proof of work, which needs no vendor.
+const ByWork = "work"
+
+// WorkPrefix begins a token that solves a challenge. The base64 of ALTCHA's payload follows it.
+const WorkPrefix = "work:"
+
+// WorkLife is how long a challenge may be solved.
+const WorkLife = 10 * time.Minute
+
+// DefaultCost is Check.Cost where none is set: about a second on a cheap phone.
+const DefaultCost = 100_000
+
+// Check says how an app asks strangers.
+type Check struct {
+	Vendor Vendor // nil: by work alone
+	Always bool   // each stranger's first send of a verification is asked, not only under pressure
+	Cost   int64  // greatest number of a challenge, so twice the hashes that a solution costs on average
+}
+
+// By names what is asked for now: the vendor, or ByWork where there is none or it is away.
+func (c Check) By() string {
+	if c.VendorAnswers() {
+		return c.Vendor.By()
+	}
+	return ByWork
+}
+
+// VendorAnswers reports whether there is a vendor that is not away.
+func (c Check) VendorAnswers() bool { return c.Vendor != nil && c.Vendor.Available() }
+
+// MaxTokenLength returns the greatest length of a token, in bytes. Turnstile states 2,048.
+func (c Check) MaxTokenLength() int {
+	if c.Vendor != nil && c.Vendor.By() == "turnstile" {
+		return 2048
+	}
+	return 8192
+}
+
+// Challenge is a challenge of ALTCHA's protocol, version 1.
+type Challenge = altcha.Challenge
+
+// Offer is what a caller is asked for.
+type Offer struct {
+	By      string     `json:"by"`
+	SiteKey string     `json:"site_key,omitempty"`
+	Work    *Challenge `json:"work,omitempty"` // nil: work would not do
+}
+
+const workLabel = "human check"
+
+// NewWork makes a challenge of ALTCHA's protocol, version 1, with a signature by the current key of the ring. Its solution
+// is accepted for the same binding alone, until WorkLife after now. Challenges are not stored.
+func NewWork(ring *keys.Ring, binding string, cost int64, now time.Time) (*Challenge, error) {
+	id := ring.CurrentID()
+	key, err := ring.Subkey(id, workLabel)
+	if err != nil {
+		return nil, err
+	}
+	expires := now.Add(WorkLife)
+	c, err := altcha.CreateChallenge(altcha.ChallengeOptions{HMACKey: string(key), MaxNumber: cost, Expires: &expires,
+		Params: url.Values{"key": {id}, "for": {bindingMAC(key, binding)}}})
+	return &c, err
+}
+
+// CheckWork checks the base64 of a solution's payload, by one hash and one HMAC. It returns the challenge's signature, which
+// names it: the caller must accept it once. Its reason is empty if the solution is right.
+func CheckWork(ring *keys.Ring, encoded, binding string, now time.Time) (signature string, reason Reason) {
+	var p altcha.Payload
+	text, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil || json.Unmarshal(text, &p) != nil || p.Algorithm != string(altcha.SHA256) || !strings.HasSuffix(p.Salt, "&") {
+		return "", Rejected
+	}
+	params := altcha.ExtractParams(p)
+	key, err := ring.Subkey(params.Get("key"), workLabel)
+	if err != nil || !hmac.Equal([]byte(params.Get("for")), []byte(bindingMAC(key, binding))) {
+		return "", Rejected
+	}
+	// The expiry is compared below, since the library reads a clock of its own.
+	if right, err := altcha.VerifySolutionSafe(p, string(key), false); err != nil || !right {
+		return "", Rejected
+	}
+	expires, err := strconv.ParseInt(params.Get("expires"), 10, 64)
+	if err != nil || now.Unix() > expires {
+		return "", Expired
+	}
+	return p.Signature, ""
+}
+
+// bindingMAC returns the MAC by which a solution is of one binding.
+func bindingMAC(key []byte, binding string) string {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte("for\x00" + binding))
+	return hex.EncodeToString(mac.Sum(nil)[:16])
+}

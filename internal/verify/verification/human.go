@@ -1,0 +1,226 @@
+package verification
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/humancheck"
+	"sendcode/quota"
+)
+
+// An app may ask strangers for a human check. Without a pass, a send stops at half of the places that strangers have in
+// a scope that many recipients share; see policy.Pass. So the limiter decides first by the lower limits. If they refuse,
+// and the whole limits and the recipient's rules would not, the request is asked, or its token is checked: outside of
+// the recipient's slot and of the admission, since a vendor may take seconds. A pass is spent by one admitted send.
+
+// The results of human checks in metrics.
+const (
+	CheckAsked       = "asked"
+	CheckPassed      = "passed"
+	CheckFailed      = "failed"
+	CheckVendorError = "vendor_error"
+)
+
+// Budget knows what text messages have cost. Implementation: *outbox.Budget.
+type Budget interface {
+	// StrangersHoldHalf reports whether half of what strangers may spend by some cap is spent.
+	StrangersHoldHalf(ctx context.Context, app, country string) bool
+}
+
+// SetHumanChecks replaces the human checks, by app. Apps without one ask nobody.
+func (s *Service) SetHumanChecks(checks map[string]humancheck.Check) { s.human.Store(&checks) }
+
+// humanCheckOf returns the check that is in force for a subject. False: there is none, or its class is asked by none.
+func (s *Service) humanCheckOf(of bucketnames.Subject) (humancheck.Check, bool) {
+	all := s.human.Load()
+	if all == nil || of.Class == store.SecretKeyClass {
+		return humancheck.Check{}, false
+	}
+	c, found := (*all)[of.App]
+	return c, found
+}
+
+// asksNext reports whether a send of the subject would be asked for a check, by the states of its rules.
+func (s *Service) asksNext(of bucketnames.Subject, d quota.Decision) bool {
+	_, in := s.humanCheckOf(of)
+	return in && slices.ContainsFunc(d.Rules, func(r quota.State) bool {
+		return !r.Observe && policy.IsWiderScope(r.Scope) && r.Used >= policy.NoPass.Limit(of.Class, r.Rule)
+	})
+}
+
+// humanCheck is what a request on its way has of its app's check.
+type humanCheck struct {
+	check humancheck.Check
+	pass  policy.Pass
+	needs bool     // a pass is needed even where the rules have places
+	by    string   // who passed it; empty: nobody yet
+	spent [32]byte // with by: the key of the claim that spends the pass
+}
+
+// humanCheckFor returns the check of a request, which has not shown anything yet.
+func (s *Service) humanCheckFor(ctx context.Context, a parsedRequest) humanCheck {
+	c, in := s.humanCheckOf(a.subject)
+	if !in || s.Policy.Get().TestRecipients.Has(a.address, s.Now()) {
+		return humanCheck{pass: policy.FullPass}
+	}
+	return humanCheck{check: c, needs: c.Always && a.subject.Class.IsStranger() && a.joins.ID == "" ||
+		a.to.Channel() == recipient.SMS && s.Budget != nil && s.Budget.StrangersHoldHalf(ctx, a.App, a.to.Country())}
+}
+
+// errTokenUnchecked says that the limits without a pass refuse a request, and that its token is not checked yet. The answer
+// beside it is that of a request without a token.
+var errTokenUnchecked = errors.New("verification: the token is not checked yet")
+
+// sendChecked is sendOnce. If a pass is needed and the request has a token, it checks the token and runs sendOnce again.
+func (s *Service) sendChecked(ctx, deciding context.Context, r *sendInProgress) (Answer, error) {
+	answer, err := s.sendOnce(ctx, deciding, r)
+	if !errors.Is(err, errTokenUnchecked) {
+		return answer, err
+	}
+	verdict, by := s.checkToken(deciding, r)
+	result := CheckPassed
+	switch {
+	case verdict.Away:
+		result = CheckVendorError
+	case !verdict.Passed:
+		result = CheckFailed
+	}
+	s.Observer.HumanChecked(r.App, by, result)
+	if verdict.Passed {
+		r.by = by
+		return s.sendOnce(ctx, deciding, r)
+	}
+	return s.offerAgain(r, answer, verdict)
+}
+
+// offerAgain returns the answer to a request whose token is no pass. A vendor that is away is no fault of the token: the
+// answer is that of a request without one, by work.
+func (s *Service) offerAgain(r *sendInProgress, asked Answer, v humancheck.Verdict) (Answer, error) {
+	asked.CheckFailed = v.Reason
+	if v.Away {
+		asked.CheckFailed = ""
+		asked.HumanCheck.By, asked.HumanCheck.SiteKey = humancheck.ByWork, ""
+	}
+	if v.Away && asked.HumanCheck.Work == nil {
+		var err error
+		asked.HumanCheck.Work, err = s.newWork(r)
+		return asked, err
+	}
+	return asked, nil
+}
+
+// checkToken checks the request's token and, if it is right, sets r.pass and r.spent. by names what was asked.
+func (s *Service) checkToken(ctx context.Context, r *sendInProgress) (v humancheck.Verdict, by string) {
+	now := s.Now()
+	if payload, is := strings.CutPrefix(r.Request.HumanCheck, humancheck.WorkPrefix); is {
+		signature, reason := humancheck.CheckWork(s.Vault.Ring, payload, r.humanCheckBinding(), now)
+		r.pass, r.spent = r.passByWork(), s.Vault.KeyedHash("human check", humancheck.ByWork, signature)
+		return humancheck.Verdict{Passed: reason == "", Reason: reason}, humancheck.ByWork
+	}
+	vendor := r.check.Vendor
+	if vendor == nil {
+		return humancheck.Verdict{Reason: humancheck.Rejected}, humancheck.ByWork
+	}
+	v = humancheck.Verdict{Away: true}
+	if vendor.Available() {
+		var err error
+		v, err = vendor.Check(ctx, humancheck.Question{Token: r.Request.HumanCheck, App: r.App, Network: r.network(),
+			ClientIP: r.clientIP(), Now: now})
+		v.Away = v.Away || err != nil
+		v.Passed = v.Passed && !v.Away
+	}
+	r.pass, r.spent = policy.FullPass, s.Vault.KeyedHash("human check", vendor.By(), r.Request.HumanCheck)
+	return v, vendor.By()
+}
+
+// passByWork returns the pass that a solution is. While a vendor answers, an attacker shall gain little by choosing work.
+func (h humanCheck) passByWork() policy.Pass {
+	if h.check.VendorAnswers() {
+		return policy.WorkPass
+	}
+	return policy.FullPass
+}
+
+// humanCheckBinding names for what a solution of work is good.
+func (a parsedRequest) humanCheckBinding() string {
+	return strings.Join([]string{a.App, string(a.to.Channel()), a.subject.Purpose.Name, a.subject.Recipient.String()}, "\x00")
+}
+
+func (s *Service) newWork(r *sendInProgress) (*humancheck.Challenge, error) {
+	return humancheck.NewWork(s.Vault.Ring, r.humanCheckBinding(), r.check.Cost, s.Now())
+}
+
+// askHuman answers a request that only a pass would admit, by told, the states of its rules with their whole limits.
+// refused is the refusal by the limits of the request's pass; without rules: none is in the way. Error:
+// errTokenUnchecked if the request has a token that was not checked yet.
+func (s *Service) askHuman(r *sendInProgress, told, refused quota.Decision) (Answer, error) {
+	offer := &humancheck.Offer{By: r.check.By()}
+	if r.check.VendorAnswers() {
+		offer.SiteKey = r.check.Vendor.SiteKey()
+	}
+	pass := r.passByWork()
+	worksToo := !slices.ContainsFunc(told.Rules, func(x quota.State) bool { return x.Used >= pass.Limit(r.subject.Class, x.Rule) && !x.Observe })
+	if worksToo {
+		var err error
+		if offer.Work, err = s.newWork(r); err != nil {
+			return Answer{}, err
+		}
+	}
+	refused.Rules = slices.DeleteFunc(slices.Clone(refused.Rules), func(x quota.State) bool { return x.RetryAfter == 0 })
+	answer := Answer{HumanCheck: offer, View: r.refusedView(), Quota: redactDecision(refused, r.Caller, "", sendHistory{})}
+	switch {
+	case r.Request.HumanCheck == "":
+		s.Observer.HumanChecked(r.App, offer.By, CheckAsked)
+	case r.by == "":
+		return answer, errTokenUnchecked
+	}
+	return answer, nil
+}
+
+// decideSpending is decide. If the request has passed a check, it spends the pass first: by a claim of the
+// pass for this send, which only the send's row completes. Of two requests with one pass, one gets the claim.
+func (s *Service) decideSpending(ctx, waiting context.Context, r *sendInProgress) (Answer, error) {
+	if r.by == "" {
+		return s.decide(ctx, waiting, r)
+	}
+	claim := keyClaim{send: r.send, key: r.spent, keyed: true}
+	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	got, err := s.Store.ClaimIdempotencyKey(bounded, store.IdempotencyClaim{Key: claim.key, SendID: r.send, Lease: claimLease(),
+		Life: IdempotencyKeyLife, Fingerprint: s.Vault.KeyedHash("human check", string(r.send[:]))})
+	if err != nil {
+		return Answer{}, withoutUncertain(err)
+	}
+	if got.State != store.IdempotencyClaimGranted {
+		return s.refuseSpent(r)
+	}
+	answer, err := s.decide(ctx, waiting, r)
+	s.releaseUnadmittedKey(waiting, r.answerBy, claim, answer, err)
+	return answer, err
+}
+
+// refuseSpent answers a request whose pass was spent by another send.
+func (s *Service) refuseSpent(r *sendInProgress) (Answer, error) {
+	s.Observer.HumanChecked(r.App, r.by, CheckFailed)
+	answer, err := s.askHuman(r, quota.Decision{}, quota.Decision{})
+	answer.CheckFailed = humancheck.Used
+	return answer, err
+}
+
+// restoreLimits returns the states of an admission by lower limits as the whole limits of the rules have them.
+func restoreLimits(states []quota.State, whole []quota.Rule) []quota.State {
+	restored := slices.Clone(states)
+	for i, x := range restored {
+		at := slices.IndexFunc(whole, func(r quota.Rule) bool { return r.Name == x.Name && r.Scope == x.Scope })
+		if at >= 0 && x.Used < whole[at].Limit {
+			restored[i].Limit, restored[i].RetryAfter = whole[at].Limit, 0
+		}
+	}
+	return restored
+}

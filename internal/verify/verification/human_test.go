@@ -1,0 +1,325 @@
+package verification_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/altcha-org/altcha-lib-go"
+	"github.com/google/uuid"
+
+	"sendcode/internal/store"
+	"sendcode/internal/verify/humancheck"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+// asking has the shop ask strangers, with one rule that all share: 10 sends in 10 minutes, 8 of them for strangers.
+func asking(c humancheck.Check) func(*vtest.Settings) {
+	return func(s *vtest.Settings) {
+		own := quota.Rule{Name: "own", Scope: quota.Recipient, Limit: 3, Window: time.Hour}
+		wide := quota.Rule{Name: "wide", Scope: quota.App, Limit: 10, Window: 10 * time.Minute}
+		vtest.WithReserve(map[string]int{"wide": 2}, vtest.WithRules(own, wide))(s)
+		c.Cost = 8
+		s.Humans = map[string]humancheck.Check{"shop": c}
+	}
+}
+
+// solve returns the token that solves a challenge.
+func solve(r *vtest.Rig, a verification.Answer) string {
+	r.Helper()
+	c := a.HumanCheck.Work
+	found, err := altcha.SolveChallenge(c.Challenge, c.Salt, altcha.SHA256, int(c.MaxNumber), 0, nil)
+	r.NoError(err)
+	text, err := json.Marshal(altcha.Payload{Algorithm: c.Algorithm, Challenge: c.Challenge, Number: int64(found.Number), Salt: c.Salt,
+		Signature: c.Signature})
+	r.NoError(err)
+	return humancheck.WorkPrefix + base64.StdEncoding.EncodeToString(text)
+}
+
+func withToken(token string) vtest.Option {
+	return func(a *verification.Request) { a.HumanCheck = token }
+}
+
+// stranger is a browser's request for the nth person.
+func stranger(n int, options ...vtest.Option) verification.Request {
+	return vtest.AskFor(vtest.NthAddress(n), append([]vtest.Option{vtest.By(vtest.Browser)}, options...)...)
+}
+
+// asked sends a request, and ends the test unless it is asked for a check.
+func asked(r *vtest.Rig, request verification.Request) verification.Answer {
+	r.Helper()
+	a := r.Refuse(request)
+	if a.HumanCheck == nil {
+		r.Fatalf("not asked; refused by %v", a.Quota.Violated())
+	}
+	return a
+}
+
+// press uses up what strangers have without a pass.
+func press(r *vtest.Rig) {
+	r.Helper()
+	for n := range 4 {
+		r.Send(stranger(100 + n))
+	}
+}
+
+// Strangers without a pass have half of the places that strangers have, those with one have all, and together they have no
+// more than before. A secret key is asked nothing and has the reserve. An answer tells the wait with a pass, and whether one
+// would be asked. A repetition by its key is answered without a check.
+func TestAPassAdmitsBeyondTheHalf(t *testing.T) {
+	vtest.InForms(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
+		for n := range 4 {
+			a := r.Send(stranger(n, withToken("nothing asks for it")))
+			r.WantLine("asks next, wait", vtest.Line(n == 3, "0s"), a.AsksNext, a.Quota.RetryAfter())
+		}
+		for n := 4; n < 8; n++ {
+			key := vtest.WithKey(fmt.Sprint("the key of person ", n))
+			a := asked(r, stranger(n, key))
+			r.WantLine("asked", "work  wide 10m0s", a.HumanCheck.By, a.CheckFailed, a.Quota.Violated()[0], a.Quota.RetryAfter())
+			a = r.Send(stranger(n, key, withToken(solve(r, a))))
+			wait := time.Duration(0)
+			if n == 7 {
+				wait = 10 * time.Minute
+			}
+			r.WantLine("asks next, wait", vtest.Line(true, wait), a.AsksNext, a.Quota.RetryAfter())
+			r.Want("replayed", r.Send(stranger(n, key)).Replayed, true)
+			row, err := r.Store.SendDetails(r.Context(), uuid.MustParse(a.View.Send.ID))
+			r.NoError(err)
+			r.Want("the send's check", row.Send.HumanCheck, "work")
+		}
+		r.WantLine("checks", "4 4", r.Metrics.Take("human work asked"), r.Metrics.Take("human work passed"))
+		full := r.Refuse(stranger(8))
+		r.WantLine("full", "true true 10m0s", full.HumanCheck == nil, full.AsksNext, full.Quota.RetryAfter())
+		for n := 8; n < 10; n++ {
+			r.Want("a secret key is asked next", r.SendTo(vtest.NthAddress(n)).AsksNext, false)
+		}
+		r.WantBlockedBy(r.RefuseTo(vtest.NthAddress(10)).Quota, "wide", 10*time.Minute)
+	})
+}
+
+// A recipient whose own rules refuse gets their wait, and nobody is asked to solve anything for it.
+func TestNobodyIsAskedWhereAPassWouldNotAdmit(t *testing.T) {
+	vtest.InForms(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
+		for range 3 {
+			r.Send(stranger(1))
+		}
+		r.Send(stranger(2))
+		a := r.Refuse(stranger(1))
+		r.WantLine("asked, wait", "false 1h0m0s", a.HumanCheck != nil, a.Quota.RetryAfter())
+		r.Want("human checks", r.Metrics.Take("human work asked"), 0)
+	})
+}
+
+// What is no pass: a solution of another recipient, app or purpose, an old one, a wrong number, garbage, and a spent one,
+// also after its send was sent. Each answer has a fresh challenge, and nothing counts.
+func TestWhatIsNoPass(t *testing.T) {
+	vtest.InBubbleWith(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
+		press(r)
+		old := solve(r, asked(r, stranger(1)))
+		other := solve(r, asked(r, stranger(2)))
+		purpose := solve(r, asked(r, stranger(1, vtest.For("login"))))
+		want := func(what string, reason humancheck.Reason, token string) {
+			r.Helper()
+			a := asked(r, stranger(1, withToken(token)))
+			r.WantLine(what, vtest.Line(reason, true), a.CheckFailed, a.HumanCheck.Work != nil)
+		}
+		want("another recipient's", humancheck.Rejected, other)
+		want("another purpose's", humancheck.Rejected, purpose)
+		for _, garbage := range []string{"work:", "work:e30=", "work:bnVsbA==", "work:!", "work", "a vendor's"} {
+			want(garbage, humancheck.Rejected, garbage)
+		}
+		r.Want("failed", r.Metrics.Take("human work failed"), 8)
+		r.Send(stranger(1, withToken(old)))
+		want("spent", humancheck.Used, old)
+		r.WantMails(5)
+		late := solve(r, asked(r, stranger(3)))
+		r.Sleep(humancheck.WorkLife + time.Second)
+		for n := range 4 {
+			r.Send(stranger(200 + n))
+		}
+		a := asked(r, stranger(3, withToken(late)))
+		r.Want("old", a.CheckFailed, humancheck.Expired)
+	})
+}
+
+// One solution is one send, also at two replicas at once, in every form.
+func TestASolutionIsOneSend(t *testing.T) {
+	vtest.InForms(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
+		press(r)
+		token := solve(r, asked(r, stranger(1)))
+		other := r.Replica(r.MailServer)
+		for n, pressed := 0, false; !pressed; n++ { // without Redis it counts for itself
+			a, err := other.Send(r.Context(), stranger(200+n))
+			r.NoError(err)
+			pressed = !a.Admitted
+		}
+		replicas := []*vtest.Service{r.Svc, other}
+		var admitted, used, failed atomic.Int32
+		var all sync.WaitGroup
+		for n := range 20 {
+			all.Go(func() {
+				a, err := replicas[n%2].Send(r.Context(), stranger(1, withToken(token), vtest.WithKey(fmt.Sprint("the key of request ", n))))
+				switch {
+				case err != nil:
+					failed.Add(1)
+				case a.Admitted:
+					admitted.Add(1)
+				case a.CheckFailed == humancheck.Used:
+					used.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		r.WantLine("admitted, used, failed", "1 19 0", admitted.Load(), used.Load(), failed.Load())
+	})
+}
+
+// A pass is not lost with a send that was not admitted: a database that fails spends nothing.
+func TestAnUnadmittedSendSpendsNoPass(t *testing.T) {
+	vtest.InBubbleWith(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
+		press(r)
+		token := solve(r, asked(r, stranger(1)))
+		r.CutStore()
+		if err := r.SendError(stranger(1, withToken(token))); err == nil {
+			r.Error("admitted without a database")
+		}
+		r.MendStore()
+		r.Sleep(time.Minute)
+		r.Send(stranger(1, withToken(token)))
+	})
+}
+
+// With Always, each stranger's first send is asked; a resend, a secret key and a test recipient are not.
+func TestAlwaysAsksTheFirstSend(t *testing.T) {
+	reviewer := "reviewer@example.com"
+	settings := func(s *vtest.Settings) {
+		asking(humancheck.Check{Always: true})(s)
+		vtest.TestRecipient(t, reviewer, "123456")(s)
+	}
+	vtest.InBubbleWith(t, settings, func(r *vtest.Rig) {
+		a := asked(r, stranger(1))
+		r.Want("a rule is in the way", a.Quota.Allowed(), true)
+		first := r.Send(stranger(1, withToken(solve(r, a))))
+		r.Send(stranger(1, vtest.Resending(first.View.ID)))
+		r.SendTo(vtest.NthAddress(2))
+		r.Send(vtest.AskFor(reviewer, vtest.By(vtest.Browser)))
+		asked(r, vtest.AskFor(vtest.NthAddress(3), vtest.By(vtest.ForStranger)))
+	})
+}
+
+// fakeVendor answers as the test says.
+type fakeVendor struct {
+	verdict func(humancheck.Question) humancheck.Verdict
+	away    bool
+	asked   []string
+}
+
+func (v *fakeVendor) By() string      { return "turnstile" }
+func (v *fakeVendor) SiteKey() string { return "the site key" }
+func (v *fakeVendor) Available() bool { return !v.away }
+func (v *fakeVendor) Check(_ context.Context, q humancheck.Question) (humancheck.Verdict, error) {
+	v.asked = append(v.asked, q.Token+" "+q.App+" "+q.Network+" "+q.ClientIP)
+	return v.verdict(q), nil
+}
+
+// While a vendor answers, work has three quarters of the places and a vendor's token all. The vendor is asked last, without
+// a slot or a place in the admission, and not for what the limits without a pass admit. A token is one send, whatever the vendor
+// says of it the second time.
+func TestAVendorsTokenIsAPass(t *testing.T) {
+	vendor := &fakeVendor{verdict: func(humancheck.Question) humancheck.Verdict { return humancheck.Verdict{Passed: true} }}
+	vtest.InForms(t, asking(humancheck.Check{Vendor: vendor}), func(r *vtest.Rig) {
+		vendor.asked, vendor.away = nil, false
+		press(r)
+		a := asked(r, stranger(1))
+		r.WantLine("asked", "turnstile the site key true", a.HumanCheck.By, a.HumanCheck.SiteKey, a.HumanCheck.Work != nil)
+		r.Send(stranger(1, withToken(solve(r, a))))
+		a = asked(r, stranger(2))
+		r.Send(stranger(2, withToken(solve(r, a))))
+		a = asked(r, stranger(3)) // six of eight
+		r.Want("work offered", a.HumanCheck.Work != nil, false)
+		vendor.verdict = func(humancheck.Question) humancheck.Verdict {
+			r.Want("places taken", r.Svc.AdmissionStats()["sends"].UnderWay["stranger"], 0)
+			return humancheck.Verdict{Passed: true}
+		}
+		r.Send(stranger(3, withToken("one")))
+		a = asked(r, stranger(4, withToken("one")))
+		r.Want("a spent token", a.CheckFailed, humancheck.Used)
+		vendor.verdict = func(humancheck.Question) humancheck.Verdict { return humancheck.Verdict{Reason: humancheck.OtherHost} }
+		r.Want("of another host", asked(r, stranger(4, withToken("two"))).CheckFailed, humancheck.OtherHost)
+		vendor.verdict = func(humancheck.Question) humancheck.Verdict { return humancheck.Verdict{Away: true} }
+		a = asked(r, stranger(4, withToken("three")))
+		r.WantLine("away", "work   true", a.HumanCheck.By, a.HumanCheck.SiteKey, a.CheckFailed, a.HumanCheck.Work != nil)
+		r.WantLine("questions", "[one shop 192.0.2.0/24 192.0.2.1 one shop 192.0.2.0/24 192.0.2.1 two shop 192.0.2.0/24 192.0.2.1 "+
+			"three shop 192.0.2.0/24 192.0.2.1]", vendor.asked)
+		r.WantLine("passed, failed, errors", "2 2 1", r.Metrics.Take("human turnstile passed"), r.Metrics.Take("human turnstile failed"),
+			r.Metrics.Take("human turnstile vendor_error"))
+		vendor.away = true // now work has all places
+		a = asked(r, stranger(4))
+		r.WantLine("while it is away", "work ", a.HumanCheck.By, a.HumanCheck.SiteKey)
+		r.Send(stranger(4, withToken(solve(r, a))))
+		r.WantBlockedBy(r.Refuse(stranger(5)).Quota, "wide", 10*time.Minute)
+		r.WantInvalid(r.SendError(stranger(5, withToken(fmt.Sprintf("%2049d", 1)))), "human_check", "too_long")
+	})
+}
+
+// spent is a Budget of which strangers hold half, or not.
+type spent bool
+
+func (s spent) StrangersHoldHalf(context.Context, string, string) bool { return bool(s) }
+
+// While strangers hold half of their share of a spend cap, their text messages are asked; mails and secret keys are not.
+func TestASpendCapAsks(t *testing.T) {
+	settings := func(s *vtest.Settings) { vtest.ServeCountries("DE")(s); asking(humancheck.Check{})(s) }
+	vtest.InBubbleWith(t, settings, func(r *vtest.Rig) {
+		text := vtest.TextTo(vtest.Mobile)
+		text.Caller = vtest.Browser
+		r.Svc.Process.Service.Budget = spent(true)
+		a := asked(r, text)
+		r.Want("a rule is in the way", a.Quota.Allowed(), true)
+		r.Send(vtest.TextTo(vtest.OtherMobile))
+		r.Send(stranger(1))
+		text.HumanCheck = solve(r, a)
+		r.Send(text)
+		r.Svc.Process.Service.Budget = spent(false)
+		text.HumanCheck = ""
+		r.Send(text)
+	})
+}
+
+// callCounter counts the calls that write to the database.
+type callCounter struct {
+	late
+	begins, claims atomic.Int32
+}
+
+func (c *callCounter) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
+	c.begins.Add(1)
+	return c.late.Begin(ctx, in)
+}
+
+func (c *callCounter) ClaimIdempotencyKey(ctx context.Context, k store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
+	c.claims.Add(1)
+	return c.late.ClaimIdempotencyKey(ctx, k)
+}
+
+// A forged solution costs what a request without one costs: nothing is written, claimed or asked for it.
+func TestAForgedSolutionWritesNothing(t *testing.T) {
+	vtest.InBubbleWith(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
+		press(r)
+		db := &callCounter{late: late{Database: r.Store}}
+		svc := r.ReplicaOn(db, r.MailServer, r.Carrier)
+		wrong := solve(r, asked(r, stranger(2)))
+		for range 1000 {
+			a := r.AskAt(svc, stranger(1, withToken(wrong)), false)
+			r.Want("a forged solution", a.CheckFailed, humancheck.Rejected)
+		}
+		r.WantLine("writes", "0 0", db.begins.Load(), db.claims.Load())
+	})
+}

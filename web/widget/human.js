@@ -1,0 +1,120 @@
+import { second } from '../static/time.js';
+import { prove } from '../static/work.js';
+import { h } from './dom.js';
+
+// The human check, loaded when the service asks for one: a vendor's in the light tree, since their scripts look for their elements in the
+// document, else work. A vendor that does not come, fails, or is declined by the person is replaced by work.
+
+export const { lang, mails, phones } = SENDCODE;
+
+const patience = 8 * second;
+const action = 'sendcode';
+const inApp = /FBA[NV]|Instagram|Line\/|MicroMessenger|Snapchat|TikTok|; wv\)/; // browsers in which vendors do not work
+
+const scripts = {};
+
+// script loads a vendor's script, once.
+const script = (src) => scripts[src] ??= new Promise((go, no) => {
+  const element = h('script', { src, async: true });
+  const failed = () => {
+    element.remove();
+    delete scripts[src];
+    no(new Error(src));
+  };
+  const late = setTimeout(failed, patience);
+  element.onload = () => { clearTimeout(late); go(); };
+  element.onerror = failed;
+  document.head.append(element);
+});
+
+const common = (sitekey, callback, failed) => ({ sitekey, callback, 'error-callback': failed, 'expired-callback': failed });
+
+// vendors show the check in a place: they call done with the token, or failed, and return what ends it. Before / the site key has what
+// their scripts need beside it.
+const vendors = {
+  turnstile: {
+    src: () => 'https://challenges.cloudflare.com/turnstile/v0/api.js?render=explicit',
+    show(place, key, done, failed) {
+      const id = turnstile.render(place, { ...common(key, done, failed), action, 'timeout-callback': failed, 'unsupported-callback': failed });
+      return () => turnstile.remove(id);
+    },
+  },
+  hcaptcha: {
+    src: () => 'https://js.hcaptcha.com/1/api.js?render=explicit',
+    show(place, key, done, failed) {
+      const id = hcaptcha.render(place, common(key, done, failed));
+      return () => hcaptcha.remove(id);
+    },
+  },
+  recaptcha: { // recaptcha.net works where google.com is blocked
+    src: () => 'https://www.recaptcha.net/recaptcha/api.js?render=explicit',
+    show(place, key, done, failed) {
+      grecaptcha.ready(() => {
+        const scored = key.startsWith('v3/'), own = scored ? { size: 'invisible', badge: 'inline' } : {};
+        const id = grecaptcha.render(place, { ...common(key.replace('v3/', ''), done, failed), ...own });
+        if (scored) grecaptcha.execute(id, { action }).then(done, failed);
+      });
+    },
+  },
+  friendly: {
+    src: () => 'https://cdn.jsdelivr.net/npm/@friendlycaptcha/sdk@1.0.2/site.min.js',
+    show(element, key, done, failed) {
+      const eu = key.startsWith('eu/') && { apiEndpoint: 'eu' }, its = frcaptcha.createWidget({ element, sitekey: key.replace('eu/', ''), startMode: 'auto', ...eu });
+      its.addEventListener('frc:widget.complete', ({ detail }) => done(detail.response));
+      for (const name of ['error', 'expire']) its.addEventListener(`frc:widget.${name}`, failed);
+      return () => its.destroy();
+    },
+  },
+  cap: { // its key is the site's address on the instance
+    src: (key) => new URL('/assets/widget.js', key).href,
+    show(place, key, done, failed) { new Cap({ apiEndpoint: key }).solve().then(({ token }) => done(token)).catch(failed); },
+  },
+  aliyun: {
+    src(key) {
+      const [region, prefix] = key.split('/');
+      window.AliyunCaptchaConfig = { region, prefix };
+      return 'https://o.alicdn.com/captcha-frontend/aliyunCaptcha/AliyunCaptcha.js';
+    },
+    show(place, key, done, failed) {
+      place.append(h('div', { id: 'sendcode-check' }), h('button', { id: 'sendcode-check-button', type: 'button', hidden: true }));
+      initAliyunCaptcha({
+        SceneId: key.split('/')[2], mode: 'embed', element: '#sendcode-check', button: '#sendcode-check-button', success: done, fail() {}, onError: failed,
+      });
+    },
+  },
+};
+
+// asked lets the page show a check of its own: with preventDefault it takes over, and calls respond with a token, or without one for ours.
+const asked = (element, by, site_key) => new Promise((respond) => {
+  if (element.dispatchEvent(new CustomEvent('humancheck', { detail: { by, site_key, respond }, bubbles: true, cancelable: true }))) respond();
+});
+
+// answer resolves to the token of what is asked; undefined: it cannot be answered. What it shows is below the form whose button is busy.
+export async function answer({ element, cards, words }, { by, site_key: key, work }) {
+  const own = await asked(element, by, key);
+  if (own) return own;
+  const { email: w } = words(), form = cards.find('.busy')?.closest('form') ?? cards.card.lastChild, vendor = vendors[by];
+  const token = vendor && !inApp.test(navigator.userAgent) && await byVendor(vendor, { element, cards, form, key, work, w }).catch(() => {});
+  return token || work && prove(cards, form, work, vendor ? w.HumanInstead : w.HumanWork, w.HumanProgress);
+}
+
+// byVendor resolves to the vendor's token. Each check is a new one, since a token is good once.
+async function byVendor(vendor, { element, cards, form, key, work, w }) {
+  const place = h('div', { slot: 'human' }), decline = work && h('button', { type: 'button', class: 'link', part: 'link' }, w.HumanDecline);
+  const box = h('div', { class: 'box note', part: 'note' }, h('p', {}, w.HumanVendor), h('slot', { name: 'human' }), decline);
+  let end;
+  element.append(place);
+  try {
+    await script(vendor.src(key));
+    return await new Promise((done, failed) => {
+      decline?.addEventListener('click', failed);
+      form.after(box);
+      cards.say(w.HumanVendor, true);
+      end = vendor.show(place, key, done, failed);
+    });
+  } finally {
+    end?.();
+    place.remove();
+    box.remove();
+  }
+}
