@@ -52,6 +52,19 @@ func (c counted) Spend(_ context.Context, charges []store.Charge) (spent []store
 
 func (counted) UndoSpend(context.Context, []store.SpentCharge) error { return nil }
 
+func (c counted) Spent(_ context.Context, x store.Charge) (int64, error) { return c[x.Cap], nil }
+
+// Strangers hold half from half of the limit less the reserve on, by some cap.
+func TestStrangersHoldHalf(t *testing.T) {
+	for used, want := range map[int64]bool{349: false, 350: true} {
+		b := NewBudget(counted{"lands country DE": used}, []SpendCap{{Name: "day", Scope: quota.Global, Per: quota.Day, Limit: 1000},
+			{Name: "lands", Scope: quota.Country, Per: quota.Day, Limit: 1000, Reserve: 300}}, slog.New(slog.DiscardHandler), nil)
+		if got := b.StrangersHoldHalf(t.Context(), "shop", "DE"); got != want || b.StrangersHoldHalf(t.Context(), "shop", "AT") {
+			t.Errorf("%d used: %v", used, got)
+		}
+	}
+}
+
 // What is logged once: strangers have reached their part of a cap, 80 % of the whole cap are used,
 // and the cap is reached for all.
 func TestWhatCapsTellOperators(t *testing.T) {

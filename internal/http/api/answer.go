@@ -22,15 +22,15 @@ type verificationJSON struct {
 	Purpose      string               `json:"purpose"`
 	PurposeTitle string               `json:"purpose_title,omitempty"`
 	store.Labels
-	CreatedAt         string           `json:"created_at"`
-	ExpiresAt         string           `json:"expires_at"`
-	ExpiresIn         int              `json:"expires_in"` // whole seconds, rounded down, so that it never promises too much
-	CodeFormat        *codeFormatJSON  `json:"code_format,omitempty"`
-	AttemptsRemaining int              `json:"attempts_remaining"`
-	Test              bool             `json:"test,omitempty"`
-	Recipient         string           `json:"recipient,omitempty"` // only for secret keys
-	Send              *sendJSON        `json:"send,omitempty"`
-	Quota             *quotaJSON       `json:"quota,omitempty"`
+	CreatedAt         string          `json:"created_at"`
+	ExpiresAt         string          `json:"expires_at"`
+	ExpiresIn         int             `json:"expires_in"` // whole seconds, rounded down, so that it never promises too much
+	CodeFormat        *codeFormatJSON `json:"code_format,omitempty"`
+	AttemptsRemaining int             `json:"attempts_remaining"`
+	Test              bool            `json:"test,omitempty"`
+	Recipient         string          `json:"recipient,omitempty"` // only for secret keys
+	Send              *sendJSON       `json:"send,omitempty"`
+	Quota             *quotaJSON      `json:"quota,omitempty"`
 }
 
 // quotaJSON are the states of a recipient's rules.
@@ -39,8 +39,9 @@ type quotaJSON struct {
 	HumanCheck bool `json:"human_check,omitempty"` // the next send would be asked for a human check
 }
 
-func toQuotaJSON(a verification.Answer) *quotaJSON { return &quotaJSON{quotahttp.Describe(a.Quota), a.AsksNext} }
-
+func toQuotaJSON(a verification.Answer) *quotaJSON {
+	return &quotaJSON{quotahttp.Describe(a.Quota), a.AsksNext}
+}
 
 // codeFormatJSON is what a code looks like, for the field that it is typed into.
 type codeFormatJSON struct {

@@ -368,6 +368,11 @@ func spendTogether(t *testing.T, f *Fixture) {
 	f.spend(t, "b", charge("a", 40, 100), charge("b", 61, 100))
 	spent = f.spend(t, "", charge("a", 40, 100)) // to the last millionth: the refusal had spent nothing
 	Equal(t, "used", spent[0].Used, int64(100))
+	for of, want := range map[string]int64{"a": 100, "nobody": 0} {
+		read, err := f.Spent(t.Context(), charge(of, 0, 100))
+		OK(t, err)
+		Equal(t, "read of "+of, read, want)
+	}
 	f.spend(t, "a", charge("a", 1, 100))
 	f.spend(t, "", charge("a", 0, 100))
 	f.spend(t, "new", charge("new", 101, 100))

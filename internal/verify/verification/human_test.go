@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -321,5 +322,77 @@ func TestAForgedSolutionWritesNothing(t *testing.T) {
 			r.Want("a forged solution", a.CheckFailed, humancheck.Rejected)
 		}
 		r.WantLine("writes", "0 0", db.begins.Load(), db.claims.Load())
+	})
+}
+
+// Worlds of two hours: an attacker makes 10 requests a minute, each for another recipient, and a person comes each two minutes. Strangers share 100 places
+// in an hour. What is stated is how many of the people were served when they came.
+func TestWhoIsServedUnderAttack(t *testing.T) {
+	passes := &fakeVendor{verdict: func(q humancheck.Question) humancheck.Verdict {
+		return humancheck.Verdict{Passed: q.Token != "", Reason: humancheck.Rejected}
+	}}
+	type world struct {
+		check  humancheck.Check
+		off    bool                                                                // no check is in force
+		attack func(r *vtest.Rig, n int, offer verification.Answer) (token string) // the attacker's token; empty: it has none
+		served int                                                                 // of 60 people
+	}
+	none := func(*vtest.Rig, int, verification.Answer) string { return "" }
+	work := func(r *vtest.Rig, _ int, a verification.Answer) string { // eight cores solve 125 a second
+		if a.HumanCheck.Work == nil {
+			return ""
+		}
+		return solve(r, a)
+	}
+	buys := func(_ *vtest.Rig, n int, _ verification.Answer) string {
+		if n%10 == 0 {
+			return fmt.Sprint("bought ", n)
+		}
+		return ""
+	}
+	vtest.EachInBubble(t, map[string]world{
+		"before":                                {off: true, attack: none, served: 8},
+		"work, an attacker without passes":      {attack: none, served: 60},
+		"work, an attacker with work":           {attack: work, served: 8},
+		"a vendor, an attacker without passes":  {check: humancheck.Check{Vendor: passes}, attack: none, served: 60},
+		"a vendor, an attacker with work":       {check: humancheck.Check{Vendor: passes}, attack: work, served: 58},
+		"a vendor, an attacker buys one in ten": {check: humancheck.Check{Vendor: passes}, attack: buys, served: 49},
+	}, vtest.MinuteTick(vtest.WithRules(quota.Rule{Name: "wide", Scope: quota.App, Limit: 100, Window: time.Hour})), func(r *vtest.Rig, w world) {
+		if w.check.Cost = 8; !w.off {
+			r.Svc.SetHumanChecks(map[string]humancheck.Check{"shop": w.check})
+		}
+		next, served, people := 0, 0, 0
+		try := func(token func(*vtest.Rig, int, verification.Answer) string) bool {
+			next++
+			request := stranger(next)
+			request.IP = netip.AddrFrom4([4]byte{10, byte(next >> 8), byte(next), 1})
+			a, err := r.Svc.Send(r.Context(), request)
+			if r.NoError(err); a.HumanCheck != nil {
+				if request.HumanCheck = token(r, next, a); request.HumanCheck == "" {
+					return false
+				}
+				a, err = r.Svc.Send(r.Context(), request)
+				r.NoError(err)
+			}
+			return a.Admitted
+		}
+		for minute := range 120 {
+			for range 10 {
+				try(w.attack)
+			}
+			if minute%2 == 1 {
+				people++
+				if try(func(r *vtest.Rig, n int, a verification.Answer) string {
+					if w.check.Vendor != nil {
+						return fmt.Sprint("a person's ", n)
+					}
+					return solve(r, a)
+				}) {
+					served++
+				}
+			}
+			r.Sleep(time.Minute)
+		}
+		r.WantLine("people, served", fmt.Sprint(people, w.served), people, served)
 	})
 }

@@ -1,0 +1,55 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/verify/humancheck"
+	"sendcode/internal/verify/verification/verificationtest"
+	"sendcode/quota"
+)
+
+// A stranger without a pass reads 428 with a challenge and the wait, with a wrong one 422 with the reason and a fresh challenge;
+// a look says that the next send would be asked. A secret key is asked for strangers alone.
+func TestWhatAStrangerReadsUnderPressure(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		e := newAPI(t, func(s *verificationtest.Settings) {
+			policyOf(quota.Rule{Name: "wide", Scope: quota.App, Limit: 2, Window: time.Hour})(s)
+			s.Humans = map[string]humancheck.Check{"shop": {Cost: 1000}}
+		})
+		browser := client{t, e, "203.0.113.9", public}
+		id := browser.admitted(alice)
+		want := func(what string, w *httptest.ResponseRecorder, line string) {
+			t.Helper()
+			var told struct {
+				RetryAfter int `json:"retry_after"`
+				Reason     string
+				HumanCheck humancheck.Offer `json:"human_check"`
+				Quota      struct {
+					HumanCheck bool `json:"human_check"`
+				}
+			}
+			if err := json.Unmarshal(w.Body.Bytes(), &told); err != nil {
+				t.Fatalf("%v: %s", err, w.Body)
+			}
+			servertest.Same(t, what, fmt.Sprintln(w.Code, w.Header().Get("Retry-After"), told.RetryAfter, told.Reason, told.HumanCheck.By,
+				told.HumanCheck.Work != nil, told.Quota.HumanCheck), line+"\n")
+		}
+		send := func(c client, more string) *httptest.ResponseRecorder {
+			return c.do(http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q%s}`, bob, more))
+		}
+		back := client{t, e, "192.0.2.1", secret}
+		want("a look", browser.do(http.MethodGet, "/v1/verifications/"+id, ""), "200  0   false true")
+		want("without a token", send(browser, ""), "428 3600 3600  work true false")
+		want("with a wrong token", send(browser, `,"human_check":"work:e30="`), "422 3600 3600 rejected work true false")
+		want("for a stranger", send(back, `,"trust":"stranger"`), "428 3600 3600  work true false")
+		want("the quota of a stranger", back.do(http.MethodPost, "/v1/quota", fmt.Sprintf(`{"channel":"email","to":%q,"trust":"stranger"}`, bob)),
+			"200  0   false true")
+		back.admitted(bob)
+	})
+}
