@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/verify/humancheck"
 	"sendcode/quota"
 )
@@ -125,7 +126,7 @@ func aWidgetShowsAVendor(t *testing.T, browser context.Context, engine *pagetest
 	b := pressedSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", work), asksFor(422, "turnstile", work), asksFor(422, "turnstile", work))
 	b.until(`document.querySelector('[slot=human] button')`)
 	contains(t, eval[string](b, b.q("#card")+`.innerText`), "Please complete this check")
-	b.fits(engine, "a vendor's check", pagetest.Look{Width: 320, Height: 640, Lang: "en"}, "send-code")
+	fits(&browsertest.Page{TB: t, Tab: browsertest.InChromium(b.ctx), Root: b.root}, engine, "a vendor's check", narrowAndWide, "send-code")
 	b.run(`document.querySelector('[slot=human] button').focus()`)
 	b.keys(kb.Enter)
 	b.until(`sends.length === 2 && document.querySelectorAll('[slot=human] button').length === 1`)
