@@ -212,7 +212,7 @@ func theAnswerToACodeIsLost(t *testing.T, browser context.Context) {
 		b.card(c.card)
 		is(t, w.Codes.Checks(), 2)
 		if c.card == "ended" {
-			b.card("ended", "This code was already used", "It works once.")
+			b.card("ended", "This code was already used", "A code works once.")
 			is(t, eval[string](b, form), "false 1")
 			b.pass(61 * time.Second)
 			b.ready()

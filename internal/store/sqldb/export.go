@@ -46,7 +46,7 @@ var exportTables = map[string]exportTable{
 		about: "Each message to you that was requested, and what became of it; kept for {retention}. The network of the browser is given where its code was entered: otherwise another person may have typed your address.",
 		where: `WHERE t.recipient = @recipient`, key: `t.id`,
 		columns: "id logged_at@ finished_at@ app channel purpose masked domain country prefix locale reference network site " +
-			"number# attempt# status reason receipt worst_event bounced? provider provider_code took# in_doubt? counts? was_reset? suppression_id observed request_id",
+			"number# attempt# status reason receipt worst_event bounced? provider provider_code took# in_doubt? counts? was_reset? suppression_id observed request_id human_check",
 		instead: map[string]string{"network": byApprovedSQL},
 		leftOut: map[string]string{hashReason: "recipient", holderReason: "verification_id"},
 	},
@@ -117,6 +117,7 @@ var exportTables = map[string]exportTable{
 	"sessions":            {about: ofStaff},
 	"second_factors":      {about: ofStaff},
 	"recovery_codes":      {about: ofStaff},
+	"oauth_tokens":        {about: "tokens of mailboxes that send"},
 }
 
 // reasons returns why each column that is not exported is left out.
