@@ -21,6 +21,7 @@ const (
 	maxParts       = 20
 	maxHeaderBytes = 64 << 10
 	maxIDs         = 50
+	maxRecipients  = 20 // our mails have one, and each costs a read of the database
 )
 
 // Report is what a mail claims.
@@ -119,13 +120,20 @@ func (r *reader) readStatus(body io.Reader) {
 		action := strings.ToLower(strings.TrimSpace(h.Get("Action")))
 		if action == "failed" || action == "delayed" {
 			status, _, _ := strings.Cut(strings.TrimSpace(h.Get("Status")), " ")
-			r.Recipients = append(r.Recipients, Recipient{Final: addressIn(h.Get("Final-Recipient")),
+			r.addRecipient(Recipient{Final: addressIn(h.Get("Final-Recipient")),
 				Original: addressIn(h.Get("Original-Recipient")), Delayed: action == "delayed", Status: status,
 				Words: withoutType(h.Get("Diagnostic-Code"))})
 		}
 		if err != nil {
 			return
 		}
+	}
+}
+
+// addRecipient adds one of the first maxRecipients.
+func (r *reader) addRecipient(to Recipient) {
+	if len(r.Recipients) < maxRecipients {
+		r.Recipients = append(r.Recipients, to)
 	}
 }
 
@@ -173,14 +181,15 @@ func (r *reader) readText(h textproto.Header) {
 	if strings.HasPrefix(text, qmailOpening) {
 		for paragraph := range strings.SplitSeq(text, "\n\n") {
 			if address, words, ok := strings.Cut(strings.TrimSpace(paragraph), ">:\n"); ok {
-				r.Recipients = append(r.Recipients, Recipient{Final: addressIn(address), Words: words})
+				r.addRecipient(Recipient{Final: addressIn(address), Words: words})
 			}
 		}
 	}
-	for address := range strings.SplitSeq(strings.Join(h.Values("X-Failed-Recipients"), ","), ",") {
+	failed, delayed := strings.SplitN(strings.Join(h.Values("X-Failed-Recipients"), ","), ",", maxRecipients+1), delayWords.MatchString(text)
+	for _, address := range failed[:min(len(failed), maxRecipients)] {
 		address = addressIn(address)
 		if _, words, ok := strings.Cut(text, address); ok && address != "" {
-			r.Recipients = append(r.Recipients, Recipient{Final: address, Words: words, Delayed: delayWords.MatchString(text)})
+			r.addRecipient(Recipient{Final: address, Words: words, Delayed: delayed})
 		}
 	}
 	r.addIDsIn(returned)

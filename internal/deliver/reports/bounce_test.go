@@ -9,6 +9,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/codes/keys"
+	"sendcode/internal/deliver/bounce"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/reports"
 	"sendcode/internal/store/sqlite/sqlitetest"
@@ -235,6 +236,22 @@ func TestBounceMailsThatDoNotCount(t *testing.T) {
 }
 
 // Whatever mail comes in: no panic, and nothing happens to a send that the mail does not name with its HMAC.
+// However many recipients a mail names, few are compared with the row's: each costs a read of the database.
+func TestRecipientsOfABounceMailAreBounded(t *testing.T) {
+	many := strings.Repeat("ana@example.com,", 3000)
+	blocks := strings.Repeat("Final-Recipient: rfc822; ana@example.com\r\nAction: failed\r\nStatus: 5.1.1\r\n\r\n", 600)
+	paragraphs := strings.Repeat("<ana@example.com>:\nno mailbox\n\n", 1000)
+	for name, mail := range map[string]string{
+		"X-Failed-Recipients": "X-Failed-Recipients: " + many + "\r\nContent-Type: text/plain\r\n\r\nana@example.com\r\n------\r\n",
+		"a delivery status":   "Content-Type: message/delivery-status\r\n\r\nReporting-MTA: dns; mx\r\n\r\n" + blocks,
+		"qmail":               "Content-Type: text/plain\r\n\r\nHi. This is the program.\n\n" + paragraphs + "\n--- Below\n",
+	} {
+		if n := len(bounce.Read([]byte(mail)).Recipients); n == 0 || n > 20 {
+			t.Errorf("%s: %d recipients", name, n)
+		}
+	}
+}
+
 func FuzzBounceMail(f *testing.F) {
 	for _, name := range slices.Sorted(maps.Keys(bounceMails())) {
 		f.Add([]byte(bounceMails()[name].mail))

@@ -105,7 +105,11 @@ func (s *ProviderEvents) IngestMail(ctx context.Context, provider string, mail [
 	for _, r := range report.Recipients {
 		e := eventOf(r)
 		e.Send = send
-		for _, e.To = range []string{r.Final, r.Original} {
+		addresses := []string{r.Final}
+		if r.Original != "" {
+			addresses = append(addresses, r.Original)
+		}
+		for _, e.To = range addresses {
 			result, err := s.Ingest(ctx, provider, e)
 			if err != nil || result != OtherRecipient {
 				return result, err

@@ -97,8 +97,8 @@ func NewCarriers(routes []Route, o Options) *Carriers {
 }
 
 // Send offers the message to one carrier after the other, those in Message.Used last. It goes on only after a failure that is
-// Temporary or Unreachable, after which the message was certainly not accepted. A message that was
-// rejected otherwise or may have been accepted is never offered to another carrier. The result and the
+// Temporary or Unreachable, after which the message was certainly not accepted, or after delivery.MayTryUsed. A message
+// that was rejected otherwise or may have been accepted is never offered to another carrier. The result and the
 // error are those of the last carrier that was tried. But if none was tried, or the last one cannot reach
 // the number, they are those of a carrier that may take the message later; if there is none, the error is
 // that of Options.Reserve. Took is the whole time.
@@ -139,7 +139,8 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 			continue
 		}
 		receipt, fail = got, failed
-		if fail == nil || fail.Class != delivery.Temporary && !fail.Unreachable || ctx.Err() != nil {
+		goesOn := fail != nil && (fail.Class == delivery.Temporary || fail.Unreachable || delivery.MayTryUsed(fail, r.Carrier.Name(), m.Used))
+		if !goesOn || ctx.Err() != nil {
 			break
 		}
 		if fail.Class == delivery.Temporary {

@@ -191,7 +191,7 @@ var whatRefuses = []refusal{
 			w.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonOptedOut})
 		}},
 	{by: "delivery-failed/paused", text: "`paused`, by the watch on pumping", sms: true, file: roomy + carrier,
-		left: "counted by class: {n} text messages whose codes are not entered stop strangers",
+		left: "counted by class: {n} text messages whose codes are not entered stop strangers, by the defaults of `sms.watch`",
 		exhaust: func(w *world) {
 			for range 24 {
 				w.send(nth(w.spent), w.other(w.spent), "")

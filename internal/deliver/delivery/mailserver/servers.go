@@ -119,7 +119,8 @@ func (s Servers) send(ctx context.Context, mail *delivery.RenderedMail) (receipt
 func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAllSetAside }
 
 // tryEach offers the mail to one server after the other, except those set aside, until a server
-// accepts it or fails otherwise than Temporary. Servers in Mail.Used are last.
+// accepts it or fails otherwise than Temporary. Servers in Mail.Used are last, and are tried after a
+// refusal too that says nothing against the recipient.
 func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
 	fail *delivery.Error) {
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
@@ -130,7 +131,8 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 		}
 		receipt.Provider = server.host()
 		receipt.ReplyCodes, fail = reply, failed
-		if !tried || fail == nil || fail.Class != delivery.Temporary || ctx.Err() != nil {
+		goesOn := fail != nil && (fail.Class == delivery.Temporary || delivery.MayTryUsed(fail, server.host(), mail.Message.Used))
+		if !tried || !goesOn || ctx.Err() != nil {
 			break
 		}
 	}
