@@ -28,7 +28,7 @@ NIGHTLY := -tags=nightly
 LESS_GC := GOGC=400
 # What `make race` runs: the packages that are made of goroutines, and the whole service under load and faults. RACED=./... is every test.
 RACED ?= ./internal/base/logs ./internal/run/metrics ./internal/limit/admission ./internal/prove/e2e/parts ./quota/... ./internal/deliver/reports ./internal/deliver/delivery ./internal/limit/gates \
-	./internal/deliver/outbox ./internal/limit/refusals ./internal/http/server ./internal/deliver/webhook ./internal/deliver/delivery/smtp ./internal/deliver/delivery/oauth
+	./internal/deliver/outbox ./internal/limit/refusals ./internal/http/server ./internal/deliver/webhook ./internal/deliver/delivery/smtp ./internal/deliver/delivery/oauth ./internal/verify/humancheck/vendors
 # Tests of how many requests are served under overload are run by `make test` alone: under the detector no rate means anything.
 RACED_NOT := UnderOverload$$
 # SQLite is C made into Go: it computes much under the race detector, is called under a lock of database/sql, and shares no memory of ours.
