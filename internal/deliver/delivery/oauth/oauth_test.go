@@ -411,6 +411,20 @@ func TestRefreshTokens(t *testing.T) {
 			time.Sleep(11 * time.Second)
 			says(t, old, "token<nil>")
 		},
+		"a new file beside a replica that has asked for nothing": func(t *testing.T, r rig) {
+			r.server.KeepsOld = true
+			says(t, start(t, r, oauthtest.Refresh), "token<nil>")
+			replica := start(t, r, oauthtest.Refresh)
+			says(t, replica, "token<nil>")
+			time.Sleep(time.Minute)
+			says(t, start(t, r, r.server.LogIn()), "token<nil>")
+			login, _ := r.shared.Lease(t.Context(), -1, 0)
+			time.Sleep(47*time.Minute + time.Second) // the replica renews
+			says(t, replica, "token<nil>")
+			kept, _ := r.shared.Lease(t.Context(), -1, 0)
+			servertest.Same(t, "what is kept", string(kept.Tokens), string(login.Tokens))
+			servertest.Same(t, "requests", r.server.Asked(), 2)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			servertest.Bubble(t, func(t *testing.T) {

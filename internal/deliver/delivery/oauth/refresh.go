@@ -44,7 +44,7 @@ type sharedTokens struct {
 	until   time.Time // when tokens.Access ends, by the monotonic clock
 	version int64     // of tokens in the database
 	unsaved bool      // tokens are not in the database yet
-	fileRan bool      // the token server has judged the file's token
+	fileRan bool      // the token server has judged the file's token: a login that is kept later is newer
 }
 
 // keptTokens is what the database has, encrypted.
@@ -83,6 +83,7 @@ func (s *Source) lease(ctx context.Context) (mine bool, err error) {
 		case kept.Version != s.shared.version:
 			s.shared.version, s.shared.until, s.shared.tokens = kept.Version, began.Add(kept.Left), keptTokens{}
 			_ = json.Unmarshal(kept.Tokens, &s.shared.tokens)
+			s.shared.fileRan = s.shared.fileRan || s.shared.tokens.First == s.first()
 			if kept.Left > minRenewal && s.shared.tokens.Access != "" && !s.beginsWithFile() {
 				return false, nil
 			}
