@@ -377,6 +377,15 @@ func TestRefreshTokens(t *testing.T) {
 			time.Sleep(2 * time.Hour)
 			says(t, source, "token<nil>")
 		},
+		"no access token beside the new one": func(t *testing.T, r rig) {
+			r.server.Answer(oauthtest.Gives("", 3600), oauthtest.Gives("token", 3600))
+			source := start(t, r, oauthtest.Refresh)
+			says(t, source, "no token that can be used")
+			says(t, start(t, r, oauthtest.Refresh), "token<nil>")
+			time.Sleep(11 * time.Second)
+			says(t, source, "token<nil>")
+			servertest.Same(t, "requests", r.server.Asked(), 2)
+		},
 		"no database": func(t *testing.T, r rig) {
 			r.shared.Break(true, true)
 			source := start(t, r, oauthtest.Refresh)

@@ -125,12 +125,13 @@ func (s *Source) refresh(ctx context.Context) (token string, until time.Time, er
 		token, life, err = a.usable()
 	}
 	s.shared.fileRan = s.shared.fileRan || err == nil || a.Error == "invalid_grant"
-	if err != nil {
+	if err != nil && a.Refresh == "" {
 		_, _ = s.client.Shared.Keep(ctx, s.shared.version, nil, 0) // else the lease ends by itself
 		return "", until, err
 	}
+	// an answer without a usable token may still have the only refresh token that is left
 	s.shared.tokens, s.shared.until = keptTokens{first, cmp.Or(a.Refresh, client.RefreshToken), token}, began.Add(life)
-	return token, s.shared.until, s.save(ctx)
+	return token, s.shared.until, cmp.Or(err, s.save(ctx))
 }
 
 // save writes the tokens. If another process has written others meanwhile, the next fetch reads those.
