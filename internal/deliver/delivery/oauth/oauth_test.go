@@ -2,10 +2,12 @@ package oauth_test
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -309,6 +311,22 @@ func TestCommandEnds(t *testing.T) {
 	if _, err := source.Token(t.Context(), ""); err == nil {
 		t.Error("a token of a command that did not end")
 	}
+}
+
+// A command that has ended leaves nothing behind: nobody has the other end of a pipe that its child had.
+func TestCommandLeavesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	servertest.OK(t, syscall.Mkfifo(path, 0o600))
+	pipe, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	servertest.OK(t, err)
+	defer func() { _ = pipe.Close() }()
+	source := oauth.New(oauth.Client{Command: []string{"/bin/sh", "-c", `exec 3>"$1"; echo begun >&3; sleep 3600 >/dev/null 2>&1 & echo t0ken`, "sh", path}})
+	token, err := source.Token(t.Context(), "")
+	servertest.Same(t, "the token", fmt.Sprint(token, err), "t0ken<nil>")
+	servertest.OK(t, oauth.Sources{"": source}.Close())
+	servertest.OK(t, pipe.SetReadDeadline(time.Now().Add(time.Minute)))
+	text, err := io.ReadAll(pipe)
+	servertest.Same(t, "the pipe, to its end", fmt.Sprint(string(text), err), "begun\n<nil>")
 }
 
 // Two processes with one refresh token use it once in each of a token's lives, and never at once. One that starts later
