@@ -47,6 +47,10 @@ const ReasonTemplate = "template"
 // stayed in use.
 const ErrConnLimit = SafeError("the server takes no more connections")
 
+// ErrPace says that as many mails have begun within a minute as the mail server may get. Error.RetryAfter is when the next
+// one may begin.
+const ErrPace = SafeError("the server gets no more mails in this minute (per_minute)")
+
 // Error describes why a mail or a text message was not accepted, for all callers up to the row in the
 // database. Neither it nor the errors that it wraps have the recipient, the credentials or the
 // content: the server's words may repeat them, and are redacted by RedactReply.

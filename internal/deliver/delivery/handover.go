@@ -5,6 +5,20 @@ import (
 	"sync/atomic"
 )
 
+// stopKey is the key of WithStop.
+type stopKey struct{}
+
+// WithStop returns a context for which Stopping returns the channel. It is closed when the service begins to stop.
+func WithStop(ctx context.Context, stopping <-chan struct{}) context.Context {
+	return context.WithValue(ctx, stopKey{}, stopping)
+}
+
+// Stopping returns the channel of WithStop, after whose end no message should wait for its turn; nil: there is none.
+func Stopping(ctx context.Context) <-chan struct{} {
+	stopping, _ := ctx.Value(stopKey{}).(<-chan struct{})
+	return stopping
+}
+
 // handoverKey is the key of an attempt's handover in its context.
 type handoverKey struct{}
 

@@ -167,10 +167,10 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (
 	return out, fail
 }
 
-// logAttempt logs a failed attempt. While attempts fail with StageAllSetAside, it logs this only for the
+// logAttempt logs a failed attempt. While attempts fail with StageAllSetAside or ErrPace, it logs this only for the
 // first send of the lane.
 func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) {
-	suspended := fail != nil && fail.Stage == delivery.StageAllSetAside
+	suspended := fail != nil && (fail.Stage == delivery.StageAllSetAside || fail.Err == delivery.ErrPace)
 	o.mu.Lock()
 	l := f.lane
 	known := suspended && l.suspensionLogged
@@ -205,6 +205,9 @@ func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery
 		}
 	case delivery.Temporary:
 		wait := max(o.retryDelay(w.Send.Attempt), fail.RetryAfter)
+		if fail.Err == delivery.ErrPace && w.Now.Before(w.Verification.ExpiresAt) { // its code's end alone ends it
+			wait = min(fail.RetryAfter, w.Verification.ExpiresAt.Sub(w.Now)-1)
+		}
 		if w.Now.Add(wait).Before(w.Verification.ExpiresAt) {
 			return out, &store.Postponement{After: wait, Reason: "temporary_" + fail.Stage, Provider: out.Provider,
 				ProviderCode: out.ProviderCode}

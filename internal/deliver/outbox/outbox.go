@@ -192,6 +192,8 @@ type Outbox struct {
 
 	base context.Context // context of attempts; ends when a stop has ended, at the latest MaxStopWait after the stop began
 	halt context.CancelFunc
+	// has attempts wait no longer for their turn at a server
+	beginStop context.CancelFunc
 
 	// only Run uses these
 	noTakeoverUntil time.Time // no takeover before this instant: see tick
@@ -216,7 +218,9 @@ func New(c Config, p Dependencies) *Outbox {
 			o.lanes[q].maxWorkers = max(1, o.attemptsAtOnce(q.Channel)/2)
 		}
 	}
-	o.base, o.halt = context.WithCancel(context.Background())
+	stopping, beginStop := context.WithCancel(context.Background())
+	o.beginStop = beginStop
+	o.base, o.halt = context.WithCancel(delivery.WithStop(context.Background(), stopping.Done()))
 	return o
 }
 
@@ -258,6 +262,7 @@ func (o *Outbox) takeOverIfReady(ctx context.Context) {
 // stop waits for the attempts under way, and interrupts them after MaxStopWait. Then it settles and
 // refunds what still waits, as far as database and limiter answer.
 func (o *Outbox) stop() {
+	o.beginStop()
 	done := make(chan struct{})
 	go func() { o.work.Wait(); close(done) }()
 	select {

@@ -82,6 +82,32 @@ func TestNoRetryAfterTheCodesEnd(t *testing.T) {
 	}
 }
 
+// paced is the answer for a mail above the pace of its server.
+func paced(turn time.Duration) func(context.Context) error {
+	return func(context.Context) error {
+		return &delivery.Error{Class: delivery.Temporary, Stage: "dial", RetryAfter: turn, Err: delivery.ErrPace}
+	}
+}
+
+// A mail above the pace is tried at its turn, however often it was tried before. Only its code's end ends it.
+func TestAboveThePace(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		for range 9 {
+			r.MailServer.Answer(paced(2 * time.Second))
+		}
+		r.MailServer.Answer(paced(time.Hour))
+		a := r.SendTo(vtest.Ana)
+		r.Sleep(40 * time.Second)
+		r.WantMails(10)
+		r.WantStatus(a, "queued temporary_dial")
+		r.Sleep(10*time.Minute - 41*time.Second)
+		r.WantStatus(a, "queued temporary_dial")
+		r.Sleep(5 * time.Second)
+		r.WantLine("the send", "failed expired", r.Status(a))
+		r.WantMails(10)
+	})
+}
+
 // A send whose code expired while no process was there is not sent. What the server said at the
 // last try stays with it.
 func TestExpiredInTheQueueIsNotSent(t *testing.T) {
@@ -123,6 +149,26 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 		<-r.Stopped
 		r.WantStatus(a, "sent")
 		r.Want("rows with the refusal", len(r.Rows()), 2)
+	})
+}
+
+// A stop does not wait for a mail that waits for its turn.
+func TestStopEndsTheWaitForATurn(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.MailServer.Answer(func(ctx context.Context) error {
+			select {
+			case <-delivery.Stopping(ctx):
+			case <-ctx.Done():
+			}
+			return paced(time.Second)(ctx)
+		})
+		a := r.SendTo(vtest.Ana)
+		began := time.Now()
+		r.Quit()
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("the stop took %v", took)
+		}
+		r.WantStatus(a, "queued temporary_dial")
 	})
 }
 

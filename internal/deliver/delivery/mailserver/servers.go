@@ -24,8 +24,8 @@ type Server interface {
 	// Deliver waits for a connection for at most patience, and calls begin. If begin returns true,
 	// Deliver offers the mail once, and tried is true. If the server accepts it, reply is its reply as
 	// it is stored with the send; else fail says why not. If tried is false, the mail was not offered:
-	// fail says that ctx ended or the server is closed; without fail, another server should have the
-	// mail.
+	// fail says that ctx ended or the server is closed; without fail, or with ErrPace, another server
+	// should have the mail.
 	Deliver(ctx context.Context, patience time.Duration, begin func() bool, mail *delivery.RenderedMail) (reply string,
 		tried bool, fail *delivery.Error)
 	// MaxConns returns how many mails may be under way at once.
@@ -120,13 +120,22 @@ func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == 
 
 // tryEach offers the mail to one server after the other, except those set aside, until a server
 // accepts it or fails otherwise than Temporary. Servers in Mail.Used are last, and are tried after a
-// refusal too that says nothing against the recipient.
+// refusal too that says nothing against the recipient. If those that are left have no turn yet, it returns ErrPace.
 func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
 	fail *delivery.Error) {
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
+	var paced *delivery.Error // by the server whose turn comes first
+	busy := false
 	for _, server := range delivery.UnusedFirst(s, mail.Message.Used, (*serverWithBreaker).host) {
 		reply, tried, failed := server.try(ctx, s, mail)
-		if !tried && failed == nil {
+		switch {
+		case !tried && failed == nil:
+			busy = busy || server.health.Health().Up
+			continue
+		case failed != nil && failed.Err == delivery.ErrPace:
+			if paced == nil || failed.RetryAfter < paced.RetryAfter {
+				paced = failed
+			}
 			continue
 		}
 		receipt.Provider = server.host()
@@ -134,6 +143,12 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 		goesOn := fail != nil && (fail.Class == delivery.Temporary || delivery.MayTryUsed(fail, server.host(), mail.Message.Used))
 		if !tried || !goesOn || ctx.Err() != nil {
 			break
+		}
+	}
+	if paced != nil && (allSetAside(fail) || delivery.MayTryUsed(fail, receipt.Provider, mail.Message.Used)) {
+		receipt, fail = delivery.Result{}, paced
+		if busy { // a connection to another server may be free before that
+			fail.RetryAfter = 0
 		}
 	}
 	return receipt, fail
@@ -184,7 +199,8 @@ func BreakerReport(ctx context.Context, fail *delivery.Error) error {
 	case fail == nil:
 		return nil
 	case fail.Stage == delivery.StageDot && fail.Class == delivery.Unknown, fail.Status == 0 && ctx.Err() != nil,
-		fail.Status == http.StatusTooManyRequests, fail.Err == delivery.ErrConnLimit:
+		fail.Status == http.StatusTooManyRequests, fail.Err == delivery.ErrConnLimit,
+		fail.Err == delivery.ErrPace:
 		return delivery.ErrHealthUnknown
 	case fail.Class == delivery.Rejected:
 		return nil

@@ -163,7 +163,7 @@ func (c Client) ask(ctx context.Context, by *exchange.Client) (a answer, err err
 	a, err = parseAnswer(response.Body)
 	switch {
 	case a.Error != "" || response.Status != http.StatusOK:
-		return a, c.refusal(response.Status, a)
+		return answer{Error: a.Error}, c.refusal(response.Status, a) // a refusal has no tokens
 	case err != nil:
 		return a, errUnusable
 	}

@@ -80,7 +80,11 @@ func (b *boundedBuffer) run(ctx context.Context, argv []string) error {
 	command.Stdout, command.WaitDelay = b, time.Second
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
-	if err := command.Run(); ctx.Err() == nil {
+	err := command.Run()
+	if command.Process != nil { // what it has left behind
+		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
+	}
+	if ctx.Err() == nil {
 		return err
 	}
 	return os.ErrDeadlineExceeded

@@ -2,10 +2,12 @@ package oauth_test
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -311,6 +313,22 @@ func TestCommandEnds(t *testing.T) {
 	}
 }
 
+// A command that has ended leaves nothing behind: nobody has the other end of a pipe that its child had.
+func TestCommandLeavesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	servertest.OK(t, syscall.Mkfifo(path, 0o600))
+	pipe, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	servertest.OK(t, err)
+	defer func() { _ = pipe.Close() }()
+	source := oauth.New(oauth.Client{Command: []string{"/bin/sh", "-c", `exec 3>"$1"; echo begun >&3; sleep 3600 >/dev/null 2>&1 & echo t0ken`, "sh", path}})
+	token, err := source.Token(t.Context(), "")
+	servertest.Same(t, "the token", fmt.Sprint(token, err), "t0ken<nil>")
+	servertest.OK(t, oauth.Sources{"": source}.Close())
+	servertest.OK(t, pipe.SetReadDeadline(time.Now().Add(time.Minute)))
+	text, err := io.ReadAll(pipe)
+	servertest.Same(t, "the pipe, to its end", fmt.Sprint(string(text), err), "begun\n<nil>")
+}
+
 // Two processes with one refresh token use it once in each of a token's lives, and never at once. One that starts later
 // takes the token that is there.
 func TestOneProcessRenews(t *testing.T) {
@@ -377,6 +395,15 @@ func TestRefreshTokens(t *testing.T) {
 			time.Sleep(2 * time.Hour)
 			says(t, source, "token<nil>")
 		},
+		"no access token beside the new one": func(t *testing.T, r rig) {
+			r.server.Answer(oauthtest.Gives("", 3600), oauthtest.Gives("token", 3600))
+			source := start(t, r, oauthtest.Refresh)
+			says(t, source, "no token that can be used")
+			says(t, start(t, r, oauthtest.Refresh), "token<nil>")
+			time.Sleep(11 * time.Second)
+			says(t, source, "token<nil>")
+			servertest.Same(t, "requests", r.server.Asked(), 2)
+		},
 		"no database": func(t *testing.T, r rig) {
 			r.shared.Break(true, true)
 			source := start(t, r, oauthtest.Refresh)
@@ -410,6 +437,20 @@ func TestRefreshTokens(t *testing.T) {
 			says(t, old, "invalid_grant")
 			time.Sleep(11 * time.Second)
 			says(t, old, "token<nil>")
+		},
+		"a new file beside a replica that has asked for nothing": func(t *testing.T, r rig) {
+			r.server.KeepsOld = true
+			says(t, start(t, r, oauthtest.Refresh), "token<nil>")
+			replica := start(t, r, oauthtest.Refresh)
+			says(t, replica, "token<nil>")
+			time.Sleep(time.Minute)
+			says(t, start(t, r, r.server.LogIn()), "token<nil>")
+			login, _ := r.shared.Lease(t.Context(), -1, 0)
+			time.Sleep(47*time.Minute + time.Second) // the replica renews
+			says(t, replica, "token<nil>")
+			kept, _ := r.shared.Lease(t.Context(), -1, 0)
+			servertest.Same(t, "what is kept", string(kept.Tokens), string(login.Tokens))
+			servertest.Same(t, "requests", r.server.Asked(), 2)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

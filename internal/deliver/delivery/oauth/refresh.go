@@ -44,7 +44,7 @@ type sharedTokens struct {
 	until   time.Time // when tokens.Access ends, by the monotonic clock
 	version int64     // of tokens in the database
 	unsaved bool      // tokens are not in the database yet
-	fileRan bool      // the token server has judged the file's token
+	fileRan bool      // the token server has judged the file's token: a login that is kept later is newer
 }
 
 // keptTokens is what the database has, encrypted.
@@ -83,6 +83,7 @@ func (s *Source) lease(ctx context.Context) (mine bool, err error) {
 		case kept.Version != s.shared.version:
 			s.shared.version, s.shared.until, s.shared.tokens = kept.Version, began.Add(kept.Left), keptTokens{}
 			_ = json.Unmarshal(kept.Tokens, &s.shared.tokens)
+			s.shared.fileRan = s.shared.fileRan || s.shared.tokens.First == s.first()
 			if kept.Left > minRenewal && s.shared.tokens.Access != "" && !s.beginsWithFile() {
 				return false, nil
 			}
@@ -124,12 +125,13 @@ func (s *Source) refresh(ctx context.Context) (token string, until time.Time, er
 		token, life, err = a.usable()
 	}
 	s.shared.fileRan = s.shared.fileRan || err == nil || a.Error == "invalid_grant"
-	if err != nil {
+	if err != nil && a.Refresh == "" {
 		_, _ = s.client.Shared.Keep(ctx, s.shared.version, nil, 0) // else the lease ends by itself
 		return "", until, err
 	}
+	// an answer without a usable token may still have the only refresh token that is left
 	s.shared.tokens, s.shared.until = keptTokens{first, cmp.Or(a.Refresh, client.RefreshToken), token}, began.Add(life)
-	return token, s.shared.until, s.save(ctx)
+	return token, s.shared.until, cmp.Or(err, s.save(ctx))
 }
 
 // save writes the tokens. If another process has written others meanwhile, the next fetch reads those.

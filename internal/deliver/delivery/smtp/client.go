@@ -49,7 +49,7 @@ func (s *Client) Close() { s.pool.close() }
 // Deliver acquires a connection, or the right to open one, within patience, and calls begin. If
 // begin returns true, it offers the mail, once, and returns the reply that accepted it. tried is
 // false if the mail was not offered: because of begin; because all connections stayed in use; or,
-// with fail, because ctx ended or the server is closed. If the server refuses one more connection than
+// with fail, because ctx ended, the server is closed, or the pace allows no mail now (ErrPace). If the server refuses one more connection than
 // there are, the mail waits for one of these, within patience again.
 func (s *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
 	mail *delivery.RenderedMail) (reply string, tried bool, fail *delivery.Error) {

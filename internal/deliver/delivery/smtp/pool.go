@@ -45,6 +45,8 @@ type waiter struct {
 const (
 	// growAfter is how long a mail waits for a connection in use before one more is opened.
 	growAfter = 2 * time.Millisecond
+	// maxPaceWait is how long a mail waits for its turn by perMinute. Meanwhile its code may be used or end.
+	maxPaceWait = 5 * time.Second
 	// shrinkAfter is how long a connection beyond pool.least is kept idle.
 	shrinkAfter = 5 * time.Second
 	// maxIdleTime is how long any connection is kept idle.
@@ -67,8 +69,8 @@ func (p *pool) limitLocked() int {
 
 // acquire returns the idle session that was used last, or waits for one. If s is nil and ok is
 // true, the caller opens a session, which is counted already. The caller calls release in both
-// cases. ok is false without fail if patience ends first; fail says that ctx ended or that the pool
-// is closed. With a patience of 0 it still waits for growAfter, if one more connection may be
+// cases. ok is false without fail if patience ends first; fail says that ctx ended, that the pool
+// is closed, or that it is not the mail's turn within patience, maxPaceWait, or a stop (ErrPace). With a patience of 0 it still waits for growAfter, if one more connection may be
 // opened.
 func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session, ok bool, fail *delivery.Error) {
 	if ctx.Err() != nil { // select picks among ready cases at random
@@ -80,8 +82,11 @@ func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session,
 	}
 	grow := time.NewTimer(growAfter)
 	defer grow.Stop()
+	turn, stopping := time.NewTicker(maxPaceWait), delivery.Stopping(ctx)
+	defer turn.Stop()
 	var crowded <-chan time.Time
 	for {
+		late := false
 		select {
 		case s := <-t.served:
 			return s, true, nil
@@ -90,27 +95,40 @@ func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session,
 			crowded = time.After(patience - growAfter)
 		case <-crowded:
 			if p.leaveQueue(t) {
-				return nil, false, nil
+				return nil, false, p.paceError()
 			}
+		case <-turn.C:
+			late = true
+		case <-stopping:
+			late, stopping = true, nil
 		case <-ctx.Done():
 			if !p.leaveQueue(t) {
 				p.release(<-t.served, true)
 			}
 			return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.PrivateData{})
 		}
+		if late {
+			if fail := p.paceError(); fail != nil && p.leaveQueue(t) {
+				return nil, false, fail
+			}
+		}
 	}
 }
 
 // acquireOrQueue returns what takeOrReserveLocked returns or, if that is false, queues the mail and returns
 // its waiter. It returns neither if all connections are in use and patience is 0, and an error if
-// the pool is closed.
+// the pool is closed, or if the mail's turn does not come soon enough.
 func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *waiter, fail *delivery.Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, false, nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errClosed}
 	}
-	if s, ok = p.takeOrReserveLocked(false); !ok && (patience > 0 || p.open+p.quits < p.limitLocked()) {
+	s, ok = p.takeOrReserveLocked(false)
+	if left := p.paceLeftLocked(); !ok && left > min(patience, maxPaceWait) {
+		return nil, false, nil, newPaceError(left)
+	}
+	if !ok && (patience > 0 || p.open+p.quits < p.limitLocked()) {
 		t = &waiter{served: make(chan *session, 1)}
 		p.waiting = append(p.waiting, t)
 		p.waits++
@@ -142,27 +160,28 @@ func (p *pool) leaveQueue(t *waiter) bool {
 // takeOrReserveLocked returns an idle session, or nil as the right to open one; false: a mail has to wait.
 // The caller holds the lock.
 func (p *pool) takeOrReserveLocked(overdue bool) (s *session, ok bool) {
-	if p.tooManyLocked() {
+	if left := p.paceLeftLocked(); left > 0 {
+		p.serveAfterLocked(left)
 		return nil, false
 	}
 	s, ok = p.takeLocked(overdue)
 	if ok && p.perMinute > 0 {
 		p.begun = append(p.begun, time.Now())
+		p.begun = p.begun[max(0, len(p.begun)-p.perMinute):]
 	}
 	return s, ok
 }
 
-// tooManyLocked reports whether perMinute mails have begun within a minute. Then serveWaitingLocked runs at its end. The
-// caller holds the lock.
-func (p *pool) tooManyLocked() bool {
+// paceLeftLocked returns how long it is until one more mail may begin by perMinute; 0: it may now. The caller holds the lock.
+func (p *pool) paceLeftLocked() time.Duration {
 	if p.perMinute == 0 || len(p.begun) < p.perMinute {
-		return false
+		return 0
 	}
-	left := time.Until(p.begun[0].Add(time.Minute))
-	if left <= 0 {
-		p.begun = p.begun[1:]
-		return false
-	}
+	return max(0, time.Until(p.begun[0].Add(time.Minute)))
+}
+
+// serveAfterLocked has serveWaitingLocked run after a while. The caller holds the lock.
+func (p *pool) serveAfterLocked(left time.Duration) {
 	if p.pace != nil {
 		p.pace.Stop()
 	}
@@ -171,7 +190,20 @@ func (p *pool) tooManyLocked() bool {
 		defer p.mu.Unlock()
 		p.serveWaitingLocked()
 	})
-	return true
+}
+
+// paceError returns an error if no mail may begin now by perMinute, else nil.
+func (p *pool) paceError() *delivery.Error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if left := p.paceLeftLocked(); left > 0 {
+		return newPaceError(left)
+	}
+	return nil
+}
+
+func newPaceError(left time.Duration) *delivery.Error {
+	return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, RetryAfter: left, Err: delivery.ErrPace}
 }
 
 // forgetLast is called when a mail that was served does not begin.

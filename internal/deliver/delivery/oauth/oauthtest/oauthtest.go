@@ -55,7 +55,8 @@ func JWT(roles string) string {
 
 // Server is a token server.
 type Server struct {
-	Client oauth.Client // one that the server knows
+	Client   oauth.Client // one that the server knows
+	KeepsOld bool         // used refresh tokens serve again, as at Microsoft
 
 	tb      testing.TB
 	mu      sync.Mutex
@@ -206,7 +207,7 @@ func (s *Server) rotate(used string, a Answer) Answer {
 	switch {
 	case used == "" || a.Status != http.StatusOK:
 		return a
-	case used != s.refresh:
+	case used != s.refresh && !s.KeepsOld:
 		return Refuses("invalid_grant", "70000")
 	}
 	s.issued++
