@@ -54,7 +54,7 @@ async function act(form) {
   let answer = await post();
   if (answer?.work) { // strangers are many: the same send again, with work that is done
     const { prove } = await import(document.body.dataset.work).catch(() => ({})), { HumanWork, HumanProgress } = cards.words;
-    body.set('human_check', await prove?.(cards, form, answer.work, HumanWork, HumanProgress) ?? 'none');
+    body.set('human_check', await prove?.(cards, form, answer.work, HumanWork, HumanProgress) ?? 'work:'); // without the module: a token that is none
     answer = await post();
   }
   if (!answer) return undefined;

@@ -179,7 +179,10 @@ export class Flow {
     }
     if (era !== this.desk.era) return undefined;
     if (a.status === 202) return this.#sent(a, wanted);
-    if (a.body?.human_check?.by) a.status = 429; // without a pass there is a wait
+    if (a.body?.human_check?.by) {
+      if (!a.body.quota) return this.#unchecked(wanted);
+      a.status = 429; // without a pass there is a wait
+    }
     if (a.status === 429 && a.body.quota) return this.#refused(a, wanted);
     if (a.status === 429 && kindOf(a.body) === 'too-many-checks') return this.#lockedOut(a.body, wanted);
     if (a.status === 422 && a.body.field === 'to') return this.#badAddress(a.body.reason, wanted);
@@ -216,6 +219,17 @@ export class Flow {
     if (!wanted.id) this.#state = this.#arrive(wanted);
     this.#note('many', this.desk.words().email.TooManyChecks);
     this.#tell('refused', { what: 'send', blocked_by: 'checks', retry_after });
+  }
+
+  // #unchecked: no rule is in the way, but a human check is, which could not be done here.
+  #unchecked(wanted) {
+    this.#state = { ...this.#asked(wanted), note: { kind: 'away', unchecked: true, ms: 0 } };
+    this.#tell('refused', { what: 'send', blocked_by: 'human_check', retry_after: 0 });
+  }
+
+  // #asked is the state with what was asked for, without an answer to that.
+  #asked(wanted) {
+    return wanted && wanted.channel !== this.desk.channel() ? this.#arrive(wanted) : { ...this.#state, ...wanted && { to: wanted.to, country: wanted.country } };
   }
 
   #badAddress(reason, { channel, to, country }) {
@@ -282,8 +296,7 @@ export class Flow {
     if (a.status === 403) return this.misplaced(`${a.body.detail} (${location.origin} must be among the app's origins)`);
     if (a.status > 0 && a.status < 500 && a.status !== 409 && a.status !== 429) return this.misplaced(a.body.detail ?? `the service answers ${a.status}`);
     if (a.status === 0 && !reading) return 'lost';
-    const now = wanted && wanted.channel !== this.desk.channel() ? this.#arrive(wanted) : { ...this.#state, ...wanted && { to: wanted.to, country: wanted.country } };
-    const crowded = kindOf(a.body) === 'too-many-requests', wait = a.retry || shortWait, moment = a.moment ?? new Moment();
+    const now = this.#asked(wanted), crowded = kindOf(a.body) === 'too-many-requests', wait = a.retry || shortWait, moment = a.moment ?? new Moment();
     if (!now.view) this.desk.moment = moment; // else that counts from when it was told
     this.#state = { ...now, note: { kind: 'away', ms: wait * second + moment.steady - this.desk.moment.steady, reading, crowded } };
     this.#tell('failed', { reason: crowded ? 'too-many-requests' : 'unavailable' });

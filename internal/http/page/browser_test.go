@@ -33,7 +33,7 @@ func TestInABrowser(t *testing.T) {
 		aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetByItsDocumentation, aWidgetByPhone, aWidgetsOtherChannel,
 		aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes, aFillersText, aReaderWithoutATimeZone, otherTabsHearOfTheApproval, offline, aFailureIsSaidUntilTheNextAct, aLookFindsWhatAnActCameTo, aChangeOfClocks, aWidgetSpeaksALanguage,
 		aReturnByItself, aCodeFromATextMessage, aBounceChangesTheCard, aWidgetKeepsTokens,
-		aWidgetWorks, aWidgetWhoseVendorIsBlocked, aWidgetsPageAsksItself, aPageWorks, theWorkIsSHA256)
+		aWidgetWorks, aWidgetLeavesAVendor, aWidgetWithoutACheck, aWidgetWhoseVendorIsBlocked, aWidgetsPageAsksItself, aPageWorks, theWorkIsSHA256)
 	t.Run("aWidgetShowsAVendor", func(t *testing.T) {
 		t.Parallel()
 		aWidgetShowsAVendor(t, browser, engine)

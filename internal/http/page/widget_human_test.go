@@ -18,7 +18,7 @@ import (
 )
 
 // pressed is a service that asks for a human check. answers are the next answers to a send; then it goes through. sends has the
-// key and the token of each.
+// key and the token of each. A vendor's check is late when the test calls late.
 const pressed = `(() => {
 	const real = fetch;
 	Object.assign(window, { sends: [], answers: [], bars: [], workers: 0, told: [] });
@@ -32,7 +32,17 @@ const pressed = `(() => {
 	const W = window.Worker;
 	window.Worker = class extends W { constructor(...all) { super(...all); this.addEventListener('message', () => { workers++; }, { once: true }); } };
 	const make = document.createElement.bind(document);
-	document.createElement = (name) => { const e = make(name); if (name === 'progress') bars.push(e); return e; };
+	document.createElement = (name) => { const e = make(name); if (name === 'progress') { bars.push(e); e.onfocus = () => told.push('bar'); } return e; };
+	const set = setTimeout.bind(window), clear = clearTimeout.bind(window);
+	window.lates = new Map();
+	window.setTimeout = (f, ms, ...all) => {
+		if (ms !== 8000) return set(f, ms, ...all);
+		const id = set(() => {}, 1e8);
+		lates.set(id, f);
+		return id;
+	};
+	window.clearTimeout = (id) => { lates.delete(id); clear(id); };
+	window.late = () => { for (const f of lates.values()) f(); lates.clear(); };
 })()`
 
 // challenge returns a challenge of ALTCHA's version 1 whose solution is number.
@@ -41,11 +51,16 @@ func challenge(number int, salt string) string {
 		sha256.Sum256(fmt.Append([]byte(salt), number)), number+5000, salt)
 }
 
+// aRule is what an answer has where a rule is in the way, noRule where the check alone is.
+const (
+	aRule = `,"retry_after":90,"blocked_by":"all","quota":` +
+		`{"allowed":false,"retry_after":90,"blocked_by":"all","rules":[{"name":"all","scope":"app","limit":9,"window":3600,"remaining":0,"reset_after":90,"retry_after":90}]}`
+	noRule = ""
+)
+
 // asksFor is an answer that asks for a check by a vendor, or by work, if there is a challenge.
-func asksFor(status int, by, challenge string) string {
-	return fmt.Sprintf(`[%d,{"type":"https://s/problems/human-check","human_check":{"by":%q,"site_key":"key","work":%s},"retry_after":90,"blocked_by":"all","quota":`+
-		`{"allowed":false,"retry_after":90,"blocked_by":"all","rules":[{"name":"all","scope":"app","limit":9,"window":3600,"remaining":0,"reset_after":90,"retry_after":90}]}}]`,
-		status, by, challenge)
+func asksFor(status int, by, challenge, rule string) string {
+	return fmt.Sprintf(`[%d,{"type":"https://s/problems/human-check","human_check":{"by":%q,"site_key":"key","work":%s}%s}]`, status, by, challenge, rule)
 }
 
 // pressedSite is a site with the widget whose service asks, under a policy that admits vendors, with this script of a vendor.
@@ -74,12 +89,13 @@ func pressedSite(t *testing.T, browser context.Context, policy, vendor string, a
 const (
 	openPolicy = "default-src 'none'; script-src 'self' BASE https://challenges.cloudflare.com; connect-src BASE; img-src data:; style-src 'self'; worker-src blob: BASE"
 	tightly    = "default-src 'none'; script-src 'self' BASE; connect-src BASE; img-src data:; style-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
-	// turnstileScript stands for Cloudflare's, which comes at once. Its token comes when the test calls solved.
-	turnstileScript = `(() => {
-		document.addEventListener('DOMContentLoaded', () => {
-			const add = document.head.append.bind(document.head);
-			document.head.append = (e) => { told.push(e.src); setTimeout(() => e.onload()); };
-		});
+	// vendorComes has each vendor's script come at once, but for as many as the test lets fail before.
+	vendorComes = `document.addEventListener('DOMContentLoaded', () => {
+		window.failing ??= 0;
+		document.head.append = (e) => { told.push(e.src); setTimeout(() => failing-- > 0 ? e.onerror() : e.onload()); };
+	});`
+	// turnstileScript stands for Cloudflare's.
+	turnstileScript = vendorComes + `(() => {
 		window.turnstile = { render(place, all) {
 			told.push(['render', place.isConnected, place.assignedSlot !== null, all.sitekey, all.action].join());
 			place.append(Object.assign(document.createElement('button'), { textContent: 'I am human', style: 'padding: 8px', onclick: () => all.callback('token') }));
@@ -112,7 +128,7 @@ const pressedSalt = "0123456789abcdef?expires=1796000000&for=0123456789abcdef012
 // aWidgetWorks where strangers are many: in a worker, and where the site's policy allows none, in the page. The send has the same key.
 func aWidgetWorks(t *testing.T, browser context.Context) {
 	for policy, workers := range map[string]bool{openPolicy: true, tightly: false} {
-		b := pressedSite(t, browser, policy, "", asksFor(428, "work", challenge(9000, pressedSalt)))
+		b := pressedSite(t, browser, policy, "", asksFor(428, "work", challenge(9000, pressedSalt), aRule))
 		b.works(9000)
 		contains(t, b.tokens(2), " work:")
 		is(t, eval[bool](b, `workers > 0`), workers)
@@ -123,7 +139,7 @@ func aWidgetWorks(t *testing.T, browser context.Context) {
 // aWidgetShowsAVendor in the light tree, and anew after each answer. After two tokens that were refused, or where the person would rather, it is work.
 func aWidgetShowsAVendor(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	work := challenge(20, pressedSalt)
-	b := pressedSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", work), asksFor(422, "turnstile", work), asksFor(422, "turnstile", work))
+	b := pressedSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", work, aRule), asksFor(422, "turnstile", work, aRule), asksFor(422, "turnstile", work, aRule))
 	b.until(`document.querySelector('[slot=human] button')`)
 	contains(t, eval[string](b, b.q("#card")+`.innerText`), "Please complete this check")
 	fits(&browsertest.Page{TB: t, Tab: browsertest.InChromium(b.ctx), Root: b.root}, engine, "a vendor's check", narrowAndWide, "send-code")
@@ -137,31 +153,100 @@ func aWidgetShowsAVendor(t *testing.T, browser context.Context, engine *pagetest
 		"render,true,true,key,sendcode,remove id,render,true,true,key,sendcode,remove id")
 
 	for name, decline := range map[string]string{"the person": b.q(".box .link") + `.click()`, "the vendor": `fails('300010')`} {
-		b := pressedSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", work))
+		b := pressedSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", work, aRule))
 		b.until(`document.querySelector('[slot=human] button')`)
 		b.run(decline)
 		b.works(20)
 		contains(t, name+b.tokens(2), " work:")
+		b.focused("code")
+		chose := name == "the person"
+		is(t, eval[bool](b, `told.includes('bar')`), chose)
+		is(t, eval[bool](b, `said.some((s) => s.startsWith("The check didn't work here."))`), !chose)
+		is(t, eval[bool](b, `said.some((s) => s.startsWith('Many codes are being asked for right now. Your browser'))`), chose)
 	}
+}
+
+// aWidgetLeavesAVendor that shows nothing, or throws, for work, or for what else can be done. A script that failed once is loaded again, once.
+func aWidgetLeavesAVendor(t *testing.T, browser context.Context) {
+	work := challenge(20, pressedSalt)
+	for recaptcha, next := range map[string]string{`ready() {}`: `late()`, `ready(f) { setTimeout(f); }, render() { throw new Error('no'); }`: `true`} {
+		b := pressedSite(t, browser, openPolicy, vendorComes+`window.grecaptcha = { `+recaptcha+` }`, asksFor(428, "recaptcha", work, noRule))
+		b.until(`told.length === 1 && (lates.size === 1 || bars.length)`)
+		b.until(`said.some((s) => s.includes('Please complete this check'))`)
+		b.run(next)
+		b.works(20)
+		contains(t, b.tokens(2), " work:")
+		is(t, eval[bool](b, `said.some((s) => s.startsWith("The check didn't work here."))`), true)
+	}
+
+	b := pressedSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", "null", noRule))
+	b.until(`document.querySelector('[slot=human] button')`)
+	is(t, eval[int](b, `lates.size`), 0) // it is shown: the person has time
+	is(t, eval[string](b, b.q(".box .link")+`.textContent`), "I can't do this check")
+	b.run(b.q(".box .link")+`.focus()`, b.q(".box .link")+`.click()`)
+	b.card("away", "A check is needed first")
+	b.focused("heading")
+	is(t, b.tokens(1), "")
+
+	b = pressedSite(t, browser, openPolicy, `window.failing = 1;`+turnstileScript, asksFor(428, "turnstile", work, noRule), asksFor(422, "turnstile", work, noRule))
+	solve := func() {
+		b.until(`document.querySelector('[slot=human] button')`)
+		b.run(`late()`, `document.querySelector('[slot=human] button').click()`)
+	}
+	solve()
+	b.card("code")
+	contains(t, b.tokens(3), " work:", " token")
+	b.pass(61 * time.Second)
+	b.run(`answers.push(` + asksFor(428, "turnstile", work, noRule) + `)`)
+	b.click("#again")
+	solve()
+	b.until(`sends.length === 5`)
+	is(t, eval[int](b, `told.filter((src) => src.startsWith('https:')).length`), 2)
 }
 
 // aWidgetWhoseVendorIsBlocked works, and says so; without work it says how long the wait is.
 func aWidgetWhoseVendorIsBlocked(t *testing.T, browser context.Context) {
 	for _, policy := range []string{openPolicy, tightly} {
-		b := pressedSite(t, browser, policy, "", asksFor(428, "hcaptcha", challenge(20, pressedSalt)))
+		b := pressedSite(t, browser, policy, "", asksFor(428, "hcaptcha", challenge(20, pressedSalt), aRule))
 		b.works(20)
 		is(t, eval[bool](b, `said.some((s) => s.startsWith("The check didn't work here."))`), true)
 	}
-	b := pressedSite(t, browser, openPolicy, "", asksFor(428, "http", "null"))
+	b := pressedSite(t, browser, openPolicy, "", asksFor(428, "http", "null", aRule))
 	b.card("enough", "Send code in")
 	b.hears("refused", `"retry_after":90`)
 	is(t, b.tokens(1), "")
 }
 
+// aWidgetWithoutACheck says that one is needed where no wait would do either, and how to go on.
+func aWidgetWithoutACheck(t *testing.T, browser context.Context) {
+	const needed = "A check is needed first. It couldn't be done here"
+	b := pressedSite(t, browser, openPolicy, "", asksFor(428, "http", "null", noRule))
+	b.card("away", "A check is needed first", "It couldn't be done here", pagetest.Address)
+	b.says(needed)
+	b.hears("refused", `"what":"send"`, `"blocked_by":"human_check"`, `"retry_after":0`)
+	is(t, eval[bool](b, `heard.some(([name]) => name === 'failed')`), false)
+	b.world.Codes.SetCountries("DE")
+	b.run(`document.querySelector('send-code').setAttribute('channels', 'email sms')`)
+	b.card("away", "Send a text message instead")
+	b.click("#again")
+	b.card("code", "Check your mail")
+	is(t, b.tokens(2), " ")
+	b.pass(61 * time.Second)
+	b.run(`answers.push(` + asksFor(428, "http", "null", noRule) + `)`)
+	b.click("#again")
+	b.card("code", needed)
+
+	work := challenge(20, pressedSalt)
+	b = pressedSite(t, browser, openPolicy, "", asksFor(428, "work", work, noRule), asksFor(422, "work", work, noRule),
+		asksFor(422, "work", work, noRule), asksFor(422, "work", work, noRule), asksFor(422, "work", work, noRule))
+	b.card("away", "A check is needed first")
+	b.tokens(5)
+}
+
 // aWidgetsPageAsksItself by the event, with what it shows of its own.
 func aWidgetsPageAsksItself(t *testing.T, browser context.Context) {
 	own := `addEventListener('humancheck', (e) => { told.push(e.detail.by + e.detail.site_key); e.preventDefault(); setTimeout(() => e.detail.respond('mine')); })`
-	b := pressedSite(t, browser, tightly, own, asksFor(428, "http", "null"))
+	b := pressedSite(t, browser, tightly, own, asksFor(428, "http", "null", aRule))
 	b.card("code")
 	is(t, b.tokens(2), " mine")
 	is(t, eval[string](b, `told.join()`), "httpkey")
@@ -178,7 +263,7 @@ func crowded(t *testing.T) *pagetest.World {
 	return w
 }
 
-// aPageWorks where strangers are many, in a worker of its own origin. Without scripts it says how long the wait is.
+// aPageWorks where strangers are many, in a worker of its own origin. Without scripts, or without that one, it says how long the wait is.
 func aPageWorks(t *testing.T, browser context.Context) {
 	w := crowded(t)
 	b := open(t, browser, w, pagetest.Look{})
@@ -192,6 +277,16 @@ func aPageWorks(t *testing.T, browser context.Context) {
 	if last := asks[len(asks)-2:]; last[0].HumanCheck != "" || !strings.HasPrefix(last[1].HumanCheck, humancheck.WorkPrefix) || last[0].IdempotencyKey != last[1].IdempotencyKey {
 		t.Errorf("asked %+v", last)
 	}
+
+	w = crowded(t)
+	b = open(t, browser, w, pagetest.Look{})
+	b.tolerate = "Failed to load resource" // the 428, and the module that is not there
+	b.visit("?view=new")
+	b.run(`document.body.dataset.work = '/static/none.js'`)
+	b.fills("to", pagetest.Address+kb.Enter)
+	b.card("enough", "Too many codes right now")
+	asks = w.Codes.Asks()
+	is(t, asks[len(asks)-1].HumanCheck, "work:")
 
 	w = crowded(t)
 	b = open(t, browser, w, pagetest.Look{NoScript: true})
