@@ -213,14 +213,37 @@ func (s *Service) refuseSpent(r *sendInProgress) (Answer, error) {
 	return answer, err
 }
 
+// refusedByLowerLimits reports whether d refuses only by what the request's pass takes from the limits of shared rules.
+func (r *sendInProgress) refusedByLowerLimits(d quota.Decision) bool {
+	refused := false
+	for _, x := range d.Rules {
+		if x.RetryAfter == 0 || x.Observe {
+			continue
+		}
+		if !policy.IsWiderScope(x.Scope) || x.Used >= wholeLimit(r.subject.Purpose.Policy.Rules, x) {
+			return false
+		}
+		refused = true
+	}
+	return refused && r.pass != policy.FullPass
+}
+
 // restoreLimits returns the states of an admission by lower limits as the whole limits of the rules have them.
 func restoreLimits(states []quota.State, whole []quota.Rule) []quota.State {
 	restored := slices.Clone(states)
 	for i, x := range restored {
-		at := slices.IndexFunc(whole, func(r quota.Rule) bool { return r.Name == x.Name && r.Scope == x.Scope })
-		if at >= 0 && x.Used < whole[at].Limit {
-			restored[i].Limit, restored[i].RetryAfter = whole[at].Limit, 0
+		if limit := wholeLimit(whole, x); x.Used < limit {
+			restored[i].Limit, restored[i].RetryAfter = limit, 0
 		}
 	}
 	return restored
+}
+
+// wholeLimit returns the limit of a state's rule among rules; 0: it is none of them.
+func wholeLimit(rules []quota.Rule, x quota.State) int {
+	at := slices.IndexFunc(rules, func(r quota.Rule) bool { return r.Name == x.Name && r.Scope == x.Scope })
+	if at < 0 {
+		return 0
+	}
+	return rules[at].Limit
 }

@@ -14,7 +14,9 @@ import (
 	"github.com/altcha-org/altcha-lib-go"
 	"github.com/google/uuid"
 
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verify/humancheck"
 	"sendcode/internal/verify/verification"
 	vtest "sendcode/internal/verify/verification/verificationtest"
@@ -115,6 +117,44 @@ func TestNobodyIsAskedWhereAPassWouldNotAdmit(t *testing.T) {
 		a := r.Refuse(stranger(1))
 		r.WantLine("asked, wait", "false 1h0m0s", a.HumanCheck != nil, a.Quota.RetryAfter())
 		r.Want("human checks", r.Metrics.Take("human work asked"), 0)
+	})
+}
+
+// Where all places are taken a pass would not help: refusals of a flood read no row, as without a check, and tell the wait with a
+// pass, also while the database does not answer.
+func TestAFullRuleAsksNobody(t *testing.T) {
+	vtest.InForms(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
+		for n := range 8 {
+			r.SendTo(vtest.NthAddress(n))
+			r.Sleep(time.Second)
+		}
+		reads := 0
+		for _, away := range []sqlitetest.Fault{sqlitetest.None, sqlitetest.Down} {
+			r.Store.SetFault(func(method string) sqlitetest.Fault {
+				if method == "ReadHistory" {
+					reads++
+					return away
+				}
+				return sqlitetest.None
+			})
+			for n := range 50 {
+				a := r.Refuse(stranger(1000+n, withToken("work:")))
+				r.WantLine("asked, asks next, wait", "false true 9m52s", a.HumanCheck != nil, a.AsksNext, a.Quota.RetryAfter())
+			}
+		}
+		r.Want("reads", reads, 0)
+	})
+}
+
+// A wait of the rule backoff that is over is no reason to ask.
+func TestBackoffAsksNobody(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
+		r.Svc.SetHumanChecks(map[string]humancheck.Check{"shop": {Cost: 8}})
+		failMany(r, policy.BackoffRule.Limit, stranger(1), badReputation)
+		r.Want("refused by", r.Refuse(stranger(1)).Quota.Violated(), "[backoff]")
+		r.SendTo(vtest.NthAddress(1))
+		r.Sleep(time.Second)
+		r.Send(stranger(1))
 	})
 }
 
