@@ -84,30 +84,33 @@ func (s *Service) sendChecked(ctx, deciding context.Context, r *sendInProgress) 
 		return answer, err
 	}
 	verdict, by := s.checkToken(deciding, r)
+	if verdict.Passed {
+		r.by = by
+		answer, err = s.sendOnce(ctx, deciding, r)
+	} else {
+		answer, err = s.offerAgain(r, answer, verdict)
+	}
 	result := CheckPassed
 	switch {
 	case verdict.Away:
 		result = CheckVendorError
-	case !verdict.Passed:
+	case !verdict.Passed, answer.CheckFailed != "": // a pass may have been spent before
 		result = CheckFailed
 	}
 	s.Observer.HumanChecked(r.App, by, result)
-	if verdict.Passed {
-		r.by = by
-		return s.sendOnce(ctx, deciding, r)
-	}
-	return s.offerAgain(r, answer, verdict)
+	return answer, err
 }
 
 // offerAgain returns the answer to a request whose token is no pass. A vendor that is away is no fault of the token: the
-// answer is that of a request without one, by work.
+// answer is that of a request without one, by work. Work that would not pass stays left out while the vendor is in use: then a
+// bound on its questions is reached, or it has just failed.
 func (s *Service) offerAgain(r *sendInProgress, asked Answer, v humancheck.Verdict) (Answer, error) {
 	asked.CheckFailed = v.Reason
 	if v.Away {
 		asked.CheckFailed = ""
 		asked.HumanCheck.By, asked.HumanCheck.SiteKey = humancheck.ByWork, ""
 	}
-	if v.Away && asked.HumanCheck.Work == nil {
+	if v.Away && asked.HumanCheck.Work == nil && !r.check.VendorAnswers() {
 		var err error
 		asked.HumanCheck.Work, err = s.newWork(r)
 		return asked, err
@@ -207,7 +210,6 @@ func (s *Service) decideSpending(ctx, waiting context.Context, r *sendInProgress
 
 // refuseSpent answers a request whose pass was spent by another send.
 func (s *Service) refuseSpent(r *sendInProgress) (Answer, error) {
-	s.Observer.HumanChecked(r.App, r.by, CheckFailed)
 	answer, err := s.askHuman(r, quota.Decision{}, quota.Decision{})
 	answer.CheckFailed = humancheck.Used
 	return answer, err

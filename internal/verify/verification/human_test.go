@@ -296,10 +296,10 @@ func TestAVendorsTokenIsAPass(t *testing.T) {
 		r.Want("of another host", asked(r, stranger(4, withToken("two"))).CheckFailed, humancheck.OtherHost)
 		vendor.verdict = func(humancheck.Question) humancheck.Verdict { return humancheck.Verdict{Away: true} }
 		a = asked(r, stranger(4, withToken("three")))
-		r.WantLine("away", "work   true", a.HumanCheck.By, a.HumanCheck.SiteKey, a.CheckFailed, a.HumanCheck.Work != nil)
+		r.WantLine("away", "work   false", a.HumanCheck.By, a.HumanCheck.SiteKey, a.CheckFailed, a.HumanCheck.Work != nil)
 		r.WantLine("questions", "[one shop 192.0.2.0/24 192.0.2.1 one shop 192.0.2.0/24 192.0.2.1 two shop 192.0.2.0/24 192.0.2.1 "+
 			"three shop 192.0.2.0/24 192.0.2.1]", vendor.asked)
-		r.WantLine("passed, failed, errors", "2 2 1", r.Metrics.Take("human turnstile passed"), r.Metrics.Take("human turnstile failed"),
+		r.WantLine("passed, failed, errors", "1 2 1", r.Metrics.Take("human turnstile passed"), r.Metrics.Take("human turnstile failed"),
 			r.Metrics.Take("human turnstile vendor_error"))
 		vendor.away = true // now work has all places
 		a = asked(r, stranger(4))
