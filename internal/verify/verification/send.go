@@ -61,16 +61,17 @@ func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err err
 			s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
 		}
 	}()
-	r := &sendInProgress{parsedRequest: a, answerBy: began.Add(answerTimeout()), endTurn: func(bool) {}, humanCheck: s.humanCheckFor(ctx, a)}
-	if most := r.check.MaxTokenLength(); len(ask.HumanCheck) > most {
-		return Answer{}, fault.Invalid("human_check", "too_long", fmt.Sprintf("This token has at most %d bytes.", most))
-	}
+	r := &sendInProgress{parsedRequest: a, answerBy: began.Add(answerTimeout()), endTurn: func(bool) {}}
 	decideBy := began.Add(decisionTimeout())
 	if end, ok := ctx.Deadline(); ok && end.Before(decideBy) {
 		decideBy, r.answerBy = end, end
 	}
 	deciding, cancel := context.WithDeadline(context.WithoutCancel(ctx), decideBy)
 	defer cancel()
+	r.humanCheck = s.humanCheckFor(deciding, a)
+	if most := r.check.MaxTokenLength(); len(ask.HumanCheck) > most {
+		return Answer{}, fault.Invalid("human_check", "too_long", fmt.Sprintf("This token has at most %d bytes.", most))
+	}
 	if a.IdempotencyKey == "" {
 		return s.sendChecked(ctx, deciding, r)
 	}
