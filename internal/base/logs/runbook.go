@@ -21,6 +21,7 @@ var (
 	SeeConfiguration = see("configuration")
 	SeeEvents        = see("events")
 	SeeConsole       = see("console")
+	SeeHumanChecks   = see("human-checks")
 	SeeDefect        = see("defect")
 )
 

@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -50,8 +49,9 @@ type Budget struct {
 
 // readAccount is what was spent of a cap's account when it was last read.
 type readAccount struct {
-	used int64
-	at   time.Time
+	used   int64
+	failed bool // the read failed
+	at     time.Time
 }
 
 const (
@@ -97,29 +97,38 @@ func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 	return func() { b.undo(ctx, spent) }, nil
 }
 
-// StrangersHoldHalf implements verification.Budget, by sums of all callers that are at most a second old. While the database does not
-// answer, it reports false: then no text message is sent.
+// StrangersHoldHalf implements verification.Budget, by sums of all callers that are at most a second old; while one is read, by the sum
+// before. While the database does not answer, it reports false: then no text message is sent.
 func (b *Budget) StrangersHoldHalf(ctx context.Context, app, country string) bool {
 	charges, _ := b.charges(sms.Message{App: app, Country: country, Stranger: true}, 0)
-	return slices.ContainsFunc(charges, func(c store.Charge) bool { return 2*b.spent(ctx, c) >= c.Limit })
+	for _, c := range charges {
+		known := b.readSpent(ctx, c)
+		if known.failed {
+			return false // the next read would fail, too, as late
+		}
+		if 2*known.used >= c.Limit {
+			return true
+		}
+	}
+	return false
 }
 
-// spent returns what is spent of a charge's account, at most accountReadFor ago.
-func (b *Budget) spent(ctx context.Context, c store.Charge) int64 {
+// readSpent returns what is spent of a charge's account, and reads it at most once in accountReadFor, for one caller.
+func (b *Budget) readSpent(ctx context.Context, c store.Charge) readAccount {
 	b.mu.Lock()
-	known := b.read[c.Cap]
-	b.mu.Unlock()
-	if now := time.Now(); now.Sub(known.at) >= accountReadFor {
-		used, err := b.ledger.Spent(ctx, c)
-		if err != nil {
-			return 0
-		}
-		known = readAccount{used, now}
-		b.mu.Lock()
-		b.read[c.Cap] = known
+	known, now := b.read[c.Cap], time.Now()
+	if now.Sub(known.at) < accountReadFor {
 		b.mu.Unlock()
+		return known
 	}
-	return known.used
+	b.read[c.Cap] = readAccount{used: known.used, failed: known.failed, at: now}
+	b.mu.Unlock()
+	used, err := b.ledger.Spent(ctx, c)
+	known = readAccount{used: used, failed: err != nil, at: time.Now()}
+	b.mu.Lock()
+	b.read[c.Cap] = known
+	b.mu.Unlock()
+	return known
 }
 
 // charges returns a charge for each cap, and the caps by account. Strangers share an account with all

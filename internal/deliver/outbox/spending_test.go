@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sendcode/internal/deliver/sms"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -63,6 +65,39 @@ func TestStrangersHoldHalf(t *testing.T) {
 			t.Errorf("%d used: %v", used, got)
 		}
 	}
+}
+
+// silent is a ledger that does not answer. While it is asked, another request comes.
+type silent struct {
+	counted
+	meanwhile func()
+	reads     int
+}
+
+func (s *silent) Spent(context.Context, store.Charge) (int64, error) {
+	if s.reads++; s.reads < 10 {
+		s.meanwhile()
+	}
+	return 0, context.DeadlineExceeded
+}
+
+// While the database does not answer, one request in a second waits for it, and for one cap alone.
+func TestOneRequestReadsWhatIsSpent(t *testing.T) {
+	db := &silent{}
+	b := NewBudget(db, []SpendCap{{Name: "day", Per: quota.Day, Limit: 1000}, {Name: "month", Per: quota.Month, Limit: 1000}},
+		slog.New(slog.DiscardHandler), nil)
+	db.meanwhile = func() { b.readSpent(t.Context(), store.Charge{Cap: "day"}) }
+	servertest.Bubble(t, func(t *testing.T) {
+		for range 3 {
+			if b.StrangersHoldHalf(t.Context(), "shop", "DE") {
+				t.Error("half is held")
+			}
+		}
+		servertest.Same(t, "reads", db.reads, 1)
+		time.Sleep(accountReadFor)
+		b.StrangersHoldHalf(t.Context(), "shop", "DE")
+		servertest.Same(t, "a second later", db.reads, 2)
+	})
 }
 
 // What is logged once: strangers have reached their part of a cap, 80 % of the whole cap are used,

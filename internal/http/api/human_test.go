@@ -14,7 +14,7 @@ import (
 	"sendcode/quota"
 )
 
-// A stranger without a pass reads 428 with a challenge and the wait, with a wrong one 422 with the reason and a fresh challenge;
+// A stranger without a pass reads 428 with a challenge and the wait as in a 429, with a wrong one 422 with the reason and a fresh challenge;
 // a look says that the next send would be asked. A secret key is asked for strangers alone.
 func TestWhatAStrangerReadsUnderPressure(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
@@ -30,26 +30,29 @@ func TestWhatAStrangerReadsUnderPressure(t *testing.T) {
 				RetryAfter int `json:"retry_after"`
 				Reason     string
 				HumanCheck humancheck.Offer `json:"human_check"`
+				BlockedBy  string           `json:"blocked_by"`
 				Quota      struct {
 					HumanCheck bool `json:"human_check"`
+					RetryAfter int  `json:"retry_after"`
+					Rules      []struct{ Name string }
 				}
 			}
 			if err := json.Unmarshal(w.Body.Bytes(), &told); err != nil {
 				t.Fatalf("%v: %s", err, w.Body)
 			}
 			servertest.Same(t, what, fmt.Sprintln(w.Code, w.Header().Get("Retry-After"), told.RetryAfter, told.Reason, told.HumanCheck.By,
-				told.HumanCheck.Work != nil, told.Quota.HumanCheck), line+"\n")
+				told.HumanCheck.Work != nil, told.Quota.HumanCheck, told.BlockedBy, told.Quota.RetryAfter, told.Quota.Rules), line+"\n")
 		}
 		send := func(c client, more string) *httptest.ResponseRecorder {
 			return c.do(http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q%s}`, bob, more))
 		}
 		back := client{t, e, "192.0.2.1", secret}
-		want("a look", browser.do(http.MethodGet, "/v1/verifications/"+id, ""), "200  0   false true")
-		want("without a token", send(browser, ""), "428 3600 3600  work true false")
-		want("with a wrong token", send(browser, `,"human_check":"work:e30="`), "422 3600 3600 rejected work true false")
-		want("for a stranger", send(back, `,"trust":"stranger"`), "428 3600 3600  work true false")
+		want("a look", browser.do(http.MethodGet, "/v1/verifications/"+id, ""), "200  0   false true  86400 [{minute} {day} {wide} {client} {network}]")
+		want("without a token", send(browser, ""), "428 3600 3600  work true false wide 3600 [{wide}]")
+		want("with a wrong token", send(browser, `,"human_check":"work:e30="`), "422 3600 3600 rejected work true false wide 3600 [{wide}]")
+		want("for a stranger", send(back, `,"trust":"stranger"`), "428 3600 3600  work true false wide 3600 [{wide}]")
 		want("the quota of a stranger", back.do(http.MethodPost, "/v1/quota", fmt.Sprintf(`{"channel":"email","to":%q,"trust":"stranger"}`, bob)),
-			"200  0   false true")
+			"200  0   false true  0 [{minute} {day} {wide} {spellings}]")
 		back.admitted(bob)
 	})
 }

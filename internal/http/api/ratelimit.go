@@ -20,14 +20,16 @@ func quotaProblem(a verification.Answer) *server.Problem {
 }
 
 // humanCheckProblem returns the 428 of a send that only a pass would admit, or the 422 if its token was no pass. Both have
-// what is asked for, and the wait without a pass where a rule is in the way.
+// what is asked for. Where a rule is in the way, they have the members of a 429, too: a page shows this wait if it gets no pass.
 func humanCheckProblem(a verification.Answer) *server.Problem {
-	p := &server.Problem{Kind: server.HumanCheck, Wait: a.Quota.RetryAfter(), Extra: map[string]any{"human_check": a.HumanCheck}}
+	p := &server.Problem{Kind: server.HumanCheck, Wait: a.Quota.RetryAfter(), Extra: map[string]any{}}
+	if p.Wait > 0 {
+		p.Extra = quotahttp.ProblemMembers(a.Quota)
+		p.Extra["quota"] = toQuotaJSON(a)
+	}
+	p.Extra["human_check"] = a.HumanCheck
 	if a.CheckFailed != "" {
 		p.Kind, p.Extra["reason"] = server.HumanCheckFailed, string(a.CheckFailed)
-	}
-	if p.Wait > 0 {
-		p.Extra["retry_after"] = quota.Seconds(p.Wait)
 	}
 	return p
 }

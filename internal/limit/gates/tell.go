@@ -88,14 +88,20 @@ func newDatabaseRows(s bucketnames.Subject, sends, rejected []quota.Event, now, 
 // the database and this process answer. Errors: of the database, or of a bad request.
 func (g *Gates) Peek(ctx context.Context, s bucketnames.Subject) (Answer, error) {
 	asked := g.now()
-	d, err := g.peekLimiter(ctx, s)
-	if errors.Is(err, errLimiterAway) {
-		d, err = g.peekLocally(ctx, s)
-	}
+	d, err := g.PeekFirstGate(ctx, s)
 	if err != nil {
 		return Answer{Decision: d}, err
 	}
 	return g.addRows(ctx, s, d, asked, false)
+}
+
+// PeekFirstGate is Peek by the limiter or, without it, by this process, and reads no row. Error: of a bad request.
+func (g *Gates) PeekFirstGate(ctx context.Context, s bucketnames.Subject) (quota.Decision, error) {
+	d, err := g.peekLimiter(ctx, s)
+	if errors.Is(err, errLimiterAway) {
+		return g.peekLocally(ctx, s)
+	}
+	return d, err
 }
 
 func (g *Gates) peekLimiter(ctx context.Context, s bucketnames.Subject) (quota.Decision, error) {

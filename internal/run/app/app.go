@@ -97,13 +97,14 @@ type ports struct {
 	failed    chan error    // the error that ended a listener's server
 	serving   chan struct{} // closed by Serve
 
-	api          *api.API
-	page         *page.Page             // nil when it is off
-	budget       verification.Budget    // nil: no cap on what text messages cost
-	vendors      map[string]vendorInUse // of human checks, by app
-	vendorBounds *vendors.Bounds
-	requests     *server.RequestLimiter // for requests of browsers and of the page
-	health       *server.Health
+	api           *api.API
+	page          *page.Page                        // nil when it is off
+	budget        verification.Budget               // nil: no cap on what text messages cost
+	vendors       map[string]vendorInUse            // of human checks, by app
+	vendorClients atomic.Pointer[[]*vendors.Client] // those of vendors, for scrapes
+	vendorBounds  *vendors.Bounds
+	requests      *server.RequestLimiter // for requests of browsers and of the page
+	health        *server.Health
 }
 
 // Run builds the service and runs it until ctx ends. It prints the banner to out, with the

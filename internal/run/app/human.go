@@ -4,6 +4,9 @@ import (
 	"context"
 	"reflect"
 
+	"sendcode/internal/base/logs"
+	"sendcode/internal/base/panics"
+	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/run/config"
 	"sendcode/internal/verify/humancheck"
 	"sendcode/internal/verify/humancheck/vendors"
@@ -21,6 +24,7 @@ func (a *App) useHumanChecks(cfg config.Config) error {
 	checks, used := map[string]humancheck.Check{}, map[string]vendorInUse{}
 	if a.vendorBounds == nil {
 		a.vendorBounds = vendors.NewBounds(a.core.Gates)
+		a.metrics.RegisterHumanCheckVendors(a.vendorHealth)
 	}
 	for _, app := range cfg.Apps {
 		c, asks := app.HumanCheckOf()
@@ -31,14 +35,17 @@ func (a *App) useHumanChecks(cfg config.Config) error {
 		if settings, ok := app.HumanCheckVendor(); ok {
 			v := a.vendors[app.Name]
 			if !reflect.DeepEqual(v.Config, settings) {
-				client, err := vendors.New(settings, app.Name, a.vendorBounds, a.healthLogger("vendor of human checks", "vendor"))
+				client, err := vendors.New(settings, app.Name, a.vendorBounds, a.logVendor)
 				if err != nil {
 					return err
 				}
 				v = vendorInUse{Config: settings, client: client}
 				var ctx context.Context
 				ctx, v.stop = context.WithCancel(context.Background())
-				go client.Watch(ctx)
+				go func() {
+					defer panics.Recover(panics.Other)
+					client.Watch(ctx)
+				}()
 			}
 			c.Vendor, used[app.Name], by = v.client, v, settings.By
 		}
@@ -52,7 +59,32 @@ func (a *App) useHumanChecks(cfg config.Config) error {
 		}
 	}
 	a.vendors = used
+	var clients []*vendors.Client
+	for _, v := range used {
+		clients = append(clients, v.client)
+	}
+	a.vendorClients.Store(&clients)
 	return nil
+}
+
+// vendorHealth returns the health of the vendors in use.
+func (a *App) vendorHealth() []delivery.Health {
+	var all []delivery.Health
+	if clients := a.vendorClients.Load(); clients != nil {
+		for _, c := range *clients {
+			all = append(all, c.Health())
+		}
+	}
+	return all
+}
+
+// logVendor logs that a vendor is suspended after failures, or in use again.
+func (a *App) logVendor(h delivery.Health) {
+	if h.Up {
+		a.logger.Info("vendor of human checks in use again", "vendor", h.Server)
+		return
+	}
+	a.logger.Warn("vendor of human checks suspended after failures", "vendor", h.Server, "reason", h.Why, logs.SeeHumanChecks)
 }
 
 // stopVendors ends the probes of all vendors.

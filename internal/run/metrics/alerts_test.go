@@ -45,6 +45,7 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	m.RegisterHeldBursts(nil)
 	m.RegisterStatementObserver(nil)
 	m.RegisterRedisCallObserver()
+	m.RegisterHumanCheckVendors(nil)
 	m.RegisterCarriers(func() []delivery.Health { return []delivery.Health{{Server: "carrier"}} })
 	m.RegisterMailServers(func() []delivery.Health { return []delivery.Health{{Server: "mx.example"}} })
 	descs := make(chan *prometheus.Desc)
@@ -231,6 +232,7 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 			`sendcode_settings_info{instance="b",hash="2"}`: "_x8 1+0x180 _x400"}},
 		{"SendcodeRoomForRows", 30 * m, 70 * m, 0, values{`sendcode_database_weeks_ahead`: "3+0x8 1+0x400"}},
 		{"SendcodeDeletionLate", 30 * m, 70 * m, 0, values{`sendcode_retention_due_rows`: once}},
+		{"SendcodeHumanCheckVendorAway", 10 * m, 13 * m, 0, values{`sendcode_human_check_vendor_up{app="a",by="turnstile"}`: up}},
 		{"SendcodePanics", 2 * m, soon, 0, values{`sendcode_panics_total{where="attempt"}`: once}},
 		{"SendcodeEventsLost", 2 * m, soon, 0, values{`sendcode_webhook_attempts_total{app="a",outcome="given_up"}`: once}},
 		{"SendcodeEventsLost", 2 * m, soon, 0, values{`sendcode_provider_events_total{provider="p",outcome="forged"}`: once}},

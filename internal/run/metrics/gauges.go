@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -105,6 +106,18 @@ func (m *Metrics) RegisterCarriers(health func() []delivery.Health) {
 	m.registerHealth("sendcode_sms_carrier_up",
 		"1 while messages go to the carrier, 0 while it is suspended after failures.",
 		"carrier", health, isUp)
+}
+
+// RegisterHumanCheckVendors adds a gauge of whether each vendor of a human check is in use. A Health's Server is <app>/<vendor>.
+func (m *Metrics) RegisterHumanCheckVendors(health func() []delivery.Health) {
+	up := prometheus.NewDesc("sendcode_human_check_vendor_up",
+		"1 while the vendor is asked about tokens, 0 while it is suspended after failures and work is asked for instead.", []string{"app", "by"}, nil)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{up}, collect: func(show showFunc) {
+		for _, h := range health() {
+			app, by, _ := strings.Cut(h.Server, "/")
+			show(up, isUp(h), app, by)
+		}
+	}})
 }
 
 func isUp(h delivery.Health) float64 {

@@ -20,7 +20,7 @@ const (
 type Question struct {
 	Token    string
 	App      string
-	Network  string // the peer's network as the rules count it, for the bound of 30 an hour
+	Network  string // the peer's network as the rules count it, for the bound of 30 an hour; empty if it is not known
 	ClientIP string // given to the vendor only if the app says send_ip
 	Now      time.Time
 }

@@ -84,30 +84,33 @@ func (s *Service) sendChecked(ctx, deciding context.Context, r *sendInProgress) 
 		return answer, err
 	}
 	verdict, by := s.checkToken(deciding, r)
+	if verdict.Passed {
+		r.by = by
+		answer, err = s.sendOnce(ctx, deciding, r)
+	} else {
+		answer, err = s.offerAgain(r, answer, verdict)
+	}
 	result := CheckPassed
 	switch {
 	case verdict.Away:
 		result = CheckVendorError
-	case !verdict.Passed:
+	case !verdict.Passed, answer.CheckFailed != "": // a pass may have been spent before
 		result = CheckFailed
 	}
 	s.Observer.HumanChecked(r.App, by, result)
-	if verdict.Passed {
-		r.by = by
-		return s.sendOnce(ctx, deciding, r)
-	}
-	return s.offerAgain(r, answer, verdict)
+	return answer, err
 }
 
 // offerAgain returns the answer to a request whose token is no pass. A vendor that is away is no fault of the token: the
-// answer is that of a request without one, by work.
+// answer is that of a request without one, by work. Work that would not pass stays left out while the vendor is in use: then a
+// bound on its questions is reached, or it has just failed.
 func (s *Service) offerAgain(r *sendInProgress, asked Answer, v humancheck.Verdict) (Answer, error) {
 	asked.CheckFailed = v.Reason
 	if v.Away {
 		asked.CheckFailed = ""
 		asked.HumanCheck.By, asked.HumanCheck.SiteKey = humancheck.ByWork, ""
 	}
-	if v.Away && asked.HumanCheck.Work == nil {
+	if v.Away && asked.HumanCheck.Work == nil && !r.check.VendorAnswers() {
 		var err error
 		asked.HumanCheck.Work, err = s.newWork(r)
 		return asked, err
@@ -207,20 +210,42 @@ func (s *Service) decideSpending(ctx, waiting context.Context, r *sendInProgress
 
 // refuseSpent answers a request whose pass was spent by another send.
 func (s *Service) refuseSpent(r *sendInProgress) (Answer, error) {
-	s.Observer.HumanChecked(r.App, r.by, CheckFailed)
 	answer, err := s.askHuman(r, quota.Decision{}, quota.Decision{})
 	answer.CheckFailed = humancheck.Used
 	return answer, err
+}
+
+// refusedByLowerLimits reports whether d refuses only by what the request's pass takes from the limits of shared rules.
+func (r *sendInProgress) refusedByLowerLimits(d quota.Decision) bool {
+	refused := false
+	for _, x := range d.Rules {
+		if x.RetryAfter == 0 || x.Observe {
+			continue
+		}
+		if !policy.IsWiderScope(x.Scope) || x.Used >= wholeLimit(r.subject.Purpose.Policy.Rules, x) {
+			return false
+		}
+		refused = true
+	}
+	return refused && r.pass != policy.FullPass
 }
 
 // restoreLimits returns the states of an admission by lower limits as the whole limits of the rules have them.
 func restoreLimits(states []quota.State, whole []quota.Rule) []quota.State {
 	restored := slices.Clone(states)
 	for i, x := range restored {
-		at := slices.IndexFunc(whole, func(r quota.Rule) bool { return r.Name == x.Name && r.Scope == x.Scope })
-		if at >= 0 && x.Used < whole[at].Limit {
-			restored[i].Limit, restored[i].RetryAfter = whole[at].Limit, 0
+		if limit := wholeLimit(whole, x); x.Used < limit {
+			restored[i].Limit, restored[i].RetryAfter = limit, 0
 		}
 	}
 	return restored
+}
+
+// wholeLimit returns the limit of a state's rule among rules; 0: it is none of them.
+func wholeLimit(rules []quota.Rule, x quota.State) int {
+	at := slices.IndexFunc(rules, func(r quota.Rule) bool { return r.Name == x.Name && r.Scope == x.Scope })
+	if at < 0 {
+		return 0
+	}
+	return rules[at].Limit
 }

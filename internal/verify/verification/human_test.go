@@ -14,7 +14,9 @@ import (
 	"github.com/altcha-org/altcha-lib-go"
 	"github.com/google/uuid"
 
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verify/humancheck"
 	"sendcode/internal/verify/verification"
 	vtest "sendcode/internal/verify/verification/verificationtest"
@@ -115,6 +117,44 @@ func TestNobodyIsAskedWhereAPassWouldNotAdmit(t *testing.T) {
 		a := r.Refuse(stranger(1))
 		r.WantLine("asked, wait", "false 1h0m0s", a.HumanCheck != nil, a.Quota.RetryAfter())
 		r.Want("human checks", r.Metrics.Take("human work asked"), 0)
+	})
+}
+
+// Where all places are taken a pass would not help: refusals of a flood read no row, as without a check, and tell the wait with a
+// pass, also while the database does not answer.
+func TestAFullRuleAsksNobody(t *testing.T) {
+	vtest.InForms(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
+		for n := range 8 {
+			r.SendTo(vtest.NthAddress(n))
+			r.Sleep(time.Second)
+		}
+		reads := 0
+		for _, away := range []sqlitetest.Fault{sqlitetest.None, sqlitetest.Down} {
+			r.Store.SetFault(func(method string) sqlitetest.Fault {
+				if method == "ReadHistory" {
+					reads++
+					return away
+				}
+				return sqlitetest.None
+			})
+			for n := range 50 {
+				a := r.Refuse(stranger(1000+n, withToken("work:")))
+				r.WantLine("asked, asks next, wait", "false true 9m52s", a.HumanCheck != nil, a.AsksNext, a.Quota.RetryAfter())
+			}
+		}
+		r.Want("reads", reads, 0)
+	})
+}
+
+// A wait of the rule backoff that is over is no reason to ask.
+func TestBackoffAsksNobody(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
+		r.Svc.SetHumanChecks(map[string]humancheck.Check{"shop": {Cost: 8}})
+		failMany(r, policy.BackoffRule.Limit, stranger(1), badReputation)
+		r.Want("refused by", r.Refuse(stranger(1)).Quota.Violated(), "[backoff]")
+		r.SendTo(vtest.NthAddress(1))
+		r.Sleep(time.Second)
+		r.Send(stranger(1))
 	})
 }
 
@@ -256,10 +296,10 @@ func TestAVendorsTokenIsAPass(t *testing.T) {
 		r.Want("of another host", asked(r, stranger(4, withToken("two"))).CheckFailed, humancheck.OtherHost)
 		vendor.verdict = func(humancheck.Question) humancheck.Verdict { return humancheck.Verdict{Away: true} }
 		a = asked(r, stranger(4, withToken("three")))
-		r.WantLine("away", "work   true", a.HumanCheck.By, a.HumanCheck.SiteKey, a.CheckFailed, a.HumanCheck.Work != nil)
+		r.WantLine("away", "work   false", a.HumanCheck.By, a.HumanCheck.SiteKey, a.CheckFailed, a.HumanCheck.Work != nil)
 		r.WantLine("questions", "[one shop 192.0.2.0/24 192.0.2.1 one shop 192.0.2.0/24 192.0.2.1 two shop 192.0.2.0/24 192.0.2.1 "+
 			"three shop 192.0.2.0/24 192.0.2.1]", vendor.asked)
-		r.WantLine("passed, failed, errors", "2 2 1", r.Metrics.Take("human turnstile passed"), r.Metrics.Take("human turnstile failed"),
+		r.WantLine("passed, failed, errors", "1 2 1", r.Metrics.Take("human turnstile passed"), r.Metrics.Take("human turnstile failed"),
 			r.Metrics.Take("human turnstile vendor_error"))
 		vendor.away = true // now work has all places
 		a = asked(r, stranger(4))
@@ -273,7 +313,10 @@ func TestAVendorsTokenIsAPass(t *testing.T) {
 // spent is a Budget of which strangers hold half, or not.
 type spent bool
 
-func (s spent) StrangersHoldHalf(context.Context, string, string) bool { return bool(s) }
+func (s spent) StrangersHoldHalf(ctx context.Context, _, _ string) bool {
+	_, bounded := ctx.Deadline()
+	return bool(s) && bounded
+}
 
 // While strangers hold half of their share of a spend cap, their text messages are asked; mails and secret keys are not.
 func TestASpendCapAsks(t *testing.T) {

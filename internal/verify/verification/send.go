@@ -61,16 +61,17 @@ func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err err
 			s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
 		}
 	}()
-	r := &sendInProgress{parsedRequest: a, answerBy: began.Add(answerTimeout()), endTurn: func(bool) {}, humanCheck: s.humanCheckFor(ctx, a)}
-	if most := r.check.MaxTokenLength(); len(ask.HumanCheck) > most {
-		return Answer{}, fault.Invalid("human_check", "too_long", fmt.Sprintf("This token has at most %d bytes.", most))
-	}
+	r := &sendInProgress{parsedRequest: a, answerBy: began.Add(answerTimeout()), endTurn: func(bool) {}}
 	decideBy := began.Add(decisionTimeout())
 	if end, ok := ctx.Deadline(); ok && end.Before(decideBy) {
 		decideBy, r.answerBy = end, end
 	}
 	deciding, cancel := context.WithDeadline(context.WithoutCancel(ctx), decideBy)
 	defer cancel()
+	r.humanCheck = s.humanCheckFor(deciding, a)
+	if most := r.check.MaxTokenLength(); len(ask.HumanCheck) > most {
+		return Answer{}, fault.Invalid("human_check", "too_long", fmt.Sprintf("This token has at most %d bytes.", most))
+	}
 	if a.IdempotencyKey == "" {
 		return s.sendChecked(ctx, deciding, r)
 	}
@@ -143,18 +144,16 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	// repetition with the key has the same ID, and counts once.
 	var told gates.Answer
 	aPassAdmits := false
-	if err == nil && !decision.Admitted && r.pass != policy.FullPass {
-		told, err = s.peek(ctx, r.subject)
-		aPassAdmits = err == nil && told.Allowed()
-	} else if err == nil && !decision.Admitted {
-		if told, err = s.statesOfRefusal(ctx, r.parsedRequest, decision, asked); err == nil && told.Allowed() {
-			asked = s.Now()
-			if decision, err = s.takeQuota(ctx, r); err == nil && !decision.Admitted {
-				if told, err = s.statesOfRefusal(ctx, r.parsedRequest, decision, asked); err == nil && told.Allowed() {
-					told.Rules = decision.Rules // a wait that has ended meanwhile is told, too
-				}
-			}
+	for again := false; err == nil && !decision.Admitted; again = true {
+		if told, aPassAdmits, err = s.answerRefusal(ctx, r, decision, asked); err != nil || aPassAdmits || !told.Allowed() {
+			break
 		}
+		if again {
+			told.Rules = decision.Rules // a wait that has ended meanwhile is told, too
+			break
+		}
+		asked = s.Now()
+		decision, err = s.takeQuota(ctx, r)
 	}
 	if r.unsure && !decision.Admitted {
 		s.Outbox.RefundLater(string(r.send[:]), r.buckets)
@@ -189,6 +188,24 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	// A process that dies now also loses what SettleLater has queued of a send that was decided while Redis was away. If it
 	// dies before MaySend has returned, or before its no is written, another one sends the message.
 	return s.deliverAdmitted(waiting, r, s.Gates.AnswerAdmitted(ctx, r.subject, decision, asked, begun), begun)
+}
+
+// answerRefusal returns the answer to a refusal by the limiter or this process, for which it was called at asked, by the whole
+// limits. aPassAdmits: by them the send would be admitted. Rows are read for each request only where a pass may help, so that a
+// flood has no reads of its own where all places are taken. Error: fault.Unavailable.
+func (s *Service) answerRefusal(ctx context.Context, r *sendInProgress, d quota.Decision, asked time.Time) (told gates.Answer, aPassAdmits bool, err error) {
+	if r.needs && r.by == "" || r.refusedByLowerLimits(d) {
+		told, err = s.peek(ctx, r.subject)
+		return told, err == nil && told.Allowed(), err
+	}
+	if r.pass != policy.FullPass {
+		asked = s.Now()
+		if d, err = s.Gates.PeekFirstGate(ctx, r.subject); err != nil {
+			return gates.Answer{}, false, err
+		}
+	}
+	told, err = s.statesOfRefusal(ctx, r.parsedRequest, d, asked)
+	return told, false, err
 }
 
 // refuseIfLockedOutOrHeld refuses a send during a cached lockout of the recipient or a carrier's hold;

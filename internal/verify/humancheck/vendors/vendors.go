@@ -94,19 +94,19 @@ type Bounds struct {
 // NewBounds makes the bounds. The limiter counts the questions of networks and apps.
 func NewBounds(l limiter) *Bounds { return &Bounds{l, make(chan struct{}, maxAtOnce)} }
 
-// admit counts a question of an app, unless the app or the network has had too many.
+// admit counts a question of an app, unless the app or the network has had too many. Without a network, as of a back end that
+// names no address, the app's bound holds alone: else all apps would share one network's.
 func (b *Bounds) admit(ctx context.Context, app, network string, perApp int) bool {
-	d, err := b.limiter.TakeOrLocal(ctx, quota.Request{
+	r := quota.Request{
 		ID: rand.Text(), Tenant: app,
-		Rules: []quota.Rule{
-			{Name: "human_check_network", Scope: quota.Network, Limit: asksPerNetwork, Window: time.Hour},
-			{Name: "human_check_app", Scope: quota.App, Limit: perApp, Window: time.Hour},
-		},
-		Buckets: map[quota.Scope]string{
-			quota.Network: quota.Bucket("", "", "human_check", string(quota.Network), network),
-			quota.App:     quota.Bucket(app, "", "human_check", string(quota.App)),
-		},
-	})
+		Rules:   []quota.Rule{{Name: "human_check_app", Scope: quota.App, Limit: perApp, Window: time.Hour}},
+		Buckets: map[quota.Scope]string{quota.App: quota.Bucket(app, "", "human_check", string(quota.App))},
+	}
+	if network != "" {
+		r.Rules = append(r.Rules, quota.Rule{Name: "human_check_network", Scope: quota.Network, Limit: asksPerNetwork, Window: time.Hour})
+		r.Buckets[quota.Network] = quota.Bucket("", "", "human_check", string(quota.Network), network)
+	}
+	d, err := b.limiter.TakeOrLocal(ctx, r)
 	return err == nil && d.Admitted
 }
 

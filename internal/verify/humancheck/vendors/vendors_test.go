@@ -143,6 +143,10 @@ func TestQuestionsAreBounded(t *testing.T) {
 			ask(v, "garbage", "one network")
 		}
 		servertest.Same(t, "questions of one network", f.questions(), 30)
+		for range 40 {
+			ask(v, "garbage", "")
+		}
+		servertest.Same(t, "and without a network", f.questions(), 70)
 		for n := range 1000 {
 			ask(v, "garbage", fmt.Sprint(n))
 		}
