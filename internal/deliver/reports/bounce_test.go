@@ -235,7 +235,6 @@ func TestBounceMailsThatDoNotCount(t *testing.T) {
 	})
 }
 
-// Whatever mail comes in: no panic, and nothing happens to a send that the mail does not name with its HMAC.
 // However many recipients a mail names, few are compared with the row's: each costs a read of the database.
 func TestRecipientsOfABounceMailAreBounded(t *testing.T) {
 	many := strings.Repeat("ana@example.com,", 3000)
@@ -252,6 +251,7 @@ func TestRecipientsOfABounceMailAreBounded(t *testing.T) {
 	}
 }
 
+// Whatever mail comes in: no panic, and nothing happens to a send that the mail does not name with its HMAC.
 func FuzzBounceMail(f *testing.F) {
 	for _, name := range slices.Sorted(maps.Keys(bounceMails())) {
 		f.Add([]byte(bounceMails()[name].mail))

@@ -1,0 +1,56 @@
+//go:build nightly
+
+package reports_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"sendcode/internal/deliver/bounce"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+// corpus names a folder with a checkout of sisimai's mails (github.com/sisimai/set-of-emails).
+const corpus = "SENDCODE_TEST_BOUNCE_MAILS"
+
+// None of sisimai's mails suppresses a person, also if it names one of our mails with its HMAC: they are about others. None that
+// is no bounce is taken for one.
+func TestCorpusOfBounceMails(t *testing.T) {
+	folder := os.Getenv(corpus)
+	if folder == "" {
+		t.Skipf("%s names no checkout of github.com/sisimai/set-of-emails", corpus)
+	}
+	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		reply := "In-Reply-To: <" + r.MailServer.Attempts()[0].MessageID + ">\n"
+		each := func(pattern string, do func(name string, mail []byte)) {
+			names, err := filepath.Glob(filepath.Join(folder, pattern))
+			if err != nil || len(names) == 0 {
+				r.Fatalf("%s: no mails, %v", pattern, err)
+			}
+			for _, name := range names {
+				mail, err := os.ReadFile(name)
+				r.NoError(err)
+				do(name, mail)
+			}
+		}
+		bounces, all := 0, 0
+		each("maildir/bsd/*.eml", func(name string, mail []byte) {
+			if all++; len(bounce.Read(mail).Recipients) > 0 {
+				bounces++
+			}
+			got, err := r.Svc.ProviderEvents.IngestMail(r.Context(), "postfix", append([]byte(reply), mail...))
+			if err != nil || got != "other_recipient" && got != "ignored" {
+				r.Errorf("%s: %s, %v", name, got, err)
+			}
+		})
+		each("maildir/not/*.eml", func(name string, mail []byte) {
+			if len(bounce.Read(mail).Recipients) > 0 {
+				r.Errorf("%s is taken for a bounce", name)
+			}
+		})
+		r.Want("suppressions", len(r.Suppressions()), 0)
+		r.Logf("%d of %d are read as bounces or delays", bounces, all)
+	})
+}
