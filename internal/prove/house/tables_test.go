@@ -84,7 +84,7 @@ var modules = map[string]string{
 	"github.com/chromedp/chromedp":          "internal/http/page/pagetest internal/kit/browsertest tools/screenshots",
 	"github.com/coreos/go-oidc":             "internal/http/openid",
 	"github.com/dunglas/httpsfv":            "internal/http/api quota/quotahttp",
-	"github.com/altcha-org/altcha-lib-go":   "internal/verify/humancheck",
+	"github.com/altcha-org/altcha-lib-go":   "internal/verify/humancheck internal/prove/e2e/parts",
 	"github.com/emersion/go-message":        "internal/deliver/bounce internal/deliver/delivery/mailbox",
 	"github.com/emersion/go-smtp":           "internal/deliver/delivery/mailbox",
 	"github.com/exaring/otelpgx":            "internal/run/traces",
