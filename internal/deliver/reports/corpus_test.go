@@ -1,5 +1,7 @@
 //go:build nightly
 
+// Only make nightly runs these tests: they need a checkout of others' mails.
+
 package reports_test
 
 import (
