@@ -3,6 +3,7 @@ package clients
 import (
 	"crypto/sha256"
 	"fmt"
+	"net/http"
 	"testing"
 
 	"sendcode/internal/http/page/pagetest"
@@ -27,9 +28,15 @@ func inOtherBrowsers(t *testing.T, rounds ...looks) {
 	s := apptest.Embedded(t)
 	site, body := embedding(t)
 	s.Env["SENDCODE_ADMIN_PASSWORD"] = "a password for the tests"
-	s.Write(appOf(site, "")).Start(1)
+	const places = 200
+	s.Write(appOf(site, "human_check: {by: work, cost: 1000}") + fmt.Sprintf(`policies:
+  default: [{name: own, scope: recipient, limit: 9, window: 1h}, {name: wide, scope: app, limit: %d, window: 24h, reserve: 40}]
+`, places)).Start(1)
 	base := s.Replicas[0].Base
 	*body = widgetOf(base)
+	for n := range places / 2 { // so that strangers are many, and each send of a browser needs a pass
+		s.Is("a send of a back end", s.Ask(0, fmt.Sprintf("early%d@example.com", n)), http.StatusAccepted)
+	}
 	for name, start := range map[string]func(testing.TB) browsertest.Browser{"firefox": browsertest.Firefox, "webkit": browsertest.WebKit} {
 		t.Run(name, func(t *testing.T) {
 			browser := start(t)
@@ -52,6 +59,12 @@ func inOtherBrowsers(t *testing.T, rounds ...looks) {
 			}
 		})
 	}
+	servertest.Same(t, "sends that passed a check", passes(s), fmt.Sprint(4*len(rounds)))
+}
+
+// passes are how many sends passed a check by work.
+func passes(s *apptest.Stack) string {
+	return s.Metric(0, `sendcode_human_checks_total{app="default",by="work",result="passed"}`)
 }
 
 // sendsNothing asks for a code twice in a browser that keeps no cookies.
