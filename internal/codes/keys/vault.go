@@ -172,8 +172,11 @@ func (k Vault) SendOfMessageID(local string) (uuid.UUID, bool) {
 	local = strings.ToLower(local)
 	text, _, _ := strings.Cut(local, ".")
 	send, err := uuid.Parse(text)
+	if err != nil { // as of most mails: no key is derived
+		return uuid.Nil, false
+	}
 	for _, id := range k.Ring.IDs() {
-		if own, keyErr := k.MessageID(send, id); err == nil && keyErr == nil && hmac.Equal([]byte(own), []byte(local)) {
+		if own, err := k.MessageID(send, id); err == nil && hmac.Equal([]byte(own), []byte(local)) {
 			return send, true
 		}
 	}

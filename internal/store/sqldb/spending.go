@@ -63,11 +63,7 @@ func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.
 
 // Spent returns the sum of the charge's cap in its present period.
 func (db *DB) Spent(ctx context.Context, c store.Charge) (used int64, err error) {
-	err = db.Read(ctx, "Spent", func(q Tx) error {
-		now, err := q.Clock()
-		if err != nil {
-			return err
-		}
+	_, err = db.readWithClock(ctx, "Spent", func(q Tx, now time.Time) error {
 		used, err = queryFirst(q, OneColumn[int64], spentSQL, Args{"cap": c.Cap, "period": store.PeriodStart(c.Per, now)})
 		if errors.Is(err, fault.NotFound) {
 			return nil

@@ -27,6 +27,9 @@ const (
 	CheckVendorError = "vendor_error"
 )
 
+// humanCheckLabel keeps the keyed hashes of human checks apart from others.
+const humanCheckLabel = "human check"
+
 // Budget knows what text messages have cost. Implementation: *outbox.Budget.
 type Budget interface {
 	// StrangersHoldHalf reports whether half of what strangers may spend by some cap is spent.
@@ -123,7 +126,7 @@ func (s *Service) checkToken(ctx context.Context, r *sendInProgress) (v humanche
 	now := s.Now()
 	if payload, is := strings.CutPrefix(r.Request.HumanCheck, humancheck.WorkPrefix); is {
 		signature, reason := humancheck.CheckWork(s.Vault.Ring, payload, r.humanCheckBinding(), now)
-		r.pass, r.spent = r.passByWork(), s.Vault.KeyedHash("human check", humancheck.ByWork, signature)
+		r.pass, r.spent = r.passByWork(), s.Vault.KeyedHash(humanCheckLabel, humancheck.ByWork, signature)
 		return humancheck.Verdict{Passed: reason == "", Reason: reason}, humancheck.ByWork
 	}
 	vendor := r.check.Vendor
@@ -138,7 +141,7 @@ func (s *Service) checkToken(ctx context.Context, r *sendInProgress) (v humanche
 		v.Away = v.Away || err != nil
 		v.Passed = v.Passed && !v.Away
 	}
-	r.pass, r.spent = policy.FullPass, s.Vault.KeyedHash("human check", vendor.By(), r.Request.HumanCheck)
+	r.pass, r.spent = policy.FullPass, s.Vault.KeyedHash(humanCheckLabel, vendor.By(), r.Request.HumanCheck)
 	return v, vendor.By()
 }
 
@@ -196,7 +199,7 @@ func (s *Service) decideSpending(ctx, waiting context.Context, r *sendInProgress
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	got, err := s.Store.ClaimIdempotencyKey(bounded, store.IdempotencyClaim{Key: claim.key, SendID: r.send, Lease: claimLease(),
-		Life: IdempotencyKeyLife, Fingerprint: s.Vault.KeyedHash("human check", string(r.send[:]))})
+		Life: IdempotencyKeyLife, Fingerprint: s.Vault.KeyedHash(humanCheckLabel, string(r.send[:]))})
 	if err != nil {
 		return Answer{}, withoutUncertain(err)
 	}

@@ -313,7 +313,7 @@ func TestCommandEnds(t *testing.T) {
 	}
 }
 
-// A command that has ended leaves nothing behind: nobody has the other end of a pipe that its child had.
+// A command that has ended leaves nothing behind: no process has the other end of a pipe that its child had.
 func TestCommandLeavesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	servertest.OK(t, syscall.Mkfifo(path, 0o600))
@@ -422,7 +422,7 @@ func TestRefreshTokens(t *testing.T) {
 			says(t, source, "token<nil>")
 		},
 		"killed between answer and write": func(t *testing.T, r rig) {
-			r.server.LogIn() // the server has given another one, which nobody has
+			r.server.LogIn() // the server has given another token, which no client has kept
 			source := start(t, r, oauthtest.Refresh)
 			says(t, source, "invalid_grant: a person must log in anew: write the new refresh token into refresh_token_file, and restart, AADSTS70000")
 			file := r.server.LogIn()
