@@ -77,7 +77,7 @@ type Config struct {
 	// `smtp://user:password@host:587`, `smtps://host:465`; by HTTPS `resend://:key@api.resend.com`,
 	// `ses://id:secret@region`; several by commas, the preferred one first.
 	SMTPURL string `yaml:"smtp_url" env:"file" check:"smtp_url" unset:"the dev mailbox"`
-	// [Clients whose tokens log in](operations.md#microsoft-365) at mail servers with `?oauth=NAME`, instead of a password.
+	// [Clients whose tokens log in](mail-servers.md#microsoft-365) at mail servers with `?oauth=NAME`, instead of a password.
 	OAuth map[string]oauthClient `yaml:"oauth" keys:"name"`
 	// `other`: a second message of a code goes by a mail server or carrier that the code has not used, where
 	// there is one. `same`: all go by the preferred one.

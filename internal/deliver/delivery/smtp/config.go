@@ -119,7 +119,7 @@ func (c Config) Hint() string {
 		return "port 587 is for STARTTLS: write smtp://, or port 465"
 	case c.Password != "" && microsoftHosts.MatchString(c.Host):
 		return "Microsoft turns logins by password (basic SMTP AUTH) off at the end of December 2026: set oauth in the URL " +
-			"(docs/operations.md#microsoft-365), or use a connector that needs no login"
+			"(docs/mail-servers.md#microsoft-365), or use a connector that needs no login"
 	}
 	return ""
 }
