@@ -115,13 +115,12 @@ const (
 	// Within History.Late.
 	GivenBackLate = "A commit whose answer was lost: its place is given back after ten seconds without a row."
 	// Within the longest window.
-	StaysTaken = "After Redis's clock was set back, or it ran a call late after a stall, or a failover lost a refund or a reset, " +
-		"or a reset was answered 503, or a process died between the gates, a place may stay taken for up to one window"
+	StaysTaken = "A fault of Redis or a crash between the gates may keep a place taken for up to one window."
 	// Within History.Away.
 	AwayForOne = "While a replica does not reach Redis, and until its next try has, a second later, the others tell the places that it " +
 		"gives back as taken."
 	// Within History.Skew.
-	Stepped = "after a step back of a clock a wait that was told before may be too short by at most the step."
+	Stepped = "After a step back of a clock a wait that was told before may be too short by at most the step."
 	// At any later time.
 	OldPolicies = "A wait that was told before a change of policies is by the old ones: it may be too short, at any later time."
 )
