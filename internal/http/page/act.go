@@ -258,7 +258,7 @@ func (u *Page) requestCode(ctx context.Context, s session, p postedForm) session
 	if a.HumanCheck != nil {
 		s.work = a.HumanCheck.Work
 		if a.Quota.Allowed() { // no rule is in the way: no wait can be told
-			s.Note = postNote{Kind: noteUnavailable, At: u.Now()}
+			s.Note = postNote{Kind: noteUnavailable, Reason: humanCheckReason, At: u.Now()}
 			return s
 		}
 	}

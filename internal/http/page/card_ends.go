@@ -105,11 +105,19 @@ func (l *visit) failedCard(v verification.View) *card {
 func (l *visit) addNotSentNote(k *card) {
 	switch l.session.Note.Kind {
 	case noteUnavailable:
-		k.Note = &notice{"bad", l.t["AwayCode"]}
+		k.Note = &notice{"bad", l.unavailableText("AwayCode")}
 	case noteTooManyChecks:
 		k.Note = &notice{"bad", l.t["TooManyChecks"]}
 		k.Say = k.Note.Text
 	}
+}
+
+// unavailableText says why the last request sent no code: a human check was missing, or what key says.
+func (l *visit) unavailableText(key string) string {
+	if l.session.Note.Reason == humanCheckReason {
+		return l.t["HumanNeeded"] + l.t["Stop"] + l.t["HumanNeededLead"]
+	}
+	return l.t[key]
 }
 
 // endedCard returns the card of a code that is no longer valid.
@@ -132,6 +140,9 @@ func (l *visit) endedCard(v verification.View) *card {
 func (l *visit) unavailableCard(onlyReload bool) *card {
 	k := l.newCard("away", l.t["Away"])
 	k.Lead, k.Away, k.Reload = l.t.fillHTML("AwayLead"), true, onlyReload
+	if l.session.Note.Reason == humanCheckReason {
+		k.Heading, k.Say, k.Lead = l.t["HumanNeeded"], l.t["HumanNeeded"], l.t.fillHTML("HumanNeededLead")
+	}
 	wait := unavailableRetryWait
 	if !onlyReload {
 		wait = l.session.Note.At.Add(unavailableRetryWait).Sub(l.Now())

@@ -113,10 +113,13 @@ const (
 	noteBadCode         noteKind = "code"    // the text cannot be a code; no try was spent
 	noteTooManyChecks   noteKind = "many"    // too many failed checks: no try was spent, and nothing was sent
 	noteWrongCode       noteKind = "wrong"   // a try was spent
-	noteUnavailable     noteKind = "away"    // the limiter or the database did not answer
+	noteUnavailable     noteKind = "away"    // the limiter or the database did not answer, or, with humanCheckReason, the browser did no human check
 	noteStaleForm       noteKind = "stale"   // the form was not of the session's verification
 	noteNotSent         noteKind = "unsent"  // the browser had no cookie: nothing was sent
 )
+
+// humanCheckReason is the reason of noteUnavailable where a human check alone was missing.
+const humanCheckReason = "human_check"
 
 // A cookie lives for an hour, or longer while a code or a refusal lasts, but at most a day: the
 // next person at this computer should not find an address.

@@ -132,7 +132,7 @@ func aWidgetWorks(t *testing.T, browser context.Context) {
 		b.works(9000)
 		contains(t, b.tokens(2), " work:")
 		is(t, eval[bool](b, `workers > 0`), workers)
-		is(t, eval[bool](b, `said.some((s) => s.startsWith('Many codes are being asked for right now. Your browser'))`), true)
+		is(t, eval[bool](b, `said.some((s) => s.startsWith('Your browser is doing a calculation first'))`), true)
 	}
 }
 
@@ -162,7 +162,7 @@ func aWidgetShowsAVendor(t *testing.T, browser context.Context, engine *pagetest
 		chose := name == "the person"
 		is(t, eval[bool](b, `told.includes('bar')`), chose)
 		is(t, eval[bool](b, `said.some((s) => s.startsWith("The check didn't work here."))`), !chose)
-		is(t, eval[bool](b, `said.some((s) => s.startsWith('Many codes are being asked for right now. Your browser'))`), chose)
+		is(t, eval[bool](b, `said.some((s) => s.startsWith('Your browser is doing a calculation first'))`), chose)
 	}
 }
 
@@ -272,7 +272,7 @@ func aPageWorks(t *testing.T, browser context.Context) {
 	b.visit("?view=new")
 	b.fills("to", pagetest.Address+kb.Enter)
 	b.card("code", "Check your mail")
-	is(t, eval[bool](b, `workers > 0 && bars.length === 1 && said.some((s) => s.startsWith('Many codes are being asked for right now.'))`), true)
+	is(t, eval[bool](b, `workers > 0 && bars.length === 1 && said.some((s) => s.startsWith('Your browser is doing a calculation first'))`), true)
 	asks := w.Codes.Asks()
 	if last := asks[len(asks)-2:]; last[0].HumanCheck != "" || !strings.HasPrefix(last[1].HumanCheck, humancheck.WorkPrefix) || last[0].IdempotencyKey != last[1].IdempotencyKey {
 		t.Errorf("asked %+v", last)
@@ -294,6 +294,14 @@ func aPageWorks(t *testing.T, browser context.Context) {
 	b.fills("to", pagetest.Address+kb.Enter)
 	b.card("enough", "Too many codes right now", "You can request another code in")
 	is(t, w.Codes.Sends(), 2)
+}
+
+// Without scripts and with no rule in the way, the page says that a check is missing, not that the service is away: of a first code as of another one.
+func TestAPageWithoutScriptsSaysThatACheckIsNeeded(t *testing.T) {
+	w := accepting(t)
+	w.Codes.SetHumanChecks(map[string]humancheck.Check{"shop": {Cost: 3000, Always: true}})
+	shows(t, post(t, w, "?view=new", "send", "to", pagetest.Address), "away", "A check is needed first", "use another browser")
+	is(t, w.Codes.Sends(), 0)
 }
 
 // theWorkIsSHA256 whatever the lengths of salt and number are.

@@ -121,7 +121,7 @@ var (
 			"have this one type.",
 		"The next code can be sent at 14:32 (`retry_after` from now). The last one still works."})
 	HumanCheck = registerProblemKind(ProblemKind{"human-check", http.StatusPreconditionRequired, "Human check needed",
-		"Strangers are many at the moment, so this send needs a human check.",
+		"A stranger needs a human check for this send: strangers are many at the moment, or the check is always asked for.",
 		"`human_check` has the vendor (`by`, `site_key`) and a challenge (`work`). Repeat the request with the same Idempotency-Key and the token in " +
 			"`human_check`: a vendor's own, or `work:` and the base64 of the solved challenge (ALTCHA, version 1). Or wait `retry_after` seconds, if it is " +
 			"there. Nothing was sent or counted.",
