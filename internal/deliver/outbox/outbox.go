@@ -5,6 +5,22 @@
 // Package verification passes it each row that it has just written; the outbox also takes over rows
 // that other replicas left. It uses the database, the limiter, the policies and the providers, not
 // the use cases.
+//
+// # What a failure means
+//
+// outcomeWithoutSending, stopReason and compose decide before the message, classifyFailure after it:
+//
+//   - Accepted: sent. The place is spent.
+//   - Refused for good; or suppressed, paused, the code ended, our settings are wrong: failed. The
+//     recipient's places come back in both gates, not those of networks and apps. It counts for the
+//     rule failures or backoff.
+//   - Erased or blocked: failed. The place is spent.
+//   - Refused for now, or the connection broke before the mail's end: queued again. Once the code would
+//     arrive expired: failed, refunded.
+//   - No answer after the whole mail, or no readable one by HTTP: unknown. The place is spent.
+//   - The process died: another one takes the row over. If the row was sending, the mail may come twice,
+//     and its place stays spent. If no message follows, the send is unknown, not failed (knownOutcome). It
+//     is sent if its code was entered and no other send can have brought it.
 package outbox
 
 import (

@@ -7,6 +7,24 @@
 //
 // Packages verification and outbox (for refunds) call this package, which calls package quota. The
 // database's own decision is in store/rowrules.
+//
+// # What adds and removes events
+//
+// A wait gets longer by these:
+//
+//   - a send: takeQuota of verification, Begin of the store
+//   - a failed send: countBadAddress and finish of the outbox (the rules failures and backoff), AddCarrierHold
+//   - a check: takeNetworkQuota and countWrongCode of verification, Check of the store
+//   - a call of /v1/limits, a login: TakeOrLocal of limits
+//   - events that a limiter lacked: Record; for rules other than the recipient's Load, Sync and MoveTo of SavedEvents
+//
+// A wait gets shorter by these:
+//
+//   - a refund: refundRow, RefundLater and settle of the outbox; refundRefused, RefundOverruled and reconcileBackoff here
+//   - a right code; for backoff also a sent message, and the end of a pause
+//   - a reset: ResetQuota of support. It leaves rules of networks and apps, and a carrier's hold
+//
+// A changed file of settings does either.
 package gates
 
 import (

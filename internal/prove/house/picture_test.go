@@ -45,7 +45,7 @@ func TestThePictureOfASendIsTrue(t *testing.T) {
 // methods that there are: behind the name of a package, of that package.
 func TestTheWalksNameFunctions(t *testing.T) {
 	_, walks, _ := strings.Cut(readFile(t, "docs/ARCHITECTURE.md"), "## The way of a send")
-	walks, _, _ = strings.Cut(walks, "## What a failure means")
+	walks, _, _ = strings.Cut(walks, "## The packages")
 	declares := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |var |const |\t)(\w+)[ \[(]`)
 	declared, packages := map[string]bool{"ttl": true, "config": true}, map[string]bool{} // "Send" and "verification.Send"
 	for _, s := range sources(t) {
@@ -68,7 +68,7 @@ func TestTheWalksNameFunctions(t *testing.T) {
 			t.Errorf("%s is named in a walk and is not there", m[1])
 		}
 	}
-	if len(named) < 100 {
+	if len(named) < 75 {
 		t.Errorf("the walks name %d functions", len(named))
 	}
 }
