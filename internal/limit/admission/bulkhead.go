@@ -53,9 +53,9 @@ type Slot struct {
 	once     sync.Once
 }
 
-// Acquire takes a slot for a request for the recipient name, and waits if no slot is free for the
-// request. The caller must release the slot. Acquire fails if no slot became free within
-// MaxSlotWait, or if ctx ended.
+// Acquire takes a slot for a request for the recipient name, and waits until one is free. With stranger,
+// the request also needs one of the slots that strangers may have. The caller must release the slot.
+// Error: no slot became free within MaxSlotWait, or before ctx ended.
 func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Slot, error) {
 	b.mu.Lock()
 	q := b.queues[name]

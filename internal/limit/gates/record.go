@@ -14,12 +14,15 @@ import (
 // for which the limiter keeps out what was read before a reset.
 const maxRecordDelay = 5 * time.Second
 
-// Record adds events to the bucket of a scope in the limiter, which only ever makes it stricter. It
-// first reads the limiter's clock with a Peek, so that the events get no later instant if the limiter
-// runs the Record late. Record adds events of the scope Backoff, which the database does not count, in
-// this process too; without Redis only there, and no others. The ages of the events are as of read, an
-// instant of this process's clock from before they were read. keep is as in quota.Limiter. Errors: of the
-// limiter; errLimiterAway during an outage; an error if the events were read more than maxRecordDelay ago.
+// Record adds events to the bucket of a scope in the limiter. That only ever makes the limiter stricter.
+// The ages of the events are as of read, an instant of this process's clock from before they were read.
+// keep is as in quota.Limiter.
+//
+// Record first reads the limiter's clock with a Peek. So the events get no later instant if the limiter
+// runs the Record late. Events of the scope Backoff are not counted by the database: Record adds them in
+// this process, too. Without Redis it adds those alone.
+//
+// Errors: of the limiter; errLimiterAway during an outage; an error if read is more than maxRecordDelay ago.
 func (g *Gates) Record(ctx context.Context, scope quota.Scope, bucket string, keep time.Duration, read time.Time,
 	events ...quota.AgedEvent) error {
 	if scope == quota.Backoff {
