@@ -131,7 +131,7 @@ func TestTitles(t *testing.T) {
 	for _, x := range []struct{ purpose, locale, title string }{
 		{"confirm", "en-GB", "to confirm your address"}, {"confirm", "zh-TW", "用于确认您的地址"},
 		{"confirm", "es", "para confirmar tu dirección"},
-		{"confirm", "ar", "لتأكيد عنوانك"}, {"confirm", "fr", ""}, {"own", "zh-CN", "用于开通"}, {"own", "en", ""},
+		{"confirm", "ar", "لتأكيد عنوانك"}, {"confirm", "sux", ""}, {"own", "zh-CN", "用于开通"}, {"own", "en", ""},
 		{"login", "en", ""},
 	} {
 		is(t, x.purpose+" in "+x.locale, all[x.purpose].Titles.ForLocaleOrEmpty(x.locale), x.title)
