@@ -178,13 +178,13 @@ func (p Purpose) ForChannel(ch recipient.Channel) Purpose {
 		others = func(r quota.Rule) bool { return r.Scope == SpellingsScope }
 		p.TTL = min(p.TTL, MaxTextLife)
 	}
-	p.Policy.Rules = withoutRules(p.Policy.Rules, others)
+	p.Policy.Rules = WithoutRules(p.Policy.Rules, others)
 	return p
 }
 
-// withoutRules returns the rules for which some is false. If it removes none, as is usual, it
+// WithoutRules returns the rules for which some is false. If it removes none, as is usual, it
 // returns rules itself.
-func withoutRules(rules []quota.Rule, some func(quota.Rule) bool) []quota.Rule {
+func WithoutRules(rules []quota.Rule, some func(quota.Rule) bool) []quota.Rule {
 	if !slices.ContainsFunc(rules, some) {
 		return rules
 	}

@@ -2,10 +2,12 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"sendcode/internal/codes/policy"
 	"sendcode/quota"
 )
 
@@ -121,6 +123,12 @@ func TestRetentionOutlastsEveryRule(t *testing.T) {
 	if _, err := loadYAML("retention: 768h"); err != nil {
 		t.Error(err)
 	}
+}
+
+// The settings take the scopes that the rest knows.
+func TestScopesAreThoseOfRules(t *testing.T) {
+	field, _ := reflect.TypeFor[policyRule]().FieldByName("Scope")
+	is(t, "scopes", field.Tag.Get("oneof"), strings.Trim(fmt.Sprint(policy.RuleScopes), "[]"))
 }
 
 // A purpose that confirms addresses says so in every language, unless it has a title of its own.

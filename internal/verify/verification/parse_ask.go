@@ -197,7 +197,11 @@ func (s *Service) subjectWithRules(
 
 func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Hash, in bucketnames.RecipientGroups,
 	p policy.Purpose) bucketnames.Subject {
-	return bucketnames.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Groups: in, Purpose: p, Class: class}
+	of := bucketnames.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Groups: in, Purpose: p, Class: class}
+	if c.Kind == BackEnd {
+		return of.WithoutUnnamedClient()
+	}
+	return of
 }
 
 // purposeWithRules returns the purpose with the rules and limits that apply to the caller, the
@@ -208,7 +212,7 @@ func (s *Service) purposeWithRules(
 	if c.Kind == Browser {
 		p = set.ForBrowser(p, c.App, class)
 	} else {
-		p = set.ForBackEnd(p, c.App, class, c.IP)
+		p = set.ForBackEnd(p, c.App, class)
 	}
 	p = p.ForChannel(ch)
 	if set.TestRecipients.Has(address, s.Now()) {
