@@ -16,7 +16,7 @@
 //
 // A label is a text by which callers find their sends, as "campaign" may be. Refusals do not have
 // it, and a resend inherits it. These are all places, with the list, its filter, the export, the page
-// of a send and the erasure:
+// of a send and the erasure. Each new file of migrations also has a line in migrations/released.sha256.
 //
 //	internal/store/labels.go              Labels, with the name in requests; LabelColumns
 //	migrations/{postgres,sqlite}          a new file: sends and verifications: campaign text NOT NULL DEFAULT ''; an index as sends_reference

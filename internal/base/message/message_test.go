@@ -146,10 +146,7 @@ func TestEveryMail(t *testing.T) {
 	align := map[string]string{"ltr": "left", "rtl": "right"}
 	check := func(req RenderRequest) {
 		m, d := render(t, r, req), req.Data
-		dir := "ltr"
-		if req.Locale == "ar" {
-			dir = "rtl"
-		}
+		dir := map[bool]string{false: "ltr", true: "rtl"}[req.Locale == "ar"]
 		shown, private := htmlText(m.HTML, false), req.Notify == NotifyPrivate
 		for _, want := range []string{d.App, d.Purpose, d.Support} {
 			if !strings.Contains(m.Text, want) || !strings.Contains(shown, want) {
@@ -211,8 +208,7 @@ func TestLifeInWords(t *testing.T) {
 	r := renderer(t)
 	for _, locale := range r.Locales("") {
 		if units[locale][0] == nil {
-			t.Errorf("%s: its plural forms of minutes and hours are missing in this test", locale)
-			continue
+			t.Fatalf("%s: its plural forms of minutes and hours are missing in this test", locale)
 		}
 		for minutes := 1; minutes <= 24*60; minutes++ {
 			if minutes > 130 && minutes%60 > 1 { // whole hours are told

@@ -243,8 +243,7 @@ const SpellingsName = "spellings"
 // The list of rules is a copy.
 func WithoutSpellingsRule(d quota.Decision) quota.Decision {
 	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool {
-		return s.Scope == SpellingsScope &&
-			s.RetryAfter == 0
+		return s.Scope == SpellingsScope && s.RetryAfter == 0
 	})
 	return d
 }

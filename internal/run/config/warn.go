@@ -172,8 +172,7 @@ func (c *Config) warnOfNetworks(add func(when bool, format string, args ...any))
 		for _, r := range c.policy(name).Rules {
 			add(policy.CountsByClient(r.Scope) && len(c.purposesWithPolicy(name)) > 0,
 				"The rule %s of the policy %s has the scope %s: "+
-					"it counts sends with a secret key only if they give the client's address in client_ip.", r.Name,
-				name, r.Scope)
+					"it counts sends with a secret key only if they give the client's address in client_ip.", r.Name, name, r.Scope)
 		}
 	}
 }
