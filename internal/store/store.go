@@ -7,7 +7,7 @@
 //   - The outbox: a send in flight has a lease. Only the process with the latest attempt can finish it. When the lease
 //     has run out, any replica can take the send over. Leases, and refunds that are due, have small tables of their own.
 //
-// This package validates rows and has no SQL. Package gate decides. Package sqldb has the store's
+// This package validates rows and has no SQL. Package rowrules decides. Package sqldb has the store's
 // methods and the statements that both databases run; postgres and sqlite have the statements of
 // each send. Package storetest has the tests that both must pass. Packages that use the store
 // declare the methods that they need.
@@ -16,21 +16,23 @@
 //
 // A label is a text by which callers find their sends, as "campaign" may be. Refusals do not have
 // it, and a resend inherits it. These are all places, with the list, its filter, the export, the page
-// of a send and the erasure:
+// of a send and the erasure. Each new file of migrations also has a line in migrations/released.sha256.
 //
 //	internal/store/labels.go              Labels, with the name in requests; LabelColumns
 //	migrations/{postgres,sqlite}          a new file: sends and verifications: campaign text NOT NULL DEFAULT ''; an index as sends_reference
 //	internal/base/texts/en.json, zh-Hans.json  label.campaign
-//	docs/openapi.yaml                     Ask, Verification, Row; the parameter of sends, sends.csv and search
+//	docs/openapi.yaml                     Ask, Verification, Row; the parameter of sends, sends.csv and search; prove/e2e/clients tries it
 //	docs/compliance.md                     if it may tell of a person
 //	internal/http/console/testdata/pages.txt   go test ./internal/http/console -update
+//
+// Webhooks, the widget and client.js know the reference alone: deliver/webhook/payload.go, web/widget/flow.js and client.d.ts.
 //
 // Another field has its places in what makes it and in what shows it:
 //
 //	internal/store/records.go              Send; its Columns: InsertedByBegin unless an attempt finds it, PersonalColumn if it tells of a person
 //	migrations/{postgres,sqlite}           a new file: sends; refusals, too, with the flag InsertedByRefusal
 //	internal/store/postgres/erase_test.go  erasable; WriteTraces of storetest/kit.go writes what an erasure must remove
-//	internal/verify/verification/parse_ask.go     sendRow, if the request has it: then also api, ask.go and fingerprint (idempotency.go)
+//	internal/verify/verification/parse_ask.go     sendRow, if the request has it: then also ask.go, http/api/verifications.go and fingerprint (idempotency.go)
 //	internal/store/check.go                ValidatedIntent, if it is a text; Sanitized, if an attempt finds it
 //	internal/store/postgres/finish.go      if an attempt finds it, with [Outcome]; as in sqlite/outbox.go. Then asFirstWritten (store/rowrules)
 //	                                      and asAdmitted (verification/idempotency.go) take it out of a repeated answer

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/text/feature/plural"
 	"golang.org/x/text/language"
 
+	"sendcode/internal/base/texts"
 	"sendcode/internal/kit/golden"
 )
 
@@ -58,7 +59,7 @@ var titles = map[string]PurposeTitles{
 func TestTitles(t *testing.T) {
 	r := renderer(t)
 	for locale, want := range map[string]string{
-		"en-GB": "to sign in", "fr": "to sign in", "es-MX": "para entrar", "zh-TW": "用于登录", "zh-Hans": "用于登录",
+		"en-GB": "to sign in", "sux": "to sign in", "es-MX": "para entrar", "zh-TW": "用于登录", "zh-Hans": "用于登录",
 		"ar": "لتسجيل الدخول",
 	} {
 		req := RenderRequest{Locale: locale, Titles: titles["to sign in"], Data: untitled()}
@@ -92,8 +93,14 @@ func render(t *testing.T, r *MailRenderer, req RenderRequest) MailTexts {
 
 func TestGolden(t *testing.T) {
 	r := renderer(t)
-	if got := r.Locales(""); !slices.Equal(got, []string{"en", "ar", "es", "zh-Hans"}) {
-		t.Errorf("locales %v", got)
+	var ours []string
+	for _, w := range texts.PageLanguages() {
+		ours = append(ours, w.Lang())
+	}
+	for what, got := range map[string][]string{"mail": r.Locales(""), "sms": textRenderer(t, nil, TextLimits{}).Locales("")} {
+		if !slices.Equal(got, ours) {
+			t.Errorf("templates/%s/default has the languages %v, and internal/base/texts %v", what, got, ours)
+		}
 	}
 	const dir = "testdata/golden"
 	made := map[string]bool{}
@@ -136,10 +143,10 @@ func TestEveryMail(t *testing.T) {
 	bare := Data{App: "A", Code: "048213", Minutes: 1}
 	wide := Data{App: strings.Repeat("宽", 64), Code: "A1B2C3D4E5F6", Minutes: 1440, Purpose: strings.Repeat("w", 64), Support: "S-Q2HK"}
 	r := renderer(t)
-	dir, align := map[string]string{"en": "ltr", "es": "ltr", "zh-Hans": "ltr", "ar": "rtl"},
-		map[string]string{"ltr": "left", "rtl": "right"}
+	align := map[string]string{"ltr": "left", "rtl": "right"}
 	check := func(req RenderRequest) {
 		m, d := render(t, r, req), req.Data
+		dir := map[bool]string{false: "ltr", true: "rtl"}[req.Locale == "ar"]
 		shown, private := htmlText(m.HTML, false), req.Notify == NotifyPrivate
 		for _, want := range []string{d.App, d.Purpose, d.Support} {
 			if !strings.Contains(m.Text, want) || !strings.Contains(shown, want) {
@@ -163,8 +170,8 @@ func TestEveryMail(t *testing.T) {
 		}
 		for _, want := range []string{
 			`<!--[if mso]><table role="presentation" width="480"`, `<!--[if mso]></td></tr></table><![endif]-->`,
-			`<html lang="` + req.Locale + `" dir="` + dir[req.Locale] + `">`,
-			`<td class="ink" dir="` + dir[req.Locale] + `" align="` + align[dir[req.Locale]],
+			`<html lang="` + req.Locale + `" dir="` + dir + `">`,
+			`<td class="ink" dir="` + dir + `" align="` + align[dir],
 			"prefers-color-scheme: dark", `role="presentation"`, `content="telephone=no,`,
 		} {
 			if !strings.Contains(m.HTML, want) {
@@ -200,6 +207,9 @@ func TestLifeInWords(t *testing.T) {
 	}
 	r := renderer(t)
 	for _, locale := range r.Locales("") {
+		if units[locale][0] == nil {
+			t.Fatalf("%s: its plural forms of minutes and hours are missing in this test", locale)
+		}
 		for minutes := 1; minutes <= 24*60; minutes++ {
 			if minutes > 130 && minutes%60 > 1 { // whole hours are told
 				continue
@@ -261,11 +271,11 @@ func TestGroups(t *testing.T) {
 func TestLocaleMatching(t *testing.T) {
 	r := renderer(t)
 	for locale, want := range map[string]string{
-		"": "en", "en": "en", "en-GB": "en", "EN-us": "en", "de": "en", "*": "en", "not a locale!": "en",
+		"": "en", "en": "en", "en-GB": "en", "EN-us": "en", "sux": "en", "*": "en", "not a locale!": "en",
 		"zh": "zh-Hans", "zh-CN": "zh-Hans", "zh-SG": "zh-Hans", "zh-Hans": "zh-Hans", "zh_CN": "zh-Hans",
 		"ZH-hans-cn": "zh-Hans",
 		"zh-TW":      "zh-Hans", "zh-HK": "zh-Hans", "zh-Hant": "zh-Hans",
-		"zh-CN,zh;q=0.9,en;q=0.8": "zh-Hans", "en;q=0.1, zh;q=0.9": "zh-Hans", "fr, zh-CN;q=0.5": "zh-Hans",
+		"zh-CN,zh;q=0.9,en;q=0.8": "zh-Hans", "en;q=0.1, zh;q=0.9": "zh-Hans", "sux, zh-CN;q=0.5": "zh-Hans",
 		"en-US,en;q=0.9,zh;q=0.8": "en",
 		"zh\r\nX: y":              "en", strings.Repeat("zh,", 1000): "en",
 	} {
@@ -295,7 +305,7 @@ func TestCanonicalTags(t *testing.T) {
 func TestPreferredTagChoosesAsTheListDoes(t *testing.T) {
 	r := renderer(t)
 	for list, want := range map[string]string{
-		"fr-CA, zh-CN;q=0.8, en;q=0.5": "zh-CN", "zh-TW": "zh-TW", "en-GB,zh;q=0.9": "en-GB", "fr, de": "fr", "*": "",
+		"sux-CA, zh-CN;q=0.8, en;q=0.5": "zh-CN", "zh-TW": "zh-TW", "en-GB,zh;q=0.9": "en-GB", "sux, akk": "sux", "*": "",
 		"": "", "zh": "zh",
 		"xx-yy; nonsense, zh": "", "de-CH-1996-x-aaaaaaaa-bbbbbbbb-cccccccc": "de-CH",
 		"zh" + strings.Repeat(",en", 1000): "", "zh-TW, en;q=0.5": "zh-TW",

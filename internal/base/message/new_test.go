@@ -53,19 +53,19 @@ func TestOverrides(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain, own := renderer(t), renderer(t, files(map[string]string{
-		"mail/default/en/subject.txt": "\ufeffHello from {{.App}}\r\n",
-		"mail/layout.html":            strings.ReplaceAll(string(layout), "\n", "\r\n"),
-		"mail/README.md":              "notes",
-		"mail/default/.DS_Store":      "\xff",
-		"mail/.git/config":            "x",
-		"sms/whatever.txt":            "{{",
-		"mail/gift/en/subject.txt":    "Your gift from {{.App}}",
-		"mail/default/fr/subject.txt": "Votre code pour {{.App}}",
-		"mail/default/fr/text.txt":    long + "\n\n{{.Code}}\n",
-		"mail/default/fr/html.html":   "<p>" + long + "</p><p>{{.Code}}</p>",
+		"mail/default/en/subject.txt":  "\ufeffHello from {{.App}}\r\n",
+		"mail/layout.html":             strings.ReplaceAll(string(layout), "\n", "\r\n"),
+		"mail/README.md":               "notes",
+		"mail/default/.DS_Store":       "\xff",
+		"mail/.git/config":             "x",
+		"sms/whatever.txt":             "{{",
+		"mail/gift/en/subject.txt":     "Your gift from {{.App}}",
+		"mail/default/sux/subject.txt": "Votre code pour {{.App}}",
+		"mail/default/sux/text.txt":    long + "\n\n{{.Code}}\n",
+		"mail/default/sux/html.html":   "<p>" + long + "</p><p>{{.Code}}</p>",
 	}))
-	if got := strings.Join(own.Locales(""), " "); got != "en ar es fr zh-Hans" {
-		t.Errorf("locales %q", got)
+	if !slices.Contains(own.Locales(""), "sux") {
+		t.Errorf("locales %q", own.Locales(""))
 	}
 	for _, c := range []struct{ purpose, locale, subject string }{
 		{"", "en", "Hello from Shop & Söhne"}, {"login", "en", "Hello from Shop & Söhne"},
@@ -78,9 +78,9 @@ func TestOverrides(t *testing.T) {
 			t.Errorf("%v: got %+v\nwant %+v", c, got, want)
 		}
 	}
-	if m := render(t, own, RenderRequest{Locale: "fr-CA", Data: shop()}); m.Language != "fr" ||
+	if m := render(t, own, RenderRequest{Locale: "sux-CA", Data: shop()}); m.Language != "sux" ||
 		m.Subject != "Votre code pour Shop & Söhne" {
-		t.Errorf("french mail: %+v", m)
+		t.Errorf("a language of one's own: %+v", m)
 	}
 	marked := renderer(t, files(map[string]string{
 		"mail/layout.html": `{{define "layout"}}<p>MARK</p>{{template "title" .}}{{template "content" .}}{{template "preheader" .}}{{end}}` +

@@ -7,6 +7,20 @@
 // replies or of the console is not offered there. Each language but English has a section with
 // problems of the API; the English ones are in package server. Package templates has the texts of
 // mails and text messages.
+//
+// # A new language
+//
+// These files change for a new language, here "fr". Begin with copies of es. Tests name each text, form and file that is missing.
+//
+//	internal/base/texts/fr.json       Lang and Dir are texts, too; ToConfirm follows "your code"
+//	templates/mail/default/fr         subject.txt, text.txt, html.html
+//	templates/sms/default/fr          text.txt: one segment with the longest code (run/app/languages_test.go)
+//	templates/README.md               whether a native speaker has read it, as in "about" of the file
+//	internal/base/message             units of TestLifeInWords; the golden files by go test ./internal/base/message -update: read them
+//	internal/http/page/pagetest       confirmTitles of world.go
+//	CHANGELOG.md
+//
+// Tests that need a language that is not there take Sumerian, sux.
 package texts
 
 import (

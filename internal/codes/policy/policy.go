@@ -5,6 +5,25 @@
 // The package decides nothing: package bucketnames names the buckets in which a request is counted,
 // package quota evaluates the rules, packages gates and store count events. Packages verification,
 // outbox, jobs and support read the settings. The built-in policy is completePolicies of run/config.
+//
+// # A new scope of rules
+//
+// These files change for a new scope, here "device". Tests name a bucket, a setting, a text or a row of SECURITY.md that is missing:
+//
+//	quota/quota.go                             the constant; Counted, if not each send is an event
+//	internal/codes/policy/rules.go             RuleScopes; recipientScopes, if it counts the sends to one recipient; CountsByClient, if a
+//	                                           back end need not name it: then its rules are left out, have no reserve by default, and warn
+//	internal/limit/bucketnames/bucketnames.go  Subject and its bucket; subjectOf (verification/parse_ask.go) fills it
+//	internal/verify/verification               the field of the request, if it has one: "A new field of a send" in package store
+//	internal/codes/policy/policy.go            ForChannel, if recipients of one channel have none
+//	internal/run/config/policies.go            the tag and comments of policyRule; then go test ./internal/run/config -update
+//	internal/base/texts/en.json, zh-Hans.json  scope.device, wide.device, next.wide.device
+//	internal/run/app/strangers_test.go         whatRefuses; with -update it writes SECURITY.md
+//	internal/codes/policy/policy_test.go, verification/buckets_test.go, limit/refusals/refusals_test.go, explain/verdict_kinds_test.go
+//	                                           a row of each
+//	internal/http/page/wait.go, card_ends.go   sharedRuleTextKey and ruleExplanation, if it is not like a network; wide and spent of
+//	                                           web/widget/code.js (then go generate ./web); answer.refused.shared.device in all languages
+//	docs/policies.md, several-installations.md its row, its reserve, whether two installations count it together
 package policy
 
 import (
@@ -178,13 +197,13 @@ func (p Purpose) ForChannel(ch recipient.Channel) Purpose {
 		others = func(r quota.Rule) bool { return r.Scope == SpellingsScope }
 		p.TTL = min(p.TTL, MaxTextLife)
 	}
-	p.Policy.Rules = withoutRules(p.Policy.Rules, others)
+	p.Policy.Rules = WithoutRules(p.Policy.Rules, others)
 	return p
 }
 
-// withoutRules returns the rules for which some is false. If it removes none, as is usual, it
+// WithoutRules returns the rules for which some is false. If it removes none, as is usual, it
 // returns rules itself.
-func withoutRules(rules []quota.Rule, some func(quota.Rule) bool) []quota.Rule {
+func WithoutRules(rules []quota.Rule, some func(quota.Rule) bool) []quota.Rule {
 	if !slices.ContainsFunc(rules, some) {
 		return rules
 	}

@@ -2,7 +2,6 @@ package policy_test
 
 import (
 	"fmt"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -52,7 +51,6 @@ func TestStrangersLeaveEachReserve(t *testing.T) {
 		p.Reserve[string(scope)] = 2
 	}
 	p.Policy.Rules = append(p.Policy.Rules, quota.Rule{Name: "free", Scope: quota.App, Limit: 5})
-	client := netip.MustParseAddr("192.0.2.1")
 	builtIn := p
 	builtIn.BuiltIn = true
 	for _, c := range []struct {
@@ -60,10 +58,10 @@ func TestStrangersLeaveEachReserve(t *testing.T) {
 		rules []quota.Rule
 		want  string // of each rule in order, and the breaker
 	}{
-		{"a secret key", set.ForBackEnd(p, "shop", store.SecretKeyClass, client).Policy.Rules, "[5 5 5 5 5 5 5 5 5 10]"},
+		{"a secret key", set.ForBackEnd(p, "shop", store.SecretKeyClass).Policy.Rules, "[5 5 5 5 5 5 5 5 5 10]"},
 		{"a known browser", set.ForBrowser(p, "shop", store.KnownBrowser).Policy.Rules, "[5 3 3 3 3 3 3 3 5 7]"},
 		{"an unknown browser", set.ForBrowser(p, "shop", store.UnknownBrowser).Policy.Rules, "[3 3 3 3 3 3 3 3 5 7]"},
-		{"a back end for a stranger", set.ForBackEnd(p, "shop", store.UnknownBrowser, client).Policy.Rules, "[3 3 3 3 3 3 3 3 5 7]"},
+		{"a back end for a stranger", set.ForBackEnd(p, "shop", store.UnknownBrowser).Policy.Rules, "[3 3 3 3 3 3 3 3 5 7]"},
 		{"the built-in policy, closed", set.ForBrowser(builtIn, "shop", store.UnknownBrowser).Policy.Rules, "[5 5 5 5 5 5 5 5 5 7]"},
 		{"the built-in policy, open", set.ForBrowser(builtIn, "open", store.UnknownBrowser).Policy.Rules, "[3 3 3 3 3 3 3 3 5 7]"},
 	} {

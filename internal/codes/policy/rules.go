@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"net/netip"
 	"slices"
 	"time"
 
@@ -112,29 +111,28 @@ func (p Pass) Limit(class store.Class, r quota.Rule) int {
 	return (r.Limit + 1) / 2
 }
 
-// IsWiderScope reports whether a scope counts the sends of many recipients together. All other scopes are treated as the
-// recipient's.
-func IsWiderScope(scope quota.Scope) bool {
-	switch scope {
-	case quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, BreakerScope:
-		return true
-	}
-	return false
-}
+// RuleScopes are the scopes that a rule of a policy may have.
+var RuleScopes = []quota.Scope{quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country,
+	quota.Prefix, quota.Global, quota.Failures}
+
+// recipientScopes count the sends to one recipient, or to one mailbox.
+var recipientScopes = []quota.Scope{quota.Recipient, quota.Failures, quota.Backoff, quota.FailedChecks, SpellingsScope}
+
+// IsWiderScope reports whether a scope counts the sends of many recipients together. A browser is told a refusal by
+// such a rule for every recipient alike.
+func IsWiderScope(scope quota.Scope) bool { return !slices.Contains(recipientScopes, scope) }
+
+// CountsByClient reports whether a scope counts by a property of the client that a back end need not name. Then the rule
+// is left out, since the back end's own property would stand for all its users. Such a rule has no reserve by default.
+func CountsByClient(scope quota.Scope) bool { return scope == quota.IP || scope == quota.Network }
 
 // ForBackEnd returns the purpose with the rules for requests of a back end: those of ForClass and
-// the breaker for store.SecretKeyClass, those of ForBrowser if the back end acts for strangers. If
-// the end user's address is not given, the rules on addresses and networks are left out, since the
-// back end's own address stands for all its users.
-func (s Set) ForBackEnd(p Purpose, app string, class store.Class, client netip.Addr) Purpose {
-	if class == store.SecretKeyClass {
-		p.Policy.Rules = s.withBreaker(s.ForClass(p, app, class).Policy.Rules, class)
-	} else {
-		p = s.ForBrowser(p, app, class)
+// the breaker for store.SecretKeyClass, those of ForBrowser if the back end acts for strangers.
+func (s Set) ForBackEnd(p Purpose, app string, class store.Class) Purpose {
+	if class != store.SecretKeyClass {
+		return s.ForBrowser(p, app, class)
 	}
-	p.Policy.Rules = withoutRules(p.Policy.Rules, func(r quota.Rule) bool {
-		return !client.IsValid() && (r.Scope == quota.IP || r.Scope == quota.Network)
-	})
+	p.Policy.Rules = s.withBreaker(s.ForClass(p, app, class).Policy.Rules, class)
 	return p
 }
 
@@ -245,8 +243,7 @@ const SpellingsName = "spellings"
 // The list of rules is a copy.
 func WithoutSpellingsRule(d quota.Decision) quota.Decision {
 	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool {
-		return s.Scope == SpellingsScope &&
-			s.RetryAfter == 0
+		return s.Scope == SpellingsScope && s.RetryAfter == 0
 	})
 	return d
 }

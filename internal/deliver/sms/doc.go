@@ -8,11 +8,12 @@
 //
 // # A new carrier
 //
-// Where type http (package generic, docs/sms.md) can describe the API, no package is needed: it
+// Where type http (package generic, docs/sms.md) can describe the API, no code is needed: it
 // fills placeholders and reads one ID and one code at fixed paths. It can't sign, check a
 // signature, probe, or judge several parts. Else a carrier is a file of this package, which passes
 // smstest.Contract. Copy twilio.go and twilio_test.go, or those of tencent if the answer is always 200
-// with a code in it. Outside of the package only these change:
+// with a code in it. All carriers share the package: give each name at top level the carrier's, and keep
+// unquotedDigits and WebhookSignature where they are. Outside of the package only these change:
 //
 //	internal/run/config/sms.go        {"name", func() sms.CarrierSettings { return new(sms.Name) }} in carrierTypes, and the comment of
 //	                              SMSCarrier.Type

@@ -98,6 +98,9 @@ func TestPagesNameTextsThatExist(t *testing.T) {
 			used[m[1]] = true
 		}
 	}
+	for _, label := range store.LabelNames() {
+		used["label."+label] = true
+	}
 	for _, key := range slices.Sorted(maps.Keys(used)) {
 		if _, err := texts.ForConsole("").T(key); err != nil {
 			t.Error(err)

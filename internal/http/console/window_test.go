@@ -53,13 +53,14 @@ func openWindow(r *rig, browser chromium) *window {
 	ctx, cancel := context.WithTimeout(tab, 3*servertest.Patience) // for all steps of a test
 	r.Cleanup(cancel)
 	w := &window{rig: r, ctx: ctx, site: site, axe: browser.axe}
-	go w.hear(chromedp.Console(ctx))
+	go w.hear(chromedp.Console(ctx), cancel)
 	w.look(pagetest.Look{Width: 1280})
 	w.do(browsertest.Command(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"}))
 	return w
 }
 
-func (w *window) hear(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
+// hear collects what the browser complains about. A page that is a 500 ends the window and its test; the log says why.
+func (w *window) hear(messages iter.Seq2[chromedp.ConsoleMessage, error], closeWindow func()) {
 	for m, err := range messages {
 		if err != nil {
 			return // the window is closed
@@ -68,6 +69,10 @@ func (w *window) hear(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 		// focus before the page gives it.
 		if m.Source == "network" && strings.Contains(m.Text, "status of 4") && strings.Contains(m.URL, "/admin") || m.Type == "info" {
 			continue
+		}
+		if m.Source == "network" && strings.Contains(m.Text, "status of 500") {
+			w.Errorf("%s is a 500: %s", m.URL, w.Printed)
+			closeWindow()
 		}
 		w.mu.Lock()
 		w.problems = append(w.problems, m.String()+" "+m.URL)
@@ -130,6 +135,7 @@ func (w *window) says(script string, parts ...string) {
 func (w *window) until(script string) {
 	w.Helper()
 	servertest.Await(w.T, script, func() bool {
+		w.Must(w.ctx.Err())
 		holds, err := chromedp.Run(w.ctx, chromedp.Evaluate[bool](script))
 		return err == nil && holds // an error: the page is just being left
 	})

@@ -126,6 +126,14 @@ func (s Subject) Buckets() map[quota.Scope]string {
 	return all
 }
 
+// WithoutUnnamedClient returns the subject without the rules on what the request does not name of its client.
+func (s Subject) WithoutUnnamedClient() Subject {
+	s.Purpose.Policy.Rules = policy.WithoutRules(s.Purpose.Policy.Rules, func(r quota.Rule) bool {
+		return policy.CountsByClient(r.Scope) && s.bucket(r.Scope) == ""
+	})
+	return s
+}
+
 // globalSubject is the subject of scopes that have only one bucket.
 const globalSubject = "all"
 

@@ -17,7 +17,7 @@
 //	warn.go                           what works but may surprise
 //	sections.go                       Check, if what it may be depends on other settings
 //	policyset.go                      a setting of policies, purposes and apps goes to its user with the PolicySet, by internal/codes/policy
-//	internal/run/app/services.go, http.go any other one: to the parts, or to the server and its routes; settings.go converts
+//	internal/run/app/services.go, stores.go, texting.go, http.go  any other one: to the parts, or to the server and its routes; settings.go converts
 //	internal/run/app/reload.go            apply: what is in Reloadable
 //	internal/deliver/delivery/message.go      a setting that changes mails: SharedFields; TestEverySharedFieldIsSent fails until
 //	                                  check.go, encode.go and mailapi/resend.go beside it know it, and the lists of mailapi/shared_test.go;
@@ -29,8 +29,8 @@
 //	docs/decisions/0012-settings.md   what sets it and what would break if it were a constant; CHANGELOG.md
 //	internal/run/app/strangers_test.go    if requests are refused by it: SECURITY.md says what strangers can do
 //
-// Then `go test ./internal/run/config -update` writes docs/configuration.md, the schema and the
-// example.
+// Then `go test ./internal/run/config -update` writes docs/configuration.md, schema.json, example.yaml and default.yaml. It also
+// writes a setting that full.yaml lacks, with its default. No test says that a setting is used by nothing.
 package config
 
 import (

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/run/config/document"
 	"sendcode/quota"
 )
@@ -135,7 +136,7 @@ func defaultReserve[N int | int64](limit N) N {
 // rule has a reserve by default, since a stranger who uses it up stops all others. Rules on
 // recipients and networks have none: a stranger uses up only a recipient's or a network's places.
 func (r policyRule) countsManyRecipients() bool {
-	return !slices.Contains([]quota.Scope{quota.Recipient, quota.IP, quota.Network, quota.Failures}, r.Scope)
+	return policy.IsWiderScope(r.Scope) && !policy.CountsByClient(r.Scope)
 }
 
 // checkPolicyName returns what package quota finds wrong with the name of a policy, or "".

@@ -2,10 +2,12 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"sendcode/internal/codes/policy"
 	"sendcode/quota"
 )
 
@@ -123,6 +125,12 @@ func TestRetentionOutlastsEveryRule(t *testing.T) {
 	}
 }
 
+// The settings take the scopes that the rest knows.
+func TestScopesAreThoseOfRules(t *testing.T) {
+	field, _ := reflect.TypeFor[policyRule]().FieldByName("Scope")
+	is(t, "scopes", field.Tag.Get("oneof"), strings.Trim(fmt.Sprint(policy.RuleScopes), "[]"))
+}
+
 // A purpose that confirms addresses says so in every language, unless it has a title of its own.
 func TestTitles(t *testing.T) {
 	c := must(t,
@@ -131,7 +139,7 @@ func TestTitles(t *testing.T) {
 	for _, x := range []struct{ purpose, locale, title string }{
 		{"confirm", "en-GB", "to confirm your address"}, {"confirm", "zh-TW", "用于确认您的地址"},
 		{"confirm", "es", "para confirmar tu dirección"},
-		{"confirm", "ar", "لتأكيد عنوانك"}, {"confirm", "fr", ""}, {"own", "zh-CN", "用于开通"}, {"own", "en", ""},
+		{"confirm", "ar", "لتأكيد عنوانك"}, {"confirm", "sux", ""}, {"own", "zh-CN", "用于开通"}, {"own", "en", ""},
 		{"login", "en", ""},
 	} {
 		is(t, x.purpose+" in "+x.locale, all[x.purpose].Titles.ForLocaleOrEmpty(x.locale), x.title)

@@ -18,7 +18,7 @@ import (
 	"sendcode/quota"
 )
 
-// carrierTypes has the settings of each type of carrier. A new type is a package and a line here.
+// carrierTypes has the settings of each type of carrier. A new type is a file of package sms and a line here.
 var carrierTypes = []struct {
 	name     string
 	settings func() sms.CarrierSettings

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -13,6 +15,11 @@ func TestCarriers(t *testing.T) {
 	}
 	is(t, "name, polled and secret", got, []string{"aliyun true " + hiddenSecret, "verify false " + hiddenSecret, "tencent true " + hiddenSecret,
 		"twilio true " + hiddenSecret, "rest true " + hiddenSecret})
+	for _, c := range carrierTypes[1:] { // the first is of package generic
+		test := "../../deliver/sms/" + strings.ReplaceAll(c.name, "-", "_") + "_test.go"
+		is(t, test+" has smstest.Contract", strings.Contains(read(t, test), "smstest.Contract("), true)
+		is(t, c.name+" is in full.yaml", slices.ContainsFunc(s.Carriers, func(given SMSCarrier) bool { return given.Type == c.name }), true)
+	}
 	is(t, "price", s.Carriers[0].Prices["US"], 45_000) // millionths
 	is(t, "dearest price", s.Carriers[4].Prices["DE"], 999_999_999_999_999)
 	is(t, "cap", s.Spend[1].Limit, 300_500_000)

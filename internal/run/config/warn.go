@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/loopback"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/delivery/mailserver"
 	"sendcode/internal/run/config/document"
 	"sendcode/quota"
@@ -169,10 +170,9 @@ func (c *Config) rulesWithoutReserve(policy string) (names []string) {
 func (c *Config) warnOfNetworks(add func(when bool, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		for _, r := range c.policy(name).Rules {
-			add((r.Scope == quota.IP || r.Scope == quota.Network) && len(c.purposesWithPolicy(name)) > 0,
+			add(policy.CountsByClient(r.Scope) && len(c.purposesWithPolicy(name)) > 0,
 				"The rule %s of the policy %s has the scope %s: "+
-					"it counts sends with a secret key only if they give the client's address in client_ip.", r.Name,
-				name, r.Scope)
+					"it counts sends with a secret key only if they give the client's address in client_ip.", r.Name, name, r.Scope)
 		}
 	}
 }

@@ -17,6 +17,17 @@ import (
 	"sendcode/quota"
 )
 
+// A back end need not name its client: then rules on the client are left out, and all others count.
+func TestABackEndWithoutAClient(t *testing.T) {
+	for _, scope := range policy.RuleScopes {
+		vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "also", Scope: scope, Limit: 1, Window: time.Minute}), func(r *vtest.Rig) {
+			if _, err := r.Svc.Send(t.Context(), vtest.AskFor("a@example.com", vtest.From(netip.Addr{}))); err != nil {
+				t.Errorf("a rule with scope %s: %v", scope, err)
+			}
+		})
+	}
+}
+
 // Each scope counts by itself: two requests that share its subject share its places, all others do
 // not.
 func TestScopes(t *testing.T) {

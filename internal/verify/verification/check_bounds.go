@@ -47,9 +47,9 @@ func (s *Service) takeNetworkQuota(ctx context.Context, k *checkInProgress) (err
 	}
 	d, err := s.takeWithNewID(ctx, &r)
 	if err == nil && !d.Admitted {
-		worst, _ := d.Blocking()
-		s.countRefusedCheck(v.Channel, k.App, worst.Name)
-		return tooManyChecksError(k.Caller, worst.Rule, worst.RetryAfter, d.At)
+		blocking, _ := d.Blocking()
+		s.countRefusedCheck(v.Channel, k.App, blocking.Name)
+		return tooManyChecksError(k.Caller, blocking.Rule, blocking.RetryAfter, d.At)
 	}
 	k.failed = r
 	return err

@@ -107,18 +107,18 @@ func (s *Service) sendChecked(ctx, deciding context.Context, r *sendInProgress) 
 // offerAgain returns the answer to a request whose token is no pass. A vendor that is away is no fault of the token: the
 // answer is that of a request without one, by work. Work that would not pass stays left out while the vendor is in use: then a
 // bound on its questions is reached, or it has just failed.
-func (s *Service) offerAgain(r *sendInProgress, asked Answer, v humancheck.Verdict) (Answer, error) {
-	asked.CheckFailed = v.Reason
+func (s *Service) offerAgain(r *sendInProgress, answer Answer, v humancheck.Verdict) (Answer, error) {
+	answer.CheckFailed = v.Reason
 	if v.Away {
-		asked.CheckFailed = ""
-		asked.HumanCheck.By, asked.HumanCheck.SiteKey = humancheck.ByWork, ""
+		answer.CheckFailed = ""
+		answer.HumanCheck.By, answer.HumanCheck.SiteKey = humancheck.ByWork, ""
 	}
-	if v.Away && asked.HumanCheck.Work == nil && !r.check.VendorAnswers() {
+	if v.Away && answer.HumanCheck.Work == nil && !r.check.VendorAnswers() {
 		var err error
-		asked.HumanCheck.Work, err = s.newWork(r)
-		return asked, err
+		answer.HumanCheck.Work, err = s.newWork(r)
+		return answer, err
 	}
-	return asked, nil
+	return answer, nil
 }
 
 // checkToken checks the request's token and, if it is right, sets r.pass and r.spent. by names what was asked.

@@ -206,10 +206,10 @@ func (s *Service) replay(ctx context.Context, a parsedRequest, done store.Idempo
 	if a.Wait == 0 {
 		v, send = asAdmitted(v, send)
 	}
-	seen := s.view(v, send, send.LoggedAt, recipient.Hash{})
-	seen.Now = done.Now
+	view := s.view(v, send, send.LoggedAt, recipient.Hash{})
+	view.Now = done.Now
 	told := s.redact(ctx, a.subject, d, a.Caller, StateOf(done.Verification, done.Now), done.Verification.IDsWithReplaced())
-	return Answer{Admitted: true, Replayed: true, View: seen, Quota: told, AsksNext: s.asksNext(a.subject, d.Decision)}, nil
+	return Answer{Admitted: true, Replayed: true, View: view, Quota: told, AsksNext: s.asksNext(a.subject, d.Decision)}, nil
 }
 
 // asAdmitted returns the verification and the send as they were when the send was admitted.

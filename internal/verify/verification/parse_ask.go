@@ -188,8 +188,7 @@ func (s *Service) isKnownBrowser(ctx context.Context, a parsedRequest) bool {
 
 // subjectWithRules returns the subject that a request counts for: its caller, class and recipient,
 // with the purpose and its rules.
-func (s *Service) subjectWithRules(
-	set policy.Set, c Caller, class store.Class, p policy.Purpose, r recipient.Recipient,
+func (s *Service) subjectWithRules(set policy.Set, c Caller, class store.Class, p policy.Purpose, r recipient.Recipient,
 	h recipient.Hashes) bucketnames.Subject {
 	p = s.purposeWithRules(set, c, class, p, r.Channel(), h.Address)
 	return subjectOf(c, class, r.Channel(), h.Counted, bucketnames.GroupsOf(s.Vault, r, h), p)
@@ -197,18 +196,21 @@ func (s *Service) subjectWithRules(
 
 func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Hash, in bucketnames.RecipientGroups,
 	p policy.Purpose) bucketnames.Subject {
-	return bucketnames.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Groups: in, Purpose: p, Class: class}
+	of := bucketnames.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Groups: in, Purpose: p, Class: class}
+	if c.Kind == BackEnd {
+		return of.WithoutUnnamedClient()
+	}
+	return of
 }
 
 // purposeWithRules returns the purpose with the rules and limits that apply to the caller, the
 // class and the channel. If the address is a test recipient's, the rules only observe.
-func (s *Service) purposeWithRules(
-	set policy.Set, c Caller, class store.Class, p policy.Purpose, ch recipient.Channel,
+func (s *Service) purposeWithRules(set policy.Set, c Caller, class store.Class, p policy.Purpose, ch recipient.Channel,
 	address recipient.Hash) policy.Purpose {
 	if c.Kind == Browser {
 		p = set.ForBrowser(p, c.App, class)
 	} else {
-		p = set.ForBackEnd(p, c.App, class, c.IP)
+		p = set.ForBackEnd(p, c.App, class)
 	}
 	p = p.ForChannel(ch)
 	if set.TestRecipients.Has(address, s.Now()) {

@@ -313,7 +313,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quot
 	if r.Wait > 0 || d.Alone {
 		d = s.refreshStates(ctx, r.parsedRequest, d)
 	}
-	seen := s.view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began)), work.Address)
+	view := s.view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began)), work.Address)
 	var told quota.Decision
 	if begun.Opened() && len(begun.Verification.Replaces) == 0 { // it has only this send: no read is needed
 		told = redactDecision(d, r.Caller, Pending,
@@ -322,7 +322,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quot
 		told = s.redact(context.WithoutCancel(ctx), r.subject, gates.Answer{Decision: d}, r.Caller, Pending,
 			begun.Verification.IDsWithReplaced())
 	}
-	return Answer{Admitted: true, View: seen, Quota: told, AsksNext: s.asksNext(r.subject, d)}, nil
+	return Answer{Admitted: true, View: view, Quota: told, AsksNext: s.asksNext(r.subject, d)}, nil
 }
 
 // refreshStates reads the states of the rules again, since time has passed, the send may have been
@@ -344,8 +344,8 @@ func (s *Service) refreshStates(ctx context.Context, a parsedRequest, old quota.
 // then it need not answer. Error: fault.Unavailable if the database does not answer, since only both
 // gates know how long to wait.
 func (s *Service) statesOfRefusal(ctx context.Context, a parsedRequest, d quota.Decision, asked time.Time) (gates.Answer, error) {
-	worst, _ := d.Blocking()
-	wide := a.Kind != BackEnd && !policy.CountedInDatabase(worst.Rule) && worst.Scope != quota.Backoff
+	blocking, _ := d.Blocking()
+	wide := a.Kind != BackEnd && !policy.CountedInDatabase(blocking.Rule) && blocking.Scope != quota.Backoff
 	if wide && a.joins.ID == "" {
 		return gates.Answer{Decision: d}, nil
 	}
@@ -373,9 +373,9 @@ func (s *Service) refuseByDatabase(ctx context.Context, r *sendInProgress, taken
 
 // refuse records a refusal, counts it in the metrics, and returns the answer.
 func (s *Service) refuse(ctx context.Context, a parsedRequest, d gates.Answer, outcome string) Answer {
-	worst, _ := d.Blocking()
-	s.countBreakerRefusal(a.App, worst)
-	s.recordRefusal(a, outcome, worst.Name, worst.Scope, worst.RetryAfter)
+	blocking, _ := d.Blocking()
+	s.countBreakerRefusal(a.App, blocking)
+	s.recordRefusal(a, outcome, blocking.Name, blocking.Scope, blocking.RetryAfter)
 	return Answer{Quota: s.redact(ctx, a.subject, d, a.Caller, a.joins.state(), a.joins.IDsWithReplaced()), View: a.refusedView(),
 		AsksNext: s.asksNext(a.subject, d.Decision)}
 }

@@ -148,8 +148,7 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 // zero if no rule needs them, or if the recipient cannot be decrypted.
 func (s *Service) recipientGroups(p policy.Purpose, v store.Verification) bucketnames.RecipientGroups {
 	if !slices.ContainsFunc(p.Policy.Rules, func(r quota.Rule) bool {
-		return policy.CountsByCountryOrPrefix(r) ||
-			r.Scope == policy.SpellingsScope
+		return policy.CountsByCountryOrPrefix(r) || r.Scope == policy.SpellingsScope
 	}) {
 		return bucketnames.RecipientGroups{}
 	}
@@ -177,8 +176,8 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	if err != nil {
 		return Answer{}, err
 	}
-	seen := View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}
-	return Answer{Quota: s.redact(ctx, of, d, c, "", nil), View: seen, AsksNext: s.asksNext(of, d.Decision)}, nil
+	view := View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}
+	return Answer{Quota: s.redact(ctx, of, d, c, "", nil), View: view, AsksNext: s.asksNext(of, d.Decision)}, nil
 }
 
 // NeverTogether reports whether some rule has too few places for a send to each of these recipients

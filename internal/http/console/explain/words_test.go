@@ -4,8 +4,21 @@ import (
 	"testing"
 
 	"sendcode/internal/base/texts"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/store"
+	"sendcode/quota"
 )
+
+// A rule of each scope is named on the page Policies, and explained where it refuses.
+func TestEveryScopeHasItsTexts(t *testing.T) {
+	for _, scope := range policy.RuleScopes {
+		for _, kind := range []string{"scope.", "wide.", "next.wide."} {
+			if !texts.ForConsole("").Has(kind+string(scope)) && (kind == "scope." || scope != quota.Recipient) {
+				t.Errorf("no text %s%s", kind, scope)
+			}
+		}
+	}
+}
 
 // A list says first in words why, from the server's code where that tells more than our reason.
 func TestFailureText(t *testing.T) {

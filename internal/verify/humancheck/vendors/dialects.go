@@ -90,11 +90,11 @@ func form(secret, siteKey, ip string) func(Config, humancheck.Question) exchange
 
 // ownRequest is the question to the operator's own URL.
 func ownRequest(c Config, q humancheck.Question) exchange.Request {
-	asked := map[string]string{"token": q.Token, "app": q.App, "action": action}
+	fields := map[string]string{"token": q.Token, "app": q.App, "action": action}
 	if q.ClientIP != "" {
-		asked["ip"] = q.ClientIP
+		fields["ip"] = q.ClientIP
 	}
-	body, _ := json.Marshal(asked) // texts always encode
+	body, _ := json.Marshal(fields) // texts always encode
 	return exchange.Request{Method: http.MethodPost, URL: c.URL, Body: body,
 		Header: http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + c.Secret}}}
 }
