@@ -2,6 +2,8 @@
 # Recipes are in bash, for its arrays and pipefail.
 SHELL := bash
 
+# What is compiled names no folder of this machine, so that a second checkout, as CI's, compiles only what has changed.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 # Not `go run`, which turns a Ctrl-C into a failure; no commit is stamped in, for
 # git refuses to name it where the checkout is another user's.
 BUILD := go build -buildvcs=false -o bin/
