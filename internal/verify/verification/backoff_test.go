@@ -323,7 +323,7 @@ func TestAnHourOfBadReputation(t *testing.T) {
 // mailbox, by each class of callers, under all rules of a service without settings. When the hour is
 // over, everybody gets in at once.
 func TestAnHourOfRefusalsCostsNothing(t *testing.T) {
-	builtIn := vtest.MinuteTick(func(s *vtest.Settings) {
+	builtIn := vtest.DayTick(func(s *vtest.Settings) {
 		s.Set = vtest.BuiltIn()
 		s.Apps = map[string]policy.App{"shop": {ReachedByStrangers: true}}
 	})
