@@ -2,6 +2,8 @@
 # Recipes are in bash, for its arrays and pipefail.
 SHELL := bash
 
+# What is compiled names no folder of this machine, so that a second checkout, as CI's, compiles only what has changed.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 # Not `go run`, which turns a Ctrl-C into a failure; no commit is stamped in, for
 # git refuses to name it where the checkout is another user's.
 BUILD := go build -buildvcs=false -o bin/
@@ -29,8 +31,9 @@ LESS_GC := GOGC=400
 # What `make race` runs: the packages that are made of goroutines, and the whole service under load and faults. RACED=./... is every test.
 RACED ?= ./internal/base/logs ./internal/run/metrics ./internal/limit/admission ./internal/prove/e2e/parts ./quota/... ./internal/deliver/reports ./internal/deliver/delivery ./internal/limit/gates \
 	./internal/deliver/outbox ./internal/limit/refusals ./internal/http/server ./internal/deliver/webhook ./internal/deliver/delivery/smtp ./internal/deliver/delivery/oauth ./internal/verify/humancheck/vendors
-# Tests of how many requests are served under overload are run by `make test` alone: under the detector no rate means anything.
-RACED_NOT := UnderOverload$$
+# The tests that say nothing under the detector, of rates under overload and of allocations, are run by `make test` alone; they are in these packages.
+RACED_NOT := UnderOverload$$|^TestAllocations
+RACED_NOT_IN := ./internal/prove/e2e/parts ./internal/deliver/delivery
 # SQLite is C made into Go: it computes much under the race detector, is called under a lock of database/sql, and shares no memory of ours.
 RACE := -race "-gcflags=modernc.org/...=-race=false -d=checkptr=0"
 # The packages with tests for each commit; `make lint` compiles the others.
@@ -38,6 +41,9 @@ TESTED = $(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}
 # The packages whose tests take longest, which begin first: the last to end would otherwise run alone. Two run at once: with
 # three, each test waited longer, and all of them together were not done sooner.
 LONG := ./internal/http/page ./internal/store/postgres ./internal/prove/e2e/... ./internal/http/console/...
+# With UNRACED=1 `make test` leaves out what `make race` runs, for .ci/run, which runs both.
+UNRACED ?=
+SUITE = $(if $(UNRACED),$(filter-out $(shell go list $(RACED)),$(shell go list $(LONG)) $(TESTED)),$(LONG) $(TESTED))
 FUZZTIME ?= 30s
 SOAKTIME ?= 20s
 PROVED ?= 100000
@@ -90,7 +96,8 @@ demo: ## the same with a week of made-up sends in it
 
 test: tools ## the tests that every commit passes, on servers and browsers of their own
 	@bin/ensure
-	@$(LESS_GC) SENDCODE_TEST_RUN=$$(date +%s) $(GOTESTSUM) $(TESTFLAGS) $(if $(CI),$(FRESH)) $(LONG) $(TESTED)
+	@$(LESS_GC) SENDCODE_TEST_RUN=$$(date +%s) $(GOTESTSUM) $(TESTFLAGS) $(if $(CI),$(FRESH)) $(SUITE)
+	@$(if $(UNRACED),$(LESS_GC) $(GOTESTSUM) $(TESTFLAGS) $(FRESH) -run='$(RACED_NOT)' $(RACED_NOT_IN))
 
 tests: TIMEOUT := 80m
 tests: tools ## every test, those too that only nightly runs

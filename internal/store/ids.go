@@ -92,11 +92,11 @@ func CheckIDTimeDrift(id uuid.UUID, now time.Time) error {
 func NewVerificationID(at time.Time) string {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails
-	return VerificationIDFromBits(at, random)
+	return verificationIDFromBits(at, random)
 }
 
-// VerificationIDFromBits is NewVerificationID with given bits. They must not be guessable.
-func VerificationIDFromBits(at time.Time, secret [16]byte) string {
+// verificationIDFromBits is NewVerificationID with given bits. They must not be guessable.
+func verificationIDFromBits(at time.Time, secret [16]byte) string {
 	week := max(0, (at.Unix()+3*86400)/(7*86400)) // 1970 began on a Thursday
 	var id [3 + 26]byte
 	id[0], id[1], id[2] = base32Digits[week>>10&31], base32Digits[week>>5&31], base32Digits[week&31]

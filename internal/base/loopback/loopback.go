@@ -1,8 +1,9 @@
-// Package loopback tells which host names and addresses are this machine.
+// Package loopback tells which host names and addresses are this machine, and which URLs may have secrets sent to them.
 package loopback
 
 import (
 	"net/netip"
+	"net/url"
 	"strings"
 )
 
@@ -12,4 +13,19 @@ func IsHost(host string) bool {
 	host = strings.ToLower(host)
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && ip.Unmap().IsLoopback()
+}
+
+// URLProblem returns what is wrong with a URL that codes or secrets are sent to; "" for an https URL, or an http URL of this
+// machine: they must not cross a network in the clear.
+func URLProblem(text string) string {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Opaque != "":
+		return "is not a URL such as https://sms.example.com/send"
+	case u.User != nil:
+		return "holds a user name or a password; they have settings of their own"
+	case u.Scheme == "https", u.Scheme == "http" && IsHost(u.Hostname()):
+		return ""
+	}
+	return "must begin with https:// (http:// is for loopback addresses only)"
 }

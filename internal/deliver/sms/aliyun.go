@@ -46,7 +46,7 @@ func checkAliyun(a Account, endpoint string) map[string]error {
 	if a.Sign == "" {
 		wrong["sign"] = errors.New("is missing: the approved signature")
 	}
-	NoteEndpointProblem(wrong, endpoint)
+	noteEndpointProblem(wrong, endpoint)
 	return wrong
 }
 
@@ -171,7 +171,7 @@ func parseAliyunAnswer(a exchange.Response) (id, code string, fail *delivery.Err
 	case said.Code == intervalErrorCode:
 		fail = MeaningLimited(time.Minute).ToError(a, said.Code)
 	case said.Code != "OK" || a.Status >= 300 || said.Success != nil && !*said.Success:
-		fail = ErrorByCode(a, said.Code, aliyunMeanings)
+		fail = errorByCode(a, said.Code, aliyunMeanings)
 	}
 	return cmp.Or(said.BizId, said.Model.BizId), said.Code, fail
 }
@@ -253,5 +253,5 @@ func (c *aliyunCarrier) Probe(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("template %s: %w", id, ErrUnknownTemplate)
 		}
 	}
-	return TemplatesKnownNote(ids), nil
+	return templatesKnownNote(ids), nil
 }

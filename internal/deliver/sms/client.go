@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -43,24 +42,9 @@ func (x *Client) Attempt(ctx context.Context, r exchange.Request,
 		fail
 }
 
-// URLProblem returns what is wrong with a URL; "" for an https URL, or an http URL of this machine:
-// codes must not cross a network in the clear.
-func URLProblem(text string) string {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Host == "" || u.Opaque != "":
-		return "is not a URL such as https://sms.example.com/send"
-	case u.User != nil:
-		return "holds a user name or a password; they have settings of their own"
-	case u.Scheme == "https", u.Scheme == "http" && loopback.IsHost(u.Hostname()):
-		return ""
-	}
-	return "must begin with https:// (http:// is for loopback addresses only)"
-}
-
-// NoteEndpointProblem sets wrong["endpoint"] if an endpoint is given and there is a problem with it.
-func NoteEndpointProblem(wrong map[string]error, endpoint string) {
-	if problem := URLProblem(endpoint); endpoint != "" && problem != "" {
+// noteEndpointProblem sets wrong["endpoint"] if an endpoint is given and there is a problem with it.
+func noteEndpointProblem(wrong map[string]error, endpoint string) {
+	if problem := loopback.URLProblem(endpoint); endpoint != "" && problem != "" {
 		wrong["endpoint"] = errors.New(problem)
 	}
 }
@@ -94,9 +78,9 @@ func MeaningLimited(hold time.Duration) Meaning {
 	return Meaning{class: delivery.Rejected, reason: ReasonCarrierLimit, hold: hold}
 }
 
-// ErrorByCode returns the error of a message that was not accepted, by its code in the table. The
+// errorByCode returns the error of a message that was not accepted, by its code in the table. The
 // meaning is MeaningUnknown if the status is 5xx other than 503, else MeaningPerNumber for any other code.
-func ErrorByCode(a exchange.Response, code string, table map[string]Meaning) *delivery.Error {
+func errorByCode(a exchange.Response, code string, table map[string]Meaning) *delivery.Error {
 	v, known := table[code]
 	if !known {
 		family, _, _ := strings.Cut(code, ".")

@@ -47,7 +47,7 @@
 // once in the console, and the API's own reference carries Message.ID.
 //
 // Send calls Client.Attempt with a function that reads the answer: the carrier's ID of the message,
-// its code, and the failure. For an answer with a code that is [ErrorByCode], with the carrier's table of
+// its code, and the failure. For an answer with a code that is [errorByCode], with the carrier's table of
 // codes.go, which says whose fault each code is: a code that is not there is MeaningPerNumber. An answer
 // that can't be read is [exchange.ErrorByStatus].
 //

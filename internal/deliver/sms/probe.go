@@ -73,8 +73,8 @@ func checkConnection(ctx context.Context, endpoint string) (host string, err err
 	return host, nil
 }
 
-// TemplatesKnownNote returns the result of a Probe for which the carrier has approved all templates.
-func TemplatesKnownNote(ids []string) string {
+// templatesKnownNote returns the result of a Probe for which the carrier has approved all templates.
+func templatesKnownNote(ids []string) string {
 	return ", takes the signature and knows the templates " + strings.Join(ids, ", ")
 }
 

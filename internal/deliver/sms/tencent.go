@@ -47,7 +47,7 @@ func (c Tencent) Check() map[string]error {
 	if c.Region != "" && !regionPattern.MatchString(c.Region) {
 		wrong["region"] = errors.New("is no region such as ap-guangzhou")
 	}
-	NoteEndpointProblem(wrong, c.Endpoint)
+	noteEndpointProblem(wrong, c.Endpoint)
 	return wrong
 }
 
@@ -136,7 +136,7 @@ func parseTencentAnswer(a exchange.Response) (id, code string, fail *delivery.Er
 	case code == "":
 		fail = exchange.ErrorByStatus(a, "")
 	case code != "Ok" || a.Status >= 300:
-		fail = ErrorByCode(a, code, tencentMeanings)
+		fail = errorByCode(a, code, tencentMeanings)
 	}
 	return id, code, fail
 }
@@ -224,7 +224,7 @@ func (c *tencentCarrier) Probe(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("template %s: %w", ids[i], ErrUnknownTemplate)
 		}
 	}
-	return TemplatesKnownNote(ids), nil
+	return templatesKnownNote(ids), nil
 }
 
 func (c *tencentCarrier) fetchApproved(ctx context.Context, international int, ids []int, approved map[int]bool) error {

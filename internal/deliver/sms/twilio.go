@@ -51,7 +51,7 @@ func (t Twilio) Check() map[string]error {
 	sid("account", t.Account, "AC", true)
 	sid("key", t.Key, "SK", false)
 	sid("service", t.Service, "MG", false)
-	NoteEndpointProblem(wrong, t.Endpoint)
+	noteEndpointProblem(wrong, t.Endpoint)
 	return wrong
 }
 
@@ -125,7 +125,7 @@ func parseTwilioAnswer(a exchange.Response) (id, code string, fail *delivery.Err
 	failed := slices.Contains([]string{`"failed"`, `"undelivered"`, `"canceled"`}, string(said.Status))
 	switch {
 	case created && failed, readable && a.Status >= 400 && code != "":
-		fail = ErrorByCode(a, code, twilioMeanings)
+		fail = errorByCode(a, code, twilioMeanings)
 	case !created:
 		fail = exchange.ErrorByStatus(a, code)
 	}

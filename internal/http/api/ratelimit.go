@@ -22,12 +22,12 @@ func quotaProblem(a verification.Answer) *server.Problem {
 // humanCheckProblem returns the 428 of a send that only a pass would admit, or the 422 if its token was no pass. Both have
 // what is asked for. Where a rule is in the way, they have the members of a 429, too: a page shows this wait if it gets no pass.
 func humanCheckProblem(a verification.Answer) *server.Problem {
-	p := &server.Problem{Kind: server.HumanCheck, Wait: a.Quota.RetryAfter(), Extra: map[string]any{}}
-	if p.Wait > 0 {
-		p.Extra = quotahttp.ProblemMembers(a.Quota)
-		p.Extra["quota"] = toQuotaJSON(a)
+	p := &server.Problem{Extra: map[string]any{}}
+	if a.Quota.RetryAfter() > 0 {
+		p = quotaProblem(a)
+		p.Variant, p.Detail = "", ""
 	}
-	p.Extra["human_check"] = a.HumanCheck
+	p.Kind, p.Extra["human_check"] = server.HumanCheck, a.HumanCheck
 	if a.CheckFailed != "" {
 		p.Kind, p.Extra["reason"] = server.HumanCheckFailed, string(a.CheckFailed)
 	}

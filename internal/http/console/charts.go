@@ -183,16 +183,16 @@ func (d ChartBuilder) table(heads []string, of func(interval) []string) Table {
 	return v
 }
 
-// FormatRate returns a share as a percentage; a dash for nil.
-func FormatRate(rate *float64) string {
+// formatRate returns a share as a percentage; a dash for nil.
+func formatRate(rate *float64) string {
 	if rate == nil {
 		return "–"
 	}
 	return fmt.Sprintf("%.1f %%", 100**rate)
 }
 
-// FormatTook returns milliseconds in words; a dash for nil.
-func FormatTook(ms *int64, w texts.Words) string {
+// formatTook returns milliseconds in words; a dash for nil.
+func formatTook(ms *int64, w texts.Words) string {
 	if ms == nil {
 		return "–"
 	}

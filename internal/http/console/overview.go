@@ -219,7 +219,7 @@ func figureViews(now, before Total, w texts.Words) (all []figureView) {
 		if t.Opened < minForPercent {
 			return "–"
 		}
-		return FormatRate(t.Rate)
+		return formatRate(t.Rate)
 	}
 	if now.Opened >= minForPercent && before.Opened >= minForPercent {
 		rise := *now.Rate - *before.Rate
@@ -234,7 +234,7 @@ func figureViews(now, before Total, w texts.Words) (all []figureView) {
 		change = percentChange(float64(*now.MedianMS), float64(*before.MedianMS), min(now.Sent, before.Sent))
 		good = float64(*before.MedianMS-*now.MedianMS) / (0.25 * float64(max(1, *before.MedianMS)))
 	}
-	took := func(t Total) string { return FormatTook(t.MedianMS, w) + " · " + FormatTook(t.P95MS, w) }
+	took := func(t Total) string { return formatTook(t.MedianMS, w) + " · " + formatTook(t.P95MS, w) }
 	add("overview.took", took(now), took(before), change, good, "")
 	return all
 }

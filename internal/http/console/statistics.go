@@ -119,10 +119,10 @@ func measuresOf(m store.Measures, sent int) codeMeasures {
 
 func isoTime(t time.Time) string { return texts.DisplayTime{Time: t}.ISO() }
 
-// Summarize returns the statistics of q's time. now and before are the database's numbers of that
+// summarize returns the statistics of q's time. now and before are the database's numbers of that
 // time and of the equally long time before it; domains are the mail domains to which most mails
 // failed.
-func Summarize(q store.StatsQuery, now, before store.Stats, domains []store.DomainTally) Statistics {
+func summarize(q store.StatsQuery, now, before store.Stats, domains []store.DomainTally) Statistics {
 	out := Statistics{
 		From: isoTime(q.From), To: isoTime(q.To), Each: int(q.Each / time.Second), Total: totalOf(now), Before: totalOf(before),
 		Domains: make([]domainCounts, 0, len(domains)),

@@ -56,7 +56,7 @@ func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s
 		return s, asked, q.given, err
 	}
 	domains, err := a.DB.DomainTallies(ctx, asked)
-	return Summarize(asked, now, before, domains), asked, q.given, err
+	return summarize(asked, now, before, domains), asked, q.given, err
 }
 
 // statsQuery returns the query for the time, app, channel and purpose of a list's filters. Other

@@ -258,8 +258,8 @@ func TestASlowGateIsNoLoss(t *testing.T) {
 // sends count there while it lasts, and no longer; so it is where a replica still has the file with
 // the mistake, at the cost of a query a look.
 func TestAPolicyMistakeThatIsUndoneCostsNothing(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 3,
-		Window: time.Hour}), func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 3,
+		Window: time.Hour})), func(r *vtest.Rig) {
 		mapped := func(s *vtest.Service, gift string, shares ...string) {
 			terms := s.Terms()
 			terms.Purposes = maps.Clone(terms.Purposes)

@@ -27,7 +27,7 @@ func withoutRedis(s *vtest.Settings) {
 // Without Redis replicas know at once what one of them counted, gave back or reset, also where one has
 // refused before, and a process that starts tells the same waits: the rows tell them.
 func TestReplicasWithoutRedisTellTheSame(t *testing.T) {
-	vtest.InBubbleWith(t, withoutRedis, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(withoutRedis), func(r *vtest.Rig) {
 		b, stop := r.StartReplica(r.MailServer)
 		defer stop()
 		told := func(what string, used int, wait time.Duration) {

@@ -46,7 +46,7 @@ var edges = map[string]string{
 	// not deliver/outbox: a send is handed over to an interface
 	"internal/verify": deciding + " internal/limit/... internal/deliver/webhook internal/verify/humancheck internal/verify/proof internal/verify/verification",
 	// a vendor is asked as a carrier is, and knows no send
-	"internal/verify/humancheck/vendors": "quota internal/deliver/delivery internal/deliver/exchange internal/deliver/sms internal/verify/humancheck",
+	"internal/verify/humancheck/vendors": "quota internal/base/loopback internal/deliver/delivery internal/deliver/exchange internal/deliver/sms internal/verify/humancheck",
 
 	"internal/http":         serving,
 	"internal/http/api":     serving + " internal/http/hooks internal/deliver/reports internal/deliver/sms internal/deliver/sns",

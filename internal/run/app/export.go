@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -30,7 +29,7 @@ func ExportPerson(ctx context.Context, cfg config.Config, channel, to string, ac
 	}
 	desk := support.New(support.Dependencies{Store: db, Policy: policy.NewCurrentSet(cfg.PolicySet(time.Now()), time.Now), Vault: a.keys,
 		Now: time.Now, Logger: slog.Default()})
-	p, err := desk.ParseTarget("", cmp.Or(channel, "email"), to, "", act.Reason)
+	p, err := desk.ParseTarget("", channel, to, "", act.Reason)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ type refusal struct {
 	key     string            // Idempotency-Key of the honest callers
 	waits   time.Duration     // how long honest callers wait for their message
 	free    bool              // a secret key with trust: stranger is not refused either
-	tick    time.Duration     // of the jobs; 0: a minute
+	tick    time.Duration     // of the jobs; 0: ten minutes
 	apart   bool              // each honest caller is tried in a world of its own, since the first uses up what is left
 	exhaust func(w *world)    // strangers use up what they can; nil: see test
 	test    string            // the test that tries it, as path and name, where this one does not
@@ -197,7 +197,7 @@ var whatRefuses = []refusal{
 				w.send(nth(w.spent), w.other(w.spent), "")
 				w.spent++
 			}
-			w.Sleep(12 * time.Minute)
+			w.Sleep(21 * time.Minute) // until the jobs look at codes that have expired
 			w.Want("a stranger's message", w.refusedBy(w.send(nth(30), w.other(30), "")), "delivery-failed/paused")
 		}},
 	spendCap("global", true), spendCap("app", false), spendCap("country", true),

@@ -84,7 +84,7 @@ func inWorld(t *testing.T, row refusal, test func(w *world)) {
 	cfg := loadConfig(t, appsOfTests()+row.file, "CARRIER_TOKEN=token")
 	settings := func(s *vtest.Settings) {
 		s.Set, s.Vault.Folding, s.Tick, s.Watch = cfg.PolicySet(time.Now()), cfg.Folding(),
-			cmp.Or(row.tick, time.Minute), (&App{cfg: cfg}).prefixWatch()
+			cmp.Or(row.tick, 10*time.Minute), (&App{cfg: cfg}).prefixWatch()
 		if row.bounds != nil {
 			row.bounds(&s.Set)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/base/loopback"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/deliver/sms/generic"
@@ -265,7 +266,7 @@ func checkPageHost(text string) string {
 }
 
 func checkPublicURL(text string) string {
-	problem := sms.URLProblem(text)
+	problem := loopback.URLProblem(text)
 	if problem == "" && strings.ContainsAny(text, "?#{}") {
 		return "must end with the host or a path"
 	}

@@ -17,7 +17,7 @@ import (
 
 func watched(s *vtest.Settings) {
 	vtest.ServeCountries("DE", "US")(s)
-	s.Tick = 5 * time.Second
+	s.Tick = 10 * time.Second
 	s.Watch = store.PrefixWatch{MinSends: 20, MinApprovedPercent: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour}
 }
 
@@ -59,7 +59,7 @@ func TestAnAppIsWatchedByItsOwnSettings(t *testing.T) {
 		{store.PrefixWatch{MinSends: 20, MinApprovedPercent: 10, Within: 15 * time.Minute, Pause: 3 * time.Hour}, false, "failed paused"},
 		{store.PrefixWatch{MinSends: 99, MinApprovedPercent: 10, Within: time.Hour, Pause: time.Hour}, true, "sent"},
 	} {
-		vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
+		vtest.InBubbleWith(t, vtest.MinuteTick(watched), func(r *vtest.Rig) {
 			set, name := r.Settings.Set, "shop"
 			if c.gym {
 				name = "gym"
@@ -95,7 +95,7 @@ func TestNothingLeavesWhileTheDatabaseDoesNotSay(t *testing.T) {
 		a := r.Send(vtest.TextTo(vtest.Mobile))
 		r.WantLine("the send, messages", "queued temporary_log 0", r.Status(a), len(r.Carrier.Accepted()))
 		r.MendStore()
-		r.Sleep(10 * time.Second)
+		r.Sleep(20 * time.Second)
 		r.WantStatus(a, "sent")
 	})
 }

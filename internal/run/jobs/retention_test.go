@@ -40,7 +40,7 @@ func TestOldRowsGoByThemselves(t *testing.T) {
 }
 
 func TestRowsAreKeptForEver(t *testing.T) {
-	vtest.InBubbleWith(t, func(s *vtest.Settings) { keepFor(0)(s); s.Tick, s.Lease = time.Hour, 12*time.Hour }, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.DayTick(keepFor(0)), func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(105 * 24 * time.Hour) // longer than the default retention
 		r.Want("rows that are left", len(r.Rows()), 1)

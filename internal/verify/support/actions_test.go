@@ -109,7 +109,7 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 }
 
 func TestErasedAreForgotten(t *testing.T) {
-	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Tick, s.Lease = 20*time.Minute, time.Hour }, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Tick, s.Lease = time.Hour, time.Hour }, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		hash := r.Person().Recipient
 		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))

@@ -15,7 +15,7 @@ import (
 // A subscription is confirmed once for each acceptance, within an hour, for that provider alone;
 // what fails may be repeated.
 func TestAcceptedSubscriptions(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(nil), func(r *vtest.Rig) {
 		calls, failing := 0, error(nil)
 		ask := func(provider string, wantAccepted bool, wantCalls int) {
 			t.Helper()

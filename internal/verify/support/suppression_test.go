@@ -22,9 +22,9 @@ func TestSuppressed(t *testing.T) {
 	folds := func(s *vtest.Settings) {
 		vtest.SuppressBounces(s)
 		s.Vault.Folding = recipient.Folding{"example.com": {PlusTags: true}}
-		s.SuppressFor = 2 * time.Hour // a month has millions of ticks
+		s.SuppressFor = 2 * time.Hour // a month has many ticks
 	}
-	vtest.InBubbleWith(t, folds, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(folds), func(r *vtest.Rig) {
 		r.MailServer.Answer(vtest.NoMailbox)
 		first := r.SendTo(vtest.Ana)
 		since := time.Now()
@@ -117,7 +117,7 @@ func TestSuppressByHandAndLift(t *testing.T) {
 func TestSuppressionsOfNumbersFollowTheCountedForm(t *testing.T) {
 	for _, pair := range [][2]string{{"+541166773399", "+5491166773399"}, {"+5491166773399", "+541166773399"},
 		{"+5215512345678", "+525512345678"}, {"+525512345678", "+5215512345678"}} {
-		vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.SuppressBounces(s); vtest.ServeCountries("AR", "MX")(s) }, func(r *vtest.Rig) {
+		vtest.InBubbleWith(t, vtest.MinuteTick(func(s *vtest.Settings) { vtest.SuppressBounces(s); vtest.ServeCountries("AR", "MX")(s) }), func(r *vtest.Rig) {
 			r.Svc.Desk.Suppress(r.Context(), support.SuppressRequest{Channel: "sms", To: pair[0], Reason: "asked"}, vtest.AuditEntry("suppression.add"))
 			r.Want("suppressed", r.Status(r.Send(vtest.TextTo(pair[1]))), "failed suppressed")
 			lifted, err := r.Svc.Desk.LiftSuppressions(r.Context(),

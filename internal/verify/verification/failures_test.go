@@ -30,7 +30,7 @@ func TestGuessesOfOneRecipientADay(t *testing.T) {
 	vtest.EachInForm(t, map[string]func(n int) verification.Request{
 		"browsers":    func(int) verification.Request { return byBrowser(vtest.Ana) },
 		"secret keys": func(n int) verification.Request { return vtest.AskFor(vtest.Ana, vtest.InSession(fmt.Sprint(n))) },
-	}, vtest.MinuteTick(wide), func(r *vtest.Rig, asks func(n int) verification.Request) {
+	}, vtest.DayTick(wide), func(r *vtest.Rig, asks func(n int) verification.Request) {
 		guess := func() (compared int) {
 			for n := range 12 {
 				ask := asks(n)

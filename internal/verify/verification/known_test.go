@@ -32,7 +32,7 @@ func knownBrowser(r *vtest.Rig, options ...vtest.Option) string {
 func TestKnownBrowsers(t *testing.T) {
 	roomy := vtest.WithReserve(map[string]int{"hour": 900},
 		vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1000, Window: time.Hour}))
-	vtest.InForms(t, func(s *vtest.Settings) { roomy(s); s.Tick, s.Lease = 24*time.Hour, 24*time.Hour }, func(r *vtest.Rig) {
+	vtest.InForms(t, vtest.DayTick(roomy), func(r *vtest.Rig) {
 		token := knownBrowser(r)
 		limit := func(s *vtest.Service, ask verification.Request) int {
 			t.Helper()

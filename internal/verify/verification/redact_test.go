@@ -235,7 +235,7 @@ func TestABrowserCannotTellWhenOthersAsked(t *testing.T) {
 func TestABrowserThatWaitsAsToldIsAdmitted(t *testing.T) {
 	rules := append([]quota.Rule{{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
 		{Name: "wide", Scope: quota.App, Limit: 9, Window: 2 * time.Hour}}, slow...)
-	idle := func(s *vtest.Settings) { vtest.WithRules(rules...)(s); s.Tick, s.Lease = 24*time.Hour, 24*time.Hour }
+	idle := vtest.DayTick(vtest.WithRules(rules...))
 	for seed := range uint64(10) {
 		vtest.InForms(t, idle, func(r *vtest.Rig) {
 			dice := rand.New(rand.NewPCG(seed, 1))

@@ -66,7 +66,7 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 				r.Check(a.View.ID, r.WrongCode(r.Code(0)))
 			}
 			r.Cancel(a.View.ID)
-			r.Sleep(time.Hour) // nor does it expire
+			r.Sleep(15 * time.Minute) // nor does it expire
 		}},
 		"approved with the last try": {want: []string{"send.sent", "verification.approved"}, run: func(r *vtest.Rig) {
 			a := r.SendTo(vtest.Ana)
@@ -79,18 +79,18 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 			a := r.SendTo(vtest.Ana)
 			r.Cancel(a.View.ID)
 			r.Cancel(a.View.ID)
-			r.Sleep(time.Hour)
+			r.Sleep(15 * time.Minute)
 		}},
 		"not entered in time, once": {want: []string{"send.sent", "verification.expired"}, run: func(r *vtest.Rig) {
 			send(r)
 			r.Sleep(10*time.Minute + 5*time.Second)
 			r.WantEvents("send.sent") // a check may be about to commit
-			r.Sleep(time.Hour)
+			r.Sleep(15 * time.Minute)
 		}},
 		"of a test recipient, not entered in time": {
 			prepare: vtest.TestRecipient(t, vtest.Ana, "424242"),
 			want:    []string{"send.sent (test)", "verification.expired (test)"},
-			run:     func(r *vtest.Rig) { send(r); r.Sleep(time.Hour) },
+			run:     func(r *vtest.Rig) { send(r); r.Sleep(15 * time.Minute) },
 		},
 		"bounced, once": {want: []string{"send.sent", "send.bounced 5.1.1"}, run: func(r *vtest.Rig) {
 			bounce := reports.Event{Meaning: reports.BouncedForGood, Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID),

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/base/loopback"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/exchange"
 	"sendcode/internal/deliver/sms"
@@ -154,7 +155,7 @@ func (g Config) usesPlaceholder(name string) bool {
 // end of the host, which must not vary.
 func checkTemplateURL(text string) error {
 	fixed := placeholderPattern.ReplaceAllString(text, "x")
-	if problem := sms.URLProblem(fixed); problem != "" {
+	if problem := loopback.URLProblem(fixed); problem != "" {
 		return errors.New(problem)
 	}
 	u, _ := url.Parse(fixed)

@@ -50,7 +50,7 @@ func (known Parameters) Parse(raw string) (given url.Values, err error) {
 		case len(values[name]) > 1:
 			return nil, fault.Invalid(shortenName(name), "repeated", "Give this parameter once.")
 		case !ok:
-			return nil, UnknownParameterError(name)
+			return nil, unknownParameterError(name)
 		case value == "":
 			continue
 		}
@@ -72,8 +72,8 @@ func ParseRawQuery(raw string) (url.Values, error) {
 	return values, nil
 }
 
-// UnknownParameterError returns the error for a parameter that a page does not have.
-func UnknownParameterError(name string) error {
+// unknownParameterError returns the error for a parameter that a page does not have.
+func unknownParameterError(name string) error {
 	return fault.Invalid(shortenName(name), "unknown", "There is no such parameter.")
 }
 

@@ -11,43 +11,51 @@ import (
 	"sendcode/internal/run/commands"
 )
 
-// A mail that comes back reaches its send by another replica than the one that sent it. A mail made of what a
-// browser's 202 tells does nothing. The code in the returned mail is in no log.
-func TestBounceMailsInEachForm(t *testing.T) {
+const bounceSecret = "the secret of bounce mails"
+
+// What is exact in each form of a service, beside what TestProve counts while everything fails.
+func TestEachForm(t *testing.T) {
 	for _, f := range forms {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			s := f.open(t)
-			s.Env["BOUNCE_SECRET"] = "the secret of bounce mails"
-			s.Write("provider_events: [{name: pipe, scheme: dsn, secret_env: BOUNCE_SECRET}]\n").Start(f.replicas)
-			last := f.replicas - 1
-			file := filepath.Join(t.TempDir(), "secret")
-			apptest.Must(t, os.WriteFile(file, []byte(s.Env["BOUNCE_SECRET"]), 0o600))
-			post := func(id, original string) {
-				apptest.Must(t, commands.PostBounce(t.Context(), commands.BounceTarget{URL: s.Replicas[last].Base + "/v1/events/pipe", SecretFile: file}, nil,
-					strings.NewReader("Content-Type: multipart/report; boundary=b\nReferences: <"+id+">\n\n--b\nContent-Type: message/delivery-status\n\n"+
-						"Reporting-MTA: dns; mx.example\n\nFinal-Recipient: rfc822; gone@example.com\nAction: failed\nStatus: 5.1.1\n"+
-						"Diagnostic-Code: smtp; 550 5.1.1 User unknown\n\n--b\nContent-Type: message/rfc822\n\n"+original+"\n--b--\n"), io.Discard))
-			}
-			asked := s.Ask(0, "gone@example.com")
-			letter := s.AwaitMail("gone@example.com", 1)[0]
-			s.AwaitState(asked.ID, "sent")
-			post(asked.Send.ID+"@example.com", "Subject: x\n")
-			if got := s.Look(asked.ID).Send.Status; got != "sent" {
-				t.Errorf("after a mail without the HMAC: %s", got)
-			}
-			post(strings.Trim(letter.ID, "<>"), letter.Text)
-			if got := s.Look(asked.ID).Send.Status; got != "undelivered" {
-				t.Errorf("after the bounce: %s", got)
-			}
-			for outcome, want := range map[string]string{"unknown_message": "1", "bounced": "1"} {
-				if got := s.Metric(last, `sendcode_provider_events_total{outcome="`+outcome+`",provider="pipe"}`); got != want {
-					t.Errorf("%s: %s, want %s", outcome, got, want)
-				}
-			}
-			if code := s.CodeIn(letter); s.Logged(code) || s.Postgres != nil && strings.Contains(s.Dump(), code) {
-				t.Error("the code is in a log or a row")
-			}
+			s.Env["BOUNCE_SECRET"] = bounceSecret
+			s.Write("provider_events: [{name: pipe, scheme: dsn, secret_env: BOUNCE_SECRET}]\n" + askingForWork).Start(f.replicas)
+			aSolutionIsOneSend(s, f)
+			bounceMails(s, f)
 		})
+	}
+}
+
+// A mail that comes back reaches its send by another replica than the one that sent it. A mail made of what a
+// browser's 202 tells does nothing. The code in the returned mail is in no log.
+func bounceMails(s *apptest.Stack, f form) {
+	last := f.replicas - 1
+	file := filepath.Join(s.TempDir(), "secret")
+	apptest.Must(s.T, os.WriteFile(file, []byte(bounceSecret), 0o600))
+	post := func(id, original string) {
+		apptest.Must(s.T, commands.PostBounce(s.Context(), commands.BounceTarget{URL: s.Replicas[last].Base + "/v1/events/pipe", SecretFile: file}, nil,
+			strings.NewReader("Content-Type: multipart/report; boundary=b\nReferences: <"+id+">\n\n--b\nContent-Type: message/delivery-status\n\n"+
+				"Reporting-MTA: dns; mx.example\n\nFinal-Recipient: rfc822; gone@example.com\nAction: failed\nStatus: 5.1.1\n"+
+				"Diagnostic-Code: smtp; 550 5.1.1 User unknown\n\n--b\nContent-Type: message/rfc822\n\n"+original+"\n--b--\n"), io.Discard))
+	}
+	asked := s.Ask(0, "gone@example.com")
+	letter := s.AwaitMail("gone@example.com", 1)[0]
+	s.AwaitState(asked.ID, "sent")
+	post(asked.Send.ID+"@example.com", "Subject: x\n")
+	if got := s.Look(asked.ID).Send.Status; got != "sent" {
+		s.Errorf("after a mail without the HMAC: %s", got)
+	}
+	post(strings.Trim(letter.ID, "<>"), letter.Text)
+	if got := s.Look(asked.ID).Send.Status; got != "undelivered" {
+		s.Errorf("after the bounce: %s", got)
+	}
+	for outcome, want := range map[string]string{"unknown_message": "1", "bounced": "1"} {
+		if got := s.Metric(last, `sendcode_provider_events_total{outcome="`+outcome+`",provider="pipe"}`); got != want {
+			s.Errorf("%s: %s, want %s", outcome, got, want)
+		}
+	}
+	if code := s.CodeIn(letter); s.Logged(code) || s.Postgres != nil && strings.Contains(s.Dump(), code) {
+		s.Error("the code is in a log or a row")
 	}
 }

@@ -7,62 +7,57 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"testing"
 
 	"github.com/altcha-org/altcha-lib-go"
 
 	"sendcode/internal/run/app/apptest"
 )
 
-// In each form a stranger's first send is asked for work, and one solution that is posted to all replicas at once is one send.
-func TestASolutionIsOneSendInEachForm(t *testing.T) {
-	for _, f := range forms {
-		t.Run(f.name, func(t *testing.T) {
-			t.Parallel()
-			s := f.open(t)
-			s.Write(fmt.Sprintf(`page: {app: ""}
+// askingForWork are settings by which each stranger's send is asked for work.
+var askingForWork = fmt.Sprintf(`page: {app: ""}
 policies: {default: [{name: hour, scope: recipient, limit: 100, window: 1h}]}
 apps:
-  - name: shop
+  - name: default
     origins: ["https://shop.example"]
     keys: [{id: web, kind: public, sha256: %x}]
     human_check: {by: work, when: always, cost: 1000}
-`, sha256.Sum256([]byte(apptest.PublicKey)))).Start(f.replicas)
-			ask := func(i int, token string) apptest.Answer {
-				body := `{"channel":"email","to":"` + apptest.Ana + `"` + token + `}`
-				return s.Do(i%f.replicas, http.MethodPost, "/v1/verifications", body, apptest.As(apptest.PublicKey))
-			}
-			asked := ask(0, "")
-			s.Is("a send without a pass", asked, http.StatusPreconditionRequired, asked.Problem() == "human-check")
-			var told struct {
-				HumanCheck struct{ Work altcha.Challenge } `json:"human_check"`
-			}
-			apptest.Must(t, json.Unmarshal(asked.Raw, &told))
-			c := told.HumanCheck.Work
-			found, err := altcha.SolveChallenge(c.Challenge, c.Salt, altcha.SHA256, int(c.MaxNumber), 0, nil)
-			apptest.Must(t, err)
-			solution, err := json.Marshal(altcha.Payload{Algorithm: c.Algorithm, Challenge: c.Challenge, Number: int64(found.Number), Salt: c.Salt,
-				Signature: c.Signature})
-			apptest.Must(t, err)
-			statuses := map[int]int{}
-			var mu sync.Mutex
-			var all sync.WaitGroup
-			for i := range 12 {
-				all.Go(func() {
-					a := ask(i, `,"human_check":"work:`+base64.StdEncoding.EncodeToString(solution)+`"`)
-					mu.Lock()
-					defer mu.Unlock()
-					statuses[a.StatusCode]++
-				})
-			}
-			all.Wait()
-			if statuses[http.StatusAccepted] != 1 || statuses[http.StatusUnprocessableEntity] != 11 {
-				t.Errorf("answers by status: %v, want one 202 and eleven 422", statuses)
-			}
-			s.AwaitMail(apptest.Ana, 1)
-			if n := len(s.Mails()); n != 1 {
-				t.Errorf("%d mails", n)
-			}
+`, sha256.Sum256([]byte(apptest.PublicKey)))
+
+// A stranger's first send is asked for work, and one solution that is posted to all replicas at once is one send.
+func aSolutionIsOneSend(s *apptest.Stack, f form) {
+	ask := func(i int, token string) apptest.Answer {
+		body := `{"channel":"email","to":"` + apptest.Ana + `"` + token + `}`
+		return s.Do(i%f.replicas, http.MethodPost, "/v1/verifications", body, apptest.As(apptest.PublicKey))
+	}
+	asked := ask(0, "")
+	s.Is("a send without a pass", asked, http.StatusPreconditionRequired, asked.Problem() == "human-check")
+	var told struct {
+		HumanCheck struct{ Work altcha.Challenge } `json:"human_check"`
+	}
+	apptest.Must(s.T, json.Unmarshal(asked.Raw, &told))
+	c := told.HumanCheck.Work
+	found, err := altcha.SolveChallenge(c.Challenge, c.Salt, altcha.SHA256, int(c.MaxNumber), 0, nil)
+	apptest.Must(s.T, err)
+	solution, err := json.Marshal(altcha.Payload{Algorithm: c.Algorithm, Challenge: c.Challenge, Number: int64(found.Number), Salt: c.Salt,
+		Signature: c.Signature})
+	apptest.Must(s.T, err)
+	statuses := map[int]int{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range 12 {
+		all.Go(func() {
+			a := ask(i, `,"human_check":"work:`+base64.StdEncoding.EncodeToString(solution)+`"`)
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[a.StatusCode]++
 		})
+	}
+	all.Wait()
+	if statuses[http.StatusAccepted] != 1 || statuses[http.StatusUnprocessableEntity] != 11 {
+		s.Errorf("answers by status: %v, want one 202 and eleven 422", statuses)
+	}
+	s.AwaitMail(apptest.Ana, 1)
+	if n := len(s.Mails()); n != 1 {
+		s.Errorf("%d mails", n)
 	}
 }

@@ -11,12 +11,12 @@ import (
 	"slices"
 	"strings"
 
-	"sendcode/internal/deliver/sms"
+	"sendcode/internal/base/loopback"
 )
 
 // ProxyURLProblem returns what is wrong with a URL that the admin token is sent to; "" for https, or for http on
 // this machine.
-func ProxyURLProblem(text string) string { return sms.URLProblem(text) }
+func ProxyURLProblem(text string) string { return loopback.URLProblem(text) }
 
 const forwardedFor = "X-Forwarded-For"
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/base/loopback"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/exchange"
 	"sendcode/internal/deliver/sms"
@@ -64,7 +65,7 @@ func (d dialect) siteKeyProblem(siteKey string) bool {
 	region, rest, _ := strings.Cut(siteKey, "/")
 	switch {
 	case strings.HasPrefix(d.siteKeyForm, "must be the address"):
-		return sms.URLProblem(siteKey) != ""
+		return loopback.URLProblem(siteKey) != ""
 	case strings.HasPrefix(d.siteKeyForm, "must be region"):
 		return aliyunURLs[region] == "" || strings.Count(rest, "/") != 1
 	}

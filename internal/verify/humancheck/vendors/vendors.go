@@ -17,9 +17,9 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/base/loopback"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/exchange"
-	"sendcode/internal/deliver/sms"
 	"sendcode/internal/verify/humancheck"
 	"sendcode/quota"
 )
@@ -62,7 +62,7 @@ func (c Config) Check() map[string]error {
 	}{
 		"secret":        {c.Secret == "" || c.By == "aliyun" && !strings.Contains(c.Secret, ":"), "is missing; of aliyun it is LTAI…:…, ID and secret"},
 		"site_key":      {d.siteKeyProblem(c.SiteKey), d.siteKeyForm},
-		"url":           {sms.URLProblem(c.endpoint()) != "" && !d.siteKeyProblem(c.SiteKey), sms.URLProblem(c.endpoint())},
+		"url":           {loopback.URLProblem(c.endpoint()) != "" && !d.siteKeyProblem(c.SiteKey), loopback.URLProblem(c.endpoint())},
 		"hostnames":     {d.tellsHost && len(c.Hostnames) == 0, "is missing"},
 		"min_score":     {c.MinScore < 0 || c.MinScore > 1 || c.MinScore > 0 && c.By != "recaptcha", "must be from 0 to 1, and is for recaptcha alone"},
 		"asks_per_hour": {c.AsksPerHour < 1, "must be at least 1"},

@@ -118,6 +118,14 @@ func MinuteTick(change func(*Settings)) func(*Settings) {
 	}
 }
 
+// DayTick is MinuteTick with a day, for tests in which nothing is tried again and no replica takes over.
+func DayTick(change func(*Settings)) func(*Settings) {
+	return func(s *Settings) {
+		change(s)
+		s.Tick, s.Lease = 24*time.Hour, 24*time.Hour
+	}
+}
+
 // NewRig returns a service that does not run yet.
 func NewRig(t *testing.T, change func(*Settings)) *Rig {
 	t.Helper()
