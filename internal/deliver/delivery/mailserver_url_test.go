@@ -28,12 +28,13 @@ func TestParseURLs(t *testing.T) {
 	servertest.Same(t, "servers", strings.Join(got, " "),
 		"a.exampletrue b.exampletrue api.resend.comtrue c.examplefalse 127.0.0.1false")
 	servers, err := mailserver.Open(configs, "codes.example")
-	if err != nil || len(servers) != 5 || servers.MaxConns() != 20 {
+	if err != nil || len(servers) != 5 || servers.MaxConns() != 3*20+2*4 {
 		t.Fatalf("%v, %v", servers, err)
 	}
 	_ = servers.Close()
 	for list, conns := range map[string]int{"smtp://u@smtp.office365.com?oauth=m": 3, "smtp://u:p@smtp.office365.com": 3,
-		"smtp://u@smtp.office365.com?oauth=m&conns=9": 9, "smtp://smtp.office365.com": 4} {
+		"smtp://u@smtp.office365.com?oauth=m&conns=9": 9, "smtp://smtp.office365.com": 3,
+		"smtp://a.example": 20, "smtp://a.example?conns=4": 4} {
 		configs, err := mailserver.ParseURLs(list, nil)
 		servertest.OK(t, err)
 		servers, err := mailserver.Open(configs, "codes.example")

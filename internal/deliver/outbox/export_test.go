@@ -10,5 +10,5 @@ import (
 func (o *Outbox) Held(ch recipient.Channel) (held int, behind bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.flights), o.lanes[store.Queue{Channel: ch}].behind
+	return len(o.flights), len(o.lanes[store.Queue{Channel: ch}].behind) > 0
 }

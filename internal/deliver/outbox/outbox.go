@@ -97,9 +97,9 @@ type Carrier interface {
 // this method is never suspended.
 type suspendable interface{ AttemptsAllowed() int }
 
-// connLimited is a MailSender or Carrier with a bound on the messages that are under way at once. For
-// one without this method, Config.Workers is the only bound.
-type connLimited interface{ MaxConns() int }
+// connLimited is a MailSender or Carrier with a bound on the messages that are under way at once, which may change
+// with what its server takes. For one without this method, Config.Workers is the only bound.
+type connLimited interface{ ConnLimit() int }
 
 // ReceiptSources says which carriers can be polled for receipts (Poller), and which report by their
 // own ID (ReportsUseCarrierID). Implementation: *sms.Carriers.
@@ -229,10 +229,7 @@ func New(c Config, p Dependencies) *Outbox {
 		wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
 	for _, q := range store.Queues() {
-		o.lanes[q] = &lane{Queue: q, maxWorkers: c.Workers}
-		if q.Strangers {
-			o.lanes[q].maxWorkers = max(1, o.attemptsAtOnce(q.Channel)/2)
-		}
+		o.lanes[q] = &lane{Queue: q, queues: map[string][]*flight{}, held: map[string]int{}, behind: map[string]bool{}}
 	}
 	stopping, beginStop := context.WithCancel(context.Background())
 	o.beginStop = beginStop

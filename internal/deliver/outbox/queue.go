@@ -34,16 +34,19 @@ func (f *flight) now() time.Time { return f.work.Now.Add(time.Since(f.read)) }
 
 // lane has the flights and the workers of one queue of the database. Each channel has lanes with
 // bounds of their own, so that a carrier that hangs delays no mail, and a mail server that hangs no
-// text message. Strangers' sends have a lane of their own in each channel, with half of the attempts
-// that can run at once. So other sends do not wait for them, however many strangers' sends there are.
+// text message. Strangers' sends have a lane of their own in each channel, which leaves connections to
+// others. So other sends do not wait for them, however many strangers' sends there are. Within a lane the apps
+// take turns, so that no app's backlog delays the sends of another.
 type lane struct {
 	store.Queue
-	queue            []*flight // flights that wait for a worker, in the order of byExpiry
-	flights          int       // all flights of this lane, queued or at a worker
-	workers          int       // running workers
-	maxWorkers       int       // the bound of workers
-	behind           bool      // rows wait in the database, since memory was full
-	suspensionLogged bool      // logAttempt has logged that all servers are set aside
+	queues           map[string][]*flight // by app: flights that wait for a worker, in the order of byExpiry; none is empty
+	turns            []string             // the apps of queues; the first one is served next
+	queued           int                  // flights in queues
+	flights          int                  // all flights of this lane, queued or at a worker
+	held             map[string]int       // flights by app
+	workers          int                  // running workers
+	behind           map[string]bool      // apps of which rows wait in the database, since memory was full
+	suspensionLogged bool                 // logAttempt has logged that all servers are set aside
 }
 
 // byExpiry orders flights by the end of their code's life, and those that end together by age.
@@ -68,13 +71,22 @@ func (o *Outbox) senderOrCarrier(ch recipient.Channel) any {
 	return o.Sender
 }
 
-// attemptsAtOnce returns how many messages of a channel can be under way at once: at most Workers, and
-// no more than there are connections, since further workers would only wait for one.
-func (o *Outbox) attemptsAtOnce(ch recipient.Channel) int {
-	if p, ok := o.senderOrCarrier(ch).(connLimited); ok {
-		return min(o.Workers, p.MaxConns())
+// reservedConns is how many of more than four connections strangers' sends leave to others, for whose sends further
+// ones are free as soon as an attempt ends.
+const reservedConns = 2
+
+// maxWorkers returns the bound of a lane's workers now: Workers, of which further ones wait for a connection. For
+// strangers it is all connections but those that are left to others; without connections half of Workers.
+func (o *Outbox) maxWorkers(l *lane) int {
+	if !l.Strangers {
+		return o.Workers
 	}
-	return o.Workers
+	p, ok := o.senderOrCarrier(l.Channel).(connLimited)
+	if !ok {
+		return max(1, o.Workers/2)
+	}
+	n := min(o.Workers, p.ConnLimit())
+	return max(1, n/2, n-reservedConns)
 }
 
 // Deliver queues a send and waits for its outcome, at most for wait or until ctx ends. It returns
@@ -125,8 +137,9 @@ func (o *Outbox) notifyWaiter(send uuid.UUID, out store.Outcome) {
 }
 
 // queueOrPostpone queues a row that this process has just written, and whose lease it holds. If
-// memory is full, it postpones the row, so that any replica with room takes it over. While rows
-// wait in the database, new ones are postponed too, so that the older ones come first.
+// memory is full, it postpones the row, so that any replica with room takes it over. While rows of the app
+// wait in the database, new ones are postponed too, so that the older ones come first. An app with few sends has room
+// beside the backlog of others.
 func (o *Outbox) queueOrPostpone(w store.Work) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -134,18 +147,21 @@ func (o *Outbox) queueOrPostpone(w store.Work) {
 	if f == nil {
 		return
 	}
-	l := f.lane
-	if !l.behind && l.flights <= o.capacity(l) {
+	l, app := f.lane, w.Send.App
+	if !l.behind[app] && (l.flights <= o.capacity(l) || l.held[app] <= o.capacity(l)/roomShare) {
 		o.enqueue(f)
 		return
 	}
-	l.behind = true
+	l.behind[app] = true
 	o.work.Go(func() {
 		defer o.untrack(f)
 		defer panics.Recover(panics.Attempt)
 		o.postpone(o.base, f, store.Postponement{Reason: "backlog"})
 	})
 }
+
+// roomShare is the divisor of Capacity that gives the room of each app when memory is full.
+const roomShare = 10
 
 // takeOver leases due rows of the database, which another process left or which waited there, and
 // queues them: for each lane as many as fit in memory. If the database fails, it sets o.away.
@@ -184,7 +200,7 @@ func (o *Outbox) attemptsAllowed(l *lane) int {
 		defer o.mu.Unlock()
 		for _, other := range o.lanes {
 			if other.Channel == l.Channel {
-				n -= len(other.queue)
+				n -= other.queued
 			}
 		}
 	}
@@ -211,7 +227,13 @@ func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeO
 					o.enqueue(f)
 				}
 			}
-			l.behind = len(work) == limit && most > 0 // there may be more
+			if len(work) < limit || most <= 0 {
+				clear(l.behind)
+				return
+			}
+			for _, w := range work { // there may be more
+				l.behind[w.Send.App] = true
+			}
 		}()
 		if len(work) < limit {
 			break
@@ -253,16 +275,27 @@ func (o *Outbox) track(w store.Work) *flight {
 	f := &flight{work: w, lane: o.lanes[w.Queue()], lease: held, inDoubt: w.Send.InDoubt, renewed: time.Now(), read: time.Now()}
 	o.flights[w.Send.ID] = f
 	f.lane.flights++
+	f.lane.held[w.Send.App]++
 	return f
 }
 
 // enqueue queues a flight in its lane, and starts a worker if there are too few. The caller holds
 // the lock.
 func (o *Outbox) enqueue(f *flight) {
-	l := f.lane
-	i, _ := slices.BinarySearchFunc(l.queue, f, byExpiry)
-	l.queue = slices.Insert(l.queue, i, f)
-	if l.workers < l.maxWorkers {
+	l, app := f.lane, f.work.Send.App
+	waiting := l.queues[app]
+	if len(waiting) == 0 {
+		l.turns = append(l.turns, app)
+	}
+	i, _ := slices.BinarySearchFunc(waiting, f, byExpiry)
+	l.queues[app] = slices.Insert(waiting, i, f)
+	l.queued++
+	o.addWorker(l)
+}
+
+// addWorker starts a worker if flights wait and there are too few. The caller holds the lock.
+func (o *Outbox) addWorker(l *lane) {
+	if l.queued > 0 && l.workers < o.maxWorkers(l) {
 		l.workers++
 		o.work.Go(func() { o.runWorker(l) })
 	}
@@ -308,23 +341,32 @@ func (o *Outbox) endAttemptTrace(ctx context.Context, s store.Status, reason str
 	}
 }
 
-// dequeueOrEndWorker takes the first flight of a lane's queue. If there is none, it returns nil, and its
-// caller, a worker, must end: it is no longer counted.
+// dequeueOrEndWorker takes the next flight of a lane: the first one of the app whose turn it is. If there is none, or
+// there are too many workers, it returns nil, and its caller, a worker, must end: it is no longer counted.
 func (o *Outbox) dequeueOrEndWorker(l *lane) *flight {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if l.behind && len(l.queue) < o.capacity(l)/2 {
+	if len(l.behind) > 0 && l.queued < o.capacity(l)/2 {
 		select {
 		case o.room <- struct{}{}:
 		default:
 		}
 	}
-	if len(l.queue) == 0 {
+	if l.queued == 0 || l.workers > o.maxWorkers(l) {
 		l.workers--
 		return nil
 	}
-	first := l.queue[0]
-	l.queue = slices.Delete(l.queue, 0, 1)
+	app := l.turns[0]
+	l.turns = slices.Delete(l.turns, 0, 1)
+	first := l.queues[app][0]
+	l.queues[app] = slices.Delete(l.queues[app], 0, 1)
+	l.queued--
+	if len(l.queues[app]) > 0 {
+		l.turns = append(l.turns, app)
+	} else {
+		delete(l.queues, app)
+	}
+	o.addWorker(l) // the server may take more than when the flights came
 	return first
 }
 
@@ -333,6 +375,10 @@ func (o *Outbox) untrack(f *flight) {
 	defer o.mu.Unlock()
 	delete(o.flights, f.work.Send.ID)
 	f.lane.flights--
+	f.lane.held[f.work.Send.App]--
+	if f.lane.held[f.work.Send.App] == 0 {
+		delete(f.lane.held, f.work.Send.App)
+	}
 }
 
 func (o *Outbox) leaseOf(f *flight) (held store.AttemptID, inDoubt bool) {

@@ -141,6 +141,28 @@ func TestRoomToTheLast(t *testing.T) {
 	})
 }
 
+// The mails of an app are not behind the backlog of another one: apps take turns, and each has room in memory.
+func TestAppsTakeTurns(t *testing.T) {
+	for name, room := range map[string]int{"in memory": outbox.DefaultCapacity, "in the database": memory} {
+		t.Run(name, func(t *testing.T) {
+			slowly(t, 500*time.Millisecond, 1, room, func(r *vtest.Rig) {
+				r.SendMany(0, 2*memory)
+				other := vtest.BackEnd
+				other.App = "club"
+				for n := range memory / 10 {
+					r.SendTo(vtest.NthAddress(1000+n), vtest.By(other))
+				}
+				r.Sleep(500 * time.Millisecond * (2*memory/10 + 2))
+				for n, got := range persons(r, 2*memory/10+3)[1:] {
+					if (got >= 1000) != (n%2 == 1 && n < 2*memory/10) {
+						t.Errorf("mail %d is person %d's", n+1, got)
+					}
+				}
+			})
+		})
+	}
+}
+
 // While the database takes no outcomes, a line a second says how many writes failed, however many
 // sends wait.
 func TestOneWarningASecondOfFailedWrites(t *testing.T) {

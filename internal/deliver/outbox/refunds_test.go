@@ -441,10 +441,10 @@ func TestWaitingMailsOfAllLanesAreTriedFirst(t *testing.T) {
 	s := newIdle(t)
 	s.Sender = half{}
 	for _, q := range store.Queues() {
-		s.lanes[q].queue = make([]*flight, 1)
+		s.lanes[q].queued = 1
 	}
 	mails := store.Queue{Channel: recipient.Email}
-	s.lanes[mails].queue = nil
+	s.lanes[mails].queued = 0
 	for _, q := range store.Queues() {
 		want := 1
 		if q.Channel == recipient.SMS {
@@ -465,7 +465,7 @@ func TestAStopFlushes(t *testing.T) {
 // A request that stops waiting for its outcome leaves nothing behind.
 func TestAnEndedWaitIsForgotten(t *testing.T) {
 	s := newIdle(t)
-	s.lanes[store.Queue{Channel: recipient.Email}].behind = true // so that no worker begins
+	s.lanes[store.Queue{Channel: recipient.Email}].behind[""] = true // so that no worker begins
 	work := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
 	sent := s.Deliver(t.Context(), work, time.Nanosecond)
 	_, waits := s.waiters.Load(work.Send.ID)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,7 +22,7 @@ type crowded struct {
 	conns chan struct{}
 }
 
-func (c crowded) MaxConns() int { return cap(c.conns) }
+func (c crowded) ConnLimit() int { return cap(c.conns) }
 
 func (c crowded) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
 	c.conns <- struct{}{}
@@ -57,7 +58,7 @@ func attempted(r *vtest.Rig, to string, after int) time.Duration {
 // 400 strangers' mails wait for a mail server that takes 2 s for each. The mails of a secret key
 // and of a known browser are attempted at once all the same: where memory has room for all, where
 // most wait in the database, and where the connections are fewer than the workers. The strangers'
-// mails go out, too, as fast as half of the attempts allow.
+// mails go out, too, as fast as the connections allow that are not left to others.
 func TestStrangersMailsDelayNoOthers(t *testing.T) {
 	const n, each = 400, 2 * time.Second
 	for name, c := range map[string]struct{ workers, conns, room int }{
@@ -101,11 +102,45 @@ func TestStrangersMailsDelayNoOthers(t *testing.T) {
 				if took := attempted(r, vtest.Ana, 1); took > wait {
 					t.Errorf("the mail of a known browser is attempted after %v, want %v", took, wait)
 				}
-				share := max(1, min(c.workers, c.conns)/2)
+				n := min(c.workers, c.conns)
+				share := max(1, n/2, n-2)
 				if got := len(r.MailServer.Attempts()) - sent - 21; got < 19*share || got > 23*share {
 					t.Errorf("of the strangers %d mails were attempted in 20 times 2 s, want %d at a time", got, share)
 				}
 			})
 		})
 	}
+}
+
+// follows is a mail server whose connections change.
+type follows struct {
+	*vtest.MailServer
+	conns *atomic.Int32
+}
+
+func (f follows) ConnLimit() int { return int(f.conns.Load()) }
+
+// Strangers' mails use as many connections as the server takes, but those that are left to others, with no new send
+// in between.
+func TestStrangersMailsFollowTheServer(t *testing.T) {
+	vtest.InBubbleIdle(t, func(s *vtest.Settings) { s.Workers = 20 }, func(r *vtest.Rig) {
+		conns := &atomic.Int32{}
+		conns.Store(4)
+		r.MailServer.Each = time.Second
+		r.Svc = r.ReplicaOn(r.Store, follows{r.MailServer, conns}, nil)
+		r.Start()
+		for i := range 100 {
+			browser := vtest.Browser
+			browser.IP = netip.AddrFrom4([4]byte{10, 0, byte(i), 1})
+			r.AskAt(r.Svc, vtest.AskFor(vtest.NthAddress(i), vtest.By(browser)), true)
+		}
+		r.Sleep(time.Second / 2)
+		for _, c := range []struct{ conns, attempts int32 }{{4, 2}, {7, 5}, {20, 18}, {3, 1}} {
+			conns.Store(c.conns)
+			r.Sleep(time.Second)
+			before := len(r.MailServer.Attempts())
+			r.Sleep(time.Second)
+			r.Want(fmt.Sprint("mails a second over ", c.conns), len(r.MailServer.Attempts())-before, c.attempts)
+		}
+	})
 }

@@ -96,6 +96,9 @@ func (s *Client) Address() string { return s.config.Address() }
 // MaxConns returns how many requests there may be at once, each over a connection of its own.
 func (s *Client) MaxConns() int { return cap(s.slots) }
 
+// ConnLimit returns MaxConns.
+func (s *Client) ConnLimit() int { return cap(s.slots) }
+
 // LoginProblem returns nil: a key is always there.
 func (s *Client) LoginProblem() (since time.Time, why error) { return time.Time{}, nil }
 

@@ -28,8 +28,9 @@ type Server interface {
 	// should have the mail.
 	Deliver(ctx context.Context, patience time.Duration, begin func() bool, mail *delivery.RenderedMail) (reply string,
 		tried bool, fail *delivery.Error)
-	// MaxConns returns how many mails may be under way at once.
+	// MaxConns returns how many mails may ever be under way at once, and ConnLimit how many soon may.
 	MaxConns() int
+	ConnLimit() int
 	// ConnCounts returns how many connections are in use and idle, and how many mails waited for
 	// one since the start.
 	ConnCounts() (inUse, idle int, waits int64)
@@ -323,6 +324,15 @@ func (s Servers) OnUnverified(f func(server string, why error)) {
 func (s Servers) MaxConns() (n int) {
 	for _, server := range s {
 		n += server.MaxConns()
+	}
+	return n
+}
+
+// ConnLimit returns how many mails may soon be under way at once at the server that takes most. With several servers
+// one is meant to do the work.
+func (s Servers) ConnLimit() (n int) {
+	for _, server := range s {
+		n = max(n, server.ConnLimit())
 	}
 	return n
 }

@@ -21,15 +21,27 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pool{least: config.MinConns, most: config.MaxConns, maxMails: config.MaxMails, perMinute: config.PerMinute}
+	p := &pool{least: config.MinConns, begin: config.beginConns, worked: config.beginConns, most: config.MaxConns,
+		maxMails: config.MaxMails, perMinute: config.PerMinute}
 	return &Client{config: config, pool: p}, nil
 }
 
 // Address returns host:port.
 func (s *Client) Address() string { return s.config.Address() }
 
-// MaxConns returns how many connections there may be at once.
+// MaxConns returns how many connections there may ever be at once.
 func (s *Client) MaxConns() int { return s.config.MaxConns }
+
+// ConnLimit returns how many connections there may be soon: some more than have worked, unless the server has
+// refused one.
+func (s *Client) ConnLimit() int {
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	if s.pool.heldLocked() {
+		return s.pool.worked
+	}
+	return min(s.pool.most, s.pool.worked+connsAhead)
+}
 
 // LoginProblem returns why no mail can log in now, and since when; nil if nothing is known to be in the way.
 func (s *Client) LoginProblem() (since time.Time, why error) { return s.config.Tokens.Problem() }
@@ -85,7 +97,7 @@ func (s *Client) mayBegin(kept *session, begin func() bool) (ok bool) {
 }
 
 // deliver offers the mail, and gives back what acquire returned. refused: the server has taken other
-// connections but not this one: by a 4xx before the first MAIL, or 421 to it.
+// connections but not this one, which is fresh, or not its first mail; see refusesConnection.
 //
 // If a kept connection fails before the server asked for the content, deliver tries once more on a
 // fresh connection; it retries nothing else. If ctx ends before the final dot, the message was not
@@ -98,21 +110,28 @@ func (s *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 	if held != nil {
 		reply, usable, fail = held.deliver(ctx, mail)
 		if fail == nil || ctx.Err() != nil || !worthFreshConnection(fail) {
+			usable = !(saysTooMuch(fail) && s.pool.limitToLeast()) && usable
 			return reply, fail, false
 		}
 		usable = false
 		held.closeSocket()
 		held = nil // the fresh session takes its place in the pool
-		s.pool.dropIdle()
+		s.pool.replace()
 	}
 	held, fail = openSession(ctx, s.config)
-	if fail != nil {
-		return "", fail, fail.Stage == delivery.StageHello && fail.Status/100 == 4 && s.pool.limitToOthers()
+	if fail == nil {
+		s.NoteCertificate(held.state, held.unverified)
+		reply, usable, fail = held.deliver(ctx, mail)
 	}
-	s.NoteCertificate(held.state, held.unverified)
-	s.pool.noteTaken()
-	reply, usable, fail = held.deliver(ctx, mail)
-	return reply, fail, fail != nil && fail.Stage == delivery.StageMail && fail.Status == 421 && s.pool.limitToOthers()
+	switch {
+	case refusesConnection(fail):
+		usable, refused = false, s.pool.limitToOthers()
+	case saysTooMuch(fail) && s.pool.limitToLeast():
+		usable = false
+	case usable:
+		s.pool.noteServed(held)
+	}
+	return reply, fail, refused
 }
 
 // worthFreshConnection reports whether a kept connection broke before the server asked for the

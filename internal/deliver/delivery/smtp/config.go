@@ -54,8 +54,12 @@ type Config struct {
 	// here.
 	Hello string
 
-	// MaxConns bounds the connections open at once; by default 4, or with a login at Microsoft 3.
+	// MaxConns bounds the connections open at once. By default their number follows the server: it begins with
+	// MinConns, and goes up to 20 while mails wait and the server takes them. At Microsoft's hosts it is 3.
 	MaxConns int
+	// beginConns is how many connections may be open before the server has shown that it takes more: MaxConns if that
+	// is given, else MinConns. withDefaults makes it.
+	beginConns int
 	// MinConns is how many connections are opened without a backlog, each as soon as a mail finds
 	// none free; by default 4, or MaxConns if that is less. They are kept for 30 s without work.
 	// Further connections are opened only for mails that have waited, and end soon after the
@@ -72,6 +76,8 @@ type Config struct {
 
 const (
 	defaultConns    = 4
+	maxGrownConns   = 20  // where their number follows the server
+	connsAhead      = 3   // see ConnLimit: so strangers' mails, which leave two to others, can ask for one more
 	microsoftConns  = 3   // for each mailbox of Exchange Online
 	microsoftPace   = 30  // mails a minute, likewise
 	portSubmission  = 587 // RFC 6409
@@ -130,11 +136,16 @@ func (c Config) withDefaults() (Config, error) {
 	c.Port = c.port()
 	c.preferPlain = cmp.Or(c.preferPlain, new(atomic.Bool))
 	c.Hello = cmp.Or(c.Hello, "localhost")
-	if c.Username != "" && microsoftHosts.MatchString(c.Host) {
-		c.MaxConns, c.PerMinute = cmp.Or(c.MaxConns, microsoftConns), cmp.Or(c.PerMinute, microsoftPace)
+	if microsoftHosts.MatchString(c.Host) {
+		c.MaxConns = cmp.Or(c.MaxConns, microsoftConns)
+		if c.Username != "" {
+			c.PerMinute = cmp.Or(c.PerMinute, microsoftPace)
+		}
 	}
-	c.MaxConns = cmp.Or(c.MaxConns, defaultConns)
+	c.beginConns = c.MaxConns
+	c.MaxConns = cmp.Or(c.MaxConns, maxGrownConns)
 	c.MinConns = cmp.Or(c.MinConns, min(defaultConns, c.MaxConns))
+	c.beginConns = cmp.Or(c.beginConns, c.MinConns)
 	c.MaxMails = cmp.Or(c.MaxMails, 100)
 	if c.Dial == nil {
 		c.Dial = new(net.Dialer).DialContext

@@ -9,6 +9,7 @@ import (
 	"net/textproto"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -62,6 +63,26 @@ func newError(ctx context.Context, stage string, err error, private delivery.Pri
 		e.Err = ctx.Err()
 	}
 	return e
+}
+
+// saysTooMuch reports whether a failure may say that the server has too many connections or mails of us: Postfix's 421 and
+// 4.7.0, 4.3.2 (RFC 3463), Microsoft's 432, 452 and 454, or a refused connection.
+func saysTooMuch(fail *delivery.Error) bool {
+	return fail != nil && (slices.Contains([]int{421, 432, 452, 454}, fail.Status) || fail.Code == "4.3.2" ||
+		strings.HasPrefix(fail.Code, "4.7.") || fail.Stage == delivery.StageHello && fail.Status/100 == 4 ||
+		fail.Stage == delivery.StageDial && errors.Is(fail.Err, syscall.ECONNREFUSED))
+}
+
+// refusesConnection reports whether the failure of the first mail over a connection may say that the connection is
+// one too many. From RCPT on, other replies than these may be about the recipient or the mail.
+func refusesConnection(fail *delivery.Error) bool {
+	switch {
+	case !saysTooMuch(fail):
+		return false
+	case fail.Stage == delivery.StageRcpt, fail.Stage == delivery.StageData, fail.Stage == delivery.StageDot:
+		return fail.Status == 421 || fail.Status == 432 || fail.Code == "4.3.2"
+	}
+	return true
 }
 
 // classOfReply returns the class of a failure by the reply's code.

@@ -12,12 +12,16 @@ import (
 
 // pool keeps the connections to one server: at most `most`, including those that are saying QUIT.
 //
+// It begins with `begin` connections. While a backlog needs more, it opens one at a time, each after the one before
+// it has served a mail. After the server has said that it has too much of us, there are no more than had worked, for
+// growAfterRefusal.
+//
 // If all connections are in use and fewer than `least` are open, a mail opens another one at once.
 // Otherwise the mail first waits for growAfter, so that only a backlog opens further connections.
 // Idle connections beyond `least` are closed after shrinkAfter.
 type pool struct {
-	least, most, maxMails int
-	perMinute             int // mails that may begin within any minute; 0: any number
+	least, begin, most, maxMails int
+	perMinute                    int // mails that may begin within any minute; 0: any number
 
 	mu      sync.Mutex
 	idle    []*session // the longest idle first
@@ -29,8 +33,9 @@ type pool struct {
 	begun   []time.Time // when the last perMinute mails began, the longest ago first
 	pace    *time.Timer // serves a waiting mail when one of begun is a minute ago
 
-	accepted   int       // connections that the server had when it last refused one
-	refused    time.Time // when the server refused one or took one beyond accepted; zero: accepted is no limit
+	worked     int       // connections that may be open at once without a trial
+	unproven   int       // of open: those that have served no mail yet
+	refused    time.Time // when the server last said that it has too much of us; zero: never, or it has taken one since it refused all
 	refusesAll bool      // it refused the only one, and has taken none since
 
 	quitting sync.WaitGroup
@@ -51,20 +56,21 @@ const (
 	shrinkAfter = 5 * time.Second
 	// maxIdleTime is how long any connection is kept idle.
 	maxIdleTime = 30 * time.Second
-	// growAfterRefusal is the time after which one connection more is tried than the server had when it refused
-	// one; if it is taken, another one after this time. Connections of a process that has ended may have counted.
-	growAfterRefusal = time.Minute
+	// growAfterRefusal is the time after which one connection more is tried than the server had when it refused one.
+	growAfterRefusal = 10 * time.Minute
 )
 
 // limitLocked returns how many connections there may be now. The caller holds the lock.
 func (p *pool) limitLocked() int {
-	switch {
-	case p.refused.IsZero():
-		return p.most
-	case time.Since(p.refused) < growAfterRefusal:
-		return p.accepted
+	if p.unproven > 0 || p.heldLocked() {
+		return p.worked
 	}
-	return min(p.most, p.accepted+1)
+	return min(p.most, p.worked+1)
+}
+
+// heldLocked reports whether the server refused a connection within growAfterRefusal. The caller holds the lock.
+func (p *pool) heldLocked() bool {
+	return !p.refused.IsZero() && time.Since(p.refused) < growAfterRefusal
 }
 
 // acquire returns the idle session that was used last, or waits for one. If s is nil and ok is
@@ -226,6 +232,7 @@ func (p *pool) takeLocked(overdue bool) (s *session, ok bool) {
 		return nil, false
 	}
 	p.open++
+	p.unproven++
 	return nil, true
 }
 
@@ -248,6 +255,9 @@ func (p *pool) serveWaitingLocked() {
 func (p *pool) release(s *session, usable bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if s == nil || !s.proven {
+		p.unproven--
+	}
 	switch {
 	case s == nil:
 		p.open--
@@ -269,21 +279,36 @@ func (p *pool) limitToOthers() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	others := p.open + p.quits - 1
-	p.accepted, p.refused, p.refusesAll = max(1, others), time.Now(), others == 0
+	p.worked, p.refused, p.refusesAll = max(1, others), time.Now(), others == 0
 	return others > 0
 }
 
-// noteTaken is called when the server has taken a new connection.
-func (p *pool) noteTaken() {
+// limitToLeast is limitToOthers without a refused connection, so only down to least. It reports whether the caller
+// should close the connection.
+func (p *pool) limitToLeast() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch n := p.open + p.quits; {
-	case p.refusesAll:
-		p.refused, p.refusesAll = time.Time{}, false
-		p.serveWaitingLocked()
-	case !p.refused.IsZero() && n > p.accepted:
-		p.accepted, p.refused = n, time.Now()
+	more := p.open > p.least
+	if more {
+		p.worked, p.refused = max(p.least, p.open+p.quits-1), time.Now()
 	}
+	return more
+}
+
+// noteServed is called when the server has taken a mail over a connection, or refused that mail alone.
+func (p *pool) noteServed(s *session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.proven {
+		return
+	}
+	s.proven = true
+	p.unproven--
+	if p.refusesAll {
+		p.worked, p.refused, p.refusesAll = p.begin, time.Time{}, false
+	}
+	p.worked = max(p.worked, p.open+p.quits)
+	p.serveWaitingLocked()
 }
 
 // addIdleLocked makes a session idle. The caller holds the lock.
@@ -332,13 +357,17 @@ func (p *pool) expire(s *session) {
 	}
 	p.idle = slices.Delete(p.idle, n, n+1)
 	p.quitLaterLocked(s)
+	if !p.heldLocked() { // the backlog is over
+		p.worked = max(min(p.worked, p.begin), p.open)
+	}
 }
 
-// dropIdle closes every idle session without QUIT. It is called after the most recently used one was
-// found dead: the others have been idle for longer.
-func (p *pool) dropIdle() {
+// replace is called before a fresh session takes the place of the most recently used one, which was found dead. It
+// closes every idle session without QUIT: they have been idle for longer.
+func (p *pool) replace() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.unproven++
 	for _, s := range p.idle {
 		s.expiry.Stop()
 		s.closeSocket()

@@ -213,7 +213,7 @@ func TestManySendersAtOnce(t *testing.T) {
 		{Stage: smtptest.Idle, Skip: 60, Times: 6, Abort: true},
 	}})
 	var open, peak atomic.Int32
-	s := server.Sender(t, func(c *smtp.Config) { c.MaxMails = 7 }, dialThrough(func(c *hooked) {
+	s := server.Sender(t, func(c *smtp.Config) { c.MaxMails, c.MaxConns = 7, 4 }, dialThrough(func(c *hooked) {
 		peak.Store(max(peak.Load(), open.Add(1)))
 		closed := sync.OnceFunc(func() { open.Add(-1) })
 		c.close = func() error { closed(); return c.Conn.Close() }
@@ -245,20 +245,27 @@ func TestManySendersAtOnce(t *testing.T) {
 	}
 }
 
-// A server that has a limit on connections refuses those beyond it. The mails of these go over the
-// others, one more is tried a minute later at the earliest, and the server is not set aside. If the server takes
-// that one, one more is tried a minute later.
+// A server that has a limit on connections refuses those beyond it, at any step of their first mail. The mails of
+// these go over the others, one more is tried 10 minutes later at the earliest, and the server is not set aside. If the
+// server takes that one, there are as many as ever in the same backlog.
 func TestServerLimitsConnections(t *testing.T) {
+	const busy = "421 4.3.2 too many connections"
 	for name, c := range map[string]struct {
 		rule        smtptest.Rule
 		least, most int
 	}{
-		"greeting":        {smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 too many connections", Close: true}, 4, 4},
-		"greeting, many":  {smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 too many connections", Close: true}, 20, 20},
-		"backlog":         {smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 too many connections", Close: true}, 1, 20},
-		"450, stays open": {smtptest.Rule{Stage: smtptest.Greet, Reply: "450 4.3.2 too many connections"}, 4, 4},
-		"EHLO":            {smtptest.Rule{Stage: smtptest.Hello, Reply: "421 4.3.2 too many connections", Close: true}, 4, 4},
-		"MAIL":            {smtptest.Rule{Stage: smtptest.Mail, Reply: "421 4.3.2 too many connections", Close: true}, 4, 4},
+		"greeting":         {smtptest.Rule{Stage: smtptest.Greet, Reply: busy, Close: true}, 4, 4},
+		"greeting, many":   {smtptest.Rule{Stage: smtptest.Greet, Reply: busy, Close: true}, 20, 20},
+		"greeting, grown":  {smtptest.Rule{Stage: smtptest.Greet, Reply: busy, Close: true}, 0, 0},
+		"backlog":          {smtptest.Rule{Stage: smtptest.Greet, Reply: busy, Close: true}, 1, 20},
+		"450, stays open":  {smtptest.Rule{Stage: smtptest.Greet, Reply: "450 4.3.2 too many connections"}, 4, 4},
+		"EHLO":             {smtptest.Rule{Stage: smtptest.Hello, Reply: busy, Close: true}, 4, 4},
+		"MAIL":             {smtptest.Rule{Stage: smtptest.Mail, Reply: busy, Close: true}, 4, 4},
+		"MAIL, 452":        {smtptest.Rule{Stage: smtptest.Mail, Reply: "452 4.3.1 later"}, 0, 0},
+		"MAIL, 4.7.0":      {smtptest.Rule{Stage: smtptest.Mail, Reply: "450 4.7.0 too much"}, 0, 0},
+		"RCPT":             {smtptest.Rule{Stage: smtptest.Rcpt, Reply: busy, Close: true}, 0, 0},
+		"DATA, stays open": {smtptest.Rule{Stage: smtptest.Data, Reply: busy}, 0, 0},
+		"the mail, 432":    {smtptest.Rule{Stage: smtptest.Dot, Reply: "432 4.3.2 thread limit exceeded"}, 0, 0},
 	} {
 		servertest.Bubble(t, func(t *testing.T) {
 			c.rule.Over = 3
@@ -268,24 +275,64 @@ func TestServerLimitsConnections(t *testing.T) {
 			if took := time.Since(began); took > 9*time.Second+100*time.Millisecond {
 				t.Errorf("%s: 90 mails over 3 connections took %v, want 9 s", name, took)
 			}
-			opened := server.Connections()
-			time.Sleep(9 * time.Minute)
-			burst(t, s, 90, 20)
-			servertest.Same(t, name+": connections of the next backlog", server.Connections()-opened, 4)
-			server.SetScript(smtptest.Misbehaving(takes300ms.Rules[0])) // without its limit
-			most := 0
-			for n := range 20 {
-				time.Sleep(time.Minute)
-				burst(t, s, 110+20*n, 20)
-				used, idle, _ := s[0].ConnCounts()
-				most = max(most, used+idle)
-				servertest.Same(t, name+": one more a minute", most <= 4+n, true)
+			servertest.Same(t, name+": soon", s.ConnLimit(), 3)
+			for n, more := range []int{3, 3 + 1, 3} { // after 9, 18 and 27 minutes
+				opened := server.Connections()
+				time.Sleep(9 * time.Minute)
+				burst(t, s, 90+20*n, 20)
+				servertest.Same(t, name+": connections of the next backlog", server.Connections()-opened, more)
 			}
-			servertest.Same(t, name+": all at last", most, c.most)
+			server.SetScript(smtptest.Misbehaving(takes300ms.Rules[0])) // without its limit
+			time.Sleep(9 * time.Minute)
+			burst(t, s, 150, 300)
+			used, idle, _ := s[0].ConnCounts()
+			servertest.Same(t, name+": all at last", used+idle, s[0].MaxConns())
 			servertest.Same(t, name+": up", s.Health()[0].Up && s.Health()[0].Since.IsZero(), true)
-			smtptest.AllOnce(t, 510, server)
+			smtptest.AllOnce(t, 450, server)
 		})
 	}
+}
+
+// A server that takes all connections gets up to 20 in a backlog, each after the one before it has served a mail. If
+// it says on one of these that it has too much of us, that one is closed, its mail comes back later, and for 10
+// minutes there are no more than the others. The four without a backlog stay.
+func TestConnectionsFollowTheServer(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		server, s := inBubble(t, takes300ms)
+		began := time.Now()
+		for second := range 7 {
+			go burst(t, s, 100*second, 60)
+			synctest.Wait()
+			if used, _, _ := s[0].ConnCounts(); used > 5+10*second/3 { // one each 302 ms
+				t.Errorf("%d connections after %v", used, time.Since(began))
+			}
+			time.Sleep(time.Second)
+		}
+		used, _, _ := s[0].ConnCounts()
+		servertest.Same(t, "connections in the backlog", used, 20)
+		time.Sleep(time.Minute)
+		servertest.Same(t, "soon, without one", s.ConnLimit(), 7)
+		for n, c := range []struct {
+			stage smtptest.Stage
+			reply string
+			most  int
+		}{{smtptest.Rcpt, "452 4.5.3 too many", 19}, {smtptest.Rcpt, "450 4.7.1 later", 18}, {smtptest.Dot, "421 4.7.0 bye", 17},
+			{smtptest.Rcpt, "450 4.2.1 later", 20}} {
+			time.Sleep(10 * time.Minute)
+			burst(t, s, 1000*(1+n), 300)
+			server.SetScript(smtptest.Misbehaving(smtptest.Rule{Stage: c.stage, Times: 20 - min(c.most, 19), Reply: c.reply}, takes300ms.Rules[0]))
+			var all sync.WaitGroup
+			for i := range 60 {
+				all.Go(func() { _, _ = s.Send(t.Context(), smtptest.Sample(1000*(1+n)+500+i)) })
+			}
+			all.Wait()
+			servertest.Same(t, c.reply+": soon", s.ConnLimit(), c.most)
+			server.SetScript(takes300ms)
+			time.Sleep(8 * time.Minute)
+			servertest.Same(t, c.reply+": for 10 minutes", s.ConnLimit(), map[bool]int{true: c.most, false: 7}[c.most < 20])
+		}
+		servertest.Same(t, "up", s.Health()[0].Up, true)
+	})
 }
 
 // A mail whose connection is refused goes to the next server if those that are open stay busy.

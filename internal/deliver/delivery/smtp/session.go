@@ -30,6 +30,8 @@ type session struct {
 	mails int
 	// kept: it was idle, and has answered nothing since.
 	kept bool
+	// proven: the server has answered a mail over this session, and not that it has too much of us.
+	proven bool
 	// stale: the last transaction was refused half-way, so the next one needs RSET first.
 	stale bool
 	// adrift: it is no longer known to which command the next reply belongs, or whether the server
