@@ -13,8 +13,10 @@ VERSION = $(shell v=$$(sed -n 's/^const nextVersion = "\(.*\)"$$/\1/p' internal/
 	else echo $$v-dev$$(git rev-parse --short=12 HEAD 2> /dev/null | sed 's/^/+/'); fi)
 PROGRAM = $(BUILD) -v -ldflags='-X sendcode/internal/run/app.version=$(VERSION)' ./cmd/sendcode
 # Says how many packages are compiled, for the first time takes minutes; all else that go build says passes.
-PROGRESS = awk -v all="$$(go list -deps ./cmd/sendcode | wc -l)" \
-	'/[: ]/ { print > "/dev/stderr"; next } ++done % 50 == 0 { printf "compiled %d of at most %d packages\n", done, all; fflush() }'
+# Not by awk: Debian's reads its input in blocks, and would say nothing for the first hundred packages.
+PROGRESS = { all=$$(go list -deps ./cmd/sendcode | wc -l) done=0; while IFS= read -r line; do case $$line in \
+	*[:\ ]*) echo "$$line" >&2 ;; \
+	*) if ((++done % 50 == 0)); then echo "compiled $$done of at most $$all packages"; fi ;; esac; done; }
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Runs go test; prints a line for each package, the output of what failed, why tests were skipped, and at the end how many ran.
 GOTESTSUM := go tool gotestsum --format=pkgname-and-test-fails --format-icons=text --

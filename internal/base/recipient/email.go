@@ -1,6 +1,7 @@
 package recipient
 
 import (
+	"net/url"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -21,7 +22,7 @@ func parseEmail(raw string) (recipientData, error) {
 	if err := checkText(s); err != nil {
 		return recipientData{}, err
 	}
-	s, quoted := cutQuotes(unwrapAddress(s))
+	s, quoted := cutQuotes(CutCopied(unwrapAddress(CutCopied(s))))
 	if err := checkBareAddress(s); err != nil {
 		return recipientData{}, err
 	}
@@ -51,11 +52,50 @@ func parseEmail(raw string) (recipientData, error) {
 	}, nil
 }
 
+// Signs of sentences, lists, tables and code that come along when an address or a number is copied. copiedAfter are never
+// its end and copiedBefore never its beginning. copiedAround may be its beginning, so they go only as a pair. listMarks
+// go with a blank behind them.
+const (
+	copiedAfter  = ",;:.!?)]}\"'`*_|~-–—”’“»›」』》】〉）］，；：。！？、،؛؟"
+	copiedBefore = ",;:)(][|“”„‘‚«»‹›「『《【〈（［，；：、،؛"
+	copiedAround = "\"\"''``**__~~{}"
+	listMarks    = "-–—•*"
+)
+
+// CutCopied returns a text without what was copied along with an address or a number, and unchanged if nothing else is in
+// it. Of several dots at the end all stay: there the text was cut off.
+func CutCopied(whole string) string {
+	for s := whole; s != ""; {
+		first, width := utf8.DecodeRuneInString(s)
+		last, end := utf8.DecodeLastRuneInString(s)
+		before, behind := s[:len(s)-end], s[width:]
+		switch {
+		case strings.ContainsRune(".。", last) && strings.TrimRight(before, ".。") != before:
+			return s
+		case isBlank(last) || strings.ContainsRune(copiedAfter, last) || last == '>' && !strings.ContainsRune(s, '<'):
+			s = before
+			if pair := string(first) + string(last); strings.Contains(copiedAround, pair) && before != "" {
+				s = s[width:]
+			}
+		case isBlank(first) || strings.ContainsRune(copiedBefore, first) || first == '<' && !strings.ContainsRune(s, '>'),
+			strings.ContainsRune(listMarks, first) && strings.TrimLeftFunc(behind, isBlank) != behind:
+			s = behind
+		default:
+			return s
+		}
+	}
+	return whole
+}
+
 // unwrapAddress returns the address in "mailto:address" or "Name <address>", as address books copy one.
 // A name with an at sign may be another address: then it returns s.
 func unwrapAddress(s string) string {
 	if scheme := "mailto:"; len(s) > len(scheme) && strings.EqualFold(s[:len(scheme)], scheme) {
-		return s[len(scheme):]
+		address, _, _ := strings.Cut(s[len(scheme):], "?") // RFC 6068
+		if plain, err := url.PathUnescape(address); err == nil && checkText(plain) == nil {
+			return plain
+		}
+		return address
 	}
 	name, inner, _ := strings.Cut(s, "<")
 	if bare, ok := strings.CutSuffix(inner, ">"); ok && !strings.Contains(name, "@") {

@@ -78,7 +78,7 @@ func TestParseEmailRefuses(t *testing.T) {
 		"domain_incomplete":   {"ana@localhost"},
 		"encoding":            {"an\xffa@example.com"},
 		"misplaced_dot": {".ana@example.com", "ana.@example.com", "a..b@example.com", "ana@.example.com",
-			"ana@example.com.", "ana@例子。中国。",
+			"ana@example.com..", "ana@example.com...", "ana@例子。中国。。",
 			"ana@example｡．com", "ana@example..com"},
 		"too_long": {local64 + "@" + label63 + "." + label63 + "." + strings.Repeat("e", 59) + ".ab", // 255 octets
 			"ana@" + strings.Repeat("dddddddddd.", 34) + "example", strings.Repeat("a", 1100) + "@example.com"},
@@ -109,11 +109,39 @@ func TestParseNamesTheCharacter(t *testing.T) {
 
 // A dot of the domain is named with its place, and no quotes are advised, which help before the @ alone.
 func TestParseNamesTheDot(t *testing.T) {
-	for raw, want := range map[string]string{"ana@example.com.": "at its end.", "ana@.example.com": "at its beginning.",
-		"ana@example..com": "twice in a row.", "ana@例子。中国。": "at its end.", "ana.@example.com": `"ana."@example.com.`} {
+	for raw, want := range map[string]string{"ana@example.com..": "at its end.", "ana@.example.com": "at its beginning.",
+		"ana@example..com": "twice in a row.", "ana@.例子": "at its beginning.", "ana.@example.com": `"ana."@example.com.`} {
 		if _, err := Parse(Email, raw); !strings.HasSuffix(err.(*InvalidError).Detail, want) ||
 			strings.Contains(err.(*InvalidError).Detail, "after the @") != strings.Contains(want, " ") {
 			t.Errorf("%q: %s", raw, err.(*InvalidError).Detail)
+		}
+	}
+}
+
+// What a person copies along from a sentence, a list, a table, code or a link is not part of the address or number.
+func TestParseCopied(t *testing.T) {
+	for form, address := range map[string]string{
+		"X,": "", "X;": "", "X.": "", "X:": "", "X!": "", "X?": "", "X ,": "", "X),": "", "(X)": "", "[X]": "", "[X": "", "{X}": "", "X>": "", "<X>,": "", "< X >.": "",
+		`"X"`: "", `"X",`: "", `X"`: "", "'X'": "", "X'.": "", "“X”": "", "“X”。": "", "„X“": "", "«X»": "", "‘X’": "", "`X`": "", "*X*": "", "**X**": "", "_X_": "", "X|": "", "| X |": "",
+		"X，": "", "X。": "", "X、": "", "X；": "", "（X）": "", "「X」": "", "【X】": "", "《X》": "", "X؛": "", "X،": "", "X؟": "", ", X": "", "- X": "", "* X": "", "• X": "", "– X": "", "X –": "", "<X": "",
+		"Ana <X>,": "", "Ana <X>;": "", "“Ana” <X>": "", "mailto:X.": "@", "mailto:X?subject=code&cc=b@x.de": "@",
+		"X...": "-", "X…": "-", "X, Y": "-", "X; Y": "-", "<X>, <Y>": "-", "Ana <X>; Ben <Y>": "-", "X (home)": "-", "Ana: X": "-", "X/": "-",
+	} {
+		for ch, of := range map[Channel][2]string{Email: {"ana@example.com", "ben@example.com"}, SMS: {"+4915123456789", "+493023125000"}} {
+			if ch == SMS && (address != "" || strings.ContainsRune(form, '<')) {
+				continue
+			}
+			typed := strings.NewReplacer("X", of[0], "Y", of[1]).Replace(form)
+			r, err := Parse(ch, typed)
+			if read := err == nil && r.Address() == of[0]; read != (address != "-") {
+				t.Errorf("%q: %q, %v", typed, r.Address(), err)
+			}
+		}
+	}
+	for typed, want := range map[string]string{"'ana@example.com": "'ana@example.com", "_ana@example.com.": "_ana@example.com",
+		"mailto:ana%2Bx@example.com": "ana+x@example.com", "mailto:50%off@example.com": "50%off@example.com", "mailto:ana%EF%B8%8F@example.com": "ana%EF%B8%8F@example.com", "what?@example.com": "what?@example.com"} {
+		if got := mustParse(t, Email, typed).Address(); got != want {
+			t.Errorf("%q: %q, want %q", typed, got, want)
 		}
 	}
 }

@@ -154,7 +154,7 @@ var quoted = regexp.MustCompile(`(?i)([^\s<>()"'“”‘’«»,;:@]+@[^\s<>()"
 
 // searchTerm returns what is to be searched for in a text copied from a ticket or a mail: the
 // address in "Ana <ana@example.com>", a mailto link or a list; the send's ID in a Message-ID or in the
-// address of its page; without spaces in an address, quotes around the text and a comma behind it.
+// address of its page; without spaces in an address, and the signs around it that were copied along.
 func searchTerm(typed string) string {
 	typed = strings.TrimSpace(typed)
 	if _, rest, named := strings.Cut(typed, "<"); named {
@@ -176,7 +176,7 @@ func searchTerm(typed string) string {
 		if id, _, _ := strings.Cut(local, "."); uuid.Validate(id) == nil { // a Message-ID
 			return id
 		}
-		typed = strings.Join(strings.Fields(typed), "")
+		typed = recipient.CutCopied(strings.Join(strings.Fields(typed), ""))
 	}
 	return strings.TrimRight(typed, ".")
 }

@@ -41,7 +41,7 @@ func TestSearchLeadsToTheHash(t *testing.T) {
 		"order-7": "/admin?reference=order-7", "a b&c=d": "/admin?reference=a+b%26c%3Dd", "2+2=4": "/admin?reference=2%2B2%3D4",
 		"C++ 20261120 123456":   "/admin?reference=C%2B%2B+20261120+123456", // no number begins so
 		"order 20261120123":     "/admin?reference=order+20261120123",
-		"Ana <ana@example.com>": list, "mailto:ana@example.com?subject=x": list, "ana@example.com,": list, "'ana @ example.com'": list,
+		"Ana <ana@example.com>": list, "mailto:ana@example.com?subject=x": list, "ana@example.com,": list, "'ana @ example.com'": list, "(ana@example.com).": list, "`ana@example.com`": list, "「ana@example.com」，": list, "- ana@example.com": list,
 		"<" + id + "@codes.example>": "/admin/sends/" + id, "<" + id + ".0123456789abcdef0123@codes.example>": "/admin/sends/" + id, "https://codes.example/admin/sends/" + id + "?do=reset": "/admin/sends/" + id,
 		code: "/admin/sends/" + id,
 	} {

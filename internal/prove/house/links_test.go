@@ -3,6 +3,7 @@ package house
 import (
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -186,8 +187,9 @@ func TestTheRoundNumbersAreOfTheRunThatIsShown(t *testing.T) {
 	}
 }
 
-// The Chinese README has the headings, commands and ports of the English one.
-func TestBothREADMEsSayTheSame(t *testing.T) {
+// A page in Chinese has the headings, commands and ports of the English one. That of text messages has its settings and
+// links, too.
+func TestChinesePagesSayTheSame(t *testing.T) {
 	comment, title := regexp.MustCompile(`(?m) +(#|//) .*$|^# .*$`), regexp.MustCompile(`\{(en|zh): [^}]*\}`)
 	blocks := func(page string) (all []string) {
 		for i, part := range strings.Split(page, "\n```") {
@@ -197,17 +199,28 @@ func TestBothREADMEsSayTheSame(t *testing.T) {
 		}
 		return all
 	}
-	english, chinese := readFile(t, "README.md"), readFile(t, "README.zh-CN.md")
-	if a, b := strings.Count(english, "\n## "), strings.Count(chinese, "\n## "); a != b {
-		t.Errorf("%d headings, in Chinese %d", a, b)
-	}
-	a, b := blocks(english), blocks(chinese)
-	if len(a) < 8 || len(a) != len(b) {
-		t.Fatalf("%d blocks, in Chinese %d", len(a), len(b))
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			t.Errorf("block %d:\n%s\nin Chinese:\n%s", i+1, a[i], b[i])
+	named := regexp.MustCompile("`[^`\n]+`|\\]\\([^)]+\\)")
+	for name, least := range map[string]int{"README": 8, "docs/sms": 4} {
+		english, chinese := readFile(t, name+".md"), readFile(t, name+".zh-CN.md")
+		if a, b := strings.Count(english, "\n## "), strings.Count(chinese, "\n## "); a != b {
+			t.Errorf("%s: %d headings, in Chinese %d", name, a, b)
+		}
+		a, b := blocks(english), blocks(chinese)
+		if len(a) < least || len(a) != len(b) {
+			t.Fatalf("%s: %d blocks, in Chinese %d", name, len(a), len(b))
+		}
+		for i := range a {
+			if a[i] != b[i] {
+				t.Errorf("%s, block %d:\n%s\nin Chinese:\n%s", name, i+1, a[i], b[i])
+			}
+		}
+		if name == "README" { // which links to pages in Chinese
+			continue
+		}
+		chinese = strings.ReplaceAll(chinese, "("+path.Base(name)+".md)", "("+path.Base(name)+".zh-CN.md)")
+		of := func(page string) []string { return slices.Sorted(slices.Values(named.FindAllString(page, -1))) }
+		if a, b := of(english), of(chinese); !slices.Equal(a, b) {
+			t.Errorf("%s: the names and links differ:\n%q\nin Chinese:\n%q", name, a, b)
 		}
 	}
 }

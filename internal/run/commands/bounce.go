@@ -56,10 +56,15 @@ func PostBounce(ctx context.Context, b BounceTarget, settings func() (config.Con
 		return err
 	}
 	_ = answer.Body.Close()
-	if answer.StatusCode != http.StatusNoContent {
-		return fmt.Errorf("the service answered %s", answer.Status)
+	switch answer.StatusCode {
+	case http.StatusNoContent:
+		return nil
+	case http.StatusUnauthorized:
+		return fmt.Errorf("%s has another secret: restart it after a change of the secret", url)
+	case http.StatusNotFound:
+		return fmt.Errorf("%s is not there: restart the service after a change of provider_events, or correct the URL", url)
 	}
-	return nil
+	return fmt.Errorf("the service answered %s", answer.Status)
 }
 
 // resolve returns the URL and the secret. It reads the settings only if one is not given.

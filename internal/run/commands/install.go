@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,9 +22,10 @@ type Installation struct {
 	Origin   string `env:"SENDCODE_ORIGINS" placeholder:"ORIGIN" help:"Domain: where browsers meet the page, or the page of yours with the widget, such as https://codes.example."`
 	MailFrom string `env:"SENDCODE_MAIL_FROM" placeholder:"SENDER" help:"Sender, such as 'Shop <no-reply@shop.example>'."`
 	SMTPURL  string `name:"smtp-url" env:"SENDCODE_SMTP_URL" placeholder:"URL" help:"Mail server, such as smtp://user:password@mail.example:587 or resend://:key@api.resend.com."`
-	Tenant   string `name:"oauth-tenant" placeholder:"TENANT" help:"If the mail server's URL has oauth=NAME: the tenant of Microsoft 365."`
+	Tenant   string `name:"oauth-tenant" placeholder:"TENANT" help:"If the mail server's URL has oauth=NAME: the tenant of Microsoft 365, unless the server is Google's."`
 	ClientID string `name:"oauth-client-id" placeholder:"ID" help:"The application's client ID there."`
 	Secret   string `name:"oauth-secret" env:"OAUTH_CLIENT_SECRET" placeholder:"SECRET" help:"The application's secret."`
+	Account  string `name:"oauth-account" type:"path" placeholder:"FILE" help:"At Google instead: the JSON file of the service account. It stays where it is."`
 	Show     string `default:"page" placeholder:"page" help:"page: people use the page of this service. widget: they use the widget in a page of yours."`
 	Where    string `default:"systemd" placeholder:"systemd" help:"systemd: its units and files in /etc/sendcode. compose: a compose file in this folder."`
 	Yes      bool   `help:"Ask nothing: the arguments and variables are the answers."`
@@ -36,12 +38,30 @@ var oauthName = regexp.MustCompile(`[?&]oauth=([^&,]+)`)
 // oauthSecret is the variable that holds the client's secret.
 const oauthSecret = "OAUTH_CLIENT_SECRET"
 
-func (i *Installation) hasOAuth() bool { return oauthName.MatchString(i.SMTPURL) }
+// googleHost finds a mail server of Google in its URL.
+var googleHost = regexp.MustCompile(`@smtp(-relay)?\.gmail\.com[:/?]`)
 
-// composeOAuth adds the client's secret to compose.yaml.
-const composeOAuth = `services: {sendcode: {environment: {OAUTH_CLIENT_SECRET_FILE: /run/secrets/oauth_client_secret}, secrets: [oauth_client_secret]}}
+func (i *Installation) hasOAuth() bool  { return oauthName.MatchString(i.SMTPURL) }
+func (i *Installation) atGoogle() bool  { return i.hasOAuth() && googleHost.MatchString(i.SMTPURL) }
+func (i *Installation) hasTenant() bool { return i.hasOAuth() && !i.atGoogle() }
+
+// accountPath returns where the service finds the service account's file.
+func (i *Installation) accountPath() string {
+	if i.Where == "compose" {
+		return "/run/secrets/google_json"
+	}
+	return "/run/credentials/sendcode.service/google.json"
+}
+
+// composeOAuth adds the client's secret to compose.yaml, and composeGoogle the service account's file.
+const (
+	composeOAuth = `services: {sendcode: {environment: {OAUTH_CLIENT_SECRET_FILE: /run/secrets/oauth_client_secret}, secrets: [oauth_client_secret]}}
 secrets: {oauth_client_secret: {file: ./secrets/oauth_client_secret}}
 `
+	composeGoogle = `services: {sendcode: {secrets: [google_json]}}
+secrets: {google_json: {file: %q}}
+`
+)
 
 // ask asks each question that the answers before leave open. An empty line keeps the answer that there is.
 func (i *Installation) ask(in io.Reader, out io.Writer) error {
@@ -53,7 +73,8 @@ func (i *Installation) ask(in io.Reader, out io.Writer) error {
 	}{
 		{"Domain, such as https://codes.example", &i.Origin, nil}, {"Sender, such as Shop <no-reply@shop.example>", &i.MailFrom, nil},
 		{"Mail server, such as smtp://user:password@mail.example:587, or with a token smtp://user@smtp.office365.com:587?oauth=m365", &i.SMTPURL, nil},
-		{"Tenant of Microsoft 365", &i.Tenant, i.hasOAuth}, {"Client ID there", &i.ClientID, i.hasOAuth}, {"Client's secret there", &i.Secret, i.hasOAuth},
+		{"Tenant of Microsoft 365", &i.Tenant, i.hasTenant}, {"Client ID there", &i.ClientID, i.hasTenant}, {"Client's secret there", &i.Secret, i.hasTenant},
+		{"JSON file of Google's service account", &i.Account, i.atGoogle},
 		{"page or widget", &i.Show, nil}, {"systemd or compose", &i.Where, nil},
 	} {
 		if q.open != nil && !q.open() {
@@ -86,12 +107,18 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 			return err
 		}
 	}
+	if i.atGoogle() {
+		var err error
+		if i.Account, err = filepath.Abs(i.Account); err != nil {
+			return err
+		}
+	}
 	settings, public, err := i.settings()
 	if err != nil {
 		return err
 	}
 	secrets := []string{"SENDCODE_SMTP_URL=" + i.SMTPURL}
-	if i.hasOAuth() {
+	if i.hasTenant() {
 		secrets = append(secrets, oauthSecret+"="+i.Secret)
 	}
 	for line := range strings.Lines(config.GenerateSecretVariables()) {
@@ -100,10 +127,16 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 		}
 	}
 	flow := "{" + strings.Join(settings, ", ") + "}"
-	if _, err := config.Load(append(slices.Clone(secrets), "SENDCODE_CONFIG_YAML="+flow), os.ReadFile); err != nil {
+	read := func(path string) ([]byte, error) {
+		if path == i.accountPath() {
+			path = i.Account
+		}
+		return os.ReadFile(path)
+	}
+	if _, err := config.Load(append(slices.Clone(secrets), "SENDCODE_CONFIG_YAML="+flow), read); err != nil {
 		return err
 	}
-	if strings.ContainsAny(i.MailFrom+i.SMTPURL+i.Origin+i.Tenant+i.ClientID+i.Secret, "'\n\\$") {
+	if strings.ContainsAny(i.MailFrom+i.SMTPURL+i.Origin+i.Tenant+i.ClientID+i.Secret+i.Account, "'\n\\$") {
 		return errors.New("an answer has ', \\ or $, which shells and compose read otherwise: write %XX in URLs, and leave it out of names")
 	}
 	var files []installed
@@ -112,7 +145,7 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 	case "compose":
 		files, next = i.composeFiles(flow, secrets), "docker compose up --detach, and each day\ndocker compose exec -T sendcode /sendcode backup - > sendcode.tar"
 	case "systemd":
-		files, next = systemdFiles(settings, secrets), "systemctl daemon-reload && systemctl enable --now sendcode.socket sendcode sendcode-backup.timer"
+		files, next = i.systemdFiles(settings, secrets), "systemctl daemon-reload && systemctl enable --now sendcode.socket sendcode sendcode-backup.timer"
 		i.Root = filepath.Join("/", i.Root)
 	default:
 		return fmt.Errorf("%q is neither systemd nor compose", i.Where)
@@ -131,7 +164,15 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 // page of this service.
 func (i Installation) settings() (lines []string, public string, err error) {
 	lines = []string{fmt.Sprintf("mail_from: %q", i.MailFrom)}
-	if found := oauthName.FindStringSubmatch(i.SMTPURL); found != nil {
+	found := oauthName.FindStringSubmatch(i.SMTPURL)
+	switch {
+	case i.atGoogle():
+		server, err := url.Parse(i.SMTPURL)
+		if err != nil {
+			return nil, "", errors.New("SENDCODE_SMTP_URL is no URL")
+		}
+		lines = append(lines, fmt.Sprintf("oauth: {%s: {service_account_file: %s, subject: %q}}", found[1], i.accountPath(), server.User.Username()))
+	case found != nil:
 		lines = append(lines, fmt.Sprintf("oauth: {%s: {tenant: %q, client_id: %q, client_secret_env: %s}}", found[1], i.Tenant, i.ClientID, oauthSecret))
 	}
 	switch i.Show {
@@ -151,7 +192,10 @@ func (i Installation) settings() (lines []string, public string, err error) {
 func (i Installation) composeFiles(flow string, secrets []string) []installed {
 	files := []installed{{"compose.yaml", sendcode.Compose, 0o644},
 		{".env", "SENDCODE_MAIL_FROM='" + i.MailFrom + "'\nSENDCODE_CONFIG_YAML='" + flow + "'\n", 0o600}}
-	if i.hasOAuth() {
+	switch {
+	case i.atGoogle():
+		files = append(files, installed{"compose.override.yaml", fmt.Sprintf(composeGoogle, i.Account), 0o644})
+	case i.hasOAuth():
 		files = append(files, installed{"compose.override.yaml", composeOAuth, 0o644})
 	}
 	for _, line := range secrets {
@@ -163,20 +207,24 @@ func (i Installation) composeFiles(flow string, secrets []string) []installed {
 }
 
 // systemdFiles returns the settings, the secrets and systemd's units.
-func systemdFiles(settings, secrets []string) []installed {
+func (i Installation) systemdFiles(settings, secrets []string) []installed {
 	settings = append(settings, "addr: 127.0.0.1:8080", "admin_addr: 127.0.0.1:8081", `trusted_proxies: [127.0.0.1, "::1"]`)
 	env := "SENDCODE_CONFIG=/etc/sendcode/sendcode.yaml\nSENDCODE_DATA_DIR=/var/lib/sendcode\n"
 	for _, line := range secrets {
 		name, value, _ := strings.Cut(line, "=")
 		env += name + "='" + value + "'\n"
 	}
-	return []installed{
+	files := []installed{
 		{"etc/sendcode/sendcode.yaml", strings.Join(settings, "\n") + "\n", 0o644}, {"etc/sendcode/env", env, 0o600},
 		{"etc/systemd/system/sendcode.service", sendcode.Service, 0o644},
 		{"etc/systemd/system/sendcode.socket", sendcode.Socket, 0o644},
 		{"etc/systemd/system/sendcode-backup.service", sendcode.Backup, 0o644},
 		{"etc/systemd/system/sendcode-backup.timer", sendcode.BackupTimer, 0o644},
 	}
+	if i.atGoogle() { // the service has a user of its own, who can't read the file
+		files = append(files, installed{"etc/systemd/system/sendcode.service.d/google.conf", "[Service]\nLoadCredential=google.json:" + i.Account + "\n", 0o644})
+	}
+	return files
 }
 
 // createFiles writes files below root; none if one of them exists.

@@ -87,6 +87,39 @@ func TestInstallOAuth(t *testing.T) {
 	}
 }
 
+// With a mail server of Google, init asks for the service account's file, and names it to the service. It copies no key.
+func TestInstallGoogle(t *testing.T) {
+	t.Parallel()
+	key := filepath.Join(t.TempDir(), "google key.json")
+	install := func(where, key string) (files map[string]string, err error) {
+		root := t.TempDir()
+		err = commands.Install(commands.Installation{Show: "page", Root: root}, strings.NewReader("https://codes.example\nShop <codes@shop.example>\n"+
+			"smtp://codes%40shop.example@smtp.gmail.com:587?oauth=google\n"+key+"\n\n"+where+"\n"), io.Discard)
+		return written(t, root), err
+	}
+	if _, err := install("systemd", key); err == nil || !strings.Contains(err.Error(), "service_account_file") {
+		t.Errorf("without the file: %v", err)
+	}
+	apptest.Must(t, os.WriteFile(key, []byte(oauthtest.Account("https://oauth2.googleapis.com/token")), 0o600))
+	for where, want := range map[string]map[string]string{
+		"systemd": {"etc/sendcode/sendcode.yaml": `oauth: {google: {service_account_file: /run/credentials/sendcode.service/google.json, subject: "codes@shop.example"}}`,
+			"etc/systemd/system/sendcode.service.d/google.conf": "LoadCredential=google.json:" + key + "\n"},
+		"compose": {".env": `oauth: {google: {service_account_file: /run/secrets/google_json, subject: "codes@shop.example"}}`,
+			"compose.override.yaml": "secrets: {google_json: {file: \"" + key + "\"}}"},
+	} {
+		files, err := install(where, key)
+		apptest.Must(t, err)
+		for name, part := range want {
+			if !strings.Contains(files[name], part) {
+				t.Errorf("%s: %s is %q", where, name, files[name])
+			}
+		}
+		if all := strings.Join(slices.Collect(maps.Values(files)), ""); strings.Contains(all, "PRIVATE KEY") || strings.Contains(all, "OAUTH_CLIENT_SECRET") {
+			t.Errorf("%s: has a key", where)
+		}
+	}
+}
+
 func TestInstallCompose(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -2,8 +2,10 @@ package sqldb
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -18,7 +20,7 @@ import (
 type exportTable struct {
 	about string // see store.ExportedTable; of a table without columns: why it is left out
 	where string // condition of the rows that name @recipient, perhaps after a JOIN
-	key   string // a text by which the rows differ
+	key   string // columns by which the rows differ, in the order of an index if there is one for the recipient; as in columns
 	// names of the columns; # is a number, ? true or false, @ an instant, all others are texts or IDs
 	columns string
 	instead map[string]string // SQL that is read in place of a column
@@ -36,7 +38,6 @@ const (
 	stateReason   = "work under way, for minutes; the row in sends says the same"
 	noPerson      = "names no person"
 	ofStaff       = "of administrators"
-	ofSendsSQL    = `IN (SELECT s.id FROM sends s WHERE s.recipient = @recipient)`
 	byApprovedSQL = `CASE WHEN EXISTS (SELECT 1 FROM verifications v WHERE v.id = t.verification_id AND v.approved_at IS NOT NULL) THEN t.network ELSE '' END`
 )
 
@@ -44,7 +45,7 @@ const (
 var exportTables = map[string]exportTable{
 	"sends": {
 		about: "Each message to you that was requested, and what became of it; kept for {retention}. The network of the browser is given where its code was entered: otherwise another person may have typed your address.",
-		where: `WHERE t.recipient = @recipient`, key: `t.id`,
+		where: `WHERE t.recipient = @recipient`, key: "t.logged_at@ t.id",
 		columns: "id logged_at@ finished_at@ app channel purpose masked domain country prefix locale reference network site " +
 			"number# attempt# status reason receipt worst_event bounced? provider provider_code took# in_doubt? counts? was_reset? suppression_id observed request_id human_check",
 		instead: map[string]string{"network": byApprovedSQL},
@@ -52,13 +53,13 @@ var exportTables = map[string]exportTable{
 	},
 	"refusals": {
 		about: "Each request for a message to you that a limit refused; kept for {retention}.",
-		where: `WHERE t.recipient = @recipient`, key: `t.id`,
+		where: `WHERE t.recipient = @recipient`, key: "t.logged_at@ t.id",
 		columns: "id logged_at@ app channel purpose masked domain country prefix locale blocked_by retry_after# requests#",
 		leftOut: map[string]string{hashReason: "recipient", holderReason: "verification_id", othersReason: "network", "0 in a row that names you": "recipients"},
 	},
 	"verifications": {
 		about: "Each code that was made for you, without the code, and whether it was entered; kept for {retention} after its end.",
-		where: `WHERE t.recipient = @recipient`, key: `t.id`,
+		where: `WHERE t.recipient = @recipient`, key: "t.expires_at@ t.id",
 		columns: "created_at@ expires_at@ approved_at@ canceled_at@ redeemed_at@ app channel purpose masked locale reference sends# " +
 			"attempts# max_attempts# attempts_reset# code_length# alphabet class method reported caller_checks?",
 		leftOut: map[string]string{hashReason: "recipient", holderReason: "id replaces", keyReason: "nonce key_id check_key holder redeemed_by",
@@ -66,32 +67,32 @@ var exportTables = map[string]exportTable{
 	},
 	"audit_entries": {
 		about: "What members of staff did with your data; kept for ever. Your address in it goes when you are erased.",
-		where: `JOIN audit_recipients r ON r.entry = t.id WHERE r.recipient = @recipient`, key: `t.id`,
+		where: `JOIN audit_recipients r ON r.entry = t.id WHERE r.recipient = @recipient`, key: "t.id",
 		columns: "id at@ role action app channel purpose target outcome detail completes",
 		leftOut: map[string]string{staffReason: "actor network", wordsReason: "reason"},
 	},
 	"audit_recipients": {
 		about: "To whom the rows of audit_entries were done; kept for ever, and your address until you are erased.",
-		where: `WHERE t.recipient = @recipient`, key: `t.entry`, columns: "entry masked", leftOut: map[string]string{hashReason: "recipient"},
+		where: `WHERE t.recipient = @recipient`, key: "t.entry", columns: "entry masked", leftOut: map[string]string{hashReason: "recipient"},
 	},
 	"suppressions": {
 		about: "Why messages to you are or were stopped, such as a complaint or a mailbox that does not exist; kept for {retention} after its end.",
-		where: `WHERE t.recipient = @recipient`, key: `t.id`,
+		where: `WHERE t.recipient = @recipient`, key: "t.id",
 		columns: "id app channel masked reason detail send_id since@ until@ lifted_at@ held_until@ server words",
 		instead: map[string]string{"detail": `CASE WHEN t.reason = 'manual' THEN '' ELSE t.detail END`},
 		leftOut: map[string]string{hashReason: "address recipient", staffReason: "created_by lifted_by", wordsReason: "lifted_why"},
 	},
 	"provider_events": {
 		about: "What mail providers reported of messages to you, such as a bounce or a complaint; kept for {retention}.",
-		where: `WHERE t.send_id ` + ofSendsSQL, key: `t.send_id || t.kind`, columns: "send_id kind at@ heard_at@ provider detail",
+		where: `JOIN sends s ON s.id = t.send_id WHERE s.recipient = @recipient`, key: "s.logged_at@ s.id t.kind", columns: "send_id kind at@ heard_at@ provider detail",
 	},
 	"carrier_holds": {
 		about: "That a carrier takes no text messages to you for a time; kept until then.",
-		where: `WHERE t.recipient = @recipient`, key: `t.channel`, columns: "channel since@ until@", leftOut: map[string]string{hashReason: "recipient"},
+		where: `WHERE t.recipient = @recipient`, key: "t.channel", columns: "channel since@ until@", leftOut: map[string]string{hashReason: "recipient"},
 	},
 	"erasures": {
 		about: "That you were erased, until the keyed hash goes.",
-		where: `WHERE t.recipient = @recipient`, key: `t.forget_at`, columns: "forget_at@", leftOut: map[string]string{hashReason: "recipient"},
+		where: `WHERE t.recipient = @recipient`, key: "t.forget_at@", columns: "forget_at@", leftOut: map[string]string{hashReason: "recipient"},
 	},
 	"app_events":          {about: "what an app was told, for a week; the rows in sends and verifications say the same"},
 	"failures":            {about: "the columns of sends again, of sends that failed"},
@@ -137,13 +138,15 @@ type exportedColumn struct {
 	new       func() (destination any, value func() any)
 }
 
-func (x exportTable) exported() (all []exportedColumn) {
-	for field := range strings.FieldsSeq(x.columns) {
+func (x exportTable) exported() []exportedColumn { return exportedColumns(x.columns, "t.", x.instead) }
+
+// keys returns the columns of the key, whose names begin with a table's alias.
+func (x exportTable) keys() []exportedColumn { return exportedColumns(x.key, "", nil) }
+
+func exportedColumns(fields, alias string, instead map[string]string) (all []exportedColumn) {
+	for field := range strings.FieldsSeq(fields) {
 		name := strings.TrimRight(field, "#?@")
-		c := exportedColumn{name: name, sql: "t." + name}
-		if sql := x.instead[name]; sql != "" {
-			c.sql = sql
-		}
+		c := exportedColumn{name: name, sql: cmp.Or(instead[name], alias+name)}
 		switch field[len(name):] {
 		case "#":
 			c.new = func() (any, func() any) { n := new(int64); return n, func() any { return *n } }
@@ -165,7 +168,7 @@ func (x exportTable) exported() (all []exportedColumn) {
 
 // exportedRow is a row of a page, with its key.
 type exportedRow struct {
-	key  string
+	key  []any
 	json store.ExportedRow
 }
 
@@ -179,8 +182,8 @@ func (db *DB) ExportPerson(ctx context.Context, h recipient.Hash, limit int, pag
 			continue
 		}
 		t := store.ExportedTable{Name: name, About: x.about, LeftOut: x.reasons()}
-		for after := ""; ; {
-			rows, err := db.exportPage(ctx, name, Args{"recipient": h, "after": after, "limit": limit})
+		for after := []any(nil); ; {
+			rows, err := db.exportPage(ctx, name, h, after, limit)
 			if err != nil {
 				return err
 			}
@@ -196,25 +199,41 @@ func (db *DB) ExportPerson(ctx context.Context, h recipient.Hash, limit int, pag
 	return nil
 }
 
-// exportPage reads a page of a table. Some tables have no index by recipient, so a page may take longer than
-// other reads.
-func (db *DB) exportPage(ctx context.Context, name string, args Args) (rows []exportedRow, err error) {
+// ExportPageSQL returns the statement that reads a page of a table, after the row whose key is @after0, @after1 and so
+// on, or the first page.
+func ExportPageSQL(table string, first bool) string {
+	x := exportTables[table]
+	var list, key, after []string
+	for i, c := range x.keys() {
+		list, key, after = append(list, c.sql), append(key, c.name), append(after, fmt.Sprint("@after", i))
+	}
+	for _, c := range x.exported() {
+		list = append(list, c.sql)
+	}
+	place, order := "", strings.Join(key, ", ")
+	if !first {
+		place = " AND (" + order + ") > (" + strings.Join(after, ", ") + ")"
+	}
+	return "SELECT " + strings.Join(list, ", ") + " FROM " + table + " t " + x.where + place + " ORDER BY " + order + " LIMIT @limit"
+}
+
+// exportPage reads a page of a table, after the row with a key; nil: the first page. Some tables have no index by
+// recipient, so a page may take longer than other reads.
+func (db *DB) exportPage(ctx context.Context, name string, h recipient.Hash, after []any, limit int) (rows []exportedRow, err error) {
 	ctx, cancel := context.WithTimeout(ctx, exportPageTimeout)
 	defer cancel()
-	x := exportTables[name]
-	all, key := x.exported(), "CAST("+x.key+" AS text)"
-	list := key
-	for _, c := range all {
-		list += ", " + c.sql
+	args := Args{"recipient": h, "limit": limit}
+	for i, value := range after {
+		args[fmt.Sprint("after", i)] = value
 	}
-	statement := "SELECT " + list + " FROM " + name + " t " + x.where + " AND " + key + " > @after ORDER BY " + key + " LIMIT @limit"
+	statement, all := ExportPageSQL(name, after == nil), slices.Concat(exportTables[name].keys(), exportTables[name].exported())
 	read := func(q Tx) error {
 		rows = nil
 		if err := q.ExecAll(nil, q.Dialect.pick(LongTimeoutSQL)); err != nil {
 			return err
 		}
 		_, err := q.Run(statement, args, func(scan Scan) error {
-			r, err := scanExported(scan, all)
+			r, err := scanExported(scan, len(exportTables[name].keys()), all)
 			rows = append(rows, r)
 			return err
 		})
@@ -228,23 +247,26 @@ func (db *DB) exportPage(ctx context.Context, name string, args Args) (rows []ex
 
 const exportPageTimeout = 60 * time.Second
 
-func scanExported(scan Scan, all []exportedColumn) (r exportedRow, err error) {
-	destinations, values := []any{&r.key}, make([]func() any, len(all))
+// scanExported reads a row, whose first columns are the key.
+func scanExported(scan Scan, keys int, all []exportedColumn) (r exportedRow, err error) {
+	destinations, values := make([]any, len(all)), make([]func() any, len(all))
 	for i, c := range all {
-		var to any
-		to, values[i] = c.new()
-		destinations = append(destinations, to)
+		destinations[i], values[i] = c.new()
 	}
 	if err := scan(destinations...); err != nil {
 		return r, err
 	}
 	out := bytes.NewBufferString("{")
 	for i, c := range all {
+		if i < keys {
+			r.key = append(r.key, values[i]())
+			continue
+		}
 		value, err := json.Marshal(values[i]())
 		if err != nil {
 			return r, err
 		}
-		if i > 0 {
+		if i > keys {
 			out.WriteByte(',')
 		}
 		out.WriteString(`"` + c.name + `":`)

@@ -290,6 +290,10 @@ func TestSQLitePlans(t *testing.T) {
 		"reference": {filter(store.Filter{Labels: store.Labels{Reference: "x"}, Before: &store.Cursor{}}), "sends_reference"},
 		"hours":     {readHourSQL, "sends_logged"},
 		"expired":   {sqldb.SQLite.ExpiredVerificationsSQL(), "verifications_expires"},
+		"export":    {sqldb.ExportPageSQL("sends", false), "sends_recipient (recipient=? AND (logged_at,id)>(?,?))"},
+		"refusals":  {sqldb.ExportPageSQL("refusals", false), "refusals_recipient (recipient=? AND (logged_at,id)>(?,?))"},
+		"codes":     {sqldb.ExportPageSQL("verifications", false), "verifications_expires"},
+		"bounces":   {sqldb.ExportPageSQL("provider_events", false), "sends_recipient (recipient=? AND (logged_at,id)>"},
 		"counting": {
 			`SELECT id FROM sends s WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = 1 ORDER BY s.logged_at, s.id LIMIT 9`, "sends_logged"},
 	} {

@@ -56,6 +56,7 @@ func (d *doctor) examine(ctx context.Context) error {
 	d.checkSenderDomains(ctx)
 	d.checkDKIM(ctx)
 	d.checkPTRs(ctx)
+	d.checkBounces(ctx)
 	d.checkCarriers(ctx)
 	d.remarkReceiptAddresses()
 	d.checkVendors(ctx)

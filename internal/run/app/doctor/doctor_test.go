@@ -197,6 +197,30 @@ func TestDoctorTriesEachKindOfToken(t *testing.T) {
 	}
 }
 
+// The doctor posts a bounce mail to the running service with the secret of the settings. Nothing is recorded of it. Each
+// answer but 204 is a fault; a service that was not started is none.
+func TestDoctorTriesBounceMails(t *testing.T) {
+	t.Parallel()
+	s := embedded(t)
+	s.Env["SECRET"], s.Env["OTHER"] = "the secret of bounce mails", "another secret of these"
+	s.Write("provider_events: [{name: pipe, scheme: dsn, secret_env: SECRET}]").Start(1)
+	at := strings.TrimPrefix(s.Replicas[0].Base, "http://")
+	for _, c := range []struct{ name, secret, at, line string }{
+		{"pipe", "SECRET", at, "✓ bounce mails: the service takes them at /v1/events/pipe; only a mail that comes back"},
+		{"pipe", "OTHER", at, "✗ bounce mails: http://" + at + "/v1/events/pipe has another secret: restart it"},
+		{"new", "SECRET", at, "✗ bounce mails: http://" + at + "/v1/events/new is not there: restart the service"},
+		{"pipe", "SECRET", "127.0.0.1:1", "! bounce mails: not tried, since no service runs at 127.0.0.1:1: start it"},
+	} {
+		s.Env["SENDCODE_ADDR"] = c.at
+		s.Write("provider_events: [{name: " + c.name + ", scheme: dsn, secret_env: " + c.secret + "}]")
+		examine(s, dns{}, 0, strings.HasPrefix(c.line, "✗"), c.line)
+	}
+	servertest.Same(t, "mails of no send", s.Metric(0, `sendcode_provider_events_total{outcome="unknown_message",provider="pipe"}`), "1")
+	s.Env["SENDCODE_ADDR"] = at
+	apptest.Must(t, os.Remove(filepath.Join(s.Env["SENDCODE_DATA_DIR"], "secrets.yaml")))
+	examine(s, dns{}, 0, true, "✗ bounce mails: ", "secrets.yaml is missing")
+}
+
 func TestDoctorTriesProvidersOfMails(t *testing.T) {
 	t.Parallel()
 	s := embedded(t)

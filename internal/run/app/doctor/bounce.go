@@ -1,0 +1,65 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"syscall"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/deliver/bounce"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/run/commands"
+	"sendcode/internal/run/config"
+)
+
+// checkBounces posts a bounce mail to the running service, as `sendcode bounce` does. Its send does not exist, so nothing
+// is recorded. A service that does not run yet is no fault.
+func (d *doctor) checkBounces(ctx context.Context) {
+	const what = "bounce mails"
+	source, ok := d.cfg.BounceSource()
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	cfg, err := d.cfg.WithStoredKeys()
+	var mail string
+	if err == nil {
+		mail, err = trialBounce(cfg.SecretKeys.Reveal())
+	}
+	if err == nil {
+		err = commands.PostBounce(ctx, commands.BounceTarget{}, func() (config.Config, error) { return cfg, nil }, strings.NewReader(mail), io.Discard)
+	}
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		d.remark(what, "not tried, since no service runs at "+cfg.Addr+": start it, and run the doctor again")
+	case err != nil:
+		d.fail(what, err.Error())
+	default:
+		d.pass(what, "the service takes them at /v1/events/"+source.Name+"; only a mail that comes back shows whether those to "+
+			cfg.MailFrom+" are passed on")
+	}
+}
+
+// trialBounce returns a bounce mail of a send that does not exist, with a Message-ID that the ring signs and verifies.
+func trialBounce(secretKeys string) (string, error) {
+	ring, err := keys.Parse(secretKeys)
+	if err != nil {
+		return "", err
+	}
+	vault, send := keys.Vault{Ring: ring}, uuid.New()
+	id, err := vault.MessageID(send, ring.CurrentID())
+	mail := "Content-Type: multipart/report; boundary=b\n\n--b\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; localhost\n\n" +
+		"Final-Recipient: rfc822; doctor@" + delivery.SimulatorDomain + "\nAction: failed\nStatus: 5.1.1\n\n--b\n" +
+		"Content-Type: text/rfc822-headers\n\nMessage-ID: <" + id + "@localhost>\n\n--b--\n"
+	for _, local := range bounce.Read([]byte(mail)).MessageIDs {
+		if of, ok := vault.SendOfMessageID(local); ok && of == send {
+			return mail, nil
+		}
+	}
+	return "", errors.Join(err, errors.New("the keys do not verify a Message-ID that they signed"))
+}
