@@ -51,10 +51,12 @@ SOAKTIME ?= 20s
 PROVED ?= 100000
 RESTARTS ?= 20
 STEPS ?= 100000
+HELD ?= 10m
 LOSSES ?= 10000
 CODES ?= 10000000
 SEED ?= 0
 SEEDS ?= 100000
+FROM ?= 1
 PROCESSES ?= 2
 REPLICAS ?= 0
 PEOPLE ?= 1000
@@ -67,20 +69,24 @@ BENCH_CPUS ?= 0,1
 BENCH_FLAGS ?=
 BENCH = $(if $(shell command -v taskset),taskset -c $(BENCH_CPUS)) go test $(NIGHTLY) -run='^$(or $(BENCHED),TestBench)$$' -count=1 -v -timeout=6h ./tools/bench
 OUT ?= dist
-# What `make nightly` runs, one after another, and how long each part may take. Two processors need some ten hours.
-PARTS ?= outside tests goals budget soak fuzz prove release simulate mutants
-BOUND_outside ?= 15m
-BOUND_tests ?= 90m
-BOUND_goals ?= 20m
-BOUND_budget ?= 20m
-BOUND_soak ?= 90m
-BOUND_fuzz ?= 40m
-BOUND_prove ?= 10m
-BOUND_release ?= 40m
-BOUND_simulate ?= 4h
-BOUND_mutants ?= 2h
+# What `make nightly` runs, one after another, and how long each part may take: three hours on two processors, all together.
+PARTS ?= outside tests goals budget fuzz prove soak sizes release simulate mutants
+BOUND_outside ?= 8m
+BOUND_tests ?= 45m
+BOUND_goals ?= 8m
+BOUND_budget ?= 10m
+BOUND_fuzz ?= 16m
+BOUND_prove ?= 7m
+BOUND_soak ?= 22m
+BOUND_sizes ?= 20m
+BOUND_release ?= 12m
+BOUND_simulate ?= 10m
+BOUND_mutants ?= 22m
+# The night's sizes. Worlds and mutants are of the day: seven nights run 21,000 worlds and all mutants.
+DAY = $(shell echo $$(($$(date +%s) / 86400 % 7)))
+NIGHT = SEEDS=3000 FROM=$$(($(DAY) * 3000 + 1)) MUTANTS=-day=$$(($(DAY) + 1)) PROVED=40000 RESTARTS=6 HELD=3m PEOPLE=300 OUT=bin/night/dist
 
-.PHONY: help build run demo test tests nightly race lint sentences outside bench goals budget fuzz soak prove simulate mutants up release version screenshots tools
+.PHONY: help build run demo test tests nightly race lint sentences outside bench goals budget fuzz soak sizes prove simulate mutants up release version screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -106,10 +112,10 @@ tests: tools ## every test, those too that only nightly runs
 	@bin/ensure
 	@$(LESS_GC) $(GOTESTSUM) $(NIGHTLY) $(TESTFLAGS) $(FRESH) $(LONG) ./...
 
-nightly: ## all that `make test` leaves out, then a page: what ran, how long, what failed, what was skipped (PARTS="tests fuzz" BOUND_fuzz=1h)
+nightly: ## all that `make test` leaves out, in three hours, then a page: what ran, when, what failed, what was skipped. Stopped, it goes on at the same commit (PARTS="tests fuzz" BOUND_fuzz=1h)
 	@$(BUILD) ./tools/nightly
 	@rm -rf bin/night/dist
-	@SEEDS=20000 OUT=bin/night/dist bin/nightly $(foreach part,$(PARTS),$(part):$(BOUND_$(part)))
+	@$(NIGHT) bin/nightly $(foreach part,$(PARTS),$(part):$(BOUND_$(part)))
 
 race: tools ## the tests of what goroutines share, under the race detector
 	@bin/ensure
@@ -146,13 +152,16 @@ fuzz: ## every fuzz target, each for FUZZTIME=30s
 		go test $(NIGHTLY) -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "$$package" < /dev/null || exit 1; \
 	done
 
-soak: tools ## faults under load for SOAKTIME=20s, PROVED=100000 requests in each form while everything fails, replicas restarted RESTARTS=20 times behind each proxy, STEPS=100000 random steps, a snapshot held for ten minutes, LOSSES=10000 schedules of a limiter that forgets, PEOPLE=1000 impatient people at the page and at the widget, REQUESTS=10000 held against the specification, and CODES=10000000 counted
+soak: tools ## faults under load for SOAKTIME=20s, PROVED=100000 requests in each form while everything fails, and replicas restarted RESTARTS=20 times behind each proxy
 	@bin/ensure
 	go test $(NIGHTLY) -run='^TestProve.+|UnderLoad$$' -count=1 -v -timeout=90m ./internal/prove/e2e/parts -prove.time=$(SOAKTIME) -prove.requests=$(PROVED)
 	go test $(NIGHTLY) -run='^TestRollingRestarts' -count=1 -v -timeout=60m ./internal/prove/e2e/parts -parts.restarts=$(RESTARTS)
+
+sizes: tools ## STEPS=100000 random steps, a snapshot held for HELD=10m, LOSSES=10000 schedules of a limiter that forgets, REQUESTS=10000 held against the specification, PEOPLE=1000 impatient people at the page and at the widget, and CODES=10000000 counted
+	@bin/ensure
 	go test $(NIGHTLY) -run='RandomScheduleOfManySteps' -count=1 -v -timeout=20m ./quota -quota.steps=$(STEPS)
 	go test $(NIGHTLY) -run='GateOnManySteps' -count=1 -v -timeout=20m ./internal/store/postgres ./internal/store/sqlite -store.steps=$(STEPS)
-	go test $(NIGHTLY) -run='WhileASnapshotIsHeld' -count=1 -v -timeout=20m ./internal/store/postgres -store.held=10m
+	go test $(NIGHTLY) -run='WhileASnapshotIsHeld' -count=1 -v -timeout=20m ./internal/store/postgres -store.held=$(HELD)
 	go test $(NIGHTLY) -run='^TestQuota11RandomLosses$$' -count=1 -v -timeout=20m ./internal/limit/gates -gates.losses=$(LOSSES)
 	go test $(NIGHTLY) -run='^TestRandomRequestsMatch' -count=1 -v -timeout=20m ./internal/prove/e2e/clients -clients.requests=$(REQUESTS)
 	go test $(NIGHTLY) -run='^TestAllInABrowser$$/^impatient' -count=1 -v -timeout=40m ./internal/http/page -page.people=$(PEOPLE)
@@ -161,17 +170,17 @@ soak: tools ## faults under load for SOAKTIME=20s, PROVED=100000 requests in eac
 prove: ## in two to three minutes: what is promised, counted in each of three forms while replicas are killed, stopped and frozen, Redis is flushed, stalled and replaced, Postgres restarted and links cut (SEED=n)
 	@go test $(NIGHTLY) -run='^TestProve$$' -count=1 -v -timeout=20m ./internal/prove/e2e/parts -prove.time=40s -prove.seed=$(SEED) 2>&1 | grep -vE '^ *(===|--- PASS|PASS|ok)'; exit $${PIPESTATUS[0]}
 
-simulate: ## SEEDS=100000 worlds by seed in PROCESSES=2 processes; stopped, it goes on where it was. SEED=n: the story of one
+simulate: ## SEEDS=100000 worlds by seed, the first one FROM=1, in PROCESSES=2 processes; stopped, it goes on where it was. SEED=n: the story of one
 	@go test $(NIGHTLY) -c -o bin/simulate ./internal/prove/simulate
 ifneq ($(SEED),0)
 	@bin/simulate -test.run='^TestWorld$$' -test.v -simulate.from=$(SEED) -simulate.replicas=$(REPLICAS)
 else
-	@run="bin/simulate -test.run=^TestWorlds$$ -test.timeout=0 -simulate.seeds=$(SEEDS) -simulate.replicas=$(REPLICAS) -simulate.progress=bin/worlds-$$(git rev-parse --short HEAD).jsonl"; \
+	@run="bin/simulate -test.run=^TestWorlds$$ -test.timeout=0 -simulate.from=$(FROM) -simulate.seeds=$(SEEDS) -simulate.replicas=$(REPLICAS) -simulate.progress=bin/worlds-$$(git rev-parse --short HEAD).jsonl"; \
 	for part in $$(seq 0 $$(($(PROCESSES) - 1))); do $$run -simulate.part=$$part -simulate.parts=$(PROCESSES) & pids="$$pids $$!"; done; \
 	failed=0; for pid in $$pids; do wait $$pid || failed=1; done; $$run -test.v; exit $$failed
 endif
 
-mutants: tools ## changes one line at a time and prints which change no test notices; some hours, continued where it stopped (MUTANTS="-areas=gate -seeds=1000": see tools/mutants)
+mutants: tools ## changes one line at a time and prints which change no test notices; some hours, continued where it stopped (MUTANTS="-areas=gate -seeds=1000", -day=1 to 7: see tools/mutants)
 	@bin/ensure
 	@$(BUILD) ./tools/mutants
 	@bin/mutants -results=bin/mutants.jsonl $(MUTANTS)

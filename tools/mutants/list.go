@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -86,6 +89,24 @@ func load(o options, text []byte) (all []mutant, err error) {
 		}
 	}
 	return all, nil
+}
+
+// week is over how many days the packages are divided.
+const week = 7
+
+// daysOf gives each package with mutants a day, 1 to week, so that the days have about as many mutants.
+func daysOf(all []mutant) map[string]int {
+	in, days, of := map[string]int{}, [week]int{}, map[string]int{}
+	for _, m := range all {
+		in[filepath.Dir(m.File)]++
+	}
+	largest := func(a, b string) int { return cmp.Or(in[b]-in[a], strings.Compare(a, b)) }
+	for _, pkg := range slices.SortedFunc(maps.Keys(in), largest) {
+		day := slices.Index(days[:], slices.Min(days[:]))
+		days[day] += in[pkg]
+		of[pkg] = day + 1
+	}
+	return of
 }
 
 // fingerprint hashes the changed file, the tests and the files of their packages, whose own hashes

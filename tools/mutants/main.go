@@ -29,6 +29,7 @@ type options struct {
 	results string
 	areas   string
 	seeds   int
+	day     int
 	timeout time.Duration
 }
 
@@ -38,6 +39,7 @@ func main() {
 		"file that keeps what is known, so that a run can be continued")
 	flag.StringVar(&o.areas, "areas", "", "only these areas: a regular expression")
 	flag.IntVar(&o.seeds, "seeds", 0, "seeds of the simulation for each mutant that the tests do not notice; 0: none")
+	flag.IntVar(&o.day, "day", 0, "1 to 7: only the packages of this day; 0: all")
 	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "for each run of tests; one that takes longer has noticed the mutant")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -71,6 +73,7 @@ var errAlive = errors.New("some mutants live")
 func run(ctx context.Context, o options, text []byte, out io.Writer) error {
 	areas, errAreas := regexp.Compile(o.areas)
 	all, err := load(o, text)
+	days := daysOf(all)
 	if err := errors.Join(errAreas, err); err != nil {
 		return err
 	}
@@ -82,8 +85,13 @@ func run(ctx context.Context, o options, text []byte, out io.Writer) error {
 	t := tester{options: o, sound: map[string]bool{}}
 	counts := map[state]int{}
 	var broken error
+	left := 0
 	for _, m := range all {
 		if !areas.MatchString(m.area) {
+			continue
+		}
+		if o.day != 0 && days[filepath.Dir(m.File)] != o.day {
+			left++
 			continue
 		}
 		r, found := known[m.fingerprint]
@@ -108,6 +116,9 @@ func run(ctx context.Context, o options, text []byte, out io.Writer) error {
 		}
 	}
 	fmt.Fprintf(out, "%d %s  %d %s  %d %s\n", counts[caught], caught, counts[alive], alive, counts[equal], equal)
+	if left > 0 {
+		fmt.Fprintf(out, "mutants: skipped: day %d of %d; %d are of packages of other days\n", o.day, week, left)
+	}
 	if counts[alive] > 0 {
 		broken = errors.Join(broken, errAlive)
 	}

@@ -5,18 +5,18 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-// oneTest is the flag that chooses a test by its name.
-var oneTest = regexp.MustCompile(`^-run=\^(Test\w+)\$$`)
+// testFunc is a test's name in a file.
+var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 
 // Each text of the list is still in its file exactly once, and each test that it names is there.
 func TestTheListFitsTheCode(t *testing.T) {
@@ -42,10 +42,25 @@ func TestTheListFitsTheCode(t *testing.T) {
 				t.Errorf("%s: no tests in %s", m.name(), x.Package)
 			}
 			for _, flag := range x.Flags {
-				if name := oneTest.FindStringSubmatch(flag); name != nil && !bytes.Contains(source, []byte("func "+name[1]+"(")) {
-					t.Errorf("%s: no %s in %s", m.name(), name[1], x.Package)
+				pattern, chooses := strings.CutPrefix(flag, "-run=")
+				pattern, _, _ = strings.Cut(pattern, "/")
+				chosen := regexp.MustCompile(pattern)
+				if chooses && !slices.ContainsFunc(testFunc.FindAllSubmatch(source, -1), func(m [][]byte) bool { return chosen.Match(m[1]) }) {
+					t.Errorf("%s: no test of %s matches %s", m.name(), x.Package, flag)
 				}
 			}
+		}
+	}
+	days := daysOf(all)
+	for day := range week {
+		n := 0
+		for _, m := range all {
+			if days[filepath.Dir(m.File)] == day+1 {
+				n++
+			}
+		}
+		if n < len(all)/week/2 || n > len(all)/week*2 {
+			t.Errorf("%d of %d mutants are of day %d", n, len(all), day+1)
 		}
 	}
 	if len(all) < 100 {
@@ -85,5 +100,10 @@ func TestRun(t *testing.T) {
 				t.Errorf("%q is not in\n%s", want, out.String())
 			}
 		}
+	}
+	var out strings.Builder
+	o.day = 2 // the one package is the first day's
+	if err := run(t.Context(), o, []byte(sampled), &out); err != nil || !strings.HasSuffix(out.String(), "mutants: skipped: day 2 of 7; 4 are of packages of other days\n") {
+		t.Errorf("%v: %s", err, &out)
 	}
 }

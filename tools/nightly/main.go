@@ -1,14 +1,20 @@
 // Command nightly runs targets of the Makefile, one after another, and goes on where one fails. It
-// ends with a page: what ran, how long, what failed, what was skipped and why. The page is also
+// ends with a page: what ran, when, how long, what failed, what was skipped and why. The page is also
 // bin/night/page.md, beside each part's output. `make nightly` runs it; an argument is a part and
-// how long it may take: fuzz:30m. It exits with 1 if a part failed.
+// how long it may take: fuzz:30m. It exits with 1 if a part's last run failed.
+//
+// The file bin/night/runs.jsonl keeps each run. A part that has passed at this commit is not run again: a night that
+// was stopped goes on. Where the tree differs from its commit, all parts run.
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -26,34 +32,45 @@ var resumed = []string{"simulate", "mutants"}
 // grace is how long a part that was interrupted may take to end its servers.
 const grace = time.Minute
 
-// part is one part's run.
+// part is one part's run: a line of the file of runs.
 type part struct {
-	name            string
-	bound, took     time.Duration
-	result          string
-	failed, skipped []string // lines of its output
+	Commit, Name    string
+	Bound, Took     time.Duration
+	Began           time.Time
+	Result          string
+	Failed, Skipped []string // lines of its output
 }
+
+// The results.
+const (
+	passed  = "passed"
+	failed  = "failed"
+	cut     = "stopped"                       // by the one who ran it
+	resumes = "stopped; the next run goes on" // at its bound
+	none    = "not run"
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	failed, err := nightly(ctx, os.Args[1:], "make", filepath.Join("bin", "night"), os.Stdout)
+	head, _ := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=12").Output() // none without git
+	ok, err := nightly(ctx, os.Args[1:], "make", filepath.Join("bin", "night"), strings.TrimSpace(string(head)), os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "nightly:", err)
 	}
-	if failed || err != nil {
+	if !ok || err != nil {
 		os.Exit(1)
 	}
 }
 
-// nightly runs the parts by program, a make, and writes the page. Once ctx ends, it starts no more, and
-// fails.
-func nightly(ctx context.Context, args []string, program, dir string, out io.Writer) (failed bool, err error) {
+// nightly runs the parts that have not passed at a commit by program, a make, and writes the page. Once ctx ends, it
+// starts no more. It reports whether no part's last run has failed, and none is left to run.
+func nightly(ctx context.Context, args []string, program, dir, commit string, out io.Writer) (ok bool, err error) {
 	var parts []part
 	for _, arg := range args {
 		name, bound, _ := strings.Cut(arg, ":")
-		p := part{name: name}
-		if p.bound, err = time.ParseDuration(bound); err != nil {
+		p := part{Commit: commit, Name: name}
+		if p.Bound, err = time.ParseDuration(bound); err != nil {
 			return false, fmt.Errorf("%q is no part with its time, such as fuzz:30m", arg)
 		}
 		parts = append(parts, p)
@@ -61,28 +78,60 @@ func nightly(ctx context.Context, args []string, program, dir string, out io.Wri
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return false, err
 	}
-	for i := range parts {
-		fmt.Fprintf(out, "%s: at most %v\n", parts[i].name, parts[i].bound)
-		if err := parts[i].run(ctx, program, dir); err != nil {
+	runs, file, err := openRuns(filepath.Join(dir, "runs.jsonl"), commit)
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	ok = true
+	for _, p := range parts {
+		if slices.ContainsFunc(runs, func(r part) bool { return r.Name == p.Name && r.Result == passed }) {
+			fmt.Fprintf(out, "%s: has passed at %s\n", p.Name, commit)
+			continue
+		}
+		fmt.Fprintf(out, "%s: at most %v\n", p.Name, p.Bound)
+		if err := p.run(ctx, program, dir); err != nil {
 			return false, err
 		}
-		failed = failed || parts[i].result == "failed" || parts[i].result == "not run"
+		ok = ok && (p.Result == passed || p.Result == resumes)
+		if runs = append(runs, p); p.Result != none {
+			if err := json.NewEncoder(file).Encode(p); err != nil {
+				return false, err
+			}
+		}
 	}
-	text := page(parts)
+	text := page(commit, runs)
 	fmt.Fprint(out, "\n", text)
-	return failed, os.WriteFile(filepath.Join(dir, "page.md"), []byte(text), 0o644)
+	return ok, os.WriteFile(filepath.Join(dir, "page.md"), []byte(text), 0o644)
+}
+
+// openRuns reads the runs at a commit and opens the file to add to it. Of a tree that differs from its commit, or that has
+// none, there are none.
+func openRuns(name, commit string) (runs []part, file *os.File, err error) {
+	old, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	for line := range bytes.Lines(old) {
+		var p part
+		if json.Unmarshal(line, &p) == nil && p.Commit == commit && commit != "" && !strings.HasSuffix(commit, "-dirty") {
+			runs = append(runs, p)
+		}
+	}
+	file, err = os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	return runs, file, err
 }
 
 // run runs the part and judges it by its exit and its output.
 func (p *part) run(ctx context.Context, program, dir string) error {
-	log, err := os.Create(filepath.Join(dir, p.name+".log"))
+	log, err := os.Create(filepath.Join(dir, p.Name+".log"))
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	bounded, end := context.WithTimeout(ctx, p.bound)
+	bounded, end := context.WithTimeout(ctx, p.Bound)
 	defer end()
-	cmd := exec.CommandContext(bounded, program, p.name)
+	cmd := exec.CommandContext(bounded, program, p.Name)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that what it starts is interrupted, too
 	group := func(s syscall.Signal) error { return syscall.Kill(-cmd.Process.Pid, s) }
@@ -90,13 +139,13 @@ func (p *part) run(ctx context.Context, program, dir string) error {
 		time.AfterFunc(grace, func() { _ = group(syscall.SIGKILL) })
 		return group(syscall.SIGINT)
 	}
-	began := time.Now()
+	p.Began = time.Now()
 	failure := cmd.Start()
 	if failure == nil {
 		failure = cmd.Wait()
 		_ = group(syscall.SIGTERM) // a shell's background jobs ignore an interrupt
 	}
-	p.took = time.Since(began)
+	p.Took = time.Since(p.Began)
 	text, err := os.ReadFile(log.Name())
 	if err != nil {
 		return err
@@ -104,15 +153,17 @@ func (p *part) run(ctx context.Context, program, dir string) error {
 	p.read(strings.Split(string(text), "\n"))
 	switch {
 	case cmd.Process == nil && ctx.Err() != nil:
-		p.result = "not run"
+		p.Result = none
 	case failure == nil:
-		p.result = "passed"
-	case errors.Is(bounded.Err(), context.DeadlineExceeded) && slices.Contains(resumed, p.name) && len(p.failed) == 0:
-		p.result = "stopped; the next run goes on"
+		p.Result = passed
+	case errors.Is(bounded.Err(), context.DeadlineExceeded) && slices.Contains(resumed, p.Name) && len(p.Failed) == 0:
+		p.Result = resumes
+	case ctx.Err() != nil && len(p.Failed) == 0:
+		p.Result = cut
 	default:
-		p.result = "failed"
-		if len(p.failed) == 0 {
-			p.failed = []string{failure.Error()}
+		p.Result = failed
+		if len(p.Failed) == 0 {
+			p.Failed = []string{failure.Error()}
 		}
 	}
 	return nil
@@ -128,30 +179,32 @@ var (
 func (p *part) read(lines []string) {
 	for i, line := range lines {
 		if failure.MatchString(line) {
-			p.failed = append(p.failed, strings.TrimSpace(line))
+			p.Failed = append(p.Failed, strings.TrimSpace(line))
 		}
 		switch m := skipped.FindStringSubmatch(line); {
 		case m == nil:
 		case m[1] == "=== " && i+1 < len(lines):
-			p.skipped = append(p.skipped, m[2]+": "+strings.TrimSpace(lines[i+1]))
+			p.Skipped = append(p.Skipped, m[2]+": "+strings.TrimSpace(lines[i+1]))
 		case m[1] != "" && i > 0:
-			p.skipped = append(p.skipped, m[2]+": "+strings.TrimSpace(lines[i-1]))
+			p.Skipped = append(p.Skipped, m[2]+": "+strings.TrimSpace(lines[i-1]))
 		default:
-			p.skipped = append(p.skipped, m[3])
+			p.Skipped = append(p.Skipped, m[3])
 		}
 	}
 }
 
-// page tells of the parts in markdown.
-func page(parts []part) string {
+// page tells of the runs at a commit in markdown.
+func page(commit string, runs []part) string {
 	var b, details strings.Builder
-	commit, _ := exec.Command("git", "describe", "--always", "--dirty").Output() // none without git
-	fmt.Fprintf(&b, "# make nightly, %s\n\n| part | result | took | at most |\n|---|---|---|---|\n", strings.TrimSpace(string(commit)))
-	for _, p := range parts {
-		fmt.Fprintf(&b, "| %s | %s | %v | %v |\n", p.name, p.result, p.took.Round(time.Second), p.bound)
-		tell(&details, p.name+": failed", p.failed)
-		tell(&details, p.name+": skipped", p.skipped)
+	var took time.Duration
+	fmt.Fprintf(&b, "# make nightly, %s\n\n| part | result | began (UTC) | took | at most |\n|---|---|---|---|---|\n", commit)
+	for _, p := range runs {
+		took += p.Took
+		fmt.Fprintf(&b, "| %s | %s | %s | %v | %v |\n", p.Name, p.Result, p.Began.UTC().Format(time.DateTime), p.Took.Round(time.Second), p.Bound)
+		tell(&details, p.Name+": failed", p.Failed)
+		tell(&details, p.Name+": skipped", p.Skipped)
 	}
+	fmt.Fprintf(&b, "\nAll runs took %v.\n", took.Round(time.Second))
 	return b.String() + details.String()
 }
 

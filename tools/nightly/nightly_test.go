@@ -8,6 +8,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -24,12 +25,12 @@ func TestNightly(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	failed, err := nightly(t.Context(), []string{"tests:1m", "mutants:100ms", "prove:100ms", "fuzz:1m"}, program, dir, &out)
-	if err != nil || !failed {
-		t.Errorf("failed: %v, %v", failed, err)
+	ok, err := nightly(t.Context(), []string{"tests:1m", "mutants:100ms", "prove:100ms", "fuzz:1m"}, program, dir, "0123abcd", &out)
+	if err != nil || ok {
+		t.Errorf("passed: %v, %v", ok, err)
 	}
 	for _, want := range []string{
-		"| tests | failed | 0s | 1m0s |\n| mutants | stopped; the next run goes on | 0s | 100ms |\n| prove | failed |",
+		"# make nightly, 0123abcd\n", "| tests | failed | 2", " | 0s | 1m0s |\n| mutants | stopped; the next run goes on | 2", " | 0s | 100ms |\n| prove | failed |",
 		"| fuzz | passed |", "## tests: failed\n\n- === FAIL: web TestB (0.00s)\n",
 		"## prove: failed\n\n- signal: interrupt\n", "## fuzz: skipped\n\n- TestPage (0.00s): a.go:1: no browser\n",
 	} {
@@ -45,8 +46,50 @@ func TestNightly(t *testing.T) {
 		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
 		ended = err != nil || strings.Contains(string(stat), ") Z ") // of a parent that does not wait for it
 	}
-	if _, err := nightly(t.Context(), []string{"fuzz"}, program, dir, &out); err == nil {
+	if _, err := nightly(t.Context(), []string{"fuzz"}, program, dir, "", &out); err == nil {
 		t.Error("a part without a bound is run")
+	}
+}
+
+// A night that was stopped goes on: what has passed at its commit is on the page and is not run again; what failed or was
+// stopped is, and each run is on the page. At another commit, and in a tree that differs from its own, all runs.
+func TestNightlyGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "make")
+	script := "#!/bin/sh\necho $1 >> $0.ran\ncase $1 in\nsoak) test -e $0.soaks || { : > $0.soaks; exit 1; };;\n" +
+		"tests) test -e $0.slow || { : > $0.slow; exec sleep 100; };;\nesac\n"
+	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		defer stop()
+		for ctx.Err() == nil { // else the test's own time ends
+			if _, err := os.Stat(program + ".slow"); err == nil {
+				return
+			}
+		}
+	}()
+	var first, second, others strings.Builder
+	args := []string{"fuzz:1m", "soak:1m", "tests:1m", "prove:1m"}
+	ok, err := nightly(ctx, args, program, dir, "0123abcd", &first)
+	if err != nil || ok || !strings.Contains(first.String(), "| tests | stopped | 2") || !strings.Contains(first.String(), "| prove | not run | 2") {
+		t.Errorf("passed: %v, %v:\n%s", ok, err, &first)
+	}
+	ok, err = nightly(t.Context(), args, program, dir, "0123abcd", &second)
+	_, page, _ := strings.Cut(second.String(), "# make nightly")
+	if rows := regexp.MustCompile(`(?m)^\| \w+ \| (passed|failed|stopped)`).FindAllString(page, -1); err != nil || !ok ||
+		strings.Join(rows, "") != "| fuzz | passed| soak | failed| tests | stopped| soak | passed| tests | passed| prove | passed" {
+		t.Errorf("passed: %v, %v: %q in\n%s", ok, err, rows, &second)
+	}
+	for _, commit := range []string{"0123abcd-dirty", "0123abcd-dirty", "", "4567cdef"} {
+		if ok, err := nightly(t.Context(), []string{"fuzz:1m"}, program, dir, commit, &others); err != nil || !ok {
+			t.Errorf("passed: %v, %v", ok, err)
+		}
+	}
+	ran, _ := os.ReadFile(program + ".ran")
+	if got := strings.Join(strings.Fields(string(ran)), " "); got != "fuzz soak tests soak tests prove fuzz fuzz fuzz fuzz" {
+		t.Errorf("ran %s", got)
 	}
 }
 
@@ -55,8 +98,8 @@ func TestNightlyInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	var out strings.Builder
-	failed, err := nightly(ctx, []string{"fuzz:1m"}, "true", t.TempDir(), &out)
-	if err != nil || !failed || !strings.Contains(out.String(), "| fuzz | not run |") {
+	ok, err := nightly(ctx, []string{"fuzz:1m"}, "true", t.TempDir(), "", &out)
+	if err != nil || ok || !strings.Contains(out.String(), "| fuzz | not run |") {
 		t.Errorf("%v, %v:\n%s", failed, err, &out)
 	}
 }

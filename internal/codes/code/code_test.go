@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// deriveCodes is how many codes of each alphabet are looked at; make soak asks for 10 million.
+// deriveCodes is how many codes of each alphabet are looked at; make sizes asks for 10 million.
 var deriveCodes = flag.Int("code.codes", 100_000, "codes to derive for the test of their distribution")
 
 // normalize gives characters of the alphabet alone; for letters, it takes only other cases and

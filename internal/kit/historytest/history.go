@@ -97,6 +97,12 @@ type Violation struct {
 	Detail  string
 }
 
+// Allowance is what would break a promise, and the sentence of docs/PROMISES.md that allows it.
+type Allowance struct {
+	Violation
+	Sentence string
+}
+
 // The promises.
 const (
 	OverPolicy = "never over the policy"
@@ -220,14 +226,14 @@ type judge struct {
 	byPerson map[string][]*send   // by their earliest instants
 	found    []Violation
 	judged   map[string]int
-	allowed  map[string]int
+	allowed  []Allowance
 }
 
 // Judge returns the violations of a history, how many sends, answers or checks were judged by each
-// promise, and how many broke it and were allowed by each sentence.
-func Judge(h History) (found []Violation, judged, allowed map[string]int) {
+// promise, and what broke it and is allowed by a sentence.
+func Judge(h History) (found []Violation, judged map[string]int, allowed []Allowance) {
 	j := &judge{History: h, sends: map[string]*send{}, of: map[string][]request{}, byPerson: map[string][]*send{},
-		judged: map[string]int{}, allowed: map[string]int{}}
+		judged: map[string]int{}}
 	j.read()
 	j.collect()
 	j.overPolicy()

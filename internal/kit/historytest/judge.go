@@ -11,12 +11,21 @@ func (j *judge) broke(promise, format string, args ...any) {
 	j.found = append(j.found, Violation{promise, fmt.Sprintf(format, args...)})
 }
 
-// allow counts what is allowed by a sentence, if it is.
-func (j *judge) allow(sentence string, is bool) bool {
-	if is {
-		j.allowed[sentence]++
+// allowance is a sentence of docs/PROMISES.md, and whether it allows what was found.
+type allowance struct {
+	sentence string
+	is       bool
+}
+
+// brokeUnless finds a violation, unless a sentence allows it.
+func (j *judge) brokeUnless(sentences []allowance, promise, format string, args ...any) {
+	for _, a := range sentences {
+		if a.is {
+			j.allowed = append(j.allowed, Allowance{Violation{promise, fmt.Sprintf(format, args...)}, a.sentence})
+			return
+		}
 	}
-	return is
+	j.broke(promise, format, args...)
 }
 
 // crashed reports whether a process crashed between two instants.
@@ -85,10 +94,10 @@ func (j *judge) outcomes() {
 				j.broke(Lost, "%s is called sent, and no message came", s.id)
 			case n == 0 && !s.outcome.final() && !j.Unended:
 				j.broke(Lost, "%s was accepted, is %q in the end, and no message came", s.id, s.outcome.Status)
-			case n > 0 && s.outcome.Status == "failed" && !j.allow(Twice, j.crashed(s.from, s.messages[n-1].At.Add(j.Late))):
-				j.broke(Lost, "%s is called failed (%s), and its message came", s.id, s.outcome.Reason)
-			case n > 1 && !j.allow(Twice, j.crashed(s.from, s.messages[n-1].At)):
-				j.broke(Doubled, "%s came %d times, and nothing had crashed", s.id, n)
+			case n > 0 && s.outcome.Status == "failed":
+				j.brokeUnless([]allowance{{Twice, j.crashed(s.from, s.messages[n-1].At.Add(j.Late))}}, Lost, "%s is called failed (%s), and its message came", s.id, s.outcome.Reason)
+			case n > 1:
+				j.brokeUnless([]allowance{{Twice, j.crashed(s.from, s.messages[n-1].At)}}, Doubled, "%s came %d times, and nothing had crashed", s.id, n)
 			}
 			for _, m := range s.messages {
 				if m.Recipient != s.recipient || m.Code != s.messages[0].Code || m.ID != s.messages[0].ID {
@@ -161,18 +170,18 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 		}
 		if r.Begin.Before(q.End.Add(most + j.Slack)) {
 			early := q.Begin.Add(least - j.Skew).Sub(r.End)
-			if r.accepted() && early > 0 && !q.Browser && j.sends[r.answer.Send.ID].from.Equal(r.Begin) && !j.freed(q, r) &&
-				!j.allow(StaysTaken, j.mayStayTaken(q.Begin, r.End)) && !j.allow(AwayForOne, j.keptWhileAway(q, q.Begin.Add(-j.longest()))) &&
-				!j.allow(OldPolicies, j.changed(q, r)) {
-				j.broke(Untrue, "%s was told at %s to wait %v, and was admitted %v before", q.Recipient, stamp(q.End), most, early)
+			if r.accepted() && early > 0 && !q.Browser && j.sends[r.answer.Send.ID].from.Equal(r.Begin) && !j.freed(q, r) {
+				j.brokeUnless([]allowance{{StaysTaken, j.mayStayTaken(q.Begin, r.End)},
+					{AwayForOne, j.keptWhileAway(q, q.Begin.Add(-j.longest()))}, {OldPolicies, j.changed(q, r)}}, Untrue,
+					"%s was told at %s to wait %v, and was admitted %v before", q.Recipient, stamp(q.End), most, early)
 			}
 			continue
 		}
 		j.judged[Untrue]++
-		if r.refused() && !j.taken(q, r) && !j.allow(OldPolicies, j.changed(q, r)) && !j.allow(GivenBackLate, j.mayTakeEffect(q, r)) &&
-			!j.allow(StaysTaken, j.countedLate(q, r)) && !j.allow(AwayForOne, j.keptWhileAway(r, j.since(r))) &&
-			!j.allow(Stepped, j.steppedBack(q, r, most)) {
-			j.broke(Untrue, "%s was told at %s to wait %v, asked at %s, and was refused for %d s more", q.Recipient, stamp(q.End), most,
+		if r.refused() && !j.taken(q, r) {
+			j.brokeUnless([]allowance{{OldPolicies, j.changed(q, r)}, {GivenBackLate, j.mayTakeEffect(q, r)},
+				{StaysTaken, j.countedLate(q, r)}, {AwayForOne, j.keptWhileAway(r, j.since(r))}, {Stepped, j.steppedBack(q, r, most)}}, Untrue,
+				"%s was told at %s to wait %v, asked at %s, and was refused for %d s more", q.Recipient, stamp(q.End), most,
 				stamp(r.Begin), r.RetryAfter)
 		}
 		return
@@ -286,9 +295,10 @@ func (j *judge) figures() {
 			if used := left.Limit - left.Remaining; used < min(left.Limit, surely) {
 				j.broke(Untrue, "at %s %s was told %d of %d left of %s, and %d sends count", stamp(q.End), q.Recipient, left.Remaining,
 					left.Limit, rule.Name, surely)
-			} else if used > maybe && !j.allow(StaysTaken, j.mayStayTaken(q.Begin, q.End)) &&
-				!j.allow(AwayForOne, j.keptWhileAway(q, q.Begin.Add(-rule.Window-j.Skew))) {
-				j.broke(Costs, "at %s %s was told %d of %d left of %s, and only %d sends may count", stamp(q.End),
+			} else if used > maybe {
+				j.brokeUnless([]allowance{{StaysTaken, j.mayStayTaken(q.Begin, q.End)},
+					{AwayForOne, j.keptWhileAway(q, q.Begin.Add(-rule.Window-j.Skew))}}, Costs,
+					"at %s %s was told %d of %d left of %s, and only %d sends may count", stamp(q.End),
 					q.Recipient, left.Remaining,
 					left.Limit, rule.Name, maybe)
 			}

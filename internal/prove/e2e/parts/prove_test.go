@@ -281,8 +281,17 @@ func (p *proof) report() {
 			p.Errorf("broken: %s: %s", v.Promise, v.Detail)
 		}
 	}
-	for _, sentence := range slices.Sorted(maps.Keys(allowed)) {
-		fmt.Printf("%6d allowed by PROMISES.md: %s\n", allowed[sentence], sentence)
+	by := map[string]int{}
+	for _, a := range allowed {
+		by[a.Sentence]++
+	}
+	for _, sentence := range slices.Sorted(maps.Keys(by)) {
+		fmt.Printf("%6d allowed by PROMISES.md: %s\n", by[sentence], sentence)
+		for _, a := range allowed {
+			if a.Sentence == sentence && a.Promise == history.Untrue {
+				fmt.Printf("         a wait: %s\n", a.Detail)
+			}
+		}
 	}
 }
 

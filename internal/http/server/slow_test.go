@@ -1,0 +1,98 @@
+package server
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/kit/servertest"
+)
+
+// pipes is a listener in memory, whose connections live in a bubble.
+type pipes struct {
+	accepted chan net.Conn
+	closed   chan struct{}
+	once     sync.Once
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.accepted:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { p.once.Do(func() { close(p.closed) }); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// A client that sends or takes slowly has its connection for so long, and a handler waits for a body no longer.
+func TestSlowClientsEnd(t *testing.T) {
+	const head = "POST / HTTP/1.1\r\nHost: codes\r\nContent-Type: application/json\r\nContent-Length: 9000\r\n\r\n"
+	for name, c := range map[string]struct {
+		atOnce, slowly string // what is written, and then a byte a second
+		takes          bool   // answers
+		handlers       int    // that have ended
+		lives          time.Duration
+	}{
+		"it says nothing":             {"", "", true, 0, readHeaderTimeout},
+		"a head, a byte a second":     {"", head, true, 0, readHeaderTimeout},
+		"a body, a byte a second":     {head, strings.Repeat(" ", 9000), true, 1, readTimeout},
+		"a request, and then nothing": {"GET / HTTP/1.1\r\nHost: codes\r\n\r\n", "", true, 1, idleTimeout},
+		"an answer that is not taken": {"GET / HTTP/1.1\r\nHost: codes\r\n\r\n", "", false, 1, writeTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			servertest.Bubble(t, func(t *testing.T) {
+				ended, e := 0, echo.New()
+				answer := func(c echo.Context) error {
+					defer func() { ended++ }()
+					var v sample
+					if c.Request().Method == http.MethodPost {
+						if err := ReadJSON(c, &v); err == nil {
+							t.Error("the body was read")
+						}
+					}
+					return c.String(http.StatusOK, strings.Repeat("answer ", 2000))
+				}
+				e.GET("/", answer)
+				e.POST("/", answer)
+				s, port := NewHTTPServer(e, slog.New(slog.DiscardHandler)), &pipes{accepted: make(chan net.Conn), closed: make(chan struct{})}
+				go func() { _ = s.Serve(port) }()
+				ours, theirs := net.Pipe()
+				port.accepted <- theirs
+				began, gone := time.Now(), make(chan time.Time, 1)
+				if c.takes {
+					go func() { _, _ = io.Copy(io.Discard, ours); gone <- time.Now() }()
+				}
+				_, err := io.WriteString(ours, c.atOnce)
+				for i := 0; err == nil && i < len(c.slowly); i++ {
+					time.Sleep(time.Second)
+					_, err = io.WriteString(ours, c.slowly[i:i+1])
+				}
+				if !c.takes {
+					time.Sleep(c.lives + time.Second)
+					synctest.Wait()
+					servertest.Same(t, "handlers that ended before anything was taken", ended, c.handlers)
+					_, _ = io.Copy(io.Discard, ours) // what there was room for
+					gone <- began.Add(c.lives)
+				}
+				if lived := (<-gone).Sub(began); lived < c.lives || lived > c.lives+2*time.Second {
+					t.Errorf("lived for %v, want %v", lived, c.lives)
+				}
+				synctest.Wait()
+				servertest.Same(t, "handlers that ended", ended, c.handlers)
+				_ = s.Close()
+				_ = ours.Close()
+			})
+		})
+	}
+}
