@@ -32,7 +32,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"slices"
 	"sync"
@@ -113,19 +112,20 @@ type Gates struct {
 	lines     logs.Throttle // of logNotAdded
 	histories sharedReads[rowrules.History]
 	backoffs  sharedReads[quota.State] // of correctBackoff
-	refused   refusedBefore            // without Redis
+	refused   recipientsUntil          // without Redis: those that the rows refused, until their wait ends
+	sent      recipientsUntil          // see LikelyFirst
 }
 
 // New makes a Gates of a limiter and a database. A limiter in this process decides only the scopes
 // that the database does not.
 func New(shared Limiter, db Database, p *policy.CurrentSet, now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{shared: shared, db: db, policy: p, now: now, logger: logger,
-		histories: newSharedReads[rowrules.History](), backoffs: newSharedReads[quota.State](),
+		histories: newSharedReads[rowrules.History](), backoffs: newSharedReads[quota.State](), sent: newRecipientsUntil(),
 		lines:       logs.Throttle{Every: time.Minute},
 		RefundLater: func(string, map[quota.Scope]string) {}, OnEventLoss: func() {}, BeforeReturn: func(context.Context) {}}
 	g.trials, g.Stop = context.WithCancel(context.Background())
 	if InProcess(shared) {
-		g.shared, g.local, g.refused = nil, shared, refusedBefore{seed: maphash.MakeSeed(), slots: make([]refusedUntil, 1<<16)}
+		g.shared, g.local, g.refused = nil, shared, newRecipientsUntil()
 	} else {
 		g.local = quota.NewBoundedMemory(now, maxLocalBuckets)
 	}

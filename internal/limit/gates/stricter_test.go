@@ -39,7 +39,7 @@ func TestMergeStates(t *testing.T) {
 
 // The hint forgets a recipient when its wait has ended, and when another one takes its slot.
 func TestRefusedBefore(t *testing.T) {
-	b, now := refusedBefore{slots: make([]refusedUntil, 1<<16)}, time.Now()
+	b, now := newRecipientsUntil(), time.Now()
 	const other = 1<<16 + 7
 	b.add(7, now.Add(time.Minute))
 	got := []bool{b.has(7, now), b.has(7, now.Add(time.Minute)), b.has(other, now)}

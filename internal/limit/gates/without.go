@@ -3,43 +3,46 @@ package gates
 import (
 	"context"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"time"
 
 	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
 // WithoutRedis reports whether the only limiter is in this process.
 func (g *Gates) WithoutRedis() bool { return g.shared == nil }
 
-// refusedBefore has the recipients that the rows refused, until their wait ends, as far as this process
-// knows. It decides nothing, and nothing of it is told: by it, a process without Redis first reads the
-// rows of such a recipient, in a read that others share, and does not first count the send. So a flood
-// on one recipient costs few reads, and takes no place of a wider rule. A recipient whose slot another
-// one took is forgotten. Safe for concurrent use.
-type refusedBefore struct {
+// recipientsUntil has recipients, each until a time, as far as this process knows. A recipient whose slot another
+// one took is forgotten. Nothing of it decides, and nothing is told. Safe for concurrent use.
+type recipientsUntil struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
-	slots []refusedUntil // 16 bytes each
+	slots []recipientUntil // 16 bytes each
 }
 
-type refusedUntil struct {
+type recipientUntil struct {
 	name  uint64 // a hash of the recipient, and of what its limits depend on
 	until int64  // µs since 1970
 }
 
-func (b *refusedBefore) nameOf(s bucketnames.Subject) uint64 {
-	return maphash.String(b.seed, string(s.Class)+" "+bucketnames.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient))
+func newRecipientsUntil() recipientsUntil {
+	return recipientsUntil{seed: maphash.MakeSeed(), slots: make([]recipientUntil, 1<<16)}
 }
 
-func (b *refusedBefore) add(name uint64, until time.Time) {
+func (b *recipientsUntil) nameOf(s bucketnames.Subject, class store.Class) uint64 {
+	return maphash.String(b.seed, string(class)+" "+bucketnames.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient))
+}
+
+func (b *recipientsUntil) add(name uint64, until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.slots[name%uint64(len(b.slots))] = refusedUntil{name, until.UnixMicro()}
+	b.slots[name%uint64(len(b.slots))] = recipientUntil{name, until.UnixMicro()}
 }
 
-func (b *refusedBefore) has(name uint64, now time.Time) bool {
+func (b *recipientsUntil) has(name uint64, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	x := b.slots[name%uint64(len(b.slots))]
@@ -49,15 +52,29 @@ func (b *refusedBefore) has(name uint64, now time.Time) bool {
 // rememberWait remembers, without Redis, how long the rows refuse the subject's next send.
 func (g *Gates) rememberWait(s bucketnames.Subject, r databaseRows) {
 	if wait := (quota.Decision{Rules: r.states}).RetryAfter(); wait > 0 && g.WithoutRedis() {
-		g.refused.add(g.refused.nameOf(s), g.now().Add(wait))
+		g.refused.add(g.refused.nameOf(s, s.Class), g.now().Add(wait))
 	}
 }
 
+// LikelyFirst guesses whether the database has no row that matters to a send which TakeSend admitted: the limiter
+// counts no other one of the recipient, and this process knows of none. Without Redis, only this process is asked.
+func (g *Gates) LikelyFirst(s bucketnames.Subject, taken quota.Decision) bool {
+	return !g.sent.has(g.sent.nameOf(s, ""), g.now()) &&
+		!slices.ContainsFunc(taken.Rules, func(r quota.State) bool { return r.Scope == quota.Recipient && r.Used > 1 })
+}
+
+// rememberSend remembers for LikelyFirst how long an admitted send matters: while a rule counts it, or its code is open.
+func (g *Gates) rememberSend(s bucketnames.Subject, begun store.BeginAnswer) {
+	matters := max(quota.LongestKeep(quota.OfScope(s.Purpose.Policy.Rules, quota.Recipient)), begun.Verification.ExpiresAt.Sub(begun.Now))
+	g.sent.add(g.sent.nameOf(s, ""), g.now().Add(matters))
+}
+
 // AnswerRefusedBefore answers a send without counting it, if the rows refused the subject before and
-// still refuse. refused is false if the gates must decide the send: so they must if another rule
+// still refuse. So a process without Redis first reads the rows, in a read that others share, and a flood on one recipient costs
+// few reads, and takes no place of a wider rule. refused is false if the gates must decide the send: so they must if another rule
 // refuses, for which no row is read. Error: of the database.
 func (g *Gates) AnswerRefusedBefore(ctx context.Context, s bucketnames.Subject) (told Answer, refused bool, err error) {
-	if !g.WithoutRedis() || !g.refused.has(g.refused.nameOf(s), g.now()) {
+	if !g.WithoutRedis() || !g.refused.has(g.refused.nameOf(s, s.Class), g.now()) {
 		return Answer{}, false, nil
 	}
 	asked := g.now()

@@ -83,7 +83,7 @@ func (p *DB) forgetSuccess() {
 	p.roomy.Store(false)
 }
 
-// Begin takes two round trips to the server, in one transaction. The first locks the recipients and
+// Without a guess, Begin takes two round trips to the server, in one transaction. The first locks the recipients and
 // reads. Then package gate decides. The second writes and commits. If a send may join a
 // verification that it does not name, a trip between them locks that verification and reads again.
 // After a failure before the last trip, certainly nothing was written. A refusal writes nothing, so it is
@@ -99,12 +99,12 @@ func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*begin
 		return nil, nil, true, nil
 	}
 	for range maxClockTries {
-		b := idBoundsOfBatch(batch, time.UnixMicro(p.seen.Load()))
+		b := idBoundsOfBatch(batch, p.likelyNow())
 		v, err := p.lockAndRead(ctx, conn, batch, b)
 		if err != nil {
 			return batch, nil, true, err
 		}
-		p.seen.Store(v.now.UnixMicro())
+		p.sawClock(v.now)
 		if b.contains(v.now) {
 			left, answers = v.decide(batch)
 			began := time.Now()
@@ -282,9 +282,7 @@ func (p *DB) queueWrites(queued *pgx.Batch, answers []beginAnswer) int {
 		queued.Queue(p.text[stmtUpdateJoined], updateJoinedParameters(joined)...)
 	}
 	if len(sends) > 0 {
-		queued.Queue(p.text[stmtInsert], slices.Concat(outboxParameters(admitted),
-			sqldb.VerificationTable.InsertManyArgs(store.InsertedByBegin, fresh),
-			sqldb.SendTable.InsertManyArgs(store.InsertedByBegin, sends))...)
+		queued.Queue(p.text[stmtInsert], insertParameters(admitted, fresh, sends)...)
 	}
 	return queued.Len()
 }
@@ -295,6 +293,12 @@ func updateJoinedParameters(joined []*store.Verification) []any {
 	p.Add(columns.Text, func(buf []byte, v *store.Verification) []byte { return append(buf, v.ID...) })
 	p.Add(columns.Integer, func(buf []byte, v *store.Verification) []byte { return columns.AppendInteger(buf, v.Sends) })
 	return p.Args()
+}
+
+// insertParameters returns the parameters of insertSQL.
+func insertParameters(admitted []*beginAnswer, fresh []*store.Verification, sends []*store.Send) []any {
+	return slices.Concat(outboxParameters(admitted), sqldb.VerificationTable.InsertManyArgs(store.InsertedByBegin, fresh),
+		sqldb.SendTable.InsertManyArgs(store.InsertedByBegin, sends))
 }
 
 // outboxParameters returns the first six parameters of insertSQL: arrays with one element for each

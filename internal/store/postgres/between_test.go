@@ -209,7 +209,7 @@ func TestPostgresRefusesAfterOneTrip(t *testing.T) {
 func TestPostgresProgramsClockIsOff(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	for n, off := range []time.Duration{-time.Hour, time.Hour, -30 * time.Hour, 30 * time.Hour} {
-		db.seen.Store(time.Now().Add(off).UnixMicro()) // where it thinks that the database's clock is
+		db.sawClock(time.Now().Add(off)) // where it thinks that the database's clock is
 		limits := []quota.Rule{{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute}}
 		in := f.Intent(n, storetest.WithRules(limits), storetest.WithID(&storetest.Fixture{Now: time.Now()}, off))
 		first := f.Admit(t, in)

@@ -50,29 +50,32 @@ func TestPostgresLostConnections(t *testing.T) {
 		{"reply to the commit lost twice", cutBefore, 2, 1, false, 2},
 		{"lost after the reply to the commit", cutAfter, 1, 1, true, 1},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			f, p := faultFixture(t)
-			p.arm(cuts{mode: c.mode, times: c.times, leaving: !c.ok && c.times == 1})
-			in := f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour)))
-			begun, err := f.Begin(t.Context(), in)
-			trips, _ := p.seen()
-			storetest.Equal(t, "round trips", trips, c.trips)
-			if c.ok {
-				storetest.OK(t, err)
-				storetest.Equal(t, "admitted", begun.Admitted, true)
-				storetest.Equal(t, "row", f.Row(t, in.Send.ID), storetest.RowOf(begun.Send))
-			} else {
-				storetest.Is(t, err, fault.Unavailable)
-				storetest.Is(t, err, fault.Uncertain)
-			}
-			storetest.Equal(t, "rows", f.Count(t), 1+c.rows)
-			p.arm(cuts{})
-			// It goes on, and what was written is there to be found.
-			storetest.Equal(t, "repeated", f.MustBegin(t, in).Admitted, true)
-			f.Refuse(t, f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))))
-			storetest.Equal(t, "rows", f.Count(t), 2)
-		})
+		for _, likely := range []bool{false, true} {
+			t.Run(fmt.Sprint(c.name, ", likely first ", likely), func(t *testing.T) {
+				t.Parallel()
+				f, p := faultFixture(t)
+				p.arm(cuts{mode: c.mode, times: c.times, leaving: !c.ok && c.times == 1})
+				in := f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour)))
+				in.LikelyFirst = likely
+				begun, err := f.Begin(t.Context(), in)
+				trips, _ := p.seen()
+				storetest.Equal(t, "round trips", trips, c.trips)
+				if c.ok {
+					storetest.OK(t, err)
+					storetest.Equal(t, "admitted", begun.Admitted, true)
+					storetest.Equal(t, "row", f.Row(t, in.Send.ID), storetest.RowOf(begun.Send))
+				} else {
+					storetest.Is(t, err, fault.Unavailable)
+					storetest.Is(t, err, fault.Uncertain)
+				}
+				storetest.Equal(t, "rows", f.Count(t), 1+c.rows)
+				p.arm(cuts{})
+				// It goes on, and what was written is there to be found.
+				storetest.Equal(t, "repeated", f.MustBegin(t, in).Admitted, true)
+				f.Refuse(t, f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))))
+				storetest.Equal(t, "rows", f.Count(t), 2)
+			})
+		}
 	}
 }
 

@@ -86,7 +86,7 @@ func (r *replicas) renew(t *testing.T) {
 	t.Helper()
 	deleteRows(t, r.admin)
 	for _, db := range []*DB{r.db, r.other} {
-		db.seen.Store(storetest.Epoch.UnixMicro())
+		db.sawClock(storetest.Epoch)
 		db.searches.marks, db.Actions = nil, nil
 		db.committed.Store(nil)
 		db.roomy.Store(false)

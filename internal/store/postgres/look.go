@@ -195,7 +195,7 @@ func (p *DB) runSharedReads(ctx context.Context, brief bool, steps []*sharedRead
 func (p *DB) readHistories(ctx context.Context, brief bool, looks []*historyCall) (seen []rowrules.History, err error) {
 	reach := slices.MaxFunc(looks, func(x, y *historyCall) int { return int(x.In.CountedWithin - y.In.CountedWithin) }).In.CountedWithin
 	for range maxClockTries {
-		b := idBoundsAround(time.UnixMicro(p.seen.Load()), reach)
+		b := idBoundsAround(p.likelyNow(), reach)
 		var now time.Time
 		err = withConn(ctx, p.readers, briefly(brief, func(ctx context.Context, conn *pgxpool.Conn) error {
 			rows, _ := conn.Query(ctx, p.text[stmtReadHistory], historyParameters(looks, b)...) // the rows have the error
@@ -205,7 +205,7 @@ func (p *DB) readHistories(ctx context.Context, brief bool, looks []*historyCall
 		if err != nil {
 			break
 		}
-		p.seen.Store(now.UnixMicro())
+		p.sawClock(now)
 		if b.contains(now) {
 			return seen, nil
 		}

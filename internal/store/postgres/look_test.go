@@ -34,7 +34,7 @@ func TestLooksShareATrip(t *testing.T) {
 			0)
 	}
 	for _, last := range []time.Time{f.Now, f.Now.AddDate(0, -5, 0), f.Now.AddDate(0, 5, 0)} {
-		db.seen.Store(last.UnixMicro())
+		db.sawClock(last)
 		looks := []*historyCall{
 			ask(1, "shop", day, day), ask(0, "shop", day, day), ask(2, "shop", day, 0),
 			ask(3, "shop", time.Minute, day),

@@ -23,7 +23,7 @@ import (
 // call, whatever came before. SQLite, in which one call follows the other, is the model of
 // Postgres. Instants fall on window edges, 1 µs to either side, and on clocks that go back.
 func TestModel(t *testing.T) {
-	f := newPostgresFixture(t)
+	f := guess(newPostgresFixture(t), false)
 	db := f.Engine.(*DB)
 	// A look for what is overdue begins where the last one ended, and with the oldest row only
 	// every ten minutes of the database's clock. Where that clock goes back and forth between two
@@ -156,6 +156,7 @@ func (m *model) begin(*rapid.T) {
 		[]quota.Rule{observing, storetest.FailedAtMost(2, time.Hour)})
 	in.Send.Observed = pick(m, "observed", nil, nil, []string{"office"}, []string{"office", "stricter"})
 	in.MinLife = pick(m, "min life", 0, 2*time.Minute)
+	in.LikelyFirst = pick(m, "likely first", true, false)
 	in.Address = storetest.Address(pick[byte](m, "address", 1, 1, 2))
 	m.intents = append(m.intents, in)
 	m.beginOnBoth("Begin", in)

@@ -54,8 +54,8 @@ type DB struct {
 
 	text map[string]string // prepared statements by name
 
-	now  string       // SQL expression for the database's time
-	seen atomic.Int64 // the last time that the database's clock showed, µs since 1970; see idBoundsOfBatch
+	now  string                    // SQL expression for the database's time
+	seen atomic.Pointer[seenClock] // see likelyNow
 
 	committed atomic.Pointer[sqldb.CommitTiming]
 	roomy     atomic.Bool // the last Ping succeeded, and no transaction of writers has failed since
@@ -142,11 +142,12 @@ func openWithClock(ctx context.Context, url, now, role string, tracer ...pgx.Que
 		p.closePools()
 		return nil, err
 	}
-	p.seen.Store(told.UnixMicro())
+	p.sawClock(told)
 	p.claims = batch.New(maxWriters, p.changeIdempotencyClaims)
 	p.begins, p.checks = batch.New(maxWriters, p.beginBatch), batch.New(maxWriters, p.checkBatch)
 	p.histories, p.verifications, p.sharedStatements = batch.New(maxReaders, p.answerHistories), batch.New(maxReaders, p.answerVerifications),
 		batch.New(maxReaders, p.answerSharedReads)
+	p.begins.Group = groupOfBegin
 	p.sharedStatements.WaitsOnceBegun = true // a caller must not return while its statement writes to its variables
 	p.outcomes, p.postponements, p.eventEnds = batch.New(1, p.finishBatch), batch.New(1, p.postponeBatch),
 		batch.New(1, p.endEventBatch)
@@ -431,6 +432,17 @@ func sqlState(err error) string {
 // replaceNow replaces @now in a statement by the SQL expression for the present time: the database
 // server's, unless a test sets another expression.
 func (p *DB) replaceNow(statement string) string { return replaceNow(statement, p.now, nil) }
+
+// seenClock is the time that the database's clock showed, and when this process read it.
+type seenClock struct{ now, read time.Time }
+
+func (p *DB) sawClock(now time.Time) { p.seen.Store(&seenClock{now, time.Now()}) }
+
+// likelyNow returns the database's time as this process assumes it, by what has passed since it read that clock.
+func (p *DB) likelyNow() time.Time {
+	last := p.seen.Load()
+	return store.TruncateToMicroseconds(last.now.Add(time.Since(last.read)))
+}
 
 // hasUnreadBytes reports whether bytes, or the end of the stream, wait on an idle connection. Where
 // the system can't be asked, it returns false, and a lost connection is noticed when it is used.

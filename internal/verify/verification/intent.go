@@ -27,7 +27,7 @@ func (s *Service) newIntent(r *sendInProgress, d quota.Decision) (store.Intent, 
 	if err != nil {
 		return store.Intent{}, err
 	}
-	row := r.sendRow()
+	row, likelyFirst := r.sendRow(), s.Gates.LikelyFirst(r.subject, d)
 	row.ID, row.VerificationID, row.HumanCheck = r.send, "", r.by
 	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return policy.CountedInDatabase(s.Rule) })
 	row.Observed = d.Observed() // Begin adds those of the recipient
@@ -40,6 +40,7 @@ func (s *Service) newIntent(r *sendInProgress, d quota.Decision) (store.Intent, 
 		Rules:          quota.OfScope(r.subject.Purpose.Policy.Rules, quota.Recipient),
 		RejectionRules: quota.OfScope(r.subject.Purpose.Policy.Rules, quota.Failures), Purposes: r.subject.Purpose.PolicyPurposes,
 		TTL: cmp.Or(r.TTL, r.subject.Purpose.TTL), MinLife: MinResendLife(r.subject.Purpose.TTL), Lease: s.Lease,
+		LikelyFirst: likelyFirst,
 	}
 	if r.Code != "" {
 		in.Code, err = s.Vault.SealCode(r.Code, r.TTL > 0, r.send)
