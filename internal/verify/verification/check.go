@@ -66,11 +66,6 @@ func (s *Service) check(ctx context.Context, k checkInProgress) (result CheckRes
 	}
 	s.eventMaker().WakeForEvent(checked.Event)
 	switch {
-	// An unknown ID makes as many calls of the limiter as a known one, so that the time of the answer
-	// tells less. It is still shorter.
-	case errors.Is(err, fault.NotFound):
-		_, _ = s.Gates.PeekOrLocal(ctx, s.wrongCodeRequest(k.App, recipient.Email))
-		return CheckResult{}, err
 	case err != nil:
 		return CheckResult{}, err
 	case checked.KeyReused:
@@ -84,7 +79,7 @@ func (s *Service) check(ctx context.Context, k checkInProgress) (result CheckRes
 	case !checked.Counted:
 		return s.observedResult(checked, "ended", recipient.Hash{}), nil
 	case !checked.Approved:
-		s.countWrongCode(ctx, k.App, checked.Verification.Channel)
+		s.countWrongCode(k.App, checked.Verification.Channel)
 		return s.observedResult(checked, "wrong", recipient.Hash{}), nil
 	}
 	return s.approvedResult(k.Caller, checked), nil

@@ -230,12 +230,12 @@ func TestACheckAsksAsOftenAsNeeded(t *testing.T) {
 		}
 		noIP := vtest.BackEnd
 		noIP.IP = netip.Addr{}
-		asked("by ID", "[Verification Check] [Take Take] <nil>", vtest.Browser, id)
-		asked("by ID without an IP", "[Check] [Take] <nil>", noIP, id)
-		asked("by recipient", "[VerificationToCheck Check] [Take Take] <nil>", vtest.BackEnd, "")
-		asked("by recipient without an IP", "[VerificationToCheck Check] [Take] <nil>", noIP, "")
+		asked("by ID", "[Verification Check] [Take] <nil>", vtest.Browser, id)
+		asked("by ID without an IP", "[Check] [] <nil>", noIP, id)
+		asked("by recipient", "[VerificationToCheck Check] [Take] <nil>", vtest.BackEnd, "")
+		asked("by recipient without an IP", "[VerificationToCheck Check] [] <nil>", noIP, "")
 		for _, unknown := range []string{"unknown", others, backEnds} {
-			asked(unknown, vtest.Line("[Verification Check] [Peek Peek]", fault.NotFound), vtest.Browser, unknown)
+			asked(unknown, vtest.Line("[Verification Check] [Peek]", fault.NotFound), vtest.Browser, unknown)
 		}
 	})
 }

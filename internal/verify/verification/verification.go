@@ -165,6 +165,7 @@ type Service struct {
 	breaker    alarm // sends that the breaker refused
 	networks   alarm // checks that the bound of a network refused
 	apps       alarm // checks beyond the bound of an app
+	wrong      wrongCodes
 }
 
 // New makes a service. It starts nothing in the background.
