@@ -28,7 +28,7 @@ func (s *Service) takeNetworkQuota(ctx context.Context, k *checkInProgress) (err
 		return nil
 	}
 	if k.code == "" {
-		if k.row, _, _, err = s.Store.Verification(ctx, k.id); err == nil {
+		if k.row, k.read, err = s.Store.VerificationRow(ctx, k.id); err == nil {
 			k.code, err = s.typedCode(*k, k.row)
 		}
 	}
