@@ -14,7 +14,7 @@
 //
 //   - a send: takeQuota of verification, Begin of the store
 //   - a failed send: countBadAddress and finish of the outbox (the rules failures and backoff), AddCarrierHold
-//   - a check: takeNetworkQuota and countWrongCode of verification, Check of the store
+//   - a check: takeNetworkQuota and CountWrongCodes of verification, Check of the store
 //   - a call of /v1/limits, a login: TakeOrLocal of limits
 //   - events that a limiter lacked: Record; for rules other than the recipient's Load, Sync and MoveTo of SavedEvents
 //

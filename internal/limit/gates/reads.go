@@ -22,9 +22,9 @@ const (
 	maxReadsOfStrangers, maxReadsOfOthers = 100, 150
 )
 
-// sharedReads lets refusals that need the same rows share a read, so that a flood on one recipient
-// costs few reads. A refusal joins only a read that has not begun. So the read sees every send that
-// was answered before the refused request came. Safe for concurrent use.
+// sharedReads lets requests that need the same rows share a read, so that a flood on one recipient
+// costs few reads. A request joins only a read that has not begun. So the read sees every send that
+// was answered before the request came. Safe for concurrent use.
 type sharedReads[T any] struct {
 	// slots of the reads under way, for strangers and for others: reads for refusals never fill the
 	// statement that calls of ReadHistory share
@@ -35,11 +35,12 @@ type sharedReads[T any] struct {
 	last    map[readKey]*sharedRead[T] // the last read that has begun, until its turn has passed
 }
 
-// readKey is the key of reads that can be shared: the rows, and whether strangers need them.
+// readKey is the key of reads that can be shared: the rows, whether strangers need them, and whether they are for
+// a look, which takes no slot of refusals.
 type readKey struct {
 	bucket             string
 	counting, rejected time.Duration
-	stranger           bool
+	stranger, look     bool
 }
 
 // sharedRead is a read and its answer.
@@ -76,6 +77,9 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 	slots := r.others
 	if key.stranger {
 		slots = r.strangers
+	}
+	if key.look {
+		slots = make(chan struct{}, 1)
 	}
 	x.err = x.takeTurn(ctx, before, slots)
 	r.mu.Lock()
@@ -130,10 +134,10 @@ func (x *sharedRead[T]) takeTurn(ctx context.Context, before *sharedRead[T], slo
 	}
 }
 
-// readHistory reads the rows of a subject's recipient. shared: other refusals may share the read.
+// readHistory reads the rows of a subject's recipient, in a read that other refusals or other looks may share.
 // asked is when the read began, on this process's clock. Without a rule on the recipient it reads
 // nothing and returns nil. Error: of the database.
-func (g *Gates) readHistory(ctx context.Context, s bucketnames.Subject, shared bool) (h *rowrules.History, asked time.Time, err error) {
+func (g *Gates) readHistory(ctx context.Context, s bucketnames.Subject, refusal bool) (h *rowrules.History, asked time.Time, err error) {
 	look := rowrules.HistoryQuery{Bucket: s.DatabaseBucket()}
 	if window := s.Purpose.LongestRecipientWindow(); window > 0 {
 		look.CountedWithin = window + HistoryMargin
@@ -141,16 +145,11 @@ func (g *Gates) readHistory(ctx context.Context, s bucketnames.Subject, shared b
 	if len(quota.OfScope(s.Purpose.Policy.Rules, quota.Failures)) > 0 {
 		look.RejectedWithin = g.policy.Get().LongestFailureWindow()
 	}
-	switch {
-	case look.CountedWithin == 0 && look.RejectedWithin == 0:
+	if look.CountedWithin == 0 && look.RejectedWithin == 0 {
 		return nil, asked, nil
-	case shared:
-		key := readKey{bucketnames.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient), look.CountedWithin, look.RejectedWithin,
-			s.Class.IsStranger()}
-		x := g.histories.read(ctx, key, g.now, func(ctx context.Context) (rowrules.History, error) { return g.db.ReadHistory(ctx, look) })
-		return &x.rows, x.asked, x.err
 	}
-	asked = g.now()
-	rows, err := g.db.ReadHistory(ctx, look)
-	return &rows, asked, err
+	key := readKey{bucketnames.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient), look.CountedWithin, look.RejectedWithin,
+		s.Class.IsStranger(), !refusal}
+	x := g.histories.read(ctx, key, g.now, func(ctx context.Context) (rowrules.History, error) { return g.db.ReadHistory(ctx, look) })
+	return &x.rows, x.asked, x.err
 }

@@ -116,8 +116,7 @@ func (g *Gates) AnswerRefusal(ctx context.Context, s bucketnames.Subject, d quot
 }
 
 // addRows reads the rows and adds their states to d, for which the limiter or this process was asked at
-// asked. refusal: other refusals may share the read, and nothing is added to the limiter. Error: of the
-// database.
+// asked. refusal: nothing is added to the limiter. Error: of the database.
 func (g *Gates) addRows(ctx context.Context, s bucketnames.Subject, d quota.Decision, asked time.Time, refusal bool) (Answer, error) {
 	heard := g.now()
 	d = g.correctBackoff(ctx, s, d)

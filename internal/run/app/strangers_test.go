@@ -118,6 +118,7 @@ var whatRefuses = []refusal{
 			for n := range 10 {
 				w.guess(nth(n), w.other(n), 5)
 			}
+			w.Sleep(time.Minute)
 			w.Want("characters of a browser's next code", w.send(nth(99), w.other(99), "").CodeFormat.Length, 8)
 		}},
 

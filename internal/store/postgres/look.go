@@ -22,18 +22,24 @@ import (
 const (
 	stmtReadHistory       = "sendcode_look"
 	stmtReadVerifications = "sendcode_find"
+	stmtReadRows          = "sendcode_find_row"
 	maxReaders            = 2 // batches under way at once, of each kind of read; separate connections, so that reads and Begins do not delay each other
 )
 
-// historyCall is a call of ReadHistory, verificationCall one of Verification, sharedReadCall one of
-// ReadShared.
+// historyCall is a call of ReadHistory, verificationCall one of Verification or VerificationRow,
+// sharedReadCall one of ReadShared.
 type (
 	historyCall      = batch.Call[rowrules.HistoryQuery, rowrules.History]
-	verificationCall = batch.Call[string, storedVerification]
+	verificationCall = batch.Call[verificationQuery, storedVerification]
 	sharedReadCall   = batch.Call[*sqldb.Statement, struct{}]
 )
 
-// storedVerification is a verification with its newest send.
+type verificationQuery struct {
+	id       string
+	withSend bool
+}
+
+// storedVerification is a verification, with its newest send if a call of its batch asks for that.
 type storedVerification struct {
 	store.Work
 	now time.Time // zero: it was not found
@@ -79,8 +85,12 @@ SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM v
     ORDER BY s.number DESC LIMIT 1
 ) s WHERE v.id = ANY ($1::text[])`
 
+// rowsSQL reads verifications alone. Beside it, to look for the sends in all partitions costs several times as much.
+var rowsSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = ANY ($1::text[])`
+
 func (p *DB) readStatements() []statement {
-	return []statement{{stmtReadHistory, p.replaceNow(historySQL)}, {stmtReadVerifications, p.replaceNow(verificationsSQL)}}
+	return []statement{{stmtReadHistory, p.replaceNow(historySQL)}, {stmtReadVerifications, p.replaceNow(verificationsSQL)},
+		{stmtReadRows, p.replaceNow(rowsSQL)}}
 }
 
 // ReadHistory implements sqldb.Engine. Calls that come while a round trip is under way share the
@@ -91,14 +101,24 @@ func (p *DB) ReadHistory(ctx context.Context, l rowrules.HistoryQuery) (rowrules
 
 // Verification implements sqldb.Engine. It shares round trips as ReadHistory does.
 func (p *DB) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
-	if !store.AreValidTexts(id) {
-		return store.Verification{}, store.Send{}, time.Time{}, fault.NotFound
+	f, err := p.findVerification(ctx, verificationQuery{id, true})
+	return f.Verification, f.Send, f.now, err
+}
+
+// VerificationRow implements sqldb.Engine. It shares round trips with Verification.
+func (p *DB) VerificationRow(ctx context.Context, id string) (store.Verification, time.Time, error) {
+	f, err := p.findVerification(ctx, verificationQuery{id, false})
+	return f.Verification, f.now, err
+}
+
+func (p *DB) findVerification(ctx context.Context, q verificationQuery) (f storedVerification, err error) {
+	if !store.AreValidTexts(q.id) {
+		return f, fault.NotFound
 	}
-	f, err := submitRead(ctx, p, p.verifications, id)
-	if err == nil && f.now.IsZero() {
+	if f, err = submitRead(ctx, p, p.verifications, q); err == nil && f.now.IsZero() {
 		err = fault.NotFound
 	}
-	return f.Verification, f.Send, f.now, err
+	return f, err
 }
 
 // ReadShared implements sqldb.Engine. It shares round trips as ReadHistory does.
@@ -150,12 +170,16 @@ func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 // readVerifications reads the verifications of a batch of calls.
 func (p *DB) readVerifications(ctx context.Context, brief bool, finds []*verificationCall) (all []storedVerification, err error) {
 	ids := columns.NewArrayParameters(finds, 1)
-	ids.Add(columns.Text, func(buf []byte, x *verificationCall) []byte { return append(buf, x.In...) })
+	ids.Add(columns.Text, func(buf []byte, x *verificationCall) []byte { return append(buf, x.In.id...) })
+	statement, fields := stmtReadRows, func(w *store.Work) []any { return sqldb.VerificationFields(&w.Verification) }
+	if slices.ContainsFunc(finds, func(x *verificationCall) bool { return x.In.withSend }) {
+		statement, fields = stmtReadVerifications, sqldb.WorkFields
+	}
 	byID := map[string]storedVerification{}
 	err = withConn(ctx, p.readers, briefly(brief, func(ctx context.Context, conn *pgxpool.Conn) error {
-		rows, _ := conn.Query(ctx, p.text[stmtReadVerifications], ids.Args()...) // the rows have the error
+		rows, _ := conn.Query(ctx, p.text[statement], ids.Args()...) // the rows have the error
 		var f storedVerification
-		_, err := pgx.ForEachRow(rows, append([]any{columns.ScannerFor(&f.now)}, sqldb.WorkFields(&f.Work)...), func() error {
+		_, err := pgx.ForEachRow(rows, append([]any{columns.ScannerFor(&f.now)}, fields(&f.Work)...), func() error {
 			byID[f.Verification.ID] = f
 			f.Work = store.Work{}
 			return nil
@@ -163,7 +187,7 @@ func (p *DB) readVerifications(ctx context.Context, brief bool, finds []*verific
 		return err
 	}))
 	for _, x := range finds {
-		all = append(all, byID[x.In])
+		all = append(all, byID[x.In.id])
 	}
 	return all, err
 }

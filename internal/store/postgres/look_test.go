@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
@@ -54,22 +56,27 @@ func TestLooksShareATrip(t *testing.T) {
 }
 
 // Each call of a batch gets its verification with the newest send, also where two ask for the same
-// one; one that is unknown gets nothing.
+// one; one that is unknown gets nothing. If no call asks for a send, none is read.
 func TestVerificationsShareATrip(t *testing.T) {
 	f := newPostgresFixture(t)
 	db := f.DB.Engine.(*DB)
 	one, other := f.Admit(t, f.Intent(1)), f.Admit(t, f.Intent(2))
 	f.Pass(time.Minute)
 	newest := f.Admit(t, f.Intent(1, storetest.Joining(one.Verification.ID)))
-	var finds []*verificationCall
-	for _, id := range []string{one.Verification.ID, "unknown", other.Verification.ID, one.Verification.ID} {
-		finds = append(finds, batch.NewCall[string, storedVerification](id, 0))
-	}
-	db.answerVerifications(finds)
-	for i, want := range []store.BeginAnswer{newest, {}, other, newest} {
-		x := finds[i]
-		storetest.OK(t, x.Err)
-		storetest.Equal(t, "verification, newest send, found", []any{x.Answer.Verification.ID, x.Answer.Send.ID, !x.Answer.now.IsZero()},
-			[]any{want.Verification.ID, want.Send.ID, i != 1})
+	for _, withSend := range []bool{true, false} {
+		var finds []*verificationCall
+		for i, id := range []string{one.Verification.ID, "unknown", other.Verification.ID, one.Verification.ID} {
+			finds = append(finds, batch.NewCall[verificationQuery, storedVerification](verificationQuery{id, withSend && i == 1}, 0))
+		}
+		db.answerVerifications(finds)
+		for i, want := range []store.BeginAnswer{newest, {}, other, newest} {
+			x := finds[i]
+			if !withSend {
+				want.Send.ID = uuid.Nil
+			}
+			storetest.OK(t, x.Err)
+			storetest.Equal(t, "verification, newest send, found", []any{x.Answer.Verification.ID, x.Answer.Send.ID, !x.Answer.now.IsZero()},
+				[]any{want.Verification.ID, want.Send.ID, i != 1})
+		}
 	}
 }

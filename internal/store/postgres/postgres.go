@@ -45,7 +45,7 @@ type DB struct {
 	postponements    *batch.Batcher[store.Postponement, bool]
 	eventEnds        *batch.Batcher[store.AppEventAttemptEnd, bool]
 	histories        *batch.Batcher[rowrules.HistoryQuery, rowrules.History]
-	verifications    *batch.Batcher[string, storedVerification]
+	verifications    *batch.Batcher[verificationQuery, storedVerification]
 	sharedStatements *batch.Batcher[*sqldb.Statement, struct{}]
 	lastReadKey      atomic.Int64 // number of shared reads so far, which is the newest one's key in its batch
 

@@ -11,7 +11,7 @@ import (
 )
 
 // CallKinds are the kinds of calls that an Observer distinguishes: one for each method of PerDatabase
-// (one for both TakeOver methods), one for ReadHistory (look), one for Verification, else read or write.
+// (one for both TakeOver methods), one for ReadHistory (look), one for Verification and VerificationRow, else read or write.
 var CallKinds = []string{"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew",
 	"finish", "postpone", "take_over", "refunds_due",
 	"app_event_ended", "count_hours", "ensure_partitions", "ping"}
@@ -75,6 +75,12 @@ func (e measuredEngine) Verification(ctx context.Context, id string) (store.Veri
 	time.Time, error) {
 	defer e.measure(&ctx, "verification", "verification")()
 	return e.Engine.Verification(ctx, id)
+}
+
+// VerificationRow implements Engine.
+func (e measuredEngine) VerificationRow(ctx context.Context, id string) (store.Verification, time.Time, error) {
+	defer e.measure(&ctx, "verification", "verification_row")()
+	return e.Engine.VerificationRow(ctx, id)
 }
 
 // ReadShared implements Engine.

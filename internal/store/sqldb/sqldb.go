@@ -64,6 +64,8 @@ type Engine interface {
 	// Verification returns a verification with its newest send, and the time on the database's
 	// clock. Error: fault.NotFound.
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
+	// VerificationRow is Verification without the send, for less.
+	VerificationRow(ctx context.Context, id string) (store.Verification, time.Time, error)
 	// ReadShared runs a statement that only reads. It is for reads that a send or a check waits
 	// for: in Postgres they share round trips.
 	ReadShared(ctx context.Context, name string, s *Statement) error

@@ -76,3 +76,12 @@ func (s *DB) Verification(ctx context.Context, id string) (store.Verification, s
 	})
 	return w.Verification, w.Send, now, err
 }
+
+// VerificationRow implements sqldb.Engine.
+func (s *DB) VerificationRow(ctx context.Context, id string) (v store.Verification, now time.Time, err error) {
+	found, now, err := s.VerificationsByID(ctx, []string{id})
+	if err != nil || len(found) == 0 {
+		return v, now, cmp.Or(err, error(fault.NotFound))
+	}
+	return found[0], now, nil
+}

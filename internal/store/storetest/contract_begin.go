@@ -41,6 +41,8 @@ func beginWrites(t *testing.T, f *Fixture) {
 	Equal(t, "row", f.Row(t, s.ID), RowOf(s))
 	read, newest, now := Must3(f.Verification(t.Context(), v.ID))(t)
 	Equal(t, "verification, newest send, clock", []any{read, newest, now}, []any{v, s, f.Now})
+	read, now = must2(f.VerificationRow(t.Context(), v.ID))(t)
+	Equal(t, "verification alone, clock", []any{read, now}, []any{v, f.Now})
 }
 
 func onlyBucketsSendsCount(t *testing.T, f *Fixture) {

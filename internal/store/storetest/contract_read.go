@@ -154,6 +154,7 @@ func story(t *testing.T, f *Fixture) {
 func hostileTexts(t *testing.T, f *Fixture) {
 	for _, id := range []string{"", "\x00", "a\xff", "' OR ''='", "%s", string(make([]byte, 100_000))} {
 		Is(t, err3(f.Verification(t.Context(), id)), fault.NotFound)
+		Is(t, err2(f.VerificationRow(t.Context(), id)), fault.NotFound)
 		Is(t, Err(f.Check(t.Context(), Wrong(id))), fault.NotFound)
 	}
 	// The longest texts fit into every index, also where nothing can be compressed.

@@ -30,6 +30,7 @@ type checkInProgress struct {
 	id    string
 	typed string             // the code as it was typed, or pasted with the message around it
 	row   store.Verification // as it was read before the check; zero: it was not read
+	read  time.Time          // when takeNetworkQuota read row, on the database's clock; zero: it did not
 	code  string             // the code in typed, as it is compared; empty: row was not read
 	// the event that was counted for the client's networks before the comparison; it is refunded
 	// unless the check counts as wrong; without Buckets: nothing was counted
@@ -57,6 +58,10 @@ func (s *Service) check(ctx context.Context, k checkInProgress) (result CheckRes
 	if err := s.takeNetworkQuota(ctx, &k); err != nil {
 		return CheckResult{}, err
 	}
+	// What has ended stays so: the database is not asked again, unless it may repeat an answer.
+	if k.code != "" && !k.read.IsZero() && k.IdempotencyKey == "" && StateOf(k.row, k.read) != Pending {
+		return s.observedResult(store.CheckAnswer{Verification: k.row, Now: k.read}, "ended", recipient.Hash{}), nil
+	}
 	// From here the check goes on, even if the client hangs up.
 	ctx = context.WithoutCancel(ctx)
 	checked, err := s.Store.Check(ctx, store.CheckRequest{ID: k.id, Network: k.network(), Key: s.checkKey(k.Caller),
@@ -66,11 +71,6 @@ func (s *Service) check(ctx context.Context, k checkInProgress) (result CheckRes
 	}
 	s.eventMaker().WakeForEvent(checked.Event)
 	switch {
-	// An unknown ID makes as many calls of the limiter as a known one, so that the time of the answer
-	// tells less. It is still shorter.
-	case errors.Is(err, fault.NotFound):
-		_, _ = s.Gates.PeekOrLocal(ctx, s.wrongCodeRequest(k.App, recipient.Email))
-		return CheckResult{}, err
 	case err != nil:
 		return CheckResult{}, err
 	case checked.KeyReused:
@@ -84,7 +84,7 @@ func (s *Service) check(ctx context.Context, k checkInProgress) (result CheckRes
 	case !checked.Counted:
 		return s.observedResult(checked, "ended", recipient.Hash{}), nil
 	case !checked.Approved:
-		s.countWrongCode(ctx, k.App, checked.Verification.Channel)
+		s.countWrongCode(k.App, checked.Verification.Channel)
 		return s.observedResult(checked, "wrong", recipient.Hash{}), nil
 	}
 	return s.approvedResult(k.Caller, checked), nil
@@ -250,7 +250,11 @@ func (s *Service) Cancel(ctx context.Context, c Caller, id string) (Answer, erro
 	if err != nil {
 		return Answer{}, err
 	}
-	if err := s.cancel(ctx, v.Verification); err != nil {
+	// a code without tries left can still be canceled
+	if state := v.state(); state == Pending || state == MaxAttemptsReached {
+		err = s.cancel(ctx, v.Verification)
+	}
+	if err != nil {
 		return Answer{}, err
 	}
 	return s.Get(ctx, c, id)

@@ -3,6 +3,7 @@ package verification
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
@@ -15,7 +16,7 @@ import (
 // Three bounds limit failed checks. The database counts those of a recipient together with the
 // check (rowrules.FailedCheckLimit), separately for each class of callers. The limiter counts those of
 // the client's networks: each check before the comparison, with a refund unless the code was wrong.
-// The limiter also counts those of the app, after a wrong code. The app's bound refuses no check:
+// The limiter also counts those of the app, in the background. The app's bound refuses no check:
 // while it is exceeded, an alarm is logged and new codes of browsers are longer.
 
 // takeNetworkQuota counts a check as failed for the client's networks, before the comparison, and
@@ -27,7 +28,7 @@ func (s *Service) takeNetworkQuota(ctx context.Context, k *checkInProgress) (err
 		return nil
 	}
 	if k.code == "" {
-		if k.row, _, _, err = s.Store.Verification(ctx, k.id); err == nil {
+		if k.row, k.read, err = s.Store.VerificationRow(ctx, k.id); err == nil {
 			k.code, err = s.typedCode(*k, k.row)
 		}
 	}
@@ -72,15 +73,49 @@ func (s *Service) wrongCodeRequest(app string, ch recipient.Channel) quota.Reque
 		Rules: []quota.Rule{s.Policy.Get().Checks.App}}
 }
 
-// countWrongCode counts a wrong code in the app's rule on failed checks. A check beyond that rule is
-// not refused: the metrics count it, and the log reports it (alarm.go).
-func (s *Service) countWrongCode(ctx context.Context, app string, ch recipient.Channel) {
-	r := s.wrongCodeRequest(app, ch)
-	switch d, err := s.takeWithNewID(ctx, &r); {
-	case err != nil: // the check is counted in the database, and its result is known
-		s.Logger.Error("could not count wrong code for app", "error", err, logs.SeeRedis)
-	case !d.Admitted:
-		s.countCheckOverBound(ch, app)
+// wrongCodes are the wrong codes that are not in the apps' rules on failed checks yet.
+type wrongCodes struct {
+	mu     sync.Mutex
+	counts map[wrongCodesOf]int
+}
+
+type wrongCodesOf struct {
+	app     string
+	channel recipient.Channel
+}
+
+// countWrongCode counts a wrong code for CountWrongCodes.
+func (s *Service) countWrongCode(app string, ch recipient.Channel) {
+	s.wrong.mu.Lock()
+	defer s.wrong.mu.Unlock()
+	if s.wrong.counts == nil {
+		s.wrong.counts = map[wrongCodesOf]int{}
+	}
+	s.wrong.counts[wrongCodesOf{app, ch}]++
+}
+
+// CountWrongCodes counts the wrong codes since its last run in the apps' rules on failed checks. No check
+// waits for that, since these rules refuse none. What exceeds a rule, the metrics count and the log reports
+// (alarm.go); the limiter is not asked for the rest of a run. Package jobs calls it; a process that dies
+// loses what was not counted.
+func (s *Service) CountWrongCodes(ctx context.Context) {
+	s.wrong.mu.Lock()
+	counts := s.wrong.counts
+	s.wrong.counts = nil
+	s.wrong.mu.Unlock()
+	for of, left := range counts {
+		r := s.wrongCodeRequest(of.app, of.channel)
+		d, err := quota.Decision{Admitted: true}, error(nil)
+		for ; left > 0 && d.Admitted && err == nil; left-- {
+			d, err = s.takeWithNewID(ctx, &r)
+		}
+		if err != nil {
+			s.Logger.Error("could not count wrong codes for app", "error", err, "count", left+1, logs.SeeRedis)
+		} else if !d.Admitted {
+			for range left + 1 {
+				s.countCheckOverBound(of.channel, of.app)
+			}
+		}
 	}
 }
 

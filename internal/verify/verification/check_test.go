@@ -37,6 +37,7 @@ func TestCheckCountsThenCompares(t *testing.T) {
 		}
 		r.WantChecked("the fifth wrong code", r.Check(a.View.ID, r.WrongCode(code)), "max_attempts_reached false")
 		r.WantChecked("the right code after it", r.Check(a.View.ID, code), "max_attempts_reached false")
+		r.Want("canceled without tries left", r.Cancel(a.View.ID).State, "canceled")
 	})
 }
 
@@ -196,7 +197,8 @@ func TestAWrongLengthCostsNoTry(t *testing.T) {
 	}
 }
 
-// A check reads a verification once before it, for the client's network or by its recipient. Checks of an ID
+// A check reads a verification once before it, for the client's network or by its recipient, and nothing else of
+// one that has ended. Checks of an ID
 // that is unknown, of another app or, for a browser, of a back end ask the database and the limiter as often
 // as a check that compares.
 func TestACheckAsksAsOftenAsNeeded(t *testing.T) {
@@ -230,13 +232,15 @@ func TestACheckAsksAsOftenAsNeeded(t *testing.T) {
 		}
 		noIP := vtest.BackEnd
 		noIP.IP = netip.Addr{}
-		asked("by ID", "[Verification Check] [Take Take] <nil>", vtest.Browser, id)
-		asked("by ID without an IP", "[Check] [Take] <nil>", noIP, id)
-		asked("by recipient", "[VerificationToCheck Check] [Take Take] <nil>", vtest.BackEnd, "")
-		asked("by recipient without an IP", "[VerificationToCheck Check] [Take] <nil>", noIP, "")
+		asked("by ID", "[VerificationsByID Check] [Take] <nil>", vtest.Browser, id)
+		asked("by ID without an IP", "[Check] [] <nil>", noIP, id)
+		asked("by recipient", "[VerificationToCheck Check] [Take] <nil>", vtest.BackEnd, "")
+		asked("by recipient without an IP", "[VerificationToCheck Check] [] <nil>", noIP, "")
 		for _, unknown := range []string{"unknown", others, backEnds} {
-			asked(unknown, vtest.Line("[Verification Check] [Peek Peek]", fault.NotFound), vtest.Browser, unknown)
+			asked(unknown, vtest.Line("[VerificationsByID Check] [Peek]", fault.NotFound), vtest.Browser, unknown)
 		}
+		r.Cancel(id)
+		asked("one that has ended", "[VerificationsByID] [] <nil>", vtest.Browser, id)
 	})
 }
 
@@ -259,19 +263,21 @@ func TestCancelEndsACode(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		code := r.Code(0)
-		for range 2 { // repeating is harmless
+		r.FailStore(sqlitetest.Down, "Cancel")
+		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), fault.Unavailable)
+		r.MendStore()
+		for range 2 { // repeating is harmless, and writes nothing
 			v := r.Cancel(a.View.ID)
 			r.WantLine("canceled", a.View.ID+" canceled", v.ID, v.State)
+			r.FailStore(sqlitetest.Down, "Cancel")
 		}
+		r.MendStore()
 		r.WantChecked("the right code", r.Check(a.View.ID, code), "canceled false")
 		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)
 		r.Sleep(time.Minute)
 		again := r.Send(verification.Request{Caller: vtest.BackEnd, Resend: a.View.ID})
 		r.Check(again.View.ID, r.LastCode())
 		r.Want("canceled after it was approved", r.Cancel(again.View.ID).State, "approved")
-		r.FailStore(sqlitetest.Down, "Cancel")
-		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), fault.Unavailable)
-		r.MendStore()
 		r.WantLine("the resend has the same", "false false", again.View.ID == a.View.ID, r.Code(1) == code)
 	})
 }

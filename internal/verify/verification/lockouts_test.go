@@ -71,17 +71,19 @@ func TestAnAppUnderAttack(t *testing.T) {
 			}
 		}
 		r.Want("wrong codes compared", compared, 500)
+		r.Sleep(time.Minute)
 		both(8)
 		extra := vtest.AskFor("more@attacker.example", vtest.By(from("10.9.9.9")))
 		r.Guess(extra.Caller, 5, r.Send(extra).View.ID)
+		r.Sleep(time.Minute)
 		r.WantLine("bounds met, and refusals", "true 0 0", r.Metrics.Take("bound app") > 0, r.Metrics.Take("bound network"),
 			r.Metrics.Take("checked refused"))
 		alarms := func() int {
 			return strings.Count(r.Printed.String(), "level=ERROR msg=\"failed checks exceed the app")
 		}
 		r.Want("alarms", alarms(), 1)
-		r.Sleep(time.Minute)
 		r.Guess(extra.Caller, 1, r.Send(extra).View.ID)
+		r.Sleep(time.Minute)
 		r.Want("alarms a minute later", alarms(), 2)
 		r.Sleep(time.Hour)
 		both(6)
@@ -98,6 +100,7 @@ func TestLengthsUnderAttack(t *testing.T) {
 	}, func(r *vtest.Rig) {
 		before := r.Send(byBrowser("early@example.com"))
 		r.Guess(vtest.Browser, 5, r.Send(byBrowser("attacker@example.com")).View.ID)
+		r.Sleep(time.Second)
 		again := r.Send(byBrowser("early@example.com", vtest.Resending(before.View.ID)))
 		r.WantLine("sent again", before.View.ID+" 6", again.View.ID, len(r.LastCode()))
 		r.Send(byBrowser(vtest.Ana, vtest.For("login")))
@@ -214,6 +217,7 @@ func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
 			r.Guess(vtest.Browser, 5, r.Send(stranger).View.ID)
 		}
 		r.WantLockedOut(stranger)
+		r.Sleep(time.Second) // the wrong codes are counted
 		takes := 0
 		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
 			if call == "Take" {
@@ -236,17 +240,44 @@ func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
 	})
 }
 
-// The check that reaches an app's bound is within it: the next one alarms. A right code takes its
-// own count back, so it never does.
+// The check that reaches an app's bound is within it: the next one alarms. A right code does not count.
 func TestAnAppsBoundIsPassedByTheNextFailure(t *testing.T) {
 	vtest.InBubbleWith(t, boundedApp(3), func(r *vtest.Rig) {
 		id := r.SendTo(vtest.Ana).View.ID
 		r.Guess(vtest.BackEnd, 2, id)
-		r.WantApproved(id, r.LastCode()) // the third, while it is compared
+		r.WantApproved(id, r.LastCode())
 		id = r.SendTo("bea@example.com").View.ID
 		r.Guess(vtest.BackEnd, 1, id)
+		r.Sleep(time.Second)
 		r.Want("alarms at the bound", r.Metrics.Take("bound app"), 0)
 		r.Guess(vtest.BackEnd, 1, id)
+		r.Sleep(time.Second)
 		r.Want("alarms over the bound", r.Metrics.Take("bound app"), 1)
+	})
+}
+
+// Checks do not wait for the count of an app's wrong codes, of which none is lost at a stop. Once the bound
+// is exceeded, the limiter is asked once for all that a run counts, by channel.
+func TestWrongCodesAreCountedInTheBackground(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(boundedApp(3)), func(r *vtest.Rig) {
+		for i, want := range []struct{ takes, alarms int }{{4, 2}, {1, 5}} {
+			id, takes := r.SendTo(vtest.NthAddress(i)).View.ID, 0
+			r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+				if call == "Take" {
+					takes++
+				}
+				return do()
+			})
+			noIP := vtest.BackEnd
+			noIP.IP = netip.Addr{}
+			r.Guess(noIP, 5, id)
+			r.Want("counted before the answers", takes, 0)
+			if i == 0 {
+				r.Sleep(time.Minute)
+			} else {
+				r.Quit()
+			}
+			r.WantLine("takes, alarms", vtest.Line(want.takes, want.alarms), takes, r.Metrics.Take("bound app"))
+		}
 	})
 }

@@ -174,13 +174,12 @@ func (s *Service) isKnownBrowser(ctx context.Context, a parsedRequest) bool {
 		if err != nil {
 			continue
 		}
-		codes, now, err := s.Store.VerificationsByID(ctx, []string{id})
-		if err != nil || len(codes) == 0 || codes[0].App != a.App || codes[0].Holder != "" ||
-			codes[0].Channel != a.to.Channel() ||
-			now.Sub(codes[0].ApprovedAt) >= KnownTokenLife { // or never approved
+		v, now, err := s.Store.VerificationRow(ctx, id)
+		if err != nil || v.App != a.App || v.Holder != "" || v.Channel != a.to.Channel() ||
+			now.Sub(v.ApprovedAt) >= KnownTokenLife { // or never approved
 			return false
 		}
-		address, err := s.Vault.AddressHashOf(codes[0]) // fails if it was erased
+		address, err := s.Vault.AddressHashOf(v) // fails if it was erased
 		return err == nil && address == a.address
 	}
 	return false

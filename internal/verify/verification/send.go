@@ -339,13 +339,13 @@ func (s *Service) refreshStates(ctx context.Context, a parsedRequest, old quota.
 }
 
 // statesOfRefusal returns the answer to a refusal by the limiter or this process; see gates.Gates.AnswerRefusal. A
-// browser that a rule of another scope than recipient, failures or backoff refuses is told nothing
+// browser that is told a rule of another scope than recipient, failures or backoff is told nothing
 // about the recipient's rules, so the database is asked only if the browser has a verification, and
 // then it need not answer. Error: fault.Unavailable if the database does not answer, since only both
 // gates know how long to wait.
 func (s *Service) statesOfRefusal(ctx context.Context, a parsedRequest, d quota.Decision, asked time.Time) (gates.Answer, error) {
-	blocking, _ := d.Blocking()
-	wide := a.Kind != BackEnd && !policy.CountedInDatabase(blocking.Rule) && blocking.Scope != quota.Backoff
+	shown, _ := visibleRefusal(d)
+	wide := a.Kind != BackEnd && !policy.CountedInDatabase(shown.Rule) && shown.Scope != quota.Backoff
 	if wide && a.joins.ID == "" {
 		return gates.Answer{Decision: d}, nil
 	}

@@ -48,7 +48,7 @@ type Store interface {
 	Lockout(ctx context.Context, v store.Verification) (store.Lockout, error)
 
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
-	VerificationsByID(ctx context.Context, ids []string) (list []store.Verification, now time.Time, err error)
+	VerificationRow(ctx context.Context, id string) (store.Verification, time.Time, error)
 	VerificationToCheck(ctx context.Context, h store.HolderQuery) (store.Verification, error)
 	Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error)
 	Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error)
@@ -165,6 +165,7 @@ type Service struct {
 	breaker    alarm // sends that the breaker refused
 	networks   alarm // checks that the bound of a network refused
 	apps       alarm // checks beyond the bound of an app
+	wrong      wrongCodes
 }
 
 // New makes a service. It starts nothing in the background.

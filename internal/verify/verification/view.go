@@ -96,8 +96,7 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 // storedVerification is a verification as the database has it.
 type storedVerification struct {
 	store.Verification
-	newest store.Send
-	now    time.Time // on the database's clock
+	now time.Time // on the database's clock
 }
 
 func (f storedVerification) state() State { return StateOf(f.Verification, f.now) }
@@ -105,14 +104,14 @@ func (f storedVerification) state() State { return StateOf(f.Verification, f.now
 // lookup reads a verification for a caller. Errors: fault.NotFound, also for another app's
 // verification, and for a browser if a back end opened the verification; fault.Unavailable.
 func (s *Service) lookup(ctx context.Context, c Caller, id string) (storedVerification, error) {
-	v, send, now, err := s.Store.Verification(ctx, id)
+	v, now, err := s.Store.VerificationRow(ctx, id)
 	if err == nil && !c.mayRead(v) {
 		err = fault.NotFound
 	}
 	if err != nil {
 		return storedVerification{}, err
 	}
-	return storedVerification{v, send, now}, nil
+	return storedVerification{v, now}, nil
 }
 
 // mayRead reports whether v is of the caller's app and, for a browser, was not opened by a back
@@ -124,24 +123,27 @@ func (c Caller) mayRead(v store.Verification) bool {
 // Get returns a verification and the current states of its recipient's rules. If its purpose is no
 // longer configured, Quota is empty. Errors: fault.NotFound, fault.Unavailable.
 func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) {
-	v, err := s.lookup(ctx, c, id)
+	v, newest, now, err := s.Store.Verification(ctx, id)
+	if err == nil && !c.mayRead(v) {
+		err = fault.NotFound
+	}
 	if err != nil {
 		return Answer{}, err
 	}
-	address, _ := s.Vault.AddressHashOf(v.Verification) // zero if it was erased
-	view := s.view(v.Verification, v.newest, v.now, address)
+	address, _ := s.Vault.AddressHashOf(v) // zero if it was erased
+	view := s.view(v, newest, now, address)
 	set := s.Policy.Get()
 	p, err := FindPurpose(set, v.Purpose)
 	if err != nil { // the purpose was removed from the configuration
 		return Answer{View: view}, nil
 	}
 	p = s.purposeWithRules(set, c, v.Class, p, v.Channel, address)
-	of := subjectOf(c, v.Class, v.Channel, v.Recipient, s.recipientGroups(p, v.Verification), p)
+	of := subjectOf(c, v.Class, v.Channel, v.Recipient, s.recipientGroups(p, v), p)
 	d, err := s.peek(ctx, of)
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{View: view, Quota: s.redact(ctx, of, d, c, v.state(), v.IDsWithReplaced()), AsksNext: s.asksNext(of, d.Decision)}, nil
+	return Answer{View: view, Quota: s.redact(ctx, of, d, c, StateOf(v, now), v.IDsWithReplaced()), AsksNext: s.asksNext(of, d.Decision)}, nil
 }
 
 // recipientGroups returns the groups that rules of the purpose count a verification's recipient in;

@@ -183,6 +183,7 @@ func (c *Core) addUseCases(teller webhook.EventMaker) {
 func (c *Core) jobs() []jobs.Job {
 	table := append(c.Maintenance.Jobs(),
 		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.InfallibleRun(c.Refusals.Flush), AtStop: true},
+		jobs.Job{Name: "wrong codes", Every: jobs.DefaultTick, Run: jobs.InfallibleRun(c.Codes.CountWrongCodes), AtStop: true},
 		jobs.Job{Name: "alarms", Every: jobs.DefaultTick, Run: jobs.InfallibleRun(c.Codes.LogAlarms)},
 	)
 	if k := c.dependencies.SavedEvents; k != nil {
