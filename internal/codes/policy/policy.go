@@ -181,7 +181,13 @@ func (s Set) LongestCodeLife() (d time.Duration) {
 // LongestRecipientWindow returns the longest window of the purpose's rules on recipients; 0 if it
 // has no such rule.
 func (p Purpose) LongestRecipientWindow() time.Duration {
-	return quota.LongestKeep(quota.OfScope(p.Policy.Rules, quota.Recipient))
+	var longest time.Duration
+	for _, r := range p.Policy.Rules {
+		if r.Scope == quota.Recipient {
+			longest = max(longest, r.Keep())
+		}
+	}
+	return longest
 }
 
 // MaxTextLife is the longest life of a code in a text message, and of a code for signing in (NIST

@@ -33,7 +33,14 @@ func newRecipientsUntil() recipientsUntil {
 }
 
 func (b *recipientsUntil) nameOf(s bucketnames.Subject, class store.Class) uint64 {
-	return maphash.String(b.seed, string(class)+" "+bucketnames.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient))
+	var h maphash.Hash
+	h.SetSeed(b.seed)
+	for _, part := range [...]string{string(class), s.App, string(s.Channel), s.Purpose.CountedAs()} {
+		_, _ = h.WriteString(part)
+		_ = h.WriteByte(0) // in no part
+	}
+	_, _ = h.Write(s.Recipient[:])
+	return h.Sum64()
 }
 
 func (b *recipientsUntil) add(name uint64, until time.Time) {
@@ -65,7 +72,7 @@ func (g *Gates) LikelyFirst(s bucketnames.Subject, taken quota.Decision) bool {
 
 // rememberSend remembers for LikelyFirst how long an admitted send matters: while a rule counts it, or its code is open.
 func (g *Gates) rememberSend(s bucketnames.Subject, begun store.BeginAnswer) {
-	matters := max(quota.LongestKeep(quota.OfScope(s.Purpose.Policy.Rules, quota.Recipient)), begun.Verification.ExpiresAt.Sub(begun.Now))
+	matters := max(s.Purpose.LongestRecipientWindow(), begun.Verification.ExpiresAt.Sub(begun.Now))
 	g.sent.add(g.sent.nameOf(s, ""), g.now().Add(matters))
 }
 

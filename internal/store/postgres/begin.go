@@ -101,7 +101,8 @@ func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 func (p *DB) beginBatch(batch []*beginCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
-	if batch[0].In.LikelyFirst { // then all are: see groupOfBegin
+	// Then all are: see groupOfBegin. A large batch gains little, and its many rows could stop half-way while they hold the locks.
+	if batch[0].In.LikelyFirst && len(batch) <= maxFirstBatch {
 		runByHalves(ctx, false, batch, p.beginFirst)
 		return
 	}

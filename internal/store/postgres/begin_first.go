@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
 	"sendcode/internal/store/rowrules"
@@ -22,18 +23,21 @@ import (
 // decides by what was read, as it does between the two trips of other Begins. docs/decisions/0001-two-gates.md
 // says why that is exact.
 
+// maxFirstBatch is how many guesses may share a round trip.
+const maxFirstBatch = 32
+
+// errFirstRunMayWrite is the error of a call of which a second run has written nothing, while the first one may still arrive.
+var errFirstRunMayWrite = errors.New("store: a round trip whose answer was lost may still write")
+
 // errWrongGuess is the answer to an intent that is LikelyFirst and that was neither written nor refused.
 var errWrongGuess = errors.New("store: the recipient has rows that matter")
 
-// groupOfBegin keeps guesses apart from other Begins, and those of strangers, who can cause wrong ones, from those of others.
+// groupOfBegin keeps guesses apart from other Begins.
 func groupOfBegin(in store.Intent) int {
-	switch {
-	case !in.LikelyFirst:
-		return 0
-	case in.Verification.Class.IsStranger():
+	if in.LikelyFirst {
 		return 1
 	}
-	return 2
+	return 0
 }
 
 // writeFirstSQL returns the statement that reads as gateSQL does, and inserts as insertSQL does the rows of those calls
@@ -69,11 +73,18 @@ SELECT u.i, 7, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM u, judged WHE
 }
 
 // beginFirst makes the round trip of a batch of guesses.
-func (p *DB) beginFirst(ctx context.Context, brief bool, batch []*beginCall) error {
+func (p *DB) beginFirst(ctx context.Context, brief bool, batch []*beginCall) (err error) {
+	sent, unsure := false, false // unsure: an earlier run, whose answer was lost, may still write
+	defer panics.Recover(panics.Batch, func() {
+		err = errPanicBefore
+		if sent {
+			err = store.WrapUncertain(panics.Err)
+		}
+	})
 	near := p.likelyNow()
 	b := idBoundsOfBatch(batch, near)
-	// A request that is delayed on its way, after its caller has given up, writes nothing.
-	b.to = near.Add(beginTimeout())
+	// A request that is delayed on its way, after its caller has given up, writes nothing: also if the clock was set back.
+	b.from, b.to = near.Add(-beginTimeout()), near.Add(beginTimeout())
 	for _, x := range batch {
 		x.Answer = rowrules.Decide(x.In, near, rowrules.Facts{}).BeginAnswer
 		if !x.Answer.Admitted || store.CheckIDTimeDrift(x.In.Send.ID, b.from) != nil || store.CheckIDTimeDrift(x.In.Send.ID, b.to) != nil {
@@ -85,8 +96,10 @@ func (p *DB) beginFirst(ctx context.Context, brief bool, batch []*beginCall) err
 		return nil
 	}
 	var v batchFacts
-	err := p.withRetry(ctx, brief, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
+	sent = true
+	err = p.withRetry(ctx, brief, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
 		v, notCommitted, err = p.writeFirst(ctx, conn, batch, b, near)
+		unsure = unsure || err != nil && !notCommitted
 		return notCommitted, err
 	})
 	if err != nil {
@@ -97,6 +110,8 @@ func (p *DB) beginFirst(ctx context.Context, brief bool, batch []*beginCall) err
 		switch {
 		case v.repeated[i]:
 			x.SetAnswer(p.answerRepeated(ctx, x.In))
+		case unsure && !v.written[i]:
+			x.SetAnswer(store.BeginAnswer{}, store.WrapUncertain(errFirstRunMayWrite))
 		case b.contains(v.now) && d.Admitted == v.written[i]:
 			x.SetAnswer(d.BeginAnswer, nil)
 		default:

@@ -27,7 +27,9 @@ func (s *Service) newIntent(r *sendInProgress, d quota.Decision) (store.Intent, 
 	if err != nil {
 		return store.Intent{}, err
 	}
-	row, likelyFirst := r.sendRow(), s.Gates.LikelyFirst(r.subject, d)
+	row := r.sendRow()
+	// A stranger could tell by the time of an answer whether others have asked for codes for this recipient.
+	likelyFirst := r.subject.Class == store.SecretKeyClass && s.Gates.LikelyFirst(r.subject, d)
 	row.ID, row.VerificationID, row.HumanCheck = r.send, "", r.by
 	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return policy.CountedInDatabase(s.Rule) })
 	row.Observed = d.Observed() // Begin adds those of the recipient
