@@ -75,18 +75,18 @@ func (o *Outbox) senderOrCarrier(ch recipient.Channel) any {
 // ones are free as soon as an attempt ends.
 const reservedConns = 2
 
-// maxWorkers returns the bound of a lane's workers now: Workers, of which further ones wait for a connection. For
-// strangers it is all connections but those that are left to others; without connections half of Workers.
+// maxWorkers returns the bound of a lane's workers now: what the connections can serve soon, since more workers would
+// only wait for one, in an order of their own; without such a bound DefaultWorkers. Strangers leave reservedConns to
+// others, and half where there are few or where connections have no bound.
 func (o *Outbox) maxWorkers(l *lane) int {
-	if !l.Strangers {
-		return o.Workers
+	n, reserved := min(o.Workers, DefaultWorkers), o.Workers
+	if p, ok := o.senderOrCarrier(l.Channel).(connLimited); ok {
+		n, reserved = max(1, min(o.Workers, p.ConnLimit())), reservedConns
 	}
-	p, ok := o.senderOrCarrier(l.Channel).(connLimited)
-	if !ok {
-		return max(1, o.Workers/2)
+	if l.Strangers {
+		return max(1, n/2, n-reserved)
 	}
-	n := min(o.Workers, p.ConnLimit())
-	return max(1, n/2, n-reservedConns)
+	return n
 }
 
 // Deliver queues a send and waits for its outcome, at most for wait or until ctx ends. It returns
@@ -148,7 +148,7 @@ func (o *Outbox) queueOrPostpone(w store.Work) {
 		return
 	}
 	l, app := f.lane, w.Send.App
-	if !l.behind[app] && (l.flights <= o.capacity(l) || l.held[app] <= o.capacity(l)/roomShare) {
+	if l.held[app] <= o.capacity(l)/roomShare || !l.behind[app] && l.flights <= o.capacity(l) {
 		o.enqueue(f)
 		return
 	}

@@ -465,7 +465,8 @@ func TestAStopFlushes(t *testing.T) {
 // A request that stops waiting for its outcome leaves nothing behind.
 func TestAnEndedWaitIsForgotten(t *testing.T) {
 	s := newIdle(t)
-	s.lanes[store.Queue{Channel: recipient.Email}].behind[""] = true // so that no worker begins
+	l := s.lanes[store.Queue{Channel: recipient.Email}]
+	l.behind[""], l.held[""] = true, s.Capacity // so that no worker begins
 	work := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
 	sent := s.Deliver(t.Context(), work, time.Nanosecond)
 	_, waits := s.waiters.Load(work.Send.ID)

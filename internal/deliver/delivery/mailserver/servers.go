@@ -5,6 +5,7 @@
 package mailserver
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"net"
@@ -328,13 +329,18 @@ func (s Servers) MaxConns() (n int) {
 	return n
 }
 
-// ConnLimit returns how many mails may soon be under way at once at the server that takes most. With several servers
-// one is meant to do the work.
+// ConnLimit returns how many mails may soon be under way at once at the server that takes most, of those that are not set
+// aside. With several servers one is meant to do the work.
 func (s Servers) ConnLimit() (n int) {
+	aside := 0
 	for _, server := range s {
-		n = max(n, server.ConnLimit())
+		if server.health.Health().Up {
+			n = max(n, server.ConnLimit())
+		} else {
+			aside = max(aside, server.ConnLimit())
+		}
 	}
-	return n
+	return cmp.Or(n, aside)
 }
 
 // Close closes each server. The error is nil.

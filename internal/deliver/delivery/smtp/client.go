@@ -32,15 +32,15 @@ func (s *Client) Address() string { return s.config.Address() }
 // MaxConns returns how many connections there may ever be at once.
 func (s *Client) MaxConns() int { return s.config.MaxConns }
 
-// ConnLimit returns how many connections there may be soon: some more than have worked, unless the server has
-// refused one.
+// ConnLimit returns how many connections there may be soon: one more than may be open now, so that the mails of a backlog ask for
+// it; while the server has refused one, those that have worked.
 func (s *Client) ConnLimit() int {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
 	if s.pool.heldLocked() {
 		return s.pool.worked
 	}
-	return min(s.pool.most, s.pool.worked+connsAhead)
+	return min(s.pool.most, s.pool.worked+s.pool.trialsLocked()+1)
 }
 
 // LoginProblem returns why no mail can log in now, and since when; nil if nothing is known to be in the way.

@@ -77,7 +77,6 @@ type Config struct {
 const (
 	defaultConns    = 4
 	maxGrownConns   = 20  // where their number follows the server
-	connsAhead      = 3   // see ConnLimit: so strangers' mails, which leave two to others, can ask for one more
 	microsoftConns  = 3   // for each mailbox of Exchange Online
 	microsoftPace   = 30  // mails a minute, likewise
 	portSubmission  = 587 // RFC 6409

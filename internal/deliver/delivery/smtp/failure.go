@@ -66,11 +66,13 @@ func newError(ctx context.Context, stage string, err error, private delivery.Pri
 }
 
 // saysTooMuch reports whether a failure may say that the server has too many connections or mails of us: Postfix's 421 and
-// 4.7.0, 4.3.2 (RFC 3463), Microsoft's 432, 452 and 454, or a refused connection.
+// 4.7.0, 4.3.2 (RFC 3463), Microsoft's 432, 452 and 454. A connection that nothing listens to says no such thing.
 func saysTooMuch(fail *delivery.Error) bool {
-	return fail != nil && (slices.Contains([]int{421, 432, 452, 454}, fail.Status) || fail.Code == "4.3.2" ||
-		strings.HasPrefix(fail.Code, "4.7.") || fail.Stage == delivery.StageHello && fail.Status/100 == 4 ||
-		fail.Stage == delivery.StageDial && errors.Is(fail.Err, syscall.ECONNREFUSED))
+	if fail == nil || (fail.Stage == delivery.StageTLS || fail.Stage == delivery.StageAuth) && fail.Status == 454 {
+		return false // 454 is also "TLS not available" and "temporary authentication failure" (RFC 3207, RFC 4954)
+	}
+	return slices.Contains([]int{421, 432, 452, 454}, fail.Status) || fail.Code == "4.3.2" ||
+		strings.HasPrefix(fail.Code, "4.7.") || fail.Stage == delivery.StageHello && fail.Status/100 == 4
 }
 
 // refusesConnection reports whether the failure of the first mail over a connection may say that the connection is

@@ -12,7 +12,7 @@ import (
 
 // pool keeps the connections to one server: at most `most`, including those that are saying QUIT.
 //
-// It begins with `begin` connections. While a backlog needs more, it opens one at a time, each after the one before
+// It begins with `begin` connections. While a backlog needs more, it opens at most two at a time, each after one before
 // it has served a mail. After the server has said that it has too much of us, there are no more than had worked, for
 // growAfterRefusal.
 //
@@ -58,19 +58,40 @@ const (
 	maxIdleTime = 30 * time.Second
 	// growAfterRefusal is the time after which one connection more is tried than the server had when it refused one.
 	growAfterRefusal = 10 * time.Minute
+	growAfterFault   = time.Minute // see heldLocked
+	maxTrials        = 2
 )
 
 // limitLocked returns how many connections there may be now. The caller holds the lock.
 func (p *pool) limitLocked() int {
-	if p.unproven > 0 || p.heldLocked() {
+	trials := p.trialsLocked()
+	if p.unproven >= trials {
 		return p.worked
 	}
-	return min(p.most, p.worked+1)
+	return min(p.most, p.worked+trials)
 }
 
-// heldLocked reports whether the server refused a connection within growAfterRefusal. The caller holds the lock.
+// trialsLocked returns how many connections more than have worked may be tried at once: one after a refusal, none for a
+// while after it. Else two, so that a slow mail on one of them keeps no other mail waiting. The caller holds the lock.
+func (p *pool) trialsLocked() int {
+	switch {
+	case p.refused.IsZero():
+		return maxTrials
+	case p.heldLocked():
+		return 0
+	}
+	return 1
+}
+
+// heldLocked reports whether the server refused a connection within growAfterRefusal. Where only one of several is left,
+// the refusals may have been a passing fault, or an ended process's connections may have counted: then it is
+// growAfterFault. The caller holds the lock.
 func (p *pool) heldLocked() bool {
-	return !p.refused.IsZero() && time.Since(p.refused) < growAfterRefusal
+	lasts := growAfterRefusal
+	if p.worked == 1 && p.begin > 1 {
+		lasts = growAfterFault
+	}
+	return !p.refused.IsZero() && time.Since(p.refused) < lasts
 }
 
 // acquire returns the idle session that was used last, or waits for one. If s is nil and ok is
