@@ -19,8 +19,8 @@ import (
 const (
 	operations      = "../docs/operations.md"
 	limiterRights   = `(~sendcode\* -@all [^\n'"]*)`
-	besideOnCluster = "a Cluster needs `([^`]*)`"
-	ofSentinel      = "\\(`sentinel_username`\\) needs `([^`]*)`"
+	besideOnCluster = "a Cluster: `([^`]*)`"
+	ofSentinel      = "\\(`sentinel_username`\\): `([^`]*)`"
 )
 
 // documented returns the rights that the pattern finds in a file.

@@ -29,6 +29,9 @@ import (
 // resumed are the parts that do as much as fits into their time, and the rest the next time.
 var resumed = []string{"simulate", "mutants"}
 
+// night is how long a part that has passed is not run again: the next night has other worlds, and asks other machines again.
+const night = 16 * time.Hour
+
 // grace is how long a part that was interrupted may take to end its servers.
 const grace = time.Minute
 
@@ -54,6 +57,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	head, _ := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=12").Output() // none without git
+	if added, _ := exec.Command("git", "ls-files", "--others", "--exclude-standard").Output(); len(added) > 0 {
+		head = nil // --dirty says nothing of files that git does not know
+	}
 	ok, err := nightly(ctx, os.Args[1:], "make", filepath.Join("bin", "night"), strings.TrimSpace(string(head)), os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "nightly:", err)
@@ -85,7 +91,7 @@ func nightly(ctx context.Context, args []string, program, dir, commit string, ou
 	defer file.Close()
 	ok = true
 	for _, p := range parts {
-		if slices.ContainsFunc(runs, func(r part) bool { return r.Name == p.Name && r.Result == passed }) {
+		if slices.ContainsFunc(runs, func(r part) bool { return r.Name == p.Name && r.Result == passed && time.Since(r.Began) < night }) {
 			fmt.Fprintf(out, "%s: has passed at %s\n", p.Name, commit)
 			continue
 		}

@@ -72,14 +72,14 @@ func CutCopied(whole string) string {
 		switch {
 		case strings.ContainsRune(".。", last) && strings.TrimRight(before, ".。") != before:
 			return s
-		case isBlank(last) || strings.ContainsRune(copiedAfter, last) || last == '>' && !strings.ContainsRune(s, '<'):
-			s = before
-			if pair := string(first) + string(last); strings.Contains(copiedAround, pair) && before != "" {
-				s = s[width:]
-			}
 		case isBlank(first) || strings.ContainsRune(copiedBefore, first) || first == '<' && !strings.ContainsRune(s, '>'),
 			strings.ContainsRune(listMarks, first) && strings.TrimLeftFunc(behind, isBlank) != behind:
-			s = behind
+			s = behind // before the end goes: a pair may stand behind it
+		case isBlank(last) || strings.ContainsRune(copiedAfter, last) || last == '>' && !strings.ContainsRune(s, '<'):
+			s = before
+			if at := strings.Index(copiedAround, string(first)+string(last)); at >= 0 && at%2 == 0 && before != "" {
+				s = s[width:]
+			}
 		default:
 			return s
 		}

@@ -123,7 +123,7 @@ func TestParseCopied(t *testing.T) {
 	for form, address := range map[string]string{
 		"X,": "", "X;": "", "X.": "", "X:": "", "X!": "", "X?": "", "X ,": "", "X),": "", "(X)": "", "[X]": "", "[X": "", "{X}": "", "X>": "", "<X>,": "", "< X >.": "",
 		`"X"`: "", `"X",`: "", `X"`: "", "'X'": "", "X'.": "", "“X”": "", "“X”。": "", "„X“": "", "«X»": "", "‘X’": "", "`X`": "", "*X*": "", "**X**": "", "_X_": "", "X|": "", "| X |": "",
-		"X，": "", "X。": "", "X、": "", "X；": "", "（X）": "", "「X」": "", "【X】": "", "《X》": "", "X؛": "", "X،": "", "X؟": "", ", X": "", "- X": "", "* X": "", "• X": "", "– X": "", "X –": "", "<X": "",
+		"X，": "", "X。": "", "X、": "", "X；": "", "（X）": "", "「X」": "", "【X】": "", "《X》": "", "X؛": "", "X،": "", "X؟": "", ", X": "", "- X": "", "* X": "", "('X')": "", `["X"]`: "", "- 'X'": "", "| `X` |": "", "(**X**)": "", "• X": "", "– X": "", "X –": "", "<X": "",
 		"Ana <X>,": "", "Ana <X>;": "", "“Ana” <X>": "", "mailto:X.": "@", "mailto:X?subject=code&cc=b@x.de": "@",
 		"X...": "-", "X…": "-", "X, Y": "-", "X; Y": "-", "<X>, <Y>": "-", "Ana <X>; Ben <Y>": "-", "X (home)": "-", "Ana: X": "-", "X/": "-",
 	} {
@@ -139,6 +139,7 @@ func TestParseCopied(t *testing.T) {
 		}
 	}
 	for typed, want := range map[string]string{"'ana@example.com": "'ana@example.com", "_ana@example.com.": "_ana@example.com",
+		"_ana@example.com~": "_ana@example.com", "*ana@example.com_": "*ana@example.com",
 		"mailto:ana%2Bx@example.com": "ana+x@example.com", "mailto:50%off@example.com": "50%off@example.com", "mailto:ana%EF%B8%8F@example.com": "ana%EF%B8%8F@example.com", "what?@example.com": "what?@example.com"} {
 		if got := mustParse(t, Email, typed).Address(); got != want {
 			t.Errorf("%q: %q, want %q", typed, got, want)

@@ -98,6 +98,13 @@ func parseNumber(digits string, hasPlus bool, country string) (*phonenumbers.Pho
 	if rest, ok := strings.CutPrefix(digits, "00"); ok && err != nil {
 		return parseInternational(rest)
 	}
+	// with country's own code and no prefix: where that is a mobile number too, no one means the landline
+	if own := strconv.Itoa(phonenumbers.GetCountryCodeForRegion(country)); err == nil && strings.HasPrefix(digits, own) &&
+		phonenumbers.GetNumberType(number) == phonenumbers.FIXED_LINE {
+		if mobile, err := parseInternational(digits); err == nil && phonenumbers.GetNumberType(mobile) == phonenumbers.MOBILE {
+			return mobile, nil
+		}
+	}
 	return number, err
 }
 

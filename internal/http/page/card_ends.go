@@ -140,7 +140,7 @@ func (l *visit) endedCard(v verification.View) *card {
 func (l *visit) unavailableCard(onlyReload bool) *card {
 	k := l.newCard("away", l.t["Away"])
 	k.Lead, k.Away, k.Reload = l.t.fillHTML("AwayLead"), true, onlyReload
-	if l.session.Note.Reason == humanCheckReason {
+	if !onlyReload && l.session.Note.Reason == humanCheckReason {
 		k.Heading, k.Say, k.Lead = l.t["HumanNeeded"], l.t["HumanNeeded"], l.t.fillHTML("HumanNeededLead")
 	}
 	wait := unavailableRetryWait

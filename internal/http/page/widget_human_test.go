@@ -232,6 +232,7 @@ func aWidgetWithoutACheck(t *testing.T, browser context.Context) {
 	b.card("code", "Check your mail")
 	is(t, b.tokens(2), " ")
 	b.pass(61 * time.Second)
+	b.ready()
 	b.run(`answers.push(` + asksFor(428, "http", "null", noRule) + `)`)
 	b.click("#again")
 	b.card("code", needed)

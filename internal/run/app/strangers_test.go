@@ -118,7 +118,7 @@ var whatRefuses = []refusal{
 			for n := range 10 {
 				w.guess(nth(n), w.other(n), 5)
 			}
-			w.Sleep(time.Minute)
+			w.Sleep(11 * time.Minute) // the job has run
 			w.Want("characters of a browser's next code", w.send(nth(99), w.other(99), "").CodeFormat.Length, 8)
 		}},
 

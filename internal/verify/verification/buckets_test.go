@@ -28,6 +28,23 @@ func TestABackEndWithoutAClient(t *testing.T) {
 	}
 }
 
+// A policy of which no rule is left for a request admits it, and tells no rule. (The settings have no such policy.)
+func TestARequestWithoutRules(t *testing.T) {
+	client := vtest.WithRules(quota.Rule{Name: "client", Scope: quota.IP, Limit: 1, Window: time.Minute})
+	vtest.InForms(t, client, func(r *vtest.Rig) {
+		ask := vtest.AskFor("a@example.com", vtest.From(netip.Addr{}))
+		for range 2 {
+			a, err := r.Svc.Send(r.Context(), ask)
+			if err != nil || !a.Admitted || a.Quota.RetryAfter() > 0 {
+				t.Errorf("%+v, %v", a, err)
+			}
+		}
+		if a, err := r.Svc.Quota(r.Context(), ask.Caller, "email", "a@example.com", ""); err != nil || !a.Quota.Allowed() {
+			t.Errorf("%+v, %v", a, err)
+		}
+	})
+}
+
 // Each scope counts by itself: two requests that share its subject share its places, all others do
 // not.
 func TestScopes(t *testing.T) {

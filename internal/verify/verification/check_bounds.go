@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -43,7 +44,7 @@ func (s *Service) takeNetworkQuota(ctx context.Context, k *checkInProgress) (err
 	case errors.Is(err, fault.NotFound): // the limiter is asked as often as for a known verification
 		_, _ = s.Gates.PeekOrLocal(ctx, r)
 		return nil
-	case err != nil || StateOf(v, s.Now()) != Pending:
+	case err != nil || StateOf(v, cmp.Or(k.read, s.Now())) != Pending:
 		return err
 	}
 	d, err := s.takeWithNewID(ctx, &r)

@@ -63,7 +63,7 @@ func TestNoSinkShowsACanary(t *testing.T) {
 	try("replay", ask(canaryPerson, `,"session":"`+canarySession+`"`, apptest.WithKey(canaryOnce)))
 	try("bounce", ask(canaryBounced, "", apptest.Patiently))
 	try("wrong key", ask(canaryPerson, "", apptest.As(canaryKey)))
-	try("wrong address", ask("<"+canaryPerson+">,", ""))
+	try("wrong address", ask(canaryPerson+", "+canaryPerson, ""))
 	try("unknown field", ask(canaryPerson, `,"adress":"`+canaryPerson+`"`))
 	try("cut off", s.Post("/v1/verifications", `{"to":"`+canaryPerson))
 	try("another type", s.Post("/v1/verifications", `{"to":["`+canaryPerson+`"]}`))

@@ -24,6 +24,10 @@ func (d *doctor) checkBounces(ctx context.Context) {
 	if !ok {
 		return
 	}
+	if d.cfg.DatabaseURL == "" && !config.DatabaseFileMayExist(d.cfg.DataDir) { // the first start makes the keys, too
+		d.remark(what, "not tried, since no service has run: start it, and run the doctor again")
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	cfg, err := d.cfg.WithStoredKeys()
