@@ -53,13 +53,13 @@ func (i *Installation) accountPath() string {
 	return "/run/credentials/sendcode.service/google.json"
 }
 
-// composeOAuth adds the client's secret to compose.yaml, and composeGoogle the service account's file.
+// composeOAuth adds the client's secret to compose.yaml, and composeGoogle a copy of the service account's file.
 const (
 	composeOAuth = `services: {sendcode: {environment: {OAUTH_CLIENT_SECRET_FILE: /run/secrets/oauth_client_secret}, secrets: [oauth_client_secret]}}
 secrets: {oauth_client_secret: {file: ./secrets/oauth_client_secret}}
 `
 	composeGoogle = `services: {sendcode: {secrets: [google_json]}}
-secrets: {google_json: {file: %q}}
+secrets: {google_json: {file: ./secrets/google_json}}
 `
 )
 
@@ -136,6 +136,11 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 	if _, err := config.Load(append(slices.Clone(secrets), "SENDCODE_CONFIG_YAML="+flow), read); err != nil {
 		return err
 	}
+	if i.atGoogle() { // Load lets a credential of systemd be away
+		if _, err := os.ReadFile(i.Account); err != nil {
+			return fmt.Errorf("service_account_file: %w", err)
+		}
+	}
 	if strings.ContainsAny(i.MailFrom+i.SMTPURL+i.Origin+i.Tenant+i.ClientID+i.Secret+i.Account, "'\n\\$") {
 		return errors.New("an answer has ', \\ or $, which shells and compose read otherwise: write %XX in URLs, and leave it out of names")
 	}
@@ -194,7 +199,8 @@ func (i Installation) composeFiles(flow string, secrets []string) []installed {
 		{".env", "SENDCODE_MAIL_FROM='" + i.MailFrom + "'\nSENDCODE_CONFIG_YAML='" + flow + "'\n", 0o600}}
 	switch {
 	case i.atGoogle():
-		files = append(files, installed{"compose.override.yaml", fmt.Sprintf(composeGoogle, i.Account), 0o644})
+		account, _ := os.ReadFile(i.Account) // Load has read it
+		files = append(files, installed{"compose.override.yaml", composeGoogle, 0o644}, installed{"secrets/google_json", string(account), 0o644})
 	case i.hasOAuth():
 		files = append(files, installed{"compose.override.yaml", composeOAuth, 0o644})
 	}

@@ -100,6 +100,9 @@ func (c *oauthClient) Check(p *document.Mapping) {
 	}
 }
 
+// systemdCredentials is where systemd shows a service its credentials, while that runs (systemd.exec(5), Credentials).
+const systemdCredentials = "/run/credentials/"
+
 // readSecrets reads the variable and the files.
 func (c *oauthClient) readSecrets(p *document.Mapping) {
 	d := settingsSourceOf(p)
@@ -123,6 +126,9 @@ func (c *oauthClient) readSecrets(p *document.Mapping) {
 			continue
 		}
 		s, problem := d.readSecretFile(f.path, p.LocationOf(f.key))
+		if problem != "" && strings.HasPrefix(f.path, systemdCredentials) {
+			continue // commands run beside a service that is stopped; without the file systemd starts none
+		}
 		switch {
 		case problem != "":
 		case f.parse == nil:
@@ -156,7 +162,10 @@ func (c oauthClient) client(shared oauth.Shared) oauth.Client {
 	if c.CertificateFile != "" {
 		client.Certificate, _ = oauth.ParseCertificate([]byte(c.Key.Reveal())) // Check has parsed it
 	}
-	if c.ServiceAccountFile != "" {
+	switch {
+	case c.ServiceAccountFile != "" && !c.Key.IsSet():
+		client.File = c.ServiceAccountFile // the error names it
+	case c.ServiceAccountFile != "":
 		client.Account, _ = oauth.ParseAccount([]byte(c.Key.Reveal()))
 		client.TokenURL, client.Scope = client.Account.TokenURL, cmp.Or(c.Scope, oauth.GoogleScope)
 	}
