@@ -263,6 +263,8 @@ func TestLikelyFirst(t *testing.T) {
 		}
 		want("the first one", a, vtest.Ana, true)
 		want("of another recipient", a, "bea@example.com", true)
+		r.AskAt(a, byBrowser("cem@example.com"), true)
+		r.Want("a stranger's, who could tell by the time", spy.told[len(spy.told)-1], false)
 		want("the second one", a, vtest.Ana, false)
 		want("at another process", b, vtest.Ana, r.Settings.Form != vtest.OnRedis)
 		r.Sleep(time.Minute)
